@@ -155,6 +155,12 @@ RunHeadline HeadlineOf(const RunStatus& run) {
         "no step for " + WithUnit(*stands) + " (usual " + WithUnit(usual) + ")" + WhoDiffers(run),
         true};
   }
+  const bool counted = std::ranges::any_of(run.nodes, [](const NodeStatus& node) {
+    return node.in_world && node.step_source == "collectives";
+  });
+  if (counted) {
+    return {"training: " + std::to_string(step) + " collectives"};
+  }
   std::string text = "training: step " + std::to_string(step);
   if (run.steps >= step) {
     text += " of " + std::to_string(run.steps);
@@ -179,8 +185,14 @@ Duration LosingNow(const RunStatus& run) {
   return std::chrono::round<Duration>(std::chrono::duration<double>(stands ? *stands - usual : 0));
 }
 
+bool StepsAreKnown(const RunStatus& run) {
+  const auto shows = [](const auto& one) { return one.first_step.has_value(); };
+  return std::ranges::any_of(run.startups, shows) || std::ranges::any_of(run.events, shows) ||
+         std::ranges::any_of(run.nodes, [](const NodeStatus& node) { return node.step > 0; });
+}
+
 std::optional<double> GoodputOf(const RunStatus& run) {
-  if (run.known <= Duration{0}) {
+  if (run.known <= Duration{0} || !StepsAreKnown(run)) {
     return {};
   }
   Duration lost = LosingNow(run);

@@ -40,6 +40,7 @@ Duration LosingNow(const RunStatus& run);
 
 // Of the time since the first event that is known, what was not lost, nor is being lost; nullopt:
 // nothing is known.
+bool StepsAreKnown(const RunStatus& run);
 std::optional<double> GoodputOf(const RunStatus& run);
 
 }  // namespace ddprun

@@ -92,11 +92,23 @@ TEST(Headline, OfProgramsThatTellNothing) {
   EXPECT_THAT(HeadlineOf(run).text, HasSubstr("tell nothing"));
 }
 
+// Not everybody's collectives are steps.
+TEST(Headline, CollectivesAreCalledSo) {
+  RunStatus run;
+  run.nodes = {{.node = "n0", .in_world = true, .step = 450, .step_source = "collectives"}};
+  EXPECT_EQ(HeadlineOf(run).text, "training: 450 collectives");
+  run.nodes[0].step_source = "printed";
+  EXPECT_EQ(HeadlineOf(run).text, "training: step 450");
+}
+
 TEST(Goodput, IsWhatWasNotLost) {
   RunStatus run;
   EXPECT_EQ(GoodputOf(run), std::nullopt);
   run.known = std::chrono::seconds(100);
   run.totals = {{"worker", 2, std::chrono::seconds(3)}, {"hang", 1, std::chrono::seconds(7)}};
+  run.startups = {{.start = Duration{20}}};
+  EXPECT_EQ(GoodputOf(run), std::nullopt) << "nobody knows what was lost";
+  run.startups.push_back({.start = Duration{20}, .first_step = Duration{5}});
   EXPECT_DOUBLE_EQ(GoodputOf(run).value(), 0.9);
   run.known = std::chrono::seconds(5);  // Clocks of servers differ.
   EXPECT_DOUBLE_EQ(GoodputOf(run).value(), 0);

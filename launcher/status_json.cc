@@ -97,7 +97,8 @@ OrderedJson EventInJson(const RunEvent& event) {
   for (auto field = json.begin(); field != json.end();) {
     const bool no_text = field->is_string() && field->get_ref<const std::string&>().empty();
     const bool absent = *field == nullptr || no_text || *field == 0.0;
-    const bool told = field.key() == "lost_seconds" && event.kind == kEventRecovered;
+    const bool told =
+        field.key() == "lost_seconds" && event.kind == kEventRecovered && event.first_step;
     field = absent && !told ? json.erase(field) : std::next(field);
   }
   json["level"] = WordOf(event.level);

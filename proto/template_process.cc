@@ -1,6 +1,5 @@
 #include "proto/template_process.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -18,6 +17,7 @@
 
 #include <cerrno>
 
+#include "proto/own_process.h"
 #include "proto/shown_environment.h"
 #include "proto/worker_template.h"
 
@@ -79,29 +79,6 @@ bool HoldsPlaces() {
     }
   }
   return true;
-}
-
-// Entries of a /proc directory that `counts` counts.
-template <class Counts>
-int CountIn(const char* directory, Counts counts) {
-  int count = 0;
-  DIR* const dir = ::opendir(directory);
-  while (const dirent* const entry = dir != nullptr ? ::readdir(dir) : nullptr) {
-    if (entry->d_name[0] != '.' && counts(dir, entry->d_name)) {
-      ++count;
-    }
-  }
-  if (dir != nullptr) {
-    ::closedir(dir);
-  }
-  return count;
-}
-
-bool IsGpu(DIR* dir, const char* name) {
-  char target[64] = {};
-  const ssize_t size = ::readlinkat(::dirfd(dir), name, target, sizeof target - 1);
-  return size > 0 && (::strncmp(target, "/dev/nvidia", 11) == 0 ||
-                      ::strncmp(target, "/dev/dri", 8) == 0 || ::strcmp(target, "/dev/kfd") == 0);
 }
 
 // In the worker: nobody starts it, so the agent must hear of it.
@@ -297,13 +274,18 @@ void ddprun_template_rehearse(void) {
   }
 }
 
-int ddprun_template_ready(int socket) {
-  const int threads = ddprun::CountIn("/proc/self/task", [](DIR*, const char*) { return true; });
+int ddprun_template_ready(int socket, const char* remark) {
+  char names[120] = {};
+  const int threads = ddprun::CountIn("/proc/self/task", [&](DIR* dir, const char* thread) {
+    ddprun::AddThreadName(dir, thread, names, sizeof names);
+    return true;
+  });
   const int gpus = ddprun::CountIn("/proc/self/fd", ddprun::IsGpu);
-  char why[160] = {};
+  char why[220] = {};
   if (threads != 1) {
     ::snprintf(why, sizeof why,
-               "%d threads run once it is loaded, and a fork would lose all but one", threads);
+               "%d threads run once it is loaded, and a fork would lose all but one%s%s", threads,
+               names[0] != '\0' ? ": " : "", names);
   } else if (gpus > 0) {
     ::snprintf(why, sizeof why, "it has opened a GPU, which a fork cannot use");
   } else if (!ddprun::HoldsPlaces()) {
@@ -313,7 +295,9 @@ int ddprun_template_ready(int socket) {
     ddprun_template_refuse(socket, why);
     return -1;
   }
-  return ddprun::Send(socket, {.word = ddprun::TemplateWord::kReady, .pid = ::getpid()}) ? 0 : -1;
+  ddprun::TemplateReply reply{.word = ddprun::TemplateWord::kReady, .pid = ::getpid()};
+  ::strncpy(reply.text, remark, sizeof reply.text - 1);
+  return ddprun::Send(socket, reply) ? 0 : -1;
 }
 
 int ddprun_template_wait(int socket) {
@@ -383,7 +367,7 @@ char** ddprun_template_begin(void) {
 
 void ddprun_template_serve(int socket) {
   ddprun_template_rehearse();
-  if (ddprun_template_ready(socket) != 0) {
+  if (ddprun_template_ready(socket, "") != 0) {
     ::_exit(0);
   }
   while (ddprun_template_wait(socket) != 0) {

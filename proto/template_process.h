@@ -21,8 +21,9 @@ int ddprun_template_open(void);
 void ddprun_template_rehearse(void);
 
 // When all is loaded: tells the agent that workers can be forked, or why
-// not (other threads, an open GPU). 0, or -1 where it told why not.
-int ddprun_template_ready(int socket);
+// not (other threads, an open GPU). 0, or -1 where it told why not. The agent shows the remark as a
+// warning; "": none.
+int ddprun_template_ready(int socket, const char* remark);
 
 // Waits for a request; 1: there is one. 0: the agent has gone, and so should the template.
 int ddprun_template_wait(int socket);

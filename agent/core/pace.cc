@@ -15,7 +15,21 @@ Duration Since(Time then, Time now) {
 
 void NoteWord(AgentStep& step, const WorkerSpoke& spoke) {
   AgentState& state = step.state;
-  if (state.phase != AgentPhase::kRunning || state.pace.stepped || (!spoke.resume && !spoke.step)) {
+  if (state.phase != AgentPhase::kRunning) {
+    return;
+  }
+  state.workers_tell_steps |= spoke.step.has_value();
+  if (state.pace.stepped) {
+    return;
+  }
+  // Where workers report no step, the first one that is printed and the first collective are the
+  // only signs of one. Often a single rank prints.
+  const bool seen = spoke.printed.value_or(0) > 0 || spoke.collectives.value_or(0) > 0;
+  if (seen && !state.workers_tell_steps) {
+    state.pace.stepped = Since(state.told_to_run, step.now);
+    return;
+  }
+  if (!spoke.resume && !spoke.step) {
     return;
   }
   Begun& worker = state.begun[spoke.local_rank];

@@ -39,6 +39,25 @@ TEST_F(AgentPace, WithoutResumeAnyStepIsTheFirst) {
   EXPECT_EQ(Told(), (Pace{{}, {}, {}, 60ms}));
 }
 
+// A program that reports none: the first step that is seen ends its start, of whatever rank.
+TEST_F(AgentPace, AFirstStepMayBePrintedOrACollective) {
+  TellRun(1, 1s);
+  Speak(1, {.collectives = 0, .still = 10ms}, 1s + 30ms);
+  Speak(0, {.printed = 0}, 1s + 30ms);
+  EXPECT_EQ(Told(), Pace{});
+  Speak(1, {.collectives = 3}, 1s + 40ms);
+  EXPECT_EQ(Told(), (Pace{{}, {}, {}, 40ms}));
+  Speak(0, {.step = 1}, 1s + 60ms);
+  TellStop(1, StopCause::kNodeLost, 2s);
+  Gone(2s);
+  TellRun(2, 3s);
+  Speak(1, {.printed = 1}, 3s + 40ms);
+  EXPECT_EQ(Told(), Pace{}) << "its own word is known to come";
+  Speak(0, {.step = 1}, 3s + 50ms);
+  Speak(1, {.step = 1}, 3s + 60ms);
+  EXPECT_EQ(Told(), (Pace{{}, {}, {}, 60ms}));
+}
+
 // It travels with the next report.
 TEST_F(AgentPace, IsNoReasonToSpeak) {
   TellRun(1, 1s);

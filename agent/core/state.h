@@ -116,6 +116,7 @@ struct AgentState {
   Time told_to_run;
   Pace pace;
   std::map<std::uint32_t, Begun> begun;  // By local rank.
+  bool workers_tell_steps = false;       // A worker of this or an earlier generation sent STEP.
   Time first_failure;
   Time stop_began;
 

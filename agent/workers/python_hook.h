@@ -17,16 +17,20 @@
 
 namespace ddprun {
 
-// What an interpreter was told to run, by its arguments.
+// What an interpreter was told to run, by its arguments. A script is Python where its first line
+// says so: `#!/usr/bin/python3`, `#!/usr/bin/env python3`, or the `#!/bin/sh` that pip writes.
 struct PythonProgram {
-  std::string kind;     // "file", "module" or "text".
-  std::string name;     // Its path, name or source.
-  std::string path;     // What Python will put first into sys.path.
-  std::size_t at = 0;   // The first argument that names it,
-  std::string options;  // and the options that are in the same word: "-u" of "-um".
+  std::vector<std::string> argv;   // As the interpreter will find it.
+  std::vector<std::string> start;  // Starts that interpreter; its arguments are to be added.
+  std::string kind;                // "file", "module" or "text".
+  std::string name;                // Its path, name or source.
+  std::string path;                // What Python will put first into sys.path.
+  std::size_t at = 0;              // In argv: the first argument that names it,
+  std::string options;             // and the options that are in the same word: "-u" of "-um".
 };
 
-// `directory` is the one that the command will run in. The error says which option is in the way.
+// `directory` is the one that the command will run in. Reads the first lines of a script. The error
+// says which option is in the way.
 Result<PythonProgram> ReadPythonCommand(const Command& command,
                                         const std::filesystem::path& directory);
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -75,6 +76,62 @@ TEST(ReadPythonCommand, WhatMakesTheInterpreterDeafIsNamed) {
   EXPECT_THAT(Refused({"python3", "app.zip"}), HasSubstr("directories and archives"));
   EXPECT_THAT(Refused({"bash", "a.sh"}), HasSubstr("'bash' is not Python"));
   EXPECT_THAT(Refused({"pythonw", "a.py"}), HasSubstr("is not Python"));
+}
+
+PythonProgram OfScript(const std::string& text, const std::vector<std::string>& rest = {}) {
+  const fs::path file =
+      fs::path(::testing::TempDir()) / ("python_hook_script" + std::to_string(::getpid()));
+  std::ofstream(file) << text;
+  std::vector<std::string> argv = {"tool"};
+  argv.insert(argv.end(), rest.begin(), rest.end());
+  const auto read = ReadPythonCommand({.file = file, .argv = argv}, "/srv");
+  fs::remove(file);
+  PythonProgram program = read ? *read : PythonProgram{.kind = read.error().message};
+  std::ranges::replace(program.argv, file.native(), "SCRIPT");
+  std::ranges::replace(program.start, file.native(), "SCRIPT");
+  return program;
+}
+
+TEST(ReadPythonCommand, AScriptNamesItsInterpreterInItsFirstLine) {
+  PythonProgram program = OfScript("#!/opt/venv/bin/python3\nimport re\n", {"-m", "x"});
+  EXPECT_EQ(program.kind, "file");
+  EXPECT_EQ(program.path, fs::canonical(::testing::TempDir()));
+  EXPECT_EQ(program.at, 1u);
+  EXPECT_THAT(program.argv, ElementsAre("/opt/venv/bin/python3", "SCRIPT", "-m", "x"));
+  EXPECT_THAT(program.start, ElementsAre("/opt/venv/bin/python3"));
+  program = OfScript("#! /usr/bin/python3.11  -u \n");
+  EXPECT_THAT(program.argv, ElementsAre("/usr/bin/python3.11", "-u", "SCRIPT"));
+  EXPECT_EQ(program.at, 2u);
+  program = OfScript("#!/usr/bin/env python3\n", {"x"});
+  EXPECT_THAT(program.argv, ElementsAre("python3", "SCRIPT", "x"));
+  EXPECT_THAT(program.start, ElementsAre("/usr/bin/env", "python3"));
+  program = OfScript("#!/usr/bin/env -S A=1 python3 -u\n");
+  EXPECT_THAT(program.argv, ElementsAre("python3", "-u", "SCRIPT"));
+  EXPECT_THAT(program.start, ElementsAre("/usr/bin/env", "A=1", "python3"));
+}
+
+// As pip and uv write it.
+TEST(ReadPythonCommand, APathTooLongForAFirstLineComesByTheShell) {
+  PythonProgram program =
+      OfScript("#!/bin/sh\n'''exec' \"/a b/python3\" \"$0\" \"$@\"\n' '''\n", {"x"});
+  EXPECT_THAT(program.argv, ElementsAre("/a b/python3", "SCRIPT", "x"));
+  EXPECT_THAT(program.start,
+              ElementsAre("/bin/sh", "-c", "exec \"/a b/python3\" \"$@\"", "SCRIPT"));
+  program =
+      OfScript("#!/bin/sh\n'''exec' \"$(dirname -- \"$0\")\"/'python' \"$0\" \"$@\"\n' '''\n");
+  EXPECT_EQ(program.kind, "file");
+}
+
+TEST(ReadPythonCommand, OtherScriptsAreNotPython) {
+  for (const char* text : {"#!/bin/bash\n", "#!/bin/sh\nexec python3 \"$0\" \"$@\"\n", "#!\n", "",
+                           "#!/bin/sh", "#!/usr/bin/env\n", "#!/usr/bin/env bash\n",
+                           "\x7f"
+                           "ELF"}) {
+    EXPECT_THAT(OfScript(text).kind, HasSubstr("'tool' is not Python")) << text;
+  }
+  EXPECT_THAT(OfScript("#!/usr/bin/python3 -sP\n").kind, HasSubstr("option -sP"));
+  EXPECT_THAT(Refused({"env"}), HasSubstr("is not Python"));
+  EXPECT_EQ(Read({"env", "A=1", "python3", "a.py"}).value().name, "/srv/a.py");
 }
 
 // An option that ends the command has no value: nothing beyond the arguments is read.

@@ -150,6 +150,8 @@ void WarmStart::Await(const LaunchUnderWay& under_way) {
   if (const Result<void> ready = current->AwaitReady(limit, under_way);
       !ready && !under_way.given_up()) {
     SayCold("the template cannot be used: " + ready.error().message);
+  } else if (ready && !current->remark().empty() && made_ == 1) {
+    Log(LogLevel::kWarning, "--preload covers only some of the imports: " + current->remark());
   }
 }
 

@@ -183,6 +183,7 @@ Result<void> WorkerTemplate::AwaitReady(Duration limit, const LaunchUnderWay& un
   if (reply->word != TemplateWord::kReady) {
     return Goes(reply->text);
   }
+  remark_ = reply->text;
   ready_ = true;
   return {};
 }

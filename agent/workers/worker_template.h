@@ -47,6 +47,8 @@ class WorkerTemplate {
 
   bool gone() const;
   bool ready() const { return ready_ && !gone(); }
+  // A warning for people that came when it was ready; "": none.
+  const std::string& remark() const { return remark_; }
 
   // At once; who waits for it hears of it.
   void End();
@@ -65,6 +67,7 @@ class WorkerTemplate {
   UniqueFd socket_;
   std::uint32_t sequence_ = 0;
   bool ready_ = false;
+  std::string remark_;
   bool late_ = false;
 };
 

@@ -238,26 +238,37 @@ HandledSignals ParseSignals(const std::string& text, bool given) {
 }
 
 Result<void> CheckPreload(const std::string& preload) {
+  const Error wrong = Invalid(
+      "--preload takes Python modules, as torch,torch._dynamo, or imports, or "
+      "imports,-MODULE",
+      preload);
   std::string_view rest = preload;
+  bool imports = false;
+  bool leaves_out = false;
   while (true) {
-    const std::string_view name = rest.substr(0, rest.find(','));
+    std::string_view name = rest.substr(0, rest.find(','));
+    const bool last = name.size() == rest.size();
+    rest.remove_prefix(last ? 0 : name.size() + 1);
+    imports |= name == "imports";
+    if (name.starts_with('-')) {
+      leaves_out = true;
+      name.remove_prefix(1);
+    }
     bool begins = true;
     for (const char c : name) {
       const bool letter = c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c < 0;
       const bool inside = (c >= '0' && c <= '9') || c == '.';
       if (!letter && (begins || !inside)) {
-        return Invalid("--preload takes Python modules, as torch,torch._dynamo, or imports",
-                       preload);
+        return wrong;
       }
       begins = c == '.';
     }
     if (begins) {
-      return Invalid("--preload takes Python modules, as torch,torch._dynamo, or imports", preload);
+      return wrong;
     }
-    if (name.size() == rest.size()) {
-      return {};
+    if (last) {
+      return leaves_out && !imports ? Result<void>(wrong) : Result<void>();
     }
-    rest.remove_prefix(name.size() + 1);
   }
 }
 

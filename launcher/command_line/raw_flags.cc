@@ -168,8 +168,9 @@ void AddProgram(CLI::App& app, RawFlags& raw) {
       "the nodes. Always within the CPUs that ddprun itself may use; needs no numactl");
   program.Value("--preload", config.preload, "MODULES|imports|none",
                 "Python modules (torch,torch._dynamo) that one process per node loads ahead, from "
-                "which workers are then forked; imports: what the script imports at its top. A "
-                "restart takes a tenth of a second instead of what the imports take. none: no "
+                "which workers are then forked; imports: what the script imports at its top "
+                "(imports,-MODULE leaves one out). A restart takes a tenth of a second instead of "
+                "what the imports take. none: no "
                 "program is loaded ahead, ddprun-train neither");
   program.Switch("--scrub-env", config.scrub_env,
                  "Take MPI's variables (OMPI_*, PMI_*, PMIX_*, MPI_*, HYDRA_*) out of the workers' "

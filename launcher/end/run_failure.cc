@@ -183,7 +183,7 @@ std::string SayHowItEnded(const Exit& exit) {
             ", and saved: exit code 75, start this " + (left ? "node" : "run") + " again");
     return "";
   }
-  const bool failed = finish.ending == Ending::kFailed;
+  const bool failed = finish.ending == Ending::kFailed && finish.exit_code != kExitInterrupted;
   Log(LogLevel::kError, (failed ? "the run failed: " : "") + finish.text);
   return TerminationText(finish);
 }

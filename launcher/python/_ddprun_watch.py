@@ -4,7 +4,7 @@ ddprun.pth imports this at each start of an interpreter, and so does a template 
 (docs/recovery.md). It acts in workers that load torch.distributed, and there it is one thread that
 
 - in worlds of two or more looks at torch's own counters once a second (some 50 us) and sends a datagram
-  when they have changed (COLLECTIVES, docs/writing-a-worker.md); before the first collective it says
+  when they have changed (COLLECTIVES, docs/writing-a-worker.md), and more often for the first one; before the first collective it says
   for how long nothing of the worker has moved (STILL_USEC);
 - answers on a socket beside the worker's notify socket, in a directory that only this user may enter:
   `stacks` with the stacks of all Python threads, `collectives` with what torch recorded of the last ones.
@@ -224,6 +224,15 @@ class _Watcher:
             self.told = seen
             self.counts = within != "send"  # From there on its collectives say too little of it.
 
+    def waits_for_the_first(self):
+        return self.counts and self.told is not None and self.told[0] == 0
+
+    def has_the_first(self):
+        try:
+            return self.waits_for_the_first() and _operations() > 0
+        except Exception:
+            return False  # look() sees why.
+
     def is_alive(self, place):
         before, self.life = self.life, _life()
         return self.life is None or self.life != before or place != self.place
@@ -247,9 +256,9 @@ def _watch(address, stop):
     if listener is not None:
         poll.register(listener, select.POLLIN)
     ours = [(sock, os.fstat(sock.fileno()).st_ino) for sock in (stop, watcher.agent, listener) if sock]
-    due = time.monotonic()  # At once: whoever is stopped in its first second was heard of.
+    due = soon = start = time.monotonic()  # At once: whoever is stopped in its first second was heard of.
     while True:
-        ready = [fd for fd, _ in poll.poll(max(0.0, due - time.monotonic()) * 1000 + 1)]
+        ready = [fd for fd, _ in poll.poll(max(0.0, min(due, soon) - time.monotonic()) * 1000 + 1)]
         if not all(_is_ours(*one) for one in ours):
             for sock, inode in ours:
                 if not _is_ours(sock, inode):
@@ -258,12 +267,15 @@ def _watch(address, stop):
         over = stop.fileno() in ready  # Ending may last, and what was told before is old by then.
         if listener is not None and listener.fileno() in ready:
             _answer(listener)
-        if over or time.monotonic() >= due:
-            due = time.monotonic() + _EACH
+        now = time.monotonic()
+        if over or now >= due or watcher.has_the_first():
+            due = now + _EACH
             try:
                 watcher.look()
             except Exception:
                 watcher.counts = False  # Another torch than those that this knows: no say, and no harm.
+        # A recovery ends with the first collective: its time is to be known to a tenth.
+        soon = now + max(0.02, (now - start) / 10) if watcher.waits_for_the_first() else due
         if over:
             return
 

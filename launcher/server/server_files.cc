@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <functional>
 #include <sstream>
 #include <utility>
@@ -13,6 +14,7 @@
 
 #include "common/exit_code.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "launcher/command_line/config.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/command_line/problems.h"
@@ -89,7 +91,22 @@ Result<ServerPlace> PlaceIn(const fs::path& run_directory) {
 struct Linked {
   std::string run_id;
   ServerPlace place;
+  std::string started_in;  // A directory; empty: not known.
+  std::string command;
 };
+
+// "DIRECTORY\nCOMMAND", for who has several runs.
+constexpr const char* kLaunchedFile = "launched";
+constexpr std::size_t kMaxLaunchedFile = 16 * 1024;
+constexpr std::size_t kMostShownOfCommand = 100;
+
+std::string Launched() {
+  std::error_code none;
+  const Result<std::string> read = ReadFile("/proc/self/cmdline", kMaxLaunchedFile / 2);
+  std::string command = read ? *read : "";
+  std::ranges::replace(command, '\0', ' ');
+  return fs::current_path(none).native() + "\n" + command;
+}
 
 // False also where the directory is gone, with its agent that was killed: then the link goes too,
 // since whoever has read the directory's name could make it anew.
@@ -126,7 +143,12 @@ std::vector<Linked> LinkedServers(const RunId& run_id) {
     const Result<ServerPlace> place = PlaceIn(entry->path());
     if (place && (place->door.empty() ? Hello(place->endpoint, kSeekTimeout).has_value()
                                       : AnswersAtDoor(place->door))) {
-      found.push_back({name.substr(dash + 1), *place});
+      const Result<std::string> read =
+          ReadOrdinary(entry->path() / kLaunchedFile, kMaxLaunchedFile);
+      const std::string launched = read ? *read : "";
+      const std::size_t line = std::min(launched.find('\n'), launched.size());
+      found.push_back({name.substr(dash + 1), *place, launched.substr(0, line),
+                       launched.substr(std::min(line + 1, launched.size()), kMostShownOfCommand)});
     }
   }
   return found;
@@ -178,14 +200,20 @@ Result<ServerPlace> FindLinked(const RunId& run_id) {
                      "DDPRUN_ENDPOINT) of one that is served elsewhere"};
   }
   if (found.size() > 1) {
-    std::string names;
-    for (const Linked& linked : found) {
-      names += " " + linked.run_id + "@" + linked.place.Where();
+    std::error_code none;
+    const std::string here = fs::current_path(none).native();
+    const auto is_here = [&](const Linked& linked) { return linked.started_in == here; };
+    if (std::ranges::count_if(found, is_here) == 1) {
+      return std::ranges::find_if(found, is_here)->place;
+    }
+    for (const Linked& linked : found) {  // An error is one line, and each run has its own.
+      std::fprintf(stderr, "  %s  %s  in %s: %s\n", PrintableLine(linked.run_id).c_str(),
+                   PrintableLine(linked.place.Where()).c_str(),
+                   PrintableLine(linked.started_in).c_str(), PrintableLine(linked.command).c_str());
     }
     return Error{ErrorKind::kInvalid, "several runs" + of +
                                           " are served on this machine, say --rdzv-id=NAME, "
-                                          "--run-dir=DIR or --endpoint=HOST:PORT:" +
-                                          names};
+                                          "--run-dir=DIR or --endpoint=HOST:PORT"};
   }
   return found.front().place;
 }
@@ -306,6 +334,9 @@ Result<ServerFiles> ServerFiles::PublishDoor(const fs::path& run_directory, cons
 Result<ServerFiles> ServerFiles::Link(const fs::path& run_directory, const std::string& where,
                                       const RunId& run_id) {
   ASSIGN_OR_RETURN(const fs::path directory, UserDirectory());
+  const fs::path launched = run_directory / kLaunchedFile;
+  ASSIGN_OR_RETURN(const UniqueFd file, OpenOrdinary(launched, O_WRONLY | O_CREAT | O_TRUNC, 0600));
+  RETURN_IF_ERROR(WriteAll(file.get(), Launched(), launched));
   const fs::path link =
       directory / (kLinkPrefix + Hex(std::hash<std::string>{}(where)) + "-" + run_id);
   ::unlink(link.c_str());  // Of an agent that could not remove it.

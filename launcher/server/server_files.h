@@ -51,7 +51,8 @@ struct ServerPlace {
   std::string Where() const;
 };
 
-// --endpoint, else --run-dir, else the one server that this user's links lead to. kUnavailable:
+// --endpoint, else --run-dir, else the one server that this user's links lead to; of several the
+// one that was started in the current directory. kUnavailable:
 // there is none; kInvalid: what was said cannot be used.
 Result<ServerPlace> FindServer(const ServerQuery& query);
 

@@ -102,15 +102,23 @@ std::string Nodes(const RunStatus& run, std::size_t shown) {
 
 // "last recovery: 62 ms: detect 1, stop 8, ...; 12 s ago, cause: rank 3 ... was killed by ..."
 std::string Newest(const Startup& startup) {
-  return PrintableLine((startup.stop ? "last recovery: " : "first start: ") + Describe(startup) +
-                       "; " + FormatDuration(startup.age) + " ago" +
+  const bool open = startup.start && !startup.first_step;
+  return PrintableLine((!startup.stop ? "first start: "
+                        : open        ? "workers run again after "
+                                      : "last recovery: ") +
+                       Describe(startup) + (open ? "; no step is known yet; " : "; ") +
+                       FormatDuration(startup.age) + " ago" +
                        (startup.stop ? ", cause: " + startup.cause : "")) +
          "\n";
 }
 
-// "goodput: 99.1 % of 12 min 03 s"; empty: nothing was lost, or nobody knows.
+// "goodput: 99.1 % of 12 min 03 s"; empty: nothing was lost.
 std::string Kept(const RunStatus& run) {
   const std::optional<double> goodput = GoodputOf(run);
+  const bool lost = std::ranges::any_of(run.totals, [](const auto& one) { return one.ended > 0; });
+  if (!goodput && lost && run.known > Duration{0}) {
+    return "goodput: unknown, because no step is known\n";
+  }
   if (!goodput || *goodput == 1) {
     return "";
   }

@@ -84,6 +84,21 @@ TEST(Status, WhatWasLostIsToldAsGoodput) {
   EXPECT_NE(text.find("\ngoodput: 99.1 % of 2 min 00 s\nlately:"), std::string::npos) << text;
 }
 
+TEST(Status, WithoutAStepNeitherRecoveryNorGoodputIsClaimed) {
+  RunStatus run = Sample();
+  run.known = 120s;
+  run.totals = {{"worker", 1, 0s}};
+  for (NodeStatus& node : run.nodes) {
+    node.step = 0;
+  }
+  run.startups = {Startup{.cause = "x", .age = 3s, .stop = 40ms, .start = 42ms}};
+  const std::string text = FormatStatus({run}, "n0:29400", kNow);
+  EXPECT_NE(text.find("\nworkers run again after 82 ms: stop 40, start 42; no step is known yet; "),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\ngoodput: unknown"), std::string::npos) << text;
+}
+
 TEST(Status, WhatIsBadOfAMachineIsShownWhereNothingRefusesIt) {
   RunStatus run = Sample();
   run.nodes[2].facts = {

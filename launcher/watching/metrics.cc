@@ -293,9 +293,11 @@ constexpr Metric kOfRun[] = {
        }
      }},
     {"ddprun_lost_seconds_total", "counter", "cause",
-     "From bad news to the first step of all workers: so long nothing was trained.",
+     "From bad news to the first step of all workers: so long nothing was trained. Absent: no "
+     "step is known.",
      [](const NodeView& view, Series& out) {
-       for (const CauseTotal& total : TotalsOf(*view.run)) {
+       const bool known = StepsAreKnown(*view.run);
+       for (const CauseTotal& total : known ? TotalsOf(*view.run) : std::vector<CauseTotal>()) {
          out.Add({{"cause", total.cause}}, Seconds(total.lost));
        }
      }},
@@ -336,7 +338,7 @@ constexpr Metric kOfRun[] = {
     {"ddprun_node_step", "gauge", "node", "Lowest STEP of the workers of a node of the world.",
      [](const NodeView& view, Series& out) {
        for (const NodeStatus& node : view.run->nodes) {
-         if (node.in_world && node.step != 0) {
+         if (node.in_world && node.step != 0 && node.step_source != "collectives") {
            out.Add({{"node", node.node}}, static_cast<double>(node.step));
          }
        }

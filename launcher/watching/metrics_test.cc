@@ -64,6 +64,7 @@ TEST(Metrics, TheServerTellsTheRun) {
       {.node = "n2", .state = "lost"}};
   view.run->more_nodes = 7;
   view.run->startups = {{}, {.detect = Duration{2}, .stop = Duration{40}}};
+  view.run->startups[0].first_step = Duration{5};
   view.run->totals = {{"hang", 3, Duration{1'500}}};
   EXPECT_THAT(MetricsText(view, 0),
               AllOf(HasSubstr("\nddprun_wait_seconds 2.5\n"),

@@ -138,6 +138,11 @@ std::string NoMore(const Standing& standing) {
                                                          : "no step for ";
 }
 
+// Each worker counts by itself, once a second: of different ranks these are different moments.
+std::string Age(const Standing& standing) {
+  return standing.source == ProgressSource::kCollectives ? "; counts may be 1 s old" : "";
+}
+
 std::string Ranks(std::uint32_t count) {
   return std::to_string(count) + " rank" + (count == 1 ? "" : "s");
 }
@@ -154,10 +159,10 @@ std::string WhyBehind(const Standings& found, const Standing& first) {
           ? word + " " + std::to_string(found.next)
           : word + "s " + std::to_string(found.next) + " to " + std::to_string(found.highest);
   if (found.behind_count == 1) {
-    return "its peers are at " + steps + ", it is at " + at;
+    return "its peers are at " + steps + ", it is at " + at + Age(first);
   }
   return "it and " + Ranks(found.behind_count - 1) + " more are at " + at + ", the others at " +
-         steps;
+         steps + Age(first);
 }
 
 // Names the worker: which member has this rank.
@@ -219,7 +224,7 @@ std::optional<WorkerFailure> FindHangOfSeen(HangWatch& watch, const Roster& rost
   if (found.behind_count < found.count) {  // The few are ahead.
     return Blame(roster, found.ahead.first_rank,
                  silent + " (" + std::to_string(found.behind_count) + " of its peers are at " +
-                     At(first) + ", it is at " + At(found.ahead) + ")");
+                     At(first) + ", it is at " + At(found.ahead) + Age(first) + ")");
   }
   std::uint32_t waiting = 0;
   for (const Standing& standing : found.behind) {

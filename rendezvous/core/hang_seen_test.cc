@@ -21,14 +21,14 @@ TEST_F(Hangs, WhoHasNotBegunTheCollectiveThatItsPeersWaitInIsToBlame) {
   Stand({Counted(0, 41, true, 2)}, {Counted(2, 40, false), Counted(3, 41, true)});
   EXPECT_EQ(Why(),
             "rank 2 (local rank 0, host n1) hung: no collective begun for 30.0 s (its peers are at "
-            "collective 41, it is at collective 40, past it)");
+            "collective 41, it is at collective 40, past it; counts may be 1 s old)");
 }
 
 TEST_F(Hangs, OfThoseWhoAreCountedTheFewAreToBlameAheadToo) {
   Stand({Counted(0, 40, false, 2)}, {Counted(2, 40, false), Counted(3, 41, true)});
   EXPECT_EQ(Why(),
             "rank 3 (local rank 1, host n1) hung: no collective begun for 30.0 s (3 of its peers "
-            "are at collective 40, past it, it is at collective 41, in it)");
+            "are at collective 40, past it, it is at collective 41, in it; counts may be 1 s old)");
 }
 
 TEST_F(Hangs, AtOneCollectiveWhoIsPastItIsToBlame) {
@@ -95,9 +95,10 @@ TEST_F(Hangs, WhoNeverJoinsIsToBlame) {
 TEST_F(Hangs, WhoNeverJoinsIsToBlameWhereOthersWaitInTheFirstCollective) {
   const Standing absent = Seen(2, 0, ProgressSource::kCollectives, true, kBeforeJoining);
   Stand({Counted(0, 1, true, 2)}, {absent, Counted(3, 1, true)});
-  EXPECT_EQ(Why(),
-            "rank 2 (local rank 0, host n1) hung: no collective begun for 30.0 s (its peers are at "
-            "collective 1, it is at no collective yet, and nothing of it moves)");
+  EXPECT_EQ(
+      Why(),
+      "rank 2 (local rank 0, host n1) hung: no collective begun for 30.0 s (its peers are at "
+      "collective 1, it is at no collective yet, and nothing of it moves; counts may be 1 s old)");
 }
 
 TEST_F(Hangs, WhoFallsSilentBeforeTheFirstCollectiveMayPrepareTheData) {
@@ -107,7 +108,8 @@ TEST_F(Hangs, WhoFallsSilentBeforeTheFirstCollectiveMayPrepareTheData) {
   Stand({Counted(0, 6, true, 2)}, {unheard, Counted(3, 6, true)}, At(90s));
   EXPECT_EQ(Why(),
             "rank 2 (local rank 0, host n1) hung: no collective begun for 30.0 s (its peers are at "
-            "collective 6, it is at one of the first, and was not heard of since)");
+            "collective 6, it is at one of the first, and was not heard of since; counts may be 1 "
+            "s old)");
 }
 
 // All look for each other, or all prepare the data and rest.

@@ -91,6 +91,21 @@ TEST_F(Status, AnEndedOneShowsItsOutcome) {
   EXPECT_EQ(status.outcome, "the run was stopped on request");
 }
 
+TEST_F(Status, ANodeThatReturnedHasOneRow) {
+  a.Says(At(0s));
+  b.Says(At(0s));
+  a.Hosts(At(0s));
+  b.Hosts(At(0s));
+  b.Closes(At(1s));
+  story.Pass(At(2s));
+  ASSERT_EQ(At_(2s).nodes.size(), 2u);
+  EXPECT_EQ(At_(2s).nodes[1].state, "lost");
+  Node again(story, "n1", shape, 2);
+  again.Says(At(2s));
+  ASSERT_EQ(At_(2s).nodes.size(), 2u);
+  EXPECT_NE(At_(2s).nodes[1].state, "lost");
+}
+
 TEST_F(Status, LongListsAreCut) {
   for (std::size_t i = 0; i < kMaxListedNodes + 5; ++i) {
     Node(story, "m" + std::to_string(i), shape).Says(At(0s));

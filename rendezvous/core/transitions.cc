@@ -44,13 +44,16 @@ void ReportFromMember(CoordinatorStep& step, const NodeKey& key, const Member& m
   CoordinatorState& state = step.state;
   if (SpeaksOfWorld(report, *state.world)) {
     NoteProgress(state.budget, report.progress);
+    const bool seen = std::ranges::any_of(report.standings, [](const Standing& standing) {
+      return standing.source != ProgressSource::kTold;
+    });
     ChangeMember(state, step.config, key, [&](Member& changed) {
       changed.hosted = true;
-      NotePace(state.startups, changed, report.pace);
+      NotePace(state.startups, changed, report.pace, seen);
       changed.succeeded |=
           report.hosting == Hosting::kNothing && report.outcome == Outcome::kSucceeded;
     });
-    step.Say(StartupToTell(state.startups, state.budget.told, step.now));
+    step.Say(StartupToTell(state.startups, state.budget.told));
   }
   const bool unfit = IsUnfit(report) && report.hosting == Hosting::kNothing &&
                      report.floor < state.world->generation;  // Since it was chosen.
@@ -86,8 +89,10 @@ void CoordinatorStep::Say(const std::optional<StartupLine>& line) {
     return;
   }
   const Startup& startup = line->startup;
-  RunEvent& event = line->first ? Say(kEventStarted, NoticeLevel::kDetail, line->text)
-                                : Say(kEventRecovered, NoticeLevel::kInfo, line->text);
+  RunEvent& event = line->first
+                        ? Say(kEventStarted, NoticeLevel::kDetail, line->text)
+                        : Say(kEventRecovered,
+                              line->quiet ? NoticeLevel::kDetail : NoticeLevel::kInfo, line->text);
   event.cause = startup.cause_word;
   event.generation = startup.generation;
   event.detect = startup.detect;
@@ -96,7 +101,7 @@ void CoordinatorStep::Say(const std::optional<StartupLine>& line) {
   event.start = startup.start;
   event.state = startup.state;
   event.first_step = startup.first_step;
-  event.lost = TotalOf(startup);
+  event.lost = line->lost;
 }
 
 void NoteFitness(CoordinatorStep& step, const NodeReport& before, const NodeReport& report) {
@@ -139,10 +144,12 @@ void NoteFacts(CoordinatorStep& step, const NodeReport& before, const NodeReport
 }
 
 void EndRun(CoordinatorStep& step, Finish outcome) {
-  step.Say(EndStartup(step.state.startups));
+  step.Say(EndStartup(step.state.startups, step.now));
   const bool succeeded = outcome.ending == Ending::kSucceeded;
   step.Say(kEventEnded, NoticeLevel::kDetail,  // Nodes say it.
-           succeeded ? "every worker finished" : "the run failed: " + outcome.text);
+           succeeded                               ? "every worker finished"
+           : outcome.exit_code == kExitInterrupted ? outcome.text
+                                                   : "the run failed: " + outcome.text);
   step.Enter(succeeded ? Phase::kSucceeded : Phase::kFailed);
   step.state.outcome = std::move(outcome);
 }

@@ -130,10 +130,97 @@ class Preload(DdprunTest):
                 for name in ("said", "loads"):
                     os.unlink(self.path(name))
 
+    def test_a_console_script_is_python(self):
+        """As pip and uv write them, with paths that are too long for a first line too."""
+        by_shell = "#!/bin/sh\n'''exec' %s \"$0\" \"$@\"\n' '''\n"
+        os.symlink(sys.executable, self.path("python3"))
+        for name, first in (("a path", f"#!{sys.executable}\n"),
+                            ("an option", f"#!{sys.executable} -u\n"),
+                            ("env", "#!/usr/bin/env python3\n"),
+                            ("a long path", by_shell % sys.executable),
+                            ("quoted", by_shell % f"'{sys.executable}'"),
+                            ("beside it", by_shell % '"$(dirname -- "$(realpath -- "$0")")"/\'python3\'')):
+            with self.subTest(name):
+                self.write("tool", first + "import told\n" + SAY +
+                           "print(open('/proc/self/comm').read(), sys.orig_argv, sys.flags, sys.executable, sys.path)\n")
+                os.chmod(self.path("tool"), 0o755)
+                where = {"PATH": self.directory + os.pathsep + os.environ["PATH"]}
+                shown = []
+                for preload in ("imports", "none"):
+                    run = self.run_ddprun(TWO, f"--preload={preload}", "tool", self.path("said"), environment=where)
+                    self.assertNotRegex(run.err(), "cold|not Python")
+                    shown.append(sorted(run.out().splitlines()))
+                self.assertEqual(self.loads(), 3, "the preload process, and two workers without")
+                self.assertEqual(shown[0], shown[1])
+                for left in ("said", "loads"):
+                    os.unlink(self.path(left))
+
     def test_the_imports_of_the_script(self):
         self.say("--preload=imports")
         self.assertEqual(self.loads(), 1)
         self.assertEqual(len(self.said()), 2)
+
+    def test_an_import_is_left_out_that_starts_a_thread(self):
+        self.write("threads.py", "import threading\nthreading.Thread(target=threading.Event().wait, "
+                                 "daemon=True).start()\n")
+        self.write("say.py", "import threads\n" + SAY)
+        run = self.say("--preload=imports")
+        self.assertIn("(import threads); to leave out: --preload=imports,-threads", run.err())
+        for name in ("said", "loads"):
+            os.unlink(self.path(name))
+        run = self.say("--preload=imports,-threads")
+        self.assertNotIn("cold", run.err())
+        self.assertEqual((self.loads(), len(self.said())), (1, 2))
+
+    def test_an_allocator_starts_no_thread_in_the_preload_process_alone(self):
+        """As pyarrow, whose jemalloc reads the variable once."""
+        self.write("arrow.py", """
+import os, threading
+NAME = "JE_ARROW_MALLOC_CONF"
+FOUND = os.environ.get(NAME, "")
+def stay():
+    with open("/proc/thread-self/comm", "w") as file:
+        file.write("jemalloc_bg_thd")
+    ready.set()
+    threading.Event().wait()
+if "background_thread:false" not in FOUND:
+    ready = threading.Event()
+    threading.Thread(target=stay, daemon=True).start()
+    ready.wait()
+""")
+        shows = "import arrow, os\nprint(os.environ.get(arrow.NAME))\n"
+        for given in (None, "dirty_decay_ms:0", "background_thread:false"):
+            with self.subTest(given):
+                warm, cold = self.warm_and_cold(shows, environment={"JE_ARROW_MALLOC_CONF": given} if given else None)
+                self.assertEqual(warm, cold)
+                self.assertEqual(warm, [str(given)] * 2)
+        self.write("both.py", shows)
+        run = self.run_ddprun(TWO, "--preload=arrow", self.path("both.py"),
+                              environment={"JE_ARROW_MALLOC_CONF": "background_thread:true"})
+        self.assertIn("a fork would lose threads: jemalloc_bg_thd", run.err())
+
+    def test_a_statement_before_an_import_is_named(self):
+        self.write("torch.py", "")
+        for text, line, what in (
+                ("import os\nos.environ['X'] = '1'\nimport torch\n", 2, "`import torch` (line 3)"),
+                ("import warnings\nwarnings.simplefilter('ignore')\ntry:\n  import torch.nn\nfinally:\n  pass\n",
+                 2, "`import torch` (line 4)"),
+                ("X = 1\ndef main():\n    from torch import nn\n", 1, "`import torch` (line 3)"),
+                ("import os\nX = 1\nimport told\n", 2, "`import told` (line 3)")):
+            with self.subTest(text):
+                self.write("early.py", text)
+                run = self.start("--preload=imports", self.path("early.py"))
+                run.wait()
+                module = "torch,torch._dynamo" if "torch" in what else "imports,told"
+                self.assertRegex(run.err(), rf"only some of the imports: it ends at \S*early.py:{line}, a statement before {re.escape(what)}")
+                self.assertIn(f"Set --preload={module}\n", run.err())
+        for text in ("import os\nX = 1\nimport json, no_such_module_here\n", "import torch\nX = 1\nimport torch.nn\n",
+                     "import typing\nif typing.TYPE_CHECKING:\n    import torch\n"):
+            with self.subTest(text):
+                self.write("early.py", text)
+                run = self.start("--preload=imports", self.path("early.py"))
+                run.wait()
+                self.assertNotIn("a statement before", run.err())
 
     def test_a_restart_is_forked_too_and_a_changed_file_is_loaded_anew(self):
         self.write("again.py", SAY + """
@@ -157,7 +244,8 @@ sys.exit(3 if count < 3 else 0)
                 ("exits", "import sys; sys.exit(3)", r"SystemExit: 3"),
                 ("dies", "import os; os._exit(1)", r"it ended while it was loaded"),
                 ("threads", "import threading\nthreading.Thread(target=threading.Event().wait, "
-                            "daemon=True).start()", r"2 threads run once it is loaded"),
+                            "daemon=True, name='poller').start()",
+                 r"lose threads: python\S* 'poller' \(import threads\); to leave out: --preload=none"),
                 ("missing", None, r"ModuleNotFoundError: No module named 'missing'")):
             with self.subTest(name):
                 if text:
@@ -263,7 +351,7 @@ sys.exit(3 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 0)
         self.assertIn("--preload cannot go with Python's option -I: it does not count", run.err())
         run = self.run_ddprun("--preload=told", "--no-python", "/bin/true")
         self.assertIn("'/bin/true' is not Python", run.err())
-        for bad in ("a b", "a,", "1a", "a..b", "a/b"):
+        for bad in ("a b", "a,", "1a", "a..b", "a/b", "-a", "a,-b", "imports,-"):
             run = self.run_ddprun(f"--preload={bad}", self.path("say.py"), expect=2)
             self.assertIn("--preload takes Python modules", run.err())
         run = self.say("--preload=told", "--pass-local-rank")

@@ -3,6 +3,8 @@
 import json
 import os
 import pathlib
+import re
+import signal
 import sys
 import unittest
 
@@ -53,6 +55,53 @@ class Progress(DdprunTest):
         runs = json.loads(asked.out())
         node = (runs[0] if isinstance(runs, list) else runs.get("runs", [runs])[0])["nodes"][0]
         return node.get("step"), node.get("step_source")
+
+    # Fails once; then takes no step before `go` is there.
+    AGAIN = """
+wait_for() { until [ -e $1 ]; do read -t 0.1 nothing <> fifo; done; }
+[ $TORCHELASTIC_RESTART_COUNT = 0 ] && { $FIRST wait_for fail; exit 3; }
+touch again; wait_for go; echo 'step: 2'; wait_for end
+"""
+
+    def recovers(self, first, *flags):
+        os.mkfifo(self.path("fifo"))
+        run = self.start("--nproc-per-node=1", "--max-restarts=1", f"--rdzv-id={self.run_id}", *flags, "--no-python",
+                         "/bin/bash", "-c", self.AGAIN.replace("$FIRST", first))
+        if first:
+            self.wait_for(lambda: self.told_step() == (1, "printed"), run)
+        pathlib.Path(self.path("fail")).touch()
+        self.wait_for(lambda: os.path.exists(self.path("again")), run)
+        return run
+
+    def shown(self, *flags):
+        asked = self.start("status", f"--rdzv-id={self.run_id}", *flags)
+        self.assertEqual(asked.wait(), 0, asked.all())
+        return asked.out()
+
+    def goodput(self):
+        return json.loads(self.shown("-o", "json"))["runs"][0]["goodput"]
+
+    def test_a_recovery_ends_with_the_first_step_that_is_printed(self):
+        run = self.recovers("echo 'step: 1';", r"--progress-from=step[ =:]+(\d+)")
+        self.assertNotRegex(run.err(), "recovered|run again")
+        pathlib.Path(self.path("go")).touch()
+        self.wait_for_text(run, r"recovered in \d+ ms: .*first step \d+")
+        self.assertGreater(self.goodput(), 0)
+        run.signal(signal.SIGTERM)
+        run.wait()
+        self.assertEqual(len(re.findall("recovered in", run.err())), 1)
+
+    def test_without_a_step_no_recovery_is_claimed(self):
+        run = self.recovers("")
+        self.wait_for_text(run, r"workers run again after \d+ ms: .*; no step is known yet\n")
+        self.assertIsNone(self.goodput())
+        shown = self.shown()
+        self.assertRegex(shown, r"\nworkers run again after \d+ ms: .*; no step is known yet; ")
+        self.assertIn("\ngoodput: unknown", shown)
+        run.signal(signal.SIGTERM)
+        run.wait()
+        self.assertNotIn("recovered", run.err())
+        self.assertEqual(len(re.findall("run again", run.err())), 1)
 
     def test_a_bad_expression_is_refused(self):
         for expression, words in (("(a", "missing )"), ("step", "needs a group"), ("(" + "a" * 600 + ")", "at most 512")):

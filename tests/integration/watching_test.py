@@ -69,9 +69,10 @@ class Watching(DdprunTest):
                             "ddprun_worker_starts_total": "2", "ddprun_ready": "1",
                             'ddprun_run_state{state="running"}': "1",
                             'ddprun_nodes{state="running"}': "1",
-                            'ddprun_lost_seconds_total{cause="worker"}': "0",
+                            'ddprun_worlds_ended_total{cause="worker"}': "0",
                             'ddprun_nodes_wanted{bound="max"}': "1"}.items():
             self.assertEqual(told.get(name), value, text)
+        self.assertNotIn("ddprun_lost_seconds_total{", text, "no step is known")
         if PROMTOOL:
             self.promtool("check metrics", text=text)
         self.end(run)

@@ -3,7 +3,7 @@
 import re
 import unittest
 
-from torch_runs import TorchTest
+from torch_runs import LIMIT, TorchTest, program
 
 # Small ones, which Python or torch load for a call; what DDP loads late is a thousand modules.
 SMALL = r"multiprocessing\b.*|torch\.utils\.serialization(\.config)?"
@@ -23,6 +23,22 @@ class Preloaded(TorchTest):
                 self.assertTrue(report["same"])
                 self.assertEqual([m for m in report["late"] if not re.fullmatch(SMALL, m)], [])
         self.assertNotIn("start cold", run.all())
+
+    def test_the_first_collective_ends_a_recovery_where_no_step_is_reported(self):
+        run = self.start("--nproc-per-node=2", "--preload=torch,torch.distributed", "--max-restarts=1",
+                         f"--rdzv-id={self.run_id}", program("collective_after_restart.py"))
+
+        def headline():
+            asked = self.start("status", f"--rdzv-id={self.run_id}")
+            asked.wait()
+            return re.search(r"^training: \d+ collectives$", asked.out(), re.M)
+
+        self.wait_for(headline, run, limit=LIMIT)
+        open(self.path("fail"), "w").close()
+        self.wait_for_text(run, r"recovered in \d+ ms: .*first step \d+", limit=LIMIT)
+        open(self.path("end"), "w").close()
+        self.assertEqual(run.wait(LIMIT), 0, run.all())
+        self.assertNotIn("run again", run.err())
 
     # libtorch's autograd counts devices at the first backward pass of a process (trainer/warm_up_test.cc).
     def device_report(self, name, preload):

@@ -4,62 +4,6 @@
 # runs the script.
 
 
-def _imports_of(source, name):
-    """The absolute imports that a script begins with, in order: (module, names taken from it). What
-    comes after any other statement may depend on it."""
-    import ast
-    body = ast.parse(source, name).body
-    if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
-        body = body[1:]
-    for node in body:
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, ()
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            if node.module != "__future__":
-                yield node.module, tuple(alias.name for alias in node.names)
-        else:
-            return
-
-
-# What a library loads only once it is used, found by comparing sys.modules before and after a step
-# of DistributedDataParallel.
-_LATE = {"torch": ("torch._dynamo",)}
-
-
-def _preload(wanted, program):
-    import importlib
-    import importlib.util
-    import sys
-    for name in wanted.split(","):
-        if name != "imports":
-            importlib.import_module(name)
-            continue
-        kind, text = program
-        if kind == "module":
-            spec = importlib.util.find_spec(text)
-            if spec is not None and spec.submodule_search_locations is not None:
-                spec = importlib.util.find_spec(text + ".__main__")
-            if spec is None or spec.origin is None:
-                raise ImportError("no module '%s' to take imports from" % text)
-            kind, text = "file", spec.origin
-        if kind == "file":
-            import tokenize
-            with tokenize.open(text) as script:
-                source = script.read()
-        else:
-            source = text
-        for module, parts in _imports_of(source, text if kind == "file" else "<string>"):
-            loaded = importlib.import_module(module)
-            for part in parts:
-                if part != "*" and not hasattr(loaded, part):
-                    importlib.import_module(module + "." + part)
-        for library, late in _LATE.items():
-            if library in sys.modules:
-                for module in late:
-                    importlib.import_module(module)
-
-
 def _own_files(program):
     """Files whose change makes what was loaded stale, with their size and time: all but those of
     the interpreter and of installed packages."""
@@ -108,15 +52,59 @@ def _generators():
 
 
 class _Watch:
-    """Notes the state of a generator when its module has just been loaded: an import may seed it."""
+    """Notes the state of a generator when its module has just been loaded: an import may seed it.
+    Notes too after which import a thread appeared."""
 
     def __init__(self):
         import sys
         self.fresh = {name: state for name, (state, _, _) in _generators().items()}
+        self.since = {}  # Thread -> (import that was asked for, module that was loaded last).
+        self.wanted = self.last = None
+        self.look(None)
         sys.meta_path.insert(0, self)
+
+    def look(self, wanted):
+        """A thread that is new appeared since the last look; the next import is `wanted`."""
+        import os
+        for thread in os.listdir("/proc/self/task"):
+            self.since.setdefault(int(thread), (self.wanted, self.last))
+        self.wanted = self.last = wanted
+
+    def lost_by_a_fork(self, preload):
+        """For people: the threads beside the main one; "": there are none."""
+        import os
+        import sys
+        self.look(None)
+        own = {}
+        if "threading" in sys.modules:
+            own = {thread.native_id: thread.name for thread in sys.modules["threading"].enumerate()}
+        found = {}
+        for thread in map(int, os.listdir("/proc/self/task")):
+            if thread == os.getpid():
+                continue
+            try:
+                with open("/proc/self/task/%d/comm" % thread) as file:
+                    name = file.read().strip()
+            except OSError:  # It has just ended.
+                continue
+            wanted, last = self.since.get(thread, (None, None))
+            name += " '%s'" % own[thread] if thread in own else ""
+            place = "import %s" % wanted if wanted else "Python's start-up"
+            place += ", after %s" % last if last != wanted and last in sys.modules else ""
+            found.setdefault("%s (%s)" % (name, place), wanted)
+        culprits = list(dict.fromkeys(wanted for wanted in found.values() if wanted))
+        if not found:
+            return ""
+        text = "a fork would lose threads: " + ", ".join(found)
+        advice = "; to leave out: --preload=%s" % ",".join(
+            [name for name in preload.split(",") if name not in culprits] +
+            ["-" + name for name in culprits if name not in preload.split(",")] or ["none"])
+        return text[:max(60, 229 - len(advice))] + advice if culprits else text
 
     def find_spec(self, name, path=None, target=None):
         import sys
+        self.look(self.wanted)
+        self.last = name
         if name not in ("random", "numpy.random", "torch"):
             return None
         for finder in sys.meta_path:
@@ -194,23 +182,23 @@ def _take(environment, given, changed):
     os.environ.update({os.fsdecode(name): os.fsdecode(value) for name, value in entries.items()})
 
 
-def _load(hook):
+def _load(hook, preload):
     """What was asked for, and what of it workers must not share."""
     import os
     import sys
     where = os.getcwd()
     watch = _Watch()
     sys.path.insert(0, hook["path"])
-    _preload(hook["preload"], (hook["kind"], hook["program"]))
+    remark = preload(hook["preload"], (hook["kind"], hook["program"]), watch)
     if sys.path[:1] != [hook["path"]]:
         raise RuntimeError("an import puts something before the script's directory in sys.path")
     if os.getcwd() != where:
         raise RuntimeError("an import changes the working directory")
     del sys.path[0]
-    return watch.end(), _generators(), *_changes(hook)
+    return (watch, remark), (watch.end(), _generators(), *_changes(hook))
 
 
-def _wait_for_a_worker(library, socket, hook):
+def _wait_for_a_worker(library, socket, hook, watch, remark):
     """Returns in a worker alone."""
     import ctypes
     import gc
@@ -226,7 +214,11 @@ def _wait_for_a_worker(library, socket, hook):
     api.PyOS_BeforeFork()
     library.ddprun_template_rehearse()
     api.PyOS_AfterFork_Parent()
-    if library.ddprun_template_ready(socket) != 0:
+    lost = watch.lost_by_a_fork(hook["preload"])
+    if lost:
+        library.ddprun_template_refuse(socket, lost.encode("utf-8", "replace")[:230])
+        os._exit(0)
+    if library.ddprun_template_ready(socket, remark.encode("utf-8", "replace")[:230]) != 0:
         os._exit(0)
     while library.ddprun_template_wait(socket) != 0:
         for name, stamp in files.items():
@@ -254,7 +246,7 @@ def _become_worker(library, hook, unseeded, states, given, changed):
     atexit.register(gc.unfreeze)  # What is frozen has finalizers too.
 
 
-def _serve(hook, watch):
+def _serve(hook, watch, preload):
     """Returns in a worker alone."""
     import ctypes
     import json
@@ -266,14 +258,14 @@ def _serve(hook, watch):
     try:
         socket = library.ddprun_template_open()
         if hook["probe"]:
-            library.ddprun_template_ready(socket)
+            library.ddprun_template_ready(socket, b"")
             os._exit(0)
         if _command_line() != [os.fsencode(word) for word in hook["arguments"]]:
             raise RuntimeError("the interpreter was started with other arguments")
         # Who executes the interpreter anew from here on, or starts another one, finds this.
         os.environ["DDPRUN_TEMPLATE_HOOK"] = json.dumps({**hook, "taken": os.getpid()})
-        shared = _load(hook)
-        _wait_for_a_worker(library, socket, hook)
+        seen, shared = _load(hook, preload)
+        _wait_for_a_worker(library, socket, hook, *seen)
     except BaseException as error:
         text = "%s: %s" % (type(error).__name__, error)
         library.ddprun_template_refuse(socket, text.encode("utf-8", "replace")[:230])
@@ -294,11 +286,13 @@ def _wait_here():
         import json
         hook = json.loads(os.environ["DDPRUN_TEMPLATE_HOOK"])
         entry = hook["entry"]
+        import _ddprun_imports
         import _ddprun_watch
+        del sys.modules["_ddprun_imports"]
         sys.path[:] = [place for place in sys.path if place != entry]
         sys.path_importer_cache.pop(entry, None)
         if "taken" not in hook and os.getppid() == hook["agent"]:
-            _serve(hook, _ddprun_watch)
+            _serve(hook, _ddprun_watch, _ddprun_imports.preload)
             return
         # The template itself, executed anew, or its program, begun by another process: never to run
         # without a rank. Anything else goes on as without us.

@@ -6,9 +6,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""s;
-
-constexpr auto kWaitForSteps = 10s;  // Of a run in which nobody has told one.
 constexpr std::size_t kMostCause = 256;
 
 enum : std::uint8_t { kStarted = 1, kRestored = 2, kStepped = 4 };
@@ -56,12 +53,12 @@ void FillIn(const Opening& open, Startup& startup) {
   }
 }
 
-std::optional<StartupLine> LineOf(Startups& startups, const std::string& why) {
-  const Startup& startup = startups.past.back();
-  startups.open->told = true;
+StartupLine LineOf(const Startup& startup, const char* start, const char* restart,
+                   const char* end) {
   const bool first = !startup.stop;
-  return StartupLine{first, (first ? "started in " : "recovered in ") + Describe(startup) + why,
-                     startup};
+  return {.first = first,
+          .text = (first ? start : restart) + Describe(startup) + end,
+          .startup = startup};
 }
 
 bool IsTold(const Startups& startups) {
@@ -72,7 +69,7 @@ bool IsTold(const Startups& startups) {
 
 std::optional<StartupLine> BeginStartup(Startups& startups, std::string cause,
                                         const std::string& word, Time now) {
-  std::optional<StartupLine> line = EndStartup(startups);
+  std::optional<StartupLine> line = EndStartup(startups, now);
   startups.open = Opening{};
   startups.open->cause = Cut(std::move(cause));
   startups.open->cause_word = word;
@@ -118,7 +115,8 @@ void NoteFormed(Startups& startups, const World& world, Time now) {
   }
 }
 
-void NotePace(Startups& startups, Member& member, const Pace& pace) {
+void NotePace(Startups& startups, Member& member, const Pace& pace, bool seen) {
+  startups.steps |= pace.stepped.has_value();
   if (!startups.open || startups.open->members == 0) {
     return;  // A world that was found running.
   }
@@ -126,24 +124,40 @@ void NotePace(Startups& startups, Member& member, const Pace& pace) {
   Reach(open.started, member, kStarted, pace.started);
   Reach(open.restored, member, kRestored, pace.restored);
   Reach(open.stepped, member, kStepped, pace.stepped);
+  if (seen && pace.stepped) {
+    open.stepped.nodes = open.members;
+  }
   FillIn(open, startups.past.back());
 }
 
-std::optional<StartupLine> StartupToTell(Startups& startups, bool steps, Time now) {
+std::optional<StartupLine> StartupToTell(Startups& startups, bool steps) {
   if (IsTold(startups)) {
     return std::nullopt;
   }
   const Startup& startup = startups.past.back();
   if (startup.first_step) {
-    return LineOf(startups, "");
+    startups.open->told = true;
+    StartupLine line = LineOf(startup, "started in ", "recovered in ", "");
+    line.lost = TotalOf(startup);
+    return line;
   }
-  const bool silent = startup.start && !steps && now >= startups.open->since + kWaitForSteps;
-  return silent ? LineOf(startups, "; no step was told") : std::nullopt;
+  const bool unknown = startup.start && startup.stop && !steps && !startups.steps;
+  if (!unknown || std::exchange(startups.open->told_start, true)) {
+    return std::nullopt;
+  }
+  return LineOf(startup, "", "workers run again after ", "; no step is known yet");
 }
 
-std::optional<StartupLine> EndStartup(Startups& startups) {
-  std::optional<StartupLine> line =
-      IsTold(startups) ? std::nullopt : LineOf(startups, "; no step was told");
+std::optional<StartupLine> EndStartup(Startups& startups, Time now) {
+  std::optional<StartupLine> line;
+  if (!IsTold(startups) && !startups.open->told_start) {
+    const Startup& startup = startups.past.back();
+    line = LineOf(startup, "workers ran after ", "workers ran again after ", "; no step was known");
+    line->quiet = true;
+    if (startups.steps) {
+      line->lost = Rounded(now - startups.open->began) + startup.detect.value_or(Duration{0});
+    }
+  }
   startups.open.reset();
   return line;
 }

@@ -54,7 +54,8 @@ struct Opening {
   Time began;
   Time since;                 // Of the part that lasts.
   std::uint32_t members = 0;  // Of the world that it led to; 0: none yet.
-  bool told = false;          // To people.
+  bool told = false;          // To people: all of it,
+  bool told_start = false;    // or that workers run again.
   Reached started;
   Reached restored;
   Reached stepped;
@@ -65,13 +66,16 @@ struct Startups {
   std::vector<Startup> past;  // Oldest first, at most kMostStartups; the newest may grow.
   std::vector<Time> began;    // Of each.
   std::optional<Opening> open;
+  bool steps = false;  // Some world's first step was known.
 };
 
 // For people.
 struct StartupLine {
   bool first = false;  // Of the run: nothing was stopped for it.
+  bool quiet = false;  // For the record alone.
   std::string text;
   Startup startup;
+  Duration lost{0};  // 0: it is not known.
 };
 
 // Bad news, or a run's first report. The line of the one before, if it was not told.
@@ -87,14 +91,16 @@ void NoteStopped(Startups& startups, std::string cause, const std::string& word,
 
 void NoteFormed(Startups& startups, const World& world, Time now);
 
-// What a member's report says of it; the same again changes nothing.
-void NotePace(Startups& startups, Member& member, const Pace& pace);
+// What a member's report says of it; the same again changes nothing. `seen`: its workers do not
+// report steps themselves, so its first step stands for all members: often a single rank prints.
+void NotePace(Startups& startups, Member& member, const Pace& pace, bool seen);
 
-// Once: it is whole, or nothing more is heard. `steps`: some worker of the run tells its steps.
-std::optional<StartupLine> StartupToTell(Startups& startups, bool steps, Time now);
+// Once: all workers have taken a step. Before that, where the run has never shown a step, that
+// workers run again. `steps`: a step of the run is known.
+std::optional<StartupLine> StartupToTell(Startups& startups, bool steps);
 
-// The run ends.
-std::optional<StartupLine> EndStartup(Startups& startups);
+// The run ends, or the world does.
+std::optional<StartupLine> EndStartup(Startups& startups, Time now);
 
 // Without those that led to no world.
 std::vector<Startup> StartupsAt(const Startups& startups, Time now);

@@ -80,11 +80,49 @@ TEST_F(StartupOfTwo, AProgramWithoutWordsIsKnownUpToItsStart) {
   Restart();
   Tell(a, {{}, 20ms, {}, {}}, 1s + 50ms);
   Tell(b, {{}, 15ms, {}, {}}, 2s);
-  EXPECT_FALSE(story.Said("recovered"));
-  Tell(a, {{}, 20ms, {}, {}}, 12s);
   EXPECT_TRUE(
-      story.Said("recovered in 32 ms: detect 2, stop 10 (n1), form 0, start 20 (n0); no "
-                 "step was told"));
+      story.Said("workers run again after 32 ms: detect 2, stop 10 (n1), form 0, start 20 (n0); "
+                 "no step is known yet"));
+  Tell(a, {{}, 20ms, {}, {}}, 12s);
+  EXPECT_FALSE(story.Said("run again"));
+  EXPECT_FALSE(story.Said("recovered"));
+  a.report.hosting = Hosting::kStopping;
+  a.Says(At(13s));
+  EXPECT_FALSE(story.Said(" after "));
+}
+
+TEST_F(StartupOfTwo, ALateFirstStepEndsTheRecoveryOfAProgramThatHadShownNone) {
+  Restart();
+  Tell(a, {{}, 20ms, {}, {}}, 1s + 50ms);
+  Tell(b, {{}, 15ms, {}, {}}, 1s + 50ms);
+  EXPECT_TRUE(story.Said("workers run again after 32 ms"));
+  Tell(a, {{}, 20ms, {}, 9'500ms}, 11s);
+  Tell(b, {{}, 15ms, {}, 9'500ms}, 11s);
+  EXPECT_TRUE(story.Said("recovered in 9512 ms"));
+  EXPECT_EQ(Newest(),
+            "9512 ms: detect 2, stop 10 (n1), form 0, start 20 (n0), first step 9480 (n0)");
+}
+
+// Of a program that reports no step often one rank prints: the other node shows nothing.
+TEST_F(StartupOfTwo, AStepThatWasSeenOnOneNodeIsTheWorldsFirst) {
+  Restart();
+  Tell(b, {{}, 15ms, {}, {}}, 1s + 50ms);
+  a.report.standings = {{.step = 1, .source = ProgressSource::kPrinted}};
+  Tell(a, {{}, 20ms, {}, 300ms}, 1s + 310ms);
+  EXPECT_TRUE(story.Said("recovered in 312 ms"));
+}
+
+// Once a step was known there will be one again.
+TEST_F(StartupOfTwo, WhereStepsAreKnownTheNextOneIsAwaited) {
+  Form();
+  Tell(a, {{}, 20ms, {}, 30ms}, 500ms);
+  Restart();
+  Tell(a, {{}, 20ms, {}, {}}, 1s + 50ms);
+  Tell(b, {{}, 15ms, {}, {}}, 1s + 50ms);
+  EXPECT_FALSE(story.Said("run again"));
+  Tell(a, {{}, 20ms, {}, 60ms}, 12s);
+  Tell(b, {{}, 15ms, {}, 65ms}, 12s);
+  EXPECT_TRUE(story.Said("recovered in 77 ms"));
 }
 
 // It tells STEP after each step, and never where it goes on.
@@ -101,7 +139,8 @@ TEST_F(StartupOfTwo, AWorldThatEndsBeforeItsFirstStepIsToldWithWhatIsKnown) {
   a.report.hosting = Hosting::kStopping;
   a.report.failures = {Failure(Killed{9})};
   a.Says(At(2s));
-  EXPECT_TRUE(story.Said("recovered in 12 ms: detect 2, stop 10 (n1), form 0; no step"));
+  EXPECT_TRUE(story.Said(
+      "workers ran again after 12 ms: detect 2, stop 10 (n1), form 0; no step was known"));
 }
 
 TEST_F(StartupOfTwo, ALostNodesSilenceIsDetectsPart) {
