@@ -21,8 +21,10 @@
 namespace ddprun {
 namespace {
 
-// SIGCHLD ends every wait below; this is for a process that changed parents while we looked.
-constexpr Duration kLookAgain{100};
+// SIGCHLD ends every wait below; this is for a process that changed parents, or was in execve,
+// while we looked.
+constexpr Duration kLookAgain{20};
+constexpr Duration kTidySoon{250};
 
 struct Worker {
   Worker(AsioLoop& loop, std::uint32_t rank) : local_rank(rank), pidfd(loop.io()), retry(loop) {}
@@ -61,8 +63,8 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   void OnEnded(Worker& worker);
   void LookSoon();
   void LookAtChildren();
-  bool ChildrenGone();
   void FinishIfNothingIsLeft();
+  bool IsTidiedSoon() const;
   void BeginDrain();
   void Finish();
   void ArmUnkillable();
@@ -73,12 +75,13 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   boost::asio::signal_set child_signal_;
   bool look_is_due_ = false;
   bool look_was_missed_ = false;  // Orphans may have come while the generation was made.
-  std::set<pid_t> ended_;         // Sessions of workers that ended since the last look.
+  std::set<pid_t> ended_;  // Workers that ended and may have left processes in their sessions.
   LoopTimer look_again_;
   LoopTimer unkillable_;
   LoopTimer drain_limit_;
   bool killing_ = false;   // Nothing of the generation may live any longer.
   bool draining_ = false;  // No process is left; output is.
+  Time tidy_until_;        // Python's resource_tracker is waited for.
   bool closed_ = false;
 };
 
@@ -100,6 +103,7 @@ void ProcessRunner::State::Spawn(PrepareWorkers prepare,
   loop.CheckOnLoop();
   CHECK(workers.empty());
   killing_ = draining_ = look_was_missed_ = false;
+  ended_.clear();
   // Orphaned grandchildren come to us, so that they can be found.
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
     prepare = [error = SystemError("become the reaper of", "the workers' descendants", errno)](
@@ -161,8 +165,6 @@ void ProcessRunner::State::WaitFor(Worker& worker) {
 }
 
 void ProcessRunner::State::OnEnded(Worker& worker) {
-  // Before its status is taken: until then nobody else can have this group id.
-  ::kill(-worker.pid, SIGKILL);
   int wait_status = 0;
   const pid_t reaped = ::waitpid(worker.pid, &wait_status, WNOHANG);
   if (reaped == 0) {  // A debugger has not let go of it yet.
@@ -176,6 +178,7 @@ void ProcessRunner::State::OnEnded(Worker& worker) {
   const bool last = RunningWorkers().empty();
   if (last) {
     killing_ = true;
+    tidy_until_ = loop.Now() + kTidySoon;
     ArmUnkillable();
   }
   ended_.insert(worker.pid);
@@ -192,11 +195,6 @@ void ProcessRunner::State::LookSoon() {
   loop.Post([weak = weak_from_this()] {
     if (const auto self = weak.lock(); self && !self->closed_) {
       self->look_is_due_ = false;
-      const std::set<pid_t> ended = std::exchange(self->ended_, {});
-      const std::set<pid_t> running = self->RunningWorkers();
-      if (!ended.empty() && !running.empty()) {  // Else everything that is left is killed anyway.
-        SignalSessions(ended, running, {SIGKILL});
-      }
       self->LookAtChildren();
     }
   });
@@ -218,40 +216,44 @@ void ProcessRunner::State::LookAtChildren() {
   if (workers.empty() || draining_) {
     return;
   }
-  if (!killing_) {
+  if (killing_) {
+    if (RunningWorkers().empty() && NothingIsLeft(Reach::kWhatWorkersLeave) && !IsTidiedSoon()) {
+      BeginDrain();
+      return;
+    }
+    SweepChildren(RunningWorkers(), Reach::kWhatWorkersLeave);
+  } else {
     ReapChildren(RunningWorkers(), Reach::kWhatWorkersLeave);
-    return;
+    if (ended_.empty() ||
+        SignalMembers(Within::kSession, ended_, RunningWorkers(), {SIGKILL}) == 0) {
+      ended_.clear();
+      return;
+    }
   }
-  if (RunningWorkers().empty() && ChildrenGone()) {
-    BeginDrain();
-    return;
-  }
-  SweepChildren(RunningWorkers(), Reach::kWhatWorkersLeave);
   look_again_.ArmAt(loop.Now() + kLookAgain, [this] { LookAtChildren(); });
 }
 
-// A process without children has no descendants. The list may have missed one that was changing
-// parents, so the kernel's own answer is asked for where it is not clouded by other children.
-bool ProcessRunner::State::ChildrenGone() {
-  if (!SweepChildren({}, Reach::kWhatWorkersLeave).empty()) {
-    return false;
-  }
-  siginfo_t child{};
-  const bool none = ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0;
-  return (none && errno == ECHILD) ||
-         (HasHelpers() && SweepChildren({}, Reach::kWhatWorkersLeave).empty());
+// The next generation may use the same names in shared memory.
+bool ProcessRunner::State::IsTidiedSoon() const {
+  const std::vector<pid_t> living = ReapChildren({}, Reach::kWhatWorkersLeave);
+  const auto tidies = [](pid_t pid) { return PurposeOf(pid) == Purpose::kTidySoon; };
+  return loop.Now() < tidy_until_ && std::any_of(living.begin(), living.end(), tidies);
 }
 
 void ProcessRunner::State::BeginDrain() {
   draining_ = true;
   look_again_.Cancel();
   unkillable_.Cancel();
-  drain_limit_.ArmAt(loop.Now() + config_.drain_limit, [this] {
-    for (const auto& worker : workers) {
-      worker->output->Abandon();
-    }
+  const auto abandon = [this] {
+    std::ranges::for_each(workers, [](const auto& worker) { worker->output->Abandon(); });
+  };
+  drain_limit_.ArmAt(loop.Now() + config_.drain_limit, [this, abandon] {
+    abandon();
     Finish();
   });
+  if (!ReapChildren({}, Reach::kWhatWorkersLeave).empty()) {
+    abandon();  // What tidies up holds the pipes longer than the next generation should wait.
+  }
   FinishIfNothingIsLeft();
 }
 
@@ -271,9 +273,8 @@ void ProcessRunner::State::Finish() {
 
 void ProcessRunner::State::ArmUnkillable() {
   unkillable_.ArmAt(loop.Now() + config_.unkillable_after, [this] {
-    const std::set<pid_t> running = RunningWorkers();
-    std::set<pid_t> left = running;
-    const std::vector<pid_t> strays = SweepChildren(RunningWorkers(), Reach::kWhatWorkersLeave);
+    std::set<pid_t> left = RunningWorkers();
+    const std::vector<pid_t> strays = SweepChildren(left, Reach::kWhatWorkersLeave);
     left.insert(strays.begin(), strays.end());
     if (!left.empty()) {
       events_.on_unkillable({left.begin(), left.end()});
@@ -289,19 +290,17 @@ void ProcessRunner::State::SignalAll(int signal, bool end_at_once) {
   }
   for (const auto& worker : workers) {
     if (worker->running) {
-      if (end_at_once) {  // Before the group's signal: of two pending ones the first one counts.
+      if (end_at_once) {  // Before the other signal: of two pending ones the first one counts.
         ::sigqueue(worker->pid, signal, sigval{.sival_int = kEndAtOnce});
       }
-      ::kill(-worker->pid, signal);
+      ::kill(worker->pid, signal);
       if (wakes) {
-        ::kill(-worker->pid, SIGCONT);
+        ::kill(worker->pid, SIGCONT);
       }
     }
   }
-  const std::set<pid_t> running = RunningWorkers();
-  if (!running.empty()) {
-    SignalSessions(running, {},
-                   wakes ? std::vector<int>{signal, SIGCONT} : std::vector<int>{signal});
+  if (const std::set<pid_t> running = RunningWorkers(); !running.empty()) {
+    SignalMembers(Within::kSession, running, {}, {signal, wakes ? SIGCONT : 0});
   }
 }
 
@@ -322,7 +321,7 @@ void ProcessRunner::State::Close() {
   maker.GiveUp([] {});
   for (const auto& worker : workers) {
     if (worker->running) {
-      ::kill(-worker->pid, SIGKILL);
+      ::kill(worker->pid, SIGKILL);
     }
     boost::system::error_code ignored;
     worker->pidfd.close(ignored);
