@@ -85,6 +85,8 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   options.run_directory = directory.path();
   options.directory_stays = !directory.temporary();
   options.evidence = EvidencePlace(config.run_dir, directory);
+  // Of any Python that a worker starts: a log that is read late hides what happens.
+  options.environment.emplace("PYTHONUNBUFFERED", "1");
   options.environment.emplace("PYTHONFAULTHANDLER",
                               "1");  // Where a hung one stands is asked by it.
   options.store.options.allowed = config.store_allowed;
