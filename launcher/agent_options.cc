@@ -77,6 +77,7 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   options.progress_from = config.progress_from;
   options.discard_logs = config.DiscardsOutput();
   options.keep_logs = config.KeepsOutput() && !options.discard_logs;
+  options.linger = config.linger;
   options.host_check = config.host_check;
   options.host = HostPlaces(directory.path(), config.DiscardsOutput() ? "" : config.log_dir);
   options.node_check = config.node_check;

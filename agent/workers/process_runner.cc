@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <cerrno>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -21,10 +21,7 @@
 namespace ddprun {
 namespace {
 
-// SIGCHLD ends every wait below; this is for a process that changed parents, or was in execve,
-// while we looked.
-constexpr Duration kLookAgain{20};
-constexpr Duration kTidySoon{250};
+constexpr Duration kTakeAgain{100};
 
 struct Worker {
   Worker(AsioLoop& loop, std::uint32_t rank) : local_rank(rank), pidfd(loop.io()), retry(loop) {}
@@ -48,7 +45,7 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   void SignalAll(int signal, bool end_at_once);
   void KillAll();
   void Close();
-  void WatchChildren();
+  void WatchStrays() { strays_->Watch(); }
 
   AsioLoop& loop;
   Consoles consoles;
@@ -61,27 +58,19 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   bool GiveUpStart();
   void WaitFor(Worker& worker);
   void OnEnded(Worker& worker);
-  void LookSoon();
-  void LookAtChildren();
   void FinishIfNothingIsLeft();
-  bool IsTidiedSoon() const;
   void BeginDrain();
   void Finish();
-  void ArmUnkillable();
+  void ArmUnkillable(Duration later);
   std::set<pid_t> RunningWorkers() const;
 
   RunnerConfig config_;
   RunnerEvents events_;
-  boost::asio::signal_set child_signal_;
-  bool look_is_due_ = false;
-  bool look_was_missed_ = false;  // Orphans may have come while the generation was made.
-  std::set<pid_t> ended_;  // Workers that ended and may have left processes in their sessions.
-  LoopTimer look_again_;
+  const std::shared_ptr<Strays> strays_;
   LoopTimer unkillable_;
   LoopTimer drain_limit_;
-  bool killing_ = false;   // Nothing of the generation may live any longer.
+  bool killing_ = false;   // No worker is left, or none may be.
   bool draining_ = false;  // No process is left; output is.
-  Time tidy_until_;        // Python's resource_tracker is waited for.
   bool closed_ = false;
 };
 
@@ -93,8 +82,10 @@ ProcessRunner::State::State(AsioLoop& loop_in, RunnerConfig config, RunnerEvents
             config.warm ? std::make_shared<WarmStart>(*config.warm, templates.Reader()) : nullptr),
       config_(std::move(config)),
       events_(std::move(events)),
-      child_signal_(loop_in.io(), SIGCHLD),
-      look_again_(loop_in),
+      strays_(std::make_shared<Strays>(
+          loop_in, config_.linger,
+          Strays::Events{[this] { BeginDrain(); },
+                         [this](const StraysOfWorker& left) { events_.on_left(left); }})),
       unkillable_(loop_in),
       drain_limit_(loop_in) {}
 
@@ -102,8 +93,8 @@ void ProcessRunner::State::Spawn(PrepareWorkers prepare,
                                  std::function<void(Result<void>)> started) {
   loop.CheckOnLoop();
   CHECK(workers.empty());
-  killing_ = draining_ = look_was_missed_ = false;
-  ended_.clear();
+  killing_ = draining_ = false;
+  strays_->Expect();
   // Orphaned grandchildren come to us, so that they can be found.
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
     prepare = [error = SystemError("become the reaper of", "the workers' descendants", errno)](
@@ -136,9 +127,11 @@ void ProcessRunner::State::Adopt(std::vector<MadeWorker> made) {
     });
     WaitFor(*worker);
   }
-  if (look_was_missed_) {
-    LookSoon();
+  std::map<pid_t, std::uint32_t> ranks;
+  for (const auto& worker : workers) {
+    ranks.emplace(worker->pid, worker->local_rank);
   }
+  strays_->Begin(std::move(ranks));
 }
 
 // True: there is no generation that hears signals.
@@ -168,81 +161,23 @@ void ProcessRunner::State::OnEnded(Worker& worker) {
   int wait_status = 0;
   const pid_t reaped = ::waitpid(worker.pid, &wait_status, WNOHANG);
   if (reaped == 0) {  // A debugger has not let go of it yet.
-    worker.retry.ArmAt(loop.Now() + kLookAgain, [this, &worker] { OnEnded(worker); });
+    worker.retry.ArmAt(loop.Now() + kTakeAgain, [this, &worker] { OnEnded(worker); });
     return;
   }
   CHECK(reaped == worker.pid);  // Nobody else takes a worker's status.
   worker.running = false;
   boost::system::error_code ignored;
   worker.pidfd.close(ignored);
-  const bool last = RunningWorkers().empty();
-  if (last) {
-    killing_ = true;
-    tidy_until_ = loop.Now() + kTidySoon;
-    ArmUnkillable();
+  if (RunningWorkers().empty() && !std::exchange(killing_, true)) {
+    ArmUnkillable(config_.linger);
   }
-  ended_.insert(worker.pid);
-  events_.on_ended(worker.local_rank, DecodeWaitStatus(wait_status),
-                   worker.output->TakeLastErrors());
-  LookSoon();
-}
-
-// Once for all that end in one turn of the loop: each look reads the list of all children.
-void ProcessRunner::State::LookSoon() {
-  if (std::exchange(look_is_due_, true)) {
-    return;
-  }
-  loop.Post([weak = weak_from_this()] {
-    if (const auto self = weak.lock(); self && !self->closed_) {
-      self->look_is_due_ = false;
-      self->LookAtChildren();
-    }
-  });
-}
-
-void ProcessRunner::State::WatchChildren() {
-  child_signal_.async_wait([weak = weak_from_this()](boost::system::error_code error, int) {
-    const auto self = weak.lock();
-    if (!error && self && !self->closed_) {
-      self->WatchChildren();
-      self->LookSoon();
-    }
-  });
-}
-
-// Orphans that ended are reaped at any time; those that live are killed when nothing may live.
-void ProcessRunner::State::LookAtChildren() {
-  look_was_missed_ |= workers.empty();
-  if (workers.empty() || draining_) {
-    return;
-  }
-  if (killing_) {
-    if (RunningWorkers().empty() && NothingIsLeft(Reach::kWhatWorkersLeave) && !IsTidiedSoon()) {
-      BeginDrain();
-      return;
-    }
-    SweepChildren(RunningWorkers(), Reach::kWhatWorkersLeave);
-  } else {
-    ReapChildren(RunningWorkers(), Reach::kWhatWorkersLeave);
-    if (ended_.empty() ||
-        SignalMembers(Within::kSession, ended_, RunningWorkers(), {SIGKILL}) == 0) {
-      ended_.clear();
-      return;
-    }
-  }
-  look_again_.ArmAt(loop.Now() + kLookAgain, [this] { LookAtChildren(); });
-}
-
-// The next generation may use the same names in shared memory.
-bool ProcessRunner::State::IsTidiedSoon() const {
-  const std::vector<pid_t> living = ReapChildren({}, Reach::kWhatWorkersLeave);
-  const auto tidies = [](pid_t pid) { return PurposeOf(pid) == Purpose::kTidySoon; };
-  return loop.Now() < tidy_until_ && std::any_of(living.begin(), living.end(), tidies);
+  const ExitStatus status = DecodeWaitStatus(wait_status);
+  events_.on_ended(worker.local_rank, status, worker.output->TakeLastErrors());
+  strays_->Ended(worker.pid, Succeeded(status));
 }
 
 void ProcessRunner::State::BeginDrain() {
   draining_ = true;
-  look_again_.Cancel();
   unkillable_.Cancel();
   const auto abandon = [this] {
     std::ranges::for_each(workers, [](const auto& worker) { worker->output->Abandon(); });
@@ -271,10 +206,11 @@ void ProcessRunner::State::Finish() {
   events_.on_all_gone();
 }
 
-void ProcessRunner::State::ArmUnkillable() {
-  unkillable_.ArmAt(loop.Now() + config_.unkillable_after, [this] {
+void ProcessRunner::State::ArmUnkillable(Duration later) {
+  unkillable_.ArmAt(loop.Now() + later + config_.unkillable_after, [this] {
     std::set<pid_t> left = RunningWorkers();
-    const std::vector<pid_t> strays = SweepChildren(left, Reach::kWhatWorkersLeave);
+    std::vector<pid_t> strays = ReapChildren(left, Reach::kWhatWorkersLeave);
+    std::erase_if(strays, TidiesUp);
     left.insert(strays.begin(), strays.end());
     if (!left.empty()) {
       events_.on_unkillable({left.begin(), left.end()});
@@ -299,6 +235,7 @@ void ProcessRunner::State::SignalAll(int signal, bool end_at_once) {
       }
     }
   }
+  strays_->Signal(signal);
   if (const std::set<pid_t> running = RunningWorkers(); !running.empty()) {
     SignalMembers(Within::kSession, running, {}, {signal, wakes ? SIGCONT : 0});
   }
@@ -310,10 +247,9 @@ void ProcessRunner::State::KillAll() {
   }
   SignalAll(SIGKILL, false);
   if (!std::exchange(killing_, true)) {
-    ArmUnkillable();
+    ArmUnkillable(Duration{0});
   }
-  SweepChildren(RunningWorkers(), Reach::kWhatWorkersLeave);
-  look_again_.ArmAt(loop.Now() + kLookAgain, [this] { LookAtChildren(); });
+  strays_->KillAll();
 }
 
 void ProcessRunner::State::Close() {
@@ -326,12 +262,7 @@ void ProcessRunner::State::Close() {
     boost::system::error_code ignored;
     worker->pidfd.close(ignored);
   }
-  if (!workers.empty()) {
-    SweepChildren({}, Reach::kWhatWorkersLeave);
-  }
-  boost::system::error_code ignored;
-  child_signal_.cancel(ignored);
-  look_again_.Cancel();
+  strays_->Close();
   unkillable_.Cancel();
   drain_limit_.Cancel();
 }
@@ -348,7 +279,7 @@ std::set<pid_t> ProcessRunner::State::RunningWorkers() const {
 
 ProcessRunner::ProcessRunner(AsioLoop& loop, RunnerConfig config, RunnerEvents events)
     : state_(std::make_shared<State>(loop, config, std::move(events))) {
-  state_->WatchChildren();
+  state_->WatchStrays();
 }
 
 ProcessRunner::~ProcessRunner() {

@@ -201,6 +201,10 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
   ending.Value("--shutdown-timeout", config.shape.shutdown_timeout, "SECONDS",
                "From a forwarded signal to SIGKILL, the same on all nodes "
                "(TORCH_ELASTIC_SHUTDOWN_TIMEOUT changes the default)");
+  ending.Value("--linger", config.linger, "DURATION",
+               "Processes that workers leave behind, as an upload in the background, may go on for "
+               "this long once the node's last worker has ended; after a failure or a stop no "
+               "longer than workers may. Then, and with 0 at once, they are killed. 30, 90s, 5m");
   ending.Value("--hang-timeout", config.hang_timeout, "DURATION",
                "Workers that make no progress for this long hang: their stacks are kept and all "
                "workers restarted. Progress is STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET, else, with "

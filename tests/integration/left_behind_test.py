@@ -6,7 +6,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from ddprun_runs import DdprunTest  # noqa: E402
+from ddprun_runs import DdprunTest, read_text  # noqa: E402
 
 # Makes a segment named after its rank, with a helper process that has it open too, and ends as it is
 # told for its attempt once both ranks are so far.
@@ -130,6 +130,59 @@ class SharedMemory(DdprunTest):
         check = f"RANK=0 TORCHELASTIC_RESTART_COUNT=0 {sys.executable} {self.path('w.py')} {self.prefix} fork exit"
         run = self.run_ddprun("--nproc-per-node=1", f"--node-check={check}", "true")
         self.assertEqual(self.segments(), [], run.all())
+
+
+# A worker that starts something in the background, which writes a file once it is told so, and ends.
+UPLOAD = """
+import os, subprocess, sys
+script = 'read told <"$1"; echo "$told" >"$2"'
+subprocess.Popen(["bash", "-c", script, "bash", *sys.argv[1:3]], start_new_session=sys.argv[3] == "setsid")
+sys.exit(int(sys.argv[4]))
+"""
+
+
+class Processes(DdprunTest):
+    def command(self, session, code, *flags):
+        with open(self.path("w.py"), "w") as file:
+            file.write(UPLOAD)
+        if not os.path.exists(self.path("go")):
+            os.mkfifo(self.path("go"))
+        return [*flags, "--no-python", sys.executable, self.path("w.py"), self.path("go"), self.path("out"),
+                session, str(code)]
+
+    def test_what_was_ended_is_named(self):
+        for session in ("own", "setsid"):
+            with self.subTest(session):
+                run = self.run_ddprun(*self.command(session, 0, "--nproc-per-node=2"))
+                for rank in (0, 1):
+                    self.assertIn(f"ended 1 process that rank {rank} left behind: bash (--linger=DURATION "
+                                  "lets it finish)\n", run.err())
+                self.assertEqual(self.run_ddprun("-q", "true").err(), "")
+
+    def test_a_worker_that_leaves_nothing_needs_no_word(self):
+        self.assertEqual(self.run_ddprun("--nproc-per-node=2", "--no-python", "sh", "-c", "true; true").err(), "")
+
+    def test_with_linger_it_may_finish(self):
+        for session in ("own", "setsid"):
+            for code in (0, 3):
+                with self.subTest(session=session, code=code):
+                    run = self.start(*self.command(session, code, "--linger=60"))
+                    self.wait_for_text(run, r"waiting up to 1 min.* for 1 process that rank 0 left behind: bash")
+                    with open(self.path("go"), "w") as go:
+                        go.write(f"saved {session} {code}\n")
+                    self.assertEqual(run.wait(), code, run.all())
+                    self.assertEqual(read_text(self.path("out")), f"saved {session} {code}\n", run.all())
+
+    def test_linger_ends(self):
+        run = self.run_ddprun(*self.command("own", 0, "--linger=0.2"))
+        self.assertRegex(run.err(), "waiting up to .*\n.*ended 1 process that rank 0 left behind: bash\n")
+
+    def test_a_signal_ends_what_lingers(self):
+        run = self.start(*self.command("own", 0, "--linger=600"))
+        self.wait_for_text(run, "waiting up to")
+        run.signal(signal.SIGTERM)
+        run.wait()
+        self.assertEqual(self.mark.living(), [], run.all())
 
 
 if __name__ == "__main__":
