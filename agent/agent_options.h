@@ -43,6 +43,7 @@ struct AgentOptions {
   // by itself and `templates` is set.
   std::string preload;
   bool templates = true;
+  Duration linger{0};      // RunnerConfig's.
   std::string node_check;  // Of this machine, for /bin/sh; empty: none is run.
   Duration node_check_timeout{60'000};
   HostCheck host_check = HostCheck::kOn;

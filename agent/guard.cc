@@ -18,18 +18,16 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "agent/guard_signals.h"
 #include "agent/heir.h"
+#include "agent/last_sweep.h"
 #include "agent/workers/directory_removal.h"
-#include "agent/workers/process_tree.h"
 #include "agent/workers/wait_status.h"
 #include "agent/workers/worker_launcher.h"
 #include "common/exit_code.h"
@@ -48,6 +46,7 @@ constexpr char kBequest = 'b';  // and with another one.
 constexpr int kLookAgainMs = 50;
 constexpr int kSayAfterRounds = 10'000 / kLookAgainMs;
 constexpr Duration kHeirLimit{2'000};
+constexpr Duration kTimeToTidyUp{5'000};  // torch_shm_manager waits 2 s for another client.
 
 struct Guard {
   pid_t agent = 0;
@@ -218,21 +217,6 @@ void Say(const std::string& text) {
   ::setitimer(ITIMER_REAL, &never, nullptr);
 }
 
-bool NoChildren() {
-  siginfo_t child{};
-  return ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
-}
-
-// Whether nothing is left. Memory that cannot be had now may be had the next time.
-bool SweepOnce(std::vector<pid_t>& living) {
-  try {
-    living = SweepChildren({}, Reach::kEverybody);
-    return living.empty() && NoChildren();
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
-}
-
 // The agent is dead, so every descendant has come, or comes, to us.
 void EndWhatIsLeft(Guard& guard) {
   guard.link.Reset();
@@ -242,6 +226,15 @@ void EndWhatIsLeft(Guard& guard) {
       Say("waiting for process " + std::to_string(living.front()) +
           ", which does not die of SIGKILL (stuck in the kernel?)");
     }
+    AwaitSignal(guard);
+  }
+}
+
+// Shared memory of dead workers stays for good where nobody removes it.
+void AwaitTidying(Guard& guard) {
+  guard.held.clear();  // A new agent need not wait: nothing of the node is at work any more.
+  const auto deadline = std::chrono::steady_clock::now() + kTimeToTidyUp;
+  while (!LetTidyUp(deadline)) {
     AwaitSignal(guard);
   }
 }
@@ -369,21 +362,11 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main,
       Say(left);
     }
   }
+  AwaitTidying(guard);
   if (killed != nullptr && guard.ended_by == 0 && IsOwnFault(*killed)) {
     return kExitInternal;
   }
   return killed != nullptr && guard.ended_by != 0 ? 128 + guard.ended_by : ShellCode(status);
-}
-
-bool KillAllDescendants(Duration limit) {
-  const auto end = std::chrono::steady_clock::now() + limit;
-  while (!SweepChildren({}, Reach::kEverybody).empty() || !NoChildren()) {
-    if (std::chrono::steady_clock::now() >= end) {
-      return false;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
 }
 
 }  // namespace ddprun

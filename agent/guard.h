@@ -29,7 +29,7 @@ class GuardLink {
   explicit GuardLink(UniqueFd socket) : socket_(std::move(socket)) {}
 
   // Calls back on the loop until the link is destroyed. on_signal gets TERM, INT, HUP, QUIT, USR1
-  // or USR2; on_guard_gone once: the agent must then KillAllDescendants and exit.
+  // or USR2; on_guard_gone once: the agent must then KillAllDescendants (last_sweep.h) and exit.
   void Watch(AsioLoop& loop, std::function<void(int signal)> on_signal,
              std::function<void()> on_guard_gone);
 
@@ -68,9 +68,5 @@ class GuardLink {
 // without whatever that time was too short for.
 int RunGuarded(const std::function<int(GuardLink)>& agent_main,
                const std::function<void(UniqueFd)>& heir = nullptr);
-
-// SIGKILL to every descendant of this process, repeated until none is left or the limit is over.
-// Blocks: for a process that is about to exit. True: none is left.
-bool KillAllDescendants(Duration limit);
 
 }  // namespace ddprun

@@ -39,7 +39,8 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
       environment_(WorkersEnvironment(*options_, ras_)),
       kept_(std::make_shared<KeptOutput>(options_->core.workers)),
       runner_(loop,
-              RunnerConfig{.kept = kept_,
+              RunnerConfig{.linger = options_->linger,
+                           .kept = kept_,
                            .warm = PlanTemplate(*options_, environment_),
                            .progress = {options_->progress_from,
                                         [this](std::uint32_t local_rank, const Notification& said) {
@@ -49,7 +50,7 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
                   [this](std::uint32_t local_rank, ExitStatus status, LastErrors errors) {
                     OnEnded(local_rank, status, std::move(errors));
                   },
-                  [this] { OnAllGone(); },
+                  [this](const StraysOfWorker& left) { OnLeft(left); }, [this] { OnAllGone(); },
                   [](std::vector<pid_t>) {},  // The core counts the time itself.
               }),
       memory_(MostKeptBytes()),
@@ -268,6 +269,29 @@ LeftFiles ProcessWorkers::FilesOf(std::uint32_t local_rank, ExitStatus status,
                          errors.log.empty() ? errors.lines : LastLinesOf(errors.log)};
   };
   return left;
+}
+
+// Where a worker failed or was stopped this is a matter of course.
+void ProcessWorkers::OnLeft(const StraysOfWorker& left) {
+  constexpr std::size_t kMostNames = 8;
+  const std::size_t count = left.names.size();
+  std::string which =
+      std::to_string(count) + (count == 1 ? " process" : " processes") + " that " +
+      (left.local_rank ? "rank " + std::to_string(placement_.first_rank + *left.local_rank)
+                       : "a worker") +
+      " left behind: ";
+  for (std::size_t i = 0; i < std::min(count, kMostNames); ++i) {
+    which += (i == 0 ? "" : ", ") + left.names[i];
+  }
+  which += count > kMostNames ? ", ..." : "";
+  if (left.lingers) {
+    Log(LogLevel::kInfo,
+        "waiting up to " + FormatDuration(options_->linger) + " for " + which + " (--linger)");
+  } else if (kept_evidence_ || options_->linger > Duration{0}) {
+    Log(LogLevel::kInfo, "ended " + which);
+  } else {
+    Log(LogLevel::kWarning, "ended " + which + " (--linger=DURATION lets it finish)");
+  }
 }
 
 void ProcessWorkers::OnAllGone() {

@@ -75,6 +75,7 @@ class ProcessWorkers final : public NodeWorkers {
   void TellRefusal(std::uint32_t local_rank, const std::string& text);
   void OnEnded(std::uint32_t local_rank, ExitStatus status, LastErrors errors);
   LeftFiles FilesOf(std::uint32_t local_rank, ExitStatus status, LastErrors errors) const;
+  void OnLeft(const StraysOfWorker& left);
   void OnAllGone();
   void EndGeneration();
   std::set<pid_t> Running() const;

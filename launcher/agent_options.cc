@@ -89,6 +89,7 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   options.progress_from = config.progress_from;
   options.discard_logs = config.DiscardsOutput();
   options.keep_logs = config.KeepsOutput() && !options.discard_logs;
+  options.linger = config.linger;
   options.host_check = config.host_check;
   options.host = HostPlaces(directory.path(), config.DiscardsOutput() ? "" : config.log_dir);
   options.node_check = config.node_check;
@@ -97,6 +98,8 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   options.run_directory = directory.path();
   options.directory_stays = !directory.temporary();
   options.evidence = EvidencePlace(config.run_dir, directory);
+  // Of any Python that a worker starts: a log that is read late hides what happens.
+  options.environment.emplace("PYTHONUNBUFFERED", "1");
   options.environment.emplace("PYTHONFAULTHANDLER",
                               "1");  // Where a hung one stands is asked by it.
   options.store.options.allowed = config.store_allowed;

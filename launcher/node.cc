@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "agent/host/interfaces.h"
+#include "agent/last_sweep.h"
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "launcher/agent_options.h"

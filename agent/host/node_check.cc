@@ -54,6 +54,12 @@ std::optional<ExitStatus> StatusOf(int pidfd) {
   return Killed{ended.si_status, ended.si_code == CLD_DUMPED};
 }
 
+// With its process group; both are this process's own, as nobody has taken its status yet.
+void End(pid_t child) {
+  ::kill(child, SIGKILL);
+  SignalMembers(Within::kGroup, {child}, {}, {SIGKILL});
+}
+
 // Until it ends, or its limit is over or it is given up; then it is killed, and waited for.
 void Watch(const LaunchedWorker& child, int pipe, Duration limit, const LaunchUnderWay& under_way,
            CheckOutcome& outcome) {
@@ -63,7 +69,7 @@ void Watch(const LaunchedWorker& child, int pipe, Duration limit, const LaunchUn
     const auto left =
         std::chrono::ceil<Duration>(deadline - std::chrono::steady_clock::now()).count();
     if (left <= 0 || under_way.given_up()) {
-      ::kill(-child.pid, SIGKILL);
+      End(child.pid);
       siginfo_t ended{};
       while (::waitid(P_PIDFD, static_cast<id_t>(child.pidfd.get()), &ended, WEXITED | WNOWAIT) !=
                  0 &&
@@ -80,7 +86,7 @@ void Watch(const LaunchedWorker& child, int pipe, Duration limit, const LaunchUn
     open = open && (waits[1].revents == 0 || TakeOutput(pipe, outcome.output));
     if (waits[0].revents != 0) {
       outcome.status = StatusOf(child.pidfd.get());
-      ::kill(-child.pid, SIGKILL);  // What it leaves in its group.
+      End(child.pid);  // What it leaves in its group.
       break;
     }
   }

@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "agent/workers/process_tree.h"
@@ -29,17 +30,13 @@ constexpr Duration kLongestPause{2'000};
 // Blocks for as long as SIGKILL takes.
 void EndBegun(const std::vector<MadeWorker>& begun) {
   for (const MadeWorker& worker : begun) {
-    ::kill(-worker.process.pid, SIGKILL);
+    ::kill(worker.process.pid, SIGKILL);
   }
   for (const MadeWorker& worker : begun) {
     ::waitpid(worker.process.pid, nullptr, 0);
   }
-  while (true) {
-    const std::vector<pid_t> living = SweepChildren({}, Reach::kWhatWorkersLeave);
-    if (living.empty()) {
-      return;
-    }
-    ::waitpid(living.front(), nullptr, 0);
+  while (!SweepChildren({}, Reach::kWhatWorkersLeave).empty()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
@@ -258,7 +255,7 @@ bool GenerationMaker::Job::GiveUp() {
   under_way.GiveUp();
   const std::lock_guard lock(mutex);
   for (const pid_t leader : leaders) {
-    ::kill(-leader, SIGKILL);
+    ::kill(leader, SIGKILL);
   }
   return launching;
 }

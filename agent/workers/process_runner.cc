@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <cerrno>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -21,8 +21,7 @@
 namespace ddprun {
 namespace {
 
-// SIGCHLD ends every wait below; this is for a process that changed parents while we looked.
-constexpr Duration kLookAgain{100};
+constexpr Duration kTakeAgain{100};
 
 struct Worker {
   Worker(AsioLoop& loop, std::uint32_t rank) : local_rank(rank), pidfd(loop.io()), retry(loop) {}
@@ -46,7 +45,7 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   void SignalAll(int signal, bool end_at_once);
   void KillAll();
   void Close();
-  void WatchChildren();
+  void WatchStrays() { strays_->Watch(); }
 
   AsioLoop& loop;
   Consoles consoles;
@@ -59,25 +58,18 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   bool GiveUpStart();
   void WaitFor(Worker& worker);
   void OnEnded(Worker& worker);
-  void LookSoon();
-  void LookAtChildren();
-  bool ChildrenGone();
   void FinishIfNothingIsLeft();
   void BeginDrain();
   void Finish();
-  void ArmUnkillable();
+  void ArmUnkillable(Duration later);
   std::set<pid_t> RunningWorkers() const;
 
   RunnerConfig config_;
   RunnerEvents events_;
-  boost::asio::signal_set child_signal_;
-  bool look_is_due_ = false;
-  bool look_was_missed_ = false;  // Orphans may have come while the generation was made.
-  std::set<pid_t> ended_;         // Sessions of workers that ended since the last look.
-  LoopTimer look_again_;
+  const std::shared_ptr<Strays> strays_;
   LoopTimer unkillable_;
   LoopTimer drain_limit_;
-  bool killing_ = false;   // Nothing of the generation may live any longer.
+  bool killing_ = false;   // No worker is left, or none may be.
   bool draining_ = false;  // No process is left; output is.
   bool closed_ = false;
 };
@@ -90,8 +82,10 @@ ProcessRunner::State::State(AsioLoop& loop_in, RunnerConfig config, RunnerEvents
             config.warm ? std::make_shared<WarmStart>(*config.warm, templates.Reader()) : nullptr),
       config_(std::move(config)),
       events_(std::move(events)),
-      child_signal_(loop_in.io(), SIGCHLD),
-      look_again_(loop_in),
+      strays_(std::make_shared<Strays>(
+          loop_in, config_.linger,
+          Strays::Events{[this] { BeginDrain(); },
+                         [this](const StraysOfWorker& left) { events_.on_left(left); }})),
       unkillable_(loop_in),
       drain_limit_(loop_in) {}
 
@@ -99,7 +93,8 @@ void ProcessRunner::State::Spawn(PrepareWorkers prepare,
                                  std::function<void(Result<void>)> started) {
   loop.CheckOnLoop();
   CHECK(workers.empty());
-  killing_ = draining_ = look_was_missed_ = false;
+  killing_ = draining_ = false;
+  strays_->Expect();
   // Orphaned grandchildren come to us, so that they can be found.
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
     prepare = [error = SystemError("become the reaper of", "the workers' descendants", errno)](
@@ -132,9 +127,11 @@ void ProcessRunner::State::Adopt(std::vector<MadeWorker> made) {
     });
     WaitFor(*worker);
   }
-  if (look_was_missed_) {
-    LookSoon();
+  std::map<pid_t, std::uint32_t> ranks;
+  for (const auto& worker : workers) {
+    ranks.emplace(worker->pid, worker->local_rank);
   }
+  strays_->Begin(std::move(ranks));
 }
 
 // True: there is no generation that hears signals.
@@ -161,97 +158,37 @@ void ProcessRunner::State::WaitFor(Worker& worker) {
 }
 
 void ProcessRunner::State::OnEnded(Worker& worker) {
-  // Before its status is taken: until then nobody else can have this group id.
-  ::kill(-worker.pid, SIGKILL);
   int wait_status = 0;
   const pid_t reaped = ::waitpid(worker.pid, &wait_status, WNOHANG);
   if (reaped == 0) {  // A debugger has not let go of it yet.
-    worker.retry.ArmAt(loop.Now() + kLookAgain, [this, &worker] { OnEnded(worker); });
+    worker.retry.ArmAt(loop.Now() + kTakeAgain, [this, &worker] { OnEnded(worker); });
     return;
   }
   CHECK(reaped == worker.pid);  // Nobody else takes a worker's status.
   worker.running = false;
   boost::system::error_code ignored;
   worker.pidfd.close(ignored);
-  const bool last = RunningWorkers().empty();
-  if (last) {
-    killing_ = true;
-    ArmUnkillable();
+  if (RunningWorkers().empty() && !std::exchange(killing_, true)) {
+    ArmUnkillable(config_.linger);
   }
-  ended_.insert(worker.pid);
-  events_.on_ended(worker.local_rank, DecodeWaitStatus(wait_status),
-                   worker.output->TakeLastErrors());
-  LookSoon();
-}
-
-// Once for all that end in one turn of the loop: each look reads the list of all children.
-void ProcessRunner::State::LookSoon() {
-  if (std::exchange(look_is_due_, true)) {
-    return;
-  }
-  loop.Post([weak = weak_from_this()] {
-    if (const auto self = weak.lock(); self && !self->closed_) {
-      self->look_is_due_ = false;
-      const std::set<pid_t> ended = std::exchange(self->ended_, {});
-      const std::set<pid_t> running = self->RunningWorkers();
-      if (!ended.empty() && !running.empty()) {  // Else everything that is left is killed anyway.
-        SignalSessions(ended, running, {SIGKILL});
-      }
-      self->LookAtChildren();
-    }
-  });
-}
-
-void ProcessRunner::State::WatchChildren() {
-  child_signal_.async_wait([weak = weak_from_this()](boost::system::error_code error, int) {
-    const auto self = weak.lock();
-    if (!error && self && !self->closed_) {
-      self->WatchChildren();
-      self->LookSoon();
-    }
-  });
-}
-
-// Orphans that ended are reaped at any time; those that live are killed when nothing may live.
-void ProcessRunner::State::LookAtChildren() {
-  look_was_missed_ |= workers.empty();
-  if (workers.empty() || draining_) {
-    return;
-  }
-  if (!killing_) {
-    ReapChildren(RunningWorkers(), Reach::kWhatWorkersLeave);
-    return;
-  }
-  if (RunningWorkers().empty() && ChildrenGone()) {
-    BeginDrain();
-    return;
-  }
-  SweepChildren(RunningWorkers(), Reach::kWhatWorkersLeave);
-  look_again_.ArmAt(loop.Now() + kLookAgain, [this] { LookAtChildren(); });
-}
-
-// A process without children has no descendants. The list may have missed one that was changing
-// parents, so the kernel's own answer is asked for where it is not clouded by other children.
-bool ProcessRunner::State::ChildrenGone() {
-  if (!SweepChildren({}, Reach::kWhatWorkersLeave).empty()) {
-    return false;
-  }
-  siginfo_t child{};
-  const bool none = ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0;
-  return (none && errno == ECHILD) ||
-         (HasHelpers() && SweepChildren({}, Reach::kWhatWorkersLeave).empty());
+  const ExitStatus status = DecodeWaitStatus(wait_status);
+  events_.on_ended(worker.local_rank, status, worker.output->TakeLastErrors());
+  strays_->Ended(worker.pid, Succeeded(status));
 }
 
 void ProcessRunner::State::BeginDrain() {
   draining_ = true;
-  look_again_.Cancel();
   unkillable_.Cancel();
-  drain_limit_.ArmAt(loop.Now() + config_.drain_limit, [this] {
-    for (const auto& worker : workers) {
-      worker->output->Abandon();
-    }
+  const auto abandon = [this] {
+    std::ranges::for_each(workers, [](const auto& worker) { worker->output->Abandon(); });
+  };
+  drain_limit_.ArmAt(loop.Now() + config_.drain_limit, [this, abandon] {
+    abandon();
     Finish();
   });
+  if (!ReapChildren({}, Reach::kWhatWorkersLeave).empty()) {
+    abandon();  // What tidies up holds the pipes longer than the next generation should wait.
+  }
   FinishIfNothingIsLeft();
 }
 
@@ -269,11 +206,11 @@ void ProcessRunner::State::Finish() {
   events_.on_all_gone();
 }
 
-void ProcessRunner::State::ArmUnkillable() {
-  unkillable_.ArmAt(loop.Now() + config_.unkillable_after, [this] {
-    const std::set<pid_t> running = RunningWorkers();
-    std::set<pid_t> left = running;
-    const std::vector<pid_t> strays = SweepChildren(RunningWorkers(), Reach::kWhatWorkersLeave);
+void ProcessRunner::State::ArmUnkillable(Duration later) {
+  unkillable_.ArmAt(loop.Now() + later + config_.unkillable_after, [this] {
+    std::set<pid_t> left = RunningWorkers();
+    std::vector<pid_t> strays = ReapChildren(left, Reach::kWhatWorkersLeave);
+    std::erase_if(strays, TidiesUp);
     left.insert(strays.begin(), strays.end());
     if (!left.empty()) {
       events_.on_unkillable({left.begin(), left.end()});
@@ -289,19 +226,18 @@ void ProcessRunner::State::SignalAll(int signal, bool end_at_once) {
   }
   for (const auto& worker : workers) {
     if (worker->running) {
-      if (end_at_once) {  // Before the group's signal: of two pending ones the first one counts.
+      if (end_at_once) {  // Before the other signal: of two pending ones the first one counts.
         ::sigqueue(worker->pid, signal, sigval{.sival_int = kEndAtOnce});
       }
-      ::kill(-worker->pid, signal);
+      ::kill(worker->pid, signal);
       if (wakes) {
-        ::kill(-worker->pid, SIGCONT);
+        ::kill(worker->pid, SIGCONT);
       }
     }
   }
-  const std::set<pid_t> running = RunningWorkers();
-  if (!running.empty()) {
-    SignalSessions(running, {},
-                   wakes ? std::vector<int>{signal, SIGCONT} : std::vector<int>{signal});
+  strays_->Signal(signal);
+  if (const std::set<pid_t> running = RunningWorkers(); !running.empty()) {
+    SignalMembers(Within::kSession, running, {}, {signal, wakes ? SIGCONT : 0});
   }
 }
 
@@ -311,10 +247,9 @@ void ProcessRunner::State::KillAll() {
   }
   SignalAll(SIGKILL, false);
   if (!std::exchange(killing_, true)) {
-    ArmUnkillable();
+    ArmUnkillable(Duration{0});
   }
-  SweepChildren(RunningWorkers(), Reach::kWhatWorkersLeave);
-  look_again_.ArmAt(loop.Now() + kLookAgain, [this] { LookAtChildren(); });
+  strays_->KillAll();
 }
 
 void ProcessRunner::State::Close() {
@@ -322,17 +257,12 @@ void ProcessRunner::State::Close() {
   maker.GiveUp([] {});
   for (const auto& worker : workers) {
     if (worker->running) {
-      ::kill(-worker->pid, SIGKILL);
+      ::kill(worker->pid, SIGKILL);
     }
     boost::system::error_code ignored;
     worker->pidfd.close(ignored);
   }
-  if (!workers.empty()) {
-    SweepChildren({}, Reach::kWhatWorkersLeave);
-  }
-  boost::system::error_code ignored;
-  child_signal_.cancel(ignored);
-  look_again_.Cancel();
+  strays_->Close();
   unkillable_.Cancel();
   drain_limit_.Cancel();
 }
@@ -349,7 +279,7 @@ std::set<pid_t> ProcessRunner::State::RunningWorkers() const {
 
 ProcessRunner::ProcessRunner(AsioLoop& loop, RunnerConfig config, RunnerEvents events)
     : state_(std::make_shared<State>(loop, config, std::move(events))) {
-  state_->WatchChildren();
+  state_->WatchStrays();
 }
 
 ProcessRunner::~ProcessRunner() {

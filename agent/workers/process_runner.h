@@ -13,7 +13,7 @@
 //            |                |                | none is left; Empty        |
 //   Running  |                |                | to the workers             | to the workers
 //
-//   Running -> on_ended (each worker, in wait order) -> strays killed, output drained ->
+//   Running -> on_ended (each worker, in wait order) -> strays gone, output drained ->
 //   on_all_gone
 #pragma once
 
@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "agent/workers/generation_maker.h"
+#include "agent/workers/strays.h"
 #include "agent/workers/worker_output.h"
 #include "common/asio_loop.h"
 #include "common/exit_status.h"
@@ -38,6 +39,8 @@ namespace ddprun {
 struct RunnerEvents {
   // With the last lines (at most 20) that the worker wrote to stderr, or the log that has them.
   std::function<void(std::uint32_t local_rank, ExitStatus status, LastErrors errors)> on_ended;
+  // What a worker left behind; none: nobody wants to know.
+  std::function<void(const StraysOfWorker& left)> on_left = [](const StraysOfWorker&) {};
   // Every process of the generation is gone and its output was drained: Spawn may be called again.
   std::function<void()> on_all_gone;
   // These outlived SIGKILL for RunnerConfig::unkillable_after (uninterruptible in the kernel).
@@ -48,6 +51,7 @@ struct RunnerEvents {
 struct RunnerConfig {
   Duration drain_limit = std::chrono::seconds(1);  // Wait for EOF of a pipe that somebody holds.
   Duration unkillable_after = std::chrono::seconds(5);
+  Duration linger{0};  // What workers left behind may go on for so long once all have ended.
   Duration crowd_patience = std::chrono::seconds(10);  // While no process can be had.
   std::shared_ptr<KeptOutput> kept = nullptr;          // None: what workers print is not kept.
   std::optional<WarmPlan> warm;  // None: every worker is started from its file.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <memory>
@@ -58,21 +59,29 @@ std::vector<pid_t> ChildrenByScan(pid_t parent) {
   return children;
 }
 
-// A checked signal: the pidfd pins the process, then its session and group are asked.
-void SignalInSessions(pid_t pid, const std::set<pid_t>& sessions, const std::vector<int>& signals) {
+// A checked signal: the pidfd pins the process, then the rest is asked. False: it is not meant.
+bool SignalMember(pid_t pid, Within within, const std::set<pid_t>& leaders,
+                  const std::vector<int>& signals, const BeforeSignal& before) {
   const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  const pid_t session = pidfd ? ::getsid(pid) : -1;
-  if (!sessions.contains(session) || ::getpgid(pid) == session) {
-    return;
+  const pid_t leader = !pidfd ? -1 : within == Within::kSession ? ::getsid(pid) : ::getpgid(pid);
+  if (pid == leader || !leaders.contains(leader) || TidiesUp(pid)) {
+    return false;
+  }
+  if (signals.front() == SIGKILL && PurposeOf(pid) != Purpose::kOther) {
+    return true;
+  }
+  if (before) {
+    before(pid);
   }
   for (const int signal : signals) {
     ::syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0);
   }
+  return true;
 }
 
 // Of a direct child: only this process reaps it, so its id is its own.
-bool IsHelper(pid_t child) {
-  return ::getsid(child) == ::getsid(0);
+bool IsMeant(pid_t child, Reach reach) {
+  return reach == Reach::kEverybody || ::getsid(child) != ::getsid(0);
 }
 
 }  // namespace
@@ -130,35 +139,75 @@ bool DescendsFrom(pid_t pid, pid_t ancestor) {
   return parent == ancestor && pid != ancestor;
 }
 
-void SignalSessions(const std::set<pid_t>& sessions, const std::set<pid_t>& skipped,
-                    const std::vector<int>& signals) {
-  for (const pid_t pid : DescendantsOf(::getpid(), skipped)) {
-    SignalInSessions(pid, sessions, signals);
+Purpose PurposeOf(pid_t pid) {
+  const Result<std::string> line =
+      ReadFile("/proc/" + std::to_string(pid) + "/cmdline", kMaxProcFile);
+  if (!line || line->empty()) {
+    return Purpose::kUnknown;
   }
+  // "from multiprocessing.resource_tracker import main;main(5)", the argument of python -c.
+  if (line->find("resource_tracker import main") != std::string::npos) {
+    return Purpose::kTidySoon;
+  }
+  const std::string_view program = std::string_view(*line).substr(0, line->find('\0'));
+  return program.substr(program.rfind('/') + 1) == "torch_shm_manager" ? Purpose::kTidyLater
+                                                                       : Purpose::kOther;
 }
 
-bool HasHelpers() {
-  const std::vector<pid_t> children = ChildrenOf(::getpid());
-  return std::any_of(children.begin(), children.end(), IsHelper);
+bool TidiesUp(pid_t pid) {
+  const Purpose purpose = PurposeOf(pid);
+  return purpose == Purpose::kTidySoon || purpose == Purpose::kTidyLater;
+}
+
+std::size_t SignalMembers(Within within, const std::set<pid_t>& leaders,
+                          const std::set<pid_t>& skipped, const std::vector<int>& signals,
+                          const BeforeSignal& before) {
+  std::size_t count = 0;
+  for (const pid_t pid : DescendantsOf(::getpid(), skipped)) {
+    count += SignalMember(pid, within, leaders, signals, before) ? 1 : 0;
+  }
+  return count;
 }
 
 std::vector<pid_t> ReapChildren(const std::set<pid_t>& spared, Reach reach) {
   std::vector<pid_t> living;
   for (const pid_t pid : ChildrenOf(::getpid())) {
-    const bool meant = reach == Reach::kEverybody || !IsHelper(pid);
-    if (meant && !spared.contains(pid) && ::waitpid(pid, nullptr, WNOHANG) == 0) {
+    if (IsMeant(pid, reach) && !spared.contains(pid) && ::waitpid(pid, nullptr, WNOHANG) == 0) {
       living.push_back(pid);
     }
   }
   return living;
 }
 
-std::vector<pid_t> SweepChildren(const std::set<pid_t>& spared, Reach reach) {
+std::vector<pid_t> SweepChildren(const std::set<pid_t>& spared, Reach reach,
+                                 const BeforeSignal& before) {
   std::vector<pid_t> living = ReapChildren(spared, reach);
+  std::erase_if(living, TidiesUp);
   for (const pid_t pid : living) {
+    if (PurposeOf(pid) != Purpose::kOther) {
+      continue;
+    }
+    if (before) {
+      before(pid);
+    }
     ::kill(pid, SIGKILL);
   }
   return living;
+}
+
+bool NothingIsLeft(Reach reach, const BeforeSignal& before) {
+  if (!SweepChildren({}, reach, before).empty()) {
+    return false;
+  }
+  siginfo_t child{};
+  if (::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0) {
+    return errno == ECHILD;
+  }
+  // The kernel's answer says nothing where a child lives that no sweep means.
+  const std::vector<pid_t> children = ChildrenOf(::getpid());
+  return std::any_of(children.begin(), children.end(),
+                     [reach](pid_t child) { return !IsMeant(child, reach) || TidiesUp(child); }) &&
+         SweepChildren({}, reach, before).empty();
 }
 
 }  // namespace ddprun

@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <set>
 #include <vector>
 
@@ -21,11 +22,30 @@ std::vector<pid_t> DescendantsOf(pid_t pid, const std::set<pid_t>& skipped);
 // Also one whose parents have ended, as long as it is in the session that `ancestor` leads.
 bool DescendsFrom(pid_t pid, pid_t ancestor);
 
-// Sends `signals`, in order, to every descendant of this process that is in one of the sessions but
-// not in the process group of the session's leader (that one is signalled as a group). Descendants
-// of `skipped` are not looked at.
-void SignalSessions(const std::set<pid_t>& sessions, const std::set<pid_t>& skipped,
-                    const std::vector<int>& signals);
+// What a process is for, by its command line. Some only wait for their clients to end, then remove
+// what these left in shared memory and end by themselves. Killed with its clients such a process
+// would leave their segments in /dev/shm for good, so nothing here signals one.
+enum class Purpose {
+  kOther,
+  kUnknown,    // It has no command line: it is in execve, or ending. Whoever kills looks again.
+  kTidySoon,   // Python's resource_tracker, also loky's and multiprocess's: some 10 ms. The next
+               // generation waits for it, since it may use the same names.
+  kTidyLater,  // torch_shm_manager: 2 s. Only the guard waits for it.
+};
+Purpose PurposeOf(pid_t pid);
+bool TidiesUp(pid_t pid);
+
+// Called with each process just before it is signalled.
+using BeforeSignal = std::function<void(pid_t)>;
+
+enum class Within { kSession, kGroup };
+
+// Sends `signals`, in order, to every descendant of this process in one of these sessions or groups
+// but their leaders and what tidies up. Descendants of `skipped` are not looked at. How many there
+// were: one that was just being forked, or for SIGKILL is in execve, is met by the next call.
+std::size_t SignalMembers(Within within, const std::set<pid_t>& leaders,
+                          const std::set<pid_t>& skipped, const std::vector<int>& signals,
+                          const BeforeSignal& before = nullptr);
 
 // Whose children are meant. A worker begins a session of its own, and nobody can join another's, so
 // no worker and nothing that one leaves is ever in this process's session; what this process starts
@@ -36,11 +56,14 @@ enum class Reach { kEverybody, kWhatWorkersLeave };
 // a spared one.
 std::vector<pid_t> ReapChildren(const std::set<pid_t>& spared, Reach reach);
 
-// The same, and kills the living. Their own children come to this process (a subreaper) as they
-// die, so whoever wants them all gone sweeps until nothing is returned.
-std::vector<pid_t> SweepChildren(const std::set<pid_t>& spared, Reach reach);
+// The same, but kills the living, and returns none that tidies up. Their own children come to this
+// process (a subreaper) as they die, so whoever wants them all gone sweeps until nothing is
+// returned.
+std::vector<pid_t> SweepChildren(const std::set<pid_t>& spared, Reach reach,
+                                 const BeforeSignal& before = nullptr);
 
-// Whether this process has a child in its own session.
-bool HasHelpers();
+// Whether no process is left that SweepChildren({}, reach) would kill. One sweep may miss a process
+// that is changing parents, so the kernel is asked, or there is a second sweep.
+bool NothingIsLeft(Reach reach, const BeforeSignal& before = nullptr);
 
 }  // namespace ddprun

@@ -66,6 +66,7 @@ struct LaunchConfig {
   std::optional<std::uint32_t> attached;  // --attach-rank
   HostCheck host_check = HostCheck::kOn;  // --host-check
   std::string node_check;                 // --node-check; empty: none.
+  Duration linger{0};                     // --linger
   Duration node_check_timeout{60'000};
   Duration hang_timeout{0};  // 0: no worker is judged by its heartbeats.
   Duration stop_before{0};   // 0: nobody is told that the job will end.

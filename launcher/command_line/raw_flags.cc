@@ -203,6 +203,10 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
                "From a forwarded signal to SIGKILL, the same on all nodes. Set, it counts for the "
                "peers of a failed worker too; else these have 30 s while they catch SIGTERM and "
                "work, 5 s where they do nothing (TORCH_ELASTIC_SHUTDOWN_TIMEOUT sets it too)");
+  ending.Value("--linger", config.linger, "DURATION",
+               "Processes that workers leave behind, as an upload in the background, may go on for "
+               "this long once the node's last worker has ended; after a failure or a stop no "
+               "longer than workers may. Then, and with 0 at once, they are killed. 30, 90s, 5m");
   ending.Value("--hang-timeout", config.hang_timeout, "DURATION",
                "Workers that make no progress for this long hang: their stacks are kept and all "
                "workers restarted. Progress is STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET, else, with "

@@ -94,6 +94,35 @@ class Output(DdprunTest):
         lines = read_text(self.attempt("filtered_stderr.log")).splitlines()
         self.assertEqual(sorted(lines), ["[default0]:err", "[default1]:err"])
 
+    # Each line is read before the program may print the next one, whatever starts the interpreter.
+    def test_lines_of_any_python_come_as_they_are_printed(self):
+        self.environment.pop("PYTHONUNBUFFERED", None)
+        with open(self.path("w.py"), "w") as file:
+            file.write("import os, select, sys\n"
+                       "for n in range(2):\n"
+                       "    print('line', n)\n"
+                       "    while not os.path.exists(f'{sys.argv[1]}.{n}'):\n"
+                       "        select.select([], [], [], 0.002)\n")
+        with open(self.path("run.sh"), "w") as file:
+            file.write('#!/bin/sh\npython3 "$@"\n')
+        os.chmod(self.path("run.sh"), 0o755)
+        for number, command in enumerate((["python3"], ["env", "python3"], ["bash", self.path("run.sh")],
+                                          [self.path("run.sh")])):
+            for flags in (["--nproc-per-node=1"], ["--nproc-per-node=2"],
+                          ["--nproc-per-node=1", "--tee=3", f"--log-dir={self.path('logs')}"]):
+                with self.subTest(command=command, flags=flags):
+                    go = self.path(f"go{number}{len(flags)}{flags[0][-1]}")
+                    run = self.start(*flags, "--no-python", *command, self.path("w.py"), go)
+                    for n in range(2):
+                        self.wait_for(lambda run=run, n=n: f"line {n}" in run.out(), run, what="a line")
+                        open(f"{go}.{n}", "w").close()
+                    self.assertEqual(run.wait(), 0, run.all())
+
+    def test_buffers_that_the_user_asks_for_stay(self):
+        run = self.run_ddprun("--no-python", "sh", "-c", 'echo "<$PYTHONUNBUFFERED>"',
+                              environment={"PYTHONUNBUFFERED": ""})
+        self.assertIn("<>", run.out())
+
     def test_files_without_a_place_get_one(self):
         run = self.run_ddprun("-r", "1", FAKE_WORKER, "--print=kept")
         directory = re.search(r"log directory set to: (\S+)", run.err()).group(1)

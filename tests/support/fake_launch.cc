@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "agent/guard.h"
+#include "agent/last_sweep.h"
 #include "agent/workers/process_runner.h"
 #include "agent/workers/worker_spec.h"
 #include "common/log.h"

@@ -1,0 +1,201 @@
+#include "agent/workers/strays.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "agent/workers/process_tree.h"
+#include "common/files.h"
+#include "common/log.h"
+
+namespace ddprun {
+namespace {
+
+// For a process that changed parents, or was in execve, while we looked.
+constexpr Duration kLookAgain{20};
+constexpr Duration kTidySoon{250};
+constexpr std::size_t kMostOfProc = 1 << 20;
+
+std::string ProcFile(pid_t pid, const char* name) {
+  const Result<std::string> text =
+      ReadFile("/proc/" + std::to_string(pid) + "/" + name, kMostOfProc);
+  return text ? *text : "";
+}
+
+std::string NameOf(pid_t pid) {
+  std::string name = ProcFile(pid, "comm");
+  name.erase(name.find_last_not_of('\n') + 1);
+  return Printable(name);
+}
+
+// By what it inherited from its worker.
+std::optional<std::uint32_t> LocalRankOf(pid_t pid) {
+  constexpr std::string_view kVariable("\0LOCAL_RANK=", 12);
+  const std::string environment = '\0' + ProcFile(pid, "environ");
+  const std::size_t at = environment.find(kVariable);
+  std::uint32_t rank = 0;
+  if (at == std::string::npos || std::from_chars(environment.data() + at + kVariable.size(),
+                                                 environment.data() + environment.size(), rank)
+                                         .ec != std::errc{}) {
+    return std::nullopt;
+  }
+  return rank;
+}
+
+}  // namespace
+
+Strays::Strays(AsioLoop& loop, Duration linger, Events events)
+    : loop_(loop),
+      linger_(linger),
+      events_(std::move(events)),
+      child_signal_(loop.io(), SIGCHLD),
+      look_again_(loop) {}
+
+void Strays::Watch() {
+  child_signal_.async_wait([weak = weak_from_this()](boost::system::error_code error, int) {
+    const auto self = weak.lock();
+    if (!error && self && !self->closed_) {
+      self->Watch();
+      self->LookSoon();
+    }
+  });
+}
+
+void Strays::Close() {
+  closed_ = true;
+  if (active_) {
+    SweepChildren({}, Reach::kWhatWorkersLeave);
+  }
+  boost::system::error_code ignored;
+  child_signal_.cancel(ignored);
+  look_again_.Cancel();
+}
+
+void Strays::Begin(std::map<pid_t, std::uint32_t> workers) {
+  workers_ = std::move(workers);
+  running_.clear();
+  for (const auto& [pid, local_rank] : workers_) {
+    running_.insert(pid);
+  }
+  ended_.clear();
+  noted_.clear();
+  killed_ = failed_ = false;
+  active_ = true;
+  if (missed_) {
+    LookSoon();
+  }
+}
+
+void Strays::Ended(pid_t worker, bool succeeded) {
+  failed_ |= !succeeded;
+  running_.erase(worker);
+  ended_.insert(worker);
+  if (running_.empty()) {
+    linger_until_ = loop_.Now() + (killed_ ? Duration{0} : linger_);
+    tidy_until_ = loop_.Now() + kTidySoon;
+  }
+  LookSoon();
+}
+
+void Strays::Signal(int signal) {
+  if (active_ && running_.empty() && !failed_) {
+    for (const pid_t pid : ReapChildren({}, Reach::kWhatWorkersLeave)) {
+      if (!TidiesUp(pid)) {
+        ::kill(pid, signal);
+      }
+    }
+  }
+}
+
+void Strays::KillAll() {
+  killed_ = true;
+  linger_until_ = loop_.Now();
+  if (active_) {
+    SweepChildren(running_, Reach::kWhatWorkersLeave);
+    LookAgain();
+  }
+}
+
+// Once for all that end in one turn of the loop: each look reads the list of all children.
+void Strays::LookSoon() {
+  if (std::exchange(look_is_due_, true)) {
+    return;
+  }
+  loop_.Post([weak = weak_from_this()] {
+    if (const auto self = weak.lock(); self && !self->closed_) {
+      self->look_is_due_ = false;
+      self->Look();
+    }
+  });
+}
+
+void Strays::LookAgain() {
+  look_again_.ArmAt(loop_.Now() + kLookAgain, [this] { Look(); });
+}
+
+// Orphans that ended are reaped at any time; those that live are killed when nothing may live.
+void Strays::Look() {
+  if (!active_) {
+    missed_ = true;
+    return;
+  }
+  const BeforeSignal note = [this](pid_t pid) { Note(pid, false); };
+  if (!running_.empty() && !killed_) {
+    ReapChildren(running_, Reach::kWhatWorkersLeave);
+    if (linger_ > Duration{0} || ended_.empty() ||
+        SignalMembers(Within::kSession, ended_, running_, {SIGKILL}, note) == 0) {
+      ended_.clear();
+      return;
+    }
+    Tell(false);
+  } else if (running_.empty() && loop_.Now() < linger_until_ && Lingers()) {
+    Tell(true);
+  } else if (running_.empty() && NothingIsLeft(Reach::kWhatWorkersLeave, note) && !IsTidiedSoon()) {
+    Tell(false);
+    active_ = false;
+    look_again_.Cancel();
+    events_.none_left();
+    return;
+  } else {
+    SweepChildren(running_, Reach::kWhatWorkersLeave, note);
+    Tell(false);
+  }
+  LookAgain();
+}
+
+bool Strays::Lingers() {
+  bool any = false;
+  for (const pid_t pid : ReapChildren({}, Reach::kWhatWorkersLeave)) {
+    if (!TidiesUp(pid)) {
+      any = true;
+      Note(pid, true);
+    }
+  }
+  return any;
+}
+
+// The next generation may use the same names in shared memory.
+bool Strays::IsTidiedSoon() const {
+  const std::vector<pid_t> living = ReapChildren({}, Reach::kWhatWorkersLeave);
+  const auto tidies = [](pid_t pid) { return PurposeOf(pid) == Purpose::kTidySoon; };
+  return loop_.Now() < tidy_until_ && std::any_of(living.begin(), living.end(), tidies);
+}
+
+// What is killed together with its worker was not left behind by it.
+void Strays::Note(pid_t pid, bool lingers) {
+  if (killed_ || !noted_.emplace(pid, lingers).second) {
+    return;
+  }
+  const auto worker = workers_.find(::getsid(pid));
+  names_[worker != workers_.end() ? worker->second : LocalRankOf(pid)].push_back(NameOf(pid));
+}
+
+void Strays::Tell(bool lingers) {
+  for (const auto& [local_rank, names] : std::exchange(names_, {})) {
+    events_.left({local_rank, names, lingers});
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,89 @@
+// What the workers of one generation leave behind when they end: found, named for people, and
+// ended.
+//
+// SIGCHLD wakes it. Descendants in a worker's session are that worker's; a process in a session of
+// its own is found once all workers have ended, as it then is a child of this process.
+//
+//   meanwhile             | left in an ended worker's session | left in another session
+//   ----------------------|-----------------------------------|------------------------
+//   other workers run     | SIGKILL; nothing with `linger`    | nothing
+//   all workers have ended| SIGKILL, once `linger` is over    | the same
+//   KillAll was called    | SIGKILL                           | SIGKILL
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/signal_set.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/asio_loop.h"
+
+namespace ddprun {
+
+struct StraysOfWorker {
+  std::optional<std::uint32_t> local_rank;  // None: nothing tells which worker's they were.
+  std::vector<std::string> names;           // "sh", one for each process.
+  bool lingers = false;                     // They may go on for a while; else they were killed.
+};
+
+class Strays : public std::enable_shared_from_this<Strays> {
+ public:
+  struct Events {
+    std::function<void()> none_left;  // All workers have ended, and what they left is gone.
+    std::function<void(const StraysOfWorker&)> left;
+  };
+
+  Strays(AsioLoop& loop, Duration linger, Events events);
+  void Watch();
+  void Close();
+
+  // Until Begin no child is looked at: it may be a worker that is being started.
+  void Expect() { missed_ = false; }
+  // The workers of a generation: process id and local rank.
+  void Begin(std::map<pid_t, std::uint32_t> workers);
+  // Its status was taken.
+  void Ended(pid_t worker, bool succeeded);
+  // To what lingers after workers that all succeeded: what follows from a failure is not meant for
+  // it.
+  void Signal(int signal);
+  // The workers themselves are the caller's to kill.
+  void KillAll();
+
+ private:
+  void LookSoon();
+  void Look();
+  void LookAgain();
+  bool Lingers();
+  bool IsTidiedSoon() const;
+  void Note(pid_t pid, bool lingers);
+  void Tell(bool lingers);
+
+  AsioLoop& loop_;
+  const Duration linger_;
+  const Events events_;
+  boost::asio::signal_set child_signal_;
+  LoopTimer look_again_;
+  bool active_ = false;  // Between Begin and none_left.
+  bool missed_ = false;  // Orphans may have come while it was not.
+  bool look_is_due_ = false;
+  bool killed_ = false;
+  bool failed_ = false;  // One of them.
+  bool closed_ = false;
+  std::map<pid_t, std::uint32_t> workers_;
+  std::set<pid_t> running_;                 // Of them.
+  std::set<pid_t> ended_;                   // Those whose sessions may have members left.
+  Time linger_until_;                       // Known once none is running.
+  Time tidy_until_;                         // The same.
+  std::set<std::pair<pid_t, bool>> noted_;  // With whether it was to linger.
+  std::map<std::optional<std::uint32_t>, std::vector<std::string>> names_;  // Not told yet.
+};
+
+}  // namespace ddprun

@@ -1,0 +1,37 @@
+"""No run leaves shared memory behind, by whichever strategy torch shares it and however it ends."""
+
+import os
+import re
+import unittest
+
+from torch_runs import LIMIT, TorchTest, program
+
+
+class SharedMemory(TorchTest):
+    def left(self, run):
+        pids = re.findall(r"shares \d \d (\d+)", run.out())
+        self.assertTrue(pids, run.all())
+        left = [os.path.join("/dev/shm", name) for name in os.listdir("/dev/shm")
+                if any(name.startswith(f"torch_{pid}_") for pid in pids)]
+        for path in left:
+            os.unlink(path)
+        return left
+
+    def check(self, *arguments, flags=(), expect=0):
+        run = self.run_ddprun("--nproc-per-node=2", *flags, program("shares.py"), *arguments,
+                              expect=expect, limit=LIMIT)
+        self.assertEqual(self.left(run), [], run.all())
+
+    def test_a_run_that_ends_well(self):
+        self.check("file_system", "well")
+        self.check("file_descriptor", "well")
+
+    def test_a_killed_worker_and_restarts(self):
+        self.check("file_system", "kill", "5", "well", flags=["--max-restarts=2", "--crash-loop-limit=9"])
+
+    def test_a_run_that_fails(self):
+        self.check("file_system", "kill", expect=137)
+
+
+if __name__ == "__main__":
+    unittest.main()
