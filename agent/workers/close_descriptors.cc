@@ -16,7 +16,7 @@ namespace ddprun {
 namespace {
 
 // As the kernel writes it (getdents64(2)).
-struct Entry {
+struct DirectoryEntry {
   std::uint64_t inode;
   std::int64_t offset;
   std::uint16_t size;
@@ -45,11 +45,11 @@ bool ChangeListed(int first, Descriptors to) {
   if (folder < 0) {
     return false;
   }
-  alignas(Entry) char entries[4096];
+  alignas(DirectoryEntry) char entries[4096];
   long read = 0;
   while ((read = ::syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0) {
     for (long at = 0; at < read;) {
-      const auto* const entry = reinterpret_cast<const Entry*>(entries + at);
+      const auto* const entry = reinterpret_cast<const DirectoryEntry*>(entries + at);
       const int number = NumberOf(entry->name);
       if (number >= first && number != folder) {
         Change(number, to);
