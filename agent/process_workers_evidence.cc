@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <sstream>
 #include <utility>
 
 #include "agent/process_workers.h"
@@ -22,6 +23,20 @@ void SayWhereEvidenceIs(const std::filesystem::path& bundle) {
   Log(LogLevel::kWarning,
       "what is known of the hang (stacks, what torch recorded, last lines) is in " +
           bundle.native());
+}
+
+// Python's stack first, wherever a tool told it; as lines.
+std::string ForPeople(std::string text) {
+  constexpr std::size_t kMaxShown = 8 * 1024;
+  if (const std::size_t tool = text.find("\n-- py-spy:\n"); tool != text.npos) {
+    text = text.substr(tool + 1) + text.substr(0, tool + 1);
+  }
+  std::istringstream lines(text.substr(0, kMaxShown));
+  std::string shown;
+  for (std::string line; std::getline(lines, line);) {
+    shown += Printable(line) + "\n";
+  }
+  return shown + "(--log-dir keeps those of all, and more)\n";
 }
 
 // Says that there is none where nothing else was said when nobody has it any more.
@@ -185,15 +200,17 @@ std::string ProcessWorkers::NotifySocketOfWorker(std::uint32_t local_rank) const
 
 // The files go with the run.
 void ProcessWorkers::TellOfStacks(const std::filesystem::path& file, std::function<void()> done) {
-  constexpr std::size_t kMaxShown = 8 * 1024;
   const auto text = std::make_shared<Result<std::string>>(std::string());
   loop_.RunBounded(
       LeftBehind::kLimit, [text, file] { *text = ReadOrdinary(file, 2 << 20); },
       [text, done = std::move(done)](bool in_time) {
-        Log(LogLevel::kWarning,
-            !in_time ? "the workers' stacks cannot be read: their disk does not answer"
-            : *text  ? (*text)->substr(0, kMaxShown) + "(--log-dir keeps those of all, and more)"
-                     : text->error().message);
+        if (in_time && *text) {
+          LogReport(LogLevel::kWarning, ForPeople(**text));
+        } else {
+          Log(LogLevel::kWarning,
+              in_time ? text->error().message
+                      : "the workers' stacks cannot be read: their disk does not answer");
+        }
         done();
       });
 }

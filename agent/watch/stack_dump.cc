@@ -259,7 +259,7 @@ bool TellsItself(pid_t pid, const std::string& ask, Duration limit,
       2'000};  // A busy machine: a second is too short for a switch of threads.
   std::string text;
   const bool whole =
-      AskWorker(ask, pid, "stacks", kMaxToolBytes, Clock::now() + std::min(limit, kPatience),
+      AskWorker(ask, pid, "stacks", kMaxToolBytes, Clock::now() + std::min(limit / 2, kPatience),
                 [&](std::string_view part) { text += part; });
   if (whole) {
     put("-- told by itself:\n" + text);
@@ -295,11 +295,12 @@ StacksFound DumpStacks(pid_t pid, Duration limit, bool live, const std::string& 
   } else {
     WaitUntilUntraced(threads);
   }
+  const std::string hands_off = WhyHandsOff(threads);
+  const bool told_itself = hands_off.empty() && TellsItself(pid, ask, limit, put);
   for (const fs::path& thread : threads) {
     put(KernelView(thread));
   }
-  const std::string hands_off = WhyHandsOff(threads);
-  if (hands_off.empty() && TellsItself(pid, ask, limit, put)) {
+  if (told_itself) {
     return StacksFound::kAll;
   }
   if (live && !hands_off.empty()) {

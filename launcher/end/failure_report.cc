@@ -66,6 +66,9 @@ void PutWorker(std::string& out, std::size_t index, const FailedWorker& worker) 
          "\n";
   PutText(out, "  error_file: ", worker.error_file.empty() ? "<N/A>" : worker.error_file);
   PutText(out, "  traceback : ", TracebackText(worker));
+  if (!worker.stands.empty()) {
+    PutText(out, "  stands at : ", worker.stands);
+  }
   if (!worker.stacks.empty()) {
     PutText(out, "  stacks    : ", worker.stacks);
   }
@@ -144,6 +147,7 @@ nlohmann::ordered_json ToJson(const FailedWorker& worker) {
   json["error_file"] = worker.error_file;
   json["message"] = worker.message;
   json["traceback"] = worker.traceback;
+  json["stands"] = worker.stands;
   json["stacks"] = worker.stacks;
   return json;
 }

@@ -25,6 +25,7 @@ struct FailedWorker {
   std::string error_file;                                   // Empty: it left none.
   std::string message;    // "ValueError: boom", from the error file; may be empty.
   std::string traceback;  // From the error file; may be empty.
+  std::string stands;     // "w.py:4 in wait": the innermost frame of the program; may be empty.
   std::string stacks;     // File with where it stood when it hung; empty: there is none.
   bool stopped = false;  // ddprun killed it after it had left its error: the status is not its own.
 };

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "launcher/command_line/addresses.h"
 #include "launcher/end/failure_report.h"
+#include "launcher/end/python_frames.h"
 #include "launcher/end/termination_log.h"
 #include "proto/worker_env.h"
 
@@ -42,20 +43,26 @@ FailedWorker ToFailed(std::uint32_t rank, std::uint32_t local_rank, std::int64_t
                       {},
                       details.error_file,
                       details.message,
-                      details.traceback,
-                      {},
-                      EndIsOurs(status, details, stopped_by_us)};
+                      details.traceback};
+  worker.stopped = EndIsOurs(status, details, stopped_by_us);
   if (details.unix_ms > 0) {
     worker.at.emplace(std::chrono::milliseconds(details.unix_ms));
   }
   return worker;
 }
 
-// Where it stood when it hung. `place`: where bundles are; empty: nowhere.
-void AddStacks(FailedWorker& worker, const LastAttempt& attempt, const fs::path& place) {
-  std::error_code ignored;
-  const fs::path file = RankFile(BundleOf(place, attempt.generation), worker.rank, kStacksFile);
-  worker.stacks = !place.empty() && fs::exists(file, ignored) ? file.native() : "";
+// Where it stood when it hung. `place`: where bundles are; empty: nowhere, and the file goes with
+// the run.
+void AddStacks(FailedWorker& worker, const LastAttempt& attempt, std::uint32_t local_rank,
+               bool stays, const fs::path& place) {
+  constexpr std::size_t kMostRead = 2 << 20;
+  const fs::path file =
+      place.empty() ? WorkersFile(attempt.directory, local_rank, kStacksFile, stays)
+                    : RankFile(BundleOf(place, attempt.generation), worker.rank, kStacksFile);
+  if (const Result<std::string> text = ReadOrdinary(file, kMostRead)) {
+    worker.stands = InnermostFrame(*text);
+    worker.stacks = place.empty() ? "" : file.native();
+  }
 }
 
 // Where the scheduler started an agent for each worker, theirs are not counted from 0.
@@ -89,14 +96,17 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
       facts.others.push_back(ToFailed(ended.rank, FirstLocalRank(config) + ended.local_rank,
                                       ended.pid, host, ended.status, ended.details,
                                       ended.stopped_by_us));
-      AddStacks(facts.others.back(), attempt, place);
+      AddStacks(facts.others.back(), attempt, ended.local_rank, stays, place);
       continue;
     }
-    AddStacks(facts.root, attempt, place);
+    AddStacks(facts.root, attempt, ended.local_rank, stays, place);
     facts.ran = ended.ran;
     const fs::path log = attempt.directory / std::to_string(ended.local_rank) / "stderr.log";
     std::error_code ignored;
     facts.log = stays && fs::exists(log, ignored) ? log.native() : "";
+  }
+  if (!facts.hang.empty() && facts.root.stands.empty()) {
+    facts.root.stands = InnermostFrame(root.last_lines);  // faulthandler's, on its stderr.
   }
   std::error_code ignored;
   const fs::path bundle = BundleOf(place, attempt.generation);

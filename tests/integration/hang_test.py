@@ -97,7 +97,14 @@ class Hangs(DdprunTest):
         for rank in (0, 1):
             self.assertIn("in stands_here", read_text(os.path.join(bundle, f"rank-{rank}.lines.txt")))
         self.assertIn("is in " + bundle, run.err())
+        self.assertIn("\n  stands at : hangs.py:5 in stands_here\n", run.err())
         self.assertEqual(glob.glob(self.path("core*")) + glob.glob("core*"), [])
+
+    def test_stacks_are_shown_as_lines(self):
+        run = self.run_ddprun("--nproc-per-node=2", "--hang-timeout=1s", FAKE_WORKER, "--steps=5", "--hang",
+                              expect=124, limit=60)
+        self.assertRegex(run.err(), r"\n== stacks of rank \d \(pid \d+\)\n-- process \d+:\nthread \d+ ")
+        self.assertNotIn("\\n", run.err())
 
     def test_stacks_that_cannot_be_written_lose_nothing_else(self):
         held = self.start("-c", "exec sleep 1000", executable="/bin/sh")
