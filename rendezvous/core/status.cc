@@ -207,8 +207,9 @@ RunStatus StatusOf(const CoordinatorState& state, const CoordinatorConfig& confi
   }
   status.startups = StartupsAt(state.startups, now);
   for (const auto& [key, node] : state.nodes) {
+    const NodeId& name = key.node;
     const bool returned = node.lost && std::ranges::any_of(state.nodes, [&](const auto& other) {
-                            return other.first.node == key.node && !other.second.lost;
+                            return other.first.node == name && !other.second.lost;
                           });
     if (!returned) {
       status.nodes.push_back(Look(state, key, node, now));

@@ -9,7 +9,7 @@ DIFFERENT = {
     "long lists": "`-r` and `-t` name local ranks of any number of digits.",
     "seconds": "Times may be fractions of a second.",
     "ranks": "A node rank that no node of the run can have is refused.",
-    "standalone": "`--standalone` with more than one node is refused: the second would never be "
+    "standalone": "`--standalone` with `--nnodes=2` beside it is refused: the second would never be "
                   "heard.",
     "workers": "`--nproc-per-node` must be 1 or more.",
     "empty": "An empty or spaced run id, or one with `/`, is refused: it names a directory and a "
