@@ -1,5 +1,5 @@
-// What the workers of one generation are to be, and what they find on this node's disks: an attempt
-// directory, a notify socket for each, an environment.
+// Prepares the workers of one generation: their programs and environments, and on this node's disks
+// the attempt directory and a notify socket for each worker.
 //
 // Starts nothing. Waits for disks: a maker's thread calls it (generation_maker.h).
 #pragma once

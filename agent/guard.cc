@@ -230,7 +230,7 @@ void EndWhatIsLeft(Guard& guard) {
   }
 }
 
-// Shared memory of dead workers stays for good where nobody removes it.
+// Waits for the processes that remove dead workers' shared memory: without them it stays for good.
 void AwaitTidying(Guard& guard) {
   guard.held.clear();  // A new agent need not wait: nothing of the node is at work any more.
   const auto deadline = std::chrono::steady_clock::now() + kTimeToTidyUp;

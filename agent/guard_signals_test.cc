@@ -23,7 +23,7 @@ TEST(SignalRequests, ASecondLaterItIsAnotherOne) {
   EXPECT_FALSE(requests.IsNew(SIGTERM, kStart + 1'050ms));
 }
 
-// Else who sends one every 50 ms would never be heard again.
+// Else a sender of one every 50 ms would never be heard again.
 TEST(SignalRequests, ARequestLastsFromItsFirstSignal) {
   SignalRequests requests;
   EXPECT_TRUE(requests.IsNew(SIGINT, kStart));

@@ -10,15 +10,15 @@
 
 namespace ddprun {
 
-// SIGKILL to every child. Whether nothing is left but what tidies up (process_tree.h).
+// Sends SIGKILL to every child except a tidying process (process_tree.h). True: no other is left.
 bool SweepOnce(std::vector<pid_t>& living);
 
-// What tidies up is left alone until `deadline`, then killed. Whether it is gone.
+// Spares tidying processes until `deadline`, then kills them. True: all are gone.
 bool LetTidyUp(std::chrono::steady_clock::time_point deadline);
 
 // SIGKILL to every descendant of this process, repeated until none is left or the limit is over;
-// what tidies up (process_tree.h) ends by itself until then. Blocks: for a process that is about to
-// exit. True: none is left.
+// tidying processes (process_tree.h) may end by themselves until then. Blocks: for a process that
+// is about to exit. True: none is left.
 bool KillAllDescendants(Duration limit);
 
 }  // namespace ddprun

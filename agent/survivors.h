@@ -1,4 +1,4 @@
-// What workers do that were told to end at once, as /proc shows it.
+// Follows in /proc the workers that were told to end at once.
 //
 // Says once a second whether a worker that catches TERM has worked: whether CPU time or written
 // bytes have grown, its own or a descendant's. A process that caught TERM and no longer does (a

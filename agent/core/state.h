@@ -34,7 +34,7 @@ struct AgentConfig {
   bool leaves_alone = false;         // They may concern this node alone, and others go on without.
   bool checks_node = false;          // --host-check, --node-check
   bool alone = false;                // No other node can join the run.
-  int give_up_code = 0;              // Where nobody should start the run again; 0: the run's own.
+  int give_up_code = 0;              // Of a run that must not be started again; 0: the run's own.
   std::uint32_t requeues = 0;        // How often the scheduler started the job again; for people.
   Endpoint page;                     // Where this node answers browsers; port 0: nowhere.
 };

@@ -54,7 +54,7 @@ std::optional<ExitStatus> StatusOf(int pidfd) {
   return Killed{ended.si_status, ended.si_code == CLD_DUMPED};
 }
 
-// With its process group; both are this process's own, as nobody has taken its status yet.
+// Kills `child` and its process group. Both IDs are still this child's: its status was not taken.
 void End(pid_t child) {
   ::kill(child, SIGKILL);
   SignalMembers(Within::kGroup, {child}, {}, {SIGKILL});

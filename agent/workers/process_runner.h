@@ -39,7 +39,7 @@ namespace ddprun {
 struct RunnerEvents {
   // With the last lines (at most 20) that the worker wrote to stderr, or the log that has them.
   std::function<void(std::uint32_t local_rank, ExitStatus status, LastErrors errors)> on_ended;
-  // What a worker left behind; none: nobody wants to know.
+  // A worker ended and left processes behind.
   std::function<void(const StraysOfWorker& left)> on_left = [](const StraysOfWorker&) {};
   // Every process of the generation is gone and its output was drained: Spawn may be called again.
   std::function<void()> on_all_gone;

@@ -22,12 +22,12 @@ std::vector<pid_t> DescendantsOf(pid_t pid, const std::set<pid_t>& skipped);
 // Also one whose parents have ended, as long as it is in the session that `ancestor` leads.
 bool DescendsFrom(pid_t pid, pid_t ancestor);
 
-// What a process is for, by its command line. Some only wait for their clients to end, then remove
-// what these left in shared memory and end by themselves. Killed with its clients such a process
-// would leave their segments in /dev/shm for good, so nothing here signals one.
+// The purpose of a process, by its command line. A tidying process waits for its clients to end,
+// then removes their segments from shared memory and ends by itself. Killed with its clients it
+// would leave those segments in /dev/shm for good, so it gets no signal.
 enum class Purpose {
   kOther,
-  kUnknown,    // It has no command line: it is in execve, or ending. Whoever kills looks again.
+  kUnknown,    // It has no command line: it is in execve, or ending. Look again before a kill.
   kTidySoon,   // Python's resource_tracker, also loky's and multiprocess's: some 10 ms. The next
                // generation waits for it, since it may use the same names.
   kTidyLater,  // torch_shm_manager: 2 s. Only the guard waits for it.

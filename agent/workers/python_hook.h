@@ -17,7 +17,7 @@
 
 namespace ddprun {
 
-// What an interpreter was told to run, by its arguments. A script is Python where its first line
+// The program in an interpreter's arguments. A script is Python where its first line
 // says so: `#!/usr/bin/python3`, `#!/usr/bin/env python3`, or the `#!/bin/sh` that pip writes.
 struct PythonProgram {
   std::vector<std::string> argv;   // As the interpreter will find it.

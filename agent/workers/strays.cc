@@ -183,7 +183,7 @@ bool Strays::IsTidiedSoon() const {
   return loop_.Now() < tidy_until_ && std::any_of(living.begin(), living.end(), tidies);
 }
 
-// What is killed together with its worker was not left behind by it.
+// A process that is killed together with its worker was not left behind.
 void Strays::Note(pid_t pid, bool lingers) {
   if (killed_ || !noted_.emplace(pid, lingers).second) {
     return;

@@ -1,5 +1,4 @@
-// What the workers of one generation leave behind when they end: found, named for people, and
-// ended.
+// Finds, names and ends the processes that the workers of one generation leave behind.
 //
 // SIGCHLD wakes it. Descendants in a worker's session are that worker's; a process in a session of
 // its own is found once all workers have ended, as it then is a child of this process.
