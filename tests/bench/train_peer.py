@@ -16,38 +16,16 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gpu"))
+from peer import Translator, idx, vgg11  # noqa: E402
+
 WARM_UP = 10  # Steps, before the rate is taken.
-
-
-def idx(path, header):
-    with open(path, "rb") as file:
-        return torch.frombuffer(bytearray(file.read()[header:]), dtype=torch.uint8)
 
 
 def mnist(root):
     images = idx(os.path.join(root, "train-images-idx3-ubyte"), 16).view(-1, 784)
     labels = idx(os.path.join(root, "train-labels-idx1-ubyte"), 8).long()
     return (images.float() / 255 - 0.1307) / 0.3081, labels
-
-
-def vgg11():
-    layers, channels = [], 3
-    for width in (64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0):
-        if width == 0:
-            layers.append(nn.MaxPool2d(2, 2))
-        else:
-            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(True)]
-            channels = width
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, 10))
-
-
-class Translator(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.transformer = nn.Transformer(512, batch_first=True)
-
-    def forward(self, sequences):
-        return self.transformer(sequences[:, :1], sequences[:, 1:])
 
 
 def made(name, root, samples):
