@@ -5,6 +5,7 @@ import signal
 import sys
 
 import torch
+import torch.distributed as dist
 import torch.multiprocessing as processes
 
 
@@ -24,6 +25,10 @@ if __name__ == "__main__":
     seen = sum(1 for batch in loader)
     context.Process(target=hold, args=(shared, there), daemon=True).start()
     assert there.get() == 1 << 18 and seen == 64
+    # A torch_shm_manager whose client is killed before it read the manager's address ends by SIGPIPE and
+    # leaves its directory, under any launcher. So no rank ends before every rank has its manager.
+    dist.init_process_group("gloo")
+    dist.barrier()
     print(f"shares {rank} {attempt} {os.getpid()}", flush=True)
     end = ends[min(attempt, len(ends) - 1)]
     if end == "kill":
