@@ -194,7 +194,13 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
       "--crash-loop-limit", config.shape.crash_loop_limit, "N",
       "Failures in a row without a step beyond the highest one, after which the run ends "
       "with 76 although restarts are left; 0: never. Steps are what workers tell as STEP=N "
-      "on the notify socket, as ddprun-train does; where none does, nothing is concluded");
+      "on the notify socket, as ddprun-train does; where none does, nothing is concluded. So "
+      "many equal errors that cannot heal (a missing module, a usage error) before any progress "
+      "end the run as well");
+  ending.Value("--restart-backoff", config.shape.restart_backoff, "DURATION",
+               "The first restart comes at once. While workers fail without progress, later ones "
+               "come 2, 4, 8, ... s after the start before, and no later than this: 30, 90s, 5m; "
+               "0: all at once. Progress is a step, a collective, or a minute of life");
   ending.Value("--give-up-code", raw.give_up_code, "N",
                "Exit code of a run that must not be tried again: the restarts are spent, a worker "
                "asked not to be restarted (76), or workers hung (124). Default: the code that "
@@ -207,18 +213,6 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
                "Processes that workers leave behind, as an upload in the background, may go on for "
                "this long once the node's last worker has ended; after a failure or a stop no "
                "longer than workers may. Then, and with 0 at once, they are killed. 30, 90s, 5m");
-  ending.Value("--hang-timeout", config.hang_timeout, "DURATION",
-               "Workers that make no progress for this long hang: their stacks are kept and all "
-               "workers restarted. Progress is STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET, else, with "
-               "ddprun's Python package or --preload, torch's collectives. 30, 90s, 5m; 0: "
-               "never (docs/writing-a-worker.md)");
-  ending.Value("--on-hang", raw.on_hang, "restart|fail|observe",
-               "What follows from a hang: a restart, charged like a failure; the run's end, with "
-               "124; or nothing but the word of it, its evidence and an event");
-  ending.Value("--progress-from", raw.progress_from, "REGEX|auto",
-               "Read the workers' progress from what they print: the first group of REGEX is the "
-               "step of the rank that printed it, as 'step[ =:]+(\\d+)'; auto: the bars and lines "
-               "of the usual frameworks (docs/writing-a-worker.md)");
   ending.Value("--fence-after", config.shape.fence_after, "DURATION",
                "A node that the rendezvous has not answered for this long kills its own workers, "
                "and a lost node is not replaced earlier: so two worlds never run at once, whatever "
@@ -247,6 +241,23 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
   ending.Value("--exit-barrier-timeout", raw.exit_barrier_timeout, "SECONDS",
                "Accepted for scripts that set it: ddprun needs no barrier, a run ends on all nodes "
                "together");
+}
+
+void AddHangs(CLI::App& app, RawFlags& raw) {
+  LaunchConfig& config = raw.config;
+  Group hangs(app, raw, "Hangs");
+  hangs.Value("--hang-timeout", config.hang_timeout, "DURATION",
+              "Workers that make no progress for this long hang: their stacks are kept and all "
+              "workers restarted. Progress is STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET, else, with "
+              "ddprun's Python package or --preload, torch's collectives. 30, 90s, 5m; 0: "
+              "never (docs/writing-a-worker.md)");
+  hangs.Value("--on-hang", raw.on_hang, "restart|fail|observe",
+              "What follows from a hang: a restart, charged like a failure; the run's end, with "
+              "124; or nothing but the word of it, its evidence and an event");
+  hangs.Value("--progress-from", raw.progress_from, "REGEX|auto",
+              "Read the workers' progress from what they print: the first group of REGEX is the "
+              "step of the rank that printed it, as 'step[ =:]+(\\d+)'; auto: the bars and lines "
+              "of the usual frameworks (docs/writing-a-worker.md)");
 }
 
 void AddOutput(CLI::App& app, RawFlags& raw) {
@@ -324,6 +335,7 @@ void AddFlags(CLI::App& app, RawFlags& raw) {
   AddScheduler(app, raw);
   AddProgram(app, raw);
   AddEnding(app, raw);
+  AddHangs(app, raw);
   AddOutput(app, raw);
   AddHelp(app, raw);
 }

@@ -6,17 +6,19 @@
 #include "rendezvous/core/roster.h"
 #include "rendezvous/core/testing/invariants.h"
 #include "rendezvous/core/testing/story.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {
 
 using std::chrono_literals::operator""min;
+using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
 // One node whose worker fails again and again.
 struct Failing : testing::Test {
   Story story;
-  RunShape shape{.max_restarts = 100, .restart_window = Duration{0}};
+  RunShape shape{.max_restarts = 100, .restart_backoff = Duration{0}};
   std::optional<Node> node;
   Time now = At(0s);
 
@@ -41,7 +43,29 @@ struct Failing : testing::Test {
     EXPECT_EQ(BrokenInvariant(story.state, story.config, now), std::nullopt);
   }
   const Finish& End() const { return *story.state.outcome; }
+
+  // Fails after `life`, and waits for the next world: from the start of this one to its start.
+  Duration Spacing(Duration life, const WorkerFailure& failure = Failure(Exited{3})) {
+    const Time formed = story.state.world->formed;
+    Fail(0, life, failure);
+    while (story.state.phase == Phase::kGathering) {
+      now = *NextWake(story.state, story.config);
+      node->Hears(now).Says(now);
+      story.Tick(now);
+    }
+    return std::chrono::floor<Duration>(story.state.world->formed - formed);
+  }
 };
+
+// Says that it has lost a module.
+WorkerFailure LacksModule(const std::string& module = "gone") {
+  WorkerFailure failure = Failure(Exited{1});
+  failure.last_lines =
+      "Traceback (most recent call last):\n  File \"w.py\", line 1\n"
+      "ModuleNotFoundError: No module named '" +
+      module + "'\n";
+  return failure;
+}
 
 TEST_F(Failing, WithoutAWindowEveryFailureOfTheRunCounts) {
   shape.max_restarts = 2;
@@ -169,6 +193,123 @@ TEST_F(Failing, ACrashLoopThatEndsAskingIsOneToo) {
   Fail(7, 1s);
   Fail(7, 1s);
   Asks(7, 1s);
+  EXPECT_EQ(End().exit_code, 76);
+}
+
+// An outage of 20 s is outlasted by five restarts, and the first one costs no time.
+TEST_F(Failing, RestartsWithoutProgressAreSpacedOut) {
+  shape.restart_backoff = 16s;
+  Begin();
+  EXPECT_EQ(Spacing(100ms), 100ms);
+  for (const Duration expected : {2s, 4s, 8s, 16s, 16s}) {
+    EXPECT_EQ(Spacing(100ms), expected);
+  }
+  EXPECT_EQ(Spacing(17s), 17s);  // It has lived longer than that: no pause.
+}
+
+TEST_F(Failing, APauseIsToldToAll) {
+  shape.restart_backoff = 16s;
+  Begin();
+  Fail(0, 100ms);
+  Fail(0, 100ms);
+  const WaitReason reason = node->Waits(now);
+  EXPECT_EQ(reason.what, WaitFor::kBackoff);
+  EXPECT_EQ(reason.losses, 2u);
+  EXPECT_EQ(reason.remaining, 1'900ms);
+  EXPECT_NE(Describe(reason).find("failed 2 times in a row"), std::string::npos);
+}
+
+TEST_F(Failing, TheBackoffHasALimit) {
+  shape.restart_backoff = 3s;
+  Begin();
+  Spacing(100ms);
+  EXPECT_EQ(Spacing(100ms), Duration(2s));
+  EXPECT_EQ(Spacing(100ms), Duration(3s));
+}
+
+TEST_F(Failing, AMinuteOfLifeIsProgress) {
+  shape.restart_backoff = 16s;
+  Begin();
+  Spacing(100ms);
+  EXPECT_EQ(Spacing(100ms), Duration(2s));
+  EXPECT_EQ(Spacing(60s), Duration(60s));
+  EXPECT_EQ(Spacing(100ms), Duration(100ms));
+  EXPECT_EQ(Spacing(100ms), Duration(2s));
+}
+
+TEST_F(Failing, ACollectiveIsProgress) {
+  shape.restart_backoff = 16s;
+  Begin();
+  Spacing(100ms);
+  Spacing(100ms);
+  Standing standing;
+  standing.step = 1;
+  standing.source = ProgressSource::kCollectives;
+  node->report.standings = {standing};
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(Spacing(100ms), Duration(100ms));
+  }
+}
+
+// It says nothing about the program: somebody kills workers, or wants to see a recovery.
+TEST_F(Failing, AKilledWorkerIsReplacedAtOnce) {
+  shape.restart_backoff = 16s;
+  Begin();
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(Spacing(100ms, Failure(Killed{9})), Duration(100ms));
+  }
+  EXPECT_EQ(Spacing(100ms, Failure(Killed{11})), Duration(100ms));
+  EXPECT_EQ(Spacing(100ms, Failure(Killed{11})), Duration(2s));
+}
+
+TEST_F(Failing, APauseTakesNothingFromTheTimeToJoin) {
+  shape.restart_backoff = 16s;
+  shape.join_timeout = 1s;
+  Begin();
+  Spacing(100ms);
+  EXPECT_EQ(Spacing(100ms), Duration(2s));
+}
+
+TEST_F(Failing, ThreeEqualErrorsThatCannotHealEndTheRun) {
+  Begin();
+  Fail(0, 1s, LacksModule());
+  Fail(0, 1s, LacksModule());
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  Fail(0, 1s, LacksModule());
+  EXPECT_EQ(End().exit_code, 76);
+  EXPECT_TRUE(End().gave_up);
+  EXPECT_NE(End().text.find("3 times in a row with the same error and without progress"),
+            std::string::npos);
+}
+
+TEST_F(Failing, ErrorsThatDifferOrHealHaveTheirWholeBudget) {
+  Begin();
+  for (int i = 0; i < 10; ++i) {
+    Fail(0, 1s, LacksModule());
+    Fail(0, 1s, LacksModule());
+    Fail(0, 1s, LacksModule("other"));
+    Fail(0, 1s);
+  }
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
+TEST_F(Failing, AnErrorAfterProgressIsNotPermanent) {
+  shape.crash_loop_limit = 5;
+  Begin();
+  for (std::uint64_t step = 1; step < 10; ++step) {
+    Fail(step, 1s, LacksModule());
+  }
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
+TEST_F(Failing, AProgramThatCannotBeStartedIsAPermanentError) {
+  Begin();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(story.state.phase, Phase::kRunning);
+    node->report.spawn_failure = "cannot execute ./train: No such file or directory";
+    node->Hosts(now);
+    node->Ends(Outcome::kFailed, {}, now);
+  }
   EXPECT_EQ(End().exit_code, 76);
 }
 

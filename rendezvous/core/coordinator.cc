@@ -306,8 +306,7 @@ void ExpirePhase(CoordinatorStep& step) {
     EndFences(state, step.config, step.now);
   }
   GoOn(step);
-  if (state.phase == Phase::kGathering && state.shape &&
-      step.now >= state.since + state.shape->join_timeout) {
+  if (state.phase == Phase::kGathering && state.shape && step.now >= EndOfGathering(state)) {
     const std::uint32_t have = CountReady(state);
     EndRun(step, Finish{Ending::kFailed,
                         kExitUnavailable,

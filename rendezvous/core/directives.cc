@@ -47,6 +47,12 @@ WaitReason GatheringReason(const CoordinatorState& state, Time now) {
     reason.what = WaitFor::kClaim;
     return reason;
   }
+  if (reason.have >= reason.need && state.budget.next_start && now < *state.budget.next_start) {
+    reason.what = WaitFor::kBackoff;
+    reason.losses = state.budget.fruitless;
+    reason.remaining = Until(*state.budget.next_start, now);
+    return reason;
+  }
   if (state.last_call && reason.have >= reason.want && state.world &&
       !state.world->roll.checking.empty()) {
     reason.what = WaitFor::kCheck;
@@ -60,7 +66,7 @@ WaitReason GatheringReason(const CoordinatorState& state, Time now) {
     return reason;
   }
   reason.what = WaitFor::kNodes;
-  reason.remaining = Until(state.since + state.shape->join_timeout, now);
+  reason.remaining = Until(EndOfGathering(state), now);
   reason.unfit = UnfitNodes(state);
   if (state.world) {
     for (const std::size_t rank : state.world->roll.lost) {
@@ -224,7 +230,10 @@ std::optional<Time> NextWake(const CoordinatorState& state, const CoordinatorCon
       break;
     case Phase::kGathering:
       if (state.shape) {
-        consider(state.since + state.shape->join_timeout);
+        consider(EndOfGathering(state));
+      }
+      if (state.budget.next_start && *state.budget.next_start > state.stepped) {
+        consider(*state.budget.next_start);
       }
       if (state.last_call && !ClaimIsInDoubt(state, state.stepped)) {
         consider(*state.last_call);

@@ -6,6 +6,7 @@
 
 #include "common/exit_code.h"
 #include "rendezvous/core/bytes.h"
+#include "rendezvous/core/permanent_error.h"
 #include "rendezvous/messages/describe.h"
 
 namespace ddprun {
@@ -20,6 +21,9 @@ constexpr int kSigKill = 9;
 // first.
 constexpr Duration kEndNoticed = 1s;
 constexpr Duration kAbortNoticed{100};
+
+// With `--max-restarts=5` the last start is 30 s after the second one: 2 + 4 + 8 + 16.
+constexpr Duration kFirstBackoff{2'000};
 
 bool SaysDoNotRestart(const WorkerFailure& failure) {
   return failure.said_hello && failure.status == ExitStatus(Exited{kExitDoNotRestart});
@@ -107,14 +111,55 @@ bool IsCrashLoop(Budget& budget, const RunShape& shape) {
   return budget.told && shape.crash_loop_limit > 0 && budget.stuck >= shape.crash_loop_limit;
 }
 
-Finish CrashLoop(const Budget& budget, const Drain& drain, const Judgement& judgement) {
+// Counts the permanent errors in a row; true when they are too many.
+bool IsPermanent(Budget& budget, const RunShape& shape, const Drain& drain,
+                 const Judgement& judgement) {
+  const std::string error = judgement.root                  ? PermanentError(*judgement.root)
+                            : !drain.spawn_failures.empty() ? drain.spawn_failures.front()
+                                                            : "";
+  const bool same = !budget.worked && error == budget.error;
+  budget.same_error = same ? budget.same_error + 1 : 1;
+  budget.error = error;
+  return !error.empty() && !budget.worked && shape.crash_loop_limit > 0 &&
+         budget.same_error >= shape.crash_loop_limit;
+}
+
+bool WasKilledByOthers(const Judgement& judgement) {
+  return judgement.root && judgement.root->hang.empty() &&
+         judgement.root->status == ExitStatus(Killed{kSigKill});
+}
+
+// Counts the incidents in a row without progress, and decides when the next world may form.
+void SpaceOut(Budget& budget, const RunShape& shape, const Judgement& judgement, Time now) {
+  budget.next_start.reset();
+  if (WasKilledByOthers(judgement)) {
+    return;
+  }
+  budget.fruitless = budget.worked || now - budget.formed >= kALongLife ? 0 : budget.fruitless + 1;
+  if (budget.fruitless < 2 || shape.restart_backoff == Duration{0}) {
+    return;
+  }
+  Duration spacing = kFirstBackoff;
+  for (std::uint32_t i = 2; i < budget.fruitless && spacing < shape.restart_backoff; ++i) {
+    spacing *= 2;
+  }
+  const Time start = budget.formed + std::min(spacing, shape.restart_backoff);
+  if (start > now) {
+    budget.next_start = start;
+  }
+}
+
+Finish CrashLoop(const Budget& budget, const Drain& drain, const Judgement& judgement,
+                 bool permanent) {
   const std::string what =
       judgement.root ? Describe(*judgement.root) : drain.spawn_failures.front();
+  const std::string how = permanent ? "; the workers failed " + std::to_string(budget.same_error) +
+                                          " times in a row with the same error and without progress"
+                                    : "; the workers failed " + std::to_string(budget.stuck) +
+                                          " times in a row without getting beyond step " +
+                                          std::to_string(budget.highest);
   return Finish{Ending::kFailed, kExitDoNotRestart,
-                what + "; the workers failed " + std::to_string(budget.stuck) +
-                    " times in a row without getting beyond step " +
-                    std::to_string(budget.highest) +
-                    ", so another restart would not help (--crash-loop-limit)",
+                what + how + ", so another restart would not help (--crash-loop-limit)",
                 judgement.root, true};
 }
 
@@ -228,9 +273,18 @@ Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t m
   return judgement;
 }
 
-void NoteProgress(Budget& budget, std::uint64_t step) {
-  budget.told |= step > 0;
-  budget.highest = std::max(budget.highest, step);
+void NoteStart(Budget& budget, Time now) {
+  budget.formed = now;
+  budget.worked = false;
+  budget.next_start.reset();
+}
+
+void NoteProgress(Budget& budget, const NodeReport& report) {
+  budget.told |= report.progress > 0;
+  budget.highest = std::max(budget.highest, report.progress);
+  budget.worked |= report.progress > 0 ||
+                   std::ranges::any_of(report.standings,
+                                       [](const Standing& standing) { return standing.step > 0; });
 }
 
 Judgement JudgeWithinBudget(Budget& budget, const Drain& drain, const RunShape& shape, Time now) {
@@ -249,15 +303,18 @@ Judgement JudgeWithinBudget(Budget& budget, const Drain& drain, const RunShape& 
   if (!judgement.charged && !judgement.excused) {
     return judgement;
   }
-  if (IsCrashLoop(budget, shape)) {
+  const bool stuck = IsCrashLoop(budget, shape);
+  const bool permanent = IsPermanent(budget, shape, drain, judgement);
+  if (stuck || permanent) {
     judgement.charged = false;
     judgement.excused = false;
-    judgement.outcome = CrashLoop(budget, drain, judgement);
+    judgement.outcome = CrashLoop(budget, drain, judgement, !stuck);
     return judgement;
   }
   if (judgement.excused) {
     return judgement;
   }
+  SpaceOut(budget, shape, judgement, now);
   ++budget.used;
   if (HasWindow(shape)) {
     std::erase_if(budget.charged, [&](Time when) { return !Counts(shape, when, now); });

@@ -1,12 +1,21 @@
 // Decides, once a world is drained, what ended it and what follows: the root cause, whether the
-// restart budget is charged, and the outcome of a run that goes on no further.
+// restart budget is charged, when the next world may form, and the outcome of a run that goes on no
+// further.
 //
 // Pure. Judged at the end and not at the first bad news, since a dead node's peers fail first. One
 // budget for the whole run: --max-restarts incidents, or as many within any --restart-window. A run
 // whose workers tell their steps and fail --crash-loop-limit times in a row without getting beyond
 // the highest step ends with 76, since another restart would fail the same way; where no worker
-// tells steps nothing is concluded from their absence. Never charges a drain that was a change of
-// membership.
+// tells steps nothing is concluded from their absence. So does a run whose worlds end as often in a
+// row with the same permanent error (permanent_error.h) before any progress. Never charges a drain
+// that was a change of membership.
+//
+// Restarts without progress are spaced out, so that an outage of half a minute does not use up the
+// budget within a second. A world makes progress by a step, by a collective, or by living for
+// kALongLife. The world after the first failure without progress starts at once. From the second
+// one on a world starts 2, 4, 8, ... s after the start of the last one, at most --restart-backoff
+// after it. A worker that another process killed (SIGKILL) says nothing about the program, and
+// never delays a restart.
 //
 //   | the first of these that is so                   | charged | the run ends             |
 //   |-------------------------------------------------|---------|--------------------------|
@@ -56,14 +65,22 @@ struct Drain {
 };
 
 struct Budget {
-  std::uint32_t used = 0;     // Incidents of the whole run.
-  std::vector<Time> charged;  // Those within the restart window, oldest first.
-  std::uint64_t highest = 0;  // STEP of any worker so far.
-  std::uint64_t reached = 0;  // `highest` when the last incident was charged.
-  bool told = false;          // Some worker tells its steps.
-  std::uint32_t stuck = 0;    // Incidents in a row without progress, that one included.
-  bool may_excuse = false;    // The world before this one ended otherwise than by asking.
+  std::uint32_t used = 0;          // Incidents of the whole run.
+  std::vector<Time> charged;       // Those within the restart window, oldest first.
+  std::uint64_t highest = 0;       // STEP of any worker so far.
+  std::uint64_t reached = 0;       // `highest` when the last incident was charged.
+  bool told = false;               // Some worker tells its steps.
+  std::uint32_t stuck = 0;         // Incidents in a row without progress, that one included.
+  bool may_excuse = false;         // The world before this one ended otherwise than by asking.
+  Time formed;                     // When the current world was formed; long ago, if not known.
+  bool worked = false;             // The current world has made progress.
+  std::uint32_t fruitless = 0;     // Charged incidents in a row whose worlds made no progress.
+  std::string error;               // The permanent error of the last such world; empty: none.
+  std::uint32_t same_error = 0;    // So many such worlds in a row have ended with it.
+  std::optional<Time> next_start;  // No world forms earlier.
 };
+
+inline constexpr Duration kALongLife{60'000};
 
 struct Judgement {
   bool charged = false;               // One restart of the budget.
@@ -77,8 +94,11 @@ struct Judgement {
 void CollectEvidence(Drain& drain, const World& world, const NodeKey& key, const NodeReport& report,
                      std::size_t most_bytes, Time now);
 
-// Some worker's STEP, as a report carries it.
-void NoteProgress(Budget& budget, std::uint64_t step);
+// A world was formed.
+void NoteStart(Budget& budget, Time now);
+
+// A member of the current world reports the steps and collectives of its workers.
+void NoteProgress(Budget& budget, const NodeReport& report);
 
 // The first failure that is not collateral, by time; a death by signal within a second of it beats
 // it, since peers of a killed worker often end first. One exception: who aborts after a worker of

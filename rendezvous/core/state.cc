@@ -109,6 +109,11 @@ Time EndOfRecovery(const CoordinatorState& state, const CoordinatorConfig& confi
   return EndOfRecovery(state.recovery, state.shape, state.since, LeaseOfRecovery(state, config));
 }
 
+Time EndOfGathering(const CoordinatorState& state) {
+  return std::max(state.since, state.budget.next_start.value_or(state.since)) +
+         state.shape->join_timeout;
+}
+
 Time EndOfDrain(const CoordinatorState& state, const CoordinatorConfig& config, bool saving) {
   const Duration timeout = state.shape->shutdown_timeout;
   const Duration grace = IsPlanned(state.drain->cause) ? timeout

@@ -91,6 +91,9 @@ std::size_t NodesThatCount(const CoordinatorState& state);
 // How many nodes the world has that is looked for; 0: none is known, or it was found.
 std::size_t NodesToRecover(const CoordinatorState& state);
 
+// When a run without enough nodes fails. A pause between restarts takes nothing from their time.
+Time EndOfGathering(const CoordinatorState& state);
+
 Time EndOfRecovery(const CoordinatorState& state, const CoordinatorConfig& config);
 
 // When nodes that were told to stop are lost: what is killed takes its time, however short a lease.

@@ -43,7 +43,7 @@ void ReportFromMember(CoordinatorStep& step, const NodeKey& key, const Member& m
                       const NodeReport& report) {
   CoordinatorState& state = step.state;
   if (SpeaksOfWorld(report, *state.world)) {
-    NoteProgress(state.budget, report.progress);
+    NoteProgress(state.budget, report);
     const bool seen = std::ranges::any_of(report.standings, [](const Standing& standing) {
       return standing.source != ProgressSource::kTold;
     });
@@ -180,6 +180,9 @@ void TryForm(CoordinatorStep& step) {
     EndIfAloneAndUnfit(step);
     return;
   }
+  if (state.budget.next_start && step.now < *state.budget.next_start) {
+    return;
+  }
   // Who trained before keeps its place where its check lets it, for as long as a last call lasts.
   const bool whole = ready >= state.shape->max_nodes
                          ? !state.world || state.world->roll.checking.empty()
@@ -201,6 +204,7 @@ void TryForm(CoordinatorStep& step) {
     roster.world = MakeWorld(state, step.config, state.newest, ChooseMembers(state), step.now);
   });
   state.newest = state.world->generation;
+  NoteStart(state.budget, step.now);
   if (!state.startups.open) {
     BeginStartup(state.startups,
                  state.recovery.entered ? "a new server found no world" : "first start", "start",

@@ -66,6 +66,19 @@ std::string TooFew(const WaitReason& reason) {
   return text;
 }
 
+std::string HeldBack(const WaitReason& reason) {
+  return std::string("held back") +
+         (reason.remaining ? " for " + FormatDuration(*reason.remaining) : "") +
+         ": this node was lost " + std::to_string(reason.losses) + " times in " +
+         FormatDuration(reason.span);
+}
+
+std::string Backoff(const WaitReason& reason) {
+  return "restarting in " + FormatDuration(reason.remaining.value_or(Duration{0})) +
+         ": the workers failed " + std::to_string(reason.losses) +
+         " times in a row without progress (--restart-backoff)";
+}
+
 std::string NoVerdict(const WaitReason& reason) {
   if (reason.missing.empty()) {
     return "waiting for the verdict of this node's check (--node-check)";
@@ -102,12 +115,9 @@ std::string Describe(const WaitReason& reason) {
              (reason.remaining ? " in " + FormatDuration(*reason.remaining) : "") +
              ", together with whoever else comes now";
     case WaitFor::kHeldBack:
-      text = "held back";
-      if (reason.remaining) {
-        text += " for " + FormatDuration(*reason.remaining);
-      }
-      return text + ": this node was lost " + std::to_string(reason.losses) + " times in " +
-             FormatDuration(reason.span);
+      return HeldBack(reason);
+    case WaitFor::kBackoff:
+      return Backoff(reason);
     case WaitFor::kNoGrowth:
       return "the run goes on with " + CountOf(reason.have, "node") +
              " and does not grow (--scale-up=never); waiting as a spare";

@@ -57,6 +57,7 @@ enum class WaitFor {
   kRoom,         // The server cannot remember one more node of this run.
   kCheck,        // A node's check (--node-check) has given no verdict yet.
   kUnfit,        // This node's check (--node-check) refuses it.
+  kBackoff,      // The workers failed again and again without progress (--restart-backoff).
 };
 
 struct WaitReason {
@@ -66,8 +67,8 @@ struct WaitReason {
   std::uint32_t want = 0;             // max_nodes.
   std::vector<std::string> missing;   // At most kMaxNamed node ids.
   std::optional<Duration> remaining;  // Until the coordinator goes on or gives up.
-  std::uint32_t losses = 0;           // kHeldBack: of this node,
-  Duration span{0};                   // within this time.
+  std::uint32_t losses = 0;           // kHeldBack: of this node; kBackoff: failures in a row.
+  Duration span{0};                   // kHeldBack: the losses were within this time.
   std::vector<std::string> unfit;     // Nodes that are, "n0 (why)", at most kMaxNamed; or why.
   bool operator==(const WaitReason&) const = default;
 };
@@ -176,9 +177,10 @@ enum class ProgressSource : std::uint8_t {
 // The phase of a worker of kCollectives that waits in one, or for the others to join;
 inline constexpr const char* kInCollective = "collective";
 // of one that does not join; and of one that was heard of before its first one and not since.
-// Others have none.
+// of one that has not begun within --start-timeout. Others have none.
 inline constexpr const char* kBeforeJoining = "start";
 inline constexpr const char* kUnheard = "unheard";
+inline constexpr const char* kNotBegun = "not begun";
 
 // Workers of one node that are equally far. Only those that said hello, or of whom there is another
 // source, and still run are counted anywhere.

@@ -29,6 +29,7 @@ struct RunShape {
   bool scale_up = true;                // A later node makes a running world below max grow.
   Duration restart_window{0};          // Only incidents this young count; 0: all of the run.
   std::uint32_t crash_loop_limit = 3;  // Incidents in a row without progress; 0: no limit.
+  Duration restart_backoff{16'000};    // Longest spacing of restarts without progress; 0: none.
   Duration fence_after{0};             // A node cut off for so long kills its workers itself, so
                                        // nobody takes a lost one's place earlier; 0: never.
   Duration shutdown_timeout{30'000};   // TERM to KILL in a planned stop.
@@ -75,6 +76,7 @@ inline constexpr std::tuple kShapeFields{
     ShapeField{"scale_up", &RunShape::scale_up},
     ShapeField{"restart_window", &RunShape::restart_window},
     ShapeField{"crash_loop_limit", &RunShape::crash_loop_limit},
+    ShapeField{"restart_backoff", &RunShape::restart_backoff},
     ShapeField{"fence_after", &RunShape::fence_after, Differing::kRefusedWhereSet},
     ShapeField{"shutdown_timeout", &RunShape::shutdown_timeout, Differing::kRefusedWhereSet},
     ShapeField{"on_hang", &RunShape::on_hang},

@@ -12,7 +12,7 @@ namespace ddprun {
 template <class Value, class Wire, std::size_t kSize>
 using Names = std::array<std::pair<Value, Wire>, kSize>;
 
-inline constexpr Names<WaitFor, v1::WaitFor, 16> kWaitFor{{
+inline constexpr Names<WaitFor, v1::WaitFor, 17> kWaitFor{{
     {WaitFor::kNodes, v1::WAIT_FOR_NODES},
     {WaitFor::kLastCall, v1::WAIT_FOR_LAST_CALL},
     {WaitFor::kDrain, v1::WAIT_FOR_DRAIN},
@@ -27,6 +27,7 @@ inline constexpr Names<WaitFor, v1::WaitFor, 16> kWaitFor{{
     {WaitFor::kClaim, v1::WAIT_FOR_CLAIM},
     {WaitFor::kJournal, v1::WAIT_FOR_JOURNAL},
     {WaitFor::kRoom, v1::WAIT_FOR_ROOM},
+    {WaitFor::kBackoff, v1::WAIT_FOR_BACKOFF},
     {WaitFor::kCheck, v1::WAIT_FOR_CHECK},
     {WaitFor::kUnfit, v1::WAIT_FOR_UNFIT},
 }};

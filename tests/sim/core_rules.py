@@ -93,6 +93,8 @@ RULES["rendezvous/core/transitions.cc"] += [
     ("least", "  if (ready < state.shape->min_nodes) {", "  if (HAS && ready < state.shape->min_nodes) {"),
     # nor while the claim is in doubt.
     ("claim-in-doubt", "  if (ClaimIsInDoubt(state, step.now)) {", "  if (HAS && ClaimIsInDoubt(state, step.now)) {"),
+    # Restarts without progress are spaced out.
+    ("backoff", "  if (state.budget.next_start && step.now", "  if (HAS && state.budget.next_start && step.now"),
     # A loss makes it a change of membership.
     ("loss-not-charged", "  state.drain->membership |= lost;", "  if (HAS) state.drain->membership |= lost;"),
 ]
@@ -109,7 +111,11 @@ RULES["rendezvous/core/judgement.cc"] = [
     # but never twice in a row.
     ("excused-once", "  budget.may_excuse = !asks;", "  budget.may_excuse = !HAS || !asks;"),
     # Nor does that hide a crash loop.
-    ("excused-crash-loop", "  if (IsCrashLoop(budget, shape)) {", "  if ((HAS || !judgement.excused) && IsCrashLoop(budget, shape)) {"),
+    ("excused-crash-loop", "  const bool stuck = IsCrashLoop(", "  const bool stuck = (HAS || !judgement.excused) && IsCrashLoop("),
+    # Equal errors that cannot heal use up no more of the budget.
+    ("permanent", "  const bool permanent = IsPermanent(", "  const bool permanent = HAS && IsPermanent("),
+    # A killed worker delays no restart.
+    ("killed-at-once", "  if (WasKilledByOthers(judgement)) {", "  if (HAS && WasKilledByOthers(judgement)) {"),
 ]
 RULES["rendezvous/core/world.cc"] = [
     # A world is more than its generation's number.

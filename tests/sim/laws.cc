@@ -46,7 +46,7 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
     CheckOneWorld(state, config, now);
   }
   CheckOutcome(state);
-  CheckBudget(state);
+  CheckBudget(state, now);
   CheckWindow(state, config, now);
   CheckGrowth(state);
   const auto wake = NextWake(state, config);
@@ -124,7 +124,10 @@ void Laws::CheckOutcome(const CoordinatorState& state) {
           "a planned stop was charged");
 }
 
-void Laws::CheckBudget(const CoordinatorState& state) {
+void Laws::CheckBudget(const CoordinatorState& state, Time now) {
+  BreakIf(phase_before_ == Phase::kGathering && state.phase == Phase::kRunning &&
+              next_start_before_ && now < *next_start_before_,
+          "a world was formed during the pause after failures without progress");
   const bool charged = state.budget.used != restarts_before_;
   const bool spent = state.phase == Phase::kFailed && phase_before_ != Phase::kFailed &&
                      state.outcome->text.find("restarts are") != std::string::npos;

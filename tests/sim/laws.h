@@ -49,6 +49,7 @@ class Laws {
     deluded_ = deluded;
     world_before_ = state.world;
     restarts_before_ = state.budget.used;
+    next_start_before_ = state.budget.next_start;
     phase_before_ = state.phase;
     planned_before_ = state.drain && state.drain->planned;
   }
@@ -155,13 +156,14 @@ class Laws {
   void CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
   void NoteRecovered(const CoordinatorState& state, Time lease_over, Time now);
   void CheckOutcome(const CoordinatorState& state);
-  void CheckBudget(const CoordinatorState& state);
+  void CheckBudget(const CoordinatorState& state, Time now);
   void CheckWindow(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
   void CheckGrowth(const CoordinatorState& state);
 
   std::optional<std::string> broken_;
   std::optional<World> world_before_;
   std::uint32_t restarts_before_ = 0;
+  std::optional<Time> next_start_before_;
   bool planned_before_ = false;
   bool deluded_ = false;
   std::vector<Time> charges_;  // Under the server of this term: another one knows none of them.

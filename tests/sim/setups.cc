@@ -191,6 +191,9 @@ void DrawMore(Random& random, Mode mode, Setup& setup) {
   setup.asks_again =
       setup.standing && spends && setup.program == Program::kTrainer && random.Chance(0.3);
   setup.unproven = random.Chance(0.5);
+  if (random.Chance(0.5)) {
+    setup.shape.restart_backoff = random.Between(500ms, 16s);
+  }
 }
 
 Setup RandomSetup(Random& random, Mode mode, bool calm) {

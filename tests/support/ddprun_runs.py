@@ -180,6 +180,7 @@ class DdprunTest(unittest.TestCase):
         self.environment.update(
             DDPRUN_TEST_MARK=self.mark.value, XDG_RUNTIME_DIR=self.path("run"), TMPDIR=self.path("tmp"),
             OMP_NUM_THREADS="1",  # Else ddprun says what it makes it.
+            DDPRUN_RESTART_BACKOFF="0",  # A test that fails workers on purpose does not wait for its restarts.
         )
         self.run_id = "test-" + self.mark.value[:12]
 

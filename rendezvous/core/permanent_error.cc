@@ -1,0 +1,86 @@
+#include "rendezvous/core/permanent_error.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string_view>
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kMostCompared = 256;  // Bytes of a line.
+
+bool Contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+std::string_view WithoutBlanks(std::string_view text) {
+  const std::string_view blanks = " \t\r\n";
+  const std::size_t first = text.find_first_not_of(blanks);
+  return first == std::string_view::npos
+             ? std::string_view()
+             : text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+// Lines in brackets are torch's own warnings, which follow a traceback.
+std::string_view LastLine(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = text.find_last_of('\n');
+    const std::string_view line =
+        WithoutBlanks(end == std::string_view::npos ? text : text.substr(end + 1));
+    if (!line.empty() && line.front() != '[') {
+      return line;
+    }
+    text = end == std::string_view::npos ? std::string_view() : text.substr(0, end);
+  }
+  return {};
+}
+
+// "ModuleNotFoundError: No module named 'x'", with or without a module before the type.
+bool IsOfPermanentType(std::string_view line) {
+  constexpr std::array<std::string_view, 7> kTypes = {
+      "ImportError", "ModuleNotFoundError", "SyntaxError",      "IndentationError",
+      "TabError",    "NameError",           "UnboundLocalError"};
+  std::string_view type = line.substr(0, line.find_first_of(":\n"));
+  type = type.substr(type.find_last_of('.') + 1);  // All of it without a dot.
+  return std::ranges::find(kTypes, type) != kTypes.end();
+}
+
+bool ShowsUsage(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  return Contains(lower, "usage:");
+}
+
+}  // namespace
+
+std::string PermanentError(const WorkerFailure& failure) {
+  const auto compared = [](std::string_view line) {
+    return std::string(line.substr(0, kMostCompared));
+  };
+  if (!failure.hang.empty()) {
+    return "";
+  }
+  if (!failure.details.message.empty()) {
+    return IsOfPermanentType(failure.details.message) ? compared(failure.details.message) : "";
+  }
+  const Exited* const exited = std::get_if<Exited>(&failure.status);
+  if (exited == nullptr) {
+    return "";
+  }
+  const std::string_view line = LastLine(failure.last_lines);
+  switch (exited->code) {
+    case 1:
+      return IsOfPermanentType(line) || Contains(line, ": No module named ") ? compared(line) : "";
+    case 2:
+      return ShowsUsage(failure.last_lines) || Contains(line, "can't open file") ? compared(line)
+                                                                                 : "";
+    case 126:
+    case 127:
+      return "exit code " + std::to_string(exited->code) + " " + compared(line);
+    default:
+      return "";
+  }
+}
+
+}  // namespace ddprun
