@@ -10,6 +10,9 @@
 namespace ddprun {
 namespace {
 
+// A start takes imports and data besides what a step takes.
+constexpr int kStartsPerHang = 3;
+
 bool IsSet(const LaunchConfig& config, const std::string& flag) {
   return std::ranges::any_of(config.settings, [&](const Setting& setting) {
     return setting.name == flag && setting.origin != kDefault;
@@ -36,6 +39,9 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
                          "server's part over"
                        : "another node takes the server's part over if it stays away";
   core.hang_timeout = config.hang_timeout;
+  const bool start_is_set = IsSet(config, "start-timeout");
+  core.start_timeout = start_is_set ? config.start_timeout : kStartsPerHang * config.hang_timeout;
+  core.judges_unseen = start_is_set && config.progress_from != nullptr;
   core.preemptible = config.around.tells_before_end;
   core.leaves_alone =
       config.around.ends_nodes_alone && config.shape.min_nodes < config.shape.max_nodes;

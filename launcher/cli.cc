@@ -149,9 +149,9 @@ void ResolveAttachedRank(const RawFlags& raw, LaunchConfig& config, Problems& pr
     problems.Add(flag +
                  " leaves that worker the terminal, so nothing reads what it prints: leave out "
                  "--redirects, --tee and --merge-output");
-  } else if (config.hang_timeout > Duration{0}) {
+  } else if (config.hang_timeout > Duration{0} || config.start_timeout > Duration{0}) {
     problems.Add(flag +
-                 " and --hang-timeout exclude each other: a debugger that holds a worker "
+                 " excludes --hang-timeout and --start-timeout: a debugger that holds a worker "
                  "would count as a hang");
   } else {
     config.attached = rank;

@@ -20,6 +20,37 @@ bool Watches(const AgentState& state, const AgentConfig& config) {
   return state.phase == AgentPhase::kRunning && config.hang_timeout > Duration{0};
 }
 
+// It has told or printed a step, said hello, or begun a collective.
+bool HasBegun(const Heartbeat& heartbeat) {
+  return heartbeat.source != ProgressSource::kCollectives || heartbeat.collectives > 0;
+}
+
+// When this worker's start takes too long. Imports may last longer than a short time-out: once
+// torch is loaded, a worker has twice --hang-timeout in any case.
+Time StartDue(const AgentState& state, const AgentConfig& config, const Heartbeat& heartbeat) {
+  return std::max(*state.start_due, heartbeat.seen + 2 * config.hang_timeout);
+}
+
+// When it becomes late because it has not begun; none: it has, or it is late already, or nothing is
+// seen of it and nothing follows from that.
+std::optional<Time> StartJudgedAt(const AgentState& state, const AgentConfig& config,
+                                  std::uint32_t local) {
+  const auto found = state.heartbeats.find(local);
+  if (found == state.heartbeats.end()) {
+    return config.judges_unseen && !state.ended.contains(local) ? state.start_due : std::nullopt;
+  }
+  const Heartbeat& heartbeat = found->second;
+  const bool judged =
+      heartbeat.late && (heartbeat.phase == kInCollective || heartbeat.phase == kNotBegun);
+  return HasBegun(heartbeat) || judged ? std::nullopt
+                                       : std::optional(StartDue(state, config, heartbeat));
+}
+
+// Where its worker is that has not begun. One that waits for the others is not why they wait.
+std::string PhaseBefore(bool start_is_over, bool waits) {
+  return waits ? kInCollective : start_is_over ? kNotBegun : kBeforeJoining;
+}
+
 Time Due(const Heartbeat& heartbeat) {
   return heartbeat.since + heartbeat.allowed;
 }
@@ -31,7 +62,8 @@ void NoteProgress(const AgentStep& step, Heartbeat& heartbeat) {
 }
 
 void SayIfInTime(AgentStep& step, Heartbeat& heartbeat) {
-  if (heartbeat.late && step.now < Due(heartbeat)) {
+  const bool in_time = step.config.hang_timeout == Duration{0} || step.now < Due(heartbeat);
+  if (heartbeat.late && in_time) {
     heartbeat.late = false;
     step.send = true;
   }
@@ -52,10 +84,14 @@ void ForgetCollectives(AgentState& state, std::uint32_t local_rank) {
 void OnStill(AgentStep& step, Heartbeat& heartbeat, const WorkerSpoke& spoke) {
   heartbeat.unjoined = true;
   NoteProgress(step, heartbeat);  // It speaks. Silence is judged by what its peers do (kUnheard).
-  heartbeat.phase = spoke.in_collective ? kInCollective : kBeforeJoining;
-  const bool late = Watches(step.state, step.config) && *spoke.still >= heartbeat.allowed;
-  step.send |= late != heartbeat.late;
+  const bool over =
+      step.state.start_due && step.now >= StartDue(step.state, step.config, heartbeat);
+  const std::string phase = PhaseBefore(over, spoke.in_collective);
+  const bool late = over || (Watches(step.state, step.config) && *spoke.still >= heartbeat.allowed);
+  step.send |= late != heartbeat.late || (over && phase != heartbeat.phase);
+  heartbeat.phase = phase;
   heartbeat.late = late;
+  heartbeat.allowed = over ? step.config.start_timeout : heartbeat.allowed;
 }
 
 // What others than the worker know of it: nothing where it speaks for itself, and nothing before
@@ -72,6 +108,7 @@ void OnSeen(AgentStep& step, const WorkerSpoke& spoke) {
   Heartbeat& heartbeat = state.heartbeats[spoke.local_rank];
   if (first) {
     heartbeat.source = ProgressSource::kCollectives;
+    heartbeat.seen = step.now;
   }
   if (still) {
     if (heartbeat.source == ProgressSource::kCollectives && heartbeat.collectives == 0) {
@@ -183,22 +220,86 @@ void HearNoMoreOf(AgentState& state, std::uint32_t ended_local_rank) {
   state.ended.insert(ended_local_rank);
 }
 
-std::optional<Time> UnwatchedAt(const AgentState& state, const AgentConfig& config) {
-  const bool unwatched = Watches(state, config) && state.alive > 0 && state.heartbeats.empty() &&
-                         !state.told_unwatched;
-  return unwatched ? std::optional(state.told_to_run + config.hang_timeout) : std::nullopt;
+namespace {
+
+// After this time people expect a word of what hangs; 0: they asked for none.
+Duration WatchedFor(const AgentConfig& config) {
+  return config.hang_timeout > Duration{0} ? config.hang_timeout : config.start_timeout;
 }
+
+}  // namespace
+
+std::optional<Time> UnwatchedAt(const AgentState& state, const AgentConfig& config) {
+  const Duration timeout = WatchedFor(config);
+  const bool unwatched = state.phase == AgentPhase::kRunning && timeout > Duration{0} &&
+                         state.alive > 0 && state.heartbeats.empty() && !state.told_unwatched;
+  return unwatched ? std::optional(state.told_to_run + timeout) : std::nullopt;
+}
+
+std::optional<Time> StartJudgedAt(const AgentState& state, const AgentConfig& config) {
+  if (state.phase != AgentPhase::kRunning || !state.start_due) {
+    return std::nullopt;
+  }
+  std::optional<Time> first;
+  for (std::uint32_t local = 0; local < config.workers; ++local) {
+    if (const std::optional<Time> due = StartJudgedAt(state, config, local)) {
+      first = std::min(first.value_or(*due), *due);
+    }
+  }
+  return first;
+}
+
+void BeginStart(AgentStep& step) {
+  step.state.start_due = step.config.start_timeout > Duration{0}
+                             ? std::optional(step.now + step.config.start_timeout)
+                             : std::nullopt;
+  step.state.start_forgiven = false;
+}
+
+namespace {
+
+void JudgeStart(AgentStep& step) {
+  AgentState& state = step.state;
+  const std::optional<Time> due = StartJudgedAt(state, step.config);
+  if (!due || step.now < *due) {
+    return;
+  }
+  if (step.now > *due + kLate && !std::exchange(state.start_forgiven, true)) {
+    *state.start_due += step.now - *due + kAfterPause;
+    return;
+  }
+  for (std::uint32_t local = 0; local < step.config.workers; ++local) {
+    if (const auto own = StartJudgedAt(state, step.config, local); !own || step.now < *own) {
+      continue;
+    }
+    const auto [worker, unseen] = state.heartbeats.try_emplace(local);
+    Heartbeat& heartbeat = worker->second;
+    if (unseen) {
+      heartbeat.source = ProgressSource::kCollectives;
+      heartbeat.unjoined = true;
+      heartbeat.since = step.now;
+    }
+    heartbeat.phase = PhaseBefore(true, heartbeat.phase == kInCollective);
+    heartbeat.late = true;
+    heartbeat.allowed = step.config.start_timeout;
+    step.send = true;
+  }
+}
+
+}  // namespace
 
 void FindLateWorkers(AgentStep& step) {
   if (const auto unwatched = UnwatchedAt(step.state, step.config);
       unwatched && step.now >= *unwatched) {
     step.state.told_unwatched = true;
     step.Tell(NoticeLevel::kWarning,
-              "no worker has reported progress in " + FormatDuration(step.config.hang_timeout) +
-                  ": until one does, --hang-timeout watches none of them. Progress is seen of "
+              "no worker has reported progress in " + FormatDuration(WatchedFor(step.config)) +
+                  ": until one does, --hang-timeout and --start-timeout watch none of them. "
+                  "Progress is seen of "
                   "torch's collectives (install ddprun's Python package for the workers, or set "
                   "--preload), of ddprun.step(), and of printed steps (set --progress-from)");
   }
+  JudgeStart(step);
   const std::optional<Time> due = NextLate(step.state, step.config);
   if (!due || step.now < *due) {
     return;

@@ -26,6 +26,13 @@ void FindLateWorkers(AgentStep& step);
 // believe to be guarded; none: it watches one, or they know.
 std::optional<Time> UnwatchedAt(const AgentState& state, const AgentConfig& config);
 
+// When --start-timeout ends for a worker of this generation that has not begun; none: all have, or
+// have been judged, or nothing of them is seen.
+std::optional<Time> StartJudgedAt(const AgentState& state, const AgentConfig& config);
+
+// The workers are about to start: their time runs from now on.
+void BeginStart(AgentStep& step);
+
 // When the next worker becomes late if it makes no progress.
 std::optional<Time> NextLate(const AgentState& state, const AgentConfig& config);
 

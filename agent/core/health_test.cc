@@ -234,6 +234,87 @@ TEST_F(Health, BeforeTheFirstCollectiveOnlyClaimedStillnessIsLate) {
   EXPECT_EQ(NextLate(state, config), At(114s));
 }
 
+// --start-timeout: a stale lock, a download that stalls. Its threads run, and nothing comes of it.
+struct Start : Health {
+  void SetUp() override {
+    config.start_timeout = 30s;
+    Health::SetUp();
+  }
+  void Moves(std::uint32_t local_rank, Duration when) {
+    Feed(WorkerSpoke{.local_rank = local_rank, .collectives = 0, .still = 0s}, when);
+  }
+};
+
+TEST_F(Start, WhoBeginsNothingInItsTimeIsLate) {
+  Moves(0, 5s);
+  Moves(1, 30s);
+  EXPECT_EQ(Late(), std::nullopt);
+  Tick(31s);
+  EXPECT_EQ(Late(), 4u);
+  EXPECT_EQ(ReportOf(state, config).standings.back().phase, kBeforeJoining);  // Seen just now.
+  Moves(1, 49s);
+  EXPECT_EQ(ReportOf(state, config).standings.back().phase, kBeforeJoining);
+  Moves(1, 50s);
+  EXPECT_EQ(ReportOf(state, config).standings,
+            (std::vector<Standing>{{0, kNotBegun, 4, 2, 2, 30s, ProgressSource::kCollectives}}));
+  Feed(WorkerSpoke{.collectives = 1, .world_collectives = 1}, 51s);
+  Feed(WorkerSpoke{.local_rank = 1, .collectives = 1, .world_collectives = 1}, 51s);
+  EXPECT_EQ(Late(), std::nullopt);
+}
+
+TEST_F(Start, WhoWaitsForOthersToJoinIsNotToBlame) {
+  for (const Duration when : {5s, 25s}) {
+    Feed(WorkerSpoke{.collectives = 0, .in_collective = true, .still = 9s}, when);
+    Moves(1, when);
+  }
+  Tick(31s);
+  const auto standings = ReportOf(state, config).standings;
+  ASSERT_EQ(standings.size(), 2u);
+  EXPECT_EQ(standings[0].phase, kInCollective);
+  EXPECT_EQ(standings[0].late, 1u);
+  EXPECT_EQ(standings[1].phase, kNotBegun);
+}
+
+TEST_F(Start, WhoHasBegunIsNotJudgedByIt) {
+  Says(0, 0, 2s);
+  Feed(WorkerSpoke{.local_rank = 1, .collectives = 3, .world_collectives = 3}, 25s);
+  EXPECT_EQ(StartJudgedAt(state, config), std::nullopt);
+  Tick(31s);
+  EXPECT_EQ(ReportOf(state, config).standings.back().late, 0u);
+}
+
+// Without --progress-from nothing follows from silence.
+TEST_F(Start, OfWhomNothingIsSeenIsLateOnlyWhereItsLinesAreRead) {
+  Tick(31s);
+  EXPECT_EQ(Late(), std::nullopt);
+  config.judges_unseen = true;
+  EXPECT_EQ(NextWake(state, config), At(31s));
+  Tick(31s);
+  EXPECT_EQ(Late(), 4u);
+  EXPECT_EQ(ReportOf(state, config).standings.front().late, 2u);
+}
+
+TEST_F(Start, APauseOfThisAgentGivesTimeOnce) {
+  Moves(0, 5s);
+  Tick(50s);
+  EXPECT_EQ(Late(), std::nullopt);
+  Tick(51s);
+  EXPECT_EQ(Late(), 4u);
+}
+
+TEST_F(Start, EachGenerationHasItsTime) {
+  Moves(0, 5s);
+  Tick(31s);
+  EXPECT_EQ(Late(), 4u);
+  Feed(AllGone{.generation = {1}, .store = {"h", 1}}, 32s);
+  TellRun(2, 33s);
+  Moves(0, 40s);
+  Tick(62s);
+  EXPECT_EQ(Late(), std::nullopt);
+  Tick(63s);
+  EXPECT_EQ(Late(), 4u);
+}
+
 // A bar that moves beside a step that stands: an evaluation.
 TEST_F(Health, WhatMovesBesideAPrintedStepIsProgress) {
   Feed(WorkerSpoke{.printed = 1, .printed_step = 1200}, 2s);

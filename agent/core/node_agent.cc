@@ -55,6 +55,7 @@ void OnRun(AgentStep& step, const Run& run) {
   ForgetWords(state);
   state.planned = false;
   BeginPace(step);
+  BeginStart(step);
   state.saved_before = state.saved && !state.unsaved;
   state.saved = false;
   state.unsaved = false;

@@ -124,6 +124,7 @@ std::optional<Time> NextWake(const AgentState& state, const AgentConfig& config)
   consider(state.fitness.patience);
   consider(NextLate(state, config));
   consider(UnwatchedAt(state, config));
+  consider(StartJudgedAt(state, config));
   consider(FenceTime(state, config));
   consider(StopTime(state));
   if (state.phase == AgentPhase::kIdle) {

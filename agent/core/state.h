@@ -30,6 +30,8 @@ struct AgentConfig {
   Duration stop_grace = kStopGrace;  // TERM to KILL after a failure or loss; longer where active.
   Duration outage_limit{600'000};    // An idle node without a server gives up after it.
   Duration hang_timeout{0};          // Without progress for longer, a worker is late; 0: never.
+  Duration start_timeout{0};         // The same from the start to the first progress; 0: never.
+  bool judges_unseen = false;        // Then also a worker of which nothing was seen yet.
   bool preemptible = false;          // A scheduler's signals mean: save, the run will go on later.
   bool leaves_alone = false;         // They may concern this node alone, and others go on without.
   bool checks_node = false;          // --host-check, --node-check
@@ -59,6 +61,7 @@ struct Heartbeat {
   std::vector<StepWork> work;  // Newest last, kWorkSteps steps and what is told with them.
   Time since;                  // Of its last progress: a larger STEP, another PHASE, or the hello.
   Duration allowed{0};         // From then on.
+  Time seen;                   // From outside, for the first time.
   bool unjoined = false;       // It has begun no collective; late is whom its watch calls still.
   bool late = false;
   bool forgiven = false;  // The agent was paused since: it was given time once.
@@ -109,6 +112,8 @@ struct AgentState {
   std::set<int> early_signals;  // USR1, USR2: came while the workers were being started.
   std::uint64_t progress = 0;
   std::map<std::uint32_t, Heartbeat> heartbeats;  // By local rank.
+  std::optional<Time> start_due;  // --start-timeout ends; a worker without progress is late then.
+  bool start_forgiven = false;    // The agent was paused before: they were given time once.
   bool told_unwatched = false;    // People know that no worker of this run reports progress.
   std::set<std::uint32_t> ended;  // Local ranks of this generation.
   std::optional<TrainingPoint> training;  // As a worker of it told.

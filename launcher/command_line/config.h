@@ -68,9 +68,10 @@ struct LaunchConfig {
   std::string node_check;                 // --node-check; empty: none.
   Duration linger{0};                     // --linger
   Duration node_check_timeout{60'000};
-  Duration hang_timeout{0};  // 0: no worker is judged by its heartbeats.
-  Duration stop_before{0};   // 0: nobody is told that the job will end.
-  Duration time_limit{0};    // 0: the scheduler knows, if anybody does.
+  Duration hang_timeout{0};   // 0: no worker is judged by its heartbeats.
+  Duration start_timeout{0};  // 0: never. Unset, it follows from hang_timeout.
+  Duration stop_before{0};    // 0: nobody is told that the job will end.
+  Duration time_limit{0};     // 0: the scheduler knows, if anybody does.
 
   std::string program;
   std::vector<std::string> args;

@@ -77,6 +77,12 @@ def _place():
     return at, ""
 
 
+def _is_being_imported(name):
+    """A worker whose imports take long has not begun its start: nothing is told of it yet."""
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    return getattr(spec, "_initializing", False)
+
+
 def _main_thread():
     import threading
     return threading.main_thread().ident
@@ -206,7 +212,7 @@ class _Watcher:
     def look(self):
         import time
         module = sys.modules.get("torch._C._distributed_c10d")
-        if not self.counts:
+        if not self.counts or _is_being_imported("torch"):
             return
         begun, of_all, open_ones = _look(module) if module is not None else (0, 0, False)
         place, within = _place()

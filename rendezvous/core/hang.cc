@@ -34,6 +34,7 @@ struct Standings {
   bool all_late = false;    // all are asked for,
   std::uint32_t known = 0;  // of whatever source,
   bool waits = false;       // and somebody who waits in a collective, where those are counted.
+  bool not_begun = false;   // A rank of them has not begun within --start-timeout.
 };
 
 // Where some are counted by their collectives, only those can be compared.
@@ -53,6 +54,10 @@ std::function<bool(const Standing&)> IsLateIn(const std::vector<Standing>& all) 
   return [together](const Standing& s) {
     return s.late == s.count && (s.phase != kUnheard || together);
   };
+}
+
+bool IsNotBegun(const Standing& standing) {
+  return standing.source == ProgressSource::kCollectives && standing.phase == kNotBegun;
 }
 
 Standings Collect(const Roster& roster) {
@@ -80,6 +85,7 @@ Standings Collect(const Roster& roster) {
   found.waits = all.front().source != ProgressSource::kCollectives ||
                 std::any_of(all.begin(), all.end(),
                             [](const Standing& s) { return s.phase == kInCollective; });
+  found.not_begun = std::ranges::any_of(all, IsNotBegun);
   std::stable_sort(all.begin(), all.end(),
                    [](const Standing& a, const Standing& b) { return a.step < b.step; });
   for (const Standing& standing : all) {
@@ -190,9 +196,31 @@ WorkerFailure BlameNobody(const Roster& roster, const Standing& first, const std
   return failure;
 }
 
+// No rank makes progress, and some have not begun: these are why the others wait.
+WorkerFailure BlameForStart(const Roster& roster, const Standings& found) {
+  std::uint32_t not_begun = 0;
+  for (const Standing& standing : found.behind) {
+    not_begun += IsNotBegun(standing) ? standing.count : 0;
+  }
+  const Standing& first = *std::ranges::find_if(found.behind, IsNotBegun);
+  const std::string silent = "no step and no collective within " + FormatDuration(first.allowed) +
+                             " of its start (--start-timeout; ";
+  if (not_begun < found.count && not_begun * 2 <= found.count) {
+    return Blame(roster, first.first_rank,
+                 silent + Ranks(found.count - not_begun) + " wait" +
+                     (found.count - not_begun == 1 ? "s" : "") + " for it)");
+  }
+  const std::string of = not_begun == found.running ? "all " : std::to_string(not_begun) + " of ";
+  return BlameNobody(roster, first,
+                     silent + of + Ranks(found.running) + (found.running == 1 ? ")" : " alike)"));
+}
+
 // What is seen from outside proves less: all of them are late, and one waits for the others.
 std::optional<WorkerFailure> FindHangOfSeen(HangWatch& watch, const Roster& roster,
                                             const Standings& found, Time now) {
+  if (found.all_late && found.not_begun) {
+    return BlameForStart(roster, found);
+  }
   const bool counted = found.behind.front().source == ProgressSource::kCollectives;
   // Who has begun no collective yet may have long work before it.
   if (!found.all_late || !found.waits ||

@@ -17,7 +17,8 @@
 //
 // Where nobody tells a STEP, what is seen from outside proves less (ProgressSource): a world then
 // hangs when all that are seen are late, and, where collectives are counted, one of them waits in
-// one; long work that all do for themselves, a first compile say, is never a hang. Of those that
+// one; long work that all do for themselves, a first compile say, is never a hang, but for a start
+// that takes longer than --start-timeout: then all are late, and some have not begun. Of those that
 // are compared the fewer are to blame, behind or ahead; of equal ones who waits in none.
 //
 // Workers that never said hello, have ended, or are of a lost node count nowhere; but before the

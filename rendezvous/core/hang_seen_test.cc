@@ -112,6 +112,30 @@ TEST_F(Hangs, WhoFallsSilentBeforeTheFirstCollectiveMayPrepareTheData) {
             "s old)");
 }
 
+// --start-timeout
+Standing NotBegun(std::uint32_t rank, std::uint32_t count) {
+  return Seen(rank, 0, ProgressSource::kCollectives, true, kNotBegun, count);
+}
+
+TEST_F(Hangs, AStartThatAllTakeTooLongForIsAHang) {
+  Stand({NotBegun(0, 2)}, {NotBegun(2, 2)});
+  EXPECT_EQ(Why(),
+            "the workers hang: no step and no collective within 30.0 s of its start "
+            "(--start-timeout; all 4 ranks alike)");
+}
+
+TEST_F(Hangs, WhoDoesNotBeginInItsTimeIsToBlameWhereOthersWaitForIt) {
+  Stand({Counted(0, 0, true, 2)}, {NotBegun(2, 1), Counted(3, 0, true)});
+  EXPECT_EQ(Why(),
+            "rank 2 (local rank 0, host n1) hung: no step and no collective within 30.0 s of its "
+            "start (--start-timeout; 3 ranks wait for it)");
+}
+
+TEST_F(Hangs, WhileOneBeginsInTimeTheStartIsNoHang) {
+  Stand({NotBegun(0, 2)}, {Seen(2, 0, ProgressSource::kCollectives, false, kBeforeJoining, 2)});
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
 // All look for each other, or all prepare the data and rest.
 TEST_F(Hangs, WhereNobodyWaitsForOthersToJoinNothingHangs) {
   const Standing absent = Seen(0, 0, ProgressSource::kCollectives, true, kBeforeJoining, 2);

@@ -41,6 +41,17 @@ class Hangs(DdprunTest):
         self.assertEqual(asked.wait(), expect, asked.all())
         return asked
 
+    def test_a_start_that_takes_too_long_is_a_hang(self):
+        program = self.path("w.sh")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write("read never < fifo\n")
+        os.mkfifo(self.path("fifo"))
+        run = self.run_ddprun("--nproc-per-node=2", "--start-timeout=1s", "--progress-from=auto",
+                              f"--log-dir={self.logs}", "sh", program, expect=124, limit=60)
+        self.assertRegex(run.err(), r"the workers hang: no step and no collective within 1\.0 s of its start "
+                                    r"\(--start-timeout; all 2 ranks alike\)")
+        self.assertIn("stacks of rank 0 ", read_text(self.failure()["root_cause"]["stacks"]))
+
     def test_the_rank_that_lags_is_blamed_and_its_stacks_are_kept(self):
         run = self.hung(*LAG, flags=("--redirects=2",))
         self.assertRegex(run.err(), r"the run failed: rank 1 \(local rank 1, pid \d+, host \S+\) "
@@ -120,7 +131,7 @@ class Hangs(DdprunTest):
 
     def test_a_time_out_that_watches_nobody_is_said(self):
         run = self.start("--nproc-per-node=2", "--hang-timeout=500ms", FAKE_WORKER, "--hang")
-        self.wait_for_text(run, "no worker has reported progress in 500 ms: until one does, --hang-timeout watches none of them")
+        self.wait_for_text(run, "no worker has reported progress in 500 ms: until one does, --hang-timeout and --start-timeout watch none of them")
         run.signal(signal.SIGTERM)
         self.assertEqual(run.wait(), 143, run.all())
 

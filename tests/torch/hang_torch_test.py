@@ -85,6 +85,13 @@ class Hangs(TorchTest):
         told = self.evidence(logs, 3)
         self.assertRegex(told("rank-0.stacks.txt"), r"init_process_group \(")
 
+    def test_a_start_that_never_ends_is_a_hang(self):
+        run = self.run_program(2, "silent.py", "finds a stale lock", "finds a stale lock later",
+                               flags=["--preload=torch", "--hang-timeout=2", "--max-restarts=2"])
+        self.assertEqual(len(re.findall(
+            r"the workers hang: no step and no collective within 6\.0 s of its start \(--start-timeout; all 2 ranks "
+            r"alike\)", run.err())), 2, run.err())
+
     def test_without_the_package_nothing_is_judged(self):
         run = self.start("--nproc-per-node=2", "--hang-timeout=1", program("silent.py"), "compile")
         self.assertEqual(run.wait(LIMIT), 0, run.all())
