@@ -3,16 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/workers/terminal_text.h"
+
 namespace ddprun {
 namespace {
 
 constexpr std::chrono::seconds kBetweenUpdates{1};
-
-// The first newline or return, or the size. One search with a set of both is many times slower.
-std::size_t EndOfLine(std::string_view bytes) {
-  const std::string_view line = bytes.substr(0, bytes.find('\n'));
-  return std::min(line.find('\r'), line.size());
-}
 
 }  // namespace
 
@@ -118,7 +114,7 @@ void TailLines::EndLine() {
   if (lines_.size() == kLines) {
     lines_.pop_front();
   }
-  lines_.push_back(std::exchange(line_, {}));
+  lines_.push_back(WithoutEscapes(std::exchange(line_, {})));
 }
 
 std::vector<std::string> TailLines::Lines() const {

@@ -52,7 +52,8 @@ class LineAssembler {
 std::string LinesWithAny(std::string_view lines, const std::vector<std::string>& needles,
                          std::size_t skipped);
 
-// The last lines of a stream, for the message about a failure: at most kLines of kMaxLine bytes.
+// The last lines of a stream, for the message about a failure: at most kLines of kMaxLine bytes,
+// without colours.
 class TailLines {
  public:
   static constexpr std::size_t kLines = 20;
