@@ -114,6 +114,8 @@ Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, Making& making
         spec.environment[name] = value;
       }
     }
+    // Drawn rows would go through what is typed at the attached worker.
+    spec.out.rows = spec.err.rows = !options.attached;
     if (options.attached == plan.placement.first_rank + local) {
       Attach(spec, *options.attached);
     }

@@ -28,8 +28,9 @@ class GuardLink {
  public:
   explicit GuardLink(UniqueFd socket) : socket_(std::move(socket)) {}
 
-  // Calls back on the loop until the link is destroyed. on_signal gets TERM, INT, HUP, QUIT, USR1
-  // or USR2; on_guard_gone once: the agent must then KillAllDescendants (last_sweep.h) and exit.
+  // Calls back on the loop until the link is destroyed. on_signal gets TERM, INT, HUP, QUIT, USR1,
+  // USR2 or WINCH; on_guard_gone once: the agent must then KillAllDescendants (last_sweep.h) and
+  // exit.
   void Watch(AsioLoop& loop, std::function<void(int signal)> on_signal,
              std::function<void()> on_guard_gone);
 

@@ -17,6 +17,9 @@ sigset_t SignalsOfTheGuard() {
 }
 
 bool SignalRequests::IsNew(int signal, Time now) {
+  if (signal == SIGWINCH) {
+    return true;  // The last one of several counts.
+  }
   Request& last = requests_[AsksForTheEnd(signal) ? SIGTERM : signal];
   const bool by_a_person = signal == SIGINT && last.signal != SIGINT;
   if (last.signal != 0 && now < last.began + kOneRequest && !by_a_person) {

@@ -13,11 +13,12 @@
 
 namespace ddprun {
 
-inline constexpr std::array kPassedOn = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+inline constexpr std::array kPassedOn = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT,
+                                         SIGUSR1, SIGUSR2, SIGWINCH};
 
-// SIGUSR1 and SIGUSR2 are for the workers, and end nothing.
+// SIGUSR1 and SIGUSR2 are for the workers, SIGWINCH for their terminals; they end nothing.
 constexpr bool AsksForTheEnd(int signal) {
-  return signal != SIGCHLD && signal != SIGUSR1 && signal != SIGUSR2;
+  return signal != SIGCHLD && signal != SIGUSR1 && signal != SIGUSR2 && signal != SIGWINCH;
 }
 
 // SIGCHLD and kPassedOn. A signal the user told us to ignore (nohup) stays ignored.

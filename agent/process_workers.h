@@ -60,6 +60,9 @@ class ProcessWorkers final : public NodeWorkers {
   // On the loop: now, or when what is being kept of a hang or a failure is written; within seconds.
   void WhenEvidenceIsKept(std::function<void()> done);
 
+  // The window of ddprun's terminal has changed.
+  void SetWindows() { runner_.SetWindows(); }
+
   std::string Unread() const { return runner_.Unread(); }
   // Gives what the workers printed a moment to reach a slow console.
   void FlushOutput(Duration limit) { runner_.FlushOutput(limit); }

@@ -89,6 +89,7 @@ struct LineWriter::Shared {
   std::size_t dropped = 0;  // Lines, after those that wait.
   std::string live;
   std::string shown;  // Of `live`, on the terminal.
+  bool erases_below = false;
   bool writing = false;
   bool started = false;
   bool closed = false;
@@ -121,7 +122,7 @@ void LineWriter::Shared::Run() {
 }
 
 std::string LineWriter::Shared::Next() {
-  std::string next = shown.empty() ? "" : "\r\x1b[K";
+  std::string next = !shown.empty() ? "\r\x1b[K" : erases_below ? "\x1b[J" : "";
   next += std::exchange(waiting, {});
   if (const std::size_t lines = std::exchange(dropped, 0); lines > 0) {
     next += line_of(std::to_string(lines) + (lines == 1 ? " line was" : " lines were") +
@@ -161,6 +162,11 @@ void LineWriter::SetLive(std::string_view text) {
     shared_->live = text;
     Shared::Wake(shared_);
   }
+}
+
+void LineWriter::EraseBelow() {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->erases_below = true;
 }
 
 bool LineWriter::Flush(Duration limit) {

@@ -33,6 +33,10 @@ class LineWriter {
   // One line below all others that is written over in place; empty: none. For a terminal.
   void SetLive(std::string_view text);
 
+  // Lines from now on erase first what is below them: rows that another writer has left from the
+  // terminal's cursor on.
+  void EraseBelow();
+
   // Blocks until everything is written or the limit is over. True: it is.
   bool Flush(Duration limit);
 

@@ -302,6 +302,12 @@ void LogAsIs(std::string_view lines) {
   }
 }
 
+void EraseBelowLog() {
+  if (LineWriter* const queue = writer; queue != nullptr && ::isatty(STDERR_FILENO) == 1) {
+    queue->EraseBelow();
+  }
+}
+
 void SetLiveLine(std::string_view text) {
   static const bool terminal = ::isatty(STDERR_FILENO) == 1;
   if (LineWriter* const queue = writer;

@@ -65,6 +65,10 @@ std::string Colored(LogLevel level, const std::string& text);
 // Whether stderr is to have colours: looked up once.
 bool ColorsOnStderr();
 
+// From now on another writer leaves rows below the log's lines, from the terminal's cursor on: they
+// are erased before each line. Only after QueueLog, and where stderr is a terminal.
+void EraseBelowLog();
+
 // One line below all others that is written over in place, for what changes every second; only
 // where stderr is a terminal, and after QueueLog. Empty: none. Cut to the terminal's width.
 void SetLiveLine(std::string_view text);

@@ -309,6 +309,10 @@ void LaunchedNode::OnWorker(const WorkerNews& news) {
 }
 
 void LaunchedNode::OnSignal(int signal) {
+  if (signal == SIGWINCH) {
+    agent_->workers.SetWindows();
+    return;
+  }
   const bool stops = signal != SIGUSR1 && signal != SIGUSR2;
   const bool at_work = !end_->begun();
   if (stops) {

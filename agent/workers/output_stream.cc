@@ -7,12 +7,15 @@
 #include <chrono>
 #include <utility>
 
+#include "agent/workers/worker_terminal.h"
+
 namespace ddprun {
 namespace {
 
 constexpr std::size_t kPiece = 64 * 1024;
-// A worker may enlarge its pipe up to the system's limit, 1 MiB by default.
-constexpr std::size_t kMostInAPipe = 1024 * 1024;
+// A worker may enlarge its pipe up to the system's limit, 1 MiB by default: 16 pieces. A terminal
+// holds less than 128 KiB, and gives 4 KiB at a time.
+constexpr int kMostReads = 32;
 
 std::int64_t WhenRead() {  // For people.
   return std::chrono::floor<std::chrono::milliseconds>(
@@ -29,6 +32,15 @@ OutputStream::OutputStream(AsioLoop& loop, UniqueFd pipe, Plan plan)
       plan_(std::move(plan)),
       assembler_(plan_.prefix) {
   pipe_.native_non_blocking(true);  // Our end of a pipe of ours: nobody shares this description.
+  if (plan_.terminal != nullptr) {
+    row_ = plan_.terminal->Add(plan_.prefix, plan_.name);
+  }
+}
+
+OutputStream::~OutputStream() {
+  if (row_) {
+    plan_.terminal->End(*row_);
+  }
 }
 
 void OutputStream::Start(std::function<void()> on_drained) {
@@ -103,9 +115,12 @@ void OutputStream::Take(std::string_view bytes) {
   if (plan_.reader) {
     plan_.reader(bytes);
   }
+  if (row_) {
+    plan_.terminal->Feed(*row_, bytes);
+  }
   if (plan_.as_it_is) {
     plan_.console->Append(bytes);
-  } else if (plan_.console != nullptr || plan_.filtered) {
+  } else if (HasLines()) {
     std::string lines;
     const bool goes_on = assembler_.open();
     assembler_.Feed(bytes, loop_.Now(), lines);
@@ -113,11 +128,16 @@ void OutputStream::Take(std::string_view bytes) {
   }
 }
 
+bool OutputStream::HasLines() const {
+  const bool shown = plan_.console != nullptr && plan_.terminal == nullptr;
+  return !plan_.as_it_is && (shown || plan_.filtered != nullptr);
+}
+
 // `goes_on`: they begin within a line, without a prefix.
 void OutputStream::ShowLines(const std::string& lines, bool goes_on) {
   if (plan_.merged != nullptr) {
     plan_.merged->Put(plan_.rank, lines);
-  } else if (plan_.console != nullptr && !lines.empty()) {
+  } else if (plan_.console != nullptr && plan_.terminal == nullptr && !lines.empty()) {
     Show(lines, goes_on);
   }
   if (plan_.filtered) {
@@ -142,9 +162,15 @@ void OutputStream::Show(const std::string& lines, bool goes_on) {
   open = assembler_.open() ? OpenLine{this, plan_.console} : OpenLine{};
 }
 
+void OutputStream::SetWindow(int terminal) {
+  if (!ended_) {
+    CopyWindow(terminal, pipe_.native_handle());
+  }
+}
+
 void OutputStream::ReadAllThereIs() {
   Outcome outcome = ended_ ? Outcome::kEmpty : Outcome::kMore;
-  for (std::size_t most = kMostInAPipe; outcome == Outcome::kMore && most > 0; most -= kPiece) {
+  for (int reads = 0; outcome == Outcome::kMore && reads < kMostReads; ++reads) {
     outcome = ReadOnePiece();
   }
   if (outcome == Outcome::kEnd) {
@@ -164,7 +190,10 @@ void OutputStream::End() {
   ended_ = true;
   boost::system::error_code ignored;
   pipe_.close(ignored);
-  if (!plan_.as_it_is && (plan_.console != nullptr || plan_.filtered)) {
+  if (row_) {
+    plan_.terminal->End(*std::exchange(row_, std::nullopt));
+  }
+  if (HasLines()) {
     std::string lines;
     const bool goes_on = assembler_.open();
     assembler_.Finish(lines);

@@ -1,4 +1,4 @@
-// The agent's end of one pipe from a worker.
+// The agent's end of one pipe from a worker, or of a terminal that a stream of it has.
 //
 // At most one piece per loop turn is read; nothing while a sink has no room, unless it is a file
 // whose disk hangs.
@@ -8,6 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "agent/workers/line_assembler.h"
 #include "agent/workers/merged_console.h"
 #include "agent/workers/output_sink.h"
+#include "agent/workers/terminal_console.h"
 #include "common/asio_loop.h"
 #include "common/files.h"
 
@@ -32,9 +34,11 @@ struct OpenLine {
 class OutputStream : public std::enable_shared_from_this<OutputStream> {
  public:
   struct Plan {
-    OutputSink* console = nullptr;     // nullptr: not shown.
-    bool as_it_is = false;             // There: bytes, and not whole lines.
-    OpenLine* open_line = nullptr;     // Of all streams; there where a console is.
+    OutputSink* console = nullptr;        // nullptr: not shown.
+    bool as_it_is = false;                // There: bytes, and not whole lines.
+    OpenLine* open_line = nullptr;        // Of all streams; there where a console is.
+    TerminalConsole* terminal = nullptr;  // Instead of lines on the console, which is its sink.
+    std::string name;                     // There, before rows.
     MergedConsole* merged = nullptr;   // Instead of the console; nullptr: its lines as they come.
     std::uint32_t rank = 0;            // There.
     std::unique_ptr<OutputSink> file;  // nullptr: none. Bytes as they are.
@@ -48,6 +52,9 @@ class OutputStream : public std::enable_shared_from_this<OutputStream> {
   };
 
   OutputStream(AsioLoop& loop, UniqueFd pipe, Plan plan);
+  ~OutputStream();
+  OutputStream(const OutputStream&) = delete;
+  OutputStream& operator=(const OutputStream&) = delete;
 
   // on_drained: end of file was read and the file is written. Called on the loop, once.
   void Start(std::function<void()> on_drained);
@@ -57,6 +64,9 @@ class OutputStream : public std::enable_shared_from_this<OutputStream> {
 
   // Reads what is there and no further.
   void Abandon();
+
+  // A worker's terminal gets the window of `terminal`; a pipe has none.
+  void SetWindow(int terminal);
 
   bool drained() const { return ended_ && UnwrittenFile() == nullptr; }
   std::vector<std::string> LastLines() const { return tail_.Lines(); }
@@ -69,6 +79,7 @@ class OutputStream : public std::enable_shared_from_this<OutputStream> {
   Outcome ReadOnePiece();
   void Take(std::string_view bytes);
   void End();
+  bool HasLines() const;
   void ShowLines(const std::string& lines, bool goes_on);
   void Show(const std::string& lines, bool goes_on);
   OutputSink* FullSink() const;
@@ -80,6 +91,7 @@ class OutputStream : public std::enable_shared_from_this<OutputStream> {
   boost::asio::steady_timer patience_;
   Plan plan_;
   LineAssembler assembler_;
+  std::optional<TerminalRows::Stream> row_;  // On the terminal.
   TailLines tail_;
   bool reading_ = false;  // Waits for the pipe.
   bool ended_ = false;

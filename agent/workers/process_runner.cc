@@ -44,6 +44,7 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   void Spawn(PrepareWorkers prepare, std::function<void(Result<void>)> started);
   void SignalAll(int signal, bool end_at_once);
   void KillAll();
+  void SetWindows();
   void Close();
   void WatchStrays() { strays_->Watch(); }
 
@@ -252,6 +253,13 @@ void ProcessRunner::State::KillAll() {
   strays_->KillAll();
 }
 
+void ProcessRunner::State::SetWindows() {
+  consoles.LookAtWindows();
+  for (const auto& worker : workers) {
+    worker->output->SetWindows();
+  }
+}
+
 void ProcessRunner::State::Close() {
   closed_ = true;
   maker.GiveUp([] {});
@@ -296,6 +304,10 @@ void ProcessRunner::SignalAll(int signal, bool end_at_once) {
 
 void ProcessRunner::KillAll() {
   state_->KillAll();
+}
+
+void ProcessRunner::SetWindows() {
+  state_->SetWindows();
 }
 
 bool ProcessRunner::Empty() const {

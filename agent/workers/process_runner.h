@@ -77,6 +77,9 @@ class ProcessRunner {
   // SIGKILL to groups, sessions and strays, repeated until none is left.
   void KillAll();
 
+  // The window of the agent's terminal has changed: so does that of the workers' terminals.
+  void SetWindows();
+
   // Nothing of a generation is left; true before the first Spawn.
   bool Empty() const;
 

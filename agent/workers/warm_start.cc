@@ -1,6 +1,8 @@
 #include "agent/workers/warm_start.h"
 
+#include <linux/major.h>
 #include <sys/mman.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,8 +18,18 @@
 namespace ddprun {
 namespace {
 
+// Of worker_terminal.h, say: each has a number of its own.
+bool IsPseudoTerminal(const struct stat& stream) {
+  const unsigned driver = major(stream.st_rdev);
+  return S_ISCHR(stream.st_mode) && driver >= UNIX98_PTY_SLAVE_MAJOR &&
+         driver < UNIX98_PTY_SLAVE_MAJOR + UNIX98_PTY_MAJOR_COUNT;
+}
+
 // Device and inode are another's; what a program can ask of its streams at its start is not.
 bool SameKind(const struct stat& a, const struct stat& b) {
+  if (IsPseudoTerminal(a) && IsPseudoTerminal(b)) {
+    return true;
+  }
   const bool device = S_ISCHR(a.st_mode);
   return (a.st_mode & S_IFMT) == (b.st_mode & S_IFMT) && (!device || a.st_rdev == b.st_rdev);
 }

@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <mutex>
 #include <set>
 #include <utility>
 
+#include "agent/workers/worker_terminal.h"
 #include "common/files.h"
+#include "common/log.h"
 
 namespace ddprun {
 namespace {
@@ -96,7 +99,24 @@ Consoles::Consoles(Loop& loop, std::shared_ptr<KeptOutput> the_kept, ProgressPla
       merged_out(loop, out),
       merged_err(loop, err),
       kept(std::move(the_kept)),
-      progress(std::move(the_progress)) {}
+      progress(std::move(the_progress)) {
+  if (CanBeDrawnOver(STDOUT_FILENO)) {
+    out_terminal = std::make_shared<TerminalConsole>(loop, out, STDOUT_FILENO);
+  }
+  if (IsSameTerminal(STDOUT_FILENO, STDERR_FILENO)) {
+    err_terminal = out_terminal;
+  } else if (CanBeDrawnOver(STDERR_FILENO)) {
+    err_terminal = std::make_shared<TerminalConsole>(loop, err, STDERR_FILENO);
+  }
+}
+
+void Consoles::LookAtWindows() {
+  for (const auto& terminal : {out_terminal, err_terminal}) {
+    if (terminal) {
+      terminal->LookAtWindow();
+    }
+  }
+}
 
 namespace {
 
@@ -105,10 +125,42 @@ bool IsWorkers(const WorkerSpec& spec) {
   return spec.environment.contains("RANK");
 }
 
+std::string NameOnTerminal(const WorkerSpec& spec, const StreamPlan& plan) {
+  const auto rank = spec.environment.find("RANK");
+  const bool named = !plan.prefix.empty() || rank == spec.environment.end();
+  return named ? plan.prefix : "[rank " + rank->second + "] ";
+}
+
 // The agent reads it in a pipe, else the worker has it as its own.
 bool PassesTheAgent(const StreamPlan& plan, bool is_error) {
   const bool unshown_errors = is_error && plan.file.empty();  // Their last lines explain a failure.
   return plan.console || plan.read || !plan.filters.empty() || unshown_errors;
+}
+
+// What a program would find on ddprun's own stream. A file's copy of it is no terminal's.
+bool IsForATerminal(int target, const StreamPlan& plan) {
+  return plan.console && plan.file.empty() && ::isatty(target) == 1;
+}
+
+// False: the system gives none; a pipe does, without colours and bars.
+bool OpenTerminalOf(OpenedOutput::Stream& stream, OpenedOutput& opened) {
+  Result<TerminalEnds> ends = OpenTerminal(stream.target);
+  if (ends) {
+    ends->agents = AboveStdio(std::move(ends->agents));
+    ends->workers = AboveStdio(std::move(ends->workers));
+  }
+  if (!ends || !ends->agents || !ends->workers) {
+    static std::once_flag said;
+    std::call_once(said, [&] {
+      Log(LogLevel::kDebug, "workers have pipes and no terminals: " +
+                                (ends ? "no descriptor is left" : ends.error().message));
+    });
+    return false;
+  }
+  stream.pipe = std::move(ends->agents);
+  opened.stdio[stream.target] = ends->workers.get();
+  opened.child_ends.push_back(std::move(ends->workers));
+  return true;
 }
 
 Result<void> OpenPipe(const WorkerSpec& spec, OpenedOutput::Stream& stream, OpenedOutput& opened) {
@@ -148,7 +200,9 @@ Result<void> OpenStream(int target, const WorkerSpec& spec, bool inherit, Opened
     return {};
   }
   OpenedOutput::Stream stream{.target = target, .file = std::move(file), .as_it_is = as_it_is};
-  RETURN_IF_ERROR(OpenPipe(spec, stream, opened));
+  if (!IsForATerminal(target, plan) || !OpenTerminalOf(stream, opened)) {
+    RETURN_IF_ERROR(OpenPipe(spec, stream, opened));
+  }
   if (!plan.filters.empty()) {
     ASSIGN_OR_RETURN(stream.filtered, OpenLog(plan.filtered_file, 0));
   }
@@ -217,6 +271,13 @@ void WorkerOutput::State::Add(AsioLoop& loop, Consoles& consoles, const WorkerSp
     stream.merged->Expect(plan.merge->shown, plan.merge->world);
     stream.rank = plan.merge->rank;
   }
+  TerminalConsole* const terminal =
+      (is_error ? consoles.err_terminal : consoles.out_terminal).get();
+  if (plan.console && terminal != nullptr && plan.rows && !plan.merge && !opened.as_it_is) {
+    stream.terminal = terminal;
+    stream.console = &terminal->sink();
+    stream.name = NameOnTerminal(spec, plan);
+  }
   if (plan.read && consoles.progress.forms && IsWorkers(spec)) {
     if (!progress) {
       progress = std::make_shared<PrintedProgress>(loop, consoles.progress, spec.local_rank);
@@ -275,6 +336,7 @@ WorkerOutput::~WorkerOutput() = default;
 
 void WorkerOutput::Start(std::function<void()> on_drained) {
   state_->on_drained = std::move(on_drained);
+  SetWindows();  // They may have changed since the terminals were made.
   for (const auto& stream : state_->streams) {
     stream->Start([weak = std::weak_ptr<State>(state_)] {
       if (const auto state = weak.lock()) {
@@ -293,6 +355,12 @@ LastErrors WorkerOutput::TakeLastErrors() {
   }
   return state_->errors ? LastErrors{state_->errors->LastLines(), {}}
                         : LastErrors{{}, state_->error_file};
+}
+
+void WorkerOutput::SetWindows() {
+  for (const auto& stream : state_->streams) {
+    stream->SetWindow(stream == state_->errors ? STDERR_FILENO : STDOUT_FILENO);
+  }
 }
 
 bool WorkerOutput::drained() const {

@@ -1,5 +1,6 @@
 // One worker's stdin, stdout and stderr: inherited, to log files, or through pipes that the agent
-// reads, so that whole lines of several workers share a console.
+// reads, so that whole lines of several workers share a console. Where that is a terminal, each
+// stream shown there has a terminal of its own in place of its pipe (worker_terminal.h).
 //
 // Reads at most one bounded piece per stream and loop turn; while a console or file has no room
 // nothing is read, so a worker that prints faster than somebody reads waits in its own write. End
@@ -15,6 +16,7 @@
 #include "agent/workers/output_sink.h"
 #include "agent/workers/output_stream.h"
 #include "agent/workers/printed_progress.h"
+#include "agent/workers/terminal_console.h"
 #include "agent/workers/worker_launcher.h"
 #include "agent/workers/worker_spec.h"
 #include "common/asio_loop.h"
@@ -32,9 +34,15 @@ struct Consoles {
   std::string Unread();
   // Blocks until all was, or the limit is over.
   void Flush(Duration limit);
+  // The window of a terminal may have changed.
+  void LookAtWindows();
   OutputSink out;
   OutputSink err;
   OpenLine open_line;  // Of both.
+  // Each where it can be drawn over: in front of its sink, for workers that share it. The same one
+  // where both are one terminal, so that each knows of the other's rows. Or none.
+  std::shared_ptr<TerminalConsole> out_terminal;
+  std::shared_ptr<TerminalConsole> err_terminal;
   // In front of them, for workers whose equal lines are said once.
   MergedConsole merged_out;
   MergedConsole merged_err;
@@ -55,7 +63,7 @@ std::vector<std::string> LastLinesOf(const std::filesystem::path& log);
 struct OpenedOutput {
   struct Stream {
     int target = 0;         // STDOUT_FILENO or STDERR_FILENO.
-    UniqueFd pipe;          // To be read.
+    UniqueFd pipe;          // To be read; or a terminal's end.
     UniqueFd file;          // Of a tee; or none.
     UniqueFd filtered;      // Or none.
     bool as_it_is = false;  // Shown as if the worker had inherited the console.
@@ -86,6 +94,9 @@ class WorkerOutput {
   LastErrors TakeLastErrors();
 
   bool drained() const;
+
+  // Its terminals get the windows of the agent's own, as they do when it is started.
+  void SetWindows();
 
   // Takes what is in the pipes now and reads no further.
   void Abandon();

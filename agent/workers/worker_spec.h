@@ -73,6 +73,7 @@ struct StreamPlan {
   };
   std::optional<Merge> merge;
   bool read = false;  // The agent is to see it, wherever it goes.
+  bool rows = true;   // On a terminal its unfinished line may be drawn (terminal_rows).
   // Console lines with any of these in them also go to this file, which the workers share.
   std::vector<std::string> filters;
   std::filesystem::path filtered_file;

@@ -37,6 +37,10 @@ int RunAgent(ddprun::GuardLink link, std::uint32_t workers, const ddprun::Comman
                         .on_all_gone = [&] { loop.Stop(); },
                         .on_unkillable = [](const std::vector<pid_t>&) { std::abort(); }});
   const auto pass_on = [&](int signal) {
+    if (signal == SIGWINCH) {
+      runner.SetWindows();
+      return;
+    }
     pollfd room{STDOUT_FILENO, POLLOUT, 0};
     if (::poll(&room, 1, 0) == 1) {  // Blocked output must not freeze the loop.
       std::cout << "signal " << signal << std::endl;
