@@ -20,13 +20,9 @@ namespace {
 
 constexpr Duration kEachLook{100};  // At the workers' step pages.
 
-std::map<std::string, std::string> WorkersEnvironment(const AgentOptions& options,
-                                                      const RasPlace& ras) {
+std::map<std::string, std::string> WorkersEnvironment(const AgentOptions& options) {
   std::map<std::string, std::string> environment = ProcessEnvironment();
   environment.insert(options.environment.begin(), options.environment.end());
-  if (!ras.address.empty()) {
-    environment.emplace("NCCL_RAS_ADDR", ras.address);
-  }
   return environment;
 }
 
@@ -35,8 +31,7 @@ std::map<std::string, std::string> WorkersEnvironment(const AgentOptions& option
 ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOptions> options)
     : loop_(loop),
       options_(std::move(options)),
-      ras_(RasPlaceIn(ProcessEnvironment())),
-      environment_(WorkersEnvironment(*options_, ras_)),
+      environment_(WorkersEnvironment(*options_)),
       kept_(std::make_shared<KeptOutput>(options_->core.workers)),
       runner_(loop,
               RunnerConfig{.linger = options_->linger,
@@ -60,8 +55,6 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
       hang_evidence_(loop, "/proc/self/exe"),
       failure_evidence_(loop),
       live_stacks_(loop, "/proc/self/exe"),
-      ras_watch_(loop, [this](std::uint32_t local_rank,
-                              const Notification& seen) { events_.spoke(local_rank, seen); }),
       survivors_(
           loop, [this] { return Running(); }, [this] { events_.active(); }) {}
 
@@ -127,7 +120,6 @@ void ProcessWorkers::OnSpawned(const Result<void>& spawned) {
       pids_[local] = runner_.PidOf(local);
       Tell(local, std::nullopt);
     }
-    WatchNccl();
   }
   events_.started(spawned);
 }
@@ -154,9 +146,6 @@ void ProcessWorkers::TellRefusal(std::uint32_t local_rank, const std::string& te
 }
 
 void ProcessWorkers::Pass(std::uint32_t local_rank, const Notification& said) {
-  if (said.ready || said.step || said.collectives) {
-    ras_watch_.LeaveOut(local_rank);
-  }
   if (said.save_signal && local_rank < save_signals_.size()) {
     save_signals_[local_rank] = *said.save_signal;
   }
@@ -217,7 +206,6 @@ void ProcessWorkers::Tell(std::uint32_t local_rank, std::optional<ExitStatus> en
 void ProcessWorkers::OnEnded(std::uint32_t local_rank, ExitStatus status, LastErrors errors) {
   notify_.ReceiveFrom(local_rank);
   ReadPage(local_rank, kAllEntries);
-  ras_watch_.LeaveOut(local_rank);
   Tell(local_rank, status);
   WorkerEnd end{local_rank, pids_[local_rank], status, UnixMilliseconds(), {}};
   if (!Succeeded(status)) {
@@ -226,25 +214,6 @@ void ProcessWorkers::OnEnded(std::uint32_t local_rank, ExitStatus status, LastEr
   }
   events_.ended(std::move(end));
   hang_evidence_.Ended(local_rank);
-}
-
-// Where its workers may tell nothing of their progress.
-void ProcessWorkers::WatchNccl() {
-  const std::optional<RasTimes> times =
-      RasTimesFor(ras_, options_->core.hang_timeout, placement_.group_rank, placement_.group_size);
-  const auto watches = environment_.find("DDPRUN_WATCH");
-  if (!times || placement_.world_size < 2 ||
-      (watches != environment_.end() && watches->second == "0")) {
-    return;
-  }
-  std::vector<RasWorker> workers;
-  for (std::uint32_t local = 0; local < options_->core.workers; ++local) {
-    workers.push_back({static_cast<pid_t>(pids_[local]), local});
-  }
-  ras_watch_.Begin({.size = placement_.world_size,
-                    .workers = options_->core.workers,
-                    .says = placement_.group_rank == 0},
-                   *times, AskOfWorkers(ras_.address, std::move(workers)));
 }
 
 LeftFiles ProcessWorkers::FilesOf(std::uint32_t local_rank, ExitStatus status,
@@ -298,7 +267,6 @@ void ProcessWorkers::OnAllGone() {
   notify_.ReceiveFromAll();
   HearNow();
   EndGeneration();
-  ras_watch_.End();
   hang_evidence_.AllGone();
   live_stacks_.Forget();
   survivors_.Forget();
@@ -369,7 +337,6 @@ std::set<pid_t> ProcessWorkers::Running() const {
 // A worker that a tool holds hears no signal: who looks must give way.
 void ProcessWorkers::SignalAll(int signal, bool end_at_once) {
   live_stacks_.Forget();
-  ras_watch_.Pause();
   kept_evidence_ = true;
   survivors_.NoteHandlers();
   runner_.SignalAll(signal, end_at_once);
@@ -380,7 +347,6 @@ void ProcessWorkers::SignalAll(int signal, bool end_at_once) {
 
 void ProcessWorkers::KillAll() {
   live_stacks_.Forget();
-  ras_watch_.End();
   kept_evidence_ = true;
   survivors_.Forget();
   runner_.KillAll();

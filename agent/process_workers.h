@@ -21,7 +21,6 @@
 #include "agent/watch/live_stacks.h"
 #include "agent/watch/memory_store.h"
 #include "agent/watch/notify_socket.h"
-#include "agent/watch/ras_watch.h"
 #include "agent/watch/step_page.h"
 #include "agent/watch/timer_watchdog.h"
 #include "agent/workers/process_runner.h"
@@ -85,7 +84,6 @@ class ProcessWorkers final : public NodeWorkers {
   void OnTimerExpired(const TimerRequest& request);
   void TellOfStacks(const std::filesystem::path& file, std::function<void()> done);
   void KeepEvidenceOfFailure();
-  void WatchNccl();
   HangWish WishFor(const std::vector<std::uint32_t>& local_ranks);
   std::size_t MostLines() const;
   std::string NotifySocketOfWorker(std::uint32_t local_rank) const;
@@ -93,7 +91,6 @@ class ProcessWorkers final : public NodeWorkers {
 
   AsioLoop& loop_;
   const std::shared_ptr<const AgentOptions> options_;  // With a start that may never end.
-  const RasPlace ras_;
   std::map<std::string, std::string> environment_;
   WorkersEvents events_;
   const std::shared_ptr<KeptOutput> kept_;
@@ -114,7 +111,6 @@ class ProcessWorkers final : public NodeWorkers {
   std::weak_ptr<void> live_evidence_;  // Gone: none is being kept.
   FailureEvidence failure_evidence_;
   LiveStacks live_stacks_;
-  RasWatch ras_watch_;
   Survivors survivors_;
   std::map<std::uint32_t, TimerRequest> timer_kills_;  // By local rank of this generation.
   static constexpr std::size_t kMostRefusals = 16;

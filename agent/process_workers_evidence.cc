@@ -17,8 +17,6 @@
 namespace ddprun {
 namespace {
 
-constexpr std::uint32_t kNodesThatAskNccl = 2;
-
 void SayWhereEvidenceIs(const std::filesystem::path& bundle) {
   Log(LogLevel::kWarning,
       "what is known of the hang (stacks, what torch recorded, last lines) is in " +
@@ -95,7 +93,6 @@ void ProcessWorkers::WhenEvidenceIsKept(std::function<void()> done) {
 void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
                                 std::function<void()> done) {
   kept_evidence_ = true;
-  ras_watch_.End();
   live_stacks_.Forget();  // Two tools cannot hold one worker, and these are the last of it.
   hang_evidence_.Take(WishFor(local_ranks), limit,
                       [this, done = std::move(done)](const HangWish& carried_out) {
@@ -117,10 +114,6 @@ HangWish ProcessWorkers::WishFor(const std::vector<std::uint32_t>& local_ranks) 
                                            : BundleOf(options_->evidence, placement_.generation),
       .node = options_->core.node,
       .workers = {},
-      // A few answer for all; the second one where the first stands still.
-      .ras = placement_.group_rank < kNodesThatAskNccl ? ras_.address : "",
-      .ras_is_ours = static_cast<bool>(ras_.held),
-      .world_size = placement_.world_size,
       .last_lines = [kept = kept_,
                      most = MostLines()](std::uint32_t local) { return kept->LastOf(local, most); },
       .may_abort = !environment_["PYTHONFAULTHANDLER"].empty(),

@@ -108,10 +108,6 @@ fs::path DumpFile(const fs::path& bundle, std::uint32_t rank) {
   return bundle / (kDumpPrefix + std::to_string(rank));
 }
 
-fs::path RasFile(const fs::path& bundle, const std::string& node, const std::string& kind) {
-  return bundle / ("nccl-ras-" + AsFileName(node) + "." + kind);
-}
-
 Result<void> MakeBundle(const fs::path& bundle) {
   std::error_code error;
   if (fs::exists(fs::symlink_status(bundle, error))) {

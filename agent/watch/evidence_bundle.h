@@ -7,7 +7,6 @@
 //     rank-<rank>.collectives.json            what torch recorded of its last ones (of a hang)
 //     rank-<rank>.lines.txt                   what it printed last
 //     rank_<rank>                             what torch's recorder of NCCL's dumped, a pickle
-//     nccl-ras-<node>.json, .txt              what NCCL's RAS says of the job (of a hang)
 //
 // Nodes that share a directory write into one, each its own files. Bounded: kMostBundles of a
 // directory; of a run that fails more often the first ones are kept, since they tell why. Blocks:
@@ -43,10 +42,6 @@ std::filesystem::path RankFile(const std::filesystem::path& bundle, std::uint32_
                                const std::string& what);
 
 std::filesystem::path DumpFile(const std::filesystem::path& bundle, std::uint32_t rank);
-
-// `kind`: "json", "txt".
-std::filesystem::path RasFile(const std::filesystem::path& bundle, const std::string& node,
-                              const std::string& kind);
 
 struct ProcessOfRank {
   std::uint32_t rank = 0;

@@ -6,8 +6,6 @@
 #include <utility>
 
 #include "agent/watch/evidence_bundle.h"
-#include "agent/watch/ras_client.h"
-#include "common/files.h"
 #include "common/log.h"
 
 namespace ddprun {
@@ -39,15 +37,6 @@ void KeepDumps(const std::shared_ptr<Dumps>& dumps, const fs::path& bundle) {
   }
 }
 
-constexpr std::size_t kMostRasLines = 3;  // Shown; the file has them all.
-constexpr unsigned kRasMode = 0600;
-
-void Show(const std::vector<std::string>& lines) {
-  for (const std::string& line : lines) {
-    Log(LogLevel::kWarning, "NCCL's RAS: " + line);
-  }
-}
-
 // What a thread may own of it.
 HangWish AskedOf(const HangWish& wish) {
   HangWish asked = wish;
@@ -55,14 +44,6 @@ HangWish AskedOf(const HangWish& wish) {
   asked.take_live = nullptr;
   asked.abort = nullptr;
   return asked;
-}
-
-std::string Joined(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) {
-    text += line + "\n";
-  }
-  return text;
 }
 
 Result<void> AllHaveStacks(const HangWish& wish) {
@@ -74,42 +55,6 @@ Result<void> AllHaveStacks(const HangWish& wish) {
     }
   }
   return {};
-}
-
-// For people: who has begun fewer collectives than others. What is not to be had is nobody's error.
-std::vector<std::string> KeepRas(const HangWish& wish, bool goes_on) {
-  const auto end = std::chrono::steady_clock::now() + HangEvidence::kOfDumps;
-  const Result<RasText> said = AskRas(wish.ras, goes_on, end);
-  const auto keep = [&](const std::string& kind, const std::string& text) {
-    const fs::path file = RasFile(wish.bundle, wish.node, kind);
-    return !wish.bundle.empty() && WriteWhole(file, text, kRasMode);
-  };
-  if (!said) {
-    Log(LogLevel::kDebug, said.error().message);
-    return {};
-  }
-  if (!said->json) {  // Nothing tells whose words they are but who could say them.
-    return wish.ras_is_ours && keep("txt", Printable(said->text))
-               ? std::vector<std::string>{"its words are in " +
-                                          RasFile(wish.bundle, wish.node, "txt").native()}
-               : std::vector<std::string>();
-  }
-  const Result<RasAnswer> answer = ParseRas(said->text);
-  std::vector<RasWorker> workers;
-  for (const HungWorker& worker : wish.workers) {
-    workers.push_back({worker.pid, worker.local_rank});
-  }
-  if (!answer || OwnProcesses(*answer, workers).empty()) {
-    Log(LogLevel::kDebug,
-        answer ? "NCCL's RAS at " + wish.ras + " speaks of other processes than this node's workers"
-               : answer.error().message);
-    return {};
-  }
-  std::vector<std::string> lines = GroupsInWords(*answer, wish.world_size);
-  (void)keep("json", said->text);  // The disk is asked by others too, who say if it fails.
-  (void)keep("txt", Joined(lines));
-  lines.resize(std::min(lines.size(), kMostRasLines));
-  return lines;
 }
 
 }  // namespace
@@ -217,59 +162,30 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
     if (wish_.take_live) {
       wish_.take_live(std::move(jobs), [weak = weak_from_this(), round = round_] {
         if (const auto self = weak.lock(); self && self->round_ == round) {
-          self->WaitForOthersWords({});
+          self->WaitForDumps({});
         }
       });
       return;
     }
     taker_.Take(std::move(jobs), limit_,
-                [this](const std::vector<int>& codes) { WaitForOthersWords(codes); });
+                [this](const std::vector<int>& codes) { WaitForDumps(codes); });
   }
 
-  // Both at once.
-  void WaitForOthersWords(const std::vector<int>& codes) {
-    const auto awaited = std::make_shared<int>(2);
-    const std::function<void()> then = [this, awaited, codes] {
-      if (--*awaited == 0) {
-        OnTaken(codes);
-      }
-    };
-    AskNccl(then);
-    WaitForDumps(then);
-  }
-
-  void AskNccl(const std::function<void()>& then) {
-    if (wish_.ras.empty()) {
-      then();
-      return;
-    }
-    const auto lines = std::make_shared<std::vector<std::string>>();
-    OnDisk(
-        kOfDumps + kOfDisk / 2,
-        [lines, wish = AskedOf(wish_), live = wish_.take_live != nullptr] {
-          *lines = KeepRas(wish, live);
-        },
-        [lines, then](bool in_time) {
-          Show(in_time ? *lines : std::vector<std::string>());
-          then();
-        });
-  }
-
-  void WaitForDumps(const std::function<void()>& then) {
+  void WaitForDumps(const std::vector<int>& codes) {
     if (!dumps_ || dumps_->promised.empty() || wish_.bundle.empty()) {
-      then();
+      OnTaken(codes);
       return;
     }
     OnDisk(
         kOfDumps + kOfDisk / 2,
         [dumps = dumps_, bundle = wish_.bundle] { KeepDumps(dumps, bundle); },
-        [this, then, dumps = dumps_](bool in_time) {
+        [this, codes, dumps = dumps_](bool in_time) {
           if (in_time && dumps->kept > 0) {
             Log(LogLevel::kWarning,
                 "what NCCL's recorder knows is analysed by: torchfrtrace --prefix " +
                     std::string(kDumpPrefix) + " " + wish_.bundle.native());
           }
-          then();
+          OnTaken(codes);
         });
   }
 

@@ -4,7 +4,7 @@
 //
 //   the directory is made, and torch's recorders of NCCL's collectives are asked for their dumps
 //   -> the children take stacks, at most 8 at a time, in the order given
-//   -> dumps that were promised are waited for, and NCCL's RAS is asked, kOfDumps at most
+//   -> dumps that were promised are waited for, kOfDumps at most
 //   -> a Python of whose frames nobody tells gets SIGABRT, so that faulthandler prints them on its
 //      stderr, and until it has ended, kOfDump at most -> last lines and facts are written -> done
 //
@@ -41,9 +41,6 @@ struct HangWish {
   std::filesystem::path bundle;  // Empty: none is kept.
   std::string node;
   std::vector<HungWorker> workers;
-  std::string ras;           // Where NCCL's RAS is to be asked; empty: nowhere.
-  bool ras_is_ours = false;  // Nobody but this agent's workers can answer there.
-  std::uint32_t world_size = 0;
   // On the loop: what that rank printed last.
   std::function<std::string(std::uint32_t local_rank)> last_lines;
   // Where they are to go on: takes their stacks in its place, and leaves them unharmed; the end

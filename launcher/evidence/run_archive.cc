@@ -55,8 +55,7 @@ bool IsOfBundle(const std::string& name) {
                         name.ends_with(".lines.txt"));
   return AsFileName(name) == name &&
          (name == "verdict.txt" || name == kStateFile || name == "events.jsonl" || of_rank ||
-          (name.starts_with("node-") && name.ends_with(".txt")) ||
-          (name.starts_with("nccl-ras-") && (name.ends_with(".json") || name.ends_with(".txt"))));
+          (name.starts_with("node-") && name.ends_with(".txt")));
 }
 
 class Gatherer {

@@ -229,20 +229,6 @@ void Texts() {
   const FailureDetails details{1'795'263'336'042, "", "ValueError: boom", "File x, line 3"};
   Seed("error_file", "record", MakeErrorFile(details, 3).value());
   Seed("error_file", "flat", R"({"message": "boom", "timestamp": 1795263336})");
-  const std::string ranks =
-      R"("ranks": [{"rank": 0, "host": "n0", "pid": 7, "status": {"init_state": 0},)"
-      R"( "collective_counts": {"AllReduce": 5}}, {"rank": 1, "host": "n0", "pid": 8,)"
-      R"( "status": {"init_state": 0}, "collective_counts": {"AllReduce": 4}}])";
-  Seed("ras", "differ",
-       "\2"
-       R"({"nccl_version": "2.29.7", "communicators": [{"hash": "0xa",)"
-       R"( "size": 2, )" +
-           ranks + "}]}");
-  Seed("ras", "comma",
-       "\3"
-       R"({"communicators": [{"hash": "0xa", "size": 3, )" +
-           ranks + R"(, "missing_ranks": [{"rank": 2, "pid": 9 "status": {}}]}]})");
-  Seed("ras", "deep", "\2{\"communicators\": [~[~]");
   Seed("error_file", "deep", "{\"message\":~1~}");
   Seed("error_file", "timer",
        R"({"version": 1, "pid": 42, "scope_id": "s", "expiration_time": 17.5, "signal": 9})");

@@ -28,7 +28,6 @@ def hang_evidence(kit):
     told = {"backend": "nccl" if nccl else "gloo", "code": ended.code, "seconds": ended.seconds, "files": files, "verdict": ""}
     for one in bundles[:1]:
         told["verdict"] = read_text(f"{one}/verdict.txt")[:600]
-        told["nccl_ras"] = "".join(read_text(path)[:1500] for path in sorted(glob.glob(f"{one}/nccl-ras-*")))
         told["collectives"] = "".join(read_text(path)[:1500] for path in sorted(glob.glob(f"{one}/rank-0.collectives.json")))
         with tarfile.open(os.path.join(kit.out, "evidence.tar.gz"), "w:gz") as archive:
             archive.add(one, os.path.basename(one))

@@ -182,7 +182,7 @@ class RealRuns(TorchTest):
             environment.pop("MASTER_PORT")
         return {"command": told["command"], "argv": told["argv"],
                 "environment": {k: v for k, v in environment.items()
-                                if not k.startswith("DDPRUN_") and k not in ("PYTHONFAULTHANDLER", "PYTHONUNBUFFERED", "NCCL_RAS_ADDR")}}
+                                if not k.startswith("DDPRUN_") and k not in ("PYTHONFAULTHANDLER", "PYTHONUNBUFFERED")}}
 
     def assert_alike(self, *flags, literal=False, unlike=(), **how):
         (theirs, _, fill), (ours, runs, own_fill) = answers = self.both(*flags, **how)
