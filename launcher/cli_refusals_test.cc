@@ -171,7 +171,6 @@ TEST(CommandLine, WhatAVerbRefusesIsOneLineToo) {
       {"logs", "--since=" + said},
       {"logs", said},
       {"status", "-o", said},
-      {"top", said},
       {"stacks", said},
       {"stacks", "--limit=" + said, "1"},
       {"stacks", "--keep", said},

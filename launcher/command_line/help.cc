@@ -14,7 +14,7 @@ constexpr const char* kUsage = R"(usage: ddprun [options] [--] PROGRAM [argument
        ddprun rendezvous [--listen=HOST:PORT] [--journal=FILE]    the rendezvous server alone
        ddprun env                                                 what ddprun sees of this machine
        ddprun completion bash|zsh|fish                            a script for the shell
-       ddprun status [--watch] | top                              look at a run
+       ddprun status [--watch]                                    look at a run
        ddprun drain NODE | stop [--soon] | save                   a node leaves, all end; save now
        ddprun logs [-f] [--rank=3,7] [--node=n1] [--since=5m]     what its workers print, all nodes
        ddprun stacks [--rank=3,7] [--all] | PID...                where they stand; or processes

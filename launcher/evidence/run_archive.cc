@@ -17,6 +17,7 @@
 #include "agent/watch/evidence_bundle.h"
 #include "common/files.h"
 #include "common/log.h"
+#include "launcher/evidence/run_bundle.h"
 #include "launcher/evidence/run_files.h"
 
 namespace ddprun {
@@ -24,9 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 7> kOwnFiles{
-    kReportFile,    kStateFile,       kTraceFile,  "failure.json",
-    "events.jsonl", "events.1.jsonl", "rescue.txt"};
+constexpr std::array<std::string_view, 5> kOwnFiles{kReportFile, "failure.json", "events.jsonl",
+                                                    "events.1.jsonl", "rescue.txt"};
 constexpr std::array<std::string_view, 6> kWorkerFiles{
     "stdout.log", "stderr.log",          "error.json",
     "stacks.txt", "filtered_stdout.log", "filtered_stderr.log"};

@@ -2,7 +2,7 @@
 // directory, and no others.
 //
 //   <root>/report.html ...            what was made just now
-//   <root>/[<directory>/]state.json   events, trace, failure: kOwnFiles of the directory
+//   <root>/[<directory>/]events.jsonl ...  kOwnFiles of the directory
 //   <root>/[<directory>/]evidence-4/...         all of a bundle
 //   <root>/[<directory>/]attempt_0/3/stderr.log   and what else a worker's directory has of
 //   ddprun's <root>/MANIFEST                   what is in it, what is not, and why

@@ -64,7 +64,7 @@ class RunArchiveTest : public testing::Test {
 };
 
 TEST_F(RunArchiveTest, HasWhatDdprunLeavesAndNothingElse) {
-  Write(run_ / "state.json", "{}");
+  Write(run_ / "failure.json", "{}");
   Write(run_ / "events.jsonl", std::string(1'000, 'e'));
   Write(run_ / "token", "a secret of many letters");
   Write(run_ / "page", "operate: http://n0/#key=a secret of many letters");
@@ -76,7 +76,7 @@ TEST_F(RunArchiveTest, HasWhatDdprunLeavesAndNothingElse) {
   EXPECT_EQ(packed->files, 3u);
   EXPECT_EQ(packed->bytes, 1'007u);
   EXPECT_EQ(packed->left_out, 4u);
-  EXPECT_EQ(Packed("state.json"), "{}");
+  EXPECT_EQ(Packed("failure.json"), "{}");
   EXPECT_EQ(Packed("events.jsonl"), std::string(1'000, 'e'));
   EXPECT_EQ(Packed("attempt_0/1/stderr.log"), "boom\n");
   EXPECT_THAT(Packed("MANIFEST"), HasSubstr("\ntoken: none of those that are packed\n"));
@@ -93,11 +93,11 @@ TEST_F(RunArchiveTest, WhatIsNoOrdinaryFileIsNamedAlone) {
   Write(base_ / "elsewhere", "not the run's");
   fs::create_directories(base_ / "other" / "0");
   Write(base_ / "other" / "0" / "stdout.log", "not the run's");
-  ASSERT_EQ(::mkfifo((run_ / "state.json").c_str(), 0600), 0);
+  ASSERT_EQ(::mkfifo((run_ / "report.html").c_str(), 0600), 0);
   fs::create_symlink(base_ / "elsewhere", run_ / "failure.json");
   fs::create_directory_symlink(base_ / "other", run_ / "attempt_1");
   fs::create_directory_symlink(base_ / "other" / "0", run_ / "attempt_0" / "2");
-  fs::create_directory(run_ / "trace.json");
+  fs::create_directory(run_ / "rescue.txt");
   const auto packed = Pack();
   ASSERT_TRUE(packed);
   EXPECT_EQ(packed->files, 0u);
@@ -114,14 +114,14 @@ TEST_F(RunArchiveTest, OfALongLogThereIsItsEnd) {
 
 // Else the first ranks' would be all that there is.
 TEST_F(RunArchiveTest, LogsShareTheRoom) {
-  Write(run_ / "state.json", std::string(100, 's'));
+  Write(run_ / "failure.json", std::string(100, 's'));
   Write(run_ / "attempt_0" / "0" / "stdout.log", std::string(50, '0'));
   Write(run_ / "attempt_0" / "0" / "stderr.log", std::string(5'000, '1'));
   Write(run_ / "attempt_0" / "1" / "stdout.log", std::string(5'000, '2'));
   const auto packed = Pack({.file = 4'000, .all = 1'150});
   ASSERT_TRUE(packed);
   EXPECT_EQ(packed->bytes, 1'150u);
-  EXPECT_EQ(Packed("state.json").size(), 100u);
+  EXPECT_EQ(Packed("failure.json").size(), 100u);
   EXPECT_EQ(Packed("attempt_0/0/stdout.log").size(), 50u);
   EXPECT_EQ(Packed("attempt_0/0/stderr.log").size(), 500u);
   EXPECT_EQ(Packed("attempt_0/1/stdout.log").size(), 500u);

@@ -10,7 +10,6 @@
 #include "common/files.h"
 #include "common/json.h"
 #include "launcher/evidence/event_file.h"
-#include "launcher/evidence/run_files.h"
 
 namespace ddprun {
 namespace {
@@ -123,11 +122,10 @@ void RunBundle::TakeState(const RunEvent& event) {
   if (run) {
     shared_->Put(
         {BundleOf(place_, open_), kStateFile,
-         [story = RunStory{.run = *std::move(run),
-                           .unix_ms = event.when.ms,
-                           .term = term_,
-                           .node = node_,
-                           .whole = false}] { return JsonText(StateInJson(story)) + "\n"; }});
+         [story = RunStory{
+              .run = *std::move(run), .unix_ms = event.when.ms, .term = term_, .node = node_}] {
+           return JsonText(StateInJson(story)) + "\n";
+         }});
   }
 }
 

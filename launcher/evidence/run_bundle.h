@@ -21,6 +21,8 @@
 
 namespace ddprun {
 
+inline constexpr const char* kStateFile = "state.json";  // Of a bundle.
+
 class RunBundle {
  public:
   static constexpr std::int64_t kBeforeMs = 600'000;  // Events this much older belong to it.

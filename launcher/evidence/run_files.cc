@@ -11,9 +11,7 @@
 
 #include "common/files.h"
 #include "common/ids.h"
-#include "common/json.h"
 #include "launcher/evidence/run_page.h"
-#include "launcher/evidence/run_trace.h"
 #include "rendezvous/real_names.h"
 
 namespace ddprun {
@@ -22,7 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr unsigned kEvidenceMode = 0644;
-constexpr std::size_t kMostState = std::size_t{64} << 20;  // Of another server's.
 
 Result<void> BeOrdinary(const fs::path& path) {
   struct stat found {};
@@ -44,8 +41,6 @@ struct RunFiles::Shared {
 
   std::mutex mutex;  // Of the next.
   std::optional<RunStory> waiting;
-
-  struct stat mine {};  // Of the state that was written last. By whose turn it is, as all below.
 
   bool Waits() {
     const std::lock_guard lock(mutex);
@@ -72,41 +67,19 @@ struct RunFiles::Shared {
     return written;
   }
 
-  // One that cannot be written keeps no other from it.
   Result<void> Write(const RunStory& story) {
-    if (IsOvertaken(story)) {
-      return {};
-    }
-    Result<void> state = Replace(kStateFile, JsonText(StateInJson(story)) + "\n");
-    if (state && ::lstat((directory / kStateFile).c_str(), &mine) != 0) {
-      mine = {};
-    }
-    if (story.whole) {
-      Result<void> report = Replace(kReportFile, RunPage(story));
-      Result<void> trace = Replace(kTraceFile, RunTrace(story));
-      RETURN_IF_ERROR(report);
-      RETURN_IF_ERROR(trace);
-    }
-    return state;
+    return IsOvertaken(story) ? Result<void>() : Replace(kReportFile, RunPage(story));
   }
 
-  // A server that stood still may come back when a later one has ended the run. Read only where
-  // somebody else has written it since.
+  // A server that stood still may come back when a later one has ended the run.
   bool IsOvertaken(const RunStory& story) const {
-    struct stat found {};
-    const fs::path path = directory / kStateFile;
-    if (::lstat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode) ||
-        (found.st_ino == mine.st_ino && found.st_mtim.tv_sec == mine.st_mtim.tv_sec &&
-         found.st_mtim.tv_nsec == mine.st_mtim.tv_nsec)) {
-      return false;
-    }
-    const Result<std::string> text = ReadOrdinary(path, kMostState);
-    const nlohmann::json json = text ? ParseJson(*text) : nlohmann::json();
-    const bool told = json.is_object() && json.contains("run_id") && json.contains("term") &&
-                      json["term"].is_number_unsigned() && json["run_id"] == story.run.run_id;
-    const Term term{told ? json["term"].get<std::uint64_t>() : 0};
+    const OrderedJson run = RunInReport(directory / kReportFile);
+    const auto term = run.find("term");
+    const bool told = run.value("run_id", OrderedJson()) == story.run.run_id && term != run.end() &&
+                      term->is_number_unsigned();
+    const Term other{told ? term->get<std::uint64_t>() : 0};
     // What cannot be real is nobody's.
-    return term > story.term && term <= RealNamesAt(story.unix_ms, kServersAhead).term;
+    return other > story.term && other <= RealNamesAt(story.unix_ms, kServersAhead).term;
   }
 
   Result<void> Replace(const char* name, const std::string& text) const {
@@ -129,9 +102,8 @@ RunFiles::RunFiles(Loop& loop, const fs::path& directory, RunId run_id, std::str
       any_run_(run_id.empty()),
       run_id_(std::move(run_id)),
       shared_(std::make_shared<Shared>(directory)),
-      writer_(loop, {.place = (directory / kStateFile).native(),
-                     .consequence = "what the run looks like is not in that directory (state.json, "
-                                    "report.html, trace.json) until it can be written",
+      writer_(loop, {.place = (directory / kReportFile).native(),
+                     .consequence = "how the run ended is not in that file until it can be written",
                      .write = [shared = shared_] { return shared->Write(); },
                      .waits = [shared = shared_] { return shared->Waits(); }}),
       timer_(loop) {}
@@ -179,25 +151,18 @@ void RunFiles::Take(bool last) {
     return;
   }
   const std::int64_t now = UnixMilliseconds();
-  teller_.Look(*run, now);
-  RunStatus bare = WithoutAges(*run);
+  teller_.Look(*run);
   const bool over = !run->outcome.empty();
-  if (last_ != bare || (last && !over)) {  // Its end is told as of then.
+  RunStatus bare = WithoutAges(*run);
+  if ((over || last) && (last_ != bare || !over)) {  // Its end is told as of then.
     last_ = std::move(bare);
     teller_.AddLastSeen(*run);
-    RunStory story{.run = *std::move(run),
-                   .unix_ms = now,
-                   .term = term_,
-                   .node = node_,
-                   .whole = over || last};
-    if (story.whole) {
-      story.events = teller_.Events();
-      story.points = teller_.points();
-    }
-    if (!over && last) {
-      story.remark = "not over when its server ended";
-    }
-    shared_->Put(std::move(story));
+    shared_->Put({.run = *std::move(run),
+                  .unix_ms = now,
+                  .term = term_,
+                  .node = node_,
+                  .remark = over ? "" : "not over when its server ended",
+                  .events = teller_.Events()});
   }
   if (shared_->Waits()) {
     writer_.Write();

@@ -1,12 +1,8 @@
-// What a run looks like, and how it ended, as files in its directory, by whoever serves it:
+// What a run looked like, and how it ended, as a file in its directory, by whoever serves it:
+// report.html, the status page with all that it showed, at the run's end or at that of its server.
 //
-//   state.json    the run as `ddprun status -o json` tells it: when it changed, once a second at
-//                 most, and at the end
-//   report.html   at its end, or at that of its server: the status page with all that it showed
-//   trace.json    likewise: starts, recoveries and worlds for Perfetto
-//
-// Each is replaced at once or stays as it was. What is no ordinary file is left alone, and so is
-// all that a later server of the run has written. A disk that hangs or is full holds nothing up
+// It is replaced at once or stays as it was. What is no ordinary file is left alone, and so is the
+// page that a later server of the run has written. A disk that hangs or is full holds nothing up
 // (side_writer.h).
 #pragma once
 
@@ -22,9 +18,7 @@
 
 namespace ddprun {
 
-inline constexpr const char* kStateFile = "state.json";
 inline constexpr const char* kReportFile = "report.html";
-inline constexpr const char* kTraceFile = "trace.json";
 
 class RunFiles {
  public:

@@ -73,7 +73,7 @@ class RunFilesTest : public testing::Test {
     text << std::ifstream(directory_ / name).rdbuf();
     return text.str();
   }
-  nlohmann::json State() const { return ParseJson(File(kStateFile)); }
+  OrderedJson State() const { return RunInReport(directory_ / kReportFile); }
   std::size_t Files() const {
     return static_cast<std::size_t>(
         std::distance(fs::directory_iterator(directory_), fs::directory_iterator()));
@@ -88,10 +88,9 @@ TEST_F(RunFilesTest, TellHowARunEnded) {
   EXPECT_EQ(State()["exit_code"], 137);
   EXPECT_EQ(State()["headline"], "rank 0 </script><!-- was killed");
   EXPECT_EQ(State()["node"], "n0");
-  EXPECT_TRUE(ParseJson(File(kTraceFile)).contains("traceEvents"));
   EXPECT_THAT(File(kReportFile), HasSubstr("rank 0 \\u003c/script>\\u003c!-- was killed"));
   EXPECT_THAT(File(kReportFile), Not(HasSubstr("</script><!--")));
-  EXPECT_EQ(Files(), 3u);
+  EXPECT_EQ(Files(), 1u);
 }
 
 TEST_F(RunFilesTest, OfARunThatIsNotOverSaySo) {
@@ -100,29 +99,21 @@ TEST_F(RunFilesTest, OfARunThatIsNotOverSaySo) {
   EXPECT_THAT(File(kReportFile), HasSubstr("not over when its server ended"));
 }
 
-// While the loop turns: as often as something changes, and the end without anybody's asking.
+// While the loop turns: nothing before the end, and the end without anybody's asking.
 TEST_F(RunFilesTest, FollowTheRun) {
   AsioLoop loop;
   RunFiles files(loop, directory_, "demo", "n0");
   RunStatus run = Running(1);
-  files.Begin([&](const RunId&) { return std::optional(run); }, kTerm);
-  LoopTimer look(loop);
-  struct stat first {};
   std::size_t looks = 0;
+  files.Begin(
+      [&](const RunId&) {
+        EXPECT_TRUE(looks != 1 || Files() == 0) << "a second after the first look";
+        return std::optional(++looks == 1 ? run : Ended());
+      },
+      kTerm);
+  LoopTimer look(loop);
   std::function<void()> again = [&] {
-    const nlohmann::json state = State();
-    if (state.is_object() && state["outcome"] == "") {
-      EXPECT_FALSE(fs::exists(directory_ / kReportFile));
-      struct stat now {};
-      EXPECT_EQ(::stat((directory_ / kStateFile).c_str(), &now), 0);
-      first = looks == 0 ? now : first;
-      run.nodes[0].last_seen += Duration{10};  // No change.
-      if (++looks == 1'500) {
-        EXPECT_EQ(now.st_ino, first.st_ino);
-        EXPECT_EQ(now.st_mtim.tv_nsec, first.st_mtim.tv_nsec);
-        run = Ended();
-      }
-    } else if (fs::exists(directory_ / kTraceFile)) {
+    if (Files() > 0) {
       loop.Stop();
       return;
     }
@@ -130,24 +121,23 @@ TEST_F(RunFilesTest, FollowTheRun) {
   };
   loop.Post(again);
   loop.Run();
+  files.Finish(Duration{10'000});
   EXPECT_EQ(State()["outcome"], Ended().outcome);
   EXPECT_EQ(State()["step"], 1);  // As it was seen last.
   EXPECT_EQ(State()["nodes"][0]["ranks"]["step"][0], 1);
 }
 
 TEST_F(RunFilesTest, WhatIsNoOrdinaryFileIsLeftAlone) {
-  ASSERT_EQ(::mkfifo((directory_ / kStateFile).c_str(), 0600), 0);
   std::ofstream(directory_ / "other") << "mine";
   fs::create_symlink(directory_ / "other", directory_ / kReportFile);
-  fs::create_directory(directory_ / kTraceFile);
   Serve(Ended());
-  EXPECT_TRUE(fs::is_fifo(directory_ / kStateFile));
   EXPECT_TRUE(fs::is_symlink(directory_ / kReportFile));
   EXPECT_EQ(File("other"), "mine");
-  EXPECT_EQ(Files(), 4u);
-  fs::remove(directory_ / kStateFile);
+  EXPECT_EQ(Files(), 2u);
+  fs::remove(directory_ / kReportFile);
+  ASSERT_EQ(::mkfifo((directory_ / kReportFile).c_str(), 0600), 0);
   Serve(Ended());
-  EXPECT_EQ(State()["exit_code"], 137);  // One that cannot be written keeps no other from it.
+  EXPECT_TRUE(fs::is_fifo(directory_ / kReportFile));
 }
 
 // A server that stood still comes back when another one has ended the run.
@@ -162,12 +152,13 @@ TEST_F(RunFilesTest, WhatALaterServerWroteStays) {
 }
 
 TEST_F(RunFilesTest, AMadeUpTermKeepsNobodyFromWriting) {
-  for (const char* const text :
+  for (const char* const run :
        {R"({"run_id":"demo","term":18446744073709551615})", R"({"run_id":"demo","term":"x"})",
-        R"({"run_id":7,"term":[]})", "[[[[", ""}) {
-    std::ofstream(directory_ / kStateFile) << text;
+        R"({"run_id":7,"term":[]})", R"({"term":9})", "7", "[[[["}) {
+    std::ofstream(directory_ / kReportFile)
+        << R"(<script type="application/json">{"state":{"run":)" << run << "}}</script>";
     Serve(Ended());
-    EXPECT_EQ(State()["exit_code"], 137) << text;
+    EXPECT_EQ(State()["exit_code"], 137) << run;
   }
 }
 
@@ -190,7 +181,7 @@ TEST_F(RunFilesTest, AThousandNodesAreWrittenWhole) {
 
 // At its end too, where no loop turns any more.
 TEST_F(RunFilesTest, WhatTheDiskRefusesIsSaid) {
-  fs::create_directory(directory_ / kStateFile);
+  fs::create_directory(directory_ / kReportFile);
   StartLog("ddprun", LogLevel::kWarning);
   testing::internal::CaptureStderr();
   Serve(Ended());
@@ -217,16 +208,17 @@ TEST_F(RunFilesTest, TheFirstRunCountsUntilItIsOver) {
   EXPECT_EQ(State()["run_id"], "demo");
 }
 
-TEST(PageOfState, TakesNothingButAState) {
-  for (const char* const text :
-       {"[]", "{}", "7", R"({"run_id":"x"})",
-        R"({"run_id":1,"phase":"","headline":"","outcome":"","nodes":[],"startups":[],"events":[],
-            "training":[],"unix_time":1,"version":"","node":""})"}) {
-    EXPECT_FALSE(PageOfState(ParseJson<OrderedJson>(text))) << text;
+TEST_F(RunFilesTest, WhatIsNoPageHasNoRun) {
+  const fs::path file = directory_ / kReportFile;
+  EXPECT_EQ(RunInReport(file), OrderedJson::object());
+  const std::string begin = R"(<script type="application/json">)";
+  for (const std::string& text :
+       {std::string(), begin, begin + "{}", begin + "{}</script>", begin + "[]</script>",
+        begin + R"({"state":7}</script>)", begin + R"({"state":{"run":[]}}</script>)",
+        begin + "{{{</script>"}) {
+    std::ofstream(file, std::ios::trunc) << text;
+    EXPECT_EQ(RunInReport(file), OrderedJson::object()) << text;
   }
-  RunStory story;
-  story.run.run_id = "demo";
-  EXPECT_TRUE(PageOfState(StateInJson(story)));
 }
 
 }  // namespace

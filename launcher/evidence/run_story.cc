@@ -1,7 +1,6 @@
 #include "launcher/evidence/run_story.h"
 
 #include <limits>
-#include <utility>
 
 namespace ddprun {
 
@@ -52,7 +51,7 @@ void StoryTeller::AddLastSeen(RunStatus& run) const {
   }
 }
 
-void StoryTeller::Look(const RunStatus& run, std::int64_t unix_ms) {
+void StoryTeller::Look(const RunStatus& run) {
   if (run.generation != seen_of_) {
     seen_of_ = run.generation;
     seen_.clear();
@@ -61,30 +60,6 @@ void StoryTeller::Look(const RunStatus& run, std::int64_t unix_ms) {
     if (node.in_world && !node.closeup.ranks.empty()) {
       seen_[node.node] = node;
     }
-  }
-  const std::int64_t since = std::exchange(last_look_, unix_ms);
-  if (run.training.empty() || run.training.back().step == last_step_) {
-    return;
-  }
-  const std::uint64_t newest = run.training.back().step;
-  // Steps that are trained again after a restart are told anew, the newest alone.
-  const bool goes_on = newest > last_step_ && !points_.empty();
-  for (const TrainingPoint& point : run.training) {
-    if (point.step == newest || (goes_on && point.step > last_step_)) {
-      const double part = goes_on ? static_cast<double>(point.step - last_step_) /
-                                        static_cast<double>(newest - last_step_)
-                                  : 1;
-      const double after = part * static_cast<double>(unix_ms - since);
-      points_.push_back({since + static_cast<std::int64_t>(after), point});
-    }
-  }
-  last_step_ = newest;
-  while (points_.size() > kMostTimed) {
-    std::vector<TimedPoint> fewer;
-    for (std::size_t i = 1 - points_.size() % 2; i < points_.size(); i += 2) {  // The last stays.
-      fewer.push_back(std::move(points_[i]));
-    }
-    points_ = std::move(fewer);
   }
 }
 

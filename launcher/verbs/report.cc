@@ -1,7 +1,5 @@
 #include "launcher/verbs/report.h"
 
-#include <sys/stat.h>
-
 #include <chrono>
 #include <cstdio>
 #include <optional>
@@ -23,13 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostStateRead = std::size_t{64} << 20;
+constexpr std::size_t kMostEventsRead = std::size_t{64} << 20;
 constexpr Duration kHelloPatience{1'000};
-
-bool IsOrdinary(const fs::path& path) {
-  struct stat info {};
-  return ::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
-}
 
 std::string TextOf(const OrderedJson& json, const char* name) {
   const auto found = json.is_object() ? json.find(name) : json.end();
@@ -37,24 +30,23 @@ std::string TextOf(const OrderedJson& json, const char* name) {
 }
 
 struct KnownRun {
-  OrderedJson state;              // As a directory has it; null: none has.
+  std::string run_id;             // As a directory has it; empty: none has.
+  bool over = false;              // So says a directory's page.
   std::optional<RunStatus> live;  // As its server tells.
   std::vector<fs::path> directories;
 };
 
-OrderedJson StateIn(const std::vector<fs::path>& directories) {
-  for (const fs::path& directory : directories) {
-    if (!IsOrdinary(directory / kStateFile)) {
-      continue;
-    }
-    if (const auto text = ReadOrdinary(directory / kStateFile, kMostStateRead)) {
-      auto json = ParseJson<OrderedJson>(*text);
-      if (!TextOf(json, "run_id").empty()) {
-        return json;
-      }
-    }
+// By its page, which is there at its end, else by the first of its events.
+void LookInto(const fs::path& directory, KnownRun& known) {
+  const OrderedJson run = RunInReport(directory / kReportFile);
+  known.run_id = TextOf(run, "run_id");
+  known.over = !TextOf(run, "outcome").empty();
+  if (!known.run_id.empty()) {
+    return;
   }
-  return nullptr;
+  if (const auto events = ReadOrdinary(directory / "events.jsonl", kMostEventsRead)) {
+    known.run_id = TextOf(ParseJson<OrderedJson>(events->substr(0, events->find('\n'))), "run_id");
+  }
 }
 
 Result<RunStatus> AskThere(const ServerPlace& place, const RunId& run_id) {
@@ -70,11 +62,11 @@ Result<RunStatus> AskThere(const ServerPlace& place, const RunId& run_id) {
 
 // What was given may be of a run that is over, or whose server died.
 std::optional<RunStatus> AskServerOf(const KnownRun& known, ServerQuery query) {
-  if (!TextOf(known.state, "outcome").empty()) {
+  if (known.over) {
     return std::nullopt;
   }
   if (query.run_id.empty()) {
-    query.run_id = TextOf(known.state, "run_id");
+    query.run_id = known.run_id;
   }
   for (const fs::path& directory : known.directories) {
     query.run_dir = query.endpoint.empty() ? directory.native() : "";
@@ -98,7 +90,9 @@ Result<KnownRun> Know(const ReportRequest& request) {
     known.directories.emplace_back(run_dir);
   }
   if (!known.directories.empty()) {
-    known.state = StateIn(known.directories);
+    for (std::size_t i = 0; i < known.directories.size() && known.run_id.empty(); ++i) {
+      LookInto(known.directories[i], known);
+    }
     known.live = AskServerOf(known, request.server);
     return known;
   }
@@ -119,8 +113,8 @@ std::string NameOfRun(const KnownRun& known) {
   if (known.live) {
     return known.live->run_id;
   }
-  if (const std::string told = TextOf(known.state, "run_id"); !told.empty()) {
-    return told;
+  if (!known.run_id.empty()) {
+    return known.run_id;
   }
   std::error_code ignored;
   return fs::weakly_canonical(known.directories.front(), ignored).filename().native();
@@ -138,17 +132,8 @@ void AddPage(const KnownRun& known, ArchiveWish& wish) {
     wish.remarks.emplace_back("The page shows the run as its server told it when this was packed.");
     return;
   }
-  for (const fs::path& directory : known.directories) {
-    if (IsOrdinary(directory / kReportFile)) {
-      return;
-    }
-  }
-  if (TextOf(known.state, "outcome").empty()) {
+  if (!known.over) {
     wish.remarks.emplace_back("No server of the run answered.");
-  }
-  if (auto page = PageOfState(known.state)) {
-    wish.made.push_back({kReportFile, *std::move(page)});
-    wish.remarks.emplace_back("The page shows the run as its last state.json has it.");
   }
 }
 

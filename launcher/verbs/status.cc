@@ -83,6 +83,24 @@ std::string WhatIsWrong(const NodeStatus& node) {
   return wrong;
 }
 
+// A node's row of the table, and what stands above it.
+std::vector<std::string> NodeColumns() {
+  return {"NODE", "HOST", "STATE", "RANKS", "SEEN", "STEP", "PHASE", "REASON"};
+}
+
+std::vector<std::string> NodeCells(const NodeStatus& node) {
+  const bool heard = node.step > 0 || !node.phase.empty();
+  const std::string source = node.step_source.empty() ? "" : " " + node.step_source;
+  return {node.node,
+          node.host,
+          node.state,
+          Ranks(node),
+          FormatDuration(node.last_seen) + " ago",
+          heard ? std::to_string(node.step) + source : "-",
+          node.phase + (node.late > 0 ? " (late)" : ""),
+          WhatIsWrong(node)};
+}
+
 std::string Nodes(const RunStatus& run, std::size_t shown) {
   std::vector<std::vector<std::string>> rows = {NodeColumns()};
   const auto with_reason = [](const NodeStatus& node) { return !WhatIsWrong(node).empty(); };
@@ -138,6 +156,28 @@ std::string Slow(const RunStatus& run) {
   return text + (more == 0 ? "" : "and " + std::to_string(more) + " more ranks are slow\n");
 }
 
+// Its first lines: what it is, and what it does.
+std::string BeginningOf(const RunStatus& run, std::int64_t now_unix) {
+  std::string text = Headline(run, now_unix) + "\n";
+  if (run.outcome.empty()) {
+    text += PrintableLine(HeadlineOf(run).text) + "\n" + Slow(run);
+  } else {
+    text += "outcome: " + PrintableLine(run.outcome) + " (exit code " +
+            std::to_string(run.exit_code) + ")\n";
+  }
+  return text;
+}
+
+// "5.0 s ago: node n3 is lost". A line, whatever stands in the text: others said it.
+std::string EventLine(const RunEvent& event) {
+  return FormatDuration(event.age) + " ago: " + PrintableLine(event.text) + "\n";
+}
+
+// Which nodes are to be looked at first: 0 late, 1 not running, 2 all others.
+int OddityOf(const NodeStatus& node) {
+  return node.late > 0 ? 0 : node.in_world && node.state == "running" ? 2 : 1;
+}
+
 std::string OneRun(const RunStatus& run, std::int64_t now_unix) {
   std::string text = BeginningOf(run, now_unix);
   if (!run.nodes.empty()) {
@@ -177,31 +217,6 @@ std::string AlignedRows(std::vector<std::vector<std::string>> rows, const std::s
   return text;
 }
 
-std::string EventLine(const RunEvent& event) {
-  return FormatDuration(event.age) + " ago: " + PrintableLine(event.text) + "\n";
-}
-
-std::vector<std::string> NodeColumns() {
-  return {"NODE", "HOST", "STATE", "RANKS", "SEEN", "STEP", "PHASE", "REASON"};
-}
-
-std::vector<std::string> NodeCells(const NodeStatus& node) {
-  const bool heard = node.step > 0 || !node.phase.empty();
-  const std::string source = node.step_source.empty() ? "" : " " + node.step_source;
-  return {node.node,
-          node.host,
-          node.state,
-          Ranks(node),
-          FormatDuration(node.last_seen) + " ago",
-          heard ? std::to_string(node.step) + source : "-",
-          node.phase + (node.late > 0 ? " (late)" : ""),
-          WhatIsWrong(node)};
-}
-
-int OddityOf(const NodeStatus& node) {
-  return node.late > 0 ? 0 : node.in_world && node.state == "running" ? 2 : 1;
-}
-
 std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& where,
                          std::int64_t now_unix) {
   std::string text;
@@ -219,17 +234,6 @@ std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& 
     }
   }
   return Printable(text);
-}
-
-std::string BeginningOf(const RunStatus& run, std::int64_t now_unix) {
-  std::string text = Headline(run, now_unix) + "\n";
-  if (run.outcome.empty()) {
-    text += PrintableLine(HeadlineOf(run).text) + "\n" + Slow(run);
-  } else {
-    text += "outcome: " + PrintableLine(run.outcome) + " (exit code " +
-            std::to_string(run.exit_code) + ")\n";
-  }
-  return text;
 }
 
 std::string FormatScreen(const RunStatus& run, std::int64_t now_unix, std::size_t rows) {

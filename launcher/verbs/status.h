@@ -18,22 +18,10 @@ struct StatusRequest {
   bool json = false;
   bool links = false;  // Instead: where its page is.
   bool watch = false;  // Again each second, until the run has ended: watch_status.h.
-  bool top = false;    // On a screen of its own.
 };
 
 // Columns as wide as their widest entry, a line for each row, whatever stands in it.
 std::string AlignedRows(std::vector<std::vector<std::string>> rows, const std::string& indent = "");
-
-// "5.0 s ago: node n3 is lost". A line, whatever stands in the text: others said it.
-std::string EventLine(const RunEvent& event);
-
-// A node's row of the table, and what stands above it: NODE, HOST, STATE, RANKS, SEEN, STEP, PHASE,
-// REASON.
-std::vector<std::string> NodeColumns();
-std::vector<std::string> NodeCells(const NodeStatus& node);
-
-// Which nodes are to be looked at first: 0 late, 1 not running, 2 all others.
-int OddityOf(const NodeStatus& node);
 
 // One run: the whole of it; several: one line each, as the server lists them.
 // `now_unix`: seconds since 1970, for the time that the job has left.
@@ -43,9 +31,6 @@ std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& 
 // The same for a screen of so many lines, those nodes first that are to be looked at first: late,
 // not running, behind.
 std::string FormatScreen(const RunStatus& run, std::int64_t now_unix, std::size_t rows);
-
-// Its first lines: what it is, and what it does.
-std::string BeginningOf(const RunStatus& run, std::int64_t now_unix);
 
 // What the server tells. Errors as ExitCodeOf takes them.
 Result<std::vector<RunStatus>> RunsAt(const ServerPlace& place, const RunId& run_id);

@@ -75,6 +75,35 @@ TEST(Status, WhatOthersSaidStaysInItsLine) {
   EXPECT_EQ(lines(), ended);
 }
 
+// Of hundreds those come first that somebody looks for.
+TEST(Status, OnAScreenTheOddNodeIsOnTop) {
+  RunStatus run;
+  run.run_id = "big";
+  run.phase = "running";
+  for (std::uint32_t i = 0; i < 500; ++i) {
+    run.nodes.push_back({"n" + std::to_string(i),
+                         "h",
+                         {i + 1},
+                         "running",
+                         Duration{0},
+                         1,
+                         true,
+                         i,
+                         1'000,
+                         "",
+                         i == 321 ? 1u : 0u});
+  }
+  run.nodes[123].step = 999;
+  const std::string text = FormatScreen(run, 0, 24);
+  EXPECT_TRUE(text.starts_with("run big: RUNNING")) << text;
+  const std::size_t late = text.find("n321");
+  const std::size_t behind = text.find("n123");
+  EXPECT_LT(late, behind);
+  EXPECT_LT(behind, text.find("n0 "));
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 24);
+  EXPECT_NE(text.find("more"), std::string::npos);
+}
+
 TEST(Status, WhatWasLostIsToldAsGoodput) {
   RunStatus run = Sample();
   run.known = 120s;

@@ -9,6 +9,7 @@
 #include "launcher/command_line/config.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/command_line/problems.h"
+#include "launcher/command_line/removed.h"
 #include "launcher/verbs/asking.h"
 #include "launcher/verbs/rank_spans.h"
 #include "launcher/verbs/verb_k8s_manifest.h"
@@ -179,25 +180,18 @@ Result<VerbRequest> ParseLogs(const std::vector<std::string>& args, const GetEnv
 
 Result<VerbRequest> ParseStatus(const std::vector<std::string>& args, const GetEnv& get_env) {
   StatusRequest request;
-  request.top = args.front() == "top";
-  VerbLine line(request.top
-                    ? "A run on a screen of its own, each second: what it does, its nodes, those "
-                      "first that are late or behind"
-                    : "Shows a server's runs: what they do, what they wait for, their nodes",
-                args.front());
+  VerbLine line("Shows a server's runs: what they do, what they wait for, their nodes", "status");
   std::string format = "text";
   AddServerFlags(line.app, request.server);
   line.app.add_option("-o,--output", format, "text or json (default text)");
-  if (!request.top) {
-    line.app.add_flag("--url", request.links, "The links of the status page, with their keys");
-    line.app.add_flag("--watch", request.watch, "Again each second, until the run has ended");
-  }
+  line.app.add_flag("--url", request.links, "The links of the status page, with their keys");
+  line.app.add_flag("--watch", request.watch, "Again each second, until the run has ended");
   RETURN_IF_ERROR(line.Parse(args, get_env));
   if (line.help) {
     return VerbRequest(HelpRequest{line.app.help()});
   }
   if (!line.rest.empty()) {
-    return Invalid("ddprun " + args.front() + " takes no further argument", line.rest.front());
+    return Invalid("ddprun status takes no further argument", line.rest.front());
   }
   RETURN_IF_ERROR(NodeFlags::ReadFormat(format, line, request.json));
   TakeServer(line, get_env, request.server);
@@ -283,8 +277,8 @@ Result<VerbRequest> ParsePublish(const std::vector<std::string>& args) {
 
 Result<VerbRequest> ParseReport(const std::vector<std::string>& args, const GetEnv& get_env) {
   VerbLine line(
-      "Packs what is known of a run into one file: its page, state, events, trace, failure and "
-      "logs, the last 16 MiB of each and 256 MiB in all, and no token or key. Of the run "
+      "Packs what is known of a run into one file: its page, events, failure and logs, "
+      "the last 16 MiB of each and 256 MiB in all, and no token or key. Of the run "
       "directories that are named (<log dir>/<run>_<...>, and --run-dir where there is one), "
       "else of the run of yours that is served on this machine",
       "report");
@@ -331,16 +325,14 @@ Result<VerbRequest> ParseOther(const std::vector<std::string>& args, const GetEn
   if (args.front() == "report") {
     return ParseReport(args, get_env);
   }
-  return args.front() == "status" || args.front() == "top" ? ParseStatus(args, get_env)
-                                                           : ParseControl(args, get_env);
+  return args.front() == "status" ? ParseStatus(args, get_env) : ParseControl(args, get_env);
 }
 
 }  // namespace
 
 std::vector<std::string> VerbNames() {
-  return {"rendezvous", "env",    "completion", "status",       "top",
-          "logs",       "stacks", "save",       "drain",        "stop",
-          "publish",    "report", "check",      "slurm-script", "k8s-manifest"};
+  return {"rendezvous", "env",  "completion", "status", "logs",  "stacks",       "save",
+          "drain",      "stop", "publish",    "report", "check", "slurm-script", "k8s-manifest"};
 }
 
 std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& error) {
@@ -352,12 +344,15 @@ std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& e
 }
 
 bool IsVerb(const std::string& word) {
-  return word == "stacks" || word == "logs" || word == "top" || word == "save" ||
-         word == "status" || word == "drain" || word == "stop" || word == "publish" ||
-         word == "report" || word == "slurm-script" || word == "k8s-manifest";
+  return word == "stacks" || word == "logs" || word == "save" || word == "status" ||
+         word == "drain" || word == "stop" || word == "publish" || word == "report" ||
+         word == "slurm-script" || word == "k8s-manifest" || WhyRemoved(word);
 }
 
 Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv& get_env) {
+  if (const auto why = WhyRemoved(args.front())) {
+    return Error{ErrorKind::kInvalid, "ddprun " + *why};
+  }
   if (args.front() == "k8s-manifest") {  // Of these two all problems are told, a line each.
     ASSIGN_OR_RETURN(std::string text, ParseK8sManifest(args));
     return VerbRequest(HelpRequest{std::move(text)});
@@ -376,8 +371,7 @@ int CarryOut(const VerbRequest& request) {
                         [](const LogsRequest& logs) { return PrintLogs(logs); },
                         [](const OrderRequest& order) { return GiveOrder(order); },
                         [](const StatusRequest& status) {
-                          return status.watch || status.top ? WatchStatus(status)
-                                                            : PrintStatus(status);
+                          return status.watch ? WatchStatus(status) : PrintStatus(status);
                         },
                         [](const ControlWish& wish) { return AskFor(wish); },
                         [](const PublishWish& wish) { return PublishAs(wish, GetProcessEnv); },

@@ -157,6 +157,16 @@ TEST(Verbs, BadLinesAreNamed) {
   EXPECT_NE(Problem({"stacks", "0"}).find("'0'"), std::string::npos);
 }
 
+// Not a program of that name: who has typed it for years would see the machine's processes.
+TEST(Verbs, ARemovedOneNamesWhatReplacesIt) {
+  EXPECT_TRUE(IsVerb("top"));
+  EXPECT_NE(Problem({"top", "-h"}).find("top was removed. Use `ddprun status --watch`"),
+            std::string::npos);
+  for (const std::string& name : VerbNames()) {
+    EXPECT_NE(name, "top");
+  }
+}
+
 TEST(Verbs, OneThatWasMeantIsNamed) {
   const Error missing{ErrorKind::kNotFound, "program was not found"};
   EXPECT_EQ(PerhapsAVerb({"ddprun", "statsu"}, missing), "; or did you mean 'ddprun status'?");

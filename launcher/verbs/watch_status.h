@@ -1,4 +1,5 @@
-// `ddprun status --watch` and `ddprun top`: a run, looked at each second until it has ended.
+// `ddprun status --watch`: a run, looked at each second until it has ended, one text after the
+// other.
 //
 // Asks on a connection of its own each time, so a server that moves is found again. A look that
 // fails is told in place of the run, and tried again for 15 s.

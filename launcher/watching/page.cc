@@ -15,6 +15,9 @@
 namespace ddprun {
 namespace {
 
+constexpr std::string_view kPageData = "<script type=\"application/json\">";
+constexpr std::string_view kPageDataEnd = "</script>";
+
 constexpr unsigned kBadRequest = 400;
 constexpr unsigned kUnauthorized = 401;
 constexpr unsigned kForbidden = 403;
@@ -282,14 +285,21 @@ std::string PageWith(const std::string& json) {
   constexpr std::string_view kHead = "<head>\n";
   constexpr std::string_view kScript = "<script>";
   std::string page(kPageHtml);
-  std::string data = "<script type=\"application/json\">";
+  std::string data(kPageData);
   for (const char c : json) {  // Only strings of JSON have it, and mean the same by its number.
     c == '<' ? data.append("\\u003c") : data.append(1, c);
   }
-  page.insert(page.find(kScript), data + "</script>\n");
+  page.insert(page.find(kScript), data.append(kPageDataEnd) + "\n");
   page.insert(page.find(kHead) + kHead.size(),
               "<meta http-equiv=\"Content-Security-Policy\" content=\"" + PagePolicy("") + "\">\n");
   return page;
+}
+
+std::string_view DataOfPage(std::string_view page) {
+  const std::size_t begin = page.find(kPageData);
+  const std::size_t end = begin == page.npos ? begin : page.find(kPageDataEnd, begin);
+  return end == page.npos ? std::string_view()
+                          : page.substr(begin + kPageData.size(), end - begin - kPageData.size());
 }
 
 }  // namespace ddprun

@@ -78,6 +78,8 @@ HttpAnswer ThePage();
 // The page with what it shows in it, as JSON: {"state", "events", "training", "unix_time"}. It
 // opens from a file, asks for nothing, and has its policy in itself.
 std::string PageWith(const std::string& json);
+// The data of such a page; empty: it is none.
+std::string_view DataOfPage(std::string_view page);
 
 // Where the loop did not answer.
 class LatePage final : public HttpAnswers {

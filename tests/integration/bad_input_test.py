@@ -119,7 +119,7 @@ class CommandLine(DdprunTest):
 
     def test_verbs_refuse_an_endpoint_in_one_line(self):
         said = "127.0.0.1:1\nx"
-        for verb in ("status", "top", "drain n1", "stop", "logs", "stacks", "save", "report"):
+        for verb in ("status", "drain n1", "stop", "logs", "stacks", "save", "report"):
             for flags, environment in (([f"--endpoint={said}"], {}), ([], {"DDPRUN_ENDPOINT": said})):
                 with self.subTest(verb, environment=environment):
                     run = self.refused(*verb.split(), *flags, names=r"'127\.0\.0\.1:1\\nx'",
@@ -144,7 +144,7 @@ class CommandLine(DdprunTest):
 
     # What has to be looked for first: files, addresses, runs.
     def test_what_a_verb_does_not_find_is_one_line_too(self):
-        verbs = ("status", "top", "logs", "stacks", "save", "drain n0", "stop", "stop --soon", "report")
+        verbs = ("status", "logs", "stacks", "save", "drain n0", "stop", "stop --soon", "report")
         table = [(verb.split(), flag) for verb in verbs for flag in ("--endpoint", "--run-dir", "--rdzv-id")]
         table += [([*verb.split(), "--endpoint=127.0.0.1:1"], flag)
                   for verb in verbs for flag in ("--token-file", "--tls-ca")]

@@ -10,16 +10,12 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT, DdprunTest, read_text  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT, DdprunTest, read_text, run_in_report  # noqa: E402
 
 HOLD_CALLS = os.environ.get("DDPRUN_HOLD_CALLS", "")
 STEPS = ("--notify=READY=1\nPHASE=train", "--step-ms=10", "--steps=100000")
 UNTIL = "until it can be written"
 SECRET = "a token that nobody guesses"
-
-
-def slices(trace):
-    return [event for event in trace["traceEvents"] if event["ph"] == "X"]
 
 
 class Evidence(DdprunTest):
@@ -31,17 +27,15 @@ class Evidence(DdprunTest):
         (name,) = os.listdir(self.path("logs"))
         return self.path("logs", name)
 
-    def read(self, name):
-        with open(os.path.join(self.run_directory(), name)) as file:
-            return json.load(file)
+    def report_page(self):
+        return os.path.join(self.run_directory(), "report.html")
 
-    def wait_for_state(self, run, condition):
+    def wait_for_step(self, run, step=1):
         def holds():
-            try:
-                return condition(self.read("state.json"))
-            except (ValueError, FileNotFoundError):
-                return False
-        self.wait_for(holds, run, what="state.json")
+            asked = subprocess.run([DDPRUN, "status", f"--rdzv-id={self.run_id}", "-o", "json"], env=self.environment,
+                                   capture_output=True, text=True, timeout=LIMIT)
+            return asked.returncode == 0 and json.loads(asked.stdout)["runs"][0]["step"] >= step
+        self.wait_for(holds, run, what=f"step {step}")
 
     def report(self, *arguments, expect=0, cwd=None):
         done = subprocess.run([DDPRUN, "report", *arguments], env=self.environment, capture_output=True,
@@ -63,35 +57,32 @@ class AtItsEnd(Evidence):
         run = self.launch("--steps=5", "--on-rank=1", "--exit=3", "--always", "--hang",
                           flags=("--nproc-per-node=2", "--max-restarts=1", "-r", "3"))
         self.assertEqual(run.wait(), 3, run.all())
-        state = self.read("state.json")
+        state = run_in_report(self.report_page())
         self.assertEqual((state["phase"], state["exit_code"], state["headline_is_bad"]), ("failed", 3, True))
         self.assertIn("rank 1", state["headline"])
-        names = [s["name"] for s in slices(self.read("trace.json"))]
-        for name in ("start of generation 1", "recovery: generation 2", "generation 1", "generation 2", "stop"):
-            self.assertIn(name, names)
-        self.assertIn("rank 1", read_text(os.path.join(self.run_directory(), "report.html")))
-        self.assertEqual(self.read("failure.json")["exit_code"], 3)
+        with open(os.path.join(self.run_directory(), "failure.json")) as file:
+            self.assertEqual(json.load(file)["exit_code"], 3)
 
     def test_a_run_that_was_stopped(self):
         run = self.launch(*STEPS)
-        self.wait_for_state(run, lambda state: state["step"] > 0)
+        self.wait_for_step(run, 200)  # The page knows what a look each second saw: steps take 10 ms at least.
         run.signal(signal.SIGTERM)
         self.assertEqual(run.wait(), 143, run.all())
-        state = self.read("state.json")
+        state = run_in_report(self.report_page())
         self.assertEqual(state["exit_code"], 130, state)  # The run's, as status says; this node's is 143.
         self.assertGreater(state["step"], 0)  # As it was seen last.
         self.assertEqual(state["headline"], "the run was stopped on request")
 
-    # Nobody could say how it ended; what there was a second before is there.
+    # Nobody could say how it ended; its events up to then are there.
     def test_a_run_whose_agent_was_killed(self):
         run = self.launch(*STEPS)
-        self.wait_for_state(run, lambda state: state["step"] > 0)
+        self.wait_for_step(run)
         os.kill(run.agent(), signal.SIGKILL)
         self.assertEqual(run.wait(), 137, run.all())
-        self.assertFalse(os.path.exists(os.path.join(self.run_directory(), "report.html")))
-        self.report(self.run_directory(), "-o", "packed.tar.gz")
-        inside = self.packed(self.path("here", "packed.tar.gz"))
-        self.assertIn(b"training: step", inside["report.html"])
+        self.assertFalse(os.path.exists(self.report_page()))
+        self.report(self.run_directory())
+        inside = self.packed(self.path("here", f"ddprun-report-{self.run_id}.tar.gz"))
+        self.assertIn(b"formed generation 1", inside["events.jsonl"])
         self.assertIn(b"No server of the run answered", inside["MANIFEST"])
 
     def test_without_a_directory_nothing_is_left(self):
@@ -104,14 +95,13 @@ class AtItsEnd(Evidence):
     def test_what_is_no_ordinary_file_is_left_alone(self):
         shared = self.path("shared")
         os.mkdir(shared, 0o700)
-        os.mkfifo(os.path.join(shared, "state.json"))
         os.symlink(self.path("mine"), os.path.join(shared, "report.html"))
-        os.mkdir(os.path.join(shared, "trace.json"))
         run = self.launch(*STEPS, flags=(f"--run-dir={shared}", "--nnodes=1:2", "--rdzv-conf=last_call_timeout=0",
                                          f"--rdzv-endpoint={self.free_endpoint()}"))
-        self.wait_for_text(run, "state.json': it is no ordinary file")
+        self.wait_for_workers(run, 1)
         run.signal(signal.SIGTERM)
         self.assertEqual(run.wait(), 143, run.all())
+        self.assertIn("report.html': it is no ordinary file", run.err())
         self.assertEqual(run.err().count(UNTIL), 1, run.err())
         self.assertFalse(os.path.exists(self.path("mine")))
         self.assertEqual(self.leaves(shared), [])
@@ -119,13 +109,14 @@ class AtItsEnd(Evidence):
     @unittest.skipUnless(HOLD_CALLS, "no hold_calls.so")
     def test_a_disk_that_hangs_holds_nothing_up(self):
         os.mkfifo(self.path("fifo"))
-        run = self.launch(*STEPS, environment={"LD_PRELOAD": HOLD_CALLS, "DDPRUN_HOLD": "open:state.json",
+        run = self.launch(*STEPS, environment={"LD_PRELOAD": HOLD_CALLS, "DDPRUN_HOLD": "open:report.html",
                                                "DDPRUN_HOLD_FIFO": self.path("fifo")})
-        self.wait_for_text(run, f"state.json' takes longer than .*{UNTIL}")
+        self.wait_for_workers(run, 1)
         run.signal(signal.SIGTERM)
         self.assertEqual(run.wait(), 143, run.all())
         self.assertEqual(run.err().count(UNTIL), 1, run.err())
-        self.assertFalse(os.path.exists(os.path.join(self.run_directory(), "state.json")))
+        self.assertRegex(run.err(), f"report.html' takes longer than .*{UNTIL}")
+        self.assertFalse(os.path.exists(self.report_page()))
         self.assertIn("ended", read_text(os.path.join(self.run_directory(), "events.jsonl")))
 
 
@@ -142,7 +133,7 @@ class Packed(Evidence):
         archive = self.path("here", f"ddprun-report-{self.run_id}.tar.gz")
         self.assertIn(os.path.basename(archive), told)
         inside = self.packed(archive)
-        for name in ("report.html", "state.json", "events.jsonl", "trace.json", "attempt_0/1/stdout.log"):
+        for name in ("report.html", "events.jsonl", "attempt_0/1/stdout.log"):
             self.assertIn(name, inside)
         self.assertIn(b"hello", inside["attempt_0/1/stdout.log"])
         self.assertIn(b"key.pem: none of those that are packed", inside["MANIFEST"])
@@ -160,7 +151,7 @@ class Packed(Evidence):
         run = self.start("--nnodes=1:2", f"--rdzv-endpoint={self.free_endpoint()}", f"--rdzv-id={self.run_id}",
                          "--rdzv-conf=last_call_timeout=0", f"--log-dir={self.path('logs')}", "-r", "3",
                          FAKE_WORKER, HELLO, *STEPS, environment={"DDPRUN_TOKEN": SECRET})
-        self.wait_for_state(run, lambda state: state["step"] > 0)
+        self.wait_for_step(run)
         self.assertIn(SECRET, read_text(os.path.join(self.run_directory(), "token")))
         self.report()
         inside = self.packed(self.path("here", f"ddprun-report-{self.run_id}.tar.gz"))

@@ -1,16 +1,12 @@
-"""What operators have fetched from all nodes: ddprun logs, stacks, status --watch and top."""
+"""What operators have fetched from all nodes: ddprun logs, stacks and status --watch."""
 
-import fcntl
 import json
 import os
-import pty
 import re
 import select
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -265,58 +261,6 @@ class Orders(Asks):
         self.wait_for_workers(run, 2)
         self.ask("stop", "--soon")
         self.assertEqual(run.wait(), 143, run.all())
-
-
-class Terminal(Asks):
-    def drawn(self, *arguments, term="xterm", size=(24, 80)):
-        """A process on a terminal of its own."""
-        main, side = pty.openpty()
-        self.addCleanup(os.close, main)
-        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
-        environment = {**self.environment, "TERM": term}
-        process = subprocess.Popen([DDPRUN, *arguments], stdin=side, stdout=side, stderr=side, env=environment)
-        os.close(side)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        text = bytearray()
-
-        def more(done):
-            while not done(bytes(text)):
-                ready, _, _ = select.select([main], [], [], 30)
-                self.assertTrue(ready, text)
-                try:
-                    got = os.read(main, 65536)
-                except OSError:
-                    got = b""
-                if not got:
-                    break
-                text.extend(got)
-            return bytes(text)
-        return process, more
-
-    def test_top_gives_the_screen_back(self):
-        run = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", FAKE_WORKER, HELLO, "--hang")
-        self.wait_for_workers(run, 2)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            process, more = self.drawn("top", size=(5, 40))
-            seen = more(lambda text: text.count(b"RUNNING") >= 2)
-            self.assertIn(b"\x1b[?1049h", seen)
-            for line in re.split(rb"\r\n|\x1b\[H", seen):
-                self.assertLess(len(re.sub(rb"\x1b\[[?\d]*\w|\r", b"", line)), 41)
-            process.send_signal(number)
-            self.assertTrue(more(lambda text: text.endswith(b"\x1b[?25h\x1b[?1049l")))
-            self.assertEqual(process.wait(), -number)
-        process, more = self.drawn("top", term="dumb")
-        self.assertNotIn(b"\x1b", more(lambda text: text.count(b"RUNNING") >= 2))
-        process.kill()
-        process, more = self.drawn("top")
-        more(lambda text: b"RUNNING" in text)
-        self.ask("stop")
-        run.wait()
-        self.assertIn(b"\x1b[?1049l", more(lambda text: b"\x1b[?1049l" in text))
-
-    def test_top_of_nothing(self):
-        self.assertIn("no run of yours", self.ask("top", expect=69).err())
 
 
 if __name__ == "__main__":

@@ -53,6 +53,16 @@ def read_text(path):
         return ""
 
 
+def page_data(path):
+    """What a run's report.html shows, and the page around it."""
+    before, data, after = re.split(r'(?<=<script type="application/json">)(.*?)(?=</script>)', read_text(path), 1, re.S)
+    return json.loads(data), lambda shown: before + json.dumps(shown).replace("<", "\\u003c") + after
+
+
+def run_in_report(path):
+    return page_data(path)[0]["state"]["run"]
+
+
 def read_bytes(path):
     """Of a file in /proc; b"" for a process that has ended."""
     try:

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "proto/trace_file.h"
+#include "trainer/profiler/trace_file.h"
 
 namespace ddprun {
 namespace {

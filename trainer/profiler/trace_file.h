@@ -1,5 +1,4 @@
-// A trace as Chrome's format has it, which Perfetto opens: what `ddprun` writes of a run and
-// `ddprun-train` of its steps, in one form.
+// A trace as Chrome's format has it, which Perfetto opens.
 //
 // {"traceEvents": [...], "displayTimeUnit": "ms"}; times in microseconds. Only formatting: who adds
 // slices sees to it that those of one row nest. What is no UTF-8 is replaced.
@@ -32,15 +31,6 @@ class TraceFile {
     event["cat"] = category;
     event["dur"] = took;
     event["args"] = std::move(args);
-  }
-  void Instant(TraceRow row, const std::string& name, double when, Json args) {
-    Json& event = Event("i", row, name, when);
-    event["s"] = "p";
-    event["args"] = std::move(args);
-  }
-  // `value` must be finite.
-  void Counter(std::uint64_t process, const std::string& name, double when, double value) {
-    Event("C", {process, 0}, name, when)["args"] = {{name, value}};
   }
 
   // At the end. `other`: what is said of the whole; null: nothing.
