@@ -97,7 +97,7 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   options.keep_logs = config.KeepsOutput() && !options.discard_logs;
   options.linger = config.linger;
   options.host_check = config.host_check;
-  options.host = HostPlaces(directory.path(), config.DiscardsOutput() ? "" : config.log_dir);
+  options.host = WatchedHost();
   options.node_check = config.node_check;
   options.node_check_timeout = config.node_check_timeout;
   options.attached = config.attached;

@@ -9,8 +9,6 @@
 namespace ddprun {
 namespace {
 
-constexpr std::uint64_t kFull = std::uint64_t{100} << 20;  // A disk with less free is.
-constexpr double kMuchPressure = 0.1;
 constexpr std::uint64_t kContained = 94;
 constexpr std::uint64_t kDoubleBit = 48;
 
@@ -22,26 +20,12 @@ constexpr std::array<std::pair<std::uint64_t, const char*>, 4> kThrottles{{
     {0x80, "power_brake"},
 }};
 
-// A kernel lets devices have any bytes as their names, and files in /sys say what they like:
-// neither must make a report that a server refuses.
+// A driver's words may have any bytes: they must not make a report that a server refuses.
 std::string Plain(std::string text, std::size_t most, char space) {
   text.resize(std::min(text.size(), most));
   for (char& byte : text) {
     byte = byte == ' ' ? space : byte > ' ' && byte <= '~' ? byte : '?';
   }
-  return text;
-}
-
-std::string Bytes(std::uint64_t bytes) {
-  static constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; value >= 1'024 && unit + 1 < kUnits.size(); ++unit) {
-    value /= 1'024;
-  }
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 || value >= 100 ? "%.0f %s" : "%.1f %s", value,
-                kUnits[unit]);
   return text;
 }
 
@@ -163,28 +147,6 @@ void AddSamples(const GpuReading& gpu, std::vector<HostSample>& samples) {
 }
 
 // ---- The rest ----
-void AddDisks(const std::vector<PlacedDisk>& disks, HostView& view) {
-  std::set<std::uint64_t> told;
-  for (const PlacedDisk& place : disks) {
-    const std::string name = "disk." + place.name;
-    const DiskReading& disk = place.disk;
-    if (place.silent.count() > 0) {
-      view.facts.push_back({name, place.path + " " + Silent(place.silent), true});
-    } else if (!disk.error.empty()) {
-      view.facts.push_back({name, place.path + ": " + disk.error, true});
-    } else if (told.insert(disk.device).second) {
-      const bool full = disk.free < kFull || disk.no_files_left;
-      view.facts.push_back({name,
-                            Bytes(disk.free) + " free of " + Bytes(disk.size) +
-                                (disk.no_files_left ? ", but no file can be made" : "") +
-                                (full ? ": " + place.path : ""),
-                            full});
-      view.samples.push_back(
-          {"ddprun_node_disk_free_bytes", {{"place", place.name}}, static_cast<double>(disk.free)});
-    }
-  }
-}
-
 void AddClock(const ClockOffset& clock, HostView& view) {
   char text[64];
   std::snprintf(text, sizeof text, "the server's is %+.1f ms from it (within %.1f ms)",
@@ -266,8 +228,6 @@ HostView HostJudge::Judge(const HostReadings& readings) {
   HostView view;
   view.refuses = RefusalOf(readings.gpus);
   JudgeGpus(readings, view);
-  JudgeKernel(readings, view);
-  AddDisks(readings.disks, view);
   if (readings.clock) {
     AddClock(*readings.clock, view);
   }
@@ -326,49 +286,6 @@ void HostJudge::JudgeGpus(const HostReadings& readings, HostView& view) {
   }
   view.facts.push_back(
       {"gpus", std::to_string(well) + " of " + std::to_string(mine) + " well", false});
-}
-
-// A card without a wire is no fault; one that has lost its link is.
-void HostJudge::JudgeKernel(const HostReadings& readings, HostView& view) {
-  if (readings.kernel_silent.count() > 0) {
-    view.facts.push_back({"kernel", "/sys or /proc " + Silent(readings.kernel_silent), true});
-    return;
-  }
-  std::size_t up = 0;
-  std::string down;
-  if (were_up_.size() > kMostLinks) {
-    std::erase_if(were_up_, [&](const std::string& name) {
-      return std::ranges::find(readings.kernel.links, name, &LinkReading::name) ==
-             readings.kernel.links.end();
-    });
-  }
-  for (const LinkReading& link : readings.kernel.links) {
-    view.samples.push_back({"ddprun_node_link_up", {{"link", link.name}}, link.up ? 1.0 : 0.0});
-    if (link.up) {
-      ++up;
-      were_up_.insert(link.name);
-      continue;
-    }
-    const bool lost = were_up_.contains(link.name);
-    if (lost || link.cabled_in_vain) {
-      view.facts.push_back(
-          {"link." + link.name,
-           (lost ? "lost its link: " : "has a wire, but is not active: ") + link.state, true});
-    } else {
-      Join(down, link.name);
-    }
-  }
-  if (!readings.kernel.links.empty()) {
-    view.facts.push_back(
-        {"links", std::to_string(up) + " up" + (down.empty() ? "" : ", down: " + down), false});
-  }
-  if (const std::optional<double> pressure = readings.kernel.memory_pressure) {
-    char text[64];
-    std::snprintf(text, sizeof text, "all tasks waited for it %.1f %% of the last minute",
-                  *pressure * 100);
-    view.facts.push_back({"memory", text, Steady("memory", *pressure >= kMuchPressure)});
-    view.samples.push_back({"ddprun_node_memory_pressure_ratio", {}, *pressure});
-  }
 }
 
 }  // namespace ddprun

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,20 +22,9 @@ namespace ddprun {
 // What becomes of it (--host-check): it decides, it is only told, or nobody looks.
 enum class HostCheck { kOn, kObserve, kOff };
 
-// A place where the run writes.
-struct PlacedDisk {
-  std::string name;  // "run", "logs", "tmp".
-  std::string path;
-  DiskReading disk;
-  Duration silent{0};  // For so long it has not answered; 0: it has.
-};
-
 struct HostReadings {
   GpuReadings gpus;
   Duration gpus_silent{0};
-  KernelReadings kernel;
-  Duration kernel_silent{0};
-  std::vector<PlacedDisk> disks;
   std::optional<ClockOffset> clock;
 };
 
@@ -64,8 +52,6 @@ bool IsProgramsXid(std::uint64_t xid);
 
 class HostJudge {
  public:
-  static constexpr std::size_t kMostLinks = 256;  // That are remembered as having been up.
-
   // What comes and goes counts once it was so `steady` times in a row, either way.
   explicit HostJudge(int steady) : steady_(steady) {}
 
@@ -74,7 +60,6 @@ class HostJudge {
  private:
   bool Steady(const std::string& name, bool bad);
   void JudgeGpus(const HostReadings& readings, HostView& view);
-  void JudgeKernel(const HostReadings& readings, HostView& view);
 
   struct Streak {
     bool bad = false;
@@ -82,7 +67,6 @@ class HostJudge {
   };
   const int steady_;
   std::map<std::string, Streak> streaks_;
-  std::set<std::string> were_up_;  // Links; those of containers come and go.
 };
 
 }  // namespace ddprun

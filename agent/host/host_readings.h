@@ -1,5 +1,4 @@
-// What a machine's driver, disks and kernel tell of it, as they tell it. Values; what they mean is
-// host_judge's.
+// What a machine's GPU driver tells, as it tells it. Values; what they mean is host_judge's.
 #pragma once
 
 #include <cstdint>
@@ -47,30 +46,6 @@ struct GpuReadings {
   std::string error;     // Why it tells nothing; empty: it does.
   std::vector<GpuReading> gpus;
   bool operator==(const GpuReadings&) const = default;
-};
-
-struct DiskReading {
-  std::string error;  // Why it told nothing.
-  std::uint64_t device = 0;
-  std::uint64_t free = 0;  // Bytes that this user may write,
-  std::uint64_t size = 0;  // of so many.
-  bool no_files_left = false;
-  bool operator==(const DiskReading&) const = default;
-};
-
-struct LinkReading {
-  std::string name;  // "eth0", "mlx5_0/1".
-  bool up = false;
-  std::string state;            // As the kernel names it: "down", "4: ACTIVE".
-  bool cabled_in_vain = false;  // InfiniBand: the wire is there, the port is not active.
-  bool operator==(const LinkReading&) const = default;
-};
-
-struct KernelReadings {
-  std::vector<LinkReading> links;
-  // Of the last minute, the part in which every task that wanted to run waited for memory.
-  std::optional<double> memory_pressure;
-  bool operator==(const KernelReadings&) const = default;
 };
 
 }  // namespace ddprun

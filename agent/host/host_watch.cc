@@ -2,8 +2,7 @@
 
 #include <atomic>
 #include <utility>
-
-#include "agent/host/machine_source.h"
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -15,12 +14,11 @@ constexpr Duration kFirstOfGpus{10'000};  // Without a daemon a driver begins wi
 
 }  // namespace
 
-// One thing that is asked, and may hang.
-template <class Reading>
-class HostWatch::Source : public std::enable_shared_from_this<Source<Reading>> {
+// It may hang.
+class HostWatch::Driver : public std::enable_shared_from_this<Driver> {
  public:
-  Source(Loop& loop, std::function<Reading()> read)
-      : loop_(loop), shared_(std::make_shared<Shared>(std::move(read))) {}
+  Driver(Loop& loop, const HostWatchOptions& options)
+      : loop_(loop), shared_(std::make_shared<Shared>(options)) {}
 
   // `done` comes later, on the loop: it has answered, or is silent.
   void Ask(std::function<void()> done) {
@@ -30,7 +28,7 @@ class HostWatch::Source : public std::enable_shared_from_this<Source<Reading>> {
     }
     asking_ = true;
     if (shared_->busy) {  // It still hangs.
-      loop_.Post([weak = this->weak_from_this()] {
+      loop_.Post([weak = weak_from_this()] {
         if (const auto self = weak.lock()) {
           self->End(false);
         }
@@ -38,17 +36,17 @@ class HostWatch::Source : public std::enable_shared_from_this<Source<Reading>> {
       return;
     }
     asked_ = loop_.Now();
-    const auto found = std::make_shared<Reading>();
+    const auto found = std::make_shared<GpuReadings>();
     shared_->busy = true;
     // Also where no thread could be started for it, and it is dropped.
     std::shared_ptr<void> over(nullptr, [shared = shared_](void*) { shared->busy = false; });
     loop_.RunBounded(
         kLimit,
         [shared = shared_, found, over = std::move(over)]() mutable {
-          *found = shared->read();
+          *found = shared->source.Read();
           over.reset();
         },
-        [weak = this->weak_from_this(), found](bool in_time) {
+        [weak = weak_from_this(), found](bool in_time) {
           if (const auto self = weak.lock()) {
             if (in_time) {
               self->reading_ = *found;
@@ -58,7 +56,7 @@ class HostWatch::Source : public std::enable_shared_from_this<Source<Reading>> {
         });
   }
 
-  const Reading& reading() const { return reading_; }
+  const GpuReadings& reading() const { return reading_; }
   bool asking() const { return asking_; }
   Duration silent() const {
     return answered_ ? Duration{0} : std::chrono::floor<Duration>(loop_.Now() - asked_);
@@ -67,8 +65,9 @@ class HostWatch::Source : public std::enable_shared_from_this<Source<Reading>> {
 
  private:
   struct Shared {
-    explicit Shared(std::function<Reading()> how) : read(std::move(how)) {}
-    const std::function<Reading()> read;
+    explicit Shared(const HostWatchOptions& options)
+        : source(options.roots, options.visible_gpus) {}
+    GpuSource source;
     std::atomic<bool> busy{false};
   };
 
@@ -86,26 +85,16 @@ class HostWatch::Source : public std::enable_shared_from_this<Source<Reading>> {
   bool asking_ = false;
   bool answered_ = true;
   Time asked_;
-  Reading reading_;
+  GpuReadings reading_;
 };
 
-HostWatch::HostWatch(Loop& loop, HostWatchOptions options,
+HostWatch::HostWatch(Loop& loop, const HostWatchOptions& options,
                      std::function<void(const HostView&)> looked)
     : loop_(loop),
-      options_(std::move(options)),
       looked_(std::move(looked)),
       judge_(kSteady),
-      gpus_(std::make_shared<Source<GpuReadings>>(
-          loop, [source = std::make_shared<GpuSource>(
-                     options_.roots, options_.visible_gpus)] { return source->Read(); })),
-      kernel_(std::make_shared<Source<KernelReadings>>(
-          loop, [roots = options_.roots] { return ReadKernel(roots); })),
-      timer_(loop) {
-  for (const auto& [name, path] : options_.places) {
-    disks_.push_back(
-        std::make_shared<Source<DiskReading>>(loop, [path = path] { return ReadDisk(path); }));
-  }
-}
+      gpus_(std::make_shared<Driver>(loop, options)),
+      timer_(loop) {}
 
 HostWatch::~HostWatch() {
   Stop();
@@ -118,10 +107,6 @@ void HostWatch::Start() {
 void HostWatch::Stop() {
   timer_.Cancel();
   gpus_->Forget();
-  kernel_->Forget();
-  for (const auto& disk : disks_) {
-    disk->Forget();
-  }
 }
 
 // A look that is under way began before what made somebody ask.
@@ -136,32 +121,12 @@ void HostWatch::AskGpus(std::function<void(std::string)> refusal) {
 }
 
 void HostWatch::Look() {
-  const auto answered = [this] {
-    if (--awaited_ == 0) {
-      OnLooked();
-    }
-  };
-  awaited_ = 2 + disks_.size();
-  gpus_->Ask(answered);
-  kernel_->Ask(answered);
-  for (const auto& disk : disks_) {
-    disk->Ask(answered);
-  }
+  gpus_->Ask([this] { OnLooked(); });
   timer_.ArmAt(loop_.Now() + kPace, [this] { Look(); });
 }
 
 void HostWatch::OnLooked() {
-  HostReadings readings;
-  readings.gpus = gpus_->reading();
-  readings.gpus_silent = gpus_->silent();
-  readings.kernel = kernel_->reading();
-  readings.kernel_silent = kernel_->silent();
-  for (std::size_t i = 0; i < disks_.size(); ++i) {
-    const auto& [name, path] = options_.places[i];
-    readings.disks.push_back({name, path, disks_[i]->reading(), disks_[i]->silent()});
-  }
-  readings.clock = clock_;
-  view_ = judge_.Judge(readings);
+  view_ = judge_.Judge({.gpus = gpus_->reading(), .gpus_silent = gpus_->silent(), .clock = clock_});
   looked_(view_);
 }
 
@@ -175,24 +140,15 @@ void HostWatch::NoteClock(const ClockOffset& offset) {
 }
 
 HostView LookAtHost(const HostWatchOptions& options) {
-  const auto ask = [](auto read, auto& into, Duration limit = HostWatch::kLimit) {
-    const auto found = std::make_shared<std::decay_t<decltype(into)>>();
-    const bool in_time = FinishesWithin(limit, [found, read] { *found = read(); });
-    if (in_time) {
-      into = *found;
-    }
-    return in_time ? Duration{0} : limit;
-  };
+  const auto found = std::make_shared<GpuReadings>();
+  const bool in_time = FinishesWithin(kFirstOfGpus, [found, options] {
+    *found = GpuSource(options.roots, options.visible_gpus).Read();
+  });
   HostReadings readings;
-  readings.gpus_silent =
-      ask([roots = options.roots,
-           visible = options.visible_gpus] { return GpuSource(roots, visible).Read(); },
-          readings.gpus, kFirstOfGpus);
-  readings.kernel_silent =
-      ask([roots = options.roots] { return ReadKernel(roots); }, readings.kernel);
-  for (const auto& [name, path] : options.places) {
-    PlacedDisk& place = readings.disks.emplace_back(PlacedDisk{name, path, {}, Duration{0}});
-    place.silent = ask([path = path] { return ReadDisk(path); }, place.disk);
+  if (in_time) {
+    readings.gpus = *found;
+  } else {
+    readings.gpus_silent = kFirstOfGpus;
   }
   return HostJudge(1).Judge(readings);
 }

@@ -1,16 +1,14 @@
-// Looks at this machine for as long as the agent lives: its GPUs, disks, links and memory, each 10
-// s.
+// Looks at this machine's GPUs for as long as the agent lives, each 10 s.
 //
-// Each source is asked on a thread of its own that may be left behind: what hangs is not asked
+// Their driver is asked on a thread of its own that may be left behind: what hangs is not asked
 // again before it has answered, and counts as silent meanwhile, which is a fact too. Nothing here
 // waits. Lives on the loop.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "agent/host/gpu_source.h"
 #include "agent/host/host_judge.h"
@@ -20,17 +18,17 @@ namespace ddprun {
 
 struct HostWatchOptions {
   MachineRoots roots;
-  std::optional<std::string> visible_gpus;                  // As CUDA_VISIBLE_DEVICES.
-  std::vector<std::pair<std::string, std::string>> places;  // Where the run writes: name, path.
+  std::optional<std::string> visible_gpus;  // As CUDA_VISIBLE_DEVICES.
 };
 
 class HostWatch {
  public:
   static constexpr Duration kPace{10'000};
-  static constexpr Duration kLimit{3'000};  // Of one source, until it counts as silent.
+  static constexpr Duration kLimit{3'000};  // Of the driver, until it counts as silent.
 
-  // `looked` comes after each look at all of it, on the loop.
-  HostWatch(Loop& loop, HostWatchOptions options, std::function<void(const HostView&)> looked);
+  // `looked` comes after each look, on the loop.
+  HostWatch(Loop& loop, const HostWatchOptions& options,
+            std::function<void(const HostView&)> looked);
   ~HostWatch();
   HostWatch(const HostWatch&) = delete;
   HostWatch& operator=(const HostWatch&) = delete;
@@ -46,27 +44,22 @@ class HostWatch {
   const HostView& view() const { return view_; }
 
  private:
-  template <class Reading>
-  class Source;
+  class Driver;
 
   void Look();
   void OnLooked();
 
   Loop& loop_;
-  const HostWatchOptions options_;
   const std::function<void(const HostView&)> looked_;
   HostJudge judge_;
   HostView view_;
   std::optional<ClockOffset> clock_;
   Time clock_noted_;
-  std::shared_ptr<Source<GpuReadings>> gpus_;
-  std::shared_ptr<Source<KernelReadings>> kernel_;
-  std::vector<std::shared_ptr<Source<DiskReading>>> disks_;
-  std::size_t awaited_ = 0;  // Sources that have not answered this look.
+  const std::shared_ptr<Driver> gpus_;
   LoopTimer timer_;
 };
 
-// The same once, for who has no loop: waits, kLimit at most for each source, longer for GPUs.
+// The same once, for who has no loop. Waits, but not for ever.
 HostView LookAtHost(const HostWatchOptions& options);
 
 }  // namespace ddprun

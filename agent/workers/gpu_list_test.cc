@@ -37,6 +37,18 @@ TEST(Gpus, TheBusIsAskedWhereADriverIs) {
   EXPECT_EQ(Addresses(ListGpus(machine.roots())), "0000:03:00.0");
 }
 
+// A driver of anybody's making may put there what it likes.
+TEST(Gpus, FilesThatAreNoneOfTheKernelsAreLeftAlone) {
+  FakeMachine machine;
+  const std::string information = "proc/driver/nvidia/gpus/0000:01:00.0/information";
+  machine.Write(information, "Model: H100\n" + std::string(5'000, 'x'));
+  EXPECT_EQ(ListGpus(machine.roots()).at(0).model, "");
+  const std::filesystem::path file = machine.roots().sys.parent_path() / information;
+  std::filesystem::remove(file);
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);  // Its reader would wait for ever.
+  EXPECT_EQ(ListGpus(machine.roots()).at(0).model, "");
+}
+
 TEST(Gpus, AListChoosesAsCudasDoes) {
   const std::vector<Gpu> all = {{"a", "GPU-11aa"}, {"b", "GPU-22bb"}, {"c", "GPU-33cc"}};
   const std::vector<std::pair<std::optional<std::string>, std::string>> table = {

@@ -77,6 +77,9 @@ std::string AllOfOneNode(const CheckedNode& node) {
     const bool refuses = !node.node_check.empty();
     rows.push_back({"node check", refuses ? "BAD" : "ok", refuses ? node.node_check : "passes"});
   }
+  if (rows.size() == 1) {
+    return "nothing to look at here: no NVIDIA driver, and no --node-check\n";
+  }
   return AlignedRows(rows);
 }
 

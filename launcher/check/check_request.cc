@@ -37,8 +37,6 @@ void BecomeWorker(LaunchConfig& config, const CheckRequest& request) {
   add("--output", request.json ? "json" : "");
   add("--pairs", request.pairs ? "" : "off");
   add("--facts", config.host_check == HostCheck::kOff ? "off" : "");
-  add("--run-dir", config.run_dir);
-  add("--log-dir", config.DiscardsOutput() ? "" : config.log_dir);
   add("--node-check", config.node_check);
   add("--node-check-timeout", std::to_string(config.node_check_timeout.count()));
   config.node_check.clear();  // It is told with all else, and keeps nobody out.
@@ -48,13 +46,13 @@ void BecomeWorker(LaunchConfig& config, const CheckRequest& request) {
   config.module = false;
   config.shape.max_restarts = 0;
   config.shape.scale_up = false;
-  config.log_dir = "/dev/null";  // It has been told to the worker; nothing is written there.
+  config.log_dir = "/dev/null";  // Nothing is written.
 }
 
 constexpr const char* kCheckHelp =
     "usage: ddprun check [-o text|json] [--no-pairs] [flags of a launch]\n\n"
     "Looks at this machine, or at all nodes of a run (srun ddprun check; --nnodes=N with\n"
-    "--rdzv-endpoint): GPUs, disks, links, memory (--host-check), the command of\n"
+    "--rdzv-endpoint): GPUs (--host-check), the command of\n"
     "--node-check, and how fast the nodes reach each other in pairs, by plain TCP. Names "
     "what\n"
     "is bad or slow.\n\n"
@@ -76,8 +74,6 @@ CheckWorkerRequest ParseCheckWorker(const std::vector<std::string>& args) {
     request.json = request.json || arg == "--output=json";
     request.pairs = request.pairs && arg != "--pairs=off";
     request.facts = request.facts && arg != "--facts=off";
-    TakeValue(arg, "--run-dir", request.run_dir);
-    TakeValue(arg, "--log-dir", request.log_dir);
     TakeValue(arg, "--node-check", request.node_check);
   }
   return request;

@@ -21,8 +21,6 @@ struct CheckWorkerRequest {
   bool json = false;
   bool pairs = true;
   bool facts = true;
-  std::string run_dir;
-  std::string log_dir;
   std::string node_check;
   Duration node_check_timeout{0};
 };

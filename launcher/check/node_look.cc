@@ -28,8 +28,7 @@ CheckedNode LookAtNode(const CheckWorkerRequest& request) {
   CheckedNode node;
   node.host = node.name = HostName();
   if (request.facts) {
-    const std::string run = request.run_dir.empty() ? "." : request.run_dir;
-    HostView view = LookAtHost(HostPlaces(run, request.log_dir));
+    HostView view = LookAtHost(WatchedHost());
     node.facts = std::move(view.facts);
     node.refuses = std::move(view.refuses);
   }

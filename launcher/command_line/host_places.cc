@@ -17,18 +17,8 @@ MachineRoots HostRoots() {
   return {root / "sys", root / "proc", root / "dev"};
 }
 
-HostWatchOptions HostPlaces(const std::filesystem::path& run, const std::string& logs) {
-  HostWatchOptions host;
-  host.roots = HostRoots();
-  host.visible_gpus = VisibleGpuList();
-  const std::pair<std::string, std::string> places[] = {
-      {"run", run.native()}, {"logs", logs}, {"tmp", FindTemporaryPlace().path.native()}};
-  for (const auto& [name, path] : places) {
-    if (!path.empty()) {
-      host.places.emplace_back(name, path);
-    }
-  }
-  return host;
+HostWatchOptions WatchedHost() {
+  return {HostRoots(), VisibleGpuList()};
 }
 
 TemporaryPlace FindTemporaryPlace(const GetEnv& get_env) {

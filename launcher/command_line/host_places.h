@@ -1,4 +1,4 @@
-// Where a machine's facts are looked for, and where a run writes.
+// Where a machine's facts are looked for, and where a run may write.
 #pragma once
 
 #include <filesystem>
@@ -13,8 +13,7 @@ namespace ddprun {
 // elsewhere; else /.
 MachineRoots HostRoots();
 
-// An empty path is left out.
-HostWatchOptions HostPlaces(const std::filesystem::path& run, const std::string& logs);
+HostWatchOptions WatchedHost();
 
 struct TemporaryPlace {
   std::filesystem::path path;

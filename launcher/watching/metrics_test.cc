@@ -37,13 +37,13 @@ TEST(Metrics, TellWhatTheWorkersDo) {
 TEST(Metrics, TellTheMachinesFacts) {
   NodeView view = Running();
   view.host = {{"ddprun_node_xid_total", {{"gpu", "3"}, {"xid", "79"}}, 2},
-               {"ddprun_node_disk_free_bytes", {{"place", "run"}}, 1024},
-               {"ddprun_node_disk_free_bytes", {{"place", "tmp"}}, 0}};
+               {"ddprun_node_gpu_lost", {{"gpu", "0"}}, 1},
+               {"ddprun_node_gpu_lost", {{"gpu", "1"}}, 0}};
   EXPECT_THAT(MetricsText(view, 0),
               AllOf(HasSubstr("\nddprun_node_xid_total{gpu=\"3\",xid=\"79\"} 2\n"),
-                    HasSubstr("\nddprun_node_disk_free_bytes{place=\"run\"} 1024\n"
-                              "ddprun_node_disk_free_bytes{place=\"tmp\"} 0\n"),
-                    Not(HasSubstr("ddprun_node_link_up"))));
+                    HasSubstr("\nddprun_node_gpu_lost{gpu=\"0\"} 1\n"
+                              "ddprun_node_gpu_lost{gpu=\"1\"} 0\n"),
+                    Not(HasSubstr("ddprun_node_gpu_throttled"))));
 }
 
 // A number that would say something else than "not known" is not there.

@@ -39,8 +39,12 @@ class OneNode(Machine):
         told = self.check("--node-check=test $DDPRUN_CHECK_CAUSE = check").out()
         self.assertRegex(told, r"^FACT +VERDICT +VALUE\n")
         self.assertRegex(told, r"\ngpus +ok +2 of 2 well\n")
-        self.assertRegex(told, r"\ndisk.run +ok +[0-9.]+ .iB free of ")
         self.assertRegex(told, r"\nnode check +ok +passes\n")
+
+    def test_a_machine_without_gpus(self):
+        run = self.start("check", environment={"DDPRUN_HOST_ROOT": self.path("nothing")})
+        self.assertEqual(run.wait(), 0, run.all())
+        self.assertEqual(run.out(), "nothing to look at here: no NVIDIA driver, and no --node-check\n")
 
     def test_one_that_is_not(self):
         run = self.check("--node-check=echo no network; false", gpus="count 2\ngpu 1 answer 15", expect=1)
