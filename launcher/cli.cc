@@ -11,7 +11,6 @@
 #include "launcher/command_line/hang_flags.h"
 #include "launcher/command_line/help.h"
 #include "launcher/command_line/raw_flags.h"
-#include "launcher/command_line/trainjob.h"
 #include "launcher/completion.h"
 #include "launcher/environment/detect.h"
 #include "launcher/verbs/look_around.h"
@@ -210,7 +209,6 @@ Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
   ResolveJobEnd(raw, config, problems);
   ResolveHttpListen(raw, config, problems);
   ResolveHangFlags(raw, config, problems);
-  CheckTrainJobProgress(raw, problems);
   config.signals = ParseSignals(raw.signals, raw.signals != RawFlags{}.signals);
   problems.Check(ParseSeconds("--monitor-interval", raw.monitor_interval));
   problems.Check(ParseSeconds("--exit-barrier-timeout", raw.exit_barrier_timeout));
@@ -320,7 +318,6 @@ Result<CommandLine> Understand(CLI::App& app, RawFlags& raw, const std::vector<s
   LaunchConfig& config = std::get<LaunchConfig>(resolved);
   config.token = get_env("DDPRUN_TOKEN").value_or("");
   config.in_slurm_job = IsInSlurmJob(get_env);
-  config.trainjob = TrainJobServerOf(raw, get_env);
   if (!config.standalone) {
     RETURN_IF_ERROR(InOneLine(CheckExposure(
         config.endpoint, config.token_file + config.token + config.tls.authority + config.run_dir,

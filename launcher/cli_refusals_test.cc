@@ -57,6 +57,8 @@ TEST(CommandLine, WhatDoesNotCountIsSaid) {
 TEST(CommandLine, BadInputIsNamed) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> table = {
       {{"--bogus", "p"}, "unknown option --bogus"},
+      {{"--trainjob-progress=on", "p"}, "--trainjob-progress was removed. A program reports"},
+      {{"--trainjob_progress", "p"}, "--trainjob-progress was removed"},
       {{"--nnode", "2", "p"}, ""},
       {{"--max-restart=1", "p"}, ""},
       {{"--nprocpernode=2", "p"}, "did you mean --nproc-per-node"},

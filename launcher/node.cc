@@ -58,19 +58,11 @@ Result<int> LaunchedNode::Run() {
   }
   job_end_ = std::make_unique<JobEnd>(
       loop_, config_, [this](const JobEndKnown& known) { agent_->driver.OnJobEnd(known); });
-  if (!config_.trainjob.url.empty()) {
-    trainjob_ =
-        std::make_unique<TrainJobProgress>(loop_, config_.trainjob, [this] { return LookAtRun(); });
-    trainjob_->Start();
-  }
   loop_.Run();
   watch_.reset();
   agent_->workers.FlushOutput(kOutputFlushLimit);
   if (evidence_) {
     evidence_->LookLast();
-  }
-  if (trainjob_) {
-    trainjob_->Finish();
   }
   role_.Close();
   if (evidence_) {

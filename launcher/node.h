@@ -14,7 +14,6 @@
 #include "launcher/command_line/config.h"
 #include "launcher/end/agent_end.h"
 #include "launcher/evidence/run_evidence.h"
-#include "launcher/kubernetes/trainjob_progress.h"
 #include "launcher/preparation.h"
 #include "launcher/run_directory.h"
 #include "launcher/server/served_files.h"
@@ -75,7 +74,6 @@ class LaunchedNode {
   StoreProbe store_probe_;
   std::uint32_t restarts_used_ = 0;
   WorkerCounts worker_counts_;
-  std::unique_ptr<TrainJobProgress> trainjob_;  // None: nobody asks how far the run is.
   std::unique_ptr<HttpListener> watch_;  // Last: it asks all of the above. None: not set up yet.
 };
 

@@ -208,10 +208,7 @@ std::string Environment(const LaunchConfig& config, const Preparation& preparati
     for (const std::string& name : preparation.removed) {
       names += (names.empty() ? "" : ", ") + name;
     }
-    const std::string by = std::string(config.scrub_env ? "--scrub-env" : "") +
-                           (config.scrub_env && config.trainjob.always ? ", " : "") +
-                           (config.trainjob.always ? "--trainjob-progress" : "");
-    text += Variable("without", names + " (" + by + ")");
+    text += Variable("without", names + " (--scrub-env)");
   }
   return text;
 }

@@ -6,7 +6,6 @@
 
 #include "agent/workers/python_hook.h"
 #include "agent/workers/worker_gpu.h"
-#include "launcher/command_line/trainjob.h"
 #include "launcher/scrub.h"
 
 namespace ddprun {
@@ -43,8 +42,7 @@ Result<Preparation> Prepare(const LaunchConfig& config) {
     RETURN_IF_ERROR(AloneOnItsGpu(config.workers - 1, environment));
   }
   for (const auto& [name, value] : environment) {
-    if ((config.scrub_env && BelongsToMpi(name)) ||
-        (config.trainjob.always && IsForTrainJobProgress(name))) {
+    if (config.scrub_env && BelongsToMpi(name)) {
       preparation.removed.push_back(name);
     }
   }

@@ -34,14 +34,6 @@ struct HandledSignals {
   std::vector<std::string> unknown;  // Said once, and left out.
 };
 
-// Where Kubeflow's Trainer wants to hear how far a TrainJob is.
-struct TrainJobServer {
-  std::string url;         // Empty: nowhere, or --trainjob-progress=off.
-  std::string authority;   // File of the certificate that signed the server's.
-  std::string token_file;  // Its content is replaced while the run goes on.
-  bool always = false;     // Also where no program tells how many steps there are.
-};
-
 struct LaunchConfig {
   RunShape shape;             // What all nodes must mean alike.
   std::uint32_t workers = 1;  // --nproc-per-node
@@ -85,7 +77,6 @@ struct LaunchConfig {
   std::string preload;  // Empty: what is a template by itself alone; "none": nothing is.
   bool scrub_env = false;
   std::optional<Endpoint> http_listen;  // --http-listen: probes and metrics; none: nobody asks.
-  TrainJobServer trainjob;              // --trainjob-progress
   HandledSignals signals;
 
   std::string log_dir;          // Empty: no worker output is kept.

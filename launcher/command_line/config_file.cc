@@ -6,6 +6,7 @@
 
 #include "common/log.h"
 #include "launcher/command_line/given_file.h"
+#include "launcher/command_line/removed.h"
 
 namespace ddprun {
 namespace {
@@ -83,6 +84,9 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
     }
     std::string key = WithoutBlanks(line.substr(0, equals));
     std::replace(key.begin(), key.end(), '_', '-');
+    if (const auto why = WhyRemoved("--" + key)) {
+      return bad(*why);
+    }
     const CLI::Option* const option = key.empty() ? nullptr : app.get_option_no_throw("--" + key);
     if (option == nullptr || key == "config" || key == "help" || key == "version" ||
         key == "print-completion") {

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "common/log.h"
+#include "launcher/command_line/removed.h"
 
 namespace ddprun {
 namespace {
@@ -84,6 +85,9 @@ Result<std::string> Canonical(const std::vector<std::string>& names, std::string
   std::replace(given.begin(), given.end(), '_', '-');
   if (std::find(names.begin(), names.end(), given) != names.end()) {
     return given;
+  }
+  if (const auto why = WhyRemoved("--" + given)) {
+    return Error{ErrorKind::kInvalid, *why};
   }
   std::vector<std::string> matches;
   std::copy_if(names.begin(), names.end(), std::back_inserter(matches),

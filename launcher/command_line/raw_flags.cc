@@ -300,12 +300,6 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
                "Answer GET /livez, /readyz and /metrics (Prometheus) there, on every node: for "
                "probes and monitoring (docs/watching.md). Whoever reaches it may read; :PORT is "
                "every IPv4 address");
-  output.Value(
-      "--trainjob-progress", raw.trainjob_progress, "auto|on|off",
-      "In a TrainJob of Kubeflow: tell its status how far the run is. auto: while a worker "
-      "tells how many steps there are (STEPS= on DDPRUN_NOTIFY_SOCKET, as ddprun-train "
-      "does). on: always, and in the workers' place: they do not see where it is told. off: "
-      "never (docs/kubernetes.md)");
   output.Value("--logs-specs", raw.logs_specs, "default",
                "Only 'default': Python plug-ins that choose the log files are refused");
   output.Value("--log-format", raw.log_format, "text|json",

@@ -50,7 +50,6 @@ struct RawFlags {
   std::string progress_from;
   std::string on_hang = "restart";
   std::string host_check = "on";
-  std::string trainjob_progress = "auto";
   std::string signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
   std::string monitor_interval = "0.1";
   std::string exit_barrier_timeout = "300";

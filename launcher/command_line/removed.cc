@@ -13,6 +13,9 @@ struct RemovedName {
 
 constexpr std::array kRemoved{
     RemovedName{"top", "Use `ddprun status --watch` (a program of that name: `ddprun -- top`)"},
+    RemovedName{"--trainjob-progress",
+                "A program reports its progress to Kubeflow itself, by the Kubeflow SDK or "
+                "transformers' callback; ddprun reports it by --http-listen and `ddprun status`"},
 };
 
 }  // namespace

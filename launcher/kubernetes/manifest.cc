@@ -123,8 +123,7 @@ spec:
   trainer:
     numNodes: %pods%
     image: %image%
-    # PID 1 of the container is ddprun itself: it needs no shell and no init. Where the cluster
-    # asks how far the run is, ddprun tells it: status.trainerStatus of this object.
+    # PID 1 of the container is ddprun itself: it needs no shell and no init.
     command:
 %command%%env%%resources%  # What a TrainJob cannot say of its pods itself.
   runtimePatches:

@@ -58,14 +58,6 @@ class Callbacks(TorchTest):
         self.assertIn("PHASE=checkpoint", told["lightning"])
         self.assertIn("PHASE=evaluate 1", told["transformers"])
 
-    def test_the_number_of_steps_is_told_to_kubeflow_by_one_alone(self):
-        self.environment["KUBEFLOW_TRAINER_SERVER_URL"] = "https://127.0.0.1:1/"
-        self.run_program(1, "steps_told.py")
-        (told,) = self.reports()
-        self.assertIn("STEPS=3", told["lightning"])
-        self.assertNotIn("STEPS=3", told["transformers"])  # Its own callback is on.
-        self.assertIn("STEP=3", told["transformers"])
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,6 +1,5 @@
 """`Trainer(..., callbacks=[ddprun.transformers.Steps()])`: transformers' Trainer tells ddprun its steps."""
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import ddprun
@@ -12,15 +11,11 @@ else:
 
 
 class Steps(TrainerCallback):  # type: ignore[misc]
-    """Sends RESUME and STEPS at the start, STEP after each optimizer step, PHASE while it evaluates or has saved.
-
-    No STEPS where transformers' own callback tells Kubeflow how far it is: by STEPS ddprun would tell it too.
-    """
+    """Sends RESUME and STEPS at the start, STEP after each optimizer step, PHASE while it evaluates or has saved."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.evaluated = 0
-        told = "KUBEFLOW_TRAINER_SERVER_URL" in os.environ and "kubeflow" in args.report_to
-        ddprun.resume(state.global_step, of=state.max_steps if state.max_steps > 0 and not told else None)
+        ddprun.resume(state.global_step, of=state.max_steps if state.max_steps > 0 else None)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         ddprun.step(state.global_step, "train")
