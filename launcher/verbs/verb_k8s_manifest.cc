@@ -2,16 +2,30 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "launcher/command_line/problems.h"
-#include "launcher/kubernetes/manifest.h"
+#include "launcher/verbs/manifest_files.h"
 #include "launcher/verbs/verb_line.h"
 
 namespace ddprun {
 namespace {
 
 constexpr std::size_t kLongestObject = 253;  // Of names that are no host's.
+constexpr std::size_t kLongestLabel = 63;    // Of a pod's host name.
+constexpr std::uint32_t kLeftOfGrace = 30;   // Seconds from the workers' last to the pod's.
+
+struct ManifestWish {
+  std::string_view file = kJobYaml;
+  std::uint32_t least = 1;           // Nodes: so few train,
+  std::uint32_t most = 1;            // and so many can; more than `least`: elastic.
+  std::uint32_t gpus = 0;            // Per node; 0: no limit asks for any.
+  std::uint32_t workers = 0;         // Per node; 0: one per GPU, else 1.
+  std::uint32_t grace = 150;         // Seconds from TERM to KILL.
+  std::vector<std::string> program;  // With its arguments.
+};
 
 struct RawManifest {
   std::string nodes = "1", gpus = "0", workers = "0", grace = "150";
@@ -79,9 +93,7 @@ bool IsQuantity(const std::string& text, std::initializer_list<std::string_view>
          std::ranges::find(units, std::string_view(end, text.end())) != units.end();
 }
 
-void ReadQuantities(const RawManifest& raw, ManifestWish& wish, Problems& problems) {
-  wish.cpus = raw.cpus;
-  wish.memory = raw.memory;
+void CheckQuantities(const RawManifest& raw, Problems& problems) {
   if (!raw.cpus.empty() && !IsQuantity(raw.cpus, {"", "m"})) {
     problems.Add("--cpus must be a number above 0, or so many thousandths: 4, 0.5, 500m: '" +
                  raw.cpus + "'");
@@ -106,19 +118,17 @@ void ReadNodes(const std::string& text, ManifestWish& wish, Problems& problems) 
   wish.most = *most;
 }
 
-void ReadNames(const RawManifest& raw, ManifestWish& wish, Problems& problems) {
-  wish.name = raw.name;
-  wish.claim = raw.claim;
-  wish.runtime = raw.runtime;
-  wish.image = raw.image;
-  const std::size_t longest = LongestName(wish);
-  if (!IsLabel(wish.name) || !IsLower(wish.name.front()) || wish.name.size() > longest) {
+void CheckNames(const RawManifest& raw, const ManifestWish& wish, Problems& problems) {
+  const std::size_t longest = kLongestLabel -
+                              std::string(raw.job_set || raw.train_job ? "-node-0-" : "-").size() -
+                              std::to_string(wish.most - 1).size();  // The last pod's host name.
+  if (!IsLabel(raw.name) || !IsLower(raw.name.front()) || raw.name.size() > longest) {
     problems.Add("--name must be a-z, 0-9 and inner hyphens from a letter on, " +
                  std::to_string(longest) + " at most, since pods' host names begin with it: '" +
-                 wish.name + "'");
+                 raw.name + "'");
   }
   for (const auto& [flag, text] :
-       {std::pair("--claim", wish.claim), std::pair("--runtime", wish.runtime)}) {
+       {std::pair("--claim", raw.claim), std::pair("--runtime", raw.runtime)}) {
     if (!IsName(text)) {
       problems.Add(std::string(flag) +
                    " must be a name of Kubernetes, a-z, 0-9 and inner hyphens, with single dots "
@@ -126,10 +136,97 @@ void ReadNames(const RawManifest& raw, ManifestWish& wish, Problems& problems) {
                    text + "'");
     }
   }
-  if (wish.image.empty() || std::any_of(wish.image.begin(), wish.image.end(),
-                                        [](char c) { return c >= 0 && c <= ' '; })) {
-    problems.Add("--image must be one word: '" + wish.image + "'");
+  if (raw.image.empty() ||
+      std::ranges::any_of(raw.image, [](char c) { return c >= 0 && c <= ' '; })) {
+    problems.Add("--image must be one word: '" + raw.image + "'");
   }
+}
+
+// A string of JSON, which every reader of YAML 1.1 and 1.2 reads alike.
+Result<std::string> Quoted(const std::string& word) {
+  // What is above U+FFFF stays as it is: JSON would escape it as two halves, which YAML lacks.
+  const bool escaped = std::ranges::none_of(word, [](unsigned char c) { return c >= 0xF0; });
+  try {
+    return nlohmann::json(word).dump(-1, ' ', escaped);
+  } catch (const nlohmann::json::type_error&) {
+    return Invalid("a manifest is UTF-8, and this word is not", word);
+  }
+}
+
+// `args` of a container. kubelet replaces $(NAME) there, and reads $$ as one $.
+Result<std::string> ProgramWords(const std::string& name, std::vector<std::string> program) {
+  const std::string& file = program.front();
+  if (file.substr(file.rfind('/') + 1) == "ddprun-train" &&
+      std::ranges::none_of(
+          program, [](const std::string& word) { return word.starts_with("--checkpoint-dir"); })) {
+    program.push_back("--checkpoint-dir=/ckpt/" + name);
+  }
+  std::string words;
+  for (const std::string& word : program) {
+    std::string doubled;
+    for (const char c : word) {
+      doubled.append(c == '$' ? 2 : 1, c);
+    }
+    ASSIGN_OR_RETURN(const std::string quoted, Quoted(doubled));
+    words += (words.empty() ? "" : ", ") + quoted;
+  }
+  return words;
+}
+
+using Words = std::vector<std::pair<std::string_view, std::string>>;
+
+// In one pass: what was put in is not looked at again.
+std::string Filled(std::string_view text, const Words& words) {
+  std::string filled;
+  while (!text.empty()) {
+    const auto found =
+        std::ranges::find_if(words, [&](const auto& word) { return text.starts_with(word.first); });
+    filled += found == words.end() ? std::string(1, text.front()) : found->second;
+    text.remove_prefix(found == words.end() ? 1 : found->first.size());
+  }
+  return filled;
+}
+
+std::string Limits(const RawManifest& raw, const ManifestWish& wish) {
+  std::string limits = wish.gpus > 0 ? "nvidia.com/gpu: " + std::to_string(wish.gpus) : "";
+  for (const auto& [name, amount] : {std::pair("cpu", raw.cpus), std::pair("memory", raw.memory)}) {
+    if (!amount.empty()) {
+      limits += (limits.empty() ? "" : ", ") + std::string(name) + ": \"" + amount + '"';
+    }
+  }
+  return limits;
+}
+
+Result<std::string> Manifest(const RawManifest& raw, const ManifestWish& wish) {
+  ASSIGN_OR_RETURN(const std::string program, ProgramWords(raw.name, wish.program));
+  ASSIGN_OR_RETURN(const std::string image, Quoted(raw.image));
+  const std::string least = std::to_string(wish.least);
+  const std::string most = std::to_string(wish.most);
+  const std::string nodes = (wish.least < wish.most ? least + ":" : "") + most;
+  const std::uint32_t workers = wish.workers > 0 ? wish.workers : std::max(1u, wish.gpus);
+  const std::uint32_t save =
+      wish.grace > 2 * kLeftOfGrace ? wish.grace - kLeftOfGrace : std::max(1u, wish.grace / 2);
+  return Filled(wish.file,
+                {{"\"train\"", '"' + raw.name + '"'},
+                 {"patch job train", "patch job " + raw.name},
+                 {"train-0.train", raw.name + "-0." + raw.name},
+                 {"\"train:latest\"", image},
+                 {"\"ckpt\"", '"' + raw.claim + '"'},
+                 {"\"torch-distributed\"", '"' + raw.runtime + '"'},
+                 {"--nnodes=2:8", "--nnodes=" + nodes},
+                 {"--nnodes=8", "--nnodes=" + nodes},
+                 {"completions: 2", "completions: " + least},
+                 {"completions: 8", "completions: " + most},
+                 {"\"completions\": 8", "\"completions\": " + most},
+                 {"parallelism: 2", "parallelism: " + least},
+                 {"parallelism: 8", "parallelism: " + most},
+                 {"\"parallelism\": 8", "\"parallelism\": " + most},
+                 {"numNodes: 8", "numNodes: " + most},
+                 {"--nproc-per-node=8", "--nproc-per-node=" + std::to_string(workers)},
+                 {"nvidia.com/gpu: 8", Limits(raw, wish)},
+                 {"Seconds: 150", "Seconds: " + std::to_string(wish.grace)},
+                 {"--shutdown-timeout=120", "--shutdown-timeout=" + std::to_string(save)},
+                 {R"("ddprun-train", "--model=mlp", "--checkpoint-dir=/ckpt/train")", program}});
 }
 
 }  // namespace
@@ -148,9 +245,6 @@ Result<std::string> ParseK8sManifest(const std::vector<std::string>& args) {
   }
   ManifestWish wish;
   Problems problems;
-  wish.form = raw.train_job ? ManifestForm::kTrainJob
-              : raw.job_set ? ManifestForm::kJobSet
-                            : ManifestForm::kJob;
   if (raw.job_set && raw.train_job) {
     problems.Add("--jobset and --trainjob exclude each other");
   }
@@ -160,11 +254,15 @@ Result<std::string> ParseK8sManifest(const std::vector<std::string>& args) {
     problems.Add("--runtime needs --trainjob");
   }
   ReadNodes(raw.nodes, wish, problems);
+  wish.file = raw.train_job            ? kTrainJobYaml
+              : raw.job_set            ? kJobSetYaml
+              : wish.least < wish.most ? kElasticYaml
+                                       : kJobYaml;
   TakeNumber("--gpus", raw.gpus, 0, wish.gpus, problems);
   TakeNumber("--nproc-per-node", raw.workers, 0, wish.workers, problems);
   TakeNumber("--grace", raw.grace, 1, wish.grace, problems);
-  ReadQuantities(raw, wish, problems);
-  ReadNames(raw, wish, problems);
+  CheckQuantities(raw, problems);
+  CheckNames(raw, wish, problems);
   wish.program = line.rest;
   if (wish.program.empty() || wish.program.front().empty()) {
     problems.Add("no program is given: ddprun k8s-manifest [options] PROGRAM [arguments]");
@@ -172,7 +270,7 @@ Result<std::string> ParseK8sManifest(const std::vector<std::string>& args) {
   if (!problems.text.empty()) {
     return Error{ErrorKind::kInvalid, problems.text};
   }
-  return Manifest(wish);
+  return Manifest(raw, wish);
 }
 
 }  // namespace ddprun

@@ -135,7 +135,8 @@ class KubeletTest(DdprunTest):
         environment = {"PATH": os.path.dirname(os.environ["DDPRUN"]) + ":/usr/bin:/bin",
                        "DDPRUN_TEST_MARK": self.mark.value, **self._environment(index, nnodes),
                        **(extra or {})}
-        command = [expanded(word, environment) for word in self.container["command"]]
+        command = [expanded(word, environment)
+                   for word in self.container["command"] + self.container["args"]]
         outer = self.network.on_machine(address, [
             "unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
             "sh", "-c", CONTAINER, "sh", root, files, self.path("ckpt"), host,

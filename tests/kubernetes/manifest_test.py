@@ -15,10 +15,10 @@ from ddprun_runs import DDPRUN, read_text  # noqa: E402
 
 TRAINING = ("ddprun-train", "--model=mlp")
 MADE = {
-    "job.yaml": ("--nodes=4", "--gpus=8"),
+    "job.yaml": ("--nodes=8", "--gpus=8"),
     "elastic.yaml": ("--nodes=2:8", "--gpus=8"),
-    "jobset.yaml": ("--jobset", "--nodes=3:4", "--gpus=8"),
-    "trainjob.yaml": ("--trainjob", "--nodes=3:4", "--gpus=8"),
+    "jobset.yaml": ("--jobset", "--nodes=2:8", "--gpus=8"),
+    "trainjob.yaml": ("--trainjob", "--nodes=2:8", "--gpus=8"),
 }
 FORMS = ((), ("--jobset",), ("--trainjob",))
 
@@ -77,7 +77,8 @@ class Printed(unittest.TestCase):
             with self.subTest(form):
                 things = objects(printed(*form, "--nodes=2", "--", "prog", *HOSTILE))
                 judge(things[-1])
-                command = container_of(things)["command"]
+                container = container_of(things)
+                command = container["command"] + container["args"]
                 told = [expanded(word, {"JOB_UID": "u-1", "x": "y"}) for word in command]
                 self.assertEqual(told[-len(HOSTILE) - 1:], ["prog", *HOSTILE])
                 self.assertIn("--run-dir=/ckpt/run-u-1", told)
