@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "common/json.h"
 #include "common/log.h"
 #include "launcher/status_json.h"
 #include "launcher/verbs/status.h"
@@ -106,6 +107,19 @@ std::string NodeTable(const Checked& checked) {
   return AlignedRows(rows);
 }
 
+OrderedJson JsonOf(const CheckedNode& node) {
+  OrderedJson facts = OrderedJson::array();
+  for (const HostFact& fact : node.facts) {
+    facts.push_back({{"name", fact.name}, {"value", fact.value}, {"bad", fact.bad}});
+  }
+  return {{"node", node.name},
+          {"host", node.host},
+          {"well", !node.Bad()},
+          {"refused", node.refuses},
+          {"node_check", node.asked ? OrderedJson(node.node_check) : nullptr},
+          {"facts", facts}};
+}
+
 }  // namespace
 
 bool CheckedNode::Bad() const {
@@ -141,18 +155,8 @@ std::string InJson(const Checked& checked) {
                    {"nodes", OrderedJson::array()},
                    {"pairs", OrderedJson::array()},
                    {"slow", OrderedJson::array()}};
-  for (std::size_t i = 0; i < checked.nodes.size(); ++i) {
-    const CheckedNode& node = checked.nodes[i];
-    OrderedJson facts = OrderedJson::array();
-    for (const HostFact& fact : node.facts) {
-      facts.push_back({{"name", fact.name}, {"value", fact.value}, {"bad", fact.bad}});
-    }
-    json["nodes"].push_back({{"node", node.name},
-                             {"host", node.host},
-                             {"well", !node.Bad()},
-                             {"refused", node.refuses},
-                             {"node_check", node.asked ? OrderedJson(node.node_check) : nullptr},
-                             {"facts", facts}});
+  for (const CheckedNode& node : checked.nodes) {
+    json["nodes"].push_back(JsonOf(node));
   }
   for (const PairResult& pair : checked.pairs) {
     json["pairs"].push_back(
@@ -173,6 +177,27 @@ std::string InJson(const Checked& checked) {
                             {"text", SlowInWords(part, checked)}});
   }
   return JsonText(json, 2) + "\n";
+}
+
+std::string InJson(const CheckedNode& node) {
+  return JsonText(JsonOf(node));
+}
+
+Result<CheckedNode> NodeFromJson(const std::string& text) {
+  const nlohmann::json json = ParseJson(text);
+  try {
+    CheckedNode node;
+    node.host = json.at("host");
+    node.refuses = json.at("refused");
+    node.asked = !json.at("node_check").is_null();
+    node.node_check = node.asked ? json.at("node_check") : "";
+    for (const nlohmann::json& fact : json.at("facts")) {
+      node.facts.push_back({fact.at("name"), fact.at("value"), fact.at("bad")});
+    }
+    return node;
+  } catch (const nlohmann::json::exception& error) {
+    return Invalid("a node tells something else than its facts", error.what());
+  }
 }
 
 }  // namespace ddprun

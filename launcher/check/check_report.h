@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/result.h"
 #include "launcher/check/pairings.h"
 #include "rendezvous/messages/host_fact.h"
 
@@ -28,5 +29,9 @@ struct Checked {
 
 std::string InWords(const Checked& checked);
 std::string InJson(const Checked& checked);
+
+// One node as in that, and back. kInvalid: another node has told something else.
+std::string InJson(const CheckedNode& node);
+Result<CheckedNode> NodeFromJson(const std::string& text);
 
 }  // namespace ddprun

@@ -44,8 +44,11 @@ int Connect(const addrinfo& address, Clock::time_point deadline, UniqueFd& fd) {
   return error_number;
 }
 
-Result<UniqueFd> ConnectTo(const Endpoint& endpoint, Clock::time_point deadline) {
-  const std::string tried = "cannot reach the rendezvous at " + ToString(endpoint) + ": ";
+}  // namespace
+
+Result<UniqueFd> ConnectWithin(const Endpoint& endpoint, const std::string& what,
+                               Clock::time_point deadline) {
+  const std::string tried = "cannot reach " + what + ToString(endpoint) + ": ";
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
@@ -66,6 +69,8 @@ Result<UniqueFd> ConnectTo(const Endpoint& endpoint, Clock::time_point deadline)
   }
   return Error{ErrorKind::kUnavailable, tried + std::strerror(error_number)};
 }
+
+namespace {
 
 // What came until the peer closed, the deadline passed or enough was read.
 std::string ReadReply(int fd, Clock::time_point deadline) {
@@ -106,7 +111,7 @@ bool WantsToken(std::string_view report) {
 // The health report.
 Result<std::string> Ask(const Endpoint& endpoint, const std::string& path, Duration timeout) {
   const Clock::time_point deadline = Clock::now() + timeout;
-  ASSIGN_OR_RETURN(const UniqueFd fd, ConnectTo(endpoint, deadline));
+  ASSIGN_OR_RETURN(const UniqueFd fd, ConnectWithin(endpoint, "the rendezvous at ", deadline));
   const std::string request = "GET " + path + " HTTP/1.0\r\n\r\n";
   // A new connection's send buffer is empty: so few bytes are taken whole.
   if (::send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) < 0) {

@@ -4,14 +4,20 @@
 // Blocks for `timeout` at most, beside the name's look-up: for the blocking pool, not the loop.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "common/endpoint.h"
+#include "common/files.h"
 #include "common/ids.h"
 #include "common/result.h"
 #include "common/time.h"
 
 namespace ddprun {
+
+// A connection; no wait on it blocks. `what`: of an error's words, "the rendezvous at ".
+Result<UniqueFd> ConnectWithin(const Endpoint& endpoint, const std::string& what,
+                               std::chrono::steady_clock::time_point deadline);
 
 // kRefused: something else answers there, and the message says what. kUnavailable: nobody does, or
 // not in time, or whoever does ends the connection first.
