@@ -1,7 +1,6 @@
 #include "launcher/end/agent_end.h"
 
 #include <algorithm>
-#include <fstream>
 #include <string>
 #include <utility>
 
@@ -38,7 +37,6 @@ LaunchEnd::Steps AgentEnd::Steps() {
   return {[this] { return parts_.agent.workers.Unread(); },
           [this](std::function<void()> done) { Report(std::move(done)); },
           [this](std::function<void()> done) { return ServeOn(std::move(done)); },
-          [this](std::function<void()> done) { Rescue(std::move(done)); },
           [this] {
             const std::string unread = parts_.agent.workers.Unread();
             return unread.empty() && !FlushLog(Duration{0}) ? "standard error" : unread;
@@ -123,20 +121,6 @@ bool AgentEnd::ServeOn(std::function<void()> done) {
   }
   serving->WhenUnneeded(std::move(done));
   return true;
-}
-
-// Nothing is left to do here, but perhaps for the job.
-void AgentEnd::Rescue(std::function<void()> done) {
-  const auto say = [this](const std::string& text) {
-    Log(LogLevel::kWarning, text);
-    if (!parts_.directory.temporary()) {  // srun is gone, and with it who shows what is printed.
-      parts_.loop.RunOnDisk([path = parts_.directory.path() / "rescue.txt",
-                             text] { std::ofstream(path, std::ios::app) << text << "\n"; },
-                            [] {});
-    }
-  };
-  rescue_ = std::make_unique<JobRescue>(parts_.loop, parts_.config.around, say);
-  rescue_->Begin(exit_.code, parts_.role.Serving() != nullptr, std::move(done));
 }
 
 }  // namespace ddprun

@@ -1,6 +1,5 @@
 // How the agent's own launch ends: the steps between which launch_end chooses. It reports, serves
-// nodes that still need the server here, ends or starts again a job without a script, and stops the
-// loop. None of them makes the loop wait.
+// nodes that still need the server here, and stops the loop. None of them makes the loop wait.
 #pragma once
 
 #include <functional>
@@ -13,7 +12,6 @@
 #include "launcher/end/launch_end.h"
 #include "launcher/run_directory.h"
 #include "launcher/server/server_role.h"
-#include "launcher/slurm/job_rescue.h"
 
 namespace ddprun {
 
@@ -46,12 +44,10 @@ class AgentEnd {
   bool IsTakenAway() const;
   void HandOver(Time limit, std::function<void()> done);
   bool ServeOn(std::function<void()> done);
-  void Rescue(std::function<void()> done);
 
   const Parts parts_;
   Exit exit_{.code = 1};
   LoopTimer hand_over_{parts_.loop};
-  std::unique_ptr<JobRescue> rescue_;
   LaunchEnd end_;
 };
 

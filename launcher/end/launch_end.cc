@@ -30,11 +30,7 @@ void LaunchEnd::OnSignal(int signal) {
       kept_ = signal;
       break;
     case Phase::kServing:
-    case Phase::kRescuing:
-      Log(LogLevel::kWarning,
-          "got " + SignalName(signal) +
-              (phase_ == Phase::kServing ? ": the rendezvous server stops now"
-                                         : ": the scheduler is not waited for any longer"));
+      Log(LogLevel::kWarning, "got " + SignalName(signal) + ": the rendezvous server stops now");
       BeOver();
       break;
   }
@@ -48,7 +44,7 @@ void LaunchEnd::OnServerCame() {
 
 void LaunchEnd::OnServerWent() {
   if (phase_ == Phase::kServing) {
-    Rescue();
+    Leave();
   }
 }
 
@@ -59,7 +55,7 @@ void LaunchEnd::Report() {
 
 void LaunchEnd::OnReported() {
   Serve();
-  if (kept_ && (phase_ == Phase::kServing || phase_ == Phase::kRescuing)) {
+  if (kept_ && phase_ == Phase::kServing) {
     OnSignal(*std::exchange(kept_, std::nullopt));
   }
 }
@@ -68,21 +64,12 @@ void LaunchEnd::Serve() {
   phase_ = Phase::kServing;
   const bool serves = steps_.serve([this] {
     if (phase_ == Phase::kServing) {
-      Rescue();
-    }
-  });
-  if (!serves) {
-    Rescue();
-  }
-}
-
-void LaunchEnd::Rescue() {
-  phase_ = Phase::kRescuing;
-  steps_.rescue([this] {
-    if (phase_ == Phase::kRescuing) {
       Leave();
     }
   });
+  if (!serves) {
+    Leave();
+  }
 }
 
 void LaunchEnd::Leave() {

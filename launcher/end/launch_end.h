@@ -6,10 +6,9 @@
 //             | its step is done        | a signal that stops        | a server came | it went
 //   Working   | Reading                 | noted; it is the agent's   | -             | -
 //   Reading   | Reporting               | Reporting without the rest | -             | -
-//   Reporting | Serving, or Rescuing    | kept for the next step:    | -             | -
+//   Reporting | Serving, or Leaving     | kept for the next step:    | -             | -
 //             | where nobody needs one  | what is told is told whole |               |
-//   Serving   | Rescuing                | Over                       | serve that    | Rescuing
-//   Rescuing  | Leaving                 | Over                       | -             | -
+//   Serving   | Leaving                 | Over                       | serve that    | Leaving
 //   Leaving   | Over                    | Over without the rest      | -             | -
 //
 // A signal that was kept has stopped nobody's reading: Leaving has its few seconds.
@@ -32,7 +31,6 @@ class LaunchEnd {
     std::function<void(std::function<void()> done)> report;
     // Until nobody needs it. False: nobody does, or there is no server here.
     std::function<bool(std::function<void()> done)> serve;
-    std::function<void(std::function<void()> done)> rescue;
     std::function<std::string()> unread;  // Of the workers and of ddprun's own words.
     std::function<void()> over;
   };
@@ -48,12 +46,11 @@ class LaunchEnd {
   void OnServerWent();
 
  private:
-  enum class Phase { kWorking, kReading, kReporting, kServing, kRescuing, kLeaving, kOver };
+  enum class Phase { kWorking, kReading, kReporting, kServing, kLeaving, kOver };
 
   void Report();
   void OnReported();
   void Serve();
-  void Rescue();
   void Leave();
   void BeOver();
 

@@ -23,9 +23,7 @@ struct LaunchEnds : testing::Test {
               }
               return serves;
             },
-            [this](Done done) { Note("rescue", rescued, std::move(done)); },
-            [this] { return said; },
-            [this] { steps.push_back("over"); }};
+            [this] { return said; }, [this] { steps.push_back("over"); }};
   }
   void Note(const char* step, Done& kept, Done done) {
     steps.push_back(step);
@@ -40,7 +38,6 @@ struct LaunchEnds : testing::Test {
   Names steps;
   Done reported;
   Done unneeded;
-  Done rescued;
   LaunchEnd end{loop, Steps()};
 };
 
@@ -52,16 +49,14 @@ TEST_F(LaunchEnds, OneStepAfterTheOther) {
   reported();
   EXPECT_EQ(steps, (Names{"report", "serve"}));
   unneeded();
-  EXPECT_EQ(steps, (Names{"report", "serve", "rescue"}));
-  rescued();
-  EXPECT_EQ(steps, (Names{"report", "serve", "rescue", "over"}));
+  EXPECT_EQ(steps, (Names{"report", "serve", "over"}));
 }
 
 TEST_F(LaunchEnds, WhereNobodyNeedsAServerNothingIsServed) {
   serves = false;
   end.Begin(0, Duration{0});
   reported();
-  EXPECT_EQ(steps, (Names{"report", "rescue"}));
+  EXPECT_EQ(steps, (Names{"report", "over"}));
 }
 
 // The report is told whole, and the server that would stay for others goes all the same.
@@ -82,19 +77,8 @@ TEST_F(LaunchEnds, AKeptSignalDoesNotDropTheReport) {
   end.Begin(1, Duration{0});
   end.OnSignal(SIGINT);
   reported();
-  EXPECT_EQ(steps, (Names{"report", "rescue", "over"}));  // A scheduler is not waited for.
-
-  steps.clear();
-  LaunchEnd other(loop, [this] {
-    LaunchEnd::Steps own = Steps();
-    own.rescue = [](Done done) { done(); };
-    return own;
-  }());
-  other.Begin(1, Duration{0});
-  other.OnSignal(SIGINT);
-  reported();
   EXPECT_EQ(steps, (Names{"report"}));
-  other.OnSignal(SIGINT);
+  end.OnSignal(SIGINT);
   EXPECT_EQ(steps, (Names{"report", "over"}));
 }
 
@@ -123,12 +107,10 @@ TEST_F(LaunchEnds, AServersPartThatComesOrGoesIsOfMatterOnlyWhileOneServes) {
   end.OnServerCame();  // With a new one.
   EXPECT_EQ(steps, (Names{"report", "serve", "serve"}));
   end.OnServerWent();
-  EXPECT_EQ(steps, (Names{"report", "serve", "serve", "rescue"}));
+  EXPECT_EQ(steps, (Names{"report", "serve", "serve", "over"}));
   end.OnServerCame();
   end.OnServerWent();
-  rescued();
-  EXPECT_EQ(steps.back(), "over");
-  EXPECT_EQ(steps.size(), 5u);
+  EXPECT_EQ(steps.size(), 4u);
 }
 
 }  // namespace

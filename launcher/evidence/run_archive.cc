@@ -25,8 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 5> kOwnFiles{kReportFile, "failure.json", "events.jsonl",
-                                                    "events.1.jsonl", "rescue.txt"};
+constexpr std::array<std::string_view, 4> kOwnFiles{kReportFile, "failure.json", "events.jsonl",
+                                                    "events.1.jsonl"};
 constexpr std::array<std::string_view, 6> kWorkerFiles{
     "stdout.log", "stderr.log",          "error.json",
     "stacks.txt", "filtered_stdout.log", "filtered_stderr.log"};

