@@ -38,7 +38,6 @@ LaunchedNode::LaunchedNode(LaunchConfig config, Preparation preparation, GuardLi
 
 LaunchedNode::~LaunchedNode() {  // These hold on to the driver's channel.
   role_.succession.reset();
-  role_.seeker.reset();
 }
 
 Result<int> LaunchedNode::Run() {

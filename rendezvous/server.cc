@@ -248,12 +248,7 @@ Result<Endpoint> RendezvousServer::ListenAt(const ListenPlace& place) {
   handlers.http = page_;
   AcceptorOptions options = options_;
   options.refusal = refusal;
-  if (!access_.token.empty()) {
-    options.health.prove = [token = access_.token, port = socket.endpoint.port,
-                            run = options.health.run](std::string_view nonce) {
-      return HealthProof(token, nonce, port, run);
-    };
-  }
+  options.health.wants_token = !access_.token.empty();
   serving->acceptor = std::make_unique<Acceptor>(loop_, std::move(options), std::move(handlers));
   serving->acceptor->Start(std::move(socket.fd));
   serving_ = std::move(serving);

@@ -68,18 +68,18 @@ Result<Found> First(const SurroundingsQuery& query, const std::vector<const char
 struct Meeting {
   std::string host;
   std::uint16_t port = 0;
-  std::uint16_t ports = 1;
+  bool derived_port = true;
   std::string origin;
 };
 
 Result<Meeting> WhereTheyMeet(const SurroundingsQuery& query, const std::string& job,
                               bool one_machine, Surroundings& around) {
-  Meeting meeting{.port = PortOfJob(job), .ports = kPortsTried};
+  Meeting meeting{.port = PortOfJob(job)};
   if (const auto master = Text(query, "MASTER_ADDR")) {
     ASSIGN_OR_RETURN(const auto port, Count(query, "MASTER_PORT"));
     if (port && *port <= 65'535) {
       meeting.port = static_cast<std::uint16_t>(*port);
-      meeting.ports = 1;
+      meeting.derived_port = false;
     }
     meeting.host = *master;
     meeting.origin = port ? "MASTER_ADDR, MASTER_PORT" : "MASTER_ADDR";
@@ -157,7 +157,7 @@ Result<Surroundings> ReadDialect(const SurroundingsQuery& query, const Dialect& 
     around.settings.push_back(WorkersByGpus(query));
   }
   around.on_first_node = one_machine;
-  around.ports = meeting.ports;
+  around.derived_port = meeting.derived_port;
   SetPlace(query,
            {.count = *size.value,
             .index = *rank.value,

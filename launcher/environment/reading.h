@@ -11,8 +11,6 @@
 
 namespace ddprun {
 
-inline constexpr std::uint16_t kPortsTried = 16;
-
 // A variable that is set and not empty.
 std::optional<std::string> Text(const SurroundingsQuery& query, const std::string& name);
 // One that is a number; kInvalid where it is set to anything else.

@@ -170,7 +170,7 @@ Result<std::optional<Surroundings>> ReadSlurm(const SurroundingsQuery& query) {
   around.settings.push_back({"log-dir", "ddprun_logs", "a Slurm step's working directory"});
   around.on_first_node = step.node == 0;
   around.speaks_for_job = step.task == 0;
-  around.ports = kPortsTried;
+  around.derived_port = true;
   around.name = "Slurm step " + around.job + "." + number;
   around.line = around.name + JobInWords(query, around) + ": " + (seats ? "worker " : "node ") +
                 std::to_string(place.index) + " of " + std::to_string(place.count) +

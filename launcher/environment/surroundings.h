@@ -49,7 +49,7 @@ struct Surroundings {
   std::optional<std::uint32_t> index;  // Of this node, or process, among all; 0 carries the server.
   std::vector<std::string> hosts;      // Of all nodes in their order, where they are known.
   bool on_first_node = false;          // The one that they meet at.
-  std::uint16_t ports = 1;             // The server takes the first free one from its port on.
+  bool derived_port = false;           // The port was made of the job's id: nobody chose it.
   std::optional<Seat> seat;
   std::optional<std::uint32_t> cpus;  // That were given to this process; none: not said.
 

@@ -41,7 +41,9 @@ bool MayServe(const LaunchConfig& config) {
 // Binds the endpoint, or finds out that a ddprun rendezvous has it: then there is no endpoint. For
 // a while the port can be taken and whoever calls there be refused, or let go without a word:
 // another agent has bound it and does not listen yet, its server ends, or has no descriptors left.
-Result<std::optional<Endpoint>> BindOrFind(RendezvousServer& server, const Endpoint& endpoint) {
+// `derived`: of a job's id, so another rendezvous there is another job's.
+Result<std::optional<Endpoint>> BindOrFind(RendezvousServer& server, const Endpoint& endpoint,
+                                           bool derived = false) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   for (bool said = false;;) {
@@ -54,40 +56,26 @@ Result<std::optional<Endpoint>> BindOrFind(RendezvousServer& server, const Endpo
     }
     const auto asked = Clock::now();
     const Result<void> hello = Hello(endpoint, kHelloTimeout);
-    if (hello) {
+    if (hello && !derived) {
       return std::optional<Endpoint>();
     }
     const auto now = Clock::now();
-    if (hello.error().kind != ErrorKind::kUnavailable || now >= asked + kHelloTimeout ||
+    const std::string what =
+        bound.error().message + "; " +
+        (hello ? "another ddprun rendezvous answers there" : hello.error().message);
+    if (hello || hello.error().kind != ErrorKind::kUnavailable || now >= asked + kHelloTimeout ||
         now >= begin + kNobodyThere) {
-      return Error{ErrorKind::kRefused, bound.error().message + "; " + hello.error().message +
-                                            ": choose another port in --rdzv-endpoint"};
+      return Error{ErrorKind::kRefused,
+                   what + (derived ? ". The port is derived from the job's id. Set "
+                                     "--rdzv-endpoint=HOST:PORT and --nnodes=N"
+                                   : ": choose another port in --rdzv-endpoint")};
     }
     if (!said && now >= begin + kSaidAfter) {
       said = true;
-      Log(LogLevel::kWarning, bound.error().message + "; " + hello.error().message +
-                                  ": looking again for up to " + FormatDuration(kNobodyThere));
+      Log(LogLevel::kWarning, what + ": looking again for up to " + FormatDuration(kNobodyThere));
     }
     std::this_thread::sleep_for(kLookAgain);
   }
-}
-
-// The first free one of the ports that every node knows.
-Result<Endpoint> BindFirstFree(RendezvousServer& server, const Endpoint& first,
-                               std::uint16_t ports) {
-  std::string tried;
-  for (std::uint16_t i = 0; i < ports; ++i) {
-    const Result<Endpoint> bound =
-        server.Listen({first.host, static_cast<std::uint16_t>(first.port + i)});
-    if (bound || bound.error().kind != ErrorKind::kUnavailable) {
-      return bound;
-    }
-    Log(LogLevel::kDebug, bound.error().message + ": trying the next port");
-    tried = bound.error().message;
-  }
-  return Error{ErrorKind::kRefused, "all " + std::to_string(ports) + " ports from " +
-                                        ToString(first) + " on are in use; the last: " + tried +
-                                        ": give another with --rdzv-endpoint"};
 }
 
 }  // namespace
@@ -207,15 +195,6 @@ void ServerRole::Close() {
 
 namespace {
 
-Result<std::optional<Endpoint>> Bind(RendezvousServer& server, const LaunchConfig& config) {
-  if (config.around.ports <= 1) {
-    return BindOrFind(server, config.endpoint);
-  }
-  ASSIGN_OR_RETURN(const Endpoint bound,
-                   BindFirstFree(server, config.endpoint, config.around.ports));
-  return std::optional(bound);
-}
-
 // In a shared directory: the endpoint itself comes first where it is this machine's; then the
 // address that other nodes reach this one at, with the same port if it is free.
 Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, ServerNews news) {
@@ -271,9 +250,10 @@ Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, Se
     }
   } else if (MayServe(config)) {
     std::unique_ptr<RendezvousServer> server = network->NewRendezvous(role.succession->Handlers());
-    Result<std::optional<Endpoint>> bound = BindOrFind(*server, config.endpoint);
-    // Who takes any of several ports takes a free one, and the claim says which.
-    if (!bound && bound.error().kind != ErrorKind::kNotFound && config.around.ports <= 1) {
+    const bool derived = config.around.derived_port;
+    Result<std::optional<Endpoint>> bound = BindOrFind(*server, config.endpoint, derived);
+    // In place of a port that nobody chose any free one will do, since the claim says which.
+    if (!bound && bound.error().kind != ErrorKind::kNotFound && !derived) {
       return bound.error();
     }
     if (bound && *bound) {
@@ -305,25 +285,6 @@ Result<ServerRole> StandAlone(AsioLoop& loop, const LaunchConfig& config) {
   return role;
 }
 
-// Another node carries the server. `given`: the user said what to show.
-void JoinServer(AsioLoop& loop, const LaunchConfig& config, Access access, bool given,
-                const SealedToken& drawn, ServerRole& role) {
-  if (config.around.ports > 1) {
-    auto channel = std::make_unique<FollowingChannel>(loop);
-    role.seeker = std::make_unique<ServerSeeker>(
-        loop,
-        ServerQuest{config.endpoint, config.around.ports, config.run_id, std::move(access),
-                    !drawn.sealed.empty(), drawn.why_not},
-        *channel);
-    role.channel = std::move(channel);
-  } else if (given) {
-    role.channel = std::make_unique<GrpcSyncChannel>(loop, config.endpoint, std::move(access));
-  } else {
-    role.channel =
-        std::make_unique<SealedChannel>(loop, config.endpoint, config.run_id, std::move(access));
-  }
-}
-
 }  // namespace
 
 Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, ServerNews news) {
@@ -351,7 +312,8 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
     if (!access.tls.serves()) {
       server->SetPage(news.page);
     }
-    const Result<std::optional<Endpoint>> bound = Bind(*server, config);
+    const Result<std::optional<Endpoint>> bound =
+        BindOrFind(*server, config.endpoint, config.around.derived_port);
     if (bound && *bound) {
       RaiseFileLimit();
       role.where = ToString(**bound);
@@ -376,8 +338,13 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
     }
   }
   role.operators_token = access.token;
-  role.known = config.around.ports > 1 ? Endpoint{} : config.endpoint;
-  JoinServer(loop, config, std::move(access), given, drawn, role);
+  role.known = config.endpoint;
+  if (given) {
+    role.channel = std::make_unique<GrpcSyncChannel>(loop, config.endpoint, std::move(access));
+  } else {
+    role.channel =
+        std::make_unique<SealedChannel>(loop, config.endpoint, config.run_id, std::move(access));
+  }
   return role;
 }
 

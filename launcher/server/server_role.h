@@ -14,7 +14,6 @@
 #include "common/asio_loop.h"
 #include "launcher/command_line/config.h"
 #include "launcher/server/server_files.h"
-#include "launcher/server/server_seeker.h"
 #include "rendezvous/door/acceptor.h"
 #include "rendezvous/driver.h"
 #include "rendezvous/operators_door.h"
@@ -38,7 +37,6 @@ struct ServerRole {
   std::unique_ptr<CoordinatorDriver> coordinator;  // None: another node carries the server.
   std::unique_ptr<RendezvousServer> server;        // None: nobody else can come.
   std::unique_ptr<SyncChannel> channel;            // Of this node's agent.
-  std::unique_ptr<ServerSeeker> seeker;            // Until the channel knows where to.
   std::string where;                               // For people.
   Endpoint bound;  // Without `succession`: where this node serves; port 0: another one does,
   Endpoint known;  // and where the run's server is; port 0: that is yet to be found.

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "common/endpoint.h"
 #include "common/ids.h"
@@ -18,15 +19,31 @@ namespace ddprun {
 class SealedChannel final : public SyncChannel {
  public:
   SealedChannel(Loop& loop, const Endpoint& endpoint, const RunId& run, Access access);
-  ~SealedChannel() override;
+  ~SealedChannel() override { *alive_ = false; }
 
   void Send(const NodeReport& report, Duration deadline, Done done) override;
   void Cancel() override;
   void SendRoad(const RoadCall& call, RoadHeard heard) override;  // With the token of the moment.
 
  private:
-  class State;
-  std::shared_ptr<State> state_;  // Shared with a question that is being asked.
+  struct Open {
+    NodeReport report;
+    Duration deadline{0};
+    Done done;
+  };
+  void Connect();
+  void Forward();
+  void OnDone(std::uint64_t sequence, Result<SyncReply> reply);
+  void OnToken(std::uint64_t sequence, const Result<std::string>& token, Error refusal);
+  void Deliver(Result<SyncReply> reply);
+
+  Loop& loop_;
+  const Endpoint endpoint_;
+  const RunId run_;
+  Access access_;
+  std::unique_ptr<SyncChannel> channel_;
+  std::optional<Open> open_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // For a question that is asked.
 };
 
 }  // namespace ddprun

@@ -100,11 +100,11 @@ Result<std::string> OpenSealedToken(const std::string& sealed, const RunId& run)
 }
 
 Result<std::string> TokenSealedAt(const Endpoint& endpoint, const RunId& run, Duration patience) {
-  const Result<HealthTold> told = AskHealth(endpoint, patience);
-  if (!told || told->sealed.empty()) {
+  const Result<std::string> sealed = AskSealed(endpoint, patience);
+  if (!sealed || sealed->empty()) {
     return std::string();
   }
-  Result<std::string> token = OpenSealedToken(told->sealed, run);
+  Result<std::string> token = OpenSealedToken(*sealed, run);
   if (!token) {
     const bool later = token.error().kind == ErrorKind::kUnavailable;
     return Error{later ? ErrorKind::kUnavailable : ErrorKind::kInvalid,

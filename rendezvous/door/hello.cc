@@ -10,10 +10,8 @@
 #include <string>
 
 #include "common/files.h"
-#include "rendezvous/door/control_token.h"
 #include "rendezvous/door/http.h"
 #include "rendezvous/door/ready_within.h"
-#include "rendezvous/door/token_proof.h"
 
 namespace ddprun {
 namespace {
@@ -104,10 +102,6 @@ std::string LineOf(std::string_view body, std::string_view name) {
   return std::string(body.substr(0, body.find('\n')));
 }
 
-bool WantsToken(std::string_view report) {
-  return report.find('\n' + std::string(kHealthToken) + '\n') != std::string_view::npos;
-}
-
 // The health report.
 Result<std::string> Ask(const Endpoint& endpoint, const std::string& path, Duration timeout) {
   const Clock::time_point deadline = Clock::now() + timeout;
@@ -141,29 +135,9 @@ Result<void> Hello(const Endpoint& endpoint, Duration timeout) {
   return {};
 }
 
-Result<HealthTold> AskHealth(const Endpoint& endpoint, Duration timeout) {
+Result<std::string> AskSealed(const Endpoint& endpoint, Duration timeout) {
   ASSIGN_OR_RETURN(const std::string report, Ask(endpoint, "/healthz?sealed", timeout));
-  return HealthTold{LineOf(report, kHealthRun), WantsToken(report), LineOf(report, kHealthSealed)};
-}
-
-Result<bool> Serves(const Endpoint& endpoint, const RunId& run, const std::string& token,
-                    Duration timeout) {
-  const std::string nonce = token.empty() ? "" : DrawNonce();
-  ASSIGN_OR_RETURN(const std::string report,
-                   Ask(endpoint, token.empty() ? "/healthz" : "/healthz?nonce=" + nonce, timeout));
-  const std::string who = "the rendezvous at " + ToString(endpoint);
-  const bool named = LineOf(report, kHealthRun) == run;
-  if (token.empty() && WantsToken(report)) {
-    return Error{ErrorKind::kInvalid, who + " wants a token, and this node has none"};
-  }
-  if (token.empty()) {
-    return named;
-  }
-  if (named) {
-    return Error{ErrorKind::kInvalid,
-                 who + " serves this run without a token, and this node has one"};
-  }
-  return SameToken(LineOf(report, kHealthProof), HealthProof(token, nonce, endpoint.port, run));
+  return LineOf(report, kHealthSealed);
 }
 
 }  // namespace ddprun

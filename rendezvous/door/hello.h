@@ -9,7 +9,6 @@
 
 #include "common/endpoint.h"
 #include "common/files.h"
-#include "common/ids.h"
 #include "common/result.h"
 #include "common/time.h"
 
@@ -23,17 +22,7 @@ Result<UniqueFd> ConnectWithin(const Endpoint& endpoint, const std::string& what
 // not in time, or whoever does ends the connection first.
 Result<void> Hello(const Endpoint& endpoint, Duration timeout);
 
-// What it says of itself to anybody.
-struct HealthTold {
-  RunId run;  // Empty: any, or nobody's business.
-  bool wants_token = false;
-  std::string sealed;  // The token, for those of one user to open; empty: it is not told so.
-};
-Result<HealthTold> AskHealth(const Endpoint& endpoint, Duration timeout);
-
-// The same, and whether it serves the run: it says so where there is no token, else it proves that
-// it has this one, and that run. kInvalid: one side has a token and the other has not.
-Result<bool> Serves(const Endpoint& endpoint, const RunId& run, const std::string& token,
-                    Duration timeout);
+// The token that it has sealed, for those of one user to open; empty: it has none to tell.
+Result<std::string> AskSealed(const Endpoint& endpoint, Duration timeout);
 
 }  // namespace ddprun

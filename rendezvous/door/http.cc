@@ -3,8 +3,6 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kNonceDigits = 32;
-
 std::string Reply(std::string_view status, std::string_view body, bool with_body) {
   std::string reply =
       "HTTP/1.0 " + std::string(status) +
@@ -18,14 +16,10 @@ std::string Reply(std::string_view status, std::string_view body, bool with_body
 
 std::string HealthReport(const Health& health, std::string_view query) {
   std::string body = std::string(kHealthGreeting) + DDPRUN_VERSION + "\n";
-  if (!health.prove) {
+  if (!health.wants_token) {
     return health.run.empty() ? body : body + std::string(kHealthRun) + health.run + "\n";
   }
   body += std::string(kHealthToken) + "\n";
-  constexpr std::string_view kNonce = "nonce=";
-  if (query.starts_with(kNonce) && IsNonce(query.substr(kNonce.size()))) {
-    body += std::string(kHealthProof) + health.prove(query.substr(kNonce.size())) + "\n";
-  }
   if (query == "sealed" && !health.sealed.empty()) {
     body += std::string(kHealthSealed) + health.sealed + "\n";
   }
@@ -44,10 +38,6 @@ bool AsksSomethingElse(std::string_view request) {
   std::string_view path = line.substr(space + 1);
   path = path.substr(0, path.find_first_of(" ?"));
   return path != "/healthz";
-}
-
-bool IsNonce(std::string_view text) {
-  return text.size() == kNonceDigits && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
 std::optional<std::string> HttpReply(std::string_view request, const Health& health) {

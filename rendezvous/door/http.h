@@ -1,11 +1,10 @@
 // The little HTTP that the rendezvous' port answers: GET /healthz, for probes, for people, and for
-// nodes that look for the server of their run.
+// nodes that ask for a sealed token.
 //
 // Pure but for what it is given. HTTP/1.0, one request per connection, no body is read.
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,16 +19,13 @@ inline constexpr std::string_view kHealthGreeting = "ddprun rendezvous ";
 inline constexpr std::string_view kHealthRun = "run ";
 // Instead of it, where only who has the token may know.
 inline constexpr std::string_view kHealthToken = "a token is needed";
-// The line that answers "/healthz?nonce=...".
-inline constexpr std::string_view kHealthProof = "proof ";
 // The line that answers "/healthz?sealed": the token, for those of one user to open.
 inline constexpr std::string_view kHealthSealed = "sealed ";
 
 struct Health {
-  std::string run;  // To be told; empty: it serves any.
-  // Set: a token is needed, the run's name is told to nobody, and a nonce is answered with this.
-  std::function<std::string(std::string_view nonce)> prove;
-  std::string sealed;  // Beside it; empty: nothing is.
+  std::string run;           // To be told; empty: it serves any.
+  bool wants_token = false;  // The run's name is told to nobody then.
+  std::string sealed;        // The token; empty: it is not told so.
 };
 
 // nullopt: the request's head is not complete yet.
@@ -37,8 +33,5 @@ std::optional<std::string> HttpReply(std::string_view request, const Health& hea
 
 // Its first line is there, and is no question for HttpReply.
 bool AsksSomethingElse(std::string_view request);
-
-// 32 lower-case hexadecimal digits.
-bool IsNonce(std::string_view text);
 
 }  // namespace ddprun

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <random>
 
 #include "rendezvous/door/control_token.h"
 #include "rendezvous/door/openssl.h"
@@ -16,7 +15,6 @@ namespace {
 
 // What is hashed begins differently for each purpose, so no answer serves for another one.
 constexpr std::string_view kCertificate = "ddprun certificate 1\n";
-constexpr std::string_view kHealth = "ddprun health 1\n";
 constexpr std::string_view kLook = "ddprun page, to look 1\n";
 constexpr std::string_view kOperate = "ddprun page, to operate 1\n";
 constexpr std::string_view kPageProof = "ddprun page, proof 1\n";  // As page.html has it.
@@ -109,21 +107,6 @@ bool ProvesToken(std::string_view certificate, const std::string& token) {
   const Certificate parsed(PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr));
   ERR_clear_error();
   return parsed && SameToken(NameOf(parsed.get()), NameFor(parsed.get(), token));
-}
-
-std::string DrawNonce() {
-  std::random_device device;
-  std::string nonce;
-  for (int i = 0; i < 2; ++i) {
-    nonce += Hex(static_cast<std::uint64_t>(device()) << 32 | device());
-  }
-  return nonce;
-}
-
-std::string HealthProof(const std::string& token, std::string_view nonce, std::uint16_t port,
-                        const RunId& run) {
-  return Digest(
-      token, std::string(kHealth) + std::string(nonce) + "\n" + std::to_string(port) + "\n" + run);
 }
 
 PageKeys PageKeysOf(const std::string& token, const RunId& run) {

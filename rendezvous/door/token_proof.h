@@ -4,12 +4,10 @@
 //   certificate   a server's own: it signed itself, and its name is the hash of its public key. Who
 //                 replays it cannot end the handshake; who makes another one cannot name it
 //   page          what a browser shows, and a page proves that it knows before it is shown it
-//   health        which run is served at a port, in answer to a nonce; others learn nothing
 //
 // Never shows the token, remembers nobody: every server draws another key.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -24,13 +22,6 @@ Result<Tls> DrawCertificate(const std::string& token);
 
 // Whether the certificate (PEM) proves it. The TLS handshake proves that its sender has the key.
 bool ProvesToken(std::string_view certificate, const std::string& token);
-
-// 128 random bits as hexadecimal digits.
-std::string DrawNonce();
-
-// `port`: where it is served, so that nobody answers with what he asked of another port.
-std::string HealthProof(const std::string& token, std::string_view nonce, std::uint16_t port,
-                        const RunId& run);
 
 // What a browser shows instead of the token: one key to look at a run, another to operate it too.
 // Neither tells the token or the other one.

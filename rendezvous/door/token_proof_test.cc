@@ -9,7 +9,7 @@
 #include <string>
 
 #include "rendezvous/client.h"
-#include "rendezvous/door/hello.h"
+#include "rendezvous/door/http.h"
 #include "rendezvous/succession/client_witness.h"
 #include "rendezvous/testing/stranger_testing.h"
 #include "rendezvous/testing/wire_fixture.h"
@@ -39,19 +39,6 @@ TEST(TokenProof, IsOfOneTokenAndOneKey) {
   EXPECT_FALSE(
       ProvesToken("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", kToken));
   EXPECT_FALSE(ProvesToken(TestAuthority("a").certificate(), kToken));
-}
-
-TEST(TokenProof, OfHealthIsOfOneNoncePortAndRun) {
-  const std::string nonce = DrawNonce();
-  EXPECT_TRUE(IsNonce(nonce));
-  EXPECT_FALSE(IsNonce(nonce + "0"));
-  EXPECT_FALSE(IsNonce("\n" + nonce.substr(1)));
-  const std::string proof = HealthProof(kToken, nonce, 29400, "run");
-  EXPECT_EQ(proof, HealthProof(kToken, nonce, 29400, "run"));
-  EXPECT_NE(proof, HealthProof(kOther, nonce, 29400, "run"));
-  EXPECT_NE(proof, HealthProof(kToken, DrawNonce(), 29400, "run"));
-  EXPECT_NE(proof, HealthProof(kToken, nonce, 29401, "run"));
-  EXPECT_NE(proof, HealthProof(kToken, nonce, 29400, "run2"));
 }
 
 class TokenTest : public WireTest {
@@ -227,47 +214,14 @@ TEST_F(TokenTest, TheUsersCertificatesWin) {
   EXPECT_THAT(TryToJoin(endpoint_, {kToken, {}}), HasSubstr("(--tls-ca=FILE)"));
 }
 
-class HealthTest : public TokenTest {
- protected:
-  void ServeRun(const std::string& token) {
-    server_.emplace(loop_, Handlers(), AcceptorOptions{.health = {.run = "run"}});
-    server_->Require({token, {}});
-    endpoint_ = *server_->Listen({"127.0.0.1", 0});
-  }
-
-  Result<bool> Ask(const RunId& run, const std::string& token) {
-    return Beside<bool>([&] { return Serves(endpoint_, run, token, 5s); });
-  }
-};
-
-TEST_F(HealthTest, NamesTheRunWhereThereIsNoToken) {
-  ServeRun("");
-  EXPECT_EQ(*Ask("run", ""), true);
-  EXPECT_EQ(*Ask("another", ""), false);
-  EXPECT_THAT(Ask("run", kToken).error().message, HasSubstr("serves this run without a token"));
-  EXPECT_EQ(*Ask("another", kToken), false);
-}
-
-TEST_F(HealthTest, ElseProvesItToWhoHasTheToken) {
-  ServeRun(kToken);
-  EXPECT_EQ(*Ask("run", kToken), true);
-  EXPECT_EQ(*Ask("another", kToken), false);
-  EXPECT_EQ(*Ask("run", kOther), false);
-  EXPECT_THAT(Ask("run", "").error().message, HasSubstr("wants a token, and this node has none"));
-  EXPECT_EQ(Ask("run", "").error().kind, ErrorKind::kInvalid);
-}
-
 TEST(HttpReply, TellsNobodyTheRunOfAServerWithAToken) {
-  const Health health{"the-run", [](std::string_view nonce) { return "of " + std::string(nonce); }};
-  const std::string nonce = DrawNonce();
-  const auto body = [&](const std::string& path) {
-    const std::string reply = *HttpReply("GET " + path + " HTTP/1.0\r\n\r\n", health);
-    EXPECT_EQ(reply.find("the-run"), std::string::npos);
+  const auto body = [](bool wants_token) {
+    const std::string reply = *HttpReply("GET /healthz HTTP/1.0\r\n\r\n", {"the-run", wants_token});
     return reply.substr(reply.find("\r\n\r\n") + 4);
   };
-  EXPECT_THAT(body("/healthz"), testing::EndsWith("\na token is needed\n"));
-  EXPECT_THAT(body("/healthz?nonce=" + nonce), testing::EndsWith("\nproof of " + nonce + "\n"));
-  EXPECT_THAT(body("/healthz?nonce=" + nonce + "0"), testing::EndsWith("\na token is needed\n"));
+  EXPECT_THAT(body(false), testing::EndsWith("\nrun the-run\n"));
+  EXPECT_THAT(body(true), testing::EndsWith("\na token is needed\n"));
+  EXPECT_EQ(body(true).find("the-run"), std::string::npos);
 }
 
 }  // namespace

@@ -81,25 +81,17 @@ class Step(SlurmTest):
         envs = self.environments(pattern, 2)
         self.assertEqual([env["SLURMD_NODENAME"] for env in envs], ["127.0.1.2", "127.0.1.3"])
 
-    # The ports of a step are known beforehand, so somebody else may have them: strangers are passed
-    # over, on every node.
-    def test_taken_ports_are_passed_over(self):
-        pattern = self.workers_pattern()
+    # The port of a step is known beforehand, so somebody else may have it, another job's server too.
+    def test_a_taken_port_is_named_with_its_owner(self):
         hold = self.path("hold.py")
         with open(hold, "w") as file:
             file.write(
-                "import http.server, os, select, socket, sys, threading\n"
-                "first = int(sys.argv[1])\n"
-                "class Quiet(http.server.BaseHTTPRequestHandler):\n"
-                "    log_message = lambda *_: None\n"
-                "server = http.server.HTTPServer(('127.0.1.1', first), Quiet)\n"
-                "threading.Thread(target=server.serve_forever, daemon=True).start()\n"
-                "silent = socket.create_server(('127.0.1.1', first + 1))\n"
-                "other = os.spawnlp(os.P_NOWAIT, sys.argv[2], sys.argv[2], 'rendezvous',"
-                " f'--listen=127.0.1.1:{first + 2}')\n"
+                "import os, select, socket, sys\n"
+                "port = int(sys.argv[1])\n"
+                "other = os.spawnlp(os.P_NOWAIT, sys.argv[2], sys.argv[2], 'rendezvous', f'--listen=127.0.1.1:{port}')\n"
                 "while True:\n"
                 "    try:\n"
-                "        socket.create_connection(('127.0.1.1', first + 2)).close()\n"
+                "        socket.create_connection(('127.0.1.1', port)).close()\n"
                 "        break\n"
                 "    except OSError:\n"
                 "        select.select([], [], [], 0.01)\n"
@@ -111,11 +103,11 @@ class Step(SlurmTest):
             f"port=$({sys.executable} -c 'import sys; sys.path.insert(0, sys.argv[1]);"
             f" import slurm_runs; print(slurm_runs.port_of(sys.argv[2]))'"
             f" {os.path.dirname(os.path.abspath(__file__))} $SLURM_JOB_ID.0)\n"
-            f"{sys.executable} {hold} $port {DDPRUN} srun -N3 -n3 {DDPRUN} {FAKE_WORKER}"
-            f" --env-file={pattern}\n", "-N3")
-        self.wait_for_state(job, "COMPLETED 0:0", out)
-        self.environments(pattern, 3)
-        self.assertRegex(read_text(out), f"serving the rendezvous at 127.0.1.1:{port_of(job + '.0') + 3}\n")
+            f"{sys.executable} {hold} $port {DDPRUN} srun -N1 -n1 {DDPRUN} --nnodes=2 {FAKE_WORKER}\n", "-N1")
+        self.wait_for_state(job, "FAILED", out)
+        self.assertRegex(read_text(out), f"port {port_of(job + '.0')} is in use by process \\d+ \\(ddprun\\); "
+                         "another ddprun rendezvous answers there. The port is derived from the job's id. "
+                         "Set --rdzv-endpoint=HOST:PORT and --nnodes=N")
 
     # The nodes draw one token between them; nobody sees it, nor do the workers.
     def test_a_shared_directory_brings_a_token(self):
