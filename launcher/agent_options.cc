@@ -35,8 +35,7 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
   core.server = server;
   core.successor = config.standalone ? ""
                    : !HasSuccession(config)
-                       ? "without --run-dir, or three endpoints, no other node takes the "
-                         "server's part over"
+                       ? "without --run-dir no other node takes the server's part over"
                        : "another node takes the server's part over if it stays away";
   core.hang_timeout = config.hang_timeout;
   const bool start_is_set = IsSet(config, "start-timeout");

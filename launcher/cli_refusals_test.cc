@@ -164,8 +164,6 @@ TEST(CommandLine, WhatAVerbRefusesIsOneLineToo) {
       {"rendezvous", "--listen=" + said},
       {"rendezvous", "--http-listen=" + said},
       {"rendezvous", "--log-format=" + said},
-      {"rendezvous", "--rdzv-endpoint=" + said},
-      {"rendezvous", "--rdzv-endpoint=a," + said},
       {"rendezvous", said},
       {"logs", "--rank=" + said},
       {"logs", "--node=," + said},
@@ -213,22 +211,9 @@ TEST(CommandLine, OfAMegabyteThatIsRefusedBothEndsAreTold) {
   std::filesystem::remove(path);
 }
 
-TEST(CommandLine, AServerAloneHasOnePlaceOnTheNodesList) {
-  const auto server =
-      ParseCommandLine({"rendezvous", "--rdzv-endpoint=a:1,b,c:3"}, Environment({}));
-  ASSERT_TRUE(server) << server.error().message;
-  EXPECT_EQ(std::get<ServerConfig>(*server).candidates,
-            (std::vector<Endpoint>{{"a", 1}, {"b", 29400}, {"c", 3}}));
-  const std::vector<std::pair<std::vector<std::string>, std::string>> refused = {
-      {{"--rdzv-endpoint=a:1,b:1,c:1", "--listen=a:1"}, "leave --listen"},
-      {{"--rdzv-endpoint=a:1,b:1,c:1", "--run-dir=d"}, "leave --listen"},
-      {{"--rdzv-endpoint=a:1,b:1"}, "name three or more"},
-      {{"--rdzv-endpoint=a:1,b:1,a:1"}, "names an endpoint twice"},
-      {{"--rdzv-endpoint=a:1,b:1,c:1", "--tls-cert=c", "--tls-key=k"}, "needs --tls-ca too"}};
-  for (auto [args, expected] : refused) {
-    args.insert(args.begin(), "rendezvous");
-    EXPECT_NE(Refusal(args).find(expected), std::string::npos) << Refusal(args);
-  }
+TEST(CommandLine, AServerAloneTakesNoListOfEndpointsAnyMore) {
+  EXPECT_NE(Refusal({"rendezvous", "--rdzv-endpoint=a:1,b,c:3"}).find("Set --run-dir=DIR"),
+            std::string::npos);
 }
 
 TEST(CommandLine, EveryProblemIsToldAtOnce) {

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "launcher/command_line/flags.h"
+#include "launcher/command_line/removed.h"
 #include "launcher/environment/detect.h"
 
 namespace ddprun {
@@ -24,8 +25,7 @@ Result<void> CheckTls(const TlsFiles& files, bool has_successors) {
     return Error{ErrorKind::kInvalid, "a server that speaks TLS needs --tls-cert and --tls-key"};
   }
   if (files.any() && has_successors && files.authority.empty()) {
-    return Error{ErrorKind::kInvalid,
-                 "with --run-dir or --rdzv-endpoint a server that speaks TLS needs --tls-ca too"};
+    return Error{ErrorKind::kInvalid, "with --run-dir a server that speaks TLS needs --tls-ca too"};
   }
   return {};
 }
@@ -38,24 +38,6 @@ Result<void> CheckJournal(const CLI::Option& journal, const ServerConfig& config
     return Error{ErrorKind::kInvalid,
                  "--journal and --run-dir exclude each other: with a run directory the next server "
                  "may be another node, which learns of the runs from their nodes"};
-  }
-  return {};
-}
-
-// The list that its nodes have.
-Result<void> ParseList(const std::string& text, const CLI::Option& listen, ServerConfig& config) {
-  if (text.empty()) {
-    return {};
-  }
-  if (listen.count() > 0 || !config.journal.empty() || !config.run_dir.empty()) {
-    return Error{ErrorKind::kInvalid,
-                 "--rdzv-endpoint, the list of the nodes, says where this server is and who takes "
-                 "over: leave --listen, --journal and --run-dir out"};
-  }
-  ASSIGN_OR_RETURN(config.candidates, ParseCandidates("--rdzv-endpoint", text, 29400));
-  const std::string why = WhyListDoesNotCount(config.candidates, false, false);
-  if (!why.empty()) {
-    return Error{ErrorKind::kInvalid, "--rdzv-endpoint=" + text + ": " + why};
   }
   return {};
 }
@@ -102,18 +84,14 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
   std::string list, http_listen;
   bool help = false;
   ServerConfig config;
-  CLI::Option* const listens =
-      app.add_option("--listen", listen, "HOST:PORT, port 0 for any free one")
-          ->capture_default_str();
+  app.add_option("--listen", listen, "HOST:PORT, port 0 for any free one")->capture_default_str();
   CLI::Option* const journal = app.add_option(
       "--journal", config.journal,
       "FILE that survives this server: one started again with it goes on with its runs");
   app.add_option("--run-dir", config.run_dir,
                  "DIR that all nodes share: a node takes over if this server dies, and this one "
                  "takes over if such a node does");
-  app.add_option("--rdzv-endpoint", list,
-                 "HOST:PORT,HOST:PORT,... the list that all nodes have, one place of it on this "
-                 "machine: this server counts there as a node's does");
+  app.add_option("--rdzv-endpoint", list)->group("");  // Removed: hidden, and refused.
   app.add_option("--http-listen", http_listen,
                  "HOST:PORT where /livez, /readyz, /metrics and the status page of its runs are; "
                  "without TLS its own port has them too");
@@ -144,8 +122,10 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
   fill("DDPRUN_TLS_CERT", "tls-cert", config.tls.certificate);
   fill("DDPRUN_TLS_KEY", "tls-key", config.tls.key);
   fill("DDPRUN_TLS_CA", "tls-ca", config.tls.authority);
-  RETURN_IF_ERROR(ParseList(list, *listens, config));
-  if (const auto tls = CheckTls(config.tls, !config.run_dir.empty() || !list.empty()); !tls) {
+  if (!list.empty()) {
+    return Error{ErrorKind::kInvalid, *WhyRemoved(kListOfEndpoints)};
+  }
+  if (const auto tls = CheckTls(config.tls, !config.run_dir.empty()); !tls) {
     return Error{tls.error().kind, WithOrigins(tls.error().message, config.settings)};
   }
   ASSIGN_OR_RETURN(config.listen, ParseEndpoint(listen, 29400));

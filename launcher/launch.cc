@@ -85,7 +85,7 @@ int Launch(const LaunchConfig& config) {
         FlushLog(kLogFlushLimit);
         return code;
       },
-      [&](UniqueFd estate) { CloseClaimOfTheDead(config, estate); });
+      [&](UniqueFd estate) { CloseClaimOfTheDead(config.run_dir, estate); });
 }
 
 }  // namespace ddprun

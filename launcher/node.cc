@@ -262,9 +262,7 @@ PageView LaunchedNode::LookForPage() const {
   }
   const std::vector<std::string> places = PlacesOfPage();
   if (view.node.run && HasSuccession(config_)) {
-    const bool in_the_clear = !config_.tls.any();
-    view.others = OtherPages(*view.node.run,
-                             in_the_clear ? config_.candidates : std::vector<Endpoint>(), places);
+    view.others = OtherPages(*view.node.run, places);
   }
   view.access = {role_.operators_token,
                  config_.run_id,

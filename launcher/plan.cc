@@ -77,10 +77,6 @@ std::string Server(const LaunchConfig& config) {
            (given ? "" : " (--node-rank is not given)") + "; " + config.endpoint.host + " is " +
            here;
   }
-  if (!config.candidates.empty()) {
-    return "at first the node that has the address " + where + ", the list's first, which is " +
-           here;
-  }
   return "whoever has the address " + config.endpoint.host + " and binds port " +
          std::to_string(config.endpoint.port) + " first, because no --node-rank is given; it is " +
          here;
@@ -115,12 +111,6 @@ std::string Rendezvous(const LaunchConfig& config) {
          Line("run id", config.run_id.empty() ? "drawn at the start, because the run is standalone"
                                               : config.run_id) +
          Line("server", Server(config)) + Line("store", Store(config)) +
-         (config.candidates.empty()
-              ? ""
-              : Line("takeover",
-                     "by a node of the list in --rdzv-endpoint that the majority of "
-                     "its " +
-                         std::to_string(config.candidates.size()) + " nodes backs")) +
          (config.run_dir.empty()
               ? ""
               : Line("takeover", "whoever has the newest claim in " + config.run_dir +

@@ -46,15 +46,10 @@ Result<std::string> WriteBeside(const fs::path& file, const std::string& token) 
   return name;
 }
 
-bool AllOnLoopback(const std::vector<Endpoint>& meet) {
-  return std::all_of(meet.begin(), meet.end(),
-                     [](const Endpoint& endpoint) { return IsLoopback(endpoint.host); });
-}
-
 template <class Config>
-Result<void> FindTokenOf(Config& config, std::vector<Endpoint> meet) {
+Result<void> FindTokenOf(Config& config, const Endpoint& meet) {
   const bool given = !config.token.empty() || !config.token_file.empty() || config.tls.any();
-  if (given || config.insecure || (config.run_dir.empty() && !AllOnLoopback(meet))) {
+  if (given || config.insecure || (config.run_dir.empty() && !IsLoopback(meet.host))) {
     return {};
   }
   const bool own = config.run_dir.empty();
@@ -91,13 +86,11 @@ Result<void> FindToken(LaunchConfig& config) {
   if (config.standalone) {
     return {};
   }
-  return FindTokenOf(config,
-                     config.candidates.empty() ? std::vector{config.endpoint} : config.candidates);
+  return FindTokenOf(config, config.endpoint);
 }
 
 Result<void> FindToken(ServerConfig& config) {
-  return FindTokenOf(config,
-                     config.candidates.empty() ? std::vector{config.listen} : config.candidates);
+  return FindTokenOf(config, config.listen);
 }
 
 std::string TokenSharedAt(const Endpoint& endpoint) {

@@ -67,7 +67,6 @@ RendezvousHandlers CoordinatorDriver::Handlers() {
       [this](const CallName& name) { OnCancel(name); },
       [this](const RunId& run_id) { return StatusOfRuns(run_id); },
       [this](const ControlRequest& request) { return OnControl(request); },
-      nullptr,
       [this](const RoadCall& call, std::shared_ptr<PendingRoad> pending) {
         OnRoad(call, std::move(pending));
       },

@@ -105,12 +105,6 @@ TEST(RealNames, ServersAreNotBelievedEither) {
   ToProto(SyncReply{Wait{}, 1, Duration{1}, Duration{1}, far}, &reply);
   EXPECT_FALSE(ReplyFromProto(reply));
   const Claim claim{1, far, {"h0", 1}, 0, false};
-  v1::WitnessReply answer;
-  ToProto(WitnessAnswer{false, true, claim}, &answer);
-  EXPECT_FALSE(WitnessAnswerFromProto(answer));
-  v1::WitnessRequest request;
-  ToProto(WitnessRequest{.verb = WitnessVerb::kMove, .claim = claim}, &request);
-  EXPECT_FALSE(WitnessRequestFromProto(request));
   const Result<Claim> read = DecodeClaim(Encode(claim), 1);
   ASSERT_FALSE(read);
   EXPECT_NE(read.error().message.find("claim 1, made by the server at h0:1, has the term 46116860"),

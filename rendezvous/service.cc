@@ -292,26 +292,6 @@ grpc::ServerUnaryReactor* RendezvousService::Control(grpc::CallbackServerContext
       });
 }
 
-grpc::ServerUnaryReactor* RendezvousService::Witness(grpc::CallbackServerContext* context,
-                                                     const v1::WitnessRequest* request,
-                                                     v1::WitnessReply* reply) {
-  if (const grpc::Status allowed = gate_.Check(*context); !allowed.ok()) {
-    return EndAtOnce(context, allowed);
-  }
-  const Result<WitnessRequest> asked = WitnessRequestFromProto(*request);
-  if (!asked) {
-    return EndAtOnce(context, StatusOf(asked.error()));
-  }
-  if (!inbox_->handlers.witness) {
-    return EndAtOnce(
-        context, {grpc::StatusCode::FAILED_PRECONDITION, "this server is on no list of endpoints"});
-  }
-  return AnswerOnLoop(
-      inbox_, context, reply,
-      [asked = *asked](const RendezvousHandlers& handlers) { return handlers.witness(asked); },
-      [](const WitnessAnswer& answer, v1::WitnessReply* wire) { ToProto(answer, wire); });
-}
-
 grpc::ServerUnaryReactor* RendezvousService::Road(grpc::CallbackServerContext* context,
                                                   const v1::RoadRequest* request,
                                                   v1::RoadReply* reply) {

@@ -32,9 +32,6 @@ class RendezvousService final : public v1::Rendezvous::CallbackService {
   grpc::ServerUnaryReactor* Control(grpc::CallbackServerContext* context,
                                     const v1::ControlRequest* request,
                                     v1::ControlReply* reply) override;
-  grpc::ServerUnaryReactor* Witness(grpc::CallbackServerContext* context,
-                                    const v1::WitnessRequest* request,
-                                    v1::WitnessReply* reply) override;
   grpc::ServerUnaryReactor* Road(grpc::CallbackServerContext* context,
                                  const v1::RoadRequest* request, v1::RoadReply* reply) override;
   grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext* context, const v1::AskRequest* request,

@@ -17,8 +17,8 @@
 #include "common/ids.h"
 #include "common/result.h"
 #include "common/time.h"
+#include "rendezvous/core/control.h"
 #include "rendezvous/core/status.h"
-#include "rendezvous/core/succession/witness.h"
 #include "rendezvous/messages/errand.h"
 #include "rendezvous/messages/messages.h"
 
@@ -84,8 +84,6 @@ struct RendezvousHandlers {
   std::function<Result<std::vector<RunStatus>>(const RunId&)> status;
   // What follows, in words.
   std::function<Result<std::string>(const ControlRequest&)> control;
-  // Of a node that is on a list: what it knows of claims to the server's part.
-  std::function<Result<WitnessAnswer>(const WitnessRequest&)> witness;
   // A node's second call, and an operator's who asks nodes something. None: no errand is carried.
   std::function<void(const RoadCall&, std::shared_ptr<PendingRoad>)> road;
   std::function<void(const Asking&, std::shared_ptr<PendingAsk>)> ask;

@@ -3,38 +3,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/command_line/removed.h"
+
 namespace ddprun {
 namespace {
-
-// A list of endpoints: its nodes keep the claim to the server's part among themselves.
-void ResolveCandidates(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
-  const Result<std::vector<Endpoint>> list =
-      ParseCandidates("--rdzv-endpoint", raw.endpoint, 29400);
-  if (!list) {
-    return problems.Add(list.error().message);
-  }
-  config.endpoint = list->front();
-  const std::string why = WhyListDoesNotCount(*list, config.standalone, !config.run_dir.empty());
-  if (why.empty()) {
-    config.candidates = *list;
-  } else {
-    config.remarks.push_back("the list in --rdzv-endpoint does not count beyond its first: " + why);
-  }
-}
 
 // torchrun's static rendezvous: one address and port, known to everybody beforehand, which is also
 // the workers' MASTER_ADDR and MASTER_PORT.
 void ResolveEndpoint(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
+  if (const Result<void> one = RefuseList(raw.endpoint); !one) {
+    return problems.Add(one.error().message);
+  }
   if (raw.backend == "static" && !raw.endpoint.empty() && !raw.standalone) {
-    if (raw.endpoint.find(',') != std::string::npos) {
-      problems.Add(
-          "--rdzv-backend=static has one endpoint, which is the workers' MASTER_ADDR too, "
-          "and --rdzv-endpoint=" +
-          raw.endpoint +
-          " lists several; leave the backend out to "
-          "have the nodes of a list take over from each other");
-      return;
-    }
     const Result<Endpoint> endpoint = ParseEndpoint(raw.endpoint, 29400);
     problems.Check("--rdzv-endpoint", endpoint);
     config.endpoint = endpoint ? *endpoint : config.endpoint;
@@ -75,9 +55,7 @@ void ResolveEndpoint(const RawFlags& raw, LaunchConfig& config, Problems& proble
     }
   }
   const std::string where = !raw.endpoint.empty() ? raw.endpoint : raw.master_addr;
-  if (raw.endpoint.find(',') != std::string::npos) {
-    ResolveCandidates(raw, config, problems);
-  } else if (!where.empty()) {
+  if (!where.empty()) {
     const Result<Endpoint> endpoint = ParseEndpoint(where, 29400);
     problems.Check(raw.endpoint.empty() ? "--master-addr" : "--rdzv-endpoint", endpoint);
     config.endpoint = endpoint ? *endpoint : config.endpoint;
@@ -136,7 +114,7 @@ void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& prob
   } else if (!config.tls.certificate.empty() && config.tls.authority.empty()) {
     problems.Add("--tls-cert needs --tls-ca too: by it nodes check each other's certificates");
   } else if (config.tls.any() && config.tls.certificate.empty() && HasSuccession(config)) {
-    problems.Add("--tls-ca needs --tls-cert where any node may have to serve (--run-dir, a list)");
+    problems.Add("--tls-ca needs --tls-cert where any node may have to serve (--run-dir)");
   }
   const Result<AllowList> allowed = AllowList::Parse(raw.store_allow);
   problems.Check(allowed);

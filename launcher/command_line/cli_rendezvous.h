@@ -7,7 +7,7 @@
 
 namespace ddprun {
 
-// Endpoint, list, run id, access and run directory. The numbers of nodes are known.
+// Endpoint, run id, access and run directory. The numbers of nodes are known.
 void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& problems);
 
 }  // namespace ddprun

@@ -10,7 +10,6 @@
 
 #include "agent/workers/worker_spec.h"
 #include "rendezvous/core/coordinator.h"
-#include "rendezvous/core/succession/witness.h"
 
 namespace ddprun {
 namespace {
@@ -39,45 +38,6 @@ Result<Endpoint> ParseHttpListen(const std::string& text) {
   return listen ? listen
                 : Error{ErrorKind::kInvalid,
                         "--http-listen must be HOST:PORT or :PORT: " + listen.error().message};
-}
-
-Result<std::vector<Endpoint>> ParseCandidates(const std::string& flag, const std::string& text,
-                                              std::uint16_t default_port) {
-  std::vector<Endpoint> list;
-  for (const std::string& part : Split(text, ',')) {
-    const Result<Endpoint> parsed = ParseEndpoint(part, default_port);
-    if (!parsed) {
-      return Error{ErrorKind::kInvalid, flag + ": " + parsed.error().message};
-    }
-    const Endpoint& endpoint = *parsed;
-    if (endpoint.port == 0 || IsWildcard(endpoint.host)) {
-      return Invalid(
-          flag + ": every endpoint of a list needs a host and a port that all nodes know", part);
-    }
-    if (std::find(list.begin(), list.end(), endpoint) != list.end()) {
-      return Invalid(flag + " names an endpoint twice", part);
-    }
-    list.push_back(endpoint);
-  }
-  if (list.size() > kMostWitnesses) {
-    return Error{ErrorKind::kInvalid, flag + ": " + std::to_string(list.size()) +
-                                          " endpoints, at most " + std::to_string(kMostWitnesses) +
-                                          " can be listed"};
-  }
-  return list;
-}
-
-std::string WhyListDoesNotCount(const std::vector<Endpoint>& list, bool standalone, bool run_dir) {
-  if (standalone) {
-    return "a run of one node has nobody who could take its server's part over";
-  }
-  if (run_dir) {
-    return "--run-dir says who serves";
-  }
-  return list.size() >= kLeastWitnesses
-             ? ""
-             : "of two nodes one cannot tell whether the other is gone; name three or more, or a "
-               "directory that all share with --run-dir";
 }
 
 Result<std::pair<std::uint32_t, std::uint32_t>> ParseNodes(const std::string& text) {

@@ -38,9 +38,8 @@ struct LaunchConfig {
   RunShape shape;             // What all nodes must mean alike.
   std::uint32_t workers = 1;  // --nproc-per-node
   std::optional<std::uint32_t> node_rank;
-  bool standalone = true;                 // No other node can come: no socket is opened.
-  Endpoint endpoint{"127.0.0.1", 29400};  // The first of the list, where there is one.
-  std::vector<Endpoint> candidates;       // The whole list; empty: one endpoint was given.
+  bool standalone = true;  // No other node can come: no socket is opened.
+  Endpoint endpoint{"127.0.0.1", 29400};
   bool literal_master = false;  // The workers' MASTER_ADDR:MASTER_PORT is exactly `endpoint`.
   std::string run_id;           // Empty: to be drawn (standalone).
   std::string local_address;    // Empty: found out.
@@ -120,9 +119,6 @@ struct ServerConfig {
   Endpoint listen{"127.0.0.1", 29400};
   std::string journal;  // Empty: none is kept.
   std::string run_dir;  // Empty: nobody else takes over.
-  // The nodes' list: it is a witness at the first place that is this machine's and free, and
-  // `listen` does not count.
-  std::vector<Endpoint> candidates;
   std::string token_file;
   std::string token;
   TlsFiles tls;
@@ -136,14 +132,8 @@ struct ServerConfig {
 
 // Whether the nodes know where else than at one endpoint a server may be.
 inline bool HasSuccession(const LaunchConfig& config) {
-  return !config.run_dir.empty() || !config.candidates.empty();
+  return !config.run_dir.empty();
 }
-
-// "HOST[:PORT],HOST[:PORT],...": two or more, no two alike. `flag`: whose value it is, for errors.
-Result<std::vector<Endpoint>> ParseCandidates(const std::string& flag, const std::string& text,
-                                              std::uint16_t default_port);
-// For people; empty: its nodes may take over from each other.
-std::string WhyListDoesNotCount(const std::vector<Endpoint>& list, bool standalone, bool run_dir);
 
 // "HOST:PORT" or ":PORT" of --http-listen, port 0 too.
 Result<Endpoint> ParseHttpListen(const std::string& text);

@@ -66,12 +66,9 @@ void AddSize(CLI::App& app, RawFlags& raw) {
 void AddRendezvous(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
   Group rendezvous(app, raw, "Rendezvous");
-  rendezvous.Value(
-      "--rdzv-endpoint", raw.endpoint, "HOST[:PORT]",
-      "Where the nodes meet (default 127.0.0.1:29400); whoever has that address and "
-      "comes first carries the server. Three or more, separated by commas, each on a "
-      "host of its own: when the server's host dies another one of them takes its part "
-      "over, as long as a majority of them can talk to each other");
+  rendezvous.Value("--rdzv-endpoint", raw.endpoint, "HOST[:PORT]",
+                   "Where the nodes meet (default 127.0.0.1:29400); whoever has that address and "
+                   "comes first carries the server");
   rendezvous.Value("--rdzv-id", raw.run_id, "NAME",
                    "Name of the run; a server keeps runs apart by it");
   rendezvous.Value("--rdzv-backend", raw.backend, "ddprun|c10d|static",

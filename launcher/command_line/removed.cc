@@ -12,6 +12,9 @@ struct RemovedName {
 };
 
 constexpr std::array kRemoved{
+    RemovedName{kListOfEndpoints,
+                "Set --run-dir=DIR to a directory that all nodes share, or run `ddprun rendezvous` "
+                "on a host that stays up and name its one HOST:PORT"},
     RemovedName{"top", "Use `ddprun status --watch` (a program of that name: `ddprun -- top`)"},
     RemovedName{"--trainjob-progress",
                 "A program reports its progress to Kubeflow itself, by the Kubeflow SDK or "
@@ -26,6 +29,13 @@ std::optional<std::string> WhyRemoved(const std::string& name) {
     return std::nullopt;
   }
   return name + " was removed. " + found->instead;
+}
+
+Result<void> RefuseList(const std::string& endpoint) {
+  if (endpoint.find(',') == std::string::npos) {
+    return {};
+  }
+  return Error{ErrorKind::kInvalid, *WhyRemoved(kListOfEndpoints)};
 }
 
 }  // namespace ddprun

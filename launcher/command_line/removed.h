@@ -7,9 +7,16 @@
 #include <optional>
 #include <string>
 
+#include "common/result.h"
+
 namespace ddprun {
+
+inline constexpr const char* kListOfEndpoints = "a list of endpoints (--rdzv-endpoint=A,B,C)";
 
 // `name` as it was written: "verb", "--flag". Nothing: it was never removed.
 std::optional<std::string> WhyRemoved(const std::string& name);
+
+// The value of --rdzv-endpoint, or of a verb's --endpoint. kInvalid: a list.
+Result<void> RefuseList(const std::string& endpoint);
 
 }  // namespace ddprun

@@ -4,9 +4,7 @@
 #include <thread>
 
 #include "common/log.h"
-#include "launcher/command_line/flags.h"
-#include "launcher/run_token.h"
-#include "launcher/server/server_role.h"
+#include "rendezvous/succession/claim_directory.h"
 #include "rendezvous/succession/estate_memory.h"
 
 namespace ddprun {
@@ -14,31 +12,19 @@ namespace {
 
 constexpr std::chrono::milliseconds kTryAgain{20};
 
-Result<std::shared_ptr<Claims>> ClaimsOf(LaunchConfig& config, const RunId& run) {
-  RETURN_IF_ERROR(FindToken(config));
-  ASSIGN_OR_RETURN(const Access access, ChooseAccess(config.token_file, config.token, config.tls));
-  SuccessionOptions options;
-  KeepClaims(config, access, run, options);
-  return options.claims;
-}
-
 }  // namespace
 
-void CloseClaimOfTheDead(LaunchConfig config, const UniqueFd& estate) {
+void CloseClaimOfTheDead(const std::string& run_dir, const UniqueFd& estate) {
   const std::optional<HeldEstate> held = EstateMemory::Read(estate.get());
   if (!held) {
     return;  // It carried no server, or has seen to its end itself.
   }
   StartLog("ddprun " + held->estate.node, LogLevel::kInfo);
-  const auto claims = ClaimsOf(config, held->estate.record.run_id);
-  Result<bool> closed = claims ? Result<bool>(false) : Result<bool>(claims.error());
-  // A list may have to be asked for its tokens first.
-  for (bool again = claims.has_value(); again;) {
-    closed = CloseForTheDead(**claims, *held);
-    again = !closed && closed.error().kind == ErrorKind::kUnavailable;
-    if (again) {
-      std::this_thread::sleep_for(kTryAgain);
-    }
+  ClaimDirectory claims(run_dir);
+  Result<bool> closed = CloseForTheDead(claims, *held);
+  while (!closed && closed.error().kind == ErrorKind::kUnavailable) {
+    std::this_thread::sleep_for(kTryAgain);
+    closed = CloseForTheDead(claims, *held);
   }
   if (!closed) {
     Log(LogLevel::kWarning,

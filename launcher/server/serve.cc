@@ -73,37 +73,13 @@ int RunUntilStopped(AsioLoop& loop) {
   return kExitSignalBase + stopped_by;
 }
 
-Result<void> ChooseClaims(const ServerConfig& config, const Access& access, bool sealed,
-                          SuccessionOptions& options) {
-  if (!config.candidates.empty()) {
-    KeepClaimsOnList(config.candidates, access, sealed ? std::optional(RunId()) : std::nullopt,
-                     options);
-    return {};
-  }
-  const auto directory = std::make_shared<ClaimDirectory>(config.run_dir);
-  options.claims = directory;
-  options.core.given = config.listen;
-  return directory->Prepare();
-}
-
 Result<void> Open(SuccessionDriver& succession, GrpcNetwork& network, const ServerConfig& config,
-                  const Access& access, const std::string& why_no_token) {
-  if (!config.candidates.empty()) {
-    ASSIGN_OR_RETURN(const bool listed, BindOnList(succession, network, config.candidates));
-    if (!listed) {
-      return Error{
-          ErrorKind::kUnavailable,
-          "no endpoint of --rdzv-endpoint is an address of this machine and free: a server "
-          "that is on no list is of no use to its nodes"};
-    }
-    WarnIfOpen(config.candidates.front(), access, why_no_token);
-    return {};
-  }
+                  const Access& access) {
   std::unique_ptr<RendezvousServer> server = network.NewRendezvous(succession.Handlers());
   ASSIGN_OR_RETURN(Endpoint bound, server->Listen(config.listen));
   WarnIfOpen(bound, access);
   bound.host = IsWildcard(bound.host) ? HostName() : bound.host;
-  succession.UseServer(std::move(server), bound, /*place=*/0);
+  succession.UseServer(std::move(server), bound);
   return {};
 }
 
@@ -112,21 +88,20 @@ Result<void> OpenWatch(ServerWatch& watch, const SuccessionDriver& succession) {
                     [&] { return succession.server_at(); });
 }
 
-// Serves while it has the newest claim of the run directory, or of the list, and stands by while a
-// node has it; of a list it is a witness all the time.
+// Serves while it has the newest claim of the run directory, and stands by while a node has it.
 int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
   SuccessionOptions options;
   options.core.listens = false;
   options.new_reign = NewReign;
-  Result<Access> access = ChooseAccess(config.token_file, config.token, config.tls);
+  options.core.given = config.listen;
+  const Result<Access> access = ChooseAccess(config.token_file, config.token, config.tls);
   if (!access) {
     return Refuse({access.error().kind, WithOrigins(access.error().message, config.settings)});
   }
-  const SealedToken drawn =
-      config.candidates.empty() ? SealedToken{} : DrawSealedToken(config, *access);
-  access->token += drawn.token;
-  if (const auto chosen = ChooseClaims(config, *access, !drawn.sealed.empty(), options); !chosen) {
-    return Refuse(chosen.error());
+  const auto claims = std::make_shared<ClaimDirectory>(config.run_dir);
+  options.claims = claims;
+  if (const Result<void> prepared = claims->Prepare(); !prepared) {
+    return Refuse(prepared.error());
   }
   const Result<std::string> operators = OperatorsToken(*access, config.run_dir);
   if (!operators) {
@@ -135,25 +110,19 @@ int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
   options.operators_token = *operators;
   ServerWatch watch(loop, config, *operators);
   const auto network = std::make_shared<GrpcNetwork>(loop, *access, *operators);
-  network->UseSealed(drawn.sealed, nullptr);
   if (!access->tls.serves()) {  // A browser asks in the clear.
     network->UsePage(watch.OfPort());
   }
   options.network = network;
-  std::unique_ptr<RunEvidence> evidence;
-  if (!config.run_dir.empty()) {
-    evidence = std::make_unique<RunEvidence>(loop, config.run_dir, /*run_id=*/"", /*node=*/"");
-    options.on_stepped_down = [&evidence] { evidence->ServerWent(); };
-  }
+  RunEvidence evidence(loop, config.run_dir, /*run_id=*/"", /*node=*/"");
+  options.on_stepped_down = [&evidence] { evidence.ServerWent(); };
   options.on_serving = [&evidence](const NewServer& server) {
     server.coordinator.SetToken(server.token);
-    if (evidence) {
-      evidence->ServerCame(server.coordinator);
-    }
+    evidence.ServerCame(server.coordinator);
   };
   SuccessionDriver succession(loop, std::move(options), nullptr);
   Result<void> open = watch.Bind();
-  open = open ? Open(succession, *network, config, *access, drawn.why_not) : open;
+  open = open ? Open(succession, *network, config, *access) : open;
   open = open ? OpenWatch(watch, succession) : open;
   if (!open) {
     Log(LogLevel::kError, InOneLine(open.error().message));
@@ -161,13 +130,9 @@ int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
   }
   succession.Start();
   const int code = RunUntilStopped(loop);
-  if (evidence) {
-    evidence->LookLast();
-  }
+  evidence.LookLast();
   succession.Close();
-  if (evidence) {
-    evidence->Finish(kBundlesLimit);
-  }
+  evidence.Finish(kBundlesLimit);
   return code;
 }
 
@@ -224,8 +189,7 @@ int ServeUntilStopped(ServerConfig config) {
     return Refuse(found.error());
   }
   AsioLoop loop;
-  const bool in_turn = !config.run_dir.empty() || !config.candidates.empty();
-  return in_turn ? ServeInTurn(config, loop) : ServeAlone(config, loop);
+  return config.run_dir.empty() ? ServeAlone(config, loop) : ServeInTurn(config, loop);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "launcher/command_line/config.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/command_line/problems.h"
+#include "launcher/command_line/removed.h"
 #include "launcher/node_slot.h"
 #include "launcher/run_token.h"
 #include "launcher/slurm/sealed_token.h"
@@ -218,29 +219,6 @@ Result<ServerPlace> FindLinked(const RunId& run_id) {
   return found.front().place;
 }
 
-// Whichever of the endpoints serves now.
-Result<ServerPlace> FindOnList(const ServerQuery& query, const Access& given) {
-  ASSIGN_OR_RETURN(const std::vector<Endpoint> list,
-                   ParseCandidates("--endpoint", query.endpoint, kDefaultPort));
-  std::string trouble;
-  for (const Endpoint& endpoint : list) {
-    ServerPlace place{{}, endpoint, given};
-    if (given.token.empty()) {
-      place.access = With(given, AccessTo(endpoint, query.insecure));
-    }
-    if (const Result<void> unsealed = UnsealToken(query, place); !unsealed) {
-      trouble += (trouble.empty() ? "" : "; ") + unsealed.error().message;
-      continue;
-    }
-    const auto runs = AskStatus(endpoint, query.run_id, kLookPatience, place.access);
-    if (runs || runs.error().kind == ErrorKind::kNotFound) {
-      return place;
-    }
-    trouble += (trouble.empty() ? "" : "; ") + runs.error().message;
-  }
-  return Error{ErrorKind::kUnavailable, "no endpoint of the list serves: " + trouble};
-}
-
 Error Of(const char* flag, const Error& error) {
   return {error.kind, std::string(flag) + ": " + error.message};
 }
@@ -248,13 +226,11 @@ Error Of(const char* flag, const Error& error) {
 Result<ServerPlace> Find(const ServerQuery& query) {
   ServerPlace place;
   ASSIGN_OR_RETURN(const Access given, ChooseAccess(query.token_file, query.token, query.tls));
-  if (("," + query.endpoint).find(",unix:") != std::string::npos) {
+  RETURN_IF_ERROR(RefuseList(query.endpoint));
+  if (query.endpoint.starts_with("unix:")) {
     return Error{ErrorKind::kInvalid,
                  "--endpoint takes HOST:PORT alone; the run that is served at unix:DIR/" +
                      std::string(kOperatorsDoor) + " is asked with --run-dir=DIR"};
-  }
-  if (query.endpoint.find(',') != std::string::npos) {
-    return FindOnList(query, given);
   }
   if (!query.endpoint.empty()) {
     const Result<Endpoint> endpoint = ParseEndpoint(query.endpoint, kDefaultPort);

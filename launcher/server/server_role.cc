@@ -21,7 +21,6 @@
 #include "rendezvous/local_channel.h"
 #include "rendezvous/real_names.h"
 #include "rendezvous/succession/claim_directory.h"
-#include "rendezvous/succession/client_witness.h"
 
 namespace ddprun {
 namespace {
@@ -30,7 +29,6 @@ constexpr Duration kHelloTimeout{3'000};
 constexpr Duration kNobodyThere{30'000};
 constexpr Duration kSaidAfter{1'000};
 constexpr Duration kLookAgain{20};
-constexpr Duration kOwnSealPatience{1'000};
 
 // With TLS only a node that has a certificate can.
 bool MayServe(const LaunchConfig& config) {
@@ -117,54 +115,6 @@ CoordinatorConfig NewReign() {
   return reign;
 }
 
-Result<bool> BindOnList(SuccessionDriver& succession, GrpcNetwork& network,
-                        const std::vector<Endpoint>& list) {
-  for (std::size_t place = 0; place < list.size(); ++place) {
-    std::unique_ptr<RendezvousServer> server = network.NewRendezvous(succession.Handlers());
-    const Result<std::optional<Endpoint>> bound = BindOrFind(*server, list[place]);
-    if (!bound && bound.error().kind != ErrorKind::kNotFound) {
-      return bound.error();
-    }
-    if (bound && *bound) {
-      succession.UseServer(std::move(server), list[place], place);
-      return true;
-    }
-  }
-  return false;
-}
-
-void KeepClaimsOnList(const std::vector<Endpoint>& list, const Access& access,
-                      const std::optional<RunId>& sealed_for, SuccessionOptions& options) {
-  GrpcWitnessCalls::AskToken ask;
-  if (sealed_for) {
-    ask = [run = *sealed_for](const Endpoint& endpoint) {
-      const Result<std::string> token = TokenSealedAt(endpoint, run, kOwnSealPatience);
-      if (!token) {
-        Log(LogLevel::kDebug, token.error().message);
-      }
-      return token ? *token : "";
-    };
-  }
-  options.claims =
-      std::make_shared<WitnessClaims>(list, std::make_unique<GrpcWitnessCalls>(list, access, ask));
-  options.core.listed = true;
-  options.core.claims = "the majority of the list";
-  options.core.thirds_to_let_go = kThirdsToLetGoOfList;
-  options.core.given = list.front();
-  options.list = DigestOf(list);
-}
-
-void KeepClaims(const LaunchConfig& config, const Access& access, const RunId& run,
-                SuccessionOptions& options) {
-  if (config.candidates.empty()) {
-    options.claims = std::make_shared<ClaimDirectory>(config.run_dir);
-    return;
-  }
-  const bool given = !config.token.empty() || !config.token_file.empty() || config.tls.any();
-  KeepClaimsOnList(config.candidates, access,
-                   given || config.insecure ? std::nullopt : std::optional(run), options);
-}
-
 std::optional<ServerFiles> ServerRole::OpenDoor(AsioLoop& loop,
                                                 const std::filesystem::path& run_directory,
                                                 const RunId& run_id) {
@@ -204,30 +154,16 @@ Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, Se
   role.where = ToString(config.endpoint) + " (or its successor)";
   SuccessionOptions options;
   options.core.given = config.endpoint;
-  ASSIGN_OR_RETURN(Access access, ChooseAccess(config.token_file, config.token, config.tls));
-  // Each place of a list has a token of its own, so nothing has to be agreed on: who is refused
-  // there asks there.
-  const bool given = !access.token.empty() || config.tls.any() || config.insecure;
-  const bool own = !config.candidates.empty() && !given;
-  const SealedToken drawn = own ? DrawSealedToken(config, access) : SealedToken{};
-  access.token += drawn.token;
-  if (config.candidates.empty()) {
-    RETURN_IF_ERROR(ClaimDirectory(config.run_dir).Prepare());
-  }
-  KeepClaims(config, access, config.run_id, options);
+  ASSIGN_OR_RETURN(const Access access, ChooseAccess(config.token_file, config.token, config.tls));
+  const auto claims = std::make_shared<ClaimDirectory>(config.run_dir);
+  RETURN_IF_ERROR(claims->Prepare());
+  options.claims = claims;
   options.estate = std::move(news.estate);
-  options.fence_after = config.shape.fence_after;
   ASSIGN_OR_RETURN(options.operators_token, OperatorsToken(access, config.run_dir));
   role.operators_token = options.operators_token;
   const auto network = std::make_shared<GrpcNetwork>(loop, access, options.operators_token);
   if (!access.tls.serves()) {  // A browser asks in the clear.
     network->UsePage(std::move(news.page));
-  }
-  if (own) {
-    network->UseSealed(drawn.sealed,
-                       [&loop, run = config.run_id, access](const Endpoint& endpoint) {
-                         return std::make_unique<SealedChannel>(loop, endpoint, run, access);
-                       });
   }
   options.network = network;
   options.new_reign = NewReign;
@@ -239,16 +175,7 @@ Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, Se
   ASSIGN_OR_RETURN(const std::string address, FindLocalAddress(config));
   options.places = {{address, config.endpoint.port}, {address, 0}};
   role.succession = std::make_unique<SuccessionDriver>(loop, std::move(options), channel.get());
-  if (!config.candidates.empty()) {
-    ASSIGN_OR_RETURN(const bool listed, BindOnList(*role.succession, *network, config.candidates));
-    if (!listed) {
-      Log(LogLevel::kInfo,
-          "no endpoint of the list is free on this machine: this node never carries "
-          "the server");
-    } else {
-      WarnIfOpen(config.candidates.front(), access, drawn.why_not);
-    }
-  } else if (MayServe(config)) {
+  if (MayServe(config)) {
     std::unique_ptr<RendezvousServer> server = network->NewRendezvous(role.succession->Handlers());
     const bool derived = config.around.derived_port;
     Result<std::optional<Endpoint>> bound = BindOrFind(*server, config.endpoint, derived);
@@ -259,7 +186,7 @@ Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, Se
     if (bound && *bound) {
       Endpoint known = **bound;
       known.host = IsWildcard(known.host) ? HostName() : known.host;
-      role.succession->UseServer(std::move(server), known, /*place=*/0);
+      role.succession->UseServer(std::move(server), known);
     }
   }
   role.channel = std::move(channel);

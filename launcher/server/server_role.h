@@ -52,7 +52,7 @@ struct ServerRole {
   CoordinatorDriver* Serving() const {
     return succession ? succession->coordinator() : server ? coordinator.get() : nullptr;
   }
-  // Where this node answers as a server, or as one of a list; port 0: nowhere.
+  // Where this node answers as a server; port 0: nowhere.
   Endpoint Door() const { return succession ? succession->door() : bound; }
   // Where the run's server is, as far as this node knows; port 0: it does not.
   Endpoint ServerAt() const { return succession ? succession->server_at() : known; }
@@ -70,21 +70,6 @@ struct ServerRole {
 
 // `news` is for a run with a shared directory, whose succession is yet to be started.
 Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, ServerNews news);
-
-// The first endpoint of the list that is this machine's and free: `succession` is a witness there,
-// and may serve. False: none is, so it never serves.
-Result<bool> BindOnList(SuccessionDriver& succession, GrpcNetwork& network,
-                        const std::vector<Endpoint>& list);
-
-// Claims that the nodes of a list keep; `access`: what every node shows. `sealed_for`: each has a
-// token of its own, sealed for this run; an empty one: for any.
-void KeepClaimsOnList(const std::vector<Endpoint>& list, const Access& access,
-                      const std::optional<RunId>& sealed_for, SuccessionOptions& options);
-
-// Where the claims of such a launch are kept. Where nobody was given a token, each place of a list
-// has one of its own, sealed for this run.
-void KeepClaims(const LaunchConfig& config, const Access& access, const RunId& run,
-                SuccessionOptions& options);
 
 // Says once that nothing keeps strangers out, where strangers could come. `why_no_token`: where one
 // was looked for.

@@ -66,7 +66,7 @@ std::function<void(UniqueFd, std::string)> ServerWatch::OfPort() {
 }
 
 ServerView ServerWatch::Look() const {
-  ServerView view{.token = token_, .names = {HostName()}, .listed = {}};
+  ServerView view{.token = token_, .names = {HostName()}};
   const bool in_the_clear = !config_.tls.any();
   const Endpoint door = in_the_clear ? door_() : Endpoint{};
   for (const Endpoint& at : {page_, door}) {
@@ -78,7 +78,6 @@ ServerView ServerWatch::Look() const {
   if (in_the_clear) {
     const Endpoint server = server_();
     view.server_page = server.port == 0 ? "" : ToString(server);
-    view.listed = config_.candidates;
   }
   if (CoordinatorDriver* const serving = here_()) {
     view.runs = RunsOf(*serving);

@@ -1,8 +1,7 @@
 // A token for the nodes of a Slurm job, which share a user and nothing else: drawn by who serves,
 // sealed by MUNGE for that user, and told to whoever asks at the endpoint (/healthz?sealed).
 //
-// It is the server's, not the run's: of a list each place draws one, and a caller finds out at
-// each. So no two nodes can end with different ones, and no node's loss takes one away.
+// It is the server's, not the run's, so no two nodes can end with different ones.
 //
 // Who opens it looks that his own user sealed it, for his own run. It may be as old as it likes,
 // and come from anybody: who cannot open it lacks the token that he would have to prove next.

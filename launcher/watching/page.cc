@@ -251,8 +251,7 @@ HttpAnswer PageAnswers::Reply(const HttpRequest& request) {
   return {200, State(), kJson};
 }
 
-std::vector<std::string> OtherPages(const RunStatus& run, const std::vector<Endpoint>& listed,
-                                    const std::vector<std::string>& own) {
+std::vector<std::string> OtherPages(const RunStatus& run, const std::vector<std::string>& own) {
   std::vector<std::string> pages;
   const auto add = [&](const std::string& page) {
     const bool is_new =
@@ -261,9 +260,6 @@ std::vector<std::string> OtherPages(const RunStatus& run, const std::vector<Endp
       pages.push_back(page);
     }
   };
-  for (const Endpoint& endpoint : listed) {
-    add(ToString(endpoint));
-  }
   for (const NodeStatus& node : run.nodes) {
     add(node.state == "lost" ? "" : node.page);
   }

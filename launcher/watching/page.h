@@ -42,10 +42,8 @@ struct PageView {
   bool one_of_many = false;        // The server may have other runs, now or later.
 };
 
-// Where a reader goes whose server is gone: `listed`, which any node's server may be at, and where
-// nodes say that they answer. Without `own`.
-std::vector<std::string> OtherPages(const RunStatus& run, const std::vector<Endpoint>& listed,
-                                    const std::vector<std::string>& own);
+// Where a reader goes whose server is gone: where nodes say that they answer. Without `own`.
+std::vector<std::string> OtherPages(const RunStatus& run, const std::vector<std::string>& own);
 
 // Carries an operator's wish out; `done` gets what the server says.
 using PageWish =

@@ -270,12 +270,11 @@ TEST(OtherPages, AreWhereNodesAnswer) {
                {.node = "n1", .state = "running", .page = "10.0.0.2:80"},
                {.node = "n2", .state = "lost", .page = "10.0.0.3:80"},
                {.node = "n3", .state = "running"}};
-  EXPECT_EQ(OtherPages(all, {{"n0", 29'400}, {"n1", 29'400}}, {"10.0.0.1:80", "n0:29400"}),
-            (std::vector<std::string>{"n1:29400", "10.0.0.2:80"}));
+  EXPECT_EQ(OtherPages(all, {"10.0.0.1:80", "n0:29400"}), std::vector<std::string>{"10.0.0.2:80"});
   for (int i = 0; i < 20; ++i) {
     all.nodes.push_back({.state = "running", .page = "10.0.1." + std::to_string(i) + ":80"});
   }
-  EXPECT_EQ(OtherPages(all, {}, {}).size(), kMostOthers);
+  EXPECT_EQ(OtherPages(all, {}).size(), kMostOthers);
 }
 
 TEST_F(PageTest, AStreamTellsWhatIsNew) {

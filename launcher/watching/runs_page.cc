@@ -55,7 +55,7 @@ PageAnswers& RunsAnswers::Page(const RunStatus* run) {
                   .one_of_many = true};
     if (run != nullptr) {
       view.node.run = *run;
-      view.others = OtherPages(*run, view_.listed, view_.places);
+      view.others = OtherPages(*run, view_.places);
     }
     for (const RunStatus& one : view_.runs.size() == 1 ? std::vector<RunStatus>() : view_.runs) {
       view.runs.push_back({one.run_id, one.phase, HeadlineOf(one).text});

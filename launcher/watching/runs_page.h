@@ -20,7 +20,6 @@ struct ServerView {
   std::string token;            // Empty: everybody may look.
   std::vector<std::string> names, places;
   std::string server_page;  // Where the server of its runs is; empty: not known.
-  std::vector<Endpoint> listed;
 };
 // Each costs the loop as much as the page of an agent that has the server.
 inline constexpr std::size_t kMostWhole = 16;

@@ -1,9 +1,9 @@
 // All times that hang on a lease, as parts of one, each with the inequality that it must keep. L: a
 // lease, of `max(base, nodes * per node, what lateness asks for)`: a second for up to 111 nodes.
 //
-//   |  0        1/3        2/3         1         4/3        5/3         2
-//   |  a move,  a move,    in doubt:   nodes     a holder lets go:      a claim is stale:
-//   |  a poll   a poll     no world    are lost  directory  list        taken over
+//   |  0        1/3        2/3         1         4/3                   2
+//   |  a move,  a move,    in doubt:   nodes     a holder              a claim is stale:
+//   |  a poll   a poll     no world    are lost  lets go               taken over
 #pragma once
 
 #include "common/time.h"
@@ -53,30 +53,24 @@ inline constexpr int kLeasesRemembered = 10;
 inline constexpr int kMovesPerLease = 3;  // Of the counter; looks at it too. In these thirds count:
 // A holder that cannot move it forms no world from here on: its nodes may count it as lost soon.
 inline constexpr int kThirdsUntilDoubt = 2;
-// It lets go: in a directory, whose reads and writes may be slow, or of a list, whose witnesses
-// refuse who comes too early.
+// It lets go; what is left until others take over is for slow reads and writes of theirs.
 inline constexpr int kThirdsToLetGo = 4;
-inline constexpr int kThirdsToLetGoOfList = 5;
 // Then others may take over: never before the holder has let go.
 inline constexpr int kLeasesUntilStale = 2;
 // Looks where the server is missed: nodes must find a new one within a lease.
 inline constexpr int kReadsPerLeaseWhenMissed = 10;
 // Looks while calls fail and the server is not missed yet: it may have died, and its guard say so.
 inline constexpr int kReadsPerLeaseWhenFailed = 30;
-// A round with witnesses: look, back and move within one third. What a slow connection does not do
-// in that time lengthens the lease, until it does.
-inline constexpr int kRoundsPerLease = 6;
 // A tick that is late by more came late because this process stood still.
 inline constexpr int kLateTicksPerLease = 6;
 
 static_assert(kTenthsOfAPollForAnAnswer > 10 &&
               2 * kTenthsOfAPollForAnAnswer < 10 * kPollsPerLease);
 static_assert(kThirdsUntilDoubt < kMovesPerLease && kMovesPerLease < kThirdsToLetGo);
-static_assert(kThirdsToLetGo < kThirdsToLetGoOfList &&
-              kThirdsToLetGoOfList < kMovesPerLease * kLeasesUntilStale);
-static_assert(kReadsPerLeaseWhenMissed > kMovesPerLease && kRoundsPerLease > kMovesPerLease);
+static_assert(kThirdsToLetGo < kMovesPerLease * kLeasesUntilStale);
+static_assert(kReadsPerLeaseWhenMissed > kMovesPerLease);
 static_assert(kGracesPerLease > kPollsPerLease && kLateTicksPerLease > kMovesPerLease);
-static_assert(kClaimCallsPerLease > kRoundsPerLease);  // Rounds that fail lengthen it, too.
+static_assert(kClaimCallsPerLease > kMovesPerLease);
 static_assert(kBaseLease <= kLongLease && kProbation <= kLatenessRemembered);
 
 }  // namespace ddprun

@@ -197,7 +197,7 @@ Result<void> ClaimDirectory::Prepare() const {
   return {};
 }
 
-Result<std::optional<Claim>> ClaimDirectory::Newest(Duration) {
+Result<std::optional<Claim>> ClaimDirectory::Newest() {
   std::uint64_t highest = 0;
   std::error_code error;
   for (fs::directory_iterator entry(path_, error), end; !error && entry != end;
@@ -250,7 +250,7 @@ Claim ClaimDirectory::Unknown(std::uint64_t number) const {
   return {.number = number};
 }
 
-Result<Claim> ClaimDirectory::Make(const Claim& claim, Duration) {
+Result<Claim> ClaimDirectory::Make(const Claim& claim) {
   ASSIGN_OR_RETURN(const fs::path beside, WriteBeside(Encode(claim)));
   const fs::path file = FileOf(claim.number);
   const int failed = ::link(beside.c_str(), file.c_str()) == 0 ? 0 : errno;
@@ -268,7 +268,7 @@ Result<Claim> ClaimDirectory::Make(const Claim& claim, Duration) {
   return made;
 }
 
-Result<bool> ClaimDirectory::Move(const Claim& claim, Duration) {
+Result<bool> ClaimDirectory::Move(const Claim& claim) {
   const fs::path file = FileOf(claim.number);
   ASSIGN_OR_RETURN(const UniqueFd fd, OpenOrdinary(file, O_WRONLY, 0));
   const std::string text = Encode(claim);

@@ -35,9 +35,9 @@ class ClaimDirectory final : public Claims {
   // not so.
   Result<void> Prepare() const;
 
-  Result<std::optional<Claim>> Newest(Duration lease = {}) override;
-  Result<Claim> Make(const Claim& claim, Duration lease = {}) override;
-  Result<bool> Move(const Claim& claim, Duration lease = {}) override;
+  Result<std::optional<Claim>> Newest() override;
+  Result<Claim> Make(const Claim& claim) override;
+  Result<bool> Move(const Claim& claim) override;
   Result<void> Announce(const Endpoint& endpoint, const std::string& token) override;
   std::string Where() const override { return "the run directory '" + path_.native() + "'"; }
 

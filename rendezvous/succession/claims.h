@@ -1,8 +1,7 @@
-// Where the claims to the server's part are kept: in a shared directory, or with the nodes of a
-// list. What they mean is decided in core/succession.
+// Where the claims to the server's part are kept: a shared directory, or what stands for one in a
+// simulation. What they mean is decided in core/succession.
 //
-// Blocks: every call may wait for a disk or a network, for a bounded time where that is possible.
-// One thread at a time.
+// Blocks: every call may wait for a disk. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +10,23 @@
 
 #include "common/endpoint.h"
 #include "common/result.h"
-#include "common/time.h"
 #include "rendezvous/core/succession/state.h"
 
 namespace ddprun {
 
-// `lease`: as this node knows it now.
 class Claims {
  public:
   virtual ~Claims() = default;
 
   // nullopt: there is none.
-  virtual Result<std::optional<Claim>> Newest(Duration lease) = 0;
+  virtual Result<std::optional<Claim>> Newest() = 0;
 
   // As made: with what was known of ended runs at that moment, whatever was read before. kRefused:
   // somebody else has made that number.
-  virtual Result<Claim> Make(const Claim& claim, Duration lease) = 0;
+  virtual Result<Claim> Make(const Claim& claim) = 0;
 
   // As `claim` now is. True: there is a newer one.
-  virtual Result<bool> Move(const Claim& claim, Duration lease) = 0;
+  virtual Result<bool> Move(const Claim& claim) = 0;
 
   // Tells people where the server is, and what its operators must show.
   virtual Result<void> Announce(const Endpoint& endpoint, const std::string& token) = 0;

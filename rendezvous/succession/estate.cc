@@ -19,11 +19,10 @@ void EstateKeeper::NoteReport(const NodeReport& report) {
   Write();
 }
 
-void EstateKeeper::Begin(const Claim& claim, Duration lease) {
+void EstateKeeper::Begin(const Claim& claim) {
   serves_ = true;
   held_.claim = claim;
   held_.claim.ended.clear();
-  held_.claim.lease = std::max(claim.lease, lease);
   held_.estate.record = {};
   Write();
 }
@@ -51,7 +50,7 @@ void EstateKeeper::Write() {
 
 Result<bool> CloseForTheDead(Claims& claims, const HeldEstate& held) {
   const Claim& own = held.claim;
-  ASSIGN_OR_RETURN(const std::optional<Claim> newest, claims.Newest(own.lease));
+  ASSIGN_OR_RETURN(const std::optional<Claim> newest, claims.Newest());
   if (!newest || newest->closed || newest->number != own.number || newest->term != own.term ||
       newest->endpoint != own.endpoint) {
     return false;
@@ -60,7 +59,7 @@ Result<bool> CloseForTheDead(Claims& claims, const HeldEstate& held) {
   ++closed.counter;
   closed.closed = true;
   closed.left = held.estate;
-  ASSIGN_OR_RETURN(const bool superseded, claims.Move(closed, own.lease));
+  ASSIGN_OR_RETURN(const bool superseded, claims.Move(closed));
   return !superseded;
 }
 

@@ -39,7 +39,7 @@ class EstateKeeper {
   // Of this process's agent, before it is sent.
   void NoteReport(const NodeReport& report);
 
-  void Begin(const Claim& claim, Duration lease);
+  void Begin(const Claim& claim);
   void Keep(const RunRecord& record);
   void End();
 

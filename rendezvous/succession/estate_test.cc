@@ -18,8 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Duration kLease{3'000};
-
 RunRecord RecordOf(const RunId& run_id, std::uint64_t generation, std::uint32_t nodes = 2) {
   RunRecord record;
   record.run_id = run_id;
@@ -47,7 +45,7 @@ RunRecord RecordOf(const RunId& run_id, std::uint64_t generation, std::uint32_t 
 }
 
 Claim ClaimOf(std::uint64_t number) {
-  return {number, {1700 + number}, {"n0", 29400}, 0, false, false, kLease, {}, {}};
+  return {number, {1700 + number}, {"n0", 29400}, 0, false, false, Duration{3'000}, {}, {}};
 }
 
 HeldEstate HeldOf(std::uint64_t number, std::uint64_t generation) {
@@ -74,7 +72,7 @@ struct KeptEstate : testing::Test {
 
 TEST_F(KeptEstate, IsNothingBeforeAWorld) {
   keeper.NoteReport(ReportOf(11));
-  keeper.Begin(ClaimOf(1), kLease);
+  keeper.Begin(ClaimOf(1));
   EXPECT_EQ(writes, 0u);
   keeper.Keep(RecordOf("run", 1));
   ASSERT_TRUE(held);
@@ -86,7 +84,7 @@ TEST_F(KeptEstate, IsNothingBeforeAWorld) {
 
 TEST_F(KeptEstate, IsTheNewestRecordWithEveryMembership) {
   keeper.NoteReport(ReportOf(11));
-  keeper.Begin(ClaimOf(1), kLease);
+  keeper.Begin(ClaimOf(1));
   keeper.Keep(RecordOf("run", 1));
   keeper.Keep(RecordOf("run", 2));
   keeper.NoteReport(ReportOf(11));
@@ -98,7 +96,7 @@ TEST_F(KeptEstate, IsTheNewestRecordWithEveryMembership) {
 }
 
 TEST_F(KeptEstate, LosesTheOldestOfManyMemberships) {
-  keeper.Begin(ClaimOf(1), kLease);
+  keeper.Begin(ClaimOf(1));
   for (std::uint64_t i = 1; i <= kMostIncarnations + 3; ++i) {
     keeper.NoteReport(ReportOf(i));
   }
@@ -110,14 +108,14 @@ TEST_F(KeptEstate, LosesTheOldestOfManyMemberships) {
 
 TEST_F(KeptEstate, IsOfTheAgentsOwnRunAlone) {
   keeper.NoteReport(ReportOf(11));
-  keeper.Begin(ClaimOf(1), kLease);
+  keeper.Begin(ClaimOf(1));
   keeper.Keep(RecordOf("another", 1));
   EXPECT_EQ(writes, 0u);
 }
 
 TEST_F(KeptEstate, IsNothingOnceTheRunHasEnded) {
   keeper.NoteReport(ReportOf(11));
-  keeper.Begin(ClaimOf(1), kLease);
+  keeper.Begin(ClaimOf(1));
   keeper.Keep(RecordOf("run", 1));
   RunRecord ended = RecordOf("run", 1);
   ended.outcome = Finish{};
@@ -127,11 +125,11 @@ TEST_F(KeptEstate, IsNothingOnceTheRunHasEnded) {
 
 TEST_F(KeptEstate, IsNothingOfAServerThatStepsDown) {
   keeper.NoteReport(ReportOf(11));
-  keeper.Begin(ClaimOf(1), kLease);
+  keeper.Begin(ClaimOf(1));
   keeper.Keep(RecordOf("run", 1));
   keeper.End();
   EXPECT_FALSE(held);
-  keeper.Begin(ClaimOf(3), kLease);
+  keeper.Begin(ClaimOf(3));
   EXPECT_FALSE(held);  // The record of an earlier reign is not this one's.
 }
 
@@ -203,10 +201,10 @@ class DeadClaim : public testing::Test {
     fs::remove_all(path_, ignored);
   }
   Claim Newest() {
-    const Result<std::optional<Claim>> newest = claims_->Newest({});
+    const Result<std::optional<Claim>> newest = claims_->Newest();
     return newest && *newest ? **newest : Claim{};
   }
-  void Make(const Claim& claim) { ASSERT_TRUE(claims_->Make(claim, kLease)); }
+  void Make(const Claim& claim) { ASSERT_TRUE(claims_->Make(claim)); }
 
   fs::path path_;
   std::optional<ClaimDirectory> claims_;
@@ -216,7 +214,7 @@ TEST_F(DeadClaim, IsClosedWithWhatItLeft) {
   Claim moved = ClaimOf(1);
   Make(moved);
   moved.counter = 7;
-  ASSERT_TRUE(claims_->Move(moved, kLease));
+  ASSERT_TRUE(claims_->Move(moved));
   const Result<bool> closed = CloseForTheDead(*claims_, HeldOf(1, 4));
   ASSERT_TRUE(closed && *closed);
   EXPECT_TRUE(Newest().closed);
@@ -230,7 +228,7 @@ TEST_F(DeadClaim, IsLeftAloneOnceItIsOver) {
   Make(over);
   over.counter = 7;
   over.closed = over.over = true;
-  ASSERT_TRUE(claims_->Move(over, kLease));
+  ASSERT_TRUE(claims_->Move(over));
   const Result<bool> closed = CloseForTheDead(*claims_, HeldOf(1, 4));
   EXPECT_TRUE(closed && !*closed);
   EXPECT_EQ(Newest(), over);

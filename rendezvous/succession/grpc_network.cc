@@ -9,15 +9,8 @@ namespace ddprun {
 GrpcNetwork::GrpcNetwork(AsioLoop& loop, Access access, std::string operators_token)
     : loop_(loop), access_(std::move(access)), operators_token_(std::move(operators_token)) {}
 
-void GrpcNetwork::UseSealed(std::string sealed, WayTo way) {
-  sealed_ = std::move(sealed);
-  way_ = std::move(way);
-}
-
 std::unique_ptr<RendezvousServer> GrpcNetwork::NewRendezvous(RendezvousHandlers handlers) {
-  AcceptorOptions options;
-  options.health.sealed = sealed_;
-  auto server = std::make_unique<RendezvousServer>(loop_, std::move(handlers), options);
+  auto server = std::make_unique<RendezvousServer>(loop_, std::move(handlers), AcceptorOptions{});
   server->Require(access_);
   server->Prove(operators_token_);
   server->SetPage(page_);
@@ -33,7 +26,7 @@ Result<ListenPlace> GrpcNetwork::LookUp(const Endpoint& endpoint) const {
 }
 
 std::unique_ptr<SyncChannel> GrpcNetwork::ChannelTo(const Endpoint& endpoint) {
-  return way_ ? way_(endpoint) : std::make_unique<GrpcSyncChannel>(loop_, endpoint, access_);
+  return std::make_unique<GrpcSyncChannel>(loop_, endpoint, access_);
 }
 
 }  // namespace ddprun

@@ -1,5 +1,4 @@
-// The servers of a run whose server may move, and the ways to them, over gRPC: all with one access,
-// unless each server has a token of its own.
+// The servers of a run whose server may move, and the ways to them, over gRPC: all with one access.
 #pragma once
 
 #include <functional>
@@ -19,11 +18,6 @@ class GrpcNetwork final : public ServingNetwork {
   // access's, where that has one.
   GrpcNetwork(AsioLoop& loop, Access access, std::string operators_token);
 
-  // Where each server has a token of its own: what those of here tell of theirs to whoever asks,
-  // and the way to another node's.
-  using WayTo = std::function<std::unique_ptr<SyncChannel>(const Endpoint&)>;
-  void UseSealed(std::string sealed, WayTo way);
-
   // Who takes what browsers ask the servers made from now on.
   void UsePage(std::function<void(UniqueFd, std::string)> page) { page_ = std::move(page); }
 
@@ -38,8 +32,6 @@ class GrpcNetwork final : public ServingNetwork {
   AsioLoop& loop_;
   const Access access_;
   const std::string operators_token_;
-  std::string sealed_;
-  WayTo way_;
   std::function<void(UniqueFd, std::string)> page_;
 };
 

@@ -16,12 +16,8 @@ constexpr Duration kPatience{2'000};  // For a last write.
 const Error kNotServing{ErrorKind::kUnavailable, "this node does not serve the rendezvous"};
 
 SuccessionEvent EventOf(const Result<std::optional<Claim>>& found, Time began) {
-  if (found) {
-    return DirectoryRead{began, *found};
-  }
-  return found.error().kind == ErrorKind::kRefused
-             ? SuccessionEvent(ClaimsContested{})
-             : SuccessionEvent(DirectoryUnreadable{found.error().message});
+  return found ? SuccessionEvent(DirectoryRead{began, *found})
+               : SuccessionEvent(DirectoryUnreadable{found.error().message});
 }
 
 }  // namespace
@@ -31,7 +27,6 @@ SuccessionDriver::SuccessionDriver(Loop& loop, SuccessionOptions options, Follow
       options_(std::move(options)),
       claims_(options_.claims),
       channel_(channel),
-      witness_(loop.Now(), options_.fence_after),
       timer_(loop) {
   if (channel_ != nullptr) {
     channel_->OnAnswer([this](const SyncReply& reply) {
@@ -55,7 +50,7 @@ SuccessionDriver::~SuccessionDriver() {
 }
 
 RendezvousHandlers SuccessionDriver::Handlers() {
-  RendezvousHandlers handlers{
+  return {
       [this](NodeReport report, std::shared_ptr<PendingSync> call) {
         if (coordinator_) {
           coordinator_->OnReport(std::move(report), std::move(call));
@@ -74,7 +69,6 @@ RendezvousHandlers SuccessionDriver::Handlers() {
       [this](const ControlRequest& request) -> Result<std::string> {
         return coordinator_ ? coordinator_->OnControl(request) : kNotServing;
       },
-      nullptr,
       [this](const RoadCall& call, std::shared_ptr<PendingRoad> pending) {
         if (coordinator_) {
           coordinator_->OnRoad(call, std::move(pending));
@@ -95,37 +89,17 @@ RendezvousHandlers SuccessionDriver::Handlers() {
         }
       },
   };
-  if (options_.list != 0) {
-    handlers.witness = [this](const WitnessRequest& request) -> Result<WitnessAnswer> {
-      if (request.list != options_.list) {
-        return Error{ErrorKind::kRefused,
-                     "this node was given another list of endpoints: every node needs the same "
-                     "--rdzv-endpoint"};
-      }
-      return witness_.Answer(request, loop_.Now());
-    };
-  }
-  return handlers;
 }
 
-void SuccessionDriver::UseServer(std::unique_ptr<ListeningServer> server, const Endpoint& endpoint,
-                                 std::size_t place) {
+void SuccessionDriver::UseServer(std::unique_ptr<ListeningServer> server,
+                                 const Endpoint& endpoint) {
   server_ = std::move(server);
   endpoint_ = endpoint;
-  options_.core.place = place;
-  options_.core.may_begin = place == 0;
+  options_.core.may_begin = true;
   options_.places.insert(options_.places.begin(), options_.core.given);
 }
 
-// A witness answers whether it serves or not.
-void SuccessionDriver::CloseServer() {
-  if (options_.list == 0) {
-    server_.reset();
-  }
-}
-
 void SuccessionDriver::Start() {
-  options_.core.may_serve = options_.list == 0 || server_ != nullptr;
   BeginSuccession(state_, loop_.Now());
   Feed(SuccessionTick{});
 }
@@ -176,7 +150,7 @@ void SuccessionDriver::Read() {
   using Found = Result<std::optional<Claim>>;
   const auto found = std::make_shared<Found>(std::optional<Claim>());
   const Time began = loop_.Now();
-  loop_.RunOnDisk([claims = claims_, lease = Lease(), found] { *found = claims->Newest(lease); },
+  loop_.RunOnDisk([claims = claims_, found] { *found = claims->Newest(); },
                   [this, alive = alive_, found, began] {
                     if (*alive) {
                       Feed(EventOf(*found, began));
@@ -187,18 +161,17 @@ void SuccessionDriver::Read() {
 void SuccessionDriver::Move(const Claim& claim) {
   const auto moved = std::make_shared<Result<bool>>(false);
   const Time began = loop_.Now();
-  loop_.RunOnDisk(
-      [claims = claims_, lease = Lease(), claim, moved] { *moved = claims->Move(claim, lease); },
-      [this, alive = alive_, claim, moved, began] {
-        if (!*alive) {
-          return;
-        }
-        Feed(*moved ? SuccessionEvent(CounterMoved{began, claim, **moved})
-                    : CounterStuck{claim.term, moved->error().message});
-        if (coordinator_ && *moved && state_.own == claim.term) {
-          coordinator_->OutcomesAreKept(claim.ended);
-        }
-      });
+  loop_.RunOnDisk([claims = claims_, claim, moved] { *moved = claims->Move(claim); },
+                  [this, alive = alive_, claim, moved, began] {
+                    if (!*alive) {
+                      return;
+                    }
+                    Feed(*moved ? SuccessionEvent(CounterMoved{began, claim, **moved})
+                                : CounterStuck{claim.term, moved->error().message});
+                    if (coordinator_ && *moved && state_.own == claim.term) {
+                      coordinator_->OutcomesAreKept(claim.ended);
+                    }
+                  });
 }
 
 void SuccessionDriver::Take(const TakeClaim& take) {
@@ -242,15 +215,14 @@ void SuccessionDriver::OpenServer(const TakeClaim& take, std::size_t index, std:
 
 void SuccessionDriver::MakeClaim(const TakeClaim& take) {
   CoordinatorConfig reign = options_.new_reign();
-  const Claim claim = NewClaim(take, options_.core, reign.term, reign.seed, endpoint_);
+  const Claim claim = NewClaim(take, reign.term, endpoint_);
   reign.term = claim.term;
   const auto made = std::make_shared<Result<Claim>>(claim);
   const auto announced = std::make_shared<Result<void>>();
   const Time began = loop_.Now();
   loop_.RunOnDisk(
-      [claims = claims_, lease = Lease(), claim, made, announced,
-       token = options_.operators_token] {
-        *made = claims->Make(claim, lease);
+      [claims = claims_, claim, made, announced, token = options_.operators_token] {
+        *made = claims->Make(claim);
         if (*made) {
           *announced = claims->Announce(claim.endpoint, token);
         }
@@ -260,7 +232,7 @@ void SuccessionDriver::MakeClaim(const TakeClaim& take) {
           return;
         }
         if (!*made) {
-          CloseServer();
+          server_.reset();
           Feed(NotClaimed{made->error().kind == ErrorKind::kRefused, made->error().message});
           return;
         }
@@ -299,7 +271,7 @@ void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& ta
     });
   });
   if (options_.estate) {
-    options_.estate->Begin(claim, Lease());
+    options_.estate->Begin(claim);
     coordinator_->KeepForHeir([this](const RunRecord& record) { options_.estate->Keep(record); });
   }
   if (take.takes_over) {
@@ -320,7 +292,7 @@ void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& ta
 }
 
 void SuccessionDriver::GoTo(const Endpoint& endpoint) {
-  CloseServer();  // Bound in the hope to be first.
+  server_.reset();  // Bound in the hope to be first.
   Log(LogLevel::kInfo, "joining the rendezvous at " + ToString(endpoint));
   if (channel_ != nullptr) {
     channel_->SpeakThrough(options_.network->ChannelTo(endpoint));
@@ -337,19 +309,14 @@ void SuccessionDriver::LetGo(const StepDown& down) {
   }
   coordinator_->Retire();
   retired_.push_back(std::move(coordinator_));
-  CloseServer();
-  loop_.RunOnDisk(
-      [claims = claims_, lease = Lease(), claim = down.claim] { (void)claims->Move(claim, lease); },
-      [] {});
+  server_.reset();
+  loop_.RunOnDisk([claims = claims_, claim = down.claim] { (void)claims->Move(claim); }, [] {});
   if (options_.on_stepped_down) {
     options_.on_stepped_down();
   }
 }
 
 void SuccessionDriver::Close() {
-  if (options_.list != 0 && server_) {
-    server_->Shutdown();  // Its witness answers no more, and says so at once.
-  }
   if (state_.phase == SuccessionPhase::kServing) {
     GiveUp();
   }
@@ -366,14 +333,11 @@ void SuccessionDriver::GiveUp() {
   const auto moved = std::make_shared<Result<bool>>(false);
   // After what the disk's thread still writes, or that would open it again.
   const bool in_time = loop_.FinishOnDisk(
-      kPatience,
-      [claims = claims_, lease = Lease(), closed, moved] { *moved = claims->Move(closed, lease); });
-  // At the end of a run the others of a list are gone, and nobody needs to know.
-  const LogLevel level = options_.list == 0 ? LogLevel::kWarning : LogLevel::kDebug;
+      kPatience, [claims = claims_, closed, moved] { *moved = claims->Move(closed); });
   if (!in_time) {
-    Log(level, "the claim could not be given up: " + claims_->Where() + " is silent");
+    Log(LogLevel::kWarning, "the claim could not be given up: " + claims_->Where() + " is silent");
   } else if (!*moved) {
-    Log(level, "the claim could not be given up: " + moved->error().message);
+    Log(LogLevel::kWarning, "the claim could not be given up: " + moved->error().message);
   }
 }
 

@@ -1,7 +1,6 @@
 // Feeds the succession core with what is read about claims and heard from servers, and carries out
 // its effects: reading and writing claims on the disk's thread, opening and closing this node's
-// server (its name is looked up on a thread that may hang), changing whom its agent speaks to. On a
-// list of endpoints its server is always open, and answers as a witness.
+// server (its name is looked up on a thread that may hang), changing whom its agent speaks to.
 //
 // No judgement here: who serves is core/succession's. Lives on the loop.
 #pragma once
@@ -14,7 +13,6 @@
 #include "common/loop.h"
 #include "rendezvous/core/succession/serving.h"
 #include "rendezvous/core/succession/succession.h"
-#include "rendezvous/core/succession/witness.h"
 #include "rendezvous/driver.h"
 #include "rendezvous/serving_network.h"
 #include "rendezvous/succession/claims.h"
@@ -34,11 +32,8 @@ struct SuccessionOptions {
   SuccessionConfig core;
   std::shared_ptr<Claims> claims;
   std::shared_ptr<ServingNetwork> network;
-  std::uint64_t list = 0;        // Digest of the list where claims are kept by one; else 0.
   std::vector<Endpoint> places;  // Where this node would serve: the first that can be bound.
   std::string operators_token;   // Told to operators with the endpoint.
-  Duration fence_after{
-      0};  // Of the run, as far as this node knows it; see core/succession/witness.h.
   std::shared_ptr<EstateKeeper> estate;  // None: nobody would find what this process leaves.
   std::function<CoordinatorConfig()> new_reign;
   std::function<void(const NewServer&)> on_serving;
@@ -55,16 +50,14 @@ class SuccessionDriver {
 
   // Of a server that whoever has this binds himself.
   RendezvousHandlers Handlers();
-  // It is bound, where `endpoint` says: to the endpoint given, place 0, and then it may begin, or
-  // to another one of the list. Before Start.
-  void UseServer(std::unique_ptr<ListeningServer> server, const Endpoint& endpoint,
-                 std::size_t place);
+  // It is bound to the endpoint given, where `endpoint` says: this node may begin. Before Start.
+  void UseServer(std::unique_ptr<ListeningServer> server, const Endpoint& endpoint);
 
   void Start();
 
   // None: another node serves.
   CoordinatorDriver* coordinator() const { return coordinator_.get(); }
-  // Of this node's server, or of its place on a list; port 0: nothing is open here.
+  // Of this node's server; port 0: nothing is open here.
   Endpoint door() const { return server_ ? endpoint_ : Endpoint{}; }
   // Where the run's server is, as far as this one knows; port 0: it does not.
   Endpoint server_at() const {
@@ -98,7 +91,6 @@ class SuccessionDriver {
   void LetGo(const StepDown& down);
   void GiveUp();
   Result<void> Open(const ListenPlace& place);
-  void CloseServer();
   Duration Lease() const;
 
   Loop& loop_;
@@ -106,7 +98,6 @@ class SuccessionDriver {
   const std::shared_ptr<Claims> claims_;
   FollowingChannel* channel_;
   SuccessionState state_;
-  Witness witness_;
   LoopTimer timer_;
   std::unique_ptr<CoordinatorDriver> coordinator_;
   std::vector<std::unique_ptr<CoordinatorDriver>> retired_;  // What they posted may still come.

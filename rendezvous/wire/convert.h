@@ -9,7 +9,6 @@
 #include "common/result.h"
 #include "proto/rendezvous.pb.h"
 #include "rendezvous/core/status.h"
-#include "rendezvous/core/succession/witness.h"
 #include "rendezvous/messages/messages.h"
 #include "rendezvous/transport.h"
 
@@ -29,12 +28,6 @@ Result<std::vector<RunStatus>> StatusFromProto(const v1::DescribeReply& wire);
 Result<ControlRequest> ControlFromProto(const v1::ControlRequest& wire);
 void ToProto(const std::vector<RunStatus>& runs, v1::DescribeReply* wire);
 void ToProto(const ControlRequest& request, v1::ControlRequest* wire);
-
-// Claims among listed nodes: convert_witness.cc.
-Result<WitnessRequest> WitnessRequestFromProto(const v1::WitnessRequest& wire);
-Result<WitnessAnswer> WitnessAnswerFromProto(const v1::WitnessReply& wire);
-void ToProto(const WitnessRequest& request, v1::WitnessRequest* wire);
-void ToProto(const WitnessAnswer& answer, v1::WitnessReply* wire);
 
 // Errands: convert_errand.cc.
 Result<RoadCall> RoadCallFromProto(const v1::RoadRequest& wire);

@@ -4,11 +4,10 @@
 
 Every machine is a network namespace on one bridge (needs root); off is: its link is cut and its
 processes are killed, so nobody hears of it. All see one folder as the run directory. In turn: three
-nodes and two, from the cut to the exec of the last worker of the next world; three nodes with a list
-of endpoints instead of a folder; and a server alone on its host, killed for good, from the kill to
-the new server's word that every worker was found. And with the host alive, the server's agent killed
-alone: of three nodes, with a folder and with a list. A run's leases are long in its first minute:
---age says for how long a run has trained before that.
+nodes and two, from the cut to the exec of the last worker of the next world; and a server alone on
+its host, killed for good, from the kill to the new server's word that every worker was found. And
+with the host alive, the server's agent of three nodes killed alone. A run's leases are long in its
+first minute: --age says for how long a run has trained before that.
 """
 
 import os
@@ -28,20 +27,17 @@ from networks import namespaces_work
 
 BAR = 3.5
 AGE = {"--age": {"type": float, "default": 0, "help": "of a run when it is struck, in seconds (0)"}}
-WITNESSES_KNOW = 7.2  # Two of the longest leases, and some.
 
 
 class Machines:
-    def __init__(self, count, ddprun, stamp, listed=False):
+    def __init__(self, count, ddprun, stamp):
         self.network = BridgeNetwork(count)
         self.scratch = tempfile.TemporaryDirectory(prefix="ddprun_bench_")
         self.stamps = os.path.join(self.scratch.name, "stamps")
         self.environment = {**clean_environment(), "XDG_RUNTIME_DIR": self.scratch.name}
         self.ddprun, self.stamp = ddprun, stamp
-        places = [f"{self.network.address(i)}:29400" for i in range(count)]
-        self.endpoint = ",".join(places) if listed else places[0]
+        self.endpoint = f"{self.network.address(0)}:29400"
         self.shared = os.path.join(self.scratch.name, "shared")
-        self.succession = [] if listed else [f"--run-dir={self.shared}"]
         self.seen = 0
         self.runs = {}
 
@@ -54,7 +50,7 @@ class Machines:
 
     def start_node(self, machine, nnodes):
         self.start(machine, f"--nnodes={nnodes}", "--rdzv-id=bench", "-v",
-                   f"--rdzv-endpoint={self.endpoint}", *self.succession,
+                   f"--rdzv-endpoint={self.endpoint}", f"--run-dir={self.shared}",
                    "--rdzv-conf=last_call_timeout=0.2", "--no-python", self.stamp, self.stamps)
 
     def log(self, machine):
@@ -113,17 +109,16 @@ class Machines:
         self.scratch.cleanup()
 
 
-def formed(asked, nodes, moment, listed=False):
+def formed(asked, nodes, moment):
     """A run of so many nodes, and when it may be struck."""
-    machines = Machines(nodes, asked.ddprun, asked.stamp, listed)
+    machines = Machines(nodes, asked.ddprun, asked.stamp)
     machines.start_node(0, f"1:{nodes}")
-    if not listed:  # Of a list nobody serves before all are there.
-        machines.wait_for_text(0, "serving the rendezvous at")
+    machines.wait_for_text(0, "serving the rendezvous at")
     for machine in range(1, nodes):
         machines.start_node(machine, f"1:{nodes}")
     machines.world(nodes)
-    # Counters and polls meet the cut at any moment; witnesses count once they have been up for a while.
-    return machines, nodes, time.monotonic() + max(asked.age, WITNESSES_KNOW if listed else 1.2) + moment
+    # Counters and polls meet the cut at any moment.
+    return machines, nodes, time.monotonic() + max(asked.age, 1.2) + moment
 
 
 def struck(machines, nodes, when, host=True):
@@ -180,30 +175,25 @@ def main():
     asked = arguments(__doc__.splitlines()[0], {"stamp": "build/tests/exec_stamp"}, AGE)
     if not namespaces_work() or not shutil.which("nsenter"):
         sys.exit("needs root and network namespaces")
-    kinds = {"3 nodes": (3, False), "2 nodes": (2, False), "3 nodes with a list": (3, True)}
-    agents = {"3 nodes": (3, False), "3 nodes with a list": (3, True)}
+    kinds = {"3 nodes": 3, "2 nodes": 2}
     times = {kind: [] for kind in kinds}
-    deaths = {kind: [] for kind in agents}
-    alone, restarted = [], 0
+    deaths, alone, restarted = [], [], 0
     for i in range(asked.runs):  # In turn, so that the machine's moods meet all alike.
         moment = i * 0.37 % 1
-        off = {kind: lambda k=kind: formed(asked, kinds[k][0], moment, kinds[k][1]) for kind in kinds}
-        killed = {kind: lambda k=kind: formed(asked, agents[k][0], moment, agents[k][1]) for kind in agents}
-        served = lambda: server_alone(asked)  # noqa: E731
+        off = {kind: lambda k=kind: formed(asked, kinds[k], moment) for kind in kinds}
+        other = {"killed": lambda: formed(asked, 3, moment), "alone": lambda: server_alone(asked)}
         if asked.age > 0:  # All grow old together; each is struck at that age, or a few seconds later.
-            off, killed, served = grown(off), grown(killed), grown({"": served})[""]
+            off, other = grown(off), grown(other)
         for kind, run in off.items():
             times[kind].append(struck(*run()))
-        for kind, run in killed.items():
-            deaths[kind].append(struck(*run(), host=False))
-        took, restarts = server_off(*served())
+        deaths.append(struck(*other["killed"](), host=False))
+        took, restarts = server_off(*other["alone"]())
         alone.append(took)
         restarted += restarts
     table = Table()
     for kind, values in times.items():
         table.row(f"{kind}, server's host off to the survivors' world runs (bar {BAR} s)", values)
-    for kind, values in deaths.items():
-        table.row(f"{kind}, server's agent killed to the survivors' world runs (bar 0.5 s)", values)
+    table.row("3 nodes, server's agent killed to the survivors' world runs (bar 0.5 s)", deaths)
     table.row("server alone, its host off to all found", alone)
     print(f"workers restarted when the server alone was lost: {restarted}")
     late = [f"{kind}: {statistics.median(values) / 1e3:.1f} s" for kind, values in times.items()

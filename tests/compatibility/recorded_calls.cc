@@ -5,8 +5,6 @@
 //                                                         stdout), passes on, notes
 //   recorded_calls call SERVER FILE [PROTOCOL]            plays the agent
 //   recorded_calls serve FILE [REFUSAL]                   plays the server
-//   recorded_calls witness LIST THEN FILE [PROTOCOL]      plays the list THEN of the recording to
-//                                                         the first place of LIST
 //
 // Who plays the agent puts the names that this server gave (term, world, beat) where the recorded
 // ones stood, and its own numbers of calls; all else is as it was, fields that nobody knows any
@@ -23,7 +21,6 @@
 #include "proto/rendezvous.pb.h"
 #include "tests/compatibility/generic_calls.h"
 #include "tests/compatibility/recording.h"
-#include "tests/compatibility/witness_play.h"
 
 namespace ddprun {
 namespace {
@@ -69,7 +66,7 @@ class Replay {
   // All other calls, as they were.
   void Others() {
     for (const Call& call : calls_) {
-      if (call.method == kSync || call.method == kWitness) {
+      if (call.method == kSync) {
         continue;
       }
       const auto [status, reply] = channel_.Ask(call.method, call.request, kParked);
@@ -173,8 +170,6 @@ int Serve(const std::vector<Call>& calls, const std::string& refusal) {
     v1::SyncRequest request;
     if (!refusal.empty()) {
       call->Reply({grpc::StatusCode::INVALID_ARGUMENT, refusal}, "");
-    } else if (method == kWitness) {
-      call->Reply(grpc::Status::OK, WitnessReplyTo(bytes, calls));
     } else if (method == kRoad) {
       call->ReplyLater(ReplyOf(calls, method));
     } else if (method != kSync) {
@@ -206,14 +201,10 @@ int main(int argc, char** argv) {
     replay.Others();
     return replay.Run();
   }
-  if (word(0) == "witness" && words.size() >= 4) {
-    const auto protocol = static_cast<std::uint32_t>(std::stoul("0" + word(4)));
-    return ddprun::AskWitness(word(1), word(2), ddprun::LoadCalls(word(3)), protocol);
-  }
   if (word(0) == "serve" && words.size() >= 2) {
     return ddprun::Serve(ddprun::LoadCalls(word(1)), word(2));
   }
   std::cerr << "usage: recorded_calls record SERVER FILE | call SERVER FILE [PROTOCOL] | serve "
-               "FILE [REFUSAL] | witness LIST THEN FILE [PROTOCOL]\n";
+               "FILE [REFUSAL]\n";
   return 2;
 }

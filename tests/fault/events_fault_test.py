@@ -69,23 +69,9 @@ class InARunDirectory(Events):
         self.assertEqual((state["run_id"], state["term"]), (self.run_id, last))
         self.assertNotEqual(state["outcome"], "")
 
-
-class WithTheNodes(Events):
-    """A list of endpoints: they share no directory."""
-
-    def setUp(self):
-        super().setUp()
-        if self.network:
-            places = [f"{self.network.address(i)}:29400" for i in range(3)]
-        else:
-            places = [self.free_endpoint() for _ in range(3)]
-        self.endpoint = ",".join(places)
-        self.flags = ["--insecure", *self.run_flags]
-
+    # It asks the nodes: what it tells is not read from the directory.
     def test_the_next_server_knows_what_was(self):
-        for i in range(3):
-            self.start_node(i, nnodes="1:3")
-        second = self.kill_worker(self.nodes[0], self.world(3))
+        second = self.kill_worker(self.nodes[0], self.start_nodes(3, "1:3"))
         (server,) = self.servers()
         before = self.wait_for(
             lambda: (found := self.status_events(server)) and found[-1]["kind"] == "formed" and

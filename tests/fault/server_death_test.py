@@ -75,28 +75,5 @@ class ServerDeath(Deaths):
         self.assertNotIn(CLOSED, self.all())
 
 
-class ListedServerDeath(Deaths):
-    """The claims are kept by a list of nodes. Those who have just started back nobody for two leases."""
-
-    def setUp(self):
-        super().setUp()
-        if self.network:
-            places = [f"{self.network.address(i)}:29400" for i in range(3)]
-        else:
-            places = [self.free_endpoint() for _ in range(3)]
-        self.endpoint = ",".join(places)
-
-    def start_nodes(self, count, nnodes):  # Only when each has said that it knows nothing one serves.
-        for i in range(count):
-            self.start_node(i, nnodes=nnodes)
-        generation = self.world(count)
-        (server,) = self.servers()
-        self.nodes.sort(key=lambda node: node is not server)
-        return generation
-
-    def test_the_guard_closes_the_claim_with_the_list(self):
-        self.server_dies()
-
-
 if __name__ == "__main__":
     unittest.main(verbosity=2)

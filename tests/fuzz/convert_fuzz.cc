@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   FuzzInput input(data, size);
   const std::uint8_t kind = input.Byte();
   const std::string bytes = input.RestText();
-  switch (kind % 6) {
+  switch (kind % 4) {
     case 0:
       Converse<v1::SyncRequest>(bytes, ReportFromProto);
       break;
@@ -47,14 +47,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 2:
       Converse<v1::DescribeReply>(bytes, StatusFromProto);
       break;
-    case 3:
-      Converse<v1::ControlRequest>(bytes, ControlFromProto);
-      break;
-    case 4:
-      Converse<v1::WitnessRequest>(bytes, WitnessRequestFromProto);
-      break;
     default:
-      Converse<v1::WitnessReply>(bytes, WitnessAnswerFromProto);
+      Converse<v1::ControlRequest>(bytes, ControlFromProto);
       break;
   }
   return 0;

@@ -1,12 +1,9 @@
-// What a directory, a list's nodes and servers that nobody can trust may bring the two halves of a
-// takeover to, well formed and never true.
+// What a directory and servers that nobody can trust may bring a candidate to, well formed and
+// never true.
 //
-//   one node        asks for one thing at a time, and never again and again at once; serves what it
-//                   has claimed alone, claims only beyond what it knows, and never where it may
-//                   not; moves its own claim alone, and its counter only upwards
-//   one witness     backs one maker of a number alone until that one is released; its claim's
-//                   counter never falls, and a closed claim stays closed
-//   one round       is decided only where the answers to come can change nothing
+// It asks for one thing at a time, and never again and again at once; serves what it has claimed
+// alone, and claims only beyond what it knows; moves its own claim alone, and its counter only
+// upwards.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -16,7 +13,6 @@
 #include "common/overload.h"
 #include "rendezvous/core/succession/serving.h"
 #include "rendezvous/core/succession/succession.h"
-#include "rendezvous/core/succession/witness.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace {
@@ -49,16 +45,13 @@ Claim SomeClaim(FuzzInput& input, std::uint64_t near) {
   return claim;
 }
 
-// ---- One node ----
 class Node {
  public:
   explicit Node(FuzzInput& input) {
     const std::uint8_t kind = input.Byte();
-    config_.may_serve = (kind & 6) != 0;
-    config_.may_begin = config_.may_serve && (kind & 1) != 0;
+    config_.may_begin = (kind & 1) != 0;
     config_.listens = (kind & 8) != 0;
     config_.given = {"n0", 1};
-    config_.place = kind >> 6;
     BeginSuccession(state_, now_);
   }
 
@@ -102,10 +95,7 @@ class Node {
       if (how % 4 == 0) {
         return Feed(DirectoryUnreadable{"no"});
       }
-      if (how % 4 == 1) {
-        return Feed(ClaimsContested{});
-      }
-      const bool some = how % 4 == 2;
+      const bool some = how % 4 != 3;
       Feed(DirectoryRead{began_, some ? std::optional(SomeClaim(input, near)) : std::nullopt});
     } else if (asked == Asked::kClaim) {
       if (how % 2 == 0) {
@@ -134,7 +124,6 @@ class Node {
       std::visit(Overload{
                      [&](const ReadDirectory&) { Asks(Asked::kRead); },
                      [&](const TakeClaim& take) {
-                       CHECK(config_.may_serve);
                        CHECK(!state_.newest || take.number > state_.newest->number);
                        Asks(Asked::kClaim);
                        wanted_ = take.number;
@@ -177,94 +166,14 @@ class Node {
   std::optional<Claim> served_;
 };
 
-// ---- One witness ----
-bool SameMaker(const Claim& a, const Claim& b) {
-  return a.number == b.number && a.term == b.term && a.endpoint == b.endpoint;
-}
-
-WitnessRequest SomeRequest(FuzzInput& input, std::uint64_t near) {
-  WitnessRequest request;
-  request.verb = OneOf(input, std::array{WitnessVerb::kLook, WitnessVerb::kBack, WitnessVerb::kMove,
-                                         WitnessVerb::kRelease});
-  request.claim = SomeClaim(input, near);
-  request.everybody_new = input.Byte() % 4 == 0;
-  request.lease = SomeTime(input);
-  return request;
-}
-
-void PlayWitness(FuzzInput input) {
-  Time now{std::chrono::hours(1'000)};
-  Witness witness(now, Duration{input.Byte() % 2 == 0 ? 0 : 6'000});
-  std::optional<Claim> known;
-  std::uint64_t near = 1;
-  for (int i = 0; i < kMostEvents && !input.Rest().empty(); ++i) {
-    now += SomeTime(input) % Duration{100'000};
-    const WitnessRequest request = SomeRequest(input, near);
-    const WitnessAnswer answer = witness.Answer(request, now);
-    if (request.verb == WitnessVerb::kBack && answer.accepted) {
-      CHECK(answer.newest && SameMaker(*answer.newest, request.claim));
-      const bool stray = known && known->counter == 0 && request.claim.number == known->number;
-      CHECK(!known || SameMaker(*known, request.claim) || stray ||
-            request.claim.number > known->number);
-    }
-    if (request.verb == WitnessVerb::kLook ||
-        (request.verb != WitnessVerb::kRelease && !answer.accepted)) {
-      CHECK(answer.newest == known);
-    }
-    if (known && answer.newest && SameMaker(*known, *answer.newest)) {
-      CHECK(answer.newest->counter >= known->counter);
-      CHECK(answer.newest->closed || !known->closed);
-    }
-    known = answer.newest;
-    near = known ? known->number : 1;
-  }
-}
-
-// ---- One round ----
-void PlayRound(FuzzInput input) {
-  const std::size_t listed =
-      kLeastWitnesses + input.Byte() % (kMostWitnesses - kLeastWitnesses + 1);
-  const WitnessRequest request = SomeRequest(input, 1);
-  Ballot ballot(listed, request);
-  std::optional<bool> made, moved;
-  for (std::size_t i = 0; i < listed; ++i) {
-    const std::uint8_t what = input.Byte();
-    WitnessAnswer answer{(what & 1) != 0, (what & 2) != 0, std::nullopt};
-    if ((what & 4) != 0) {
-      answer.newest = SomeClaim(input, request.claim.number);
-    }
-    ballot.Add(i, answer);
-    CHECK(ballot.Newest() || !ballot.Newest().error().message.empty());
-    CHECK(ballot.Strays().size() <= i + 1);
-    if (!ballot.Decided()) {
-      CHECK(!made && !moved);
-    } else if (request.verb == WitnessVerb::kBack) {
-      CHECK(made.value_or(ballot.Made().has_value()) == ballot.Made().has_value());
-      made = ballot.Made().has_value();
-    } else if (request.verb == WitnessVerb::kMove) {
-      const bool kept = ballot.Moved() && !*ballot.Moved();
-      CHECK(moved.value_or(kept) == kept);
-      moved = kept;
-    }
-  }
-  CHECK(ballot.Decided());
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   FuzzInput input(data, size);
   const std::size_t before = AllocatedBytes();
-  const std::uint8_t what = input.Byte() % 4;
-  if (what == 0) {
-    PlayWitness(input);
-  } else if (what == 1) {
-    PlayRound(input);
-  } else {
-    Node node(input);
-    for (int i = 0; i < kMostEvents && !input.Rest().empty(); ++i) {
-      node.Happens(input);
-    }
+  Node node(input);
+  for (int i = 0; i < kMostEvents && !input.Rest().empty(); ++i) {
+    node.Happens(input);
   }
   CHECK(AllocatedBytes() <= before + (1 << 20));  // Nothing stays.
   return 0;

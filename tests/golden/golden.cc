@@ -12,7 +12,7 @@
 //                                say hello
 //   > at 3s crash server         also: start server; "journal 1" in the first line: it keeps one;
 //                                "shared 1": no such machine, since nodes with one directory carry
-//                                the server, "listed N": nodes of a list do
+//                                the server
 //
 // and goes on with the transcript. Blank lines before the transcript are ignored.
 #include <algorithm>
@@ -83,9 +83,6 @@ Setup SetupFrom(const std::string& line) {
       setup.hang_timeout = Milliseconds(value);
     } else if (name == "shared") {
       setup.standing = number == 0;
-    } else if (name == "listed") {
-      setup.standing = number == 0;
-      setup.listed = number;
     } else if (name == "journal") {
       setup.journal = number != 0;
     } else if (name == "evicted" && number != 0) {

@@ -76,7 +76,7 @@ RULES["rendezvous/succession/succession_driver.cc"] = [
     ("retired", "  retired_.push_back(std::move(coordinator_));",
      "  if (HAS) retired_.push_back(std::move(coordinator_)); else coordinator_.reset();"),
     # What it let go of need not go stale,
-    ("let-go", "{ (void)claims->Move(claim, lease); }", "{ if (HAS) (void)claims->Move(claim, lease); }"),
+    ("let-go", "{ (void)claims->Move(claim); }", "{ if (HAS) (void)claims->Move(claim); }"),
     # nor what it held when it ended,
     ("give-up", "  if (state_.phase == SuccessionPhase::kServing) {\n    GiveUp();",
      "  if (HAS && state_.phase == SuccessionPhase::kServing) {\n    GiveUp();"),
@@ -84,10 +84,10 @@ RULES["rendezvous/succession/succession_driver.cc"] = [
     ("run-is-over", "ClosedClaim(state_, coordinator_->RunsHaveEnded())",
      "ClosedClaim(state_, HAS && coordinator_->RunsHaveEnded())"),
     # Nobody listens who serves nobody: bound in the hope to be first,
-    ("close-where-second", "  CloseServer();  // Bound in the hope to be first.",
-     "  if (HAS) CloseServer();"),
+    ("close-where-second", "  server_.reset();  // Bound in the hope to be first.",
+     "  if (HAS) server_.reset();"),
     # or until it stepped down.
-    ("close-with-the-reign", "  CloseServer();\n  loop_.RunOnDisk(", "  if (HAS) CloseServer();\n  loop_.RunOnDisk("),
+    ("close-with-the-reign", "  server_.reset();\n  loop_.RunOnDisk(", "  if (HAS) server_.reset();\n  loop_.RunOnDisk("),
     # A name that is looked up for ever holds nobody up.
     ("start-deadline", "  loop_.RunBounded(\n      Lease(),", "  loop_.RunBounded(\n      HAS ? Lease() : Duration{1'000'000'000},"),
     # Agents hear of a successor by their calls.
@@ -95,8 +95,8 @@ RULES["rendezvous/succession/succession_driver.cc"] = [
     # What a run did under another server is found out first.
     ("succeed", "    coordinator_->TakeOver();", "    if (HAS) coordinator_->TakeOver();"),
     # A new reign's term is later than all that were heard of.
-    ("later-terms", "NewClaim(take, options_.core,",
-     "NewClaim(HAS ? take : TakeClaim{take.number, {}, take.takes_over}, options_.core,"),
+    ("later-terms", "NewClaim(take, reign.term,",
+     "NewClaim(HAS ? take : TakeClaim{take.number, {}, take.takes_over}, reign.term,"),
     # How runs ended stands in the claim, from where the next one's holder knows it,
     ("heir-of-ends", "coordinator_->UseClaim(claim.ended,",
      "coordinator_->UseClaim(HAS ? claim.ended : std::vector<EndedRun>(),"),
@@ -104,28 +104,13 @@ RULES["rendezvous/succession/succession_driver.cc"] = [
     ("ends-are-kept", "          coordinator_->OutcomesAreKept(claim.ended);",
      "          if (HAS) coordinator_->OutcomesAreKept(claim.ended);"),
     # What was read was so when the read began, not when it ended.
-    ("slow-reads", "return DirectoryRead{began, *found};", "return DirectoryRead{HAS ? began : Time::max(), *found};"),
-    # Who has just started does not say that there is no claim.
-    ("memory", "witness_(loop.Now(), options_.fence_after)", "witness_(HAS ? loop.Now() : Time{}, options_.fence_after)"),
-    # Nor who may have forgotten a claim whose workers live on.
-    ("fence-memory", "options_.fence_after)", "HAS ? options_.fence_after : Duration{0})"),
+    ("slow-reads", "DirectoryRead{began, *found}", "DirectoryRead{HAS ? began : Time::max(), *found}"),
 ]
 RULES["rendezvous/succession/estate.cc"] = [
     # Of the dead only their own claim is closed.
     ("heir-own", "if (!newest || newest->closed || newest->number != own.number || newest->term != own.term ||\n      newest->endpoint != own.endpoint) {",
      "if (!newest || newest->closed || (HAS && (newest->number != own.number || newest->term != own.term ||\n      newest->endpoint != own.endpoint))) {"),
 ]
-RULES["rendezvous/succession/witness_claims.cc"] = [
-    # A claim is made by a majority,
-    ("majority", "Result<Claim> made = ballot.Made();",
-     "Result<Claim> made = HAS || ballot.Accepted() == 0 ? ballot.Made() : Result<Claim>(claim);"),
-    # or never.
-    ("release", "  TellAll({WitnessVerb::kRelease", "  if (HAS) TellAll({WitnessVerb::kRelease"),
-    # A stray claim is no majority's obstacle.
-    ("strays", "for (const auto& [witness, stray] : ballot.Strays()) {",
-     "if (HAS) for (const auto& [witness, stray] : ballot.Strays()) {"),
-]
-
 RULES["agent/driver.cc"] = [
     # Time alone may change something.
     ("agent-timer", "timer_.ArmAt(NextWake(state_, config_),",

@@ -1,12 +1,10 @@
 // The part of a machine's process that may carry the server: the product's succession driver, with
-// claims in a simulated run directory or with the real witnesses of a list. Lives as long as the
-// process.
+// claims in a simulated run directory. Lives as long as the process.
 //
 // Decides nothing about who serves. A server that stands alone on its machine is one without an
 // agent beside it. What is here: how the process ends, and what must be true of it.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,23 +30,18 @@ class Candidate {
         machine_(machine),
         channel_(channel),
         driver_(std::make_unique<Driver>(*this, Options(), channel)) {
-    // Who holds the endpoint given, or is on the list, has bound it before.
-    const std::uint32_t index = machine.index();
-    if (index < std::max(simulation.setup.listed, 1u)) {
+    // Who holds the endpoint given has bound it before.
+    if (machine.index() == 0) {
       auto server = std::make_unique<Listener>(machine.server(), driver_->Handlers());
-      (void)server->ListenAt({PlaceOf(index), {}});
-      driver_->UseServer(std::move(server), PlaceOf(index), index);
+      (void)server->ListenAt({PlaceOf(0), {}});
+      driver_->UseServer(std::move(server), PlaceOf(0));
     }
     machine.loop().Arrive([this] { driver_->Start(); });
   }
 
   // As a process of this machine reaches them.
   static std::shared_ptr<Claims> ClaimsOf(Simulation& simulation, Machine& machine) {
-    if (simulation.setup.listed == 0) {
-      return std::make_shared<SimDirectory>(simulation, machine);
-    }
-    return std::make_shared<WitnessClaims>(
-        List(simulation.setup), std::make_unique<SimWitnessCalls>(simulation, machine.index()));
+    return std::make_shared<SimDirectory>(simulation, machine);
   }
 
   // It serves on while somebody needs it.
@@ -72,7 +65,7 @@ class Candidate {
   }
   void CheckTurn() {
     const SuccessionState& state = driver_->state();
-    simulation_.laws.BreakIf(simulation_.setup.listed == 0 && machine_.server().listens() &&
+    simulation_.laws.BreakIf(machine_.server().listens() &&
                                  state.phase == SuccessionPhase::kFollowing &&
                                  (state.following || state.own),
                              machine_.host(), " listens for calls, and does not serve");
@@ -165,30 +158,13 @@ class Candidate {
     }
     return nullptr;
   }
-  // The machines that keep the claims.
-  static std::vector<Endpoint> List(const Setup& setup) {
-    std::vector<Endpoint> list;
-    for (std::uint32_t i = 0; i < setup.listed; ++i) {
-      list.push_back(PlaceOf(i));
-    }
-    return list;
-  }
-
   SuccessionOptions Options() {
-    const Setup& setup = simulation_.setup;
     SuccessionOptions options;
     options.core.listens = !machine_.bare();
     options.core.given = PlaceOf(0);
-    if (setup.listed > 0) {
-      options.core.listed = true;
-      options.core.claims = "the majority of the list";
-      options.core.thirds_to_let_go = kThirdsToLetGoOfList;
-      options.list = DigestOf(List(setup));
-    }
     options.claims = ClaimsOf(simulation_, machine_);
     options.network = std::make_shared<Network>(simulation_, machine_);
     options.places = {PlaceOf(machine_.index())};
-    options.fence_after = setup.shape.fence_after;
     options.estate = std::make_shared<EstateKeeper>(
         [machine = &machine_](const std::optional<HeldEstate>& held) { machine->estate() = held; });
     options.new_reign = [this] { return machine_.server().NewReign(TermOf(machine_.WallClock())); };
@@ -218,9 +194,6 @@ class Candidate {
     simulation_.laws.OnReign(term);
     if (!take_.takes_over) {
       simulation_.laws.OnAnotherRun(term);
-      if (simulation_.setup.listed > 0) {
-        simulation_.laws.run_forgotten = true;
-      }
     }
     if (agent_ended_) {
       EndWhenUnneeded();
@@ -254,7 +227,7 @@ class Candidate {
     if (over) {
       simulation_.laws.run_forgotten = true;
     }
-    const bool reachable = machine_.directory.answers && simulation_.setup.listed == 0;
+    const bool reachable = machine_.directory.answers;
     const Time began = simulation_.Now();
     closing_ = std::make_unique<Fiber>(simulation_.agenda, [this, held, over, reachable, began] {
       driver_->Close();
@@ -270,9 +243,6 @@ class Candidate {
   }
   // What was let go of is closed as soon as the directory takes it.
   void ExpectClosed(std::uint64_t number) {
-    if (simulation_.setup.listed > 0) {
-      return;
-    }
     const Time since = simulation_.Now();
     InThisLife(kClosedWithin, [this, number, since] {
       const auto& claims = simulation_.run_directory->claims();

@@ -1,7 +1,7 @@
 // Where simulated machines keep their claims: a directory that they share, which may hang and show
-// what was long ago, or the witnesses of a list, reached over the simulated network.
+// what was long ago.
 //
-// What is asked of either is asked from a fiber, on a process's disk: it sleeps there. Decides
+// What is asked of it is asked from a fiber, on a process's disk: it sleeps there. Decides
 // nothing; what must be true of each claim that is made is checked here.
 #pragma once
 
@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "rendezvous/succession/claims.h"
-#include "rendezvous/succession/witness_claims.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/rules.h"
@@ -52,7 +51,7 @@ class SimDirectory final : public Claims {
   SimDirectory(Simulation& simulation, Machine& machine)
       : simulation_(simulation), machine_(machine) {}
 
-  Result<std::optional<Claim>> Newest(Duration /*lease*/) override {
+  Result<std::optional<Claim>> Newest() override {
     Random& random = simulation_.random;
     const Time began = simulation_.Now();
     const Duration age =
@@ -68,7 +67,7 @@ class SimDirectory final : public Claims {
     Take(kShort);
     return found;
   }
-  Result<Claim> Make(const Claim& claim, Duration /*lease*/) override {
+  Result<Claim> Make(const Claim& claim) override {
     Reach();
     RunDirectory& directory = *simulation_.run_directory;
     for (const auto& [number, other] : directory.claims()) {
@@ -95,7 +94,7 @@ class SimDirectory final : public Claims {
     });
     return made;
   }
-  Result<bool> Move(const Claim& claim, Duration /*lease*/) override {
+  Result<bool> Move(const Claim& claim) override {
     Reach();
     const auto failure = Failure("write the claim", true);
     if (MayLand(failure)) {
@@ -141,65 +140,6 @@ class SimDirectory final : public Claims {
 
   Simulation& simulation_;
   Machine& machine_;
-};
-
-// A process's way to the witnesses.
-class SimWitnessCalls final : public WitnessCalls {
- public:
-  SimWitnessCalls(Simulation& simulation, std::uint32_t from)
-      : simulation_(simulation), from_(from) {}
-  ~SimWitnessCalls() override { *alive_ = false; }
-
-  // The one who asks has a thread of its own; a witness answers on its loop.
-  void Send(std::size_t witness, const WitnessRequest& request, Duration patience,
-            Done done) override {
-    const auto end = [alive = alive_, waits = std::make_shared<Done>(std::move(done))](
-                         const Result<WitnessAnswer>& answer) {
-      if (const Done ended = std::exchange(*waits, nullptr); ended && *alive) {
-        ended(answer);
-      }
-    };
-    Machine& to = *simulation_.machines.at(witness);
-    Carry(simulation_, from_, to.index(),
-          [&simulation = simulation_, from = from_, &to, request, end] {
-            const auto reply = [&simulation, from, &to, end](const Result<WitnessAnswer>& answer) {
-              Carry(simulation, to.index(), from, [end, answer] { end(answer); });
-            };
-            if (!to.server().listens()) {
-              reply(Error{ErrorKind::kUnavailable, "connection refused"});
-              return;
-            }
-            to.loop().Arrive([&to, request, reply] {
-              reply(to.server().AskWitness(request).value_or(
-                  Error{ErrorKind::kUnavailable, "connection reset"}));
-            });
-          });
-    simulation_.agenda.After(patience, [end] {
-      end(Error{ErrorKind::kUnavailable, "no answer in time"});
-    });
-  }
-  void Await(WitnessRound& round) override {
-    while (!round.IsOver()) {
-      Fiber::Sleep(kPoll);
-    }
-  }
-
- private:
-  static constexpr Duration kShort{20};
-  static constexpr Duration kPoll{5};  // Of who waits in a fiber.
-
-  static void Carry(Simulation& simulation, std::uint32_t from, std::uint32_t to,
-                    std::function<void()> arrive) {
-    simulation.agenda.After(simulation.random.Between(1ms, kShort), [=, &simulation] {
-      if (simulation.Reaches(from, to)) {
-        arrive();
-      }
-    });
-  }
-
-  Simulation& simulation_;
-  const std::uint32_t from_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace ddprun::sim

@@ -190,7 +190,7 @@ RULES["rendezvous/core/succession/succession.cc"] = [
     # also one that has ended, where it was of that run.
     ("known-run", "(!state.newest->over || known);", "(!state.newest->over || (HAS && known));"),
     # A listing older than what is known is passed over.
-    ("stale-listing", "  if (proved && state.newest", "  if (HAS && proved && state.newest"),
+    ("stale-listing", "  if (state.newest && found.number <", "  if (HAS && state.newest && found.number <"),
     # What cannot be read does not stand still.
     ("unreadable", "  NoteClaimsAnswer(turn);\n  state.still_since.reset();",
      "  NoteClaimsAnswer(turn);\n  if (HAS) state.still_since.reset();"),
@@ -211,8 +211,6 @@ RULES["rendezvous/core/succession/serving.cc"] = [
     ("late-claims", "  NoteLate(turn.state.lateness, turn.now - turn.state.asked,", "  if (HAS) NoteLate(turn.state.lateness, turn.now - turn.state.asked,"),
     # No counter is written twice.
     ("counter-anew", "claim.counter = ++state.tried;", "claim.counter = HAS ? ++state.tried : state.newest->counter + 1;"),
-    # Two reigns after the same one have two names.
-    ("two-names", "1 + seed % kTermsToDrawFrom};", "1 + (HAS ? seed % kTermsToDrawFrom : 0)};"),
     # A holder that cannot write forms no world, and steps down.
     ("step-down", "  return std::min(state.kept + patience, state.shorter);",
      "  return HAS ? std::min(state.kept + patience, state.shorter) : Time::max();"),
@@ -223,18 +221,6 @@ RULES["rendezvous/core/succession/serving.cc"] = [
      "  return !HAS ? Time::max() : std::max(std::min(state.kept + sure, state.shorter), state.renewed);"),
 ]
 
-RULES["rendezvous/core/succession/witness.cc"] = [
-    # A lease is the longest that anybody may count by: a late list's,
-    ("witness-lease", "kLeasesToKnow * std::max(request.lease, kLongLease);", "kLeasesToKnow * (HAS ? std::max(request.lease, kLongLease) : request.lease);"),
-    # and the holder's.
-    ("holders-lease", "now < moved_ + std::max(request.lease, newest_->lease);", "now < moved_ + (HAS ? std::max(request.lease, newest_->lease) : request.lease);"),
-    # Who may have forgotten a claim whose workers live on does not say that there is none.
-    ("fence-memory", "const Duration fence = fence_after_ > Duration{0} ?", "const Duration fence = HAS && fence_after_ > Duration{0} ?"),
-    # Who was backed and found no majority has not moved the claim before.
-    ("release-time", "        moved_ = moved_before_;", "        if (HAS) moved_ = moved_before_;"),
-    # A claim whose release was lost gives way.
-    ("lost-release", "  const bool stray = newest_ &&", "  const bool stray = HAS && newest_ &&"),
-]
 
 RULES["agent/core/node_agent.cc"] = [
     # An overtaken call's answer may have been revoked; promises bind where it is taken for the newest.

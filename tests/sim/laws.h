@@ -94,8 +94,7 @@ class Laws {
   std::uint64_t reigns() const { return reigns_.size(); }
 
   // ---- A server that dies ----
-  // Some server has closed its claim since the run has ended, or one begins with a list of which
-  // every node has just started: none knows of a run.
+  // Some server has closed its claim since the run has ended.
   bool run_forgotten = false;
   void OnServerStart(Time now) {
     server_started_ = now;
@@ -121,8 +120,6 @@ class Laws {
   }
   // Not where a server without a journal dies, or its journal is lost.
   bool outcomes_last = true;
-  // One of a list starts anew after that: of those who kept the outcome the others may have ended.
-  void OnWitnessLost() { outcomes_last &= !outcome_; }
   // A world is formed with this one.
   void CheckRunsAgain(const std::string& host, std::uint64_t life) {
     BreakIf(outcomes_last && knew_.contains({host, life}), host,

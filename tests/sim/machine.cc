@@ -160,9 +160,6 @@ void Machine::EndProcess(bool noticed) {
   if (connection_ != nullptr) {
     connection_->Vanish(noticed);
   }
-  if (!ended_ && index_ < simulation_.setup.listed) {
-    simulation_.laws.OnWitnessLost();
-  }
   server_.Vanish();
   candidate_.reset();
   agent_.reset();

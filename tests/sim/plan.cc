@@ -50,7 +50,7 @@ class Plan {
   }
 
   History Play() {
-    if (mode_ != Mode::kSuccession && mode_ != Mode::kSuccessionOfList) {
+    if (mode_ != Mode::kSuccession) {
       PlayRun();
     } else {
       PlaySuccession();
@@ -165,10 +165,10 @@ class Plan {
     CheckEnd();
   }
   // Trouble for a minute, then none, then one server must be left. A quarter of them have blips
-  // alone, which must change nothing; of those with a directory a quarter reads what was long ago.
+  // alone, which must change nothing; of the others a quarter reads what was long ago.
   void PlaySuccession() {
     blips_only_ = random_.Chance(0.25);
-    old_reads_ = setup_.listed == 0 && !blips_only_ && random_.Chance(0.25);
+    old_reads_ = !blips_only_ && random_.Chance(0.25);
     setup_.stale_claims = old_reads_ ? 0.3 : 0;
     StartMachines({});
     if (!blips_only_ && !old_reads_) {
@@ -206,11 +206,7 @@ class Plan {
       machine.SetLink(false, false);
       agenda_.After(lasts, [&machine] { machine.SetLink(true, false); });
     } else if (kind == 1) {
-      if (setup_.listed > 0) {
-        faults_.Partition(machine, lasts);
-      } else {
-        faults_.Disk(machine, lasts);
-      }
+      faults_.Disk(machine, lasts);
     } else if (kind == 2) {
       machine.Pause();
       machine.SetWays(true, !old_reads_);  // Nor does it find answers when it wakes.
@@ -236,14 +232,7 @@ class Plan {
                   "two servers act side by side");
     agenda_.After(kLook, [this] { Watch(); });
   }
-  // Those of a list who gave up joining are gone for good; fewer than a majority can have no
-  // server.
-  bool MayBeServed() const {
-    const auto witnesses = std::count_if(machines_.begin(), machines_.begin() + setup_.listed,
-                                         [](const auto& machine) { return machine->up(); });
-    return setup_.listed == 0 || witnesses > setup_.listed / 2;
-  }
-  // All agents that live follow it, where there can be one.
+  // All agents that live follow it.
   bool OneServer() const {
     const Server* only = nullptr;
     for (const auto& machine : machines_) {
@@ -254,7 +243,7 @@ class Plan {
         only = &machine->server();
       }
     }
-    return !MayBeServed() || std::ranges::all_of(machines_, [&](const auto& machine) {
+    return std::ranges::all_of(machines_, [&](const auto& machine) {
       return !machine->alive() || (only != nullptr && machine->speaks_to() == only);
     });
   }
@@ -271,7 +260,7 @@ class Plan {
   }
   // Without a server the workers of a broken world hang for as long as they like.
   void CheckEnd() {
-    if (laws_.broken() || !MayBeServed()) {
+    if (laws_.broken()) {
       return;
     }
     if (!simulation_.Quiet()) {

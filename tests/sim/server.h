@@ -65,10 +65,6 @@ class Server {
   // connection ends with the process that it led to.
   void OnCall(const NodeReport& report, std::uint64_t life, Answer answer);
   void OnClosed(const NodeKey& key, std::uint64_t sequence, std::uint64_t life);
-  // As a listed node answers another; none: nobody listens.
-  std::optional<Result<WitnessAnswer>> AskWitness(const WitnessRequest& request) {
-    return handlers_ ? std::optional(handlers_->witness(request)) : std::nullopt;
-  }
   std::uint64_t life() const { return life_; }  // Odd while it can be reached.
 
   // ---- For who looks ----

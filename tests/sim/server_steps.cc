@@ -154,7 +154,7 @@ void Server::CheckRecovered(const CoordinatorState& state) const {
 void Server::CheckClaim() const {
   const Time now = simulation_.Now();
   const Setup& setup = simulation_.setup;
-  if (setup.standing || setup.listed > 0 || machine_.deluded()) {
+  if (setup.standing || machine_.deluded()) {
     return;
   }
   const RunDirectory& directory = *simulation_.run_directory;

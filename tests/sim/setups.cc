@@ -62,9 +62,8 @@ void DrawStanding(Random& random, Setup& setup) {
 
 // The server's part moves, and workers save checkpoints.
 void DrawFull(Random& random, bool calm, Setup& setup) {
-  setup.listed = random.Chance(0.4) ? 3 : 0;
-  setup.machines = Draw(random, setup.listed > 0 ? 3 : 2, 5);
-  setup.listed = setup.listed > 0 && setup.machines == 5 && random.Chance(0.5) ? 5 : setup.listed;
+  (void)random.Chance(0.4);  // Decides nothing; without it all known seeds were other histories.
+  setup.machines = Draw(random, 2, 5);
   if (calm || random.Chance(0.2)) {
     setup.bare = 0;
   }
@@ -108,10 +107,7 @@ void DrawStorm(Random& random, Setup& setup) {
   weather.max_delay = random.Between(1ms, 200ms);
   // Beyond every timeout: lease, graces, shutdown, start.
   weather.slow_max = random.Between(200ms, 20s);
-  // Where the rest of a list has ended with its run nobody ever tells them to stop.
-  const bool endless = setup.listed > 0 && (setup.program == Program::kHanging ||
-                                            setup.program == Program::kIndependent);
-  if (endless || random.Chance(0.2)) {
+  if (random.Chance(0.2)) {
     setup.shape.fence_after = random.Between(6s, Duration{random.Chance(0.5) ? 14'000 : 120'000});
   }
   if (random.Chance(0.15)) {
@@ -158,10 +154,9 @@ Setup SetupOfSlow(Random& random) {
   return setup;
 }
 
-Setup SetupOfSuccession(Random& random, bool listed) {
+Setup SetupOfSuccession(Random& random) {
   Setup setup;
-  setup.machines = Draw(random, listed ? 3 : 2, listed ? 6 : 5);
-  setup.listed = !listed ? 0 : setup.machines >= 5 ? 5 : 3;
+  setup.machines = Draw(random, 2, 5);
   setup.weather.max_delay = 20ms;
   setup.shape.min_nodes = setup.shape.max_nodes = setup.machines + 1;
   setup.shape.join_timeout = kForEver;
@@ -177,7 +172,7 @@ void DrawMore(Random& random, Mode mode, Setup& setup) {
       setup.drifts.push_back(static_cast<int>(random.Below(2 * kMostDrift)) - kMostDrift);
     }
   }
-  if (mode == Mode::kSuccession || mode == Mode::kSuccessionOfList) {
+  if (mode == Mode::kSuccession) {
     return;
   }
   if (random.Chance(0.1)) {  // The first one's word counts.
@@ -197,8 +192,8 @@ void DrawMore(Random& random, Mode mode, Setup& setup) {
 }
 
 Setup RandomSetup(Random& random, Mode mode, bool calm) {
-  if (mode == Mode::kSuccession || mode == Mode::kSuccessionOfList) {
-    return SetupOfSuccession(random, mode == Mode::kSuccessionOfList);
+  if (mode == Mode::kSuccession) {
+    return SetupOfSuccession(random);
   }
   if (mode == Mode::kSlow) {
     return SetupOfSlow(random);

@@ -82,9 +82,8 @@ struct Setup {
   Weather weather;
   Conduct conduct;
   // ---- Where its part moves ----
-  std::uint32_t listed = 0;  // So many machines keep the claims; 0: a directory that all share.
-  double stale_claims = 0;   // A read of that shows what was long ago.
-  bool shared_disk = true;   // Of checkpoints; else each machine has its own.
+  double stale_claims = 0;  // A read of claims shows what was long ago.
+  bool shared_disk = true;  // Of checkpoints; else each machine has its own.
   double stale_listings = 0;
   double long_pauses = 0;   // Of rank 0, between any two operations on files.
   std::uint64_t steps = 0;  // Of the whole training,

@@ -7,8 +7,6 @@
 namespace ddprun {
 namespace {
 
-constexpr std::uint64_t kTermsToDrawFrom = std::uint64_t{1} << 17;  // 8 s of the clock's.
-
 // What others count by: a holder's own lease is nobody's until its claim says so.
 Duration ClaimsLease(const SuccessionState& state, const SuccessionConfig& config) {
   return std::max(config.lease, state.told_lease);
@@ -45,9 +43,9 @@ void BecomeFollower(SuccessionTurn& turn) {
   turn.state.following.reset();
 }
 
-// A holder lets go then: in a directory a lease after the first write that could have failed.
+// A holder lets go then: a lease after the first write that could have failed.
 Time LimitOf(const SuccessionState& state, const SuccessionConfig& config) {
-  const Duration patience = ClaimsLease(state, config) / kMovesPerLease * config.thirds_to_let_go;
+  const Duration patience = ClaimsLease(state, config) / kMovesPerLease * kThirdsToLetGo;
   return std::min(state.kept + patience, state.shorter);
 }
 
@@ -74,7 +72,6 @@ void OnClaimed(SuccessionTurn& turn, const Claimed& claimed) {
   state.told_lease = claimed.claim.lease;
   state.shorter = Time::max();
   state.highest = std::max(state.highest, claimed.claim.term);
-  state.highest_heard = state.highest;
   Keep(turn, claimed.began);
   state.busy = false;
   state.next = turn.now + ClaimsLease(state, turn.config) / kMovesPerLease;
@@ -126,7 +123,7 @@ void MoveOn(SuccessionTurn& turn) {
   Claim claim = *state.newest;
   claim.counter = ++state.tried;
   claim.lease = std::max({turn.config.lease, state.lease, Value(state.lateness)});
-  const Duration patience = claim.lease / kMovesPerLease * turn.config.thirds_to_let_go;
+  const Duration patience = claim.lease / kMovesPerLease * kThirdsToLetGo;
   state.shorter = std::min(state.shorter, turn.now + patience);
   claim.ended = state.ended;
   turn.effects.push_back(MoveCounter{std::move(claim)});
@@ -138,15 +135,9 @@ Time ClaimGoodUntil(const SuccessionState& state, const SuccessionConfig& config
   return std::max(std::min(state.kept + sure, state.shorter), state.renewed);
 }
 
-Claim NewClaim(const TakeClaim& take, const SuccessionConfig& config, Term clock,
-               std::uint64_t seed, const Endpoint& endpoint) {
-  // Where witnesses have forgotten a reign its successor knows no better than that one did: names
-  // of reigns must differ all the same.
-  const Term drawn{take.above.value + 1 + seed % kTermsToDrawFrom};
-  const Term term = ReignAfter(clock, drawn);
-  // Witnesses forget when all of them start anew; numbers grow all the same.
-  const bool first_of_list = config.listed && take.number == 1;
-  Claim claim{first_of_list ? term.value : take.number, term, endpoint, 0, false};
+Claim NewClaim(const TakeClaim& take, Term clock, const Endpoint& endpoint) {
+  const Term term = ReignAfter(clock, take.above.Next());
+  Claim claim{take.number, term, endpoint, 0, false};
   claim.lease = take.lease;
   claim.ended = take.ended;
   return claim;

@@ -41,11 +41,9 @@ void MoveOn(SuccessionTurn& turn);  // Its counter.
 // on serving, since a world formed in doubt would only be thrown away.
 Time ClaimGoodUntil(const SuccessionState& state, const SuccessionConfig& config);
 
-// The claim to make, of a reign that begins at `endpoint` now: numbers and terms grow, and no two
-// reigns have one name. `clock`: the term that this machine's clock gives; `seed`: drawn for this
-// reign alone.
-Claim NewClaim(const TakeClaim& take, const SuccessionConfig& config, Term clock,
-               std::uint64_t seed, const Endpoint& endpoint);
+// The claim to make, of a reign that begins at `endpoint` now: numbers and terms grow. `clock`: the
+// term that this machine's clock gives.
+Claim NewClaim(const TakeClaim& take, Term clock, const Endpoint& endpoint);
 
 // The claim of the holder that gives it up.
 Claim ClosedClaim(const SuccessionState& state, bool over);

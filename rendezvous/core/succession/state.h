@@ -1,7 +1,6 @@
 // Claims, and what one candidate of succession.h is, hears and asks for.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -42,16 +41,8 @@ struct HeldEstate {
 struct SuccessionConfig {
   Duration lease{kBaseLease};  // The least; a large world's is as long as its server says.
   bool may_begin = false;      // Holds the endpoint given: makes the first claim.
-  bool may_serve = true;       // False: it only follows.
   bool listens = true;  // False: no agent here speaks to the server; its claim's moves must do.
-  // Of a lease, after the beginning of the last move of the counter that succeeded. A directory
-  // leaves room for slow reads and writes of others; witnesses refuse who comes too early.
-  int thirds_to_let_go = kThirdsToLetGo;
-  // Claims are kept by the nodes of a list, which forget them when all of them start anew.
-  bool listed = false;
-  // On the list. Of two that tried at once, and found no majority, the earlier tries again earlier.
-  std::size_t place = 0;
-  Endpoint given;                            // Where the first server is awaited.
+  Endpoint given;       // Where the first server is awaited.
   std::string claims = "the run directory";  // Where they are kept, for people.
 };
 
@@ -63,8 +54,7 @@ struct DirectoryRead {
 struct DirectoryUnreadable {
   std::string text;
 };
-struct ClaimsContested {};  // Read while two nodes each had a share of a list: neither has claimed.
-struct ServerHeard {        // The agent's call was answered.
+struct ServerHeard {  // The agent's call was answered.
   Term term;
   Duration lease{0};
 };
@@ -100,9 +90,9 @@ struct RunsEnded {
 };
 struct SuccessionTick {};
 using SuccessionEvent =
-    std::variant<DirectoryRead, DirectoryUnreadable, ClaimsContested, ServerHeard, ServerCallFailed,
-                 LaterTermHeard, Claimed, NotClaimed, CounterMoved, CounterStuck, LeaseSet,
-                 RunsEnded, SuccessionTick>;
+    std::variant<DirectoryRead, DirectoryUnreadable, ServerHeard, ServerCallFailed, LaterTermHeard,
+                 Claimed, NotClaimed, CounterMoved, CounterStuck, LeaseSet, RunsEnded,
+                 SuccessionTick>;
 
 // ---- Effects ----
 struct ReadDirectory {};  // Answered by DirectoryRead or DirectoryUnreadable.
@@ -136,9 +126,8 @@ struct SuccessionState {
   std::optional<Time> still_since;  // Its counter was not seen to move since; none: not read yet.
   std::optional<Term> own;          // Of the last claim that this node held.
   std::optional<Endpoint> following;
-  Term highest;        // Of all terms that servers had, and of the newest claim.
-  Term highest_heard;  // Without that claim.
-  Time heard;          // The server's last answer to the agent, or when it was found.
+  Term highest;  // Of all terms that servers had, and of the newest claim.
+  Time heard;    // The server's last answer to the agent, or when it was found.
   bool ever_heard = false;
   bool failed = false;          // A call has, and none was answered since.
   Duration lease{0};            // As the server last said; serving: of this one.

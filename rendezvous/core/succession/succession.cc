@@ -8,8 +8,6 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMostTurns = 6;
-
 bool Missed(const SuccessionState& state, const SuccessionConfig& config, Time now) {
   return now >= state.heard + LeaseNow(state, config);
 }
@@ -37,25 +35,10 @@ void GoTo(SuccessionTurn& turn, const Endpoint& endpoint) {
   }
 }
 
-// Between two looks at a claim that may be closed any moment. Nodes of a list that meet hinder each
-// other.
-Duration UntilFailedLook(const SuccessionState& state, const SuccessionConfig& config) {
-  const Duration step = LeaseNow(state, config) / kReadsPerLeaseWhenFailed;
-  return step + step / 3 * static_cast<int>(std::min(config.place, kMostTurns));
-}
-
-// Between two looks for a successor. Candidates look at different moments, and nodes of a list that
-// have met try again one after the other.
-Duration UntilNextLook(const SuccessionState& state, const SuccessionConfig& config) {
-  const Duration step = LeaseNow(state, config) / kReadsPerLeaseWhenMissed;
-  const auto turns = static_cast<int>(std::min(config.place, kMostTurns));
-  return step + step / 3 * turns;
-}
-
 // Whether the newest claim is free for this node, at the moment when the read of it began.
 bool IsFree(const SuccessionState& state, const SuccessionConfig& config, Time began, Time now) {
   const Claim& claim = *state.newest;
-  if (state.own == claim.term) {  // Not its number: a list that forgot a claim gives it again.
+  if (state.own == claim.term) {
     return true;
   }
   if (claim.closed) {
@@ -86,10 +69,10 @@ void OnRead(SuccessionTurn& turn, const DirectoryRead& read) {
   state.told_unreadable = false;
   HearByClaim(turn, read.newest);
   const bool missed = Missed(state, turn.config, turn.now);
-  state.next = turn.now + (missed         ? UntilNextLook(state, turn.config)
-                           : state.failed ? UntilFailedLook(state, turn.config)
-                                          : lease / kMovesPerLease);
-  if (!read.newest && (turn.config.listed || !state.newest)) {
+  state.next = turn.now + lease / (missed         ? kReadsPerLeaseWhenMissed
+                                   : state.failed ? kReadsPerLeaseWhenFailed
+                                                  : kMovesPerLease);
+  if (!read.newest && !state.newest) {
     if (turn.config.may_begin) {
       Take(turn);
     } else {
@@ -100,11 +83,7 @@ void OnRead(SuccessionTurn& turn, const DirectoryRead& read) {
   // A directory that shows no claim any more shows what was long ago: nothing is known to have
   // moved.
   const Claim found = read.newest ? *read.newest : *state.newest;
-  // On a list one of a higher number may turn out not to have been made: then the one that was has
-  // the same number, whatever its term; or its maker is gone, and so it stays the older one.
-  const bool proved = !state.newest || state.newest->counter > 0 || !missed;
-  if (proved && state.newest && found.number < state.newest->number &&
-      found.term < state.newest->term) {
+  if (state.newest && found.number < state.newest->number && found.term < state.newest->term) {
     return;  // A stale listing.
   }
   const bool is_new = !state.newest || found.term != state.newest->term;
@@ -115,7 +94,6 @@ void OnRead(SuccessionTurn& turn, const DirectoryRead& read) {
   }
   if (is_new) {
     state.seen = {};
-    state.highest = state.highest_heard;
     state.heard = turn.now;  // It has a lease to answer.
     state.failed = false;
     state.told_missing = false;
@@ -127,7 +105,7 @@ void OnRead(SuccessionTurn& turn, const DirectoryRead& read) {
   state.newest->counter = counter;
   Note(state.seen, found.lease, turn.now, kClaimsLeaseRemembered);
   state.highest = std::max(state.highest, found.term);
-  if (turn.config.may_serve && IsFree(state, turn.config, read.began, turn.now)) {
+  if (IsFree(state, turn.config, read.began, turn.now)) {
     Take(turn);
     return;
   }
@@ -160,22 +138,12 @@ void OnUnreadable(SuccessionTurn& turn, const DirectoryUnreadable& unreadable) {
   }
 }
 
-// Whatever comes of it, the claim that stood still has not moved by it.
-void OnContested(SuccessionTurn& turn) {
-  SuccessionState& state = turn.state;
-  if (state.phase == SuccessionPhase::kFollowing) {
-    state.busy = false;
-    NoteClaimsAnswer(turn);
-    state.next = turn.now + UntilNextLook(state, turn.config);
-  }
-}
-
 void OnHeard(SuccessionTurn& turn, const ServerHeard& heard) {
   SuccessionState& state = turn.state;
   if (heard.term < state.highest) {
     return;  // A server whose time is over.
   }
-  state.highest = state.highest_heard = heard.term;
+  state.highest = heard.term;
   state.heard = turn.now;
   state.ever_heard = true;
   state.failed = false;
@@ -187,19 +155,19 @@ void OnServerCallFailed(SuccessionTurn& turn) {
   SuccessionState& state = turn.state;
   if (state.phase == SuccessionPhase::kFollowing && !state.failed) {
     state.failed = true;
-    state.next = std::min(state.next, turn.now + UntilFailedLook(state, turn.config));
+    const Duration often = LeaseNow(state, turn.config) / kReadsPerLeaseWhenFailed;
+    state.next = std::min(state.next, turn.now + often);
   }
 }
 
-// The next look finds whose claim was made, or that none was: two met, and each had a share, or the
-// others did not back this one yet. The old claim has not moved by it.
+// The next look finds whose claim was made, or that none was. The old claim has not moved by it.
 void OnNotClaimed(SuccessionTurn& turn, const NotClaimed& refused) {
   SuccessionState& state = turn.state;
   state.phase = SuccessionPhase::kFollowing;
   state.busy = false;
-  const Duration often = LeaseNow(state, turn.config) / kReadsPerLeaseWhenFailed;
-  const bool is_there = refused.was_first && !turn.config.listed;
-  state.next = turn.now + (is_there ? often : UntilNextLook(state, turn.config));
+  state.next =
+      turn.now + LeaseNow(state, turn.config) /
+                     (refused.was_first ? kReadsPerLeaseWhenFailed : kReadsPerLeaseWhenMissed);
   if (!refused.was_first && !state.told_refused) {
     state.told_refused = true;
     turn.Say(NoticeLevel::kWarning,
@@ -247,12 +215,11 @@ std::vector<SuccessionEffect> Step(SuccessionState& state, const SuccessionConfi
   std::visit(Overload{
                  [&](const DirectoryRead& read) { OnRead(turn, read); },
                  [&](const DirectoryUnreadable& unreadable) { OnUnreadable(turn, unreadable); },
-                 [&](const ClaimsContested&) { OnContested(turn); },
                  [&](const ServerHeard& heard) { OnHeard(turn, heard); },
                  [&](const ServerCallFailed&) { OnServerCallFailed(turn); },
                  [&](const LaterTermHeard& later) {
                    if (state.phase == SuccessionPhase::kServing && later.term > state.highest) {
-                     state.highest = state.highest_heard = later.term;
+                     state.highest = later.term;
                      LetGo(turn, "a node has heard a later server than this one");
                    }
                  },

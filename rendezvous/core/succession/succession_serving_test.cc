@@ -37,7 +37,7 @@ TEST(Succession, HowARunEndedIsWrittenAtOnceAndHandedOn) {
 
   Node heir(true);
   heir.Read(ClosedClaim(node.state, true), At(2s));
-  EXPECT_EQ(NewClaim(heir.Get<TakeClaim>(), heir.config, {1}, 1, {"n2", 1}).ended.size(), 2u);
+  EXPECT_EQ(NewClaim(heir.Get<TakeClaim>(), {1}, {"n2", 1}).ended.size(), 2u);
 }
 
 // Beyond some 300 nodes a lease is longer than the least, and so are its thirds.
@@ -52,7 +52,7 @@ TEST(Succession, WhoNeverHeardTheServerKnowsItsLeaseFromTheClaim) {
   EXPECT_FALSE(other.ReadUntil(At(59s), claim));
 }
 
-// A disk beside a heavy writer, a slow connection to the list's nodes; a move that failed, too.
+// A disk beside a heavy writer; a move that failed, too.
 TEST(Succession, AMoveThatTakesLongLengthensTheLease) {
   Node node(true);
   node.config.lease = kBaseLease;

@@ -8,39 +8,19 @@ using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
 // ---- What a claim is called ----
-Claim Named(const TakeClaim& take, bool listed, Term clock, std::uint64_t seed) {
-  SuccessionConfig config;
-  config.listed = listed;
-  return NewClaim(take, config, clock, seed, {"n1", 29400});
+Claim Named(const TakeClaim& take, Term clock) {
+  return NewClaim(take, clock, {"n1", 29400});
 }
 
 TEST(Succession, ANewClaimHasTheNumberAskedForAndTheClocksTerm) {
-  const Claim claim = Named({4, Term{100}, true}, false, Term{9'000'000}, 5);
+  const Claim claim = Named({4, Term{100}, true}, Term{9'000'000});
   EXPECT_EQ(claim, (Claim{4, Term{9'000'000}, {"n1", 29400}, 0, false, false}));
 }
 
 // Its nodes would ignore it.
 TEST(Succession, ATermIsLaterThanEveryOneHeardWhateverTheClockSays) {
-  EXPECT_GT(Named({4, Term{100}, true}, false, Term{7}, 0).term, Term{100});
-  EXPECT_GT(Named({4, Term{100}, true}, false, Term{101}, 0).term, Term{100});
-}
-
-// Two that know of the same reign, and not of each other, with clocks behind it.
-TEST(Succession, TwoReignsAfterTheSameOneHaveTwoNames) {
-  EXPECT_NE(Named({4, Term{100}, true}, true, Term{7}, 1).term,
-            Named({4, Term{100}, true}, true, Term{7}, 50).term);
-  // But never by more than some seconds of the clock's, whatever was drawn.
-  EXPECT_LT(Named({4, Term{100}, true}, true, Term{7}, ~std::uint64_t{0}).term.value,
-            100 + 10'000 * kCandidates);
-}
-
-// Who comes back with claim 7 of before must find a later one.
-TEST(Succession, WhereTheListHasForgottenNumbersGoOnByTheClock) {
-  const Claim first = Named({1, Term{}, false}, true, Term{9'000'000}, 5);
-  EXPECT_EQ(first.number, first.term.value);
-  EXPECT_EQ(Named({first.number + 1, Term{}, false}, true, Term{9'000'000}, 5).number,
-            first.number + 1);
-  EXPECT_EQ(Named({1, Term{}, false}, false, Term{9'000'000}, 5).number, 1u);
+  EXPECT_GT(Named({4, Term{100}, true}, Term{7}).term, Term{100});
+  EXPECT_GT(Named({4, Term{100}, true}, Term{101}).term, Term{100});
 }
 
 // ---- The first claim ----
@@ -231,28 +211,6 @@ TEST(Succession, OfTwoThatTakeOverOneFollowsTheOther) {
   EXPECT_EQ(node.Get<Follow>().endpoint, ClaimOf(2, 0).endpoint);
 }
 
-// Each of two had a share of the list: the claim that stood still is still free.
-TEST(Succession, OfTwoThatMetTheEarlierOfTheListTriesAgainEarlier) {
-  Node first = Follower();
-  Node second = Follower();
-  first.config.place = 1;
-  second.config.place = 2;
-  for (Node* const node : {&first, &second}) {
-    node->config.listed = true;
-    ASSERT_TRUE(node->ReadUntil(At(7s), ClaimOf(1, 5)));
-    node->Feed(NotClaimed{true, ""}, At(7s));
-  }
-  const Time again = *NextWake(first.state, first.config);
-  EXPECT_LT(again, *NextWake(second.state, second.config));
-  first.Tick(again);
-  first.Feed(ClaimsContested{}, again);  // The other has not let go of its share yet.
-  first.Read(ClaimOf(1, 5), *NextWake(first.state, first.config));
-  EXPECT_TRUE(first.Has<TakeClaim>());
-  second.Read(ClaimOf(2, 0), *NextWake(second.state, second.config));
-  EXPECT_EQ(second.Get<Follow>().endpoint, ClaimOf(2, 0).endpoint);
-  EXPECT_FALSE(second.Has<TakeClaim>());
-}
-
 TEST(Succession, AnAttemptThatIsRefusedAgainAndAgainIsToldOnce) {
   Node node = Follower();
   ASSERT_TRUE(node.ReadUntil(At(7s), ClaimOf(1, 5)));
@@ -262,15 +220,6 @@ TEST(Succession, AnAttemptThatIsRefusedAgainAndAgainIsToldOnce) {
   ASSERT_TRUE(node.Has<TakeClaim>());
   node.Feed(NotClaimed{false, "no room"}, At(8s));
   EXPECT_FALSE(node.Has<Notice>());
-}
-
-// Its maker was lost before the claim was made, and with it whoever knew of it.
-TEST(Succession, AClaimThatWasNeverMadeIsForgottenOnceItsServerIsMissed) {
-  Node node = Follower();
-  ASSERT_FALSE(node.ReadUntil(At(5s), ClaimOf(1, 5)));
-  node.Read(ClaimOf(2, 0), *NextWake(node.state, node.config));
-  EXPECT_FALSE(node.ReadUntil(At(13s), ClaimOf(1, 5)));
-  EXPECT_TRUE(node.ReadUntil(At(16s), ClaimOf(1, 5)));
 }
 
 TEST(Succession, AListingOlderThanWhatIsKnownIsPassedOver) {
@@ -328,7 +277,7 @@ TEST(Succession, AnHeirBeginsWithTheLeaseThatItWaitedFor) {
   claim.lease = 2s;
   node.Read(claim, At(0s));
   ASSERT_TRUE(node.ReadUntil(At(9s), claim));
-  const Claim own = NewClaim(node.Get<TakeClaim>(), node.config, {1}, 1, {"n2", 1});
+  const Claim own = NewClaim(node.Get<TakeClaim>(), {1}, {"n2", 1});
   EXPECT_EQ(own.lease, 2s);
   node.Feed(Claimed{At(9s), own}, At(9s));
   node.Tick(*NextWake(node.state, node.config));
