@@ -74,7 +74,8 @@ StreamPlan PlanStream(const OutputRequest& output, const WorkerEnv& env, std::ui
   const auto& shown = output.console_ranks;
   const bool wanted =
       !shown || std::find(shown->begin(), shown->end(), env.local_rank) != shown->end();
-  StreamPlan plan{.console = wanted && (tee || !redirect), .read = output.read};
+  StreamPlan plan{.console = wanted && (tee || !redirect),
+                  .read = output.read || (output.read_errors && !is_out)};
   if (output.merge > 0 && plan.console) {
     const std::size_t shown_ranks = shown ? shown->size() : output.merge;
     plan.merge = {.rank = env.rank,

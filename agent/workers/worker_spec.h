@@ -115,9 +115,10 @@ struct OutputRequest {
   // hostname.
   std::string prefix_template = "[${role_name}${local_rank}]:";
   std::string hostname;
-  std::uint32_t merge = 0;  // Equal lines of so many ranks here are shown once; 0: not.
-  bool prefix_all = false;  // Before lines that are not teed too.
-  bool read = false;        // See StreamPlan.
+  std::uint32_t merge = 0;   // Equal lines of so many ranks here are shown once; 0: not.
+  bool prefix_all = false;   // Before lines that are not teed too.
+  bool read = false;         // See StreamPlan.
+  bool read_errors = false;  // Stderr alone: whether a restart may help is judged by its end.
   std::vector<std::string> stdout_filters;  // Of teed streams, see StreamPlan.
   std::vector<std::string> stderr_filters;
 };
