@@ -47,6 +47,7 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
   core.checks_node = !config.node_check.empty() ||
                      (config.host_check == HostCheck::kOn && GpuSource::Present(HostRoots()));
   core.alone = config.standalone;
+  core.cannot_start = config.cannot_start;
   core.give_up_code = config.give_up_code;
   core.requeues = config.around.requeues;
   return core;
@@ -88,7 +89,7 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   options.virtual_local_rank = config.virtual_local_rank;
   options.command = prepared.command;
   options.cpus = prepared.numa.cpus;
-  options.templates = config.preload != "none";
+  options.templates = config.preload != "none" && config.cannot_start.empty();
   options.preload = options.templates && prepared.no_preload.empty() ? config.preload : "";
   options.output = OutputOf(config);
   options.progress_from = config.progress_from;

@@ -117,6 +117,16 @@ bool SaysNothing(const std::vector<Setting>& settings, const std::string& name) 
   });
 }
 
+// What this machine lacks may be there on the other nodes, which are to hear of it.
+template <class T>
+void CheckMachine(const Result<T>& result, LaunchConfig& config, Problems& problems) {
+  if (result || result.error().kind == ErrorKind::kInvalid) {
+    problems.Check(result);
+  } else if (config.cannot_start.empty()) {
+    config.cannot_start = InOneLine(result.error().message);
+  }
+}
+
 // Which GPUs, and by them how many workers.
 void ResolveSize(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
   if (!raw.gpus.empty() || SaysNothing(config.settings, "gpus")) {
@@ -124,11 +134,11 @@ void ResolveSize(const RawFlags& raw, LaunchConfig& config, Problems& problems) 
     const bool here = config.around.launcher.empty();
     const Result<std::string> gpus =
         ChooseGpus(raw.gpus, here ? VisibleGpuList() : std::nullopt, here ? CountDevices() : 0);
-    problems.Check(gpus);
+    CheckMachine(gpus, config, problems);
     config.gpus = gpus ? *gpus : "";
   }
   const Result<std::uint32_t> workers = ParseWorkers(raw.workers, config.gpus);
-  problems.Check(workers);
+  CheckMachine(workers, config, problems);
   config.workers = workers ? *workers : 1;
 }
 
@@ -234,6 +244,9 @@ Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
   } else {
     config.program = rest.front();
     config.args.assign(rest.begin() + 1, rest.end());
+  }
+  if (!config.cannot_start.empty() && !TellsOtherNodes(config)) {
+    problems.Add(config.cannot_start);
   }
   if (!problems.text.empty()) {
     return Error{ErrorKind::kInvalid, problems.text};

@@ -49,7 +49,7 @@ int RunNode(const LaunchConfig& config, const Preparation& prepared, GuardLink g
 
 }  // namespace
 
-int Launch(const LaunchConfig& config) {
+int Launch(LaunchConfig config) {
   SetLogFormat(config.log_format);
   if (!config.around.launcher.empty()) {
     return StartUnderSrun(config);
@@ -57,11 +57,18 @@ int Launch(const LaunchConfig& config) {
   if (!config.gpus.empty()) {
     ShowOnlyGpus(config.gpus);  // Also to what is prepared by them.
   }
-  const Result<Preparation> prepared = Prepare(config);
+  Result<Preparation> prepared =
+      config.cannot_start.empty() ? Prepare(config) : Result<Preparation>(Preparation{});
   if (!prepared) {
-    Complain(LogLevel::kError, WithOrigins(InOneLine(prepared.error().message), config.settings) +
-                                   PerhapsAVerb(config.own_command, prepared.error()));
-    return kExitUsage;
+    const Error& error = prepared.error();
+    const std::string why = WithOrigins(InOneLine(error.message), config.settings);
+    const std::string verb = PerhapsAVerb(config.own_command, error);
+    if (error.kind == ErrorKind::kInvalid || !verb.empty() || !TellsOtherNodes(config)) {
+      Complain(LogLevel::kError, why + verb);
+      return kExitUsage;
+    }
+    config.cannot_start = why;
+    prepared = Preparation{};
   }
   if (config.dry_run) {
     SayRemarks(config, *prepared);

@@ -6,6 +6,6 @@
 namespace ddprun {
 
 // Returns the exit code for the shell. Call it before any thread exists.
-int Launch(const LaunchConfig& config);
+int Launch(LaunchConfig config);
 
 }  // namespace ddprun

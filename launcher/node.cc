@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "launcher/agent_options.h"
 #include "launcher/command_line/addresses.h"
+#include "launcher/command_line/flags.h"
 #include "launcher/end/event_log.h"
 #include "launcher/node_slot.h"
 #include "launcher/run_token.h"
@@ -132,10 +133,21 @@ Result<void> LaunchedNode::SetUp() {
 // stay there: once there is one.
 Result<void> LaunchedNode::MakeRunDirectory() {
   const bool nowhere = config_.log_dir.empty() && config_.KeepsOutput();
-  ASSIGN_OR_RETURN(RunDirectory directory,
-                   RunDirectory::Make(config_.DiscardsOutput() ? "" : config_.log_dir, nowhere,
-                                      config_.run_id, guard_));
-  directory_.emplace(std::move(directory));
+  const auto make = [this](const std::string& log_dir, bool keeps_logs) {
+    return RunDirectory::Make(log_dir, keeps_logs, config_.run_id, guard_);
+  };
+  Result<RunDirectory> directory = make(config_.DiscardsOutput() ? "" : config_.log_dir, nowhere);
+  if (!directory && TellsOtherNodes(config_)) {
+    // Without its log files this node starts no workers, and tells the others.
+    config_.cannot_start = WithOrigins(InOneLine(directory.error().message), config_.settings);
+    ASSIGN_OR_RETURN(RunDirectory temporary, make("", false));
+    directory_.emplace(std::move(temporary));
+    return {};
+  }
+  if (!directory) {
+    return directory.error();
+  }
+  directory_.emplace(*std::move(directory));
   if (nowhere) {
     Log(LogLevel::kInfo, "log directory set to: " + directory_->path().native() + " (--log-dir)");
   }

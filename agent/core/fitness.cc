@@ -27,7 +27,25 @@ void Check(AgentStep& step, CheckCause cause) {
 }  // namespace
 
 void BeginFirstCheck(AgentStep& step) {
-  Check(step, CheckCause::kStart);
+  const std::string& why = step.config.cannot_start;
+  if (why.empty()) {
+    Check(step, CheckCause::kStart);
+    return;
+  }
+  step.state.fitness.unfit = why.substr(0, kMaxUnfit);
+  step.state.leave_at = step.now + std::min(kTellsOthers, step.config.shape.join_timeout);
+  step.Tell(NoticeLevel::kWarning, "this node cannot start its workers: " + why +
+                                       ". It joins the run to tell the other nodes, and leaves "
+                                       "after " +
+                                       FormatDuration(kTellsOthers) + " at the latest");
+}
+
+void LeaveIfDue(AgentStep& step) {
+  AgentState& state = step.state;
+  if (state.leave_at && step.now >= *state.leave_at) {
+    state.leave_at.reset();
+    state.leaving = std::max(state.leaving, Leaving::kLeave);
+  }
 }
 
 void CheckIfSuspect(AgentStep& step) {

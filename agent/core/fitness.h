@@ -13,7 +13,8 @@
 //
 // Workers that a planned stop ends, that ask to be started again (75) or that we ended make nobody
 // suspect; a hang does. One that is unfit stays so while it is looked at again, after 1, 2, 4 and
-// then every 8 minutes. Never while workers are here, nor of a node that leaves.
+// then every 8 minutes. Never while workers are here, nor of a node that leaves. Where a machine
+// lacks what the workers need, the node is unfit from its start and never checked.
 //
 // Internal to agent/core.
 #pragma once
@@ -35,6 +36,9 @@ void OnHostLooked(AgentStep& step, const HostLooked& looked);
 
 // The pause of one that is unfit is over; or a check lasts, and that is said.
 void CheckAgainIfDue(AgentStep& step);
+
+// A node that cannot start its workers has told the others for long enough.
+void LeaveIfDue(AgentStep& step);
 
 // Else it starts no workers, whatever it is told.
 bool MayHost(const AgentState& state);

@@ -221,5 +221,51 @@ TEST_F(Checked, TheEndOfTheRunDoesNotWaitForAVerdict) {
   EXPECT_FALSE(Did<SendReport>());
 }
 
+struct Lacking : Agent {
+  void SetUp() override {
+    config.cannot_start = "no train.py";
+    config.checks_node = true;
+    Agent::SetUp();
+  }
+};
+
+// Whatever it is told: its workers would only fail, and a check of the machine would not help.
+TEST_F(Lacking, OneThatCannotStartSaysSoAndStartsNothing) {
+  EXPECT_FALSE(Did<CheckNode>());
+  ASSERT_TRUE(Did<SendReport>());
+  EXPECT_TRUE(CannotStart(Find<SendReport>()->report));
+  EXPECT_EQ(Find<SendReport>()->report.unfit, "no train.py");
+  TellRun(1, 1s);
+  EXPECT_FALSE(Did<Spawn>());
+  TellStop(1, StopCause::kDeclaredLost, 2s);
+  EXPECT_TRUE(CannotStart(ReportOf(state, config)));
+}
+
+TEST_F(Lacking, OneThatCannotStartEndsAsItIsTold) {
+  Told(Finish{Ending::kRefused, 2, "cannot start the workers: no train.py"}, 1s);
+  Feed(Replied{state.sequence, {Wait{}, 5, 3s, 1s, {1}}, {99}}, 1s);
+  EXPECT_EQ(Find<Exit>()->code, 2);
+}
+
+// A run of MIN:MAX nodes that waits for others may be long in coming.
+TEST_F(Lacking, OneThatCannotStartLeavesAfterItHasToldTheOthers) {
+  for (int i = 1; i < 30; ++i) {
+    Told(Wait{}, std::chrono::seconds(i));
+  }
+  EXPECT_EQ(ReportOf(state, config).leaving, Leaving::kNo);
+  Feed(AgentTick{}, 30s);
+  ASSERT_TRUE(Did<SendReport>());
+  EXPECT_EQ(Find<SendReport>()->report.leaving, Leaving::kLeave);
+}
+
+TEST_F(Lacking, OneThatCannotStartDoesNotWaitForAServerForLong) {
+  Feed(CallFailed{state.sequence, "nobody there"}, 1s);
+  Feed(AgentTick{}, 29s);
+  EXPECT_FALSE(Did<Exit>());
+  Feed(AgentTick{}, 30s);
+  EXPECT_EQ(Find<Exit>()->code, 2);
+  EXPECT_NE(Find<Exit>()->text.find("no train.py"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -282,6 +282,7 @@ void OnTick(AgentStep& step) {
   FindLateWorkers(step);
   FenceIfDue(step);
   CheckAgainIfDue(step);
+  LeaveIfDue(step);
   if (due(StopTime(state))) {
     OnTimeUp(step);
   }
@@ -315,6 +316,10 @@ void OnTick(AgentStep& step) {
   }
   if (state.phase == AgentPhase::kIdle &&
       step.now >= state.heard + OutageLimit(state, step.config)) {
+    if (!step.config.cannot_start.empty()) {
+      ExitNow(step, kExitUsage, "cannot start the workers: " + step.config.cannot_start);
+      return;
+    }
     ExitNow(step, kExitUnavailable,
             "no rendezvous at " + step.config.server + " for " +
                 FormatDuration(OutageLimit(state, step.config)) +

@@ -68,6 +68,9 @@ NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
   report.standings = StandingsOf(state);
   report.pace = state.pace;
   report.facts = state.facts;
+  if (!config.cannot_start.empty()) {
+    report.outcome = Outcome::kSpawnFailed;  // Of no placement: it has not even tried.
+  }
   return report;
 }
 
@@ -122,6 +125,7 @@ std::optional<Time> NextWake(const AgentState& state, const AgentConfig& config)
   consider(state.retry_at);
   consider(state.fitness.again);
   consider(state.fitness.patience);
+  consider(state.leave_at);
   consider(NextLate(state, config));
   consider(UnwatchedAt(state, config));
   consider(StartJudgedAt(state, config));

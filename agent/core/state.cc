@@ -5,8 +5,10 @@
 namespace ddprun {
 
 Duration OutageLimit(const AgentState& state, const AgentConfig& config) {
-  return state.ever_heard ? config.outage_limit
-                          : std::min(config.outage_limit, config.shape.join_timeout);
+  const Duration limit = state.ever_heard
+                             ? config.outage_limit
+                             : std::min(config.outage_limit, config.shape.join_timeout);
+  return config.cannot_start.empty() ? limit : std::min(limit, kTellsOthers);
 }
 
 }  // namespace ddprun

@@ -15,6 +15,8 @@
 namespace ddprun {
 
 inline constexpr Duration kStopGrace{5'000};  // A coordinator counts on it, unless told of saving.
+// How long a node that cannot start its workers stays, so that the other nodes hear of it.
+inline constexpr Duration kTellsOthers{30'000};
 
 struct AgentConfig {
   RunId run_id;
@@ -36,6 +38,7 @@ struct AgentConfig {
   bool leaves_alone = false;         // They may concern this node alone, and others go on without.
   bool checks_node = false;          // --host-check, --node-check
   bool alone = false;                // No other node can join the run.
+  std::string cannot_start;          // What the workers lack on this machine; empty: nothing.
   int give_up_code = 0;              // Of a run that must not be started again; 0: the run's own.
   std::uint32_t requeues = 0;        // How often the scheduler started the job again; for people.
   Endpoint page;                     // Where this node answers browsers; port 0: nowhere.
@@ -133,7 +136,8 @@ struct AgentState {
   std::uint32_t unkillable = 0;
 
   Fitness fitness;
-  HostFacts facts;  // Of this machine, for people.
+  std::optional<Time> leave_at;  // A node that cannot start its workers leaves then.
+  HostFacts facts;               // Of this machine, for people.
   std::optional<JobEndKnown> job_end;
   Leaving leaving = Leaving::kNo;
   int signal = 0;             // The first that asked to end, or the job's end did (TERM); 0: none.

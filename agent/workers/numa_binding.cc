@@ -163,7 +163,7 @@ Result<CpuSet> ExclusivePart(const Topology& topology, const Slot& slot, std::si
   const std::vector<CpuSet> cores = topology.Cores(*slot.node);
   const std::size_t each = cores.size() / sharers;
   if (each == 0) {
-    return Error{ErrorKind::kInvalid,
+    return Error{ErrorKind::kNotFound,
                  "--numa-binding=exclusive: NUMA node " + std::to_string(slot.node->number) +
                      " has " + std::to_string(cores.size()) + " allowed cores (CPUs " +
                      ToString(slot.node->cpus) + ") for " + std::to_string(sharers) +

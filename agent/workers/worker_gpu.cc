@@ -21,10 +21,10 @@ Result<std::map<std::string, std::string>> AloneOnItsGpu(
       gpus.push_back(entry);
     }
     if (local_rank >= gpus.size()) {
-      return Error{ErrorKind::kInvalid, "--virtual-local-rank gives each worker one GPU, but " +
-                                            list->first + "='" + list->second + "' names " +
-                                            std::to_string(gpus.size()) + " for local rank " +
-                                            std::to_string(local_rank)};
+      return Error{ErrorKind::kNotFound, "--virtual-local-rank gives each worker one GPU, but " +
+                                             list->first + "='" + list->second + "' names " +
+                                             std::to_string(gpus.size()) + " for local rank " +
+                                             std::to_string(local_rank)};
     }
     gpu = gpus[local_rank];
   }

@@ -125,7 +125,7 @@ Result<fs::path> FindProgram(const std::string& name, const GetEnv& get_env) {
     }
     if (!IsProgram(name)) {
       std::error_code ignored;
-      return Error{ErrorKind::kInvalid,
+      return Error{ErrorKind::kSystem,
                    "program '" + name +
                        (fs::is_directory(name, ignored) ? "' is a directory"
                                                         : "' is not executable (chmod +x?)")};

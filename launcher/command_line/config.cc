@@ -64,7 +64,7 @@ Result<std::uint32_t> ParseWorkers(const std::string& text, const std::string& g
       return gpus;
     }
     if (text == "gpu") {
-      return Error{ErrorKind::kInvalid,
+      return Error{ErrorKind::kNotFound,
                    "--nproc-per-node=gpu: no GPU is visible (/dev/nvidia*, /dev/kfd with /dev/dri, "
                    "CUDA_VISIBLE_DEVICES "
                    "and the like; ddprun env shows what is found)"};

@@ -64,6 +64,7 @@ struct LaunchConfig {
   Duration stop_before{0};    // 0: nobody is told that the job will end.
   Duration time_limit{0};     // 0: the scheduler knows, if anybody does.
 
+  std::string cannot_start;  // What the workers lack on this machine; empty: nothing.
   std::string program;
   std::vector<std::string> args;
   bool module = false;
@@ -133,6 +134,11 @@ struct ServerConfig {
 // Whether the nodes know where else than at one endpoint a server may be.
 inline bool HasSuccession(const LaunchConfig& config) {
   return !config.run_dir.empty();
+}
+
+// A node that cannot start its workers joins to say so, where other nodes wait for it.
+inline bool TellsOtherNodes(const LaunchConfig& config) {
+  return !config.standalone && !config.dry_run && config.around.launcher.empty();
 }
 
 // "HOST:PORT" or ":PORT" of --http-listen, port 0 too.

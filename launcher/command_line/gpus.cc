@@ -78,7 +78,7 @@ Result<std::string> ChooseGpus(const std::string& text, const std::optional<std:
     }
     const std::size_t there = visible ? seen.size() : devices;
     if (number && (visible || devices != 0) && *number >= there) {
-      return Error{ErrorKind::kInvalid,
+      return Error{ErrorKind::kNotFound,
                    "--gpus=" + text + ": there is no GPU " + entry + " here: " +
                        (visible ? "the list of those that ddprun may see, '" + *visible + "', has "
                                 : "this node has ") +

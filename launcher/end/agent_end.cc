@@ -110,7 +110,9 @@ bool AgentEnd::ServeOn(std::function<void()> done) {
   }
   if (const std::size_t nodes = serving->NodesServed(); nodes > 0) {
     // At the run's end the others only have to hear of it; else they train on.
-    const bool over = !exit_.finish || exit_.finish->ending != Ending::kLeft;
+    const bool leaves = exit_.finish && (exit_.finish->ending == Ending::kLeft ||
+                                         exit_.finish->ending == Ending::kRefused);
+    const bool over = !leaves;
     Log(over ? LogLevel::kDebug : LogLevel::kInfo,
         "this node is done; it serves the rendezvous on for " +
             CountOf(static_cast<std::uint32_t>(nodes), "other node") + " (a signal stops it)");

@@ -63,6 +63,7 @@ WaitReason GatheringReason(const CoordinatorState& state, Time now) {
   if (state.last_call) {
     reason.what = WaitFor::kLastCall;
     reason.remaining = Until(*state.last_call, now);
+    reason.unfit = UnfitNodes(state);
     return reason;
   }
   reason.what = WaitFor::kNodes;
@@ -114,12 +115,13 @@ WaitReason ReasonFor(const CoordinatorState& state, const NodeKey& key, bool mem
   if (found == state.nodes.end() || !state.shape) {
     return {};
   }
-  if (IsUnfit(found->second.report)) {
+  const bool cannot_start = CannotStart(found->second.report);  // It waits as the others do.
+  if (IsUnfit(found->second.report) && !cannot_start) {
     return UnfitReason(state, found->second.report);
   }
   if (state.phase == Phase::kGathering) {
     WaitReason reason = GatheringReason(state, now);
-    if (!IsReady(state, key)) {
+    if (!IsReady(state, key) && !cannot_start) {
       reason.what = WaitFor::kEarlierSelf;
     } else if (found->second.held && !NeedsHeld(state)) {
       ExplainHold(*found->second.held, now, reason);
@@ -148,8 +150,10 @@ WaitReason ReasonFor(const CoordinatorState& state, const NodeKey& key, bool mem
 Finish FinishFor(const CoordinatorState& state, const CoordinatorConfig& config,
                  const NodeState& node) {
   // Without a term it never heard of this run before it ended: it must not believe that its own
-  // work has succeeded. Alone there is no other's work.
-  if (node.report.term == Term{0} && !config.alone) {
+  // work has succeeded. Alone there is no other's work. Its first report may be why the run ended.
+  const bool was_here =
+      node.joined <= state.joins_before_end && state.outcome->ending != Ending::kSucceeded;
+  if (node.report.term == Term{0} && !config.alone && !was_here) {
     return {Ending::kEnded,
             kExitUnavailable,
             "this run has ended before this node came (run id '" + state.run_id +
@@ -195,6 +199,11 @@ Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& c
   }
   if (state.phase == Phase::kRecovering) {
     return Wait{RecoveringReason(state, config, now)};
+  }
+  // While nodes are missing it stays, so that those who wait for them hear of it.
+  const bool may_go = state.phase == Phase::kRunning || report.leaving != Leaving::kNo;
+  if (CannotStart(report) && may_go) {
+    return Finish{Ending::kRefused, kExitUsage, "cannot start the workers: " + report.unfit, {}};
   }
   const Member* const member = FindMember(state, key);
   const bool hosts = report.hosting != Hosting::kNothing;

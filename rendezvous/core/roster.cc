@@ -45,7 +45,11 @@ Filed FactsOf(const Roster& roster, const CoordinatorConfig& config, const NodeK
   facts.outsider = facts.ready && IsOutsider(roster, key);
   const bool stays =
       !node.lost && !node.refused && !node.acknowledged && node.report.leaving == Leaving::kNo;
-  facts.unfit = stays && IsUnfit(node.report);
+  // Until it is gone: its leaving may end the run, and the others are told why.
+  facts.cannot_start =
+      CannotStart(node.report) && !node.lost && !node.refused && !node.acknowledged;
+  facts.gives_up = facts.cannot_start && node.report.leaving != Leaving::kNo;
+  facts.unfit = facts.cannot_start || (stays && IsUnfit(node.report));
   // The verdict on a stranger is not waited for: it would delay those who trained before.
   const bool stranger = facts.unfit && (!node.report.checking || IsOutsider(roster, key));
   facts.coming = !able && stays && !stranger && node.report.unkillable == 0;
@@ -87,6 +91,8 @@ void Enter(NodeIndex& index, const NodeKey& key, const Filed& before, const File
   CountChange(index.outsiders, before.outsider, facts.outsider);
   CountChange(index.coming, before.coming, facts.coming);
   CountChange(index.served, before.served, facts.served);
+  CountChange(index.cannot_start, before.cannot_start, facts.cannot_start);
+  CountChange(index.gives_up, before.gives_up, facts.gives_up);
   if (before.unfit && !facts.unfit) {
     index.unfit.erase(key);
   } else if (facts.unfit) {
@@ -220,8 +226,10 @@ std::vector<std::string> UnfitNodes(const Roster& roster) {
     if (nodes.size() == kMaxNamed) {
       break;
     }
-    const std::string& why = roster.nodes.at(key).report.unfit;
-    nodes.push_back(key.node + " (" + (why.empty() ? "no verdict yet" : why) + ")");
+    const NodeReport& report = roster.nodes.at(key).report;
+    const std::string why = report.unfit.empty() ? "no verdict yet" : report.unfit;
+    const char* const what = CannotStart(report) ? "cannot start its workers: " : "node check: ";
+    nodes.push_back(key.node + " (" + what + why + ")");
   }
   return nodes;
 }
@@ -229,7 +237,7 @@ std::vector<std::string> UnfitNodes(const Roster& roster) {
 std::string UnfitInWords(const Roster& roster) {
   std::string text;
   for (const std::string& node : UnfitNodes(roster)) {
-    text += (text.empty() ? "; kept out by their node checks: " : ", ") + node;
+    text += (text.empty() ? "; kept out: " : ", ") + node;
   }
   return text;
 }

@@ -39,6 +39,8 @@ struct Filed {
   bool coming = false;
   bool served = false;
   bool unfit = false;
+  bool cannot_start = false;
+  bool gives_up = false;
   std::size_t bytes = 0;
   bool operator==(const Filed&) const = default;
 };
@@ -66,16 +68,18 @@ struct NodeState {
 // What a walk over all nodes would tell.
 struct NodeIndex {
   using Agenda = std::set<std::pair<Time, NodeKey>>;
-  Agenda due;                     // When time alone can change what is thought of a node.
-  Agenda forget;                  // When lost ones are forgotten.
-  std::multiset<Time> cancelled;  // Closed connections of nodes that are not lost.
-  std::uint32_t ready = 0;        // Could form a world and are not held back.
-  std::uint32_t held = 0;         // Could form a world, but are held back.
-  std::uint32_t outsiders = 0;    // Of the ready: not in the current world.
-  std::uint32_t coming = 0;       // Belong to the run, but are not ready yet.
-  std::uint32_t served = 0;       // Neither lost, nor told and acknowledged how the run ended.
-  std::set<NodeKey> unfit;        // Their node checks refuse them, or are not over.
-  std::size_t bytes = 0;          // Of all.
+  Agenda due;                      // When time alone can change what is thought of a node.
+  Agenda forget;                   // When lost ones are forgotten.
+  std::multiset<Time> cancelled;   // Closed connections of nodes that are not lost.
+  std::uint32_t ready = 0;         // Could form a world and are not held back.
+  std::uint32_t held = 0;          // Could form a world, but are held back.
+  std::uint32_t outsiders = 0;     // Of the ready: not in the current world.
+  std::uint32_t coming = 0;        // Belong to the run, but are not ready yet.
+  std::uint32_t served = 0;        // Neither lost, nor told and acknowledged how the run ended.
+  std::set<NodeKey> unfit;         // No world may have them: node checks, or they cannot start.
+  std::uint32_t cannot_start = 0;  // Of these, the ones that cannot start their workers,
+  std::uint32_t gives_up = 0;      // and of those, the ones that leave.
+  std::size_t bytes = 0;           // Of all.
   bool operator==(const NodeIndex&) const = default;
 };
 
@@ -136,10 +140,10 @@ void ChangeAll(Roster& roster, const CoordinatorConfig& config, Function change)
   RefileAll(roster, config);
 }
 
-// Nodes that their node checks keep out, "n0 (why)": kMaxNamed at most.
+// Nodes that no world may have, "n0 (node check: why)": kMaxNamed at most.
 std::vector<std::string> UnfitNodes(const Roster& roster);
 
-// "; kept out by their node checks: n0 (why)"; "" where there is none.
+// "; kept out: n0 (node check: why)"; "" where there is none.
 std::string UnfitInWords(const Roster& roster);
 
 // What the membership costs, its entries in the index included.

@@ -34,8 +34,9 @@ struct CoordinatorState : Roster {
   Longest lateness;                // Of this server, and of members on their way to it.
   std::optional<Drain> drain;
   std::optional<Finish> outcome;
-  std::optional<Time> wake;  // NextWake after the last Step: tells a late tick.
-  Time stepped{};            // The last Step's.
+  std::uint64_t joins_before_end = 0;  // `joins` when this server saw the run end.
+  std::optional<Time> wake;            // NextWake after the last Step: tells a late tick.
+  Time stepped{};                      // The last Step's.
   Growth growth;
   Budget budget;
   HangWatch hang;

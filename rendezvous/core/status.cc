@@ -253,7 +253,9 @@ std::vector<std::string> Describe(const CoordinatorState& state, const Coordinat
     std::string line = "node " + key.node + ": ";
     line += node.lost ? "lost" : node.refused ? "refused: " + *node.refused : Hosts(node.report);
     if (!node.lost && !node.refused) {
-      line += node.report.unfit.empty() ? "" : ", refused by its node check";
+      line += node.report.unfit.empty()  ? ""
+              : CannotStart(node.report) ? ", cannot start its workers"
+                                         : ", refused by its node check";
       line += ", told to " + Describe(DirectiveFor(state, config, key.node, key.incarnation, now));
     }
     lines.push_back(line);

@@ -1,6 +1,8 @@
 #include "rendezvous/core/transitions.h"
 
 #include <algorithm>
+#include <map>
+#include <ranges>
 #include <utility>
 
 #include "common/exit_code.h"
@@ -104,11 +106,25 @@ void CoordinatorStep::Say(const std::optional<StartupLine>& line) {
   event.lost = line->lost;
 }
 
+namespace {
+
+std::string WhyItCannotStart(const NodeReport& report) {
+  return "node " + report.node + " cannot start its workers: " + report.unfit;
+}
+
+}  // namespace
+
 void NoteFitness(CoordinatorStep& step, const NodeReport& before, const NodeReport& report) {
   if (before.unfit.empty() == report.unfit.empty()) {
     return;
   }
   const bool unfit = !report.unfit.empty();
+  if (CannotStart(report)) {
+    RunEvent& event = step.Say(kEventUnfit, NoticeLevel::kWarning, WhyItCannotStart(report));
+    event.node = report.node;
+    event.reason = "a node cannot start its workers";
+    return;
+  }
   RunEvent& event =
       unfit ? step.Say(kEventUnfit, NoticeLevel::kWarning,
                        "node " + report.node + " is refused by its node check: " + report.unfit)
@@ -150,6 +166,7 @@ void EndRun(CoordinatorStep& step, Finish outcome) {
            succeeded                               ? "every worker finished"
            : outcome.exit_code == kExitInterrupted ? outcome.text
                                                    : "the run failed: " + outcome.text);
+  step.state.joins_before_end = step.state.joins;
   step.Enter(succeeded ? Phase::kSucceeded : Phase::kFailed);
   step.state.outcome = std::move(outcome);
 }
@@ -167,6 +184,38 @@ void EndIfAloneAndUnfit(CoordinatorStep& step) {
   }
 }
 
+// Before the first world, as a later one may get another machine in the bad one's place. The nodes
+// that are to come would find nobody who tells them why, so they are waited for, until the bad node
+// leaves.
+void EndIfTooManyCannotStart(CoordinatorStep& step) {
+  const CoordinatorState& state = step.state;
+  const auto may_end = [&](std::size_t bad) {
+    const RunShape& shape = *state.shape;
+    const bool too_many = bad + shape.min_nodes > shape.max_nodes;
+    const bool all_here = bad + CountReady(state) >= shape.max_nodes;
+    return too_many && (all_here || state.index.gives_up > 0);
+  };
+  if (HasEnded(state) || state.world || !may_end(state.index.cannot_start)) {
+    return;  // Before the walk, which 10,000 nodes must not cause with each of their reports.
+  }
+  std::map<NodeId, std::string> bad;  // Two memberships of one node count once.
+  for (const NodeKey& key : state.index.unfit) {
+    const NodeReport& report = state.nodes.at(key).report;
+    if (CannotStart(report)) {
+      bad[key.node] = WhyItCannotStart(report);
+    }
+  }
+  if (!may_end(bad.size())) {
+    return;
+  }
+  std::string text;
+  for (const auto& [node, why] : std::views::take(bad, kMaxNamed)) {
+    text += (text.empty() ? "" : "; ") + why;
+  }
+  text += bad.size() > kMaxNamed ? "; ..." : "";
+  EndRun(step, Finish{Ending::kFailed, kExitUsage, text, {}});
+}
+
 }  // namespace
 
 void TryForm(CoordinatorStep& step) {
@@ -178,6 +227,7 @@ void TryForm(CoordinatorStep& step) {
   if (ready < state.shape->min_nodes) {
     state.last_call.reset();
     EndIfAloneAndUnfit(step);
+    EndIfTooManyCannotStart(step);
     return;
   }
   if (state.budget.next_start && step.now < *state.budget.next_start) {

@@ -104,26 +104,26 @@ TEST_F(Unfit, AFirstWorldDoesNotWaitForAVerdict) {
 TEST_F(Unfit, ARunThatIsTooFewForItSaysWhoIsRefusedAndWhy) {
   Refuse(a, "no InfiniBand", At(0s));
   b.Says(At(0s));
-  EXPECT_EQ(b.Waits(At(0s)).unfit, std::vector<std::string>{"n0 (no InfiniBand)"});
-  EXPECT_NE(Describe(b.Waits(At(0s))).find("kept out by their node checks: n0 (no InfiniBand)"),
+  EXPECT_EQ(b.Waits(At(0s)).unfit, std::vector<std::string>{"n0 (node check: no InfiniBand)"});
+  EXPECT_NE(Describe(b.Waits(At(0s))).find("kept out: n0 (node check: no InfiniBand)"),
             std::string::npos);
   const std::string waits = StatusOf(story.state, story.config, At(0s)).waits_for;
   EXPECT_NE(waits.find("1 of 2 are here"), std::string::npos) << waits;
-  EXPECT_NE(waits.find("n0 (no InfiniBand)"), std::string::npos) << waits;
+  EXPECT_NE(waits.find("n0 (node check: no InfiniBand)"), std::string::npos) << waits;
 }
 
 TEST_F(Unfit, SoItDoesOfOneThatIsLookedAt) {
   a.report.checking = true;
   a.Says(At(0s));
   b.Says(At(0s));
-  EXPECT_EQ(b.Waits(At(0s)).unfit, std::vector<std::string>{"n0 (no verdict yet)"});
+  EXPECT_EQ(b.Waits(At(0s)).unfit, std::vector<std::string>{"n0 (node check: no verdict yet)"});
 }
 
 TEST_F(Unfit, ARunOfNobodyElseSaysSoToo) {
   Refuse(a, "no InfiniBand", At(0s));
   const std::string waits = StatusOf(story.state, story.config, At(0s)).waits_for;
   EXPECT_NE(waits.find("0 of 2 are here"), std::string::npos) << waits;
-  EXPECT_NE(waits.find("n0 (no InfiniBand)"), std::string::npos) << waits;
+  EXPECT_NE(waits.find("n0 (node check: no InfiniBand)"), std::string::npos) << waits;
 }
 
 TEST_F(Unfit, AnEndForWantOfNodesSaysWhoWasRefused) {
@@ -132,7 +132,7 @@ TEST_F(Unfit, AnEndForWantOfNodesSaysWhoWasRefused) {
   story.state.shape->join_timeout = 1s;
   story.Pass(At(1s));
   ASSERT_TRUE(story.state.outcome.has_value());
-  EXPECT_NE(story.state.outcome->text.find("kept out by their node checks: n0 (no InfiniBand)"),
+  EXPECT_NE(story.state.outcome->text.find("kept out: n0 (node check: no InfiniBand)"),
             std::string::npos);
 }
 

@@ -51,15 +51,17 @@ std::string Describe(const WorkerFailure& failure) {
 
 namespace {
 
+std::string KeptOut(const WaitReason& reason) {
+  return reason.unfit.empty() ? "" : "; kept out: " + Join(reason.unfit, ", ");
+}
+
 std::string TooFew(const WaitReason& reason) {
   std::string text = "waiting for nodes: " + std::to_string(reason.have) + " of " +
                      std::to_string(reason.need) + " are here";
   if (!reason.missing.empty()) {
     text += "; missing " + Join(reason.missing);
   }
-  if (!reason.unfit.empty()) {
-    text += "; kept out by their node checks: " + Join(reason.unfit, ", ");
-  }
+  text += KeptOut(reason);
   if (reason.remaining) {
     text += "; giving up in " + FormatDuration(*reason.remaining);
   }
@@ -96,7 +98,7 @@ std::string Describe(const WaitReason& reason) {
       return TooFew(reason);
     case WaitFor::kLastCall:
       text = "waiting for more nodes: " + std::to_string(reason.have) + " of at most " +
-             std::to_string(reason.want) + " are here";
+             std::to_string(reason.want) + " are here" + KeptOut(reason);
       if (reason.remaining) {
         text += "; starting with " + std::to_string(reason.have) + " in " +
                 FormatDuration(*reason.remaining);

@@ -266,6 +266,12 @@ inline bool IsUnfit(const NodeReport& report) {
   return report.checking || !report.unfit.empty();
 }
 
+// Its machine lacks what its workers need, so it has started none and never will. `unfit` says
+// what.
+inline bool CannotStart(const NodeReport& report) {
+  return !report.unfit.empty() && report.outcome == Outcome::kSpawnFailed && !report.placement;
+}
+
 struct SyncReply {
   Directive directive;
   std::int64_t beat = 0;        // The server's own steady time, microseconds; returned as is.

@@ -42,7 +42,7 @@ class Nodes(MeetingNodes):
         self.wait_for_text(unfit, "this node is refused by its node check: GPU 3 is gone; .*1 min")
         node = self.wait_for(lambda: self.node("unfit"), first, unfit)
         self.assertEqual((node["reason"], node["in_world"]), ("GPU 3 is gone", False))
-        self.assertIn("1 of 2 are here; kept out by their node checks: ",
+        self.assertIn("1 of 2 are here; kept out: ",
                       self.status(self.endpoint)["waits_for"])
         shown = self.ask("status", f"--endpoint={self.endpoint}").out()
         self.assertRegex(shown, r"NODE .* REASON\n")

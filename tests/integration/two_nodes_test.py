@@ -46,6 +46,24 @@ class Pods(DdprunTest):
             self.assertEqual(pod.wait(), 75, "\n".join(p.all() for p in pods))
 
 
+class FewestAndMost(DdprunTest):
+    def test_a_node_without_the_program_leaves_the_others_to_train(self):
+        endpoint = self.free_endpoint()
+        missing = self.path("not-here")
+
+        def start(program):
+            return self.start("--nnodes=1:2", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={endpoint}",
+                              "--rdzv-conf=last_call_timeout=3", program)
+        good = start(FAKE_WORKER)
+        self.wait_for_text(good, "waiting for more nodes")
+        bad = start(missing)
+        self.assertEqual(bad.wait(), 2, bad.all())
+        self.assertEqual(good.wait(), 0, good.all())
+        why = f"cannot start its workers: program '{missing}' does not exist"
+        self.assertRegex(bad.err(), f"this node {why}")
+        self.assertRegex(good.err(), f"waiting for more nodes: .*; kept out: .* .{why}")
+
+
 class FixedRanks(DdprunTest):
     def setUp(self):
         super().setUp()
@@ -115,6 +133,47 @@ class FixedRanks(DdprunTest):
         node = self.start("--nnodes=2", "--rdzv-endpoint=0.0.0.0:0", FAKE_WORKER)
         self.assertEqual(node.wait(20), 2, node.all())
         self.assertIn("--insecure", node.all())
+
+    def test_a_node_without_the_program_ends_the_run_and_all_hear_why(self):
+        missing = self.path("not-here")
+        for bad in (0, 1):  # Node 0 carries the server.
+            for first in (0, 1):
+                with self.subTest(bad=bad, first=first):
+                    self.endpoint = self.free_endpoint()
+                    nodes = {}
+                    for rank in (first, 1 - first):
+                        nodes[rank] = self.start(
+                            "--nnodes=2", f"--node-rank={rank}", f"--rdzv-id={self.run_id}",
+                            f"--rdzv-endpoint={self.endpoint}", missing if rank == bad else FAKE_WORKER)
+                        self.wait_for_text(nodes[rank], "cannot start its workers" if rank == bad
+                                           else "waiting for nodes|cannot reach|cannot start its workers")
+                    self.end([nodes[0], nodes[1]], 2, limit=20)
+                    for node in nodes.values():
+                        self.assertRegex(node.err(), f"the run failed: node .* cannot start its workers: "
+                                                     f"program '{missing}' does not exist")
+
+    def test_other_things_that_one_machine_lacks_end_the_run_too(self):
+        with open(self.path("file"), "w"):
+            pass
+        table = (
+            (["--nproc-per-node=gpu"], "--nproc-per-node=gpu: no GPU is visible"),
+            ([f"--log-dir={self.path('file')}/logs", "--redirects=3"], "Not a directory.*--log-dir"),
+            (["--module"], "no Python was found in PATH|name one in PYTHON_EXEC|PYTHON_EXEC names it"),
+        )
+        for flags, why in table:
+            with self.subTest(flags):
+                self.endpoint = self.free_endpoint()
+                nodes = [self.start_node(0), self.start(
+                    "--nnodes=2", "--node-rank=1", f"--rdzv-id={self.run_id}",
+                    f"--rdzv-endpoint={self.endpoint}", *flags, FAKE_WORKER,
+                    environment={"CUDA_VISIBLE_DEVICES": "", "PYTHON_EXEC": "/no/python"})]
+                self.end(nodes, 2)
+                self.assertRegex(nodes[0].err(), f"the run failed: node .* cannot start its workers: .*({why})")
+
+    def test_what_is_wrong_on_every_node_ends_it_before_it_joins(self):
+        run = self.start_node(1, flags=("--nproc-per-node=none",))
+        self.assertEqual(run.wait(), 2, run.all())
+        self.assertNotIn("cannot start its workers", run.err())
 
     def test_a_worker_killed_on_one_node_restarts_both(self):
         go = self.path("go")

@@ -1,0 +1,153 @@
+// Nodes whose machine lacks what their workers need: no world has them, and the others hear why.
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/status.h"
+#include "rendezvous/core/testing/invariants.h"
+#include "rendezvous/core/testing/story.h"
+#include "rendezvous/messages/describe.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""s;
+
+constexpr RunShape kTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 3, .last_call = 1s};
+constexpr const char* kWhy = "node n1 cannot start its workers: no train.py";
+
+struct Lacking : testing::Test {
+  Story story;
+  Node a{story, "n0", kTwo};
+  Node b{story, "n1", kTwo};
+  Node c{story, "n2", kTwo};
+
+  void TearDown() override {
+    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(100s)), std::nullopt);
+  }
+  void HaveShape(std::uint32_t min, std::uint32_t max) {
+    for (Node* const node : {&a, &b, &c}) {
+      node->report.shape.min_nodes = min;
+      node->report.shape.max_nodes = max;
+    }
+  }
+  static Node& Lacks(Node& node, Time now) {
+    node.report.unfit = "no train.py";
+    node.report.outcome = Outcome::kSpawnFailed;
+    return node.Says(now);
+  }
+  static void Leaves(Node& node, Time now) {
+    node.report.leaving = Leaving::kLeave;
+    node.Hears(now).Says(now);
+  }
+  static void ExpectEnd(const Node& node, Time now) {
+    const Finish end = std::get<Finish>(node.Told(now));
+    EXPECT_EQ(end.ending, Ending::kFailed);
+    EXPECT_EQ(end.exit_code, 2);
+    EXPECT_NE(end.text.find(kWhy), std::string::npos) << end.text;
+  }
+};
+
+// Else its peer waits for the join timeout, and learns nothing.
+TEST_F(Lacking, EndsARunThatNeedsEveryNode) {
+  a.Says(At(0s)).Hears(At(0s));
+  Lacks(b, At(1s));
+  EXPECT_EQ(story.state.worlds_formed, 0u);
+  ExpectEnd(a, At(1s));
+  ExpectEnd(b, At(1s));
+}
+
+// It may carry the server: the others would find nobody, and wait for the join timeout.
+TEST_F(Lacking, TheOthersAreWaitedForAndHearWhyAtOnce) {
+  Lacks(b, At(0s));
+  const std::string waits = Describe(b.Waits(At(0s)));
+  EXPECT_NE(waits.find("0 of 2 are here; kept out: n1 (cannot start its workers: no train.py)"),
+            std::string::npos)
+      << waits;
+  a.Says(At(2s));
+  ExpectEnd(a, At(2s));
+  ExpectEnd(b, At(2s));
+}
+
+TEST_F(Lacking, NodesThatNeverComeAreWaitedForNoLongerThanItStays) {
+  HaveShape(3, 3);
+  a.Says(At(0s)).Hears(At(0s));
+  Lacks(b, At(0s));
+  EXPECT_FALSE(story.state.outcome);
+  EXPECT_EQ(a.Waits(At(0s)).unfit.size(), 1u);
+  Leaves(b, At(30s));
+  ExpectEnd(a, At(30s));
+  ExpectEnd(b, At(30s));
+}
+
+TEST_F(Lacking, ARunThatHasEnoughOthersGoesOnWithoutIt) {
+  HaveShape(1, 2);
+  a.Says(At(0s)).Hears(At(0s));
+  Lacks(b, At(0s));
+  EXPECT_TRUE(story.Said(kWhy));
+  const WaitReason waits = a.Waits(At(0s));
+  EXPECT_EQ(waits.what, WaitFor::kLastCall);
+  EXPECT_NE(Describe(waits).find("n1 (cannot start its workers: no train.py)"), std::string::npos);
+  story.Pass(At(1s));
+  ASSERT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(story.state.world->members.size(), 1u);
+  const Finish end = std::get<Finish>(b.Told(At(1s)));
+  EXPECT_EQ(end.ending, Ending::kRefused);
+  EXPECT_EQ(end.exit_code, 2);
+  EXPECT_TRUE(a.IsTold<ddprun::Run>(At(1s)));
+}
+
+TEST_F(Lacking, TooManyOfThemEndARunOfFewestAndMost) {
+  HaveShape(2, 3);
+  Lacks(b, At(0s));
+  a.Says(At(0s));
+  EXPECT_FALSE(story.state.outcome);  // Another one may come.
+  Lacks(c, At(1s));
+  ExpectEnd(a, At(1s));
+  ExpectEnd(c, At(1s));
+}
+
+TEST_F(Lacking, TwoMembershipsOfOneNodeCountOnce) {
+  HaveShape(2, 3);
+  Node again{story, "n1", a.report.shape, 2};
+  Lacks(b, At(0s));
+  Lacks(again, At(0s));
+  a.Says(At(0s));
+  EXPECT_FALSE(story.state.outcome);
+}
+
+// A scheduler may give the run another machine in its place.
+TEST_F(Lacking, AReplacementThatCannotEndsNoRunThatHadAWorld) {
+  a.Says(At(0s));
+  b.Says(At(0s));
+  a.Hosts(At(0s));
+  b.Hosts(At(0s));
+  b.Closes(At(10s));
+  a.Hears(At(10s)).Says(At(10s));
+  story.Pass(At(11s));
+  a.Ends(Outcome::kStopped, {}, At(11s));
+  ASSERT_EQ(story.state.phase, Phase::kGathering);
+  Node replaced{story, "n1", kTwo, 2};
+  Lacks(replaced, At(12s));
+  EXPECT_FALSE(story.state.outcome);
+  EXPECT_EQ(a.Waits(At(12s)).unfit.size(), 1u);
+  Leaves(replaced, At(13s));
+  EXPECT_FALSE(story.state.outcome);
+  EXPECT_EQ(std::get<Finish>(replaced.Told(At(13s))).exit_code, 2);
+  Node third{story, "n1", kTwo, 3};
+  third.Says(At(13s));
+  EXPECT_EQ(story.state.worlds_formed, 1u);
+  replaced.Hears(At(13s)).Says(At(13s));
+  EXPECT_EQ(story.state.worlds_formed, 2u);
+}
+
+TEST_F(Lacking, OfARunningWorldItIsNoSpare) {
+  a.Says(At(0s));
+  b.Says(At(0s));
+  a.Hosts(At(0s));
+  b.Hosts(At(0s));
+  Lacks(c, At(1s));
+  EXPECT_EQ(std::get<Finish>(c.Told(At(1s))).ending, Ending::kRefused);
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
+}  // namespace
+}  // namespace ddprun
