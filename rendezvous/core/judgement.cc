@@ -238,6 +238,10 @@ Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t m
     return judgement;
   }
   judgement.root = drain.hang ? std::optional(HungWorker(drain)) : RootCause(drain.evidence);
+  if (judgement.root && !drain.hang && IsCollateral(*judgement.root) &&
+      !drain.spawn_failures.empty()) {
+    judgement.root.reset();  // It was stopped because another node could not start its workers.
+  }
   const auto last_word =
       std::find_if(drain.evidence.begin(), drain.evidence.end(),
                    [](const Evidence& e) { return SaysDoNotRestart(e.failure); });

@@ -173,6 +173,17 @@ TEST(Judgement, WorkersThatCannotStartAreChargedAndTold) {
   EXPECT_EQ(last.outcome->exit_code, 1);
 }
 
+// The workers of the other nodes are stopped for it, and are not why.
+TEST(Judgement, WhoWasStoppedForWorkersThatCannotStartIsNotBlamed) {
+  Drain drain = Because({Stopped(From("n0", 0, Killed{15}, At(1s)))});
+  drain.spawn_failures = {"n1: cannot execute 'train': No such file or directory"};
+  const Judgement judgement = Judge(drain, 0, 0);
+  EXPECT_FALSE(judgement.root);
+  EXPECT_NE(judgement.outcome->text.find("n1: cannot execute"), std::string::npos);
+  drain.evidence.push_back(From("n0", 0, Exited{3}, At(1s)));
+  EXPECT_EQ(Judge(drain, 0, 0).outcome->exit_code, 3);
+}
+
 // A scheduler's rules can tell it from a node that was killed (--give-up-code).
 TEST(Judgement, OnlyWhatWouldFailAgainIsGivenUp) {
   const Evidence asks = Hello(From("n0", 0, Exited{76}, At(0s)));
