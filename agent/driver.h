@@ -66,6 +66,7 @@ class AgentDriver {
 
   void OnSignal(int signal) { Feed(SignalArrived{signal, !parts_.workers.Starting().empty()}); }
   void OnJobEnd(const JobEndKnown& known) { Feed(known); }
+  void OnStoreRefuses(const StoreRefuses& refuses) { Feed(refuses); }
   void OnHostLooked(const HostLooked& looked) { Feed(looked); }
 
   const LastAttempt& last_attempt() const { return last_attempt_; }

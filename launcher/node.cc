@@ -34,8 +34,13 @@ LaunchedNode::LaunchedNode(LaunchConfig config, Preparation preparation, GuardLi
     : config_(std::move(config)),
       prepared_(std::move(preparation)),
       guard_(std::move(guard)),
-      store_probe_(loop_, StoreProbe::kPatience,
-                   [](const std::string& text) { Log(LogLevel::kWarning, text); }) {}
+      store_probe_(loop_, {},
+                   {[](const std::string& text) { Log(LogLevel::kWarning, text); },
+                    [this](const std::string& text) {
+                      if (const auto& placement = agent_->driver.state().placement) {
+                        agent_->driver.OnStoreRefuses({placement->generation, text});
+                      }
+                    }}) {}
 
 LaunchedNode::~LaunchedNode() {  // These hold on to the driver's channel.
   role_.succession.reset();

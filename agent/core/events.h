@@ -49,6 +49,11 @@ struct SpawnFailed {
   std::string text;
   Endpoint store;
 };
+// The store of this generation does not let this node's workers in.
+struct StoreRefuses {
+  Generation generation;
+  std::string text;  // Why, and what to set.
+};
 // While they are told to end at once: one that catches TERM has worked since a second ago.
 struct StillActive {
   Generation generation;
@@ -110,9 +115,9 @@ struct JobEndKnown {
 struct ServerChanged {};
 struct AgentTick {};
 using AgentEvent =
-    std::variant<Started, Replied, CallFailed, WorkerEnded, AllGone, SpawnFailed, StillActive,
-                 WorkersStarted, StartLasts, WorkerSpoke, NodeChecked, HostLooked, StacksTaken,
-                 SignalArrived, JobEndKnown, ServerChanged, AgentTick>;
+    std::variant<Started, Replied, CallFailed, WorkerEnded, AllGone, SpawnFailed, StoreRefuses,
+                 StillActive, WorkersStarted, StartLasts, WorkerSpoke, NodeChecked, HostLooked,
+                 StacksTaken, SignalArrived, JobEndKnown, ServerChanged, AgentTick>;
 
 // ---- Effects ----
 enum class CheckCause {

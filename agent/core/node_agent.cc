@@ -254,7 +254,9 @@ void OnAllGone(AgentStep& step, const AllGone& gone) {
   if (state.succeeded == step.config.workers) {
     state.outcome = Outcome::kSucceeded;
   } else {
-    state.outcome = own_failure ? Outcome::kFailed : Outcome::kStopped;
+    state.outcome = own_failure                   ? Outcome::kFailed
+                    : state.spawn_failure.empty() ? Outcome::kStopped
+                                                  : Outcome::kSpawnFailed;
   }
   state.saved |= state.alive == step.config.workers;  // Its start was given up: none had begun.
   state.store = gone.store;
@@ -274,6 +276,17 @@ void OnSpawnFailed(AgentStep& step, const SpawnFailed& failed) {
   step.Tell(NoticeLevel::kWarning, "cannot start the workers: " + failed.text);
   BecomeIdle(step, failed.generation);
   CheckIfSuspect(step);
+}
+
+// They would try for half an hour, and say nothing of why.
+void OnStoreRefuses(AgentStep& step, const StoreRefuses& refuses) {
+  AgentState& state = step.state;
+  if (state.phase != AgentPhase::kRunning || refuses.generation != state.placement->generation) {
+    return;
+  }
+  state.spawn_failure = refuses.text;
+  step.Tell(NoticeLevel::kWarning, "stopping the workers: " + refuses.text);
+  BeginStop(step, false, kSigTerm);
 }
 
 void OnTick(AgentStep& step) {
@@ -370,6 +383,7 @@ std::vector<AgentEffect> Step(AgentState& state, const AgentConfig& config, cons
                  [&](const WorkerEnded& ended) { OnWorkerEnded(step, ended); },
                  [&](const AllGone& gone) { OnAllGone(step, gone); },
                  [&](const SpawnFailed& failed) { OnSpawnFailed(step, failed); },
+                 [&](const StoreRefuses& refuses) { OnStoreRefuses(step, refuses); },
                  [&](const StillActive& active) { ProlongStop(step, active); },
                  [&](const WorkersStarted& started) {
                    NoteStarted(step, started);

@@ -232,5 +232,22 @@ TEST_F(Agent, AServerOfAnEarlierTermIsNotObeyed) {
   EXPECT_TRUE(Did<Spawn>());
 }
 
+// torch's clients would try for half an hour.
+TEST_F(Agent, WorkersThatTheStoreRefusesAreStoppedAndTheReasonIsTold) {
+  TellRun(1, 1s);
+  Feed(StoreRefuses{{7}, "of another generation"}, 2s);
+  EXPECT_FALSE(Did<SignalWorkers>());
+  Feed(StoreRefuses{{1}, "the store refuses"}, 2s);
+  EXPECT_TRUE(Did<SignalWorkers>());
+  Ends(0, Killed{kTerm}, 3s);
+  Ends(1, Killed{kTerm}, 3s);
+  Gone(3s);
+  const NodeReport report = ReportOf(state, config);
+  EXPECT_EQ(report.outcome, Outcome::kSpawnFailed);
+  EXPECT_EQ(report.spawn_failure, "the store refuses");
+  TellRun(2, 4s);
+  EXPECT_EQ(ReportOf(state, config).spawn_failure, "");
+}
+
 }  // namespace
 }  // namespace ddprun

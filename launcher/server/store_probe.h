@@ -1,13 +1,23 @@
-// Finds out whether this node reaches the store at which a generation's workers meet. The address
-// is the first node's own choice: one of a network that other nodes are not on costs the workers
-// minutes of vain attempts, and what they say of it names no cause.
+// Finds out whether this node reaches the store at which a generation's workers meet, and whether
+// the store lets it in. The address is the first node's own choice: one of a network that other
+// nodes are not on costs the workers minutes of vain attempts, and so does a NAT or a proxy on the
+// way to it. What the workers say of it names no cause.
 //
-// Only connects, and says so where that fails for long; decides nothing and sends nothing.
+// Asks from this node, over the way that its workers take: what strangers do to the store changes
+// nothing here. Says so where it fails for long; decides nothing else.
+//
+//   Begin -> connecting --no answer for `unreachable`--> said, over
+//            connecting --connected--> asking --let in, or an older store--> over
+//            asking --refused--> said once; asks again each second
+//            asking --refused, and so were `most` of its workers' tries, or they have been trying
+//                     for `refused`--> on_refused, over
 #pragma once
 
+#include <array>
 #include <boost/asio/ip/tcp.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/asio_loop.h"
@@ -17,12 +27,21 @@ namespace ddprun {
 
 class StoreProbe {
  public:
-  static constexpr Duration kPatience{3'000};
+  struct Patience {
+    Duration unreachable{3'000};
+    Duration refused{30'000};  // torch's clients try less and less often: ten times in 40 s.
+    std::uint64_t most = 10;
+    Duration between{1'000};  // Questions.
+  };
+  struct Tells {
+    // What people should know: what was tried, what came of it, and what to do.
+    std::function<void(const std::string&)> warning;
+    // The workers try in vain, and will: why, and what to set.
+    std::function<void(const std::string&)> on_refused;
+  };
 
-  // `on_unreachable`, on the loop, once per Begin: what was tried for `patience`, what came of it,
-  // and what to do.
-  StoreProbe(AsioLoop& loop, Duration patience,
-             std::function<void(const std::string&)> on_unreachable);
+  // `tells`: on the loop, each at most once per Begin.
+  StoreProbe(AsioLoop& loop, Patience patience, Tells tells);
 
   // A generation begins; of an earlier one nothing is said any more. A host that is no numeric
   // address is not looked at.
@@ -32,14 +51,21 @@ class StoreProbe {
  private:
   void Connect();
   void OnTried(const boost::system::error_code& error);
+  void Read();
+  void OnAnswer();
 
   AsioLoop& loop_;
-  Duration patience_;
-  std::function<void(const std::string&)> on_unreachable_;
+  const Patience patience_;
+  const Tells tells_;
   std::string name_;
   boost::asio::ip::tcp::endpoint store_;
   std::shared_ptr<boost::asio::ip::tcp::socket> socket_;  // None: nothing is looked at.
   std::string last_;                                      // What the last attempt ended with.
+  std::array<char, 256> buffer_{};
+  std::string answer_;
+  bool warned_ = false;              // That this generation's store refuses.
+  std::optional<Time> tries_since_;  // The workers of this generation, as its store has seen.
+  bool refused_before_ = false;      // A generation has ended for it: the next one need not wait.
   LoopTimer again_;
   LoopTimer limit_;
 };

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <vector>
+
+#include "rendezvous/store/refused_clients.h"
 
 namespace ddprun {
 namespace {
@@ -12,10 +15,13 @@ namespace ip = boost::asio::ip;
 class StoreProbeTest : public testing::Test {
  protected:
   StoreProbe Probe(Duration patience) {
-    return {loop_, patience, [this](const std::string& text) {
-              told_.push_back(text);
-              loop_.Stop();
-            }};
+    return {loop_,
+            {.unreachable = patience},
+            {[this](const std::string& text) {
+               told_.push_back(text);
+               loop_.Stop();
+             },
+             nullptr}};
   }
 
   // Bound, so that nobody else takes it; refuses until it listens.
@@ -74,6 +80,107 @@ TEST_F(StoreProbeTest, OfAGenerationThatHasEndedNothingIsSaid) {
   });
   loop_.Run();
   EXPECT_TRUE(told_.empty());
+}
+
+// A store that answers so, however often it is asked.
+class Answering : public StoreProbeTest {
+ protected:
+  void Serve(std::vector<std::string> answers) {
+    answers_ = std::move(answers);
+    store_.listen();
+    Accept();
+  }
+  void Accept() {
+    store_.async_accept([this](const auto& error, ip::tcp::socket client) {
+      if (error) {
+        return;
+      }
+      std::array<char, 64> question{};
+      const std::size_t size = client.read_some(boost::asio::buffer(question));
+      EXPECT_EQ(std::string(question.data(), size), RefusalQuestion());
+      client.write_some(boost::asio::buffer(answers_[std::min(asked_, answers_.size() - 1)]));
+      ++asked_;
+      kept_.push_back(std::move(client));  // It is the probe that must stop.
+      Accept();
+    });
+  }
+
+  ip::tcp::acceptor store_ = Bound();
+  std::vector<std::string> answers_;
+  std::vector<ip::tcp::socket> kept_;
+  std::size_t asked_ = 0;
+  std::vector<std::string> refused_;
+  StoreProbe probe_{loop_,
+                    {.refused = Duration(60'000), .between = Duration(1)},
+                    {[this](const std::string& text) { told_.push_back(text); },
+                     [this](const std::string& text) {
+                       refused_.push_back(text);
+                       loop_.Stop();
+                     }}};
+};
+
+// torch's clients would try for half an hour, and name no cause.
+TEST_F(Answering, AStoreThatRefusesTheWorkersTenTimesIsToldWithTheFlag) {
+  Serve({"ddprun refuses 10.0.0.9 0 it is none of this world's nodes\n",
+         "ddprun refuses 10.0.0.9 9 it is none of this world's nodes\n",
+         "ddprun refuses 10.0.0.9 10 it is none of this world's nodes\n"});
+  loop_.Post([&] { probe_.Begin(Of(store_)); });
+  loop_.Run();
+  EXPECT_EQ(asked_, 3u);
+  ASSERT_EQ(told_.size(), 1u);
+  ASSERT_EQ(refused_.size(), 1u);
+  for (const std::string& text : {told_[0], refused_[0]}) {
+    EXPECT_NE(text.find("it is none of this world's nodes"), std::string::npos) << text;
+    EXPECT_NE(text.find("Set --store-allow=10.0.0.9 on every node"), std::string::npos) << text;
+  }
+}
+
+// Each of the run's restarts would else take as long as the first try.
+TEST_F(Answering, TheNextGenerationIsToldAtTheFirstTry) {
+  Serve({"ddprun refuses any 10 it is user 7's\n", "ddprun refuses any 0 it is user 7's\n",
+         "ddprun refuses any 1 it is user 7's\n"});
+  for (int generation = 0; generation < 2; ++generation) {
+    loop_.Post([&] { probe_.Begin(Of(store_)); });
+    loop_.Run();
+    loop_.io().restart();
+  }
+  EXPECT_EQ(asked_, 3u);
+  EXPECT_EQ(refused_.size(), 2u);
+  EXPECT_NE(refused_[1].find("Set --store-allow=any on every node"), std::string::npos);
+}
+
+// Workers that never ask for the store run on, whoever knocks there.
+TEST_F(Answering, WhereNoWorkerHasTriedNothingEnds) {
+  probe_.Cancel();
+  Serve({"ddprun refuses 10.0.0.9 0 why\n"});
+  LoopTimer later(loop_);
+  loop_.Post([&] {
+    probe_.Begin(Of(store_));
+    later.ArmAt(loop_.Now() + Duration(100), [&] { loop_.Stop(); });
+  });
+  loop_.Run();
+  EXPECT_GT(asked_, 1u);
+  EXPECT_EQ(told_.size(), 1u);
+  EXPECT_TRUE(refused_.empty());
+}
+
+TEST_F(Answering, AStoreThatLetsItInIsAskedOnce) {
+  for (const std::string& answer :
+       {RefusalQuestion().substr(6), std::string("ddprun refuses all\n"), std::string("HTTP/1.1\n"),
+        std::string("dddd") + std::string(2'000, 'd')}) {
+    asked_ = 0;
+    Serve({answer});
+    LoopTimer later(loop_);
+    loop_.Post([&] {
+      probe_.Begin(Of(store_));
+      later.ArmAt(loop_.Now() + Duration(50), [&] { loop_.Stop(); });
+    });
+    loop_.Run();
+    loop_.io().restart();
+    EXPECT_EQ(asked_, 1u);
+    EXPECT_TRUE(told_.empty());
+    EXPECT_TRUE(refused_.empty());
+  }
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "common/endpoint.h"
+#include "rendezvous/door/plain_address.h"
 
 namespace ddprun {
 namespace {
@@ -37,6 +38,7 @@ StoreServer::StoreServer(AsioLoop& loop, const StoreOptions& options)
       silence_(loop),
       read_buffer_(kReadBytes),
       turned_away_(loop, "store"),
+      refused_(loop),
       life_(std::make_shared<char>()) {}
 
 StoreServer::~StoreServer() {
@@ -113,6 +115,13 @@ void StoreServer::Adopt(int socket, std::string_view read) {
         "it was closed before it could be told whose it was, so what it sent is not taken "
         "(--store-allow=any takes it)";
   }
+  if (why_not && !std::holds_alternative<Closed>(end)) {
+    turned_away_.Note(NameOf(peer), *why_not);
+    const bool here = std::holds_alternative<Here>(end);  // Its user, not its address.
+    refused_.Take(std::move(owned), here ? "any" : Plain(peer.address()).to_string(), *why_not,
+                  read);
+    return;
+  }
   if (!why_not && (connections_.size() >= options_.max_connections || !LeavesRoom(socket))) {
     why_not = "there are too many connections already";
   }
@@ -152,6 +161,7 @@ void StoreServer::Reset() {
   connections_.clear();
   silent_until_.clear();
   silence_.Cancel();
+  refused_.Clear();
   table_.Clear();
   traffic_ = 0;
 }

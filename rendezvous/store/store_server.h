@@ -25,6 +25,7 @@
 #include "common/files.h"
 #include "rendezvous/door/turned_away.h"
 #include "rendezvous/store/allow_list.h"
+#include "rendezvous/store/refused_clients.h"
 #include "rendezvous/store/store_protocol.h"
 #include "rendezvous/store/store_table.h"
 
@@ -118,6 +119,7 @@ class StoreServer {
   bool delivering_ = false;
   std::vector<char> read_buffer_;
   TurnedAway turned_away_;
+  RefusedClients refused_;
   std::shared_ptr<char> life_;  // Handlers that outlive the server find it gone.
 };
 

@@ -27,6 +27,25 @@ except ConnectionError:
     answer = b""
 print("in" if answer else "out")
 """
+# A worker that tries as torch's client does, but for its pauses.
+RETRIES = """
+import os, select, socket, struct, sys
+place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+hello = b"\\0" + struct.pack("<I", 0x3C85F7CE) + b"\\15" + struct.pack("<I", os.getpid())
+while True:
+    try:
+        store = socket.create_connection(place)
+        store.sendall(hello)
+        if store.recv(4):
+            break
+    except OSError:
+        pass
+    select.select([], [], [], 0.1)
+while os.environ["RANK"] == "0" and not os.path.exists(sys.argv[1]):
+    select.select([], [], [], 0.05)
+open(sys.argv[1], "w").close()
+"""
+HIDDEN = "10.98.0.88"  # Where the second machine's connections to the first one come from.
 SECOND = "10.98.0.77"  # The other address of the second machine.
 
 
@@ -96,6 +115,50 @@ class Peers(DdprunTest):
                                    *nodes)
         store = self.store_of(nodes, generation)
         self.assertEqual([self.ask(store, i) for i in (1, 2)], ["in", "out"])
+        self.end(*nodes)
+
+    def hide_the_second(self):
+        """An address that no interface has: as a NAT does it on the way to the first machine alone."""
+        machine = self.network.machines[1]
+        machine.run("ip", "route", "add", "local", HIDDEN, "dev", "lo", "table", "local")
+        machine.run("ip", "route", "add", self.network.address(0) + "/32", "dev", "eth0", "src", HIDDEN)
+
+        server = self.network.on_machine(2, [DDPRUN])
+        self.endpoint = self.network.address(2) + ":29400"
+        rendezvous = self.start(*server[1:], "rendezvous", f"--listen={self.endpoint}", "--insecure",
+                                executable=shutil.which(server[0]))
+        self.wait_for_text(rendezvous, "serving at")
+
+    def behind_a_nat(self, *flags):
+        nodes = []
+        for i in range(2):
+            command = self.network.on_machine(i, [DDPRUN])
+            nodes.append(self.start(
+                *command[1:], "--nnodes=2", f"--rdzv-id={self.run_id}", "--insecure",
+                f"--rdzv-endpoint={self.endpoint}", *flags, sys.executable, "-c", RETRIES, self.go, executable=shutil.which(command[0])))
+            self.wait_for_text(nodes[i], "waiting for nodes" if i == 0 else "started generation")
+        return nodes
+
+    # torch's clients would try for half an hour, and say nothing of why.
+    def test_a_node_whose_workers_are_refused_ends_the_run_with_the_flag_to_set(self):
+        self.hide_the_second()
+        for flags, times in (((), 1), (("--max-restarts=2",), 3)):
+            with self.subTest(flags):
+                nodes = self.behind_a_nat(*flags)
+                for node in nodes:
+                    self.assertEqual(node.wait(30), 1, "\n".join(n.all() for n in nodes))
+                    self.assertRegex(node.err(), "the run failed: .* refuses this node's workers: it is none of this "
+                                                 f"world's nodes.*Set --store-allow={HIDDEN} on every node")
+                self.assertEqual(nodes[1].err().count("stopping the workers: the workers' store"), times)
+                self.run_id += "again"
+        nodes = self.behind_a_nat(f"--store-allow={HIDDEN}")
+        for node in nodes:
+            self.assertEqual(node.wait(30), 0, "\n".join(n.all() for n in nodes))
+
+    def test_a_stranger_ends_no_run_however_often_it_knocks(self):
+        nodes = [self.node(0), self.node(1)]
+        store = self.store_of(nodes)
+        self.assertEqual({self.ask(store, 2) for _ in range(12)}, {"out"})
         self.end(*nodes)
 
 

@@ -1,0 +1,71 @@
+// Clients that the store refuses for what they are (allow_list.h), counted by where they come from.
+//
+// A node of the run asks the store with Question() whether it is one of these. It is told what its
+// connections look like here, how many clients were refused for the same reason, and what
+// --store-allow must name. Nobody else is told of anything but itself, so the answer is no secret.
+//
+// No byte of a refused client reaches the store. Each is kept until its first bytes come, a second
+// at most, and kMostKept of them at once. On the loop.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/asio_loop.h"
+
+namespace ddprun {
+
+struct Refusal {
+  std::string allow;        // What --store-allow must name: an address, or any.
+  std::uint64_t count = 0;  // Clients of a store that were refused alike; who asked is none.
+  std::string why;
+};
+
+// VALIDATE and a PING that no client sends: torch's has its process's number in it. Who is let in
+// gets its number back.
+std::string RefusalQuestion();
+
+// Nothing: these are not the words of a store that refuses whoever asked.
+std::optional<Refusal> ReadRefusal(std::string_view answer);
+
+class RefusedClients {
+ public:
+  static constexpr std::size_t kMostKept = 64;
+  static constexpr std::size_t kMostCounted = 256;  // Of places; others are not counted.
+  static constexpr Duration kPatience{1'000};
+
+  explicit RefusedClients(AsioLoop& loop) : loop_(loop), expiry_(loop) {}
+
+  // `read`: what was read from it already.
+  void Take(boost::asio::ip::tcp::socket socket, std::string allow, std::string why,
+            std::string_view read);
+  void Clear();
+
+ private:
+  struct Kept {
+    boost::asio::ip::tcp::socket socket;
+    std::string allow;
+    std::string why;
+    std::string read;
+    Time until;
+  };
+
+  void OnReadable(std::uint64_t id);
+  void Count(const Kept& kept);
+  void Answer(Kept& kept);
+  void Expire();
+
+  AsioLoop& loop_;
+  LoopTimer expiry_;
+  std::map<std::uint64_t, Kept> kept_;  // The oldest first.
+  std::uint64_t last_ = 0;
+  std::map<std::string, std::uint64_t> counts_;            // By what is to be allowed, and why.
+  std::shared_ptr<char> life_ = std::make_shared<char>();  // Handlers that outlive this.
+};
+
+}  // namespace ddprun
