@@ -138,12 +138,11 @@ class Munge(MungeTest):
         first = self.step(0, "--dry-run")
         self.assertEqual(first.wait(), 0, first.all())
         port = re.search(r"--rdzv-endpoint +\S+:(\d+)", first.out())[1]
-        server = self.on(0, "rendezvous", f"--listen={self.network.address(0)}:{port}",
-                         environment={"FAKE_MUNGE_USER": ANOTHER_USER})
+        server = self.on(0, "rendezvous", f"--listen={self.network.address(0)}:{port}")
         self.wait_for_text(server, "serving at")
-        node = self.step(1)
+        node = self.step(1, environment={"FAKE_MUNGE_USER": ANOTHER_USER})
         self.assertEqual(node.wait(), 2, node.all())
-        self.assertIn("wants a token", node.err())
+        self.assertRegex(node.err(), "wants a token: MUNGE cannot open the token that was sealed: Una")
         server.signal(signal.SIGTERM)
         server.wait()
 

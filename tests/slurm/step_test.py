@@ -103,7 +103,7 @@ class Step(SlurmTest):
             f"port=$({sys.executable} -c 'import sys; sys.path.insert(0, sys.argv[1]);"
             f" import slurm_runs; print(slurm_runs.port_of(sys.argv[2]))'"
             f" {os.path.dirname(os.path.abspath(__file__))} $SLURM_JOB_ID.0)\n"
-            f"{sys.executable} {hold} $port {DDPRUN} srun -N1 -n1 {DDPRUN} --nnodes=2 {FAKE_WORKER}\n", "-N1")
+            f"{sys.executable} {hold} $port {DDPRUN} srun -N2 -n2 --kill-on-bad-exit=1 {DDPRUN} {FAKE_WORKER}\n", "-N2")
         self.wait_for_state(job, "FAILED", out)
         self.assertRegex(read_text(out), f"port {port_of(job + '.0')} is in use by process \\d+ \\(ddprun\\); "
                          "another ddprun rendezvous answers there. The port is derived from the job's id. "
