@@ -32,7 +32,7 @@ RealNames RealNamesAt(std::int64_t unix_ms, Duration ahead) {
 
 std::string WhyNotYet(Term term, std::int64_t unix_ms) {
   const std::uint64_t now = static_cast<std::uint64_t>(std::max<std::int64_t>(0, unix_ms));
-  const std::uint64_t named = term.value / kCandidates;
+  const std::uint64_t named = term.value / kTermsOfAMillisecond;
   const auto ahead = std::chrono::milliseconds(named - std::min(named, now));
   const bool years = ahead > std::chrono::years(10);
   return "which cannot be yet: whoever named it had a clock that is " +

@@ -169,8 +169,6 @@ void OnReplied(AgentStep& step, const Replied& replied) {
                  [&](const Wait& wait) { OnWait(step, wait); },
                  [&](const Run& run) { OnRun(step, run); },
                  [&](const Stop& stop) { OnStop(step, stop, replied.spare); },
-                 [&](const StopSoon&) {},  // The trainer's part is not asked for yet.
-                 [&](const Save&) {},
                  [&](const Finish& finish) { OnFinish(step, finish); },
              },
              replied.reply.directive);

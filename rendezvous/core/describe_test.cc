@@ -47,8 +47,6 @@ TEST(Describe, DirectivesAreImperatives) {
             "run generation 4 as ranks 4+ of 8, group rank 1 of 2, store at n0:41231");
   EXPECT_EQ(Describe(Directive(Stop{{4}, {1}, StopCause::kNodeLost})),
             "stop generation 4: a node was lost");
-  EXPECT_EQ(Describe(Directive(StopSoon{{4}, {1}, 2s})), "stop generation 4 within 2.0 s");
-  EXPECT_EQ(Describe(Directive(Save{{4}, {1}, 1})), "save in generation 4");
   EXPECT_EQ(Describe(Directive(Finish{Ending::kSucceeded, 0, "all workers finished", {}})),
             "finish with exit code 0: all workers finished");
 }

@@ -343,7 +343,7 @@ std::vector<NodeId> MissingFromRecovery(const Recovery& recovery) {
 
 Term ReignAfter(Term own, Term heard) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 62;  // Beyond it no server can have counted.
-  return heard <= own || heard.value > kMost ? own : TermOf(heard.value / kCandidates + 1);
+  return heard <= own || heard.value > kMost ? own : TermOf(heard.value / kTermsOfAMillisecond + 1);
 }
 
 }  // namespace ddprun

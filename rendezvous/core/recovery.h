@@ -99,10 +99,11 @@ Time EndOfRecovery(const Recovery& recovery, const std::optional<RunShape>& shap
 // Who has not reported, as far as the journal knows names; at most kMaxNamed.
 std::vector<NodeId> MissingFromRecovery(const Recovery& recovery);
 
-// A term is the wall clock's, in its low bits the index of a candidate server.
-inline constexpr std::uint64_t kCandidates = 16;
+// A term is the wall clock's, with room between two of its milliseconds for reigns that follow one
+// another. Claims and fences on disks are counted so: another number would make theirs unreal.
+inline constexpr std::uint64_t kTermsOfAMillisecond = 16;
 inline Term TermOf(std::uint64_t unix_ms) {
-  return {unix_ms * kCandidates};
+  return {unix_ms * kTermsOfAMillisecond};
 }
 
 // A server must reign under a higher term than any its nodes have heard, or they ignore it: its own

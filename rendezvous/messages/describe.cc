@@ -214,11 +214,6 @@ std::string Describe(const Directive& directive) {
           [&](const Stop& stop) {
             return "stop " + generation(stop.generation) + ": " + Describe(stop.cause);
           },
-          [&](const StopSoon& stop) {
-            return "stop " + generation(stop.generation) + " within " +
-                   FormatDuration(stop.remaining);
-          },
-          [&](const Save& save) { return "save in " + generation(save.generation); },
           [](const Finish& finish) {
             return "finish with exit code " + std::to_string(finish.exit_code) + ": " + finish.text;
           },

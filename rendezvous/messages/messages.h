@@ -2,7 +2,6 @@
 //
 // Plain values; nothing here is sent or decided. A report says everything that the node is and
 // promises, a directive everything it should do now, so either may be lost, repeated or overtaken.
-// The alphabet is whole from the first version: StopSoon and Save are understood by every agent.
 #pragma once
 
 #include <cstdint>
@@ -139,18 +138,6 @@ struct Stop {
   StopCause cause = StopCause::kFailure;
   bool operator==(const Stop&) const = default;
 };
-struct StopSoon {  // Save, then stop with exit 75, within the time that is left.
-  Generation generation;
-  WorldId world_id;
-  Duration remaining{0};
-  bool operator==(const StopSoon&) const = default;
-};
-struct Save {
-  Generation generation;
-  WorldId world_id;
-  std::uint64_t number = 0;  // Each request once.
-  bool operator==(const Save&) const = default;
-};
 struct Finish {
   Ending ending = Ending::kSucceeded;
   int exit_code = 0;
@@ -159,7 +146,7 @@ struct Finish {
   bool gave_up = false;               // What fails is not to be tried again.
   bool operator==(const Finish&) const = default;
 };
-using Directive = std::variant<Wait, Run, Stop, StopSoon, Save, Finish>;
+using Directive = std::variant<Wait, Run, Stop, Finish>;
 
 // Without a Wait's reason and a Finish's texts: what is left of an echo while its call is parked.
 Directive WithoutWords(const Directive& directive);

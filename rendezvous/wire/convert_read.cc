@@ -174,14 +174,6 @@ Directive ReadDirective(std::string_view field, const v1::Directive& wire, Reade
       return Stop{in.Generation("stop.generation", wire.stop().generation()),
                   {wire.stop().world_id()},
                   in.Enum("stop.cause", kStopCause, wire.stop().cause())};
-    case v1::Directive::kStopSoon:
-      return StopSoon{in.Generation("stop_soon.generation", wire.stop_soon().generation()),
-                      {wire.stop_soon().world_id()},
-                      in.Duration("stop_soon.remaining", wire.stop_soon().remaining_ms())};
-    case v1::Directive::kSave:
-      return Save{in.Generation("save.generation", wire.save().generation()),
-                  {wire.save().world_id()},
-                  wire.save().number()};
     case v1::Directive::kFinish:
       return Read(wire.finish(), in);
     case v1::Directive::KIND_NOT_SET:

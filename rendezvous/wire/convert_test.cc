@@ -156,8 +156,6 @@ std::vector<Directive> EveryDirective() {
   all.emplace_back(Wait{{.what = WaitFor::kUnfit, .unfit = {"a line"}}});
   all.emplace_back(Wait{{WaitFor::kHeldBack, 3, 4, 5, {}, 8'000ms, 3, 60'000ms}});
   all.emplace_back(ddprun::Run{SomePlacement()});
-  all.emplace_back(StopSoon{{4}, {77}, 30'000ms});
-  all.emplace_back(Save{{4}, {77}, 12});
   all.emplace_back(Finish{Ending::kFailed, 137, kBytes, Failure(Killed{9, false}), true});
   all.emplace_back(Finish{Ending::kSucceeded, 0, "", {}});
   for (const WaitFor what :
@@ -362,12 +360,6 @@ TEST(Convert, DirectivesThatCannotBeUsedAreRefusedByField) {
   EXPECT_EQ(error_of(Stop{}, [](auto& d) { d.mutable_stop()->set_generation(UINT64_MAX); }),
             "stop.generation");
   EXPECT_EQ(error_of(Wait{}, [](auto& d) { d.mutable_wait()->set_span_ms(-1); }), "wait.span");
-  EXPECT_EQ(error_of(StopSoon{}, [](auto& d) { d.mutable_stop_soon()->set_remaining_ms(-1); }),
-            "stop_soon.remaining");
-  EXPECT_EQ(error_of(StopSoon{}, [](auto& d) { d.mutable_stop_soon()->set_generation(~0ull); }),
-            "stop_soon.generation");
-  EXPECT_EQ(error_of(Save{}, [](auto& d) { d.mutable_save()->set_generation(~0ull); }),
-            "save.generation");
   const auto spoiled = [&](auto spoil) {
     return error_of(Finish{Ending::kFailed, 3}, [&](auto& d) { spoil(*d.mutable_finish()); });
   };

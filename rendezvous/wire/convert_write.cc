@@ -127,16 +127,6 @@ void Write(const Directive& directive, v1::Directive* wire) {
                         wire->mutable_stop()->set_world_id(stop.world_id.value);
                         wire->mutable_stop()->set_cause(ToWire(kStopCause, stop.cause));
                       },
-                      [&](const StopSoon& soon) {
-                        wire->mutable_stop_soon()->set_generation(soon.generation.value);
-                        wire->mutable_stop_soon()->set_world_id(soon.world_id.value);
-                        wire->mutable_stop_soon()->set_remaining_ms(soon.remaining.count());
-                      },
-                      [&](const Save& save) {
-                        wire->mutable_save()->set_generation(save.generation.value);
-                        wire->mutable_save()->set_world_id(save.world_id.value);
-                        wire->mutable_save()->set_number(save.number);
-                      },
                       [&](const Finish& finish) { Write(finish, wire->mutable_finish()); }},
              directive);
 }

@@ -232,10 +232,6 @@ class Machine {
       }
       case 4:
         return Stop{SomeGeneration(input), world, static_cast<StopCause>(input.Byte() % 8)};
-      case 5:
-        return StopSoon{SomeGeneration(input), world, SomeTime(input)};
-      case 6:
-        return Save{SomeGeneration(input), world, input.Byte()};
       default:
         return Finish{static_cast<Ending>(input.Byte() % 5), input.Byte(), SomeText(input),
                       std::nullopt, input.Byte() % 2 == 0};

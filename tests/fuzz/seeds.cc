@@ -121,8 +121,7 @@ void Convert() {
   int number = 0;
   for (const Directive& directive :
        {Directive(Wait{reason}), Directive(Run{SomePlacement()}),
-        Directive(Stop{{4}, {5}, StopCause::kFailure}), Directive(StopSoon{{4}, {5}, 30s}),
-        Directive(Save{{4}, {5}, 7}), Directive(finish)}) {
+        Directive(Stop{{4}, {5}, StopCause::kFailure}), Directive(finish)}) {
     const SyncReply reply{directive, 17, 3s, 1s, {5}};
     Seed("convert", "reply" + std::to_string(number++), Kind(1) + Bytes<v1::SyncReply>(reply));
   }
