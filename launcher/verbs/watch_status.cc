@@ -1,6 +1,7 @@
 #include "launcher/verbs/watch_status.h"
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -18,6 +19,7 @@ namespace {
 constexpr Duration kLookEvery{1'000};
 constexpr Duration kServerLost{15'000};  // A takeover is over by then.
 constexpr std::size_t kRows = 24;        // Of a run with many nodes.
+constexpr const char* kClearScreen = "\033[H\033[J";
 
 Time WatchClock() {
   return Time(std::chrono::duration_cast<Time::duration>(
@@ -59,6 +61,7 @@ std::string TextOfFailure(const Error& error, Duration since, bool json) {
 }  // namespace
 
 int WatchStatus(const StatusRequest& request) {
+  const char* const before = !request.json && ::isatty(STDOUT_FILENO) == 1 ? kClearScreen : "";
   std::optional<Time> lost;
   for (bool first = true;; first = false) {
     const Result<SeenRuns> look = LookOnce(request.server);
@@ -76,7 +79,7 @@ int WatchStatus(const StatusRequest& request) {
       }
       text = TextOfFailure(look.error(), std::chrono::ceil<Duration>(now - *lost), request.json);
     }
-    if (std::fputs((text + "\n").c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
+    if (std::fputs((before + text + "\n").c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
       return 1;
     }
     if (look && look->runs.size() == 1 && !look->runs.front().outcome.empty()) {
