@@ -71,7 +71,8 @@ class InARunDirectory(Events):
 
     # It asks the nodes: what it tells is not read from the directory.
     def test_the_next_server_knows_what_was(self):
-        second = self.kill_worker(self.nodes[0], self.start_nodes(3, "1:3"))
+        first = self.start_nodes(3, "1:3")
+        second = self.kill_worker(self.nodes[0], first)
         (server,) = self.servers()
         before = self.wait_for(
             lambda: (found := self.status_events(server)) and found[-1]["kind"] == "formed" and

@@ -8,7 +8,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, eventually  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
 
 LIMIT = 40  # Seconds for leases, and for a server to forget a run: ten of 3 s.
 
@@ -58,12 +58,6 @@ class Outcome(DdprunTest):
 
     def test_with_a_run_directory_after_a_failure(self):
         self.straggler_ends(f"--rdzv-endpoint={self.free_endpoint()}", f"--run-dir={self.path('shared')}", code=7)
-
-    def test_with_a_list(self):
-        places = ",".join(self.free_endpoint() for _ in range(3))
-        servers = [self.server(f"--rdzv-endpoint={places}", endpoint=places) for _ in range(3)]
-        self.assertTrue(eventually(lambda: any("serving the rendezvous at" in s.err() for s in servers), LIMIT))
-        self.straggler_ends(f"--rdzv-endpoint={places}", servers=servers, code=7)
 
     def test_with_a_server_alone(self):
         endpoint = self.free_endpoint()
