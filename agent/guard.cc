@@ -25,8 +25,8 @@
 #include <vector>
 
 #include "agent/guard_signals.h"
-#include "agent/heir.h"
 #include "agent/last_sweep.h"
+#include "agent/limited_child.h"
 #include "agent/workers/directory_removal.h"
 #include "agent/workers/wait_status.h"
 #include "agent/workers/worker_launcher.h"
@@ -41,11 +41,11 @@ constexpr std::size_t kMaxHeld = 16;  // Descriptors kept for the agent.
 constexpr char kWatching = 'w';       // What the agent says once it hears signals.
 constexpr char kUnlessUsed = '?';     // Before a directory.
 constexpr char kUsed = 'u';
-constexpr char kHold = '\0';    // With a descriptor,
-constexpr char kBequest = 'b';  // and with another one.
+constexpr char kHold = '\0';    // With a descriptor.
+constexpr char kAtDeath = 'd';  // Before a text.
 constexpr int kLookAgainMs = 50;
 constexpr int kSayAfterRounds = 10'000 / kLookAgainMs;
-constexpr Duration kHeirLimit{2'000};
+constexpr Duration kAfterDeathLimit{2'000};
 constexpr Duration kTimeToTidyUp{5'000};  // torch_shm_manager waits 2 s for another client.
 
 struct Guard {
@@ -54,7 +54,7 @@ struct Guard {
   SignalRequests requests;
   UniqueFd link;
   std::vector<UniqueFd> held;
-  UniqueFd bequest;
+  std::string at_death;   // What the agent has left; empty: nothing.
   std::string directory;  // Absolute; to be removed at the end. Empty: none.
   std::string unused;     // The same, until it is used.
   bool watching = false;  // The agent is: until then a signal ends it here.
@@ -94,8 +94,8 @@ void WidenDescriptorTable() {
   ::_exit(code);
 }
 
-// A descriptor to hold, the path of a directory to remove, or one of the words. False: the agent
-// has closed its end.
+// A descriptor to hold, the path of a directory to remove, a text to keep, or one of the words.
+// False: the agent has closed its end.
 bool TakeMessage(Guard& guard) {
   char bytes[PATH_MAX];
   iovec part{bytes, sizeof bytes};
@@ -117,6 +117,10 @@ bool TakeMessage(Guard& guard) {
     guard.unused.assign(bytes + 1, static_cast<std::size_t>(got) - 1);
     return true;
   }
+  if (bytes[0] == kAtDeath) {
+    guard.at_death.assign(bytes + 1, static_cast<std::size_t>(got) - 1);
+    return true;
+  }
   const cmsghdr* const header = CMSG_FIRSTHDR(&message);
   guard.watching |= header == nullptr && bytes[0] == kWatching;
   if (header == nullptr && bytes[0] == kUsed) {
@@ -127,9 +131,7 @@ bool TakeMessage(Guard& guard) {
     int fd = -1;
     std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
     UniqueFd received(fd);
-    if (bytes[0] == kBequest) {
-      guard.bequest = std::move(received);
-    } else if (guard.held.size() < kMaxHeld) {
+    if (guard.held.size() < kMaxHeld) {
       guard.held.push_back(std::move(received));
     }
   }
@@ -291,8 +293,9 @@ bool GuardLink::HoldUntilGone(int fd) {
   return SendWithDescriptors(socket_.get(), {&kHold, 1}, {&fd, 1}, 0);
 }
 
-bool GuardLink::Bequeath(int fd) {
-  return SendWithDescriptors(socket_.get(), {&kBequest, 1}, {&fd, 1}, 0);
+void GuardLink::LeaveAtDeath(const std::string& text) {
+  const std::string message = kAtDeath + text;
+  (void)!::send(socket_.get(), message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 bool GuardLink::Send(const std::string& message) {
@@ -315,7 +318,7 @@ void GuardLink::SayUsed() {
 }
 
 int RunGuarded(const std::function<int(GuardLink)>& agent_main,
-               const std::function<void(UniqueFd)>& heir) {
+               const std::function<void(const std::string&)>& after_death) {
   UserLimits();
   ::signal(SIGCHLD, SIG_DFL);  // Ignored by some parents; then nobody could be waited for.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -347,8 +350,8 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main,
   ::signal(SIGXFSZ, SIG_IGN);
   const ExitStatus status = DecodeWaitStatus(WaitForAgent(guard));
   EndWhatIsLeft(guard);
-  if (heir && guard.bequest) {  // Only now: it may say of this node that nothing is left.
-    RunHeir([&] { heir(std::move(guard.bequest)); }, kHeirLimit, [&] { AwaitSignal(guard); });
+  if (after_death && !guard.at_death.empty()) {  // Only now: it may say that nothing is left.
+    RunInChild([&] { after_death(guard.at_death); }, kAfterDeathLimit, [&] { AwaitSignal(guard); });
   }
   const Killed* const killed = std::get_if<Killed>(&status);
   if (killed != nullptr && guard.ended_by == 0) {

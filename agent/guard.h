@@ -1,7 +1,7 @@
 // One launch is two processes that watch each other: the guard, whose pid the user and the
 // scheduler see, and the agent, its child.
 //
-//   heir    a second child of the guard, once all others are dead: sees to what a dead agent cannot
+//   helper  a second child of the guard, once all others are dead: does what the dead agent cannot
 //   guard   passes each signal number on, passes the exit code back, and when the agent is dead
 //           kills everything that is left of it. While the agent is being set up a signal ends it
 //           instead (SIGKILL): whatever it waits for there, no launch is deaf
@@ -38,9 +38,10 @@ class GuardLink {
   // this launch is left. False: the guard could not be told.
   bool HoldUntilGone(int fd);
 
-  // When the agent is dead and nothing of it is left, RunGuarded's heir gets this descriptor.
-  // False: the guard could not be told.
-  bool Bequeath(int fd);
+  // When the agent is dead and nothing of it is left, RunGuarded's `after_death` gets this text; an
+  // empty one: nothing. In place of what was left before. Never waits; lost only if the guard has
+  // not read some hundred others.
+  void LeaveAtDeath(const std::string& text);
 
   // When nothing of this launch is left, the guard removes this directory, an absolute path, and
   // all that is in it: the agent may be killed before it can. What its disk does not let go of
@@ -64,10 +65,10 @@ class GuardLink {
 // (SIGABRT, often for want of memory; SIGSEGV and its like) is ddprun's own failure: 70. 1 when the
 // agent could not be started at all.
 //
-// `heir`: where the agent has bequeathed something, it runs with that in a process of its own, for
+// `after_death`: where the agent has left a text, it runs with that in a process of its own, for
 // 2 s at most, after everything else has ended and before the guard does. It must be able to do
 // without whatever that time was too short for.
 int RunGuarded(const std::function<int(GuardLink)>& agent_main,
-               const std::function<void(UniqueFd)>& heir = nullptr);
+               const std::function<void(const std::string&)>& after_death = nullptr);
 
 }  // namespace ddprun

@@ -14,7 +14,7 @@
 #include "launcher/plan.h"
 #include "launcher/preparation.h"
 #include "launcher/server/descriptors.h"
-#include "launcher/server/heir.h"
+#include "launcher/server/release_claim.h"
 #include "launcher/server/server_role.h"
 #include "launcher/slurm/under_srun.h"
 #include "launcher/verbs/verbs.h"
@@ -92,7 +92,7 @@ int Launch(LaunchConfig config) {
         FlushLog(kLogFlushLimit);
         return code;
       },
-      [&](UniqueFd estate) { CloseClaimOfTheDead(config.run_dir, estate); });
+      [&](const std::string& held) { ReleaseClaim(config.run_dir, held); });
 }
 
 }  // namespace ddprun

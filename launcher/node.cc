@@ -19,7 +19,6 @@
 #include "launcher/node_slot.h"
 #include "launcher/run_token.h"
 #include "rendezvous/door/control_token.h"
-#include "rendezvous/succession/estate_memory.h"
 
 namespace ddprun {
 namespace {
@@ -106,9 +105,6 @@ Result<void> LaunchedNode::SetUp() {
       watch_->Adopt(std::move(socket), std::move(begun));
     }
   };
-  if (HasSuccession(config_)) {
-    news.estate = HoldEstate();
-  }
   ASSIGN_OR_RETURN(role_, TakeServerRole(loop_, config_, std::move(news)));
   if (role_.coordinator) {
     KeepEvidenceOf(*role_.coordinator);
@@ -159,19 +155,6 @@ Result<void> LaunchedNode::MakeRunDirectory() {
   return {};
 }
 
-// Without it a server that dies with this agent is missed for as long as one whose host is off.
-std::shared_ptr<EstateKeeper> LaunchedNode::HoldEstate() {
-  Result<EstateMemory> memory = EstateMemory::Make();
-  if (!memory || !guard_.Bequeath(memory->fd())) {
-    Log(LogLevel::kDebug,
-        memory ? "the guard could not be told of what this server leaves" : memory.error().message);
-    return nullptr;
-  }
-  const auto held = std::make_shared<EstateMemory>(*std::move(memory));
-  return std::make_shared<EstateKeeper>(
-      [memory = held](const std::optional<HeldEstate>& held) { memory->Hold(held); });
-}
-
 void LaunchedNode::KeepEvidenceOf(CoordinatorDriver& coordinator) {
   const std::filesystem::path place = EvidencePlace(config_.run_dir, *directory_);
   if (!evidence_ && !place.empty()) {
@@ -184,7 +167,8 @@ void LaunchedNode::KeepEvidenceOf(CoordinatorDriver& coordinator) {
 
 ServerNews LaunchedNode::News() {
   return {.page = nullptr,
-          .estate = nullptr,
+          .tell_guard =
+              [this](const std::optional<HeldClaim>& held) { guard_.LeaveAtDeath(Encode(held)); },
           .on_serving =
               [this](const NewServer& server) {
                 served_files_->Write(server.endpoint, server.token);

@@ -38,7 +38,6 @@ class LaunchedNode {
  private:
   Result<void> SetUp();
   Result<void> MakeRunDirectory();
-  std::shared_ptr<EstateKeeper> HoldEstate();
   ServerNews News();
   void KeepEvidenceOf(CoordinatorDriver& coordinator);
   Result<void> BindWatch();

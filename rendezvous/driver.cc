@@ -155,6 +155,7 @@ CoordinatorDriver::RunEntry& CoordinatorDriver::BeginRun(const NodeReport& repor
   }
   if (takes_over_) {  // Its predecessor's claim tells how late machines are.
     run.state = Restore(RunRecord{}, loop_.Now());
+    run.state.recovery.died = died_;
   } else if (!config_.proven) {
     run.state.lateness = Unproven(loop_.Now());
   }
@@ -199,8 +200,8 @@ void CoordinatorDriver::Decide(const RunId& run_id, RunEntry& run, const Coordin
   if (!effects.evidence.empty()) {
     road_.Send(run_id, {.kind = ErrandKind::kEvidence}, effects.evidence);
   }
-  if (effects.persist && keep_for_heir_) {
-    keep_for_heir_(effects.persist->record);
+  if (effects.persist && note_record_) {
+    note_record_(effects.persist->record);
   }
   if (effects.persist && keep_outcomes_ && effects.persist->record.outcome) {
     unkept_[run_id] = effects.persist->number;
@@ -374,8 +375,9 @@ void CoordinatorDriver::EndIfUnneeded() {
   loop_.Post(std::exchange(when_unneeded_, nullptr));
 }
 
-void CoordinatorDriver::TakeOver() {
+void CoordinatorDriver::TakeOver(const std::optional<Died>& died) {
   takes_over_ = true;
+  died_ = died;
   stays_until_ = loop_.Now() + std::max(config_.base_lease, kLongLease);
 }
 

@@ -47,12 +47,10 @@ class CoordinatorDriver {
   void UseClaim(const std::vector<EndedRun>& ended, KeepOutcomes keep);
   void OutcomesAreKept(const std::vector<EndedRun>& kept);
 
-  // Likewise, where this server dies with its agent: `keep` is told each newest record before
-  // anybody is told of what is in it. It must not wait for anything.
-  using KeepRecord = std::function<void(const RunRecord&)>;
-  void KeepForHeir(KeepRecord keep) { keep_for_heir_ = std::move(keep); }
-  // What an earlier server left so. After UseClaim and KeepForHeir.
-  void Inherit(const Estate& estate);
+  // Likewise: `note` is told each newest record before anybody is told of what is in it. It must
+  // not wait for anything.
+  using NoteRecord = std::function<void(const RunRecord&)>;
+  void OnRecord(NoteRecord note) { note_record_ = std::move(note); }
 
   // Before anything arrives: `keep` is told each event once it has its number, those too that nodes
   // have kept of an earlier server's. It must not wait for anything.
@@ -60,8 +58,8 @@ class CoordinatorDriver {
   void TellEvents(KeepEvents keep) { keep_events_ = std::move(keep); }
 
   // Before anything arrives: another server reigned before this one, so what its runs' nodes still
-  // do is found out from their reports before anything is formed.
-  void TakeOver();
+  // do is found out from their reports before anything is formed. `died`: it did so with its agent.
+  void TakeOver(const std::optional<Died>& died);
   // A node has heard a later server: called instead of reigning after that one. On the loop, and
   // not from inside the report's arrival.
   void OnLaterTerm(std::function<void(Term)> callback) { on_later_term_ = std::move(callback); }
@@ -175,6 +173,7 @@ class CoordinatorDriver {
   std::function<void()> when_unneeded_;
   std::function<void(Term)> on_later_term_;  // None: this server reigns after the later one.
   bool takes_over_ = false;
+  std::optional<Died> died_;  // The server before this one.
   bool had_runs_ = false;
   std::optional<Time> stays_until_;
   std::optional<Time> asked_until_;  // Operators are answered; none: nodes need this server.
@@ -184,7 +183,7 @@ class CoordinatorDriver {
   Generation forgotten_;  // Of any run that was: the same run id's next world comes after its last.
   std::vector<EndedRun> ended_;            // The oldest first.
   KeepOutcomes keep_outcomes_;             // None: no claim is held.
-  KeepRecord keep_for_heir_;               // None: nobody would find it.
+  NoteRecord note_record_;                 // None: nobody needs to know.
   KeepEvents keep_events_;                 // None: they stay here alone.
   std::map<RunId, std::uint64_t> unkept_;  // The record of its outcome.
   bool retired_ = false;

@@ -13,24 +13,6 @@ void CoordinatorDriver::UseClaim(const std::vector<EndedRun>& ended, KeepOutcome
   keep_outcomes_ = std::move(keep);
 }
 
-// Nothing where the claim knows how a run of that name ended: its nodes tell what they know.
-void CoordinatorDriver::Inherit(const Estate& estate) {
-  const RunRecord& record = estate.record;
-  if (FindEnded(ended_, record.run_id) != nullptr) {
-    return;
-  }
-  RunEntry& run = *runs_.emplace(record.run_id, std::make_unique<RunEntry>(loop_)).first->second;
-  had_runs_ = true;
-  run.state = Restore(record, loop_.Now());
-  for (const Incarnation incarnation : estate.incarnations) {
-    run.state.recovery.gone.push_back({estate.node, incarnation});
-  }
-  if (keep_for_heir_) {
-    keep_for_heir_(record);
-  }
-  Arm(record.run_id, run);
-}
-
 void CoordinatorDriver::BeginWith(const std::vector<EndedRun>& ended) {
   ended_ = ended;
   for (const EndedRun& run : ended_) {

@@ -81,10 +81,11 @@ TEST_F(Ended, AStragglersWorkersAreWaitedFor) {
 // Short runs that follow each other fast would else shut out the next ones for half a minute.
 TEST_F(Ended, RunsThatEverybodyHasLeftMakeRoom) {
   OnLoop([&] {
+    std::vector<RunRecord> runs;
     for (std::size_t i = 0; i < CoordinatorDriver::kMaxRuns; ++i) {
-      driver.Inherit(
-          {.record = RecordOf({"old" + std::to_string(i), {5}, {Ending::kSucceeded, 0, "", {}}})});
+      runs.push_back(RecordOf({"old" + std::to_string(i), {5}, {Ending::kSucceeded, 0, "", {}}}));
     }
+    driver.UseJournal(nullptr, runs, {});
     NodeReport report = ReportOf("n1", {});
     report.run_id = "new";
     EXPECT_TRUE(Tell(report));

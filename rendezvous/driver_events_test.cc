@@ -125,7 +125,7 @@ TEST_F(DriverEvents, OneNodesMarkSilencesNoOther) {
 TEST_F(DriverEvents, OfWhoIsNotKnownYetCountForNothingWhileItRecovers) {
   OnLoop([&] {
     Server server(loop, 9);
-    server.driver.TakeOver();
+    server.driver.TakeOver({});
     server.report.term = {7};
     server.report.sequence = 1;
     server.report.events = {Of(7, 1)};

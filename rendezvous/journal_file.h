@@ -18,18 +18,12 @@
 
 #include "common/files.h"
 #include "common/result.h"
-#include "rendezvous/core/succession/state.h"
 #include "rendezvous/journal.h"
 
 namespace ddprun {
 
 std::string Encode(const JournalEntry& entry);
 Result<JournalEntry> DecodeEntry(const std::string& bytes);
-// Records that lie elsewhere.
-std::string Encode(const Estate& estate);
-Result<Estate> DecodeEstate(const std::string& bytes);
-std::string Encode(const HeldEstate& held);
-Result<HeldEstate> DecodeHeldEstate(const std::string& bytes);
 
 struct JournalContents {
   Term term;                         // The highest reign's.

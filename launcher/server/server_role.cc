@@ -158,7 +158,7 @@ Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, Se
   const auto claims = std::make_shared<ClaimDirectory>(config.run_dir);
   RETURN_IF_ERROR(claims->Prepare());
   options.claims = claims;
-  options.estate = std::move(news.estate);
+  options.tell_guard = std::move(news.tell_guard);
   ASSIGN_OR_RETURN(options.operators_token, OperatorsToken(access, config.run_dir));
   role.operators_token = options.operators_token;
   const auto network = std::make_shared<GrpcNetwork>(loop, access, options.operators_token);

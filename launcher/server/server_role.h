@@ -27,7 +27,7 @@ namespace ddprun {
 // Told when this node begins, or ceases, to carry the server of a run with a shared directory.
 struct ServerNews {
   std::function<void(UniqueFd, std::string)> page;  // Takes what a browser asks the server's port.
-  std::shared_ptr<EstateKeeper> estate;  // None: the guard could not be given any memory.
+  std::function<void(const std::optional<HeldClaim>&)> tell_guard;
   std::function<void(const NewServer&)> on_serving;
   std::function<void()> on_stepped_down;
 };

@@ -26,15 +26,6 @@ struct RunRecord {
   bool operator==(const RunRecord&) const = default;
 };
 
-// What a server leaves that died with its agent, while its host goes on. Its guard leaves it, once
-// nothing of that node is left: no process of any of these memberships.
-struct Estate {
-  NodeId node;
-  std::vector<Incarnation> incarnations;
-  RunRecord record;  // The newest: whatever its nodes were told of is in it.
-  bool operator==(const Estate&) const = default;
-};
-
 // What is left of a run that has ended: how, for a node of it that comes late.
 struct EndedRun {
   RunId run_id;

@@ -13,8 +13,16 @@
 namespace ddprun {
 namespace {
 
-bool IsGone(const Recovery& recovery, const NodeKey& key) {
-  return std::ranges::find(recovery.gone, key) != recovery.gone.end();
+// The guard of the old server knows of no world after the one looked for.
+bool DiedInNewest(const Recovery& recovery) {
+  return recovery.died && recovery.newest && recovery.died->world == recovery.newest->world_id;
+}
+
+// The place in the world looked for of which nothing is left.
+std::optional<std::uint32_t> GonePlace(const Recovery& recovery) {
+  const bool of_world = DiedInNewest(recovery) && recovery.died->group_rank &&
+                        *recovery.died->group_rank < recovery.newest->group_size;
+  return of_world ? recovery.died->group_rank : std::nullopt;
 }
 
 // What a collected place says of its part of the world.
@@ -50,17 +58,16 @@ std::optional<std::uint32_t> PlaceOf(const Recovery& recovery, const NodeKey& ke
   return std::nullopt;
 }
 
-// Places that nobody will take.
-std::size_t GonePlaces(const Recovery& recovery) {
-  std::size_t gone = 0;
-  if (!recovery.journaled) {
-    return gone;
-  }
-  const std::vector<Member>& members = recovery.journaled->members;
-  for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
-    gone += !recovery.places.contains(rank) && IsGone(recovery, members[rank].key);
-  }
-  return gone;
+// No world was formed after the one looked for.
+bool IsTheLast(const Recovery& recovery) {
+  return RecordIsNewest(recovery) || DiedInNewest(recovery);
+}
+
+// Every place is told, or nobody will take it.
+bool AllTold(const Recovery& recovery) {
+  const std::optional<std::uint32_t> gone = GonePlace(recovery);
+  const std::size_t nobody_s = gone && !recovery.places.contains(*gone) ? 1 : 0;
+  return recovery.places.size() + nobody_s == recovery.newest->group_size;
 }
 
 Found WhatIsFound(const Recovery& recovery, const Roster& roster, std::uint32_t group_rank) {
@@ -122,6 +129,9 @@ World WorldFromReports(const Recovery& recovery) {
       }
     } else {
       member.key.node = "(group rank " + std::to_string(rank) + ")";
+      if (rank == GonePlace(recovery)) {
+        member.key = recovery.died->key;
+      }
       member.lost = true;
     }
     world.size = member.first_rank + member.workers;
@@ -161,7 +171,7 @@ World FoundWorld(const Recovery& recovery, const Roster& roster, Time began, Tim
     member.hosted = found != Found::kMissing && found != Found::kNotStarted;
     member.succeeded = found == Found::kSucceeded;
     member.lost = found == Found::kMissing;
-    if (member.lost && !IsGone(recovery, member.key)) {
+    if (member.lost && rank != GonePlace(recovery)) {
       member.fence = FenceFrom(roster.shape, answered, now);
     }
   }
@@ -276,9 +286,7 @@ bool Collect(Recovery& recovery, const Roster& roster, const NodeKey& key, const
   }
   // A world that ended, and of which no record says that it is the newest, may have been followed
   // by one whose nodes have not been heard yet.
-  const bool all_told =
-      recovery.places.size() + GonePlaces(recovery) == recovery.newest->group_size;
-  return all_told && (RecordIsNewest(recovery) || AllGoOn(recovery, roster));
+  return AllTold(recovery) && (IsTheLast(recovery) || AllGoOn(recovery, roster));
 }
 
 std::optional<Recovered> Conclude(Recovery& recovery, const Roster& roster, Time began, Time now) {
@@ -292,7 +300,7 @@ std::optional<Recovered> Conclude(Recovery& recovery, const Roster& roster, Time
   found.cause = CauseOfDrain(recovery, roster, found.world);
   const bool missing = std::any_of(found.world.members.begin(), found.world.members.end(),
                                    [](const Member& member) { return member.lost; });
-  found.perhaps_stale = missing && !RecordIsNewest(recovery);
+  found.perhaps_stale = missing && !IsTheLast(recovery);
   return found;
 }
 
@@ -322,8 +330,7 @@ void LeavePlace(Recovery& recovery, const NodeKey& key) {
 // Whom nobody has told about may run a world that nobody has told about.
 Time EndOfRecovery(const Recovery& recovery, const std::optional<RunShape>& shape, Time since,
                    Duration lease) {
-  const bool sure = RecordIsNewest(recovery);
-  const auto fence = sure ? std::nullopt : FenceFrom(shape, since, since);
+  const auto fence = IsTheLast(recovery) ? std::nullopt : FenceFrom(shape, since, since);
   return std::max(since + lease, fence.value_or(since));
 }
 
@@ -334,7 +341,7 @@ std::vector<NodeId> MissingFromRecovery(const Recovery& recovery) {
   }
   const std::vector<Member>& members = recovery.journaled->members;
   for (std::uint32_t rank = 0; rank < members.size() && missing.size() < kMaxNamed; ++rank) {
-    if (!recovery.places.contains(rank) && !IsGone(recovery, members[rank].key)) {
+    if (!recovery.places.contains(rank)) {
       missing.push_back(members[rank].key.node);
     }
   }

@@ -15,9 +15,10 @@
 //   | report    | collected; the newest (term, generation, world id) is the world looked for; |
 //   |           | who names it takes its place there; so does who hosts nothing, where the    |
 //   |           | journal knows it as a member (it has not heard of it yet, or has ended)     |
-//   | gone      | who left the journal, and nothing else, is lost, and not waited for          |
+//   | gone      | the old server's own node, if its guard says so, is lost, and not waited for |
 //   | all taken | each hosts, succeeded or has not started -> Running, nobody restarts        |
-//   |           | else, the journal knows no newer world -> Draining, not charged             |
+//   |           | else, it is the last world (a journal, or the guard, says so) -> Draining,  |
+//   |           | not charged                                                                 |
 //   | node lost | its place is free again                                                     |
 //   | a lease   | -> Draining, not charged, the missing are lost; no world heard of ->        |
 //   |           | Gathering. With --fence-after, and no journal, it is as long as that        |
@@ -34,6 +35,15 @@
 #include "rendezvous/core/roster.h"
 
 namespace ddprun {
+
+// A server that died with its node's agent, as that one's guard has left it: no process of this
+// membership is left, and no newer world was told of.
+struct Died {
+  NodeKey key;
+  WorldId world;
+  std::optional<std::uint32_t> group_rank;  // None: it had no place there.
+  bool operator==(const Died&) const = default;
+};
 
 // What is known of before, in one word each. A reign *takes over* from another one, whose claim
 // said so; what runs a journal had is *journaled*; a server that is new to a run has *entered*
@@ -53,8 +63,7 @@ struct Recovery {
   std::size_t bytes = 0;                  // Of them.
   std::optional<World> journaled;         // The journal's last, as it was formed.
   bool entered = false;                   // Recovering has been, once.
-  // Of whom nothing is left, as their guard has seen: nobody waits for them.
-  std::vector<NodeKey> gone;
+  std::optional<Died> died;               // The old server: nobody waits for its node.
 };
 
 // What was found in the end.

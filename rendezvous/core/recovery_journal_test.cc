@@ -140,52 +140,5 @@ TEST_F(Recovering, APausedServerGivesTheLeaseAgain) {
   EXPECT_EQ(story.state.phase, Phase::kRunning);
 }
 
-// ---- Nodes of which nothing is left ----
-// Their guard has seen it: what is left goes on at once.
-TEST_F(Recovering, WhoIsGoneIsNotWaitedFor) {
-  Form(kElastic);
-  RestartWith(At(5s));
-  story.state.recovery.gone = {{a.report.node, a.report.incarnation}};
-  b.Says(At(5s));
-  EXPECT_EQ(std::get<Stop>(b.Told(At(5s))).cause, StopCause::kNodeLost);
-  b.Ends(Outcome::kStopped, {}, At(5s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-  EXPECT_EQ(story.state.world->members.size(), 1u);
-  EXPECT_EQ(story.state.budget.used, 0u);
-}
-
-TEST_F(Recovering, WhoIsGoneNeedsNoFence) {
-  RunShape fenced = kElastic;
-  fenced.fence_after = 60s;
-  Form(fenced);
-  RestartWith(At(5s));
-  story.state.recovery.gone = {{a.report.node, a.report.incarnation}};
-  b.Says(At(5s));
-  b.Ends(Outcome::kStopped, {}, At(5s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-}
-
-// A later life of that node may host the world.
-TEST_F(Recovering, AnotherMembershipOfThatNodeIsWaitedFor) {
-  Form(kElastic);
-  RestartWith(At(5s));
-  story.state.recovery.gone = {{a.report.node, {a.report.incarnation.value + 1}}};
-  b.Says(At(5s));
-  EXPECT_EQ(story.state.phase, Phase::kRecovering);
-  a.Says(At(6s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-}
-
-// Nobody of a newer world need be the one who is gone.
-TEST_F(Recovering, WhoIsGoneIsWaitedForInAWorldThatTheRecordDoesNotKnow) {
-  Form(kElastic);
-  RestartWith(At(5s));
-  story.state.recovery.gone = {{a.report.node, a.report.incarnation}};
-  b.report.placement->generation = {7};
-  b.report.placement->world_id = WorldId{77};
-  b.Says(At(5s));
-  EXPECT_EQ(story.state.phase, Phase::kRecovering);
-}
-
 }  // namespace
 }  // namespace ddprun

@@ -309,5 +309,61 @@ TEST(Term, OfAServerWhoseClockWentBackIsRaised) {
   EXPECT_EQ(ReignAfter({100}, {~std::uint64_t{0}}), Term{100});
 }
 
+// ---- A server that died with its node's agent ----
+// Its guard has seen that nothing is left: the others go on at once.
+struct AfterDeath : Recovering {
+  void Die(const NodeKey& key, WorldId world, std::optional<std::uint32_t> group_rank) {
+    RestartWithout(At(5s));
+    story.state.recovery.died = Died{key, world, group_rank};
+  }
+  NodeKey KeyOf(const Node& node) const { return {node.report.node, node.report.incarnation}; }
+};
+
+TEST_F(AfterDeath, WhoIsGoneIsNotWaitedFor) {
+  Form(kElastic);
+  Die(KeyOf(a), story.state.world->id, 0);
+  b.Says(At(5s));
+  EXPECT_EQ(std::get<Stop>(b.Told(At(5s))).cause, StopCause::kNodeLost);
+  EXPECT_EQ(story.state.world->members[0].key, KeyOf(a));
+  b.Ends(Outcome::kStopped, {}, At(5s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(story.state.world->members.size(), 1u);
+  EXPECT_EQ(story.state.budget.used, 0u);
+}
+
+TEST_F(AfterDeath, WhoIsGoneNeedsNoFence) {
+  RunShape fenced = kElastic;
+  fenced.fence_after = 60s;
+  Form(fenced);
+  Die(KeyOf(a), story.state.world->id, 0);
+  b.Says(At(5s));
+  b.Ends(Outcome::kStopped, {}, At(5s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
+// It carried the server, and had no place in the world.
+TEST_F(AfterDeath, OfASpareEveryPlaceIsWaitedForAndNothingElse) {
+  Form(kElastic);
+  Die({"n7", {7}}, story.state.world->id, std::nullopt);
+  b.Ends(Outcome::kStopped, {}, At(5s));
+  b.Says(At(5s));
+  EXPECT_EQ(story.state.phase, Phase::kRecovering);
+  a.Ends(Outcome::kStopped, {}, At(6s));
+  a.Says(At(6s));
+  EXPECT_NE(story.state.phase, Phase::kRecovering);
+}
+
+// Nobody of another world need be the one who is gone, and one that nobody has told of yet may
+// live.
+TEST_F(AfterDeath, InAnotherWorldEveryPlaceIsWaitedFor) {
+  Form(kElastic);
+  Die(KeyOf(a), WorldId{77}, 0);
+  b.Says(At(5s));
+  EXPECT_EQ(story.state.phase, Phase::kRecovering);
+  Die(KeyOf(a), b.report.placement->world_id, 9);  // A place that it cannot have had.
+  b.Says(At(5s));
+  EXPECT_EQ(story.state.phase, Phase::kRecovering);
+}
+
 }  // namespace
 }  // namespace ddprun

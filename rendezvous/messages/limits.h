@@ -46,7 +46,6 @@ inline constexpr std::size_t kMostMemberships = 64;   // Of one node id.
 inline constexpr std::size_t kMostSpawnFailures = 8;  // Of one drain, in words.
 inline constexpr std::size_t kMostEndedRuns = 256;    // How they ended, of one server,
 inline constexpr std::size_t kMostEndedInClaim = 16;  // and in its claim, which all read often.
-inline constexpr std::size_t kMostIncarnations = 16;  // Of a dead agent: older ones are lost.
 
 // ---- Of what is shown ----
 inline constexpr std::size_t kMaxListedNodes = 1'000;  // Of a run, the world's first.

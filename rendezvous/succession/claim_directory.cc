@@ -16,6 +16,7 @@
 #include "rendezvous/door/control_token.h"
 #include "rendezvous/journal_file.h"
 #include "rendezvous/real_names.h"
+#include "rendezvous/succession/held_claim.h"
 
 namespace ddprun {
 namespace {
@@ -25,7 +26,7 @@ namespace fs = std::filesystem;
 constexpr const char* kKind = "ddprun claim 2";
 constexpr const char* kKindBefore = "ddprun claim 1";
 constexpr const char* kClaimPrefix = "term-";
-constexpr std::size_t kMaxClaim = 256 << 10;  // Ended runs have 40 KiB, an estate 96.
+constexpr std::size_t kMaxClaim = 64 << 10;  // Ended runs have 40 KiB.
 constexpr std::size_t kFixedLines = 6;
 constexpr std::uint64_t kMaxNumber = std::uint64_t{1} << 48;  // Each is one takeover.
 constexpr std::uint64_t kMaxCounter = std::uint64_t{1} << 62;
@@ -61,7 +62,7 @@ std::string LineOf(const std::string& name, const std::string& bytes) {
 }
 
 std::string LinesOf(const Claim& claim) {
-  std::string lines = claim.left ? LineOf("left", Encode(*claim.left)) : "";
+  std::string lines = claim.died ? "died " + Encode(*claim.died) + "\n" : "";
   for (const EndedRun& run : claim.ended) {
     lines += LineOf("ended", Encode(JournalEntry(run)));
   }
@@ -130,14 +131,12 @@ Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
   const auto counter = ParseNumber(ValueOf(lines[3], "counter").value_or(""));
   const std::string closed = ValueOf(lines[4], "closed").value_or("");
   const auto lease = ParseNumber(ValueOf(lines[5], "lease").value_or(""));
-  std::optional<Estate> left;
-  if (lines.size() > kFixedLines && lines[kFixedLines].starts_with("left ")) {
-    const Result<Estate> estate =
-        DecodeEstate(FromHex(*ValueOf(lines[kFixedLines], "left")).value_or(""));
-    if (!estate) {
+  std::optional<Died> died;
+  if (lines.size() > kFixedLines && lines[kFixedLines].starts_with("died ")) {
+    died = DecodeDied(*ValueOf(lines[kFixedLines], "died"));
+    if (!died) {
       return bad;
     }
-    left = *estate;
     lines.erase(lines.begin() + kFixedLines);
   }
   const auto ended = EndedIn({lines.begin() + kFixedLines, lines.end()});
@@ -161,7 +160,7 @@ Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
                closed == "2",
                Duration{static_cast<Duration::rep>(*lease)},
                *ended,
-               left};
+               died};
 }
 
 fs::path ClaimDirectory::FileOf(std::uint64_t number) const {

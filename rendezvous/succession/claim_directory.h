@@ -2,7 +2,7 @@
 //
 //   <directory>/term-<n>    six lines of fixed width: kind, term, endpoint, counter, closed
 //                           (0: no, 1: let go, 2: its run is over), lease; and one for each of the
-//                           runs that have ended; before these, what a dead holder left
+//                           runs that have ended; before these, which agent died that held it
 //   <directory>/endpoint    of the server that serves now, for people and verbs
 //   <directory>/token       what its operators must show, mode 0600; stays when the server moves
 //

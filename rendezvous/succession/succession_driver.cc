@@ -33,9 +33,10 @@ SuccessionDriver::SuccessionDriver(Loop& loop, SuccessionOptions options, Follow
       Feed(ServerHeard{reply.term, reply.lease});
     });
     channel_->OnFailure([this] { Feed(ServerCallFailed{}); });
-    if (options_.estate) {
-      channel_->OnSend([this](const NodeReport& report) { options_.estate->NoteReport(report); });
-    }
+    channel_->OnSend([this](const NodeReport& report) {
+      run_ = report.run_id;
+      agent_ = {report.node, report.incarnation};
+    });
   }
 }
 
@@ -270,15 +271,10 @@ void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& ta
       }
     });
   });
-  if (options_.estate) {
-    options_.estate->Begin(claim);
-    coordinator_->KeepForHeir([this](const RunRecord& record) { options_.estate->Keep(record); });
-  }
+  claim_ = claim.number;
+  coordinator_->OnRecord([this](const RunRecord& record) { NoteRecord(record); });
   if (take.takes_over) {
-    coordinator_->TakeOver();
-    if (take.left) {
-      coordinator_->Inherit(*take.left);
-    }
+    coordinator_->TakeOver(take.died);
     Log(LogLevel::kWarning, "taking the server's part over (claim " + std::to_string(take.number) +
                                 " in " + claims_->Where() + ")");
   }
@@ -291,6 +287,30 @@ void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& ta
   }
 }
 
+// ---- What the guard knows, in case that this process dies ----
+// How a run has ended is told by the claim, and by whoever has heard so.
+void SuccessionDriver::NoteRecord(const RunRecord& record) {
+  if (record.run_id != run_) {
+    return;
+  }
+  if (!record.world || record.outcome) {
+    return Hold(std::nullopt);
+  }
+  const auto place = record.world->places.find(agent_);
+  Died died{agent_, record.world->id, std::nullopt};
+  if (place != record.world->places.end()) {
+    died.group_rank = static_cast<std::uint32_t>(place->second);
+  }
+  Hold(HeldClaim{claim_, coordinator_->config().term, died});
+}
+
+void SuccessionDriver::Hold(const std::optional<HeldClaim>& held) {
+  if (options_.tell_guard && held != held_) {
+    options_.tell_guard(held);
+  }
+  held_ = held;
+}
+
 void SuccessionDriver::GoTo(const Endpoint& endpoint) {
   server_.reset();  // Bound in the hope to be first.
   Log(LogLevel::kInfo, "joining the rendezvous at " + ToString(endpoint));
@@ -301,9 +321,7 @@ void SuccessionDriver::GoTo(const Endpoint& endpoint) {
 
 void SuccessionDriver::LetGo(const StepDown& down) {
   Log(LogLevel::kWarning, "this node's server steps down: " + down.text);
-  if (options_.estate) {
-    options_.estate->End();
-  }
+  Hold(std::nullopt);
   if (channel_ != nullptr) {
     channel_->SpeakThrough(nullptr);
   }
@@ -320,9 +338,7 @@ void SuccessionDriver::Close() {
   if (state_.phase == SuccessionPhase::kServing) {
     GiveUp();
   }
-  if (options_.estate) {
-    options_.estate->End();
-  }
+  Hold(std::nullopt);
   if (server_) {
     server_->Shutdown();
   }

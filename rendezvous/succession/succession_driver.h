@@ -16,8 +16,8 @@
 #include "rendezvous/driver.h"
 #include "rendezvous/serving_network.h"
 #include "rendezvous/succession/claims.h"
-#include "rendezvous/succession/estate.h"
 #include "rendezvous/succession/following_channel.h"
+#include "rendezvous/succession/held_claim.h"
 
 namespace ddprun {
 
@@ -34,7 +34,8 @@ struct SuccessionOptions {
   std::shared_ptr<ServingNetwork> network;
   std::vector<Endpoint> places;  // Where this node would serve: the first that can be bound.
   std::string operators_token;   // Told to operators with the endpoint.
-  std::shared_ptr<EstateKeeper> estate;  // None: nobody would find what this process leaves.
+  // What the agent's guard is to know from now on; must not wait. None: it could not be told.
+  std::function<void(const std::optional<HeldClaim>&)> tell_guard;
   std::function<CoordinatorConfig()> new_reign;
   std::function<void(const NewServer&)> on_serving;
   std::function<void()> on_stepped_down;
@@ -86,6 +87,8 @@ class SuccessionDriver {
   void OpenServer(const TakeClaim& take, std::size_t index, std::string refused);
   void MakeClaim(const TakeClaim& take);
   void Reign(const CoordinatorConfig& reign, const TakeClaim& take, const Claim& claim);
+  void NoteRecord(const RunRecord& record);
+  void Hold(const std::optional<HeldClaim>& held);
   void Move(const Claim& claim);
   void GoTo(const Endpoint& endpoint);
   void LetGo(const StepDown& down);
@@ -103,6 +106,10 @@ class SuccessionDriver {
   std::vector<std::unique_ptr<CoordinatorDriver>> retired_;  // What they posted may still come.
   std::unique_ptr<ListeningServer> server_;                  // Before coordinator_'s end.
   Endpoint endpoint_;                                        // Of server_.
+  RunId run_;                                                // The agent's,
+  NodeKey agent_;                                            // and its membership.
+  std::uint64_t claim_ = 0;                                  // The number of the reign's.
+  std::optional<HeldClaim> held_;                            // As the guard knows it.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

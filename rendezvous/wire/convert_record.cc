@@ -92,45 +92,6 @@ void Write(const EndedRun& run, v1::EndedRun* wire) {
   Write(run.outcome, wire->mutable_outcome());
 }
 
-Estate Read(const v1::Estate& wire, Reader& in) {
-  Estate estate;
-  estate.node = in.Name("left.node", wire.node());
-  in.Number<int>("left.incarnations", wire.incarnations_size(), 0,
-                 static_cast<int>(kMostIncarnations));
-  for (const std::uint64_t incarnation : wire.incarnations()) {
-    estate.incarnations.push_back({incarnation});
-  }
-  estate.record = Read(wire.record(), in);
-  if (!estate.record.world || estate.record.outcome) {
-    in.Refuse("left.record", "has no world, or has ended");
-  }
-  return estate;
-}
-
-void Write(const Estate& estate, v1::Estate* wire) {
-  wire->set_node(estate.node);
-  for (const Incarnation incarnation : estate.incarnations) {
-    wire->add_incarnations(incarnation.value);
-  }
-  Write(estate.record, wire->mutable_record());
-}
-
-std::string Encode(const Estate& estate) {
-  v1::Estate wire;
-  Write(estate, &wire);
-  return wire.SerializeAsString();
-}
-
-Result<Estate> DecodeEstate(const std::string& bytes) {
-  v1::Estate wire;
-  if (!wire.ParseFromString(bytes)) {
-    return Error{ErrorKind::kInvalid, "is no estate of this program's"};
-  }
-  Reader in(kServersAhead);
-  Estate estate = Read(wire, in);
-  return in.ok() ? Result<Estate>(std::move(estate)) : in.error();
-}
-
 std::string Encode(const JournalEntry& entry) {
   v1::JournalEntry wire;
   std::visit(Overload{[&](const Reign& reign) { wire.set_reign(reign.term.value); },

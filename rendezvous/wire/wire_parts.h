@@ -132,7 +132,6 @@ Endpoint Read(const v1::Endpoint& wire, Reader& in);
 RunShape Read(const v1::RunShape& wire, Reader& in);
 Finish Read(const v1::Finish& wire, Reader& in);
 EndedRun Read(const v1::EndedRun& wire, Reader& in);
-Estate Read(const v1::Estate& wire, Reader& in);
 RunEvent Read(const v1::RunEvent& wire, Reader& in);
 // Of a node with so many workers.
 Closeup Read(const v1::Closeup& wire, std::uint32_t workers, Reader& in);
@@ -145,7 +144,6 @@ void Write(const Endpoint& endpoint, v1::Endpoint* wire);
 void Write(const RunShape& shape, v1::RunShape* wire);
 void Write(const Finish& finish, v1::Finish* wire);
 void Write(const EndedRun& run, v1::EndedRun* wire);
-void Write(const Estate& estate, v1::Estate* wire);
 void Write(const RunEvent& event, v1::RunEvent* wire);
 void Write(const Closeup& closeup, v1::Closeup* wire);
 // Of a message that has them.

@@ -194,5 +194,30 @@ TEST_F(GuardTest, ADescriptorIsHeldUntilTheEnd) {
   EXPECT_FALSE(taken());
 }
 
+// What the agent left last, even if it dies right after it said so.
+TEST_F(GuardTest, ATextThatTheAgentLeftIsDealtWithAfterItsDeath) {
+  for (const std::string last : {"second", ""}) {
+    const pid_t guard = ::fork();
+    if (guard == 0) {
+      ::_exit(RunGuarded(
+          [&](GuardLink link) {
+            link.LeaveAtDeath("first");
+            link.LeaveAtDeath(last);
+            ::raise(SIGKILL);
+            return 0;
+          },
+          [&](const std::string& text) { std::ofstream(Scratch("left")) << text; }));
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(guard, &status, 0), guard);
+    EXPECT_EQ(WEXITSTATUS(status), 128 + SIGKILL);
+    EXPECT_EQ(std::filesystem::exists(Scratch("left")), !last.empty());
+    std::string text;
+    std::getline(std::ifstream(Scratch("left")) >> std::ws, text);
+    EXPECT_EQ(text, last);
+    std::filesystem::remove(Scratch("left"));
+  }
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -93,7 +93,7 @@ RULES["rendezvous/succession/succession_driver.cc"] = [
     # Agents hear of a successor by their calls.
     ("heard", "      Feed(ServerHeard{reply.term, reply.lease});", "      if (HAS) Feed(ServerHeard{reply.term, reply.lease});"),
     # What a run did under another server is found out first.
-    ("succeed", "    coordinator_->TakeOver();", "    if (HAS) coordinator_->TakeOver();"),
+    ("succeed", "    coordinator_->TakeOver(take.died);", "    if (HAS) coordinator_->TakeOver(take.died);"),
     # A new reign's term is later than all that were heard of.
     ("later-terms", "NewClaim(take, reign.term,",
      "NewClaim(HAS ? take : TakeClaim{take.number, {}, take.takes_over}, reign.term,"),
@@ -106,11 +106,12 @@ RULES["rendezvous/succession/succession_driver.cc"] = [
     # What was read was so when the read began, not when it ended.
     ("slow-reads", "DirectoryRead{began, *found}", "DirectoryRead{HAS ? began : Time::max(), *found}"),
 ]
-RULES["rendezvous/succession/estate.cc"] = [
+RULES["rendezvous/succession/held_claim.cc"] = [
     # Of the dead only their own claim is closed.
-    ("heir-own", "if (!newest || newest->closed || newest->number != own.number || newest->term != own.term ||\n      newest->endpoint != own.endpoint) {",
-     "if (!newest || newest->closed || (HAS && (newest->number != own.number || newest->term != own.term ||\n      newest->endpoint != own.endpoint))) {"),
+    ("release-own", "if (!newest || newest->closed || newest->number != held.number || newest->term != held.term) {",
+     "if (!newest || newest->closed || (HAS && (newest->number != held.number || newest->term != held.term))) {"),
 ]
+
 RULES["agent/driver.cc"] = [
     # Time alone may change something.
     ("agent-timer", "timer_.ArmAt(NextWake(state_, config_),",

@@ -165,8 +165,7 @@ class Candidate {
     options.claims = ClaimsOf(simulation_, machine_);
     options.network = std::make_shared<Network>(simulation_, machine_);
     options.places = {PlaceOf(machine_.index())};
-    options.estate = std::make_shared<EstateKeeper>(
-        [machine = &machine_](const std::optional<HeldEstate>& held) { machine->estate() = held; });
+    options.tell_guard = [machine = &machine_](const auto& held) { machine->held() = held; };
     options.new_reign = [this] { return machine_.server().NewReign(TermOf(machine_.WallClock())); };
     options.on_serving = [this](const NewServer&) { OnServing(); };
     options.on_stepped_down = [this] { OnSteppedDown(); };

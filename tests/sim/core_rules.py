@@ -142,7 +142,7 @@ RULES["rendezvous/core/recovery.cc"] = [
     ("newer-world", "return report.hosting != Hosting::kNothing && IsNews(recovery, shape, report);",
      "return HAS && report.hosting != Hosting::kNothing && IsNews(recovery, shape, report);"),
     # A world that has ended, and of which no record says that it is the newest, may have been followed.
-    ("followed", "return all_told && (RecordIsNewest(recovery) ||", "return all_told && (!HAS || RecordIsNewest(recovery) ||"),
+    ("followed", "return AllTold(recovery) && (IsTheLast(recovery) ||", "return AllTold(recovery) && (!HAS || IsTheLast(recovery) ||"),
     # A record may lack some of the world's nodes.
     ("members", "RecordIsNewest(recovery) && RecordNamesWhoReports(recovery)",
      "RecordIsNewest(recovery) && (!HAS || RecordNamesWhoReports(recovery))"),
@@ -154,9 +154,11 @@ RULES["rendezvous/core/recovery.cc"] = [
     # One node has one place.
     ("one-place", "  LeaveOnePlaceEach(recovery);\n", "  if (HAS) LeaveOnePlaceEach(recovery);\n"),
     # Nobody waits for whom nothing is left of,
-    ("gone", "      recovery.places.size() + GonePlaces(recovery) ==", "      recovery.places.size() + (HAS ? GonePlaces(recovery) : 0) =="),
+    ("gone", "  return recovery.places.size() + nobody_s ==", "  return recovery.places.size() + (HAS ? nobody_s : 0) =="),
     # nor for its fence,
-    ("gone-fence", "    if (member.lost && !IsGone(recovery, member.key)) {", "    if (member.lost && !(HAS && IsGone(recovery, member.key))) {"),
+    ("gone-fence", "    if (member.lost && rank != GonePlace(recovery)) {", "    if (member.lost && !(HAS && rank == GonePlace(recovery))) {"),
+    # which holds for the newest world that the dead server told of, and for no other.
+    ("gone-of-that-world", "recovery.newest && recovery.died->world == recovery.newest->world_id;", "recovery.newest && (!HAS || recovery.died->world == recovery.newest->world_id);"),
     # A new server waits for those that it has not heard.
     ("recovery-lease", "  return std::max(since + lease, fence.value_or(since));",
      "  return HAS ? std::max(since + lease, fence.value_or(since)) : since;"),

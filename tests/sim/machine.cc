@@ -11,8 +11,8 @@ namespace ddprun::sim {
 namespace {
 
 constexpr Duration kStartLasts{1'000};
-constexpr Duration kHeirLimit{2'000};
-constexpr Duration kHeirTriesAgain{20};
+constexpr Duration kReleaseLimit{2'000};
+constexpr Duration kReleaseTriesAgain{20};
 constexpr std::uint64_t kAgentPace = 150;  // Wake-ups per simulated second.
 
 std::string WithoutNumber(const std::string& text) {
@@ -82,14 +82,14 @@ const Server* Machine::speaks_to() const {
 
 // ---- Its process ----
 void Machine::Start() {
-  wants_start_ = !up_ && !ended_ && (workers_.left() || heir_);
+  wants_start_ = !up_ && !ended_ && (workers_.left() || releasing_);
   powered_ = true;
   if (up_ || ended_ || wants_start_) {
     return;  // The slot lock is held until nothing is left.
   }
   up_ = true;
   ++life_;
-  estate_.reset();
+  held_.reset();
   disturbed_ = simulation_.Now();
   said_.clear();
   Tell("(starts)");
@@ -118,34 +118,34 @@ void Machine::Start() {
 
 void Machine::OnWorkersGone() {
   if (!up_ && powered_) {
-    BeginHeir();
+    BeginRelease();
   }
-  if (wants_start_ && !heir_) {
+  if (wants_start_ && !releasing_) {
     Start();
   }
 }
 
 // The guard's, when nothing is left: for two seconds. What hangs in the directory may land later.
-void Machine::BeginHeir() {
-  if (!estate_ || heir_) {
+void Machine::BeginRelease() {
+  if (!held_ || releasing_) {
     return;
   }
-  heir_ = true;
-  const auto held = std::make_shared<HeldEstate>(*std::exchange(estate_, std::nullopt));
+  releasing_ = true;
+  const auto held = std::make_shared<HeldClaim>(*std::exchange(held_, std::nullopt));
   const std::shared_ptr<Claims> claims = Candidate::ClaimsOf(simulation_, *this);
-  const std::uint64_t heir = heirs_.size();
-  heirs_.push_back(std::make_unique<Fiber>(simulation_.agenda, [this, held, claims, heir] {
-    while (!CloseForTheDead(*claims, *held)) {
-      Fiber::Sleep(kHeirTriesAgain);
+  const std::uint64_t release = releases_.size();
+  releases_.push_back(std::make_unique<Fiber>(simulation_.agenda, [this, held, claims, release] {
+    while (!Release(*claims, *held)) {
+      Fiber::Sleep(kReleaseTriesAgain);
     }
-    simulation_.agenda.After(0ms, [this, heir] { EndHeir(heir); });
+    simulation_.agenda.After(0ms, [this, release] { EndRelease(release); });
   }));
-  simulation_.agenda.After(kHeirLimit, [this, heir] { EndHeir(heir); });
+  simulation_.agenda.After(kReleaseLimit, [this, release] { EndRelease(release); });
 }
 
-void Machine::EndHeir(std::uint64_t heir) {
-  if (heir_ && heir + 1 == heirs_.size()) {
-    heir_ = false;
+void Machine::EndRelease(std::uint64_t release) {
+  if (releasing_ && release + 1 == releases_.size()) {
+    releasing_ = false;
     if (wants_start_) {
       Start();
     }
@@ -195,7 +195,7 @@ void Machine::Crash(bool noticed) {
     if (workers_.left()) {
       workers_.Guard(sweep);
     } else {
-      BeginHeir();
+      BeginRelease();
     }
   }
 }

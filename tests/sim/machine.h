@@ -80,7 +80,7 @@ class Machine {
     if (up_) {
       Tell("(loses power)");
       EndProcess(noticed);
-      estate_.reset();
+      held_.reset();
       powered_ = false;
       workers_.OnPowerOff();
     }
@@ -141,8 +141,8 @@ class Machine {
     return static_cast<std::uint64_t>(simulation_.Now().time_since_epoch() / 1ms + clock_);
   }
 
-  // What its agent leaves when that is killed; as memory that the guard holds.
-  std::optional<HeldEstate>& estate() { return estate_; }
+  // What its guard has been told of its agent's claim.
+  std::optional<HeldClaim>& held() { return held_; }
 
   // ---- What its parts tell it ----
   void OnWorkersGone();
@@ -182,8 +182,8 @@ class Machine {
       deluded_until_ = simulation_.Now() + 2 * simulation_.LongestLease();
     }
   }
-  void BeginHeir();
-  void EndHeir(std::uint64_t heir);
+  void BeginRelease();
+  void EndRelease(std::uint64_t release);
   void OnExit(const Exit& exit);
   void BeforeStep(const AgentEvent& event, Time now);
   void AfterStep(const AgentEvent& event, const std::vector<AgentEffect>& effects, Time now);
@@ -213,9 +213,9 @@ class Machine {
   bool frozen_ = false;
   bool suspended_ = false;
   Time deluded_until_;
-  std::optional<HeldEstate> estate_;
-  std::vector<std::unique_ptr<Fiber>> heirs_;  // The last one holds the slot's lock,
-  bool heir_ = false;                          // if this is so.
+  std::optional<HeldClaim> held_;
+  std::vector<std::unique_ptr<Fiber>> releases_;  // The last one holds the slot's lock,
+  bool releasing_ = false;                        // if this is so.
   Time disturbed_;
   std::uint64_t life_ = 0;
   std::string said_;  // The last report in words, so that repeats stay out of the transcript.

@@ -11,6 +11,7 @@
 #include "common/ids.h"
 #include "common/time.h"
 #include "rendezvous/core/coordinator.h"
+#include "rendezvous/core/recovery.h"
 #include "rendezvous/messages/lateness.h"
 #include "rendezvous/messages/lease.h"
 
@@ -27,15 +28,16 @@ struct Claim {
   // Runs that have ended, the last ones: told only once they stand here, so that they are known
   // however the holder ends.
   std::vector<EndedRun> ended;
-  std::optional<Estate> left;  // Closed: its holder died, and this is what it left.
+  std::optional<Died> died;  // Closed by its holder's guard.
   bool operator==(const Claim&) const = default;
 };
 
-// While its holder lives.
-struct HeldEstate {
-  Claim claim;  // As it was made.
-  Estate estate;
-  bool operator==(const HeldEstate&) const = default;
+// What its holder's guard knows of it (held_claim.h).
+struct HeldClaim {
+  std::uint64_t number = 0;
+  Term term;
+  Died died;
+  bool operator==(const HeldClaim&) const = default;
 };
 
 struct SuccessionConfig {
@@ -101,7 +103,7 @@ struct TakeClaim {        // Open a server, then the claim: Claimed or NotClaime
   Term above;                   // The reign's term must be larger.
   bool takes_over = false;      // A run may be going on: recover it before anything is formed.
   std::vector<EndedRun> ended;  // Others.
-  std::optional<Estate> left;   // Of that run.
+  std::optional<Died> died;     // Of that run.
   Duration lease{0};            // As the new claim is to say.
 };
 struct MoveCounter {  // CounterMoved or CounterStuck.

@@ -19,13 +19,13 @@ void Take(SuccessionTurn& turn) {
   // Only to a stranger what is over is an old run's: it was not of that run.
   const bool known = state.ever_heard || (state.newest && state.own == state.newest->term);
   const bool takes_over = last > 0 && (!state.newest->over || known);
-  const bool left = takes_over && state.newest->closed && !state.newest->over;
+  const bool goes_on = takes_over && state.newest->closed && !state.newest->over;
   // What makes machines late is not over with a reign.
   const Duration lease = std::min(LeaseNow(state, turn.config), kLongLease);
   Note(state.lateness, lease, turn.now, kLatenessRemembered);
   turn.effects.push_back(TakeClaim{last + 1, state.highest, takes_over,
                                    state.newest ? state.newest->ended : std::vector<EndedRun>(),
-                                   left ? state.newest->left : std::nullopt, lease});
+                                   goes_on ? state.newest->died : std::nullopt, lease});
 }
 
 void GoTo(SuccessionTurn& turn, const Endpoint& endpoint) {

@@ -9,7 +9,7 @@
 //
 // A claim is OPEN while its holder serves: its counter moves every third of a lease. It is CLOSED
 // when its holder has given it up (OVER: since the run has ended; else the run may go on without
-// it) or his guard has, who saw him dead; and STALE when its counter stood still for two leases.
+// it) or its guard has, which saw it dead; and STALE when its counter stood still for two leases.
 //
 //   | what is heard         | Following                    | Taking         | Serving            |
 //   |-----------------------|------------------------------|----------------|--------------------|

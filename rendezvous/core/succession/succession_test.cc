@@ -104,25 +104,25 @@ TEST(Succession, AFailedCallLooksOftenButProvesNothing) {
   EXPECT_GE(*NextWake(node.state, node.config), At(7s));
 }
 
-TEST(Succession, WhatTheDeadLeftGoesToWhoTakesItsPartOver) {
+TEST(Succession, WhoTakesThePartOverKnowsWhoDied) {
   Node node = Follower();
   node.Feed(ServerCallFailed{}, At(1100ms));
   Claim closed = ClaimOf(1, 6);
   closed.closed = true;
-  closed.left = Estate{"n1", {{7}}, {}};
+  closed.died = Died{{"n1", {7}}, {77}, 0};
   node.Read(closed, *NextWake(node.state, node.config));
   EXPECT_EQ(node.Get<TakeClaim>().number, 2u);
   EXPECT_TRUE(node.Get<TakeClaim>().takes_over);
-  EXPECT_EQ(node.Get<TakeClaim>().left, closed.left);
+  EXPECT_EQ(node.Get<TakeClaim>().died, closed.died);
 }
 
-TEST(Succession, OfARunThatIsOverNothingIsLeft) {
+TEST(Succession, OfARunThatIsOverNobodyNeedsToKnowWhoDied) {
   Node node = Follower();
   Claim over = ClaimOf(1, 6);
   over.closed = over.over = true;
-  over.left = Estate{"n1", {{7}}, {}};
+  over.died = Died{{"n1", {7}}, {77}, 0};
   node.Read(over, *NextWake(node.state, node.config));
-  EXPECT_EQ(node.Get<TakeClaim>().left, std::nullopt);
+  EXPECT_EQ(node.Get<TakeClaim>().died, std::nullopt);
 }
 
 // The directory may be slow, or what is read of it old.

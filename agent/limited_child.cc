@@ -1,4 +1,4 @@
-#include "agent/heir.h"
+#include "agent/limited_child.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -9,8 +9,8 @@
 
 namespace ddprun {
 
-void RunHeir(const std::function<void()>& work, Duration limit,
-             const std::function<void()>& moment) {
+void RunInChild(const std::function<void()>& work, Duration limit,
+                const std::function<void()>& moment) {
   const pid_t self = ::getpid();
   const pid_t child = ::fork();
   if (child == 0) {

@@ -1,11 +1,11 @@
-#include "launcher/server/heir.h"
+#include "launcher/server/release_claim.h"
 
 #include <chrono>
 #include <thread>
 
 #include "common/log.h"
 #include "rendezvous/succession/claim_directory.h"
-#include "rendezvous/succession/estate_memory.h"
+#include "rendezvous/succession/held_claim.h"
 
 namespace ddprun {
 namespace {
@@ -14,17 +14,17 @@ constexpr std::chrono::milliseconds kTryAgain{20};
 
 }  // namespace
 
-void CloseClaimOfTheDead(const std::string& run_dir, const UniqueFd& estate) {
-  const std::optional<HeldEstate> held = EstateMemory::Read(estate.get());
-  if (!held) {
-    return;  // It carried no server, or has seen to its end itself.
+void ReleaseClaim(const std::string& run_dir, const std::string& held) {
+  const std::optional<HeldClaim> claim = DecodeHeldClaim(held);
+  if (!claim) {
+    return;
   }
-  StartLog("ddprun " + held->estate.node, LogLevel::kInfo);
+  StartLog("ddprun " + claim->died.key.node, LogLevel::kInfo);
   ClaimDirectory claims(run_dir);
-  Result<bool> closed = CloseForTheDead(claims, *held);
+  Result<bool> closed = Release(claims, *claim);
   while (!closed && closed.error().kind == ErrorKind::kUnavailable) {
     std::this_thread::sleep_for(kTryAgain);
-    closed = CloseForTheDead(claims, *held);
+    closed = Release(claims, *claim);
   }
   if (!closed) {
     Log(LogLevel::kWarning,
