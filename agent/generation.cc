@@ -88,7 +88,6 @@ std::optional<WarmPlan> PlanTemplate(const AgentOptions& options,
     plan.spec.environment.erase(name);
   }
   for (StreamPlan* const stream : {&plan.spec.out, &plan.spec.err}) {
-    stream->read = false;
     stream->prefix = stream->prefix.empty() ? "" : "[template]:";
   }
   return plan;

@@ -79,7 +79,7 @@ class Nodes(Machines):
                 self.join(1, check, "--rdzv-conf=join_timeout=2")]
         for run in runs:
             self.assertEqual(run.wait(), 69, run.all())
-        self.assertIn("(no disk), ", runs[0].err())
+        self.assertIn("(node check: no disk), ", runs[0].err())
         self.assertIn(f"({NEVER_SEEN})", runs[0].err())
         self.assertEqual(set(read_text(asked).split()), {self.path("host/0/gpus")})
 

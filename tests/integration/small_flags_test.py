@@ -108,7 +108,7 @@ class AttachedRank(DdprunTest):
         for flags, why in ((["--attach-rank=1"], "ddprun has none"), (["--attach-rank=2"], "ranks 0 to 1"),
                            (["--attach-rank=1", "--tee=3"], "nothing reads what it prints"),
                            (["--attach-rank=1", "--merge-output"], "nothing reads what it prints"),
-                           (["--attach-rank=1", "--hang-timeout=30"], "exclude each other")):
+                           (["--attach-rank=1", "--hang-timeout=30"], "excludes --hang-timeout")):
             run = self.run_ddprun(TWO, *flags, FAKE_WORKER, expect=2)
             self.assertRegex(run.err(), rf"\A[^\n]*{why}[^\n]*\n\Z")
 
