@@ -130,6 +130,7 @@ std::string LineWriter::Shared::Next() {
   }
   shown = live;
   next += CutToWidth(fd, shown);
+  next += erases_below && !shown.empty() ? "\r" : "";  // The other writer erases it from there.
   return next;
 }
 

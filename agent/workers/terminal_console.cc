@@ -20,22 +20,28 @@ TerminalRows::Stream TerminalConsole::Add(std::string prefix, std::string name) 
 
 void TerminalConsole::Feed(TerminalRows::Stream stream, std::string_view bytes) {
   std::string out;
+  const bool fresh = rows_.AtFreshRow();
   rows_.Feed(stream, bytes, loop_.Now(), out);
-  PassOn(out);
+  PassOn(fresh, out);
 }
 
 void TerminalConsole::End(TerminalRows::Stream stream) {
   std::string out;
+  const bool fresh = rows_.AtFreshRow();
   rows_.End(stream, out);
-  PassOn(out);
+  PassOn(fresh, out);
 }
 
-void TerminalConsole::PassOn(std::string_view bytes) {
-  sink_.Append(bytes);
+void TerminalConsole::PassOn(bool at_fresh_row, std::string_view bytes) {
+  if (!bytes.empty()) {
+    // ddprun's own line of what it waits for may be there.
+    sink_.Append((at_fresh_row ? "\x1b[K" : "") + std::string(bytes));
+  }
   timer_.ArmAt(rows_.due(), [this] {
     std::string out;
+    const bool fresh = rows_.AtFreshRow();
     rows_.TakeDue(loop_.Now(), out);
-    PassOn(out);
+    PassOn(fresh, out);
   });
 }
 

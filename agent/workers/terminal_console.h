@@ -28,7 +28,7 @@ class TerminalConsole {
   OutputSink& sink() { return sink_; }
 
  private:
-  void PassOn(std::string_view bytes);
+  void PassOn(bool at_fresh_row, std::string_view bytes);
 
   Loop& loop_;
   OutputSink& sink_;

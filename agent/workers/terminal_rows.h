@@ -47,6 +47,9 @@ class TerminalRows {
   // What the stream left unfinished is its last line. It is forgotten.
   void End(Stream stream, std::string& out);
 
+  // The cursor is at the start of a row that nothing was sent to.
+  bool AtFreshRow() const { return drawn_ == 0 && !inside_; }
+
   // When something is to be drawn; nullopt: nothing.
   std::optional<Time> due() const { return due_; }
   void TakeDue(Time now, std::string& out);

@@ -183,7 +183,7 @@ class WhatWorkersFind(OnTerminal):
             with self.subTest(flags):
                 found = [re.sub(r"^\[.*?\]:? ?", "", line) for line in self.shown(*flags)]
                 self.assertEqual(sorted(found),
-                                 [f"rank {rank} False True True {COLUMNS}x{ROWS} False []" for rank in (0, 1)])
+                                 [f"rank {rank} False True True {COLUMNS}x{ROWS} False []" for rank in (0, 1)], self.text)
                 self.assertNotIn("start cold", self.text)
 
     def shown(self, *flags):
