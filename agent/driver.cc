@@ -222,6 +222,10 @@ void AgentDriver::OnNotification(std::uint32_t local_rank, const Notification& n
     spoke.still =
         std::chrono::floor<Duration>(std::chrono::microseconds(std::min(*microseconds, kLongest)));
   }
+  if (const auto microseconds = notification.idle_microseconds) {
+    spoke.idle =
+        std::chrono::floor<Duration>(std::chrono::microseconds(std::min(*microseconds, kLongest)));
+  }
   if (const auto microseconds = notification.work_microseconds) {
     spoke.work = std::chrono::microseconds(std::min(*microseconds, kLongest));
   }

@@ -40,6 +40,7 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
   core.hang_timeout = config.hang_timeout;
   const bool start_is_set = IsSet(config, "start-timeout");
   core.start_timeout = start_is_set ? config.start_timeout : kStartsPerHang * config.hang_timeout;
+  core.start_spares_busy = !start_is_set;
   core.judges_unseen = start_is_set && config.progress_from != nullptr;
   core.preemptible = config.around.tells_before_end;
   core.leaves_alone =

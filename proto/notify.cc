@@ -60,6 +60,9 @@ void ReadHowWellItGoes(std::string_view name, std::string_view value, Notificati
   } else if (name == "STILL_USEC") {
     const auto still = ParsedNumber(value);
     told.still_microseconds = still ? still : told.still_microseconds;
+  } else if (name == "IDLE_USEC") {
+    const auto idle = ParsedNumber(value);
+    told.idle_microseconds = idle ? idle : told.idle_microseconds;
   } else if (name == "IN_COLLECTIVE") {
     told.in_collective = value == "1";
   } else if (name == "CHECKPOINT") {

@@ -23,6 +23,9 @@
 //   STILL_USEC=7000000
 //                      beside COLLECTIVES=0: it has begun none yet, and for so long nothing of it
 //                      has moved; IN_COLLECTIVE=1: since it waits for the others to join
+//   IDLE_USEC=7000000  beside COLLECTIVES=0: for so long it and its children have used next to no
+//   CPU
+//                      time
 //   SAVE_SIGNAL=23     whoever sends it this signal (1 to 64; not KILL, not STOP) makes it save and
 //                      go on: ddprun save sends it to who has said so, and to nobody else
 //   FDSTORE=1  FDNAME=model
@@ -68,6 +71,7 @@ struct Notification {
   std::uint64_t world_collectives = 0;
   bool in_collective = false;
   std::optional<std::uint64_t> still_microseconds;
+  std::optional<std::uint64_t> idle_microseconds;
   // Read from its output by the agent; never from a datagram.
   std::optional<std::uint64_t> printed;       // Counts every movement, and only grows;
   std::optional<std::uint64_t> printed_step;  // the run's own step, where it prints one.

@@ -87,6 +87,7 @@ struct WorkerSpoke {
   std::uint64_t world_collectives = 0;
   bool in_collective = false;
   std::optional<Duration> still;  // None begun yet, and for so long nothing of it has moved.
+  std::optional<Duration> idle;   // None begun yet, and for so long it has hardly used a CPU.
 };
 // The verdict of this node's check; empty: it passes.
 struct NodeChecked {

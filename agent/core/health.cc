@@ -25,25 +25,24 @@ bool HasBegun(const Heartbeat& heartbeat) {
   return heartbeat.source != ProgressSource::kCollectives || heartbeat.collectives > 0;
 }
 
-// When this worker's start takes too long. Imports may last longer than a short time-out: once
-// torch is loaded, a worker has twice --hang-timeout in any case.
-Time StartDue(const AgentState& state, const AgentConfig& config, const Heartbeat& heartbeat) {
-  return std::max(*state.start_due, heartbeat.seen + 2 * config.hang_timeout);
+// This worker's start takes too long. Where nobody has set the time for it, imports, compilers and
+// the preparation of data may last as long as they compute.
+bool IsLateInItsStart(const AgentStep& step, const WorkerSpoke& spoke) {
+  const bool counts =
+      !step.config.start_spares_busy || (spoke.idle && *spoke.idle >= step.config.hang_timeout);
+  return counts && step.state.start_due && step.now >= *step.state.start_due;
 }
 
-// When it becomes late because it has not begun; none: it has, or it is late already, or nothing is
-// seen of it and nothing follows from that.
-std::optional<Time> StartJudgedAt(const AgentState& state, const AgentConfig& config,
-                                  std::uint32_t local) {
+// At the end of --start-timeout it is late: it has not begun, and was not judged yet.
+bool IsJudgedAtStart(const AgentState& state, const AgentConfig& config, std::uint32_t local) {
   const auto found = state.heartbeats.find(local);
   if (found == state.heartbeats.end()) {
-    return config.judges_unseen && !state.ended.contains(local) ? state.start_due : std::nullopt;
+    return config.judges_unseen && !state.ended.contains(local);
   }
   const Heartbeat& heartbeat = found->second;
   const bool judged =
       heartbeat.late && (heartbeat.phase == kInCollective || heartbeat.phase == kNotBegun);
-  return HasBegun(heartbeat) || judged ? std::nullopt
-                                       : std::optional(StartDue(state, config, heartbeat));
+  return !HasBegun(heartbeat) && !judged;
 }
 
 // Where its worker is that has not begun. One that waits for the others is not why they wait.
@@ -84,8 +83,7 @@ void ForgetCollectives(AgentState& state, std::uint32_t local_rank) {
 void OnStill(AgentStep& step, Heartbeat& heartbeat, const WorkerSpoke& spoke) {
   heartbeat.unjoined = true;
   NoteProgress(step, heartbeat);  // It speaks. Silence is judged by what its peers do (kUnheard).
-  const bool over =
-      step.state.start_due && step.now >= StartDue(step.state, step.config, heartbeat);
+  const bool over = IsLateInItsStart(step, spoke);
   const std::string phase = PhaseBefore(over, spoke.in_collective);
   const bool late = over || (Watches(step.state, step.config) && *spoke.still >= heartbeat.allowed);
   step.send |= late != heartbeat.late || (over && phase != heartbeat.phase);
@@ -108,7 +106,6 @@ void OnSeen(AgentStep& step, const WorkerSpoke& spoke) {
   Heartbeat& heartbeat = state.heartbeats[spoke.local_rank];
   if (first) {
     heartbeat.source = ProgressSource::kCollectives;
-    heartbeat.seen = step.now;
   }
   if (still) {
     if (heartbeat.source == ProgressSource::kCollectives && heartbeat.collectives == 0) {
@@ -237,16 +234,15 @@ std::optional<Time> UnwatchedAt(const AgentState& state, const AgentConfig& conf
 }
 
 std::optional<Time> StartJudgedAt(const AgentState& state, const AgentConfig& config) {
-  if (state.phase != AgentPhase::kRunning || !state.start_due) {
+  if (state.phase != AgentPhase::kRunning || config.start_spares_busy) {
     return std::nullopt;
   }
-  std::optional<Time> first;
   for (std::uint32_t local = 0; local < config.workers; ++local) {
-    if (const std::optional<Time> due = StartJudgedAt(state, config, local)) {
-      first = std::min(first.value_or(*due), *due);
+    if (IsJudgedAtStart(state, config, local)) {
+      return state.start_due;
     }
   }
-  return first;
+  return std::nullopt;
 }
 
 void BeginStart(AgentStep& step) {
@@ -269,7 +265,7 @@ void JudgeStart(AgentStep& step) {
     return;
   }
   for (std::uint32_t local = 0; local < step.config.workers; ++local) {
-    if (const auto own = StartJudgedAt(state, step.config, local); !own || step.now < *own) {
+    if (!IsJudgedAtStart(state, step.config, local)) {
       continue;
     }
     const auto [worker, unseen] = state.heartbeats.try_emplace(local);

@@ -27,7 +27,7 @@ void FindLateWorkers(AgentStep& step);
 std::optional<Time> UnwatchedAt(const AgentState& state, const AgentConfig& config);
 
 // When --start-timeout ends for a worker of this generation that has not begun; none: all have, or
-// have been judged, or nothing of them is seen.
+// have been judged, or only what they say of themselves counts (start_spares_busy).
 std::optional<Time> StartJudgedAt(const AgentState& state, const AgentConfig& config);
 
 // The workers are about to start: their time runs from now on.

@@ -238,10 +238,11 @@ TEST_F(Health, BeforeTheFirstCollectiveOnlyClaimedStillnessIsLate) {
 struct Start : Health {
   void SetUp() override {
     config.start_timeout = 30s;
+    config.start_spares_busy = false;
     Health::SetUp();
   }
-  void Moves(std::uint32_t local_rank, Duration when) {
-    Feed(WorkerSpoke{.local_rank = local_rank, .collectives = 0, .still = 0s}, when);
+  void Moves(std::uint32_t local_rank, Duration when, std::optional<Duration> idle = {}) {
+    Feed(WorkerSpoke{.local_rank = local_rank, .collectives = 0, .still = 0s, .idle = idle}, when);
   }
 };
 
@@ -249,16 +250,30 @@ TEST_F(Start, WhoBeginsNothingInItsTimeIsLate) {
   Moves(0, 5s);
   Moves(1, 30s);
   EXPECT_EQ(Late(), std::nullopt);
+  EXPECT_EQ(NextWake(state, config), At(31s));
   Tick(31s);
   EXPECT_EQ(Late(), 4u);
-  EXPECT_EQ(ReportOf(state, config).standings.back().phase, kBeforeJoining);  // Seen just now.
-  Moves(1, 49s);
-  EXPECT_EQ(ReportOf(state, config).standings.back().phase, kBeforeJoining);
-  Moves(1, 50s);
   EXPECT_EQ(ReportOf(state, config).standings,
             (std::vector<Standing>{{0, kNotBegun, 4, 2, 2, 30s, ProgressSource::kCollectives}}));
   Feed(WorkerSpoke{.collectives = 1, .world_collectives = 1}, 51s);
   Feed(WorkerSpoke{.local_rank = 1, .collectives = 1, .world_collectives = 1}, 51s);
+  EXPECT_EQ(Late(), std::nullopt);
+}
+
+// Imports, compilers, the preparation of data.
+TEST_F(Start, WithoutATimeOfItsOwnAStartIsLateOnceItIsIdle) {
+  config.start_spares_busy = true;
+  Moves(0, 25s, 24s);
+  EXPECT_EQ(Late(), std::nullopt);
+  Tick(31s);
+  Moves(0, 32s, 9s);
+  Moves(1, 100s, 0s);
+  Moves(1, 100s);  // Not known.
+  EXPECT_EQ(Late(), std::nullopt);
+  Moves(0, 100s, 10s);
+  EXPECT_EQ(Late(), 4u);
+  EXPECT_EQ(ReportOf(state, config).standings.front().phase, kNotBegun);
+  Moves(0, 101s, 0s);
   EXPECT_EQ(Late(), std::nullopt);
 }
 

@@ -33,6 +33,7 @@ struct AgentConfig {
   Duration outage_limit{600'000};    // An idle node without a server gives up after it.
   Duration hang_timeout{0};          // Without progress for longer, a worker is late; 0: never.
   Duration start_timeout{0};         // The same from the start to the first progress; 0: never.
+  bool start_spares_busy = true;     // Then only a worker that was idle for hang_timeout is late.
   bool judges_unseen = false;        // Then also a worker of which nothing was seen yet.
   bool preemptible = false;          // A scheduler's signals mean: save, the run will go on later.
   bool leaves_alone = false;         // They may concern this node alone, and others go on without.
@@ -64,7 +65,6 @@ struct Heartbeat {
   std::vector<StepWork> work;  // Newest last, kWorkSteps steps and what is told with them.
   Time since;                  // Of its last progress: a larger STEP, another PHASE, or the hello.
   Duration allowed{0};         // From then on.
-  Time seen;                   // From outside, for the first time.
   bool unjoined = false;       // It has begun no collective; late is whom its watch calls still.
   bool late = false;
   bool forgiven = false;  // The agent was paused since: it was given time once.

@@ -5,7 +5,7 @@ ddprun.pth imports this at each start of an interpreter, and so does a template 
 
 - in worlds of two or more looks at torch's own counters once a second (some 50 us) and sends a datagram
   when they have changed (COLLECTIVES, docs/writing-a-worker.md), and more often for the first one; before the first collective it says
-  for how long nothing of the worker has moved (STILL_USEC);
+  for how long nothing of the worker has moved (STILL_USEC) and for how long it has hardly used a CPU (IDLE_USEC);
 - answers on a socket beside the worker's notify socket, in a directory that only this user may enter:
   `stacks` with the stacks of all Python threads, `collectives` with what torch recorded of the last ones.
 
@@ -19,6 +19,7 @@ import sys
 
 _EACH = 1.0  # Seconds.
 _POINT_TO_POINT = ("send", "recv", "isend", "irecv", "batch_isend_irecv")  # NCCL counts none of these.
+_BUSY = 0.03  # Of a CPU. A loop that sleeps for 0.1 s and looks for a lock file uses 0.001.
 _MOST_THREADS = 512  # Looked at, of a worker and its children.
 _begun = False  # An interpreter may find ddprun.pth twice.
 
@@ -77,12 +78,6 @@ def _place():
     return at, ""
 
 
-def _is_being_imported(name):
-    """A worker whose imports take long has not begun its start: nothing is told of it yet."""
-    spec = getattr(sys.modules.get(name), "__spec__", None)
-    return getattr(spec, "_initializing", False)
-
-
 def _main_thread():
     import threading
     return threading.main_thread().ident
@@ -131,6 +126,19 @@ def _runs(task):
         except OSError:
             continue
     return []
+
+
+def _worked(before, now, seconds):
+    """Whether the threads used more of a CPU meanwhile than waiting costs; so they did where that is not known."""
+    if before is None or now is None:
+        return True
+    ran = 0
+    for task, told in now.items():
+        if told != before.get(task):
+            if len(told) != 1:
+                return True  # The kernel counts how often they ran, not for how long.
+            ran += int(told[0].split()[0]) - int(before.get(task, ["0"])[0].split()[0])
+    return ran > _BUSY * 1e9 * seconds
 
 
 def _stacks():
@@ -205,14 +213,14 @@ class _Watcher:
     def __init__(self, address):
         import socket
         self.counts = os.environ.get("WORLD_SIZE", "1") != "1"
-        self.told, self.place, self.life, self.moved = None, None, None, 0.0
+        self.told, self.place, self.life, self.looked, self.moved, self.worked = None, None, None, 0.0, 0.0, 0.0
         self.agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.agent.connect(address)  # Now: later the program may be another user, who may not enter there.
 
     def look(self):
         import time
         module = sys.modules.get("torch._C._distributed_c10d")
-        if not self.counts or _is_being_imported("torch"):
+        if not self.counts:
             return
         begun, of_all, open_ones = _look(module) if module is not None else (0, 0, False)
         place, within = _place()
@@ -221,10 +229,14 @@ class _Watcher:
         text = b"COLLECTIVES=%d\nWORLD_COLLECTIVES=%d\nIN_COLLECTIVE=%d"
         if begun == 0 and within != "send":
             # Whoever waits for the others in torch's store wakes up now and then.
-            if place != self.place if within == "join" else self.is_alive(place):
-                self.moved = time.monotonic()
-            seen = (0, 0, within == "join" and place == self.place, (time.monotonic() - self.moved) * 1e6)
-            text += b"\nSTILL_USEC=%d"
+            now, before, self.life = time.monotonic(), self.life, _life()
+            if place != self.place or (within != "join" and (self.life is None or self.life != before)):
+                self.moved = now
+            if _worked(before, self.life, now - self.looked):
+                self.worked = now
+            self.looked = now
+            seen = (0, 0, within == "join" and place == self.place, (now - self.moved) * 1e6, (now - self.worked) * 1e6)
+            text += b"\nSTILL_USEC=%d\nIDLE_USEC=%d"
         self.place = place
         if seen != self.told and self.tell(text % seen):
             self.told = seen
@@ -238,10 +250,6 @@ class _Watcher:
             return self.waits_for_the_first() and _operations() > 0
         except Exception:
             return False  # look() sees why.
-
-    def is_alive(self, place):
-        before, self.life = self.life, _life()
-        return self.life is None or self.life != before or place != self.place
 
     def tell(self, text):
         import socket
