@@ -250,7 +250,7 @@ TEST_F(Start, WhoBeginsNothingInItsTimeIsLate) {
   Moves(0, 5s);
   Moves(1, 30s);
   EXPECT_EQ(Late(), std::nullopt);
-  EXPECT_EQ(NextWake(state, config), At(31s));
+  EXPECT_EQ(StartJudgedAt(state, config), At(31s));
   Tick(31s);
   EXPECT_EQ(Late(), 4u);
   EXPECT_EQ(ReportOf(state, config).standings,

@@ -175,12 +175,12 @@ class Fences(DdprunTest):
                   if pid not in (*stopped, other.process.pid, other.agent()))
         self.wait_for(lambda: self.fence_generations()[-1] == 3, other, what="the world after it")
         os.kill(worker, signal.SIGCONT)  # Alone: its agent would end it.
-        said = self.wait_for_text(sleeper, r"ddprun-train.*was taken over by.*generation 3.*")
         fields = self.wait_for(lambda: (f := self.stat(worker)) and f[0] == "Z" and f, sleeper,
                                what="the end of the worker, whose agent sleeps on")
         self.assertEqual(int(fields[-1]) >> 8, 76, sleeper.all())
         for pid in stopped[1:]:
             os.kill(pid, signal.SIGCONT)
+        said = self.wait_for_text(sleeper, r"ddprun-train.*was taken over by.*generation 3.*")
         self.assertEqual(len(re.findall("was taken over by", sleeper.err())), 1, sleeper.all())
         generations = self.fence_generations()
         self.assertEqual(generations, sorted(generations), said)

@@ -80,7 +80,7 @@ class Nodes(Machines):
         for run in runs:
             self.assertEqual(run.wait(), 69, run.all())
         self.assertIn("(node check: no disk), ", runs[0].err())
-        self.assertIn(f"({NEVER_SEEN})", runs[0].err())
+        self.assertIn(f"(node check: {NEVER_SEEN})", runs[0].err())
         self.assertEqual(set(read_text(asked).split()), {self.path("host/0/gpus")})
 
     # All that takes the pace of looks, in one test.
