@@ -133,7 +133,7 @@ class KubeletTest(DdprunTest):
             file.write(f"nameserver {self.network.address(0)}\n"
                        f"search {ZONE} svc.cluster.local cluster.local\noptions ndots:5\n")
         environment = {"PATH": os.path.dirname(os.environ["DDPRUN"]) + ":/usr/bin:/bin",
-                       "DDPRUN_TEST_MARK": self.mark.value, **self._environment(index, nnodes),
+                       "DDPRUN_TEST_MARK": self.mark.value, "DDPRUN_RESTART_BACKOFF": "0", **self._environment(index, nnodes),
                        **(extra or {})}
         command = [expanded(word, environment)
                    for word in self.container["command"] + self.container["args"]]
