@@ -1,85 +1,38 @@
 // What one connection and all together may make the server keep, and for how long in silence.
 #include "rendezvous/store/store_server.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 
 namespace ddprun {
-namespace {
 
-constexpr std::size_t kWorthGivingBack = 64 << 20;
-
-}  // namespace
-
-void StoreServer::Charge(Connection& connection) {
-  traffic_ -= connection.charged;
-  connection.charged =
-      connection.parser.held() + connection.output.kept() + connection.unread.size();
-  traffic_ += connection.charged;
-}
-
-// Before anything of the answer is built, since a short question may have a long one. Until then
-// it counts as if it were.
-bool StoreServer::HasRoomFor(StoreClientId id, Connection& connection,
-                             const StoreRequest& request) {
-  const StoreReplySize reply = table_.ReplySize(request);
-  if (reply.sent > options_.limits.request_bytes) {
-    Drop(id, "it asked for a reply of " + std::to_string(reply.sent) + " bytes where at most " +
-                 std::to_string(options_.limits.request_bytes) + " may be");
-    return false;
-  }
-  Charge(connection);
-  connection.charged += reply.built;
-  traffic_ += reply.built;
-  KeepBounds(id, connection, reply.sent);
-  return connections_.contains(id);
-}
-
-void StoreServer::BoundTraffic(StoreClientId id) {
+void StoreServer::KeepBounds(StoreClientId id) {
   const auto found = connections_.find(id);
-  if (found != connections_.end()) {
-    Charge(found->second);
-    KeepBounds(id, found->second, 0);
+  if (found == connections_.end()) {
+    return;
   }
-  GiveMemoryBack();
-}
-
-// Else what many answers took stays with this process until something else needs it here.
-void StoreServer::GiveMemoryBack() {
-  most_traffic_ = std::max(most_traffic_, traffic());
-  if (most_traffic_ > kWorthGivingBack && traffic() < most_traffic_ / 8) {
-    most_traffic_ = traffic();
-    ::malloc_trim(0);
-  }
-}
-
-// `more`: that it is about to be sent.
-void StoreServer::KeepBounds(StoreClientId id, const Connection& connection, std::size_t more) {
-  const std::size_t open =
-      connection.parser.held() + connection.output.bytes() + connection.unread.size() + more;
-  if (open > options_.max_connection_bytes) {
-    Drop(id, "unfinished requests and unsent replies of more than " +
+  Connection& connection = found->second;
+  traffic_ -= connection.held;
+  connection.held = connection.parser.held() + connection.output.held() + connection.unread.size();
+  traffic_ += connection.held;
+  if (connection.held > options_.max_connection_bytes) {
+    Drop(id, "its unfinished request and unsent replies exceed " +
                  std::to_string(options_.max_connection_bytes) + " bytes");
-  }
-  if (traffic() > options_.max_traffic_bytes) {
+  } else if (traffic_ > options_.max_traffic_bytes) {
     DropLargest();
   }
 }
 
-// What a value takes is free when its last reader is gone, so each has a share. All are looked at,
-// piece by piece: until there is room for a while.
+// All are looked at, so some more room is made than is needed now.
 void StoreServer::DropLargest() {
   std::vector<std::pair<std::size_t, StoreClientId>> holders;
   holders.reserve(connections_.size());
   for (const auto& [id, connection] : connections_) {
-    holders.emplace_back(connection.charged - connection.output.kept() + connection.output.Share(),
-                         id);
+    holders.emplace_back(connection.held, id);
   }
   std::sort(holders.rbegin(), holders.rend());
   const std::size_t enough = options_.max_traffic_bytes - options_.max_traffic_bytes / 8;
-  for (const auto& [share, id] : holders) {
-    if (traffic() <= enough) {
+  for (const auto& [held, id] : holders) {
+    if (traffic_ <= enough) {
       return;
     }
     Drop(id, "unfinished requests and unsent replies of all connections exceed " +

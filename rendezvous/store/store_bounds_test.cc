@@ -1,7 +1,3 @@
-#include <malloc.h>
-
-#include <fstream>
-
 #include "rendezvous/store/store_server_testing.h"
 #include "rendezvous/store/store_thread.h"
 
@@ -34,72 +30,89 @@ TEST(StoreServer, SilentConnectionsAreBounded) {
   EXPECT_EQ(served.On([](StoreServer& server) { return server.turned_away(); }), 1u);
 }
 
-// 1.2 MB of questions for one value of 16 kB had an answer of 2 GB built.
-TEST(StoreServer, AnAnswerBeyondARequestsBoundIsNotBuilt) {
-  Served served({.limits = {.request_bytes = 1 << 20}});
+// 1.2 MB of questions for one value of 16 kB: 2 GB of answer, which refers to that value.
+TEST(StoreServer, ALongAnswerTakesLittle) {
+  constexpr std::size_t kValues = 131'072;
+  const std::string value(16'000, 'x');
+  Served served;
   Client good(served);
-  good.Send(wire::Set("/v", std::string(16'000, 'x')));
+  good.Send(wire::Set("/v", value));
   good.Settle();
   Client greedy(served);
-  greedy.Send(wire::MultiGet(std::vector<std::string>(100, "/v")));
-  EXPECT_TRUE(greedy.Closed());  // Not one byte of it.
-  EXPECT_EQ(good.Ask(wire::MultiGet({"/v", "/v"}), 2 * 16'008).size(), 2 * 16'008u);
-  for (int i = 0; i < 150; ++i) {
-    good.Send(wire::Set("/" + std::to_string(i) + std::string(8'000, 'k'), ""));
+  greedy.Send(wire::MultiGet(std::vector<std::string>(kValues, "/v")));
+  for (int i = 0; i < 1'000; ++i) {
+    EXPECT_TRUE(greedy.Read(8 + value.size()) == wire::Text(value));
   }
+  good.Settle();  // It is not kept from its turn.
+  EXPECT_LE(served.On([](StoreServer& server) { return server.traffic(); }), 16u << 20);
+  EXPECT_LE(served.On([](StoreServer& server) { return server.bytes(); }), 17'000u);
+}
+
+// A value that many read is there once, and counts until the last of them has it.
+TEST(StoreServer, UntakenValuesOfAllAreBounded) {
+  constexpr std::size_t kValue = 8 << 20;
+  constexpr std::size_t kBound = 64 << 20;
+  Served served({.max_store_bytes = kBound});
+  const auto bytes = [&] { return served.On([](StoreServer& server) { return server.bytes(); }); };
+  Client other(served);
+  std::vector<std::unique_ptr<Client>> still;
+  for (std::size_t i = 1; i <= 7; ++i) {
+    other.Send(wire::Set("/big", std::string(kValue, 'x')));
+    other.Settle();
+    for (int reader = 0; reader < 3; ++reader) {
+      still.push_back(std::make_unique<Client>(served));
+      still.back()->Send(wire::MultiGet({"/big", "/big"}));
+      still.back()->Read(1);  // It is on its way.
+    }
+    EXPECT_GE(bytes(), i * kValue);
+    EXPECT_LE(bytes(), i * kValue + 1'000);
+  }
+  Client writer(served);
+  writer.Send(wire::Set("/more", std::string(kValue, 'x')));
+  EXPECT_TRUE(writer.Closed());
+  EXPECT_EQ(still.back()->Read(2 * (8 + kValue) - 1).size(), 2 * (8 + kValue) - 1);
+  still.clear();
+  served.UntilConnections(1);
+  EXPECT_LE(bytes(), kValue + 1'000);
+  EXPECT_EQ(other.Ask(wire::Get("/big"), 8 + kValue).size(), 8 + kValue);
+}
+
+TEST(StoreServer, WhatAConnectionHoldsIsBounded) {
+  Served served({.max_connection_bytes = 1 << 20});
+  Client good(served);
   good.Settle();
-  Client lists(served);
-  lists.Send(wire::ListKeys());
-  EXPECT_TRUE(lists.Closed());
+  Client unfinished(served);
+  unfinished.Send(wire::Op(1) + wire::Text("/k") + wire::Raw(std::uint64_t{2 << 20}) +
+                  std::string((2 << 20) - 1, 'x'));
+  EXPECT_TRUE(unfinished.Closed());
+  good.Send(wire::Set("/v", std::string(16'000, 'x')));
+  Client greedy(served);
+  greedy.Send(wire::MultiGet(std::vector<std::string>(100'000, "/v")));
+  served.UntilConnections(1);
   good.Settle();
 }
 
-// Readers that stand still, each with an answer of its own that may be, together keep no more than
-// the bound.
-TEST(StoreServer, UntakenAnswersOfAllAreBounded) {
-  constexpr std::size_t kBound = 64 << 20;
+// Those that hold the most make room.
+TEST(StoreServer, WhatAllConnectionsHoldIsBounded) {
+  constexpr std::size_t kBound = 16 << 20;
   Served served({.max_traffic_bytes = kBound});
-  Client good(served);
-  std::vector<std::unique_ptr<Client>> still;
+  const auto unfinished = [](std::size_t size) {
+    return wire::Op(1) + wire::Text("/k") + wire::Raw(std::uint64_t{8 << 20}) +
+           std::string(size, 'x');
+  };
+  Client little(served);
+  little.Send(unfinished(1 << 20));
+  std::vector<std::unique_ptr<Client>> most;
   for (int i = 0; i < 12; ++i) {
-    good.Send(wire::Set("/big", std::string(8 << 20, 'x')));
-    good.Settle();
-    still.push_back(std::make_unique<Client>(served));
-    still.back()->Send(wire::MultiGet({"/big", "/big"}));
-    still.back()->Read(1);  // It is on its way.
+    most.push_back(std::make_unique<Client>(served));
+    most.back()->Send(unfinished(4 << 20));
     EXPECT_LE(served.On([](StoreServer& server) { return server.traffic(); }), kBound);
   }
-  EXPECT_GE(served.On([](StoreServer& server) { return server.turned_away(); }), 4u);
-  EXPECT_EQ(good.Ask(wire::Get("/big"), 8 + (8 << 20)).size(), 8u + (8 << 20));
-}
-
-// All nodes of a world read the same program: 600 readers of 7 MB are no 4 GB.
-TEST(StoreServer, AValueThatManyReadCountsOnce) {
-  constexpr std::size_t kBytes = 8 << 20;
-  constexpr std::size_t kReaders = 24;
-  Served served({.max_traffic_bytes = kBytes + (1 << 20)});
   Client good(served);
-  good.Send(wire::Set("/big", std::string(kBytes, 'x')));
   good.Settle();
-  std::vector<std::unique_ptr<Client>> readers;
-  for (std::size_t i = 0; i < kReaders; ++i) {
-    readers.push_back(std::make_unique<Client>(served));
-    readers.back()->Send(wire::MultiGet({"/big", "/big"}));
-    readers.back()->Read(1);
-  }
-  const std::size_t kept = served.On([](StoreServer& server) { return server.traffic(); });
-  EXPECT_GE(kept, kBytes);
-  EXPECT_LE(kept, kBytes + (1 << 20));
-  for (std::size_t i = 0; i < kReaders; ++i) {
-    if (i % 2 == 0) {
-      const std::size_t rest = 2 * (8 + kBytes) - 1;
-      EXPECT_EQ(readers[i]->Read(rest).size(), rest);
-    }
-    readers[i].reset();
-  }
-  served.UntilConnections(1);
-  EXPECT_EQ(served.On([](StoreServer& server) { return server.turned_away(); }), 0u);
-  EXPECT_EQ(served.On([](StoreServer& server) { return server.traffic(); }), 0u);
+  EXPECT_GE(served.On([](StoreServer& server) { return server.turned_away(); }), 8u);
+  little.Send(std::string(7 << 20, 'x'));
+  little.Settle();
 }
 
 // Answers of a byte, or eight: who does not read them is not read from.
@@ -127,70 +140,6 @@ TEST(StoreServer, SmallAnswersThatNobodyTakesAreBounded) {
   }
   EXPECT_LE(served.On([](StoreServer& server) { return server.traffic(); }), 512u << 10);
   EXPECT_EQ(served.Connections(), 2u);
-}
-
-// Of an answer that was taken but for its end only the end is kept.
-TEST(StoreServer, WhatIsKeptOfAHalfTakenAnswerCounts) {
-  constexpr std::size_t kValues = 4'000;
-  constexpr std::size_t kBytes = kValues * (8 + 10'000);
-  Served served;
-  Client good(served);
-  good.Send(wire::Set("/v", std::string(10'000, 'x')));
-  Client slow(served);
-  slow.Send(wire::MultiGet(std::vector<std::string>(kValues, "/v")));
-  good.Settle();
-  std::size_t taken = 0;
-  while (taken < kBytes / 2) {
-    taken += slow.Read(1 << 20).size();
-    const std::size_t kept = served.On([](StoreServer& server) { return server.traffic(); });
-    EXPECT_LE(kept, kBytes - taken + (128u << 10));
-  }
-  slow.Read(kBytes - taken);
-  slow.Settle();
-  EXPECT_EQ(served.On([](StoreServer& server) { return server.traffic(); }), 0u);
-}
-
-// Whoever keeps a store busy keeps nobody else from anything.
-std::size_t ResidentBytes() {
-  std::size_t whole = 0;
-  std::size_t resident = 0;
-  std::ifstream("/proc/self/statm") >> whole >> resident;
-  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-}
-
-// Readers that stood still, each with an answer of its own, left it to the process for good, where
-// something small came to lie behind it.
-TEST(StoreServer, MemoryOfAnswersThatNobodyTookGoesBack) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer keeps what was freed";
-#endif
-  constexpr std::size_t kEach = 8 << 20;
-  constexpr std::size_t kReaders = 24;
-  Served served;
-  Client good(served);
-  good.Send(wire::Set("/v", std::string(2'000, 'x')));
-  good.Ask(wire::MultiGet(std::vector<std::string>(kEach / 2'000, "/v")), kEach / 2'000 * 2'008);
-  ::malloc_trim(0);  // Of other tests.
-  const std::size_t before = ResidentBytes();
-  {
-    std::vector<std::unique_ptr<Client>> still;
-    for (std::size_t i = 0; i < kReaders; ++i) {
-      still.push_back(std::make_unique<Client>(served));
-      still.back()->Send(wire::MultiGet(std::vector<std::string>(kEach / 2'000, "/v")));
-      still.back()->Send(wire::Validate());
-      while (served.On([](StoreServer& server) { return server.traffic(); }) < i * kEach / 2) {
-        std::this_thread::yield();
-      }
-      good.Send(wire::Set("/small" + std::to_string(i), std::string(1'000, 'x')));
-      good.Settle();
-    }
-    while (served.On([](StoreServer& server) { return server.traffic(); }) < kReaders * kEach / 2) {
-      std::this_thread::yield();
-    }
-    EXPECT_GT(ResidentBytes() - before, kReaders * kEach / 2);
-  }
-  served.UntilConnections(1);
-  EXPECT_LT(ResidentBytes(), before + kReaders * kEach / 8);
 }
 
 // Ten thousand answers may have been asked for when a generation ends.

@@ -3,7 +3,6 @@
 // The numbers are those of torch's TCPStore since it begins with VALIDATE; they only ever grew.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -45,8 +44,6 @@ struct StoreRequest {
 // Shared, because replies on their way to slow peers must neither copy a large value nor see it
 // change.
 using StoreValue = std::shared_ptr<const std::string>;
-// Values up to this are copied beside their length; larger ones are sent from where they lie.
-inline constexpr std::size_t kCopiedValue = 16 << 10;
 
 struct ByteReply {
   std::uint8_t byte = 0;
@@ -61,7 +58,7 @@ struct ValuesReply {  // Each with its length; no count before them. Null: empty
   std::vector<StoreValue> values;
 };
 struct KeysReply {  // The count, then each with its length.
-  std::vector<std::string> keys;
+  std::vector<StoreValue> keys;
 };
 struct PopReply {  // The length before the pop, then the value if there was one.
   std::int64_t length = 0;

@@ -39,14 +39,17 @@ constexpr std::array<Shape, kStoreOps> kShapes{{
     {false, "k8"},   // BARRIER
 }};
 
-// Copied bytes are kept in pieces of this size: one that is sent is kept no longer.
-constexpr std::size_t kPieceBytes = 64 << 10;
 // Memory for a text is taken as it comes, not as it is announced.
 constexpr std::size_t kFirstReserve = 1 << 20;
 
 Error TooLarge(std::string_view what, std::uint64_t is, std::uint64_t limit) {
   return Error{ErrorKind::kInvalid, std::string(what) + " of " + std::to_string(is) +
                                         " where at most " + std::to_string(limit) + " may be"};
+}
+
+template <class Number>
+std::string Raw(Number number) {
+  return {reinterpret_cast<const char*>(&number), sizeof(number)};
 }
 
 }  // namespace
@@ -200,32 +203,24 @@ Result<void> StoreParser::TakeDone(std::optional<StoreRequest>& request) {
   return {};
 }
 
-StoreOutput::~StoreOutput() {
-  for (const Part& part : parts_) {
-    LetGo(part);
-  }
-}
-
 void StoreOutput::Append(const StoreReply& reply) {
-  const auto raw = [&](const auto& value) {
-    AppendRaw({reinterpret_cast<const char*>(&value), sizeof(value)});
-  };
-  std::visit(Overload{[&](const ByteReply& r) { raw(r.byte); },
-                      [&](const NumberReply& r) { raw(r.number); },
-                      [&](const NonceReply& r) { raw(r.nonce); },
+  const auto number = [&](auto value) { parts_.push_back({Raw(value), nullptr}); };
+  std::visit(Overload{[&](const ByteReply& r) { number(r.byte); },
+                      [&](const NumberReply& r) { number(r.number); },
+                      [&](const NonceReply& r) { number(r.nonce); },
                       [&](const ValuesReply& r) {
                         for (const StoreValue& value : r.values) {
                           AppendValue(value);
                         }
                       },
                       [&](const KeysReply& r) {
-                        raw(std::uint64_t{r.keys.size()});
-                        for (const std::string& key : r.keys) {
-                          AppendText(key);
+                        number(std::uint64_t{r.keys.size()});
+                        for (const StoreValue& key : r.keys) {
+                          AppendValue(key);
                         }
                       },
                       [&](const PopReply& r) {
-                        raw(r.length);
+                        number(r.length);
                         if (r.length > 0) {
                           AppendValue(r.value);
                         }
@@ -233,71 +228,33 @@ void StoreOutput::Append(const StoreReply& reply) {
              reply);
 }
 
-void StoreOutput::AppendRaw(std::string_view bytes) {
-  const bool full = !parts_.empty() && parts_.back().text.size() + bytes.size() > kPieceBytes;
-  if (parts_.empty() || parts_.back().value != nullptr || full) {
-    parts_.emplace_back();
-    parts_.back().text.reserve(full ? kPieceBytes : 0);
-  }
-  parts_.back().text.append(bytes);
-  text_bytes_ += bytes.size();
-  bytes_ += bytes.size();
-}
-
-void StoreOutput::AppendText(std::string_view text) {
-  const std::uint64_t size = text.size();
-  AppendRaw({reinterpret_cast<const char*>(&size), sizeof(size)});
-  AppendRaw(text);
-}
-
 void StoreOutput::AppendValue(const StoreValue& value) {
-  if (value == nullptr || value->size() <= kCopiedValue) {
-    AppendText(value == nullptr ? std::string_view() : *value);
-    return;
+  const std::uint64_t size = value == nullptr ? 0 : value->size();
+  parts_.push_back({Raw(size), nullptr});
+  if (size > 0) {
+    parts_.push_back({{}, value});
   }
-  const std::uint64_t size = value->size();
-  AppendRaw({reinterpret_cast<const char*>(&size), sizeof(size)});
-  parts_.push_back({{}, value});
-  values_->Hold(value);
-  bytes_ += size;
 }
 
-std::size_t StoreOutput::Gather(std::span<std::string_view> out) const {
-  const std::size_t count = std::min(out.size(), parts_.size());
-  for (std::size_t i = 0; i < count; ++i) {
-    out[i] = parts_[i].View().substr(i == 0 ? sent_ : 0);
+std::string_view StoreOutput::Next(std::span<char> scratch) const {
+  std::size_t size = 0;
+  for (auto part = parts_.begin(); part != parts_.end() && size < scratch.size(); ++part) {
+    const std::string_view rest = part->View().substr(size == 0 ? sent_ : 0);
+    if (size == 0 && rest.size() >= scratch.size()) {
+      return rest;
+    }
+    size += rest.copy(scratch.data() + size, scratch.size() - size);
   }
-  return count;
-}
-
-std::size_t StoreOutput::kept() const {
-  return text_bytes_ + parts_.size() * sizeof(Part);
-}
-
-std::size_t StoreOutput::Share() const {
-  std::size_t bytes = kept();
-  for (const Part& part : parts_) {
-    bytes += part.value == nullptr ? 0 : values_->ShareOf(part.value);
-  }
-  return bytes;
-}
-
-void StoreOutput::LetGo(const Part& part) {
-  text_bytes_ -= part.text.size();
-  if (part.value != nullptr) {
-    values_->LetGo(part.value);
-  }
+  return {scratch.data(), size};
 }
 
 void StoreOutput::Consume(std::size_t sent) {
-  CHECK(sent <= bytes_);
-  bytes_ -= sent;
   sent_ += sent;
   while (!parts_.empty() && sent_ >= parts_.front().View().size()) {
     sent_ -= parts_.front().View().size();
-    LetGo(parts_.front());
     parts_.pop_front();
   }
+  CHECK(!parts_.empty() || sent_ == 0);
 }
 
 }  // namespace ddprun

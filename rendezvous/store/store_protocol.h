@@ -16,7 +16,6 @@
 
 #include "common/result.h"
 #include "rendezvous/store/store_messages.h"
-#include "rendezvous/store/unsent_values.h"
 
 namespace ddprun {
 
@@ -69,44 +68,31 @@ class StoreParser {
   std::size_t keys_held_ = 0;  // Of that, beside what a text takes itself.
 };
 
-// Replies on their way to one peer.
+// Replies on their way to one peer. Refers to their values and copies none before it is sent.
 class StoreOutput {
  public:
-  // `values`: of all outputs; outlives this.
-  explicit StoreOutput(UnsentValues& values) : values_(&values) {}
-  StoreOutput(StoreOutput&&) = default;  // Leaves an empty one.
-  ~StoreOutput();
-
   void Append(const StoreReply& reply);
-  bool empty() const { return bytes_ == 0; }
-  std::size_t bytes() const { return bytes_; }
+  bool empty() const { return parts_.empty(); }
 
-  // What they take beside the values that `values` counts: also what was sent of the first piece.
-  std::size_t kept() const;
-  // The same and a share of each of those values. Looks at every piece.
-  std::size_t Share() const;
+  // What is kept beside the values.
+  std::size_t held() const { return parts_.size() * sizeof(Part); }
 
-  // The next bytes to send, in at most out.size() pieces; valid until the next Append or Consume.
-  std::size_t Gather(std::span<std::string_view> out) const;
+  // The next bytes to send, valid until the next Consume. A large value is sent from where it
+  // lies; what is smaller is copied to `scratch`, as much as fits.
+  std::string_view Next(std::span<char> scratch) const;
   void Consume(std::size_t sent);
 
  private:
-  struct Part {  // One of the two.
-    std::string text;
+  struct Part {          // One of the two, never empty.
+    std::string number;  // Of 8 bytes at most, so that it takes no memory outside.
     StoreValue value;
-    std::string_view View() const { return value != nullptr ? *value : std::string_view(text); }
+    std::string_view View() const { return value != nullptr ? *value : std::string_view(number); }
   };
 
-  void AppendRaw(std::string_view bytes);
-  void AppendText(std::string_view text);
   void AppendValue(const StoreValue& value);
-  void LetGo(const Part& part);
 
-  UnsentValues* values_;
   std::deque<Part> parts_;
-  std::size_t sent_ = 0;        // Of the first part.
-  std::size_t bytes_ = 0;       // To be sent.
-  std::size_t text_bytes_ = 0;  // Of all parts.
+  std::size_t sent_ = 0;  // Of the first part.
 };
 
 }  // namespace ddprun

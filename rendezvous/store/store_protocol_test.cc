@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <memory>
 #include <random>
 
@@ -185,15 +184,10 @@ TEST(StoreParser, SurvivesGarbage) {
 std::string Sent(StoreOutput& output, std::size_t at_most) {
   std::string sent;
   while (!output.empty()) {
-    std::array<std::string_view, 2> pieces;
-    const std::size_t count = output.Gather(pieces);
-    std::string now;
-    for (std::size_t i = 0; i < count; ++i) {
-      now += pieces[i];
-    }
-    now.resize(std::min(now.size(), at_most));
-    output.Consume(now.size());
+    std::string scratch(at_most, 0);
+    const std::string_view now = output.Next(scratch).substr(0, at_most);
     sent += now;
+    output.Consume(now.size());
   }
   return sent;
 }
@@ -202,8 +196,7 @@ TEST(StoreOutput, RepliesAreTorchsBytes) {
   const StoreValue small = std::make_shared<std::string>("v");
   const StoreValue large = std::make_shared<std::string>(20'000, 'x');
   std::string expected;
-  UnsentValues values;
-  StoreOutput output(values);
+  StoreOutput output;
   const auto add = [&](const StoreReply& reply, const std::string& bytes) {
     output.Append(reply);
     expected += bytes;
@@ -215,65 +208,16 @@ TEST(StoreOutput, RepliesAreTorchsBytes) {
     add(NonceReply{77}, wire::Raw(std::uint32_t{77}));
     add(ValuesReply{{small, nullptr, large}},
         wire::Text("v") + wire::Text("") + wire::Text(*large));
-    add(KeysReply{{"/a", ""}}, wire::Raw(std::uint64_t{2}) + wire::Text("/a") + wire::Text(""));
+    add(KeysReply{{small, nullptr}},
+        wire::Raw(std::uint64_t{2}) + wire::Text("v") + wire::Text(""));
     add(PopReply{}, wire::Raw(std::int64_t{0}));
     add(PopReply{3, large}, wire::Raw(std::int64_t{3}) + wire::Text(*large));
     add(ValuesReply{}, "");
-    EXPECT_EQ(output.bytes(), expected.size());
+    EXPECT_LE(output.held(), 1'000u);  // However large its values.
     EXPECT_EQ(Sent(output, at_most), expected);
     EXPECT_EQ(large.use_count(), 1);
+    EXPECT_EQ(output.held(), 0u);
   }
-}
-
-// It is there once, however many wait for it.
-TEST(StoreOutput, AValueCountsOnceUntilItsLastReaderHasIt) {
-  constexpr std::size_t kBytes = 1 << 20;
-  constexpr std::size_t kBeside = 4 << 10;
-  UnsentValues values;
-  std::vector<StoreOutput> outputs;
-  {
-    const StoreValue value = std::make_shared<std::string>(kBytes, 'x');
-    for (int i = 0; i < 4; ++i) {
-      outputs.emplace_back(values).Append(ValuesReply{{value, value}});
-      EXPECT_EQ(outputs.back().bytes(), 2 * (8 + kBytes));
-      EXPECT_LE(outputs.back().kept(), kBeside);
-      EXPECT_EQ(values.bytes(), kBytes);
-    }
-  }  // The key is gone, its readers stand still.
-  const StoreValue other = std::make_shared<std::string>(kBytes, 'y');
-  outputs[0].Append(ValuesReply{{other}});
-  EXPECT_EQ(values.bytes(), 2 * kBytes);
-  EXPECT_GE(outputs[0].Share(), kBytes + kBytes / 4);
-  EXPECT_LE(outputs[0].Share(), kBytes + kBytes / 4 + kBeside);
-  EXPECT_LE(outputs[1].Share(), kBytes / 4 + kBeside);
-  for (StoreOutput& output : outputs) {
-    EXPECT_EQ(values.bytes(), &output == &outputs[0] ? 2 * kBytes : kBytes);
-    output.Consume(output.bytes());
-    EXPECT_EQ(output.kept(), 0u);
-  }
-  EXPECT_EQ(values.bytes(), 0u);
-  EXPECT_EQ(other.use_count(), 1);
-  outputs[1].Append(ValuesReply{{other}});
-  outputs.clear();  // A reader that went.
-  EXPECT_EQ(values.bytes(), 0u);
-}
-
-// Of 20 MB in small values all but the last byte was taken: they were one text, kept to its end.
-TEST(StoreOutput, WhatWasSentIsKeptNoLonger) {
-  const StoreValue value = std::make_shared<std::string>(10'000, 'x');
-  UnsentValues values;
-  StoreOutput output(values);
-  output.Append(ValuesReply{std::vector<StoreValue>(2'000, value)});
-  const std::size_t whole = output.kept();
-  EXPECT_GE(whole, output.bytes());
-  EXPECT_LE(whole, output.bytes() + output.bytes() / 64);
-  while (output.bytes() > 1) {
-    std::array<std::string_view, 1> piece;
-    ASSERT_EQ(output.Gather(piece), 1u);
-    EXPECT_LE(piece[0].size(), 128u << 10);
-    output.Consume(std::min(piece[0].size(), output.bytes() - 1));
-  }
-  EXPECT_LE(output.kept(), 128u << 10);
 }
 
 }  // namespace

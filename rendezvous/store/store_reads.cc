@@ -1,4 +1,4 @@
-// The table's questions: what changes nothing, and how long an answer would be.
+// The table's questions, which change nothing.
 #include <algorithm>
 
 #include "rendezvous/store/store_table.h"
@@ -8,45 +8,8 @@ namespace {
 
 constexpr std::uint8_t kReady = 0;
 constexpr std::uint8_t kNotReady = 1;
-constexpr std::size_t kNumberBytes = 8;  // Of a count, a length or an integer.
-
-StoreReplySize SizeOf(const StoreValue& value) {
-  const std::size_t size = value == nullptr ? 0 : value->size();
-  return {kNumberBytes + size, kNumberBytes + (size > kCopiedValue ? 0 : size)};
-}
 
 }  // namespace
-
-StoreReplySize StoreTable::ReplySize(const StoreRequest& request) const {
-  const auto text = [](std::size_t bytes) { return StoreReplySize{bytes, bytes}; };
-  switch (request.op) {
-    case StoreOp::kGet:
-    case StoreOp::kMultiGet: {
-      StoreReplySize all;
-      for (const std::string& key : request.keys) {
-        const StoreReplySize one = SizeOf(Find(key));
-        all.sent += one.sent;
-        all.built += one.built;
-      }
-      return all;
-    }
-    case StoreOp::kListKeys:
-      return text(kNumberBytes + values_.size() * kNumberBytes + key_bytes_);
-    case StoreOp::kCompareSet:  // One of the three.
-      return text(SizeOf(Find(request.keys[0])).sent + request.values[0].size() +
-                  request.values[1].size());
-    case StoreOp::kQueuePop: {
-      const auto queue = queues_.find(request.keys[0]);
-      StoreReplySize size =
-          queue == queues_.end() ? StoreReplySize{} : SizeOf(queue->second.front());
-      size.sent += kNumberBytes;
-      size.built += kNumberBytes;
-      return size;
-    }
-    default:
-      return text(kNumberBytes);
-  }
-}
 
 StoreReply StoreTable::Read(const StoreRequest& request) const {
   switch (request.op) {
@@ -71,14 +34,6 @@ StoreReply StoreTable::Read(const StoreRequest& request) const {
       const auto queue = queues_.find(request.keys[0]);
       const std::size_t length = queue == queues_.end() ? 0 : queue->second.size();
       return NumberReply{static_cast<std::int64_t>(length)};
-    }
-    case StoreOp::kListKeys: {
-      KeysReply reply;
-      reply.keys.reserve(values_.size());
-      for (const auto& [key, value] : values_) {
-        reply.keys.push_back(key);
-      }
-      return reply;
     }
     default:
       CHECK(false);  // Apply sends only these here.

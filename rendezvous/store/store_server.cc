@@ -4,10 +4,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <optional>
-#include <span>
 
 #include "common/endpoint.h"
 #include "rendezvous/door/plain_address.h"
@@ -19,7 +17,7 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 
 constexpr std::size_t kReadBytes = 256 << 10;
-constexpr std::size_t kPieces = 16;
+constexpr std::size_t kWriteBytes = 64 << 10;
 constexpr int kAcceptsPerTurn = 64;
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
@@ -37,6 +35,7 @@ StoreServer::StoreServer(AsioLoop& loop, const StoreOptions& options)
       accept_again_(loop),
       silence_(loop),
       read_buffer_(kReadBytes),
+      write_buffer_(kWriteBytes),
       turned_away_(loop, "store"),
       refused_(loop),
       life_(std::make_shared<char>()) {}
@@ -137,12 +136,8 @@ void StoreServer::Adopt(int socket, std::string_view read) {
   owned.set_option(tcp::no_delay(true), error);
   owned.set_option(tcp::socket::keep_alive(true), error);
   last_id_ = last_id_.Next();
-  connections_.emplace(last_id_, Connection{std::move(owned),
-                                            NameOf(peer),
-                                            StoreParser(options_.limits),
-                                            StoreOutput(values_),
-                                            {},
-                                            0});
+  connections_.emplace(
+      last_id_, Connection{std::move(owned), NameOf(peer), StoreParser(options_.limits), {}, {}});
   silent_until_.emplace_back(loop_.Now() + options_.validate_timeout, last_id_);
   if (silent_until_.size() == 1) {
     silence_.ArmAt(silent_until_.front().first, [this] { ExpireSilent(); });
@@ -221,7 +216,7 @@ void StoreServer::OnWritable(StoreClientId id) {
     return;
   }
   if (!Flush(id, found->second)) {
-    BoundTraffic(id);
+    KeepBounds(id);
     return;
   }
   const std::string unread = std::exchange(found->second.unread, {});
@@ -249,16 +244,13 @@ void StoreServer::Process(StoreClientId id, std::string_view bytes) {
       ArmRead(id, connection);
       break;
     }
-    if (!HasRoomFor(id, connection, **request)) {
-      return;
-    }
     if (const auto done = table_.Apply(id, **std::move(request), answers_); !done) {
       Drop(id, done.error().message);
       return;
     }
     Deliver();
   }
-  BoundTraffic(id);
+  KeepBounds(id);
 }
 
 // Sends what the table answered. A connection that breaks here may free answers for others.
@@ -277,33 +269,28 @@ void StoreServer::Deliver() {
     const bool armed = !connection.output.empty();
     connection.output.Append(answers_[i].reply);
     if (!armed && !Flush(id, connection)) {
-      BoundTraffic(id);
+      KeepBounds(id);
     }
   }
   answers_.clear();
   delivering_ = false;
 }
 
-// Whether all is sent. If not, the connection is armed to write, or was dropped.
+// Whether all is sent. If not, the connection is armed to write, or was dropped. One write, since
+// an answer may be long and its reader quick.
 bool StoreServer::Flush(StoreClientId id, Connection& connection) {
-  while (!connection.output.empty()) {
-    std::array<std::string_view, kPieces> pieces;
-    std::array<asio::const_buffer, kPieces> buffers;
-    const std::size_t count = connection.output.Gather(pieces);
-    for (std::size_t i = 0; i < count; ++i) {
-      buffers[i] = asio::buffer(pieces[i].data(), pieces[i].size());
-    }
-    boost::system::error_code error;
-    const std::size_t sent = connection.socket.write_some(std::span(buffers.data(), count), error);
-    if (error == asio::error::would_block || error == asio::error::interrupted) {
-      ArmWrite(id, connection);
-      return false;
-    }
-    if (error) {
-      Drop(id, {});
-      return false;
-    }
-    connection.output.Consume(sent);
+  const std::string_view next = connection.output.Next(write_buffer_);
+  boost::system::error_code error;
+  const std::size_t sent =
+      connection.socket.write_some(asio::buffer(next.data(), next.size()), error);
+  if (error && error != asio::error::would_block && error != asio::error::interrupted) {
+    Drop(id, {});
+    return false;
+  }
+  connection.output.Consume(sent);
+  if (!connection.output.empty()) {
+    ArmWrite(id, connection);
+    return false;
   }
   return true;
 }
@@ -317,11 +304,10 @@ void StoreServer::Drop(StoreClientId id, std::string_view reason) {
   if (!reason.empty()) {
     turned_away_.Note(found->second.peer, reason);
   }
-  traffic_ -= found->second.charged;
+  traffic_ -= found->second.held;
   connections_.erase(found);
   table_.Forget(id, answers_);
   Deliver();
-  GiveMemoryBack();
 }
 
 }  // namespace ddprun

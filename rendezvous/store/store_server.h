@@ -3,8 +3,7 @@
 //
 // Decides nothing about keys (store_table.h) or bytes (store_protocol.h). Never lets one peer
 // disturb another: what a peer sends wrong, too large or too much ends that peer's connection,
-// with one logged reason, and no answer is built before it is known to fit. All on the loop thread;
-// nothing blocks.
+// with one logged reason. All on the loop thread; nothing blocks, and each turn sends little.
 //
 //   readable --bytes--> parser --request--> table --answers--> outputs --> writable
 // A connection with a reply that its peer has not taken yet is not read from.
@@ -33,8 +32,8 @@ namespace ddprun {
 
 struct StoreOptions {
   std::size_t max_store_bytes = 1 << 30;
-  // Unfinished requests and unsent replies: of one connection, and of all together. A single reply
-  // is bounded as a single request is.
+  // Unfinished requests and unsent replies, of one connection and of all together. The values of
+  // replies count in the store.
   std::size_t max_connection_bytes = 512 << 20;
   std::size_t max_traffic_bytes = 1 << 30;
   std::size_t max_connections = 32 << 10;
@@ -67,8 +66,7 @@ class StoreServer {
 
   std::size_t connections() const { return connections_.size(); }
   std::size_t bytes() const { return table_.bytes(); }
-  // Of all connections; a value that several are sent is there once.
-  std::size_t traffic() const { return traffic_ + values_.bytes(); }
+  std::size_t traffic() const { return traffic_; }
   std::uint64_t turned_away() const { return turned_away_.count(); }
 
  private:
@@ -77,9 +75,9 @@ class StoreServer {
     std::string peer;
     StoreParser parser;
     StoreOutput output;
-    std::string unread;       // Read from the socket while a reply was unsent.
-    std::size_t charged = 0;  // What traffic_ has of this connection.
-    bool reading = false;     // A wait for more bytes is armed.
+    std::string unread;    // Read from the socket while a reply was unsent.
+    std::size_t held = 0;  // What traffic_ has of this connection.
+    bool reading = false;  // A wait for more bytes is armed.
   };
 
   bool Over() const { return options_.over != nullptr && *options_.over; }
@@ -93,12 +91,8 @@ class StoreServer {
   void Process(StoreClientId id, std::string_view bytes);
   void Deliver();
   bool Flush(StoreClientId id, Connection& connection);
-  void Charge(Connection& connection);
-  bool HasRoomFor(StoreClientId id, Connection& connection, const StoreRequest& request);
-  void BoundTraffic(StoreClientId id);
-  void KeepBounds(StoreClientId id, const Connection& connection, std::size_t more);
+  void KeepBounds(StoreClientId id);
   void DropLargest();
-  void GiveMemoryBack();
   void Drop(StoreClientId id, std::string_view reason);
   void ExpireSilent();
   void BoundSilent();
@@ -109,15 +103,14 @@ class StoreServer {
   boost::asio::ip::tcp::acceptor acceptor_;
   LoopTimer accept_again_;
   LoopTimer silence_;
-  UnsentValues values_;
   std::map<StoreClientId, Connection> connections_;
   StoreClientId last_id_;
-  std::size_t traffic_ = 0;                                  // Beside values_.
-  std::size_t most_traffic_ = 0;                             // Since memory was given back.
+  std::size_t traffic_ = 0;
   std::deque<std::pair<Time, StoreClientId>> silent_until_;  // In order of time.
   std::vector<StoreAnswer> answers_;                         // Not delivered yet.
   bool delivering_ = false;
   std::vector<char> read_buffer_;
+  std::vector<char> write_buffer_;
   TurnedAway turned_away_;
   RefusedClients refused_;
   std::shared_ptr<char> life_;  // Handlers that outlive the server find it gone.

@@ -172,18 +172,6 @@ TEST(StoreServer, AWakeDuringAStuckReplyIsNotLost) {
   slow.Settle();
 }
 
-TEST(StoreServer, UnsentRepliesAreBounded) {
-  Served served({.max_connection_bytes = 32 << 20});
-  Client greedy(served);
-  Client good(served);
-  greedy.Send(wire::Set("/big", std::string(8 << 20, 'x')));
-  greedy.Settle();
-  good.Settle();
-  greedy.Send(wire::MultiGet(std::vector<std::string>(100, "/big")));
-  served.UntilConnections(1);
-  good.Settle();
-}
-
 TEST(StoreServer, AFullStoreRefuses) {
   Served served({.max_store_bytes = 10'000});
   Client good(served);

@@ -13,26 +13,19 @@ constexpr std::uint8_t kWaitCanceled = 1;
 
 // What an entry costs beside its own bytes, so that many empty ones are bounded too.
 constexpr std::size_t kEntryBytes = 128;
+constexpr std::size_t kValueBytes = 64;
 
 // And a queue, beside what is in it.
 constexpr std::size_t kQueueBytes = 768;
 
-std::size_t Cost(const std::string& key, const StoreValue& value) {
-  return kEntryBytes + key.size() + value->size();
+// Of a key, of each place in a queue, and of the queue a client was woken for until it comes.
+std::size_t EntryCost(const std::string& key) {
+  return kEntryBytes + key.size();
 }
 
 // An awaited key is kept twice: with its client and with the key's other clients.
 std::size_t WaitCost(const std::string& key) {
-  return 2 * (kEntryBytes + key.size());
-}
-
-// Until who was woken for a queue has come for it.
-std::size_t OfferCost(const std::string& queue) {
-  return kEntryBytes + queue.size();
-}
-
-StoreValue ValueOf(std::string bytes) {
-  return std::make_shared<std::string>(std::move(bytes));
+  return 2 * EntryCost(key);
 }
 
 // torch's server wraps around; signed overflow would be undefined here.
@@ -85,13 +78,14 @@ Result<void> StoreTable::Apply(StoreClientId client, StoreRequest request, Answe
       return {};
     case StoreOp::kBarrier:
       return Barrier(client, keys[0], number, answers);
+    case StoreOp::kListKeys:
+      return ListKeys(client, answers);
     case StoreOp::kGet:
     case StoreOp::kCheck:
     case StoreOp::kGetNumKeys:
     case StoreOp::kMultiGet:
     case StoreOp::kPing:
     case StoreOp::kQueueLen:
-    case StoreOp::kListKeys:
       Tell(answers, client, Read(request));
       return {};
   }
@@ -105,7 +99,7 @@ void StoreTable::Forget(StoreClientId client, Answers& answers) {
     return;
   }
   const std::string name = std::move(offer->second);
-  bytes_ -= OfferCost(name);
+  bytes_ -= EntryCost(name);
   offered_.erase(offer);
   const auto queue = queues_.find(name);
   const auto offers = std::count_if(offered_.begin(), offered_.end(),
@@ -122,11 +116,10 @@ void StoreTable::Clear() {
   waiting_for_.clear();
   offered_.clear();
   bytes_ = 0;
-  key_bytes_ = 0;
 }
 
 Result<void> StoreTable::Set(const std::string& key, std::string value, Answers& answers) {
-  RETURN_IF_ERROR(Store(key, ValueOf(std::move(value))));
+  RETURN_IF_ERROR(Store(key, std::move(value)));
   Wake(key, answers);
   return {};
 }
@@ -141,8 +134,11 @@ Result<void> StoreTable::CompareSet(StoreClientId client, StoreRequest request, 
   if (matches) {
     RETURN_IF_ERROR(Set(key, std::move(request.values[1]), answers));
   }
-  const bool missing = now == nullptr && !matches;
-  Tell(answers, client, ValuesReply{{missing ? ValueOf(std::move(expected)) : Find(key)}});
+  StoreValue answer = Find(key);
+  if (answer == nullptr) {
+    ASSIGN_OR_RETURN(answer, Keep(std::move(expected)));
+  }
+  Tell(answers, client, ValuesReply{{std::move(answer)}});
   return {};
 }
 
@@ -160,11 +156,13 @@ Result<void> StoreTable::Append(const std::string& key, std::string value, Answe
   if (entry == values_.end()) {
     return Set(key, std::move(value), answers);
   }
-  RETURN_IF_ERROR(Charge(value.size()));
   if (entry->second.use_count() > 1) {  // A reply on its way must not see it change.
-    entry->second = std::make_shared<std::string>(*entry->second);
+    RETURN_IF_ERROR(Store(key, *entry->second + value));
+  } else {
+    RETURN_IF_ERROR(CheckRoom(value.size()));
+    std::const_pointer_cast<std::string>(entry->second)->append(value);
+    *value_bytes_ += value.size();
   }
-  std::const_pointer_cast<std::string>(entry->second)->append(value);
   Wake(key, answers);
   return {};
 }
@@ -172,10 +170,9 @@ Result<void> StoreTable::Append(const std::string& key, std::string value, Answe
 Result<void> StoreTable::MultiSet(StoreRequest request, Answers& answers) {
   std::size_t more = 0;
   for (std::size_t i = 0; i < request.keys.size(); ++i) {
-    more += kEntryBytes + request.keys[i].size() + request.values[i].size();
+    more += EntryCost(request.keys[i]) + kValueBytes + request.values[i].size();
   }
-  RETURN_IF_ERROR(Charge(more));  // All of it or nothing.
-  bytes_ -= more;
+  RETURN_IF_ERROR(CheckRoom(more));  // All of it or nothing.
   for (std::size_t i = 0; i < request.keys.size(); ++i) {
     RETURN_IF_ERROR(Set(request.keys[i], std::move(request.values[i]), answers));
   }
@@ -183,8 +180,8 @@ Result<void> StoreTable::MultiSet(StoreRequest request, Answers& answers) {
 }
 
 Result<void> StoreTable::QueuePush(const std::string& key, std::string value, Answers& answers) {
-  StoreValue item = ValueOf(std::move(value));
-  RETURN_IF_ERROR(Charge(Cost(key, item) + (queues_.contains(key) ? 0 : kQueueBytes)));
+  ASSIGN_OR_RETURN(StoreValue item, Keep(std::move(value)));
+  RETURN_IF_ERROR(Charge(EntryCost(key) + (queues_.contains(key) ? 0 : kQueueBytes)));
   queues_[key].push_back(std::move(item));
   WakeOne(key, answers);
   return {};
@@ -193,7 +190,7 @@ Result<void> StoreTable::QueuePush(const std::string& key, std::string value, An
 StoreReply StoreTable::QueuePop(StoreClientId client, const std::string& key) {
   const auto offer = offered_.find(client);
   if (offer != offered_.end() && offer->second == key) {
-    bytes_ -= OfferCost(key);
+    bytes_ -= EntryCost(key);
     offered_.erase(offer);
   }
   const auto queue = queues_.find(key);
@@ -202,7 +199,7 @@ StoreReply StoreTable::QueuePop(StoreClientId client, const std::string& key) {
   }
   PopReply reply{static_cast<std::int64_t>(queue->second.size()), queue->second.front()};
   queue->second.pop_front();
-  bytes_ -= Cost(key, reply.value);
+  bytes_ -= EntryCost(key);
   if (queue->second.empty()) {
     bytes_ -= kQueueBytes;
     queues_.erase(queue);
@@ -218,7 +215,7 @@ Result<void> StoreTable::Barrier(StoreClientId client, const std::string& key,
   const std::int64_t arrived = WrappingSum(before, 1);
   if (arrived < world_size) {
     RETURN_IF_ERROR(WaitFor(client, {key}));
-    return Store(key, ValueOf(std::to_string(arrived)));
+    return Store(key, std::to_string(arrived));
   }
   RETURN_IF_ERROR(Set(key, std::to_string(arrived), answers));
   Tell(answers, client, ByteReply{kStopWaiting});
@@ -256,21 +253,37 @@ Result<std::int64_t> StoreTable::NumberAt(const std::string& key) const {
   return number;
 }
 
-Result<void> StoreTable::Store(const std::string& key, StoreValue value) {
+Result<void> StoreTable::ListKeys(StoreClientId client, Answers& answers) const {
+  KeysReply reply;
+  reply.keys.reserve(values_.size());
+  for (const auto& [key, value] : values_) {
+    ASSIGN_OR_RETURN(StoreValue name, Keep(key));
+    reply.keys.push_back(std::move(name));
+  }
+  Tell(answers, client, std::move(reply));
+  return {};
+}
+
+// Counts it until the last that refers to it is gone: a key, a queue, or a reply on its way.
+Result<StoreValue> StoreTable::Keep(std::string bytes) const {
+  RETURN_IF_ERROR(CheckRoom(kValueBytes + bytes.size()));
+  *value_bytes_ += kValueBytes + bytes.size();
+  return StoreValue(new std::string(std::move(bytes)), [used = value_bytes_](const auto* value) {
+    *used -= kValueBytes + value->size();
+    delete value;
+  });
+}
+
+// There must be room for it beside the value that it replaces, since both are there for a moment.
+Result<void> StoreTable::Store(const std::string& key, std::string bytes) {
+  ASSIGN_OR_RETURN(StoreValue value, Keep(std::move(bytes)));
   const auto entry = values_.find(key);
-  const std::size_t before = entry == values_.end() ? 0 : Cost(key, entry->second);
-  const std::size_t after = Cost(key, value);
-  if (after > before) {
-    RETURN_IF_ERROR(Charge(after - before));
-  } else {
-    bytes_ -= before - after;
-  }
-  if (entry == values_.end()) {
-    values_.emplace(key, std::move(value));
-    key_bytes_ += key.size();
-  } else {
+  if (entry != values_.end()) {
     entry->second = std::move(value);
+    return {};
   }
+  RETURN_IF_ERROR(Charge(EntryCost(key)));
+  values_.emplace(key, std::move(value));
   return {};
 }
 
@@ -279,8 +292,7 @@ std::int64_t StoreTable::Delete(const std::string& key) {
   if (entry == values_.end()) {
     return 0;
   }
-  bytes_ -= Cost(key, entry->second);
-  key_bytes_ -= key.size();
+  bytes_ -= EntryCost(key);
   values_.erase(entry);
   return 1;
 }
@@ -330,10 +342,10 @@ void StoreTable::WakeOne(const std::string& queue, Answers& answers) {
 // In place of the wait, which took more; and of an earlier offer.
 void StoreTable::Offer(StoreClientId client, const std::string& queue) {
   if (const auto earlier = offered_.find(client); earlier != offered_.end()) {
-    bytes_ -= OfferCost(earlier->second);
+    bytes_ -= EntryCost(earlier->second);
   }
   offered_[client] = queue;
-  bytes_ += OfferCost(queue);
+  bytes_ += EntryCost(queue);
 }
 
 void StoreTable::StopWaiting(StoreClientId client) {
@@ -352,11 +364,16 @@ void StoreTable::StopWaiting(StoreClientId client) {
   waits_.erase(wait);
 }
 
-Result<void> StoreTable::Charge(std::size_t more) {
-  if (more > max_bytes_ - bytes_) {
-    return Error{ErrorKind::kRefused, "the store is full (" + std::to_string(bytes_) + " of " +
+Result<void> StoreTable::CheckRoom(std::size_t more) const {
+  if (more > max_bytes_ - bytes()) {
+    return Error{ErrorKind::kRefused, "the store is full (" + std::to_string(bytes()) + " of " +
                                           std::to_string(max_bytes_) + " bytes used)"};
   }
+  return {};
+}
+
+Result<void> StoreTable::Charge(std::size_t more) {
+  RETURN_IF_ERROR(CheckRoom(more));
   bytes_ += more;
   return {};
 }

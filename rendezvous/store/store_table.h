@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -29,22 +30,14 @@ struct StoreAnswer {
   StoreReply reply;
 };
 
-struct StoreReplySize {
-  std::size_t sent = 0;
-  std::size_t built = 0;  // Of that: not the large values, which are sent from where they lie.
-};
-
 class StoreTable {
  public:
   // Keys, values, queued values, awaited keys and what clients were woken for together never exceed
-  // `max_bytes`.
+  // `max_bytes`. A value counts for as long as the table or an answer refers to it.
   explicit StoreTable(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
   // Appends the answers in the order in which they are to be sent. Any op but VALIDATE.
   Result<void> Apply(StoreClientId client, StoreRequest request, std::vector<StoreAnswer>& answers);
-
-  // At most so long would be the answer to this request now. Builds nothing.
-  StoreReplySize ReplySize(const StoreRequest& request) const;
 
   // The client is gone: it waits no longer, and a queued value that it was woken for and did not
   // take is offered to the next one.
@@ -53,7 +46,7 @@ class StoreTable {
   // Forgets every key, queue and waiter.
   void Clear();
 
-  std::size_t bytes() const { return bytes_; }
+  std::size_t bytes() const { return bytes_ + *value_bytes_; }
   std::size_t waiters() const { return waits_.size(); }
 
  private:
@@ -71,13 +64,15 @@ class StoreTable {
   Result<void> Append(const std::string& key, std::string value, Answers& answers);
   Result<void> MultiSet(StoreRequest request, Answers& answers);
   Result<void> QueuePush(const std::string& key, std::string value, Answers& answers);
+  Result<void> ListKeys(StoreClientId client, Answers& answers) const;
   StoreReply QueuePop(StoreClientId client, const std::string& key);
   Result<void> Barrier(StoreClientId client, const std::string& key, std::int64_t world_size,
                        Answers& answers);
   Result<void> WaitFor(StoreClientId client, std::set<std::string> missing);
   Result<std::int64_t> NumberAt(const std::string& key) const;
 
-  Result<void> Store(const std::string& key, StoreValue value);
+  Result<StoreValue> Keep(std::string bytes) const;
+  Result<void> Store(const std::string& key, std::string bytes);
   std::int64_t Delete(const std::string& key);
   std::set<std::string> Missing(std::vector<std::string> keys) const;
   bool Has(const std::string& key) const;
@@ -86,11 +81,12 @@ class StoreTable {
   void WakeOne(const std::string& queue, Answers& answers);
   void Offer(StoreClientId client, const std::string& queue);
   void StopWaiting(StoreClientId client);
+  Result<void> CheckRoom(std::size_t more) const;
   Result<void> Charge(std::size_t more);
 
   std::size_t max_bytes_;
-  std::size_t bytes_ = 0;
-  std::size_t key_bytes_ = 0;  // Of values_ alone.
+  std::size_t bytes_ = 0;  // Beside the values.
+  std::shared_ptr<std::size_t> value_bytes_ = std::make_shared<std::size_t>(0);
   std::uint64_t last_ticket_ = 0;
   std::map<std::string, StoreValue> values_;
   std::map<std::string, std::deque<StoreValue>> queues_;  // Never an empty one.

@@ -30,8 +30,8 @@ std::string Words(const std::vector<StoreAnswer>& answers) {
                                  },
                                  [](const KeysReply& r) {
                                    std::string all;
-                                   for (const std::string& key : r.keys) {
-                                     all += "/" + key;
+                                   for (const StoreValue& key : r.keys) {
+                                     all += "/" + *key;
                                    }
                                    return "{" + all + "}";
                                  },
@@ -237,6 +237,36 @@ TEST_F(StoreTableTest, BytesAreBounded) {
   EXPECT_EQ(Do(1, {StoreOp::kDeleteKey, {"a"}}), "1:1");
   EXPECT_EQ(table_.bytes(), 0u);
   EXPECT_EQ(Set("b", half), "");
+}
+
+// As long as an answer has it, and once.
+TEST_F(StoreTableTest, AValueCountsUntilNothingRefersToIt) {
+  constexpr std::size_t kBytes = kPlenty / 4;
+  std::vector<StoreAnswer> under_way;
+  Set("a", std::string(kBytes, 'x'));
+  for (int reader = 0; reader < 8; ++reader) {
+    ASSERT_TRUE(table_.Apply({1}, {StoreOp::kMultiGet, {"a", "a"}}, under_way));
+  }
+  EXPECT_LE(table_.bytes(), kBytes + 1'000);
+  Do(1, {StoreOp::kAppend, {"a"}, {"y"}});
+  EXPECT_GE(table_.bytes(), 2 * kBytes);
+  Do(1, {StoreOp::kDeleteKey, {"a"}});
+  EXPECT_LE(table_.bytes(), kBytes + 1'000);
+  ASSERT_TRUE(
+      table_.Apply({1}, {StoreOp::kCompareSet, {"a"}, {std::string(kBytes, 'z'), ""}}, under_way));
+  EXPECT_GE(table_.bytes(), 2 * kBytes);
+  EXPECT_EQ(Set("a", std::string(3 * kBytes, 'x')).substr(0, 8), "refused:");
+  under_way.clear();
+  EXPECT_EQ(table_.bytes(), 0u);
+}
+
+// The answer has copies of them.
+TEST_F(StoreTableTest, AListOfKeysNeedsRoom) {
+  const std::string half(kPlenty / 2, 'x');
+  EXPECT_EQ(Set(half, ""), "");
+  EXPECT_EQ(Do(1, {StoreOp::kListKeys}).substr(0, 8), "refused:");
+  EXPECT_EQ(Do(1, {StoreOp::kDeleteKey, {half}}), "1:1");
+  EXPECT_EQ(table_.bytes(), 0u);
 }
 
 TEST_F(StoreTableTest, EmptyEntriesAreNotFree) {
