@@ -97,7 +97,7 @@ TEST_F(RunArchiveTest, WhatIsNoOrdinaryFileIsNamedAlone) {
   fs::create_symlink(base_ / "elsewhere", run_ / "failure.json");
   fs::create_directory_symlink(base_ / "other", run_ / "attempt_1");
   fs::create_directory_symlink(base_ / "other" / "0", run_ / "attempt_0" / "2");
-  fs::create_directory(run_ / "rescue.txt");
+  fs::create_directory(run_ / "events.jsonl");
   const auto packed = Pack();
   ASSERT_TRUE(packed);
   EXPECT_EQ(packed->files, 0u);
