@@ -57,20 +57,20 @@ bool Checkpointing::WrittenByThisRun(const TrainState& state) const {
 }
 
 std::optional<StartPlan> Checkpointing::ChooseFromMemory(const TrainState& asked,
-                                                         const TrainState& state,
-                                                         const BlockFacts& facts,
-                                                         std::uint64_t starts, std::string& why) {
+                                                         const BlockHeading& heading,
+                                                         std::string& why) {
   if (!seen_) {
     return std::nullopt;  // The claim may find whatever it finds.
   }
+  const auto& [facts, state] = heading;
   const std::optional<MadeBy> made = seen_->head ? WhoMade(*seen_->head) : std::nullopt;
   const bool same =
       state.model == asked.model && state.model_description == asked.model_description;
   const std::optional<std::string> no =
       !same ? "it is of another model"
-      : starts >= kMostStarts
-          ? "as many as " + std::to_string(starts) + " starts from it came to nothing"
-          : WhyNotFromMemory(facts, state, writer_, config_.checkpoint_dir.native(), *seen_);
+      : facts.starts >= kMostStarts
+          ? "as many as " + std::to_string(facts.starts) + " starts from it came to nothing"
+          : WhyNotFromMemory(heading, writer_, *seen_);
   if (no && (!made || made->step < state.step)) {  // Else it is only older.
     why = "the state of step " + std::to_string(state.step) + " in memory is passed over: " + *no;
   }
@@ -81,35 +81,32 @@ std::optional<StartPlan> Checkpointing::ChooseFromMemory(const TrainState& asked
   }
   StartPlan plan{.kind = StartKind::kResume, .state = *std::move(goes_on)};
   plan.notes = std::move(notes);
-  plan.facts = {.directory = facts.directory, .base = facts.base, .path = PathFrom(facts, state)};
   if (made) {
     last_saved_ = made->step;
   }
   plan.notes.push_back("going on from memory, without a disk; the newest checkpoint is " +
                        (last_saved_ ? "of step " + std::to_string(*last_saved_) : "none"));
   handed_over_ = facts.handed_over;
-  best_is_owed_ = OwesBest(facts, state, *seen_);
+  best_is_owed_ = OwesBest(heading, *seen_);
   save_is_owed_ = handed_over_ && (!last_saved_ || *last_saved_ < *handed_over_);
   last_handed_over_ -=
       std::chrono::milliseconds(std::min<std::uint64_t>(facts.unsaved_ms, kMostUnsaved));
-  claim_is_told_ = false;
   saver_ = std::make_unique<Saver>(store_, SaverOptions{},
-                                   [this, state, facts] { return ClaimFor(state, facts); });
+                                   [this, heading] { return ClaimFor(heading); });
   MakeCopier();
   return plan;
 }
 
 // On the saver's thread. From here on nobody else moves the head: what it is now must be an
 // ancestor of the state that this world has begun from, as the record was by which it was chosen.
-Result<std::vector<std::string>> Checkpointing::ClaimFor(const TrainState& state,
-                                                         const BlockFacts& facts) {
+Result<std::vector<std::string>> Checkpointing::ClaimFor(const BlockHeading& heading) {
   ASSIGN_OR_RETURN(std::vector<std::string> warnings, store_.Claim(writer_));
-  claimed_ = DiskHead{store_.head(), store_.best()};
+  base_ = store_.head();
   if (const std::optional<std::string> why =
-          WhyNotFromMemory(facts, state, writer_, config_.checkpoint_dir.native(), *claimed_)) {
+          WhyNotFromMemory(heading, writer_, {base_, store_.best()})) {
     return Error{ErrorKind::kUnavailable,
                  "the state in memory that this world began from, of step " +
-                     std::to_string(state.step) + ", does not count any more, as '" +
+                     std::to_string(heading.state.step) + ", does not count any more, as '" +
                      config_.checkpoint_dir.native() + "' is claimed: " + *why +
                      "; nothing was saved, and started again it goes on from the disk"};
   }
@@ -127,7 +124,7 @@ Result<StartPlan> Checkpointing::ChooseFromDisk(const TrainState& asked,
   StartPlan plan{.state = asked};
   RETURN_IF_ERROR(Load(asked, plan, loaded));
   handed_over_ = last_saved_;
-  plan.facts = {.directory = config_.checkpoint_dir.native(), .base = store_.head()};
+  base_ = store_.head();
   MakeCopier();
   return plan;
 }
@@ -173,20 +170,18 @@ void Checkpointing::WaitForCopy() {
 }
 
 bool Checkpointing::MayRemember(std::uint64_t step) const {
-  return best_unsaved_ ? best_unsaved_ == step : handed_over_ != step;
+  return saver_->claimed() && (best_unsaved_ ? best_unsaved_ == step : handed_over_ != step);
 }
 
-std::chrono::milliseconds Checkpointing::Unsaved() const {
-  return std::chrono::floor<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
-                                                       last_handed_over_);
-}
-
-std::optional<DiskHead> Checkpointing::TakeClaimed() {
-  if (claim_is_told_ || !saver_->claimed()) {
-    return std::nullopt;
+BlockFacts Checkpointing::Facts() const {
+  const auto unsaved = std::chrono::steady_clock::now() - last_handed_over_;
+  BlockFacts facts{.handed_over = handed_over_,
+                   .unsaved_ms = static_cast<std::uint64_t>(
+                       std::chrono::floor<std::chrono::milliseconds>(unsaved).count())};
+  if (saver_->claimed() && base_) {
+    facts.base = base_->digest;
   }
-  claim_is_told_ = true;
-  return claimed_;
+  return facts;
 }
 
 Result<void> Checkpointing::AwaitClaim() {

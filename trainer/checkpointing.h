@@ -39,10 +39,9 @@ class Checkpointing {
 
   // What the newest record says, without a claim. On a thread; before ChooseFromMemory.
   void Look();
-  // Whether this training goes on from a state in memory, of which `starts` worlds have begun
-  // already. None: not from this one, and `why` says why where it is newer than the disk's.
-  std::optional<StartPlan> ChooseFromMemory(const TrainState& asked, const TrainState& state,
-                                            const BlockFacts& facts, std::uint64_t starts,
+  // Whether this training goes on from a state in memory. None: not from this one, and `why` says
+  // why where it is newer than the disk's.
+  std::optional<StartPlan> ChooseFromMemory(const TrainState& asked, const BlockHeading& heading,
                                             std::string& why);
   // Else, on a thread: claims the directory. `loaded` becomes the snapshot to copy the tensors
   // from, if there is one. kRefused: another run uses it, or another world took over.
@@ -62,14 +61,12 @@ class Checkpointing {
   // Whether it would not be skipped. Waits for the copy.
   bool HasRoom();
   void WaitForCopy();
-  // Whether the state of this step may be left in memory: not while it is being saved, and not
-  // beyond a best one that is not, without which none counts.
+  // Whether the state of this step may be left in memory: not before the directory is claimed, not
+  // while it is being saved, and not beyond a best one that is not, without which none counts.
   bool MayRemember(std::uint64_t step) const;
-  // What it says there of saves.
+  // What it says there of the checkpoints. Once they are claimed.
+  BlockFacts Facts() const;
   std::optional<std::uint64_t> handed_over() const { return handed_over_; }
-  std::chrono::milliseconds Unsaved() const;
-  // Once the directory is claimed, for the first time: what it found, which nobody else moves now.
-  std::optional<DiskHead> TakeClaimed();
   // Until it is; on a thread. An error: Poll's.
   Result<void> AwaitClaim();
   bool IsClaimed() const { return saver_->claimed(); }
@@ -91,7 +88,7 @@ class Checkpointing {
 
  private:
   bool WrittenByThisRun(const TrainState& state) const;
-  Result<std::vector<std::string>> ClaimFor(const TrainState& state, const BlockFacts& facts);
+  Result<std::vector<std::string>> ClaimFor(const BlockHeading& heading);
   Result<void> Load(const TrainState& asked, StartPlan& plan, std::optional<Snapshot>& loaded);
   void MakeCopier();
 
@@ -100,9 +97,8 @@ class Checkpointing {
   const Say say_;
   const Writer writer_;
   CheckpointStore store_;
-  std::optional<DiskHead> seen_;     // By Look; none: a claim must tell.
-  std::optional<DiskHead> claimed_;  // By the claim beside the first steps: the saver's until then.
-  bool claim_is_told_ = true;
+  std::optional<DiskHead> seen_;            // By Look; none: a claim must tell.
+  std::optional<CheckpointRef> base_;       // The head at the claim: the saver's until it is made.
   std::unique_ptr<Saver> saver_;            // From the claim on: this run is seen to live.
   std::unique_ptr<SnapshotCopier> copier_;  // Once chosen; hands over to the saver.
   std::chrono::steady_clock::time_point last_handed_over_;

@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -22,143 +22,126 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr int kBlocks = 2;
+constexpr const char* kName = "ddprun-train";
 constexpr std::chrono::milliseconds kLeastPause{20};
 constexpr int kSealed = F_SEAL_SHRINK | F_SEAL_GROW;
 
-std::string NameOf(int block) {
-  return "ddprun-train." + std::to_string(block);
+// Half of what an agent keeps for all of its workers (a quarter of the memory): with the spare it
+// is no more than that quarter.
+std::size_t MostBytes() {
+  return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) / 8;
 }
 
-// Of one block: of the quarter of the memory that an agent keeps for all of its workers half is for
-// the first one, and the others share the rest. So what fits one rank is not lost because there are
-// many.
-std::size_t MostBytes(const WorkerEnv& env) {
-  const std::size_t sixteenth = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
-                                static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) / 16;
-  return env.local_rank == 0 ? sixteenth
-                             : sixteenth / std::max<std::size_t>(env.local_world_size - 1, 1);
-}
-
-// The descriptor that the agent has handed on under this name.
-std::optional<int> FindHandedOn(const std::string& wanted) {
+// The descriptor that the agent has handed on; none: -1.
+int FindHandedOn() {
   const std::string pid = GetProcessEnv("LISTEN_PID").value_or("");
   if (pid != std::to_string(::getpid())) {
-    return std::nullopt;
+    return -1;
   }
   std::string names = GetProcessEnv("LISTEN_FDNAMES").value_or("") + ":";
   for (int fd = kFirstBlock; !names.empty(); ++fd) {
     const std::size_t colon = names.find(':');
-    if (names.substr(0, colon) == wanted) {
+    if (names.substr(0, colon) == kName) {
       return fd;
     }
     names.erase(0, colon + 1);
   }
-  return std::nullopt;
+  return -1;
 }
 
-// Memory of this process, and of whoever has the same file.
-class Mapping {
+// A sealed memory file and its bytes, shared with whoever has the file. Empty: none.
+class Memory {
  public:
-  Mapping() = default;
-  Mapping(int fd, std::size_t size) {
-    void* const mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  Memory() = default;
+  Memory(UniqueFd file, std::size_t size) : file_(std::move(file)) {
+    void* const mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd(), 0);
     if (mapped != MAP_FAILED) {
       bytes_ = {static_cast<char*>(mapped), size};
     }
   }
-  Mapping(Mapping&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
-  Mapping& operator=(Mapping&& other) noexcept {
+  Memory(Memory&& other) noexcept { *this = std::move(other); }
+  Memory& operator=(Memory&& other) noexcept {
+    std::swap(file_, other.file_);
     std::swap(bytes_, other.bytes_);
     return *this;
   }
-  ~Mapping() {
+  ~Memory() {
     if (!bytes_.empty()) {
       ::munmap(bytes_.data(), bytes_.size());
     }
   }
+  int fd() const { return file_.get(); }
   std::span<char> bytes() const { return bytes_; }
 
  private:
+  UniqueFd file_;
   std::span<char> bytes_;
 };
 
+Memory Make(std::size_t size) {
+  UniqueFd file(::memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file || ::ftruncate(file.get(), static_cast<off_t>(size)) != 0 ||
+      ::fcntl(file.get(), F_ADD_SEALS, kSealed) != 0) {
+    return {};
+  }
+  return {std::move(file), size};
+}
+
 }  // namespace
 
-// Two blocks, and who writes them. `next` and `busy` are seen by the loop too.
-struct MemorySnapshots::Blocks {
-  explicit Blocks(const WorkerEnv& env)
+// Who writes it has `kept` and `spare`; `next`, `busy` and `failed` are seen by the loop too.
+struct MemorySnapshots::Slot {
+  explicit Slot(const WorkerEnv& env)
       : notifier(env.notify_socket),
-        on(!env.notify_socket.empty() && env.world_id.value != 0),
-        most_bytes(MostBytes(env)) {}
+        on(!env.notify_socket.empty() && env.world_id.value != 0 && env.local_rank == 0) {}
 
   void Open();
   void Write(Snapshot&& snapshot, const BlockFacts& facts, SteadyClock::duration copying);
-  bool WriteOlder(const Snapshot& snapshot, const BlockFacts& facts);
-  bool Renew(int block, std::size_t size);
+  bool WriteSpare(const Snapshot& snapshot, const BlockFacts& facts);
 
   const Notifier notifier;
   const bool on;
-  const std::size_t most_bytes;
-  std::array<Mapping, kBlocks> mapped;
-  std::uint64_t sequence = 0;  // The highest so far.
-  std::mutex mutex;            // For the spent one.
+  Memory kept;
+  Memory spare;
+  std::mutex mutex;  // For the spent one.
   std::optional<Snapshot> spent;
   std::atomic<SteadyClock::time_point> next = SteadyClock::now();
   std::atomic<bool> busy = false;
   std::atomic<bool> failed = false;
 };
 
-void MemorySnapshots::Blocks::Open() {
-  for (int i = 0; i < kBlocks; ++i) {
-    const std::optional<int> fd = FindHandedOn(NameOf(i));
-    struct stat info {};
-    if (fd && ::fcntl(*fd, F_GET_SEALS) == kSealed && ::fstat(*fd, &info) == 0 &&
-        info.st_size > 0) {
-      ::fcntl(*fd, F_SETFD, FD_CLOEXEC);
-      mapped[i] = Mapping(*fd, static_cast<std::size_t>(info.st_size));
-      sequence = std::max(sequence, SequenceOf(mapped[i].bytes()));
-    }
+void MemorySnapshots::Slot::Open() {
+  UniqueFd file(FindHandedOn());
+  struct stat info {};
+  if (!file || ::fcntl(file.get(), F_GET_SEALS) != kSealed || ::fstat(file.get(), &info) != 0 ||
+      info.st_size <= 0) {
+    file.Release();  // Somebody else's, if it is there at all.
+    return;
   }
+  ::fcntl(file.get(), F_SETFD, FD_CLOEXEC);
+  kept = Memory(std::move(file), static_cast<std::size_t>(info.st_size));
 }
 
-// In place of what has the name; kept by the agent from here on.
-bool MemorySnapshots::Blocks::Renew(int block, std::size_t size) {
-  if (size > most_bytes) {
-    return false;
+bool MemorySnapshots::Slot::WriteSpare(const Snapshot& snapshot, const BlockFacts& facts) {
+  if (WriteBlock(spare.bytes(), snapshot, facts)) {
+    return true;
   }
-  const UniqueFd file(::memfd_create(NameOf(block).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file || ::ftruncate(file.get(), static_cast<off_t>(size)) != 0 ||
-      ::fcntl(file.get(), F_ADD_SEALS, kSealed) != 0) {
-    return false;
-  }
-  Mapping made(file.get(), size);
-  if (made.bytes().empty() ||
-      !notifier.SendWith("FDSTORE=1\nFDNAME=" + NameOf(block), file.get())) {
-    return false;
-  }
-  mapped[block] = std::move(made);
-  return true;
+  const std::size_t size = BlockBytes(snapshot, facts);
+  spare = size <= MostBytes() ? Make(size) : Memory();
+  return WriteBlock(spare.bytes(), snapshot, facts);
 }
 
-bool MemorySnapshots::Blocks::WriteOlder(const Snapshot& snapshot, const BlockFacts& facts) {
-  const int older = SequenceOf(mapped[0].bytes()) <= SequenceOf(mapped[1].bytes()) ? 0 : 1;
-  return WriteBlock(mapped[older].bytes(), sequence + 1, snapshot, facts) ||
-         (Renew(older, BlockBytes(snapshot, facts)) &&
-          WriteBlock(mapped[older].bytes(), sequence + 1, snapshot, facts));
-}
-
-void MemorySnapshots::Blocks::Write(Snapshot&& snapshot, const BlockFacts& facts,
-                                    SteadyClock::duration copying) {
+void MemorySnapshots::Slot::Write(Snapshot&& snapshot, const BlockFacts& facts,
+                                  SteadyClock::duration copying) {
   const SteadyClock::time_point start = SteadyClock::now();
-  if (WriteOlder(snapshot, facts)) {
-    ++sequence;
-  } else if (!failed.exchange(true)) {
+  if (!WriteSpare(snapshot, facts)) {
+    failed = true;
     Log(LogLevel::kWarning,
-        "this rank's state is not kept in memory for the next start: the agent does not take it, "
-        "or "
-        "it is larger than 1/16 of the memory, which all ranks of a node but its first one share; "
-        "checkpoints are made as always");
+        "the state is not kept in memory for the next start: it is larger than 1/8 of the memory, "
+        "or there is no room; checkpoints are made as always");
+  } else if (notifier.SendWith(std::string("FDSTORE=1\nFDNAME=") + kName, spare.fd())) {
+    std::swap(kept, spare);  // Else the agent is busy: it keeps the older one until next time.
   }
   {
     const std::lock_guard lock(mutex);
@@ -172,50 +155,41 @@ void MemorySnapshots::Blocks::Write(Snapshot&& snapshot, const BlockFacts& facts
 }
 
 MemorySnapshots::MemorySnapshots(const WorkerEnv& env)
-    : blocks_(std::make_shared<Blocks>(env)),
-      copier_(blocks_->on ? std::make_unique<SnapshotCopier>(
-                                [this](Snapshot&& snapshot) { HandOver(std::move(snapshot)); })
-                          : nullptr) {}
+    : slot_(std::make_shared<Slot>(env)),
+      copier_(slot_->on ? std::make_unique<SnapshotCopier>(
+                              [this](Snapshot&& snapshot) { HandOver(std::move(snapshot)); })
+                        : nullptr) {}
 
 MemorySnapshots::~MemorySnapshots() = default;
 
-std::vector<MemorySnapshot> MemorySnapshots::Find() {
-  std::vector<MemorySnapshot> found;
-  if (!blocks_->on) {
-    return found;
+std::optional<MemorySnapshot> MemorySnapshots::Find() {
+  if (!slot_->on) {
+    return std::nullopt;
   }
-  blocks_->Open();
-  for (const Mapping& mapping : blocks_->mapped) {
-    if (Result<MemorySnapshot> read = ReadBlock(mapping.bytes())) {
-      found.push_back(*std::move(read));
-    }
-  }
-  return found;
+  slot_->Open();
+  Result<MemorySnapshot> read = ReadBlock(slot_->kept.bytes());
+  return read ? std::optional(*std::move(read)) : std::nullopt;
 }
 
-void MemorySnapshots::CountStart(std::uint64_t sequence) {
-  for (const Mapping& mapping : blocks_->mapped) {
-    if (SequenceOf(mapping.bytes()) == sequence) {
-      ddprun::CountStart(mapping.bytes());
-    }
-  }
+void MemorySnapshots::CountStart() {
+  ddprun::CountStart(slot_->kept.bytes());
 }
 
 bool MemorySnapshots::Ready(SteadyClock::time_point now) const {
-  return !blocks_->on || blocks_->failed || (!blocks_->busy && now >= blocks_->next.load());
+  return !slot_->on || slot_->failed || (!slot_->busy && now >= slot_->next.load());
 }
 
 void MemorySnapshots::Begin(SnapshotView view, TrainState state, BlockFacts facts) {
-  if (!blocks_->on || blocks_->failed) {
+  if (!slot_->on || slot_->failed) {
     return;
   }
-  blocks_->busy = true;
+  slot_->busy = true;
   begun_ = SteadyClock::now();
   facts_ = std::move(facts);
   std::optional<Snapshot> spent;
   {
-    const std::lock_guard lock(blocks_->mutex);
-    spent = std::exchange(blocks_->spent, std::nullopt);
+    const std::lock_guard lock(slot_->mutex);
+    spent = std::exchange(slot_->spent, std::nullopt);
   }
   copier_->Begin(std::move(view), std::move(state), std::move(spent));
 }
@@ -229,8 +203,8 @@ void MemorySnapshots::WaitForCopy() {
 // On the copier's thread.
 void MemorySnapshots::HandOver(Snapshot&& snapshot) {
   const auto shared = std::make_shared<Snapshot>(std::move(snapshot));
-  thread_.Post([blocks = blocks_, shared, facts = facts_, copying = SteadyClock::now() - begun_] {
-    blocks->Write(std::move(*shared), facts, copying);
+  thread_.Post([slot = slot_, shared, facts = facts_, copying = SteadyClock::now() - begun_] {
+    slot->Write(std::move(*shared), facts, copying);
   });
 }
 

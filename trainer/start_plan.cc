@@ -59,15 +59,7 @@ std::string Hyperparameter(const TrainState& state, const std::string& name) {
 std::string ToText(const StartPlan& plan) {
   nlohmann::json json = {{"kind", static_cast<int>(plan.kind)},
                          {"state", ToJson(StateFile{plan.state, {}})},
-                         {"notes", plan.notes},
-                         {"facts", ToText(plan.facts)}};
-  if (plan.memory) {
-    json["memory"] = {{"term", plan.memory->term.value},
-                      {"generation", plan.memory->generation.value},
-                      {"world", plan.memory->world.value},
-                      {"step", plan.memory->step},
-                      {"content", plan.memory->content}};
-  }
+                         {"notes", plan.notes}};
   if (plan.refusal) {
     json["refusal"] = {{"kind", static_cast<int>(plan.refusal->kind)},
                        {"message", plan.refusal->message}};
@@ -97,13 +89,6 @@ Result<StartPlan> StartPlanFromText(std::string_view text) {
     ASSIGN_OR_RETURN(StateFile file,
                      StateFileFromJson(json.at("state").get<std::string>(), "rank 0's plan"));
     plan.state = std::move(file.state);
-    ASSIGN_OR_RETURN(plan.facts, BlockFactsFromText(json.at("facts").get<std::string>()));
-    if (json.contains("memory")) {
-      const nlohmann::json& key = json.at("memory");
-      const auto number = [&](const char* name) { return key.at(name).get<std::uint64_t>(); };
-      plan.memory = MemoryKey{Term{number("term")}, Generation{number("generation")},
-                              WorldId{number("world")}, number("step"), number("content")};
-    }
   } catch (const nlohmann::json::exception& error) {
     return Error{ErrorKind::kInvalid,
                  std::string("rank 0 sent a plan that is not one: ") + error.what()};

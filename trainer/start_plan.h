@@ -10,9 +10,7 @@
 #include <vector>
 
 #include "common/result.h"
-#include "trainer/checkpoint/memory_block.h"
 #include "trainer/checkpoint/snapshot.h"
-#include "trainer/memory_table.h"
 #include "trainer/options/config.h"
 
 namespace ddprun {
@@ -28,9 +26,6 @@ struct StartPlan {
   std::optional<Error> refusal;    // Every rank ends with it.
   TrainState state;                // Where to go on; a fresh start is a state too.
   std::vector<std::string> notes;  // For the log: warnings, and what was adapted.
-  BlockFacts facts;                // What this world's states in memory say of where it began.
-  // Goes on from this state in memory; none: from rank 0's disk, or afresh.
-  std::optional<MemoryKey> memory;
 };
 
 std::string ToText(const StartPlan& plan);

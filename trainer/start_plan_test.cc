@@ -30,13 +30,6 @@ TEST(StartPlan, SurvivesTheWayToTheOtherRanks) {
   EXPECT_EQ(read->state.buckets, plan.state.buckets);
   EXPECT_EQ(read->notes, plan.notes);
   EXPECT_FALSE(read->refusal);
-  EXPECT_FALSE(read->memory);
-  plan.facts = {.directory = "/ckpt",
-                .base = CheckpointRef{"step-00000100-0000000000abc001", 7},
-                .path = {{Term{1}, Generation{2}, WorldId{3}, 130}}};
-  plan.memory = MemoryKey{Term{1}, Generation{2}, WorldId{~0ULL}, 140, ~1ULL};
-  EXPECT_EQ(StartPlanFromText(ToText(plan))->facts, plan.facts);
-  EXPECT_EQ(StartPlanFromText(ToText(plan))->memory, plan.memory);
   plan.refusal = Error{ErrorKind::kRefused, "in use"};
   EXPECT_EQ(StartPlanFromText(ToText(plan))->refusal->kind, ErrorKind::kRefused);
   EXPECT_EQ(StartPlanFromText(ToText(plan))->refusal->message, "in use");

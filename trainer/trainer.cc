@@ -210,20 +210,18 @@ Result<void> Trainer::AgreeOnStop() {
   }
   const RunFiles::Asked asked = run_files_ ? run_files_->Poll() : RunFiles::Asked{};
   save_asked_ = save_asked_ || asked.save || (IsRankZero() && StopRequest::TakeSave());
-  // Whether one asks to stop, when to ask again, how many may not leave their state in memory now;
-  // and what rank 0 has handed over to its disk, if it is left.
-  std::array<double, 5> sums = {StopRequest::Signal() || asked.stop ? 1.0 : 0.0, next,
-                                MayRemember() ? 0.0 : 1.0, 0, 0};
+  // Whether one asks to stop, when to ask again, how many may not leave the state in memory now;
+  // and what rank 0 says of its disk, if the state is left.
+  std::array<double, 3 + kFactNumbers> sums = {StopRequest::Signal() || asked.stop ? 1.0 : 0.0,
+                                               next, MayRemember() ? 0.0 : 1.0};
+  const auto facts = std::span(sums).last<kFactNumbers>();
   if (checkpointing_) {
-    sums[3] =
-        checkpointing_->handed_over() ? static_cast<double>(*checkpointing_->handed_over()) : -1;
-    sums[4] = static_cast<double>(checkpointing_->Unsaved().count());
+    PutFacts(checkpointing_->Facts(), facts);
   }
   RETURN_IF_ERROR(group_->Sum(sums));
   stop_ = sums[0] > 0;
   if (sums[2] == 0 && !stop_ && !Done()) {
-    Remember(sums[3] < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(sums[3])),
-             static_cast<std::uint64_t>(sums[4]));
+    Remember(FactsIn(facts));
   }
   agreed_step_ = state_.step;
   agreed_at_ = Clock::now();
@@ -263,10 +261,6 @@ void Trainer::FinishProfile() {
 
 Result<void> Trainer::SaveIfDue(bool epoch_ended) {
   RETURN_IF_ERROR(checkpointing_->Poll());
-  if (const std::optional<DiskHead> claimed = checkpointing_->TakeClaimed()) {
-    memory_facts_.base = claimed->head;
-    memory_facts_.path.clear();
-  }
   const bool best = best_ && config_.run.keep_best;
   // Of no step in particular, so it waits until the disk has taken one of those before.
   const bool asked = save_asked_ && (best || checkpointing_->HasRoom());

@@ -29,7 +29,6 @@
 #include "trainer/heartbeat.h"
 #include "trainer/learning/learner.h"
 #include "trainer/memory_snapshots.h"
-#include "trainer/memory_table.h"
 #include "trainer/models/model.h"
 #include "trainer/options/config.h"
 #include "trainer/profiler/profiler.h"
@@ -74,7 +73,7 @@ class Trainer {
   // What memory, and rank 0's disk, had to say. Filled in on a thread.
   struct Choice {
     TrainState asked;
-    std::vector<MemorySnapshot> found;
+    std::optional<MemorySnapshot> found;
     bool refuse = false;         // STOP lies in the directory, or PrepareOutputs refuses.
     std::string why_not_memory;  // For the log.
     Result<void> read;
@@ -83,9 +82,9 @@ class Trainer {
     std::vector<Tensor> given;  // --init-from, where nothing was loaded.
   };
   Result<void> LookForState(const std::shared_ptr<Choice>& choice);
-  // None: no state in memory counts.
+  // None: the newest state in memory does not count, or there is none.
   Result<std::optional<StartPlan>> AgreeOnMemory(Choice& choice);
-  Result<std::string> ChooseMemory(const HeldState& held, const std::string& heading,
+  Result<std::string> ChooseMemory(const NewestState& newest, const std::string& heading,
                                    Choice& choice);  // Rank 0.
   Result<StartPlan> AgreeOnDisk(const std::shared_ptr<Choice>& choice);
   Result<void> PrepareOutputs() const;               // Before anything is begun; may hang.
@@ -105,7 +104,7 @@ class Trainer {
   Result<void> SumAtEnd(std::span<double> sums);
   Result<void> SaveIfDue(bool epoch_ended);
   bool MayRemember() const;
-  void Remember(std::optional<std::uint64_t> handed_over, std::uint64_t unsaved_ms);
+  void Remember(BlockFacts facts);
   void WaitForCopies() const;
   Result<void> Validate();
   Result<void> Report(std::uint64_t epoch, bool epoch_ended);
@@ -159,8 +158,7 @@ class Trainer {
   std::unique_ptr<ProcessGroup> group_;
   std::unique_ptr<Learner> learner_;              // Taken apart before the group.
   std::unique_ptr<MemorySnapshots> memory_;       // Or none, on all ranks alike.
-  BlockFacts memory_facts_;                       // Of all that this world leaves in it.
-  std::optional<std::uint32_t> state_from_ = 0;   // Who sends it; none: all have it.
+  std::uint32_t state_from_ = 0;                  // The rank that sends it to all.
   std::unique_ptr<Checkpointing> checkpointing_;  // Rank 0 only.
   std::optional<ProgressPrinter> printer_;        // Rank 0 only.
   std::optional<MetricsFile> metrics_;            // Rank 0 only.

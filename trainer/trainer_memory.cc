@@ -7,17 +7,6 @@
 #include "trainer/trainer.h"
 
 namespace ddprun {
-namespace {
-
-constexpr std::size_t kMostAsked = 2;  // States that rank 0 judges; each may cost a broadcast.
-
-const MemorySnapshot* Find(const std::vector<MemorySnapshot>& found, const MemoryKey& key) {
-  const auto mine = std::find_if(found.begin(), found.end(),
-                                 [&](const MemorySnapshot& one) { return KeyOf(one) == key; });
-  return mine == found.end() ? nullptr : &*mine;
-}
-
-}  // namespace
 
 // Gigabytes are read in memory, and the newest record from rank 0's disk.
 Result<void> Trainer::LookForState(const std::shared_ptr<Choice>& choice) {
@@ -42,53 +31,58 @@ Result<std::optional<StartPlan>> Trainer::AgreeOnMemory(Choice& choice) {
   if (!memory_) {
     return std::optional<StartPlan>();
   }
-  MemoryTable table(env_.rank, env_.world_size, choice.found);
-  RETURN_IF_ERROR(group_->Sum(table.numbers()));
-  std::vector<HeldState> states = table.States();
-  states.resize(std::min(states.size(), kMostAsked));
-  for (const HeldState& held : states) {
-    const MemorySnapshot* const mine = Find(choice.found, held.key);
-    std::string text;
-    if (held.holder == env_.rank) {
-      text = ToText(mine->facts, mine->snapshot.state);
-    }
-    if (held.holder != 0) {
-      ASSIGN_OR_RETURN(text, group_->BroadcastText(std::move(text), held.holder));
-    }
-    if (IsRankZero()) {
-      ASSIGN_OR_RETURN(text, ChooseMemory(held, text, choice));
-    }
-    ASSIGN_OR_RETURN(text, group_->BroadcastText(std::move(text)));
-    if (text.empty()) {
-      continue;
-    }
-    ASSIGN_OR_RETURN(StartPlan plan, StartPlanFromText(text));
-    if (mine != nullptr && !plan.refusal) {
-      memory_->CountStart(mine->sequence);
-      RETURN_IF_ERROR(learner_->CopyFrom(mine->snapshot));
-    }
-    state_from_ = held.ranks == env_.world_size ? std::nullopt : std::optional(held.holder);
-    return std::optional(std::move(plan));
+  std::vector<double> ages(kAgeNumbers * env_.world_size);
+  const std::span<double, kAgeNumbers> mine(ages.data() + kAgeNumbers * env_.rank, kAgeNumbers);
+  if (choice.found) {
+    PutAge(choice.found->snapshot.state, mine);
   }
-  return std::optional<StartPlan>();
+  RETURN_IF_ERROR(group_->Sum(ages));
+  const std::optional<NewestState> newest = NewestOf(ages);
+  if (!newest) {
+    return std::optional<StartPlan>();
+  }
+  const auto its = std::span(ages).subspan(kAgeNumbers * newest->holder, kAgeNumbers);
+  std::string text;
+  if (newest->holder == env_.rank) {
+    text = ToText(BlockHeading{choice.found->facts, choice.found->snapshot.state});
+  }
+  if (newest->holder != 0) {
+    ASSIGN_OR_RETURN(text, group_->BroadcastText(std::move(text), newest->holder));
+  }
+  if (IsRankZero()) {
+    ASSIGN_OR_RETURN(text, ChooseMemory(*newest, text, choice));
+  }
+  ASSIGN_OR_RETURN(text, group_->BroadcastText(std::move(text)));
+  if (text.empty()) {
+    return std::optional<StartPlan>();
+  }
+  ASSIGN_OR_RETURN(StartPlan plan, StartPlanFromText(text));
+  if (!plan.refusal && std::ranges::equal(mine, its)) {
+    memory_->CountStart();
+  }
+  if (!plan.refusal && newest->holder == env_.rank) {
+    RETURN_IF_ERROR(learner_->CopyFrom(choice.found->snapshot));
+  }
+  state_from_ = newest->holder;
+  return std::optional(std::move(plan));
 }
 
 // The plan's text; empty: this state does not count.
-Result<std::string> Trainer::ChooseMemory(const HeldState& held, const std::string& heading,
+Result<std::string> Trainer::ChooseMemory(const NewestState& newest, const std::string& heading,
                                           Choice& choice) {
   const Result<BlockHeading> read = BlockHeadingFromText(heading);
   if (!read || choice.refuse) {  // The other way says why.
     return std::string();
   }
-  std::optional<StartPlan> plan = checkpointing_->ChooseFromMemory(
-      choice.asked, read->state, read->facts, held.starts, choice.why_not_memory);
+  std::optional<StartPlan> plan =
+      checkpointing_->ChooseFromMemory(choice.asked, *read, choice.why_not_memory);
   if (!plan) {
     return std::string();
   }
-  if (held.ranks < env_.world_size) {
-    plan->notes.push_back("rank " + std::to_string(held.holder) +
-                          " sends this state to all: " + std::to_string(held.ranks) + " of " +
-                          std::to_string(env_.world_size) + " ranks have it in memory");
+  if (newest.copies < env_.group_world_size) {
+    plan->notes.push_back("rank " + std::to_string(newest.holder) +
+                          " sends this state to all: " + std::to_string(newest.copies) + " of " +
+                          std::to_string(env_.group_world_size) + " nodes have it in memory");
   }
   if (const Result<void> opened = OpenRunFiles(*plan); !opened) {
     plan = StartPlan{.refusal = opened.error()};
@@ -102,7 +96,7 @@ bool Trainer::MayRemember() const {
 }
 
 // Only rank 0's buffers count, so that what others have is not the state.
-void Trainer::Remember(std::optional<std::uint64_t> handed_over, std::uint64_t unsaved_ms) {
+void Trainer::Remember(BlockFacts facts) {
   if (!IsRankZero() && learner_->HasBuffers()) {
     return;
   }
@@ -112,9 +106,6 @@ void Trainer::Remember(std::optional<std::uint64_t> handed_over, std::uint64_t u
   state.term = env_.term;
   state.generation = env_.generation;
   state.world_id = env_.world_id;
-  BlockFacts facts = memory_facts_;
-  facts.handed_over = handed_over;
-  facts.unsaved_ms = unsaved_ms;
   const auto best = state.metrics.find(kBestStep);
   if (config_.run.keep_best && best != state.metrics.end()) {
     facts.best = static_cast<std::uint64_t>(best->second);

@@ -124,7 +124,6 @@ Result<StartPlan> Trainer::AgreeOnStart() {
   if (plan->refusal && !IsRankZero()) {
     plan->refusal->message = "rank 0 did not start (its own line says why)";
   }
-  memory_facts_ = plan->facts;
   return *std::move(plan);
 }
 

@@ -19,9 +19,8 @@ namespace {
 enum class LeftOut {
   kNothing,
   kSecondLook,  // At the head that the claim has found.
-  kLastStep,    // Whatever a world of the path has made counts.
+  kLastStep,    // Whatever its world has made counts.
   kHead,        // Any head counts.
-  kOrder,       // The largest step is taken for the newest.
 };
 
 constexpr int kNodes = 2;
@@ -38,11 +37,10 @@ struct ModelWorld {
   int node = 0;
   std::uint64_t step = 0;
   std::size_t content = 0;
-  BlockFacts facts;
+  std::optional<std::uint64_t> base;  // Once it has claimed.
   bool claimed = false;
   std::optional<Block> begun_from;                                   // Until it has claimed.
   std::optional<std::pair<std::uint64_t, std::size_t>> handed_over;  // Step and content.
-  int blocks = 0;                                                    // Written.
 };
 
 class Model {
@@ -62,7 +60,7 @@ class Model {
   int broken() const { return broken_; }
   int commits = 0;
   int from_memory = 0;
-  int by_path = 0;       // Of those: by what an earlier world of the path had made.
+  int by_own = 0;        // Of those: by what the state's own world had made.
   int second_looks = 0;  // That ended a world.
 
  private:
@@ -97,11 +95,8 @@ class Model {
     Block judged = block;
     if (left_out_ == LeftOut::kLastStep) {
       judged.state.step = ~0ULL;
-      for (PathWorld& on : judged.facts.path) {
-        on.last_step = ~0ULL;
-      }
     }
-    return !WhyNotFromMemory(judged.facts, judged.state, writer, kDirectory, disk);
+    return !WhyNotFromMemory({judged.facts, judged.state}, writer, disk);
   }
 
   // Whoever is still there on its node is ended; those elsewhere may go on.
@@ -115,40 +110,38 @@ class Model {
       found.insert(found.end(), more.begin(), more.end());
       worlds_.clear();
     }
-    const auto order = [&](const Block& block) {
-      const std::uint64_t generation = block.state.generation.value;
-      return left_out_ == LeftOut::kOrder ? std::tuple(block.state.step, generation)
-                                          : std::tuple(generation, block.state.step);
-    };
-    std::stable_sort(found.begin(), found.end(),
-                     [&](const Block& a, const Block& b) { return order(b) < order(a); });
+    const auto newest =
+        std::max_element(found.begin(), found.end(),
+                         [](const Block& a, const Block& b) { return AgeOf(a) < AgeOf(b); });
     const std::optional<FenceRecord> seen = *log_.BeforeClaim(world.writer);
-    for (const Block& block : found) {
-      if (seen && !block.state.run_id.empty() &&
-          Counts(block, world.writer, HeadIn(*seen), /*second=*/false)) {
-        ++from_memory;
-        const auto made = seen->lineage.empty() ? std::nullopt : WhoMade(seen->lineage.front());
-        by_path +=
-            made && made->world != block.state.world_id && HeadIn(*seen).head != block.facts.base;
-        world.begun_from = block;
-        world.step = block.state.step;
-        world.content = block.content;
-        world.facts = {.directory = kDirectory,
-                       .base = block.facts.base,
-                       .path = PathFrom(block.facts, block.state)};
-        worlds_.push_back(std::move(world));
-        return;
-      }
+    if (seen && newest != found.end() &&
+        Counts(*newest, world.writer, HeadIn(*seen), /*second=*/false)) {
+      ++from_memory;
+      by_own += DigestOf(HeadIn(*seen)) != newest->facts.base;
+      world.begun_from = *newest;
+      world.step = newest->state.step;
+      world.content = newest->content;
+      worlds_.push_back(std::move(world));
+      return;
     }
     const Result<FenceRecord> claim = Claim(world.writer);
     if (!claim) {
       return;
     }
     world.claimed = true;
-    world.facts = {.directory = kDirectory, .base = HeadIn(*claim).head};
-    world.step = world.facts.base ? WhoMade(*world.facts.base)->step : 0;
-    world.content = world.facts.base ? world.facts.base->digest : Content(0);
+    const std::optional<CheckpointRef> head = HeadIn(*claim).head;
+    world.base = DigestOf(HeadIn(*claim));
+    world.step = head ? WhoMade(*head)->step : 0;
+    world.content = head ? head->digest : Content(0);
     worlds_.push_back(std::move(world));
+  }
+
+  static std::tuple<std::uint64_t, std::uint64_t> AgeOf(const Block& block) {
+    return {block.state.generation.value, block.state.step};
+  }
+
+  static std::optional<std::uint64_t> DigestOf(const DiskHead& disk) {
+    return disk.head ? std::optional(disk.head->digest) : std::nullopt;
   }
 
   static DiskHead HeadIn(const FenceRecord& record) {
@@ -168,12 +161,11 @@ class Model {
         ++world.step;
         world.content = Content(world.content);
         break;
-      case 2: {
-        std::vector<Block>& blocks = blocks_[world.node];
-        blocks.resize(2);
-        blocks[world.blocks++ % 2] = {world.facts, StateOf(world), world.content};
+      case 2:
+        if (world.claimed) {
+          blocks_[world.node] = {{{.base = world.base}, StateOf(world), world.content}};
+        }
         break;
-      }
       case 3:
         world.handed_over.emplace(world.step, world.content);
         break;
@@ -195,7 +187,7 @@ class Model {
       return End(world);
     }
     world.claimed = true;
-    world.facts = {.directory = kDirectory, .base = HeadIn(*claim).head};
+    world.base = DigestOf(HeadIn(*claim));
   }
 
   void Commit(ModelWorld& world) {
@@ -230,19 +222,19 @@ class Model {
 TEST(MemoryStartModel, WhatIsCommittedDescendsFromTheHeadBefore) {
   int commits = 0;
   int from_memory = 0;
-  int by_path = 0;
+  int by_own = 0;
   int second_looks = 0;
   for (unsigned seed = 1; seed <= 1000; ++seed) {
     const Model model(seed, LeftOut::kNothing);
     ASSERT_EQ(model.broken(), 0) << "seed " << seed;
     commits += model.commits;
     from_memory += model.from_memory;
-    by_path += model.by_path;
+    by_own += model.by_own;
     second_looks += model.second_looks;
   }
   EXPECT_GT(commits, 1000);  // Else the histories say nothing.
   EXPECT_GT(from_memory, 1000);
-  EXPECT_GT(by_path, 10);
+  EXPECT_GT(by_own, 10);
   EXPECT_GT(second_looks, 10);
 }
 

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <vector>
+
 #include "trainer/checkpoint/checkpoint_fixtures.h"
 
 namespace ddprun {
@@ -19,8 +22,7 @@ CheckpointRef MadeAt(std::uint64_t step, std::uint64_t generation, std::uint64_t
 struct Story {
   // Left by generation 2 at step 150, on its way from kBase.
   Story() {
-    facts.directory = "/ckpt";
-    facts.base = kBase;
+    facts.base = kBase.digest;
     state = StateOf(2, 150);
     disk.head = kBase;
   }
@@ -34,16 +36,12 @@ struct Story {
     state.step = step;
     return state;
   }
-  static PathWorld On(std::uint64_t generation, std::uint64_t last_step) {
-    const Writer writer = World("run", generation);
-    return {writer.term, writer.generation, writer.world_id, last_step};
-  }
-  bool Counts() const { return !WhyNotFromMemory(facts, state, writer, directory, disk); }
+  bool Counts() const { return !WhyNotFromMemory({facts, state}, writer, disk); }
+  bool Owes() const { return OwesBest({facts, state}, disk); }
 
   BlockFacts facts;
   TrainState state;
   Writer writer = World("run", 3);
-  std::string directory = "/ckpt";
   DiskHead disk;
 };
 
@@ -82,11 +80,8 @@ TEST(MemoryStart, NeverWhereAnotherWorldHasMovedTheHead) {
   }
 }
 
-TEST(MemoryStart, OnlyOfMyRunAndDirectoryAndAnEarlierWorld) {
+TEST(MemoryStart, OnlyOfMyRunAndAnEarlierWorld) {
   Story story;
-  story.directory = "/other";
-  EXPECT_FALSE(story.Counts());
-  story = {};
   story.writer.run_id = "other";
   EXPECT_FALSE(story.Counts());
   story = {};
@@ -108,45 +103,15 @@ TEST(MemoryStart, ABestOneThatIsNotSavedIsNotPassed) {
   EXPECT_TRUE(story.Counts());
 }
 
-// Two worlds died before they had claimed the directory: what they began from is still an ancestor.
-TEST(MemoryStart, AWorldOfThePathCountsUpToItsLastStepThere) {
-  Story story;
-  story.writer = World("run", 5);
-  story.state = Story::StateOf(4, 300);
-  story.facts.path = {Story::On(2, 150), Story::On(3, 200)};
-  EXPECT_TRUE(story.Counts()) << "the base";
-  for (const auto& [generation, step, counts] : {std::tuple(2, 150, true),
-                                                 {2, 151, false},
-                                                 {3, 120, true},
-                                                 {3, 200, true},
-                                                 {3, 201, false},
-                                                 {4, 300, true},
-                                                 {4, 301, false},
-                                                 {1, 120, false}}) {
-    story.disk.head = MadeAt(step, generation);
-    EXPECT_EQ(story.Counts(), counts) << generation << " " << step;
-  }
-  EXPECT_EQ(PathFrom(story.facts, story.state),
-            (std::vector<PathWorld>{Story::On(2, 150), Story::On(3, 200), Story::On(4, 300)}));
-}
-
-TEST(MemoryStart, APathHasAnEnd) {
-  Story story;
-  story.facts.path.assign(kMostPath - 1, Story::On(1, 100));
-  EXPECT_TRUE(story.Counts());
-  story.facts.path.push_back(Story::On(1, 100));
-  EXPECT_FALSE(story.Counts());
-}
-
 TEST(MemoryStart, TheBestOneItselfCountsAndIsOwed) {
   Story story;
   story.facts.best = 150;
   EXPECT_TRUE(story.Counts());
-  EXPECT_TRUE(OwesBest(story.facts, story.state, story.disk));
+  EXPECT_TRUE(story.Owes());
   story.disk.best = MadeAt(150, 2);
-  EXPECT_FALSE(OwesBest(story.facts, story.state, story.disk));
+  EXPECT_FALSE(story.Owes());
   story.facts.best.reset();
-  EXPECT_FALSE(OwesBest(story.facts, story.state, story.disk));
+  EXPECT_FALSE(story.Owes());
 }
 
 TEST(MemoryStart, ANameTellsWhoMadeIt) {
@@ -156,6 +121,44 @@ TEST(MemoryStart, ANameTellsWhoMadeIt) {
   EXPECT_EQ(made->world, WorldId{255});
   EXPECT_FALSE(WhoMade({"step-1-xyz", 0}));
   EXPECT_FALSE(WhoMade({"", 0}));
+}
+
+TEST(MemoryStart, FactsGoAsNumbers) {
+  for (const BlockFacts& facts :
+       {BlockFacts{}, BlockFacts{.base = 0, .handed_over = 0},
+        BlockFacts{.base = 0xfedcba9876543210, .handed_over = 1ULL << 52, .unsaved_ms = 7}}) {
+    std::array<double, kFactNumbers> numbers{};
+    PutFacts(facts, numbers);
+    EXPECT_EQ(FactsIn(numbers), facts);
+  }
+}
+
+// As the group's sum makes it; step 0: a rank without a state.
+std::optional<NewestState> Newest(
+    const std::vector<std::pair<std::uint64_t, std::uint64_t>>& ranks) {
+  std::vector<double> numbers(kAgeNumbers * ranks.size());
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks[rank].second > 0) {
+      PutAge(Story::StateOf(ranks[rank].first, ranks[rank].second),
+             std::span<double, kAgeNumbers>(&numbers[kAgeNumbers * rank], kAgeNumbers));
+    }
+  }
+  return NewestOf(numbers);
+}
+
+TEST(MemoryStart, TheNewestIsNotTheLargestStep) {
+  const auto newest = Newest({{2, 900}, {3, 150}, {3, 200}, {2, 901}});
+  ASSERT_TRUE(newest);
+  EXPECT_EQ(newest->holder, 2U);
+  EXPECT_EQ(newest->copies, 1U);
+}
+
+TEST(MemoryStart, TheLowestRankThatHasTheNewestSendsIt) {
+  const auto newest = Newest({{0, 0}, {2, 100}, {2, 100}, {2, 90}});
+  ASSERT_TRUE(newest);
+  EXPECT_EQ(newest->holder, 1U);
+  EXPECT_EQ(newest->copies, 2U);
+  EXPECT_FALSE(Newest({{0, 0}, {0, 0}}));
 }
 
 }  // namespace

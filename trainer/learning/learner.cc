@@ -162,7 +162,7 @@ Learner::Learner(const ModelEntry& model, const LearnerOptions& options, Process
 Learner::~Learner() = default;
 
 Result<void> Learner::Start(std::size_t part, std::size_t evaluation, const Buckets& buckets,
-                            std::optional<std::uint32_t> from) {
+                            std::uint32_t from) {
   Impl& my = *impl_;
   RETURN_IF_ERROR(my.model.placed());
   try {
@@ -177,15 +177,13 @@ Result<void> Learner::Start(std::size_t part, std::size_t evaluation, const Buck
     if (my.group.torch() == nullptr) {
       return {};
     }
-    if (from) {
-      std::vector<at::Tensor> tensors;
-      for (const std::vector<NamedTensor>& items : {my.model.State(), my.state.OptimizerState()}) {
-        for (const NamedTensor& item : items) {
-          tensors.push_back(item.tensor);
-        }
+    std::vector<at::Tensor> tensors;
+    for (const std::vector<NamedTensor>& items : {my.model.State(), my.state.OptimizerState()}) {
+      for (const NamedTensor& item : items) {
+        tensors.push_back(item.tensor);
       }
-      Broadcast(my.group, tensors, *from);
     }
+    Broadcast(my.group, tensors, from);
     if (my.options.sync) {
       my.exchange =
           std::make_unique<GradientExchange>(my.model.parameters(), *my.group.torch(), buckets,

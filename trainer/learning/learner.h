@@ -80,12 +80,12 @@ class Learner {
   Learner(const ModelEntry& model, const LearnerOptions& options, ProcessGroup& group);
   ~Learner();
 
-  // Parameters, buffers and optimizer state of the rank `from` on all ranks (none: all have the
-  // same already), then ready for steps. `part` and `evaluation` are the most samples of one
-  // Backward and one Evaluate here. `buckets` is what a checkpoint recorded, so that a resumed run
-  // adds gradients up in the same order as the run that went on; empty: none yet.
+  // Parameters, buffers and optimizer state of the rank `from` on all ranks, then ready for steps.
+  // `part` and `evaluation` are the most samples of one Backward and one Evaluate here. `buckets`
+  // is what a checkpoint recorded, so that a resumed run adds gradients up in the same order as the
+  // run that went on; empty: none yet.
   Result<void> Start(std::size_t part, std::size_t evaluation, const Buckets& buckets,
-                     std::optional<std::uint32_t> from = 0);
+                     std::uint32_t from = 0);
 
   // Where the caller puts the next samples, after Start.
   BatchRoom room(std::size_t slot);

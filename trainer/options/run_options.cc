@@ -77,8 +77,8 @@ void AddRunOptions(CLI::App& app, RunOptions& options) {
                  "what the others do");
   app.add_option(
          "--memory-snapshots", options.memory_snapshots,
-         "yes: each rank leaves its state in memory with ddprun too, so that a restart goes on "
-         "from there; no: restarts go on from checkpoints alone")
+         "yes: the state is left in memory with ddprun too, so that a restart goes on from there; "
+         "no: restarts go on from checkpoints alone")
       ->capture_default_str();
   app.add_flag("--no-sync", options.no_sync,
                "Do not average gradients over the ranks, to see how far their models part");
