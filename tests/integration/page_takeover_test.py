@@ -96,16 +96,6 @@ class PageTakeover(MachinesTest, BrowserTest):
         self.shows("tiles", r"(?m)^2\s+workers")
         self.goes_on(old, 1)
 
-    def test_an_open_page_follows_by_the_list(self):
-        with open(self.path("token"), "w", opener=lambda p, f: os.open(p, f, 0o600)) as token:
-            token.write("0123456789abcdef0123456789abcdef\n")
-        self.flags = [f"--token-file={self.path('token')}"]
-        self.endpoint = ",".join(self.free_endpoint() for _ in range(3))
-        old = self.start_run(3)
-        self.chrome.get(self.link(f"--endpoint={self.endpoint}", *self.flags))
-        self.shows("tiles", r"(?m)^3\s+workers")
-        self.goes_on(old, 2)
-
     def test_a_stranger_where_a_page_once_was_is_not_shown_the_key(self):
         self.flags = [f"--run-dir={self.path('shared')}"]
         node = self.start_run(1)

@@ -93,6 +93,8 @@ RULES["rendezvous/core/transitions.cc"] += [
     ("least", "  if (ready < state.shape->min_nodes) {", "  if (HAS && ready < state.shape->min_nodes) {"),
     # nor while the claim is in doubt.
     ("claim-in-doubt", "  if (ClaimIsInDoubt(state, step.now)) {", "  if (HAS && ClaimIsInDoubt(state, step.now)) {"),
+    # A run that cannot have enough nodes ends with the reason of those that cannot start.
+    ("cannot-start", "    EndIfTooManyCannotStart(step);", "    if (HAS) EndIfTooManyCannotStart(step);"),
     # Restarts without progress are spaced out.
     ("backoff", "  if (state.budget.next_start && step.now", "  if (HAS && state.budget.next_start && step.now"),
     # A loss makes it a change of membership.
