@@ -14,7 +14,7 @@ using std::chrono_literals::operator""s;
 constexpr RunShape kTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 3, .last_call = 1s};
 constexpr const char* kWhy = "node n1 cannot start its workers: no train.py";
 
-struct Lacking : testing::Test {
+struct LackingNodes : testing::Test {
   Story story;
   Node a{story, "n0", kTwo};
   Node b{story, "n1", kTwo};
@@ -47,7 +47,7 @@ struct Lacking : testing::Test {
 };
 
 // Else its peer waits for the join timeout, and learns nothing.
-TEST_F(Lacking, EndsARunThatNeedsEveryNode) {
+TEST_F(LackingNodes, EndsARunThatNeedsEveryNode) {
   a.Says(At(0s)).Hears(At(0s));
   Lacks(b, At(1s));
   EXPECT_EQ(story.state.worlds_formed, 0u);
@@ -56,7 +56,7 @@ TEST_F(Lacking, EndsARunThatNeedsEveryNode) {
 }
 
 // It may carry the server: the others would find nobody, and wait for the join timeout.
-TEST_F(Lacking, TheOthersAreWaitedForAndHearWhyAtOnce) {
+TEST_F(LackingNodes, TheOthersAreWaitedForAndHearWhyAtOnce) {
   Lacks(b, At(0s));
   const std::string waits = Describe(b.Waits(At(0s)));
   EXPECT_NE(waits.find("0 of 2 are here; kept out: n1 (cannot start its workers: no train.py)"),
@@ -67,7 +67,7 @@ TEST_F(Lacking, TheOthersAreWaitedForAndHearWhyAtOnce) {
   ExpectEnd(b, At(2s));
 }
 
-TEST_F(Lacking, NodesThatNeverComeAreWaitedForNoLongerThanItStays) {
+TEST_F(LackingNodes, NodesThatNeverComeAreWaitedForNoLongerThanItStays) {
   HaveShape(3, 3);
   a.Says(At(0s)).Hears(At(0s));
   Lacks(b, At(0s));
@@ -78,7 +78,7 @@ TEST_F(Lacking, NodesThatNeverComeAreWaitedForNoLongerThanItStays) {
   ExpectEnd(b, At(30s));
 }
 
-TEST_F(Lacking, ARunThatHasEnoughOthersGoesOnWithoutIt) {
+TEST_F(LackingNodes, ARunThatHasEnoughOthersGoesOnWithoutIt) {
   HaveShape(1, 2);
   a.Says(At(0s)).Hears(At(0s));
   Lacks(b, At(0s));
@@ -95,7 +95,7 @@ TEST_F(Lacking, ARunThatHasEnoughOthersGoesOnWithoutIt) {
   EXPECT_TRUE(a.IsTold<ddprun::Run>(At(1s)));
 }
 
-TEST_F(Lacking, TooManyOfThemEndARunOfFewestAndMost) {
+TEST_F(LackingNodes, TooManyOfThemEndARunOfFewestAndMost) {
   HaveShape(2, 3);
   Lacks(b, At(0s));
   a.Says(At(0s));
@@ -105,7 +105,7 @@ TEST_F(Lacking, TooManyOfThemEndARunOfFewestAndMost) {
   ExpectEnd(c, At(1s));
 }
 
-TEST_F(Lacking, TwoMembershipsOfOneNodeCountOnce) {
+TEST_F(LackingNodes, TwoMembershipsOfOneNodeCountOnce) {
   HaveShape(2, 3);
   Node again{story, "n1", a.report.shape, 2};
   Lacks(b, At(0s));
@@ -115,7 +115,7 @@ TEST_F(Lacking, TwoMembershipsOfOneNodeCountOnce) {
 }
 
 // A scheduler may give the run another machine in its place.
-TEST_F(Lacking, AReplacementThatCannotEndsNoRunThatHadAWorld) {
+TEST_F(LackingNodes, AReplacementThatCannotEndsNoRunThatHadAWorld) {
   a.Says(At(0s));
   b.Says(At(0s));
   a.Hosts(At(0s));
@@ -139,7 +139,7 @@ TEST_F(Lacking, AReplacementThatCannotEndsNoRunThatHadAWorld) {
   EXPECT_EQ(story.state.worlds_formed, 2u);
 }
 
-TEST_F(Lacking, OfARunningWorldItIsNoSpare) {
+TEST_F(LackingNodes, OfARunningWorldItIsNoSpare) {
   a.Says(At(0s));
   b.Says(At(0s));
   a.Hosts(At(0s));
