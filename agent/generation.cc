@@ -43,7 +43,8 @@ WorkerEnv EnvOf(const GenerationPlan& plan, std::uint32_t local) {
 OutputRequest OutputOf(const AgentOptions& options, const std::filesystem::path& directory) {
   OutputRequest output = options.output;
   output.read = options.progress_from != nullptr;
-  output.read_errors = options.core.shape.max_restarts > 0;
+  // On a terminal the agent's copy of stderr would come after what stdout says next.
+  output.read_errors = options.core.shape.max_restarts > 0 && ::isatty(STDERR_FILENO) != 1;
   output.directory = options.discard_logs ? "/dev/null"
                      : options.keep_logs  ? directory
                                           : std::filesystem::path();

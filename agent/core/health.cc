@@ -290,8 +290,9 @@ void FindLateWorkers(AgentStep& step) {
     step.state.told_unwatched = true;
     step.Tell(NoticeLevel::kWarning,
               "no worker has reported progress in " + FormatDuration(WatchedFor(step.config)) +
-                  ": until one does, --hang-timeout and --start-timeout watch none of them. "
-                  "Progress is seen of "
+                  ": until one does, " +
+                  (step.config.hang_timeout > Duration{0} ? "--hang-timeout" : "--start-timeout") +
+                  " watches none of them. Progress is seen of "
                   "torch's collectives (install ddprun's Python package for the workers, or set "
                   "--preload), of ddprun.step(), and of printed steps (set --progress-from)");
   }

@@ -257,6 +257,9 @@ void ProcessRunner::State::SetWindows() {
   consoles.LookAtWindows();
   for (const auto& worker : workers) {
     worker->output->SetWindows();
+    if (worker->running) {  // It controls no process group, so the kernel tells nobody.
+      ::kill(worker->pid, SIGWINCH);
+    }
   }
 }
 

@@ -302,6 +302,14 @@ TEST_F(Failing, AnErrorAfterProgressIsNotPermanent) {
   EXPECT_EQ(story.state.phase, Phase::kRunning);
 }
 
+TEST_F(Failing, AnErrorAfterAMinuteOfLifeIsNotPermanent) {
+  Begin();
+  for (int i = 0; i < 10; ++i) {
+    Fail(0, 60s, LacksModule());
+  }
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
 TEST_F(Failing, AProgramThatCannotBeStartedIsAPermanentError) {
   Begin();
   for (int i = 0; i < 3; ++i) {

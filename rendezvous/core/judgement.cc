@@ -111,17 +111,21 @@ bool IsCrashLoop(Budget& budget, const RunShape& shape) {
   return budget.told && shape.crash_loop_limit > 0 && budget.stuck >= shape.crash_loop_limit;
 }
 
+// The world that is drained has made progress.
+bool HasWorked(const Budget& budget, Time now) {
+  return budget.worked || now - budget.formed >= kALongLife;
+}
+
 // Counts the permanent errors in a row; true when they are too many.
 bool IsPermanent(Budget& budget, const RunShape& shape, const Drain& drain,
-                 const Judgement& judgement) {
+                 const Judgement& judgement, Time now) {
   const std::string error = judgement.root                  ? PermanentError(*judgement.root)
                             : !drain.spawn_failures.empty() ? drain.spawn_failures.front()
                                                             : "";
-  const bool same = !budget.worked && error == budget.error;
-  budget.same_error = same ? budget.same_error + 1 : 1;
-  budget.error = error;
-  return !error.empty() && !budget.worked && shape.crash_loop_limit > 0 &&
-         budget.same_error >= shape.crash_loop_limit;
+  const bool counts = !error.empty() && !HasWorked(budget, now);
+  budget.same_error = counts && error == budget.error ? budget.same_error + 1 : 1;
+  budget.error = counts ? error : "";
+  return counts && shape.crash_loop_limit > 0 && budget.same_error >= shape.crash_loop_limit;
 }
 
 bool WasKilledByOthers(const Judgement& judgement) {
@@ -135,7 +139,7 @@ void SpaceOut(Budget& budget, const RunShape& shape, const Judgement& judgement,
   if (WasKilledByOthers(judgement)) {
     return;
   }
-  budget.fruitless = budget.worked || now - budget.formed >= kALongLife ? 0 : budget.fruitless + 1;
+  budget.fruitless = HasWorked(budget, now) ? 0 : budget.fruitless + 1;
   if (budget.fruitless < 2 || shape.restart_backoff == Duration{0}) {
     return;
   }
@@ -308,7 +312,7 @@ Judgement JudgeWithinBudget(Budget& budget, const Drain& drain, const RunShape& 
     return judgement;
   }
   const bool stuck = IsCrashLoop(budget, shape);
-  const bool permanent = IsPermanent(budget, shape, drain, judgement);
+  const bool permanent = IsPermanent(budget, shape, drain, judgement, now);
   if (stuck || permanent) {
     judgement.charged = false;
     judgement.excused = false;

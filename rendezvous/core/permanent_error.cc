@@ -46,10 +46,25 @@ bool IsOfPermanentType(std::string_view line) {
   return std::ranges::find(kTypes, type) != kTypes.end();
 }
 
-bool ShowsUsage(std::string_view text) {
+std::string Lower(std::string_view text) {
   std::string lower(text);
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  return Contains(lower, "usage:");
+  return lower;
+}
+
+// As argparse and click refuse a command line: "usage: ..." begins a line, and the last line is the
+// error. A line such as "GPU memory usage: 43%" is none.
+bool IsUsageError(std::string_view text, std::string_view last_line) {
+  const std::string lower = "\n" + Lower(text);
+  return Contains(lower, "\nusage:") && Contains(Lower(last_line), "error:");
+}
+
+// "/usr/bin/python3: No module named x", as `python3 -m x` says it.
+bool LacksItsModule(std::string_view line) {
+  const std::size_t at = line.find(": No module named ");
+  const std::string_view program = line.substr(0, at == std::string_view::npos ? 0 : at);
+  const std::string_view name = program.substr(program.find_last_of('/') + 1);
+  return name.starts_with("python") && !Contains(name, " ");
 }
 
 }  // namespace
@@ -71,10 +86,12 @@ std::string PermanentError(const WorkerFailure& failure) {
   const std::string_view line = LastLine(failure.last_lines);
   switch (exited->code) {
     case 1:
-      return IsOfPermanentType(line) || Contains(line, ": No module named ") ? compared(line) : "";
+      return IsOfPermanentType(line) || LacksItsModule(line) ? compared(line) : "";
     case 2:
-      return ShowsUsage(failure.last_lines) || Contains(line, "can't open file") ? compared(line)
-                                                                                 : "";
+      return IsUsageError(failure.last_lines, line) ||
+                     (Contains(line, "can't open file") && Contains(line, "[Errno 2]"))
+                 ? compared(line)
+                 : "";
     case 126:
     case 127:
       return "exit code " + std::to_string(exited->code) + " " + compared(line);

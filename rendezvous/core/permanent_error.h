@@ -8,8 +8,9 @@
 //   | exit code   | last line of stderr, or the error file's message                            |
 //   |-------------|------------------------------------------------------------------------------|
 //   | any         | ImportError, SyntaxError, NameError or a subclass (error file)               |
-//   | 1           | the same (Python's traceback ends with it); ": No module named " (python -m) |
-//   | 2           | any, if "usage:" stands before it (argparse, click); "can't open file"       |
+//   | 1           | the same (a traceback ends with it); "python3: No module named x" (-m)       |
+//   | 2           | "error:" after a line "usage: ..." (argparse, click); "can't open file", with |
+//   |             | Errno 2 (a missing script)                                                   |
 //   | 126, 127    | any (a shell cannot execute, or cannot find, the program)                    |
 #pragma once
 

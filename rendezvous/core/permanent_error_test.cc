@@ -58,6 +58,9 @@ TEST(PermanentErrorTest, WhatMayHeal) {
   EXPECT_EQ(Of(1, "ImportError: no apex, going on without\ncannot reach the database\n"), "");
   EXPECT_EQ(Of(3, "NameError: name 'x' is not defined\n"), "");
   EXPECT_EQ(Of(1, ""), "");
+  EXPECT_EQ(Of(2, "GPU memory usage: 43%\nerror: cannot reach storage\n"), "");
+  EXPECT_EQ(Of(2, "python3: can't open file '/w.py': [Errno 116] Stale file handle\n"), "");
+  EXPECT_EQ(Of(1, "WARNING: fused kernels off: No module named 'apex'\n"), "");
   WorkerFailure killed = Ended(1, "NameError: name 'x' is not defined\n");
   killed.status = Killed{9};
   EXPECT_EQ(PermanentError(killed), "");

@@ -131,7 +131,7 @@ class Hangs(DdprunTest):
 
     def test_a_time_out_that_watches_nobody_is_said(self):
         run = self.start("--nproc-per-node=2", "--hang-timeout=500ms", FAKE_WORKER, "--hang")
-        self.wait_for_text(run, "no worker has reported progress in 500 ms: until one does, --hang-timeout and --start-timeout watch none of them")
+        self.wait_for_text(run, "no worker has reported progress in 500 ms: until one does, --hang-timeout watches none of them")
         run.signal(signal.SIGTERM)
         self.assertEqual(run.wait(), 143, run.all())
 

@@ -43,12 +43,13 @@ print(f"rank {rank} {sys.stdin.isatty()} {sys.stdout.isatty()} {sys.stderr.isatt
 
 # Prints one line more for each file, and the width.
 WIDTH = """
-import os, select
+import os, signal
 rank = os.environ["RANK"]
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGWINCH])
 print(f"rank {rank} began")
 for turn in range(2):
     while os.get_terminal_size(1).columns != 100 + turn:
-        select.select([], [], [], 0.01)
+        signal.sigwait([signal.SIGWINCH])  # As who draws anew on the signal alone.
     print(f"rank {rank} sees {100 + turn} columns")
 """
 
