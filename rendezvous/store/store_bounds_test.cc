@@ -110,6 +110,7 @@ TEST(StoreServer, WhatAllConnectionsHoldIsBounded) {
   }
   Client good(served);
   good.Settle();
+  served.UntilConnections(5);  // These two, and three of 4 MiB that are whole.
   EXPECT_GE(served.On([](StoreServer& server) { return server.turned_away(); }), 8u);
   little.Send(std::string(7 << 20, 'x'));
   little.Settle();
