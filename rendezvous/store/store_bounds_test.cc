@@ -96,23 +96,22 @@ TEST(StoreServer, WhatAConnectionHoldsIsBounded) {
 TEST(StoreServer, WhatAllConnectionsHoldIsBounded) {
   constexpr std::size_t kBound = 16 << 20;
   Served served({.max_traffic_bytes = kBound});
-  const auto unfinished = [](std::size_t size) {
-    return wire::Op(1) + wire::Text("/k") + wire::Raw(std::uint64_t{8 << 20}) +
-           std::string(size, 'x');
+  const auto unfinished = [](std::uint64_t value, std::size_t sent) {
+    return wire::Op(1) + wire::Text("/k") + wire::Raw(value) + std::string(sent, 'x');
   };
   Client little(served);
-  little.Send(unfinished(1 << 20));
+  little.Send(unfinished(3 << 20, 1 << 20));
   std::vector<std::unique_ptr<Client>> most;
   for (int i = 0; i < 12; ++i) {
     most.push_back(std::make_unique<Client>(served));
-    most.back()->Send(unfinished(4 << 20));
+    most.back()->Send(unfinished(8 << 20, 4 << 20));
     EXPECT_LE(served.On([](StoreServer& server) { return server.traffic(); }), kBound);
   }
   Client good(served);
   good.Settle();
   served.UntilConnections(5);  // These two, and three of 4 MiB that are whole.
-  EXPECT_GE(served.On([](StoreServer& server) { return server.turned_away(); }), 8u);
-  little.Send(std::string(7 << 20, 'x'));
+  EXPECT_EQ(served.On([](StoreServer& server) { return server.turned_away(); }), 9u);
+  little.Send(std::string(2 << 20, 'x'));
   little.Settle();
 }
 
