@@ -229,7 +229,7 @@ struct Lacking : Agent {
   }
 };
 
-// Whatever it is told: its workers would only fail, and a check of the machine would not help.
+// A directive to run changes nothing: its workers would fail, and a node check would not help.
 TEST_F(Lacking, OneThatCannotStartSaysSoAndStartsNothing) {
   EXPECT_FALSE(Did<CheckNode>());
   ASSERT_TRUE(Did<SendReport>());

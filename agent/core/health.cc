@@ -25,8 +25,8 @@ bool HasBegun(const Heartbeat& heartbeat) {
   return heartbeat.source != ProgressSource::kCollectives || heartbeat.collectives > 0;
 }
 
-// This worker's start takes too long. Where nobody has set the time for it, imports, compilers and
-// the preparation of data may last as long as they compute.
+// This worker's start takes too long. Without --start-timeout, imports, compilers and the
+// preparation of data may last as long as they compute.
 bool IsLateInItsStart(const AgentStep& step, const WorkerSpoke& spoke) {
   const bool counts =
       !step.config.start_spares_busy || (spoke.idle && *spoke.idle >= step.config.hang_timeout);
@@ -45,7 +45,7 @@ bool IsJudgedAtStart(const AgentState& state, const AgentConfig& config, std::ui
   return !HasBegun(heartbeat) && !judged;
 }
 
-// Where its worker is that has not begun. One that waits for the others is not why they wait.
+// The phase of a worker that has not begun. A worker that waits for the others is not the cause.
 std::string PhaseBefore(bool start_is_over, bool waits) {
   return waits ? kInCollective : start_is_over ? kNotBegun : kBeforeJoining;
 }
@@ -219,7 +219,7 @@ void HearNoMoreOf(AgentState& state, std::uint32_t ended_local_rank) {
 
 namespace {
 
-// After this time people expect a word of what hangs; 0: they asked for none.
+// The time-out after which a hang should be reported; 0: none is set.
 Duration WatchedFor(const AgentConfig& config) {
   return config.hang_timeout > Duration{0} ? config.hang_timeout : config.start_timeout;
 }

@@ -1,4 +1,4 @@
-// What a machine's GPU driver tells, as it tells it. Values; what they mean is host_judge's.
+// The readings of a machine's GPU driver, unchanged. Values; host_judge decides what they mean.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a machine's driver tells, and what follows: with NVIDIA's library of a made-up machine.
+// A driver's readings and the verdicts on them, with NVIDIA's library of a made-up machine.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -257,7 +257,7 @@ void ProcessRunner::State::SetWindows() {
   consoles.LookAtWindows();
   for (const auto& worker : workers) {
     worker->output->SetWindows();
-    if (worker->running) {  // It controls no process group, so the kernel tells nobody.
+    if (worker->running) {  // Its terminal controls no process group: no kernel signal.
       ::kill(worker->pid, SIGWINCH);
     }
   }

@@ -1,7 +1,8 @@
-// What a terminal that several workers share is sent: whole lines as they end, and below them one
-// row for each line that has not ended yet, such as a progress bar, which is drawn over in place.
+// Composes the output for a terminal that several workers share: whole lines as they end, and below
+// them one row for each line that has not ended yet, such as a progress bar, which is drawn over in
+// place.
 //
-// Pure, bounded, and nobody's clock. Of one stream:
+// Pure and bounded; the caller passes the time. Of one stream:
 //
 //   its line | text          | \r       | \n           | kBetweenDraws later | end of the stream
 //   ---------|---------------|----------|--------------|---------------------|------------------
@@ -44,7 +45,7 @@ class TerminalRows {
 
   // Appends to `out` what the terminal is to be sent now.
   void Feed(Stream stream, std::string_view bytes, Time now, std::string& out);
-  // What the stream left unfinished is its last line. It is forgotten.
+  // The stream has ended: its unfinished text becomes its last line, and its state is dropped.
   void End(Stream stream, std::string& out);
 
   // The cursor is at the start of a row that nothing was sent to.

@@ -137,7 +137,7 @@ bool PassesTheAgent(const StreamPlan& plan, bool is_error) {
   return plan.console || plan.read || !plan.filters.empty() || unshown_errors;
 }
 
-// What a program would find on ddprun's own stream. A file's copy of it is no terminal's.
+// The stream is shown on a terminal and has no log file: its worker gets a terminal of its own.
 bool IsForATerminal(int target, const StreamPlan& plan) {
   return plan.console && plan.file.empty() && ::isatty(target) == 1;
 }

@@ -1,8 +1,8 @@
 // A terminal of its own for one stream of a worker, where the agent's own stream is one.
 //
-// Raw, so bytes come as they were written. It is nobody's controlling terminal: no key, hangup or
-// job control reaches a worker through it. The agent's end has end of file (EIO) once the last
-// process has closed the worker's.
+// Raw, so bytes come as they were written. No session has it as its controlling terminal: no key,
+// hangup or job control reaches a worker through it. The agent's end has end of file (EIO) once the
+// last process has closed the worker's.
 #pragma once
 
 #include "common/files.h"

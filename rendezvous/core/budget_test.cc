@@ -57,7 +57,7 @@ struct Failing : testing::Test {
   }
 };
 
-// Says that it has lost a module.
+// A worker whose program lacks a module.
 WorkerFailure LacksModule(const std::string& module = "gone") {
   WorkerFailure failure = Failure(Exited{1});
   failure.last_lines =
@@ -251,7 +251,7 @@ TEST_F(Failing, ACollectiveIsProgress) {
   }
 }
 
-// It says nothing about the program: somebody kills workers, or wants to see a recovery.
+// A SIGKILL from outside says nothing about the program.
 TEST_F(Failing, AKilledWorkerIsReplacedAtOnce) {
   shape.restart_backoff = 16s;
   Begin();

@@ -196,7 +196,7 @@ WorkerFailure BlameNobody(const Roster& roster, const Standing& first, const std
   return failure;
 }
 
-// No rank makes progress, and some have not begun: these are why the others wait.
+// No rank makes progress, and some ranks have not begun: the others wait for these.
 WorkerFailure BlameForStart(const Roster& roster, const Standings& found) {
   std::uint32_t not_begun = 0;
   for (const Standing& standing : found.behind) {

@@ -49,7 +49,7 @@ signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGWINCH])
 print(f"rank {rank} began")
 for turn in range(2):
     while os.get_terminal_size(1).columns != 100 + turn:
-        signal.sigwait([signal.SIGWINCH])  # As who draws anew on the signal alone.
+        signal.sigwait([signal.SIGWINCH])  # As a program that redraws on the signal alone.
     print(f"rank {rank} sees {100 + turn} columns")
 """
 
