@@ -81,9 +81,9 @@ std::vector<Gpu> OnTheBus(const MachineRoots& roots, const std::string& vendor, 
     const fs::path device = roots.sys / "bus/pci/devices" / pci;
     const std::string kind = FirstLine(device / "class");
     const bool vga = kind.starts_with("0x0300");
-    if (FirstLine(device / "vendor") == vendor &&
-        ((vga && maker != GpuMaker::kIntel) || kind.starts_with("0x0302") ||
-         kind.starts_with("0x0380") || kind.starts_with("0x1200"))) {
+    const bool display = (vga && maker != GpuMaker::kIntel) || kind.starts_with("0x0302") ||
+                         kind.starts_with("0x0380") || kind.starts_with("0x1200");
+    if (display && FirstLine(device / "vendor") == vendor) {
       gpus.push_back({.pci = pci,
                       .model = std::string(NameOf(maker)),
                       .numa_node = NumaNodeOf(roots, pci),

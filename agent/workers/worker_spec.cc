@@ -236,9 +236,6 @@ WorkerSpec MakeWorkerSpec(const Command& command, const WorkerEnv& env,
     spec.environment[name] = value;
   }
   spec.environment.emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-  if (const auto threads = OmpThreads(agent_environment, env.local_world_size, AllowedCpus())) {
-    spec.environment["OMP_NUM_THREADS"] = std::to_string(*threads);
-  }
   spec.out = PlanStream(output, env, kStdoutBit);
   spec.err = PlanStream(output, env, kStderrBit);
   return spec;
