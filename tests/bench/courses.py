@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tables of docs/training.md that courses ask for, measured on this machine.
+"""The tables that courses ask for, measured on this machine.
 
     python3 tests/bench/courses.py build/bin [--only=layouts,transformer,data] [--turns=3]
 
