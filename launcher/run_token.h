@@ -2,12 +2,12 @@
 // because they share a directory.
 //
 //   --run-dir=DIR                    DIR/token
-//   every endpoint is on loopback    <user directory>/token: one user's, on one machine
+//   the endpoint is on loopback      <user directory>/token: one user's, on one machine
 //   --insecure, or certificates      none
 //   anything else                    none
 //
-// Mode 0600; who comes first draws it. One for all of a user's runs on loopback: who can read it
-// can read any, and what is in between (a forwarded port) is of no account.
+// Mode 0600; the first node draws it. All of a user's runs on loopback share one token: whoever can
+// read one token file of this user can read any other. A forwarded port makes no difference.
 #pragma once
 
 #include <filesystem>
