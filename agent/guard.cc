@@ -38,11 +38,11 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kMaxHeld = 16;  // Descriptors kept for the agent.
-constexpr char kWatching = 'w';       // What the agent says once it hears signals.
-constexpr char kUnlessUsed = '?';     // Before a directory.
+constexpr char kWatching = 'w';       // From the agent: it watches for signals now.
+constexpr char kUnlessUsed = '?';     // Followed by a directory.
 constexpr char kUsed = 'u';
-constexpr char kHold = '\0';    // With a descriptor.
-constexpr char kAtDeath = 'd';  // Before a text.
+constexpr char kHold = '\0';    // Sent with a descriptor.
+constexpr char kAtDeath = 'd';  // Followed by a text.
 constexpr int kLookAgainMs = 50;
 constexpr int kSayAfterRounds = 10'000 / kLookAgainMs;
 constexpr Duration kAfterDeathLimit{2'000};
@@ -54,15 +54,15 @@ struct Guard {
   SignalRequests requests;
   UniqueFd link;
   std::vector<UniqueFd> held;
-  std::string at_death;   // What the agent has left; empty: nothing.
+  std::string at_death;   // The text of LeaveAtDeath; empty: none.
   std::string directory;  // Absolute; to be removed at the end. Empty: none.
-  std::string unused;     // The same, until it is used.
-  bool watching = false;  // The agent is: until then a signal ends it here.
+  std::string unused;     // The same, unless the agent uses it.
+  bool watching = false;  // The agent watches for signals; before that a signal kills it.
   int ended_by = 0;
 };
 
-// Once there are threads, each growth of the table of descriptors waits for all processors (an RCU
-// grace period: some 7 ms), so it is made large enough for some hundred workers before.
+// In a process with threads, each growth of the descriptor table waits for all processors (an RCU
+// grace period of some 7 ms). So the table is made large enough for some hundred workers before.
 void WidenDescriptorTable() {
   constexpr int kHighest = 4095;
   for (int highest = kHighest; highest > 64; highest /= 2) {
@@ -75,7 +75,7 @@ void WidenDescriptorTable() {
 [[noreturn]] void BeAgent(const std::function<int(GuardLink)>& agent_main, UniqueFd link,
                           const sigset_t& mask, pid_t guard) {
   ::setpgid(0, 0);                     // A terminal's Ctrl-C and Ctrl-Z are the guard's alone.
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // Until it hears of the guard's end itself.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // Until it notices the guard's end itself (Watch).
   if (::getppid() != guard) {
     ::_exit(1);
   }
@@ -90,12 +90,12 @@ void WidenDescriptorTable() {
   WidenDescriptorTable();
   const int code = agent_main(GuardLink(std::move(link)));
   std::fflush(nullptr);
-  // Not exit(): threads of libraries may still run, and static objects must not go under them.
+  // Not exit(): threads of libraries may still use static objects, which exit() would destroy.
   ::_exit(code);
 }
 
-// A descriptor to hold, the path of a directory to remove, a text to keep, or one of the words.
-// False: the agent has closed its end.
+// One message: a descriptor to hold, a directory to remove, a text to keep, or one of the single
+// bytes above. False: the agent has closed its end.
 bool TakeMessage(Guard& guard) {
   char bytes[PATH_MAX];
   iovec part{bytes, sizeof bytes};
@@ -144,7 +144,8 @@ void TakeMessages(Guard& guard) {
   }
 }
 
-// An agent that is still being set up may wait for a file, a name server or an endpoint.
+// Whether this signal must kill the agent, because it is still being set up and may be waiting for
+// a file, a name server or an endpoint.
 bool EndsSetUp(Guard& guard, int signal) {
   if (guard.watching || !AsksForTheEnd(signal)) {
     return false;
@@ -153,7 +154,7 @@ bool EndsSetUp(Guard& guard, int signal) {
   return !guard.watching;
 }
 
-// Reads every signal that has come, and passes each request on. True: one of them is for the end.
+// Reads all pending signals and passes each request on. True: one of them asks for the end.
 bool PassSignalsOn(Guard& guard) {
   signalfd_siginfo info{};
   bool ends = false;
@@ -170,14 +171,14 @@ bool PassSignalsOn(Guard& guard) {
         continue;
       }
       const char number = static_cast<char>(signal);
-      // Lost only if the agent has not read a hundred others.
+      // Lost only if the agent has not read some hundred earlier signals.
       (void)!::send(guard.link.get(), &number, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
   }
   return ends;
 }
 
-// For a moment.
+// Waits for kLookAgainMs at most. True: a signal asks for the end.
 bool AwaitSignal(Guard& guard) {
   pollfd signal{guard.signals.get(), POLLIN, 0};
   ::poll(&signal, 1, kLookAgainMs);
@@ -189,7 +190,7 @@ int WaitForAgent(Guard& guard) {
     int status = 0;
     const pid_t ended = ::waitpid(guard.agent, &status, WNOHANG);
     if (ended == guard.agent) {
-      TakeMessages(guard);  // What it said just before.
+      TakeMessages(guard);  // Messages that it sent just before its end.
       return status;
     }
     std::array<pollfd, 2> events = {pollfd{guard.signals.get(), POLLIN, 0},
@@ -202,7 +203,7 @@ int WaitForAgent(Guard& guard) {
   }
 }
 
-// For at most a second: words that nobody reads keep no launch from ending.
+// Writes a line, for at most a second: a stderr that is not read must not block the launch's end.
 void Say(const std::string& text) {
   struct sigaction interrupt {};
   interrupt.sa_handler = [](int) {};  // Without SA_RESTART: write(2) returns.
@@ -210,8 +211,8 @@ void Say(const std::string& text) {
   sigset_t alarm;
   ::sigemptyset(&alarm);
   ::sigaddset(&alarm, SIGALRM);
-  ::sigprocmask(SIG_UNBLOCK, &alarm, nullptr);   // Whoever started us may have blocked it.
-  const itimerval every_second{{1, 0}, {1, 0}};  // A first one may come before the write.
+  ::sigprocmask(SIG_UNBLOCK, &alarm, nullptr);   // Our parent may have blocked it.
+  const itimerval every_second{{1, 0}, {1, 0}};  // The first may come before the write.
   ::setitimer(ITIMER_REAL, &every_second, nullptr);
   const std::string line = InLogFormat(LogLevel::kError, text, "ddprun: " + text + "\n");
   (void)!::write(STDERR_FILENO, line.data(), line.size());
@@ -219,7 +220,7 @@ void Say(const std::string& text) {
   ::setitimer(ITIMER_REAL, &never, nullptr);
 }
 
-// The agent is dead, so every descendant has come, or comes, to us.
+// The agent is dead, so all its descendants are, or become, children of this process.
 void EndWhatIsLeft(Guard& guard) {
   guard.link.Reset();
   std::vector<pid_t> living;
@@ -232,9 +233,9 @@ void EndWhatIsLeft(Guard& guard) {
   }
 }
 
-// Waits for the processes that remove dead workers' shared memory: without them it stays for good.
+// Waits for processes that remove the shared memory of dead workers; no other process would do it.
 void AwaitTidying(Guard& guard) {
-  guard.held.clear();  // A new agent need not wait: nothing of the node is at work any more.
+  guard.held.clear();  // A new agent need not wait: no worker of this node is left.
   const auto deadline = std::chrono::steady_clock::now() + kTimeToTidyUp;
   while (!LetTidyUp(deadline)) {
     AwaitSignal(guard);
@@ -280,7 +281,7 @@ void GuardLink::Watch(AsioLoop& loop, std::function<void(int)> on_signal,
   watcher->Wait();
   ::prctl(PR_SET_PDEATHSIG, 0);
   (void)!::send(socket_.get(), &kWatching, 1, MSG_NOSIGNAL);
-  // The wait in flight owns the watcher, so that it never outlives the loop; the link ends it.
+  // The pending wait owns the watcher, so the watcher never outlives the loop. The link closes it.
   watch_ = std::shared_ptr<void>(nullptr, [weak = std::weak_ptr<Watcher>(watcher)](void*) {
     if (const auto self = weak.lock()) {
       boost::system::error_code ignored;
@@ -320,7 +321,7 @@ void GuardLink::SayUsed() {
 int RunGuarded(const std::function<int(GuardLink)>& agent_main,
                const std::function<void(const std::string&)>& after_death) {
   UserLimits();
-  ::signal(SIGCHLD, SIG_DFL);  // Ignored by some parents; then nobody could be waited for.
+  ::signal(SIGCHLD, SIG_DFL);  // If a parent ignored it, waitpid would find no child.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -344,13 +345,13 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main,
     BeAgent(agent_main, std::move(agent_end), before, self);
   }
   agent_end.Reset();
-  ::setpgid(guard.agent, guard.agent);  // As the agent does: whoever comes first.
+  ::setpgid(guard.agent, guard.agent);  // The agent does the same; either may be first.
   guard.signals = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-  ::signal(SIGPIPE, SIG_IGN);  // Nothing comes before the sweep: no words, nor their refusal.
+  ::signal(SIGPIPE, SIG_IGN);  // A failed write must not end the guard before its sweep.
   ::signal(SIGXFSZ, SIG_IGN);
   const ExitStatus status = DecodeWaitStatus(WaitForAgent(guard));
   EndWhatIsLeft(guard);
-  if (after_death && !guard.at_death.empty()) {  // Only now: it may say that nothing is left.
+  if (after_death && !guard.at_death.empty()) {  // It may rely on that no process is left.
     RunInChild([&] { after_death(guard.at_death); }, kAfterDeathLimit, [&] { AwaitSignal(guard); });
   }
   const Killed* const killed = std::get_if<Killed>(&status);
@@ -358,7 +359,7 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main,
     Say("the agent was " + Describe(*killed) + "; ended what it started");
   }
   for (const std::string& directory : {guard.directory, guard.unused}) {
-    // Often not there any more after an orderly end.
+    // After an orderly end the agent has often removed them already.
     const std::string left =
         directory.empty() ? "" : RemoveInTime(directory, [&] { return AwaitSignal(guard); });
     if (!left.empty()) {

@@ -1,15 +1,16 @@
 // One launch is two processes that watch each other: the guard, whose pid the user and the
 // scheduler see, and the agent, its child.
 //
-//   helper  a second child of the guard, once all others are dead: does what the dead agent cannot
-//   guard   passes each signal number on, passes the exit code back, and when the agent is dead
-//           kills everything that is left of it. While the agent is being set up a signal ends it
-//           instead (SIGKILL): whatever it waits for there, no launch is deaf
-//   agent   hears of signals only from the guard (so Ctrl-C, or a scheduler that signals both,
-//           counts once), and of the guard's death by end of file
+//   guard   passes each signal's number on, and the agent's exit code back. When the agent has died
+//           it kills every process that the agent left. While the agent is being set up, a signal
+//           kills the agent (SIGKILL) instead, because the set-up may be waiting for something
+//   agent   gets signals only from the guard, so that Ctrl-C, or a scheduler that signals both
+//           processes, counts once; notices the guard's death by end of file
+//   helper  a second child of the guard, started when all others are dead: does what the dead agent
+//           cannot do any more
 //
-// Both are subreapers: whoever dies, all descendants come to the other one. The guard does nothing
-// else and starts no thread.
+// Both are subreapers: when one of them dies, all its descendants become the other one's children.
+// The guard does nothing else and starts no thread.
 #pragma once
 
 #include <filesystem>
@@ -34,20 +35,21 @@ class GuardLink {
   void Watch(AsioLoop& loop, std::function<void(int signal)> on_signal,
              std::function<void()> on_guard_gone);
 
-  // The guard keeps a duplicate of this descriptor, and so a lock on its file, until nothing of
-  // this launch is left. False: the guard could not be told.
+  // The guard keeps a duplicate of this descriptor, and so a lock on its file, until no process of
+  // this launch is left. False: the message could not be sent.
   bool HoldUntilGone(int fd);
 
-  // When the agent is dead and nothing of it is left, RunGuarded's `after_death` gets this text; an
-  // empty one: nothing. In place of what was left before. Never waits; lost only if the guard has
-  // not read some hundred others.
+  // When the agent is dead and no process of it is left, RunGuarded's `after_death` gets this text.
+  // It replaces the text of an earlier call; an empty one means that nothing is to be done. Never
+  // waits. Lost only if the guard has not read some hundred earlier messages.
   void LeaveAtDeath(const std::string& text);
 
-  // When nothing of this launch is left, the guard removes this directory, an absolute path, and
-  // all that is in it: the agent may be killed before it can. What its disk does not let go of
-  // within seconds is left behind, and told. False: the guard could not be told.
+  // When no process of this launch is left, the guard removes this directory, an absolute path,
+  // with its contents: the agent may be killed before it can. If its disk does not answer within
+  // seconds, the directory is left behind, and a message says so. False: the message could not be
+  // sent.
   bool RemoveWhenGone(const std::filesystem::path& directory);
-  // The same, as long as the agent has not said that something in it is to be kept.
+  // The same, unless the agent calls SayUsed: then the directory is kept.
   bool RemoveUnlessUsed(const std::filesystem::path& directory);
   void SayUsed();
 
@@ -55,19 +57,18 @@ class GuardLink {
   bool Send(const std::string& message);
 
   UniqueFd socket_;
-  bool used_ = false;  // That was said.
+  bool used_ = false;  // SayUsed was called.
   std::shared_ptr<void> watch_;
 };
 
 // Forks; call it before any thread or library starts. In the agent, runs agent_main and ends the
-// process with its result; in the guard, returns the agent's exit code once every descendant is
-// gone, or 128+N when a signal N that others send ended it. One that a process causes itself
-// (SIGABRT, often for want of memory; SIGSEGV and its like) is ddprun's own failure: 70. 1 when the
-// agent could not be started at all.
+// process with its result. In the guard, returns once every descendant is gone: the agent's exit
+// code, or 128+N if another process ended it with signal N. If the agent caused the signal itself
+// (SIGABRT, often because memory ran out; SIGSEGV and similar), that is ddprun's own failure: 70.
+// It returns 1 if the agent could not be started at all.
 //
-// `after_death`: where the agent has left a text, it runs with that in a process of its own, for
-// 2 s at most, after everything else has ended and before the guard does. It must be able to do
-// without whatever that time was too short for.
+// `after_death`: called with the text of LeaveAtDeath, in a process of its own that has 2 s. That
+// is after every other process has ended and before the guard ends. It may be cut off at any point.
 int RunGuarded(const std::function<int(GuardLink)>& agent_main,
                const std::function<void(const std::string&)>& after_death = nullptr);
 

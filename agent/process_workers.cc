@@ -18,7 +18,7 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kEachLook{100};  // At the workers' step pages.
+constexpr Duration kEachLook{100};  // Between two looks at the workers' step pages.
 
 std::map<std::string, std::string> WorkersEnvironment(const AgentOptions& options) {
   std::map<std::string, std::string> environment = ProcessEnvironment();
@@ -46,7 +46,7 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
                     OnEnded(local_rank, status, std::move(errors));
                   },
                   [this](const StraysOfWorker& left) { OnLeft(left); }, [this] { OnAllGone(); },
-                  [](std::vector<pid_t>) {},  // The core counts the time itself.
+                  [](std::vector<pid_t>) {},  // The core measures that time itself.
               }),
       memory_(MostKeptBytes()),
       notify_(loop, [this](std::uint32_t local_rank, const Notification& said,
@@ -62,8 +62,8 @@ ProcessWorkers::~ProcessWorkers() {
   EndGeneration();
 }
 
-// torchrun's tree: attempt_<restarts>; the same count again (no worker failed) gets a suffix, so
-// that nothing is ever wiped.
+// As in torchrun's tree: attempt_<restarts>. A generation with the same count (no worker failed)
+// gets a suffix, so that no earlier attempt is overwritten.
 std::filesystem::path ProcessWorkers::NewAttemptDirectory(const Placement& placement) {
   const std::string name = "attempt_" + std::to_string(placement.restarts_used);
   const std::uint32_t used = attempts_[name]++;
@@ -100,7 +100,7 @@ std::filesystem::path ProcessWorkers::Start(const Placement& placement) {
   return attempt_;
 }
 
-// Nothing of it is left but files.
+// Called when only files are left of the generation.
 void ProcessWorkers::EndGeneration() {
   notify_.Close();
   page_timer_.Cancel();
@@ -114,7 +114,7 @@ void ProcessWorkers::OnSpawned(const Result<void>& spawned) {
   if (!spawned) {
     EndGeneration();
   } else {
-    plan_->memory.clear();  // Else what is replaced stays until the generation's end.
+    plan_->memory.clear();  // Else replaced blocks would stay until the generation's end.
     notify_.Listen(plan_->sockets);
     for (std::uint32_t local = 0; local < options_->core.workers; ++local) {
       pids_[local] = runner_.PidOf(local);
@@ -127,7 +127,7 @@ void ProcessWorkers::OnSpawned(const Result<void>& spawned) {
 void ProcessWorkers::OnSaid(std::uint32_t local_rank, const Notification& said,
                             const SentDescriptor& sent) {
   const bool page = said.step_page && (sent.file || sent.cut) && !said.store;
-  // The steps that it had written before it sent this.
+  // Steps that the worker had written before it sent this message.
   ReadPage(local_rank, page ? kAllEntries : said.step_page.value_or(kAllEntries));
   if (page) {
     TakePage(local_rank, sent);
@@ -138,7 +138,7 @@ void ProcessWorkers::OnSaid(std::uint32_t local_rank, const Notification& said,
   Pass(local_rank, said);
 }
 
-// Once of each worker.
+// Logs one refusal for each worker of a generation.
 void ProcessWorkers::TellRefusal(std::uint32_t local_rank, const std::string& text) {
   if (refusal_told_.insert(local_rank).second) {
     Log(LogLevel::kWarning, text);
@@ -185,8 +185,9 @@ void ProcessWorkers::LookAtPagesLater() {
   });
 }
 
-// What waits in its socket was sent before what is counted here, or says how much of that it was:
-// so all of that comes first, and a page that a flood hides waits for the next look.
+// Datagrams in a worker's socket were sent before the entries that are counted here, or say how
+// many entries there were. So all datagrams are read first. If a flood of them does not end, the
+// page waits for the next look.
 void ProcessWorkers::HearNow() {
   for (std::uint32_t local = 0; local < options_->core.workers && !pages_.empty(); ++local) {
     if (const std::optional<std::uint64_t> count = pages_.News(local)) {
@@ -240,7 +241,7 @@ LeftFiles ProcessWorkers::FilesOf(std::uint32_t local_rank, ExitStatus status,
   return left;
 }
 
-// Where a worker failed or was stopped this is a matter of course.
+// Logs processes that workers left behind: a warning only if no worker failed or was stopped.
 void ProcessWorkers::OnLeft(const StraysOfWorker& left) {
   constexpr std::size_t kMostNames = 8;
   const std::size_t count = left.names.size();
@@ -277,7 +278,7 @@ void ProcessWorkers::OnAllGone() {
 }
 
 // ---- Timers ----
-// As torchrun: the variable turns it on, a preset TORCHELASTIC_TIMER_FILE says where.
+// As in torchrun: the variable turns it on, and TORCHELASTIC_TIMER_FILE may name the file.
 Result<void> ProcessWorkers::Open() {
   const auto enabled = environment_.find("TORCHELASTIC_ENABLE_FILE_TIMER");
   if (enabled == environment_.end() || enabled->second != "1") {
@@ -296,7 +297,8 @@ Result<void> ProcessWorkers::Open() {
   return {};
 }
 
-// Of a worker or a descendant. The pidfd pins it: what is asked later is true of what is signalled.
+// The process must be a worker or its descendant. The pidfd pins it, so that the process that is
+// checked here is the one that is signalled.
 void ProcessWorkers::OnTimerExpired(const TimerRequest& request) {
   const auto pid = static_cast<pid_t>(request.pid);
   const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
@@ -334,7 +336,7 @@ std::set<pid_t> ProcessWorkers::Running() const {
   return running;
 }
 
-// A worker that a tool holds hears no signal: who looks must give way.
+// A worker that a tool holds gets no signal, so the taking of stacks is cancelled first.
 void ProcessWorkers::SignalAll(int signal, bool end_at_once) {
   live_stacks_.Forget();
   kept_evidence_ = true;

@@ -1,7 +1,7 @@
-// The real workers of this node: processes, their attempt directories, notify sockets, timers, and
-// what they leave behind.
+// The real workers of this node: processes with their attempt directories, notify sockets, timers
+// and the files that they leave behind.
 //
-// Decides nothing: who is stopped when is the caller's.
+// Decides nothing: the caller chooses which workers are stopped, and when.
 #pragma once
 
 #include <filesystem>
@@ -33,7 +33,7 @@ class ProcessWorkers final : public NodeWorkers {
   ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOptions> options);
   ~ProcessWorkers() override;
 
-  // The FIFO of torchrun's timers, where they are asked for.
+  // Opens the FIFO of torchrun's timers, if the environment asks for it.
   Result<void> Open();
 
   void Listen(WorkersEvents events) override { events_ = std::move(events); }
@@ -45,25 +45,25 @@ class ProcessWorkers final : public NodeWorkers {
   void TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
                   std::function<void()> done) override;
 
-  // For operators, of workers that go on. `done` comes once. Who calls what is returned wants it no
-  // more.
+  // For operators: takes the stacks of workers that keep running. `done` is called once. Calling
+  // the returned function cancels it.
   std::function<void()> TakeLiveStacks(const ErrandWish& wish, LiveStacks::Done done);
-  // Keeps what is known of workers that go on in their generation's bundle. `done` comes once,
-  // later: a record for each of them, kDone with the bundle, or why there is none.
+  // Writes evidence of workers that keep running into their generation's bundle. `done` is called
+  // once, later, with a record for each of them: kDone with the bundle, or why there is none.
   void KeepLiveEvidence(const ErrandWish& wanted, LiveStacks::Done done);
-  // Those of them that have said by which signal they save, and run. A record for each: done, or
-  // why not.
+  // Sends each wanted worker that runs the signal by which it saves, if it has named one. Returns a
+  // record for each: done, or why not.
   std::vector<ErrandRecord> TellToSave(const ErrandWish& wish);
   const std::shared_ptr<KeptOutput>& kept() const { return kept_; }
 
-  // On the loop: now, or when what is being kept of a hang or a failure is written; within seconds.
+  // Calls `done` on the loop: now, or when evidence that is being written is complete (seconds).
   void WhenEvidenceIsKept(std::function<void()> done);
 
-  // The window of ddprun's terminal has changed.
+  // The window size of ddprun's terminal has changed.
   void SetWindows() { runner_.SetWindows(); }
 
   std::string Unread() const { return runner_.Unread(); }
-  // Gives what the workers printed a moment to reach a slow console.
+  // Waits until the console has taken what the workers printed, or the limit is over.
   void FlushOutput(Duration limit) { runner_.FlushOutput(limit); }
 
  private:
@@ -90,7 +90,7 @@ class ProcessWorkers final : public NodeWorkers {
   void Tell(std::uint32_t local_rank, std::optional<ExitStatus> ended) const;
 
   AsioLoop& loop_;
-  const std::shared_ptr<const AgentOptions> options_;  // With a start that may never end.
+  const std::shared_ptr<const AgentOptions> options_;  // Shared with a start that may never end.
   std::map<std::string, std::string> environment_;
   WorkersEvents events_;
   const std::shared_ptr<KeptOutput> kept_;
@@ -99,25 +99,25 @@ class ProcessWorkers final : public NodeWorkers {
   NotifySockets notify_;
   StepPages pages_;
   LoopTimer page_timer_;
-  Placement placement_;                   // Of the last start,
-  std::shared_ptr<GenerationPlan> plan_;  // and its plan; its sockets' files go with it.
+  Placement placement_;                   // Of the last start.
+  std::shared_ptr<GenerationPlan> plan_;  // Of the last start; owns its sockets' files.
   std::filesystem::path attempt_;
-  std::uint64_t memory_kills_ = 0;  // Before it began.
+  std::uint64_t memory_kills_ = 0;  // The kernel's count when the generation began.
   std::filesystem::file_time_type began_;
-  bool kept_evidence_ = false;  // Of its first failure; or it was told to stop.
+  bool kept_evidence_ = false;  // Evidence of the first failure is kept, or a stop has begun.
   std::uint32_t starts_ = 0;
-  std::set<std::uint32_t> refusal_told_;  // Local ranks of this generation.
+  std::set<std::uint32_t> refusal_told_;  // Local ranks whose refusal was logged.
   HangEvidence hang_evidence_;
-  std::weak_ptr<void> live_evidence_;  // Gone: none is being kept.
+  std::weak_ptr<void> live_evidence_;  // Expired: no evidence of live workers is being written.
   FailureEvidence failure_evidence_;
   LiveStacks live_stacks_;
   Survivors survivors_;
   std::map<std::uint32_t, TimerRequest> timer_kills_;  // By local rank of this generation.
   static constexpr std::size_t kMostRefusals = 16;
-  std::set<pid_t> refused_timers_;           // Processes whose timers were refused, as was said.
-  std::unique_ptr<TimerWatchdog> watchdog_;  // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.
+  std::set<pid_t> refused_timers_;           // Processes whose refused timers were logged.
+  std::unique_ptr<TimerWatchdog> watchdog_;  // Only with TORCHELASTIC_ENABLE_FILE_TIMER=1.
   std::vector<std::int64_t> pids_;
-  std::vector<int> save_signals_;                  // By local rank; 0: it has said none.
+  std::vector<int> save_signals_;                  // By local rank; 0: it has named none.
   std::map<std::string, std::uint32_t> attempts_;  // "attempt_<n>" -> times used.
 };
 
