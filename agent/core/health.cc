@@ -11,29 +11,29 @@ namespace {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-// Beyond this, a tick came late because this agent was paused.
+// A tick that is later than this came late because this agent was paused.
 constexpr auto kLate = 100ms;
-constexpr Duration kAfterPause = 1s;  // For what waits in the sockets.
+constexpr Duration kAfterPause = 1s;  // To read the words that wait in the sockets.
 constexpr Duration kLongestExtension = std::chrono::hours(24 * 7);
 
 bool Watches(const AgentState& state, const AgentConfig& config) {
   return state.phase == AgentPhase::kRunning && config.hang_timeout > Duration{0};
 }
 
-// It has told or printed a step, said hello, or begun a collective.
+// Whether the worker has reported or printed a step, said hello, or begun a collective.
 bool HasBegun(const Heartbeat& heartbeat) {
   return heartbeat.source != ProgressSource::kCollectives || heartbeat.collectives > 0;
 }
 
-// This worker's start takes too long. Without --start-timeout, imports, compilers and the
-// preparation of data may last as long as they compute.
+// Whether this worker's start takes too long. Unless --start-timeout was set by the user, imports,
+// compilers and the preparation of data may take any time while they use a CPU.
 bool IsLateInItsStart(const AgentStep& step, const WorkerSpoke& spoke) {
   const bool counts =
       !step.config.start_spares_busy || (spoke.idle && *spoke.idle >= step.config.hang_timeout);
   return counts && step.state.start_due && step.now >= *step.state.start_due;
 }
 
-// At the end of --start-timeout it is late: it has not begun, and was not judged yet.
+// Whether this worker is late at the end of --start-timeout: it has not begun, and was not judged.
 bool IsJudgedAtStart(const AgentState& state, const AgentConfig& config, std::uint32_t local) {
   const auto found = state.heartbeats.find(local);
   if (found == state.heartbeats.end()) {
@@ -45,7 +45,7 @@ bool IsJudgedAtStart(const AgentState& state, const AgentConfig& config, std::ui
   return !HasBegun(heartbeat) && !judged;
 }
 
-// The phase of a worker that has not begun. A worker that waits for the others is not the cause.
+// The phase of a worker that has not begun. One that waits for the others is not the cause.
 std::string PhaseBefore(bool start_is_over, bool waits) {
   return waits ? kInCollective : start_is_over ? kNotBegun : kBeforeJoining;
 }
@@ -78,11 +78,11 @@ void ForgetCollectives(AgentState& state, std::uint32_t local_rank) {
   heartbeat.phase.clear();
 }
 
-// Before the first collective silence proves nothing: who prepares data may hold its interpreter
-// for long. Stillness must be claimed.
+// Before the first collective silence proves nothing, since a worker that prepares data may hold
+// its interpreter for long. So the watching thread must report that nothing of the worker moves.
 void OnStill(AgentStep& step, Heartbeat& heartbeat, const WorkerSpoke& spoke) {
   heartbeat.unjoined = true;
-  NoteProgress(step, heartbeat);  // It speaks. Silence is judged by what its peers do (kUnheard).
+  NoteProgress(step, heartbeat);  // It was heard; kUnheard is for a watch that falls silent.
   const bool over = IsLateInItsStart(step, spoke);
   const std::string phase = PhaseBefore(over, spoke.in_collective);
   const bool late = over || (Watches(step.state, step.config) && *spoke.still >= heartbeat.allowed);
@@ -92,8 +92,8 @@ void OnStill(AgentStep& step, Heartbeat& heartbeat, const WorkerSpoke& spoke) {
   heartbeat.allowed = over ? step.config.start_timeout : heartbeat.allowed;
 }
 
-// What others than the worker know of it: nothing where it speaks for itself, and nothing before
-// its first step.
+// Progress that is seen from outside: printed steps and counted collectives. Ignored for a worker
+// that reports its own steps, and until a number is positive or a standstill is reported.
 void OnSeen(AgentStep& step, const WorkerSpoke& spoke) {
   AgentState& state = step.state;
   const auto known = state.heartbeats.find(spoke.local_rank);
@@ -130,7 +130,7 @@ void OnSeen(AgentStep& step, const WorkerSpoke& spoke) {
       heartbeat.step = step_now;
     }
   }
-  if (spoke.collectives == 0) {  // Nobody counts them any more.
+  if (spoke.collectives == 0) {  // They are no longer counted.
     ForgetCollectives(state, spoke.local_rank);
     return;
   }
@@ -149,7 +149,7 @@ void OnSeen(AgentStep& step, const WorkerSpoke& spoke) {
   SayIfInTime(step, heartbeat);
 }
 
-// How far it is in what can be compared with other ranks.
+// How far a worker is, in a unit that can be compared with other ranks.
 Standing StandingOf(const Heartbeat& heartbeat) {
   Standing standing{.step = heartbeat.step, .phase = heartbeat.phase, .count = 0};
   standing.source = heartbeat.source;
@@ -157,7 +157,7 @@ Standing StandingOf(const Heartbeat& heartbeat) {
     standing.source = ProgressSource::kCollectives;
   }
   if (standing.source == ProgressSource::kCollectives) {
-    standing.step = heartbeat.world_collectives;  // Other groups' are not everybody's.
+    standing.step = heartbeat.world_collectives;  // Other ranks take no part in other groups'.
   }
   return standing;
 }
@@ -181,9 +181,9 @@ void OnWorkerSpoke(AgentStep& step, const WorkerSpoke& spoke) {
     return;
   }
   if (first) {
-    state.heartbeats[spoke.local_rank] = Heartbeat{};  // Its own word from here on.
+    state.heartbeats[spoke.local_rank] = Heartbeat{};  // From here on its own words count.
   }
-  state.saved_before = false;  // From now on it may have something to lose.
+  state.saved_before = false;  // From now on its work can be lost.
   Heartbeat& heartbeat = state.heartbeats[spoke.local_rank];
   const bool stepped = spoke.step && *spoke.step > heartbeat.step;
   const bool moved = spoke.phase && *spoke.phase != heartbeat.phase;
@@ -219,7 +219,7 @@ void HearNoMoreOf(AgentState& state, std::uint32_t ended_local_rank) {
 
 namespace {
 
-// The time-out after which a hang should be reported; 0: none is set.
+// The time-out after which a hang should be reported; 0: neither is set.
 Duration WatchedFor(const AgentConfig& config) {
   return config.hang_timeout > Duration{0} ? config.hang_timeout : config.start_timeout;
 }
@@ -305,7 +305,7 @@ void FindLateWorkers(AgentStep& step) {
   for (auto& [local_rank, heartbeat] : step.state.heartbeats) {
     if (paused && !heartbeat.late && !heartbeat.forgiven) {
       heartbeat.since += step.now - *due + kAfterPause;
-      heartbeat.forgiven = true;  // Once: on a busy machine every tick is late.
+      heartbeat.forgiven = true;  // Only once, since on a busy machine every tick is late.
     } else if (!heartbeat.late && step.now >= Due(heartbeat)) {
       heartbeat.late = true;
       heartbeat.phase = heartbeat.unjoined ? kUnheard : heartbeat.phase;
@@ -350,9 +350,9 @@ std::vector<Standing> StandingsOf(const AgentState& state) {
   std::stable_sort(standings.begin(), standings.end(),
                    [](const Standing& a, const Standing& b) { return a.step < b.step; });
   for (; standings.size() > kMaxStandings; standings.pop_back()) {
-    Standing& last = standings[kMaxStandings - 1];  // Those ahead need not be told apart,
+    Standing& last = standings[kMaxStandings - 1];  // Ranks that are ahead are merged,
     if (standings.back().phase == kInCollective) {
-      last.phase = kInCollective;  // but that one of them waits.
+      last.phase = kInCollective;  // but that one of them waits must stay known.
     }
     last.count += standings.back().count;
     last.late += standings.back().late;
@@ -380,7 +380,7 @@ void BeginHangStop(AgentStep& step) {
       take.local_ranks.push_back(local);
     }
   }
-  // Those without a heartbeat may be what the others wait for.
+  // Workers without a heartbeat come first: the others may be waiting for them.
   const auto step_of = [&](std::uint32_t local) {
     const auto found = state.heartbeats.find(local);
     return found == state.heartbeats.end() ? 0 : found->second.step;

@@ -1,9 +1,9 @@
 // Decides whether a worker of this node is late: without progress for longer than it may be.
 //
 // Progress is a STEP larger than every earlier one, or a PHASE other than the last. The watch
-// begins with a worker's hello (READY or STEP): one that never says hello is never late, and where
-// none of this node has said hello within the time-out, people are told once. Late is not hung:
-// which rank hangs, if any, is the coordinator's to say, who hears of all of them.
+// begins with a worker's hello (READY or STEP): a worker that never says hello is never late. If no
+// worker of this node has said hello within the time-out, one message says so. Late does not mean
+// hung: the coordinator, which knows all ranks, decides which rank hangs, if any.
 //
 // Internal to agent/core.
 #pragma once
@@ -14,23 +14,23 @@ namespace ddprun {
 
 void OnWorkerSpoke(AgentStep& step, const WorkerSpoke& spoke);
 
-// A new generation's workers have said nothing yet.
+// Forgets the words of the last generation's workers: a new one begins.
 void ForgetWords(AgentState& state);
 void HearNoMoreOf(AgentState& state, std::uint32_t ended_local_rank);
 
-// Who has become late. A tick that comes late itself (this agent was paused) judges nobody: what
-// workers said meanwhile may be waiting in their sockets.
+// Marks the workers that have become late. A tick that comes late itself (this agent was paused)
+// marks none: their words may still be waiting in their sockets.
 void FindLateWorkers(AgentStep& step);
 
-// When people are to be told that --hang-timeout watches no worker of this generation, which they
-// believe to be guarded; none: it watches one, or they know.
+// When a message must say that --hang-timeout watches no worker of this generation, although the
+// user expects it. None: it watches one, or the message was printed.
 std::optional<Time> UnwatchedAt(const AgentState& state, const AgentConfig& config);
 
-// When --start-timeout ends for a worker of this generation that has not begun; none: all have, or
-// have been judged, or only what they say of themselves counts (start_spares_busy).
+// When --start-timeout ends for a worker of this generation that has not begun. None: all have
+// begun or were judged, or only their own words count (start_spares_busy).
 std::optional<Time> StartJudgedAt(const AgentState& state, const AgentConfig& config);
 
-// The workers are about to start: their time runs from now on.
+// The workers are about to start: --start-timeout counts from now on.
 void BeginStart(AgentStep& step);
 
 // When the next worker becomes late if it makes no progress.

@@ -20,14 +20,14 @@
 namespace ddprun {
 namespace {
 
-// Threads of makers, with those that were left behind in a step that hangs.
+// Threads of all makers, also those that are abandoned in a step that hangs.
 constexpr int kMostMakerThreads = 64;
 std::atomic<int> maker_threads = 0;
-constexpr Duration kPatience{1'000};  // With what is tidied up at the end.
+constexpr Duration kPatience{1'000};  // How long the destructor waits for Tidy's work.
 constexpr Duration kFirstPause{50};   // Before a process is tried again; then twice as long, up to
 constexpr Duration kLongestPause{2'000};
 
-// Blocks for as long as SIGKILL takes.
+// Kills these workers and all that they left. Blocks until SIGKILL has ended them.
 void EndBegun(const std::vector<MadeWorker>& begun) {
   for (const MadeWorker& worker : begun) {
     ::kill(worker.process.pid, SIGKILL);
@@ -48,7 +48,7 @@ Error NotStarted(const WorkerSpec& spec, Error error) {
 
 }  // namespace
 
-// A thread, and what it has to do. It ends once it is closed and has nothing to do.
+// A thread with its queue of work. It ends when it is closed and the queue is empty.
 struct GenerationMaker::Line {
   static std::shared_ptr<Line> Start();
   void Serve();
@@ -85,7 +85,7 @@ void GenerationMaker::Line::Serve() {
     std::function<void()> next = std::move(work.front());
     lock.unlock();
     next();
-    next = nullptr;  // What it holds may be on a disk that hangs.
+    next = nullptr;  // Without the lock: its destructor may wait for a disk that hangs.
     lock.lock();
     work.pop_front();
     if (closed) {
@@ -119,7 +119,7 @@ struct GenerationMaker::Job final : Making {
   void Tell(const std::shared_ptr<Job>& self);
 
   // ---- On the loop ----
-  bool GiveUp();  // False: no process was begun, and none will be.
+  bool GiveUp();  // False: no process was started, and none will be.
   void Forget();
   std::function<void(Result<std::vector<MadeWorker>>)> made;
   std::function<void()> gone;  // Set: it was given up.
@@ -128,15 +128,15 @@ struct GenerationMaker::Job final : Making {
   // ---- With the lock ----
   std::mutex mutex;
   std::string step;
-  bool launching = false;      // Processes may have been begun.
-  std::vector<pid_t> leaders;  // Begun and not reaped.
-  Loop* loop = nullptr;        // nullptr: nobody wants to hear of it.
+  bool launching = false;      // Processes may have been started.
+  std::vector<pid_t> leaders;  // Workers that were started and not reaped.
+  Loop* loop = nullptr;        // nullptr: the result is not wanted any more.
 
   PrepareWorkers prepare;
   Duration patience{0};
   std::shared_ptr<WarmStart> warm;
   LaunchUnderWay under_way;
-  Result<std::vector<MadeWorker>> result = std::vector<MadeWorker>();  // The thread's, until told.
+  Result<std::vector<MadeWorker>> result = std::vector<MadeWorker>();  // The thread's, until Tell.
 };
 
 Result<void> GenerationMaker::Job::Begin(std::string next) {
@@ -316,7 +316,7 @@ void GenerationMaker::Make(PrepareWorkers prepare,
     line_->Do([job = job_] {
       job->Make(job);
       if (job->warm) {
-        job->warm->Prepare();  // Another one, where the last one has gone.
+        job->warm->Prepare();  // A new preload process, if the last one has ended.
       }
     });
     return;
@@ -366,7 +366,7 @@ std::string GenerationMaker::Step() const {
     return "";
   }
   const std::lock_guard lock(job_->mutex);
-  return job_->step.empty() ? "beginning" : job_->step;  // Its thread has not come to it yet.
+  return job_->step.empty() ? "beginning" : job_->step;  // "": its thread has not begun yet.
 }
 
 }  // namespace ddprun

@@ -1,8 +1,8 @@
-// Makes a generation: what it needs on disks, its workers' output, its processes. A disk may hang
-// in any of these steps, so they are a thread's: nothing here makes the loop wait.
+// Makes a generation: its files on disks, its workers' output, its processes. A disk may hang in
+// any of these steps, so a thread takes them: nothing here makes the loop wait.
 //
-// One thread for all generations, since a worker dies with the thread that started it (PDEATHSIG).
-// Decides nothing: who gives up what is the caller's. Of two generations never both have a process:
+// One thread serves all generations, since a worker dies with the thread that started it
+// (PDEATHSIG). The caller decides what is given up. Two generations never have processes at once:
 //
 //   being made      | given up                                   | the step that hung returns later
 //   ----------------|--------------------------------------------|---------------------------------
@@ -11,9 +11,9 @@
 //                   | begun; gone when no process is left        | gone then
 //   made            | as before: the thread ends what was made   |
 //
-// Where there is no room for a process (EAGAIN, ENOMEM), others may just be ending: that one is
-// tried again, ever less often, until patience is over. So a full machine costs no restart at once,
-// and a run does not use all of them up in a moment.
+// If the machine has no room for one more process (EAGAIN, ENOMEM), others may just be ending. So
+// the start is repeated, less and less often, until patience is over. A machine that is full for a
+// moment then uses no restart, and a run does not use all its restarts up at once.
 #pragma once
 
 #include <sys/types.h>
@@ -38,44 +38,44 @@ struct MadeWorker {
   OpenedOutput output;  // Without the child's ends.
 };
 
-// One generation in the making, as its thread sees it.
+// A generation that is being made, as its thread sees it.
 class Making {
  public:
   virtual ~Making() = default;
-  // Before each step that may wait for a disk, in words for people: "opening '/x/stdout.log'". An
-  // error: nobody wants the generation any more.
+  // Called before each step that may wait for a disk, with the step in words: "opening
+  // '/x/stdout.log'". An error: the generation was given up.
   virtual Result<void> Begin(std::string step) = 0;
 };
 
-// Makes what the workers need on disks, and says who they are. On the maker's thread, and perhaps
-// long after it was given up, so it owns what it uses.
+// Makes the files that the workers need, and returns their specs. Runs on the maker's thread,
+// perhaps long after the generation was given up, so it owns everything that it uses.
 using PrepareWorkers = std::function<Result<std::vector<WorkerSpec>>(Making& making)>;
 
 class GenerationMaker {
  public:
-  // `patience`: with a machine that has no room for one more process. `warm`: what workers are
-  // begun with; none: from their file.
+  // `patience`: how long to try on a machine that has no room for one more process. `warm`: forks
+  // workers from a preload process; none: every worker is started from its file.
   GenerationMaker(Loop& loop, Duration patience, std::shared_ptr<WarmStart> warm);
-  // Kills what was begun and is not told yet. Workers that were made die. Waits for Tidy's work, a
-  // moment at most.
+  // Kills processes of a generation that `made` was not called for yet. Workers of the last one die
+  // with the thread. Waits for Tidy's work for a second at most.
   ~GenerationMaker();
   GenerationMaker(const GenerationMaker&) = delete;
   GenerationMaker& operator=(const GenerationMaker&) = delete;
 
-  // All or none: `made` comes on the loop, later, unless GiveUp is called before. After an error no
-  // process is left. Nothing may be in the making.
+  // Starts all workers or none. Calls `made` on the loop, later, unless GiveUp is called before.
+  // After an error no process is left. No other generation may be in the making.
   void Make(PrepareWorkers prepare, std::function<void(Result<std::vector<MadeWorker>>)> made);
 
-  // `gone` comes on the loop, later, once no process is left of what is in the making. A second
-  // call kills again, and its `gone` is dropped.
+  // Calls `gone` on the loop, later, once no process is left of the generation that is being made.
+  // A second call kills again, and its `gone` is dropped.
   void GiveUp(std::function<void()> gone);
 
-  // `work`, which is to remove what a generation left on disks, on the thread after all else.
+  // Runs `work`, which removes a generation's files, on the thread after everything else.
   void Tidy(std::function<void()> work);
 
   bool making() const { return job_ != nullptr; }
 
-  // What is done now, for people; "": nothing.
+  // The step that is under way, for people; "": none is.
   std::string Step() const;
 
  private:
@@ -87,7 +87,7 @@ class GenerationMaker {
   Loop& loop_;
   const Duration patience_;
   const std::shared_ptr<WarmStart> warm_;
-  std::shared_ptr<Line> line_;  // With its thread.
+  std::shared_ptr<Line> line_;  // Shared with its thread.
   std::shared_ptr<Job> job_;    // Shared with the thread.
 };
 

@@ -28,7 +28,7 @@ struct Worker {
 
   std::uint32_t local_rank;
   pid_t pid = 0;
-  bool running = false;  // Not reaped: its process id and group are certainly its own.
+  bool running = false;  // Not reaped: its process id and group cannot be another process's.
   boost::asio::posix::stream_descriptor pidfd;
   LoopTimer retry;
   std::unique_ptr<WorkerOutput> output;
@@ -36,7 +36,7 @@ struct Worker {
 
 }  // namespace
 
-// Shared with waits in flight; `closed` once the runner is gone.
+// Shared with pending waits; `closed_` once the runner is gone.
 class ProcessRunner::State : public std::enable_shared_from_this<State> {
  public:
   State(AsioLoop& loop, RunnerConfig config, RunnerEvents events);
@@ -52,7 +52,7 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   Consoles consoles;
   TemplateOutput templates;
   GenerationMaker maker;
-  std::vector<std::unique_ptr<Worker>> workers;  // Empty, and none made: nothing is left.
+  std::vector<std::unique_ptr<Worker>> workers;  // Empty, and none made: none is left.
 
  private:
   void Adopt(std::vector<MadeWorker> made);
@@ -70,8 +70,8 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   const std::shared_ptr<Strays> strays_;
   LoopTimer unkillable_;
   LoopTimer drain_limit_;
-  bool killing_ = false;   // No worker is left, or none may be.
-  bool draining_ = false;  // No process is left; output is.
+  bool killing_ = false;   // All workers have ended, or KillAll was called.
+  bool draining_ = false;  // No process is left, but output may be.
   bool closed_ = false;
 };
 
@@ -96,7 +96,7 @@ void ProcessRunner::State::Spawn(PrepareWorkers prepare,
   CHECK(workers.empty());
   killing_ = draining_ = false;
   strays_->Expect();
-  // Orphaned grandchildren come to us, so that they can be found.
+  // Orphaned grandchildren become children of this process, so that they can be found.
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
     prepare = [error = SystemError("become the reaper of", "the workers' descendants", errno)](
                   Making&) -> Result<std::vector<WorkerSpec>> { return error; };
@@ -135,7 +135,7 @@ void ProcessRunner::State::Adopt(std::vector<MadeWorker> made) {
   strays_->Begin(std::move(ranks));
 }
 
-// True: there is no generation that hears signals.
+// Gives up a start that is under way. True: there is no worker to signal.
 bool ProcessRunner::State::GiveUpStart() {
   if (!maker.making()) {
     return workers.empty();
@@ -161,11 +161,11 @@ void ProcessRunner::State::WaitFor(Worker& worker) {
 void ProcessRunner::State::OnEnded(Worker& worker) {
   int wait_status = 0;
   const pid_t reaped = ::waitpid(worker.pid, &wait_status, WNOHANG);
-  if (reaped == 0) {  // A debugger has not let go of it yet.
+  if (reaped == 0) {  // A debugger still holds it.
     worker.retry.ArmAt(loop.Now() + kTakeAgain, [this, &worker] { OnEnded(worker); });
     return;
   }
-  CHECK(reaped == worker.pid);  // Nobody else takes a worker's status.
+  CHECK(reaped == worker.pid);  // No other code takes a worker's status.
   worker.running = false;
   boost::system::error_code ignored;
   worker.pidfd.close(ignored);
@@ -188,7 +188,7 @@ void ProcessRunner::State::BeginDrain() {
     Finish();
   });
   if (!ReapChildren({}, Reach::kWhatWorkersLeave).empty()) {
-    abandon();  // What tidies up holds the pipes longer than the next generation should wait.
+    abandon();  // A tidying process holds the pipes longer than the next generation should wait.
   }
   FinishIfNothingIsLeft();
 }
@@ -227,7 +227,7 @@ void ProcessRunner::State::SignalAll(int signal, bool end_at_once) {
   }
   for (const auto& worker : workers) {
     if (worker->running) {
-      if (end_at_once) {  // Before the other signal: of two pending ones the first one counts.
+      if (end_at_once) {  // Before the other signal: of two pending ones only the first counts.
         ::sigqueue(worker->pid, signal, sigval{.sival_int = kEndAtOnce});
       }
       ::kill(worker->pid, signal);
@@ -257,7 +257,7 @@ void ProcessRunner::State::SetWindows() {
   consoles.LookAtWindows();
   for (const auto& worker : workers) {
     worker->output->SetWindows();
-    if (worker->running) {  // Its terminal controls no process group: no kernel signal.
+    if (worker->running) {  // Its terminal controls no process group: the kernel signals none.
       ::kill(worker->pid, SIGWINCH);
     }
   }

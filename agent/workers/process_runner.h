@@ -1,9 +1,9 @@
-// Runs the workers of one generation at a time and says how each ended, until nothing of it is
-// left: workers, their sessions, and whatever they forked away (this process is a subreaper).
+// Runs the workers of one generation at a time and reports how each ended, until no process of it
+// is left: workers, their sessions, and what they forked away (this process is a subreaper).
 //
-// Decides nothing: who is stopped when is the caller's. Never polls: pidfds, pipes and SIGCHLD
-// wake it. Never waits for a disk: the generation is made by a thread (generation_maker.h). What
-// this process starts for itself (WorkerSpec::helper) is left alone; every other child that it has
+// The caller decides which workers are stopped, and when. Never polls: pidfds, pipes and SIGCHLD
+// wake it. Never waits for a disk: a thread makes the generation (generation_maker.h). Helpers that
+// this process starts for itself (WorkerSpec::helper) are left alone; every other child that it has
 // or gets belongs to the generation and does not outlive it.
 //
 //   phase    | made           | cannot be made | TERM INT HUP QUIT, KillAll | other signals
@@ -43,17 +43,17 @@ struct RunnerEvents {
   std::function<void(const StraysOfWorker& left)> on_left = [](const StraysOfWorker&) {};
   // Every process of the generation is gone and its output was drained: Spawn may be called again.
   std::function<void()> on_all_gone;
-  // These outlived SIGKILL for RunnerConfig::unkillable_after (uninterruptible in the kernel).
-  // Said once per generation; on_all_gone still follows if they ever go.
+  // These processes outlived SIGKILL for RunnerConfig::unkillable_after (uninterruptible in the
+  // kernel). Called once per generation; on_all_gone still follows if they ever end.
   std::function<void(std::vector<pid_t> pids)> on_unkillable;
 };
 
 struct RunnerConfig {
-  Duration drain_limit = std::chrono::seconds(1);  // Wait for EOF of a pipe that somebody holds.
+  Duration drain_limit = std::chrono::seconds(1);  // For EOF of a pipe that is still held open.
   Duration unkillable_after = std::chrono::seconds(5);
-  Duration linger{0};  // What workers left behind may go on for so long once all have ended.
-  Duration crowd_patience = std::chrono::seconds(10);  // While no process can be had.
-  std::shared_ptr<KeptOutput> kept = nullptr;          // None: what workers print is not kept.
+  Duration linger{0};  // How long processes that workers left may run once all have ended.
+  Duration crowd_patience = std::chrono::seconds(10);  // While no process can be started.
+  std::shared_ptr<KeptOutput> kept = nullptr;          // None: workers' output is not kept.
   std::optional<WarmPlan> warm;  // None: every worker is started from its file.
   ProgressPlan progress = {};    // Called on the loop, before on_ended.
 };
@@ -66,33 +66,33 @@ class ProcessRunner {
   ProcessRunner(const ProcessRunner&) = delete;
   ProcessRunner& operator=(const ProcessRunner&) = delete;
 
-  // All or none: when one cannot be started the others are killed and waited for. `started` comes
-  // later, or on_all_gone in its place. The previous generation must be all gone.
+  // Starts all workers or none: if one cannot be started the others are killed and waited for.
+  // Later calls `started`, or on_all_gone in its place. The last generation must be gone.
   void Spawn(PrepareWorkers prepare, std::function<void(Result<void>)> started);
 
-  // To every living worker's process group and session; TERM, INT, HUP and QUIT are followed by
-  // CONT, so that a stopped worker hears them. `end_at_once`: proto/stop_signal.h.
+  // Signals every living worker's process group and session. TERM, INT, HUP and QUIT are followed
+  // by CONT, so that a stopped worker gets them. `end_at_once`: proto/stop_signal.h.
   void SignalAll(int signal, bool end_at_once = false);
 
-  // SIGKILL to groups, sessions and strays, repeated until none is left.
+  // Sends SIGKILL to groups, sessions and strays, repeatedly, until none is left.
   void KillAll();
 
-  // The window of the agent's terminal has changed: so does that of the workers' terminals.
+  // The window size of the agent's terminal has changed: sets it for the workers' terminals too.
   void SetWindows();
 
-  // Nothing of a generation is left; true before the first Spawn.
+  // No process of a generation is left; true before the first Spawn.
   bool Empty() const;
 
   // GenerationMaker::Tidy.
   void Tidy(std::function<void()> work);
 
-  // What a start is doing, for people; "": nothing is being started.
+  // The step of a start that is under way, for people; "": no start is.
   std::string Starting() const;
 
-  // 0: not running (any more).
+  // 0: this worker is not running.
   pid_t PidOf(std::uint32_t local_rank) const;
 
-  // What the console has not taken yet of what the workers printed, for people; "": nothing.
+  // The console that has not taken all of the workers' output yet, for people; "": none.
   std::string Unread() const;
 
   // Blocks until the console has taken what the workers printed, or the limit is over: for an agent
@@ -101,7 +101,7 @@ class ProcessRunner {
 
  private:
   class State;
-  std::shared_ptr<State> state_;  // Shared with waits in flight.
+  std::shared_ptr<State> state_;  // Shared with pending waits.
 };
 
 }  // namespace ddprun

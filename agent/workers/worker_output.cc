@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr off_t kTailOfFile = 64 * 1024;
 constexpr const char* kNowhere = "/dev/null";
 
-// With what helps where ddprun has as many files open as it may.
+// Adds what to do if ddprun has as many files open as it may.
 Error Refused(std::string_view tried, std::string_view on, int error_number) {
   Error error = SystemError(tried, on, error_number);
   rlimit files{};
@@ -39,7 +39,7 @@ std::string NameOf(const WorkerSpec& spec) {
   return rank == spec.environment.end() ? local : "rank " + rank->second + " (" + local + ")";
 }
 
-// Above 2, so that connecting one of 0, 1 and 2 never overwrites the source of the next.
+// Moves it above 2, so that connecting one of 0, 1 and 2 never overwrites the source of the next.
 UniqueFd AboveStdio(UniqueFd fd) {
   if (!fd || fd.get() > STDERR_FILENO) {
     return fd;
@@ -55,7 +55,7 @@ Result<UniqueFd> OpenNowhere(int flags) {
   return fd;
 }
 
-// A worker of an earlier generation may have put a FIFO there.
+// Refuses anything but an ordinary file: a worker of an earlier generation may have made a FIFO.
 Result<UniqueFd> OpenLog(const fs::path& path, int flags) {
   if (path == kNowhere) {
     return OpenNowhere(O_WRONLY);
@@ -120,7 +120,7 @@ void Consoles::LookAtWindows() {
 
 namespace {
 
-// And not a template.
+// Whether it is a worker's, and not a preload process's.
 bool IsWorkers(const WorkerSpec& spec) {
   return spec.environment.contains("RANK");
 }
@@ -131,18 +131,18 @@ std::string NameOnTerminal(const WorkerSpec& spec, const StreamPlan& plan) {
   return named ? plan.prefix : "[rank " + rank->second + "] ";
 }
 
-// The agent reads it in a pipe, else the worker has it as its own.
+// Whether the agent reads the stream in a pipe; otherwise the worker writes to its target itself.
 bool PassesTheAgent(const StreamPlan& plan, bool is_error) {
   const bool unshown_errors = is_error && plan.file.empty();  // Their last lines explain a failure.
   return plan.console || plan.read || !plan.filters.empty() || unshown_errors;
 }
 
-// The stream is shown on a terminal and has no log file: its worker gets a terminal of its own.
+// Whether its worker gets a terminal: the stream is shown on a terminal and has no log file.
 bool IsForATerminal(int target, const StreamPlan& plan) {
   return plan.console && plan.file.empty() && ::isatty(target) == 1;
 }
 
-// False: the system gives none; a pipe does, without colours and bars.
+// False: the system gives no terminal. A pipe does instead, without colours and bars.
 bool OpenTerminalOf(OpenedOutput::Stream& stream, OpenedOutput& opened) {
   Result<TerminalEnds> ends = OpenTerminal(stream.target);
   if (ends) {
@@ -231,7 +231,7 @@ std::string Consoles::Unread() {
 }
 
 void Consoles::Flush(Duration limit) {
-  constexpr Duration kLeast{100};  // The other one may have used it all up.
+  constexpr Duration kLeast{100};  // The first console may have used the whole limit.
   const auto began = std::chrono::steady_clock::now();
   merged_out.Finish();
   merged_err.Finish();
@@ -249,7 +249,7 @@ class WorkerOutput::State {
   std::vector<std::shared_ptr<OutputStream>> streams;
   std::shared_ptr<OutputStream> errors;       // Of `streams`, or none.
   std::shared_ptr<PrintedProgress> progress;  // Or none.
-  fs::path error_file;                        // Written by the worker itself, or empty.
+  fs::path error_file;                        // A log that the worker writes itself, or empty.
   std::function<void()> on_drained;
 };
 
@@ -336,7 +336,7 @@ WorkerOutput::~WorkerOutput() = default;
 
 void WorkerOutput::Start(std::function<void()> on_drained) {
   state_->on_drained = std::move(on_drained);
-  SetWindows();  // They may have changed since the terminals were made.
+  SetWindows();  // The sizes may have changed since the terminals were made.
   for (const auto& stream : state_->streams) {
     stream->Start([weak = std::weak_ptr<State>(state_)] {
       if (const auto state = weak.lock()) {

@@ -2,9 +2,9 @@
 // reads, so that whole lines of several workers share a console. Where that is a terminal, each
 // stream shown there has a terminal of its own in place of its pipe (worker_terminal.h).
 //
-// Reads at most one bounded piece per stream and loop turn; while a console or file has no room
-// nothing is read, so a worker that prints faster than somebody reads waits in its own write. End
-// of file is never taken for the worker's end, nor the other way round.
+// Reads at most one bounded piece per stream and loop turn. While a console or file has no room
+// nothing is read, so a worker that prints faster than its output is read waits in its own write.
+// End of file is never taken for the worker's end, nor the worker's end for end of file.
 #pragma once
 
 #include <filesystem>
@@ -27,33 +27,34 @@ namespace ddprun {
 
 // The agent's own stdout and stderr.
 struct Consoles {
-  // `kept`: of what workers print; none: it is not kept.
+  // `kept` gets what workers print; none: it is not kept.
   explicit Consoles(Loop& loop, std::shared_ptr<KeptOutput> kept = nullptr,
                     ProgressPlan progress = {});
-  // What was not taken yet, for people; "": all was.
+  // The name of a console that has not taken all output yet, for people; "": both have.
   std::string Unread();
-  // Blocks until all was, or the limit is over.
+  // Blocks until both have taken all, or the limit is over.
   void Flush(Duration limit);
   // The window of a terminal may have changed.
   void LookAtWindows();
   OutputSink out;
   OutputSink err;
   OpenLine open_line;  // Of both.
-  // Each where it can be drawn over: in front of its sink, for workers that share it. The same one
-  // where both are one terminal, so that each knows of the other's rows. Or none.
+  // In front of its sink, for workers that share the console, if it is a terminal on which rows can
+  // be drawn; else none. The same object for both if they are one terminal, so that rows do not
+  // collide.
   std::shared_ptr<TerminalConsole> out_terminal;
   std::shared_ptr<TerminalConsole> err_terminal;
-  // In front of them, for workers whose equal lines are said once.
+  // In front of the sinks, for workers whose equal lines are printed once.
   MergedConsole merged_out;
   MergedConsole merged_err;
   std::shared_ptr<KeptOutput> kept;
-  const ProgressPlan progress;  // Of workers whose streams are to be read (StreamPlan::read).
+  const ProgressPlan progress;  // For workers whose streams are read (StreamPlan::read).
 };
 
-// What a worker wrote to stderr last, as far as the agent has it: else it is in `log`.
+// The last lines that a worker wrote to stderr, if the agent read them; else `log` has them.
 struct LastErrors {
   std::vector<std::string> lines;
-  std::filesystem::path log;  // Written by the worker itself; empty: none.
+  std::filesystem::path log;  // A file that the worker writes itself; empty: none.
 };
 
 // The last lines of such a log. Reads a file: not for the loop.
@@ -63,9 +64,9 @@ std::vector<std::string> LastLinesOf(const std::filesystem::path& log);
 struct OpenedOutput {
   struct Stream {
     int target = 0;         // STDOUT_FILENO or STDERR_FILENO.
-    UniqueFd pipe;          // To be read; or a terminal's end.
-    UniqueFd file;          // Of a tee; or none.
-    UniqueFd filtered;      // Or none.
+    UniqueFd pipe;          // The end that the agent reads: of a pipe or a terminal.
+    UniqueFd file;          // The log file of a tee; or none.
+    UniqueFd filtered;      // The file of filtered lines; or none.
     bool as_it_is = false;  // Shown as if the worker had inherited the console.
   };
   ChildStdio stdio{};
@@ -73,9 +74,9 @@ struct OpenedOutput {
   std::vector<Stream> streams;
 };
 
-// Opens everything the worker needs; `inherit`: it gets the agent's own three descriptors where
-// its plan says console alone and that nobody reads. Waits for the disks that the files are on: not
-// for the loop.
+// Opens everything the worker needs. `inherit`: a stream whose plan is only the console, and which
+// the agent need not read, is the agent's own descriptor. Waits for the disks of the files: not for
+// the loop.
 Result<OpenedOutput> OpenOutput(const WorkerSpec& spec, bool inherit);
 
 class WorkerOutput {
@@ -85,25 +86,25 @@ class WorkerOutput {
   WorkerOutput(const WorkerOutput&) = delete;
   WorkerOutput& operator=(const WorkerOutput&) = delete;
 
-  // Begins to read. on_drained is called on the loop, once, when every pipe has ended and every
-  // file is written.
+  // Begins to read. Calls on_drained on the loop, once, when every pipe has ended and every file is
+  // written.
   void Start(std::function<void()> on_drained);
 
-  // The worker has ended: takes what it left in its pipes, and tells its progress a last time.
-  // Reads no file.
+  // The worker has ended: reads what it left in its pipes, and reports its printed progress a last
+  // time. Reads no file.
   LastErrors TakeLastErrors();
 
   bool drained() const;
 
-  // Its terminals get the windows of the agent's own, as they do when it is started.
+  // Gives its terminals the window sizes of the agent's own, as at the start.
   void SetWindows();
 
-  // Takes what is in the pipes now and reads no further.
+  // Reads what is in the pipes now and nothing after that.
   void Abandon();
 
  private:
   class State;
-  std::shared_ptr<State> state_;  // Shared with reads in flight.
+  std::shared_ptr<State> state_;  // Shared with pending reads.
 };
 
 }  // namespace ddprun
