@@ -41,7 +41,7 @@ LaunchedNode::LaunchedNode(LaunchConfig config, Preparation preparation, GuardLi
                       }
                     }}) {}
 
-LaunchedNode::~LaunchedNode() {  // These hold on to the driver's channel.
+LaunchedNode::~LaunchedNode() {  // The succession refers to the agent's channel.
   role_.succession.reset();
 }
 
@@ -130,8 +130,8 @@ Result<void> LaunchedNode::SetUp() {
   return {};
 }
 
-// As torchrun: files that were asked for without a place get one in the temporary directory, and
-// stay there: once there is one.
+// As in torchrun, log files that were asked for without a place are put into the temporary
+// directory and kept there as soon as there is one.
 Result<void> LaunchedNode::MakeRunDirectory() {
   const bool nowhere = config_.log_dir.empty() && config_.KeepsOutput();
   const auto make = [this](const std::string& log_dir, bool keeps_logs) {
@@ -139,7 +139,8 @@ Result<void> LaunchedNode::MakeRunDirectory() {
   };
   Result<RunDirectory> directory = make(config_.DiscardsOutput() ? "" : config_.log_dir, nowhere);
   if (!directory && TellsOtherNodes(config_)) {
-    // Without its log files this node starts no workers, and tells the others.
+    // A node that cannot make its log files starts no workers; it joins to tell the other nodes
+    // why.
     config_.cannot_start = WithOrigins(InOneLine(directory.error().message), config_.settings);
     ASSIGN_OR_RETURN(RunDirectory temporary, make("", false));
     directory_.emplace(std::move(temporary));
@@ -186,7 +187,7 @@ ServerNews LaunchedNode::News() {
               }};
 }
 
-// Before the agent is made: it tells the server where.
+// Called before the agent is made, since its reports name this address.
 Result<void> LaunchedNode::BindWatch() {
   if (config_.http_listen) {
     ASSIGN_OR_RETURN(watch_socket_, ListenForWatchers(*config_.http_listen));
@@ -214,13 +215,13 @@ Result<void> LaunchedNode::OpenWatch() {
   return {};
 }
 
-// Of a run that nobody else can join: `ddprun status --url` finds its page there.
+// For a run of one node: `ddprun status --url` finds the link to its page in this file.
 void LaunchedNode::LeavePageLinks() const {
   if (role_.operators_door == nullptr) {
     return;
   }
   std::string links = PageLinks("http://" + ToString(page_), role_.operators_token, config_.run_id);
-  links.pop_back();  // The file's own line end.
+  links.pop_back();  // WriteTokenFile adds the last line end.
   const Result<void> left = WriteTokenFile(directory_->path() / kPageLinks, links);
   if (!left) {
     Log(LogLevel::kWarning, "ddprun status --url will not find the page: " + left.error().message);
@@ -250,7 +251,7 @@ std::optional<RunStatus> LaunchedNode::LookAtRun() const {
   return {};
 }
 
-// A page on the server's port is for browsers, which ask in the clear.
+// Browsers ask without TLS, so with the user's certificates there is no page at the server's port.
 std::vector<std::string> LaunchedNode::PlacesOfPage() const {
   return PlacesOf({page_, config_.tls.any() ? Endpoint{} : role_.Door()}, {address_, HostName()});
 }
@@ -288,7 +289,7 @@ HttpAnswer LaunchedNode::Wish(ControlVerb verb, const NodeId& node) const {
 void LaunchedNode::OnWorker(const WorkerNews& news) {
   worker_counts_.Count(news.placement.generation, news.ended);
   if (news.ended) {
-    store_probe_.Cancel();  // Of a node that is being lost its store tells nothing new.
+    store_probe_.Cancel();  // A worker has ended, so the generation and its store end too.
   } else if (news.local_rank == 0 && config_.shape.max_nodes > 1) {
     store_probe_.Begin(news.placement.store);
   }
@@ -333,7 +334,7 @@ void LaunchedNode::DieNow(int signal) {
   KillAllDescendants(kSweepLimit);
   FlushLog(kLogFlushLimit);
   served_files_->RemoveNow();
-  directory_.reset();  // A temporary one goes with the run.
+  directory_.reset();  // Removes it if it is a temporary one.
   ::_exit(kExitSignalBase + signal);
 }
 

@@ -1,7 +1,8 @@
-// One node of a run, from its first report to its exit code: the agent, the server where this node
-// carries it, and what watches both.
+// One node of a run, from its first report to its exit code: the agent, the server if this node
+// carries it, and the page and probes of both.
 //
-// Puts together and passes on. What a part does is that part's; how it ends, end/agent_end's.
+// Connects these parts and passes events on. It decides nothing itself; how the launch ends is in
+// end/agent_end.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@
 
 namespace ddprun {
 
-inline constexpr Duration kLogFlushLimit{1'000};  // For what ddprun itself says.
+inline constexpr Duration kLogFlushLimit{1'000};  // For ddprun's own lines.
 
 class LaunchedNode {
  public:
@@ -54,18 +55,18 @@ class LaunchedNode {
   void OnExit(const Exit& exit);
   [[noreturn]] void DieNow(int signal);
 
-  AsioLoop loop_;  // First: everything below may hold a part of it.
+  AsioLoop loop_;  // First, since everything below may refer to it.
   LaunchConfig config_;
   const Preparation prepared_;
   GuardLink guard_;
   std::optional<RunDirectory> directory_;
   NodeId name_;
   std::string address_;                       // Where other nodes reach this one.
-  std::optional<ListenSocket> watch_socket_;  // Until it is watched.
-  Endpoint page_;                             // Where the page is; port 0: without --http-listen.
+  std::optional<ListenSocket> watch_socket_;  // Bound, until watch_ listens on it.
+  Endpoint page_;                             // Of --http-listen; port 0: not set.
   ServerRole role_;
   std::optional<ServedFiles> served_files_;
-  std::unique_ptr<RunEvidence> evidence_;  // None: no directory of this run stays.
+  std::unique_ptr<RunEvidence> evidence_;  // None: no directory of this run is kept.
   std::unique_ptr<ProcessAgent> agent_;
   std::optional<AgentEnd> end_;
   std::unique_ptr<SrunWatch> srun_watch_;
@@ -73,7 +74,7 @@ class LaunchedNode {
   StoreProbe store_probe_;
   std::uint32_t restarts_used_ = 0;
   WorkerCounts worker_counts_;
-  std::unique_ptr<HttpListener> watch_;  // Last: it asks all of the above. None: not set up yet.
+  std::unique_ptr<HttpListener> watch_;  // Last: it uses all of the above. None: not set up yet.
 };
 
 }  // namespace ddprun

@@ -19,7 +19,7 @@ std::string TextOf(const FieldFlag& flag) {
       flag.field);
 }
 
-// One headline of the help.
+// The flags below one headline of the help.
 class Group {
  public:
   Group(CLI::App& app, RawFlags& raw, const char* name) : app_(app), raw_(raw), name_(name) {}

@@ -1,8 +1,9 @@
-// Every flag with its name, the form of its value, what it sets, its default, group and help. What
-// texts mean is decided in cli.cc; nothing is checked here.
+// Every flag with its name, the form of its value, what it sets, its default, group and help.
+// Nothing is checked here; cli.cc decides what a text means.
 //
-// Help, manual page, reference, shell completion and the settings file know flags from here alone.
-// In a form, small letters are words to choose from and capitals stand for a value: "N|auto|cpu".
+// Help, manual page, reference, shell completion and the settings file get their flags only from
+// here. In a form, small letters are words to choose from and capitals stand for a value:
+// "N|auto|cpu".
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,10 +17,10 @@
 
 namespace ddprun {
 
-// One whose text becomes a field of LaunchConfig by itself.
+// A flag whose text alone decides the value of a field of LaunchConfig.
 struct FieldFlag {
   std::string flag;  // "--fence-after"
-  std::string form;  // N, SECONDS, DURATION, or two words, that of the default first.
+  std::string form;  // N, SECONDS, DURATION, or two words, the default first.
   std::string text;
   std::variant<bool*, std::uint32_t*, Duration*> field;
 };
@@ -28,10 +29,10 @@ struct RawFlags {
   RawFlags() = default;
   RawFlags(const RawFlags&) = delete;  // The flags point into it.
 
-  LaunchConfig config;           // Words and switches that mean just that stand in it already.
+  LaunchConfig config;           // Has the words and switches that need no interpretation.
   std::deque<FieldFlag> fields;  // Filled by AddFlags.
 
-  // What means something only when it is looked at, or beside others.
+  // Texts that must be interpreted, or whose meaning depends on other flags.
   std::string nnodes = "1:1";
   std::string workers = "1";
   std::string node_rank;
@@ -76,13 +77,13 @@ struct RawFlags {
 // `raw` must outlive `app`.
 void AddFlags(CLI::App& app, RawFlags& raw);
 
-// One flag, for whoever describes them.
+// One flag as a text, for help and documentation.
 struct FlagRow {
-  std::string name;                  // Without dashes; empty: it has a short name alone.
+  std::string name;                  // Without dashes; empty: it has only a short name.
   std::string short_name;            // Mostly empty.
-  std::string form;                  // Of its value; empty: it takes none.
+  std::string form;                  // Of its value; empty: it takes no value.
   std::vector<std::string> choices;  // The words in `form`.
-  std::string fallback;              // Its default; empty: none, or told in `help`.
+  std::string fallback;              // Its default; empty: none, or `help` has it.
   std::string group;
   std::string help;
 

@@ -96,7 +96,7 @@ struct Linked {
   std::string command;
 };
 
-// "DIRECTORY\nCOMMAND", for who has several runs.
+// "DIRECTORY\nCOMMAND" of the launch, to tell several runs of one user apart.
 constexpr const char* kLaunchedFile = "launched";
 constexpr std::size_t kMaxLaunchedFile = 16 * 1024;
 constexpr std::size_t kMostShownOfCommand = 100;
@@ -109,8 +109,8 @@ std::string Launched() {
   return fs::current_path(none).native() + "\n" + command;
 }
 
-// False also where the directory is gone, with its agent that was killed: then the link goes too,
-// since whoever has read the directory's name could make it anew.
+// False also if the directory is gone because its agent was killed. Then the link is removed too:
+// another user who knows the directory's name could create it again.
 bool LeadsToOwnDirectory(const fs::path& link) {
   struct stat directory {};
   if (::stat(link.c_str(), &directory) != 0) {
@@ -122,7 +122,7 @@ bool LeadsToOwnDirectory(const fs::path& link) {
   return directory.st_uid == ::geteuid() || directory.st_uid == 0;
 }
 
-// Those that answer.
+// The linked servers that answer.
 std::vector<Linked> LinkedServers(const RunId& run_id) {
   std::vector<Linked> found;
   const Result<fs::path> directory = UserDirectory();
@@ -155,7 +155,8 @@ std::vector<Linked> LinkedServers(const RunId& run_id) {
   return found;
 }
 
-// What this user knows on this machine. Loopback has many names: the port tells.
+// The token and TLS that this user has for an endpoint on this machine. Loopback has many names, so
+// there the port alone is compared.
 Access AccessTo(const Endpoint& endpoint, bool insecure) {
   for (const Linked& linked : LinkedServers("")) {
     const Endpoint& known = linked.place.endpoint;
@@ -170,14 +171,14 @@ Access AccessTo(const Endpoint& endpoint, bool insecure) {
   return {insecure ? "" : TokenSharedAt(endpoint), {}};
 }
 
-// What was said wins; where nothing was said, what the server's own node has left.
+// The given token and TLS win; those that the server's node has left fill the gaps.
 Access With(const Access& given, Access known) {
   known.token = given.token.empty() ? known.token : given.token;
   known.tls = given.tls.calls() || given.tls.serves() ? given.tls : known.tls;
   return known;
 }
 
-// Where nothing else has brought a token: the one that MUNGE may have sealed for this user.
+// If no token was given or found: asks for one that MUNGE may have sealed for this user.
 Result<void> UnsealToken(const ServerQuery& query, ServerPlace& place) {
   const Tls& tls = place.access.tls;
   if (!place.access.token.empty() || tls.calls() || tls.serves() || query.insecure) {
@@ -207,7 +208,7 @@ Result<ServerPlace> FindLinked(const RunId& run_id) {
     if (std::ranges::count_if(found, is_here) == 1) {
       return std::ranges::find_if(found, is_here)->place;
     }
-    for (const Linked& linked : found) {  // An error is one line, and each run has its own.
+    for (const Linked& linked : found) {  // An error is one line, so the list is printed here.
       std::fprintf(stderr, "  %s  %s  in %s: %s\n", PrintableLine(linked.run_id).c_str(),
                    PrintableLine(linked.place.Where()).c_str(),
                    PrintableLine(linked.started_in).c_str(), PrintableLine(linked.command).c_str());
@@ -291,10 +292,10 @@ Result<ServerFiles> ServerFiles::Publish(const fs::path& run_directory, const En
                                          const TlsFiles& tls) {
   const std::string text = ToString(endpoint);
   const fs::path file = run_directory / "endpoint";
-  // Later reigns come while workers run, who may have put anything there.
+  // A later reign may begin while workers run, and they could have put anything there.
   ASSIGN_OR_RETURN(const UniqueFd fd, OpenOrdinary(file, O_WRONLY | O_CREAT | O_TRUNC, 0600));
   RETURN_IF_ERROR(WriteAll(fd.get(), text + "\n", file));
-  ::unlink((run_directory / "token").c_str());  // Of an earlier reign of this node's.
+  ::unlink((run_directory / "token").c_str());  // From an earlier reign of this node.
   RETURN_IF_ERROR(WriteTokenFile(run_directory / "token", token));
   if (tls.any()) {
     RETURN_IF_ERROR(WriteTlsNames(run_directory / kTlsFile, tls));
@@ -306,7 +307,7 @@ Result<ServerFiles> ServerFiles::PublishDoor(const fs::path& run_directory, cons
   return Link(run_directory, run_directory.native(), run_id);
 }
 
-// `where`: no two servers are at the same place at the same time.
+// `where` makes the link's name unique: no two servers are at the same place at the same time.
 Result<ServerFiles> ServerFiles::Link(const fs::path& run_directory, const std::string& where,
                                       const RunId& run_id) {
   ASSIGN_OR_RETURN(const fs::path directory, UserDirectory());
@@ -315,7 +316,7 @@ Result<ServerFiles> ServerFiles::Link(const fs::path& run_directory, const std::
   RETURN_IF_ERROR(WriteAll(file.get(), Launched(), launched));
   const fs::path link =
       directory / (kLinkPrefix + Hex(std::hash<std::string>{}(where)) + "-" + run_id);
-  ::unlink(link.c_str());  // Of an agent that could not remove it.
+  ::unlink(link.c_str());  // From an agent that could not remove it.
   if (::symlink(run_directory.c_str(), link.c_str()) != 0) {
     return SystemError("make the link", link.native(), errno);
   }

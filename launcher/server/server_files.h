@@ -1,19 +1,18 @@
-// How the verbs find a server and its token: what the agent that carries it leaves in its run
-// directory, and the link by which this user's verbs on this machine find that directory.
+// How the verbs find a server and its token: by files that the agent which carries the server
+// leaves in its run directory, and by a link with which this user's verbs on this machine find it.
 //
 //   <run directory>/endpoint    HOST:PORT
 //   <run directory>/token       mode 0600; who can read it may drain and stop
-//   <run directory>/tls         the absolute names of the three files of TLS, a line each; none
-//                               without it
-//   <run directory>/operators   of a run of one node in place of all these: the Unix socket at
-//   which
-//                               it hears this user's verbs
+//   <run directory>/tls         the absolute names of the three TLS files, a line each; only with
+//                               TLS
+//   <run directory>/operators   of a run of one node, instead of all these: the Unix socket at
+//                               which it answers this user's verbs
 //   <user directory>/server-<hash>-<run id>  ->  <run directory>
 //
 //   <run directory>/page        of such a run with --http-listen: what `ddprun status --url` prints
 //
-// The link goes with the agent; one that was left behind by a crash leads to a server that does not
-// answer, and is passed over.
+// The agent removes the link at its end. A link that a crash left behind leads to a server that
+// does not answer, and is ignored.
 #pragma once
 
 #include <filesystem>
@@ -31,42 +30,42 @@ namespace ddprun {
 
 inline constexpr const char* kPageLinks = "page";  // In a run directory.
 
-// What the command line and the environment say of a server.
+// What the command line and the environment say about a server.
 struct ServerQuery {
   std::string endpoint;           // --endpoint or DDPRUN_ENDPOINT
   std::string run_dir;            // --run-dir or DDPRUN_RUN_DIR
   RunId run_id;                   // --rdzv-id; empty: any, or all
   std::string token_file;         // --token-file or DDPRUN_TOKEN_FILE
   std::string token;              // DDPRUN_TOKEN
-  bool insecure = false;          // --insecure: a token that is only found does not count.
+  bool insecure = false;          // --insecure: a token that was found, not given, is ignored.
   TlsFiles tls;                   // --tls-cert, --tls-key, --tls-ca or DDPRUN_TLS_CERT, ...
-  std::vector<Setting> settings;  // All that, for the origins of what cannot be used.
+  std::vector<Setting> settings;  // All of these with their origins, for errors.
 };
 
 struct ServerPlace {
-  std::filesystem::path door;  // The run directory of a run of one node; empty: `endpoint` counts.
+  std::filesystem::path door;  // Run directory of a run of one node; empty: use `endpoint`.
   Endpoint endpoint;
   Access access;                         // An empty token: none was found.
-  std::filesystem::path directory = {};  // Whose files have told of it; empty: none have.
+  std::filesystem::path directory = {};  // Whose files led to it; empty: no files did.
   std::string Where() const;
 };
 
-// --endpoint, else --run-dir, else the one server that this user's links lead to; of several the
-// one that was started in the current directory. kUnavailable:
-// there is none; kInvalid: what was said cannot be used.
+// --endpoint, else --run-dir, else the one server that this user's links lead to. If there are
+// several, the one that was started in the current directory. kUnavailable: there is none.
+// kInvalid: what was given cannot be used.
 Result<ServerPlace> FindServer(const ServerQuery& query);
 
-// What to show and to ask for: the token from the file, else the given one, else none.
+// The token and TLS of a caller: the token of the file, else the given one, else none.
 Result<Access> ChooseAccess(const std::string& token_file, const std::string& token,
                             const TlsFiles& tls);
 
-// The files of one served run, until it goes.
+// The files of one served run. Removed with this object.
 class ServerFiles {
  public:
   static Result<ServerFiles> Publish(const std::filesystem::path& run_directory,
                                      const Endpoint& endpoint, const RunId& run_id,
                                      const std::string& token, const TlsFiles& tls);
-  // Of a run of one node: the link alone.
+  // For a run of one node: only the link.
   static Result<ServerFiles> PublishDoor(const std::filesystem::path& run_directory,
                                          const RunId& run_id);
   ServerFiles(ServerFiles&& other) noexcept;
@@ -77,10 +76,10 @@ class ServerFiles {
   static Result<ServerFiles> Link(const std::filesystem::path& run_directory,
                                   const std::string& where, const RunId& run_id);
   explicit ServerFiles(std::filesystem::path link) : link_(std::move(link)) {}
-  std::filesystem::path link_;
+  std::filesystem::path link_;  // Empty: another object has it.
 };
 
-// A verb's exit code for an error: 2 for bad input, 69 for nobody there, else 1.
+// A verb's exit code for an error: 2 for bad input, 69 if no server answers, else 1.
 int ExitCodeOf(const Error& error);
 
 }  // namespace ddprun

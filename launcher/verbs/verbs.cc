@@ -42,7 +42,7 @@ void AddServerFlags(CLI::App& app, ServerQuery& query) {
   app.add_option("--tls-key", query.tls.key, "Its key (or DDPRUN_TLS_KEY)");
 }
 
-// Which of the run's: what `logs` and `stacks` have in common.
+// The flags that select ranks and nodes of a run, which `logs` and `stacks` share.
 struct NodeFlags {
   std::string ranks;
   std::string nodes;
@@ -145,7 +145,7 @@ Result<VerbRequest> ReadStacks(const std::vector<std::string>& args, const GetEn
   return VerbRequest(std::move(request));
 }
 
-// Of processes no variable counts: an agent asks so, whatever its environment has.
+// `stacks PID` reads no variables: the agent runs it, whatever its environment contains.
 Result<VerbRequest> ParseStacks(const std::vector<std::string>& args, const GetEnv& get_env) {
   Result<VerbRequest> read = ReadStacks(args, [](const std::string&) { return std::nullopt; });
   return read && !std::holds_alternative<StacksRequest>(*read) ? ReadStacks(args, get_env) : read;
@@ -308,7 +308,7 @@ Result<VerbRequest> ParseReport(const std::vector<std::string>& args, const GetE
   return VerbRequest(std::move(request));
 }
 
-// All but those whose problems are several.
+// The verbs whose command line has at most one problem to report.
 Result<VerbRequest> ParseOther(const std::vector<std::string>& args, const GetEnv& get_env) {
   if (args.front() == "stacks") {
     return ParseStacks(args, get_env);
@@ -353,7 +353,7 @@ Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv
   if (const auto why = WhyRemoved(args.front())) {
     return Error{ErrorKind::kInvalid, "ddprun " + *why};
   }
-  if (args.front() == "k8s-manifest") {  // Of these two all problems are told, a line each.
+  if (args.front() == "k8s-manifest") {  // These two report all problems, a line each.
     ASSIGN_OR_RETURN(std::string text, ParseK8sManifest(args));
     return VerbRequest(HelpRequest{std::move(text)});
   }

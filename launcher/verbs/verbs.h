@@ -1,4 +1,4 @@
-// The verbs beside launching and serving: what each is asked to do, and doing it.
+// All verbs except those that launch and serve: parses their command lines and executes them.
 //
 // A verb is the first word of the command line; a program of such a name is started by
 // `ddprun -- status`. Verbs read their flags like the launcher: flag > DDPRUN_<FLAG> > default.
@@ -31,10 +31,10 @@ using VerbRequest =
 
 bool IsVerb(const std::string& word);
 
-// All of ddprun's, also those that launch and serve.
+// All verbs of ddprun, also those that launch and serve.
 std::vector<std::string> VerbNames();
 
-// Where no program has the name of the first word: the verb that may be meant by it, for people.
+// If no program has the name of the first word: a hint at the verb that may be meant, for people.
 std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& error);
 
 // `args` begins with the verb. Errors are kInvalid: exit 2.

@@ -59,7 +59,7 @@ class Series {
     }
     text_ += (labels.empty() ? " " : "} ") + Number(value) + '\n';
   }
-  // What the machine's facts have under this name.
+  // Adds the machine's facts that belong to this metric.
   void AddOf(const std::vector<HostSample>& samples) {
     for (const HostSample& sample : samples) {
       if (sample.metric == name_) {
@@ -67,7 +67,7 @@ class Series {
       }
     }
   }
-  // One for each word, 1 for the one that is.
+  // Adds a series for each word: 1 for the current one, 0 for the others.
   void AddState(std::initializer_list<std::string_view> words, std::string_view is) {
     for (const std::string_view word : words) {
       Add({{"state", std::string(word)}}, word == is);
@@ -217,7 +217,7 @@ constexpr Metric kOfNode[] = {
     {"ddprun_node_clock_uncertainty_seconds", "gauge", "", "So far off that may be.", TellHost},
 };
 
-// Also those that are 0: what rises from nothing at all, increase() does not see.
+// Includes totals of 0, because increase() cannot see a counter that begins above 0.
 std::vector<CauseTotal> TotalsOf(const RunStatus& run) {
   std::vector<CauseTotal> totals = run.totals;
   for (const std::string_view cause : History::kCauses) {
@@ -349,7 +349,7 @@ void Tell(const Metric& metric, const NodeView& view, double unix_now, std::stri
   }
 }
 
-// And what the run's are, where there is one.
+// The node's metrics, and those of the run if this node carries its server.
 std::string Told(std::span<const Metric> of_node, const NodeView& view, double unix_now) {
   std::string text;
   for (const Metric& metric : of_node) {

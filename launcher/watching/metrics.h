@@ -1,9 +1,9 @@
-// The metrics of one agent, in Prometheus' text format (version 0.0.4): one table, from which the
-// answer and docs/watching.md are made.
+// The metrics of one agent, in Prometheus' text format (version 0.0.4). One table generates the
+// answer and docs/watching.md.
 //
-// Names follow Prometheus' rules: one prefix, base units, _total on what only grows. Bounded: one
-// series per metric, but for the few words of a label, and nodes (kMaxListedNodes at most, by the
-// server alone). Pure.
+// Names follow Prometheus' rules: one prefix, base units, _total for counters. A metric has one
+// series, or one for each word of a label, or one for each node (only from the server,
+// kMaxListedNodes at most). Pure.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace ddprun {
 
 inline constexpr const char* kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
 
-// Of a server without an agent: which it is, and what its run does, where it has one. `unix_now`:
-// seconds since 1970, since what is a moment is told as one.
+// For a server without an agent: its version, and its run if it has one. `unix_now`: seconds since
+// 1970, for metrics that are moments.
 std::string MetricsOfServer(const std::optional<RunStatus>& run, double unix_now);
 
 std::string MetricsText(const NodeView& view, double unix_now);
@@ -27,7 +27,7 @@ struct MetricRow {
   std::string type;    // "gauge" or "counter".
   std::string labels;  // "state"; empty: none.
   std::string help;
-  bool of_run = false;  // Told where the server is.
+  bool of_run = false;  // Reported only by the node that carries the server.
 };
 std::vector<MetricRow> MetricTable();
 
