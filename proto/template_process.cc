@@ -21,7 +21,7 @@
 #include "proto/shown_environment.h"
 #include "proto/worker_template.h"
 
-// The agent reads it from the program's file before it starts a template.
+// The note by which an agent knows, from the program's file, that it can be a preload process.
 __asm__(
     ".pushsection .note.ddprun.template,\"a\",%note\n"
     ".balign 4\n"
@@ -36,7 +36,7 @@ namespace {
 
 static_assert(kTemplateNoteType == 0x7470 && kTemplateVersion == 2);
 
-// What was asked for last; the worker finds it in its copy.
+// The last request. A worker is a fork of this process, so it finds its request here.
 struct Request {
   std::uint32_t sequence = 0;
   int count = 0;
@@ -46,10 +46,10 @@ struct Request {
   int image() const { return descriptors[4]; }
 } request;
 
-// The file in the places of blocks.
+// The file that holds the descriptor numbers of memory blocks (worker_template.h).
 struct stat place {};
 
-// Written by the process between, which shares our memory.
+// Written by the process between template and worker, which shares this memory (vfork).
 volatile pid_t forked = -1;
 volatile int fork_error = 0;
 
@@ -70,7 +70,7 @@ void CloseRequest() {
   request.count = 0;
 }
 
-// The template's own descriptors are above them.
+// Whether the descriptor numbers of memory blocks are still reserved. All others are above them.
 bool HoldsPlaces() {
   for (int i = kFirstBlock; i < kAboveBlocks; ++i) {
     struct stat found {};
@@ -81,7 +81,7 @@ bool HoldsPlaces() {
   return true;
 }
 
-// In the worker: nobody starts it, so the agent must hear of it.
+// In the worker, when it cannot be set up: tells the agent, which starts it from its file.
 [[noreturn]] void Fail(const char* step, int error) {
   TemplateReply reply{.word = TemplateWord::kForked,
                       .sequence = request.sequence,
@@ -92,7 +92,7 @@ bool HoldsPlaces() {
   ::_exit(127);
 }
 
-// As the launcher does it: nothing else is inherited there.
+// Puts the memory blocks in their places and closes the other places, as worker_launcher does.
 void TakeBlocks() {
   for (int i = 0; i < kMostBlocks; ++i) {
     if (i >= request.blocks()) {
@@ -103,7 +103,8 @@ void TakeBlocks() {
   }
 }
 
-// The process between ends at once, but until then it is the parent, and its end would kill.
+// Waits until the agent is the parent. The process between is it until it ends, and with
+// PDEATHSIG its end would kill the worker.
 void WaitForAgent(pid_t agent) {
   pollfd line{request.line(), POLLIN, 0};
   for (int tries = 0; ::getppid() != agent; ++tries) {
@@ -114,7 +115,7 @@ void WaitForAgent(pid_t agent) {
   }
 }
 
-// The image's parts, each checked against the size of the file.
+// The parts of the image. Their sizes add up to the size of the file.
 struct Image {
   WorkerImage head;
   char* cpus = nullptr;
@@ -128,7 +129,7 @@ Image MapImage() {
       info.st_size < static_cast<off_t>(sizeof(WorkerImage))) {
     Fail("read what the agent wants of", errno != 0 ? errno : EINVAL);
   }
-  // Not a mapping of the file: /proc/PID/environ shows anonymous memory alone.
+  // Not a mapping of the file: /proc/PID/environ shows only anonymous memory.
   const size_t size = static_cast<size_t>(info.st_size);
   void* const mapped =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -211,11 +212,11 @@ void AwaitGo() {
   }
 }
 
-// Apart, and small: the child of vfork runs on this frame's stack.
+// A function of its own, and small: the child of vfork runs on this frame's stack.
 __attribute__((noinline)) pid_t ForkAdopted() {
   forked = -1;
   fork_error = 0;
-  // NOLINTNEXTLINE(clang-analyzer-*): what its child changes here, nobody else uses.
+  // NOLINTNEXTLINE(clang-analyzer-*): no other code uses what its child changes here.
   const pid_t between = ::vfork();
   if (between == 0) {
     const pid_t worker = ::fork();  // NOLINT(clang-analyzer-unix.Vfork): so that it is adopted.

@@ -1,15 +1,16 @@
-// The template's side of worker_template.h, for a program that becomes one: as a library of C
-// functions, since Python's hook calls them too. Needs nothing of C++'s runtime.
+// The template's side of worker_template.h, for a program that becomes a template. A library of C
+// functions, since Python's hook calls them too; it needs nothing of C++'s runtime.
 //
 //   const int socket = ddprun_template_open();       // -1: this is no template
 //   ... load everything; no thread, no GPU ...
 //   ddprun_template_serve(socket);                    // returns in each worker
 //
-// A worker is forked once: vfork, and fork() in the child that shares our memory, so that the page
-// table is copied once and the worker, its parent gone, is the agent's child (a subreaper). fork()
-// is glibc's: handlers run, and the thread's id is true. The worker returns with its own session,
-// descriptors, CPUs and environment, after the agent has said go. Every failure is told to the
-// agent, which starts that worker from its file then; nothing here prints.
+// How a worker is forked: vfork, then fork() in the child that shares this memory. So the page
+// table is copied once, and as the worker's parent ends, the worker becomes a child of the agent (a
+// subreaper). fork() is glibc's: handlers run, and the thread's id is right. The worker returns
+// with its own session, descriptors, CPUs and environment, after the agent has said go. Every
+// failure is reported to the agent, which then starts that worker from its file. Nothing here
+// prints.
 #pragma once
 
 extern "C" {

@@ -17,11 +17,11 @@ namespace {
 
 using Stub = v1::Rendezvous::Stub;
 
-// A name may have moved with its server; addresses younger than this are used again.
+// A name may follow its server to another address, so an older address is looked up again.
 constexpr Duration kLookUpAgainAfter{1'000};
-constexpr Duration kLookUpLimit{10'000};  // Then a thread of its own is left behind.
+constexpr Duration kLookUpLimit{10'000};  // After it the thread that looks up is abandoned.
 
-// One call. gRPC uses it on its own threads until its callback; `done` is the loop's.
+// One call. gRPC uses it on its own threads until its callback. `done` is called on the loop.
 struct Call {
   grpc::ClientContext context;
   v1::SyncRequest request;
@@ -31,13 +31,13 @@ struct Call {
   Time due;
   std::int64_t sent_unix_us = 0;
   std::int64_t heard_unix_us = 0;
-  bool began_ready = false;  // The connection had been made when it was started.
+  bool began_ready = false;  // The connection was ready when the call began.
   SyncChannel::Done done;
 };
 
-// A server reads little of a connection before its first call was let in, so that one leaves out
-// what can be long: the next one, which follows its answer at once, has it. What the run's root
-// cause most likely is stays.
+// A server reads little of a connection before its first call is accepted. So the first call leaves
+// out long texts; the next one follows its answer at once and has them. The first failure, most
+// likely the run's root cause, keeps its texts.
 void LeaveOutTexts(v1::SyncRequest& request) {
   if (request.echo().has_finish()) {
     request.mutable_echo()->mutable_finish()->clear_root();
@@ -51,7 +51,7 @@ void LeaveOutTexts(v1::SyncRequest& request) {
   }
 }
 
-// The second call, likewise.
+// The second call of a node (Road), likewise.
 struct RoadInFlight {
   grpc::ClientContext context;
   v1::RoadRequest request;
@@ -105,14 +105,14 @@ class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChann
   const Access access_;
   std::shared_ptr<Call> current_;
   std::shared_ptr<RoadInFlight> road_;
-  std::shared_ptr<grpc::Channel> channel_;  // The stub's, or that of an earlier one.
+  std::shared_ptr<grpc::Channel> channel_;  // Of stub_, or of an earlier stub.
   std::unique_ptr<Stub> stub_;  // None: not connected yet, or the connection was given up.
-  bool unanswered_ = true;      // No call of this connection was; then it is to target_.
+  bool unanswered_ = true;      // No call on this connection was answered; it leads to target_.
   std::string target_;          // The last look-up's result.
   Time looked_up_;
   bool is_name_ = false;
   bool looking_up_ = false;
-  LoopTimer limit_;  // The current call's deadline: gRPC's own would cost a timer at both ends.
+  LoopTimer limit_;  // The current call's deadline. gRPC's own would cost a timer at both ends.
   std::shared_ptr<std::atomic<int>> in_grpc_ = std::make_shared<std::atomic<int>>(0);
 };
 
@@ -134,7 +134,7 @@ void GrpcSyncChannel::State::Send(const NodeReport& report, Duration deadline, D
     Start();
   }
   if (!connected || (old && unanswered_)) {
-    LookUp();  // Beside the call: a name server that does not answer must not keep it back.
+    LookUp();  // Beside the call: a name server that does not answer must not delay it.
   }
 }
 
@@ -146,11 +146,11 @@ void GrpcSyncChannel::State::Cancel() {
   }
 }
 
-// A fresh connection next time: the old one may be half open. One that is still being made, or was
-// when the call began, is not given up for a late answer: where ten thousand nodes come at once
-// their server would shake hands again and again with those who have just left, and with nobody to
-// the end. gRPC bounds it. A look-up that is under way cannot be cancelled; the call that waits for
-// it can.
+// The next call makes a new connection, since the old one may be half open. But a connection that
+// is still being made, or was when the call began, is kept: if ten thousand nodes come at once,
+// their server would otherwise shake hands only with nodes that have just given up. gRPC bounds the
+// time of a handshake. A look-up that is under way cannot be cancelled; the call that waits for it
+// can.
 void GrpcSyncChannel::State::OnOverdue() {
   current_->context.TryCancel();
   const std::string waited = FormatDuration(current_->deadline);
@@ -168,7 +168,7 @@ void GrpcSyncChannel::State::OnOverdue() {
 
 void GrpcSyncChannel::State::LookUp() {
   if (looking_up_) {
-    return;  // An earlier call asked; its answer serves this one.
+    return;  // A look-up is under way, and its answer serves this call too.
   }
   looking_up_ = true;
   const auto target =
@@ -196,7 +196,7 @@ void GrpcSyncChannel::State::LookUp() {
   }
 }
 
-// With a connection the current call runs already, and only another address is of interest.
+// If there is a connection, the current call runs already, and only a new address matters.
 void GrpcSyncChannel::State::OnTarget(const Result<std::string>& target) {
   looking_up_ = false;
   if (!target) {
@@ -218,7 +218,7 @@ void GrpcSyncChannel::State::OnTarget(const Result<std::string>& target) {
   }
 }
 
-// The current call, on a connection to where the name is now.
+// Repeats the current call on a connection to the name's new address.
 void GrpcSyncChannel::State::StartAgain() {
   const auto again = std::make_shared<Call>();
   again->request = current_->request;
@@ -233,7 +233,7 @@ void GrpcSyncChannel::State::StartAgain() {
 }
 
 void GrpcSyncChannel::State::Connect() {
-  if (road_) {  // It is on the connection that was given up.
+  if (road_) {  // Its connection was given up.
     road_->context.TryCancel();
     EndRoad(Error{ErrorKind::kUnavailable, "the connection was given up"});
   }
@@ -268,10 +268,10 @@ void GrpcSyncChannel::State::Start() {
 void GrpcSyncChannel::State::OnStatus(const std::shared_ptr<Call>& call,
                                       const grpc::Status& status) {
   if (call != current_) {
-    return;  // Replaced or given up meanwhile.
+    return;  // Replaced or given up in between.
   }
-  // A fresh connection next time: after a failure gRPC would not try again for 100 ms, and says no
-  // meanwhile.
+  // The next call makes a new connection: on this one gRPC would refuse calls for 100 ms before it
+  // tries again.
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     stub_.reset();
   }
@@ -290,7 +290,7 @@ void GrpcSyncChannel::State::SendRoad(const RoadCall& call, RoadHeard heard) {
   CancelRoad();
   road_ = std::make_shared<RoadInFlight>();
   road_->heard = std::move(heard);
-  if (!stub_ || unanswered_) {  // A server reads little before its first call was let in.
+  if (!stub_ || unanswered_) {  // A server reads little before the first call is accepted.
     EndRoad(Error{ErrorKind::kUnavailable, "no report was answered yet"});
     return;
   }
@@ -313,7 +313,7 @@ void GrpcSyncChannel::State::SendRoad(const RoadCall& call, RoadHeard heard) {
                        });
 }
 
-// Heard later: never from inside the call that caused it.
+// `heard` is posted: it is never called from inside the call that caused it.
 void GrpcSyncChannel::State::EndRoad(Result<RoadReply> reply) {
   loop_.Post([weak = weak_from_this(), heard = std::move(road_->heard),
               reply = std::move(reply)]() mutable {
@@ -343,7 +343,7 @@ GrpcSyncChannel::GrpcSyncChannel(Loop& loop, const Endpoint& endpoint, Access ac
 GrpcSyncChannel::~GrpcSyncChannel() {
   state_->Cancel();
   state_->CancelRoad();
-  state_->WaitForGrpc();  // Its threads post to the loop, which may go next.
+  state_->WaitForGrpc();  // Its threads post to the loop, which may be destroyed next.
 }
 
 void GrpcSyncChannel::Send(const NodeReport& report, Duration deadline, Done done) {

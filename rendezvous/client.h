@@ -1,9 +1,9 @@
 // Talks to a rendezvous server over gRPC: a node's Sync calls, and a look from outside.
 //
-// No gRPC thread exists before the first Send. A name is looked up on the blocking pool. After a
-// missed deadline or a lost server the next call makes a fresh connection, unless the old one was
-// being made while the call waited: so every call is a real attempt and the caller alone paces the
-// retries. Where there is a connection, no call waits for a look-up.
+// No gRPC thread exists before the first Send. Names are looked up on bounded threads. After a
+// missed deadline or a lost server the next call makes a new connection, unless the old one was
+// still being made while the call waited. So every call is a real attempt, and only the caller
+// paces the retries. With a connection, no call waits for a look-up.
 #pragma once
 
 #include <functional>
@@ -26,24 +26,25 @@ class GrpcSyncChannel final : public SyncChannel {
 
   void Send(const NodeReport& report, Duration deadline, Done done) override;
   void Cancel() override;
-  // Over the connection of the reports: it is refused where there is none.
+  // Uses the connection of the reports. Fails if there is none.
   void SendRoad(const RoadCall& call, RoadHeard heard) override;
 
  private:
   class State;
-  std::shared_ptr<State> state_;  // Shared with calls in flight.
+  std::shared_ptr<State> state_;  // Shared with pending calls.
 };
 
-// A run, or all runs for an empty id. Blocks for `timeout` at most, beside a look-up.
+// The status of a run, or of all runs for an empty id. Blocks for `timeout` at most, plus a
+// look-up.
 Result<std::vector<RunStatus>> AskStatus(const Endpoint& endpoint, const RunId& run_id,
                                          Duration timeout, const Access& access = {});
 
-// What follows, in words. Blocks likewise.
+// Asks for a drain or stop, and returns what follows, in words. Blocks likewise.
 Result<std::string> AskControl(const Endpoint& endpoint, const ControlRequest& request,
                                Duration timeout, const Tls& tls = {});
 
-// An operator's way to a server, on one connection: each call asks, and blocks for as long as the
-// server keeps it, `timeout` at most. Looks the name up first.
+// A function with which an operator asks a server, on one connection. Each call blocks for as long
+// as the server parks it, `timeout` at most. Looks the name up first.
 using AskingWay = std::function<Result<AskReply>(const Asking&)>;
 Result<AskingWay> WayToAsk(const Endpoint& endpoint, const Access& access, Duration timeout);
 

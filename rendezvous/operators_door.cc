@@ -46,7 +46,7 @@ std::uint32_t SizeIn(const Head& head) {
   return size;
 }
 
-// Through a descriptor of the directory: its own path may be too long for a socket's address.
+// Names the socket through a descriptor of its directory, since its path may be too long.
 struct DoorAddress {
   UniqueFd directory;
   sockaddr_un address{};
@@ -117,7 +117,7 @@ class OperatorsDoor::State : public std::enable_shared_from_this<State> {
       if (!error && self->callers_ < kMostCallers && IsOfThisUser(socket.native_handle())) {
         self->Hear(std::make_shared<Caller>(*self, std::move(socket)));
       }
-      if (error) {  // No descriptor is free: the caller waits with us.
+      if (error) {  // No descriptor is free: the caller waits in the backlog.
         self->pause_.ArmAt(self->loop_.Now() + kPauseAfterError, [weak = self->weak_from_this()] {
           if (const auto state = weak.lock(); state && !state->closed_) {
             state->Accept();
@@ -193,14 +193,14 @@ class OperatorsDoor::State : public std::enable_shared_from_this<State> {
       return Error{ErrorKind::kInvalid, "malformed question"};
     }
     ASSIGN_OR_RETURN(ControlRequest asked, ControlFromProto(request));
-    asked.token = token_;  // The kernel has said who asks.
+    asked.token = token_;  // The kernel has told the owner.
     ASSIGN_OR_RETURN(const std::string text, handlers_.control(asked));
     v1::ControlReply reply;
     reply.set_text(text.substr(0, kMaxTextBytes));
     return reply.SerializeAsString();
   }
 
-  // One that is answered when there is something to say.
+  // A call that is answered when there is something to tell.
   class Parked final : public PendingAsk {
    public:
     explicit Parked(std::shared_ptr<Caller> caller)
@@ -230,12 +230,12 @@ class OperatorsDoor::State : public std::enable_shared_from_this<State> {
     if (!asking) {
       return Write(caller, asking.error());
     }
-    asking->token = token_;  // The kernel has said who asks.
+    asking->token = token_;  // The kernel has told the owner.
     handlers_.ask(*asking, std::make_shared<Parked>(caller));
     WatchEnd(caller);
   }
 
-  // Nothing more is read of a caller: what comes is his end.
+  // Nothing more is expected from a caller: if its socket becomes readable, it has closed.
   void WatchEnd(const std::shared_ptr<Caller>& caller) {
     caller->socket.async_wait(UnixSocket::wait_read, [self = shared_from_this(),
                                                       weak = std::weak_ptr(caller)](Ending error) {
@@ -261,7 +261,7 @@ Result<std::unique_ptr<OperatorsDoor>> OperatorsDoor::Open(AsioLoop& loop,
                                                            std::string token) {
   const DoorAddress door(run_directory);
   UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // On the socket before bind, the mode is that of the file from its first moment.
+  // Set before bind, so that the file has this mode from its first moment.
   if (!door.directory || !listener || ::fchmod(listener.get(), 0600) != 0 ||
       ::bind(listener.get(), door.get(), sizeof door.address) != 0 ||
       ::listen(listener.get(), kMostCallers) != 0) {
@@ -291,14 +291,14 @@ Result<UniqueFd> KnockAt(const fs::path& run_directory, Duration timeout) {
     error.kind = ErrorKind::kUnavailable;
     return error;
   }
-  if (!IsOfThisUser(socket.get())) {  // Who finds a directory's name may make it anew.
+  if (!IsOfThisUser(socket.get())) {  // Another user may have created the directory again.
     return Error{ErrorKind::kRefused, "'" + (run_directory / kOperatorsDoor).native() +
                                           "' is another user's: nothing is asked there"};
   }
   return socket;
 }
 
-// In all until `end`, however slowly it drips.
+// Until `end` in total, however slowly the bytes come.
 bool ReceiveExactly(int fd, char* bytes, std::size_t size,
                     std::chrono::steady_clock::time_point end) {
   while (size > 0) {

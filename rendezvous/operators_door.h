@@ -1,9 +1,9 @@
-// Where operators of this machine ask a run that listens for nobody else: a Unix socket in its run
-// directory. Status, control and errands alone, in the messages that a server takes.
+// A Unix socket in the run directory, for operators on this machine of a run that opens no port. It
+// answers status, control and errands, in the messages of a server.
 //
-// Hears only sockets of this user's and root's (the kernel says whose they are), so no token is
-// asked for. No gRPC, no thread. Bounded: a few callers at a time, a small question each, a moment
-// for it; whoever has not read its answer by then is closed.
+// Answers only sockets of this user and root (the kernel tells their owner), so it needs no token.
+// No gRPC, no thread. Bounded: a few callers at a time, each with a small question and a time
+// limit. A caller that has not read its answer by then is closed.
 //
 //   question: 'D', 'C' or 'A', length (4 bytes), DescribeRequest, ControlRequest or AskRequest; one
 //             per connection
@@ -21,7 +21,7 @@
 
 namespace ddprun {
 
-inline constexpr const char* kOperatorsDoor = "operators";  // In a run directory.
+inline constexpr const char* kOperatorsDoor = "operators";  // The socket in a run directory.
 
 class OperatorsDoor {
  public:
@@ -37,14 +37,14 @@ class OperatorsDoor {
  private:
   class State;
   explicit OperatorsDoor(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  std::shared_ptr<State> state_;  // Shared with waits in flight.
+  std::shared_ptr<State> state_;  // Shared with pending waits.
 };
 
-// Whether somebody listens there. Blocks for no longer than a connection takes.
+// Whether a run answers there. Blocks for no longer than a connection takes.
 bool AnswersAtDoor(const std::filesystem::path& run_directory);
 
-// As AskStatus and AskControl of a server. Block for `timeout`, and one byte's wait of as long, at
-// most. kRefused: who listens there is neither this user nor root.
+// As AskStatus and AskControl of a server. They block for twice `timeout` at most. kRefused: the
+// process that listens there belongs neither to this user nor to root.
 Result<std::vector<RunStatus>> AskStatusAtDoor(const std::filesystem::path& run_directory,
                                                const RunId& run_id, Duration timeout);
 Result<std::string> AskControlAtDoor(const std::filesystem::path& run_directory,
