@@ -18,14 +18,14 @@ namespace {
 
 using std::chrono_literals::operator""ms;
 
-// Beyond this, a tick came late because this server was paused, not because nodes are gone.
+// A tick that is later than this came late because this server was paused.
 constexpr auto kLate = 100ms;
 
 // ---- A server that is new to the run ----
 void BeginRecovery(CoordinatorStep& step) {
   CoordinatorState& state = step.state;
   state.recovery.entered = true;
-  state.budget.may_excuse = true;  // How the last world ended is not known.
+  state.budget.may_excuse = true;  // This server does not know how the last world ended.
   state.drain.reset();
   state.last_call.reset();
   ChangeAll(state, step.config, [](Roster& roster) { roster.world.reset(); });
@@ -36,10 +36,10 @@ void BeginRecovery(CoordinatorStep& step) {
                "on");
 }
 
-// Every report once more, now that there is a world, or none, to relate it to.
+// Acts on every report once more, now that it is known whether there is a world.
 void ActOnAllReports(CoordinatorStep& step,
                      const std::map<std::uint32_t, Recovery::Place>& places) {
-  std::map<NodeKey, const NodeReport*> fuller;  // With their failures.
+  std::map<NodeKey, const NodeReport*> fuller;  // Reports that have their failures.
   for (const auto& [rank, place] : places) {
     fuller[place.key] = &place.report;
   }
@@ -90,7 +90,7 @@ void EndRecovery(CoordinatorStep& step) {
   ActOnAllReports(step, TakePlaces(state.recovery));
 }
 
-// True: the report is recovery's alone.
+// True: the report was collected, and nothing else is done with it.
 bool CollectForRecovery(CoordinatorStep& step, const NodeKey& key, const NodeReport& report) {
   CoordinatorState& state = step.state;
   if (state.worlds_formed == 0 && state.phase != Phase::kRecovering &&
@@ -107,7 +107,8 @@ bool CollectForRecovery(CoordinatorStep& step, const NodeKey& key, const NodeRep
 }
 
 // ---- Reports ----
-// How late the node is, or the way to it: its last answer had left when it was `unconnected`.
+// Notes how late a member's report is. `unconnected` is the time at which its last call was
+// answered.
 void NoteTurnaround(CoordinatorState& state, const NodeKey& key, const NodeState& node, Time now) {
   const bool counts = node.member_lost || FindMember(state, key) != nullptr;
   if (counts && !node.call_open && node.unconnected) {
@@ -128,7 +129,7 @@ void Arrive(CoordinatorStep& step, NodeState& node, const NodeReport& report) {
     const Time beat{std::chrono::microseconds(std::max<std::int64_t>(0, report.beat))};
     node.expires = std::max(node.expires, std::min(step.now, beat) + lease);
   }
-  if (node.forget) {  // Until it speaks as another one, it must hear what it is told as this one.
+  if (node.forget) {  // This membership is lost, but its node still has to learn that.
     node.forget = std::max(*node.forget, step.now + RememberedFor(step.state, step.config));
   }
   node.report =
@@ -145,7 +146,7 @@ void Arrive(CoordinatorStep& step, NodeState& node, const NodeReport& report) {
   node.acknowledged |= report.echo && std::holds_alternative<Finish>(*report.echo);
 }
 
-// False: nothing else is to be done with the report.
+// False: nothing more is done with the report.
 bool TakeIn(CoordinatorStep& step, const NodeKey& key, const NodeReport& report) {
   CoordinatorState& state = step.state;
   const std::optional<std::string> malformed = WhyMalformed(report);
@@ -200,7 +201,7 @@ void OnReport(CoordinatorStep& step, const NodeReport& report) {
     return;
   }
   if (!state.world) {
-    const bool windowed = state.shape->restart_window > Duration{0};  // Older ones may have passed.
+    const bool windowed = state.shape->restart_window > Duration{0};  // More may have been used.
     state.budget.used = std::max(
         state.budget.used, windowed ? report.restarts_used
                                     : std::min(report.restarts_used, state.shape->max_restarts));
@@ -211,7 +212,8 @@ void OnReport(CoordinatorStep& step, const NodeReport& report) {
 }
 
 // ---- Time ----
-// Several closed at once: our side or a proxy restarted, so the lease decides and not the grace.
+// Whether several connections closed at once. Then this host or a proxy is the likely cause, so the
+// lease decides and not the grace.
 bool ClosedWithOthers(const CoordinatorState& state, const CoordinatorConfig& config, Time when) {
   const auto& closed = state.index.cancelled;
   const auto first = closed.lower_bound(when - config.disconnect_grace);
@@ -219,7 +221,7 @@ bool ClosedWithOthers(const CoordinatorState& state, const CoordinatorConfig& co
          *std::next(first) <= when + config.disconnect_grace;
 }
 
-// The rules (a) closed connection, (b) lease, (c) successor; any of them is enough.
+// Why a node is lost: its lease is over, its connection closed, or a successor has its place.
 std::optional<std::string> WhyLost(const CoordinatorStep& step, const NodeKey& key,
                                    NodeState& node) {
   const Duration grace = step.config.disconnect_grace;
@@ -256,7 +258,7 @@ void ExpireNodes(CoordinatorStep& step) {
         node.held.reset();
       }
       if (node.acknowledged && step.now >= node.expires) {
-        node.lost = left = true;  // It knows the outcome and is gone, as it should be.
+        node.lost = left = true;  // It knows the outcome and has ended, as expected.
         node.forget = node.expires + RememberedFor(state, step.config);
       } else if (auto why = node.acknowledged ? std::nullopt : WhyLost(step, key, node)) {
         lost.emplace_back(key, *std::move(why));
@@ -265,7 +267,7 @@ void ExpireNodes(CoordinatorStep& step) {
     if (left) {
       LeavePlace(state.recovery, key);
       ChangeMember(state, step.config, key, [](Member& member) {
-        member.lost = true;  // Nobody waits for it to stop.
+        member.lost = true;  // The drain does not wait for it.
       });
     }
   }
@@ -273,7 +275,7 @@ void ExpireNodes(CoordinatorStep& step) {
     Lose(step, key, why);
   }
   if (state.phase == Phase::kRecovering) {
-    return;  // How long a lost node's workers may live follows from when it was last heard.
+    return;  // Lost nodes are kept: the end of their fences follows from when they were last heard.
   }
   auto& forget = state.index.forget;
   while (!forget.empty() && forget.begin()->first <= step.now) {
@@ -318,10 +320,10 @@ void ExpirePhase(CoordinatorStep& step) {
 }
 
 // A tick that comes late (this server was paused) extends leases, graces and the deadlines of
-// stopping and starting by the lateness: what nodes had to say may be waiting in the socket.
-// A grace more, so that what was due at the wake-up is not due at once.
+// stopping and starting by the lateness: the nodes' reports may be waiting in the sockets. One
+// grace is added, so that nothing is due at once after the wake-up.
 void ForgiveOwnPause(CoordinatorState& state, const CoordinatorConfig& config, Time now) {
-  // Once per pause: what a tick alone settles stays due while the messages behind it are fed.
+  // Once per pause: the wake-up stays due until a tick, and messages may be fed before it.
   const Time awake = std::max(state.wake.value_or(now), state.stepped);
   if (now <= awake + kLate) {
     return;
@@ -332,7 +334,7 @@ void ForgiveOwnPause(CoordinatorState& state, const CoordinatorConfig& config, T
     state.drain->began += late;
   }
   if (state.phase == Phase::kRunning || state.phase == Phase::kRecovering) {
-    state.since += late;  // The start deadline, or the lease of recovery, counts from it.
+    state.since += late;  // The deadlines of starting and of recovery count from it.
   }
   ChangeAll(state, config, [&](Roster& roster) {
     for (auto& [key, node] : roster.nodes) {
@@ -350,7 +352,7 @@ void ForgiveOwnPause(CoordinatorState& state, const CoordinatorConfig& config, T
 void OnCallEnded(CoordinatorStep& step, const CallEnded& ended) {
   const auto found = step.state.nodes.find({ended.node, ended.incarnation});
   if (found == step.state.nodes.end() || found->second.report.sequence != ended.sequence) {
-    return;  // An older call: the newer one speaks for the node.
+    return;  // An older call has ended; the newer one decides.
   }
   Change(step.state, step.config, NodeKey(found->first), [&](NodeState& node) {
     node.call_open = false;

@@ -1,4 +1,4 @@
-// Decides who trains with whom, and when everybody must stop. One state per run.
+// Decides which nodes train together, and when all of them must stop. One state per run.
 //
 // Pure: the same state, event and time always give the same result. No I/O, no clock, no threads,
 // no logging; the driver carries out what Step returns and asks NextWake for the next moment at
@@ -34,7 +34,7 @@ namespace ddprun {
 struct Reported {
   NodeReport report;
 };
-// The call in which a report came has ended: answered, or cancelled by a closed connection.
+// The call that carried a report has ended: it was answered, or cancelled by a closed connection.
 struct CallEnded {
   NodeId node;
   Incarnation incarnation;
@@ -46,12 +46,12 @@ struct Tick {};
 struct Persisted {
   std::uint64_t number = 0;
 };
-// Only who holds a claim serves here (core/succession/succession.h), and this one is good until
-// then. Beyond it the server may be on the losing side of a split: what runs goes on, but it forms
-// no world. Never fed to a server that needs no claim.
+// This server holds a claim (core/succession/succession.h), which no other node can replace before
+// `until`. After that the server may be on the losing side of a split: a running world continues,
+// but no new one is formed. Never fed to a server that needs no claim.
 struct ClaimGood {
   Time until;
-  Duration lease{0};  // As the claim's lateness asks for: nobody counts as lost sooner.
+  Duration lease{0};  // As long as the claim's lateness asks for; no node is lost sooner.
   bool operator==(const ClaimGood&) const = default;
 };
 using CoordinatorEvent = std::variant<Reported, CallEnded, Tick, Persisted, Controlled, ClaimGood>;
@@ -60,7 +60,8 @@ using CoordinatorEvent = std::variant<Reported, CallEnded, Tick, Persisted, Cont
 struct CoordinatorEffects {
   std::vector<RunEvent> events;  // Without number and time.
   std::optional<Persist> persist;
-  std::vector<NodeId> evidence;  // These keep what is known of their workers, who hang and go on.
+  std::vector<NodeId>
+      evidence;  // These nodes keep evidence of their workers, which hang and run on.
 };
 
 CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config,

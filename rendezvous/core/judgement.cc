@@ -17,8 +17,8 @@ using std::chrono_literals::operator""s;
 constexpr int kSigAbort = 6;  // POSIX numbers; <signal.h> stays out of the core.
 constexpr int kSigKill = 9;
 
-// A worker's end is noticed later than its peers notice it: its connections, memory and GPU go
-// first.
+// The agent notices a worker's end later than the peers do: its connections close first, then its
+// memory and GPU are freed.
 constexpr Duration kEndNoticed = 1s;
 constexpr Duration kAbortNoticed{100};
 
@@ -36,17 +36,17 @@ bool AsksForRestart(const WorkerFailure& failure) {
 // A worker's "restart me" is not passed on: a scheduler would requeue the run for ever.
 int ExitCodeOf(const WorkerFailure& root) {
   if (!root.hang.empty()) {
-    return kExitHung;  // Not 137: nobody but us has killed it.
+    return kExitHung;  // Not 137: ddprun itself has killed it.
   }
   if (root.recorded && root.stopped_by_us && std::holds_alternative<Killed>(root.status)) {
-    return 1;  // As an exception ends a program, had we let it.
+    return 1;  // The code of an exception, with which it would have ended by itself.
   }
   return IsCollateral(root) && std::holds_alternative<Exited>(root.status) ? 1
                                                                            : ShellCode(root.status);
 }
 
-// Its record says that a peer's connection was lost, in the words of Gloo, NCCL or c10d: it is the
-// consequence of somebody else's end, which may be noticed later than the record is made.
+// Whether its record says, in the words of Gloo, NCCL or c10d, that a peer's connection was lost.
+// Then it is the consequence of the peer's end, which may be noticed later than the record is made.
 bool SaysPeerWasLost(const WorkerFailure& failure) {
   const std::string& message = failure.details.message;
   const auto has_any = [&](std::initializer_list<std::string_view> words) {
@@ -62,8 +62,9 @@ bool SaysPeerWasLost(const WorkerFailure& failure) {
           has_any({"gloo", "NCCL", "DistNetworkError", "DistBackendError"}));
 }
 
-// `e` died of a signal, early enough to be why `first` failed. Who recorded an error failed then,
-// however it ended: many a program aborts on its way out.
+// Whether `e` died of a signal early enough to be the reason why `first` failed. A worker that has
+// recorded an error failed at that time, even if it then died of a signal: many programs abort at
+// their end.
 bool KilledBefore(const Evidence& e, const Evidence& first) {
   const Killed* const killed = std::get_if<Killed>(&e.failure.status);
   if (killed == nullptr || e.failure.recorded || IsCollateral(e.failure)) {
@@ -73,7 +74,7 @@ bool KilledBefore(const Evidence& e, const Evidence& first) {
   return e.when <= first.when + (follows ? kAbortNoticed : kEndNoticed);
 }
 
-// Who was found lagging, and how that worker ended once it was killed.
+// The worker that was found lagging, with the way in which it ended once it was killed.
 WorkerFailure HungWorker(const Drain& drain) {
   WorkerFailure root = *drain.hang;
   for (const Evidence& evidence : drain.evidence) {
@@ -103,7 +104,7 @@ std::uint32_t Used(const Budget& budget, const RunShape& shape, Time now) {
       charged.begin(), charged.end(), [&](Time when) { return Counts(shape, when, now); }));
 }
 
-// Counts this incident among those without progress; true when they are too many.
+// Counts this incident if it brought no higher step. True: there are too many in a row.
 bool IsCrashLoop(Budget& budget, const RunShape& shape) {
   const bool progress = budget.highest > budget.reached;
   budget.reached = budget.highest;
@@ -111,12 +112,12 @@ bool IsCrashLoop(Budget& budget, const RunShape& shape) {
   return budget.told && shape.crash_loop_limit > 0 && budget.stuck >= shape.crash_loop_limit;
 }
 
-// The world that is drained has made progress.
+// Whether the world that is drained has made progress.
 bool HasWorked(const Budget& budget, Time now) {
   return budget.worked || now - budget.formed >= kALongLife;
 }
 
-// Counts the permanent errors in a row; true when they are too many.
+// Counts equal permanent errors in a row. True: there are too many.
 bool IsPermanent(Budget& budget, const RunShape& shape, const Drain& drain,
                  const Judgement& judgement, Time now) {
   const std::string error = judgement.root                  ? PermanentError(*judgement.root)
@@ -172,7 +173,7 @@ Finish CrashLoop(const Budget& budget, const Drain& drain, const Judgement& judg
 void CollectEvidence(Drain& drain, const World& world, const NodeKey& key, const NodeReport& report,
                      std::size_t most_bytes, Time now) {
   if (drain.planned || IsPlanned(drain.cause) || !SpeaksOfWorld(report, world)) {
-    return;  // After a planned stop began, failures are its consequence.
+    return;  // Failures after the beginning of a planned stop are its consequence.
   }
   std::vector<std::size_t>& places = drain.told[key];
   Time first = now;
@@ -189,7 +190,7 @@ void CollectEvidence(Drain& drain, const World& world, const NodeKey& key, const
     }
     drain.evidence[places[i]] = {key, failure, first + failure.after};
     WorkerFailure& kept = drain.evidence[places[i]].failure;
-    const bool lags = drain.hang && drain.hang->rank == failure.rank;  // People ask for these.
+    const bool lags = drain.hang && drain.hang->rank == failure.rank;  // Its texts are needed most.
     if (!lags && drain.bytes + BytesOf(kept) > most_bytes) {
       DropTexts(kept);
     }

@@ -27,9 +27,10 @@
 //   | else                                            | yes     | crash loop: 76; budget   |
 //   |                                                 |         |   spent: the root's code |
 //
-// The last but one is of workers that began, through nobody's fault, from what counts no more, as
-// a memory whose checkpoints have gone on without it. Never two in a row, and not a run's first
-// world, which follows none: so a worker that asks each time spends the budget.
+// The last row but one is for workers that began, without a fault, from an outdated state, such as
+// a snapshot in memory that is older than the checkpoints. It applies never twice in a row, and not
+// to a run's first world, which has no world before it. So a worker that asks each time uses
+// restarts.
 #pragma once
 
 #include <cstdint>
@@ -52,45 +53,45 @@ struct Drain {
   StopCause cause = StopCause::kFailure;
   Time began;
   bool membership = false;  // A node was lost or leaves: not charged.
-  bool planned = false;     // So it began: later failures are its consequence.
-  // Found by a new server without some of its nodes, which may run a newer one: whom that one's
-  // checkpoints keep out says "do not restart" too.
+  bool planned = false;     // It began as a planned stop: later failures are its consequence.
+  // A new server found this world without some of its nodes, which may run a newer world. A worker
+  // that the newer world's fence refuses says "do not restart" too.
   bool perhaps_stale = false;
   std::vector<Evidence> evidence;
-  std::map<NodeKey, std::vector<std::size_t>> told;  // Where in it is what each node has said.
+  std::map<NodeKey, std::vector<std::size_t>> told;  // Indexes of each node's evidence.
   std::size_t bytes = 0;                             // Of the evidence.
-  std::vector<std::string> spawn_failures;           // "n1: cannot execute ...": the first ones.
-  std::optional<WorkerFailure> hang;  // Cause kHang: who lags, and why that is a hang.
-  bool hang_ends_run = false;         // It does, whatever the budget.
+  std::vector<std::string> spawn_failures;           // The first ones: "n1: cannot execute ...".
+  std::optional<WorkerFailure> hang;  // Of cause kHang: the rank that lags, and the reason.
+  bool hang_ends_run = false;         // The hang ends the run, whatever the budget.
 };
 
 struct Budget {
-  std::uint32_t used = 0;          // Incidents of the whole run.
+  std::uint32_t used = 0;          // Charged incidents of the whole run.
   std::vector<Time> charged;       // Those within the restart window, oldest first.
-  std::uint64_t highest = 0;       // STEP of any worker so far.
+  std::uint64_t highest = 0;       // The highest STEP of any worker so far.
   std::uint64_t reached = 0;       // `highest` when the last incident was charged.
-  bool told = false;               // Some worker tells its steps.
-  std::uint32_t stuck = 0;         // Incidents in a row without progress, that one included.
-  bool may_excuse = false;         // The world before this one ended otherwise than by asking.
+  bool told = false;               // At least one worker reports its steps.
+  std::uint32_t stuck = 0;         // Incidents in a row without a higher step, the last included.
+  bool may_excuse = false;         // The world before did not end by asking for a restart.
   Time formed;                     // When the current world was formed; long ago, if not known.
   bool worked = false;             // The current world has made progress.
   std::uint32_t fruitless = 0;     // Charged incidents in a row whose worlds made no progress.
   std::string error;               // The permanent error of the last such world; empty: none.
-  std::uint32_t same_error = 0;    // So many such worlds in a row have ended with it.
-  std::optional<Time> next_start;  // No world forms earlier.
+  std::uint32_t same_error = 0;    // How many such worlds in a row have ended with it.
+  std::optional<Time> next_start;  // No world is formed earlier.
 };
 
 inline constexpr Duration kALongLife{60'000};
 
 struct Judgement {
-  bool charged = false;               // One restart of the budget.
+  bool charged = false;               // It uses one restart of the budget.
   bool excused = false;               // All that failed ask to be started again: not charged.
-  std::optional<Finish> outcome;      // The run ends with it; else the next world gathers.
+  std::optional<Finish> outcome;      // Of the run, if it ends; else the next world gathers.
   std::optional<WorkerFailure> root;  // What ended the world, if a worker did.
 };
 
-// What a member of the world that is drained says of its workers' ends. Texts of more than
-// `most_bytes` in all are not kept.
+// Keeps what a member of the world that is drained reports about its workers' ends. Texts beyond
+// `most_bytes` in total are dropped.
 void CollectEvidence(Drain& drain, const World& world, const NodeKey& key, const NodeReport& report,
                      std::size_t most_bytes, Time now);
 
@@ -100,21 +101,21 @@ void NoteStart(Budget& budget, Time now);
 // A member of the current world reports the steps and collectives of its workers.
 void NoteProgress(Budget& budget, const NodeReport& report);
 
-// The first failure that is not collateral, by time; a death by signal within a second of it beats
-// it, since peers of a killed worker often end first. One exception: who aborts after a worker of
-// its own node had recorded an error most often does so because of that one. Where the first one
-// recorded that a peer's connection was lost, another's failure within that second is the cause.
-// All collateral: the first of all.
+// The first failure by time that is not collateral. If it recorded that a peer's connection was
+// lost, another failure within a second is the cause instead. A death by signal within a second has
+// priority, since peers of a killed worker often end first. But a worker that aborts after another
+// one of its node has recorded an error mostly does so because of that error, so it has 0.1 s only.
+// If all failures are collateral: the first one.
 std::optional<WorkerFailure> RootCause(const std::vector<Evidence>& evidence);
 
-// Nothing else has failed than workers that ask to be started again. Whom we had to kill may be why
-// they ask.
+// All workers that failed ask to be started again. False if one had to be killed: it may be the
+// reason why the others ask.
 bool AllAskForRestart(const Drain& drain);
 
-// As if `restarts_used` of `max_restarts` were used: without a window, excuses and crash loops.
+// Judges with `restarts_used` of `max_restarts`, without restart window, excuses and crash loops.
 Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t max_restarts);
 
-// Judges the drain that is complete, and charges the incident if it is one.
+// Judges a complete drain, and charges the incident if there is one.
 Judgement JudgeWithinBudget(Budget& budget, const Drain& drain, const RunShape& shape, Time now);
 
 // "2 of 3", "2 of 3 within 1 h 0 min".
