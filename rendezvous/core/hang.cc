@@ -8,9 +8,9 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kMostRises = 1'024;
-constexpr Duration kOneRise{100};  // Closer ones count as one.
+constexpr Duration kOneRise{100};  // Rises that are closer than this count as one.
 
-// A member whose workers count: it hosts this world, and has not finished it.
+// The report of a member that hosts this world and has not finished it; else nullptr.
 const NodeReport* HostReport(const Roster& roster, const Member& member) {
   const auto found = roster.nodes.find(member.key);
   if (member.lost || member.succeeded || found == roster.nodes.end()) {
@@ -24,20 +24,20 @@ const NodeReport* HostReport(const Roster& roster, const Member& member) {
 struct Standings {
   std::vector<Standing> behind;  // At the lowest STEP.
   std::uint32_t behind_count = 0;
-  std::uint32_t count = 0;  // Of all.
-  std::uint64_t next = 0;   // Lowest and highest STEP of the others.
+  std::uint32_t count = 0;  // Of all compared ranks.
+  std::uint64_t next = 0;   // The lowest STEP of the ranks that are ahead; `highest`: the highest.
   std::uint64_t highest = 0;
-  std::uint32_t running = 0;  // Workers; also those that said no hello.
+  std::uint32_t running = 0;  // All running workers, also those that said no hello.
   std::uint32_t ended_well = 0;
-  Standing ahead;           // The first of those at the highest.
-  bool seen = false;        // Some of them by others' eyes alone (ProgressSource): then
-  bool all_late = false;    // all are asked for,
-  std::uint32_t known = 0;  // of whatever source,
-  bool waits = false;       // and somebody who waits in a collective, where those are counted.
-  bool not_begun = false;   // A rank of them has not begun within --start-timeout.
+  Standing ahead;           // The first of the ranks at the highest STEP.
+  bool seen = false;        // Some ranks are only seen from outside (ProgressSource).
+  bool all_late = false;    // All ranks are late.
+  std::uint32_t known = 0;  // Ranks with progress of any source.
+  bool waits = false;       // A rank waits in a collective, or none of them is counted.
+  bool not_begun = false;   // A rank has not begun within --start-timeout.
 };
 
-// Where some are counted by their collectives, only those can be compared.
+// If some ranks are counted by their collectives, only those can be compared.
 void KeepComparable(std::vector<Standing>& all) {
   const auto counted = [](const Standing& s) { return s.source == ProgressSource::kCollectives; };
   if (std::any_of(all.begin(), all.end(), counted)) {
@@ -45,8 +45,9 @@ void KeepComparable(std::vector<Standing>& all) {
   }
 }
 
-// Who was heard of before its first collective and not since prepares data, perhaps. Not where its
-// peers have got beyond the first one that all share: it took part.
+// Whether a rank is late. One that was heard before its first collective and not since may be
+// preparing data, so it is not late, unless its peers are beyond the first collective of all ranks:
+// it must have taken part in that.
 std::function<bool(const Standing&)> IsLateIn(const std::vector<Standing>& all) {
   const bool together = std::any_of(all.begin(), all.end(), [](const Standing& s) {
     return s.source == ProgressSource::kCollectives && s.step > 1;
@@ -144,7 +145,7 @@ std::string NoMore(const Standing& standing) {
                                                          : "no step for ";
 }
 
-// Each worker counts by itself, once a second: of different ranks these are different moments.
+// Each worker counts by itself, once a second, so counts of different ranks differ in time.
 std::string Age(const Standing& standing) {
   return standing.source == ProgressSource::kCollectives ? "; counts may be 1 s old" : "";
 }
@@ -171,11 +172,11 @@ std::string WhyBehind(const Standings& found, const Standing& first) {
          steps + Age(first);
 }
 
-// Names the worker: which member has this rank.
+// A failure that names the worker with this rank and its member.
 WorkerFailure Blame(const Roster& roster, std::uint32_t rank, std::string why) {
   WorkerFailure failure;
   failure.rank = rank;
-  failure.status = Killed{9};  // What becomes of it.
+  failure.status = Killed{9};  // How it will end.
   failure.stopped_by_us = true;
   failure.hang = std::move(why);
   for (const Member& member : roster.world->members) {
@@ -196,7 +197,7 @@ WorkerFailure BlameNobody(const Roster& roster, const Standing& first, const std
   return failure;
 }
 
-// No rank makes progress, and some ranks have not begun: the others wait for these.
+// No rank makes progress, and some have not begun: the others wait for those.
 WorkerFailure BlameForStart(const Roster& roster, const Standings& found) {
   std::uint32_t not_begun = 0;
   for (const Standing& standing : found.behind) {
@@ -215,20 +216,20 @@ WorkerFailure BlameForStart(const Roster& roster, const Standings& found) {
                      silent + of + Ranks(found.running) + (found.running == 1 ? ")" : " alike)"));
 }
 
-// What is seen from outside proves less: all of them are late, and one waits for the others.
+// For ranks that are only seen from outside: all must be late, and one must wait for the others.
 std::optional<WorkerFailure> FindHangOfSeen(HangWatch& watch, const Roster& roster,
                                             const Standings& found, Time now) {
   if (found.all_late && found.not_begun) {
     return BlameForStart(roster, found);
   }
   const bool counted = found.behind.front().source == ProgressSource::kCollectives;
-  // Who has begun no collective yet may have long work before it.
+  // A rank that has begun no collective yet may have long work to do before it.
   if (!found.all_late || !found.waits ||
       (counted ? found.known < found.running : found.highest == 0)) {
     return std::nullopt;
   }
-  // Whom they waited for has ended: what is known of the others is from before. Found out only when
-  // it is asked who hangs, since that looks at all of them.
+  // A rank that the others waited for has just ended, so what is known of the others is older than
+  // that. Counted only here, since it needs a look at all members.
   if (found.ended_well > watch.ended_well) {
     watch.ended_well = found.ended_well;
     watch.last_end = now;
@@ -249,7 +250,7 @@ std::optional<WorkerFailure> FindHangOfSeen(HangWatch& watch, const Roster& rost
   if (found.count == 1 || found.behind_count * 2 <= found.count) {
     return Blame(roster, first.first_rank, silent + " (" + WhyBehind(found, first) + ")");
   }
-  if (found.behind_count < found.count) {  // The few are ahead.
+  if (found.behind_count < found.count) {  // The smaller group is ahead.
     return Blame(roster, found.ahead.first_rank,
                  silent + " (" + std::to_string(found.behind_count) + " of its peers are at " +
                      At(first) + ", it is at " + At(found.ahead) + Age(first) + ")");
@@ -271,8 +272,8 @@ std::optional<WorkerFailure> FindHangOfSeen(HangWatch& watch, const Roster& rost
                          "; which of them is to blame is unknown)");
 }
 
-// Of many only half are kept, so that it is known for less long who was ahead: that spares a world,
-// and never condemns one.
+// If there are too many, only every second rise is kept. Then a rank seems to be ahead for a
+// shorter time, which may spare a world but never blames a rank wrongly.
 void NoteRise(std::vector<Rise>& rises, std::uint64_t step, Time now) {
   if (!rises.empty() && step <= rises.back().step) {
     return;
@@ -290,7 +291,7 @@ void NoteRise(std::vector<Rise>& rises, std::uint64_t step, Time now) {
   rises.push_back({now, step});
 }
 
-// For all of that time somebody was beyond this STEP.
+// Whether for all of that time a rank was beyond this STEP.
 bool WasAhead(const std::vector<Rise>& rises, std::uint64_t step, Time now, Duration lasts) {
   const auto first = std::find_if(rises.begin(), rises.end(),
                                   [step](const Rise& rise) { return rise.step > step; });
@@ -369,7 +370,7 @@ std::optional<WorkerFailure> LookForHang(HangWatch& watch, const Roster& roster,
     enquiry = HangEnquiry{roster.world->generation, {}};
     for (const Member& member : roster.world->members) {
       if (!member.hosted && !member.lost) {
-        enquiry.reset();  // Its peers wait for its workers; the start deadline ends that.
+        enquiry.reset();  // Its peers wait for its workers; a start deadline bounds that.
         return std::nullopt;
       }
       if (!member.lost && !member.succeeded) {
@@ -379,10 +380,10 @@ std::optional<WorkerFailure> LookForHang(HangWatch& watch, const Roster& roster,
   }
   enquiry->unheard.erase(key);
   if (!enquiry->unheard.empty()) {
-    return std::nullopt;  // Whoever stays silent is lost after its lease, which drains the world
-                          // anyway.
+    return std::nullopt;  // A member that stays silent is lost after its lease, which drains the
+                          // world anyway.
   }
-  enquiry.reset();  // The next word of a late worker asks everybody again.
+  enquiry.reset();  // The next report of a late worker begins another enquiry.
   return FindHang(watch, roster, now);
 }
 

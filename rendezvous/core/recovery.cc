@@ -13,12 +13,12 @@
 namespace ddprun {
 namespace {
 
-// The guard of the old server knows of no world after the one looked for.
+// Whether the old server's guard says that no world is newer than the one looked for.
 bool DiedInNewest(const Recovery& recovery) {
   return recovery.died && recovery.newest && recovery.died->world == recovery.newest->world_id;
 }
 
-// The place in the world looked for of which nothing is left.
+// The place of the old server's own node in the world looked for: no process of it is left.
 std::optional<std::uint32_t> GonePlace(const Recovery& recovery) {
   const bool of_world = DiedInNewest(recovery) && recovery.died->group_rank &&
                         *recovery.died->group_rank < recovery.newest->group_size;
@@ -58,12 +58,12 @@ std::optional<std::uint32_t> PlaceOf(const Recovery& recovery, const NodeKey& ke
   return std::nullopt;
 }
 
-// No world was formed after the one looked for.
+// Whether no world was formed after the one looked for.
 bool IsTheLast(const Recovery& recovery) {
   return RecordIsNewest(recovery) || DiedInNewest(recovery);
 }
 
-// Every place is told, or nobody will take it.
+// Whether every place is known, or will not be taken.
 bool AllTold(const Recovery& recovery) {
   const std::optional<std::uint32_t> gone = GonePlace(recovery);
   const std::size_t nobody_s = gone && !recovery.places.contains(*gone) ? 1 : 0;
@@ -101,8 +101,8 @@ bool AllGoOn(const Recovery& recovery, const Roster& roster) {
   return true;
 }
 
-// The world from its nodes' own words. Who is missing is unknown but for its group rank; a
-// newcomer takes that place.
+// The world as its nodes have reported it. Of a missing node only the group rank is known, and a
+// new node will take that place.
 World WorldFromReports(const Recovery& recovery) {
   World world;
   world.term = recovery.newest->term;
@@ -121,7 +121,7 @@ World WorldFromReports(const Recovery& recovery) {
         member.role = report.role;
         member.role_first_rank = report.placement->role_first_rank;
         member.role_size = report.placement->role_world_size;
-      } else {  // It has its place from the record.
+      } else {  // Its place is known from the record.
         member = recovery.journaled->members[rank];
       }
       if (member.first_rank > world.size && !world.members.empty() && world.members.back().lost) {
@@ -155,7 +155,7 @@ bool RecordNamesWhoReports(const Recovery& recovery) {
 }
 
 World FoundWorld(const Recovery& recovery, const Roster& roster, Time began, Time now) {
-  Time answered = std::min(now, began);  // When the missing may have had their last answer.
+  Time answered = std::min(now, began);  // When missing nodes may have had their last answer.
   for (const auto& [key, node] : roster.nodes) {
     if (node.lost) {
       answered = std::max(answered, node.heard);
@@ -178,7 +178,7 @@ World FoundWorld(const Recovery& recovery, const Roster& roster, Time began, Tim
   return world;
 }
 
-// Whether ranks follow each other without gaps, as every world's do.
+// Whether ranks follow each other without gaps, as in every world that was formed.
 bool IsWhole(const World& world, const Placement& newest) {
   std::uint32_t next = 0;
   for (const Member& member : world.members) {
@@ -190,7 +190,7 @@ bool IsWhole(const World& world, const Placement& newest) {
   return next == world.size && world.size == newest.world_size;
 }
 
-// Why the old server stopped that world, if this node has heard so.
+// Why the old server stopped that world, if it has told this node.
 std::optional<StopCause> ToldCause(const NodeReport& report, WorldId world) {
   const Stop* const stop = report.echo ? std::get_if<Stop>(&*report.echo) : nullptr;
   const bool of_world = stop != nullptr && stop->world_id == world &&
@@ -199,7 +199,7 @@ std::optional<StopCause> ToldCause(const NodeReport& report, WorldId world) {
   return of_world ? std::optional(stop->cause) : std::nullopt;
 }
 
-// What stops this world: what the old server told its nodes, as far as they have heard it.
+// The cause with which this world is stopped: the old server's, as far as its nodes know it.
 StopCause CauseOfDrain(const Recovery& recovery, const Roster& roster, const World& world) {
   std::optional<StopCause> told;
   bool missing = false;
@@ -220,7 +220,7 @@ StopCause CauseOfDrain(const Recovery& recovery, const Roster& roster, const Wor
   return told ? *told : leaves ? StopCause::kLeave : StopCause::kFailure;
 }
 
-// Who has named several places of the world looked for has the first of them alone: a world in
+// A node that has named several places of the world looked for keeps only the first: a world in
 // which a node is twice would never be drained.
 void LeaveOnePlaceEach(Recovery& recovery) {
   std::set<NodeId> nodes;
@@ -231,7 +231,7 @@ void LeaveOnePlaceEach(Recovery& recovery) {
   });
 }
 
-// `room`: a liar may take many.
+// `room`: false if memory is used up; a false report may claim many places.
 void TakePlace(Recovery& recovery, std::uint32_t rank, const NodeKey& key, const NodeReport& report,
                bool room) {
   const auto found = recovery.places.find(rank);
@@ -284,8 +284,8 @@ bool Collect(Recovery& recovery, const Roster& roster, const NodeKey& key, const
   if (const auto place = PlaceOf(recovery, key, report)) {
     TakePlace(recovery, *place, key, report, roster.index.bytes + recovery.bytes < most_bytes);
   }
-  // A world that ended, and of which no record says that it is the newest, may have been followed
-  // by one whose nodes have not been heard yet.
+  // If a world has ended and no record says that it is the newest, a newer one may exist whose
+  // nodes have not reported yet.
   return AllTold(recovery) && (IsTheLast(recovery) || AllGoOn(recovery, roster));
 }
 
@@ -327,7 +327,7 @@ void LeavePlace(Recovery& recovery, const NodeKey& key) {
   });
 }
 
-// Whom nobody has told about may run a world that nobody has told about.
+// With --fence-after the wait is as long as that: an unknown node may run an unknown world.
 Time EndOfRecovery(const Recovery& recovery, const std::optional<RunShape>& shape, Time since,
                    Duration lease) {
   const auto fence = IsTheLast(recovery) ? std::nullopt : FenceFrom(shape, since, since);

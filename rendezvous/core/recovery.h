@@ -58,43 +58,43 @@ struct Recovery {
     // By the old server; what this one says since replaces the echo.
     std::optional<StopCause> told;
   };
-  std::optional<Placement> newest;        // Of the newest world heard of; the shared part counts.
+  std::optional<Placement> newest;        // A placement in the newest world that was reported.
   std::map<std::uint32_t, Place> places;  // Group rank in it -> who has reported.
-  std::size_t bytes = 0;                  // Of them.
+  std::size_t bytes = 0;                  // Of the places.
   std::optional<World> journaled;         // The journal's last, as it was formed.
-  bool entered = false;                   // Recovering has been, once.
-  std::optional<Died> died;               // The old server: nobody waits for its node.
+  bool entered = false;                   // The run has been in Recovering.
+  std::optional<Died> died;               // The old server's own node: it is not waited for.
 };
 
-// What was found in the end.
+// What was found when Recovering ends.
 struct Recovered {
   World world;
-  bool goes_on = false;                   // All of it runs: nobody is disturbed.
-  StopCause cause = StopCause::kFailure;  // Else: what stops it.
-  bool perhaps_stale = false;             // Who is missing may run a newer one.
+  bool goes_on = false;                   // All of it runs, so no worker is disturbed.
+  StopCause cause = StopCause::kFailure;  // What stops it, if it does not go on.
+  bool perhaps_stale = false;             // Missing nodes may run a newer world.
 };
 
 std::size_t BytesOf(const Recovery::Place& place);
 
-// The first sign that another server has known this run, or of a newer world than was known. For a
-// server that has formed no world, and does not recover already.
+// Whether a report is the first sign that another server has known this run, or of a newer world.
+// For a server that has formed no world and is not recovering already.
 bool CallsForRecovery(const Recovery& recovery, const RunShape& shape, const NodeReport& report,
                       Term own);
 
-// Takes what recovery can use of a report. True: all places are told, and nobody else need be
-// waited for. `most_bytes`: of nodes and places together.
+// Takes what recovery can use of a report. True: all places are known, and no other node need be
+// waited for. `most_bytes`: for nodes and places together.
 bool Collect(Recovery& recovery, const Roster& roster, const NodeKey& key, const NodeReport& report,
              std::size_t most_bytes);
 
-// The looking is over; nothing: no node has workers. `began`: when the last answers of an earlier
-// server can have come at the latest.
+// Ends the collecting and returns what was found; nothing: no node has workers. `began`: the latest
+// time at which an answer of an earlier server can have arrived.
 std::optional<Recovered> Conclude(Recovery& recovery, const Roster& roster, Time began, Time now);
 
-// Nobody looks any more: who had reported of the world that was found.
+// The collecting is over: takes the places of the world that was found.
 std::map<std::uint32_t, Recovery::Place> TakePlaces(Recovery& recovery);
 
-// Members of the world found that were heard, but not of it: they are as lost as one never heard,
-// since what they run now is not known.
+// Members of the found world that have reported, but not about it. They count as lost, like members
+// that never reported, since what they run now is unknown.
 std::vector<NodeKey> SilentMembers(const Roster& roster);
 
 // The node is lost: its place is free again.
@@ -108,15 +108,15 @@ Time EndOfRecovery(const Recovery& recovery, const std::optional<RunShape>& shap
 // Who has not reported, as far as the journal knows names; at most kMaxNamed.
 std::vector<NodeId> MissingFromRecovery(const Recovery& recovery);
 
-// A term is the wall clock's, with room between two of its milliseconds for reigns that follow one
-// another. Claims and fences on disks are counted so: another number would make theirs unreal.
+// A term is the wall clock in milliseconds, times this number, so that several reigns fit into one
+// millisecond. Claims and fences on disks contain such terms, so the number cannot be changed.
 inline constexpr std::uint64_t kTermsOfAMillisecond = 16;
 inline Term TermOf(std::uint64_t unix_ms) {
   return {unix_ms * kTermsOfAMillisecond};
 }
 
-// A server must reign under a higher term than any its nodes have heard, or they ignore it: its own
-// term, or the next one after `heard`. A clock that went back is the only cause known.
+// The term under which a server must reign so that its nodes do not ignore it: its own, or the next
+// one after `heard`. Only a clock that went back is known to make the second necessary.
 Term ReignAfter(Term own, Term heard);
 
 }  // namespace ddprun
