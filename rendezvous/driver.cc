@@ -16,12 +16,12 @@
 namespace ddprun {
 namespace {
 
-// Terms are milliseconds: so many errands may a server give in one before the next one's begin.
+// Numbers of errands begin at the term, shifted by so many bits, so that two servers' differ.
 constexpr int kErrandsOfTerm = 16;
-constexpr Duration kLastWords{2'000};  // For who follows what the run prints.
+constexpr Duration kLastWords{2'000};  // For operators that follow the run's output.
 constexpr Duration kLookAtAsks{50};
 
-// In a large world calls are answered in batches: one by one each costs several threads a sleep.
+// In a large world calls are answered in batches: each single answer would wake several threads.
 Time ParkedUntil(Time beat, Duration poll) {
   const Time until = beat + poll;
   if (poll < kLargeWorldsPoll) {
@@ -106,7 +106,7 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
     call->Refuse({ErrorKind::kRefused, "a newer call of this node has arrived"});
     return;
   }
-  // Its nodes would ignore a server of a lower term than they have heard.
+  // Nodes ignore a server whose term is lower than one that they have heard.
   if (const Term reign = ReignAfter(config_.term, report.term); reign != config_.term) {
     if (on_later_term_) {
       call->Refuse({ErrorKind::kUnavailable, "this server has been succeeded by a later one"});
@@ -147,7 +147,8 @@ CoordinatorDriver::RunEntry& CoordinatorDriver::BeginRun(const NodeReport& repor
   RunEntry& run = *runs_.emplace(report.run_id, std::make_unique<RunEntry>(loop_)).first->second;
   had_runs_ = true;
   const EndedRun* const ended = FindEnded(ended_, report.run_id);
-  // Nodes of it may be about to find who took the part over just now: they must not meet a new run.
+  // Nodes of the ended run may be about to find this server, which just took over. They must not
+  // join a new run.
   const bool just_took_over = StaysFor() > Duration{0};
   if (ended != nullptr && (just_took_over || IsOfEnded(*ended, report))) {
     run.state = Restore(RecordOf(*ended), loop_.Now());
@@ -161,7 +162,7 @@ CoordinatorDriver::RunEntry& CoordinatorDriver::BeginRun(const NodeReport& repor
   }
   run.state.run_id = report.run_id;
   run.state.newest = forgotten_;
-  if (ended != nullptr) {  // Another one of its name.
+  if (ended != nullptr) {  // A new run with the name of an ended one.
     std::erase_if(ended_, [&](const EndedRun& other) { return other.run_id == report.run_id; });
     if (keep_outcomes_) {
       keep_outcomes_(InClaim());
@@ -240,7 +241,7 @@ void CoordinatorDriver::Advance(const RunId& run_id, RunEntry& run, const Coordi
 }
 
 void CoordinatorDriver::Park(RunEntry& run, const NodeKey& key, Parked call) {
-  Unpark(run, key);  // Refused, as a call that was superseded.
+  Unpark(run, key);  // An older call is dropped, which refuses it as superseded.
   run.due.emplace(call.until, key);
   run.parked.emplace(key, std::move(call));
 }
@@ -300,7 +301,7 @@ void CoordinatorDriver::Arm(const RunId& run_id, RunEntry& run) {
   }
   run.armed = wake;
   run.timer.ArmAt(wake, [this, run_id] {
-    // Reports that have queued up behind a late timer are fed before anybody is judged silent.
+    // Reports that have queued up behind a late timer are fed before any node is judged silent.
     loop_.Post([this, run_id] {
       const auto found = runs_.find(run_id);
       if (found != runs_.end()) {
@@ -343,7 +344,7 @@ void CoordinatorDriver::Retire() {
   on_later_term_ = nullptr;
   road_.Close();
   for (const auto& [run_id, run] : runs_) {
-    while (!run->parked.empty()) {  // In their order.
+    while (!run->parked.empty()) {  // In a fixed order, for the simulator.
       Unpark(*run, NodeKey(run->parked.begin()->first));
     }
   }
@@ -364,7 +365,7 @@ void CoordinatorDriver::EndIfUnneeded() {
     stay_.ArmAt(stays_until_, [this] { EndIfUnneeded(); });
     return;
   }
-  // Who follows the run's output hears its last words, if he takes them.
+  // Operators that follow the run's output get its last lines, if they take them in time.
   if (!asked_until_) {
     asked_until_ = loop_.Now() + kLastWords;
   }

@@ -1,10 +1,10 @@
 // Feeds the coordinator cores of all runs of one server with what arrives, parks their calls and
 // answers them when a directive changes or the poll period is over.
 //
-// No judgement here: who runs when is rendezvous/core's. Lives on the loop. Bounded: at most
-// kMaxRuns runs; an ended one is forgotten some leases after everybody knows its outcome, so that
-// the same run id may be used again, and sooner where its place is needed. How it ended is
-// remembered, for a node of it that was cut off.
+// No judgement here: rendezvous/core decides. Lives on the loop. Bounded: at most kMaxRuns runs. An
+// ended run is forgotten some leases after every node knows its outcome, so that the run id can be
+// used again; sooner if its place is needed. How it ended is remembered, for nodes of it that were
+// cut off.
 #pragma once
 
 #include <functional>
@@ -47,25 +47,25 @@ class CoordinatorDriver {
   void UseClaim(const std::vector<EndedRun>& ended, KeepOutcomes keep);
   void OutcomesAreKept(const std::vector<EndedRun>& kept);
 
-  // Likewise: `note` is told each newest record before anybody is told of what is in it. It must
-  // not wait for anything.
+  // Likewise: `note` gets each newest record before any node learns what is in it. It must not wait
+  // for anything.
   using NoteRecord = std::function<void(const RunRecord&)>;
   void OnRecord(NoteRecord note) { note_record_ = std::move(note); }
 
-  // Before anything arrives: `keep` is told each event once it has its number, those too that nodes
-  // have kept of an earlier server's. It must not wait for anything.
+  // Before anything arrives: `keep` gets each event once it has its number, also events of earlier
+  // servers that nodes have kept. It must not wait for anything.
   using KeepEvents = std::function<void(const RunId&, const RunEvent&)>;
   void TellEvents(KeepEvents keep) { keep_events_ = std::move(keep); }
 
-  // Before anything arrives: another server reigned before this one, so what its runs' nodes still
-  // do is found out from their reports before anything is formed. `died`: it did so with its agent.
+  // Before anything arrives: another server reigned before this one. So what the nodes still run is
+  // found out from their reports before a world is formed. `died`: that server died with its agent.
   void TakeOver(const std::optional<Died>& died);
-  // A node has heard a later server: called instead of reigning after that one. On the loop, and
-  // not from inside the report's arrival.
+  // Called when a node has heard a later server, instead of taking a later term. On the loop, and
+  // not from inside OnReport.
   void OnLaterTerm(std::function<void(Term)> callback) { on_later_term_ = std::move(callback); }
-  // Only who holds a claim serves.
+  // For a server that needs a claim: until when it is good.
   void ClaimIsGood(const ClaimGood& good);
-  // Forgets every run: parked calls are refused, nothing happens any more.
+  // Forgets every run. Parked calls are refused, and later reports too.
   void Retire();
 
   // What a server's transports call.
@@ -74,10 +74,10 @@ class CoordinatorDriver {
   virtual void OnReport(NodeReport report, std::shared_ptr<PendingSync> call);
   virtual void OnCancel(const CallName& name);
   Result<std::vector<RunStatus>> StatusOfRuns(const RunId& run_id) const;
-  // Needs the token; without one set, nobody has it.
+  // Needs the token. If none was set, every request is refused.
   Result<std::string> OnControl(const ControlRequest& request);
-  // The same, for whoever wants something fetched from a run's nodes; these nodes' calls; and
-  // either one's that is gone.
+  // OnAsk also needs the token: an operator's request to nodes. OnRoad: the calls of those nodes.
+  // OnGone: one of these calls has been cancelled.
   void OnAsk(const Asking& asking, const std::shared_ptr<PendingAsk>& call);
   void OnRoad(const RoadCall& call, std::shared_ptr<PendingRoad> pending) {
     road_.OnRoad(call, std::move(pending));
@@ -85,24 +85,24 @@ class CoordinatorDriver {
   void OnGone(const void* key) { road_.OnGone(key); }
   void SetToken(std::string token) { gate_.SetToken(std::move(token)); }
 
-  // Nodes that still need this server: neither lost nor told, and acknowledged, how it ended.
+  // Nodes that still need this server: not lost, and the run's end is not acknowledged by them.
   std::size_t NodesServed() const;
 
-  // One that another server preceded stays for a lease after its beginning: nodes that it has never
-  // heard of may be about to find it, and must hear how their run ended.
+  // How long this server must stay. One that took over stays for a lease after its beginning: nodes
+  // that it does not know may be about to find it, and must learn how their run ended.
   Duration StaysFor() const;
 
-  // No run of this server goes on, and if another server preceded it, it has heard what became of
-  // that one's.
+  // No run of this server has workers any more. If it took over, it also has heard of a run of the
+  // server before it.
   bool RunsHaveEnded() const;
 
-  // The longest that it tells a node.
+  // The longest lease of its runs.
   Duration LongestLease() const;
 
-  // Called on the loop when nobody needs this server any more, at once if that is so already.
+  // Called on the loop when no node needs this server any more, soon if that is so already.
   void WhenUnneeded(std::function<void()> callback);
 
-  // For who looks at every step. nullptr: no such run.
+  // For tests and simulations. nullptr: there is no such run.
   const CoordinatorState* StateOf(const RunId& run_id) const;
   const CoordinatorConfig& config() const { return config_; }
 
@@ -116,7 +116,7 @@ class CoordinatorDriver {
     std::shared_ptr<PendingSync> call;
     std::uint64_t sequence = 0;
     std::optional<Directive> echo;
-    Time until;  // Answered unchanged then.
+    Time until;  // Answered then even if the directive is unchanged.
     EventMark events_seen;
   };
   struct RunEntry {
@@ -131,12 +131,12 @@ class CoordinatorDriver {
     History history;
     KeptSince kept_since;
     Closeups closeups;
-    std::map<NodeKey, EventMark> told;  // The newest of an earlier reign, by the node that told it.
-    std::uint64_t edition = 0;          // Of the state when every parked call was last looked at.
+    std::map<NodeKey, EventMark> told;  // By node: its newest event of an earlier reign.
+    std::uint64_t edition = 0;          // The state's, when all parked calls were last compared.
   };
 
   void EndIfUnneeded();
-  // False: it is no node without workers of a run that has ended.
+  // Tells a node without workers how its run ended. False: it is no such node.
   bool TellEnd(const NodeReport& report, PendingSync& call);
   // Makes the state of a run that is not known yet.
   RunEntry& BeginRun(const NodeReport& report);
@@ -144,24 +144,24 @@ class CoordinatorDriver {
   void RememberEnd(const EndedRun& run);
   std::vector<EndedRun> InClaim() const;
   void ForgetRun(const RunId& run_id);
-  // The one that everybody left first, or one that never had a world and has nobody; false: there
-  // is none.
+  // Forgets the ended run that all nodes left first, or a run that never had a world and has no
+  // node. False: there is none.
   bool ForgetARunThatWasLeft();
-  // One Step, and what it asks for.
+  // One Step of the core, and its effects.
   void Decide(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event);
   void Feed(const RunId& run_id, const CoordinatorEvent& event);
   void Advance(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event);
   void Park(RunEntry& run, const NodeKey& key, Parked call);
-  // nullptr: nothing is parked.
+  // nullptr: no call of this node is parked.
   std::shared_ptr<PendingSync> Unpark(RunEntry& run, const NodeKey& key);
-  // If its directive is no longer the one it echoes, or it was parked for a poll period.
+  // Answers if the directive is no longer the one that the call echoes, or the poll period is over.
   void AnswerIfDue(const RunId& run_id, RunEntry& run, const NodeKey& key);
   void Arm(const RunId& run_id, RunEntry& run);
   void Tell(const RunId& run_id, RunEntry& run, std::vector<RunEvent> events);
-  // What a node has kept of what an earlier server told.
+  // Takes events that a node has kept from an earlier server.
   void TakeIn(const RunId& run_id, RunEntry& run, const NodeKey& key, std::vector<RunEvent> events);
   Result<void> MayOperate(const std::string& token);
-  // Of an empty id: the only one.
+  // For an empty id: the only run.
   Result<RunId> RunNamed(const RunId& run_id) const;
   void TakeCloseup(const RunId& run_id, RunEntry& run, const NodeKey& key, Closeup closeup);
   SyncReply ReplyWith(const CoordinatorState& run, Directive directive) const;
@@ -171,21 +171,21 @@ class CoordinatorDriver {
   std::unique_ptr<Journal> journal_;  // None: nothing is kept.
   std::map<RunId, std::unique_ptr<RunEntry>> runs_;
   std::function<void()> when_unneeded_;
-  std::function<void(Term)> on_later_term_;  // None: this server reigns after the later one.
+  std::function<void(Term)> on_later_term_;  // None: this server takes a later term itself.
   bool takes_over_ = false;
-  std::optional<Died> died_;  // The server before this one.
+  std::optional<Died> died_;  // The server before this one, if its agent died with it.
   bool had_runs_ = false;
   std::optional<Time> stays_until_;
-  std::optional<Time> asked_until_;  // Operators are answered; none: nodes need this server.
+  std::optional<Time> asked_until_;  // Operators are answered until then; none: nodes need it.
   FewLogLines lines_;
   LoopTimer stay_;
   std::optional<ClaimGood> claim_good_;
-  Generation forgotten_;  // Of any run that was: the same run id's next world comes after its last.
+  Generation forgotten_;  // Highest of all forgotten runs: a run id that comes again starts above.
   std::vector<EndedRun> ended_;            // The oldest first.
   KeepOutcomes keep_outcomes_;             // None: no claim is held.
-  NoteRecord note_record_;                 // None: nobody needs to know.
-  KeepEvents keep_events_;                 // None: they stay here alone.
-  std::map<RunId, std::uint64_t> unkept_;  // The record of its outcome.
+  NoteRecord note_record_;                 // None: records are not noted.
+  KeepEvents keep_events_;                 // None: events are kept only here.
+  std::map<RunId, std::uint64_t> unkept_;  // Number of an outcome's record that is not kept yet.
   bool retired_ = false;
   TokenGate gate_;
   ErrandRoad road_;

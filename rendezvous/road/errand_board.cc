@@ -6,7 +6,7 @@
 namespace ddprun {
 namespace {
 
-// Each is kept, and one is on its way out or in.
+// The memory of one piece per node.
 std::size_t BytesOfPieces(std::uint32_t piece_bytes, std::size_t nodes) {
   return std::size_t{piece_bytes} * nodes;
 }
@@ -25,7 +25,7 @@ std::uint32_t PieceBytes(std::size_t nodes) {
 void ErrandBoard::OnRoadCall(const RoadCall& call, Time now) {
   const Place place{call.run_id, call.node};
   Way& way = ways_[place];
-  if (way.incarnation != call.incarnation) {  // Its errands were another membership's.
+  if (way.incarnation != call.incarnation) {  // Its errands belonged to another membership.
     for (const auto& [id, number] : std::map(way.errands)) {
       Ask& ask = asks_.at(number);
       Given& given = ask.given.at(call.node);
@@ -44,12 +44,12 @@ void ErrandBoard::OnRoadCall(const RoadCall& call, Time now) {
   }
   const auto found = call.piece ? way.errands.find(call.piece->errand) : way.errands.end();
   if (found == way.errands.end()) {
-    return;  // None, or nobody gave it, or who did is gone.
+    return;  // No piece, or one of an errand that is unknown or was given up.
   }
   Ask& ask = asks_.at(found->second);
   Given& given = ask.given.at(call.node);
   if (given.over || given.piece || call.piece->number != given.taken + 1) {
-    return;  // Sent again.
+    return;  // A repeated piece.
   }
   if (call.piece->bytes.size() > ask.piece_bytes) {
     Refuse(ask, call.node, given, "it sent a piece that is larger than was asked for");
@@ -96,7 +96,7 @@ std::size_t ErrandBoard::AsksOf(const RunId& run_id, bool own) const {
   }));
 }
 
-// Nothing is kept of what the owner has sent for.
+// The server's own errands keep no pieces, so they use no memory here.
 Result<void> ErrandBoard::MayBegin(const RunId& run_id, std::size_t nodes) const {
   const std::size_t of_run = AsksOf(run_id, /*own=*/false);
   if (of_run >= kMostAsks) {
@@ -141,7 +141,7 @@ ErrandBoard::Ask& ErrandBoard::Begin(const Asking& asking, const std::vector<Nod
 void ErrandBoard::Send(const RunId& run_id, const ErrandWish& wish,
                        const std::vector<NodeId>& members, Time now) {
   if (AsksOf(run_id, /*own=*/true) >= kMostAsks) {
-    return;  // Whoever makes its worlds come and go like that is no help to it.
+    return;  // So many at once would only come from worlds that start and end too fast.
   }
   Asking asking{.run_id = run_id, .token = {}, .wish = wish, .nodes = {}, .taken = {}};
   for (asking.ask = std::numeric_limits<std::uint64_t>::max(); Knows(asking.ask);) {
@@ -235,7 +235,8 @@ void ErrandBoard::End(Ask& ask, const NodeId& node, Given& given) {
   Change(place, way);
 }
 
-// What it has sent stays to be told, as its last; what was told already is told again as that.
+// Ends an errand with a reason. A piece that was sent becomes the last one, with the reason; if it
+// was told already it is told again.
 void ErrandBoard::Refuse(Ask& ask, const NodeId& node, Given& given, const std::string& why) {
   if (given.over) {
     return;
