@@ -14,11 +14,11 @@
 namespace ddprun {
 namespace {
 
-// One open call. The first end counts: an answer of the loop and a cancellation may meet.
+// One open call. Only its first end counts: an answer and a cancellation may come together.
 template <class Reply>
 class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
-  // Lives until gRPC is done with it and nobody holds it any more.
+  // Lives until gRPC is done with it and no pointer to it is left.
   static std::shared_ptr<UnaryCall> Open(Reply* reply, std::function<void()> on_cancel) {
     std::shared_ptr<UnaryCall> call(new UnaryCall(reply, std::move(on_cancel)));
     call->self_ = call;
@@ -50,7 +50,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
   void OnDone() override { self_.reset(); }  // May delete this.
 
-  Reply* reply_;  // Valid until the end, and touched only by who ends the call.
+  Reply* reply_;  // Valid until the call ends; only the code that ends it writes to it.
   std::function<void()> on_cancel_;
   std::atomic<bool> ended_{false};
   std::shared_ptr<UnaryCall> self_;
@@ -80,7 +80,8 @@ grpc::ServerUnaryReactor* EndAtOnce(grpc::CallbackServerContext* context,
   return reactor;
 }
 
-// A call that the loop has parked. The server closes: its owner may still answer, to nobody.
+// A call that the loop has parked. RefuseEarly ends it when the server closes; a later answer of
+// its owner then has no effect.
 class ParkedCall {
  public:
   using Open = std::set<ParkedCall*>;
@@ -88,7 +89,7 @@ class ParkedCall {
   virtual void RefuseEarly(const Error& error) = 0;
 };
 
-// The loop's side of such a call.
+// The loop's side of a parked call.
 template <class Base, class Reply, class Wire>
 class GrpcPending final : public Base, public ParkedCall {
  public:
@@ -136,9 +137,9 @@ struct RendezvousService::Inbox {
   std::shared_ptr<ParkedCall::Open> open = std::make_shared<ParkedCall::Open>();
   PeerCalls peers;
   std::function<void(const std::string&)> let_in;  // May be unset.
-  bool closed = false;                             // All but `loop` is the loop's.
+  bool closed = false;                             // All except `loop` is used on the loop.
 
-  // Whether a call may be looked at: not once this is closed, nor where they come too fast.
+  // Whether a call is accepted: not after Close, nor if a connection's calls come too fast.
   template <class Call>
   bool Admits(Call& call, const std::string& peer) {
     if (closed) {
@@ -176,8 +177,8 @@ void RendezvousService::Inbox::OnCancel(const std::string& peer, const CallName&
 
 namespace {
 
-// A call that is answered in one turn of the loop: `ask` is asked there, `tell` writes what it
-// says.
+// Answers a call in one turn of the loop: `ask` gives the answer there, `tell` writes it to the
+// reply.
 template <class Inbox, class Reply, class Ask, class Tell>
 grpc::ServerUnaryReactor* AnswerOnLoop(const std::shared_ptr<Inbox>& inbox,
                                        grpc::CallbackServerContext* context, Reply* reply, Ask ask,
@@ -198,13 +199,13 @@ grpc::ServerUnaryReactor* AnswerOnLoop(const std::shared_ptr<Inbox>& inbox,
   return call.get();
 }
 
-// One that is parked until there is something to say: `park` gets it, on the loop.
+// Parks a call until there is something to answer: `park` gets it, on the loop.
 template <class Inbox, class Wire, class Base, class Reply, class Asked>
 grpc::ServerUnaryReactor* ParkOnLoop(
     const std::shared_ptr<Inbox>& inbox, grpc::CallbackServerContext* context, Wire* wire,
     Asked asked,
     std::function<void(const Asked&, std::shared_ptr<Base>)> RendezvousHandlers::*park) {
-  const auto key = std::make_shared<char>();  // Its address is a name of its own.
+  const auto key = std::make_shared<char>();  // Its address names the call uniquely.
   const auto call = UnaryCall<Wire>::Open(wire, [inbox, key] {
     inbox->loop.Post([inbox, key] {
       if (!inbox->closed) {
@@ -241,7 +242,8 @@ grpc::ServerUnaryReactor* RendezvousService::Sync(grpc::CallbackServerContext* c
   if (!report) {
     return EndAtOnce(context, StatusOf(report.error()));
   }
-  v1::SyncRequest().Swap(const_cast<v1::SyncRequest*>(request));  // Else it stays while parked.
+  v1::SyncRequest().Swap(
+      const_cast<v1::SyncRequest*>(request));  // Frees it while the call is parked.
   const std::string peer = PlainPeer(context->peer());
   const auto call = SyncCall::Open(reply, [inbox = inbox_, peer, name = NameOf(*report)] {
     inbox->loop.Post([inbox, peer, name] { inbox->OnCancel(peer, name); });
@@ -251,7 +253,7 @@ grpc::ServerUnaryReactor* RendezvousService::Sync(grpc::CallbackServerContext* c
       inbox->OnSync(std::move(report), std::make_shared<GrpcPendingSync>(call, inbox->open), peer);
     }
   });
-  return call.get();  // It keeps itself until gRPC is done.
+  return call.get();  // It owns itself until gRPC is done with it.
 }
 
 grpc::ServerUnaryReactor* RendezvousService::Describe(grpc::CallbackServerContext* context,
@@ -305,7 +307,8 @@ grpc::ServerUnaryReactor* RendezvousService::Road(grpc::CallbackServerContext* c
   if (!inbox_->handlers.road) {
     return EndAtOnce(context, {grpc::StatusCode::UNIMPLEMENTED, ""});
   }
-  v1::RoadRequest().Swap(const_cast<v1::RoadRequest*>(request));  // Else it stays while parked.
+  v1::RoadRequest().Swap(
+      const_cast<v1::RoadRequest*>(request));  // Frees it while the call is parked.
   return ParkOnLoop<Inbox, v1::RoadReply, PendingRoad, RoadReply, RoadCall>(
       inbox_, context, reply, *std::move(call), &RendezvousHandlers::road);
 }

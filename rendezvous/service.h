@@ -1,8 +1,8 @@
 // The gRPC service: converts, posts, returns. Knows nothing about runs and nodes.
 //
-// Its methods run on gRPC's threads and touch no state; what they post to the loop reaches the
-// handlers until Close. A call that its client or the server's shutdown cancels is ended at once by
-// the thread that hears of it, so gRPC never waits for the loop.
+// Its methods run on gRPC's threads and touch no state. What they post to the loop reaches the
+// handlers until Close. If a call is cancelled, by its client or by the server's shutdown, gRPC's
+// thread ends it at once, so gRPC never waits for the loop.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ namespace ddprun {
 
 class RendezvousService final : public v1::Rendezvous::CallbackService {
  public:
-  // `token`: what every call must show; empty: nothing. `tls`: refuse who does not speak it.
+  // `token`: what every call must show; empty: nothing. `tls`: calls without TLS are refused.
   RendezvousService(Loop& loop, RendezvousHandlers handlers, std::string token = "",
                     bool tls = false);
 
@@ -39,24 +39,24 @@ class RendezvousService final : public v1::Rendezvous::CallbackService {
 
   WireGate& gate() { return gate_; }
 
-  // Before the first connection: called on the loop at a connection's first call that may be made
-  // here.
+  // Sets it before the first connection: called on the loop when the first call of a connection is
+  // accepted.
   void OnLetIn(std::function<void(const std::string& peer)> callback);
-  // On the loop: a connection, by its other end ("1.2.3.4:5"), has begun or has been closed there.
-  // Those that nobody tells of are known by their open calls alone.
+  // On the loop: a connection, named by its other end ("1.2.3.4:5"), has begun, or was closed
+  // there. A connection for which these are not called is known only by its open calls.
   void OnOpened(const std::string& peer);
   void OnClosed(const std::string& peer);
-  // Connections that have lasted so long without a call that was let in, and when to look again.
+  // Connections without an accepted call that are older than `patience`, and when to look again.
   std::vector<std::string> Silent(Duration patience);
   std::optional<Time> NextSilent(Duration patience) const;
 
-  // On the loop: refuses every parked call; the handlers hear nothing from here on.
+  // On the loop: refuses every parked call. The handlers are not called any more.
   void Close();
 
  private:
   struct Inbox;
   WireGate gate_;
-  std::shared_ptr<Inbox> inbox_;  // Shared with what is posted and not delivered yet.
+  std::shared_ptr<Inbox> inbox_;  // Shared with work that is posted to the loop.
 };
 
 }  // namespace ddprun

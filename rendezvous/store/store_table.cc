@@ -11,14 +11,14 @@ namespace {
 constexpr std::uint8_t kStopWaiting = 0;
 constexpr std::uint8_t kWaitCanceled = 1;
 
-// What an entry costs beside its own bytes, so that many empty ones are bounded too.
+// The cost of an entry beside its own bytes, so that many empty ones are bounded too.
 constexpr std::size_t kEntryBytes = 128;
 constexpr std::size_t kValueBytes = 64;
 
-// And a queue, beside what is in it.
+// The cost of a queue, beside its values.
 constexpr std::size_t kQueueBytes = 768;
 
-// Of a key, of each place in a queue, and of the queue a client was woken for until it comes.
+// The cost of a key, of each place in a queue, and of a queue for which a client was woken.
 std::size_t EntryCost(const std::string& key) {
   return kEntryBytes + key.size();
 }
@@ -67,7 +67,7 @@ Result<void> StoreTable::Apply(StoreClientId client, StoreRequest request, Answe
       return Append(keys[0], std::move(values[0]), answers);
     case StoreOp::kMultiSet:
       return MultiSet(std::move(request), answers);
-    case StoreOp::kCancelWait:  // Also when nothing waits: the wait's own answer may be under way.
+    case StoreOp::kCancelWait:  // Also without a wait: its answer may have been sent already.
       StopWaiting(client);
       Tell(answers, client, ByteReply{kWaitCanceled});
       return {};
@@ -124,8 +124,8 @@ Result<void> StoreTable::Set(const std::string& key, std::string value, Answers&
   return {};
 }
 
-// A missing key with something expected is answered with what was expected, and stores nothing:
-// torch's clients know that.
+// If the key is missing and the expected value is not empty, nothing is stored and the answer is
+// the expected value: torch's clients rely on that.
 Result<void> StoreTable::CompareSet(StoreClientId client, StoreRequest request, Answers& answers) {
   const std::string& key = request.keys[0];
   std::string& expected = request.values[0];
@@ -156,7 +156,7 @@ Result<void> StoreTable::Append(const std::string& key, std::string value, Answe
   if (entry == values_.end()) {
     return Set(key, std::move(value), answers);
   }
-  if (entry->second.use_count() > 1) {  // A reply on its way must not see it change.
+  if (entry->second.use_count() > 1) {  // An unsent answer refers to it and must not change.
     RETURN_IF_ERROR(Store(key, *entry->second + value));
   } else {
     RETURN_IF_ERROR(CheckRoom(value.size()));
@@ -207,8 +207,8 @@ StoreReply StoreTable::QueuePop(StoreClientId client, const std::string& key) {
   return reply;
 }
 
-// The counter is an ordinary key, as in torch: it stays when a client cancels, and a later
-// barrier of the same name goes on from it.
+// As in torch, the counter is an ordinary key. It stays when a client cancels, and a later barrier
+// of the same name continues from it.
 Result<void> StoreTable::Barrier(StoreClientId client, const std::string& key,
                                  std::int64_t world_size, Answers& answers) {
   ASSIGN_OR_RETURN(const std::int64_t before, NumberAt(key));
@@ -222,7 +222,7 @@ Result<void> StoreTable::Barrier(StoreClientId client, const std::string& key,
   return {};
 }
 
-// A client has one wait, the newest.
+// A client has at most one wait; a new one replaces it.
 Result<void> StoreTable::WaitFor(StoreClientId client, std::set<std::string> missing) {
   StopWaiting(client);
   std::size_t cost = 0;
@@ -238,7 +238,7 @@ Result<void> StoreTable::WaitFor(StoreClientId client, std::set<std::string> mis
   return {};
 }
 
-// Reads a number as torch's server does (std::stoll): leading blanks and trailing text pass.
+// Reads a number as torch's server does (std::stoll): leading blanks and trailing text are allowed.
 Result<std::int64_t> StoreTable::NumberAt(const std::string& key) const {
   const StoreValue value = Find(key);
   if (value == nullptr) {
@@ -264,7 +264,7 @@ Result<void> StoreTable::ListKeys(StoreClientId client, Answers& answers) const 
   return {};
 }
 
-// Counts it until the last that refers to it is gone: a key, a queue, or a reply on its way.
+// Counts the value until no key, queue or unsent answer refers to it any more.
 Result<StoreValue> StoreTable::Keep(std::string bytes) const {
   RETURN_IF_ERROR(CheckRoom(kValueBytes + bytes.size()));
   *value_bytes_ += kValueBytes + bytes.size();
@@ -274,7 +274,7 @@ Result<StoreValue> StoreTable::Keep(std::string bytes) const {
   });
 }
 
-// There must be room for it beside the value that it replaces, since both are there for a moment.
+// There must be room for it beside the value that it replaces, since both exist for a moment.
 Result<void> StoreTable::Store(const std::string& key, std::string bytes) {
   ASSIGN_OR_RETURN(StoreValue value, Keep(std::move(bytes)));
   const auto entry = values_.find(key);
@@ -314,7 +314,7 @@ void StoreTable::Wake(const std::string& key, Answers& answers) {
   waiting_for_.erase(waiting);
 }
 
-// One value can satisfy one client; the others would find the queue empty.
+// Wakes one client, since one value can satisfy only one: the others would find the queue empty.
 void StoreTable::WakeOne(const std::string& queue, Answers& answers) {
   const auto waiting = waiting_for_.find(queue);
   if (waiting == waiting_for_.end()) {
@@ -339,7 +339,7 @@ void StoreTable::WakeOne(const std::string& queue, Answers& answers) {
   }
 }
 
-// In place of the wait, which took more; and of an earlier offer.
+// Needs no check for room: it takes less than the wait that has just ended.
 void StoreTable::Offer(StoreClientId client, const std::string& queue) {
   if (const auto earlier = offered_.find(client); earlier != offered_.end()) {
     bytes_ -= EntryCost(earlier->second);

@@ -1,9 +1,10 @@
-// Decides what each request does to the store and who is answered what: keys, queues, barrier
+// Decides what each request does to the store and which answers clients get: keys, queues, barrier
 // counters and the clients that wait for them.
 //
-// Pure: no socket, clock, thread or log. A refused request changes nothing; whoever sent it is
-// to be disconnected. Behaves as torch's libuv server does, but for its accidents: nobody is
-// woken by a compare_set that stored nothing, or because one key of several came twice.
+// Pure: no socket, clock, thread or log. A refused request changes nothing, and its client is to be
+// disconnected. Behaves as torch's libuv server does, except for two accidents of that: here no
+// client is woken by a compare_set that stored nothing, or because one of several keys was set
+// twice.
 #pragma once
 
 #include <compare>
@@ -32,15 +33,15 @@ struct StoreAnswer {
 
 class StoreTable {
  public:
-  // Keys, values, queued values, awaited keys and what clients were woken for together never exceed
-  // `max_bytes`. A value counts for as long as the table or an answer refers to it.
+  // Keys, values, queued values, awaited keys, and the queues for which clients were woken together
+  // never exceed `max_bytes`. A value counts as long as the table or an answer refers to it.
   explicit StoreTable(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // Appends the answers in the order in which they are to be sent. Any op but VALIDATE.
+  // Appends the answers in the order in which they must be sent. For any op except VALIDATE.
   Result<void> Apply(StoreClientId client, StoreRequest request, std::vector<StoreAnswer>& answers);
 
-  // The client is gone: it waits no longer, and a queued value that it was woken for and did not
-  // take is offered to the next one.
+  // The client is gone: it no longer waits. If it was woken for a queued value and did not take it,
+  // the next waiting client is woken.
   void Forget(StoreClientId client, std::vector<StoreAnswer>& answers);
 
   // Forgets every key, queue and waiter.
@@ -51,7 +52,7 @@ class StoreTable {
 
  private:
   struct Wait {
-    std::uint64_t ticket = 0;  // First come, first served at a queue.
+    std::uint64_t ticket = 0;  // Order of waiting clients at a queue.
     std::set<std::string> missing;
   };
   using Answers = std::vector<StoreAnswer>;
@@ -85,14 +86,14 @@ class StoreTable {
   Result<void> Charge(std::size_t more);
 
   std::size_t max_bytes_;
-  std::size_t bytes_ = 0;  // Beside the values.
+  std::size_t bytes_ = 0;  // Of everything except the values.
   std::shared_ptr<std::size_t> value_bytes_ = std::make_shared<std::size_t>(0);
   std::uint64_t last_ticket_ = 0;
   std::map<std::string, StoreValue> values_;
-  std::map<std::string, std::deque<StoreValue>> queues_;  // Never an empty one.
+  std::map<std::string, std::deque<StoreValue>> queues_;  // Without empty ones.
   std::map<StoreClientId, Wait> waits_;
   std::map<std::string, std::set<std::pair<std::uint64_t, StoreClientId>>> waiting_for_;
-  std::map<StoreClientId, std::string> offered_;  // Woken for this queue, has not popped yet.
+  std::map<StoreClientId, std::string> offered_;  // Clients woken for a queue, until they pop.
 };
 
 }  // namespace ddprun

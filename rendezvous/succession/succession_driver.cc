@@ -11,7 +11,7 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kPatience{2'000};  // For a last write.
+constexpr Duration kPatience{2'000};  // For the last write of a claim.
 
 const Error kNotServing{ErrorKind::kUnavailable, "this node does not serve the rendezvous"};
 
@@ -183,8 +183,8 @@ void SuccessionDriver::Take(const TakeClaim& take) {
   }
 }
 
-// At this place, or at the next ones. The name is looked up on a thread of its own: an answer that
-// comes too late opens nothing.
+// Opens the server at this place, or at one of the next. The name is looked up on a thread of its
+// own; an answer that comes too late is ignored.
 void SuccessionDriver::OpenServer(const TakeClaim& take, std::size_t index, std::string refused) {
   if (index == options_.places.size()) {
     loop_.Post([this, alive = alive_, text = std::move(refused)] {
@@ -288,7 +288,7 @@ void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& ta
 }
 
 // ---- What the guard knows, in case that this process dies ----
-// How a run has ended is told by the claim, and by whoever has heard so.
+// A run that has ended needs no guard: the claim, and nodes that have heard it, tell its outcome.
 void SuccessionDriver::NoteRecord(const RunRecord& record) {
   if (record.run_id != run_) {
     return;
@@ -347,7 +347,7 @@ void SuccessionDriver::Close() {
 void SuccessionDriver::GiveUp() {
   const Claim closed = ClosedClaim(state_, coordinator_->RunsHaveEnded());
   const auto moved = std::make_shared<Result<bool>>(false);
-  // After what the disk's thread still writes, or that would open it again.
+  // After the writes that the disk's thread still has: a later one would open the claim again.
   const bool in_time = loop_.FinishOnDisk(
       kPatience, [claims = claims_, closed, moved] { *moved = claims->Move(closed); });
   if (!in_time) {

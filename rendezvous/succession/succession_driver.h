@@ -1,8 +1,8 @@
-// Feeds the succession core with what is read about claims and heard from servers, and carries out
-// its effects: reading and writing claims on the disk's thread, opening and closing this node's
-// server (its name is looked up on a thread that may hang), changing whom its agent speaks to.
+// Feeds the succession core with the claims that it reads and the servers' answers, and carries out
+// its effects: reads and writes claims on the disk's thread, opens and closes this node's server
+// (its name is looked up on a thread that may hang), and switches the server that its agent calls.
 //
-// No judgement here: who serves is core/succession's. Lives on the loop.
+// No judgement here: core/succession decides which node serves. Lives on the loop.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@
 
 namespace ddprun {
 
-// What a reign begins with.
+// The server of a reign that begins.
 struct NewServer {
   CoordinatorDriver& coordinator;
   const Endpoint& endpoint;
@@ -32,9 +32,9 @@ struct SuccessionOptions {
   SuccessionConfig core;
   std::shared_ptr<Claims> claims;
   std::shared_ptr<ServingNetwork> network;
-  std::vector<Endpoint> places;  // Where this node would serve: the first that can be bound.
-  std::string operators_token;   // Told to operators with the endpoint.
-  // What the agent's guard is to know from now on; must not wait. None: it could not be told.
+  std::vector<Endpoint> places;  // Where this node may serve: the first that can be bound.
+  std::string operators_token;   // Published for operators, with the endpoint.
+  // Tells the agent's guard what it must know from now on; must not wait. Unset: there is no guard.
   std::function<void(const std::optional<HeldClaim>&)> tell_guard;
   std::function<CoordinatorConfig()> new_reign;
   std::function<void(const NewServer&)> on_serving;
@@ -43,15 +43,15 @@ struct SuccessionOptions {
 
 class SuccessionDriver {
  public:
-  // `channel`: of this node's agent, and must outlive this; none: a server alone.
+  // `channel`: of this node's agent; must outlive this. nullptr: a server without an agent.
   SuccessionDriver(Loop& loop, SuccessionOptions options, FollowingChannel* channel);
   virtual ~SuccessionDriver();
   SuccessionDriver(const SuccessionDriver&) = delete;
   SuccessionDriver& operator=(const SuccessionDriver&) = delete;
 
-  // Of a server that whoever has this binds himself.
+  // For a server that the owner of this has bound itself.
   RendezvousHandlers Handlers();
-  // It is bound to the endpoint given, where `endpoint` says: this node may begin. Before Start.
+  // That server is bound at `endpoint`, so this node may make the first claim. Before Start.
   void UseServer(std::unique_ptr<ListeningServer> server, const Endpoint& endpoint);
 
   void Start();
@@ -60,15 +60,15 @@ class SuccessionDriver {
   CoordinatorDriver* coordinator() const { return coordinator_.get(); }
   // Of this node's server; port 0: nothing is open here.
   Endpoint door() const { return server_ ? endpoint_ : Endpoint{}; }
-  // Where the run's server is, as far as this one knows; port 0: it does not.
+  // Where the run's server is, as far as this node knows; port 0: unknown.
   Endpoint server_at() const {
     return coordinator_ ? door() : state_.following.value_or(Endpoint{});
   }
-  // For who looks at every step.
+  // For tests and simulations.
   const SuccessionState& state() const { return state_; }
 
-  // Gives the claim up, so that nobody waits for it to go stale. Blocks for one write. Once the
-  // loop has ended, or right before.
+  // Gives the claim up, so that no node must wait until it is stale. Blocks for one write. Call it
+  // once the loop has ended, or right before.
   void Close();
 
  protected:
@@ -103,12 +103,12 @@ class SuccessionDriver {
   SuccessionState state_;
   LoopTimer timer_;
   std::unique_ptr<CoordinatorDriver> coordinator_;
-  std::vector<std::unique_ptr<CoordinatorDriver>> retired_;  // What they posted may still come.
-  std::unique_ptr<ListeningServer> server_;                  // Before coordinator_'s end.
+  std::vector<std::unique_ptr<CoordinatorDriver>> retired_;  // Work that they posted may still run.
+  std::unique_ptr<ListeningServer> server_;                  // Destroyed before coordinator_.
   Endpoint endpoint_;                                        // Of server_.
-  RunId run_;                                                // The agent's,
-  NodeKey agent_;                                            // and its membership.
-  std::uint64_t claim_ = 0;                                  // The number of the reign's.
+  RunId run_;                                                // Of the agent.
+  NodeKey agent_;                                            // Its membership.
+  std::uint64_t claim_ = 0;                                  // The number of the reign's claim.
   std::optional<HeldClaim> held_;                            // As the guard knows it.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
