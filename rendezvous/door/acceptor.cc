@@ -28,12 +28,12 @@ using Descriptor = boost::asio::posix::stream_descriptor;
 using Readiness = boost::asio::posix::descriptor_base;
 
 constexpr int kAcceptsPerTurn = 64;
-constexpr std::size_t kMaxHttp2Told = 64 * 1024;  // More than a first call has.
-// A fatal alert, protocol_version (RFC 8446, 6.2): "connection closed" alone would be tried again.
+constexpr std::size_t kMaxHttp2Told = 64 * 1024;  // A first call is shorter.
+// A fatal alert, protocol_version (RFC 8446, 6.2). After a plain close a client would try again.
 constexpr std::string_view kNoTlsHere("\x15\x03\x01\x00\x02\x02\x46", 7);
 constexpr Duration kPauseWithoutDescriptors{100};
 
-// Without the port: who the connections of one machine belong to.
+// The peer's address without the port, by which connections of one machine are counted.
 std::string AddressOf(const sockaddr_storage& peer) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   const void* address = nullptr;
@@ -47,14 +47,14 @@ std::string AddressOf(const sockaddr_storage& peer) {
   return known ? text.data() : "somebody";
 }
 
-// A wait is over only when more than `bytes` have come: bytes that were looked at stay in the
-// socket, and would end every wait at once.
+// Makes a wait last until more than `bytes` have come. Peeked bytes stay in the socket and would
+// otherwise end every wait at once.
 void WaitForMoreThan(int fd, std::size_t bytes) {
   const int low_water = static_cast<int>(bytes) + 1;
   ::setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low_water, sizeof low_water);
 }
 
-// What came is read first: to close before that would reset the connection, and the alert with it.
+// Reads what has come first: a close before that would reset the connection and lose the alert.
 void RefuseTls(int fd) {
   std::array<char, 4096> hello;
   static_cast<void>(::recv(fd, hello.data(), hello.size(), 0));
@@ -95,9 +95,9 @@ class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
     Descriptor socket;
     Time deadline;
     std::size_t seen = 0;  // First bytes looked at.
-    std::string request;   // Of an HTTP client; taken, not only looked at.
+    std::string request;   // Of an HTTP client: bytes that were read, not only peeked at.
     Speaks speaks = Speaks::kUnknown;
-    bool told = false;  // That its call is refused.
+    bool told = false;  // The refusal of its call was sent.
     std::string address;
   };
   using Guests = std::map<std::uint64_t, Guest>;  // In order of arrival, so of deadlines.
@@ -159,7 +159,7 @@ void Acceptor::State::AcceptSome() {
       pause_.ArmAt(loop_.Now() + kPauseWithoutDescriptors, [this] { WaitForConnections(); });
       return;
     }
-    // Anything else is the fate of that one connection.
+    // Any other error concerns only that one connection.
   }
   WaitForConnections();
 }
@@ -234,7 +234,7 @@ void Acceptor::State::Decide(Guests::iterator guest) {
   const int fd = guest->second.socket.native_handle();
   std::array<char, kMaxFirstBytes> bytes;
   const ssize_t count = ::recv(fd, bytes.data(), bytes.size(), MSG_PEEK);
-  // Readable without more bytes than last time: the other side has closed, or failed.
+  // Readable, but with no more bytes than last time: the other side has closed, or failed.
   if (count <= static_cast<ssize_t>(guest->second.seen)) {
     Remove(guest);
     return;
@@ -297,15 +297,15 @@ void Acceptor::State::ReadRequest(Guests::iterator guest) {
     WaitForBytes(guest->first, guest->second);
     return;
   }
-  // So short a reply fits the empty send buffer of a new connection whole.
+  // So short a reply fits into the empty send buffer of a new connection.
   if (::send(fd, reply->data(), reply->size(), MSG_NOSIGNAL) > 0) {
     ::shutdown(fd, SHUT_WR);
   }
   Remove(guest);
 }
 
-// Once its end was told, what it still says is read and forgotten: to close before that would reset
-// the connection, and what it was told with it. In `seen` is what was forgotten.
+// After the refusal was sent, later bytes are read and dropped: a close before that would reset the
+// connection and lose the refusal. `seen` counts all bytes that were read.
 void Acceptor::State::ReadCall(Guests::iterator guest) {
   const int fd = guest->second.socket.native_handle();
   std::string& call = guest->second.request;
@@ -363,7 +363,7 @@ void Acceptor::State::TurnAway(Guests::iterator guest, std::string_view reason) 
   Remove(guest);
 }
 
-// One timer for all: everybody has the same patience, so the oldest is always the next.
+// One timer for all: each connection has the same patience, so the oldest one is always the next.
 void Acceptor::State::ArmExpiry() {
   if (guests_.empty()) {
     expiry_.Cancel();

@@ -25,14 +25,14 @@ namespace {
 
 using EpollDescriptor = boost::asio::posix::stream_descriptor;
 
-// How often, and how many at a time, connections are looked at that are not let in.
+// How often connections without an accepted call are looked at, and how many at a time.
 constexpr Duration kLook{10};
 constexpr std::size_t kMostAtOnce = 256;
-// The same of those whose end the kernel may not have told.
+// The same for connections without a duplicate, whose end the kernel may not have reported.
 constexpr Duration kAskAgain{1'000};
 constexpr std::size_t kMostAskedAtOnce = 1'024;
 
-// Of the other end; empty: it has gone, or has no port.
+// The address of the other end; empty: it has gone, or has no port.
 std::string PeerOf(int fd) {
   sockaddr_storage peer{};
   socklen_t size = sizeof peer;
@@ -65,8 +65,8 @@ std::string AddressIn(const std::string& peer) {
   return peer.substr(0, peer.rfind(':'));
 }
 
-// To shut it down would not do: who goes on sending is heard until nothing is left to read. This
-// resets the connection for whoever holds it and drops what has come.
+// Resets the connection for every holder and drops the bytes that have come. A shutdown would not
+// do: bytes that a sender goes on sending would still be read.
 void EndNow(int fd) {
   sockaddr nobody{};
   nobody.sa_family = AF_UNSPEC;
@@ -94,8 +94,8 @@ class ConnectionWatch::State : public std::enable_shared_from_this<ConnectionWat
  private:
   using Number = Strangers::Number;
   struct Watched {
-    UniqueFd copy;    // None: let go.
-    int reader = -1;  // The descriptor that its reader has, or had.
+    UniqueFd copy;    // The duplicate; none: it was closed.
+    int reader = -1;  // The reader's descriptor, which it may have closed.
     std::string peer;
   };
   bool Begin();
@@ -113,17 +113,17 @@ class ConnectionWatch::State : public std::enable_shared_from_this<ConnectionWat
   Told closed_;
   Ended ended_;
   const std::size_t most_;
-  // One descriptor for all of them, in which only an end counts: their bytes wake nobody here.
+  // One epoll descriptor for all of them. It reports only ends; bytes do not wake it.
   EpollDescriptor epoll_;
   std::map<Number, Watched> watched_;
   std::map<std::string, Number> number_of_;
   Number next_ = 0;
-  Strangers strangers_;   // Not let in.
-  Number looked_at_ = 0;  // The last of those.
+  Strangers strangers_;   // Connections without an accepted call.
+  Number looked_at_ = 0;  // The last of them that was looked at.
   LoopTimer look_;
-  std::set<Number> doubled_;  // Let in, with a copy.
-  std::set<Number> single_;   // Let in, without one.
-  Number asked_about_ = 0;    // The last of those.
+  std::set<Number> doubled_;  // Accepted, with a duplicate.
+  std::set<Number> single_;   // Accepted, without one.
+  Number asked_about_ = 0;    // The last of them that was checked.
   LoopTimer ask_;
 };
 
@@ -147,7 +147,7 @@ std::string ConnectionWatch::State::Watch(int fd) {
     return "";
   }
   epoll_event event{};
-  event.events = EPOLLRDHUP | EPOLLONESHOT;  // Once: without the copy nobody can take it back.
+  event.events = EPOLLRDHUP | EPOLLONESHOT;  // Once: without the copy it cannot be removed.
   event.data.u64 = next_;
   if (::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_ADD, copy.get(), &event) != 0) {
     return "";
@@ -178,7 +178,7 @@ void ConnectionWatch::State::EndStranger(Number number, const char* why) {
   const Watched& watched = watched_.at(number);
   const std::string peer = watched.peer;
   EndNow(watched.copy.get());
-  if (const auto ended = ended_) {  // What it does may end this.
+  if (const auto ended = ended_) {  // The call may destroy this object.
     ended(peer, why);
   }
 }
@@ -191,7 +191,7 @@ void ConnectionWatch::State::LetIn(const std::string& peer) {
   doubled_.insert(found->second);
   if (!LeavesHalf(watched_.at(found->second).copy.get())) {
     LetOneCopyGo();
-    LetOneCopyGo();  // So that all are gone when the other half is used up too.
+    LetOneCopyGo();  // Two, so that all are closed when the other half is used up too.
   }
 }
 
@@ -201,8 +201,8 @@ void ConnectionWatch::State::End(const std::string& peer) {
   }
 }
 
-// The registration is of the connection: it stays, and tells of its end, until the reader closes
-// its own descriptor. Where the reader is the faster one nothing is told, so the kernel is asked.
+// The epoll registration belongs to the connection: it stays, and reports its end, until the reader
+// closes its own descriptor. If the reader is faster nothing is reported, so AskTheKernel checks.
 void ConnectionWatch::State::LetOneCopyGo() {
   if (doubled_.empty()) {
     return;
@@ -216,7 +216,8 @@ void ConnectionWatch::State::LetOneCopyGo() {
   }
 }
 
-// By the reader's number, which may be another connection's by now, or nothing: it is only named.
+// Compares the peer of the reader's descriptor number, which may belong to another connection by
+// now.
 void ConnectionWatch::State::AskTheKernel() {
   std::vector<Number> ended;
   auto next = single_.upper_bound(asked_about_);
@@ -279,8 +280,8 @@ void ConnectionWatch::State::LookAgain() {
   look_.ArmAt(loop_.Now() + kLook, [this] { Look(); });
 }
 
-// Asked for and not waited for: a reader that is as fast as the sender leaves nothing to wake
-// anybody.
+// Polls the received bytes: a wait would not see them if the reader is as fast as the sender and
+// leaves nothing in the socket.
 void ConnectionWatch::State::Look() {
   std::vector<Number> flooded;
   for (std::size_t left = std::min(kMostAtOnce, strangers_.size()); left > 0; --left) {
@@ -304,7 +305,8 @@ void ConnectionWatch::State::OnEnd(Number number) {
   if (found == watched_.end()) {
     return;
   }
-  // Not by closing the copy: the registration is of the connection, which the reader holds too.
+  // Closing the copy is not enough: the registration is the connection's, which the reader holds
+  // too.
   const int copy = found->second.copy.get();
   static_cast<void>(::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_DEL, copy, nullptr));
   const std::string peer = std::move(found->second.peer);
@@ -315,7 +317,7 @@ void ConnectionWatch::State::OnEnd(Number number) {
   doubled_.erase(number);
   single_.erase(number);
   watched_.erase(found);
-  const auto closed = closed_;  // What it does may end this.
+  const auto closed = closed_;  // The call may destroy this object.
   closed(peer);
 }
 
