@@ -20,16 +20,17 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kMaxReport = 1e6;
-constexpr double kAgreeInterval = 0.1;  // Seconds; asking costs an all-reduce of two numbers.
+constexpr double kAgreeInterval = 0.1;  // Seconds; agreeing costs a small all-reduce.
 
-// A little less than peers wait in a collective, so that they hear the reason.
+// A little less than the time that peers wait in a collective, so that this rank reports first.
 std::optional<std::chrono::milliseconds> PatienceOfPeers(const TrainConfig& config,
                                                          const WorkerEnv& env) {
   const std::chrono::milliseconds patience = std::chrono::seconds(config.collective_timeout);
   return env.world_size > 1 ? std::optional(patience - patience / 8) : std::nullopt;
 }
 
-// Those that came along may too, but nobody keeps them on a disk that stands still now and then.
+// Whether samples are read from files. Bundled data sets do not count: they are installed with the
+// program, so they are hardly on a disk that hangs at times.
 bool SamplesLieOnDisks(const TrainConfig& config) {
   const DatasetEntry& dataset = *FindDataset(config.dataset);
   return dataset.reads_files && config.data_root != BundledDatasetRoot(dataset.bundled);
@@ -109,7 +110,7 @@ Result<TrainingEnd> Trainer::TrainOn() {
       }
       RETURN_IF_ERROR(SaveAndStop());
       FinishProfile();
-      if (!config_.run.profile.empty()) {  // The first one to end has those beside it stopped.
+      if (!config_.run.profile.empty()) {  // When one rank ends, its launcher stops the others.
         RETURN_IF_ERROR(WaitForDiskTogether({}));
       }
       return TrainingEnd::kStopped;
@@ -189,18 +190,18 @@ Result<void> Trainer::AfterStep(bool epoch_ended) {
     const NamedRange range("checkpoint");
     RETURN_IF_ERROR(SaveIfDue(epoch_ended));
   }
-  // After a validation at once: the next one may be sooner than it was thought to ask.
+  // At once after a validation: the next one may begin before agree_at_.
   return validate || state_.step >= agree_at_ ? AgreeOnStop() : Result<void>();
 }
 
-// Decided by what all ranks know alike.
+// Depends only on values that are equal on all ranks.
 bool Trainer::IsRegular(const GlobalBatch& batch) const {
   return batch.count == std::min<std::uint64_t>(state_.global_batch, dataset_.train.count) &&
          LargestShare(batch.count, env_.world_size) <=
              static_cast<std::uint64_t>(config_.micro_batch);
 }
 
-// As in Report: rank 0 says in the same sum when to ask again.
+// As in Report: rank 0 puts into the same sum when to agree next.
 Result<void> Trainer::AgreeOnStop() {
   double next = 0;
   if (IsRankZero()) {
@@ -210,8 +211,8 @@ Result<void> Trainer::AgreeOnStop() {
   }
   const RunFiles::Asked asked = run_files_ ? run_files_->Poll() : RunFiles::Asked{};
   save_asked_ = save_asked_ || asked.save || (IsRankZero() && StopRequest::TakeSave());
-  // Whether one asks to stop, when to ask again, how many may not leave the state in memory now;
-  // and what rank 0 says of its disk, if the state is left.
+  // How many ranks were asked to stop, when to agree next, and how many cannot leave their state in
+  // memory now; then rank 0's facts about its disk, for the state that is left.
   std::array<double, 3 + kFactNumbers> sums = {StopRequest::Signal() || asked.stop ? 1.0 : 0.0,
                                                next, MayRemember() ? 0.0 : 1.0};
   const auto facts = std::span(sums).last<kFactNumbers>();
@@ -229,13 +230,13 @@ Result<void> Trainer::AgreeOnStop() {
   return {};
 }
 
-// The others wait for rank 0: the first one to end has its node's launcher stop those beside it.
+// The others wait for rank 0: when the first rank ends, its node's launcher stops those beside it.
 Result<void> Trainer::SaveAndStop() {
   heartbeat_.Phase(kCheckpointPhase);
   const std::string step = std::to_string(state_.step);
   DiskTask task{.what = "the checkpoint to go on from (step " + step + ") is being saved in '" +
                         config_.checkpoint_dir.native() + "'",
-                .bytes = 2 * learner_->StateBytes()};  // One may be on its way already.
+                .bytes = 2 * learner_->StateBytes()};  // Another save may still be under way.
   if (IsRankZero()) {
     const auto snapshot = std::make_shared<Snapshot>(MakeSnapshot());
     task.work = [this, snapshot, step] {
@@ -251,7 +252,7 @@ Result<void> Trainer::SaveAndStop() {
   return WaitForDiskTogether(std::move(task));
 }
 
-// After what matters more.
+// Called after the save, which matters more.
 void Trainer::FinishProfile() {
   if (!config_.run.profile.empty()) {
     heartbeat_.Phase(kProfilePhase);
@@ -262,9 +263,9 @@ void Trainer::FinishProfile() {
 Result<void> Trainer::SaveIfDue(bool epoch_ended) {
   RETURN_IF_ERROR(checkpointing_->Poll());
   const bool best = best_ && config_.run.keep_best;
-  // Of no step in particular, so it waits until the disk has taken one of those before.
+  // A save that was asked for may be of any step, so it waits until the saver has room.
   const bool asked = save_asked_ && (best || checkpointing_->HasRoom());
-  // The last one is saved by Finish, with the result in it.
+  // Finish saves the last step, with the result in it.
   if (best || asked || (!Done() && checkpointing_->Due(state_.step, epoch_ended))) {
     checkpointing_->Save(learner_->View(), StateNow(), best);
   }
@@ -276,8 +277,8 @@ Result<void> Trainer::SaveIfDue(bool epoch_ended) {
   return {};
 }
 
-// All ranks add up; rank 0 prints, and says in the same sum when to do so again, since the others
-// must not look at their own clocks.
+// All ranks add their numbers up, and rank 0 prints them. It also puts into the same sum when to
+// report next: if each rank looked at its own clock, they would disagree.
 Result<void> Trainer::Report(std::uint64_t epoch, bool epoch_ended) {
   const double seconds = std::max(SecondsSince(reported_at_), 1e-6);
   const auto steps = static_cast<double>(state_.step - reported_step_);
@@ -322,7 +323,7 @@ Result<void> Trainer::Report(std::uint64_t epoch, bool epoch_ended) {
   return {};
 }
 
-// The generators' states are not in it: what a step draws at random is a function of (seed, step,
+// Has no states of random generators: what a step draws at random is a function of (seed, step,
 // rank), see StepSeed.
 TrainState Trainer::StateNow() const {
   TrainState state = state_;
@@ -332,11 +333,11 @@ TrainState Trainer::StateNow() const {
 }
 
 Snapshot Trainer::MakeSnapshot() const {
-  WaitForCopies();  // Of a view that this one ends.
+  WaitForCopies();  // Of an earlier View, which the next one makes invalid.
   return CopyNow(learner_->View(), StateNow());
 }
 
-// --scale-lr goes by the batch, not by the ranks that happen to share it now.
+// --scale-lr depends on the batch, not on the number of ranks that share it at the moment.
 double Trainer::LearningRate() const {
   const auto batches =
       static_cast<double>(state_.global_batch) / static_cast<double>(state_.rank_batch);

@@ -33,7 +33,7 @@ struct Learner::Impl {
 
   Result<void> AddGradients(const Part& part);
   void ForwardBackward(const Batch& batch, bool first, bool last);
-  // No `lr`: the optimizer has begun this step already.
+  // Without `lr`: the optimizer has begun this step already.
   Result<void> UpdateFromGradients(std::optional<double> lr);
 
   const LearnerOptions options;
@@ -46,13 +46,13 @@ struct Learner::Impl {
   StateView state;
   ScoreKeeper scores;
   at::Generator random;
-  at::Tensor weight;        // What a sample's loss counts in this step.
-  double weight_there = 0;  // What `weight` holds.
-  at::Tensor norm;          // Of the last step's gradients, once there was one.
+  at::Tensor weight;        // The weight of a sample's loss in this step.
+  double weight_there = 0;  // The value in `weight`, known without a look at the device.
+  at::Tensor norm;          // Of the last step's gradients, if has_norm.
   bool has_norm = false;
-  std::optional<BatchSlots> slots;   // After Start.
-  std::optional<StepReplay> replay;  // Where there is a graph.
-  std::optional<Batch> whole_step;   // Update replays it: forward, backward and what follows.
+  std::optional<BatchSlots> slots;   // Set by Start.
+  std::optional<StepReplay> replay;  // If the options have a graph.
+  std::optional<Batch> whole_step;   // For Update, which replays the whole step with it.
   const Buckets no_buckets;
   std::function<void()> before_update;
   std::unique_ptr<GradientExchange>
@@ -81,7 +81,8 @@ Learner::Impl::Impl(const ModelEntry& entry, const LearnerOptions& learner_optio
     return;
   }
   if (scale.on()) {
-    // Whether there is an update is known once the host has looked at the gradients.
+    // The host must look at the gradients to know whether there is an update, so that is not
+    // recorded.
     replay.emplace(options.graph, model.parameters(), [this](const Batch& batch) {
       ForwardBackward(batch, /*first=*/true, /*last=*/true);
     });
@@ -89,7 +90,7 @@ Learner::Impl::Impl(const ModelEntry& entry, const LearnerOptions& learner_optio
   }
   replay.emplace(options.graph, std::vector<at::Tensor>(), [this](const Batch& batch) {
     ForwardBackward(batch, /*first=*/true, /*last=*/true);
-    // A parameter without a gradient was found in the steps before this one.
+    // Cannot fail: a parameter without a gradient would have been found in the steps before.
     CHECK(UpdateFromGradients(std::nullopt));
   });
 }
@@ -98,8 +99,9 @@ Result<void> Learner::Impl::AddGradients(const Part& part) {
   if (part.first) {
     random.set_current_seed(part.seed);
   }
-  // The exchange divides by the number of ranks; this undoes it and divides by all samples. Without
-  // an exchange it makes the mean over this rank's, if all have as many.
+  // The exchange divides by the number of ranks. This weight undoes that and divides by all samples
+  // of the global batch. Without an exchange, if all ranks have equal shares, it gives the mean
+  // over this rank's samples.
   const double numbers = objective.LossesOfOneSample();
   const double counts = scale.factor() * (static_cast<double>(group.size()) /
                                           (static_cast<double>(part.global_count) * numbers));
@@ -143,7 +145,7 @@ Result<void> Learner::Impl::UpdateFromGradients(std::optional<double> lr) {
   ASSIGN_OR_RETURN(const std::vector<at::Tensor> gradients, model.Gradients());
   const bool finite = scale.Unscale(gradients);
   if (options.clip_norm > 0 || options.measure_norm) {
-    // Averaged by now, so every rank gets the same.
+    // The gradients are averaged by now, so every rank gets the same norm.
     norm.copy_(ClipNorm(gradients, options.clip_norm));
     has_norm = true;
   }
@@ -167,7 +169,7 @@ Result<void> Learner::Start(std::size_t part, std::size_t evaluation, const Buck
   RETURN_IF_ERROR(my.model.placed());
   try {
     if (my.replay && my.device.is_cuda()) {
-      // The default stream cannot be recorded; nor can what was made for it, such as DDP's hooks.
+      // The default stream cannot be recorded, nor DDP's hooks that were made for it.
       const c10::impl::VirtualGuardImpl gpu(my.device.type());
       const c10::Stream before = gpu.exchangeStream(gpu.getStreamFromGlobalPool(my.device));
       before.synchronize();

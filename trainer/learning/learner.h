@@ -1,13 +1,14 @@
-// The model, its optimizer and how they take one step together with all ranks: what the other files
-// of this folder do, in the order of a step.
+// The model and its optimizer, and how they take one step together with all ranks. Uses the other
+// files of this folder in the order of a step.
 //
-// A step is one or more parts, each a forward and a backward whose gradients add up; the last one
-// averages them over the ranks while its backward still runs. Then the optimizer. Gradients are
-// weighted so that the result is that of one process with the whole global batch, however unevenly
-// its samples are dealt out and cut into parts. Knows nothing of epochs, files or time. Torch-free
-// to its callers.
+// A step has one or more parts, each a forward and a backward whose gradients are added; the last
+// part averages them over the ranks while its backward still runs. Then the optimizer. Gradients
+// are weighted so that the result is that of one process with the whole global batch, however
+// unevenly its samples are distributed and divided into parts. Knows nothing of epochs, files or
+// time. Torch-free to its callers.
 //
-// An error of kind kUnavailable means that a peer is gone; the learner is of no use after any.
+// An error of kind kUnavailable means that a peer is gone. After any error the learner cannot be
+// used.
 #pragma once
 
 #include <cstddef>
@@ -37,91 +38,92 @@ struct LearnerOptions {
   std::uint64_t seed = 1;
   OptimizerOptions optimizer;
   std::size_t bucket_bytes = std::size_t{25} << 20;
-  double clip_norm = 0;                       // Of all averaged gradients together; 0: none.
-  bool measure_norm = false;                  // Of them, also where nothing is clipped.
+  double clip_norm = 0;                       // Limit for the norm of all gradients; 0: none.
+  bool measure_norm = false;                  // Compute that norm also if nothing is clipped.
   Precision precision = Precision::kFloat32;  // Of the forward, under autocast.
   Compression compression = Compression::kNone;
   Loss loss = Loss::kByTargets;
-  bool sync = true;                 // False: gradients stay this rank's, to see how ranks part.
+  bool sync = true;                 // False: gradients are not averaged, to show how ranks differ.
   std::vector<std::string> freeze;  // Parameters whose names begin so are not trained.
   std::vector<std::string> split_devices;  // One for each part of the model; none: not split.
-  Device device;                           // Where the model lies and steps are computed.
-  // Steps of one part are recorded in it and replayed, but for the update of float16, which the
-  // host decides on; null: never.
+  Device device;                           // Where the model is and steps are computed.
+  // Records steps of one part and replays them, except for the update with float16, about which the
+  // host decides. nullptr: steps are never replayed.
   std::shared_ptr<StepGraph> graph;
   // For tests: batches and snapshots are copied to and from the model's memory also on the CPU.
   bool apart = false;
 };
 
-// Of this process on its GPU, as libtorch's allocator counts it.
+// Memory of this process on its GPU, as libtorch's allocator counts it.
 struct DeviceMemory {
   std::uint64_t bytes = 0;
   std::uint64_t peak = 0;
 };
 
 struct Part {
-  std::size_t slot = 0;            // Where the samples were put,
-  std::size_t count = 0;           // and how many.
+  std::size_t slot = 0;            // Where the samples are.
+  std::size_t count = 0;           // How many samples are there.
   std::uint64_t global_count = 0;  // Samples of the step, on all ranks.
-  std::uint64_t seed = 0;          // Of the step here; feeds whatever the model draws at random.
+  std::uint64_t seed = 0;          // Of this step and rank, for the model's random draws.
   bool first = true;
   bool last = true;
-  // A step of one part on every rank, with as many samples here as in all such steps.
+  // The step has one part on every rank, with as many samples here as in all such steps.
   bool regular = true;
 };
 
 class Learner {
  public:
-  // Batches that can be in memory at a time: one is learned from, the next one is filled; and one
-  // to evaluate.
+  // Batches that can be in memory at a time: one to learn from, the next one that is being filled,
+  // and one to evaluate.
   static constexpr std::size_t kSlots = 3;
   static constexpr std::size_t kEvaluationSlot = 2;
 
   Learner(const ModelEntry& model, const LearnerOptions& options, ProcessGroup& group);
   ~Learner();
 
-  // Parameters, buffers and optimizer state of the rank `from` on all ranks, then ready for steps.
-  // `part` and `evaluation` are the most samples of one Backward and one Evaluate here. `buckets`
-  // is what a checkpoint recorded, so that a resumed run adds gradients up in the same order as the
-  // run that went on; empty: none yet.
+  // Sends parameters, buffers and optimizer state of the rank `from` to all ranks; then steps can
+  // be taken. `part` and `evaluation`: the most samples of one Backward and one Evaluate.
+  // `buckets`: from the checkpoint, so that a resumed run adds gradients in the same order as a run
+  // that did not stop; empty: none yet.
   Result<void> Start(std::size_t part, std::size_t evaluation, const Buckets& buckets,
                      std::uint32_t from = 0);
 
-  // Where the caller puts the next samples, after Start.
+  // Where the caller puts the next samples. After Start.
   BatchRoom room(std::size_t slot);
 
   // Whether there is anything to train.
   bool HasParameters() const;
-  // Whether the model has buffers, which differ from rank to rank: those that count are rank 0's.
+  // Whether the model has buffers. They differ from rank to rank; rank 0's are the ones that
+  // matter.
   bool HasBuffers() const;
 
   // Whether steps are replayed from a graph by now. It is recorded after kWarmSteps steps.
   bool Replays() const;
   static constexpr std::size_t kWarmSteps = 11;  // As PyTorch demands of one with DDP in it.
 
-  // On a GPU these two only tell it what to do, and do not wait until it is done. The slot may be
-  // filled again from the return of Backward on, after the last part from that of Update on.
-  // Between Backward and Update of a step that is replayed nothing has been computed yet, so
-  // neither TakeScore nor Evaluate may be called there.
+  // On a GPU these two only queue the work and do not wait for it. The slot may be filled again
+  // once Backward has returned, after the last part once Update has returned. Between Backward and
+  // Update of a step that is replayed nothing has been computed yet, so neither TakeScore nor
+  // Evaluate may be called there.
   Result<void> Backward(const Part& part);
   // After the last part. kInvalid: a parameter takes no part in the loss; the message names it.
   // With float16 a step whose gradients overflow changes nothing but the scale of the loss.
   Result<void> Update(double lr);
-  // Of all parts since the last call, here. Waits for the GPU.
+  // The score of all parts on this rank since the last call. Waits for the GPU.
   Result<Score> TakeScore();
-  // Of all averaged gradients together in the last Update, before clipping: the same on every rank.
+  // The norm of all averaged gradients in the last Update, before clipping: the same on every rank.
   // None: not asked for, or no step yet.
   std::optional<double> GradientNorm() const;
 
-  // None where the model lies in the host's memory.
+  // None: the model is in the host's memory.
   std::optional<DeviceMemory> MemoryOnDevice() const;
 
-  // The largest difference of a parameter's number here and on rank 0: by all ranks together.
+  // The largest difference of a parameter's number here and on rank 0. All ranks must call it.
   Result<double> DistanceFromRankZero();
 
-  // Before evaluations: rank 0's buffers are everybody's.
+  // Before evaluations: sends rank 0's buffers to all ranks.
   Result<void> ShareBuffers();
-  // No learning; only this rank, with the samples in kEvaluationSlot.
+  // Evaluates the samples in kEvaluationSlot, on this rank only. Nothing is learned.
   Result<Score> Evaluate(std::size_t count);
 
   // Names, shapes and sizes: equal only for equal models.
