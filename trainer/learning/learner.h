@@ -129,14 +129,16 @@ class Learner {
   // Names, shapes and sizes: equal only for equal models.
   std::string Describe() const;
 
-  // Called in each Update just before parameters and optimizer state change; from one such call to
-  // the next they do not (SnapshotCopier's contract), but for buffers: a forward changes those.
+  // `wait` is called in each Update just before parameters and optimizer state change; between two
+  // such calls they do not change (SnapshotCopier's contract). A forward changes buffers at any
+  // time.
   void BeforeUpdate(std::function<void()> wait);
 
-  // Parameters, buffers and optimizer state, in the host's memory as long as the learner lives:
-  // where they are used, or copies, valid from the view's wait() until the next View.
+  // Parameters, buffers and optimizer state in the host's memory, which stays as long as the
+  // learner lives. It is the memory in use, or copies that are valid from the view's wait() until
+  // the next View.
   SnapshotView View() const;
-  std::uint64_t StateBytes() const;  // Of all of them.
+  std::uint64_t StateBytes() const;  // The size of all of these.
   Result<void> CopyFrom(const Snapshot& snapshot);
 
   // How gradients are grouped and ordered; empty before the first step and in a group of one.
