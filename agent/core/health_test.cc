@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-// A node with two workers, ranks 4 and 5, that may be silent for ten seconds.
+// A node with two workers, ranks 4 and 5, which may be silent for ten seconds.
 struct Health : Agent {
   void SetUp() override {
     config.hang_timeout = 10s;
@@ -49,7 +49,7 @@ std::size_t WarningsOf(const std::vector<AgentEffect>& effects) {
   }));
 }
 
-// People who set a time-out believe that a hang would be found.
+// A user who sets a time-out expects that a hang is found.
 TEST_F(Health, ATimeoutThatWatchesNobodyIsToldOnce) {
   EXPECT_EQ(NextWake(state, config), At(11s));
   Tick(10s);
@@ -104,7 +104,7 @@ TEST_F(Health, ProgressOfALateWorkerIsToldAtOnce) {
   EXPECT_EQ(Late(), std::nullopt);
 }
 
-// Else a paused agent would take its own silence for the workers'.
+// Otherwise a paused agent would blame its workers for its own pause.
 TEST_F(Health, ALateTickJudgesNobody) {
   Says(0, 7, 2s);
   Tick(30s);
@@ -128,7 +128,7 @@ TEST_F(Health, WhoHasEndedIsNotWatched) {
   EXPECT_TRUE(ReportOf(state, config).standings.empty());
 }
 
-// With the next report: alone it is no reason to speak.
+// The number travels with the next report; a change of it causes none.
 TEST_F(Health, HowManyHaveEndedWellIsTold) {
   Says(1, 0, 2s);
   EXPECT_EQ(ReportOf(state, config).ended_well, 0u);
@@ -215,7 +215,7 @@ TEST_F(Health, APrintedStepIsShownAndCollectivesAreCompared) {
   EXPECT_EQ(NextLate(state, config), At(19s));  // Either is progress.
 }
 
-// Who prepares data may hold its interpreter for long, and says nothing then.
+// A worker that prepares data may hold its interpreter for long and is silent meanwhile.
 TEST_F(Health, BeforeTheFirstCollectiveOnlyClaimedStillnessIsLate) {
   Feed(WorkerSpoke{.collectives = 0, .still = 4s}, 5s);
   EXPECT_EQ(NextLate(state, config), At(15s));
@@ -234,7 +234,7 @@ TEST_F(Health, BeforeTheFirstCollectiveOnlyClaimedStillnessIsLate) {
   EXPECT_EQ(NextLate(state, config), At(114s));
 }
 
-// --start-timeout: a stale lock, a download that stalls. Its threads run, and nothing comes of it.
+// --start-timeout, for a stale lock or a stalled download: threads run, but nothing happens.
 struct Start : Health {
   void SetUp() override {
     config.start_timeout = 30s;
@@ -260,7 +260,7 @@ TEST_F(Start, WhoBeginsNothingInItsTimeIsLate) {
   EXPECT_EQ(Late(), std::nullopt);
 }
 
-// Imports, compilers, the preparation of data.
+// Imports, compilers and the preparation of data may take long while they use a CPU.
 TEST_F(Start, WithoutATimeOfItsOwnAStartIsLateOnceItIsIdle) {
   config.start_spares_busy = true;
   Moves(0, 25s, 24s);
@@ -298,7 +298,7 @@ TEST_F(Start, WhoHasBegunIsNotJudgedByIt) {
   EXPECT_EQ(ReportOf(state, config).standings.back().late, 0u);
 }
 
-// Without --progress-from nothing follows from silence.
+// Without --progress-from, silence proves nothing.
 TEST_F(Start, OfWhomNothingIsSeenIsLateOnlyWhereItsLinesAreRead) {
   Tick(31s);
   EXPECT_EQ(Late(), std::nullopt);
@@ -330,7 +330,7 @@ TEST_F(Start, EachGenerationHasItsTime) {
   EXPECT_EQ(Late(), 4u);
 }
 
-// A bar that moves beside a step that stands: an evaluation.
+// A progress bar moves while the step stands still: an evaluation.
 TEST_F(Health, WhatMovesBesideAPrintedStepIsProgress) {
   Feed(WorkerSpoke{.printed = 1, .printed_step = 1200}, 2s);
   Feed(WorkerSpoke{.printed = 30, .printed_step = 1200}, 8s);
@@ -369,7 +369,7 @@ TEST_F(Health, AStepBesideACountIsItsOwnWord) {
             (std::vector<Standing>{{4, "", 4, 1, 0, Duration{0}}}));
 }
 
-// The one that waits in a collective is the fifth: without it nobody would.
+// Only the fifth worker waits in a collective. A report that merges standings must keep that.
 TEST_F(Health, ThatOneOfManyWaitsIsNotLost) {
   config.workers = 8;
   state.alive = 8;

@@ -1,4 +1,4 @@
-// How an agent ends: signals, leaving, outages; and what it says of itself.
+// How an agent ends: signals, leaving and outages; and what its reports contain.
 #include "agent/core/transitions.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-// To whom would it be passed on?
+// There is no worker yet to which the signal could be passed on.
 TEST_F(Agent, ASignalDuringAStartThatLastsIsSaidSo) {
   TellRun(1, 1s);
   EXPECT_FALSE(ReportOf(state, config).starting);
@@ -50,7 +50,7 @@ TEST_F(Agent, InterruptStopsTheRun) {
   EXPECT_EQ(Find<SendReport>()->report.leaving, Leaving::kStopRun);
 }
 
-// Workers that may save must not be told the same as workers whose peer is gone.
+// Workers that can save must not get the same signal as workers whose peer is gone.
 TEST_F(Agent, OnlyAStopForLossTellsWorkersToEndAtOnce) {
   TellRun(1, 1s);
   TellStop(1, StopCause::kScaleUp, 2s);
@@ -164,7 +164,7 @@ TEST_F(Agent, UserSignalsGoToTheWorkersAndChangeNothing) {
   EXPECT_FALSE(Did<SendReport>());
 }
 
-// Nobody would hear them yet.
+// Workers that are not started yet cannot get them.
 TEST_F(Agent, UserSignalsWaitForWorkersThatAreBeingStarted) {
   TellRun(1, 1s);
   Feed(SignalArrived{kUsr1, /*starting=*/true}, 2s);
@@ -176,7 +176,7 @@ TEST_F(Agent, UserSignalsWaitForWorkersThatAreBeingStarted) {
   EXPECT_FALSE(Did<SignalWorkers>());
 }
 
-// A token or a protocol does not become right by waiting; workers that run do not mind.
+// Waiting does not correct a wrong token or protocol. Running workers are not affected.
 TEST_F(Agent, WhatCannotBecomeRightEndsAnAgentThatWasNeverHeard) {
   Feed(Started{{1}, {}}, 0s);
   Feed(CallFailed{state.sequence, "the server wants a token", true}, 1s);
@@ -210,8 +210,8 @@ TEST_F(Agent, WorkersGoOnWithoutAServer) {
   EXPECT_TRUE(Did<SendReport>());
 }
 
-// Four tries per poll period, so that a small run finds a server that is back at once; at most one
-// a second, and no more often than that in a run of thousands, whose poll periods are long.
+// Four tries per poll period, so that a small run soon finds a server that is back. In a run of
+// thousands, whose poll periods are long, at most one try a second.
 TEST_F(Agent, RetriesBackOffToAQuarterOfThePollPeriod) {
   std::vector<Duration> waits;
   Duration now = 0s;
@@ -235,7 +235,7 @@ TEST_F(Agent, RetriesBackOffToAQuarterOfThePollPeriod) {
   EXPECT_EQ(*NextWake(state, config), At(now + 1s));
 }
 
-// The address of the first failure is the first error line a user sees; noise would bury it.
+// Repeated lines would bury the first error line, which the user needs.
 TEST_F(Agent, AWaitIsToldOncePerReason) {
   Told(Wait{{.what = WaitFor::kNodes, .have = 1, .need = 2, .remaining = 9s}}, 1s);
   EXPECT_TRUE(Did<Say>());
@@ -271,7 +271,7 @@ TEST_F(Agent, FailuresInAReportAreBounded) {
   EXPECT_EQ(state.failures[0].last_lines.size(), kMaxLastLines);
 }
 
-// Else another node's report could only say that it failed.
+// Otherwise the failure report on another node could only say that a worker failed.
 TEST_F(Agent, AReportCarriesWhatAFailedWorkerLeft) {
   TellRun(1, 1s);
   const FailureDetails details{1'795'263'336'042, "/logs/0/error.json", "ValueError: boom", "at x"};
@@ -281,7 +281,7 @@ TEST_F(Agent, AReportCarriesWhatAFailedWorkerLeft) {
   EXPECT_EQ(report.failures[0].details, details);
 }
 
-// An exception is recorded before its process is gone, and its peers die of it meanwhile.
+// An exception is recorded before its process is gone, and peers may die of it in between.
 TEST_F(Agent, FailuresAreInTheOrderOfTheirErrorFiles) {
   TellRun(1, 1s);
   Ends(0, Exited{1}, 5s);
@@ -316,7 +316,7 @@ TEST_F(Agent, AWorkerFailedWhenItsEndWasNoticedNotWhenItsFilesWereRead) {
   EXPECT_EQ(report.failures[1].after, 50ms);
 }
 
-// The one that failed first may be the last to end.
+// The worker that failed first may be the last to end.
 TEST_F(Agent, AFullReportStillTakesAnEarlierFailure) {
   config.workers = 20;
   TellRun(1, 1s);
@@ -335,7 +335,7 @@ TEST_F(Agent, DescribesItselfInOneLine) {
   EXPECT_EQ(Describe(AgentEffect(Exit{3, {}, "why"})), "exit 3: why");
 }
 
-// The pause was meant for the server that did not answer.
+// The pause was for another server, the one that did not answer.
 TEST_F(Agent, AsksAnotherServerAtOnce) {
   TellRun(1, 1s);
   Feed(CallFailed{state.sequence, "refused"}, 2s);

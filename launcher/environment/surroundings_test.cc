@@ -1,5 +1,5 @@
-// Every scheduler's variables, as a real one set them (captured/*.env; the first line says where
-// from, or that it is after documentation), and what is derived from them.
+// The variables of every scheduler, as a real one set them (captured/*.env; the first line says
+// where they are from, or that they follow documentation), and what is derived from them.
 #include "launcher/environment/detect.h"
 
 #include <gtest/gtest.h>
@@ -255,7 +255,7 @@ TEST(CommandLineFirst, WhoSaysWhereIsNotAskedWhere) {
   EXPECT_EQ(Found({first, {{"rdzv-endpoint", "n0:1", "command line"}}}).warnings.size(), 1u);
 }
 
-// The facts of a pod: its TERM is its own where others may go on without it.
+// Facts of a pod: TERM concerns it alone if the other pods can continue without it.
 TEST(CommandLineFirst, APodIsToldAloneWhereverTheNodesMeet) {
   const Setting endpoint{"rdzv-endpoint", "train-0.train:29400", "command line"};
   const Surroundings elastic =
@@ -308,7 +308,7 @@ TEST(OpenMpi, OnSeveralTheHostOfRank0MustBeKnown) {
   EXPECT_FALSE(Found({variables}).derived_port);
 }
 
-// Its daemons are the tasks of a step then; the processes are mpirun's.
+// There mpirun's daemons are the tasks of a Slurm step, and the daemons start the processes.
 TEST(OpenMpi, InsideOfASlurmJobItIsMpirunsPlaceThatCounts) {
   Variables variables = Captured("slurm_step");
   variables.merge(Captured("openmpi_two"));

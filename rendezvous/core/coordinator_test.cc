@@ -56,7 +56,7 @@ TEST(Coordinator, BelowMaxTheLastCallDecides) {
   EXPECT_TRUE(a.IsTold<ddprun::Run>(At(5s)));
 }
 
-// Else a world could start below min_nodes with a node that has gone again.
+// Otherwise a world could start below min_nodes, with a node that has gone again.
 TEST(Coordinator, ALossBelowMinCancelsTheLastCall) {
   Story story;
   Node a(story, "n0", {.min_nodes = 2, .max_nodes = 3});
@@ -146,7 +146,7 @@ TEST_F(Pair, TheLastSuccessEndsTheRun) {
   EXPECT_TRUE(IsOver(story.state));
 }
 
-// An agent waits for the receipt before it exits: a parked call would cost every run that time.
+// An agent waits for the answer before it exits: a parked call would cost every run that time.
 TEST_F(Pair, AnAcknowledgementIsAnsweredAtOnce) {
   a.Ends(Outcome::kSucceeded, {}, At(1s));
   b.Ends(Outcome::kSucceeded, {}, At(2s));
@@ -157,7 +157,7 @@ TEST_F(Pair, AnAcknowledgementIsAnsweredAtOnce) {
   EXPECT_TRUE(SameDirective(b.Told(At(2s)), *b.report.echo));
 }
 
-// Agents that have acknowledged the end close their calls; that is no loss worth a warning.
+// Agents that have acknowledged the end close their calls; that must not be logged as a loss.
 TEST_F(Pair, ANodeThatHasAcknowledgedTheEndGoesQuietly) {
   a.Ends(Outcome::kSucceeded, {}, At(1s));
   b.Ends(Outcome::kSucceeded, {}, At(2s));
@@ -195,8 +195,8 @@ TEST_F(Pair, ALeaseThatIsOverLosesTheNode) {
   EXPECT_EQ(stop.cause, StopCause::kDeclaredLost);
 }
 
-// It stops its workers under the membership that it was told is over: were that forgotten
-// meanwhile, the same words would seem to be a newcomer's.
+// It stops its workers under the membership that it was told is over. If that were forgotten in
+// between, its reports would look like those of a new node.
 TEST_F(Pair, ALostNodeThatComesBackIsRememberedWhileItSpeaks) {
   a.Hears(At(1s)).Says(At(1s));
   story.Pass(At(3s));
@@ -211,7 +211,7 @@ TEST_F(Pair, ALostNodeThatComesBackIsRememberedWhileItSpeaks) {
   EXPECT_FALSE(b.IsTold<Stop>(At(70s)));
 }
 
-// A node that says something but hears nothing returns an old beat.
+// A node that can send but gets no answer returns an old beat.
 TEST_F(Pair, ANodeThatHearsNothingIsAsLostAsASilentOne) {
   for (Duration t = 1s; t <= 3s; t += 1s) {
     a.Hears(At(t)).Says(At(t));
@@ -236,7 +236,7 @@ TEST_F(Pair, AReconnectWithinTheGraceIsNoLoss) {
   EXPECT_EQ(story.state.phase, Phase::kRunning);
 }
 
-// A proxy or this server's network restarted: nobody died.
+// A proxy or this server's network restarted; no node died.
 TEST_F(Pair, SeveralClosedAtOnceMeansTheLeaseDecides) {
   KeepAlive(At(1s), At(1s));
   a.Closes(At(1s));

@@ -42,8 +42,8 @@ TEST_F(Recovering, AllSucceededEndsTheRun) {
   EXPECT_EQ(story.state.phase, Phase::kSucceeded);
 }
 
-// Newer worlds may have put its checkpoints out of its reach, and live where this server is not
-// heard.
+// A newer world, which this server cannot reach, may have taken its checkpoints over. So "do not
+// restart" may only say that the world is old.
 TEST_F(Recovering, DoNotRestartIsNotTheRunsEndWhereItsWorldMayBeAnOldOne) {
   Form(kElastic);
   RestartWithout(At(5s));
@@ -103,7 +103,7 @@ TEST_F(Recovering, AfterALeaseTheMissingAreLost) {
   EXPECT_EQ(story.state.phase, Phase::kRunning);
   EXPECT_EQ(story.state.budget.used, 0u);
   EXPECT_EQ(story.state.world->members.size(), 1u);
-  // The missing one comes back with workers of the old world.
+  // The missing node comes back with workers of the old world.
   EXPECT_TRUE(a.Says(At(10s)).IsTold<Stop>(At(10s)));
 }
 
@@ -133,7 +133,7 @@ TEST_F(Recovering, NobodyWithWorkersMeansGatheringAfterALease) {
   EXPECT_EQ(c.Waits(At(8s)).what, WaitFor::kLastCall);
 }
 
-// It will exit whatever a new server says, so no world may be formed with it.
+// Such a node will exit whatever a new server says, so no world may be formed with it.
 TEST_F(Recovering, WhoKnowsAnEndTakesNoPart) {
   Story fresh;
   fresh.config.term = {2};
@@ -148,7 +148,7 @@ TEST_F(Recovering, WhoKnowsAnEndTakesNoPart) {
   EXPECT_EQ(fresh.state.worlds_formed, 0u);
 }
 
-// It has promised something to somebody, whatever it has heard since.
+// A floor is a promise to an earlier server of the run.
 TEST_F(Recovering, WhoHasAFloorIsOfARunThatGoesOn) {
   Story fresh;
   fresh.config.term = {2};
@@ -165,7 +165,7 @@ TEST_F(Recovering, FreshNodesAloneNeedNoRecovery) {
   EXPECT_EQ(fresh.state.phase, Phase::kGathering);
 }
 
-// A node that was cut off reports an older world first; the newer one is what everybody runs.
+// A node that was cut off reports an older world first, while all others run the newer one.
 TEST_F(Recovering, ANewerWorldTakesItBack) {
   Form(kElastic);
   RestartWithout(At(5s));
@@ -225,7 +225,7 @@ TEST_F(Recovering, TheCauseThatNodesWereToldStays) {
   EXPECT_EQ(std::get<Stop>(a.Told(At(8s))).cause, StopCause::kScaleUp);
 }
 
-// It knows how the run ended, by the old server's word: its success counts although it is gone.
+// The old server told it how the run ended, so its success counts although it is gone.
 TEST_F(Recovering, ANodeThatKnewTheEndAndLeftStillCounts) {
   a.Ends(Outcome::kSucceeded, {}, At(4s));
   RestartWithout(At(5s));
@@ -240,7 +240,7 @@ TEST_F(Recovering, ANodeThatKnewTheEndAndLeftStillCounts) {
   EXPECT_EQ(story.state.world->generation, Generation{1});
 }
 
-// What was late then may have gone on: its peers are asked once all can be compared.
+// A rank that was late then may have continued, so all must report before one is blamed.
 TEST_F(Recovering, NobodyIsBlamedForWhatWasSaidBefore) {
   RestartWithout(At(5s));
   a.report.standings = b.report.standings = {{5, "", 0, 1, 1, 7s}};
@@ -288,7 +288,7 @@ TEST_F(Recovering, ALostNodeLeavesItsPlace) {
   EXPECT_EQ(story.state.phase, Phase::kRecovering);
 }
 
-// What waited in the socket is fed one by one; the pause was one.
+// Messages that waited in the sockets are fed one by one, but there was only one pause.
 TEST_F(Recovering, APauseIsForgivenOnce) {
   story.state.last_call = At(3s);  // Something that only a tick settles stays due meanwhile.
   story.state.phase = Phase::kGathering;
@@ -310,7 +310,7 @@ TEST(Term, OfAServerWhoseClockWentBackIsRaised) {
 }
 
 // ---- A server that died with its node's agent ----
-// Its guard has seen that nothing is left: the others go on at once.
+// Its guard has seen that no process of it is left, so the other nodes need not wait for it.
 struct AfterDeath : Recovering {
   void Die(const NodeKey& key, WorldId world, std::optional<std::uint32_t> group_rank) {
     RestartWithout(At(5s));
@@ -341,7 +341,7 @@ TEST_F(AfterDeath, WhoIsGoneNeedsNoFence) {
   EXPECT_EQ(story.state.phase, Phase::kRunning);
 }
 
-// It carried the server, and had no place in the world.
+// The node carried the server and had no place in the world.
 TEST_F(AfterDeath, OfASpareEveryPlaceIsWaitedForAndNothingElse) {
   Form(kElastic);
   Die({"n7", {7}}, story.state.world->id, std::nullopt);
@@ -353,8 +353,8 @@ TEST_F(AfterDeath, OfASpareEveryPlaceIsWaitedForAndNothingElse) {
   EXPECT_NE(story.state.phase, Phase::kRecovering);
 }
 
-// Nobody of another world need be the one who is gone, and one that nobody has told of yet may
-// live.
+// In another world than the guard's, the missing node need not be the one that died. It may still
+// live and report later.
 TEST_F(AfterDeath, InAnotherWorldEveryPlaceIsWaitedFor) {
   Form(kElastic);
   Die(KeyOf(a), WorldId{77}, 0);

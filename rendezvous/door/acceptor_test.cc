@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 const std::string kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const std::string kValidate("\x00\xce\xf7\x85\x3c\x03\x01", 7);
 
-// A peer on loopback, as rude as the test wants.
+// A peer on loopback that sends whatever the test wants.
 class Peer {
  public:
   explicit Peer(std::uint16_t port, const char* from = "127.0.0.1")
@@ -44,7 +44,7 @@ class Peer {
   }
   void CloseWriting() { ::shutdown(fd_.get(), SHUT_WR); }
 
-  // True once the other side has closed; what it said before is in heard().
+  // True once the other side has closed. heard() has the bytes that came before.
   bool Closed() {
     char buffer[4096];
     ssize_t count = 0;
@@ -74,7 +74,7 @@ class AcceptorTest : public testing::Test {
     acceptor_->Start(std::move(listener->fd));
   }
 
-  // Everything that has reached the acceptor has been looked at.
+  // Returns when the acceptor has handled everything that has reached it.
   void Settle() {
     while (loop_.io().run_one_for(20ms) > 0) {
     }
@@ -147,7 +147,7 @@ TEST_F(AcceptorTest, ACallInTheClearIsRefusedInItsOwnWords) {
   acceptor_->Start(std::move(listener->fd));
   EXPECT_NE(Ask(call).find("because"), std::string::npos);
   EXPECT_EQ(refused, (std::vector<std::string>{"127.0.0.1"}));
-  // Nor do these make it hear more, or for longer.
+  // These cannot make it read more, or wait longer.
   for (const std::string& rest :
        {call + std::string(70'000, 'x'), kPreface,
         kPreface + std::string("\0\x3f\0\4\0\0\0\0\0", 9) + std::string(5'000, 'x')}) {
@@ -170,7 +170,7 @@ TEST_F(AcceptorTest, SilenceIsClosedWhenPatienceIsOver) {
   EXPECT_TRUE(grpc_.empty());
 }
 
-// Bytes that were looked at stay in the socket: neither lost nor a reason to spin.
+// Peeked bytes stay in the socket: they must be neither lost nor wake the acceptor for ever.
 TEST_F(AcceptorTest, APrefaceByteByByteIsHandedOverWhole) {
   Start({});
   Peer peer(endpoint_.port);
@@ -230,7 +230,7 @@ TEST_F(AcceptorTest, TooManyUndecidedCostTheOldest) {
   EXPECT_FALSE(third.Closed());
 }
 
-// Who floods must not push out those of other addresses.
+// A flood must not close connections of other addresses.
 TEST_F(AcceptorTest, TooManyOfOneAddressCostItsOwnOldest) {
   Start({.max_undecided = 3, .max_undecided_of_one = 2});
   Peer other(endpoint_.port, "127.0.0.2");

@@ -66,7 +66,7 @@ class Watching : public testing::Test {
     ASSERT_EQ(::send(pair.there.get(), much.data(), much.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(much.size()));
   }
-  // Without it, whoever waits for it waits in vain.
+  // Reads exactly so many bytes; blocks until they have come.
   void ReadAll(const Pair& pair, std::size_t bytes) {
     std::string much(bytes, ' ');
     ASSERT_EQ(::recv(pair.here.get(), much.data(), much.size(), MSG_WAITALL),
@@ -131,7 +131,7 @@ TEST_F(Watching, WhatIsNoConnectionIsPassedOver) {
   EXPECT_EQ(watch_.Watch(alone.get()), "");
 }
 
-// Whoever reads them: a reader as fast as the sender leaves none to be seen.
+// Also if they were read: a reader that is as fast as the sender leaves none in the socket.
 TEST_F(Watching, TooManyBytesEndAConnectionThatIsNotLetIn) {
   Pair pair = Connect();
   ASSERT_EQ(watch_.Watch(pair.here.get()), pair.name);
@@ -178,7 +178,7 @@ TEST_F(Watching, WhoIsLetInMaySendMore) {
   EXPECT_EQ(ended_, std::vector<std::string>{stranger.name});
 }
 
-// They took all that a server had, each for half a minute.
+// Otherwise such connections would take all descriptors of a server, each for half a minute.
 TEST_F(Watching, OneThatIsNotLetInMakesRoomForTheNextInItsTime) {
   std::vector<Pair> crowd;
   std::generate_n(std::back_inserter(crowd), kMost + 2, Connect);
@@ -198,7 +198,7 @@ TEST_F(Watching, OneThatIsNotLetInMakesRoomForTheNextInItsTime) {
   EXPECT_EQ(closed_, ended_);
 }
 
-// Of a process that may have so few that those in use now are more than half.
+// With a limit so low that more than half of all descriptors are in use.
 class FewDescriptors : public Watching {
  protected:
   void SetUp() override {
@@ -228,7 +228,7 @@ class FewDescriptors : public Watching {
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
   }
   void AllowAsBefore() { ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
-  // As gRPC ends one.
+  // Ends a connection as gRPC does.
   static void Shut(Pair& pair) {
     ::shutdown(pair.here.get(), SHUT_RDWR);
     pair.here.Reset();
@@ -239,7 +239,7 @@ class FewDescriptors : public Watching {
   std::vector<Pair> pairs_;
 };
 
-// As many nodes as descriptors, not half of them.
+// So that a server can have as many nodes as descriptors, not half as many.
 TEST_F(FewDescriptors, WhoIsLetInTakesOne) {
   watch_.LetIn(pairs_[3].name);
   EXPECT_EQ(InUse(), in_use_ - 1);
@@ -262,7 +262,7 @@ TEST_F(FewDescriptors, WhoIsLetInTakesOne) {
   EXPECT_EQ(closed_[3], pairs_[2].name);
 }
 
-// Nothing is left then that the kernel could tell of.
+// Without a duplicate, and with the reader's descriptor closed, the kernel reports nothing.
 TEST_F(FewDescriptors, AnEndThatTheReaderHidesIsAskedFor) {
   watch_.LetIn(pairs_[3].name);
   watch_.LetIn(pairs_[2].name);
@@ -289,7 +289,8 @@ TEST(ConnectionWatchEnd, SaysNothingOnceItIsDestroyed) {
   loop.io().poll();
 }
 
-// gRPC says nothing of a connection that carries no call; an agent killed just then is lost too.
+// gRPC does not report the end of a connection without a call; an agent killed just then is lost
+// too.
 TEST_F(WireTest, AConnectionThatClosesBetweenTwoCallsIsACancelledCall) {
   for (const char* host : {"127.0.0.1", "::1"}) {
     Serve({host, 0});
@@ -313,7 +314,7 @@ TEST_F(WireTest, AConnectionThatClosesBetweenTwoCallsIsACancelledCall) {
   }
 }
 
-// A descriptor for nothing: who speaks gRPC must also call, and show its token.
+// It would occupy a descriptor for nothing: a gRPC client must also call, with its token.
 TEST_F(WireTest, AConnectionOnWhichNobodyCallsIsClosed) {
   AcceptorOptions options;
   options.call_patience = 2s;

@@ -129,7 +129,7 @@ TEST_F(StoreTableTest, MultiSetAndMultiGet) {
   EXPECT_EQ(Do(1, {StoreOp::kMultiGet, {"b", "none", "a"}}), "1:[2||1]");
 }
 
-// A waiter hears once, when the last of its keys is there, whatever made it.
+// A waiter is woken once, when the last of its keys exists, whichever request made it.
 TEST_F(StoreTableTest, EveryWriteWakesWaiters) {
   const std::vector<StoreRequest> writes{
       {StoreOp::kSet, {"k"}, {"v"}},      {StoreOp::kAdd, {"k"}, {}, 1},
@@ -146,7 +146,7 @@ TEST_F(StoreTableTest, EveryWriteWakesWaiters) {
   }
 }
 
-// A key that came counts, even if it is deleted before the others come; and once only.
+// A key that was set counts, even if it is deleted before the others are set; and only once.
 TEST_F(StoreTableTest, AWaitNeedsEachKeyOnce) {
   EXPECT_EQ(Do(2, {StoreOp::kWait, {"a", "b", "a"}}), "");
   EXPECT_EQ(Set("a", ""), "");
@@ -224,7 +224,7 @@ TEST_F(StoreTableTest, ForgottenClientsWaitNoLonger) {
   EXPECT_EQ(table_.bytes(), 0u);
 }
 
-// What does not fit is refused whole; deleting makes room again.
+// A request that does not fit is refused as a whole; deleting makes room again.
 TEST_F(StoreTableTest, BytesAreBounded) {
   const std::string half(kPlenty / 2, 'x');
   EXPECT_EQ(Set("a", half), "");
@@ -239,7 +239,7 @@ TEST_F(StoreTableTest, BytesAreBounded) {
   EXPECT_EQ(Set("b", half), "");
 }
 
-// As long as an answer has it, and once.
+// A value counts once, and as long as an unsent answer refers to it.
 TEST_F(StoreTableTest, AValueCountsUntilNothingRefersToIt) {
   constexpr std::size_t kBytes = kPlenty / 4;
   std::vector<StoreAnswer> under_way;
@@ -260,7 +260,7 @@ TEST_F(StoreTableTest, AValueCountsUntilNothingRefersToIt) {
   EXPECT_EQ(table_.bytes(), 0u);
 }
 
-// The answer has copies of them.
+// The answer has copies of the keys.
 TEST_F(StoreTableTest, AListOfKeysNeedsRoom) {
   const std::string half(kPlenty / 2, 'x');
   EXPECT_EQ(Set(half, ""), "");
@@ -278,7 +278,7 @@ TEST_F(StoreTableTest, EmptyEntriesAreNotFree) {
   EXPECT_EQ(answer.substr(0, 8), "refused:");
 }
 
-// One empty value in a queue takes five times what it takes as a key's.
+// An empty value in a queue takes five times as much memory as a key's value.
 TEST_F(StoreTableTest, QueuesAreNotFree) {
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(Push("q" + std::to_string(i), ""), "");
@@ -290,7 +290,7 @@ TEST_F(StoreTableTest, QueuesAreNotFree) {
   EXPECT_EQ(table_.bytes(), 0u);
 }
 
-// Each client's is kept until it comes for the value.
+// The name is kept for each client until it takes the value.
 TEST_F(StoreTableTest, NamesOfQueuesThatClientsWereWokenForCount) {
   const std::string names[] = {std::string(8'000, 'a'), std::string(8'000, 'b')};
   for (const std::string& name : names) {
@@ -304,7 +304,7 @@ TEST_F(StoreTableTest, NamesOfQueuesThatClientsWereWokenForCount) {
   EXPECT_EQ(table_.bytes(), 0u);
 }
 
-// Whatever clients did and however they went, nothing of them stays and every byte is given back.
+// Whatever clients did and however they left, nothing of them stays and all bytes are given back.
 TEST_F(StoreTableTest, AccountsAreEvenAfterAnyHistory) {
   std::mt19937 random(3);
   const std::vector<std::string> names{"a", "b", "c", "d"};

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Text is quoted from workers: no byte may be lost, and none need be UTF-8.
+// Texts quote workers: no byte may be lost, and they need not be UTF-8.
 const std::string kBytes("\xff\x00\x80 traceback\n", 14);
 
 WorkerFailure Failure(ExitStatus status) {
@@ -97,7 +97,7 @@ v1::SyncRequest WireReport() {
   return wire;
 }
 
-// Through bytes, as on a socket.
+// Converts to bytes and back, as over a socket.
 Result<NodeReport> AcrossTheWire(const NodeReport& report) {
   v1::SyncRequest wire;
   ToProto(report, &wire);
@@ -186,7 +186,7 @@ TEST(Convert, EveryDirectiveSurvivesInAReplyAndAsEcho) {
   }
 }
 
-// An agent whose worker wrote a novel must not be cut off for it.
+// A long text of a worker must not make the server refuse its agent's reports.
 TEST(Convert, WritingCutsToTheBoundsThatReadingHas) {
   NodeReport report = FullReport();
   report.failures.assign(kMaxFailures + 1, Failure(Exited{1}));

@@ -1,4 +1,4 @@
-// Service, server and both channels over loopback, with a handler that does what the test says.
+// Service, server and both channels over loopback, with a handler that the test controls.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <gtest/gtest.h>
@@ -114,7 +114,7 @@ TEST_P(EitherChannel, AMissedDeadlineIsAnErrorAndTheNextCallWorks) {
       << heard_[0].reply.error().message;
   ASSERT_TRUE(Until([&] { return cancelled_.size() == parked_.size(); }));
   channel_->Send(Report(2), 5s, Note());
-  // The first may come late, but before the second.
+  // The first call may arrive late, but before the second.
   ASSERT_TRUE(Until([&] { return !reports_.empty() && reports_.back().sequence == 2; }));
   parked_.back()->Answer(Reply(2));
   ASSERT_TRUE(UntilHeard(2));
@@ -181,7 +181,7 @@ TEST_F(WireTest, AServersEndIsAnErrorAndItsSuccessorIsFound) {
     return UntilHeard(before + 1) && heard_.back().reply.error().message == refused;
   })) << heard_.back().reply.error().message;
 
-  // The first call after its start must find it: gRPC's own backoff would still say no.
+  // The first call after the server's start must find it; gRPC's own backoff would still refuse it.
   Serve(endpoint_);
   const Time start = loop_.Now();
   channel.Send(Report(++sequence), 5s, Note());

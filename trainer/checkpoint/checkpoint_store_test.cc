@@ -17,8 +17,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-// Nothing lies there on the real disk: fence-alive alone goes past the file system in memory, and
-// these stories never get to ask it.
+// This path does not exist on the real disk. Only fence-alive bypasses the file system in memory,
+// and these tests never reach it.
 constexpr const char* kDirectory = "/nowhere-ddprun/ckpt";
 
 std::filesystem::path PathOf(const CheckpointRef& ref) {
@@ -82,7 +82,7 @@ TEST_F(CheckpointStoreTest, GivesBackWhatWasSaved) {
   EXPECT_EQ(state.generation, Generation{1});
   EXPECT_GT(state.total_bytes, ByteCount(SnapshotAt(200)));
   EXPECT_THAT(outcome->warnings, IsEmpty());
-  // What the other ranks do with what rank 0 tells them.
+  // Other ranks load the checkpoint that rank 0 names.
   CheckpointStore other(files_, config_);
   ExpectSame(other.LoadExactly(ref)->snapshot, SnapshotAt(200));
   EXPECT_FALSE(other.LoadExactly({ref.directory, ref.digest + 1}));
@@ -140,7 +140,7 @@ TEST_F(CheckpointStoreTest, AReadErrorThatPassesCostsNoStep) {
   EXPECT_THAT(outcome->warnings, IsEmpty());
 }
 
-// After a fallback the broken head is no ancestor: the chain goes on from what was loaded.
+// After a fallback the broken head is no ancestor: the lineage continues from the loaded one.
 TEST_F(CheckpointStoreTest, ASaveAfterAFallbackDescendsFromWhatWasLoaded) {
   Start(1);
   const CheckpointRef good = Save(100);
@@ -198,7 +198,7 @@ TEST_F(CheckpointStoreTest, KeepsTheLastThreeOfTheChain) {
   EXPECT_EQ(Checkpoints().front(), "step-00000005-" + world);
 }
 
-// It may be loading what would be removed.
+// The newer world may be loading a checkpoint that would be removed.
 TEST_F(CheckpointStoreTest, NothingIsPrunedOnceANewerWorldHasClaimed) {
   Start(1);
   for (std::uint64_t step = 1; step <= 3; ++step) {
@@ -257,7 +257,7 @@ TEST_F(CheckpointStoreTest, UncommittedCheckpointsAreNamedWhenStartingAfresh) {
   EXPECT_FALSE(outcome->checkpoint);
   ASSERT_EQ(outcome->warnings.size(), 1u);
   EXPECT_THAT(outcome->warnings[0], HasSubstr(ref.directory));
-  // Its path still loads it, as long as it is whole.
+  // It can still be loaded by its path, as long as it is whole.
   ExpectSame(store_->LoadFrom(PathOf(ref))->snapshot, SnapshotAt(100));
   ExpectSame(store_->LoadFrom(PathOf(ref) / "")->snapshot, SnapshotAt(100));
   files_.Flip(PathOf(ref) / "state.json.xxh64", 3);
@@ -275,7 +275,7 @@ TEST_F(CheckpointStoreTest, TheSameStepTwiceIsTwoCheckpoints) {
   EXPECT_EQ(outcome->checkpoint->ref.directory, "step-00000100-" + Hex(0xabc001) + ".2");
 }
 
-// The link was made, the fsync after it failed: the save says so, and is the head all the same.
+// The link was made, but the fsync after it failed: Save reports that, and it is the head anyway.
 TEST_F(CheckpointStoreTest, ACommitWhoseAnswerGotLostIsTheNextOnesParent) {
   Start(1);
   Save(100);
@@ -372,7 +372,7 @@ TEST_F(RealCheckpointTest, AnotherRunIsRefusedWhileTheFirstLivesAndNotAfter) {
   ExpectSame(second.Load()->checkpoint->snapshot, SnapshotAt(2));
 }
 
-// Plain torchrun and lone processes: the same run id and generation again and again.
+// Plain torchrun and single processes have the same run id and generation each time.
 TEST_F(RealCheckpointTest, WorldsWithoutAnOrderFollowEachOther) {
   const auto torchrun = [] { return MakeWriter("none", Term{}, Generation{1}, WorldId{}); };
   std::optional<CheckpointStore> first(std::in_place, RealFileSystem(), config_);
@@ -390,7 +390,7 @@ TEST_F(RealCheckpointTest, WorldsWithoutAnOrderFollowEachOther) {
   ASSERT_TRUE(second.Claim(torchrun()));
   EXPECT_EQ(waits, 3);
   ExpectSame(second.Load()->checkpoint->snapshot, SnapshotAt(1));
-  // And does not wait for ever for one who lives.
+  // It does not wait for ever for a holder that lives.
   CheckpointStore third(RealFileSystem(), config_);
   EXPECT_EQ(third.Claim(torchrun()).error().kind, ErrorKind::kRefused);
 }

@@ -55,7 +55,7 @@ TEST_F(FenceLogTest, ARunClaimsCommitsAndCloses) {
   EXPECT_EQ(asked_, 0);
 }
 
-// The whole point: what the old world writes late must not move the head.
+// The purpose of the log: a late write of the old world must not move the head.
 TEST_F(FenceLogTest, ALaterGenerationTakesOverAndTheOldOneIsRefused) {
   ASSERT_TRUE(Claim(World("a", 1)));
   ASSERT_TRUE(fence_.Commit(World("a", 1), {kFirst}));
@@ -151,7 +151,8 @@ TEST_F(FenceLogTest, AnotherRunGoesOnFromTheHeadOfADeadOrClosedOne) {
   EXPECT_EQ(asked_, 0) << "closed: nobody to ask about";
 }
 
-// Else a generation that slept through another run's reign would come back with an old number.
+// Otherwise a generation that was paused while another run held the log could claim with an old
+// number.
 TEST_F(FenceLogTest, ARunIsHeldToItsOwnLastRecordAcrossOtherRuns) {
   ASSERT_TRUE(Claim(World("a", 5)));
   ASSERT_TRUE(fence_.Close(World("a", 5)));
@@ -169,7 +170,7 @@ TEST_F(FenceLogTest, WorldsThatNobodyOrdersGoByWhoLives) {
   EXPECT_NE(first.world_id, second.world_id);
   ASSERT_TRUE(Claim(first));
   EXPECT_THAT(Claim(second).error().message, HasSubstr("in use"));
-  // A world of ddprun with the same run id does not outrank one that nobody ordered.
+  // A world of ddprun with the same run id does not outrank a world without an order.
   EXPECT_THAT(Claim(World("none", 3)).error().message, HasSubstr("in use"));
   other_lives_ = false;
   ASSERT_TRUE(Claim(second));
@@ -266,7 +267,7 @@ TEST_F(FenceLogTest, ADamagedRecordIsSkippedByAClaimAndNamed) {
   EXPECT_THAT(warnings_.front(), HasSubstr("fence-3"));
 }
 
-// To start afresh because the records are damaged would hide every checkpoint.
+// A fresh start because of damaged records would hide every checkpoint.
 TEST_F(FenceLogTest, OnlyDamagedRecordsAreAnError) {
   ASSERT_TRUE(Claim(World("a", 1)));
   files_.Flip("/ckpt/fence-1", 20);
@@ -319,8 +320,8 @@ TEST(Writer, DistinctRunIdsStayDistinctAndPrintable) {
   EXPECT_LT(id(std::string(5000, 'a')).size(), 300u);
 }
 
-// On the real file system: whatever was acknowledged is in the log, once, and nobody's commit
-// stands behind a newer world's claim.
+// On the real file system: everything acknowledged is in the log once, and no commit of an older
+// world follows a newer world's claim.
 TEST(FenceLogRace, ThreadsThatClaimAndCommitAtOnceKeepOneOrder) {
   const std::string directory = testing::TempDir() + "/fence-race-" + Hex(std::random_device()());
   std::filesystem::create_directories(directory);

@@ -108,7 +108,7 @@ TEST_F(Datasets, IdxRefusesWhatIsNotWhole) {
   }
 }
 
-// Memory is not taken for what a few bytes only claim to hold.
+// No memory is allocated for a size that the compressed bytes cannot hold.
 TEST_F(Datasets, IdxRefusesAGzipThatPromisesMoreThanItsBytesCanHold) {
   const Result<IdxArray> claims =
       ReadIdx(WriteGz("claims.gz", "\0\0\x08\x01\x3f\xff\xff\xff"s + "few"), 1);
@@ -200,7 +200,7 @@ TEST_F(Datasets, Mnist32HasABorderOfTwoAndThreeEqualChannels) {
   }
 }
 
-// mnist computes them, several at a time; what has a border looks them up.
+// mnist computes its numbers, several at a time; image sets with a border look them up.
 TEST_F(Datasets, ANumberIsTheSameComputedAndLookedUp) {
   WriteMnist();
   std::string image = Images(1, 28, '\0');

@@ -17,7 +17,7 @@ TEST(Succession, ANewClaimHasTheNumberAskedForAndTheClocksTerm) {
   EXPECT_EQ(claim, (Claim{4, Term{9'000'000}, {"n1", 29400}, 0, false, false}));
 }
 
-// Its nodes would ignore it.
+// Nodes would ignore a server with a lower term.
 TEST(Succession, ATermIsLaterThanEveryOneHeardWhateverTheClockSays) {
   EXPECT_GT(Named({4, Term{100}, true}, Term{7}).term, Term{100});
   EXPECT_GT(Named({4, Term{100}, true}, Term{101}).term, Term{100});
@@ -31,7 +31,7 @@ TEST(Succession, WhoHoldsTheEndpointMakesTheFirstClaim) {
   EXPECT_FALSE(node.Get<TakeClaim>().takes_over);
 }
 
-// Else the server would be wherever a node happened to start first.
+// Otherwise the server would be on the node that happened to start first.
 TEST(Succession, OthersWaitForTheFirstClaimHoweverLongItTakes) {
   Node node(false);
   node.Read(std::nullopt, At(0s));
@@ -66,7 +66,7 @@ TEST(Succession, ASilentServerWithAStillCounterIsReplacedAfterTwoLeases) {
   EXPECT_TRUE(node.Get<TakeClaim>().takes_over);
 }
 
-// Seed 54532835013: it took the part from the living for ever, and was refused.
+// Seed 54532835013: the node tried for ever to replace a live server, and was refused each time.
 TEST(Succession, OfItsOwnNumberAnotherNodesClaimIsNotItsOwn) {
   Node node(false);
   node.Serve(2, At(0s));
@@ -80,7 +80,7 @@ TEST(Succession, OfItsOwnNumberAnotherNodesClaimIsNotItsOwn) {
   EXPECT_EQ(node.Get<Follow>().endpoint, other.endpoint);
 }
 
-// In a directory its claim lies there; one that shows it late must not be asked without end.
+// The winner's claim is in the directory. One that shows it late must not be read without a pause.
 TEST(Succession, WhoWasSecondLooksAgainSoon) {
   Node node = Follower();
   ASSERT_TRUE(node.ReadUntil(At(7s), ClaimOf(1, 5)));
@@ -98,7 +98,7 @@ TEST(Succession, AFailedCallLooksOftenButProvesNothing) {
   node.Read(ClaimOf(1, 5), At(1200ms));
   EXPECT_EQ(NextWake(node.state, node.config), At(1300ms));
   EXPECT_FALSE(node.ReadUntil(At(5999ms), ClaimOf(1, 5)));
-  // One call that is answered, and all is as before.
+  // After one call that is answered, the pace of reading is as before.
   node.Heard(Term{100}, At(6s));
   node.Read(ClaimOf(1, 6), *NextWake(node.state, node.config));
   EXPECT_GE(*NextWake(node.state, node.config), At(7s));
@@ -125,7 +125,7 @@ TEST(Succession, OfARunThatIsOverNobodyNeedsToKnowWhoDied) {
   EXPECT_EQ(node.Get<TakeClaim>().died, std::nullopt);
 }
 
-// The directory may be slow, or what is read of it old.
+// The directory may be slow, or reads from it may be old.
 TEST(Succession, AStillCounterIsNoReasonWhileTheServerAnswers) {
   Node node = Follower();
   for (int second = 1; second < 30; ++second) {
@@ -142,8 +142,7 @@ TEST(Succession, ASilentServerIsNoReasonWhileItsCounterMoves) {
   }
 }
 
-// What it did not hear meanwhile is its own fault; and what it then reads may be old.
-// A server alone has no agent that would hear the one that serves.
+// A server without an agent has no calls whose answers would show that the server is alive.
 TEST(Succession, WithoutAnAgentAMovingCounterIsTheServersAnswer) {
   Node node(false);
   node.config.listens = false;
@@ -155,6 +154,7 @@ TEST(Succession, WithoutAnAgentAMovingCounterIsTheServersAnswer) {
   EXPECT_TRUE(node.ReadUntil(At(16s), ClaimOf(1, 9)));
 }
 
+// After a pause it is the node's own fault that it heard nothing, and its first read may be old.
 TEST(Succession, WhoStoodStillDoesNotTakeTheServerForSilent) {
   Node node = Follower();
   node.Tick(At(7s));
@@ -173,7 +173,7 @@ TEST(Succession, ABlipShorterThanALeaseCausesNothing) {
   EXPECT_FALSE(node.Has<Notice>());
 }
 
-// A directory that hangs for all looks as if the counter stood still.
+// A directory that hangs for all nodes looks as if the counter stood still.
 TEST(Succession, AReadThatHangsDoesNotCountAsStandingStill) {
   Node node = Follower();
   node.Tick(At(1s));
@@ -202,7 +202,7 @@ TEST(Succession, ANewServerHasALeaseToAnswerAndTwoToMove) {
   EXPECT_FALSE(node.ReadUntil(At(10900ms), ClaimOf(2, 0)));
 }
 
-// It lost the race: what it opened is closed again, and it follows the winner.
+// The node that lost the race closes the server that it opened, and follows the winner.
 TEST(Succession, OfTwoThatTakeOverOneFollowsTheOther) {
   Node node = Follower();
   ASSERT_TRUE(node.ReadUntil(At(7s), ClaimOf(1, 5)));
@@ -248,7 +248,7 @@ TEST(Succession, ALargeWorldsLeaseIsWaitedFor) {
   EXPECT_TRUE(node.ReadUntil(At(200s), ClaimOf(1, 5)));
 }
 
-// An old listing shows what its claim said before its server, or its nodes, were late.
+// An old listing shows the claim as it was before its server or nodes were late.
 TEST(Succession, TheLongestLeaseThatAClaimToldIsWaitedFor) {
   Node node(false);
   node.config.lease = kBaseLease;
@@ -269,7 +269,7 @@ TEST(Succession, AProcessThatStandsStillWaitsLongerForOthers) {
   EXPECT_EQ(LeaseNow(node.state, node.config), 2s);
 }
 
-// What made machines late is not over with a reign.
+// The cause that made machines late does not end with a reign.
 TEST(Succession, AnHeirBeginsWithTheLeaseThatItWaitedFor) {
   Node node(false);
   node.config.lease = kBaseLease;
@@ -293,7 +293,7 @@ TEST(Succession, ANodeOfTheRunTakesAClosedClaimAtOnce) {
   EXPECT_EQ(node.Get<TakeClaim>().number, 2u);
 }
 
-// Else it would begin another run, instead of telling its agent how this one ended.
+// Otherwise it would begin another run, instead of telling its agent how this one ended.
 TEST(Succession, ANodeOfTheRunTakesAClaimThatIsOverAsItsSuccessor) {
   Node node = Follower();
   Claim closed = ClaimOf(1, 5);
@@ -302,8 +302,8 @@ TEST(Succession, ANodeOfTheRunTakesAClaimThatIsOverAsItsSuccessor) {
   EXPECT_TRUE(node.Get<TakeClaim>().takes_over);
 }
 
-// Its holder stepped down while the run went on: nodes that this one has never heard may run a
-// world.
+// The holder stepped down while the run continued: nodes of which this one has never heard may run
+// a world.
 TEST(Succession, WhoBeginsAfterAClaimThatWasLetGoIsASuccessor) {
   Claim closed = ClaimOf(4, 9);
   closed.closed = true;
