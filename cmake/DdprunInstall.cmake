@@ -3,7 +3,7 @@
 #   trainer     ddprun-train as built: it finds libtorch where CMake has found it
 #   portable-trainer    the same to be carried elsewhere: it finds libtorch by its own place alone
 #   documents   pages and examples
-#   notices     the licence, and those of what is linked into ddprun
+#   notices     the licence, NOTICE, and those of what is linked into ddprun
 # The last three are installed only where they are asked for by name.
 include(GNUInstallDirs)
 set(share ${CMAKE_INSTALL_DATADIR})
@@ -41,7 +41,7 @@ install(DIRECTORY docs/ DESTINATION ${doc}/docs COMPONENT documents EXCLUDE_FROM
 install(DIRECTORY examples DESTINATION ${doc} USE_SOURCE_PERMISSIONS COMPONENT documents
         EXCLUDE_FROM_ALL PATTERN "__pycache__" EXCLUDE)
 
-install(FILES LICENSE DESTINATION ${doc} COMPONENT notices EXCLUDE_FROM_ALL)
+install(FILES LICENSE NOTICE DESTINATION ${doc} COMPONENT notices EXCLUDE_FROM_ALL)
 # Boost's licence asks for no notice beside a program.
 set(linked libgrpc-dev libprotobuf-dev libabsl-dev libre2-dev libc-ares-dev libssl-dev zlib1g-dev
            libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev libstdc++-12-dev)

@@ -4,6 +4,7 @@
 #   wheel   ddprun and ddprun-train for pip       deb   the same two for Debian 12 and newer
 #   tar     all of it in one folder, to be unpacked anywhere
 #   image   the launcher on Debian 12, an OCI archive for podman load (needs mmdebstrap; no registry)
+#   sbom    what is linked into ddprun, with its versions, as SPDX for scanners
 # --as-built packs what the build folder holds (target packed); the other options are scripts/build.sh's.
 # All kinds come from one build folder (build, or DDPRUN_BUILD_DIR), and two builds of a commit are the
 # same bytes: times are the commit's.
@@ -18,15 +19,15 @@ umask 022  # It is written into packages.
 kinds=() build_flags=() as_built=no out=$root/dist
 for argument in "$@"; do
   case $argument in
-    -h | --help) sed -n '2,11s/^# //p' "$0"; exit 0 ;;
-    wheel | deb | tar | image) kinds+=("$argument") ;;
+    -h | --help) sed -n '2,12s/^# //p' "$0"; exit 0 ;;
+    wheel | deb | tar | image | sbom) kinds+=("$argument") ;;
     --as-built) as_built=yes ;;
     --no-trainer | --cuda | -D?*=*) build_flags+=("$argument") ;;
     --out=?*) out=$(realpath -m "${argument#*=}") ;;
-    *) die 2 "unknown argument $argument; kinds are wheel, deb, tar, image" ;;
+    *) die 2 "unknown argument $argument; kinds are wheel, deb, tar, image, sbom" ;;
   esac
 done
-[[ ${#kinds[@]} -gt 0 ]] || die 2 "say what to make: wheel, deb, tar or image"
+[[ ${#kinds[@]} -gt 0 ]] || die 2 "say what to make: wheel, deb, tar, image or sbom"
 build=$root/${DDPRUN_BUILD_DIR:-build}
 platform=$(uname -m)
 
@@ -68,7 +69,7 @@ make_wheel() {
   shift
   rm -rf "$folder" && mkdir -p "$folder" "$staging/wheels"
   cp "$root/scripts/package/$name"/* "$folder"
-  cp "$root/scripts/package/versions.py" "$root/LICENSE" "$folder"
+  cp "$root/scripts/package/versions.py" "$root/LICENSE" "$root/NOTICE" "$folder"
   cp -r "$root/launcher/python" "$folder"
   find "$folder" -name __pycache__ -prune -exec rm -r {} +
   stage "$folder/tree" "$@"
@@ -98,6 +99,13 @@ make_tar() {
   keep "$staging/$name.tar.gz"
 }
 
+make_sbom() {
+  stage "$staging/sbom" notices
+  python3 "$root/scripts/package/sbom.py" "$staging/sbom/share/doc/ddprun/third-party.txt" "$version" \
+    >"$staging/ddprun-$version.spdx.json"
+  keep "$staging/ddprun-$version.spdx.json"
+}
+
 staging=$(mktemp -d "$build/package.XXXXXX")
 trap 'rm -rf "$staging"' EXIT
 for kind in "${kinds[@]}"; do
@@ -106,6 +114,7 @@ for kind in "${kinds[@]}"; do
       make_wheel launcher launcher notices
       [[ $trainer == OFF ]] || make_wheel trainer portable-trainer ;;
     tar) make_tar ;;
+    sbom) make_sbom ;;
     deb) . "$root/scripts/package/deb.sh"; make_debs ;;
     image) . "$root/scripts/package/image.sh"; make_image ;;
   esac

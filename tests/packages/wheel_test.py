@@ -73,7 +73,8 @@ class Wheels(PackageCase):
         for name, path in self.packages.items():
             self.assertEqual(self.metadata(name).metadata["License-Expression"], "Apache-2.0")
             with zipfile.ZipFile(path) as wheel:
-                self.assertTrue([n for n in wheel.namelist() if n.endswith(".dist-info/licenses/LICENSE")], name)
+                for notice in ("LICENSE", "NOTICE"):
+                    self.assertTrue([n for n in wheel.namelist() if n.endswith(f".dist-info/licenses/{notice}")], name)
         if TRAIN:
             trainer = self.metadata("ddprun_train")
             self.assertEqual(trainer.version, launcher.version)

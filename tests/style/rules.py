@@ -273,7 +273,7 @@ def docs_name_what_is_there(files):
     top = {folder for folder in folders if "/" not in folder and not folder.startswith(".")}
     placeholder = r"[<>{}]|(?<![A-Za-z])(?!README)[A-Z]+(?![A-Za-z])"
     for page in files:
-        if page.name != "README.md" and not re.fullmatch(r"docs/[^/]+\.md", page.path):
+        if page.name != "README.md" and not re.fullmatch(r"(docs/)?(?!CHANGELOG)[^/]+\.md", page.path):
             continue
         # Blocks of commands and output stay out, but not their lines.
         text = re.sub(r"^```.*?^```", lambda block: "\n" * block.group().count("\n"), page.text, flags=re.S | re.M)
