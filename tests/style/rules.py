@@ -220,10 +220,10 @@ def no_place_but_this(files):
                 yield f"{file.path}:{number}: chooses a package index; that is the machine's affair"
 
 
-def readme_table(files):
-    """The README's table of folders is the tree's."""
-    readme = next((file for file in files if file.path == "README.md"), None)
-    rows = re.findall(r"^\| `([\w./-]+)/` ", readme.text, re.MULTILINE) if readme else []
+def folder_table(files):
+    """The table of folders in CONTRIBUTING.md is the tree's."""
+    page = next((file for file in files if file.path == "CONTRIBUTING.md"), None)
+    rows = re.findall(r"^\| `([\w./-]+)/` ", page.text, re.MULTILINE) if page else []
     if not rows:
         return
     folders = {"/".join(file.path.split("/")[:depth]) for file in files
@@ -231,9 +231,9 @@ def readme_table(files):
     top = {folder for folder in folders if "/" not in folder and not folder.startswith(".")}
     for row in rows:
         if row not in folders:
-            yield f"README.md: the table names {row}/, which is not there"
+            yield f"CONTRIBUTING.md: the table names {row}/, which is not there"
     for folder in sorted(top - {row.split("/")[0] for row in rows}):
-        yield f"README.md: the table does not name {folder}/"
+        yield f"CONTRIBUTING.md: the table does not name {folder}/"
 
 
 def _reading_list(text):
@@ -318,5 +318,5 @@ def messages_are_said(files):
 
 
 RULES = [reading_order, layers, foreign_headers, pure_cores, json_has_one_door, no_sleep_in_tests, sizes,
-         common_stays_common, headers_open_well, tests_are_registered, no_bare_todo, no_place_but_this, readme_table,
+         common_stays_common, headers_open_well, tests_are_registered, no_bare_todo, no_place_but_this, folder_table,
          docs_name_what_is_there, messages_are_said]

@@ -66,7 +66,7 @@ SAMPLES = [
     (rules.no_place_but_this, "scripts/a.sh", "pip download --index-url=x torch\n",
      "pip download torch\n"),
     (rules.reading_order, "agent/README.md", "1. `gone`: nothing.\n", "No list here.\n"),
-    (rules.readme_table, "README.md", "| `gone/` | nothing |\n", "No table here.\n"),
+    (rules.folder_table, "CONTRIBUTING.md", "| `gone/` | nothing |\n", "No table here.\n"),
     (rules.docs_name_what_is_there, "docs/a.md", "see `docs/gone.md`\n", "see `docs/a.md`\n"),
     (rules.messages_are_said, "docs/troubleshooting.md", "### `nobody says that`\n" + ENTRY, "No entries.\n"),
 ]
@@ -111,11 +111,11 @@ class WholeTrees(unittest.TestCase):
         upward = File("agent/low.cc", '#include "agent/high.h"\n')
         self.assertEqual(list(rules.reading_order([both, low, high, upward, room])), [])
 
-    def test_readme_table_is_the_tree(self):
-        readme = File("README.md", "| `common/` | values |\n")
+    def test_the_table_of_folders_is_the_tree(self):
+        page = File("CONTRIBUTING.md", "| `common/` | values |\n")
         common, agent = File("common/a.h", HEADER), File("agent/a.h", HEADER)
-        self.assertEqual(list(rules.readme_table([readme, common])), [])
-        self.assertEqual(len(list(rules.readme_table([readme, common, agent]))), 1)
+        self.assertEqual(list(rules.folder_table([page, common])), [])
+        self.assertEqual(len(list(rules.folder_table([page, common, agent]))), 1)
 
     def test_messages_stand_in_the_sources(self):
         source = File("agent/a.cc", '''
