@@ -37,7 +37,7 @@ ddprun_install_completion(fish fish/vendor_completions.d ddprun.fish)
 
 install(FILES README.md DESTINATION ${doc} COMPONENT documents EXCLUDE_FROM_ALL)
 install(DIRECTORY docs/ DESTINATION ${doc}/docs COMPONENT documents EXCLUDE_FROM_ALL
-        FILES_MATCHING PATTERN "*.md" PATTERN "man" EXCLUDE)
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN "man" EXCLUDE)
 install(DIRECTORY examples DESTINATION ${doc} USE_SOURCE_PERMISSIONS COMPONENT documents
         EXCLUDE_FROM_ALL PATTERN "__pycache__" EXCLUDE)
 

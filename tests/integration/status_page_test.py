@@ -1,6 +1,6 @@
 """The status page in a real browser (Debian's Chromium, headless), as somebody looks at it.
 
-PAGE_SHOTS=DIRECTORY keeps screenshots there (docs/page.png is one of them).
+PAGE_SHOTS=DIRECTORY keeps screenshots there (docs/pictures/page.png is one of them).
 """
 
 import json

@@ -1,0 +1,65 @@
+"""The pictures of README: well-formed, small, without a request to anywhere; what a demo prints plays at its time."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
+SVG = "{http://www.w3.org/2000/svg}"
+OUTPUT = """\
+demo | ddprun --nproc-per-node=2 train <a&b>
+  0.3 s  training
+  9.0 s  >>> kill
+  9.1 s  ddprun | recovered in 3 ms
+  9.2 s  a step
+ 20.0 s  the end
+demo | whole run 21 s
+demo | ddprun --nnodes=1:2 train
+  1.0 s  {long}
+demo | whole run 2 s
+""".replace("{long}", "w" * 200)
+
+
+class Pictures(unittest.TestCase):
+    def make(self, output):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "demo.svg")
+            made = subprocess.run([sys.executable, ROOT / "scripts/pictures.py", path], input=output, text=True,
+                                  capture_output=True, check=False)
+            return made, path.read_text() if path.exists() else ""
+
+    def test_a_scene_ends_after_the_recovery_and_waits_are_short(self):
+        made, text = self.make(OUTPUT)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        lines = ["".join(element.itertext()) for element in ElementTree.fromstring(text).iter(SVG + "text")][1:]
+        self.assertEqual(lines[:5], ["$ ddprun --nproc-per-node=2 train <a&b>", "  0.3 s  training", "  9.0 s  >>> kill",
+                                     "  9.1 s  ddprun | recovered in 3 ms", "  9.2 s  a step"])
+        self.assertEqual(lines[6][:9], "  1.0 s  ")
+        self.assertTrue(lines[6].endswith("w…") and len(lines[6]) <= 118, lines[6])
+        self.assertEqual(len(lines), 7)
+        total = float(re.search(r"animation-duration: ([\d.]+)s", text)[1])
+        self.assertAlmostEqual(total, 0.3 + 0.9 + 0.12 + 0.12 + 4.0 + 0.9 + 4.0, delta=0.11)
+
+    def test_output_of_one_demo_is_refused(self):
+        made, text = self.make(OUTPUT.split("demo | whole")[0])
+        self.assertNotEqual(made.returncode, 0)
+        self.assertEqual(text, "")
+        self.assertIn("two demos", made.stderr)
+
+    def test_those_that_readme_shows(self):
+        shown = re.findall(r"!\[[^]]+\]\(([^)]+\.svg)\)", (ROOT / "README.md").read_text())
+        self.assertEqual(len(shown), 2)
+        for name in shown:
+            text = (ROOT / name).read_text()
+            self.assertLess(len(text), 300_000)
+            ElementTree.fromstring(text)
+            self.assertNotRegex(text, r"<script|@import|url\((?!#)|href|on\w+=")
+            self.assertEqual(re.findall(r"https?://[^\"']+", text), ["http://www.w3.org/2000/svg"])
+
+
+if __name__ == "__main__":
+    unittest.main()
