@@ -400,6 +400,30 @@ std::string ProgramName(const std::string& argv0) {
   return argv0.substr(argv0.rfind('/') + 1) == "torchrun" ? "torchrun" : "ddprun";
 }
 
+namespace {
+
+// `ddprun help`, `ddprun help VERB`.
+Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv& get_env) {
+  if (rest.empty()) {
+    return CommandLine(Print{ShortHelp("ddprun")});
+  }
+  const std::vector<std::string> verbs = VerbNames();
+  if (rest.size() == 1 && (rest.front() == "run" || rest.front() == "help")) {
+    return CommandLine(Print{rest.front() == "run" ? LongHelp("ddprun") : ShortHelp("ddprun")});
+  }
+  if (rest.size() == 1 && std::ranges::find(verbs, rest.front()) != verbs.end()) {
+    return ParseCommandLine({rest.front(), "--help"}, get_env);
+  }
+  std::string known;
+  for (const std::string& verb : verbs) {
+    known += (known.empty() ? "" : ", ") + verb;
+  }
+  return Error{ErrorKind::kInvalid,
+               "help takes one command of: " + known + "; got '" + InOneLine(rest.back()) + "'"};
+}
+
+}  // namespace
+
 Result<CommandLine> ParseCommandLine(const std::vector<std::string>& args, const GetEnv& get_env,
                                      const std::string& name) {
   if (args.size() == 1 && args.front() == "--version") {
@@ -410,6 +434,15 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& args, const
     return ParseLaunch(args, get_env, name);
   }
   const std::vector<std::string> rest(args.begin() + 1, args.end());
+  if (verb == "help") {
+    return ParseHelp(rest, get_env);
+  }
+  if (verb == "version") {
+    return CommandLine(Print{VersionText()});
+  }
+  if (verb == "run") {
+    return ParseLaunch(rest, get_env, name);
+  }
   if (verb == "rendezvous") {
     return InOneLine(ParseServer(rest, get_env));
   }

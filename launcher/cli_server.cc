@@ -123,7 +123,7 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
   fill("DDPRUN_TLS_KEY", "tls-key", config.tls.key);
   fill("DDPRUN_TLS_CA", "tls-ca", config.tls.authority);
   if (!list.empty()) {
-    return Error{ErrorKind::kInvalid, *WhyRemoved(kListOfEndpoints)};
+    return Error{ErrorKind::kInvalid, *WhyRefused(kListOfEndpoints)};
   }
   if (const auto tls = CheckTls(config.tls, !config.run_dir.empty()); !tls) {
     return Error{tls.error().kind, WithOrigins(tls.error().message, config.settings)};

@@ -210,6 +210,32 @@ TEST(CommandLine, HelpAndVersionNeedNoProgram) {
       std::string::npos);
 }
 
+TEST(CommandLine, HelpAndVersionAreWordsToo) {
+  const auto printed = [](const std::vector<std::string>& args) {
+    const Result<CommandLine> line = ParseCommandLine(args, Environment({}));
+    const Print* const print = line ? std::get_if<Print>(&*line) : nullptr;
+    return print != nullptr ? print->text : line ? "another request" : line.error().message;
+  };
+  EXPECT_EQ(printed({"help"}), printed({"-h"}));
+  EXPECT_EQ(printed({"help", "run"}), printed({"--help"}));
+  EXPECT_EQ(printed({"help", "rendezvous"}), printed({"rendezvous", "--help"}));
+  EXPECT_EQ(printed({"version"}), printed({"--version"}));
+  EXPECT_TRUE(
+      std::holds_alternative<VerbRequest>(*ParseCommandLine({"help", "status"}, Environment({}))));
+  EXPECT_NE(printed({"help", "statsu"}).find("got 'statsu'"), std::string::npos);
+  // The first screen names every command.
+  for (const std::string& verb : VerbNames()) {
+    EXPECT_TRUE(verb == "run" || printed({"help"}).find(verb) != std::string::npos) << verb;
+  }
+}
+
+TEST(CommandLine, RunIsALaunch) {
+  const LaunchConfig config = Launch({"run", "--nproc-per-node=2", "train.py", "run"});
+  EXPECT_EQ(config.program, "train.py");
+  EXPECT_EQ(config.args, std::vector<std::string>{"run"});
+  EXPECT_EQ(config.workers, 2U);
+}
+
 TEST(CommandLine, ServerAlone) {
   const Result<CommandLine> line =
       ParseCommandLine({"rendezvous", "--listen=[::1]:0"}, Environment({}));

@@ -116,9 +116,11 @@ constexpr const char* kBashVerbs = R"(case $program in
       slurm-script) COMPREPLY=($(compgen -W '--nodes= --gpus= --cpus= --nproc-per-node= --time= --warning= --elastic --spares= --least= --array= --name= --sbatch= --help' -- "$cur")) ;;
       k8s-manifest) COMPREPLY=($(compgen -W '--nodes= --gpus= --cpus= --memory= --nproc-per-node= --image= --claim= --grace= --name= --jobset --trainjob --runtime= --help' -- "$cur")) ;;
       check) COMPREPLY=($(compgen -W '--output= --no-pairs --nnodes= --rdzv-endpoint= --node-check= --node-check-timeout= --run-dir= --help' -- "$cur")) ;;
-      env) return ;;
+      example) COMPREPLY=($(compgen -W 'ddp elastic fsdp lightning' -- "$cur")) ;;
+      help) COMPREPLY=($(compgen -W '%verb_names%' -- "$cur")) ;;
+      env | version) return ;;
     esac
-    [[ $program != @(completion|rendezvous|check|slurm-script|k8s-manifest) ]] || return)";
+    [[ $program != @(completion|rendezvous|check|slurm-script|k8s-manifest|example|help) ]] || return)";
 
 std::string Bash(const std::string& name, bool verbs) {
   std::string values;

@@ -15,6 +15,7 @@
 #include "launcher/check/check.h"
 #include "launcher/check/check_worker.h"
 #include "launcher/cli.h"
+#include "launcher/command_line/help.h"
 #include "launcher/launch.h"
 #include "launcher/server/serve.h"
 #include "launcher/verbs/environment_report.h"
@@ -76,6 +77,10 @@ int CheckMachines(const CheckLine& line, const std::string& argv0,
 
 int Main(const std::string& argv0, const std::vector<std::string>& args) {
   const std::string name = ProgramName(argv0);
+  if (args.empty() && name == "ddprun") {
+    std::fputs((ShortHelp(name) + "\nno program is given\n").c_str(), stderr);
+    return kExitUsage;
+  }
   const Result<CommandLine> line = ParseCommandLine(args, GetProcessEnv, name);
   if (!line) {
     std::fprintf(stderr, "%s %s\n", Colored(LogLevel::kError, name + ":").c_str(),

@@ -84,7 +84,7 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
     }
     std::string key = WithoutBlanks(line.substr(0, equals));
     std::replace(key.begin(), key.end(), '_', '-');
-    if (const auto why = WhyRemoved("--" + key)) {
+    if (const auto why = WhyRefused("--" + key)) {
       return bad(*why);
     }
     const CLI::Option* const option = key.empty() ? nullptr : app.get_option_no_throw("--" + key);

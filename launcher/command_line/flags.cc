@@ -86,7 +86,7 @@ Result<std::string> Canonical(const std::vector<std::string>& names, std::string
   if (std::find(names.begin(), names.end(), given) != names.end()) {
     return given;
   }
-  if (const auto why = WhyRemoved("--" + given)) {
+  if (const auto why = WhyRefused("--" + given)) {
     return Error{ErrorKind::kInvalid, *why};
   }
   std::vector<std::string> matches;
@@ -193,7 +193,11 @@ Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>
     }
     const CLI::Option* const option = app.get_option_no_throw(name);
     if (option == nullptr) {
-      return Error{ErrorKind::kInvalid, "unknown option " + InOneLine(arg) + more};
+      const bool as_mpirun =
+          arg.starts_with("-n") && std::ranges::count(names, "nproc-per-node") > 0;
+      return Error{ErrorKind::kInvalid, "unknown option " + InOneLine(arg) +
+                                            (as_mpirun ? "; did you mean --nproc-per-node?" : "") +
+                                            more};
     }
     if (!TakesValue(option) && value && name.size() == 2 &&
         arg[2] != '=') {  // -mv: two switches in one word.

@@ -10,50 +10,45 @@ namespace {
 constexpr std::size_t kHelpWidth = 100;
 constexpr std::size_t kColumn = 36;  // Where the flags' help begins.
 
-constexpr const char* kUsage = R"(usage: ddprun [options] [--] PROGRAM [arguments]
-       ddprun rendezvous [--listen=HOST:PORT] [--journal=FILE]    the rendezvous server alone
-       ddprun env                                                 what ddprun sees of this machine
-       ddprun completion bash|zsh|fish                            a script for the shell
-       ddprun status [--watch]                                    look at a run
-       ddprun drain NODE | stop [--soon] | save                   a node leaves, all end; save now
-       ddprun logs [-f] [--rank=3,7] [--node=n1] [--since=5m]     what its workers print, all nodes
-       ddprun stacks [--rank=3,7] [--all] | PID...                where they stand; or processes
-       ddprun publish NEW FINAL                                   a worker's result, fenced
-       ddprun report [-o FILE] [DIR...]                           what is known of it, in one file
-       ddprun check [-o json] [--nnodes=N ...]                    machines, the network between
-       ddprun slurm-script [--nodes=N] [--gpus=N] PROGRAM         a batch script for Slurm
-       ddprun k8s-manifest [--nodes=MIN:MAX] [--gpus=N] PROGRAM   one for Kubernetes
+constexpr const char* kCommands = R"(       @ COMMAND [OPTIONS]
+
+Commands (@ help COMMAND describes one):
+  look at a run   status  logs  stacks  report
+  act on a run    save  drain  stop
+  prepare one     example  check  env  slurm-script  k8s-manifest
+  other           rendezvous  publish  completion  version  help
 )";
 
-constexpr const char* kShort = R"(
-Starts PROGRAM on every node of a run with RANK, WORLD_SIZE, MASTER_ADDR and the rest of
-torchrun's environment, watches it, and restarts all workers when one fails or a node is lost.
-
-  @ --nproc-per-node=2 --max-restarts=3 ddprun-train --dataset=mnist     one machine
-  @ --nnodes=2 --node-rank=0 --rdzv-endpoint=n0:29400 train.py           two nodes, here n0
-  @ --nnodes=1:4 --rdzv-id=demo --rdzv-endpoint=n0:29400 train.py        elastic
-
+constexpr const char* kOptions = R"(
+Options that most runs need (@ --help lists all):
   --nproc-per-node N|auto|gpu|cpu   workers on this node                            [1]
-  --nnodes N|MIN:MAX                nodes                                           [1]
-  --node-rank N                     this node's rank; 0 carries the server
+  --nnodes N|MIN:MAX                nodes; with MIN:MAX they may come and go        [1]
+  --node-rank N                     this node's rank; node 0 hosts the server
   --rdzv-endpoint HOST:PORT         where the nodes meet              [127.0.0.1:29400]
   --rdzv-id NAME                    name of the run                              [none]
-  --max-restarts N                  worker failures survived, over all nodes        [0]
+  --max-restarts N                  restarts after failures, over all nodes         [0]
+  --preload torch,torch._dynamo     restarts in 0.1 s: imports are loaded ahead
+  --run-dir DIR                     shared directory: the first host may die too
   --log-dir DIR, -r 3, -t 3         keep the workers' output in files
-  --shutdown-timeout SECONDS        from a forwarded signal to SIGKILL             [30]
   --dry-run                         say what would be done, and why; start nothing
-  -v                                say every step of ddprun's own
 
---help lists every flag. Exit codes: 0 all workers finished; the root-cause worker's own code,
-128+N if signal N killed it; 2 bad command line; 69 no rendezvous; 70 ddprun itself failed;
-124 workers hung.
+Examples:
+  @ --nproc-per-node=4 --max-restarts=3 train.py --lr 0.1                one machine
+  @ --nnodes=2 --node-rank=0 --rdzv-endpoint=n0:29400 train.py           two nodes, here n0
+  @ --nnodes=1:4 --rdzv-id=demo --rdzv-endpoint=n0:29400 train.py        elastic
+  srun --ntasks-per-node=1 @ ./train.py                                  in a Slurm job
+
+Exit codes: 0 all workers finished; the code of the worker that failed first, or 128+N if signal N
+killed it; 2 bad command line; 69 no rendezvous; 70 ddprun itself failed; 76 a crash loop; 124 hung.
 )";
 
-std::string Named(std::string text, const std::string& name) {
-  for (std::size_t at = text.find("  @ "); at != std::string::npos; at = text.find("  @ ", at)) {
-    text.replace(at + 2, 1, name);
+// Each @ is what this program was called.
+std::string Named(const std::string& text, const std::string& name) {
+  std::string out;
+  for (const char c : text) {
+    out += c == '@' ? name : std::string(1, c);
   }
-  return text;
+  return out;
 }
 
 }  // namespace
@@ -82,8 +77,10 @@ std::string VersionText() {
 
 std::string ShortHelp(const std::string& name) {
   const std::string usage =
-      name == "ddprun" ? kUsage : "usage: " + name + " [options] [--] PROGRAM [arguments]\n";
-  return usage + Named(kShort, name);
+      "Launch and supervise distributed PyTorch training (takes torchrun's flags)\n\n"
+      "usage: @ [OPTIONS] PROGRAM [ARGUMENTS]\n"
+      "       @ [OPTIONS] -m MODULE [ARGUMENTS]\n";
+  return Named(usage + (name == "ddprun" ? kCommands : "") + kOptions, name);
 }
 
 std::string LongHelp(const std::string& name) {

@@ -6,36 +6,47 @@
 namespace ddprun {
 namespace {
 
-struct RemovedName {
+struct RefusedName {
   const char* name;
+  const char* why;
   const char* instead;
 };
 
-constexpr std::array kRemoved{
-    RemovedName{kListOfEndpoints,
+constexpr const char* kRemoved = " was removed. ";
+constexpr const char* kNoCommand = " is not a command of ddprun. ";
+
+constexpr std::array kRefused{
+    RefusedName{kListOfEndpoints, kRemoved,
                 "Set --run-dir=DIR to a directory that all nodes share, or run `ddprun rendezvous` "
                 "on a host that stays up and name its one HOST:PORT"},
-    RemovedName{"top", "Use `ddprun status --watch` (a program of that name: `ddprun -- top`)"},
-    RemovedName{"--trainjob-progress",
+    RefusedName{"top", kRemoved,
+                "Use `ddprun status --watch` (a program of that name: `ddprun -- top`)"},
+    RefusedName{"--trainjob-progress", kRemoved,
                 "A program reports its progress to Kubeflow itself, by the Kubeflow SDK or "
                 "transformers' callback; ddprun reports it by --http-listen and `ddprun status`"},
+    RefusedName{"ps", kNoCommand,
+                "`ddprun status` shows a run (a program of that name: `ddprun -- ps`)"},
+    RefusedName{"cancel", kNoCommand,
+                "`ddprun stop` ends a run (a program of that name: `ddprun -- cancel`)"},
+    RefusedName{"kill", kNoCommand,
+                "`ddprun stop` ends a run (a program of that name: `ddprun -- kill`)"},
 };
 
 }  // namespace
 
-std::optional<std::string> WhyRemoved(const std::string& name) {
-  const auto found = std::ranges::find(kRemoved, name, &RemovedName::name);
-  if (found == kRemoved.end()) {
+std::optional<std::string> WhyRefused(const std::string& name) {
+  const auto found = std::ranges::find(kRefused, name, &RefusedName::name);
+  if (found == kRefused.end()) {
     return std::nullopt;
   }
-  return name + " was removed. " + found->instead;
+  return name + found->why + found->instead;
 }
 
 Result<void> RefuseList(const std::string& endpoint) {
   if (endpoint.find(',') == std::string::npos) {
     return {};
   }
-  return Error{ErrorKind::kInvalid, *WhyRemoved(kListOfEndpoints)};
+  return Error{ErrorKind::kInvalid, *WhyRefused(kListOfEndpoints)};
 }
 
 }  // namespace ddprun

@@ -1,7 +1,8 @@
-// What earlier versions knew and this one does not: verbs and flags, and what to use instead.
+// Names that are refused (exit 2) with what to use instead: verbs and flags of earlier versions,
+// and commands of other tools.
 //
-// A name stays here for one release. It is refused (exit 2) with what replaces it: without its row
-// a removed verb would start a program of that name.
+// A removed name stays here for one release. Without its row such a verb would start a program of
+// that name: `ddprun ps` would print the processes of this machine once for each worker.
 #pragma once
 
 #include <optional>
@@ -13,8 +14,8 @@ namespace ddprun {
 
 inline constexpr const char* kListOfEndpoints = "a list of endpoints (--rdzv-endpoint=A,B,C)";
 
-// `name` as it was written: "verb", "--flag". Nothing: it was never removed.
-std::optional<std::string> WhyRemoved(const std::string& name);
+// `name` as it was written: "verb", "--flag". Nothing: it is not in the table.
+std::optional<std::string> WhyRefused(const std::string& name);
 
 // The value of --rdzv-endpoint, or of a verb's --endpoint. kInvalid: a list.
 Result<void> RefuseList(const std::string& endpoint);

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "launcher/command_line/problems.h"
-#include "launcher/verbs/manifest_files.h"
+#include "launcher/verbs/example_files.h"
 #include "launcher/verbs/verb_line.h"
 
 namespace ddprun {

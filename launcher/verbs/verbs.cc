@@ -12,6 +12,7 @@
 #include "launcher/command_line/removed.h"
 #include "launcher/verbs/asking.h"
 #include "launcher/verbs/rank_spans.h"
+#include "launcher/verbs/verb_example.h"
 #include "launcher/verbs/verb_k8s_manifest.h"
 #include "launcher/verbs/verb_line.h"
 #include "launcher/verbs/verb_slurm_script.h"
@@ -331,27 +332,41 @@ Result<VerbRequest> ParseOther(const std::vector<std::string>& args, const GetEn
 }  // namespace
 
 std::vector<std::string> VerbNames() {
-  return {"rendezvous", "env",  "completion", "status", "logs",  "stacks",       "save",
-          "drain",      "stop", "publish",    "report", "check", "slurm-script", "k8s-manifest"};
+  return {"rendezvous", "env",          "completion",   "status",  "logs",    "stacks",
+          "save",       "drain",        "stop",         "publish", "report",  "check",
+          "example",    "slurm-script", "k8s-manifest", "help",    "version", "run"};
 }
 
 std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& error) {
   if (error.kind != ErrorKind::kNotFound || command.size() < 2 || command[1].starts_with('-')) {
     return "";
   }
-  const auto verb = Nearest(VerbNames(), command[1], command[1].size() / 2);
+  std::vector<std::string> verbs = VerbNames();
+  if (std::ranges::count(verbs, command[1]) > 0) {
+    return "";  // `ddprun run PROGRAM`
+  }
+  if (command[1] == "train") {
+    return "; 'ddprun train.py' starts your script, 'ddprun ddprun-train' the bundled trainer";
+  }
+  // A typing error must not end anything: `drain` is near `train`, `stop` near `show`.
+  std::erase_if(verbs, [](const std::string& verb) { return verb == "drain" || verb == "stop"; });
+  const auto verb = Nearest(verbs, command[1], command[1].size() / 2);
   return verb ? "; or did you mean 'ddprun " + *verb + "'?" : "";
 }
 
 bool IsVerb(const std::string& word) {
   return word == "stacks" || word == "logs" || word == "save" || word == "status" ||
          word == "drain" || word == "stop" || word == "publish" || word == "report" ||
-         word == "slurm-script" || word == "k8s-manifest" || WhyRemoved(word);
+         word == "example" || word == "slurm-script" || word == "k8s-manifest" || WhyRefused(word);
 }
 
 Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv& get_env) {
-  if (const auto why = WhyRemoved(args.front())) {
-    return Error{ErrorKind::kInvalid, "ddprun " + *why};
+  if (const auto why = WhyRefused(args.front())) {
+    return Error{ErrorKind::kInvalid, *why};
+  }
+  if (args.front() == "example") {
+    ASSIGN_OR_RETURN(std::string text, ParseExample(args));
+    return VerbRequest(HelpRequest{std::move(text)});
   }
   if (args.front() == "k8s-manifest") {  // These two report all problems, a line each.
     ASSIGN_OR_RETURN(std::string text, ParseK8sManifest(args));

@@ -170,19 +170,48 @@ TEST(Verbs, ARemovedOneNamesWhatReplacesIt) {
 TEST(Verbs, OneThatWasMeantIsNamed) {
   const Error missing{ErrorKind::kNotFound, "program was not found"};
   EXPECT_EQ(PerhapsAVerb({"ddprun", "statsu"}, missing), "; or did you mean 'ddprun status'?");
-  EXPECT_EQ(PerhapsAVerb({"ddprun", "drian", "n0"}, missing), "; or did you mean 'ddprun drain'?");
+  EXPECT_EQ(PerhapsAVerb({"ddprun", "lgos", "n0"}, missing), "; or did you mean 'ddprun logs'?");
   EXPECT_EQ(PerhapsAVerb({"ddprun", "my_trainer"}, missing), "");
+  EXPECT_EQ(PerhapsAVerb({"ddprun", "run", "nothing"}, missing), "");
   EXPECT_EQ(PerhapsAVerb({"ddprun", "--nnodes=1", "statsu"}, missing), "");
   EXPECT_EQ(PerhapsAVerb({"ddprun", "statsu"}, {ErrorKind::kInvalid, "not executable"}), "");
   for (const std::string& name : VerbNames()) {
-    EXPECT_EQ(IsVerb(name),
-              name != "rendezvous" && name != "env" && name != "completion" && name != "check");
+    EXPECT_EQ(IsVerb(name), name != "rendezvous" && name != "env" && name != "completion" &&
+                                name != "check" && name != "help" && name != "version" &&
+                                name != "run");
   }
 }
 
+// Whoever mistypes a program must not be led to end a run.
+TEST(Verbs, OneThatEndsSomethingIsNeverSuggested) {
+  const Error missing{ErrorKind::kNotFound, "program was not found"};
+  for (const char* word : {"drian", "drai", "train", "show", "stap", "stp", "trains"}) {
+    const std::string hint = PerhapsAVerb({"ddprun", word}, missing);
+    EXPECT_EQ(hint.find("drain'"), std::string::npos) << hint;
+    EXPECT_EQ(hint.find("stop'"), std::string::npos) << hint;
+  }
+  EXPECT_NE(PerhapsAVerb({"ddprun", "train", "x.py"}, missing).find("ddprun-train"),
+            std::string::npos);
+}
+
+TEST(Verbs, CommandsOfOtherToolsNameOurs) {
+  EXPECT_NE(Problem({"ps"}).find("ps is not a command of ddprun. `ddprun status` shows a run"),
+            std::string::npos);
+  EXPECT_NE(Problem({"cancel", "7"}).find("`ddprun stop` ends a run"), std::string::npos);
+}
+
+TEST(Verbs, AnExampleIsAProgram) {
+  for (const char* name : {"ddp", "elastic", "fsdp", "lightning"}) {
+    const auto parsed = Parsed({"example", name});
+    ASSERT_TRUE(parsed) << name;
+    EXPECT_NE(std::get<HelpRequest>(*parsed).text.find("__main__"), std::string::npos);
+  }
+  EXPECT_NE(Problem({"example", "jax"}).find("ddp, elastic, fsdp or lightning"), std::string::npos);
+}
+
 TEST(Verbs, EveryOneHasHelp) {
-  for (const char* verb :
-       {"status", "drain", "stop", "stacks", "publish", "report", "slurm-script", "k8s-manifest"}) {
+  for (const char* verb : {"status", "drain", "stop", "stacks", "publish", "report", "example",
+                           "slurm-script", "k8s-manifest"}) {
     ASSERT_TRUE(IsVerb(verb));
     const auto parsed = Parsed({verb, "--help"});
     ASSERT_TRUE(parsed);

@@ -2,7 +2,7 @@
 
 import unittest
 
-from torch_runs import TorchTest
+from torch_runs import LIMIT, TorchTest
 
 # What the script of a job of one node and two tasks finds; ddprun is started once, and starts both.
 SLURM = {"SLURM_NTASKS": "2", "SLURM_JOB_NAME": "train", "SLURM_JOB_ID": "7", "SLURM_PROCID": "0",
@@ -35,6 +35,12 @@ class Lightning(TorchTest):
 
     def test_a_trainer_starts_no_processes_of_its_own(self):
         self.fit()
+
+    def test_the_example_that_ddprun_prints(self):
+        with open(self.path("train.py"), "w", encoding="utf-8") as file:
+            file.write(self.run_ddprun("example", "lightning").out())
+        run = self.run_ddprun("--nproc-per-node=2", self.path("train.py"), limit=LIMIT)
+        self.assertIn("trained 32 steps on 2 ranks", run.out())
 
     def test_under_slurm_with_the_environment_named(self):
         self.fit("named", environment=SLURM)

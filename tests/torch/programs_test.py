@@ -1,8 +1,12 @@
 """Programs as people write them for torchrun: they train the same numbers under ddprun."""
 
+import os
+import re
+import signal
 import unittest
 
-from torch_runs import MNIST, TorchTest, program
+from torch_runs import LIMIT, MNIST, TorchTest, program
+from ddprun_runs import children_of
 
 
 class Training(TorchTest):
@@ -58,6 +62,38 @@ class Torch(TorchTest):
             for told in self.reports():
                 self.assertNotEqual(told["before"], saved)
                 self.assertEqual(told["after"], saved)
+
+
+class Examples(TorchTest):
+    """What `ddprun example` prints."""
+
+    def example(self, name):
+        path = self.path(f"{name}_example.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.run_ddprun("example", name).out())
+        return path
+
+    def test_ddp_learns(self):
+        run = self.run_ddprun("--nproc-per-node=2", self.example("ddp"), limit=LIMIT)
+        losses = [float(text) for text in re.findall(r"on 2 ranks: loss (\S+)", run.out())]
+        self.assertEqual(len(losses), 5, run.all())
+        self.assertLess(losses[-1], 0.05)
+
+    def test_fsdp_shards(self):
+        run = self.run_ddprun("--nproc-per-node=2", self.example("fsdp"), limit=LIMIT)
+        self.assertEqual(len(re.findall(r"holds 8\d{3} of 16705 parameters", run.out())), 2, run.all())
+        losses = [float(text) for text in re.findall(r"of 50: loss (\S+)", run.out())]
+        self.assertLess(losses[-1], losses[0], run.all())
+
+    def test_elastic_continues_after_a_kill(self):
+        run = self.start("--nproc-per-node=2", "--max-restarts=3", self.example("elastic"), self.path("checkpoint.pt"))
+        self.wait_for(lambda: "step 40 of 200" in run.out(), run, limit=LIMIT, what="a saved step")
+        os.kill(max(children_of(run.agent())), signal.SIGKILL)
+        self.assertEqual(run.wait(LIMIT), 0, run.all())
+        starts = re.findall(r"starting at step (\d+) on 2 ranks, restart (\d)", run.out())
+        self.assertEqual([restart for _, restart in starts], ["0", "1"], run.all())
+        self.assertGreaterEqual(int(starts[1][0]), 40)
+        self.assertIn("step 200 of 200", run.out())
 
 
 class Others(TorchTest):

@@ -1,0 +1,10 @@
+# Files of examples/ that ddprun prints, as a header in the build folder: the manifests that `ddprun k8s-manifest` fills in,
+# and the programs of `ddprun example`.
+foreach(example kubernetes/elastic.yaml kubernetes/job.yaml kubernetes/jobset.yaml kubernetes/trainjob.yaml
+                ddp.py elastic.py fsdp.py lightning_trainer.py)
+  set(file ${CMAKE_SOURCE_DIR}/examples/${example})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  string(MAKE_C_IDENTIFIER ${example} name)
+  file(READ ${file} ${name})
+endforeach()
+configure_file(${CMAKE_CURRENT_LIST_DIR}/example_files.h.in ${CMAKE_BINARY_DIR}/generated/launcher/verbs/example_files.h @ONLY)
