@@ -5,7 +5,7 @@
 #include <memory>
 #include <random>
 
-#include "rendezvous/store/store_request.h"
+#include "rendezvous/store/store_request_testing.h"
 
 namespace ddprun {
 namespace {

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "rendezvous/store/store_listener.h"
-#include "rendezvous/store/store_request.h"
+#include "rendezvous/store/store_request_testing.h"
 #include "rendezvous/store/store_server.h"
 
 namespace ddprun {

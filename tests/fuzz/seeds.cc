@@ -9,7 +9,7 @@
 #include "proto/step_page.h"
 #include "rendezvous/journal_file.h"
 #include "rendezvous/messages/errand_records.h"
-#include "rendezvous/store/store_request.h"
+#include "rendezvous/store/store_request_testing.h"
 #include "rendezvous/succession/claim_directory.h"
 #include "rendezvous/wire/convert.h"
 #include "trainer/checkpoint/fence_log.h"
