@@ -41,26 +41,19 @@ std::optional<Refusal> ReadRefusal(std::string_view answer) {
   return refusal;
 }
 
-void RefusedClients::Take(asio::ip::tcp::socket socket, std::string allow, std::string why,
-                          std::string_view read) {
+void RefusedClients::Take(asio::ip::tcp::socket socket, std::string allow, std::string why) {
   boost::system::error_code error;
   socket.non_blocking(true, error);
   if (kept_.size() == kMostKept) {
     kept_.erase(kept_.begin());
   }
   const std::uint64_t id = ++last_;
-  kept_.emplace(id, Kept{std::move(socket), std::move(allow), std::move(why), std::string(read),
-                         loop_.Now() + kPatience});
+  kept_.emplace(
+      id, Kept{std::move(socket), std::move(allow), std::move(why), {}, loop_.Now() + kPatience});
   if (kept_.size() == 1) {
     expiry_.ArmAt(kept_.begin()->second.until, [this] { Expire(); });
   }
   OnReadable(id);
-}
-
-void RefusedClients::Clear() {
-  kept_.clear();
-  counts_.clear();
-  expiry_.Cancel();
 }
 
 void RefusedClients::OnReadable(std::uint64_t id) {

@@ -41,10 +41,7 @@ class RefusedClients {
 
   explicit RefusedClients(AsioLoop& loop) : loop_(loop), expiry_(loop) {}
 
-  // `read`: what was read from it already.
-  void Take(boost::asio::ip::tcp::socket socket, std::string allow, std::string why,
-            std::string_view read);
-  void Clear();
+  void Take(boost::asio::ip::tcp::socket socket, std::string allow, std::string why);
 
  private:
   struct Kept {

@@ -17,11 +17,11 @@ constexpr const char* kWhy = "it is none of this world's nodes";
 class RefusedClientsTest : public testing::Test {
  protected:
   // A client that is refused, and says `words`. What it hears until it is closed.
-  std::string Hears(const std::string& words, const std::string& read = "") {
+  std::string Hears(const std::string& words) {
     tcp::socket client(loop_.io());
     client.connect(acceptor_.local_endpoint());
     client.write_some(boost::asio::buffer(words));
-    refused_.Take(acceptor_.accept(), "10.0.0.9", kWhy, read);
+    refused_.Take(acceptor_.accept(), "10.0.0.9", kWhy);
     std::string heard;
     std::array<char, 512> bytes{};
     std::function<void()> listen = [&] {
@@ -63,12 +63,6 @@ TEST_F(RefusedClientsTest, ClientsOfAStoreAreCountedAndOthersAreNot) {
   EXPECT_EQ(Asks()->count, 2u);
 }
 
-TEST_F(RefusedClientsTest, WhatWasReadFromItAlreadyCounts) {
-  const std::string words = wire::Validate() + wire::Ping(77);
-  EXPECT_EQ(Hears(words.substr(3), words.substr(0, 3)), "");
-  EXPECT_EQ(Asks()->count, 1u);
-}
-
 // A port scanner, say.
 TEST_F(RefusedClientsTest, OneThatSaysNothingIsClosed) {
   EXPECT_EQ(Hears(""), "");
@@ -79,7 +73,7 @@ TEST_F(RefusedClientsTest, NoMoreAreKeptThanItMay) {
   std::vector<tcp::socket> clients;
   for (std::size_t i = 0; i <= RefusedClients::kMostKept; ++i) {
     clients.emplace_back(loop_.io()).connect(acceptor_.local_endpoint());
-    refused_.Take(acceptor_.accept(), "10.0.0.9", kWhy, "");
+    refused_.Take(acceptor_.accept(), "10.0.0.9", kWhy);
   }
   std::array<char, 1> byte{};
   boost::system::error_code error;

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 
@@ -40,10 +41,6 @@ StoreServer::StoreServer(AsioLoop& loop, const StoreOptions& options)
       refused_(loop),
       life_(std::make_shared<char>()) {}
 
-StoreServer::~StoreServer() {
-  Reset();
-}
-
 void StoreServer::Serve(UniqueFd listener) {
   CHECK(!acceptor_.is_open());
   sockaddr_storage local{};
@@ -67,7 +64,7 @@ void StoreServer::AcceptAll() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     const int fd = ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC);
     if (fd >= 0) {
-      Adopt(fd, {});
+      Adopt(fd);
       continue;
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -82,7 +79,7 @@ void StoreServer::AcceptAll() {
   ArmAccept();
 }
 
-void StoreServer::Adopt(int socket, std::string_view read) {
+void StoreServer::Adopt(int socket) {
   loop_.CheckOnLoop();
   ::fcntl(socket, F_SETFD, FD_CLOEXEC);
   sockaddr_storage local{};
@@ -107,7 +104,7 @@ void StoreServer::Adopt(int socket, std::string_view read) {
   auto why_not = options_.allowed.WhyNot(peer.address(), own.address(), end, ::geteuid());
   if (why_not && std::holds_alternative<Closed>(end)) {
     char byte = 0;
-    if (read.empty() && ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0) {
+    if (::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0) {
       return;  // Whoever it was has said nothing.
     }
     why_not =
@@ -117,8 +114,7 @@ void StoreServer::Adopt(int socket, std::string_view read) {
   if (why_not && !std::holds_alternative<Closed>(end)) {
     turned_away_.Note(NameOf(peer), *why_not);
     const bool here = std::holds_alternative<Here>(end);  // Its user, not its address.
-    refused_.Take(std::move(owned), here ? "any" : Plain(peer.address()).to_string(), *why_not,
-                  read);
+    refused_.Take(std::move(owned), here ? "any" : Plain(peer.address()).to_string(), *why_not);
     return;
   }
   if (!why_not && (connections_.size() >= options_.max_connections || !LeavesRoom(socket))) {
@@ -136,36 +132,14 @@ void StoreServer::Adopt(int socket, std::string_view read) {
   owned.set_option(tcp::no_delay(true), error);
   owned.set_option(tcp::socket::keep_alive(true), error);
   last_id_ = last_id_.Next();
-  connections_.emplace(
+  const auto placed = connections_.emplace(
       last_id_, Connection{std::move(owned), NameOf(peer), StoreParser(options_.limits), {}, {}});
   silent_until_.emplace_back(loop_.Now() + options_.validate_timeout, last_id_);
   if (silent_until_.size() == 1) {
     silence_.ArmAt(silent_until_.front().first, [this] { ExpireSilent(); });
   }
+  ArmRead(last_id_, placed.first->second);
   BoundSilent();
-  Process(last_id_, read);
-}
-
-void StoreServer::Clear() {
-  loop_.CheckOnLoop();
-  Reset();
-}
-
-void StoreServer::Reset() {
-  answers_.clear();
-  connections_.clear();
-  silent_until_.clear();
-  silence_.Cancel();
-  refused_.Clear();
-  table_.Clear();
-  traffic_ = 0;
-}
-
-void StoreServer::Close() {
-  Clear();
-  accept_again_.Cancel();
-  boost::system::error_code error;
-  acceptor_.close(error);
 }
 
 void StoreServer::ArmRead(StoreClientId id, Connection& connection) {
@@ -308,6 +282,69 @@ void StoreServer::Drop(StoreClientId id, std::string_view reason) {
   connections_.erase(found);
   table_.Forget(id, answers_);
   Deliver();
+}
+
+void StoreServer::KeepBounds(StoreClientId id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) {
+    return;
+  }
+  Connection& connection = found->second;
+  traffic_ -= connection.held;
+  connection.held = connection.parser.held() + connection.output.held() + connection.unread.size();
+  traffic_ += connection.held;
+  if (connection.held > options_.max_connection_bytes) {
+    Drop(id, "its unfinished request and unsent replies exceed " +
+                 std::to_string(options_.max_connection_bytes) + " bytes");
+  } else if (traffic_ > options_.max_traffic_bytes) {
+    DropLargest();
+  }
+}
+
+// All are looked at, so some more room is made than is needed now.
+void StoreServer::DropLargest() {
+  std::vector<std::pair<std::size_t, StoreClientId>> holders;
+  holders.reserve(connections_.size());
+  for (const auto& [id, connection] : connections_) {
+    holders.emplace_back(connection.held, id);
+  }
+  std::sort(holders.rbegin(), holders.rend());
+  const std::size_t enough = options_.max_traffic_bytes - options_.max_traffic_bytes / 8;
+  for (const auto& [held, id] : holders) {
+    if (traffic_ <= enough) {
+      return;
+    }
+    Drop(id, "unfinished requests and unsent replies of all connections exceed " +
+                 std::to_string(options_.max_traffic_bytes) + " bytes, and it holds the most");
+  }
+}
+
+// Who floods with connections that say nothing pushes out its own; a client says VALIDATE at once.
+void StoreServer::BoundSilent() {
+  while (silent_until_.size() > options_.max_silent) {
+    const StoreClientId id = silent_until_.front().second;
+    silent_until_.pop_front();
+    const auto found = connections_.find(id);
+    if (found != connections_.end() && !found->second.parser.validated()) {
+      Drop(id, "it said nothing, and more than " + std::to_string(options_.max_silent) +
+                   " others came");
+    }
+  }
+}
+
+void StoreServer::ExpireSilent() {
+  const Time now = loop_.Now();
+  while (!silent_until_.empty() && silent_until_.front().first <= now) {
+    const StoreClientId id = silent_until_.front().second;
+    silent_until_.pop_front();
+    const auto found = connections_.find(id);
+    if (found != connections_.end() && !found->second.parser.validated()) {
+      Drop(id, "it did not say what it is within " + FormatDuration(options_.validate_timeout));
+    }
+  }
+  if (!silent_until_.empty()) {
+    silence_.ArmAt(silent_until_.front().first, [this] { ExpireSilent(); });
+  }
 }
 
 }  // namespace ddprun

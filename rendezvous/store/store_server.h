@@ -49,20 +49,15 @@ struct StoreOptions {
 class StoreServer {
  public:
   StoreServer(AsioLoop& loop, const StoreOptions& options);
-  ~StoreServer();  // On the loop thread, or after the loop has ended.
+  ~StoreServer() = default;  // On the loop thread, or after the loop has ended.
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
   // Takes the connections that come to `listener`, which listens and does not block. Call it once.
   void Serve(UniqueFd listener);
 
-  // Takes over a connection that somebody else accepted, with what was read from it already.
-  void Adopt(int socket, std::string_view read);
-
-  // A new generation begins: no keys, no connections. Listening goes on.
-  void Clear();
-
-  void Close();
+  // Takes over a connection that somebody else accepted.
+  void Adopt(int socket);
 
   std::size_t connections() const { return connections_.size(); }
   std::size_t bytes() const { return table_.bytes(); }
@@ -81,7 +76,6 @@ class StoreServer {
   };
 
   bool Over() const { return options_.over != nullptr && *options_.over; }
-  void Reset();
   void ArmAccept();
   void AcceptAll();
   void ArmRead(StoreClientId id, Connection& connection);

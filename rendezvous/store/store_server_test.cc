@@ -183,34 +183,20 @@ TEST(StoreServer, AFullStoreRefuses) {
   EXPECT_EQ(good.Ask(wire::Get("/a"), 12), wire::Text("kept"));
 }
 
-TEST(StoreServer, ClearBeginsANewGeneration) {
+// The shared port hands over a connection of which it has read nothing.
+TEST(StoreServer, AdoptsAConnection) {
   Served served;
-  Client old(served);
-  old.Send(wire::Set("/a", "1"));
-  old.Settle();
-  served.On([](StoreServer& server) { server.Clear(); });
-  EXPECT_TRUE(old.Closed());
-  Client fresh(served);
-  EXPECT_EQ(fresh.Ask(wire::GetNumKeys(), 8), wire::Raw(std::int64_t{0}));
-  EXPECT_EQ(served.On([](StoreServer& server) { return server.bytes(); }), 0u);
-}
-
-// The shared port hands over a connection of which it has read the beginning.
-TEST(StoreServer, AdoptsAConnectionAtAnyByte) {
-  Served served;
-  const std::string stream = wire::Validate() + wire::Ping(7);
-  for (std::size_t cut = 0; cut <= stream.size(); ++cut) {
-    boost::asio::io_context io;
-    tcp::acceptor acceptor(io, {boost::asio::ip::address_v4::loopback(), 0});
-    tcp::socket client(io);
-    client.connect(acceptor.local_endpoint());
-    const int accepted = acceptor.accept().release();
-    served.On([&](StoreServer& server) { server.Adopt(accepted, stream.substr(0, cut)); });
-    client.send(boost::asio::buffer(stream.substr(cut)));
-    std::string reply(4, 0);
-    boost::asio::read(client, boost::asio::buffer(reply));
-    EXPECT_EQ(reply, wire::Raw(std::uint32_t{7}));
-  }
+  boost::asio::io_context io;
+  tcp::acceptor acceptor(io, {boost::asio::ip::address_v4::loopback(), 0});
+  tcp::socket client(io);
+  client.connect(acceptor.local_endpoint());
+  client.send(boost::asio::buffer(wire::Validate()));
+  const int accepted = acceptor.accept().release();
+  served.On([&](StoreServer& server) { server.Adopt(accepted); });
+  client.send(boost::asio::buffer(wire::Ping(7)));
+  std::string reply(4, 0);
+  boost::asio::read(client, boost::asio::buffer(reply));
+  EXPECT_EQ(reply, wire::Raw(std::uint32_t{7}));
 }
 
 // Random clients, half-sent requests and sudden ends; the server must stay whole and in order.

@@ -41,8 +41,7 @@ class Served {
   }
 
   ~Served() {
-    On([](StoreServer& server) { server.Close(); });
-    loop_.Stop();
+    loop_.Post([this] { loop_.Stop(); });
     thread_.join();
   }
 

@@ -8,6 +8,8 @@
 namespace ddprun {
 namespace {
 
+constexpr std::uint8_t kReady = 0;
+constexpr std::uint8_t kNotReady = 1;
 constexpr std::uint8_t kStopWaiting = 0;
 constexpr std::uint8_t kWaitCanceled = 1;
 
@@ -92,6 +94,36 @@ Result<void> StoreTable::Apply(StoreClientId client, StoreRequest request, Answe
   CHECK(false);  // The parser knows no other op.
 }
 
+// The requests that change nothing.
+StoreReply StoreTable::Read(const StoreRequest& request) const {
+  switch (request.op) {
+    case StoreOp::kGet:
+    case StoreOp::kMultiGet: {
+      ValuesReply reply;
+      for (const std::string& key : request.keys) {
+        reply.values.push_back(Find(key));
+      }
+      return reply;
+    }
+    case StoreOp::kCheck:
+      return ByteReply{std::all_of(request.keys.begin(), request.keys.end(),
+                                   [&](const std::string& key) { return Has(key); })
+                           ? kReady
+                           : kNotReady};
+    case StoreOp::kGetNumKeys:
+      return NumberReply{static_cast<std::int64_t>(values_.size())};
+    case StoreOp::kPing:
+      return NonceReply{static_cast<std::uint32_t>(request.number)};
+    case StoreOp::kQueueLen: {
+      const auto queue = queues_.find(request.keys[0]);
+      const std::size_t length = queue == queues_.end() ? 0 : queue->second.size();
+      return NumberReply{static_cast<std::int64_t>(length)};
+    }
+    default:
+      CHECK(false);  // Apply sends only these here.
+  }
+}
+
 void StoreTable::Forget(StoreClientId client, Answers& answers) {
   StopWaiting(client);
   const auto offer = offered_.find(client);
@@ -107,15 +139,6 @@ void StoreTable::Forget(StoreClientId client, Answers& answers) {
   if (queue != queues_.end() && queue->second.size() > static_cast<std::size_t>(offers)) {
     WakeOne(name, answers);
   }
-}
-
-void StoreTable::Clear() {
-  values_.clear();
-  queues_.clear();
-  waits_.clear();
-  waiting_for_.clear();
-  offered_.clear();
-  bytes_ = 0;
 }
 
 Result<void> StoreTable::Set(const std::string& key, std::string value, Answers& answers) {
@@ -295,6 +318,25 @@ std::int64_t StoreTable::Delete(const std::string& key) {
   bytes_ -= EntryCost(key);
   values_.erase(entry);
   return 1;
+}
+
+std::set<std::string> StoreTable::Missing(std::vector<std::string> keys) const {
+  std::set<std::string> missing;
+  for (std::string& key : keys) {
+    if (!Has(key)) {
+      missing.insert(std::move(key));
+    }
+  }
+  return missing;
+}
+
+bool StoreTable::Has(const std::string& key) const {
+  return values_.contains(key) || queues_.contains(key);
+}
+
+StoreValue StoreTable::Find(const std::string& key) const {
+  const auto entry = values_.find(key);
+  return entry == values_.end() ? nullptr : entry->second;
 }
 
 void StoreTable::Wake(const std::string& key, Answers& answers) {

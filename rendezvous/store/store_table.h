@@ -44,9 +44,6 @@ class StoreTable {
   // the next waiting client is woken.
   void Forget(StoreClientId client, std::vector<StoreAnswer>& answers);
 
-  // Forgets every key, queue and waiter.
-  void Clear();
-
   std::size_t bytes() const { return bytes_ + *value_bytes_; }
   std::size_t waiters() const { return waits_.size(); }
 

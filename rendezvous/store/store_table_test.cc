@@ -137,7 +137,7 @@ TEST_F(StoreTableTest, EveryWriteWakesWaiters) {
       {StoreOp::kMultiSet, {"k"}, {"v"}}, {StoreOp::kQueuePush, {"k"}, {"v"}},
       {StoreOp::kBarrier, {"k"}, {}, 1}};
   for (const StoreRequest& write : writes) {
-    table_.Clear();
+    table_ = StoreTable(kPlenty);
     EXPECT_EQ(Do(2, {StoreOp::kWait, {"k", "other"}}), "");
     EXPECT_EQ(Set("other", ""), "");
     EXPECT_EQ(Do(1, write).substr(0, 3), "2:0") << static_cast<int>(write.op);

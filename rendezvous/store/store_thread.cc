@@ -37,7 +37,7 @@ HostedStore::~HostedStore() {
 
 void HostedStore::Adopt(UniqueFd client) {
   const auto shared = std::make_shared<UniqueFd>(std::move(client));
-  loop_.Post([place = place_, shared] { place->server->Adopt(shared->Release(), {}); });
+  loop_.Post([place = place_, shared] { place->server->Adopt(shared->Release()); });
 }
 
 }  // namespace ddprun
