@@ -62,15 +62,12 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   void FinishIfNothingIsLeft();
   void BeginDrain();
   void Finish();
-  void ArmUnkillable(Duration later);
   std::set<pid_t> RunningWorkers() const;
 
   RunnerConfig config_;
   RunnerEvents events_;
   const std::shared_ptr<Strays> strays_;
-  LoopTimer unkillable_;
   LoopTimer drain_limit_;
-  bool killing_ = false;   // All workers have ended, or KillAll was called.
   bool draining_ = false;  // No process is left, but output may be.
   bool closed_ = false;
 };
@@ -87,14 +84,13 @@ ProcessRunner::State::State(AsioLoop& loop_in, RunnerConfig config, RunnerEvents
           loop_in, config_.linger,
           Strays::Events{[this] { BeginDrain(); },
                          [this](const StraysOfWorker& left) { events_.on_left(left); }})),
-      unkillable_(loop_in),
       drain_limit_(loop_in) {}
 
 void ProcessRunner::State::Spawn(PrepareWorkers prepare,
                                  std::function<void(Result<void>)> started) {
   loop.CheckOnLoop();
   CHECK(workers.empty());
-  killing_ = draining_ = false;
+  draining_ = false;
   strays_->Expect();
   // Orphaned grandchildren become children of this process, so that they can be found.
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
@@ -169,9 +165,6 @@ void ProcessRunner::State::OnEnded(Worker& worker) {
   worker.running = false;
   boost::system::error_code ignored;
   worker.pidfd.close(ignored);
-  if (RunningWorkers().empty() && !std::exchange(killing_, true)) {
-    ArmUnkillable(config_.linger);
-  }
   const ExitStatus status = DecodeWaitStatus(wait_status);
   events_.on_ended(worker.local_rank, status, worker.output->TakeLastErrors());
   strays_->Ended(worker.pid, Succeeded(status));
@@ -179,7 +172,6 @@ void ProcessRunner::State::OnEnded(Worker& worker) {
 
 void ProcessRunner::State::BeginDrain() {
   draining_ = true;
-  unkillable_.Cancel();
   const auto abandon = [this] {
     std::ranges::for_each(workers, [](const auto& worker) { worker->output->Abandon(); });
   };
@@ -205,18 +197,6 @@ void ProcessRunner::State::Finish() {
   drain_limit_.Cancel();
   workers.clear();
   events_.on_all_gone();
-}
-
-void ProcessRunner::State::ArmUnkillable(Duration later) {
-  unkillable_.ArmAt(loop.Now() + later + config_.unkillable_after, [this] {
-    std::set<pid_t> left = RunningWorkers();
-    std::vector<pid_t> strays = ReapChildren(left, Reach::kWhatWorkersLeave);
-    std::erase_if(strays, TidiesUp);
-    left.insert(strays.begin(), strays.end());
-    if (!left.empty()) {
-      events_.on_unkillable({left.begin(), left.end()});
-    }
-  });
 }
 
 void ProcessRunner::State::SignalAll(int signal, bool end_at_once) {
@@ -247,9 +227,6 @@ void ProcessRunner::State::KillAll() {
     return;
   }
   SignalAll(SIGKILL, false);
-  if (!std::exchange(killing_, true)) {
-    ArmUnkillable(Duration{0});
-  }
   strays_->KillAll();
 }
 
@@ -274,7 +251,6 @@ void ProcessRunner::State::Close() {
     worker->pidfd.close(ignored);
   }
   strays_->Close();
-  unkillable_.Cancel();
   drain_limit_.Cancel();
 }
 

@@ -43,14 +43,10 @@ struct RunnerEvents {
   std::function<void(const StraysOfWorker& left)> on_left = [](const StraysOfWorker&) {};
   // Every process of the generation is gone and its output was drained: Spawn may be called again.
   std::function<void()> on_all_gone;
-  // These processes outlived SIGKILL for RunnerConfig::unkillable_after (uninterruptible in the
-  // kernel). Called once per generation; on_all_gone still follows if they ever end.
-  std::function<void(std::vector<pid_t> pids)> on_unkillable;
 };
 
 struct RunnerConfig {
   Duration drain_limit = std::chrono::seconds(1);  // For EOF of a pipe that is still held open.
-  Duration unkillable_after = std::chrono::seconds(5);
   Duration linger{0};  // How long processes that workers left may run once all have ended.
   Duration crowd_patience = std::chrono::seconds(10);  // While no process can be started.
   std::shared_ptr<KeptOutput> kept = nullptr;          // None: workers' output is not kept.

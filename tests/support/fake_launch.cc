@@ -34,8 +34,7 @@ int RunAgent(ddprun::GuardLink link, std::uint32_t workers, const ddprun::Comman
                                 runner.SignalAll(SIGTERM);
                               }
                             },
-                        .on_all_gone = [&] { loop.Stop(); },
-                        .on_unkillable = [](const std::vector<pid_t>&) { std::abort(); }});
+                        .on_all_gone = [&] { loop.Stop(); }});
   const auto pass_on = [&](int signal) {
     if (signal == SIGWINCH) {
       runner.SetWindows();

@@ -34,8 +34,7 @@ class RunnerTest : public ::testing::Test {
                          when_ended_(rank);
                        }
                      },
-                 .on_all_gone = [this] { all_gone_ = true; },
-                 .on_unkillable = [](std::vector<pid_t>) { FAIL() << "SIGKILL did not help"; }}) {}
+                 .on_all_gone = [this] { all_gone_ = true; }}) {}
 
   static std::vector<WorkerSpec> Specs(std::uint32_t workers, std::vector<std::string> args,
                                        const OutputRequest& output = {}) {
