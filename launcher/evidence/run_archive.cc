@@ -17,8 +17,8 @@
 #include "agent/watch/evidence_bundle.h"
 #include "common/files.h"
 #include "common/log.h"
+#include "launcher/evidence/report_file.h"
 #include "launcher/evidence/run_bundle.h"
-#include "launcher/evidence/run_files.h"
 
 namespace ddprun {
 namespace {

@@ -1,5 +1,5 @@
 // All that a run leaves in its directory while it is served here: events.jsonl, the files of what
-// it looks like (run_files.h), and what it looked like when it hung or failed (run_bundle.h).
+// it looks like (report_file.h), and what it looked like when it hung or failed (run_bundle.h).
 //
 // Decides nothing: one is told what the other is. On the loop, but for Finish.
 #pragma once
@@ -8,15 +8,15 @@
 #include <string>
 
 #include "launcher/evidence/event_file.h"
+#include "launcher/evidence/report_file.h"
 #include "launcher/evidence/run_bundle.h"
-#include "launcher/evidence/run_files.h"
 #include "rendezvous/driver.h"
 
 namespace ddprun {
 
 class RunEvidence {
  public:
-  // As RunFiles.
+  // As ReportFile.
   RunEvidence(Loop& loop, const std::filesystem::path& directory, const RunId& run_id,
               const std::string& node);
 
@@ -34,7 +34,7 @@ class RunEvidence {
 
  private:
   EventFile events_;
-  RunFiles files_;
+  ReportFile files_;
   RunBundle bundle_;
 };
 

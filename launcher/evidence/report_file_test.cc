@@ -1,4 +1,4 @@
-#include "launcher/evidence/run_files.h"
+#include "launcher/evidence/report_file.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -27,10 +27,10 @@ using ::testing::Not;
 
 const Term kTerm = TermOf(static_cast<std::uint64_t>(UnixMilliseconds()));
 
-class RunFilesTest : public testing::Test {
+class ReportFileTest : public testing::Test {
  protected:
   void SetUp() override {
-    char made[] = "/tmp/ddprun_files_XXXXXX";
+    char made[] = "/tmp/ddpreport_file_XXXXXX";
     ASSERT_NE(::mkdtemp(made), nullptr);
     directory_ = made;
   }
@@ -63,7 +63,7 @@ class RunFilesTest : public testing::Test {
   // What a server that ends tells last.
   void Serve(const RunStatus& run, Term term = kTerm) {
     AsioLoop loop;
-    RunFiles files(loop, directory_, "demo", "n0");
+    ReportFile files(loop, directory_, "demo", "n0");
     files.Begin([&](const RunId&) { return std::optional(run); }, term);
     files.LookLast();
     files.Finish(Duration{10'000});
@@ -82,7 +82,7 @@ class RunFilesTest : public testing::Test {
   fs::path directory_;
 };
 
-TEST_F(RunFilesTest, TellHowARunEnded) {
+TEST_F(ReportFileTest, TellHowARunEnded) {
   Serve(Ended());
   EXPECT_EQ(State()["run_id"], "demo");
   EXPECT_EQ(State()["exit_code"], 137);
@@ -93,16 +93,16 @@ TEST_F(RunFilesTest, TellHowARunEnded) {
   EXPECT_EQ(Files(), 1u);
 }
 
-TEST_F(RunFilesTest, OfARunThatIsNotOverSaySo) {
+TEST_F(ReportFileTest, OfARunThatIsNotOverSaySo) {
   Serve(Running(7));
   EXPECT_EQ(State()["headline"], "not over when its server ended: training: step 7");
   EXPECT_THAT(File(kReportFile), HasSubstr("not over when its server ended"));
 }
 
 // While the loop turns: nothing before the end, and the end without anybody's asking.
-TEST_F(RunFilesTest, FollowTheRun) {
+TEST_F(ReportFileTest, FollowTheRun) {
   AsioLoop loop;
-  RunFiles files(loop, directory_, "demo", "n0");
+  ReportFile files(loop, directory_, "demo", "n0");
   RunStatus run = Running(1);
   std::size_t looks = 0;
   files.Begin(
@@ -127,7 +127,7 @@ TEST_F(RunFilesTest, FollowTheRun) {
   EXPECT_EQ(State()["nodes"][0]["ranks"]["step"][0], 1);
 }
 
-TEST_F(RunFilesTest, WhatIsNoOrdinaryFileIsLeftAlone) {
+TEST_F(ReportFileTest, WhatIsNoOrdinaryFileIsLeftAlone) {
   std::ofstream(directory_ / "other") << "mine";
   fs::create_symlink(directory_ / "other", directory_ / kReportFile);
   Serve(Ended());
@@ -141,7 +141,7 @@ TEST_F(RunFilesTest, WhatIsNoOrdinaryFileIsLeftAlone) {
 }
 
 // A server that stood still comes back when another one has ended the run.
-TEST_F(RunFilesTest, WhatALaterServerWroteStays) {
+TEST_F(ReportFileTest, WhatALaterServerWroteStays) {
   Serve(Ended(), kTerm.Next());
   const std::string report = File(kReportFile);
   Serve(Running(3));
@@ -151,7 +151,7 @@ TEST_F(RunFilesTest, WhatALaterServerWroteStays) {
   EXPECT_EQ(State()["step"], 4);
 }
 
-TEST_F(RunFilesTest, AMadeUpTermKeepsNobodyFromWriting) {
+TEST_F(ReportFileTest, AMadeUpTermKeepsNobodyFromWriting) {
   for (const char* const run :
        {R"({"run_id":"demo","term":18446744073709551615})", R"({"run_id":"demo","term":"x"})",
         R"({"run_id":7,"term":[]})", R"({"term":9})", "7", "[[[["}) {
@@ -162,7 +162,7 @@ TEST_F(RunFilesTest, AMadeUpTermKeepsNobodyFromWriting) {
   }
 }
 
-TEST_F(RunFilesTest, AThousandNodesAreWrittenWhole) {
+TEST_F(ReportFileTest, AThousandNodesAreWrittenWhole) {
   RunStatus run = Running(1'200);
   const NodeStatus one = run.nodes[0];
   run.nodes.clear();
@@ -180,7 +180,7 @@ TEST_F(RunFilesTest, AThousandNodesAreWrittenWhole) {
 }
 
 // At its end too, where no loop turns any more.
-TEST_F(RunFilesTest, WhatTheDiskRefusesIsSaid) {
+TEST_F(ReportFileTest, WhatTheDiskRefusesIsSaid) {
   fs::create_directory(directory_ / kReportFile);
   StartLog("ddprun", LogLevel::kWarning);
   testing::internal::CaptureStderr();
@@ -190,9 +190,9 @@ TEST_F(RunFilesTest, WhatTheDiskRefusesIsSaid) {
 }
 
 // Of a server alone, which knows several.
-TEST_F(RunFilesTest, TheFirstRunCountsUntilItIsOver) {
+TEST_F(ReportFileTest, TheFirstRunCountsUntilItIsOver) {
   AsioLoop loop;
-  RunFiles files(loop, directory_, "", "");
+  ReportFile files(loop, directory_, "", "");
   RunStatus first = Ended();
   RunStatus second = Running(2);
   second.run_id = "second";
@@ -208,7 +208,7 @@ TEST_F(RunFilesTest, TheFirstRunCountsUntilItIsOver) {
   EXPECT_EQ(State()["run_id"], "demo");
 }
 
-TEST_F(RunFilesTest, WhatIsNoPageHasNoRun) {
+TEST_F(ReportFileTest, WhatIsNoPageHasNoRun) {
   const fs::path file = directory_ / kReportFile;
   EXPECT_EQ(RunInReport(file), OrderedJson::object());
   const std::string begin = R"(<script type="application/json">)";

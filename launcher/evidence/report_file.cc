@@ -1,4 +1,4 @@
-#include "launcher/evidence/run_files.h"
+#include "launcher/evidence/report_file.h"
 
 #include <sys/stat.h>
 
@@ -32,7 +32,7 @@ Result<void> BeOrdinary(const fs::path& path) {
 
 }  // namespace
 
-struct RunFiles::Shared {
+struct ReportFile::Shared {
   explicit Shared(fs::path where) : directory(std::move(where)) {}
 
   const fs::path directory;
@@ -96,7 +96,7 @@ struct RunFiles::Shared {
   }
 };
 
-RunFiles::RunFiles(Loop& loop, const fs::path& directory, RunId run_id, std::string node)
+ReportFile::ReportFile(Loop& loop, const fs::path& directory, RunId run_id, std::string node)
     : loop_(loop),
       node_(std::move(node)),
       any_run_(run_id.empty()),
@@ -108,14 +108,14 @@ RunFiles::RunFiles(Loop& loop, const fs::path& directory, RunId run_id, std::str
                      .waits = [shared = shared_] { return shared->Waits(); }}),
       timer_(loop) {}
 
-void RunFiles::Begin(Look look, Term term) {
+void ReportFile::Begin(Look look, Term term) {
   look_ = std::move(look);
   term_ = term;
   last_.reset();
   LookAgain();
 }
 
-void RunFiles::Note(const RunId& run_id, const RunEvent& event) {
+void ReportFile::Note(const RunId& run_id, const RunEvent& event) {
   const bool over = last_ && !last_->outcome.empty();
   if (any_run_ && run_id != run_id_ && (run_id_.empty() || over)) {
     Take(/*last=*/true);
@@ -128,24 +128,24 @@ void RunFiles::Note(const RunId& run_id, const RunEvent& event) {
   }
 }
 
-void RunFiles::Stop() {
+void ReportFile::Stop() {
   look_ = nullptr;
   timer_.Cancel();
 }
 
-void RunFiles::LookLast() {
+void ReportFile::LookLast() {
   Take(/*last=*/true);
   Stop();
 }
 
-void RunFiles::LookAgain() {
+void ReportFile::LookAgain() {
   timer_.ArmAt(loop_.Now() + kPeriod, [this] {
     Take(/*last=*/false);
     LookAgain();
   });
 }
 
-void RunFiles::Take(bool last) {
+void ReportFile::Take(bool last) {
   std::optional<RunStatus> run = look_ && !run_id_.empty() ? look_(run_id_) : std::nullopt;
   if (!run) {
     return;

@@ -20,7 +20,7 @@ namespace ddprun {
 
 inline constexpr const char* kReportFile = "report.html";
 
-class RunFiles {
+class ReportFile {
  public:
   static constexpr Duration kPeriod{1'000};
 
@@ -29,9 +29,9 @@ class RunFiles {
 
   // `run_id`: empty: the run that has the first event, and after its end the next one's. `node`:
   // that carries the server, for people.
-  RunFiles(Loop& loop, const std::filesystem::path& directory, RunId run_id, std::string node);
-  RunFiles(const RunFiles&) = delete;
-  RunFiles& operator=(const RunFiles&) = delete;
+  ReportFile(Loop& loop, const std::filesystem::path& directory, RunId run_id, std::string node);
+  ReportFile(const ReportFile&) = delete;
+  ReportFile& operator=(const ReportFile&) = delete;
 
   // All on the loop. A server is here, and reigns with this term;
   void Begin(Look look, Term term);
