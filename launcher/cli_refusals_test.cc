@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "launcher/cli.h"
-#include "launcher/cli_fixture.h"
+#include "launcher/cli_testing.h"
 
 namespace ddprun {
 namespace {

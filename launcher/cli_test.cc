@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "launcher/cli_fixture.h"
+#include "launcher/cli_testing.h"
 #include "launcher/command_line/raw_flags.h"
 #include "launcher/scrub.h"
 

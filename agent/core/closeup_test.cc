@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "agent/core/report.h"
-#include "agent/core/story.h"
+#include "agent/core/story_testing.h"
 
 namespace ddprun {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "agent/core/story.h"
+#include "agent/core/story_testing.h"
 
 namespace ddprun {
 namespace {

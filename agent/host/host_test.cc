@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "agent/fake_machine.h"
+#include "agent/fake_machine_testing.h"
 #include "agent/host/gpu_source.h"
 #include "agent/host/host_judge.h"
 #include "rendezvous/messages/limits.h"

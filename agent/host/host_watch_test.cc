@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "agent/fake_machine.h"
+#include "agent/fake_machine_testing.h"
 #include "common/check.h"
 
 namespace ddprun {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/fake_machine.h"
+#include "agent/fake_machine_testing.h"
 
 namespace ddprun {
 namespace {

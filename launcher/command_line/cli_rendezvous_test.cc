@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "launcher/cli_fixture.h"
+#include "launcher/cli_testing.h"
 
 namespace ddprun {
 namespace {

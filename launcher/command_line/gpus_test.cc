@@ -5,8 +5,8 @@
 
 #include <map>
 
-#include "agent/fake_machine.h"
-#include "launcher/cli_fixture.h"
+#include "agent/fake_machine_testing.h"
+#include "launcher/cli_testing.h"
 
 namespace ddprun {
 namespace {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "launcher/cli_fixture.h"
+#include "launcher/cli_testing.h"
 
 namespace ddprun {
 namespace {

@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "rendezvous/client.h"
-#include "rendezvous/door/certificates.h"
+#include "rendezvous/testing/certificates.h"
 #include "rendezvous/testing/wire_fixture.h"
 
 namespace ddprun {

@@ -23,7 +23,7 @@
 #include "common/check.h"
 #include "common/endpoint.h"
 #include "common/files.h"
-#include "rendezvous/door/certificates.h"
+#include "rendezvous/testing/certificates.h"
 
 namespace ddprun {
 

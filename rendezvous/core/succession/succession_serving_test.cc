@@ -1,5 +1,5 @@
 // Who serves: how it keeps its claim, doubts it, and lets it go.
-#include "rendezvous/core/succession/succession_fixture.h"
+#include "rendezvous/core/succession/succession_testing.h"
 
 namespace ddprun::succession {
 namespace {

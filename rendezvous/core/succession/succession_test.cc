@@ -1,5 +1,5 @@
 #include "rendezvous/core/recovery.h"
-#include "rendezvous/core/succession/succession_fixture.h"
+#include "rendezvous/core/succession/succession_testing.h"
 
 namespace ddprun::succession {
 namespace {
