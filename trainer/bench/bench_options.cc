@@ -1,25 +1,13 @@
 #include "trainer/bench/bench_options.h"
 
 #include <CLI/CLI.hpp>
-#include <sstream>
 
-#include "common/exit_code.h"
-#include "common/log.h"
 #include "trainer/device/choose_device.h"
 
 namespace ddprun {
 namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
-
-EarlyExit WrongCommandLine(const std::vector<std::string>& problems) {
-  std::string text;
-  for (const std::string& problem : problems) {
-    text += "ddprun-bench-comm: " + InOneLine(problem) + "\n";
-  }
-  return {kExitUsage,
-          text + "ddprun-bench-comm: nothing was started; see ddprun-bench-comm --help\n"};
-}
 
 std::vector<std::string> Problems(const BenchOptions& options) {
   std::vector<std::string> problems;
@@ -69,20 +57,11 @@ std::variant<BenchOptions, EarlyExit> ParseBench(int argc, const char* const* ar
       ->capture_default_str();
   app.set_version_flag(
       "--version", "ddprun-bench-comm " DDPRUN_VERSION " (libtorch " DDPRUN_LIBTORCH_VERSION ")");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {  // --help, --version
-    std::ostringstream text;
-    std::ostringstream ignored;
-    app.exit(success, text, ignored);
-    return EarlyExit{kExitOk, text.str()};
-  } catch (const CLI::ExtrasError&) {
-    return WrongCommandLine({"unknown argument '" + app.remaining().front() + "'"});
-  } catch (const CLI::ParseError& error) {
-    return WrongCommandLine({error.what()});
+  if (const auto exit = ParseWords(app, argc, argv)) {
+    return *exit;
   }
   if (const std::vector<std::string> problems = Problems(options); !problems.empty()) {
-    return WrongCommandLine(problems);
+    return WrongCommandLine(app, problems);
   }
   return options;
 }

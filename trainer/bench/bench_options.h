@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "trainer/options/config.h"
+#include "trainer/options/command_line.h"
 
 namespace ddprun {
 

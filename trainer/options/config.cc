@@ -1,10 +1,7 @@
 #include "trainer/options/config.h"
 
 #include <CLI/CLI.hpp>
-#include <sstream>
 
-#include "common/exit_code.h"
-#include "common/log.h"
 #include "trainer/data/entries.h"
 #include "trainer/models/entries.h"
 
@@ -160,14 +157,6 @@ void Resolve(TrainConfig& config) {
   FinishRunOptions(config.run);
 }
 
-EarlyExit WrongCommandLine(const std::vector<std::string>& problems) {
-  std::string text;
-  for (const std::string& problem : problems) {
-    text += "ddprun-train: " + InOneLine(problem) + "\n";
-  }
-  return {kExitUsage, text + "ddprun-train: nothing was started; see ddprun-train --help\n"};
-}
-
 }  // namespace
 
 std::variant<TrainConfig, EarlyExit> Parse(int argc, const char* const* argv) {
@@ -184,22 +173,13 @@ std::variant<TrainConfig, EarlyExit> Parse(int argc, const char* const* argv) {
   AddCheckpointOptions(app, config);
   AddProcessOptions(app, config);
   AddRunOptions(app, config.run);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {  // --help, --version
-    std::ostringstream text;
-    std::ostringstream ignored;
-    app.exit(success, text, ignored);
-    return EarlyExit{kExitOk, text.str()};
-  } catch (const CLI::ExtrasError&) {
-    return WrongCommandLine({"unknown argument '" + app.remaining().front() + "'"});
-  } catch (const CLI::ParseError& error) {
-    return WrongCommandLine({error.what()});
+  if (const auto exit = ParseWords(app, argc, argv)) {
+    return *exit;
   }
   FollowRecipe(app, config);
   NamePaths(config);
   if (const std::vector<std::string> problems = Problems(config); !problems.empty()) {
-    return WrongCommandLine(problems);
+    return WrongCommandLine(app, problems);
   }
   Resolve(config);
   return config;

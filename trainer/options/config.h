@@ -15,6 +15,7 @@
 #include "trainer/arguments.h"
 #include "trainer/backend.h"
 #include "trainer/device/choose_device.h"
+#include "trainer/options/command_line.h"
 #include "trainer/options/learning_options.h"
 #include "trainer/options/optimizer_options.h"
 #include "trainer/options/run_options.h"
@@ -81,12 +82,6 @@ struct TrainConfig {
   bool GoesOnFromMemory() const {
     return run.memory_snapshots == "yes" && resume_mode != ResumeMode::kNever && !run.no_sync;
   }
-};
-
-// Ends the program before it began: help, version, a wrong command line.
-struct EarlyExit {
-  int code = 0;
-  std::string text;  // For stdout when the code is 0, else for stderr.
 };
 
 std::variant<TrainConfig, EarlyExit> Parse(int argc, const char* const* argv);

@@ -1,0 +1,36 @@
+#include "trainer/options/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <sstream>
+
+#include "common/exit_code.h"
+#include "common/log.h"
+
+namespace ddprun {
+
+EarlyExit WrongCommandLine(const CLI::App& app, const std::vector<std::string>& problems) {
+  const std::string& name = app.get_name();
+  std::string text;
+  for (const std::string& problem : problems) {
+    text += name + ": " + InOneLine(problem) + "\n";
+  }
+  return {kExitUsage, text + name + ": nothing was started; see " + name + " --help\n"};
+}
+
+std::optional<EarlyExit> ParseWords(CLI::App& app, int argc, const char* const* argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    std::ostringstream text;
+    std::ostringstream ignored;
+    app.exit(success, text, ignored);
+    return EarlyExit{kExitOk, text.str()};
+  } catch (const CLI::ExtrasError&) {
+    return WrongCommandLine(app, {"unknown argument '" + app.remaining().front() + "'"});
+  } catch (const CLI::ParseError& error) {
+    return WrongCommandLine(app, {error.what()});
+  }
+  return std::nullopt;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,25 @@
+// Reads a program's words, and says in its name what is wrong with them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace ddprun {
+
+// Ends the program before it began: help, version, a wrong command line.
+struct EarlyExit {
+  int code = 0;
+  std::string text;  // For stdout when the code is 0, else for stderr.
+};
+
+EarlyExit WrongCommandLine(const CLI::App& app, const std::vector<std::string>& problems);
+
+// Nothing: the words were taken.
+std::optional<EarlyExit> ParseWords(CLI::App& app, int argc, const char* const* argv);
+
+}  // namespace ddprun
