@@ -5,7 +5,8 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <charconv>
+
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -14,12 +15,11 @@ constexpr std::size_t kMostHost =
     255;  // RFC 1035 section 2.3.4; a numeric one with its zone is shorter.
 
 Result<std::uint16_t> ParsePort(std::string_view text, std::string_view whole) {
-  unsigned value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value > 65535) {
+  const auto port = ParseNumber<std::uint16_t>(text);
+  if (!port) {
     return Invalid("the port of an endpoint must be a number from 0 to 65535", whole);
   }
-  return static_cast<std::uint16_t>(value);
+  return *port;
 }
 
 // Else what ToString makes of it could mean another endpoint, or none.

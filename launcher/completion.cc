@@ -3,26 +3,12 @@
 #include <vector>
 
 #include "common/log.h"
+#include "common/text.h"
 #include "launcher/command_line/raw_flags.h"
 #include "launcher/verbs/verbs.h"
 
 namespace ddprun {
 namespace {
-
-void ReplaceAll(std::string& text, const std::string& what, const std::string& with) {
-  for (std::size_t at = text.find(what); at != std::string::npos;
-       at = text.find(what, at + with.size())) {
-    text.replace(at, what.size(), with);
-  }
-}
-
-std::string Joined(const std::vector<std::string>& words, const std::string& separator) {
-  std::string text;
-  for (const std::string& word : words) {
-    text += (text.empty() ? "" : separator) + word;
-  }
-  return text;
-}
 
 // The part of the help that fits beside a name.
 std::string Brief(const FlagRow& row) {
@@ -33,11 +19,7 @@ std::string Brief(const FlagRow& row) {
 }
 
 std::string VerbWords() {
-  std::string words;
-  for (const std::string& name : VerbNames()) {
-    words += (words.empty() ? "" : " ") + name;
-  }
-  return words;
+  return Joined(VerbNames(), " ");
 }
 
 // Spellings of all flags that take a value, for a shell's case.

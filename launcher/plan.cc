@@ -4,6 +4,7 @@
 
 #include "agent/host/interfaces.h"
 #include "agent/workers/worker_gpu.h"
+#include "common/text.h"
 #include "launcher/command_line/host_places.h"
 #include "launcher/command_line/quoted.h"
 #include "launcher/scrub.h"
@@ -43,13 +44,10 @@ bool IsGiven(const LaunchConfig& config, const std::string& name) {
 namespace {
 
 std::string Program(const Command& command) {
-  std::string argv;
-  for (const std::string& word : command.argv) {
-    argv += (argv.empty() ? "" : " ") + Quoted(word);
-  }
   std::error_code ignored;
   return "program\n" + Line("file", command.file.native()) + Line("because", command.why) +
-         Line("argv", argv) + Line("directory", std::filesystem::current_path(ignored).native());
+         Line("argv", QuotedLine(command.argv)) +
+         Line("directory", std::filesystem::current_path(ignored).native());
 }
 
 std::string WhyAlone(const LaunchConfig& config) {
@@ -194,11 +192,7 @@ std::string Environment(const LaunchConfig& config, const Preparation& preparati
                    : own ? *own + ", as it is set"
                          : "not set, because one worker may use all CPUs");
   if (!preparation.removed.empty()) {
-    std::string names;
-    for (const std::string& name : preparation.removed) {
-      names += (names.empty() ? "" : ", ") + name;
-    }
-    text += Variable("without", names + " (--scrub-env)");
+    text += Variable("without", Joined(preparation.removed, ", ") + " (--scrub-env)");
   }
   return text;
 }

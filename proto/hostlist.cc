@@ -1,8 +1,9 @@
 #include "proto/hostlist.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
+
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -40,12 +41,8 @@ struct Piece {
 };
 
 template <class T>
-std::optional<T> ParseNumber(std::string_view text) {
-  T value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [parsed, error] = std::from_chars(text.data(), end, value);
-  const bool whole = error == std::errc{} && parsed == end && text.size() <= kMaxDigits;
-  return whole && !text.empty() ? std::optional(value) : std::nullopt;
+std::optional<T> ShortNumber(std::string_view text) {
+  return text.size() <= kMaxDigits ? ParseNumber<T>(text) : std::nullopt;
 }
 
 Error Refuse(std::string_view item, const std::string& why) {
@@ -62,9 +59,9 @@ Result<std::vector<Range>> ParseRanges(std::string_view item, std::string_view i
     const std::string_view one = inside.substr(0, comma);
     const std::size_t dash = one.find('-');
     const std::string_view low = one.substr(0, dash);
-    const auto from = ParseNumber<std::uint64_t>(low);
+    const auto from = ShortNumber<std::uint64_t>(low);
     const auto to =
-        dash == std::string_view::npos ? from : ParseNumber<std::uint64_t>(one.substr(dash + 1));
+        dash == std::string_view::npos ? from : ShortNumber<std::uint64_t>(one.substr(dash + 1));
     if (!from || !to || *from > *to) {
       return Refuse(item, "a bracket holds numbers and ranges LOW-HIGH");
     }
@@ -185,10 +182,10 @@ Result<std::vector<std::uint32_t>> ExpandCounts(std::string_view text) {
       if (item.back() != ')') {
         return bad();
       }
-      times = ParseNumber<std::uint32_t>(item.substr(open + 2, item.size() - open - 3));
+      times = ShortNumber<std::uint32_t>(item.substr(open + 2, item.size() - open - 3));
       item = item.substr(0, open);
     }
-    const std::optional<std::uint32_t> count = ParseNumber<std::uint32_t>(item);
+    const std::optional<std::uint32_t> count = ShortNumber<std::uint32_t>(item);
     if (!count || !times || counts.size() + *times > kMaxHosts) {
       return bad();
     }

@@ -1,7 +1,6 @@
 #include "proto/task_env.h"
 
-#include <charconv>
-
+#include "common/text.h"
 #include "proto/hostlist.h"
 #include "proto/job_port.h"
 
@@ -18,10 +17,7 @@ std::optional<std::string> Text(const GetEnv& get, const char* name) {
 // The first of the variables that is a number.
 std::optional<U32> First(const GetEnv& get, std::initializer_list<const char*> names) {
   for (const char* name : names) {
-    const std::string text = get(name).value_or("");
-    U32 value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (!text.empty() && error == std::errc{} && end == text.data() + text.size()) {
+    if (const auto value = ParseNumber<U32>(get(name).value_or(""))) {
       return value;
     }
   }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/json.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -35,14 +36,6 @@ std::string Text(const std::optional<double>& value) {
 
 std::string Text(bool value) {
   return value ? "on" : "off";
-}
-
-std::string Joined(const std::vector<std::string>& values) {
-  std::string text;
-  for (const std::string& value : values) {
-    text += (text.empty() ? "" : ",") + value;
-  }
-  return text.empty() ? "none" : text;
 }
 
 void AddLearning(SharedSettings& settings, const LearningOptions& options) {
@@ -84,7 +77,7 @@ SharedSettings SharedSettingsOf(const TrainConfig& config) {
       {"--bucket-mib", Text(config.bucket_mib)},
       {"--backend", config.backend},
       {"--validate-every", std::to_string(run.validate_every)},
-      {"--freeze", Joined(run.freeze)},
+      {"--freeze", run.freeze.empty() ? "none" : Joined(run.freeze, ",")},
       {"--no-sync", Text(run.no_sync)},
       {"--keep-best", Text(run.keep_best)},
       // Each rank may have devices of its own, but the same parts.

@@ -7,6 +7,8 @@
 #include <sstream>
 #include <system_error>
 
+#include "common/text.h"
+
 namespace ddprun {
 namespace {
 
@@ -292,23 +294,19 @@ bool IsVisibleGpu(const std::optional<std::string>& list, std::uint32_t index,
   if (!list) {
     return true;
   }
-  std::stringstream entries(*list);
-  for (std::string entry; std::getline(entries, entry, ',');) {
-    entry.erase(0, entry.find_first_not_of(' '));
-    entry.erase(entry.find_last_not_of(' ') + 1);
-    std::uint32_t number = 0;
-    const auto read = std::from_chars(entry.data(), entry.data() + entry.size(), number);
-    const bool is_number =
-        read.ec == std::errc() && read.ptr == entry.data() + entry.size() && !entry.empty();
+  for (const std::string& part : Split(*list, ',')) {
+    const std::string_view entry = Trimmed(part);
+    const auto number = ParseNumber<std::uint32_t>(entry);
     const bool is_uuid = entry.starts_with("GPU-") || entry.starts_with("MIG-");
-    if (!is_number && !is_uuid) {
+    if (!number && !is_uuid) {
       return false;  // As for CUDA it hides the rest (VisibleGpus).
     }
-    if (is_number ? number == index : entry.starts_with("GPU-") || entry.starts_with("MIG-GPU-")) {
-      if (is_number || uuid.empty()) {
+    if (number ? *number == index : entry.starts_with("GPU-") || entry.starts_with("MIG-GPU-")) {
+      if (number || uuid.empty()) {
         return true;
       }
-      const std::string name = entry.starts_with("MIG-") ? entry.substr(4, uuid.size()) : entry;
+      const std::string_view name =
+          entry.starts_with("MIG-") ? entry.substr(4, uuid.size()) : entry;
       if (uuid.starts_with(name)) {  // As CUDA takes shortened ones.
         return true;
       }

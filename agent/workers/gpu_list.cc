@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "common/files.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -17,13 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostOfFile = 4'096;  // As files in /sys have at most.
-
-std::string Trimmed(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  return begin == std::string::npos
-             ? ""
-             : text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
-}
 
 std::vector<std::string> NamesIn(const fs::path& directory) {
   std::vector<std::string> names;
@@ -53,7 +47,7 @@ std::map<std::string, std::string> PairsIn(const fs::path& path, char between) {
   std::istringstream file(text ? *text : "");
   for (std::string line; std::getline(file, line);) {
     if (const std::size_t at = line.find(between); at != std::string::npos) {
-      pairs[Trimmed(line.substr(0, at))] = Trimmed(line.substr(at + 1));
+      pairs[std::string(Trimmed(line.substr(0, at)))] = Trimmed(line.substr(at + 1));
     }
   }
   return pairs;
@@ -182,7 +176,7 @@ std::string_view NameOf(GpuMaker maker) {
 
 std::string FirstLine(const fs::path& path) {
   const Result<std::string> text = ReadFile(path, kMostOfFile);
-  return text ? Trimmed(text->substr(0, text->find('\n'))) : "";
+  return text ? std::string(Trimmed(text->substr(0, text->find('\n')))) : "";
 }
 
 std::vector<Gpu> ListGpus(const MachineRoots& roots) {
@@ -199,9 +193,8 @@ std::vector<Gpu> VisibleGpus(const std::vector<Gpu>& all, const std::optional<st
     return all;
   }
   std::vector<Gpu> visible;
-  std::stringstream stream(*list);
-  for (std::string entry; std::getline(stream, entry, ',');) {
-    entry = Trimmed(entry);
+  for (const std::string& part : Split(*list, ',')) {
+    const std::string entry(Trimmed(part));
     const bool mig = entry.starts_with("MIG-");
     std::string uuid = mig ? entry.substr(4, entry.find('/') - 4) : entry;
     std::size_t index = all.size();

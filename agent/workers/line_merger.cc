@@ -3,25 +3,10 @@
 #include <algorithm>
 #include <functional>
 
+#include "common/text.h"
+
 namespace ddprun {
-namespace {
-
-// "0-2,5"
-std::string SpansOf(const std::set<std::uint32_t>& ranks) {
-  std::string text;
-  for (auto rank = ranks.begin(); rank != ranks.end();) {
-    const std::uint32_t first = *rank;
-    std::uint32_t last = first;
-    while (++rank != ranks.end() && *rank == last + 1) {
-      last = *rank;
-    }
-    text += (text.empty() ? "" : ",") + std::to_string(first);
-    text += last == first ? "" : "-" + std::to_string(last);
-  }
-  return text;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 void LineMerger::Expect(std::uint32_t shown, std::uint32_t world) {
   shown_ = shown;
@@ -71,7 +56,7 @@ void LineMerger::TakeFirst(std::string& out) {
   } else if (line.ranks.size() == world_) {
     out += "[" + std::to_string(world_) + " ranks";
   } else {
-    out += "[ranks " + SpansOf(line.ranks);
+    out += "[ranks " + RangesOf(line.ranks, ",");
   }
   out += "] " + line.text + "\n";
   bytes_ -= line.text.size();

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <map>
 
+#include "common/text.h"
+
 namespace ddprun {
 namespace {
 
@@ -222,17 +224,7 @@ CpuSet ParseCpuList(const std::string& text) {
 }
 
 std::string ToString(const CpuSet& cpus) {
-  std::string text;
-  for (auto it = cpus.begin(); it != cpus.end();) {
-    const int first = *it;
-    int last = first;
-    while (++it != cpus.end() && *it == last + 1) {
-      last = *it;
-    }
-    text += (text.empty() ? "" : ",") + std::to_string(first);
-    text += last == first ? "" : "-" + std::to_string(last);
-  }
-  return text;
+  return RangesOf(cpus, ",");
 }
 
 Result<NumaPlan> PlanNumaBinding(const NumaRequest& request, const MachineRoots& roots) {

@@ -3,9 +3,10 @@
 #include <re2/re2.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <utility>
+
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -34,11 +35,7 @@ std::unique_ptr<re2::RE2> Compiled(const std::string& expression, bool latin1) {
 }
 
 std::optional<std::uint64_t> NumberIn(const re2::StringPiece& text) {
-  std::uint64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number);
-  const bool whole = !text.empty() && read.ec == std::errc() && read.ptr == end;
-  return whole ? std::optional(number) : std::nullopt;
+  return ParseNumber<std::uint64_t>({text.data(), text.size()});
 }
 
 re2::StringPiece Piece(std::string_view text) {

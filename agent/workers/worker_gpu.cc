@@ -1,7 +1,8 @@
 #include "agent/workers/worker_gpu.h"
 
-#include <sstream>
 #include <vector>
+
+#include "common/text.h"
 
 namespace ddprun {
 
@@ -13,20 +14,14 @@ Result<std::map<std::string, std::string>> AloneOnItsGpu(
   const auto list = rocm ? hip : agent_environment.find("CUDA_VISIBLE_DEVICES");
   std::string gpu = std::to_string(local_rank);
   if (list != agent_environment.end()) {
-    std::vector<std::string> gpus;
-    std::stringstream stream(list->second);
-    for (std::string entry; std::getline(stream, entry, ',');) {
-      entry.erase(0, entry.find_first_not_of(' '));
-      entry.erase(entry.find_last_not_of(' ') + 1);
-      gpus.push_back(entry);
-    }
+    const std::vector<std::string> gpus = Split(list->second, ',');
     if (local_rank >= gpus.size()) {
       return Error{ErrorKind::kNotFound, "--virtual-local-rank gives each worker one GPU, but " +
                                              list->first + "='" + list->second + "' names " +
                                              std::to_string(gpus.size()) + " for local rank " +
                                              std::to_string(local_rank)};
     }
-    gpu = gpus[local_rank];
+    gpu = Trimmed(gpus[local_rank]);
   }
   std::map<std::string, std::string> variables = {{"LOCAL_RANK", "0"},
                                                   {"CUDA_VISIBLE_DEVICES", gpu}};

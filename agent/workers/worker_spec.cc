@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/cgroup.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -41,13 +42,6 @@ std::vector<fs::path> SearchPath(const GetEnv& get_env) {
       return directories;
     }
     rest.remove_prefix(colon + 1);
-  }
-}
-
-void ReplaceAll(std::string& text, std::string_view what, const std::string& with) {
-  for (std::size_t at = text.find(what); at != std::string::npos;
-       at = text.find(what, at + with.size())) {
-    text.replace(at, what.size(), with);
   }
 }
 

@@ -4,33 +4,14 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <set>
-#include <sstream>
 
 #include "agent/workers/worker_spec.h"
+#include "common/text.h"
 #include "rendezvous/core/coordinator.h"
 
 namespace ddprun {
-namespace {
-
-std::optional<std::uint32_t> ParseCount(std::string_view text) {
-  std::uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc{} && end == text.data() + text.size() && !text.empty();
-  return whole ? std::optional(value) : std::nullopt;
-}
-
-std::vector<std::string> Split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::stringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) {
-    parts.push_back(part);
-  }
-  return parts;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Result<Endpoint> ParseHttpListen(const std::string& text) {
   const bool no_host = text.starts_with(':');
@@ -44,8 +25,8 @@ Result<std::pair<std::uint32_t, std::uint32_t>> ParseNodes(const std::string& te
   const std::size_t colon = text.find(':');
   const std::string low = text.substr(0, colon);
   const std::string high = colon == std::string::npos ? low : text.substr(colon + 1);
-  const std::optional<std::uint32_t> min = ParseCount(low);
-  const std::optional<std::uint32_t> max = ParseCount(high);
+  const std::optional<std::uint32_t> min = ParseNumber<std::uint32_t>(low);
+  const std::optional<std::uint32_t> max = ParseNumber<std::uint32_t>(high);
   if (!min || !max || *min == 0 || *min > *max || *max > kMaxNodes) {
     return Invalid("--nnodes must be N or MIN:MAX with 0 < MIN <= MAX", text);
   }
@@ -71,7 +52,7 @@ Result<std::uint32_t> ParseWorkers(const std::string& text, const std::string& g
     }
     return static_cast<std::uint32_t>(AllowedCpus());
   }
-  const std::optional<std::uint32_t> count = ParseCount(text);
+  const std::optional<std::uint32_t> count = ParseNumber<std::uint32_t>(text);
   if (!count || *count == 0 || *count > kMaxWorkers) {
     return Invalid("--nproc-per-node must be a number from 1 to 4096, auto, gpu or cpu", text);
   }
@@ -85,7 +66,7 @@ Result<void> ParseStreams(const std::string& flag, const std::string& text, std:
                    text);
   };
   if (text.find(':') == std::string::npos) {
-    const std::optional<std::uint32_t> bits = ParseCount(text);
+    const std::optional<std::uint32_t> bits = ParseNumber<std::uint32_t>(text);
     if (!bits || *bits > 3) {
       return bad();
     }
@@ -94,9 +75,10 @@ Result<void> ParseStreams(const std::string& flag, const std::string& text, std:
   }
   for (const std::string& entry : Split(text + ",", ',')) {
     const std::size_t colon = entry.find(':');
-    const auto rank = ParseCount(entry.substr(0, colon));
-    const auto bits =
-        colon == std::string::npos ? std::nullopt : ParseCount(entry.substr(colon + 1));
+    const auto rank = ParseNumber<std::uint32_t>(entry.substr(0, colon));
+    const auto bits = colon == std::string::npos
+                          ? std::nullopt
+                          : ParseNumber<std::uint32_t>(entry.substr(colon + 1));
     if (!rank || !bits || *bits > 3) {
       return bad();
     }
@@ -109,8 +91,7 @@ Result<std::optional<std::vector<std::uint32_t>>> ParseRanks(const std::string& 
                                                              const std::string& text) {
   std::vector<std::uint32_t> ranks;
   for (const std::string& entry : Split(text, ',')) {
-    const std::size_t first = std::min(entry.find_first_not_of(' '), entry.size());
-    const std::optional<std::uint32_t> rank = ParseCount(std::string_view(entry).substr(first));
+    const auto rank = ParseNumber<std::uint32_t>(Trimmed(entry));
     if (!rank) {
       return Invalid(flag + " must be local ranks separated by commas", text);
     }
@@ -139,13 +120,11 @@ std::vector<std::string> ParseFilters(const std::string& text) {
 }
 
 Result<Duration> ParseSeconds(const std::string& flag, const std::string& text) {
-  double seconds = 0;
-  const char* const end = text.data() + text.size();
-  const auto [parsed, error] = std::from_chars(text.data(), end, seconds);
-  if (text.empty() || error != std::errc{} || parsed != end || !(seconds >= 0) || seconds > 1e9) {
+  const auto seconds = ParseNumber<double>(text);
+  if (!seconds || !(*seconds >= 0) || *seconds > 1e9) {
     return Invalid(flag + " must be a number of seconds, 0 or more", text);
   }
-  return Duration(static_cast<Duration::rep>(seconds * 1000));
+  return Duration(static_cast<Duration::rep>(*seconds * 1000));
 }
 
 Result<Duration> ParseDuration(const std::string& flag, const std::string& text) {
@@ -182,9 +161,8 @@ HandledSignals ParseSignals(const std::string& text, bool given) {
                                                     {"SIGHUP", SIGHUP},   {"SIGQUIT", SIGQUIT},
                                                     {"SIGUSR1", SIGUSR1}, {"SIGUSR2", SIGUSR2}};
   HandledSignals handled{.text = text};
-  for (std::string name : Split(text, ',')) {
-    name.erase(0, name.find_first_not_of(' '));
-    name.erase(name.find_last_not_of(' ') + 1);
+  for (const std::string& part : Split(text, ',')) {
+    const std::string name(Trimmed(part));
     if (const auto found = kNames.find(name); found != kNames.end()) {
       handled.numbers.insert(found->second);
     } else if (!name.empty()) {
@@ -266,11 +244,6 @@ const std::map<std::string, ConfValue>& IgnoredConf() {
   return kKeys;
 }
 
-std::string Trimmed(const std::string& text) {
-  const std::size_t begin = std::min(text.find_first_not_of(' '), text.size());
-  return text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
-}
-
 Result<void> CheckIgnored(const std::string& key, const std::string& value, ConfValue kind) {
   const std::string name = "--rdzv-conf " + key;
   static const std::set<std::string> kTruths = {"1", "true",  "t", "yes", "y", "on",
@@ -280,7 +253,7 @@ Result<void> CheckIgnored(const std::string& key, const std::string& value, Conf
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (kind == ConfValue::kSeconds) {
     RETURN_IF_ERROR(ParseSeconds(name, value));
-  } else if (kind == ConfValue::kCount && !ParseCount(value)) {
+  } else if (kind == ConfValue::kCount && !ParseNumber<std::uint32_t>(value)) {
     return Invalid(name + " must be a number, 0 or more", value);
   } else if (kind == ConfValue::kTruth && !kTruths.contains(small)) {
     return Invalid(name + " must be true or false", value);
@@ -289,11 +262,11 @@ Result<void> CheckIgnored(const std::string& key, const std::string& value, Conf
 }
 
 // Quotes that no shell has taken away: of a list that stands in a job's file, or in a variable.
-std::string WithoutQuotes(std::string text) {
-  text = Trimmed(text);
+std::string WithoutQuotes(const std::string& given) {
+  const std::string_view text = Trimmed(given);
   const bool quoted = text.size() >= 2 && (text.front() == '\'' || text.front() == '"') &&
                       text.back() == text.front();
-  return quoted ? Trimmed(text.substr(1, text.size() - 2)) : text;
+  return std::string(quoted ? Trimmed(text.substr(1, text.size() - 2)) : text);
 }
 
 }  // namespace
@@ -306,7 +279,7 @@ Result<void> ParseRendezvousConf(const std::string& given, bool is_static, Launc
   std::optional<Duration> join, timeout;
   for (const std::string& pair : Split(text + ",", ',')) {
     const std::size_t equals = pair.find('=');
-    const std::string key = Trimmed(pair.substr(0, equals));
+    const std::string key(Trimmed(std::string_view(pair).substr(0, equals)));
     const std::string value =
         equals == std::string::npos ? "" : WithoutQuotes(pair.substr(equals + 1));
     if (key.empty() || value.empty()) {

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "common/log.h"
+#include "common/text.h"
 #include "launcher/command_line/given_file.h"
 #include "launcher/command_line/removed.h"
 
@@ -18,13 +19,6 @@ constexpr const char* kHere = "ddprun.toml";
 void SayWait(const std::string& text) {
   LogAsIs(InLogFormat(LogLevel::kWarning, text,
                       Colored(LogLevel::kWarning, "ddprun:") + " " + PrintableLine(text) + "\n"));
-}
-
-std::string WithoutBlanks(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  return begin == std::string::npos
-             ? ""
-             : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
 // What is before a # that stands outside of quotes.
@@ -70,7 +64,7 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
   std::stringstream stream(text);
   std::string line;
   for (int number = 1; std::getline(stream, line); ++number) {
-    line = WithoutBlanks(WithoutComment(line));
+    line = Trimmed(WithoutComment(line));
     const std::string where = name + ":" + std::to_string(number);
     const auto bad = [&](const std::string& what) {
       return Error{ErrorKind::kInvalid, where + ": " + InOneLine(what)};
@@ -82,7 +76,7 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
     if (line.front() == '[' || equals == std::string::npos) {
       return bad("expected `name = value`, as in `nproc-per-node = 2`: '" + line + "'");
     }
-    std::string key = WithoutBlanks(line.substr(0, equals));
+    std::string key(Trimmed(line.substr(0, equals)));
     std::replace(key.begin(), key.end(), '_', '-');
     if (const auto why = WhyRefused("--" + key)) {
       return bad(*why);
@@ -92,7 +86,7 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
         key == "print-completion") {
       return bad("unknown name '" + key + "': names are those of the flags (ddprun --help)");
     }
-    const std::optional<std::string> value = Value(WithoutBlanks(line.substr(equals + 1)));
+    const std::optional<std::string> value = Value(std::string(Trimmed(line.substr(equals + 1))));
     const bool is_flag = option->get_items_expected_max() == 0;
     if (!value || (is_flag && *value != "true" && *value != "false")) {
       return bad(is_flag

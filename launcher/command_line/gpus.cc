@@ -3,36 +3,18 @@
 #include <stdlib.h>
 
 #include <algorithm>
-#include <charconv>
 #include <set>
-#include <sstream>
 #include <vector>
 
 #include "agent/workers/worker_spec.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
 
-// As getline finds them: an empty last one is none.
-std::vector<std::string> EntriesOf(const std::string& list) {
-  std::vector<std::string> entries;
-  std::stringstream stream(list);
-  for (std::string entry; std::getline(stream, entry, ',');) {
-    entries.push_back(entry);
-  }
-  return entries;
-}
-
-std::optional<std::uint32_t> NumberIn(const std::string& text) {
-  std::uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc{} && end == text.data() + text.size() && !text.empty();
-  return whole ? std::optional(value) : std::nullopt;
-}
-
 // Those that CUDA shows: an invalid one hides the rest.
 std::vector<std::string> ShownBy(const std::string& list) {
-  std::vector<std::string> entries = EntriesOf(list);
+  std::vector<std::string> entries = Split(list, ',');
   const auto hidden = std::ranges::find_if(entries, [](const std::string& entry) {
     return entry.empty() || entry.front() == '-' || entry == "NoDevFiles";
   });
@@ -71,8 +53,8 @@ Result<std::string> ChooseGpus(const std::string& text, const std::optional<std:
   const std::vector<std::string> seen = ShownBy(visible.value_or(""));
   std::set<std::string> chosen;
   std::string list;
-  for (std::string entry : EntriesOf(text + ",")) {
-    const std::optional<std::uint32_t> number = NumberIn(entry);
+  for (std::string entry : Split(text + ",", ',')) {
+    const std::optional<std::uint32_t> number = ParseNumber<std::uint32_t>(entry);
     if (!IsUuid(entry) && !number) {
       return Invalid("--gpus must be numbers or UUIDs (GPU-..., MIG-...) with commas", text);
     }

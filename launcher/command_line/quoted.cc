@@ -20,4 +20,12 @@ std::string Quoted(const std::string& word) {
   return text + "'";
 }
 
+std::string QuotedLine(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) {
+    line += (line.empty() ? "" : " ") + Quoted(word);
+  }
+  return line;
+}
+
 }  // namespace ddprun

@@ -1,11 +1,13 @@
-// A word as a shell needs it.
+// Words as a shell needs them.
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace ddprun {
 
 // As it is where no shell would change it, else in single quotes.
 std::string Quoted(const std::string& word);
+std::string QuotedLine(const std::vector<std::string>& words);
 
 }  // namespace ddprun

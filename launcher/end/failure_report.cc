@@ -9,6 +9,7 @@
 
 #include "agent/watch/timer_request.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "rendezvous/messages/messages.h"
 
 namespace ddprun {
@@ -79,21 +80,6 @@ bool SameEnd(const FailedWorker& a, const FailedWorker& b) {
          a.message == b.message;
 }
 
-// "0, 2-5, 7" of sorted numbers.
-std::string Ranges(const std::vector<std::uint32_t>& ranks) {
-  std::string text;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) {
-      ++last;
-    }
-    text += (text.empty() ? "" : ", ") + std::to_string(ranks[i]);
-    text += last > i ? "-" + std::to_string(ranks[last]) : "";
-    i = last + 1;
-  }
-  return text;
-}
-
 // Each kind of end once, with the ranks that share it.
 void PutOthers(std::string& out, std::vector<FailedWorker> others) {
   if (others.empty()) {
@@ -120,7 +106,7 @@ void PutOthers(std::string& out, std::vector<FailedWorker> others) {
     PutWorker(out, index++, first);
     if (!same.empty()) {
       out += "  and " + std::to_string(same.size()) + " more like it: rank" +
-             (same.size() == 1 ? " " : "s ") + Ranges(same) + "\n";
+             (same.size() == 1 ? " " : "s ") + RangesOf(same, ", ") + "\n";
     }
     others = std::move(rest);
   }

@@ -1,11 +1,11 @@
 #include "launcher/environment/reading.h"
 
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 #include <unordered_set>
 
 #include "common/endpoint.h"
+#include "common/text.h"
 #include "proto/hostlist.h"
 
 namespace ddprun {
@@ -21,13 +21,11 @@ Result<std::optional<std::uint32_t>> Count(const SurroundingsQuery& query,
   if (!text) {
     return std::optional<std::uint32_t>();
   }
-  std::uint32_t value = 0;
-  const char* const end = text->data() + text->size();
-  const auto [parsed, error] = std::from_chars(text->data(), end, value);
-  if (error != std::errc{} || parsed != end) {
+  const auto value = ParseNumber<std::uint32_t>(*text);
+  if (!value) {
     return Invalid("the environment variable " + name + " must be a number", *text);
   }
-  return std::optional(value);
+  return value;
 }
 
 Result<std::uint32_t> CountOf(const SurroundingsQuery& query, const std::string& name,

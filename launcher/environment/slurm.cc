@@ -4,8 +4,8 @@
 // not the first node's; a job keeps its id when it is requeued; of a heterogeneous step the step's
 // own variables span all parts.
 #include <algorithm>
-#include <charconv>
 
+#include "common/text.h"
 #include "launcher/environment/reading.h"
 #include "proto/hostlist.h"
 
@@ -16,12 +16,8 @@ namespace {
 constexpr std::uint64_t kFirstSpecialStep = 4'294'967'290;
 
 std::optional<std::uint64_t> StepOf(const SurroundingsQuery& query) {
-  const std::string text = Text(query, "SLURM_STEP_ID").value_or("");
-  std::uint64_t step = 0;
-  const char* const end = text.data() + text.size();
-  const auto [parsed, error] = std::from_chars(text.data(), end, step);
-  const bool good = !text.empty() && error == std::errc{} && parsed == end;
-  return good && step < kFirstSpecialStep ? std::optional(step) : std::nullopt;
+  const auto step = ParseNumber<std::uint64_t>(Text(query, "SLURM_STEP_ID").value_or(""));
+  return step && *step < kFirstSpecialStep ? step : std::nullopt;
 }
 
 // mpirun inside of a Slurm job starts its daemons as a step, and they start us.
@@ -51,11 +47,8 @@ Result<void> ReadJob(const SurroundingsQuery& query, Surroundings& around) {
   around.node = Text(query, "SLURMD_NODENAME").value_or("");
   ASSIGN_OR_RETURN(const auto requeues, Count(query, "SLURM_RESTART_COUNT"));
   around.requeues = requeues.value_or(0);
-  if (const auto end = Text(query, "SLURM_JOB_END_TIME")) {
-    std::int64_t seconds = 0;
-    std::from_chars(end->data(), end->data() + end->size(), seconds);
-    around.ends_at = seconds > 0 ? std::optional(seconds) : std::nullopt;
-  }
+  const auto end = ParseNumber<std::int64_t>(Text(query, "SLURM_JOB_END_TIME").value_or(""));
+  around.ends_at = end.value_or(0) > 0 ? end : std::nullopt;
   around.tells_before_end = true;
   return {};
 }

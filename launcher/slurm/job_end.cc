@@ -1,11 +1,11 @@
 #include "launcher/slurm/job_end.h"
 
-#include <charconv>
 #include <chrono>
 #include <utility>
 #include <vector>
 
 #include "common/log.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -19,11 +19,8 @@ std::chrono::milliseconds WallClock() {
 }
 
 std::optional<std::int64_t> Natural(std::string_view text) {
-  std::int64_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [parsed, error] = std::from_chars(text.data(), end, value);
-  const bool good = !text.empty() && error == std::errc{} && parsed == end;
-  return good && value >= 0 && value < 1'000'000 ? std::optional(value) : std::nullopt;
+  const auto value = ParseNumber<std::int64_t>(text);
+  return value && *value >= 0 && *value < 1'000'000 ? value : std::nullopt;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/text.h"
 #include "launcher/command_line/quoted.h"
 
 namespace ddprun {
@@ -104,18 +105,15 @@ std::string Text(std::uint32_t number) {
 // The trainer's checkpoints outlive a requeue, whose job id stays, and not another job of this
 // name.
 std::string ProgramLine(const SlurmScriptWish& wish) {
-  std::string text;
-  bool placed = false;
-  for (const std::string& word : wish.program) {
-    text += (text.empty() ? "" : " ") + Quoted(word);
-    placed = placed || word.starts_with("--checkpoint-dir");
-  }
+  const bool placed = std::ranges::any_of(
+      wish.program, [](const std::string& word) { return word.starts_with("--checkpoint-dir"); });
   const std::string& file = wish.program.front();
   const bool trainer = file.substr(file.rfind('/') + 1) == "ddprun-train";
   const bool array = wish.form == SlurmForm::kArray;
-  return text + (trainer && !placed ? std::string(" --checkpoint-dir=\"ckpt-$SLURM_") +
-                                          (array ? "ARRAY_" : "") + "JOB_ID\""
-                                    : "");
+  return QuotedLine(wish.program) + (trainer && !placed
+                                         ? std::string(" --checkpoint-dir=\"ckpt-$SLURM_") +
+                                               (array ? "ARRAY_" : "") + "JOB_ID\""
+                                         : "");
 }
 
 }  // namespace
@@ -145,10 +143,7 @@ std::string SlurmScript(const SlurmScriptWish& wish) {
                        : wish.form == SlurmForm::kArray ? kArray
                                                         : kWholeJob;
   for (const auto& [mark, value] : values) {
-    for (std::size_t at = script.find(mark); at != std::string::npos;
-         at = script.find(mark, at + value.size())) {
-      script.replace(at, mark.size(), value);
-    }
+    ReplaceAll(script, mark, value);
   }
   return script;
 }

@@ -56,10 +56,7 @@ int StartUnderSrun(const LaunchConfig& config) {
   }
   words.insert(words.end(), config.around.launcher.begin(), config.around.launcher.end());
   words.insert(words.end(), config.own_command.begin(), config.own_command.end());
-  std::string line;
-  for (const std::string& word : words) {
-    line += (line.empty() ? "" : " ") + Quoted(word);
-  }
+  const std::string line = QuotedLine(words);
   if (config.dry_run) {
     std::printf("%s\nwould be executed (--no-auto-srun: not):\n  %s\n", config.around.line.c_str(),
                 line.c_str());

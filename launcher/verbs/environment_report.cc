@@ -20,6 +20,7 @@
 #include "agent/workers/numa_binding.h"
 #include "agent/workers/worker_spec.h"
 #include "common/files.h"
+#include "common/text.h"
 #include "launcher/command_line/addresses.h"
 #include "launcher/scrub.h"
 
@@ -262,10 +263,7 @@ std::string Limits() {
 std::string Network() {
   std::string text = "network\n" + Item("host name", HostName());
   for (const Interface& one : ListInterfaces()) {
-    std::string addresses;
-    for (const std::string& address : one.addresses) {
-      addresses += (addresses.empty() ? "" : ", ") + address;
-    }
+    const std::string addresses = Joined(one.addresses, ", ");
     const std::string speed = FirstLine(fs::path("/sys/class/net") / one.name / "speed");
     text +=
         Item(one.name, (addresses.empty() ? "no address" : addresses) + (one.up ? "" : " (down)") +

@@ -8,6 +8,7 @@
 
 #include "common/exit_code.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "launcher/status_json.h"
 #include "launcher/verbs/asking.h"
 #include "launcher/verbs/rank_spans.h"
@@ -81,7 +82,7 @@ Result<OrderAnswers> AskAll(const OrderRequest& request) {
 
 std::string RanksOf(std::vector<std::uint32_t> ranks) {
   std::ranges::sort(ranks);
-  return (ranks.size() == 1 ? "rank " : "ranks ") + RankSpansText(ranks);
+  return (ranks.size() == 1 ? "rank " : "ranks ") + RangesOf(ranks, ",");
 }
 
 std::string OrderText(const OrderAnswers& answers, ErrandKind kind) {

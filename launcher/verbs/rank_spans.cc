@@ -1,23 +1,19 @@
 #include "launcher/verbs/rank_spans.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string_view>
 
 #include "common/result.h"
+#include "common/text.h"
 #include "rendezvous/messages/limits.h"
 
 namespace ddprun {
 namespace {
 
 std::optional<std::uint32_t> RankIn(std::string_view text) {
-  std::uint32_t rank = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
-  if (error != std::errc{} || end != text.data() + text.size() || rank > kMaxWorld) {
-    return std::nullopt;
-  }
-  return rank;
+  const auto rank = ParseNumber<std::uint32_t>(text);
+  return rank && *rank <= kMaxWorld ? rank : std::nullopt;
 }
 
 }  // namespace
@@ -41,20 +37,6 @@ Result<std::vector<RankSpan>> ParseRankSpans(const std::string& flag, const std:
                    text);
   }
   return spans;
-}
-
-std::string RankSpansText(const std::vector<std::uint32_t>& ranks) {
-  std::string text;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) {
-      ++last;
-    }
-    text += (text.empty() ? "" : ",") + std::to_string(ranks[i]);
-    text += last == i ? "" : "-" + std::to_string(ranks[last]);
-    i = last + 1;
-  }
-  return text;
 }
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// Ranks on a command line, and in words.
+// Ranks on a command line.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,5 @@ namespace ddprun {
 
 // "3,7,10-12".
 Result<std::vector<RankSpan>> ParseRankSpans(const std::string& flag, const std::string& text);
-// The same of ranks in order.
-std::string RankSpansText(const std::vector<std::uint32_t>& ranks);
 
 }  // namespace ddprun

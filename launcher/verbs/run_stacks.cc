@@ -8,6 +8,7 @@
 
 #include "common/exit_code.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "launcher/status_json.h"
 #include "launcher/verbs/asking.h"
 #include "launcher/verbs/rank_spans.h"
@@ -123,7 +124,7 @@ std::string Noun(std::size_t ranks) {
 std::string FormatGroups(const std::vector<StackGroup>& groups) {
   std::string text;
   for (const StackGroup& group : groups) {
-    text += Noun(group.ranks.size()) + " (" + RankSpansText(group.ranks) +
+    text += Noun(group.ranks.size()) + " (" + RangesOf(group.ranks, ",") +
             (group.node.empty() ? "" : " on " + group.node) + "): " + group.headline + "\n";
     for (std::size_t i = 0; i < std::min(group.frames.size(), kShownFrames); ++i) {
       text += "    " + group.frames[i] + "\n";

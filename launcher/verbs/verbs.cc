@@ -1,11 +1,11 @@
 #include "launcher/verbs/verbs.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 
 #include "common/exit_code.h"
 #include "common/overload.h"
+#include "common/text.h"
 #include "launcher/command_line/config.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/command_line/problems.h"
@@ -135,13 +135,11 @@ Result<VerbRequest> ReadStacks(const std::vector<std::string>& args, const GetEn
   }
   ASSIGN_OR_RETURN(request.limit, ParseDuration("--limit", limit));
   for (const std::string& word : line.rest) {
-    std::int64_t pid = 0;
-    const char* const end = word.data() + word.size();
-    const auto [parsed, error] = std::from_chars(word.data(), end, pid);
-    if (error != std::errc{} || parsed != end || pid <= 0 || pid > INT32_MAX) {
+    const auto pid = ParseNumber<std::int32_t>(word);
+    if (!pid || *pid <= 0) {
       return Invalid("ddprun stacks takes process ids", word);
     }
-    request.pids.push_back(pid);
+    request.pids.push_back(*pid);
   }
   return VerbRequest(std::move(request));
 }

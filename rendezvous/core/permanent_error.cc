@@ -5,6 +5,8 @@
 #include <cctype>
 #include <string_view>
 
+#include "common/text.h"
+
 namespace ddprun {
 namespace {
 
@@ -14,20 +16,12 @@ bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-std::string_view WithoutBlanks(std::string_view text) {
-  const std::string_view blanks = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(blanks);
-  return first == std::string_view::npos
-             ? std::string_view()
-             : text.substr(first, text.find_last_not_of(blanks) - first + 1);
-}
-
 // Lines in brackets are torch's own warnings, which follow a traceback.
 std::string_view LastLine(std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = text.find_last_of('\n');
     const std::string_view line =
-        WithoutBlanks(end == std::string_view::npos ? text : text.substr(end + 1));
+        Trimmed(end == std::string_view::npos ? text : text.substr(end + 1));
     if (!line.empty() && line.front() != '[') {
       return line;
     }

@@ -3,17 +3,10 @@
 #include <algorithm>
 
 #include "common/overload.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
-
-std::string Join(const std::vector<std::string>& names, const char* between = " ") {
-  std::string text;
-  for (const std::string& name : names) {
-    text += (text.empty() ? "" : between) + name;
-  }
-  return text;
-}
 
 // Of "zero|one|two"; a number that has no word there, as itself.
 std::string ValueWord(std::string_view words, std::uint32_t value) {
@@ -52,14 +45,14 @@ std::string Describe(const WorkerFailure& failure) {
 namespace {
 
 std::string KeptOut(const WaitReason& reason) {
-  return reason.unfit.empty() ? "" : "; kept out: " + Join(reason.unfit, ", ");
+  return reason.unfit.empty() ? "" : "; kept out: " + Joined(reason.unfit, ", ");
 }
 
 std::string TooFew(const WaitReason& reason) {
   std::string text = "waiting for nodes: " + std::to_string(reason.have) + " of " +
                      std::to_string(reason.need) + " are here";
   if (!reason.missing.empty()) {
-    text += "; missing " + Join(reason.missing);
+    text += "; missing " + Joined(reason.missing, " ");
   }
   text += KeptOut(reason);
   if (reason.remaining) {
@@ -85,7 +78,7 @@ std::string NoVerdict(const WaitReason& reason) {
   if (reason.missing.empty()) {
     return "waiting for the verdict of this node's check (--node-check)";
   }
-  return "waiting for the verdict of the check (--node-check) of " + Join(reason.missing) +
+  return "waiting for the verdict of the check (--node-check) of " + Joined(reason.missing, " ") +
          (reason.remaining ? "; going on without it in " + FormatDuration(*reason.remaining) : "");
 }
 
@@ -106,10 +99,10 @@ std::string Describe(const WaitReason& reason) {
       return text;
     case WaitFor::kDrain:
       return "waiting until the last generation has stopped on " +
-             (reason.missing.empty() ? "every node" : Join(reason.missing));
+             (reason.missing.empty() ? "every node" : Joined(reason.missing, " "));
     case WaitFor::kPeers:
       return "own workers have finished; waiting for those of " +
-             (reason.missing.empty() ? "other nodes" : Join(reason.missing));
+             (reason.missing.empty() ? "other nodes" : Joined(reason.missing, " "));
     case WaitFor::kSpare:
       return "the world is complete with " + CountOf(reason.have, "node") + "; waiting as a spare";
     case WaitFor::kSettling:
@@ -132,7 +125,7 @@ std::string Describe(const WaitReason& reason) {
              " of " + CountOf(reason.want, "node") + (reason.have == 1 ? " has" : " have") +
              " reported";
       if (!reason.missing.empty()) {
-        text += "; missing " + Join(reason.missing);
+        text += "; missing " + Joined(reason.missing, " ");
       }
       if (reason.remaining) {
         text += "; going on without the missing in " + FormatDuration(*reason.remaining);
@@ -150,7 +143,7 @@ std::string Describe(const WaitReason& reason) {
     case WaitFor::kCheck:
       return NoVerdict(reason);
     case WaitFor::kUnfit:
-      return "refused by its node check: " + Join(reason.unfit) +
+      return "refused by its node check: " + Joined(reason.unfit, " ") +
              "; this node is checked again, and joins when it passes";
   }
   return text;

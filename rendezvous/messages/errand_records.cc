@@ -1,7 +1,8 @@
 #include "rendezvous/messages/errand_records.h"
 
-#include <charconv>
 #include <optional>
+
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -13,10 +14,10 @@ bool TakeNumber(std::string_view& text, char end, T& number) {
   if (stop == std::string_view::npos) {
     return false;
   }
-  const char* const last = text.data() + stop;
-  const auto [parsed, error] = std::from_chars(text.data(), last, number);
+  const auto parsed = ParseNumber<T>(text.substr(0, stop));
   text.remove_prefix(stop + 1);
-  return error == std::errc{} && parsed == last;
+  number = parsed.value_or(number);
+  return parsed.has_value();
 }
 
 std::optional<ErrandStream> KindOf(char letter) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/files.h"
+#include "common/text.h"
 #include "rendezvous/door/control_token.h"
 #include "rendezvous/journal_file.h"
 #include "rendezvous/real_names.h"
@@ -36,13 +37,6 @@ std::string Padded(std::uint64_t value) {
   char text[24];
   std::snprintf(text, sizeof text, "%020llu", static_cast<unsigned long long>(value));
   return text;
-}
-
-std::optional<std::uint64_t> ParseNumber(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc{} && end == text.data() + text.size() && !text.empty();
-  return whole ? std::optional(value) : std::nullopt;
 }
 
 // "NAME VALUE" -> VALUE
@@ -127,10 +121,10 @@ Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
   if (lines.size() < kFixedLines || lines[0] != kKind || text.back() != '\n') {
     return bad;
   }
-  const auto term = ParseNumber(ValueOf(lines[1], "term").value_or(""));
-  const auto counter = ParseNumber(ValueOf(lines[3], "counter").value_or(""));
+  const auto term = ParseNumber<std::uint64_t>(ValueOf(lines[1], "term").value_or(""));
+  const auto counter = ParseNumber<std::uint64_t>(ValueOf(lines[3], "counter").value_or(""));
   const std::string closed = ValueOf(lines[4], "closed").value_or("");
-  const auto lease = ParseNumber(ValueOf(lines[5], "lease").value_or(""));
+  const auto lease = ParseNumber<std::uint64_t>(ValueOf(lines[5], "lease").value_or(""));
   std::optional<Died> died;
   if (lines.size() > kFixedLines && lines[kFixedLines].starts_with("died ")) {
     died = DecodeDied(*ValueOf(lines[kFixedLines], "died"));
@@ -203,7 +197,7 @@ Result<std::optional<Claim>> ClaimDirectory::Newest() {
        entry.increment(error)) {
     const std::string name = entry->path().filename().native();
     if (name.starts_with(kClaimPrefix)) {
-      const std::uint64_t number = ParseNumber(name.substr(5)).value_or(0);
+      const std::uint64_t number = ParseNumber<std::uint64_t>(name.substr(5)).value_or(0);
       highest = number > kMaxNumber ? highest : std::max(highest, number);
     }
   }

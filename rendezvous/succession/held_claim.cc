@@ -1,8 +1,8 @@
 #include "rendezvous/succession/held_claim.h"
 
-#include <charconv>
 #include <sstream>
 
+#include "common/text.h"
 #include "rendezvous/messages/limits.h"
 
 namespace ddprun {
@@ -43,11 +43,7 @@ std::optional<Died> DecodeDied(const std::string& text) {
   if (!whole || died.key.node.empty() || died.key.node.size() > kMaxNameBytes) {
     return std::nullopt;
   }
-  std::uint32_t value = 0;
-  const auto [end, error] = std::from_chars(rank.data(), rank.data() + rank.size(), value);
-  if (error == std::errc{} && end == rank.data() + rank.size()) {
-    died.group_rank = value;
-  }
+  died.group_rank = ParseNumber<std::uint32_t>(rank);
   return rank == "-" || died.group_rank ? std::optional(died) : std::nullopt;
 }
 

@@ -1,21 +1,14 @@
 #include "trainer/device/choose_device.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <utility>
+
+#include "common/text.h"
 
 namespace ddprun {
 namespace fs = std::filesystem;
 namespace {
-
-std::string Join(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) {
-    text += (text.empty() ? "" : ", ") + name;
-  }
-  return text;
-}
 
 // The files that the driver makes, one for each GPU that this process may open.
 std::vector<std::string> DriverFiles() {
@@ -51,7 +44,7 @@ std::string Obstacle(const GpusHere& here) {
 
 std::string Driver(const GpusHere& here) {
   return here.driver_files.empty() ? "there is no /dev/nvidia0 or the like, so no NVIDIA driver"
-                                   : "the driver shows " + Join(here.driver_files);
+                                   : "the driver shows " + Joined(here.driver_files, ", ");
 }
 
 std::string Asked(const DeviceWish& wish, BackendChoice backend) {
@@ -109,13 +102,11 @@ std::optional<DeviceWish> ParseDevice(std::string_view text) {
   if (!text.starts_with(kPrefix)) {
     return std::nullopt;
   }
-  int index = 0;
-  const char* const end = text.data() + text.size();
-  const auto [parsed, error] = std::from_chars(text.data() + kPrefix.size(), end, index);
-  if (error != std::errc{} || parsed != end || index < 0 || index > 127) {
+  const auto index = ParseNumber<int>(text.substr(kPrefix.size()));
+  if (!index || *index < 0 || *index > 127) {
     return std::nullopt;
   }
-  return DeviceWish{DeviceKind::kCuda, index};
+  return DeviceWish{DeviceKind::kCuda, *index};
 }
 
 Result<Device> ChooseDevice(const DeviceWish& wish, BackendChoice backend, const WorkerEnv& env,

@@ -1,0 +1,48 @@
+// Lists and numbers in text that people or other programs wrote.
+#pragma once
+
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace ddprun {
+
+// Nothing: not all of the text is the number.
+template <class T>
+std::optional<T> ParseNumber(std::string_view text) {
+  T value{};
+  const char* const end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc{} && parsed == end ? std::optional(value) : std::nullopt;
+}
+
+// "0-2,5" of ascending numbers.
+template <class Numbers>
+std::string RangesOf(const Numbers& numbers, const char* between) {
+  std::string text;
+  for (auto at = numbers.begin(); at != numbers.end();) {
+    const auto first = *at;
+    auto last = first;
+    while (++at != numbers.end() && *at == last + 1) {
+      last = *at;
+    }
+    text += (text.empty() ? "" : between) + std::to_string(first);
+    text += last == first ? "" : "-" + std::to_string(last);
+  }
+  return text;
+}
+
+// An empty last part is none.
+std::vector<std::string> Split(std::string_view text, char separator);
+
+std::string Joined(const std::vector<std::string>& parts, std::string_view between);
+
+// Without the blanks and ends of lines around it.
+std::string_view Trimmed(std::string_view text);
+
+void ReplaceAll(std::string& text, std::string_view what, std::string_view with);
+
+}  // namespace ddprun

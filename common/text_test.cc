@@ -1,0 +1,49 @@
+#include "common/text.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <set>
+
+namespace ddprun {
+namespace {
+
+// A number with anything behind it would silently mean another one.
+TEST(Text, ANumberIsTheWholeText) {
+  EXPECT_EQ(ParseNumber<std::uint32_t>("4294967295"), 4'294'967'295U);
+  EXPECT_EQ(ParseNumber<std::int64_t>("-3"), -3);
+  EXPECT_EQ(ParseNumber<double>("2.5"), 2.5);
+  for (const char* const none : {"", " 1", "1 ", "+1", "-1", "0x1", "1,2", "4294967296"}) {
+    EXPECT_FALSE(ParseNumber<std::uint32_t>(none)) << none;
+  }
+}
+
+TEST(Text, RangesNameNumbersThatFollowEachOther) {
+  EXPECT_EQ(RangesOf(std::vector<int>{}, ","), "");
+  EXPECT_EQ(RangesOf(std::set<int>{7, 0, 1, 2, 4, 5}, ","), "0-2,4-5,7");
+}
+
+TEST(Text, APartMayBeEmptyButTheLast) {
+  using Parts = std::vector<std::string>;
+  EXPECT_EQ(Split("", ','), Parts{});
+  EXPECT_EQ(Split("a", ','), Parts{"a"});
+  EXPECT_EQ(Split(",a,,b,", ','), (Parts{"", "a", "", "b"}));
+  EXPECT_EQ(Joined({"a", "b"}, ", "), "a, b");
+  EXPECT_EQ(Joined({}, ", "), "");
+}
+
+TEST(Text, BlanksAreTakenFromBothEnds) {
+  EXPECT_EQ(Trimmed(" \ta b\r\n"), "a b");
+  EXPECT_EQ(Trimmed(" \n"), "");
+  EXPECT_EQ(Trimmed(""), "");
+}
+
+// What is put in is not replaced again.
+TEST(Text, EveryPlaceIsReplacedOnce) {
+  std::string text = "a.b.";
+  ReplaceAll(text, ".", "..");
+  EXPECT_EQ(text, "a..b..");
+}
+
+}  // namespace
+}  // namespace ddprun
