@@ -6,31 +6,20 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 
 #include "common/files.h"
+#include "common/text.h"
 #include "proto/memory_block.h"
 
 namespace ddprun {
 namespace {
 
-std::optional<std::uint64_t> ParsedNumber(std::string_view text) {
-  std::uint64_t value = 0;
-  const char* const last = text.data() + text.size();
-  const auto [parsed, error] = std::from_chars(text.data(), last, value);
-  const bool whole = error == std::errc{} && parsed == last && !text.empty();
-  return whole ? std::optional(value) : std::nullopt;
-}
-
 // What is no finite number is not there.
 std::optional<double> Real(std::string_view text) {
-  double value = 0;
-  const char* const last = text.data() + text.size();
-  const auto [parsed, error] = std::from_chars(text.data(), last, value);
-  const bool whole = error == std::errc{} && parsed == last && !text.empty();
-  return whole && std::isfinite(value) ? std::optional(value) : std::nullopt;
+  const auto value = ParseNumber<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 // Of those that a process can act upon.
@@ -39,38 +28,38 @@ bool IsSaveSignal(std::uint64_t number) {
   return number >= 1 && number <= kLast && number != SIGKILL && number != SIGSTOP;
 }
 
-void ReadHowWellItGoes(std::string_view name, std::string_view value, Notification& told) {
-  if (name == "LOSS") {
-    const auto loss = Real(value);
-    told.loss = loss ? loss : told.loss;
-  } else if (name == "SAMPLES_PER_S") {
-    const auto rate = Real(value);
-    told.samples_per_s = rate && *rate >= 0 ? rate : told.samples_per_s;
-  } else if (name == "WORK_USEC") {
-    const auto work = ParsedNumber(value);
-    told.work_microseconds = work ? work : told.work_microseconds;
-  } else if (name == "STEP_PAGE") {
-    const auto entries = ParsedNumber(value);
-    told.step_page = entries ? entries : told.step_page;
-  } else if (name == "COLLECTIVES") {
-    const auto count = ParsedNumber(value);
-    told.collectives = count ? count : told.collectives;
-  } else if (name == "WORLD_COLLECTIVES") {
-    told.world_collectives = ParsedNumber(value).value_or(0);
-  } else if (name == "STILL_USEC") {
-    const auto still = ParsedNumber(value);
-    told.still_microseconds = still ? still : told.still_microseconds;
-  } else if (name == "IDLE_USEC") {
-    const auto idle = ParsedNumber(value);
-    told.idle_microseconds = idle ? idle : told.idle_microseconds;
-  } else if (name == "IN_COLLECTIVE") {
-    told.in_collective = value == "1";
-  } else if (name == "CHECKPOINT") {
-    const auto checkpoint = ParsedNumber(value);
-    told.checkpoint = checkpoint ? checkpoint : told.checkpoint;
-  } else if (name == "STEPS") {
-    const auto steps = ParsedNumber(value);
-    told.steps = steps && *steps > 0 ? steps : told.steps;
+struct NumberField {
+  std::string_view name;
+  std::optional<std::uint64_t> Notification::*field;
+  std::uint64_t least = 0;
+};
+
+constexpr NumberField kNumbers[] = {{"STEP", &Notification::step},
+                                    {"STEPS", &Notification::steps, 1},
+                                    {"RESUME", &Notification::resume},
+                                    {"EXTEND_TIMEOUT_USEC", &Notification::extend_microseconds},
+                                    {"WORK_USEC", &Notification::work_microseconds},
+                                    {"STEP_PAGE", &Notification::step_page},
+                                    {"CHECKPOINT", &Notification::checkpoint},
+                                    {"COLLECTIVES", &Notification::collectives},
+                                    {"STILL_USEC", &Notification::still_microseconds},
+                                    {"IDLE_USEC", &Notification::idle_microseconds}};
+
+void ReadNumbers(std::string_view name, std::string_view value, Notification& told) {
+  const auto number = ParseNumber<std::uint64_t>(value);
+  for (const NumberField& known : kNumbers) {
+    if (known.name == name && number && *number >= known.least) {
+      told.*known.field = number;
+    }
+  }
+  if (name == "WORLD_COLLECTIVES") {
+    told.world_collectives = number.value_or(0);
+  } else if (name == "SAVE_SIGNAL" && number && IsSaveSignal(*number)) {
+    told.save_signal = static_cast<int>(*number);
+  } else if (const auto real = Real(value); name == "LOSS" && real) {
+    told.loss = real;
+  } else if (name == "SAMPLES_PER_S" && real && *real >= 0) {
+    told.samples_per_s = real;
   }
 }
 
@@ -99,25 +88,11 @@ Notification ParseNotification(std::string_view datagram) {
     }
     const std::string_view name = line.substr(0, equals);
     const std::string_view value = line.substr(equals + 1);
-    ReadHowWellItGoes(name, value, notification);
+    ReadNumbers(name, value, notification);
     if (name == "READY") {
       notification.ready = value == "1";
-    } else if (name == "STEP") {
-      if (const auto step = ParsedNumber(value)) {
-        notification.step = step;
-      }
-    } else if (name == "RESUME") {
-      if (const auto resume = ParsedNumber(value)) {
-        notification.resume = resume;
-      }
-    } else if (name == "EXTEND_TIMEOUT_USEC") {
-      if (const auto extend = ParsedNumber(value)) {
-        notification.extend_microseconds = extend;
-      }
-    } else if (name == "SAVE_SIGNAL") {
-      if (const auto signal = ParsedNumber(value); signal && IsSaveSignal(*signal)) {
-        notification.save_signal = static_cast<int>(*signal);
-      }
+    } else if (name == "IN_COLLECTIVE") {
+      notification.in_collective = value == "1";
     } else if (name == "FDSTORE") {
       notification.store = value == "1";
     } else if (name == "FDSTOREREMOVE") {
