@@ -11,6 +11,7 @@
 #include "rendezvous/messages/errand_records.h"
 #include "rendezvous/store/store_request_testing.h"
 #include "rendezvous/succession/claim_directory.h"
+#include "rendezvous/testing/full_report.h"
 #include "rendezvous/wire/convert.h"
 #include "trainer/checkpoint/fence_log.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -39,72 +40,8 @@ std::string Bytes(const Value& value) {
   return wire.SerializeAsString();
 }
 
-Placement SomePlacement() {
-  return {.term = {5},
-          .generation = {4},
-          .world_id = {0xfedcba9876543210},
-          .group_rank = 1,
-          .group_size = 4,
-          .first_rank = 4,
-          .world_size = 16,
-          .role_first_rank = 2,
-          .role_world_size = 8,
-          .store = {"n0", 41231},
-          .restarts_used = 2};
-}
-
-WorkerFailure SomeFailure(const ExitStatus& status) {
-  return {.rank = 7,
-          .local_rank = 3,
-          .pid = 4242,
-          .status = status,
-          .said_hello = true,
-          .stopped_by_us = true,
-          .after = 17ms,
-          .host = "n1",
-          .last_lines = "Traceback\n",
-          .details = {1'795'263'336'042, "/logs/error.json", "ValueError: boom", "File x"}};
-}
-
-NodeReport SomeReport() {
-  NodeReport report;
-  report.run_id = "run";
-  report.node = "n1#0";
-  report.incarnation = {0xffffffffffffffff};
-  report.sequence = 99;
-  report.term = {5};
-  report.beat = 123456789;
-  report.echo = Stop{{3}, {9}, StopCause::kScaleUp};
-  report.shape = {2, 4, 3, 1'234ms, 5'678ms, false, 60'000ms, 5};
-  report.host = "n1";
-  report.node_rank = 0;
-  report.workers = 4;
-  report.role = "trainer";
-  report.store = {"::1", 65535};
-  report.hosting = Hosting::kStopping;
-  report.placement = SomePlacement();
-  report.outcome = Outcome::kFailed;
-  report.failures = {SomeFailure(Exited{3}), SomeFailure(Killed{9, true})};
-  report.spawn_failure = "no such program";
-  report.floor = {4};
-  report.unkillable = 1;
-  report.hung_rank = 0;
-  report.progress = 1000;
-  report.ended_well = 1;
-  report.pace = {Duration(1), Duration(0), std::nullopt, Duration(30)};
-  report.standings = {{998, "data", 3, 1, 1, Duration(30'000)}, {1000, "", 0, 2, 0, Duration(0)}};
-  report.leaving = Leaving::kStopRun;
-  report.requeues = 2;
-  report.job_ends_unix = 1'795'320'000;
-  report.addresses = "10.0.0.2,fd00::2";
-  report.checking = true;
-  report.unfit = "GPU 3 is gone";
-  report.facts = {{"gpu3", "is gone", true}, {"links", "2 up", false}};
-  return report;
-}
-
 void Convert() {
-  Seed("convert", "report", Kind(0) + Bytes<v1::SyncRequest>(SomeReport()));
+  Seed("convert", "report", Kind(0) + Bytes<v1::SyncRequest>(FullReport()));
   NodeReport idle;
   idle.run_id = idle.node = idle.host = "n0";
   idle.shape = {1, 2};
