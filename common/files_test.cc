@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "common/time.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -19,12 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Files : testing::Test {
-  Files() {
-    std::string pattern = testing::TempDir() + "files_XXXXXX";
-    dir = ::mkdtemp(pattern.data());
-  }
-  ~Files() override { std::filesystem::remove_all(dir); }
-  std::filesystem::path dir;
+  ScratchDirectory scratch;
+  const std::filesystem::path dir = scratch.path();
 };
 
 TEST_F(Files, ReadsUpToTheBoundAndNoFurther) {
@@ -128,8 +125,8 @@ TEST(FormatDuration, IsForPeople) {
 }
 
 TEST(OwnDirectory, IsNobodyElsesToWriteTo) {
-  std::string made = "/tmp/ddprun_files_XXXXXX";
-  ASSERT_NE(::mkdtemp(made.data()), nullptr);
+  const ScratchDirectory scratch;
+  const std::string made = scratch.path();
   EXPECT_TRUE(CheckOwnDirectory(made));
   const std::string link = made + "/link";
   ASSERT_EQ(::symlink("/", link.c_str()), 0);
@@ -142,7 +139,6 @@ TEST(OwnDirectory, IsNobodyElsesToWriteTo) {
     ASSERT_EQ(::chown(made.c_str(), 65534, 65534), 0);
     EXPECT_FALSE(CheckOwnDirectory(made));
   }
-  std::filesystem::remove_all(made);
 }
 
 TEST(AsFileName, KeepsNothingThatAShellOrAPathUnderstands) {

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "common/asio_loop.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -19,14 +20,9 @@ struct LogsJob : testing::Test {
   std::shared_ptr<KeptOutput> kept = std::make_shared<KeptOutput>(2);
   std::vector<ErrandRecord> records;
   bool last = false;
-  fs::path directory = Fresh();
+  ScratchDirectory scratch;
+  const fs::path directory = scratch.path();
 
-  ~LogsJob() override { fs::remove_all(directory); }
-  static fs::path Fresh() {
-    std::string name = (fs::temp_directory_path() / "logs-job-XXXXXX").native();
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    return name;
-  }
   std::string Texts() const {
     std::string text;
     for (const ErrandRecord& record : records) {

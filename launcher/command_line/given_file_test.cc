@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/files.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -26,14 +27,7 @@ using ::testing::IsEmpty;
 
 class GivenFile : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char made[] = "/tmp/ddprun_given_XXXXXX";
-    ASSERT_NE(::mkdtemp(made), nullptr);
-    scratch_ = made;
-    fifo_ = scratch_ / "fifo";
-    ASSERT_EQ(::mkfifo(fifo_.c_str(), 0600), 0);
-  }
-  void TearDown() override { std::filesystem::remove_all(scratch_); }
+  void SetUp() override { ASSERT_EQ(::mkfifo(fifo_.c_str(), 0600), 0); }
 
   Result<std::string> Read(const std::string& path, std::size_t most = 100) {
     return ReadGiven(path, most, patience_);
@@ -43,8 +37,9 @@ class GivenFile : public ::testing::Test {
     return read ? "" : read.error().message;
   }
 
-  std::filesystem::path scratch_;
-  std::string fifo_;
+  ScratchDirectory directory_;
+  const std::filesystem::path scratch_ = directory_.path();
+  const std::string fifo_ = scratch_ / "fifo";
   std::vector<std::string> said_;
   GivenPatience patience_{.named = 60'000ms,
                           .say = [this](const std::string& text) { said_.push_back(text); }};

@@ -13,6 +13,7 @@
 #include "common/asio_loop.h"
 #include "common/files.h"
 #include "common/json.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -21,13 +22,6 @@ namespace fs = std::filesystem;
 
 class EventFileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char made[] = "/tmp/ddprun_events_XXXXXX";
-    ASSERT_NE(::mkdtemp(made), nullptr);
-    directory_ = made;
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
   static RunEvent Event(std::uint64_t number, const std::string& text = "a node is lost") {
     RunEvent event;
     event.kind = kEventLost;
@@ -62,7 +56,8 @@ class EventFileTest : public testing::Test {
     return marks;
   }
 
-  fs::path directory_;
+  ScratchDirectory scratch_;
+  const fs::path directory_ = scratch_.path();
 };
 
 TEST_F(EventFileTest, IsALineOfJsonForEachEvent) {

@@ -17,6 +17,7 @@
 #include "launcher/evidence/run_page.h"
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/real_names.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -29,13 +30,6 @@ const Term kTerm = TermOf(static_cast<std::uint64_t>(UnixMilliseconds()));
 
 class ReportFileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char made[] = "/tmp/ddpreport_file_XXXXXX";
-    ASSERT_NE(::mkdtemp(made), nullptr);
-    directory_ = made;
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
   static RunStatus Running(std::uint64_t step) {
     RunStatus run;
     run.run_id = "demo";
@@ -79,7 +73,8 @@ class ReportFileTest : public testing::Test {
         std::distance(fs::directory_iterator(directory_), fs::directory_iterator()));
   }
 
-  fs::path directory_;
+  ScratchDirectory scratch_;
+  const fs::path directory_ = scratch_.path();
 };
 
 TEST_F(ReportFileTest, TellHowARunEnded) {

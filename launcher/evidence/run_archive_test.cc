@@ -10,6 +10,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/support/scratch_directory.h"
+
 namespace ddprun {
 namespace {
 
@@ -20,14 +22,9 @@ using ::testing::Not;
 class RunArchiveTest : public testing::Test {
  protected:
   void SetUp() override {
-    char made[] = "/tmp/ddprun_archive_XXXXXX";
-    ASSERT_NE(::mkdtemp(made), nullptr);
-    base_ = made;
-    run_ = base_ / "run";
     fs::create_directories(run_ / "attempt_0" / "0");
     fs::create_directories(run_ / "attempt_0" / "1");
   }
-  void TearDown() override { fs::remove_all(base_); }
 
   static void Write(const fs::path& path, const std::string& text) {
     std::ofstream(path, std::ios::binary) << text;
@@ -59,8 +56,9 @@ class RunArchiveTest : public testing::Test {
   }
   std::string Packed(const std::string& name) const { return Read(base_ / "root" / name); }
 
-  fs::path base_;
-  fs::path run_;
+  ScratchDirectory scratch_;
+  const fs::path base_ = scratch_.path();
+  const fs::path run_ = base_ / "run";
 };
 
 TEST_F(RunArchiveTest, HasWhatDdprunLeavesAndNothingElse) {

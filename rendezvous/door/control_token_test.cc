@@ -6,16 +6,14 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/scratch_directory.h"
+
 namespace ddprun {
 namespace {
 
 struct TokenFile : testing::Test {
-  std::filesystem::path directory;
-  void SetUp() override {
-    char made[] = "/tmp/ddprun_token_XXXXXX";
-    directory = ::mkdtemp(made);
-  }
-  void TearDown() override { std::filesystem::remove_all(directory); }
+  ScratchDirectory scratch;
+  const std::filesystem::path directory = scratch.path();
 };
 
 TEST(TokenGate, OpensOnlyForItsToken) {

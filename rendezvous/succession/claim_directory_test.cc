@@ -14,6 +14,7 @@
 
 #include "common/files.h"
 #include "rendezvous/real_names.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -26,14 +27,6 @@ Claim ClaimOf(std::uint64_t number) {
 
 class Claims : public testing::Test {
  protected:
-  Claims() {
-    std::string name = (fs::temp_directory_path() / "ddprun_claims_XXXXXX").native();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~Claims() override {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
   std::size_t Files() const {
     return static_cast<std::size_t>(
         std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
@@ -47,7 +40,8 @@ class Claims : public testing::Test {
     return newest && *newest ? **newest : Claim{};
   }
 
-  fs::path path_;
+  ScratchDirectory scratch_;
+  const fs::path path_ = scratch_.path();
 };
 
 TEST_F(Claims, AnEmptyDirectoryHasNone) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "rendezvous/succession/claim_directory.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -39,23 +40,15 @@ TEST(HeldClaimText, TellsTheGuardWhatTheAgentSaid) {
 // ---- The guard's part ----
 class DeadClaim : public testing::Test {
  protected:
-  DeadClaim() {
-    std::string name = (fs::temp_directory_path() / "ddprun_held_XXXXXX").native();
-    path_ = ::mkdtemp(name.data());
-    claims_.emplace(path_);
-  }
-  ~DeadClaim() override {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
   Claim Newest() {
     const Result<std::optional<Claim>> newest = claims_->Newest();
     return newest && *newest ? **newest : Claim{};
   }
   void Make(const Claim& claim) { ASSERT_TRUE(claims_->Make(claim)); }
 
-  fs::path path_;
-  std::optional<ClaimDirectory> claims_;
+  ScratchDirectory scratch_;
+  const fs::path path_ = scratch_.path();
+  std::optional<ClaimDirectory> claims_{path_};
 };
 
 TEST_F(DeadClaim, IsClosedAndSaysWhoDied) {

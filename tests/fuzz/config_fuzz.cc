@@ -18,7 +18,7 @@
 #include "launcher/verbs/status.h"
 #include "launcher/verbs/watch_status.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "tests/fuzz/scratch.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 

@@ -9,7 +9,7 @@
 #include <google/protobuf/stubs/logging.h>
 
 #include "tests/fuzz/fuzz_input.h"
-#include "tests/fuzz/scratch.h"
+#include "tests/support/scratch_directory.h"
 
 namespace {
 
@@ -47,7 +47,7 @@ std::string Framed(const std::string& payload) {
 
 // Whatever is there: refused and left alone, or read; then it is a sound journal after one append.
 void ReadWhole(const std::string& bytes) {
-  static const ScratchDirectory scratch;
+  static const ScratchDirectory scratch(std::filesystem::exists("/dev/shm") ? "/dev/shm" : "/tmp");
   const std::filesystem::path path = scratch.path() / "journal";
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
   std::size_t runs = 0;

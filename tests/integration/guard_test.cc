@@ -13,6 +13,7 @@
 
 #include "tests/support/launched.h"
 #include "tests/support/marked.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -57,7 +58,7 @@ class GuardTest : public ::testing::Test {
   std::string Scratch(const std::string& name) const { return scratch_.path() / name; }
   std::string There() const { return "--touch=" + Scratch("there-%r"); }
 
-  testing::ScratchDirectory scratch_;
+  ScratchDirectory scratch_;
   testing::ProcessMark mark_;
 };
 

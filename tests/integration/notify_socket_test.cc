@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "tests/support/marked.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -60,7 +61,7 @@ class NotifySocketTest : public ::testing::Test {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
   }
 
-  testing::ScratchDirectory scratch_;
+  ScratchDirectory scratch_;
   AsioLoop loop_;
   std::map<std::uint32_t, std::vector<Notification>> said_;
   std::vector<SentDescriptor> sent_;

@@ -11,6 +11,7 @@
 #include "common/asio_loop.h"
 #include "rendezvous/testing/pump.h"
 #include "tests/support/marked.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -34,7 +35,7 @@ class SchedulerCommandTest : public ::testing::Test {
   std::string Scratch(const char* name) const { return scratch_.path() / name; }
 
   AsioLoop loop_;
-  testing::ScratchDirectory scratch_;
+  ScratchDirectory scratch_;
 };
 
 // It would be held in memory, all of it.

@@ -10,6 +10,7 @@
 
 #include "tests/support/launched.h"
 #include "tests/support/marked.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -81,7 +82,7 @@ TEST_F(WorkerOutputTest, ThePartialLastLineIsShown) {
 // A long list that a program prints, or its base64 image.
 TEST_F(WorkerOutputTest, ALineOfManyPiecesIsOneLine) {
   const std::string longest(300'000, 'x');
-  testing::ScratchDirectory scratch;
+  ScratchDirectory scratch;
   const std::string text = (scratch.path() / "text").native();
   std::ofstream(text) << longest << "\nend\n";
   Launched launch(Argv(2, {"--on-rank=1", "--print-file=" + text}), {});
@@ -92,7 +93,7 @@ TEST_F(WorkerOutputTest, ALineOfManyPiecesIsOneLine) {
 // Rank 1's line comes when half of rank 0's is there.
 TEST_F(WorkerOutputTest, AnothersLineEndsALongOne) {
   const std::string half(100'000, 'x');
-  testing::ScratchDirectory scratch;
+  ScratchDirectory scratch;
   const std::string text = (scratch.path() / "text").native();
   const std::string go = (scratch.path() / "go").native();
   std::ofstream(text) << half;
@@ -131,7 +132,7 @@ TEST_F(WorkerOutputTest, AFullDiskStopsNobody) {
 // Nobody reads our stdout (a stopped pager): the workers wait in their writes, memory stays small,
 // and the agent still hears signals.
 TEST_F(WorkerOutputTest, ABlockedStdoutFreezesNothing) {
-  testing::ScratchDirectory scratch;
+  ScratchDirectory scratch;
   Launched launch(Argv(2, {"--touch=" + (scratch.path() / "%r").native(), "--spew=500"}), {});
   ASSERT_TRUE(launch.ReadUntil("END"));
   ::kill(launch.pid(), SIGTERM);

@@ -59,16 +59,6 @@ bool Eventually(const std::function<bool()>& condition, std::chrono::millisecond
   return true;
 }
 
-ScratchDirectory::ScratchDirectory() {
-  std::string name = fs::temp_directory_path() / "ddprun-test-XXXXXX";
-  path_ = ::mkdtemp(name.data());
-}
-
-ScratchDirectory::~ScratchDirectory() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
 std::string ReadText(const fs::path& path) {
   // Not by istreambuf_iterator: that throws where a file of /proc is of a process that just ended.
   std::ifstream file(path, std::ios::binary);

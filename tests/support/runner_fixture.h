@@ -16,6 +16,7 @@
 #include "agent/workers/process_runner.h"
 #include "agent/workers/worker_launcher.h"
 #include "tests/support/marked.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun::testing {
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/scratch_directory.h"
 #include "trainer/data/entries.h"
 #include "trainer/data/idx.h"
 
@@ -17,12 +18,6 @@ using std::string_literals::operator""s;
 
 class Datasets : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = fs::temp_directory_path() / "ddprun_datasets_XXXXXX";
-    root_ = mkdtemp(pattern.data());
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
   fs::path Write(const std::string& name, const std::string& bytes) {
     std::ofstream(root_ / name, std::ios::binary) << bytes;
     return root_ / name;
@@ -68,7 +63,8 @@ class Datasets : public testing::Test {
     Write("t10k-labels-idx1-ubyte", Labels("\0\x09"s));
   }
 
-  fs::path root_;
+  ScratchDirectory scratch_;
+  const fs::path root_ = scratch_.path();
 };
 
 TEST_F(Datasets, IdxReadsPlainAndCompressedAlike) {

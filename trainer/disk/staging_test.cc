@@ -7,6 +7,8 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/support/scratch_directory.h"
+
 namespace ddprun {
 namespace {
 
@@ -15,8 +17,6 @@ namespace fs = std::filesystem;
 class Staging : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = fs::temp_directory_path() / "ddprun_staging_XXXXXX";
-    root_ = mkdtemp(pattern.data());
     fs::create_directories(root_ / "source/inner");
     Write("source/a", "first");
     Write("source/inner/b", "second");
@@ -25,7 +25,6 @@ class Staging : public testing::Test {
              .directory = root_ / "local/disk",
              .name = "numbers"};
   }
-  void TearDown() override { fs::remove_all(root_); }
 
   void Write(const std::string& name, const std::string& text) {
     std::ofstream(root_ / name, std::ios::binary) << text;
@@ -38,7 +37,8 @@ class Staging : public testing::Test {
     return Stage(plan_, true, [this](const std::string& text) { said_ += text + "\n"; });
   }
 
-  fs::path root_;
+  ScratchDirectory scratch_;
+  const fs::path root_ = scratch_.path();
   StagePlan plan_;
   std::string said_;
 };

@@ -1,12 +1,11 @@
-// A directory of this process's own for targets that read files; in memory where the machine has
-// /dev/shm.
+// A new directory for a test's files, removed at the end.
 #pragma once
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "common/check.h"
 
@@ -14,9 +13,9 @@ namespace ddprun {
 
 class ScratchDirectory {
  public:
-  ScratchDirectory() {
-    std::string name =
-        ::access("/dev/shm", W_OK) == 0 ? "/dev/shm/ddprun-fuzz-XXXXXX" : "/tmp/ddprun-fuzz-XXXXXX";
+  explicit ScratchDirectory(
+      const std::filesystem::path& in = std::filesystem::temp_directory_path()) {
+    std::string name = in / "ddprun-test-XXXXXX";
     CHECK(::mkdtemp(name.data()) != nullptr);
     path_ = name;
   }
