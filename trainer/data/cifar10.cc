@@ -95,7 +95,6 @@ Result<Dataset> Load(const fs::path& root, const Arguments&) {
 
 constinit const DatasetEntry kCifar10 = {
     .name = "cifar10",
-    .about = "50,000 + 10,000 images of 3x32x32, 10 classes (binary version; not shipped)",
     .bundled = "",
     .reads_files = true,
     .files = Files,

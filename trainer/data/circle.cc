@@ -16,7 +16,6 @@ static void Point(std::uint64_t draw, const BatchRoom& room) {
 }
 
 constinit const DatasetEntry kCircle = {.name = "circle",
-                                        .about = "made up: points inside or outside of a circle",
                                         .arguments = kMadeUpArguments,
                                         .task = CircleTask,
                                         .load = MakeUp<CircleTask, Point>};

@@ -49,7 +49,6 @@ Result<void> SplitValidation(Dataset& dataset, std::uint32_t count);
 
 struct DatasetEntry {
   std::string_view name;
-  std::string_view about;
   // Whose files it reads, of those that come along; empty: it reads none, or they must be named.
   std::string_view bundled = "";
   bool reads_files = false;

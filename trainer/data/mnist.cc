@@ -92,7 +92,6 @@ Result<Dataset> Load(const fs::path& root, const ImageFormat& format) {
 
 constinit const DatasetEntry kMnist = {
     .name = "mnist",
-    .about = "handwritten digits: 60,000 + 10,000 images of 28x28, 10 classes",
     .bundled = "mnist",
     .reads_files = true,
     .files = Files,
@@ -102,7 +101,6 @@ constinit const DatasetEntry kMnist = {
 
 constinit const DatasetEntry kMnist32 = {
     .name = "mnist32",
-    .about = "mnist padded to 3x32x32, cropped at random",
     .bundled = "mnist",
     .reads_files = true,
     .files = Files,

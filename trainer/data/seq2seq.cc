@@ -52,7 +52,6 @@ Result<Dataset> DrawSequences(const fs::path&, const Arguments& arguments) {
 }  // namespace
 
 constinit const DatasetEntry kSeq2Seq = {.name = "seq2seq",
-                                         .about = "made up: pairs of random sequences of vectors",
                                          .arguments = kSequenceArguments,
                                          .task = SequenceTask,
                                          .load = DrawSequences};

@@ -72,7 +72,6 @@ Result<Dataset> DrawImageSet(const fs::path&, const Arguments& arguments) {
 
 constinit const DatasetEntry kSynthetic = {
     .name = "synthetic",
-    .about = "made up: images of 3x32x32 in 10 classes",
     .arguments = kImageArguments,
     .task = [](const Arguments&) { return ImageTask(kImageFormat, kClasses); },
     .load = DrawImageSet};

@@ -56,10 +56,7 @@ Result<Dataset> DrawToy(const fs::path&, const Arguments& arguments) {
 
 }  // namespace
 
-constinit const DatasetEntry kToyData = {.name = "toy",
-                                         .about = "made up: 5 numbers that depend on 10",
-                                         .arguments = kToyArguments,
-                                         .task = ToyTask,
-                                         .load = DrawToy};
+constinit const DatasetEntry kToyData = {
+    .name = "toy", .arguments = kToyArguments, .task = ToyTask, .load = DrawToy};
 
 }  // namespace ddprun

@@ -34,7 +34,6 @@ std::shared_ptr<TorchModel> Make(const Task&, const Arguments& arguments, std::u
 
 constexpr ArgumentEntry kForget[] = {{"forget", 0, 0, 1}};
 constexpr ModelEntry kModel = {.name = "one weight",
-                               .about = "",
                                .recipe = {"", "sgd", 0.1, 1},
                                .most_threads = 1,
                                .evaluation_batch = 1,

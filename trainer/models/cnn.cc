@@ -16,7 +16,6 @@ static torch::nn::Sequential CnnLayers(const Task& task, const Arguments& argume
 static constexpr ArgumentEntry kCnnArguments[] = {{"width", 8, 1, 1024}};
 
 constinit const ModelEntry kCnn = {.name = "cnn",
-                                   .about = "two convolutions and a linear layer",
                                    .recipe = {"mnist", "adam", 1e-3, 64},
                                    .most_threads = 4,
                                    .evaluation_batch = 500,

@@ -75,7 +75,6 @@ std::shared_ptr<TorchModel> MakeLinear(const Task& task, const Arguments&, std::
 }  // namespace
 
 constinit const ModelEntry kMlp = {.name = "mlp",
-                                   .about = "two linear layers, 50 hidden units, ReLU",
                                    .recipe = {"mnist", "adam", 1e-3, 64},
                                    .most_threads = 1,
                                    .evaluation_batch = 1000,
@@ -84,7 +83,6 @@ constinit const ModelEntry kMlp = {.name = "mlp",
                                    .make = MakeMlp};
 
 constinit const ModelEntry kLinear = {.name = "linear",
-                                      .about = "one linear layer: softmax regression",
                                       .recipe = {"mnist", "adam", 1e-3, 64},
                                       .most_threads = 1,
                                       .evaluation_batch = 1000,
@@ -93,7 +91,6 @@ constinit const ModelEntry kLinear = {.name = "linear",
                                       .make = MakeLinear};
 
 constinit const ModelEntry kToy = {.name = "toy",
-                                   .about = "10-10-5 with ReLU, mean squared error",
                                    .recipe = {"toy", "sgd", 1e-2, 20},
                                    .most_threads = 1,
                                    .evaluation_batch = 1000,

@@ -27,7 +27,6 @@ struct Recipe {
 
 struct ModelEntry {
   std::string_view name;
-  std::string_view about;
   Recipe recipe;
   // More threads per rank than this make a step slower, far slower on busy cores.
   int most_threads;

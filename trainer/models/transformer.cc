@@ -51,14 +51,12 @@ std::shared_ptr<TorchModel> MakeTransformer(const Task& task, const Arguments& a
 
 }  // namespace
 
-constinit const ModelEntry kTransformer = {
-    .name = "transformer",
-    .about = "nn.Transformer: 6 + 6 layers, 8 heads, mean squared error",
-    .recipe = {"seq2seq", "adam", 1e-3, 32},
-    .most_threads = 64,
-    .evaluation_batch = 64,
-    .arguments = kTransformerArguments,
-    .misfit = TransformerMisfit,
-    .make = MakeTransformer};
+constinit const ModelEntry kTransformer = {.name = "transformer",
+                                           .recipe = {"seq2seq", "adam", 1e-3, 32},
+                                           .most_threads = 64,
+                                           .evaluation_batch = 64,
+                                           .arguments = kTransformerArguments,
+                                           .misfit = TransformerMisfit,
+                                           .make = MakeTransformer};
 
 }  // namespace ddprun

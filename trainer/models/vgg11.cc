@@ -60,7 +60,6 @@ std::shared_ptr<TorchModel> MakeVgg(const Task& task, const Arguments& arguments
 }  // namespace
 
 constinit const ModelEntry kVgg11 = {.name = "vgg11",
-                                     .about = "VGG11 with batch norm for 3x32x32, 9.2 M parameters",
                                      .recipe = {"mnist32", "adam", 5e-4, 128},
                                      .most_threads = 64,
                                      .evaluation_batch = 250,
