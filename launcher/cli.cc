@@ -352,16 +352,28 @@ void LetStandaloneWin(std::vector<Setting>& settings) {
   });
 }
 
+// What `ddprun check` has beside the flags of a launch.
+struct CheckFlags {
+  std::string program;  // Its launch's own.
+  std::string format = "text";
+};
+
+// `check`: null for a launch itself.
 Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetEnv& get_env,
-                                const std::string& name, const std::string& program = "") {
+                                const std::string& name, CheckFlags* check = nullptr) {
   CLI::App app{"Starts and supervises distributed training", name};
   app.set_help_flag();
   RawFlags raw;
   AddFlags(app, raw);
+  if (check != nullptr) {
+    app.add_option("-o,--output", check->format);
+  }
   ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, args));
-  if (!program.empty()) {
-    RETURN_IF_ERROR(TakesNoProgram(line.rest));
-    line.rest = {program};
+  if (check != nullptr) {
+    if (!line.rest.empty()) {
+      return Invalid("ddprun check takes no program", InOneLine(line.rest.front()));
+    }
+    line.rest = {check->program};
   }
   const auto here = LayOver({SettingsFromEnvironment(app, get_env), line.settings});
   const Result<std::vector<Setting>> file =
@@ -384,14 +396,29 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
   return understood;
 }
 
-Result<CommandLine> ParseCheckLine(const std::vector<std::string>& args, const GetEnv& get_env) {
-  const auto launch = [&](const auto& flags, const auto& program) -> Result<LaunchConfig> {
-    ASSIGN_OR_RETURN(CommandLine line, ParseLaunch(flags, get_env, "ddprun", program));
-    auto* const config = std::get_if<LaunchConfig>(&line);
-    return config != nullptr ? Result<LaunchConfig>(std::move(*config)) : PrintsNothingElse();
-  };
-  ASSIGN_OR_RETURN(CheckLine check, ParseCheck(args, launch));
-  return CommandLine(std::move(check));
+constexpr const char* kCheckHelp =
+    "usage: ddprun check [-o text|json] [flags of a launch]\n\n"
+    "Looks at this machine, or at all nodes of a run (srun ddprun check; --nnodes=N with\n"
+    "--rdzv-endpoint): GPUs (--host-check), the command of --node-check, and how fast the nodes\n"
+    "send to each other, by plain TCP. Names what is bad or slow.\n\n"
+    "Exit codes: 0 all is well; 1 something is bad, and named; 2 a bad command line; else as of\n"
+    "a launch (69: not all nodes came).\n";
+
+Result<CommandLine> ParseCheck(const std::vector<std::string>& args, const GetEnv& get_env) {
+  if (std::ranges::count(args, "-h") + std::ranges::count(args, "--help") > 0) {
+    return CommandLine(Print{kCheckHelp});
+  }
+  std::error_code unreadable;
+  const auto own = std::filesystem::read_symlink("/proc/self/exe", unreadable);
+  CheckFlags flags{.program = unreadable ? "ddprun" : own.native()};
+  ASSIGN_OR_RETURN(CommandLine line, ParseLaunch(args, get_env, "ddprun", &flags));
+  if (auto* const launch = std::get_if<LaunchConfig>(&line)) {
+    if (flags.format != "text" && flags.format != "json") {
+      return Invalid("--output must be text or json", InOneLine(flags.format));
+    }
+    return CommandLine(CheckRequest{std::move(*launch), flags.format == "json"});
+  }
+  return line;
 }
 
 }  // namespace
@@ -453,7 +480,7 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& args, const
     return ParseCompletion(rest);
   }
   if (verb == "check") {
-    return ParseCheckLine(rest, get_env);
+    return ParseCheck(rest, get_env);
   }
   if (IsVerb(verb)) {
     ASSIGN_OR_RETURN(VerbRequest request, ParseVerb(args, get_env));

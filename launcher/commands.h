@@ -4,7 +4,7 @@
 #include <string>
 #include <variant>
 
-#include "launcher/check/check_request.h"
+#include "launcher/check/check.h"
 #include "launcher/command_line/config.h"
 #include "launcher/verbs/verbs.h"
 
@@ -15,6 +15,6 @@ struct Print {  // Help, version or completion: to stdout, exit 0.
 };
 struct ShowEnvironment {};  // `ddprun env`
 using CommandLine =
-    std::variant<LaunchConfig, ServerConfig, VerbRequest, CheckLine, ShowEnvironment, Print>;
+    std::variant<LaunchConfig, ServerConfig, VerbRequest, CheckRequest, ShowEnvironment, Print>;
 
 }  // namespace ddprun

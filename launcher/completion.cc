@@ -97,7 +97,7 @@ constexpr const char* kBashVerbs = R"(case $program in
       rendezvous) COMPREPLY=($(compgen -W '--listen= --journal= --run-dir= --token-file= --tls-cert= --tls-key= --tls-ca= --insecure --log-format= --verbose --help' -- "$cur")) ;;
       slurm-script) COMPREPLY=($(compgen -W '--nodes= --gpus= --cpus= --nproc-per-node= --time= --warning= --elastic --spares= --least= --array= --name= --sbatch= --help' -- "$cur")) ;;
       k8s-manifest) COMPREPLY=($(compgen -W '--nodes= --gpus= --cpus= --memory= --nproc-per-node= --image= --claim= --grace= --name= --jobset --trainjob --runtime= --help' -- "$cur")) ;;
-      check) COMPREPLY=($(compgen -W '--output= --no-pairs --nnodes= --rdzv-endpoint= --node-check= --node-check-timeout= --run-dir= --help' -- "$cur")) ;;
+      check) COMPREPLY=($(compgen -W '--output= --nnodes= --rdzv-endpoint= --node-check= --node-check-timeout= --run-dir= --help' -- "$cur")) ;;
       example) COMPREPLY=($(compgen -W 'ddp elastic fsdp lightning' -- "$cur")) ;;
       help) COMPREPLY=($(compgen -W '%verb_names%' -- "$cur")) ;;
       env | version) return ;;

@@ -13,7 +13,6 @@
 #include "common/log.h"
 #include "common/overload.h"
 #include "launcher/check/check.h"
-#include "launcher/check/check_worker.h"
 #include "launcher/cli.h"
 #include "launcher/command_line/help.h"
 #include "launcher/launch.h"
@@ -60,19 +59,10 @@ void FillStandardDescriptors() {
   }
 }
 
-int CheckMachines(const CheckLine& line, const std::string& argv0,
-                  const std::vector<std::string>& args) {
-  return std::visit(Overload{
-                        [&](CheckRequest request) {
-                          std::vector<std::string>& own = request.launch.own_command;
-                          own = args;
-                          own.insert(own.begin(), Lasting(argv0));
-                          return Check(request, Launch);
-                        },
-                        [](const CheckWorkerRequest& request) { return RunCheckWorker(request); },
-                        [](const CheckHelp& help) { return PrintOut(help.text); },
-                    },
-                    line);
+void TakeOwnCommand(const std::string& argv0, const std::vector<std::string>& args,
+                    LaunchConfig& config) {
+  config.own_command = args;
+  config.own_command.insert(config.own_command.begin(), Lasting(argv0));
 }
 
 int Main(const std::string& argv0, const std::vector<std::string>& args) {
@@ -90,11 +80,13 @@ int Main(const std::string& argv0, const std::vector<std::string>& args) {
   return std::visit(Overload{
                         [&](LaunchConfig config) {
                           config.called_from = CalledFrom(argv0);
-                          config.own_command = args;
-                          config.own_command.insert(config.own_command.begin(), Lasting(argv0));
+                          TakeOwnCommand(argv0, args, config);
                           return Launch(config);
                         },
-                        [&](const CheckLine& line) { return CheckMachines(line, argv0, args); },
+                        [&](CheckRequest request) {
+                          TakeOwnCommand(argv0, args, request.launch);
+                          return Check(std::move(request), Launch);
+                        },
                         [](const ShowEnvironment&) { return PrintOut(EnvironmentReport()); },
                         [](const ServerConfig& config) { return Serve(config); },
                         [](const VerbRequest& request) { return CarryOut(request); },

@@ -4,49 +4,83 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <string>
+#include <utility>
 
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "common/log.h"
-#include "launcher/check/check_worker.h"
-#include "launcher/check/node_look.h"
+#include "launcher/check/check_node.h"
 #include "launcher/command_line/host_places.h"
 #include "proto/worker_env.h"
 
 namespace ddprun {
 namespace {
 
-int CheckAlone(const CheckRequest& request) {
-  StartLog("ddprun", LogLevel::kInfo);
-  const Checked checked{{LookAtNode(ParseCheckWorker(request.launch.args))}, {}, {}};
-  const std::string text = request.json ? InJson(checked) : InWords(checked);
-  const bool told = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-  return told && !checked.Bad() ? kExitOk : 1;
+// A file that a worker of the check removes where anything is bad on any node.
+constexpr const char* kVerdict = "DDPRUN_CHECK_VERDICT";
+
+int Fail(const Error& error, int code) {
+  std::fprintf(stderr, "ddprun check: %s\n", InOneLine(error.message).c_str());
+  return code;
+}
+
+// Alone, or as a worker of the check, which has failed only if it could not find out.
+int CheckThisNode(const CheckRequest& request, const std::string& verdict) {
+  StartLog("ddprun check", LogLevel::kInfo);
+  const Result<bool> bad = verdict.empty() ? PrintReport({LookAtNode(request.launch)}, request.json)
+                                           : CheckWithOthers(request.launch, request.json);
+  if (!bad) {
+    return Fail(bad.error(), 1);
+  }
+  if (*bad && !verdict.empty()) {
+    ::unlink(verdict.c_str());
+    return kExitOk;
+  }
+  return *bad ? 1 : kExitOk;
+}
+
+// Its worker is this verb with all that it must know: it has no settings file, and no variables of
+// ddprun's.
+void StartThisVerb(LaunchConfig& config, bool json) {
+  config.args = {
+      "check", "--standalone", json ? "--output=json" : "--output=text",
+      config.host_check == HostCheck::kOff ? "--host-check=off" : "--host-check=observe",
+      "--node-check-timeout=" + std::to_string(config.node_check_timeout.count()) + "ms"};
+  if (!config.node_check.empty()) {
+    config.args.push_back("--node-check=" + config.node_check);
+  }
+  config.node_check.clear();  // What they find is reported with all else, and keeps no node out.
+  config.host_check = HostCheck::kOff;
+  config.workers = 1;
+  config.no_python = true;
+  config.module = false;
+  config.shape.max_restarts = 0;
+  config.shape.scale_up = false;
+  config.log_dir = "/dev/null";  // Nothing is written.
 }
 
 }  // namespace
 
-int Check(const CheckRequest& request, const std::function<int(const LaunchConfig&)>& launch) {
-  const LaunchConfig& config = request.launch;
-  if (config.standalone && config.around.launcher.empty() && !config.dry_run) {
-    return CheckAlone(request);
+int Check(CheckRequest request, const std::function<int(const LaunchConfig&)>& launch) {
+  LaunchConfig& config = request.launch;
+  const std::string given = GetProcessEnv(kVerdict).value_or("");
+  const bool forgotten_srun = !config.around.launcher.empty();
+  if (!given.empty() || (config.standalone && !forgotten_srun && !config.dry_run)) {
+    return CheckThisNode(request, given);
   }
-  if (!config.around.launcher.empty() || config.dry_run) {
-    return launch(config);  // An srun that was forgotten: each of its tasks comes here again.
+  StartThisVerb(config, request.json);
+  if (forgotten_srun || config.dry_run) {
+    return launch(config);  // Each of srun's tasks comes here again.
   }
   std::string verdict = (FindTemporaryPlace().path / "ddprun-check-XXXXXX").native();
-  const UniqueFd file(::mkostemp(verdict.data(), O_CLOEXEC));
-  if (!file) {
-    std::fprintf(
-        stderr, "ddprun check: %s\n",
-        InOneLine(SystemError("make a file for the verdict like", verdict, errno).message).c_str());
-    return kExitInternal;
+  if (!UniqueFd(::mkostemp(verdict.data(), O_CLOEXEC))) {
+    return Fail(SystemError("make a file for the verdict like", verdict, errno), kExitInternal);
   }
-  ::setenv(kCheckVerdict, verdict.c_str(), 1);
+  ::setenv(kVerdict, verdict.c_str(), 1);
   const int code = launch(config);
-  const Result<std::string> said = ReadFile(verdict, 16);
-  ::unlink(verdict.c_str());
-  return code == kExitOk && said && *said == "bad" ? 1 : code;
+  const bool well = ::unlink(verdict.c_str()) == 0;
+  return code == kExitOk && !well ? 1 : code;
 }
 
 }  // namespace ddprun

@@ -1,9 +1,8 @@
 #include "launcher/check/check_report.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "common/json.h"
 #include "common/log.h"
@@ -11,192 +10,172 @@
 #include "launcher/verbs/status.h"
 
 namespace ddprun {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostFact, name, value, bad)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckedLink, to, bytes_per_second, latency_seconds, error)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckedNode, node, host, facts, refused, asked, node_check,
+                                   links, verdict)
+
 namespace {
 
-std::string RateInWords(double bytes) {
-  static constexpr std::array kUnits{"B/s", "kB/s", "MB/s", "GB/s", "TB/s"};
-  std::size_t unit = 0;
-  for (; bytes >= 1'000 && unit + 1 < kUnits.size(); ++unit) {
-    bytes /= 1'000;
+constexpr std::size_t kMostShown = 40;
+
+// What a node does at its best.
+struct NodeSpeed {
+  double out = 0;  // Bytes a second.
+  double in = 0;
+  double latency = 0;  // 0: it has reached no node.
+  double Rate() const { return std::min(out, in); }
+};
+
+std::vector<NodeSpeed> SpeedsOf(const std::vector<CheckedNode>& nodes) {
+  std::vector<NodeSpeed> speeds(nodes.size());
+  for (std::size_t from = 0; from < nodes.size(); ++from) {
+    NodeSpeed& sender = speeds[from];
+    for (const CheckedLink& link : nodes[from].links) {
+      sender.out = std::max(sender.out, link.bytes_per_second);
+      speeds[link.to].in = std::max(speeds[link.to].in, link.bytes_per_second);
+      if (link.error.empty() && (sender.latency == 0 || link.latency_seconds < sender.latency)) {
+        sender.latency = link.latency_seconds;
+      }
+    }
   }
-  char text[32];
-  std::snprintf(text, sizeof text, bytes >= 100 || unit == 0 ? "%.0f %s" : "%.1f %s", bytes,
-                kUnits[unit]);
+  return speeds;
+}
+
+double MedianRate(const std::vector<NodeSpeed>& speeds) {
+  std::vector<double> rates;
+  for (const NodeSpeed& speed : speeds) {
+    rates.push_back(speed.Rate());
+  }
+  const auto middle = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2);
+  std::ranges::nth_element(rates, middle);
+  return *middle;
+}
+
+std::string Formatted(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
   return text;
 }
 
-std::string TimeInWords(double seconds) {
-  char text[32];
-  if (!std::isfinite(seconds)) {
-    return "-";
-  }
-  std::snprintf(text, sizeof text, seconds < 0.001 ? "%.0f us" : "%.1f ms",
-                seconds < 0.001 ? seconds * 1e6 : seconds * 1e3);
-  return text;
+std::string RateInWords(double bytes_per_second) {
+  return Formatted("%.1f MB/s", bytes_per_second / 1e6);
 }
 
-std::string SlowInWords(const SlowPart& part, const Checked& checked) {
-  const std::string first = checked.nodes[part.nodes.first].name;
-  const std::string both = first + " - " + checked.nodes[part.nodes.second].name;
-  switch (part.kind) {
-    case SlowKind::kHost:
-      return "slow host: " + first + ": " + RateInWords(part.value) +
-             " at its best; the others: " + RateInWords(part.usual) + " (median)";
-    case SlowKind::kFarHost:
-      return "far host: " + first + ": " + TimeInWords(part.value) +
-             " there and back at its best; the others: " + TimeInWords(part.usual) + " (median)";
-    case SlowKind::kLink:
-      return "slow link: " + both + ": " + RateInWords(part.value) +
-             "; each of them with others: " + RateInWords(part.usual);
-    case SlowKind::kNoLink:
-      return "no link: " + both + ": " + part.error;
+void JudgeNode(CheckedNode& node, std::vector<std::string>& problems) {
+  const std::size_t before = problems.size();
+  if (!node.refused.empty()) {
+    problems.push_back(node.node + " would be refused: " + node.refused);
   }
-  return "";
-}
-
-const char* NameOfKind(SlowKind kind) {
-  switch (kind) {
-    case SlowKind::kHost:
-      return "slow_host";
-    case SlowKind::kFarHost:
-      return "far_host";
-    case SlowKind::kLink:
-      return "slow_link";
-    case SlowKind::kNoLink:
-      return "no_link";
-  }
-  return "";
-}
-
-// Of one node, all that is known.
-std::string AllOfOneNode(const CheckedNode& node) {
-  std::vector<std::vector<std::string>> rows = {{"FACT", "VERDICT", "VALUE"}};
   for (const HostFact& fact : node.facts) {
-    rows.push_back({fact.name, fact.bad ? "BAD" : "ok", fact.value});
+    if (fact.bad) {
+      problems.push_back(node.node + ": " + fact.name + " " + fact.value);
+    }
   }
-  if (node.asked) {
-    const bool refuses = !node.node_check.empty();
-    rows.push_back({"node check", refuses ? "BAD" : "ok", refuses ? node.node_check : "passes"});
+  if (!node.node_check.empty()) {
+    problems.push_back(node.node + " is refused by its node check: " + node.node_check);
   }
-  if (rows.size() == 1) {
-    return "nothing to look at here: no NVIDIA driver, and no --node-check\n";
-  }
-  return AlignedRows(rows);
+  node.verdict = problems.size() > before ? "BAD" : "ok";
 }
 
-std::string NodeTable(const Checked& checked) {
-  std::vector<std::vector<std::string>> rows = {
-      {"NODE", "FACTS", "NODE CHECK", "TO OTHERS", "LATENCY", "VERDICT"}};
-  for (std::size_t i = 0; i < checked.nodes.size(); ++i) {
-    const CheckedNode& node = checked.nodes[i];
-    const auto bad = std::ranges::count_if(node.facts, &HostFact::bad);
-    const bool slow = std::ranges::any_of(checked.slow, [i](const SlowPart& part) {
-      return part.nodes.first == i || part.nodes.second == i;
-    });
-    const bool met = !checked.pairs.empty();
-    rows.push_back({node.name, bad == 0 ? "well" : std::to_string(bad) + " bad",
-                    !node.asked               ? "-"
-                    : node.node_check.empty() ? "passes"
-                                              : "refuses",
-                    met ? RateInWords(BestRate(i, checked.pairs)) : "-",
-                    met ? TimeInWords(LeastLatency(i, checked.pairs)) : "-",
-                    node.Bad() ? "BAD"
-                    : slow     ? "SLOW"
-                               : "ok"});
+void JudgeSpeeds(CheckReport& report) {
+  const std::vector<NodeSpeed> speeds = SpeedsOf(report.nodes);
+  const double usual = MedianRate(speeds);
+  const auto is_slow = [&](std::size_t node) { return speeds[node].Rate() < usual / 2; };
+  for (std::size_t i = 0; i < speeds.size(); ++i) {
+    CheckedNode& node = report.nodes[i];
+    const bool cut_off = speeds[i].Rate() == 0 && !node.links.empty();  // Its links say why.
+    if (node.verdict == "ok") {
+      node.verdict = cut_off ? "NO LINK" : is_slow(i) ? "SLOW" : "ok";
+    }
+    if (is_slow(i) && !cut_off) {
+      report.problems.push_back("slow node: " + node.node + ": " + RateInWords(speeds[i].Rate()) +
+                                " at its best; the median of all nodes: " + RateInWords(usual));
+    }
   }
-  return AlignedRows(rows);
+  for (std::size_t from = 0; from < speeds.size(); ++from) {
+    for (const CheckedLink& link : report.nodes[from].links) {
+      const std::string ends = report.nodes[from].node + " -> " + report.nodes[link.to].node;
+      if (!link.error.empty()) {
+        report.problems.push_back("no link: " + ends + ": " + link.error);
+      } else if (link.bytes_per_second < usual / 2 && !is_slow(from) && !is_slow(link.to)) {
+        report.problems.push_back("slow link: " + ends + ": " + RateInWords(link.bytes_per_second) +
+                                  "; the median of all nodes: " + RateInWords(usual));
+      }
+    }
+  }
 }
 
-OrderedJson JsonOf(const CheckedNode& node) {
-  OrderedJson facts = OrderedJson::array();
-  for (const HostFact& fact : node.facts) {
-    facts.push_back({{"name", fact.name}, {"value", fact.value}, {"bad", fact.bad}});
-  }
-  return {{"node", node.name},
-          {"host", node.host},
-          {"well", !node.Bad()},
-          {"refused", node.refuses},
-          {"node_check", node.asked ? OrderedJson(node.node_check) : nullptr},
-          {"facts", facts}};
+// "2 of 2 well"; "-": nothing was looked at.
+std::string GpusInWords(const HostFacts& facts) {
+  const auto gpus = std::ranges::find(facts, "gpus", &HostFact::name);
+  return gpus == facts.end() ? "-" : gpus->bad ? "bad" : gpus->value;
 }
 
 }  // namespace
 
-bool CheckedNode::Bad() const {
-  return !refuses.empty() || !node_check.empty() || std::ranges::any_of(facts, &HostFact::bad);
-}
-
-bool Checked::Bad() const {
-  return !slow.empty() || std::ranges::any_of(nodes, &CheckedNode::Bad);
-}
-
-std::string InWords(const Checked& checked) {
-  const bool one = checked.nodes.size() == 1;
-  std::string text = one ? AllOfOneNode(checked.nodes.front()) : NodeTable(checked);
-  for (const CheckedNode& node : checked.nodes) {
-    if (!node.refuses.empty()) {
-      text += node.name + " would be refused: " + node.refuses + "\n";
-    }
-    for (const HostFact& fact : node.facts) {
-      text += fact.bad && !one ? node.name + ": " + fact.name + " " + fact.value + "\n" : "";
-    }
-    if (!node.node_check.empty() && !one) {
-      text += node.name + " is refused by its node check: " + node.node_check + "\n";
-    }
+CheckReport Judge(std::vector<CheckedNode> nodes) {
+  CheckReport report;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const std::string& host = nodes[i].host;
+    const bool unique = std::ranges::count(nodes, host, &CheckedNode::host) == 1;
+    nodes[i].node = unique ? host : "node " + std::to_string(i) + " (" + host + ")";
+    JudgeNode(nodes[i], report.problems);
   }
-  for (const SlowPart& part : checked.slow) {
-    text += SlowInWords(part, checked) + "\n";
+  report.nodes = std::move(nodes);
+  JudgeSpeeds(report);
+  return report;
+}
+
+std::string InWords(const CheckReport& report) {
+  const std::vector<NodeSpeed> speeds = SpeedsOf(report.nodes);
+  std::vector<std::vector<std::string>> rows = {
+      {"NODE", "GPUS", "NODE CHECK", "SPEED", "LATENCY", "VERDICT"}};
+  for (std::size_t i = 0; i < report.nodes.size(); ++i) {
+    const CheckedNode& node = report.nodes[i];
+    const bool passes = node.node_check.empty();
+    const double latency = speeds[i].latency;
+    rows.push_back({node.node, GpusInWords(node.facts),
+                    !node.asked ? "-"
+                    : passes    ? "passes"
+                                : "refuses",
+                    node.links.empty() ? "-" : RateInWords(speeds[i].Rate()),
+                    latency == 0 ? "-" : Formatted("%.3f ms", latency * 1e3), node.verdict});
+  }
+  std::string text = AlignedRows(rows);
+  const std::size_t shown = std::min(report.problems.size(), kMostShown);
+  for (std::size_t i = 0; i < shown; ++i) {
+    text += report.problems[i] + "\n";
+  }
+  if (shown < report.problems.size()) {
+    text += "and " + std::to_string(report.problems.size() - shown) + " more (-o json has all)\n";
   }
   return Printable(text);
 }
 
-std::string InJson(const Checked& checked) {
-  OrderedJson json{{"well", !checked.Bad()},
-                   {"nodes", OrderedJson::array()},
-                   {"pairs", OrderedJson::array()},
-                   {"slow", OrderedJson::array()}};
-  for (const CheckedNode& node : checked.nodes) {
-    json["nodes"].push_back(JsonOf(node));
-  }
-  for (const PairResult& pair : checked.pairs) {
-    json["pairs"].push_back(
-        {{"nodes", {checked.nodes[pair.nodes.first].name, checked.nodes[pair.nodes.second].name}},
-         {"bytes_per_second", {pair.there, pair.back}},
-         {"latency_seconds", pair.latency},
-         {"error", pair.error}});
-  }
-  for (const SlowPart& part : checked.slow) {
-    OrderedJson names{checked.nodes[part.nodes.first].name};
-    if (part.nodes.second != part.nodes.first) {
-      names.push_back(checked.nodes[part.nodes.second].name);
-    }
-    json["slow"].push_back({{"what", NameOfKind(part.kind)},
-                            {"nodes", names},
-                            {"value", part.value},
-                            {"others", part.usual},
-                            {"text", SlowInWords(part, checked)}});
-  }
+std::string InJson(const CheckReport& report) {
+  const nlohmann::json json{
+      {"well", report.problems.empty()}, {"problems", report.problems}, {"nodes", report.nodes}};
   return JsonText(json, 2) + "\n";
 }
 
 std::string InJson(const CheckedNode& node) {
-  return JsonText(JsonOf(node));
+  return JsonText(nlohmann::json(node));
 }
 
-Result<CheckedNode> NodeFromJson(const std::string& text) {
-  const nlohmann::json json = ParseJson(text);
+Result<CheckedNode> NodeFromJson(const std::string& text, std::size_t nodes) {
   try {
-    CheckedNode node;
-    node.host = json.at("host");
-    node.refuses = json.at("refused");
-    node.asked = !json.at("node_check").is_null();
-    node.node_check = node.asked ? json.at("node_check") : "";
-    for (const nlohmann::json& fact : json.at("facts")) {
-      node.facts.push_back({fact.at("name"), fact.at("value"), fact.at("bad")});
+    CheckedNode node = ParseJson(text);
+    for (const CheckedLink& link : node.links) {
+      if (link.to >= nodes) {
+        return Invalid("a node tells of a link to a node that is not there",
+                       std::to_string(link.to));
+      }
     }
     return node;
   } catch (const nlohmann::json::exception& error) {
-    return Invalid("a node tells something else than its facts", error.what());
+    return Invalid("a node tells something else than what it was asked for", error.what());
   }
 }
 

@@ -1,37 +1,50 @@
-// What a check has found, in words and as JSON. Pure.
+// What the nodes of a check have found, what of it is wrong, and both in words and as JSON. Pure.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "common/result.h"
-#include "launcher/check/pairings.h"
 #include "rendezvous/messages/host_fact.h"
 
 namespace ddprun {
 
+// From one node to another one.
+struct CheckedLink {
+  std::size_t to = 0;  // Its place among the nodes.
+  double bytes_per_second = 0;
+  double latency_seconds = 0;  // There and back.
+  std::string error;           // Why nothing was measured.
+};
+
 struct CheckedNode {
-  std::string name;  // "n03", or "node 2 (n03)" where names are not told apart.
+  std::string node;  // "n03", or "node 2 (n03)" where names are not told apart.
   std::string host;
   HostFacts facts;
-  std::string refuses;     // As --host-check would.
+  std::string refused;     // Why --host-check would refuse it; empty: it would not.
   bool asked = false;      // The user's own command was run:
   std::string node_check;  // why it refuses the node; empty: it does not.
-  bool Bad() const;
+  std::vector<CheckedLink> links;
+  std::string verdict;  // "ok", "BAD", "NO LINK" or "SLOW".
 };
 
-struct Checked {
+struct CheckReport {
   std::vector<CheckedNode> nodes;
-  std::vector<PairResult> pairs;
-  std::vector<SlowPart> slow;
-  bool Bad() const;
+  std::vector<std::string> problems;  // A sentence each.
 };
 
-std::string InWords(const Checked& checked);
-std::string InJson(const Checked& checked);
+// Gives each node its name and its verdict.
+//
+// A node's speed is that of its best link, in the slower direction. What has less than half of the
+// median of these speeds is slow: a node, or a link between two nodes that are not.
+CheckReport Judge(std::vector<CheckedNode> nodes);
 
-// One node as in that, and back. kInvalid: another node has told something else.
+std::string InWords(const CheckReport& report);
+std::string InJson(const CheckReport& report);
+
+// One node as it tells the others, and back. kInvalid: it has told something else.
 std::string InJson(const CheckedNode& node);
-Result<CheckedNode> NodeFromJson(const std::string& text);
+Result<CheckedNode> NodeFromJson(const std::string& text, std::size_t nodes);
 
 }  // namespace ddprun

@@ -21,6 +21,8 @@ constexpr std::array kRefused{
                 "on a host that stays up and name its one HOST:PORT"},
     RefusedName{"top", kRemoved,
                 "Use `ddprun status --watch` (a program of that name: `ddprun -- top`)"},
+    RefusedName{"--no-pairs", kRemoved,
+                "`ddprun check` of several nodes always measures the network between them"},
     RefusedName{"--trainjob-progress", kRemoved,
                 "A program reports its progress to Kubeflow itself, by the Kubeflow SDK or "
                 "transformers' callback; ddprun reports it by --http-listen and `ddprun status`"},

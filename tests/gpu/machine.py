@@ -58,7 +58,7 @@ def ddprun_looks(kit):
         wrong += [flag] if ended.code != code else []
     if not found or int(found[1]) != kit.gpus:
         wrong.append("ddprun env counts other GPUs than nvidia-smi")
-    if checked.code != 0 or not re.search(r"^gpus +ok +", checked.out, re.M) or commanded.code != 0:
+    if checked.code != 0 or not re.search(r" \d+ of \d+ well .* ok$", checked.out, re.M) or commanded.code != 0:
         wrong.append("ddprun check does not find the GPUs well")
     if "libtorch of unknown version" in env.out:
         wrong.append("ddprun env does not know libtorch's version")

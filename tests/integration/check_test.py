@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import unittest
@@ -10,7 +11,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from bridge_network import BridgeNetwork  # noqa: E402
-from ddprun_runs import DDPRUN, DdprunTest  # noqa: E402
+from ddprun_runs import DDPRUN, DdprunTest, read_text  # noqa: E402
 from networks import namespaces_work  # noqa: E402
 
 DRIVER = os.environ.get("FAKE_NVML_LIBRARY", "")
@@ -37,34 +38,35 @@ class OneNode(Machine):
 
     def test_a_machine_that_is_well(self):
         told = self.check("--node-check=test $DDPRUN_CHECK_CAUSE = check").out()
-        self.assertRegex(told, r"^FACT +VERDICT +VALUE\n")
-        self.assertRegex(told, r"\ngpus +ok +2 of 2 well\n")
-        self.assertRegex(told, r"\nnode check +ok +passes\n")
+        self.assertRegex(told, r"^NODE +GPUS +NODE CHECK +SPEED +LATENCY +VERDICT\n\S+ +2 of 2 well +passes +- +- +ok\n$")
 
     def test_a_machine_without_gpus(self):
         run = self.start("check", environment={"DDPRUN_HOST_ROOT": self.path("nothing")})
         self.assertEqual(run.wait(), 0, run.all())
-        self.assertEqual(run.out(), "nothing to look at here: no NVIDIA driver, and no --node-check\n")
+        self.assertRegex(run.out(), r"\n\S+ +no driver +- +- +- +ok\n$")
 
     def test_one_that_is_not(self):
         run = self.check("--node-check=echo no network; false", gpus="count 2\ngpu 1 answer 15", expect=1)
-        self.assertRegex(run.out(), r"\ngpu1 +BAD +has fallen off the bus\n|^gpu1 ")
-        self.assertRegex(run.out(), r"\nnode check +BAD +no network\n")
+        self.assertRegex(run.out(), r"\n\S+ +1 of 2 well +refuses +- +- +BAD\n")
+        self.assertRegex(run.out(), r"\n\S+: gpu1 has fallen off the bus\n")
+        self.assertRegex(run.out(), r"\n\S+ is refused by its node check: no network\n")
         self.assertIn("would be refused: GPU 1: has fallen off the bus (host check; --gpus leaves it out)\n", run.out())
         told = json.loads(self.check("-o", "json", gpus="count 1\nxid 0 74", expect=1).out())
-        self.assertEqual((told["well"], told["pairs"], told["slow"]), (False, [], []))
-        self.assertEqual(told["nodes"][0]["facts"][0], {"name": "gpu0", "value": "Xid 74", "bad": True})
+        node = told["nodes"][0]
+        self.assertEqual((told["well"], told["problems"]), (False, [f"{node['host']}: gpu0 Xid 74"]))
+        self.assertEqual((node["verdict"], node["links"]), ("BAD", []))
+        self.assertEqual(node["facts"][0], {"name": "gpu0", "value": "Xid 74", "bad": True})
 
     def test_a_driver_that_hangs_is_bad(self):
         os.mkfifo(self.path("fifo"))
         told = self.check(gpus=f"hang {self.path('fifo')}", expect=1).out()
-        self.assertRegex(told, r"\ngpus +BAD +their driver has not answered for 10.0 s\n")
+        self.assertRegex(told, r"\n\S+ +bad +- +- +- +BAD\n\S+: gpus their driver has not answered for 10.0 s\n")
 
     def test_bad_command_lines(self):
         for flags, why in (((FAKE := "train.py",), f"takes no program: '{FAKE}'"),
                            (("-o", "xml"), "--output must be text or json: 'xml'"),
                            (("--node-chek=true",), "--node-chek"),
-                           (("--version",), "prints")):
+                           (("--no-pairs",), "--no-pairs was removed. ")):
             self.assertIn(why, self.check(*flags, expect=2).err())
         self.assertIn("usage: ddprun check", self.check("--help").out())
 
@@ -96,48 +98,66 @@ class Nodes(Machine):
         self.assertEqual([run.out() for run in runs[1:]], [""] * (nodes - 1))  # The first one tells.
         return runs[0].out()
 
-    def slow(self, *flags, **how):
-        told = json.loads(self.check("-o", "json", *flags, expect=1, **how))
+    def problems(self, **how):
+        told = json.loads(self.check("-o", "json", expect=1, **how))
         self.assertFalse(told["well"])
-        return told["slow"]
+        return told["problems"], [node["verdict"] for node in told["nodes"]]
 
     def test_where_all_are_alike_nobody_is_named(self):
         told = self.check()
-        self.assertEqual(len(re.findall(r" \d\.\d MB/s +[\d.]+ .s +ok\n", told)), NODES, told)
+        self.assertEqual(len(re.findall(r" \d\.\d MB/s +[\d.]+ ms +ok\n", told)), NODES, told)
         self.assertNotIn("slow", told)
 
-    def test_a_slow_host_is_named_with_its_number_and_that_of_the_others(self):
+    def test_a_slow_node_is_named_with_its_number_and_that_of_all(self):
         self.limit(2, SLOW, "replace")
         told = self.check(expect=1)
         self.assertEqual(told.count("slow "), 1, told)
-        self.assertRegex(told, r"\nslow host: node 2 \(\S+\): \S+ .B/s at its best; the others: \d\.\d MB/s")
+        self.assertRegex(told, r"\nslow node: node 2 \(\S+\): [\d.]+ MB/s at its best; the median of all nodes: \d\.\d MB/s")
         self.assertEqual(len(re.findall(r" SLOW\n", told)), 1, told)
 
-    def test_a_slow_link_between_two_good_hosts_is_named(self):
+    def test_a_slow_link_between_two_good_nodes_is_named(self):
         self.network.switch.run("tc", "qdisc", "del", "dev", "m3", "root")
         for words in ("qdisc add dev m3 root handle 1: htb default 10",
                       f"class add dev m3 parent 1: classid 1:10 htb rate {FAST} quantum 60000",
                       f"class add dev m3 parent 1: classid 1:20 htb rate {SLOW} quantum 60000",
                       f"filter add dev m3 parent 1: protocol ip u32 match ip src {self.network.address(1)} flowid 1:20"):
             self.network.switch.run("tc", *words.split())
-        found = self.slow()
-        self.assertEqual([part["what"] for part in found], ["slow_link"], found)
-        self.assertRegex(found[0]["text"], r"^slow link: node 1 \(\S+\) - node 3 \(\S+\): \S+ .B/s; each of them ")
+        found, verdicts = self.problems()
+        self.assertEqual(verdicts, ["ok"] * NODES, found)
+        for line, way in zip(found, ((1, 3), (3, 1))):  # What comes back waits in the same queue.
+            self.assertRegex(line, r"^slow link: node %d \(\S+\) -> node %d \(\S+\): \S+ MB/s; the median of all" % way)
+        self.assertIn(len(found), (1, 2), found)
 
-    def test_a_host_far_away_is_named(self):
-        delay = self.network.on_machine(1, "tc qdisc add dev eth0 root netem delay 20ms".split())
-        if subprocess.run(delay, capture_output=True, check=False).returncode != 0:
-            self.skipTest("this kernel has no netem")
-        found = self.slow()
-        self.assertEqual([part["what"] for part in found if part["what"] != "slow_host"], ["far_host"], found)
-        self.assertTrue(all(part["nodes"][0].startswith("node 1 ") for part in found), found)
+    # One sends into the void, as with a firewall; the other one's own machine says no.
+    def test_nodes_that_cannot_reach_each_other_are_named_with_the_reason(self):
+        no_way = ["ip", "route", "add", "unreachable", self.network.address(1)]
+        subprocess.run(self.network.on_machine(3, no_way), check=True)
+        found, verdicts = self.problems()
+        self.assertNotIn("NO LINK", verdicts)
+        found = [line for line in found if not line.startswith("slow ")]  # A busy machine's word.
+        self.assertEqual(len(found), 2, found)
+        for line, way, why in ((found[0], (1, 3), "Connection timed out"), (found[1], (3, 1), "No route to host")):
+            self.assertRegex(line, r"^no link: node %d \(\S+\) -> node %d \(\S+\): " % way +
+                             rf"cannot reach {self.network.address(way[1])}:\d+: {why}$")
+
+    def test_a_node_that_fails_meanwhile_ends_the_check(self):
+        note = self.path("worker")
+        hangs = f"test $FAKE_NVML != {self.path('host/1/gpus')} || {{ echo $PPID > {note}.part; mv {note}.part {note}; sleep 600; }}"
+        runs = [self.begin(i, f"--node-check={hangs}", nodes=2) for i in range(2)]
+        self.wait_for(lambda: os.path.exists(note), *runs)
+        os.kill(int(read_text(note)), signal.SIGKILL)
+        for run in runs:
+            self.assertEqual(run.wait(), 137, run.all())
+            self.assertIn("the run failed: rank 1 ", run.err())
+            self.assertEqual(run.out(), "")
 
     def test_what_is_bad_on_a_node_is_told_beside_it(self):
-        told = self.check("--no-pairs", "--node-check=test $FAKE_NVML != " + self.path("host/1/gpus"), expect=1,
+        told = self.check("--node-check=test $FAKE_NVML != " + self.path("host/1/gpus"), expect=1,
                           gpus={2: "count 2\ngpu 0 ecc 7"}, nodes=3)
-        self.assertRegex(told, r"\nnode 0 \(\S+\) +well +passes +- +- +ok\n")
-        self.assertRegex(told, r"\nnode 1 \(\S+\) +well +refuses +- +- +BAD\n")
-        self.assertRegex(told, r"\nnode 2 \(\S+\) +1 bad +passes +- +- +BAD\n")
+        speed = r"[\d.]+ MB/s +[\d.]+ ms"
+        self.assertRegex(told, rf"\nnode 0 \(\S+\) +2 of 2 well +passes +{speed} +ok\n")
+        self.assertRegex(told, rf"\nnode 1 \(\S+\) +2 of 2 well +refuses +{speed} +BAD\n")
+        self.assertRegex(told, rf"\nnode 2 \(\S+\) +1 of 2 well +passes +{speed} +BAD\n")
         self.assertRegex(told, r"\nnode 2 \(\S+\): gpu0 7 uncorrected memory errors\n")
         self.assertRegex(told, r"\nnode 1 \(\S+\) is refused by its node check: exit code 1\n")
 

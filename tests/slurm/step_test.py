@@ -41,10 +41,9 @@ class Step(SlurmTest):
         told = json.loads(run.out())
         self.assertEqual(len(told["nodes"]), 3)
         self.assertEqual({node["node_check"] for node in told["nodes"]}, {""})
-        self.assertEqual([(pair["error"], min(pair["bytes_per_second"]) > 0) for pair in told["pairs"]],
-                         [("", True)] * 3)
-        run = self.step("-N2", "--ntasks-per-node=1", DDPRUN, "check", "--no-pairs", "--node-check=echo no; false",
-                        expect=1)
+        self.assertEqual([(link["error"], link["bytes_per_second"] > 0) for node in told["nodes"] for link in node["links"]],
+                         [("", True)] * 6)
+        run = self.step("-N2", "--ntasks-per-node=1", DDPRUN, "check", "--node-check=echo no; false", expect=1)
         self.assertEqual(run.out().count("is refused by its node check: no"), 2, run.all())
 
     def test_every_setting_says_where_it_is_from(self):
