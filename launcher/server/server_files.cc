@@ -184,7 +184,7 @@ Result<void> UnsealToken(const ServerQuery& query, ServerPlace& place) {
   if (!place.access.token.empty() || tls.calls() || tls.serves() || query.insecure) {
     return {};
   }
-  ASSIGN_OR_RETURN(place.access.token, TokenSealedAt(place.endpoint, query.run_id, kSeekTimeout));
+  ASSIGN_OR_RETURN(place.access.token, TokenSealedAt(place.endpoint, kSeekTimeout));
   return {};
 }
 

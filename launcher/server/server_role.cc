@@ -225,7 +225,7 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
   role.where = ToString(config.endpoint);
   ASSIGN_OR_RETURN(Access access, ChooseAccess(config.token_file, config.token, config.tls));
   const bool given = !access.token.empty() || config.tls.any() || config.insecure;
-  const SealedToken drawn = DrawSealedToken(config, access);
+  const SealedToken drawn = config.in_slurm_job && !given ? DrawSealedToken() : SealedToken{};
   access.token += drawn.token;
   if (MayServe(config)) {
     auto coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign());
@@ -269,8 +269,7 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
   if (given) {
     role.channel = std::make_unique<GrpcSyncChannel>(loop, config.endpoint, std::move(access));
   } else {
-    role.channel =
-        std::make_unique<SealedChannel>(loop, config.endpoint, config.run_id, std::move(access));
+    role.channel = std::make_unique<SealedChannel>(loop, config.endpoint, std::move(access));
   }
   return role;
 }

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "common/loop.h"
@@ -19,9 +18,8 @@ namespace {
 constexpr const char* kLibrary = "libmunge.so.2";
 constexpr const char* kSocketVariable =
     "DDPRUN_MUNGE_SOCKET";  // munged's, where not the usual one.
-constexpr Duration kMungePatience{3'000};
+constexpr Duration kMungePatience{10'000};
 constexpr Duration kHung{1'000};  // The library itself gives a silent daemon up after 2 s.
-constexpr std::size_t kMaxSealed = 4096;
 
 // As munge.h has them (version 2 of the library).
 struct Context;
@@ -31,7 +29,6 @@ constexpr int kSuccess = 0;
 constexpr int kExpired = 15;
 constexpr int kRewound = 16;
 constexpr int kReplayed = 17;
-constexpr int kUnauthorized = 18;
 
 struct MungeLibrary {
   Context* (*create)() = nullptr;
@@ -40,7 +37,6 @@ struct MungeLibrary {
   int (*encode)(char**, Context*, const void*, int) = nullptr;
   int (*decode)(const char*, Context*, void**, int*, uid_t*, gid_t*) = nullptr;
   const char* (*reason)(Context*) = nullptr;
-  const char* (*words)(int) = nullptr;
   std::string missing;  // Why it cannot be used; empty: it can.
 };
 
@@ -66,7 +62,6 @@ MungeLibrary LoadMunge() {
   FindSymbol(library, "munge_encode", munge.encode, munge.missing);
   FindSymbol(library, "munge_decode", munge.decode, munge.missing);
   FindSymbol(library, "munge_ctx_strerror", munge.reason, munge.missing);
-  FindSymbol(library, "munge_strerror", munge.words, munge.missing);
   return munge;
 }
 
@@ -77,24 +72,24 @@ const MungeLibrary& Munge() {
 
 using ContextHolder = std::unique_ptr<Context, void (*)(Context*)>;
 
-Error MungeError(const char* tried, int code, Context* context) {
-  const char* why = context == nullptr ? nullptr : Munge().reason(context);
-  why = why == nullptr ? Munge().words(code) : why;
-  const ErrorKind kind = code == kUnauthorized ? ErrorKind::kRefused : ErrorKind::kInvalid;
-  return {kind, std::string("MUNGE cannot ") + tried + ": " + (why == nullptr ? "" : why)};
+Error MungeError(const char* tried, const std::string& why) {
+  return {ErrorKind::kInvalid, std::string("MUNGE cannot ") + tried + ": " + why};
+}
+
+Error MungeError(const char* tried, Context* context) {
+  const char* const why = Munge().reason(context);
+  return MungeError(tried, why == nullptr ? "" : why);
 }
 
 Result<ContextHolder> NewContext(const char* tried) {
   if (!Munge().missing.empty()) {
-    return Error{ErrorKind::kNotFound,
-                 std::string("MUNGE cannot ") + tried + ": " + Munge().missing};
+    return MungeError(tried, Munge().missing);
   }
   ContextHolder context(Munge().create(), Munge().destroy);
   const std::string socket = GetProcessEnv(kSocketVariable).value_or("");
   if (!context ||
       (!socket.empty() && Munge().set(context.get(), kOptionSocket, socket.c_str()) != kSuccess)) {
-    return Error{ErrorKind::kNotFound,
-                 std::string("MUNGE cannot ") + tried + ": it takes no context"};
+    return MungeError(tried, "it takes no context");
   }
   return context;
 }
@@ -102,66 +97,61 @@ Result<ContextHolder> NewContext(const char* tried) {
 Result<std::string> SealNow(const std::string& text) {
   constexpr const char* kTried = "seal a token";
   ASSIGN_OR_RETURN(const ContextHolder context, NewContext(kTried));
-  if (const int code = Munge().set(context.get(), kOptionUserRestriction, ::geteuid());
-      code != kSuccess) {
-    return MungeError(kTried, code, context.get());
-  }
   char* sealed = nullptr;
-  const int code =
-      Munge().encode(&sealed, context.get(), text.data(), static_cast<int>(text.size()));
+  int code = Munge().set(context.get(), kOptionUserRestriction, ::geteuid());
+  if (code == kSuccess) {
+    code = Munge().encode(&sealed, context.get(), text.data(), static_cast<int>(text.size()));
+  }
   const std::unique_ptr<char, void (*)(void*)> owned(sealed, &std::free);
   if (code != kSuccess || sealed == nullptr) {
-    Error error = MungeError(kTried, code, context.get());
-    error.kind = ErrorKind::kNotFound;
-    return error;
+    return MungeError(kTried, context.get());
   }
   return std::string(sealed);
 }
 
-Result<MungeText> OpenNow(const std::string& sealed) {
+Result<std::string> OpenNow(const std::string& sealed) {
   constexpr const char* kTried = "open the token that was sealed";
   ASSIGN_OR_RETURN(const ContextHolder context, NewContext(kTried));
   void* text = nullptr;
   int size = 0;
-  MungeText opened;
+  uid_t user = 0;
   gid_t group = 0;
-  const int code =
-      Munge().decode(sealed.c_str(), context.get(), &text, &size, &opened.sealed_by, &group);
+  const int code = Munge().decode(sealed.c_str(), context.get(), &text, &size, &user, &group);
   const std::unique_ptr<void, void (*)(void*)> owned(text, &std::free);
   const bool known = code == kSuccess || code == kExpired || code == kRewound || code == kReplayed;
   if (!known || text == nullptr || size < 0) {
-    return MungeError(kTried, code, context.get());
+    return MungeError(kTried, context.get());
   }
-  opened.text.assign(static_cast<const char*>(text), static_cast<std::size_t>(size));
-  return opened;
+  if (user != ::geteuid()) {
+    return Error{ErrorKind::kInvalid, "user " + std::to_string(user) +
+                                          " has sealed the token, not user " +
+                                          std::to_string(::geteuid()) + " as here"};
+  }
+  return std::string(static_cast<const char*>(text), static_cast<std::size_t>(size));
 }
 
 // On a thread of its own, which is left behind when the daemon hangs.
-template <class T>
-Result<T> InTime(std::function<Result<T>()> work) {
-  const auto result = std::make_shared<std::optional<Result<T>>>();
+Result<std::string> InTime(std::function<Result<std::string>()> work) {
+  const auto result = std::make_shared<Result<std::string>>(std::string());
   const auto begin = std::chrono::steady_clock::now();
   if (!FinishesWithin(kMungePatience, [result, work = std::move(work)] { *result = work(); })) {
     return Error{ErrorKind::kUnavailable,
                  "MUNGE does not answer within " + FormatDuration(kMungePatience)};
   }
-  if (!**result && std::chrono::steady_clock::now() >= begin + kHung) {
-    return Error{ErrorKind::kUnavailable, (*result)->error().message};
+  if (!*result && std::chrono::steady_clock::now() >= begin + kHung) {
+    return Error{ErrorKind::kUnavailable, result->error().message};
   }
-  return **result;
+  return *result;
 }
 
 }  // namespace
 
 Result<std::string> SealByMunge(const std::string& text) {
-  return InTime<std::string>([text] { return SealNow(text); });
+  return InTime([text] { return SealNow(text); });
 }
 
-Result<MungeText> OpenByMunge(const std::string& sealed) {
-  if (sealed.size() > kMaxSealed || sealed.find('\0') != std::string::npos) {
-    return Invalid("no text that MUNGE has sealed", sealed.substr(0, 40));
-  }
-  return InTime<MungeText>([sealed] { return OpenNow(sealed); });
+Result<std::string> OpenByMunge(const std::string& sealed) {
+  return InTime([sealed] { return OpenNow(sealed); });
 }
 
 }  // namespace ddprun

@@ -2,13 +2,11 @@
 // it, on any host of the site, and tells who sealed it.
 //
 // Its library is looked for when it is wanted first (dlopen), so neither building nor running needs
-// it. Its daemon may be missing, or hang: whatever is asked blocks for 3 s at most, and is never
-// asked on the loop. Decides nothing of what a text means, nor how often to ask.
+// it. Its daemon may be missing, or hang: whatever is asked blocks for 10 s at most, and is never
+// asked on the loop. Decides nothing of what a text means.
 //
-// kUnavailable, of all: its daemon does not answer now, and may later.
+// kUnavailable, of both: its daemon does not answer. kInvalid: there is no MUNGE, or it cannot.
 #pragma once
-
-#include <sys/types.h>
 
 #include <string>
 
@@ -16,17 +14,10 @@
 
 namespace ddprun {
 
-// Who opened it before, and how old it is, does not matter here.
-struct MungeText {
-  std::string text;
-  uid_t sealed_by = 0;
-};
-
-// For this process's own user. "MUNGE:...:". kNotFound: there is no MUNGE, or it cannot.
+// For this process's own user. "MUNGE:...:".
 Result<std::string> SealByMunge(const std::string& text);
 
-// kRefused: it is for another user; kInvalid: it is none of this site's; kNotFound: there is no
-// MUNGE.
-Result<MungeText> OpenByMunge(const std::string& sealed);
+// Of the same user. How old it is, and who opened it before, does not matter here.
+Result<std::string> OpenByMunge(const std::string& sealed);
 
 }  // namespace ddprun

@@ -6,10 +6,8 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "common/endpoint.h"
-#include "common/ids.h"
 #include "common/loop.h"
 #include "rendezvous/door/tls.h"
 #include "rendezvous/transport.h"
@@ -18,32 +16,21 @@ namespace ddprun {
 
 class SealedChannel final : public SyncChannel {
  public:
-  SealedChannel(Loop& loop, const Endpoint& endpoint, const RunId& run, Access access);
-  ~SealedChannel() override { *alive_ = false; }
+  SealedChannel(Loop& loop, const Endpoint& endpoint, Access access);
 
   void Send(const NodeReport& report, Duration deadline, Done done) override;
   void Cancel() override;
   void SendRoad(const RoadCall& call, RoadHeard heard) override;  // With the token of the moment.
 
  private:
-  struct Open {
-    NodeReport report;
-    Duration deadline{0};
-    Done done;
-  };
-  void Connect();
-  void Forward();
-  void OnDone(std::uint64_t sequence, Result<SyncReply> reply);
-  void OnToken(std::uint64_t sequence, const Result<std::string>& token, Error refusal);
-  void Deliver(Result<SyncReply> reply);
+  void AskForToken(const NodeReport& report, Duration deadline, const Done& done,
+                   const Error& refusal);
 
   Loop& loop_;
   const Endpoint endpoint_;
-  const RunId run_;
   Access access_;
   std::unique_ptr<SyncChannel> channel_;
-  std::optional<Open> open_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // For a question that is asked.
+  std::shared_ptr<int> question_;  // Null: no question for a token is open.
 };
 
 }  // namespace ddprun

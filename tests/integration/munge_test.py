@@ -92,7 +92,7 @@ class Munge(MungeTest):
         for name in os.listdir(self.path("munge")):
             text = read_text(self.path("munge", name))
             if name + ".seen" in os.listdir(self.path("munge")):
-                return text.split("\n")[3]
+                return text.split("\n")[2]
         return self.fail("nothing was sealed")
 
     def test_the_nodes_of_one_user_share_one(self):
@@ -177,7 +177,7 @@ class Munge(MungeTest):
         again.wait()
 
     def test_where_it_is_missing_that_is_said_once(self):
-        for trouble, why in (("fail", "fake trouble"), ("hang", "MUNGE does not answer within 12.0 s")):
+        for trouble, why in (("fail", "fake trouble"), ("hang", "MUNGE does not answer within 10.0 s")):
             with self.subTest(trouble=trouble):
                 open(self.path("munge", trouble), "w").close()
                 nodes = [self.node(rank) for rank in range(2)]
@@ -187,22 +187,8 @@ class Munge(MungeTest):
                 self.assertEqual(len(said), 1, said)
                 self.assertIn("can join its runs", said[0])
                 self.assertNotIn(why, nodes[1].err())
-                waits = ["trying for 12.0 s" in node.err() for node in nodes]
-                self.assertEqual(waits, [trouble == "hang"] * 2)
 
-    # A node whose own MUNGE answers joins no server without a token: the first one must not be one.
-    def test_a_daemon_that_hangs_for_a_while_is_waited_for(self):
-        hang = self.path("hang")
-        for way, start in (("step", self.step), ("endpoint", self.node)):
-            with self.subTest(way=way):
-                open(hang, "w").close()
-                nodes = [start(i, environment={"FAKE_MUNGE_HANG": hang} if i == 0 else None) for i in range(2)]
-                self.wait_for_text(nodes[0], "MUNGE does not answer within 3.0 s: trying for")
-                os.remove(hang)
-                self.end(*nodes)
-                self.assertNotIn("can join its runs", nodes[0].err())
-
-    # The other way round: it holds up one node, and stops none.
+    # It holds up one node, and stops none.
     def test_a_node_whose_daemon_hangs_joins_later(self):
         hang, go = self.path("hang"), self.path("go")
         first = self.on(0, "rendezvous", f"--listen={self.endpoint}")
@@ -211,7 +197,7 @@ class Munge(MungeTest):
         # Outside of a job it asks only when it was refused.
         node = self.node(1, "-v", "--nnodes=1:2", worker=(f"--wait-file={go}",),
                          environment={"FAKE_MUNGE_HANG": hang, "SLURM_JOB_ID": ""})
-        self.wait_for_text(node, "MUNGE does not answer within 3.0 s")
+        self.wait_for_text(node, "MUNGE does not answer within 10.0 s")
         os.remove(hang)
         open(go, "w").close()
         self.end(node)

@@ -64,11 +64,7 @@ void munge_ctx_destroy(Context* context) {
 }
 
 const char* munge_ctx_strerror(Context* context) {
-  return context->why.empty() ? nullptr : context->why.c_str();
-}
-
-const char* munge_strerror(int code) {
-  return code == kUnauthorized ? "Unauthorized credential" : "fake error";
+  return context->why.empty() ? "fake error" : context->why.c_str();
 }
 
 int munge_ctx_set(Context* context, int option, ...) {
@@ -113,6 +109,7 @@ int munge_decode(const char* credential, Context* context, void** text, int* siz
     return kBadCredential;
   }
   if (opens != -1 && opens != Caller()) {
+    context->why = "Unauthorized credential";
     return kUnauthorized;
   }
   std::ostringstream rest;
