@@ -10,12 +10,18 @@
 
 #include "agent/workers/gpu_list.h"
 #include "agent/workers/numa_binding.h"
-#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 
 class FakeMachine {
  public:
+  FakeMachine() {
+    std::string path = (std::filesystem::temp_directory_path() / "machine_XXXXXX").native();
+    root_ = ::mkdtemp(path.data());
+  }
+  ~FakeMachine() { std::filesystem::remove_all(root_); }
+  FakeMachine(const FakeMachine&) = delete;
+
   MachineRoots roots() const { return {root_ / "sys", root_ / "proc", root_ / "dev"}; }
 
   void Write(const std::string& path, const std::string& text) {
@@ -60,8 +66,7 @@ class FakeMachine {
     Write(base + "shared_cpu_list", shared);
   }
 
-  ScratchDirectory scratch_;
-  const std::filesystem::path root_ = scratch_.path();
+  std::filesystem::path root_;
   std::string online_;
 };
 
