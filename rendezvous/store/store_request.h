@@ -48,4 +48,8 @@ inline std::string Ping(std::uint32_t nonce) {
   return Op(13) + Raw(nonce);
 }
 
+inline std::string Barrier(std::string_view key, std::int64_t world_size) {
+  return Op(18) + Text(key) + Raw(world_size);
+}
+
 }  // namespace ddprun::wire

@@ -54,8 +54,5 @@ inline std::string QueueLen(std::string_view key) {
 inline std::string ListKeys() {
   return Op(17);
 }
-inline std::string Barrier(std::string_view key, std::int64_t world_size) {
-  return Op(18) + Text(key) + Raw(world_size);
-}
 
 }  // namespace ddprun::wire

@@ -17,7 +17,6 @@ std::string NoMisfit(const Task&, const Arguments& arguments) {
 }
 
 constexpr ModelEntry kFirst = {.name = "mlp",
-                               .about = "",
                                .recipe = {"mnist", "sgd", 0.1, 64},
                                .most_threads = 2,
                                .evaluation_batch = 1000,
@@ -25,7 +24,6 @@ constexpr ModelEntry kFirst = {.name = "mlp",
                                .misfit = NoMisfit,
                                .make = nullptr};
 constexpr ModelEntry kSecond = {.name = "transformer",
-                                .about = "",
                                 .recipe = {"seq2seq", "adamw", 0.001, 8},
                                 .most_threads = 2,
                                 .evaluation_batch = 10,
