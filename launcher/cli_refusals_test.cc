@@ -109,8 +109,9 @@ TEST(CommandLine, BadInputIsNamed) {
       {{""}, "no program is given"},
       {{"rendezvous", "--listen=nowhere:x"}, "port of an endpoint"},
       {{"rendezvous", "more"}, "no further argument"},
-      {{"rendezvous", "--journal="}, "--journal must name a file"},
-      {{"rendezvous", "--journal=a", "--run-dir=b"}, "exclude each other"},
+      {{"rendezvous", "--state-dir="}, "--state-dir must name a directory"},
+      {{"rendezvous", "--state-dir=a", "--run-dir=b"}, "exclude each other"},
+      {{"rendezvous", "--journal=a"}, "--journal was removed. Use --state-dir=DIR"},
       {{"--nnodes=2", "--run-dir=d", "--master-addr=n0", "p"}, "excludes a static rendezvous"},
   };
   for (const auto& [args, expected] : table) {

@@ -30,14 +30,14 @@ Result<void> CheckTls(const TlsFiles& files, bool has_successors) {
   return {};
 }
 
-Result<void> CheckJournal(const CLI::Option& journal, const ServerConfig& config) {
-  if (journal.count() > 0 && config.journal.empty()) {
-    return Error{ErrorKind::kInvalid, "--journal must name a file"};
+Result<void> CheckStateDir(const CLI::Option& state_dir, const ServerConfig& config) {
+  if (state_dir.count() > 0 && config.state_dir.empty()) {
+    return Error{ErrorKind::kInvalid, "--state-dir must name a directory"};
   }
-  if (!config.journal.empty() && !config.run_dir.empty()) {
+  if (!config.state_dir.empty() && !config.run_dir.empty()) {
     return Error{ErrorKind::kInvalid,
-                 "--journal and --run-dir exclude each other: with a run directory the next server "
-                 "may be another node, which learns of the runs from their nodes"};
+                 "--state-dir and --run-dir exclude each other: a state directory is one server's "
+                 "alone, a run directory all nodes'"};
   }
   return {};
 }
@@ -85,9 +85,9 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
   bool help = false;
   ServerConfig config;
   app.add_option("--listen", listen, "HOST:PORT, port 0 for any free one")->capture_default_str();
-  CLI::Option* const journal = app.add_option(
-      "--journal", config.journal,
-      "FILE that survives this server: one started again with it goes on with its runs");
+  CLI::Option* const state_dir = app.add_option(
+      "--state-dir", config.state_dir,
+      "DIR that survives this server: one started again with it goes on with its runs");
   app.add_option("--run-dir", config.run_dir,
                  "DIR that all nodes share: a node takes over if this server dies, and this one "
                  "takes over if such a node does");
@@ -135,7 +135,7 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
   RETURN_IF_ERROR(CheckExposure(
       config.listen, config.token_file + config.token + config.tls.authority + config.run_dir,
       config.insecure));
-  RETURN_IF_ERROR(CheckJournal(*journal, config));
+  RETURN_IF_ERROR(CheckStateDir(*state_dir, config));
   return CommandLine(config);
 }
 

@@ -241,14 +241,14 @@ TEST(CommandLine, ServerAlone) {
       ParseCommandLine({"rendezvous", "--listen=[::1]:0"}, Environment({}));
   ASSERT_TRUE(line);
   EXPECT_EQ(std::get<ServerConfig>(*line).listen, (Endpoint{"::1", 0}));
-  EXPECT_EQ(std::get<ServerConfig>(*line).journal, "");
+  EXPECT_EQ(std::get<ServerConfig>(*line).state_dir, "");
 }
 
-TEST(CommandLine, ServerWithAJournal) {
+TEST(CommandLine, ServerWithAStateDirectory) {
   const Result<CommandLine> line =
-      ParseCommandLine({"rendezvous", "--journal=runs.journal"}, Environment({}));
+      ParseCommandLine({"rendezvous", "--state-dir=runs"}, Environment({}));
   ASSERT_TRUE(line);
-  EXPECT_EQ(std::get<ServerConfig>(*line).journal, "runs.journal");
+  EXPECT_EQ(std::get<ServerConfig>(*line).state_dir, "runs");
 }
 
 TEST(Secrets, AreKnownByTheirNames) {

@@ -94,7 +94,7 @@ complete -F _@ @
 
 constexpr const char* kBashVerbs = R"(case $program in
       completion) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$cur")) ;;
-      rendezvous) COMPREPLY=($(compgen -W '--listen= --journal= --run-dir= --token-file= --tls-cert= --tls-key= --tls-ca= --insecure --log-format= --verbose --help' -- "$cur")) ;;
+      rendezvous) COMPREPLY=($(compgen -W '--listen= --state-dir= --run-dir= --token-file= --tls-cert= --tls-key= --tls-ca= --insecure --log-format= --verbose --help' -- "$cur")) ;;
       slurm-script) COMPREPLY=($(compgen -W '--nodes= --gpus= --cpus= --nproc-per-node= --time= --warning= --elastic --spares= --least= --array= --name= --sbatch= --help' -- "$cur")) ;;
       k8s-manifest) COMPREPLY=($(compgen -W '--nodes= --gpus= --cpus= --memory= --nproc-per-node= --image= --claim= --grace= --name= --jobset --trainjob --runtime= --help' -- "$cur")) ;;
       check) COMPREPLY=($(compgen -W '--output= --nnodes= --rdzv-endpoint= --node-check= --node-check-timeout= --run-dir= --help' -- "$cur")) ;;

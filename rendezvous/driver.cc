@@ -4,9 +4,10 @@
 #include <utility>
 
 #include "common/log.h"
+#include "rendezvous/core/ended_run.h"
+#include "rendezvous/core/fencing.h"
 #include "rendezvous/core/keeping.h"
 #include "rendezvous/core/peers.h"
-#include "rendezvous/core/record.h"
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/core/status.h"
 #include "rendezvous/messages/describe.h"
@@ -41,23 +42,6 @@ CoordinatorDriver::CoordinatorDriver(Loop& loop, const CoordinatorConfig& config
         const CoordinatorState* const run = StateOf(name.run_id);
         return run != nullptr && HasReported(*run, {name.node, name.incarnation});
       }) {}
-
-void CoordinatorDriver::UseJournal(std::unique_ptr<Journal> journal,
-                                   const std::vector<RunRecord>& runs,
-                                   const std::vector<EndedRun>& ended) {
-  journal_ = std::move(journal);
-  config_.journal = true;
-  BeginWith(ended);
-  for (const RunRecord& record : runs) {
-    RunEntry& run = *runs_.emplace(record.run_id, std::make_unique<RunEntry>(loop_)).first->second;
-    run.state = Restore(record, loop_.Now());
-    run.state.lateness = config_.proven ? Longest{} : Unproven(loop_.Now());
-    for (const std::string& line : Describe(run.state, config_, loop_.Now())) {
-      Log(LogLevel::kInfo, "from the journal: " + line);
-    }
-    Arm(record.run_id, run);
-  }
-}
 
 RendezvousHandlers CoordinatorDriver::Handlers() {
   return {
@@ -118,9 +102,7 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
                    " has heard a later server than this one (has this machine's clock gone back?): "
                    "reigning after it");
     config_.term = reign;
-    if (journal_) {
-      journal_->BeginReign(reign);
-    }
+    KeepInClaim();
   }
   const Time now = loop_.Now();
   const Duration poll =
@@ -151,22 +133,22 @@ CoordinatorDriver::RunEntry& CoordinatorDriver::BeginRun(const NodeReport& repor
   // join a new run.
   const bool just_took_over = StaysFor() > Duration{0};
   if (ended != nullptr && (just_took_over || IsOfEnded(*ended, report))) {
-    run.state = Restore(RecordOf(*ended), loop_.Now());
+    run.state = Restore(*ended, loop_.Now());
     return run;
   }
-  if (takes_over_) {  // Its predecessor's claim tells how late machines are.
-    run.state = Restore(RunRecord{}, loop_.Now());
+  if (MaySucceed(report.shape)) {
+    run.state = Succeed(loop_.Now());
     run.state.recovery.died = died_;
-  } else if (!config_.proven) {
+  }
+  const bool told = took_over_ && claim_good_;  // Its predecessor's claim, how late machines are.
+  if (!config_.proven && !told) {
     run.state.lateness = Unproven(loop_.Now());
   }
   run.state.run_id = report.run_id;
   run.state.newest = forgotten_;
   if (ended != nullptr) {  // A new run with the name of an ended one.
     std::erase_if(ended_, [&](const EndedRun& other) { return other.run_id == report.run_id; });
-    if (keep_outcomes_) {
-      keep_outcomes_(InClaim());
-    }
+    KeepInClaim();
   }
   return run;
 }
@@ -201,17 +183,12 @@ void CoordinatorDriver::Decide(const RunId& run_id, RunEntry& run, const Coordin
   if (!effects.evidence.empty()) {
     road_.Send(run_id, {.kind = ErrandKind::kEvidence}, effects.evidence);
   }
-  if (effects.persist && note_record_) {
-    note_record_(effects.persist->record);
+  if (note_run_) {
+    note_run_(run.state);
   }
-  if (effects.persist && keep_outcomes_ && effects.persist->record.outcome) {
-    unkept_[run_id] = effects.persist->number;
+  if (effects.ended && keep_outcomes_) {
+    unkept_.insert(run_id);
     RememberEnd(ToRemember(run_id, run.state.newest, *run.state.outcome));
-  }
-  if (effects.persist && journal_) {
-    journal_->Keep(effects.persist->record, [this, run_id, number = effects.persist->number] {
-      Feed(run_id, Persisted{number});
-    });
   }
 }
 
@@ -377,9 +354,16 @@ void CoordinatorDriver::EndIfUnneeded() {
 }
 
 void CoordinatorDriver::TakeOver(const std::optional<Died>& died) {
-  takes_over_ = true;
+  took_over_ = loop_.Now();
   died_ = died;
-  stays_until_ = loop_.Now() + std::max(config_.base_lease, kLongLease);
+  stays_until_ = *took_over_ + std::max(config_.base_lease, kLongLease);
+}
+
+// A run that is first heard of later is begun as any other: nodes of an older world would call for
+// recovery themselves.
+bool CoordinatorDriver::MaySucceed(const RunShape& shape) const {
+  const Time now = loop_.Now();
+  return took_over_ && (now < *stays_until_ || FenceFrom(shape, *stays_until_, now));
 }
 
 }  // namespace ddprun

@@ -21,7 +21,6 @@
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/door/control_token.h"
 #include "rendezvous/door/few_lines.h"
-#include "rendezvous/journal.h"
 #include "rendezvous/messages/history.h"
 #include "rendezvous/road/errand_road.h"
 #include "rendezvous/transport.h"
@@ -37,20 +36,17 @@ class CoordinatorDriver {
   CoordinatorDriver(const CoordinatorDriver&) = delete;
   CoordinatorDriver& operator=(const CoordinatorDriver&) = delete;
 
-  // Before anything arrives: what must survive this server goes to the journal, and the runs that
-  // an earlier one kept there are taken over.
-  void UseJournal(std::unique_ptr<Journal> journal, const std::vector<RunRecord>& runs,
-                  const std::vector<EndedRun>& ended);
-  // Likewise where a claim has all that need survive: `keep` is told each time what it must say,
-  // and no outcome is told before OutcomesAreKept.
+  // Before anything arrives: this server has a claim, which says how these runs have ended. `keep`
+  // is told each time what it must say, of the last `most` runs, and no outcome is told before
+  // OutcomesAreKept.
   using KeepOutcomes = std::function<void(const std::vector<EndedRun>&)>;
-  void UseClaim(const std::vector<EndedRun>& ended, KeepOutcomes keep);
+  void UseClaim(const std::vector<EndedRun>& ended, std::size_t most, KeepOutcomes keep);
   void OutcomesAreKept(const std::vector<EndedRun>& kept);
 
-  // Likewise: `note` gets each newest record before any node learns what is in it. It must not wait
-  // for anything.
-  using NoteRecord = std::function<void(const RunRecord&)>;
-  void OnRecord(NoteRecord note) { note_record_ = std::move(note); }
+  // Likewise: `note` sees each run after each step, before anybody is told of what is in it. It
+  // must not wait for anything.
+  using NoteRun = std::function<void(const CoordinatorState&)>;
+  void OnStep(NoteRun note) { note_run_ = std::move(note); }
 
   // Before anything arrives: `keep` gets each event once it has its number, also events of earlier
   // servers that nodes have kept. It must not wait for anything.
@@ -140,9 +136,11 @@ class CoordinatorDriver {
   bool TellEnd(const NodeReport& report, PendingSync& call);
   // Makes the state of a run that is not known yet.
   RunEntry& BeginRun(const NodeReport& report);
-  void BeginWith(const std::vector<EndedRun>& ended);
   void RememberEnd(const EndedRun& run);
   std::vector<EndedRun> InClaim() const;
+  void KeepInClaim();
+  // Another server preceded this one, and nodes that run what that formed may be yet to be heard.
+  bool MaySucceed(const RunShape& shape) const;
   void ForgetRun(const RunId& run_id);
   // Forgets the ended run that all nodes left first, or a run that never had a world and has no
   // node. False: there is none.
@@ -168,24 +166,24 @@ class CoordinatorDriver {
 
   Loop& loop_;
   CoordinatorConfig config_;
-  std::unique_ptr<Journal> journal_;  // None: nothing is kept.
   std::map<RunId, std::unique_ptr<RunEntry>> runs_;
   std::function<void()> when_unneeded_;
-  std::function<void(Term)> on_later_term_;  // None: this server takes a later term itself.
-  bool takes_over_ = false;
-  std::optional<Died> died_;  // The server before this one, if its agent died with it.
+  std::function<void(Term)> on_later_term_;  // None: this server reigns after the later one.
+  std::optional<Time> took_over_;
+  std::optional<Died> died_;  // The server before this one.
   bool had_runs_ = false;
   std::optional<Time> stays_until_;
   std::optional<Time> asked_until_;  // Operators are answered until then; none: nodes need it.
   FewLogLines lines_;
   LoopTimer stay_;
   std::optional<ClaimGood> claim_good_;
-  Generation forgotten_;  // Highest of all forgotten runs: a run id that comes again starts above.
-  std::vector<EndedRun> ended_;            // The oldest first.
-  KeepOutcomes keep_outcomes_;             // None: no claim is held.
-  NoteRecord note_record_;                 // None: records are not noted.
-  KeepEvents keep_events_;                 // None: events are kept only here.
-  std::map<RunId, std::uint64_t> unkept_;  // Number of an outcome's record that is not kept yet.
+  Generation forgotten_;  // Of any run that was: the same run id's next world comes after its last.
+  std::vector<EndedRun> ended_;    // The oldest first.
+  KeepOutcomes keep_outcomes_;     // None: no claim is held.
+  std::size_t most_in_claim_ = 0;  // Runs that have ended.
+  NoteRun note_run_;               // None: nobody needs to know.
+  KeepEvents keep_events_;         // None: they stay here alone.
+  std::set<RunId> unkept_;         // Those whose outcome the claim does not have yet.
   bool retired_ = false;
   TokenGate gate_;
   ErrandRoad road_;

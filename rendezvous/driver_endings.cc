@@ -1,36 +1,34 @@
 // What outlives a run's own state: how it ended, where that is kept, and who is told of it.
 #include <algorithm>
 
-#include "rendezvous/core/record.h"
+#include "rendezvous/core/ended_run.h"
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/driver.h"
 
 namespace ddprun {
 
-void CoordinatorDriver::UseClaim(const std::vector<EndedRun>& ended, KeepOutcomes keep) {
-  config_.journal = true;
-  BeginWith(ended);
-  keep_outcomes_ = std::move(keep);
-}
-
-void CoordinatorDriver::BeginWith(const std::vector<EndedRun>& ended) {
+void CoordinatorDriver::UseClaim(const std::vector<EndedRun>& ended, std::size_t most,
+                                 KeepOutcomes keep) {
+  config_.claims = true;
   ended_ = ended;
   for (const EndedRun& run : ended_) {
     forgotten_ = std::max(forgotten_, run.newest);
   }
+  most_in_claim_ = most;
+  keep_outcomes_ = std::move(keep);
 }
 
 void CoordinatorDriver::OutcomesAreKept(const std::vector<EndedRun>& kept) {
-  std::vector<std::pair<RunId, std::uint64_t>> told;
-  for (const auto& [run_id, number] : unkept_) {
+  std::vector<RunId> told;
+  for (const RunId& run_id : unkept_) {
     // Where more end at once than a claim takes, the first of them are in none.
     if (FindEnded(kept, run_id) != nullptr || FindEnded(InClaim(), run_id) == nullptr) {
-      told.emplace_back(run_id, number);
+      told.push_back(run_id);
     }
   }
-  for (const auto& [run_id, number] : told) {
+  for (const RunId& run_id : told) {
     unkept_.erase(run_id);
-    Feed(run_id, Persisted{number});
+    Feed(run_id, OutcomeKept{});
   }
 }
 
@@ -43,36 +41,32 @@ bool CoordinatorDriver::TellEnd(const NodeReport& report, PendingSync& call) {
   }
   had_runs_ = true;
   const Time now = loop_.Now();
-  CoordinatorState run = Restore(RecordOf(*ended), now);
+  CoordinatorState run = Restore(*ended, now);
   (void)Step(run, config_, Reported{report}, now);
   call.Answer(ReplyWith(run, DirectiveFor(run, config_, report.node, report.incarnation, now)));
   return true;
 }
 
 std::vector<EndedRun> CoordinatorDriver::InClaim() const {
-  const std::size_t most = std::min(ended_.size(), kMostEndedInClaim);
+  const std::size_t most = std::min(ended_.size(), most_in_claim_);
   return {ended_.end() - static_cast<std::ptrdiff_t>(most), ended_.end()};
 }
 
-void CoordinatorDriver::RememberEnd(const EndedRun& run) {
-  const bool full = ended_.size() == kMostEndedRuns && FindEnded(ended_, run.run_id) == nullptr;
-  if (full && journal_ && !runs_.contains(ended_.front().run_id)) {
-    journal_->Forget(ended_.front().run_id);
-  }
-  Remember(ended_, run, kMostEndedRuns);
+void CoordinatorDriver::KeepInClaim() {
   if (keep_outcomes_) {
     keep_outcomes_(InClaim());
   }
 }
 
+void CoordinatorDriver::RememberEnd(const EndedRun& run) {
+  Remember(ended_, run, kMostEndedRuns);
+  KeepInClaim();
+}
+
 void CoordinatorDriver::ForgetRun(const RunId& run_id) {
   const auto found = runs_.find(run_id);
   const CoordinatorState& state = found->second->state;
-  const EndedRun ended = ToRemember(run_id, state.newest, *state.outcome);
-  RememberEnd(ended);
-  if (journal_) {
-    journal_->KeepEnd(ended);
-  }
+  RememberEnd(ToRemember(run_id, state.newest, *state.outcome));
   forgotten_ = std::max(forgotten_, state.newest);
   unkept_.erase(run_id);
   road_.ForgetRun(run_id);
@@ -91,12 +85,8 @@ bool CoordinatorDriver::ForgetARunThatWasLeft() {
   if (empty == runs_.end()) {
     return false;
   }
-  const RunId run_id = empty->first;
-  if (journal_) {
-    journal_->Forget(run_id);
-  }
   forgotten_ = std::max(forgotten_, empty->second->state.newest);
-  road_.ForgetRun(run_id);
+  road_.ForgetRun(empty->first);
   runs_.erase(empty);
   return true;
 }
@@ -108,9 +98,9 @@ Duration CoordinatorDriver::StaysFor() const {
 }
 
 bool CoordinatorDriver::RunsHaveEnded() const {
-  return (had_runs_ || !takes_over_) &&
-         std::all_of(runs_.begin(), runs_.end(),
-                     [](const auto& run) { return NoWorkersRemain(run.second->state); });
+  return (had_runs_ || !took_over_) && std::all_of(runs_.begin(), runs_.end(), [](const auto& run) {
+           return NoWorkersRemain(run.second->state);
+         });
 }
 
 Duration CoordinatorDriver::LongestLease() const {

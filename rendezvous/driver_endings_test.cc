@@ -16,7 +16,7 @@ struct Asked final : PendingSync {
 
 struct Ended : testing::Test {
   Ended() {
-    driver.UseClaim({{"run", {5}, {Ending::kFailed, 3, "rank 0 failed", {}}}},
+    driver.UseClaim({{"run", {5}, {Ending::kFailed, 3, "rank 0 failed", {}}}}, kMostEndedInClaim,
                     [](const std::vector<EndedRun>&) {});
   }
   static NodeReport ReportOf(const std::string& node, Term term) {
@@ -81,11 +81,19 @@ TEST_F(Ended, AStragglersWorkersAreWaitedFor) {
 // Short runs that follow each other fast would else shut out the next ones for half a minute.
 TEST_F(Ended, RunsThatEverybodyHasLeftMakeRoom) {
   OnLoop([&] {
-    std::vector<RunRecord> runs;
+    std::vector<EndedRun> runs;
     for (std::size_t i = 0; i < CoordinatorDriver::kMaxRuns; ++i) {
-      runs.push_back(RecordOf({"old" + std::to_string(i), {5}, {Ending::kSucceeded, 0, "", {}}}));
+      runs.push_back({"old" + std::to_string(i), {5}, {Ending::kSucceeded, 0, "", {}}});
     }
-    driver.UseJournal(nullptr, runs, {});
+    driver.UseClaim(runs, kMostEndedRuns, [](const std::vector<EndedRun>&) {});
+    driver.TakeOver({});  // So that whoever comes now is told how they ended.
+    for (const EndedRun& run : runs) {
+      NodeReport late = ReportOf("n1", {});
+      late.run_id = run.run_id;
+      late.echo = Tell(late);
+      ++late.sequence;
+      EXPECT_TRUE(Tell(late));
+    }
     NodeReport report = ReportOf("n1", {});
     report.run_id = "new";
     EXPECT_TRUE(Tell(report));

@@ -25,7 +25,7 @@ struct RealNames {
 
 // What a node's report may name, by the clock of the server that would reign after it.
 inline constexpr Duration kNodesAhead{24 * 3'600'000};
-// What servers say of themselves: replies, claims, journals. A day more, so that what a server has
+// What servers say of themselves: replies and claims. A day more, so that what a server has
 // adopted is believed where the clock is behind its own.
 inline constexpr Duration kServersAhead = 2 * kNodesAhead;
 

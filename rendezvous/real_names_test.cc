@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "rendezvous/core/recovery.h"
-#include "rendezvous/journal_file.h"
 #include "rendezvous/succession/claim_directory.h"
 #include "rendezvous/wire/convert.h"
+#include "rendezvous/wire/ended_run.h"
 
 namespace ddprun {
 namespace {
@@ -110,7 +110,9 @@ TEST(RealNames, ServersAreNotBelievedEither) {
   EXPECT_NE(read.error().message.find("claim 1, made by the server at h0:1, has the term 46116860"),
             std::string::npos)
       << read.error().message;
-  EXPECT_FALSE(DecodeEntry(Encode(JournalEntry(Reign{far}))));
+  const Generation far_too{far.value};
+  EXPECT_FALSE(DecodeEndedRun(Encode(EndedRun{"run", far_too, Finish{}})));
+  EXPECT_TRUE(DecodeEndedRun(Encode(EndedRun{"run", {5}, Finish{}})));
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ begin_demo server 32
 open_output
 pids=()
 start_server() {
-  DEMO_RUN=$mark.server "$bin/ddprun" rendezvous "--listen=127.0.0.1:$1" --journal=journal \
+  DEMO_RUN=$mark.server "$bin/ddprun" rendezvous "--listen=127.0.0.1:$1" --state-dir=state \
     >&"$output" 2>&1 </dev/null &
   server=$!
   disown "$server"  # Its death is no news to the shell.
@@ -45,7 +45,7 @@ end_all() {
 }
 end_with end_all
 
-say "ddprun rendezvous --listen=127.0.0.1:0 --journal=journal"
+say "ddprun rendezvous --listen=127.0.0.1:0 --state-dir=state"
 start_server 0
 IFS= read -r -t "$silence" -u "$output" line || die 1 "the server says nothing"
 show "$line"

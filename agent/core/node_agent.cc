@@ -104,7 +104,7 @@ void OnWait(AgentStep& step, const Wait& wait) {
   reason.remaining.reset();
   if (step.state.waiting != reason) {
     step.state.waiting = reason;
-    const bool brief = reason.what == WaitFor::kDrain || reason.what == WaitFor::kJournal ||
+    const bool brief = reason.what == WaitFor::kDrain || reason.what == WaitFor::kOutcomeKept ||
                        reason.what == WaitFor::kUnfit ||  // Said with the verdict.
                        (reason.what == WaitFor::kCheck && reason.missing.empty());
     step.Tell(brief ? NoticeLevel::kDetail : NoticeLevel::kInfo, Describe(wait.reason));

@@ -118,8 +118,8 @@ struct LaunchConfig {
 
 struct ServerConfig {
   Endpoint listen{"127.0.0.1", 29400};
-  std::string journal;  // Empty: none is kept.
-  std::string run_dir;  // Empty: nobody else takes over.
+  std::string state_dir;  // Empty: nothing is kept.
+  std::string run_dir;    // Empty: nobody else takes over.
   std::string token_file;
   std::string token;
   TlsFiles tls;

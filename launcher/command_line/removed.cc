@@ -23,6 +23,7 @@ constexpr std::array kRefused{
                 "Use `ddprun status --watch` (a program of that name: `ddprun -- top`)"},
     RefusedName{"--no-pairs", kRemoved,
                 "`ddprun check` of several nodes always measures the network between them"},
+    RefusedName{"--journal", kRemoved, "Use --state-dir=DIR, a directory in place of the file"},
     RefusedName{"--trainjob-progress", kRemoved,
                 "A program reports its progress to Kubeflow itself, by the Kubeflow SDK or "
                 "transformers' callback; ddprun reports it by --http-listen and `ddprun status`"},

@@ -18,41 +18,44 @@
 #include "launcher/server/server_role.h"
 #include "launcher/server/server_watch.h"
 #include "launcher/slurm/sealed_token.h"
-#include "rendezvous/core/recovery.h"
-#include "rendezvous/journal_file.h"
+#include "rendezvous/core/succession/serving.h"
 #include "rendezvous/succession/claim_directory.h"
+#include "rendezvous/succession/sole_claim.h"
 
 namespace ddprun {
 namespace {
 
 constexpr Duration kBundlesLimit{500};
 
-struct Kept {
-  std::optional<JournalFile> file;
-  JournalContents found;
+// What an earlier server has left in its state directory, which is this one's alone from now on.
+struct Left {
+  UniqueFd lock;
+  std::shared_ptr<ClaimDirectory> claims;  // None: this server keeps nothing.
+  TakeClaim take;
 };
 
-Result<Kept> OpenJournal(const std::string& path) {
-  Kept kept;
+Result<Left> OpenState(const std::string& path) {
+  Left left;
   if (path.empty()) {
-    return kept;
+    return left;
   }
-  ASSIGN_OR_RETURN(JournalFile file, JournalFile::Open(path, kept.found));
-  kept.file.emplace(std::move(file));
-  for (const std::string& remark : kept.found.remarks) {
-    Log(LogLevel::kWarning, "the journal is damaged: " + remark +
-                                "; what it would have said is found out from agents' reports");
-  }
-  return kept;
+  left.claims = std::make_shared<ClaimDirectory>(path, kStateDirectory);
+  RETURN_IF_ERROR(left.claims->Prepare());
+  ASSIGN_OR_RETURN(left.lock, left.claims->Lock());
+  ASSIGN_OR_RETURN(left.take, SoleClaim::Next(*left.claims));
+  return left;
 }
 
-// No two servers may reign under the same term, so this one is on disk before anybody hears it.
-Result<void> BeginReign(Kept& kept, CoordinatorConfig& reign) {
-  if (!kept.file) {
-    return {};
+// No two servers may reign under the same term, so it is on disk before anybody hears it.
+Result<void> TakeClaimOf(Left& left, SoleClaim& claim, const Endpoint& endpoint) {
+  RETURN_IF_ERROR(claim.Take(left.take, endpoint));
+  left.claims->RemoveBefore(left.take.number - 1);
+  if (left.take.takes_over) {
+    Log(LogLevel::kInfo, "going on after an earlier server (claim " +
+                             std::to_string(left.take.number) + " in " + left.claims->Where() +
+                             "): its runs' nodes tell what they do");
   }
-  reign.term = ReignAfter(reign.term, kept.found.term.Next());
-  return kept.file->Append(Reign{reign.term});
+  return {};
 }
 
 int Refuse(const Error& error) {
@@ -137,14 +140,12 @@ int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
 }
 
 int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
-  Result<Kept> kept = OpenJournal(config.journal);
-  if (!kept) {
-    return Refuse(kept.error());
+  Result<Left> left = OpenState(config.state_dir);
+  if (!left) {
+    return Refuse(left.error());
   }
   CoordinatorConfig reign = NewReign();
-  if (const Result<void> begun = BeginReign(*kept, reign); !begun) {
-    return Refuse(begun.error());
-  }
+  reign.term = NewClaim(left->take, reign.term, config.listen).term;
   Result<Access> access = ChooseAccess(config.token_file, config.token, config.tls);
   if (!access) {
     return Refuse({access.error().kind, WithOrigins(access.error().message, config.settings)});
@@ -173,15 +174,20 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
     return kExitUnavailable;
   }
   WarnIfOpen(*bound, *access, drawn.why_not);
-  Log(LogLevel::kInfo, "serving at " + ToString(*bound) +
-                           (config.journal.empty() ? "" : ", journal in " + config.journal));
-  if (kept->file) {
-    const auto file = std::make_shared<JournalFile>(*std::move(kept->file));
-    coordinator.UseJournal(std::make_unique<Journal>(loop, file), kept->found.runs,
-                           kept->found.ended);
+  Log(LogLevel::kInfo,
+      "serving at " + ToString(*bound) + (left->claims ? ", state in " + config.state_dir : ""));
+  std::optional<SoleClaim> claim;
+  if (left->claims) {
+    claim.emplace(loop, left->claims, coordinator);
+    if (const Result<void> taken = TakeClaimOf(*left, *claim, *bound); !taken) {
+      return Refuse(taken.error());
+    }
   }
   const int code = RunUntilStopped(loop);
   server.Shutdown();
+  if (claim) {
+    claim->Close();
+  }
   return code;
 }
 
@@ -197,6 +203,7 @@ int ServeUntilStopped(ServerConfig config) {
 
 int Serve(const ServerConfig& config) {
   constexpr Duration kFlushLimit{1'000};
+  ::signal(SIGXFSZ, SIG_IGN);  // A file that may not grow (ulimit -f) is a write that fails.
   SetLogFormat(config.log_format);
   QueueLog();
   StartLog("ddprun rendezvous", config.verbose ? LogLevel::kDebug : LogLevel::kInfo);

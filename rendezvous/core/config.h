@@ -20,9 +20,9 @@ struct CoordinatorConfig {
   Duration start_timeout{30'000};  // Told Run to hosting it.
   Duration settle{150};            // Arrivals closer than this make one restart,
   Duration settle_limit{1'000};    // which comes at most so long after the first of them.
-  bool proven = true;    // Machines are known to keep up; else leases are long for kProbation.
-  bool alone = false;    // Only one node can come: one that is unfit is not waited for.
-  bool journal = false;  // Persist is carried out: no outcome is told before it is.
+  bool proven = true;   // Machines are known to keep up; else leases are long for kProbation.
+  bool alone = false;   // Only one node can come: one that is unfit is not waited for.
+  bool claims = false;  // This server has a claim: no outcome is told before that has it.
   std::size_t run_bytes = 64 << 20;  // What a run may hold, its world's members aside (keeping.h).
 };
 

@@ -83,9 +83,6 @@ void EndRecovery(CoordinatorStep& step) {
              "recovered " + what + ", which cannot go on as it is");
     BeginDrain(step, found->cause, true);
     state.drain->perhaps_stale = found->perhaps_stale;
-    for (const NodeKey& key : SilentMembers(state)) {
-      Lose(step, key, "it has not told a new server that it runs the newest world");
-    }
   }
   ActOnAllReports(step, TakePlaces(state.recovery));
 }
@@ -368,7 +365,7 @@ void OnCallEnded(CoordinatorStep& step, const CallEnded& ended) {
 CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config,
                         const CoordinatorEvent& event, Time now) {
   CoordinatorStep step{state, config, now, {}, {}};
-  const RecordMark before = MarkOf(state.records, FactsOf(state));
+  const bool had_ended = HasEnded(state);
   ForgiveOwnPause(state, config, now);
   std::visit(Overload{
                  [&](const Reported& reported) { OnReport(step, reported.report); },
@@ -380,8 +377,9 @@ CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config
                      ExpirePhase(step);
                    }
                  },
-                 [&](const Persisted& persisted) {
-                   state.edition += OnPersisted(state.records, persisted.number) ? 1 : 0;
+                 [&](const OutcomeKept&) {
+                   state.edition += state.outcome_kept ? 0 : 1;
+                   state.outcome_kept = true;
                  },
                  [&](const ClaimGood& good) {
                    state.claim_good = good.until;
@@ -392,9 +390,7 @@ CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config
              event);
   state.stepped = now;
   state.wake = NextWake(state, config);
-  return {std::move(step.events),
-          config.journal ? RecordIfChanged(state.records, FactsOf(state), before) : std::nullopt,
-          std::move(step.evidence)};
+  return {std::move(step.events), !had_ended && HasEnded(state), std::move(step.evidence)};
 }
 
 }  // namespace ddprun

@@ -13,8 +13,8 @@
 //   Draining  --every node promised not to run this generation, or is lost: judge-> Gathering
 //   Draining  --judge: budget spent, stop requested, a worker said "do not restart"-> Failed
 //
-// A server without a journal starts in Gathering. What brings a new server back into a run that
-// goes on, from reports and from a journal, is told in recovery.h.
+// A server that no other one preceded starts in Gathering. What brings a new server back into a run
+// that goes on is told in recovery.h.
 #pragma once
 
 #include <optional>
@@ -42,26 +42,24 @@ struct CallEnded {
   bool cancelled = false;
 };
 struct Tick {};
-// The record of this number, and all before it, are on disk or can never be.
-struct Persisted {
-  std::uint64_t number = 0;
-};
-// This server holds a claim (core/succession/succession.h), which no other node can replace before
-// `until`. After that the server may be on the losing side of a split: a running world continues,
-// but no new one is formed. Never fed to a server that needs no claim.
+// The claim has the run's outcome, or cannot be written.
+struct OutcomeKept {};
+// Only who holds a claim serves here (core/succession/succession.h), and this one is good until
+// then. Beyond it the server may be on the losing side of a split: what runs goes on, but it forms
+// no world. Never fed to a server that needs no claim.
 struct ClaimGood {
   Time until;
   Duration lease{0};  // As long as the claim's lateness asks for; no node is lost sooner.
   bool operator==(const ClaimGood&) const = default;
 };
-using CoordinatorEvent = std::variant<Reported, CallEnded, Tick, Persisted, Controlled, ClaimGood>;
+using CoordinatorEvent =
+    std::variant<Reported, CallEnded, Tick, OutcomeKept, Controlled, ClaimGood>;
 
 // ---- Effects ----
 struct CoordinatorEffects {
   std::vector<RunEvent> events;  // Without number and time.
-  std::optional<Persist> persist;
-  std::vector<NodeId>
-      evidence;  // These nodes keep evidence of their workers, which hang and run on.
+  bool ended = false;            // In this step: its outcome is to be kept, OutcomeKept answers.
+  std::vector<NodeId> evidence;  // These keep what is known of their workers, who hang and go on.
 };
 
 CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config,

@@ -93,7 +93,6 @@ WaitReason RecoveringReason(const CoordinatorState& state, const CoordinatorConf
     reason.want = state.shape->max_nodes;
     reason.have = std::min(static_cast<std::uint32_t>(state.nodes.size()), reason.want);
   }
-  reason.missing = MissingFromRecovery(state.recovery);
   reason.remaining = Until(EndOfRecovery(state, config), now);
   return reason;
 }
@@ -187,7 +186,7 @@ Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& c
   }
   if (state.outcome) {
     if (!MayTellOutcome(state, config)) {
-      return Wait{{.what = WaitFor::kJournal,
+      return Wait{{.what = WaitFor::kOutcomeKept,
                    .need = state.shape->min_nodes,
                    .want = state.shape->max_nodes}};
     }

@@ -120,7 +120,7 @@ TEST_F(Fencing, AStrangerOnItsPlaceDoesNot) {
   EXPECT_EQ(story.state.phase, Phase::kDraining);
 }
 
-// (Seed 558918356947.) A server without a journal gives a number twice.
+// (Seed 558918356947.) Two servers may give a number twice.
 TEST_F(Fencing, WhoHasRunAnotherWorldOfThatNumberDoesNotEither) {
   PassWithA(2s, 6s);
   Node other(story, "n1", kFenced, 2);

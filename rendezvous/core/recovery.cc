@@ -26,7 +26,7 @@ std::optional<std::uint32_t> GonePlace(const Recovery& recovery) {
 }
 
 // What a collected place says of its part of the world.
-enum class Found { kMissing, kHosting, kSucceeded, kNotStarted, kEnded };
+enum class Found { kMissing, kHosting, kSucceeded, kEnded };
 
 auto Age(const Placement& placement) {
   return std::tuple(placement.term, placement.generation, placement.world_id);
@@ -36,31 +36,10 @@ bool NamesWorld(const NodeReport& report, const Placement& world) {
   return report.placement && Age(*report.placement) == Age(world);
 }
 
-bool RecordIsNewest(const Recovery& recovery) {
-  return recovery.journaled && recovery.newest &&
-         recovery.journaled->id == recovery.newest->world_id &&
-         recovery.journaled->generation == recovery.newest->generation;
-}
-
-std::optional<std::uint32_t> PlaceOf(const Recovery& recovery, const NodeKey& key,
-                                     const NodeReport& report) {
-  if (NamesWorld(report, *recovery.newest)) {
-    return report.placement->group_rank < recovery.newest->group_size
-               ? std::optional(report.placement->group_rank)
-               : std::nullopt;
-  }
-  if (RecordIsNewest(recovery) && report.hosting == Hosting::kNothing) {
-    const auto place = recovery.journaled->places.find(key);
-    if (place != recovery.journaled->places.end()) {
-      return static_cast<std::uint32_t>(place->second);
-    }
-  }
-  return std::nullopt;
-}
-
-// Whether no world was formed after the one looked for.
-bool IsTheLast(const Recovery& recovery) {
-  return RecordIsNewest(recovery) || DiedInNewest(recovery);
+std::optional<std::uint32_t> PlaceOf(const Recovery& recovery, const NodeReport& report) {
+  const bool of_world = NamesWorld(report, *recovery.newest) &&
+                        report.placement->group_rank < recovery.newest->group_size;
+  return of_world ? std::optional(report.placement->group_rank) : std::nullopt;
 }
 
 // Whether every place is known, or will not be taken.
@@ -70,19 +49,12 @@ bool AllTold(const Recovery& recovery) {
   return recovery.places.size() + nobody_s == recovery.newest->group_size;
 }
 
-Found WhatIsFound(const Recovery& recovery, const Roster& roster, std::uint32_t group_rank) {
+Found WhatIsFound(const Recovery& recovery, std::uint32_t group_rank) {
   const auto place = recovery.places.find(group_rank);
   if (place == recovery.places.end()) {
     return Found::kMissing;
   }
   const NodeReport& report = place->second.report;
-  const bool here = roster.nodes.contains(place->second.key);
-  if (!NamesWorld(report, *recovery.newest)) {
-    const bool leaves = report.echo && std::holds_alternative<Finish>(*report.echo);
-    return !here                                                   ? Found::kMissing
-           : !leaves && report.floor < recovery.newest->generation ? Found::kNotStarted
-                                                                   : Found::kEnded;
-  }
   if (report.hosting == Hosting::kWorkers && report.failures.empty()) {
     return Found::kHosting;
   }
@@ -91,9 +63,9 @@ Found WhatIsFound(const Recovery& recovery, const Roster& roster, std::uint32_t 
              : Found::kEnded;
 }
 
-bool AllGoOn(const Recovery& recovery, const Roster& roster) {
+bool AllGoOn(const Recovery& recovery) {
   for (std::uint32_t rank = 0; rank < recovery.newest->group_size; ++rank) {
-    const Found found = WhatIsFound(recovery, roster, rank);
+    const Found found = WhatIsFound(recovery, rank);
     if (found == Found::kMissing || found == Found::kEnded) {
       return false;
     }
@@ -114,16 +86,12 @@ World WorldFromReports(const Recovery& recovery) {
     member.first_rank = world.size;
     if (const auto place = recovery.places.find(rank); place != recovery.places.end()) {
       const NodeReport& report = place->second.report;
-      if (NamesWorld(report, *recovery.newest)) {
-        member.key = place->second.key;
-        member.workers = report.workers;
-        member.first_rank = report.placement->first_rank;
-        member.role = report.role;
-        member.role_first_rank = report.placement->role_first_rank;
-        member.role_size = report.placement->role_world_size;
-      } else {  // Its place is known from the record.
-        member = recovery.journaled->members[rank];
-      }
+      member.key = place->second.key;
+      member.workers = report.workers;
+      member.first_rank = report.placement->first_rank;
+      member.role = report.role;
+      member.role_first_rank = report.placement->role_first_rank;
+      member.role_size = report.placement->role_world_size;
       if (member.first_rank > world.size && !world.members.empty() && world.members.back().lost) {
         world.members.back().workers = member.first_rank - world.size;
       }
@@ -145,15 +113,6 @@ World WorldFromReports(const Recovery& recovery) {
   return world;
 }
 
-// A server that recovered the world without some of its nodes recorded no more of those than their
-// group ranks. Once one of them reports, the reports together know more than the record.
-bool RecordNamesWhoReports(const Recovery& recovery) {
-  const auto& members = recovery.journaled->members;
-  return std::all_of(recovery.places.begin(), recovery.places.end(), [&](const auto& place) {
-    return place.first < members.size() && members[place.first].key == place.second.key;
-  });
-}
-
 World FoundWorld(const Recovery& recovery, const Roster& roster, Time began, Time now) {
   Time answered = std::min(now, began);  // When missing nodes may have had their last answer.
   for (const auto& [key, node] : roster.nodes) {
@@ -161,14 +120,12 @@ World FoundWorld(const Recovery& recovery, const Roster& roster, Time began, Tim
       answered = std::max(answered, node.heard);
     }
   }
-  World world = RecordIsNewest(recovery) && RecordNamesWhoReports(recovery)
-                    ? *recovery.journaled
-                    : WorldFromReports(recovery);
+  World world = WorldFromReports(recovery);
   world.formed = now;
   for (std::uint32_t rank = 0; rank < world.members.size(); ++rank) {
     Member& member = world.members[rank];
-    const Found found = WhatIsFound(recovery, roster, rank);
-    member.hosted = found != Found::kMissing && found != Found::kNotStarted;
+    const Found found = WhatIsFound(recovery, rank);
+    member.hosted = found != Found::kMissing;
     member.succeeded = found == Found::kSucceeded;
     member.lost = found == Found::kMissing;
     if (member.lost && rank != GonePlace(recovery)) {
@@ -281,12 +238,12 @@ bool Collect(Recovery& recovery, const Roster& roster, const NodeKey& key, const
   if (!recovery.newest) {
     return false;
   }
-  if (const auto place = PlaceOf(recovery, key, report)) {
+  if (const auto place = PlaceOf(recovery, report)) {
     TakePlace(recovery, *place, key, report, roster.index.bytes + recovery.bytes < most_bytes);
   }
-  // If a world has ended and no record says that it is the newest, a newer one may exist whose
-  // nodes have not reported yet.
-  return AllTold(recovery) && (IsTheLast(recovery) || AllGoOn(recovery, roster));
+  // A world that ended may have been followed by one whose nodes have not been heard yet, unless
+  // the guard of the old server knows of none.
+  return AllTold(recovery) && (DiedInNewest(recovery) || AllGoOn(recovery));
 }
 
 std::optional<Recovered> Conclude(Recovery& recovery, const Roster& roster, Time began, Time now) {
@@ -296,28 +253,17 @@ std::optional<Recovered> Conclude(Recovery& recovery, const Roster& roster, Time
   }
   LeaveOnePlaceEach(recovery);
   Recovered found{FoundWorld(recovery, roster, began, now)};
-  found.goes_on = IsWhole(found.world, *recovery.newest) && AllGoOn(recovery, roster);
+  found.goes_on = IsWhole(found.world, *recovery.newest) && AllGoOn(recovery);
   found.cause = CauseOfDrain(recovery, roster, found.world);
   const bool missing = std::any_of(found.world.members.begin(), found.world.members.end(),
                                    [](const Member& member) { return member.lost; });
-  found.perhaps_stale = missing && !IsTheLast(recovery);
+  found.perhaps_stale = missing && !DiedInNewest(recovery);
   return found;
 }
 
 std::map<std::uint32_t, Recovery::Place> TakePlaces(Recovery& recovery) {
   recovery.bytes = 0;
   return std::exchange(recovery.places, {});
-}
-
-std::vector<NodeKey> SilentMembers(const Roster& roster) {
-  std::vector<NodeKey> silent;
-  for (const Member& member : roster.world->members) {
-    const auto node = roster.nodes.find(member.key);
-    if (member.lost && node != roster.nodes.end() && !node->second.lost) {
-      silent.push_back(member.key);
-    }
-  }
-  return silent;
 }
 
 void LeavePlace(Recovery& recovery, const NodeKey& key) {
@@ -330,22 +276,8 @@ void LeavePlace(Recovery& recovery, const NodeKey& key) {
 // With --fence-after the wait is as long as that: an unknown node may run an unknown world.
 Time EndOfRecovery(const Recovery& recovery, const std::optional<RunShape>& shape, Time since,
                    Duration lease) {
-  const auto fence = IsTheLast(recovery) ? std::nullopt : FenceFrom(shape, since, since);
+  const auto fence = DiedInNewest(recovery) ? std::nullopt : FenceFrom(shape, since, since);
   return std::max(since + lease, fence.value_or(since));
-}
-
-std::vector<NodeId> MissingFromRecovery(const Recovery& recovery) {
-  std::vector<NodeId> missing;
-  if (!RecordIsNewest(recovery)) {
-    return missing;
-  }
-  const std::vector<Member>& members = recovery.journaled->members;
-  for (std::uint32_t rank = 0; rank < members.size() && missing.size() < kMaxNamed; ++rank) {
-    if (!recovery.places.contains(rank)) {
-      missing.push_back(members[rank].key.node);
-    }
-  }
-  return missing;
 }
 
 Term ReignAfter(Term own, Term heard) {

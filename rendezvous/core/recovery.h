@@ -1,11 +1,11 @@
 // Decides how a server that is new to a run takes it over without disturbing it: what its nodes
-// may still run is found out from their reports and, where there is one, from a journal.
+// may still run is found out from their reports.
 //
 // Pure: collects, and says what it has found; the coordinator acts. Nobody is told to start or stop
 // anything while Recovering: every directive is a Wait, which changes nothing on a node. Never
 // charges the budget for what it finds: the old server may have known a loss that this one cannot.
 //
-//   a journal knows the run, without an outcome---------------------------------> Recovering
+//   another server reigned until now (its claim says so)------------------------> Recovering
 //   Gathering, no world formed by this server: a report that hosts a world, has
 //     a floor or carries another server's term (the first such one)-------------> Recovering
 //   any phase but an end, no world formed by this server: a report of a newer
@@ -13,15 +13,13 @@
 //
 //   Recovering
 //   | report    | collected; the newest (term, generation, world id) is the world looked for; |
-//   |           | who names it takes its place there; so does who hosts nothing, where the    |
-//   |           | journal knows it as a member (it has not heard of it yet, or has ended)     |
+//   |           | who names it takes its place there                                          |
 //   | gone      | the old server's own node, if its guard says so, is lost, and not waited for |
-//   | all taken | each hosts, succeeded or has not started -> Running, nobody restarts        |
-//   |           | else, it is the last world (a journal, or the guard, says so) -> Draining,  |
-//   |           | not charged                                                                 |
+//   | all taken | each hosts or succeeded -> Running, nobody restarts                         |
+//   |           | else, it is the last world (the guard says so) -> Draining, not charged     |
 //   | node lost | its place is free again                                                     |
 //   | a lease   | -> Draining, not charged, the missing are lost; no world heard of ->        |
-//   |           | Gathering. With --fence-after, and no journal, it is as long as that        |
+//   |           | Gathering. With --fence-after it is as long as that                         |
 //
 // The cause of such a drain is the one that the nodes were told last, so that a planned stop keeps
 // its time to save.
@@ -46,9 +44,8 @@ struct Died {
 };
 
 // What is known of before, in one word each. A reign *takes over* from another one, whose claim
-// said so; what runs a journal had is *journaled*; a server that is new to a run has *entered*
-// Recovering for it; what it finds there is *recovered*. It *formed* a world if that is this
-// reign's own.
+// said so; a server that is new to a run has *entered* Recovering for it; what it finds there is
+// *recovered*. It *formed* a world if that is this reign's own.
 //
 // What a server that is new to a run has found out about the world that its nodes may still run.
 struct Recovery {
@@ -60,10 +57,9 @@ struct Recovery {
   };
   std::optional<Placement> newest;        // A placement in the newest world that was reported.
   std::map<std::uint32_t, Place> places;  // Group rank in it -> who has reported.
-  std::size_t bytes = 0;                  // Of the places.
-  std::optional<World> journaled;         // The journal's last, as it was formed.
-  bool entered = false;                   // The run has been in Recovering.
-  std::optional<Died> died;               // The old server's own node: it is not waited for.
+  std::size_t bytes = 0;                  // Of them.
+  bool entered = false;                   // Recovering has been, once.
+  std::optional<Died> died;               // The old server: nobody waits for its node.
 };
 
 // What was found when Recovering ends.
@@ -93,23 +89,16 @@ std::optional<Recovered> Conclude(Recovery& recovery, const Roster& roster, Time
 // The collecting is over: takes the places of the world that was found.
 std::map<std::uint32_t, Recovery::Place> TakePlaces(Recovery& recovery);
 
-// Members of the found world that have reported, but not about it. They count as lost, like members
-// that never reported, since what they run now is unknown.
-std::vector<NodeKey> SilentMembers(const Roster& roster);
-
 // The node is lost: its place is free again.
 void LeavePlace(Recovery& recovery, const NodeKey& key);
 
 // When the looking ends: `since` it began, a lease; with --fence-after as long as that, unless the
-// journal knows the newest world.
+// guard knows the newest world.
 Time EndOfRecovery(const Recovery& recovery, const std::optional<RunShape>& shape, Time since,
                    Duration lease);
 
-// Who has not reported, as far as the journal knows names; at most kMaxNamed.
-std::vector<NodeId> MissingFromRecovery(const Recovery& recovery);
-
-// A term is the wall clock in milliseconds, times this number, so that several reigns fit into one
-// millisecond. Claims and fences on disks contain such terms, so the number cannot be changed.
+// A term is the wall clock's, with room between two of its milliseconds for reigns that follow one
+// another. Claims and fences on disks are counted so: another number would make theirs unreal.
 inline constexpr std::uint64_t kTermsOfAMillisecond = 16;
 inline Term TermOf(std::uint64_t unix_ms) {
   return {unix_ms * kTermsOfAMillisecond};

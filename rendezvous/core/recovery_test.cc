@@ -1,3 +1,4 @@
+#include "rendezvous/core/status.h"
 #include "rendezvous/core/testing/recovery_fixture.h"
 
 namespace ddprun {
@@ -8,7 +9,7 @@ using std::chrono_literals::operator""s;
 
 TEST_F(Recovering, AWorldWhoseNodesAllReportGoesOn) {
   const World before = *story.state.world;
-  RestartWithout(At(5s));
+  Restart();
   a.Says(At(5s));
   EXPECT_EQ(story.state.phase, Phase::kRecovering);
   EXPECT_EQ(a.Waits(At(5s)).what, WaitFor::kRecovery);
@@ -22,7 +23,7 @@ TEST_F(Recovering, AWorldWhoseNodesAllReportGoesOn) {
 
 TEST_F(Recovering, ASuccessReportedAgainIsNotLost) {
   a.Ends(Outcome::kSucceeded, {}, At(4s));
-  RestartWithout(At(5s));
+  Restart();
   a.Says(At(5s));
   b.Says(At(5s));
   EXPECT_EQ(story.state.phase, Phase::kRunning);
@@ -36,7 +37,7 @@ TEST_F(Recovering, AllSucceededEndsTheRun) {
   b.report.hosting = Hosting::kNothing;
   b.report.outcome = Outcome::kSucceeded;
   b.report.floor = {1};
-  RestartWithout(At(5s));
+  Restart();
   a.Says(At(5s));
   b.Says(At(5s));
   EXPECT_EQ(story.state.phase, Phase::kSucceeded);
@@ -46,7 +47,7 @@ TEST_F(Recovering, AllSucceededEndsTheRun) {
 // restart" may only say that the world is old.
 TEST_F(Recovering, DoNotRestartIsNotTheRunsEndWhereItsWorldMayBeAnOldOne) {
   Form(kElastic);
-  RestartWithout(At(5s));
+  Restart();
   WorkerFailure refused = Failure(Exited{76});
   refused.said_hello = true;
   a.report.hosting = Hosting::kNothing;
@@ -64,7 +65,7 @@ TEST_F(Recovering, DoNotRestartIsNotTheRunsEndWhereItsWorldMayBeAnOldOne) {
 TEST_F(Recovering, AFailureFoundIsNotCharged) {
   story.state.budget.used = 1;
   a.report.restarts_used = 1;
-  RestartWithout(At(5s));
+  Restart();
   a.report.hosting = Hosting::kNothing;
   a.report.outcome = Outcome::kFailed;
   a.report.failures = {Failure(Exited{3})};
@@ -78,7 +79,7 @@ TEST_F(Recovering, AFailureFoundIsNotCharged) {
 }
 
 TEST_F(Recovering, AWorkersLastWordCountsStill) {
-  RestartWithout(At(5s));
+  Restart();
   a.report.hosting = Hosting::kNothing;
   a.report.outcome = Outcome::kFailed;
   a.report.failures = {Failure(Exited{76})};
@@ -91,7 +92,7 @@ TEST_F(Recovering, AWorkersLastWordCountsStill) {
 
 TEST_F(Recovering, AfterALeaseTheMissingAreLost) {
   Form(kElastic);
-  RestartWithout(At(5s));
+  Restart();
   b.Says(At(5s));
   b.Hears(At(7s)).Says(At(7s));
   story.Pass(At(7'999ms));
@@ -108,7 +109,7 @@ TEST_F(Recovering, AfterALeaseTheMissingAreLost) {
 }
 
 TEST_F(Recovering, ANewcomerTakesAMissingOnesPlace) {
-  RestartWithout(At(5s));
+  Restart();
   b.Says(At(5s));
   b.Hears(At(7s)).Says(At(7s));
   story.Pass(At(8s));
@@ -168,7 +169,7 @@ TEST_F(Recovering, FreshNodesAloneNeedNoRecovery) {
 // A node that was cut off reports an older world first, while all others run the newer one.
 TEST_F(Recovering, ANewerWorldTakesItBack) {
   Form(kElastic);
-  RestartWithout(At(5s));
+  Restart();
   Node old(story, "n9", kElastic, 9);
   old.report = a.report;
   old.report.node = "n9";
@@ -191,7 +192,7 @@ TEST_F(Recovering, ANewerWorldTakesItBack) {
 // Two nodes of an older world, which were cut off while others formed a newer one, may report
 // first. (Seed 591197348774: with theirs ended, a world was formed beside the newer one's workers.)
 TEST_F(Recovering, AnEndedWorldMayHaveBeenFollowedByANewerOne) {
-  RestartWithout(At(5s));
+  Restart();
   for (Node* const node : {&a, &b}) {
     node->report.hosting = Hosting::kNothing;
     node->report.outcome = Outcome::kStopped;
@@ -220,7 +221,7 @@ TEST_F(Recovering, AnEndedWorldMayHaveBeenFollowedByANewerOne) {
 TEST_F(Recovering, TheCauseThatNodesWereToldStays) {
   a.report.hosting = b.report.hosting = Hosting::kStopping;
   a.report.echo = b.report.echo = Stop{{1}, story.state.world->id, StopCause::kScaleUp};
-  RestartWithout(At(5s));
+  Restart();
   HearUntilALeaseIsOver();
   EXPECT_EQ(std::get<Stop>(a.Told(At(8s))).cause, StopCause::kScaleUp);
 }
@@ -228,7 +229,7 @@ TEST_F(Recovering, TheCauseThatNodesWereToldStays) {
 // The old server told it how the run ended, so its success counts although it is gone.
 TEST_F(Recovering, ANodeThatKnewTheEndAndLeftStillCounts) {
   a.Ends(Outcome::kSucceeded, {}, At(4s));
-  RestartWithout(At(5s));
+  Restart();
   a.report.echo = Finish{Ending::kSucceeded, 0, "all workers finished", {}};
   a.Says(At(5s));
   b.report.hosting = Hosting::kNothing;
@@ -242,7 +243,7 @@ TEST_F(Recovering, ANodeThatKnewTheEndAndLeftStillCounts) {
 
 // A rank that was late then may have continued, so all must report before one is blamed.
 TEST_F(Recovering, NobodyIsBlamedForWhatWasSaidBefore) {
-  RestartWithout(At(5s));
+  Restart();
   a.report.standings = b.report.standings = {{5, "", 0, 1, 1, 7s}};
   a.report.hung_rank = 0;
   a.Says(At(5s));
@@ -252,7 +253,7 @@ TEST_F(Recovering, NobodyIsBlamedForWhatWasSaidBefore) {
 }
 
 TEST_F(Recovering, AWorkersLastWordCountsBeforeItsTextsHaveCome) {
-  RestartWith(At(5s));
+  Restart();
   WorkerFailure last = Failure(Exited{76});
   last.said_hello = true;
   last.last_lines = "the data is damaged";
@@ -260,14 +261,13 @@ TEST_F(Recovering, AWorkersLastWordCountsBeforeItsTextsHaveCome) {
   a.report.floor = b.report.floor = {1};
   a.report.outcome = b.report.outcome = Outcome::kFailed;
   a.report.failures = {last};
-  a.Says(At(5s));
-  b.Says(At(5s));
+  HearUntilALeaseIsOver();
   ASSERT_EQ(story.state.phase, Phase::kFailed);
   EXPECT_EQ(story.state.outcome->exit_code, 76);
 }
 
 TEST_F(Recovering, WhoClaimsEveryPlaceHasOne) {
-  RestartWithout(At(5s));
+  Restart();
   a.Says(At(5s));
   a.report.placement->group_rank = 1;
   a.report.placement->first_rank = 1;
@@ -279,7 +279,7 @@ TEST_F(Recovering, WhoClaimsEveryPlaceHasOne) {
 
 TEST_F(Recovering, ALostNodeLeavesItsPlace) {
   Form(kElastic);
-  RestartWithout(At(5s));
+  Restart();
   a.Says(At(5s));
   a.Closes(At(5'100ms));
   story.Pass(At(5'300ms));
@@ -288,7 +288,53 @@ TEST_F(Recovering, ALostNodeLeavesItsPlace) {
   EXPECT_EQ(story.state.phase, Phase::kRecovering);
 }
 
-// Messages that waited in the sockets are fed one by one, but there was only one pause.
+TEST_F(Recovering, AServerThatFollowsAnotherOneSaysWhatItLooksFor) {
+  Restart();
+  story.state = Succeed(At(5s));
+  b.Says(At(5s));
+  EXPECT_NE(Describe(story.state, story.config, At(5s)).front().find("2 nodes of generation 1"),
+            std::string::npos);
+  a.Says(At(5s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
+TEST_F(Recovering, AnOutcomeIsToldOnlyOnceItIsKept) {
+  story.config.claims = true;
+  a.Ends(Outcome::kSucceeded, {}, At(4s));
+  EXPECT_FALSE(story.ended);
+  b.Ends(Outcome::kSucceeded, {}, At(4s));
+  ASSERT_TRUE(story.ended);
+  EXPECT_EQ(a.Waits(At(4s)).what, WaitFor::kOutcomeKept);
+  const auto edition = story.state.edition;
+  story.Feed(OutcomeKept{}, At(4s));
+  EXPECT_FALSE(story.ended);
+  EXPECT_GT(story.state.edition, edition);
+  EXPECT_TRUE(a.IsTold<Finish>(At(4s)));
+}
+
+TEST_F(Recovering, AnOutcomeInTheClaimIsToldAlike) {
+  story.config.claims = true;
+  a.Ends(Outcome::kSucceeded, {}, At(4s));
+  b.Ends(Outcome::kSucceeded, {}, At(4s));
+  const EndedRun ended = ToRemember("run", story.state.newest, *story.state.outcome);
+  Restart();
+  story.state = Restore(ended, At(5s));
+  EXPECT_EQ(std::get<Finish>(b.Says(At(5s)).Told(At(5s))).ending, Ending::kSucceeded);
+  // Who never heard of this run must not believe that its own work has succeeded.
+  Node late(story, "n7", kTwo);
+  EXPECT_EQ(std::get<Finish>(late.Says(At(5s)).Told(At(5s))).ending, Ending::kEnded);
+}
+
+TEST_F(Recovering, APausedServerGivesTheLeaseAgain) {
+  Restart();
+  a.Says(At(5s));
+  story.Tick(At(60s));  // Asked to be woken at 8 s.
+  EXPECT_EQ(story.state.phase, Phase::kRecovering);
+  b.Says(At(60s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
+// What waited in the socket is fed one by one; the pause was one.
 TEST_F(Recovering, APauseIsForgivenOnce) {
   story.state.last_call = At(3s);  // Something that only a tick settles stays due meanwhile.
   story.state.phase = Phase::kGathering;
@@ -313,7 +359,7 @@ TEST(Term, OfAServerWhoseClockWentBackIsRaised) {
 // Its guard has seen that no process of it is left, so the other nodes need not wait for it.
 struct AfterDeath : Recovering {
   void Die(const NodeKey& key, WorldId world, std::optional<std::uint32_t> group_rank) {
-    RestartWithout(At(5s));
+    Restart();
     story.state.recovery.died = Died{key, world, group_rank};
   }
   NodeKey KeyOf(const Node& node) const { return {node.report.node, node.report.incarnation}; }

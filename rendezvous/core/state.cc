@@ -4,37 +4,25 @@
 
 namespace ddprun {
 
-CoordinatorState Restore(const RunRecord& record, Time now) {
+CoordinatorState Succeed(Time now) {
   CoordinatorState state;
-  state.run_id = record.run_id;
   state.since = now;
-  state.shape = record.shape;
-  state.newest = record.reserved;
-  state.records.reserved = record.reserved;
-  state.budget.used = record.restarts_used;
-  state.outcome = record.outcome;
-  if (record.outcome) {
-    const bool succeeded = record.outcome->ending == Ending::kSucceeded;
-    state.phase = succeeded ? Phase::kSucceeded : Phase::kFailed;
-    return state;
-  }
   state.phase = Phase::kRecovering;
   state.recovery.entered = true;
   state.budget.may_excuse = true;  // How the last world ended is not known.
-  state.recovery.journaled = record.world;
-  if (record.world) {
-    state.recovery.newest = PlacementOf(*record.world, 0, state.budget.used);
-  }
   return state;
 }
 
-RunFacts FactsOf(const CoordinatorState& state) {
-  return {state.run_id,
-          state.shape,
-          state.newest,
-          state.budget.used,
-          state.world ? state.world : state.recovery.journaled,
-          state.outcome};
+CoordinatorState Restore(const EndedRun& run, Time now) {
+  CoordinatorState state;
+  state.run_id = run.run_id;
+  state.since = now;
+  state.newest = run.newest;
+  const bool succeeded = run.outcome.ending == Ending::kSucceeded;
+  state.phase = succeeded ? Phase::kSucceeded : Phase::kFailed;
+  state.outcome = run.outcome;
+  state.outcome_kept = true;
+  return state;
 }
 
 bool HasEnded(const CoordinatorState& state) {
@@ -58,11 +46,11 @@ bool IsOver(const CoordinatorState& state) {
 
 bool NobodyHasBegun(const CoordinatorState& state) {
   return state.phase == Phase::kGathering && state.worlds_formed == 0 && !state.world &&
-         state.records.reserved == Generation{0} && state.index.served == 0;
+         state.index.served == 0;
 }
 
 bool MayTellOutcome(const CoordinatorState& state, const CoordinatorConfig& config) {
-  return !config.journal || OutcomeIsKept(state.records);
+  return !config.claims || state.outcome_kept;
 }
 
 bool ClaimIsInDoubt(const CoordinatorState& state, Time now) {

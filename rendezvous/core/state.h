@@ -9,10 +9,10 @@
 #include <optional>
 #include <string>
 
+#include "rendezvous/core/ended_run.h"
 #include "rendezvous/core/growth.h"
 #include "rendezvous/core/hang.h"
 #include "rendezvous/core/judgement.h"
-#include "rendezvous/core/record.h"
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/core/roster.h"
 #include "rendezvous/core/startup/startup.h"
@@ -34,6 +34,7 @@ struct CoordinatorState : Roster {
   Longest lateness;                // Of this server, and of members on their way to it.
   std::optional<Drain> drain;
   std::optional<Finish> outcome;
+  bool outcome_kept = false;           // The server's claim has it.
   std::uint64_t joins_before_end = 0;  // `joins` when this server saw the run end.
   std::optional<Time> wake;            // NextWake after the last Step: tells a late tick.
   Time stepped{};                      // The last Step's.
@@ -41,14 +42,13 @@ struct CoordinatorState : Roster {
   Budget budget;
   HangWatch hang;
   Recovery recovery;
-  Records records;
   Startups startups;
 };
 
-// A run as a new server finds it in its journal: Recovering, or at its end.
-CoordinatorState Restore(const RunRecord& record, Time now);
-
-RunFacts FactsOf(const CoordinatorState& state);
+// A run whose server follows another one: Recovering.
+CoordinatorState Succeed(Time now);
+// A run that has ended, as the claim says.
+CoordinatorState Restore(const EndedRun& run, Time now);
 
 bool HasEnded(const CoordinatorState& state);
 

@@ -135,8 +135,8 @@ std::string Describe(const WaitReason& reason) {
       return "enough nodes are here (" + std::to_string(reason.have) +
              "), but the server cannot renew its claim to serve, so it forms no world: waiting "
              "until it can, or until another node takes its part over";
-    case WaitFor::kJournal:
-      return "the run has ended; waiting until its outcome is in the server's journal";
+    case WaitFor::kOutcomeKept:
+      return "the run has ended; waiting until the server has recorded its outcome";
     case WaitFor::kRoom:
       return "the server remembers as many nodes of this run as it can, or as many agents of this "
              "node: waiting until some are forgotten";

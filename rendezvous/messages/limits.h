@@ -1,4 +1,4 @@
-// What is taken from a command line, a socket or a journal at most, each with its reason. Whoever
+// What is taken from a command line, a socket or a claim at most, each with its reason. Whoever
 // reads one of these checks against the number here, and nobody keeps a second one.
 #pragma once
 
@@ -45,7 +45,7 @@ inline constexpr std::size_t kMostOutside = 5'120;    // Bytes, of a membership 
 inline constexpr std::size_t kMostMemberships = 64;   // Of one node id.
 inline constexpr std::size_t kMostSpawnFailures = 8;  // Of one drain, in words.
 inline constexpr std::size_t kMostEndedRuns = 256;    // How they ended, of one server,
-inline constexpr std::size_t kMostEndedInClaim = 16;  // and in its claim, which all read often.
+inline constexpr std::size_t kMostEndedInClaim = 16;  // and in a claim that all read often.
 
 // ---- Of what is shown ----
 inline constexpr std::size_t kMaxListedNodes = 1'000;  // Of a run, the world's first.

@@ -52,7 +52,7 @@ enum class WaitFor {
   kEarlierSelf,  // An earlier membership of the same node is not over yet.
   kRecovery,     // The server is new and collects reports.
   kClaim,        // Enough are here, but the server may have lost its claim to serve.
-  kJournal,      // The outcome is not safely on disk yet.
+  kOutcomeKept,  // The server's claim does not have the outcome yet.
   kRoom,         // The server cannot remember one more node of this run.
   kCheck,        // A node's check (--node-check) has given no verdict yet.
   kUnfit,        // This node's check (--node-check) refuses it.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,9 +16,9 @@
 #include "common/files.h"
 #include "common/text.h"
 #include "rendezvous/door/control_token.h"
-#include "rendezvous/journal_file.h"
 #include "rendezvous/real_names.h"
 #include "rendezvous/succession/held_claim.h"
+#include "rendezvous/wire/ended_run.h"
 
 namespace ddprun {
 namespace {
@@ -27,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr const char* kKind = "ddprun claim 2";
 constexpr const char* kKindBefore = "ddprun claim 1";
 constexpr const char* kClaimPrefix = "term-";
-constexpr std::size_t kMaxClaim = 64 << 10;  // Ended runs have 40 KiB.
+constexpr std::size_t kMaxClaim = 1 << 20;  // As many ended runs as may be have 640 KiB.
 constexpr std::size_t kFixedLines = 6;
 constexpr std::uint64_t kMaxNumber = std::uint64_t{1} << 48;  // Each is one takeover.
 constexpr std::uint64_t kMaxCounter = std::uint64_t{1} << 62;
@@ -58,7 +59,7 @@ std::string LineOf(const std::string& name, const std::string& bytes) {
 std::string LinesOf(const Claim& claim) {
   std::string lines = claim.died ? "died " + Encode(*claim.died) + "\n" : "";
   for (const EndedRun& run : claim.ended) {
-    lines += LineOf("ended", Encode(JournalEntry(run)));
+    lines += LineOf("ended", Encode(run));
   }
   return lines;
 }
@@ -81,11 +82,11 @@ std::optional<std::vector<EndedRun>> EndedIn(const std::vector<std::string>& lin
   std::vector<EndedRun> ended;
   for (const std::string& line : lines) {
     const auto bytes = FromHex(ValueOf(line, "ended").value_or("?"));
-    const auto entry = bytes ? DecodeEntry(*bytes) : Result<JournalEntry>(Error{});
-    if (!entry || !std::holds_alternative<EndedRun>(*entry) || ended.size() == kMostEndedInClaim) {
+    const auto run = bytes ? DecodeEndedRun(*bytes) : Result<EndedRun>(Error{});
+    if (!run || ended.size() == kMostEndedRuns) {
       return std::nullopt;
     }
-    ended.push_back(std::get<EndedRun>(*entry));
+    ended.push_back(*run);
   }
   return ended;
 }
@@ -165,7 +166,7 @@ Result<fs::path> ClaimDirectory::WriteBeside(const std::string& text) const {
   std::string name = (path_ / ".new-XXXXXX").native();
   const UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));
   if (!fd) {
-    return SystemError("make a file in the run directory", path_.native(), errno);
+    return SystemError(std::string("make a file in the ") + place_.name, path_.native(), errno);
   }
   Result<void> written = WriteAll(fd.get(), text, name);
   if (written && ::fsync(fd.get()) != 0) {
@@ -180,14 +181,38 @@ Result<fs::path> ClaimDirectory::WriteBeside(const std::string& text) const {
 
 Result<void> ClaimDirectory::Prepare() const {
   if (const Result<void> made = MakeDirectories(path_, 0700); !made) {
-    return Error{ErrorKind::kInvalid, made.error().message + " (--run-dir)"};
+    return Error{ErrorKind::kInvalid, made.error().message + " (" + place_.flag + ")"};
   }
   const Result<fs::path> file = WriteBeside("");
   if (!file) {
-    return Error{ErrorKind::kInvalid, file.error().message + " (--run-dir)"};
+    return Error{ErrorKind::kInvalid, file.error().message + " (" + place_.flag + ")"};
   }
   ::unlink(file->c_str());
   return {};
+}
+
+Result<UniqueFd> ClaimDirectory::Lock() const {
+  const fs::path file = path_ / "lock";
+  std::error_code none;
+  if (fs::exists(FileOf(1), none) && !fs::exists(file, none)) {
+    return Invalid("the nodes of a run share this directory: name another one in --state-dir",
+                   path_.native());
+  }
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenOrdinary(file, O_RDWR | O_CREAT, 0600));
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
+    return fd;
+  }
+  return errno == EWOULDBLOCK
+             ? Error{ErrorKind::kInvalid,
+                     Where() +
+                         " is in use by another rendezvous server. Stop that one, or name "
+                         "another directory in --state-dir"}
+             : SystemError("lock", file.native(), errno);
+}
+
+void ClaimDirectory::RemoveBefore(std::uint64_t number) const {
+  while (number > 1 && ::unlink(FileOf(--number).c_str()) == 0) {
+  }
 }
 
 Result<std::optional<Claim>> ClaimDirectory::Newest() {
@@ -202,7 +227,7 @@ Result<std::optional<Claim>> ClaimDirectory::Newest() {
     }
   }
   if (error) {
-    return SystemError("read the run directory", path_.native(), error.value());
+    return SystemError(std::string("read the ") + place_.name, path_.native(), error.value());
   }
   // The listing may be older than the files.
   std::optional<Claim> newest;

@@ -5,6 +5,7 @@
 //                           runs that have ended; before these, which agent died that held it
 //   <directory>/endpoint    of the server that serves now, for people and verbs
 //   <directory>/token       what its operators must show, mode 0600; stays when the server moves
+//   <directory>/lock        of a state directory: held by the one server that may use it
 //
 // A claim is made whole beside and linked to its number, so nobody sees half of one and of two
 // makers one is refused, on NFS too; it is never removed, or its number could be made again. Its
@@ -18,6 +19,7 @@
 #include <optional>
 #include <string>
 
+#include "common/files.h"
 #include "common/result.h"
 #include "rendezvous/succession/claims.h"
 
@@ -27,19 +29,35 @@ std::string Encode(const Claim& claim);
 // `number` is the file's name's, not in its text.
 Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number);
 
+// Whose directory it is, for people.
+struct ClaimPlace {
+  const char* name;
+  const char* flag;
+};
+inline constexpr ClaimPlace kRunDirectory{"run directory", "--run-dir"};        // All nodes'.
+inline constexpr ClaimPlace kStateDirectory{"state directory", "--state-dir"};  // One server's.
+
 class ClaimDirectory final : public Claims {
  public:
-  explicit ClaimDirectory(std::filesystem::path path) : path_(std::move(path)) {}
+  explicit ClaimDirectory(std::filesystem::path path, ClaimPlace place = kRunDirectory)
+      : path_(std::move(path)), place_(place) {}
 
   // Makes the directory where it is missing, and tries whether files can be made in it. kInvalid:
   // not so.
   Result<void> Prepare() const;
+  // Of a state directory: nobody else has it until the descriptor closes. kInvalid: a server has it
+  // already, or it is a run directory.
+  Result<UniqueFd> Lock() const;
+  // Of a locked one: removes claims that were followed long ago.
+  void RemoveBefore(std::uint64_t number) const;
 
   Result<std::optional<Claim>> Newest() override;
   Result<Claim> Make(const Claim& claim) override;
   Result<bool> Move(const Claim& claim) override;
   Result<void> Announce(const Endpoint& endpoint, const std::string& token) override;
-  std::string Where() const override { return "the run directory '" + path_.native() + "'"; }
+  std::string Where() const override {
+    return std::string("the ") + place_.name + " '" + path_.native() + "'";
+  }
 
  private:
   std::filesystem::path FileOf(std::uint64_t number) const;
@@ -52,6 +70,7 @@ class ClaimDirectory final : public Claims {
   Result<void> Replace(const std::filesystem::path& file, const std::string& text) const;
 
   std::filesystem::path path_;
+  ClaimPlace place_;
 };
 
 }  // namespace ddprun

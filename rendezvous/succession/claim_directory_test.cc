@@ -246,6 +246,58 @@ TEST_F(Claims, APlaceThatCannotBeADirectoryIsRefusedByName) {
   EXPECT_NE(prepared.error().message.find("--run-dir"), std::string::npos);
 }
 
+// ---- Of one server alone ----
+TEST_F(Claims, AStateDirectoryIsOneServersAlone) {
+  const ClaimDirectory directory(path_, kStateDirectory);
+  {
+    const Result<UniqueFd> lock = directory.Lock();
+    ASSERT_TRUE(lock) << lock.error().message;
+    const Result<UniqueFd> second = ClaimDirectory(path_, kStateDirectory).Lock();
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().kind, ErrorKind::kInvalid);
+    EXPECT_NE(second.error().message.find("is in use by another rendezvous server"),
+              std::string::npos)
+        << second.error().message;
+  }
+  EXPECT_TRUE(directory.Lock()) << "its server has gone";
+}
+
+TEST_F(Claims, ARunDirectoryIsNoStateDirectory) {
+  ClaimDirectory nodes(path_);
+  ASSERT_TRUE(nodes.Make(ClaimOf(1)));
+  const Result<UniqueFd> lock = ClaimDirectory(path_, kStateDirectory).Lock();
+  ASSERT_FALSE(lock);
+  EXPECT_EQ(lock.error().kind, ErrorKind::kInvalid);
+  EXPECT_NE(lock.error().message.find("--state-dir"), std::string::npos);
+}
+
+TEST_F(Claims, AStateDirectoryDoesNotGrowWithItsServers) {
+  ClaimDirectory directory(path_, kStateDirectory);
+  for (std::uint64_t number = 1; number <= 5; ++number) {
+    ASSERT_TRUE(directory.Make(ClaimOf(number)));
+    directory.RemoveBefore(number - 1);
+    EXPECT_EQ(Files(), std::min<std::size_t>(number, 2));
+  }
+  EXPECT_EQ(NewestOf(directory), ClaimOf(5));
+}
+
+TEST_F(Claims, AsManyEndedRunsAsAServerRemembersAreRead) {
+  ClaimDirectory directory(path_, kStateDirectory);
+  Claim claim = ClaimOf(1);
+  const Finish outcome{Ending::kFailed, 7, std::string(512, 'x'), WorkerFailure{.host = "n0"},
+                       true};
+  for (std::size_t i = 0; i < kMostEndedRuns; ++i) {
+    claim.ended.push_back({std::to_string(i) + std::string(100, 'r'), {12}, outcome});
+  }
+  ASSERT_TRUE(directory.Make(claim));
+  EXPECT_EQ(NewestOf(directory), claim);
+  Claim next = claim;
+  next.number = 2;
+  const Result<Claim> made = directory.Make(next);
+  ASSERT_TRUE(made);
+  EXPECT_EQ(*made, next);
+}
+
 TEST_F(Claims, TheEndpointAndTheTokenAreTheNewestServers) {
   ClaimDirectory directory(path_);
   const Result<void> first = directory.Announce({"n1", 1}, "0123456789abcdef-1");

@@ -4,6 +4,7 @@
 // Blocks: every call may wait for a disk. One thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -47,7 +48,7 @@ void AddEndedBefore(Claim& made, const Read& read) {
       return;
     }
     if (before) {
-      Merge(made.ended, before->ended, kMostEndedInClaim);
+      Merge(made.ended, before->ended, std::max(kMostEndedInClaim, made.ended.size()));
       moved = before->counter > 0;
     }
   }

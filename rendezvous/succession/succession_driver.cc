@@ -264,15 +264,16 @@ void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& ta
       Feed(LaterTermHeard{term});
     }
   });
-  coordinator_->UseClaim(claim.ended, [this](const std::vector<EndedRun>& ended) {
-    loop_.Post([this, alive = alive_, reign = coordinator_.get(), ended] {
-      if (*alive && coordinator_.get() == reign) {
-        Feed(RunsEnded{ended});
-      }
-    });
-  });
+  coordinator_->UseClaim(claim.ended, kMostEndedInClaim,
+                         [this](const std::vector<EndedRun>& ended) {
+                           loop_.Post([this, alive = alive_, reign = coordinator_.get(), ended] {
+                             if (*alive && coordinator_.get() == reign) {
+                               Feed(RunsEnded{ended});
+                             }
+                           });
+                         });
   claim_ = claim.number;
-  coordinator_->OnRecord([this](const RunRecord& record) { NoteRecord(record); });
+  coordinator_->OnStep([this](const CoordinatorState& run) { NoteRun(run); });
   if (take.takes_over) {
     coordinator_->TakeOver(take.died);
     Log(LogLevel::kWarning, "taking the server's part over (claim " + std::to_string(take.number) +
@@ -288,17 +289,17 @@ void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& ta
 }
 
 // ---- What the guard knows, in case that this process dies ----
-// A run that has ended needs no guard: the claim, and nodes that have heard it, tell its outcome.
-void SuccessionDriver::NoteRecord(const RunRecord& record) {
-  if (record.run_id != run_) {
+// How a run has ended is told by the claim, and by whoever has heard so.
+void SuccessionDriver::NoteRun(const CoordinatorState& run) {
+  if (run.run_id != run_) {
     return;
   }
-  if (!record.world || record.outcome) {
+  if (!run.world || run.outcome) {
     return Hold(std::nullopt);
   }
-  const auto place = record.world->places.find(agent_);
-  Died died{agent_, record.world->id, std::nullopt};
-  if (place != record.world->places.end()) {
+  const auto place = run.world->places.find(agent_);
+  Died died{agent_, run.world->id, std::nullopt};
+  if (place != run.world->places.end()) {
     died.group_rank = static_cast<std::uint32_t>(place->second);
   }
   Hold(HeldClaim{claim_, coordinator_->config().term, died});

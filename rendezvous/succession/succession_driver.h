@@ -87,7 +87,7 @@ class SuccessionDriver {
   void OpenServer(const TakeClaim& take, std::size_t index, std::string refused);
   void MakeClaim(const TakeClaim& take);
   void Reign(const CoordinatorConfig& reign, const TakeClaim& take, const Claim& claim);
-  void NoteRecord(const RunRecord& record);
+  void NoteRun(const CoordinatorState& run);
   void Hold(const std::optional<HeldClaim>& held);
   void Move(const Claim& claim);
   void GoTo(const Endpoint& endpoint);

@@ -83,7 +83,7 @@ std::vector<Directive> EveryDirective() {
   for (const WaitFor what :
        {WaitFor::kNodes, WaitFor::kLastCall, WaitFor::kDrain, WaitFor::kPeers, WaitFor::kSpare,
         WaitFor::kSettling, WaitFor::kHeldBack, WaitFor::kNoGrowth, WaitFor::kFinishing,
-        WaitFor::kEarlierSelf, WaitFor::kRecovery, WaitFor::kClaim, WaitFor::kJournal,
+        WaitFor::kEarlierSelf, WaitFor::kRecovery, WaitFor::kClaim, WaitFor::kOutcomeKept,
         WaitFor::kRoom, WaitFor::kCheck, WaitFor::kUnfit}) {
     all.emplace_back(Wait{{what, 0, 0, 0, {}, 0ms}});
   }

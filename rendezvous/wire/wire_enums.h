@@ -25,7 +25,7 @@ inline constexpr Names<WaitFor, v1::WaitFor, 17> kWaitFor{{
     {WaitFor::kEarlierSelf, v1::WAIT_FOR_EARLIER_SELF},
     {WaitFor::kRecovery, v1::WAIT_FOR_RECOVERY},
     {WaitFor::kClaim, v1::WAIT_FOR_CLAIM},
-    {WaitFor::kJournal, v1::WAIT_FOR_JOURNAL},
+    {WaitFor::kOutcomeKept, v1::WAIT_FOR_OUTCOME_KEPT},
     {WaitFor::kRoom, v1::WAIT_FOR_ROOM},
     {WaitFor::kBackoff, v1::WAIT_FOR_BACKOFF},
     {WaitFor::kCheck, v1::WAIT_FOR_CHECK},

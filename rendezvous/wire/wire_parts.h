@@ -1,5 +1,5 @@
-// The parts that messages and journal records share, and the reader that checks every field; for
-// convert_*.cc only.
+// The parts that messages and claims share, and the reader that checks every field; for
+// convert_*.cc and ended_run.cc only.
 #pragma once
 
 #include <algorithm>
@@ -131,7 +131,6 @@ class Reader {
 Endpoint Read(const v1::Endpoint& wire, Reader& in);
 RunShape Read(const v1::RunShape& wire, Reader& in);
 Finish Read(const v1::Finish& wire, Reader& in);
-EndedRun Read(const v1::EndedRun& wire, Reader& in);
 RunEvent Read(const v1::RunEvent& wire, Reader& in);
 // Of a node with so many workers.
 Closeup Read(const v1::Closeup& wire, std::uint32_t workers, Reader& in);
@@ -143,7 +142,6 @@ std::vector<RunEvent> ReadEvents(const google::protobuf::RepeatedPtrField<v1::Ru
 void Write(const Endpoint& endpoint, v1::Endpoint* wire);
 void Write(const RunShape& shape, v1::RunShape* wire);
 void Write(const Finish& finish, v1::Finish* wire);
-void Write(const EndedRun& run, v1::EndedRun* wire);
 void Write(const RunEvent& event, v1::RunEvent* wire);
 void Write(const Closeup& closeup, v1::Closeup* wire);
 // Of a message that has them.

@@ -1,6 +1,8 @@
 """The rendezvous server is killed, paused and started again while two nodes work."""
 
 import os
+import re
+import shutil
 import signal
 import sys
 import time
@@ -17,13 +19,13 @@ class ServerFault(DdprunTest):
     def setUp(self):
         super().setUp()
         self.endpoint = self.free_endpoint()
-        self.journal = self.path("journal")
+        self.state = self.path("state")
         self.go = self.path("go")
         self.nodes = []
         self.server = None
 
-    def start_server(self, journal=True):
-        flags = [f"--journal={self.journal}"] if journal else []
+    def start_server(self, state=True):
+        flags = [f"--state-dir={self.state}"] if state else []
         self.server = self.start("rendezvous", f"--listen={self.endpoint}", "-v", *flags)
         self.wait_for_text(self.server, "serving at")
 
@@ -75,14 +77,14 @@ class ServerFault(DdprunTest):
         self.assertEqual(self.server.wait(), 143, self.all())
 
     # ---- Killed and started again ----
-    def restart_disturbs_nobody(self, down=0.0, journal=True):
-        self.start_server(journal)
+    def restart_disturbs_nobody(self, down=0.0, state=True):
+        self.start_server(state)
         self.start_nodes()
         generation, workers = self.world()
         for _ in range(2):
             self.kill_server()
             self.pause(down)
-            self.start_server(journal)
+            self.start_server(state)
             took = self.wait_until_connected()
             print(f"  agents connected {took * 1000:.0f} ms after the server served", flush=True)
         self.end()
@@ -94,11 +96,11 @@ class ServerFault(DdprunTest):
         if seconds:
             self.assertEqual(self.start(FAKE_WORKER, f"--sleep-ms={seconds * 1000:.0f}").wait(), 0)
 
-    def test_killed_with_a_journal(self):
+    def test_killed_with_a_state_directory(self):
         self.restart_disturbs_nobody()
 
-    def test_killed_without_a_journal(self):
-        self.restart_disturbs_nobody(journal=False)
+    def test_killed_without_a_state_directory(self):
+        self.restart_disturbs_nobody(state=False)
 
     def test_away_for_longer_than_a_lease(self):
         self.restart_disturbs_nobody(down=LEASE + 1)
@@ -106,12 +108,12 @@ class ServerFault(DdprunTest):
             self.assertRegex(node.err(), "cannot reach the rendezvous .*the workers go on")
             self.assertRegex(node.err(), "is reachable again")
 
-    def test_its_journal_is_lost(self):
+    def test_its_state_directory_is_lost(self):
         self.start_server()
         self.start_nodes()
         _, workers = self.world()
         self.kill_server()
-        os.remove(self.journal)
+        shutil.rmtree(self.state)
         self.start_server()
         self.wait_until_connected()
         self.end()
@@ -181,10 +183,27 @@ class ServerFault(DdprunTest):
         for node in self.nodes:
             self.assertEqual(node.wait(), 0, self.all())
         self.kill_server()
+        late = self.start_node("--node-rank=1")  # One that does not carry the server itself.
+        self.wait_for_text(late, "cannot reach the rendezvous")
         self.start_server()
-        late = self.start_node()
         self.assertEqual(late.wait(), 69, self.all())
         self.assertRegex(late.err(), "this run has ended before this node came")
+        self.server.signal(signal.SIGTERM)
+        self.server.wait()
+
+    def test_a_restart_keeps_the_restarts_used(self):
+        self.start_server()
+        self.start_nodes("--max-restarts=1")
+        first, workers = self.world()
+        os.kill(workers[0], signal.SIGKILL)
+        second, workers = self.world(after=first)
+        self.kill_server()
+        self.start_server()
+        self.wait_until_connected()
+        os.kill(workers[0], signal.SIGKILL)
+        for node in self.nodes:
+            self.assertEqual(node.wait(), 137, self.all())
+        self.assertEqual({g for n in self.nodes for g in n.generations()}, {first, second}, self.all())
         self.server.signal(signal.SIGTERM)
         self.server.wait()
 
@@ -211,39 +230,47 @@ class ServerFault(DdprunTest):
             self.assertEqual(node.wait(), 0, self.all())
 
     # ---- What cannot be used is said ----
-    def test_a_journal_in_use_is_refused(self):
+    def test_a_state_directory_in_use_is_refused(self):
         self.start_server()
         second = self.start("rendezvous", f"--listen={self.free_endpoint()}",
-                            f"--journal={self.journal}")
-        self.assertEqual(second.wait(), 69, second.all())
-        self.assertRegex(second.err(), "journal .* is in use by another rendezvous server")
+                            f"--state-dir={self.state}")
+        self.assertEqual(second.wait(), 2, second.all())
+        self.assertRegex(second.err(), "the state directory .* is in use by another rendezvous server")
         self.server.signal(signal.SIGTERM)
         self.server.wait()
 
-    def test_a_file_that_is_no_journal_is_refused(self):
-        with open(self.journal, "w") as file:
+    def test_what_is_no_directory_is_refused(self):
+        with open(self.state, "w") as file:
             file.write("notes\n")
-        server = self.start("rendezvous", f"--listen={self.endpoint}", f"--journal={self.journal}")
+        server = self.start("rendezvous", f"--listen={self.endpoint}", f"--state-dir={self.state}")
         self.assertEqual(server.wait(), 2, server.all())
-        self.assertRegex(server.err(), "no journal of ddprun's")
+        self.assertRegex(server.err(), re.escape(self.state))
 
-    def test_a_damaged_journal_is_said_and_the_run_goes_on(self):
+    def test_a_torn_claim_disturbs_nobody(self):
         self.start_server()
         self.start_nodes()
         _, workers = self.world()
-        # Nobody waits for the world's record: its workers may run before it is on disk.
-        self.wait_for(lambda: os.path.getsize(self.journal) > 60, what="the world's record")
         self.kill_server()
-        with open(self.journal, "r+b") as file:
-            file.seek(60)
-            byte = file.read(1)
-            file.seek(60)
-            file.write(bytes([byte[0] ^ 0x40]))
+        with open(os.path.join(self.state, "term-1"), "r+b") as file:
+            file.truncate(20)
         self.start_server()
-        self.assertRegex(self.server.err(), "the journal is damaged: ")
         self.wait_until_connected()
         self.end()
         self.assertEqual(self.pids(), set(workers.values()), self.all())
+
+    def test_a_claim_that_cannot_be_written_ends_no_run(self):
+        self.start_server()
+        self.start_nodes()
+        self.world()
+        os.rename(self.state, self.path("away"))
+        open(self.go, "w").close()
+        for node in self.nodes:
+            self.assertEqual(node.wait(), 0, self.all())
+        self.wait_for_text(self.server, "the claim in the state directory .* cannot be written")
+        os.rename(self.path("away"), self.state)
+        self.wait_for_text(self.server, "can be written again")
+        self.server.signal(signal.SIGTERM)
+        self.assertEqual(self.server.wait(), 143, self.all())
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ void PlayLiars(FuzzInput input) {
                        .last_call = Duration{0},
                        .fence_after = Duration{kind % 2 == 0 ? 0 : 6'000}};
   PlayedRun run;
-  run.config.journal = kind >= 128;
+  run.config.claims = kind >= 128;
   std::array honest{HonestNode("n0", shape), HonestNode("n1", shape)};
   Time now = At(Duration{0});
   std::map<NodeKey, std::uint64_t> sequences;
@@ -149,7 +149,7 @@ void PlayLiars(FuzzInput input) {
     } else if (what % 8 == 4) {
       run.Feed(CallEnded{report.node, report.incarnation, report.sequence, what >= 128}, now);
     } else if (what % 8 == 5) {
-      run.Feed(Persisted{run.state.records.asked}, now);
+      run.Feed(OutcomeKept{}, now);
     } else {
       now += kBeat;
       run.Feed(Tick{}, now);

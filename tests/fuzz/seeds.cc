@@ -7,7 +7,6 @@
 
 #include "agent/watch/error_file.h"
 #include "proto/step_page.h"
-#include "rendezvous/journal_file.h"
 #include "rendezvous/messages/errand_records.h"
 #include "rendezvous/store/store_request_testing.h"
 #include "rendezvous/succession/claim_directory.h"
@@ -73,49 +72,6 @@ void Convert() {
   Seed("convert", "control", Kind(3) + Bytes<v1::ControlRequest>(drain));
 }
 
-RunRecord SomeRecord(bool ended) {
-  RunRecord record;
-  record.run_id = "run";
-  record.shape = RunShape{2, 4, 3, 1s, 5s, true, 60s, 5};
-  record.reserved = {100};
-  record.restarts_used = 1;
-  if (ended) {
-    record.outcome = Finish{Ending::kFailed, 3, "the run failed", SomeFailure(Killed{9, true})};
-    return record;
-  }
-  World world;
-  world.term = {3};
-  world.generation = {4};
-  world.id = {5};
-  world.store = {"n0", 29500};
-  for (const char* const node : {"n0", "n1"}) {
-    world.members.push_back({.key = {node, {7}}, .workers = 2, .first_rank = world.size});
-    world.size += 2;
-  }
-  record.world = world;
-  return record;
-}
-
-void Journals() {
-  const fs::path path = root / "journal.tmp";
-  fs::remove(path);
-  JournalContents found;
-  Result<JournalFile> journal = JournalFile::Open(path, found);
-  CHECK(journal);
-  std::string framed = Kind(2);
-  int number = 0;
-  for (const JournalEntry& entry :
-       {JournalEntry(Reign{{40}}), JournalEntry(SomeRecord(false)), JournalEntry(SomeRecord(true)),
-        JournalEntry(Forgotten{"run"})}) {
-    Seed("journal", "record" + std::to_string(number++), Kind(0) + Encode(entry));
-    CHECK(journal->Append(entry));
-    framed += (framed.size() > 1 ? "\xff\xfe" : "") + Encode(entry);
-  }
-  Seed("journal", "file", Kind(1) + ReadFile(path, 1 << 20).value());
-  Seed("journal", "framed", framed);
-  fs::remove(path);
-}
-
 void Stores() {
   using namespace wire;
   const std::string all = Set("k", "v") + CompareSet("k", "v", "w") + Get("k") + Add("n", 3) +
@@ -162,6 +118,10 @@ void Texts() {
        "60000000\n");
   Seed("claim", "open", Encode(Claim{4, {1'795'263'336'042}, {"n0", 29400}, 17, false}));
   Seed("claim", "closed", Encode(Claim{4, {8}, {"::1", 1}, 0, true}));
+  Claim ended{4, {8}, {"::1", 1}, 0, false};
+  ended.ended = {
+      {"run", {4}, {Ending::kFailed, 3, "the run failed", SomeFailure(Killed{9, true})}}};
+  Seed("claim", "ended", Encode(ended));
   const FailureDetails details{1'795'263'336'042, "", "ValueError: boom", "File x, line 3"};
   Seed("error_file", "record", MakeErrorFile(details, 3).value());
   Seed("error_file", "flat", R"({"message": "boom", "timestamp": 1795263336})");
@@ -178,7 +138,7 @@ void Texts() {
            "--redirects=0:3,1:1\n--store-allow=10.0.0.0/8,fd00::/8\n"
            "--hang-timeout=5m\ntrain.py\n--lr=1\n");
   Seed("config", "serve",
-       Kind(1) + "rendezvous\n--listen=0.0.0.0:29400\n--journal=j\n--insecure\n");
+       Kind(1) + "rendezvous\n--listen=0.0.0.0:29400\n--state-dir=d\n--insecure\n");
   Seed("config", "publish", Kind(1) + "publish\nNEW\nFINAL");
   Seed("config", "verb", Kind(1) + "drain\n--endpoint=n0:29400\nn1\n");
   Seed("config", "torchrun", Kind(2) + "--standalone\n--nproc-per-node=auto\n-m\nmodule\n");
@@ -275,7 +235,6 @@ int main(int argc, char** argv) {
   ddprun::root = argv[1];
   std::filesystem::create_directories(ddprun::root);
   ddprun::Convert();
-  ddprun::Journals();
   ddprun::Stores();
   ddprun::Texts();
   ddprun::Pages();

@@ -10,7 +10,7 @@
 //                                hang N WORKER; "evicted 1" in the first line: TERM is a
 //                                scheduler's, of a program that saves; "trainer 1": workers
 //                                say hello
-//   > at 3s crash server         also: start server; "journal 1" in the first line: it keeps one;
+//   > at 3s crash server         also: start server; "state-dir 1" in the first line: it has one;
 //                                "shared 1": no such machine, since nodes with one directory carry
 //                                the server
 //
@@ -83,8 +83,8 @@ Setup SetupFrom(const std::string& line) {
       setup.hang_timeout = Milliseconds(value);
     } else if (name == "shared") {
       setup.standing = number == 0;
-    } else if (name == "journal") {
-      setup.journal = number != 0;
+    } else if (name == "state-dir") {
+      setup.state_dir = number != 0;
     } else if (name == "evicted" && number != 0) {
       setup.evicted = true;
       setup.program = Program::kTrainer;

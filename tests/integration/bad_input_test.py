@@ -148,7 +148,7 @@ class CommandLine(DdprunTest):
         table += [([*verb.split(), "--endpoint=127.0.0.1:1"], flag)
                   for verb in verbs for flag in ("--token-file", "--tls-ca")]
         table += [(("rendezvous", "--tls-cert=no", "--tls-key=no", "--listen=127.0.0.1:0"), flag)
-                  for flag in ("--listen", "--journal", "--token-file", "--tls-cert")]
+                  for flag in ("--listen", "--state-dir", "--token-file", "--tls-cert")]
         table += [(("stacks", "1"), "--into"), (("report", self.path("none")), "--report-file")]
         for words, flag in table:
             for said, shown in (("/no/a\nb\x1b[31m", r"a\\nb\\x1b\[31m"), ("/no/" + "x" * 100_000, "x{40}")):

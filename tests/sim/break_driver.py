@@ -53,10 +53,8 @@ RULES["rendezvous/driver.cc"] = [
     ("ends", "    if (TellEnd(report, *call)) {", "    if (HAS && TellEnd(report, *call)) {"),
     ("ends", "if (ended != nullptr && (just_took_over || IsOfEnded(*ended, report))) {",
      "if (HAS && ended != nullptr && (just_took_over || IsOfEnded(*ended, report))) {"),
-    # A record that is on disk is known to be.
-    ("kept", "      Feed(run_id, Persisted{number});", "      if (HAS) Feed(run_id, Persisted{number});"),
     # What another server's nodes still do is found out before anything is formed.
-    ("recover", "  if (takes_over_) {  // Its", "  if (HAS && takes_over_) {  // Its"),
+    ("recover", "  if (MaySucceed(report.shape)) {", "  if (HAS && MaySucceed(report.shape)) {"),
     # A run that begins under a claim is bound by it.
     ("claim-of-new-runs", "  if (claim_good_) {\n    run.state", "  if (HAS && claim_good_) {\n    run.state"),
     # Who took the part over stays for those that have not found it yet.
@@ -105,6 +103,18 @@ RULES["rendezvous/succession/succession_driver.cc"] = [
      "          if (HAS) coordinator_->OutcomesAreKept(claim.ended);"),
     # What was read was so when the read began, not when it ended.
     ("slow-reads", "DirectoryRead{began, *found}", "DirectoryRead{HAS ? began : Time::max(), *found}"),
+]
+RULES["rendezvous/succession/sole_claim.cc"] = [
+    # What is on disk is known to be.
+    ("kept", "                    coordinator_.OutcomesAreKept(ended);",
+     "                    if (HAS) coordinator_.OutcomesAreKept(ended);"),
+    # A server that is started again knows how runs have ended,
+    ("left-ends", "coordinator_.UseClaim(claim_.ended,",
+     "coordinator_.UseClaim(HAS ? claim_.ended : std::vector<EndedRun>(),"),
+    # has a later term than the one before,
+    ("left-term", "            .above = last->term,", "            .above = HAS ? last->term : Term{},"),
+    # and finds out first what that one's runs do.
+    ("left-runs", "  if (take.takes_over) {", "  if (HAS && take.takes_over) {"),
 ]
 RULES["rendezvous/succession/held_claim.cc"] = [
     # Of the dead only their own claim is closed.

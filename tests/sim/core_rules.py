@@ -23,8 +23,6 @@ RULES["rendezvous/core/coordinator.cc"] = [
      "  if (HAS) state.newest = std::max(state.newest, report.floor);"),
     ("names-above-worlds", "    state.newest = std::max(state.newest, report.placement->generation);",
      "    if (HAS) state.newest = std::max(state.newest, report.placement->generation);"),
-    # Who has not told a new server of the newest world is lost to it.
-    ("ghost", "      Lose(step, key, \"it has not told", "      if (HAS) Lose(step, key, \"it has not told"),
     # A closed connection is no lost node.
     ("disconnect-grace", "step.now >= *node.cancelled + grace) {",
      "step.now >= *node.cancelled + (HAS ? grace : Duration{0})) {"),
@@ -143,11 +141,8 @@ RULES["rendezvous/core/recovery.cc"] = [
     # One that reports a newer world brings a new server back to recovering.
     ("newer-world", "return report.hosting != Hosting::kNothing && IsNews(recovery, shape, report);",
      "return HAS && report.hosting != Hosting::kNothing && IsNews(recovery, shape, report);"),
-    # A world that has ended, and of which no record says that it is the newest, may have been followed.
-    ("followed", "return AllTold(recovery) && (IsTheLast(recovery) ||", "return AllTold(recovery) && (!HAS || IsTheLast(recovery) ||"),
-    # A record may lack some of the world's nodes.
-    ("members", "RecordIsNewest(recovery) && RecordNamesWhoReports(recovery)",
-     "RecordIsNewest(recovery) && (!HAS || RecordNamesWhoReports(recovery))"),
+    # A world that has ended may have been followed.
+    ("followed", "return AllTold(recovery) && (DiedInNewest(recovery) ||", "return AllTold(recovery) && (!HAS || DiedInNewest(recovery) ||"),
     # What its nodes were told stops it still.
     ("told-cause", "  return told ? *told : leaves", "  return HAS && told ? *told : leaves"),
     # Who is missing may have been answered until the new server began.

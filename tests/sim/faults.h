@@ -71,10 +71,10 @@ class Faults {
     // Their server goes too: what it was asked is lost.
     const bool names = !simulation_.setup.standing && random_.Chance(0.2);
     simulation_.names = simulation_.names && !names;
-    const bool loses_journal = random_.Chance(0.15);
-    After(length, [this, &machine, names, loses_journal] {
-      if (loses_journal) {
-        machine.server().LoseJournal();
+    const bool loses_state = random_.Chance(0.15);
+    After(length, [this, &machine, names, loses_state] {
+      if (loses_state) {
+        machine.server().LoseState();
       }
       machine.Start();
       simulation_.names = simulation_.names || names;

@@ -80,7 +80,7 @@ void Laws::NoteRecovered(const CoordinatorState& state, Time lease_over, Time no
 }
 
 // A new world was formed: whoever still runs another one must be a node that was lost, or one that
-// this server has not heard for as long as a lost one, or run a world of which no record is left.
+// this server has not heard for as long as a lost one, or run a world that it has not formed.
 void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig& config, Time now) {
   for (const auto& [host, live] : live_) {
     const WorldId id = live.placement.world_id;
@@ -98,11 +98,10 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
       continue;
     }
     const bool last = world_before_ && world_before_->id == id;
-    const bool forgotten = !last && (history_lost || !kept_.contains(id));
     const bool unheard = !state.nodes.contains(live.key) &&
-                         (forgotten || now >= server_started_ + LeaseOfRecovery(state, config));
+                         (!last || now >= server_started_ + LeaseOfRecovery(state, config));
     const bool fenced = ever_lost_.contains(live.key) || lost_in_.contains({live.key, id}) ||
-                        unheard || (forgotten && !formed_.contains(id));
+                        unheard || (!last && !formed_.contains(id));
     // Who is cut off for as long as --fence-after kills its workers, lost or not.
     const bool kills_itself = last && state.shape->fence_after > 0ms && !live.outlives_kill &&
                               !ever_paused_.contains(host);

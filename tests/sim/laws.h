@@ -118,21 +118,14 @@ class Laws {
     another_run_ = std::max(another_run_, term);
     knew_.clear();
   }
-  // Not where a server without a journal dies, or its journal is lost.
+  // Not where a server without a claim dies, or its claim is lost.
   bool outcomes_last = true;
   // A world is formed with this one.
   void CheckRunsAgain(const std::string& host, std::uint64_t life) {
     BreakIf(outcomes_last && knew_.contains({host, life}), host,
             " is to run again, though its run has ended and a node was told how");
   }
-  // A record is on disk: a new server will know this world.
-  void OnKept(const RunRecord& record) {
-    if (record.world) {
-      kept_.insert(record.world->id);
-    }
-  }
-  // A server dies, or starts again, without its journal: one outcome for all is not promised then,
-  // nor that a world which it has not heard of has ended when it forms the next one.
+  // A server dies, or starts again, without a claim: one outcome for all is not promised then.
   bool history_lost = false;
 
  private:
@@ -169,7 +162,6 @@ class Laws {
   std::set<NodeKey> ever_lost_;
   std::set<std::pair<NodeKey, WorldId>> lost_in_;  // While that world was the current one.
   std::set<std::string> ever_paused_;
-  std::set<WorldId> kept_;
   std::set<WorldId> formed_;  // By the server that lives now.
   bool splits_ = false;
   std::set<Term> reigns_;

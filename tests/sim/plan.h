@@ -1,8 +1,8 @@
 // One seed's history: a random run, random faults, then healing, then the run must end.
 //
-// A run's server stands on a machine of its own and keeps a journal; or every machine may carry it,
-// and workers advance the head of their checkpoints; or machines only take it over from one
-// another while their run waits for nodes that never come.
+// A run's server stands on a machine of its own, with a claim or without; or every machine may
+// carry it, and workers advance the head of their checkpoints; or machines only take it over from
+// one another while their run waits for nodes that never come.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/overload.h"
+#include "rendezvous/core/succession/serving.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/simulation.h"
 
@@ -103,38 +103,24 @@ void Server::Driver::OnReport(NodeReport report, std::shared_ptr<PendingSync> ca
   server_.highest_term_ = std::max(server_.highest_term_, config().term);
 }
 
-// What the journal's file says.
-class Server::Disk final : public JournalDisk {
+// Its state directory. What is written takes the time that the loop's disk was told of.
+class Server::Disk final : public Claims {
  public:
-  explicit Disk(Laws& laws) : laws_(laws) {}
-
-  Result<void> Append(const JournalEntry& entry) override {
-    std::visit(Overload{
-                   [&](const ddprun::Reign&) {},  // No clock of a server with a journal goes back.
-                   [&](const RunRecord& record) {
-                     runs = {record};
-                     ended.clear();
-                     laws_.OnKept(record);
-                   },
-                   [&](const EndedRun& run) {
-                     runs.clear();
-                     ended = {run};
-                   },
-                   [&](const Forgotten&) { Lose(); },
-               },
-               entry);
+  Result<std::optional<Claim>> Newest() override { return newest; }
+  Result<Claim> Make(const Claim& claim) override {
+    newest = claim;
+    return claim;
+  }
+  Result<bool> Move(const Claim& claim) override {
+    newest = claim;
+    return false;
+  }
+  Result<void> Announce(const Endpoint& /*endpoint*/, const std::string& /*token*/) override {
     return {};
   }
-  void Lose() {
-    runs.clear();
-    ended.clear();
-  }
+  std::string Where() const override { return "the state directory"; }
 
-  std::vector<RunRecord> runs;
-  std::vector<EndedRun> ended;
-
- private:
-  Laws& laws_;
+  std::optional<Claim> newest;
 };
 
 Server::Server(Simulation& simulation, Machine& machine)
@@ -147,14 +133,15 @@ Server::Server(Simulation& simulation, Machine& machine)
   config_.start_timeout = 5s;
   config_.lease_per_node = simulation.setup.lease_per_node;
   config_.run_bytes = simulation.setup.run_bytes.value_or(config_.run_bytes);
-  if (simulation.setup.journal) {
-    disk_ = std::make_shared<Disk>(laws_);
+  if (simulation.setup.state_dir) {
+    disk_ = std::make_shared<Disk>();
   }
 }
 
 // What is parked is not answered.
 Server::~Server() {
   ++life_;
+  claim_.reset();
   own_.reset();
 }
 
@@ -166,21 +153,25 @@ std::uint32_t Server::host() const {
 void Server::Stand() {
   const bool jumps = simulation_.setup.clock_jumps && !disk_;
   highest_term_ = jumps ? highest_term_ : highest_term_.Next();
-  own_ = Reign(NewReign(jumps ? Term{simulation_.random.Between(1, highest_term_.value + 1)}
-                              : highest_term_),
-               false);
+  const Term clock =
+      jumps ? Term{simulation_.random.Between(1, highest_term_.value + 1)} : highest_term_;
+  CoordinatorConfig reign = NewReign(clock);
+  const TakeClaim take = disk_ ? *SoleClaim::Next(*disk_) : TakeClaim{};
+  reign.term = NewClaim(take, reign.term, {}).term;
+  own_ = Reign(reign, take.takes_over);
   if (disk_) {
-    Tell(disk_->runs.empty() ? "(has an empty journal)" : "(has its journal)");
-    own_->UseJournal(std::make_unique<Journal>(machine_.loop(), disk_), disk_->runs, disk_->ended);
+    Tell(take.takes_over ? "(has an earlier server's claim)" : "(has an empty state directory)");
+    claim_ = std::make_unique<SoleClaim>(machine_.loop(), disk_, *own_);
+    (void)claim_->Take(take, {});
   }
-  knew_run_ = own_->StateOf("run") != nullptr;
+  knew_run_ = !take.ended.empty();
   Listen(own_->Handlers());
 }
 
-void Server::LoseJournal() {
+void Server::LoseState() {
   if (disk_ && !up()) {
-    Tell("(its journal is lost)");
-    disk_->Lose();
+    Tell("(its state directory is lost)");
+    disk_->newest.reset();
     laws_.history_lost = true;
     laws_.outcomes_last = false;
   }
@@ -207,6 +198,7 @@ void Server::Vanish() {
   if (up()) {
     SteppedDown();
   }
+  claim_.reset();
   own_.reset();
 }
 

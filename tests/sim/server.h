@@ -1,5 +1,5 @@
 // The rendezvous server of a simulated machine: the product's driver of the real coordinator core.
-// One that stands has a journal on a disk that may be slow; where the part moves the product's
+// One that stands may have a claim on a disk that may be slow; where the part moves the product's
 // succession driver begins and ends it.
 //
 // Parks, answers and decides nothing. What is here: how calls get to the driver and answers away
@@ -14,6 +14,7 @@
 #include <string>
 
 #include "rendezvous/driver.h"
+#include "rendezvous/succession/sole_claim.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
@@ -30,10 +31,10 @@ class Server {
   std::uint32_t host() const;  // The index of its machine.
 
   // ---- Its process ----
-  // The run's one server begins, with what it finds in its journal.
+  // The run's one server begins, with what it finds in its state directory.
   void Stand();
-  // Its journal is gone when it starts again.
-  void LoseJournal();
+  // That is gone when it starts again.
+  void LoseState();
   // With the term that its machine's clock gives.
   CoordinatorConfig NewReign(Term clock) {
     CoordinatorConfig reign = config_;
@@ -105,7 +106,8 @@ class Server {
   void Arrive(std::uint64_t life, std::function<void()> what, const std::function<void()>& refused);
   // Who comes later than that begins another run of the same name.
   void NoteForgotten(const NodeReport& report) {
-    const bool knows = driver_->StateOf("run") != nullptr;
+    const bool has_claim = disk_ && MayBeLookedFor();
+    const bool knows = driver_->StateOf("run") != nullptr || has_claim;
     if (knew_run_ && !knows && report.term == Term{}) {
       laws_.OnOutcomeForgotten();
     }
@@ -132,8 +134,9 @@ class Server {
   Machine& machine_;
   const std::string name_;
   CoordinatorConfig config_;                    // Of the next life.
-  std::shared_ptr<Disk> disk_;                  // None: no journal.
-  std::unique_ptr<CoordinatorDriver> own_;      // Of one that stands.
+  std::shared_ptr<Disk> disk_;                  // None: no state directory.
+  std::unique_ptr<CoordinatorDriver> own_;      // Of one that stands,
+  std::unique_ptr<SoleClaim> claim_;            // and its claim.
   CoordinatorDriver* driver_ = nullptr;         // None: it is down.
   std::optional<RendezvousHandlers> handlers_;  // None: nobody listens.
   std::map<std::uint64_t, Asked> calls_;        // That are open, in the order of their arrival.

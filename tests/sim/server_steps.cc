@@ -34,7 +34,7 @@ void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& ev
       laws_.BreakIf(IsUnfit(state.nodes.at(member.key).report), name_, " forms a world with ",
                     member.key.node, ", which its check refuses");
     }
-    laws_.BreakIf(takes_over_ && !state.recovery.entered, name_,
+    laws_.BreakIf(MayBeLookedFor() && !state.recovery.entered, name_,
                   " forms a world before it knows what its predecessor left");
   }
   const bool stops = phase_before_ == Phase::kRunning && state.phase == Phase::kDraining;
@@ -45,7 +45,7 @@ void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& ev
     CheckHang(*state.world);
   }
   simulation_.transcript.Mark(now, event.index() + 16 * static_cast<std::uint64_t>(state.phase));
-  if (effects.persist && disk_) {
+  if (effects.ended && disk_) {
     machine_.loop().DiskTakes(simulation_.random.Between(0ms, simulation_.setup.slow_disk));
   }
   for (const RunEvent& said : effects.events) {

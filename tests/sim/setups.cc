@@ -40,7 +40,7 @@ void DrawStanding(Random& random, Setup& setup) {
   setup.machines = nodes + 1;
   DrawRun(random, nodes, setup);
   setup.work = random.Between(500ms, 15s);
-  setup.journal = random.Chance(0.6);
+  setup.state_dir = random.Chance(0.6);
   setup.slow_disk = random.Chance(0.5) ? 5ms : random.Between(5ms, 3s);
   setup.clock_jumps = random.Chance(0.2);
   if (random.Chance(0.25)) {

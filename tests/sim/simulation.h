@@ -71,7 +71,7 @@ struct Setup {
   Program program = Program::kPlain;
   bool evicted = false;      // TERM is a scheduler's word, which takes machines one by one.
   Duration work{5'000};      // From "everybody is here" to the end.
-  bool journal = false;      // The server keeps one.
+  bool state_dir = false;    // The server has one.
   Duration slow_disk{5};     // A record is on disk after this long at most.
   bool clock_jumps = false;  // A restarted server's wall clock may have gone back.
   Duration hang_timeout{0};  // 0: workers send no heartbeats.

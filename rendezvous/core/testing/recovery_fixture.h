@@ -1,9 +1,8 @@
-// For the tests of Recovering, with and without a journal.
+// For the tests of Recovering.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include "rendezvous/core/record.h"
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/core/testing/invariants.h"
 #include "rendezvous/core/testing/story.h"
@@ -18,7 +17,6 @@ struct Recovering : testing::Test {
   Story story;
   Node a{story, "n0", kTwo};
   Node b{story, "n1", kTwo};
-  std::optional<RunRecord> journal;  // The newest record that the dead server asked for.
 
   void SetUp() override { Form(kTwo); }
   void TearDown() override {
@@ -27,18 +25,15 @@ struct Recovering : testing::Test {
   void Form(const RunShape& shape) {
     story.state = {};
     story.state.run_id = "run";
-    story.config.journal = true;
     a.report.shape = b.report.shape = shape;
     a.report.term = b.report.term = {};
     a.Says(At(Duration{0}));
     b.Says(At(Duration{0}));
-    journal = story.persist->record;
     a.Hosts(At(Duration{0}));
     b.Hosts(At(Duration{0}));
     ASSERT_EQ(story.state.phase, Phase::kRunning);
   }
-  void RestartWithout(Time) {
-    story.config.journal = false;
+  void Restart() {
     story.config.term = {2};
     story.state = {};
     story.state.run_id = "run";
@@ -52,10 +47,6 @@ struct Recovering : testing::Test {
     story.Pass(At(Duration{7'999}));
     EXPECT_EQ(story.state.phase, Phase::kRecovering);
     story.Pass(At(Duration{8'000}));
-  }
-  void RestartWith(Time now) {
-    story.config.term = {2};
-    story.state = Restore(*journal, now);
   }
 };
 

@@ -37,13 +37,13 @@ struct Story {
     config.term = {1};
     config.base_lease = kLongLease;  // Stories' times are told in it; nothing lengthens it.
   }
-  std::optional<Persist> persist;  // Of the last event.
-  std::vector<NodeId> evidence;    // Who was to keep it; of all.
+  bool ended = false;            // By the last event.
+  std::vector<NodeId> evidence;  // Who was to keep it; of all.
   void Feed(const CoordinatorEvent& event, Time now) {
     CoordinatorEffects effects = Step(state, config, event, now);
     events = std::move(effects.events);
     told.insert(told.end(), events.begin(), events.end());
-    persist = std::move(effects.persist);
+    ended = effects.ended;
     evidence.insert(evidence.end(), effects.evidence.begin(), effects.evidence.end());
   }
   void Tick(Time now) { Feed(ddprun::Tick{}, now); }

@@ -1,0 +1,37 @@
+// Decides what is remembered of a run that has ended, and who is one of its nodes.
+//
+// Pure. A claim keeps these too: no server of the run tells how it ended before it stands there.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "rendezvous/core/world.h"
+
+namespace ddprun {
+
+// What is left of a run that has ended: how, for a node of it that comes late.
+struct EndedRun {
+  RunId run_id;
+  Generation newest;  // Highest generation given, hosted or promised away.
+  Finish outcome;     // As much of its words as must not be lost.
+  bool operator==(const EndedRun&) const = default;
+};
+
+// What outlives the run's own state.
+EndedRun ToRemember(const RunId& run_id, Generation newest, const Finish& outcome);
+
+// In place of what was known of the same run; the oldest go where there are more than `most`.
+void Remember(std::vector<EndedRun>& ended, const EndedRun& run, std::size_t most);
+
+// Where two know something of the same run, the later one counts.
+void Merge(std::vector<EndedRun>& ended, const std::vector<EndedRun>& others, std::size_t most);
+
+// nullptr: no such run.
+const EndedRun* FindEnded(const std::vector<EndedRun>& ended, const RunId& run_id);
+
+// Its node has been told something by a server of the run that has ended, and nothing of a later
+// run of that name.
+bool IsOfEnded(const EndedRun& run, const NodeReport& report);
+
+}  // namespace ddprun
