@@ -10,10 +10,12 @@ import sys
 import sysconfig
 import unittest
 
-from torch_runs import HERE, LIMIT, TorchTest, program
+from torch_runs import FORKED, HERE, LIMIT, TorchTest
 
 PACKAGE = os.path.join(HERE, "..", "..", "launcher", "python")
 SILENCE = 5  # Seconds of --hang-timeout.
+# A busy machine is slow to start workers: that is no hang here.
+JUDGED = (FORKED, f"--hang-timeout={SILENCE}", "--start-timeout=2m", "--max-restarts=3")
 
 
 class Hangs(TorchTest):
@@ -51,7 +53,8 @@ class Hangs(TorchTest):
     def test_workers_of_a_template_and_slow_ones(self):
         run = self.run_program(4, "silent.py", "stands still", "leaves the loop",
                                "prepares in a thread, compile, saves slowly",
-                               flags=["--preload=imports", f"--hang-timeout={SILENCE}", "--max-restarts=3"])
+                               flags=JUDGED)
+        self.assertNotIn("start cold", run.err())
         self.assert_named(run.err(), 2)
 
     def evidence(self, logs, attempt):
@@ -66,8 +69,7 @@ class Hangs(TorchTest):
     def test_where_it_stands_is_told_by_itself_or_by_faulthandler(self):
         logs = self.path("logs")
         run = self.run_program(4, "silent.py", "sleeps", "holds the GIL", "never joins",
-                               flags=["--preload=imports", f"--hang-timeout={SILENCE}", "--max-restarts=3",
-                                      f"--log-dir={logs}"])
+                               flags=[*JUDGED, f"--log-dir={logs}"])
         self.assertEqual([rank for rank, _ in self.hung(run.err())], ["2"] * 3, run.err())
         self.assertIn("3 of its peers wait for it to join the process group", run.err())
         told = self.evidence(logs, 1)
@@ -87,15 +89,10 @@ class Hangs(TorchTest):
 
     def test_a_start_that_never_ends_is_a_hang(self):
         run = self.run_program(2, "silent.py", "finds a stale lock", "finds a stale lock later",
-                               flags=["--preload=torch", "--hang-timeout=2", "--max-restarts=2"])
+                               flags=[FORKED, "--hang-timeout=2", "--max-restarts=2"])
         self.assertEqual(len(re.findall(
             r"the workers hang: no step and no collective within 6\.0 s of its start \(--start-timeout; all 2 ranks "
             r"alike\)", run.err())), 2, run.err())
-
-    def test_without_the_package_nothing_is_judged(self):
-        run = self.start("--nproc-per-node=2", "--hang-timeout=1", program("silent.py"), "compile")
-        self.assertEqual(run.wait(LIMIT), 0, run.all())
-        self.assertEqual(self.hung(run.err()), [])
 
 
 if __name__ == "__main__":

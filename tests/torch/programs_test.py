@@ -5,33 +5,19 @@ import re
 import signal
 import unittest
 
-from torch_runs import LIMIT, MNIST, TorchTest, program
+from torch_runs import LIMIT, TorchTest, program
 from ddprun_runs import children_of
 
 
 class Training(TorchTest):
-    def test_the_tutorial_trains_the_same_bits_as_under_torchrun(self):
+    def test_the_tutorial_trains_the_same_bits_as_under_torchrun_with_one_agent_or_two(self):
         self.run_program(2, "tutorial.py")
         ours = self.reports()
+        self.assertEqual([(r["rank"], r["world"]) for r in ours], [(0, 2), (1, 2)])
         self.assertEqual(len({r["parameters"] for r in ours}), 1, ours)
         self.assertEqual(ours, self.ask_torchrun(2, "tutorial.py"))
-
-    def test_one_agent_or_two_the_same_bits(self):
-        self.run_program(4, "tutorial.py")
-        ours = self.reports()
-        self.assertEqual([(r["rank"], r["world"]) for r in ours], [(i, 4) for i in range(4)])
-        self.assertEqual(len({r["parameters"] for r in ours}), 1, ours)
-        self.run_on_nodes(2, 2, "tutorial.py")
+        self.run_on_nodes(2, 1, "tutorial.py")
         self.assertEqual(self.reports(), ours)
-
-    def test_mnist_with_a_distributed_sampler(self):
-        self.run_program(2, "mnist.py", MNIST)
-        ours = self.reports()
-        self.assertEqual([r["samples"] for r in ours], [5000, 5000])
-        self.assertEqual(len({r["parameters"] for r in ours}), 1, "ranks differ")
-        for told in ours:
-            self.assertGreater(told["first"], 2.0)
-            self.assertLess(told["last"], 1.0)
 
 
 class Torch(TorchTest):
@@ -52,16 +38,6 @@ class Torch(TorchTest):
         self.run_program(2, "rpc.py")
         self.assertEqual([r["answers"] for r in self.reports()],
                          [[[0, 0], [1, 1]], [[1, 1], [2, 2]]])
-
-    def test_a_checkpoint_of_two_is_loaded_by_two_and_by_one(self):
-        folder = self.path("checkpoint")
-        self.run_program(2, "checkpoint.py", "save", folder)
-        saved = self.reports()[0]["after"]
-        for workers in (2, 1):
-            self.run_program(workers, "checkpoint.py", "load", folder)
-            for told in self.reports():
-                self.assertNotEqual(told["before"], saved)
-                self.assertEqual(told["after"], saved)
 
 
 class Examples(TorchTest):

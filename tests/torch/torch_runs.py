@@ -13,9 +13,10 @@ sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
 from ddprun_runs import DDPRUN, DdprunTest, read_text  # noqa: E402,F401
 
-MNIST = os.path.join(HERE, "..", "..", "trainer", "data", "mnist")
 TORCHRUN = os.path.join(os.path.dirname(sys.executable), "torchrun")
 LIMIT = 150  # Seconds; the first import of torch on a busy machine takes dozens.
+# One import, and one of what DDP loads late, for all workers of a node and for all attempts.
+FORKED = "--preload=torch,torch._dynamo"
 
 
 def program(name):

@@ -1,10 +1,7 @@
-"""A Lightning training; `named` as argument: the environment is named and not found out."""
-
-import sys
+"""A Lightning training, which finds out by itself in which environment it is."""
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.plugins.environments import TorchElasticEnvironment
 from report import digest, report
 
 
@@ -29,9 +26,8 @@ def main():
     pl.seed_everything(7)
     inputs = torch.randn(64, 4)
     data = torch.utils.data.TensorDataset(inputs, inputs.sum(dim=1, keepdim=True))
-    plugins = [TorchElasticEnvironment()] if "named" in sys.argv else []
     trainer = pl.Trainer(accelerator="cpu", devices=2, num_nodes=1, strategy="ddp", max_epochs=5,
-                         plugins=plugins, logger=False, enable_checkpointing=False,
+                         logger=False, enable_checkpointing=False,
                          enable_progress_bar=False, enable_model_summary=False)
     model = Regression()
     trainer.fit(model, torch.utils.data.DataLoader(data, batch_size=8))
