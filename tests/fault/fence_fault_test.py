@@ -53,10 +53,7 @@ class Fences(DdprunTest):
         return (FAKE_WORKER, HELLO, f"--wait-file={self.go}")
 
     def world_of_two(self, first, second, after=0):
-        def look():
-            common = set(first.generations()) & set(second.generations())
-            return max((g for g in common if g > after), default=None)
-        return self.wait_for(look, first, second, what="a world of two")
+        return self.wait_for_world([first, second], 2, after)
 
     @staticmethod
     def stat(pid):

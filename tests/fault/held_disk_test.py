@@ -11,9 +11,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, command_of, read_text  # noqa: E402
-
-HOLD_CALLS = os.environ.get("DDPRUN_HOLD_CALLS", "")
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, command_of, held_calls, read_text  # noqa: E402
 
 
 class HeldDisk(DdprunTest):
@@ -24,8 +22,7 @@ class HeldDisk(DdprunTest):
 
     def hold(self, what):
         """The environment of a ddprun that waits in this call."""
-        return {"LD_PRELOAD": HOLD_CALLS, "ASAN_OPTIONS": "verify_asan_link_order=0",
-                "DDPRUN_HOLD": what, "DDPRUN_HOLD_FIFO": self.fifo}
+        return held_calls(what, self.fifo)
 
     def wait_until_held(self, *runs):
         self.wait_for(lambda: os.path.exists(self.fifo + ".held"), *runs, what="the call that is held")

@@ -9,7 +9,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LATE, DdprunTest  # noqa: E402
-from networks import LoopbackNetwork, NamespaceNetwork, namespaces_work, power_off  # noqa: E402
+from networks import LoopbackNetwork, NamespaceNetwork, namespaces_work  # noqa: E402
 from tcp_proxy import TcpProxy  # noqa: E402
 
 # Why a node is lost whose agent was killed; how fast is measured by tests/bench/recovery.py.
@@ -55,20 +55,13 @@ class Membership(DdprunTest):
         self.nodes[machine] = run
         return run
 
-    def world(self, machines, after=0, sizes=None, limit=30):
+    def world(self, machines, after=0, sizes=None):
         """The first generation above `after` that is just these machines."""
         sizes = sizes or [1] * len(machines)
         runs = [self.nodes[m] for m in machines]
-
-        def look():
-            for generation in sorted({g for run in runs for g in run.generations() if g > after}):
-                workers = [run.workers(generation) for run in runs]
-                ranks = sorted(rank for w in workers for rank in w)
-                if [len(w) for w in workers] == sizes and ranks == list(range(sum(sizes))):
-                    return generation
-            return None
-        return self.wait_for(look, *self.nodes.values(), limit=limit,
-                             what=f"a world of machines {machines} after generation {after}")
+        generation = self.wait_for_world(runs, sum(sizes), after, others=self.nodes.values())
+        self.assertEqual([len(run.workers(generation)) for run in runs], sizes)
+        return generation
 
     def restart_count(self, generation):
         path = self.path(f"env.0.{generation}")
@@ -97,7 +90,8 @@ class Losses(Membership):
     def test_a_machine_that_is_switched_off_costs_a_lease(self):
         first = self.two()
         self.run_directory_stays = True
-        power_off(self.network, 1, [self.nodes[1]])
+        self.network.cut(1)  # Its link is dead before its processes are.
+        self.nodes[1].kill_at_once()
         second = self.world([0], first)
         self.assertRegex(self.server.err(), r"is lost: nothing heard for its lease of [123]\.\d s")
         self.assertEqual((self.world_size(second), self.restart_count(second)), (1, 0))
@@ -173,9 +167,11 @@ class Growth(Membership):
             first = self.world([0])
             self.join(1)
             self.join(2)
-            self.world([0, 1, 2], first)
+            second = self.world([0, 1, 2], first)
+            self.assertEqual(list(self.nodes[0].workers(second)), [0], "the old node keeps its rank")
             self.end([0, 1, 2])
             if len(self.nodes[0].generations()) == 2:
+                self.assertEqual(self.restart_count(second), 0, "growing is not charged")
                 return
         self.fail("two restarts each time\n" + self.nodes[0].all())
 

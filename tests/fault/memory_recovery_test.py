@@ -14,9 +14,8 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import TRAIN, DdprunTest, read_bytes  # noqa: E402
+from ddprun_runs import HOLD_CALLS, TRAIN, DdprunTest, held_calls, read_bytes  # noqa: E402
 
-HOLD_CALLS = os.environ.get("DDPRUN_HOLD_CALLS", "")
 CHECKPOINT_TOOL = os.path.join(os.path.dirname(HOLD_CALLS), "checkpoint_tool")
 
 KILLS = int(os.environ.get("DDPRUN_MEMORY_KILLS", "6"))
@@ -121,9 +120,7 @@ class MemoryRecovery(DdprunTest):
         os.mkfifo(fifo)
         writer = os.open(fifo, os.O_RDWR)  # Nobody waits as long as it is open.
         run = self.start("--nproc-per-node=2", "--max-restarts=1",  # The kill's.
-                         *self.training(name, "--skew=0:3", NEVER), environment={
-                             "LD_PRELOAD": HOLD_CALLS, "ASAN_OPTIONS": "verify_asan_link_order=0",
-                             "DDPRUN_HOLD": "open:.fence-", "DDPRUN_HOLD_FIFO": fifo})
+                         *self.training(name, "--skew=0:3", NEVER), environment=held_calls("open:.fence-", fifo))
         self.wait_for(lambda: self.steps_told(run) > 20 and "fence-2" in os.listdir(directory), run, limit=LIMIT)
         os.close(writer)
         before = sorted(os.listdir(directory))

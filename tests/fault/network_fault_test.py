@@ -2,7 +2,6 @@
 
 import os
 import random
-import re
 import signal
 import socket
 import sys
@@ -38,11 +37,7 @@ class Network(DdprunTest):
         return self.world()
 
     def world(self, after=0):
-        """The first generation above `after` with a worker on both nodes."""
-        def look():
-            common = set(self.nodes[0].generations()) & set(self.nodes[1].generations())
-            return min((g for g in common if g > after), default=None)
-        return self.wait_for(look, *self.nodes, what=f"a world of two after generation {after}")
+        return self.wait_for_world(self.nodes, 2, after)
 
     def pause(self, milliseconds):
         """As long as another run takes: nothing else can be waited for where nothing may happen."""
@@ -151,15 +146,6 @@ class Network(DdprunTest):
         os.kill(guard, signal.SIGSTOP)
         self.pause(4000)
         os.kill(guard, signal.SIGCONT)
-        self.end([first])
-
-    def test_health_is_answered_while_a_run_goes_on(self):
-        first = self.start_nodes()
-        host, port = self.endpoint.rsplit(":", 1)
-        with socket.create_connection((host, int(port)), 5) as client:
-            client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
-            reply = b"".join(iter(lambda: client.recv(4096), b""))
-        self.assertRegex(reply, re.compile(rb"^HTTP/1.0 200"))
         self.end([first])
 
 

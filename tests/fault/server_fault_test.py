@@ -52,13 +52,8 @@ class ServerFault(DdprunTest):
 
     def world(self, size=2, after=0):
         """Generation -> rank -> pid of the first world above `after` in which all nodes work."""
-        def look():
-            for generation in sorted({g for n in self.nodes for g in n.generations() if g > after}):
-                found = [n.workers(generation) for n in self.nodes]
-                if all(found) and sorted(r for w in found for r in w) == list(range(size)):
-                    return generation, {r: pid for w in found for r, pid in w.items()}
-            return None
-        return self.wait_for(look, self.server, *self.nodes, what=f"a world of {size}")
+        generation = self.wait_for_world(self.nodes, size, after, others=[self.server])
+        return generation, {r: pid for n in self.nodes for r, pid in n.workers(generation).items()}
 
     def pids(self):
         return {pid for node in self.nodes for g in node.generations() for pid in node.workers(g).values()}
@@ -215,11 +210,7 @@ class ServerFault(DdprunTest):
         other = self.start_node("--node-rank=1")
         self.server = carrier
         first, _ = self.world()
-        agent = carrier.agent()
-        os.kill(carrier.process.pid, signal.SIGSTOP)
-        os.kill(agent, signal.SIGKILL)
-        os.kill(carrier.process.pid, signal.SIGKILL)
-        carrier.wait()
+        carrier.kill_at_once()
         self.run_directory_stays = True
         self.wait_for_text(other, "cannot reach the rendezvous .*the workers go on")
         self.nodes = [other]

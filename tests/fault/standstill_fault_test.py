@@ -15,12 +15,10 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, eventually, read_text  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, eventually, held_calls, read_text  # noqa: E402
 
 # Fails once it is told to, in the first generation; then hangs.
 FAILS_ONCE = ["--on-restart=0", "--wait-file={go}", "--exit=1", "--always", "--hang"]
-
-HOLD_CALLS = os.environ.get("DDPRUN_HOLD_CALLS", "")
 
 
 class FullPipe:
@@ -227,10 +225,7 @@ class Standstill(DdprunTest):
         shared = self.path("shared")
         run = self.start("--nnodes=1:2", f"--run-dir={shared}", f"--rdzv-endpoint={self.endpoint}",
                          "--local-addr=127.0.0.1", "--rdzv-conf=last_call_timeout=0.1", FAKE_WORKER, HELLO,
-                         "--hang",
-                         environment={"LD_PRELOAD": HOLD_CALLS, "DDPRUN_HOLD": "write:/term-",
-                                      "ASAN_OPTIONS": "verify_asan_link_order=0",
-                                      "DDPRUN_HOLD_FIFO": self.path("fifo")})
+                         "--hang", environment=held_calls("write:/term-", self.path("fifo")))
         self.wait_for_workers(run, 1)
         os.mkfifo(self.path("fifo"))
         self.wait_for(lambda: os.path.exists(self.path("fifo.held")), run, what="the claim's writer")

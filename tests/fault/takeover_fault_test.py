@@ -46,9 +46,8 @@ class Takeover(MachinesTest):
         for i in range(self.machines):
             host = self.network.address(i) if self.network else self.endpoint.rsplit(":", 1)[0]
             certificates.certificate(f"n{i}", "ca", f"IP:{host},IP:127.0.0.1")
-        with open(os.open(self.path("token"), os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
-            file.write("a token of the user's own\n")
-        self.access = lambda i: (*certificates.flags(f"n{i}"), f"--token-file={self.path('token')}")
+        token = self.private_file("token", "a token of the user's own")
+        self.access = lambda i: (*certificates.flags(f"n{i}"), f"--token-file={token}")
         second = self.host_is_lost(3)
         if self.network:
             self.network.heal(0)
@@ -84,7 +83,7 @@ class Takeover(MachinesTest):
         first = self.start_nodes(2, "1:2")
         old = self.nodes[0]
         # Its agent and workers stand still: it can neither write its claim nor know of the other.
-        agent = self.agent_of(old)
+        agent = old.agent()
         self.network.cut(0)
         os.kill(agent, signal.SIGSTOP)
         self.nodes.remove(old)

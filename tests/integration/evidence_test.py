@@ -10,9 +10,9 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT, DdprunTest, read_text, run_in_report  # noqa: E402
+from ddprun_runs import (  # noqa: E402
+    DDPRUN, FAKE_WORKER, HELLO, HOLD_CALLS, LIMIT, DdprunTest, held_calls, read_text, run_in_report)
 
-HOLD_CALLS = os.environ.get("DDPRUN_HOLD_CALLS", "")
 STEPS = ("--notify=READY=1\nPHASE=train", "--step-ms=10", "--steps=100000")
 UNTIL = "until it can be written"
 SECRET = "a token that nobody guesses"
@@ -109,8 +109,7 @@ class AtItsEnd(Evidence):
     @unittest.skipUnless(HOLD_CALLS, "no hold_calls.so")
     def test_a_disk_that_hangs_holds_nothing_up(self):
         os.mkfifo(self.path("fifo"))
-        run = self.launch(*STEPS, environment={"LD_PRELOAD": HOLD_CALLS, "DDPRUN_HOLD": "open:report.html",
-                                               "DDPRUN_HOLD_FIFO": self.path("fifo")})
+        run = self.launch(*STEPS, environment=held_calls("open:report.html", self.path("fifo")))
         self.wait_for_workers(run, 1)
         run.signal(signal.SIGTERM)
         self.assertEqual(run.wait(), 143, run.all())

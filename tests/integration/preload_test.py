@@ -8,7 +8,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import DdprunTest, read_bytes, read_text  # noqa: E402
+from ddprun_runs import DdprunTest, read_text  # noqa: E402
 
 TWO = "--nproc-per-node=2"
 SAY = """

@@ -8,9 +8,8 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, eventually, read_bytes  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, eventually, held_calls, read_bytes  # noqa: E402
 
-HOLD_CALLS = os.environ["DDPRUN_HOLD_CALLS"]
 TWO = "--nproc-per-node=2"
 TIMER = """
 import json, os, signal, sys
@@ -66,16 +65,13 @@ class Signals(DdprunTest):
 
     def start_set_up(self):
         """A launch whose set-up never ends: the disk of its token does not answer."""
-        token, fifo = self.path("the-token"), self.path("fifo")
+        token, fifo = self.private_file("the-token", "sesame-sesame-sesame"), self.path("fifo")
         if not os.path.exists(fifo):
             os.mkfifo(fifo)
-            with open(os.open(token, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
-                file.write("sesame-sesame-sesame")
         if os.path.exists(fifo + ".held"):
             os.unlink(fifo + ".held")
         run = self.start("--nnodes=2", f"--rdzv-endpoint={self.free_endpoint()}", f"--token-file={token}", FAKE_WORKER,
-                         environment={"LD_PRELOAD": HOLD_CALLS, "ASAN_OPTIONS": "verify_asan_link_order=0",
-                                      "DDPRUN_HOLD": "open:the-token", "DDPRUN_HOLD_FIFO": fifo})
+                         environment=held_calls("open:the-token", fifo))
         # Past the run directory that its guard knows of by then.
         self.wait_for(lambda: os.path.exists(fifo + ".held"), run, what="an agent that waits for its token")
         return run

@@ -111,12 +111,11 @@ class Page(BrowserTest):
     # On the server's own port; the page finds the server that comes after it.
     def test_a_page_outlives_its_server(self):
         endpoint = self.free_endpoint()
-        with open(self.path("token"), "w", opener=lambda p, f: os.open(p, f, 0o600)) as token:
-            token.write("0123456789abcdef0123456789abcdef\n")
+        token = self.private_file("token", "0123456789abcdef0123456789abcdef")
         launch = ("--nnodes=1:2", f"--rdzv-endpoint={endpoint}", f"--rdzv-id={self.run_id}", "--rdzv-conf=last_call_timeout=0",
-                  f"--token-file={self.path('token')}", FAKE_WORKER, HELLO, *STEPS)
+                  f"--token-file={token}", FAKE_WORKER, HELLO, *STEPS)
         run = self.start(*launch)
-        query = (f"--endpoint={endpoint}", f"--token-file={self.path('token')}")
+        query = (f"--endpoint={endpoint}", f"--token-file={token}")
         self.wait_for(lambda: self.links(*query), run)
         self.chrome.get(self.links(*query)["look"])
         self.shows("state", "RUNNING")
@@ -133,9 +132,8 @@ class Page(BrowserTest):
     # A server alone, of two runs: who has the key of all chooses; who has that of one sees that one.
     def test_a_server_of_several_runs_lets_choose(self):
         endpoint = self.free_endpoint()
-        with open(self.path("token"), "w", opener=lambda p, f: os.open(p, f, 0o600)) as token:
-            token.write("0123456789abcdef0123456789abcdef\n")
-        access = f"--token-file={self.path('token')}"
+        token = self.private_file("token", "0123456789abcdef0123456789abcdef")
+        access = f"--token-file={token}"
         server = self.start("rendezvous", f"--listen={endpoint}", LISTEN, access)
         self.wait_for_text(server, "probes and metrics: http://")
         usual = (f"--rdzv-endpoint={endpoint}", access, "--rdzv-conf=last_call_timeout=0")

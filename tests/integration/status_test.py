@@ -335,10 +335,7 @@ class Control(Operators):
                              environment={**elsewhere, "DDPRUN_TOKEN": "w" * 27})
             self.assertIn("does not prove that it has the same token", wrong.err())
         self.wait_for_text(node, r"was refused: it shows no token \(1 refused so far\)")
-        with open(self.path("token"), "w") as file:
-            file.write(TOKEN + "\n")
-        os.chmod(self.path("token"), 0o600)
-        self.ask("stop", at, f"--token-file={self.path('token')}", environment=elsewhere)
+        self.ask("stop", at, f"--token-file={self.private_file('token', TOKEN)}", environment=elsewhere)
         self.assertEqual(node.wait(), 130, node.all())
         os.rmdir(self.path("tmp", "ddprun"))
         self.assertNotIn(TOKEN, node.err() + wrong.err())

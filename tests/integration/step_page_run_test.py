@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import sys
 import textwrap
 import unittest
@@ -13,7 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
 from ddprun_asks import Asks  # noqa: E402
-from ddprun_runs import DDPRUN, read_text  # noqa: E402
+from ddprun_runs import DDPRUN  # noqa: E402
 from networks import namespaces_work  # noqa: E402
 
 PACKAGE = os.path.abspath(os.path.join(HERE, "..", "..", "launcher", "python"))

@@ -109,17 +109,6 @@ class Programs(DdprunTest):
         run = self.run_ddprun("--config=missing.toml", FAKE_WORKER, expect=2)
         self.assertRegex(run.err(), "missing.toml.*No such file.*--config")
 
-    def test_python_of_the_active_virtual_environment(self):
-        os.makedirs(self.path("venv", "bin"))
-        python = self.path("venv", "bin", "python3")
-        with open(python, "w") as file:
-            file.write("#!/bin/sh\necho venv \"$@\"\n")
-        os.chmod(python, 0o755)
-        with open(self.path("train.py"), "w"):
-            pass
-        run = self.run_ddprun("train.py", "7", environment={"PATH": self.path("venv", "bin") + os.pathsep + self.environment["PATH"]})
-        self.assertEqual(run.out(), "venv -u train.py 7\n")
-
 
 class Tools(DdprunTest):
     def run_pods(self, variables, of_pod):

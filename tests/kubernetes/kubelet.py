@@ -156,15 +156,7 @@ class KubeletTest(DdprunTest):
 
     def world(self, size, after=0, pods=None, limit=30):
         """The first generation above `after` in which these pods' workers are a world of `size`."""
-        pods = pods or self.pods
-
-        def look():
-            for generation in sorted({g for p in pods for g in p.run.generations() if g > after}):
-                found = [p.run.workers(generation) for p in pods]
-                if all(found) and sorted(r for w in found for r in w) == list(range(size)):
-                    return generation
-            return None
-        return self.wait_for(look, *self.runs(), limit=limit, what=f"a world of {size}")
+        return self.wait_for_world([pod.run for pod in pods or self.pods], size, after, limit, others=self.runs())
 
     def end(self):
         open(self.path("ckpt", "go"), "w").close()

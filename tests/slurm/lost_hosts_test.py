@@ -9,7 +9,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from host_runs import DDPRUN, LIMIT, HostsTest, eventually, read_text  # noqa: E402
+from host_runs import LIMIT, HostsTest, eventually, read_text  # noqa: E402
 
 from ddprun_runs import TRAIN, command_of  # noqa: E402
 from sample_audit import audit_samples  # noqa: E402

@@ -21,6 +21,7 @@ import uuid
 DDPRUN = os.environ.get("DDPRUN", "")
 FAKE_WORKER = os.environ.get("DDPRUN_FAKE_WORKER", "")
 TRAIN = os.environ.get("DDPRUN_TRAIN", "")
+HOLD_CALLS = os.environ.get("DDPRUN_HOLD_CALLS", "")
 LIMIT = 30  # Seconds; a wait that needs them all is a failure.
 RENEWALS = 5  # An idle node reports every third of a lease.
 # A node lost through no fault of its own, where the whole machine stood still.
@@ -84,6 +85,12 @@ def children_of(pid):
         return []
     return [int(child) for task in tasks
             for child in read_bytes(f"/proc/{pid}/task/{task}/children").split()]
+
+
+def held_calls(what, fifo):
+    """The environment of a process that waits in this call as long as the FIFO is there and nobody has it open."""
+    return {"LD_PRELOAD": HOLD_CALLS, "ASAN_OPTIONS": "verify_asan_link_order=0",
+            "DDPRUN_HOLD": what, "DDPRUN_HOLD_FIFO": fifo}
 
 
 def free_endpoint():
@@ -164,6 +171,17 @@ class Run:
             generation = max((g for _, g, _ in found), default=0)
         return {rank: pid for rank, g, pid in found if g == generation}
 
+    def kill_at_once(self, *others):
+        """Guard and agent in the same moment, as when the machine dies; before them `others`."""
+        agent = self.agent()
+        self.signal(signal.SIGSTOP)  # A guard that outlived its agent would tidy up.
+        for pid in (*others, agent, self.process.pid):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait()
+
     def generations(self):
         return sorted({int(g) for g in re.findall(r"worker \d+ (\d+) \d+\n", self.out())})
 
@@ -238,6 +256,23 @@ class DdprunTest(unittest.TestCase):
         return self.wait_for(
             lambda: (w := run.workers(generation)) and len(w) == count and w, run,
             what=f"{count} workers of generation {generation or 'any'}")
+
+    def wait_for_world(self, runs, size, after=0, limit=LIMIT, others=()):
+        """The first generation above `after` in which all of these runs have workers, `size` ranks together; where none
+        comes, what `others` say is shown too."""
+        def look():
+            for generation in sorted({g for run in runs for g in run.generations() if g > after}):
+                workers = [run.workers(generation) for run in runs]
+                if all(workers) and sorted(rank for w in workers for rank in w) == list(range(size)):
+                    return generation
+            return None
+        return self.wait_for(look, *others, *runs, limit=limit, what=f"a world of {size} after generation {after}")
+
+    def private_file(self, name, text):
+        """Its path; nobody else can read it."""
+        with open(os.open(self.path(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(text + "\n")
+        return self.path(name)
 
     def wait_for_text(self, run, pattern, limit=LIMIT):
         return self.wait_for(lambda: re.search(pattern, run.err()), run, limit=limit,

@@ -4,9 +4,7 @@ With root every machine is a network namespace on one bridge, so a lost host is 
 are on loopback, and what is lost refuses connections.
 """
 
-import os
 import shutil
-import signal
 
 from bridge_network import BridgeNetwork
 from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest
@@ -60,32 +58,15 @@ class MachinesTest(DdprunTest):
         return "\n".join(run.all() for run in [*self.lost, *self.nodes])
 
     def world(self, size, after=0, limit=LIMIT):
-        """The first generation above `after` in which all nodes work, `size` ranks in all."""
-        def look():
-            for generation in sorted({g for n in self.nodes for g in n.generations() if g > after}):
-                found = [n.workers(generation) for n in self.nodes]
-                if all(found) and sorted(r for w in found for r in w) == list(range(size)):
-                    return generation
-            return None
-        return self.wait_for(look, *self.lost, *self.nodes, limit=limit, what=f"a world of {size}")
+        return self.wait_for_world(self.nodes, size, after, limit, others=self.lost)
 
     def lose_host(self, node):
         """All its processes, and its network, at once."""
         if self.network:
             self.network.cut(node.machine)
-        agent = self.agent_of(node)
-        os.kill(node.process.pid, signal.SIGSTOP)  # A guard that outlived its agent would tidy up.
-        for pid in [*node.workers().values(), agent, node.process.pid]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        node.process.wait()
+        node.kill_at_once(*node.workers().values())
         self.nodes.remove(node)
         self.lost.append(node)
-
-    def agent_of(self, node):
-        return node.agent()
 
     def servers(self):
         return [n for n in self.nodes if "serving the rendezvous at" in n.err()]

@@ -7,7 +7,6 @@ loopback that stops forwarding.
 
 import os
 import shutil
-import signal
 import subprocess
 
 from ddprun_runs import eventually
@@ -120,14 +119,3 @@ class LoopbackNetwork:
     def close(self):
         for proxy in self.proxies or ():
             proxy.close()
-
-
-def power_off(network, i, runs):
-    """The machine is gone at once: its link is dead before its processes are."""
-    network.cut(i)
-    for run in runs:
-        agent = run.agent()
-        os.kill(run.process.pid, signal.SIGSTOP)  # A guard that outlived its agent would tidy up.
-        os.kill(agent, signal.SIGKILL)
-        os.kill(run.process.pid, signal.SIGKILL)
-        run.wait()

@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import shutil
-import sys
 import unittest
 from unittest import mock
 

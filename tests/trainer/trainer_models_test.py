@@ -2,8 +2,6 @@
 
 import glob
 import json
-import os
-import signal
 import unittest
 
 import support
