@@ -5,18 +5,14 @@ scripts/setup.sh has them, each in a virtual environment of its own; what it mis
 
 import os
 import subprocess
-import sys
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.abspath(os.path.join(HERE, "..", ".."))
-NOW = os.environ.get("TORCH_PYTHON", "")
-# Of tests/torch/programs_test.py.
-TESTS = ("Training", "Others", "Torch.test_groups_again_and_again_barriers_and_objects", "Torch.test_rpc",
-         "Torch.test_a_checkpoint_of_two_is_loaded_by_two_and_by_one")
-# torch 2.9 and older make a client of everybody who calls init_process_group("tcp://...") under an agent that
-# hosts the store, under torchrun too.
-SINCE = {"Torch.test_stores_that_workers_open_themselves": (2, 15)}
+# Of tests/torch/programs_test.py, which the torch of now has for itself. Not the stores that workers open themselves: torch
+# 2.9 and older make a client of everybody who calls init_process_group("tcp://...") under an agent that hosts the store,
+# under torchrun too.
+TESTS = ("Training", "Others", "Torch.test_groups_again_and_again_barriers_and_objects", "Torch.test_rpc")
 
 
 def run(*command, limit):
@@ -36,11 +32,9 @@ class Torches(unittest.TestCase):
         assert done.returncode == 0, done.stdout
 
     def check(self, python, version):
-        has = tuple(map(int, version.split(".")[:2]))
         said = run(python, "-W", "ignore", "-c", "import torch; print(torch.__version__)", limit=300).stdout
         self.assertTrue(said.startswith(version), said)
-        tests = [*TESTS, *(name for name, since in SINCE.items() if has >= since)]
-        done = run(python, "-B", os.path.join(ROOT, "tests", "torch", "programs_test.py"), *tests, limit=1500)
+        done = run(python, "-B", os.path.join(ROOT, "tests", "torch", "programs_test.py"), *TESTS, limit=1500)
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertNotIn("skipped", done.stdout)
 
@@ -49,11 +43,6 @@ class Torches(unittest.TestCase):
         for version, python in old_torches().items():
             with self.subTest(version=version):
                 self.check(python, version)
-
-    def test_the_one_of_now(self):
-        if not NOW:
-            self.skipTest("no Python with the torch of now (DDPRUN_TEST_PYTHON)")
-        self.check(NOW, "2.15")
 
 
 if __name__ == "__main__":
