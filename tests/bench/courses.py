@@ -13,22 +13,17 @@ machine does hits all of them; medians are printed, as a Markdown table.
 import argparse
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+from measuring import free_endpoint
+
 LIMIT = 600
 LAYOUTS = [(1, 1), (1, 2), (2, 1)]  # Nodes, workers of each.
 WORKERS = [1, 2, 4]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Bench:
@@ -44,7 +39,7 @@ class Bench:
             launch = [os.path.join(self.bin, "ddprun"), f"--nproc-per-node={workers}"]
             if nodes > 1:
                 launch += [f"--nnodes={nodes}", "--rdzv-id=courses",
-                           f"--rdzv-endpoint=127.0.0.1:{free_port()}"]
+                           f"--rdzv-endpoint={free_endpoint()}"]
             train = [os.path.join(self.bin, "ddprun-train"), f"--checkpoint-dir={folder}/checkpoints",
                      f"--metrics={folder}/metrics", f"--result={folder}/result", *arguments]
             begin = time.monotonic()

@@ -55,21 +55,6 @@ class Training:
             cwd=self.scratch.name, env=environment, stdin=subprocess.DEVNULL, stdout=self.log,
             stderr=self.log)
 
-    def workers(self):
-        found, todo = [], [self.process.pid]
-        while todo:
-            pid = todo.pop()
-            try:
-                with open(f"/proc/{pid}/environ", "rb") as file:
-                    variables = file.read().split(b"\0")
-            except OSError:
-                continue
-            if any(v.startswith(b"LOCAL_RANK=") for v in variables):
-                found.append(pid)  # Its helpers have the same environment, but come below it.
-            else:
-                todo += measuring.children_of(pid)
-        return found
-
     def runs(self, seconds):
         """Lets it run that long; it must not end."""
         try:
@@ -102,7 +87,7 @@ def course(launcher, program, seconds, every, chance):
         training.runs(every)
         moments.append(time.time())
         if chance:
-            os.kill(chance.choice(training.workers()), signal.SIGKILL)
+            os.kill(chance.choice(measuring.workers_below(training.process.pid)), signal.SIGKILL)
     training.runs(every / 2)  # What the last stretch is followed by.
     points = training.stop()
     return points, moments

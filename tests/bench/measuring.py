@@ -11,7 +11,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import children_of, eventually, read_text  # noqa: E402
+from ddprun_runs import children_of, eventually, free_endpoint, read_bytes, read_text  # noqa: E402,F401
 
 LIMIT = 60
 
@@ -33,6 +33,33 @@ def arguments(description, binaries, more=None):
 def clean_environment():
     kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "USER", "LANG", "TMPDIR")}
     return {**kept, "OMP_NUM_THREADS": "1"}  # Else torchrun warns.
+
+
+def tree_of(pid):
+    """It and all processes below it."""
+    found, todo = [], [pid]
+    while todo:
+        found.append(todo.pop())
+        todo += children_of(found[-1])
+    return found
+
+
+def workers_below(pid):
+    """Those that a launcher started. Their helpers have the same environment, but come below them."""
+    found, todo = [], [pid]
+    while todo:
+        one = todo.pop()
+        if one != pid and b"\0LOCAL_RANK=" in b"\0" + read_bytes(f"/proc/{one}/environ"):
+            found.append(one)
+        else:
+            todo += children_of(one)
+    return found
+
+
+def stamped(path, after, count):
+    """[(rank, pid, ns)] of the next `count` workers that noted there when they were executed; None: not so many yet."""
+    lines = read_text(path).splitlines()[after:]
+    return [tuple(map(int, line.split())) for line in lines[:count]] if len(lines) >= count else None
 
 
 def milliseconds(begin):
@@ -63,21 +90,10 @@ class StampedRun:
 
     def wait_for_stamps(self, count):
         """[(rank, pid, ns)] once so many workers were executed in all; they come in pairs."""
-        def look():
-            lines = [line.split() for line in read_text(self.stamps).splitlines()]
-            return len(lines) >= count and [(int(r), int(p), int(ns)) for r, p, ns in lines]
-        found = eventually(look, LIMIT)
+        found = eventually(lambda: stamped(self.stamps, 0, count), LIMIT)
         if not found:
             self.end()
             sys.exit(f"{self.process.args}: no {count} workers within {LIMIT} s")
-        return found
-
-    def pids(self):
-        """All processes of the run: the launcher's tree."""
-        found, todo = [], [self.process.pid]
-        while todo:
-            found.append(todo.pop())
-            todo += children_of(found[-1])
         return found
 
     def stays(self, seconds):

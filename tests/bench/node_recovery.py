@@ -14,13 +14,14 @@ import sys
 import tempfile
 import time
 
-from measuring import LIMIT, Table, arguments, clean_environment, milliseconds
+from measuring import LIMIT, Table, arguments, clean_environment, milliseconds, stamped, tree_of
 
 from certificates import Certificates
-from ddprun_runs import children_of, eventually, read_text
+from ddprun_runs import children_of, eventually
 
 
 def free_port():
+    """On the address that the certificates name."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -46,34 +47,21 @@ class Pair:
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True))
 
     def serves(self):
-        try:
-            socket.create_connection(("127.0.0.1", self.port), 1).close()
-        except OSError:
-            return False
-        return True
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", self.port)) == 0
 
     def world(self, size):
         """(rank, pid, ns) of the next `size` workers, once all were executed."""
-        def look():
-            lines = [line.split() for line in read_text(self.stamps).splitlines()][self.seen:]
-            return len(lines) >= size and [(int(r), int(p), int(ns)) for r, p, ns in lines[:size]]
-        found = eventually(look, LIMIT)
+        found = eventually(lambda: stamped(self.stamps, self.seen, size), LIMIT)
         if not found:
             self.end()
             sys.exit(f"{self.command}: no {size} more workers within {LIMIT} s")
         self.seen += size
         return found
 
-    def tree(self, node):
-        found, todo = [], [self.nodes[node].pid]
-        while todo:
-            found.append(todo.pop())
-            todo += children_of(found[-1])
-        return found
-
     def end(self):
         for node in reversed(range(len(self.nodes))):
-            for pid in self.tree(node):
+            for pid in tree_of(self.nodes[node].pid):
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
@@ -127,7 +115,7 @@ def agent_killed(launcher, stamp):
 def node_off(launcher, stamp):
     pair, _ = two(launcher, stamp, "1:2")
     begin = time.monotonic_ns()
-    for pid in pair.tree(1):
+    for pid in tree_of(pair.nodes[1].pid):
         os.kill(pid, signal.SIGSTOP)
     took = since(begin, pair.world(1))
     pair.end()

@@ -21,27 +21,20 @@ import os
 import queue
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 
-from measuring import LIMIT, clean_environment
+from measuring import LIMIT, clean_environment, stamped, workers_below
 
-from ddprun_runs import children_of, eventually, read_bytes, read_text
+from ddprun_runs import children_of, eventually, free_endpoint, read_bytes
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = os.path.join(HERE, "warm_start_worker.py")
 CHUNK = 5
 PARTS = ("detect", "stop", "form", "start", "state", "first_step")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Run:
@@ -54,10 +47,9 @@ class Run:
                             **environment}
         self.lines = queue.SimpleQueue()
         self.seen = 0
-        port = free_port()
         where = [f"--nproc-per-node={workers}", "--standalone"] if nodes == 1 else [
             "--nproc-per-node=1", "--nnodes=2", "--rdzv-id=bench",
-            f"--rdzv-endpoint=127.0.0.1:{port}"]
+            f"--rdzv-endpoint={free_endpoint()}"]
         if nodes == 2 and "torchrun" in launcher[0]:
             where.append("--rdzv-backend=c10d")
         self.command = [*launcher, *where, *[w.replace("STAMPS", self.stamps) for w in program]]
@@ -87,24 +79,11 @@ class Run:
 
     def stamped(self, count=2):
         """When the last of the next workers took its first step; None: not within LIMIT."""
-        def look():
-            lines = read_text(self.stamps).splitlines()[self.seen:]
-            return len(lines) >= count and [tuple(map(int, line.split())) for line in lines[:count]]
-        world = eventually(look, LIMIT)
+        world = eventually(lambda: stamped(self.stamps, self.seen, count), LIMIT)
         if not world:
             return None
         self.seen += count
         return max(ns for _, _, ns in world)
-
-    def workers(self, node=-1):
-        found, todo = [], [self.nodes[node].pid]
-        while todo:
-            pid = todo.pop()
-            if b"LOCAL_RANK=" in read_bytes(f"/proc/{pid}/environ"):
-                found.append(pid)
-            else:
-                todo += children_of(pid)
-        return found
 
     def startup(self, ddprun, number, complete):
         """As `ddprun status` tells it, once that part of it is known."""
@@ -161,7 +140,7 @@ class Kind:
         if not self.torchrun:
             run.startup(self.launcher[0], 1, "start_seconds" if self.python else "first_step_seconds")
         for i in range(CHUNK):
-            victim = run.workers()[-1]
+            victim = workers_below(run.nodes[-1].pid)[-1]
             while not run.lines.empty():
                 run.lines.get()
             begin = time.monotonic_ns()

@@ -8,7 +8,7 @@ import select
 import signal
 import time
 
-from measuring import StampedRun, Table, arguments, milliseconds
+from measuring import StampedRun, Table, arguments, milliseconds, tree_of
 
 
 def restart_times(command, stamp, count):
@@ -30,7 +30,7 @@ def gone_time(command, stamp, choose):
     """From the SIGKILL of a supervisor to the end of the run's last process, in ms."""
     run = StampedRun([*command, "--nproc-per-node=2", "--no-python"], stamp)
     run.wait_for_stamps(2)
-    pids = run.pids()
+    pids = tree_of(run.process.pid)
     assert len(pids) == 4, f"guard, agent and two workers, not {pids}"
     poll = select.poll()
     handles = [os.pidfd_open(pid) for pid in pids]

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-from measuring import LIMIT, Table, arguments, clean_environment, milliseconds
+from measuring import LIMIT, Table, arguments, clean_environment, milliseconds, tree_of
 
 from bridge_network import BridgeNetwork
 from ddprun_runs import children_of, eventually, read_text
@@ -81,15 +81,8 @@ class Machines:
         """What was executed so far belongs to no world that is waited for."""
         self.seen = len(read_text(self.stamps).splitlines())
 
-    def tree(self, machine):
-        found, todo = [], [self.runs[machine].pid]
-        while todo:
-            found.append(todo.pop())
-            todo += children_of(found[-1])
-        return found
-
     def kill(self, machine):
-        pids = self.tree(machine)
+        pids = tree_of(self.runs[machine].pid)
         os.kill(pids[0], signal.SIGSTOP)  # A guard that outlived its agent would tidy up.
         for pid in reversed(pids):
             try:

@@ -15,12 +15,13 @@ import argparse
 import json
 import math
 import os
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from measuring import free_endpoint
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT = 300
@@ -42,12 +43,6 @@ DATA = {"mlp": ["--dataset=mnist"], "transformer": ["--dataset=seq2seq"],
         "vgg11": ["--dataset=synthetic", "--data-arg=test=100"]}
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Bench:
     def __init__(self, asked, scratch):
         self.bin, self.python, self.scratch = os.path.abspath(asked.bin), asked.python, scratch
@@ -63,7 +58,7 @@ class Bench:
         if nodes * workers > 1:
             launch = [os.path.join(self.bin, "ddprun"), f"--nproc-per-node={workers}"]
         if nodes > 1:
-            launch += [f"--nnodes={nodes}", "--rdzv-id=bench", f"--rdzv-endpoint=127.0.0.1:{free_port()}"]
+            launch += [f"--nnodes={nodes}", "--rdzv-id=bench", f"--rdzv-endpoint={free_endpoint()}"]
         begin = time.time()
         agents = [subprocess.Popen(
             launch + ([f"--node-rank={node}"] if nodes > 1 else []) + command, env=self.environment,
