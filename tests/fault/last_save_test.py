@@ -57,76 +57,72 @@ while True: signal.pause()
 
 
 class LastSave(DdprunTest):
-    def fail_beside(self, what, *flags, seconds=LONGER, expect=3, wrapper=()):
-        path = self.path("save.py")
-        with open(path, "w") as file:
+    def start_beside(self, name, what, *flags, seconds=LONGER, wrapper=()):
+        """A run in a folder of its own, whose rank 0 fails."""
+        place = self.path(name)
+        os.mkdir(place)
+        with open(os.path.join(place, "save.py"), "w") as file:
             file.write(PROGRAM % what)
-        command = ["--no-python", *wrapper, sys.executable, path]
-        start = time.monotonic()
-        run = self.run_ddprun(TWO, *flags, *command, self.directory, what, str(seconds), expect=expect,
-                              limit=STOP_GRACE + 40)
-        return run, time.monotonic() - start
+        return self.start(TWO, *flags, "--no-python", *wrapper, sys.executable, os.path.join(place, "save.py"), place, what,
+                          str(seconds))
 
-    def saved(self):
-        return os.path.exists(self.path("saved.0"))
+    def ends(self, run, expect=3):
+        self.assertEqual(run.wait(STOP_GRACE + 40), expect, run.all())
 
-    def test_one_that_computes_has_longer_than_one_that_does_nothing(self):
-        run, _ = self.fail_beside("compute()")
-        self.assertTrue(self.saved(), run.all())
-        self.assertIn("workers that were told to end are still active: they have 30.0 s in all", run.err())
-        self.assertNotIn("have not ended in time", run.err())
+    def saved(self, name):
+        return os.path.exists(self.path(name, "saved.0"))
 
-    def test_one_that_writes_now_and_then_does_too(self):
-        run, _ = self.fail_beside("write()")
-        self.assertTrue(self.saved(), run.all())
-
-    def test_the_handler_may_be_gone_by_then(self):
-        run, _ = self.fail_beside("signal.signal(signal.SIGTERM, signal.SIG_IGN); compute()")
-        self.assertTrue(self.saved(), run.all())
-
-    def test_the_worker_may_be_a_shell(self):
-        run, _ = self.fail_beside("compute()", wrapper=SHELL)
-        self.assertTrue(self.saved(), run.all())
-
-    def test_its_child_may_do_the_work(self):
-        run, _ = self.fail_beside("child()")
-        self.assertTrue(self.saved(), run.all())
-
-    def test_before_a_restart_too(self):
-        run, _ = self.fail_beside("compute()", "--max-restarts=1", expect=0)
-        self.assertTrue(self.saved(), run.all())
+    def test_one_that_is_active_has_longer_than_one_that_does_nothing(self):
+        """Beside each other: each takes its six seconds."""
+        ways = {"computes": ("compute()",), "writes now and then": ("write()",), "has a child that works": ("child()",),
+                "has no handler by then": ("signal.signal(signal.SIGTERM, signal.SIG_IGN); write()",)}
+        runs = {name: self.start_beside(name, *way) for name, way in ways.items()}
+        runs["is a shell"] = self.start_beside("is a shell", "write()", wrapper=SHELL)
+        runs["is started again"] = self.start_beside("is started again", "write()", "--max-restarts=1")
+        for name, run in runs.items():
+            with self.subTest(name):
+                self.ends(run, 0 if name == "is started again" else 3)
+                self.assertTrue(self.saved(name), run.all())
+                self.assertIn("workers that were told to end are still active: they have 30.0 s in all", run.err())
+                self.assertNotIn("have not ended in time", run.err())
 
     def test_one_that_does_nothing_is_killed(self):
-        run, took = self.fail_beside("rest()", seconds=3600)
+        start = time.monotonic()
+        run = self.start_beside("rests", "rest()", seconds=3600)
+        self.ends(run)
         self.assertIn("1 workers have not ended in time: killing them", run.err())
-        self.assertLess(took, 30)
+        self.assertLess(time.monotonic() - start, 30)
 
     def test_a_timeout_that_is_set_counts_for_whatever_the_worker_does(self):
-        run, _ = self.fail_beside("rest()", "--shutdown-timeout=20")
-        self.assertTrue(self.saved(), run.all())
+        run = self.start_beside("rests", "rest()", "--shutdown-timeout=20")
+        self.ends(run)
+        self.assertTrue(self.saved("rests"), run.all())
         self.assertNotIn("still active", run.err())
 
     def test_a_short_one_counts_for_who_works_too(self):
-        run, took = self.fail_beside("compute()", "--shutdown-timeout=0.2", seconds=3600)
-        self.assertFalse(self.saved())
-        self.assertLess(took, STOP_GRACE)
+        start = time.monotonic()
+        run = self.start_beside("works", "compute()", "--shutdown-timeout=0.2", seconds=3600)
+        self.ends(run)
+        self.assertFalse(self.saved("works"))
+        self.assertLess(time.monotonic() - start, STOP_GRACE)
         self.assertIn("have not ended in time", run.err())
 
     # Where nothing is set the shutdown timeout is the most that anybody gets.
     def test_the_time_of_one_that_works_ends_too(self):
-        run, took = self.fail_beside("compute()", seconds=3600)
-        self.assertGreater(took, 29)
+        start = time.monotonic()
+        run = self.start_beside("works", "write()", seconds=3600)
+        self.ends(run)
+        self.assertGreater(time.monotonic() - start, 29)
         self.assertIn("1 workers have not ended in time: killing them", run.err())
 
     # As an interpreter on its way out: its handlers are gone, and it waits for what never comes.
     def test_who_no_longer_catches_it_gets_it_again(self):
-        run, _ = self.fail_beside("signal.signal(signal.SIGTERM, signal.SIG_DFL); rest()", seconds=3600)
-        self.assertNotIn("have not ended in time", run.err())
-
-    def test_below_a_shell_too(self):
-        run, _ = self.fail_beside("signal.signal(signal.SIGTERM, signal.SIG_DFL); rest()", seconds=3600,
-                                  wrapper=SHELL)
-        self.assertNotIn("have not ended in time", run.err())
+        for name, wrapper in (("itself", ()), ("below a shell", SHELL)):
+            with self.subTest(name):
+                run = self.start_beside(name, "signal.signal(signal.SIGTERM, signal.SIG_DFL); rest()", seconds=3600,
+                                        wrapper=wrapper)
+                self.ends(run)
+                self.assertNotIn("have not ended in time", run.err())
 
 
 if __name__ == "__main__":
