@@ -16,7 +16,7 @@ from ddprun_runs import TRAIN, command_of  # noqa: E402
 from sample_audit import audit_samples  # noqa: E402
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "slurm")
-SAMPLES = 24000
+SAMPLES = 16000
 STEPS = 2 * SAMPLES // 32  # Two epochs, two ranks with a batch of 16 each.
 
 
@@ -97,7 +97,7 @@ class Example(SlurmTest):
         self.assertIn("told to stop", read_text(self.out))
 
     def test_elastic(self):
-        job = self.submit("elastic.sbatch", "--nodes=4", samples=48000)
+        job = self.submit("elastic.sbatch", "--nodes=4", samples=2 * SAMPLES)
         self.wait_for_training()
         workers = [pid for pid in self.mark.living("ddprun-train")
                    if "--nnodes" not in command_of(pid) and "job.sh" not in command_of(pid)]

@@ -7,6 +7,7 @@ import array
 import json
 import os
 import resource
+import select
 import shutil
 import signal
 import socket
@@ -73,21 +74,29 @@ class Worker:
             preexec_fn=begin,
         )
 
-    def wait_for_step(self, step):
-        """Until the worker has finished that many steps; False if it ended before."""
+    def wait_until(self, reached, what):
+        """Hears what it says meanwhile; False if the worker ended before."""
         deadline = time.monotonic() + LIMIT
-        self.socket.settimeout(0.05)
-        while int(self.said.get("STEP", -1)) < step:
+        while not reached():
             if time.monotonic() > deadline:
-                raise AssertionError(f"no step {step} within {LIMIT} s: {self.text('err')}")
-            try:
-                for line in self.socket.recv(4096).decode().splitlines():
-                    key, _, value = line.partition("=")
-                    self.said[key] = value
-            except socket.timeout:
-                if self.process.poll() is not None:
-                    return False
+                raise AssertionError(f"no {what} within {LIMIT} s: {self.text('err')}")
+            ended = self.process.poll() is not None
+            select.select([self.socket], [], [], 0 if ended else 0.02)
+            self.listen()
+            if ended:
+                return bool(reached())
         return True
+
+    def wait_for_step(self, step):
+        """Until the worker has finished that many steps."""
+        return self.wait_until(lambda: int(self.said.get("STEP", -1)) >= step, f"step {step}")
+
+    def wait_for_phase(self, phase):
+        return self.wait_until(lambda: self.said.get("PHASE") == phase, f"phase {phase}")
+
+    def wait_for_text(self, text):
+        """Until it is on stderr."""
+        return self.wait_until(lambda: text in self.text("err"), f"'{text}'")
 
     def listen(self):
         """Takes in what has been said on the notify socket; does not wait."""
@@ -97,34 +106,8 @@ class Worker:
                 for line in self.socket.recv(4096).decode().splitlines():
                     key, _, value = line.partition("=")
                     self.said[key] = value
-        except (BlockingIOError, socket.timeout):
+        except BlockingIOError:
             pass
-
-    def wait_for_phase(self, phase):
-        """Until the worker says so; False if it ended before."""
-        deadline = time.monotonic() + LIMIT
-        while self.said.get("PHASE") != phase:
-            if time.monotonic() > deadline:
-                raise AssertionError(f"no phase {phase} within {LIMIT} s: {self.text('err')}")
-            try:
-                self.process.wait(0.005)
-                return False
-            except subprocess.TimeoutExpired:
-                self.listen()
-        return True
-
-    def wait_for_text(self, text):
-        """Until it is on stderr; False if the worker ended before."""
-        deadline = time.monotonic() + LIMIT
-        while text not in self.text("err"):
-            if time.monotonic() > deadline:
-                raise AssertionError(f"no '{text}' within {LIMIT} s: {self.text('err')}")
-            try:
-                self.process.wait(0.02)
-                return text in self.text("err")
-            except subprocess.TimeoutExpired:
-                pass
-        return True
 
     def kill(self, number=signal.SIGKILL):
         self.process.send_signal(number)
@@ -195,10 +178,7 @@ class TrainerTest(unittest.TestCase):
 
     def wait_for_commit(self, worker, commits=1):
         """Until there are so many checkpoints to resume from; False if the worker ended before."""
-        while not self.is_committed(commits):
-            if not worker.wait_for_step(int(worker.said["STEP"]) + 1):
-                return False
-        return True
+        return worker.wait_until(lambda: self.is_committed(commits), f"{commits} checkpoints")
 
     def interrupt(self, arguments, name, ranks, step, ordered=True, commits=1):
         """Kills rank 0 at `step`, behind a commit; again, slower, where the training outran that."""

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 import unittest
 
 import support
@@ -31,12 +30,8 @@ class Disk(support.TrainerTest):
     def wait_for_words(self, worker, count):
         """Until it has said so often that it waits: after 2, 4, 8, ... seconds."""
         def said():
-            return len(re.findall(r" \d+ s so far: waiting for the disk", worker.text("err")))
-        while said() < count:
-            self.assertTrue(worker.wait_for_text("so far: waiting for the disk"), worker.text("err"))
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                worker.process.wait(0.1)
-                self.fail("it ended too early: " + worker.text("err"))
+            return len(re.findall(r" \d+ s so far: waiting for the disk", worker.text("err"))) >= count
+        self.assertTrue(worker.wait_until(said, "words"), "it ended too early: " + worker.text("err"))
         return worker.text("err")
 
     def let_go(self):
@@ -70,11 +65,7 @@ class Disk(support.TrainerTest):
         counter = os.path.join(self.checkpoints, "fence-alive")
         for _ in range(2):
             before = self.bytes_of(counter)
-            deadline = time.monotonic() + support.LIMIT
-            while self.bytes_of(counter) == before:
-                self.assertLess(time.monotonic(), deadline, "the counter stands")
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    workers[0].process.wait(0.1)
+            workers[0].wait_until(lambda: self.bytes_of(counter) != before, "other count")
         self.let_go()
         self.assert_ended(workers, 0)
 
@@ -118,11 +109,8 @@ class Disk(support.TrainerTest):
     @unittest.skipUnless(WRITE_HDF5, "built without HDF5")
     def test_a_disk_that_answers_again_costs_nothing(self):
         workers = self.start_reading("--prefetch=off", "--collective-timeout=60")
-        while workers[0].said.get("EXTEND_TIMEOUT_USEC") != "60000000":  # The launcher hears that it lives.
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                workers[0].process.wait(0.1)
-                self.fail("it ended too early: " + workers[0].text("err"))
-            workers[0].listen()
+        # The launcher hears that it lives.
+        self.assertTrue(workers[0].wait_until(lambda: workers[0].said.get("EXTEND_TIMEOUT_USEC") == "60000000", "word"))
         self.let_go()
         workers[0].listen()
         step = int(workers[0].said["STEP"])

@@ -137,8 +137,7 @@ class Resume(support.TrainerTest):
         self.assertTrue(set(old) <= set(self.directories()), "another lineage was pruned")
         endless = ["--epochs=100000", "--limit-train=6400", "--checkpoint-every=10", "--resume=never"]
         (worker,) = self.start(endless, generation=1)
-        while "CHECKPOINT" not in worker.said:
-            self.assertTrue(worker.wait_for_step(int(worker.said.get("STEP", 0)) + 10))
+        self.assertTrue(worker.wait_until(lambda: "CHECKPOINT" in worker.said, "checkpoint"))
         self.assertIn("training mlp", worker.text("err"))
         worker.kill()
         worker.wait()

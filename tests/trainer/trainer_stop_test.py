@@ -3,7 +3,6 @@
 import ctypes
 import os
 import signal
-import subprocess
 import sys
 import time
 import unittest
@@ -200,13 +199,7 @@ class Stop(support.TrainerTest):
 
     def eventually_saved(self, worker, step):
         """Until the newest checkpoint is that step's; False if the worker ended before."""
-        while not (self.head() or "").startswith(f"step-{step:08}-"):
-            try:
-                worker.process.wait(0.02)
-                return False
-            except subprocess.TimeoutExpired:
-                pass
-        return True
+        return worker.wait_until(lambda: (self.head() or "").startswith(f"step-{step:08}-"), f"checkpoint of step {step}")
 
     # A launcher that knows of a lost peer must not wait for a save that cannot come.
     def test_told_to_end_at_once_it_does_not_save(self):

@@ -5,12 +5,11 @@ import json
 import os
 import struct
 import sys
-import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from support import LIMIT, TrainerTest, parameters  # noqa: E402
+from support import TrainerTest, parameters  # noqa: E402
 
 # A learning rate at which the loss soon goes up and down.
 RESTLESS = ["--limit-train=2000", "--validation-samples=500", "--validate-every=10", "--lr=0.1",
@@ -168,20 +167,14 @@ class UsesTest(TrainerTest):
             pass
         self.assertTrue(worker.wait_for_text("as SAVE asked"))
         step = int(worker.text("err").split("saving step ")[1].split(",")[0])
-        deadline = time.monotonic() + LIMIT
-        later = step
-        while not [n for n in self.directories() if n.startswith(f"step-{step:08}-")]:
-            self.assertLess(time.monotonic(), deadline, f"step {step} is not saved")
-            later += 50
-            self.assertTrue(worker.wait_for_step(later))
+        self.assertTrue(worker.wait_until(
+            lambda: [n for n in self.directories() if n.startswith(f"step-{step:08}-")], f"checkpoint of step {step}"))
+        self.assertTrue(worker.wait_for_step(step + 50))
         self.assertFalse(os.path.exists(os.path.join(self.checkpoints, "SAVE")))
 
     def test_metrics_and_notifications_tell_how_it_goes(self):
         (worker,) = self.start(["--epochs=100000", "--limit-train=6400", "--progress-every=0.05"])
-        step = 50
-        while "CHECKPOINT" not in worker.said:
-            self.assertTrue(worker.wait_for_step(step))
-            step += 50
+        self.assertTrue(worker.wait_until(lambda: "CHECKPOINT" in worker.said, "checkpoint"))
         self.assertGreater(float(worker.said["LOSS"]), 0)
         self.assertGreater(float(worker.said["SAMPLES_PER_S"]), 0)
         worker.kill()
