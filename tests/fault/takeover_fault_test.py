@@ -27,7 +27,7 @@ class Takeover(MachinesTest):
                 for name in os.listdir(self.shared) if name.startswith("term-")}
 
     # ---- The host dies ----
-    def test_three_nodes_lose_the_server_host(self):
+    def test_three_nodes_lose_the_server_host_and_verbs_find_the_next_one(self):
         second = self.host_is_lost(3)
         if self.network:
             self.network.heal(0)
@@ -35,7 +35,13 @@ class Takeover(MachinesTest):
         self.world(3, after=second)
         self.assertIn("joining the rendezvous at", back.err())
         self.assertNotIn("serving the rendezvous at", back.err())
-        self.end()
+        status = self.launch(0, "status", f"--run-dir={self.shared}")
+        self.assertEqual(status.wait(), 0, status.all())
+        self.assertIn(self.run_id, status.out())
+        stop = self.launch(0, "stop", f"--run-dir={self.shared}")
+        self.assertEqual(stop.wait(), 0, stop.all())
+        for node in self.nodes:
+            self.assertEqual(node.wait(), 130, self.all())
         self.assertEqual(sorted(self.claims()), [1, 2])
         self.assertIn("\nclosed 2\n", self.claims()[2])
 
@@ -105,18 +111,6 @@ class Takeover(MachinesTest):
         self.end()
         self.assertEqual(sorted(self.claims()), [1, 2])
         self.assertNotIn("taking the server's part over", self.all())
-
-    def test_verbs_find_the_server_by_the_shared_directory(self):
-        second = self.host_is_lost(2)
-        self.assertGreater(second, 0)
-        address = self.nodes[0].machine
-        status = self.launch(address, "status", f"--run-dir={self.shared}")
-        self.assertEqual(status.wait(), 0, status.all())
-        self.assertIn(self.run_id, status.out())
-        stop = self.launch(address, "stop", f"--run-dir={self.shared}")
-        self.assertEqual(stop.wait(), 0, stop.all())
-        for node in self.nodes:
-            self.assertEqual(node.wait(), 130, self.all())
 
     # ---- What cannot be used is said ----
     def test_a_place_that_is_no_directory_is_refused(self):

@@ -109,13 +109,12 @@ class CommandLine(DdprunTest):
 
     def test_what_is_refused_is_one_line_and_commands_no_terminal(self):
         for flag in ("--nnodes", "--standalone", "--local-addr", "--interface", "--config", "--print-completion"):
-            for said, shown in (("a\nb", r"a\\nb"), ("\x1b[31m\x07", r"\\x1b\[31m\\x07"),
-                                ("x" * 100_000, r"x{200} \.\.\. .*x{200}")):
-                with self.subTest(flag, said=said[:10]):
-                    nodes = "1" if flag == "--standalone" else "2"
-                    run = self.refused(f"--nnodes={nodes}", f"{flag}={said}", FAKE_WORKER, names=shown)
-                    self.assertEqual(run.err().count("\n"), 1, run.err())
-                    self.assertLess(len(run.err()), 4_000)
+            with self.subTest(flag):
+                nodes = "1" if flag == "--standalone" else "2"
+                run = self.refused(f"--nnodes={nodes}", f"{flag}=a\nb\x1b[31m\x07{'x' * 100_000}", FAKE_WORKER,
+                                   names=r"a\\nb\\x1b\[31m\\x07x{100,} \.\.\. .*x{200}")
+                self.assertEqual(run.err().count("\n"), 1, run.err())
+                self.assertLess(len(run.err()), 4_000)
 
     def test_verbs_refuse_an_endpoint_in_one_line(self):
         said = "127.0.0.1:1\nx"
@@ -151,13 +150,12 @@ class CommandLine(DdprunTest):
                   for flag in ("--listen", "--state-dir", "--token-file", "--tls-cert")]
         table += [(("stacks", "1"), "--into"), (("report", self.path("none")), "--report-file")]
         for words, flag in table:
-            for said, shown in (("/no/a\nb\x1b[31m", r"a\\nb\\x1b\[31m"), ("/no/" + "x" * 100_000, "x{40}")):
-                with self.subTest(words, flag=flag, said=said[:10]):
-                    run = self.start(*words, f"{flag}={said}")
-                    self.assertNotEqual(run.wait(), 0, run.all())
-                    self.assertRegex(run.err(), shown)
-                    self.assertEqual(run.err().count("\n"), 1, run.err())
-                    self.assertLess(len(run.err()), 4_000)
+            with self.subTest(words, flag=flag):
+                run = self.start(*words, f"{flag}=/no/a\nb\x1b[31m{'x' * 100_000}")
+                self.assertNotEqual(run.wait(), 0, run.all())
+                self.assertRegex(run.err(), r"a\\nb\\x1b\[31mx{40}")
+                self.assertEqual(run.err().count("\n"), 1, run.err())
+                self.assertLess(len(run.err()), 4_000)
 
     def test_programs(self):
         script = self.path("not-executable")
