@@ -139,18 +139,6 @@ class AsTorchrun(DdprunTest):
         self.assertEqual(run.wait(), 0, run.all())
         self.assertIn("\nRANK=0\n", "\n" + run.out())
 
-    def test_python_beside_the_link(self):
-        with open(self.path("bin", "python3"), "w") as file:
-            file.write("#!/bin/sh\necho linked \"$@\"\n")
-        os.chmod(self.path("bin", "python3"), 0o755)
-        with open(self.path("train.py"), "w"):
-            pass
-        path = self.path("bin") + ":" + os.environ["PATH"]
-        for name in (self.torchrun, "torchrun"):
-            run = self.start("train.py", executable=name, environment={"PATH": path})
-            self.assertEqual(run.wait(), 0, run.all())
-            self.assertEqual(run.out(), "linked -u train.py\n")
-
     def test_print_completion(self):
         run = self.start("--print-completion", "bash", executable=self.torchrun)
         self.assertEqual(run.wait(), 0)

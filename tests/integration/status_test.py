@@ -292,20 +292,14 @@ class Control(Operators):
         self.assertEqual(nodes[0].wait(), 130, nodes[0].all())
         self.assertIn("the run was stopped on request", nodes[0].err())
 
-    def test_stop_ends_all_nodes(self):
-        nodes, _ = self.two_running()
-        self.assertIn("stops; its workers get the shutdown timeout", self.ask("stop").out())
-        for node in nodes:
-            self.assertEqual(node.wait(), 130, node.all())
-
-    def test_an_unknown_node_is_told_with_the_known_ones(self):
+    def test_an_unknown_node_is_told_with_the_known_ones_and_stop_ends_all(self):
         nodes, run = self.two_running()
         refused = self.ask("drain", "nobody", expect=1)
         self.assertIn(f"has no node 'nobody': its nodes are {run['nodes'][0]['node']}",
                       refused.err())
-        self.ask("stop")
+        self.assertIn("stops; its workers get the shutdown timeout", self.ask("stop").out())
         for node in nodes:
-            node.wait()
+            self.assertEqual(node.wait(), 130, node.all())
 
     def test_a_wrong_token_or_none_is_refused_and_counted(self):
         node = self.start_node(flags=("--insecure",), nnodes="2")  # It draws a token for these verbs.

@@ -44,7 +44,7 @@ class Hangs(TorchTest):
 
     def test_two_nodes_of_cold_workers(self):
         self.environment["PYTHON_EXEC"] = self.with_package()
-        nodes = self.start_nodes(2, 2, "silent.py", "sleeps", "ends slowly",
+        nodes = self.start_nodes(2, (2, 1), "silent.py", "sleeps", "ends slowly",
                                  flags=[f"--hang-timeout={SILENCE}", "--max-restarts=1"])
         for node in nodes:
             self.assertEqual(node.wait(LIMIT), 0, node.all())

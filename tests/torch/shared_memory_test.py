@@ -26,11 +26,8 @@ class SharedMemory(TorchTest):
         self.check("file_system", "well")
         self.check("file_descriptor", "well")
 
-    def test_a_killed_worker_and_restarts(self):
-        self.check("file_system", "kill", "5", "well", flags=["--max-restarts=2", "--crash-loop-limit=9"])
-
-    def test_a_run_that_fails(self):
-        self.check("file_system", "kill", expect=137)
+    def test_killed_workers_and_restarts_of_a_run_that_fails(self):
+        self.check("file_system", "kill", "5", "kill", flags=["--max-restarts=2", "--crash-loop-limit=9"], expect=137)
 
 
 if __name__ == "__main__":

@@ -66,12 +66,14 @@ class TorchTest(DdprunTest):
         return self.reports()
 
     def start_nodes(self, nodes, workers, name, *arguments, flags=(), expected="{n}"):
-        """One ddprun per node, all on this machine; ranks are fixed where `expected` is not elastic."""
+        """One ddprun per node, all on this machine; ranks are fixed where `expected` is not elastic. `workers`: of each
+        node, or a list."""
         self.new_reports()
+        counts = [workers] * nodes if isinstance(workers, int) else workers
         endpoint = self.free_endpoint()
         elastic = ":" in expected
         return [
-            self.start(f"--nnodes={expected.format(n=nodes)}", f"--nproc-per-node={workers}",
+            self.start(f"--nnodes={expected.format(n=nodes)}", f"--nproc-per-node={counts[node]}",
                        *([] if elastic else [f"--node-rank={node}"]), f"--rdzv-id={self.run_id}",
                        f"--rdzv-endpoint={endpoint}", *flags, program(name), *arguments)
             for node in range(nodes)
