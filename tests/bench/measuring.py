@@ -11,7 +11,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import children_of, eventually, free_endpoint, read_bytes, read_text  # noqa: E402,F401
+from ddprun_runs import children_of, eventually, free_endpoint, read_text, workers_below  # noqa: E402,F401
 
 LIMIT = 60
 
@@ -41,18 +41,6 @@ def tree_of(pid):
     while todo:
         found.append(todo.pop())
         todo += children_of(found[-1])
-    return found
-
-
-def workers_below(pid):
-    """Those that a launcher started. Their helpers have the same environment, but come below them."""
-    found, todo = [], [pid]
-    while todo:
-        one = todo.pop()
-        if one != pid and b"\0LOCAL_RANK=" in b"\0" + read_bytes(f"/proc/{one}/environ"):
-            found.append(one)
-        else:
-            todo += children_of(one)
     return found
 
 

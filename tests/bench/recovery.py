@@ -27,9 +27,9 @@ import tempfile
 import threading
 import time
 
-from measuring import LIMIT, clean_environment, stamped, workers_below
+from measuring import LIMIT, clean_environment, stamped
 
-from ddprun_runs import children_of, eventually, free_endpoint, read_bytes
+from ddprun_runs import children_of, eventually, free_endpoint, read_bytes, workers_below
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = os.path.join(HERE, "warm_start_worker.py")

@@ -11,7 +11,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import FAKE_WORKER, HELLO, TRAIN, DdprunTest, read_bytes, read_text  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, TRAIN, DdprunTest, read_text  # noqa: E402
 from tcp_proxy import TcpProxy  # noqa: E402
 
 # Speaks to the store of its generation, says so, and once more when it is told to.
@@ -162,7 +162,7 @@ class Fences(DdprunTest):
         sleeper = self.start_node(self.endpoint, *train)
         self.wait_for(lambda: os.path.isdir(self.path("ckpt")) and len(self.fence_generations()) > 2,
                       sleeper, what="a checkpoint")
-        (worker,) = [pid for pid in self.mark.living(TRAIN) if b"\0RANK=0\0" in read_bytes(f"/proc/{pid}/environ")]
+        (worker,) = self.trainers()
         stopped = [worker, sleeper.agent(), sleeper.process.pid]
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)

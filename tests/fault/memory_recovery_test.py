@@ -42,15 +42,6 @@ class MemoryRecovery(DdprunTest):
         self.run_ddprun("--nproc-per-node=2", *self.training("calm", *more, epochs=epochs), limit=LIMIT)
         return self.parameters("calm")
 
-    def workers(self):
-        """pid -> generation of those that train."""
-        found = {}
-        for pid in self.mark.living("ddprun-train"):
-            env = dict(e.split(b"=", 1) for e in read_bytes(f"/proc/{pid}/environ").split(b"\0") if b"=" in e)
-            if b"DDPRUN_GENERATION" in env and b"RANK" in env:
-                found[pid] = int(env[b"DDPRUN_GENERATION"])
-        return found
-
     def kill_often(self, *runs):
         """How often: each time after some steps that the newest world has told."""
         chance = random.Random(SEED)
@@ -66,8 +57,8 @@ class MemoryRecovery(DdprunTest):
                         if starts else False)
 
             self.wait_for(lambda: any(r.process.poll() is not None for r in runs) or ready(), *runs, limit=LIMIT)
-            workers = self.workers()
-            newest = [pid for pid in workers if workers[pid] == max(workers.values())]
+            workers = self.trainers()
+            newest = [pid for pid, (generation, _) in workers.items() if generation == max(workers.values())[0]]
             if any(r.process.poll() is not None for r in runs) or not newest:
                 return kills
             seen = len(told.all())
@@ -110,8 +101,8 @@ class MemoryRecovery(DdprunTest):
         return len(TOLD.findall(re.split("global batch", run.all())[-1]))
 
     def kill_a_worker(self, rank=0):
-        for pid in self.workers():
-            if f"\0RANK={rank}\0".encode() in b"\0" + read_bytes(f"/proc/{pid}/environ"):
+        for pid, (_, its) in self.trainers().items():
+            if its == rank:
                 os.kill(pid, signal.SIGKILL)
 
     # The state is there at once, the disk is not: the claim waits, steps do not, and nothing is saved.
@@ -202,7 +193,7 @@ class MemoryRecovery(DdprunTest):
 
         while not saved():
             self.wait_for(lambda: saved() or trained(), run, limit=LIMIT)
-            for pid in [] if saved() else self.workers():
+            for pid in [] if saved() else self.trainers():
                 os.kill(pid, signal.SIGKILL)
             kills += 1
         self.assertGreater(kills, 1, "no kill came before it was due")

@@ -42,12 +42,7 @@ class TrainingRecovery(DdprunTest):
 
     def worker(self, rank):
         """(generation, pid) of the newest worker with that rank; None between generations."""
-        found = []
-        for pid in self.mark.living("ddprun-train"):
-            env = dict(e.split(b"=", 1) for e in read_bytes(f"/proc/{pid}/environ").split(b"\0") if b"=" in e)
-            if env.get(b"RANK") == str(rank).encode() and b"DDPRUN_GENERATION" in env:
-                found.append((int(env[b"DDPRUN_GENERATION"]), pid))
-        return max(found, default=None)
+        return max(((generation, pid) for pid, (generation, its) in self.trainers().items() if its == rank), default=None)
 
     def hunted(self, name, ranks, skew):
         """The run after all kills; None: its training had ended before."""

@@ -1,7 +1,6 @@
 """What every check on a GPU machine uses: programs that are started, watched and ended in time, and results on disk."""
 
 import contextlib
-import glob
 import json
 import os
 import re
@@ -17,7 +16,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
-from ddprun_runs import eventually, read_text  # noqa: E402,F401
+from ddprun_runs import eventually, read_text, workers_below  # noqa: E402,F401
 
 CHECKS = []
 
@@ -213,19 +212,6 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-def workers_below(pid):
-    """The worker processes of this launcher."""
-    found, todo = [], [pid]
-    while todo:
-        one = todo.pop()
-        if one != pid and re.search(r"(^|\0)LOCAL_RANK=", read_text(f"/proc/{one}/environ")):
-            found.append(one)
-        else:
-            for children in glob.glob(f"/proc/{one}/task/*/children"):
-                todo += [int(child) for child in read_text(children).split()]
-    return found
 
 
 def summary_of(values, digits=1):

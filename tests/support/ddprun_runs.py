@@ -87,6 +87,18 @@ def children_of(pid):
             for child in read_bytes(f"/proc/{pid}/task/{task}/children").split()]
 
 
+def workers_below(pid):
+    """Those that a launcher started. Their helpers have the same environment, but come below them."""
+    found, todo = [], [pid]
+    while todo:
+        one = todo.pop()
+        if one != pid and b"\0LOCAL_RANK=" in b"\0" + read_bytes(f"/proc/{one}/environ"):
+            found.append(one)
+        else:
+            todo += children_of(one)
+    return found
+
+
 def held_calls(what, fifo):
     """The environment of a process that waits in this call as long as the FIFO is there and nobody has it open."""
     return {"LD_PRELOAD": HOLD_CALLS, "ASAN_OPTIONS": "verify_asan_link_order=0",
@@ -267,6 +279,15 @@ class DdprunTest(unittest.TestCase):
                     return generation
             return None
         return self.wait_for(look, *others, *runs, limit=limit, what=f"a world of {size} after generation {after}")
+
+    def trainers(self):
+        """pid -> (generation, rank) of each ddprun-train of this test that has a rank."""
+        found = {}
+        for pid in self.mark.living("ddprun-train"):
+            env = dict(e.split(b"=", 1) for e in read_bytes(f"/proc/{pid}/environ").split(b"\0") if b"=" in e)
+            if b"RANK" in env and b"DDPRUN_GENERATION" in env:
+                found[pid] = (int(env[b"DDPRUN_GENERATION"]), int(env[b"RANK"]))
+        return found
 
     def private_file(self, name, text):
         """Its path; nobody else can read it."""

@@ -13,9 +13,9 @@ class Accuracy(support.TrainerTest):
         return support.accuracy(worker)
 
     def test_five_epochs(self):
-        alone = [self.train(f"s{seed}", f"--seed={seed}") for seed in (1, 2, 3)]
+        alone = [self.train(f"s{seed}", f"--seed={seed}") for seed in (1, 2)]
         together = self.train("two", "--seed=1", "--batch=32", ranks=2)
-        print("alone, seeds 1-3:", alone, "two ranks, seed 1:", together, flush=True)
+        print("alone, seeds 1 and 2:", alone, "two ranks, seed 1:", together, flush=True)
         for one in alone:
             self.assertGreaterEqual(one, 96.2)
         self.assertGreaterEqual(sum(alone) / len(alone), 96.4)
