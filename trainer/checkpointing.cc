@@ -1,8 +1,5 @@
 #include "trainer/checkpointing.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "common/check.h"
@@ -11,10 +8,8 @@
 namespace ddprun {
 namespace {
 
-// A state that ends its worlds must not do so until the budget is spent: what is on the disk may
-// not.
-constexpr std::uint64_t kMostStarts = 3;
-constexpr std::uint64_t kMostUnsaved = 1'000'000'000;  // Milliseconds; a lie is no overflow.
+// From a start from memory to its first checkpoint, where none is due before.
+constexpr std::chrono::seconds kOwed{10};
 
 Writer WriterOf(const WorkerEnv& env) {
   const bool alone = env.run_id.empty();
@@ -41,80 +36,14 @@ Checkpointing::Checkpointing(const TrainConfig& config, const WorkerEnv& env,
       store_(RealFileSystem(), StoreConfig(config, model_description)),
       last_handed_over_(std::chrono::steady_clock::now()) {}
 
-void Checkpointing::Look() {
-  const Result<std::optional<FenceRecord>> read = store_.BeforeClaim(writer_);
-  if (!read || !*read) {
-    return;  // Where something is wrong the claim says so.
-  }
-  const FenceRecord& record = **read;
-  seen_ = DiskHead{record.lineage.empty() ? std::nullopt : std::optional(record.lineage.front()),
-                   record.best};
-}
-
 // A restart of the run that wrote it, as opposed to a new run of the same name.
 bool Checkpointing::WrittenByThisRun(const TrainState& state) const {
   return state.run_id == env_.run_id && state.generation < env_.generation;
 }
 
-std::optional<StartPlan> Checkpointing::ChooseFromMemory(const TrainState& asked,
-                                                         const BlockHeading& heading,
-                                                         std::string& why) {
-  if (!seen_) {
-    return std::nullopt;  // The claim may find whatever it finds.
-  }
-  const auto& [facts, state] = heading;
-  const std::optional<MadeBy> made = seen_->head ? WhoMade(*seen_->head) : std::nullopt;
-  const bool same =
-      state.model == asked.model && state.model_description == asked.model_description;
-  const std::optional<std::string> no =
-      !same ? "it is of another model"
-      : facts.starts >= kMostStarts
-          ? "as many as " + std::to_string(facts.starts) + " starts from it came to nothing"
-          : WhyNotFromMemory(heading, writer_, *seen_);
-  if (no && (!made || made->step < state.step)) {  // Else it is only older.
-    why = "the state of step " + std::to_string(state.step) + " in memory is passed over: " + *no;
-  }
-  std::vector<std::string> notes;
-  Result<TrainState> goes_on = ContinueFrom(state, asked, notes);
-  if (no || !goes_on) {
-    return std::nullopt;  // The disk has the same training, and says why it cannot go on.
-  }
-  StartPlan plan{.kind = StartKind::kResume, .state = *std::move(goes_on)};
-  plan.notes = std::move(notes);
-  if (made) {
-    last_saved_ = made->step;
-  }
-  plan.notes.push_back("going on from memory, without a disk; the newest checkpoint is " +
-                       (last_saved_ ? "of step " + std::to_string(*last_saved_) : "none"));
-  handed_over_ = facts.handed_over;
-  best_is_owed_ = OwesBest(heading, *seen_);
-  save_is_owed_ = handed_over_ && (!last_saved_ || *last_saved_ < *handed_over_);
-  last_handed_over_ -=
-      std::chrono::milliseconds(std::min<std::uint64_t>(facts.unsaved_ms, kMostUnsaved));
-  saver_ = std::make_unique<Saver>(store_, SaverOptions{},
-                                   [this, heading] { return ClaimFor(heading); });
-  MakeCopier();
-  return plan;
-}
-
-// On the saver's thread. From here on nobody else moves the head: what it is now must be an
-// ancestor of the state that this world has begun from, as the record was by which it was chosen.
-Result<std::vector<std::string>> Checkpointing::ClaimFor(const BlockHeading& heading) {
-  ASSIGN_OR_RETURN(std::vector<std::string> warnings, store_.Claim(writer_));
-  base_ = store_.head();
-  if (const std::optional<std::string> why =
-          WhyNotFromMemory(heading, writer_, {base_, store_.best()})) {
-    return Error{ErrorKind::kUnavailable,
-                 "the state in memory that this world began from, of step " +
-                     std::to_string(heading.state.step) + ", does not count any more, as '" +
-                     config_.checkpoint_dir.native() + "' is claimed: " + *why +
-                     "; nothing was saved, and started again it goes on from the disk"};
-  }
-  return warnings;
-}
-
-Result<StartPlan> Checkpointing::ChooseFromDisk(const TrainState& asked,
-                                                std::optional<Snapshot>& loaded) {
+Result<StartPlan> Checkpointing::Choose(const TrainState& asked,
+                                        const std::optional<Remembered>& remembered,
+                                        std::optional<Snapshot>& loaded) {
   CHECK(!copier_);
   ASSIGN_OR_RETURN(const std::vector<std::string> warnings, store_.Claim(writer_));
   for (const std::string& warning : warnings) {
@@ -122,16 +51,55 @@ Result<StartPlan> Checkpointing::ChooseFromDisk(const TrainState& asked,
   }
   saver_ = std::make_unique<Saver>(store_, SaverOptions{});
   StartPlan plan{.state = asked};
-  RETURN_IF_ERROR(Load(asked, plan, loaded));
+  if (!remembered || !PlanFromMemory(asked, *remembered, plan)) {
+    RETURN_IF_ERROR(Load(asked, plan, loaded));
+  }
+  plan.state.run_id = writer_.run_id;
+  plan.state.term = writer_.term;
+  plan.state.generation = writer_.generation;
+  plan.state.world_id = writer_.world_id;
+  plan.state.parent = store_.head() ? store_.head()->directory : "";
   handed_over_ = last_saved_;
-  base_ = store_.head();
-  MakeCopier();
+  copier_ = std::make_unique<SnapshotCopier>(
+      [this](Snapshot&& snapshot) { CHECK(saver_->Save(std::move(snapshot))); });
   return plan;
 }
 
-void Checkpointing::MakeCopier() {
-  copier_ = std::make_unique<SnapshotCopier>(
-      [this](Snapshot&& snapshot) { CHECK(saver_->Save(std::move(snapshot))); });
+bool Checkpointing::PlanFromMemory(const TrainState& asked, const Remembered& remembered,
+                                   StartPlan& plan) {
+  const TrainState& state = remembered.state;
+  const auto found = state.metrics.find(kBestStep);
+  const std::optional<std::uint64_t> best =
+      config_.run.keep_best && found != state.metrics.end()
+          ? std::optional(static_cast<std::uint64_t>(found->second))
+          : std::nullopt;
+  const DiskHead disk{store_.head(), store_.best()};
+  const std::optional<MadeBy> made = disk.head ? WhoMade(*disk.head) : std::nullopt;
+  const bool same =
+      state.model == asked.model && state.model_description == asked.model_description;
+  const std::optional<std::string> why_not =
+      same ? WhyNotFromMemory(state, best, writer_, disk) : "it is of another model";
+  if (why_not) {
+    if (!made || made->step < state.step) {  // Else it is only older.
+      plan.notes.push_back("the state of step " + std::to_string(state.step) +
+                           " in memory is passed over: " + *why_not);
+    }
+    return false;
+  }
+  std::vector<std::string> notes;
+  Result<TrainState> goes_on = ContinueFrom(state, asked, notes);
+  if (!goes_on) {
+    return false;  // The disk has the same training, and says why it cannot go on.
+  }
+  plan = {.kind = StartKind::kFromMemory, .state = *std::move(goes_on), .notes = std::move(notes)};
+  if (made) {
+    last_saved_ = made->step;
+  }
+  save_is_owed_ = true;
+  plan.notes.push_back("going on from memory, where rank " + std::to_string(remembered.rank) +
+                       " has the newest state; the newest checkpoint is " +
+                       (last_saved_ ? "of step " + std::to_string(*last_saved_) : "none"));
+  return true;
 }
 
 Result<void> Checkpointing::Load(const TrainState& asked, StartPlan& plan,
@@ -166,33 +134,18 @@ Result<void> Checkpointing::Load(const TrainState& asked, StartPlan& plan,
 }
 
 void Checkpointing::WaitForCopy() {
-  copier_->Wait();
+  copier_->WaitForCopy();
 }
 
 bool Checkpointing::MayRemember(std::uint64_t step) const {
-  return saver_->claimed() && (best_unsaved_ ? best_unsaved_ == step : handed_over_ != step);
-}
-
-BlockFacts Checkpointing::Facts() const {
-  const auto unsaved = std::chrono::steady_clock::now() - last_handed_over_;
-  BlockFacts facts{.handed_over = handed_over_,
-                   .unsaved_ms = static_cast<std::uint64_t>(
-                       std::chrono::floor<std::chrono::milliseconds>(unsaved).count())};
-  if (saver_->claimed() && base_) {
-    facts.base = base_->digest;
-  }
-  return facts;
-}
-
-Result<void> Checkpointing::AwaitClaim() {
-  saver_->Drain();
-  return Poll();
+  return !best_unsaved_ && handed_over_ != step;
 }
 
 bool Checkpointing::Due(std::uint64_t step, bool epoch_ended) const {
   const CheckpointInterval& interval = config_.checkpoint_interval;
+  const auto since = std::chrono::steady_clock::now() - last_handed_over_;
   return epoch_ended || (interval.steps && step % *interval.steps == 0) ||
-         (interval.time && std::chrono::steady_clock::now() - last_handed_over_ >= *interval.time);
+         (interval.time && since >= *interval.time) || (save_is_owed_ && since >= kOwed);
 }
 
 bool Checkpointing::HasRoom() {
@@ -203,6 +156,7 @@ bool Checkpointing::HasRoom() {
 void Checkpointing::Save(SnapshotView view, TrainState state, bool best) {
   last_handed_over_ = std::chrono::steady_clock::now();
   handed_over_ = state.step;
+  save_is_owed_ = false;
   if (best) {
     best_unsaved_ = state.step;
   }
@@ -241,7 +195,8 @@ Result<void> Checkpointing::SaveNow(Snapshot&& snapshot) {
 
 Result<std::optional<LoadedCheckpoint>> Checkpointing::LoadBest() {
   copier_->Wait();
-  RETURN_IF_ERROR(AwaitClaim());  // The store is ours while the saver has nothing to do.
+  saver_->Drain();  // The store is ours while the saver has nothing to do.
+  RETURN_IF_ERROR(Poll());
   return store_.LoadBest();
 }
 
@@ -255,9 +210,6 @@ void Checkpointing::End() {
 }
 
 Result<void> Checkpointing::Poll() {
-  for (const std::string& warning : saver_->TakeWarnings()) {
-    say_(LogLevel::kWarning, warning);
-  }
   for (const SaveResult& result : saver_->TakeResults()) {
     last_failed_ = result.error.has_value();
     if (!result.error) {

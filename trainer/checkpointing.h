@@ -2,11 +2,8 @@
 // it.
 //
 // Decides by itself, so that no two ranks can decide differently: what it chose travels to the
-// others as a StartPlan. A state in memory is chosen by the newest record that can be read, and the
-// directory claimed beside the first steps: until then nothing is saved, and if the claim finds
-// that the checkpoints have gone on, this world ends. A state on the disk is chosen after the
-// claim. Knows neither tensors nor the training loop; files and their safety are the checkpoint
-// library's.
+// others as a StartPlan. It claims the directory first: what it then finds nobody else moves.
+// Knows neither tensors nor the training loop; files and their safety are the checkpoint library's.
 #pragma once
 
 #include <chrono>
@@ -29,6 +26,12 @@
 
 namespace ddprun {
 
+// The newest state that ranks have in memory.
+struct Remembered {
+  TrainState state;
+  std::uint32_t rank = 0;  // That has it.
+};
+
 class Checkpointing {
  public:
   using Say = std::function<void(LogLevel level, const std::string& text)>;
@@ -37,20 +40,12 @@ class Checkpointing {
   Checkpointing(const TrainConfig& config, const WorkerEnv& env,
                 const std::string& model_description, Say say);
 
-  // What the newest record says, without a claim. On a thread; before ChooseFromMemory.
-  void Look();
-  // Whether this training goes on from a state in memory. None: not from this one, and `why` says
-  // why where it is newer than the disk's.
-  std::optional<StartPlan> ChooseFromMemory(const TrainState& asked, const BlockHeading& heading,
-                                            std::string& why);
-  // Else, on a thread: claims the directory. `loaded` becomes the snapshot to copy the tensors
-  // from, if there is one. kRefused: another run uses it, or another world took over.
-  Result<StartPlan> ChooseFromDisk(const TrainState& asked, std::optional<Snapshot>& loaded);
-
-  // After ChooseFromMemory: a save that was due came to nothing, or the state is the best one and
-  // not saved as such.
-  bool SaveIsOwed() const { return save_is_owed_; }
-  bool BestIsOwed() const { return best_is_owed_; }
+  // On a thread: claims the directory, and decides where this training goes on: from the state in
+  // memory where that counts, else from the newest checkpoint. `loaded` becomes the snapshot to
+  // copy the tensors from, if there is one. kRefused: another run uses the directory, or another
+  // world took over.
+  Result<StartPlan> Choose(const TrainState& asked, const std::optional<Remembered>& remembered,
+                           std::optional<Snapshot>& loaded);
 
   // Whether a save is due after `step`.
   bool Due(std::uint64_t step, bool epoch_ended) const;
@@ -61,15 +56,10 @@ class Checkpointing {
   // Whether it would not be skipped. Waits for the copy.
   bool HasRoom();
   void WaitForCopy();
-  // Whether the state of this step may be left in memory: not before the directory is claimed, not
-  // while it is being saved, and not beyond a best one that is not, without which none counts.
+  // Whether the state of this step may be left in memory: not while it is being saved, and not
+  // beyond a best one that is not, without which none counts.
   bool MayRemember(std::uint64_t step) const;
-  // What it says there of the checkpoints. Once they are claimed.
-  BlockFacts Facts() const;
   std::optional<std::uint64_t> handed_over() const { return handed_over_; }
-  // Until it is; on a thread. An error: Poll's.
-  Result<void> AwaitClaim();
-  bool IsClaimed() const { return saver_->claimed(); }
   // Writes this one before it returns; an error if that failed.
   Result<void> SaveNow(Snapshot&& snapshot);
   // This run is done with the directory.
@@ -88,25 +78,22 @@ class Checkpointing {
 
  private:
   bool WrittenByThisRun(const TrainState& state) const;
-  Result<std::vector<std::string>> ClaimFor(const BlockHeading& heading);
+  // Whether the state counts, and the plan then.
+  bool PlanFromMemory(const TrainState& asked, const Remembered& remembered, StartPlan& plan);
   Result<void> Load(const TrainState& asked, StartPlan& plan, std::optional<Snapshot>& loaded);
-  void MakeCopier();
 
   const TrainConfig& config_;
   const WorkerEnv& env_;
   const Say say_;
   const Writer writer_;
   CheckpointStore store_;
-  std::optional<DiskHead> seen_;            // By Look; none: a claim must tell.
-  std::optional<CheckpointRef> base_;       // The head at the claim: the saver's until it is made.
   std::unique_ptr<Saver> saver_;            // From the claim on: this run is seen to live.
   std::unique_ptr<SnapshotCopier> copier_;  // Once chosen; hands over to the saver.
   std::chrono::steady_clock::time_point last_handed_over_;
   std::optional<std::uint64_t> last_saved_;
   std::optional<std::uint64_t> handed_over_;   // The step of the last one.
   std::optional<std::uint64_t> best_unsaved_;  // The step of a best one that is not saved yet.
-  bool save_is_owed_ = false;
-  bool best_is_owed_ = false;
+  bool save_is_owed_ = false;                  // Begun from memory, and not saved since.
   bool last_failed_ = false;
   bool skipped_ = false;
 };

@@ -6,16 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <mutex>
-#include <span>
 #include <string>
 #include <utility>
 
-#include "common/files.h"
 #include "common/log.h"
 #include "proto/memory_block.h"
-#include "proto/notify.h"
+#include "trainer/checkpoint/memory_block.h"
 
 namespace ddprun {
 namespace {
@@ -50,162 +46,80 @@ int FindHandedOn() {
   return -1;
 }
 
-// A sealed memory file and its bytes, shared with whoever has the file. Empty: none.
-class Memory {
- public:
-  Memory() = default;
-  Memory(UniqueFd file, std::size_t size) : file_(std::move(file)) {
-    void* const mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd(), 0);
-    if (mapped != MAP_FAILED) {
-      bytes_ = {static_cast<char*>(mapped), size};
-    }
-  }
-  Memory(Memory&& other) noexcept { *this = std::move(other); }
-  Memory& operator=(Memory&& other) noexcept {
-    std::swap(file_, other.file_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~Memory() {
-    if (!bytes_.empty()) {
-      ::munmap(bytes_.data(), bytes_.size());
-    }
-  }
-  int fd() const { return file_.get(); }
-  std::span<char> bytes() const { return bytes_; }
+}  // namespace
 
- private:
-  UniqueFd file_;
-  std::span<char> bytes_;
-};
+MemorySnapshots::MemorySnapshots(const WorkerEnv& env) : notifier_(env.notify_socket) {
+  if (!env.notify_socket.empty() && env.world_id.value != 0 && env.local_rank == 0) {
+    copier_ = std::make_unique<SnapshotCopier>(
+        [this](Snapshot&& snapshot) { Write(std::move(snapshot)); });
+  }
+}
 
-Memory Make(std::size_t size) {
+MemorySnapshots::Memory MemorySnapshots::Make(std::size_t size) {
   UniqueFd file(::memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file || ::ftruncate(file.get(), static_cast<off_t>(size)) != 0 ||
       ::fcntl(file.get(), F_ADD_SEALS, kSealed) != 0) {
     return {};
   }
-  return {std::move(file), size};
+  Bytes bytes = Bytes::Shared(file.get(), size);
+  return {std::move(file), std::move(bytes)};
 }
 
-}  // namespace
-
-// Who writes it has `kept` and `spare`; `next`, `busy` and `failed` are seen by the loop too.
-struct MemorySnapshots::Slot {
-  explicit Slot(const WorkerEnv& env)
-      : notifier(env.notify_socket),
-        on(!env.notify_socket.empty() && env.world_id.value != 0 && env.local_rank == 0) {}
-
-  void Open();
-  void Write(Snapshot&& snapshot, const BlockFacts& facts, SteadyClock::duration copying);
-  bool WriteSpare(const Snapshot& snapshot, const BlockFacts& facts);
-
-  const Notifier notifier;
-  const bool on;
-  Memory kept;
-  Memory spare;
-  std::mutex mutex;  // For the spent one.
-  std::optional<Snapshot> spent;
-  std::atomic<SteadyClock::time_point> next = SteadyClock::now();
-  std::atomic<bool> busy = false;
-  std::atomic<bool> failed = false;
-};
-
-void MemorySnapshots::Slot::Open() {
-  UniqueFd file(FindHandedOn());
+std::optional<Snapshot> MemorySnapshots::Find() {
+  UniqueFd file(copier_ ? FindHandedOn() : -1);
   struct stat info {};
   if (!file || ::fcntl(file.get(), F_GET_SEALS) != kSealed || ::fstat(file.get(), &info) != 0 ||
       info.st_size <= 0) {
     file.Release();  // Somebody else's, if it is there at all.
-    return;
-  }
-  ::fcntl(file.get(), F_SETFD, FD_CLOEXEC);
-  kept = Memory(std::move(file), static_cast<std::size_t>(info.st_size));
-}
-
-bool MemorySnapshots::Slot::WriteSpare(const Snapshot& snapshot, const BlockFacts& facts) {
-  if (WriteBlock(spare.bytes(), snapshot, facts)) {
-    return true;
-  }
-  const std::size_t size = BlockBytes(snapshot, facts);
-  spare = size <= MostBytes() ? Make(size) : Memory();
-  return WriteBlock(spare.bytes(), snapshot, facts);
-}
-
-void MemorySnapshots::Slot::Write(Snapshot&& snapshot, const BlockFacts& facts,
-                                  SteadyClock::duration copying) {
-  const SteadyClock::time_point start = SteadyClock::now();
-  if (!WriteSpare(snapshot, facts)) {
-    failed = true;
-    Log(LogLevel::kWarning,
-        "the state is not kept in memory for the next start: it is larger than 1/8 of the memory, "
-        "or there is no room; checkpoints are made as always");
-  } else if (notifier.SendWith(std::string("FDSTORE=1\nFDNAME=") + kName, spare.fd())) {
-    std::swap(kept, spare);  // Else the agent is busy: it keeps the older one until next time.
-  }
-  {
-    const std::lock_guard lock(mutex);
-    spent = std::move(snapshot);
-  }
-  const SteadyClock::time_point end = SteadyClock::now();
-  const auto pause = std::chrono::duration<double>(copying + (end - start)) / kMostCost;
-  next = end + std::max<SteadyClock::duration>(
-                   std::chrono::duration_cast<SteadyClock::duration>(pause), kLeastPause);
-  busy = false;
-}
-
-MemorySnapshots::MemorySnapshots(const WorkerEnv& env)
-    : slot_(std::make_shared<Slot>(env)),
-      copier_(slot_->on ? std::make_unique<SnapshotCopier>(
-                              [this](Snapshot&& snapshot) { HandOver(std::move(snapshot)); })
-                        : nullptr) {}
-
-MemorySnapshots::~MemorySnapshots() = default;
-
-std::optional<MemorySnapshot> MemorySnapshots::Find() {
-  if (!slot_->on) {
     return std::nullopt;
   }
-  slot_->Open();
-  Result<MemorySnapshot> read = ReadBlock(slot_->kept.bytes());
+  ::fcntl(file.get(), F_SETFD, FD_CLOEXEC);
+  kept_.bytes = Bytes::Shared(file.get(), static_cast<std::size_t>(info.st_size));
+  kept_.file = std::move(file);
+  Result<Snapshot> read = ReadBlock(kept_.bytes);
   return read ? std::optional(*std::move(read)) : std::nullopt;
 }
 
-void MemorySnapshots::CountStart() {
-  ddprun::CountStart(slot_->kept.bytes());
-}
-
 bool MemorySnapshots::Ready(SteadyClock::time_point now) const {
-  return !slot_->on || slot_->failed || (!slot_->busy && now >= slot_->next.load());
+  return !copier_ || (copier_->IsIdle() && (failed_ || now >= next_));
 }
 
-void MemorySnapshots::Begin(SnapshotView view, TrainState state, BlockFacts facts) {
-  if (!slot_->on || slot_->failed) {
+void MemorySnapshots::Begin(SnapshotView view, TrainState state) {
+  if (!copier_) {
     return;
   }
-  slot_->busy = true;
-  begun_ = SteadyClock::now();
-  facts_ = std::move(facts);
-  std::optional<Snapshot> spent;
-  {
-    const std::lock_guard lock(slot_->mutex);
-    spent = std::exchange(slot_->spent, std::nullopt);
+  copier_->Wait();
+  if (!failed_) {
+    begun_ = SteadyClock::now();
+    copier_->Begin(std::move(view), std::move(state), std::exchange(spent_, std::nullopt));
   }
-  copier_->Begin(std::move(view), std::move(state), std::move(spent));
 }
 
 void MemorySnapshots::WaitForCopy() {
   if (copier_) {
-    copier_->Wait();
+    copier_->WaitForCopy();
   }
 }
 
 // On the copier's thread.
-void MemorySnapshots::HandOver(Snapshot&& snapshot) {
-  const auto shared = std::make_shared<Snapshot>(std::move(snapshot));
-  thread_.Post([slot = slot_, shared, facts = facts_, copying = SteadyClock::now() - begun_] {
-    slot->Write(std::move(*shared), facts, copying);
-  });
+void MemorySnapshots::Write(Snapshot&& snapshot) {
+  if (!WriteBlock(spare_.bytes, snapshot)) {
+    const std::size_t size = BlockBytes(snapshot);
+    spare_ = size <= MostBytes() ? Make(size) : Memory();
+    failed_ = !WriteBlock(spare_.bytes, snapshot);
+  }
+  if (failed_) {
+    Log(LogLevel::kWarning,
+        "the state is not kept in memory for the next start: it is larger than 1/8 of the memory, "
+        "or there is no room; checkpoints are made as always");
+  } else if (notifier_.SendWith(std::string("FDSTORE=1\nFDNAME=") + kName, spare_.file.get())) {
+    std::swap(kept_, spare_);  // Else the agent is busy: it keeps the older one until next time.
+  }
+  spent_ = std::move(snapshot);
+  const SteadyClock::time_point end = SteadyClock::now();
+  const auto pause = std::chrono::duration<double>(end - begun_) / kMostCost;
+  next_ = end + std::max<SteadyClock::duration>(
+                    std::chrono::duration_cast<SteadyClock::duration>(pause), kLeastPause);
 }
 
 }  // namespace ddprun

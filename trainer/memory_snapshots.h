@@ -9,7 +9,7 @@
 //           |                                | agent keeps it from here on, and the two
 //           |                                | change places
 //
-// So a process that is killed at any instant leaves a whole state. Copied and written on threads,
+// So a process that is killed at any instant leaves a whole state. Copied and written on a thread,
 // at a pace of its own: what one costs is at most kMostCost of the time until it is ready for the
 // next. Only a help: whatever fails here is as if there were no memory, and a checkpoint is there
 // to go on from. The methods are for the training loop but for Find.
@@ -19,10 +19,10 @@
 #include <memory>
 #include <optional>
 
+#include "common/files.h"
+#include "proto/notify.h"
 #include "proto/worker_env.h"
-#include "trainer/checkpoint/memory_block.h"
 #include "trainer/checkpoint/snapshot_copier.h"
-#include "trainer/disk/disk_thread.h"
 
 namespace ddprun {
 
@@ -32,30 +32,36 @@ class MemorySnapshots {
 
   // Not a node's first rank, nobody listens, or a world without a name: none is made or found.
   explicit MemorySnapshots(const WorkerEnv& env);
-  ~MemorySnapshots();
   MemorySnapshots(const MemorySnapshots&) = delete;
   MemorySnapshots& operator=(const MemorySnapshots&) = delete;
 
-  // What an earlier world left, copied. Before the first Begin; any thread.
-  std::optional<MemorySnapshot> Find();
-
-  // A world begins from what was found.
-  void CountStart();
+  // What an earlier world left, where it lies: until the second Begin. Before the first; any
+  // thread.
+  std::optional<Snapshot> Find();
 
   // Whether Begin would cost no more than it may. Where none are made it costs nothing.
   bool Ready(std::chrono::steady_clock::time_point now) const;
   // As Checkpointing::Save: WaitForCopy before anything viewed changes.
-  void Begin(SnapshotView view, TrainState state, BlockFacts facts);
+  void Begin(SnapshotView view, TrainState state);
   void WaitForCopy();
 
  private:
-  struct Slot;
-  void HandOver(Snapshot&& snapshot);
+  struct Memory {   // Empty: none.
+    UniqueFd file;  // Sealed.
+    Bytes bytes;
+  };
 
-  const std::shared_ptr<Slot> slot_;  // The writing thread's as well, which may outlive this.
-  DiskThread thread_;
-  BlockFacts facts_;  // Of the snapshot that is being copied.
+  static Memory Make(std::size_t size);
+  void Write(Snapshot&& snapshot);
+
+  const Notifier notifier_;
+  // The copier's, until it is idle:
+  Memory kept_;
+  Memory spare_;
+  std::optional<Snapshot> spent_;
   std::chrono::steady_clock::time_point begun_;
+  std::chrono::steady_clock::time_point next_;
+  bool failed_ = false;
   std::unique_ptr<SnapshotCopier> copier_;  // Last: it uses all above. None: none are made.
 };
 

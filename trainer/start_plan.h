@@ -18,6 +18,7 @@ namespace ddprun {
 enum class StartKind {
   kFresh,
   kResume,
+  kFromMemory,
   kFinished,  // Nothing is left to do; the plan's state holds the result.
 };
 

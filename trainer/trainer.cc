@@ -211,18 +211,13 @@ Result<void> Trainer::AgreeOnStop() {
   }
   const RunFiles::Asked asked = run_files_ ? run_files_->Poll() : RunFiles::Asked{};
   save_asked_ = save_asked_ || asked.save || (IsRankZero() && StopRequest::TakeSave());
-  // How many ranks were asked to stop, when to agree next, and how many cannot leave their state in
-  // memory now; then rank 0's facts about its disk, for the state that is left.
-  std::array<double, 3 + kFactNumbers> sums = {StopRequest::Signal() || asked.stop ? 1.0 : 0.0,
-                                               next, MayRemember() ? 0.0 : 1.0};
-  const auto facts = std::span(sums).last<kFactNumbers>();
-  if (checkpointing_) {
-    PutFacts(checkpointing_->Facts(), facts);
-  }
+  // Whether one asks to stop, when to ask again, how many may not leave the state in memory now.
+  std::array<double, 3> sums = {StopRequest::Signal() || asked.stop ? 1.0 : 0.0, next,
+                                MayRemember() ? 0.0 : 1.0};
   RETURN_IF_ERROR(group_->Sum(sums));
   stop_ = sums[0] > 0;
   if (sums[2] == 0 && !stop_ && !Done()) {
-    Remember(FactsIn(facts));
+    Remember();
   }
   agreed_step_ = state_.step;
   agreed_at_ = Clock::now();

@@ -73,21 +73,15 @@ class Trainer {
   // The states that were found in memory and, by rank 0, on its disk. Filled in on a thread.
   struct Choice {
     TrainState asked;
-    std::optional<MemorySnapshot> found;
-    bool refuse = false;         // STOP is in the directory, or PrepareOutputs has failed.
-    std::string why_not_memory;  // For the log.
+    std::optional<Snapshot> found;         // In this node's memory.
+    std::optional<Remembered> remembered;  // The newest that any rank has found.
     Result<void> read;
     StartPlan plan;
     std::optional<Snapshot> loaded;
     std::vector<Tensor> given;  // From --init-from, if no checkpoint was loaded.
   };
-  Result<void> LookForState(const std::shared_ptr<Choice>& choice);
-  // None: there is no state in memory, or the newest one cannot be used.
-  Result<std::optional<StartPlan>> AgreeOnMemory(Choice& choice);
-  Result<std::string> ChooseMemory(const NewestState& newest, const std::string& heading,
-                                   Choice& choice);  // Rank 0.
-  Result<StartPlan> AgreeOnDisk(const std::shared_ptr<Choice>& choice);
-  Result<void> PrepareOutputs() const;               // Before training begins; may hang.
+  Result<void> LookInMemory(const std::shared_ptr<Choice>& choice);
+  Result<void> PrepareOutputs() const;               // Before anything is begun; may hang.
   Result<void> OpenRunFiles(const StartPlan& plan);  // Rank 0.
   Result<void> ReadStart(Choice& choice);            // Rank 0, on the disk's thread.
   Result<StartPlan> ChooseStart(Choice& choice);     // Rank 0.
@@ -104,7 +98,7 @@ class Trainer {
   Result<void> SumAtEnd(std::span<double> sums);
   Result<void> SaveIfDue(bool epoch_ended);
   bool MayRemember() const;
-  void Remember(BlockFacts facts);
+  void Remember();
   void WaitForCopies() const;
   Result<void> Validate();
   Result<void> Report(std::uint64_t epoch, bool epoch_ended);

@@ -217,11 +217,6 @@ Result<void> Trainer::WriteEverything(bool save) {
   const auto last = std::make_shared<const Snapshot>(MakeSnapshot());
   const std::uint64_t bytes = ByteCount(*last);
   const std::string directory = "'" + config_.checkpoint_dir.native() + "'";
-  if (!checkpointing_->IsClaimed()) {  // Until it is nothing is made known.
-    RETURN_IF_ERROR(WaitForDisk({.what = "the checkpoints in " + directory + " are being claimed",
-                                 .bytes = bytes,
-                                 .work = [this] { return checkpointing_->AwaitClaim(); }}));
-  }
   if (save) {  // Before all that a full disk may refuse.
     RETURN_IF_ERROR(
         WaitForDisk({.what = "the last checkpoint (step " + std::to_string(state_.step) +

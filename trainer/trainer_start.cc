@@ -116,18 +116,7 @@ Result<StartPlan> Trainer::AgreeOnStart() {
                                           Log(level, text);
                                         });
   }
-  RETURN_IF_ERROR(LookForState(choice));
-  ASSIGN_OR_RETURN(std::optional<StartPlan> plan, AgreeOnMemory(*choice));
-  if (!plan) {
-    ASSIGN_OR_RETURN(plan, AgreeOnDisk(choice));
-  }
-  if (plan->refusal && !IsRankZero()) {
-    plan->refusal->message = "rank 0 did not start (its own line says why)";
-  }
-  return *std::move(plan);
-}
-
-Result<StartPlan> Trainer::AgreeOnDisk(const std::shared_ptr<Choice>& choice) {
+  RETURN_IF_ERROR(LookInMemory(choice));
   DiskTask task{.what = "the checkpoints in '" + config_.checkpoint_dir.native() +
                         "' are being claimed and read"};
   if (IsRankZero()) {
@@ -140,15 +129,20 @@ Result<StartPlan> Trainer::AgreeOnDisk(const std::shared_ptr<Choice>& choice) {
   std::string text;
   if (IsRankZero()) {
     Result<StartPlan> plan = ChooseStart(*choice);
-    if (!plan) {
-      plan = StartPlan{.refusal = plan.error()};
-    } else if (!choice->why_not_memory.empty()) {
-      plan->notes.push_back(choice->why_not_memory);
-    }
-    text = ToText(*plan);
+    text = ToText(plan ? *plan : StartPlan{.refusal = plan.error()});
   }
   ASSIGN_OR_RETURN(text, group_->BroadcastText(std::move(text)));
-  return StartPlanFromText(text);
+  ASSIGN_OR_RETURN(StartPlan plan, StartPlanFromText(text));
+  if (plan.refusal && !IsRankZero()) {
+    plan.refusal->message = "rank 0 did not start (its own line says why)";
+  }
+  if (plan.kind == StartKind::kFromMemory) {
+    state_from_ = choice->remembered->rank;
+    if (state_from_ == env_.rank) {
+      RETURN_IF_ERROR(learner_->CopyFrom(*choice->found));
+    }
+  }
+  return plan;
 }
 
 // A training that does not begin has no curves to add to.
@@ -163,14 +157,15 @@ Result<void> Trainer::OpenRunFiles(const StartPlan& plan) {
 
 Result<void> Trainer::ReadStart(Choice& choice) {
   RETURN_IF_ERROR(PrepareOutputs());
-  ASSIGN_OR_RETURN(choice.plan, checkpointing_->ChooseFromDisk(choice.asked, choice.loaded));
+  ASSIGN_OR_RETURN(choice.plan,
+                   checkpointing_->Choose(choice.asked, choice.remembered, choice.loaded));
   if (RunFiles::StopAsked(config_.checkpoint_dir)) {
     return Error{ErrorKind::kRefused, "'" + (config_.checkpoint_dir / "STOP").native() +
                                           "' asks not to train: remove it to train on"};
   }
   RETURN_IF_ERROR(
       OpenRunFiles(choice.plan));  // After the directory was made, where metrics may be.
-  if (!choice.loaded && !config_.run.init_from.empty()) {
+  if (choice.plan.kind == StartKind::kFresh && !config_.run.init_from.empty()) {
     ASSIGN_OR_RETURN(choice.given, ReadParameters(RealFileSystem(), config_.run.init_from));
   }
   return {};
@@ -180,7 +175,7 @@ Result<StartPlan> Trainer::ChooseStart(Choice& choice) {
   RETURN_IF_ERROR(choice.read);
   if (choice.loaded) {
     RETURN_IF_ERROR(learner_->CopyFrom(*choice.loaded));
-  } else if (!config_.run.init_from.empty()) {
+  } else if (choice.plan.kind == StartKind::kFresh && !config_.run.init_from.empty()) {
     RETURN_IF_ERROR(StartFromOthers(choice.given, choice.plan));
   }
   return std::move(choice.plan);
@@ -243,12 +238,9 @@ Result<void> Trainer::StartLearner(const StartPlan& plan) {
   if (checkpointing_ || memory_) {
     learner_->BeforeUpdate([this] { WaitForCopies(); });
   }
-  if (checkpointing_ && (plan.kind == StartKind::kFresh || checkpointing_->SaveIsOwed() ||
-                         checkpointing_->BestIsOwed())) {
+  if (checkpointing_ && plan.kind == StartKind::kFresh) {
     // A directory that cannot be written shows at once.
-    TrainState state = StateNow();
-    state.best = checkpointing_->BestIsOwed();
-    checkpointing_->Save(learner_->View(), std::move(state), checkpointing_->BestIsOwed());
+    checkpointing_->Save(learner_->View(), StateNow(), /*best=*/false);
   }
   return {};
 }
@@ -312,7 +304,7 @@ void Trainer::LogStart(const StartPlan& plan) const {
                             (env_.world_size == 1 ? " rank" : " ranks") + ", global batch " +
                             std::to_string(state_.global_batch) + ", checkpoints in " +
                             config_.checkpoint_dir.string() + ")";
-  if (plan.kind == StartKind::kResume) {
+  if (plan.kind != StartKind::kFresh) {
     Log(LogLevel::kInfo, "resumed at step " + std::to_string(state_.step) + ", epoch " +
                              std::to_string(state_.epoch + 1) + " of " +
                              std::to_string(config_.epochs) + where);

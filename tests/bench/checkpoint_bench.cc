@@ -165,7 +165,7 @@ void Remember(const std::string& directory, std::uint64_t steps, std::uint64_t e
     if (step % every == 0) {
       state.step = step;
       const Clock::time_point begin = Clock::now();
-      memory.Begin(learner.View(), state, {});
+      memory.Begin(learner.View(), state);
       stands_still = MillisecondsSince(begin);
     }
   }

@@ -46,6 +46,17 @@ Bytes Bytes::Uninitialized(std::size_t size) {
   return bytes;
 }
 
+Bytes Bytes::Shared(int file, std::size_t size) {
+  Bytes bytes;
+  void* const map = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (map != MAP_FAILED) {
+    bytes.block_ = std::shared_ptr<void>(map, [size](void* block) { ::munmap(block, size); });
+    bytes.data_ = static_cast<char*>(map);
+    bytes.size_ = size;
+  }
+  return bytes;
+}
+
 Bytes Bytes::Slice(std::size_t begin, std::size_t size) const {
   CHECK(begin <= size_ && size <= size_ - begin);
   Bytes slice;

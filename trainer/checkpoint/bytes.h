@@ -20,6 +20,8 @@ class Bytes {
 
   // Whatever values; the block is the caller's alone.
   static Bytes Uninitialized(std::size_t size);
+  // A file's pages, shared with whoever else has them. Empty where they cannot be mapped.
+  static Bytes Shared(int file, std::size_t size);
 
   Bytes Slice(std::size_t begin, std::size_t size) const;
 

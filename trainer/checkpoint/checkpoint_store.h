@@ -54,11 +54,6 @@ class CheckpointStore {
  public:
   CheckpointStore(FileSystem& files, CheckpointConfig config);
 
-  // Before Claim, changes nothing: FenceLog::BeforeClaim.
-  Result<std::optional<FenceRecord>> BeforeClaim(const Writer& writer) const {
-    return fence_.BeforeClaim(writer);
-  }
-
   // Rank 0, before Load and Save: makes the directory, claims it, removes what older worlds left
   // half-written. Returns warnings. The pause is at most AliveOptions::watch, or the ten seconds
   // granted to an unordered world's predecessor of the same run to die.

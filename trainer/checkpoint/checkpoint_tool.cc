@@ -2,8 +2,6 @@
 //
 //   checkpoint_tool write DIR    saves a checkpoint there, prints the path of its directory
 //   checkpoint_tool print FILE   "name dtype shape byte-sum" of each tensor, sorted by name
-//   checkpoint_tool late DIR     the world of the newest record commits once more, a million steps
-//                                later: as one does that was held up
 //   checkpoint_tool fill DIR     DIR is a file system of 1 MB: a save too large for it, and one
 //                                without an inode left, fail and cost nothing else
 #include <algorithm>
@@ -54,20 +52,6 @@ int Write(const fs::path& directory) {
   }
   std::printf("%s\n", (directory / report->ref.directory).c_str());
   return 0;
-}
-
-int Late(const fs::path& directory) {
-  FenceLog log(RealFileSystem(), directory);
-  std::vector<std::string> warnings;
-  const auto newest = log.Newest(warnings);
-  if (!newest || !*newest) {
-    return Fail("no record");
-  }
-  std::vector<CheckpointRef> lineage = (*newest)->lineage;
-  const std::string world = Hex((*newest)->writer.world_id.value);
-  lineage.insert(lineage.begin(), {"step-01000000-" + world, 1});
-  const auto committed = log.Commit((*newest)->writer, lineage);
-  return committed ? 0 : Fail(committed.error().message);
 }
 
 int Print(const fs::path& path) {
@@ -144,14 +128,11 @@ int main(int argc, char** argv) {
   if (verb == "write") {
     return ddprun::Write(argv[2]);
   }
-  if (verb == "late") {
-    return ddprun::Late(argv[2]);
-  }
   if (verb == "print") {
     return ddprun::Print(argv[2]);
   }
   if (verb == "fill") {
     return ddprun::Fill(argv[2]);
   }
-  return ddprun::Fail("usage: checkpoint_tool write DIR | late DIR | print FILE | fill DIR");
+  return ddprun::Fail("usage: checkpoint_tool write DIR | print FILE | fill DIR");
 }

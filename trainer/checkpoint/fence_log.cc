@@ -119,16 +119,6 @@ Result<std::optional<FenceRecord>> FenceLog::Newest(std::vector<std::string>& wa
   return std::move(tail.newest);
 }
 
-Result<std::optional<FenceRecord>> FenceLog::BeforeClaim(const Writer& writer) const {
-  std::vector<std::string> warnings;
-  ASSIGN_OR_RETURN(Tail tail, ReadTail(warnings));
-  const std::optional<FenceRecord>& newest = tail.newest;
-  const bool follows =
-      newest && newest->number == tail.last_number && newest->kind != RecordKind::kClose &&
-      SameOrderedRun(newest->writer, writer) && Order(newest->writer) < Order(writer);
-  return follows ? std::move(tail.newest) : std::nullopt;
-}
-
 Result<std::optional<FenceRecord>> FenceLog::LastOf(const Writer& writer) const {
   ASSIGN_OR_RETURN(const std::vector<std::uint64_t> numbers, Numbers());
   for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {

@@ -94,11 +94,6 @@ class FenceLog {
   // and named in `warnings`.
   Result<std::optional<FenceRecord>> Newest(std::vector<std::string>& warnings) const;
 
-  // What a claim of mine would follow as things stand, to begin with what is known already while
-  // the claim is written: the newest record, where it is open and of an earlier world of this run.
-  // None: only the claim can tell.
-  Result<std::optional<FenceRecord>> BeforeClaim(const Writer& writer) const;
-
   // The record under which I may load and commit from now on.
   Result<FenceRecord> Claim(const Writer& writer, const Liveness& liveness,
                             std::vector<std::string>& warnings);

@@ -88,25 +88,6 @@ TEST_F(FenceLogTest, AnOlderOrEqualWorldMayNotClaim) {
   EXPECT_TRUE(Claim(newer_term)) << "the term decides before the generation";
 }
 
-TEST_F(FenceLogTest, WhatAClaimWouldFollowIsKnownBeforeItOfMyOwnRunAlone) {
-  const auto follows = [&](const Writer& writer) { return fence_.BeforeClaim(writer).value(); };
-  EXPECT_FALSE(follows(World("a", 1))) << "no record";
-  ASSERT_TRUE(Claim(World("a", 2)));
-  ASSERT_TRUE(fence_.Commit(World("a", 2), {kFirst}));
-  ASSERT_TRUE(follows(World("a", 3)));
-  EXPECT_EQ(*follows(World("a", 3)), Newest());
-  EXPECT_EQ(Newest().number, 2u) << "nothing is written";
-  EXPECT_FALSE(follows(World("a", 2))) << "the same world";
-  EXPECT_FALSE(follows(World("a", 1))) << "an older one: refused by the claim";
-  EXPECT_FALSE(follows(World("b", 3))) << "another run's claim asks whether the holder lives";
-  EXPECT_FALSE(follows(MakeWriter("a", Term{7}, Generation{3}, WorldId{})));
-  files_.Flip("/ckpt/fence-2", 20);
-  EXPECT_FALSE(follows(World("a", 3))) << "the newest one cannot be read";
-  ASSERT_TRUE(Claim(World("a", 3)));
-  ASSERT_TRUE(fence_.Close(World("a", 3)));
-  EXPECT_FALSE(follows(World("a", 4))) << "closed: done with";
-}
-
 TEST_F(FenceLogTest, TheSameWorldMayClaimAgainUntilItClosed) {
   ASSERT_TRUE(Claim(World("a", 1)));
   ASSERT_TRUE(fence_.Commit(World("a", 1), {kFirst}));

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <vector>
 
 #include "trainer/checkpoint/checkpoint_fixtures.h"
@@ -22,7 +21,6 @@ CheckpointRef MadeAt(std::uint64_t step, std::uint64_t generation, std::uint64_t
 struct Story {
   // Left by generation 2 at step 150, on its way from kBase.
   Story() {
-    facts.base = kBase.digest;
     state = StateOf(2, 150);
     disk.head = kBase;
   }
@@ -34,25 +32,25 @@ struct Story {
     state.generation = writer.generation;
     state.world_id = writer.world_id;
     state.step = step;
+    state.parent = kBase.directory;
     return state;
   }
-  bool Counts() const { return !WhyNotFromMemory({facts, state}, writer, disk); }
-  bool Owes() const { return OwesBest({facts, state}, disk); }
+  bool Counts() const { return !WhyNotFromMemory(state, best, writer, disk); }
 
-  BlockFacts facts;
   TrainState state;
+  std::optional<std::uint64_t> best;
   Writer writer = World("run", 3);
   DiskHead disk;
 };
 
-TEST(MemoryStart, CountsWhereTheHeadIsItsBase) {
+TEST(MemoryStart, CountsWhereTheHeadIsItsParent) {
   Story story;
   EXPECT_TRUE(story.Counts());
-  story.disk.head->digest = 12;
-  EXPECT_FALSE(story.Counts()) << "another content under the same name";
+  story.disk.head->directory += ".2";
+  EXPECT_FALSE(story.Counts());
   story.disk.head.reset();
   EXPECT_FALSE(story.Counts()) << "the directory was emptied";
-  story.facts.base.reset();
+  story.state.parent.clear();
   EXPECT_TRUE(story.Counts()) << "begun from nothing, and nothing is committed";
   story.disk.head = kBase;
   EXPECT_FALSE(story.Counts());
@@ -95,23 +93,12 @@ TEST(MemoryStart, OnlyOfMyRunAndAnEarlierWorld) {
 
 TEST(MemoryStart, ABestOneThatIsNotSavedIsNotPassed) {
   Story story;
-  story.facts.best = 140;
+  story.best = 140;
   EXPECT_FALSE(story.Counts());
   story.disk.best = MadeAt(130, 2);
   EXPECT_FALSE(story.Counts());
   story.disk.best = MadeAt(140, 2);
   EXPECT_TRUE(story.Counts());
-}
-
-TEST(MemoryStart, TheBestOneItselfCountsAndIsOwed) {
-  Story story;
-  story.facts.best = 150;
-  EXPECT_TRUE(story.Counts());
-  EXPECT_TRUE(story.Owes());
-  story.disk.best = MadeAt(150, 2);
-  EXPECT_FALSE(story.Owes());
-  story.facts.best.reset();
-  EXPECT_FALSE(story.Owes());
 }
 
 TEST(MemoryStart, ANameTellsWhoMadeIt) {
@@ -123,18 +110,8 @@ TEST(MemoryStart, ANameTellsWhoMadeIt) {
   EXPECT_FALSE(WhoMade({"", 0}));
 }
 
-TEST(MemoryStart, FactsGoAsNumbers) {
-  for (const BlockFacts& facts :
-       {BlockFacts{}, BlockFacts{.base = 0, .handed_over = 0},
-        BlockFacts{.base = 0xfedcba9876543210, .handed_over = 1ULL << 52, .unsaved_ms = 7}}) {
-    std::array<double, kFactNumbers> numbers{};
-    PutFacts(facts, numbers);
-    EXPECT_EQ(FactsIn(numbers), facts);
-  }
-}
-
 // As the group's sum makes it; step 0: a rank without a state.
-std::optional<NewestState> Newest(
+std::optional<std::uint32_t> Newest(
     const std::vector<std::pair<std::uint64_t, std::uint64_t>>& ranks) {
   std::vector<double> numbers(kAgeNumbers * ranks.size());
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -147,18 +124,12 @@ std::optional<NewestState> Newest(
 }
 
 TEST(MemoryStart, TheNewestIsNotTheLargestStep) {
-  const auto newest = Newest({{2, 900}, {3, 150}, {3, 200}, {2, 901}});
-  ASSERT_TRUE(newest);
-  EXPECT_EQ(newest->holder, 2U);
-  EXPECT_EQ(newest->copies, 1U);
+  EXPECT_EQ(Newest({{2, 900}, {3, 150}, {3, 200}, {2, 901}}), 2U);
 }
 
 TEST(MemoryStart, TheLowestRankThatHasTheNewestSendsIt) {
-  const auto newest = Newest({{0, 0}, {2, 100}, {2, 100}, {2, 90}});
-  ASSERT_TRUE(newest);
-  EXPECT_EQ(newest->holder, 1U);
-  EXPECT_EQ(newest->copies, 2U);
-  EXPECT_FALSE(Newest({{0, 0}, {0, 0}}));
+  EXPECT_EQ(Newest({{0, 0}, {2, 100}, {2, 100}, {2, 90}}), 1U);
+  EXPECT_EQ(Newest({{0, 0}, {0, 0}}), std::nullopt);
 }
 
 }  // namespace

@@ -10,11 +10,9 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-Saver::Saver(CheckpointStore& store, SaverOptions options, Claim claim)
+Saver::Saver(CheckpointStore& store, SaverOptions options)
     : store_(store),
       options_(options),
-      claim_(std::move(claim)),
-      claimed_(!claim_),
       saver_([this] { RunSaver(); }),
       watcher_([this] { RunWatcher(); }) {}
 
@@ -94,16 +92,6 @@ std::optional<Error> Saver::fenced() const {
   return fenced_;
 }
 
-bool Saver::claimed() const {
-  const std::lock_guard lock(mutex_);
-  return claimed_;
-}
-
-std::vector<std::string> Saver::TakeWarnings() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(warnings_, {});
-}
-
 void Saver::NoteFenced(const Error& error) {
   if (!fenced_) {
     fenced_ = error;
@@ -126,27 +114,7 @@ SaveResult Saver::SaveOne(const Snapshot& snapshot) {
   return result;
 }
 
-bool Saver::MakeClaim() {
-  if (!claim_) {
-    return true;
-  }
-  Result<std::vector<std::string>> claim = claim_();
-  const std::lock_guard lock(mutex_);
-  claimed_ = claim.has_value();
-  claim_failed_ = !claimed_;
-  if (claimed_) {
-    warnings_ = *std::move(claim);
-  } else {
-    NoteFenced(claim.error());
-  }
-  changed_.notify_all();
-  return claimed_;
-}
-
 void Saver::RunSaver() {
-  if (!MakeClaim()) {
-    return;
-  }
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return queued_ || stopping_; });
@@ -173,13 +141,6 @@ void Saver::RunSaver() {
 }
 
 void Saver::RunWatcher() {
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return claimed_ || claim_failed_; });
-    if (claim_failed_) {
-      return;
-    }
-  }
   Clock::time_point next_life = Clock::now();
   Clock::time_point next_check = Clock::now() + options_.check_fence;
   std::unique_lock lock(mutex_);

@@ -1,8 +1,5 @@
 // Writes checkpoints on a thread of its own, so that the training loop waits for the copy only.
 //
-// It can be given the claim to make first: then all saves wait for that, and where it is refused,
-// or not what its owner has begun from, nothing is ever saved.
-//
 // One save in flight and at most one queued, which only its owner takes back. A second thread shows
 // that this world lives (fence-alive) and asks the fence once a second whether another world has
 // taken over, also during a save of minutes. The store belongs to these threads from construction
@@ -13,7 +10,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -40,11 +36,8 @@ struct SaveResult {
 
 class Saver {
  public:
-  // Claims the store's directory, on the saver's thread; its warnings.
-  using Claim = std::function<Result<std::vector<std::string>>()>;
-
-  // Without `claim` the store has claimed its directory.
-  Saver(CheckpointStore& store, SaverOptions options, Claim claim = {});
+  // The store has claimed its directory.
+  Saver(CheckpointStore& store, SaverOptions options);
   // Finishes what is in flight and queued.
   ~Saver();
   Saver(const Saver&) = delete;
@@ -60,44 +53,35 @@ class Saver {
   // Hands over. False: one is queued already, and the snapshot is untouched (Drain and try again,
   // or skip this one).
   bool Save(Snapshot&& snapshot);
-  // Until nothing is in flight or queued, the claim too.
+  // Until nothing is in flight or queued.
   void Drain();
   // Drains, then records that this run is done with the directory.
   Result<void> Close();
 
   // Each finished save once, oldest first.
   std::vector<SaveResult> TakeResults();
-  // Why this world may not save: the fence refused, or its claim failed. None: it may.
+  // Why this world may no longer save. None: it may.
   std::optional<Error> fenced() const;
-  // Whether the directory is claimed by now.
-  bool claimed() const;
-  // What the claim had to say, once.
-  std::vector<std::string> TakeWarnings();
 
  private:
   void RunSaver();
-  bool MakeClaim();
   void RunWatcher();
   SaveResult SaveOne(const Snapshot& snapshot);
   void NoteFenced(const Error& error);  // With mutex_ held.
-  bool Idle() const { return claim_failed_ || (claimed_ && !queued_ && !saving_); }
+  bool Idle() const { return !queued_ && !saving_; }
 
   CheckpointStore& store_;
   const SaverOptions options_;
-  const Claim claim_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Snapshot> queued_;
   std::optional<Snapshot> spent_;
-  bool claimed_;
-  bool claim_failed_ = false;
   bool saving_ = false;
   bool stopping_ = false;        // The destructor waits for the saver.
   bool watched_enough_ = false;  // And then for the watcher.
   bool closed_ = false;          // No fence to watch any more.
   std::optional<Error> fenced_;
   std::vector<SaveResult> results_;
-  std::vector<std::string> warnings_;
   std::thread saver_;  // Last: they use all above.
   std::thread watcher_;
 };

@@ -147,50 +147,5 @@ TEST(SaverQueue, RefusesAThirdWhileTheDiskIsSlow) {
   EXPECT_EQ(results[1].step, 3u);
 }
 
-// Training has begun already: what it saves meanwhile waits for the claim.
-TEST(SaverClaim, SavesWaitForIt) {
-  MemoryFileSystem files;
-  CheckpointStore store(files, ConfigFor("/nowhere-ddprun/ckpt"));
-  std::binary_semaphore go_on{0};
-  Saver saver(store, kSlow, [&]() -> Result<std::vector<std::string>> {
-    go_on.acquire();
-    RETURN_IF_ERROR(store.Claim(World("a", 1)));
-    return std::vector<std::string>{"a warning"};
-  });
-  EXPECT_TRUE(saver.HasRoom());
-  ASSERT_TRUE(saver.Save(SnapshotAt(1)));
-  EXPECT_FALSE(saver.HasRoom());
-  EXPECT_FALSE(saver.claimed());
-  EXPECT_FALSE(files.Exists("/nowhere-ddprun"));
-  go_on.release();
-  saver.Drain();
-  EXPECT_TRUE(saver.claimed());
-  EXPECT_EQ(saver.TakeWarnings(), std::vector<std::string>{"a warning"});
-  EXPECT_EQ(saver.TakeWarnings(), std::vector<std::string>{});
-  ASSERT_EQ(saver.TakeResults().size(), 1u);
-  EXPECT_TRUE(saver.Close());
-}
-
-TEST(SaverClaim, WhereItFailsNothingIsEverSaved) {
-  MemoryFileSystem files;
-  CheckpointStore store(files, ConfigFor("/nowhere-ddprun/ckpt"));
-  ASSERT_TRUE(store.Claim(World("a", 1)));
-  CheckpointStore mine(files, ConfigFor("/nowhere-ddprun/ckpt"));
-  const int before = files.operations;
-  std::binary_semaphore go_on{0};
-  Saver saver(mine, kQuick, [&]() -> Result<std::vector<std::string>> {
-    go_on.acquire();
-    return Error{ErrorKind::kUnavailable, "the checkpoints have gone on"};
-  });
-  ASSERT_TRUE(saver.Save(SnapshotAt(1)));
-  go_on.release();
-  saver.Drain();
-  ASSERT_TRUE(saver.fenced());
-  EXPECT_EQ(saver.fenced()->kind, ErrorKind::kUnavailable);
-  EXPECT_EQ(saver.Close().error().kind, ErrorKind::kUnavailable);
-  EXPECT_TRUE(saver.TakeResults().empty());
-  EXPECT_EQ(files.operations, before);
-}
-
 }  // namespace
 }  // namespace ddprun

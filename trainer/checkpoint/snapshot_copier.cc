@@ -88,9 +88,19 @@ void SnapshotCopier::Begin(SnapshotView view, TrainState state, std::optional<Sn
   changed_.notify_all();
 }
 
-void SnapshotCopier::Wait() {
+void SnapshotCopier::WaitForCopy() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !copying_; });
+}
+
+void SnapshotCopier::Wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !copying_ && !handing_over_; });
+}
+
+bool SnapshotCopier::IsIdle() {
+  const std::lock_guard lock(mutex_);
+  return !copying_ && !handing_over_;
 }
 
 void SnapshotCopier::Run() {
@@ -109,9 +119,14 @@ void SnapshotCopier::Run() {
       Copy(view_, snapshot_, Which::kForwardChanges);
     }
     Copy(view_, snapshot_, Which::kOthers);
-    done_(std::move(snapshot_));
     lock.lock();
     copying_ = false;
+    handing_over_ = true;
+    lock.unlock();
+    changed_.notify_all();
+    done_(std::move(snapshot_));
+    lock.lock();
+    handing_over_ = false;
     changed_.notify_all();
   }
 }

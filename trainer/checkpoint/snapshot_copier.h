@@ -1,9 +1,9 @@
 // Copies a training's tensors on a thread beside the next forward and backward, so that the loop
 // waits for a checkpoint's copy only as far as it outlasts them.
 //
-// The contract: between Begin and the return of Wait nothing changes the viewed tensors. Whoever
-// changes them calls Wait first; it costs nothing when no copy runs. Begin itself copies what a
-// forward already changes, and the state; of tensors that are still on their way here nothing. A
+// The contract: between Begin and the return of WaitForCopy nothing changes the viewed tensors.
+// Whoever changes them calls it first; it costs nothing when no copy runs. Begin itself copies what
+// a forward already changes, and the state; of tensors that are still on their way here nothing. A
 // copy is made into the memory of a spent snapshot of the same layout where there is one: fresh
 // memory costs several times the copying.
 #pragma once
@@ -38,7 +38,8 @@ struct SnapshotView {
 
 class SnapshotCopier {
  public:
-  // `done` gets each finished copy, on the copier's thread. `before_copy` is for tests.
+  // `done` gets each finished copy, on the copier's thread, and may take its time. `before_copy` is
+  // for tests.
   explicit SnapshotCopier(std::function<void(Snapshot&&)> done,
                           std::function<void()> before_copy = {});
   // Finishes the copy that runs.
@@ -46,10 +47,14 @@ class SnapshotCopier {
   SnapshotCopier(const SnapshotCopier&) = delete;
   SnapshotCopier& operator=(const SnapshotCopier&) = delete;
 
-  // Waits for the copy before, if it still runs. `spent` gives its memory.
+  // Waits for the copy before, as Wait does. `spent` gives its memory.
   void Begin(SnapshotView view, TrainState state, std::optional<Snapshot> spent);
-  // Until the copy is made and handed over.
+  // Until the copy is made.
+  void WaitForCopy();
+  // Until `done` has returned, too.
   void Wait();
+  // Whether Wait would return at once.
+  bool IsIdle();
 
  private:
   void Run();
@@ -59,8 +64,9 @@ class SnapshotCopier {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool copying_ = false;
+  bool handing_over_ = false;  // After it: `done` runs.
   bool stopping_ = false;
-  SnapshotView view_;  // These two are the copier's while copying_.
+  SnapshotView view_;  // These two are the copier's until it is idle.
   Snapshot snapshot_;
   std::thread thread_;  // Last: it uses all above.
 };

@@ -82,6 +82,25 @@ TEST(SnapshotCopier, WhoeverDoesNotWaitSpoilsTheCopy) {
   EXPECT_TRUE(IsAll(copies[0].model[1], 'a')) << "copied before Begin returned";
 }
 
+// The loop waits for the copy alone, however long it takes to be written.
+TEST(SnapshotCopier, TheCopyIsMadeBeforeItIsHandedOver) {
+  const Training training;
+  std::binary_semaphore let_go{0};
+  std::vector<Snapshot> copies;
+  SnapshotCopier copier([&](Snapshot&& done) {
+    let_go.acquire();
+    copies.push_back(std::move(done));
+  });
+  EXPECT_TRUE(copier.IsIdle());
+  copier.Begin(training.View(), StateOf(1), std::nullopt);
+  copier.WaitForCopy();
+  EXPECT_FALSE(copier.IsIdle());
+  let_go.release();
+  copier.Wait();
+  EXPECT_TRUE(copier.IsIdle());
+  EXPECT_EQ(copies.size(), 1u);
+}
+
 TEST(SnapshotCopier, UsesTheMemoryOfASpentSnapshotOfTheSameLayoutOnly) {
   Training training;
   std::vector<Snapshot> copies;
