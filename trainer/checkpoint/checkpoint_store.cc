@@ -220,8 +220,10 @@ Error CheckpointStore::WithSpace(Error error, std::uint64_t wanted) const {
   const Result<std::uint64_t> available = files_.FreeBytes(config_.directory);
   error.message += " (the checkpoint needs " + Megabytes(wanted) + " and a margin of " +
                    std::to_string(kSpaceMargin) + " bytes, " +
-                   (available ? Megabytes(*available) : "an unknown number") +
-                   " are free; the older checkpoints stay)";
+                   (available ? Megabytes(*available) : "an unknown number") + " are free; ";
+  // After StartAfresh the directory may hold others.
+  error.message +=
+      lineage_.empty() ? "this training has no older checkpoint)" : "the older checkpoints stay)";
   return error;
 }
 

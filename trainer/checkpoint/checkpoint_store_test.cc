@@ -324,6 +324,15 @@ TEST_F(CheckpointStoreTest, TooLittleSpaceIsSaidInBytesBeforeAnythingIsWritten) 
   Save(200);
 }
 
+TEST_F(CheckpointStoreTest, TooLittleSpaceForTheFirstOneLeavesNone) {
+  Start(1);
+  files_.free_bytes = 1000;
+  const Result<SaveReport> report = store_->Save(SnapshotAt(200));
+  ASSERT_FALSE(report);
+  EXPECT_THAT(report.error().message, HasSubstr("this training has no older checkpoint)"));
+  EXPECT_THAT(report.error().message, Not(HasSubstr("stay")));
+}
+
 class RealCheckpointTest : public testing::Test {
  protected:
   RealCheckpointTest()
