@@ -74,7 +74,7 @@ bool Checkpointing::PlanFromMemory(const TrainState& asked, const Remembered& re
           ? std::optional(static_cast<std::uint64_t>(found->second))
           : std::nullopt;
   const DiskHead disk{store_.head(), store_.best()};
-  const std::optional<MadeBy> made = disk.head ? WhoMade(*disk.head) : std::nullopt;
+  const std::optional<MadeBy> made = disk.head ? WhoMade(disk.head->directory) : std::nullopt;
   const bool same =
       state.model == asked.model && state.model_description == asked.model_description;
   const std::optional<std::string> why_not =

@@ -13,7 +13,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import HOLD_CALLS, TRAIN, DdprunTest, held_calls, read_bytes  # noqa: E402
+from ddprun_runs import TRAIN, DdprunTest, read_bytes  # noqa: E402
 
 KILLS = int(os.environ.get("DDPRUN_MEMORY_KILLS", "6"))
 SEED = int(os.environ.get("DDPRUN_SEED", "1"))

@@ -14,7 +14,7 @@
 
 #include "common/files.h"
 #include "common/result.h"
-#include "trainer/checkpoint/fence_log.h"
+#include "trainer/checkpoint/fence_record.h"
 
 namespace ddprun {
 

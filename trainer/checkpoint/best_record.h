@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "trainer/checkpoint/fence_log.h"
+#include "trainer/checkpoint/fence_record.h"
 #include "trainer/checkpoint/file_system.h"
 
 namespace ddprun {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "trainer/checkpoint/alive_file.h"
-#include "trainer/checkpoint/fence_log.h"
+#include "trainer/checkpoint/fence_record.h"
 #include "trainer/checkpoint/file_system.h"
 #include "trainer/checkpoint/snapshot.h"
 

@@ -1,3 +1,5 @@
+#include "trainer/checkpoint/fence_record.h"
+
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
@@ -5,7 +7,6 @@
 
 #include "common/json.h"
 #include "trainer/checkpoint/digest.h"
-#include "trainer/checkpoint/fence_log.h"
 #include "trainer/checkpoint/json_fields.h"
 
 namespace ddprun {
@@ -87,6 +88,18 @@ bool IsCheckpointName(std::string_view name) {
     return false;
   }
   return world.size() == 16 || (world[16] == '.' && IsDigits(world.substr(17)));
+}
+
+std::optional<MadeBy> WhoMade(std::string_view name) {
+  if (!IsCheckpointName(name)) {
+    return std::nullopt;
+  }
+  const std::size_t first = name.find('-') + 1;
+  const std::size_t dash = name.find('-', first);
+  MadeBy made;
+  std::from_chars(name.data() + first, name.data() + dash, made.step);
+  made.world.value = ParseHex(name.substr(dash + 1, 16)).value_or(0);
+  return made;
 }
 
 std::string ToText(const FenceRecord& record) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/files.h"
+#include "trainer/checkpoint/fence_log.h"
 
 namespace ddprun {
 namespace fs = std::filesystem;

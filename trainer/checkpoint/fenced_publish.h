@@ -16,7 +16,8 @@
 #include <string>
 
 #include "common/result.h"
-#include "trainer/checkpoint/fence_log.h"
+#include "trainer/checkpoint/fence_record.h"
+#include "trainer/checkpoint/file_system.h"
 
 namespace ddprun {
 

@@ -1,26 +1,9 @@
 #include "trainer/checkpoint/memory_start.h"
 
 #include <algorithm>
-#include <charconv>
-#include <string_view>
 #include <tuple>
 
-#include "trainer/checkpoint/digest.h"
-
 namespace ddprun {
-
-std::optional<MadeBy> WhoMade(const CheckpointRef& ref) {
-  if (!IsCheckpointName(ref.directory)) {
-    return std::nullopt;
-  }
-  const std::string_view name = ref.directory;
-  const std::size_t first = name.find('-') + 1;
-  const std::size_t dash = name.find('-', first);
-  MadeBy made;
-  std::from_chars(name.data() + first, name.data() + dash, made.step);
-  made.world.value = ParseHex(name.substr(dash + 1, 16)).value_or(0);
-  return made;
-}
 
 std::optional<std::string> WhyNotFromMemory(const TrainState& state,
                                             std::optional<std::uint64_t> best, const Writer& writer,
@@ -32,7 +15,7 @@ std::optional<std::string> WhyNotFromMemory(const TrainState& state,
     return "it is of no earlier world";
   }
   const auto made = [](const std::optional<CheckpointRef>& ref) {
-    return ref ? WhoMade(*ref).value_or(MadeBy{}) : MadeBy{};
+    return ref ? WhoMade(ref->directory).value_or(MadeBy{}) : MadeBy{};
   };
   const bool is_parent = state.parent == (disk.head ? disk.head->directory : "");
   const MadeBy head = made(disk.head);

@@ -21,7 +21,7 @@
 #include <span>
 #include <string>
 
-#include "trainer/checkpoint/fence_log.h"
+#include "trainer/checkpoint/fence_record.h"
 #include "trainer/checkpoint/snapshot.h"
 
 namespace ddprun {
@@ -36,13 +36,6 @@ struct DiskHead {
 std::optional<std::string> WhyNotFromMemory(const TrainState& state,
                                             std::optional<std::uint64_t> best, const Writer& writer,
                                             const DiskHead& disk);
-
-// The step and the world in a checkpoint's name.
-struct MadeBy {
-  std::uint64_t step = 0;
-  WorldId world;
-};
-std::optional<MadeBy> WhoMade(const CheckpointRef& ref);
 
 // The age of a rank's state, as numbers that the ranks add up: each fills in its own, and all see
 // alike which is the newest, by (term, generation, step), never by the step alone.

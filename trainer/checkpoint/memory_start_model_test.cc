@@ -118,7 +118,7 @@ class Model {
       world.step = newest->state.step;
       world.content = newest->content;
     } else {
-      world.step = disk.head ? WhoMade(*disk.head)->step : 0;
+      world.step = disk.head ? WhoMade(disk.head->directory)->step : 0;
       world.content = disk.head ? disk.head->digest : Content(0);
     }
     worlds_.push_back(std::move(world));

@@ -101,15 +101,6 @@ TEST(MemoryStart, ABestOneThatIsNotSavedIsNotPassed) {
   EXPECT_TRUE(story.Counts());
 }
 
-TEST(MemoryStart, ANameTellsWhoMadeIt) {
-  const auto made = WhoMade({"step-123456789012-00000000000000ff.17", 0});
-  ASSERT_TRUE(made);
-  EXPECT_EQ(made->step, 123456789012U);
-  EXPECT_EQ(made->world, WorldId{255});
-  EXPECT_FALSE(WhoMade({"step-1-xyz", 0}));
-  EXPECT_FALSE(WhoMade({"", 0}));
-}
-
 // As the group's sum makes it; step 0: a rank without a state.
 std::optional<std::uint32_t> Newest(
     const std::vector<std::pair<std::uint64_t, std::uint64_t>>& ranks) {

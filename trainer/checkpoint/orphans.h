@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/checkpoint/fence_log.h"
+#include "trainer/checkpoint/fence_record.h"
 
 namespace ddprun {
 
