@@ -56,10 +56,12 @@ CheckpointStore::CheckpointStore(FileSystem& files, CheckpointConfig config)
 
 Result<std::vector<std::string>> CheckpointStore::Claim(const Writer& writer) {
   RETURN_IF_ERROR(files_.MakeDirectory(config_.directory));
-  // So that a power loss does not take the directory's own name. Not all parents may be opened.
-  (void)files_.Sync(fs::absolute(config_.directory).lexically_normal().parent_path());
   // Seen before the claim, so that nothing of a newer world can be among it.
   ASSIGN_OR_RETURN(const std::vector<std::string> seen, files_.List(config_.directory));
+  if (seen.empty()) {
+    // So that a power loss does not take the directory's own name. Not all parents may be opened.
+    (void)files_.Sync(fs::absolute(config_.directory).lexically_normal().parent_path());
+  }
   const Liveness liveness{
       [&](const FenceRecord& newest) { return PredecessorLives(newest, writer); },
       [&] { alive_.Hold(writer); }};
