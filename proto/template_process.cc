@@ -49,6 +49,10 @@ struct Request {
 // The file that holds the descriptor numbers of memory blocks (worker_template.h).
 struct stat place {};
 
+// Written by a worker, read by the template: the only memory that they share.
+char* remark = nullptr;
+constexpr size_t kRemarkBytes = 200;
+
 // Written by the process between template and worker, which shares this memory (vfork).
 volatile pid_t forked = -1;
 volatile int fork_error = 0;
@@ -258,11 +262,31 @@ int ddprun_template_open(void) {
   for (int i = 0; ours && i < ddprun::kMostBlocks; ++i) {
     ::fcntl(ddprun::kFirstBlock + i, F_SETFD, FD_CLOEXEC);
   }
-  return ours && ::fcntl(socket, F_SETFD, FD_CLOEXEC) == 0 ? socket : -1;
+  void* const shared = ::mmap(nullptr, ddprun::kRemarkBytes, PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (!ours || shared == MAP_FAILED || ::fcntl(socket, F_SETFD, FD_CLOEXEC) != 0) {
+    return -1;
+  }
+  ddprun::remark = static_cast<char*>(shared);
+  return socket;
 }
 
 void ddprun_template_refuse(int socket, const char* why) {
   ddprun::Send(socket, ddprun::Refusal(why));
+}
+
+void ddprun_template_retire(const char* why) {
+  ::strncpy(ddprun::remark, why, ddprun::kRemarkBytes - 1);
+}
+
+int ddprun_template_retired(int socket) {
+  if (ddprun::remark[0] == '\0') {
+    return 0;
+  }
+  ddprun::TemplateReply reply = ddprun::Refusal(ddprun::remark);
+  reply.error = ECANCELED;
+  ddprun::Send(socket, reply);
+  return 1;
 }
 
 void ddprun_template_rehearse(void) {

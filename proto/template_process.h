@@ -40,6 +40,12 @@ char** ddprun_template_begin(void);
 // Tells the agent why there will be no workers of this template.
 void ddprun_template_refuse(int socket, const char* why);
 
+// In a worker: no further one should be forked, for this reason.
+void ddprun_template_retire(const char* why);
+
+// 1: a worker has said so, and the agent was told.
+int ddprun_template_retired(int socket);
+
 // All of it, for a program without hooks of its own. Returns in a worker alone; the template ends
 // here.
 void ddprun_template_serve(int socket);

@@ -38,8 +38,9 @@ struct TemplateReply {
   TemplateWord word = TemplateWord::kReady;
   std::uint32_t sequence = 0;  // Of the request.
   std::int32_t pid = 0;        // Of the worker, which is the agent's child by then.
-  std::int32_t error = 0;      // errno of the step that failed.
-  char text[236] = {};         // That step; why it refuses; of kReady a warning. Ends with 0.
+  // errno of the step that failed. Of kRefuses: not 0 where another template would refuse, too.
+  std::int32_t error = 0;
+  char text[236] = {};  // That step; why it refuses; of kReady a warning. Ends with 0.
 };
 
 // With it come descriptors: 0, 1 and 2 of the worker, its line, a memory file (WorkerImage, then

@@ -155,7 +155,7 @@ std::string WarmStart::WaitsFor() const {
 
 void WarmStart::Await(const LaunchUnderWay& under_way) {
   const auto current = Current();
-  if (!current || current->ready()) {
+  if (!current || current->ready() || current->gone()) {  // Gone: it has been said why.
     return;
   }
   const Duration limit = std::exchange(waited_, true) ? Duration{0} : kMostLoading;
@@ -200,6 +200,7 @@ Result<LaunchedWorker> WarmStart::Launch(const WorkerSpec& spec, const ChildStdi
         return worker;
       }
       why = "the template: " + worker.error().message;
+      made_ = worker.error().kind == ErrorKind::kInvalid ? kMostTemplates : made_;
     }
     SayCold(why);
   }

@@ -213,7 +213,9 @@ Result<LaunchedWorker> WorkerTemplate::Fork(const WorkerSpec& spec, const ChildS
     }
     late_ = false;
     if (reply->word == TemplateWord::kRefuses) {
-      return Goes(reply->text);
+      Error gone = Goes(reply->text);
+      gone.kind = reply->error != 0 ? ErrorKind::kInvalid : gone.kind;
+      return gone;
     }
     if (reply->sequence == request.sequence) {
       if (reply->pid <= 0) {

@@ -41,7 +41,7 @@ class WorkerTemplate {
   Result<void> AwaitReady(Duration limit, const LaunchUnderWay& under_way);
 
   // The worker runs, its own session's leader and this process's child. An error: nothing runs,
-  // and gone() says whether another try makes sense.
+  // and gone() says whether another try makes sense. kInvalid: no template of this program does.
   Result<LaunchedWorker> Fork(const WorkerSpec& spec, const ChildStdio& stdio,
                               LaunchUnderWay& under_way);
 
