@@ -312,16 +312,11 @@ sys.exit(3 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 0)
                                         "print(late.WHAT)\n")
         self.assertEqual((warm, cold), (["yes"] * 2, ["yes"] * 2))
 
-    def test_imports_that_no_template_can_make(self):
-        for name, text, why in (
-                ("first", "import sys; sys.path.insert(0, '/nowhere')", "before the script's directory"),
-                ("moves", "import os; os.chdir('/')", "changes the working directory")):
-            with self.subTest(name):
-                self.write(f"{name}.py", text + "\n")
-                run = self.say(f"--preload={name}")
-                self.assertIn(why, run.err())
-                self.assertEqual(len(self.said()), 2)
-                os.unlink(self.path("said"))
+    def test_an_import_that_changes_the_directory(self):
+        self.write("moves.py", "import os; os.chdir('/')\n")
+        run = self.say("--preload=moves")
+        self.assertIn("an import changes the working directory", run.err())
+        self.assertEqual(len(self.said()), 2)
 
     def test_the_template_never_runs_the_script(self):
         self.write("ranked.py", "import os\nopen(os.path.join(os.path.dirname(__file__), 'ranks'), 'a').write("

@@ -82,7 +82,7 @@ def _source(program):
         return script.read(), text
 
 
-def preload(wanted, program, watch):
+def preload(wanted, program, trees):
     """Loads it; returns a remark for people, or ""."""
     import importlib
     import sys
@@ -92,8 +92,8 @@ def preload(wanted, program, watch):
     def load(module):
         if (module + ".").startswith(tuple(name + "." for name in left_out)):
             return None
-        watch.look(module)
-        return importlib.import_module(module)
+        trees.watch.look(module)
+        return trees.load(module, importlib.import_module)
 
     remark = ""
     for name in names:

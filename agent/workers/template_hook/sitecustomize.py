@@ -33,35 +33,13 @@ def _stamp(name):
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _generators():
-    """The generators that are there: name -> (state, what sets it, what draws a new one)."""
-    import sys
-    found = {}
-    if "random" in sys.modules:
-        random = sys.modules["random"]
-        found["random"] = random.getstate(), random.setstate, random.seed
-    numpy = sys.modules.get("numpy.random")
-    if hasattr(numpy, "get_state"):
-        kind, keys, *rest = numpy.get_state()
-        found["numpy.random"] = (kind, keys.tobytes(), *rest), None, numpy.seed
-    torch = sys.modules.get("torch")
-    if hasattr(torch, "default_generator"):
-        found["torch"] = (bytes(torch.default_generator.get_state().tolist()), None,
-                          torch.default_generator.seed)
-    return found
-
-
 class _Watch:
-    """Notes the state of a generator when its module has just been loaded: an import may seed it.
-    Notes too after which import a thread appeared."""
+    """Notes after which import a thread appeared."""
 
     def __init__(self):
-        import sys
-        self.fresh = {name: state for name, (state, _, _) in _generators().items()}
         self.since = {}  # Thread -> (import that was asked for, module that was loaded last).
         self.wanted = self.last = None
         self.look(None)
-        sys.meta_path.insert(0, self)
 
     def look(self, wanted):
         """A thread that is new appeared since the last look; the next import is `wanted`."""
@@ -101,58 +79,24 @@ class _Watch:
             ["-" + name for name in culprits if name not in preload.split(",")] or ["none"])
         return text[:max(60, 229 - len(advice))] + advice if culprits else text
 
-    def find_spec(self, name, path=None, target=None):
-        import sys
+    def begins(self, name):
+        """The next thread is the doing of this module."""
         self.look(self.wanted)
         self.last = name
-        if name not in ("random", "numpy.random", "torch"):
-            return None
-        for finder in sys.meta_path:
-            spec = finder.find_spec(name, path, target) if finder is not self else None
-            if spec is not None:
-                self.note_after(spec.loader)
-                return spec
-        return None
-
-    def note_after(self, loader):
-        load = loader.exec_module
-
-        def exec_module(module):
-            load(module)
-            del loader.exec_module
-            self.fresh.update({name: state for name, (state, _, _) in _generators().items()
-                               if name == module.__name__})
-        loader.exec_module = exec_module
-
-    def end(self):
-        """Those that no import has seeded: each worker draws its own."""
-        import sys
-        sys.meta_path.remove(self)
-        return {name for name, (state, _, _) in _generators().items()
-                if self.fresh.get(name, state) == state}
 
 
-def _draw_anew(unseeded, states):
-    """What each process of its own draws at its start, or at the first use in it."""
+def _draw_anew(multiprocessing, threading):
+    """What each process of its own draws at its start."""
     import os
-    import sys
-    for name, (_, restore, draw) in _generators().items():
-        if name in unseeded:
-            draw()
-        elif restore is not None:  # fork() has drawn, where the program had a seed.
-            restore(states[name][0])
-    if "multiprocessing.process" in sys.modules:
-        process = sys.modules["multiprocessing.process"].current_process()
-        process.authkey = os.urandom(32)
-    if "threading" in sys.modules:
-        main = sys.modules["threading"].main_thread()
-        if hasattr(main, "_set_native_id"):
-            main._set_native_id()
+    if multiprocessing is not None:
+        multiprocessing.current_process().authkey = os.urandom(32)
+    if hasattr(threading, "main_thread") and hasattr(threading.main_thread(), "_set_native_id"):
+        threading.main_thread()._set_native_id()
 
 
 def _changes(hook):
-    """What start-up and imports have made of the environment that the interpreter was given: name ->
-    value, or None where it was removed."""
+    """What start-up has made of the environment that the interpreter was given: name -> value, or
+    None where it was removed."""
     import os
     with open("/proc/self/environ", "rb") as file:
         given = dict(entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry)
@@ -167,11 +111,13 @@ def _changes(hook):
 
 
 def _take(environment, given, changed):
-    """The worker's environment, in every place where Python keeps one. What imports set where the
-    worker has a value of its own is not theirs to set: they would have found it there."""
+    """Makes it the worker's environment, in every place where Python keeps one. Returns it as it was
+    given, and the names that differ from worker to worker."""
     import os
     import posix
     entries = dict(entry.split(b"=", 1) for entry in environment)
+    whole = dict(entries)
+    own = {name for name in given.keys() | entries.keys() if given.get(name) != entries.get(name)}
     for name, value in changed.items():
         if name in given or name not in entries:
             entries[name] = value
@@ -180,28 +126,27 @@ def _take(environment, given, changed):
     posix.environ.update(entries)
     os.environ.clear()
     os.environ.update({os.fsdecode(name): os.fsdecode(value) for name, value in entries.items()})
+    return whole, own | _GPUS
 
 
-def _load(hook, preload):
-    """What was asked for, and what of it workers must not share."""
+_GPUS = {b"CUDA_VISIBLE_DEVICES", b"HIP_VISIBLE_DEVICES", b"ROCR_VISIBLE_DEVICES"}
+
+
+def _load(hook, preload, trees):
+    """What was asked for."""
     import os
     import sys
     where = os.getcwd()
-    watch = _Watch()
     sys.path.insert(0, hook["path"])
-    remark = preload(hook["preload"], (hook["kind"], hook["program"]), watch)
-    if sys.path[:1] != [hook["path"]]:
-        raise RuntimeError("an import puts something before the script's directory in sys.path")
+    remark = preload(hook["preload"], (hook["kind"], hook["program"]), trees)
     if os.getcwd() != where:
         raise RuntimeError("an import changes the working directory")
-    del sys.path[0]
-    return (watch, remark), (watch.end(), _generators(), *_changes(hook))
+    return remark
 
 
-def _wait_for_a_worker(library, socket, hook, watch, remark):
+def _wait_for_a_worker(library, socket, hook, trees, remark):
     """Returns in a worker alone."""
     import ctypes
-    import gc
     import os
     import sys
     api = ctypes.pythonapi
@@ -209,18 +154,19 @@ def _wait_for_a_worker(library, socket, hook, watch, remark):
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    gc.collect()
-    gc.freeze()
     api.PyOS_BeforeFork()
     library.ddprun_template_rehearse()
     api.PyOS_AfterFork_Parent()
-    lost = watch.lost_by_a_fork(hook["preload"])
+    lost = trees.watch.lost_by_a_fork(hook["preload"])
     if lost:
         library.ddprun_template_refuse(socket, lost.encode("utf-8", "replace")[:230])
         os._exit(0)
+    trees.park()
+    trees.gc.collect()
+    trees.gc.freeze()
     if library.ddprun_template_ready(socket, remark.encode("utf-8", "replace")[:230]) != 0:
         os._exit(0)
-    while library.ddprun_template_wait(socket) != 0:
+    while library.ddprun_template_wait(socket) != 0 and not library.ddprun_template_retired(socket):
         for name, stamp in files.items():
             if _stamp(name) != stamp:
                 raise RuntimeError("%s has changed since it was loaded" % name)
@@ -232,25 +178,31 @@ def _wait_for_a_worker(library, socket, hook, watch, remark):
     os._exit(0)
 
 
-def _become_worker(library, hook, unseeded, states, given, changed):
-    import atexit
-    import gc
+def _become_worker(library, hook, modules, trees, watch, given, changed):
     import os
     begun = library.ddprun_template_begin()
     environment = []
     while begun[len(environment)]:
         environment.append(begun[len(environment)])
     os.close(hook["module"])
-    _take(environment, given, changed)
-    _draw_anew(unseeded, states)
-    atexit.register(gc.unfreeze)  # What is frozen has finalizers too.
+    whole, own = _take(environment, given, changed)
+    _draw_anew(modules.get("multiprocessing.process"), modules.get("threading"))
+    trees.atexit.register(trees.gc.unfreeze)  # What is frozen has finalizers too.
+
+    def disagree(why):
+        library.ddprun_template_retire(why.encode("utf-8", "replace"))
+    late = "torch.distributed" in trees.parked
+    if not late:
+        watch.begin()
+    trees.start(whole, own, hook["path"], disagree, {"torch.distributed": watch.begin} if late else {})
 
 
-def _serve(hook, watch, preload):
+def _serve(hook, watch, preload, trees):
     """Returns in a worker alone."""
     import ctypes
     import json
     import os
+    import sys
     socket = -1
     library = ctypes.PyDLL("/proc/self/fd/%d" % hook["library"])
     os.close(hook["library"])
@@ -260,18 +212,21 @@ def _serve(hook, watch, preload):
         if hook["probe"]:
             library.ddprun_template_ready(socket, b"")
             os._exit(0)
+        if sys.implementation.name != "cpython" or not (3, 10) <= sys.version_info[:2] <= (3, 13):
+            raise RuntimeError("--preload knows CPython 3.10 to 3.13")
         if _command_line() != [os.fsencode(word) for word in hook["arguments"]]:
             raise RuntimeError("the interpreter was started with other arguments")
         # Who executes the interpreter anew from here on, or starts another one, finds this.
         os.environ["DDPRUN_TEMPLATE_HOOK"] = json.dumps({**hook, "taken": os.getpid()})
-        seen, shared = _load(hook, preload)
-        _wait_for_a_worker(library, socket, hook, *seen)
+        given, changed = _changes(hook)
+        remark = _load(hook, preload, trees)
+        modules = dict(sys.modules)
+        _wait_for_a_worker(library, socket, hook, trees, remark)
     except BaseException as error:
         text = "%s: %s" % (type(error).__name__, error)
         library.ddprun_template_refuse(socket, text.encode("utf-8", "replace")[:230])
         os._exit(0)
-    _become_worker(library, hook, *shared)
-    watch.begin()
+    _become_worker(library, hook, modules, trees, watch, given, changed)
 
 
 def _command_line():
@@ -283,17 +238,23 @@ def _wait_here():
     import os
     import sys
     try:
+        space = {}  # Not imported: its frames are to look like those of Python's own imports.
+        exec(compile(__loader__.get_source("_ddprun_trees"), "<frozen importlib._bootstrap>", "exec"), space)
+        trees = space["Trees"](_Watch())
         import json
         hook = json.loads(os.environ["DDPRUN_TEMPLATE_HOOK"])
         entry = hook["entry"]
         import _ddprun_imports
         import _ddprun_watch
-        del sys.modules["_ddprun_imports"]
+        for name in {"_ddprun_imports", "_ddprun_watch"} - trees.base:
+            del sys.modules[name]
         sys.path[:] = [place for place in sys.path if place != entry]
         sys.path_importer_cache.pop(entry, None)
         if "taken" not in hook and os.getppid() == hook["agent"]:
-            _serve(hook, _ddprun_watch, _ddprun_imports.preload)
+            trees.begin()
+            _serve(hook, _ddprun_watch, _ddprun_imports.preload, trees)
             return
+        trees.forget()
         # The template itself, executed anew, or its program, begun by another process: never to run
         # without a rank. Anything else goes on as without us.
         tail = [os.fsencode(word) for word in hook["tail"]]
@@ -314,8 +275,8 @@ def _wait_here():
 def _give_back():
     """This module's name belongs to the user's own, or to nobody."""
     import sys
-    from importlib.machinery import PathFinder
-    spec = PathFinder.find_spec("sitecustomize")
+    # Not from importlib.machinery: the program would find that loaded.
+    spec = sys.modules["_frozen_importlib_external"].PathFinder.find_spec("sitecustomize")
     if spec is None or spec.loader is None:
         raise ImportError("No module named 'sitecustomize'", name="sitecustomize")
     module = sys.modules["sitecustomize"]

@@ -1,0 +1,432 @@
+"""Keeps what was loaded ahead out of a worker's sight until the program imports it (docs/recovery.md).
+
+In the preload process each import is noted, with the modules that it loads and the changes that it makes. Then all of it is
+taken back, and workers are forked. When a worker imports one of these modules, it gets the module, the modules that
+this one needs, and their changes, in the order of loading. A module that needs the first module of a tree (torch, of
+`--preload=torch`) brings back this whole tree and all trees before it.
+
+  parked                                | put back
+  --------------------------------------|-------------------------------------------------------------
+  modules                               | into sys.modules, in their order
+  names that were put into older modules| with the submodule that they name, else with the tree
+  variables                             | but those that differ from worker to worker
+  sys.path, sys.meta_path, warning      | the entries that were put first, put last or removed
+  filters, logging's list of handlers   |
+  loggers                               | below the parents that the program has made meanwhile
+  picklers (copyreg), exit handlers     | with the module that registered them, or that has the function
+  generators that an import has seeded  | with the tree; all others are drawn anew in each worker
+
+Compared when a module comes back that is not of the standard library:
+
+  variables (but those that differ from worker to worker), sys.path, sys.meta_path, the directory | as at the worker's start
+  modules, loggers and patched functions of the tree; the class of loggers                        | not the program's own
+  the order of trees                                                                              | as they were loaded
+
+Where they differ, the worker executes its program anew, cold, unless the program has had an effect: it has written
+something, has or had a child, has another thread or descriptor, or may have read its input. Then it says so, once, and
+goes on with what was loaded ahead. Either way the preload process forks no more workers.
+"""
+
+import os
+import sys
+
+import _frozen_importlib as _machinery
+import _imp
+import _warnings
+
+_ABSENT = object()
+_MODULE, _FUNCTION = type(sys), type(lambda: 0)
+_LISTS = ("sys.path", "sys.meta_path", "filters", "handlers")
+_OURS = {("sitecustomize", None), ("atexit", "register"), ("importlib._bootstrap", "_find_and_load")}  # None: all.
+_ALIASES = {"_frozen_importlib": "importlib._bootstrap", "_frozen_importlib_external": "importlib._bootstrap_external",
+            "__main__": "__mp_main__"}  # Modules that are always there, and whose package may come later.
+
+
+def _changed(old, new):
+    """How a list became another one: (put first, put last, removed)."""
+    first = 0
+    while True:
+        front, rest = new[:first], new[first:]
+        kept = [one for one in old if one in rest and one not in front]
+        if rest[:len(kept)] == kept:
+            return front, rest[len(kept):], [one for one in old if one not in kept]
+        first += 1
+
+
+def _change(into, front, back, removed):
+    moved = front + back + removed
+    into[:] = front + [one for one in into if one not in moved] + back
+
+
+def generators(modules):
+    """Name -> (state to compare, function that sets it, state, function that draws a new one)."""
+    found = {}
+    if hasattr(modules.get("random"), "getstate"):
+        random = modules["random"]
+        found["random"] = random.getstate(), random.setstate, random.getstate(), random.seed
+    if hasattr(modules.get("numpy.random"), "get_state"):
+        numpy = modules["numpy.random"]
+        kind, keys, *rest = numpy.get_state()
+        found["numpy.random"] = (kind, keys.tobytes(), *rest), numpy.set_state, (kind, keys, *rest), numpy.seed
+    if hasattr(modules.get("torch"), "default_generator"):
+        torch = modules["torch"].default_generator
+        state = torch.get_state()
+        found["torch"] = bytes(state.tolist()), torch.set_state, state, torch.seed
+    return found
+
+
+def _is_standard(name):
+    top = name.partition(".")[0]
+    return top in sys.stdlib_module_names or top.startswith("_sysconfigdata") or top == "__mp_main__"
+
+
+class Trees:
+    """In the preload process: notes what imports do (begin ... park). In a worker: puts it back (start)."""
+
+    def __init__(self, watch):
+        self.base, self.watch, self.logging = set(sys.modules), watch, None
+        import atexit
+        import gc
+        import time
+        self.atexit, self.gc, self.time = atexit, gc, time
+        self.pid, self.own, self.calls, self.said = None, set(), {}, False  # Of a worker.
+        self.roots = []      # The first module of each tree.
+        self.whole = []      # For each: the modules of all trees up to it.
+        self.number = -1     # Of the tree that is being loaded.
+        self.tree = {}       # Module -> number of its tree; -1: ddprun's own, or of the standard library.
+        self.needs = {}      # Module -> modules.
+        self.claims = {}     # Module -> names that it has put into sys.modules.
+        self.effects = []    # (module, kind, change), in order.
+        self.spaces = {_ALIASES.get(name, name): (vars(module), dict(vars(module)))
+                       for name, module in sys.modules.items() if isinstance(module, _MODULE)}
+        self.stack, self.modules = [None], sys.modules
+        self.original, self.register = _machinery._find_and_load, atexit.register
+        self.states = {name: found[0] for name, found in generators(sys.modules).items()}
+        self.begin()
+        _machinery._find_and_load, atexit.register = self._load, self._at_exit
+
+    def begin(self):
+        """The next changes are those of imports."""
+        self.first = self.last = self._look()
+
+    def forget(self):
+        _machinery._find_and_load, self.atexit.register = self.original, self.register
+
+    # While it loads.
+
+    def _lists(self):
+        logging, warnings = self.modules.get("logging", self.logging), self.modules.get("warnings")
+        return (sys.path, sys.meta_path, getattr(warnings, "filters", _warnings.filters),
+                getattr(logging, "_handlerList", []))
+
+    def _look(self):
+        logging = self.modules.get("logging")
+        loggers = logging.root.manager.loggerDict if hasattr(logging, "root") else {}
+        picklers = getattr(self.modules.get("copyreg"), "dispatch_table", {})
+        return {"environment": dict(os.environ._data), "loggers": dict(loggers), "picklers": dict(picklers),
+                **{kind: list(now) for kind, now in zip(_LISTS, self._lists())}}
+
+    def _note(self):
+        """What has changed since the last look is the doing of the module that is executed now."""
+        before, self.last = self.last, self._look()
+        for kind, now in self.last.items():
+            was = before[kind]
+            if now == was or self.stack[-1] is None:
+                continue
+            change = _changed(was, now) if kind in _LISTS else {
+                name: now.get(name) for name in {**was, **now} if was.get(name) is not now.get(name)}
+            self.effects.append((self.stack[-1], kind, change))
+
+    def _at_exit(self, function, *args, **kwargs):
+        owner = getattr(function, "__module__", None)
+        owner = owner if owner in self.modules else self.stack[-1]
+        self.effects.append((owner, "exit", (function, args, kwargs)))
+        return self.register(function, *args, **kwargs)
+
+    def _load(self, name, import_):
+        if self.modules.get(name) is not None:
+            return self.original(name, import_)
+        self._note()
+        self._claim(self.stack[-1])
+        self.watch.begins(name)
+        self.stack.append(name)
+        try:
+            return self.original(name, import_)
+        finally:
+            self._note()
+            self.stack.pop()
+            if name in self.modules:
+                self._claim(name)
+                self._loaded(name)
+
+    def _claim(self, owner):
+        """Names that are new in sys.modules, which a module has put there itself, or its own."""
+        for other in reversed(self.modules):  # Python puts a module last once it is executed.
+            if other in self.base or other in self.tree or other in self.stack:
+                break
+            self.tree[other] = self.number
+            self.claims.setdefault(owner, []).append(other)
+
+    def _loaded(self, name):
+        made = [name] + self.claims.pop(name, [])
+        self.needs.setdefault(self.stack[-1], set()).add(name)
+        for other in made:
+            needs = self.needs.setdefault(other, set())
+            needs.update(made)
+            needs.add(other.rpartition(".")[0])
+            if other in _ALIASES.values() or not isinstance(self.modules[other], _MODULE):
+                continue
+            space = vars(self.modules[other])
+            self.spaces[other] = space, dict(space)
+            for value in self.spaces[other][1].values():
+                kind = type(value)  # Nothing is asked of other objects: they may answer by importing.
+                needed = None
+                if kind is _MODULE:
+                    needed = vars(value).get("__name__")
+                elif kind is _FUNCTION or kind is type:
+                    needed = value.__module__
+                if needed not in _ALIASES.values():
+                    needs.add(needed)
+        if "." not in name:  # A package changes its own modules once they are executed.
+            self._note_names(name, [one for one in self.spaces if one.startswith(name + ".")])
+        for one, found in generators({name: self.modules[name]}).items():
+            self.states[one] = found[0]
+
+    def load(self, name, load):
+        """One tree: what `load` imports. The standard library makes none: it may be imported in any order."""
+        if name not in self.modules and not _is_standard(name):
+            self.number = len(self.roots)
+            self.roots.append(name)
+        module = load(name)
+        self._note_names(name, self.spaces)
+        for one, (state, restore, value, _) in generators(self.modules).items():
+            if self.states.get(one) != state:
+                self.states[one] = state
+                self.effects.append((name, "generator", (restore, value)))
+        self.number = -1
+        return module
+
+    def _note_names(self, root, names):
+        """Names that have changed in modules since they were executed."""
+        for name in list(names):
+            space, before = self.spaces[name]
+            now = dict(space)
+            self.spaces[name] = space, now
+            if now.keys() == before.keys() and all(now[key] is value for key, value in before.items()):
+                continue
+            for key in {**before, **now}:
+                old, new = before.get(key, _ABSENT), now.get(key, _ABSENT)
+                if old is not new and key != "__warningregistry__" and not {(name, None), (name, key)} & _OURS:
+                    child = name + "." + key
+                    owner = child if child in self.tree and self.modules.get(child) is new else root
+                    self.effects.append((owner, "name", (space, key, old, new)))
+
+    def _needed(self, names, until=None):
+        """Parked modules that these need, and the last tree among them. Looks no further than the first module of
+        the tree `until`: a module needs no later trees."""
+        wanted, todo, last = set(), list(names), -1
+        while todo and (last < 0 or last != until):
+            one = todo.pop()
+            if one in self.parked and one not in wanted:
+                wanted.add(one)
+                todo.extend(self.needs.get(one, ()))
+                last = max(last, self.numbers.get(one, -1))
+        return wanted, last
+
+    # Once it is loaded, before the first worker is forked.
+
+    def park(self):
+        self.forget()
+        for space, _ in self.spaces.values():
+            for key in [key for key, value in space.items() if type(value) is type(self._at_exit) and value == self._at_exit]:
+                space[key] = self.register
+        self.draws = [found[3] for found in generators(self.modules).values()]
+        self.logging = self.modules.get("logging")
+        self.picklers = getattr(self.modules.get("copyreg"), "dispatch_table", {})
+        for one in self.picklers.keys() - self.first["picklers"].keys():
+            del self.picklers[one]
+        for owner, kind, change in reversed(self.effects):
+            if kind == "name":
+                self._set_name(*change[:2], change[2])
+            elif kind == "exit" and owner not in self.base:
+                self.atexit.unregister(change[0])
+        for kind, now in zip(_LISTS, self._lists()):
+            now[:] = self.first[kind]
+        _warnings._filters_mutated()
+        if self.logging is not None:
+            loggers = self.logging.root.manager.loggerDict
+            for name in loggers.keys() - self.first["loggers"].keys():
+                del loggers[name]
+        self.parked = {name: self.modules[name] for name in self.modules if name not in self.base}
+        for name in self.parked:
+            del self.modules[name]
+        self.numbers = {root: number for number, root in enumerate(self.roots)}
+        self.behind = [self._needed([root])[0].intersection(self.roots) for root in self.roots]
+        for number in range(len(self.roots)):  # Each tree with all before it.
+            whole, _ = self._needed([one for one in self.parked if 0 <= self.tree.get(one, -1) <= number])
+            self.whole.append([one for one in self.parked if one in whole])
+        _machinery._find_and_load = self._finder()
+
+    def _finder(self):
+        parked, modules, original, back = self.parked, self.modules, self.original, self._back
+
+        def _find_and_load(name, import_):
+            if name in parked and name not in modules:
+                back(name)
+                if modules.get(name) is not None:
+                    return modules[name]
+            return original(name, import_)
+        return _find_and_load
+
+    # In a worker.
+
+    def start(self, environment, own, path, disagree, before):
+        """`own`: variables that differ from worker to worker. `path`: what Python is about to put first into
+        sys.path. `before`: module -> what to call when it comes back."""
+        self.given, self.own, self.disagree, self.calls = environment, own, disagree, before
+        self.pid, self.directory = os.getpid(), os.getcwd()
+        for draw in self.draws:
+            draw()
+        self.around = self._around()
+        self.around["sys.path"].insert(0, path)
+        self.traces = self._traces()
+
+    def _around(self):
+        return {"environment": {name: value for name, value in os.environ._data.items() if name not in self.own},
+                "sys.path": list(sys.path), "sys.meta_path": list(sys.meta_path), "directory": os.getcwd()}
+
+    def _traces(self):
+        """Counts of what others can see of the worker. None: that cannot be known."""
+        try:
+            with open("/proc/self/io", "rb") as file:
+                written = file.read().split(b"syscw:")[1].split()[0]
+            with open("/proc/self/stat", "rb") as file:
+                words = file.read().rpartition(b")")[2].split()
+            with open("/proc/thread-self/children", "rb") as file:
+                children = file.read()
+            read = os.lseek(0, 0, os.SEEK_CUR) if not os.isatty(0) else 0
+        except (OSError, IndexError):  # Standard input is a pipe, say.
+            return None
+        return written, words[8], words[17], children, read, os.listdir("/proc/self/fd")
+
+    def _with(self, name):
+        """The modules that come back with this one, in order, and earlier trees among them that it does not need."""
+        wanted, last = self._needed([name], self.tree.get(name, -1))
+        if last < 0:
+            return [one for one in self.parked if one in wanted], []
+        whole = [one for one in self.whole[last] if one in self.parked]
+        early = [root for root in self.roots[:last] if root in self.parked and root not in self.behind[last]]
+        if early:  # An earlier tree that this one does not need may stay away if it has changed nothing.
+            wanted, _ = self._needed([one for one in whole if self.tree.get(one, -1) == last])
+            others = {one for one in whole if one not in wanted and not _is_standard(one)}
+            if not any(effect[0] in others for effect in self.effects):
+                return [one for one in whole if one in wanted], []
+        return whole, early
+
+    def _back(self, name):
+        _imp.acquire_lock()
+        try:
+            if name not in self.parked:
+                return
+            wanted, early = self._with(name)
+            owners = set(wanted)
+            effects = [effect for effect in self.effects if effect[0] in owners]
+            if self.pid is not None and not all(map(_is_standard, wanted)):
+                why = self._difference(owners, effects)
+                if early or why:
+                    self._differs("imports %s before %s" % (name, early[0]) if early else
+                                  "changes %s before it imports %s" % (why, name))
+            for _, kind, change in effects:
+                self._redo(kind, change)
+            _warnings._filters_mutated()
+            if "logging" in owners:
+                old = self.logging._startTime
+                self.logging._startTime = self.time.time() if isinstance(old, float) else self.time.time_ns()
+            for one in wanted:  # Last: another thread that finds them goes on at once.
+                self.modules[one] = self.parked[one]
+                del self.parked[one]
+            self.around = self._around()
+            if not self.parked:
+                _machinery._find_and_load = self.original
+        finally:
+            _imp.release_lock()
+        for one in owners & self.calls.keys():
+            self.calls[one]()
+            self.around = self._around()
+
+    def _difference(self, wanted, effects):
+        now = self._around()
+        for variable in {**self.around["environment"], **now["environment"]}:
+            if self.around["environment"].get(variable) != now["environment"].get(variable):
+                return "the variable " + os.fsdecode(variable)
+        for kind in ("sys.path", "sys.meta_path", "directory"):
+            if now[kind] != self.around[kind]:
+                return kind if kind != "directory" else "the working directory"
+        for one in wanted & self.modules.keys():
+            return "sys.modules[%r]" % one
+        for _, kind, change in effects:
+            if kind == "name" and (change[2] is _ABSENT or callable(change[2])):  # Else a cache: filled by any call.
+                if not any(change[0].get(change[1], _ABSENT) is one for one in change[2:]):
+                    return "%s.%s" % (change[0].get("__name__"), change[1])
+            if kind == "loggers":
+                made = self.logging.root.manager.loggerDict
+                for logger, one in change.items():
+                    if isinstance(one, self.logging.Logger) and isinstance(made.get(logger), self.logging.Logger):
+                        return "the logger " + logger
+                if self.logging.getLoggerClass() is not self.logging.Logger:
+                    return "logging's class of loggers"
+        return None
+
+    def _differs(self, why):
+        if self.said:
+            return
+        self.said = True
+        text = "the program " + why
+        if os.getpid() == self.pid:  # Not a child of the worker.
+            self.disagree(text)
+            traces = self._traces()
+            if traces is not None and traces == self.traces:
+                try:
+                    os.chdir(self.directory)
+                    os.execvpe(sys.orig_argv[0], sys.orig_argv, self.given)
+                except OSError:
+                    pass  # It goes on, and says so.
+        said = "ddprun: warning: %s. It was loaded ahead without that. Set --preload=none to load it after that.\n" % text
+        os.write(2, said.encode("utf-8", "replace"))
+
+    def _redo(self, kind, change):
+        if kind in _LISTS:
+            _change(self._lists()[_LISTS.index(kind)], *change)
+        elif kind == "environment":
+            for name, value in change.items():
+                if name not in self.own and value is not None:
+                    os.environb[name] = value
+                elif name not in self.own:
+                    os.environb.pop(name, None)
+        elif kind == "loggers":
+            self._add_loggers(change)
+        elif kind == "picklers":
+            self.picklers.update(change)
+        elif kind == "name" and change[0].get(change[1], _ABSENT) is change[2]:
+            self._set_name(change[0], change[1], change[3])
+        elif kind == "exit":
+            self.register(change[0], *change[1], **change[2])
+        elif kind == "generator":
+            change[0](change[1])
+
+    def _set_name(self, space, key, value):
+        if value is _ABSENT:
+            space.pop(key, None)
+        else:
+            space[key] = value
+
+    def _add_loggers(self, loggers):
+        manager = self.logging.root.manager
+        for name, logger in loggers.items():
+            if isinstance(logger, self.logging.Logger):  # Placeholders are made as parents are looked for.
+                there = manager.loggerDict.get(name)
+                manager.loggerDict[name] = logger
+                if isinstance(there, self.logging.PlaceHolder):
+                    manager._fixupChildren(there, logger)
+                manager._fixupParents(logger)
+                logger._cache.clear()

@@ -1,0 +1,149 @@
+"""What was loaded ahead (--preload) is not seen in a worker before the program imports it, and is then as in a cold start.
+
+`tree` does at its import all that imports do beside making a module; `leaf` is what it needs; `late` is a second tree.
+tests/torch/preload_equal_torch_test.py does the same with torch.
+"""
+
+import os
+import re
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from preload_equal import EqualTest  # noqa: E402
+
+TREE = """
+import atexit, copyreg, json, leaf, logging, os, random, sys, warnings
+FOUND = {"environment": os.environ.get("SET"), "path": list(sys.path), "directory": os.getcwd(),
+         "finders": [type(one).__name__ for one in sys.meta_path], "threads": os.environ.get("OMP_NUM_THREADS"),
+         "mark": getattr(json, "tree_mark", None), "stub": getattr(sys.modules.get("tree.stub"), "mark", None)}
+os.environ["TREE_SET"] = "yes"
+os.environ.pop("TREE_GONE", None)
+os.environ.setdefault("RANK", "none")
+warnings.filterwarnings("ignore", message="of the tree")
+warnings.simplefilter("default", DeprecationWarning, append=True)
+log = logging.getLogger("tree.inner.log")
+log.addHandler(logging.StreamHandler())
+atexit.register(lambda: sys.modules["__main__"].report("the tree ends"))
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        return None
+sys.meta_path.append(Finder())
+sys.path.append("/of-the-tree")
+sys.path.insert(0, "/before-all")
+json.tree_mark = "patched"
+random.seed(7)
+sys.modules["tree_alias"] = sys.modules[__name__]
+class Pickled:
+    pass
+copyreg.pickle(Pickled, lambda one: (Pickled, ()))
+from tree import inner, stub
+class Thing:
+    pass
+"""
+FILES = {
+    "tree/__init__.py": TREE,
+    "tree/inner.py": "import tree\n",
+    "tree/stub.py": "mark = 'real'\n",
+    "leaf.py": "import fractions, os, warnings\nSET = os.environ.get('SET')\nwarnings.filterwarnings('ignore', message='of the leaf')\n"
+               "os.environ['LEAF_SET'] = 'yes'\n",
+    "late.py": "import json, logging, os\njson.late_mark = 1\nlogging.getLogger('late')\nos.environ['LATE'] = os.environ.get('TREE_SET', '')\n",
+    "fails.py": "import json\n1 / 0\n",
+}
+END = "show(found=tree.FOUND, draw=__import__('random').random())\n"
+PROGRAMS = {
+    "imports both": "show()\nimport tree\n" + END + "import late\nshow()\n",
+    "imports nothing": "show()\n",
+    "imports what the tree needs": "import json, logging\nshow()\nimport leaf\nshow()\nimport tree\n" + END,
+    "imports a submodule": "from tree.inner import tree as tree\n" + END,
+    "by importlib": "import importlib\ntree = importlib.import_module('tree')\n" + END,
+    "sets its GPU": "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = os.environ['LOCAL_RANK']\nimport tree\n" + END,
+    "configures logging": "import logging.config\nlogging.config.dictConfig({'version': 1, 'root': {'level': 'DEBUG'}})\nimport tree\n" + END,
+    "makes a parent logger": "import logging\nlogging.getLogger('tree').setLevel('ERROR')\nimport tree\n" + END,
+    "makes a child logger": "import logging\nlogging.getLogger('tree.inner.log.more')\nimport tree\n" + END,
+    "sets filters": "import warnings\nwarnings.simplefilter('error')\nimport tree\n" + END,
+    "sets filters for a while": "import warnings\nwith warnings.catch_warnings():\n  warnings.simplefilter('error')\n  import tree\n  show()\n" + END,
+    "prints first": "print('words')\nimport tree\n" + END,
+    "seeds": "import random\nrandom.seed(3)\nx = random.random()\nimport leaf\nshow(x=x, draw=random.random())\nimport tree\n" + END,
+    "reloads": "import importlib, tree\nimportlib.reload(tree)\n" + END,
+    "pickles": "import pickle, tree\nshow(data=pickle.dumps([tree.Thing(), tree.Finder]))\n",
+    "forks": "import multiprocessing\nm = multiprocessing.get_context('fork')\nq = m.SimpleQueue()\ndef child():\n"
+             "  import tree\n  q.put(sorted(tree.FOUND.items()))\np = m.Process(target=child); p.start()\nx = q.get(); p.join()\nimport tree\nshow(child=x)\n",
+    "spawns": "import multiprocessing\nm = multiprocessing.get_context('spawn')\np = m.Process(target=print); p.start(); p.join()\n"
+              "x = p.exitcode\nimport tree\nshow(child=x)\n",
+    "starts a Python": "import subprocess, sys\nx = subprocess.run([sys.executable, '-c', 'import sys; print(sorted(sys.modules), sys.path)'],"
+                       " capture_output=True, text=True).stdout\nimport tree\nshow(child=x)\n",
+    "imports in a thread": "import threading\ndef go():\n  import tree\nt = [threading.Thread(target=go) for _ in range(4)]\n"
+                           "for one in t: one.start()\nfor one in t: one.join()\nwhile process_state.threads() > 1: pass\n"
+                           "import tree\n" + END,
+    "an import fails": "import tree\nimport fails\n",
+    "traces": "import sys\nseen = set()\ndef trace(frame, event, what):\n  seen.add(frame.f_code.co_filename)\nsys.settrace(trace)\n"
+              "import leaf\nsys.settrace(None)\nshow(ours=[one for one in seen if 'proc' in one or 'ddprun_trees' in one])\n",
+}
+ANEW = {
+    "imports the second first": "import late\nshow()\nimport tree\n" + END,
+    "sets a variable": "import os\nos.environ['SET'] = 'by the program'\nimport tree\n" + END,
+    "sets a variable, then what the tree needs": "import os\nos.environ['SET'] = 'x'\nimport leaf\nshow(found=leaf.SET)\nimport tree\n" + END,
+    "sets OMP_NUM_THREADS": "import os\nos.environ['OMP_NUM_THREADS'] = '3'\nimport tree\n" + END,
+    "removes a variable": "import os\ndel os.environ['DDPRUN_WATCH']\nimport tree\n" + END,
+    "changes sys.path": "import sys\nsys.path.insert(0, '/first')\nimport tree\n" + END,
+    "changes the directory": "import os\nos.chdir('/')\nimport tree\n" + END,
+    "adds a finder": "import sys\nclass Own:\n  def find_spec(self, *words): return None\nsys.meta_path.insert(0, Own())\nimport tree\n" + END,
+    "patches what the tree patches": "import json\njson.tree_mark = 'of the program'\nimport tree\n" + END,
+    "puts in a stub": "import sys, types\nsys.modules['tree.stub'] = stub = types.ModuleType('tree.stub')\nstub.mark = 'stub'\nimport tree\n" + END,
+    "hides a module": "import sys\nsys.modules['leaf'] = None\ntry:\n  import tree\nexcept ImportError as e:\n  shown.append({'error': str(e)})\nshow()\n",
+    "makes the tree's logger": "import logging\nlogging.getLogger('tree.inner.log').setLevel('ERROR')\nimport tree\n" + END,
+    "sets the class of loggers": "import logging\nclass Own(logging.Logger): pass\nlogging.setLoggerClass(Own)\nimport tree\n" + END,
+}
+# After any of these a program must not be executed again.
+EFFECTS = {
+    "has written": "print('once', flush=True)\n",
+    "has had a child": "import subprocess\nsubprocess.run(['true'])\n",
+    "has a child": "import subprocess\nchild = subprocess.Popen(['sleep', '100'])\n",
+    "has a thread": "import threading\nend = threading.Event()\nthreading.Thread(target=end.wait).start()\n",
+    "has a file open": "file = open(os.devnull)\n",
+    "has read from its input": "file = os.open(__file__, os.O_RDONLY)\nos.read(file, 9)\nos.dup2(file, 0)\nos.close(file)\n",
+}
+DIFFERS = "os.environ['SET'] = 'x'\nimport tree\nglobals().get('child') and child.kill()\nglobals().get('end') and end.set()\n"
+AGAIN = """
+import os, sys
+os.environ["SET"] = "x"
+import tree
+sys.exit(3 if os.environ["TORCHELASTIC_RESTART_COUNT"] != "2" else 0)
+"""
+
+
+class PreloadEqual(EqualTest):
+    def setUp(self):
+        super().setUp()
+        for name, text in FILES.items():
+            os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+            with open(self.path(name), "w") as file:
+                file.write(text)
+        self.environment.update(TREE_GONE="1")
+
+    def test_programs_are_as_from_their_file(self):
+        self.assert_equal_programs(PROGRAMS, ANEW, "tree,late")
+
+    def test_after_an_effect_a_worker_goes_on_and_says_how_it_differs(self):
+        found, run = self.run_all({name: text + DIFFERS for name, text in EFFECTS.items()}, "tree,late")
+        for name in EFFECTS:
+            with self.subTest(name):
+                self.assertIn({"forked": True}, found[name], run.all())
+        said = re.findall(r"warning: the program changes the variable SET before it imports tree\. It was .*", run.err())
+        self.assertEqual(len(said), len(EFFECTS), run.all())
+        self.assertEqual(len(re.findall("once", run.out())), 1)
+
+    def test_workers_of_a_program_that_differs_are_forked_once(self):
+        with open(self.path("again.py"), "w") as file:
+            file.write(AGAIN)
+        run = self.run_ddprun("--max-restarts=2", "--preload=tree", self.path("again.py"),
+                              environment={"PYTHON_EXEC": sys.executable})
+        said = re.findall("start cold: .*", run.err())
+        if "did not answer within" not in run.err():
+            self.assertEqual(said, ["start cold: the template: the program changes the variable SET before it imports tree"])
+
+
+if __name__ == "__main__":
+    unittest.main()
