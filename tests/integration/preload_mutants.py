@@ -11,7 +11,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 DDPRUN = os.environ["DDPRUN"]
 MUTANTS = {
-    "modules stay": ("            del self.modules[name]\n        self.numbers", "            pass\n        self.numbers"),
+    "modules stay": ("            del self.modules[name]\n        self.effects", "            pass\n        self.effects"),
     "names stay": ("self._set_name(*change[:2], change[2])", "pass"),
     "variables do not come back": ("if name not in self.own and value is not None:", "if False:"),
     "sys.path is not parked": ("return (sys.path, sys.meta_path,", "return ([], sys.meta_path,"),

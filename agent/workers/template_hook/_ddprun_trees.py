@@ -37,7 +37,8 @@ import _warnings
 _ABSENT = object()
 _MODULE, _FUNCTION = type(sys), type(lambda: 0)
 _LISTS = ("sys.path", "sys.meta_path", "filters", "handlers")
-_OURS = {("sitecustomize", None), ("atexit", "register"), ("importlib._bootstrap", "_find_and_load")}  # None: all.
+_OURS = {("sitecustomize", None), ("atexit", "register"), ("importlib._bootstrap", "_find_and_load"),
+         ("importlib._bootstrap", "_new_module")}  # Names that this module changes; None: all.
 _ALIASES = {"_frozen_importlib": "importlib._bootstrap", "_frozen_importlib_external": "importlib._bootstrap_external",
             "__main__": "__mp_main__"}  # Modules that are always there, and whose package may come later.
 
@@ -103,7 +104,9 @@ class Trees:
         self.original, self.register = _machinery._find_and_load, atexit.register
         self.states = {name: found[0] for name, found in generators(sys.modules).items()}
         self.begin()
-        _machinery._find_and_load, atexit.register = self._load, self._at_exit
+        # Modules that lie together in memory: a worker writes to each, and so copies few pages.
+        self.stock, self.new = [_MODULE("") for _ in range(4096)], _machinery._new_module
+        _machinery._find_and_load, atexit.register, _machinery._new_module = self._load, self._at_exit, self._new
 
     def begin(self):
         """The next changes are those of imports."""
@@ -111,8 +114,16 @@ class Trees:
 
     def forget(self):
         _machinery._find_and_load, self.atexit.register = self.original, self.register
+        _machinery._new_module, self.stock = self.new, []
 
     # While it loads.
+
+    def _new(self, name):
+        if not self.stock:
+            return self.new(name)
+        module = self.stock.pop()
+        module.__init__(name)
+        return module
 
     def _lists(self):
         logging, warnings = self.modules.get("logging", self.logging), self.modules.get("warnings")
@@ -257,15 +268,22 @@ class Trees:
             loggers = self.logging.root.manager.loggerDict
             for name in loggers.keys() - self.first["loggers"].keys():
                 del loggers[name]
-        self.parked = {name: self.modules[name] for name in self.modules if name not in self.base}
+        # Names and changes are copied: so they lie together in memory, too.
+        names = {name: (name + ".")[:-1] for name in self.modules if name not in self.base}
+        self.parked = {names[name]: self.modules[name] for name in names}
         for name in self.parked:
             del self.modules[name]
+        self.effects = [(names.get(owner, owner), kind, tuple(list(change)) if type(change) is tuple else change)
+                        for owner, kind, change in self.effects]
         self.numbers = {root: number for number, root in enumerate(self.roots)}
         self.behind = [self._needed([root])[0].intersection(self.roots) for root in self.roots]
         for number in range(len(self.roots)):  # Each tree with all before it.
             whole, _ = self._needed([one for one in self.parked if 0 <= self.tree.get(one, -1) <= number])
             self.whole.append([one for one in self.parked if one in whole])
         _machinery._find_and_load = self._finder()
+
+    def find(self, name):
+        return self.parked.get(name, self.modules.get(name))
 
     def _finder(self):
         parked, modules, original, back = self.parked, self.modules, self.original, self._back

@@ -178,7 +178,7 @@ def _wait_for_a_worker(library, socket, hook, trees, remark):
     os._exit(0)
 
 
-def _become_worker(library, hook, modules, trees, watch, given, changed):
+def _become_worker(library, hook, trees, watch, given, changed):
     import os
     begun = library.ddprun_template_begin()
     environment = []
@@ -186,7 +186,7 @@ def _become_worker(library, hook, modules, trees, watch, given, changed):
         environment.append(begun[len(environment)])
     os.close(hook["module"])
     whole, own = _take(environment, given, changed)
-    _draw_anew(modules.get("multiprocessing.process"), modules.get("threading"))
+    _draw_anew(trees.find("multiprocessing.process"), trees.find("threading"))
     trees.atexit.register(trees.gc.unfreeze)  # What is frozen has finalizers too.
 
     def disagree(why):
@@ -220,13 +220,12 @@ def _serve(hook, watch, preload, trees):
         os.environ["DDPRUN_TEMPLATE_HOOK"] = json.dumps({**hook, "taken": os.getpid()})
         given, changed = _changes(hook)
         remark = _load(hook, preload, trees)
-        modules = dict(sys.modules)
         _wait_for_a_worker(library, socket, hook, trees, remark)
     except BaseException as error:
         text = "%s: %s" % (type(error).__name__, error)
         library.ddprun_template_refuse(socket, text.encode("utf-8", "replace")[:230])
         os._exit(0)
-    _become_worker(library, hook, modules, trees, watch, given, changed)
+    _become_worker(library, hook, trees, watch, given, changed)
 
 
 def _command_line():

@@ -1,4 +1,4 @@
-"""An ordinary DDP program, which says what was imported once its own imports were done."""
+"""An ordinary DDP program, which says what was loaded from its file once its own imports were done."""
 
 import os
 import sys
@@ -10,6 +10,8 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import report
 
+executed = set()
+sys.addaudithook(lambda event, words: event == "exec" and words[0].co_name == "<module>" and executed.add(words[0].co_filename))
 before = set(sys.modules)
 dist.init_process_group("gloo")
 torch.manual_seed(dist.get_rank())
@@ -26,7 +28,9 @@ for make in (lambda of: torch.optim.SGD(of, lr=0.1), torch.optim.AdamW):
 weights = model.module.weight.detach().clone()
 dist.all_reduce(weights)
 attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
-report.report(forked=report.LOADED_BY != os.getpid(), late=sorted(set(sys.modules) - before),
+report.report(forked=report.LOADED_BY != os.getpid(),
+              late=sorted(name for name in set(sys.modules) - before
+                          if getattr(sys.modules[name], "__file__", None) in executed),
               same=torch.allclose(weights, 2 * model.module.weight))
 dist.destroy_process_group()
 if attempt == "0" and os.environ["RANK"] == "1":
