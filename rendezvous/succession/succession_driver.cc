@@ -291,7 +291,7 @@ void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& ta
 // ---- What the guard knows, in case that this process dies ----
 // How a run has ended is told by the claim, and by whoever has heard so.
 void SuccessionDriver::NoteRun(const CoordinatorState& run) {
-  if (run.run_id != run_) {
+  if (run.run_id != run_ || coordinator_ == nullptr) {  // None: it has stepped down meanwhile.
     return;
   }
   if (!run.world || run.outcome) {

@@ -1,5 +1,6 @@
 """What a run leaves in its directory, whatever its end and its disk, and `ddprun report` of it."""
 
+import glob
 import json
 import os
 import signal
@@ -180,7 +181,7 @@ class Packed(Evidence):
     # All of them change under the archive's hands.
     def test_files_that_grow_meanwhile(self):
         run = self.launch("--print-raw=" + "x" * 4000, "--spew=64", "--hang", flags=("-r", "3", "--nproc-per-node=2"))
-        self.wait_for(lambda: os.path.exists(self.path("logs")) and os.listdir(self.path("logs")), run)
+        self.wait_for(lambda: glob.glob(self.path("logs", "*", "attempt_0", "*", "stdout.log")), run)
         for i in range(5):
             self.report(self.run_directory(), "-o", f"{i}.tar.gz")
             for bytes_ in self.packed(self.path("here", f"{i}.tar.gz")).values():
