@@ -113,7 +113,7 @@ class Preload(DdprunTest):
                 for preload in ("none", "told"):
                     run = self.start("--nproc-per-node=1", f"--preload={preload}", self.path("end.py"))
                     code = run.wait()
-                    own = re.split(r"={20,}|ddprun \| ", run.err())[0]
+                    own = re.sub(r"(?m)^ddprun \| .*\n", "", re.split(r"={20,}", run.err())[0])
                     outcomes.append((code, run.out(), re.sub(r"pid \d+|0x[0-9a-f]+", "number", own)))
                 self.assertEqual(outcomes[0], outcomes[1])
         self.assertEqual(self.loads(), len(ENDS))
