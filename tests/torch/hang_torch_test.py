@@ -89,7 +89,7 @@ class Hangs(TorchTest):
 
     def test_a_start_that_never_ends_is_a_hang(self):
         run = self.run_program(2, "silent.py", "finds a stale lock", "finds a stale lock later",
-                               flags=[FORKED, "--hang-timeout=2", "--max-restarts=2"])
+                               flags=["--preload=torch", "--hang-timeout=2", "--max-restarts=2"])
         self.assertEqual(len(re.findall(
             r"the workers hang: no step and no collective within 6\.0 s of its start \(--start-timeout; all 2 ranks "
             r"alike\)", run.err())), 2, run.err())
