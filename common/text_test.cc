@@ -38,7 +38,7 @@ TEST(Text, BlanksAreTakenFromBothEnds) {
   EXPECT_EQ(Trimmed(""), "");
 }
 
-// What is put in is not replaced again.
+// The replacement text is not searched again.
 TEST(Text, EveryPlaceIsReplacedOnce) {
   std::string text = "a.b.";
   ReplaceAll(text, ".", "..");
