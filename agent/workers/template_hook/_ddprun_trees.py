@@ -244,6 +244,20 @@ class Trees:
                 last = max(last, self.numbers.get(one, -1))
         return wanted, last
 
+    def _visible(self):
+        """The changes that a program may see undone. A change to a module that comes back only with the module that
+        made it, or later, is none of these."""
+        of, back, visible = {id(space): name for name, (space, _) in self.spaces.items()}, {}, set()
+        for owner, kind, change in self.effects:
+            name = of.get(id(change[0])) if kind == "name" else None
+            if name in self.parked and name not in back:
+                wanted, last = self._needed([name], self.tree.get(name, -1))
+                back[name] = wanted if last < 0 else set(self.whole[last])
+            if kind == "name" and owner not in back.get(name, ()):
+                visible.add((id(change[0]), change[1]))
+        return [effect for effect in self.effects
+                if effect[1] != "name" or (id(effect[2][0]), effect[2][1]) in visible]
+
     # Once it is loaded, before the first worker is forked.
 
     def park(self):
@@ -251,6 +265,16 @@ class Trees:
         for space, _ in self.spaces.values():
             for key in [key for key, value in space.items() if type(value) is type(self._at_exit) and value == self._at_exit]:
                 space[key] = self.register
+        # Names and changes are copied: so they lie together in memory, too.
+        names = {name: (name + ".")[:-1] for name in self.modules if name not in self.base}
+        self.parked = {names[name]: self.modules[name] for name in names}
+        self.numbers = {root: number for number, root in enumerate(self.roots)}
+        self.behind = [self._needed([root])[0].intersection(self.roots) for root in self.roots]
+        for number in range(len(self.roots)):  # Each tree with all before it.
+            whole, _ = self._needed([one for one in self.parked if 0 <= self.tree.get(one, -1) <= number])
+            self.whole.append([one for one in self.parked if one in whole])
+        self.effects = [(names.get(owner, owner), kind, tuple(list(change)) if type(change) is tuple else change)
+                        for owner, kind, change in self._visible()]
         self.draws = [found[3] for found in generators(self.modules).values()]
         self.logging = self.modules.get("logging")
         self.picklers = getattr(self.modules.get("copyreg"), "dispatch_table", {})
@@ -268,18 +292,8 @@ class Trees:
             loggers = self.logging.root.manager.loggerDict
             for name in loggers.keys() - self.first["loggers"].keys():
                 del loggers[name]
-        # Names and changes are copied: so they lie together in memory, too.
-        names = {name: (name + ".")[:-1] for name in self.modules if name not in self.base}
-        self.parked = {names[name]: self.modules[name] for name in names}
         for name in self.parked:
             del self.modules[name]
-        self.effects = [(names.get(owner, owner), kind, tuple(list(change)) if type(change) is tuple else change)
-                        for owner, kind, change in self.effects]
-        self.numbers = {root: number for number, root in enumerate(self.roots)}
-        self.behind = [self._needed([root])[0].intersection(self.roots) for root in self.roots]
-        for number in range(len(self.roots)):  # Each tree with all before it.
-            whole, _ = self._needed([one for one in self.parked if 0 <= self.tree.get(one, -1) <= number])
-            self.whole.append([one for one in self.parked if one in whole])
         _machinery._find_and_load = self._finder()
 
     def find(self, name):

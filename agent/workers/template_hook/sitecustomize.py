@@ -122,10 +122,14 @@ def _take(environment, given, changed):
         if name in given or name not in entries:
             entries[name] = value
     entries = {name: value for name, value in entries.items() if value is not None}
-    posix.environ.clear()
-    posix.environ.update(entries)
-    os.environ.clear()
-    os.environ.update({os.fsdecode(name): os.fsdecode(value) for name, value in entries.items()})
+    for name in whole.keys() - entries.keys():
+        os.unsetenv(name)
+    for name, value in entries.items():
+        if whole.get(name) != value:
+            os.putenv(name, value)
+    for place in (posix.environ, os.environ._data):
+        place.clear()
+        place.update(entries)
     return whole, own | _GPUS
 
 
@@ -145,7 +149,7 @@ def _load(hook, preload, trees):
 
 
 def _wait_for_a_worker(library, socket, hook, trees, remark):
-    """Returns in a worker alone."""
+    """Returns in a worker alone: its environment."""
     import ctypes
     import os
     import sys
@@ -172,15 +176,15 @@ def _wait_for_a_worker(library, socket, hook, trees, remark):
                 raise RuntimeError("%s has changed since it was loaded" % name)
         api.PyOS_BeforeFork()
         if library.ddprun_template_fork(socket) == 0:
+            begun = library.ddprun_template_begin()  # First: the next worker waits for it.
             api.PyOS_AfterFork_Child()
-            return
+            return begun
         api.PyOS_AfterFork_Parent()
     os._exit(0)
 
 
-def _become_worker(library, hook, trees, watch, given, changed):
+def _become_worker(begun, library, hook, trees, watch, given, changed):
     import os
-    begun = library.ddprun_template_begin()
     environment = []
     while begun[len(environment)]:
         environment.append(begun[len(environment)])
@@ -220,12 +224,12 @@ def _serve(hook, watch, preload, trees):
         os.environ["DDPRUN_TEMPLATE_HOOK"] = json.dumps({**hook, "taken": os.getpid()})
         given, changed = _changes(hook)
         remark = _load(hook, preload, trees)
-        _wait_for_a_worker(library, socket, hook, trees, remark)
+        begun = _wait_for_a_worker(library, socket, hook, trees, remark)
     except BaseException as error:
         text = "%s: %s" % (type(error).__name__, error)
         library.ddprun_template_refuse(socket, text.encode("utf-8", "replace")[:230])
         os._exit(0)
-    _become_worker(library, hook, trees, watch, given, changed)
+    _become_worker(begun, library, hook, trees, watch, given, changed)
 
 
 def _command_line():
