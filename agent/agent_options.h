@@ -42,6 +42,8 @@ struct AgentOptions {
   // What a template of Python workers loads (python_hook.h); empty: none, unless the program is one
   // by itself and `templates` is set.
   std::string preload;
+  bool preload_auto = false;  // WarmPlan's `automatic`.
+  std::string no_preload;     // Why Python workers have none, for people; "": nothing to say.
   bool templates = true;
   Duration linger{0};      // RunnerConfig's.
   std::string node_check;  // Of this machine, for /bin/sh; empty: none is run.

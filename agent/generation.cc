@@ -84,7 +84,8 @@ std::optional<WarmPlan> PlanTemplate(const AgentOptions& options,
                                        OutputOf(options, options.run_directory / "template")),
                 .own = NamesOfWorkers(options.virtual_local_rank),
                 .inherit = core.workers == 1,
-                .preload = options.preload};
+                .preload = options.preload,
+                .automatic = options.preload_auto && !options.preload.empty()};
   for (const std::string& name : plan.own) {
     plan.spec.environment.erase(name);
   }

@@ -94,11 +94,7 @@ ProcessAgent::ProcessAgent(AsioLoop& loop, const std::shared_ptr<const AgentOpti
       workers(loop, options),
       stores(options->store),
       check(loop, options->node_check, options->node_check_timeout),
-      host(loop, options->host,
-           [this](const HostView& view) {
-             driver.OnHostLooked(
-                 {view.facts, options->host_check == HostCheck::kOn ? view.refuses : ""});
-           }),
+      host(loop, options->host, [this](const HostView&) { TellFacts(); }),
       channel(*its_channel),
       driver(loop, options->core,
              AgentParts{std::move(its_channel), workers, stores, DrawIncarnation,
@@ -123,7 +119,17 @@ ProcessAgent::ProcessAgent(AsioLoop& loop, const std::shared_ptr<const AgentOpti
             return MakeJob(loop, workers, driver, stop_soon, wish);
           }) {}
 
+void ProcessAgent::TellFacts() {
+  HostFacts facts = host.view().facts;
+  if (const std::string preloaded = workers.Preloaded(); !preloaded.empty()) {
+    facts.push_back(Clipped({"preload", preloaded, false}));
+  }
+  driver.OnHostLooked(
+      {std::move(facts), options->host_check == HostCheck::kOn ? host.view().refuses : ""});
+}
+
 Result<void> ProcessAgent::Start() {
+  workers.OnPreloaded([this] { TellFacts(); });
   RETURN_IF_ERROR(workers.Open());
   RETURN_IF_ERROR(driver.Start());
   road.Start();

@@ -32,6 +32,9 @@ class ProcessAgent {
   // The run is over here: who follows what its workers printed hears the rest, if he takes it soon.
   void FinishErrands(std::function<void()> done);
 
+  // For people: the facts of this machine, and what is loaded ahead on it.
+  void TellFacts();
+
   const std::shared_ptr<const AgentOptions> options;
   ProcessWorkers workers;
   ListeningStores stores;

@@ -22,7 +22,8 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kEachLook{100};  // Between two looks at the workers' step pages.
+constexpr Duration kEachLook{100};           // Between two looks at the workers' step pages.
+constexpr Duration kEachPreloadLook{1'000};  // And at what is loaded ahead for the next workers.
 
 std::map<std::string, std::string> WorkersEnvironment(const AgentOptions& options) {
   std::map<std::string, std::string> environment = ProcessEnvironment();
@@ -99,6 +100,7 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
       notify_(loop, [this](std::uint32_t local_rank, const Notification& said,
                            const SentDescriptor& sent) { OnSaid(local_rank, said, sent); }),
       page_timer_(loop),
+      preload_timer_(loop),
       hang_evidence_(loop, "/proc/self/exe"),
       failure_evidence_(loop),
       live_stacks_(loop, "/proc/self/exe"),
@@ -151,6 +153,7 @@ std::filesystem::path ProcessWorkers::Start(const Placement& placement) {
 void ProcessWorkers::EndGeneration() {
   notify_.Close();
   page_timer_.Cancel();
+  preload_timer_.Cancel();
   pages_.Clear();
   if (plan_) {
     runner_.Tidy([plan = std::move(plan_)]() mutable { plan.reset(); });
@@ -167,8 +170,22 @@ void ProcessWorkers::OnSpawned(const Result<void>& spawned) {
       pids_[local] = runner_.PidOf(local);
       Tell(local, std::nullopt);
     }
+    LookAtPreload();
   }
   events_.started(spawned);
+}
+
+std::string ProcessWorkers::Preloaded() const {
+  const std::string state = runner_.TemplateState();
+  return state.empty() ? options_->no_preload : state;
+}
+
+void ProcessWorkers::LookAtPreload() {
+  runner_.LookForTemplate();
+  if (std::string now = Preloaded(); std::exchange(preload_told_, now) != now) {
+    preload_changed_();
+  }
+  preload_timer_.ArmAt(loop_.Now() + kEachPreloadLook, [this] { LookAtPreload(); });
 }
 
 void ProcessWorkers::OnSaid(std::uint32_t local_rank, const Notification& said,

@@ -36,6 +36,10 @@ class ProcessWorkers final : public NodeWorkers {
   // Opens the FIFO of torchrun's timers, if the environment asks for it.
   Result<void> Open();
 
+  // What is loaded ahead for the next workers, for people; `changed` is called when that changes.
+  std::string Preloaded() const;
+  void OnPreloaded(std::function<void()> changed) { preload_changed_ = std::move(changed); }
+
   void Listen(WorkersEvents events) override { events_ = std::move(events); }
   std::filesystem::path Start(const Placement& placement) override;
   std::string Starting() const override { return runner_.Starting(); }
@@ -74,6 +78,7 @@ class ProcessWorkers final : public NodeWorkers {
   void TakePage(std::uint32_t local_rank, const SentDescriptor& sent);
   void ReadPage(std::uint32_t local_rank, std::uint64_t most);
   void LookAtPagesLater();
+  void LookAtPreload();
   void TellRefusal(std::uint32_t local_rank, const std::string& text);
   void OnEnded(std::uint32_t local_rank, ExitStatus status, LastErrors errors);
   LeftFiles FilesOf(std::uint32_t local_rank, ExitStatus status, LastErrors errors) const;
@@ -99,6 +104,9 @@ class ProcessWorkers final : public NodeWorkers {
   NotifySockets notify_;
   StepPages pages_;
   LoopTimer page_timer_;
+  LoopTimer preload_timer_;
+  std::string preload_told_;
+  std::function<void()> preload_changed_ = [] {};
   Placement placement_;                   // Of the last start.
   std::shared_ptr<GenerationPlan> plan_;  // Of the last start; owns its sockets' files.
   std::filesystem::path attempt_;

@@ -91,7 +91,9 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   options.command = prepared.command;
   options.cpus = prepared.numa.cpus;
   options.templates = config.preload != "none" && config.cannot_start.empty();
-  options.preload = options.templates && prepared.no_preload.empty() ? config.preload : "";
+  options.preload = options.templates ? prepared.preload : "";
+  options.preload_auto = prepared.preload_auto;
+  options.no_preload = prepared.no_preload;
   options.output = OutputOf(config);
   options.progress_from = config.progress_from;
   options.discard_logs = config.DiscardsOutput();

@@ -26,7 +26,7 @@ std::vector<std::string> Remarks(const LaunchConfig& config, const Preparation& 
                       "' is left out: SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 can be "
                       "passed on");
   }
-  if (!prepared.no_preload.empty()) {
+  if (!prepared.no_preload.empty() && !prepared.preload_auto) {
     remarks.push_back(prepared.no_preload);
   }
   if (std::string remark = FindTemporaryPlace().remark; !remark.empty()) {

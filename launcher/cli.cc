@@ -189,9 +189,7 @@ void ResolveProgram(const RawFlags& raw, LaunchConfig& config, Problems& problem
   const Result<NumaMode> numa = ParseNumaMode(raw.numa_binding);
   problems.Check(numa);
   config.numa = numa ? *numa : NumaMode::kNone;
-  if (!config.preload.empty()) {
-    problems.Check(CheckPreload(config.preload));
-  }
+  problems.Check(CheckPreload(config.preload));
   config.no_python = config.no_python && !config.run_path;
 }
 

@@ -22,6 +22,25 @@ Result<NumaPlan> PlanCpus(const LaunchConfig& config) {
   return PlanNumaBinding(request, roots);
 }
 
+// Without a word from the user only where workers may be started again: it takes memory.
+void PlanPreload(const LaunchConfig& config, Preparation& preparation) {
+  if (config.preload == "none") {
+    return;
+  }
+  preparation.preload_auto = config.preload == "auto";
+  const RunShape& shape = config.shape;
+  const bool restarts = shape.max_restarts > 0 || shape.min_nodes < shape.max_nodes;
+  const auto python = ReadPythonCommand(preparation.command, std::filesystem::current_path());
+  if (!python) {
+    preparation.no_preload =
+        preparation.preload_auto ? "" : python.error().message + ": it does not count";
+  } else if (preparation.preload_auto && !restarts) {
+    preparation.no_preload = "workers are not started again (--max-restarts, --nnodes=MIN:MAX)";
+  } else {
+    preparation.preload = preparation.preload_auto ? "torch,torch._dynamo" : config.preload;
+  }
+}
+
 }  // namespace
 
 Result<Preparation> Prepare(const LaunchConfig& config) {
@@ -58,10 +77,7 @@ Result<Preparation> Prepare(const LaunchConfig& config) {
     preparation.omp_threads = std::max<std::size_t>(1, preparation.cpus / shares);
   }
   ASSIGN_OR_RETURN(preparation.numa, PlanCpus(config));
-  if (!config.preload.empty() && config.preload != "none") {
-    const auto python = ReadPythonCommand(preparation.command, std::filesystem::current_path());
-    preparation.no_preload = python ? "" : python.error().message + ": it does not count";
-  }
+  PlanPreload(config, preparation);
   return preparation;
 }
 

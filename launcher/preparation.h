@@ -20,7 +20,9 @@ struct Preparation {
   std::optional<std::size_t> omp_threads;  // OMP_NUM_THREADS, where nobody set it.
   std::size_t cpus = 1;                    // That ddprun may use.
   NumaPlan numa;
-  std::string no_preload;  // Why --preload does not count.
+  std::string preload;        // Python modules that workers are forked with; "": they are not.
+  bool preload_auto = false;  // Nobody asked for it: once workers run, and in silence.
+  std::string no_preload;     // Why there is nothing in `preload`; "": nobody could expect it.
 };
 
 // Errors are kInvalid or kNotFound: exit 2.

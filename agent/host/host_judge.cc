@@ -224,6 +224,11 @@ bool HostJudge::Steady(const std::string& name, bool bad) {
   return streak.bad;
 }
 
+HostFact Clipped(HostFact fact) {
+  return {Plain(std::move(fact.name), kMaxFactName, '_'),
+          Plain(std::move(fact.value), kMaxFactValue, ' '), fact.bad};
+}
+
 HostView HostJudge::Judge(const HostReadings& readings) {
   HostView view;
   view.refuses = RefusalOf(readings.gpus);
@@ -234,8 +239,7 @@ HostView HostJudge::Judge(const HostReadings& readings) {
   std::stable_partition(view.facts.begin(), view.facts.end(),
                         [](const HostFact& fact) { return fact.bad; });
   for (HostFact& fact : view.facts) {
-    fact.name = Plain(std::move(fact.name), kMaxFactName, '_');
-    fact.value = Plain(std::move(fact.value), kMaxFactValue, ' ');
+    fact = Clipped(std::move(fact));
   }
   for (HostSample& sample : view.samples) {
     for (auto& [label, value] : sample.labels) {

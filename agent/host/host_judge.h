@@ -50,6 +50,9 @@ const char* FatalXid(std::uint64_t xid);
 // What a program's own fault raises, or its end: no word on the GPU.
 bool IsProgramsXid(std::uint64_t xid);
 
+// As a report may carry it: printable, and not too long.
+HostFact Clipped(HostFact fact);
+
 class HostJudge {
  public:
   // What comes and goes counts once it was so `steady` times in a row, either way.

@@ -53,6 +53,7 @@ struct GenerationMaker::Line {
   static std::shared_ptr<Line> Start();
   void Serve();
   void Do(std::function<void()> next);
+  bool idle();
   void Close(Duration patience);
 
   std::mutex mutex;
@@ -98,6 +99,11 @@ void GenerationMaker::Line::Do(std::function<void()> next) {
   const std::lock_guard lock(mutex);
   work.push_back(std::move(next));
   changed.notify_all();
+}
+
+bool GenerationMaker::Line::idle() {
+  const std::lock_guard lock(mutex);
+  return work.empty();
 }
 
 void GenerationMaker::Line::Close(Duration patience) {
@@ -298,6 +304,12 @@ bool GenerationMaker::HaveLine() {
 void GenerationMaker::Tidy(std::function<void()> work) {
   if (HaveLine()) {
     line_->Do(std::move(work));
+  }
+}
+
+void GenerationMaker::LookAt(std::vector<pid_t> workers) {
+  if (warm_ && warm_->automatic() && HaveLine() && line_->idle()) {
+    line_->Do([warm = warm_, workers = std::move(workers)] { warm->Look(workers); });
   }
 }
 

@@ -73,6 +73,10 @@ class GenerationMaker {
   // Runs `work`, which removes a generation's files, on the thread after everything else.
   void Tidy(std::function<void()> work);
 
+  // WarmStart::Look at these workers, on the thread, where it has nothing else to do.
+  void LookAt(std::vector<pid_t> workers);
+  std::string TemplateState() const { return warm_ ? warm_->State() : ""; }
+
   bool making() const { return job_ != nullptr; }
 
   // The step that is under way, for people; "": none is.

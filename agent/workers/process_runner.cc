@@ -47,6 +47,7 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   void SetWindows();
   void Close();
   void WatchStrays() { strays_->Watch(); }
+  std::set<pid_t> RunningWorkers() const;
 
   AsioLoop& loop;
   Consoles consoles;
@@ -62,7 +63,6 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   void FinishIfNothingIsLeft();
   void BeginDrain();
   void Finish();
-  std::set<pid_t> RunningWorkers() const;
 
   RunnerConfig config_;
   RunnerEvents events_;
@@ -299,6 +299,17 @@ void ProcessRunner::Tidy(std::function<void()> work) {
 
 std::string ProcessRunner::Starting() const {
   return state_->maker.Step();
+}
+
+void ProcessRunner::LookForTemplate() {
+  const std::set<pid_t> running = state_->RunningWorkers();
+  if (!running.empty()) {
+    state_->maker.LookAt({running.begin(), running.end()});
+  }
+}
+
+std::string ProcessRunner::TemplateState() const {
+  return state_->maker.TemplateState();
 }
 
 pid_t ProcessRunner::PidOf(std::uint32_t local_rank) const {

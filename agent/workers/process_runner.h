@@ -85,6 +85,11 @@ class ProcessRunner {
   // The step of a start that is under way, for people; "": no start is.
   std::string Starting() const;
 
+  // Lets an automatic template be made where it can be. To be called again and again.
+  void LookForTemplate();
+  // WarmStart::State.
+  std::string TemplateState() const;
+
   // 0: this worker is not running.
   pid_t PidOf(std::uint32_t local_rank) const;
 

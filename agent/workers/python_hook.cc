@@ -151,6 +151,16 @@ Result<Interpreted> FindPythonIn(const Command& command, const fs::path& directo
   return found;
 }
 
+Result<UniqueFd> MemoryFileOf(std::string_view bytes) {
+  const UniqueFd made(::memfd_create("ddprun-template", MFD_CLOEXEC));
+  UniqueFd file(made ? ::fcntl(made.get(), F_DUPFD_CLOEXEC, kAboveBlocks) : -1);
+  if (!file) {
+    return SystemError("make", "a memory file for --preload", errno);
+  }
+  RETURN_IF_ERROR(WriteAll(file.get(), bytes, "a memory file for --preload"));
+  return file;
+}
+
 }  // namespace
 
 Result<PythonProgram> ReadPythonCommand(const Command& command, const fs::path& directory) {
@@ -200,7 +210,8 @@ Result<PythonProgram> ReadPythonCommand(const Command& command, const fs::path& 
   return Cannot("prompt: there is no script");
 }
 
-Result<PythonHook> AddPythonHook(const std::string& preload, const WorkerSpec& worker) {
+Result<PythonHook> AddPythonHook(const std::string& preload, bool background,
+                                 const WorkerSpec& worker) {
   std::error_code ignored;
   ASSIGN_OR_RETURN(
       const PythonProgram program,
@@ -214,15 +225,7 @@ Result<PythonHook> AddPythonHook(const std::string& preload, const WorkerSpec& w
   for (const std::string_view bytes :
        {Between(ddprun_hook_module_begin, ddprun_hook_module_end),
         Between(ddprun_hook_library_begin, ddprun_hook_library_end)}) {
-    UniqueFd file(::memfd_create("ddprun-template", MFD_CLOEXEC));
-    if (!file) {
-      return SystemError("make", "a memory file for --preload", errno);
-    }
-    file = UniqueFd(::fcntl(file.get(), F_DUPFD_CLOEXEC, kAboveBlocks));
-    if (!file) {
-      return SystemError("make", "a memory file for --preload", errno);
-    }
-    RETURN_IF_ERROR(WriteAll(file.get(), bytes, "a memory file for --preload"));
+    ASSIGN_OR_RETURN(UniqueFd file, MemoryFileOf(bytes));
     hook.spec.kept.push_back(file.get());
     hook.carried.push_back(std::move(file));
   }
@@ -236,6 +239,7 @@ Result<PythonHook> AddPythonHook(const std::string& preload, const WorkerSpec& w
                          {"agent", ::getpid()},
                          {"entry", entry},
                          {"preload", preload},
+                         {"background", background},
                          {"kind", program.kind},
                          {"program", program.name},
                          {"path", program.path},

@@ -39,6 +39,8 @@ struct PythonHook {
   WorkerSpec probe;               // and of the interpreter that says whether it loads the hook.
   std::vector<UniqueFd> carried;  // What both get beside their three descriptors.
 };
-Result<PythonHook> AddPythonHook(const std::string& preload, const WorkerSpec& worker);
+// `background`: it is loaded only while nobody else wants the CPUs, and prints nothing.
+Result<PythonHook> AddPythonHook(const std::string& preload, bool background,
+                                 const WorkerSpec& worker);
 
 }  // namespace ddprun

@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <iterator>
 #include <utility>
 
+#include "agent/workers/memory_room.h"
 #include "agent/workers/python_hook.h"
 #include "agent/workers/template_note.h"
 #include "common/log.h"
@@ -32,6 +34,17 @@ bool SameKind(const struct stat& a, const struct stat& b) {
   }
   const bool device = S_ISCHR(a.st_mode);
   return (a.st_mode & S_IFMT) == (b.st_mode & S_IFMT) && (!device || a.st_rdev == b.st_rdev);
+}
+
+// Any copy of torch has this library, whatever its name ends in.
+bool HasLoadedTorch(pid_t worker) {
+  std::ifstream maps("/proc/" + std::to_string(worker) + "/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("/libtorch") != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
 }
 
 std::map<std::string, std::string> Without(std::map<std::string, std::string> environment,
@@ -79,8 +92,46 @@ std::shared_ptr<WorkerTemplate> WarmStart::Current() const {
   return template_;
 }
 
-void WarmStart::Prepare() {
+void WarmStart::Set(std::string state) {
+  const std::lock_guard lock(mutex_);
+  state_ = std::move(state);
+}
+
+std::string WarmStart::State() const {
+  const std::lock_guard lock(mutex_);
+  return state_;
+}
+
+void WarmStart::Look(const std::vector<pid_t>& workers) {
   if (const auto current = Current(); current && !current->gone()) {
+    if (!current->ready()) {
+      Await(LaunchUnderWay());
+    }
+    return;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_look_ || made_ == kMostTemplates) {
+    return;
+  }
+  if (const std::string why = WhyNotYet(workers); !why.empty()) {
+    Set("not loaded ahead yet: " + why);
+  } else if (const Result<void> started = Start(); !started) {
+    made_ = kMostTemplates;
+    SayCold(started.error().message);
+  }
+  next_look_ = now + pause_;
+}
+
+std::string WarmStart::WhyNotYet(const std::vector<pid_t>& workers) {
+  const bool before = std::exchange(loaded_, std::ranges::all_of(workers, HasLoadedTorch));
+  pause_ = loaded_ ? kFirstPause : std::min(2 * pause_, kLongestPause);
+  return !loaded_  ? "not all workers have loaded torch"
+         : !before ? "the workers have just loaded torch"
+                   : WhyNoRoom(kLeastRoom, {.cgroup = OwnCgroup("memory")});
+}
+
+void WarmStart::Prepare() {
+  if (const auto current = Current(); plan_.automatic || (current && !current->gone())) {
     return;
   }
   if (made_ == kMostTemplates) {
@@ -112,7 +163,7 @@ Result<void> WarmStart::Start() {
   if (plan_.preload.empty()) {
     RETURN_IF_ERROR(CheckTemplateNote(hook.spec.command.file));
   } else {
-    ASSIGN_OR_RETURN(hook, AddPythonHook(plan_.preload, plan_.spec));
+    ASSIGN_OR_RETURN(hook, AddPythonHook(plan_.preload, plan_.automatic, plan_.spec));
   }
   const WorkerSpec& spec = hook.spec;
   ASSIGN_OR_RETURN(OpenedOutput output, OpenOutput(spec, plan_.inherit));
@@ -142,12 +193,13 @@ Result<void> WarmStart::Start() {
     }
   }
   on_started_(spec, std::move(output));
+  Set("is loading " + plan_.preload);
   return {};
 }
 
 std::string WarmStart::WaitsFor() const {
   const auto current = Current();
-  return !current || current->gone() || current->ready() || waited_ ? ""
+  return !current || current->gone() || current->ready() || waited_ || plan_.automatic ? ""
          : plan_.preload.empty()
              ? "loading the template of '" + plan_.spec.command.file.native() + "'"
              : "preloading " + plan_.preload + " (once for each node; restarts find it done)";
@@ -158,11 +210,16 @@ void WarmStart::Await(const LaunchUnderWay& under_way) {
   if (!current || current->ready() || current->gone()) {  // Gone: it has been said why.
     return;
   }
-  const Duration limit = std::exchange(waited_, true) ? Duration{0} : kMostLoading;
-  if (const Result<void> ready = current->AwaitReady(limit, under_way);
-      !ready && !under_way.given_up()) {
+  const bool waits = !std::exchange(waited_, true) && !plan_.automatic;
+  const Result<void> ready = current->AwaitReady(waits ? kMostLoading : Duration{0}, under_way);
+  const bool loading = !ready && !current->gone();
+  if (!ready && !under_way.given_up() && !(loading && plan_.automatic)) {
     SayCold("the template cannot be used: " + ready.error().message);
-  } else if (ready && !current->remark().empty() && made_ == 1) {
+  }
+  if (ready) {
+    Set("has loaded " + plan_.preload + ": the next start of workers is a fork");
+  }
+  if (ready && !current->remark().empty() && made_ == 1) {
     Log(LogLevel::kWarning, "--preload covers only some of the imports: " + current->remark());
   }
 }
@@ -208,8 +265,9 @@ Result<LaunchedWorker> WarmStart::Launch(const WorkerSpec& spec, const ChildStdi
 }
 
 void WarmStart::SayCold(const std::string& why) {
+  Set("cold: " + why);
   if (std::exchange(said_, why) != why) {
-    Log(LogLevel::kWarning, "workers start cold: " + why);
+    Log(plan_.automatic ? LogLevel::kDebug : LogLevel::kWarning, "workers start cold: " + why);
   }
 }
 

@@ -2,6 +2,9 @@
 // knows. A template is never needed: whatever is wrong with it is said in one line, the workers
 // start cold, and another one is made beside them, at most kMostTemplates for a run.
 //
+// A plan is automatic where nobody asked for a template. Then none is made before the workers run
+// and have loaded torch, it is loaded in the background, and nothing is said but in State().
+//
 //   a worker differs from the template in...      | it starts
 //   ----------------------------------------------|------------
 //   names that ranks and generations give         | warm
@@ -15,11 +18,14 @@
 #include <sys/stat.h>
 
 #include <array>
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "agent/workers/worker_template.h"
 
@@ -31,6 +37,7 @@ struct WarmPlan {
   std::set<std::string> own;  // Names that each worker has by itself.
   bool inherit = false;       // OpenOutput's.
   std::string preload;        // For Python: modules, or "imports"; "": the program is one itself.
+  bool automatic = false;
 };
 
 // The names that differ from worker to worker, or from generation to generation.
@@ -44,6 +51,13 @@ class WarmStart {
   // The first generation waits so long for a template that loads; the next ones do not.
   static constexpr Duration kMostLoading{60'000};
 
+  // An automatic template is made only where this much memory is free: it uses some 400 MB, and
+  // what workers touch of it is copied for each.
+  static constexpr std::uint64_t kLeastRoom = std::uint64_t{2} << 30;
+  // Between two looks at workers that have not loaded torch; then twice as long, up to the longest.
+  static constexpr Duration kFirstPause{2'000};
+  static constexpr Duration kLongestPause{60'000};
+
   // Its output is to be read: called on the maker's thread.
   using OnStarted = std::function<void(const WorkerSpec&, OpenedOutput)>;
 
@@ -52,6 +66,12 @@ class WarmStart {
 
   // Has a template, if there can be one: for a moment when nobody waits.
   void Prepare();
+  // The same for an automatic plan, once all `workers` have had torch loaded for a while and there
+  // is room. To be called again and again while they run.
+  void Look(const std::vector<pid_t>& workers);
+  bool automatic() const { return plan_.automatic; }
+  // What became of the template, for people; "": there is nothing to say. From any thread.
+  std::string State() const;
   // Before the workers of a generation; words for people: what it waits for, "" nothing.
   std::string WaitsFor() const;
   void Await(const LaunchUnderWay& under_way);
@@ -69,6 +89,8 @@ class WarmStart {
   static Result<void> Probe(const WorkerSpec& probe, const ChildStdio& stdio);
   Result<void> Start();
   void SayCold(const std::string& why);
+  void Set(std::string state);
+  std::string WhyNotYet(const std::vector<pid_t>& workers);
 
   const WarmPlan plan_;
   const OnStarted on_started_;
@@ -76,8 +98,12 @@ class WarmStart {
   std::string said_;                      // The last reason.
   int made_ = 0;
   bool waited_ = false;  // For the one that is there.
+  bool loaded_ = false;  // At the last look.
+  Duration pause_ = kFirstPause;
+  std::chrono::steady_clock::time_point next_look_;
 
-  mutable std::mutex mutex_;  // For what Close needs.
+  mutable std::mutex mutex_;  // For what Close and State need.
+  std::string state_;
   std::shared_ptr<WorkerTemplate> template_;
   bool closed_ = false;
 };

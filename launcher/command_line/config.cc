@@ -177,7 +177,7 @@ HandledSignals ParseSignals(const std::string& text, bool given) {
 
 Result<void> CheckPreload(const std::string& preload) {
   const Error wrong = Invalid(
-      "--preload takes Python modules, as torch,torch._dynamo, or imports, or "
+      "--preload takes auto, none, Python modules (torch,torch._dynamo), imports, or "
       "imports,-MODULE",
       preload);
   std::string_view rest = preload;

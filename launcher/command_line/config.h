@@ -74,7 +74,7 @@ struct LaunchConfig {
   std::filesystem::path called_from;  // Where the name is that ddprun was called by.
   NumaMode numa = NumaMode::kNone;
   bool virtual_local_rank = false;
-  std::string preload;  // Empty: what is a template by itself alone; "none": nothing is.
+  std::string preload = "auto";
   bool scrub_env = false;
   std::optional<Endpoint> http_listen;  // --http-listen: probes and metrics; none: nobody asks.
   HandledSignals signals;

@@ -27,7 +27,7 @@ Options that most runs need (@ --help lists all):
   --rdzv-endpoint HOST:PORT         where the nodes meet              [127.0.0.1:29400]
   --rdzv-id NAME                    name of the run                              [none]
   --max-restarts N                  restarts after failures, over all nodes         [0]
-  --preload torch,torch._dynamo     restarts in 0.1 s: imports are loaded ahead
+  --preload imports                 load all the script's imports ahead of a restart [auto]
   --run-dir DIR                     shared directory: the first host may die too
   --log-dir DIR, -r 3, -t 3         keep the workers' output in files
   --dry-run                         say what would be done, and why; start nothing

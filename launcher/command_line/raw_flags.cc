@@ -163,12 +163,13 @@ void AddProgram(CLI::App& app, RawFlags& raw) {
       "Bind each worker to CPUs near its GPU: its NUMA node, its socket, its own share of "
       "the node's cores, or one last-level cache. Without GPUs workers are spread over "
       "the nodes. Always within the CPUs that ddprun itself may use; needs no numactl");
-  program.Value("--preload", config.preload, "MODULES|imports|none",
-                "Python modules (torch,torch._dynamo) that one process per node loads ahead, from "
-                "which workers are then forked; imports: what the script imports at its top "
-                "(imports,-MODULE leaves one out). A restart takes a tenth of a second instead of "
-                "what the imports take. none: no "
-                "program is loaded ahead, ddprun-train neither");
+  program.Value("--preload", config.preload, "auto|MODULES|imports|none",
+                "What one process per node loads ahead, from which the next workers are forked: a "
+                "restart then takes a tenth of a second instead of what the imports take. auto: "
+                "torch and torch._dynamo, in the background, once the workers of a "
+                "Python program have loaded torch and where they may be started again. MODULES: "
+                "these, before the first workers. imports: what the script imports at its top "
+                "(imports,-MODULE leaves one out). none: nothing, not for ddprun-train either");
   program.Switch("--scrub-env", config.scrub_env,
                  "Take MPI's variables (OMPI_*, PMI_*, PMIX_*, MPI_*, HYDRA_*) out of the workers' "
                  "environment");

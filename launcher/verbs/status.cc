@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "common/exit_code.h"
 #include "common/files.h"
@@ -130,6 +133,28 @@ std::string Newest(const Startup& startup) {
          "\n";
 }
 
+// "preload: has loaded torch: ...", a line for each such fact, and where it holds if not
+// everywhere.
+std::string Preloads(const RunStatus& run) {
+  std::map<std::string, std::vector<std::string>> nodes;
+  for (const NodeStatus& node : run.nodes) {
+    for (const HostFact& fact : node.facts) {
+      if (fact.name == "preload") {
+        nodes[fact.value].push_back(node.node);
+      }
+    }
+  }
+  std::string text;
+  for (const auto& [value, where] : nodes) {
+    const std::string on = where.size() == run.nodes.size() ? ""
+                           : where.size() == 1              ? " (" + where[0] + ")"
+                                                            : " (" + where[0] + " and " +
+                                                     std::to_string(where.size() - 1) + " more)";
+    text += PrintableLine("preload: " + value + on) + "\n";
+  }
+  return text;
+}
+
 // "goodput: 99.1 % of 12 min 03 s"; empty: nothing was lost.
 std::string Kept(const RunStatus& run) {
   const std::optional<double> goodput = GoodputOf(run);
@@ -186,7 +211,7 @@ std::string OneRun(const RunStatus& run, std::int64_t now_unix) {
   if (!run.startups.empty()) {
     text += Newest(run.startups.back());
   }
-  text += Kept(run);
+  text += Preloads(run) + Kept(run);
   const std::size_t skipped = run.events.size() - std::min(run.events.size(), kShownEvents);
   for (std::size_t i = skipped; i < run.events.size(); ++i) {
     text += (i == skipped ? "lately:\n  " : "  ") + EventLine(run.events[i]);

@@ -104,6 +104,21 @@ TEST(Status, OnAScreenTheOddNodeIsOnTop) {
   EXPECT_NE(text.find("more"), std::string::npos);
 }
 
+TEST(Status, WhatIsLoadedAheadIsALineForEachThatDiffers) {
+  RunStatus run = Sample();
+  const auto text = [&] { return FormatStatus({run}, "n0:29400", kNow); };
+  for (NodeStatus& node : run.nodes) {
+    node.facts = {{"clock", "0 us off", false}, {"preload", "has loaded torch", false}};
+  }
+  EXPECT_NE(text().find("\npreload: has loaded torch\nlately:"), std::string::npos) << text();
+
+  run.nodes[1].facts[1].value = "cold: a\nb";
+  EXPECT_NE(text().find("\npreload: cold: a\\nb (n1#0)\n"
+                        "preload: has loaded torch (n0#0 and 1 more)\nlately:"),
+            std::string::npos)
+      << text();
+}
+
 TEST(Status, WhatWasLostIsToldAsGoodput) {
   RunStatus run = Sample();
   run.known = 120s;

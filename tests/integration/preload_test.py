@@ -348,7 +348,7 @@ sys.exit(3 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 0)
         self.assertIn("'/bin/true' is not Python", run.err())
         for bad in ("a b", "a,", "1a", "a..b", "a/b", "-a", "a,-b", "imports,-"):
             run = self.run_ddprun(f"--preload={bad}", self.path("say.py"), expect=2)
-            self.assertIn("--preload takes Python modules", run.err())
+            self.assertIn("--preload takes auto, none, Python modules", run.err())
         run = self.say("--preload=told", "--pass-local-rank")
         self.assertIn("their arguments differ from one to another", run.err())
 

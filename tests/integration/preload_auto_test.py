@@ -1,0 +1,125 @@
+"""Without a flag: a preload process is made once the workers have loaded torch, where they may be started again."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import DDPRUN, DdprunTest, read_text  # noqa: E402
+
+TWO = "--nproc-per-node=2"
+# A torch of a few lines: it has a library of that name in its memory, and is loud.
+TORCH = """
+import mmap, os, sys
+PID = os.getpid()
+with open(os.path.join(os.path.dirname(__file__), "libtorch_cpu.so"), "rb") as library:
+    LIBRARY = mmap.mmap(library.fileno(), 0, access=mmap.ACCESS_READ)
+print("torch is here")
+"""
+SAY = """
+import json, os, signal, sys
+{before}
+import torch
+import torch._dynamo
+with open(sys.argv[1], "a") as file:
+    file.write(json.dumps({{"pid": os.getpid(), "loaded": torch.PID, "class": os.sched_getscheduler(0),
+                           "oom": open("/proc/self/oom_score_adj").read(), "rank": os.environ["RANK"],
+                           "start": os.environ["TORCHELASTIC_RESTART_COUNT"]}}) + "\\n")
+if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    signal.pause()
+"""
+
+
+class PreloadAuto(DdprunTest):
+    def setUp(self):
+        super().setUp()
+        self.environment["PYTHON_EXEC"] = sys.executable
+        os.mkdir(self.path("torch"))
+        self.write("torch/__init__.py", TORCH)
+        self.write("torch/_dynamo.py", "")
+        self.write("torch/libtorch_cpu.so", "x")
+        self.write("say.py", SAY.format(before=""))
+
+    def write(self, name, text):
+        with open(self.path(name), "w") as file:
+            file.write(text)
+
+    def said(self, start):
+        whole = read_text(self.path("said")).rpartition("\n")[0]  # The last line may be half written.
+        return [told for told in map(json.loads, whole.splitlines()) if told["start"] == start]
+
+    def say(self, *flags):
+        run = self.start(TWO, "--rdzv-id=r", *flags, self.path("say.py"), self.path("said"))
+        self.wait_for(lambda: len(self.said("0")) == 2, run)
+        return run
+
+    def preloaded(self):
+        asked = subprocess.run([DDPRUN, "status", "--rdzv-id=r", "-o", "json"], env=self.environment,
+                               capture_output=True, check=False)
+        if asked.returncode != 0:
+            return ""
+        [node] = json.loads(asked.stdout)["runs"][0]["nodes"]
+        return "".join(fact["value"] for fact in node["facts"] if fact["name"] == "preload")
+
+    def restart(self, run):
+        os.kill(self.said("0")[1]["pid"], signal.SIGKILL)
+        self.assertEqual(run.wait(), 0, run.err())
+        return self.said("1")
+
+    def test_a_restart_is_a_fork(self):
+        for flags in ((), ("--preload=auto",)):
+            with self.subTest(flags):
+                run = self.say("--max-restarts=1", *flags)
+                self.wait_for(lambda: "has loaded torch,torch._dynamo" in self.preloaded(), run)
+                first, second = self.said("0"), self.restart(run)
+                self.assertEqual(len(second), 2)
+                self.assertEqual(len({told["loaded"] for told in second}), 1)
+                self.assertFalse({told["loaded"] for told in second} & {told["pid"] for told in first + second})
+                for told in second:  # Nothing is left of how it was loaded.
+                    self.assertEqual((told["class"], told["oom"]), (os.SCHED_OTHER, first[0]["oom"]))
+                self.assertEqual(run.all().count("torch is here"), 2, "it was printed by those that were not forked")
+                self.assertNotRegex(re.sub("(?m)^.*(recovered|restarting).*$", "", run.err()), "cold|preload|template")
+                os.unlink(self.path("said"))
+
+    def test_there_is_none_where_workers_are_not_started_again(self):
+        run = self.say()
+        self.wait_for(lambda: "workers are not started again (--max-restarts" in self.preloaded(), run)
+        run.signal(signal.SIGTERM)
+        run.wait()
+
+    def test_there_is_none_on_request(self):
+        run = self.say("--preload=none", "--max-restarts=1")
+        self.wait_for(lambda: subprocess.run([DDPRUN, "status", "--rdzv-id=r"], env=self.environment,
+                                             capture_output=True, check=False).returncode == 0, run)
+        self.assertEqual(self.preloaded(), "")
+        self.assertEqual({told["pid"] == told["loaded"] for told in self.restart(run)}, {True})
+
+    def test_the_program_may_do_without_torch(self):
+        self.write("say.py", SAY.format(before="import types; torch = types.SimpleNamespace(PID=0)").replace(
+            "import torch\nimport torch._dynamo\n", ""))
+        run = self.say("--max-restarts=1")
+        self.wait_for(lambda: "not all workers have loaded torch" in self.preloaded(), run)
+        self.restart(run)
+
+    def test_why_a_restart_was_no_fork_is_told_in_the_status_alone(self):
+        """A change before the import: the worker executes its program anew, and the preload process ends."""
+        self.write("say.py", SAY.format(before="os.environ['OMP_NUM_THREADS'] = '7'").replace('== "0"', 'in "012"'))
+        run = self.say("--max-restarts=2")
+        self.wait_for(lambda: "has loaded torch" in self.preloaded(), run)
+        for start in ("0", "1"):
+            os.kill(self.said(start)[0]["pid"], signal.SIGKILL)
+            self.wait_for(lambda after=str(int(start) + 1): len(self.said(after)) == 2, run)
+        self.assertEqual({told["pid"] == told["loaded"] for told in self.said("1") + self.said("2")}, {True})
+        self.wait_for(lambda: "changes the variable OMP_NUM_THREADS before it imports torch" in self.preloaded(), run)
+        run.signal(signal.SIGTERM)
+        run.wait()
+        self.assertNotIn("OMP_NUM_THREADS before", run.err())
+
+
+if __name__ == "__main__":
+    unittest.main()
