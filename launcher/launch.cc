@@ -13,6 +13,7 @@
 #include "launcher/node.h"
 #include "launcher/plan.h"
 #include "launcher/preparation.h"
+#include "launcher/run_directory.h"
 #include "launcher/server/descriptors.h"
 #include "launcher/server/release_claim.h"
 #include "launcher/server/server_role.h"
@@ -26,6 +27,20 @@ namespace {
 void Complain(LogLevel level, const std::string& text) {
   std::fputs(InLogFormat(level, text, Colored(level, "ddprun:") + " " + text + "\n").c_str(),
              stderr);
+}
+
+// A directory that nobody asked for and that cannot be made costs no run.
+void HaveRunDirectory(LaunchConfig& config) {
+  if (!config.own_run_dir) {
+    return;
+  }
+  if (const Result<void> made = MakeOwnDirectory(config.run_dir); !made) {
+    config.remarks.push_back(
+        "the run will not outlive the host of its rendezvous: " + made.error().message +
+        ". Set --run-dir=DIR to a directory that all nodes share, or --run-dir=none");
+    config.run_dir.clear();
+    config.own_run_dir = false;
+  }
 }
 
 int LaunchCodeOf(const Error& error) {
@@ -79,6 +94,7 @@ int Launch(LaunchConfig config) {
     Complain(LogLevel::kError, enough.error().message);
     return kExitInternal;
   }
+  HaveRunDirectory(config);
   return RunGuarded(
       [&](GuardLink guard) {
         QueueLog();  // First of all: nobody may read what is said.

@@ -68,9 +68,13 @@ Result<int> LaunchedNode::Run() {
   if (evidence_) {
     evidence_->LookLast();
   }
+  const bool last = end_->succeeded() && Server() != nullptr;  // All others have heard of it.
   role_.Close();
   if (evidence_) {
     evidence_->Finish(kEvidenceLimit);
+  }
+  if (config_.own_run_dir && last) {
+    RemoveOwnDirectory(config_.run_dir);
   }
   return end_->code();
 }

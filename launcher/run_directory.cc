@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <functional>
@@ -84,6 +85,20 @@ RunDirectory::~RunDirectory() {
     } else {
       std::filesystem::remove(path / kOperatorsDoor, ignored);
     }
+  });
+}
+
+Result<void> MakeOwnDirectory(const std::filesystem::path& directory) {
+  RETURN_IF_ERROR(MakeDirectories(directory, 0700));
+  RETURN_IF_ERROR(CheckOwnDirectory(directory.parent_path()));
+  return CheckOwnDirectory(directory);
+}
+
+void RemoveOwnDirectory(const std::filesystem::path& directory) {
+  FinishesWithin(kRemovalPatience, [directory] {
+    std::error_code left;
+    std::filesystem::remove_all(directory, left);
+    ::rmdir(directory.parent_path().c_str());
   });
 }
 

@@ -33,6 +33,13 @@ class RunDirectory {
   bool temporary_ = false;
 };
 
+// Makes a directory that nodes share, and its parent, where nobody asked for one (LaunchConfig's
+// `own_run_dir`): both are this user's, and no other's to write in; the directory is 0700.
+Result<void> MakeOwnDirectory(const std::filesystem::path& directory);
+// Both, with all that lies in the first; the parent only if it is empty then. Stops waiting for the
+// disk after a while.
+void RemoveOwnDirectory(const std::filesystem::path& directory);
+
 // Where what is known of the run stays when it is over: `run_dir` (--run-dir), which nodes share,
 // so that whoever serves goes on with one file; else the run directory. Empty: nowhere.
 std::filesystem::path EvidencePlace(const std::string& run_dir, const RunDirectory& directory);

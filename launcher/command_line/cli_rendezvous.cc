@@ -62,8 +62,24 @@ void ResolveEndpoint(const RawFlags& raw, LaunchConfig& config, Problems& proble
   }
 }
 
+// A run that can go on without one of its nodes is to go on without the first one, too.
+void TakeSharedDirectory(LaunchConfig& config) {
+  const bool spare = config.shape.min_nodes < config.shape.max_nodes ||
+                     config.around.hosts.size() > config.shape.max_nodes;
+  const bool any_may_serve = !config.tls.any() || !config.tls.certificate.empty();
+  if (!config.standalone && !config.literal_master && spare && any_may_serve) {
+    config.run_dir = config.around.shared;
+    config.own_run_dir = !config.run_dir.empty();
+  }
+}
+
 void ResolveRunDirectory(LaunchConfig& config, Problems& problems) {
   if (config.run_dir.empty()) {
+    TakeSharedDirectory(config);
+    return;
+  }
+  if (config.run_dir == "none") {
+    config.run_dir.clear();
     return;
   }
   if (config.standalone) {

@@ -51,6 +51,7 @@ struct LaunchConfig {
   bool insecure = false;        // --insecure: no token is drawn, everybody may call.
   bool in_slurm_job = false;    // Whose nodes may share a token by MUNGE.
   std::string run_dir;          // --run-dir: shared by the nodes; empty: nobody takes over.
+  bool own_run_dir = false;     // Nobody asked for it: to be made, and removed at a good end.
   std::string role = "default";
   int give_up_code = 0;  // 0: the code that tells why.
   std::string gpus;      // --gpus, as CUDA_VISIBLE_DEVICES will have it; empty: all there are.

@@ -112,10 +112,12 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
       "Draw no token: everybody who reaches the endpoint may join. On every node. Also lets the "
       "server serve on every address of this machine (0.0.0.0, ::)");
   rendezvous.Value(
-      "--run-dir", config.run_dir, "DIR",
+      "--run-dir", config.run_dir, "DIR|none",
       "A directory that all nodes share: where the host of the server dies, another node takes its "
       "part over and the run goes on. Each run's own; the server is then wherever the claims in it "
-      "say. Not with a static rendezvous");
+      "say. Not with a static rendezvous. Default: .ddprun/JOB.STEP.RESTARTS in a Slurm step whose "
+      "working directory is on NFS, Lustre, GPFS, BeeGFS, CephFS or WekaFS, if the run can go on "
+      "with fewer nodes; it is removed when the run has succeeded");
   rendezvous.Value("--master-addr", raw.master_addr, "HOST",
                    "Static rendezvous: the host of node rank 0 (default 127.0.0.1); MASTER_ADDR of "
                    "every worker is this very word. Not used beside --rdzv-endpoint, --standalone "

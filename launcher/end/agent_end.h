@@ -32,6 +32,8 @@ class AgentEnd {
   void Begin(const Exit& exit);
   bool begun() const { return end_.begun(); }
   int code() const { return exit_.code; }
+  // The whole run, not this node's part of it alone.
+  bool succeeded() const { return exit_.finish && exit_.finish->ending == Ending::kSucceeded; }
 
   void OnSignal(int signal) { end_.OnSignal(signal); }
   void OnServerCame() { end_.OnServerCame(); }

@@ -7,6 +7,7 @@
 
 #include "common/text.h"
 #include "launcher/environment/reading.h"
+#include "launcher/environment/shared_directory.h"
 #include "proto/hostlist.h"
 
 namespace ddprun {
@@ -161,6 +162,10 @@ Result<std::optional<Surroundings>> ReadSlurm(const SurroundingsQuery& query) {
   }
   SetPlace(query, place, around);
   around.settings.push_back({"log-dir", "ddprun_logs", "a Slurm step's working directory"});
+  const Result<std::string> mounts = query.read_file("/proc/self/mountinfo");
+  if (mounts && IsShared(query.directory, *mounts)) {
+    around.shared = query.directory + "/.ddprun/" + place.run_id;
+  }
   around.on_first_node = step.node == 0;
   around.speaks_for_job = step.task == 0;
   around.derived_port = true;

@@ -60,7 +60,8 @@ struct Surroundings {
   std::optional<std::int64_t> ends_at;  // When it is killed: seconds since 1970.
   bool tells_before_end = false;        // TERM, USR1 and USR2 mean: save, you will be stopped.
   bool ends_nodes_alone = false;        // That is told one node, and need not concern the others.
-  std::vector<std::string> launcher;    // Forgotten: the words to put before ddprun.
+  std::string shared;  // A directory for this run alone that its nodes share; empty: none is known.
+  std::vector<std::string> launcher;  // Forgotten: the words to put before ddprun.
 
   bool IsPlaced() const { return index.has_value(); }
 };
@@ -71,6 +72,7 @@ struct SurroundingsQuery {
   bool only_facts = false;    // The user places: what no flag has is asked for alone.
   std::uint32_t gpus = 0;     // Visible on this machine.
   std::int64_t parent = 0;    // Process that started this one: its children's common name.
+  std::string directory;      // The working directory, absolute; empty: unknown.
   std::function<Result<std::string>(const std::string& path)> read_file;
 };
 

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "launcher/environment/reading.h"
+#include "launcher/environment/shared_directory.h"
 
 namespace ddprun {
 namespace {
@@ -43,6 +44,7 @@ Result<Surroundings> Look(const Case& given) {
   query.said = given.said;
   query.gpus = given.gpus;
   query.parent = 77;
+  query.directory = "/shared/me";
   query.read_file = [&](const std::string& path) -> Result<std::string> {
     const auto found = given.files.find(path);
     if (found == given.files.end()) {
@@ -108,6 +110,37 @@ TEST(Slurm, AStepIsANodeOfIt) {
   EXPECT_EQ(around.waiter, (Endpoint{"127.0.0.1", 41797}));
   EXPECT_TRUE(around.tells_before_end);
   EXPECT_FALSE(around.seat);
+}
+
+TEST(Slurm, AWorkingDirectoryOnASharedFileSystemHasAPlaceForTheRun) {
+  Case given{Captured("slurm_step")};
+  EXPECT_EQ(Found(given).shared, "");
+  given.files["/proc/self/mountinfo"] =
+      "1 0 0:1 / / rw - ext4 /dev/x rw\n2 1 0:2 / /shared rw - nfs4 n:/h rw\n";
+  EXPECT_EQ(Found(given).shared, "/shared/me/.ddprun/1.0.0");
+}
+
+TEST(IsShared, IsWhatTheDeepestAndLastMountIs) {
+  const std::string mounts =
+      "1 0 0:1 / / rw - ext4 /dev/x rw\n"
+      "2 1 0:2 / /shared rw,relatime shared:7 master:1 - lustre n@tcp:/h rw\n"
+      "3 2 0:3 / /shared/local rw - xfs /dev/y rw\n"
+      "4 2 0:4 / /shared/a\\040b rw - beegfs beegfs_nodev rw\n"
+      "5 1 0:5 / /twice rw - nfs n:/t rw\n"
+      "6 5 0:6 / /twice rw - tmpfs none rw\n";
+  for (const auto& [directory, shared] : {std::pair("/shared", true),
+                                          {"/shared/me/run", true},
+                                          {"/sharedwork", false},
+                                          {"/", false},
+                                          {"/shared/local", false},
+                                          {"/shared/local/x", false},
+                                          {"/shared/a b/x", true},
+                                          {"/twice", false},
+                                          {"", false}}) {
+    EXPECT_EQ(IsShared(directory, mounts), shared) << directory;
+  }
+  EXPECT_FALSE(IsShared("/shared", ""));
+  EXPECT_FALSE(IsShared("/shared", "1 0 0:1 / /shared"));
 }
 
 TEST(Slurm, ThePortIsTheSameForAStepAndAnotherForTheNext) {

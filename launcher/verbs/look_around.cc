@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "common/files.h"
 #include "launcher/environment/detect.h"
@@ -36,6 +37,8 @@ Result<Surroundings> LookAround(const GetEnv& get_env, const std::vector<Setting
   }
   query.gpus = CountDevices();
   query.parent = ::getppid();
+  std::error_code none;
+  query.directory = std::filesystem::current_path(none).native();
   query.read_file = [](const std::string& path) { return ReadFile(path, kMaxHostFile); };
   if (name == "torchrun") {
     query.said.push_back({"rdzv-endpoint", "torchrun's own", "called as torchrun"});

@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from slurm_runs import DDPRUN, SlurmTest, port_of, read_text  # noqa: E402
 
-from ddprun_runs import FAKE_WORKER, HELLO, children_of, command_of  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, HOLD_CALLS, children_of, command_of, read_bytes  # noqa: E402
 
 
 class Step(SlurmTest):
@@ -189,6 +189,48 @@ class SeveralTasks(SlurmTest):
     def test_tasks_and_workers_together_are_refused(self):
         run = self.step("-N2", "--ntasks-per-node=2", DDPRUN, "--nproc-per-node=2", FAKE_WORKER, expect=2)
         self.assertIn("srun --ntasks-per-node=1", run.err())
+
+
+class SharedDirectory(SlurmTest):
+    """The working directory is on NFS, by what the kernel shows."""
+
+    def shown(self, kind="nfs4"):
+        with open(self.path("mounts"), "w") as file:
+            file.write("1 0 0:1 / / rw - ext4 /dev/x rw\n"
+                       f"2 1 0:2 / {self.directory} rw shared:1 - {kind} server:/x rw\n")
+        return {"LD_PRELOAD": HOLD_CALLS, "ASAN_OPTIONS": "verify_asan_link_order=0",
+                "DDPRUN_SHOWN_MOUNTS": self.path("mounts")}
+
+    def test_the_first_node_may_die(self):
+        go = self.path("go")
+        run = self.srun("-N3", "--ntasks-per-node=1", "--kill-on-bad-exit=0", "--wait=0", DDPRUN, "--nnodes=2:3",
+                        FAKE_WORKER, HELLO, f"--wait-file={go}", environment=self.shown())
+        self.wait_for_workers(run, 3)
+        [name] = os.listdir(self.path(".ddprun"))
+        self.assertRegex(name, r"^\d+\.0\.0$")
+        self.assertEqual(os.stat(self.path(".ddprun", name)).st_mode & 0o777, 0o700)
+        for pid in self.mark.living("bin/ddprun --nnodes"):
+            if b"\0SLURM_NODEID=0\0" in read_bytes(f"/proc/{pid}/environ"):
+                os.kill(pid, signal.SIGKILL)
+        again = self.wait_for(lambda: run.generations()[1:], run)[0]
+        self.wait_for_workers(run, 2, again)
+        open(go, "w").close()
+        run.wait()
+        self.assertFalse(os.path.exists(self.path(".ddprun")), "it is removed when the run has succeeded")
+
+    def test_it_is_for_runs_that_can_go_on_without_a_node(self):
+        for kind, flags, taken in (("nfs", ["--nnodes=2:3"], True), ("lustre", ["--nnodes=2"], True),
+                                   ("nfs", ["--nnodes=3"], False), ("ext4", ["--nnodes=2:3"], False),
+                                   ("nfs", ["--nnodes=2:3", "--run-dir=none"], False)):
+            with self.subTest(kind, flags=flags):
+                run = self.step("-N3", "--ntasks-per-node=1", DDPRUN, "--dry-run", *flags, FAKE_WORKER,
+                                environment=self.shown(kind))
+                self.assertEqual(f"newest claim in {self.directory}/.ddprun/" in run.out(), taken, run.out())
+
+    def test_one_that_cannot_be_made_costs_a_warning(self):
+        open(self.path(".ddprun"), "w").close()
+        run = self.step("-N3", "--ntasks-per-node=1", DDPRUN, "--nnodes=2:3", FAKE_WORKER, environment=self.shown())
+        self.assertRegex(run.err(), r"the run will not outlive the host of its rendezvous: .*/\.ddprun.* Set --run-dir=DIR")
 
 
 class SrunForgotten(SlurmTest):
