@@ -13,12 +13,6 @@ namespace {
 // A start takes imports and data besides what a step takes.
 constexpr int kStartsPerHang = 3;
 
-bool IsSet(const LaunchConfig& config, const std::string& flag) {
-  return std::ranges::any_of(config.settings, [&](const Setting& setting) {
-    return setting.name == flag && setting.origin != kDefault;
-  });
-}
-
 AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::string& server) {
   AgentConfig core;
   core.run_id = config.run_id;
@@ -39,6 +33,7 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
                        : "another node takes the server's part over if it stays away";
   core.hang_timeout = config.hang_timeout;
   const bool start_is_set = IsSet(config, "start-timeout");
+  core.says_unwatched = !config.hang_by_default;
   core.start_timeout = start_is_set ? config.start_timeout : kStartsPerHang * config.hang_timeout;
   core.start_spares_busy = !start_is_set;
   core.judges_unseen = start_is_set && config.progress_from != nullptr;

@@ -170,8 +170,33 @@ TEST(CommandLine, ElasticityHasItsFlags) {
   EXPECT_EQ(Launch({"--restart-window=90", "p"}).shape.restart_window, std::chrono::seconds(90));
 }
 
-TEST(CommandLine, TheHangTimeoutIsATimeAndOffByDefault) {
-  EXPECT_EQ(Launch({"p"}).hang_timeout, Duration{0});
+TEST(CommandLine, WithoutAHangTimeoutAHangOfTenMinutesIsOnlyReported) {
+  struct Case {
+    std::vector<std::string> flags;
+    int timeout_s;
+    std::uint32_t on_hang;
+    bool by_default;
+  };
+  for (const Case& one : std::vector<Case>{
+           {{}, 600, kHangIsTold, true},
+           {{"--hang-timeout=5m"}, 300, kHangRestarts, false},
+           {{"--hang-timeout=0"}, 0, kHangRestarts, false},
+           {{"--hang-timeout=600"}, 600, kHangRestarts, false},
+           {{"--on-hang=fail"}, 600, kHangFails, false},
+           {{"--on-hang=restart"}, 600, kHangRestarts, false},
+           {{"--start-timeout=5m"}, 0, kHangRestarts, false},
+           {{"--attach-rank=0"}, 0, kHangRestarts, false},
+       }) {
+    std::vector<std::string> line = one.flags;
+    line.emplace_back("p");
+    const LaunchConfig config = Launch(line);
+    EXPECT_EQ(config.hang_timeout, std::chrono::seconds(one.timeout_s)) << line[0];
+    EXPECT_EQ(config.shape.on_hang, one.on_hang) << line[0];
+    EXPECT_EQ(config.hang_by_default, one.by_default) << line[0];
+  }
+}
+
+TEST(CommandLine, TheHangTimeoutIsATime) {
   const std::map<std::string, int> milliseconds = {
       {"30", 30'000},  {"0.5", 500},      {"90s", 90'000},    {"250ms", 250},
       {"5m", 300'000}, {"2min", 120'000}, {"1.5h", 5'400'000}};

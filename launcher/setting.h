@@ -11,4 +11,7 @@ struct Setting {
   std::string origin;  // For people: "command line", "PET_NNODES", "run.toml:3", "default"
 };
 
+// The origin of a value that nobody set.
+inline constexpr const char* kDefault = "default";
+
 }  // namespace ddprun

@@ -228,8 +228,9 @@ Duration WatchedFor(const AgentConfig& config) {
 
 std::optional<Time> UnwatchedAt(const AgentState& state, const AgentConfig& config) {
   const Duration timeout = WatchedFor(config);
-  const bool unwatched = state.phase == AgentPhase::kRunning && timeout > Duration{0} &&
-                         state.alive > 0 && state.heartbeats.empty() && !state.told_unwatched;
+  const bool unwatched = config.says_unwatched && state.phase == AgentPhase::kRunning &&
+                         timeout > Duration{0} && state.alive > 0 && state.heartbeats.empty() &&
+                         !state.told_unwatched;
   return unwatched ? std::optional(state.told_to_run + timeout) : std::nullopt;
 }
 

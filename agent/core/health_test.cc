@@ -60,6 +60,13 @@ TEST_F(Health, ATimeoutThatWatchesNobodyIsToldOnce) {
   EXPECT_EQ(WarningsOf(effects), 0u);
 }
 
+TEST_F(Health, ATimeoutThatNobodyAskedForMayWatchNobody) {
+  config.says_unwatched = false;
+  EXPECT_EQ(UnwatchedAt(state, config), std::nullopt);
+  Tick(60s);
+  EXPECT_EQ(WarningsOf(effects), 0u);
+}
+
 TEST_F(Health, ATimeoutThatWatchesOneOfThemIsNotTold) {
   Says(1, 1, 2s);
   Tick(11s);

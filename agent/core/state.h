@@ -33,6 +33,7 @@ struct AgentConfig {
   Duration outage_limit{600'000};    // An idle node without a server gives up after it.
   Duration hang_timeout{0};          // Without progress for longer, a worker is late; 0: never.
   Duration start_timeout{0};         // The same from the start to the first progress; 0: never.
+  bool says_unwatched = true;        // Also of workers of which nothing is seen.
   bool start_spares_busy = true;     // Then only a worker that was idle for hang_timeout is late.
   bool judges_unseen = false;        // Then also a worker of which nothing was seen yet.
   bool preemptible = false;          // A scheduler's signals mean: save, the run will go on later.

@@ -2,6 +2,7 @@
 // flag is read anywhere else, none after the start.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -60,10 +61,11 @@ struct LaunchConfig {
   std::string node_check;                 // --node-check; empty: none.
   Duration linger{0};                     // --linger
   Duration node_check_timeout{60'000};
-  Duration hang_timeout{0};   // 0: no worker is judged by its heartbeats.
-  Duration start_timeout{0};  // 0: never. Unset, it follows from hang_timeout.
-  Duration stop_before{0};    // 0: nobody is told that the job will end.
-  Duration time_limit{0};     // 0: the scheduler knows, if anybody does.
+  Duration hang_timeout{600'000};  // 0: no worker is judged by its heartbeats.
+  bool hang_by_default = false;    // Nobody asked for it: a run that stands still is only told of.
+  Duration start_timeout{0};       // 0: never. Unset, it follows from hang_timeout.
+  Duration stop_before{0};         // 0: nobody is told that the job will end.
+  Duration time_limit{0};          // 0: the scheduler knows, if anybody does.
 
   std::string cannot_start;  // What the workers lack on this machine; empty: nothing.
   std::string program;
@@ -131,6 +133,13 @@ struct ServerConfig {
   LogFormat log_format = LogFormat::kText;
   std::vector<Setting> settings;  // Those from variables: origins of what cannot be used.
 };
+
+// Whether anybody set it, to whatever value.
+inline bool IsSet(const LaunchConfig& config, const std::string& flag) {
+  return std::ranges::any_of(config.settings, [&](const Setting& setting) {
+    return setting.name == flag && setting.origin != kDefault;
+  });
+}
 
 // Whether the nodes know where else than at one endpoint a server may be.
 inline bool HasSuccession(const LaunchConfig& config) {

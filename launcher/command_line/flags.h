@@ -14,7 +14,6 @@
 namespace ddprun {
 
 inline constexpr const char* kCommandLine = "command line";  // As an origin.
-inline constexpr const char* kDefault = "default";
 
 struct SplitLine {
   std::vector<Setting> settings;  // As given, with kCommandLine for their origin.

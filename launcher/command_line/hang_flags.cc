@@ -28,6 +28,15 @@ void ResolveHang(const RawFlags& raw, LaunchConfig& config, Problems& problems) 
     return;
   }
   config.shape.on_hang = static_cast<std::uint32_t>(found - kWords.begin());
+  if (IsSet(config, "hang-timeout")) {
+    return;
+  }
+  if (IsSet(config, "start-timeout") || !raw.attach_rank.empty()) {
+    config.hang_timeout = Duration{0};  // A start alone is judged; a debugger may hold a worker.
+  } else if (!IsSet(config, "on-hang")) {
+    config.hang_by_default = true;
+    config.shape.on_hang = kHangIsTold;
+  }
 }
 
 }  // namespace

@@ -246,19 +246,22 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
 void AddHangs(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
   Group hangs(app, raw, "Hangs");
-  hangs.Value("--hang-timeout", config.hang_timeout, "DURATION",
-              "Workers that make no progress for this long hang: their stacks are kept and all "
-              "workers restarted. Progress is STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET, else, with "
-              "ddprun's Python package or --preload, torch's collectives. 30, 90s, 5m; 0: "
-              "never (docs/writing-a-worker.md)");
+  hangs.Value(
+      "--hang-timeout", config.hang_timeout, "DURATION",
+      "Workers that make no progress for this long hang: their stacks are kept and all "
+      "workers restarted. Progress is STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET, else, with "
+      "ddprun's Python package or --preload, torch's collectives. 30, 90s, 5m; 0: "
+      "never (docs/writing-a-worker.md). Where the flag is not set, a hang is only reported");
   hangs.Value("--start-timeout", config.start_timeout, "DURATION",
               "Workers that make no first progress within this time of their start hang too: a "
               "stale lock, a download that stalls. Of a worker without --progress-from this needs "
               "ddprun's Python package or --preload. Default: three times --hang-timeout, and only "
               "workers that use no CPU time; 0: never");
-  hangs.Value("--on-hang", raw.on_hang, "restart|fail|observe",
-              "What follows from a hang: a restart, charged like a failure; the run's end, with "
-              "124; or nothing but the word of it, its evidence and an event");
+  hangs.Value(
+      "--on-hang", raw.on_hang, "restart|fail|observe",
+      "What follows from a hang: a restart, charged like a failure; the run's end, with "
+      "124; or nothing but the word of it, its evidence and an event (where neither this nor "
+      "--hang-timeout is set)");
   hangs.Value("--progress-from", raw.progress_from, "REGEX|auto",
               "Read the workers' progress from what they print: the first group of REGEX is the "
               "step of the rank that printed it, as 'step[ =:]+(\\d+)'; auto: the bars and lines "

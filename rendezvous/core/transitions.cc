@@ -23,8 +23,9 @@ void OnHang(CoordinatorStep& step, WorkerFailure hang) {
   if (goes_on && std::exchange(state.hang.told, told) == told) {
     return;
   }
-  RunEvent& event = step.Say(kEventHung, goes_on ? NoticeLevel::kWarning : NoticeLevel::kDetail,
-                             why + (goes_on ? "; the run goes on (--on-hang=observe)" : ""));
+  RunEvent& event = step.Say(
+      kEventHung, goes_on ? NoticeLevel::kWarning : NoticeLevel::kDetail,
+      why + (goes_on ? "; the run goes on (--on-hang=observe, as without --hang-timeout)" : ""));
   event.cause = WordOf(StopCause::kHang);
   std::optional<Time>& asked = state.hang.evidence;
   if (goes_on && (!asked || step.now >= *asked + kEvidenceEvery)) {
