@@ -85,6 +85,19 @@ class Run:
         self.seen += count
         return max(ns for _, _, ns in world)
 
+    def runs(self, ddprun):
+        asked = subprocess.run([ddprun, "status", "-o", "json"], env=self.environment,
+                               capture_output=True, check=False)
+        return json.loads(asked.stdout)["runs"] if asked.returncode == 0 else []
+
+    def preload(self, ddprun):
+        """Waits until each node has loaded torch ahead without being asked to."""
+        def loaded():
+            facts = [fact["value"] for run in self.runs(ddprun) for node in run["nodes"]
+                     for fact in node["facts"] if fact["name"] == "preload"]
+            return len(facts) == len(self.nodes) and all("has loaded" in fact for fact in facts)
+        return eventually(loaded, 3 * LIMIT) or sys.exit(f"{self.command}: nothing was preloaded")
+
     def startup(self, ddprun, number, complete):
         """As `ddprun status` tells it, once that part of it is known."""
         asked_at = time.monotonic()
@@ -94,9 +107,7 @@ class Run:
             if time.monotonic() < asked_at:
                 return None  # Asking costs the machine more than knowing it later.
             asked_at = time.monotonic() + 0.1
-            asked = subprocess.run([ddprun, "status", "-o", "json"], env=self.environment,
-                                   capture_output=True, check=False)
-            runs = json.loads(asked.stdout)["runs"] if asked.returncode == 0 else []
+            runs = self.runs(ddprun)
             newest = runs[0]["startups"][-1] if runs and runs[0]["startups"] else None
             known = newest and newest["number"] >= number and newest[complete] is not None
             return known and newest
@@ -116,7 +127,8 @@ class Run:
 
 
 class Kind:
-    def __init__(self, launcher, program, nodes, python=None):
+    def __init__(self, launcher, program, nodes, python=None, waits=False):
+        self.waits = waits  # For what is loaded ahead in the background.
         self.launcher, self.program, self.nodes = launcher, program, nodes
         self.python, self.torchrun = python, "torchrun" in launcher[0]
         self.values = {}
@@ -139,6 +151,8 @@ class Kind:
             sys.exit(f"{run.command}: no step within {LIMIT} s")
         if not self.torchrun:
             run.startup(self.launcher[0], 1, "start_seconds" if self.python else "first_step_seconds")
+        if self.waits:
+            run.preload(self.launcher[0])
         for i in range(CHUNK):
             victim = workers_below(run.nodes[-1].pid)[-1]
             while not run.lines.empty():
@@ -195,7 +209,7 @@ def memory(ddprun, python, preload, count=8):
 
 
 def print_template(ddprun, python, runs):
-    ways = {"cold": [], "--preload": ["--preload=torch,torch._dynamo"]}
+    ways = {"cold": ["--preload=none"], "--preload": ["--preload=torch,torch._dynamo"]}
     sizes = {name: [] for name in ways}
     for _ in range(runs):
         for name, flags in ways.items():
@@ -219,7 +233,8 @@ def kinds_of(asked):
         if asked.python:
             kinds[f"{at}: Python --preload"] = Kind(
                 [*own, "--preload=torch,torch._dynamo"], script, nodes, asked.python)
-            kinds[f"{at}: Python cold"] = Kind(own, script, nodes, asked.python)
+            kinds[f"{at}: Python, no flag"] = Kind(own, script, nodes, asked.python, waits=True)
+            kinds[f"{at}: Python cold"] = Kind([*own, "--preload=none"], script, nodes, asked.python)
         if asked.torchrun:
             kinds[f"{at}: torchrun, Python"] = Kind(
                 [asked.torchrun, "--monitor-interval=0.1", restarts], script, nodes, "its own")
