@@ -106,6 +106,17 @@ class PreloadAuto(DdprunTest):
         self.wait_for(lambda: "not all workers have loaded torch" in self.preloaded(), run)
         self.restart(run)
 
+    def test_what_cannot_be_loaded_ahead_is_loaded_once(self):
+        self.write("torch/_dynamo.py", "import os, threading\n"
+                   "with open(os.path.join(os.path.dirname(__file__), 'loads'), 'a') as file:\n    file.write('x')\n"
+                   "threading.Thread(target=threading.Event().wait, daemon=True).start()\n")
+        run = self.say("--max-restarts=1")
+        self.wait_for(lambda: self.preloaded().startswith("cold: "), run)
+        self.assertIn("a fork would lose threads", self.preloaded())
+        self.restart(run)
+        self.assertEqual(len(read_text(self.path("torch", "loads"))), 5, "twice by two workers, and once ahead")
+        self.assertNotIn("threads", run.err())
+
     def test_why_a_restart_was_no_fork_is_told_in_the_status_alone(self):
         """A change before the import: the worker executes its program anew, and the preload process ends."""
         self.write("say.py", SAY.format(before="os.environ['OMP_NUM_THREADS'] = '7'").replace('== "0"', 'in "012"'))
