@@ -15,11 +15,10 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
-from measuring import free_endpoint
+from measuring import clean_environment, together
 
 LIMIT = 600
 LAYOUTS = [(1, 1), (1, 2), (2, 1)]  # Nodes, workers of each.
@@ -30,27 +29,17 @@ class Bench:
     def __init__(self, asked, scratch):
         self.bin, self.scratch = os.path.abspath(asked.bin), scratch
         self.turns, self.samples = asked.turns, asked.samples
-        kept = ("PATH", "HOME", "LANG", "TMPDIR")
-        self.environment = {k: v for k, v in os.environ.items() if k in kept}
+        self.environment = clean_environment()
+        del self.environment["OMP_NUM_THREADS"]
 
     def train(self, nodes, workers, arguments):
         """Seconds from start to end, rank 0's result, and its progress as metrics.jsonl has it."""
         with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
             launch = [os.path.join(self.bin, "ddprun"), f"--nproc-per-node={workers}"]
-            if nodes > 1:
-                launch += [f"--nnodes={nodes}", "--rdzv-id=courses",
-                           f"--rdzv-endpoint={free_endpoint()}"]
             train = [os.path.join(self.bin, "ddprun-train"), f"--checkpoint-dir={folder}/checkpoints",
                      f"--metrics={folder}/metrics", f"--result={folder}/result", *arguments]
-            begin = time.monotonic()
-            agents = [subprocess.Popen(
-                launch + ([f"--node-rank={node}"] if nodes > 1 else []) + train, cwd=folder,
-                env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, text=True) for node in range(nodes)]
-            said = [agent.communicate(timeout=LIMIT)[0] for agent in agents]
-            seconds = time.monotonic() - begin
-            if any(agent.returncode != 0 for agent in agents):
-                sys.exit(f"{launch + train} failed:\n" + "\n".join(said))
+            begin, _ = together(launch, nodes, train, folder, self.environment, LIMIT)
+            seconds = time.time() - begin
             with open(f"{folder}/result") as file:
                 result = json.load(file)
             with open(f"{folder}/metrics") as file:

@@ -11,7 +11,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import children_of, eventually, free_endpoint, read_text, workers_below  # noqa: E402,F401
+from ddprun_runs import children_of, eventually, free_endpoint, read_text  # noqa: E402
 
 LIMIT = 60
 
@@ -64,6 +64,21 @@ def wall(command):
     if status != 0:
         sys.exit(f"{command} ended with wait status {status}")
     return took
+
+
+def together(launch, nodes, command, folder, environment, limit):
+    """Runs the command under so many agents of one run, who know each other by address alone: when, and what the first one printed."""
+    if nodes > 1:
+        launch = [*launch, f"--nnodes={nodes}", "--rdzv-id=bench", f"--rdzv-endpoint={free_endpoint()}"]
+    begin = time.time()
+    agents = [subprocess.Popen(
+        [*launch, *([f"--node-rank={node}"] if nodes > 1 else []), *command], cwd=folder, env=environment,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for node in range(nodes)]
+    said = [agent.communicate(timeout=limit) for agent in agents]
+    for agent, (_, errors) in zip(agents, said):
+        if agent.returncode != 0:
+            sys.exit(f"{agent.args} ended with {agent.returncode}:\n{errors}")
+    return begin, said[0][0]
 
 
 class StampedRun:

@@ -16,12 +16,9 @@ import json
 import math
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
 
-from measuring import free_endpoint
+from measuring import clean_environment, together
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT = 300
@@ -48,27 +45,10 @@ class Bench:
         self.bin, self.python, self.scratch = os.path.abspath(asked.bin), asked.python, scratch
         self.data = os.path.join(self.bin, "../share/ddprun/mnist")
         self.flags = asked.flags.split()
-        kept = ("PATH", "HOME", "LANG", "TMPDIR")
-        self.environment = {**{k: v for k, v in os.environ.items() if k in kept},
-                            "OMP_NUM_THREADS": "1"}
 
     def run(self, nodes, workers, command):
-        """When it was started, and its output."""
-        launch = []
-        if nodes * workers > 1:
-            launch = [os.path.join(self.bin, "ddprun"), f"--nproc-per-node={workers}"]
-        if nodes > 1:
-            launch += [f"--nnodes={nodes}", "--rdzv-id=bench", f"--rdzv-endpoint={free_endpoint()}"]
-        begin = time.time()
-        agents = [subprocess.Popen(
-            launch + ([f"--node-rank={node}"] if nodes > 1 else []) + command, env=self.environment,
-            cwd=self.scratch, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True) for node in range(nodes)]
-        said = [agent.communicate(timeout=LIMIT) for agent in agents]
-        for agent, (_, errors) in zip(agents, said):
-            if agent.returncode != 0:
-                sys.exit(f"{launch + command} ended with {agent.returncode}:\n{errors}")
-        return begin, said[0][0]
+        launch = [os.path.join(self.bin, "ddprun"), f"--nproc-per-node={workers}"] if nodes * workers > 1 else []
+        return together(launch, nodes, command, self.scratch, clean_environment(), LIMIT)
 
     def ours(self, model, nodes, workers, batch, samples):
         """Seconds to the tenth step, samples per second after it."""
