@@ -82,15 +82,6 @@ class HeldDisk(DdprunTest):
         self.assertIn("got SIGTERM: the workers are not started yet, and will not be\n", run.err())
         self.assertEqual(run.workers(), {})
 
-    # In its first second nothing was said of it yet, and the signal "passed on to the workers".
-    def test_a_signal_to_a_start_that_is_not_called_slow_yet(self):
-        run = self.start(self.logs(), FAKE_WORKER, HELLO, "--hang", environment=self.hold("mkdir:attempt_0/0"))
-        self.wait_until_held(run)
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
-        self.assertIn("got SIGTERM: the workers are not started yet, and will not be\n", run.err())
-        self.assertEqual(run.workers(), {})
-
     def test_a_log_that_cannot_be_opened_yet(self):
         run = self.start(self.logs(), "-r3", FAKE_WORKER, HELLO, "--exit=4",
                          environment=self.hold("open:attempt_0/0/stdout.log"))

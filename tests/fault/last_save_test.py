@@ -93,28 +93,6 @@ class LastSave(DdprunTest):
         self.assertIn("1 workers have not ended in time: killing them", run.err())
         self.assertLess(time.monotonic() - start, 30)
 
-    def test_a_timeout_that_is_set_counts_for_whatever_the_worker_does(self):
-        run = self.start_beside("rests", "rest()", "--shutdown-timeout=20")
-        self.ends(run)
-        self.assertTrue(self.saved("rests"), run.all())
-        self.assertNotIn("still active", run.err())
-
-    def test_a_short_one_counts_for_who_works_too(self):
-        start = time.monotonic()
-        run = self.start_beside("works", "compute()", "--shutdown-timeout=0.2", seconds=3600)
-        self.ends(run)
-        self.assertFalse(self.saved("works"))
-        self.assertLess(time.monotonic() - start, STOP_GRACE)
-        self.assertIn("have not ended in time", run.err())
-
-    # Where nothing is set the shutdown timeout is the most that anybody gets.
-    def test_the_time_of_one_that_works_ends_too(self):
-        start = time.monotonic()
-        run = self.start_beside("works", "write()", seconds=3600)
-        self.ends(run)
-        self.assertGreater(time.monotonic() - start, 29)
-        self.assertIn("1 workers have not ended in time: killing them", run.err())
-
     # As an interpreter on its way out: its handlers are gone, and it waits for what never comes.
     def test_who_no_longer_catches_it_gets_it_again(self):
         for name, wrapper in (("itself", ()), ("below a shell", SHELL)):

@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import sys
-import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -12,7 +11,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, command_of, eventually  # noqa: E402
 
 TWO = "--nproc-per-node=2"
-STOP_GRACE = 5  # Seconds from TERM to KILL after a failure.
 # Children in the worker's session and in one of their own; nothing but SIGKILL ends any of them.
 STUBBORN = ["--ignore-term", "--grandchild", "--grandchild-setsid", HELLO, "--hang"]
 
@@ -33,11 +31,6 @@ class Signals(DdprunTest):
                 self.assertIn(f"got {number.name}: passing it on to the workers", run.err())
                 self.assertIn("--shutdown-timeout", run.err())
 
-    def test_workers_may_end_in_their_own_way_first(self):
-        run = self.start_workers("--exit-on-term=0")
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
-
     def test_a_second_int_kills_at_once(self):
         run = self.start_workers("--ignore-term", "--grandchild-setsid")
         run.signal(signal.SIGTERM)
@@ -46,17 +39,6 @@ class Signals(DdprunTest):
         self.assertEqual(run.wait(), 143, run.all())
         self.assertNotIn("have not ended in time", run.err())
         self.assertEqual(self.mark.living(), [])
-
-    def test_a_request_that_arrives_as_several_signals_leaves_the_workers_their_time(self):
-        # GNU timeout's to its child and to the child's group; systemd's two; an interrupted script's.
-        for numbers in ((signal.SIGTERM,) * 3, (signal.SIGTERM, signal.SIGHUP), (signal.SIGINT, signal.SIGTERM)):
-            with self.subTest(numbers):
-                run = self.start_workers("--exit-on-term=0")
-                for number in numbers:
-                    os.killpg(run.process.pid, number)
-                # Of several that wait the kernel hands out the least number first.
-                self.assertIn(run.wait(), [128 + number for number in numbers], run.all())
-                self.assertNotIn("killing the workers", run.err())
 
     def test_gnu_timeout_leaves_the_workers_their_time(self):
         saving = ("import os, pathlib, signal, sys, time\n"
@@ -81,24 +63,6 @@ class Signals(DdprunTest):
                     os.unlink(f"{saved}ready{rank}")
                     self.assertTrue(os.path.exists(f"{saved}{rank}"), run.all())
                     os.unlink(f"{saved}{rank}")
-
-    def test_the_shutdown_timeout_ends_who_ignores_term(self):
-        run = self.start_workers("--ignore-term", flags=["--shutdown-timeout=0.3"])
-        start = time.monotonic()
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
-        self.assertGreater(time.monotonic() - start, 0.29)
-        self.assertRegex(run.err(), "2 workers have not ended in time: killing them")
-
-    def test_after_a_failure_who_ignores_term_is_killed_when_the_grace_is_over(self):
-        start = time.monotonic()
-        run = self.start(TWO, FAKE_WORKER, "--ignore-term", "--grandchild",
-                         f"--touch={self.path('ready.%r')}", "--on-rank=1", "--hang", "--always",
-                         f"--wait-file={self.path('ready.1')}", "--exit=3")
-        self.wait_for(lambda: os.path.exists(self.path("ready.1")), run)
-        self.assertEqual(run.wait(STOP_GRACE + 10), 3, run.all())
-        self.assertGreater(time.monotonic() - start, STOP_GRACE - 0.5)
-        self.assertEqual(self.mark.living(), [])
 
     def test_usr1_reaches_the_workers_and_ends_nothing_else(self):
         run = self.start(FAKE_WORKER, HELLO, "--hang")

@@ -53,9 +53,6 @@ class Outcome(DdprunTest):
         server.endpoint = endpoint
         return server
 
-    def test_with_a_run_directory(self):
-        self.straggler_ends(f"--rdzv-endpoint={self.free_endpoint()}", f"--run-dir={self.path('shared')}")
-
     def test_with_a_run_directory_after_a_failure(self):
         self.straggler_ends(f"--rdzv-endpoint={self.free_endpoint()}", f"--run-dir={self.path('shared')}", code=7)
 

@@ -15,15 +15,17 @@ from machines import MachinesTest  # noqa: E402
 CLOSED = "this node's server died with its agent: closed its claim"
 
 
-class Deaths(MachinesTest):
+class ServerDeath(MachinesTest):
+    def setUp(self):
+        super().setUp()
+        self.shared = self.path("shared")
+        self.flags = [f"--run-dir={self.shared}"]
+
     def kill_agent(self, node):
         os.kill(node.agent(), signal.SIGKILL)
         self.assertEqual(node.wait(), 137, node.all())
         self.nodes.remove(node)
         self.lost.append(node)
-
-    def claim(self, number):
-        return read_text(os.path.join(self.shared, f"term-{number}"))
 
     def no_lease_was_waited_for(self):
         """By what a node says when it has missed the server for a lease, or waits for the lost one."""
@@ -31,7 +33,7 @@ class Deaths(MachinesTest):
         lost = re.search(r"ddprun (\S+) \|", self.lost[0].err()).group(1)
         self.assertNotRegex(self.all(), rf"missing [^;]*{re.escape(lost)}\b")
 
-    def server_dies(self):
+    def test_the_guard_closes_the_claim_in_the_run_directory(self):
         first = self.start_nodes(3, "1:3")
         old = self.nodes[0]
         self.kill_agent(old)
@@ -41,38 +43,7 @@ class Deaths(MachinesTest):
         self.start_node(old.machine, nnodes="1:3")
         self.world(3, after=second)
         self.end()
-
-
-class ServerDeath(Deaths):
-    def setUp(self):
-        super().setUp()
-        self.shared = self.path("shared")
-        self.flags = [f"--run-dir={self.shared}"]
-
-    def test_the_guard_closes_the_claim_in_the_run_directory(self):
-        self.server_dies()
-        self.assertIn("\nclosed 1\n", self.claim(1))
-
-    def test_the_fence_of_a_node_of_which_nothing_is_left_is_over(self):
-        self.flags.append("--fence-after=30s")
-        first = self.start_nodes(2, "1:2")
-        self.kill_agent(self.nodes[0])
-        self.world(1, after=first)
-        self.no_lease_was_waited_for()
-        self.end()
-
-    def test_an_agent_that_comes_back_at_once_joins_its_successor(self):
-        first = self.start_nodes(2, "2")
-        self.kill_agent(self.nodes[0])
-        self.start_node(0, nnodes="2")
-        self.world(2, after=first)
-        self.assertEqual(self.nodes[-1].machine, 0)
-        self.end()
-
-    def test_an_agent_that_ends_in_order_leaves_nothing_to_its_guard(self):
-        self.start_nodes(2, "2")
-        self.end()
-        self.assertNotIn(CLOSED, self.all())
+        self.assertIn("\nclosed 1\n", read_text(os.path.join(self.shared, "term-1")))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,14 @@
-"""The rendezvous server is killed, paused and started again while two nodes work."""
+"""The rendezvous server is killed and started again while two nodes work."""
 
 import os
 import re
-import shutil
 import signal
 import sys
-import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, eventually  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
 
 LEASE = 3  # Seconds.
 
@@ -33,41 +31,39 @@ class ServerFault(DdprunTest):
         self.server.signal(signal.SIGKILL)
         self.server.wait()
 
-    def start_node(self, *flags, nnodes="2", program=None):
-        node = self.start(f"--nnodes={nnodes}", f"--rdzv-id={self.run_id}",
+    def start_node(self, *flags):
+        node = self.start("--nnodes=2", f"--rdzv-id={self.run_id}",
                           f"--rdzv-endpoint={self.endpoint}", "--local-addr=127.0.0.1",
                           "--rdzv-conf=last_call_timeout=0.2", *flags,
-                          *(program or [FAKE_WORKER, HELLO, f"--wait-file={self.go}"]))
+                          FAKE_WORKER, HELLO, f"--wait-file={self.go}")
         self.nodes.append(node)
         return node
 
-    def start_nodes(self, *flags, count=2, **how):
-        for _ in range(count):
-            node = self.start_node(*flags, **how)
+    def start_nodes(self, *flags):
+        for _ in range(2):
+            node = self.start_node(*flags)
             # On this machine a node that finds nobody at the endpoint would carry the server itself.
             self.wait_for_text(node, "joining the rendezvous at")
 
     def all(self):
         return "\n".join(run.all() for run in [self.server, *self.nodes])
 
-    def world(self, size=2, after=0):
+    def world(self, after=0):
         """Generation -> rank -> pid of the first world above `after` in which all nodes work."""
-        generation = self.wait_for_world(self.nodes, size, after, others=[self.server])
+        generation = self.wait_for_world(self.nodes, 2, after, others=[self.server])
         return generation, {r: pid for n in self.nodes for r, pid in n.workers(generation).items()}
 
     def pids(self):
         return {pid for node in self.nodes for g in node.generations() for pid in node.workers(g).values()}
 
-    def wait_until_connected(self, limit=10):
-        """Seconds until every agent has been heard by the newest server."""
-        begin = time.monotonic()
-        self.wait_for_text(self.server, "recovered generation", limit)
-        return time.monotonic() - begin
+    def wait_until_connected(self):
+        """Until every agent has been heard by the newest server."""
+        self.wait_for_text(self.server, "recovered generation")
 
-    def end(self, expect=0):
+    def end(self):
         open(self.go, "w").close()
         for node in self.nodes:
-            self.assertEqual(node.wait(), expect, self.all())
+            self.assertEqual(node.wait(), 0, self.all())
         self.server.signal(signal.SIGTERM)
         self.assertEqual(self.server.wait(), 143, self.all())
 
@@ -80,8 +76,7 @@ class ServerFault(DdprunTest):
             self.kill_server()
             self.pause(down)
             self.start_server(state)
-            took = self.wait_until_connected()
-            print(f"  agents connected {took * 1000:.0f} ms after the server served", flush=True)
+            self.wait_until_connected()
         self.end()
         self.assertEqual(self.pids(), set(workers.values()), self.all())
         self.assertEqual({g for n in self.nodes for g in n.generations()}, {generation}, self.all())
@@ -102,73 +97,6 @@ class ServerFault(DdprunTest):
         for node in self.nodes:
             self.assertRegex(node.err(), "cannot reach the rendezvous .*the workers go on")
             self.assertRegex(node.err(), "is reachable again")
-
-    def test_its_state_directory_is_lost(self):
-        self.start_server()
-        self.start_nodes()
-        _, workers = self.world()
-        self.kill_server()
-        shutil.rmtree(self.state)
-        self.start_server()
-        self.wait_until_connected()
-        self.end()
-        self.assertEqual(self.pids(), set(workers.values()), self.all())
-
-    def test_killed_while_nodes_are_awaited(self):
-        self.start_server()
-        self.start_nodes(count=1)
-        self.wait_for_text(self.nodes[0], "waiting for nodes: 1 of 2 are here")
-        self.kill_server()
-        self.start_server()
-        self.start_nodes(count=1)
-        self.world()
-        self.end()
-
-    def test_killed_at_many_moments_of_forming(self):
-        """Whatever was heard by then, the run comes to one world and ends well."""
-        for moment in range(6):
-            with self.subTest(moment=moment):
-                self.nodes, self.go = [], self.path(f"go{moment}")
-                self.run_id = f"run-{self.mark.value[:8]}-{moment}"
-                self.start_server()
-                self.start_nodes()
-                eventually(lambda: "formed" in self.server.err(), 10 if moment else 0)
-                self.pause(0.003 * (moment - 1) if moment > 1 else 0)
-                self.kill_server()
-                self.start_server()
-                self.world()
-                self.end()
-
-    def test_killed_while_the_run_drains(self):
-        """The failed worker's node has ended, the other ignores TERM until it is killed."""
-        self.start_server()
-        stubborn = [FAKE_WORKER, HELLO, "--ignore-term", f"--wait-file={self.go}"]
-        self.start_nodes("--max-restarts=1", program=stubborn)
-        generation, workers = self.world()
-        os.kill(workers[0], signal.SIGKILL)
-        self.wait_for_text(self.server, "stopping generation")
-        self.kill_server()
-        self.start_server()
-        second, _ = self.world(after=generation)
-        self.assertGreater(second, generation)
-        self.end()
-
-    def test_killed_while_the_run_finishes(self):
-        """One node has succeeded and may even have gone; both tell success."""
-        for moment in range(4):
-            with self.subTest(moment=moment):
-                self.nodes, self.go = [], self.path(f"go{moment}")
-                self.run_id = f"run-{self.mark.value[:8]}-{moment}"
-                self.start_server()
-                self.start_nodes()
-                _, workers = self.world()
-                open(self.go, "w").close()
-                eventually(lambda: "every worker finished" in self.server.err(), 10 if moment else 0)
-                self.pause(0.004 * (moment - 1) if moment > 1 else 0)
-                self.kill_server()
-                self.start_server()
-                self.end()
-                self.assertEqual(self.pids(), set(workers.values()), self.all())
 
     def test_a_late_node_does_not_hear_that_its_work_succeeded(self):
         self.start_server()
@@ -202,7 +130,6 @@ class ServerFault(DdprunTest):
         self.server.signal(signal.SIGTERM)
         self.server.wait()
 
-    # ---- Paused ----
     # ---- The node that carries the server ----
     def test_the_node_with_the_server_dies_and_comes_back(self):
         carrier = self.start_node("--node-rank=0")
@@ -236,18 +163,6 @@ class ServerFault(DdprunTest):
         server = self.start("rendezvous", f"--listen={self.endpoint}", f"--state-dir={self.state}")
         self.assertEqual(server.wait(), 2, server.all())
         self.assertRegex(server.err(), re.escape(self.state))
-
-    def test_a_torn_claim_disturbs_nobody(self):
-        self.start_server()
-        self.start_nodes()
-        _, workers = self.world()
-        self.kill_server()
-        with open(os.path.join(self.state, "term-1"), "r+b") as file:
-            file.truncate(20)
-        self.start_server()
-        self.wait_until_connected()
-        self.end()
-        self.assertEqual(self.pids(), set(workers.values()), self.all())
 
     def test_a_claim_that_cannot_be_written_ends_no_run(self):
         self.start_server()

@@ -4,7 +4,6 @@ The directory is one folder for all machines (tests/support/machines.py).
 """
 
 import os
-import re
 import signal
 import sys
 import unittest
@@ -99,36 +98,6 @@ class Takeover(MachinesTest):
         self.nodes.append(old)
         self.wait_for_text(old, "this node's server steps down")
         self.world(2, after=second)
-        self.end()
-
-    # ---- What does nothing ----
-    def test_a_run_after_a_run_in_the_same_directory_starts_at_once(self):
-        self.start_nodes(2, "2")
-        self.end()
-        os.remove(self.go)
-        self.nodes = []
-        self.start_nodes(2, "2")
-        self.end()
-        self.assertEqual(sorted(self.claims()), [1, 2])
-        self.assertNotIn("taking the server's part over", self.all())
-
-    # ---- What cannot be used is said ----
-    def test_a_place_that_is_no_directory_is_refused(self):
-        open(self.shared, "w").close()
-        node = self.start_node(0, nnodes="2")
-        self.assertEqual(node.wait(), 2, node.all())
-        self.assertRegex(node.err(), "--run-dir")
-
-    def test_a_directory_that_becomes_unwritable_makes_the_server_step_down(self):
-        self.start_nodes(1, "1:2")
-        for name in os.listdir(self.shared):
-            os.remove(os.path.join(self.shared, name))
-        os.rmdir(self.shared)
-        self.wait_for_text(self.nodes[0], "this node's server steps down")
-        self.wait_for_text(self.nodes[0], "the run directory cannot be read")
-        os.mkdir(self.shared)
-        self.wait_for(lambda: len(re.findall("serving the rendezvous", self.nodes[0].err())) == 2,
-                      *self.nodes, what="serving again")
         self.end()
 
 
