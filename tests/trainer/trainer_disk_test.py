@@ -175,37 +175,6 @@ class Disk(support.TrainerTest):
         self.run_world(SHORT, ranks=2, generation=2)
         self.assertTrue(self.is_finished())
 
-    # It waits for its disk longer than who has its samples would for one that hangs.
-    @unittest.skipUnless(WRITE_HDF5, "built without HDF5")
-    def test_a_stop_finds_samples_that_come_late_to_one_rank_alone(self):
-        shape = "source=2,target=3,d_model=8"
-        roots = [self.path("quick"), self.path("slow")]
-        for root in roots:
-            os.makedirs(root)
-            subprocess.run([WRITE_HDF5, root + "/seq2seq.h5", shape + ",train=1000,test=20"], check=True, timeout=60)
-        workers = self.start_held(
-            "pread:slow/seq2seq.h5", "--model=transformer", "--model-arg=heads=2,layers=1,ff=16",
-            "--dataset=hdf5", "--data-arg=" + shape, "--batch=8", "--epochs=10000", "--prefetch=off",
-            "--collective-timeout=100", at_once=False,
-            more={rank: ["--data-root=" + root] for rank, root in enumerate(roots)})
-        self.assertTrue(workers[0].wait_for_step(5), "it ended too early")
-        os.mkfifo(self.fifo)
-        self.assertTrue(workers[1].wait_for_text("being read, 2 s so far"), workers[1].text("err"))
-        workers[0].kill(signal.SIGTERM)
-        self.assertTrue(workers[1].wait_for_text("being read, 16 s so far"), workers[1].text("err"))
-        self.let_go()
-        self.assert_ended(workers, 75)
-        self.assertRegex(workers[0].text("err"), r"saved at step \d+")
-
-    def test_a_stop_saves_once_the_disk_is_back(self):
-        workers = self.start_held("open:.tmp-step-00000000", "--epochs=100000")
-        self.assertTrue(workers[0].wait_for_step(20), "it ended too early")
-        workers[1].kill(signal.SIGTERM)
-        self.wait_for_words(workers[0], 3)
-        self.let_go()
-        self.assert_ended(workers, 75)
-        self.assertRegex(workers[0].text("err"), r"saved at step \d+")
-
     # What they agreed on is saved; then rank 0 waits for no time-out.
     def test_a_peer_that_hangs_once_all_have_agreed_to_stop_costs_no_checkpoint(self):
         for turns in (2, 4, 8, 16):

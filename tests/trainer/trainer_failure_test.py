@@ -1,6 +1,5 @@
 """What goes wrong ends at once, with one line that says why and the exit code that fits."""
 
-import gzip
 import os
 import resource
 import shutil
@@ -28,42 +27,12 @@ class Failure(support.TrainerTest):
         return root
 
     def test_data_that_cannot_be_used(self):
-        labels = "train-labels-idx1-ubyte.gz"
-
-        def write(content):
-            def change(path):
-                with gzip.open(path, "wb") as file:
-                    file.write(content)
-            return change
-
-        def cut(path):
-            os.truncate(path, os.path.getsize(path) // 2)
-
-        cases = [
-            (os.unlink, "neither train-labels-idx1-ubyte nor"),
-            (cut, "truncated"),
-            (write(b"\0\0\x08\x03" + bytes(12)), "magic number 0x00000803 instead of 0x00000801"),
-            (write(b"\0\0\x08\x01\0\0\0\x05abc"), "promises 5 bytes of data, there are 3"),
-            (write(b"\0\0\x08\x01\0\0\0\x02\1\2"), "has 60000 images, but"),
-            (write(b"\0\0\x08\x01\0\0\0\x02\1\2\3"), "longer than the 2 bytes"),
-        ]
-        for change, says in cases:
-            root = self.data_with(labels, change)
-            worker = self.run_alone(["--data-root=" + root], expect=2)
-            (line,) = self.complaint(worker)
-            self.assertIn(says, line)
-            self.assertIn(root, line)
+        root = self.data_with("train-labels-idx1-ubyte.gz", os.unlink)
+        worker = self.run_alone(["--data-root=" + root], expect=2)
+        (line,) = self.complaint(worker)
+        self.assertIn("neither train-labels-idx1-ubyte nor", line)
+        self.assertIn(root, line)
         self.assertFalse(os.path.exists(self.checkpoints), "nothing may have been started")
-
-    def test_command_line_and_environment(self):
-        worker = self.run_alone(["--bogus", "--epochs=0"], expect=2)
-        self.assertIn("unknown argument '--bogus'", worker.text("err"))
-        worker = self.run_alone(["--epochs=0", "--batch=-1"], expect=2)
-        self.assertIn("--epochs", worker.text("err"))
-        self.assertIn("--batch", worker.text("err"))
-        (worker,) = self.start([], environment={"RANK": "x"})
-        self.assertEqual(worker.wait(), 2)
-        self.assertIn("RANK", worker.text("err"))
 
     def test_checkpoints_of_another_training(self):
         short = ["--epochs=1", "--limit-train=640"]
@@ -83,8 +52,7 @@ class Failure(support.TrainerTest):
         self.assertIn("rank 0 did not start", self.complaint(workers[1])[-1])
 
     def test_directory_that_cannot_be_written(self):
-        with open(self.path("file"), "w"):
-            pass
+        open(self.path("file"), "w").close()
         worker = self.run_alone(["--checkpoint-dir=" + self.path("file/ckpt")], expect=1)
         self.assertIn("file/ckpt", self.complaint(worker)[-1])
 
@@ -176,13 +144,6 @@ class Failure(support.TrainerTest):
         workers = self.run_world(["--backend=gloo"], ranks=2, environment={"GLOO_SOCKET_IFNAME": "nope9"}, expect=1)
         self.assertIn("nope9", self.complaint(workers[0])[-1])
 
-    def test_termination_saves_and_asks_for_a_restart(self):
-        (worker,) = self.start(ENDLESS)
-        self.assertTrue(worker.wait_for_step(1))
-        worker.kill(signal.SIGTERM)
-        self.assertEqual(worker.wait(), 75)
-        self.assertRegex(worker.text("err"), r"saved at step \d+")
-
     def test_ranks_that_were_started_differently_say_so_and_ask_not_to_be_restarted(self):
         said = ("the ranks were not started alike: --lr is 0.5 on rank 1, 0.01 on rank 0. All ranks "
                 "of a training need the same; nothing was trained")
@@ -228,12 +189,6 @@ class Failure(support.TrainerTest):
         worker = self.run_alone(["--model=toy", "--init-from=loop"], expect=1)
         self.assertIn("cannot open 'loop'", self.complaint(worker)[-1])
 
-    def test_what_is_refused_is_one_line_and_commands_no_terminal(self):
-        for flag in ("--model", "--batch", "--schedule", "--data-arg"):
-            worker = self.run_alone([f"{flag}=a\n\x1b[31mb"], expect=2)
-            self.assertIn(r"a\n\x1b[31mb", worker.text("err").splitlines()[0])
-            self.assertNotIn("\x1b", worker.text("err"))
-
     # A rename over /dev/null would make a file of it.
     def test_results_replace_nothing_but_files(self):
         os.mkfifo(self.path("fifo"))
@@ -267,8 +222,7 @@ class Failure(support.TrainerTest):
 
     # After hours of training it would be too late.
     def test_where_results_cannot_be_written_nothing_is_begun(self):
-        with open(self.path("file"), "w"):
-            pass
+        open(self.path("file"), "w").close()
         for name, code, words in (("file/result", 1, "Not a directory"), ("there/", 2, "must end in a file's name"),
                                   ("n" * 250, 1, "File name too long")):
             for flag in ("--result", "--dump-parameters"):
@@ -319,8 +273,7 @@ class Failure(support.TrainerTest):
         (worker,) = self.start(arguments + ["--skew=0:20"])
         self.assertTrue(worker.wait_for_step(1))
         os.rename(self.path("place"), self.path("moved"))
-        with open(self.path("place"), "w"):
-            pass
+        open(self.path("place"), "w").close()
         self.assertEqual(worker.wait(), 1, worker.text("err"))
         self.assertIn("--dump-parameters", self.complaint(worker)[-1])
         self.assertTrue(self.is_finished(), self.lineage())
@@ -339,15 +292,6 @@ class Failure(support.TrainerTest):
         (worker,) = self.start(["--model=toy", "--init-from=large.safetensors"], limits={resource.RLIMIT_AS: limit})
         self.assertEqual(worker.wait(), 1, worker.text("err"))
         self.assertIn("out of memory", worker.text("err"))
-
-    def test_metrics_survive_restarts(self):
-        arguments = ["--epochs=1", "--limit-train=640", "--metrics=m.jsonl"]
-        self.run_alone(arguments)
-        once = self.bytes_of("m.jsonl")
-        self.run_alone([a.replace("--epochs=1", "--epochs=2") for a in arguments])
-        self.assertTrue(self.bytes_of("m.jsonl").startswith(once))
-        self.assertGreater(len(self.bytes_of("m.jsonl")), len(once))
-        self.assertIn(b'"step":20', self.bytes_of("m.jsonl"))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,9 @@ class Hdf5(support.TrainerTest):
             for name, arguments, more in (
                     ("file", SHAPE, []), ("ahead", SHAPE, ["--prefetch=on"]),
                     ("memory", SHAPE + ",memory=1", []),
-                    ("staged", SHAPE, ["--stage-dir=" + self.path("local" + kind)])):
+                    ("staged", SHAPE, ["--stage-dir=" + self.path("local")])):
+                if kind == "double" and name != "file":
+                    continue
                 read = self.trained("hdf5", arguments, kind + name, root, *more)
                 self.assert_same_bits(made_up, read, f"{kind}, {name}")
 

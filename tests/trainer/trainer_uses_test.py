@@ -148,8 +148,7 @@ class UsesTest(TrainerTest):
         workers = self.start(endless, ranks=2)
         self.assertTrue(workers[0].wait_for_step(20))
         stop = os.path.join(self.checkpoints, "STOP")
-        with open(stop, "w"):
-            pass
+        open(stop, "w").close()
         self.assertEqual([worker.wait() for worker in workers], [75, 75])
         self.assertRegex(workers[0].text("err"), r"saved at step \d+")
         refused = self.start(endless, ranks=2, generation=2)
@@ -163,28 +162,13 @@ class UsesTest(TrainerTest):
         (worker,) = self.start(["--epochs=100000", "--keep-last=32",
                                 "--checkpoint-every=1000000"])
         self.assertTrue(worker.wait_for_step(5))
-        with open(os.path.join(self.checkpoints, "SAVE"), "w"):
-            pass
+        open(os.path.join(self.checkpoints, "SAVE"), "w").close()
         self.assertTrue(worker.wait_for_text("as SAVE asked"))
         step = int(worker.text("err").split("saving step ")[1].split(",")[0])
         self.assertTrue(worker.wait_until(
             lambda: [n for n in self.directories() if n.startswith(f"step-{step:08}-")], f"checkpoint of step {step}"))
         self.assertTrue(worker.wait_for_step(step + 50))
         self.assertFalse(os.path.exists(os.path.join(self.checkpoints, "SAVE")))
-
-    def test_metrics_and_notifications_tell_how_it_goes(self):
-        (worker,) = self.start(["--epochs=100000", "--limit-train=6400", "--progress-every=0.05"])
-        self.assertTrue(worker.wait_until(lambda: "CHECKPOINT" in worker.said, "checkpoint"))
-        self.assertGreater(float(worker.said["LOSS"]), 0)
-        self.assertGreater(float(worker.said["SAMPLES_PER_S"]), 0)
-        worker.kill()
-        worker.wait()
-        with open(os.path.join(self.checkpoints, "metrics.jsonl")) as file:
-            point = json.loads(file.readline())
-        self.assertLessEqual({"t", "gen", "step", "epoch", "loss", "lr", "samples_per_s", "mem"},
-                             point.keys())
-        self.assertEqual((point["gen"], point["lr"]), (1, 0.001))
-        self.assertGreater(point["mem"], 10_000_000)
 
 
 if __name__ == "__main__":
