@@ -88,8 +88,7 @@ class Recorded(DdprunTest):
                 else:
                     self.assertEqual(new.wait(), 0, new.all())
                     self.assertEqual(len(new.workers()), 1, new.all())
-                    status = self.start("status", f"--endpoint={endpoint}", f"--rdzv-id={RUN}")
-                    self.assertEqual(status.wait(), 0, status.all())
+                    status = self.ask("status", f"--endpoint={endpoint}", f"--rdzv-id={RUN}")
                     self.assertIn(f"run {RUN}: RUNNING", status.out())
                 old.process.kill()
 
@@ -99,8 +98,7 @@ class Recorded(DdprunTest):
             endpoint = self.free_endpoint()
             here = self.node(0, endpoint)
             self.wait_for_text(here, "serving the rendezvous")
-            old = self.start("call", endpoint, path, str(other), executable=TOOL)
-            self.assertEqual(old.wait(60), 1, old.all())
+            old = self.ask("call", endpoint, path, str(other), executable=TOOL, expect=1, limit=60)
             self.assertRegex(old.out(), rf"refused 3 .*the server speaks protocol {self.now}, this node {other}")
             here.signal(2)
             here.wait()
@@ -127,8 +125,7 @@ class Recorded(DdprunTest):
             asked = self.start(*verb, f"--endpoint={endpoint}", f"--rdzv-id={RUN}")
             asked.wait()
         open(self.path("go"), "w").close()
-        for node in (first, second):
-            self.assertEqual(node.wait(), 0, node.all())
+        self.all_end((first, second))
         self.wait_for(lambda: {"Sync", "Describe", "Ask", "Control"} <= set(
             re.findall(r"Rendezvous/(\w+) ", read_text(path))), tool, what="all calls are noted")
         tool.process.kill()

@@ -76,8 +76,7 @@ class Bounds(DdprunTest):
     def end(self):
         """Nobody was restarted, lost or told to wait, and the run ends as it would have."""
         open(self.go, "w").close()
-        for node in self.nodes:
-            self.assertEqual(node.wait(), 0, self.all())
+        self.all_end(self.nodes)
         self.assertEqual([node.workers() for node in self.nodes], self.before, self.all())
         for node in self.nodes:
             self.assertNotRegex(node.err(), "is lost|restarting|stopping the workers|libprotobuf")

@@ -118,9 +118,7 @@ class Fences(DdprunTest):
                              what=f"a generation after {after}")
 
     def test_a_worker_that_slept_through_two_generations_reaches_no_store(self):
-        program = self.path("client.py")
-        with open(program, "w") as file:
-            file.write(STORE_CLIENT)
+        program = self.write("client.py", STORE_CLIENT)
         python = ("--max-restarts=3", "--no-python", sys.executable, program, self.go)
         first = self.start_node(self.endpoint, *python)
         self.wait_for_text(first, "serving the rendezvous at")

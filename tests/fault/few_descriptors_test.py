@@ -71,21 +71,18 @@ class FewDescriptors(DdprunTest):
             one.sendall(frame(1, b""))
         self.assertEqual([one for one in served if not self.is_ended(one)], [])
         self.wait_for(lambda: self.status()[0] == 0, self.server, what="room for others")
-        self.server.signal(15)
-        self.server.wait()
+        self.terminate(self.server)
 
 
     # They took all for half a minute, and nobody came in.
     def test_who_makes_no_call_makes_room_for_a_node(self):
         strangers = [self.connect() for _ in range(STRANGERS)]
-        node = self.start("--nnodes=1:2", f"--rdzv-endpoint={self.endpoint}", "--insecure",
-                          "--rdzv-conf=join_timeout=60", FAKE_WORKER)
-        self.assertEqual(node.wait(), 0, node.all())
+        self.ask("--nnodes=1:2", f"--rdzv-endpoint={self.endpoint}", "--insecure",
+                 "--rdzv-conf=join_timeout=60", FAKE_WORKER)
         self.assertIn("it made no call that may be made here, and there are too many of the kind", self.server.err())
         self.assertNotIn("it made no call that may be made here within", self.server.err())
         self.assertEqual(len(strangers), STRANGERS)
-        self.server.signal(15)
-        self.server.wait()
+        self.terminate(self.server)
 
     # It ended at once, as if another program had the port; nodes elsewhere look again too.
     def test_a_node_on_the_servers_machine_waits_for_room(self):

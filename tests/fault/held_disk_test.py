@@ -73,12 +73,10 @@ class HeldDisk(DdprunTest):
                          environment=self.hold("mkdir:attempt_0/1"))
         self.wait_until_held(run)
         self.wait_for_text(run, r"the workers are not started yet: making '\S+/attempt_0/1' takes longer")
-        asked = self.start("status")
-        self.assertEqual(asked.wait(), 0, asked.all())
+        asked = self.ask("status")
         self.assertRegex(asked.out(), r"waiting until the workers are started on \S+, which takes longer")
         self.assertRegex(asked.out(), r"(?m)\bstarting\b")
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
+        self.terminate(run)
         self.assertIn("got SIGTERM: the workers are not started yet, and will not be\n", run.err())
         self.assertEqual(run.workers(), {})
 
@@ -104,8 +102,7 @@ class HeldDisk(DdprunTest):
         self.wait_for(lambda: "bytes of output are missing here: the disk did not answer\n" in read_text(log), run)
         shown = [int(line) for line in re.findall(r"line (\d+) END", run.out())]
         self.assertEqual(shown, list(range(len(shown))))  # All of it on the console.
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
+        self.terminate(run)
 
     # The first worker runs already.
     def test_a_program_whose_disk_hangs(self):
@@ -114,8 +111,7 @@ class HeldDisk(DdprunTest):
         self.wait_until_held(run)
         self.wait_for_text(run, "the workers are not started yet: executing '")
         self.wait_for(lambda: len(self.living_workers()) >= 2, run, what="worker and child")
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
+        self.terminate(run)
         self.assertEqual(self.mark.living(), [])
 
     # What the first worker wrote is kept, though nobody said where.
@@ -127,8 +123,7 @@ class HeldDisk(DdprunTest):
         self.run_directory_stays = True
         self.wait_until_held(run)
         self.wait_for(kept, run, what="the first worker's words")
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
+        self.terminate(run)
         self.assertTrue(kept())
 
     # Its lease is renewed, and when the other node fails it joins the next generation; what the
@@ -173,8 +168,7 @@ class HeldDisk(DdprunTest):
         server.signal(signal.SIGTERM)
         self.wait_for_text(server, "this node is done; it serves the rendezvous on for 1 other node")
         self.wait_for(lambda: not self.living_workers(), server, other, what="the end of the workers")
-        other.signal(signal.SIGTERM)
-        self.assertEqual(other.wait(), 143, other.all())
+        self.terminate(other)
         self.let_go()
         self.assertEqual(server.wait(), 143, server.all())
         self.assertNotIn("is lost", server.all())
@@ -204,8 +198,7 @@ class HeldDisk(DdprunTest):
     def test_a_name_server_that_is_silent_at_a_takeover(self):
         node, port = self.takes_over_while_held("getaddrinfo:localhost")
         self.assertIn(f"serving the rendezvous at 127.0.0.1:{port}", node.err())
-        node.signal(signal.SIGTERM)
-        self.assertEqual(node.wait(), 143, node.all())
+        self.terminate(node)
 
     # The run's own directory, not the shared one.
     def test_a_disk_that_hangs_at_a_takeover(self):
@@ -213,8 +206,7 @@ class HeldDisk(DdprunTest):
         self.wait_for_text(node, "writing where this node's server is takes longer than 1.0 s")
         self.wait_for_text(node, r"the rendezvous at \S+ \(or its successor\) is reachable again")
         self.let_go()
-        node.signal(signal.SIGTERM)
-        self.assertEqual(node.wait(), 143, node.all())
+        self.terminate(node)
 
     # A network file system writes back what it holds.
     def test_a_log_that_cannot_be_closed(self):

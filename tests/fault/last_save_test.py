@@ -60,9 +60,7 @@ class LastSave(DdprunTest):
     def start_beside(self, name, what, *flags, seconds=LONGER, wrapper=()):
         """A run in a folder of its own, whose rank 0 fails."""
         place = self.path(name)
-        os.mkdir(place)
-        with open(os.path.join(place, "save.py"), "w") as file:
-            file.write(PROGRAM % what)
+        self.write(os.path.join(place, "save.py"), PROGRAM % what)
         return self.start(TWO, *flags, "--no-python", *wrapper, sys.executable, os.path.join(place, "save.py"), place, what,
                           str(seconds))
 

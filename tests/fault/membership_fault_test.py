@@ -38,8 +38,7 @@ class Membership(DdprunTest):
             self.network.started()
 
     def tearDown(self):
-        self.server.signal(signal.SIGTERM)
-        self.server.wait()
+        self.terminate(self.server)
 
     def join(self, machine, *flags, nnodes="1:3"):
         command = [DDPRUN, f"--nnodes={nnodes}", f"--rdzv-id={self.run_id}",

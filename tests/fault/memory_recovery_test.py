@@ -76,8 +76,7 @@ class MemoryRecovery(DdprunTest):
             runs = [self.start("--nnodes=2", f"--node-rank={rank}", f"--rdzv-id={self.run_id}",
                                f"--rdzv-endpoint={endpoint}", *flags, *training) for rank in range(2)]
         kills = self.kill_often(*runs)
-        for run in runs:
-            self.assertEqual(run.wait(LIMIT), 0, run.all())
+        self.all_end(runs, limit=LIMIT)
         self.assertGreater(kills, KILLS // 2, "the training ended before most kills")
         from_memory = len(re.findall("going on from memory", runs[0].err()))
         print(f"{name}: {kills} kills, {from_memory} starts from memory", file=sys.stderr)
@@ -122,8 +121,7 @@ class MemoryRecovery(DdprunTest):
                 again = node(lost)
                 first = again if lost == 0 else stays
                 self.wait_for_text(first, f"going on from memory, where rank {1 - lost} has the newest", limit=LIMIT)
-                for run in (stays, again):
-                    self.assertEqual(run.wait(LIMIT), 0, run.all())
+                self.all_end((stays, again), limit=LIMIT)
                 self.assertTrue(self.parameters(name) == calm, first.all())
 
     # Else kills that come sooner than checkpoints would keep it from ever being saved.

@@ -43,8 +43,7 @@ class Network(DdprunTest):
 
     def let_them_end(self):
         open(self.go, "w").close()
-        for node in self.nodes:
-            self.assertEqual(node.wait(), 0, "\n".join(n.all() for n in self.nodes))
+        self.all_end(self.nodes)
 
     def undisturbed(self, disturb):
         """Again where this machine itself stood still for longer than a node has to come back."""

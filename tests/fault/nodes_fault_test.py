@@ -25,8 +25,7 @@ class ElasticNodes(DdprunTest):
         open(self.go, "w").close()
 
     def end(self, nodes):
-        for node in nodes:
-            self.assertEqual(node.wait(), 0, "\n".join(n.all() for n in nodes))
+        self.all_end(nodes)
         self.assertEqual(self.mark.living(), [])
 
     def restart_count(self, rank, generation):
@@ -55,8 +54,7 @@ class ElasticNodes(DdprunTest):
     def test_term_makes_one_node_leave_and_the_other_goes_on_until_it_comes_back(self):
         nodes, first = self.start_server_then_other("--max-restarts=0")
         for _ in range(2):
-            nodes[1].signal(signal.SIGTERM)
-            self.assertEqual(nodes[1].wait(), 143, "\n".join(n.all() for n in nodes))
+            self.terminate(nodes[1])
             first = self.wait_for_world(nodes[:1], 1, first)
             self.assertEqual(self.restart_count(0, first), 0)
             nodes[1] = self.start_node("--max-restarts=0")
@@ -96,8 +94,7 @@ class ElasticNodes(DdprunTest):
         (worker,) = nodes[1].workers(first).values()
         self.wait_for(lambda: not os.path.exists(f"/proc/{worker}"), nodes[1])
         self.assertIsNone(nodes[1].process.poll(), "it cannot know whether the others succeeded")
-        nodes[1].signal(signal.SIGTERM)
-        self.assertEqual(nodes[1].wait(), 143, nodes[1].all())
+        self.terminate(nodes[1])
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ class Signals(DdprunTest):
         self.wait_for_workers(run, 2)
         return run
 
-    def test_term_and_int_reach_the_workers_and_are_the_exit_code(self):
-        for number in (signal.SIGTERM, signal.SIGINT):
+    def test_a_signal_reaches_the_workers_and_is_the_exit_code(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             with self.subTest(number.name):
                 run = self.start_workers()
                 run.signal(number)
@@ -51,8 +51,7 @@ class Signals(DdprunTest):
                   "pathlib.Path(sys.argv[1] + 'ready' + os.environ['RANK']).touch()\n"
                   "while True: signal.pause()\n")
         program, saved = self.path("save.py"), self.path("saved-")
-        with open(program, "w") as file:
-            file.write(saving)
+        self.write(program, saving)
         for more in ([], ["--nnodes=1:2", f"--rdzv-endpoint={self.free_endpoint()}"]):
             with self.subTest(more):
                 run = self.start("-s", "TERM", "3600", DDPRUN, *more, TWO, program, saved, executable="timeout")
@@ -74,8 +73,7 @@ class Signals(DdprunTest):
     def test_a_signal_while_waiting_for_a_restart_ends_the_run(self):
         run = self.start(TWO, "--max-restarts=1000", FAKE_WORKER, HELLO, "--exit=1")
         self.wait_for(lambda: len(run.generations()) > 3, run)
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
+        self.terminate(run)
 
 
 class NothingIsLeft(DdprunTest):
@@ -95,8 +93,7 @@ class NothingIsLeft(DdprunTest):
                          "--grandchild-setsid", "--exit=1", "--always", HELLO, "--hang")
         self.wait_for_workers(run, 1)
         self.assertEqual(len(self.mark.living(FAKE_WORKER)), 3, "guard, agent and the new worker")
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143)
+        self.terminate(run)
 
     def test_the_guard_is_killed(self):
         run = self.start_stubborn()
@@ -142,14 +139,12 @@ class NothingIsLeft(DdprunTest):
 
     def test_files_that_may_not_grow_end_no_agent(self):
         """ulimit -f, which memory files know too: what is kept is cut short, and the run goes on; workers die of it."""
-        run = self.start("--fsize=2048:2048", DDPRUN, "--nnodes=1:2", f"--rdzv-endpoint={self.free_endpoint()}",
-                         "--rdzv-conf=last_call_timeout=0.1", f"--run-dir={self.path('run')}", "--max-restarts=20",
-                         FAKE_WORKER, HELLO, "--on-restart=20", "--exit=0", "--always", "--exit=3",
-                         executable=shutil.which("prlimit"))
-        self.assertEqual(run.wait(), 0, run.all())
-        run = self.start("--fsize=2048:2048", DDPRUN, "--no-python", "/bin/sh", "-c", f"exec yes > {self.path('full')}",
-                         executable=shutil.which("prlimit"))
-        self.assertEqual(run.wait(), 128 + signal.SIGXFSZ, run.all())
+        self.ask("--fsize=2048:2048", DDPRUN, "--nnodes=1:2", f"--rdzv-endpoint={self.free_endpoint()}",
+                 "--rdzv-conf=last_call_timeout=0.1", f"--run-dir={self.path('run')}", "--max-restarts=20",
+                 FAKE_WORKER, HELLO, "--on-restart=20", "--exit=0", "--always", "--exit=3",
+                 executable=shutil.which("prlimit"))
+        self.ask("--fsize=2048:2048", DDPRUN, "--no-python", "/bin/sh", "-c", f"exec yes > {self.path('full')}",
+                 executable=shutil.which("prlimit"), expect=128 + signal.SIGXFSZ)
 
     def test_the_agent_is_the_guards_only_child(self):
         run = self.start(TWO, FAKE_WORKER, HELLO, "--hang")
@@ -157,8 +152,7 @@ class NothingIsLeft(DdprunTest):
         self.assertNotEqual(run.agent(), run.process.pid)
         self.assertEqual(command_of(run.agent()), command_of(run.process.pid))
         self.assertNotEqual(os.getpgid(run.agent()), os.getpgid(run.process.pid))
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143)
+        self.terminate(run)
         self.assertTrue(eventually(lambda: not self.mark.living()))
 
 

@@ -22,7 +22,6 @@ class Outcome(DdprunTest):
                                     "--rdzv-conf=last_call_timeout=0.3", "--max-restarts=0", *flags, *program))
             if i == 0 and not servers:
                 self.wait_for_text(nodes[0], "serving the rendezvous at")
-        said = "\n".join
         self.wait_for(lambda: all(n.workers(max(n.generations(), default=0)) for n in nodes) and
                       len({max(n.generations()) for n in nodes}) == 1 and
                       len({r for n in nodes for r in n.workers(max(n.generations()))}) == 3,
@@ -33,16 +32,14 @@ class Outcome(DdprunTest):
         os.kill(agent, signal.SIGSTOP)
         self.wait_for(lambda: max(nodes[0].generations()) > max(ran), *nodes, limit=LIMIT, what="a world without it")
         open(self.path("go"), "w").close()
-        for node in nodes[:2]:
-            self.assertEqual(node.wait(), code, said(n.all() for n in nodes))
+        self.all_end(nodes[:2], code)
         for server in servers:
             self.wait_for(lambda: self.has_forgotten(server), limit=LIMIT, what="the run's end on the server")
         os.kill(agent, signal.SIGCONT)
         self.assertEqual(straggler.wait(LIMIT), code, straggler.all())
         self.assertEqual(straggler.generations(), ran, straggler.all())
         for server in servers:
-            server.signal(signal.SIGTERM)
-            self.assertEqual(server.wait(), 143, server.all())
+            self.terminate(server)
 
     def has_forgotten(self, server):
         asked = self.start("status", f"--endpoint={server.endpoint}", f"--rdzv-id={self.run_id}")

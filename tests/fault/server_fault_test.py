@@ -62,10 +62,8 @@ class ServerFault(DdprunTest):
 
     def end(self):
         open(self.go, "w").close()
-        for node in self.nodes:
-            self.assertEqual(node.wait(), 0, self.all())
-        self.server.signal(signal.SIGTERM)
-        self.assertEqual(self.server.wait(), 143, self.all())
+        self.all_end(self.nodes)
+        self.terminate(self.server)
 
     # ---- Killed and started again ----
     def restart_disturbs_nobody(self, down=0.0, state=True):
@@ -103,16 +101,14 @@ class ServerFault(DdprunTest):
         self.start_nodes()
         self.world()
         open(self.go, "w").close()
-        for node in self.nodes:
-            self.assertEqual(node.wait(), 0, self.all())
+        self.all_end(self.nodes)
         self.kill_server()
         late = self.start_node("--node-rank=1")  # One that does not carry the server itself.
         self.wait_for_text(late, "cannot reach the rendezvous")
         self.start_server()
         self.assertEqual(late.wait(), 69, self.all())
         self.assertRegex(late.err(), "this run has ended before this node came")
-        self.server.signal(signal.SIGTERM)
-        self.server.wait()
+        self.terminate(self.server)
 
     def test_a_restart_keeps_the_restarts_used(self):
         self.start_server()
@@ -124,11 +120,9 @@ class ServerFault(DdprunTest):
         self.start_server()
         self.wait_until_connected()
         os.kill(workers[0], signal.SIGKILL)
-        for node in self.nodes:
-            self.assertEqual(node.wait(), 137, self.all())
+        self.all_end(self.nodes, 137)
         self.assertEqual({g for n in self.nodes for g in n.generations()}, {first, second}, self.all())
-        self.server.signal(signal.SIGTERM)
-        self.server.wait()
+        self.terminate(self.server)
 
     # ---- The node that carries the server ----
     def test_the_node_with_the_server_dies_and_comes_back(self):
@@ -144,24 +138,19 @@ class ServerFault(DdprunTest):
         self.server = self.start_node("--node-rank=0")
         self.world(after=first)
         open(self.go, "w").close()
-        for node in self.nodes:
-            self.assertEqual(node.wait(), 0, self.all())
+        self.all_end(self.nodes)
 
     # ---- What cannot be used is said ----
     def test_a_state_directory_in_use_is_refused(self):
         self.start_server()
-        second = self.start("rendezvous", f"--listen={self.free_endpoint()}",
-                            f"--state-dir={self.state}")
-        self.assertEqual(second.wait(), 2, second.all())
+        second = self.ask("rendezvous", f"--listen={self.free_endpoint()}",
+                          f"--state-dir={self.state}", expect=2)
         self.assertRegex(second.err(), "the state directory .* is in use by another rendezvous server")
-        self.server.signal(signal.SIGTERM)
-        self.server.wait()
+        self.terminate(self.server)
 
     def test_what_is_no_directory_is_refused(self):
-        with open(self.state, "w") as file:
-            file.write("notes\n")
-        server = self.start("rendezvous", f"--listen={self.endpoint}", f"--state-dir={self.state}")
-        self.assertEqual(server.wait(), 2, server.all())
+        self.write(self.state, "notes\n")
+        server = self.ask("rendezvous", f"--listen={self.endpoint}", f"--state-dir={self.state}", expect=2)
         self.assertRegex(server.err(), re.escape(self.state))
 
     def test_a_claim_that_cannot_be_written_ends_no_run(self):
@@ -170,13 +159,11 @@ class ServerFault(DdprunTest):
         self.world()
         os.rename(self.state, self.path("away"))
         open(self.go, "w").close()
-        for node in self.nodes:
-            self.assertEqual(node.wait(), 0, self.all())
+        self.all_end(self.nodes)
         self.wait_for_text(self.server, "the claim in the state directory .* cannot be written")
         os.rename(self.path("away"), self.state)
         self.wait_for_text(self.server, "can be written again")
-        self.server.signal(signal.SIGTERM)
-        self.assertEqual(self.server.wait(), 143, self.all())
+        self.terminate(self.server)
 
 
 if __name__ == "__main__":

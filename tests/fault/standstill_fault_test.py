@@ -117,8 +117,7 @@ class Standstill(DdprunTest):
         self.replace_a_worker(node)
         pipe.read_on()
         self.wait_for(lambda: "started generation 2" in pipe.text, node, what="the rest of the lines")
-        node.signal(signal.SIGTERM)
-        self.assertEqual(node.wait(), 143)
+        self.terminate(node)
         pipe.thread.join()
         places = [pipe.text.index(part) for part in (
             "started generation 1", '"FAILED"', "started generation 2", "got SIGTERM", '"AGENT"')]
@@ -177,8 +176,7 @@ class Standstill(DdprunTest):
         del self.environment["OMP_NUM_THREADS"]
         run = self.start("--nproc-per-node=2", FAKE_WORKER, f"--touch={there}", "--hang", err=pipe.writer)
         self.wait_for(lambda: os.path.exists(there), run, what="a worker")
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143)
+        self.terminate(run)
 
     # The guard's words come after its sweep, and nobody has to hear them.
     def test_the_agent_is_killed_while_nobody_reads_or_can(self):

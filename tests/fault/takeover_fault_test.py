@@ -39,8 +39,7 @@ class Takeover(MachinesTest):
         self.assertIn(self.run_id, status.out())
         stop = self.launch(0, "stop", f"--run-dir={self.shared}")
         self.assertEqual(stop.wait(), 0, stop.all())
-        for node in self.nodes:
-            self.assertEqual(node.wait(), 130, self.all())
+        self.all_end(self.nodes, 130)
         self.assertEqual(sorted(self.claims()), [1, 2])
         self.assertIn("\nclosed 2\n", self.claims()[2])
 

@@ -99,8 +99,7 @@ class TrainingRecovery(DdprunTest):
         self.run_directory_stays = True
         self.assertEqual(nodes[1].wait(), 137)
         nodes[1] = start_node(1)
-        for node in nodes:
-            self.assertEqual(node.wait(LIMIT), 0, "\n".join(n.all() for n in nodes))
+        self.all_end(nodes, limit=LIMIT)
         self.assertTrue(self.parameters("nodes") == calm, "parameters differ")
 
 

@@ -23,17 +23,14 @@ SHAPE = ("burst", "64kb", "latency", "50ms")
 class Machine(DdprunTest):
     def machine(self, i, gpus="count 2"):
         root = self.path("host", str(i))
-        os.makedirs(os.path.join(root, "dev"), exist_ok=True)
-        open(os.path.join(root, "dev", "nvidiactl"), "w").close()
-        with open(os.path.join(root, "gpus"), "w") as file:
-            file.write(gpus + "\n")
+        self.write(os.path.join(root, "dev", "nvidiactl"), "")
+        self.write(os.path.join(root, "gpus"), gpus + "\n")
         return {"DDPRUN_HOST_ROOT": root, "LD_LIBRARY_PATH": DRIVER, "FAKE_NVML": os.path.join(root, "gpus")}
 
 
 class OneNode(Machine):
     def check(self, *flags, expect=0, gpus="count 2"):
-        run = self.start("check", *flags, environment=self.machine(0, gpus))
-        self.assertEqual(run.wait(), expect, run.all())
+        run = self.ask("check", *flags, environment=self.machine(0, gpus), expect=expect)
         return run
 
     def test_a_machine_that_is_well(self):
@@ -41,8 +38,7 @@ class OneNode(Machine):
         self.assertRegex(told, r"^NODE +GPUS +NODE CHECK +SPEED +LATENCY +VERDICT\n\S+ +2 of 2 well +passes +- +- +ok\n$")
 
     def test_a_machine_without_gpus(self):
-        run = self.start("check", environment={"DDPRUN_HOST_ROOT": self.path("nothing")})
-        self.assertEqual(run.wait(), 0, run.all())
+        run = self.ask("check", environment={"DDPRUN_HOST_ROOT": self.path("nothing")})
         self.assertRegex(run.out(), r"\n\S+ +no driver +- +- +- +ok\n$")
 
     def test_one_that_is_not(self):
@@ -93,8 +89,7 @@ class Nodes(Machine):
 
     def check(self, *flags, expect=0, gpus=None, nodes=NODES):
         runs = [self.begin(i, *flags, gpus=(gpus or {}).get(i, "count 2"), nodes=nodes) for i in range(nodes)]
-        for run in runs:
-            self.assertEqual(run.wait(60), expect, "\n".join(run.all() for run in runs))
+        self.all_end(runs, expect, limit=60)
         self.assertEqual([run.out() for run in runs[1:]], [""] * (nodes - 1))  # The first one tells.
         return runs[0].out()
 

@@ -67,8 +67,7 @@ class AtItsEnd(Evidence):
     def test_a_run_that_was_stopped(self):
         run = self.launch(*STEPS)
         self.wait_for_step(run, 200)  # The page knows what a look each second saw: steps take 10 ms at least.
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
+        self.terminate(run)
         state = run_in_report(self.report_page())
         self.assertEqual(state["exit_code"], 130, state)  # The run's, as status says; this node's is 143.
         self.assertGreater(state["step"], 0)  # As it was seen last.
@@ -100,8 +99,7 @@ class AtItsEnd(Evidence):
         run = self.launch(*STEPS, flags=(f"--run-dir={shared}", "--nnodes=1:2", "--rdzv-conf=last_call_timeout=0",
                                          f"--rdzv-endpoint={self.free_endpoint()}"))
         self.wait_for_workers(run, 1)
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
+        self.terminate(run)
         self.assertIn("report.html': it is no ordinary file", run.err())
         self.assertEqual(run.err().count(UNTIL), 1, run.err())
         self.assertFalse(os.path.exists(self.path("mine")))
@@ -112,8 +110,7 @@ class AtItsEnd(Evidence):
         os.mkfifo(self.path("fifo"))
         run = self.launch(*STEPS, environment=held_calls("open:report.html", self.path("fifo")))
         self.wait_for_workers(run, 1)
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
+        self.terminate(run)
         self.assertEqual(run.err().count(UNTIL), 1, run.err())
         self.assertRegex(run.err(), f"report.html' takes longer than .*{UNTIL}")
         self.assertFalse(os.path.exists(self.report_page()))
@@ -125,8 +122,7 @@ class Packed(Evidence):
         run = self.launch("--print=hello", "--print-err=oh", flags=("-r", "3", "--nproc-per-node=2"))
         self.assertEqual(run.wait(), 0, run.all())
         for name in ("token", "page", "key.pem"):
-            with open(os.path.join(self.run_directory(), name), "w") as file:
-                file.write(SECRET)
+            self.write(os.path.join(self.run_directory(), name), SECRET)
         os.mkfifo(os.path.join(self.run_directory(), "attempt_0", "0", "stacks.txt"))
         os.symlink(self.path("logs"), os.path.join(self.run_directory(), "attempt_1"))
         told = self.report(self.run_directory()).stdout
@@ -159,8 +155,7 @@ class Packed(Evidence):
         self.assertIn(b"training: step", inside["report.html"])
         self.assertIn("attempt_0/0/stdout.log", inside)
         self.assertFalse(any(SECRET.encode() in bytes_ for bytes_ in inside.values()))
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
+        self.terminate(run)
         self.assertIn("ddprun report DIR", self.report(expect=69).stderr)
 
     def test_what_cannot_be(self):
@@ -186,8 +181,7 @@ class Packed(Evidence):
             self.report(self.run_directory(), "-o", f"{i}.tar.gz")
             for bytes_ in self.packed(self.path("here", f"{i}.tar.gz")).values():
                 self.assertLessEqual(len(bytes_), 16 << 20)
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
+        self.terminate(run)
 
 
 if __name__ == "__main__":

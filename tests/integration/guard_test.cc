@@ -20,10 +20,7 @@ namespace {
 
 using testing::Eventually;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using testing::Launched;
-using ::testing::Not;
-using ::testing::SizeIs;
 
 constexpr std::chrono::seconds kSoon{10};
 
@@ -62,33 +59,6 @@ class GuardTest : public ::testing::Test {
   testing::ProcessMark mark_;
 };
 
-TEST_F(GuardTest, TheExitCodeIsPassedOn) {
-  Launched failing(Argv(1, {"--exit=37"}), {});
-  EXPECT_EQ(failing.Wait(), ExitStatus(Exited{37}));
-  Launched crashing(Argv(2, {"--on-rank=1", "--signal=11", "--always", "--hang"}), {});
-  EXPECT_EQ(crashing.Wait(), ExitStatus(Exited{139}));
-  EXPECT_THAT(mark_.Living(), IsEmpty());
-}
-
-// The out-of-memory killer, or a user's kill -9 of what ps shows.
-TEST_F(GuardTest, NothingIsLeftWhenTheGuardIsKilled) {
-  Launched launch(
-      Argv(2, {"--ignore-term", "--grandchild", "--grandchild-setsid", There(), "--hang"}), {});
-  ASSERT_TRUE(WorkersAreThere(2));
-  ASSERT_THAT(mark_.Living(), SizeIs(8));
-  ::kill(launch.pid(), SIGKILL);
-  EXPECT_TRUE(NothingIsLeft());
-}
-
-TEST_F(GuardTest, NothingIsLeftWhenTheAgentIsKilled) {
-  Launched launch(
-      Argv(2, {"--ignore-term", "--grandchild", "--grandchild-setsid", There(), "--hang"}), {});
-  ASSERT_TRUE(WorkersAreThere(2));
-  ::kill(AgentOf(launch), SIGKILL);
-  EXPECT_TRUE(NothingIsLeft());
-  EXPECT_EQ(launch.Wait(), ExitStatus(Exited{128 + SIGKILL}));
-}
-
 // A stopped agent cannot clean up by itself.
 TEST_F(GuardTest, NothingIsLeftWhenAStoppedAgentIsKilled) {
   Launched launch(Argv(1, {"--grandchild-setsid", There(), "--hang"}), {});
@@ -109,16 +79,6 @@ TEST_F(GuardTest, ASignalToBothCountsOnce) {
   EXPECT_EQ(launch.Wait(), ExitStatus(Exited{5}));
   launch.ReadToEnd();
   EXPECT_EQ(launch.output(), "signal 15\n");
-}
-
-TEST_F(GuardTest, EverySignalOfTheListIsPassedOn) {
-  Launched launch(Argv(2, {"--ignore-term", There(), "--hang"}), {});
-  ASSERT_TRUE(WorkersAreThere(2));
-  for (const int signal : {SIGTERM, SIGUSR1}) {
-    ::kill(launch.pid(), signal);
-    EXPECT_TRUE(launch.ReadUntil("signal " + std::to_string(signal) + "\n"));
-  }
-  EXPECT_EQ(launch.Wait(), ExitStatus(Exited{128 + SIGUSR1}));
 }
 
 TEST_F(GuardTest, WhatNohupIgnoresStaysIgnored) {

@@ -57,8 +57,7 @@ class Held(DdprunTest):
         run = self.start("--standalone", sys.executable, "-c", GREEDY)
         self.wait_for_text(run, "answered 1")
         self.assertLess(self.most_memory(run), MOST_MEMORY)
-        run.signal(15)
-        self.assertEqual(run.wait(), 143, run.all())
+        self.terminate(run)
 
     def leaves_fifos(self, *arguments):
         logs = self.path("logs")
@@ -70,8 +69,7 @@ class Held(DdprunTest):
     def test_fifos_where_a_dead_workers_files_were_hold_up_nothing(self):
         run = self.leaves_fifos()
         self.wait_for(lambda: read_text(self.path("ready")), run, what="the worker was replaced")
-        run.signal(15)
-        self.assertEqual(run.wait(), 143, run.all())
+        self.terminate(run)
 
     def test_a_fifo_for_a_log_is_refused(self):
         run = self.leaves_fifos("--next")

@@ -21,7 +21,7 @@ NEVER_SEEN = "GPU 1: has fallen off the bus (host check; --gpus leaves it out)"
 
 
 class Machines(MeetingNodes):
-    def write(self, *names_and_text):
+    def replace(self, *names_and_text):
         *names, text = names_and_text
         os.makedirs(os.path.dirname(self.path(*names)), exist_ok=True)
         with open(self.path(*names) + ".new", "w") as file:
@@ -29,8 +29,8 @@ class Machines(MeetingNodes):
         os.rename(self.path(*names) + ".new", self.path(*names))
 
     def gpus(self, i, state):
-        self.write("host", str(i), "gpus", state)
-        self.write("host", str(i), "dev/nvidiactl", "")
+        self.replace("host", str(i), "gpus", state)
+        self.replace("host", str(i), "dev/nvidiactl", "")
 
     def around(self, i):
         return {"DDPRUN_HOST_ROOT": self.path("host", str(i)), "LD_LIBRARY_PATH": DRIVER,
@@ -77,8 +77,7 @@ class Nodes(Machines):
         check = f"--node-check=echo $FAKE_NVML >> {asked}; echo no disk; false"
         runs = [self.serve(check, "--rdzv-conf=join_timeout=2"),
                 self.join(1, check, "--rdzv-conf=join_timeout=2")]
-        for run in runs:
-            self.assertEqual(run.wait(), 69, run.all())
+        self.all_end(runs, 69)
         self.assertIn("(node check: no disk), ", runs[0].err())
         self.assertIn(f"(node check: {NEVER_SEEN})", runs[0].err())
         self.assertEqual(set(read_text(asked).split()), {self.path("host/0/gpus")})
@@ -112,8 +111,7 @@ class Nodes(Machines):
 
 class OneNode(Machines):
     def alone(self, *flags, expect=0):
-        run = self.start(*flags, FAKE_WORKER, HELLO, environment=self.around(0))
-        self.assertEqual(run.wait(), expect, run.all())
+        run = self.ask(*flags, FAKE_WORKER, HELLO, environment=self.around(0), expect=expect)
         return run
 
     def test_a_broken_gpu_ends_a_run_of_nobody_else(self):
@@ -125,8 +123,7 @@ class OneNode(Machines):
         self.gpus(0, LOST)
         self.assertEqual(len(self.alone("--host-check=observe").workers()), 1)
         self.assertEqual(len(self.alone("--host-check=off").workers()), 1)
-        run = self.start("--host-check=no", FAKE_WORKER)
-        self.assertEqual(run.wait(), 2)
+        run = self.ask("--host-check=no", FAKE_WORKER, expect=2)
         self.assertIn("--host-check must be on, observe or off: 'no'", run.err())
 
     def test_a_gpu_that_the_run_may_not_use_refuses_nobody(self):

@@ -45,10 +45,6 @@ class KeptMemory(DdprunTest):
         self.environment["PYTHONPATH"] = EXAMPLES
         self.write("told.py", "import os\nPID = os.getpid()\n")
 
-    def write(self, name, text):
-        with open(self.path(name), "w") as file:
-            file.write(text)
-
     def test_what_is_left_just_before_the_end_is_found(self):
         import json
         self.write("leave.py", LEAVE)
@@ -94,9 +90,8 @@ if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
     os._exit(3)
 print("found", os.environ.get("LISTEN_FDS", "0"), flush=True)
 """)
-        run = self.start("--nofile=96:96", self.ddprun(), "--nproc-per-node=4", "--max-restarts=1",
-                         "--preload=none", self.path("many.py"), executable="/usr/bin/prlimit")
-        self.assertEqual(run.wait(), 0, run.all())
+        run = self.ask("--nofile=96:96", self.ddprun(), "--nproc-per-node=4", "--max-restarts=1",
+                       "--preload=none", self.path("many.py"), executable="/usr/bin/prlimit")
         self.assertRegex(run.err(), r"half of the agent's descriptors \(ulimit -n is 96\) are in use")
         found = sum(map(int, re.findall(r"found (\d+)", run.out())))
         self.assertGreater(found, 4)

@@ -47,8 +47,7 @@ if __name__ == "__main__":
 class SharedMemory(DdprunTest):
     def setUp(self):
         super().setUp()
-        with open(self.path("w.py"), "w") as file:
-            file.write(SEGMENTS)
+        self.write("w.py", SEGMENTS)
         self.prefix = f"t{self.mark.value[:10]}"
         self.addCleanup(self.remove_segments)
 
@@ -143,8 +142,7 @@ sys.exit(int(sys.argv[4]))
 
 class Processes(DdprunTest):
     def command(self, session, code, *flags):
-        with open(self.path("w.py"), "w") as file:
-            file.write(UPLOAD)
+        self.write("w.py", UPLOAD)
         if not os.path.exists(self.path("go")):
             os.mkfifo(self.path("go"))
         return [*flags, "--no-python", sys.executable, self.path("w.py"), self.path("go"), self.path("out"),
@@ -168,8 +166,7 @@ class Processes(DdprunTest):
                 with self.subTest(session=session, code=code):
                     run = self.start(*self.command(session, code, "--linger=60"))
                     self.wait_for_text(run, r"waiting up to 1 min.* for 1 process that rank 0 left behind: bash")
-                    with open(self.path("go"), "w") as go:
-                        go.write(f"saved {session} {code}\n")
+                    self.write("go", f"saved {session} {code}\n")
                     self.assertEqual(run.wait(), code, run.all())
                     self.assertEqual(read_text(self.path("out")), f"saved {session} {code}\n", run.all())
 
@@ -180,8 +177,7 @@ class Processes(DdprunTest):
     def test_a_signal_ends_what_lingers(self):
         run = self.start(*self.command("own", 0, "--linger=600"))
         self.wait_for_text(run, "waiting up to")
-        run.signal(signal.SIGTERM)
-        run.wait()
+        self.terminate(run, 0)
         self.assertEqual(self.mark.living(), [], run.all())
 
 

@@ -82,8 +82,7 @@ class MungeTest(DdprunTest):
         return looks.out()
 
     def end(self, *nodes):
-        for node in nodes:
-            self.assertEqual(node.wait(), 0, "\n".join(n.all() for n in nodes))
+        self.all_end(nodes)
 
 
 class Munge(MungeTest):
@@ -143,8 +142,7 @@ class Munge(MungeTest):
         node = self.step(1, environment={"FAKE_MUNGE_USER": ANOTHER_USER})
         self.assertEqual(node.wait(), 2, node.all())
         self.assertRegex(node.err(), "wants a token: MUNGE cannot open the token that was sealed: Una")
-        server.signal(signal.SIGTERM)
-        server.wait()
+        self.terminate(server)
 
     def test_a_server_without_a_token_is_not_joined(self):
         server = self.on(0, "rendezvous", f"--listen={self.endpoint}", environment={"SLURM_JOB_ID": ""})
@@ -154,8 +152,7 @@ class Munge(MungeTest):
         self.assertEqual(node.wait(), 2, node.all())
         self.assertIn("does not speak TLS, so it cannot prove that it has the same token", node.err())
         self.assertIn("--insecure", node.err())
-        server.signal(signal.SIGTERM)
-        server.wait()
+        self.terminate(server)
 
     # The next one draws another token.
     def test_a_server_that_is_started_again_is_found(self):
@@ -173,8 +170,7 @@ class Munge(MungeTest):
         open(go, "w").close()
         self.end(*nodes)
         self.assertEqual([node.generations() for node in nodes], [nodes[0].generations()] * 2)
-        again.signal(signal.SIGTERM)
-        again.wait()
+        self.terminate(again)
 
     def test_where_it_is_missing_that_is_said_once(self):
         for trouble, why in (("fail", "fake trouble"), ("hang", "MUNGE does not answer within 10.0 s")):
@@ -201,8 +197,7 @@ class Munge(MungeTest):
         os.remove(hang)
         open(go, "w").close()
         self.end(node)
-        first.signal(signal.SIGTERM)
-        first.wait()
+        self.terminate(first)
 
     def test_a_token_of_the_users_own_counts_more(self):
         token = {"DDPRUN_TOKEN": "0123456789abcdef"}

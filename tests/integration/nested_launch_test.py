@@ -25,8 +25,7 @@ class NestedLaunch(DdprunTest):
         self.assertEqual(run.out().splitlines()[-1], "none")
 
     def test_a_file_of_settings_stays_with_it_unless_it_is_named(self):
-        with open(self.path("ddprun.toml"), "w") as file:
-            file.write("nproc-per-node = 2\n")
+        self.write("ddprun.toml", "nproc-per-node = 2\n")
         self.assertEqual(self.inner(), ["inner 0 of 1"] * 2)
         self.assertEqual(self.inner("--config=ddprun.toml"), ["inner 0 of 2"] * 2 + ["inner 1 of 2"] * 2)
 
@@ -40,8 +39,7 @@ class NestedLaunch(DdprunTest):
     def test_standalone_wins_over_an_inherited_number_of_nodes(self):
         run = self.run_ddprun("--standalone", "sh", "-c", SAY, environment={"PET_NNODES": "2", "PET_NODE_RANK": "1"})
         self.assertEqual(run.out(), "inner 0 of 1\n")
-        run = self.start("--standalone", "--nnodes=2", "true")
-        self.assertEqual(run.wait(), 2, run.all())
+        self.ask("--standalone", "--nnodes=2", "true", expect=2)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,7 @@ class Checks(DdprunTest):
                            ("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE"),
                            ("sys/class/infiniband/mlx5_1/ports/1/state", "2: INIT"),
                            ("proc/meminfo", "MemTotal: 67108864 kB\nMemAvailable: 33554432 kB")):
-            os.makedirs(os.path.dirname(self.path("host", name)), exist_ok=True)
-            with open(self.path("host", name), "w") as file:
-                file.write(text + "\n")
+            self.write(self.path("host", name), text + "\n")
 
     def check(self, script, *arguments):
         done = subprocess.run([os.path.join(CHECKS, script), *arguments], capture_output=True, text=True, timeout=60,

@@ -22,8 +22,7 @@ class Nodes(MeetingNodes):
         return self.path(f"why.{i}")
 
     def refuse(self, i, why="GPU 3 is gone"):
-        with open(self.why(i) + ".new", "w") as file:
-            file.write(f"looking\n{why}\n")
+        self.write(self.why(i) + ".new", f"looking\n{why}\n")
         os.rename(self.why(i) + ".new", self.why(i))
 
     def causes(self, i):
@@ -83,8 +82,7 @@ class Nodes(MeetingNodes):
 
     def test_a_planned_stop_is_no_reason_to_look(self):
         first, leaves, spare = self.three()
-        leaves.signal(signal.SIGTERM)
-        self.assertEqual(leaves.wait(), 143, leaves.all())
+        self.terminate(leaves)
         for run in (first, spare):
             self.wait_for(lambda r=run: r.workers(2), first, leaves, spare)
         self.assertEqual([self.causes(i) for i in range(3)], [["start"]] * 3)
@@ -112,8 +110,7 @@ class Nodes(MeetingNodes):
         self.wait_for(lambda: self.node("checking"), first, asked)
         self.wait_for(lambda: os.path.exists(self.path("hanging")), asked)
         begun = time.monotonic()
-        asked.signal(signal.SIGTERM)
-        self.assertEqual(asked.wait(), 143, asked.all())
+        self.terminate(asked)
         self.assertLess(time.monotonic() - begun, 5, asked.all())
         self.assertEqual(self.mark.living("sleep 1000"), [])
 

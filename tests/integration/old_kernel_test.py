@@ -29,8 +29,7 @@ class OldKernel(DdprunTest):
             workers = self.wait_for_workers(run, 2, 1)
             os.kill(workers[0], signal.SIGKILL)
             self.wait_for_workers(run, 2, 2)
-            run.signal(signal.SIGTERM)
-            self.assertEqual(run.wait(), 143, f"{kernel}: {run.all()}")
+            self.terminate(run)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import unittest
@@ -53,8 +52,7 @@ class Output(DdprunTest):
         run = self.start(TWO, "--merge-output", FAKE_WORKER, HELLO, "--on-rank=1", "--print=only here", "--always",
                          "--hang")
         self.wait_for(lambda: "[rank 1] only here\n" in run.out(), run)
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
+        self.terminate(run)
 
     def test_own_lines_for_programs(self):
         run = self.run_ddprun(TWO, "--log-format=json", "--max-restarts=1", FAKE_WORKER, "--print=x",
@@ -97,15 +95,12 @@ class Output(DdprunTest):
     # Each line is read before the program may print the next one, whatever starts the interpreter.
     def test_lines_of_any_python_come_as_they_are_printed(self):
         self.environment.pop("PYTHONUNBUFFERED", None)
-        with open(self.path("w.py"), "w") as file:
-            file.write("import os, select, sys\n"
-                       "for n in range(2):\n"
-                       "    print('line', n)\n"
-                       "    while not os.path.exists(f'{sys.argv[1]}.{n}'):\n"
-                       "        select.select([], [], [], 0.002)\n")
-        with open(self.path("run.sh"), "w") as file:
-            file.write('#!/bin/sh\npython3 "$@"\n')
-        os.chmod(self.path("run.sh"), 0o755)
+        self.write("w.py", "import os, select, sys\n"
+                           "for n in range(2):\n"
+                           "    print('line', n)\n"
+                           "    while not os.path.exists(f'{sys.argv[1]}.{n}'):\n"
+                           "        select.select([], [], [], 0.002)\n")
+        self.write("run.sh", '#!/bin/sh\npython3 "$@"\n', 0o755)
         for number, command in enumerate((["python3"], ["env", "python3"], ["bash", self.path("run.sh")],
                                           [self.path("run.sh")])):
             for flags in (["--nproc-per-node=1"], ["--nproc-per-node=2"],
@@ -136,8 +131,7 @@ class Output(DdprunTest):
                              FAKE_WORKER)
             self.wait_for_text(run, "log directory set to")
             self.wait_for_text(run, "serving the rendezvous")
-            run.signal(15)
-            self.assertEqual(run.wait(), 143)
+            self.terminate(run)
         with self.subTest("a setting that cannot be used"):
             run = self.run_ddprun("--nnodes=2", "--node-rank=0", "-t", "3",
                                   f"--token-file={self.path('nothing')}", FAKE_WORKER, expect=2)
@@ -152,8 +146,7 @@ class Output(DdprunTest):
         self.wait_for(lambda: os.path.exists(path) and os.path.getsize(path) > 200 << 20, run, limit=60)
         peak = int(re.search(r"VmHWM:\s+(\d+) kB", read_text(f"/proc/{run.agent()}/status")).group(1))
         self.assertLess(peak, 60_000, "kB")
-        run.signal(15)
-        self.assertEqual(run.wait(), 143)
+        self.terminate(run)
 
     def attempt_when_there(self, run):
         self.wait_for(lambda: os.path.isdir(self.path("logs")) and os.listdir(self.path("logs")), run)

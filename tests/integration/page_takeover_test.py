@@ -112,8 +112,7 @@ class PageTakeover(MachinesTest, BrowserTest):
         self.assertEqual(len(stranger.asked), 1)
         self.assertRegex(stranger.asked[0], rf"^/api/proof\?run={self.run_id} [0-9a-f]{{32}}$")
         self.shows("state", "RUNNING")
-        node.signal(15)
-        node.wait()
+        self.terminate(node)
 
 
 if __name__ == "__main__":

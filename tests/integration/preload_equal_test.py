@@ -118,9 +118,7 @@ class PreloadEqual(EqualTest):
     def setUp(self):
         super().setUp()
         for name, text in FILES.items():
-            os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
-            with open(self.path(name), "w") as file:
-                file.write(text)
+            self.write(name, text)
         self.environment.update(TREE_GONE="1")
 
     def test_programs_are_as_from_their_file(self):
@@ -136,8 +134,7 @@ class PreloadEqual(EqualTest):
         self.assertEqual(len(re.findall("once", run.out())), 1)
 
     def test_workers_of_a_program_that_differs_are_forked_once(self):
-        with open(self.path("again.py"), "w") as file:
-            file.write(AGAIN)
+        self.write("again.py", AGAIN)
         run = self.run_ddprun("--max-restarts=2", "--preload=tree", self.path("again.py"),
                               environment={"PYTHON_EXEC": sys.executable})
         said = re.findall("start cold: .*", run.err())

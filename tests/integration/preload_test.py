@@ -56,10 +56,6 @@ class Preload(DdprunTest):
                               " 'loads'), 'a').write(f'{PID}\\n')\n")
         self.write("say.py", SAY)
 
-    def write(self, name, text):
-        with open(self.path(name), "w") as file:
-            file.write(text)
-
     def said(self):
         import json
         whole = read_text(self.path("said")).rpartition("\n")[0]  # The last line may be half written.
@@ -142,8 +138,7 @@ class Preload(DdprunTest):
                             ("beside it", by_shell % '"$(dirname -- "$(realpath -- "$0")")"/\'python3\'')):
             with self.subTest(name):
                 self.write("tool", first + "import told\n" + SAY +
-                           "print(open('/proc/self/comm').read(), sys.orig_argv, sys.flags, sys.executable, sys.path)\n")
-                os.chmod(self.path("tool"), 0o755)
+                           "print(open('/proc/self/comm').read(), sys.orig_argv, sys.flags, sys.executable, sys.path)\n", 0o755)
                 where = {"PATH": self.directory + os.pathsep + os.environ["PATH"]}
                 shown = []
                 for preload in ("imports", "none"):

@@ -27,14 +27,6 @@ struct ProcessRunnerTest : testing::RunnerTest {
   ProcessRunnerTest() : RunnerTest({.drain_limit = std::chrono::seconds(5)}) {}
 };
 
-TEST_F(ProcessRunnerTest, ExitCodeElevenIsNotSegmentationFault) {
-  Spawn(2, {"--on-rank=0", "--exit=11", "--always", "--signal=11"});
-  ASSERT_TRUE(RunUntilAllGone());
-  EXPECT_EQ(ended_.at(0), ExitStatus(Exited{11}));
-  EXPECT_EQ(ended_.at(1), ExitStatus(Killed{SIGSEGV}));
-  EXPECT_TRUE(runner_.Empty());
-}
-
 // The first to end is the likely root cause.
 TEST_F(ProcessRunnerTest, EndsAreToldInTheOrderTheyHappen) {
   when_ended_ = [this](std::uint32_t rank) {
@@ -44,18 +36,6 @@ TEST_F(ProcessRunnerTest, EndsAreToldInTheOrderTheyHappen) {
             "--wait-file=" + Scratch("after-0")});
   ASSERT_TRUE(RunUntilAllGone());
   EXPECT_THAT(order_, ElementsAre(2, 0, 1));
-}
-
-// PDEATHSIG and process groups do not reach a helper in a session of its own.
-TEST_F(ProcessRunnerTest, GrandchildrenDoNotOutliveTheWorkers) {
-  Spawn(2, {"--grandchild", "--grandchild-setsid", "--touch=" + Scratch("%r"),
-            "--wait-file=" + Scratch("go")});
-  ASSERT_TRUE(RunUntilThere(Scratch("0")) && RunUntilThere(Scratch("1")));
-  EXPECT_THAT(mark_.Living(), SizeIs(6));
-  std::ofstream(Scratch("go")).close();
-  ASSERT_TRUE(RunUntilAllGone());
-  EXPECT_EQ(ended_.at(0), ExitStatus(Exited{0}));
-  EXPECT_THAT(mark_.Living(), IsEmpty());
 }
 
 // One worker's helpers go with it; those of the others stay.
@@ -68,17 +48,6 @@ TEST_F(ProcessRunnerTest, AnEndedWorkersSessionEndsAtOnce) {
   EXPECT_FALSE(all_gone_);
   runner_.KillAll();
   ASSERT_TRUE(RunUntilAllGone());
-  EXPECT_THAT(mark_.Living(), IsEmpty());
-}
-
-TEST_F(ProcessRunnerTest, KillAllReachesWhatIgnoresTerm) {
-  Spawn(2, {"--ignore-term", "--grandchild-setsid", "--touch=" + Scratch("%r"), "--hang"});
-  ASSERT_TRUE(RunUntilThere(Scratch("0")) && RunUntilThere(Scratch("1")));
-  runner_.SignalAll(SIGTERM);
-  EXPECT_THAT(mark_.Living(), SizeIs(4));
-  runner_.KillAll();
-  ASSERT_TRUE(RunUntilAllGone());
-  EXPECT_EQ(ended_.at(0), ExitStatus(Killed{SIGKILL}));
   EXPECT_THAT(mark_.Living(), IsEmpty());
 }
 
@@ -199,16 +168,6 @@ TEST_F(ProcessRunnerTest, TheLastLinesOfAFailedWorkerAreTold) {
   EXPECT_THAT(last_lines_.at(0), IsEmpty());
   ASSERT_THAT(last_lines_.at(1), SizeIs(20));
   EXPECT_EQ(last_lines_.at(1).back(), "the reason");
-}
-
-TEST_F(ProcessRunnerTest, RedirectedStreamsAreInTheirFiles) {
-  Spawn(2, {"--print=out %r", "--print-err=err %r"},
-        {.directory = scratch_.path(), .redirects = 3, .tee_of = {{1, 1}}});
-  ASSERT_TRUE(RunUntilAllGone());
-  EXPECT_EQ(testing::ReadText(Scratch("0/stdout.log")), "out 0\n");
-  EXPECT_EQ(testing::ReadText(Scratch("0/stderr.log")), "err 0\n");
-  EXPECT_EQ(testing::ReadText(Scratch("1/stdout.log")), "out 1\n");
-  EXPECT_THAT(last_lines_.at(0), ElementsAre("err 0"));
 }
 
 TEST_F(ProcessRunnerTest, AFullDiskStopsNobody) {

@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import re
-import signal
 import sys
 import unittest
 
@@ -74,8 +73,7 @@ touch again; wait_for go; echo 'step: 2'; wait_for end
         return run
 
     def shown(self, *flags):
-        asked = self.start("status", f"--rdzv-id={self.run_id}", *flags)
-        self.assertEqual(asked.wait(), 0, asked.all())
+        asked = self.ask("status", f"--rdzv-id={self.run_id}", *flags)
         return asked.out()
 
     def goodput(self):
@@ -87,8 +85,7 @@ touch again; wait_for go; echo 'step: 2'; wait_for end
         pathlib.Path(self.path("go")).touch()
         self.wait_for_text(run, r"recovered in \d+ ms: .*first step \d+")
         self.assertGreater(self.goodput(), 0)
-        run.signal(signal.SIGTERM)
-        run.wait()
+        self.terminate(run)
         self.assertEqual(len(re.findall("recovered in", run.err())), 1)
 
     def test_without_a_step_no_recovery_is_claimed(self):
@@ -98,8 +95,7 @@ touch again; wait_for go; echo 'step: 2'; wait_for end
         shown = self.shown()
         self.assertRegex(shown, r"\nworkers run again after \d+ ms: .*; no step is known yet; ")
         self.assertIn("\ngoodput: unknown", shown)
-        run.signal(signal.SIGTERM)
-        run.wait()
+        self.terminate(run)
         self.assertNotIn("recovered", run.err())
         self.assertEqual(len(re.findall("run again", run.err())), 1)
 

@@ -23,16 +23,14 @@ class Publish(DdprunTest):
         return dict(item.split("=", 1) for item in items)
 
     def published(self, source, target, environment, expect):
-        run = self.start("publish", source, target, environment=environment)
-        self.assertEqual(run.wait(), expect, run.all())
+        run = self.ask("publish", source, target, environment=environment, expect=expect)
         return run
 
     def test_a_worker_of_an_older_generation_is_refused_with_76(self):
         run = self.run_ddprun("--max-restarts=1", "--no-python", "sh", "-c", WORKER, "sh", DDPRUN)
         self.assertIn("published 'final'", run.out())
         self.assertEqual(read_text(self.path("final")), "made in generation 2\n")
-        with open(self.path("late"), "w") as file:
-            file.write("late\n")
+        self.write("late", "late\n")
         late = self.published("late", "final", self.left_environment(1), expect=76)
         self.assertIn("generation 2", late.err())
         self.assertIn("this world was replaced; nothing was published", late.err())
@@ -43,16 +41,13 @@ class Publish(DdprunTest):
         self.assertEqual(read_text(self.path("final")), "late\n")
 
     def test_bad_requests_end_with_2(self):
-        with open(self.path("precious"), "w") as file:
-            file.write("precious\n")
+        self.write("precious", "precious\n")
         for arguments, words in ((("none", "final"), "there is nothing to publish: 'none'"),
                                  (("final",), "takes two names"),
                                  (("precious", "precious/"), "must end in a name")):
-            run = self.start("publish", *arguments)
-            self.assertEqual(run.wait(), 2, run.all())
+            run = self.ask("publish", *arguments, expect=2)
             self.assertIn(words, run.err())
-        with open(self.path("new"), "w") as file:
-            file.write("new\n")
+        self.write("new", "new\n")
         run = self.published("new", "precious", {}, expect=2)
         self.assertIn("replaces only what it published", run.err())
         self.assertEqual(read_text(self.path("precious")), "precious\n")
@@ -68,8 +63,7 @@ class Publish(DdprunTest):
         self.assertEqual(os.listdir(self.path("tmp")), [])
 
     def test_names_are_told_in_one_line(self):
-        with open(self.path("new"), "w") as file:
-            file.write("new\n")
+        self.write("new", "new\n")
         run = self.published("new", "a\n\x1b[31mb", {}, expect=0)
         self.assertRegex(run.out(), r"^published 'a\\n\\x1b\[31mb' \(.*\n$")
         self.assertEqual(self.published("none\nat all", "final", {}, expect=2).err().count("\n"), 1)

@@ -5,7 +5,6 @@ PAGE_SHOTS=DIRECTORY keeps screenshots there.
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import tarfile
@@ -42,10 +41,9 @@ class Report(BrowserTest):
         self.assertNotIn("unsafe", policy.get_attribute("content"))
 
     def test_of_a_run_that_failed(self):
-        run = self.start(f"--log-dir={self.path('logs')}", f"--rdzv-id={self.run_id}", "--nproc-per-node=4",
-                         "--max-restarts=1", "-r", "3", FAKE_WORKER, HELLO, *STEPS,
-                         "--steps=150", "--on-rank=2", "--print-err=" + HOSTILE, "--exit=3", "--always", "--hang")
-        self.assertEqual(run.wait(), 3, run.all())
+        self.ask(f"--log-dir={self.path('logs')}", f"--rdzv-id={self.run_id}", "--nproc-per-node=4",
+                 "--max-restarts=1", "-r", "3", FAKE_WORKER, HELLO, *STEPS,
+                 "--steps=150", "--on-rank=2", "--print-err=" + HOSTILE, "--exit=3", "--always", "--hang", expect=3)
         self.open(os.path.join(self.run_directory(), "report.html"))
         self.shows("run", self.run_id)
         self.shows("state", "FAILED")
@@ -66,8 +64,7 @@ class Report(BrowserTest):
         run.update(run_id=HOSTILE, headline=HOSTILE, phase=HOSTILE)
         shown["events"][0]["text"] = HOSTILE + "\u2028\u2029</SCRIPT\n>"
         run["nodes"][0].update(node=HOSTILE, host=HOSTILE, phase=HOSTILE, state=HOSTILE)
-        with open(page, "w") as file:
-            file.write(page_with(shown))
+        self.write(page, page_with(shown))
         self.open(page)
         self.shows("run", re.escape(HOSTILE))
         self.shows("headline", re.escape(HOSTILE))
@@ -93,16 +90,14 @@ class Report(BrowserTest):
         self.open(self.unpacked("report"))
         self.shows("state", "RUNNING")
         self.shows("headline", r"training: step \d+")
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
+        self.terminate(run)
         self.open(os.path.join(self.run_directory(), "report.html"))
         self.shows("headline", "SIGTERM|stopped")
         self.shows("tiles", r"130\s+exit code")  # The run's; a node's is that of its signal.
         self.shot("report-stopped.png")
 
     def test_a_thousand_ranks_fit(self):
-        run = self.start(f"--log-dir={self.path('logs')}", FAKE_WORKER, "--notify=READY=1", "--exit=0")
-        self.assertEqual(run.wait(), 0, run.all())
+        self.ask(f"--log-dir={self.path('logs')}", FAKE_WORKER, "--notify=READY=1", "--exit=0")
         page = os.path.join(self.run_directory(), "report.html")
         shown, page_with = page_data(page)
         state = shown["state"]["run"]
@@ -116,8 +111,7 @@ class Report(BrowserTest):
         state["nodes"][2]["ranks"]["work_seconds"] = [0.2] * 7 + [0.45]
         state["slow_ranks"] = [{"rank": 23, "node": "n2", "work_seconds": 0.45}]
         state["usual_work_seconds"] = 0.2
-        with open(page, "w") as file:
-            file.write(page_with(shown))
+        self.write(page, page_with(shown))
         self.open(page)
         eventually(lambda: len(self.chrome.find_elements(By.CSS_SELECTOR, "#grid i")) == nodes * per_node)
         self.assertEqual(len(self.chrome.find_elements(By.CSS_SELECTOR, "#grid i")), nodes * per_node)

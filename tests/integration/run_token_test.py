@@ -3,7 +3,6 @@
 import fcntl
 import os
 import re
-import signal
 import socket
 import sys
 import threading
@@ -27,8 +26,7 @@ class RunToken(DdprunTest):
                           environment=environment)
 
     def end_nodes(self, *nodes):
-        for node in nodes:
-            self.assertEqual(node.wait(), 0, "\n".join(n.all() for n in nodes))
+        self.all_end(nodes)
 
     def end(self, *nodes):
         self.end_nodes(*nodes)
@@ -91,8 +89,7 @@ class RunToken(DdprunTest):
         self.end_nodes(*nodes)
         names = sorted(re.match(r"ddprun \S+#(\d)", node.err())[1] for node in nodes)
         self.assertEqual(names, ["0", "1"])
-        server.signal(signal.SIGTERM)
-        server.wait()
+        self.terminate(server)
 
     def test_who_does_without_one_says_so_on_every_node(self):
         first = self.start_node(0, "--insecure")
@@ -105,20 +102,17 @@ class RunToken(DdprunTest):
     def test_a_server_alone_on_loopback_has_the_same(self):
         server = self.start("rendezvous", f"--listen={self.endpoint}")
         self.wait_for_text(server, "serving at")
-        stranger = self.start("status", f"--endpoint={self.endpoint}", environment=self.elsewhere)
-        self.assertEqual(stranger.wait(), 2, stranger.all())
+        stranger = self.ask("status", f"--endpoint={self.endpoint}", environment=self.elsewhere, expect=2)
         self.assertIn("the server wants a token", stranger.err())
         first = self.start_node(0)
         self.wait_for_text(first, "waiting for nodes: 1 of 2")
         self.run_verb("status", self.run_id)
         self.run_verb("stop", "stops")
         self.assertEqual(first.wait(), 130, first.all())
-        server.signal(signal.SIGTERM)
-        server.wait()
+        self.terminate(server)
 
     def run_verb(self, verb, says):
-        run = self.start(verb, f"--endpoint={self.endpoint}", f"--rdzv-id={self.run_id}")
-        self.assertEqual(run.wait(), 0, run.all())
+        run = self.ask(verb, f"--endpoint={self.endpoint}", f"--rdzv-id={self.run_id}")
         self.assertIn(says, run.out())
 
     def test_a_run_directory_brings_one(self):
@@ -128,8 +122,7 @@ class RunToken(DdprunTest):
         path = self.path("shared", "token")
         self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
         token = read_text(path)
-        stranger = self.start("status", f"--endpoint={self.endpoint}", environment=self.elsewhere)
-        self.assertEqual(stranger.wait(), 2, stranger.all())
+        stranger = self.ask("status", f"--endpoint={self.endpoint}", environment=self.elsewhere, expect=2)
         self.assertIn("the server wants a token", stranger.err())
         # Another machine's node has the directory, and nothing else.
         self.end(first, self.start_node(1, directory, environment=self.elsewhere))

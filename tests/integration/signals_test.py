@@ -1,4 +1,4 @@
-"""Signals where nothing is ordinary: before the rendezvous, stopped workers, timers that run out."""
+"""Signals where nothing is ordinary: before the rendezvous, timers that run out."""
 
 import os
 import shutil
@@ -8,9 +8,8 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, eventually, held_calls, read_bytes  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, eventually, held_calls  # noqa: E402
 
-TWO = "--nproc-per-node=2"
 TIMER = """
 import json, os, signal, sys
 kind = sys.argv[1]
@@ -47,10 +46,6 @@ if os.fork() == 0:
     signal.pause()
 open(held).read()
 """
-
-
-def stopped(pid):
-    return read_bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()[:1] == [b"T"]
 
 
 class Signals(DdprunTest):
@@ -91,24 +86,6 @@ class Signals(DdprunTest):
         for left in os.listdir(self.path("tmp")):  # Of both at once, nobody is left to tidy up.
             shutil.rmtree(self.path("tmp", left))
 
-    def test_hup_and_quit_reach_the_workers(self):
-        for number in (signal.SIGHUP, signal.SIGQUIT):
-            with self.subTest(number.name):
-                run = self.start(TWO, FAKE_WORKER, HELLO, "--hang")
-                self.wait_for_workers(run, 2)
-                run.signal(number)
-                self.assertEqual(run.wait(10), 128 + number, run.all())
-                self.assertIn(f"got {number.name}: passing it on to the workers", run.err())
-
-    def test_stopped_workers_hear_it_too(self):
-        for number in (signal.SIGTERM, signal.SIGINT):
-            with self.subTest(number.name):
-                run = self.start(TWO, FAKE_WORKER, HELLO, "--stop-self", "--hang")
-                workers = self.wait_for_workers(run, 2)
-                self.assertTrue(eventually(lambda: all(stopped(p) for p in workers.values())))
-                run.signal(number)
-                self.assertEqual(run.wait(10), 128 + number, run.all())
-
     def test_the_shutdown_timeouts_other_name(self):
         run = self.start(FAKE_WORKER, "--ignore-term", HELLO, "--hang",
                          environment={"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "0.2"})
@@ -122,15 +99,12 @@ class Signals(DdprunTest):
         os.kill(run.agent(), signal.SIGUSR1)  # To the agent itself: nothing at all.
         os.kill(run.agent(), signal.SIGUSR2)
         self.assertIsNone(run.process.poll())
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
+        self.terminate(run)
 
 
 class Timers(DdprunTest):
     def run_timer(self, kind, expect):
-        path = self.path("timer.py")
-        with open(path, "w") as file:
-            file.write(TIMER)
+        path = self.write("timer.py", TIMER)
         # The stranger it tries to have killed is this test.
         return self.run_ddprun("-v", path, kind, str(os.getpid()), expect=expect,
                                environment={"TORCHELASTIC_ENABLE_FILE_TIMER": "1"})
@@ -148,8 +122,7 @@ class Timers(DdprunTest):
 
     def test_a_childs_timer_counts(self):
         path, held = self.path("timer.py"), self.path("held")
-        with open(path, "w") as file:
-            file.write(CHILDS_TIMER)
+        self.write(path, CHILDS_TIMER)
         for kind in ("child", "session", "orphan"):
             with self.subTest(kind):
                 if os.path.exists(held):

@@ -48,8 +48,7 @@ class SlowRank(DdprunTest):
         run.wait()
 
     def status(self):
-        asked = self.start("status", "-o", "json")
-        self.assertEqual(asked.wait(), 0, asked.all())
+        asked = self.ask("status", "-o", "json")
         return json.loads(asked.out())["runs"][0]
 
     def metrics(self, run):
@@ -70,8 +69,7 @@ class SlowRank(DdprunTest):
         line = r"rank 5 on \S+ is slow: each of its last 20 steps took it 60 ms or more by itself, most ranks 3\d ms"
         self.wait_for_text(run, line)
         self.assertEqual(len(re.findall(line, run.err())), 1, run.err())
-        shown = self.start("status")
-        self.assertEqual(shown.wait(), 0)
+        shown = self.ask("status")
         self.assertRegex(shown.out(), "(?m)^" + line + "$")
         told = self.metrics(run)
         self.assertEqual(told["ddprun_slow_ranks"], "1")

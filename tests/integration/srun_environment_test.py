@@ -14,12 +14,8 @@ JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_NNODES": "2", "SL
 
 class Srun(DdprunTest):
     def found(self, **variables):
-        os.makedirs(self.path("bin"), exist_ok=True)
-        with open(self.path("bin", "srun"), "w") as file:
-            file.write("#!/bin/sh\nenv | grep -E '^SLURM_(TRES|CPU_BIND)' | sort\n")
-        os.chmod(self.path("bin", "srun"), 0o755)
-        run = self.start("true", environment={**JOB, **variables, "PATH": f"{self.path('bin')}:/usr/bin:/bin"})
-        self.assertEqual(run.wait(), 0, run.all())
+        self.write(self.path("bin", "srun"), "#!/bin/sh\nenv | grep -E '^SLURM_(TRES|CPU_BIND)' | sort\n", 0o755)
+        run = self.ask("true", environment={**JOB, **variables, "PATH": f"{self.path('bin')}:/usr/bin:/bin"})
         self.assertIn("srun was forgotten", run.err())
         return run.out().splitlines()
 

@@ -56,8 +56,7 @@ class Page(BrowserTest):
         self.shows("rank", "rank 1 on ")
         self.shot("page.png")
         self.nothing_foreign()
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
+        self.terminate(run)
 
     def test_who_may_stop_a_run_can(self):
         run = self.open_alone(FAKE_WORKER, HELLO, *STEPS)
@@ -88,25 +87,7 @@ class Page(BrowserTest):
         key.clear()
         key.send_keys(link.split("=")[1], Keys.ENTER)
         self.shows("state", "RUNNING")
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
-
-    # What workers say is text, whatever it looks like.
-    def test_hostile_words_are_words(self):
-        run = self.open_alone("--nproc-per-node=1", "--max-restarts=1", FAKE_WORKER, HELLO,
-                              "--notify=STEP=3\nPHASE=<img src=x onerror=alert(1)>",
-                              f"--wait-file={self.path('seen')}", "--on-generation=1",
-                              "--print-err=</script><script>document.title='taken'</script>", "--exit=3",
-                              "--always", "--hang")
-        self.shows("nodes", "<img src=x")
-        with open(self.path("seen"), "w"):
-            pass
-        self.shows("events", "restarting")
-        self.assertEqual(self.chrome.find_elements(By.TAG_NAME, "img"), [])
-        self.assertNotIn("taken", self.chrome.title)
-        self.nothing_foreign()
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
+        self.terminate(run)
 
     # On the server's own port; the page finds the server that comes after it.
     def test_a_page_outlives_its_server(self):
@@ -119,15 +100,13 @@ class Page(BrowserTest):
         self.wait_for(lambda: self.links(*query), run)
         self.chrome.get(self.links(*query)["look"])
         self.shows("state", "RUNNING")
-        run.signal(signal.SIGTERM)
-        run.wait()
+        self.terminate(run)
         self.shows("silence", "No word from")
         again = self.start(*launch)
         eventually(lambda: not self.text("silence"))
         self.assertEqual(self.text("silence"), "", again.all())
         self.shows("state", "RUNNING")
-        again.signal(signal.SIGTERM)
-        again.wait()
+        self.terminate(again)
 
     # A server alone, of two runs: who has the key of all chooses; who has that of one sees that one.
     def test_a_server_of_several_runs_lets_choose(self):
@@ -165,8 +144,7 @@ class Page(BrowserTest):
             self.chrome.get(f"http://{page}/{name}")
             self.assertIn(answer, self.chrome.page_source)
         for run in (*nodes, server):
-            run.signal(signal.SIGTERM)
-            run.wait()
+            self.terminate(run)
 
     def inlined(self, ranks, per_node):
         nodes = [{"node": f"n{i:03}", "host": f"host{i}", "state": "running", "last_seen_seconds": 0.4,
@@ -185,9 +163,7 @@ class Page(BrowserTest):
         data = json.dumps({"state": state, "events": [], "training": [], "unix_time": 1})
         with open(PAGE) as page:
             html = page.read().replace("<script>", f'<script type="application/json">{data}</script>\n<script>', 1)
-        path = self.path("page.html")
-        with open(path, "w") as file:
-            file.write(html)
+        path = self.write("page.html", html)
         return "file://" + path
 
     def test_many_ranks_fit_a_screen(self):

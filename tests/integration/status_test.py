@@ -11,23 +11,19 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, eventually, read_text  # noqa: E402
+from ddprun_asks import Asks  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, eventually, read_text  # noqa: E402
 
 TOKEN = "a token that nobody guesses"
 
 
-class OneNode(DdprunTest):
+class OneNode(Asks):
     """A run that listens for no other node, and for nobody by TCP."""
 
     def start_one(self, *actions, run_id=None, flags=()):
         run = self.start(f"--rdzv-id={run_id or self.run_id}", *flags, FAKE_WORKER, HELLO,
                          *(actions or ("--hang",)))
         self.wait_for_workers(run, 1)
-        return run
-
-    def ask(self, *arguments, expect=0):
-        run = self.start(*arguments)
-        self.assertEqual(run.wait(), expect, run.all())
         return run
 
     def test_it_is_shown_and_stopped(self):
@@ -122,7 +118,7 @@ class OneNode(DdprunTest):
         self.assertEqual(run.wait(), 130)
 
 
-class Operators(DdprunTest):
+class Operators(Asks):
     def setUp(self):
         super().setUp()
         self.endpoint = self.free_endpoint()
@@ -132,11 +128,6 @@ class Operators(DdprunTest):
         return self.start(f"--nnodes={nnodes}", f"--rdzv-id={run_id or self.run_id}",
                           f"--rdzv-endpoint={self.endpoint}", "--rdzv-conf=last_call_timeout=60",
                           *flags, FAKE_WORKER, *(arguments or (HELLO, "--hang")), environment=environment)
-
-    def ask(self, *arguments, expect=0, environment=None):
-        run = self.start(*arguments, environment=environment)
-        self.assertEqual(run.wait(), expect, run.all())
-        return run
 
     def status(self):
         """No runs as long as nobody serves, or has drawn this user's first token."""
@@ -153,10 +144,6 @@ class Operators(DdprunTest):
             found = [n for n in runs[0]["nodes"] if n["state"] == state] if runs else []
             return len(found) == count and runs[0]
         return self.wait_for(look, what=f"{count} nodes {state}")
-
-    def stop_server(self, server):
-        server.signal(signal.SIGTERM)
-        server.wait()
 
     def two_running(self):
         nodes = [self.start_node()]
@@ -176,7 +163,7 @@ class Status(Operators):
         self.assertRegex(text, rf"run {self.run_id}: GATHERING for .*\nwaiting for nodes: 1 of 2")
         by_environment = self.ask("status", environment={"DDPRUN_ENDPOINT": self.endpoint}).out()
         self.assertIn("GATHERING", by_environment)
-        self.stop_server(node)
+        self.terminate(node)
 
     def test_a_running_one_shows_nodes_steps_and_events(self):
         nodes = [self.start_node(HELLO, "--notify=RESUME=0", "--steps=7", "--notify=PHASE=reduce",
@@ -210,7 +197,7 @@ class Status(Operators):
         self.assertLessEqual(run["job_seconds_left"], 5 * 3600)
         self.assertRegex(self.ask("status").out(), r", requeued 2 times, the job ends in \d h \d\d min\n")
         self.assertRegex(node.err(), r"the job ends in 5 h 00 min \(--time-limit\)")
-        self.stop_server(node)
+        self.terminate(node, 75)
 
     def test_several_runs_are_listed(self):
         server = self.start("rendezvous", f"--listen={self.endpoint}")
@@ -223,9 +210,8 @@ class Status(Operators):
         self.assertTrue(one.startswith("run two:"), one)
         self.ask("status", f"--endpoint={self.endpoint}", "--rdzv-id=three", expect=1)
         for node in nodes:
-            node.signal(signal.SIGTERM)
-            node.wait()
-        self.stop_server(server)
+            self.terminate(node)
+        self.terminate(server)
 
     def test_nobody_there_is_69(self):
         run = self.ask("status", f"--endpoint={self.endpoint}", expect=69)
@@ -241,11 +227,9 @@ class Status(Operators):
                 directory = self.path("of_" + name)
                 os.mkdir(directory, 0o700)
                 if name != "endpoint":
-                    with open(os.path.join(directory, "endpoint"), "w") as file:
-                        file.write(self.endpoint + "\n")
+                    self.write(os.path.join(directory, "endpoint"), self.endpoint + "\n")
                 os.mkfifo(os.path.join(directory, name), 0o600)
-                run = self.start("status", f"--run-dir={directory}")
-                self.assertEqual(run.wait(), {"endpoint": 2, "token": 69, "tls": 1}[name], run.all())
+                run = self.ask("status", f"--run-dir={directory}", expect={"endpoint": 2, "token": 69, "tls": 1}[name])
                 self.assertRegex(run.err(), "cannot reach the rendezvous" if name == "token" else
                                  f"{name}': it is no ordinary file .a FIFO, a device or a link")
 
@@ -298,8 +282,7 @@ class Control(Operators):
         self.assertIn(f"has no node 'nobody': its nodes are {run['nodes'][0]['node']}",
                       refused.err())
         self.assertIn("stops; its workers get the shutdown timeout", self.ask("stop").out())
-        for node in nodes:
-            self.assertEqual(node.wait(), 130, node.all())
+        self.all_end(nodes, 130)
 
     def test_a_wrong_token_or_none_is_refused_and_counted(self):
         node = self.start_node(flags=("--insecure",), nnodes="2")  # It draws a token for these verbs.
@@ -339,14 +322,14 @@ class Control(Operators):
         self.wait_for_text(server, "serving at")
         refused = self.ask("stop", f"--endpoint={self.endpoint}", expect=1)
         self.assertIn("start it with --token-file=FILE or DDPRUN_TOKEN", refused.err())
-        self.stop_server(server)
+        self.terminate(server)
         server = self.start("rendezvous", f"--listen={self.endpoint}",
                             environment={"DDPRUN_TOKEN": TOKEN})
         self.wait_for_text(server, "serving at")
         refused = self.ask("stop", f"--endpoint={self.endpoint}", expect=1,
                            environment={"DDPRUN_TOKEN": TOKEN})
         self.assertIn("this server has 0 runs", refused.err())
-        self.stop_server(server)
+        self.terminate(server)
 
     def test_the_token_is_for_its_owner_alone_and_no_workers(self):
         logs = self.path("logs")

@@ -40,9 +40,7 @@ class StepPages(Asks):
         self.environment.update(PYTHONPATH=PACKAGE, PYTHON_EXEC=sys.executable)
 
     def worker(self, text):
-        with open(self.path("worker.py"), "w") as file:
-            file.write(BEGIN + textwrap.dedent(text))
-        return self.path("worker.py")
+        return self.write("worker.py", BEGIN + textwrap.dedent(text))
 
     def ranks(self):
         asked = self.start("status", "-o", "json")
@@ -82,15 +80,14 @@ class StepPages(Asks):
 
     # A step ends what a phase before it was given. All of it waits while the agent stands still.
     def test_a_phase_between_two_steps_stays_there(self):
-        run = self.start("--nproc-per-node=1", "--hang-timeout=1s", self.worker("""
+        run = self.ask("--nproc-per-node=1", "--hang-timeout=1s", self.worker("""
             os.kill(os.getppid(), signal.SIGSTOP)
             go_to(2_000)
             ddprun.phase("save", within=3600)
             go_to(2_001)
             os.kill(os.getppid(), signal.SIGCONT)
             signal.pause()
-            """))
-        self.assertEqual(run.wait(60), 124, run.all())
+            """), expect=124, limit=60)
         self.assertRegex(run.err(), "hung: no step for 1.0 s")
 
     def test_a_phase_after_the_last_step_has_its_time(self):
@@ -111,16 +108,15 @@ class StepPages(Asks):
     @unittest.skipUnless(namespaces_work(), "needs root and network namespaces")
     def test_steps_do_not_overtake_what_waits_in_a_long_queue(self):
         queue = 'ip link set lo up && echo 512 > /proc/sys/net/unix/max_dgram_qlen && exec "$@"'
-        run = self.start("--net", "sh", "-c", queue, "sh", DDPRUN, "--nproc-per-node=1", "--hang-timeout=1s",
-                         self.worker("""
+        self.ask("--net", "sh", "-c", queue, "sh", DDPRUN, "--nproc-per-node=1", "--hang-timeout=1s",
+                 self.worker("""
             os.kill(os.getppid(), signal.SIGSTOP)
             for reached in range(reached + 1, reached + 200):
                 ddprun.step(reached, within=3600)
             go_to(reached + 1)  # From here on --hang-timeout counts again.
             os.kill(os.getppid(), signal.SIGCONT)
             signal.pause()
-            """), executable=shutil.which("unshare"))
-        self.assertEqual(run.wait(), 124, run.all())
+            """), executable=shutil.which("unshare"), expect=124)
 
     def test_a_page_of_another_process_takes_its_place(self):
         run = self.start("--nproc-per-node=1", self.worker("""

@@ -74,8 +74,7 @@ class Peers(DdprunTest):
 
     def end(self, *nodes):
         open(self.go, "w").close()
-        for node in nodes:
-            self.assertEqual(node.wait(), 0, node.all())
+        self.all_end(nodes)
 
     def store_of(self, nodes, generation=1):
         for node in nodes:
@@ -152,8 +151,7 @@ class Peers(DdprunTest):
                 self.assertEqual(nodes[1].err().count("stopping the workers: the workers' store"), times)
                 self.run_id += "again"
         nodes = self.behind_a_nat(f"--store-allow={HIDDEN}")
-        for node in nodes:
-            self.assertEqual(node.wait(30), 0, "\n".join(n.all() for n in nodes))
+        self.all_end(nodes)
 
     def test_a_stranger_ends_no_run_however_often_it_knocks(self):
         nodes = [self.node(0), self.node(1)]

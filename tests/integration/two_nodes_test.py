@@ -42,8 +42,7 @@ class Pods(DdprunTest):
         pods = self.start_pods("1:2")
         for pod in pods:
             pod.signal(signal.SIGTERM)
-        for pod in pods:
-            self.assertEqual(pod.wait(), 75, "\n".join(p.all() for p in pods))
+        self.all_end(pods, 75)
 
 
 class FewestAndMost(DdprunTest):
@@ -73,11 +72,6 @@ class FixedRanks(DdprunTest):
         return self.start("--nnodes=2", f"--node-rank={rank}", f"--rdzv-id={self.run_id}",
                           f"--rdzv-endpoint={self.endpoint}", *flags, FAKE_WORKER, *arguments)
 
-    def test_nobody_else_comes_and_the_server_says_so_once(self):
-        run = self.start_node(0, flags=("--rdzv-conf=join_timeout=1",))
-        self.assertEqual(run.wait(), 69, run.all())
-        self.assertEqual(len(re.findall("the run failed: 1 of 2 nodes came within 1.0 s", run.err())), 1)
-
     def start_nodes(self, *arguments, **how):
         return [self.start_node(rank, *arguments, **how) for rank in range(2)]
 
@@ -103,29 +97,10 @@ class FixedRanks(DdprunTest):
                     for name in ("MASTER_ADDR", "MASTER_PORT", "DDPRUN_WORLD_ID"):
                         self.assertEqual(env[name], envs[0][name])
 
-    def test_with_a_token_only_those_who_have_it_take_part(self):
-        right = "--token-file=" + self.private_file("right", "correct-horse-battery")
-        wrong = "--token-file=" + self.private_file("wrong", "incorrect-horse-battery")
-        path = self.path("env.%r")
-        first = self.start_node(0, f"--env-file={path}", flags=(right,))
-        self.wait_for_text(first, "serving the rendezvous")
-        for flags, why in (((wrong,), "does not prove that it has the same token"),
-                           (("--insecure",), "refused this call: the server wants a token")):
-            stranger = self.start_node(1, flags=flags)
-            self.assertEqual(stranger.wait(20), 2, stranger.all())
-            self.assertIn(why, stranger.all())
-            self.assertIn("--token-file=FILE or DDPRUN_TOKEN", stranger.all())
-        self.wait_for_text(first, "was refused: it shows no token")
-        self.end([first, self.start_node(1, f"--env-file={path}", flags=(right,))], 0)
-        for rank in range(2):
-            self.assertNotIn("correct-horse", str(self.environment_of(path.replace("%r", str(rank)))))
-
     def test_every_address_without_a_token_needs_a_word(self):
-        server = self.start("rendezvous", "--listen=0.0.0.0:0")
-        self.assertEqual(server.wait(20), 2, server.all())
+        server = self.ask("rendezvous", "--listen=0.0.0.0:0", expect=2, limit=20)
         self.assertIn("--insecure", server.all())
-        node = self.start("--nnodes=2", "--rdzv-endpoint=0.0.0.0:0", FAKE_WORKER)
-        self.assertEqual(node.wait(20), 2, node.all())
+        node = self.ask("--nnodes=2", "--rdzv-endpoint=0.0.0.0:0", FAKE_WORKER, expect=2, limit=20)
         self.assertIn("--insecure", node.all())
 
     def test_a_node_without_the_program_ends_the_run_and_all_hear_why(self):
@@ -147,8 +122,7 @@ class FixedRanks(DdprunTest):
                                                      f"program '{missing}' does not exist")
 
     def test_other_things_that_one_machine_lacks_end_the_run_too(self):
-        with open(self.path("file"), "w"):
-            pass
+        open(self.path("file"), "w").close()
         table = (
             (["--nproc-per-node=gpu"], "--nproc-per-node=gpu: no GPU is visible"),
             ([f"--log-dir={self.path('file')}/logs", "--redirects=3"], "Not a directory.*--log-dir"),
@@ -201,15 +175,6 @@ class FixedRanks(DdprunTest):
             env = self.environment_of(path.replace("%r", str(rank)))
             self.assertEqual((env["ROLE_NAME"], env["ROLE_WORLD_SIZE"]), ("", "2"))
 
-    def test_int_to_one_node_stops_the_run(self):
-        nodes = self.start_nodes(HELLO, "--hang")
-        for node in nodes:
-            self.wait_for_workers(node, 2)
-        nodes[1].signal(signal.SIGINT)
-        for node in nodes:
-            self.assertEqual(node.wait(), 130, "\n".join(n.all() for n in nodes))
-        self.assertEqual(self.mark.living(), [])
-
     def test_an_endpoint_with_port_0_is_told(self):
         self.endpoint = "127.0.0.1:0"
         first = self.start_node(0)
@@ -226,17 +191,6 @@ class ServerAlone(DdprunTest):
     def start_node(self, run_id, *arguments, nodes=2):
         return self.start(f"--nnodes={nodes}", f"--rdzv-id={run_id}",
                           f"--rdzv-endpoint={self.endpoint}", FAKE_WORKER, *arguments)
-
-    def test_two_agents_meet_there(self):
-        server = self.start_server()
-        nodes = [self.start_node(self.run_id, HELLO) for _ in range(2)]
-        for node in nodes:
-            self.assertEqual(node.wait(), 0, node.all() + server.all())
-        self.assertEqual(sorted(r for n in nodes for r in n.workers()), [0, 1])
-        self.assertIsNone(server.process.poll(), "it serves until it is stopped")
-        server.signal(signal.SIGTERM)
-        self.assertEqual(server.wait(), 143)
-        self.assertIn("stopped by SIGTERM", server.err())
 
     def test_two_runs_do_not_see_each_other(self):
         server = self.start_server()
@@ -255,13 +209,11 @@ class ServerAlone(DdprunTest):
         server = self.start_server()
         # The last of the first two is slow to end, so that the run is still known.
         nodes = [self.start_node(self.run_id) for _ in range(2)]
-        for node in nodes:
-            self.assertEqual(node.wait(), 0, node.all() + server.all())
+        self.all_end(nodes)
         late = self.start_node(self.run_id)
         self.assertNotEqual(late.wait(), 0, late.all() + server.all())
         self.assertIn("ended", late.err())
-        server.signal(signal.SIGTERM)
-        self.assertEqual(server.wait(), 143)
+        self.terminate(server)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import http.client
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -51,8 +50,7 @@ class Watching(DdprunTest):
         return answer.status, answer.read().decode()
 
     def end(self, run):
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143, run.all())
+        self.terminate(run)
 
     def metrics(self, run):
         status, text = self.get(run, "/metrics")
@@ -89,8 +87,7 @@ class Watching(DdprunTest):
 
     @unittest.skipUnless(PROMTOOL, "without promtool")
     def test_an_alert_tells_the_first_loss_and_a_standstill(self):
-        with open(self.path("losses.yml"), "w") as file:
-            file.write(LOSSES.format(rules=os.path.realpath(os.path.join(EXAMPLES, "metrics", "alerts.yml"))))
+        self.write("losses.yml", LOSSES.format(rules=os.path.realpath(os.path.join(EXAMPLES, "metrics", "alerts.yml"))))
         self.promtool("test rules", self.path("losses.yml"))
 
     def test_a_node_that_waits_is_alive_and_not_ready(self):

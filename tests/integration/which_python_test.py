@@ -14,8 +14,7 @@ class WhichPython(DdprunTest):
     def setUp(self):
         super().setUp()
         self.environment.pop("PYTHON_EXEC", None)
-        with open(self.path("train.py"), "w") as file:
-            file.write("import os, sys\nprint('ran by', os.environ['WHO'] if 'WHO' in os.environ else sys.executable)\n")
+        self.write("train.py", "import os, sys\nprint('ran by', os.environ['WHO'] if 'WHO' in os.environ else sys.executable)\n")
 
     def folder(self, name, *programs):
         """A folder of programs that say whose they are; a Python goes on with the script."""
@@ -23,15 +22,12 @@ class WhichPython(DdprunTest):
         os.makedirs(place)
         for program in programs:
             path = os.path.join(place, program)
-            with open(path, "w") as file:
-                file.write(f"#!/bin/sh\nexport WHO={name}\n" + (f'exec {sys.executable} "$@"\n' if program == "python3" else
-                                                              f"echo ran by {name}\n"))
-            os.chmod(path, 0o755)
+            self.write(path, f"#!/bin/sh\nexport WHO={name}\n" + (f'exec {sys.executable} "$@"\n' if program == "python3" else
+                                                                f"echo ran by {name}\n"), 0o755)
         return place
 
     def ran_by(self, ddprun, program, path, **variables):
-        run = self.start(program, executable=ddprun, environment={"PATH": f"{path}:/usr/bin:/bin", **variables})
-        self.assertEqual(run.wait(), 0, run.all())
+        run = self.ask(program, executable=ddprun, environment={"PATH": f"{path}:/usr/bin:/bin", **variables})
         return run.out().split("ran by ")[1].split()[0]
 
     def installed(self, name, *programs):
@@ -58,16 +54,14 @@ class WhichPython(DdprunTest):
         for mark in ("pyvenv.cfg", "conda-meta"):
             name = mark.partition(".")[0]
             ddprun = self.installed(name, "python3", "tool")
-            with open(self.path(name, mark), "w"):
-                pass
+            open(self.path(name, mark), "w").close()
             self.assertEqual(self.ran_by(ddprun, "train.py", other), name)
             self.assertEqual(self.ran_by(ddprun, "tool", other), name)
 
     def test_a_link_in_an_environment_counts_as_that(self):
         system = self.installed("usr", "python3")
         venv = self.folder("venv", "python3")
-        with open(self.path("venv", "pyvenv.cfg"), "w"):
-            pass
+        open(self.path("venv", "pyvenv.cfg"), "w").close()
         link = os.path.join(venv, "torchrun")
         os.symlink(system, link)
         self.assertEqual(self.ran_by(link, "train.py", self.folder("other", "python3")), "venv")

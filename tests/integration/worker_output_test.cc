@@ -16,8 +16,6 @@ namespace ddprun {
 namespace {
 
 using ::testing::EndsWith;
-using testing::Eventually;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::Launched;
 
@@ -25,17 +23,6 @@ std::vector<std::string> Argv(int workers, const std::vector<std::string>& actio
   std::vector<std::string> argv = {FAKE_LAUNCH, std::to_string(workers), FAKE_WORKER};
   argv.insert(argv.end(), actions.begin(), actions.end());
   return argv;
-}
-
-// Resident memory, kB.
-long MemoryOf(pid_t pid) {
-  std::istringstream status(testing::ReadText("/proc/" + std::to_string(pid) + "/status"));
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind("VmRSS:", 0) == 0) {
-      return std::atol(line.c_str() + 6);
-    }
-  }
-  return 0;
 }
 
 class WorkerOutputTest : public ::testing::Test {
@@ -64,13 +51,6 @@ TEST_F(WorkerOutputTest, LinesOfManyWorkersStayWhole) {
   for (const auto& [line, times] : seen) {
     EXPECT_EQ(times, 2);
   }
-}
-
-// One worker has the user's own descriptors: nothing is changed on the way.
-TEST_F(WorkerOutputTest, ALoneWorkersBytesAreItsOwn) {
-  Launched launch(Argv(1, {"--print-raw=10%\\r20%\\r\\n\\nend"}), {});
-  launch.ReadToEnd();
-  EXPECT_EQ(launch.output(), "10%\r20%\r\n\nend");
 }
 
 TEST_F(WorkerOutputTest, ThePartialLastLineIsShown) {
@@ -124,11 +104,6 @@ TEST_F(WorkerOutputTest, AClosedStdoutStopsNobody) {
   EXPECT_EQ(launch.Wait(), ExitStatus(Exited{0}));
 }
 
-TEST_F(WorkerOutputTest, AFullDiskStopsNobody) {
-  Launched launch(Argv(2, {"--spew=2"}), {.stdout_file = "/dev/full"});
-  EXPECT_EQ(launch.Wait(), ExitStatus(Exited{0}));
-}
-
 // Nobody reads our stdout (a stopped pager): the workers wait in their writes, memory stays small,
 // and the agent still hears signals.
 TEST_F(WorkerOutputTest, ABlockedStdoutFreezesNothing) {
@@ -138,24 +113,6 @@ TEST_F(WorkerOutputTest, ABlockedStdoutFreezesNothing) {
   ::kill(launch.pid(), SIGTERM);
   EXPECT_EQ(launch.Wait(), ExitStatus(Exited{128 + SIGTERM}));
   EXPECT_THAT(mark_.Living(), IsEmpty());
-}
-
-TEST_F(WorkerOutputTest, AWorkerThatPrintsForEverFillsNoMemory) {
-  Launched launch(Argv(2, {"--on-rank=0", "--spew=200"}), {.stdout_file = "/dev/null"});
-  long most = 0;
-  EXPECT_TRUE(Eventually(
-      [&] {
-        for (const pid_t pid : mark_.Living("fake_launch")) {
-          most = std::max(most, MemoryOf(pid));
-        }
-        return launch.Wait(std::chrono::milliseconds(0)).has_value();
-      },
-      std::chrono::seconds(30)));
-  EXPECT_EQ(launch.Wait(), ExitStatus(Exited{0}));
-  EXPECT_GT(most, 0);
-#if !defined(__SANITIZE_ADDRESS__)
-  EXPECT_LT(most, 20'000);
-#endif
 }
 
 }  // namespace

@@ -127,11 +127,9 @@ class KubeletTest(DdprunTest):
         os.mkdir(files)
         root = self.path("roots", str(self.started))
         os.mkdir(root)
-        with open(os.path.join(files, "hosts"), "w") as file:
-            file.write(f"127.0.0.1 localhost\n{ip} {host}.train.{ZONE} {host}\n")
-        with open(os.path.join(files, "resolv.conf"), "w") as file:
-            file.write(f"nameserver {self.network.address(0)}\n"
-                       f"search {ZONE} svc.cluster.local cluster.local\noptions ndots:5\n")
+        self.write(os.path.join(files, "hosts"), f"127.0.0.1 localhost\n{ip} {host}.train.{ZONE} {host}\n")
+        self.write(os.path.join(files, "resolv.conf"), f"nameserver {self.network.address(0)}\n"
+                                                       f"search {ZONE} svc.cluster.local cluster.local\noptions ndots:5\n")
         environment = {"PATH": os.path.dirname(os.environ["DDPRUN"]) + ":/usr/bin:/bin",
                        "DDPRUN_TEST_MARK": self.mark.value, "DDPRUN_RESTART_BACKOFF": "0", **self._environment(index, nnodes),
                        **(extra or {})}

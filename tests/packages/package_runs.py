@@ -20,9 +20,7 @@ class PackageTest(DdprunTest):
                                 PATH=os.path.dirname(DDPRUN) + ":" + os.environ["PATH"])
 
     def script(self, text, name="script.py"):
-        with open(self.path(name), "w") as file:
-            file.write(textwrap.dedent(text))
-        return self.path(name)
+        return self.write(name, textwrap.dedent(text))
 
     def python(self, text, *arguments, python=sys.executable, expect=0):
         """Runs the text as a script of its own."""

@@ -94,9 +94,8 @@ class Failures(PackageTest):
         for redirections in (">&- 2>&-", ">&-", "2>&-", "0>&- 1>&- 2>&-", "; closed", "; none"):
             with self.subTest(redirections):
                 how, _, word = redirections.partition("; ")
-                run = self.start("-c", f'exec "$@" {how}', "sh", sys.executable, self.script(text), word or "open",
-                                 executable="/bin/sh")
-                self.assertEqual(run.wait(), 0, run.all())
+                run = self.ask("-c", f'exec "$@" {how}', "sh", sys.executable, self.script(text), word or "open",
+                               executable="/bin/sh")
                 with open(self.path("results")) as file:
                     self.assertEqual(file.read(), "[[False, False]]\n")
                 os.unlink(self.path("results"))

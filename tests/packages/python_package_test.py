@@ -163,11 +163,9 @@ class Workers(PackageTest):
     def test_as_a_module_it_is_ddprun_and_workers_have_its_python(self):
         self.environment.pop("PYTHON_EXEC")
         self.script("import sys; print(sys.executable)")
-        run = self.start("-m", "ddprun", "--nproc-per-node=2", self.path("script.py"), executable=sys.executable)
-        self.assertEqual(run.wait(), 0, run.all())
+        run = self.ask("-m", "ddprun", "--nproc-per-node=2", self.path("script.py"), executable=sys.executable)
         self.assertEqual(run.out().split(), [sys.executable] * 2)
-        run = self.start("-m", "ddprun", "--bogus", executable=sys.executable)
-        self.assertEqual(run.wait(), 2, run.all())
+        self.ask("-m", "ddprun", "--bogus", executable=sys.executable, expect=2)
 
 
 class Run(PackageTest):

@@ -32,14 +32,11 @@ class Mpirun(DdprunTest):
                 self.fail("Open MPI is not installed")
             self.skipTest("Open MPI is not installed (scripts/setup.sh does)")
         self.environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        hosts = self.path("hosts")
-        with open(hosts, "w") as file:
-            file.write("127.0.0.1 slots=4\n")
+        hosts = self.write("hosts", "127.0.0.1 slots=4\n")
         self.flags = ["--hostfile", hosts, "-np", "4", "-x", "DDPRUN_TEST_MARK"]
 
     def mpirun(self, *arguments, limit=90):
-        run = self.start(*self.flags, *arguments, executable=find("mpirun"))
-        self.assertEqual(run.wait(limit), 0, run.all())
+        run = self.ask(*self.flags, *arguments, executable=find("mpirun"), limit=limit)
         for name in os.listdir(self.path("tmp")):  # Open MPI's own.
             if name.startswith(("ompi.", "pmix")):
                 shutil.rmtree(self.path("tmp", name), ignore_errors=True)

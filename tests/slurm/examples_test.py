@@ -45,11 +45,9 @@ class Example(SlurmTest):
         script = slurm_script("--nodes=2", "--nproc-per-node=2", "--time=5", "--name=mine",
                               f"--sbatch=--output={out}", "bash", "-c",
                               'echo "rank $RANK of $WORLD_SIZE for $SLURM_JOB_NAME $1"', "name")
-        with open(path, "w") as file:
-            file.write(script)
+        self.write(path, script)
         self.environment["PATH"] = os.path.dirname(DDPRUN) + ":" + self.environment["PATH"]
-        told = self.start("--parsable", path, "with more", executable="sbatch")
-        self.assertEqual(told.wait(), 0, told.all())
+        told = self.ask("--parsable", path, "with more", executable="sbatch")
         self.wait_for_state(told.out().strip(), "COMPLETED 0:0", out)
         said = sorted(line for line in read_text(out).splitlines() if line.startswith("rank "))
         self.assertEqual(said, [f"rank {rank} of 4 for mine with more" for rank in range(4)])
@@ -62,13 +60,12 @@ class Example(SlurmTest):
         path, self.out = self.path("job.sh"), self.path("job.out")
         with open(path, "w") as file:
             file.write(text.replace("#SBATCH --gpus-per-node=8\n", ""))
-        told = self.start(
+        told = self.ask(
             "--parsable", f"--output={self.out}", "--cpus-per-task=1", *flags, path, "--epochs=2",
             f"--limit-train={samples}", "--batch=16", "--checkpoint-every=100000",
             f"--sample-log={self.path('samples')}",
             "--skew=0:10",  # Else a fast machine may have trained all before Slurm acts.
             executable="sbatch")
-        self.assertEqual(told.wait(), 0, told.all())
         return told.out().strip()
 
     def wait_for_training(self):

@@ -55,9 +55,7 @@ class Requeued(SlurmTest):
         self.assert_went_on(job, out)
 
     def other_job(self):
-        path = self.path("other.sh")
-        with open(path, "w") as file:
-            file.write("#!/bin/bash\nexec sleep 600\n")
+        path = self.write("other.sh", "#!/bin/bash\nexec sleep 600\n")
         told = self.cluster.run("sbatch", "--parsable", "--partition=high", "--nodes=4", "--exclusive",
                                 "--output=/dev/null", path)
         self.assertEqual(told.returncode, 0, told.stderr)
@@ -67,18 +65,13 @@ class Requeued(SlurmTest):
     # it answers once the training is on its way, and the second time that nothing ends.
     def test_what_knows_its_end_stops_before(self):
         go, path = self.path("go"), self.path("bin")
-        os.mkdir(path)
-        squeue = os.path.join(path, "squeue")
-        with open(squeue, "w") as file:
-            file.write("#!/bin/sh\n[ -n \"$SLURM_RESTART_COUNT\" ] && exec echo UNLIMITED\n"
-                       f"while [ ! -e {go} ]; do sleep 0.1; done\necho \"$@\" >&2\necho 5:01\n")
-        os.chmod(squeue, 0o755)
+        self.write(os.path.join(path, "squeue"), "#!/bin/sh\n[ -n \"$SLURM_RESTART_COUNT\" ] && exec echo UNLIMITED\n"
+                           f"while [ ! -e {go} ]; do sleep 0.1; done\necho \"$@\" >&2\necho 5:01\n", 0o755)
         self.environment["PATH"] = path + ":" + self.environment["PATH"]
         self.environment["DDPRUN_STOP_BEFORE"] = "5m"
         job, out = self.submit()
         self.wait_for_training(out)
-        with open(go, "w"):
-            pass
+        open(go, "w").close()
         self.assert_went_on(job, out)
         text = read_text(out)
         self.assertIn("the job ends in 5 min 01 s (squeue); the workers are told 5 min 00 s before", text)

@@ -70,8 +70,7 @@ class SlurmTest(DdprunTest):
     def batch(self, script, *flags):
         """Submits a script; its number, and where its output goes."""
         path, out = self.path("job.sh"), self.path("job.out")
-        with open(path, "w") as file:
-            file.write("#!/bin/bash\n" + script)
+        self.write(path, "#!/bin/bash\n" + script)
         told = subprocess.run(
             self.cluster.command(self.directory, "sbatch", "--parsable", "--open-mode=append",
                                  f"--output={out}", *flags, path),

@@ -7,11 +7,6 @@ from ddprun_runs import DdprunTest
 
 
 class Asks(DdprunTest):
-    def ask(self, *arguments, expect=0, environment=None):
-        run = self.start(*arguments, environment=environment)
-        self.assertEqual(run.wait(), expect, run.all())
-        return run
-
     def lines(self, *arguments, expect=0):
         return [json.loads(line) for line in self.ask("logs", "-o", "json", *arguments, expect=expect).out().splitlines()]
 

@@ -49,5 +49,4 @@ class MeetingNodes(Asks):
 
     def finish(self, *runs):
         open(self.go, "w").close()
-        for run in runs:
-            self.assertEqual(run.wait(), 0, "\n".join(r.all() for r in runs))
+        self.all_end(runs)

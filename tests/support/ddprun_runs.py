@@ -251,6 +251,21 @@ class DdprunTest(unittest.TestCase):
             self.mark.kill()
             run.process.wait()
 
+    def all_end(self, runs, code=0, limit=LIMIT):
+        for run in runs:
+            self.assertEqual(run.wait(limit), code, "\n".join(r.all() for r in runs))
+
+    def terminate(self, run, code=143):
+        """A run, or a server alone, that nobody needs any more."""
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), code, run.all())
+
+    def ask(self, *arguments, expect=0, limit=LIMIT, **how):
+        """Runs to the end and checks the exit code, beside whatever else runs."""
+        run = self.start(*arguments, **how)
+        self.assertEqual(run.wait(limit), expect, run.all())
+        return run
+
     def run_ddprun(self, *arguments, expect=0, environment=None, limit=LIMIT):
         """Runs to the end, checks the exit code, and that no process is left at that moment."""
         run = self.start(*arguments, environment=environment)
@@ -288,6 +303,14 @@ class DdprunTest(unittest.TestCase):
             if b"RANK" in env and b"DDPRUN_GENERATION" in env:
                 found[pid] = (int(env[b"DDPRUN_GENERATION"]), int(env[b"RANK"]))
         return found
+
+    def write(self, name, text, mode=0o644):
+        """Its path; its folder is made too."""
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "w") as file:
+            file.write(text)
+        os.chmod(self.path(name), mode)
+        return self.path(name)
 
     def private_file(self, name, text):
         """Its path; nobody else can read it."""

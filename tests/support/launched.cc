@@ -39,8 +39,7 @@ Launched::Launched(const std::vector<std::string>& argv, const Options& options)
   CHECK(pid_ >= 0);
   if (pid_ == 0) {
     if (!options.terminal) {
-      ::dup2(options.stdout_file.empty() ? ends[1] : ::open(options.stdout_file.c_str(), O_WRONLY),
-             STDOUT_FILENO);
+      ::dup2(ends[1], STDOUT_FILENO);
     }
     if (options.stderr_to_stdout) {
       ::dup2(STDOUT_FILENO, STDERR_FILENO);

@@ -16,8 +16,7 @@ namespace ddprun::testing {
 class Launched {
  public:
   struct Options {
-    bool terminal = false;    // stdin, stdout and stderr are a new pseudo terminal.
-    std::string stdout_file;  // Instead of a pipe.
+    bool terminal = false;  // stdin, stdout and stderr are a new pseudo terminal.
     bool stderr_to_stdout = false;
     bool ignore_hangup = false;  // As nohup does.
     bool own_group = false;      // As a shell's job: one that Ctrl-Z can stop.

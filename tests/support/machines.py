@@ -73,8 +73,7 @@ class MachinesTest(DdprunTest):
 
     def end(self):
         open(self.go, "w").close()
-        for node in self.nodes:
-            self.assertEqual(node.wait(), 0, self.all())
+        self.all_end(self.nodes)
 
     def host_is_lost(self, count):
         first = self.start_nodes(count, f"1:{count}")

@@ -68,8 +68,7 @@ class EqualTest(DdprunTest):
         return None
 
     def run_once(self, programs, preload, limit):
-        with open(self.path("run.py"), "w") as file:
-            file.write(RUNNER % (programs,))
+        self.write("run.py", RUNNER % (programs,))
         reports = tempfile.mkdtemp(prefix="reports", dir=self.directory)
         support = os.path.dirname(os.path.abspath(__file__))
         run = self.run_ddprun(f"--nproc-per-node={len(programs)}", f"--preload={preload}", self.path("run.py"), limit=limit,

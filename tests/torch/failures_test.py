@@ -50,9 +50,8 @@ class Death(TorchTest):
 
     def test_a_worker_that_the_kernel_kills_for_memory(self):
         cgroup = self.memory_cgroup(2 << 30)
-        run = self.start("-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', cgroup, DDPRUN,
-                         "--nproc-per-node=2", program("dies.py"), "memory", executable="/bin/sh")
-        self.assertEqual(run.wait(LIMIT), 137, run.all())
+        run = self.ask("-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', cgroup, DDPRUN,
+                       "--nproc-per-node=2", program("dies.py"), "memory", executable="/bin/sh", expect=137, limit=LIMIT)
         self.assertRegex(run.err(), r"the run failed: rank 1 .*killed by signal 9 \(SIGKILL\): memory ran out")
         self.assertRegex(run.err(), "hint      : the cgroup's memory limit was met")
 
@@ -82,9 +81,8 @@ class Report(TorchTest):
         for way, code in (("segfault", 139), ("told", 1), ("flat", 1)):
             with self.subTest(way):
                 os.makedirs(self.path("torchrun", way))
-                theirs = self.start("--standalone", "--nproc-per-node=2", f"--log-dir={self.path('torchrun', way)}",
-                                    program("bad.py"), way, executable=TORCHRUN)
-                self.assertEqual(theirs.wait(LIMIT), 1, theirs.all())
+                theirs = self.ask("--standalone", "--nproc-per-node=2", f"--log-dir={self.path('torchrun', way)}",
+                                  program("bad.py"), way, executable=TORCHRUN, expect=1, limit=LIMIT)
                 self.assertEqual(sorted(self.told_by(theirs)), [0, 1], theirs.all())
                 run = self.run_program(2, "bad.py", way, expect=code, flags=[f"--log-dir={self.path('ours')}"])
                 self.assertEqual(self.told_by(run), self.told_by(theirs), run.all())

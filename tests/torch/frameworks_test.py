@@ -35,8 +35,7 @@ class Lightning(TorchTest):
             self.assertLess(r["last"], r["first"] / 2)
 
     def test_the_example_that_ddprun_prints(self):
-        with open(self.path("train.py"), "w", encoding="utf-8") as file:
-            file.write(self.run_ddprun("example", "lightning").out())
+        self.write("train.py", self.run_ddprun("example", "lightning").out())
         run = self.run_ddprun("--nproc-per-node=2", self.path("train.py"), limit=LIMIT)
         self.assertIn("trained 32 steps on 2 ranks", run.out())
 

@@ -26,8 +26,7 @@ class Hangs(TorchTest):
         packages = os.path.join(folder, "lib", os.path.basename(sysconfig.get_path("stdlib")), "site-packages")
         for name in ("ddprun.pth", "_ddprun_watch.py"):
             shutil.copy(os.path.join(PACKAGE, name), packages)
-        with open(os.path.join(packages, "torch.pth"), "w", encoding="utf-8") as file:
-            file.write(sysconfig.get_path("purelib") + "\n")
+        self.write(os.path.join(packages, "torch.pth"), sysconfig.get_path("purelib") + "\n")
         return os.path.join(folder, "bin", "python3")
 
     def hung(self, text):
@@ -46,8 +45,7 @@ class Hangs(TorchTest):
         self.environment["PYTHON_EXEC"] = self.with_package()
         nodes = self.start_nodes(2, (2, 1), "silent.py", "sleeps", "ends slowly",
                                  flags=[f"--hang-timeout={SILENCE}", "--max-restarts=1"])
-        for node in nodes:
-            self.assertEqual(node.wait(LIMIT), 0, node.all())
+        self.all_end(nodes, limit=LIMIT)
         self.assert_named("".join(node.err() for node in nodes), 1)
 
     def test_workers_of_a_template_and_slow_ones(self):

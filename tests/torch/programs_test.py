@@ -44,9 +44,7 @@ class Examples(TorchTest):
     """What `ddprun example` prints."""
 
     def example(self, name):
-        path = self.path(f"{name}_example.py")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(self.run_ddprun("example", name).out())
+        path = self.write(f"{name}_example.py", self.run_ddprun("example", name).out())
         return path
 
     def test_ddp_learns(self):

@@ -81,6 +81,5 @@ class TorchTest(DdprunTest):
 
     def run_on_nodes(self, nodes, workers, name, *arguments, flags=()):
         runs = self.start_nodes(nodes, workers, name, *arguments, flags=flags)
-        for run in runs:
-            self.assertEqual(run.wait(LIMIT), 0, "\n".join(r.all() for r in runs))
+        self.all_end(runs, limit=LIMIT)
         return runs

@@ -156,8 +156,7 @@ class RealRuns(TorchTest):
             runs = [self.start(*put(flags), *put(agent), program(file) if "." in file else file,
                                *arguments, environment={"TMPDIR": self.path(name), **(environment or {})},
                                **how) for agent in agents]
-            for run in runs:
-                self.assertEqual(run.wait(LIMIT), 0, "\n".join(r.all() for r in runs))
+            self.all_end(runs, limit=LIMIT)
             answers.append((self.told(), runs, fill))
         return answers
 
