@@ -124,6 +124,34 @@ TEST(CommandLine, BadInputIsNamed) {
   }
 }
 
+TEST(CommandLine, AValueThatCannotBeIsNamed) {
+  const std::vector<std::pair<std::string, std::string>> table = {
+      {"--no", "ambiguous: it could be --node-rank --no-auto-srun --no-python"},
+      {"--nnodes=1:", "'1:'"},
+      {"--nnodes=:2", "':2'"},
+      {"--nnodes=1.5", "'1.5'"},
+      {"--nnodes=1 ", "'1 '"},
+      {"--nnodes=0:3", "'0:3'"},
+      {"--nnodes=99999999999", "'99999999999'"},
+      {"--nproc-per-node=2x", "'2x'"},
+      {"--nproc-per-node=99999", "'99999'"},
+      {"--nproc-per-node=", "--nproc-per-node must be"},
+      {"--rdzv-conf=rank=", "key=value"},
+      {"--rdzv-conf==1", "key=value"},
+      {"--rdzv-conf=keep_alive_max_attempt=x", "keep_alive_max_attempt must be a number"},
+      {"--rdzv-conf=is_host=maybe", "is_host must be true or false: 'maybe'"},
+      {"--shutdown-timeout=nan", "--shutdown-timeout must be"},
+      {"--stop-before=soon", "--stop-before must be a time"},
+      {"--time-limit=never", "--time-limit must be a time"},
+      {"--give-up-code=75", "--give-up-code must be"},
+      {"--give-up-code=256", "--give-up-code must be"},
+      {"--prefix=foo", "--prefix must be"},
+  };
+  for (const auto& [word, expected] : table) {
+    EXPECT_NE(Refusal({word, "p"}).find(expected), std::string::npos) << word;
+  }
+}
+
 TEST(CommandLine, AValueOfASwitchIsRefusedInOurWords) {
   const auto words = [](const std::string& flag, const std::string& value) {
     return flag + " is a switch and takes no value but true or false: '" + value + "' (write " +
