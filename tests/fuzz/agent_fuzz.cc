@@ -21,19 +21,8 @@ namespace {
 using namespace ddprun;
 
 constexpr int kMostEvents = 400;
-constexpr std::size_t kMostText = 4'096;
 constexpr std::uint64_t kEnd = UINT64_MAX;
 constexpr Duration kLongest = std::chrono::hours(24 * 366 * 10);  // As the border takes it.
-
-template <class Value, std::size_t kSize>
-Value OneOf(FuzzInput& input, const std::array<Value, kSize>& values) {
-  return values[input.Byte() % kSize];
-}
-
-std::string SomeText(FuzzInput& input) {
-  return std::string(OneOf<std::size_t>(input, std::array<std::size_t, 4>{0, 3, 255, kMostText}),
-                     'x');
-}
 
 Duration SomeTime(FuzzInput& input) {
   return OneOf(input, std::array{Duration{0}, Duration{1}, Duration{50}, Duration{1'000},

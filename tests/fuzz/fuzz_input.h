@@ -7,6 +7,7 @@
 
 #include <malloc.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -77,6 +78,16 @@ class FuzzInput {
 
   std::string_view rest_;
 };
+
+template <class Value, std::size_t kSize>
+Value OneOf(FuzzInput& input, const std::array<Value, kSize>& values) {
+  return values[input.Byte() % kSize];
+}
+
+inline std::string SomeText(FuzzInput& input) {
+  const std::size_t size = OneOf<std::size_t>(input, std::array<std::size_t, 4>{0, 3, 255, 4'096});
+  return std::string(size, 'x');
+}
 
 }  // namespace ddprun
 

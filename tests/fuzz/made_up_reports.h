@@ -70,16 +70,6 @@ struct HonestNode {
   }
 };
 
-template <class Value, std::size_t kSize>
-Value OneOf(FuzzInput& input, const std::array<Value, kSize>& values) {
-  return values[input.Byte() % kSize];
-}
-
-inline std::string SomeText(FuzzInput& input) {
-  const std::size_t size = OneOf<std::size_t>(input, std::array<std::size_t, 4>{0, 3, 255, 4'096});
-  return std::string(size, 'x');
-}
-
 inline WorkerFailure SomeFailure(FuzzInput& input) {
   WorkerFailure failure;
   failure.rank = input.Byte();

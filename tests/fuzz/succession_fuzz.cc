@@ -23,11 +23,6 @@ constexpr int kMostEvents = 400;
 constexpr std::uint64_t kEnd = std::uint64_t{1} << 50;  // Beyond it the border believes nothing.
 constexpr Duration kLongest = std::chrono::hours(24 * 366 * 10);  // As the border takes it.
 
-template <class Value, std::size_t kSize>
-Value OneOf(FuzzInput& input, const std::array<Value, kSize>& values) {
-  return values[input.Byte() % kSize];
-}
-
 Duration SomeTime(FuzzInput& input) {
   return OneOf(input, std::array{Duration{0}, Duration{10}, Duration{500}, Duration{1'000},
                                  Duration{3'000}, Duration{7'000}, kLongest});

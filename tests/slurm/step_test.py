@@ -60,7 +60,7 @@ class Step(SlurmTest):
         self.assertRegex(run.err(), r"127.0.1.1 \| the job ends in \d+ min \d\d s \(squeue\); the workers "
                                     r"are told 1 min 30 s before")
         self.assertNotIn("127.0.1.2 | the job ends", run.err())
-        self.terminate(run)
+        self.terminate(run, 137)  # As srun ends a step.
         self.assert_gone(10)
 
     def test_a_step_of_some_of_the_nodes_is_a_world_of_its_own(self):
