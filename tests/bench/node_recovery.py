@@ -17,7 +17,7 @@ import time
 from measuring import LIMIT, Table, arguments, clean_environment, milliseconds, stamped, tree_of
 
 from certificates import Certificates
-from ddprun_runs import children_of, eventually
+from ddprun_runs import children_of, eventually, kill_all
 
 
 def free_port():
@@ -61,11 +61,7 @@ class Pair:
 
     def end(self):
         for node in reversed(range(len(self.nodes))):
-            for pid in tree_of(self.nodes[node].pid):
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+            kill_all(tree_of(self.nodes[node].pid))
             self.nodes[node].wait()
         self.scratch.cleanup()
 

@@ -22,7 +22,7 @@ import time
 from measuring import LIMIT, Table, arguments, clean_environment, milliseconds, tree_of
 
 from bridge_network import BridgeNetwork
-from ddprun_runs import children_of, eventually, read_text
+from ddprun_runs import children_of, eventually, kill_all, read_text
 from networks import namespaces_work
 
 BAR = 3.5
@@ -81,14 +81,18 @@ class Machines:
         """What was executed so far belongs to no world that is waited for."""
         self.seen = len(read_text(self.stamps).splitlines())
 
+    def wait_until(self, when, machine):
+        """What runs there may end before."""
+        try:
+            self.runs[machine].wait(max(0, when - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            pass
+        self.skip()
+
     def kill(self, machine):
         pids = tree_of(self.runs[machine].pid)
         os.kill(pids[0], signal.SIGSTOP)  # A guard that outlived its agent would tidy up.
-        for pid in reversed(pids):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        kill_all(reversed(pids))
         self.runs.pop(machine).wait()
 
     def kill_agent(self, machine):
@@ -115,11 +119,7 @@ def formed(asked, nodes, moment):
 
 
 def struck(machines, nodes, when, host=True):
-    try:
-        machines.runs[nodes - 1].wait(max(0, when - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        pass
-    machines.skip()
+    machines.wait_until(when, nodes - 1)
     begin = time.monotonic_ns()
     if host:
         machines.network.cut(0)
@@ -142,11 +142,7 @@ def server_alone(asked):
 
 
 def server_off(machines, nodes, when):
-    try:
-        machines.runs[nodes].wait(max(0, when - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        pass
-    machines.skip()
+    machines.wait_until(when, nodes)
     begin = time.monotonic_ns()
     machines.network.cut(0)
     machines.kill(0)

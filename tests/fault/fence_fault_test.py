@@ -11,7 +11,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import FAKE_WORKER, HELLO, TRAIN, DdprunTest, read_text  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, TRAIN, DdprunTest, kill_all, read_text  # noqa: E402
 from tcp_proxy import TcpProxy  # noqa: E402
 
 # Speaks to the store of its generation, says so, and once more when it is told to.
@@ -70,13 +70,6 @@ class Fences(DdprunTest):
             os.kill(pid, signal.SIGSTOP)
         return pids
 
-    def kill(self, pids):
-        for pid in pids:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-
     def test_who_is_cut_off_kills_its_workers_before_others_take_their_place(self):
         first = self.start_node(self.endpoint, "--node-rank=0", "--fence-after=6", *self.worker())
         self.wait_for_text(first, "serving the rendezvous at")
@@ -113,7 +106,7 @@ class Fences(DdprunTest):
 
     def next_generation(self, node, after):
         """Its only worker dies; the next one takes its place."""
-        self.kill(node.workers().values())
+        kill_all(node.workers().values())
         return self.wait_for(lambda: max((g for g in node.generations() if g > after), default=None), node,
                              what=f"a generation after {after}")
 
@@ -166,8 +159,8 @@ class Fences(DdprunTest):
             os.kill(pid, signal.SIGSTOP)
         other = self.start_node(self.endpoint, *train)
         self.wait_for(lambda: self.fence_generations()[-1] == 2, other, what="the next world's claim")
-        self.kill(pid for pid in self.mark.living(TRAIN)
-                  if pid not in (*stopped, other.process.pid, other.agent()))
+        kill_all(pid for pid in self.mark.living(TRAIN)
+                 if pid not in (*stopped, other.process.pid, other.agent()))
         self.wait_for(lambda: self.fence_generations()[-1] == 3, other, what="the world after it")
         os.kill(worker, signal.SIGCONT)  # Alone: its agent would end it.
         fields = self.wait_for(lambda: (f := self.stat(worker)) and f[0] == "Z" and f, sleeper,

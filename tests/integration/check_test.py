@@ -30,8 +30,7 @@ class Machine(DdprunTest):
 
 class OneNode(Machine):
     def check(self, *flags, expect=0, gpus="count 2"):
-        run = self.ask("check", *flags, environment=self.machine(0, gpus), expect=expect)
-        return run
+        return self.ask("check", *flags, environment=self.machine(0, gpus), expect=expect)
 
     def test_a_machine_that_is_well(self):
         told = self.check("--node-check=test $DDPRUN_CHECK_CAUSE = check").out()

@@ -61,8 +61,7 @@ class AtItsEnd(Evidence):
         state = run_in_report(self.report_page())
         self.assertEqual((state["phase"], state["exit_code"], state["headline_is_bad"]), ("failed", 3, True))
         self.assertIn("rank 1", state["headline"])
-        with open(os.path.join(self.run_directory(), "failure.json")) as file:
-            self.assertEqual(json.load(file)["exit_code"], 3)
+        self.assertEqual(json.loads(read_text(os.path.join(self.run_directory(), "failure.json")))["exit_code"], 3)
 
     def test_a_run_that_was_stopped(self):
         run = self.launch(*STEPS)

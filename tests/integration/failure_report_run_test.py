@@ -43,8 +43,7 @@ class Report(DdprunTest):
         run = self.run_ddprun(f"--log-dir={logs}", "-r", "3", FAKE_WORKER, "--print-err=why",
                               "--signal=11", expect=139)
         (name,) = os.listdir(logs)
-        with open(os.path.join(logs, name, "failure.json")) as file:
-            told = json.load(file)
+        told = json.loads(read_text(os.path.join(logs, name, "failure.json")))
         self.assertEqual(told["exit_code"], 139)
         self.assertEqual(told["root_cause"]["exitcode"], -11)
         self.assertEqual(told["last_lines"], ["why"])
@@ -68,8 +67,7 @@ class ErrorFiles(DdprunTest):
     def test_it_is_copied_to_the_agents_own_with_the_code(self):
         own = self.path("own.json")
         self.run_ddprun(self.record(NESTED), expect=7, environment={"TORCHELASTIC_ERROR_FILE": own})
-        with open(own) as file:
-            message = json.load(file)["message"]
+        message = json.loads(read_text(own))["message"]
         self.assertEqual((message["errorCode"], message["message"]), (7, "ValueError: boom"))
 
     def test_a_full_disk_leaves_the_agents_own_as_it_was(self):
@@ -121,8 +119,7 @@ class EarliestError(DdprunTest):
         self.assertIn("  rank      : 1 ", root)
         self.assertRegex(root, r"  exitcode  : <N/A> \(pid: \d+\)  \(ddprun stopped it after its error\)\n")
         self.assertNotIn("SIGTERM", root)
-        with open(own) as file:
-            message = json.load(file)["message"]
+        message = json.loads(read_text(own))["message"]
         self.assertEqual((message["message"], message.get("errorCode")), ("ValueError: boom", None))
 
 
@@ -161,8 +158,7 @@ class OtherNodes(DdprunTest):
         self.assertIn("    File x\n  ValueError: boom\n", root)
         self.assertEqual(self.root_of(first), root)
         for node in (0, 1):
-            with open(self.path(f"own{node}.json")) as file:
-                message = json.load(file)["message"]
+            message = json.loads(read_text(self.path(f"own{node}.json")))["message"]
             self.assertEqual((message["message"], message["extraInfo"]["py_callstack"],
                               message["errorCode"]), ("ValueError: boom", CALLSTACK, 7))
             self.assertRegex(message["extraInfo"]["timestamp"], r"^\d{10}$")

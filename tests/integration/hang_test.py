@@ -34,8 +34,7 @@ class Hangs(DdprunTest):
                                expect=124, environment=environment, limit=60)
 
     def keep(self, expect):
-        asked = self.ask("stacks", "--keep", "--rank=1", expect=expect)
-        return asked
+        return self.ask("stacks", "--keep", "--rank=1", expect=expect)
 
     def test_a_start_that_takes_too_long_is_a_hang(self):
         program = self.write("w.sh", "read never < fifo\n")

@@ -111,8 +111,7 @@ class Nodes(Machines):
 
 class OneNode(Machines):
     def alone(self, *flags, expect=0):
-        run = self.ask(*flags, FAKE_WORKER, HELLO, environment=self.around(0), expect=expect)
-        return run
+        return self.ask(*flags, FAKE_WORKER, HELLO, environment=self.around(0), expect=expect)
 
     def test_a_broken_gpu_ends_a_run_of_nobody_else(self):
         self.gpus(0, LOST)

@@ -73,8 +73,7 @@ touch again; wait_for go; echo 'step: 2'; wait_for end
         return run
 
     def shown(self, *flags):
-        asked = self.ask("status", f"--rdzv-id={self.run_id}", *flags)
-        return asked.out()
+        return self.ask("status", f"--rdzv-id={self.run_id}", *flags).out()
 
     def goodput(self):
         return json.loads(self.shown("-o", "json"))["runs"][0]["goodput"]

@@ -23,8 +23,7 @@ class Publish(DdprunTest):
         return dict(item.split("=", 1) for item in items)
 
     def published(self, source, target, environment, expect):
-        run = self.ask("publish", source, target, environment=environment, expect=expect)
-        return run
+        return self.ask("publish", source, target, environment=environment, expect=expect)
 
     def test_a_worker_of_an_older_generation_is_refused_with_76(self):
         run = self.run_ddprun("--max-restarts=1", "--no-python", "sh", "-c", WORKER, "sh", DDPRUN)

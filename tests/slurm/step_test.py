@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from slurm_runs import DDPRUN, SlurmTest, port_of, read_text  # noqa: E402
 
-from ddprun_runs import FAKE_WORKER, HELLO, HOLD_CALLS, children_of, command_of, read_bytes  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, HOLD_CALLS, children_of, command_of, kill_all, read_bytes  # noqa: E402
 
 
 class Step(SlurmTest):
@@ -271,13 +271,9 @@ class Ending(SlurmTest):
 
     def test_an_agent_that_is_killed_does_not_hold_the_step(self):
         run = self.start_hanging("--kill-on-bad-exit=0")
-        agents = [pid for pid in self.mark.living("bin/ddprun --nproc")]
+        agents = self.mark.living("bin/ddprun --nproc")
         self.assertTrue(agents)
-        for pid in agents:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        kill_all(agents)
         self.assertEqual(run.wait(), 137, run.all())
         self.assert_gone(10)
 

@@ -114,6 +114,15 @@ def free_endpoint():
         return f"{host}:{probe.getsockname()[1]}"
 
 
+def kill_all(pids):
+    """Those that are still there, in this order."""
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
 class Mark:
     """An assignment in the environment by which all processes of a test are found."""
 
@@ -131,11 +140,7 @@ class Mark:
         ]
 
     def kill(self):
-        for pid in self.living():
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        kill_all(self.living())
 
 
 class Run:
@@ -187,11 +192,7 @@ class Run:
         """Guard and agent in the same moment, as when the machine dies; before them `others`."""
         agent = self.agent()
         self.signal(signal.SIGSTOP)  # A guard that outlived its agent would tidy up.
-        for pid in (*others, agent, self.process.pid):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        kill_all((*others, agent, self.process.pid))
         self.process.wait()
 
     def generations(self):
