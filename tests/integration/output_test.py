@@ -101,17 +101,18 @@ class Output(DdprunTest):
                            "    while not os.path.exists(f'{sys.argv[1]}.{n}'):\n"
                            "        select.select([], [], [], 0.002)\n")
         self.write("run.sh", '#!/bin/sh\npython3 "$@"\n', 0o755)
-        for number, command in enumerate((["python3"], ["env", "python3"], ["bash", self.path("run.sh")],
-                                          [self.path("run.sh")])):
-            for flags in (["--nproc-per-node=1"], ["--nproc-per-node=2"],
-                          ["--nproc-per-node=1", "--tee=3", f"--log-dir={self.path('logs')}"]):
-                with self.subTest(command=command, flags=flags):
-                    go = self.path(f"go{number}{len(flags)}{flags[0][-1]}")
-                    run = self.start(*flags, "--no-python", *command, self.path("w.py"), go)
-                    for n in range(2):
-                        self.wait_for(lambda run=run, n=n: f"line {n}" in run.out(), run, what="a line")
-                        open(f"{go}.{n}", "w").close()
-                    self.assertEqual(run.wait(), 0, run.all())
+        two = ["--nproc-per-node=2"]
+        for number, (command, flags) in enumerate((
+                (["python3"], two), (["python3"], ["--nproc-per-node=1"]),
+                (["python3"], ["--nproc-per-node=1", "--tee=3", f"--log-dir={self.path('logs')}"]),
+                (["env", "python3"], two), (["bash", self.path("run.sh")], two), ([self.path("run.sh")], two))):
+            with self.subTest(command=command, flags=flags):
+                go = self.path(f"go{number}")
+                run = self.start(*flags, "--no-python", *command, self.path("w.py"), go)
+                for n in range(2):
+                    self.wait_for(lambda run=run, n=n: f"line {n}" in run.out(), run, what="a line")
+                    open(f"{go}.{n}", "w").close()
+                self.assertEqual(run.wait(), 0, run.all())
 
     def test_buffers_that_the_user_asks_for_stay(self):
         run = self.run_ddprun("--no-python", "sh", "-c", 'echo "<$PYTHONUNBUFFERED>"',

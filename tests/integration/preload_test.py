@@ -150,11 +150,6 @@ class Preload(DdprunTest):
                 for left in ("said", "loads"):
                     os.unlink(self.path(left))
 
-    def test_the_imports_of_the_script(self):
-        self.say("--preload=imports")
-        self.assertEqual(self.loads(), 1)
-        self.assertEqual(len(self.said()), 2)
-
     def test_an_import_is_left_out_that_starts_a_thread(self):
         self.write("threads.py", "import threading\nthreading.Thread(target=threading.Event().wait, "
                                  "daemon=True).start()\n")
