@@ -12,7 +12,6 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from host_runs import LIMIT, HostsTest, eventually, read_text  # noqa: E402
 
 from ddprun_runs import TRAIN, command_of  # noqa: E402
-from sample_audit import audit_samples  # noqa: E402
 
 SAMPLES, EPOCHS, BATCH = 48000, 2, 16
 
@@ -32,18 +31,6 @@ class Training(HostsTest):
         log = self.path("samples", "generation-1.rank-1.jsonl")
         found = eventually(lambda: read_text(log).count("\n") > 250, 2 * LIMIT)
         self.assertTrue(found, self.told(told))
-
-    def test_a_spare_trains_on_for_a_host_that_is_off(self):
-        run = self.srun("-N3", "--ntasks-per-node=1", "--no-kill", "--kill-on-bad-exit=0",
-                        *self.agent("--nnodes=2:2", program=self.program()))
-        self.wait_for_steps(run)
-        victim = next(n for n in ("n02", "n03") if "started generation 1:" in self.words(n))
-        self.cluster.off(victim)
-        self.assertEqual(run.wait(3 * LIMIT), 0, self.told([run]))
-        audit = audit_samples(self.path("samples"))
-        self.assertEqual(audit.generations, [1, 2])
-        for epoch in range(EPOCHS):
-            self.assertTrue(sorted(audit.epochs[epoch]) == list(range(SAMPLES)), f"epoch {epoch}")
 
     def test_the_batch_host_is_off_and_the_requeued_job_resumes(self):
         words = self.quoted(self.agent(program=self.program()))
