@@ -204,7 +204,6 @@ TEST(CommandLine, TheHangTimeoutIsATime) {
     EXPECT_EQ(Launch({"--hang-timeout=" + text, "p"}).hang_timeout, Duration{expected}) << text;
   }
   EXPECT_EQ(Launch({"p"}, {{"PET_HANG_TIMEOUT", "7"}}).hang_timeout, Duration{7'000});
-  EXPECT_EQ(Launch({"--on-hang=fail", "p"}).shape.on_hang, kHangFails);
   for (const char* bad : {"-1", "x", "5 s", "3d", "s", "1e3", "."}) {
     EXPECT_NE(Refusal({"--hang-timeout", bad, "p"}).find("--hang-timeout must be a time"),
               std::string::npos)

@@ -39,15 +39,10 @@ class PreloadAuto(DdprunTest):
     def setUp(self):
         super().setUp()
         self.environment["PYTHON_EXEC"] = sys.executable
-        os.mkdir(self.path("torch"))
         self.write("torch/__init__.py", TORCH)
         self.write("torch/_dynamo.py", "")
         self.write("torch/libtorch_cpu.so", "x")
         self.write("say.py", SAY.format(before=""))
-
-    def write(self, name, text):
-        with open(self.path(name), "w") as file:
-            file.write(text)
 
     def said(self, start):
         whole = read_text(self.path("said")).rpartition("\n")[0]  # The last line may be half written.

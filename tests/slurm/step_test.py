@@ -177,11 +177,9 @@ class SharedDirectory(SlurmTest):
     """The working directory is on NFS, by what the kernel shows."""
 
     def shown(self, kind="nfs4"):
-        with open(self.path("mounts"), "w") as file:
-            file.write("1 0 0:1 / / rw - ext4 /dev/x rw\n"
-                       f"2 1 0:2 / {self.directory} rw shared:1 - {kind} server:/x rw\n")
-        return {"LD_PRELOAD": HOLD_CALLS, "ASAN_OPTIONS": "verify_asan_link_order=0",
-                "DDPRUN_SHOWN_MOUNTS": self.path("mounts")}
+        mounts = self.write("mounts", "1 0 0:1 / / rw - ext4 /dev/x rw\n"
+                            f"2 1 0:2 / {self.directory} rw shared:1 - {kind} server:/x rw\n")
+        return {"LD_PRELOAD": HOLD_CALLS, "ASAN_OPTIONS": "verify_asan_link_order=0", "DDPRUN_SHOWN_MOUNTS": mounts}
 
     def test_the_first_node_may_die(self):
         go = self.path("go")
@@ -210,7 +208,7 @@ class SharedDirectory(SlurmTest):
                 self.assertEqual(f"newest claim in {self.directory}/.ddprun/" in run.out(), taken, run.out())
 
     def test_one_that_cannot_be_made_costs_a_warning(self):
-        open(self.path(".ddprun"), "w").close()
+        self.write(".ddprun", "")
         run = self.step("-N3", "--ntasks-per-node=1", DDPRUN, "--nnodes=2:3", FAKE_WORKER, environment=self.shown())
         self.assertRegex(run.err(), r"the run will not outlive the host of its rendezvous: .*/\.ddprun.* Set --run-dir=DIR")
 
