@@ -7,7 +7,7 @@
 
 #include "trainer/checkpoint/checkpoint_fixtures.h"
 #include "trainer/checkpoint/digest.h"
-#include "trainer/checkpoint/memory_file_system.h"
+#include "trainer/checkpoint/memory_file_system_testing.h"
 #include "trainer/learning/transfer.h"
 
 namespace ddprun {

@@ -3,7 +3,7 @@
 #include "tests/fuzz/fuzz_input.h"
 #include "trainer/checkpoint/digest.h"
 #include "trainer/checkpoint/fence_log.h"
-#include "trainer/checkpoint/memory_file_system.h"
+#include "trainer/checkpoint/memory_file_system_testing.h"
 
 namespace {
 

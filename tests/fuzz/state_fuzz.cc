@@ -2,7 +2,7 @@
 #include "common/check.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "trainer/checkpoint/best_record.h"
-#include "trainer/checkpoint/memory_file_system.h"
+#include "trainer/checkpoint/memory_file_system_testing.h"
 #include "trainer/checkpoint/snapshot.h"
 
 namespace {

@@ -18,7 +18,7 @@
 #include "tests/sim/machine.h"
 #include "tests/sim/rules.h"
 #include "tests/sim/simulation.h"
-#include "trainer/checkpoint/memory_file_system.h"
+#include "trainer/checkpoint/memory_file_system_testing.h"
 
 namespace ddprun::sim {
 

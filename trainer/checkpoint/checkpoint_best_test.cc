@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "trainer/checkpoint/checkpoint_fixtures.h"
-#include "trainer/checkpoint/memory_file_system.h"
+#include "trainer/checkpoint/memory_file_system_testing.h"
 
 namespace ddprun {
 namespace {

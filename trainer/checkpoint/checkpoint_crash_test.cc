@@ -5,7 +5,7 @@
 
 #include "trainer/checkpoint/checkpoint_fixtures.h"
 #include "trainer/checkpoint/checkpoint_store.h"
-#include "trainer/checkpoint/memory_file_system.h"
+#include "trainer/checkpoint/memory_file_system_testing.h"
 
 namespace ddprun {
 namespace {

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "trainer/checkpoint/checkpoint_fixtures.h"
-#include "trainer/checkpoint/memory_file_system.h"
+#include "trainer/checkpoint/memory_file_system_testing.h"
 
 namespace ddprun {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "trainer/checkpoint/checkpoint_fixtures.h"
-#include "trainer/checkpoint/memory_file_system.h"
+#include "trainer/checkpoint/memory_file_system_testing.h"
 #include "trainer/checkpoint/memory_start.h"
 
 namespace ddprun {

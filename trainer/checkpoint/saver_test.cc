@@ -9,7 +9,7 @@
 #include <semaphore>
 
 #include "trainer/checkpoint/checkpoint_fixtures.h"
-#include "trainer/checkpoint/memory_file_system.h"
+#include "trainer/checkpoint/memory_file_system_testing.h"
 
 namespace ddprun {
 namespace {
