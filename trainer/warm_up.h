@@ -5,7 +5,7 @@
 //
 // Never both. libtorch's autograd engine counts devices once, at the first backward pass of a
 // process. A worker that is forked after that pass and then loads CUDA fails with
-// "device.index() < device_ready_queues_.size() INTERNAL ASSERT FAILED" (warm_up_test shows it).
+// "device.index() < device_ready_queues_.size() INTERNAL ASSERT FAILED".
 //
 // Uses one thread, and neither files nor peers. Reports no error: each worker meets it again.
 #pragma once

@@ -2,8 +2,7 @@
 // libtorch_cuda where a test asks when a process may register a device. As a GPU plug-in
 // (trainer/device/cuda_api.h) it counts no GPU and says why.
 //
-// Everything is called by name: by ctypes from Python, by dlopen from ddprun-train and from
-// GoogleTest.
+// Everything is called by name: by ctypes from Python, and by dlopen from ddprun-train.
 #include <ATen/ATen.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -92,12 +91,6 @@ void fake_device_register() {
   c10::impl::DeviceGuardImplRegistrar(kFake, &guard);
   at::RegisterPrivateUse1HooksInterface(new Hooks);
   c10::register_privateuse1_backend("fake");
-}
-
-// A backward pass on the CPU, as the first step of a training takes it.
-void fake_device_backward_on_cpu() {
-  const at::Tensor weights = at::ones({3}).requires_grad_();
-  (weights * weights).sum().backward();
 }
 
 // A backward pass whose gradient lies on the device: "", or why the engine refuses it.
