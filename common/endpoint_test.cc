@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "common/result_testing.h"
+
 namespace ddprun {
 namespace {
 
@@ -15,10 +17,7 @@ TEST(Endpoint, ReadsWhatPeopleWrite) {
 TEST(Endpoint, RefusesTheRestAndNamesIt) {
   for (const char* text : {"", "n0", ":1", "n0:", "n0:x", "n0:65536", "::1", "[::1", "[::1]x",
                            "n0 :1", "~:1", "[[n0]:1", "n0]:1", "n 0:1", "n\x1b:1"}) {
-    const Result<Endpoint> endpoint = ParseEndpoint(text, {});
-    ASSERT_FALSE(endpoint) << text;
-    EXPECT_EQ(endpoint.error().kind, ErrorKind::kInvalid);
-    EXPECT_NE(endpoint.error().message.find(text), std::string::npos);
+    EXPECT_TRUE(Fails(ParseEndpoint(text, {}), ErrorKind::kInvalid, text)) << text;
   }
 }
 

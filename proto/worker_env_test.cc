@@ -2,15 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "proto/environment_testing.h"
+
 namespace ddprun {
 namespace {
-
-GetEnv From(std::map<std::string, std::string> values) {
-  return [values = std::move(values)](const std::string& name) -> std::optional<std::string> {
-    const auto found = values.find(name);
-    return found == values.end() ? std::nullopt : std::optional(found->second);
-  };
-}
 
 TEST(WorkerEnv, WhatTheAgentWritesTheTrainerReads) {
   WorkerEnv env{.rank = 5, .local_rank = 1, .world_size = 8, .local_world_size = 2};
@@ -24,7 +19,7 @@ TEST(WorkerEnv, WhatTheAgentWritesTheTrainerReads) {
   env.generation = {12};
   env.world_id = {0xfeedfacecafef00d};
   env.notify_socket = "/tmp/x";
-  const Result<WorkerEnv> back = FromEnvironment(From(ToEnvironment(env)));
+  const Result<WorkerEnv> back = FromEnvironment(Environment(ToEnvironment(env)));
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(ToEnvironment(*back), ToEnvironment(env));
 }
@@ -36,18 +31,18 @@ TEST(WorkerEnv, AStepPageIsSpokenOfWhereSomebodyListens) {
 }
 
 TEST(WorkerEnv, WithoutRankAProcessIsAlone) {
-  const Result<WorkerEnv> env = FromEnvironment(From({}));
+  const Result<WorkerEnv> env = FromEnvironment(Environment({}));
   ASSERT_TRUE(env);
   EXPECT_EQ(env->world_size, 1u);
   EXPECT_EQ(env->master.host, "");
 }
 
 TEST(WorkerEnv, PlainTorchrunIsEnough) {
-  const Result<WorkerEnv> env = FromEnvironment(From({{"RANK", "1"},
-                                                      {"WORLD_SIZE", "2"},
-                                                      {"MASTER_ADDR", "h"},
-                                                      {"MASTER_PORT", "1"},
-                                                      {"TORCHELASTIC_RESTART_COUNT", "4"}}));
+  const Result<WorkerEnv> env = FromEnvironment(Environment({{"RANK", "1"},
+                                                             {"WORLD_SIZE", "2"},
+                                                             {"MASTER_ADDR", "h"},
+                                                             {"MASTER_PORT", "1"},
+                                                             {"TORCHELASTIC_RESTART_COUNT", "4"}}));
   ASSERT_TRUE(env);
   EXPECT_EQ(env->generation, Generation{5});
   EXPECT_EQ(env->world_id, WorldId{0});
@@ -55,7 +50,7 @@ TEST(WorkerEnv, PlainTorchrunIsEnough) {
 
 TEST(WorkerEnv, NamesTheVariableThatIsWrong) {
   const auto message = [](std::map<std::string, std::string> values) {
-    const Result<WorkerEnv> env = FromEnvironment(From(std::move(values)));
+    const Result<WorkerEnv> env = FromEnvironment(Environment(std::move(values)));
     return env ? std::string() : env.error().message;
   };
   EXPECT_NE(message({{"RANK", "0"}}).find("WORLD_SIZE"), std::string::npos);
