@@ -198,10 +198,10 @@ TEST_F(Failing, ACrashLoopThatEndsAskingIsOneToo) {
 
 // An outage of 20 s is outlasted by five restarts, and the first one costs no time.
 TEST_F(Failing, RestartsWithoutProgressAreSpacedOut) {
-  shape.restart_backoff = 16s;
+  shape.restart_backoff = 15s;
   Begin();
   EXPECT_EQ(Spacing(100ms), 100ms);
-  for (const Duration expected : {2s, 4s, 8s, 16s, 16s}) {
+  for (const Duration expected : {2s, 4s, 8s, 15s, 15s}) {
     EXPECT_EQ(Spacing(100ms), expected);
   }
   EXPECT_EQ(Spacing(17s), 17s);  // It has lived longer than that: no pause.
@@ -217,14 +217,6 @@ TEST_F(Failing, APauseIsToldToAll) {
   EXPECT_EQ(reason.losses, 2u);
   EXPECT_EQ(reason.remaining, 1'900ms);
   EXPECT_NE(Describe(reason).find("failed 2 times in a row"), std::string::npos);
-}
-
-TEST_F(Failing, TheBackoffHasALimit) {
-  shape.restart_backoff = 3s;
-  Begin();
-  Spacing(100ms);
-  EXPECT_EQ(Spacing(100ms), Duration(2s));
-  EXPECT_EQ(Spacing(100ms), Duration(3s));
 }
 
 TEST_F(Failing, AMinuteOfLifeIsProgress) {
@@ -298,14 +290,6 @@ TEST_F(Failing, AnErrorAfterProgressIsNotPermanent) {
   Begin();
   for (std::uint64_t step = 1; step < 10; ++step) {
     Fail(step, 1s, LacksModule());
-  }
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-}
-
-TEST_F(Failing, AnErrorAfterAMinuteOfLifeIsNotPermanent) {
-  Begin();
-  for (int i = 0; i < 10; ++i) {
-    Fail(0, 60s, LacksModule());
   }
   EXPECT_EQ(story.state.phase, Phase::kRunning);
 }

@@ -116,10 +116,7 @@ TEST_F(LackingNodes, TwoMembershipsOfOneNodeCountOnce) {
 
 // A scheduler may give the run another machine in its place.
 TEST_F(LackingNodes, AReplacementThatCannotEndsNoRunThatHadAWorld) {
-  a.Says(At(0s));
-  b.Says(At(0s));
-  a.Hosts(At(0s));
-  b.Hosts(At(0s));
+  FormWorld(At(0s), a, b);
   b.Closes(At(10s));
   a.Hears(At(10s)).Says(At(10s));
   story.Pass(At(11s));
@@ -140,10 +137,7 @@ TEST_F(LackingNodes, AReplacementThatCannotEndsNoRunThatHadAWorld) {
 }
 
 TEST_F(LackingNodes, OfARunningWorldItIsNoSpare) {
-  a.Says(At(0s));
-  b.Says(At(0s));
-  a.Hosts(At(0s));
-  b.Hosts(At(0s));
+  FormWorld(At(0s), a, b);
   Lacks(c, At(1s));
   EXPECT_EQ(std::get<Finish>(c.Told(At(1s))).ending, Ending::kRefused);
   EXPECT_EQ(story.state.phase, Phase::kRunning);

@@ -16,10 +16,7 @@ struct Control : testing::Test {
   Node b{story, "n1", shape};
 
   void SetUp() override {
-    a.Says(At(0s));
-    b.Says(At(0s));
-    a.Hosts(At(0s));
-    b.Hosts(At(0s));
+    FormWorld(At(0s), a, b);
     ASSERT_EQ(story.state.phase, Phase::kRunning);
   }
   void Ask(ControlVerb verb, const NodeId& node, Time now) {

@@ -12,8 +12,6 @@ namespace {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-constexpr RunShape kElastic{.min_nodes = 1, .max_nodes = 3, .max_restarts = 0};
-
 // Two nodes that host generation 1.
 struct Pair : PairOfNodes {
   void SetUp() override { Form(); }
@@ -25,36 +23,6 @@ struct Pair : PairOfNodes {
     }
   }
 };
-
-TEST(Coordinator, AFixedWorldFormsWhenTheLastNodeComes) {
-  Story story;
-  Node a(story, "n0", kTwo);
-  Node b(story, "n1", kTwo);
-  a.Says(At(0s));
-  EXPECT_EQ(a.Waits(At(0s)).what, WaitFor::kNodes);
-  EXPECT_EQ(a.Waits(At(1s)).remaining, 599s);
-  b.Says(At(1s));
-  const Placement of_a = std::get<ddprun::Run>(a.Told(At(1s))).placement;
-  const Placement of_b = std::get<ddprun::Run>(b.Told(At(1s))).placement;
-  EXPECT_EQ(of_a.world_id, of_b.world_id);
-  EXPECT_EQ(of_b.first_rank, 1u);
-  EXPECT_EQ(of_b.world_size, 2u);
-  EXPECT_EQ(of_b.store, (Endpoint{"n0", 1234}));
-}
-
-TEST(Coordinator, BelowMaxTheLastCallDecides) {
-  Story story;
-  Node a(story, "n0", kElastic);
-  a.Says(At(0s));
-  EXPECT_EQ(a.Waits(At(1s)).what, WaitFor::kLastCall);
-  EXPECT_EQ(a.Waits(At(1s)).remaining, 4s);
-  a.Hears(At(2s)).Says(At(2s));
-  a.Hears(At(4s)).Says(At(4s));
-  story.Pass(At(4'999ms));
-  EXPECT_TRUE(a.IsTold<ddprun::Wait>(At(4'999ms)));
-  story.Pass(At(5s));
-  EXPECT_TRUE(a.IsTold<ddprun::Run>(At(5s)));
-}
 
 // Otherwise a world could start below min_nodes, with a node that has gone again.
 TEST(Coordinator, ALossBelowMinCancelsTheLastCall) {
@@ -95,16 +63,6 @@ TEST_F(Pair, NextGenerationWaitsForEveryPromise) {
   EXPECT_EQ(std::get<ddprun::Run>(a.Told(At(3s))).placement.restarts_used, 1u);
 }
 
-TEST_F(Pair, ASpentBudgetEndsTheRunWithTheWorkersCode) {
-  story.state.budget.used = 1;
-  a.Ends(Outcome::kFailed, {Failure(Exited{3})}, At(1s));
-  b.Ends(Outcome::kStopped, {}, At(1s));
-  const Finish finish = std::get<Finish>(a.Told(At(1s)));
-  EXPECT_EQ(finish.ending, Ending::kFailed);
-  EXPECT_EQ(finish.exit_code, 3);
-  EXPECT_EQ(a.Told(At(1s)), b.Told(At(1s)));
-}
-
 // A dead node's peers fail first; its loss, known later, must be the verdict.
 TEST_F(Pair, ALossDuringTheDrainIsNotCharged) {
   story.state.budget.used = 1;
@@ -135,17 +93,6 @@ TEST_F(Pair, ANodeThatLeavesDuringTheDrainExcusesIt) {
   EXPECT_EQ(std::get<Finish>(b.Told(At(2s))).ending, Ending::kLeft);
 }
 
-TEST_F(Pair, TheLastSuccessEndsTheRun) {
-  a.Ends(Outcome::kSucceeded, {}, At(1s));
-  EXPECT_EQ(a.Waits(At(1s)).what, WaitFor::kPeers);
-  b.Ends(Outcome::kSucceeded, {}, At(2s));
-  EXPECT_EQ(std::get<Finish>(a.Told(At(2s))).ending, Ending::kSucceeded);
-  EXPECT_FALSE(IsOver(story.state));
-  a.Hears(At(2s)).Says(At(2s));
-  b.Hears(At(2s)).Says(At(2s));
-  EXPECT_TRUE(IsOver(story.state));
-}
-
 // An agent waits for the answer before it exits: a parked call would cost every run that time.
 TEST_F(Pair, AnAcknowledgementIsAnsweredAtOnce) {
   a.Ends(Outcome::kSucceeded, {}, At(1s));
@@ -164,25 +111,6 @@ TEST_F(Pair, ANodeThatHasAcknowledgedTheEndGoesQuietly) {
   a.Hears(At(2s)).Says(At(2s)).Closes(At(2s));
   story.Pass(At(2'200ms));
   EXPECT_FALSE(story.Said("lost"));
-}
-
-TEST_F(Pair, AnOvertakenReportChangesNothing) {
-  NodeReport old = b.report;
-  b.Hears(At(1s)).Says(At(1s));
-  old.hosting = Hosting::kNothing;
-  old.floor = {1};
-  EXPECT_FALSE(IsNewest(story.state, old));
-  story.Feed(Reported{old}, At(2s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-}
-
-// The cancel notice of a replaced call may come after the call that replaced it.
-TEST_F(Pair, OnlyTheNewestCallsEndCounts) {
-  const std::uint64_t old = b.report.sequence;
-  b.Hears(At(1s)).Says(At(1s));
-  story.Feed(CallEnded{"n1", {1}, old, true}, At(1s));
-  story.Pass(At(2s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
 }
 
 TEST_F(Pair, ALeaseThatIsOverLosesTheNode) {
@@ -229,13 +157,6 @@ TEST_F(Pair, AClosedConnectionLosesTheNodeAfterTheGrace) {
   EXPECT_EQ(story.state.phase, Phase::kDraining);
 }
 
-TEST_F(Pair, AReconnectWithinTheGraceIsNoLoss) {
-  b.Closes(At(1s));
-  b.Hears(At(1s)).Says(At(1'050ms));
-  story.Pass(At(2s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-}
-
 // A proxy or this server's network restarted; no node died.
 TEST_F(Pair, SeveralClosedAtOnceMeansTheLeaseDecides) {
   KeepAlive(At(1s), At(1s));
@@ -256,16 +177,6 @@ TEST_F(Pair, ANewIncarnationReplacesOneThatIsNotConnected) {
   EXPECT_EQ(story.state.phase, Phase::kDraining);
   a.Ends(Outcome::kStopped, {}, At(2s));
   EXPECT_TRUE(again.IsTold<ddprun::Run>(At(2s)));
-}
-
-TEST_F(Pair, ANewIncarnationWaitsWhileTheOldOneIsConnected) {
-  Node again(story, "n1", kTwo, 2);
-  again.Says(At(1s));
-  b.Hears(At(1s)).Says(At(1s));
-  story.Pass(At(2s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-  a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(2s));
-  EXPECT_EQ(again.Waits(At(2s)).what, WaitFor::kDrain);
 }
 
 // One tick must be enough, whatever rule the wake-up was for.
@@ -335,16 +246,6 @@ TEST_F(Pair, AFailureAfterAPlannedDrainBeganIsItsConsequence) {
   b.Ends(Outcome::kFailed, {last_word}, At(2s));
   EXPECT_EQ(story.state.phase, Phase::kGathering);
   EXPECT_EQ(story.state.budget.used, 0u);
-}
-
-TEST_F(Pair, AnInterruptStopsTheRunForAll) {
-  a.report.leaving = Leaving::kStopRun;
-  a.report.hosting = Hosting::kStopping;
-  a.Says(At(1s));
-  EXPECT_EQ(std::get<Stop>(b.Told(At(1s))).cause, StopCause::kOperator);
-  a.Ends(Outcome::kStopped, {}, At(2s));
-  b.Ends(Outcome::kStopped, {}, At(2s));
-  EXPECT_EQ(std::get<Finish>(b.Told(At(2s))).exit_code, 130);
 }
 
 TEST_F(Pair, AStrangeWorldIsStoppedAndNeverMet) {

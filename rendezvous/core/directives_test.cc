@@ -27,15 +27,6 @@ struct Growing : testing::Test {
   }
 };
 
-TEST_F(Growing, ALaterNodeMakesTheWorldGrow) {
-  b.Says(At(1s));
-  EXPECT_EQ(std::get<Stop>(a.Told(At(1s))).cause, StopCause::kScaleUp);
-  EXPECT_EQ(b.Waits(At(1s)).what, WaitFor::kDrain);
-  a.Ends(Outcome::kStopped, {}, At(2s));
-  EXPECT_EQ(std::get<ddprun::Run>(b.Told(At(2s))).placement.world_size, 2u);
-  EXPECT_EQ(story.state.budget.used, 0u);
-}
-
 TEST_F(Growing, NotOnceANodeHasSucceeded) {
   Story other;
   Node x(other, "n0", {.min_nodes = 1, .max_nodes = 3, .last_call = 0s});
@@ -62,38 +53,6 @@ TEST_F(Growing, WithoutScaleUpALaterNodeIsASpare) {
   story.state.shape->scale_up = false;
   b.Says(At(1s));
   EXPECT_EQ(b.Waits(At(1s)).what, WaitFor::kNoGrowth);
-}
-
-// The world shrinks at once to who is left, and grows again when the lost node is back.
-TEST_F(Growing, ShrinksOnLossAndTakesTheReturningNode) {
-  b.Says(At(1s));
-  a.Ends(Outcome::kStopped, {}, At(1s));
-  a.Hosts(At(1s));
-  b.Hosts(At(1s));
-  b.Closes(At(2s));
-  story.Pass(At(2'200ms));
-  a.Ends(Outcome::kStopped, {}, At(2'300ms));
-  EXPECT_EQ(story.state.world->members.size(), 1u);
-  a.Hosts(At(2'300ms));
-  Node again(story, "n1", kElastic, 2);
-  again.Says(At(3s));
-  EXPECT_EQ(std::get<Stop>(a.Told(At(3s))).cause, StopCause::kScaleUp);
-}
-
-TEST_F(Growing, ANodeThatLeavesIsToldSoOnceItHasStopped) {
-  b.Says(At(1s));
-  a.Ends(Outcome::kStopped, {}, At(1s));
-  a.Hosts(At(1s));
-  b.Hosts(At(1s));
-  b.report.leaving = Leaving::kLeave;
-  b.report.hosting = Hosting::kStopping;
-  b.Says(At(2s));
-  EXPECT_EQ(std::get<Stop>(a.Told(At(2s))).cause, StopCause::kLeave);
-  b.Ends(Outcome::kStopped, {}, At(3s));
-  EXPECT_EQ(std::get<Finish>(b.Told(At(3s))).exit_code, 143);
-  a.Ends(Outcome::kStopped, {}, At(3s));
-  EXPECT_EQ(story.state.world->members.size(), 1u);
-  EXPECT_EQ(story.state.budget.used, 0u);
 }
 
 TEST_F(Growing, AnEndedRunIsNoSuccessOfANewcomer) {
@@ -150,19 +109,6 @@ TEST(Directives, ARunsBudgetIsNotRaisedBeyondItsLimit) {
   a.report.restarts_used = 1'000;
   a.Says(At(0s));
   EXPECT_EQ(BrokenInvariant(story.state, story.config, At(0s)), std::nullopt);
-}
-
-TEST(Directives, SeveralRunsOfOneNodeIdWaitForEachOther) {
-  Story story;
-  Node old(story, "n0", kElastic, 1);
-  Node young(story, "n0", kElastic, 2);
-  old.Says(At(0s));
-  old.report.hosting = Hosting::kStopping;
-  old.report.placement = Placement{.generation = {5}, .world_id = {5}};
-  old.Says(At(0s));
-  young.Says(At(0s));
-  EXPECT_EQ(std::get<Stop>(old.Told(At(0s))).cause, StopCause::kSuperseded);
-  EXPECT_TRUE(young.IsTold<ddprun::Wait>(At(0s)));
 }
 
 }  // namespace

@@ -65,13 +65,6 @@ TEST_F(Fencing, WithoutItALeaseIsEnough) {
   EXPECT_EQ(story.state.world->generation, Generation{2});
 }
 
-// Closed connections say nothing of the workers behind them.
-TEST_F(Fencing, AClosedConnectionIsNoProof) {
-  b.Closes(At(2s));
-  PassWithA(2s, 11'500ms);
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
-}
-
 // It has been answered, so it does not kill them as one that is cut off does: they have their
 // grace.
 TEST_F(Fencing, ALostNodeThatComesBackWithWorkersIsWaitedFor) {

@@ -97,12 +97,7 @@ TEST(Formation, AReplacementTakesTheLostPlace) {
   Node b(story, "n1", shape);
   Node c(story, "n2", shape);
   Node spare(story, "n9", shape);
-  for (Node* node : {&a, &b, &c}) {
-    node->Says(At(0s));
-  }
-  for (Node* node : {&a, &b, &c}) {
-    node->Hosts(At(0s));
-  }
+  FormWorld(At(0s), a, b, c);
   spare.Says(At(0s));
   EXPECT_EQ(spare.Waits(At(0s)).what, WaitFor::kSpare);
   b.Closes(At(1s));
@@ -118,10 +113,7 @@ TEST(Formation, OldNodesGoBeforeNewOnes) {
   const RunShape shape{.min_nodes = 1, .max_nodes = 2, .max_restarts = 1};
   Node b(story, "n1", shape);
   Node c(story, "n2", shape);
-  b.Says(At(0s));
-  c.Says(At(0s));
-  b.Hosts(At(0s));
-  c.Hosts(At(0s));
+  FormWorld(At(0s), b, c);
   Node a(story, "n0", shape);
   a.Says(At(0s));
   b.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
@@ -135,10 +127,7 @@ TEST(Formation, AReformationWaitsForTheNotReadyUntilTheLastCall) {
   const RunShape shape{.min_nodes = 1, .max_nodes = 2, .max_restarts = 1, .last_call = 2s};
   Node a(story, "n0", shape);
   Node b(story, "n1", shape);
-  a.Says(At(0s));
-  b.Says(At(0s));
-  a.Hosts(At(0s));
-  b.Hosts(At(0s));
+  FormWorld(At(0s), a, b);
   Node again(story, "n1", shape, 2);
   again.report.hosting = Hosting::kStopping;  // Still stopping workers of an older world.
   again.report.placement = Placement{};

@@ -52,16 +52,6 @@ TEST_F(Arrivals, ThoseThatComeCloseTogetherMakeOneRestart) {
   EXPECT_EQ(story.state.budget.used, 0u);
 }
 
-// A program that has ended well is not run again because somebody came in its last second.
-TEST_F(Arrivals, WhoEndsWellBeforeItIsToldToStopEndsTheRun) {
-  b.Says(At(1s));
-  story.Pass(At(2s));
-  ASSERT_EQ(story.state.phase, Phase::kDraining);
-  a.Ends(Outcome::kSucceeded, {}, At(2s));
-  EXPECT_EQ(story.state.phase, Phase::kSucceeded);
-  EXPECT_EQ(std::get<Finish>(a.Told(At(2s))).exit_code, 0);
-}
-
 // The losing side of a split would stop its workers for a world that it must not form.
 TEST_F(Arrivals, NobodyIsStoppedWhileTheClaimIsInDoubt) {
   story.Feed(ClaimGood{At(500ms)}, At(0s));
@@ -127,22 +117,6 @@ TEST_F(Arrivals, AnArrivalThatIsLostAgainStopsNobody) {
   c.Says(At(1'030ms));
   story.Pass(At(1'600ms));
   EXPECT_EQ(story.state.phase, Phase::kRunning);
-}
-
-TEST_F(Arrivals, ASpareStepsInAtOnceForALostNode) {
-  constexpr RunShape kPair{.min_nodes = 2, .max_nodes = 2};
-  Story other;
-  Node x(other, "n0", kPair), y(other, "n1", kPair), spare(other, "n2", kPair);
-  x.Says(At(0s));
-  y.Says(At(0s));
-  x.Hosts(At(0s));
-  y.Hosts(At(0s));
-  spare.Says(At(1s));
-  EXPECT_EQ(spare.Waits(At(1s)).what, WaitFor::kSpare);
-  y.Closes(At(2s));
-  other.Pass(At(2'200ms));
-  x.Ends(Outcome::kStopped, {}, At(2'300ms));
-  EXPECT_EQ(std::get<ddprun::Run>(spare.Told(At(2'300ms))).placement.group_rank, 1u);
 }
 
 // Joins as n1 with a new agent and is lost again, `times` times, a second each.

@@ -132,23 +132,8 @@ TEST(Judgement, AWorkersRestartMeIsNotPassedOn) {
   EXPECT_EQ(judgement.outcome->exit_code, 1);
 }
 
-TEST(Judgement, ARestartIsChargedWhileTheBudgetLasts) {
-  const Drain drain = Because({From("n0", 0, Exited{3}, At(0s))});
-  EXPECT_TRUE(Judge(drain, 0, 1).charged);
-  EXPECT_FALSE(Judge(drain, 0, 1).outcome);
-  EXPECT_FALSE(Judge(drain, 1, 1).charged);
-  EXPECT_EQ(Judge(drain, 1, 1).outcome->exit_code, 3);
-}
-
 TEST(Judgement, ADeathBySignalIsToldAsAShellDoes) {
   EXPECT_EQ(Judge(Because({From("n0", 0, Killed{11}, At(0s))}), 0, 0).outcome->exit_code, 139);
-}
-
-TEST(Judgement, ALossOrALeaveIsNeverCharged) {
-  Drain drain = Because({From("n0", 0, Exited{3}, At(0s))});
-  drain.membership = true;
-  EXPECT_FALSE(Judge(drain, 0, 0).charged);
-  EXPECT_FALSE(Judge(drain, 0, 0).outcome);
 }
 
 TEST(Judgement, DoNotRestartEndsTheRunWhateverTheBudget) {
@@ -156,12 +141,6 @@ TEST(Judgement, DoNotRestartEndsTheRunWhateverTheBudget) {
   EXPECT_EQ(Judge(Because({asks}), 0, 9).outcome->exit_code, 76);
   const Evidence plain = From("n0", 0, Exited{76}, At(0s));
   EXPECT_TRUE(Judge(Because({plain}), 0, 9).charged);
-}
-
-TEST(Judgement, AnOperatorsStopEndsTheRun) {
-  Drain drain;
-  drain.cause = StopCause::kOperator;
-  EXPECT_EQ(Judge(drain, 0, 9).outcome->exit_code, 130);
 }
 
 TEST(Judgement, WorkersThatCannotStartAreChargedAndTold) {

@@ -7,20 +7,6 @@ namespace {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-TEST_F(Recovering, AWorldWhoseNodesAllReportGoesOn) {
-  const World before = *story.state.world;
-  Restart();
-  a.Says(At(5s));
-  EXPECT_EQ(story.state.phase, Phase::kRecovering);
-  EXPECT_EQ(a.Waits(At(5s)).what, WaitFor::kRecovery);
-  b.Says(At(5s));
-  ASSERT_EQ(story.state.phase, Phase::kRunning);
-  EXPECT_EQ(std::get<ddprun::Run>(a.Told(At(5s))).placement, *a.report.placement);
-  EXPECT_EQ(std::get<ddprun::Run>(b.Told(At(5s))).placement, *b.report.placement);
-  EXPECT_EQ(story.state.world->id, before.id);
-  EXPECT_EQ(story.state.world->size, before.size);
-}
-
 TEST_F(Recovering, ASuccessReportedAgainIsNotLost) {
   a.Ends(Outcome::kSucceeded, {}, At(4s));
   Restart();
@@ -76,18 +62,6 @@ TEST_F(Recovering, AFailureFoundIsNotCharged) {
   EXPECT_EQ(story.state.phase, Phase::kRunning);
   EXPECT_EQ(story.state.budget.used, 1u);
   EXPECT_GT(story.state.world->generation, Generation{1});
-}
-
-TEST_F(Recovering, AWorkersLastWordCountsStill) {
-  Restart();
-  a.report.hosting = Hosting::kNothing;
-  a.report.outcome = Outcome::kFailed;
-  a.report.failures = {Failure(Exited{76})};
-  a.report.failures.front().said_hello = true;
-  a.report.floor = {1};
-  HearUntilALeaseIsOver();
-  b.Ends(Outcome::kStopped, {}, At(9s));
-  EXPECT_EQ(std::get<Finish>(a.Told(At(9s))).exit_code, 76);
 }
 
 TEST_F(Recovering, AfterALeaseTheMissingAreLost) {
@@ -157,13 +131,6 @@ TEST_F(Recovering, WhoHasAFloorIsOfARunThatGoesOn) {
   c.report.floor = {3};
   c.Says(At(5s));
   EXPECT_EQ(fresh.state.phase, Phase::kRecovering);
-}
-
-TEST_F(Recovering, FreshNodesAloneNeedNoRecovery) {
-  Story fresh;
-  Node c(fresh, "n0", kTwo);
-  c.Says(At(0s));
-  EXPECT_EQ(fresh.state.phase, Phase::kGathering);
 }
 
 // A node that was cut off reports an older world first, while all others run the newer one.
@@ -296,20 +263,6 @@ TEST_F(Recovering, AServerThatFollowsAnotherOneSaysWhatItLooksFor) {
             std::string::npos);
   a.Says(At(5s));
   EXPECT_EQ(story.state.phase, Phase::kRunning);
-}
-
-TEST_F(Recovering, AnOutcomeIsToldOnlyOnceItIsKept) {
-  story.config.claims = true;
-  a.Ends(Outcome::kSucceeded, {}, At(4s));
-  EXPECT_FALSE(story.ended);
-  b.Ends(Outcome::kSucceeded, {}, At(4s));
-  ASSERT_TRUE(story.ended);
-  EXPECT_EQ(a.Waits(At(4s)).what, WaitFor::kOutcomeKept);
-  const auto edition = story.state.edition;
-  story.Feed(OutcomeKept{}, At(4s));
-  EXPECT_FALSE(story.ended);
-  EXPECT_GT(story.state.edition, edition);
-  EXPECT_TRUE(a.IsTold<Finish>(At(4s)));
 }
 
 TEST_F(Recovering, AnOutcomeInTheClaimIsToldAlike) {

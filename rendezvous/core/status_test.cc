@@ -71,10 +71,7 @@ TEST_F(Status, AStartThatLastsIsNoRunningNode) {
 }
 
 TEST_F(Status, ADrainingOneNamesTheCauseAndWhoIsLeft) {
-  a.Says(At(0s));
-  b.Says(At(0s));
-  a.Hosts(At(0s));
-  b.Hosts(At(0s));
+  FormWorld(At(0s), a, b);
   a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
   EXPECT_EQ(At_(1s).waits_for, "stopping generation 1 (a worker failed): waiting for n1");
   b.Ends(Outcome::kStopped, {}, At(2s));
@@ -92,10 +89,7 @@ TEST_F(Status, AnEndedOneShowsItsOutcome) {
 }
 
 TEST_F(Status, ANodeThatReturnedHasOneRow) {
-  a.Says(At(0s));
-  b.Says(At(0s));
-  a.Hosts(At(0s));
-  b.Hosts(At(0s));
+  FormWorld(At(0s), a, b);
   b.Closes(At(1s));
   story.Pass(At(2s));
   ASSERT_EQ(At_(2s).nodes.size(), 2u);

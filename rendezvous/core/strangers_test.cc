@@ -20,14 +20,6 @@ TEST_F(Strangers, OnesInterruptEndsItsOwnPartAlone) {
   EXPECT_EQ(std::get<Finish>(stranger.Told(At(1s))).ending, Ending::kLeft);
 }
 
-TEST_F(Strangers, SparesDoNotStopTheRun) {
-  Form();
-  stranger.Says(At(1s));
-  stranger.report.leaving = Leaving::kStopRun;
-  stranger.Says(At(2s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-}
-
 // Whoever names itself as a member does not become that one.
 TEST_F(Strangers, AMembersNameDoesNotStopTheRun) {
   Form();
@@ -88,20 +80,8 @@ TEST_F(Strangers, WhoTakesALostOnesPlaceStopsTheRun) {
   EXPECT_EQ(story.state.phase, Phase::kFailed);
 }
 
-// It lies, or is confused: the world is formed anew, without telling it what it will never do.
-TEST_F(Strangers, AMemberThatHostsWhatItPromisedNotToIsStopped) {
-  Form();
-  a.report.floor = a.report.placement->generation;
-  a.Says(At(1s));
-  EXPECT_TRUE(a.IsTold<Stop>(At(1s)));
-  EXPECT_EQ(BrokenInvariant(story.state, story.config, At(1s)), std::nullopt);
-}
-
 TEST_F(Strangers, AnotherWishIsLookedAtAnewOnceItIsAMember) {
-  a.Says(At(0s));
-  stranger.Says(At(0s));
-  a.Hosts(At(0s));
-  stranger.Hosts(At(0s));
+  FormWorld(At(0s), a, stranger);
   stranger.report.leaving = Leaving::kStopRun;
   stranger.Says(At(1s));
   EXPECT_EQ(std::get<Stop>(a.Told(At(1s))).cause, StopCause::kOperator);

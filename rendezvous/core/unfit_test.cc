@@ -184,7 +184,6 @@ TEST_F(Unfit, TheVerdictOnAStrangerIsWaitedForByNobody) {
   EXPECT_FALSE(InWorld(c));
 }
 
-// Nobody else can come, so there is nothing to wait for.
 TEST_F(Unfit, AFactThatTurnsBadIsSaidOnceAndAgainWhenItIsGood) {
   a.Says(At(0s));
   a.report.facts = {{"gpu3", "Xid 74", true}, {"links", "2 up", false}};
@@ -225,6 +224,7 @@ TEST_F(Unfit, AFactThatWasPushedOutIsNotWellAgain) {
   EXPECT_TRUE(story.Said("gpu" + std::to_string(kMaxFacts - 1) + " is well again"));
 }
 
+// Nobody else can come, so there is nothing to wait for.
 TEST_F(Unfit, ARunOfOneNodeEndsWithIt) {
   story.config.alone = true;
   a.report.shape.min_nodes = a.report.shape.max_nodes = 1;

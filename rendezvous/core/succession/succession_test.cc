@@ -125,23 +125,6 @@ TEST(Succession, OfARunThatIsOverNobodyNeedsToKnowWhoDied) {
   EXPECT_EQ(node.Get<TakeClaim>().died, std::nullopt);
 }
 
-// The directory may be slow, or reads from it may be old.
-TEST(Succession, AStillCounterIsNoReasonWhileTheServerAnswers) {
-  Node node = Follower();
-  for (int second = 1; second < 30; ++second) {
-    node.Heard(Term{100}, At(second * 1s));
-    EXPECT_FALSE(node.ReadUntil(At(second * 1s), ClaimOf(1, 5)));
-  }
-}
-
-// The network of this node may be cut, or the server's connection refused.
-TEST(Succession, ASilentServerIsNoReasonWhileItsCounterMoves) {
-  Node node = Follower();
-  for (std::uint64_t second = 1; second < 30; ++second) {
-    EXPECT_FALSE(node.ReadUntil(At(static_cast<int>(second) * 1s), ClaimOf(1, 5 + second)));
-  }
-}
-
 // A server without an agent has no calls whose answers would show that the server is alive.
 TEST(Succession, WithoutAnAgentAMovingCounterIsTheServersAnswer) {
   Node node(false);
@@ -154,34 +137,12 @@ TEST(Succession, WithoutAnAgentAMovingCounterIsTheServersAnswer) {
   EXPECT_TRUE(node.ReadUntil(At(16s), ClaimOf(1, 9)));
 }
 
-// After a pause it is the node's own fault that it heard nothing, and its first read may be old.
-TEST(Succession, WhoStoodStillDoesNotTakeTheServerForSilent) {
-  Node node = Follower();
-  node.Tick(At(7s));
-  ASSERT_TRUE(node.Has<ReadDirectory>());
-  node.Feed(DirectoryRead{At(7s), ClaimOf(1, 5)}, At(7s));
-  EXPECT_FALSE(node.Has<TakeClaim>());
-  EXPECT_FALSE(node.ReadUntil(At(9900ms), ClaimOf(1, 5)));
-  EXPECT_TRUE(node.ReadUntil(At(11s), ClaimOf(1, 5)));
-}
-
 TEST(Succession, ABlipShorterThanALeaseCausesNothing) {
   Node node = Follower();
   EXPECT_FALSE(node.ReadUntil(At(2900ms), ClaimOf(1, 5)));
   node.Heard(Term{100}, At(2900ms));
   EXPECT_FALSE(node.ReadUntil(At(5800ms), ClaimOf(1, 6)));
   EXPECT_FALSE(node.Has<Notice>());
-}
-
-// A directory that hangs for all nodes looks as if the counter stood still.
-TEST(Succession, AReadThatHangsDoesNotCountAsStandingStill) {
-  Node node = Follower();
-  node.Tick(At(1s));
-  ASSERT_TRUE(node.Has<ReadDirectory>());
-  node.Feed(DirectoryRead{At(1s), ClaimOf(1, 5)}, At(30s));
-  EXPECT_FALSE(node.Has<TakeClaim>());
-  node.Read(ClaimOf(1, 6), *NextWake(node.state, node.config));
-  EXPECT_FALSE(node.ReadUntil(At(35s), ClaimOf(1, 6)));
 }
 
 TEST(Succession, WhileTheDirectoryIsUnreadableNothingIsTakenOver) {
@@ -200,15 +161,6 @@ TEST(Succession, ANewServerHasALeaseToAnswerAndTwoToMove) {
   node.Read(ClaimOf(2, 0), *NextWake(node.state, node.config));
   EXPECT_EQ(node.Get<Follow>().endpoint, ClaimOf(2, 0).endpoint);
   EXPECT_FALSE(node.ReadUntil(At(10900ms), ClaimOf(2, 0)));
-}
-
-// The node that lost the race closes the server that it opened, and follows the winner.
-TEST(Succession, OfTwoThatTakeOverOneFollowsTheOther) {
-  Node node = Follower();
-  ASSERT_TRUE(node.ReadUntil(At(7s), ClaimOf(1, 5)));
-  node.Feed(NotClaimed{true, ""}, At(7s));
-  node.Read(ClaimOf(2, 0), *NextWake(node.state, node.config));
-  EXPECT_EQ(node.Get<Follow>().endpoint, ClaimOf(2, 0).endpoint);
 }
 
 TEST(Succession, AnAttemptThatIsRefusedAgainAndAgainIsToldOnce) {
@@ -285,14 +237,6 @@ TEST(Succession, AnHeirBeginsWithTheLeaseThatItWaitedFor) {
 }
 
 // ---- Closed claims ----
-TEST(Succession, ANodeOfTheRunTakesAClosedClaimAtOnce) {
-  Node node = Follower();
-  Claim closed = ClaimOf(1, 5);
-  closed.closed = true;
-  node.Read(closed, At(1s));
-  EXPECT_EQ(node.Get<TakeClaim>().number, 2u);
-}
-
 // Otherwise it would begin another run, instead of telling its agent how this one ended.
 TEST(Succession, ANodeOfTheRunTakesAClaimThatIsOverAsItsSuccessor) {
   Node node = Follower();

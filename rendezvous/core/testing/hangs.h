@@ -34,10 +34,7 @@ struct Hangs : testing::Test {
 
   void SetUp() override {
     a.report.workers = b.report.workers = 2;
-    a.Says(At(0s));
-    b.Says(At(0s));
-    a.Hosts(At(0s));
-    b.Hosts(At(0s));
+    FormWorld(At(0s), a, b);
     ASSERT_EQ(story.state.phase, Phase::kRunning);
   }
   static void Stand(Node& node, std::vector<Standing> standings, Time now) {

@@ -19,10 +19,7 @@ struct PairOfNodes : testing::Test {
 
   // They host generation 1.
   void Form() {
-    a.Says(At(Duration{0}));
-    b.Says(At(Duration{0}));
-    a.Hosts(At(Duration{0}));
-    b.Hosts(At(Duration{0}));
+    FormWorld(At(Duration{0}), a, b);
     ASSERT_EQ(story.state.phase, Phase::kRunning);
   }
   void TearDown() override {

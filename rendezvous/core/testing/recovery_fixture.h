@@ -27,10 +27,7 @@ struct Recovering : testing::Test {
     story.state.run_id = "run";
     a.report.shape = b.report.shape = shape;
     a.report.term = b.report.term = {};
-    a.Says(At(Duration{0}));
-    b.Says(At(Duration{0}));
-    a.Hosts(At(Duration{0}));
-    b.Hosts(At(Duration{0}));
+    FormWorld(At(Duration{0}), a, b);
     ASSERT_EQ(story.state.phase, Phase::kRunning);
   }
   void Restart() {

@@ -124,4 +124,11 @@ struct Node {
   }
 };
 
+// All report, and host the world that they are told to run.
+template <class... Nodes>
+void FormWorld(Time now, Nodes&... nodes) {
+  (nodes.Says(now), ...);
+  (nodes.Hosts(now), ...);
+}
+
 }  // namespace ddprun
