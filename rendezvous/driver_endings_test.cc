@@ -1,49 +1,28 @@
 // A node that comes after its run has ended, and the next run of that name.
 #include <gtest/gtest.h>
 
-#include "common/asio_loop.h"
 #include "rendezvous/core/recovery.h"
-#include "rendezvous/driver.h"
+#include "rendezvous/testing/driver_testing.h"
 
 namespace ddprun {
 namespace {
 
-struct Asked final : PendingSync {
-  void Answer(const SyncReply& reply) override { told = reply.directive; }
-  void Refuse(const Error&) override {}
-  std::optional<Directive> told;
-};
-
-struct Ended : testing::Test {
+struct Ended : DriverTest {
   Ended() {
     driver.UseClaim({{"run", {5}, {Ending::kFailed, 3, "rank 0 failed", {}}}}, kMostEndedInClaim,
                     [](const std::vector<EndedRun>&) {});
   }
   static NodeReport ReportOf(const std::string& node, Term term) {
-    NodeReport report;
-    report.run_id = "run";
-    report.node = report.host = node;
-    report.incarnation = {1};
-    report.sequence = 1;
+    NodeReport report = FirstReportOf(node, {.min_nodes = 2, .max_nodes = 2});
     report.term = term;
-    report.workers = 1;
-    report.shape = {.min_nodes = 2, .max_nodes = 2};
     return report;
   }
   std::optional<Directive> Tell(const NodeReport& report) {
-    const auto asked = std::make_shared<Asked>();
+    const auto asked = std::make_shared<AskedSync>();
     driver.OnReport(report, asked);
-    return asked->told;
-  }
-  void OnLoop(const std::function<void()>& work) {
-    loop.Post([&] {
-      work();
-      loop.Stop();
-    });
-    loop.Run();
+    return asked->told ? std::optional(asked->told->directive) : std::nullopt;
   }
 
-  AsioLoop loop;
   CoordinatorDriver driver{loop, CoordinatorConfig{.term = {9}}};
 };
 

@@ -3,31 +3,20 @@
 
 #include <algorithm>
 
-#include "common/asio_loop.h"
-#include "rendezvous/driver.h"
+#include "rendezvous/testing/driver_testing.h"
 
 namespace ddprun {
 namespace {
-
-struct Asked final : PendingSync {
-  void Answer(const SyncReply& reply) override { told = reply; }
-  void Refuse(const Error&) override {}
-  std::optional<SyncReply> told;
-};
 
 // One server, and one node that it runs on.
 struct Server {
   AsioLoop& loop;
   CoordinatorDriver driver;
   std::vector<std::string> kept;
-  NodeReport report;
+  NodeReport report = FirstReportOf("n0", {.min_nodes = 1, .max_nodes = 1, .max_restarts = 3});
 
   Server(AsioLoop& of, std::uint64_t term)
       : loop(of), driver(of, CoordinatorConfig{.term = {term}}) {
-    report.run_id = "run";
-    report.node = report.host = "n0";
-    report.incarnation = {1};
-    report.shape = {.min_nodes = 1, .max_nodes = 1, .max_restarts = 3};
     driver.TellEvents([this](const RunId& run, const RunEvent& event) {
       kept.push_back(run + " " + std::to_string(event.term.value) + "." +
                      std::to_string(event.number) + " " + event.kind);
@@ -35,7 +24,7 @@ struct Server {
   }
   SyncReply Tell() {
     ++report.sequence;
-    const auto asked = std::make_shared<Asked>();
+    const auto asked = std::make_shared<AskedSync>();
     driver.OnReport(report, asked);
     EXPECT_TRUE(asked->told);
     if (asked->told) {
@@ -47,16 +36,7 @@ struct Server {
   std::vector<RunEvent> Known() const { return driver.StatusOfRuns("run").value().at(0).events; }
 };
 
-struct DriverEvents : testing::Test {
-  void OnLoop(const std::function<void()>& work) {
-    loop.Post([&] {
-      work();
-      loop.Stop();
-    });
-    loop.Run();
-  }
-  AsioLoop loop;
-};
+struct DriverEvents : DriverTest {};
 
 RunEvent Of(std::uint64_t term, std::uint64_t number) {
   RunEvent event;
@@ -115,7 +95,7 @@ TEST_F(DriverEvents, OneNodesMarkSilencesNoOther) {
     server.report.incarnation = {2};
     server.report.sequence = 0;
     server.report.events = {};
-    const auto asked = std::make_shared<Asked>();
+    const auto asked = std::make_shared<AskedSync>();
     server.driver.OnReport(server.report, asked);
     EXPECT_TRUE(!asked->told || asked->told->events_kept == EventMark{});
   });
@@ -129,14 +109,14 @@ TEST_F(DriverEvents, OfWhoIsNotKnownYetCountForNothingWhileItRecovers) {
     server.report.term = {7};
     server.report.sequence = 1;
     server.report.events = {Of(7, 1)};
-    server.driver.OnReport(server.report, std::make_shared<Asked>());
+    server.driver.OnReport(server.report, std::make_shared<AskedSync>());
     ASSERT_EQ(server.driver.StateOf("run")->phase, Phase::kRecovering);
     const auto kept = [&] {
       return std::count(server.kept.begin(), server.kept.end(), "run 7.1 node_lost");
     };
     EXPECT_EQ(kept(), 0);
     ++server.report.sequence;  // What it has told nobody has, so it says so again.
-    server.driver.OnReport(server.report, std::make_shared<Asked>());
+    server.driver.OnReport(server.report, std::make_shared<AskedSync>());
     EXPECT_EQ(kept(), 1);
   });
 }
@@ -149,7 +129,7 @@ TEST_F(DriverEvents, OfAStrangerCountForNothing) {
     stranger.node = "n9";
     stranger.sequence = 1;
     stranger.events = {Of(7, 1)};
-    server.driver.OnReport(stranger, std::make_shared<Asked>());
+    server.driver.OnReport(stranger, std::make_shared<AskedSync>());
     EXPECT_EQ(server.Known().size(), 1u);
   });
 }

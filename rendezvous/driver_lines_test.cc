@@ -3,39 +3,22 @@
 
 #include <algorithm>
 
-#include "common/asio_loop.h"
-#include "rendezvous/driver.h"
+#include "rendezvous/testing/driver_testing.h"
 
 namespace ddprun {
 namespace {
 
-struct Ignored final : PendingSync {
-  void Answer(const SyncReply&) override {}
-  void Refuse(const Error&) override {}
-};
-
-struct Flooded : testing::Test {
-  AsioLoop loop;
+struct Flooded : DriverTest {
   CoordinatorDriver driver{loop, CoordinatorConfig{.term = {1}}};
 
-  NodeReport ReportOf(int i, std::uint32_t nodes) {
-    NodeReport report;
-    report.run_id = "run";
-    report.node = report.host = "n" + std::to_string(i);
-    report.incarnation = {1};
-    report.sequence = 1;
-    report.shape = {.min_nodes = nodes, .max_nodes = nodes};
-    return report;
+  static NodeReport ReportOf(int i, std::uint32_t nodes) {
+    return FirstReportOf("n" + std::to_string(i), {.min_nodes = nodes, .max_nodes = nodes});
   }
   // What is logged while the loop runs `work` to its end.
   std::string LinesOf(const std::function<void()>& work) {
     testing::internal::CaptureStderr();
     testing::internal::CaptureStdout();
-    loop.Post([&] {
-      work();
-      loop.Stop();
-    });
-    loop.Run();
+    OnLoop(work);
     return testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
   }
 };
@@ -53,9 +36,9 @@ TEST_F(Flooded, ByWrongTokens) {
 TEST_F(Flooded, ByNodesThatAreRefused) {
   std::vector<RunStatus> runs;
   const std::string lines = LinesOf([&] {
-    driver.OnReport(ReportOf(0, 2), std::make_shared<Ignored>());
+    driver.OnReport(ReportOf(0, 2), std::make_shared<AskedSync>());
     for (int i = 1; i <= 250; ++i) {
-      driver.OnReport(ReportOf(i, 3), std::make_shared<Ignored>());
+      driver.OnReport(ReportOf(i, 3), std::make_shared<AskedSync>());
     }
     runs = driver.StatusOfRuns("run").value();
   });

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 
+#include "common/result_testing.h"
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/succession/claim_directory.h"
 #include "rendezvous/wire/convert.h"
@@ -105,11 +106,8 @@ TEST(RealNames, ServersAreNotBelievedEither) {
   ToProto(SyncReply{Wait{}, 1, Duration{1}, Duration{1}, far}, &reply);
   EXPECT_FALSE(ReplyFromProto(reply));
   const Claim claim{1, far, {"h0", 1}, 0, false};
-  const Result<Claim> read = DecodeClaim(Encode(claim), 1);
-  ASSERT_FALSE(read);
-  EXPECT_NE(read.error().message.find("claim 1, made by the server at h0:1, has the term 46116860"),
-            std::string::npos)
-      << read.error().message;
+  EXPECT_TRUE(Fails(DecodeClaim(Encode(claim), 1),
+                    "claim 1, made by the server at h0:1, has the term 46116860"));
   const Generation far_too{far.value};
   EXPECT_FALSE(DecodeEndedRun(Encode(EndedRun{"run", far_too, Finish{}})));
   EXPECT_TRUE(DecodeEndedRun(Encode(EndedRun{"run", {5}, Finish{}})));

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -17,6 +16,7 @@
 
 #include "common/files.h"
 #include "rendezvous/client.h"
+#include "rendezvous/testing/loopback.h"
 #include "rendezvous/testing/pump.h"
 #include "rendezvous/testing/wire_fixture.h"
 
@@ -31,21 +31,11 @@ struct Pair {
 };
 
 Pair Connect() {
+  const UniqueFd listener = ListenOnLoopback();
   Pair pair;
-  const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  socklen_t size = sizeof address;
-  EXPECT_EQ(::bind(listener.get(), any, size), 0);
-  EXPECT_EQ(::listen(listener.get(), 1), 0);
-  EXPECT_EQ(::getsockname(listener.get(), any, &size), 0);
-  pair.there = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(::connect(pair.there.get(), any, size), 0);
-  EXPECT_EQ(::getsockname(pair.there.get(), any, &size), 0);
+  pair.there = ConnectToLoopback(PortOf(listener));
   pair.here = UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  pair.name = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  pair.name = "127.0.0.1:" + std::to_string(PortOf(pair.there));
   return pair;
 }
 
@@ -325,12 +315,7 @@ TEST_F(WireTest, AConnectionOnWhichNobodyCallsIsClosed) {
   caller.Send(Report(1), 5s, Note());
   ASSERT_TRUE(UntilParked(1));
 
-  const UniqueFd silent(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(bound->port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(::connect(silent.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  const UniqueFd silent = ConnectToLoopback(bound->port);
   const std::string preface("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
   ASSERT_EQ(::send(silent.get(), preface.data(), preface.size(), MSG_NOSIGNAL), 33);
   std::array<char, 4096> bytes;

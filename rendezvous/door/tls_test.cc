@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -12,6 +11,7 @@
 #include "rendezvous/client.h"
 #include "rendezvous/testing/certificates.h"
 #include "rendezvous/testing/wire_fixture.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -21,25 +21,7 @@ using testing::HasSubstr;
 
 class TlsTest : public WireTest {
  protected:
-  // What `access` hears from the server: an empty text where its call is parked.
-  std::string TryToJoin(const Access& access) {
-    heard_.clear();
-    const std::size_t parked = parked_.size();
-    GrpcSyncChannel channel(loop_, endpoint_, access);
-    channel.Send(Report(1), 5s, Note());
-    UntilParkedOrHeard(parked + 1);
-    if (heard_.empty()) {
-      return "";
-    }
-    EXPECT_FALSE(heard_[0].reply);
-    last_kind_ = heard_[0].reply.error().kind;
-    return heard_[0].reply.error().message;
-  }
-
-  void UntilParkedOrHeard(std::size_t parked) {
-    ASSERT_TRUE(Until([&] { return parked_.size() >= parked || !heard_.empty(); }));
-  }
-
+  std::string TryToJoin(const Access& access) { return WireTest::TryToJoin(endpoint_, access); }
   Tls Node(const TestAuthority& authority, const std::string& names = "IP:127.0.0.1") {
     const Pem pem = authority.Issue(names);
     return {pem.certificate, pem.key, authority.certificate()};
@@ -51,7 +33,6 @@ class TlsTest : public WireTest {
 
   const TestAuthority ours_{"ours"};
   const TestAuthority strangers_{"strangers"};
-  ErrorKind last_kind_ = ErrorKind::kSystem;
 };
 
 TEST_F(TlsTest, AServerWithoutAnAuthorityHearsWhoTrustsIt) {
@@ -119,14 +100,6 @@ TEST_F(TlsTest, TheHostMayHaveAName) {
 
 class TlsFilesTest : public testing::Test {
  protected:
-  TlsFilesTest() {
-    directory_ = std::filesystem::path(testing::TempDir()) /
-                 ("ddprun_tls_test" + std::to_string(::getpid()));
-    std::filesystem::remove_all(directory_);
-    std::filesystem::create_directories(directory_);
-  }
-  ~TlsFilesTest() override { std::filesystem::remove_all(directory_); }
-
   std::string Write(const std::string& name, const std::string& text, unsigned mode = 0600) {
     const std::filesystem::path path = directory_ / name;
     std::ofstream(path) << text;
@@ -143,7 +116,8 @@ class TlsFilesTest : public testing::Test {
     return tls.error().message;
   }
 
-  std::filesystem::path directory_;
+  ScratchDirectory scratch_;
+  const std::filesystem::path directory_ = scratch_.path();
   const TestAuthority authority_{"ours"};
   const Pem pem_ = authority_.Issue("DNS:n0");
 };

@@ -17,6 +17,7 @@ namespace ddprun {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -42,20 +43,6 @@ TEST(TokenProof, IsOfOneTokenAndOneKey) {
 
 class TokenTest : public WireTest {
  protected:
-  // What a node hears from `endpoint`: an empty text where its call is parked.
-  std::string TryToJoin(const Endpoint& endpoint, const Access& access) {
-    heard_.clear();
-    const std::size_t parked = parked_.size();
-    GrpcSyncChannel channel(loop_, endpoint, access);
-    channel.Send(Report(1), 5s, Note());
-    EXPECT_TRUE(Until([&] { return parked_.size() > parked || !heard_.empty(); }));
-    if (heard_.empty()) {
-      return "";
-    }
-    last_kind_ = heard_[0].reply.error().kind;
-    return heard_[0].reply.error().message;
-  }
-
   void ExpectNothingIsTold(const std::optional<Pem>& shown, ErrorKind kind, const char* why) {
     Stranger stranger(shown);
     const Endpoint at = stranger.endpoint();
@@ -78,8 +65,6 @@ class TokenTest : public WireTest {
       EXPECT_EQ(stranger.heard().find("PRI *"), std::string::npos);
     }
   }
-
-  ErrorKind last_kind_ = ErrorKind::kSystem;
 };
 
 TEST_F(TokenTest, ASquatterInTheClearIsToldNothing) {
@@ -124,11 +109,24 @@ TEST_F(TokenTest, WhoIsBelievedIsToldAll) {
 
 TEST_F(TokenTest, WhoHasTheTokenIsHeard) {
   Serve({"127.0.0.1", 0}, {kToken, {}});
+  const auto look = [&](const std::string& token) {
+    return Beside<std::vector<RunStatus>>([&] {
+      return AskStatus(endpoint_, "run", 5s, {token, {}});
+    });
+  };
   EXPECT_EQ(TryToJoin(endpoint_, {kToken, {}}), "");
-  EXPECT_THAT(TryToJoin(endpoint_, {}), HasSubstr("the server wants a token; give it with"));
-  EXPECT_EQ(last_kind_, ErrorKind::kInvalid);
-  EXPECT_THAT(TryToJoin(endpoint_, {kOther, {}}), HasSubstr(kUnproven));
-  EXPECT_EQ(reports_.size(), 1u);
+  EXPECT_TRUE(look(kToken));
+  for (const auto& [token, why] :
+       {std::pair(std::string(), "the server wants a token; give it with"), {kOther, kUnproven}}) {
+    const std::string refused = TryToJoin(endpoint_, {token, {}});
+    EXPECT_THAT(refused, AllOf(HasSubstr(why), HasSubstr("--token-file=FILE or DDPRUN_TOKEN")));
+    EXPECT_EQ(last_kind_, ErrorKind::kInvalid);
+    EXPECT_EQ(look(token).error().kind, ErrorKind::kInvalid);
+    EXPECT_FALSE(Beside<std::string>([&] {
+      return AskControl(endpoint_, {"run", ControlVerb::kStop, "", token}, 5s);
+    }));
+  }
+  EXPECT_TRUE(reports_.size() == 1 && asked_.empty());
 }
 
 // His headers cost a server much (CVE-2023-33953), so nobody reads them.

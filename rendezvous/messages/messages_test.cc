@@ -13,13 +13,6 @@ TEST(Messages, AWaitIsTheSameWhateverItsReason) {
   EXPECT_FALSE(SameDirective(Wait{}, ddprun::Run{}));
 }
 
-TEST(Messages, OtherDirectivesDifferInEverything) {
-  EXPECT_TRUE(SameDirective(ddprun::Run{{.generation = {1}}}, ddprun::Run{{.generation = {1}}}));
-  EXPECT_FALSE(SameDirective(ddprun::Run{{.generation = {1}}}, ddprun::Run{{.generation = {2}}}));
-  EXPECT_FALSE(
-      SameDirective(Stop{{1}, {1}, StopCause::kFailure}, Stop{{1}, {1}, StopCause::kNodeLost}));
-}
-
 TEST(Messages, AnEndIsTheSameInOtherWords) {
   const Finish finish{Ending::kFailed, 1, "rank 0 failed", WorkerFailure{}, true};
   EXPECT_TRUE(SameDirective(finish, WithoutWords(finish)));
@@ -34,14 +27,6 @@ TEST(Messages, PlannedStopsAreThoseThatSomebodyWanted) {
   EXPECT_FALSE(IsPlanned(StopCause::kNodeLost));
   EXPECT_FALSE(IsPlanned(StopCause::kDeclaredLost));
   EXPECT_FALSE(IsPlanned(StopCause::kSuperseded));
-}
-
-TEST(Messages, CollateralIsStoppedByUsOrRestartMeAfterHello) {
-  EXPECT_FALSE(IsCollateral({.status = Exited{75}}));
-  EXPECT_TRUE(IsCollateral({.status = Exited{75}, .said_hello = true}));
-  EXPECT_FALSE(IsCollateral({.status = Exited{76}, .said_hello = true}));
-  EXPECT_TRUE(IsCollateral({.status = Killed{9}, .stopped_by_us = true}));
-  EXPECT_FALSE(IsCollateral({.status = Killed{9}}));
 }
 
 // "--scale-up=0" would be told as what the node asked for, and is nothing that anybody can type.

@@ -3,18 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include "common/asio_loop.h"
-#include "rendezvous/driver.h"
+#include "rendezvous/testing/driver_testing.h"
 
 namespace ddprun {
 namespace {
 
 const std::string kToken = "a token that nobody guesses";
-
-struct Asked final : PendingSync {
-  void Answer(const SyncReply&) override {}
-  void Refuse(const Error&) override {}
-};
 
 template <class Reply>
 struct Parked final : PendingCall<Reply> {
@@ -27,27 +21,15 @@ struct Parked final : PendingCall<Reply> {
 using ParkedRoad = Parked<RoadReply>;
 using ParkedAsk = Parked<AskReply>;
 
-struct Roads : testing::Test {
-  AsioLoop loop;
+struct Roads : DriverTest {
   CoordinatorDriver driver{loop, CoordinatorConfig{.term = {7}}};
   RendezvousHandlers handlers = driver.Handlers();
-  NodeReport report;
   std::uint64_t call = 0;
 
-  Roads() {
-    driver.SetToken(kToken);
-    report.run_id = "run";
-    report.node = report.host = "n0";
-    report.incarnation = {1};
-    report.sequence = 1;
-    report.shape = {.min_nodes = 2, .max_nodes = 2};
-  }
-  void OnLoop(const std::function<void()>& work) {
-    loop.Post([&] {
-      work();
-      loop.Stop();
-    });
-    loop.Run();
+  Roads() { driver.SetToken(kToken); }
+  void Joins() {
+    handlers.sync(FirstReportOf("n0", {.min_nodes = 2, .max_nodes = 2}),
+                  std::make_shared<AskedSync>());
   }
   std::shared_ptr<ParkedRoad> Parks(std::uint64_t edition, std::optional<ErrandPiece> piece = {},
                                     Incarnation incarnation = {1}) {
@@ -67,7 +49,7 @@ struct Roads : testing::Test {
 // No world is needed for it, and none is there: one node of two.
 TEST_F(Roads, AnErrandGoesToTheNodeAndComesBack) {
   OnLoop([&] {
-    handlers.sync(report, std::make_shared<Asked>());
+    Joins();
     const auto first = Parks(0);
     ASSERT_TRUE(first->told);
     const auto parked = Parks(first->told->edition);
@@ -90,7 +72,7 @@ TEST_F(Roads, AnErrandGoesToTheNodeAndComesBack) {
 
 TEST_F(Roads, WhoHasNoTokenAsksNothing) {
   OnLoop([&] {
-    handlers.sync(report, std::make_shared<Asked>());
+    Joins();
     const std::uint64_t edition = Parks(0)->told->edition;
     const auto parked = Parks(edition);
     for (const std::string& token : {std::string(), std::string("another token of some length")}) {
@@ -105,7 +87,7 @@ TEST_F(Roads, WhoHasNoTokenAsksNothing) {
 TEST_F(Roads, AMembershipThatHasNotReportedHasNoRoad) {
   OnLoop([&] {
     EXPECT_TRUE(Parks(0)->refused);
-    handlers.sync(report, std::make_shared<Asked>());
+    Joins();
     EXPECT_TRUE(Parks(0, {}, {2})->refused);
     EXPECT_TRUE(Parks(0)->told);
   });
@@ -113,7 +95,7 @@ TEST_F(Roads, AMembershipThatHasNotReportedHasNoRoad) {
 
 TEST_F(Roads, ANodeThatTheRunDoesNotHaveIsNamed) {
   OnLoop([&] {
-    handlers.sync(report, std::make_shared<Asked>());
+    Joins();
     const auto asked = Asks({}, kToken, {"n0", "n9"});
     ASSERT_TRUE(asked->refused);
     EXPECT_NE(asked->refused->message.find("no node 'n9'"), std::string::npos);
@@ -123,7 +105,7 @@ TEST_F(Roads, ANodeThatTheRunDoesNotHaveIsNamed) {
 // The node ends what nobody waits for.
 TEST_F(Roads, AnOperatorWhoGoesTakesTheErrandAlong) {
   OnLoop([&] {
-    handlers.sync(report, std::make_shared<Asked>());
+    Joins();
     const std::uint64_t edition = Parks(0)->told->edition;
     const auto parked = Parks(edition);
     (void)Asks();
@@ -139,7 +121,7 @@ TEST_F(Roads, AnOperatorWhoGoesTakesTheErrandAlong) {
 
 TEST_F(Roads, TwoOperatorsAtOnceHearTheirOwn) {
   OnLoop([&] {
-    handlers.sync(report, std::make_shared<Asked>());
+    Joins();
     (void)Parks(0);
     (void)Asks();
     const auto one = Asks();
@@ -160,7 +142,7 @@ TEST_F(Roads, TwoOperatorsAtOnceHearTheirOwn) {
 
 TEST_F(Roads, AServerThatRetiresRefusesAllThatIsParked) {
   OnLoop([&] {
-    handlers.sync(report, std::make_shared<Asked>());
+    Joins();
     const std::uint64_t edition = Parks(0)->told->edition;
     auto parked = Parks(edition);
     (void)Asks();

@@ -4,6 +4,7 @@
 
 #include "rendezvous/store/store_server_testing.h"
 #include "rendezvous/store/store_thread.h"
+#include "rendezvous/testing/loopback.h"
 
 namespace ddprun {
 namespace {
@@ -13,17 +14,14 @@ constexpr uid_t kNobody = 65534;
 // As another user: whether a PING is answered. Only system calls, since a thread may hold any lock.
 bool AnswersUser(uid_t user, std::uint16_t port) {
   const std::string bytes = wire::Validate() + wire::Ping(7);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const sockaddr_in address = AddressOf("127.0.0.1", port);
   const pid_t child = ::fork();
   if (child == 0) {
     char answer[4];
     const bool answered =
         ::setresuid(user, user, user) == 0 && ::close(0) == 0 &&
         ::socket(AF_INET, SOCK_STREAM, 0) == 0 &&
-        ::connect(0, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+        ::connect(0, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
         ::send(0, bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0 &&
         ::recv(0, answer, sizeof answer, MSG_WAITALL) == sizeof answer;
     ::_exit(answered ? 1 : 0);

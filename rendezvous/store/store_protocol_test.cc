@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <random>
 
 #include "rendezvous/store/store_request_testing.h"
 
@@ -85,21 +84,6 @@ TEST(StoreParser, ReadsEveryOpSplitAtEveryByte) {
   }
 }
 
-TEST(StoreParser, ReadsAllOpsByteByByte) {
-  std::string stream = wire::Validate();
-  std::vector<std::string> expected;
-  for (const auto& [bytes, words] : EveryOp()) {
-    stream += bytes;
-    expected.push_back(words);
-  }
-  std::vector<std::string> pieces;
-  for (const char byte : stream) {
-    pieces.emplace_back(1, byte);
-  }
-  StoreParser parser({});
-  EXPECT_EQ(ParseAll(parser, pieces), expected);
-}
-
 TEST(StoreParser, FirstMustBeValidateWithItsMagic) {
   StoreParser set_first({});
   EXPECT_EQ(ParseAll(set_first, {wire::Set("a", "b")}).at(0).substr(0, 4), "bad:");
@@ -155,30 +139,6 @@ TEST(StoreParser, KeysOfARequestAreBoundedTogether) {
             "11 ");
   EXPECT_EQ(ParseOne(wire::MultiSet({key, "", key, "", key, "", key, ""}), small).substr(0, 8),
             "bad: all");
-}
-
-// Any bytes lead to requests within the limits or to an error, never further.
-TEST(StoreParser, SurvivesGarbage) {
-  std::mt19937_64 random(20);
-  for (int round = 0; round < 4'000; ++round) {
-    std::string stream = wire::Validate();
-    for (int i = random() % 6; i > 0; --i) {
-      stream += EveryOp()[random() % EveryOp().size()].first;
-    }
-    for (int i = random() % 8; i > 0; --i) {
-      stream[random() % stream.size()] = static_cast<char>(random());
-    }
-    std::vector<std::string> pieces;
-    for (std::size_t at = 0; at < stream.size();) {
-      const std::size_t size = 1 + random() % 16;
-      pieces.push_back(stream.substr(at, size));
-      at += size;
-    }
-    StoreParser parser({});
-    const auto seen = ParseAll(parser, pieces);
-    EXPECT_LE(parser.held(), stream.size() + 64 * sizeof(std::string));
-    EXPECT_LE(seen.size(), stream.size());
-  }
 }
 
 std::string Sent(StoreOutput& output, std::size_t at_most) {

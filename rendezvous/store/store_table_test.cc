@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <random>
 
 #include "common/overload.h"
 
@@ -301,44 +300,6 @@ TEST_F(StoreTableTest, NamesOfQueuesThatClientsWereWokenForCount) {
     EXPECT_LE(table_.bytes(), 9'000u);
   }
   Gone(1);
-  EXPECT_EQ(table_.bytes(), 0u);
-}
-
-// Whatever clients did and however they left, nothing of them stays and all bytes are given back.
-TEST_F(StoreTableTest, AccountsAreEvenAfterAnyHistory) {
-  std::mt19937 random(3);
-  const std::vector<std::string> names{"a", "b", "c", "d"};
-  for (int step = 0; step < 50'000; ++step) {
-    const std::uint64_t client = random() % 5;
-    const std::string key = names[random() % names.size()];
-    if (random() % 20 == 0) {
-      Gone(client);
-      continue;
-    }
-    StoreRequest request{static_cast<StoreOp>(1 + random() % (kStoreOps - 1)), {key}};
-    request.values = {std::string(random() % 50, '1'), std::string(random() % 50, '2')};
-    request.number = static_cast<std::int64_t>(random() % 4);
-    switch (request.op) {
-      case StoreOp::kWait:
-      case StoreOp::kMultiSet:
-      case StoreOp::kMultiGet:
-        request.keys.push_back(names[random() % names.size()]);
-        break;
-      default:
-        break;
-    }
-    Do(client, std::move(request));
-    ASSERT_LE(table_.bytes(), kPlenty);
-  }
-  for (std::uint64_t client = 0; client < 5; ++client) {
-    Gone(client);
-  }
-  EXPECT_EQ(table_.waiters(), 0u);
-  for (const std::string& key : names) {
-    Do(9, {StoreOp::kDeleteKey, {key}});
-    while (Do(9, {StoreOp::kQueuePop, {key}}) != "9:0[]") {
-    }
-  }
   EXPECT_EQ(table_.bytes(), 0u);
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/files.h"
+#include "common/result_testing.h"
 #include "rendezvous/real_names.h"
 #include "tests/support/scratch_directory.h"
 
@@ -77,9 +78,7 @@ TEST_F(Claims, ANumberIsMadeOnceAndKeepsItsText) {
   ASSERT_TRUE(directory.Make(ClaimOf(1)));
   Claim other = ClaimOf(1);
   other.endpoint.host = "other";
-  const Result<Claim> made = directory.Make(other);
-  ASSERT_FALSE(made);
-  EXPECT_EQ(made.error().kind, ErrorKind::kRefused);
+  EXPECT_TRUE(Fails(directory.Make(other), ErrorKind::kRefused));
   EXPECT_EQ(NewestOf(directory), ClaimOf(1));
   EXPECT_EQ(Files(), 1u);
 }
@@ -204,9 +203,7 @@ TEST_F(Claims, WhatAnotherVersionWroteIsNotTakenForTorn) {
   ClaimDirectory directory(path_);
   for (const char* const text : {"ddprun claim 3\nmore\n", "notes\n"}) {
     Write("term-1", text);
-    const Result<std::optional<Claim>> newest = directory.Newest();
-    ASSERT_FALSE(newest) << text;
-    EXPECT_EQ(newest.error().kind, ErrorKind::kUnavailable);
+    EXPECT_TRUE(Fails(directory.Newest(), ErrorKind::kUnavailable)) << text;
   }
   Write("term-1", "ddprun claim 1\nterm 7\nendpoint n0:1\ncounter 3\nclosed 2\n");
   const Claim before = NewestOf(directory);
@@ -240,10 +237,8 @@ TEST_F(Claims, ADirectoryThatIsGoneIsAnErrorNotAnAnswer) {
 TEST_F(Claims, APlaceThatCannotBeADirectoryIsRefusedByName) {
   Write("file", "");
   const Result<void> prepared = ClaimDirectory(path_ / "file").Prepare();
-  ASSERT_FALSE(prepared);
-  EXPECT_EQ(prepared.error().kind, ErrorKind::kInvalid);
-  EXPECT_NE(prepared.error().message.find((path_ / "file").native()), std::string::npos);
-  EXPECT_NE(prepared.error().message.find("--run-dir"), std::string::npos);
+  EXPECT_TRUE(Fails(prepared, ErrorKind::kInvalid, (path_ / "file").native()));
+  EXPECT_TRUE(Fails(prepared, "--run-dir"));
 }
 
 // ---- Of one server alone ----
@@ -252,12 +247,8 @@ TEST_F(Claims, AStateDirectoryIsOneServersAlone) {
   {
     const Result<UniqueFd> lock = directory.Lock();
     ASSERT_TRUE(lock) << lock.error().message;
-    const Result<UniqueFd> second = ClaimDirectory(path_, kStateDirectory).Lock();
-    ASSERT_FALSE(second);
-    EXPECT_EQ(second.error().kind, ErrorKind::kInvalid);
-    EXPECT_NE(second.error().message.find("is in use by another rendezvous server"),
-              std::string::npos)
-        << second.error().message;
+    EXPECT_TRUE(Fails(ClaimDirectory(path_, kStateDirectory).Lock(), ErrorKind::kInvalid,
+                      "is in use by another rendezvous server"));
   }
   EXPECT_TRUE(directory.Lock()) << "its server has gone";
 }
@@ -265,10 +256,8 @@ TEST_F(Claims, AStateDirectoryIsOneServersAlone) {
 TEST_F(Claims, ARunDirectoryIsNoStateDirectory) {
   ClaimDirectory nodes(path_);
   ASSERT_TRUE(nodes.Make(ClaimOf(1)));
-  const Result<UniqueFd> lock = ClaimDirectory(path_, kStateDirectory).Lock();
-  ASSERT_FALSE(lock);
-  EXPECT_EQ(lock.error().kind, ErrorKind::kInvalid);
-  EXPECT_NE(lock.error().message.find("--state-dir"), std::string::npos);
+  EXPECT_TRUE(
+      Fails(ClaimDirectory(path_, kStateDirectory).Lock(), ErrorKind::kInvalid, "--state-dir"));
 }
 
 TEST_F(Claims, AStateDirectoryDoesNotGrowWithItsServers) {

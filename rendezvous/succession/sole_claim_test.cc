@@ -6,8 +6,8 @@
 #include <memory>
 #include <mutex>
 
-#include "common/asio_loop.h"
 #include "rendezvous/core/succession/serving.h"
+#include "rendezvous/testing/driver_testing.h"
 #include "rendezvous/testing/pump.h"
 
 namespace ddprun {
@@ -48,13 +48,6 @@ class OneClaim final : public Claims {
   std::optional<Claim> newest_;
 };
 
-struct Asked final : PendingSync {
-  void Answer(const SyncReply& reply) override { told = reply.directive; }
-  void Refuse(const Error& error) override { refused = error.message; }
-  std::optional<Directive> told;
-  std::string refused;
-};
-
 // One server of several in a row, whose runs have one node.
 struct Server {
   Server(AsioLoop& loop, const std::shared_ptr<OneClaim>& claims, Term clock)
@@ -63,8 +56,8 @@ struct Server {
         claim(loop, claims, driver) {
     EXPECT_TRUE(claim.Take(take, {"n0", 1}));
   }
-  std::shared_ptr<Asked> Tell(NodeReport report) {
-    const auto asked = std::make_shared<Asked>();
+  std::shared_ptr<AskedSync> Tell(NodeReport report) {
+    const auto asked = std::make_shared<AskedSync>();
     driver.OnReport(std::move(report), asked);
     return asked;
   }
@@ -75,29 +68,22 @@ struct Server {
 };
 
 NodeReport Worker() {
-  NodeReport report;
-  report.run_id = "run";
-  report.node = report.host = "n1";
-  report.incarnation = {1};
-  report.sequence = 1;
-  report.workers = 1;
-  report.shape = {.min_nodes = 1, .max_nodes = 1};
-  return report;
+  return FirstReportOf("n1", {.min_nodes = 1, .max_nodes = 1});
 }
 
-bool IsTheEnd(const Asked& asked) {
-  return asked.told && std::holds_alternative<Finish>(*asked.told);
+bool IsTheEnd(const AskedSync& asked) {
+  return asked.told && std::holds_alternative<Finish>(asked.told->directive);
 }
 
 // The report of a node whose workers have succeeded.
 NodeReport Succeeded(Server& server) {
   const auto begun = server.Tell(Worker());
-  EXPECT_TRUE(begun->told && std::holds_alternative<ddprun::Run>(*begun->told));
+  EXPECT_TRUE(begun->told && std::holds_alternative<ddprun::Run>(begun->told->directive));
   NodeReport ended = Worker();
   ended.sequence = 2;
   ended.term = server.driver.config().term;
   ended.echo = Wait{};
-  ended.placement = std::get<ddprun::Run>(*begun->told).placement;
+  ended.placement = std::get<ddprun::Run>(begun->told->directive).placement;
   ended.floor = ended.placement->generation;
   ended.outcome = Outcome::kSucceeded;
   return ended;
@@ -137,23 +123,6 @@ TEST(SoleClaim, HasTheTermThatAReportHasRaised) {
   report.term = {5'000};
   server.Tell(report);
   EXPECT_TRUE(PumpUntil(loop, [&] { return claims->Get()->term > Term{5'000}; }));
-}
-
-TEST(SoleClaim, TellsTheNextServerHowARunEndedBeforeAnyNodeHears) {
-  AsioLoop loop;
-  const auto claims = std::make_shared<OneClaim>();
-  {
-    Server server(loop, claims, {100});
-    ASSERT_TRUE(HearsTheEnd(loop, server, Succeeded(server)));
-    EXPECT_EQ(claims->Get()->ended.size(), 1u);
-  }
-  Server next(loop, claims, {200});
-  NodeReport late = Worker();
-  late.term = {100};
-  late.incarnation = {2};
-  const auto told = next.Tell(late);
-  ASSERT_TRUE(IsTheEnd(*told));
-  EXPECT_EQ(std::get<Finish>(*told->told).ending, Ending::kSucceeded);
 }
 
 TEST(SoleClaim, WaitsForNoFullDisk) {

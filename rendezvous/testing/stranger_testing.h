@@ -1,8 +1,6 @@
 // For tests: somebody else who listens where a server is looked for, and keeps what he is told.
 #pragma once
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <openssl/core_names.h>
 #include <openssl/ec.h>
 #include <openssl/param_build.h>
@@ -24,6 +22,7 @@
 #include "common/endpoint.h"
 #include "common/files.h"
 #include "rendezvous/testing/certificates.h"
+#include "rendezvous/testing/loopback.h"
 
 namespace ddprun {
 
@@ -81,17 +80,14 @@ inline ToldOverTls AskOverTls(const Endpoint& endpoint, const std::optional<Pem>
   }
   SSL* const tls = SSL_new(context);
   const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(endpoint.port);
+  const sockaddr_in address = AddressOf("127.0.0.1", endpoint.port);
   constexpr unsigned char kHttp2[] = {2, 'h', '2'};
   SSL_set_alpn_protos(tls, kHttp2, sizeof kHttp2);
   SSL_set_fd(tls, socket.get());
   ToldOverTls told{std::string(128, '\0'), std::string(128, '\0')};
   int size = 0;
   int first = 0;
-  if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
       SSL_connect(tls) == 1) {
     size = X509_NAME_get_text_by_NID(X509_get_subject_name(SSL_get0_peer_certificate(tls)),
                                      NID_commonName, told.name.data(), 128);
@@ -113,15 +109,6 @@ class Stranger {
       Show(*shown);
     }
     std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to who hangs up on him.
-    listener_ = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    CHECK(::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-          ::listen(listener_.get(), 16) == 0 &&
-          ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    endpoint_ = {"127.0.0.1", ntohs(address.sin_port)};
     thread_ = std::thread([this] { Serve(); });
   }
   ~Stranger() {
@@ -212,8 +199,8 @@ class Stranger {
   }
 
   SSL_CTX* tls_ = nullptr;
-  UniqueFd listener_;
-  Endpoint endpoint_;
+  UniqueFd listener_ = ListenOnLoopback();
+  Endpoint endpoint_{"127.0.0.1", PortOf(listener_)};
   std::atomic<int> guest_{-1};
   std::atomic<int> guests_{0};
   mutable std::mutex mutex_;

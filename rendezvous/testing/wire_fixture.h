@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/client.h"
 #include "rendezvous/server.h"
 #include "rendezvous/testing/pump.h"
 #include "rendezvous/transport.h"
@@ -102,6 +103,21 @@ class WireTest : public testing::Test {
     return Until([&] { return heard_.size() >= count; });
   }
 
+  // What a node hears from `endpoint`: an empty text where its call is parked.
+  std::string TryToJoin(const Endpoint& endpoint, const Access& access) {
+    heard_.clear();
+    const std::size_t parked = parked_.size();
+    GrpcSyncChannel channel(loop_, endpoint, access);
+    channel.Send(Report(1), std::chrono::seconds(5), Note());
+    EXPECT_TRUE(Until([&] { return parked_.size() > parked || !heard_.empty(); }));
+    if (heard_.empty()) {
+      return "";
+    }
+    EXPECT_FALSE(heard_[0].reply);
+    last_kind_ = heard_[0].reply.error().kind;
+    return heard_[0].reply.error().message;
+  }
+
   // Beside the loop, since it blocks.
   template <class T>
   Result<T> Beside(std::function<Result<T>()> ask) {
@@ -118,6 +134,7 @@ class WireTest : public testing::Test {
   std::vector<CallName> cancelled_;
   std::vector<ControlRequest> asked_;
   std::vector<Heard> heard_;
+  ErrorKind last_kind_ = ErrorKind::kSystem;  // Of the last refusal.
   std::function<void()> shut_down_in_status_;
   std::optional<RendezvousServer> server_;
   Endpoint endpoint_;

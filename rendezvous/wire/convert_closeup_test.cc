@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 
+#include "rendezvous/testing/full_report.h"
 #include "rendezvous/wire/convert.h"
 #include "rendezvous/wire/wire_parts.h"
 
@@ -13,14 +14,7 @@ constexpr std::uint32_t kWorkers = 2;
 
 v1::Closeup Good() {
   v1::Closeup wire;
-  Write(
-      Closeup{
-          .ranks = {{RankState::kLate, 998, Duration(31'000), std::chrono::microseconds(4), 1}, {}},
-          .phases = {"data"},
-          .training = TrainingPoint{998, -0.25, {}, 900},
-          .steps = 2'000},
-      &wire);
-  wire.mutable_training();
+  Write(FullReport().closeup, &wire);
   return wire;
 }
 
