@@ -32,9 +32,7 @@ TEST_F(Fenced, WhoIsNotAnsweredKillsItsWorkers) {
 TEST_F(Fenced, TheirEndIsNoFailure) {
   TellRun(1, 1s);
   Feed(AgentTick{}, 11s);
-  Ends(0, Killed{9}, 11s);
-  Ends(1, Killed{9}, 11s);
-  Gone(11s);
+  BothEnd(Killed{9}, Killed{9}, 11s);
   const NodeReport report = ReportOf(state, config);
   EXPECT_EQ(report.hosting, Hosting::kNothing);
   EXPECT_EQ(report.outcome, Outcome::kStopped);
@@ -67,13 +65,6 @@ TEST_F(Fenced, AnAnswerOlderThanTheFenceStartsNothing) {
 TEST_F(Fenced, WithoutWorkersThereIsNothingToFence) {
   Told(Wait{}, 1s);
   EXPECT_EQ(FenceTime(state, config), std::nullopt);
-}
-
-TEST_F(Agent, ByDefaultWorkersOutliveTheirServer) {
-  TellRun(1, 1s);
-  EXPECT_EQ(FenceTime(state, config), std::nullopt);
-  Feed(AgentTick{}, 3600s);
-  EXPECT_FALSE(Did<KillWorkers>());
 }
 
 }  // namespace

@@ -19,9 +19,7 @@ struct Checked : Agent {
   void RunsAndEnds(ExitStatus status) {
     Verdict("", 1s);
     TellRun(1, 2s);
-    Ends(0, status, 3s);
-    Ends(1, Killed{kTerm}, 3s);
-    Gone(3s);
+    BothEnd(status, Killed{kTerm}, 3s);
   }
 };
 
@@ -72,9 +70,7 @@ TEST_F(Agent, WithoutACheckNothingIsLookedAt) {
   EXPECT_FALSE(Did<CheckNode>());
   EXPECT_FALSE(Find<SendReport>()->report.checking);
   TellRun(1, 1s);
-  Ends(0, Exited{1}, 2s);
-  Ends(1, Killed{kTerm}, 2s);
-  Gone(2s);
+  BothEnd(Exited{1}, Killed{kTerm}, 2s);
   EXPECT_FALSE(Did<CheckNode>());
 }
 
@@ -125,9 +121,7 @@ TEST_F(Checked, AHangAndAFailedStartAreReasonsToo) {
   Verdict("", 1s);
   TellRun(1, 2s);
   TellStop(1, StopCause::kHang, 3s);
-  Ends(0, Killed{9}, 4s);
-  Ends(1, Killed{9}, 4s);
-  Gone(4s);
+  BothEnd(Killed{9}, Killed{9}, 4s);
   EXPECT_TRUE(Did<CheckNode>());
   Verdict("", 5s);
   TellRun(2, 6s);

@@ -188,9 +188,7 @@ TEST_F(Health, StacksThatTakeTooLongAreNotWaitedFor) {
 
 TEST_F(Health, StacksOfAnEarlierGenerationKillNobody) {
   TellStop(1, StopCause::kHang, 20s);
-  Ends(0, Killed{9}, 20s);
-  Ends(1, Killed{9}, 20s);
-  Gone(20s);
+  BothEnd(Killed{9}, Killed{9}, 20s);
   TellRun(2, 21s);
   TellStop(2, StopCause::kHang, 22s);
   Feed(StacksTaken{{1}}, 23s);

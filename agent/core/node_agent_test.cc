@@ -214,13 +214,6 @@ TEST_F(Agent, ANewMembershipTakesNoAnswerToTheOldOne) {
   EXPECT_GT(state.sequence, old);
 }
 
-TEST_F(Agent, AnswersToOvertakenCallsAreIgnored) {
-  const std::uint64_t old = state.sequence;
-  TellStop(1, StopCause::kFailure, 1s);
-  Feed(Replied{old, {RunOf(2), 5, 3s, 1s, {1}}, {99}}, 2s);
-  EXPECT_TRUE(effects.empty());
-}
-
 TEST_F(Agent, AServerOfAnEarlierTermIsNotObeyed) {
   Told(Wait{}, 1s, 7);
   Told(RunOf(1), 2s, 6);
@@ -239,9 +232,7 @@ TEST_F(Agent, WorkersThatTheStoreRefusesAreStoppedAndTheReasonIsTold) {
   EXPECT_FALSE(Did<SignalWorkers>());
   Feed(StoreRefuses{{1}, "the store refuses"}, 2s);
   EXPECT_TRUE(Did<SignalWorkers>());
-  Ends(0, Killed{kTerm}, 3s);
-  Ends(1, Killed{kTerm}, 3s);
-  Gone(3s);
+  BothEnd(Killed{kTerm}, Killed{kTerm}, 3s);
   const NodeReport report = ReportOf(state, config);
   EXPECT_EQ(report.outcome, Outcome::kSpawnFailed);
   EXPECT_EQ(report.spawn_failure, "the store refuses");

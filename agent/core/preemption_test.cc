@@ -19,6 +19,10 @@ struct Preempted : Agent {
         WorkerEnded{state.placement->generation, local_rank, 100 + local_rank, Exited{code}, hello},
         when);
   }
+  void BothEndSaying(int first, int second, Duration when, bool hello = true) {
+    EndsSaying(0, first, hello, when);
+    EndsSaying(1, second, hello, when);
+  }
   int CodeAfter(const Finish& finish, Duration when) {
     Gone(when);
     Told(finish, when);
@@ -43,43 +47,37 @@ TEST_F(Preempted, AnyOfItsSignalsStopsTheRunOnce) {
 
 TEST_F(Preempted, WhenEveryWorkerHasSavedTheRunMayBeStartedAgain) {
   Feed(SignalArrived{kTerm}, 2s);
-  EndsSaying(0, 75, true, 3s);
-  EndsSaying(1, 75, true, 3s);
+  BothEndSaying(75, 75, 3s);
   EXPECT_EQ(CodeAfter(stopped, 3s), 75);
 }
 
 TEST_F(Preempted, WhoHearsOfItFromAnotherNodeEndsAlike) {
   TellStop(1, StopCause::kOperator, 2s);
-  EndsSaying(0, 75, true, 3s);
-  EndsSaying(1, 0, true, 3s);
+  BothEndSaying(75, 0, 3s);
   EXPECT_EQ(CodeAfter(stopped, 3s), 75);
 }
 
 // A scheduler would start again, for ever, what has lost all it did.
 TEST_F(Preempted, AWorkerThatDidNotSaveMakesItAnEndBySignal) {
   Feed(SignalArrived{kUsr2}, 2s);
-  EndsSaying(0, 75, true, 3s);
-  EndsSaying(1, 1, true, 3s);
+  BothEndSaying(75, 1, 3s);
   EXPECT_EQ(CodeAfter(stopped, 3s), 140);
 }
 
 TEST_F(Preempted, ACodeWithoutHelloMeansNothing) {
   Feed(SignalArrived{kTerm}, 2s);
-  EndsSaying(0, 75, false, 3s);
-  EndsSaying(1, 75, false, 3s);
+  BothEndSaying(75, 75, 3s, /*hello=*/false);
   EXPECT_EQ(CodeAfter(stopped, 3s), 143);
 }
 
 TEST_F(Preempted, ARunThatSucceedsMeanwhileHasSucceeded) {
   Feed(SignalArrived{kTerm}, 2s);
-  EndsSaying(0, 0, true, 3s);
-  EndsSaying(1, 0, true, 3s);
+  BothEndSaying(0, 0, 3s);
   EXPECT_EQ(CodeAfter(Finish{Ending::kSucceeded, 0, "done", {}}, 3s), 0);
 }
 
 TEST_F(Preempted, AFailureBeforeIsStillAFailure) {
-  EndsSaying(0, 3, true, 2s);
-  EndsSaying(1, 75, true, 2s);
+  BothEndSaying(3, 75, 2s);
   EXPECT_EQ(CodeAfter(Finish{Ending::kFailed, 3, "failed", {}}, 3s), 3);
 }
 
@@ -95,8 +93,7 @@ TEST_F(Preempted, WhenTheJobEndsSoonTheWorkersAreToldInTime) {
   EXPECT_EQ(Find<SendReport>()->report.leaving, Leaving::kStopRun);
   Feed(SignalArrived{kUsr1}, 81s);  // The scheduler's own, later: one stop, not two.
   EXPECT_FALSE(Did<SignalWorkers>());
-  EndsSaying(0, 75, true, 82s);
-  EndsSaying(1, 75, true, 82s);
+  BothEndSaying(75, 75, 82s);
   EXPECT_EQ(CodeAfter(stopped, 82s), 75);
 }
 
@@ -116,35 +113,16 @@ struct Evicted : Preempted {
   const Finish left{Ending::kLeft, 143, "this node left the run on request", {}};
 };
 
-TEST_F(Evicted, ANodeLeavesAndTheRunGoesOn) {
-  Feed(SignalArrived{kTerm}, 2s);
-  EXPECT_EQ(Find<SendReport>()->report.leaving, Leaving::kLeave);
-  EndsSaying(0, 75, true, 3s);
-  EndsSaying(1, 75, true, 3s);
-  EXPECT_EQ(CodeAfter(left, 3s), 75);  // Its own part may be started again.
-}
-
 TEST_F(Evicted, WithoutASaveItEndsBySignal) {
   Feed(SignalArrived{kTerm}, 2s);
-  EndsSaying(0, 75, true, 3s);
-  EndsSaying(1, 1, true, 3s);
+  BothEndSaying(75, 1, 3s);
   EXPECT_EQ(CodeAfter(left, 3s), 143);
-}
-
-// Its workers saved because another node left; then it is told as well.
-TEST_F(Evicted, WhereAllAreToldTheLastHasSavedToo) {
-  TellStop(1, StopCause::kLeave, 2s);
-  EndsSaying(0, 75, true, 3s);
-  EndsSaying(1, 75, true, 3s);
-  Feed(SignalArrived{kTerm}, 3s);
-  EXPECT_EQ(CodeAfter(left, 4s), 75);
 }
 
 // The others are told while its workers start again, who have nothing to save yet.
 TEST_F(Evicted, WorkersThatHaveJustBegunLoseNothing) {
   TellStop(1, StopCause::kLeave, 2s);
-  EndsSaying(0, 75, true, 3s);
-  EndsSaying(1, 75, true, 3s);
+  BothEndSaying(75, 75, 3s);
   Gone(3s);
   TellRun(2, 3s);
   Feed(SignalArrived{kTerm}, 4s);
@@ -161,8 +139,7 @@ TEST_F(Evicted, WorkersThatHaveNotBegunLoseNothing) {
 
 TEST_F(Evicted, WorkersThatSaidHelloMustSave) {
   TellStop(1, StopCause::kLeave, 2s);
-  EndsSaying(0, 75, true, 3s);
-  EndsSaying(1, 75, true, 3s);
+  BothEndSaying(75, 75, 3s);
   Gone(3s);
   TellRun(2, 3s);
   Feed(WorkerSpoke{0, true, {}, {}, {}}, 4s);
@@ -174,24 +151,21 @@ TEST_F(Evicted, WorkersThatSaidHelloMustSave) {
 
 TEST_F(Evicted, WhomAnOperatorDrainsIsNotToBeStartedAgain) {
   TellStop(1, StopCause::kLeave, 2s);
-  EndsSaying(0, 75, true, 3s);
-  EndsSaying(1, 75, true, 3s);
+  BothEndSaying(75, 75, 3s);
   EXPECT_EQ(CodeAfter(left, 4s), 143);
 }
 
 // --give-up-code
 TEST_F(Preempted, AGivenUpRunHasTheCodeThatWasAskedFor) {
   config.give_up_code = 93;
-  EndsSaying(0, 3, true, 2s);
-  EndsSaying(1, 75, true, 2s);
+  BothEndSaying(3, 75, 2s);
   EXPECT_EQ(CodeAfter(Finish{Ending::kFailed, 3, "failed", {}, true}, 3s), 93);
 }
 
 TEST_F(Preempted, AStoppedRunKeepsItsCode) {
   config.give_up_code = 93;
   TellStop(1, StopCause::kOperator, 2s);
-  EndsSaying(0, 3, true, 3s);
-  EndsSaying(1, 75, true, 3s);
+  BothEndSaying(3, 75, 3s);
   EXPECT_EQ(CodeAfter(stopped, 3s), 130);
 }
 
@@ -200,8 +174,7 @@ TEST_F(Preempted, AnEndThatTheUserNamedMakesItRestartableToo) {
   config.preemptible = false;
   Feed(JobEndKnown{At(100s), 1'700'000'000, At(80s)}, 2s);
   Feed(AgentTick{}, 80s);
-  EndsSaying(0, 75, true, 82s);
-  EndsSaying(1, 0, true, 82s);
+  BothEndSaying(75, 0, 82s);
   EXPECT_EQ(CodeAfter(stopped, 82s), 75);
 }
 
@@ -210,14 +183,12 @@ TEST_F(Preempted, AnEndThatTheUserNamedMakesItRestartableToo) {
 TEST_F(Preempted, AFailureElsewhereIsNotHiddenByASignal) {
   TellStop(1, StopCause::kFailure, 2s);
   Feed(SignalArrived{kTerm}, 2s);
-  EndsSaying(0, 75, true, 3s);
-  EndsSaying(1, 75, true, 3s);
+  BothEndSaying(75, 75, 3s);
   EXPECT_EQ(CodeAfter(Finish{Ending::kFailed, 3, "failed", {}}, 3s), 3);
 }
 
 TEST_F(Preempted, WhileTheNextWorldGathersNothingIsLost) {
-  EndsSaying(0, 3, true, 2s);
-  EndsSaying(1, 75, true, 2s);
+  BothEndSaying(3, 75, 2s);
   Gone(2s);
   Told(Wait{{.what = WaitFor::kNodes}}, 3s);
   Feed(SignalArrived{kTerm}, 4s);
@@ -233,21 +204,21 @@ struct Spare : Agent {
     Agent::SetUp();
     Told(Wait{{.what = WaitFor::kSpare}}, 1s);
   }
+  void ExpectEndAsSaved() {
+    Told(Finish{Ending::kFailed, 130, "the run was stopped on request", {}}, 2s);
+    Feed(AgentTick{}, 2s + 200ms);
+    ASSERT_TRUE(Did<Exit>());
+    EXPECT_EQ(Find<Exit>()->code, 75);
+  }
 };
 
 TEST_F(Spare, HasNothingToSave) {
   Feed(SignalArrived{kTerm}, 2s);
-  Told(Finish{Ending::kFailed, 130, "the run was stopped on request", {}}, 2s);
-  Feed(AgentTick{}, 2s + 200ms);
-  ASSERT_TRUE(Did<Exit>());
-  EXPECT_EQ(Find<Exit>()->code, 75);
+  ExpectEndAsSaved();
 }
 
 TEST_F(Spare, HearsOfItFromAnotherNode) {
-  Told(Finish{Ending::kFailed, 130, "the run was stopped on request", {}}, 2s);
-  Feed(AgentTick{}, 2s + 200ms);
-  ASSERT_TRUE(Did<Exit>());
-  EXPECT_EQ(Find<Exit>()->code, 75);
+  ExpectEndAsSaved();
 }
 
 // The terminal's keys are a person's, and a second one is in earnest.
@@ -256,8 +227,7 @@ TEST_F(Preempted, InterruptAndQuitMeanWhatTheyAlwaysDo) {
   EXPECT_EQ(Find<SendReport>()->report.leaving, Leaving::kStopRun);
   Feed(SignalArrived{kQuit}, 3s);
   EXPECT_TRUE(Did<KillWorkers>());
-  EndsSaying(0, 75, true, 3s);
-  EndsSaying(1, 75, true, 3s);
+  BothEndSaying(75, 75, 3s);
   EXPECT_EQ(CodeAfter(stopped, 3s), 130);
 }
 

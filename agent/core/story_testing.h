@@ -42,6 +42,12 @@ struct Agent : testing::Test {
     Feed(WorkerEnded{state.placement->generation, local_rank, 100 + local_rank, status}, when);
   }
   void Gone(Duration when) { Feed(AllGone{state.placement->generation, {"n0", 2}}, when); }
+  // And nothing of them is left.
+  void BothEnd(ExitStatus first, ExitStatus second, Duration when) {
+    Ends(0, first, when);
+    Ends(1, second, when);
+    Gone(when);
+  }
   static ddprun::Run RunOf(std::uint64_t generation) {
     return ddprun::Run{{.term = {1},
                         .generation = {generation},

@@ -43,13 +43,6 @@ TEST_F(Agent, TermLeavesAndASecondOneKills) {
   EXPECT_EQ(Find<Exit>()->code, 143);
 }
 
-TEST_F(Agent, InterruptStopsTheRun) {
-  TellRun(1, 1s);
-  Feed(SignalArrived{kInt}, 2s);
-  EXPECT_EQ(Find<SignalWorkers>()->signal, kInt);
-  EXPECT_EQ(Find<SendReport>()->report.leaving, Leaving::kStopRun);
-}
-
 // Workers that can save must not get the same signal as workers whose peer is gone.
 TEST_F(Agent, OnlyAStopForLossTellsWorkersToEndAtOnce) {
   TellRun(1, 1s);
@@ -90,14 +83,6 @@ TEST_F(Agent, AWorkerThatIsActiveAfterAFailureHasTheShutdownTimeout) {
   EXPECT_TRUE(ReportOf(state, config).saving);  // Until they are gone.
   Gone(33s);
   EXPECT_FALSE(ReportOf(state, config).saving);
-}
-
-TEST_F(Agent, AWorkerThatWasActiveIsKilledThreeSecondsLater) {
-  TellRun(1, 1s);
-  Ends(0, Exited{1}, 2s);
-  Feed(StillActive{{1}}, 6s);
-  Feed(AgentTick{}, 9s);
-  EXPECT_TRUE(Did<KillWorkers>());
 }
 
 TEST_F(Agent, AShutdownTimeoutThatIsSetCountsForAStopByFailureToo) {
@@ -206,7 +191,7 @@ TEST_F(Agent, WorkersGoOnWithoutAServer) {
   TellRun(1, 1s);
   Feed(CallFailed{state.sequence, "gone"}, 5s);
   Feed(AgentTick{}, 10'000s);
-  EXPECT_FALSE(Did<Exit>() || Did<SignalWorkers>());
+  EXPECT_FALSE(Did<Exit>() || Did<SignalWorkers>() || Did<KillWorkers>());
   EXPECT_TRUE(Did<SendReport>());
 }
 
@@ -241,14 +226,6 @@ TEST_F(Agent, AWaitIsToldOncePerReason) {
   EXPECT_TRUE(Did<Say>());
   Told(Wait{{.what = WaitFor::kNodes, .have = 1, .need = 2, .remaining = 8s}}, 2s);
   EXPECT_FALSE(Did<Say>());
-}
-
-TEST_F(Agent, ProgressTravelsWithTheNextReport) {
-  TellRun(1, 1s);
-  Feed(WorkerSpoke{.step = 7}, 2s);
-  EXPECT_FALSE(Did<SendReport>());
-  TellRun(1, 3s);
-  EXPECT_EQ(Find<SendReport>()->report.progress, 7u);
 }
 
 TEST_F(Agent, EventsOfEarlierGenerationsAreOldNews) {

@@ -3,9 +3,10 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <fstream>
+
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -77,14 +78,10 @@ TEST(ErrorFile, WhatAnotherNodeToldBecomesTheSameForm) {
 
 class ErrorFileDetails : public testing::Test {
  protected:
-  void SetUp() override {
-    path_ = std::filesystem::path(testing::TempDir()) /
-            ("error_file_test." + std::to_string(::getpid()));
-  }
-  void TearDown() override { std::filesystem::remove(path_); }
   void Write(const std::string& text) { std::ofstream(path_) << text; }
 
-  std::filesystem::path path_;
+  ScratchDirectory scratch_;
+  const std::filesystem::path path_ = scratch_.path() / "error.json";
 };
 
 TEST_F(ErrorFileDetails, AreBoundedAndEndWithTheCause) {

@@ -7,6 +7,8 @@
 #include <fstream>
 
 #include "common/files.h"
+#include "common/result_testing.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -14,10 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Bundle : testing::Test {
-  fs::path place = fs::temp_directory_path() / ("ddprun-bundle-" + std::to_string(::getpid()));
-
-  Bundle() { fs::create_directories(place); }
-  ~Bundle() override { fs::remove_all(place); }
+  ScratchDirectory scratch;
+  const fs::path place = scratch.path();
 };
 
 TEST_F(Bundle, HasTheMachineTheProcessesAndWhatRanksPrinted) {
@@ -52,9 +52,7 @@ TEST_F(Bundle, OnlySoManyAreKept) {
   for (std::uint64_t generation = 1; generation <= kMostBundles; ++generation) {
     ASSERT_TRUE(MakeBundle(BundleOf(place, {generation})));
   }
-  const Result<void> more = MakeBundle(BundleOf(place, {kMostBundles + 1}));
-  ASSERT_FALSE(more);
-  EXPECT_EQ(more.error().kind, ErrorKind::kRefused);
+  EXPECT_TRUE(Fails(MakeBundle(BundleOf(place, {kMostBundles + 1})), ErrorKind::kRefused));
   EXPECT_TRUE(MakeBundle(BundleOf(place, {3}))) << "one that is there";
 }
 

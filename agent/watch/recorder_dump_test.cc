@@ -8,6 +8,8 @@
 #include <fstream>
 
 #include "common/files.h"
+#include "common/result_testing.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -18,12 +20,11 @@ constexpr std::chrono::milliseconds kSoon{0};
 constexpr std::chrono::seconds kLong{20};
 
 struct RecorderDump : testing::Test {
-  fs::path place = fs::temp_directory_path() / ("ddprun-dumps-" + std::to_string(::getpid()));
+  ScratchDirectory scratch;
+  const fs::path place = scratch.path();
   RecorderNames names{(place / "fr_").native(), (place / "fr_").native()};
   fs::file_time_type since = fs::file_time_type::clock::now() - std::chrono::seconds(1);
 
-  RecorderDump() { fs::create_directories(place); }
-  ~RecorderDump() override { fs::remove_all(place); }
   fs::path At(const std::string& name) const { return place / name; }
 };
 
@@ -84,9 +85,7 @@ TEST_F(RecorderDump, WhatIsOldOrEmptyOrNoFileIsNone) {
 TEST_F(RecorderDump, WhatIsHugeIsRefused) {
   std::ofstream(At("fr_3")) << "x";
   fs::resize_file(At("fr_3"), kMostDump + 1);
-  const Result<void> kept = KeepDump(names, 3, since, kSoon, At("kept"));
-  ASSERT_FALSE(kept);
-  EXPECT_NE(kept.error().message.find("larger than"), std::string::npos);
+  EXPECT_TRUE(Fails(KeepDump(names, 3, since, kSoon, At("kept")), "larger than"));
 }
 
 }  // namespace

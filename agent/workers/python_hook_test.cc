@@ -2,12 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -36,16 +37,14 @@ TEST(ReadPythonCommand, AFileIsFoundFromItsDirectory) {
 
 // Python puts the folder of what a link leads to into sys.path.
 TEST(ReadPythonCommand, ALinkIsFollowedForThePath) {
-  const fs::path folder =
-      fs::path(::testing::TempDir()) / ("python_hook_link" + std::to_string(::getpid()));
-  fs::remove_all(folder);
+  const ScratchDirectory scratch;
+  const fs::path folder = scratch.path();
   fs::create_directories(folder / "real");
   std::ofstream(folder / "real/train.py") << "pass\n";
   fs::create_symlink("real/train.py", folder / "train.py");
   const PythonProgram program = Read({"python3", "train.py"}, folder).value();
   EXPECT_EQ(program.name, folder / "train.py");
   EXPECT_EQ(program.path, fs::canonical(folder / "real"));
-  fs::remove_all(folder);
 }
 
 TEST(ReadPythonCommand, AModuleMayStandInTheSameWordAsItsOption) {
@@ -79,13 +78,12 @@ TEST(ReadPythonCommand, WhatMakesTheInterpreterDeafIsNamed) {
 }
 
 PythonProgram OfScript(const std::string& text, const std::vector<std::string>& rest = {}) {
-  const fs::path file =
-      fs::path(::testing::TempDir()) / ("python_hook_script" + std::to_string(::getpid()));
+  const ScratchDirectory scratch(::testing::TempDir());
+  const fs::path file = scratch.path() / "script";
   std::ofstream(file) << text;
   std::vector<std::string> argv = {"tool"};
   argv.insert(argv.end(), rest.begin(), rest.end());
   const auto read = ReadPythonCommand({.file = file, .argv = argv}, "/srv");
-  fs::remove(file);
   PythonProgram program = read ? *read : PythonProgram{.kind = read.error().message};
   std::ranges::replace(program.argv, file.native(), "SCRIPT");
   std::ranges::replace(program.start, file.native(), "SCRIPT");

@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "proto/worker_template.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -22,8 +23,6 @@ using ::testing::HasSubstr;
 class TemplateNote : public ::testing::Test {
  protected:
   TemplateNote() {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
     std::memcpy(head_.e_ident, ELFMAG, SELFMAG);
     head_.e_ident[EI_CLASS] = ELFCLASS64;
     head_.e_phentsize = sizeof(Elf64_Phdr);
@@ -32,8 +31,6 @@ class TemplateNote : public ::testing::Test {
     segment_.p_type = PT_NOTE;
     segment_.p_offset = sizeof head_ + sizeof segment_;
   }
-
-  ~TemplateNote() override { fs::remove_all(folder_); }
 
   static std::string Note(const std::string& name, std::uint32_t type, const std::string& what) {
     const Elf64_Nhdr head{static_cast<Elf64_Word>(name.size() + 1),
@@ -68,8 +65,8 @@ class TemplateNote : public ::testing::Test {
     return checked ? "" : checked.error().message;
   }
 
-  const fs::path folder_ =
-      fs::path(::testing::TempDir()) / ("template_note_test" + std::to_string(::getpid()));
+  ScratchDirectory scratch_;
+  const fs::path folder_ = scratch_.path();
   Elf64_Ehdr head_{};
   Elf64_Phdr segment_{};
 };

@@ -3,18 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "proto/environment_testing.h"
+
 namespace ddprun {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-GetEnv Environment(std::map<std::string, std::string> values) {
-  return [values](const std::string& name) -> std::optional<std::string> {
-    const auto found = values.find(name);
-    return found == values.end() ? std::nullopt : std::optional(found->second);
-  };
-}
 
 const Command kCommand{.file = "/bin/echo", .argv = {"echo", "data-${local_rank}/${local_rank}"}};
 
@@ -96,7 +91,6 @@ TEST(MakeWorkerSpec, WithoutADirectoryThereAreNoFiles) {
   EXPECT_EQ(spec.out.file, "");
 }
 
-// torchrun says 1, which leaves most of a CPU node idle; a user's own number always stands.
 TEST(Templates, AreExpandedAsPythonsAre) {
   const std::map<std::string, std::string> values = {{"rank", "3"}, {"role_name", "${rank}"}};
   const std::vector<std::pair<std::string, std::string>> table = {
@@ -126,6 +120,7 @@ TEST(HandOn, ALauncherVariablesAreNotTheWorkers) {
                 {"A", "b"}, {"LISTEN_FDS", "3"}, {"LISTEN_FDNAMES", "model:state:z"}}));
 }
 
+// torchrun says 1, which leaves most of a CPU node idle; a user's own number always stands.
 TEST(OmpThreads, ShareOfTheAllowedCpus) {
   EXPECT_EQ(OmpThreads({}, 4, 16), 4U);
   EXPECT_EQ(OmpThreads({}, 4, 2), 1U);
