@@ -261,19 +261,17 @@ TEST(CommandLine, RunIsALaunch) {
   EXPECT_EQ(config.workers, 2U);
 }
 
-TEST(CommandLine, ServerAlone) {
-  const Result<CommandLine> line =
-      ParseCommandLine({"rendezvous", "--listen=[::1]:0"}, Environment({}));
-  ASSERT_TRUE(line);
-  EXPECT_EQ(std::get<ServerConfig>(*line).listen, (Endpoint{"::1", 0}));
-  EXPECT_EQ(std::get<ServerConfig>(*line).state_dir, "");
-}
-
-TEST(CommandLine, ServerWithAStateDirectory) {
-  const Result<CommandLine> line =
-      ParseCommandLine({"rendezvous", "--state-dir=runs"}, Environment({}));
-  ASSERT_TRUE(line);
-  EXPECT_EQ(std::get<ServerConfig>(*line).state_dir, "runs");
+TEST(CommandLine, AServerAloneMayHaveAStateDirectory) {
+  for (const std::string directory : {"", "runs"}) {
+    std::vector<std::string> args = {"rendezvous", "--listen=[::1]:0"};
+    if (!directory.empty()) {
+      args.push_back("--state-dir=" + directory);
+    }
+    const Result<CommandLine> line = ParseCommandLine(args, Environment({}));
+    ASSERT_TRUE(line);
+    EXPECT_EQ(std::get<ServerConfig>(*line).listen, (Endpoint{"::1", 0}));
+    EXPECT_EQ(std::get<ServerConfig>(*line).state_dir, directory);
+  }
 }
 
 TEST(Secrets, AreKnownByTheirNames) {

@@ -4,21 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "launcher/cli.h"
+#include "proto/environment_testing.h"
 
 namespace ddprun {
-
-inline GetEnv Environment(std::map<std::string, std::string> values) {
-  return [values = std::move(values)](const std::string& name) -> std::optional<std::string> {
-    const auto found = values.find(name);
-    return found == values.end() ? std::nullopt : std::optional(found->second);
-  };
-}
 
 inline LaunchConfig Launch(const std::vector<std::string>& args,
                            std::map<std::string, std::string> env = {}) {

@@ -13,11 +13,7 @@ namespace {
 
 // As a program would see them: "2 NVIDIA".
 std::string Counted(const FakeMachine& machine, std::map<std::string, std::string> variables = {}) {
-  const GpusCounted found =
-      CountGpus(machine.roots(), [&](const std::string& name) -> std::optional<std::string> {
-        const auto at = variables.find(name);
-        return at == variables.end() ? std::nullopt : std::optional(at->second);
-      });
+  const GpusCounted found = CountGpus(machine.roots(), Environment(std::move(variables)));
   return std::to_string(found.count) + " " + found.maker;
 }
 

@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <sstream>
 
 #include "launcher/cli_testing.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -28,15 +28,14 @@ void WriteTerminationLog(const std::string& text, const GetEnv& get_env,
 
 class TerminationLog : public testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove(path_); }
   std::string Text() const {
     std::stringstream text;
     text << std::ifstream(path_).rdbuf();
     return text.str();
   }
 
-  const std::filesystem::path path_ =
-      std::filesystem::path(testing::TempDir()) / ("termination_log." + std::to_string(::getpid()));
+  ScratchDirectory scratch_;
+  const std::filesystem::path path_ = scratch_.path() / "termination-log";
   const GetEnv in_pod_ = Environment({{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}});
 };
 

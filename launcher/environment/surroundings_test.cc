@@ -9,6 +9,7 @@
 
 #include "launcher/environment/reading.h"
 #include "launcher/environment/shared_directory.h"
+#include "proto/environment_testing.h"
 
 namespace ddprun {
 namespace {
@@ -37,10 +38,7 @@ struct Case {
 
 Result<Surroundings> Look(const Case& given) {
   SurroundingsQuery query;
-  query.get_env = [&](const std::string& name) -> std::optional<std::string> {
-    const auto found = given.variables.find(name);
-    return found == given.variables.end() ? std::nullopt : std::optional(found->second);
-  };
+  query.get_env = Environment(given.variables);
   query.said = given.said;
   query.gpus = given.gpus;
   query.parent = 77;

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/result_testing.h"
 #include "tests/support/scratch_directory.h"
 
 namespace ddprun {
@@ -148,9 +149,7 @@ TEST_F(RunArchiveTest, SeveralDirectoriesKeepApart) {
 TEST_F(RunArchiveTest, WhatIsNoDirectoryIsRefusedAndLeavesNothing) {
   ASSERT_EQ(::mkfifo((base_ / "fifo").c_str(), 0600), 0);
   for (const char* const name : {"fifo", "nothing"}) {
-    const auto packed = Pack({}, {}, {base_ / name});
-    ASSERT_FALSE(packed);
-    EXPECT_EQ(packed.error().kind, ErrorKind::kInvalid);
+    EXPECT_TRUE(Fails(Pack({}, {}, {base_ / name}), ErrorKind::kInvalid));
   }
   EXPECT_FALSE(fs::exists(base_ / "out.tar.gz"));
   EXPECT_EQ(std::distance(fs::directory_iterator(base_), fs::directory_iterator()), 2);

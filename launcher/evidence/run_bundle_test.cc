@@ -1,11 +1,11 @@
 #include "launcher/evidence/run_bundle.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "common/asio_loop.h"
 #include "common/files.h"
 #include "common/json.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -14,13 +14,13 @@ namespace fs = std::filesystem;
 using std::chrono_literals::operator""s;
 
 struct RunBundles : testing::Test {
-  fs::path place = fs::temp_directory_path() / ("ddprun-run-bundle-" + std::to_string(::getpid()));
+  ScratchDirectory scratch;
+  const fs::path place = scratch.path();
   AsioLoop loop;
   RunBundle bundle{loop, place, "node7"};
   std::uint64_t number = 0;
 
   RunBundles() {
-    fs::create_directories(place);
     bundle.Begin(
         [](const RunId& run_id) {
           RunStatus run;
@@ -30,7 +30,6 @@ struct RunBundles : testing::Test {
         },
         {9});
   }
-  ~RunBundles() override { fs::remove_all(place); }
 
   void Tell(const char* kind, const std::string& cause, const std::string& text,
             std::int64_t when = 1'000'000, Term term = {9}) {

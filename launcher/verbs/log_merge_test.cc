@@ -137,29 +137,28 @@ TEST(LogMerge, LinesThatNeverEndAreCut) {
   EXPECT_GT(lines, 900u);
 }
 
+std::string Shown(const std::string& text) {
+  return FormatLogLine({.node = "n0", .rank = 3, .text = text}, false);
+}
+
 TEST(FormatLogLine, WhatTurnsALineRoundIsMadeVisible) {
-  const LogLine line{.node = "n0",
-                     .rank = 3,
-                     .text =
-                         "a\xe2\x80\xae"
-                         "b\xe2\x81\xa6"
-                         "c\xd8\x9c"
-                         "d\xe2\x80\xa6"};  // An ellipsis is none.
-  EXPECT_TRUE(FormatLogLine(line, false)
-                  .ends_with("[r3 n0] a\\xe2\\x80\\xaeb\\xe2\\x81\\xa6c\\xd8\\x9cd\xe2\x80\xa6\n"))
-      << FormatLogLine(line, false);
+  const std::string shown = Shown(
+      "a\xe2\x80\xae"
+      "b\xe2\x81\xa6"
+      "c\xd8\x9c"
+      "d\xe2\x80\xa6");  // An ellipsis is none.
+  EXPECT_TRUE(shown.ends_with("[r3 n0] a\\xe2\\x80\\xaeb\\xe2\\x81\\xa6c\\xd8\\x9cd\xe2\x80\xa6\n"))
+      << shown;
 }
 
 TEST(FormatLogLine, WhatATerminalObeysIsMadeVisible) {
-  const LogLine line{.node = "n0",
-                     .rank = 3,
-                     .text =
-                         "\x1b]52;c;AA\x07\xc2\x9b"
-                         "2J \x9b fine: \xc3\xa9"};
-  EXPECT_TRUE(FormatLogLine(line, false)
-                  .ends_with("[r3 n0] \\x1b]52;c;AA\\x07\\xc2\\x9b"
-                             "2J \\x9b fine: \xc3\xa9\n"))
-      << FormatLogLine(line, false);
+  const std::string shown = Shown(
+      "\x1b]52;c;AA\x07\xc2\x9b"
+      "2J \x9b fine: \xc3\xa9");
+  EXPECT_TRUE(
+      shown.ends_with("[r3 n0] \\x1b]52;c;AA\\x07\\xc2\\x9b"
+                      "2J \\x9b fine: \xc3\xa9\n"))
+      << shown;
 }
 
 }  // namespace

@@ -67,6 +67,7 @@ TEST(Status, WhatOthersSaidStaysInItsLine) {
   run.events[0].text += "\nlately:\n  1 s ago: \x1b[2K";
   run.startups[0].cause += "\nrun demo: ENDED";
   EXPECT_EQ(lines(), before);
+  EXPECT_EQ(FormatStatus({run}, "n0:29400", kNow).find('\x1b'), std::string::npos);
   EXPECT_NE(FormatStatus({run}, "n0:29400", kNow).find("bad\\n  n9#0"), std::string::npos);
   run.waits_for = "";
   run.outcome = "failed";
@@ -215,13 +216,6 @@ TEST(Status, ARunsStateReachesTheScreen) {
             "waiting for nodes: 1 of 2 are here; giving up in 9 min 58 s\n"
             "  NODE  HOST  STATE  RANKS  SEEN       STEP  PHASE\n"
             "  n0    n0    ready  -      2.0 s ago  -\n");
-}
-
-// What a node or worker calls itself must not steer the terminal.
-TEST(Status, ControlCharactersAreMadeVisible) {
-  RunStatus run = Sample();
-  run.events[0].text = "\x1b[2J";
-  EXPECT_EQ(FormatStatus({run}, "n0:29400", kNow).find('\x1b'), std::string::npos);
 }
 
 TEST(Status, JsonHasItAll) {

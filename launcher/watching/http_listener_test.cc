@@ -69,6 +69,12 @@ class HttpListenerTest : public ::testing::Test {
     socket.connect({boost::asio::ip::make_address("127.0.0.1"), listener_->endpoint().port});
     return socket;
   }
+  // A connection on which this has been said.
+  tcp::socket Begin(const std::string& text) {
+    tcp::socket socket = Connect();
+    boost::asio::write(socket, boost::asio::buffer(text));
+    return socket;
+  }
   // What comes until the end.
   static std::string ReadAll(tcp::socket& socket) {
     std::string all;
@@ -135,21 +141,16 @@ TEST_F(HttpListenerTest, WhoIsIdleForLongestMakesRoom) {
   EXPECT_EQ(ReadAll(held.front()), "");  // It was closed.
 }
 
-// However many ask, the loop is asked once, and each gets its answer.
 // Strangers who ask and stand still take the places of their own kind, not of who watches.
 TEST_F(HttpListenerTest, WhoWatchesKeepsHisPlace) {
   act_ = [](const std::function<void(HttpAnswer)>&) {};  // Busy for as long as the test takes.
   OpenAnswering();
-  tcp::socket watching = Connect();
-  boost::asio::write(watching,
-                     boost::asio::buffer(std::string("GET /stream HTTP/1.1\r\nHost: h\r\n\r\n")));
+  tcp::socket watching = Begin("GET /stream HTTP/1.1\r\nHost: h\r\n\r\n");
   std::string seen;
   boost::asio::read_until(watching, boost::asio::dynamic_buffer(seen), "data: x\n\n");
   std::vector<tcp::socket> strangers;
   for (std::size_t i = 0; i < 2 * HttpListener::kMostConnections; ++i) {
-    strangers.push_back(Connect());
-    boost::asio::write(strangers.back(),
-                       boost::asio::buffer(std::string("GET /act HTTP/1.1\r\nHost: h\r\n\r\n")));
+    strangers.push_back(Begin("GET /act HTTP/1.1\r\nHost: h\r\n\r\n"));
   }
   EXPECT_EQ(ReadAll(strangers.front()), "");  // It was closed.
   boost::system::error_code ended;
@@ -157,6 +158,7 @@ TEST_F(HttpListenerTest, WhoWatchesKeepsHisPlace) {
   EXPECT_FALSE(ended) << ended.message();
 }
 
+// However many ask, the loop is asked once, and each gets its answer.
 TEST_F(HttpListenerTest, TheLoopIsAskedOnceAtATime) {
   std::mutex mutex;
   std::vector<std::function<void(HttpListener::Answer)>> open;
@@ -167,8 +169,7 @@ TEST_F(HttpListenerTest, TheLoopIsAskedOnceAtATime) {
   });
   std::vector<tcp::socket> sockets;
   for (int i = 0; i < 20; ++i) {
-    sockets.push_back(Connect());
-    boost::asio::write(sockets.back(), boost::asio::buffer(std::string("GET / HTTP/1.0\r\n\r\n")));
+    sockets.push_back(Begin("GET / HTTP/1.0\r\n\r\n"));
   }
   // Nobody answers: they hear that it stands still, and no second question was asked.
   for (tcp::socket& socket : sockets) {
@@ -192,8 +193,7 @@ TEST_F(HttpListenerTest, ItsEndWaitsForNobody) {
     asked = true;
   });
   tcp::socket idle = Connect();
-  tcp::socket waiting = Connect();
-  boost::asio::write(waiting, boost::asio::buffer(std::string("GET / HTTP/1.0\r\n\r\n")));
+  tcp::socket waiting = Begin("GET / HTTP/1.0\r\n\r\n");
   while (!asked) {
   }
   listener_.reset();
@@ -214,8 +214,7 @@ TEST_F(HttpListenerTest, WhatCameElsewhereIsAnswered) {
 
 TEST_F(HttpListenerTest, AStreamGoesOnUntilItsReaderGoes) {
   OpenAnswering();
-  tcp::socket socket = Connect();
-  boost::asio::write(socket, boost::asio::buffer(std::string("GET /stream HTTP/1.1\r\n\r\n")));
+  tcp::socket socket = Begin("GET /stream HTTP/1.1\r\n\r\n");
   std::string all;
   boost::asio::read_until(socket, boost::asio::dynamic_buffer(all), "data: xxx\n\n");
   EXPECT_THAT(all, HasSubstr("text/event-stream"));
@@ -228,17 +227,14 @@ TEST_F(HttpListenerTest, StreamsAreBounded) {
   OpenAnswering();
   std::vector<tcp::socket> readers;
   for (std::size_t i = 0; i < HttpListener::kMostStreams; ++i) {
-    readers.push_back(Connect());
-    boost::asio::write(readers.back(),
-                       boost::asio::buffer(std::string("GET /stream HTTP/1.1\r\n\r\n")));
+    readers.push_back(Begin("GET /stream HTTP/1.1\r\n\r\n"));
     std::string all;
     boost::asio::read_until(readers.back(), boost::asio::dynamic_buffer(all), "\n\n");
   }
   EXPECT_THAT(Get("/stream"), StartsWith("HTTP/1.1 503"));
   readers.pop_back();
   while (true) {
-    tcp::socket again = Connect();
-    boost::asio::write(again, boost::asio::buffer(std::string("GET /stream HTTP/1.1\r\n\r\n")));
+    tcp::socket again = Begin("GET /stream HTTP/1.1\r\n\r\n");
     std::string all;
     boost::asio::read_until(again, boost::asio::dynamic_buffer(all), "\r\n");
     if (all.starts_with("HTTP/1.1 200")) {
@@ -251,8 +247,7 @@ TEST_F(HttpListenerTest, StreamsAreBounded) {
 TEST_F(HttpListenerTest, AReaderThatStandsStillIsDropped) {
   large_ = std::string(std::size_t{16} << 20, 'a');
   OpenAnswering();
-  tcp::socket socket = Connect();
-  boost::asio::write(socket, boost::asio::buffer(std::string("GET /stream HTTP/1.1\r\n\r\n")));
+  tcp::socket socket = Begin("GET /stream HTTP/1.1\r\n\r\n");
   for (std::size_t i = 1; i < HttpListener::kMostStreams; ++i) {
     EXPECT_THAT(Get("/livez"), EndsWith("this is /livez"));
   }
