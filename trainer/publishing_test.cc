@@ -1,6 +1,5 @@
 #include "trainer/publishing.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

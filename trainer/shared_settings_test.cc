@@ -3,32 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <condition_variable>
-#include <mutex>
-#include <thread>
+#include "trainer/group/ranks_testing.h"
 
 namespace ddprun {
 namespace {
-
-class ThreadBoard : public Board {
- public:
-  Result<void> Set(const std::string& key, const std::string& text) override {
-    const std::lock_guard lock(mutex_);
-    texts_[key] = text;
-    changed_.notify_all();
-    return {};
-  }
-  Result<std::string> Get(const std::string& key) override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return texts_.contains(key); });
-    return texts_[key];
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::string, std::string> texts_;
-};
 
 SharedSettings Given(const std::vector<const char*>& more) {
   std::vector<const char*> arguments = {"ddprun-train", "--model=toy"};
@@ -39,19 +17,13 @@ SharedSettings Given(const std::vector<const char*>& more) {
 
 // What each rank hears.
 std::vector<std::string> Agree(const std::vector<SharedSettings>& ranks) {
-  ThreadBoard board;
+  MapBoard board;
   std::vector<std::string> heard(ranks.size());
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      const Result<void> agreed = AgreeOnSettings(board, ranks[rank], rank, ranks.size());
-      heard[rank] = agreed ? "" : agreed.error().message;
-      EXPECT_TRUE(agreed || agreed.error().kind == ErrorKind::kRefused);
-    });
-  }
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
+  OnRanks(ranks.size(), [&](std::size_t rank) {
+    const Result<void> agreed = AgreeOnSettings(board, ranks[rank], rank, ranks.size());
+    heard[rank] = agreed ? "" : agreed.error().message;
+    EXPECT_TRUE(agreed || agreed.error().kind == ErrorKind::kRefused);
+  });
   return heard;
 }
 

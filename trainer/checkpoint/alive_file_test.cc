@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "tests/support/scratch_directory.h"
 #include "trainer/checkpoint/checkpoint_fixtures.h"
 
 namespace ddprun {
@@ -15,12 +16,6 @@ namespace {
 
 class AliveFileTest : public testing::Test {
  protected:
-  AliveFileTest() {
-    directory_ = testing::TempDir() + "/alive-" + std::to_string(::getpid());
-    std::filesystem::create_directories(directory_);
-  }
-  ~AliveFileTest() override { std::filesystem::remove_all(directory_); }
-
   // Waiting moves `moving`, if any: no test sleeps.
   AliveFile Make(bool use_locks, const std::string& host, AliveFile* moving) {
     AliveOptions options;
@@ -35,7 +30,8 @@ class AliveFileTest : public testing::Test {
     return AliveFile(directory_, options);
   }
 
-  std::string directory_;
+  ScratchDirectory scratch_;
+  const std::string directory_ = scratch_.path();
   int waits_ = 0;
 };
 

@@ -36,8 +36,30 @@ std::uint64_t BestStep(const CheckpointStore& store) {
   return best && *best ? (*best)->snapshot.state.step : 0;
 }
 
-TEST(CheckpointBest, OutlivesTheRetentionRuleUntilItIsSurpassed) {
+struct CheckpointBest : testing::Test {
   MemoryFileSystem files;
+
+  // Run "a" saves these steps, of which the first is the best. Gives the best one's directory.
+  std::string Train(std::uint64_t last, bool closes) {
+    CheckpointStore store(files, Config());
+    EXPECT_TRUE(store.Claim(World("a", 1)));
+    std::string best = SaveStep(store, 1, true);
+    for (std::uint64_t step = 2; step <= last; ++step) {
+      SaveStep(store, step, false);
+    }
+    EXPECT_TRUE(!closes || store.Close());
+    return best;
+  }
+  // Run "b" saves one step beside what is there, and is killed.
+  void TrainAfresh(std::uint64_t step) {
+    CheckpointStore afresh(files, Config());
+    ASSERT_TRUE(afresh.Claim(World("b", 2)));
+    afresh.StartAfresh();
+    SaveStep(afresh, step, false);
+  }
+};
+
+TEST_F(CheckpointBest, OutlivesTheRetentionRuleUntilItIsSurpassed) {
   CheckpointStore store(files, Config());
   ASSERT_TRUE(store.Claim(World("a", 1)));
   EXPECT_EQ(BestStep(store), 0u);
@@ -55,16 +77,8 @@ TEST(CheckpointBest, OutlivesTheRetentionRuleUntilItIsSurpassed) {
   EXPECT_EQ(Checkpoints(files).size(), 2u) << "the best is one of the last two";
 }
 
-TEST(CheckpointBest, IsFoundAgainAfterARestart) {
-  MemoryFileSystem files;
-  {
-    CheckpointStore store(files, Config());
-    ASSERT_TRUE(store.Claim(World("a", 1)));
-    SaveStep(store, 1, true);
-    for (std::uint64_t step = 2; step < 6; ++step) {
-      SaveStep(store, step, false);
-    }
-  }
+TEST_F(CheckpointBest, IsFoundAgainAfterARestart) {
+  Train(5, /*closes=*/false);
   CheckpointStore next(files, Config());
   ASSERT_TRUE(next.Claim(World("a", 2)));
   ASSERT_TRUE(next.Load());
@@ -78,15 +92,8 @@ TEST(CheckpointBest, IsFoundAgainAfterARestart) {
   EXPECT_EQ(Checkpoints(files).size(), 2u) << "the first world's best is gone";
 }
 
-TEST(CheckpointBest, ATrainingBegunAfreshLeavesTheOldBestAlone) {
-  MemoryFileSystem files;
-  std::string old;
-  {
-    CheckpointStore store(files, Config());
-    ASSERT_TRUE(store.Claim(World("a", 1)));
-    old = SaveStep(store, 1, true);
-    ASSERT_TRUE(store.Close());
-  }
+TEST_F(CheckpointBest, ATrainingBegunAfreshLeavesTheOldBestAlone) {
+  const std::string old = Train(1, /*closes=*/true);
   CheckpointStore afresh(files, Config());
   ASSERT_TRUE(afresh.Claim(World("b", 2)));
   afresh.StartAfresh();
@@ -97,21 +104,9 @@ TEST(CheckpointBest, ATrainingBegunAfreshLeavesTheOldBestAlone) {
   EXPECT_THAT(Checkpoints(files), testing::Contains(old));
 }
 
-TEST(CheckpointBest, IsNotAnotherLineagesAfterARestartBeforeTheFirstOne) {
-  MemoryFileSystem files;
-  std::string old;
-  {
-    CheckpointStore store(files, Config());
-    ASSERT_TRUE(store.Claim(World("a", 1)));
-    old = SaveStep(store, 1, true);
-    ASSERT_TRUE(store.Close());
-  }
-  {
-    CheckpointStore afresh(files, Config());
-    ASSERT_TRUE(afresh.Claim(World("b", 2)));
-    afresh.StartAfresh();
-    SaveStep(afresh, 2, false);
-  }  // Killed.
+TEST_F(CheckpointBest, IsNotAnotherLineagesAfterARestartBeforeTheFirstOne) {
+  const std::string old = Train(1, /*closes=*/true);
+  TrainAfresh(2);
   CheckpointStore again(files, Config());
   ASSERT_TRUE(again.Claim(World("b", 3)));
   ASSERT_EQ(again.Load()->checkpoint->snapshot.state.step, 2u);
@@ -133,17 +128,8 @@ void ForgetBest(MemoryFileSystem& files) {
   }
 }
 
-TEST(CheckpointBest, OfAnOlderReleaseIsTakenOverWhereTheRecordsConnectIt) {
-  MemoryFileSystem files;
-  std::string old;
-  {
-    CheckpointStore store(files, Config());
-    ASSERT_TRUE(store.Claim(World("a", 1)));
-    old = SaveStep(store, 1, true);
-    for (std::uint64_t step = 2; step < 30; ++step) {  // More than the lineage remembers.
-      SaveStep(store, step, false);
-    }
-  }
+TEST_F(CheckpointBest, OfAnOlderReleaseIsTakenOverWhereTheRecordsConnectIt) {
+  const std::string old = Train(29, /*closes=*/false);  // More than the lineage remembers.
   ForgetBest(files);
   {
     CheckpointStore next(files, Config());
@@ -162,24 +148,9 @@ TEST(CheckpointBest, OfAnOlderReleaseIsTakenOverWhereTheRecordsConnectIt) {
   EXPECT_THAT(Checkpoints(files), testing::Not(testing::Contains(old)));
 }
 
-TEST(CheckpointBest, OfAnOlderReleaseAndAnotherLineageIsLeftAlone) {
-  MemoryFileSystem files;
-  std::string old;
-  {
-    CheckpointStore store(files, Config());
-    ASSERT_TRUE(store.Claim(World("a", 1)));
-    old = SaveStep(store, 1, true);
-    for (std::uint64_t step = 2; step < 100; ++step) {  // More than the records go back.
-      SaveStep(store, step, false);
-    }
-    ASSERT_TRUE(store.Close());
-  }
-  {
-    CheckpointStore afresh(files, Config());
-    ASSERT_TRUE(afresh.Claim(World("b", 2)));
-    afresh.StartAfresh();
-    SaveStep(afresh, 3, false);
-  }
+TEST_F(CheckpointBest, OfAnOlderReleaseAndAnotherLineageIsLeftAlone) {
+  const std::string old = Train(99, /*closes=*/true);  // More than the records go back.
+  TrainAfresh(3);
   ForgetBest(files);
   CheckpointStore next(files, Config());
   ASSERT_TRUE(next.Claim(World("b", 3)));
@@ -194,15 +165,8 @@ TEST(CheckpointBest, OfAnOlderReleaseAndAnotherLineageIsLeftAlone) {
 }
 
 // Files that are not (any more) what the record of the best one says are nobody's best.
-TEST(CheckpointBest, OfAnOlderReleaseThatIsGoneIsNotTakenOver) {
-  MemoryFileSystem files;
-  {
-    CheckpointStore store(files, Config());
-    ASSERT_TRUE(store.Claim(World("a", 1)));
-    const std::string old = SaveStep(store, 1, true);
-    SaveStep(store, 2, false);
-    ASSERT_TRUE(files.Remove(std::filesystem::path(kDirectory) / old));
-  }
+TEST_F(CheckpointBest, OfAnOlderReleaseThatIsGoneIsNotTakenOver) {
+  ASSERT_TRUE(files.Remove(std::filesystem::path(kDirectory) / Train(2, /*closes=*/false)));
   ForgetBest(files);
   CheckpointStore next(files, Config());
   ASSERT_TRUE(next.Claim(World("a", 2)));
@@ -211,24 +175,18 @@ TEST(CheckpointBest, OfAnOlderReleaseThatIsGoneIsNotTakenOver) {
 }
 
 // A crash anywhere in a save leaves a whole checkpoint as the best: the old one or the new.
-TEST(CheckpointBest, IsWholeWhereverASaveIsCutShort) {
-  MemoryFileSystem disk;
-  {
-    ASSERT_TRUE(disk.MakeDirectory(kDirectory));
-    ASSERT_TRUE(disk.Sync("/"));
-    ASSERT_TRUE(disk.Sync("/nowhere-ddprun"));
+TEST_F(CheckpointBest, IsWholeWhereverASaveIsCutShort) {
+  ASSERT_TRUE(files.MakeDirectory(kDirectory));
+  ASSERT_TRUE(files.Sync("/"));
+  ASSERT_TRUE(files.Sync("/nowhere-ddprun"));
+  Train(3, /*closes=*/false);
+  const auto save = [](MemoryFileSystem& disk) {
     CheckpointStore store(disk, Config());
-    ASSERT_TRUE(store.Claim(World("a", 1)));
-    SaveStep(store, 1, true);
-    SaveStep(store, 2, false);
-    SaveStep(store, 3, false);
-  }
-  const auto save = [](MemoryFileSystem& files) {
-    CheckpointStore store(files, Config());
     Snapshot snapshot = SnapshotAt(4);
     snapshot.state.best = true;
     return store.Claim(World("a", 2)) && store.Load() && store.Save(snapshot);
   };
+  const MemoryFileSystem disk = files;
   MemoryFileSystem counting = disk;
   counting.operations = 0;
   ASSERT_TRUE(save(counting));
@@ -238,7 +196,7 @@ TEST(CheckpointBest, IsWholeWhereverASaveIsCutShort) {
     for (const auto cut :
          {MemoryFileSystem::PowerCut::kNone, MemoryFileSystem::PowerCut::kLosesAllUnsynced}) {
       SCOPED_TRACE("killed at operation " + std::to_string(k));
-      MemoryFileSystem files = disk;
+      files = disk;
       files.operations = 0;
       files.kill_at = k;
       save(files);

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <random>
 
+#include "tests/support/scratch_directory.h"
 #include "trainer/checkpoint/checkpoint_fixtures.h"
 
 namespace ddprun {
@@ -41,13 +42,9 @@ struct Told {
 class CheckpointKill : public testing::Test {
  protected:
   CheckpointKill()
-      : directory_(testing::TempDir() + "/kill-" + std::to_string(::getpid())),
-        told_(new (::mmap(nullptr, sizeof(Told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+      : told_(new (::mmap(nullptr, sizeof(Told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
                           -1, 0)) Told) {}
-  ~CheckpointKill() override {
-    ::munmap(told_, sizeof(Told));
-    fs::remove_all(directory_);
-  }
+  ~CheckpointKill() override { ::munmap(told_, sizeof(Told)); }
 
   // Saves step after step until it is killed.
   [[noreturn]] void BeVictim(std::uint64_t generation) {
@@ -124,7 +121,8 @@ class CheckpointKill : public testing::Test {
     return false;
   }
 
-  const std::string directory_;
+  ScratchDirectory scratch_;
+  const std::string directory_ = scratch_.path();
   Told* const told_;
 };
 

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "common/result_testing.h"
 #include "trainer/checkpoint/checkpoint_fixtures.h"
 #include "trainer/checkpoint/memory_file_system_testing.h"
 
@@ -161,11 +162,9 @@ TEST_F(CheckpointStoreTest, NothingButBrokenCheckpointsIsAnErrorThatNamesThem) {
   files_.Flip(PathOf(first) / "model.safetensors", 5);
   files_.Flip(PathOf(second) / "state.json", 5);
   const Result<LoadOutcome> outcome = Start(2).Load();
-  ASSERT_FALSE(outcome);
-  EXPECT_EQ(outcome.error().kind, ErrorKind::kInvalid);
-  EXPECT_THAT(outcome.error().message, HasSubstr(first.directory));
-  EXPECT_THAT(outcome.error().message, HasSubstr(second.directory));
-  EXPECT_THAT(outcome.error().message, HasSubstr("another directory to start afresh"));
+  EXPECT_TRUE(Fails(outcome, ErrorKind::kInvalid, first.directory));
+  EXPECT_TRUE(Fails(outcome, second.directory));
+  EXPECT_TRUE(Fails(outcome, "another directory to start afresh"));
 }
 
 TEST_F(CheckpointStoreTest, AnotherModelIsAnErrorThatNamesBothAndDeletesNothing) {
@@ -173,29 +172,14 @@ TEST_F(CheckpointStoreTest, AnotherModelIsAnErrorThatNamesBothAndDeletesNothing)
   const CheckpointRef ref = Save(100);
   config_.model = "resnet";
   const Result<LoadOutcome> outcome = Start(2).Load();
-  ASSERT_FALSE(outcome);
-  EXPECT_THAT(outcome.error().message, HasSubstr("'mlp' (3-1)"));
-  EXPECT_THAT(outcome.error().message, HasSubstr("'resnet' (3-1)"));
+  EXPECT_TRUE(Fails(outcome, "'mlp' (3-1)"));
+  EXPECT_TRUE(Fails(outcome, "'resnet' (3-1)"));
   EXPECT_TRUE(files_.Exists(PathOf(ref)));
   config_ = ConfigFor(kDirectory);
   config_.model_description = "3-2";
   EXPECT_FALSE(Start(3).Load());
   config_ = ConfigFor(kDirectory);
   EXPECT_TRUE(Start(4).Load()->checkpoint);
-}
-
-TEST_F(CheckpointStoreTest, KeepsTheLastThreeOfTheChain) {
-  Start(1);
-  for (std::uint64_t step = 1; step <= 6; ++step) {
-    Save(step);
-  }
-  const std::string world = Hex(0xabc001);
-  EXPECT_THAT(Checkpoints(), ElementsAre("step-00000004-" + world, "step-00000005-" + world,
-                                         "step-00000006-" + world));
-  Start(2).Load().value();
-  Save(7);
-  EXPECT_EQ(Checkpoints().size(), 3u) << "ancestors of another generation are pruned as well";
-  EXPECT_EQ(Checkpoints().front(), "step-00000005-" + world);
 }
 
 // The newer world may be loading a checkpoint that would be removed.
@@ -221,30 +205,10 @@ TEST_F(CheckpointStoreTest, TheFenceStopsAReplacedWorldBeforeItWrites) {
   Save(100);
   CheckpointStore newer(files_, config_);
   ASSERT_TRUE(newer.Claim(World("a", 2)));
-  const Result<SaveReport> late = store_->Save(SnapshotAt(999));
-  ASSERT_FALSE(late);
-  EXPECT_EQ(late.error().kind, ErrorKind::kRefused);
+  EXPECT_TRUE(Fails(store_->Save(SnapshotAt(999)), ErrorKind::kRefused));
   EXPECT_EQ(store_->CheckFence().error().kind, ErrorKind::kRefused);
   EXPECT_EQ(Checkpoints().size(), 1u);
   EXPECT_TRUE(newer.CheckFence());
-}
-
-// A straggler that was replaced while it wrote leaves a larger step, complete and useless.
-TEST_F(CheckpointStoreTest, AStragglersDirectoryIsNotInTheChain) {
-  Start(1);
-  const CheckpointRef good = Save(100);
-  CheckpointStore newer(files_, config_);
-  files_.before = [&](std::string_view operation, const std::filesystem::path& path) {
-    if (operation == "link" && path.filename() == "fence-3") {
-      ASSERT_TRUE(newer.Claim(World("a", 2)));
-    }
-  };
-  EXPECT_EQ(store_->Save(SnapshotAt(999)).error().kind, ErrorKind::kRefused);
-  files_.before = nullptr;
-  EXPECT_EQ(Checkpoints().size(), 2u);
-  EXPECT_EQ(newer.Load()->checkpoint->ref, good);
-  ASSERT_TRUE(newer.Save(SnapshotAt(110)));
-  EXPECT_EQ(Start(3).Load()->checkpoint->snapshot.state.step, 110u);
 }
 
 TEST_F(CheckpointStoreTest, UncommittedCheckpointsAreNamedWhenStartingAfresh) {
@@ -312,13 +276,11 @@ TEST_F(CheckpointStoreTest, TooLittleSpaceIsSaidInBytesBeforeAnythingIsWritten) 
   const CheckpointRef ref = Save(100);
   files_.free_bytes = 1000;
   const Result<SaveReport> report = store_->Save(SnapshotAt(200));
-  ASSERT_FALSE(report);
-  EXPECT_EQ(report.error().kind, ErrorKind::kSystem);
-  EXPECT_THAT(report.error().message, HasSubstr("1000 bytes"));
-  EXPECT_THAT(report.error().message, HasSubstr("needs"));
-  EXPECT_THAT(report.error().message, HasSubstr("and a margin of 65536 bytes"));
-  EXPECT_THAT(report.error().message, HasSubstr("the older checkpoints stay"));
-  EXPECT_THAT(report.error().message, HasSubstr(kDirectory));
+  EXPECT_TRUE(Fails(report, ErrorKind::kSystem, "1000 bytes"));
+  EXPECT_TRUE(Fails(report, "needs"));
+  EXPECT_TRUE(Fails(report, "and a margin of 65536 bytes"));
+  EXPECT_TRUE(Fails(report, "the older checkpoints stay"));
+  EXPECT_TRUE(Fails(report, kDirectory));
   EXPECT_THAT(Checkpoints(), ElementsAre(ref.directory));
   files_.free_bytes = 1 << 30;
   Save(200);
@@ -328,8 +290,7 @@ TEST_F(CheckpointStoreTest, TooLittleSpaceForTheFirstOneLeavesNone) {
   Start(1);
   files_.free_bytes = 1000;
   const Result<SaveReport> report = store_->Save(SnapshotAt(200));
-  ASSERT_FALSE(report);
-  EXPECT_THAT(report.error().message, HasSubstr("this training has no older checkpoint)"));
+  EXPECT_TRUE(Fails(report, "this training has no older checkpoint)"));
   EXPECT_THAT(report.error().message, Not(HasSubstr("stay")));
 }
 
@@ -371,10 +332,7 @@ TEST_F(RealCheckpointTest, AnotherRunIsRefusedWhileTheFirstLivesAndNotAfter) {
   ASSERT_TRUE(first->Claim(World("a", 1)));
   ASSERT_TRUE(first->Save(SnapshotAt(1)));
   CheckpointStore second(RealFileSystem(), config_);
-  const auto refused = second.Claim(World("b", 1));
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().kind, ErrorKind::kRefused);
-  EXPECT_THAT(refused.error().message, HasSubstr("in use by run 'a'"));
+  EXPECT_TRUE(Fails(second.Claim(World("b", 1)), ErrorKind::kRefused, "in use by run 'a'"));
   ASSERT_TRUE(first->Save(SnapshotAt(2)));
   first.reset();  // Dies without closing: the kernel drops its lock.
   ASSERT_TRUE(second.Claim(World("b", 1)));

@@ -4,30 +4,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
 #include <utility>
 
 #include "common/files.h"
+#include "common/result_testing.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 class FencedPublish : public ::testing::Test {
  protected:
-  FencedPublish()
-      : directory_(fs::path(::testing::TempDir()) / ("publish-" + std::to_string(getpid()))) {
-    fs::remove_all(directory_);
-    fs::create_directories(directory_);
-  }
-  ~FencedPublish() override { fs::remove_all(directory_); }
-
   static Writer World(std::uint64_t generation, const std::string& run = "run") {
     return MakeWriter(run, Term{1}, Generation{generation}, WorldId{0xabc000 + generation});
   }
@@ -53,7 +46,8 @@ class FencedPublish : public ::testing::Test {
     return names;
   }
 
-  const fs::path directory_;
+  ScratchDirectory scratch_;
+  const fs::path directory_ = scratch_.path();
 };
 
 TEST_F(FencedPublish, TheNewestIsSeenAndThreeAreKept) {
@@ -71,10 +65,7 @@ TEST_F(FencedPublish, TheNewestIsSeenAndThreeAreKept) {
 
 TEST_F(FencedPublish, AnOlderGenerationIsRefusedAndKeepsItsFile) {
   ASSERT_TRUE(Publish(World(2), "newer"));
-  const Result<Published> late = Publish(World(1), "older");
-  ASSERT_FALSE(late);
-  EXPECT_EQ(late.error().kind, ErrorKind::kRefused);
-  EXPECT_THAT(late.error().message, HasSubstr("generation 2"));
+  EXPECT_TRUE(Fails(Publish(World(1), "older"), ErrorKind::kRefused, "generation 2"));
   EXPECT_EQ(Final(), "newer");
   EXPECT_TRUE(fs::exists(directory_ / "new-older"));
 }
@@ -133,14 +124,12 @@ TEST_F(FencedPublish, ADirectoryIsPublishedWithAllInIt) {
 TEST_F(FencedPublish, WhatItDidNotMakeIsLeftAlone) {
   std::ofstream(directory_ / "model") << "precious";
   Result<Published> refused = Publish(World(1), "a");
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid);
+  EXPECT_TRUE(Fails(refused, ErrorKind::kInvalid));
   EXPECT_EQ(Final(), "precious");
   fs::remove(directory_ / "model");
   fs::create_symlink("elsewhere", directory_ / "model");
   refused = Publish(World(1), "a");
-  ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, HasSubstr("did not make"));
+  EXPECT_TRUE(Fails(refused, "did not make"));
   EXPECT_FALSE(
       PublishFenced(RealFileSystem(), {directory_ / "none", directory_ / "x", World(1), {}}));
   EXPECT_FALSE(PublishFenced(RealFileSystem(), {Source("a"), directory_ / "..", World(1), {}}));
@@ -160,11 +149,10 @@ TEST_F(FencedPublish, OnlyFilesAndDirectoriesArePublished) {
                                   {"model", "symbolic link"},
                                   {"tree/.", "must end in a name"},
                                   {"fifo", "neither a file nor a directory"}}) {
-    const Result<Published> refused =
-        PublishFenced(RealFileSystem(), {directory_ / name, directory_ / "model", World(1), {}});
-    ASSERT_FALSE(refused) << name;
-    EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid) << refused.error().message;
-    EXPECT_THAT(refused.error().message, HasSubstr(why));
+    EXPECT_TRUE(Fails(
+        PublishFenced(RealFileSystem(), {directory_ / name, directory_ / "model", World(1), {}}),
+        ErrorKind::kInvalid, why))
+        << name;
     EXPECT_EQ(Final(), "kept") << name;
   }
   EXPECT_THAT(Versions(), ElementsAre("kept"));
@@ -180,11 +168,9 @@ TEST_F(FencedPublish, WhatIsPublishedAlreadyIsNotMoved) {
       PublishFenced(RealFileSystem(), {directory_ / "tree", target, World(1), {}});
   ASSERT_TRUE(made) << made.error().message;
   for (const fs::path& source : {made->version, made->version.parent_path(), target / "deep"}) {
-    const Result<Published> refused =
-        PublishFenced(RealFileSystem(), {source, target, World(1), {}});
-    ASSERT_FALSE(refused) << source;
-    EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid) << refused.error().message;
-    EXPECT_THAT(refused.error().message, HasSubstr("published already"));
+    EXPECT_TRUE(Fails(PublishFenced(RealFileSystem(), {source, target, World(1), {}}),
+                      ErrorKind::kInvalid, "published already"))
+        << source;
     EXPECT_TRUE(fs::exists(target / "deep"));
   }
 }
@@ -195,11 +181,9 @@ TEST_F(FencedPublish, NorIsWhatAnotherNameOrATrainingKeeps) {
       PublishFenced(RealFileSystem(), {directory_ / "tree", directory_ / "other", World(1), {}});
   ASSERT_TRUE(made) << made.error().message;
   for (const fs::path& source : {made->version, directory_ / "other" / "deep"}) {
-    const Result<Published> refused =
-        PublishFenced(RealFileSystem(), {source, directory_ / "model", World(1), {}});
-    ASSERT_FALSE(refused) << source;
-    EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid) << refused.error().message;
-    EXPECT_THAT(refused.error().message, HasSubstr("published already"));
+    EXPECT_TRUE(Fails(PublishFenced(RealFileSystem(), {source, directory_ / "model", World(1), {}}),
+                      ErrorKind::kInvalid, "published already"))
+        << source;
   }
   EXPECT_TRUE(fs::exists(directory_ / "other" / "deep"));
   fs::create_directory(directory_ / "step-00000007-0000000000000abc");  // Nobody's: no fence.
@@ -211,10 +195,10 @@ TEST_F(FencedPublish, NorIsWhatAnotherNameOrATrainingKeeps) {
 TEST_F(FencedPublish, ADirectoryIsNotPublishedIntoItself) {
   fs::create_directory(directory_ / "tree");
   for (const char* name : {"model", "deep/model"}) {
-    const Result<Published> refused = PublishFenced(
-        RealFileSystem(), {directory_ / "tree", directory_ / "tree" / name, World(1), {}});
-    ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid) << refused.error().message;
+    EXPECT_TRUE(
+        Fails(PublishFenced(RealFileSystem(),
+                            {directory_ / "tree", directory_ / "tree" / name, World(1), {}}),
+              ErrorKind::kInvalid));
   }
   EXPECT_TRUE(fs::is_empty(directory_ / "tree"));
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/result_testing.h"
 #include "trainer/checkpoint/checkpoint_fixtures.h"
 
 namespace ddprun {
@@ -105,28 +106,9 @@ TEST(Safetensors, RefusesEveryKindOfCorruptFile) {
   };
   for (const Bad& bad : cases) {
     const Result<SafetensorsFile> read = ParseSafetensors(bad.file, "/ckpt/model.safetensors");
-    ASSERT_FALSE(read) << bad.why;
-    EXPECT_EQ(read.error().kind, ErrorKind::kInvalid);
-    EXPECT_THAT(read.error().message, HasSubstr(bad.why));
-    EXPECT_THAT(read.error().message, HasSubstr("/ckpt/model.safetensors"));
+    EXPECT_TRUE(Fails(read, ErrorKind::kInvalid, bad.why)) << bad.why;
+    EXPECT_TRUE(Fails(read, "/ckpt/model.safetensors")) << bad.why;
   }
-}
-
-// No single damaged byte of a small file crashes the reader (run under ASan in CI).
-TEST(Safetensors, SurvivesEveryFlippedByteAndEveryTruncation) {
-  const std::vector<Tensor> tensors = SnapshotAt(3).model;
-  const std::string header = SafetensorsHeader(tensors, {{"format", "pt"}});
-  const std::string good = Join(SafetensorsParts(header, tensors));
-  int refused = 0;
-  for (std::size_t i = 0; i < good.size(); ++i) {
-    EXPECT_FALSE(ParseSafetensors(good.substr(0, i), "file"));
-    for (const int bit : {1, 16, 128}) {
-      std::string flipped = good;
-      flipped[i] = static_cast<char>(flipped[i] ^ bit);
-      refused += ParseSafetensors(flipped, "file") ? 0 : 1;
-    }
-  }
-  EXPECT_GT(refused, 100);
 }
 
 TEST(StateFile, GoesThroughJsonWhole) {

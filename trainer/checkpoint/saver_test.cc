@@ -1,13 +1,12 @@
 #include "trainer/checkpoint/saver.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
 #include <semaphore>
 
+#include "tests/support/scratch_directory.h"
 #include "trainer/checkpoint/checkpoint_fixtures.h"
 #include "trainer/checkpoint/memory_file_system_testing.h"
 
@@ -34,13 +33,12 @@ bool Eventually(const std::function<bool()>& condition) {
 class SaverTest : public testing::Test {
  protected:
   SaverTest() {
-    directory_ = testing::TempDir() + "/saver-" + std::to_string(::getpid());
     store_.emplace(RealFileSystem(), ConfigFor(directory_));
     EXPECT_TRUE(store_->Claim(World("a", 1)));
   }
-  ~SaverTest() override { std::filesystem::remove_all(directory_); }
 
-  std::string directory_;
+  ScratchDirectory scratch_;
+  const std::string directory_ = scratch_.path();
   std::optional<CheckpointStore> store_;
 };
 

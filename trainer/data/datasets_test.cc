@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/result_testing.h"
 #include "tests/support/scratch_directory.h"
 #include "trainer/data/entries.h"
 #include "trainer/data/idx.h"
@@ -98,9 +99,8 @@ TEST_F(Datasets, IdxRefusesWhatIsNotWhole) {
   for (const BadIdx& bad : cases) {
     const fs::path path = Write("bad" + std::to_string(number++), bad.bytes);
     const Result<IdxArray> array = ReadIdx(path, 3);
-    ASSERT_FALSE(array) << bad.says;
-    EXPECT_NE(array.error().message.find(bad.says), std::string::npos) << array.error().message;
-    EXPECT_NE(array.error().message.find(path.string()), std::string::npos);
+    EXPECT_TRUE(Fails(array, bad.says)) << bad.says;
+    EXPECT_TRUE(Fails(array, path.string())) << bad.says;
   }
 }
 
@@ -108,9 +108,8 @@ TEST_F(Datasets, IdxRefusesWhatIsNotWhole) {
 TEST_F(Datasets, IdxRefusesAGzipThatPromisesMoreThanItsBytesCanHold) {
   const Result<IdxArray> claims =
       ReadIdx(WriteGz("claims.gz", "\0\0\x08\x01\x3f\xff\xff\xff"s + "few"), 1);
-  ASSERT_FALSE(claims);
-  EXPECT_NE(claims.error().message.find("promises 1073741823 bytes"), std::string::npos);
-  EXPECT_NE(claims.error().message.find("cannot hold as many"), std::string::npos);
+  EXPECT_TRUE(Fails(claims, "promises 1073741823 bytes"));
+  EXPECT_TRUE(Fails(claims, "cannot hold as many"));
 }
 
 TEST_F(Datasets, IdxRefusesACutOrDamagedGzip) {
@@ -123,9 +122,7 @@ TEST_F(Datasets, IdxRefusesACutOrDamagedGzip) {
   std::ifstream in(whole, std::ios::binary);
   const std::string packed((std::istreambuf_iterator<char>(in)), {});
 
-  const Result<IdxArray> cut = ReadIdx(Write("cut.gz", packed.substr(0, packed.size() / 2)), 1);
-  ASSERT_FALSE(cut);
-  EXPECT_NE(cut.error().message.find("truncated"), std::string::npos) << cut.error().message;
+  EXPECT_TRUE(Fails(ReadIdx(Write("cut.gz", packed.substr(0, packed.size() / 2)), 1), "truncated"));
 
   // The last eight bytes are the checksum and the length.
   EXPECT_FALSE(ReadIdx(Write("tail.gz", packed.substr(0, packed.size() - 4)), 1));
@@ -135,9 +132,7 @@ TEST_F(Datasets, IdxRefusesACutOrDamagedGzip) {
 }
 
 TEST_F(Datasets, IdxNamesAMissingFile) {
-  const Result<IdxArray> array = ReadIdx(root_ / "nowhere", 3);
-  ASSERT_FALSE(array);
-  EXPECT_NE(array.error().message.find("No such file"), std::string::npos);
+  EXPECT_TRUE(Fails(ReadIdx(root_ / "nowhere", 3), "No such file"));
 }
 
 // The samples at `indices` as the model would see them.
@@ -352,12 +347,6 @@ TEST_F(Datasets, APlainMnistFileIsMappedAndAPackedOneIsNot) {
   fs::remove(root_ / "t10k-images-idx3-ubyte");  // What is mapped stays.
   EXPECT_EQ(Gather(mnist->task, mnist->test, {1}, std::nullopt).labels,
             (std::vector<std::int64_t>{9}));
-}
-
-TEST_F(Datasets, TableKnowsMnist) {
-  ASSERT_NE(FindDataset("mnist"), nullptr);
-  EXPECT_EQ(KnownDatasets().front(), FindDataset("mnist"));
-  EXPECT_EQ(FindDataset("cifar"), nullptr);
 }
 
 }  // namespace

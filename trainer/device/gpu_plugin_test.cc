@@ -6,16 +6,16 @@
 
 #include <fstream>
 
+#include "common/result_testing.h"
+
 namespace ddprun {
 namespace {
 
 using ::testing::HasSubstr;
 
 TEST(GpuPlugin, AFileThatIsNotThereIsNamed) {
-  const Result<GpuPlugin> plugin = GpuPlugin::Load("/nowhere/libddprun_cuda.so");
-  ASSERT_FALSE(plugin);
-  EXPECT_EQ(plugin.error().kind, ErrorKind::kNotFound);
-  EXPECT_THAT(plugin.error().message, HasSubstr("'/nowhere/libddprun_cuda.so' is not there"));
+  EXPECT_TRUE(Fails(GpuPlugin::Load("/nowhere/libddprun_cuda.so"), ErrorKind::kNotFound,
+                    "'/nowhere/libddprun_cuda.so' is not there"));
 }
 
 TEST(GpuPlugin, WhatTheLoaderAnsweredIsSaid) {
@@ -24,9 +24,7 @@ TEST(GpuPlugin, WhatTheLoaderAnsweredIsSaid) {
   std::ofstream(path) << "text";
   const Result<GpuPlugin> plugin = GpuPlugin::Load(path);
   std::filesystem::remove(path);
-  ASSERT_FALSE(plugin);
-  EXPECT_EQ(plugin.error().kind, ErrorKind::kSystem);
-  EXPECT_THAT(plugin.error().message, HasSubstr("file too short"));
+  EXPECT_TRUE(Fails(plugin, ErrorKind::kSystem, "file too short"));
 }
 
 #ifdef DDPRUN_CUDA_PLUGIN
@@ -39,12 +37,8 @@ TEST(GpuPlugin, LoadsAndCountsAlsoWithoutAGpu) {
   ASSERT_TRUE(devices) << devices.error().message;
   EXPECT_EQ(devices->count == 0, !devices->why_none.empty()) << devices->why_none;
   // One more than there are: refused with a reason, and nothing thrown through the border.
-  const Result<void> set = plugin->SetDevice(devices->count);
-  ASSERT_FALSE(set);
-  EXPECT_THAT(set.error().message, HasSubstr("cannot use GPU"));
-  const Result<DeviceFacts> facts = plugin->Describe(devices->count);
-  ASSERT_FALSE(facts);
-  EXPECT_THAT(facts.error().message, HasSubstr("cannot ask about GPU"));
+  EXPECT_TRUE(Fails(plugin->SetDevice(devices->count), "cannot use GPU"));
+  EXPECT_TRUE(Fails(plugin->Describe(devices->count), "cannot ask about GPU"));
   const std::unique_ptr<StepGraph> graph = plugin->MakeStepGraph();
   if (devices->count == 0) {
     bool ran = false;

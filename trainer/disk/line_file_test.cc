@@ -9,6 +9,8 @@
 
 #include "common/files.h"
 #include "common/log.h"
+#include "common/result_testing.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -16,14 +18,11 @@ namespace {
 namespace fs = std::filesystem;
 
 struct LineFileTest : testing::Test {
-  fs::path directory = fs::temp_directory_path() / ("ddprun_line_file_" + std::to_string(getpid()));
+  ScratchDirectory scratch;
+  const fs::path directory = scratch.path();
   const LineFileOptions options{.what = "lines", .flag = "--lines"};
 
-  void SetUp() override {
-    StartLog("test", LogLevel::kInfo);
-    fs::create_directories(directory);
-  }
-  void TearDown() override { fs::remove_all(directory); }
+  void SetUp() override { StartLog("test", LogLevel::kInfo); }
 };
 
 TEST_F(LineFileTest, AppendsToWhatIsThere) {
@@ -40,9 +39,7 @@ TEST_F(LineFileTest, AppendsToWhatIsThere) {
 }
 
 TEST_F(LineFileTest, AFileThatCannotBeOpenedIsAnErrorAtOnce) {
-  const Result<LineFile> file = LineFile::Open(directory / "nowhere" / "lines", options);
-  ASSERT_FALSE(file);
-  EXPECT_NE(file.error().message.find("--lines"), std::string::npos) << file.error().message;
+  EXPECT_TRUE(Fails(LineFile::Open(directory / "nowhere" / "lines", options), "--lines"));
 }
 
 TEST_F(LineFileTest, AWriteThatFailsIsTold) {
@@ -50,9 +47,7 @@ TEST_F(LineFileTest, AWriteThatFailsIsTold) {
   ASSERT_TRUE(file);
   EXPECT_TRUE(file->Append("one\n"));
   file->Finish();
-  const Result<void> appended = file->Append("two\n");
-  ASSERT_FALSE(appended);
-  EXPECT_NE(appended.error().message.find("No space left"), std::string::npos);
+  EXPECT_TRUE(Fails(file->Append("two\n"), "No space left"));
 }
 
 // Whoever appends never waits, and what is kept for the disk has an end; once it answers, all that

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "trainer/group/ranks_testing.h"
+
 namespace ddprun {
 namespace {
 
@@ -92,16 +94,10 @@ class MailWire : public Wire {
 
 void OnEveryRank(std::size_t size, const std::function<void(Wire&)>& work) {
   Mail mail;
-  std::vector<std::thread> ranks;
-  for (std::size_t rank = 0; rank < size; ++rank) {
-    ranks.emplace_back([&, rank] {
-      MailWire wire(mail, rank, size);
-      work(wire);
-    });
-  }
-  for (std::thread& rank : ranks) {
-    rank.join();
-  }
+  OnRanks(size, [&](std::size_t rank) {
+    MailWire wire(mail, rank, size);
+    work(wire);
+  });
 }
 
 using Numbers = std::vector<std::int32_t>;

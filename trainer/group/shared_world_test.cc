@@ -7,11 +7,12 @@
 
 #include <condition_variable>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
 
+#include "common/result_testing.h"
+#include "trainer/group/ranks_testing.h"
 #include "trainer/group/shared_join.h"
 
 namespace ddprun {
@@ -23,45 +24,16 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kLong = seconds(60);
 
-class MapBoard : public Board {
- public:
-  Result<void> Set(const std::string& key, const std::string& text) override {
-    const std::lock_guard lock(mutex_);
-    texts_[key] = change_ ? change_(key, text) : text;
-    changed_.notify_all();
-    return {};
-  }
-  Result<std::string> Get(const std::string& key) override {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, seconds(20), [&] { return texts_.contains(key); })) {
-      return Error{ErrorKind::kUnavailable, "nobody said " + key};
-    }
-    return texts_[key];
-  }
-  std::function<std::string(const std::string& key, const std::string& text)> change_;
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::string, std::string> texts_;
-};
-
 // One thread per rank, each with a mapping of its own.
 void OnEveryRank(std::size_t size, milliseconds timeout,
                  const std::function<void(SharedWorld&)>& work) {
   MapBoard board;
-  std::vector<std::thread> ranks;
-  for (std::size_t rank = 0; rank < size; ++rank) {
-    ranks.emplace_back([&, rank] {
-      const Result<SharedOutcome> joined = JoinShared(board, rank, size, timeout);
-      ASSERT_TRUE(joined) << joined.error().message;
-      ASSERT_TRUE(joined->world) << joined->why_not;
-      work(*joined->world);
-    });
-  }
-  for (std::thread& rank : ranks) {
-    rank.join();
-  }
+  OnRanks(size, [&](std::size_t rank) {
+    const Result<SharedOutcome> joined = JoinShared(board, rank, size, timeout);
+    ASSERT_TRUE(joined) << joined.error().message;
+    ASSERT_TRUE(joined->world) << joined->why_not;
+    work(*joined->world);
+  });
 }
 
 template <class T>
@@ -135,10 +107,8 @@ TEST(SharedWorld, EveryOperationAndTheOtherCollectives) {
 TEST(SharedWorld, RanksThatDoDifferentThingsAreTold) {
   OnEveryRank(2, kLong, [](SharedWorld& world) {
     std::vector<float> data(world.rank() == 0 ? 4 : 8);
-    const Result<void> done = world.AllReduce(kSum, BytesOf(data));
-    ASSERT_FALSE(done);
-    EXPECT_EQ(done.error().kind, ErrorKind::kSystem);
-    EXPECT_NE(done.error().message.find("the ranks disagree"), std::string::npos);
+    EXPECT_TRUE(
+        Fails(world.AllReduce(kSum, BytesOf(data)), ErrorKind::kSystem, "the ranks disagree"));
   });
 }
 
@@ -191,17 +161,11 @@ TEST(SharedWorld, LeavingAfterTheLastOneHurtsNobody) {
 TEST(SharedWorld, AKilledPeerEndsTheWaitOfAll) {
   MapBoard board;
   std::vector<SharedOutcome> joined(3);
-  std::vector<std::thread> joins;
-  for (std::size_t rank = 0; rank < joined.size(); ++rank) {
-    joins.emplace_back([&, rank] {
-      Result<SharedOutcome> outcome = JoinShared(board, rank, 3, seconds(600));
-      ASSERT_TRUE(outcome);
-      joined[rank] = *std::move(outcome);
-    });
-  }
-  for (std::thread& join : joins) {
-    join.join();
-  }
+  OnRanks(joined.size(), [&](std::size_t rank) {
+    Result<SharedOutcome> outcome = JoinShared(board, rank, 3, seconds(600));
+    ASSERT_TRUE(outcome);
+    joined[rank] = *std::move(outcome);
+  });
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {  // Rank 1 is here now, and never comes.
@@ -216,8 +180,7 @@ TEST(SharedWorld, AKilledPeerEndsTheWaitOfAll) {
   for (const std::size_t rank : {0, 2}) {
     waits.emplace_back([&, rank] {
       const Result<void> met = joined[rank].world->Barrier();
-      ASSERT_FALSE(met);
-      EXPECT_EQ(met.error().kind, ErrorKind::kUnavailable);
+      EXPECT_TRUE(Fails(met, ErrorKind::kUnavailable));
       EXPECT_EQ(met.error().message, "the process of rank 1 has ended");
     });
   }
@@ -234,19 +197,13 @@ TEST(SharedJoin, WhoDoesNotReachTheSocketMakesAllOfThemDoWithout) {
   board.change_ = [](const std::string& key, const std::string& text) {
     return key == "shm/offer" ? std::string(16, '0') + text.substr(16) : text;
   };
-  std::vector<std::thread> ranks;
-  for (std::size_t rank = 0; rank < 3; ++rank) {
-    ranks.emplace_back([&, rank] {
-      const Result<SharedOutcome> joined = JoinShared(board, rank, 3, kLong);
-      ASSERT_TRUE(joined);
-      EXPECT_FALSE(joined->world);
-      EXPECT_NE(joined->why_not.find("rank 1 does not reach rank 0's socket"), std::string::npos)
-          << joined->why_not;
-    });
-  }
-  for (std::thread& rank : ranks) {
-    rank.join();
-  }
+  OnRanks(3, [&](std::size_t rank) {
+    const Result<SharedOutcome> joined = JoinShared(board, rank, 3, kLong);
+    ASSERT_TRUE(joined);
+    EXPECT_FALSE(joined->world);
+    EXPECT_NE(joined->why_not.find("rank 1 does not reach rank 0's socket"), std::string::npos)
+        << joined->why_not;
+  });
 }
 
 TEST(SharedJoin, AWrongSecretIsNotLetIn) {
@@ -254,14 +211,11 @@ TEST(SharedJoin, AWrongSecretIsNotLetIn) {
   board.change_ = [](const std::string& key, const std::string& text) {
     return key == "shm/offer" ? text.substr(0, 16) + std::string(16, '0') : text;
   };
-  const auto join = [&](std::size_t rank) {
+  OnRanks(2, [&](std::size_t rank) {
     const Result<SharedOutcome> joined = JoinShared(board, rank, 2, kLong);
     ASSERT_TRUE(joined);
     EXPECT_FALSE(joined->world);
-  };
-  std::thread other([&] { join(1); });
-  join(0);
-  other.join();
+  });
 }
 
 }  // namespace

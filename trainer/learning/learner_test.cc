@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "trainer/checkpoint/snapshot_copier.h"
+#include "trainer/learning/graph_testing.h"
 #include "trainer/models/torch_model.h"
 
 namespace ddprun {
@@ -69,16 +70,6 @@ struct World {
   std::unique_ptr<ProcessGroup> group;
   Learner learner;
 };
-
-TEST(Learner, AParameterWithoutPartInTheLossIsNamed) {
-  World world("forget=1", 0);
-  ASSERT_TRUE(world.learner.Backward({.count = 4, .global_count = 4}));
-  const Result<void> updated = world.learner.Update(0.1);
-  ASSERT_FALSE(updated);
-  EXPECT_EQ(updated.error().kind, ErrorKind::kInvalid);
-  EXPECT_NE(updated.error().message.find("no gradient: forgotten.weight."), std::string::npos)
-      << updated.error().message;
-}
 
 // The loss is (w - 3)^2 with gradient -4 at w = 1.
 TEST(Learner, PartsAddUpToTheMeanOfTheGlobalBatch) {
@@ -160,24 +151,6 @@ TEST(Learner, LearnsTheSameFromMemoryApart) {
   EXPECT_NEAR(other.Weight(), 3 - 2 * 0.8 * 0.8 * 0.8, 1e-6);
 }
 
-// A GPU's graph as the learner sees it: recording does nothing, each replay does the work.
-class FakeGraph : public StepGraph {
- public:
-  Result<void> Record(const std::function<void()>& work) override {
-    recordings_.push_back(work);
-    return {};
-  }
-  Result<void> Replay(std::size_t number) override {
-    ++replays;
-    recordings_.at(number)();
-    return {};
-  }
-  int replays = 0;
-
- private:
-  std::vector<std::function<void()>> recordings_;
-};
-
 // Steps of four samples and, every fifth time, of three, as at the end of an epoch.
 std::vector<float> WeightsOverSteps(World& world, std::size_t steps, Score& score) {
   std::vector<float> weights;
@@ -215,17 +188,23 @@ TEST(Learner, ReplaysFullStepsOnceItIsWarmAndLearnsTheSame) {
   EXPECT_EQ(score.loss_sum, expected.loss_sum);
 }
 
-// Steps of one part here, where another rank needs two, are recorded nowhere.
-TEST(Learner, StepsThatAreNotRegularEverywhereAreNotReplayed) {
-  LearnerOptions options = World::Options("", 0, false);
-  const auto graph = std::make_shared<FakeGraph>();
-  options.graph = graph;
-  World world(options);
-  for (std::size_t step = 0; step < 2 * Learner::kWarmSteps; ++step) {
-    ASSERT_TRUE(world.learner.Backward({.count = 4, .global_count = 9, .regular = false}));
-    ASSERT_TRUE(world.learner.Update(0.01));
+TEST(Learner, StepsOfSeveralPartsOrNotRegularEverywhereAreNotReplayed) {
+  const std::vector<Part> alone = {{.count = 4, .global_count = 9, .regular = false}};
+  const std::vector<Part> parts = {{.count = 2, .global_count = 4, .last = false},
+                                   {.count = 2, .global_count = 4, .first = false}};
+  for (const auto& step : {alone, parts}) {
+    LearnerOptions options = World::Options("", 0, false);
+    const auto graph = std::make_shared<FakeGraph>();
+    options.graph = graph;
+    World world(options);
+    for (std::size_t i = 0; i < 2 * Learner::kWarmSteps; ++i) {
+      for (const Part& part : step) {
+        ASSERT_TRUE(world.learner.Backward(part));
+      }
+      ASSERT_TRUE(world.learner.Update(0.01));
+    }
+    EXPECT_EQ(graph->replays, 0);
   }
-  EXPECT_EQ(graph->replays, 0);
 }
 
 TEST(Learner, AFrozenParameterIsNotCopiedAsABufferIs) {
@@ -243,21 +222,6 @@ TEST(Learner, AFrozenParameterIsNotCopiedAsABufferIs) {
   }
   EXPECT_EQ(names.size(), 3u);
   EXPECT_EQ(changing, 1);
-}
-
-TEST(Learner, StepsOfSeveralPartsAreNotReplayed) {
-  LearnerOptions options = World::Options("", 0, false);
-  const auto graph = std::make_shared<FakeGraph>();
-  options.graph = graph;
-  World world(options);
-  for (std::size_t step = 0; step < 2 * Learner::kWarmSteps; ++step) {
-    for (const bool first : {true, false}) {
-      ASSERT_TRUE(
-          world.learner.Backward({.count = 2, .global_count = 4, .first = first, .last = !first}));
-    }
-    ASSERT_TRUE(world.learner.Update(0.01));
-  }
-  EXPECT_EQ(graph->replays, 0);
 }
 
 double LossScaleIn(const Snapshot& snapshot) {

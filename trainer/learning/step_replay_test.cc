@@ -3,27 +3,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "trainer/learning/graph_testing.h"
+
 namespace ddprun {
 namespace {
-
-// As a GPU's: recording does nothing, each replay does the work.
-class GraphOfWork : public StepGraph {
- public:
-  explicit GraphOfWork(bool works = true) : works_(works) {}
-  Result<void> Record(const std::function<void()>& work) override {
-    recordings_.push_back(work);
-    return works_ ? Result<void>() : Error{ErrorKind::kSystem, "it cannot be recorded"};
-  }
-  Result<void> Replay(std::size_t number) override {
-    recordings_.at(number)();
-    return {};
-  }
-  std::size_t recordings() const { return recordings_.size(); }
-
- private:
-  const bool works_;
-  std::vector<std::function<void()>> recordings_;
-};
 
 Batch BatchOf(float number) {
   return {.inputs = {at::full({2}, number)}, .targets = {}, .labels = at::zeros({2}, at::kLong)};
@@ -38,7 +21,7 @@ void Warm(StepReplay& replay) {
 }
 
 TEST(StepReplay, RecordsOneStepForEachPlaceAndReplaysIt) {
-  const auto graph = std::make_shared<GraphOfWork>();
+  const auto graph = std::make_shared<FakeGraph>();
   std::vector<float> seen;
   StepReplay replay(graph, {}, [&](const Batch& batch) {
     seen.push_back(batch.inputs[0][1].item<float>());
@@ -61,7 +44,7 @@ TEST(StepReplay, RecordsOneStepForEachPlaceAndReplaysIt) {
 // A step beside the graph leaves gradients of its own.
 TEST(StepReplay, GivesParametersTheGradientsOfTheGraph) {
   at::Tensor parameter = at::ones({1}).set_requires_grad(true);
-  StepReplay replay(std::make_shared<GraphOfWork>(), {parameter}, [](const Batch&) {});
+  StepReplay replay(std::make_shared<FakeGraph>(), {parameter}, [](const Batch&) {});
   Warm(replay);
   const at::Tensor recorded = at::full({1}, 5.0F);
   parameter.mutable_grad() = recorded;
@@ -72,7 +55,7 @@ TEST(StepReplay, GivesParametersTheGradientsOfTheGraph) {
 }
 
 TEST(StepReplay, SaysWhatCannotBeRecorded) {
-  StepReplay replay(std::make_shared<GraphOfWork>(/*works=*/false), {}, [](const Batch&) {});
+  StepReplay replay(std::make_shared<FakeGraph>(/*works=*/false), {}, [](const Batch&) {});
   Warm(replay);
   EXPECT_FALSE(replay.Step(BatchOf(1), 0));
 }

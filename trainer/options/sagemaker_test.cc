@@ -2,11 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 
 #include "common/files.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -38,12 +38,10 @@ TEST(SageMaker, NamesItsDirectories) {
 
 class SageMakerFiles : public testing::Test {
  protected:
-  SageMakerFiles() : root_(testing::TempDir() + "/sagemaker-" + std::to_string(::getpid())) {
-    fs::create_directories(root_ / "input/config");
-  }
-  ~SageMakerFiles() override { fs::remove_all(root_); }
+  SageMakerFiles() { fs::create_directories(root_ / "input/config"); }
 
-  fs::path root_;
+  ScratchDirectory scratch_;
+  const fs::path root_ = scratch_.path();
 };
 
 TEST_F(SageMakerFiles, HyperparametersAreFlagsAndTheMostParticularWins) {

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "common/log.h"
+#include "common/result_testing.h"
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -16,14 +18,11 @@ namespace {
 namespace fs = std::filesystem;
 
 struct CurveFileTest : testing::Test {
-  fs::path top = fs::temp_directory_path() / ("ddprun_curve_file_" + std::to_string(getpid()));
-  fs::path directory = top / "made" / "curves";
+  ScratchDirectory scratch;
+  const fs::path top = scratch.path();
+  const fs::path directory = top / "made" / "curves";
 
-  void SetUp() override {
-    StartLog("test", LogLevel::kInfo);
-    fs::create_directories(top);
-  }
-  void TearDown() override { fs::remove_all(top); }
+  void SetUp() override { StartLog("test", LogLevel::kInfo); }
 
   std::vector<std::string> Names() const {
     std::vector<std::string> names;
@@ -110,11 +109,9 @@ TEST_F(CurveFileTest, TakesNoNameForMoreThanItIs) {
 TEST_F(CurveFileTest, RefusesWhatIsNoDirectory) {
   std::ofstream(top / "file");
   for (const fs::path& bad : {top / "file", top / "file" / "below", fs::path("/proc/none")}) {
-    const Result<CurveFile> file = CurveFile::Open(bad, 0);
-    ASSERT_FALSE(file) << bad;
-    EXPECT_EQ(file.error().kind, ErrorKind::kInvalid) << file.error().message;
-    EXPECT_NE(file.error().message.find("(--tensorboard) in '" + bad.native()), std::string::npos)
-        << file.error().message;
+    EXPECT_TRUE(
+        Fails(CurveFile::Open(bad, 0), ErrorKind::kInvalid, "(--tensorboard) in '" + bad.native()))
+        << bad;
   }
 }
 
