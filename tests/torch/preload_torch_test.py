@@ -40,7 +40,7 @@ class Preloaded(TorchTest):
         self.assertEqual(run.wait(LIMIT), 0, run.all())
         self.assertNotIn("run again", run.err())
 
-    # libtorch's autograd counts devices at the first backward pass of a process (trainer/warm_up_test.cc).
+    # libtorch's autograd counts devices at the first backward pass of a process.
     def device_report(self, name, preload):
         run = self.run_program(1, name, flags=[f"--preload={preload}"])
         if "did not answer within" in run.err():
