@@ -39,7 +39,10 @@ TEST_F(LineFileTest, AppendsToWhatIsThere) {
 }
 
 TEST_F(LineFileTest, AFileThatCannotBeOpenedIsAnErrorAtOnce) {
-  EXPECT_TRUE(Fails(LineFile::Open(directory / "nowhere" / "lines", options), "--lines"));
+  const fs::path path = directory / "nowhere" / "lines";
+  const Result<LineFile> file = LineFile::Open(path, options);
+  EXPECT_TRUE(Fails(file, "--lines"));
+  EXPECT_TRUE(Fails(file, path));
 }
 
 TEST_F(LineFileTest, AWriteThatFailsIsTold) {
