@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -78,12 +79,13 @@ TEST(ReadPythonCommand, WhatMakesTheInterpreterDeafIsNamed) {
 }
 
 PythonProgram OfScript(const std::string& text, const std::vector<std::string>& rest = {}) {
-  const ScratchDirectory scratch(::testing::TempDir());
-  const fs::path file = scratch.path() / "script";
+  const fs::path file =
+      fs::path(::testing::TempDir()) / ("python_hook_script" + std::to_string(::getpid()));
   std::ofstream(file) << text;
   std::vector<std::string> argv = {"tool"};
   argv.insert(argv.end(), rest.begin(), rest.end());
   const auto read = ReadPythonCommand({.file = file, .argv = argv}, "/srv");
+  fs::remove(file);
   PythonProgram program = read ? *read : PythonProgram{.kind = read.error().message};
   std::ranges::replace(program.argv, file.native(), "SCRIPT");
   std::ranges::replace(program.start, file.native(), "SCRIPT");
