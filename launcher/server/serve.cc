@@ -174,8 +174,6 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
     return kExitUnavailable;
   }
   WarnIfOpen(*bound, *access, drawn.why_not);
-  Log(LogLevel::kInfo,
-      "serving at " + ToString(*bound) + (left->claims ? ", state in " + config.state_dir : ""));
   std::optional<SoleClaim> claim;
   if (left->claims) {
     claim.emplace(loop, left->claims, coordinator);
@@ -183,6 +181,8 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
       return Refuse(taken.error());
     }
   }
+  Log(LogLevel::kInfo,
+      "serving at " + ToString(*bound) + (left->claims ? ", state in " + config.state_dir : ""));
   const int code = RunUntilStopped(loop);
   server.Shutdown();
   if (claim) {

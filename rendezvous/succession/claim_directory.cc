@@ -117,7 +117,8 @@ Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
     return Error{ErrorKind::kUnavailable, "claim " + std::to_string(number) +
                                               " is another version's, or somebody else's file: '" +
                                               lines[0].substr(0, 80) +
-                                              "' (run the same ddprun on every node)"};
+                                              "' (use the ddprun that wrote it, or another "
+                                              "directory)"};
   }
   if (lines.size() < kFixedLines || lines[0] != kKind || text.back() != '\n') {
     return bad;
@@ -215,20 +216,28 @@ void ClaimDirectory::RemoveBefore(std::uint64_t number) const {
   }
 }
 
-Result<std::optional<Claim>> ClaimDirectory::Newest() {
-  std::uint64_t highest = 0;
+Result<std::set<std::uint64_t>> ClaimDirectory::Listed() const {
+  std::set<std::uint64_t> numbers;
   std::error_code error;
   for (fs::directory_iterator entry(path_, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().native();
     if (name.starts_with(kClaimPrefix)) {
       const std::uint64_t number = ParseNumber<std::uint64_t>(name.substr(5)).value_or(0);
-      highest = number > kMaxNumber ? highest : std::max(highest, number);
+      if (number > 0 && number <= kMaxNumber && name == FileOf(number).filename()) {
+        numbers.insert(number);
+      }
     }
   }
   if (error) {
     return SystemError(std::string("read the ") + place_.name, path_.native(), error.value());
   }
+  return numbers;
+}
+
+Result<std::optional<Claim>> ClaimDirectory::Newest() {
+  ASSIGN_OR_RETURN(std::set<std::uint64_t> known, Listed());
+  const std::uint64_t highest = known.empty() ? 0 : *known.rbegin();
   // The listing may be older than the files.
   std::optional<Claim> newest;
   for (std::uint64_t number = std::max<std::uint64_t>(highest, 1);; ++number) {
@@ -239,13 +248,18 @@ Result<std::optional<Claim>> ClaimDirectory::Newest() {
     if (!found && found.error().kind != ErrorKind::kInvalid) {
       return found.error();
     }
-    newest = found ? *found : Unknown(number);
+    newest = found ? *found : Unknown(number, known);
+    known.insert(number);
   }
 }
 
 Result<Claim> ClaimDirectory::Read(std::uint64_t number) const {
   ASSIGN_OR_RETURN(const std::string text, TextOf(number));
-  return DecodeClaim(text, number);
+  Result<Claim> claim = DecodeClaim(text, number);
+  if (!claim && claim.error().kind == ErrorKind::kUnavailable) {
+    return Error{ErrorKind::kUnavailable, Where() + ": " + claim.error().message};
+  }
+  return claim;
 }
 
 Result<std::string> ClaimDirectory::TextOf(std::uint64_t number) const {
@@ -256,9 +270,9 @@ Result<std::string> ClaimDirectory::TextOf(std::uint64_t number) const {
   return text;
 }
 
-Claim ClaimDirectory::Unknown(std::uint64_t number) const {
-  for (std::uint64_t before = number - 1; before > 0; --before) {
-    if (Result<Claim> last = Read(before)) {  // Later terms than its own are not known.
+Claim ClaimDirectory::Unknown(std::uint64_t number, const std::set<std::uint64_t>& known) const {
+  for (auto before = known.lower_bound(number); before != known.begin();) {
+    if (Result<Claim> last = Read(*--before)) {  // Later terms than its own are not known.
       last->number = number;
       last->counter = 0;
       last->closed = last->over = false;

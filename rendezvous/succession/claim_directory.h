@@ -17,6 +17,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "common/files.h"
@@ -63,8 +64,10 @@ class ClaimDirectory final : public Claims {
   std::filesystem::path FileOf(std::uint64_t number) const;
   Result<Claim> Read(std::uint64_t number) const;
   Result<std::string> TextOf(std::uint64_t number) const;
-  // In place of one that is torn.
-  Claim Unknown(std::uint64_t number) const;
+  // The numbers of claims, as far as the directory's listing has them.
+  Result<std::set<std::uint64_t>> Listed() const;
+  // In place of one that is torn: what the last whole one of `known` before it says.
+  Claim Unknown(std::uint64_t number, const std::set<std::uint64_t>& known) const;
   // A file that nobody knows yet, with this text on disk.
   Result<std::filesystem::path> WriteBeside(const std::string& text) const;
   Result<void> Replace(const std::filesystem::path& file, const std::string& text) const;

@@ -170,6 +170,41 @@ TEST_F(Claims, ATornClaimIsOneThatStandsStill) {
   EXPECT_EQ(NewestOf(directory), ClaimOf(3));
 }
 
+// Each number below it was looked for, which took days.
+TEST_F(Claims, AnEmptyFileWithTheHighestNumberIsFollowedAtOnce) {
+  ClaimDirectory directory(path_);
+  ASSERT_TRUE(directory.Make(ClaimOf(1)));
+  Claim torn = ClaimOf(1);
+  torn.number = std::uint64_t{1} << 48;
+  Write("term-" + std::to_string(torn.number), "");
+  EXPECT_EQ(NewestOf(directory), torn);
+  Claim next = ClaimOf(2);
+  next.number = torn.number + 1;
+  ASSERT_TRUE(directory.Make(next));
+  EXPECT_EQ(NewestOf(directory), next);
+}
+
+// It was looked for under the name term-7, and its absence ended every read.
+TEST_F(Claims, ANumberThatIsWrittenInAnotherWayIsNoClaim) {
+  ClaimDirectory directory(path_);
+  ASSERT_TRUE(directory.Make(ClaimOf(1)));
+  Write("term-007", "");
+  EXPECT_EQ(NewestOf(directory), ClaimOf(1));
+}
+
+TEST_F(Claims, AClaimOfAnotherVersionIsRefusedWithItsDirectoryAndWhatToDo) {
+  ClaimDirectory directory(path_);
+  Write("term-1", "ddprun claim 99\n");
+  const Result<std::optional<Claim>> newest = directory.Newest();
+  ASSERT_FALSE(newest);
+  EXPECT_EQ(newest.error().kind, ErrorKind::kUnavailable);
+  EXPECT_EQ(newest.error().message,
+            directory.Where() +
+                ": claim 1 is another version's, or somebody else's file: "
+                "'ddprun claim 99' (use the ddprun that wrote it, or another "
+                "directory)");
+}
+
 // A FIFO held the disk's thread, and so the server's part, for ever.
 TEST_F(Claims, WhatIsNoFileIsAsGoodAsATornClaimAndNeverWaitedFor) {
   ClaimDirectory directory(path_);
