@@ -11,6 +11,7 @@ namespace {
 
 constexpr Duration kClosesWithin{2'000};  // For a last write.
 constexpr Duration kWritesAgain{1'000};
+constexpr Duration kAnswersWithin{3'000};  // A write that takes longer has failed, for the runs.
 
 }  // namespace
 
@@ -61,12 +62,29 @@ void SoleClaim::WriteNext() {
                     coordinator_.OutcomesAreKept(ended);
                     WriteNext();
                   });
+  again_.ArmAt(loop_.Now() + kAnswersWithin, [this] { OnSilence(); });
+}
+
+void SoleClaim::OnSilence() {
+  Tell("the file system is not responding");
+  coordinator_.OutcomesAreKept(claim_.ended);
+  again_.ArmAt(loop_.Now() + kWritesAgain, [this] { OnSilence(); });
 }
 
 void SoleClaim::OnWritten(const Result<bool>& moved) {
-  const std::string why = !moved   ? moved.error().message
-                          : *moved ? "another server has made a claim there, without its lock"
-                                   : "";
+  again_.Cancel();
+  Tell(!moved   ? moved.error().message
+       : *moved ? "another server has made a claim there, without its lock"
+                : "");
+  if (failing_) {
+    again_.ArmAt(loop_.Now() + kWritesAgain, [this] {
+      due_ = true;
+      WriteNext();
+    });
+  }
+}
+
+void SoleClaim::Tell(const std::string& why) {
   if (!why.empty() && !failing_) {
     Log(LogLevel::kError, "the claim in " + claims_->Where() + " cannot be written: " + why +
                               "; the runs go on, but a server that is started again now does not "
@@ -75,12 +93,6 @@ void SoleClaim::OnWritten(const Result<bool>& moved) {
     Log(LogLevel::kInfo, "the claim in " + claims_->Where() + " can be written again");
   }
   failing_ = !why.empty();
-  if (failing_) {
-    again_.ArmAt(loop_.Now() + kWritesAgain, [this] {
-      due_ = true;
-      WriteNext();
-    });
-  }
 }
 
 void SoleClaim::Close() {

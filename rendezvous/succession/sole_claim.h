@@ -3,9 +3,9 @@
 // tell the rest.
 //
 // Decides nothing about runs. The directory is locked: nobody watches the claim's counter, and the
-// server never steps down. A write that fails is said once per outage, counts as done (a run does
-// not wait for a full disk) and is tried again. Lives on the loop; only Next, Take and Close wait
-// for the disk.
+// server never steps down. A write that fails, or whose disk is silent, is said once per outage,
+// counts as done (no run waits for a full disk, or for one that hangs) and is tried again. Lives on
+// the loop; only Next, Take and Close wait for the disk.
 #pragma once
 
 #include <memory>
@@ -38,6 +38,9 @@ class SoleClaim {
   void Keep(const std::vector<EndedRun>& ended);
   void WriteNext();
   void OnWritten(const Result<bool>& moved);
+  void OnSilence();
+  // Once per outage. Empty: it can be written.
+  void Tell(const std::string& why);
 
   Loop& loop_;
   const std::shared_ptr<Claims> claims_;
@@ -46,7 +49,7 @@ class SoleClaim {
   bool due_ = false;
   bool writing_ = false;
   bool failing_ = false;
-  LoopTimer again_;
+  LoopTimer again_;  // Of the write: the end of its time, or the next one.
 };
 
 }  // namespace ddprun

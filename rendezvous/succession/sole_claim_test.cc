@@ -22,6 +22,7 @@ class OneClaim final : public Claims {
     return claim;
   }
   Result<bool> Move(const Claim& claim) override {
+    hangs.wait(true);
     if (full) {
       return Error{ErrorKind::kSystem, "No space left on device"};
     }
@@ -37,7 +38,12 @@ class OneClaim final : public Claims {
     const std::lock_guard lock(mutex_);
     return newest_;
   }
+  void Answer() {
+    hangs = false;
+    hangs.notify_all();
+  }
   std::atomic<bool> full = false;
+  std::atomic<bool> hangs = false;
 
  private:
   void Set(const Claim& claim) {
@@ -133,6 +139,18 @@ TEST(SoleClaim, WaitsForNoFullDisk) {
   ASSERT_TRUE(HearsTheEnd(loop, server, Succeeded(server)));
   EXPECT_TRUE(claims->Get()->ended.empty());
   claims->full = false;
+  EXPECT_TRUE(PumpUntil(loop, [&] { return claims->Get()->ended.size() == 1; }));
+}
+
+// No run ended before the disk answered.
+TEST(SoleClaim, WaitsForNoSilentDisk) {
+  AsioLoop loop;
+  const auto claims = std::make_shared<OneClaim>();
+  Server server(loop, claims, {100});
+  claims->hangs = true;
+  ASSERT_TRUE(HearsTheEnd(loop, server, Succeeded(server)));
+  EXPECT_TRUE(claims->Get()->ended.empty());
+  claims->Answer();
   EXPECT_TRUE(PumpUntil(loop, [&] { return claims->Get()->ended.size() == 1; }));
 }
 
