@@ -13,6 +13,7 @@
 #include "launcher/node.h"
 #include "launcher/plan.h"
 #include "launcher/preparation.h"
+#include "launcher/print_out.h"
 #include "launcher/run_directory.h"
 #include "launcher/server/descriptors.h"
 #include "launcher/server/release_claim.h"
@@ -87,8 +88,7 @@ int Launch(LaunchConfig config) {
   }
   if (config.dry_run) {
     SayRemarks(config, *prepared);
-    const std::string plan = DescribePlan(config, *prepared);
-    return std::fputs(plan.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : kExitOk;
+    return PrintOut(DescribePlan(config, *prepared));
   }
   if (const Result<void> enough = HaveDescriptors(); !enough) {
     Complain(LogLevel::kError, enough.error().message);

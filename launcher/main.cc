@@ -16,15 +16,12 @@
 #include "launcher/cli.h"
 #include "launcher/command_line/help.h"
 #include "launcher/launch.h"
+#include "launcher/print_out.h"
 #include "launcher/server/serve.h"
 #include "launcher/verbs/environment_report.h"
 
 namespace ddprun {
 namespace {
-
-int PrintOut(const std::string& text) {
-  return std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : kExitOk;
-}
 
 // The directory of the file that the shell found under this name: where a link is, not what it
 // points to.

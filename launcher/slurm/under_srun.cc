@@ -10,6 +10,7 @@
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "launcher/command_line/quoted.h"
+#include "launcher/print_out.h"
 #include "proto/worker_env.h"
 #include "rendezvous/door/control_token.h"
 
@@ -58,9 +59,8 @@ int StartUnderSrun(const LaunchConfig& config) {
   words.insert(words.end(), config.own_command.begin(), config.own_command.end());
   const std::string line = QuotedLine(words);
   if (config.dry_run) {
-    std::printf("%s\nwould be executed (--no-auto-srun: not):\n  %s\n", config.around.line.c_str(),
-                line.c_str());
-    return std::fflush(stdout) == 0 ? kExitOk : 1;
+    return PrintOut(config.around.line + "\nwould be executed (--no-auto-srun: not):\n  " + line +
+                    "\n");
   }
   if (!config.auto_srun) {
     SayBeforeSrun(LogLevel::kError, config.around.line + " (--no-auto-srun). Say:\n  " + line +

@@ -4,6 +4,7 @@
 
 #include "common/exit_code.h"
 #include "common/log.h"
+#include "launcher/print_out.h"
 #include "rendezvous/client.h"
 #include "rendezvous/operators_door.h"
 
@@ -31,8 +32,7 @@ int AskFor(const ControlWish& wish) {
   if (!text) {
     return fail(text.error());
   }
-  std::printf("%s\n", PrintableLine(*text).c_str());
-  return std::fflush(stdout) == 0 ? kExitOk : 1;
+  return PrintOut(PrintableLine(*text) + "\n");
 }
 
 }  // namespace ddprun

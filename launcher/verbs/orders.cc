@@ -9,6 +9,7 @@
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "launcher/print_out.h"
 #include "launcher/status_json.h"
 #include "launcher/verbs/asking.h"
 #include "launcher/verbs/rank_spans.h"
@@ -157,7 +158,7 @@ int GiveOrder(const OrderRequest& request) {
     complain("no worker of this run is running where it was asked");
   }
   const std::string text = request.json ? OrderJson(*answers, kind) : OrderText(*answers, kind);
-  const bool printed = std::fputs(Printable(text).c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  const bool printed = PrintOut(Printable(text)) == kExitOk;
   return printed && answers->whole() && !nothing ? kExitOk : 1;
 }
 

@@ -4,6 +4,7 @@
 
 #include "common/exit_code.h"
 #include "launcher/command_line/problems.h"
+#include "launcher/print_out.h"
 #include "trainer/checkpoint/fenced_publish.h"
 
 namespace ddprun {
@@ -38,11 +39,11 @@ int PublishAs(const PublishWish& wish, const GetEnv& get_env) {
   if (!published) {
     return Fail(published.error());
   }
-  std::printf("published '%s' (%s, record %llu)%s\n", InOneLine(wish.target.native()).c_str(),
-              InOneLine(published->version.native()).c_str(),
-              static_cast<unsigned long long>(published->record),
-              published->replaced ? "; a newer one has replaced it already" : "");
-  return kExitOk;
+  (void)PrintOut("published '" + InOneLine(wish.target.native()) + "' (" +
+                 InOneLine(published->version.native()) + ", record " +
+                 std::to_string(published->record) + ")" +
+                 (published->replaced ? "; a newer one has replaced it already" : "") + "\n");
+  return kExitOk;  // It is published, told or not.
 }
 
 }  // namespace ddprun

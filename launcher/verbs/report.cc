@@ -12,6 +12,7 @@
 #include "launcher/evidence/report_file.h"
 #include "launcher/evidence/run_archive.h"
 #include "launcher/evidence/run_page.h"
+#include "launcher/print_out.h"
 #include "launcher/verbs/status.h"
 #include "rendezvous/door/hello.h"
 #include "rendezvous/operators_door.h"
@@ -177,7 +178,7 @@ int PackReport(const ReportRequest& request) {
           : "; its MANIFEST names " + std::to_string(packed->left_out) + " that are not in it";
   const std::string text = name + ": " + std::to_string(packed->files) + " files, " +
                            std::to_string(packed->bytes) + " bytes" + left + "\n";
-  return std::fputs(Printable(text).c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : kExitOk;
+  return PrintOut(Printable(text));
 }
 
 }  // namespace ddprun

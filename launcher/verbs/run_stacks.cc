@@ -9,6 +9,7 @@
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "launcher/print_out.h"
 #include "launcher/status_json.h"
 #include "launcher/verbs/asking.h"
 #include "launcher/verbs/rank_spans.h"
@@ -185,10 +186,8 @@ int PrintRunStacks(const RunStacksRequest& request) {
     }
     text = Printable(text + FormatGroups(groups));
   }
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
-    return 1;
-  }
-  return gathered.missed ? 1 : kExitOk;
+  const int printed = PrintOut(text);
+  return gathered.missed ? 1 : printed;
 }
 
 }  // namespace ddprun

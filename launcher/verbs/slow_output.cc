@@ -1,13 +1,12 @@
 #include "launcher/verbs/slow_output.h"
 
-#include <unistd.h>
-
 #include <condition_variable>
 #include <mutex>
 #include <utility>
 
-#include "common/files.h"
+#include "common/exit_code.h"
 #include "common/loop.h"
+#include "launcher/print_out.h"
 
 namespace ddprun {
 
@@ -33,7 +32,7 @@ void WriteUntilClosed(State& state) {
     const std::string text = std::exchange(state.waiting, {});
     state.writing = text.size();
     lock.unlock();
-    const Result<void> written = WriteAll(STDOUT_FILENO, text, "standard output");
+    const bool written = PrintOut(text) == kExitOk;
     lock.lock();
     state.writing = 0;
     state.failed = state.failed || !written;

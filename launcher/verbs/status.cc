@@ -12,6 +12,7 @@
 #include "common/files.h"
 #include "common/log.h"
 #include "launcher/headline.h"
+#include "launcher/print_out.h"
 #include "launcher/status_json.h"
 #include "launcher/watching/page_access.h"
 #include "rendezvous/client.h"
@@ -347,12 +348,11 @@ int PrintStatus(const StatusRequest& request) {
       std::fprintf(stderr, "ddprun status: %s\n", InOneLine(links.error().message).c_str());
       return ExitCodeOf(links.error());
     }
-    return std::fputs(links->c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : kExitOk;
+    return PrintOut(*links);
   }
   const std::int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  const std::string text = request.json ? StatusJson(*runs, place->Where(), now)
-                                        : FormatStatus(*runs, place->Where(), now);
-  return std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : kExitOk;
+  return PrintOut(request.json ? StatusJson(*runs, place->Where(), now)
+                               : FormatStatus(*runs, place->Where(), now));
 }
 
 }  // namespace ddprun

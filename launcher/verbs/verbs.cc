@@ -10,6 +10,7 @@
 #include "launcher/command_line/flags.h"
 #include "launcher/command_line/problems.h"
 #include "launcher/command_line/removed.h"
+#include "launcher/print_out.h"
 #include "launcher/verbs/asking.h"
 #include "launcher/verbs/rank_spans.h"
 #include "launcher/verbs/verb_example.h"
@@ -389,9 +390,7 @@ int CarryOut(const VerbRequest& request) {
                         [](const ControlWish& wish) { return AskFor(wish); },
                         [](const PublishWish& wish) { return PublishAs(wish, GetProcessEnv); },
                         [](const ReportRequest& report) { return PackReport(report); },
-                        [](const HelpRequest& help) {
-                          return std::fputs(help.text.c_str(), stdout) < 0 ? 1 : kExitOk;
-                        },
+                        [](const HelpRequest& help) { return PrintOut(help.text); },
                     },
                     request);
 }

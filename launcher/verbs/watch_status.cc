@@ -11,6 +11,7 @@
 #include "common/exit_code.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "launcher/print_out.h"
 #include "launcher/status_json.h"
 
 namespace ddprun {
@@ -79,8 +80,8 @@ int WatchStatus(const StatusRequest& request) {
       }
       text = TextOfFailure(look.error(), std::chrono::ceil<Duration>(now - *lost), request.json);
     }
-    if (std::fputs((before + text + "\n").c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
-      return 1;
+    if (const int printed = PrintOut(before + text + "\n"); printed != kExitOk) {
+      return printed;
     }
     if (look && look->runs.size() == 1 && !look->runs.front().outcome.empty()) {
       return kExitOk;

@@ -238,6 +238,19 @@ class Habits(DdprunTest):
             os.close(ours)
 
 
+class Answers(DdprunTest):
+    def test_one_that_cannot_be_written_is_an_error(self):
+        """`ddprun example ddp > train.py` ended with 0 on a full disk, and train.py was empty."""
+        for words in (["example", "ddp"], ["help"], ["help", "status"], ["status", "--help"], ["version"],
+                      ["env"], ["completion", "bash"], ["slurm-script", "true"],
+                      ["k8s-manifest", "--image=x", "true"], ["--dry-run", "true"]):
+            with self.subTest(words=words), open("/dev/full", "w") as full:
+                run = subprocess.run([DDPRUN, *words], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE,
+                                     text=True, env=self.environment, cwd=self.directory, timeout=30)
+                self.assertEqual(run.returncode, 1, run.stderr)
+                self.assertEqual(run.stderr, "ddprun: cannot write 'standard output': No space left on device\n")
+
+
 class Events(DdprunTest):
     def test_on_the_console(self):
         run = self.run_ddprun("--event-log-handler=console", "--rdzv-id=mine", TWO, FAKE_WORKER, HELLO,
