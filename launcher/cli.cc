@@ -350,6 +350,14 @@ void LetStandaloneWin(std::vector<Setting>& settings) {
   });
 }
 
+// Texts of ddprun's own. Neither environment nor file can ask for them.
+bool OnlyPrints(const std::vector<Setting>& said) {
+  return std::ranges::any_of(said, [](const Setting& setting) {
+    return setting.name == "h" || setting.name == "help" || setting.name == "version" ||
+           setting.name == "print-completion";
+  });
+}
+
 // What `ddprun check` has beside the flags of a launch.
 struct CheckFlags {
   std::string program;  // Its launch's own.
@@ -372,6 +380,9 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
       return Invalid("ddprun check takes no program", InOneLine(line.rest.front()));
     }
     line.rest = {check->program};
+  }
+  if (OnlyPrints(line.settings)) {  // Whatever else is said: it may be why help is wanted.
+    return Understand(app, raw, line.rest, name, line.settings, {}, get_env);
   }
   const auto here = LayOver({SettingsFromEnvironment(app, get_env), line.settings});
   const Result<std::vector<Setting>> file =

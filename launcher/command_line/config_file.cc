@@ -61,7 +61,8 @@ std::optional<std::string> Value(const std::string& text) {
 Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::string& name,
                                              const std::string& text) {
   std::vector<Setting> settings;
-  std::stringstream stream(text);
+  const std::string mark = "\xef\xbb\xbf";  // Some editors put it before UTF-8.
+  std::stringstream stream(text.starts_with(mark) ? text.substr(mark.size()) : text);
   std::string line;
   for (int number = 1; std::getline(stream, line); ++number) {
     line = Trimmed(WithoutComment(line));
@@ -69,6 +70,9 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
     const auto bad = [&](const std::string& what) {
       return Error{ErrorKind::kInvalid, where + ": " + InOneLine(what)};
     };
+    if (line.find('\0') != std::string::npos) {
+      return bad("a byte 0 is in the line");
+    }
     if (line.empty()) {
       continue;
     }
@@ -103,7 +107,10 @@ Result<std::vector<Setting>> SettingsFromFile(const CLI::App& app,
                                               bool look_here) {
   std::error_code ignored;
   const bool given = named && !named->empty();
-  if (!given && !(look_here && std::filesystem::is_regular_file(kHere, ignored))) {
+  const auto here = [&] {  // Also a link to nothing, whose settings would be missed.
+    return std::filesystem::exists(std::filesystem::symlink_status(kHere, ignored));
+  };
+  if (!given && !(look_here && here())) {
     return std::vector<Setting>{};
   }
   const std::string path = given ? *named : kHere;

@@ -47,6 +47,10 @@ TEST_F(ConfigFile, QuotesKeepWhatStandsInThem) {
                                      "no-python=true run.toml:3"));
 }
 
+TEST_F(ConfigFile, AByteOrderMarkIsNoPartOfTheFirstName) {
+  EXPECT_THAT(Read("\xef\xbb\xbfrole = x\n"), ::testing::ElementsAre("role=x run.toml:1"));
+}
+
 TEST_F(ConfigFile, WhatIsWrongIsNamedWithItsLine) {
   EXPECT_THAT(Refusal("nnodes = 1\nnodes = 2\n"), HasSubstr("run.toml:2: unknown name 'nodes'"));
   EXPECT_THAT(Refusal("[run]\n"), HasSubstr("run.toml:1: expected `name = value`"));
@@ -55,6 +59,7 @@ TEST_F(ConfigFile, WhatIsWrongIsNamedWithItsLine) {
   EXPECT_THAT(Refusal("nnodes =\n"), HasSubstr("the value of 'nnodes'"));
   EXPECT_THAT(Refusal("standalone = maybe\n"), HasSubstr("'standalone' is true or false"));
   EXPECT_THAT(Refusal("config = 'x'\n"), HasSubstr("unknown name 'config'"));
+  EXPECT_THAT(Refusal(std::string("role = 'a\0b'\n", 13)), HasSubstr("run.toml:1: a byte 0"));
 }
 
 }  // namespace

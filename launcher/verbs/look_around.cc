@@ -13,13 +13,6 @@ namespace {
 
 constexpr std::size_t kMaxHostFile = 16 << 20;  // A line for each of a hundred thousand hosts.
 
-bool OnlyPrints(const std::vector<Setting>& said) {
-  return std::any_of(said.begin(), said.end(), [](const Setting& setting) {
-    return setting.name == "h" || setting.name == "help" || setting.name == "version" ||
-           setting.name == "print-completion";
-  });
-}
-
 }  // namespace
 
 bool IsWorker(const GetEnv& get_env) {
@@ -28,9 +21,6 @@ bool IsWorker(const GetEnv& get_env) {
 
 Result<Surroundings> LookAround(const GetEnv& get_env, const std::vector<Setting>& said,
                                 const std::string& name) {
-  if (OnlyPrints(said)) {
-    return Surroundings{};
-  }
   SurroundingsQuery query{.get_env = get_env, .said = said};
   if (IsWorker(get_env)) {  // The scheduler's variables placed the launch that it is a worker of.
     query.get_env = [](const std::string&) { return std::nullopt; };

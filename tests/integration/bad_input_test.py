@@ -84,6 +84,18 @@ class CommandLine(DdprunTest):
         self.assertEqual(run.wait(), 0, run.all())
         self.assertEqual(run.out(), "one\none\n")
 
+    def test_help_can_be_had_whatever_the_settings_file_says(self):
+        """It is what the refusal of the file names."""
+        with open(self.path("ddprun.toml"), "w") as file:
+            file.write("nproc = 2\n")
+        self.refused(FAKE_WORKER, names=r"ddprun.toml:1: unknown name 'nproc': .*\(ddprun --help\)")
+        for flag in ("--help", "-h", "--version"):
+            self.run_ddprun(flag, "--role=r")
+
+    def test_a_settings_file_that_is_no_file_is_not_passed_over(self):
+        os.symlink("away", self.path("ddprun.toml"))
+        self.refused(FAKE_WORKER, names="cannot open 'ddprun.toml': No such file or directory")
+
     # What has to be looked for first: files, addresses, runs.
     def test_what_a_verb_does_not_find_is_one_line_too(self):
         verbs = ("status", "logs", "stacks", "save", "drain n0", "stop", "stop --soon", "report")
