@@ -274,10 +274,7 @@ def _watch(address, stop):
     while True:
         ready = [fd for fd, _ in poll.poll(max(0.0, min(due, soon) - time.monotonic()) * 1000 + 1)]
         if not all(_is_ours(*one) for one in ours):
-            for sock, inode in ours:
-                if not _is_ours(sock, inode):
-                    sock.detach()  # The number is the program's.
-            return
+            return _close(ours)
         over = stop.fileno() in ready  # Ending may last, and what was told before is old by then.
         if listener is not None and listener.fileno() in ready:
             _answer(listener)
@@ -291,7 +288,16 @@ def _watch(address, stop):
         # A recovery ends with the first collective: its time is to be known to a tenth.
         soon = now + max(0.02, (now - start) / 10) if watcher.waits_for_the_first() else due
         if over:
-            return
+            return _close(ours)
+
+
+def _close(ours):
+    """Python would warn of a socket that is left open, where the program shows such warnings."""
+    for sock, inode in ours:
+        if _is_ours(sock, inode):
+            sock.close()
+        else:
+            sock.detach()  # The number is the program's.
 
 
 def _watch_quietly(address, stop):
@@ -332,9 +338,11 @@ def _start(address):
     def end():
         if not _is_ours(ours, inode):
             ours.detach()
-        elif os.getpid() == pid and thread.is_alive():  # A child that ends must not end its parent's.
-            ours.send(b".")  # Closing it would not do: children hold it too.
-            thread.join(1)
+        else:
+            if os.getpid() == pid and thread.is_alive():  # A child that ends must not end its parent's.
+                ours.send(b".")  # Closing it would not do: children hold it too.
+                thread.join(1)
+            ours.close()
     atexit.register(end)
     thread.start()
 

@@ -90,6 +90,9 @@ ANEW = {
     "changes sys.path": "import sys\nsys.path.insert(0, '/first')\nimport tree\n" + END,
     "changes the directory": "import os\nos.chdir('/')\nimport tree\n" + END,
     "adds a finder": "import sys\nclass Own:\n  def find_spec(self, *words): return None\nsys.meta_path.insert(0, Own())\nimport tree\n" + END,
+    "adds a hook for paths": "import sys\ndef hook(path): raise ImportError\nsys.path_hooks.insert(0, hook)\nimport tree\nsys.path_hooks.remove(hook)\n" + END,
+    "imports by its own function": "import builtins\nreal, seen = builtins.__import__, []\ndef own(name, *words):\n  seen.append(name)\n"
+                                   "  return real(name, *words)\nbuiltins.__import__ = own\nimport tree\nbuiltins.__import__ = real\nshow(seen=sorted(set(seen)))\n",
     "patches what the tree patches": "import json\njson.tree_mark = 'of the program'\nimport tree\n" + END,
     "puts in a stub": "import sys, types\nsys.modules['tree.stub'] = stub = types.ModuleType('tree.stub')\nstub.mark = 'stub'\nimport tree\n" + END,
     "hides a module": "import sys\nsys.modules['leaf'] = None\ntry:\n  import tree\nexcept ImportError as e:\n  shown.append({'error': str(e)})\nshow()\n",

@@ -36,6 +36,11 @@ PROGRAMS = {
     "processes": (
         "import torch, torch.multiprocessing as mp\nx = []\nfor how in ('fork', 'spawn'):\n  p = mp.get_context(how).Process(target=torch.ones, args=(1,))\n"
         "  p.start(); p.join(); x.append(p.exitcode)\nshow(codes=x)\n"),
+    "sets torch's logs": (
+        "import logging, torch, torch._logging\ntorch._logging.set_logs(dynamo=10, graph_breaks=True)\n"
+        "shown.append({'level': logging.getLogger('torch._dynamo').level})\nimport torch._dynamo\n"
+        "x = [logging.getLogger('torch._dynamo' + one).getEffectiveLevel() for one in ('', '.guards', '.symbolic_convert.__graph_breaks')]\n"
+        "torch._logging.set_logs()\nshown.append({'levels': x})\n"),
     "compiles": "import torch\nf = torch.compile(lambda x: x.sin() + 1, backend='eager')\nshown.append({'is': f(torch.ones(2)).tolist()})\n",
     "one process's group": (
         "import torch, torch.distributed as dist\nfrom torch.nn.parallel import DistributedDataParallel\n"

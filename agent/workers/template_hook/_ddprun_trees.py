@@ -18,7 +18,8 @@ this one needs, and their changes, in the order of loading. A module that needs 
 
 Compared when a module comes back that is not of the standard library:
 
-  variables (but those that differ from worker to worker), sys.path, sys.meta_path, the directory | as at the worker's start
+  variables (but those that differ from worker to worker), sys.path, sys.meta_path,               | as at the worker's start
+  sys.path_hooks, builtins.__import__, the directory                                              |
   modules, loggers and patched functions of the tree; the class of loggers                        | not the program's own
   the order of trees                                                                              | as they were loaded
 
@@ -27,6 +28,7 @@ something, has or had a child, has another thread or descriptor, or may have rea
 goes on with what was loaded ahead. Either way the preload process forks no more workers.
 """
 
+import builtins
 import os
 import sys
 
@@ -292,6 +294,8 @@ class Trees:
             loggers = self.logging.root.manager.loggerDict
             for name in loggers.keys() - self.first["loggers"].keys():
                 del loggers[name]
+            self.get_logger = self.logging.Manager.getLogger
+            self.logging.Manager.getLogger = self._getter()
         for name in self.parked:
             del self.modules[name]
         _machinery._find_and_load = self._finder()
@@ -310,6 +314,18 @@ class Trees:
             return original(name, import_)
         return _find_and_load
 
+    def _getter(self):
+        """A logger that is still away is wanted: by its package, if that is back, which has a list of its loggers."""
+        away = {name: one for _, kind, change in self.effects if kind == "loggers" for name, one in change.items()}
+        get_logger, add, modules, Logger = self.get_logger, self._add_loggers, self.modules, self.logging.Logger
+
+        def getLogger(manager, name):
+            if name in away and name.partition(".")[0] in modules:
+                if not isinstance(manager.loggerDict.get(name), Logger):
+                    add({name: away[name]})
+            return get_logger(manager, name)
+        return getLogger
+
     # In a worker.
 
     def start(self, environment, own, path, disagree, before):
@@ -325,7 +341,9 @@ class Trees:
 
     def _around(self):
         return {"environment": {name: value for name, value in os.environ._data.items() if name not in self.own},
-                "sys.path": list(sys.path), "sys.meta_path": list(sys.meta_path), "directory": os.getcwd()}
+                "sys.path": list(sys.path), "sys.meta_path": list(sys.meta_path),
+                "sys.path_hooks": list(sys.path_hooks), "builtins.__import__": builtins.__import__,
+                "the working directory": os.getcwd()}
 
     def _traces(self):
         """Counts of what others can see of the worker. None: that cannot be known."""
@@ -380,6 +398,8 @@ class Trees:
             self.around = self._around()
             if not self.parked:
                 _machinery._find_and_load = self.original
+                if self.logging is not None:
+                    self.logging.Manager.getLogger = self.get_logger
         finally:
             _imp.release_lock()
         for one in owners & self.calls.keys():
@@ -391,9 +411,9 @@ class Trees:
         for variable in {**self.around["environment"], **now["environment"]}:
             if self.around["environment"].get(variable) != now["environment"].get(variable):
                 return "the variable " + os.fsdecode(variable)
-        for kind in ("sys.path", "sys.meta_path", "directory"):
+        for kind in now:
             if now[kind] != self.around[kind]:
-                return kind if kind != "directory" else "the working directory"
+                return kind
         for one in wanted & self.modules.keys():
             return "sys.modules[%r]" % one
         for _, kind, change in effects:
@@ -403,7 +423,8 @@ class Trees:
             if kind == "loggers":
                 made = self.logging.root.manager.loggerDict
                 for logger, one in change.items():
-                    if isinstance(one, self.logging.Logger) and isinstance(made.get(logger), self.logging.Logger):
+                    there = made.get(logger)
+                    if isinstance(one, self.logging.Logger) and isinstance(there, self.logging.Logger) and there is not one:
                         return "the logger " + logger
                 if self.logging.getLoggerClass() is not self.logging.Logger:
                     return "logging's class of loggers"
