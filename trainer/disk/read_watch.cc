@@ -62,18 +62,22 @@ ReadWatch::~ReadWatch() {
 }
 
 void ReadWatch::Run() {
+  OwnTime time(Clock::now());  // A rank that was stopped meanwhile has not waited for its disk.
   std::optional<LongRead> read;
+  Clock::time_point seen;
   std::unique_lock lock(mutex_);
   while (!ends_.wait_for(lock, options_.look, [this] { return end_; })) {
+    const Clock::time_point now = time.Look(Clock::now());
     const Clock::time_point since{Clock::duration(since_.load(std::memory_order_relaxed))};
     if (since == Clock::time_point()) {
       read.reset();
       continue;
     }
-    if (!read || read->begin != since) {
-      read.emplace(since);
+    if (!read || seen != since) {
+      seen = since;
+      read.emplace(now);
     }
-    read->Look(Clock::now(), options_);
+    read->Look(now, options_);
   }
 }
 

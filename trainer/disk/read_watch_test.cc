@@ -49,5 +49,18 @@ TEST(ReadWatch, EndsARankBeforeItsPeersTakeItForGone) {
       << error.message;
 }
 
+// As a rank that was stopped for most of the time between two looks: a second of it counts. It said
+// that its disk did not answer, and the launcher took that for a failure.
+TEST(ReadWatch, CountsNoTimeInWhichTheRankStoodStill) {
+  StartLog("test", LogLevel::kError);
+  Watched watched;
+  ReadWatchOptions options = watched.Options();
+  options.limit = 1100ms;
+  options.look = 1200ms;
+  ReadWatch watch(options);
+  const ReadWatch::Reading reading(watch);
+  EXPECT_NE(watched.Reason().message.find("for 2 s"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace ddprun
