@@ -1,6 +1,9 @@
 #include "launcher/check/check.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -11,13 +14,14 @@
 #include "common/files.h"
 #include "common/log.h"
 #include "launcher/check/check_node.h"
-#include "launcher/command_line/host_places.h"
+#include "launcher/command_line/gpus.h"
 #include "proto/worker_env.h"
 
 namespace ddprun {
 namespace {
 
-// A file that a worker of the check removes where anything is bad on any node.
+// A file that a worker of the check writes to where anything is bad on any node. It is in memory,
+// so that it goes with the launch however that ends.
 constexpr const char* kVerdict = "DDPRUN_CHECK_VERDICT";
 
 int Fail(const Error& error, int code) {
@@ -28,14 +32,19 @@ int Fail(const Error& error, int code) {
 // Alone, or as a worker of the check, which has failed only if it could not find out.
 int CheckThisNode(const CheckRequest& request, const std::string& verdict) {
   StartLog("ddprun check", LogLevel::kInfo);
+  if (!request.launch.gpus.empty()) {
+    ShowOnlyGpus(request.launch.gpus);  // As a launch does.
+  }
   const Result<bool> bad = verdict.empty() ? PrintReport({LookAtNode(request.launch)}, request.json)
                                            : CheckWithOthers(request.launch, request.json);
   if (!bad) {
     return Fail(bad.error(), 1);
   }
   if (*bad && !verdict.empty()) {
-    ::unlink(verdict.c_str());
-    return kExitOk;
+    const UniqueFd file(::open(verdict.c_str(), O_WRONLY | O_CLOEXEC));
+    const Result<void> told = file ? WriteAll(file.get(), "bad\n", verdict)
+                                   : Result<void>(SystemError("open", verdict, errno));
+    return told ? kExitOk : Fail(told.error(), 1);
   }
   return *bad ? 1 : kExitOk;
 }
@@ -73,13 +82,16 @@ int Check(CheckRequest request, const std::function<int(const LaunchConfig&)>& l
   if (forgotten_srun || config.dry_run) {
     return launch(config);  // Each of srun's tasks comes here again.
   }
-  std::string verdict = (FindTemporaryPlace().path / "ddprun-check-XXXXXX").native();
-  if (!UniqueFd(::mkostemp(verdict.data(), O_CLOEXEC))) {
-    return Fail(SystemError("make a file for the verdict like", verdict, errno), kExitInternal);
+  const UniqueFd verdict(::memfd_create("ddprun-check", MFD_CLOEXEC));
+  if (!verdict) {
+    return Fail(SystemError("make a file in memory for", "the verdict", errno), kExitInternal);
   }
-  ::setenv(kVerdict, verdict.c_str(), 1);
+  const std::string path =
+      "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(verdict.get());
+  ::setenv(kVerdict, path.c_str(), 1);
   const int code = launch(config);
-  const bool well = ::unlink(verdict.c_str()) == 0;
+  struct stat info {};
+  const bool well = ::fstat(verdict.get(), &info) == 0 && info.st_size == 0;
   return code == kExitOk && !well ? 1 : code;
 }
 

@@ -52,6 +52,18 @@ class OneNode(Machine):
         self.assertEqual((node["verdict"], node["links"]), ("BAD", []))
         self.assertEqual(node["facts"][0], {"name": "gpu0", "value": "Xid 74", "bad": True})
 
+    def test_gpus_that_the_run_leaves_out_are_left_out(self):
+        """The report advises this flag, and the check took no notice of it."""
+        run = self.check("--gpus=0", gpus="count 2\ngpu 1 answer 15")
+        self.assertNotIn("would be refused", run.out())
+
+    def test_a_launch_that_is_killed_leaves_no_file(self):
+        """What is left in TMPDIR fails each test here."""
+        run = self.start("check", "--nnodes=2", f"--rdzv-endpoint={self.free_endpoint()}", environment=self.machine(0))
+        self.wait_for_text(run, "waiting for nodes")
+        run.signal(signal.SIGKILL)
+        run.wait()
+
     def test_a_driver_that_hangs_is_bad(self):
         os.mkfifo(self.path("fifo"))
         told = self.check(gpus=f"hang {self.path('fifo')}", expect=1).out()
