@@ -185,11 +185,13 @@ void AgentDriver::OnStarted(const Result<void>& started) {
   }
   // Alone it is no news: nothing else could have been started.
   const bool alone = config_.shape.max_nodes == 1;
+  const std::string first = std::to_string(placement.first_rank);
+  const std::string last = std::to_string(placement.first_rank + config_.workers - 1);
   Log(alone ? LogLevel::kDebug : LogLevel::kInfo,
-      "started generation " + std::to_string(placement.generation.value) + ": ranks " +
-          std::to_string(placement.first_rank) + " to " +
-          std::to_string(placement.first_rank + config_.workers - 1) + " of " +
-          std::to_string(placement.world_size) + ", store at " + ToString(placement.store));
+      "started " + (first == last ? "rank " + first : "ranks " + first + " to " + last) + " of " +
+          std::to_string(placement.world_size) + " (generation " +
+          std::to_string(placement.generation.value) + ", store " + ToString(placement.store) +
+          ")");
   ShowLiveLine();
   Feed(WorkersStarted{placement.generation});
   if (lasted) {

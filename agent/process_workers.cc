@@ -51,7 +51,8 @@ std::string ForPeople(std::string text) {
   return shown + "(--log-dir keeps those of all, and more)\n";
 }
 
-// Says that there is none where nothing else was said when nobody has it any more.
+// If no evidence was passed on before the last copy of this is destroyed, it says that there is
+// none.
 struct LiveEvidence {
   Loop& loop;
   LiveStacks::Done done;
@@ -373,9 +374,9 @@ void ProcessWorkers::OnTimerExpired(const TimerRequest& request) {
       continue;
     }
     Log(LogLevel::kWarning,
-        "the timer '" + request.scope + "' of " + (own ? "" : "a child of ") +
+        "watchdog timer '" + request.scope + "' of " + (own ? "" : "a child of ") +
             "the worker of local rank " + std::to_string(local) + " (pid " + std::to_string(pid) +
-            ") is over: " +
+            ") expired: " +
             (request.signal > 0 ? "sending it " + SignalName(request.signal) : "no signal asked"));
     if (request.signal > 0) {
       if (own) {
@@ -386,8 +387,9 @@ void ProcessWorkers::OnTimerExpired(const TimerRequest& request) {
     return;
   }
   if (pidfd && refused_timers_.size() < kMostRefusals && refused_timers_.insert(pid).second) {
-    Log(LogLevel::kWarning, "the timer '" + request.scope + "' of process " + std::to_string(pid) +
-                                " is over, but is ignored: no worker has started that process");
+    Log(LogLevel::kWarning, "ignoring watchdog timer '" + request.scope +
+                                "', which expired: process " + std::to_string(pid) +
+                                " was not started by a worker");
   }
 }
 

@@ -102,7 +102,7 @@ void ResolveJobEnd(const RawFlags& raw, LaunchConfig& config, Problems& problems
   const Surroundings& around = config.around;
   if (config.time_limit == Duration{0} && around.job.empty()) {
     config.remarks.push_back(
-        "--stop-before does not count: nobody says when the job ends (--time-limit does)");
+        "ignoring --stop-before: the job's end time is unknown; set --time-limit");
   } else if (config.stop_before < config.shape.shutdown_timeout) {
     config.remarks.push_back("--stop-before=" + FormatDuration(config.stop_before) +
                              " is less than the workers have to save: --shutdown-timeout=" +
@@ -238,7 +238,7 @@ Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
   ResolveCheckFlags(raw, config, problems);
   config.console_events = raw.event_log_handler == "console";
   if (rest.empty() || rest.front().empty()) {
-    problems.Add("no program is given: " + name + " [options] PROGRAM [arguments]");
+    problems.Add("no program given. Usage: " + name + " [options] PROGRAM [arguments]");
   } else {
     config.program = rest.front();
     config.args.assign(rest.begin() + 1, rest.end());

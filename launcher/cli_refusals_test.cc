@@ -1,4 +1,4 @@
-// What a command line that is wrong, or says what does not count, is told.
+// The messages for a wrong command line, and for options that are ignored.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -47,9 +47,8 @@ TEST(CommandLine, WhatDoesNotCountIsSaid) {
   EXPECT_TRUE(
       Launch({"--nnodes=2", "--rdzv-backend=c10d", "--master-addr=n0", "p"}).remarks.empty());
   EXPECT_EQ(Launch({"--rdzv-endpoint=n0:1", "--master-addr=n0", "--master-port=1", "p"}).remarks,
-            (std::vector<std::string>{
-                "--master-addr=n0 does not count: --rdzv-endpoint says where the nodes meet",
-                "--master-port=1 does not count: --rdzv-endpoint says where the nodes meet"}));
+            (std::vector<std::string>{"ignoring --master-addr=n0 because --rdzv-endpoint is set",
+                                      "ignoring --master-port=1 because --rdzv-endpoint is set"}));
   EXPECT_EQ(Launch({"--rdzv-backend=c10d", "--master-port=1", "p"}).remarks.size(), 1u);
 }
 
@@ -104,10 +103,10 @@ TEST(CommandLine, BadInputIsNamed) {
       {{"--event-log-handler=mine", "p"}, "--event-log-handler must be null or console"},
       {{"--logs-specs=mine", "p"}, "--logs-specs='mine' would be a Python plug-in"},
       {{"--rdzv-id=a/b", "p"}, "--rdzv-id must be"},
-      {{}, "no program is given"},
-      {{""}, "no program is given"},
+      {{}, "no program given"},
+      {{""}, "no program given"},
       {{"rendezvous", "--listen=nowhere:x"}, "port of an endpoint"},
-      {{"rendezvous", "more"}, "no further argument"},
+      {{"rendezvous", "more"}, "unexpected argument: 'more'"},
       {{"rendezvous", "--state-dir="}, "--state-dir must name a directory"},
       {{"rendezvous", "--state-dir=a", "--run-dir=b"}, "exclude each other"},
       {{"rendezvous", "--rdzv-endpoint=a:1,b,c:3"}, "Set --run-dir=DIR"},
@@ -154,8 +153,8 @@ TEST(CommandLine, AValueThatCannotBeIsNamed) {
 
 TEST(CommandLine, AValueOfASwitchIsRefusedInOurWords) {
   const auto words = [](const std::string& flag, const std::string& value) {
-    return flag + " is a switch and takes no value but true or false: '" + value + "' (write " +
-           flag + " alone)";
+    return flag + " does not take the value '" + value + "' (use " + flag + " or " + flag +
+           "=false)";
   };
   EXPECT_EQ(Refusal({"--standalone=maybe", "p"}), words("--standalone", "maybe"));
   EXPECT_EQ(Refusal({"-m=train", "p"}), words("--module", "train"));

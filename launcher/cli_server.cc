@@ -111,7 +111,7 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
   }
   config.log_format = log_format == "json" ? LogFormat::kJson : LogFormat::kText;
   if (!line.rest.empty()) {
-    return Invalid("ddprun rendezvous takes no further argument", line.rest.front());
+    return Invalid("unexpected argument", line.rest.front());
   }
   config.token = get_env("DDPRUN_TOKEN").value_or("");
   config.in_slurm_job = IsInSlurmJob(get_env);

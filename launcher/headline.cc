@@ -147,8 +147,9 @@ RunHeadline HeadlineOf(const RunStatus& run) {
   const std::optional<double> standing = StandsFor(run);
   const std::uint64_t step = LowestStep(run);
   if (step == 0) {
-    return {standing ? "the workers run; none has told a step yet"
-                     : "the workers run; they tell nothing of their steps"};
+    return {standing ? "running (no step reported yet)"
+                     : "running (no step reported; call ddprun.step() or set "
+                       "--progress-from=auto)"};
   }
   if (const std::optional<double> stands = Stands(run, usual)) {
     return {

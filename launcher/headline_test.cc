@@ -89,7 +89,7 @@ TEST(Headline, OfProgramsThatTellNothing) {
   RunStatus run = Running();
   run.nodes[0].closeup = {};
   run.nodes[0].step = 0;
-  EXPECT_THAT(HeadlineOf(run).text, HasSubstr("tell nothing"));
+  EXPECT_THAT(HeadlineOf(run).text, HasSubstr("no step reported; call"));
 }
 
 // Not everybody's collectives are steps.

@@ -33,7 +33,7 @@ void PlanPreload(const LaunchConfig& config, Preparation& preparation) {
   const auto python = ReadPythonCommand(preparation.command, std::filesystem::current_path());
   if (!python) {
     preparation.no_preload =
-        preparation.preload_auto ? "" : python.error().message + ": it does not count";
+        preparation.preload_auto ? "" : "ignoring --preload: " + python.error().message;
   } else if (preparation.preload_auto && !restarts) {
     preparation.no_preload = "workers are not started again (--max-restarts, --nnodes=MIN:MAX)";
   } else {

@@ -67,8 +67,8 @@ Result<void> Trainer::Wait(DiskTask&& task, bool together) {
                    "asked to stop, but " + task.what + " for " +
                        std::to_string(wait.Lasted(now).count()) + " s" +
                        (task.on_disk ? ": the disk does not answer" : "") +
-                       ". Ending without it; started again, training goes on from the "
-                       "checkpoint before"};
+                       ". Ending without it. Started again, training continues from the "
+                       "last saved checkpoint, or from the beginning if there is none"};
     }
     if (busy && due.word) {
       Log(LogLevel::kWarning, task.what + ", " + std::to_string(wait.Lasted(now).count()) +

@@ -80,9 +80,7 @@ void OnChecked(AgentStep& step, const NodeChecked& checked) {
   fitness.again = step.now + pause;
   // Alone, the end of the run says the same.
   step.Tell(news && !step.config.alone ? NoticeLevel::kWarning : NoticeLevel::kDetail,
-            "this node is refused by its node check: " + why +
-                "; no world has it until it "
-                "passes; checked again in " +
+            "node check failed: " + why + ". Not joining until it passes; retrying in " +
                 FormatDuration(pause) + " (--node-check, --host-check)");
 }
 

@@ -2,7 +2,7 @@
 // must not be used.
 //
 // Pure: the same readings in the same order give the same words. What refuses a machine is what
-// breaks every training on it, until somebody resets or repairs something; the table stands in
+// breaks every training on it, until something is reset or repaired; the table stands in
 // docs/operating.md ("What is looked at on every node"). All else is only told.
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace ddprun {
 
-// What becomes of it (--host-check): it decides, it is only told, or nobody looks.
+// What becomes of it (--host-check): it decides, it is only reported, or it is off.
 enum class HostCheck { kOn, kObserve, kOff };
 
 struct HostReadings {

@@ -232,16 +232,17 @@ std::string WarmStart::WhyCold(const WorkerSpec& spec, const ChildStdio& stdio) 
   if (const std::string name = FirstDifference(Without(spec.environment, plan_.own),
                                                Without(plan_.spec.environment, plan_.own));
       !name.empty()) {
-    return "their variable " + name + " differs from the template's";
+    return "their variable " + name + " differs from the preload process's";
   }
   if (!spec.cpus.empty() && (spec.environment.contains("OMP_PROC_BIND") ||
                              !spec.environment.contains("OMP_NUM_THREADS"))) {
-    return "OpenMP looked at the CPUs before the template knew a worker's own ones";
+    return "OpenMP looked at the CPUs before the preload process knew a worker's own ones";
   }
   for (int target = 0; target < 3; ++target) {
     struct stat stream {};
     if (::fstat(stdio[target], &stream) != 0 || !SameKind(stream, streams_[target])) {
-      return "their stream " + std::to_string(target) + " is of another kind than the template's";
+      return "their stream " + std::to_string(target) +
+             " is of another kind than the preload process's";
     }
   }
   return "";
@@ -257,7 +258,7 @@ Result<LaunchedWorker> WarmStart::Launch(const WorkerSpec& spec, const ChildStdi
       if (worker || under_way.given_up()) {
         return worker;
       }
-      why = "the template: " + worker.error().message;
+      why = "the preload process: " + worker.error().message;
       made_ = worker.error().kind == ErrorKind::kInvalid ? kMostTemplates : made_;
     }
     SayCold(why);
@@ -268,7 +269,10 @@ Result<LaunchedWorker> WarmStart::Launch(const WorkerSpec& spec, const ChildStdi
 void WarmStart::SayCold(const std::string& why) {
   Set("cold: " + why);
   if (std::exchange(said_, why) != why) {
-    Log(plan_.automatic ? LogLevel::kDebug : LogLevel::kWarning, "workers start cold: " + why);
+    const bool asked = !plan_.preload.empty() && !plan_.automatic;
+    Log(asked ? LogLevel::kWarning : LogLevel::kDebug,
+        asked ? "warning: --preload not used: " + why + ". Restarts will be slower"
+              : "preload process not used: " + why);
   }
 }
 

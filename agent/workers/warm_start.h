@@ -64,7 +64,7 @@ class WarmStart {
   WarmStart(WarmPlan plan, OnStarted on_started);
   ~WarmStart() { Close(); }
 
-  // Has a template, if there can be one: for a moment when nobody waits.
+  // Starts a preload process if there can be one. Call it while no start waits.
   void Prepare();
   // The same for an automatic plan, once all `workers` have had torch loaded for a while and there
   // is room. To be called again and again while they run.

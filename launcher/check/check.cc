@@ -25,7 +25,7 @@ namespace {
 constexpr const char* kVerdict = "DDPRUN_CHECK_VERDICT";
 
 int Fail(const Error& error, int code) {
-  std::fprintf(stderr, "ddprun check: %s\n", InOneLine(error.message).c_str());
+  std::fprintf(stderr, "ddprun check: error: %s\n", InOneLine(error.message).c_str());
   return code;
 }
 

@@ -47,11 +47,10 @@ void ResolveEndpoint(const RawFlags& raw, LaunchConfig& config, Problems& proble
        {std::pair("--master-addr", raw.master_addr), std::pair("--master-port", raw.master_port)}) {
     const bool counts = is_static || (flag == std::string("--master-addr") && address_counts);
     if (!value.empty() && (!counts || raw.standalone)) {
-      config.remarks.push_back(std::string(flag) + "=" + value + " does not count: " +
-                               (raw.standalone ? "--standalone needs no address"
-                                : !raw.endpoint.empty()
-                                    ? "--rdzv-endpoint says where the nodes meet"
-                                    : "it is for --rdzv-backend=static alone"));
+      config.remarks.push_back("ignoring " + std::string(flag) + "=" + value + " because " +
+                               (raw.standalone          ? "--standalone needs no address"
+                                : !raw.endpoint.empty() ? "--rdzv-endpoint is set"
+                                                        : "only --rdzv-backend=static uses it"));
     }
   }
   const std::string where = !raw.endpoint.empty() ? raw.endpoint : raw.master_addr;
@@ -85,13 +84,12 @@ void ResolveRunDirectory(LaunchConfig& config, Problems& problems) {
   if (config.standalone) {
     config.run_dir.clear();
     config.remarks.push_back(
-        "--run-dir does not count: a run of one node has nobody who could "
-        "take its server's part over");
+        "ignoring --run-dir: a run of one node has no other node that could take over");
   } else if (config.literal_master) {
     problems.Add(
         "--run-dir excludes a static rendezvous (--master-addr, --master-port, "
         "--rdzv-backend=static): the workers' store could not follow the server to "
-        "another host; say --rdzv-endpoint instead");
+        "another host; set --rdzv-endpoint instead");
   }
 }
 

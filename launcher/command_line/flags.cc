@@ -129,9 +129,8 @@ Result<void> CheckSwitches(const CLI::App& app, const std::vector<std::string>& 
     const bool empty = equals == flags[i].size() && i + 1 < flags.size() && flags[i + 1].empty();
     const std::string value = empty ? "" : flags[i].substr(std::min(equals + 1, flags[i].size()));
     if (empty || (equals < flags[i].size() && !IsOnOrOff(value))) {
-      return Error{ErrorKind::kInvalid,
-                   InOneLine(name + " is a switch and takes no value but true or false: '" + value +
-                             "' (write " + name + " alone)")};
+      return Error{ErrorKind::kInvalid, InOneLine(name + " does not take the value '" + value +
+                                                  "' (use " + name + " or " + name + "=false)")};
     }
   }
   return {};

@@ -218,18 +218,18 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
                "and a lost node is not replaced earlier: so two worlds never run at once, whatever "
                "the program. 30, 90s, 5m; 0: the workers of a node that is cut off go on");
   ending.Value("--host-check", raw.host_check, "on|observe|off",
-               "What becomes of a node whose machine is bad by its own word (a GPU that has fallen "
-               "off the bus or must be reset): on: no world has it, as with --node-check; observe: "
-               "it is only told, in status, events and metrics; off: nobody looks "
+               "Action when the host health check fails (a GPU that has fallen off the bus or must "
+               "be reset): on: this node does not join until it passes, as with --node-check; "
+               "observe: only reported, in status, events and metrics; off: disabled "
                "(docs/operating.md)");
   ending.Value("--node-check", config.node_check, "COMMAND",
-               "A line for /bin/sh that looks at this machine, before it joins and after workers "
-               "have failed on it. Exit code 0: it is fit. Any other: no world has it, its last "
-               "line says why, a spare takes its place, and it is looked at again later "
-               "(docs/operating.md)");
+               "A command for /bin/sh that checks this machine, before it joins and after workers "
+               "have failed on it. Exit code 0: fit. Any other: the node does not join, the "
+               "command's last line is the reason, a spare takes its place, and the check runs "
+               "again later (docs/operating.md)");
   ending.Value("--node-check-timeout", config.node_check_timeout, "DURATION",
-               "So long a check may take; then it is killed with all that it has started, and the "
-               "node is refused. 30, 90s, 5m");
+               "Longest time of a check. After it the command and all that it has started are "
+               "killed, and the check has failed. 30, 90s, 5m");
   ending.Value(
       "--signals-to-handle", raw.signals, "SIGNAL,...",
       "Signals that are passed on to the workers. SIGUSR1 and SIGUSR2 do not stop the run, "

@@ -57,8 +57,8 @@ void ReaderWait::Look() {
   }
   if (!end_ && !told_ && now >= began_ + kTellAfter) {
     told_ = true;
-    Log(LogLevel::kWarning, "the end waits until " + unread +
-                                " was read; a signal (Ctrl-C) ends ddprun without the rest");
+    Log(LogLevel::kWarning,
+        "waiting for the reader of " + unread + "; press Ctrl-C to exit and drop the rest");
   }
   const auto waited = std::chrono::floor<Duration>(now - began_);
   look_again_.ArmAt(now + std::clamp(waited, Duration{1}, kLongestLook), [this] { Look(); });

@@ -191,15 +191,13 @@ Result<void> UnsealToken(const ServerQuery& query, ServerPlace& place) {
 Result<ServerPlace> FindLinked(const RunId& run_id) {
   if (const Result<fs::path> own = UserDirectory(); !own) {
     return Error{ErrorKind::kUnavailable,
-                 own.error().message + ": say --endpoint=HOST:PORT or --run-dir=DIR"};
+                 own.error().message + ". Set --endpoint=HOST:PORT or --run-dir=DIR"};
   }
   const std::vector<Linked> found = LinkedServers(run_id);
-  const std::string of = run_id.empty() ? "" : " of the run '" + run_id + "'";
   if (found.empty()) {
     return Error{ErrorKind::kUnavailable,
-                 "no run" + of +
-                     " of yours is served on this machine: say --endpoint=HOST:PORT (or "
-                     "DDPRUN_ENDPOINT) of one that is served elsewhere"};
+                 "no ddprun run" + (run_id.empty() ? "" : " '" + run_id + "'") +
+                     " of yours on this machine. If it runs elsewhere, set --endpoint=HOST:PORT"};
   }
   if (found.size() > 1) {
     std::error_code none;
@@ -213,9 +211,10 @@ Result<ServerPlace> FindLinked(const RunId& run_id) {
                    PrintableLine(linked.place.Where()).c_str(),
                    PrintableLine(linked.started_in).c_str(), PrintableLine(linked.command).c_str());
     }
-    return Error{ErrorKind::kInvalid, "several runs" + of +
-                                          " are served on this machine, say --rdzv-id=NAME, "
-                                          "--run-dir=DIR or --endpoint=HOST:PORT"};
+    return Error{ErrorKind::kInvalid, "several runs of yours on this machine" +
+                                          (run_id.empty() ? "" : " are named '" + run_id + "'") +
+                                          ". Set --rdzv-id=NAME, --run-dir=DIR or "
+                                          "--endpoint=HOST:PORT"};
   }
   return found.front().place;
 }

@@ -91,9 +91,8 @@ void ServerRole::OnStoreClients(AsioLoop& loop, std::function<void(UniqueFd)> ad
 void WarnIfOpen(const Endpoint& endpoint, const Access& access, const std::string& why_no_token) {
   const bool asks = !access.token.empty() || (access.tls.serves() && access.tls.calls());
   if (!asks && !IsLoopback(endpoint.host)) {
-    Log(LogLevel::kWarning, "whoever reaches " + ToString(endpoint) +
-                                " can join its runs: give every node the same token with "
-                                "--token-file=FILE or DDPRUN_TOKEN to prevent it" +
+    Log(LogLevel::kWarning, "warning: no token: anyone who can reach " + ToString(endpoint) +
+                                " can join this run. Set the same --token-file on all nodes" +
                                 (why_no_token.empty() ? "" : " (" + why_no_token + ")"));
   }
 }

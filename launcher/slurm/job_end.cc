@@ -69,10 +69,9 @@ JobEnd::JobEnd(AsioLoop& loop, const LaunchConfig& config,
                     return;
                   }
                   Log(LogLevel::kWarning,
-                      "--stop-before does not count: " +
-                          (printed ? "squeue says of the time that is left: " + *printed
-                                   : "squeue was asked when the job ends: " +
-                                         printed.error().message + " (--time-limit says it too)"));
+                      "warning: ignoring --stop-before: the job's end time is unknown (squeue: " +
+                          (printed ? "it printed '" + *printed + "'" : printed.error().message) +
+                          "); set --time-limit");
                 });
   }
 }
@@ -89,10 +88,10 @@ void JobEnd::Know(Duration left, const std::string& origin) {
   std::string text = "the job ends in " + FormatDuration(left) + " (" + origin + ")";
   const bool soon = before >= left;
   if (soon) {
-    text += ": too soon for --stop-before=" + FormatDuration(before) + ", which does not count";
+    text = "warning: ignoring --stop-before=" + FormatDuration(before) + ": " + text;
   } else if (before > Duration{0}) {
     known.stop = known.ends - before;
-    text += "; the workers are told " + FormatDuration(before) + " before (--stop-before)";
+    text += "; the workers are asked to save " + FormatDuration(before) + " before (--stop-before)";
   }
   const bool first = config_.around.speaks_for_job || config_.around.job.empty();
   Log(soon ? LogLevel::kWarning : first ? LogLevel::kInfo : LogLevel::kDebug, text);

@@ -18,7 +18,7 @@ constexpr Duration kControlPatience{5'000};
 int AskFor(const ControlWish& wish) {
   const char* const verb = wish.verb == ControlVerb::kDrain ? "drain" : "stop";
   const auto fail = [&](const Error& error) {
-    std::fprintf(stderr, "ddprun %s: %s\n", verb, InOneLine(error.message).c_str());
+    std::fprintf(stderr, "ddprun %s: error: %s\n", verb, InOneLine(error.message).c_str());
     return ExitCodeOf(error);
   };
   const Result<ServerPlace> place = FindServer(wish.server);

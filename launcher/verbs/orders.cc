@@ -140,7 +140,7 @@ int GiveOrder(const OrderRequest& request) {
                            : kind == ErrandKind::kEvidence ? "stacks"
                                                            : "stop";
   const auto complain = [&](const std::string& text) {
-    std::fprintf(stderr, "ddprun %s: %s\n", verb, InOneLine(text).c_str());
+    std::fprintf(stderr, "ddprun %s: error: %s\n", verb, InOneLine(text).c_str());
   };
   const Result<OrderAnswers> answers = AskAll(request);
   if (!answers) {

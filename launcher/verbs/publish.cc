@@ -11,7 +11,7 @@ namespace ddprun {
 namespace {
 
 int Fail(const Error& error) {
-  std::fprintf(stderr, "ddprun publish: %s\n", InOneLine(error.message).c_str());
+  std::fprintf(stderr, "ddprun publish: error: %s\n", InOneLine(error.message).c_str());
   switch (error.kind) {
     case ErrorKind::kRefused:
       std::fputs("ddprun publish: this world was replaced; nothing was published\n", stderr);

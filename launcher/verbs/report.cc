@@ -154,7 +154,7 @@ Result<Archived> WriteArchive(const ArchiveWish& wish, const std::string& name, 
 
 int PackReport(const ReportRequest& request) {
   const auto fail = [](const Error& error) {
-    std::fprintf(stderr, "ddprun report: %s\n", InOneLine(error.message).c_str());
+    std::fprintf(stderr, "ddprun report: error: %s\n", InOneLine(error.message).c_str());
     return ExitCodeOf(error);
   };
   const Result<KnownRun> known = Know(request);

@@ -334,18 +334,18 @@ Result<std::string> PageAt(const ServerPlace& place, const std::vector<RunStatus
 int PrintStatus(const StatusRequest& request) {
   const Result<ServerPlace> place = FindServer(request.server);
   if (!place) {
-    std::fprintf(stderr, "ddprun status: %s\n", InOneLine(place.error().message).c_str());
+    std::fprintf(stderr, "ddprun status: error: %s\n", InOneLine(place.error().message).c_str());
     return ExitCodeOf(place.error());
   }
   const auto runs = RunsAt(*place, request.server.run_id);
   if (!runs) {
-    std::fprintf(stderr, "ddprun status: %s\n", InOneLine(runs.error().message).c_str());
+    std::fprintf(stderr, "ddprun status: error: %s\n", InOneLine(runs.error().message).c_str());
     return ExitCodeOf(runs.error());
   }
   if (request.links) {
     const Result<std::string> links = PageAt(*place, *runs);
     if (!links) {
-      std::fprintf(stderr, "ddprun status: %s\n", InOneLine(links.error().message).c_str());
+      std::fprintf(stderr, "ddprun status: error: %s\n", InOneLine(links.error().message).c_str());
       return ExitCodeOf(links.error());
     }
     return PrintOut(*links);

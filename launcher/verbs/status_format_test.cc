@@ -138,8 +138,9 @@ TEST(Status, WithoutAStepNeitherRecoveryNorGoodputIsClaimed) {
   }
   run.startups = {Startup{.cause = "x", .age = 3s, .stop = 40ms, .start = 42ms}};
   const std::string text = FormatStatus({run}, "n0:29400", kNow);
-  EXPECT_NE(text.find("\nworkers run again after 82 ms: stop 40, start 42; no step is known yet; "),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("\nworkers run again after 82 ms (stop 40, start 42); no step is known yet; "),
+      std::string::npos)
       << text;
   EXPECT_NE(text.find("\ngoodput: unknown"), std::string::npos) << text;
 }

@@ -265,7 +265,7 @@ Result<std::string> ParseK8sManifest(const std::vector<std::string>& args) {
   CheckNames(raw, wish, problems);
   wish.program = line.rest;
   if (wish.program.empty() || wish.program.front().empty()) {
-    problems.Add("no program is given: ddprun k8s-manifest [options] PROGRAM [arguments]");
+    problems.Add("no program given. Usage: ddprun k8s-manifest [options] PROGRAM [arguments]");
   }
   if (!problems.text.empty()) {
     return Error{ErrorKind::kInvalid, problems.text};

@@ -49,7 +49,7 @@ TEST(K8sManifest, NamesAllProblemsAtOnce) {
               {"--nodes must be N or MIN:MAX, from 1 to 100000: '4:2'",
                "--gpus must be a number from 0 to 100000: 'x'", "--name must be", "'A_b'",
                "--claim must be", "--image must be one word", "--grace must be",
-               "--jobset and --trainjob", "no program is given"});
+               "--jobset and --trainjob", "no program given"});
   ExpectParts(Printed({"--runtime=x", "x"}), {"--runtime needs --trainjob"});
 }
 
@@ -74,7 +74,7 @@ TEST(K8sManifest, RefusesNonsenseInOneLine) {
     }
   }
   EXPECT_EQ(Printed({""}),
-            "no program is given: ddprun k8s-manifest [options] PROGRAM [arguments]");
+            "no program given. Usage: ddprun k8s-manifest [options] PROGRAM [arguments]");
 }
 
 TEST(K8sManifest, TakesWhatKubernetesDoes) {

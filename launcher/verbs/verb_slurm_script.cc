@@ -116,7 +116,7 @@ Result<std::string> ParseSlurmScript(const std::vector<std::string>& args) {
     }
   }
   if (wish.program.empty() || wish.program.front().empty()) {
-    problems.Add("no program is given: ddprun slurm-script [options] PROGRAM [arguments]");
+    problems.Add("no program given. Usage: ddprun slurm-script [options] PROGRAM [arguments]");
   }
   if (!problems.text.empty()) {
     return Error{ErrorKind::kInvalid, problems.text};

@@ -168,7 +168,7 @@ Result<VerbRequest> ParseLogs(const std::vector<std::string>& args, const GetEnv
     return VerbRequest(HelpRequest{line.app.help()});
   }
   if (!line.rest.empty()) {
-    return Invalid("ddprun logs takes no further argument", line.rest.front());
+    return UnexpectedArgument("logs", line.rest.front());
   }
   RETURN_IF_ERROR(which.Read(line, request.wish, request.nodes, request.json));
   if (!since.empty()) {
@@ -191,7 +191,7 @@ Result<VerbRequest> ParseStatus(const std::vector<std::string>& args, const GetE
     return VerbRequest(HelpRequest{line.app.help()});
   }
   if (!line.rest.empty()) {
-    return Invalid("ddprun status takes no further argument", line.rest.front());
+    return UnexpectedArgument("status", line.rest.front());
   }
   RETURN_IF_ERROR(NodeFlags::ReadFormat(format, line, request.json));
   TakeServer(line, get_env, request.server);
@@ -224,11 +224,11 @@ Result<VerbRequest> ParseControl(const std::vector<std::string>& args, const Get
   TakeServer(line, get_env, wish.server);
   if (line.rest.size() != (drain ? 1u : 0u)) {
     return line.rest.empty()
-               ? Result<VerbRequest>(
-                     Error{ErrorKind::kInvalid,
-                           "no node is given: ddprun drain NODE (ddprun status lists the nodes)"})
-               : Result<VerbRequest>(
-                     Invalid("ddprun " + verb + " takes no such argument", line.rest.back()));
+               ? Result<VerbRequest>(Error{
+                     ErrorKind::kInvalid,
+                     "no node given. Usage: ddprun drain NODE (ddprun status lists the nodes)"})
+               : Result<VerbRequest>(drain ? Invalid("unexpected argument", line.rest.back())
+                                           : UnexpectedArgument(verb, line.rest.back()));
   }
   wish.node = drain ? line.rest.front() : "";
   if (soon) {
@@ -253,7 +253,7 @@ Result<VerbRequest> ParseSave(const std::vector<std::string>& args, const GetEnv
     return VerbRequest(HelpRequest{line.app.help()});
   }
   if (!line.rest.empty()) {
-    return Invalid("ddprun save takes no further argument", line.rest.front());
+    return UnexpectedArgument("save", line.rest.front());
   }
   RETURN_IF_ERROR(which.Read(line, request.wish, request.nodes, request.json));
   TakeServer(line, get_env, request.server);

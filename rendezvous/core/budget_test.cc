@@ -149,8 +149,10 @@ TEST_F(Failing, WhoAsksToBeStartedAgainIsExcusedOnce) {
   Begin();
   Fail(0, 1s);
   Asks(0, 1s);
-  EXPECT_TRUE(story.Said("has stopped (rank 0"));
-  EXPECT_TRUE(story.Said("ended with exit code 75: it asks to be started again; not charged)"));
+  EXPECT_TRUE(story.Said("restarting all workers (does not use a restart)"));
+  EXPECT_TRUE(
+      story.Said("ended with exit code 75: it asks to be started again: restarting all workers "
+                 "(does not use a restart)"));
   EXPECT_EQ(story.state.budget.used, 1u);
   Asks(0, 1s);
   EXPECT_EQ(story.state.budget.used, 2u);

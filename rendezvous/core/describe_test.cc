@@ -30,7 +30,7 @@ TEST(Describe, AWaitAlwaysSaysWhyAndHowLong) {
   EXPECT_EQ(Describe(WaitReason{WaitFor::kLastCall, 2, 1, 4, {}, 2s}),
             "waiting for more nodes: 2 of at most 4 are here; starting with 2 in 2.0 s");
   EXPECT_EQ(Describe(WaitReason{WaitFor::kDrain, 2, 1, 4, {"n1", "n2"}, {}}),
-            "waiting until the last generation has stopped on n1 n2");
+            "waiting for n1 n2 to stop their previous workers");
   for (const WaitFor what :
        {WaitFor::kPeers, WaitFor::kSpare, WaitFor::kEarlierSelf, WaitFor::kRecovery}) {
     EXPECT_FALSE(Describe(WaitReason{.what = what}).empty());

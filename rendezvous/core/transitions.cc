@@ -296,10 +296,11 @@ void JudgeIfDrained(CoordinatorStep& step) {
     const std::string why = judgement.excused
                                 ? Describe(*judgement.root) + ": it asks to be started again"
                                 : Describe(cause);
+    const bool fewer = cause == StopCause::kNodeLost || cause == StopCause::kLeave;
     NoteStopped(state.startups, why, WordOf(cause), step.from, step.now);
     step.Say(kEventStopped, NoticeLevel::kInfo,
-             "generation " + std::to_string(state.world->generation.value) + " has stopped (" +
-                 why + "; not charged); forming the next one")
+             why + ": restarting " + (fewer ? "the remaining" : "all") +
+                 " workers (does not use a restart)")
         .cause = WordOf(cause);
   }
   step.Enter(Phase::kGathering);
@@ -398,9 +399,9 @@ void Lose(CoordinatorStep& step, const NodeKey& key, const std::string& why) {
   });
   if (member->fence) {
     step.Say(kEventFenced, NoticeLevel::kInfo,
-             "nobody takes the place of node " + key.node + " for " +
+             "node " + key.node + " will not be replaced for " +
                  FormatDuration(std::chrono::floor<Duration>(*member->fence - step.now)) +
-                 ": so long its workers may run on (--fence-after)")
+                 ": its workers may still be running (--fence-after)")
         .node = key.node;
   }
   if (mattered && IsActive(state)) {

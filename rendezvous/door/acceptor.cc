@@ -270,7 +270,7 @@ void Acceptor::State::Decide(Guests::iterator guest) {
       ReadRequest(guest);
       return;
     case Protocol::kUnknown:
-      TurnAway(guest, "nobody here speaks what it speaks");
+      TurnAway(guest, "unrecognised protocol");
       return;
   }
 }

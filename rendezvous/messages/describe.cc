@@ -98,13 +98,16 @@ std::string Describe(const WaitReason& reason) {
       }
       return text;
     case WaitFor::kDrain:
-      return "waiting until the last generation has stopped on " +
-             (reason.missing.empty() ? "every node" : Joined(reason.missing, " "));
+      return "waiting for " + (reason.missing.empty() ? "all nodes" : Joined(reason.missing, " ")) +
+             (reason.missing.size() == 1 ? " to stop its previous workers"
+                                         : " to stop their previous workers");
     case WaitFor::kPeers:
-      return "own workers have finished; waiting for those of " +
+      return "finished here, waiting for workers on " +
              (reason.missing.empty() ? "other nodes" : Joined(reason.missing, " "));
     case WaitFor::kSpare:
-      return "the world is complete with " + CountOf(reason.have, "node") + "; waiting as a spare";
+      return reason.have == 1 ? "the only node slot is taken, standing by as a spare"
+                              : "all " + std::to_string(reason.have) +
+                                    " node slots are taken, standing by as a spare";
     case WaitFor::kSettling:
       return "joining the running world of " + CountOf(reason.have, "node") +
              (reason.remaining ? " in " + FormatDuration(*reason.remaining) : "") +
@@ -114,10 +117,10 @@ std::string Describe(const WaitReason& reason) {
     case WaitFor::kBackoff:
       return Backoff(reason);
     case WaitFor::kNoGrowth:
-      return "the run goes on with " + CountOf(reason.have, "node") +
-             " and does not grow (--scale-up=never); waiting as a spare";
+      return "the run continues with " + CountOf(reason.have, "node") +
+             " and does not grow (--scale-up=never), standing by as a spare";
     case WaitFor::kFinishing:
-      return "some nodes have finished already: too late to join; waiting for the run's end";
+      return "the run is finishing, this node is too late to join";
     case WaitFor::kEarlierSelf:
       return "waiting until this node's earlier agent or its workers are gone";
     case WaitFor::kRecovery:
@@ -132,9 +135,8 @@ std::string Describe(const WaitReason& reason) {
       }
       return text + "; workers go on";
     case WaitFor::kClaim:
-      return "enough nodes are here (" + std::to_string(reason.have) +
-             "), but the server cannot renew its claim to serve, so it forms no world: waiting "
-             "until it can, or until another node takes its part over";
+      return "cannot start: the server lost its leader lease (is the shared directory writable?). "
+             "Waiting to regain it or for a new leader";
     case WaitFor::kOutcomeKept:
       return "the run has ended; waiting until the server has recorded its outcome";
     case WaitFor::kRoom:
@@ -162,7 +164,7 @@ std::string Describe(StopCause cause) {
     case StopCause::kLeave:
       return "a node leaves";
     case StopCause::kOperator:
-      return "somebody stops the run";
+      return "an operator stops the run";
     case StopCause::kHang:
       return "workers make no progress";
     case StopCause::kSuperseded:

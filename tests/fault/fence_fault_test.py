@@ -82,7 +82,7 @@ class Fences(DdprunTest):
         self.wait_for(lambda: max(first.generations()) > generation, first, second, what="the next world")
         self.assertFalse(self.lives(cut_off), first.all() + second.all())
         self.assertRegex(second.err(), r"has not answered for 6.0 s \(--fence-after\): killing the workers")
-        self.assertIn("nobody takes the place of node", first.err())
+        self.assertIn("will not be replaced for ", first.err())
         proxy.set("pass")
         self.world_of_two(first, second, after=generation)
         open(self.go, "w").close()

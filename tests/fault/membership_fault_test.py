@@ -123,7 +123,7 @@ class Growth(Membership):
         self.join(1, nnodes="2")
         first = self.world([0, 1])
         self.join(2, nnodes="2")
-        self.wait_for_text(self.nodes[2], "waiting as a spare")
+        self.wait_for_text(self.nodes[2], "standing by as a spare")
         self.kill_agent(1)
         second = self.world([0, 2], first)
         self.assertRegex(self.server.err(), NO_LEASE)

@@ -61,7 +61,7 @@ class ElasticNodes(DdprunTest):
             first = self.wait_for_world(nodes, 2, first)
         self.let_them_finish()
         self.end(nodes)
-        self.assertNotIn("waiting as a spare", nodes[1].err(), "the world was not complete")
+        self.assertNotIn("standing by as a spare", nodes[1].err(), "the world was not complete")
 
     def test_term_makes_the_node_with_the_server_leave_and_the_other_goes_on(self):
         nodes, first = self.start_server_then_other("--max-restarts=0")

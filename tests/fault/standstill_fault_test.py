@@ -116,11 +116,11 @@ class Standstill(DdprunTest):
         node = self.node(pipe)
         self.replace_a_worker(node)
         pipe.read_on()
-        self.wait_for(lambda: "started generation 2" in pipe.text, node, what="the rest of the lines")
+        self.wait_for(lambda: "(generation 2, store" in pipe.text, node, what="the rest of the lines")
         self.terminate(node)
         pipe.thread.join()
         places = [pipe.text.index(part) for part in (
-            "started generation 1", '"FAILED"', "started generation 2", "got SIGTERM", '"AGENT"')]
+            "(generation 1, store", '"FAILED"', "(generation 2, store", "got SIGTERM", '"AGENT"')]
         self.assertEqual(places, sorted(places), pipe.text)
         self.assertNotIn("dropped", pipe.text)
         self.assertTrue(pipe.text.endswith("\n"), pipe.text[-200:])
@@ -129,7 +129,7 @@ class Standstill(DdprunTest):
     def test_a_reader_who_is_slow_gets_everything(self):
         pipe = FullPipe(self)
         run = self.start("--nproc-per-node=2", FAKE_WORKER, "--lines=500", out=pipe.writer)
-        self.wait_for_text(run, "the end waits until standard output was read; a signal")
+        self.wait_for_text(run, "waiting for the reader of standard output; press Ctrl-C")
         self.assertEqual(len(self.mark.living()), 2)  # Guard and agent.
         pipe.read_on()
         self.assertEqual(run.wait(), 0)
@@ -140,7 +140,7 @@ class Standstill(DdprunTest):
     def test_a_signal_ends_the_wait_for_a_reader(self):
         pipe = FullPipe(self)
         run = self.start("--nproc-per-node=2", FAKE_WORKER, "--lines=100", "--exit=7", out=pipe.writer)
-        self.wait_for_text(run, "the end waits until standard output was read")
+        self.wait_for_text(run, "waiting for the reader of standard output")
         run.signal(signal.SIGTERM)
         self.assertEqual(run.wait(), 7)
         self.assertIn("FAILED", run.err())
@@ -149,7 +149,7 @@ class Standstill(DdprunTest):
     def test_a_reader_who_goes_ends_the_wait(self):
         pipe = FullPipe(self)
         run = self.start("--nproc-per-node=2", FAKE_WORKER, "--lines=100", "--exit=7", out=pipe.writer)
-        self.wait_for_text(run, "the end waits until standard output was read")
+        self.wait_for_text(run, "waiting for the reader of standard output")
         pipe.drop()
         self.assertEqual(run.wait(), 7)
 

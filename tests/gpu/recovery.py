@@ -54,7 +54,7 @@ def recover_trainer(kit, agents, *flags, kills):
         ended = kit.stop_all(processes)
     whole = [sum(one.values()) for one in parts if len(one) == len(PARTS)]
     told = {"whole_ms": summary_of(whole), "next_line_ms": summary_of(lines_ms), "parts_ms": parts,
-            "cold": [line for one in ended for line in one.err.splitlines() if "start cold" in line][:2]}
+            "cold": [line for one in ended for line in one.err.splitlines() if "--preload not used" in line][:2]}
     kit.say(f"  whole {told['whole_ms']} ms, next line {told['next_line_ms']} ms; last {parts[-1:]} {told['cold']}")
     if told["cold"] or len(whole) < kills:
         raise Failed("workers were not forked, or `ddprun status` does not know all parts of a recovery", told)
@@ -91,7 +91,7 @@ def recover_python(kit, under, kills, environment=None):
     finally:
         ended = kit.stop(process)
     told = {"ms": summary_of(took), "start_to_first_step_s": round(start, 2),
-            "cold": [line for line in ended.err.splitlines() if "start cold" in line][:2]}
+            "cold": [line for line in ended.err.splitlines() if "--preload not used" in line][:2]}
     kit.say(f"  {told}")
     if told["cold"]:
         raise Failed("workers were not forked", told)

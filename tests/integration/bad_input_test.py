@@ -145,7 +145,7 @@ class CommandLine(DdprunTest):
                 self.assertIn(bad, run.err())
 
     def test_rendezvous_verb(self):
-        self.refused("rendezvous", "more", names="takes no further argument: 'more'")
+        self.refused("rendezvous", "more", names="unexpected argument: 'more'")
         self.refused("rendezvous", "--listen=127.0.0.1:70000", names="'127.0.0.1:70000'")
         self.refused("rendezvous", "--nope", names="unknown option --nope")
         self.refused("rendezvous", "--listen=192.0.2.1:0", expect=UNAVAILABLE,

@@ -124,7 +124,7 @@ class AsTorchrun(DdprunTest):
         self.assertIn("usage: torchrun [OPTIONS] PROGRAM", run.out())
         self.assertNotIn("slurm-script", run.out())
         run = self.ask("--nope", executable=self.torchrun, expect=2)
-        self.assertRegex(run.err(), r"^torchrun: unknown option --nope \(torchrun --help")
+        self.assertRegex(run.err(), r"^torchrun: error: unknown option --nope \(torchrun --help")
 
     def test_verbs_are_programs(self):
         run = self.ask("env", executable=self.torchrun)

@@ -45,7 +45,7 @@ class Nodes(Machines):
         broken = self.join(1)
         node = self.wait_for(lambda: self.node("unfit"), first, broken)
         self.assertEqual(node["reason"], NEVER_SEEN)
-        self.wait_for_text(broken, "this node is refused by its node check: " + re.escape(NEVER_SEEN))
+        self.wait_for_text(broken, "node check failed: " + re.escape(NEVER_SEEN))
         third = self.join(2)
         for run in (first, third):
             self.wait_for_workers(run, 1, 1)

@@ -38,7 +38,7 @@ class Nodes(MeetingNodes):
         self.refuse(1)
         first = self.serve()
         unfit = self.join(1)
-        self.wait_for_text(unfit, "this node is refused by its node check: GPU 3 is gone; .*1 min")
+        self.wait_for_text(unfit, "node check failed: GPU 3 is gone\. .*1 min")
         node = self.wait_for(lambda: self.node("unfit"), first, unfit)
         self.assertEqual((node["reason"], node["in_world"]), ("GPU 3 is gone", False))
         self.assertIn("1 of 2 are here; kept out: ",
@@ -51,7 +51,7 @@ class Nodes(MeetingNodes):
             self.wait_for_workers(run, 1, 1)
         self.assertEqual(len(self.told("node_unfit")), 1)
         self.finish(first, third, unfit)
-        self.assertEqual(unfit.err().count("is refused by its node check"), 1, unfit.err())
+        self.assertEqual(unfit.err().count("node check failed"), 1, unfit.err())
         self.assertIn("node check | looking", unfit.err())
         self.assertEqual([self.causes(i) for i in range(3)], [["start"]] * 3)
         self.assertEqual(unfit.out(), "")

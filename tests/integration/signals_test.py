@@ -111,13 +111,13 @@ class Timers(DdprunTest):
 
     def test_one_that_runs_out_kills_its_worker_and_nobody_else(self):
         run = self.run_timer("hang", 137)
-        self.assertRegex(run.err(), r"the timer 'step' of the worker of local rank 0 \(pid \d+\) is "
-                                    r"over: sending it SIGKILL")
+        self.assertRegex(run.err(), r"watchdog timer 'step' of the worker of local rank 0 "
+                                    r"\(pid \d+\) expired: sending it SIGKILL")
         self.assertRegex(run.err(), r"the run failed: rank 0 .*killed by signal 9 \(SIGKILL\)")
         self.assertIn("ignored on the timer FIFO", run.err())
         self.assertIn("hint      : watchdog timer 'step' expired; ddprun killed the worker\n", run.err())
         self.assertNotIn("somebody sent SIGKILL", run.err())
-        refused = f"the timer 'of a stranger' of process {os.getpid()} is over, but is ignored: no worker has started"
+        refused = f"ignoring watchdog timer 'of a stranger', which expired: process {os.getpid()} was not started"
         self.assertEqual(run.err().count(refused), 1, run.err())
 
     def test_a_childs_timer_counts(self):
@@ -129,8 +129,8 @@ class Timers(DdprunTest):
                     os.unlink(held)
                 os.mkfifo(held)
                 run = self.run_ddprun(path, kind, held, environment={"TORCHELASTIC_ENABLE_FILE_TIMER": "1"})
-                self.assertRegex(run.err(), r"the timer 'load' of a child of the worker of local rank 0 \(pid \d+\) is "
-                                            r"over: sending it SIGKILL")
+                self.assertRegex(run.err(), r"watchdog timer 'load' of a child of the worker of local rank 0 "
+                                    r"\(pid \d+\) expired: sending it SIGKILL")
 
     def test_one_that_is_taken_back_does_nothing(self):
         self.run_timer("release", 0)

@@ -35,12 +35,12 @@ class OneNode(Asks):
         self.assertEqual([n["state"] for n in told["runs"][0]["nodes"]], ["running"])
         (first,) = told["runs"][0]["startups"]
         self.assertEqual((first["number"], first["cause"]), (1, "first start"))
-        self.assertRegex(shown, r"first start: \d+ ms: form \d+")
+        self.assertRegex(shown, r"first start: \d+ ms \(form \d+\)")
         self.assertIn("unix:DIR/operators is asked with --run-dir=DIR",
                       self.ask("status", "--endpoint=" + told["endpoint"], expect=2).err())
         self.ask("stop")
         self.assertEqual(run.wait(), 130, run.all())
-        self.assertIn("no run of yours is served on this machine", self.ask("status", expect=69).err())
+        self.assertIn("no ddprun run of yours on this machine", self.ask("status", expect=69).err())
         self.assertEqual(os.listdir(self.path("run", "ddprun")), [])
 
     def test_drain_is_its_leave(self):
@@ -72,7 +72,7 @@ class OneNode(Asks):
         logs = self.path("d" * 120)
         runs = [self.start_one(run_id=name, flags=[f"--log-dir={logs}"]) for name in ("first", "second")]
         several = self.ask("status", expect=2).err()
-        self.assertRegex(several, "several runs are served on this machine, say --rdzv-id=NAME, ")
+        self.assertRegex(several, "several runs of yours on this machine. Set --rdzv-id=NAME, ")
         self.assertRegex(several, r"(?m)^  first  unix:")
         self.ask("stop", "--rdzv-id=second")
         self.assertEqual(runs[1].wait(), 130)
@@ -98,7 +98,7 @@ class OneNode(Asks):
         if os.geteuid() == 0:
             os.chown(strangers, 23456, 23456)
             os.symlink(strangers, os.path.join(links, "server-2-strangers"))
-        self.assertIn("no run of yours", self.ask("status", expect=69).err())
+        self.assertIn("no ddprun run of yours", self.ask("status", expect=69).err())
         self.assertNotIn("server-1-gone", os.listdir(links))
 
     # Who says nothing, or nonsense, holds up nobody.
@@ -217,7 +217,7 @@ class Status(Operators):
         run = self.ask("status", f"--endpoint={self.endpoint}", expect=69)
         self.assertRegex(run.err(), rf"ddprun status: .*{self.endpoint}.*refused")
         run = self.ask("status", expect=69)
-        self.assertIn("say --endpoint=HOST:PORT", run.err())
+        self.assertIn("set --endpoint=HOST:PORT", run.err())
 
 
     # Workers can put anything into a run directory.

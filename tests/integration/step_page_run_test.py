@@ -134,7 +134,7 @@ class StepPages(Asks):
 
     def test_a_worker_of_a_template_has_its_page(self):
         run = self.run_ddprun("-v", "--preload=ddprun", "--nproc-per-node=2", self.worker("go_to(1_000)"))
-        self.assertNotIn("start cold", run.err())
+        self.assertNotIn("--preload not used", run.err())
 
     def test_what_is_no_page_is_refused_and_steps_go_on(self):
         run = self.start("--nproc-per-node=1", self.worker("""

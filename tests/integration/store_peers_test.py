@@ -79,7 +79,7 @@ class Peers(DdprunTest):
     def store_of(self, nodes, generation=1):
         for node in nodes:
             self.wait_for_workers(node, 1, generation)
-        started = rf"started generation {generation}: .* store at (\S+)\n"
+        started = rf"\(generation {generation}, store (\S+)\)\n"
         self.wait_for_text(nodes[0], started)
         return re.search(started, nodes[0].err())[1]
 
@@ -135,7 +135,7 @@ class Peers(DdprunTest):
             nodes.append(self.start(
                 *command[1:], "--nnodes=2", f"--rdzv-id={self.run_id}", "--insecure",
                 f"--rdzv-endpoint={self.endpoint}", *flags, sys.executable, "-c", RETRIES, self.go, executable=shutil.which(command[0])))
-            self.wait_for_text(nodes[i], "waiting for nodes" if i == 0 else "started generation")
+            self.wait_for_text(nodes[i], "waiting for nodes" if i == 0 else "started rank")
         return nodes
 
     # torch's clients would try for half an hour, and say nothing of why.

@@ -165,7 +165,7 @@ class WhatWorkersFind(OnTerminal):
                 found = [re.sub(r"^\[.*?\]:? ?", "", line) for line in self.shown(*flags)]
                 self.assertEqual(sorted(found),
                                  [f"rank {rank} False True True {COLUMNS}x{ROWS} False []" for rank in (0, 1)], self.text)
-                self.assertNotIn("start cold", self.text)
+                self.assertNotIn("--preload not used", self.text)
 
     def shown(self, *flags):
         self.launch(TWO, *flags, self.write("train.py", ABOUT))

@@ -179,7 +179,7 @@ class WarmStartTest : public ::testing::Test {
  protected:
   WarmStartTest() {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-    StartLog("ddprun", LogLevel::kInfo);
+    StartLog("ddprun", LogLevel::kDebug);
   }
   ~WarmStartTest() override {
     warm_.reset();
@@ -231,7 +231,7 @@ TEST_F(WarmStartTest, AnythingElseThatDiffersIsColdAndSaid) {
   Plan(Fake({"honest"}));
   WorkerSpec more = Fake({"honest"});
   more.environment["MINE"] = "1";
-  EXPECT_THAT(Launch(more), HasSubstr("workers start cold: their variable MINE differs"));
+  EXPECT_THAT(Launch(more), HasSubstr("preload process not used: their variable MINE differs"));
   WorkerSpec less = Fake({"honest"});
   less.environment.erase("PATH");
   EXPECT_THAT(Launch(less), HasSubstr("their variable PATH differs"));
@@ -265,7 +265,7 @@ TEST_F(WarmStartTest, FiveTemplatesAreMadeAtMost) {
     siginfo_t gone{};
     ::kill(children[0], SIGKILL);
     ASSERT_EQ(::waitid(P_ALL, 0, &gone, WEXITED | WNOWAIT), 0);
-    EXPECT_THAT(Launch(Fake({"honest"})), HasSubstr(made == 1 ? "workers start cold" : ""));
+    EXPECT_THAT(Launch(Fake({"honest"})), HasSubstr(made == 1 ? "preload process not used" : ""));
     warm_->Prepare();
     warm_->Await(LaunchUnderWay());
   }

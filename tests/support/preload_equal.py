@@ -85,7 +85,7 @@ class EqualTest(DdprunTest):
         both = {**programs, **anew}
         warm, run = self.run_all(both, preload, limit)
         cold, _ = self.run_all(both, "none", limit)
-        self.assertNotIn("start cold", run.err())
+        self.assertNotIn("--preload not used", run.err())
         for name in both:
             with self.subTest(name):
                 self.assertIn({"forked": name in programs}, warm[name])

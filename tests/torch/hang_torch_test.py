@@ -52,7 +52,7 @@ class Hangs(TorchTest):
         run = self.run_program(4, "silent.py", "stands still", "leaves the loop",
                                "prepares in a thread, compile, saves slowly",
                                flags=JUDGED)
-        self.assertNotIn("start cold", run.err())
+        self.assertNotIn("--preload not used", run.err())
         self.assert_named(run.err(), 2)
 
     def evidence(self, logs, attempt):

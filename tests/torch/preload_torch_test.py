@@ -22,7 +22,7 @@ class Preloaded(TorchTest):
                 self.assertTrue(report["forked"], run.all())
                 self.assertTrue(report["same"])
                 self.assertEqual([m for m in report["late"] if not re.fullmatch(SMALL, m)], [])
-        self.assertNotIn("start cold", run.all())
+        self.assertNotIn("--preload not used", run.all())
 
     def test_the_first_collective_ends_a_recovery_where_no_step_is_reported(self):
         run = self.start("--nproc-per-node=2", "--preload=torch,torch.distributed", "--max-restarts=1",
@@ -56,7 +56,7 @@ class Preloaded(TorchTest):
     def test_a_backward_pass_at_import_with_a_device_there_is_not_preloaded(self):
         forked, said = self.device_report("device_at_import.py", "torch,report,device_module")
         self.assertFalse(forked)
-        self.assertRegex(said, "start cold: .*thread")
+        self.assertRegex(said, "--preload not used: .*thread")
 
 
 if __name__ == "__main__":

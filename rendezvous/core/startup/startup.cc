@@ -192,9 +192,9 @@ std::string Describe(const Startup& startup) {
   add("stop", startup.stop, startup.stopped_last);
   add("form", startup.form);
   add("start", startup.start, startup.started_last);
-  add("state", startup.state, startup.restored_last);
+  add("load state", startup.state, startup.restored_last);
   add("first step", startup.first_step, startup.stepped_last);
-  return std::to_string(TotalOf(startup).count()) + " ms: " + parts;
+  return std::to_string(TotalOf(startup).count()) + " ms (" + parts + ")";
 }
 
 }  // namespace ddprun

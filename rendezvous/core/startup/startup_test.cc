@@ -43,24 +43,25 @@ TEST_F(StartupOfTwo, TheFirstStartSaysHowLongNodesWereWaitedFor) {
   b.Says(At(4s));
   a.Hosts(At(4s));
   b.Hosts(At(4s));
-  EXPECT_EQ(Newest(), "4000 ms: form 4000");
+  EXPECT_EQ(Newest(), "4000 ms (form 4000)");
   EXPECT_EQ(StatusOf(story.state, story.config, At(5s)).startups.back().cause, "first start");
   EXPECT_EQ(StatusOf(story.state, story.config, At(5s)).startups.back().age, 5s);
 }
 
 TEST_F(StartupOfTwo, EachPartIsTheSlowestNodesAndPartsDoNotOverlap) {
   Restart();
-  EXPECT_EQ(Newest(), "12 ms: detect 2, stop 10 (n1), form 0");
+  EXPECT_EQ(Newest(), "12 ms (detect 2, stop 10 (n1), form 0)");
   Tell(a, {{}, 20ms, 25ms, {}}, 1s + 50ms);
-  EXPECT_EQ(Newest(), "12 ms: detect 2, stop 10 (n1), form 0");
+  EXPECT_EQ(Newest(), "12 ms (detect 2, stop 10 (n1), form 0)");
   Tell(b, {{}, 15ms, 40ms, {}}, 1s + 50ms);
-  EXPECT_EQ(Newest(), "52 ms: detect 2, stop 10 (n1), form 0, start 20 (n0), state 20 (n1)");
+  EXPECT_EQ(Newest(), "52 ms (detect 2, stop 10 (n1), form 0, start 20 (n0), load state 20 (n1))");
   Tell(a, {{}, 20ms, 25ms, 65ms}, 1s + 70ms);
   Tell(a, {{}, 20ms, 25ms, 65ms}, 1s + 80ms);  // The same again is one node's word.
   EXPECT_FALSE(story.Said("recovered"));
   Tell(b, {{}, 15ms, 40ms, 64ms}, 1s + 90ms);
   const std::string all =
-      "77 ms: detect 2, stop 10 (n1), form 0, start 20 (n0), state 20 (n1), first step 25 (n0)";
+      "77 ms (detect 2, stop 10 (n1), form 0, start 20 (n0), load state 20 (n1), first step 25 "
+      "(n0))";
   EXPECT_EQ(Newest(), all);
   EXPECT_TRUE(story.Said("recovered in " + all));
   Tell(b, {{}, 15ms, 40ms, 64ms}, 2s);
@@ -81,7 +82,7 @@ TEST_F(StartupOfTwo, AProgramWithoutWordsIsKnownUpToItsStart) {
   Tell(a, {{}, 20ms, {}, {}}, 1s + 50ms);
   Tell(b, {{}, 15ms, {}, {}}, 2s);
   EXPECT_TRUE(
-      story.Said("workers run again after 32 ms: detect 2, stop 10 (n1), form 0, start 20 (n0); "
+      story.Said("workers run again after 32 ms (detect 2, stop 10 (n1), form 0, start 20 (n0)); "
                  "no step is known yet"));
   Tell(a, {{}, 20ms, {}, {}}, 12s);
   EXPECT_FALSE(story.Said("run again"));
@@ -100,7 +101,7 @@ TEST_F(StartupOfTwo, ALateFirstStepEndsTheRecoveryOfAProgramThatHadShownNone) {
   Tell(b, {{}, 15ms, {}, 9'500ms}, 11s);
   EXPECT_TRUE(story.Said("recovered in 9512 ms"));
   EXPECT_EQ(Newest(),
-            "9512 ms: detect 2, stop 10 (n1), form 0, start 20 (n0), first step 9480 (n0)");
+            "9512 ms (detect 2, stop 10 (n1), form 0, start 20 (n0), first step 9480 (n0))");
 }
 
 // Of a program that reports no step often one rank prints: the other node shows nothing.
@@ -130,7 +131,7 @@ TEST_F(StartupOfTwo, WithoutAWordOfItsStateTheFirstStepHasIt) {
   Restart();
   Tell(a, {{}, 20ms, {}, 60ms}, 1s + 70ms);
   Tell(b, {{}, 15ms, {}, 61ms}, 1s + 70ms);
-  EXPECT_EQ(Newest(), "73 ms: detect 2, stop 10 (n1), form 0, start 20 (n0), first step 41 (n1)");
+  EXPECT_EQ(Newest(), "73 ms (detect 2, stop 10 (n1), form 0, start 20 (n0), first step 41 (n1))");
 }
 
 TEST_F(StartupOfTwo, AWorldThatEndsBeforeItsFirstStepIsToldWithWhatIsKnown) {
@@ -140,7 +141,7 @@ TEST_F(StartupOfTwo, AWorldThatEndsBeforeItsFirstStepIsToldWithWhatIsKnown) {
   a.report.failures = {Failure(Killed{9})};
   a.Says(At(2s));
   EXPECT_TRUE(story.Said(
-      "workers ran again after 12 ms: detect 2, stop 10 (n1), form 0; no step was known"));
+      "workers ran again after 12 ms (detect 2, stop 10 (n1), form 0); no step was known"));
 }
 
 TEST_F(StartupOfTwo, ALostNodesSilenceIsDetectsPart) {
