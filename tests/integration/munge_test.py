@@ -113,7 +113,7 @@ class Munge(MungeTest):
         for rank in range(2):
             self.assertNotIn(self.token(), str(self.environment_of(self.path(f"env.{rank}"))))
         self.assertNotIn(self.token(), first.all() + second.all())
-        self.assertNotIn("can join its runs", first.err())
+        self.assertNotIn("can join this run", first.err())
 
     # Outside of the job as well: whoever has the site's MUNGE, and is of that user.
     def test_whoever_is_refused_asks(self):
@@ -147,7 +147,7 @@ class Munge(MungeTest):
     def test_a_server_without_a_token_is_not_joined(self):
         server = self.on(0, "rendezvous", f"--listen={self.endpoint}", environment={"SLURM_JOB_ID": ""})
         self.wait_for_text(server, "serving at")
-        self.assertIn("can join its runs", server.err())
+        self.assertIn("can join this run", server.err())
         node = self.node(1)
         self.assertEqual(node.wait(), 2, node.all())
         self.assertIn("does not speak TLS, so it cannot prove that it has the same token", node.err())
@@ -181,7 +181,7 @@ class Munge(MungeTest):
                 os.remove(self.path("munge", trouble))
                 said = [line for line in nodes[0].err().splitlines() if why in line]
                 self.assertEqual(len(said), 1, said)
-                self.assertIn("can join its runs", said[0])
+                self.assertIn("can join this run", said[0])
                 self.assertNotIn(why, nodes[1].err())
 
     # It holds up one node, and stops none.

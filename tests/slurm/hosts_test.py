@@ -100,7 +100,7 @@ class Munge(HostsTest):
     def test_the_nodes_of_a_step_share_a_token(self):
         run = self.srun("-N2", *STEP, *self.agent())
         self.world(2, run)
-        self.assertNotIn("can join its runs", self.words("n01"))
+        self.assertNotIn("can join this run", self.words("n01"))
         endpoint = re.search(r"serving the rendezvous at (\S+)", self.words("n01"))[1]
         os.mkdir(self.path("theirs"))
         os.chmod(self.path("theirs"), 0o777)

@@ -74,7 +74,7 @@ class Requeued(SlurmTest):
         open(go, "w").close()
         self.assert_went_on(job, out)
         text = read_text(out)
-        self.assertIn("the job ends in 5 min 01 s (squeue); the workers are told 5 min 00 s before", text)
+        self.assertIn("the job ends in 5 min 01 s (squeue); the workers are asked to save 5 min 00 s before", text)
         self.assertRegex(text, r"the job ends in \d min \d\d s \(--stop-before\): the workers have 30.0 s to save")
         self.assertIn("saved: exit code 75, start this run again", text)
         self.assertIn("squeue says of the time that is left: UNLIMITED", text)

@@ -58,7 +58,7 @@ class Step(SlurmTest):
                         HELLO, "--hang")
         self.wait_for(lambda: "the job ends in" in run.err(), run)
         self.assertRegex(run.err(), r"127.0.1.1 \| the job ends in \d+ min \d\d s \(squeue\); the workers "
-                                    r"are told 1 min 30 s before")
+                                    r"are asked to save 1 min 30 s before")
         self.assertNotIn("127.0.1.2 | the job ends", run.err())
         self.terminate(run, 137)  # As srun ends a step.
         self.assert_gone(10)
@@ -108,7 +108,7 @@ class Step(SlurmTest):
         self.assertGreater(len(token), 16)
         for env in self.environments(pattern, 3):
             self.assertNotIn(token, str(env))
-        self.assertNotIn("can join its runs", run.err())
+        self.assertNotIn("can join this run", run.err())
 
     def test_one_cpu_for_many_workers_is_said(self):
         run = self.step("-N1", "-n1", DDPRUN, "--nproc-per-node=4", FAKE_WORKER)
@@ -226,7 +226,7 @@ class SrunForgotten(SlurmTest):
         self.assertRegex(text, r"srun was forgotten, so it is put before:\n +srun .*-N3 -n3 "
                                r"--ntasks-per-node=1 -c2 \S+ddprun --nproc-per-node=2")
         self.assertNotIn("DDPRUN_TOKEN", str(envs))
-        self.assertNotIn("can join its runs", text)
+        self.assertNotIn("can join this run", text)
 
     def test_or_the_line_is_said(self):
         job, out = self.batch(f"{DDPRUN} --no-auto-srun {FAKE_WORKER}\n", "--nodes=3")
