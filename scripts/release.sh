@@ -2,8 +2,8 @@
 # Makes the files of a release in dist/: all packages, the list of what is linked into them (SPDX),
 # checksums and notes. Nothing is uploaded.
 #   scripts/release.sh [ARGUMENT OF scripts/package.sh...]
-# On a tag the version must be the tag's and have its section in CHANGELOG.md; elsewhere the notes are
-# those of "Unreleased".
+# The notes are the version's section of CHANGELOG.md. On a tag the version must be the tag's; elsewhere
+# "Unreleased" will do, where the version has no section yet.
 set -euo pipefail
 script_name=release
 # shellcheck source=lib.sh
@@ -14,10 +14,11 @@ cd "$root"
 [[ -z $(git status --porcelain --untracked-files=no) ]] ||
   die 2 "files differ from the commit (git status): a release is made from a commit"
 version=$(sed -n 's/^project(ddprun VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
-section=Unreleased
+section=$version
 if tag=$(git describe --exact-match --match 'v*' 2>/dev/null); then
   [[ $tag == "v$version" ]] || die 2 "the tag is $tag and the version in CMakeLists.txt $version"
-  section=$version
+elif ! grep -q "^## $version" CHANGELOG.md; then
+  section=Unreleased
 fi
 notes=$(awk -v section="$section" '/^## / { on = ($2 == section); next } on' CHANGELOG.md)
 [[ -n ${notes//[[:space:]]/} ]] || die 2 "CHANGELOG.md has no text under '## $section'"
