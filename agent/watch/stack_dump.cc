@@ -311,7 +311,7 @@ StacksFound DumpStacks(pid_t pid, Duration limit, bool live, const std::string& 
   const std::string name = python ? "py-spy" : "gdb";
   const std::string tool = given_up == 0 ? FindInPath(name) : "";
   if (tool.empty()) {
-    put("(" + name + " is not in PATH: this is all that is known)\n");
+    put("(" + name + kToolIsMissing + "\n");
     return python && hands_off.empty() ? StacksFound::kKernelsOnly : StacksFound::kAll;
   }
   ::unsetenv("DEBUGINFOD_URLS");  // gdb would ask a network for symbols.

@@ -1,11 +1,13 @@
 #include "launcher/verbs/run_stacks.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "agent/watch/stack_dump.h"
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "common/text.h"
@@ -116,6 +118,10 @@ Result<void> GatherStacks(NodesAsked asked, Gathered& gathered) {
   return {};
 }
 
+bool MissesItsTool(const StackText& stack) {
+  return stack.text.find(kToolIsMissing) != std::string::npos;
+}
+
 std::string Noun(std::size_t ranks) {
   return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
 }
@@ -127,10 +133,14 @@ std::string FormatGroups(const std::vector<StackGroup>& groups) {
   for (const StackGroup& group : groups) {
     text += Noun(group.ranks.size()) + " (" + RangesOf(group.ranks, ",") +
             (group.node.empty() ? "" : " on " + group.node) + "): " + group.headline + "\n";
-    for (std::size_t i = 0; i < std::min(group.frames.size(), kShownFrames); ++i) {
-      text += "    " + group.frames[i] + "\n";
+    if (group.places.size() == 1 && group.places.front() == group.headline) {
+      continue;  // The kernel's view is one line.
     }
-    const std::size_t more = group.frames.size() - std::min(group.frames.size(), kShownFrames);
+    const std::size_t shown = std::min(group.places.size(), kShownFrames);
+    for (std::size_t i = 0; i < shown; ++i) {
+      text += "    " + group.places[i] + "\n";
+    }
+    const std::size_t more = group.places.size() - shown;
     text += more == 0 ? "" : "    and " + std::to_string(more) + " more\n";
   }
   return text;
@@ -177,6 +187,12 @@ int PrintRunStacks(const RunStacksRequest& request) {
   if (stacks.empty()) {
     ComplainOfStacks("no worker of this run is running where it was looked");
     return 1;
+  }
+  if (const auto bare = std::ranges::find_if(stacks, MissesItsTool); bare != stacks.end()) {
+    ComplainOfStacks("warning: of rank " + std::to_string(bare->rank) +
+                     " only the kernel's view is known. For Python frames start the run with "
+                     "--preload=torch,torch._dynamo, or install ddprun's wheel or py-spy in the "
+                     "program's environment; for others install gdb");
   }
   const std::vector<StackGroup> groups = GroupStacks(stacks);
   std::string text = request.json ? GroupsJson(groups, stacks, request.whole) : "";

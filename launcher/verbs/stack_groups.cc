@@ -21,8 +21,13 @@ std::vector<std::string_view> LinesOf(std::string_view text) {
   return lines;
 }
 
+struct Frame {
+  std::string name;
+  std::string place;  // "name (file:line)", as far as the tool knows it.
+};
+
 // "#3  0x00007f in c10d::wait (this=...) at x.cc:3" and "#0  main () at y.cc:9".
-std::optional<std::string> FrameOfGdb(std::string_view line) {
+std::optional<Frame> FrameOfGdb(std::string_view line) {
   if (!line.starts_with('#')) {
     return std::nullopt;
   }
@@ -33,24 +38,31 @@ std::optional<std::string> FrameOfGdb(std::string_view line) {
     line.remove_prefix(in == std::string_view::npos ? line.size() : in + 4);
   }
   const std::size_t end = line.find(" (");
-  const std::string_view name = line.substr(0, std::min(end, kMostOfName));
-  return name.empty() ? std::nullopt : std::optional<std::string>(name);
+  const std::string name(line.substr(0, std::min(end, kMostOfName)));
+  if (name.empty()) {
+    return std::nullopt;
+  }
+  const std::size_t at = line.rfind(") at ");
+  const std::string_view place = at == line.npos ? "" : line.substr(at + 5, kMostOfName);
+  return Frame{name, place.empty() ? name : name + " (" + std::string(place) + ")"};
 }
 
 // "    forward (model.py:12)"
-std::optional<std::string> FrameOfPySpy(std::string_view line) {
+std::optional<Frame> FrameOfPySpy(std::string_view line) {
   if (!line.starts_with("    ") || !line.ends_with(')')) {
     return std::nullopt;
   }
   line.remove_prefix(line.find_first_not_of(' '));
   const std::size_t end = line.rfind(" (");
-  return end == std::string_view::npos || end == 0
-             ? std::nullopt
-             : std::optional<std::string>(line.substr(0, std::min(end, kMostOfName)));
+  if (end == std::string_view::npos || end == 0) {
+    return std::nullopt;
+  }
+  return Frame{std::string(line.substr(0, std::min(end, kMostOfName))),
+               std::string(line.substr(0, 2 * kMostOfName))};
 }
 
 // "thread 12 (python): state S (sleeping), waits in futex_wait, system call 202 0x7f 0x0 ..."
-std::vector<std::string> KernelsWords(std::string_view line) {
+std::vector<Frame> KernelsWords(std::string_view line) {
   const std::size_t state = line.find(": state ");
   if (state == std::string_view::npos) {
     return {};
@@ -62,14 +74,15 @@ std::vector<std::string> KernelsWords(std::string_view line) {
     const std::string_view number = line.substr(call + 14);
     words += ", system call " + std::string(number.substr(0, number.find(' ')));
   }
-  return {words.substr(0, kMostOfName)};
+  words.resize(std::min(words.size(), kMostOfName));
+  return {{words, words}};
 }
 
 // The frames of one thread from line `at` on.
 template <class FrameOf>
-std::vector<std::string> FramesFrom(const std::vector<std::string_view>& lines, std::size_t at,
-                                    FrameOf frame_of) {
-  std::vector<std::string> frames;
+std::vector<Frame> FramesFrom(const std::vector<std::string_view>& lines, std::size_t at,
+                              FrameOf frame_of) {
+  std::vector<Frame> frames;
   for (; at < lines.size() && frames.size() < kMostFrames; ++at) {
     const auto frame = frame_of(lines[at]);
     if (frame) {
@@ -82,9 +95,7 @@ std::vector<std::string> FramesFrom(const std::vector<std::string_view>& lines, 
   return frames;
 }
 
-}  // namespace
-
-std::vector<std::string> MainFrames(std::string_view text) {
+std::vector<Frame> FramesOf(std::string_view text) {
   std::vector<std::string_view> lines = LinesOf(text);
   // Of its own process alone: helpers come after it.
   std::size_t processes = 0;
@@ -92,7 +103,7 @@ std::vector<std::string> MainFrames(std::string_view text) {
     return line.starts_with("-- process ") && ++processes > 1;
   });
   lines.erase(helpers, lines.end());
-  std::vector<std::string> frames;
+  std::vector<Frame> frames;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (lines[i].starts_with("Thread ") && lines[i].ends_with("\"MainThread\"")) {
       frames = FramesFrom(lines, i + 1, FrameOfPySpy);
@@ -103,7 +114,22 @@ std::vector<std::string> MainFrames(std::string_view text) {
   for (std::size_t i = 0; i < lines.size() && frames.empty(); ++i) {
     frames = lines[i].starts_with("thread ") ? KernelsWords(lines[i]) : frames;
   }
-  return frames.empty() ? std::vector<std::string>{"(nothing is known of it)"} : frames;
+  const char* const none = "(nothing is known of it)";
+  return frames.empty() ? std::vector<Frame>{{none, none}} : frames;
+}
+
+std::vector<std::string> Each(const std::vector<Frame>& frames, std::string Frame::*of) {
+  std::vector<std::string> texts;
+  for (const Frame& frame : frames) {
+    texts.push_back(frame.*of);
+  }
+  return texts;
+}
+
+}  // namespace
+
+std::vector<std::string> MainFrames(std::string_view text) {
+  return Each(FramesOf(text), &Frame::name);
 }
 
 std::vector<StackGroup> GroupStacks(const std::vector<StackText>& stacks) {
@@ -111,8 +137,12 @@ std::vector<StackGroup> GroupStacks(const std::vector<StackText>& stacks) {
   const bool one_node = std::ranges::all_of(
       stacks, [&](const StackText& stack) { return stack.node == stacks.front().node; });
   for (const StackText& stack : stacks) {
-    std::vector<std::string> frames = MainFrames(stack.text);
+    const std::vector<Frame> found = FramesOf(stack.text);
+    std::vector<std::string> frames = Each(found, &Frame::name);
     StackGroup& group = by_frames[frames];
+    if (group.ranks.empty()) {
+      group.places = Each(found, &Frame::place);
+    }
     const bool same = group.ranks.empty() || group.node == stack.node;
     group.node = same && !one_node ? stack.node : "";
     group.ranks.push_back(stack.rank);

@@ -20,6 +20,7 @@ struct StackText {
 struct StackGroup {
   std::vector<std::uint32_t> ranks;  // In order.
   std::vector<std::string> frames;   // Innermost first.
+  std::vector<std::string> places;   // Of the first rank: "name (file:line)" of each frame.
   std::string headline;              // "read < next < main".
   std::string node = {};             // Of all of them; empty: several nodes', or the run has one.
 };

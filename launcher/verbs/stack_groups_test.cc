@@ -53,6 +53,15 @@ TEST(StackGroups, TheMainThreadsFunctionsAreFound) {
             Names{"state D (disk sleep), waits in nfs_wait, system call 0"});
 }
 
+TEST(StackGroups, FramesOfAGroupSayWhereTheyAreInItsFirstRank) {
+  const std::vector<StackGroup> groups = GroupStacks({{0, "n0", kPySpy}, {1, "n0", kGdb}});
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].places,
+            (Names{"all_reduce (torch/distributed/distributed_c10d.py:2501)",
+                   "backward (torch/autograd/graph.py:7)", "<module> (train.py:40)"}));
+  EXPECT_EQ(groups[1].places, (Names{"read", "data::Next (data.cc:17)", "main (main.cc:9)"}));
+}
+
 TEST(StackGroups, AnythingMayBeInTheText) {
   EXPECT_EQ(MainFrames(""), Names{"(nothing is known of it)"});
   for (const std::string& text :
