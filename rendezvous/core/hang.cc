@@ -127,16 +127,16 @@ std::string InPhase(const std::string& phase) {
   return phase.empty() ? "" : " in phase '" + phase + "'";
 }
 
-// "step 118 in phase 'save'", "collective 41, in it"
+// "at step 118 in phase 'save'", "in collective 41"
 std::string At(const Standing& standing) {
   if (standing.source == ProgressSource::kCollectives) {
-    return standing.phase == kBeforeJoining ? "no collective yet, and nothing of it moves"
+    return standing.phase == kBeforeJoining ? "at no collective yet, and nothing of it moves"
            : standing.phase == kUnheard
-               ? "one of the first, and was not heard of since"
-               : "collective " + std::to_string(standing.step) +
-                     (standing.phase == kInCollective ? ", in it" : ", past it");
+               ? "at one of the first, and was not heard of since"
+               : (standing.phase == kInCollective ? "in collective " : "after collective ") +
+                     std::to_string(standing.step);
   }
-  return "step " + std::to_string(standing.step) + InPhase(standing.phase);
+  return "at step " + std::to_string(standing.step) + InPhase(standing.phase);
 }
 
 std::string NoMore(const Standing& standing) {
@@ -158,7 +158,7 @@ std::string Ranks(std::uint32_t count) {
 std::string WhyBehind(const Standings& found, const Standing& first) {
   const std::string at = At(first);
   if (found.count == 1) {
-    return "it is at " + at;
+    return "it is " + at;
   }
   const std::string word = first.source == ProgressSource::kCollectives ? "collective" : "step";
   const std::string steps =
@@ -166,9 +166,9 @@ std::string WhyBehind(const Standings& found, const Standing& first) {
           ? word + " " + std::to_string(found.next)
           : word + "s " + std::to_string(found.next) + " to " + std::to_string(found.highest);
   if (found.behind_count == 1) {
-    return "its peers are at " + steps + ", it is at " + at + Age(first);
+    return "its peers are at " + steps + ", it is " + at + Age(first);
   }
-  return "it and " + Ranks(found.behind_count - 1) + " more are at " + at + ", the others at " +
+  return "it and " + Ranks(found.behind_count - 1) + " more are " + at + ", the others at " +
          steps + Age(first);
 }
 
@@ -243,8 +243,8 @@ std::optional<WorkerFailure> FindHangOfSeen(HangWatch& watch, const Roster& rost
   const std::string silent = NoMore(first) + FormatDuration(first.allowed);
   if (found.count < found.running) {
     return BlameNobody(roster, first,
-                       silent + " (" + (found.count == 1 ? "it is" : "the first of them is") +
-                           " at " + At(first) + "; nothing is known of " +
+                       silent + " (" + (found.count == 1 ? "it is" : "the first of them is") + " " +
+                           At(first) + "; nothing is known of " +
                            Ranks(found.running - found.count) + ")");
   }
   if (found.count == 1 || found.behind_count * 2 <= found.count) {
@@ -252,8 +252,8 @@ std::optional<WorkerFailure> FindHangOfSeen(HangWatch& watch, const Roster& rost
   }
   if (found.behind_count < found.count) {  // The smaller group is ahead.
     return Blame(roster, found.ahead.first_rank,
-                 silent + " (" + std::to_string(found.behind_count) + " of its peers are at " +
-                     At(first) + ", it is at " + At(found.ahead) + Age(first) + ")");
+                 silent + " (" + std::to_string(found.behind_count) + " of its peers are " +
+                     At(first) + ", it is " + At(found.ahead) + Age(first) + ")");
   }
   std::uint32_t waiting = 0;
   for (const Standing& standing : found.behind) {
@@ -265,10 +265,10 @@ std::optional<WorkerFailure> FindHangOfSeen(HangWatch& watch, const Roster& rost
         silent + " (" + std::to_string(waiting) +
             (first.phase == kBeforeJoining ? " of its peers wait for it to join the process group)"
                                            : " of its peers wait in collective " +
-                                                 std::to_string(first.step) + ", it is past it)"));
+                                                 std::to_string(first.step) + ", it has left it)"));
   }
   return BlameNobody(roster, first,
-                     silent + " (all " + Ranks(found.count) + " are at " + At(first) +
+                     silent + " (all " + Ranks(found.count) + " are " + At(first) +
                          "; which of them is to blame is unknown)");
 }
 

@@ -21,20 +21,20 @@ TEST_F(Hangs, WhoHasNotBegunTheCollectiveThatItsPeersWaitInIsToBlame) {
   Stand({Counted(0, 41, true, 2)}, {Counted(2, 40, false), Counted(3, 41, true)});
   EXPECT_EQ(Why(),
             "rank 2 (local rank 0, host n1) hung: no collective begun for 30.0 s (its peers are at "
-            "collective 41, it is at collective 40, past it; counts may be 1 s old)");
+            "collective 41, it is after collective 40; counts may be 1 s old)");
 }
 
 TEST_F(Hangs, OfThoseWhoAreCountedTheFewAreToBlameAheadToo) {
   Stand({Counted(0, 40, false, 2)}, {Counted(2, 40, false), Counted(3, 41, true)});
   EXPECT_EQ(Why(),
             "rank 3 (local rank 1, host n1) hung: no collective begun for 30.0 s (3 of its peers "
-            "are at collective 40, past it, it is at collective 41, in it; counts may be 1 s old)");
+            "are after collective 40, it is in collective 41; counts may be 1 s old)");
 }
 
 TEST_F(Hangs, AtOneCollectiveWhoIsPastItIsToBlame) {
   Stand({Counted(0, 41, true, 2)}, {Counted(2, 41, false), Counted(3, 41, true)});
   EXPECT_EQ(story.state.drain->hang->rank, 2u);
-  EXPECT_NE(Why().find("3 of its peers wait in collective 41, it is past it"), std::string::npos)
+  EXPECT_NE(Why().find("3 of its peers wait in collective 41, it has left it"), std::string::npos)
       << Why();
 }
 
