@@ -38,7 +38,7 @@ class Nodes(MeetingNodes):
         self.refuse(1)
         first = self.serve()
         unfit = self.join(1)
-        self.wait_for_text(unfit, "node check failed: GPU 3 is gone\. .*1 min")
+        self.wait_for_text(unfit, r"node check failed: GPU 3 is gone\. .*1 min")
         node = self.wait_for(lambda: self.node("unfit"), first, unfit)
         self.assertEqual((node["reason"], node["in_world"]), ("GPU 3 is gone", False))
         self.assertIn("1 of 2 are here; kept out: ",
