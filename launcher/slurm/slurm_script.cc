@@ -18,7 +18,8 @@ constexpr const char* kWholeJob = R"(#!/bin/bash
 # One ddprun per node, which starts the workers.
 #SBATCH --nodes=%nodes% --ntasks-per-node=1%cpus%
 %gpus%#SBATCH --time=%time%
-# Told this many seconds before the time limit; USR1 goes to the step itself, so no "B:" before it.
+# The workers are asked to save this many seconds before the time limit. No "B:" here: it would signal
+# this script alone, not the step.
 #SBATCH --signal=USR1@%warning%
 # May be started again; what it says then goes on in the same file.
 #SBATCH --requeue --open-mode=append --output=%x-%j.out
@@ -41,13 +42,14 @@ exit $code
 )";
 
 constexpr const char* kElastic = R"(#!/bin/bash
-# %train% of %nodes% nodes train and the others wait. Where one is lost the others go on within seconds, with a
+# %train% of %nodes% nodes train and the others wait. When one is lost, the others continue within seconds, with a
 # spare in its place: no queueing, no new allocation.
 #SBATCH --job-name=%name%
 # One ddprun per node, which starts the workers; spares are nodes like the others.
 #SBATCH --nodes=%nodes% --ntasks-per-node=1%cpus%
 %gpus%#SBATCH --time=%time%
-# Told this many seconds before the time limit; USR1 goes to the step itself, so no "B:" before it.
+# The workers are asked to save this many seconds before the time limit. No "B:" here: it would signal
+# this script alone, not the step.
 #SBATCH --signal=USR1@%warning%
 # A lost node does not end the job.
 #SBATCH --no-kill
@@ -55,10 +57,10 @@ constexpr const char* kElastic = R"(#!/bin/bash
 #SBATCH --requeue --open-mode=append --output=%x-%j.out
 %more%set -u
 
-# --no-kill: of a lost node the others are not told by Slurm, but by ddprun. --nnodes is how few may
-# train, and how many do. The directory, shared by the nodes and each run's own, lets another node
-# carry the rendezvous when its host is the one that dies. Newer sruns fail on unequal nodes where they
-# find what sbatch made of --cpus-per-task.
+# --no-kill: when a node is lost, ddprun and not Slurm reports it to the others. --nnodes=MIN:MAX: the
+# fewest nodes that may train, and how many do. --run-dir is shared by the nodes; each run has its own. If
+# the host of the rendezvous dies, another node takes over by it. Newer sruns fail on unequal nodes if
+# they inherit sbatch's SLURM_TRES_PER_TASK.
 unset SLURM_TRES_PER_TASK
 srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --no-kill --kill-on-bad-exit=0 --wait=0 \
   ddprun --nnodes=%least%:%train% --max-restarts=3 --shutdown-timeout=%timeout%%workers% \
@@ -78,7 +80,8 @@ constexpr const char* kArray = R"(#!/bin/bash
 # One ddprun, which starts the workers.
 #SBATCH --nodes=1 --ntasks-per-node=1%cpus%
 %gpus%#SBATCH --time=%time%
-# Told this many seconds before the time limit; USR1 goes to the step itself, so no "B:" before it.
+# The workers are asked to save this many seconds before the time limit. No "B:" here: it would signal
+# this script alone, not the step.
 #SBATCH --signal=USR1@%warning%
 # All jobs of the chain write one file.
 #SBATCH --output=%x-%A.out --open-mode=append
