@@ -26,7 +26,7 @@ void AddTaskOptions(CLI::App& app, TrainConfig& config) {
   app.add_option("--data-arg", config.data_arg,
                  "NAME=VALUE,... of the data set's arguments, such as train=1000");
   app.add_option("--data-root", config.data_root,
-                 "Directory of the data set's files (default: the data that came along)");
+                 "Directory of the data set's files (default: the bundled data)");
   app.add_option("--epochs", config.epochs, "Times through the training set")
       ->capture_default_str();
   app.add_option("--batch", config.batch,

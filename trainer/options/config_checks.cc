@@ -69,7 +69,7 @@ void CheckTask(std::vector<std::string>& problems, const TrainConfig& config) {
                        "'; known: " + SuitingNames(KnownDatasets(), kAny));
   } else if (dataset->reads_files && dataset->bundled.empty() && config.data_root.empty()) {
     problems.push_back("--dataset=" + config.dataset +
-                       " does not come along: --data-root=DIR must say where its files are");
+                       " is not bundled: set --data-root=DIR to the directory of its files");
   }
   if (model == nullptr || dataset == nullptr) {
     return;
