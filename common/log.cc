@@ -202,6 +202,11 @@ std::string Colored(LogLevel level, const std::string& text) {
   return (level == LogLevel::kError ? "\033[31m" : "\033[33m") + text + "\033[0m";
 }
 
+std::string Heading(LogLevel level, const std::string& name) {
+  const bool plain = level < LogLevel::kWarning;
+  return Colored(level, name + (plain ? ":" : std::string(": ") + WordOf(level) + ":"));
+}
+
 std::string Printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());

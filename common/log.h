@@ -62,6 +62,9 @@ std::string InLogFormat(LogLevel level, std::string_view text, const std::string
 // `text` in the colour of `level`, if stderr is to have colours.
 std::string Colored(LogLevel level, const std::string& text);
 
+// "ddprun: error:", for a message that is printed before the log is set up.
+std::string Heading(LogLevel level, const std::string& name);
+
 // Whether stderr is to have colours: looked up once.
 bool ColorsOnStderr();
 

@@ -42,7 +42,7 @@ void SayRemarks(const LaunchConfig& config, const Preparation& prepared) {
   for (const std::string& said : Remarks(config, prepared)) {
     const std::string remark = InOneLine(said);
     LogAsIs(InLogFormat(LogLevel::kWarning, remark,
-                        Colored(LogLevel::kWarning, "ddprun: warning:") + " " + remark + "\n"));
+                        Heading(LogLevel::kWarning, "ddprun") + " " + remark + "\n"));
   }
 }
 

@@ -450,12 +450,13 @@ Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv
   if (rest.size() == 1 && std::ranges::find(verbs, rest.front()) != verbs.end()) {
     return ParseCommandLine({rest.front(), "--help"}, get_env);
   }
-  std::string known;
-  for (const std::string& verb : verbs) {
-    known += (known.empty() ? "" : ", ") + verb;
-  }
+  const std::string& word = rest.back();
+  const auto nearest = Nearest(verbs, word, word.size() / 2);
   return Error{ErrorKind::kInvalid,
-               "help takes one command of: " + known + "; got '" + InOneLine(rest.back()) + "'"};
+               "'" + InOneLine(word) + "' is not a command of ddprun" +
+                   (word.starts_with("ddprun-") ? ". Use `" + InOneLine(word) + " --help`"
+                    : nearest                   ? "; did you mean `ddprun help " + *nearest + "`?"
+                                                : ". `ddprun help` lists them")};
 }
 
 }  // namespace

@@ -151,6 +151,22 @@ TEST(CommandLine, AValueThatCannotBeIsNamed) {
   }
 }
 
+// Other launchers' names, some words of a flag, and typing errors.
+TEST(CommandLine, WhatWasMeantIsSuggested) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> table = {
+      {{"--nprocs=2", "p"}, "did you mean --nproc-per-node?"},
+      {{"--num_processes=2", "p"}, "did you mean --nproc-per-node?"},
+      {{"--restarts=2", "p"}, "did you mean --max-restarts?"},
+      {{"-N", "2", "p"}, "did you mean --nnodes?"},
+      {{"help", "statsu"}, "did you mean `ddprun help status`?"},
+      {{"help", "ddprun-train"}, "Use `ddprun-train --help`"},
+  };
+  for (const auto& [args, expected] : table) {
+    EXPECT_NE(Refusal(args).find(expected), std::string::npos)
+        << args.front() << " -> " << Refusal(args);
+  }
+}
+
 TEST(CommandLine, AValueOfASwitchIsRefusedInOurWords) {
   const auto words = [](const std::string& flag, const std::string& value) {
     return flag + " does not take the value '" + value + "' (use " + flag + " or " + flag +

@@ -64,13 +64,17 @@ void AddAccess(CLI::App& app, ServerConfig& config) {
                  "File (mode 600) with the token that all must show, or DDPRUN_TOKEN or "
                  "DDPRUN_TOKEN_FILE; without one those who share a run directory, or this user's "
                  "nodes on loopback, have one all the same; else any node may join, and nobody "
-                 "drain or stop");
+                 "drain or stop")
+      ->type_name("FILE");
   app.add_option("--tls-cert", config.tls.certificate,
                  "Speak TLS alone: the certificate (PEM), which must name the host that nodes call "
-                 "(or DDPRUN_TLS_CERT)");
-  app.add_option("--tls-key", config.tls.key, "Its key (PEM, mode 600; or DDPRUN_TLS_KEY)");
+                 "(or DDPRUN_TLS_CERT)")
+      ->type_name("FILE");
+  app.add_option("--tls-key", config.tls.key, "Its key (PEM, mode 600; or DDPRUN_TLS_KEY)")
+      ->type_name("FILE");
   app.add_option("--tls-ca", config.tls.authority,
-                 "Turn away who shows no certificate that this one signed (or DDPRUN_TLS_CA)");
+                 "Turn away who shows no certificate that this one signed (or DDPRUN_TLS_CA)")
+      ->type_name("FILE");
   app.add_flag("--insecure", config.insecure,
                "Draw no token, let everybody join, and serve on every address (0.0.0.0, ::) too");
 }
@@ -84,21 +88,28 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
   std::string list, http_listen;
   bool help = false;
   ServerConfig config;
-  app.add_option("--listen", listen, "HOST:PORT, port 0 for any free one")->capture_default_str();
-  CLI::Option* const state_dir = app.add_option(
-      "--state-dir", config.state_dir,
-      "DIR that survives this server: one started again with it goes on with its runs");
+  app.add_option("--listen", listen, "HOST:PORT, port 0 for any free one")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  CLI::Option* const state_dir =
+      app.add_option(
+             "--state-dir", config.state_dir,
+             "DIR that survives this server: one started again with it goes on with its runs")
+          ->type_name("DIR");
   app.add_option("--run-dir", config.run_dir,
                  "DIR that all nodes share: a node takes over if this server dies, and this one "
-                 "takes over if such a node does");
+                 "takes over if such a node does")
+      ->type_name("DIR");
   app.add_option("--rdzv-endpoint", list)->group("");  // Removed: hidden, and refused.
   app.add_option("--http-listen", http_listen,
                  "HOST:PORT where /livez, /readyz, /metrics and the status page of its runs are; "
-                 "without TLS its own port has them too");
+                 "without TLS its own port has them too")
+      ->type_name("[HOST:]PORT");
   AddAccess(app, config);
   std::string log_format = "text";
   app.add_option("--log-format", log_format,
-                 "text or json: each line an object with unix_time, level, who and text");
+                 "text or json: each line an object with unix_time, level, who and text")
+      ->type_name("text|json");
   app.add_flag("-v,--verbose", config.verbose, "Say every step");
   app.add_flag("-h,--help", help, "This help");
   ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, args));

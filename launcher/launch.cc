@@ -26,7 +26,7 @@ namespace {
 
 // Before the log is set up, and on the guard's side.
 void Complain(LogLevel level, const std::string& text) {
-  std::fputs(InLogFormat(level, text, Colored(level, "ddprun:") + " " + text + "\n").c_str(),
+  std::fputs(InLogFormat(level, text, Heading(level, "ddprun") + " " + text + "\n").c_str(),
              stderr);
 }
 
@@ -78,9 +78,9 @@ int Launch(LaunchConfig config) {
   if (!prepared) {
     const Error& error = prepared.error();
     const std::string why = WithOrigins(InOneLine(error.message), config.settings);
-    const std::string verb = PerhapsAVerb(config.own_command, error);
-    if (error.kind == ErrorKind::kInvalid || !verb.empty() || !TellsOtherNodes(config)) {
-      Complain(LogLevel::kError, why + verb);
+    const std::string meant = PerhapsAVerb(config.own_command, error);
+    if (error.kind == ErrorKind::kInvalid || !meant.empty() || !TellsOtherNodes(config)) {
+      Complain(LogLevel::kError, meant.empty() ? why : meant);
       return kExitUsage;
     }
     config.cannot_start = why;

@@ -65,12 +65,14 @@ void TakeOwnCommand(const std::string& argv0, const std::vector<std::string>& ar
 int Main(const std::string& argv0, const std::vector<std::string>& args) {
   const std::string name = ProgramName(argv0);
   if (args.empty() && name == "ddprun") {
-    std::fputs((ShortHelp(name) + "\nddprun: error: no program given\n").c_str(), stderr);
+    std::fputs(
+        (ShortHelp(name) + "\n" + Heading(LogLevel::kError, name) + " no program given\n").c_str(),
+        stderr);
     return kExitUsage;
   }
   const Result<CommandLine> line = ParseCommandLine(args, GetProcessEnv, name);
   if (!line) {
-    std::fprintf(stderr, "%s %s\n", Colored(LogLevel::kError, name + ": error:").c_str(),
+    std::fprintf(stderr, "%s %s\n", Heading(LogLevel::kError, name).c_str(),
                  Printable(line.error().message).c_str());
     return kExitUsage;
   }

@@ -68,16 +68,16 @@ std::string Server(const LaunchConfig& config) {
   }
   const std::optional<std::string> interface = InterfaceOfHost(config.endpoint.host);
   const std::string here = interface ? "an address of this machine (" + *interface + ")"
-                                     : "no address of this machine, as far as it is known here";
+                                     : "not known here as an address of this machine";
   if (config.node_rank) {
     const bool given = IsGiven(config, "node-rank");
     return "this node, at " + where + ", because it is rank 0" +
            (given ? "" : " (--node-rank is not given)") + "; " + config.endpoint.host + " is " +
            here;
   }
-  return "whoever has the address " + config.endpoint.host + " and binds port " +
-         std::to_string(config.endpoint.port) + " first, because no --node-rank is given; it is " +
-         here;
+  return "the first node that has the address " + config.endpoint.host + " and binds port " +
+         std::to_string(config.endpoint.port) + ", because no --node-rank is given; " +
+         config.endpoint.host + " is " + here;
 }
 
 std::string Store(const LaunchConfig& config) {
@@ -111,8 +111,10 @@ std::string Rendezvous(const LaunchConfig& config) {
          Line("server", Server(config)) + Line("store", Store(config)) +
          (config.run_dir.empty()
               ? ""
-              : Line("takeover", "whoever has the newest claim in " + config.run_dir +
-                                     " carries the server; any node may take it over")) +
+              : Line("takeover",
+                     "if the server's node is lost, another node takes over by the "
+                     "claims in " +
+                         config.run_dir)) +
          (config.standalone ? "" : Line("patience", conf));
 }
 

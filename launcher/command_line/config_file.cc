@@ -18,7 +18,7 @@ constexpr const char* kHere = "ddprun.toml";
 // Before the log is set up.
 void SayWait(const std::string& text) {
   LogAsIs(InLogFormat(LogLevel::kWarning, text,
-                      Colored(LogLevel::kWarning, "ddprun:") + " " + PrintableLine(text) + "\n"));
+                      Heading(LogLevel::kWarning, "ddprun") + " " + PrintableLine(text) + "\n"));
 }
 
 // What is before a # that stands outside of quotes.

@@ -49,11 +49,41 @@ std::size_t Distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
+// What other launchers (accelerate, deepspeed) call it; a typing error; or some of its words, as
+// "restarts" of "max-restarts".
+std::optional<std::string> Meant(const std::vector<std::string>& names, const std::string& name) {
+  constexpr std::pair<const char*, const char*> kElsewhere[] = {
+      {"num-processes", "nproc-per-node"},
+      {"num-gpus", "nproc-per-node"},
+      {"num-machines", "nnodes"},
+      {"machine-rank", "node-rank"},
+  };
+  for (const auto& [theirs, ours] : kElsewhere) {
+    if (name == theirs && std::ranges::count(names, ours) > 0) {
+      return ours;
+    }
+  }
+  if (const auto nearest = Nearest(names, name, name.size() / 3)) {
+    return nearest;
+  }
+  const std::string singular = name.ends_with('s') ? name.substr(0, name.size() - 1) : name;
+  for (const std::string& word : {name, singular}) {
+    std::vector<std::string> matches;
+    std::ranges::copy_if(names, std::back_inserter(matches), [&](const std::string& known) {
+      return word.size() > 2 && ("-" + known).find("-" + word) != std::string::npos;
+    });
+    if (matches.size() == 1) {
+      return matches.front();
+    }
+  }
+  return std::nullopt;
+}
+
 Error Unknown(const std::vector<std::string>& names, const std::string& name,
               const std::string& more) {
   std::string text = "unknown option --" + InOneLine(name);
-  if (const auto nearest = Nearest(names, name, name.size() / 3)) {
-    text += "; did you mean --" + *nearest + "?";
+  if (const auto meant = Meant(names, name)) {
+    text += "; did you mean --" + *meant + "?";
   }
   return {ErrorKind::kInvalid, text + more};
 }
@@ -192,11 +222,12 @@ Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>
     }
     const CLI::Option* const option = app.get_option_no_throw(name);
     if (option == nullptr) {
-      const bool as_mpirun =
-          arg.starts_with("-n") && std::ranges::count(names, "nproc-per-node") > 0;
-      return Error{ErrorKind::kInvalid, "unknown option " + InOneLine(arg) +
-                                            (as_mpirun ? "; did you mean --nproc-per-node?" : "") +
-                                            more};
+      const bool launches = std::ranges::count(names, "nproc-per-node") > 0;
+      const char* const meant = !launches               ? ""
+                                : arg.starts_with("-n") ? "; did you mean --nproc-per-node?"
+                                : arg.starts_with("-N") ? "; did you mean --nnodes?"
+                                                        : "";  // mpirun's and srun's.
+      return Error{ErrorKind::kInvalid, "unknown option " + InOneLine(arg) + meant + more};
     }
     if (!TakesValue(option) && value && name.size() == 2 &&
         arg[2] != '=') {  // -mv: two switches in one word.

@@ -29,6 +29,11 @@ constexpr std::array kRefused{
                 "transformers' callback; ddprun reports it by --http-listen and `ddprun status`"},
     RefusedName{"ps", kNoCommand,
                 "`ddprun status` shows a run (a program of that name: `ddprun -- ps`)"},
+    RefusedName{"list", kNoCommand,
+                "`ddprun status` shows a run (a program of that name: `ddprun -- list`)"},
+    RefusedName{"attach", kNoCommand,
+                "`ddprun logs --follow` shows what workers print (a program of that name: `ddprun "
+                "-- attach`)"},
     RefusedName{"cancel", kNoCommand,
                 "`ddprun stop` ends a run (a program of that name: `ddprun -- cancel`)"},
     RefusedName{"kill", kNoCommand,

@@ -18,7 +18,7 @@ namespace ddprun {
 namespace {
 
 void SayBeforeSrun(LogLevel level, const std::string& text) {
-  std::fprintf(stderr, "%s %s\n", Colored(level, "ddprun:").c_str(), Printable(text).c_str());
+  std::fprintf(stderr, "%s %s\n", Heading(level, "ddprun").c_str(), Printable(text).c_str());
 }
 
 // What the shell or step around this process leaves to an srun in it, and what would be wrong for

@@ -36,26 +36,34 @@ struct RawManifest {
 
 void AddManifestFlags(CLI::App& app, RawManifest& raw) {
   app.add_option(
-      "--nodes", raw.nodes,
-      "Nodes, a pod each: N, or MIN:MAX for a run that goes on without the lost ones and "
-      "grows (default 1)");
-  app.add_option("--gpus", raw.gpus, "GPUs per node, each with a worker (default: none)");
-  app.add_option("--cpus", raw.cpus, "CPUs per node, as Kubernetes takes it (default: no limit)");
+         "--nodes", raw.nodes,
+         "Nodes, a pod each: N, or MIN:MAX for a run that goes on without the lost ones and "
+         "grows (default 1)")
+      ->type_name("N|MIN:MAX");
+  app.add_option("--gpus", raw.gpus, "GPUs per node, each with a worker (default: none)")
+      ->type_name("N");
+  app.add_option("--cpus", raw.cpus, "CPUs per node, as Kubernetes takes it (default: no limit)")
+      ->type_name("N");
   app.add_option("--memory", raw.memory,
-                 "Memory per node, as Kubernetes takes it: 64Gi (default: no limit)");
-  app.add_option("--nproc-per-node", raw.workers,
-                 "Workers per node (default: one per GPU, else 1)");
+                 "Memory per node, as Kubernetes takes it: 64Gi (default: no limit)")
+      ->type_name("QUANTITY");
+  app.add_option("--nproc-per-node", raw.workers, "Workers per node (default: one per GPU, else 1)")
+      ->type_name("N");
   app.add_option("--image", raw.image,
-                 "The container's image, which has ddprun and PROGRAM (default train:latest)");
+                 "The container's image, which has ddprun and PROGRAM (default train:latest)")
+      ->type_name("IMAGE");
   app.add_option("--claim", raw.claim,
-                 "The PersistentVolumeClaim that all nodes share (default ckpt)");
+                 "The PersistentVolumeClaim that all nodes share (default ckpt)")
+      ->type_name("NAME");
   app.add_option("--grace", raw.grace,
-                 "Seconds from TERM to KILL of a pod; workers have 30 less to save (default 150)");
-  app.add_option("--name", raw.name, "The job's name (default train)");
+                 "Seconds from TERM to KILL of a pod; workers have 30 less to save (default 150)")
+      ->type_name("SECONDS");
+  app.add_option("--name", raw.name, "The job's name (default train)")->type_name("NAME");
   app.add_flag("--jobset", raw.job_set, "A JobSet (default: an Indexed Job and a Service)");
   app.add_flag("--trainjob", raw.train_job, "A TrainJob of Kubeflow's Trainer");
   app.add_option("--runtime", raw.runtime,
-                 "With --trainjob: its ClusterTrainingRuntime (default torch-distributed)");
+                 "With --trainjob: its ClusterTrainingRuntime (default torch-distributed)")
+      ->type_name("NAME");
 }
 
 bool IsLower(char c) {
@@ -236,12 +244,12 @@ Result<std::string> ParseK8sManifest(const std::vector<std::string>& args) {
       "Prints a manifest for Kubernetes that trains PROGRAM, ready for kubectl: ddprun "
       "k8s-manifest "
       "--nodes=2:8 --gpus=8 PROGRAM [arguments] > job.yaml",
-      "k8s-manifest");
+      "k8s-manifest", " PROGRAM [ARGUMENTS]");
   RawManifest raw;
   AddManifestFlags(line.app, raw);
   ASSIGN_OR_RETURN(const std::vector<Setting> given, line.ParseUpToProgram(args));
   if (line.help) {
-    return line.app.help();
+    return line.Help();
   }
   ManifestWish wish;
   Problems problems;

@@ -3,9 +3,19 @@
 #include "launcher/command_line/flags.h"
 
 namespace ddprun {
-VerbLine::VerbLine(const std::string& what, const std::string& verb) : app(what, "ddprun " + verb) {
+VerbLine::VerbLine(const std::string& what, const std::string& verb, const std::string& words)
+    : app(what, "ddprun " + verb), words_(words) {
   app.set_help_flag();
   app.add_flag("-h,--help", help, "This help");
+}
+
+std::string VerbLine::Help() const {
+  std::string text = app.help();
+  const std::string usage = "Usage: " + app.get_name() + " [OPTIONS]";
+  if (const std::size_t at = text.find(usage); at != text.npos) {
+    text.insert(at + usage.size(), words_);
+  }
+  return text;
 }
 
 Result<void> VerbLine::Parse(const std::vector<std::string>& args, const GetEnv& get_env) {

@@ -21,13 +21,19 @@ struct VerbLine {
   std::vector<std::string> rest;
   std::vector<Setting> settings;  // What Parse has found, with its origins.
 
-  VerbLine(const std::string& what, const std::string& verb);
+  // `words`: of the usage, what follows the options, as " PROGRAM [ARGUMENTS]".
+  VerbLine(const std::string& what, const std::string& verb, const std::string& words = "");
+
+  std::string Help() const;
 
   // Flags may follow the words too, as in `drain n1 --endpoint=...`.
   Result<void> Parse(const std::vector<std::string>& args, const GetEnv& get_env);
 
   // What follows the first word is a program's own. No variable counts. The flags as given.
   Result<std::vector<Setting>> ParseUpToProgram(const std::vector<std::string>& args);
+
+ private:
+  const std::string words_;
 };
 
 // `argument` follows a verb that takes none: most often it is the name of a run.

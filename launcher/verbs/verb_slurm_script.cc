@@ -19,27 +19,33 @@ struct RawWish {
 };
 
 void AddFlags(CLI::App& app, RawWish& raw) {
-  app.add_option("--nodes", raw.nodes, "Nodes that train (default 1)");
-  app.add_option("--gpus", raw.gpus, "GPUs per node, each with a worker (default: none)");
-  app.add_option("--cpus", raw.cpus, "CPUs per node (default: 4 for each GPU)");
-  app.add_option("--nproc-per-node", raw.workers,
-                 "Workers per node (default: one per GPU, else 1)");
-  app.add_option("--time", raw.time, "The job's time limit, as sbatch takes it (default 24:00:00)");
-  app.add_option(
-      "--warning", raw.warning,
-      "Seconds before the time limit at which the training is told to save (default 180)");
+  app.add_option("--nodes", raw.nodes, "Nodes that train (default 1)")->type_name("N");
+  app.add_option("--gpus", raw.gpus, "GPUs per node, each with a worker (default: none)")
+      ->type_name("N");
+  app.add_option("--cpus", raw.cpus, "CPUs per node (default: 4 for each GPU)")->type_name("N");
+  app.add_option("--nproc-per-node", raw.workers, "Workers per node (default: one per GPU, else 1)")
+      ->type_name("N");
+  app.add_option("--time", raw.time, "The job's time limit, as sbatch takes it (default 24:00:00)")
+      ->type_name("TIME");
+  app.add_option("--warning", raw.warning,
+                 "How long before the time limit the workers are asked to save (default 180)")
+      ->type_name("SECONDS");
   app.add_flag(
       "--elastic", raw.elastic,
-      "With spare nodes: what is lost is replaced within the job (default: Slurm starts the "
+      "With spare nodes: a lost node is replaced within the job (default: Slurm starts the "
       "whole job again)");
-  app.add_option("--spares", raw.spares, "With --elastic: how many nodes wait (default 1)");
+  app.add_option("--spares", raw.spares, "With --elastic: how many nodes wait (default 1)")
+      ->type_name("N");
   app.add_option("--least", raw.least,
-                 "With --elastic: how few nodes go on training (default: one less than --nodes)");
+                 "With --elastic: the fewest nodes that continue (default: one less than --nodes)")
+      ->type_name("N");
   app.add_option("--array", raw.array,
-                 "A chain of this many jobs of one node, each of which resumes the one before");
-  app.add_option("--name", raw.name, "The job's name (default train)");
+                 "A chain of this many jobs of one node, each of which resumes the one before")
+      ->type_name("N");
+  app.add_option("--name", raw.name, "The job's name (default train)")->type_name("NAME");
   app.add_option("--sbatch", raw.sbatch,
-                 "One more flag of sbatch, as --sbatch=--partition=gpu; repeatable");
+                 "One more flag of sbatch, as --sbatch=--partition=gpu; repeatable")
+      ->type_name("FLAG");
 }
 
 void ReadForm(const RawWish& raw, SlurmScriptWish& wish, Problems& problems) {
@@ -80,12 +86,12 @@ Result<std::string> ParseSlurmScript(const std::vector<std::string>& args) {
   VerbLine line(
       "Prints a batch script for Slurm that trains PROGRAM, ready for sbatch: ddprun "
       "slurm-script --nodes=4 --gpus=8 PROGRAM [arguments] > job.sbatch",
-      "slurm-script");
+      "slurm-script", " PROGRAM [ARGUMENTS]");
   RawWish raw;
   AddFlags(line.app, raw);
   ASSIGN_OR_RETURN(const std::vector<Setting> given, line.ParseUpToProgram(args));
   if (line.help) {
-    return line.app.help();
+    return line.Help();
   }
   SlurmScriptWish wish;
   Problems problems;

@@ -26,22 +26,28 @@ constexpr std::size_t kMostPackedDirectories = 256;
 
 void AddServerFlags(CLI::App& app, ServerQuery& query) {
   app.add_option("--endpoint", query.endpoint,
-                 "HOST:PORT of the server, as --rdzv-endpoint (default: the one that an agent of "
-                 "yours carries on this machine)");
-  app.add_option("--run-dir", query.run_dir, "Or: the run directory of the node that carries it");
-  app.add_option("--rdzv-id", query.run_id, "The run, where a server has several");
-  app.add_option("--token-file", query.token_file,
-                 "File with the server's token (or DDPRUN_TOKEN; not needed for a server that an "
-                 "agent of yours carries on this machine)");
+                 "The server's address, as --rdzv-endpoint (default: your run on this machine)")
+      ->type_name("HOST:PORT");
+  app.add_option("--run-dir", query.run_dir, "The run directory, in place of --endpoint")
+      ->type_name("DIR");
+  app.add_option("--rdzv-id", query.run_id, "The name of the run, where there are several")
+      ->type_name("NAME");
+  app.add_option(
+         "--token-file", query.token_file,
+         "File with the server's token (or DDPRUN_TOKEN). Your own run on this machine needs "
+         "none")
+      ->type_name("FILE");
   app.add_flag("--insecure", query.insecure,
-               "The server was started so: do without the token that this user's nodes on loopback "
-               "share");
-  app.add_option("--tls-ca", query.tls.authority,
-                 "The server speaks TLS: what this certificate signed is trusted (or "
-                 "DDPRUN_TLS_CA; the same exception)");
+               "Use no token, for a server that was started with --insecure");
+  app.add_option(
+         "--tls-ca", query.tls.authority,
+         "Speak TLS: trust what this certificate signed (or DDPRUN_TLS_CA). Your own run on "
+         "this machine needs none")
+      ->type_name("FILE");
   app.add_option("--tls-cert", query.tls.certificate,
-                 "The certificate to show to a server that asks for one (or DDPRUN_TLS_CERT)");
-  app.add_option("--tls-key", query.tls.key, "Its key (or DDPRUN_TLS_KEY)");
+                 "The certificate to show to a server that asks for one (or DDPRUN_TLS_CERT)")
+      ->type_name("FILE");
+  app.add_option("--tls-key", query.tls.key, "Its key (or DDPRUN_TLS_KEY)")->type_name("FILE");
 }
 
 // The flags that select ranks and nodes of a run, which `logs` and `stacks` share.
@@ -51,9 +57,10 @@ struct NodeFlags {
   std::string format = "text";
 
   void Add(CLI::App& app) {
-    app.add_option("--rank", ranks, "Of these ranks alone: 3,7,10-12");
-    app.add_option("--node", nodes, "Of these nodes alone: n1,n2 (default: all of the run)");
-    app.add_option("-o,--output", format, "text or json (default text)");
+    app.add_option("--rank", ranks, "Only these ranks: 3,7,10-12")->type_name("RANKS");
+    app.add_option("--node", nodes, "Only these nodes: n1,n2 (default: all of the run)")
+        ->type_name("NODES");
+    app.add_option("-o,--output", format, "text or json (default text)")->type_name("text|json");
   }
 
   Result<void> Read(const VerbLine& line, ErrandWish& wish, std::vector<NodeId>& named,
@@ -91,35 +98,45 @@ void TakeServer(const VerbLine& line, const GetEnv& get_env, ServerQuery& query)
 
 Result<VerbRequest> ReadStacks(const std::vector<std::string>& args, const GetEnv& get_env) {
   VerbLine line(
-      "Where the workers of a run stand, on all nodes, those at the same place together; or, with "
-      "PID..., every thread of these processes of this machine and of their descendants",
-      "stacks");
+      "Shows where all workers of a run are; those at the same place are one group. With PID...: "
+      "every thread of these processes of this machine and of their descendants",
+      "stacks", " [PID...]");
   RunStacksRequest run;
   NodeFlags which;
   AddServerFlags(line.app, run.server);
   which.Add(line.app);
-  line.app.add_flag("--all", run.whole, "All that is known of each rank (so with --rank)");
+  line.app.add_flag("--all", run.whole, "Print all that is known of each rank (as --rank does)");
   bool keep = false;
-  line.app.add_flag("--keep", keep,
-                    "Into the evidence of the run's generation, with what torch recorded, last "
-                    "lines and machines; says where. The workers go on");
+  line.app.add_flag(
+      "--keep", keep,
+      "Keep the stacks as evidence in the run's directories, with torch's flight recorder "
+      "and the last lines of output. The workers continue");
   StacksRequest request;
   std::string limit = "10s";
-  line.app.add_option("--limit", limit, "Of PIDs: time for gdb or py-spy (default 10s)");
-  line.app.add_option("--title", request.title, "Likewise: first line");
-  line.app.add_option("--into", request.into,
-                      "Likewise: this file, made anew, instead of standard output");
-  line.app.add_flag(
-      "--live", request.live,
-      "Likewise: they are to go on, so no debugger where it could leave them stopped");
-  line.app.add_option("--notify", request.notify,
-                      "Likewise: the socket on which the first one tells of itself");
-  line.app.add_option("--recorder", request.recorder,
-                      "Likewise: this file, made anew, for torch's record of its last collectives");
-  line.app.add_option("--also", request.also, "Likewise: appended to this file too, if it exists");
+  line.app.add_option("--limit", limit, "With PID: time for gdb or py-spy (default 10s)")
+      ->type_name("DURATION");
+  line.app.add_option("--title", request.title, "Likewise: first line")->group("");
+  line.app
+      .add_option("--into", request.into,
+                  "Likewise: this file, made anew, instead of standard output")
+      ->group("");
+  line.app
+      .add_flag("--live", request.live,
+                "Likewise: they are to go on, so no debugger where it could leave them stopped")
+      ->group("");
+  line.app
+      .add_option("--notify", request.notify,
+                  "Likewise: the socket on which the first one tells of itself")
+      ->group("");
+  line.app
+      .add_option("--recorder", request.recorder,
+                  "Likewise: this file, made anew, for torch's record of its last collectives")
+      ->group("");
+  line.app.add_option("--also", request.also, "Likewise: appended to this file too, if it exists")
+      ->group("");
   RETURN_IF_ERROR(line.Parse(args, get_env));
   if (line.help) {
-    return VerbRequest(HelpRequest{line.app.help()});
+    return VerbRequest(HelpRequest{line.Help()});
   }
   if (line.rest.empty()) {
     RETURN_IF_ERROR(which.Read(line, run.wish, run.nodes, run.json));
@@ -153,19 +170,21 @@ Result<VerbRequest> ParseStacks(const std::vector<std::string>& args, const GetE
 
 Result<VerbRequest> ParseLogs(const std::vector<std::string>& args, const GetEnv& get_env) {
   VerbLine line(
-      "What the workers of a run printed last, on all nodes, in order of time: 4 MiB of each are "
-      "kept, 64 MiB of a node",
+      "Shows what the workers of a run printed last, on all nodes, in order of time. ddprun keeps "
+      "4 MiB of each worker, 64 MiB of a node",
       "logs");
   LogsRequest request;
   NodeFlags which;
   std::string since;
   AddServerFlags(line.app, request.server);
   which.Add(line.app);
-  line.app.add_flag("-f,--follow", request.wish.follow, "Then what they print, until Ctrl-C");
-  line.app.add_option("--since", since, "Nothing older than this: 30s, 5m, 2h");
+  line.app.add_flag("-f,--follow", request.wish.follow,
+                    "Continue with what they print, until Ctrl-C");
+  line.app.add_option("--since", since, "Only lines of this last time: 30s, 5m, 2h")
+      ->type_name("DURATION");
   RETURN_IF_ERROR(line.Parse(args, get_env));
   if (line.help) {
-    return VerbRequest(HelpRequest{line.app.help()});
+    return VerbRequest(HelpRequest{line.Help()});
   }
   if (!line.rest.empty()) {
     return UnexpectedArgument("logs", line.rest.front());
@@ -180,15 +199,15 @@ Result<VerbRequest> ParseLogs(const std::vector<std::string>& args, const GetEnv
 
 Result<VerbRequest> ParseStatus(const std::vector<std::string>& args, const GetEnv& get_env) {
   StatusRequest request;
-  VerbLine line("Shows a server's runs: what they do, what they wait for, their nodes", "status");
+  VerbLine line("Shows a run: what it does, what it waits for, its nodes", "status");
   std::string format = "text";
   AddServerFlags(line.app, request.server);
-  line.app.add_option("-o,--output", format, "text or json (default text)");
-  line.app.add_flag("--url", request.links, "The links of the status page, with their keys");
-  line.app.add_flag("--watch", request.watch, "Again each second, until the run has ended");
+  line.app.add_option("-o,--output", format, "text or json (default text)")->type_name("text|json");
+  line.app.add_flag("--url", request.links, "Print the links of the status page, with their keys");
+  line.app.add_flag("--watch", request.watch, "Show it again each second, until the run has ended");
   RETURN_IF_ERROR(line.Parse(args, get_env));
   if (line.help) {
-    return VerbRequest(HelpRequest{line.app.help()});
+    return VerbRequest(HelpRequest{line.Help()});
   }
   if (!line.rest.empty()) {
     return UnexpectedArgument("status", line.rest.front());
@@ -203,10 +222,11 @@ Result<VerbRequest> ParseControl(const std::vector<std::string>& args, const Get
   const std::string& verb = args.front();
   const bool drain = verb == "drain";
   wish.verb = drain ? ControlVerb::kDrain : ControlVerb::kStop;
-  VerbLine line(drain ? "NODE leaves its run, planned: its workers get the shutdown timeout, "
-                        "nothing is charged, the other nodes go on"
-                      : "Stops a run: all workers get the shutdown timeout",
-                verb);
+  VerbLine line(drain
+                    ? "Takes NODE out of its run: its workers have --shutdown-timeout to save, and "
+                      "the other nodes continue. Uses no restart"
+                    : "Stops a run: all workers have --shutdown-timeout to save",
+                verb, drain ? " NODE" : "");
   AddServerFlags(line.app, wish.server);
   bool soon = false;
   OrderRequest order{.wish = {.kind = ErrandKind::kStopSoon}};
@@ -215,11 +235,12 @@ Result<VerbRequest> ParseControl(const std::vector<std::string>& args, const Get
     line.app.add_flag("--soon", soon,
                       "Every node's workers save and end; ddprun ends with 75, \"start me again\", "
                       "where all have saved");
-    line.app.add_option("-o,--output", format, "Of --soon: text or json (default text)");
+    line.app.add_option("-o,--output", format, "Of --soon: text or json (default text)")
+        ->type_name("text|json");
   }
   RETURN_IF_ERROR(line.Parse(args, get_env));
   if (line.help) {
-    return VerbRequest(HelpRequest{line.app.help()});
+    return VerbRequest(HelpRequest{line.Help()});
   }
   TakeServer(line, get_env, wish.server);
   if (line.rest.size() != (drain ? 1u : 0u)) {
@@ -241,8 +262,8 @@ Result<VerbRequest> ParseControl(const std::vector<std::string>& args, const Get
 
 Result<VerbRequest> ParseSave(const std::vector<std::string>& args, const GetEnv& get_env) {
   VerbLine line(
-      "Tells the workers of a run to save now and go on, by the signal that each has said "
-      "(SAVE_SIGNAL); who has said none is not signalled, and that is said",
+      "Asks the workers of a run to save now and to continue, by the signal that each has named "
+      "(SAVE_SIGNAL). Names the workers that have named none",
       "save");
   OrderRequest request;
   NodeFlags which;
@@ -250,7 +271,7 @@ Result<VerbRequest> ParseSave(const std::vector<std::string>& args, const GetEnv
   which.Add(line.app);
   RETURN_IF_ERROR(line.Parse(args, get_env));
   if (line.help) {
-    return VerbRequest(HelpRequest{line.app.help()});
+    return VerbRequest(HelpRequest{line.Help()});
   }
   if (!line.rest.empty()) {
     return UnexpectedArgument("save", line.rest.front());
@@ -264,10 +285,10 @@ Result<VerbRequest> ParsePublish(const std::vector<std::string>& args) {
   VerbLine line(
       "Makes the file or directory NEW visible as FINAL, unless a newer world of its run "
       "has published: then it ends with 76 and nothing is replaced",
-      "publish");
+      "publish", " NEW FINAL");
   RETURN_IF_ERROR(line.Parse(args, [](const std::string&) { return std::nullopt; }));
   if (line.help) {
-    return VerbRequest(HelpRequest{line.app.help()});
+    return VerbRequest(HelpRequest{line.Help()});
   }
   if (line.rest.size() != 2) {
     return Error{ErrorKind::kInvalid, "ddprun publish takes two names: ddprun publish NEW FINAL"};
@@ -285,12 +306,14 @@ Result<VerbRequest> ParseReport(const std::vector<std::string>& args, const GetE
   ReportRequest request;
   AddServerFlags(line.app, request.server);
   CLI::Option* const output =
-      line.app.add_option("-o,--report-file", request.output,
-                          "The file, which is replaced where it is there already (default: "
-                          "ddprun-report-RUN.tar.gz, which is not)");
+      line.app
+          .add_option("-o,--report-file", request.output,
+                      "The file, which is replaced where it is there already (default: "
+                      "ddprun-report-RUN.tar.gz, which is not)")
+          ->type_name("FILE");
   RETURN_IF_ERROR(line.Parse(args, get_env));
   if (line.help) {
-    return VerbRequest(HelpRequest{line.app.help()});
+    return VerbRequest(HelpRequest{line.Help()});
   }
   if (output->count() > 0 && request.output.empty()) {
     return Error{ErrorKind::kInvalid, "--report-file needs the name of a file"};
@@ -344,13 +367,16 @@ std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& e
   if (std::ranges::count(verbs, command[1]) > 0) {
     return "";  // `ddprun run PROGRAM`
   }
+  const std::string nothing = "program '" + InOneLine(command[1]) + "' was not found. ";
   if (command[1] == "train") {
-    return "; 'ddprun train.py' starts your script, 'ddprun ddprun-train' the bundled trainer";
+    const bool named = command.size() > 2 && command[2].ends_with(".py");
+    return nothing + "To start a script: `ddprun " + (named ? command[2] : "train.py") +
+           "`. To start the bundled trainer: `ddprun ddprun-train`";
   }
   // A typing error must not end anything: `drain` is near `train`, `stop` near `show`.
   std::erase_if(verbs, [](const std::string& verb) { return verb == "drain" || verb == "stop"; });
   const auto verb = Nearest(verbs, command[1], command[1].size() / 2);
-  return verb ? "; or did you mean 'ddprun " + *verb + "'?" : "";
+  return verb ? nothing + "Did you mean `ddprun " + *verb + "`?" : "";
 }
 
 bool IsVerb(const std::string& word) {

@@ -34,7 +34,7 @@ bool IsVerb(const std::string& word);
 // All verbs of ddprun, also those that launch and serve.
 std::vector<std::string> VerbNames();
 
-// If no program has the name of the first word: a hint at the verb that may be meant, for people.
+// If no program has the name of the first word: a message with the verb that may be meant, else "".
 std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& error);
 
 // `args` begins with the verb. Errors are kInvalid: exit 2.

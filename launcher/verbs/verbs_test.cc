@@ -157,8 +157,10 @@ TEST(Verbs, ARemovedOneNamesWhatReplacesIt) {
 
 TEST(Verbs, OneThatWasMeantIsNamed) {
   const Error missing{ErrorKind::kNotFound, "program was not found"};
-  EXPECT_EQ(PerhapsAVerb({"ddprun", "statsu"}, missing), "; or did you mean 'ddprun status'?");
-  EXPECT_EQ(PerhapsAVerb({"ddprun", "lgos", "n0"}, missing), "; or did you mean 'ddprun logs'?");
+  EXPECT_EQ(PerhapsAVerb({"ddprun", "statsu"}, missing),
+            "program 'statsu' was not found. Did you mean `ddprun status`?");
+  EXPECT_EQ(PerhapsAVerb({"ddprun", "lgos", "n0"}, missing),
+            "program 'lgos' was not found. Did you mean `ddprun logs`?");
   EXPECT_EQ(PerhapsAVerb({"ddprun", "my_trainer"}, missing), "");
   EXPECT_EQ(PerhapsAVerb({"ddprun", "run", "nothing"}, missing), "");
   EXPECT_EQ(PerhapsAVerb({"ddprun", "--nnodes=1", "statsu"}, missing), "");
@@ -175,11 +177,12 @@ TEST(Verbs, OneThatEndsSomethingIsNeverSuggested) {
   const Error missing{ErrorKind::kNotFound, "program was not found"};
   for (const char* word : {"drian", "drai", "train", "show", "stap", "stp", "trains"}) {
     const std::string hint = PerhapsAVerb({"ddprun", word}, missing);
-    EXPECT_EQ(hint.find("drain'"), std::string::npos) << hint;
-    EXPECT_EQ(hint.find("stop'"), std::string::npos) << hint;
+    EXPECT_EQ(hint.find("drain`"), std::string::npos) << hint;
+    EXPECT_EQ(hint.find("stop`"), std::string::npos) << hint;
   }
-  EXPECT_NE(PerhapsAVerb({"ddprun", "train", "x.py"}, missing).find("ddprun-train"),
-            std::string::npos);
+  EXPECT_EQ(PerhapsAVerb({"ddprun", "train", "x.py"}, missing),
+            "program 'train' was not found. To start a script: `ddprun x.py`. To start the bundled "
+            "trainer: `ddprun ddprun-train`");
 }
 
 TEST(Verbs, CommandsOfOtherToolsNameOurs) {

@@ -43,7 +43,8 @@ ControlAnswer AnswerTo(const CoordinatorState& state, const Controlled& controll
     return {false, "the run '" + state.run_id + "' has ended: " + state.outcome->text};
   }
   if (controlled.verb == ControlVerb::kStop) {
-    return {true, "the run '" + state.run_id + "' stops; its workers get the shutdown timeout"};
+    return {true,
+            "the run '" + state.run_id + "' stops; its workers have --shutdown-timeout to save"};
   }
   const NodeState* const node = FindNode(state, controlled.node);
   if (node == nullptr) {

@@ -79,7 +79,7 @@ class CommandLine(DdprunTest):
         self.refused("--nnodes=2", "--rdzv-endpoint=127.0.0.1:0", f"--token-file={fifo}", FAKE_WORKER,
                      names="--token-file: a token file must be an ordinary file")
         run = self.start(f"--config={fifo}", FAKE_WORKER, "--print=one")
-        self.wait_for_text(run, f"ddprun: waiting for what writes to '{fifo}', which is no file, 1 min")
+        self.wait_for_text(run, f"ddprun: warning: waiting for what writes to '{fifo}', which is no file, 1 min")
         self.write(fifo, "nproc-per-node = 2\n")
         self.assertEqual(run.wait(), 0, run.all())
         self.assertEqual(run.out(), "one\none\n")

@@ -73,8 +73,8 @@ class DryRun(DdprunTest):
             for flags, expected in (
                     (["--nnodes=2", endpoint, "--node-rank=0"], "this node, at .*because it is rank 0"),
                     (["--nnodes=2", endpoint, "--node-rank=1"], "the node of rank 0"),
-                    (["--nnodes=1:2", endpoint], r"whoever has .*an address of this machine \(lo\)"),
-                    (["--nnodes=2", "--rdzv-endpoint=192.0.2.1"], "no address of this machine")):
+                    (["--nnodes=1:2", endpoint], r"the first node that has .*an address of this machine \(lo\)"),
+                    (["--nnodes=2", "--rdzv-endpoint=192.0.2.1"], "is not known here as an address of this machine")):
                 self.assertRegex(self.line(self.plan(*flags, FAKE_WORKER), "server"), expected)
         self.assertIn("--master-port", self.line(self.plan("--master-port=29511", FAKE_WORKER), "store"))
         static = self.plan("--nnodes=2", "--rdzv-backend=static", "--rdzv-endpoint=n0", FAKE_WORKER)

@@ -281,7 +281,7 @@ class Control(Operators):
         refused = self.ask("drain", "nobody", expect=1)
         self.assertIn(f"has no node 'nobody': its nodes are {run['nodes'][0]['node']}",
                       refused.err())
-        self.assertIn("stops; its workers get the shutdown timeout", self.ask("stop").out())
+        self.assertIn("stops; its workers have --shutdown-timeout to save", self.ask("stop").out())
         self.all_end(nodes, 130)
 
     def test_a_wrong_token_or_none_is_refused_and_counted(self):
