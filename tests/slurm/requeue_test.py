@@ -77,7 +77,7 @@ class Requeued(SlurmTest):
         self.assertIn("the job ends in 5 min 01 s (squeue); the workers are asked to save 5 min 00 s before", text)
         self.assertRegex(text, r"the job ends in \d min \d\d s \(--stop-before\): the workers have 30.0 s to save")
         self.assertIn("saved: exit code 75, start this run again", text)
-        self.assertIn("squeue says of the time that is left: UNLIMITED", text)
+        self.assertIn("ignoring --stop-before: the job's end time is unknown (squeue: it printed 'UNLIMITED')", text)
 
     def test_requeued_by_hand_it_goes_on(self):
         job, out = self.submit(end="")

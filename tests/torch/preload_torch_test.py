@@ -35,7 +35,7 @@ class Preloaded(TorchTest):
 
         self.wait_for(headline, run, limit=LIMIT)
         open(self.path("fail"), "w").close()
-        self.wait_for_text(run, r"recovered in \d+ ms: .*first step \d+", limit=LIMIT)
+        self.wait_for_text(run, r"recovered in \d+ ms \(.*first step \d+", limit=LIMIT)
         open(self.path("end"), "w").close()
         self.assertEqual(run.wait(LIMIT), 0, run.all())
         self.assertNotIn("run again", run.err())
