@@ -38,8 +38,8 @@ class Hangs(TorchTest):
         self.assertGreaterEqual(len(named), times, text)
         self.assertEqual({rank for rank, _ in named}, {"2"}, text)
         for _, why in named:
-            self.assertRegex(why, r"no collective begun for 5\.0 s \(its peers are at collective \d+, it is at "
-                                  r"collective \d+, (past|in) it; counts may be 1 s old\)")
+            self.assertRegex(why, r"no collective begun for 5\.0 s \(its peers are at collective \d+, it is "
+                                  r"(after|in) collective \d+; counts may be 1 s old\)")
 
     def test_two_nodes_of_cold_workers(self):
         self.environment["PYTHON_EXEC"] = self.with_package()
