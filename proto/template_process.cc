@@ -53,6 +53,9 @@ struct stat place {};
 char* remark = nullptr;
 constexpr size_t kRemarkBytes = 200;
 
+// The template's own, which a worker shows again.
+ShownTexts arguments;
+
 // Written by the process between template and worker, which shares this memory (vfork).
 volatile pid_t forked = -1;
 volatile int fork_error = 0;
@@ -271,6 +274,17 @@ int ddprun_template_open(void) {
   return socket;
 }
 
+void ddprun_template_rename(void) {
+  constexpr char kName[] = "ddprun: preload process";
+  void* const place =
+      ::mmap(nullptr, sizeof kName, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (place != MAP_FAILED) {
+    char* const name = static_cast<char*>(place);
+    ::memcpy(name, kName, sizeof kName);
+    ddprun::arguments = ddprun::Show(ddprun::TextsIn(name, name + sizeof kName), {});
+  }
+}
+
 void ddprun_template_refuse(int socket, const char* why) {
   ddprun::Send(socket, ddprun::Refusal(why));
 }
@@ -385,12 +399,13 @@ char** ddprun_template_begin(void) {
   ddprun::BecomeWorker(image);
   ddprun::AwaitGo();
   ddprun::CloseRequest();
-  ddprun::ShowEnvironment(image.environment, image.directory);
+  ddprun::Show(ddprun::arguments, ddprun::TextsIn(image.environment, image.directory));
   environ = environment;
   return environment;
 }
 
 void ddprun_template_serve(int socket) {
+  ddprun_template_rename();
   ddprun_template_rehearse();
   if (ddprun_template_ready(socket, "") != 0) {
     ::_exit(0);

@@ -258,8 +258,9 @@ Result<LaunchedWorker> WarmStart::Launch(const WorkerSpec& spec, const ChildStdi
       if (worker || under_way.given_up()) {
         return worker;
       }
-      why = "the preload process: " + worker.error().message;
-      made_ = worker.error().kind == ErrorKind::kInvalid ? kMostTemplates : made_;
+      const bool programs_doing = worker.error().kind == ErrorKind::kInvalid;
+      why = (programs_doing ? "" : "the preload process: ") + worker.error().message;
+      made_ = programs_doing ? kMostTemplates : made_;
     }
     SayCold(why);
   }

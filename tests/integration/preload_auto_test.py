@@ -10,7 +10,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import DDPRUN, DdprunTest, read_text  # noqa: E402
+from ddprun_runs import DDPRUN, DdprunTest, children_of, command_of, read_text  # noqa: E402
 
 TWO = "--nproc-per-node=2"
 # A torch of a few lines: it has a library of that name in its memory, and is loud.
@@ -29,6 +29,7 @@ import torch._dynamo
 with open(sys.argv[1], "a") as file:
     file.write(json.dumps({{"pid": os.getpid(), "loaded": torch.PID, "class": os.sched_getscheduler(0),
                            "oom": open("/proc/self/oom_score_adj").read(), "rank": os.environ["RANK"],
+                           "shown": open("/proc/self/cmdline").read(),
                            "start": os.environ["TORCHELASTIC_RESTART_COUNT"]}}) + "\\n")
 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
     signal.pause()
@@ -71,7 +72,10 @@ class PreloadAuto(DdprunTest):
             with self.subTest(flags):
                 run = self.say("--max-restarts=1", *flags)
                 self.wait_for(lambda: "has loaded torch,torch._dynamo" in self.preloaded(), run)
+                shown = [command_of(pid) for pid in children_of(run.agent())]
+                self.assertEqual(sorted("say.py" in command for command in shown), [False, True, True])
                 first, second = self.said("0"), self.restart(run)
+                self.assertEqual({told["shown"] for told in second}, {told["shown"] for told in first})
                 self.assertEqual(len(second), 2)
                 self.assertEqual(len({told["loaded"] for told in second}), 1)
                 self.assertFalse({told["loaded"] for told in second} & {told["pid"] for told in first + second})

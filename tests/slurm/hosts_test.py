@@ -143,7 +143,7 @@ class Addresses(HostsTest):
         self.release()
         self.assertEqual(run.wait(), 0, self.told([run]))
         self.assertIn(f"serving the rendezvous at {address('n01')}:", self.words("n01"))
-        self.assertIn(f"store at {address('n01')}:", self.words("n02"))
+        self.assertIn(f"store {address('n01')}:", self.words("n02"))
 
     # One file for all, copied from the first node: the others would look for it at home.
     def test_a_name_that_is_a_loopback_address_elsewhere_is_explained(self):

@@ -205,7 +205,7 @@ class SharedDirectory(SlurmTest):
             with self.subTest(kind, flags=flags):
                 run = self.step("-N3", "--ntasks-per-node=1", DDPRUN, "--dry-run", *flags, FAKE_WORKER,
                                 environment=self.shown(kind))
-                self.assertEqual(f"newest claim in {self.directory}/.ddprun/" in run.out(), taken, run.out())
+                self.assertEqual(f"by the claims in {self.directory}/.ddprun/" in run.out(), taken, run.out())
 
     def test_one_that_cannot_be_made_costs_a_warning(self):
         self.write(".ddprun", "")

@@ -6,7 +6,7 @@ import signal
 import unittest
 
 from torch_runs import LIMIT, TorchTest, program
-from ddprun_runs import children_of
+from ddprun_runs import workers_below
 
 
 class Training(TorchTest):
@@ -62,7 +62,7 @@ class Examples(TorchTest):
     def test_elastic_continues_after_a_kill(self):
         run = self.start("--nproc-per-node=2", "--max-restarts=3", self.example("elastic"), self.path("checkpoint.pt"))
         self.wait_for(lambda: "step 40 of 200" in run.out(), run, limit=LIMIT, what="a saved step")
-        os.kill(max(children_of(run.agent())), signal.SIGKILL)
+        os.kill(workers_below(run.agent())[-1], signal.SIGKILL)
         self.assertEqual(run.wait(LIMIT), 0, run.all())
         starts = re.findall(r"starting at step (\d+) on 2 ranks, restart (\d)", run.out())
         self.assertEqual([restart for _, restart in starts], ["0", "1"], run.all())

@@ -87,7 +87,7 @@ TEST(Config, AModelAndDataThatDoNotFitAreRefusedWithThoseThatDo) {
        "linear, cnn");
   says({"--model=mlp", "--dataset=toy"}, "models that fit this data: toy");
   says({"--model=transformer", "--data-arg=d_model=30"}, "do not divide among its heads=8");
-  says({"--dataset=cifar10"}, "--data-root=DIR must say where its files are");
+  says({"--dataset=cifar10"}, "set --data-root=DIR to the directory of its files");
   says({"--model=linear", "--model-arg=hidden=3"}, "--model-arg of linear: 'hidden=3'");
 }
 

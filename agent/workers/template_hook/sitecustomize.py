@@ -293,6 +293,7 @@ def _serve(hook, watch, preload, trees):
             raise RuntimeError("--preload knows CPython 3.10 to 3.13")
         if _command_line() != [os.fsencode(word) for word in hook["arguments"]]:
             raise RuntimeError("the interpreter was started with other arguments")
+        library.ddprun_template_rename()
         # Who executes the interpreter anew from here on, or starts another one, finds this.
         os.environ["DDPRUN_TEMPLATE_HOOK"] = json.dumps({**hook, "taken": os.getpid()})
         given, changed = _changes(hook)
