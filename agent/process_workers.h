@@ -36,7 +36,7 @@ class ProcessWorkers final : public NodeWorkers {
   // Opens the FIFO of torchrun's timers, if the environment asks for it.
   Result<void> Open();
 
-  // What is loaded ahead for the next workers, for people; `changed` is called when that changes.
+  // A sentence for people about the preload process. `changed` is called when it changes.
   std::string Preloaded() const;
   void OnPreloaded(std::function<void()> changed) { preload_changed_ = std::move(changed); }
 

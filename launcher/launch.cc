@@ -30,7 +30,7 @@ void Complain(LogLevel level, const std::string& text) {
              stderr);
 }
 
-// A directory that nobody asked for and that cannot be made costs no run.
+// If the directory was ddprun's own choice and cannot be made, the run continues without it.
 void HaveRunDirectory(LaunchConfig& config) {
   if (!config.own_run_dir) {
     return;

@@ -21,8 +21,8 @@ struct Preparation {
   std::size_t cpus = 1;                    // That ddprun may use.
   NumaPlan numa;
   std::string preload;        // Python modules that workers are forked with; "": they are not.
-  bool preload_auto = false;  // Nobody asked for it: once workers run, and in silence.
-  std::string no_preload;     // Why there is nothing in `preload`; "": nobody could expect it.
+  bool preload_auto = false;  // The user did not ask for it (WarmPlan).
+  std::string no_preload;     // Why `preload` is empty; "": no reason to report.
 };
 
 // Errors are kInvalid or kNotFound: exit 2.

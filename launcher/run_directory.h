@@ -33,8 +33,8 @@ class RunDirectory {
   bool temporary_ = false;
 };
 
-// Makes a directory that nodes share, and its parent, where nobody asked for one (LaunchConfig's
-// `own_run_dir`): both are this user's, and no other's to write in; the directory is 0700.
+// Makes the shared directory that ddprun chose by itself (LaunchConfig's `own_run_dir`), and its
+// parent. Both must belong to this user, and no other user may write to them.
 Result<void> MakeOwnDirectory(const std::filesystem::path& directory);
 // Both, with all that lies in the first; the parent only if it is empty then. Stops waiting for the
 // disk after a while.

@@ -18,7 +18,7 @@ extern "C" {
 // The socket that the environment names, which is forgotten there; -1: none.
 int ddprun_template_open(void);
 
-// Who looks for a worker to look at or to end (`ps`, `pkill -f`) does not find this one: its
+// A user who looks for a worker to inspect or to end (`ps`, `pkill -f`) does not find this one: its
 // command line says what it is. Workers show the program's.
 void ddprun_template_rename(void);
 

@@ -1,4 +1,4 @@
-// Whether this machine has memory to spare for a process that nobody asked for.
+// Whether this machine has memory to spare for a process that the user did not ask for.
 //
 // Reads files of /proc and /sys alone.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace ddprun {
 
-// What the kernel shows of memory.
+// Where the kernel shows the state of memory.
 struct MemoryFiles {
   std::filesystem::path proc = "/proc";
   std::optional<Cgroup> cgroup;  // None: no control group limits memory.

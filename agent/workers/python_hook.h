@@ -39,7 +39,7 @@ struct PythonHook {
   WorkerSpec probe;               // and of the interpreter that says whether it loads the hook.
   std::vector<UniqueFd> carried;  // What both get beside their three descriptors.
 };
-// `background`: it is loaded only while nobody else wants the CPUs, and prints nothing.
+// `background`: the modules are loaded at low priority, and their output is dropped.
 Result<PythonHook> AddPythonHook(const std::string& preload, bool background,
                                  const WorkerSpec& worker);
 

@@ -2,8 +2,8 @@
 // knows. A template is never needed: whatever is wrong with it is said in one line, the workers
 // start cold, and another one is made beside them, at most kMostTemplates for a run.
 //
-// A plan is automatic where nobody asked for a template. Then none is made before the workers run
-// and have loaded torch, it is loaded in the background, and nothing is said but in State().
+// A plan is automatic where the user did not ask for a template. The template is then made once the
+// workers run and have loaded torch. It loads in the background, and only State() reports it.
 //
 //   a worker differs from the template in...      | it starts
 //   ----------------------------------------------|------------
@@ -51,8 +51,8 @@ class WarmStart {
   // The first generation waits so long for a template that loads; the next ones do not.
   static constexpr Duration kMostLoading{60'000};
 
-  // An automatic template is made only where this much memory is free: it uses some 400 MB, and
-  // what workers touch of it is copied for each.
+  // An automatic template is made only where this much memory is free. It uses some 400 MB, and
+  // each worker copies the pages that it writes to.
   static constexpr std::uint64_t kLeastRoom = std::uint64_t{2} << 30;
   // Between two looks at workers that have not loaded torch; then twice as long, up to the longest.
   static constexpr Duration kFirstPause{2'000};
@@ -70,7 +70,7 @@ class WarmStart {
   // is room. To be called again and again while they run.
   void Look(const std::vector<pid_t>& workers);
   bool automatic() const { return plan_.automatic; }
-  // What became of the template, for people; "": there is nothing to say. From any thread.
+  // The state of the template, for people; "": there is none. From any thread.
   std::string State() const;
   // Before the workers of a generation; words for people: what it waits for, "" nothing.
   std::string WaitsFor() const;

@@ -52,7 +52,7 @@ struct LaunchConfig {
   bool insecure = false;        // --insecure: no token is drawn, everybody may call.
   bool in_slurm_job = false;    // Whose nodes may share a token by MUNGE.
   std::string run_dir;          // --run-dir: shared by the nodes; empty: nobody takes over.
-  bool own_run_dir = false;     // Nobody asked for it: to be made, and removed at a good end.
+  bool own_run_dir = false;     // ddprun chose it: it makes it, and removes it after a success.
   std::string role = "default";
   int give_up_code = 0;  // 0: the code that tells why.
   std::string gpus;      // --gpus, as CUDA_VISIBLE_DEVICES will have it; empty: all there are.
@@ -62,7 +62,7 @@ struct LaunchConfig {
   Duration linger{0};                     // --linger
   Duration node_check_timeout{60'000};
   Duration hang_timeout{600'000};  // 0: no worker is judged by its heartbeats.
-  bool hang_by_default = false;    // Nobody asked for it: a run that stands still is only told of.
+  bool hang_by_default = false;    // The user did not set it: a hang is only reported.
   Duration start_timeout{0};       // 0: never. Unset, it follows from hang_timeout.
   Duration stop_before{0};         // 0: nobody is told that the job will end.
   Duration time_limit{0};          // 0: the scheduler knows, if anybody does.

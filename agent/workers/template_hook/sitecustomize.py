@@ -89,8 +89,7 @@ class _Watch:
 
 
 class _Background:
-    """Loading that nobody asked for: while others want the CPUs it stands back, when memory runs out it is the first
-    to go, and it prints nothing."""
+    """Loads at low priority and without output. If memory runs out, the kernel ends this process first."""
 
     def __init__(self):
         import os
@@ -103,7 +102,8 @@ class _Background:
         os.close(silent)
         with open("/proc/self/oom_score_adj") as file:
             self.oom = file.read()
-        _write("/proc/self/oom_score_adj", "1000")
+        for score in ("1000", self.oom, "1000"):  # Workers go back to it: where that is denied, nothing is loaded ahead.
+            _write("/proc/self/oom_score_adj", score)
         self.idle = self._may_leave_idle()
         if self.idle:
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
