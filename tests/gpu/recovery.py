@@ -1,4 +1,4 @@
-"""From a SIGKILL to the next step: ddprun-train, an ordinary PyTorch program with and without --preload, and torchrun."""
+"""From a SIGKILL to the next step: ddprun-train, an ordinary PyTorch program with each kind of --preload, and torchrun."""
 
 import json
 import os
@@ -15,12 +15,21 @@ PARTS = ("detect", "stop", "form", "start", "state", "first_step")
 RESTARTS = ("--max-restarts=9", "--crash-loop-limit=0")
 
 
-def newest_startup(kit):
+def status_of_run(kit):
     asked = subprocess.run([kit.ddprun_path, "status", "-o", "json"], env=kit.environment, capture_output=True, timeout=5, check=False)
     try:
-        return json.loads(asked.stdout)["runs"][0]["startups"][-1]
+        return json.loads(asked.stdout)["runs"][0]
     except (ValueError, LookupError):
         return {}
+
+
+def newest_startup(kit):
+    return (status_of_run(kit).get("startups") or [{}])[-1]
+
+
+def preloaded(kit):
+    """What `ddprun status` says of the preload process of the only node."""
+    return "".join(fact["value"] for node in status_of_run(kit).get("nodes", []) for fact in node["facts"] if fact["name"] == "preload")
 
 
 def recover_trainer(kit, agents, *flags, kills):
@@ -61,8 +70,9 @@ def recover_trainer(kit, agents, *flags, kills):
     return told
 
 
-def recover_python(kit, under, kills, environment=None):
-    """The same of ddp_steps.py: to its first step, synchronized with the GPU."""
+def recover_python(kit, under, kills, environment=None, automatic=False):
+    """The same of ddp_steps.py: to its first step, synchronized with the GPU. `automatic`: each kill waits until ddprun has loaded
+    torch by itself."""
     folder = kit.folder()
     stamps = os.path.join(folder, "stamps")
     began = time.monotonic()
@@ -85,6 +95,8 @@ def recover_python(kit, under, kills, environment=None):
             if kill == kills or kit.left() < 15:
                 break
             eventually(lambda kill=kill: seen("settled", kill + 1), 20)
+            if automatic and not eventually(lambda: "has loaded torch" in preloaded(kit), max(1, min(40, kit.left() - 5))):
+                raise Failed(f"nothing was loaded ahead: {preloaded(kit)}", took)
             victim = workers_below(process.pid)[-1]
             killed = time.monotonic()
             os.kill(victim, signal.SIGKILL)
@@ -121,10 +133,16 @@ def recovery_python_preload(kit):
     return recover_python(kit, kit.ddprun("--preload=torch,torch._dynamo", "--nproc-per-node=1", *RESTARTS), 1 if kit.pretend else 3)
 
 
+@check(30, gpu=False, timed=True)
+def recovery_python_no_flag(kit):
+    python_only(kit)
+    return recover_python(kit, kit.ddprun("--nproc-per-node=1", *RESTARTS), 1 if kit.pretend else 3, automatic=True)
+
+
 @check(25, timed=True)
 def recovery_python_cold(kit):
     python_only(kit)
-    return recover_python(kit, kit.ddprun("--nproc-per-node=1", *RESTARTS), 2)
+    return recover_python(kit, kit.ddprun("--preload=none", "--nproc-per-node=1", *RESTARTS), 2)
 
 
 @check(30, timed=True)
