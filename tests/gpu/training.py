@@ -12,7 +12,7 @@ from kit import HERE, Failed, Skipped, check, eventually, json_lines, summary_of
 MODELS = ("mlp", "linear", "toy", "cnn", "vgg11", "transformer")
 # Small sets for a whole epoch; large ones so that an epoch, after which ddprun-train saves, takes long.
 SMALL = {"toy": ["--data-arg=train=4000,test=40"], "vgg11": ["--limit-train=5000"],
-         "transformer": ["--data-arg=train=320,test=32"]}
+         "transformer": ["--data-arg=train=640,test=32"]}
 LARGE = {"toy": ["--data-arg=train=1048576,test=40"], "transformer": ["--data-arg=train=262144,test=32"]}
 GRAPH = ["--cuda-graph"]
 
