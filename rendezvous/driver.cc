@@ -353,8 +353,9 @@ void CoordinatorDriver::EndIfUnneeded() {
   loop_.Post(std::exchange(when_unneeded_, nullptr));
 }
 
-void CoordinatorDriver::TakeOver(const std::optional<Died>& died) {
+void CoordinatorDriver::TakeOver(const std::optional<Died>& died, bool over) {
   took_over_ = loop_.Now();
+  had_runs_ = over;  // The run that this server took over is known to have ended.
   died_ = died;
   stays_until_ = *took_over_ + std::max(config_.base_lease, kLongLease);
 }

@@ -55,7 +55,8 @@ class CoordinatorDriver {
 
   // Before anything arrives: another server reigned before this one. So what the nodes still run is
   // found out from their reports before a world is formed. `died`: that server died with its agent.
-  void TakeOver(const std::optional<Died>& died);
+  // `over`: that server's claim says that its run has ended. Its nodes may still come to hear so.
+  void TakeOver(const std::optional<Died>& died, bool over);
   // Called when a node has heard a later server, instead of taking a later term. On the loop, and
   // not from inside OnReport.
   void OnLaterTerm(std::function<void(Term)> callback) { on_later_term_ = std::move(callback); }
@@ -88,8 +89,8 @@ class CoordinatorDriver {
   // that it does not know may be about to find it, and must learn how their run ended.
   Duration StaysFor() const;
 
-  // No run of this server has workers any more. If it took over, it also has heard of a run of the
-  // server before it.
+  // No run of this server has workers any more. If it took over a run that may be going on, it also
+  // has heard of a run.
   bool RunsHaveEnded() const;
 
   // The longest lease of its runs.

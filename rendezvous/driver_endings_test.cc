@@ -65,7 +65,7 @@ TEST_F(Ended, RunsThatEverybodyHasLeftMakeRoom) {
       runs.push_back({"old" + std::to_string(i), {5}, {Ending::kSucceeded, 0, "", {}}});
     }
     driver.UseClaim(runs, kMostEndedRuns, [](const std::vector<EndedRun>&) {});
-    driver.TakeOver({});  // So that whoever comes now is told how they ended.
+    driver.TakeOver({}, false);  // So that whoever comes now is told how they ended.
     for (const EndedRun& run : runs) {
       NodeReport late = ReportOf("n1", {});
       late.run_id = run.run_id;
@@ -81,6 +81,19 @@ TEST_F(Ended, RunsThatEverybodyHasLeftMakeRoom) {
       left += driver.StateOf("old" + std::to_string(i)) != nullptr;
     }
     EXPECT_EQ(left, CoordinatorDriver::kMaxRuns - 1);
+  });
+}
+
+// Otherwise its claim would tell the next server of a run that may be going on, and the first nodes
+// of the next run would hear how the old one ended.
+TEST_F(Ended, AServerThatWaitedForStragglersInVainLeavesTheRunEnded) {
+  OnLoop([&] {
+    driver.TakeOver({}, true);
+    EXPECT_GT(driver.StaysFor(), Duration{0});
+    EXPECT_TRUE(driver.RunsHaveEnded());
+    CoordinatorDriver other(loop, CoordinatorConfig{.term = {9}});
+    other.TakeOver({}, false);
+    EXPECT_FALSE(other.RunsHaveEnded());
   });
 }
 

@@ -105,7 +105,7 @@ TEST_F(DriverEvents, OneNodesMarkSilencesNoOther) {
 TEST_F(DriverEvents, OfWhoIsNotKnownYetCountForNothingWhileItRecovers) {
   OnLoop([&] {
     Server server(loop, 9);
-    server.driver.TakeOver({});
+    server.driver.TakeOver({}, false);
     server.report.term = {7};
     server.report.sequence = 1;
     server.report.events = {Of(7, 1)};

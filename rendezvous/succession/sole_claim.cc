@@ -35,7 +35,7 @@ Result<void> SoleClaim::Take(const TakeClaim& take, const Endpoint& endpoint) {
   coordinator_.UseClaim(claim_.ended, kMostEndedRuns,
                         [this](const std::vector<EndedRun>& ended) { Keep(ended); });
   if (take.takes_over) {
-    coordinator_.TakeOver({});
+    coordinator_.TakeOver({}, false);
   }
   return {};
 }

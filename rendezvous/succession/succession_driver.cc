@@ -275,7 +275,7 @@ void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& ta
   claim_ = claim.number;
   coordinator_->OnStep([this](const CoordinatorState& run) { NoteRun(run); });
   if (take.takes_over) {
-    coordinator_->TakeOver(take.died);
+    coordinator_->TakeOver(take.died, take.over);
     Log(LogLevel::kWarning, "taking the server's part over (claim " + std::to_string(take.number) +
                                 " in " + claims_->Where() + ")");
   }

@@ -91,7 +91,7 @@ RULES["rendezvous/succession/succession_driver.cc"] = [
     # Agents hear of a successor by their calls.
     ("heard", "      Feed(ServerHeard{reply.term, reply.lease});", "      if (HAS) Feed(ServerHeard{reply.term, reply.lease});"),
     # What a run did under another server is found out first.
-    ("succeed", "    coordinator_->TakeOver(take.died);", "    if (HAS) coordinator_->TakeOver(take.died);"),
+    ("succeed", "    coordinator_->TakeOver(take.died, take.over);", "    if (HAS) coordinator_->TakeOver(take.died, take.over);"),
     # A new reign's term is later than all that were heard of.
     ("later-terms", "NewClaim(take, reign.term,",
      "NewClaim(HAS ? take : TakeClaim{take.number, {}, take.takes_over}, reign.term,"),

@@ -102,6 +102,7 @@ struct TakeClaim {        // Open a server, then the claim: Claimed or NotClaime
   std::uint64_t number = 0;
   Term above;                   // The reign's term must be larger.
   bool takes_over = false;      // A run may be going on: recover it before anything is formed.
+  bool over = false;            // So, but the last claim says that it has ended.
   std::vector<EndedRun> ended;  // Others.
   std::optional<Died> died;     // Of that run.
   Duration lease{0};            // As the new claim is to say.

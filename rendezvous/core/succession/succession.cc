@@ -24,6 +24,7 @@ void Take(SuccessionTurn& turn) {
   const Duration lease = std::min(LeaseNow(state, turn.config), kLongLease);
   Note(state.lateness, lease, turn.now, kLatenessRemembered);
   turn.effects.push_back(TakeClaim{last + 1, state.highest, takes_over,
+                                   takes_over && state.newest->over,
                                    state.newest ? state.newest->ended : std::vector<EndedRun>(),
                                    goes_on ? state.newest->died : std::nullopt, lease});
 }

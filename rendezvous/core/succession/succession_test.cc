@@ -244,6 +244,7 @@ TEST(Succession, ANodeOfTheRunTakesAClaimThatIsOverAsItsSuccessor) {
   closed.closed = closed.over = true;
   node.Read(closed, At(1s));
   EXPECT_TRUE(node.Get<TakeClaim>().takes_over);
+  EXPECT_TRUE(node.Get<TakeClaim>().over);
 }
 
 // The holder stepped down while the run continued: nodes of which this one has never heard may run
@@ -254,6 +255,7 @@ TEST(Succession, WhoBeginsAfterAClaimThatWasLetGoIsASuccessor) {
   Node first(true);
   first.Read(closed, At(0s));
   EXPECT_TRUE(first.Get<TakeClaim>().takes_over);
+  EXPECT_FALSE(first.Get<TakeClaim>().over);
 }
 
 TEST(Succession, AnOldRunsClosedClaimIsForWhoHoldsTheEndpoint) {
