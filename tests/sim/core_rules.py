@@ -188,6 +188,8 @@ RULES["rendezvous/core/succession/succession.cc"] = [
     ("predecessor", "const bool takes_over = last > 0 &&", "const bool takes_over = HAS && last > 0 &&"),
     # also one that has ended, where it was of that run.
     ("known-run", "(!state.newest->over || known);", "(!state.newest->over || (HAS && known));"),
+    # or had followed its claim before it was closed.
+    ("followed-run", "state.ever_heard || state.was_open;", "state.ever_heard || (HAS && state.was_open);"),
     # A listing older than what is known is passed over.
     ("stale-listing", "  if (state.newest && found.number <", "  if (HAS && state.newest && found.number <"),
     # What cannot be read does not stand still.

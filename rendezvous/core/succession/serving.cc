@@ -66,6 +66,7 @@ void OnClaimed(SuccessionTurn& turn, const Claimed& claimed) {
   SuccessionState& state = turn.state;
   state.phase = SuccessionPhase::kServing;
   state.newest = claimed.claim;
+  state.was_open = true;
   state.own = claimed.claim.term;
   state.ended = claimed.claim.ended;
   state.tried = claimed.claim.counter;

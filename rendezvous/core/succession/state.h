@@ -126,6 +126,7 @@ enum class SuccessionPhase { kFollowing, kTaking, kServing };
 struct SuccessionState {
   SuccessionPhase phase = SuccessionPhase::kFollowing;
   std::optional<Claim> newest;      // As last read or written.
+  bool was_open = false;            // The newest claim, when this process read or made it.
   std::optional<Time> still_since;  // Its counter was not seen to move since; none: not read yet.
   std::optional<Term> own;          // Of the last claim that this node held.
   std::optional<Endpoint> following;

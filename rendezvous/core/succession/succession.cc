@@ -16,8 +16,8 @@ void Take(SuccessionTurn& turn) {
   SuccessionState& state = turn.state;
   state.phase = SuccessionPhase::kTaking;
   const std::uint64_t last = state.newest ? state.newest->number : 0;
-  // Only to a stranger what is over is an old run's: it was not of that run.
-  const bool known = state.ever_heard || (state.newest && state.own == state.newest->term);
+  // Only a process that came after a run's end is a stranger to it, and may begin another one.
+  const bool known = state.ever_heard || state.was_open;
   const bool takes_over = last > 0 && (!state.newest->over || known);
   const bool goes_on = takes_over && state.newest->closed && !state.newest->over;
   // What makes machines late is not over with a reign.
@@ -93,6 +93,7 @@ void OnRead(SuccessionTurn& turn, const DirectoryRead& read) {
   if (is_new || !state.still_since || moved) {
     state.still_since = turn.now;
   }
+  state.was_open = !found.closed || (!is_new && state.was_open);
   if (is_new) {
     state.seen = {};
     state.heard = turn.now;  // It has a lease to answer.

@@ -41,6 +41,10 @@
 //   |   later term          |                              |                |                    |
 //   | a run has ended       | -                            | -              | write it at once   |
 //
+// After a claim that is over a process begins another run only if it came after that run's end: no
+// call of its agent was answered, and it has not read that claim open. Otherwise it is a successor:
+// nodes that the last server never met may still come, and they must hear how the run ended.
+//
 // Why the margins: a holder that cannot write (a directory) lets go a lease after the first write
 // that could have failed, counted from the beginning of the last one that succeeded; a candidate
 // waits two leases from a read that had ended to a read that began later. So two thirds of a lease

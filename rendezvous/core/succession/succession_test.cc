@@ -247,6 +247,18 @@ TEST(Succession, ANodeOfTheRunTakesAClaimThatIsOverAsItsSuccessor) {
   EXPECT_TRUE(node.Get<TakeClaim>().over);
 }
 
+// Nodes that the last server never met may still come: they hear how the run ended, and do not
+// begin another one. (Seed 950782477031: a server without an agent never hears an answer.)
+TEST(Succession, WhoFollowedAClaimThatIsOverNowIsItsSuccessor) {
+  Node node(true);
+  node.config.listens = false;
+  node.Read(ClaimOf(1, 5), At(0s));
+  Claim closed = ClaimOf(1, 6);
+  closed.closed = closed.over = true;
+  node.Read(closed, At(1s));
+  EXPECT_TRUE(node.Get<TakeClaim>().takes_over);
+}
+
 // The holder stepped down while the run continued: nodes of which this one has never heard may run
 // a world.
 TEST(Succession, WhoBeginsAfterAClaimThatWasLetGoIsASuccessor) {
