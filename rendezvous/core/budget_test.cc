@@ -221,6 +221,18 @@ TEST_F(Failing, APauseIsToldToAll) {
   EXPECT_NE(Describe(reason).find("failed 2 times in a row"), std::string::npos);
 }
 
+// A call that is answered first when a server has stood still would else wait for nodes that are
+// here: "waiting for nodes: 3 of 1 are here". (Seed 1651099488682.)
+TEST_F(Failing, AtTheEndOfAPauseNoNodeIsWaitedFor) {
+  shape.restart_backoff = 16s;
+  Begin();
+  Fail(0, 100ms);
+  Fail(0, 100ms);
+  const WaitReason reason = node->Waits(now + 5s);
+  EXPECT_EQ(reason.what, WaitFor::kLastCall);
+  EXPECT_EQ(reason.remaining, 0ms);
+}
+
 TEST_F(Failing, AMinuteOfLifeIsProgress) {
   shape.restart_backoff = 16s;
   Begin();

@@ -60,9 +60,10 @@ WaitReason GatheringReason(const CoordinatorState& state, Time now) {
     reason.remaining = Until(*state.last_call, now);
     return reason;
   }
-  if (state.last_call) {
+  // Also between a pause's end and the first event that acts on it: enough nodes are here.
+  if (state.last_call || reason.have >= reason.need) {
     reason.what = WaitFor::kLastCall;
-    reason.remaining = Until(*state.last_call, now);
+    reason.remaining = Until(state.last_call.value_or(now), now);
     reason.unfit = UnfitNodes(state);
     return reason;
   }
