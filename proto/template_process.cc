@@ -28,13 +28,13 @@ __asm__(
     ".long 7, 4, 0x7470\n"
     ".asciz \"ddprun\"\n"
     ".balign 4\n"
-    ".long 2\n"
+    ".long 3\n"
     ".popsection\n");
 
 namespace ddprun {
 namespace {
 
-static_assert(kTemplateNoteType == 0x7470 && kTemplateVersion == 2);
+static_assert(kTemplateNoteType == 0x7470 && kTemplateVersion == 3);
 
 // The last request. A worker is a fork of this process, so it finds its request here.
 struct Request {

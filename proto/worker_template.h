@@ -25,7 +25,7 @@
 namespace ddprun {
 
 inline constexpr const char* kTemplateVariable = "DDPRUN_TEMPLATE";
-inline constexpr std::uint32_t kTemplateVersion = 2;
+inline constexpr std::uint32_t kTemplateVersion = 3;
 
 // ELF note of a program that is a template by itself: this name and type, and the version.
 inline constexpr char kTemplateNoteName[] = "ddprun";
@@ -40,7 +40,7 @@ struct TemplateReply {
   std::int32_t pid = 0;        // Of the worker, which is the agent's child by then.
   // errno of the step that failed. Of kRefuses: not 0 where another template would refuse, too.
   std::int32_t error = 0;
-  char text[236] = {};  // That step; why it refuses; of kReady a warning. Ends with 0.
+  char text[1004] = {};  // That step; why it refuses; of kReady what is left out. Ends with 0.
 };
 
 // With it come descriptors: 0, 1 and 2 of the worker, its line, a memory file (WorkerImage, then

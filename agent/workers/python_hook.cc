@@ -211,7 +211,7 @@ Result<PythonProgram> ReadPythonCommand(const Command& command, const fs::path& 
 }
 
 Result<PythonHook> AddPythonHook(const std::string& preload, bool background,
-                                 const WorkerSpec& worker) {
+                                 const std::set<std::string>& own, const WorkerSpec& worker) {
   std::error_code ignored;
   ASSIGN_OR_RETURN(
       const PythonProgram program,
@@ -240,6 +240,7 @@ Result<PythonHook> AddPythonHook(const std::string& preload, bool background,
                          {"entry", entry},
                          {"preload", preload},
                          {"background", background},
+                         {"workers", own},
                          {"kind", program.kind},
                          {"program", program.name},
                          {"path", program.path},

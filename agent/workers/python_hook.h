@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,8 +40,10 @@ struct PythonHook {
   WorkerSpec probe;               // and of the interpreter that says whether it loads the hook.
   std::vector<UniqueFd> carried;  // What both get beside their three descriptors.
 };
-// `background`: the modules are loaded at low priority, and their output is dropped.
+// `background`: the modules are loaded at low priority, and their output is dropped. `own`:
+// variables that workers have and the template has not; a module that asks for one is not loaded
+// ahead.
 Result<PythonHook> AddPythonHook(const std::string& preload, bool background,
-                                 const WorkerSpec& worker);
+                                 const std::set<std::string>& own, const WorkerSpec& worker);
 
 }  // namespace ddprun

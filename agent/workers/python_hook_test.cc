@@ -151,7 +151,7 @@ WorkerSpec Worker(std::vector<std::string> argv) {
 TEST(AddPythonHook, TheHookComesBeforeThePathThatWasThere) {
   WorkerSpec worker = Worker({"python3", "a.py"});
   worker.environment["PYTHONPATH"] = "/mine:/yours";
-  const PythonHook hook = AddPythonHook("torch", false, worker).value();
+  const PythonHook hook = AddPythonHook("torch", false, {}, worker).value();
   EXPECT_THAT(hook.spec.environment.at("PYTHONPATH"), StartsWith("/proc/self/fd/"));
   EXPECT_THAT(hook.spec.environment.at("PYTHONPATH"), HasSubstr(":/mine:/yours"));
   ASSERT_EQ(hook.carried.size(), 2u);
@@ -166,7 +166,7 @@ TEST(AddPythonHook, TheHookComesBeforeThePathThatWasThere) {
 TEST(AddPythonHook, AnEmptyPathAddsNoEntry) {
   WorkerSpec worker = Worker({"python3", "a.py"});
   worker.environment["PYTHONPATH"] = "";
-  const PythonHook hook = AddPythonHook("torch", false, worker).value();
+  const PythonHook hook = AddPythonHook("torch", false, {}, worker).value();
   EXPECT_EQ(hook.spec.environment.at("PYTHONPATH").find(':'), std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(hook.spec.environment.at("DDPRUN_TEMPLATE_HOOK"))["pythonpath"],
             "");
@@ -175,7 +175,7 @@ TEST(AddPythonHook, AnEmptyPathAddsNoEntry) {
 // An interpreter that does not load the hook runs what stands there: nothing, with its options.
 TEST(AddPythonHook, TheProbeHasAnEmptyProgramInTheScriptsPlace) {
   const auto probe = [](std::vector<std::string> argv) {
-    return AddPythonHook("torch", false, Worker(std::move(argv))).value().probe.command.argv;
+    return AddPythonHook("torch", false, {}, Worker(std::move(argv))).value().probe.command.argv;
   };
   EXPECT_THAT(probe({"python3", "-u", "a.py", "x"}), ElementsAre("python3", "-u", "-c", ""));
   EXPECT_THAT(probe({"python3", "-X", "dev", "-um", "a.b"}),
@@ -186,7 +186,7 @@ TEST(AddPythonHook, TheProbeHasAnEmptyProgramInTheScriptsPlace) {
 // Arguments are bytes; the hook compares what it is told with what Python shows.
 TEST(AddPythonHook, ArgumentsThatAreNoTextAreReplaced) {
   const PythonHook hook =
-      AddPythonHook("torch", false, Worker({"python3", "a.py", "\xff\n\""})).value();
+      AddPythonHook("torch", false, {}, Worker({"python3", "a.py", "\xff\n\""})).value();
   const auto told = nlohmann::json::parse(hook.spec.environment.at("DDPRUN_TEMPLATE_HOOK"));
   EXPECT_EQ(told["arguments"][1], "\xef\xbf\xbd\n\"");
 }
@@ -194,9 +194,9 @@ TEST(AddPythonHook, ArgumentsThatAreNoTextAreReplaced) {
 TEST(AddPythonHook, ASafePathIsInTheWay) {
   WorkerSpec worker = Worker({"python3", "a.py"});
   worker.environment["PYTHONSAFEPATH"] = "1";
-  EXPECT_FALSE(AddPythonHook("torch", false, worker));
+  EXPECT_FALSE(AddPythonHook("torch", false, {}, worker));
   worker.environment["PYTHONSAFEPATH"] = "";  // As good as not set.
-  EXPECT_TRUE(AddPythonHook("torch", false, worker));
+  EXPECT_TRUE(AddPythonHook("torch", false, {}, worker));
 }
 
 }  // namespace

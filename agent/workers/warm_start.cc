@@ -164,7 +164,7 @@ Result<void> WarmStart::Start() {
   if (plan_.preload.empty()) {
     RETURN_IF_ERROR(CheckTemplateNote(hook.spec.command.file));
   } else {
-    ASSIGN_OR_RETURN(hook, AddPythonHook(plan_.preload, plan_.automatic, plan_.spec));
+    ASSIGN_OR_RETURN(hook, AddPythonHook(plan_.preload, plan_.automatic, plan_.own, plan_.spec));
   }
   const WorkerSpec& spec = hook.spec;
   ASSIGN_OR_RETURN(OpenedOutput output, OpenOutput(spec, plan_.inherit));
@@ -217,11 +217,15 @@ void WarmStart::Await(const LaunchUnderWay& under_way) {
   if (!ready && !under_way.given_up() && !(loading && plan_.automatic)) {
     SayCold("the template cannot be used: " + ready.error().message);
   }
-  if (ready) {
-    Set("has loaded " + plan_.preload + ": the next start of workers is a fork");
+  if (!ready) {
+    return;
   }
-  if (ready && !current->remark().empty() && made_ == 1) {
-    Log(LogLevel::kWarning, "--preload covers only some of the imports: " + current->remark());
+  const std::string& left_out = current->remark();
+  Set("has loaded " + plan_.preload + (left_out.empty() ? "" : " without " + left_out) +
+      ": the next start of workers is a fork");
+  if (!left_out.empty() && made_ == 1 && !plan_.automatic) {
+    Log(LogLevel::kInfo,
+        "the preload process has loaded " + plan_.preload + " without " + left_out);
   }
 }
 

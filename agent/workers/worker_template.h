@@ -47,7 +47,7 @@ class WorkerTemplate {
 
   bool gone() const;
   bool ready() const { return ready_ && !gone(); }
-  // A warning for people that came when it was ready; "": none.
+  // What is left out, for people; "": nothing. It came when it was ready.
   const std::string& remark() const { return remark_; }
 
   // At once; who waits for it hears of it.

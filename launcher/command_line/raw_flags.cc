@@ -170,8 +170,9 @@ void AddProgram(CLI::App& app, RawFlags& raw) {
                 "restart then takes a tenth of a second instead of what the imports take. auto: "
                 "torch and torch._dynamo, in the background, once the workers of a "
                 "Python program have loaded torch and where they may be started again. MODULES: "
-                "these, before the first workers. imports: what the script imports at its top "
-                "(imports,-MODULE leaves one out). none: nothing, not for ddprun-train either");
+                "these, before the first workers. imports: what the script imports outside of "
+                "functions (imports,-MODULE leaves one out). none: nothing, not for ddprun-train "
+                "either");
   program.Switch("--scrub-env", config.scrub_env,
                  "Take MPI's variables (OMPI_*, PMI_*, PMIX_*, MPI_*, HYDRA_*) out of the workers' "
                  "environment");

@@ -14,13 +14,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from preload_equal import EqualTest  # noqa: E402
 
 TREE = """
-import atexit, copyreg, json, leaf, logging, os, random, sys, warnings
+import atexit, copyreg, json, leaf, logging, os, sys, warnings
 FOUND = {"environment": os.environ.get("SET"), "path": list(sys.path), "directory": os.getcwd(),
          "finders": [type(one).__name__ for one in sys.meta_path], "threads": os.environ.get("OMP_NUM_THREADS"),
          "mark": getattr(json, "tree_mark", None), "stub": getattr(sys.modules.get("tree.stub"), "mark", None)}
 os.environ["TREE_SET"] = "yes"
 os.environ.pop("TREE_GONE", None)
-os.environ.setdefault("RANK", "none")
 warnings.filterwarnings("ignore", message="of the tree")
 warnings.simplefilter("default", DeprecationWarning, append=True)
 log = logging.getLogger("tree.inner.log")
@@ -33,7 +32,6 @@ sys.meta_path.append(Finder())
 sys.path.append("/of-the-tree")
 sys.path.insert(0, "/before-all")
 json.tree_mark = "patched"
-random.seed(7)
 sys.modules["tree_alias"] = sys.modules[__name__]
 class Pickled:
     pass
@@ -51,7 +49,7 @@ FILES = {
     "late.py": "import json, logging, os\njson.late_mark = 1\nlogging.getLogger('late')\nos.environ['LATE'] = os.environ.get('TREE_SET', '')\n",
     "fails.py": "import json\n1 / 0\n",
 }
-END = "show(found=tree.FOUND, draw=__import__('random').random())\n"
+END = "show(found=tree.FOUND)\n"
 PROGRAMS = {
     "imports both": "show()\nimport tree\n" + END + "import late\nshow()\n",
     "imports nothing": "show()\n",

@@ -11,9 +11,9 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 DDPRUN = os.environ["DDPRUN"]
 MUTANTS = {
-    "modules stay": ("            del self.modules[name]\n        self.effects", "            pass\n        self.effects"),
+    "modules stay": ("del self.modules[name]\n        _machinery", "pass\n        _machinery"),
     "names stay": ("self._set_name(*change[:2], change[2])", "pass"),
-    "variables do not come back": ("if name not in self.own and value is not None:", "if False:"),
+    "variables do not come back": ("if name not in self.own:\n  ", "if False:\n  "),
     "sys.path is not parked": ("return (sys.path, sys.meta_path,", "return ([], sys.meta_path,"),
     "sys.meta_path is not parked": ("return (sys.path, sys.meta_path,", "return (sys.path, [],"),
     "filters are not parked": ('getattr(warnings, "filters", _warnings.filters),', "[],"),
@@ -23,12 +23,13 @@ MUTANTS = {
     "loggers get no children": ("manager._fixupChildren(there, logger)", "pass"),
     "picklers stay": ("del self.picklers[one]", "pass"),
     "exit handlers stay": ("self.atexit.unregister(change[0])", "pass"),
-    "a seed does not come back": ("change[0](change[1])", "pass"),
     "parts of a tree come back": ("self.whole[last] if one in self.parked]\n        early", "wanted if one in self.parked]\n        early"),
-    "the environment is not compared": ('if self.around["environment"].get(variable) != now["environment"].get(variable):', "if False:"),
-    "sys.path is not compared": ('for kind in ("sys.path", "sys.meta_path", "directory"):', 'for kind in ("sys.meta_path", "directory"):'),
-    "sys.meta_path is not compared": ('for kind in ("sys.path", "sys.meta_path", "directory"):', 'for kind in ("sys.path", "directory"):'),
-    "the directory is not compared": ('for kind in ("sys.path", "sys.meta_path", "directory"):', 'for kind in ("sys.path", "sys.meta_path"):'),
+    "the environment is not compared": ("before.get(variable, _ABSENT) != value:", "False:"),
+    "sys.path is not compared": ('kind != "environment":', 'kind[4:] != "path":'),
+    "sys.meta_path is not compared": ('kind != "environment":', '"meta" not in kind:'),
+    "sys.path_hooks are not compared": ('kind != "environment":', '"hook" not in kind:'),
+    "builtins.__import__ is not compared": ('kind != "environment":', '"__" not in kind:'),
+    "the directory is not compared": ('kind != "environment":', '" " not in kind:'),
     "modules are not compared": ('return "sys.modules[%r]" % one', "break"),
     "names are not compared": ('return "%s.%s" % (change[0].get("__name__"), change[1])', "break"),
     "loggers are not compared": ('return "the logger " + logger', "break"),
@@ -42,13 +43,28 @@ MUTANTS = {
     "a descriptor does not count": ('read, os.listdir("/proc/self/fd")', "read, 0"),
     "a difference is not passed on": ("self.disagree(text)", "pass"),
 }
+# Of the watch: preload_test.py finds these.
+WATCH_MUTANTS = {
+    "reading RANK does not count": ("if name in names:", "if False:"),
+    "threads are not seen": ('found = {("starts a thread", int(one)) for one in os.listdir("/proc/self/task")}', "found = set()"),
+    "open files are not seen": ('found.update(("keeps a file open", one) for one in _open_files())', "pass"),
+    "children are not seen": ('found.update(("leaves a child", one) for one in _children())', "pass"),
+    "directories are not seen": ('found.add(("changes the directory", os.getcwd()))', "pass"),
+    "draws are not seen": ("if state != self.states[name]:", "if False:"),
+    "importers are not left out": ("more = users.get(todo.pop(), set()) - out - self.base", "more, _ = set(), todo.pop()"),
+    "import statements are not noted": ("if importer is not None and importer in self.uses:", "if False:"),
+    "own modules are loaded": ("if not where.startswith(self.places) or where.startswith(self.installed):", "if True:"),
+    "what was left out has set no variables": ("for key, value in before.items():\n", "for key, value in ():\n"),
+    "the first try leaves files open": ("os.set_inheritable(file, file in kept)", "pass"),
+    "the second try is not silent": ("with _Silence() if again or hook", "with _Silence() if hook"),
+}
 
 
 def main():
     with open(DDPRUN, "rb") as file:
         whole = file.read()
     survived = []
-    for name, (text, other) in MUTANTS.items():
+    for name, (text, other) in {**MUTANTS, **WATCH_MUTANTS}.items():
         if sys.argv[1:] and name not in sys.argv[1:]:
             continue
         text, other = text.encode(), other.encode()
@@ -59,7 +75,8 @@ def main():
             with open(mutant, "wb") as file:
                 file.write(whole.replace(text, first + b" " * (len(text) - len(other)) + line + rest))
             os.chmod(mutant, 0o755)
-            done = subprocess.run([sys.executable, os.path.join(HERE, "preload_equal_test.py"), "-f"], check=False,
+            test = "preload_test.py" if name in WATCH_MUTANTS else "preload_equal_test.py"
+            done = subprocess.run([sys.executable, os.path.join(HERE, test), "-f"], check=False,
                                   env={**os.environ, "DDPRUN": mutant}, capture_output=True, text=True)
         print(f"{name}: {'found' if done.returncode else 'SURVIVED'}", flush=True)
         survived += [] if done.returncode else [name]

@@ -19,6 +19,7 @@
 #include "common/log.h"
 #include "proto/memory_block.h"
 #include "proto/worker_env.h"
+#include "proto/worker_template.h"
 
 namespace ddprun {
 namespace {
@@ -126,11 +127,11 @@ TEST_F(WorkerTemplateTest, OneThatLoadsIsNotWaitedForLongerThanSaid) {
 }
 
 TEST_F(WorkerTemplateTest, OneThatDoesNotSpeakAsItShouldIsGone) {
-  for (const auto& [how, why] :
-       std::map<std::string, std::string>{{"ends", "it ended while it was loaded"},
-                                          {"version", "it ended while it was loaded"},
-                                          {"short", "it ended while it was loaded"},
-                                          {"refuses", std::string(235, 'x')}}) {
+  for (const auto& [how, why] : std::map<std::string, std::string>{
+           {"ends", "it ended while it was loaded"},
+           {"version", "it ended while it was loaded"},
+           {"short", "it ended while it was loaded"},
+           {"refuses", std::string(sizeof(TemplateReply::text) - 1, 'x')}}) {
     EXPECT_EQ(WhyNotReady({how}), why) << how;
     EXPECT_TRUE(template_->gone()) << how;
   }

@@ -1,117 +1,137 @@
-# Loads what --preload asks for: named modules, or the imports that a script begins with.
+# Loads what --preload asks for: named modules, or what a script imports at its module level.
 
 
-def _imports_in(node):
-    """The absolute imports of one statement: (module, names taken from it)."""
+def installed():
+    """Folders of the interpreter and of installed packages."""
+    import os
+    import sysconfig
+    return tuple({os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+def _statements(body):
+    """Those that are executed when the module is: in conditions and the like too, in functions not."""
+    import ast
+    for node in body:
+        yield node
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue
+        typing = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for part in ("orelse",) if typing else ("body", "handlers", "orelse", "finalbody"):
+            yield from _statements(getattr(node, part, ()))
+
+
+def _imports_in(node, package):
+    """One statement's: (module, names taken from it)."""
     import ast
     if isinstance(node, ast.Import):
         return [(alias.name, ()) for alias in node.names]
-    if isinstance(node, ast.ImportFrom) and not node.level and node.module != "__future__":
-        return [(node.module, tuple(alias.name for alias in node.names))]
-    return []
+    if not isinstance(node, ast.ImportFrom) or node.module == "__future__":
+        return []
+    name = node.module or ""
+    if node.level:
+        above = package.split(".")[:len(package.split(".")) - node.level + 1]
+        name = ".".join(above + [name] * bool(name))
+    return [(name, tuple(alias.name for alias in node.names))] if name else []
 
 
-def _imports_of(source, name):
-    """The absolute imports that a script begins with, in order, and the statements beyond, which
-    imports may depend on."""
-    import ast
-    body = ast.parse(source, name).body
-    if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
-        body = body[1:]
-    end = 0
-    while end < len(body) and isinstance(body[end], (ast.Import, ast.ImportFrom)):
-        end += 1
-    return [found for node in body[:end] for found in _imports_in(node)], body[end:]
+class _Script:
+    """A program's imports of modules that are not its own. Its own are read, not executed: what they import counts too."""
+
+    def __init__(self, where, path):
+        import os
+        self.places = tuple({os.path.join(place, "") for place in (path or ".", os.getcwd(), os.path.dirname(where) or ".")})
+        self.installed, self.seen = installed(), set()
+        self.mentions_torch = False
+
+    def own_files(self, module, parts):
+        """The source files of a module of the program's own that an import executes; None: it is another's."""
+        import importlib.util
+        import os
+        top, *below = module.split(".")
+        spec = importlib.util.find_spec(top)
+        if spec is None:
+            return []
+        folders = list(spec.submodule_search_locations or ())
+        where = folders[0] + "/" if folders else spec.origin or ""
+        if not where.startswith(self.places) or where.startswith(self.installed):
+            return None
+        if not folders:
+            return [(spec.origin, "")]
+        found, folder, package = [(os.path.join(folders[0], "__init__.py"), top)], folders[0], top
+        for step in below + [None]:
+            for name in [step] if step else parts:
+                found.append((os.path.join(folder, name + ".py"), package))
+                found.append((os.path.join(folder, name, "__init__.py"), package + "." + name))
+            if step:
+                folder, package = os.path.join(folder, step), package + "." + step
+        return [one for one in found if os.path.isfile(one[0])]
+
+    def imports(self, source, where, package):
+        import ast
+        tree = ast.parse(source, where)
+        for node in ast.walk(tree):
+            for module, _ in _imports_in(node, package):
+                self.mentions_torch |= module.partition(".")[0] == "torch"
+        for node in _statements(tree.body):
+            for module, parts in _imports_in(node, package):
+                files = self.own_files(module, parts)
+                if files is None:
+                    yield module, parts
+                for file, inside in files or ():
+                    if file not in self.seen:
+                        self.seen.add(file)
+                        yield from self.imports(_text_of(file), file, inside)
 
 
-def _missed(rest, left_out):
-    """Modules that later statements import and that are not loaded: module -> line. In functions
-    only torch is looked for: other modules there are rarely needed at each start."""
-    import ast
-    import importlib.util
-    import sys
-    found = {}
-    standard = getattr(sys, "stdlib_module_names", None)  # None: before 3.10, where torch alone counts.
-    for statement in rest:
-        if isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.dump(statement.test):
-            continue
-        inside = isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-        for node in ast.walk(statement):
-            for module, _ in _imports_in(node):
-                top = module.partition(".")[0]
-                known = top in sys.modules or top in left_out or top in (standard or ())
-                counts = top == "torch" or (standard is not None and not inside)
-                if counts and not known and importlib.util.find_spec(top) is not None:
-                    found.setdefault(top, node.lineno)
-    return found
-
-
-def _remark(rest, left_out, name):
-    """For people: where the imports of a script end too soon; "" where nothing is missed."""
-    import os
-    missed = _missed(rest, left_out)
-    if not missed:
-        return ""
-    first = "torch" if "torch" in missed else min(missed, key=missed.get)
-    instead = "torch,torch._dynamo" if first == "torch" else "imports," + first
-    near = os.path.relpath(name) if os.path.isabs(name) else name
-    return "it ends at %s:%d, a statement before `import %s` (line %d). Set --preload=%s" % (
-        min(near, name, key=len)[-100:], rest[0].lineno, first, missed[first], instead)
-
-
-# What a library loads only once it is used, found by comparing sys.modules before and after a step
-# of DistributedDataParallel.
-_LATE = {"torch": ("torch._dynamo",)}
+def _text_of(file):
+    import tokenize
+    with tokenize.open(file) as script:
+        return script.read()
 
 
 def _source(program):
-    """The program's text, and its name for people."""
+    """The program's text, its file, and the package that it is in."""
     import importlib.util
     kind, text = program
     if kind == "text":
-        return text, "<string>"
+        return text, "<string>", ""
+    package = ""
     if kind == "module":
         spec = importlib.util.find_spec(text)
         if spec is not None and spec.submodule_search_locations is not None:
             spec = importlib.util.find_spec(text + ".__main__")
         if spec is None or spec.origin is None:
             raise ImportError("no module '%s' to take imports from" % text)
-        text = spec.origin
-    import tokenize
-    with tokenize.open(text) as script:
-        return script.read(), text
+        text, package = spec.origin, spec.parent
+    return _text_of(text), text, package
 
 
-def preload(wanted, program, trees):
-    """Loads it; returns a remark for people, or ""."""
+def preload(wanted, program, path):
+    """Returns which of the script's imports failed: module -> why. A module that is named must load."""
     import importlib
-    import sys
-    names = wanted.split(",")
-    left_out = tuple(name[1:] for name in names if name.startswith("-"))
+    failed, script, names = {}, None, wanted.split(",")
+    left_out = tuple(name[1:] + "." for name in names if name.startswith("-"))
 
-    def load(module):
-        if (module + ".").startswith(tuple(name + "." for name in left_out)):
-            return None
-        trees.watch.look(module)
-        return trees.load(module, importlib.import_module)
+    def try_to_load(module, parts=()):
+        try:
+            if not (module + ".").startswith(left_out):
+                loaded = importlib.import_module(module)
+                for part in parts:
+                    if part != "*" and not hasattr(loaded, part):
+                        importlib.import_module(module + "." + part)
+        except ModuleNotFoundError:  # The program does without it, or will say so itself.
+            pass
+        except Exception as error:
+            failed[module] = "raises %s" % type(error).__name__
 
-    remark = ""
     for name in names:
-        if name.startswith("-"):
-            continue
-        if name != "imports":
-            load(name)
-            continue
-        source, where = _source(program)
-        imports, rest = _imports_of(source, where)
-        for module, parts in imports:
-            loaded = load(module)
-            for part in parts:
-                if loaded is not None and part != "*" and not hasattr(loaded, part):
-                    load(module + "." + part)
-        for library, late in _LATE.items():
-            if library in sys.modules:
-                for module in late:
-                    load(module)
-        remark = _remark(rest, left_out, where)
-    return remark
+        if name == "imports":
+            source, where, package = _source(program)
+            script = _Script(where, path)
+            for module, parts in list(script.imports(source, where, package)):
+                try_to_load(module, parts)
+        elif not name.startswith("-"):
+            importlib.import_module(name)
+    if script is not None and script.mentions_torch:
+        try_to_load("torch._dynamo")  # DDP loads it at its first step.
+    return failed

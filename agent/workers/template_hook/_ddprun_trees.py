@@ -14,7 +14,8 @@ this one needs, and their changes, in the order of loading. A module that needs 
   filters, logging's list of handlers   |
   loggers                               | below the parents that the program has made meanwhile
   picklers (copyreg), exit handlers     | with the module that registered them, or that has the function
-  generators that an import has seeded  | with the tree; all others are drawn anew in each worker
+
+Generators of random numbers are drawn anew in each worker.
 
 Compared when a module comes back that is not of the standard library:
 
@@ -22,6 +23,9 @@ Compared when a module comes back that is not of the standard library:
   sys.path_hooks, builtins.__import__, the directory                                              |
   modules, loggers and patched functions of the tree; the class of loggers                        | not the program's own
   the order of trees                                                                              | as they were loaded
+
+A module is not loaded ahead if a fork would lose what it does, or would give the same to all workers (left_out); nor is any that
+imports it. To know these, each import statement is noted too.
 
 Where they differ, the worker executes its program anew, cold, unless the program has had an effect: it has written
 something, has or had a child, has another thread or descriptor, or may have read its input. Then it says so, once, and
@@ -40,7 +44,7 @@ _ABSENT = object()
 _MODULE, _FUNCTION = type(sys), type(lambda: 0)
 _LISTS = ("sys.path", "sys.meta_path", "filters", "handlers")
 _OURS = {("sitecustomize", None), ("atexit", "register"), ("importlib._bootstrap", "_find_and_load"),
-         ("importlib._bootstrap", "_new_module")}  # Names that this module changes; None: all.
+         ("importlib._bootstrap", "_new_module"), ("builtins", "__import__")}  # Names that this module changes; None: all.
 _ALIASES = {"_frozen_importlib": "importlib._bootstrap", "_frozen_importlib_external": "importlib._bootstrap_external",
             "__main__": "__mp_main__"}  # Modules that are always there, and whose package may come later.
 
@@ -61,23 +65,6 @@ def _change(into, front, back, removed):
     into[:] = front + [one for one in into if one not in moved] + back
 
 
-def generators(modules):
-    """Name -> (state to compare, function that sets it, state, function that draws a new one)."""
-    found = {}
-    if hasattr(modules.get("random"), "getstate"):
-        random = modules["random"]
-        found["random"] = random.getstate(), random.setstate, random.getstate(), random.seed
-    if hasattr(modules.get("numpy.random"), "get_state"):
-        numpy = modules["numpy.random"]
-        kind, keys, *rest = numpy.get_state()
-        found["numpy.random"] = (kind, keys.tobytes(), *rest), numpy.set_state, (kind, keys, *rest), numpy.seed
-    if hasattr(modules.get("torch"), "default_generator"):
-        torch = modules["torch"].default_generator
-        state = torch.get_state()
-        found["torch"] = bytes(state.tolist()), torch.set_state, state, torch.seed
-    return found
-
-
 def _is_standard(name):
     top = name.partition(".")[0]
     return top in sys.stdlib_module_names or top.startswith("_sysconfigdata") or top == "__mp_main__"
@@ -93,28 +80,33 @@ class Trees:
         import time
         self.atexit, self.gc, self.time = atexit, gc, time
         self.pid, self.own, self.calls, self.said = None, set(), {}, False  # Of a worker.
+        self.begun = []      # (module, the one that asked for it, number of effects before), in their order.
+        self.before = {}     # First module of a tree -> changes of variables by what was left out before it.
         self.roots = []      # The first module of each tree.
         self.whole = []      # For each: the modules of all trees up to it.
         self.number = -1     # Of the tree that is being loaded.
         self.tree = {}       # Module -> number of its tree; -1: ddprun's own, or of the standard library.
-        self.needs = {}      # Module -> modules.
+        self.needs = {}      # Module -> modules that come back with it.
+        self.uses = {}       # Module -> modules that it has imported, also in its functions and later.
         self.claims = {}     # Module -> names that it has put into sys.modules.
         self.effects = []    # (module, kind, change), in order.
         self.spaces = {_ALIASES.get(name, name): (vars(module), dict(vars(module)))
                        for name, module in sys.modules.items() if isinstance(module, _MODULE)}
         self.stack, self.modules = [None], sys.modules
-        self.original, self.register = _machinery._find_and_load, atexit.register
-        self.states = {name: found[0] for name, found in generators(sys.modules).items()}
-        self.begin()
+        self.original, self.register, self.statement = _machinery._find_and_load, atexit.register, builtins.__import__
+        self.first = self.last = self._look()
         # Modules that lie together in memory: a worker writes to each, and so copies few pages.
         self.stock, self.new = [_MODULE("") for _ in range(4096)], _machinery._new_module
         _machinery._find_and_load, atexit.register, _machinery._new_module = self._load, self._at_exit, self._new
 
-    def begin(self):
-        """The next changes are those of imports."""
+    def begin(self, names):
+        """The next changes are those of imports. `names`: variables that workers have of their own."""
+        self.watch.begin(names, self.stack)
         self.first = self.last = self._look()
+        builtins.__import__ = self._import
 
     def forget(self):
+        builtins.__import__ = self.statement
         _machinery._find_and_load, self.atexit.register = self.original, self.register
         _machinery._new_module, self.stock = self.new, []
 
@@ -149,6 +141,17 @@ class Trees:
             change = _changed(was, now) if kind in _LISTS else {
                 name: now.get(name) for name in {**was, **now} if was.get(name) is not now.get(name)}
             self.effects.append((self.stack[-1], kind, change))
+        self.watch.look(self.stack[-1])
+
+    def _import(self, name, globals=None, locals=None, fromlist=(), level=0):
+        found = self.statement(name, globals, locals, fromlist, level)
+        importer = globals.get("__name__") if type(globals) is dict else None
+        if importer is not None and importer in self.uses:
+            if level:
+                package = globals.get("__package__") or importer
+                name = package.rsplit(".", level - 1)[0] + ("." + name if name else "")
+            self.uses[importer].update([name], (name + "." + one for one in fromlist or ()))
+        return found
 
     def _at_exit(self, function, *args, **kwargs):
         owner = getattr(function, "__module__", None)
@@ -157,11 +160,17 @@ class Trees:
         return self.register(function, *args, **kwargs)
 
     def _load(self, name, import_):
+        self.uses.setdefault(self.stack[-1], set()).add(name)
         if self.modules.get(name) is not None:
             return self.original(name, import_)
         self._note()
         self._claim(self.stack[-1])
-        self.watch.begins(name)
+        if self.watch.begins():
+            self.begun.append((name, self.stack[-1], len(self.effects)))
+            if self.stack == [None] and not _is_standard(name):  # The standard library may be imported in any order.
+                self.number = len(self.roots)
+                self.roots.append(name)
+        self.uses.setdefault(name, set())
         self.stack.append(name)
         try:
             return self.original(name, import_)
@@ -171,6 +180,9 @@ class Trees:
             if name in self.modules:
                 self._claim(name)
                 self._loaded(name)
+            if self.stack == [None]:
+                self._note_names(name, self.spaces)
+                self.number = -1
 
     def _claim(self, owner):
         """Names that are new in sys.modules, which a module has put there itself, or its own."""
@@ -202,22 +214,35 @@ class Trees:
                     needs.add(needed)
         if "." not in name:  # A package changes its own modules once they are executed.
             self._note_names(name, [one for one in self.spaces if one.startswith(name + ".")])
-        for one, found in generators({name: self.modules[name]}).items():
-            self.states[one] = found[0]
+        self.watch.loaded(name, self.modules[name])
 
-    def load(self, name, load):
-        """One tree: what `load` imports. The standard library makes none: it may be imported in any order."""
-        if name not in self.modules and not _is_standard(name):
-            self.number = len(self.roots)
-            self.roots.append(name)
-        module = load(name)
-        self._note_names(name, self.spaces)
-        for one, (state, restore, value, _) in generators(self.modules).items():
-            if self.states.get(one) != state:
-                self.states[one] = state
-                self.effects.append((name, "generator", (restore, value)))
-        self.number = -1
-        return module
+    def left_out(self):
+        """What may not be loaded ahead: module -> why; the number of modules that import one of these; and what is left:
+        (first module of a tree, changes of variables by what is left out before it), in order."""
+        reasons, users = self.watch.reasons(), {}
+        for graph in (self.needs, self.uses):
+            for one, others in graph.items():
+                for other in others:
+                    users.setdefault(other, set()).add(one)
+        out, todo = {None, *reasons}, list(reasons)  # None: the program, and whatever has no name.
+        while todo:
+            more = users.get(todo.pop(), set()) - out - self.base
+            out |= more
+            todo += more
+        left = []
+        for name, asked, before in self.begun:
+            if name in self.modules and name not in out and asked in out and not _is_standard(name):
+                changes = [self.before.get(name, {})] + [change for owner, kind, change in self.effects[:before]
+                                                         if kind == "environment" and owner in out]
+                left.append((name, {key: value for change in changes for key, value in change.items()}))
+        return reasons, len(out) - 1 - len(reasons), left
+
+    def load(self, name, before):
+        self.before[name] = before
+        for key, value in before.items():
+            self._set_variable(key, value)
+        import importlib
+        importlib.import_module(name)
 
     def _note_names(self, root, names):
         """Names that have changed in modules since they were executed."""
@@ -277,7 +302,6 @@ class Trees:
             self.whole.append([one for one in self.parked if one in whole])
         self.effects = [(names.get(owner, owner), kind, tuple(list(change)) if type(change) is tuple else change)
                         for owner, kind, change in self._visible()]
-        self.draws = [found[3] for found in generators(self.modules).values()]
         self.logging = self.modules.get("logging")
         self.picklers = getattr(self.modules.get("copyreg"), "dispatch_table", {})
         for one in self.picklers.keys() - self.first["picklers"].keys():
@@ -333,7 +357,7 @@ class Trees:
         sys.path. `before`: module -> what to call when it comes back."""
         self.given, self.own, self.disagree, self.calls = environment, own, disagree, before
         self.pid, self.directory = os.getpid(), os.getcwd()
-        for draw in self.draws:
+        for _, draw in self.watch.generators.values():
             draw()
         self.around = self._around()
         self.around["sys.path"].insert(0, path)
@@ -382,7 +406,8 @@ class Trees:
             owners = set(wanted)
             effects = [effect for effect in self.effects if effect[0] in owners]
             if self.pid is not None and not all(map(_is_standard, wanted)):
-                why = self._difference(owners, effects)
+                before = [self.before.get(one, {}) for one in wanted]
+                why = self._difference(owners, effects, {key: value for one in before for key, value in one.items()})
                 if early or why:
                     self._differs("imports %s before %s" % (name, early[0]) if early else
                                   "changes %s before it imports %s" % (why, name))
@@ -406,13 +431,14 @@ class Trees:
             self.calls[one]()
             self.around = self._around()
 
-    def _difference(self, wanted, effects):
+    def _difference(self, wanted, effects, before):
         now = self._around()
         for variable in {**self.around["environment"], **now["environment"]}:
-            if self.around["environment"].get(variable) != now["environment"].get(variable):
+            value = now["environment"].get(variable)
+            if self.around["environment"].get(variable) != value and before.get(variable, _ABSENT) != value:
                 return "the variable " + os.fsdecode(variable)
         for kind in now:
-            if now[kind] != self.around[kind]:
+            if now[kind] != self.around[kind] and kind != "environment":
                 return kind
         for one in wanted & self.modules.keys():
             return "sys.modules[%r]" % one
@@ -452,10 +478,8 @@ class Trees:
             _change(self._lists()[_LISTS.index(kind)], *change)
         elif kind == "environment":
             for name, value in change.items():
-                if name not in self.own and value is not None:
-                    os.environb[name] = value
-                elif name not in self.own:
-                    os.environb.pop(name, None)
+                if name not in self.own:
+                    self._set_variable(name, value)
         elif kind == "loggers":
             self._add_loggers(change)
         elif kind == "picklers":
@@ -464,8 +488,12 @@ class Trees:
             self._set_name(change[0], change[1], change[3])
         elif kind == "exit":
             self.register(change[0], *change[1], **change[2])
-        elif kind == "generator":
-            change[0](change[1])
+
+    def _set_variable(self, name, value):
+        if value is None:
+            os.environb.pop(name, None)
+        else:
+            os.environb[name] = value
 
     def _set_name(self, space, key, value):
         if value is _ABSENT:

@@ -3,15 +3,12 @@
 # on to the script, as if nothing had been in between. Anything unforeseen ends the template, never
 # runs the script.
 
+import os
+import sys
 
-def _own_files(program):
+def _own_files(program, installed):
     """Files whose change makes what was loaded stale, with their size and time: all but those of
     the interpreter and of installed packages."""
-    import os
-    import sys
-    import sysconfig
-    installed = tuple({os.path.join(sysconfig.get_path(name), "")
-                       for name in ("stdlib", "platstdlib", "purelib", "platlib")})
     names = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     if program[0] == "file":
         names.add(program[1])
@@ -25,7 +22,6 @@ def _own_files(program):
 
 
 def _stamp(name):
-    import os
     try:
         status = os.stat(name)
     except OSError:
@@ -34,72 +30,152 @@ def _stamp(name):
 
 
 class _Watch:
-    """Notes after which import a thread appeared."""
+    """Notes which module does what a fork would lose, or what workers must not have in common.
+
+    A thread, an open file, a child or a directory counts only if it is still there at the end.
+    """
 
     def __init__(self):
         self.background = None
-        self.since = {}  # Thread -> (import that was asked for, module that was loaded last).
-        self.wanted = self.last = None
-        self.look(None)
+        self.doer = {}        # (why, thread, file, child or directory) that has appeared -> the module that was executed then.
+        self.did = {}         # Module -> why, of what leaves nothing behind.
+        self.generators = {}  # Module -> (function that tells its generator's state, function that draws a new one).
+        self.states = {}
+        self.last = self.seen = None
 
-    def look(self, wanted):
-        """A thread that is new appeared since the last look; the next import is `wanted`."""
-        import os
-        for thread in os.listdir("/proc/self/task"):
-            self.since.setdefault(int(thread), (self.wanted, self.last))
-        self.wanted = self.last = wanted
+    def begin(self, names, stack):
+        """`names`: variables that workers have of their own, and this process has not. `stack`: whose last module is executed."""
+        watch = self
 
-    def lost_by_a_fork(self, preload):
-        """For people: the threads beside the main one; "": there are none."""
-        import os
-        import sys
-        self.look(None)
-        own = {}
-        if "threading" in sys.modules:
-            own = {thread.native_id: thread.name for thread in sys.modules["threading"].enumerate()}
-        found = {}
-        for thread in map(int, os.listdir("/proc/self/task")):
-            if thread == os.getpid():
-                continue
-            try:
-                with open("/proc/self/task/%d/comm" % thread) as file:
-                    name = file.read().strip()
-            except OSError:  # It has just ended.
-                continue
-            wanted, last = self.since.get(thread, (None, None))
-            name += " '%s'" % own[thread] if thread in own else ""
-            place = "import %s" % wanted if wanted else "Python's start-up"
-            place += ", after %s" % last if last != wanted and last in sys.modules else ""
-            found.setdefault("%s (%s)" % (name, place), wanted)
-        culprits = list(dict.fromkeys(wanted for wanted in found.values() if wanted))
-        if not found:
-            return ""
-        text = "a fork would lose threads: " + ", ".join(found)
-        advice = "; to leave out: --preload=%s" % ",".join(
-            [name for name in preload.split(",") if name not in culprits] +
-            ["-" + name for name in culprits if name not in preload.split(",")] or ["none"])
-        return text[:max(60, 229 - len(advice))] + advice if culprits else text
+        class Variables(dict):
+            def __missing__(self, name):
+                if name in names:
+                    watch.did.setdefault(stack[-1], "reads " + os.fsdecode(name))
+                raise KeyError(name)
+        self.plain = os.environ._data
+        os.environ._data = os.environb._data = Variables(self.plain)
+        for name, module in list(sys.modules.items()):
+            self.loaded(name, module)
+        self.first = self.last = self._state()
 
-    def begins(self, name):
-        """The next thread is the doing of this module."""
-        self.look(self.wanted)
-        self.last = name
+    def begins(self):
+        """Another module is about to be executed. False: nothing is watched yet."""
         if self.background is not None:
             self.background.rest()
+        return self.last is not None
+
+    def loaded(self, name, module):
+        """It may bring a generator of random numbers."""
+        if name == "random" and hasattr(module, "getstate"):
+            self.generators[name] = module.getstate, module.seed
+        elif name == "numpy.random" and hasattr(module, "get_state"):
+            self.generators[name] = lambda: [one if type(one) in (int, float, str) else one.tobytes()
+                                             for one in module.get_state()], module.seed
+        elif name == "torch" and hasattr(module, "default_generator"):
+            torch = module.default_generator
+
+            def state():
+                import ctypes
+                numbers = torch.get_state()
+                return ctypes.string_at(numbers.data_ptr(), numbers.numel())
+            self.generators[name] = state, torch.seed
+        if name in self.generators:
+            self.states[name] = self.generators[name][0]()
+
+    def _state(self):
+        """All of it. Listing takes time, so it is done only where a number has changed."""
+        numbers = (os.stat("/proc/self/task").st_nlink, os.stat("/proc/self/fd").st_size or os.listdir("/proc/self/fd"),
+                   _has_child(), os.getcwd())
+        if numbers == self.seen:
+            return self.last
+        self.seen = numbers
+        found = {("starts a thread", int(one)) for one in os.listdir("/proc/self/task")}
+        found.update(("keeps a file open", one) for one in _open_files())
+        found.update(("leaves a child", one) for one in _children())
+        found.add(("changes the directory", os.getcwd()))
+        return found
+
+    def look(self, doer):
+        """What is new since the last look is the doing of this module."""
+        if self.last is None:
+            return
+        before, self.last = self.last, self._state()
+        for one in self.last - before - self.first:
+            self.doer[one] = doer
+        for name, (tell, _) in self.generators.items():
+            state = tell()
+            if state != self.states[name]:
+                self.states[name] = state
+                self.did.setdefault(doer, "draws random numbers")
+
+    def reasons(self):
+        """Module -> why it may not be loaded ahead."""
+        self.look(None)
+        left = {self.doer.get(one): one[0] for one in sorted(self.last - self.first, key=str)}
+        return {doer: why for doer, why in {**left, **self.did}.items() if doer is not None}
+
+    def end(self):
+        self.plain.clear()
+        self.plain.update(os.environ._data)
+        os.environ._data = os.environb._data = self.plain
+
+    def check_threads(self):
+        """The last look: nobody has started these."""
+        threads = {}
+        if "threading" in sys.modules:
+            threads = {thread.native_id: thread.name for thread in sys.modules["threading"].enumerate()}
+        found = []
+        for thread in map(int, os.listdir("/proc/self/task")):
+            if thread != os.getpid():
+                try:
+                    with open("/proc/self/task/%d/comm" % thread) as file:
+                        found.append(file.read().strip() + (" '%s'" % threads[thread] if thread in threads else ""))
+                except OSError:  # It has just ended.
+                    pass
+        if found:
+            raise _Refused("a fork would lose threads: " + ", ".join(found))
+
+
+def _has_child():
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _children():
+    found = []
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            with open("/proc/self/task/%s/children" % thread) as file:
+                found += map(int, file.read().split())
+        except OSError:  # It has just ended, or this kernel does not tell.
+            pass
+    return found
+
+
+def _open_files():
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            status = os.fstat(int(name))
+            found.add((int(name), status.st_dev, status.st_ino))
+        except OSError:  # The list's own.
+            pass
+    return found
+
+
+class _Refused(Exception):
+    """Says to people why workers cannot be forked."""
 
 
 class _Background:
-    """Loads at low priority and without output. If memory runs out, the kernel ends this process first."""
+    """Loads at low priority. If memory runs out, the kernel ends this process first."""
 
     def __init__(self):
-        import os
         import time
         self.sleep = time.sleep
-        self.saved = [os.dup(1), os.dup(2)]
-        silent = os.open("/dev/null", os.O_WRONLY)
-        for target in (1, 2):
-            os.dup2(silent, target)
-        os.close(silent)
         with open("/proc/self/oom_score_adj") as file:
             self.oom = file.read()
         for score in ("1000", self.oom, "1000"):  # Workers go back to it: where that is denied, nothing is loaded ahead.
@@ -111,7 +187,6 @@ class _Background:
 
     def _may_leave_idle(self):
         """Only with privileges may a process leave the idle class again. A child tries it."""
-        import os
         child = os.fork()
         if child == 0:
             try:
@@ -139,12 +214,31 @@ class _Background:
             self.ran, self.waited = ran, waited
 
     def end(self):
-        import os
+        if self.idle:
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+class _Silence:
+    """What is printed meanwhile goes nowhere."""
+
+    def __enter__(self):
+        self.saved = [os.dup(1), os.dup(2)]
+        nowhere = os.open("/dev/null", os.O_WRONLY)
+        for target in (1, 2):
+            os.dup2(nowhere, target)
+        os.close(nowhere)
+
+    def __exit__(self, *error):
+        _flush()
         for target, saved in zip((1, 2), self.saved):
             os.dup2(saved, target)
             os.close(saved)
-        if self.idle:
-            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def _flush():
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
 
 
 def _write(name, text):
@@ -154,7 +248,6 @@ def _write(name, text):
 
 def _draw_anew(multiprocessing, threading):
     """What each process of its own draws at its start."""
-    import os
     if multiprocessing is not None:
         multiprocessing.current_process().authkey = os.urandom(32)
     if hasattr(threading, "main_thread") and hasattr(threading.main_thread(), "_set_native_id"):
@@ -164,7 +257,6 @@ def _draw_anew(multiprocessing, threading):
 def _changes(hook):
     """What start-up has made of the environment that the interpreter was given: name -> value, or
     None where it was removed."""
-    import os
     with open("/proc/self/environ", "rb") as file:
         given = dict(entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry)
     now = dict(os.environb)
@@ -180,7 +272,6 @@ def _changes(hook):
 def _take(environment, given, changed):
     """Makes it the worker's environment, in every place where Python keeps one. Returns it as it was
     given, and the names that differ from worker to worker."""
-    import os
     import posix
     entries = dict(entry.split(b"=", 1) for entry in environment)
     whole = dict(entries)
@@ -203,43 +294,73 @@ def _take(environment, given, changed):
 _GPUS = {b"CUDA_VISIBLE_DEVICES", b"HIP_VISIBLE_DEVICES", b"ROCR_VISIBLE_DEVICES"}
 
 
-def _load(hook, preload, trees):
-    """What was asked for."""
-    import os
-    import sys
-    where = os.getcwd()
+def _load(hook, imports, library, trees):
+    """What was asked for, or in another try what was left. Returns a remark for people."""
+    import contextlib
+    import ctypes
     sys.path.insert(0, hook["path"])
     if hook["background"]:
         trees.watch.background = _Background()
-    remark = preload(hook["preload"], (hook["kind"], hook["program"]), trees)
-    if hook["background"]:
+    failed = {}
+    again = "left" in hook  # All of it has been printed once.
+    with _Silence() if again or hook["background"] else contextlib.nullcontext():
+        if again:
+            for name, before in hook["left"]:
+                trees.load(name, {os.fsencode(key): value and os.fsencode(value) for key, value in before.items()})
+        else:
+            failed = imports.preload(hook["preload"], (hook["kind"], hook["program"]), hook["path"])
+    ctypes.pythonapi.PyOS_BeforeFork()
+    library.ddprun_template_rehearse()  # Some libraries end their threads at a fork, and start them again.
+    ctypes.pythonapi.PyOS_AfterFork_Parent()
+    reasons, users, left = trees.left_out()
+    left = [[name, {os.fsdecode(key): value and os.fsdecode(value) for key, value in before.items()}] for name, before in left]
+    if trees.watch.background is not None:
         trees.watch.background.end()
-    if os.getcwd() != where:
-        raise RuntimeError("an import changes the working directory")
-    return remark
+    trees.watch.end()
+    if "remark" not in hook:
+        hook["remark"] = _remark({**failed, **reasons}, users)
+    if not reasons:
+        return hook["remark"]
+    if not left or left == hook.get("left"):
+        raise _Refused("nothing can be loaded ahead: " + _remark(reasons, users))
+    return _try_again({**hook, "left": left}, trees.watch)
 
 
-def _wait_for_a_worker(library, socket, hook, trees, remark):
+def _remark(reasons, users):
+    also = " and %d that import %s" % (users, "it" if len(reasons) == 1 else "them") if users else ""
+    text = ", ".join("%s (%s)" % one for one in reasons.items())
+    return (text if len(text + also) < 900 else text[:897 - len(also)] + "...") + also
+
+
+def _try_again(hook, watch):
+    """Executes the interpreter anew, to load less. Threads, files and memory of the first try go with its image."""
+    import json
+    import signal
+    for child in _children():
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    kept = {one[0] for what, one in watch.first if what == "keeps a file open"}
+    for file, _, _ in _open_files():
+        os.set_inheritable(file, file in kept)
+    os.chdir(next(place for what, place in watch.first if what == "changes the directory"))
+    if watch.background is not None:
+        _write("/proc/self/oom_score_adj", watch.background.oom)
+    with open("/proc/self/environ", "rb") as file:
+        given = dict(entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry)
+    os.execvpe(sys.orig_argv[0], sys.orig_argv, {**given, b"DDPRUN_TEMPLATE_HOOK": json.dumps(hook).encode()})
+
+
+def _wait_for_a_worker(library, socket, hook, trees, installed, remark):
     """Returns in a worker alone: its environment."""
     import ctypes
-    import os
-    import sys
     api = ctypes.pythonapi
-    files = _own_files((hook["kind"], hook["program"]))
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()
-    api.PyOS_BeforeFork()
-    library.ddprun_template_rehearse()
-    api.PyOS_AfterFork_Parent()
-    lost = trees.watch.lost_by_a_fork(hook["preload"])
-    if lost:
-        library.ddprun_template_refuse(socket, lost.encode("utf-8", "replace")[:230])
-        os._exit(0)
+    files = _own_files((hook["kind"], hook["program"]), installed)
+    _flush()
+    trees.watch.check_threads()
     trees.park()
     trees.gc.collect()
     trees.gc.freeze()
-    if library.ddprun_template_ready(socket, remark.encode("utf-8", "replace")[:230]) != 0:
+    if library.ddprun_template_ready(socket, remark.encode("utf-8", "replace")[:1000]) != 0:
         os._exit(0)
     while library.ddprun_template_wait(socket) != 0 and not library.ddprun_template_retired(socket):
         for name, stamp in files.items():
@@ -255,7 +376,6 @@ def _wait_for_a_worker(library, socket, hook, trees, remark):
 
 
 def _become_worker(begun, library, hook, trees, watch, given, changed):
-    import os
     environment = []
     while begun[len(environment)]:
         environment.append(begun[len(environment)])
@@ -274,15 +394,12 @@ def _become_worker(begun, library, hook, trees, watch, given, changed):
     trees.start(whole, own, hook["path"], disagree, {"torch.distributed": watch.begin} if late else {})
 
 
-def _serve(hook, watch, preload, trees):
+def _serve(hook, watch, imports, trees):
     """Returns in a worker alone."""
     import ctypes
     import json
-    import os
-    import sys
     socket = -1
     library = ctypes.PyDLL("/proc/self/fd/%d" % hook["library"])
-    os.close(hook["library"])
     library.ddprun_template_begin.restype = ctypes.POINTER(ctypes.c_char_p)
     try:
         socket = library.ddprun_template_open()
@@ -297,11 +414,13 @@ def _serve(hook, watch, preload, trees):
         # Who executes the interpreter anew from here on, or starts another one, finds this.
         os.environ["DDPRUN_TEMPLATE_HOOK"] = json.dumps({**hook, "taken": os.getpid()})
         given, changed = _changes(hook)
-        remark = _load(hook, preload, trees)
-        begun = _wait_for_a_worker(library, socket, hook, trees, remark)
+        trees.begin({os.fsencode(name) for name in hook["workers"]})
+        remark = _load(hook, imports, library, trees)
+        os.close(hook["library"])
+        begun = _wait_for_a_worker(library, socket, hook, trees, imports.installed(), remark)
     except BaseException as error:
-        text = "%s: %s" % (type(error).__name__, error)
-        library.ddprun_template_refuse(socket, text.encode("utf-8", "replace")[:230])
+        text = "%s" % error if type(error) is _Refused else "%s: %s" % (type(error).__name__, error)
+        library.ddprun_template_refuse(socket, text.encode("utf-8", "replace")[:1000])
         os._exit(0)
     _become_worker(begun, library, hook, trees, watch, given, changed)
 
@@ -312,8 +431,6 @@ def _command_line():
 
 
 def _wait_here():
-    import os
-    import sys
     try:
         space = {}  # Not imported: its frames are to look like those of Python's own imports.
         exec(compile(__loader__.get_source("_ddprun_trees"), "<frozen importlib._bootstrap>", "exec"), space)
@@ -328,8 +445,7 @@ def _wait_here():
         sys.path[:] = [place for place in sys.path if place != entry]
         sys.path_importer_cache.pop(entry, None)
         if "taken" not in hook and os.getppid() == hook["agent"]:
-            trees.begin()
-            _serve(hook, _ddprun_watch, _ddprun_imports.preload, trees)
+            _serve(hook, _ddprun_watch, _ddprun_imports, trees)
             return
         trees.forget()
         # The template itself, executed anew, or its program, begun by another process: never to run
@@ -351,7 +467,6 @@ def _wait_here():
 
 def _give_back():
     """This module's name belongs to the user's own, or to nobody."""
-    import sys
     # Not from importlib.machinery: the program would find that loaded.
     spec = sys.modules["_frozen_importlib_external"].PathFinder.find_spec("sitecustomize")
     if spec is None or spec.loader is None:
