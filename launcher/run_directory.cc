@@ -1,5 +1,6 @@
 #include "launcher/run_directory.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,6 +38,31 @@ Result<std::string> MakeUnique(const std::filesystem::path& prefix,
     }
   }
   return SystemError("make the run directory", path, errno);
+}
+
+// A full disk, say, takes directories but no files.
+Result<void> CheckTakesFiles(const std::filesystem::path& directory) {
+  constexpr std::size_t kSome = 64 * 1024;
+  std::string name = (directory / ".room-XXXXXX").native();
+  const UniqueFd file(::mkostemp(name.data(), O_CLOEXEC));
+  if (!file) {
+    return SystemError("make a file in the directory", directory.native(), errno);
+  }
+  Result<void> written = WriteAll(file.get(), std::string(kSome, ' '), name);
+  if (written && ::fsync(file.get()) != 0) {
+    written = SystemError("write", name, errno);
+  }
+  ::unlink(name.c_str());
+  return written;
+}
+
+// The parent is looked at first: a link would make the directory in another place.
+Result<void> MakeBoth(const std::filesystem::path& directory) {
+  RETURN_IF_ERROR(MakeDirectories(directory.parent_path(), 0700));
+  RETURN_IF_ERROR(CheckOwnDirectory(directory.parent_path()));
+  RETURN_IF_ERROR(MakeDirectories(directory, 0700));
+  RETURN_IF_ERROR(CheckOwnDirectory(directory));
+  return CheckTakesFiles(directory);
 }
 
 }  // namespace
@@ -89,15 +115,27 @@ RunDirectory::~RunDirectory() {
 }
 
 Result<void> MakeOwnDirectory(const std::filesystem::path& directory) {
-  RETURN_IF_ERROR(MakeDirectories(directory, 0700));
-  RETURN_IF_ERROR(CheckOwnDirectory(directory.parent_path()));
-  return CheckOwnDirectory(directory);
+  constexpr int kTries = 10;
+  Result<void> made = MakeBoth(directory);
+  // Another job that ends may have removed the parent in between.
+  for (int i = 1; i < kTries && !made; ++i) {
+    made = MakeBoth(directory);
+  }
+  if (!made) {  // These remove empty directories alone.
+    ::rmdir(directory.c_str());
+    ::rmdir(directory.parent_path().c_str());
+  }
+  return made;
 }
 
+// The step's next program may look for the directory meanwhile: it finds all of it or nothing.
 void RemoveOwnDirectory(const std::filesystem::path& directory) {
   FinishesWithin(kRemovalPatience, [directory] {
     std::error_code left;
-    std::filesystem::remove_all(directory, left);
+    std::random_device device;
+    const std::filesystem::path aside = directory.parent_path() / (".old-" + Hex(device()));
+    std::filesystem::rename(directory, aside, left);
+    std::filesystem::remove_all(left ? directory : aside, left);
     ::rmdir(directory.parent_path().c_str());
   });
 }

@@ -34,7 +34,8 @@ class RunDirectory {
 };
 
 // Makes the shared directory that ddprun chose by itself (LaunchConfig's `own_run_dir`), and its
-// parent. Both must belong to this user, and no other user may write to them.
+// parent. Both must belong to this user, and no other user may write to them. The directory must
+// take files. After an error it is not left behind.
 Result<void> MakeOwnDirectory(const std::filesystem::path& directory);
 // Both, with all that lies in the first; the parent only if it is empty then. Stops waiting for the
 // disk after a while.
