@@ -305,7 +305,8 @@ void FindLateWorkers(AgentStep& step) {
   const bool paused = step.now > *due + kLate;
   for (auto& [local_rank, heartbeat] : step.state.heartbeats) {
     if (paused && !heartbeat.late && !heartbeat.forgiven) {
-      heartbeat.since += step.now - *due + kAfterPause;
+      // Its workers may have been paused as well, since the last event.
+      heartbeat.since += step.now - std::min(*due, step.before) + kAfterPause;
       heartbeat.forgiven = true;  // Only once, since on a busy machine every tick is late.
     } else if (!heartbeat.late && step.now >= Due(heartbeat)) {
       heartbeat.late = true;

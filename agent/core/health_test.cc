@@ -114,15 +114,26 @@ TEST_F(Health, ProgressOfALateWorkerIsToldAtOnce) {
 // Otherwise a paused agent would blame its workers for its own pause.
 TEST_F(Health, ALateTickJudgesNobody) {
   Says(0, 7, 2s);
+  Tick(11s);
   Tick(30s);
   EXPECT_EQ(Late(), std::nullopt);
-  EXPECT_EQ(NextLate(state, config), At(31s));
-  Tick(31s);
+  EXPECT_EQ(NextLate(state, config), At(32s));
+  Tick(32s);
   EXPECT_EQ(Late(), 4u);
+}
+
+// A suspended job: the workers go on with the step in which they were stopped.
+TEST_F(Health, APauseOfTheWorkersTooTakesNoneOfTheirTime) {
+  Says(0, 7, 2s);
+  Tick(5s);
+  Tick(100s);
+  EXPECT_EQ(Late(), std::nullopt);
+  EXPECT_EQ(NextLate(state, config), At(108s));  // 7 s were left, and 1 s to be heard.
 }
 
 TEST_F(Health, ABusyMachinesLateTicksJudgeInTheEnd) {
   Says(0, 7, 2s);
+  Tick(11s);
   Tick(13s);
   Tick(15s);
   EXPECT_EQ(Late(), 4u);

@@ -366,7 +366,8 @@ void SendIfDue(AgentStep& step, const NodeReport& before) {
 
 std::vector<AgentEffect> Step(AgentState& state, const AgentConfig& config, const AgentEvent& event,
                               Time now) {
-  AgentStep step{state, config, now, {}};
+  AgentStep step{
+      .state = state, .config = config, .now = now, .before = std::exchange(state.last_event, now)};
   const NodeReport before = ReasonsOf(state);
   std::visit(Overload{
                  [&](const Started& started) {

@@ -116,6 +116,7 @@ struct AgentState {
   std::set<int> early_signals;  // USR1, USR2: came while the workers were being started.
   std::uint64_t progress = 0;
   std::map<std::uint32_t, Heartbeat> heartbeats;  // By local rank.
+  Time last_event;                                // When the last event came.
   std::optional<Time> start_due;  // --start-timeout ends; a worker without progress is late then.
   bool start_forgiven = false;    // The agent was paused before: they were given time once.
   bool told_unwatched = false;    // People know that no worker of this run reports progress.

@@ -18,6 +18,7 @@ struct AgentStep {
   Time now;
   std::vector<AgentEffect> effects;
   bool send = false;  // A report is due even if nothing in it changed.
+  Time before;        // Of the event before this one.
 
   void Tell(NoticeLevel level, std::string text) { effects.push_back(Say{level, std::move(text)}); }
 };
