@@ -47,8 +47,8 @@ std::string Lasting(const std::string& argv0) {
 }
 
 // Where one of 0, 1 and 2 was closed, a socket would get its number, and lines would be written
-// into that.
-void FillStandardDescriptors() {
+// into that. Runs before the constructors of libraries, which open descriptors too.
+[[gnu::constructor(101)]] void FillStandardDescriptors() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) < 0) {
       (void)!::open("/dev/null", O_RDWR);  // The lowest number that is free.
@@ -98,7 +98,6 @@ int Main(const std::string& argv0, const std::vector<std::string>& args) {
 }  // namespace ddprun
 
 int main(int argc, char** argv) {
-  ddprun::FillStandardDescriptors();
   ddprun::EndOnException(ddprun::kExitInternal);
   return ddprun::Main(argc > 0 ? argv[0] : "ddprun",
                       std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));

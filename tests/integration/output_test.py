@@ -153,6 +153,12 @@ class Output(DdprunTest):
         self.wait_for(lambda: os.path.isdir(self.path("logs")) and os.listdir(self.path("logs")), run)
         return self.attempt("0", "stdout.log")
 
+    def test_a_closed_standard_input_is_empty(self):
+        """No descriptor that a library opens at its start takes the number, and goes to the worker."""
+        shown = self.path("shown")
+        self.ask("-c", 'exec "$0" sh -c "readlink /proc/self/fd/0 >$1" <&-', DDPRUN, shown, executable="/bin/sh")
+        self.assertEqual(read_text(shown), "/dev/null\n")
+
     def test_a_full_disk_stops_nobody(self):
         with open("/dev/full", "w") as full:
             process = subprocess.Popen(
