@@ -215,7 +215,7 @@ void WarmStart::Await(const LaunchUnderWay& under_way) {
   const Result<void> ready = current->AwaitReady(waits ? kMostLoading : Duration{0}, under_way);
   const bool loading = !ready && !current->gone();
   if (!ready && !under_way.given_up() && !(loading && plan_.automatic)) {
-    SayCold("the template cannot be used: " + ready.error().message);
+    SayCold((plan_.automatic ? "" : "the template cannot be used: ") + ready.error().message);
   }
   if (!ready) {
     return;

@@ -68,8 +68,10 @@ class PreloadAuto(DdprunTest):
         return self.said("1")
 
     def test_a_restart_is_a_fork(self):
-        for flags in ((), ("--preload=auto",)):
+        harmless = "import warnings\nwarnings.filterwarnings('ignore')\nX: int = 1\nY = [X, 'y']\ndef f():\n    return print('never')"
+        for flags, before in (((), ""), (("--preload=auto",), harmless)):
             with self.subTest(flags):
+                self.write("say.py", SAY.format(before=before))
                 run = self.say("--max-restarts=1", *flags)
                 self.wait_for(lambda: "has loaded torch,torch._dynamo" in self.preloaded(), run)
                 shown = [command_of(pid) for pid in children_of(run.agent())]
@@ -118,7 +120,8 @@ class PreloadAuto(DdprunTest):
 
     def test_why_a_restart_was_no_fork_is_told_in_the_status_alone(self):
         """A change before the import: the worker executes its program anew, and the preload process ends."""
-        self.write("say.py", SAY.format(before="os.environ['OMP_NUM_THREADS'] = '7'").replace('== "0"', 'in "012"'))
+        self.write("sets.py", "import os\nos.environ['OMP_NUM_THREADS'] = '7'\n")
+        self.write("say.py", SAY.format(before="import sets").replace('== "0"', 'in "012"'))
         run = self.say("--max-restarts=2")
         self.wait_for(lambda: "has loaded torch" in self.preloaded(), run)
         for start in ("0", "1"):
@@ -129,6 +132,21 @@ class PreloadAuto(DdprunTest):
         run.signal(signal.SIGTERM)
         run.wait()
         self.assertNotIn("OMP_NUM_THREADS before", run.err())
+
+    def test_a_program_that_does_anything_before_it_imports_torch_starts_from_its_file(self):
+        """What it prints would keep it from being executed anew, so it would go on without its variable. A directory is
+        an effect that does not show, so it would be executed anew, and fail."""
+        for before in ("print('begins', flush=True); os.environ['OMP_NUM_THREADS'] = '7'",
+                       "os.mkdir(sys.argv[1] + os.environ['TORCHELASTIC_RESTART_COUNT'] + os.environ['RANK'])\n"
+                       "os.environ['OMP_NUM_THREADS'] = '7'"):
+            with self.subTest(before):
+                self.write("say.py", SAY.format(before=before))
+                run = self.say("--max-restarts=1")
+                self.wait_for(lambda: re.search(r"^cold: .*say\.py:3 comes before `import torch` \(line \d\)$",
+                                                self.preloaded()), run)
+                self.assertEqual({told["pid"] == told["loaded"] for told in self.restart(run)}, {True})
+                self.assertNotIn("loaded ahead", run.err())
+                os.unlink(self.path("said"))
 
 
 if __name__ == "__main__":

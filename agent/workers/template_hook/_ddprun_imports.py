@@ -89,21 +89,77 @@ def _text_of(file):
         return script.read()
 
 
+def _spec(name, places):
+    import sys
+    found = (finder.find_spec(name, places) for finder in sys.meta_path if hasattr(finder, "find_spec"))
+    return next((spec for spec in found if spec is not None), None)
+
+
+def _spec_of(module):
+    """Of what `-m` executes. Not by importlib.util.find_spec, which imports the packages around it."""
+    spec, name, places = None, "", None
+    for part in module.split("."):
+        name += "." * bool(name) + part
+        spec = _spec(name, places)
+        if spec is None:
+            return None
+        places = spec.submodule_search_locations
+    return spec if places is None else _spec(name + ".__main__", places)
+
+
 def _source(program):
     """The program's text, its file, and the package that it is in."""
-    import importlib.util
+    import os
     kind, text = program
     if kind == "text":
         return text, "<string>", ""
     package = ""
     if kind == "module":
-        spec = importlib.util.find_spec(text)
-        if spec is not None and spec.submodule_search_locations is not None:
-            spec = importlib.util.find_spec(text + ".__main__")
+        spec = _spec_of(text)
         if spec is None or spec.origin is None:
             raise ImportError("no module '%s' to take imports from" % text)
         text, package = spec.origin, spec.parent
+    if not os.path.isfile(text):  # Reading a pipe would wait, and take what is in it from the workers.
+        raise OSError("the program '%s' is no file" % text[-150:])
     return _text_of(text), text, package
+
+
+def _is_harmless(node):
+    """It cannot change what a later import finds, and may be executed twice."""
+    import ast
+    if isinstance(node, (ast.Import, ast.ImportFrom, ast.Try, ast.ExceptHandler)):  # What is within counts by itself.
+        return True
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return not node.decorator_list
+    if isinstance(node, ast.If):
+        return "TYPE_CHECKING" in ast.dump(node.test)
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        called = node.value.func  # Filters are put back in their order (_ddprun_trees.py).
+        return isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id == "warnings"
+    if isinstance(node, (ast.Assign, ast.AnnAssign)):
+        constant = all(isinstance(target, ast.Name) for target in getattr(node, "targets", None) or [node.target])
+        return constant and not any(isinstance(one, (ast.Call, ast.Await)) for one in ast.walk(node))
+    return isinstance(node, ast.Pass) or isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def what_comes_before_torch(program):
+    """For people: a statement that may change what `import torch` loads, or may have an effect that must not come twice. That is
+    not known before a worker has executed it, and then it is too late to start that worker in another way."""
+    import ast
+    import os
+    source, name, package = _source(program)
+    tree, first = ast.parse(source, name), None
+    near = min(os.path.relpath(name) if os.path.isabs(name) else name, name, key=len)[-50:]
+
+    def imports_torch(node):
+        return any(module.partition(".")[0] == "torch" for module, _ in _imports_in(node, package))
+    for node in _statements(tree.body):
+        if imports_torch(node):
+            return first and "%s:%d comes before `import torch` (line %d)" % (near, first, node.lineno)
+        if first is None and not _is_harmless(node):
+            first = node.lineno
+    inside = [node.lineno for node in ast.walk(tree) if imports_torch(node)]
+    return inside and "`import torch` is in a function (%s:%d)" % (near, min(inside))
 
 
 def preload(wanted, program, path):

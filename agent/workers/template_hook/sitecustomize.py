@@ -299,8 +299,12 @@ def _load(hook, imports, library, trees):
     import contextlib
     import ctypes
     sys.path.insert(0, hook["path"])
+    program = hook["kind"], hook["program"]
     if hook["background"]:
         trees.watch.background = _Background()
+        before = imports.what_comes_before_torch(program)
+        if before:
+            raise _Refused(before)
     failed = {}
     again = "left" in hook  # All of it has been printed once.
     with _Silence() if again or hook["background"] else contextlib.nullcontext():
@@ -308,7 +312,7 @@ def _load(hook, imports, library, trees):
             for name, before in hook["left"]:
                 trees.load(name, {os.fsencode(key): value and os.fsencode(value) for key, value in before.items()})
         else:
-            failed = imports.preload(hook["preload"], (hook["kind"], hook["program"]), hook["path"])
+            failed = imports.preload(hook["preload"], program, hook["path"])
     ctypes.pythonapi.PyOS_BeforeFork()
     library.ddprun_template_rehearse()  # Some libraries end their threads at a fork, and start them again.
     ctypes.pythonapi.PyOS_AfterFork_Parent()
