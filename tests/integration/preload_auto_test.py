@@ -148,6 +148,19 @@ class PreloadAuto(DdprunTest):
                 self.assertNotIn("loaded ahead", run.err())
                 os.unlink(self.path("said"))
 
+    def test_the_idle_class_is_used_where_it_counts(self):
+        """With autogroup the kernel shares CPUs among sessions first, whatever the class of their processes."""
+        self.write("torch/_dynamo.py", "import os\nwith open(os.path.join(os.path.dirname(__file__), 'classes'), 'a') as file:\n"
+                   "    file.write('%d\\n' % os.sched_getscheduler(0))\n")
+        run = self.say("--max-restarts=1")
+        self.wait_for(lambda: "has loaded torch" in self.preloaded(), run)
+        autogroup = read_text("/proc/sys/kernel/sched_autogroup_enabled").strip() not in ("", "0")
+        if autogroup:
+            self.assertEqual(read_text(self.path("torch", "classes")), f"{os.SCHED_OTHER}\n" * 3)
+        elif os.geteuid() == 0:
+            self.assertEqual(read_text(self.path("torch", "classes")), f"{os.SCHED_OTHER}\n" * 2 + f"{os.SCHED_IDLE}\n")
+        self.restart(run)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -180,10 +180,19 @@ class _Background:
             self.oom = file.read()
         for score in ("1000", self.oom, "1000"):  # Workers go back to it: where that is denied, nothing is loaded ahead.
             _write("/proc/self/oom_score_adj", score)
-        self.idle = self._may_leave_idle()
+        self.idle = not self._counts_by_session() and self._may_leave_idle()
         if self.idle:
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         self.ran, self.waited = self._times()
+
+    def _counts_by_session(self):
+        """The kernel shares CPUs among sessions first, and workers have sessions of their own. Then the idle class
+        takes as much as a worker does."""
+        try:
+            with open("/proc/sys/kernel/sched_autogroup_enabled") as file:
+                return file.read().strip() != "0"
+        except OSError:
+            return False
 
     def _may_leave_idle(self):
         """Only with privileges may a process leave the idle class again. A child tries it."""
