@@ -1,5 +1,6 @@
 #include "agent/workers/warm_start.h"
 
+#include <fcntl.h>
 #include <linux/major.h>
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
@@ -107,8 +108,12 @@ void WarmStart::Look(const std::vector<pid_t>& workers) {
     if (!current->ready()) {
       Await(LaunchUnderWay());
       made_ = current->gone() ? kMostTemplates : made_;  // What did not load will not load later.
+      return;
     }
-    return;
+    current->LookWhetherItLives();
+    if (!current->gone()) {
+      return;
+    }
   }
   const auto now = std::chrono::steady_clock::now();
   if (now < next_look_ || made_ == kMostTemplates) {
@@ -120,7 +125,7 @@ void WarmStart::Look(const std::vector<pid_t>& workers) {
     made_ = kMostTemplates;
     SayCold(started.error().message);
   }
-  next_look_ = now + pause_;
+  next_look_ = now + (probe_ ? kProbePause : pause_);
 }
 
 std::string WarmStart::WhyNotYet(const std::vector<pid_t>& workers) {
@@ -146,17 +151,29 @@ void WarmStart::Prepare() {
   }
 }
 
-// Whether this interpreter would load the hook.
-Result<void> WarmStart::Probe(const WorkerSpec& probe, const ChildStdio& stdio) {
-  ASSIGN_OR_RETURN(const auto asked, WorkerTemplate::Start(probe, stdio));
-  const LaunchUnderWay nobody_gives_up;
-  if (!asked->AwaitReady(kMostProbing, nobody_gives_up)) {
+// Whether this interpreter would load the hook. False: it has not answered yet. An automatic plan
+// asks again at the next look, since a start of workers must not wait for a slow interpreter.
+Result<bool> WarmStart::HasAnswered(const WorkerSpec& probe) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!probe_) {
+    const UniqueFd nowhere(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    ASSIGN_OR_RETURN(probe_,
+                     WorkerTemplate::Start(probe, {nowhere.get(), nowhere.get(), nowhere.get()}));
+    probed_until_ = now + kMostProbing;
+  }
+  const Duration limit = plan_.automatic ? Duration{0} : kMostProbing;
+  const bool answered = probe_->AwaitReady(limit, LaunchUnderWay()).has_value();
+  if (!answered && plan_.automatic && !probe_->gone() && now < probed_until_) {
+    return false;
+  }
+  probe_.reset();
+  if (!answered) {
     return Error{ErrorKind::kUnavailable,
                  "'" + probe.command.argv[0] +
                      "' does not load what --preload needs (does it change "
                      "PYTHONPATH, or start another interpreter?)"};
   }
-  return {};
+  return true;
 }
 
 Result<void> WarmStart::Start() {
@@ -167,10 +184,14 @@ Result<void> WarmStart::Start() {
     ASSIGN_OR_RETURN(hook, AddPythonHook(plan_.preload, plan_.automatic, plan_.own, plan_.spec));
   }
   const WorkerSpec& spec = hook.spec;
-  ASSIGN_OR_RETURN(OpenedOutput output, OpenOutput(spec, plan_.inherit));
   if (!plan_.preload.empty() && made_ == 0) {
-    RETURN_IF_ERROR(Probe(hook.probe, output.stdio));
+    ASSIGN_OR_RETURN(const bool answered, HasAnswered(hook.probe));
+    if (!answered) {
+      Set("not loaded ahead yet: the interpreter starts slowly");
+      return {};
+    }
   }
+  ASSIGN_OR_RETURN(OpenedOutput output, OpenOutput(spec, plan_.inherit));
   for (int target = 0; target < 3; ++target) {
     if (::fstat(output.stdio[target], &streams_[target]) != 0) {
       return SystemError("look at", "the streams of a template", errno);

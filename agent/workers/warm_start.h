@@ -57,6 +57,8 @@ class WarmStart {
   // Between two looks at workers that have not loaded torch; then twice as long, up to the longest.
   static constexpr Duration kFirstPause{2'000};
   static constexpr Duration kLongestPause{60'000};
+  // Between two looks whether the interpreter has answered.
+  static constexpr Duration kProbePause{200};
 
   // Its output is to be read: called on the maker's thread.
   using OnStarted = std::function<void(const WorkerSpec&, OpenedOutput)>;
@@ -86,7 +88,7 @@ class WarmStart {
  private:
   std::shared_ptr<WorkerTemplate> Current() const;
   std::string WhyCold(const WorkerSpec& spec, const ChildStdio& stdio) const;
-  static Result<void> Probe(const WorkerSpec& probe, const ChildStdio& stdio);
+  Result<bool> HasAnswered(const WorkerSpec& probe);
   Result<void> Start();
   void SayCold(const std::string& why);
   void Set(std::string state);
@@ -99,6 +101,8 @@ class WarmStart {
   int made_ = 0;
   bool waited_ = false;  // For the one that is there.
   bool loaded_ = false;  // At the last look.
+  std::shared_ptr<WorkerTemplate> probe_;
+  std::chrono::steady_clock::time_point probed_until_;
   Duration pause_ = kFirstPause;
   std::chrono::steady_clock::time_point next_look_;
 

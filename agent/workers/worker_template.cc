@@ -109,6 +109,13 @@ void WorkerTemplate::End() {
   }
 }
 
+void WorkerTemplate::LookWhetherItLives() {
+  pollfd end{pidfd_.get(), POLLIN, 0};
+  if (::poll(&end, 1, 0) == 1) {
+    Goes("");
+  }
+}
+
 Error WorkerTemplate::Goes(std::string why) {
   End();
   pollfd end{pidfd_.get(), POLLIN, 0};

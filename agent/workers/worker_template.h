@@ -45,6 +45,9 @@ class WorkerTemplate {
   Result<LaunchedWorker> Fork(const WorkerSpec& spec, const ChildStdio& stdio,
                               LaunchUnderWay& under_way);
 
+  // Gone from here on if its process has ended.
+  void LookWhetherItLives();
+
   bool gone() const;
   bool ready() const { return ready_ && !gone(); }
   // What is left out, for people; "": nothing. It came when it was ready.

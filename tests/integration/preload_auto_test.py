@@ -148,6 +148,30 @@ class PreloadAuto(DdprunTest):
                 self.assertNotIn("loaded ahead", run.err())
                 os.unlink(self.path("said"))
 
+    def test_a_slow_interpreter_delays_no_restart(self):
+        """It is asked whether it loads the hook, and does not answer: only a shell that is called Python is there."""
+        self.environment["PYTHON_EXEC"] = self.write(
+            "python3", f'#!/bin/sh\ncase "$*" in *-c*) : >"{self.path("asked")}"; exec sleep 1000;; esac\n'
+            f'exec {sys.executable} "$@"\n')
+        os.chmod(self.path("python3"), 0o755)
+        run = self.say("--max-restarts=1")
+        self.wait_for(lambda: os.path.exists(self.path("asked")), run)
+        self.wait_for(lambda: "the interpreter starts slowly" in self.preloaded(), run)
+        self.restart(run)
+        self.assertLess(int(re.search(r"run again after (\d+) ms", run.err())[1]), 5000)
+
+    def test_one_that_is_killed_is_made_again(self):
+        def preload_process():
+            return [pid for pid in children_of(run.agent()) if command_of(pid).startswith("ddprun: preload")]
+        run = self.say("--max-restarts=1")
+        self.wait_for(lambda: "has loaded torch" in self.preloaded(), run)
+        [first] = preload_process()
+        os.kill(first, signal.SIGKILL)
+        self.wait_for(lambda: "has loaded torch" not in self.preloaded(), run)
+        self.wait_for(lambda: "has loaded torch" in self.preloaded(), run)
+        self.assertNotEqual(preload_process(), [first])
+        self.assertEqual({told["pid"] == told["loaded"] for told in self.restart(run)}, {False})
+
     def test_the_idle_class_is_used_where_it_counts(self):
         """With autogroup the kernel shares CPUs among sessions first, whatever the class of their processes."""
         self.write("torch/_dynamo.py", "import os\nwith open(os.path.join(os.path.dirname(__file__), 'classes'), 'a') as file:\n"
