@@ -39,6 +39,7 @@ if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
 class PreloadAuto(DdprunTest):
     def setUp(self):
         super().setUp()
+        self.run_id = os.path.basename(self.directory)  # Another run of this test may go on beside it.
         self.environment["PYTHON_EXEC"] = sys.executable
         self.write("torch/__init__.py", TORCH)
         self.write("torch/_dynamo.py", "")
@@ -50,12 +51,12 @@ class PreloadAuto(DdprunTest):
         return [told for told in map(json.loads, whole.splitlines()) if told["start"] == start]
 
     def say(self, *flags):
-        run = self.start(TWO, "--rdzv-id=r", *flags, self.path("say.py"), self.path("said"))
+        run = self.start(TWO, f"--rdzv-id={self.run_id}", *flags, self.path("say.py"), self.path("said"))
         self.wait_for(lambda: len(self.said("0")) == 2, run)
         return run
 
     def preloaded(self):
-        asked = subprocess.run([DDPRUN, "status", "--rdzv-id=r", "-o", "json"], env=self.environment,
+        asked = subprocess.run([DDPRUN, "status", f"--rdzv-id={self.run_id}", "-o", "json"], env=self.environment,
                                capture_output=True, check=False)
         if asked.returncode != 0:
             return ""
@@ -95,7 +96,7 @@ class PreloadAuto(DdprunTest):
 
     def test_there_is_none_on_request(self):
         run = self.say("--preload=none", "--max-restarts=1")
-        self.wait_for(lambda: subprocess.run([DDPRUN, "status", "--rdzv-id=r"], env=self.environment,
+        self.wait_for(lambda: subprocess.run([DDPRUN, "status", f"--rdzv-id={self.run_id}"], env=self.environment,
                                              capture_output=True, check=False).returncode == 0, run)
         self.assertEqual(self.preloaded(), "")
         self.assertEqual({told["pid"] == told["loaded"] for told in self.restart(run)}, {True})
