@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/workers/python_hook.h"
 #include "agent/workers/worker_gpu.h"
 #include "common/files.h"
 #include "common/log.h"
@@ -123,6 +124,9 @@ Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, Making& making
     }
     HandOn(plan.memory[local], spec);
     spec.cpus = local < options.cpus.size() ? options.cpus[local] : CpuSet{};
+    if (options.core.hang_timeout > Duration{0} || options.core.start_timeout > Duration{0}) {
+      AddWatchHook(spec);
+    }
     specs.push_back(std::move(spec));
   }
   return specs;

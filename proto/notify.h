@@ -19,7 +19,7 @@
 //   COLLECTIVES=412  WORLD_COLLECTIVES=400  IN_COLLECTIVE=1
 //                      so many collectives its process groups have begun, so many of these that of
 //                      all ranks, and whether it waits in one; 0: no longer known; told by ddprun's
-//                      Python package for programs that tell no STEP, and ignored once they do
+//                      watch of Python programs that tell no STEP, and ignored once they do
 //   STILL_USEC=7000000
 //                      beside COLLECTIVES=0: it has begun none yet, and for so long nothing of it
 //                      has moved; IN_COLLECTIVE=1: since it waits for the others to join
@@ -48,7 +48,7 @@ namespace ddprun {
 
 inline constexpr std::size_t kMaxNotifyBytes = 4096;
 
-// Beside it, where ddprun's Python package watches a process of the worker, a stream socket whose
+// Beside it, where ddprun watches a process of the worker, a stream socket whose
 // name has that one's number at its end ("3.4711"). It answers "stacks" with those of all Python
 // threads, as py-spy prints them, and "collectives" with what torch recorded of the last ones
 // (JSON). "" where there is no notify socket.

@@ -23,7 +23,7 @@ inline unsigned long FieldOf(const char* stat, int field) {
 // Texts that end in a byte 0 each, one after the other in anonymous memory.
 struct ShownTexts {
   unsigned long begin = 0;  // 0: as they are now.
-  unsigned long end = 0;
+  unsigned long end = 0;    // The same.
 };
 
 // Returns the arguments that were shown before. A kernel without it changes nothing.
@@ -50,7 +50,10 @@ inline ShownTexts Show(ShownTexts arguments, ShownTexts environment) {
   const ShownTexts before = {FieldOf(stat + 2, 48), FieldOf(stat + 2, 49)};
   arguments = arguments.begin != 0 ? arguments : before;
   if (environment.begin == 0) {
-    environment = {FieldOf(stat + 2, 50), FieldOf(stat + 2, 51)};
+    environment.begin = FieldOf(stat + 2, 50);
+  }
+  if (environment.end == 0) {
+    environment.end = FieldOf(stat + 2, 51);
   }
   map.arg_start = arguments.begin;
   map.arg_end = arguments.end;

@@ -294,8 +294,8 @@ void FindLateWorkers(AgentStep& step) {
                   ": until one does, " +
                   (step.config.hang_timeout > Duration{0} ? "--hang-timeout" : "--start-timeout") +
                   " watches none of them. Progress is seen of "
-                  "torch's collectives (install ddprun's Python package for the workers, or set "
-                  "--preload), of ddprun.step(), and of printed steps (set --progress-from)");
+                  "torch's collectives (start Python itself, not a script that starts it), of "
+                  "ddprun.step(), and of printed steps (set --progress-from)");
   }
   JudgeStart(step);
   const std::optional<Time> due = NextLate(step.state, step.config);

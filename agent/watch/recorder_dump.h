@@ -1,8 +1,7 @@
 // What torch's recorder of NCCL's collectives ("flight recorder") tells when it is asked from
 // outside: a byte into the pipe `<pipe><rank>.pipe` of a worker makes a thread of torch, which
 // needs no interpreter, write `<dump><rank>` within a second or so (ProcessGroupNCCL.hpp, DumpPipe;
-// torch 2.2 and later). launcher/python/_ddprun_watch.py gives both their names, unless the user
-// has.
+// torch 2.2 and later). template_hook/_ddprun_watch.py gives both their names, unless the user has.
 //
 // Pipe and file are the worker's: whatever they are, they hold nobody up, and are never more than
 // kMostDump. The file is a pickle: it is kept and never read. Blocks, bounded: for threads.

@@ -14,31 +14,21 @@
 
 #include "proto/memory_block.h"
 
-// Files that the hook consists of, as the build made them (agent/CMakeLists.txt).
+// The hook, as the build made it (agent/CMakeLists.txt).
 __asm__(
     ".section .rodata\n"
     ".balign 16\n"
-    "ddprun_hook_module_begin: .incbin \"" DDPRUN_HOOK_MODULE
+    "ddprun_python_hook_begin: .incbin \"" DDPRUN_PYTHON_HOOK
     "\"\n"
-    "ddprun_hook_module_end:\n"
-    ".balign 16\n"
-    "ddprun_hook_library_begin: .incbin \"" DDPRUN_HOOK_LIBRARY
-    "\"\n"
-    "ddprun_hook_library_end:\n"
+    "ddprun_python_hook_end:\n"
     ".previous\n");
-extern "C" const char ddprun_hook_module_begin[];
-extern "C" const char ddprun_hook_module_end[];
-extern "C" const char ddprun_hook_library_begin[];
-extern "C" const char ddprun_hook_library_end[];
+extern "C" const char ddprun_python_hook_begin[];
+extern "C" const char ddprun_python_hook_end[];
 
 namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string_view Between(const char* begin, const char* end) {
-  return {begin, static_cast<std::size_t>(end - begin)};
-}
 
 Error Cannot(const std::string& option) {
   return {ErrorKind::kInvalid, "--preload cannot go with Python's " + option};
@@ -151,14 +141,33 @@ Result<Interpreted> FindPythonIn(const Command& command, const fs::path& directo
   return found;
 }
 
-Result<UniqueFd> MemoryFileOf(std::string_view bytes) {
-  const UniqueFd made(::memfd_create("ddprun-template", MFD_CLOEXEC));
+Result<UniqueFd> HookFile() {
+  const UniqueFd made(::memfd_create("ddprun-hook", MFD_CLOEXEC));
   UniqueFd file(made ? ::fcntl(made.get(), F_DUPFD_CLOEXEC, kAboveBlocks) : -1);
   if (!file) {
-    return SystemError("make", "a memory file for --preload", errno);
+    return SystemError("make", "a memory file for Python", errno);
   }
-  RETURN_IF_ERROR(WriteAll(file.get(), bytes, "a memory file for --preload"));
+  const auto size = static_cast<std::size_t>(ddprun_python_hook_end - ddprun_python_hook_begin);
+  RETURN_IF_ERROR(
+      WriteAll(file.get(), {ddprun_python_hook_begin, size}, "a memory file for Python"));
   return file;
+}
+
+fs::path DirectoryOf(const WorkerSpec& worker) {
+  std::error_code ignored;
+  return worker.directory.empty() ? fs::current_path(ignored) : worker.directory;
+}
+
+// A place in Python's path.
+std::string EntryOf(const UniqueFd& file) {
+  return "/proc/self/fd/" + std::to_string(file.get());
+}
+
+// PYTHONPATH with the hook before all that it has. An empty place would be the working directory.
+std::string PathWith(const std::string& entry, const WorkerSpec& worker) {
+  const auto before = worker.environment.find("PYTHONPATH");
+  const bool has = before != worker.environment.end() && !before->second.empty();
+  return has ? entry + ":" + before->second : entry;
 }
 
 }  // namespace
@@ -212,30 +221,21 @@ Result<PythonProgram> ReadPythonCommand(const Command& command, const fs::path& 
 
 Result<PythonHook> AddPythonHook(const std::string& preload, bool background,
                                  const std::set<std::string>& own, const WorkerSpec& worker) {
-  std::error_code ignored;
-  ASSIGN_OR_RETURN(
-      const PythonProgram program,
-      ReadPythonCommand(worker.command,
-                        worker.directory.empty() ? fs::current_path(ignored) : worker.directory));
+  ASSIGN_OR_RETURN(const PythonProgram program,
+                   ReadPythonCommand(worker.command, DirectoryOf(worker)));
   if (const auto safe = worker.environment.find("PYTHONSAFEPATH");
       safe != worker.environment.end() && !safe->second.empty()) {
     return Cannot("PYTHONSAFEPATH");
   }
   PythonHook hook{.spec = worker};
-  for (const std::string_view bytes :
-       {Between(ddprun_hook_module_begin, ddprun_hook_module_end),
-        Between(ddprun_hook_library_begin, ddprun_hook_library_end)}) {
-    ASSIGN_OR_RETURN(UniqueFd file, MemoryFileOf(bytes));
-    hook.spec.kept.push_back(file.get());
-    hook.carried.push_back(std::move(file));
-  }
-  const std::string entry = "/proc/self/fd/" + std::to_string(hook.carried[0].get());
+  ASSIGN_OR_RETURN(hook.file, HookFile());
+  hook.spec.kept.push_back(hook.file.get());
+  const std::string entry = EntryOf(hook.file);
   const auto before = worker.environment.find("PYTHONPATH");
   const bool had = before != worker.environment.end();
   const auto& argv = program.argv;
   const auto begin = argv.begin() + static_cast<std::ptrdiff_t>(program.at);
-  nlohmann::json told = {{"module", hook.carried[0].get()},
-                         {"library", hook.carried[1].get()},
+  nlohmann::json told = {{"file", hook.file.get()},
                          {"agent", ::getpid()},
                          {"entry", entry},
                          {"preload", preload},
@@ -256,8 +256,7 @@ Result<PythonHook> AddPythonHook(const std::string& preload, bool background,
   const auto text = [&] {
     return told.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   };
-  hook.spec.environment["PYTHONPATH"] =
-      entry + (had && !before->second.empty() ? ":" + before->second : "");
+  hook.spec.environment["PYTHONPATH"] = PathWith(entry, worker);
   // pyarrow's allocator starts a thread otherwise. Workers have the variable as it was given.
   std::string& allocator = hook.spec.environment["JE_ARROW_MALLOC_CONF"];
   if (allocator.find("background_thread") == std::string::npos) {
@@ -274,6 +273,19 @@ Result<PythonHook> AddPythonHook(const std::string& preload, bool background,
   hook.probe.command.file = itself ? worker.command.file : fs::path(asked[0]);
   hook.probe.command.argv = std::move(asked);
   return hook;
+}
+
+void AddWatchHook(WorkerSpec& worker) {
+  const auto off = worker.environment.find("DDPRUN_WATCH");
+  if ((off != worker.environment.end() && off->second == "0") ||
+      !ReadPythonCommand(worker.command, DirectoryOf(worker))) {
+    return;
+  }
+  static const Result<UniqueFd> file = HookFile();
+  if (file) {
+    worker.kept.push_back(file->get());
+    worker.first_variable = "PYTHONPATH=" + PathWith(EntryOf(*file), worker);
+  }
 }
 
 }  // namespace ddprun

@@ -1,9 +1,10 @@
-// Makes a Python command a template (--preload): a module called sitecustomize, put before all
-// others, waits inside the interpreter's own start-up (template_hook/sitecustomize.py).
+// Puts a module called sitecustomize before all others, which acts inside the start-up of a Python
+// interpreter, out of the program's sight (template_hook/sitecustomize.py). It makes a command a
+// template (--preload), and a worker one that is watched (--hang-timeout).
 //
-// An interpreter that did not load it would run the script, without a rank. So it is asked first
-// whether it does, with an empty program in the script's place (AsProbe): a wrapper, a path file or
-// an option may be in the way. The hook is a memory file, so no disk is in it.
+// An interpreter that did not load it would run a template's script, without a rank. So it is
+// asked first whether it does, with an empty program in the script's place (AsProbe): a wrapper, a
+// path file or an option may be in the way. The hook is a memory file, so no disk is in it.
 #pragma once
 
 #include <cstddef>
@@ -36,14 +37,19 @@ Result<PythonProgram> ReadPythonCommand(const Command& command,
                                         const std::filesystem::path& directory);
 
 struct PythonHook {
-  WorkerSpec spec;                // Of the template,
-  WorkerSpec probe;               // and of the interpreter that says whether it loads the hook.
-  std::vector<UniqueFd> carried;  // What both get beside their three descriptors.
+  WorkerSpec spec;   // Of the template,
+  WorkerSpec probe;  // and of the interpreter that says whether it loads the hook.
+  UniqueFd file;     // What both get beside their three descriptors.
 };
 // `background`: the modules are loaded at low priority, and their output is dropped. `own`:
 // variables that workers have and the template has not; a module that asks for one is not loaded
 // ahead.
 Result<PythonHook> AddPythonHook(const std::string& preload, bool background,
                                  const std::set<std::string>& own, const WorkerSpec& worker);
+
+// The worker is watched once it loads torch.distributed (template_hook/_ddprun_watch.py), if it is
+// started from its file. Changes nothing of a program that is not Python, or has options that keep
+// an interpreter from loading the hook.
+void AddWatchHook(WorkerSpec& worker);
 
 }  // namespace ddprun

@@ -274,6 +274,9 @@ Result<LaunchedWorker> LaunchWorker(const WorkerSpec& spec, const ChildStdio& st
                                     LaunchUnderWay* under_way) {
   UserLimits();  // Its first call must not be in the child.
   std::vector<std::string> assignments;
+  if (!spec.first_variable.empty()) {
+    assignments.push_back(spec.first_variable);
+  }
   for (const auto& [name, value] : spec.environment) {
     assignments.push_back(name + "=" + value);
   }

@@ -90,8 +90,10 @@ struct WorkerSpec {
   std::uint32_t local_rank = 0;
   Command command;
   std::map<std::string, std::string> environment;  // All of it.
-  std::filesystem::path directory;                 // Empty: the agent's own.
-  CpuSet cpus;                                     // Empty: the agent's own.
+  // NAME=value, given before all others, even if one of them has the same name; empty: nothing.
+  std::string first_variable;
+  std::filesystem::path directory;  // Empty: the agent's own.
+  CpuSet cpus;                      // Empty: the agent's own.
   StreamPlan out;
   StreamPlan err;
   bool terminal = false;  // Its three streams are the agent's own, whoever else runs here.

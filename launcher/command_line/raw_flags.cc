@@ -250,14 +250,15 @@ void AddHangs(CLI::App& app, RawFlags& raw) {
   hangs.Value(
       "--hang-timeout", config.hang_timeout, "DURATION",
       "Workers that make no progress for this long hang: their stacks are kept and all "
-      "workers restarted. Progress is STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET, else, with "
-      "ddprun's Python package or --preload, torch's collectives. 30, 90s, 5m; 0: "
+      "workers restarted. Progress is STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET, else, of "
+      "Python programs, torch's collectives. 30, 90s, 5m; 0: "
       "never (docs/writing-a-worker.md). Where the flag is not set, a hang is only reported");
-  hangs.Value("--start-timeout", config.start_timeout, "DURATION",
-              "Workers that make no first progress within this time of their start hang too: a "
-              "stale lock, a download that stalls. Of a worker without --progress-from this needs "
-              "ddprun's Python package or --preload. Default: three times --hang-timeout, and only "
-              "workers that use no CPU time; 0: never");
+  hangs.Value(
+      "--start-timeout", config.start_timeout, "DURATION",
+      "Workers that make no first progress within this time of their start hang too: a "
+      "stale lock, a download that stalls. A worker without --progress-from must be a Python "
+      "program that uses torch. Default: three times --hang-timeout, and only "
+      "workers that use no CPU time; 0: never");
   hangs.Value(
       "--on-hang", raw.on_hang, "restart|fail|observe",
       "What follows from a hang: a restart, charged like a failure; the run's end, with "

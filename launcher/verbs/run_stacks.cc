@@ -190,8 +190,7 @@ int PrintRunStacks(const RunStacksRequest& request) {
   }
   if (const auto bare = std::ranges::find_if(stacks, MissesItsTool); bare != stacks.end()) {
     ComplainOfStacks("warning: of rank " + std::to_string(bare->rank) +
-                     " only the kernel's view is known. For Python frames start the run with "
-                     "--preload=torch,torch._dynamo, or install ddprun's wheel or py-spy in the "
+                     " only the kernel's view is known. For Python frames install py-spy in the "
                      "program's environment; for others install gdb");
   }
   const std::vector<StackGroup> groups = GroupStacks(stacks);

@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "packages"))
 from made import ROOT, PackageCase, call, clean_environment  # noqa: E402
 
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
-WATCHES = "import sys; print('_OnceTorchIsThere' in [type(finder).__name__ for finder in sys.meta_path])"
+WATCHES = "import importlib._bootstrap as it; print('start' in it._find_and_load.__code__.co_freevars)"
 RUNS = """
 import ddprun
 
@@ -72,10 +72,12 @@ class Pythons(PackageCase):
         self.assertIn(f"worker of {version}\n", call(ddprun, "which.py", cwd=self.folder, env=environment))
         (self.folder / "runs.py").write_text(RUNS)
         self.assertEqual(call(python, "runs.py", cwd=self.folder, env=environment).splitlines()[-1], "[5, 6]")
-        for more, watches in ((dict(DDPRUN_NOTIFY_SOCKET="/nowhere", WORLD_SIZE="2"), "True\n"), ({}, "False\n")):
-            self.assertEqual(call(python, "-c", WATCHES, env=clean_environment(**more)), watches)
+        (self.folder / "watched.py").write_text(WATCHES)
+        for more, watches in ({}, "True\n"), ({"DDPRUN_WATCH": "0"}, "False\n"):
+            said = call(ddprun, "--hang-timeout=5m", "watched.py", cwd=self.folder, env={**environment, **more})
+            self.assertEqual(said, watches)
         # No warning either, which a newer Python may have for what an older one took.
-        call(python, "-W", "error", "-c", "import ddprun, _ddprun_watch", env=environment)
+        call(python, "-W", "error", "-c", "import ddprun", env=environment)
         if version in (VERSIONS[0], VERSIONS[-1]):  # What the oldest and the newest take, those between take.
             self.every_test_of_the_package(python)
 

@@ -22,9 +22,11 @@ from ddprun_runs import LIMIT, read_text  # noqa: E402
 
 BARE_PYTHON = "/usr/bin/python3"
 
-import _ddprun_watch  # noqa: E402
 import ddprun  # noqa: E402
 from ddprun import _caller  # noqa: E402
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "agent", "workers", "template_hook"))
+import _ddprun_watch  # noqa: E402
 
 
 class Heartbeats(unittest.TestCase):

@@ -1,7 +1,7 @@
 // What the workers of a world do in histories of slow work (--slow): they prepare, join, and meet
 // in one collective after another. Between these they work, perhaps for longer than
 // --hang-timeout; one of them may hang. And what is told of each: its own words, what rank 0
-// prints, or its collectives as launcher/python/_ddprun_watch.py tells them, once a second.
+// prints, or its collectives as _ddprun_watch.py tells them, once a second.
 //
 // Whoever only works must never be taken for hung; who hangs must be found, in time, and named
 // where collectives tell.

@@ -38,7 +38,7 @@ if __name__ == "__main__":
         shown.append({"error": traceback.format_exc()})
     report(shown)
     with open("/proc/self/maps") as maps:  # Who has been executed anew has lost the hook's library.
-        report({"forked": "ddprun-template" in maps.read()})
+        report({"forked": "ddprun-hook" in maps.read()})
 """
 
 

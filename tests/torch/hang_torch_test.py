@@ -1,34 +1,19 @@
 """Unmodified programs that hang and tell nothing: torch's own count of collectives tells who is behind, through what
-the Python package puts into an interpreter (ddprun.pth), or through a template (--preload)."""
+ddprun puts into a Python that it starts, with nothing of ddprun installed there, or through a template (--preload)."""
 
 import json
 import os
 import re
-import shutil
-import subprocess
-import sys
-import sysconfig
 import unittest
 
-from torch_runs import FORKED, HERE, LIMIT, TorchTest
+from torch_runs import FORKED, LIMIT, TorchTest
 
-PACKAGE = os.path.join(HERE, "..", "..", "launcher", "python")
 SILENCE = 5  # Seconds of --hang-timeout.
 # A busy machine is slow to start workers: that is no hang here.
 JUDGED = (FORKED, f"--hang-timeout={SILENCE}", "--start-timeout=2m", "--max-restarts=3")
 
 
 class Hangs(TorchTest):
-    def with_package(self):
-        """A Python in whose own folder of packages the wheel's two files lie, as pip puts them; torch is found."""
-        folder = self.path("venv")
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-        packages = os.path.join(folder, "lib", os.path.basename(sysconfig.get_path("stdlib")), "site-packages")
-        for name in ("ddprun.pth", "_ddprun_watch.py"):
-            shutil.copy(os.path.join(PACKAGE, name), packages)
-        self.write(os.path.join(packages, "torch.pth"), sysconfig.get_path("purelib") + "\n")
-        return os.path.join(folder, "bin", "python3")
-
     def hung(self, text):
         """Who hung and why, in the order of attempts, as the log has it."""
         return re.findall(r"ddprun[^|\n]*\| [^\n]*?rank (\d+) [^\n]*hung: ([^\n]*)", text)
@@ -42,9 +27,8 @@ class Hangs(TorchTest):
                                   r"(after|in) collective \d+; counts may be 1 s old\)")
 
     def test_two_nodes_of_cold_workers(self):
-        self.environment["PYTHON_EXEC"] = self.with_package()
         nodes = self.start_nodes(2, (2, 1), "silent.py", "sleeps", "ends slowly",
-                                 flags=[f"--hang-timeout={SILENCE}", "--max-restarts=1"])
+                                 flags=[f"--hang-timeout={SILENCE}", "--max-restarts=1", "--preload=none"])
         self.all_end(nodes, limit=LIMIT)
         self.assert_named("".join(node.err() for node in nodes), 1)
 

@@ -1,7 +1,7 @@
 """Tells ddprun's agent how far a worker is that tells no step itself, and where it stands when asked.
 
-ddprun.pth imports this at each start of an interpreter, and so does a template of workers
-(docs/recovery.md). It acts in workers that load torch.distributed, and there it is one thread that
+ddprun carries this file, and puts it into the Python workers that it starts (agent/workers/python_hook.h). It acts in
+workers that load torch.distributed, and there it is one thread that
 
 - in worlds of two or more looks at torch's own counters once a second (some 50 us) and sends a datagram
   when they have changed (COLLECTIVES, docs/writing-a-worker.md), and more often for the first one; before the first collective it says
@@ -21,7 +21,6 @@ _EACH = 1.0  # Seconds.
 _POINT_TO_POINT = ("send", "recv", "isend", "irecv", "batch_isend_irecv")  # NCCL counts none of these.
 _BUSY = 0.03  # Of a CPU. A loop that sleeps for 0.1 s and looks for a lock file uses 0.001.
 _MOST_THREADS = 512  # Looked at, of a worker and its children.
-_begun = False  # An interpreter may find ddprun.pth twice.
 
 
 def _tellers(module):
@@ -326,7 +325,6 @@ def _start(address):
     import atexit
     import socket
     import threading
-    os.environ["DDPRUN_WATCHED"] = f"{os.getpid()} {address}"  # Its children are not the worker.
     try:
         _set_recorder(address)
     except Exception:
@@ -347,29 +345,11 @@ def _start(address):
     thread.start()
 
 
-class _OnceTorchIsThere:
-    """Finds no module, but sees that torch.distributed is looked for. It stays where it is: who removes
-    a finder while it is asked makes Python pass over the next one."""
-
-    def __init__(self, address):
-        self.address, self.pid = address, os.getpid()
-
-    def find_spec(self, name, path=None, target=None):
-        if name == "torch.distributed" and self.pid == os.getpid():
-            self.pid = 0
-            _start(self.address)
-        return None
-
-
-def begin():
-    global _begun
+def start():
+    """In a worker that is about to load torch.distributed. An error here is not the program's."""
     address = os.environ.get("DDPRUN_NOTIFY_SOCKET")
-    pid, _, watched = os.environ.get("DDPRUN_WATCHED", "").partition(" ")
-    if (_begun or not address or os.environ.get("DDPRUN_WATCH") == "0"
-            or (watched == address and pid != str(os.getpid()))):
-        return
-    _begun = True
-    if "torch.distributed" in sys.modules:
-        _start(address)
-    else:
-        sys.meta_path.insert(0, _OnceTorchIsThere(address))
+    try:
+        if address and os.environ.get("DDPRUN_WATCH") != "0":
+            _start(address)
+    except Exception:
+        pass
