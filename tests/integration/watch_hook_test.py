@@ -2,6 +2,7 @@
 sees nothing of it. tests/torch/hang_torch_test.py has the same verdict of the real torch."""
 
 import ast
+import glob
 import os
 import shutil
 import sys
@@ -83,7 +84,8 @@ class WatchHook(DdprunTest):
 
     def found(self, *words, flags=(), **environment):
         """(whether the watch waits for torch, what the program saw)"""
-        self.run_ddprun(*flags, *words, environment=environment)
+        run = self.run_ddprun(*flags, *words, environment=environment)
+        self.assertNotIn("sitecustomize", run.err())
         hooked, name, found = ast.literal_eval(read_text(self.path("found")))
         os.unlink(self.path("found"))
         self.assertEqual(name, "_find_and_load")
@@ -113,6 +115,14 @@ class WatchHook(DdprunTest):
                 found = self.assert_unseen("program.py", **environment)
                 self.assertNotIn("/proc/self/fd", repr(found))
                 self.assertEqual(found["threads of a child"], b"1")
+
+    def test_under_each_python_of_this_machine(self):
+        pyenv = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
+        found = [path for minor in range(8, 14) for path in [
+            f"/usr/bin/python3.{minor}", *glob.glob(f"{glob.escape(pyenv)}/versions/3.{minor}.*/bin/python3")]]
+        for path in filter(os.path.exists, found):
+            with self.subTest(path):
+                self.assert_unseen("program.py", PYTHON_EXEC=path)
 
     def test_modules_of_the_users_own_run_at_the_start(self):
         for name in ("sitecustomize.py", "usercustomize.py"):

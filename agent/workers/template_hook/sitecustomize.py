@@ -55,5 +55,8 @@ else:
         _before_torch(lambda: exec(text, {"__name__": "_ddprun_watch"}))
     except Exception:
         pass
-del sys.modules["sitecustomize"]
-import sitecustomize
+itself = sys.modules.pop("sitecustomize")
+try:
+    import sitecustomize
+finally:  # Python takes it out again where there is no other one.
+    sys.modules.setdefault("sitecustomize", itself)
