@@ -235,17 +235,11 @@ Result<PythonHook> AddPythonHook(const std::string& preload, bool background,
   const bool had = before != worker.environment.end();
   const auto& argv = program.argv;
   const auto begin = argv.begin() + static_cast<std::ptrdiff_t>(program.at);
-  nlohmann::json told = {{"file", hook.file.get()},
-                         {"agent", ::getpid()},
-                         {"entry", entry},
-                         {"preload", preload},
-                         {"background", background},
-                         {"workers", own},
-                         {"kind", program.kind},
-                         {"program", program.name},
-                         {"path", program.path},
-                         {"probe", false},
-                         {"pythonpath", nullptr}};
+  nlohmann::json told = {
+      {"file", hook.file.get()}, {"agent", ::getpid()},      {"entry", entry},
+      {"preload", preload},      {"background", background}, {"workers", own},
+      {"kind", program.kind},    {"program", program.name},  {"path", program.path},
+      {"probe", false},          {"pythonpath", nullptr}};
   told["arguments"] = std::vector<std::string>(argv.begin() + 1, argv.end());
   told["tail"] = std::vector<std::string>(begin, argv.end());
   if (had) {

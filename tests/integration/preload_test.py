@@ -167,7 +167,7 @@ class Preload(DdprunTest):
                  "third": "def call():\n  import second\ncall()\n", "package/__init__": "",
                  "package/part": "import os\nfrom third import call\n"}
         good = {"good": "import os\nPID = os.getpid()\n", "package/other": "import good\n",
-                "closes": "import os\nopen(os.devnull).close()\n",
+                "closes": "import os\nopen(os.devnull).close()\n", "speaks": "print('once')\n",
                 "waits": "import subprocess, threading\nsubprocess.run(['true'])\n"
                          "one = threading.Thread(target=int)\none.start()\none.join()\n"}
         os.mkdir(self.path("package"))
@@ -177,7 +177,8 @@ class Preload(DdprunTest):
         self.write("all.py", "import os, sys\nimport good\nprint(good.PID == os.getpid(), os.environ['RANK'])\n"
                              f"import {', '.join(names)}\nprint(reads.X, os.environ['RANK'])\nchild.CHILD.kill()\n")
         run = self.run_ddprun(TWO, f"--preload={','.join(names)}", self.path("all.py"))
-        self.assertEqual(sorted(run.out().splitlines()), sorted(f"{word} {rank}" for rank in "01" for word in ("False", rank)))
+        self.assertEqual(sorted(run.out().splitlines()),
+                         sorted(["once"] + [f"{word} {rank}" for rank in "01" for word in ("False", rank)]))
         [said] = re.findall("has loaded .* without (.*)", run.err())
         self.assertEqual(dict(re.findall(r"(\w+) \((.*?)\)", said)), {name: why for name, (_, why) in bad.items()})
         self.assertRegex(said, r" and 4 that import them$")
