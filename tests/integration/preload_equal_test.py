@@ -33,6 +33,7 @@ sys.path.append("/of-the-tree")
 sys.path.insert(0, "/before-all")
 json.tree_mark = "patched"
 sys.modules["tree_alias"] = sys.modules[__name__]
+sys.modules.setdefault("cython_runtime", type(sys)("cython_runtime"))
 class Pickled:
     pass
 copyreg.pickle(Pickled, lambda one: (Pickled, ()))
@@ -60,6 +61,9 @@ PROGRAMS = {
     "configures logging": "import logging.config\nlogging.config.dictConfig({'version': 1, 'root': {'level': 'DEBUG'}})\nimport tree\n" + END,
     "makes a parent logger": "import logging\nlogging.getLogger('tree').setLevel('ERROR')\nimport tree\n" + END,
     "makes a child logger": "import logging\nlogging.getLogger('tree.inner.log.more')\nimport tree\n" + END,
+    "adds a finder at the end": "import sys\nclass Own:\n  def find_spec(self, *words): return None\nsys.meta_path.append(Own())\nimport tree\nshow()\n",
+    "has loaded what Cython shares": "import sys, types\nx = sys.modules['cython_runtime'] = types.ModuleType('cython_runtime')\nimport tree\n"
+                                     "show(same=sys.modules['cython_runtime'] is x)\n",
     "sets filters": "import warnings\nwarnings.simplefilter('error')\nimport tree\n" + END,
     "sets filters for a while": "import warnings\nwith warnings.catch_warnings():\n  warnings.simplefilter('error')\n  import tree\n  show()\n" + END,
     "prints first": "print('words')\nimport tree\n" + END,

@@ -45,6 +45,7 @@ _MODULE, _FUNCTION = type(sys), type(lambda: 0)
 _LISTS = ("sys.path", "sys.meta_path", "filters", "handlers")
 _OURS = {("sitecustomize", None), ("atexit", "register"), ("importlib._bootstrap", "_find_and_load"),
          ("importlib._bootstrap", "_new_module"), ("builtins", "__import__")}  # Names that this module changes; None: all.
+_CYTHON = ("cython_runtime", "_cython_")  # What all that Cython has compiled shares: the first one makes it.
 _ALIASES = {"_frozen_importlib": "importlib._bootstrap", "_frozen_importlib_external": "importlib._bootstrap_external",
             "__main__": "__mp_main__"}  # Modules that are always there, and whose package may come later.
 
@@ -63,6 +64,12 @@ def _changed(old, new):
 def _change(into, front, back, removed):
     moved = front + back + removed
     into[:] = front + [one for one in into if one not in moved] + back
+
+
+def _first_finders():
+    """Up to the one that looks in sys.path: those behind it are asked only for what it has not found."""
+    paths = sys.modules["_frozen_importlib_external"].PathFinder
+    return sys.meta_path[:sys.meta_path.index(paths) + 1] if paths in sys.meta_path else list(sys.meta_path)
 
 
 def _is_standard(name):
@@ -365,7 +372,7 @@ class Trees:
 
     def _around(self):
         return {"environment": {name: value for name, value in os.environ._data.items() if name not in self.own},
-                "sys.path": list(sys.path), "sys.meta_path": list(sys.meta_path),
+                "sys.path": list(sys.path), "sys.meta_path": _first_finders(),
                 "sys.path_hooks": list(sys.path_hooks), "builtins.__import__": builtins.__import__,
                 "the working directory": os.getcwd()}
 
@@ -418,7 +425,8 @@ class Trees:
                 old = self.logging._startTime
                 self.logging._startTime = self.time.time() if isinstance(old, float) else self.time.time_ns()
             for one in wanted:  # Last: another thread that finds them goes on at once.
-                self.modules[one] = self.parked[one]
+                if not (one.startswith(_CYTHON) and one in self.modules):
+                    self.modules[one] = self.parked[one]
                 del self.parked[one]
             self.around = self._around()
             if not self.parked:
@@ -441,7 +449,8 @@ class Trees:
             if now[kind] != self.around[kind] and kind != "environment":
                 return kind
         for one in wanted & self.modules.keys():
-            return "sys.modules[%r]" % one
+            if not one.startswith(_CYTHON):
+                return "sys.modules[%r]" % one
         for _, kind, change in effects:
             if kind == "name" and (change[2] is _ABSENT or callable(change[2])):  # Else a cache: filled by any call.
                 if not any(change[0].get(change[1], _ABSENT) is one for one in change[2:]):
