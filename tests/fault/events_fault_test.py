@@ -60,8 +60,9 @@ class InARunDirectory(Events):
         restarts = [e for e in events if e["kind"] == "restarting"]
         self.assertEqual([e["cause"] for e in restarts], ["worker"] * 2)
         self.assertIn("was killed by signal 9", restarts[0]["text"])
-        recovered = next(e for e in events if e["kind"] == "recovered")
-        self.assertEqual((recovered["cause"], recovered["term"]), ("worker", first))
+        # On a busy machine the first node may have begun alone; then the second one's coming is a recovery too.
+        recovered = next(e for e in events if e["kind"] == "recovered" and e["cause"] == "worker")
+        self.assertEqual(recovered["term"], first)
         self.assertNotIn("lost_seconds", recovered)  # Its workers tell no step.
         self.assertEqual((events[-1]["kind"], events[-1]["term"]), ("ended", last))
         # So is what it looked like: by who served last.

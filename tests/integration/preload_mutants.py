@@ -53,7 +53,7 @@ WATCH_MUTANTS = {
     "draws are not seen": ("if state != self.states[name]:", "if False:"),
     "importers are not left out": ("more = users.get(todo.pop(), set()) - out - self.base", "more, _ = set(), todo.pop()"),
     "import statements are not noted": ("if importer is not None and importer in self.uses:", "if False:"),
-    "own modules are loaded": ("if not where.startswith(self.places) or where.startswith(self.installed):", "if True:"),
+    "own modules are loaded": ("if not where.startswith(self.places) or where.startswith(self.installed)", "if True"),
     "what was left out has set no variables": ("for key, value in before.items():\n", "for key, value in ():\n"),
     "the first try leaves files open": ("os.set_inheritable(file, file in kept)", "pass"),
     "the second try is not silent": ("with _Silence() if again or hook", "with _Silence() if hook"),

@@ -186,8 +186,8 @@ class Preload(DdprunTest):
 
     def test_all_imports_of_the_module_level_are_loaded_but_the_programs_own_modules(self):
         """Own modules are read: what they import is loaded."""
-        lib = self.enterContext(tempfile.TemporaryDirectory())
-        os.mkdir(os.path.join(lib, "pack"))
+        lib = self.path("venv", "site-packages")  # What is installed is not the program's own, wherever it lies.
+        os.makedirs(os.path.join(lib, "pack"))
         os.symlink(lib, self.path("lib"))
         for name in ("one", "two", "three", "four", "five", "six", "pack/__init__", "pack/inner", "typing_only", "absent_in_function"):
             self.write(f"lib/{name}.py", "import os\nPID = os.getpid()\n")
@@ -195,6 +195,7 @@ class Preload(DdprunTest):
         self.write("mine/__init__.py", "from . import deep\n")
         self.write("mine/deep.py", "import os, five\nfrom .more import six\nPID = os.getpid()\n")
         self.write("mine/more.py", "import six\n")
+        self.write("mine/bad.py", "def (\n")
         self.write("all.py", """
 import os, sys, typing
 X = 1
@@ -215,6 +216,10 @@ try:
     import fails
 except ZeroDivisionError:
     pass
+try:
+    from mine import bad
+except SyntaxError:
+    import __main__
 from pack import inner
 from mine import deep
 names = ("one", "two", "three", "four", "five", "six", "pack", "pack.inner")

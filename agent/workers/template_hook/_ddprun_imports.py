@@ -37,9 +37,11 @@ def _imports_in(node, package):
 class _Script:
     """A program's imports of modules that are not its own. Its own are read, not executed: what they import counts too."""
 
-    def __init__(self, where, path):
+    def __init__(self, where, path, named):
         import os
-        self.places = tuple({os.path.join(place, "") for place in (path or ".", os.getcwd(), os.path.dirname(where) or ".")})
+        self.named = {name.partition(".")[0] for name in named}  # Of the program's own these may be executed.
+        places = {os.path.realpath(place) for place in (path or ".", os.getcwd(), os.path.dirname(where))} - {"/"}
+        self.places = tuple(os.path.join(place, "") for place in places)
         self.installed, self.seen = installed(), set()
         self.mentions_torch = False
 
@@ -48,12 +50,17 @@ class _Script:
         import importlib.util
         import os
         top, *below = module.split(".")
-        spec = importlib.util.find_spec(top)
+        if top in self.named:
+            return None
+        try:
+            spec = importlib.util.find_spec(top)
+        except ValueError:  # A module that has none, such as __main__.
+            return None
         if spec is None:
             return []
         folders = list(spec.submodule_search_locations or ())
-        where = folders[0] + "/" if folders else spec.origin or ""
-        if not where.startswith(self.places) or where.startswith(self.installed):
+        where = os.path.realpath(folders[0] if folders else spec.origin or "")
+        if not where.startswith(self.places) or where.startswith(self.installed) or "-packages/" in where:
             return None
         if not folders:
             return [(spec.origin, "")]
@@ -80,7 +87,10 @@ class _Script:
                 for file, inside in files or ():
                     if file not in self.seen:
                         self.seen.add(file)
-                        yield from self.imports(_text_of(file), file, inside)
+                        try:
+                            yield from list(self.imports(_text_of(file), file, inside))
+                        except (OSError, SyntaxError, ValueError):  # The program will say so itself.
+                            pass
 
 
 def _text_of(file):
@@ -183,7 +193,7 @@ def preload(wanted, program, path):
     for name in names:
         if name == "imports":
             source, where, package = _source(program)
-            script = _Script(where, path)
+            script = _Script(where, path, names)
             for module, parts in list(script.imports(source, where, package)):
                 try_to_load(module, parts)
         elif not name.startswith("-"):
