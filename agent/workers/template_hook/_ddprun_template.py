@@ -110,7 +110,13 @@ class _Watch:
 
     def reasons(self):
         """Module -> why it may not be loaded ahead."""
-        self.look(None)
+        import time
+        for _ in range(20):  # A thread that was joined may still be on its way out.
+            self.seen = None
+            self.look(None)
+            if not any(one[0] == "starts a thread" for one in self.last - self.first):
+                break
+            time.sleep(0.005)
         left = {self.doer.get(one): one[0] for one in sorted(self.last - self.first, key=str)}
         return {doer: why for doer, why in {**left, **self.did}.items() if doer is not None}
 
