@@ -50,7 +50,7 @@ class WorkerTemplate {
 
   bool gone() const;
   bool ready() const { return ready_ && !gone(); }
-  // What is left out, for people; "": nothing. It came when it was ready.
+  // The modules that are left out, for people; "": none. The template said so when it was ready.
   const std::string& remark() const { return remark_; }
 
   // At once; who waits for it hears of it.

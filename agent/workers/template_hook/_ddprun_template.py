@@ -126,7 +126,7 @@ class _Watch:
         os.environ._data = os.environb._data = self.plain
 
     def check_threads(self):
-        """The last look: nobody has started these."""
+        """Refuses threads that no module is known to have started."""
         threads = {}
         if "threading" in sys.modules:
             threads = {thread.native_id: thread.name for thread in sys.modules["threading"].enumerate()}
@@ -434,7 +434,7 @@ def _serve(hook, watch, imports, trees):
         if _command_line() != [os.fsencode(word) for word in hook["arguments"]]:
             raise RuntimeError("the interpreter was started with other arguments")
         library.ddprun_template_rename()
-        # Who executes the interpreter anew from here on, or starts another one, finds this.
+        # An interpreter that is executed anew from here on, or started by an import, finds this.
         os.environ["DDPRUN_TEMPLATE_HOOK"] = json.dumps({**hook, "taken": os.getpid()})
         given, changed = _changes(hook)
         trees.begin({os.fsencode(name) for name in hook["workers"]})
