@@ -13,6 +13,7 @@
 #include "agent/core/node_agent.h"
 #include "agent/host/host_watch.h"
 #include "agent/listening_stores.h"
+#include "agent/workers/kept_preload.h"
 #include "agent/workers/progress_lines.h"
 #include "agent/workers/worker_spec.h"
 
@@ -45,8 +46,10 @@ struct AgentOptions {
   bool preload_auto = false;  // WarmPlan's `automatic`.
   std::string no_preload;     // Why Python workers have none, for people; "": nothing to say.
   bool templates = true;
-  Duration linger{0};      // RunnerConfig's.
-  std::string node_check;  // Of this machine, for /bin/sh; empty: none is run.
+  KeepPlan keep;                        // WarmPlan's.
+  std::shared_ptr<GivenPreload> given;  // The same.
+  Duration linger{0};                   // RunnerConfig's.
+  std::string node_check;               // Of this machine, for /bin/sh; empty: none is run.
   Duration node_check_timeout{60'000};
   HostCheck host_check = HostCheck::kOn;
   HostWatchOptions host;

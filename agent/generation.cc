@@ -86,7 +86,9 @@ std::optional<WarmPlan> PlanTemplate(const AgentOptions& options,
                 .own = NamesOfWorkers(options.virtual_local_rank),
                 .inherit = core.workers == 1,
                 .preload = options.preload,
-                .automatic = options.preload_auto && !options.preload.empty()};
+                .automatic = options.preload_auto && !options.preload.empty(),
+                .keep = options.keep,
+                .given = options.given};
   for (const std::string& name : plan.own) {
     plan.spec.environment.erase(name);
   }

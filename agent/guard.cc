@@ -17,14 +17,17 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "agent/guard_signals.h"
+#include "agent/kept_launch.h"
 #include "agent/last_sweep.h"
 #include "agent/limited_child.h"
 #include "agent/workers/directory_removal.h"
@@ -43,6 +46,7 @@ constexpr char kUnlessUsed = '?';     // Followed by a directory.
 constexpr char kUsed = 'u';
 constexpr char kHold = '\0';    // Sent with a descriptor.
 constexpr char kAtDeath = 'd';  // Followed by a text.
+constexpr char kSpare = 'k';    // Followed by a pid.
 constexpr int kLookAgainMs = 50;
 constexpr int kSayAfterRounds = 10'000 / kLookAgainMs;
 constexpr Duration kAfterDeathLimit{2'000};
@@ -53,7 +57,9 @@ struct Guard {
   UniqueFd signals;  // A signalfd of SignalsOfTheGuard.
   SignalRequests requests;
   UniqueFd link;
+  UniqueFd connection;  // Of a kept launch: to ddprun (kept_launch.h).
   std::vector<UniqueFd> held;
+  std::set<pid_t> spared;
   std::string at_death;   // The text of LeaveAtDeath; empty: none.
   std::string directory;  // Absolute; to be removed at the end. Empty: none.
   std::string unused;     // The same, unless the agent uses it.
@@ -94,6 +100,39 @@ void WidenDescriptorTable() {
   ::_exit(code);
 }
 
+// In the guard it returns once there is an agent.
+Result<void> HaveAgent(Guard& guard, const std::function<int(GuardLink)>& agent_main,
+                       const sigset_t& mask) {
+  KeptLaunch& kept = OwnKeptLaunch();
+  if (kept.role == KeptLaunch::Role::kAgent) {
+    BeAgent(agent_main, std::move(kept.link), mask, ::getppid());
+  }
+  if (kept.role == KeptLaunch::Role::kGuard) {
+    guard.link = std::move(kept.link);
+    guard.connection = UniqueFd(::fcntl(kept.connection.get(), F_DUPFD_CLOEXEC, 3));
+    guard.agent = kept.agent;
+    (void)!::send(guard.link.get(), "g", 1, MSG_NOSIGNAL);
+    return {};
+  }
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return SystemError("make", "a socket pair", errno);
+  }
+  guard.link = UniqueFd(ends[0]);
+  UniqueFd agent_end(ends[1]);
+  std::fflush(nullptr);
+  const pid_t self = ::getpid();
+  guard.agent = ::fork();
+  if (guard.agent < 0) {
+    return SystemError("start", "the agent", errno);
+  }
+  if (guard.agent == 0) {
+    guard.link.Reset();
+    BeAgent(agent_main, std::move(agent_end), mask, self);
+  }
+  return {};
+}
+
 // One message: a descriptor to hold, a directory to remove, a text to keep, or one of the single
 // bytes above. False: the agent has closed its end.
 bool TakeMessage(Guard& guard) {
@@ -115,6 +154,11 @@ bool TakeMessage(Guard& guard) {
   }
   if (bytes[0] == kUnlessUsed) {
     guard.unused.assign(bytes + 1, static_cast<std::size_t>(got) - 1);
+    return true;
+  }
+  if (bytes[0] == kSpare) {
+    guard.spared.insert(
+        std::atoi(std::string(bytes + 1, static_cast<std::size_t>(got) - 1).c_str()));
     return true;
   }
   if (bytes[0] == kAtDeath) {
@@ -154,26 +198,44 @@ bool EndsSetUp(Guard& guard, int signal) {
   return !guard.watching;
 }
 
+// True: it asks for the end.
+bool PassOn(Guard& guard, int signal) {
+  if (signal == SIGCHLD || !guard.requests.IsNew(signal, std::chrono::steady_clock::now())) {
+    return false;
+  }
+  if (guard.link && EndsSetUp(guard, signal)) {
+    guard.ended_by = signal;
+    ::kill(guard.agent, SIGKILL);
+  } else if (guard.link) {
+    const char number = static_cast<char>(signal);
+    // Lost only if the agent has not read some hundred earlier signals.
+    (void)!::send(guard.link.get(), &number, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+  return AsksForTheEnd(signal);
+}
+
+// The same for each signal that ddprun passes on to a kept launch. Its end is that of the launch.
+bool PassConnectionOn(Guard& guard) {
+  char signal = 0;
+  const ssize_t got = ::recv(guard.connection.get(), &signal, 1, MSG_DONTWAIT);
+  if (got == 1) {
+    return std::ranges::find(kPassedOn, signal) != kPassedOn.end() && PassOn(guard, signal);
+  }
+  if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+    guard.connection.Reset();
+    guard.ended_by = SIGKILL;
+    ::kill(guard.agent, SIGKILL);
+    return true;
+  }
+  return false;
+}
+
 // Reads all pending signals and passes each request on. True: one of them asks for the end.
 bool PassSignalsOn(Guard& guard) {
   signalfd_siginfo info{};
   bool ends = false;
   while (::read(guard.signals.get(), &info, sizeof info) == sizeof info) {
-    const int signal = static_cast<int>(info.ssi_signo);
-    if (signal == SIGCHLD || !guard.requests.IsNew(signal, std::chrono::steady_clock::now())) {
-      continue;
-    }
-    ends |= AsksForTheEnd(signal);
-    if (guard.link) {
-      if (EndsSetUp(guard, signal)) {
-        guard.ended_by = signal;
-        ::kill(guard.agent, SIGKILL);
-        continue;
-      }
-      const char number = static_cast<char>(signal);
-      // Lost only if the agent has not read some hundred earlier signals.
-      (void)!::send(guard.link.get(), &number, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    }
+    ends |= PassOn(guard, static_cast<int>(info.ssi_signo));
   }
   return ends;
 }
@@ -193,10 +255,14 @@ int WaitForAgent(Guard& guard) {
       TakeMessages(guard);  // Messages that it sent just before its end.
       return status;
     }
-    std::array<pollfd, 2> events = {pollfd{guard.signals.get(), POLLIN, 0},
-                                    pollfd{guard.link.get(), POLLIN, 0}};
+    std::array<pollfd, 3> events = {pollfd{guard.signals.get(), POLLIN, 0},
+                                    pollfd{guard.link.get(), POLLIN, 0},
+                                    pollfd{guard.connection.get(), POLLIN, 0}};
     ::poll(events.data(), events.size(), -1);
     PassSignalsOn(guard);
+    if (events[2].revents != 0) {
+      PassConnectionOn(guard);
+    }
     if (events[1].revents != 0 && !TakeMessage(guard)) {
       guard.link.Reset();  // poll ignores -1.
     }
@@ -224,7 +290,7 @@ void Say(const std::string& text) {
 void EndWhatIsLeft(Guard& guard) {
   guard.link.Reset();
   std::vector<pid_t> living;
-  for (int round = 1; !SweepOnce(living); ++round) {
+  for (int round = 1; !SweepOnce(living, guard.spared); ++round) {
     if (round % kSayAfterRounds == 0 && !living.empty()) {
       Say("waiting for process " + std::to_string(living.front()) +
           ", which does not die of SIGKILL (stuck in the kernel?)");
@@ -237,7 +303,7 @@ void EndWhatIsLeft(Guard& guard) {
 void AwaitTidying(Guard& guard) {
   guard.held.clear();  // A new agent need not wait: no worker of this node is left.
   const auto deadline = std::chrono::steady_clock::now() + kTimeToTidyUp;
-  while (!LetTidyUp(deadline)) {
+  while (!LetTidyUp(deadline, guard.spared)) {
     AwaitSignal(guard);
   }
 }
@@ -304,6 +370,10 @@ bool GuardLink::Send(const std::string& message) {
                                              MSG_NOSIGNAL) == static_cast<ssize_t>(message.size());
 }
 
+bool GuardLink::Spare(pid_t pid) {
+  return Send(kSpare + std::to_string(pid));
+}
+
 bool GuardLink::RemoveWhenGone(const std::filesystem::path& directory) {
   return directory.is_absolute() && Send(directory.native());
 }
@@ -323,28 +393,15 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main,
   UserLimits();
   ::signal(SIGCHLD, SIG_DFL);  // If a parent ignored it, waitpid would find no child.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    Say(std::string("cannot make a socket pair: ") + std::strerror(errno));
-    return 1;
-  }
-  Guard guard{.link = UniqueFd(ends[0])};
-  UniqueFd agent_end(ends[1]);
   const sigset_t signals = SignalsOfTheGuard();
   sigset_t before;
   ::sigprocmask(SIG_BLOCK, &signals, &before);
-  std::fflush(nullptr);
-  const pid_t self = ::getpid();
-  guard.agent = ::fork();
-  if (guard.agent < 0) {
-    Say(std::string("cannot start the agent: ") + std::strerror(errno));
+  Guard guard;
+  const Result<void> started = HaveAgent(guard, agent_main, before);
+  if (!started) {
+    Say(started.error().message);
     return 1;
   }
-  if (guard.agent == 0) {
-    guard.link.Reset();
-    BeAgent(agent_main, std::move(agent_end), before, self);
-  }
-  agent_end.Reset();
   ::setpgid(guard.agent, guard.agent);  // The agent does the same; either may be first.
   guard.signals = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
   ::signal(SIGPIPE, SIG_IGN);  // A failed write must not end the guard before its sweep.

@@ -13,6 +13,8 @@
 // The guard does nothing else and starts no thread.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -44,6 +46,10 @@ class GuardLink {
   // waits. Lost only if the guard has not read some hundred earlier messages.
   void LeaveAtDeath(const std::string& text);
 
+  // The guard does not end this process, which outlives the launch (--keep-warm). False: the
+  // message could not be sent.
+  bool Spare(pid_t pid);
+
   // When no process of this launch is left, the guard removes this directory, an absolute path,
   // with its contents: the agent may be killed before it can. If its disk does not answer within
   // seconds, the directory is left behind, and a message says so. False: the message could not be
@@ -66,6 +72,9 @@ class GuardLink {
 // code, or 128+N if another process ended it with signal N. If the agent caused the signal itself
 // (SIGABRT, often because memory ran out; SIGSEGV and similar), that is ddprun's own failure: 70.
 // It returns 1 if the agent could not be started at all.
+//
+// In a launch that begins in a kept preload process (kept_launch.h) the two are there already, and
+// nothing is forked.
 //
 // `after_death`: called with the text of LeaveAtDeath, in a process of its own that has 2 s. That
 // is after every other process has ended and before the guard ends. It may be cut off at any point.

@@ -11,18 +11,18 @@ namespace ddprun {
 
 // Whether nothing is left but what tidies up. Memory that cannot be had now may be had the next
 // time.
-bool SweepOnce(std::vector<pid_t>& living) {
+bool SweepOnce(std::vector<pid_t>& living, const std::set<pid_t>& spared) {
   try {
-    living = SweepChildren({}, Reach::kEverybody);
-    return living.empty() && NothingIsLeft(Reach::kEverybody);
+    living = SweepChildren(spared, Reach::kEverybody);
+    return living.empty() && NothingIsLeft(Reach::kEverybody, nullptr, spared);
   } catch (const std::bad_alloc&) {
     return false;
   }
 }
 
-bool LetTidyUp(std::chrono::steady_clock::time_point deadline) {
+bool LetTidyUp(std::chrono::steady_clock::time_point deadline, const std::set<pid_t>& spared) {
   try {
-    std::vector<pid_t> living = ReapChildren({}, Reach::kEverybody);
+    std::vector<pid_t> living = ReapChildren(spared, Reach::kEverybody);
     std::erase_if(living, [](pid_t pid) { return !TidiesUp(pid); });
     for (const pid_t pid : living) {
       if (std::chrono::steady_clock::now() >= deadline) {

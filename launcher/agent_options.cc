@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "agent/host/interfaces.h"
+#include "agent/kept_launch.h"
 #include "launcher/command_line/addresses.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/command_line/host_places.h"
+#include "launcher/kept_preload_launch.h"
 
 namespace ddprun {
 namespace {
@@ -89,6 +91,10 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   options.preload = options.templates ? prepared.preload : "";
   options.preload_auto = prepared.preload_auto;
   options.no_preload = prepared.no_preload;
+  if (const auto socket = KeptSocket(config); socket && config.keep_warm > Duration{0}) {
+    options.keep = {config.keep_warm, *socket};
+  }
+  options.given = OwnKeptLaunch().preload;
   options.output = OutputOf(config);
   options.progress_from = config.progress_from;
   options.discard_logs = config.DiscardsOutput();

@@ -10,6 +10,7 @@
 #include "launcher/command_line/flags.h"
 #include "launcher/command_line/gpus.h"
 #include "launcher/end/termination_log.h"
+#include "launcher/kept_preload_launch.h"
 #include "launcher/node.h"
 #include "launcher/plan.h"
 #include "launcher/preparation.h"
@@ -69,6 +70,9 @@ int Launch(LaunchConfig config) {
   SetLogFormat(config.log_format);
   if (!config.around.launcher.empty()) {
     return StartUnderSrun(config);
+  }
+  if (const std::optional<int> code = LaunchFromKept(config)) {
+    return *code;
   }
   if (!config.gpus.empty()) {
     ShowOnlyGpus(config.gpus);  // Also to what is prepared by them.

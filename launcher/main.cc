@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "agent/kept_launch.h"
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "common/overload.h"
@@ -99,6 +100,9 @@ int Main(const std::string& argv0, const std::vector<std::string>& args) {
 
 int main(int argc, char** argv) {
   ddprun::EndOnException(ddprun::kExitInternal);
-  return ddprun::Main(argc > 0 ? argv[0] : "ddprun",
-                      std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
+  ddprun::BeginKept();
+  const int code = ddprun::Main(argc > 0 ? argv[0] : "ddprun",
+                                std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
+  ddprun::EndKept(code);
+  return code;
 }

@@ -64,6 +64,9 @@ Result<int> LaunchedNode::Run() {
       loop_, config_, [this](const JobEndKnown& known) { agent_->driver.OnJobEnd(known); });
   loop_.Run();
   watch_.reset();
+  if (const pid_t kept = agent_->workers.KeepPreload(); kept > 0) {
+    guard_.Spare(kept);
+  }
   agent_->workers.FlushOutput(kOutputFlushLimit);
   if (evidence_) {
     evidence_->LookLast();

@@ -29,7 +29,8 @@ void PlanPreload(const LaunchConfig& config, Preparation& preparation) {
   }
   preparation.preload_auto = config.preload == "auto";
   const RunShape& shape = config.shape;
-  const bool restarts = shape.max_restarts > 0 || shape.min_nodes < shape.max_nodes;
+  const bool restarts =
+      shape.max_restarts > 0 || shape.min_nodes < shape.max_nodes || config.keep_warm > Duration{0};
   const auto python = ReadPythonCommand(preparation.command, std::filesystem::current_path());
   if (!python) {
     preparation.no_preload =

@@ -17,6 +17,7 @@
 
 #include <cerrno>
 
+#include "proto/kept_template.h"
 #include "proto/own_process.h"
 #include "proto/shown_environment.h"
 #include "proto/worker_template.h"
@@ -28,17 +29,19 @@ __asm__(
     ".long 7, 4, 0x7470\n"
     ".asciz \"ddprun\"\n"
     ".balign 4\n"
-    ".long 3\n"
+    ".long 4\n"
     ".popsection\n");
 
 namespace ddprun {
 namespace {
 
-static_assert(kTemplateNoteType == 0x7470 && kTemplateVersion == 3);
+static_assert(kTemplateNoteType == 0x7470 && kTemplateVersion == 4);
 
 // The last request. A worker is a fork of this process, so it finds its request here.
 struct Request {
   std::uint32_t sequence = 0;
+  std::uint32_t keep_ms = 0;
+  pid_t agent = 0;
   int count = 0;
   int descriptors[kTemplateDescriptors + kMostBlocks] = {};
   int blocks() const { return count - kTemplateDescriptors; }
@@ -55,6 +58,12 @@ constexpr size_t kRemarkBytes = 200;
 
 // The template's own, which a worker shows again.
 ShownTexts arguments;
+
+// The worker's own. Empty: those of the template.
+struct {
+  const char* begin = nullptr;
+  const char* end = nullptr;
+} program_arguments;
 
 // Written by the process between template and worker, which shares this memory (vfork).
 volatile pid_t forked = -1;
@@ -128,6 +137,8 @@ struct Image {
   char* cpus = nullptr;
   char* environment = nullptr;
   char* directory = nullptr;
+  char* arguments = nullptr;
+  char* end = nullptr;
 };
 
 Image MapImage() {
@@ -146,13 +157,16 @@ Image MapImage() {
   Image image;
   ::memcpy(&image.head, mapped, sizeof image.head);
   const off_t sum = static_cast<off_t>(sizeof image.head) + image.head.cpu_bytes +
-                    image.head.environment_bytes + image.head.directory_bytes;
+                    image.head.environment_bytes + image.head.directory_bytes +
+                    image.head.argument_bytes;
   if (sum != info.st_size) {
     Fail("read what the agent wants of", EINVAL);
   }
   image.cpus = static_cast<char*>(mapped) + sizeof image.head;
   image.environment = image.cpus + image.head.cpu_bytes;
   image.directory = image.environment + image.head.environment_bytes;
+  image.arguments = image.directory + image.head.directory_bytes;
+  image.end = image.arguments + image.head.argument_bytes;
   return image;
 }
 
@@ -245,6 +259,15 @@ __attribute__((noinline)) pid_t ForkAdopted() {
 }
 
 }  // namespace
+
+KeepOrder TakeKeepOrder() {
+  request.count = 0;
+  return {.agent_pid = request.agent,
+          .listener = request.descriptors[0],
+          .plan = request.descriptors[1],
+          .idle_ms = request.keep_ms};
+}
+
 }  // namespace ddprun
 
 using ddprun::request;
@@ -336,7 +359,8 @@ int ddprun_template_ready(int socket, const char* remark) {
   }
   ddprun::TemplateReply reply{.word = ddprun::TemplateWord::kReady, .pid = ::getpid()};
   ::strncpy(reply.text, remark, sizeof reply.text - 1);
-  return ddprun::Send(socket, reply) ? 0 : -1;
+  // The agent may have ended, and have left an order to stay (--keep-warm).
+  return ddprun::Send(socket, reply) || errno == EPIPE ? 0 : -1;
 }
 
 int ddprun_template_wait(int socket) {
@@ -356,8 +380,11 @@ int ddprun_template_wait(int socket) {
     return 0;
   }
   request.sequence = wanted.sequence;
+  request.keep_ms = wanted.keep_ms;
+  request.agent = wanted.agent;
   const cmsghdr* const head = CMSG_FIRSTHDR(&message);
-  const size_t count = ddprun::kTemplateDescriptors + wanted.blocks;
+  const size_t count =
+      wanted.keep_ms > 0 ? ddprun::kKeepDescriptors : ddprun::kTemplateDescriptors + wanted.blocks;
   if (wanted.blocks > ddprun::kMostBlocks || head == nullptr || head->cmsg_type != SCM_RIGHTS ||
       head->cmsg_len != CMSG_LEN(count * sizeof(int))) {
     return 0;
@@ -369,7 +396,7 @@ int ddprun_template_wait(int socket) {
     request.descriptors[i] = ::fcntl(received, F_DUPFD_CLOEXEC, ddprun::kAboveBlocks);
     ::close(received);
   }
-  return 1;
+  return wanted.keep_ms > 0 ? 2 : 1;
 }
 
 int ddprun_template_fork(int socket) {
@@ -399,9 +426,18 @@ char** ddprun_template_begin(void) {
   ddprun::BecomeWorker(image);
   ddprun::AwaitGo();
   ddprun::CloseRequest();
-  ddprun::Show(ddprun::arguments, ddprun::TextsIn(image.environment, image.directory));
+  ddprun::program_arguments = {image.arguments, image.end};
+  const bool given = image.head.argument_bytes > 0;
+  ddprun::Show(given ? ddprun::TextsIn(image.arguments, image.end) : ddprun::arguments,
+               ddprun::TextsIn(image.environment, image.directory));
   environ = environment;
   return environment;
+}
+
+const char* ddprun_template_arguments(size_t* size) {
+  const auto& all = ddprun::program_arguments;
+  *size = static_cast<size_t>(all.end - all.begin);
+  return all.begin;
 }
 
 void ddprun_template_serve(int socket) {
@@ -410,7 +446,7 @@ void ddprun_template_serve(int socket) {
   if (ddprun_template_ready(socket, "") != 0) {
     ::_exit(0);
   }
-  while (ddprun_template_wait(socket) != 0) {
+  while (ddprun_template_wait(socket) == 1) {
     if (ddprun_template_fork(socket) == 0) {
       ddprun_template_begin();
       return;

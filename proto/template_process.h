@@ -13,6 +13,8 @@
 // prints.
 #pragma once
 
+#include <stddef.h>
+
 extern "C" {
 
 // The socket that the environment names, which is forgotten there; -1: none.
@@ -30,7 +32,8 @@ void ddprun_template_rehearse(void);
 // warning; "": none.
 int ddprun_template_ready(int socket, const char* remark);
 
-// Waits for a request; 1: there is one. 0: the agent has gone, and so should the template.
+// Waits for a request. 1: a worker is wanted. 2: the run is over, and ddprun_template_keep is to be
+// called. 0: the agent has gone, and so should the template.
 int ddprun_template_wait(int socket);
 
 // Forks the worker that was asked for: 0 in the worker. In the template its pid, or -1; the agent
@@ -40,6 +43,13 @@ int ddprun_template_fork(int socket);
 // In the worker: sets it up and waits for go. Returns its environment, which `environ` is too; ends
 // the process where the agent does not want it.
 char** ddprun_template_begin(void);
+
+// Waits for the next run's launch (kept_template.h, .cc). Returns in the preload process of that
+// run, a child of its agent: the socket to it. The agent waits for ddprun_template_ready again.
+int ddprun_template_keep(int socket, const char* remark);
+
+// In the worker: its command line, each word ending with 0. No bytes: that of the template.
+const char* ddprun_template_arguments(size_t* size);
 
 // Tells the agent why there will be no workers of this template.
 void ddprun_template_refuse(int socket, const char* why);

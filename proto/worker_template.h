@@ -11,6 +11,8 @@
 //   the
 //                       kernel's word for who sends (SCM_CREDENTIALS); set up but for what follows
 //   agent -> worker     one byte: go; the agent has registered the process. End of file: it ends
+//   agent -> template   TemplateRequest with keep_ms, and two descriptors: it outlives this run
+//                       (proto/kept_template.h)
 //
 // Blocks have fixed numbers, which whatever the template opens would take. So it is started with a
 // file in each of these places; in a worker they give way to its blocks, or are closed.
@@ -25,7 +27,7 @@
 namespace ddprun {
 
 inline constexpr const char* kTemplateVariable = "DDPRUN_TEMPLATE";
-inline constexpr std::uint32_t kTemplateVersion = 3;
+inline constexpr std::uint32_t kTemplateVersion = 4;
 
 // ELF note of a program that is a template by itself: this name and type, and the version.
 inline constexpr char kTemplateNoteName[] = "ddprun";
@@ -50,6 +52,9 @@ struct TemplateRequest {
   std::uint32_t version = kTemplateVersion;
   std::uint32_t sequence = 0;
   std::uint32_t blocks = 0;  // At most kMostBlocks.
+  // Not 0: no worker is wanted (kept_template.h).
+  std::uint32_t keep_ms = 0;
+  std::int32_t agent = 0;  // Its pid.
 };
 
 struct WorkerImage {
@@ -60,6 +65,8 @@ struct WorkerImage {
   std::uint32_t environment_bytes = 0;
   std::uint32_t environment_count = 0;
   std::uint32_t directory_bytes = 0;  // With its 0; 0: the template's.
+  // The program's own arguments, each ending with 0; a template of C++ ignores them.
+  std::uint32_t argument_bytes = 0;
 };
 
 }  // namespace ddprun

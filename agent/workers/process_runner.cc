@@ -308,6 +308,10 @@ void ProcessRunner::LookForTemplate() {
   }
 }
 
+pid_t ProcessRunner::KeepTemplate() {
+  return state_->maker.KeepTemplate();
+}
+
 std::string ProcessRunner::TemplateState() const {
   return state_->maker.TemplateState();
 }

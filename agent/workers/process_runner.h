@@ -90,6 +90,9 @@ class ProcessRunner {
   // WarmStart::State.
   std::string TemplateState() const;
 
+  // WarmStart::Keep.
+  pid_t KeepTemplate();
+
   // 0: this worker is not running.
   pid_t PidOf(std::uint32_t local_rank) const;
 

@@ -195,8 +195,8 @@ std::vector<pid_t> SweepChildren(const std::set<pid_t>& spared, Reach reach,
   return living;
 }
 
-bool NothingIsLeft(Reach reach, const BeforeSignal& before) {
-  if (!SweepChildren({}, reach, before).empty()) {
+bool NothingIsLeft(Reach reach, const BeforeSignal& before, const std::set<pid_t>& spared) {
+  if (!SweepChildren(spared, reach, before).empty()) {
     return false;
   }
   siginfo_t child{};
@@ -206,8 +206,10 @@ bool NothingIsLeft(Reach reach, const BeforeSignal& before) {
   // The kernel's answer says nothing where a child lives that no sweep means.
   const std::vector<pid_t> children = ChildrenOf(::getpid());
   return std::any_of(children.begin(), children.end(),
-                     [reach](pid_t child) { return !IsMeant(child, reach) || TidiesUp(child); }) &&
-         SweepChildren({}, reach, before).empty();
+                     [&](pid_t child) {
+                       return !IsMeant(child, reach) || spared.contains(child) || TidiesUp(child);
+                     }) &&
+         SweepChildren(spared, reach, before).empty();
 }
 
 }  // namespace ddprun

@@ -62,8 +62,9 @@ std::vector<pid_t> ReapChildren(const std::set<pid_t>& spared, Reach reach);
 std::vector<pid_t> SweepChildren(const std::set<pid_t>& spared, Reach reach,
                                  const BeforeSignal& before = nullptr);
 
-// Whether no process is left that SweepChildren({}, reach) would kill. One sweep may miss a process
-// that is changing parents, so the kernel is asked, or there is a second sweep.
-bool NothingIsLeft(Reach reach, const BeforeSignal& before = nullptr);
+// Whether no process is left that SweepChildren(spared, reach) would kill. One sweep may miss a
+// process that is changing parents, so the kernel is asked, or there is a second sweep.
+bool NothingIsLeft(Reach reach, const BeforeSignal& before = nullptr,
+                   const std::set<pid_t>& spared = {});
 
 }  // namespace ddprun

@@ -188,7 +188,7 @@ Result<PythonProgram> ReadPythonCommand(const Command& command, const fs::path& 
       }
       return PythonProgram{
           argv, found.start, "file", (directory / word).native(), script.parent_path().native(),
-          i,    ""};
+          i,    "",          i + 1};
     }
     for (std::size_t at = 1; at < word.size(); ++at) {
       const char option = word[at];
@@ -200,14 +200,16 @@ Result<PythonProgram> ReadPythonCommand(const Command& command, const fs::path& 
                                 : i + 1 < argv.size() ? argv[i + 1]
                                                       : "";
       const std::string before = at == 1 ? "" : word.substr(0, at);
+      const std::size_t own = i + (last ? 2 : 1);
       if (option == 'm') {
-        return PythonProgram{argv, found.start, "module", value, directory.native(), i, before};
+        return PythonProgram{argv, found.start, "module", value, directory.native(),
+                             i,    before,      own};
       }
       if (option == 'c') {  // ddprun's own --run-path: its program is a file.
         const bool runs_file = value.find("runpy.run_path(") != std::string::npos;
         return i + 2 < argv.size() && last && runs_file
-                   ? PythonProgram{argv, found.start, "file", argv[i + 2], "", i, before}
-                   : PythonProgram{argv, found.start, "text", value, "", i, before};
+                   ? PythonProgram{argv, found.start, "file", argv[i + 2], "", i, before, i + 3}
+                   : PythonProgram{argv, found.start, "text", value, "", i, before, own};
       }
       if (option != 'W' && option != 'X') {
         return Cannot("option " + word);
@@ -219,8 +221,7 @@ Result<PythonProgram> ReadPythonCommand(const Command& command, const fs::path& 
   return Cannot("prompt: there is no script");
 }
 
-Result<PythonHook> AddPythonHook(const std::string& preload, bool background,
-                                 const std::set<std::string>& own, const WorkerSpec& worker) {
+Result<PythonHook> AddPythonHook(const PreloadRequest& request, const WorkerSpec& worker) {
   ASSIGN_OR_RETURN(const PythonProgram program,
                    ReadPythonCommand(worker.command, DirectoryOf(worker)));
   if (const auto safe = worker.environment.find("PYTHONSAFEPATH");
@@ -235,11 +236,19 @@ Result<PythonHook> AddPythonHook(const std::string& preload, bool background,
   const bool had = before != worker.environment.end();
   const auto& argv = program.argv;
   const auto begin = argv.begin() + static_cast<std::ptrdiff_t>(program.at);
-  nlohmann::json told = {
-      {"file", hook.file.get()}, {"agent", ::getpid()},      {"entry", entry},
-      {"preload", preload},      {"background", background}, {"workers", own},
-      {"kind", program.kind},    {"program", program.name},  {"path", program.path},
-      {"probe", false},          {"pythonpath", nullptr}};
+  nlohmann::json told = {{"file", hook.file.get()},
+                         {"agent", ::getpid()},
+                         {"entry", entry},
+                         {"preload", request.preload},
+                         {"background", request.background},
+                         {"workers", request.own},
+                         {"kind", program.kind},
+                         {"program", program.name},
+                         {"path", program.path},
+                         {"probe", false},
+                         {"pythonpath", nullptr},
+                         {"keep", request.keep}};
+  hook.spec.outlives = request.keep;
   told["arguments"] = std::vector<std::string>(argv.begin() + 1, argv.end());
   told["tail"] = std::vector<std::string>(begin, argv.end());
   if (had) {

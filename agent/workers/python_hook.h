@@ -29,6 +29,7 @@ struct PythonProgram {
   std::string path;                // What Python will put first into sys.path.
   std::size_t at = 0;              // In argv: the first argument that names it,
   std::string options;             // and the options that are in the same word: "-u" of "-um".
+  std::size_t arguments = 0;       // Also there: the first argument of the program's own.
 };
 
 // `directory` is the one that the command will run in. Reads the first lines of a script. The error
@@ -41,11 +42,15 @@ struct PythonHook {
   WorkerSpec probe;  // and of the interpreter that says whether it loads the hook.
   UniqueFd file;     // What both get beside their three descriptors.
 };
-// `background`: the modules are loaded at low priority, and their output is dropped. `own`:
-// variables that workers have and the template has not; a module that asks for one is not loaded
-// ahead.
-Result<PythonHook> AddPythonHook(const std::string& preload, bool background,
-                                 const std::set<std::string>& own, const WorkerSpec& worker);
+struct PreloadRequest {
+  std::string preload;      // --preload's modules, or "imports".
+  bool background = false;  // Loads at low priority; output is dropped.
+  bool keep = false;        // It may outlive the run, so all that it loads must be as it was.
+  // Variables that workers have and the template has not. A module that asks for one is not loaded
+  // ahead.
+  std::set<std::string> own;
+};
+Result<PythonHook> AddPythonHook(const PreloadRequest& request, const WorkerSpec& worker);
 
 // The worker is watched once it loads torch.distributed (template_hook/_ddprun_watch.py), if it is
 // started from its file. Changes nothing of a program that is not Python, or has options that keep

@@ -151,7 +151,7 @@ WorkerSpec Worker(std::vector<std::string> argv) {
 TEST(AddPythonHook, TheHookComesBeforeThePathThatWasThere) {
   WorkerSpec worker = Worker({"python3", "a.py"});
   worker.environment["PYTHONPATH"] = "/mine:/yours";
-  const PythonHook hook = AddPythonHook("torch", false, {}, worker).value();
+  const PythonHook hook = AddPythonHook({.preload = "torch"}, worker).value();
   EXPECT_THAT(hook.spec.environment.at("PYTHONPATH"), StartsWith("/proc/self/fd/"));
   EXPECT_THAT(hook.spec.environment.at("PYTHONPATH"), HasSubstr(":/mine:/yours"));
   EXPECT_THAT(hook.spec.kept, ElementsAre(hook.file.get()));
@@ -165,7 +165,7 @@ TEST(AddPythonHook, TheHookComesBeforeThePathThatWasThere) {
 TEST(AddPythonHook, AnEmptyPathAddsNoEntry) {
   WorkerSpec worker = Worker({"python3", "a.py"});
   worker.environment["PYTHONPATH"] = "";
-  const PythonHook hook = AddPythonHook("torch", false, {}, worker).value();
+  const PythonHook hook = AddPythonHook({.preload = "torch"}, worker).value();
   EXPECT_EQ(hook.spec.environment.at("PYTHONPATH").find(':'), std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(hook.spec.environment.at("DDPRUN_TEMPLATE_HOOK"))["pythonpath"],
             "");
@@ -174,7 +174,7 @@ TEST(AddPythonHook, AnEmptyPathAddsNoEntry) {
 // An interpreter that does not load the hook runs what stands there: nothing, with its options.
 TEST(AddPythonHook, TheProbeHasAnEmptyProgramInTheScriptsPlace) {
   const auto probe = [](std::vector<std::string> argv) {
-    return AddPythonHook("torch", false, {}, Worker(std::move(argv))).value().probe.command.argv;
+    return AddPythonHook({.preload = "torch"}, Worker(std::move(argv))).value().probe.command.argv;
   };
   EXPECT_THAT(probe({"python3", "-u", "a.py", "x"}), ElementsAre("python3", "-u", "-c", ""));
   EXPECT_THAT(probe({"python3", "-X", "dev", "-um", "a.b"}),
@@ -185,7 +185,7 @@ TEST(AddPythonHook, TheProbeHasAnEmptyProgramInTheScriptsPlace) {
 // Arguments are bytes; the hook compares what it is told with what Python shows.
 TEST(AddPythonHook, ArgumentsThatAreNoTextAreReplaced) {
   const PythonHook hook =
-      AddPythonHook("torch", false, {}, Worker({"python3", "a.py", "\xff\n\""})).value();
+      AddPythonHook({.preload = "torch"}, Worker({"python3", "a.py", "\xff\n\""})).value();
   const auto told = nlohmann::json::parse(hook.spec.environment.at("DDPRUN_TEMPLATE_HOOK"));
   EXPECT_EQ(told["arguments"][1], "\xef\xbf\xbd\n\"");
 }
@@ -223,9 +223,9 @@ TEST(AddWatchHook, WhatWouldNotLoadItIsLeftAlone) {
 TEST(AddPythonHook, ASafePathIsInTheWay) {
   WorkerSpec worker = Worker({"python3", "a.py"});
   worker.environment["PYTHONSAFEPATH"] = "1";
-  EXPECT_FALSE(AddPythonHook("torch", false, {}, worker));
+  EXPECT_FALSE(AddPythonHook({.preload = "torch"}, worker));
   worker.environment["PYTHONSAFEPATH"] = "";  // As good as not set.
-  EXPECT_TRUE(AddPythonHook("torch", false, {}, worker));
+  EXPECT_TRUE(AddPythonHook({.preload = "torch"}, worker));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <fstream>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "agent/workers/memory_room.h"
@@ -56,20 +57,8 @@ std::map<std::string, std::string> Without(std::map<std::string, std::string> en
   return environment;
 }
 
-std::string FirstDifference(const std::map<std::string, std::string>& a,
-                            const std::map<std::string, std::string>& b) {
-  for (const auto& [name, value] : a) {
-    if (const auto other = b.find(name); other == b.end() || other->second != value) {
-      return name;
-    }
-  }
-  for (const auto& [name, value] : b) {
-    if (!a.contains(name)) {
-      return name;
-    }
-  }
-  return "";
-}
+// Set by the user's shell, and no program depends on them.
+const std::set<std::string> kOfShells = {"_", "OLDPWD", "SHLVL"};
 
 }  // namespace
 
@@ -86,7 +75,56 @@ std::set<std::string> NamesOfWorkers(bool one_gpu_each) {
 }
 
 WarmStart::WarmStart(WarmPlan plan, OnStarted on_started)
-    : plan_(std::move(plan)), on_started_(std::move(on_started)) {}
+    : plan_(std::move(plan)), on_started_(std::move(on_started)) {
+  const auto python = ReadPythonCommand(plan_.spec.command, plan_.spec.directory);
+  shared_words_ = plan_.spec.command.argv.size();
+  if (python) {
+    shared_words_ -= python->argv.size() - python->arguments;
+    interpreter_ = python->argv;
+    interpreter_.resize(python->arguments);
+  }
+  if (plan_.given) {
+    TakeGiven();
+  }
+}
+
+PreloadPurpose WarmStart::Purpose() const {
+  const WorkerSpec& spec = plan_.spec;
+  const auto& argv = spec.command.argv;
+  std::error_code ignored;
+  const auto directory =
+      spec.directory.empty() ? std::filesystem::current_path(ignored) : spec.directory;
+  PreloadPurpose purpose{
+      .preload = plan_.preload,
+      .file = spec.command.file.native(),
+      .directory = directory.native(),
+      .command = {argv.begin(), argv.begin() + static_cast<std::ptrdiff_t>(shared_words_)},
+      .environment = Without(Without(spec.environment, plan_.own), kOfShells)};
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    purpose.streams[i] = {streams_[i].st_mode, streams_[i].st_rdev};
+  }
+  return purpose;
+}
+
+void WarmStart::TakeGiven() {
+  const Result<PreloadPurpose> kept = ReadPurpose(plan_.given->plan);
+  const std::string difference = kept ? DifferenceOf(*kept, Purpose()) : "version";
+  auto given = WorkerTemplate::Take(std::move(*plan_.given));
+  if (!difference.empty()) {
+    SayKeptOneIsNotUsed("its " + difference + " differs from this run's");
+    return;
+  }
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    std::tie(streams_[i].st_mode, streams_[i].st_rdev) = kept->streams[i];
+  }
+  given_ = true;
+  template_ = std::move(given);
+}
+
+void WarmStart::SayKeptOneIsNotUsed(const std::string& why) {
+  Set("cold: the preload process that was kept is not used: " + why);
+  Log(LogLevel::kInfo, "the preload process that was kept is not used: " + why);
+}
 
 std::shared_ptr<WorkerTemplate> WarmStart::Current() const {
   const std::lock_guard lock(mutex_);
@@ -181,7 +219,11 @@ Result<void> WarmStart::Start() {
   if (plan_.preload.empty()) {
     RETURN_IF_ERROR(CheckTemplateNote(hook.spec.command.file));
   } else {
-    ASSIGN_OR_RETURN(hook, AddPythonHook(plan_.preload, plan_.automatic, plan_.own, plan_.spec));
+    ASSIGN_OR_RETURN(hook, AddPythonHook({.preload = plan_.preload,
+                                          .background = plan_.automatic,
+                                          .keep = plan_.keep.idle > Duration{0},
+                                          .own = plan_.own},
+                                         plan_.spec));
   }
   const WorkerSpec& spec = hook.spec;
   if (!plan_.preload.empty() && made_ == 0) {
@@ -206,7 +248,7 @@ Result<void> WarmStart::Start() {
   ASSIGN_OR_RETURN(auto started, WorkerTemplate::Start(spec, output.stdio));
   output.child_ends.clear();
   ++made_;
-  waited_ = false;
+  waited_ = given_ = false;
   {
     const std::lock_guard lock(mutex_);
     template_ = std::move(started);
@@ -221,7 +263,8 @@ Result<void> WarmStart::Start() {
 
 std::string WarmStart::WaitsFor() const {
   const auto current = Current();
-  return !current || current->gone() || current->ready() || waited_ || plan_.automatic ? ""
+  return !current || current->gone() || current->ready() || waited_ || plan_.automatic || given_
+             ? ""
          : plan_.preload.empty()
              ? "loading the template of '" + plan_.spec.command.file.native() + "'"
              : "preloading " + plan_.preload + " (once for each node; restarts find it done)";
@@ -232,10 +275,14 @@ void WarmStart::Await(const LaunchUnderWay& under_way) {
   if (!current || current->ready() || current->gone()) {  // Gone: it has been said why.
     return;
   }
-  const bool waits = !std::exchange(waited_, true) && !plan_.automatic;
-  const Result<void> ready = current->AwaitReady(waits ? kMostLoading : Duration{0}, under_way);
+  const bool waits = !std::exchange(waited_, true) && (given_ || !plan_.automatic);
+  const Duration limit = !waits ? Duration{0} : given_ ? kMostChecking : kMostLoading;
+  const Result<void> ready = current->AwaitReady(limit, under_way);
   const bool loading = !ready && !current->gone();
-  if (!ready && !under_way.given_up() && !(loading && plan_.automatic)) {
+  if (!ready && given_ && !under_way.given_up()) {
+    SayKeptOneIsNotUsed(ready.error().message);
+    current->End();
+  } else if (!ready && !under_way.given_up() && !(loading && plan_.automatic)) {
     SayCold((plan_.automatic ? "" : "the template cannot be used: ") + ready.error().message);
   }
   if (!ready) {
@@ -251,7 +298,12 @@ void WarmStart::Await(const LaunchUnderWay& under_way) {
 }
 
 std::string WarmStart::WhyCold(const WorkerSpec& spec, const ChildStdio& stdio) const {
-  if (spec.command.argv != plan_.spec.command.argv) {
+  const std::vector<std::string>& argv = spec.command.argv;
+  const std::vector<std::string>& plans = plan_.spec.command.argv;
+  if (argv.size() < shared_words_ ||
+      !std::equal(plans.begin(), plans.begin() + static_cast<std::ptrdiff_t>(shared_words_),
+                  argv.begin()) ||
+      (plan_.preload.empty() && argv != plans)) {
     return "their arguments differ from one to another";
   }
   if (const std::string name = FirstDifference(Without(spec.environment, plan_.own),
@@ -273,13 +325,23 @@ std::string WarmStart::WhyCold(const WorkerSpec& spec, const ChildStdio& stdio) 
   return "";
 }
 
+std::vector<std::string> WarmStart::CommandLineOf(const WorkerSpec& spec) const {
+  if (spec.command.argv == plan_.spec.command.argv && !given_) {
+    return {};
+  }
+  std::vector<std::string> words = interpreter_;
+  words.insert(words.end(), spec.command.argv.begin() + static_cast<std::ptrdiff_t>(shared_words_),
+               spec.command.argv.end());
+  return words;
+}
+
 Result<LaunchedWorker> WarmStart::Launch(const WorkerSpec& spec, const ChildStdio& stdio,
                                          LaunchUnderWay& under_way) {
   const auto current = Current();
   if (current && current->ready()) {
     std::string why = WhyCold(spec, stdio);
     if (why.empty()) {
-      Result<LaunchedWorker> worker = current->Fork(spec, stdio, under_way);
+      Result<LaunchedWorker> worker = current->Fork(spec, stdio, CommandLineOf(spec), under_way);
       if (worker || under_way.given_up()) {
         return worker;
       }
@@ -300,6 +362,25 @@ void WarmStart::SayCold(const std::string& why) {
         asked ? "warning: --preload not used: " + why + ". Restarts will be slower"
               : "preload process not used: " + why);
   }
+}
+
+pid_t WarmStart::Keep() {
+  const auto current = Current();
+  if (plan_.keep.idle == Duration{0} || plan_.preload.empty() || !current || current->gone()) {
+    return 0;
+  }
+  const Result<UniqueFd> listener = ListenForLaunch(plan_.keep.socket);
+  const Result<UniqueFd> plan = FileOf(Purpose());
+  if (!listener || !plan) {
+    Log(LogLevel::kInfo,
+        "the preload process is not kept: " + (listener ? plan.error() : listener.error()).message);
+    return 0;
+  }
+  const Result<pid_t> kept = current->Keep(listener->get(), plan->get(), plan_.keep.idle);
+  if (!kept) {
+    ::unlink(plan_.keep.socket.c_str());
+  }
+  return kept ? *kept : 0;
 }
 
 void WarmStart::Close() {

@@ -9,7 +9,8 @@
 //   ----------------------------------------------|------------
 //   names that ranks and generations give         | warm
 //   CPUs                                          | warm; cold where OpenMP has looked at them
-//   arguments, any other variable, its directory  | cold
+//   the program's arguments                       | warm, if it is Python; else cold
+//   its command, any other variable, its directory| cold
 //   the kind of its streams (file, pipe, terminal)| cold
 //
 // On the maker's thread (generation_maker.h), which may wait; Close from any.
@@ -38,6 +39,8 @@ struct WarmPlan {
   bool inherit = false;       // OpenOutput's.
   std::string preload;        // For Python: modules, or "imports"; "": the program is one itself.
   bool automatic = false;
+  KeepPlan keep;
+  std::shared_ptr<GivenPreload> given;  // Kept by the run before; none.
 };
 
 // The names that differ from worker to worker, or from generation to generation.
@@ -50,6 +53,8 @@ class WarmStart {
   static constexpr Duration kMostProbing{10'000};
   // The first generation waits so long for a template that loads; the next ones do not.
   static constexpr Duration kMostLoading{60'000};
+  // The same for one that was kept, which looks only whether its files have changed.
+  static constexpr Duration kMostChecking{2'000};
 
   // An automatic template is made only where this much memory is free. It uses some 400 MB, and
   // each worker copies the pages that it writes to.
@@ -82,6 +87,10 @@ class WarmStart {
   Result<LaunchedWorker> Launch(const WorkerSpec& spec, const ChildStdio& stdio,
                                 LaunchUnderWay& under_way);
 
+  // Leaves the preload process alive for the next run, if the plan says so and there is one. Its
+  // pid; 0: there is none. Never waits.
+  pid_t Keep();
+
   // No template from here on; the one that is there ends.
   void Close();
 
@@ -90,13 +99,20 @@ class WarmStart {
   std::string WhyCold(const WorkerSpec& spec, const ChildStdio& stdio) const;
   Result<bool> HasAnswered(const WorkerSpec& probe);
   Result<void> Start();
+  void TakeGiven();
+  PreloadPurpose Purpose() const;
+  void SayKeptOneIsNotUsed(const std::string& why);
   void SayCold(const std::string& why);
   void Set(std::string state);
+  std::vector<std::string> CommandLineOf(const WorkerSpec& spec) const;
   std::string WhyNotYet(const std::vector<pid_t>& workers);
 
   const WarmPlan plan_;
   const OnStarted on_started_;
   std::array<struct stat, 3> streams_{};  // Of the template.
+  std::size_t shared_words_ = 0;          // Of the command: all before the program's arguments.
+  std::vector<std::string> interpreter_;  // The same words as Python finds them; none: no Python.
+  bool given_ = false;                    // The template is the one that the run before has kept.
   std::string said_;                      // The last reason.
   int made_ = 0;
   bool waited_ = false;  // For the one that is there.

@@ -40,6 +40,7 @@ struct WorkerSetup {
   const char* const* environment = nullptr;
   pid_t agent = 0;
   bool helper = false;
+  bool outlives = false;
   LaunchUnderWay* under_way = nullptr;
   const char* step = "start a process for";  // What was being tried, for the message.
 
@@ -64,11 +65,11 @@ bool WorkerSetup::Apply() {
     return false;
   }
   step = "start a session for";
-  if (helper ? ::setpgid(0, 0) != 0 : ::setsid() < 0) {
+  if (helper ? !outlives && ::setpgid(0, 0) != 0 : ::setsid() < 0) {
     return false;
   }
   step = "tie to its agent";
-  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
+  if (!outlives && ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
     return false;
   }
   if (::getppid() != agent) {  // It died before prctl: nobody would tell us.
@@ -303,6 +304,7 @@ Result<LaunchedWorker> LaunchWorker(const WorkerSpec& spec, const ChildStdio& st
                     .environment = environment.data(),
                     .agent = ::getpid(),
                     .helper = spec.helper,
+                    .outlives = spec.outlives,
                     .under_way = under_way};
   error_code ec;
   LaunchedWorker worker =

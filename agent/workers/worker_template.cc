@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -38,7 +39,7 @@ Result<std::vector<MemoryBlock>> Places() {
   return std::vector<MemoryBlock>(kMostBlocks, {"", std::move(place)});
 }
 
-Result<UniqueFd> ImageOf(const WorkerSpec& spec) {
+Result<UniqueFd> ImageOf(const WorkerSpec& spec, const std::vector<std::string>& command_line) {
   WorkerImage head{.agent = ::getpid()};
   const std::vector<unsigned long> mask = MaskOf(spec.cpus);
   const std::string cpus(reinterpret_cast<const char*>(mask.data()),
@@ -48,6 +49,10 @@ Result<UniqueFd> ImageOf(const WorkerSpec& spec) {
     environment += name + "=" + value + '\0';
   }
   const std::string directory = spec.directory.empty() ? "" : spec.directory.native() + '\0';
+  std::string arguments;
+  for (const std::string& word : command_line) {
+    arguments += word + '\0';
+  }
   std::size_t count = spec.environment.size();
   if (spec.environment.contains("LISTEN_FDS")) {
     environment += "LISTEN_PID=" + std::string(kPidRoom, '\0');
@@ -57,13 +62,14 @@ Result<UniqueFd> ImageOf(const WorkerSpec& spec) {
   head.environment_bytes = static_cast<std::uint32_t>(environment.size());
   head.environment_count = static_cast<std::uint32_t>(count);
   head.directory_bytes = static_cast<std::uint32_t>(directory.size());
+  head.argument_bytes = static_cast<std::uint32_t>(arguments.size());
   UniqueFd file(::memfd_create("ddprun-worker", MFD_CLOEXEC));
   if (!file) {
     return SystemError("make", "a memory file for a worker", errno);
   }
   RETURN_IF_ERROR(WriteAll(file.get(),
                            std::string(reinterpret_cast<const char*>(&head), sizeof head) + cpus +
-                               environment + directory,
+                               environment + directory + arguments,
                            "a worker's memory file"));
   return file;
 }
@@ -91,6 +97,28 @@ Result<std::shared_ptr<WorkerTemplate>> WorkerTemplate::Start(WorkerSpec spec,
   ASSIGN_OR_RETURN(LaunchedWorker process, LaunchWorker(spec, stdio));
   return std::shared_ptr<WorkerTemplate>(
       new WorkerTemplate(std::move(process), std::move(ends.first)));
+}
+
+std::shared_ptr<WorkerTemplate> WorkerTemplate::Take(GivenPreload given) {
+  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, given.pid, 0)));
+  return std::shared_ptr<WorkerTemplate>(
+      new WorkerTemplate({given.pid, std::move(pidfd)}, std::move(given.socket)));
+}
+
+Result<pid_t> WorkerTemplate::Keep(int listener, int plan, Duration idle) {
+  const TemplateRequest order{.keep_ms = static_cast<std::uint32_t>(idle.count()),
+                              .agent = ::getpid()};
+  const std::array<int, kKeepDescriptors> descriptors = {listener, plan};
+  const std::lock_guard lock(mutex_);
+  if (pid_ == 0) {
+    return Error{ErrorKind::kUnavailable, "it has ended"};
+  }
+  if (!SendWithDescriptors(socket_.get(), {reinterpret_cast<const char*>(&order), sizeof order},
+                           descriptors, MSG_DONTWAIT)) {
+    return SystemError("keep", "the preload process", errno);
+  }
+  ready_ = false;
+  return std::exchange(pid_, 0);
 }
 
 WorkerTemplate::~WorkerTemplate() {
@@ -196,11 +224,12 @@ Result<void> WorkerTemplate::AwaitReady(Duration limit, const LaunchUnderWay& un
 }
 
 Result<LaunchedWorker> WorkerTemplate::Fork(const WorkerSpec& spec, const ChildStdio& stdio,
+                                            const std::vector<std::string>& command_line,
                                             LaunchUnderWay& under_way) {
   ASSIGN_OR_RETURN(auto line, Line());
   constexpr int kOn = 1;
   ::setsockopt(line.first.get(), SOL_SOCKET, SO_PASSCRED, &kOn, sizeof kOn);
-  ASSIGN_OR_RETURN(const UniqueFd image, ImageOf(spec));
+  ASSIGN_OR_RETURN(const UniqueFd image, ImageOf(spec, command_line));
   const TemplateRequest request{.sequence = ++sequence_,
                                 .blocks = static_cast<std::uint32_t>(spec.blocks.size())};
   std::vector<int> descriptors = {stdio[0], stdio[1], stdio[2], line.second.get(), image.get()};

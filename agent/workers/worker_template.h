@@ -16,6 +16,7 @@
 #include <mutex>
 #include <string>
 
+#include "agent/workers/kept_preload.h"
 #include "agent/workers/worker_launcher.h"
 #include "agent/workers/worker_output.h"
 #include "agent/workers/worker_spec.h"
@@ -33,6 +34,8 @@ class WorkerTemplate {
 
   // `spec`: a worker's, without what differs between workers. Blocks for its execve.
   static Result<std::shared_ptr<WorkerTemplate>> Start(WorkerSpec spec, const ChildStdio& stdio);
+  // One that this process was started with.
+  static std::shared_ptr<WorkerTemplate> Take(GivenPreload given);
   ~WorkerTemplate();
   WorkerTemplate(const WorkerTemplate&) = delete;
   WorkerTemplate& operator=(const WorkerTemplate&) = delete;
@@ -42,7 +45,9 @@ class WorkerTemplate {
 
   // The worker runs, its own session's leader and this process's child. An error: nothing runs,
   // and gone() says whether another try makes sense. kInvalid: no template of this program does.
+  // `command_line`: the interpreter's, if it is another one than the template's; else none.
   Result<LaunchedWorker> Fork(const WorkerSpec& spec, const ChildStdio& stdio,
+                              const std::vector<std::string>& command_line,
                               LaunchUnderWay& under_way);
 
   // Gone from here on if its process has ended.
@@ -52,6 +57,10 @@ class WorkerTemplate {
   bool ready() const { return ready_ && !gone(); }
   // The modules that are left out, for people; "": none. The template said so when it was ready.
   const std::string& remark() const { return remark_; }
+
+  // It stays when this process ends, for the launch that asks at `listener`, and is gone from here
+  // on. Returns its pid. Never waits.
+  Result<pid_t> Keep(int listener, int plan, Duration idle);
 
   // At once; who waits for it hears of it.
   void End();

@@ -78,6 +78,7 @@ struct LaunchConfig {
   NumaMode numa = NumaMode::kNone;
   bool virtual_local_rank = false;
   std::string preload = "auto";
+  Duration keep_warm{0};  // --keep-warm; 0: nothing outlives the run.
   bool scrub_env = false;
   std::optional<Endpoint> http_listen;  // --http-listen: probes and metrics; none: nobody asks.
   HandledSignals signals;

@@ -173,6 +173,10 @@ void AddProgram(CLI::App& app, RawFlags& raw) {
                 "these, before the first workers. imports: what the script imports outside of "
                 "functions (imports,-MODULE leaves one out). none: nothing, not for ddprun-train "
                 "either");
+  program.Value("--keep-warm", config.keep_warm, "DURATION",
+                "The preload process outlives the run for this long, for the next run of the same "
+                "program in the same directory and environment, which then starts without its "
+                "imports. 10m, 1h; 0: it ends with the run. `ddprun preload` shows and ends it");
   program.Switch("--scrub-env", config.scrub_env,
                  "Take MPI's variables (OMPI_*, PMI_*, PMIX_*, MPI_*, HYDRA_*) out of the workers' "
                  "environment");

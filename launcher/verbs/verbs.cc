@@ -331,6 +331,23 @@ Result<VerbRequest> ParseReport(const std::vector<std::string>& args, const GetE
   return VerbRequest(std::move(request));
 }
 
+Result<VerbRequest> ParsePreload(const std::vector<std::string>& args, const GetEnv& get_env) {
+  VerbLine line(
+      "Shows the preload processes that runs have kept (--keep-warm), with what each has loaded "
+      "ahead and what not",
+      "preload");
+  KeptQuery query;
+  line.app.add_flag("--stop", query.stop, "End them");
+  RETURN_IF_ERROR(line.Parse(args, get_env));
+  if (line.help) {
+    return VerbRequest(HelpRequest{line.Help()});
+  }
+  if (!line.rest.empty()) {
+    return UnexpectedArgument("preload", line.rest.front());
+  }
+  return VerbRequest(query);
+}
+
 // The verbs whose command line has at most one problem to report.
 Result<VerbRequest> ParseOther(const std::vector<std::string>& args, const GetEnv& get_env) {
   if (args.front() == "stacks") {
@@ -345,6 +362,9 @@ Result<VerbRequest> ParseOther(const std::vector<std::string>& args, const GetEn
   if (args.front() == "publish") {
     return ParsePublish(args);
   }
+  if (args.front() == "preload") {
+    return ParsePreload(args, get_env);
+  }
   if (args.front() == "report") {
     return ParseReport(args, get_env);
   }
@@ -354,9 +374,9 @@ Result<VerbRequest> ParseOther(const std::vector<std::string>& args, const GetEn
 }  // namespace
 
 std::vector<std::string> VerbNames() {
-  return {"rendezvous", "env",          "completion",   "status",  "logs",    "stacks",
-          "save",       "drain",        "stop",         "publish", "report",  "check",
-          "example",    "slurm-script", "k8s-manifest", "help",    "version", "run"};
+  return {"rendezvous",   "env",     "completion", "status",  "logs",  "stacks",  "save",
+          "drain",        "stop",    "publish",    "report",  "check", "example", "slurm-script",
+          "k8s-manifest", "preload", "help",       "version", "run"};
 }
 
 std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& error) {
@@ -382,7 +402,8 @@ std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& e
 bool IsVerb(const std::string& word) {
   return word == "stacks" || word == "logs" || word == "save" || word == "status" ||
          word == "drain" || word == "stop" || word == "publish" || word == "report" ||
-         word == "example" || word == "slurm-script" || word == "k8s-manifest" || WhyRefused(word);
+         word == "example" || word == "slurm-script" || word == "k8s-manifest" ||
+         word == "preload" || WhyRefused(word);
 }
 
 Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv& get_env) {
@@ -416,6 +437,7 @@ int CarryOut(const VerbRequest& request) {
                         [](const ControlWish& wish) { return AskFor(wish); },
                         [](const PublishWish& wish) { return PublishAs(wish, GetProcessEnv); },
                         [](const ReportRequest& report) { return PackReport(report); },
+                        [](const KeptQuery& query) { return AnswerKept(query); },
                         [](const HelpRequest& help) { return PrintOut(help.text); },
                     },
                     request);

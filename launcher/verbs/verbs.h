@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/result.h"
+#include "launcher/kept_preload_launch.h"
 #include "launcher/verbs/control.h"
 #include "launcher/verbs/logs.h"
 #include "launcher/verbs/orders.h"
@@ -27,7 +28,7 @@ struct HelpRequest {
 
 using VerbRequest =
     std::variant<StacksRequest, RunStacksRequest, LogsRequest, OrderRequest, StatusRequest,
-                 ControlWish, PublishWish, ReportRequest, HelpRequest>;
+                 ControlWish, PublishWish, ReportRequest, KeptQuery, HelpRequest>;
 
 bool IsVerb(const std::string& word);
 

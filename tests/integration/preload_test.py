@@ -1,5 +1,6 @@
 """--preload: Python workers are forked from a template, and nothing else about them is different."""
 
+import json
 import os
 import re
 import signal
@@ -398,8 +399,13 @@ sys.exit(3 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 0)
         for bad in ("a b", "a,", "1a", "a..b", "a/b", "-a", "a,-b", "imports,-"):
             run = self.run_ddprun(f"--preload={bad}", self.path("say.py"), expect=2)
             self.assertIn("--preload takes auto, none, Python modules", run.err())
-        run = self.say("--preload=told", "--pass-local-rank")
-        self.assertIn("their arguments differ from one to another", run.err())
+
+    def test_arguments_may_differ_from_worker_to_worker(self):
+        self.say("--preload=told", "--pass-local-rank")
+        self.assertEqual(self.loads(), 1)
+        for rank in "01":  # Each wrote into the file that its first argument names.
+            [worker] = map(json.loads, read_text(self.path("--local-rank=" + rank)).splitlines())
+            self.assertEqual(worker["argv"], [self.path("say.py"), "--local-rank=" + rank, self.path("said")])
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ class WorkerTemplateTest : public ::testing::Test {
   }
   Result<LaunchedWorker> Fork(WorkerSpec spec) {
     LaunchUnderWay under_way;
-    return template_->Fork(spec, {0, 1, 2}, under_way);
+    return template_->Fork(spec, {0, 1, 2}, {}, under_way);
   }
   std::string WhyNotForked(const std::string& how) {
     EXPECT_TRUE(Start({how}));
@@ -172,7 +172,7 @@ TEST_F(WorkerTemplateTest, AStartThatWasGivenUpLeavesNothing) {
   ASSERT_TRUE(Start({"honest", "sleep 600"}));
   LaunchUnderWay under_way;
   under_way.GiveUp();
-  EXPECT_FALSE(template_->Fork(Fake({"honest"}), {0, 1, 2}, under_way));
+  EXPECT_FALSE(template_->Fork(Fake({"honest"}), {0, 1, 2}, {}, under_way));
   template_.reset();  // And the fixture finds no child that lives.
 }
 

@@ -21,6 +21,38 @@ def _own_files(program, installed):
     return found
 
 
+class _Unchanged:
+    """What another run must find as it is (--keep-warm): each file that was loaded, the directories of packages, and
+    which names beside the program would hide what was loaded."""
+
+    def __init__(self, program, beside):
+        names = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+        with open("/proc/self/maps") as maps:
+            names.update(line.split(None, 5)[5].rstrip("\n") for line in maps if "/" in line)
+        names.update(sys.path)
+        names -= {program[1], beside, ""}
+        self.stamps = {name: _stamp(name) for name in names if isinstance(name, str) and os.path.isabs(name)}
+        self.loaded = {name.partition(".")[0] for name in sys.modules}
+        self.program, self.beside = program, beside
+        self.hides, self.script = self._hides(), _stamp(program[1])
+
+    def _hides(self):
+        try:
+            return {name.partition(".")[0] for name in os.listdir(self.beside or ".")} & self.loaded
+        except OSError:
+            return set()
+
+    def why_not(self, why_not_before_torch):
+        """For people; "": all of it is as it was. The function looks at the script of a background load, if that was edited."""
+        for name, stamp in self.stamps.items():
+            if _stamp(name) != stamp:
+                return "%s has changed since it was loaded" % name
+        if self._hides() != self.hides:
+            return "%s beside the program would hide what was loaded" % ", ".join(sorted(self._hides() ^ self.hides))
+        edited = self.program[0] == "module" or _stamp(self.program[1]) != self.script
+        return why_not_before_torch() if edited else ""
+
+
 def _stamp(name):
     try:
         status = os.stat(name)
@@ -190,6 +222,7 @@ class _Background:
         if self.idle:
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         self.ran, self.waited = self._times()
+        self.agent = os.getppid()
 
     def _counts_by_session(self):
         """The kernel shares CPUs among sessions first, and workers have sessions of their own. Then the idle class
@@ -219,8 +252,8 @@ class _Background:
 
     def rest(self):
         """Where it is not in the idle class: if it had to wait for a CPU it rests, for 32 times as long as it ran, so
-        that it takes 3% of one CPU."""
-        if self.idle:
+        that it takes 3% of one CPU. Not once the run is over (--keep-warm)."""
+        if self.idle or os.getppid() != self.agent:
             return
         ran, waited = self._times()
         if ran - self.ran > 1_000_000:
@@ -369,11 +402,13 @@ def _try_again(hook, watch):
     os.execvpe(sys.orig_argv[0], sys.orig_argv, {**given, b"DDPRUN_TEMPLATE_HOOK": json.dumps(hook).encode()})
 
 
-def _wait_for_a_worker(library, socket, hook, trees, installed, remark):
+def _wait_for_a_worker(library, socket, hook, trees, imports, remark):
     """Returns in a worker alone: its environment."""
     import ctypes
     api = ctypes.pythonapi
-    files = _own_files((hook["kind"], hook["program"]), installed)
+    program = hook["kind"], hook["program"]
+    files = _own_files(program, imports.installed())
+    unchanged = _Unchanged(program, hook["path"]) if hook["keep"] else None
     _flush()
     trees.watch.check_threads()
     trees.park()
@@ -381,7 +416,14 @@ def _wait_for_a_worker(library, socket, hook, trees, installed, remark):
     trees.gc.freeze()
     if library.ddprun_template_ready(socket, remark.encode("utf-8", "replace")[:1000]) != 0:
         os._exit(0)
-    while library.ddprun_template_wait(socket) != 0 and not library.ddprun_template_retired(socket):
+    while True:
+        word = library.ddprun_template_wait(socket)
+        if word == 0 or library.ddprun_template_retired(socket):
+            os._exit(0)
+        if word == 2:
+            socket = _stay(library, socket, hook, trees, imports, remark, unchanged)
+            files.pop(hook["program"], None)  # A script that was edited is read anew by each worker.
+            continue
         for name, stamp in files.items():
             if _stamp(name) != stamp:
                 raise RuntimeError("%s has changed since it was loaded" % name)
@@ -391,10 +433,47 @@ def _wait_for_a_worker(library, socket, hook, trees, installed, remark):
             api.PyOS_AfterFork_Child()
             return begun
         api.PyOS_AfterFork_Parent()
-    os._exit(0)
 
 
-def _become_worker(begun, library, hook, trees, watch, given, changed):
+def _stay(library, socket, hook, trees, imports, remark, unchanged):
+    """Waits for the next run (--keep-warm), whose preload process it is then. Returns the socket to its agent."""
+    if trees.watch.background is not None:
+        _write("/proc/self/oom_score_adj", trees.watch.background.oom)
+
+    def before_torch():
+        """In a child, since it needs modules that are parked."""
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                sys.modules.update(trees.parked)
+                os.write(write, (imports.what_comes_before_torch(unchanged.program) or "").encode())
+                os._exit(0)
+            finally:
+                os._exit(1)
+        os.close(write)
+        with open(read, errors="replace") as file:
+            why = file.read()
+        return why or (os.waitpid(child, 0)[1] and "%s cannot be read" % unchanged.program[1]) or ""
+    text = remark.encode("utf-8", "replace")[:1000]
+    socket = library.ddprun_template_keep(socket, text)
+    why = unchanged.why_not(before_torch if hook["background"] else str)
+    if why:
+        library.ddprun_template_refuse(socket, why.encode("utf-8", "replace")[:1000])
+        os._exit(0)
+    library.ddprun_template_ready(socket, text)
+    return socket
+
+
+def _take_arguments(words):
+    """The worker's command line may be another one than the preload process's, behind the name of the program."""
+    if words:
+        shared = len(sys.orig_argv) - (len(sys.argv) - 1)
+        sys.argv[1:] = words[shared:]
+        sys.orig_argv[1:] = words[1:]
+
+
+def _become_worker(begun, words, library, hook, trees, watch, given, changed):
     environment = []
     while begun[len(environment)]:
         environment.append(begun[len(environment)])
@@ -402,6 +481,7 @@ def _become_worker(begun, library, hook, trees, watch, given, changed):
     if trees.watch.background is not None:
         _write("/proc/self/oom_score_adj", trees.watch.background.oom)
     whole, own = _take(environment, given, changed)
+    _take_arguments(words())
     _draw_anew(trees.find("multiprocessing.process"), trees.find("threading"))
     trees.atexit.register(trees.gc.unfreeze)  # What is frozen has finalizers too.
 
@@ -424,6 +504,12 @@ def _serve(hook, watch, imports, trees):
     socket = -1
     library = ctypes.PyDLL(hook["entry"])
     library.ddprun_template_begin.restype = ctypes.POINTER(ctypes.c_char_p)
+    library.ddprun_template_arguments.restype = ctypes.c_void_p
+
+    def words():
+        size = ctypes.c_size_t()
+        begin = library.ddprun_template_arguments(ctypes.byref(size))
+        return [os.fsdecode(word) for word in ctypes.string_at(begin, size.value).split(b"\0")[:-1]] if size.value else []
     try:
         socket = library.ddprun_template_open()
         if hook["probe"]:
@@ -439,12 +525,12 @@ def _serve(hook, watch, imports, trees):
         given, changed = _changes(hook)
         trees.begin({os.fsencode(name) for name in hook["workers"]})
         remark = _load(hook, imports, library, trees)
-        begun = _wait_for_a_worker(library, socket, hook, trees, imports.installed(), remark)
+        begun = _wait_for_a_worker(library, socket, hook, trees, imports, remark)
     except BaseException as error:
         text = "%s" % error if type(error) is _Refused else "%s: %s" % (type(error).__name__, error)
         library.ddprun_template_refuse(socket, text.encode("utf-8", "replace")[:1000])
         os._exit(0)
-    _become_worker(begun, library, hook, trees, watch, given, changed)
+    _become_worker(begun, words, library, hook, trees, watch, given, changed)
 
 
 def _command_line():

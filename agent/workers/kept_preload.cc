@@ -1,0 +1,191 @@
+#include "agent/workers/kept_preload.h"
+
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "agent/workers/worker_spec.h"
+#include "common/json.h"
+#include "proto/worker_template.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kMostPlanBytes = 4 << 20;
+constexpr int kMostWaiting = 8;  // Connections that it has not accepted yet.
+
+Result<std::pair<UniqueFd, sockaddr_un>> SocketFor(const std::filesystem::path& path) {
+  sockaddr_un name{.sun_family = AF_UNIX};
+  if (path.native().size() >= sizeof name.sun_path) {
+    return Error{ErrorKind::kInvalid, "the name '" + path.native() + "' is too long for a socket"};
+  }
+  std::memcpy(name.sun_path, path.c_str(), path.native().size());
+  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) {
+    return SystemError("make", "a socket", errno);
+  }
+  return std::pair(std::move(socket), name);
+}
+
+void EndOlder(const std::filesystem::path& own) {
+  std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> others;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(own.parent_path(), error)) {
+    if (entry.path() != own && entry.path().filename().native().starts_with(kKeptPrefix)) {
+      others.emplace_back(entry.last_write_time(error), entry.path());
+    }
+  }
+  std::ranges::sort(others, std::greater{});
+  std::vector<std::filesystem::path> ended = {own};
+  for (std::size_t i = kMostKept - 1; i < others.size(); ++i) {
+    ended.push_back(others[i].second);
+  }
+  for (const std::filesystem::path& path : ended) {
+    (void)AskKept(path, KeptRequest::kEnd);
+    ::unlink(path.c_str());
+  }
+}
+
+}  // namespace
+
+Result<UniqueFd> FileOf(const std::string& text, const char* name) {
+  UniqueFd file(::memfd_create(name, MFD_CLOEXEC));
+  if (!file) {
+    return SystemError("make", "a memory file", errno);
+  }
+  RETURN_IF_ERROR(WriteAll(file.get(), text, "a memory file"));
+  return file;
+}
+
+Result<UniqueFd> FileOf(const PreloadPurpose& purpose) {
+  nlohmann::json text = {{"version", kTemplateVersion},
+                         {"preload", purpose.preload},
+                         {"file", purpose.file},
+                         {"directory", purpose.directory},
+                         {"command", purpose.command},
+                         {"environment", purpose.environment},
+                         {"streams", nlohmann::json::array()}};
+  for (const auto& [mode, device] : purpose.streams) {
+    text["streams"].push_back({mode, device});
+  }
+  return FileOf(text.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace), "ddprun-plan");
+}
+
+Result<PreloadPurpose> ReadPurpose(const UniqueFd& file) {
+  if (::lseek(file.get(), 0, SEEK_SET) != 0) {
+    return SystemError("read", "the plan of a preload process", errno);
+  }
+  ASSIGN_OR_RETURN(const std::string text, ReadToEnd(file.get(), "a plan", kMostPlanBytes));
+  const nlohmann::json plan = ParseJson(text);
+  try {
+    PreloadPurpose purpose;
+    plan.at("preload").get_to(purpose.preload);
+    plan.at("file").get_to(purpose.file);
+    plan.at("directory").get_to(purpose.directory);
+    plan.at("command").get_to(purpose.command);
+    plan.at("environment").get_to(purpose.environment);
+    plan.at("streams").get_to(purpose.streams);
+    if (plan.at("version") == kTemplateVersion) {
+      return purpose;
+    }
+  } catch (const nlohmann::json::exception&) {
+  }
+  return Error{ErrorKind::kInvalid, "it is not of this build"};
+}
+
+std::string FirstDifference(const std::map<std::string, std::string>& a,
+                            const std::map<std::string, std::string>& b) {
+  for (const auto& [name, value] : a) {
+    if (const auto other = b.find(name); other == b.end() || other->second != value) {
+      return name;
+    }
+  }
+  for (const auto& [name, value] : b) {
+    if (!a.contains(name)) {
+      return name;
+    }
+  }
+  return "";
+}
+
+std::string DifferenceOf(const PreloadPurpose& a, const PreloadPurpose& b) {
+  const std::string variable = FirstDifference(a.environment, b.environment);
+  return a.preload != b.preload       ? "--preload"
+         : a.file != b.file           ? "interpreter"
+         : a.directory != b.directory ? "directory"
+         : a.command != b.command     ? "command"
+         : !variable.empty()          ? "variable " + variable
+                                      : "";
+}
+
+Result<UniqueFd> ListenForLaunch(const std::filesystem::path& path) {
+  EndOlder(path);
+  ASSIGN_OR_RETURN(auto made, SocketFor(path));
+  const auto& [socket, name] = made;
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 ||
+      ::listen(socket.get(), kMostWaiting) != 0) {
+    return SystemError("listen at", path.native(), errno);
+  }
+  return std::move(made.first);
+}
+
+Result<UniqueFd> AskKept(const std::filesystem::path& path, KeptRequest request,
+                         std::span<const int> descriptors) {
+  ASSIGN_OR_RETURN(auto made, SocketFor(path));
+  const auto& [socket, name] = made;
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
+    return SystemError("connect to", path.native(), errno);
+  }
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
+      peer.uid != ::getuid()) {
+    return Error{ErrorKind::kRefused, "'" + path.native() + "' is another user's"};
+  }
+  const std::string_view bytes(reinterpret_cast<const char*>(&request), sizeof request);
+  const bool sent = descriptors.empty()
+                        ? ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+                              static_cast<ssize_t>(bytes.size())
+                        : SendWithDescriptors(socket.get(), bytes, descriptors, MSG_DONTWAIT);
+  if (!sent) {
+    return SystemError("ask", path.native(), errno);
+  }
+  return std::move(made.first);
+}
+
+Result<KeptAnswer> AwaitKept(int connection, Duration limit) {
+  pollfd there{connection, POLLIN, 0};
+  if (::poll(&there, 1, static_cast<int>(limit.count())) != 1) {
+    return Error{ErrorKind::kRefused, "it did not answer"};
+  }
+  KeptAnswer answer;
+  iovec part{&answer.reply, sizeof answer.reply};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const ssize_t got = ::recvmsg(connection, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (const cmsghdr* const head = CMSG_FIRSTHDR(&message);
+      got > 0 && head != nullptr && head->cmsg_type == SCM_RIGHTS) {
+    int fd = -1;
+    std::memcpy(&fd, CMSG_DATA(head), sizeof fd);
+    answer.plan = UniqueFd(fd);
+  }
+  if (got != sizeof answer.reply) {
+    return Error{ErrorKind::kUnavailable, "it has ended"};
+  }
+  answer.reply.remark[sizeof answer.reply.remark - 1] = '\0';
+  return answer;
+}
+
+}  // namespace ddprun
