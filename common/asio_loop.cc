@@ -4,9 +4,6 @@
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
-#include <condition_variable>
-#include <future>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -15,6 +12,8 @@
 
 namespace ddprun {
 namespace {
+
+constexpr Duration kPatience{1'000};  // Of the loop's end, with a disk that hangs.
 
 // The one that goes on while the machine is suspended, as everybody else's does: who wakes finds
 // that its leases are over. A timer that was armed before is late then.
@@ -56,54 +55,6 @@ class AsioAlarm final : public Alarm {
 
 }  // namespace
 
-// One thread, and what it has to do. Outlives the loop where something hangs.
-class AsioLoop::Lane : public std::enable_shared_from_this<Lane> {
- public:
-  explicit Lane(AsioLoop& loop) : loop_(&loop), thread_(new boost::asio::thread_pool(1)) {}
-
-  void Run(std::function<void()> work, std::function<void()> done) {
-    {
-      const std::lock_guard lock(mutex_);
-      ++left_;
-    }
-    boost::asio::post(*thread_, [self = shared_from_this(), work = std::move(work),
-                                 done = std::move(done)]() mutable {
-      work();
-      const std::lock_guard lock(self->mutex_);
-      if (self->loop_ != nullptr) {
-        self->loop_->Post(std::move(done));
-      } else {  // What it holds may need the loop to end in order; the process is about to end.
-        static std::mutex mutex;
-        static auto& kept = *new std::vector<std::function<void()>>;
-        const std::lock_guard all(mutex);
-        kept.push_back(std::move(done));
-      }
-      --self->left_;
-      self->changed_.notify_all();
-    });
-  }
-
-  // The loop ends. Waits for what is under way; what hangs is left behind with its thread.
-  void Close() {
-    std::unique_lock lock(mutex_);
-    loop_ = nullptr;
-    if (changed_.wait_for(lock, kPatience, [this] { return left_ == 0; })) {
-      lock.unlock();
-      thread_->join();
-      delete thread_;
-    }
-  }
-
- private:
-  static constexpr Duration kPatience{1'000};
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  AsioLoop* loop_;  // nullptr: it has ended.
-  std::size_t left_ = 0;
-  boost::asio::thread_pool* const thread_;  // Not owned: its end waits for what it does.
-};
-
 struct AsioLoop::Gate {
   std::mutex mutex;
   AsioLoop* loop = nullptr;  // Null once it is gone.
@@ -126,10 +77,8 @@ AsioLoop::~AsioLoop() {
     const std::lock_guard lock(gate_->mutex);
     gate_->loop = nullptr;
   }
-  for (const auto& lane : {names_, disk_}) {
-    if (lane) {
-      lane->Close();
-    }
+  for (TaskQueue* const queue : {&names_, &disk_}) {
+    (void)queue->Drain(kPatience);
   }
 }
 
@@ -146,30 +95,29 @@ void AsioLoop::Post(std::function<void()> work) {
   boost::asio::post(io_, std::move(work));
 }
 
+void AsioLoop::RunOn(TaskQueue& queue, std::function<void()> work, std::function<void()> done) {
+  CHECK(queue.Post([gate = gate_, work = std::move(work), done = std::move(done)]() mutable {
+    work();
+    const std::lock_guard lock(gate->mutex);
+    if (gate->loop != nullptr) {
+      gate->loop->Post(std::move(done));
+    } else {  // What it holds may need the loop to end in order; the process is about to end.
+      static auto& kept = *new std::vector<std::function<void()>>;
+      kept.push_back(std::move(done));
+    }
+  }));
+}
+
 void AsioLoop::RunBlocking(std::function<void()> work, std::function<void()> done) {
-  if (!names_) {
-    names_ = std::make_shared<Lane>(*this);
-  }
-  names_->Run(std::move(work), std::move(done));
+  RunOn(names_, std::move(work), std::move(done));
 }
 
 void AsioLoop::RunOnDisk(std::function<void()> work, std::function<void()> done) {
-  if (!disk_) {
-    disk_ = std::make_shared<Lane>(*this);
-  }
-  disk_->Run(std::move(work), std::move(done));
+  RunOn(disk_, std::move(work), std::move(done));
 }
 
 bool AsioLoop::FinishOnDisk(Duration limit, std::function<void()> work) {
-  const auto finished = std::make_shared<std::promise<void>>();
-  const std::future<void> future = finished->get_future();
-  RunOnDisk(
-      [finished, work = std::move(work)] {
-        work();
-        finished->set_value();
-      },
-      [] {});
-  return future.wait_for(limit) == std::future_status::ready;
+  return disk_.Post(std::move(work)) && disk_.Drain(limit);
 }
 
 void AsioLoop::RunBounded(Duration limit, std::function<void()> work,

@@ -8,11 +8,13 @@
 #include <boost/asio/io_context.hpp>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <thread>
 
 #include "common/loop.h"
+#include "common/task_queue.h"
 
 namespace ddprun {
 
@@ -41,9 +43,9 @@ class AsioLoop final : public Loop {
   boost::asio::io_context io_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> keep_;
   std::thread::id thread_;
-  class Lane;
-  std::shared_ptr<Lane> names_;
-  std::shared_ptr<Lane> disk_;
+  // Never full: what is not run would not be called back.
+  TaskQueue names_{std::numeric_limits<std::size_t>::max()};
+  TaskQueue disk_{std::numeric_limits<std::size_t>::max()};
   struct Gate;
   struct Errand;
   std::shared_ptr<Gate> gate_;  // Shared with threads that may outlive the loop.
@@ -51,6 +53,7 @@ class AsioLoop final : public Loop {
   std::uint64_t last_errand_ = 0;
 
   std::unique_ptr<Alarm> NewAlarm() override;
+  void RunOn(TaskQueue& queue, std::function<void()> work, std::function<void()> done);
   void FinishErrand(std::uint64_t number, bool in_time);
 };
 

@@ -1,63 +1,73 @@
-#include "trainer/disk/disk_thread.h"
+#include "common/task_queue.h"
 
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <thread>
 #include <utility>
+
+#include "common/loop.h"
 
 namespace ddprun {
 
-struct DiskThread::Queue {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<std::function<void()>> calls;
-  bool busy = false;
-  bool end = false;
+struct TaskQueue::Shared {
+  explicit Shared(std::size_t room_in) : room(room_in) {}
 
   void Run() {
     std::unique_lock lock(mutex);
     while (true) {
-      changed.wait(lock, [this] { return end || !calls.empty(); });
-      if (calls.empty()) {
+      changed.wait(lock, [this] { return closed || !tasks.empty(); });
+      if (tasks.empty()) {
         return;
       }
-      const std::function<void()> call = std::move(calls.front());
-      calls.pop_front();
+      std::function<void()> task = std::move(tasks.front());
+      tasks.pop_front();
       busy = true;
       lock.unlock();
-      call();
+      task();
+      task = nullptr;  // Without the lock: its destructor may wait for the disk that hangs.
       lock.lock();
       busy = false;
       changed.notify_all();
     }
   }
+
+  const std::size_t room;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> tasks;
+  bool started = false;
+  bool busy = false;
+  bool closed = false;
 };
 
-DiskThread::DiskThread() : queue_(std::make_shared<Queue>()) {
-  std::thread([queue = queue_] { queue->Run(); }).detach();
+TaskQueue::TaskQueue(std::size_t room) : shared_(std::make_shared<Shared>(room)) {}
+
+TaskQueue::~TaskQueue() {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->closed = true;
+  shared_->changed.notify_all();
 }
 
-DiskThread::~DiskThread() {
-  const std::lock_guard lock(queue_->mutex);
-  queue_->end = true;
-  queue_->changed.notify_all();
-}
-
-bool DiskThread::Post(std::function<void()> call) {
-  const std::lock_guard lock(queue_->mutex);
-  if (queue_->calls.size() >= kMostQueued) {
+bool TaskQueue::Post(std::function<void()> task) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->started = shared_->started || StartThread([shared = shared_] { shared->Run(); });
+  if (!shared_->started || shared_->tasks.size() >= shared_->room) {
     return false;
   }
-  queue_->calls.push_back(std::move(call));
-  queue_->changed.notify_all();
+  shared_->tasks.push_back(std::move(task));
+  shared_->changed.notify_all();
   return true;
 }
 
-bool DiskThread::Drain(std::chrono::milliseconds limit) {
-  std::unique_lock lock(queue_->mutex);
-  return queue_->changed.wait_for(lock, limit,
-                                  [this] { return queue_->calls.empty() && !queue_->busy; });
+bool TaskQueue::Idle() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->tasks.empty() && !shared_->busy;
+}
+
+bool TaskQueue::Drain(Duration limit) {
+  std::unique_lock lock(shared_->mutex);
+  return shared_->changed.wait_for(lock, limit,
+                                   [this] { return shared_->tasks.empty() && !shared_->busy; });
 }
 
 }  // namespace ddprun

@@ -1,38 +1,39 @@
-// Runs calls that touch a disk one after the other on a thread of its own, for a training loop
-// whose peers take a rank that stands still for gone.
+// Runs tasks one after the other on a thread of its own, for callers that must not wait: a loop, or
+// a training step whose peers take a rank that stands still for lost.
 //
-// Nobody waits for longer than he says: a network file system that hangs keeps this thread, never
-// its owner. What is queued is bounded. At the end calls that do not come back are left behind,
-// with what they refer to: a call must hold what it uses, not point to its owner.
+// A task may hang for ever, on a network file system say. Then what is queued waits, its caller
+// does not, and at the end the thread is left behind with what its tasks refer to. So a task must
+// hold what it uses, not point to its owner.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
 
+#include "common/time.h"
+
 namespace ddprun {
 
-class DiskThread {
+class TaskQueue {
  public:
-  static constexpr std::size_t kMostQueued = 1024;
-  // What a training waits for a file that it can do without: at its start, and at its end.
-  static constexpr std::chrono::milliseconds kMostOpening{2000};
-  static constexpr std::chrono::milliseconds kMostFlushing{3000};
+  // The thread is started by the first task. At most `room` tasks wait.
+  explicit TaskQueue(std::size_t room = 1024);
+  // Never waits. Tasks that were queued are still done.
+  ~TaskQueue();
+  TaskQueue(const TaskQueue&) = delete;
+  TaskQueue& operator=(const TaskQueue&) = delete;
 
-  DiskThread();
-  ~DiskThread();
-  DiskThread(const DiskThread&) = delete;
-  DiskThread& operator=(const DiskThread&) = delete;
+  // False: so many wait already, or no thread can be had. This task is dropped.
+  bool Post(std::function<void()> task);
 
-  // False: so many wait already, and this one is dropped.
-  bool Post(std::function<void()> call);
-  // Whether all calls have come back; waits for it, but not for longer than `limit`.
-  bool Drain(std::chrono::milliseconds limit);
+  // No task waits or is under way.
+  bool Idle() const;
+  // Waits until it is idle, for `limit` at most. False: it is not.
+  bool Drain(Duration limit);
 
  private:
-  struct Queue;
-  const std::shared_ptr<Queue> queue_;  // The thread's as well, which may outlive this.
+  struct Shared;
+  const std::shared_ptr<Shared> shared_;  // The thread's as well, which may outlive this.
 };
 
 }  // namespace ddprun

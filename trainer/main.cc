@@ -19,12 +19,13 @@
 #include "common/cgroup.h"
 #include "common/exit_code.h"
 #include "common/log.h"
+#include "common/task_queue.h"
 #include "proto/notify.h"
 #include "proto/template_process.h"
 #include "proto/worker_env.h"
 #include "trainer/data/entries.h"
 #include "trainer/device/choose_device.h"
-#include "trainer/disk/disk_thread.h"
+#include "trainer/disk/disk_wait.h"
 #include "trainer/disk/staging.h"
 #include "trainer/group/process_group.h"
 #include "trainer/learning/torch_settings.h"
@@ -93,7 +94,7 @@ void FlushOutput() {
   std::fflush(stdout);
   struct stat info {};
   const bool file = fstat(STDERR_FILENO, &info) == 0 && S_ISREG(info.st_mode);
-  FlushLog(file ? DiskThread::kMostFlushing : std::chrono::hours(24));
+  FlushLog(file ? kMostFlushing : std::chrono::hours(24));
 }
 
 // At once and without destructors: a process group that lost a peer waits in them for its
@@ -102,9 +103,9 @@ void FlushOutput() {
                             std::optional<int> code = std::nullopt) {
   Log(LogLevel::kError, error.message);
   if (sagemaker && error.kind != ErrorKind::kUnavailable) {  // A lost peer is not the reason.
-    DiskThread disk;
+    TaskQueue disk;
     disk.Post([sagemaker, text = error.message] { WriteFailure(*sagemaker, text); });
-    (void)disk.Drain(DiskThread::kMostFlushing);
+    (void)disk.Drain(kMostFlushing);
   }
   FlushOutput();
   _exit(code.value_or(ExitCodeFor(error.kind)));

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -20,9 +18,9 @@
 namespace ddprun {
 namespace {
 
-// Threads of all makers, also those that are abandoned in a step that hangs.
-constexpr int kMostMakerThreads = 64;
-std::atomic<int> maker_threads = 0;
+// Queues of all makers that were given up in a step that hangs, and have not come back.
+constexpr int kMostStuck = 64;
+std::atomic<int> stuck = 0;
 constexpr Duration kPatience{1'000};  // How long the destructor waits for Tidy's work.
 constexpr Duration kFirstPause{50};   // Before a process is tried again; then twice as long, up to
 constexpr Duration kLongestPause{2'000};
@@ -47,71 +45,6 @@ Error NotStarted(const WorkerSpec& spec, Error error) {
 }
 
 }  // namespace
-
-// A thread with its queue of work. It ends when it is closed and the queue is empty.
-struct GenerationMaker::Line {
-  static std::shared_ptr<Line> Start();
-  void Serve();
-  void Do(std::function<void()> next);
-  bool idle();
-  void Close(Duration patience);
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<std::function<void()>> work;  // The first one is under way.
-  bool closed = false;
-};
-
-std::shared_ptr<GenerationMaker::Line> GenerationMaker::Line::Start() {
-  if (maker_threads >= kMostMakerThreads) {
-    return nullptr;
-  }
-  auto line = std::make_shared<Line>();
-  ++maker_threads;
-  if (!StartThread([line] { line->Serve(); })) {
-    --maker_threads;
-    return nullptr;
-  }
-  return line;
-}
-
-void GenerationMaker::Line::Serve() {
-  std::unique_lock lock(mutex);
-  while (true) {
-    changed.wait(lock, [this] { return closed || !work.empty(); });
-    if (work.empty()) {
-      --maker_threads;
-      return;
-    }
-    std::function<void()> next = std::move(work.front());
-    lock.unlock();
-    next();
-    next = nullptr;  // Without the lock: its destructor may wait for a disk that hangs.
-    lock.lock();
-    work.pop_front();
-    if (closed) {
-      changed.notify_all();
-    }
-  }
-}
-
-void GenerationMaker::Line::Do(std::function<void()> next) {
-  const std::lock_guard lock(mutex);
-  work.push_back(std::move(next));
-  changed.notify_all();
-}
-
-bool GenerationMaker::Line::idle() {
-  const std::lock_guard lock(mutex);
-  return work.empty();
-}
-
-void GenerationMaker::Line::Close(Duration patience) {
-  std::unique_lock lock(mutex);
-  closed = true;
-  changed.notify_all();
-  changed.wait_for(lock, patience, [this] { return work.empty(); });
-}
 
 struct GenerationMaker::Job final : Making {
   // ---- On the thread ----
@@ -276,8 +209,8 @@ void GenerationMaker::Job::Forget() {
 
 GenerationMaker::GenerationMaker(Loop& loop, Duration patience, std::shared_ptr<WarmStart> warm)
     : loop_(loop), patience_(patience), warm_(std::move(warm)) {
-  if (warm_ && HaveLine()) {
-    line_->Do([warm = warm_] { warm->Prepare(); });
+  if (warm_) {
+    (void)queue_->Post([warm = warm_] { warm->Prepare(); });
   }
 }
 
@@ -289,27 +222,16 @@ GenerationMaker::~GenerationMaker() {
     job_->GiveUp();
     job_->Forget();
   }
-  if (line_) {
-    line_->Close(kPatience);
-  }
-}
-
-bool GenerationMaker::HaveLine() {
-  if (!line_) {
-    line_ = Line::Start();
-  }
-  return line_ != nullptr;
+  (void)queue_->Drain(kPatience);
 }
 
 void GenerationMaker::Tidy(std::function<void()> work) {
-  if (HaveLine()) {
-    line_->Do(std::move(work));
-  }
+  (void)queue_->Post(std::move(work));
 }
 
 void GenerationMaker::LookAt(std::vector<pid_t> workers) {
-  if (warm_ && warm_->automatic() && HaveLine() && line_->idle()) {
-    line_->Do([warm = warm_, workers = std::move(workers)] { warm->Look(workers); });
+  if (warm_ && warm_->automatic() && queue_->Idle()) {
+    (void)queue_->Post([warm = warm_, workers = std::move(workers)] { warm->Look(workers); });
   }
 }
 
@@ -324,17 +246,17 @@ void GenerationMaker::Make(PrepareWorkers prepare,
   job_->prepare = std::move(prepare);
   job_->patience = patience_;
   job_->warm = warm_;
-  if (HaveLine()) {
-    line_->Do([job = job_] {
-      job->Make(job);
-      if (job->warm) {
-        job->warm->Prepare();  // A new preload process, if the last one has ended.
-      }
-    });
+  const bool posted = stuck < kMostStuck && queue_->Post([job = job_] {
+    job->Make(job);
+    if (job->warm) {
+      job->warm->Prepare();  // A new preload process, if the last one has ended.
+    }
+  });
+  if (posted) {
     return;
   }
   job_->result = Error{ErrorKind::kUnavailable,
-                       "no thread can be had that starts them (" + std::to_string(maker_threads) +
+                       "no thread can be had that starts them (" + std::to_string(stuck) +
                            " earlier ones wait for disks that do not answer)"};
   job_->Tell(job_);
 }
@@ -349,16 +271,15 @@ void GenerationMaker::GiveUp(std::function<void()> gone) {
   }
   job_->Forget();
   job_.reset();
-  if (line_) {
-    line_->Close(Duration{0});
-    line_.reset();
-  }
+  ++stuck;
+  (void)queue_->Post([end = std::shared_ptr<void>(nullptr, [](void*) { --stuck; })] {});
+  queue_ = std::make_unique<TaskQueue>();
   loop_.Post(std::move(gone));
 }
 
 void GenerationMaker::OnDone(const std::shared_ptr<Job>& job) {
   if (job->gone && job->result && !job->result->empty()) {
-    line_->Do([job] { job->EndMade(job); });
+    (void)queue_->Post([job] { job->EndMade(job); });
     return;
   }
   const auto made = std::move(job->made);

@@ -29,6 +29,7 @@
 #include "agent/workers/worker_spec.h"
 #include "common/loop.h"
 #include "common/result.h"
+#include "common/task_queue.h"
 
 namespace ddprun {
 
@@ -85,15 +86,14 @@ class GenerationMaker {
 
  private:
   struct Job;
-  struct Line;
-  bool HaveLine();
   void OnDone(const std::shared_ptr<Job>& job);
 
   Loop& loop_;
   const Duration patience_;
   const std::shared_ptr<WarmStart> warm_;
-  std::shared_ptr<Line> line_;  // Shared with its thread.
-  std::shared_ptr<Job> job_;    // Shared with the thread.
+  // Its thread starts the workers. Another one after a step that hangs.
+  std::unique_ptr<TaskQueue> queue_ = std::make_unique<TaskQueue>();
+  std::shared_ptr<Job> job_;  // Shared with the thread.
 };
 
 }  // namespace ddprun

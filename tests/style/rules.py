@@ -8,7 +8,7 @@ from source import functions_of
 MAX_FUNCTION_LINES = 70
 
 # What needs a loop or a log is run time; the rest of common/ is values.
-RUNTIME = {f"common/{stem}.{suffix}" for stem in ("asio_loop", "line_writer", "log", "loop") for suffix in ("h", "cc")}
+RUNTIME = {f"common/{stem}.{suffix}" for stem in ("asio_loop", "line_writer", "log", "loop", "task_queue") for suffix in ("h", "cc")}
 
 # Who may include whom: a part and the parts below it.
 LAYERS = {

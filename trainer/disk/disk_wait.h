@@ -14,9 +14,13 @@
 #include <optional>
 
 #include "common/result.h"
-#include "trainer/disk/disk_thread.h"
+#include "common/task_queue.h"
 
 namespace ddprun {
+
+// How long a training waits for a file that it can do without: at its start, and at its end.
+inline constexpr std::chrono::milliseconds kMostOpening{2000};
+inline constexpr std::chrono::milliseconds kMostFlushing{3000};
 
 // Begins at once. Left behind with what it holds where its owner goes before it is done.
 class DiskWork {
@@ -30,7 +34,7 @@ class DiskWork {
 
  private:
   const std::shared_ptr<std::optional<Result<void>>> outcome_;
-  mutable DiskThread thread_;
+  mutable TaskQueue thread_;
 };
 
 // A clock that stands while its process does, perhaps with all its peers' (a suspended job): who

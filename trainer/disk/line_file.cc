@@ -9,6 +9,7 @@
 
 #include "common/files.h"
 #include "common/log.h"
+#include "trainer/disk/disk_wait.h"
 
 namespace ddprun {
 
@@ -71,9 +72,9 @@ Result<LineFile> LineFile::Open(const std::filesystem::path& path, const LineFil
   lines.what_ = options.what;
   lines.file_ = std::make_shared<File>();
   lines.file_->path = path.string();
-  lines.thread_ = std::make_unique<DiskThread>();
+  lines.thread_ = std::make_unique<TaskQueue>();
   lines.thread_->Post([file = lines.file_, options] { file->Open(options); });
-  if (!lines.thread_->Drain(DiskThread::kMostOpening)) {
+  if (!lines.thread_->Drain(kMostOpening)) {
     Log(LogLevel::kWarning, "the " + options.what + " file '" + path.string() +
                                 "' does not open: the disk does not answer, or it is a FIFO that "
                                 "nobody reads; training goes on, its lines wait");
@@ -117,7 +118,7 @@ void LineFile::Finish() {
   if (!file_) {
     return;
   }
-  (void)thread_->Drain(DiskThread::kMostFlushing);
+  (void)thread_->Drain(kMostFlushing);
   const std::lock_guard lock(file_->mutex);
   if (file_->unwritten + dropped_ > 0) {
     Log(LogLevel::kWarning, std::to_string(file_->unwritten + dropped_) + " lines of " + what_ +

@@ -13,7 +13,7 @@
 
 #include "common/files.h"
 #include "common/result.h"
-#include "trainer/disk/disk_thread.h"
+#include "common/task_queue.h"
 
 namespace ddprun {
 
@@ -42,7 +42,7 @@ class LineFile {
  private:
   struct File;
   std::shared_ptr<File> file_;  // The thread's as well, which may outlive this. Null: none.
-  std::unique_ptr<DiskThread> thread_;
+  std::unique_ptr<TaskQueue> thread_;
   std::string what_;
   std::uint64_t dropped_ = 0;
 };

@@ -10,7 +10,7 @@
 #include <functional>
 #include <memory>
 
-#include "trainer/disk/disk_thread.h"
+#include "common/task_queue.h"
 
 namespace ddprun {
 
@@ -40,7 +40,7 @@ class RunFiles {
 
   const std::function<Asked()> look_;
   const std::shared_ptr<Seen> seen_;
-  DiskThread thread_;
+  TaskQueue thread_;
 };
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-#include "trainer/disk/disk_thread.h"
+#include "trainer/disk/run_files.h"
 
 #include <gtest/gtest.h>
 
@@ -6,40 +6,10 @@
 #include <future>
 #include <memory>
 
-#include "trainer/disk/run_files.h"
-
 namespace ddprun {
 namespace {
 
 using namespace std::chrono_literals;
-
-TEST(DiskThread, RunsCallsInOrder) {
-  const auto seen = std::make_shared<std::string>();
-  DiskThread thread;
-  for (const char letter : {'a', 'b', 'c'}) {
-    EXPECT_TRUE(thread.Post([seen, letter] { *seen += letter; }));
-  }
-  ASSERT_TRUE(thread.Drain(60s));
-  EXPECT_EQ(*seen, "abc");
-}
-
-TEST(DiskThread, ACallThatHangsKeepsNobodyAndIsLeftBehind) {
-  auto answer = std::make_shared<std::promise<void>>();
-  const auto disk = std::make_shared<std::shared_future<void>>(answer->get_future());
-  const auto ran = std::make_shared<std::atomic<std::size_t>>(0);
-  {
-    DiskThread thread;
-    ASSERT_TRUE(thread.Post([disk] { disk->wait(); }));
-    EXPECT_FALSE(thread.Drain(1ms));
-    std::size_t queued = 0;
-    while (thread.Post([ran] { ++*ran; })) {
-      ASSERT_LE(++queued, DiskThread::kMostQueued);
-    }
-    EXPECT_GE(queued, DiskThread::kMostQueued - 1);
-  }
-  EXPECT_EQ(*ran, 0u);
-  answer->set_value();  // The disk is back: nothing that its calls use has gone.
-}
 
 TEST(RunFiles, ALookThatHangsIsNotWaitedForTwice) {
   auto answer = std::make_shared<std::promise<void>>();

@@ -46,13 +46,13 @@ Result<Profiler> Profiler::Open(const std::filesystem::path& directory,
   profiler.trace_ = std::make_shared<Trace>();
   profiler.trace_->path = directory / ("trace-generation-" + std::to_string(env.generation.value) +
                                        "-rank-" + std::to_string(env.rank) + ".json");
-  profiler.thread_ = std::make_unique<DiskThread>();
+  profiler.thread_ = std::make_unique<TaskQueue>();
   profiler.thread_->Post([trace = profiler.trace_] {
     const Result<void> made = RealFileSystem().MakeDirectory(trace->path.parent_path());
     const std::lock_guard lock(trace->mutex);
     trace->failed = made ? std::nullopt : std::optional(made.error());
   });
-  (void)profiler.thread_->Drain(DiskThread::kMostOpening);
+  (void)profiler.thread_->Drain(kMostOpening);
   const std::lock_guard lock(profiler.trace_->mutex);
   if (profiler.trace_->failed) {
     return *profiler.trace_->failed;
@@ -121,7 +121,7 @@ Result<void> Profiler::Flush() {
     return {};
   }
   std::unique_lock lock(trace_->mutex);
-  const std::chrono::milliseconds limit = DiskThread::kMostFlushing + TimeFor(trace_->bytes);
+  const std::chrono::milliseconds limit = kMostFlushing + TimeFor(trace_->bytes);
   lock.unlock();
   const bool done = thread_->Drain(limit);
   lock.lock();

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "common/result.h"
+#include "common/task_queue.h"
 #include "proto/worker_env.h"
-#include "trainer/disk/disk_thread.h"
 #include "trainer/profiler/recorder.h"
 #include "trainer/profiler/schedule.h"
 
@@ -49,7 +49,7 @@ class Profiler {
   std::vector<ProfiledEvent> events_;           // Of all active phases so far.
   bool written_ = true;
   std::shared_ptr<Trace> trace_;  // The thread's as well, which may outlive this.
-  std::unique_ptr<DiskThread> thread_;
+  std::unique_ptr<TaskQueue> thread_;
 };
 
 }  // namespace ddprun
