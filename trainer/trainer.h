@@ -1,10 +1,10 @@
 // One worker's training, from joining its world to the final lines: the step loop.
 //
-// Reads top to bottom in RunToTheEnd (trainer.cc; how it begins and ends: trainer_start.cc,
-// trainer_memory.cc, trainer_finish.cc). Every rank takes the same steps on its share of each
-// global batch. Only rank 0 prints, saves, and chooses the checkpoint to start from. Torch-free:
-// tensors live in the learner, peers in the process group. A stop request to any rank makes all of
-// them save and end after the same step, at most about 0.1 s later or at the next step.
+// trainer.cc reads from top to bottom, in the order of RunToTheEnd. Every rank takes the same steps
+// on its share of each global batch. Only rank 0 prints, saves, and chooses the checkpoint to start
+// from. Torch-free: tensors live in the learner, peers in the process group. A stop request to any
+// rank makes all of them save and end after the same step, at most about 0.1 s later or at the next
+// step.
 #pragma once
 
 #include <cstdint>
@@ -81,7 +81,6 @@ class Trainer {
     std::vector<Tensor> given;  // From --init-from, if no checkpoint was loaded.
   };
   Result<void> LookInMemory(const std::shared_ptr<Choice>& choice);
-  Result<void> PrepareOutputs() const;               // Before anything is begun; may hang.
   Result<void> OpenRunFiles(const StartPlan& plan);  // Rank 0.
   Result<void> ReadStart(Choice& choice);            // Rank 0, on the disk's thread.
   Result<StartPlan> ChooseStart(Choice& choice);     // Rank 0.
@@ -124,10 +123,7 @@ class Trainer {
   // rank as gone. Lasts until all is done, or one has failed. Returns the result of the own work.
   Result<void> WaitForDiskTogether(DiskTask task);
   Result<void> Wait(DiskTask&& task, bool together);
-  void LogStart(const StartPlan& plan) const;
-  void LogDevice() const;
   Result<void> PrintResult(const TrainState& state);
-  Result<void> WriteResult(const TrainState& state) const;
   TrainState StateNow() const;
   Snapshot MakeSnapshot() const;
 

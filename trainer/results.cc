@@ -1,0 +1,132 @@
+#include "trainer/results.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "common/files.h"
+#include "trainer/checkpoint/file_system.h"
+#include "trainer/checkpoint/safetensors.h"
+
+namespace ddprun {
+namespace {
+
+constexpr const char* kResultFlag = "--result";
+constexpr const char* kParametersFlag = "--dump-parameters";
+
+const char* KindName(mode_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFLNK:
+      return "a link";
+    case S_IFDIR:
+      return "a directory";
+    case S_IFIFO:
+      return "a FIFO";
+    case S_IFSOCK:
+      return "a socket";
+    default:
+      return "a device";
+  }
+}
+
+// What it is until it is whole; nobody has a file of that name.
+std::filesystem::path UnfinishedOf(const std::filesystem::path& path) {
+  return path.parent_path() / ("." + path.filename().native() + ".ddprun-part");
+}
+
+// A rename over it would make a file of /dev/null, for all who use the machine. What can be known
+// of the directory is said before hours of training: it is made, as that of checkpoints is.
+Result<void> PrepareOutput(const std::string& flag, const std::filesystem::path& path) {
+  struct stat info {};
+  if (path.empty()) {
+    return {};
+  }
+  if (!path.has_filename()) {
+    return Error{ErrorKind::kInvalid, flag + ": '" + path.native() + "' must end in a file's name"};
+  }
+  for (const std::filesystem::path& name : {path, UnfinishedOf(path)}) {
+    if (::lstat(name.c_str(), &info) != 0 && errno != ENOENT) {
+      return SystemError("look at what " + flag + " names,", name.native(), errno);
+    }
+  }
+  const std::filesystem::path directory = path.has_parent_path() ? path.parent_path() : ".";
+  if (const Result<void> made = MakeDirectories(directory, 0777); !made) {
+    return Error{made.error().kind, flag + ": " + made.error().message};
+  }
+  if (::access(directory.c_str(), W_OK | X_OK) != 0) {
+    return SystemError("write what " + flag + " names in", directory.native(), errno);
+  }
+  if (::lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    return Error{ErrorKind::kInvalid,
+                 flag + ": '" + path.native() + "' is " + KindName(info.st_mode) +
+                     ", which is left alone: name an ordinary file, or what is not there yet"};
+  }
+  return {};
+}
+
+// All of it or what was there before.
+Result<void> WriteOutput(const std::string& flag, const std::filesystem::path& path,
+                         const std::vector<std::string_view>& parts) {
+  RETURN_IF_ERROR(PrepareOutput(flag, path));
+  const std::filesystem::path temporary = UnfinishedOf(path);
+  const Result<std::uint64_t> written = RealFileSystem().Write(temporary, parts);
+  const Result<void> named =
+      written ? RealFileSystem().Rename(temporary, path) : Result<void>(written.error());
+  if (!named) {
+    ::unlink(temporary.c_str());
+    return Error{named.error().kind, flag + ": " + named.error().message};
+  }
+  return {};
+}
+
+std::string ScoreLine(const std::string& of, double accuracy, double loss, double samples) {
+  char text[128];
+  char share[32] = "";
+  if (std::isfinite(accuracy)) {
+    std::snprintf(share, sizeof share, "accuracy %.2f%%, ", 100 * accuracy);
+  }
+  std::snprintf(text, sizeof text, "%sloss %.4f (%.0f samples)\n", share, loss, samples);
+  return of + " " + text;
+}
+
+}  // namespace
+
+Result<void> PrepareOutputs(const TrainConfig& config) {
+  RETURN_IF_ERROR(PrepareOutput(kResultFlag, config.learning.result));
+  return PrepareOutput(kParametersFlag, config.dump_parameters);
+}
+
+Result<void> WriteResult(const std::filesystem::path& path, const TrainState& state,
+                         std::uint32_t world_size) {
+  const nlohmann::json json = {
+      {"model", state.model},     {"dataset", state.dataset},
+      {"epochs", state.epoch},    {"steps", state.step},
+      {"world_size", world_size}, {"global_batch", state.global_batch},
+      {"metrics", state.metrics}, {"hyperparameters", state.hyperparameters}};
+  return WriteOutput(kResultFlag, path, {json.dump(2) + "\n"});
+}
+
+Result<void> WriteParameters(const std::filesystem::path& path,
+                             const std::vector<Tensor>& parameters) {
+  const std::string header = SafetensorsHeader(parameters, {{"format", "pt"}});
+  return WriteOutput(kParametersFlag, path, SafetensorsParts(header, parameters));
+}
+
+std::string ResultLines(const TrainState& state) {
+  std::string lines;
+  for (const std::string of : {"train", "test"}) {
+    const auto metric = [&](const char* name) {
+      const auto found = state.metrics.find(of + name);
+      return found == state.metrics.end() ? std::nan("") : found->second;
+    };
+    lines += ScoreLine(of, metric("_accuracy"), metric("_loss"), metric("_samples"));
+  }
+  return lines;
+}
+
+}  // namespace ddprun
