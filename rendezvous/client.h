@@ -1,4 +1,4 @@
-// Talks to a rendezvous server over gRPC: a node's Sync calls, and a look from outside.
+// A node's Sync calls to a rendezvous server, over gRPC.
 //
 // No gRPC thread exists before the first Send. Names are looked up on bounded threads. After a
 // missed deadline or a lost server the next call makes a new connection, unless the old one was
@@ -6,10 +6,7 @@
 // paces the retries. With a connection, no call waits for a look-up.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "common/endpoint.h"
 #include "common/loop.h"
@@ -33,19 +30,5 @@ class GrpcSyncChannel final : public SyncChannel {
   class State;
   std::shared_ptr<State> state_;  // Shared with pending calls.
 };
-
-// The status of a run, or of all runs for an empty id. Blocks for `timeout` at most, plus a
-// look-up.
-Result<std::vector<RunStatus>> AskStatus(const Endpoint& endpoint, const RunId& run_id,
-                                         Duration timeout, const Access& access = {});
-
-// Asks for a drain or stop, and returns what follows, in words. Blocks likewise.
-Result<std::string> AskControl(const Endpoint& endpoint, const ControlRequest& request,
-                               Duration timeout, const Tls& tls = {});
-
-// A function with which an operator asks a server, on one connection. Each call blocks for as long
-// as the server parks it, `timeout` at most. Looks the name up first.
-using AskingWay = std::function<Result<AskReply>(const Asking&)>;
-Result<AskingWay> WayToAsk(const Endpoint& endpoint, const Access& access, Duration timeout);
 
 }  // namespace ddprun

@@ -1,10 +1,10 @@
-// What operators ask a server, blocking.
+#include "rendezvous/client_asks.h"
+
 #include <grpcpp/client_context.h>
 
 #include <utility>
 
 #include "proto/rendezvous.grpc.pb.h"
-#include "rendezvous/client.h"
 #include "rendezvous/door/wire_gate.h"
 #include "rendezvous/grpc_channel.h"
 #include "rendezvous/wire/convert.h"

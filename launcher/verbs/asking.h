@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "launcher/server/server_files.h"
-#include "rendezvous/client.h"
+#include "rendezvous/client_asks.h"
 #include "rendezvous/messages/errand.h"
 
 namespace ddprun {

@@ -5,7 +5,7 @@
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "launcher/print_out.h"
-#include "rendezvous/client.h"
+#include "rendezvous/client_asks.h"
 #include "rendezvous/operators_door.h"
 
 namespace ddprun {

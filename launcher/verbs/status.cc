@@ -15,7 +15,7 @@
 #include "launcher/print_out.h"
 #include "launcher/status_json.h"
 #include "launcher/watching/page_access.h"
-#include "rendezvous/client.h"
+#include "rendezvous/client_asks.h"
 #include "rendezvous/operators_door.h"
 #include "rendezvous/stragglers.h"
 

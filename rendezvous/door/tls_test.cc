@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "rendezvous/client.h"
+#include "rendezvous/client_asks.h"
 #include "rendezvous/testing/certificates.h"
 #include "rendezvous/testing/wire_fixture.h"
 #include "tests/support/scratch_directory.h"

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "rendezvous/client.h"
+#include "rendezvous/client_asks.h"
 #include "rendezvous/door/http.h"
 #include "rendezvous/testing/stranger_testing.h"
 #include "rendezvous/testing/wire_fixture.h"

@@ -13,6 +13,7 @@
 #include "common/result_testing.h"
 #include "proto/rendezvous.grpc.pb.h"
 #include "rendezvous/client.h"
+#include "rendezvous/client_asks.h"
 #include "rendezvous/door/hello.h"
 #include "rendezvous/local_channel.h"
 #include "rendezvous/server.h"
