@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "rendezvous/core/control.h"
 #include "rendezvous/core/ended_run.h"
 #include "rendezvous/core/fencing.h"
 #include "rendezvous/core/keeping.h"
@@ -12,6 +13,7 @@
 #include "rendezvous/core/status.h"
 #include "rendezvous/messages/describe.h"
 #include "rendezvous/messages/lease.h"
+#include "rendezvous/notice_level.h"
 #include "rendezvous/real_names.h"
 
 namespace ddprun {
@@ -29,6 +31,36 @@ Time ParkedUntil(Time beat, Duration poll) {
     return until;
   }
   return until - until.time_since_epoch() % (poll / kBatchesPerPoll);
+}
+
+// The last ones.
+void AddEvents(const History& history, const KeptSince& kept, Time now, RunStatus& status) {
+  const auto& events = history.events();
+  const std::size_t shown = std::min(events.size(), kMostShownEvents);
+  status.events.assign(events.end() - static_cast<std::ptrdiff_t>(shown), events.end());
+  status.totals = history.totals();
+  status.known = history.KnownFor(kept, now);
+  for (RunEvent& event : status.events) {
+    event.age = AgeOf(event, kept, now);
+  }
+}
+
+// Those of the run that are meant; an error names one that it does not have.
+Result<std::vector<NodeId>> NodesAsked(const CoordinatorState& run,
+                                       const std::vector<NodeId>& named) {
+  std::set<NodeId> known;
+  for (const auto& [key, node] : run.nodes) {
+    if (!node.lost) {
+      known.insert(key.node);
+    }
+  }
+  for (const NodeId& node : named) {
+    if (!known.contains(node)) {
+      return Error{ErrorKind::kNotFound, "run '" + run.run_id + "' has no node '" + node +
+                                             "' (ddprun status lists its nodes)"};
+    }
+  }
+  return named.empty() ? std::vector<NodeId>(known.begin(), known.end()) : named;
 }
 
 }  // namespace
@@ -365,6 +397,248 @@ void CoordinatorDriver::TakeOver(const std::optional<Died>& died, bool over) {
 bool CoordinatorDriver::MaySucceed(const RunShape& shape) const {
   const Time now = loop_.Now();
   return took_over_ && (now < *stays_until_ || FenceFrom(shape, *stays_until_, now));
+}
+
+// ---- What has happened to a run ----
+void CoordinatorDriver::Tell(const RunId& run_id, RunEntry& run, std::vector<RunEvent> events) {
+  for (RunEvent& event : events) {
+    if (!lines_.Say(LevelOf(event.level), event.reason, event.text)) {
+      continue;
+    }
+    event.term = config_.term;
+    event.when = {UnixMilliseconds()};
+    event.told = loop_.Now();
+    const RunEvent& told = run.history.Append(std::move(event));
+    if (keep_events_) {
+      keep_events_(run_id, told);
+    }
+  }
+}
+
+void CoordinatorDriver::TakeCloseup(const RunId& run_id, RunEntry& run, const NodeKey& key,
+                                    Closeup closeup) {
+  const Member* const member = FindMember(run.state, key);
+  if (run.state.world && member != nullptr) {
+    run.closeups.Take(key, run.state.world->generation, member->first_rank, std::move(closeup));
+    Tell(run_id, run, run.closeups.NewlySlow(loop_.Now()));
+  }
+}
+
+// Of whoever may have been in a world: a stranger's would only push others out.
+void CoordinatorDriver::TakeIn(const RunId& run_id, RunEntry& run, const NodeKey& key,
+                               std::vector<RunEvent> events) {
+  const bool member = FindMember(run.state, key) != nullptr;
+  const bool known = run.state.phase == Phase::kRecovering && run.state.nodes.contains(key);
+  if (events.empty() || (!member && !known)) {
+    return;
+  }
+  // Of each node for itself: one that makes a mark up silences nobody else.
+  for (const RunEvent& event : events) {
+    if (event.term < config_.term) {
+      run.told[key] = std::max(run.told[key], event.mark());
+    }
+  }
+  for (const RunEvent& event : run.history.Merge(std::move(events), config_.term)) {
+    if (keep_events_) {
+      keep_events_(run_id, event);
+    }
+  }
+}
+
+// ---- How runs end, and where that is kept ----
+void CoordinatorDriver::UseClaim(const std::vector<EndedRun>& ended, std::size_t most,
+                                 KeepOutcomes keep) {
+  config_.claims = true;
+  ended_ = ended;
+  for (const EndedRun& run : ended_) {
+    forgotten_ = std::max(forgotten_, run.newest);
+  }
+  most_in_claim_ = most;
+  keep_outcomes_ = std::move(keep);
+}
+
+void CoordinatorDriver::OutcomesAreKept(const std::vector<EndedRun>& kept) {
+  std::vector<RunId> told;
+  for (const RunId& run_id : unkept_) {
+    // Where more end at once than a claim takes, the first of them are in none.
+    if (FindEnded(kept, run_id) != nullptr || FindEnded(InClaim(), run_id) == nullptr) {
+      told.push_back(run_id);
+    }
+  }
+  for (const RunId& run_id : told) {
+    unkept_.erase(run_id);
+    Feed(run_id, OutcomeKept{});
+  }
+}
+
+// The run is not begun again for it: it would stand in the way of the next one of that name.
+bool CoordinatorDriver::TellEnd(const NodeReport& report, PendingSync& call) {
+  const EndedRun* const ended = FindEnded(ended_, report.run_id);
+  if (ended == nullptr || report.hosting != Hosting::kNothing || report.term > config_.term ||
+      !IsOfEnded(*ended, report)) {
+    return false;
+  }
+  had_runs_ = true;
+  const Time now = loop_.Now();
+  CoordinatorState run = Restore(*ended, now);
+  (void)Step(run, config_, Reported{report}, now);
+  call.Answer(ReplyWith(run, DirectiveFor(run, config_, report.node, report.incarnation, now)));
+  return true;
+}
+
+std::vector<EndedRun> CoordinatorDriver::InClaim() const {
+  const std::size_t most = std::min(ended_.size(), most_in_claim_);
+  return {ended_.end() - static_cast<std::ptrdiff_t>(most), ended_.end()};
+}
+
+void CoordinatorDriver::KeepInClaim() {
+  if (keep_outcomes_) {
+    keep_outcomes_(InClaim());
+  }
+}
+
+void CoordinatorDriver::RememberEnd(const EndedRun& run) {
+  Remember(ended_, run, kMostEndedRuns);
+  KeepInClaim();
+}
+
+void CoordinatorDriver::ForgetRun(const RunId& run_id) {
+  const auto found = runs_.find(run_id);
+  const CoordinatorState& state = found->second->state;
+  RememberEnd(ToRemember(run_id, state.newest, *state.outcome));
+  forgotten_ = std::max(forgotten_, state.newest);
+  unkept_.erase(run_id);
+  road_.ForgetRun(run_id);
+  runs_.erase(found);
+}
+
+bool CoordinatorDriver::ForgetARunThatWasLeft() {
+  const auto when = [](const auto& run) { return run.second->forget.value_or(Time::max()); };
+  const auto first = std::ranges::min_element(runs_, {}, when);
+  if (first != runs_.end() && first->second->forget) {
+    ForgetRun(RunId(first->first));
+    return true;
+  }
+  const auto empty = std::ranges::find_if(
+      runs_, [](const auto& run) { return NobodyHasBegun(run.second->state); });
+  if (empty == runs_.end()) {
+    return false;
+  }
+  forgotten_ = std::max(forgotten_, empty->second->state.newest);
+  road_.ForgetRun(empty->first);
+  runs_.erase(empty);
+  return true;
+}
+
+Duration CoordinatorDriver::StaysFor() const {
+  const Time now = loop_.Now();
+  return stays_until_ && now < *stays_until_ ? std::chrono::ceil<Duration>(*stays_until_ - now)
+                                             : Duration{0};
+}
+
+bool CoordinatorDriver::RunsHaveEnded() const {
+  return (had_runs_ || !took_over_) && std::all_of(runs_.begin(), runs_.end(), [](const auto& run) {
+           return NoWorkersRemain(run.second->state);
+         });
+}
+
+Duration CoordinatorDriver::LongestLease() const {
+  Duration longest = config_.base_lease;
+  for (const auto& [id, run] : runs_) {
+    longest = std::max(longest, LeaseOf(run->state, config_));
+  }
+  return longest;
+}
+
+const CoordinatorState* CoordinatorDriver::StateOf(const RunId& run_id) const {
+  const auto found = runs_.find(run_id);
+  return found == runs_.end() ? nullptr : &found->second->state;
+}
+
+std::size_t CoordinatorDriver::NodesServed() const {
+  std::size_t nodes = 0;
+  for (const auto& [id, run] : runs_) {
+    nodes += run->state.index.served;
+  }
+  return nodes;
+}
+
+// ---- What people ask of the runs ----
+Result<std::vector<RunStatus>> CoordinatorDriver::StatusOfRuns(const RunId& run_id) const {
+  const Time now = loop_.Now();
+  std::vector<RunStatus> statuses;
+  for (const auto& [id, run] : runs_) {
+    if (!run_id.empty() && run_id != id) {
+      continue;
+    }
+    RunStatus status = StatusOf(run->state, config_, now);
+    if (run_id.empty() && runs_.size() > 1) {  // A list: the rest is told to who names the run.
+      status.more_nodes += static_cast<std::uint32_t>(status.nodes.size());
+      status.nodes.clear();
+      status.startups.clear();
+    } else {
+      AddEvents(run->history, run->kept_since, now, status);
+      run->closeups.AddTo(status);
+    }
+    statuses.push_back(std::move(status));
+  }
+  if (statuses.empty() && !run_id.empty()) {
+    return Error{ErrorKind::kNotFound, "this server knows no run '" + run_id + "'"};
+  }
+  return statuses;
+}
+
+Result<void> CoordinatorDriver::MayOperate(const std::string& token) {
+  Result<void> allowed = gate_.Check(token);
+  if (!allowed) {
+    lines_.Say(LogLevel::kWarning, "refused a control verb: " + allowed.error().message,
+               "refused a control verb (" + std::to_string(gate_.refused()) +
+                   " with a wrong token so far): " + allowed.error().message);
+  }
+  return allowed;
+}
+
+Result<RunId> CoordinatorDriver::RunNamed(const RunId& run_id) const {
+  if (run_id.empty() && runs_.size() == 1) {
+    return runs_.begin()->first;
+  }
+  if (!runs_.contains(run_id)) {
+    return Error{ErrorKind::kNotFound,
+                 run_id.empty() ? "this server has " + std::to_string(runs_.size()) +
+                                      " runs: name one with --rdzv-id (ddprun status lists them)"
+                                : "this server knows no run '" + run_id + "'"};
+  }
+  return run_id;
+}
+
+Result<std::string> CoordinatorDriver::OnControl(const ControlRequest& request) {
+  RETURN_IF_ERROR(MayOperate(request.token));
+  ASSIGN_OR_RETURN(const RunId run_id, RunNamed(request.run_id));
+  RunEntry& run = *runs_.at(run_id);
+  const Controlled controlled{request.verb, request.node};
+  const ControlAnswer answer = AnswerTo(run.state, controlled);
+  if (!answer.accepted) {
+    return Error{ErrorKind::kRefused, answer.text};
+  }
+  Advance(run_id, run, controlled);
+  return answer.text;
+}
+
+void CoordinatorDriver::OnAsk(const Asking& asking, const std::shared_ptr<PendingAsk>& call) {
+  Asking meant = asking;
+  const auto nodes = [&]() -> Result<std::vector<NodeId>> {
+    RETURN_IF_ERROR(MayOperate(asking.token));
+    ASSIGN_OR_RETURN(meant.run_id, RunNamed(asking.run_id));
+    if (asking.call > 1) {
+      return std::vector<NodeId>();
+    }
+    return NodesAsked(runs_.at(meant.run_id)->state, asking.nodes);
+  }();
+  if (nodes) {
+    road_.OnAsk(meant, *nodes, call);
+  } else {
+    call->Refuse(nodes.error());
+  }
 }
 
 }  // namespace ddprun
