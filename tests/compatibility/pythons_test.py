@@ -5,7 +5,6 @@ Takes the Pythons of this machine: in PATH, or where pyenv keeps them. One that 
 
 import glob
 import os
-import pathlib
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "packages"))
 
-from made import ROOT, PackageCase, call, clean_environment  # noqa: E402
+from made import PackageCase, call, clean_environment  # noqa: E402
 
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 WATCHES = "import importlib._bootstrap as it; print('start' in it._find_and_load.__code__.co_freevars)"
@@ -78,20 +77,17 @@ class Pythons(PackageCase):
             self.assertEqual(said, watches)
         # No warning either, which a newer Python may have for what an older one took.
         call(python, "-W", "error", "-c", "import ddprun", env=environment)
-        if version in (VERSIONS[0], VERSIONS[-1]):  # What the oldest and the newest take, those between take.
-            self.every_test_of_the_package(python)
-
-    def every_test_of_the_package(self, python):
-        import cloudpickle  # Of this test's own Python; it is Python alone.
-        purelib = call(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
-        (pathlib.Path(purelib) / "cloudpickle").symlink_to(pathlib.Path(cloudpickle.__file__).parent)
-        call(python, "-B", ROOT / "tests/packages/python_package_test.py", limit=300)
-        call(python, "-B", ROOT / "tests/packages/python_failures_test.py", limit=300)
-        call(python, "-B", ROOT / "tests/packages/python_steps_test.py")
+        return python
 
 
-for one in VERSIONS:
-    setattr(Pythons, f"test_python_{one.replace('.', '_')}", lambda self, version=one: self.check(version))
+class OldestAndNewest(Pythons):
+    """What these take, those between take: every_python_test asks them too."""
+
+    def test_the_oldest(self):
+        self.check(VERSIONS[0])
+
+    def test_the_newest(self):
+        self.check(VERSIONS[-1])
 
 
 if __name__ == "__main__":

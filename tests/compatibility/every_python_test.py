@@ -1,0 +1,27 @@
+"""The wheel under every Python that it is for, with every test of the package under each."""
+
+import pathlib
+import unittest
+
+from pythons_test import VERSIONS, Pythons
+
+from made import ROOT, call
+
+
+class Every(Pythons):
+    def every_test_of_the_package(self, version):
+        python = self.check(version)
+        import cloudpickle  # Of this test's own Python; it is Python alone.
+        purelib = call(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
+        (pathlib.Path(purelib) / "cloudpickle").symlink_to(pathlib.Path(cloudpickle.__file__).parent)
+        call(python, "-B", ROOT / "tests/packages/python_package_test.py", limit=300)
+        call(python, "-B", ROOT / "tests/packages/python_failures_test.py", limit=300)
+        call(python, "-B", ROOT / "tests/packages/python_steps_test.py")
+
+
+for one in VERSIONS:
+    setattr(Every, f"test_python_{one.replace('.', '_')}", lambda self, version=one: self.every_test_of_the_package(version))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
