@@ -1,4 +1,4 @@
-"""The checks for GPU machines run to their end with a CPU in the GPU's place: gpu_check_test.py BIN"""
+"""The checks for GPU machines run with a CPU in the GPU's place: gpu_check_test.py BIN [CLASS]"""
 
 import json
 import os
@@ -11,7 +11,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BIN = sys.argv.pop(1)
 
 
-class Driver(unittest.TestCase):
+class Checks(unittest.TestCase):
     def run_checks(self, *arguments):
         self.out = self.enterContext(tempfile.TemporaryDirectory())
         return subprocess.run([sys.executable, os.path.join(HERE, "gpu_check.py"), f"--bin={BIN}", f"--out={self.out}", "--pretend",
@@ -21,6 +21,8 @@ class Driver(unittest.TestCase):
         with open(os.path.join(self.out, "results.json")) as file:
             return json.load(file)["checks"]
 
+
+class Every(Checks):
     def test_every_check_that_means_something_on_a_cpu_passes(self):
         done = self.run_checks("--limit=240")
         checks = self.results()
@@ -32,6 +34,8 @@ class Driver(unittest.TestCase):
         unknown = [name for name, one in checks.items() if one["status"] == "skipped" and not one["why"]]
         self.assertEqual(unknown, [])
 
+
+class Refusals(Checks):
     def test_no_time_is_no_failure_and_leaves_results(self):
         done = self.run_checks("--limit=4", "--only=deterministic")
         self.assertEqual(done.returncode, 1, done.stdout)  # Nothing was checked.
