@@ -16,7 +16,7 @@ from ddprun_runs import TRAIN, command_of  # noqa: E402
 from sample_audit import audit_samples  # noqa: E402
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "slurm")
-SAMPLES = 16000
+SAMPLES = 8000
 STEPS = 2 * SAMPLES // 32  # Two epochs, two ranks with a batch of 16 each.
 
 

@@ -15,7 +15,7 @@ from slurm_runs import DDPRUN, SlurmTest, eventually, read_text  # noqa: E402
 from ddprun_runs import TRAIN  # noqa: E402
 from sample_audit import audit_samples  # noqa: E402
 
-SAMPLES = 16000
+SAMPLES = 8000
 EPOCHS = 2
 STEPS = EPOCHS * SAMPLES // 32  # Two ranks with a batch of 16 each.
 REQUEUE = "rc=$?; [ $rc = 75 ] && exec scontrol requeue $SLURM_JOB_ID; exit $rc\n"
