@@ -15,8 +15,8 @@ function(ddprun_only_test name)
 endfunction()
 
 # ddprun_test(NAME SOURCES files... LIBRARIES targets... [LABEL label] [ARGS ...] [TIMEOUT seconds]
-#             [QUARTERS n])
-# One GoogleTest binary, one ctest entry. The label is "unit" unless another is given; units are
+#             [QUARTERS n] [BATCHES n])
+# One GoogleTest binary, one ctest entry. BATCHES: as many compilations as ddprun_in_batches makes. The label is "unit" unless another is given; units are
 # part of `scripts/test.sh --quick`.
 # With -DDDPRUN_SANITIZE=thread there are none of what holds gRPC or libtorch: these are compiled
 # without it, and it would see races where their locks are. Target `unit_tests`: all that there are.
@@ -25,7 +25,7 @@ function(ddprun_test name)
   if(NOT DDPRUN_TESTS)
     return()
   endif()
-  cmake_parse_arguments(T "" "LABEL;TIMEOUT;QUARTERS" "SOURCES;LIBRARIES;ARGS" ${ARGN})
+  cmake_parse_arguments(T "" "LABEL;TIMEOUT;QUARTERS;BATCHES" "SOURCES;LIBRARIES;ARGS" ${ARGN})
   if(NOT T_LABEL)
     set(T_LABEL unit quick)
   endif()
@@ -46,6 +46,9 @@ function(ddprun_test name)
     endforeach()
   endif()
   add_executable(${name} ${T_SOURCES})
+  if(T_BATCHES)
+    ddprun_in_batches(${name} ${T_BATCHES})
+  endif()
   add_dependencies(unit_tests ${name})
   target_link_libraries(${name} PRIVATE ${T_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

@@ -11,14 +11,14 @@ namespace {
 
 using std::chrono_literals::operator""s;
 
-constexpr RunShape kTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 3, .last_call = 1s};
+constexpr RunShape kOfTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 3, .last_call = 1s};
 constexpr const char* kWhy = "node n1 cannot start its workers: no train.py";
 
 struct LackingNodes : testing::Test {
   Story story;
-  Node a{story, "n0", kTwo};
-  Node b{story, "n1", kTwo};
-  Node c{story, "n2", kTwo};
+  Node a{story, "n0", kOfTwo};
+  Node b{story, "n1", kOfTwo};
+  Node c{story, "n2", kOfTwo};
 
   void TearDown() override {
     EXPECT_EQ(BrokenInvariant(story.state, story.config, At(100s)), std::nullopt);
@@ -122,14 +122,14 @@ TEST_F(LackingNodes, AReplacementThatCannotEndsNoRunThatHadAWorld) {
   story.Pass(At(11s));
   a.Ends(Outcome::kStopped, {}, At(11s));
   ASSERT_EQ(story.state.phase, Phase::kGathering);
-  Node replaced{story, "n1", kTwo, 2};
+  Node replaced{story, "n1", kOfTwo, 2};
   Lacks(replaced, At(12s));
   EXPECT_FALSE(story.state.outcome);
   EXPECT_EQ(a.Waits(At(12s)).unfit.size(), 1u);
   Leaves(replaced, At(13s));
   EXPECT_FALSE(story.state.outcome);
   EXPECT_EQ(std::get<Finish>(replaced.Told(At(13s))).exit_code, 2);
-  Node third{story, "n1", kTwo, 3};
+  Node third{story, "n1", kOfTwo, 3};
   third.Says(At(13s));
   EXPECT_EQ(story.state.worlds_formed, 1u);
   replaced.Hears(At(13s)).Says(At(13s));

@@ -5,11 +5,11 @@
 
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/core/testing/invariants.h"
+#include "rendezvous/core/testing/pair.h"
 #include "rendezvous/core/testing/story.h"
 
 namespace ddprun {
 
-inline constexpr RunShape kTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
 inline constexpr RunShape kElastic{.min_nodes = 1, .max_nodes = 2, .max_restarts = 1};
 
 // Two nodes that host generation 1 of a server with term 1, which then dies.
