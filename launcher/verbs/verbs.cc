@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
+#include <string_view>
 
+#include "common/check.h"
 #include "common/exit_code.h"
 #include "common/overload.h"
 #include "common/text.h"
@@ -281,7 +284,7 @@ Result<VerbRequest> ParseSave(const std::vector<std::string>& args, const GetEnv
   return VerbRequest(std::move(request));
 }
 
-Result<VerbRequest> ParsePublish(const std::vector<std::string>& args) {
+Result<VerbRequest> ParsePublish(const std::vector<std::string>& args, const GetEnv& /*get_env*/) {
   VerbLine line(
       "Makes the file or directory NEW visible as FINAL, unless a newer world of its run "
       "has published: then it ends with 76 and nothing is replaced",
@@ -348,28 +351,33 @@ Result<VerbRequest> ParsePreload(const std::vector<std::string>& args, const Get
   return VerbRequest(query);
 }
 
-// The verbs whose command line has at most one problem to report.
-Result<VerbRequest> ParseOther(const std::vector<std::string>& args, const GetEnv& get_env) {
-  if (args.front() == "stacks") {
-    return ParseStacks(args, get_env);
-  }
-  if (args.front() == "logs") {
-    return ParseLogs(args, get_env);
-  }
-  if (args.front() == "save") {
-    return ParseSave(args, get_env);
-  }
-  if (args.front() == "publish") {
-    return ParsePublish(args);
-  }
-  if (args.front() == "preload") {
-    return ParsePreload(args, get_env);
-  }
-  if (args.front() == "report") {
-    return ParseReport(args, get_env);
-  }
-  return args.front() == "status" ? ParseStatus(args, get_env) : ParseControl(args, get_env);
+// A verb that prints a text and nothing else.
+template <Result<std::string> (*kParse)(const std::vector<std::string>&)>
+Result<VerbRequest> ParsePrinted(const std::vector<std::string>& args, const GetEnv& /*get_env*/) {
+  ASSIGN_OR_RETURN(std::string text, kParse(args));
+  return VerbRequest(HelpRequest{std::move(text)});
 }
+
+struct Verb {
+  std::string_view name;
+  Result<VerbRequest> (*parse)(const std::vector<std::string>& args, const GetEnv& get_env);
+  bool all_problems = false;  // Reports each problem in a line of its own; else the first alone.
+};
+
+constexpr Verb kVerbs[] = {
+    {"stacks", ParseStacks},
+    {"logs", ParseLogs},
+    {"save", ParseSave},
+    {"status", ParseStatus},
+    {"drain", ParseControl},
+    {"stop", ParseControl},
+    {"publish", ParsePublish},
+    {"report", ParseReport},
+    {"example", ParsePrinted<ParseExample>, true},
+    {"slurm-script", ParsePrinted<ParseSlurmScript>, true},
+    {"k8s-manifest", ParsePrinted<ParseK8sManifest>, true},
+    {"preload", ParsePreload},
+};
 
 }  // namespace
 
@@ -400,29 +408,17 @@ std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& e
 }
 
 bool IsVerb(const std::string& word) {
-  return word == "stacks" || word == "logs" || word == "save" || word == "status" ||
-         word == "drain" || word == "stop" || word == "publish" || word == "report" ||
-         word == "example" || word == "slurm-script" || word == "k8s-manifest" ||
-         word == "preload" || WhyRefused(word);
+  return std::ranges::find(kVerbs, word, &Verb::name) != std::end(kVerbs) || WhyRefused(word);
 }
 
 Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv& get_env) {
   if (const auto why = WhyRefused(args.front())) {
     return Error{ErrorKind::kInvalid, *why};
   }
-  if (args.front() == "example") {
-    ASSIGN_OR_RETURN(std::string text, ParseExample(args));
-    return VerbRequest(HelpRequest{std::move(text)});
-  }
-  if (args.front() == "k8s-manifest") {  // These two report all problems, a line each.
-    ASSIGN_OR_RETURN(std::string text, ParseK8sManifest(args));
-    return VerbRequest(HelpRequest{std::move(text)});
-  }
-  if (args.front() == "slurm-script") {
-    ASSIGN_OR_RETURN(std::string text, ParseSlurmScript(args));
-    return VerbRequest(HelpRequest{std::move(text)});
-  }
-  return InOneLine(ParseOther(args, get_env));
+  const auto verb = std::ranges::find(kVerbs, args.front(), &Verb::name);
+  CHECK(verb != std::end(kVerbs));
+  Result<VerbRequest> request = verb->parse(args, get_env);
+  return verb->all_problems ? std::move(request) : InOneLine(std::move(request));
 }
 
 int CarryOut(const VerbRequest& request) {
