@@ -22,7 +22,6 @@
 #include "launcher/node_slot.h"
 #include "launcher/run_token.h"
 #include "launcher/slurm/sealed_token.h"
-#include "rendezvous/client.h"
 #include "rendezvous/door/control_token.h"
 #include "rendezvous/door/hello.h"
 #include "rendezvous/operators_door.h"
@@ -35,7 +34,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxEndpointFile = 4096;
 constexpr std::uint16_t kDefaultPort = 29400;
 constexpr Duration kSeekTimeout{1'000};
-constexpr Duration kLookPatience{2'000};
 constexpr const char* kLinkPrefix = "server-";
 constexpr const char* kTlsFile = "tls";
 constexpr std::size_t kMaxTlsNames = 4 * 4096;

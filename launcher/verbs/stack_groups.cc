@@ -128,10 +128,6 @@ std::vector<std::string> Each(const std::vector<Frame>& frames, std::string Fram
 
 }  // namespace
 
-std::vector<std::string> MainFrames(std::string_view text) {
-  return Each(FramesOf(text), &Frame::name);
-}
-
 std::vector<StackGroup> GroupStacks(const std::vector<StackText>& stacks) {
   std::map<std::vector<std::string>, StackGroup> by_frames;
   const bool one_node = std::ranges::all_of(

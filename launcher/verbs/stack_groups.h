@@ -19,14 +19,12 @@ struct StackText {
 
 struct StackGroup {
   std::vector<std::uint32_t> ranks;  // In order.
-  std::vector<std::string> frames;   // Innermost first.
-  std::vector<std::string> places;   // Of the first rank: "name (file:line)" of each frame.
-  std::string headline;              // "read < next < main".
-  std::string node = {};             // Of all of them; empty: several nodes', or the run has one.
+  // Innermost first; of a thread that the kernel alone knows, its words.
+  std::vector<std::string> frames;
+  std::vector<std::string> places;  // Of the first rank: "name (file:line)" of each frame.
+  std::string headline;             // "read < next < main".
+  std::string node = {};            // Of all of them; empty: several nodes', or the run has one.
 };
-
-// The main thread's functions, innermost first; of a thread that the kernel alone knows, its words.
-std::vector<std::string> MainFrames(std::string_view text);
 
 // The largest first; of equal ones that with the least rank.
 std::vector<StackGroup> GroupStacks(const std::vector<StackText>& stacks);

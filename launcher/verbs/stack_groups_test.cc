@@ -45,6 +45,10 @@ Thread 15 (idle): "MainThread"
 
 using Names = std::vector<std::string>;
 
+Names MainFrames(const std::string& text) {
+  return GroupStacks({{0, "n0", text}}).at(0).frames;
+}
+
 TEST(StackGroups, TheMainThreadsFunctionsAreFound) {
   EXPECT_EQ(MainFrames(kGdb), (Names{"read", "data::Next", "main"}));
   EXPECT_EQ(MainFrames(kPySpy), (Names{"all_reduce", "backward", "<module>"}));

@@ -192,22 +192,6 @@ Result<LoadedCheckpoint> CheckpointStore::LoadExactly(const CheckpointRef& ref) 
   return *std::move(read.checkpoint);
 }
 
-Result<LoadedCheckpoint> CheckpointStore::LoadFrom(const fs::path& path) {
-  ASSIGN_OR_RETURN(const std::uint64_t digest, ReadSidecar(files_, path));
-  ReadOutcome read = ReadCheckpoint(files_, path, digest, config_);
-  if (!read.checkpoint) {
-    return read.error;
-  }
-  // Only a checkpoint of this very directory can be an ancestor; any other is a fresh start here.
-  StartAfresh();
-  std::error_code ignored;
-  if (fs::equivalent(path / "..", config_.directory, ignored) &&
-      IsCheckpointName(read.checkpoint->ref.directory)) {
-    lineage_.push_back(read.checkpoint->ref);
-  }
-  return *std::move(read.checkpoint);
-}
-
 Result<std::string> CheckpointStore::FreeName(std::uint64_t step) const {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(config_.directory));
   const std::string first = NameFor(step, writer_->world_id);

@@ -67,9 +67,6 @@ class CheckpointStore {
   // The checkpoint that rank 0 chose, for any rank, without a claim.
   Result<LoadedCheckpoint> LoadExactly(const CheckpointRef& ref) const;
 
-  // A checkpoint's directory, anywhere, that a person chose. After Claim, saves descend from it.
-  Result<LoadedCheckpoint> LoadFrom(const std::filesystem::path& path);
-
   // The one with the best validation of this lineage. None: there is none.
   Result<std::optional<LoadedCheckpoint>> LoadBest() const;
 

@@ -23,11 +23,6 @@ bool EnoughValidations(const Metrics& metrics, std::uint64_t patience) {
   return patience > 0 && since != metrics.end() && since->second >= static_cast<double>(patience);
 }
 
-bool IsBest(const Metrics& metrics, std::uint64_t step) {
-  const auto best = metrics.find(kBestStep);
-  return best != metrics.end() && best->second == static_cast<double>(step);
-}
-
 Metrics ValidationMetrics(const Metrics& metrics) {
   Metrics kept;
   for (const char* const name : {kBestLoss, kBestStep, kSinceBest, kStoppedEarly}) {

@@ -24,9 +24,6 @@ bool NoteValidation(Metrics& metrics, std::uint64_t step, double loss);
 // `patience` 0: never.
 bool EnoughValidations(const Metrics& metrics, std::uint64_t patience);
 
-// Whether the best validation was that of `step`.
-bool IsBest(const Metrics& metrics, std::uint64_t step);
-
 // Only those named above: what goes on with a resumed training.
 Metrics ValidationMetrics(const Metrics& metrics);
 

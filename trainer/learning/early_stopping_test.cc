@@ -17,8 +17,7 @@ TEST(EarlyStopping, EndsAfterSoManyValidationsWithoutAGain) {
   EXPECT_TRUE(EnoughValidations(metrics, 2));
   EXPECT_FALSE(EnoughValidations(metrics, 3));
   EXPECT_FALSE(EnoughValidations(metrics, 0)) << "0: never";
-  EXPECT_TRUE(IsBest(metrics, 20));
-  EXPECT_FALSE(IsBest(metrics, 40));
+  EXPECT_EQ(metrics[kBestStep], 20);
 }
 
 TEST(EarlyStopping, AGainStartsTheCountAgain) {
@@ -35,7 +34,7 @@ TEST(EarlyStopping, NotANumberIsNeverTheBest) {
   EXPECT_FALSE(NoteValidation(metrics, 1, std::nan("")));
   EXPECT_TRUE(NoteValidation(metrics, 2, 7.0));
   EXPECT_FALSE(NoteValidation(metrics, 3, std::nan("")));
-  EXPECT_TRUE(IsBest(metrics, 2));
+  EXPECT_EQ(metrics[kBestStep], 2);
 }
 
 // Else a training that began with one would never find a better one once it was resumed.
@@ -45,7 +44,7 @@ TEST(EarlyStopping, InfiniteIsNeverTheBestAndSurpassedWhereItWas) {
   EXPECT_TRUE(NoteValidation(metrics, 2, 7.0));
   Metrics resumed{{kBestLoss, std::nan("")}, {kBestStep, 1}, {kSinceBest, 0}};
   EXPECT_TRUE(NoteValidation(resumed, 2, 7.0));
-  EXPECT_TRUE(IsBest(resumed, 2));
+  EXPECT_EQ(resumed[kBestStep], 2);
 }
 
 TEST(EarlyStopping, GoesOnFromWhatACheckpointHolds) {
