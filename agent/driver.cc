@@ -31,6 +31,11 @@ AgentDriver::AgentDriver(Loop& loop, AgentConfig config, AgentParts parts)
       [this](std::uint32_t local_rank, const Notification& notification) {
         OnNotification(local_rank, notification);
       },
+      [this](std::uint32_t local_rank) {
+        if (state_.placement) {
+          Feed(WorkerDying{state_.placement->generation, local_rank});
+        }
+      },
       [this](WorkerEnd end) { OnWorkerEnded(std::move(end)); },
       [this] {
         if (state_.placement) {
@@ -264,7 +269,7 @@ void AgentDriver::OnWorkerEnded(WorkerEnd end) {
     }
     last_attempt_.failed.push_back({state_.placement->first_rank + ended.local_rank,
                                     ended.local_rank, ended.pid, ended.status, remains.details, ran,
-                                    state_.phase == AgentPhase::kStopping});
+                                    WasStopped(state_, ended.local_rank)});
     ended.last_lines = LastOf(remains.last_lines);
     ended.details = std::move(remains.details);
     Feed(ended);

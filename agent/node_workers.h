@@ -1,7 +1,7 @@
 // The workers of this node, one generation after the other, as its driver asks for them and hears
 // of them. Real ones are processes (process_workers.h), others are a simulation's.
 //
-//   Start -> started (a result) -> spoke* -> ended (each) -> all_gone
+//   Start -> started (a result) -> spoke* -> (dying) -> ended (each) -> all_gone
 //         -> all_gone: it was told to stop before it was started
 //
 // Decides nothing: who is stopped when is the caller's. Used on the loop, and calls back there,
@@ -46,6 +46,8 @@ struct WorkersEvents {
   // All of them, or none: then no process of the generation is left.
   std::function<void(const Result<void>&)> started;
   std::function<void(std::uint32_t local_rank, const Notification&)> spoke;
+  // It will end, and not with success: known before its memory was given back. Of some workers.
+  std::function<void(std::uint32_t local_rank)> dying;
   std::function<void(WorkerEnd)> ended;  // In wait order; what it said before comes before.
   // Told to end at once: one that catches TERM has worked since a second ago.
   std::function<void()> active;

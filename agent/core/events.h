@@ -27,6 +27,11 @@ struct CallFailed {
   std::string text;
   bool hopeless = false;  // The server cannot use this node's calls: token, protocol.
 };
+// Its end will follow, and is no success. Not told of every worker.
+struct WorkerDying {
+  Generation generation;
+  std::uint32_t local_rank = 0;
+};
 struct WorkerEnded {
   Generation generation;
   std::uint32_t local_rank = 0;
@@ -116,9 +121,9 @@ struct JobEndKnown {
 struct ServerChanged {};
 struct AgentTick {};
 using AgentEvent =
-    std::variant<Started, Replied, CallFailed, WorkerEnded, AllGone, SpawnFailed, StoreRefuses,
-                 StillActive, WorkersStarted, StartLasts, WorkerSpoke, NodeChecked, HostLooked,
-                 StacksTaken, SignalArrived, JobEndKnown, ServerChanged, AgentTick>;
+    std::variant<Started, Replied, CallFailed, WorkerDying, WorkerEnded, AllGone, SpawnFailed,
+                 StoreRefuses, StillActive, WorkersStarted, StartLasts, WorkerSpoke, NodeChecked,
+                 HostLooked, StacksTaken, SignalArrived, JobEndKnown, ServerChanged, AgentTick>;
 
 // ---- Effects ----
 enum class CheckCause {

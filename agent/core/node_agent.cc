@@ -46,6 +46,7 @@ void OnRun(AgentStep& step, const Run& run) {
   state.restarts_used = run.placement.restarts_used;
   state.outcome = Outcome::kNone;
   state.failures.clear();
+  state.dying.clear();
   state.spawn_failure.clear();
   state.alive = step.config.workers;
   state.succeeded = 0;
@@ -197,6 +198,20 @@ void OnCallFailed(AgentStep& step, const CallFailed& failed) {
   }
 }
 
+// Its end is known once its memory was given back. Its peers need not wait for that.
+void OnWorkerDying(AgentStep& step, const WorkerDying& dying) {
+  AgentState& state = step.state;
+  if (state.phase != AgentPhase::kRunning || dying.generation != state.placement->generation ||
+      state.ended.contains(dying.local_rank)) {
+    return;
+  }
+  state.dying.emplace(dying.local_rank, step.now);
+  step.Tell(NoticeLevel::kDetail,
+            "local rank " + std::to_string(dying.local_rank) + " dies: stopping the others");
+  NoteBadNews(step, step.now);
+  BeginStop(step, false, kSigTerm);
+}
+
 void OnWorkerEnded(AgentStep& step, const WorkerEnded& ended) {
   AgentState& state = step.state;
   if (!HasWorkers(state) || ended.generation != state.placement->generation) {
@@ -207,7 +222,7 @@ void OnWorkerEnded(AgentStep& step, const WorkerEnded& ended) {
   if (state.unkillable > 0) {
     state.unkillable = std::max(1u, state.alive);
   }
-  const bool stopping = state.phase == AgentPhase::kStopping;
+  const bool stopping = WasStopped(state, ended.local_rank);
   if (Succeeded(ended.status) || state.fenced) {
     state.succeeded += stopping ? 0 : 1;
     return;
@@ -233,10 +248,13 @@ void OnWorkerEnded(AgentStep& step, const WorkerEnded& ended) {
               Describe(failure));
   }
   state.fitness.suspect |= !IsCollateral(failure);
-  const Time failed = failure.recorded ? *ended.recorded : ended.noticed.value_or(step.now);
+  const auto began = state.dying.find(ended.local_rank);
+  const Time failed = failure.recorded             ? *ended.recorded
+                      : began != state.dying.end() ? began->second
+                                                   : ended.noticed.value_or(step.now);
   AddFailure(state, std::move(failure), failed);
   if (!stopping) {
-    NoteBadNews(step, ended);
+    NoteBadNews(step, ended.noticed.value_or(step.now));
     BeginStop(step, false, kSigTerm);
   }
 }
@@ -379,6 +397,7 @@ std::vector<AgentEffect> Step(AgentState& state, const AgentConfig& config, cons
                  },
                  [&](const Replied& replied) { OnReplied(step, replied); },
                  [&](const CallFailed& failed) { OnCallFailed(step, failed); },
+                 [&](const WorkerDying& dying) { OnWorkerDying(step, dying); },
                  [&](const WorkerEnded& ended) { OnWorkerEnded(step, ended); },
                  [&](const AllGone& gone) { OnAllGone(step, gone); },
                  [&](const SpawnFailed& failed) { OnSpawnFailed(step, failed); },

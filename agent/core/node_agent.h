@@ -7,7 +7,7 @@
 //
 //   Idle     --Run(g), g > floor--------------------------------> Running
 //   Running  --last worker exited 0 and everything is gone-------> Idle, floor := g
-//   Running  --a worker failed; Stop; Finish; newer Run; signal--> Stopping (TERM, then KILL)
+//   Running  --a worker dies or failed; Stop; Finish; newer Run; signal--> Stopping (TERM, KILL)
 //   Stopping --no failure or loss before, or a worker still saves-> KILL is later
 //   Stopping --every process is gone-----------------------------> Idle, floor := g
 //   Idle     --Finish; or no server for the outage limit---------> Done

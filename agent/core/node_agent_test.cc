@@ -50,6 +50,62 @@ TEST_F(Agent, NeverRunsAtOrBelowItsFloor) {
   EXPECT_TRUE(Did<Spawn>());
 }
 
+// A worker with much memory ends long after its peers could have been stopped.
+TEST_F(Agent, ADyingWorkersPeersAreStoppedBeforeItsEnd) {
+  TellRun(1, 1s);
+  Feed(WorkerDying{{1}, 1}, 2s);
+  ASSERT_TRUE(Did<SignalWorkers>());
+  EXPECT_EQ(Find<SignalWorkers>()->signal, kTerm);
+  EXPECT_TRUE(Find<SignalWorkers>()->end_at_once);
+  EXPECT_EQ(Find<SendReport>()->report.hosting, Hosting::kStopping);
+  EXPECT_EQ(Find<SendReport>()->report.pace.detect, 0ms);
+  Ends(0, Killed{kTerm}, 2'100ms);
+  Ends(1, Killed{9}, 2'400ms);
+  EXPECT_FALSE(Did<SignalWorkers>());
+  const std::vector<WorkerFailure>& failures = Find<SendReport>()->report.failures;
+  ASSERT_EQ(failures.size(), 2u);
+  EXPECT_EQ(failures[0].local_rank, 1u) << "the first one, though it ended last";
+  EXPECT_FALSE(failures[0].stopped_by_us);
+  EXPECT_TRUE(failures[1].stopped_by_us);
+  EXPECT_EQ(failures[1].after, 100ms);
+  Gone(2'500ms);
+  EXPECT_EQ(Find<SendReport>()->report.outcome, Outcome::kFailed);
+}
+
+TEST_F(Agent, AWorkerThatDiesInAStopIsStopped) {
+  TellRun(1, 1s);
+  TellStop(1, StopCause::kFailure, 2s);
+  Feed(WorkerDying{{1}, 1}, 3s);
+  EXPECT_TRUE(effects.empty());
+  Ends(1, Killed{kTerm}, 4s);
+  EXPECT_TRUE(Find<SendReport>()->report.failures.at(0).stopped_by_us);
+}
+
+TEST_F(Agent, ADeathOfAnotherGenerationOrOfOneThatHasEndedStopsNobody) {
+  TellRun(2, 1s);
+  Feed(WorkerDying{{1}, 1}, 2s);
+  EXPECT_TRUE(effects.empty());
+  Ends(1, Exited{0}, 3s);
+  Feed(WorkerDying{{2}, 1}, 4s);
+  EXPECT_TRUE(effects.empty());
+  Ends(0, Exited{0}, 5s);
+  Gone(6s);
+  EXPECT_EQ(Find<SendReport>()->report.outcome, Outcome::kSucceeded);
+  Feed(WorkerDying{{2}, 0}, 7s);
+  EXPECT_TRUE(effects.empty());
+}
+
+// Of one generation's dying ranks the next one knows nothing.
+TEST_F(Agent, ADeathIsForgottenWithItsGeneration) {
+  TellRun(1, 1s);
+  Feed(WorkerDying{{1}, 1}, 2s);
+  BothEnd(Killed{kTerm}, Killed{9}, 3s);
+  TellRun(2, 4s);
+  TellStop(2, StopCause::kFailure, 5s);
+  Ends(1, Killed{kTerm}, 6s);
+  EXPECT_TRUE(Find<SendReport>()->report.failures.at(0).stopped_by_us);
+}
+
 TEST_F(Agent, RunningIgnoresTheSameAndOlderRunsAndDrainsForNewer) {
   TellRun(2, 1s);
   TellRun(2, 2s);

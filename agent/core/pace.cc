@@ -68,9 +68,9 @@ void OnWord(AgentStep& step, const WorkerSpoke& spoke) {
   NoteTraining(step, spoke);
 }
 
-void NoteBadNews(AgentStep& step, const WorkerEnded& ended) {
+void NoteBadNews(AgentStep& step, Time noticed) {
   if (!step.state.pace.detect) {
-    step.state.pace.detect = Since(ended.noticed.value_or(step.now), step.now);
+    step.state.pace.detect = Since(noticed, step.now);
   }
 }
 

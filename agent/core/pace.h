@@ -19,8 +19,8 @@ void NoteStarted(AgentStep& step, const WorkersStarted& started);
 // Measures, and lets its health take the word in.
 void OnWord(AgentStep& step, const WorkerSpoke& spoke);
 
-// A worker ended that nobody had stopped.
-void NoteBadNews(AgentStep& step, const WorkerEnded& ended);
+// A worker dies or has ended that nobody had stopped.
+void NoteBadNews(AgentStep& step, Time noticed);
 
 // In a large world all nodes are told to run at one moment. If each answered at once, those told
 // last would wait behind the answers of the first, so each takes a moment of its own. News of its

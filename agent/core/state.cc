@@ -4,6 +4,10 @@
 
 namespace ddprun {
 
+bool WasStopped(const AgentState& state, std::uint32_t local_rank) {
+  return state.phase == AgentPhase::kStopping && !state.dying.contains(local_rank);
+}
+
 Duration OutageLimit(const AgentState& state, const AgentConfig& config) {
   const Duration limit = state.ever_heard
                              ? config.outage_limit

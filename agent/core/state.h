@@ -127,6 +127,7 @@ struct AgentState {
   Pace pace;
   std::map<std::uint32_t, Begun> begun;  // By local rank.
   bool workers_tell_steps = false;       // A worker of this or an earlier generation sent STEP.
+  std::map<std::uint32_t, Time> dying;   // Local ranks that nobody had stopped when it began.
   Time first_failure;
   Time stop_began;
 
@@ -162,6 +163,9 @@ struct AgentState {
   History history;                    // Of the run, as its servers told: for the next one,
   EventMark events_kept;              // which knows of those before its reign as far as this.
 };
+
+// Its workers are being stopped, and this one was not dying before.
+bool WasStopped(const AgentState& state, std::uint32_t local_rank);
 
 // How long an idle agent without a server waits: the join timeout before the first contact.
 Duration OutageLimit(const AgentState& state, const AgentConfig& config);
