@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/watch/life_locks.h"
 #include "agent/workers/python_hook.h"
 #include "agent/workers/worker_gpu.h"
 #include "common/files.h"
@@ -38,6 +39,7 @@ WorkerEnv EnvOf(const GenerationPlan& plan, std::uint32_t local) {
   env.generation = placement.generation;
   env.world_id = placement.world_id;
   env.notify_socket = plan.sockets.paths()[local];
+  env.life_lock = LifeLockOf(plan.life_locks, local);
   return env;
 }
 

@@ -26,6 +26,7 @@ struct GenerationPlan {
   std::filesystem::path attempt;                 // To be made.
   std::filesystem::path notify_directory;        // To be made, another one for each generation.
   std::shared_ptr<const GenerationPlan> before;  // What it left on disks goes first.
+  std::string life_locks;                        // LifeLockWatch::Offer's.
   NotifyFiles sockets;                           // What was made.
   // By local rank: what the last ones left. Until they are started.
   std::vector<std::vector<MemoryBlock>> memory;

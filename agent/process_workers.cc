@@ -100,6 +100,8 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
       memory_(MostKeptBytes()),
       notify_(loop, [this](std::uint32_t local_rank, const Notification& said,
                            const SentDescriptor& sent) { OnSaid(local_rank, said, sent); }),
+      life_(loop,
+            [this](std::uint32_t local_rank, pid_t process) { OnDying(local_rank, process); }),
       page_timer_(loop),
       preload_timer_(loop),
       hang_evidence_(loop, "/proc/self/exe"),
@@ -129,6 +131,7 @@ std::filesystem::path ProcessWorkers::Start(const Placement& placement) {
   memory_kills_ = MemoryKills();
   began_ = std::filesystem::file_time_type::clock::now();
   kept_evidence_ = false;
+  death_begun_ = false;
   const std::string sockets = starts_ == 0 ? "notify" : "notify." + std::to_string(starts_);
   ++starts_;
   plan_ = std::make_shared<GenerationPlan>(
@@ -136,7 +139,8 @@ std::filesystem::path ProcessWorkers::Start(const Placement& placement) {
                      .environment = environment_,
                      .placement = placement,
                      .attempt = attempt_,
-                     .notify_directory = options_->run_directory / sockets});
+                     .notify_directory = options_->run_directory / sockets,
+                     .life_locks = life_.Offer()});
   for (std::uint32_t local = 0; local < options_->core.workers; ++local) {
     plan_->memory.push_back(memory_.BlocksOf(local));
   }
@@ -156,6 +160,7 @@ void ProcessWorkers::EndGeneration() {
   page_timer_.Cancel();
   preload_timer_.Cancel();
   pages_.Clear();
+  life_.End();
   if (plan_) {
     runner_.Tidy([plan = std::move(plan_)]() mutable { plan.reset(); });
   }
@@ -171,6 +176,7 @@ void ProcessWorkers::OnSpawned(const Result<void>& spawned) {
       pids_[local] = runner_.PidOf(local);
       Tell(local, std::nullopt);
     }
+    life_.Watch({pids_.begin(), pids_.end()});
     LookAtPreload();
   }
   events_.started(spawned);
@@ -267,6 +273,17 @@ void ProcessWorkers::Tell(std::uint32_t local_rank, std::optional<ExitStatus> en
   if (options_->on_worker) {
     options_->on_worker({placement_, local_rank, pids_[local_rank], ended});
   }
+}
+
+// While it has not been waited for, its number is its own.
+void ProcessWorkers::OnDying(std::uint32_t local_rank, pid_t process) {
+  if (runner_.PidOf(local_rank) != process) {
+    return;
+  }
+  notify_.ReceiveFrom(local_rank);
+  ReadPage(local_rank, kAllEntries);
+  death_begun_ |= !kept_evidence_;
+  events_.dying(local_rank);
 }
 
 void ProcessWorkers::OnEnded(std::uint32_t local_rank, ExitStatus status, LastErrors errors) {
@@ -405,7 +422,7 @@ std::set<pid_t> ProcessWorkers::Running() const {
 // A worker that a tool holds gets no signal, so the taking of stacks is cancelled first.
 void ProcessWorkers::SignalAll(int signal, bool end_at_once) {
   live_stacks_.Forget();
-  kept_evidence_ = true;
+  kept_evidence_ |= !death_begun_;
   survivors_.NoteHandlers();
   runner_.SignalAll(signal, end_at_once);
   if (end_at_once) {
@@ -415,7 +432,7 @@ void ProcessWorkers::SignalAll(int signal, bool end_at_once) {
 
 void ProcessWorkers::KillAll() {
   live_stacks_.Forget();
-  kept_evidence_ = true;
+  kept_evidence_ |= !death_begun_;
   survivors_.Forget();
   runner_.KillAll();
 }

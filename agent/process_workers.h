@@ -18,6 +18,7 @@
 #include "agent/survivors.h"
 #include "agent/watch/failure_evidence.h"
 #include "agent/watch/hang_evidence.h"
+#include "agent/watch/life_locks.h"
 #include "agent/watch/live_stacks.h"
 #include "agent/watch/memory_store.h"
 #include "agent/watch/notify_socket.h"
@@ -81,6 +82,7 @@ class ProcessWorkers final : public NodeWorkers {
   void LookAtPagesLater();
   void LookAtPreload();
   void TellRefusal(std::uint32_t local_rank, const std::string& text);
+  void OnDying(std::uint32_t local_rank, pid_t process);
   void OnEnded(std::uint32_t local_rank, ExitStatus status, LastErrors errors);
   LeftFiles FilesOf(std::uint32_t local_rank, ExitStatus status, LastErrors errors) const;
   void OnLeft(const StraysOfWorker& left);
@@ -104,6 +106,7 @@ class ProcessWorkers final : public NodeWorkers {
   MemoryStore memory_;
   NotifySockets notify_;
   StepPages pages_;
+  LifeLockWatch life_;
   LoopTimer page_timer_;
   LoopTimer preload_timer_;
   std::string preload_told_;
@@ -114,6 +117,7 @@ class ProcessWorkers final : public NodeWorkers {
   std::uint64_t memory_kills_ = 0;  // The kernel's count when the generation began.
   std::filesystem::file_time_type began_;
   bool kept_evidence_ = false;  // Evidence of the first failure is kept, or a stop has begun.
+  bool death_begun_ = false;    // Of one that was not stopped: its evidence is kept at its end.
   std::uint32_t starts_ = 0;
   std::set<std::uint32_t> refusal_told_;  // Local ranks whose refusal was logged.
   HangEvidence hang_evidence_;

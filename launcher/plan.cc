@@ -183,7 +183,7 @@ std::string Environment(const LaunchConfig& config, const Preparation& preparati
       Variable("TORCHELASTIC_*",
                "RUN_ID, RESTART_COUNT, MAX_RESTARTS=" + std::to_string(config.shape.max_restarts) +
                    ", USE_AGENT_STORE=True, ERROR_FILE, SIGNALS_TO_HANDLE=" + config.signals.text);
-  text += Variable("DDPRUN_*", "TERM, GENERATION, WORLD_ID, NOTIFY_SOCKET, STEP_PAGE");
+  text += Variable("DDPRUN_*", "TERM, GENERATION, WORLD_ID, NOTIFY_SOCKET, STEP_PAGE, LIFE_LOCK");
   text += Variable("LISTEN_*", "where the last worker of the local rank left memory");
   const auto own = GetProcessEnv("OMP_NUM_THREADS");
   text += Variable("OMP_NUM_THREADS",

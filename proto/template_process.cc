@@ -18,6 +18,7 @@
 #include <cerrno>
 
 #include "proto/kept_template.h"
+#include "proto/life_lock.h"
 #include "proto/own_process.h"
 #include "proto/shown_environment.h"
 #include "proto/worker_template.h"
@@ -431,6 +432,7 @@ char** ddprun_template_begin(void) {
   ddprun::Show(given ? ddprun::TextsIn(image.arguments, image.end) : ddprun::arguments,
                ddprun::TextsIn(image.environment, image.directory));
   environ = environment;
+  ddprun::TakeLifeLock();
   return environment;
 }
 

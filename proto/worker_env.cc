@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "proto/life_lock.h"
 #include "proto/task_env.h"
 
 namespace ddprun {
@@ -54,6 +55,7 @@ std::map<std::string, std::string> ToEnvironment(const WorkerEnv& env) {
       {"DDPRUN_WORLD_ID", Hex(env.world_id.value)},
       {"DDPRUN_NOTIFY_SOCKET", env.notify_socket},
       {"DDPRUN_STEP_PAGE", env.notify_socket.empty() ? "" : "1"},
+      {kLifeLockVariable, env.life_lock},
   };
 }
 

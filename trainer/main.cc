@@ -20,6 +20,7 @@
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "common/task_queue.h"
+#include "proto/life_lock.h"
 #include "proto/notify.h"
 #include "proto/template_process.h"
 #include "proto/worker_env.h"
@@ -181,6 +182,7 @@ void ServeAsTemplate(int argc, char** argv) {
 
 int Main(int argc, char** argv) {
   ServeAsTemplate(argc, argv);
+  TakeLifeLock();                 // One that was forked has it.
   std::signal(SIGPIPE, SIG_IGN);  // Whoever stops reading does not end a training.
   std::signal(SIGXFSZ, SIG_IGN);  // Nor does ulimit -f: what cannot be written says so.
   KeepFreedMemory();

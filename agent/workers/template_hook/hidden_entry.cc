@@ -3,10 +3,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/life_lock.h"
 #include "proto/shown_environment.h"
 
-// Removes the first variable, which brought the hook, as if it had never been given. Makes no
-// module.
+// Removes the first variable, which brought the hook, as if it had never been given, and takes
+// the life lock. Makes no module.
 extern "C" void* PyInit_ddprun_hidden(void) {
   constexpr char kBegin[] = "PYTHONPATH=/proc/self/fd/";
   const char* const first = environ != nullptr ? *environ : nullptr;
@@ -16,5 +17,6 @@ extern "C" void* PyInit_ddprun_hidden(void) {
     }
     ddprun::Show({}, {reinterpret_cast<unsigned long>(first + ::strlen(first) + 1), 0});
   }
+  ddprun::TakeLifeLock();
   return nullptr;
 }
