@@ -157,22 +157,6 @@ class _Watch:
         self.plain.update(os.environ._data)
         os.environ._data = os.environb._data = self.plain
 
-    def check_threads(self):
-        """Refuses threads that no module is known to have started."""
-        threads = {}
-        if "threading" in sys.modules:
-            threads = {thread.native_id: thread.name for thread in sys.modules["threading"].enumerate()}
-        found = []
-        for thread in map(int, os.listdir("/proc/self/task")):
-            if thread != os.getpid():
-                try:
-                    with open("/proc/self/task/%d/comm" % thread) as file:
-                        found.append(file.read().strip() + (" '%s'" % threads[thread] if thread in threads else ""))
-                except OSError:  # It has just ended.
-                    pass
-        if found:
-            raise _Refused("a fork would lose threads: " + ", ".join(found))
-
 
 def _has_child():
     try:
@@ -410,7 +394,6 @@ def _wait_for_a_worker(library, socket, hook, trees, imports, remark):
     files = _own_files(program, imports.installed())
     unchanged = _Unchanged(program, hook["path"]) if hook["keep"] else None
     _flush()
-    trees.watch.check_threads()
     trees.park()
     trees.gc.collect()
     trees.gc.freeze()
