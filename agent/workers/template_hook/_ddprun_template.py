@@ -170,8 +170,7 @@ def _children():
     found = []
     for thread in os.listdir("/proc/self/task"):
         try:
-            with open("/proc/self/task/%s/children" % thread) as file:
-                found += map(int, file.read().split())
+            found += map(int, _read("/proc/self/task/%s/children" % thread).split())
         except OSError:  # It has just ended, or this kernel does not tell.
             pass
     return found
@@ -198,9 +197,8 @@ class _Background:
     def __init__(self):
         import time
         self.sleep = time.sleep
-        with open("/proc/self/oom_score_adj") as file:
-            self.oom = file.read()
-        for score in ("1000", self.oom, "1000"):  # Workers go back to it: where that is denied, nothing is loaded ahead.
+        self.oom = _read("/proc/self/oom_score_adj")
+        for score in (b"1000", self.oom, b"1000"):  # Workers go back to it: where that is denied, nothing is loaded ahead.
             _write("/proc/self/oom_score_adj", score)
         self.idle = not self._counts_by_session() and self._may_leave_idle()
         if self.idle:
@@ -212,8 +210,7 @@ class _Background:
         """The kernel shares CPUs among sessions first, and workers have sessions of their own. Then the idle class
         takes as much as a worker does."""
         try:
-            with open("/proc/sys/kernel/sched_autogroup_enabled") as file:
-                return file.read().strip() != "0"
+            return _read("/proc/sys/kernel/sched_autogroup_enabled").strip() != b"0"
         except OSError:
             return False
 
@@ -231,8 +228,7 @@ class _Background:
 
     def _times(self):
         """Nanoseconds that this process ran, and waited for a CPU."""
-        with open("/proc/self/schedstat") as file:
-            return [int(word) for word in file.read().split()[:2]]
+        return [int(word) for word in _read("/proc/self/schedstat").split()[:2]]
 
     def rest(self):
         """Where it is not in the idle class: if it had to wait for a CPU it rests, for 32 times as long as it ran, so
@@ -273,9 +269,15 @@ def _flush():
             stream.flush()
 
 
-def _write(name, text):
-    with open(name, "w") as file:
-        file.write(text)
+def _read(name):
+    """Bytes: text may need an encoding that has to be imported, and an import may wait for this."""
+    with open(name, "rb") as file:
+        return file.read()
+
+
+def _write(name, content):
+    with open(name, "wb") as file:
+        file.write(content)
 
 
 def _draw_anew(multiprocessing, threading):
@@ -286,11 +288,15 @@ def _draw_anew(multiprocessing, threading):
         threading.main_thread()._set_native_id()
 
 
+def _given():
+    """The environment that this process was started with."""
+    return dict(entry.split(b"=", 1) for entry in _read("/proc/self/environ").split(b"\0") if b"=" in entry)
+
+
 def _changes(hook):
     """What start-up has made of the environment that the interpreter was given: name -> value, or
     None where it was removed."""
-    with open("/proc/self/environ", "rb") as file:
-        given = dict(entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry)
+    given = _given()
     now = dict(os.environb)
     entry = os.fsencode(hook["entry"])
     changed = {}
@@ -381,9 +387,7 @@ def _try_again(hook, watch):
     os.chdir(next(place for what, place in watch.first if what == "changes the directory"))
     if watch.background is not None:
         _write("/proc/self/oom_score_adj", watch.background.oom)
-    with open("/proc/self/environ", "rb") as file:
-        given = dict(entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry)
-    os.execvpe(sys.orig_argv[0], sys.orig_argv, {**given, b"DDPRUN_TEMPLATE_HOOK": json.dumps(hook).encode()})
+    os.execvpe(sys.orig_argv[0], sys.orig_argv, {**_given(), b"DDPRUN_TEMPLATE_HOOK": json.dumps(hook).encode()})
 
 
 def _wait_for_a_worker(library, socket, hook, trees, imports, remark):
@@ -517,8 +521,7 @@ def _serve(hook, watch, imports, trees):
 
 
 def _command_line():
-    with open("/proc/self/cmdline", "rb") as words:
-        return words.read().split(b"\0")[1:-1]
+    return _read("/proc/self/cmdline").split(b"\0")[1:-1]
 
 
 def _wait_here():
