@@ -193,6 +193,7 @@ class Preload(DdprunTest):
         for name in ("one", "two", "three", "four", "five", "six", "pack/__init__", "pack/inner", "typing_only", "absent_in_function"):
             self.write(f"lib/{name}.py", "import os\nPID = os.getpid()\n")
         self.write("lib/fails.py", "1 / 0\n")
+        self.write("lib/ends.py", "import sys\nsys.exit('start it with torchrun')\n")
         self.write("mine/__init__.py", "from . import deep\n")
         self.write("mine/deep.py", "import os, five\nfrom .more import six\nPID = os.getpid()\n")
         self.write("mine/more.py", "import six\n")
@@ -218,6 +219,10 @@ try:
 except ZeroDivisionError:
     pass
 try:
+    import ends
+except SystemExit:
+    pass
+try:
     from mine import bad
 except SyntaxError:
     import __main__
@@ -233,7 +238,7 @@ if __name__ == "__main__":
             with self.subTest(more):
                 run = self.run_forked("--preload=imports" + more, self.path("all.py"), environment={"PYTHONPATH": lib})
                 self.assertEqual(run.out().splitlines(), [f"[] {own} True False"] * 2, run.all())
-                self.assertIn("without fails (raises ZeroDivisionError)", run.err())
+                self.assertIn("without fails (raises ZeroDivisionError), ends (raises SystemExit)", run.err())
 
     def test_a_variable_that_was_set_by_what_is_left_out_is_there_for_the_rest(self):
         lib = self.enterContext(tempfile.TemporaryDirectory())

@@ -187,7 +187,7 @@ def preload(wanted, program, path):
                         importlib.import_module(module + "." + part)
         except ModuleNotFoundError:  # The program does without it, or will say so itself.
             pass
-        except Exception as error:
+        except BaseException as error:  # A program may do without it, even if it ends the process.
             failed[module] = "raises %s" % type(error).__name__
 
     for name in names:
