@@ -194,7 +194,7 @@ def preload(wanted, program, path):
         if name == "imports":
             source, where, package = _source(program)
             script = _Script(where, path, names)
-            for module, parts in list(script.imports(source, where, package)):
+            for module, parts in dict.fromkeys(script.imports(source, where, package)):
                 try_to_load(module, parts)
         elif not name.startswith("-"):
             importlib.import_module(name)
