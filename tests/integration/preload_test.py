@@ -192,6 +192,8 @@ class Preload(DdprunTest):
         os.symlink(lib, self.path("lib"))
         for name in ("one", "two", "three", "four", "five", "six", "pack/__init__", "pack/inner", "typing_only", "absent_in_function"):
             self.write(f"lib/{name}.py", "import os\nPID = os.getpid()\n")
+        self.write("lib/two.py", "import xml.etree.ElementTree, os\nPID = os.getpid()\n")
+        self.write("lib/seven.py", "import xml.etree.ElementTree\n")
         self.write("lib/fails.py", "1 / 0\n")
         self.write("lib/ends.py", "import sys\nsys.exit('start it with torchrun')\n")
         self.write("mine/__init__.py", "from . import deep\n")
@@ -199,8 +201,10 @@ class Preload(DdprunTest):
         self.write("mine/more.py", "import six\n")
         self.write("mine/bad.py", "def (\n")
         self.write("all.py", """
-import os, sys, typing
+import os, sys, typing, xml
 X = 1
+if X > 1:
+    import seven
 import one
 try:
     import two, not_there
@@ -231,6 +235,7 @@ from mine import deep
 names = ("one", "two", "three", "four", "five", "six", "pack", "pack.inner")
 f()
 if __name__ == "__main__":
+    xml.etree.ElementTree  # It is there since another module has loaded it.
     print([name for name in names if sys.modules[name].PID == os.getpid()], deep.PID == os.getpid(),
           sys.modules["absent_in_function"].PID == os.getpid(), "typing_only" in sys.modules)
 """)

@@ -93,7 +93,7 @@ class Trees:
         self.whole = []      # For each: the modules of all trees up to it.
         self.number = -1     # Of the tree that is being loaded.
         self.tree = {}       # Module -> number of its tree; -1: ddprun's own, or of the standard library.
-        self.needs = {}      # Module -> modules that come back with it.
+        self.needs = {}      # Module -> modules that come back with it: all that was imported while it was executed.
         self.uses = {}       # Module -> modules that it has imported, also in its functions and later.
         self.claims = {}     # Module -> names that it has put into sys.modules.
         self.effects = []    # (module, kind, change), in order.
@@ -105,12 +105,12 @@ class Trees:
         # Modules that lie together in memory: a worker writes to each, and so copies few pages.
         self.stock, self.new = [_MODULE("") for _ in range(4096)], _machinery._new_module
         _machinery._find_and_load, atexit.register, _machinery._new_module = self._load, self._at_exit, self._new
+        builtins.__import__ = self._import
 
     def begin(self, names):
         """The next changes are those of imports. `names`: variables that workers have of their own."""
         self.watch.begin(names, self.stack)
         self.first = self.last = self._look()
-        builtins.__import__ = self._import
 
     def forget(self):
         builtins.__import__ = self.statement
@@ -157,7 +157,9 @@ class Trees:
             if level:
                 package = globals.get("__package__") or importer
                 name = package.rsplit(".", level - 1)[0] + ("." + name if name else "")
-            self.uses[importer].update([name], (name + "." + one for one in fromlist or ()))
+            names = [name, *(name + "." + one for one in fromlist or ())]
+            self.uses[importer].update(names)
+            self.needs.setdefault(self.stack[-1], set()).update(names)
         return found
 
     def _at_exit(self, function, *args, **kwargs):
@@ -167,7 +169,7 @@ class Trees:
         return self.register(function, *args, **kwargs)
 
     def _load(self, name, import_):
-        self.uses.setdefault(self.stack[-1], set()).add(name)
+        self.needs.setdefault(self.stack[-1], set()).add(name)
         if self.modules.get(name) is not None:
             return self.original(name, import_)
         self._note()
@@ -201,7 +203,6 @@ class Trees:
 
     def _loaded(self, name):
         made = [name] + self.claims.pop(name, [])
-        self.needs.setdefault(self.stack[-1], set()).add(name)
         for other in made:
             needs = self.needs.setdefault(other, set())
             needs.update(made)
