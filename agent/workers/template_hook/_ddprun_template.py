@@ -84,6 +84,11 @@ class _Watch:
                 if name in names:
                     watch.did.setdefault(stack[-1], "reads " + os.fsdecode(name))
                 raise KeyError(name)
+
+            def __setitem__(self, name, value):
+                if name in names:
+                    watch.did.setdefault(stack[-1], "sets " + os.fsdecode(name))
+                super().__setitem__(name, value)
         self.plain = os.environ._data
         os.environ._data = os.environb._data = Variables(self.plain)
         for name, module in list(sys.modules.items()):
@@ -116,14 +121,17 @@ class _Watch:
 
     def _state(self):
         """All of it. Listing takes time, so it is done only where a number has changed."""
+        locks = getattr(sys.modules.get("multiprocessing.util"), "_afterfork_registry", {})
         numbers = (os.stat("/proc/self/task").st_nlink, os.stat("/proc/self/fd").st_size or os.listdir("/proc/self/fd"),
-                   _has_child(), os.getcwd())
+                   _has_child(), os.getcwd(), len(locks))
         if numbers == self.seen:
             return self.last
         self.seen = numbers
         found = {("starts a thread", int(one)) for one in os.listdir("/proc/self/task")}
         found.update(("keeps a file open", one) for one in _open_files())
         found.update(("leaves a child", one) for one in _children())
+        found.update(("makes a lock that workers would share", number) for (number, *_), one in list(locks.items())
+                     if hasattr(one, "_semlock"))
         found.add(("changes the directory", os.getcwd()))
         return found
 
