@@ -189,6 +189,9 @@ class Trees:
             if name in self.modules:
                 self._claim(name)
                 self._loaded(name)
+            else:  # What it has done before it failed is then its importer's doing.
+                self.needs.setdefault(self.stack[-1], set()).update(self.needs.pop(name, ()))
+                self.effects = [(self.stack[-1] if owner == name else owner, *what) for owner, *what in self.effects]
             if self.stack == [None]:
                 self._note_names(name, self.spaces)
                 self.number = -1
