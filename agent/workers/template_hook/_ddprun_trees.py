@@ -163,9 +163,9 @@ class Trees:
         return found
 
     def _at_exit(self, function, *args, **kwargs):
-        owner = getattr(function, "__module__", None)
-        owner = owner if owner in self.modules else self.stack[-1]
-        self.effects.append((owner, "exit", (function, args, kwargs)))
+        owner = sys._getframe(1).f_globals.get("__name__")
+        if owner in self.uses:  # Else of a module that every program has, which remembers that it has done so.
+            self.effects.append((owner, "exit", (function, args, kwargs)))
         return self.register(function, *args, **kwargs)
 
     def _load(self, name, import_):
@@ -320,7 +320,7 @@ class Trees:
         for owner, kind, change in reversed(self.effects):
             if kind == "name":
                 self._set_name(*change[:2], change[2])
-            elif kind == "exit" and owner not in self.base:
+            elif kind == "exit":
                 self.atexit.unregister(change[0])
         for kind, now in zip(_LISTS, self._lists()):
             now[:] = self.first[kind]
