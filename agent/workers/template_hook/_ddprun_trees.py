@@ -288,7 +288,7 @@ class Trees:
         of, back, visible = {id(space): name for name, (space, _) in self.spaces.items()}, {}, set()
         for owner, kind, change in self.effects:
             name = of.get(id(change[0])) if kind == "name" else None
-            if name in self.parked and name not in back:
+            if name in self.parked and name not in back and name not in _ALIASES.values():
                 wanted, last = self._needed([name], self.tree.get(name, -1))
                 back[name] = wanted if last < 0 else set(self.whole[last])
             if kind == "name" and owner not in back.get(name, ()):
