@@ -407,6 +407,7 @@ def _wait_for_a_worker(library, socket, hook, trees, imports, remark):
     unchanged = _Unchanged(program, hook["path"]) if hook["keep"] else None
     _flush()
     trees.park()
+    api.Py_IncRef(ctypes.py_object(trees.parked))  # A module that no worker imports is not freed at its end either.
     trees.gc.collect()
     trees.gc.freeze()
     if library.ddprun_template_ready(socket, remark.encode("utf-8", "replace")[:1000]) != 0:

@@ -432,6 +432,7 @@ class Trees:
                 if not (one.startswith(_CYTHON) and one in self.modules):
                     self.modules[one] = self.parked[one]
                 del self.parked[one]
+                self.spaces.pop(one, None)  # It frees what it holds when the interpreter ends.
             self.around = self._around()
             if not self.parked:
                 _machinery._find_and_load = self.original
