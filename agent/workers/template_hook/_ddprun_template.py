@@ -306,13 +306,16 @@ def _changes(hook):
     None where it was removed."""
     given = _given()
     now = dict(os.environb)
-    entry = os.fsencode(hook["entry"])
     changed = {}
     for name in given.keys() | now.keys():
         if given.get(name) != now.get(name) and not name.startswith(b"DDPRUN_TEMPLATE"):
-            value = now.get(name)
-            changed[name] = value and value.replace(entry + b":", b"").replace(entry, b"")
+            changed[name] = _without_hook(now.get(name), hook)
     return given, changed
+
+
+def _without_hook(value, hook):
+    entry = os.fsencode(hook["entry"])
+    return value and value.replace(entry + b":", b"").replace(entry, b"")
 
 
 def _take(environment, given, changed):
@@ -406,7 +409,7 @@ def _wait_for_a_worker(library, socket, hook, trees, imports, remark):
     files = _own_files(program, imports.installed())
     unchanged = _Unchanged(program, hook["path"]) if hook["keep"] else None
     _flush()
-    trees.park()
+    trees.park(lambda value: _without_hook(value, hook))
     api.Py_IncRef(ctypes.py_object(trees.parked))  # A module that no worker imports is not freed at its end either.
     trees.gc.collect()
     trees.gc.freeze()

@@ -298,7 +298,8 @@ class Trees:
 
     # Once it is loaded, before the first worker is forked.
 
-    def park(self):
+    def park(self, plain):
+        """`plain`: of a variable's value, without what brought the hook."""
         self.forget()
         for space, _ in self.spaces.values():
             for key in [key for key, value in space.items() if type(value) is type(self._at_exit) and value == self._at_exit]:
@@ -318,7 +319,9 @@ class Trees:
         for one in self.picklers.keys() - self.first["picklers"].keys():
             del self.picklers[one]
         for owner, kind, change in reversed(self.effects):
-            if kind == "name":
+            if kind == "environment":
+                change.update({name: plain(value) for name, value in change.items()})
+            elif kind == "name":
                 self._set_name(*change[:2], change[2])
             elif kind == "exit":
                 self.atexit.unregister(change[0])
@@ -492,8 +495,7 @@ class Trees:
             _change(self._lists()[_LISTS.index(kind)], *change)
         elif kind == "environment":
             for name, value in change.items():
-                if name not in self.own:
-                    self._set_variable(name, value)
+                self._set_variable(name, value)
         elif kind == "loggers":
             self._add_loggers(change)
         elif kind == "picklers":
