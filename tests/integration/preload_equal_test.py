@@ -111,6 +111,51 @@ EFFECTS = {
     "has read from its input": "file = os.open(__file__, os.O_RDONLY)\nos.read(file, 9)\nos.dup2(file, 0)\nos.close(file)\n",
 }
 DIFFERS = "os.environ['SET'] = 'x'\nimport tree\nglobals().get('child') and child.kill()\nglobals().get('end') and end.set()\n"
+# What imports set of the process, and what they leave behind in ways of their own.
+SETS = """
+import atexit, functools, gc, locale, logging, multiprocessing, os, resource, signal, sys
+FOUND = [int(os.environ["NUMBER"]), os.environ.get("LOADED"), os.environ.get("CUDA_VISIBLE_DEVICES")]
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+sys.setrecursionlimit(7000)
+sys.setdlopenflags(sys.getdlopenflags() | os.RTLD_GLOBAL)
+gc.disable()
+gc.set_threshold(9, 8, 7)
+gc.callbacks.append(print)
+gc.callbacks.remove(print)
+gc.callbacks.append(int)
+os.umask(0o7)
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+locale.setlocale(locale.LC_ALL, "C")
+multiprocessing.set_start_method("spawn")
+logging.basicConfig(level=logging.INFO)
+logging.addLevelName(5, "FIVE")
+logging.disable(4)
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+atexit.register(functools.partial(print, end=""))
+atexit.register(int)
+gc.callbacks.clear()
+import ready
+"""
+LEAVES = {
+    "sets.py": SETS, "ready.py": "import locale\nlocale.setlocale(locale.LC_ALL, 'C')\nwith open(__file__) as text:\n  TEXT = text.read()\n",
+    "tries.py": "try:\n  import breaks\nexcept ImportError:\n  import os\n  FOUND = os.environ.get('BROKEN')\n",
+    "breaks.py": "import json, os, sys\nos.environ['BROKEN'] = 'yes'\njson.broken = 1\nsys.path.append('/broken')\nimport colorsys, not_there\n",
+    "holds.py": "import os\nclass Held:\n  def __del__(self, write=os.write):\n    write(1, b'freed\\n')\nHELD = Held()\n",
+}
+BEFORE = "import atexit\nx = atexit._ncallbacks()\nshow(before=process_state.settings())\n"
+LEAVING = {
+    "sets": BEFORE + "import sets\nshow(after=process_state.settings(), exits=atexit._ncallbacks() - x, found=sets.FOUND)\n",
+    "goes without": BEFORE,
+    "has something freed at its end": "import holds\n",
+    "tries": "import sets, tries, json\nshow(found=tries.FOUND, broken=json.broken)\n",
+}
+LEAVING_ANEW = {
+    "sets a limit first": "import sys\nsys.setrecursionlimit(9999)\nimport sets\nshow(after=process_state.settings())\n",
+    "sets a start method first": "import multiprocessing\nmultiprocessing.set_start_method('fork')\ntry:\n  import sets\n"
+                                 "except RuntimeError as e:\n  show(after=process_state.settings(), error=str(e))\n",
+    "configures the root logger first": "import logging\nlogging.basicConfig(level=40)\nimport sets\nshow(after=process_state.settings())\n",
+}
 AGAIN = """
 import os, sys
 os.environ["SET"] = "x"
@@ -128,6 +173,13 @@ class PreloadEqual(EqualTest):
 
     def test_programs_are_as_from_their_file(self):
         self.assert_equal_programs(PROGRAMS, ANEW, "tree,late")
+
+    def test_what_imports_leave_behind_comes_with_them(self):
+        for name, text in LEAVES.items():
+            self.write(name, text)
+        self.environment.update(NUMBER="3", CUDA_VISIBLE_DEVICES="0,1")
+        run = self.assert_equal_programs(LEAVING, LEAVING_ANEW, "holds,sets,tries")
+        self.assertEqual(run.out().count("freed"), 1)
 
     def test_after_an_effect_a_worker_goes_on_and_says_how_it_differs(self):
         found, run = self.run_all({name: text + DIFFERS for name, text in EFFECTS.items()}, "tree,late")

@@ -41,10 +41,22 @@ MUTANTS = {
     "a child does not count": ("words[17], children,", "words[17], 0,"),
     "what was read does not count": ("children, read, os.listdir", "children, 0, os.listdir"),
     "a descriptor does not count": ('read, os.listdir("/proc/self/fd")', "read, 0"),
+    "settings are not looked at": ("if value != was[name] and", "if False and"),
+    "settings stay": ("self.settings[change[0]][1](change[1])", "pass"),
+    "settings do not come back": ("self.settings[change[0]][1](change[2])", "pass"),
+    "settings are not compared": ("return change[0]\n", "pass\n"),
+    "what fails has done nothing": ("self.stack[-1] if owner == name else owner, *what", "owner, *what"),
+    "an exit handler is its function's": ('sys._getframe(1).f_globals.get("__name__")', "function.__module__"),
+    "modules are not freed": ("self.spaces.pop(one, None)", "pass"),
+    "modules that are not imported are freed": ("api.Py_IncRef(ctypes.py_object(trees.parked))", "pass"),
+    "text is read": ('with open(name, "rb") as file:\n        return file.read()', 'with open(name) as f:\n        return f.read()'),
     "a difference is not passed on": ("self.disagree(text)", "pass"),
 }
 # Of the watch: preload_test.py finds these.
 WATCH_MUTANTS = {
+    "setting RANK does not count": ('watch.did.setdefault(stack[-1], "sets " + os.fsdecode(name))', "pass"),
+    "locks are not seen": ('if hasattr(one, "_semlock")', "if False"),
+    "what was loaded before is not needed": ("self.needs.setdefault(self.stack[-1], set()).update(names)", "pass"),
     "reading RANK does not count": ("if name in names:", "if False:"),
     "threads are not seen": ('found = {("starts a thread", int(one)) for one in os.listdir("/proc/self/task")}', "found = set()"),
     "open files are not seen": ('found.update(("keeps a file open", one) for one in _open_files())', "pass"),

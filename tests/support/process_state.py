@@ -52,6 +52,24 @@ def registered():
             "reducers": sorted(map(name_of, reduction.ForkingPickler._extra_reducers)) if reduction else []}
 
 
+def settings():
+    """Of the process, beside its modules. What is imported for it is then there."""
+    import gc
+    import locale
+    import logging
+    import multiprocessing
+    import resource
+    import signal
+    umask = os.umask(0)
+    os.umask(umask)
+    return {"signals": [str(signal.getsignal(number)) for number in sorted(signal.valid_signals())], "umask": umask,
+            "limits": [resource.getrlimit(number) for number in range(16)], "recursion": sys.getrecursionlimit(),
+            "dlopen": sys.getdlopenflags(), "collector": [gc.isenabled(), gc.get_threshold(), len(gc.callbacks)],
+            "CPUs": sorted(os.sched_getaffinity(0)), "locale": locale.setlocale(locale.LC_ALL),
+            "method": multiprocessing.get_start_method(allow_none=True), "level": logging.getLevelName(5),
+            "root": [logging.root.level, logging.root.manager.disable, len(logging.root.handlers)]}
+
+
 def state():
     return {
         "environment": {name: "" if name in RUNS_OWN else value for name, value in os.environ.items()},

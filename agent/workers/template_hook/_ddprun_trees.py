@@ -77,6 +77,61 @@ def _is_standard(name):
     return top in sys.stdlib_module_names or top.startswith("_sysconfigdata") or top == "__mp_main__"
 
 
+def _settings(find):
+    """What an import may set of the whole process and no module holds: name -> (function that tells it, function that sets it)."""
+    import _locale
+    import _signal
+    import gc
+    import resource
+
+    def umask():
+        now = os.umask(0o77)
+        os.umask(now)
+        return now
+
+    def root_logger():
+        logging = find("logging")
+        if not hasattr(logging, "root"):
+            return _ABSENT
+        root = logging.root
+        return (root.level, root.disabled, root.manager.disable, root.handlers[:], root.filters[:],
+                logging._levelToName.copy(), logging._nameToLevel.copy())
+
+    def set_root_logger(state):
+        logging = find("logging")
+        root = logging.root
+        root.level, root.disabled, root.manager.disable, root.handlers[:], root.filters[:], names, levels = state
+        for into, content in ((logging._levelToName, names), (logging._nameToLevel, levels)):
+            into.clear()
+            into.update(content)
+        root.manager._clear_cache()
+
+    def handler(number):
+        found = _signal.getsignal(number)
+        return _ABSENT if found is None else found  # C's own.
+
+    def contexts():
+        return getattr(find("multiprocessing.context"), "_default_context", None)
+    return {
+        "the recursion limit": (sys.getrecursionlimit, sys.setrecursionlimit),
+        "the flags of dlopen": (sys.getdlopenflags, sys.setdlopenflags),
+        "whether garbage is collected": (gc.isenabled, lambda enabled: gc.enable() if enabled else gc.disable()),
+        "the collector's thresholds": (gc.get_threshold, lambda thresholds: gc.set_threshold(*thresholds)),
+        "the collector's callbacks": (gc.callbacks.copy, lambda callbacks: gc.callbacks.__setitem__(slice(None), callbacks)),
+        "the umask": (umask, os.umask),
+        "its CPUs": (lambda: os.sched_getaffinity(0), lambda cpus: os.sched_setaffinity(0, cpus)),
+        "the locale": (lambda: _locale.setlocale(_locale.LC_ALL, None), lambda to: _locale.setlocale(_locale.LC_ALL, to)),
+        "the root logger": (root_logger, set_root_logger),
+        "multiprocessing's start method": (lambda: getattr(contexts(), "_actual_context", _ABSENT),
+                                           lambda method: setattr(contexts(), "_actual_context", method)),
+        **{"the handler of signal %d" % number: (lambda number=number: handler(number),
+                                                 lambda value, number=number: _signal.signal(number, value))
+           for number in _signal.valid_signals() - {_signal.SIGKILL, _signal.SIGSTOP}},
+        **{"the resource limit %d" % number: (lambda number=number: resource.getrlimit(number),
+                                              lambda limits, number=number: resource.setrlimit(number, limits))
+           for number in {value for name, value in vars(resource).items() if name.startswith("RLIMIT_")}}}
+
+
 class Trees:
     """In the preload process: notes what imports do (begin ... park). In a worker: puts it back (start)."""
 
@@ -101,6 +156,7 @@ class Trees:
                        for name, module in sys.modules.items() if isinstance(module, _MODULE)}
         self.stack, self.modules = [None], sys.modules
         self.original, self.register, self.statement = _machinery._find_and_load, atexit.register, builtins.__import__
+        self.parked, self.settings = {}, _settings(self.find)
         self.first = self.last = self._look()
         # Modules that lie together in memory: a worker writes to each, and so copies few pages.
         self.stock, self.new = [_MODULE("") for _ in range(4096)], _machinery._new_module
@@ -135,7 +191,8 @@ class Trees:
         logging = self.modules.get("logging")
         loggers = logging.root.manager.loggerDict if hasattr(logging, "root") else {}
         picklers = getattr(self.modules.get("copyreg"), "dispatch_table", {})
-        return {"environment": dict(os.environ._data), "loggers": dict(loggers), "picklers": dict(picklers),
+        return {"environment": os.environ._data.copy(), "loggers": dict(loggers), "picklers": dict(picklers),
+                "settings": {name: tell() for name, (tell, _) in self.settings.items()},
                 **{kind: list(now) for kind, now in zip(_LISTS, self._lists())}}
 
     def _note(self):
@@ -144,6 +201,10 @@ class Trees:
         for kind, now in self.last.items():
             was = before[kind]
             if now == was or self.stack[-1] is None:
+                continue
+            if kind == "settings":
+                self.effects += [(self.stack[-1], "setting", (name, was[name], value)) for name, value in now.items()
+                                 if value != was[name] and _ABSENT not in (value, was[name])]
                 continue
             change = _changed(was, now) if kind in _LISTS else {
                 name: now.get(name) for name in {**was, **now} if was.get(name) is not now.get(name)}
@@ -323,6 +384,8 @@ class Trees:
                 change.update({name: plain(value) for name, value in change.items()})
             elif kind == "name":
                 self._set_name(*change[:2], change[2])
+            elif kind == "setting":
+                self.settings[change[0]][1](change[1])
             elif kind == "exit":
                 self.atexit.unregister(change[0])
         for kind, now in zip(_LISTS, self._lists()):
@@ -459,7 +522,10 @@ class Trees:
         for one in wanted & self.modules.keys():
             if not one.startswith(_CYTHON):
                 return "sys.modules[%r]" % one
+        set_before = {}
         for _, kind, change in effects:
+            if kind == "setting" and self.settings[change[0]][0]() != set_before.setdefault(change[0], change[1]):
+                return change[0]
             if kind == "name" and (change[2] is _ABSENT or callable(change[2])):  # Else a cache: filled by any call.
                 if not any(change[0].get(change[1], _ABSENT) is one for one in change[2:]):
                     return "%s.%s" % (change[0].get("__name__"), change[1])
@@ -500,6 +566,8 @@ class Trees:
             self._add_loggers(change)
         elif kind == "picklers":
             self.picklers.update(change)
+        elif kind == "setting" and self.settings[change[0]][0]() == change[1]:
+            self.settings[change[0]][1](change[2])
         elif kind == "name" and change[0].get(change[1], _ABSENT) is change[2]:
             self._set_name(change[0], change[1], change[3])
         elif kind == "exit":
