@@ -13,7 +13,8 @@ this one needs, and their changes, in the order of loading. A module that needs 
   sys.path, sys.meta_path, warning      | the entries that were put first, put last or removed
   filters, logging's list of handlers   |
   loggers                               | below the parents that the program has made meanwhile
-  picklers (copyreg), exit handlers     | with the module that registered them, or that has the function
+  picklers (copyreg), exit handlers     | with the module that registered them
+  settings of the process (_settings)   | where the program has not set them meanwhile
 
 Generators of random numbers are drawn anew in each worker.
 
@@ -22,6 +23,7 @@ Compared when a module comes back that is not of the standard library:
   variables (but those that differ from worker to worker), sys.path, sys.meta_path,               | as at the worker's start
   sys.path_hooks, builtins.__import__, the directory                                              |
   modules, loggers and patched functions of the tree; the class of loggers                        | not the program's own
+  settings of the process that the tree changes                                                   | as before its import
   the order of trees                                                                              | as they were loaded
 
 A module is not loaded ahead if a fork would lose what it does, or would give the same to all workers (left_out); nor is any that
