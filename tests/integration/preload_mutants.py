@@ -55,6 +55,7 @@ MUTANTS = {
 # Of the watch: preload_test.py finds these.
 WATCH_MUTANTS = {
     "setting RANK does not count": ('watch.did.setdefault(stack[-1], "sets " + os.fsdecode(name))', "pass"),
+    "copies are not seen": ('self.watch.did.setdefault(other, "copies the environment")', "pass"),
     "locks are not seen": ('if hasattr(one, "_semlock")', "if False"),
     "what was loaded before is not needed": ("self.needs.setdefault(self.stack[-1], set()).update(names)", "pass"),
     "reading RANK does not count": ("if name in names:", "if False:"),

@@ -162,6 +162,7 @@ class Preload(DdprunTest):
             "child": ("import subprocess\nCHILD = subprocess.Popen(['sleep', '100'])\n", "leaves a child"),
             "seeds": ("import random\nrandom.seed(4)\n", "draws random numbers"),
             "draws": ("import random\nX = random.random()\n", "draws random numbers"),
+            "copies": ("import os\nCOPY = os.environ.copy()\n", "copies the environment"),
             "writes": ("import os\nos.environ['MASTER_PORT'] = '1'\n", "sets MASTER_PORT"),
             "locks": ("import multiprocessing\nLOCK = multiprocessing.Lock()\n", "makes a lock that workers would share"),
             "moves": ("import os\nos.chdir('/')\n", "changes the directory"),
