@@ -451,8 +451,8 @@ def _stay(library, socket, hook, trees, imports, remark, unchanged):
             finally:
                 os._exit(1)
         os.close(write)
-        with open(read, errors="replace") as file:
-            why = file.read()
+        with open(read, "rb") as file:
+            why = file.read().decode("utf-8", "replace")
         return why or (os.waitpid(child, 0)[1] and "%s cannot be read" % unchanged.program[1]) or ""
     text = remark.encode("utf-8", "replace")[:1000]
     socket = library.ddprun_template_keep(socket, text)
