@@ -27,8 +27,7 @@ class _Unchanged:
 
     def __init__(self, program, beside):
         names = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-        with open("/proc/self/maps") as maps:
-            names.update(line.split(None, 5)[5].rstrip("\n") for line in maps if "/" in line)
+        names.update(os.fsdecode(line.split(None, 5)[5]) for line in _read("/proc/self/maps").splitlines() if b"/" in line)
         names.update(sys.path)
         names -= {program[1], beside, ""}
         self.stamps = {name: _stamp(name) for name in names if isinstance(name, str) and os.path.isabs(name)}
