@@ -283,6 +283,7 @@ void ProcessWorkers::OnDying(std::uint32_t local_rank, pid_t process) {
   notify_.ReceiveFrom(local_rank);
   ReadPage(local_rank, kAllEntries);
   death_begun_ |= !kept_evidence_;
+  runner_.NoteDying(local_rank);
   events_.dying(local_rank);
 }
 

@@ -29,6 +29,7 @@ struct Worker {
   std::uint32_t local_rank;
   pid_t pid = 0;
   bool running = false;  // Not reaped: its process id and group cannot be another process's.
+  bool dying = false;    // ProcessRunner::NoteDying.
   boost::asio::posix::stream_descriptor pidfd;
   LoopTimer retry;
   std::unique_ptr<WorkerOutput> output;
@@ -217,8 +218,14 @@ void ProcessRunner::State::SignalAll(int signal, bool end_at_once) {
     }
   }
   strays_->Signal(signal);
-  if (const std::set<pid_t> running = RunningWorkers(); !running.empty()) {
-    SignalMembers(Within::kSession, running, {}, {signal, wakes ? SIGCONT : 0});
+  std::set<pid_t> sessions = RunningWorkers();
+  for (const auto& worker : workers) {
+    if (worker->dying && signal != SIGKILL) {  // What it leaves may linger.
+      sessions.erase(worker->pid);
+    }
+  }
+  if (!sessions.empty()) {
+    SignalMembers(Within::kSession, sessions, {}, {signal, wakes ? SIGCONT : 0});
   }
 }
 
@@ -305,6 +312,12 @@ void ProcessRunner::LookForTemplate() {
   const std::set<pid_t> running = state_->RunningWorkers();
   if (!running.empty()) {
     state_->maker.LookAt({running.begin(), running.end()});
+  }
+}
+
+void ProcessRunner::NoteDying(std::uint32_t local_rank) {
+  for (const auto& worker : state_->workers) {
+    worker->dying |= worker->local_rank == local_rank;
   }
 }
 

@@ -70,6 +70,9 @@ class ProcessRunner {
   // by CONT, so that a stopped worker gets them. `end_at_once`: proto/stop_signal.h.
   void SignalAll(int signal, bool end_at_once = false);
 
+  // This worker is running and will end by itself: SignalAll spares what it has started.
+  void NoteDying(std::uint32_t local_rank);
+
   // Sends SIGKILL to groups, sessions and strays, repeatedly, until none is left.
   void KillAll();
 

@@ -47,6 +47,9 @@ int AskFor(const ControlWish&) {
 int PackReport(const ReportRequest&) {
   CHECK(false);
 }
+int AnswerKept(const KeptQuery&) {
+  CHECK(false);
+}
 int PublishAs(const PublishWish&, const GetEnv&) {
   CHECK(false);
 }
