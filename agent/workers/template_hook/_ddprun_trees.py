@@ -403,6 +403,7 @@ class Trees:
             self.logging.Manager.getLogger = self._getter()
         for name in self.parked:
             del self.modules[name]
+        self.spaces.clear()  # Here and not in a worker, which would copy each page that it has. Modules are freed at a worker's end.
         _machinery._find_and_load = self._finder()
 
     def find(self, name):
@@ -502,7 +503,6 @@ class Trees:
                 if not (one.startswith(_CYTHON) and one in self.modules):
                     self.modules[one] = self.parked[one]
                 del self.parked[one]
-                self.spaces.pop(one, None)  # It frees what it holds when the interpreter ends.
             self.around = self._around()
             if not self.parked:
                 _machinery._find_and_load = self.original
