@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kMostBytes = 64 * 1024;
 
 // Of /proc/self/status.
-constexpr std::array<std::string_view, 12> kInherited = {"Umask:",
+constexpr std::array<std::string_view, 13> kInherited = {"Umask:",
                                                          "Uid:",
                                                          "Gid:",
                                                          "Groups:",
@@ -32,6 +32,7 @@ constexpr std::array<std::string_view, 12> kInherited = {"Umask:",
                                                          "CapBnd",
                                                          "CapAmb",
                                                          "NoNewPrivs:",
+                                                         "Seccomp",
                                                          "Cpus_allowed_list:",
                                                          "Mems_allowed_list:"};
 
@@ -78,8 +79,10 @@ void BeginKept() {
     own.preload = std::make_shared<GivenPreload>(
         GivenPreload{numbers[1], UniqueFd(numbers[2]), UniqueFd(numbers[3])});
   }
-  for (const UniqueFd* fd : {&own.link, &own.connection}) {
-    ::fcntl(fd->get(), F_SETFD, FD_CLOEXEC);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (i == 0 || guards == (i == 1)) {  // The others are pids.
+      ::fcntl(numbers[i], F_SETFD, FD_CLOEXEC);
+    }
   }
   if (!ReceiveGo(guards ? own.connection.get() : own.link.get())) {
     ::_exit(0);
@@ -106,8 +109,9 @@ std::string InheritedState() {
       state += line.starts_with(name) ? line + "\n" : "";
     }
   }
-  for (const char* const file : {"/proc/self/limits", "/proc/self/cgroup",
-                                 "/proc/self/oom_score_adj", "/proc/self/attr/current"}) {
+  for (const char* const file :
+       {"/proc/self/limits", "/proc/self/cgroup", "/proc/self/oom_score_adj",
+        "/proc/self/attr/current", "/proc/self/coredump_filter", "/proc/self/timerslack_ns"}) {
     const Result<std::string> text = ReadFile(file, kMostBytes);
     state += (text ? *text : "") + "\n";
   }
@@ -115,14 +119,23 @@ std::string InheritedState() {
   for (const auto& space : std::filesystem::directory_iterator("/proc/self/ns", error)) {
     state += std::filesystem::read_symlink(space.path(), error).native() + "\n";
   }
+  int policy = 0;
+  std::array<unsigned long, 16> nodes{};  // As many as a kernel has nodes.
+  ::syscall(SYS_get_mempolicy, &policy, nodes.data(), 8 * sizeof nodes, nullptr, 0);
+  state += std::to_string(policy) + " ";
+  for (const unsigned long word : nodes) {
+    state += std::to_string(word) + " ";
+  }
+  sched_param priority{};
+  ::sched_getparam(0, &priority);
   struct stat root {};
   ::stat("/", &root);
   constexpr int kProcess = 1;  // IOPRIO_WHO_PROCESS
   for (const long number :
        {static_cast<long>(::getpriority(PRIO_PROCESS, 0)),
-        static_cast<long>(::sched_getscheduler(0)), ::syscall(SYS_ioprio_get, kProcess, 0),
-        static_cast<long>(::personality(0xffffffff)), static_cast<long>(root.st_dev),
-        static_cast<long>(root.st_ino)}) {
+        static_cast<long>(::sched_getscheduler(0)), static_cast<long>(priority.sched_priority),
+        ::syscall(SYS_ioprio_get, kProcess, 0), static_cast<long>(::personality(0xffffffff)),
+        static_cast<long>(root.st_dev), static_cast<long>(root.st_ino)}) {
     state += std::to_string(number) + " ";
   }
   return state;

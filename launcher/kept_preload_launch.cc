@@ -59,9 +59,20 @@ std::string LaunchText(const LaunchConfig& config) {
   return text + '\0';
 }
 
-// execve could pass an empty argument, but this text cannot.
-bool CanBeText(const LaunchConfig& config) {
-  return std::ranges::none_of(config.own_command, &std::string::empty);
+// Whether guard and agent read the same command line again. A pipe is empty by then, and this
+// process's descriptors are not theirs. The text cannot hold an empty argument.
+bool CanBeReadAgain(const LaunchConfig& config) {
+  const auto can_be = [](const Setting& setting) {
+    const std::string& path = setting.value;
+    const bool names_file = setting.name == "token-file" || setting.name.starts_with("tls-") ||
+                            setting.name == "config";
+    struct stat info {};
+    return !names_file || path.empty() ||
+           (::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+            !path.starts_with("/dev/") && !path.starts_with("/proc/"));
+  };
+  return std::ranges::none_of(config.own_command, &std::string::empty) &&
+         std::ranges::all_of(config.settings, can_be);
 }
 
 // What the guard has inherited. An error: nothing has begun.
@@ -159,21 +170,22 @@ Result<std::filesystem::path> KeptSocket(const LaunchConfig& config) {
 
 std::optional<int> LaunchFromKept(LaunchConfig& config) {
   if (config.keep_warm == Duration{0} || config.preload == "none" || config.dry_run ||
-      OwnKeptLaunch().role != KeptLaunch::Role::kNone || !CanBeText(config)) {
+      OwnKeptLaunch().role != KeptLaunch::Role::kNone || !CanBeReadAgain(config)) {
     return std::nullopt;
   }
-  const auto socket = KeptSocket(config);
-  struct stat found {};
-  if (!socket || ::lstat(socket->c_str(), &found) != 0) {
-    return std::nullopt;
-  }
-  const Result<UniqueFd> begun = Begin(*socket, config);
-  if (begun) {
-    return StandFor(*begun);
-  }
-  if (begun.error().kind == ErrorKind::kRefused) {
-    config.remarks.push_back("the preload process that was kept is not used: " +
-                             begun.error().message);
+  const auto name = KeptSocket(config);
+  const auto sockets = name ? KeptSockets(name->parent_path(), name->filename().native() + "-")
+                            : std::vector<std::filesystem::path>();
+  for (const std::filesystem::path& socket : sockets) {
+    const Result<UniqueFd> begun = Begin(socket, config);
+    if (begun) {
+      return StandFor(*begun);
+    }
+    if (begun.error().kind == ErrorKind::kRefused) {  // Else a name whose process was killed.
+      config.remarks.push_back("the preload process that was kept is not used: " +
+                               begun.error().message);
+      break;
+    }
   }
   return std::nullopt;
 }
@@ -181,21 +193,16 @@ std::optional<int> LaunchFromKept(LaunchConfig& config) {
 int AnswerKept(const KeptQuery& query) {
   const auto directory = UserDirectory();
   std::string text;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(
-           directory ? *directory : std::filesystem::path(), error)) {
-    if (!entry.path().filename().native().starts_with(kKeptPrefix)) {
-      continue;
-    }
-    const auto connection = AskKept(entry.path(), KeptRequest::kState);
-    const auto answer = connection ? AwaitKept(connection->get(), kAnswerLimit)
-                                   : Result<KeptAnswer>(connection.error());
+  for (const std::filesystem::path& socket :
+       directory ? KeptSockets(*directory) : std::vector<std::filesystem::path>()) {
+    const auto connection = AskKept(socket, KeptRequest::kState);
     if (!connection) {
-      continue;  // The name is left from one that was killed.
+      continue;  // A name whose process was killed.
     }
-    text += answer ? Describe(*answer) : "one that is still loading\n";
+    const auto answer = AwaitKept(connection->get(), kAnswerLimit);
+    text += answer ? Describe(*answer) : "one whose run has not ended yet\n";
     if (query.stop) {
-      (void)AskKept(entry.path(), KeptRequest::kEnd);
+      (void)AskKept(socket, KeptRequest::kEnd);
     }
   }
   return PrintOut(text.empty() ? "no preload process is kept (--keep-warm)\n"

@@ -79,7 +79,7 @@ int Main(const std::string& argv0, const std::vector<std::string>& args) {
   }
   return std::visit(Overload{
                         [&](LaunchConfig config) {
-                          config.called_from = CalledFrom(argv0);
+                          config.called_from = CalledFrom(Lasting(argv0));
                           TakeOwnCommand(argv0, args, config);
                           return Launch(config);
                         },

@@ -38,13 +38,14 @@ struct Socket {
   }
 };
 
-// A launch that was asked for. Two processes with shared memory read it, so nothing is freed.
+// A launch that was asked for.
 struct Launch {
   int connection = -1;
   int stdio[3] = {-1, -1, -1};
-  const char* file = nullptr;
+  char* text = nullptr;  // All words of the following.
+  char** file = nullptr;
   char** arguments = nullptr;
-  char** environment = nullptr;  // With a free place before its end.
+  char** environment = nullptr;
   char** agents_environment = nullptr;
   int link[2] = {-1, -1};    // The guard's end, the agent's.
   int socket[2] = {-1, -1};  // The agent's end, the preload process's.
@@ -73,22 +74,31 @@ void ReadText(const char* file, char* text, size_t room) {
   ::close(fd);
 }
 
+void AwaitEnd(pid_t parent) {
+  if (::getppid() != parent) {
+    return;
+  }
+  const int fd = static_cast<int>(::syscall(SYS_pidfd_open, parent, 0));
+  while (fd >= 0 && ::getppid() == parent) {
+    pollfd end{fd, POLLIN, 0};
+    ::poll(&end, 1, kMostWaitMs);
+  }
+  ::close(fd);
+}
+
 // The first run's terminal, pipes and session are not this process's any more. Its session changes
-// only once the agent is dead, because an agent ends what is in another session than its own.
-bool Leave(pid_t agent) {
-  const bool alive = ::getppid() == agent;
-  const int fd = alive ? static_cast<int>(::syscall(SYS_pidfd_open, agent, 0)) : -1;
+// only once the agent is dead, because an agent ends what is in another session than its own. The
+// next run begins once the guard is dead, because a guard ends what comes to it.
+bool Leave(const KeepOrder& order) {
   const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int target = 0; target < 3; ++target) {
     ::dup2(nowhere, target);
   }
   ::close(nowhere);
-  while (fd >= 0 && ::getppid() == agent) {
-    pollfd end{fd, POLLIN, 0};
-    ::poll(&end, 1, kMostWaitMs);
-  }
-  ::close(fd);
-  return ::setsid() > 0;
+  AwaitEnd(order.agent_pid);
+  const bool left = ::setsid() > 0;
+  AwaitEnd(order.guard_pid);
+  return left;
 }
 
 bool IsOwnUser(int connection) {
@@ -155,12 +165,12 @@ bool HasGone(int connection) {
 }
 
 // Words up to an empty one, as execve takes them; `at` is then behind that.
-char** TakeWords(char*& at, const char* end, size_t spare) {
+char** TakeWords(char*& at, const char* end) {
   size_t count = 0;
   for (const char* word = at; word < end && *word != '\0'; word += ::strlen(word) + 1) {
     ++count;
   }
-  char** const words = static_cast<char**>(::calloc(count + spare + 1, sizeof(char*)));
+  char** const words = static_cast<char**>(::calloc(count + 1, sizeof(char*)));
   for (size_t i = 0; words != nullptr && i < count; ++i) {
     words[i] = at;
     at += ::strlen(at) + 1;
@@ -188,26 +198,36 @@ bool TakeLaunch(int file, Launch& launch) {
     return false;
   }
   const size_t size = static_cast<size_t>(info.st_size);
-  char* const text = static_cast<char*>(::malloc(size + 3));
-  if (text == nullptr || ::pread(file, text, size, 0) != info.st_size) {
+  launch.text = static_cast<char*>(::malloc(size + 3));
+  if (launch.text == nullptr || ::pread(file, launch.text, size, 0) != info.st_size) {
     return false;
   }
-  ::memset(text + size, 0, 3);  // Whatever is missing ends here.
-  char* at = text;
-  const char* const end = text + size;
-  char** const name = TakeWords(at, end, 0);
-  launch.arguments = at < end ? TakeWords(at, end, 0) : nullptr;
-  char** const environment = at < end ? TakeWords(at, end, 0) : nullptr;
-  if (name == nullptr || name[0] == nullptr || launch.arguments == nullptr ||
+  ::memset(launch.text + size, 0, 3);  // Whatever is missing ends here.
+  char* at = launch.text;
+  const char* const end = launch.text + size;
+  launch.file = TakeWords(at, end);
+  launch.arguments = at < end ? TakeWords(at, end) : nullptr;
+  char** const environment = at < end ? TakeWords(at, end) : nullptr;
+  if (launch.file == nullptr || launch.file[0] == nullptr || launch.arguments == nullptr ||
       launch.arguments[0] == nullptr || environment == nullptr) {
     return false;
   }
-  launch.file = name[0];
   launch.environment = WithOneMore(environment, launch.guard_variable);
   launch.agents_environment = WithOneMore(environment, launch.agent_variable);
+  ::free(environment);
   return launch.environment != nullptr && launch.agents_environment != nullptr &&
          ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, launch.link) == 0 &&
          ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, launch.socket) == 0;
+}
+
+void Forget(Launch& launch) {
+  for (char*** const words :
+       {&launch.file, &launch.arguments, &launch.environment, &launch.agents_environment}) {
+    ::free(*words);
+    *words = nullptr;
+  }
+  ::free(launch.text);
+  launch.text = nullptr;
 }
 
 // In a child that shares this memory, but neither descriptors nor signal handlers.
@@ -231,7 +251,7 @@ bool TakeLaunch(int file, Launch& launch) {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   WriteText(kOomScore, launch.oom_score);
-  ::execve(launch.file, launch.arguments, environment);
+  ::execve(launch.file[0], launch.arguments, environment);
   ::_exit(127);
 }
 
@@ -260,7 +280,8 @@ __attribute__((noinline)) pid_t Begin(Launch& launch) {
 }
 
 // The new run's preload process: as one that its agent has started itself.
-int BecomeNext(const Launch& launch, const Socket& socket) {
+int BecomeNext(Launch& launch, const Socket& socket) {
+  Forget(launch);
   WriteText(kOomScore, launch.oom_score);
   for (const int fd : {socket.listener, launch.plan, launch.connection, launch.link[0],
                        launch.link[1], launch.socket[0]}) {
@@ -284,7 +305,7 @@ int ddprun_template_keep(int agent, const char* remark) {
   Socket socket{.listener = order.listener};
   socklen_t size = sizeof socket.name;
   struct stat named {};
-  if (!Leave(order.agent_pid) ||
+  if (!Leave(order) ||
       ::getsockname(order.listener, reinterpret_cast<sockaddr*>(&socket.name), &size) != 0 ||
       ::lstat(socket.name.sun_path, &named) != 0) {
     ::_exit(0);
@@ -331,6 +352,7 @@ int ddprun_template_keep(int agent, const char* remark) {
       ::sigprocmask(SIG_SETMASK, &before, nullptr);
       return BecomeNext(launch, socket);
     }
+    Forget(launch);
     for (const int fd : received) {
       ::close(fd);
     }

@@ -49,6 +49,7 @@ inline constexpr const char* kKeptVariable = "DDPRUN_KEPT";
 
 struct KeepOrder {
   pid_t agent_pid = 0;
+  pid_t guard_pid = 0;
   int listener = -1;
   int plan = -1;
   std::uint32_t idle_ms = 0;

@@ -43,6 +43,7 @@ struct Request {
   std::uint32_t sequence = 0;
   std::uint32_t keep_ms = 0;
   pid_t agent = 0;
+  pid_t guard = 0;
   int count = 0;
   int descriptors[kTemplateDescriptors + kMostBlocks] = {};
   int blocks() const { return count - kTemplateDescriptors; }
@@ -264,6 +265,7 @@ __attribute__((noinline)) pid_t ForkAdopted() {
 KeepOrder TakeKeepOrder() {
   request.count = 0;
   return {.agent_pid = request.agent,
+          .guard_pid = request.guard,
           .listener = request.descriptors[0],
           .plan = request.descriptors[1],
           .idle_ms = request.keep_ms};
@@ -383,6 +385,7 @@ int ddprun_template_wait(int socket) {
   request.sequence = wanted.sequence;
   request.keep_ms = wanted.keep_ms;
   request.agent = wanted.agent;
+  request.guard = wanted.guard;
   const cmsghdr* const head = CMSG_FIRSTHDR(&message);
   const size_t count =
       wanted.keep_ms > 0 ? ddprun::kKeepDescriptors : ddprun::kTemplateDescriptors + wanted.blocks;

@@ -35,22 +35,21 @@ Result<std::pair<UniqueFd, sockaddr_un>> SocketFor(const std::filesystem::path& 
   return std::pair(std::move(socket), name);
 }
 
+std::string ProgramOf(const std::filesystem::path& socket) {
+  const std::string name = socket.filename().native();
+  return name.substr(0, name.rfind('-'));
+}
+
 void EndOlder(const std::filesystem::path& own) {
-  std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> others;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(own.parent_path(), error)) {
-    if (entry.path() != own && entry.path().filename().native().starts_with(kKeptPrefix)) {
-      others.emplace_back(entry.last_write_time(error), entry.path());
+  std::size_t others = 1;  // Programs, with this one.
+  bool older = false;
+  for (const std::filesystem::path& path : KeptSockets(own.parent_path())) {
+    const bool same = ProgramOf(path) == ProgramOf(own);
+    older |= path == own;
+    if (path != own && (same ? older : others++ >= kMostKept) &&
+        !AskKept(path, KeptRequest::kEnd) && older) {
+      ::unlink(path.c_str());  // Its process was killed.
     }
-  }
-  std::ranges::sort(others, std::greater{});
-  std::vector<std::filesystem::path> ended = {own};
-  for (std::size_t i = kMostKept - 1; i < others.size(); ++i) {
-    ended.push_back(others[i].second);
-  }
-  for (const std::filesystem::path& path : ended) {
-    (void)AskKept(path, KeptRequest::kEnd);
-    ::unlink(path.c_str());
   }
 }
 
@@ -126,14 +125,32 @@ std::string DifferenceOf(const PreloadPurpose& a, const PreloadPurpose& b) {
                                       : "";
 }
 
+std::vector<std::filesystem::path> KeptSockets(const std::filesystem::path& directory,
+                                               const std::string& prefix) {
+  std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    if (entry.path().filename().native().starts_with(prefix)) {
+      found.emplace_back(entry.last_write_time(error), entry.path());
+    }
+  }
+  std::ranges::sort(found, std::greater{});
+  std::vector<std::filesystem::path> paths;
+  for (auto& [time, path] : found) {
+    paths.push_back(std::move(path));
+  }
+  return paths;
+}
+
 Result<UniqueFd> ListenForLaunch(const std::filesystem::path& path) {
-  EndOlder(path);
+  ::unlink(path.c_str());  // Of a process whose number this one has.
   ASSIGN_OR_RETURN(auto made, SocketFor(path));
   const auto& [socket, name] = made;
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 ||
       ::listen(socket.get(), kMostWaiting) != 0) {
     return SystemError("listen at", path.native(), errno);
   }
+  EndOlder(path);
   return std::move(made.first);
 }
 

@@ -28,7 +28,9 @@ inline constexpr std::size_t kMostKept = 2;  // Of one user on one machine.
 // How an agent keeps its own.
 struct KeepPlan {
   Duration idle{0};  // How long the process waits for the next run; 0: it ends with this one.
-  std::filesystem::path socket;  // A file of a directory that only this user can enter.
+  // In a directory that only this user can enter. The sockets of this program begin so; "-" and the
+  // agent's pid follow.
+  std::filesystem::path socket;
 };
 
 // What an agent was started with that begins in a kept process.
@@ -60,8 +62,12 @@ std::string FirstDifference(const std::map<std::string, std::string>& a,
 // For people: the first thing that differs, but for streams. "": nothing.
 std::string DifferenceOf(const PreloadPurpose& a, const PreloadPurpose& b);
 
-// A listening socket of this name. An older process of the same name is told to end, and so is the
-// oldest one if there would be more than kMostKept.
+// Those whose names begin so, the newest first.
+std::vector<std::filesystem::path> KeptSockets(
+    const std::filesystem::path& directory, const std::string& prefix = std::string(kKeptPrefix));
+
+// A listening socket of this name. Older processes of the same program are told to end, and so are
+// the oldest ones if there would be more than kMostKept.
 Result<UniqueFd> ListenForLaunch(const std::filesystem::path& socket);
 
 // Connects, checks that the other side is this user's, sends the request. Never waits.

@@ -366,10 +366,12 @@ void WarmStart::SayCold(const std::string& why) {
 
 pid_t WarmStart::Keep() {
   const auto current = Current();
-  if (plan_.keep.idle == Duration{0} || plan_.preload.empty() || !current || current->gone()) {
+  if (plan_.keep.idle == Duration{0} || plan_.preload.empty() || !current ||
+      !current->ready()) {  // One that loads still holds the run's streams.
     return 0;
   }
-  const Result<UniqueFd> listener = ListenForLaunch(plan_.keep.socket);
+  const std::string name = plan_.keep.socket.native() + "-" + std::to_string(::getpid());
+  const Result<UniqueFd> listener = ListenForLaunch(name);
   const Result<UniqueFd> plan = FileOf(Purpose());
   if (!listener || !plan) {
     Log(LogLevel::kInfo,
@@ -378,7 +380,7 @@ pid_t WarmStart::Keep() {
   }
   const Result<pid_t> kept = current->Keep(listener->get(), plan->get(), plan_.keep.idle);
   if (!kept) {
-    ::unlink(plan_.keep.socket.c_str());
+    ::unlink(name.c_str());
   }
   return kept ? *kept : 0;
 }

@@ -106,8 +106,10 @@ std::shared_ptr<WorkerTemplate> WorkerTemplate::Take(GivenPreload given) {
 }
 
 Result<pid_t> WorkerTemplate::Keep(int listener, int plan, Duration idle) {
-  const TemplateRequest order{.keep_ms = static_cast<std::uint32_t>(idle.count()),
-                              .agent = ::getpid()};
+  const TemplateRequest order{
+      .keep_ms = static_cast<std::uint32_t>(std::min<Duration::rep>(idle.count(), UINT32_MAX)),
+      .agent = ::getpid(),
+      .guard = ::getppid()};
   const std::array<int, kKeepDescriptors> descriptors = {listener, plan};
   const std::lock_guard lock(mutex_);
   if (pid_ == 0) {

@@ -12,6 +12,7 @@
 // at a time, and never the loop's, since each call may wait as long as it says; End comes from any.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -78,7 +79,7 @@ class WorkerTemplate {
   const UniqueFd pidfd_;
   UniqueFd socket_;
   std::uint32_t sequence_ = 0;
-  bool ready_ = false;
+  std::atomic<bool> ready_ = false;
   std::string remark_;
   bool late_ = false;
 };

@@ -132,6 +132,46 @@ class KeepWarm(DdprunTest):
             self.assertEqual({one["loaded"] for one in self.said(2, run)} == set(kept), expected, run.all())
         self.assertIn("comes before `import torch`", run.err())
 
+    def test_one_that_still_loads_is_not_kept(self):
+        self.write("torch/__init__.py", TORCH)
+        self.write("torch/_dynamo.py", "import os, signal\n'RANK' in os.environ or signal.sigtimedwait([], 60)\n")
+        self.write("torch/libtorch_cpu.so", "x")
+        run = self.start("--nproc-per-node=2", "--keep-warm=60s", self.path("say.py"), self.path("said"), "wait")
+        self.said(2, run)
+        self.wait_for(lambda: self.mark.living("ddprun: preload process"), run)
+        self.terminate(run)
+        self.assert_gone(5)
+        self.assertEqual(self.sockets(), [])
+
+    def test_runs_that_end_together_keep_one(self):
+        runs = [self.begin(str(number)) for number in range(3)]
+        self.all_end(runs)
+        self.wait_for(lambda: len(self.mark.living("ddprun: preload process")) == 1, *runs)
+        self.wait_for(lambda: self.kept().startswith("pid"), *runs)
+        self.assertEqual(len(self.sockets()), 1)
+
+    def test_a_guard_that_stands_still_ends_no_other_run(self):
+        run = self.begin("wait")
+        told = self.said(2, run)
+        run.signal(signal.SIGSTOP)
+        for one in told:
+            os.kill(one["pid"], signal.SIGTERM)
+        [kept] = {one["loaded"] for one in told}
+        self.wait_for(lambda: self.sockets(), run)
+        used, other, _ = self.is_used(kept)
+        self.assertFalse(used, other.all())
+        run.signal(signal.SIGCONT)
+        self.assertEqual(run.wait(), 7, run.all())
+
+    def test_a_configuration_that_can_be_read_once_is_read_once(self):
+        _, kept = self.first()
+        os.mkfifo(self.path("fifo"))
+        run = self.begin("2", flags=("--config=" + self.path("fifo"),))
+        with open(self.path("fifo"), "w") as file:
+            file.write("prefix = \"rank\"\n")
+        self.assertEqual(run.wait(), 0, run.all())
+        self.assertNotIn(kept, {one["loaded"] for one in self.said(4, run)})
+
     def test_nothing_of_the_run_is_held(self):
         _, kept = self.first()
         self.wait_for(lambda: os.getsid(kept) == kept)

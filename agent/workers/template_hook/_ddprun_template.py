@@ -211,7 +211,6 @@ class _Background:
         if self.idle:
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         self.ran, self.waited = self._times()
-        self.agent = os.getppid()
 
     def _counts_by_session(self):
         """The kernel shares CPUs among sessions first, and workers have sessions of their own. Then the idle class
@@ -239,8 +238,8 @@ class _Background:
 
     def rest(self):
         """Where it is not in the idle class: if it had to wait for a CPU it rests, for 32 times as long as it ran, so
-        that it takes 3% of one CPU. Not once the run is over (--keep-warm)."""
-        if self.idle or os.getppid() != self.agent:
+        that it takes 3% of one CPU."""
+        if self.idle:
             return
         ran, waited = self._times()
         if ran - self.ran > 1_000_000:
