@@ -258,13 +258,13 @@ void Forget(Launch& launch) {
 // A function of its own, and small: the children of vfork run on this frame's stack. 0 in the
 // preload process of the new run.
 __attribute__((noinline)) pid_t Begin(Launch& launch) {
-  // NOLINTNEXTLINE(clang-analyzer-*): no other code uses what its children change here.
+  // NOLINTBEGIN(clang-analyzer-*): no other code uses what its children change here.
   const pid_t guard = ::vfork();
   if (guard == 0) {
     ::setsid();
     const pid_t agent = ::vfork();
     if (agent == 0) {
-      const pid_t preload = ::fork();  // NOLINT(clang-analyzer-unix.Vfork): it gets its own memory.
+      const pid_t preload = ::fork();  // It gets its own memory.
       if (preload == 0) {
         return 0;
       }
@@ -276,6 +276,7 @@ __attribute__((noinline)) pid_t Begin(Launch& launch) {
                kKeptVariable, launch.link[0], launch.connection, agent);
     Execute(launch, launch.environment, {launch.link[0], launch.connection, launch.link[0]});
   }
+  // NOLINTEND(clang-analyzer-*)
   return guard;
 }
 
