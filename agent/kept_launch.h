@@ -42,9 +42,9 @@ void BeginKept();
 // The last one: tells ddprun the exit code, if this is a guard.
 void EndKept(int code);
 
-// What a process gets from its parent, and programs may notice: its user, groups, capabilities,
-// limits, control groups, namespaces, CPUs, priorities, umask. Without its environment and its
-// descriptors. "": unknown.
+// The properties that a process inherits and a program may notice: user, groups, capabilities,
+// limits, control groups, namespaces, CPUs, memory policy, priorities, umask. Environment and
+// descriptors are not among them. "": unknown.
 std::string InheritedState();
 
 }  // namespace ddprun

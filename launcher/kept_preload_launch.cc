@@ -75,7 +75,8 @@ bool CanBeReadAgain(const LaunchConfig& config) {
          std::ranges::all_of(config.settings, can_be);
 }
 
-// What the guard has inherited. An error: nothing has begun.
+// Begins the launch: the guard has inherited the same as this process, and has got its go. An
+// error: nothing has begun.
 Result<UniqueFd> Begin(const std::filesystem::path& socket, const LaunchConfig& config) {
   ASSIGN_OR_RETURN(const UniqueFd text, FileOf(LaunchText(config), "ddprun-launch"));
   const std::array<int, kLaunchDescriptors> descriptors = {0, 1, 2, text.get()};

@@ -55,7 +55,7 @@ struct KeepOrder {
   std::uint32_t idle_ms = 0;
 };
 
-// What ddprun_template_wait has received (template_process.cc).
+// The order that ddprun_template_wait has received (template_process.cc).
 KeepOrder TakeKeepOrder();
 
 }  // namespace ddprun

@@ -11,8 +11,8 @@
 //   the worker's number    its first thread lives; with FUTEX_WAITERS the kernel wakes the agent
 //   FUTEX_OWNER_DIED       that thread has ended, or has executed another program
 //
-// What stands here binds nobody: agent/watch/life_locks.h. Any program may take its lock. Whose
-// does not is known to be dead a little later. C's runtime alone, as template_process.h.
+// The agent trusts no byte of it (agent/watch/life_locks.h). Any program may take its lock. Without
+// it, a death is known a little later. C's runtime alone, as template_process.h.
 #pragma once
 
 #include <fcntl.h>

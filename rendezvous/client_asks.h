@@ -1,5 +1,5 @@
-// What operators ask a rendezvous server over gRPC: status, orders, requests to nodes. Blocking, on
-// a connection of their own.
+// Calls of an operator to a rendezvous server over gRPC: status, orders, requests to nodes. They
+// block, on a connection of their own.
 #pragma once
 
 #include <functional>

@@ -432,7 +432,7 @@ void CoordinatorDriver::TakeIn(const RunId& run_id, RunEntry& run, const NodeKey
   if (events.empty() || (!member && !known)) {
     return;
   }
-  // Of each node for itself: one that makes a mark up silences nobody else.
+  // Counted for each node: a node that invents a mark silences no other node.
   for (const RunEvent& event : events) {
     if (event.term < config_.term) {
       run.told[key] = std::max(run.told[key], event.mark());
@@ -572,7 +572,7 @@ Result<std::vector<RunStatus>> CoordinatorDriver::StatusOfRuns(const RunId& run_
       continue;
     }
     RunStatus status = StatusOf(run->state, config_, now);
-    if (run_id.empty() && runs_.size() > 1) {  // A list: the rest is told to who names the run.
+    if (run_id.empty() && runs_.size() > 1) {  // A list: a caller that names the run gets the rest.
       status.more_nodes += static_cast<std::uint32_t>(status.nodes.size());
       status.nodes.clear();
       status.startups.clear();

@@ -65,7 +65,7 @@ TEST_F(Ended, RunsThatEverybodyHasLeftMakeRoom) {
       runs.push_back({"old" + std::to_string(i), {5}, {Ending::kSucceeded, 0, "", {}}});
     }
     driver.UseClaim(runs, kMostEndedRuns, [](const std::vector<EndedRun>&) {});
-    driver.TakeOver({}, false);  // A node that comes now is told how they ended.
+    driver.TakeOver({}, false);  // A node that comes now learns how they ended.
     for (const EndedRun& run : runs) {
       NodeReport late = ReportOf("n1", {});
       late.run_id = run.run_id;

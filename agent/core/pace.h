@@ -19,7 +19,7 @@ void NoteStarted(AgentStep& step, const WorkersStarted& started);
 // Measures, and lets its health take the word in.
 void OnWord(AgentStep& step, const WorkerSpoke& spoke);
 
-// A worker dies or has ended that nobody had stopped.
+// A worker dies or has ended, and this agent had not stopped it.
 void NoteBadNews(AgentStep& step, Time noticed);
 
 // In a large world all nodes are told to run at one moment. If each answered at once, those told

@@ -127,7 +127,7 @@ struct AgentState {
   Pace pace;
   std::map<std::uint32_t, Begun> begun;  // By local rank.
   bool workers_tell_steps = false;       // A worker of this or an earlier generation sent STEP.
-  std::map<std::uint32_t, Time> dying;   // Local ranks that nobody had stopped when it began.
+  std::map<std::uint32_t, Time> dying;   // By local rank: when a worker that ran began to die.
   Time first_failure;
   Time stop_began;
 

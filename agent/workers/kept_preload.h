@@ -33,7 +33,7 @@ struct KeepPlan {
   std::filesystem::path socket;
 };
 
-// What an agent was started with that begins in a kept process.
+// The preload process that an agent finds at its start, if its launch begins in a kept one.
 struct GivenPreload {
   pid_t pid = 0;  // A child of the agent's.
   UniqueFd socket;
@@ -43,7 +43,7 @@ struct GivenPreload {
 // A text in a memory file.
 Result<UniqueFd> FileOf(const std::string& text, const char* name);
 
-// What a preload process was made for.
+// The program and the environment that a preload process was made for.
 struct PreloadPurpose {
   std::string preload;
   std::string file;  // That is executed,
