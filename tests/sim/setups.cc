@@ -189,6 +189,7 @@ void DrawMore(Random& random, Mode mode, Setup& setup) {
   if (random.Chance(0.5)) {
     setup.shape.restart_backoff = random.Between(500ms, 16s);
   }
+  setup.conduct.slow_death = random.Chance(0.4) ? 0.5 : 0;
 }
 
 Setup RandomSetup(Random& random, Mode mode, bool calm) {

@@ -14,6 +14,7 @@ namespace ddprun::sim {
 namespace {
 
 constexpr Duration kBeat{250};
+constexpr Duration kFreeing{1'000};  // The memory of a worker that dies.
 constexpr std::int64_t kUnixMs = 1'700'000'000'000;  // Where the simulated time begins.
 
 }  // namespace
@@ -245,9 +246,25 @@ void SimWorkers::EndSoon(Worker& worker, Duration delay, ExitStatus status) {
   After(delay, [this, &worker, status] {
     const bool killed = status == ExitStatus(Killed{SIGKILL});
     if (killed || (!worker.dying && !worker.hung)) {
-      EndWorker(worker, status);
+      Die(worker, status);
     }
   });
+}
+
+// The agent may hear at once that a worker dies, and how it ended only once its memory was freed.
+void SimWorkers::Die(Worker& worker, ExitStatus status) {
+  Random& random = simulation_.random;
+  const double slow = simulation_.setup.conduct.slow_death;
+  if (slow == 0 || Succeeded(status) || !random.Chance(slow)) {
+    EndWorker(worker, status);
+    return;
+  }
+  if (!worker.alive || std::exchange(worker.exiting, true)) {
+    return;
+  }
+  worker.dying = true;
+  Arrive([this, local = worker.local_rank] { events_.dying(local); });
+  After(random.Between(0ms, kFreeing), [this, &worker, status] { EndWorker(worker, status); });
 }
 
 void SimWorkers::EndWorker(Worker& worker, ExitStatus status) {

@@ -95,7 +95,8 @@ class SimWorkers final : public NodeWorkers {
     std::int64_t pid = 0;
     bool alive = true;
     bool ignores_term = false;
-    bool dying = false;  // KILL has reached it.
+    bool dying = false;    // KILL has reached it, or it is exiting.
+    bool exiting = false;  // It runs no more, and its memory is being freed.
     bool joined = false;
     bool said_hello = false;
     bool hung = false;
@@ -137,6 +138,7 @@ class SimWorkers final : public NodeWorkers {
   void Beat(Worker& worker);
   void Hang(Worker& worker);
   void EndSoon(Worker& worker, Duration delay, ExitStatus status);
+  void Die(Worker& worker, ExitStatus status);
   void EndWorker(Worker& worker, ExitStatus status);
   LeftFiles FilesOfOne();
   void AllGone();

@@ -58,6 +58,7 @@ struct Conduct {
   Duration slow_exit{50};  // TERM to its end, at most.
   double hangs = 0;        // Per worker: makes no further step, and does not see TERM.
   double unfit = 0;        // Per check of a node: it refuses the node.
+  double slow_death = 0;   // Per failing worker: its agent hears that it dies long before its end.
 };
 
 struct Setup {
