@@ -379,6 +379,8 @@ class Trees:
             self.whole.append([one for one in self.parked if one in whole])
         self.effects = [(names.get(owner, owner), kind, tuple(list(change)) if type(change) is tuple else change)
                         for owner, kind, change in self._visible()]
+        self.effects = [(owner, kind, (change[0], (change[1] + ".")[:-1], *change[2:]) if kind == "name" else change)
+                        for owner, kind, change in self.effects]
         self.logging = self.modules.get("logging")
         self.picklers = getattr(self.modules.get("copyreg"), "dispatch_table", {})
         for one in self.picklers.keys() - self.first["picklers"].keys():
@@ -467,9 +469,11 @@ class Trees:
 
     def _with(self, name):
         """The modules that come back with this one, in order, and earlier trees among them that it does not need."""
-        wanted, last = self._needed([name], self.tree.get(name, -1))
-        if last < 0:
-            return [one for one in self.parked if one in wanted], []
+        last = self.numbers.get(name, -1)
+        if last < 0:  # Looked up only where the name is not enough: a worker copies each page that a look touches.
+            wanted, last = self._needed([name], self.tree.get(name, -1))
+            if last < 0:
+                return [one for one in self.parked if one in wanted], []
         whole = [one for one in self.whole[last] if one in self.parked]
         early = [root for root in self.roots[:last] if root in self.parked and root not in self.behind[last]]
         if early:  # An earlier tree that this one does not need may stay away if it has changed nothing.
@@ -488,7 +492,7 @@ class Trees:
             owners = set(wanted)
             effects = [effect for effect in self.effects if effect[0] in owners]
             if self.pid is not None and not all(map(_is_standard, wanted)):
-                before = [self.before.get(one, {}) for one in wanted]
+                before = [changes for one, changes in self.before.items() if one in owners]
                 why = self._difference(owners, effects, {key: value for one in before for key, value in one.items()})
                 if early or why:
                     self._differs("imports %s before %s" % (name, early[0]) if early else
@@ -523,8 +527,8 @@ class Trees:
         for kind in now:
             if now[kind] != self.around[kind] and kind != "environment":
                 return kind
-        for one in wanted & self.modules.keys():
-            if not one.startswith(_CYTHON):
+        for one in self.modules:
+            if one in wanted and not one.startswith(_CYTHON):
                 return "sys.modules[%r]" % one
         set_before = {}
         for _, kind, change in effects:
