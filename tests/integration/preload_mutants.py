@@ -11,9 +11,9 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 DDPRUN = os.environ["DDPRUN"]
 MUTANTS = {
-    "modules stay": ("del self.modules[name]\n        _machinery", "pass\n        _machinery"),
+    "modules stay": ("del self.modules[name]\n        self.spaces", "pass\n        self.spaces"),
     "names stay": ("self._set_name(*change[:2], change[2])", "pass"),
-    "variables do not come back": ("if name not in self.own:\n  ", "if False:\n  "),
+    "variables do not come back": ("for name, value in change.items():\n                self._set", "for name, value in ():\n                self._set"),
     "sys.path is not parked": ("return (sys.path, sys.meta_path,", "return ([], sys.meta_path,"),
     "sys.meta_path is not parked": ("return (sys.path, sys.meta_path,", "return (sys.path, [],"),
     "filters are not parked": ('getattr(warnings, "filters", _warnings.filters),', "[],"),
@@ -47,7 +47,7 @@ MUTANTS = {
     "settings are not compared": ("return change[0]\n", "pass\n"),
     "what fails has done nothing": ("self.stack[-1] if owner == name else owner, *what", "owner, *what"),
     "an exit handler is its function's": ('sys._getframe(1).f_globals.get("__name__")', "function.__module__"),
-    "modules are not freed": ("self.spaces.pop(one, None)", "pass"),
+    "modules are not freed": ("self.spaces.clear()", "pass"),
     "modules that are not imported are freed": ("api.Py_IncRef(ctypes.py_object(trees.parked))", "pass"),
     "text is read": ('with open(name, "rb") as file:\n        return file.read()', 'with open(name) as f:\n        return f.read()'),
     "a difference is not passed on": ("self.disagree(text)", "pass"),
