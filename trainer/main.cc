@@ -27,14 +27,16 @@
 #include "trainer/data/entries.h"
 #include "trainer/device/choose_device.h"
 #include "trainer/disk/disk_wait.h"
-#include "trainer/disk/staging.h"
+#include "trainer/extras/extras.h"
+#include "trainer/extras/sagemaker.h"
+#include "trainer/extras/staging.h"
 #include "trainer/group/process_group.h"
 #include "trainer/learning/torch_settings.h"
+#include "trainer/loop/loop.h"
+#include "trainer/loop/training.h"
 #include "trainer/models/entries.h"
 #include "trainer/options/config.h"
-#include "trainer/options/sagemaker.h"
 #include "trainer/stop_request.h"
-#include "trainer/trainer.h"
 #include "trainer/warm_up.h"
 
 namespace ddprun {
@@ -225,8 +227,10 @@ int Main(int argc, char** argv) {
     const bool gave_up = error.kind == ErrorKind::kUnavailable && StopRequest::Signal();
     EndAtOnce(error, *sagemaker, gave_up ? std::optional(CodeOfStop(*env)) : std::nullopt);
   };
-  Trainer trainer(config, *env, {[&] { return LoadData(config, *env); }, fail}, notifier, *device);
-  const Result<TrainingEnd> end = trainer.Run();
+  Training training(config, *env, notifier, *device, fail);
+  TrainingLoop loop(training, [&] { return LoadData(config, *env); });
+  AddExtras(training, loop);
+  const Result<TrainingEnd> end = loop.Run();
   if (!end) {
     fail(end.error());
   }

@@ -14,7 +14,7 @@ namespace ddprun::sim {
 namespace {
 
 constexpr Duration kBeat{250};
-constexpr Duration kFreeing{1'000};  // The memory of a worker that dies.
+constexpr Duration kFreeing{1'000};                  // The memory of a worker that dies.
 constexpr std::int64_t kUnixMs = 1'700'000'000'000;  // Where the simulated time begins.
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "trainer/disk/sample_log.h"
+#include "trainer/extras/sample_log.h"
 
 #include <string>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "trainer/disk/staging.h"
+#include "trainer/extras/staging.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

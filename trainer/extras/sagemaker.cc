@@ -1,4 +1,4 @@
-#include "trainer/options/sagemaker.h"
+#include "trainer/extras/sagemaker.h"
 
 #include <fcntl.h>
 

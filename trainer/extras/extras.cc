@@ -1,0 +1,179 @@
+#include "trainer/extras/extras.h"
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "trainer/extras/sample_log.h"
+#include "trainer/loop/blocking_tasks.h"
+#include "trainer/loop/step_observer.h"
+#include "trainer/profiler/memory.h"
+#include "trainer/profiler/profiler.h"
+
+namespace ddprun {
+namespace {
+
+// --profile. A recorded step lasts until the next one begins.
+class Profile final : public StepObserver {
+ public:
+  explicit Profile(Training& training) : training_(training) {}
+
+  Result<void> BeforeFirstStep() override {
+    const RunOptions& run = training_.config.run;
+    ASSIGN_OR_RETURN(profiler_, Profiler::Open(run.profile, run.schedule, training_.env));
+    SayMemory("memory of a rank: " + MemoryEstimate(training_.learner->View()) + "; ",
+              " before the first step");
+    return {};
+  }
+
+  Result<void> BeforeStep() override {
+    EndStep();
+    profiler_->BeginStep();
+    in_step_ = true;
+    return {};
+  }
+
+  Result<void> AfterLastStep() override {
+    EndStep();
+    profiler_->Stop();
+    SayMemory("memory of this rank after the last step: ", "");
+    return {};
+  }
+
+  // The trace is made now that everything is saved, which matters more.
+  Result<void> Close(const Result<TrainingEnd>& end) override {
+    if (!profiler_) {
+      return {};
+    }
+    Result<void> together;
+    if (end) {
+      EndStep();
+      training_.heartbeat.Phase(kProfilePhase);
+      profiler_->Finish();
+      if (*end == TrainingEnd::kStopped) {  // When one rank ends, its launcher stops the others.
+        together = AwaitTogether(training_, {});
+      }
+    }
+    if (const Result<void> written = profiler_->Flush(); !written) {
+      training_.Say(LogLevel::kWarning, written.error().message);
+    }
+    return together;
+  }
+
+ private:
+  void EndStep() {
+    if (!in_step_) {
+      return;
+    }
+    in_step_ = false;
+    if (profiler_->MakesTrace()) {
+      training_.heartbeat.Phase(kProfilePhase);
+    }
+    profiler_->EndStep();
+  }
+
+  void SayMemory(const std::string& before, const std::string& after) {
+    if (training_.IsRankZero()) {
+      training_.Say(LogLevel::kInfo, before + MemoryMeasured() + after);
+    }
+  }
+
+  Training& training_;
+  std::optional<Profiler> profiler_;
+  bool in_step_ = false;
+};
+
+// --skew: makes each step of this rank longer.
+class Skewed final : public StepObserver {
+ public:
+  explicit Skewed(std::chrono::milliseconds by) : by_(by) {}
+
+  Result<void> BeforeStep() override {
+    const NamedRange range("skew");
+    std::this_thread::sleep_for(by_);
+    return {};
+  }
+
+ private:
+  const std::chrono::milliseconds by_;
+};
+
+// --sample-log
+class LoggedSamples final : public StepObserver {
+ public:
+  explicit LoggedSamples(Training& training) : training_(training) {}
+
+  Result<void> BeforeFirstStep() override {
+    ASSIGN_OR_RETURN(log_, SampleLog::Open(training_.config.sample_log, training_.env));
+    return {};
+  }
+
+  Result<void> AfterStep(const FinishedStep& step) override {
+    log_->Append(step.epoch, training_.state.step, step.samples);
+    return {};
+  }
+
+  Result<void> Close(const Result<TrainingEnd>& /*end*/) override {
+    if (log_) {
+      log_->Finish();
+    }
+    return {};
+  }
+
+ private:
+  Training& training_;
+  std::optional<SampleLog> log_;
+};
+
+// --no-sync: says how far the ranks' parameters are apart at the end.
+class Distances final : public StepObserver {
+ public:
+  explicit Distances(Training& training) : training_(training) {}
+
+  Result<void> AfterLastStep() override {
+    training_.heartbeat.Phase(kEvaluatedPhase);
+    std::vector<double> distances(training_.env.world_size, 0);
+    ASSIGN_OR_RETURN(distances[training_.env.rank], training_.learner->DistanceFromRankZero());
+    RETURN_IF_ERROR(training_.group->Sum(distances));
+    for (std::uint32_t rank = 1; training_.IsRankZero() && rank < distances.size(); ++rank) {
+      char text[120];
+      std::snprintf(text, sizeof text,
+                    "after %llu steps rank %u's parameters differ from rank 0's by up to %.3g",
+                    static_cast<unsigned long long>(training_.state.step), rank, distances[rank]);
+      training_.Say(LogLevel::kInfo, text);
+    }
+    return {};
+  }
+
+ private:
+  Training& training_;
+};
+
+}  // namespace
+
+void AddExtras(Training& training, TrainingLoop& loop) {
+  const RunOptions& run = training.config.run;
+  if (!run.profile.empty()) {
+    loop.Add(std::make_unique<Profile>(training));
+  }
+  std::chrono::milliseconds by{0};
+  for (const Skew& skew : run.skews) {
+    by = skew.rank == training.env.rank ? skew.by : by;
+  }
+  if (by.count() > 0) {
+    loop.Add(std::make_unique<Skewed>(by));
+  }
+  if (!training.config.sample_log.empty()) {
+    loop.Add(std::make_unique<LoggedSamples>(training));
+  }
+  if (run.no_sync && training.env.world_size > 1) {
+    loop.Add(std::make_unique<Distances>(training));
+  }
+}
+
+}  // namespace ddprun

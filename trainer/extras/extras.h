@@ -1,0 +1,12 @@
+// What a training does beside the training, where a flag asks for it: --profile, --skew,
+// --sample-log, --no-sync. The loop does not know these; they observe its steps.
+#pragma once
+
+#include "trainer/loop/loop.h"
+#include "trainer/loop/training.h"
+
+namespace ddprun {
+
+void AddExtras(Training& training, TrainingLoop& loop);
+
+}  // namespace ddprun

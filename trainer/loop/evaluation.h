@@ -1,0 +1,22 @@
+// How well the model does on given samples, over all ranks.
+#pragma once
+
+#include <functional>
+
+#include "common/result.h"
+#include "trainer/data/dataset.h"
+#include "trainer/loop/training.h"
+
+namespace ddprun {
+
+struct Evaluation {
+  double loss = 0;  // Mean of a sample.
+  double accuracy = 0;
+};
+
+// All ranks call it, and each evaluates its share. `meanwhile` is called between batches, and on
+// rank 0 while it waits for the others; it must not change the model. Empty: nothing is.
+Result<Evaluation> Evaluate(Training& training, const Samples& samples,
+                            const std::function<void()>& meanwhile = {});
+
+}  // namespace ddprun

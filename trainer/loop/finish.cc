@@ -1,0 +1,160 @@
+#include "trainer/loop/finish.h"
+
+#include <unistd.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/files.h"
+#include "trainer/learning/early_stopping.h"
+#include "trainer/loop/blocking_tasks.h"
+#include "trainer/loop/evaluation.h"
+#include "trainer/publishing.h"
+#include "trainer/results.h"
+
+namespace ddprun {
+namespace {
+
+// Parameters of the best checkpoint where best ones are kept, else the last.
+Result<void> PublishResult(Training& training, Checkpointing& checkpointing, const Snapshot& last) {
+  const RunOptions& run = training.config.run;
+  Snapshot snapshot = last;
+  if (run.keep_best) {
+    Result<std::optional<LoadedCheckpoint>> best = checkpointing.LoadBest();
+    if (!best && best.error().kind != ErrorKind::kSystem) {  // Still so after a restart.
+      return Error{
+          ErrorKind::kRefused,
+          "the best checkpoint is broken, and nothing was published: " + best.error().message +
+              ". The training itself is finished and saved; started again without "
+              "--keep-best, it publishes the parameters of the last step"};
+    }
+    RETURN_IF_ERROR(best);
+    if (*best) {
+      snapshot = std::move((*best)->snapshot);
+    }
+  }
+  RETURN_IF_ERROR(Publish(RealFileSystem(), run.publish, snapshot.model, snapshot.state));
+  Log(LogLevel::kInfo, "published the parameters of step " + std::to_string(snapshot.state.step) +
+                           " in " + run.publish.native());
+  return {};
+}
+
+// Rank 0. One after the other, so that each says by itself what is waited for.
+Result<void> WriteEverything(Training& training, Saving& saving, bool save) {
+  const TrainConfig& config = training.config;
+  Checkpointing& checkpointing = *saving.checkpointing();
+  const auto last = std::make_shared<const Snapshot>(saving.MakeSnapshot());
+  const std::uint64_t bytes = ByteCount(*last);
+  const std::string directory = "'" + config.checkpoint_dir.native() + "'";
+  if (save) {  // Before all that a full disk may refuse.
+    RETURN_IF_ERROR(
+        Await(training,
+              {.what = "the last checkpoint (step " + std::to_string(training.state.step) +
+                       ") is being saved in " + directory,
+               .bytes = 2 * bytes,  // One may be on its way already.
+               .work = [&checkpointing, last] { return checkpointing.SaveNow(Snapshot(*last)); }}));
+  }
+  if (const std::filesystem::path& path = config.dump_parameters; !path.empty()) {
+    RETURN_IF_ERROR(
+        Await(training, {.what = "the parameters are being written to '" + path.native() + "'",
+                         .bytes = bytes,
+                         .work = [path, last] { return WriteParameters(path, last->model); }}));
+  }
+  if (!config.run.publish.empty()) {
+    RETURN_IF_ERROR(Await(
+        training, {.what = "the model is being published in '" + config.run.publish.native() + "'",
+                   .bytes = 2 * bytes,
+                   .work = [&, last] { return PublishResult(training, checkpointing, *last); }}));
+  }
+  RETURN_IF_ERROR(Await(training, {.what = "the checkpoints in " + directory + " are being closed",
+                                   .work = [&checkpointing] {
+                                     Result<void> closed = checkpointing.Close();
+                                     checkpointing.End();
+                                     return closed;
+                                   }}));
+  if (const std::filesystem::path& path = config.learning.result; !path.empty()) {
+    RETURN_IF_ERROR(
+        Await(training, {.what = "the result is being written to '" + path.native() + "'",
+                         .work = [path, state = training.state, ranks = training.env.world_size] {
+                           return WriteResult(path, state, ranks);
+                         }}));
+  }
+  return {};
+}
+
+Result<void> PrintResult(Training& training) {
+  const std::string lines = ResultLines(training.state);
+  return Await(training, {.what = "the result is being written to standard output",
+                          .bytes = lines.size(),
+                          .work = [lines]() -> Result<void> {
+                            (void)WriteAll(STDOUT_FILENO, lines, "standard output");
+                            return {};
+                          }});
+}
+
+std::map<std::string, double> MetricsOf(const Dataset& data, const Evaluation& train,
+                                        const Evaluation& test) {
+  std::map<std::string, double> metrics = {{"train_loss", train.loss},
+                                           {"train_samples", data.train.count},
+                                           {"test_loss", test.loss},
+                                           {"test_samples", data.test.count}};
+  if (data.task.classifies()) {
+    metrics["train_accuracy"] = train.accuracy;
+    metrics["test_accuracy"] = test.accuracy;
+  }
+  return metrics;
+}
+
+std::vector<Scalar> CurvesOf(const std::map<std::string, double>& metrics) {
+  std::vector<Scalar> curves;
+  for (const char* const name : {"train_loss", "test_loss", "train_accuracy", "test_accuracy"}) {
+    if (const auto metric = metrics.find(name); metric != metrics.end()) {
+      curves.push_back({std::string("end/") + name, metric->second});
+    }
+  }
+  return curves;
+}
+
+}  // namespace
+
+Result<void> Finish(Training& training, Saving& saving) {
+  const Dataset& data = training.dataset;
+  const auto save = [&saving] { saving.SaveIfAskedToStop(); };
+  ASSIGN_OR_RETURN(const Evaluation train, Evaluate(training, data.train, save));
+  ASSIGN_OR_RETURN(const Evaluation test, Evaluate(training, data.test, save));
+  if (!training.IsRankZero()) {
+    return {};
+  }
+  training.heartbeat.Phase(kCheckpointPhase);
+  TrainState& state = training.state;
+  state.finished = true;
+  const std::map<std::string, double> validation = ValidationMetrics(state.metrics);
+  state.metrics = MetricsOf(data, train, test);
+  training.curves.Append(state.step, CurvesOf(state.metrics));
+  state.metrics.insert(validation.begin(), validation.end());
+  if (training.stopped_early) {
+    state.metrics[kStoppedEarly] = 1;
+  }
+  training.best = false;  // Was saved as such.
+  RETURN_IF_ERROR(WriteEverything(training, saving, /*save=*/true));
+  return PrintResult(training);
+}
+
+Result<void> RepeatResult(Training& training, Saving& saving, const TrainState& state) {
+  if (!training.IsRankZero()) {
+    return {};
+  }
+  training.state = state;
+  RETURN_IF_ERROR(WriteEverything(training, saving, /*save=*/false));
+  Log(LogLevel::kInfo,
+      "this training is finished already: " + std::to_string(state.epoch) + " epochs, " +
+          std::to_string(state.step) + " steps, in " + training.config.checkpoint_dir.string() +
+          ". Train on with more --epochs; start afresh with --resume=never or another "
+          "--checkpoint-dir. Its result was:");
+  return PrintResult(training);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,107 @@
+#include "trainer/loop/reporting.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "trainer/profiler/memory.h"
+
+namespace ddprun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kFirstReport = 10;  // Steps; enough to know how long one takes.
+constexpr double kMostStepsToReport = 1e6;  // Between two reports.
+
+}  // namespace
+
+Result<void> Reporting::BeforeFirstStep() {
+  reported_step_ = training_.state.step;
+  report_at_ = reported_step_ + kFirstReport;
+  reported_at_ = Clock::now();
+  return {};
+}
+
+Result<void> Reporting::AfterStep(const FinishedStep& step) {
+  const std::uint64_t number = training_.state.step;
+  if (step.epoch_ended || number >= report_at_) {
+    RETURN_IF_ERROR(Report(step));
+  }
+  training_.heartbeat.Step(number, step.work);
+  if (!replays_ && training_.learner->Replays()) {
+    replays_ = true;
+    if (training_.IsRankZero()) {
+      training_.Say(
+          LogLevel::kInfo,
+          "full steps are replayed from a CUDA graph, recorded at step " + std::to_string(number));
+    }
+  }
+  return {};
+}
+
+// Rank 0 puts into the same sum when to report next: if each rank looked at its own clock, they
+// would disagree.
+Result<void> Reporting::Report(const FinishedStep& step) {
+  const double seconds =
+      std::max(std::chrono::duration<double>(Clock::now() - reported_at_).count(), 1e-6);
+  const auto steps = static_cast<double>(training_.state.step - reported_step_);
+  double next = 0;
+  if (training_.IsRankZero()) {
+    const double interval = std::chrono::duration<double>(training_.printer->interval()).count();
+    next = std::clamp(steps / seconds * interval, 1.0, kMostStepsToReport);
+  }
+  ASSIGN_OR_RETURN(const Score own, training_.learner->TakeScore());
+  std::array<double, 4> sums = {own.loss_sum, static_cast<double>(own.correct),
+                                static_cast<double>(own.samples), std::ceil(next)};
+  RETURN_IF_ERROR(training_.group->Sum(sums));
+  training_.state.loss = sums[0] / sums[2];
+  if (training_.IsRankZero()) {
+    Publish(sums[1], sums[2], seconds, step);
+  }
+  reported_step_ = training_.state.step;
+  reported_at_ = Clock::now();
+  report_at_ = training_.state.step + static_cast<std::uint64_t>(sums[3]);
+  return {};
+}
+
+// `correct` of so many `samples`, which took so many `seconds`.
+void Reporting::Publish(double correct, double samples, double seconds, const FinishedStep& step) {
+  const TrainState& state = training_.state;
+  ProgressPoint point;
+  point.epoch = step.epoch;
+  point.epochs = training_.Epochs();
+  point.step = state.step;
+  point.total_steps = state.step + training_.StepsLeft();
+  point.loss = state.loss;
+  point.accuracy = training_.dataset.task.classifies() ? correct / samples : std::nan("");
+  point.lr = training_.LearningRate();
+  point.samples_per_second = samples / seconds;
+  point.step_seconds = seconds / static_cast<double>(state.step - reported_step_);
+  point.samples_left = training_.SamplesLeft();
+  point.ranks = training_.env.world_size;
+  point.gradient_norm = training_.learner->GradientNorm();
+  if (const std::optional<DeviceMemory> memory = training_.learner->MemoryOnDevice()) {
+    point.gpu_bytes = memory->bytes;
+    point.gpu_peak = memory->peak;
+  }
+  point.last_checkpoint = saving_.checkpointing()->last_saved();
+  training_.printer->Print(point, step.epoch_ended);
+  training_.metrics->Append(point);
+  training_.curves.Append(point.step, ScalarsOf(point, training_.env.generation, ResidentBytes()));
+  training_.heartbeat.Report(
+      {point.loss, point.samples_per_second, point.last_checkpoint, point.total_steps});
+}
+
+Result<void> Reporting::Close(const Result<TrainingEnd>& /*end*/) {
+  if (training_.printer) {
+    training_.printer->EndLine();
+  }
+  if (training_.metrics) {
+    training_.metrics->Finish();
+  }
+  training_.curves.Finish();
+  return {};
+}
+
+}  // namespace ddprun

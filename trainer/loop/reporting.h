@@ -1,0 +1,36 @@
+// Says how a training goes: to people by a line, a file of metrics and curves, to the agent by the
+// heartbeat.
+//
+// All ranks add their numbers up, and rank 0 reports them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "trainer/loop/saving.h"
+#include "trainer/loop/step_observer.h"
+#include "trainer/loop/training.h"
+
+namespace ddprun {
+
+class Reporting final : public StepObserver {
+ public:
+  Reporting(Training& training, Saving& saving) : training_(training), saving_(saving) {}
+
+  Result<void> BeforeFirstStep() override;
+  Result<void> AfterStep(const FinishedStep& step) override;
+  Result<void> Close(const Result<TrainingEnd>& end) override;
+
+ private:
+  Result<void> Report(const FinishedStep& step);
+  void Publish(double correct, double samples, double seconds, const FinishedStep& step);
+
+  Training& training_;
+  Saving& saving_;
+  bool replays_ = false;  // It was logged that steps are replayed.
+  std::uint64_t report_at_ = 0;
+  std::uint64_t reported_step_ = 0;
+  std::chrono::steady_clock::time_point reported_at_;
+};
+
+}  // namespace ddprun

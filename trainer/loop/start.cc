@@ -1,0 +1,304 @@
+#include "trainer/loop/start.h"
+
+#include <array>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trainer/data/entries.h"
+#include "trainer/learning/early_stopping.h"
+#include "trainer/learning/transfer.h"
+#include "trainer/loop/blocking_tasks.h"
+#include "trainer/results.h"
+#include "trainer/shared_settings.h"
+#include "trainer/start_log.h"
+
+namespace ddprun {
+namespace {
+
+// What a rank has found in its node's memory and, rank 0, on its disk. Filled in on a thread.
+struct Choice {
+  TrainState asked;
+  std::optional<Snapshot> found;         // In this node's memory.
+  std::optional<Remembered> remembered;  // The newest that any rank has found.
+  Result<void> read;
+  StartPlan plan;
+  std::optional<Snapshot> loaded;
+  std::vector<Tensor> given;  // From --init-from, if no checkpoint was loaded.
+};
+
+Result<void> CheckPrecision(const Training& training, Precision precision) {
+  if (precision != Precision::kFloat16) {
+    return {};
+  }
+  if (training.device.kind == DeviceKind::kCpu) {
+    return Error{ErrorKind::kInvalid,
+                 "--autocast=fp16 is for GPUs, and this rank computes on the CPU; --autocast=bf16 "
+                 "is for both"};
+  }
+  if (!training.config.run.split_devices.empty()) {
+    return Error{ErrorKind::kInvalid, "--autocast=fp16 is not for a model on --split-devices"};
+  }
+  return {};
+}
+
+LearnerOptions OptionsOf(const Training& training) {
+  const TrainConfig& config = training.config;
+  LearnerOptions options;
+  options.task = training.dataset.task;
+  options.model_arguments = config.model_arguments;
+  options.seed = static_cast<std::uint64_t>(config.seed);
+  options.optimizer = config.optimizer_options;
+  options.clip_norm = config.learning.clip_norm.value_or(0);
+  options.measure_norm = config.learning.grad_norm;
+  options.precision = *ParsePrecision(config.learning.autocast);
+  options.device = training.device;
+  options.compression = *ParseCompression(config.learning.compress);
+  options.loss = *ParseLoss(config.learning.loss);
+  options.sync = !config.run.no_sync;
+  options.freeze = config.run.freeze;
+  options.split_devices = config.run.split_devices;
+  options.bucket_bytes = static_cast<std::size_t>(config.bucket_mib * (1 << 20));
+  return options;
+}
+
+// The newest state in the memory of any node.
+Result<void> LookInMemory(Training& training, MemorySnapshots* memory,
+                          const std::shared_ptr<Choice>& choice) {
+  if (memory == nullptr) {
+    return {};
+  }
+  RETURN_IF_ERROR(AwaitTogether(training, {.what = "the state in memory is being read",
+                                           .work =
+                                               [memory, choice] {
+                                                 choice->found = memory->Find();
+                                                 return Result<void>();
+                                               },
+                                           .on_disk = false}));
+  const std::uint32_t rank = training.env.rank;
+  std::vector<double> ages(kAgeNumbers * training.env.world_size);
+  if (choice->found) {
+    PutAge(choice->found->state,
+           std::span<double, kAgeNumbers>(ages.data() + kAgeNumbers * rank, kAgeNumbers));
+  }
+  RETURN_IF_ERROR(training.group->Sum(ages));
+  const std::optional<std::uint32_t> newest = NewestOf(ages);
+  if (!newest) {
+    return {};
+  }
+  std::string text;
+  if (newest == rank) {
+    text = ToJson(StateFile{choice->found->state, {}});
+  }
+  ASSIGN_OR_RETURN(text, training.group->BroadcastText(std::move(text), *newest));
+  ASSIGN_OR_RETURN(StateFile file, StateFileFromJson(text, "the newest state in memory"));
+  choice->remembered = Remembered{std::move(file.state), *newest};
+  return {};
+}
+
+// Rank 0. A training that does not begin has no curves to add to.
+Result<void> OpenOutputs(Training& training, const StartPlan& plan) {
+  const TrainConfig& config = training.config;
+  ASSIGN_OR_RETURN(training.metrics, MetricsFile::Open(config.metrics, training.env.generation,
+                                                       training.env.world_size));
+  if (plan.kind != StartKind::kFinished) {
+    ASSIGN_OR_RETURN(training.curves, CurveFile::Open(config.run.tensorboard, plan.state.step));
+  }
+  training.run_files.emplace(config.checkpoint_dir);
+  return {};
+}
+
+// Rank 0, on the disk's thread.
+Result<void> ReadStart(Training& training, Checkpointing& checkpointing, Choice& choice) {
+  const TrainConfig& config = training.config;
+  RETURN_IF_ERROR(PrepareOutputs(config));
+  ASSIGN_OR_RETURN(choice.plan,
+                   checkpointing.Choose(choice.asked, choice.remembered, choice.loaded));
+  if (RunFiles::StopAsked(config.checkpoint_dir)) {
+    return Error{ErrorKind::kRefused, "'" + (config.checkpoint_dir / "STOP").native() +
+                                          "' asks not to train: remove it to train on"};
+  }
+  // After the directory was made, where metrics may be.
+  RETURN_IF_ERROR(OpenOutputs(training, choice.plan));
+  if (choice.plan.kind == StartKind::kFresh && !config.run.init_from.empty()) {
+    ASSIGN_OR_RETURN(choice.given, ReadParameters(RealFileSystem(), config.run.init_from));
+  }
+  return {};
+}
+
+Result<void> StartFromOthers(Training& training, const std::vector<Tensor>& given,
+                             StartPlan& plan) {
+  const RunOptions& run = training.config.run;
+  Snapshot mine = CopyNow(training.learner->View(), {});
+  ASSIGN_OR_RETURN(const TransferReport report,
+                   Transfer(given, run.init_strict == "yes", mine.model));
+  plan.notes.push_back("parameters from '" + run.init_from.native() + "': " + Describe(report));
+  return training.learner->CopyFrom(mine);
+}
+
+// Rank 0.
+Result<StartPlan> ChooseStart(Training& training, Choice& choice) {
+  RETURN_IF_ERROR(choice.read);
+  if (choice.loaded) {
+    RETURN_IF_ERROR(training.learner->CopyFrom(*choice.loaded));
+  } else if (choice.plan.kind == StartKind::kFresh && !training.config.run.init_from.empty()) {
+    RETURN_IF_ERROR(StartFromOthers(training, choice.given, choice.plan));
+  }
+  return std::move(choice.plan);
+}
+
+}  // namespace
+
+Result<void> JoinWorld(Training& training) {
+  const TrainConfig& config = training.config;
+  const WorkerEnv& env = training.env;
+  GroupOptions options;
+  options.timeout = std::chrono::seconds(config.collective_timeout);
+  const std::string interfaces = GetProcessEnv("GLOO_SOCKET_IFNAME").value_or("");
+  options.interface = interfaces.substr(0, interfaces.find(','));  // A list, for PyTorch.
+  options.backend = config.backend_choice;
+  options.device = training.device;
+  options.settle = [&](Board& board) {
+    return AgreeOnSettings(board, SharedSettingsOf(config), env.rank, env.world_size);
+  };
+  ASSIGN_OR_RETURN(training.group, ProcessGroup::Join(env, options));
+  return {};
+}
+
+Result<void> LoadData(Training& training, std::function<Result<Dataset>()> load) {
+  const std::string& name = training.config.dataset;
+  const bool reads_files = FindDataset(name)->reads_files;
+  const auto loaded = std::make_shared<std::optional<Dataset>>();
+  RETURN_IF_ERROR(
+      AwaitTogether(training, {.what = "the data set (" + name + ") is being " +
+                                       (reads_files ? "loaded" : "made in memory"),
+                               .work = [load = std::move(load), loaded]() -> Result<void> {
+                                 ASSIGN_OR_RETURN(*loaded, load());
+                                 return {};
+                               },
+                               .on_disk = reads_files}));
+  const WorkerEnv& env = training.env;
+  if (!*loaded) {
+    return Error{ErrorKind::kUnavailable, "a peer of rank " + std::to_string(env.rank) +
+                                              " has no data (its own line says why)"};
+  }
+  training.dataset = std::move(**loaded);
+  std::vector<double> all(2 * env.world_size);
+  all[2 * env.rank] = training.dataset.train.count;
+  all[2 * env.rank + 1] = training.dataset.test.count;
+  RETURN_IF_ERROR(training.group->Sum(all));
+  return AgreeOnSamples(all);
+}
+
+Result<void> MakeLearner(Training& training) {
+  LearnerOptions options = OptionsOf(training);
+  RETURN_IF_ERROR(CheckPrecision(training, options.precision));
+  if (training.config.learning.cuda_graph) {
+    if (!training.device.plugin) {
+      return Error{ErrorKind::kInvalid,
+                   "--cuda-graph is for GPUs, and this rank computes on the CPU"};
+    }
+    options.graph = training.device.plugin->MakeStepGraph();
+  }
+  try {
+    training.learner = std::make_unique<Learner>(training.model, options, *training.group);
+  } catch (const std::exception& error) {  // The GPU's memory, perhaps.
+    const std::string text = error.what();
+    return Error{ErrorKind::kSystem, "cannot make the model: " + text.substr(0, text.find('\n'))};
+  }
+  if (!training.learner->HasParameters()) {
+    return Error{ErrorKind::kInvalid, "--freeze leaves no parameter to train"};
+  }
+  return {};
+}
+
+Result<Start> AgreeOnStart(Training& training, Saving& saving) {
+  const auto choice = std::make_shared<Choice>();
+  if (training.IsRankZero()) {
+    training.printer.emplace(training.config.progress_every);
+    choice->asked =
+        FreshState(training.config, training.env.world_size, training.learner->Describe());
+    choice->asked.hyperparameters["backend"] = training.group->backend();
+  }
+  saving.Open(choice->asked.model_description);
+  RETURN_IF_ERROR(LookInMemory(training, saving.memory(), choice));
+  BlockingTask task{.what = "the checkpoints in '" + training.config.checkpoint_dir.native() +
+                            "' are being claimed and read"};
+  if (training.IsRankZero()) {
+    task.work = [&training, &saving, choice] {
+      choice->read = ReadStart(training, *saving.checkpointing(), *choice);
+      return Result<void>();
+    };
+  }
+  RETURN_IF_ERROR(AwaitTogether(training, std::move(task)));
+  std::string text;
+  if (training.IsRankZero()) {
+    Result<StartPlan> plan = ChooseStart(training, *choice);
+    text = ToText(plan ? *plan : StartPlan{.refusal = plan.error()});
+  }
+  ASSIGN_OR_RETURN(text, training.group->BroadcastText(std::move(text)));
+  Start start;
+  ASSIGN_OR_RETURN(start.plan, StartPlanFromText(text));
+  if (start.plan.refusal) {
+    return Error{start.plan.refusal->kind, training.IsRankZero()
+                                               ? start.plan.refusal->message
+                                               : "rank 0 did not start (its own line says why)"};
+  }
+  if (start.plan.kind == StartKind::kFromMemory) {
+    start.state_from = choice->remembered->rank;
+    if (start.state_from == training.env.rank) {
+      RETURN_IF_ERROR(training.learner->CopyFrom(*choice->found));
+    }
+  }
+  return start;
+}
+
+Result<void> StartFrom(const Start& start, Training& training) {
+  const TrainConfig& config = training.config;
+  TrainState& state = training.state;
+  state = start.plan.state;
+  state.finished = false;
+  // Of the results of the training that this one goes on from, only those that go on too.
+  state.metrics = ValidationMetrics(state.metrics);
+  training.stopped_early =
+      EnoughValidations(state.metrics, static_cast<std::uint64_t>(config.run.early_stop));
+  const std::uint64_t samples = training.dataset.train.count;
+  if (state.samples_in_epoch >= samples) {
+    return Invalid("the checkpoint has used more samples of its epoch than the data set has",
+                   std::to_string(state.samples_in_epoch) + " of " + std::to_string(samples));
+  }
+  training.schedule = ScheduleOf(config.learning, state.step + training.StepsLeft());
+  RETURN_IF_ERROR(training.learner->Start(static_cast<std::size_t>(training.LargestPart()),
+                                          static_cast<std::size_t>(training.model.evaluation_batch),
+                                          state.buckets, start.state_from));
+  training.heartbeat.Resume(state.step);
+  if (training.IsRankZero()) {
+    LogStart(config, training.env, training.device, training.group->note(), start.plan,
+             training.LargestPart());
+  }
+  return {};
+}
+
+std::unique_ptr<BatchFeed> MakeFeed(Training& training) {
+  const TrainState& state = training.state;
+  const std::uint64_t part = training.LargestPart();
+  std::uint64_t numbers = 0;  // Of a batch, to fill.
+  for (const Shape& shape : training.dataset.task.inputs) {
+    numbers += part * static_cast<std::uint64_t>(NumbersIn(shape));
+  }
+  return std::make_unique<BatchFeed>(
+      training.dataset.train,
+      FeedPlan{.start = {state.epoch, state.samples_in_epoch},
+               .seed = state.seed,
+               .global_batch = state.global_batch,
+               .most_per_part = part,
+               .rank = training.env.rank,
+               .world_size = training.env.world_size,
+               .ahead = PrefetchWanted(training.config.learning, numbers)},
+      std::array{training.learner->room(0), training.learner->room(1)});
+}
+
+}  // namespace ddprun

@@ -1,0 +1,77 @@
+#include "trainer/loop/training.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "trainer/data/sampler.h"
+#include "trainer/models/entries.h"
+#include "trainer/stop_request.h"
+
+namespace ddprun {
+namespace {
+
+// A little less than the time that peers wait in a collective, so that this rank reports first.
+std::optional<std::chrono::milliseconds> PatienceOfPeers(const TrainConfig& config,
+                                                         const WorkerEnv& env) {
+  const std::chrono::milliseconds patience = std::chrono::seconds(config.collective_timeout);
+  return env.world_size > 1 ? std::optional(patience - patience / 8) : std::nullopt;
+}
+
+}  // namespace
+
+Training::Training(const TrainConfig& train_config, const WorkerEnv& worker_env,
+                   const Notifier& notifier, const Device& own_device,
+                   std::function<void(const Error&)> fail)
+    : config(train_config),
+      env(worker_env),
+      device(own_device),
+      model(*FindModel(config.model)),
+      heartbeat(notifier),
+      reads({.what = "samples of " + config.dataset + " are being read",
+             .limit = PatienceOfPeers(config, env),
+             .asked_to_stop = [] { return StopRequest::Signal().has_value(); },
+             .alive = [this] { heartbeat.Extend(); },
+             .give_up = std::move(fail)}) {}
+
+void Training::Say(LogLevel level, const std::string& text) {
+  if (printer) {
+    printer->EndLine();
+  }
+  Log(level, text);
+}
+
+std::uint64_t Training::SamplesLeft() const {
+  return (Epochs() - state.epoch) * dataset.train.count - state.samples_in_epoch;
+}
+
+std::uint64_t Training::StepsLeft() const {
+  if (state.epoch >= Epochs()) {
+    return 0;
+  }
+  const std::uint64_t samples = dataset.train.count;
+  return StepsPerEpoch(samples - state.samples_in_epoch, state.global_batch) +
+         (Epochs() - state.epoch - 1) * StepsPerEpoch(samples, state.global_batch);
+}
+
+// --scale-lr depends on the batch, not on the number of ranks that share it at the moment.
+double Training::LearningRate() const {
+  const auto batches =
+      static_cast<double>(state.global_batch) / static_cast<double>(state.rank_batch);
+  const double lr = config.scale_lr ? config.lr * batches : config.lr;
+  return lr * LearningRateFactor(schedule, state.step);
+}
+
+std::uint64_t Training::LargestPart() const {
+  const std::uint64_t share = std::min<std::uint64_t>(
+      LargestShare(state.global_batch, env.world_size), dataset.train.count);
+  return std::min(share, static_cast<std::uint64_t>(config.micro_batch));
+}
+
+TrainState Training::StateNow() const {
+  TrainState now = state;
+  now.buckets = learner->buckets();
+  now.best = best && config.run.keep_best;
+  return now;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,80 @@
+// What the parts of one worker's training share: what it was started with, its peers, its model and
+// data, and how far it has come.
+//
+// Torch-free: tensors live in the learner, peers in the process group.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/log.h"
+#include "common/result.h"
+#include "proto/notify.h"
+#include "proto/worker_env.h"
+#include "trainer/checkpoint/snapshot.h"
+#include "trainer/data/dataset.h"
+#include "trainer/device/choose_device.h"
+#include "trainer/disk/read_watch.h"
+#include "trainer/disk/run_files.h"
+#include "trainer/group/process_group.h"
+#include "trainer/heartbeat.h"
+#include "trainer/learning/learner.h"
+#include "trainer/models/model.h"
+#include "trainer/options/config.h"
+#include "trainer/progress.h"
+#include "trainer/schedule.h"
+#include "trainer/stop_guard.h"
+#include "trainer/tensorboard/curve_file.h"
+
+namespace ddprun {
+
+struct Training {
+  // All arguments outlive it. `fail` ends the process; it is called from another thread while the
+  // training thread is stuck on a disk.
+  Training(const TrainConfig& train_config, const WorkerEnv& worker_env, const Notifier& notifier,
+           const Device& own_device, std::function<void(const Error&)> fail);
+
+  bool IsRankZero() const { return env.rank == 0; }
+  // A line for people, below the line that shows the progress.
+  void Say(LogLevel level, const std::string& text);
+
+  std::uint64_t Epochs() const { return static_cast<std::uint64_t>(config.epochs); }
+  bool Done() const { return stopped_early || state.epoch >= Epochs(); }
+  std::uint64_t SamplesLeft() const;
+  std::uint64_t StepsLeft() const;
+  // Of the next step.
+  double LearningRate() const;
+  // The most samples of a step that this rank learns from at a time.
+  std::uint64_t LargestPart() const;
+  // The state to save after the last finished step. It holds no states of random generators: what
+  // a step draws at random is a function of (seed, step, rank), see StepSeed.
+  TrainState StateNow() const;
+
+  const TrainConfig& config;
+  const WorkerEnv& env;
+  const Device& device;
+  const ModelEntry& model;
+
+  Dataset dataset;
+  Heartbeat heartbeat;
+  std::optional<StopGuard> guard;  // While steps are taken, in a world of several ranks.
+  ReadWatch reads;
+  std::unique_ptr<ProcessGroup> group;
+  std::unique_ptr<Learner> learner;        // Destroyed before the group.
+  std::optional<ProgressPrinter> printer;  // Rank 0 only.
+  std::optional<MetricsFile> metrics;      // Rank 0 only.
+  CurveFile curves;                        // Rank 0 only.
+  std::optional<RunFiles> run_files;       // Rank 0 only.
+
+  Schedule schedule;
+  TrainState state;            // With the step and cursor of the last finished step.
+  bool validated = false;      // The step just taken was followed by a validation,
+  bool best = false;           // and it is the best one so far.
+  bool stopped_early = false;  // --early-stop
+  bool stop = false;           // All ranks have agreed to stop.
+};
+
+}  // namespace ddprun
