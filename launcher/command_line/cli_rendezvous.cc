@@ -1,6 +1,5 @@
 #include "launcher/command_line/cli_rendezvous.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "launcher/command_line/removed.h"
@@ -115,9 +114,7 @@ void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& prob
   } else if (config.literal_master && !config.standalone) {
     config.node_rank = 0;  // As torchrun: the node whose address is named may leave it out.
   }
-  const auto printable = [](char c) { return c > ' ' && c <= '~' && c != '/'; };
-  if (raw.run_id.empty() || raw.run_id.size() > 128 ||
-      !std::all_of(raw.run_id.begin(), raw.run_id.end(), printable)) {
+  if (!IsRunName(raw.run_id)) {
     problems.Add("--rdzv-id must be 1 to 128 printable characters without spaces and '/': '" +
                  raw.run_id + "'");
   }

@@ -127,6 +127,11 @@ Result<Duration> ParseSeconds(const std::string& flag, const std::string& text) 
   return Duration(static_cast<Duration::rep>(*seconds * 1000));
 }
 
+bool IsRunName(std::string_view text) {
+  return !text.empty() && text.size() <= 128 &&
+         std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~' && c != '/'; });
+}
+
 Result<Duration> ParseDuration(const std::string& flag, const std::string& text) {
   static const std::map<std::string, double> kUnits = {{"", 1},   {"s", 1},    {"ms", 0.001},
                                                        {"m", 60}, {"min", 60}, {"h", 3600}};

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/host/host_judge.h"
@@ -191,6 +192,9 @@ Result<Duration> ParseSeconds(const std::string& flag, const std::string& text);
 
 // "30", "90s", "500ms", "5m", "2h". Without a unit: seconds.
 Result<Duration> ParseDuration(const std::string& flag, const std::string& text);
+
+// Whether a run may be named so: 1 to 128 printable characters without spaces and '/'.
+bool IsRunName(std::string_view text);
 
 // What --fence-after=`text` gave: 0, or at least two leases of so many nodes.
 Result<void> CheckFence(const RunShape& shape, const std::string& text);

@@ -45,12 +45,6 @@ Result<std::vector<Setting>> VerbLine::ParseUpToProgram(const std::vector<std::s
   return std::move(line.settings);
 }
 
-Error UnexpectedArgument(const std::string& verb, const std::string& argument) {
-  return {ErrorKind::kInvalid,
-          InOneLine("unexpected argument '" + argument + "'. To select a run: ddprun " + verb +
-                    " --rdzv-id=" + argument)};
-}
-
 void TakeNumber(const std::string& flag, const std::string& text, std::uint32_t least,
                 std::uint32_t& value, Problems& problems) {
   if (text.empty()) {

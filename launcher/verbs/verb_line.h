@@ -36,9 +36,6 @@ struct VerbLine {
   const std::string words_;
 };
 
-// `argument` follows a verb that takes none: most often it is the name of a run.
-Error UnexpectedArgument(const std::string& verb, const std::string& argument);
-
 // Reads `text`, or leaves `value` where there is none.
 void TakeNumber(const std::string& flag, const std::string& text, std::uint32_t least,
                 std::uint32_t& value, Problems& problems);

@@ -99,6 +99,26 @@ void TakeServer(const VerbLine& line, const GetEnv& get_env, ServerQuery& query)
   query.settings = line.settings;
 }
 
+// The same, where one word behind the verb may be the name of the run.
+Result<void> TakeNamedRun(const VerbLine& line, const GetEnv& get_env, ServerQuery& query) {
+  TakeServer(line, get_env, query);
+  if (line.rest.empty()) {
+    return {};
+  }
+  if (line.rest.size() > 1) {
+    return Invalid("unexpected argument", line.rest[1]);
+  }
+  if (!IsRunName(line.rest.front())) {
+    return Invalid("not the name of a run", line.rest.front());
+  }
+  if (!query.run_id.empty() && query.run_id != line.rest.front()) {
+    return Error{ErrorKind::kInvalid, "two names of runs: '" + query.run_id +
+                                          "' (--rdzv-id) and '" + line.rest.front() + "'"};
+  }
+  query.run_id = line.rest.front();
+  return {};
+}
+
 Result<VerbRequest> ReadStacks(const std::vector<std::string>& args, const GetEnv& get_env) {
   VerbLine line(
       "Shows where all workers of a run are; those at the same place are one group. With PID...: "
@@ -175,7 +195,7 @@ Result<VerbRequest> ParseLogs(const std::vector<std::string>& args, const GetEnv
   VerbLine line(
       "Shows what the workers of a run printed last, on all nodes, in order of time. ddprun keeps "
       "4 MiB of each worker, 64 MiB of a node",
-      "logs");
+      "logs", " [RUN or RANKS]");
   LogsRequest request;
   NodeFlags which;
   std::string since;
@@ -189,34 +209,34 @@ Result<VerbRequest> ParseLogs(const std::vector<std::string>& args, const GetEnv
   if (line.help) {
     return VerbRequest(HelpRequest{line.Help()});
   }
-  if (!line.rest.empty()) {
-    return UnexpectedArgument("logs", line.rest.front());
+  if (which.ranks.empty() && line.rest.size() == 1 && !line.rest.front().empty() &&
+      ParseRankSpans("", line.rest.front())) {
+    which.ranks = line.rest.front();
+    line.rest.clear();
   }
   RETURN_IF_ERROR(which.Read(line, request.wish, request.nodes, request.json));
   if (!since.empty()) {
     ASSIGN_OR_RETURN(request.wish.back, ParseDuration("--since", since));
   }
-  TakeServer(line, get_env, request.server);
+  RETURN_IF_ERROR(TakeNamedRun(line, get_env, request.server));
   return VerbRequest(std::move(request));
 }
 
 Result<VerbRequest> ParseStatus(const std::vector<std::string>& args, const GetEnv& get_env) {
   StatusRequest request;
-  VerbLine line("Shows a run: what it does, what it waits for, its nodes", "status");
+  VerbLine line("Shows a run: what it does, what it waits for, its nodes", "status", " [RUN]");
   std::string format = "text";
   AddServerFlags(line.app, request.server);
   line.app.add_option("-o,--output", format, "text or json (default text)")->type_name("text|json");
   line.app.add_flag("--url", request.links, "Print the links of the status page, with their keys");
-  line.app.add_flag("--watch", request.watch, "Show it again each second, until the run has ended");
+  line.app.add_flag("-w,--watch", request.watch,
+                    "Show it again each second, until the run has ended");
   RETURN_IF_ERROR(line.Parse(args, get_env));
   if (line.help) {
     return VerbRequest(HelpRequest{line.Help()});
   }
-  if (!line.rest.empty()) {
-    return UnexpectedArgument("status", line.rest.front());
-  }
   RETURN_IF_ERROR(NodeFlags::ReadFormat(format, line, request.json));
-  TakeServer(line, get_env, request.server);
+  RETURN_IF_ERROR(TakeNamedRun(line, get_env, request.server));
   return VerbRequest(std::move(request));
 }
 
@@ -229,7 +249,7 @@ Result<VerbRequest> ParseControl(const std::vector<std::string>& args, const Get
                     ? "Takes NODE out of its run: its workers have --shutdown-timeout to save, and "
                       "the other nodes continue. Uses no restart"
                     : "Stops a run: all workers have --shutdown-timeout to save",
-                verb, drain ? " NODE" : "");
+                verb, drain ? " NODE" : " [RUN]");
   AddServerFlags(line.app, wish.server);
   bool soon = false;
   OrderRequest order{.wish = {.kind = ErrandKind::kStopSoon}};
@@ -245,16 +265,19 @@ Result<VerbRequest> ParseControl(const std::vector<std::string>& args, const Get
   if (line.help) {
     return VerbRequest(HelpRequest{line.Help()});
   }
-  TakeServer(line, get_env, wish.server);
-  if (line.rest.size() != (drain ? 1u : 0u)) {
-    return line.rest.empty()
-               ? Result<VerbRequest>(Error{
-                     ErrorKind::kInvalid,
-                     "no node given. Usage: ddprun drain NODE (ddprun status lists the nodes)"})
-               : Result<VerbRequest>(drain ? Invalid("unexpected argument", line.rest.back())
-                                           : UnexpectedArgument(verb, line.rest.back()));
+  if (drain) {
+    if (line.rest.empty()) {
+      return Error{ErrorKind::kInvalid,
+                   "no node given. Usage: ddprun drain NODE (ddprun status lists the nodes)"};
+    }
+    if (line.rest.size() > 1) {
+      return Invalid("unexpected argument", line.rest.back());
+    }
+    wish.node = line.rest.front();
+    TakeServer(line, get_env, wish.server);
+  } else {
+    RETURN_IF_ERROR(TakeNamedRun(line, get_env, wish.server));
   }
-  wish.node = drain ? line.rest.front() : "";
   if (soon) {
     RETURN_IF_ERROR(NodeFlags::ReadFormat(format, line, order.json));
     order.server = std::move(wish.server);
@@ -267,7 +290,7 @@ Result<VerbRequest> ParseSave(const std::vector<std::string>& args, const GetEnv
   VerbLine line(
       "Asks the workers of a run to save now and to continue, by the signal that each has named "
       "(SAVE_SIGNAL). Names the workers that have named none",
-      "save");
+      "save", " [RUN]");
   OrderRequest request;
   NodeFlags which;
   AddServerFlags(line.app, request.server);
@@ -276,11 +299,8 @@ Result<VerbRequest> ParseSave(const std::vector<std::string>& args, const GetEnv
   if (line.help) {
     return VerbRequest(HelpRequest{line.Help()});
   }
-  if (!line.rest.empty()) {
-    return UnexpectedArgument("save", line.rest.front());
-  }
   RETURN_IF_ERROR(which.Read(line, request.wish, request.nodes, request.json));
-  TakeServer(line, get_env, request.server);
+  RETURN_IF_ERROR(TakeNamedRun(line, get_env, request.server));
   return VerbRequest(std::move(request));
 }
 
@@ -346,7 +366,7 @@ Result<VerbRequest> ParsePreload(const std::vector<std::string>& args, const Get
     return VerbRequest(HelpRequest{line.Help()});
   }
   if (!line.rest.empty()) {
-    return UnexpectedArgument("preload", line.rest.front());
+    return Invalid("unexpected argument", line.rest.front());
   }
   return VerbRequest(query);
 }

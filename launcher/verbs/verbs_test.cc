@@ -131,15 +131,15 @@ TEST(Verbs, SlurmScriptNamesAllProblemsAtOnce) {
 }
 
 TEST(Verbs, BadLinesAreNamed) {
-  EXPECT_NE(Problem({"status", "x"})
-                .find("unexpected argument 'x'. To select a run: ddprun status --rdzv-id=x"),
+  EXPECT_NE(Problem({"status", "x", "y"}).find("unexpected argument: 'y'"), std::string::npos);
+  EXPECT_NE(Problem({"status", "x", "--rdzv-id=y"}).find("'y' (--rdzv-id) and 'x'"),
             std::string::npos);
   EXPECT_NE(Problem({"status", "-o", "xml"}).find("text or json"), std::string::npos);
   EXPECT_NE(Problem({"status", "--endpont=n0:1"}).find("did you mean --endpoint"),
             std::string::npos);
   EXPECT_NE(Problem({"drain"}).find("ddprun drain NODE"), std::string::npos);
   EXPECT_NE(Problem({"drain", "a", "b"}).find("'b'"), std::string::npos);
-  EXPECT_NE(Problem({"stop", "a"}).find("'a'"), std::string::npos);
+  EXPECT_NE(Problem({"stop", "a", "b"}).find("'b'"), std::string::npos);
   EXPECT_NE(Problem({"publish", "a"}).find("two names"), std::string::npos);
   EXPECT_NE(Problem({"stacks", "-1x"}).find("unknown option"), std::string::npos);
   EXPECT_NE(Problem({"stacks", "0"}).find("'0'"), std::string::npos);
@@ -270,7 +270,17 @@ TEST(Verbs, SaveAndStopSoonAreOrders) {
   EXPECT_TRUE(Wants(kept.wish, 3) && !Wants(kept.wish, 2));
   EXPECT_NE(Problem({"stacks", "--keep", "12"}).find("not of processes"), std::string::npos);
   EXPECT_TRUE(std::holds_alternative<ControlWish>(*Parsed({"stop"})));
-  EXPECT_NE(Problem({"save", "now"}).find("unexpected argument 'now'"), std::string::npos);
+}
+
+TEST(Verbs, AWordIsTheNameOfARun) {
+  EXPECT_EQ(std::get<StatusRequest>(*Parsed({"status", "demo", "-w"})).server.run_id, "demo");
+  EXPECT_EQ(std::get<ControlWish>(*Parsed({"stop", "demo"})).server.run_id, "demo");
+  EXPECT_EQ(std::get<OrderRequest>(*Parsed({"save", "demo"})).server.run_id, "demo");
+  EXPECT_EQ(std::get<LogsRequest>(*Parsed({"logs", "demo", "-f"})).server.run_id, "demo");
+  const auto logs = std::get<LogsRequest>(*Parsed({"logs", "3,5-6"}));
+  EXPECT_EQ(logs.server.run_id, "");
+  EXPECT_TRUE(Wants(logs.wish, 5) && !Wants(logs.wish, 4));
+  EXPECT_EQ(std::get<LogsRequest>(*Parsed({"logs", "3", "--rank=4"})).server.run_id, "3");
 }
 
 }  // namespace
