@@ -1,6 +1,7 @@
 #include "common/files.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -136,6 +137,34 @@ Result<void> WriteWhole(const std::filesystem::path& path, std::string_view text
     ::unlink(part.c_str());
   }
   return written;
+}
+
+Result<std::filesystem::path> WriteTemporary(const std::filesystem::path& directory,
+                                             std::string_view text) {
+  std::string name = (directory / ".new-XXXXXX").native();
+  const UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));  // Mode 0600.
+  if (!fd) {
+    return SystemError("make a file in the directory", directory.native(), errno);
+  }
+  Result<void> written = WriteAll(fd.get(), text, name);
+  if (written && ::fsync(fd.get()) != 0) {
+    written = SystemError("write", name, errno);
+  }
+  if (!written) {
+    ::unlink(name.c_str());
+    return written.error();
+  }
+  return std::filesystem::path(name);
+}
+
+Result<bool> LinkTemporary(const std::filesystem::path& temporary,
+                           const std::filesystem::path& name) {
+  const int failed = ::link(temporary.c_str(), name.c_str()) == 0 ? 0 : errno;
+  ::unlink(temporary.c_str());
+  if (failed != 0 && failed != EEXIST) {
+    return SystemError("give its name to", name.native(), failed);
+  }
+  return failed == 0;
 }
 
 bool SendWithDescriptors(int socket, std::string_view bytes, std::span<const int> descriptors,

@@ -51,6 +51,15 @@ Result<void> WriteAll(int fd, std::string_view bytes, const std::filesystem::pat
 // replaced, and so is a "<path>.part" that another one left; a directory is not, and refused.
 Result<void> WriteWhole(const std::filesystem::path& path, std::string_view text, unsigned mode);
 
+// A new file of this directory, mode 0600, with the text on disk, under a name that no other
+// process uses: to be renamed, linked or removed by the caller.
+Result<std::filesystem::path> WriteTemporary(const std::filesystem::path& directory,
+                                             std::string_view text);
+// Gives a temporary file its name, if that is free, in one step on network file systems too, and
+// removes the temporary name. False: the name is taken.
+Result<bool> LinkTemporary(const std::filesystem::path& temporary,
+                           const std::filesystem::path& name);
+
 // One message with descriptors beside its bytes, to a Unix socket; false: errno says why.
 bool SendWithDescriptors(int socket, std::string_view bytes, std::span<const int> descriptors,
                          int flags);

@@ -111,6 +111,20 @@ TEST_F(Files, WhatAnotherWriterLeftIsInNobodysWay) {
   EXPECT_FALSE(std::filesystem::exists(dir / "report.part"));
 }
 
+TEST_F(Files, OfTwoTemporaryFilesOneGetsTheName) {
+  const auto first = WriteTemporary(dir, "first");
+  const auto second = WriteTemporary(dir, "second");
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(std::filesystem::status(*first).permissions(), std::filesystem::perms(0600));
+  EXPECT_TRUE(*LinkTemporary(*first, dir / "name"));
+  EXPECT_FALSE(*LinkTemporary(*second, dir / "name"));
+  EXPECT_EQ(*ReadFile(dir / "name", 100), "first");
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir), fs::directory_iterator()), 1)
+      << "one is left";
+  EXPECT_TRUE(Fails(WriteTemporary(dir / "nowhere", "x"), "make a file in the directory"));
+  EXPECT_FALSE(LinkTemporary(dir / "no file", dir / "other"));
+}
+
 TEST(FormatDuration, IsForPeople) {
   using namespace std::chrono_literals;
   EXPECT_EQ(FormatDuration(350ms), "350 ms");

@@ -4,6 +4,18 @@
 
 namespace ddprun {
 
+std::optional<std::uint64_t> NumberOfRecord(std::string_view name, std::string_view prefix,
+                                            std::uint64_t most) {
+  if (!name.starts_with(prefix)) {
+    return std::nullopt;
+  }
+  name.remove_prefix(prefix.size());
+  const auto number = ParseNumber<std::uint64_t>(name);
+  // "fence-07" is no record: the writer of record 7 would not see it.
+  const bool valid = number && *number > 0 && *number <= most && std::to_string(*number) == name;
+  return valid ? number : std::nullopt;
+}
+
 std::vector<std::string> Split(std::string_view text, char separator) {
   std::vector<std::string> parts;
   while (!text.empty()) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <charconv>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,11 @@ std::optional<T> ParseNumber(std::string_view text) {
   const auto [parsed, error] = std::from_chars(text.data(), end, value);
   return error == std::errc{} && parsed == end ? std::optional(value) : std::nullopt;
 }
+
+// The number of a record whose file is named "<prefix><number>": from 1 to `most`, and in its one
+// spelling. Nothing: it is another file.
+std::optional<std::uint64_t> NumberOfRecord(std::string_view name, std::string_view prefix,
+                                            std::uint64_t most);
 
 // "0-2,5" of ascending numbers.
 template <class Numbers>

@@ -23,6 +23,16 @@ TEST(Text, RangesNameNumbersThatFollowEachOther) {
   EXPECT_EQ(RangesOf(std::set<int>{7, 0, 1, 2, 4, 5}, ","), "0-2,4-5,7");
 }
 
+TEST(Text, ARecordsNumberHasOneSpelling) {
+  const auto number = [](std::string_view name) { return NumberOfRecord(name, "fence-", 20); };
+  EXPECT_EQ(number("fence-1"), 1U);
+  EXPECT_EQ(number("fence-20"), 20U);
+  for (const char* other : {"fence-", "fence-0", "fence-07", "fence-+7", "fence-7 ", "fence-21",
+                            "fence-99999999999999999999", ".fence-7", "term-7", ""}) {
+    EXPECT_FALSE(number(other)) << other;
+  }
+}
+
 TEST(Text, APartMayBeEmptyButTheLast) {
   using Parts = std::vector<std::string>;
   EXPECT_EQ(Split("", ','), Parts{});

@@ -43,17 +43,10 @@ Result<std::string> MakeUnique(const std::filesystem::path& prefix,
 // A full disk, say, takes directories but no files.
 Result<void> CheckTakesFiles(const std::filesystem::path& directory) {
   constexpr std::size_t kSome = 64 * 1024;
-  std::string name = (directory / ".room-XXXXXX").native();
-  const UniqueFd file(::mkostemp(name.data(), O_CLOEXEC));
-  if (!file) {
-    return SystemError("make a file in the directory", directory.native(), errno);
-  }
-  Result<void> written = WriteAll(file.get(), std::string(kSome, ' '), name);
-  if (written && ::fsync(file.get()) != 0) {
-    written = SystemError("write", name, errno);
-  }
-  ::unlink(name.c_str());
-  return written;
+  ASSIGN_OR_RETURN(const std::filesystem::path made,
+                   WriteTemporary(directory, std::string(kSome, ' ')));
+  ::unlink(made.c_str());
+  return {};
 }
 
 // The parent is looked at first: a link would make the directory in another place.

@@ -1,12 +1,8 @@
 #include "launcher/run_token.h"
 
-#include <fcntl.h>
-#include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "common/files.h"
 #include "launcher/node_slot.h"
@@ -26,24 +22,6 @@ Error Explained(Error error, const char* flag) {
                    "--insecure goes without)";
   error.kind = ErrorKind::kInvalid;
   return error;
-}
-
-// A file beside its place, with the token in it.
-Result<std::string> WriteBeside(const fs::path& file, const std::string& token) {
-  std::string name = (file.parent_path() / ".token-XXXXXX").native();
-  const UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));  // Mode 0600.
-  if (!fd) {
-    return SystemError("make a file for the run's token", name, errno);
-  }
-  Result<void> written = WriteAll(fd.get(), token + "\n", name);
-  if (written && ::fsync(fd.get()) != 0) {
-    written = SystemError("write the run's token to", name, errno);
-  }
-  if (!written) {
-    ::unlink(name.c_str());
-    return written.error();
-  }
-  return name;
 }
 
 template <class Config>
@@ -73,12 +51,8 @@ Result<std::string> ShareToken(const fs::path& file) {
                : Invalid("what lies in the place of the run's token is no file", file.native());
   }
   RETURN_IF_ERROR(MakeDirectories(file.parent_path(), 0700));
-  ASSIGN_OR_RETURN(const std::string beside, WriteBeside(file, DrawToken()));
-  const int failed = ::link(beside.c_str(), file.c_str()) == 0 || errno == EEXIST ? 0 : errno;
-  ::unlink(beside.c_str());
-  if (failed != 0) {
-    return SystemError("give the run's token its name", file.native(), failed);
-  }
+  ASSIGN_OR_RETURN(const fs::path made, WriteTemporary(file.parent_path(), DrawToken() + "\n"));
+  RETURN_IF_ERROR(LinkTemporary(made, file));  // Taken: another node's token is there.
   return file.native();
 }
 

@@ -1,7 +1,6 @@
 #include "rendezvous/succession/claim_directory.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -163,28 +162,11 @@ fs::path ClaimDirectory::FileOf(std::uint64_t number) const {
   return path_ / (kClaimPrefix + std::to_string(number));
 }
 
-Result<fs::path> ClaimDirectory::WriteBeside(const std::string& text) const {
-  std::string name = (path_ / ".new-XXXXXX").native();
-  const UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));
-  if (!fd) {
-    return SystemError(std::string("make a file in the ") + place_.name, path_.native(), errno);
-  }
-  Result<void> written = WriteAll(fd.get(), text, name);
-  if (written && ::fsync(fd.get()) != 0) {
-    written = SystemError("write", name, errno);
-  }
-  if (!written) {
-    ::unlink(name.c_str());
-    return written.error();
-  }
-  return fs::path(name);
-}
-
 Result<void> ClaimDirectory::Prepare() const {
   if (const Result<void> made = MakeDirectories(path_, 0700); !made) {
     return Error{ErrorKind::kInvalid, made.error().message + " (" + place_.flag + ")"};
   }
-  const Result<fs::path> file = WriteBeside("");
+  const Result<fs::path> file = WriteTemporary(path_, "");
   if (!file) {
     return Error{ErrorKind::kInvalid, file.error().message + " (" + place_.flag + ")"};
   }
@@ -222,11 +204,8 @@ Result<std::set<std::uint64_t>> ClaimDirectory::Listed() const {
   for (fs::directory_iterator entry(path_, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().native();
-    if (name.starts_with(kClaimPrefix)) {
-      const std::uint64_t number = ParseNumber<std::uint64_t>(name.substr(5)).value_or(0);
-      if (number > 0 && number <= kMaxNumber && name == FileOf(number).filename()) {
-        numbers.insert(number);
-      }
+    if (const auto number = NumberOfRecord(name, kClaimPrefix, kMaxNumber)) {
+      numbers.insert(*number);
     }
   }
   if (error) {
@@ -283,15 +262,11 @@ Claim ClaimDirectory::Unknown(std::uint64_t number, const std::set<std::uint64_t
 }
 
 Result<Claim> ClaimDirectory::Make(const Claim& claim) {
-  ASSIGN_OR_RETURN(const fs::path beside, WriteBeside(Encode(claim)));
+  ASSIGN_OR_RETURN(const fs::path made_beside, WriteTemporary(path_, Encode(claim)));
   const fs::path file = FileOf(claim.number);
-  const int failed = ::link(beside.c_str(), file.c_str()) == 0 ? 0 : errno;
-  ::unlink(beside.c_str());
-  if (failed == EEXIST) {
+  ASSIGN_OR_RETURN(const bool is_ours, LinkTemporary(made_beside, file));
+  if (!is_ours) {
     return Error{ErrorKind::kRefused, "somebody else has made the claim '" + file.native() + "'"};
-  }
-  if (failed != 0) {
-    return SystemError("make the claim", file.native(), failed);
   }
   RETURN_IF_ERROR(SyncPath(path_));
   // What its holder wrote since it was read. From now on he finds this one and tells nobody.
@@ -325,7 +300,7 @@ Result<bool> ClaimDirectory::Move(const Claim& claim) {
 }
 
 Result<void> ClaimDirectory::Replace(const fs::path& file, const std::string& text) const {
-  ASSIGN_OR_RETURN(const fs::path beside, WriteBeside(text));  // Mode 0600.
+  ASSIGN_OR_RETURN(const fs::path beside, WriteTemporary(path_, text));
   if (::rename(beside.c_str(), file.c_str()) != 0) {
     const int failed = errno;
     ::unlink(beside.c_str());

@@ -68,8 +68,6 @@ class ClaimDirectory final : public Claims {
   Result<std::set<std::uint64_t>> Listed() const;
   // In place of one that is torn: what the last whole one of `known` before it says.
   Claim Unknown(std::uint64_t number, const std::set<std::uint64_t>& known) const;
-  // A file that nobody knows yet, with this text on disk.
-  Result<std::filesystem::path> WriteBeside(const std::string& text) const;
   Result<void> Replace(const std::filesystem::path& file, const std::string& text) const;
 
   std::filesystem::path path_;

@@ -1,12 +1,12 @@
 #include "trainer/checkpoint/fence_log.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include "common/check.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace fs = std::filesystem;
@@ -37,22 +37,6 @@ auto Order(const Writer& writer) {
   return std::tuple(writer.term, writer.generation);
 }
 
-std::optional<std::uint64_t> NumberOf(std::string_view name) {
-  if (!name.starts_with(kPrefix)) {
-    return std::nullopt;
-  }
-  name.remove_prefix(kPrefix.size());
-  std::uint64_t number = 0;
-  const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data(), end, number);
-  // One spelling per number: "fence-07" is not a record.
-  if (error != std::errc() || stop != end || std::to_string(number) != name || number == 0 ||
-      number > kMaxNumber) {
-    return std::nullopt;
-  }
-  return number;
-}
-
 }  // namespace
 
 FenceLog::FenceLog(FileSystem& files, fs::path directory)
@@ -66,7 +50,7 @@ Result<std::vector<std::uint64_t>> FenceLog::Numbers() const {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(directory_));
   std::vector<std::uint64_t> numbers;
   for (const std::string& name : names) {
-    if (const std::optional<std::uint64_t> number = NumberOf(name)) {
+    if (const auto number = NumberOfRecord(name, kPrefix, kMaxNumber)) {
       numbers.push_back(*number);
     }
   }
