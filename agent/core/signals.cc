@@ -22,28 +22,35 @@ bool NothingIsUnsaved(const AgentState& state) {
          (wait != nullptr && wait->reason.what != WaitFor::kDrain);
 }
 
+// The first request to end, by a signal, a scheduler, an operator or the job's time limit: the
+// workers that run get the signal, and --shutdown-timeout. `given`: what they have that for.
+void Leave(AgentStep& step, const SignalArrived& request, Leaving leaving, const std::string& why,
+           const std::string& given) {
+  AgentState& state = step.state;
+  state.signal = request.signal;
+  state.leaving = leaving;
+  if (state.phase == AgentPhase::kRunning) {
+    step.Tell(NoticeLevel::kWarning,
+              why + (state.start_lasts || request.starting
+                         ? ": the workers are not started yet, and will not be"
+                         : given));
+    BeginStop(step, true, request.signal);
+  } else if (state.phase == AgentPhase::kIdle) {
+    step.Tell(NoticeLevel::kWarning, why + ": leaving the run");
+    state.exit_at = step.now + kLeaveAlone;
+  }
+}
+
 // All nodes are told, so whoever hears it first stops the run; or it is this one that leaves, and
 // where all are told all leave.
 void Preempt(AgentStep& step, const SignalArrived& arrived, const std::string& why) {
   AgentState& state = step.state;
-  const int signal = arrived.signal;
-  state.signal = signal;
-  state.leaving = step.config.leaves_alone ? Leaving::kLeave : Leaving::kStopRun;
-  if (state.phase == AgentPhase::kRunning) {
-    step.Tell(
-        NoticeLevel::kWarning,
-        why + (state.start_lasts || arrived.starting
-                   ? ": the workers are not started yet, and will not be"
-                   : ": the workers have " + FormatDuration(step.config.shape.shutdown_timeout) +
-                         " to save and end (--shutdown-timeout)"));
-    BeginStop(step, true, signal);
-  } else if (state.phase == AgentPhase::kIdle) {
-    step.Tell(NoticeLevel::kWarning, why + ": leaving the run");
-    if (NothingIsUnsaved(state)) {
-      state.saved = true;
-      state.unsaved = false;
-    }
-    state.exit_at = step.now + kLeaveAlone;
+  Leave(step, arrived, step.config.leaves_alone ? Leaving::kLeave : Leaving::kStopRun, why,
+        ": the workers have " + FormatDuration(step.config.shape.shutdown_timeout) +
+            " to save and end (--shutdown-timeout)");
+  if (state.phase == AgentPhase::kIdle && NothingIsUnsaved(state)) {
+    state.saved = true;
+    state.unsaved = false;
   }
 }
 
@@ -89,22 +96,12 @@ void OnSignal(AgentStep& step, const SignalArrived& arrived) {
     }
     return;
   }
-  state.signal = signal;
   const bool alone = step.config.shape.max_nodes == 1 && HasWorkers(state);
-  state.leaving = alone || signal == kSigInt ? Leaving::kStopRun : Leaving::kLeave;
-  if (state.phase == AgentPhase::kRunning) {
-    step.Tell(NoticeLevel::kWarning,
-              "got " + name +
-                  (state.start_lasts || arrived.starting
-                       ? ": the workers are not started yet, and will not be"
-                       : ": passing it on to the workers; they have " +
-                             FormatDuration(step.config.shape.shutdown_timeout) +
-                             " to end (--shutdown-timeout), a second signal kills them now"));
-    BeginStop(step, true, signal);
-  } else if (state.phase == AgentPhase::kIdle) {
-    step.Tell(NoticeLevel::kWarning, "got " + name + ": leaving the run");
-    state.exit_at = step.now + kLeaveAlone;
-  }
+  Leave(step, arrived, alone || signal == kSigInt ? Leaving::kStopRun : Leaving::kLeave,
+        "got " + name,
+        ": passing it on to the workers; they have " +
+            FormatDuration(step.config.shape.shutdown_timeout) +
+            " to end (--shutdown-timeout), a second signal kills them now");
 }
 
 void PassOnEarlySignals(AgentStep& step, Generation started) {

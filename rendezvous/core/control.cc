@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "common/exit_code.h"
-
 namespace ddprun {
 namespace {
 
@@ -73,11 +71,7 @@ void OnControlled(CoordinatorStep& step, const Controlled& controlled) {
       controlled.node;
   ++state.edition;
   if (controlled.verb == ControlVerb::kStop) {
-    if (!IsActive(state)) {
-      EndRun(step, Finish{Ending::kFailed, kExitInterrupted, "the run was stopped on request", {}});
-      return;
-    }
-    BeginDrain(step, StopCause::kOperator, true);
+    StopRun(step);
     JudgeIfDrained(step);
     return;
   }

@@ -235,11 +235,14 @@ bool AllAskForRestart(const Drain& drain) {
          std::all_of(drain.evidence.begin(), drain.evidence.end(), consequence);
 }
 
+Finish StoppedOnRequest() {
+  return {Ending::kFailed, kExitInterrupted, "the run was stopped on request", {}};
+}
+
 Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t max_restarts) {
   Judgement judgement;
   if (drain.cause == StopCause::kOperator) {
-    judgement.outcome =
-        Finish{Ending::kFailed, kExitInterrupted, "the run was stopped on request", {}};
+    judgement.outcome = StoppedOnRequest();
     return judgement;
   }
   judgement.root = drain.hang ? std::optional(HungWorker(drain)) : RootCause(drain.evidence);

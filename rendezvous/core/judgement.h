@@ -112,6 +112,9 @@ std::optional<WorkerFailure> RootCause(const std::vector<Evidence>& evidence);
 // reason why the others ask.
 bool AllAskForRestart(const Drain& drain);
 
+// How a run ends that was stopped on request.
+Finish StoppedOnRequest();
+
 // Judges with `restarts_used` of `max_restarts`, without restart window, excuses and crash loops.
 Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t max_restarts);
 

@@ -338,6 +338,14 @@ void BeginDrain(CoordinatorStep& step, StopCause cause, bool membership) {
       .cause = WordOf(cause);
 }
 
+void StopRun(CoordinatorStep& step) {
+  if (IsActive(step.state)) {
+    BeginDrain(step, StopCause::kOperator, true);
+  } else {
+    EndRun(step, StoppedOnRequest());
+  }
+}
+
 void GoOn(CoordinatorStep& step) {
   CoordinatorState& state = step.state;
   JudgeIfDrained(step);
@@ -355,11 +363,8 @@ void ActOnReport(CoordinatorStep& step, const NodeKey& key, const NodeReport& re
   if (leaving == Leaving::kStopRun) {
     if (!MayStopRun(state, state.phase == Phase::kGathering, key)) {
       leaving = Leaving::kLeave;
-    } else if (state.phase == Phase::kGathering) {
-      EndRun(step, Finish{Ending::kFailed, kExitInterrupted, "the run was stopped on request", {}});
+    } else if (StopRun(step); HasEnded(state)) {
       return;
-    } else {
-      BeginDrain(step, StopCause::kOperator, true);
     }
   }
   if (const Member* const member = FindMember(state, key)) {

@@ -58,6 +58,9 @@ void GoOn(CoordinatorStep& step);
 
 void BeginDrain(CoordinatorStep& step, StopCause cause, bool membership);
 
+// On request, by a node's signal or by a control call: after the workers have had time to save.
+void StopRun(CoordinatorStep& step);
+
 // What the node's newest report means for the current world, or for the next one. `report`: with
 // what is not kept of it.
 void ActOnReport(CoordinatorStep& step, const NodeKey& key, const NodeReport& report);
