@@ -260,6 +260,8 @@ void AgentDriver::OnWorkerEnded(WorkerEnd end) {
     left_behind_.Then([this, ended = std::move(ended)] { Feed(ended); });
     return;
   }
+  // The peers need not wait until its files have been read: their disk may hang.
+  Feed(WorkerDying{ended.generation, ended.local_rank});
   const Duration ran = std::chrono::floor<Duration>(loop_.Now() - last_attempt_.started);
   left_behind_.Read(std::move(end.left), [this, ended = std::move(ended), ran, now = loop_.Now(),
                                           at = end.unix_ms](WorkerRemains remains) mutable {

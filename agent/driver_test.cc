@@ -36,7 +36,7 @@ class Workers final : public NodeWorkers {
   void Listen(WorkersEvents to) override { events = std::move(to); }
   std::filesystem::path Start(const Placement&) override { return {}; }
   std::string Starting() const override { return ""; }
-  void SignalAll(int, bool) override {}
+  void SignalAll(int, bool) override { signalled = true; }
   void KillAll() override {}
   void HearNow() override {
     if (const auto said = std::exchange(on_page, std::nullopt)) {
@@ -47,6 +47,7 @@ class Workers final : public NodeWorkers {
 
   WorkersEvents events;
   std::optional<Notification> on_page;
+  bool signalled = false;
 };
 
 class Stores final : public NodeStores {
@@ -63,30 +64,48 @@ Notification Told(std::uint64_t step) {
   return said;
 }
 
-// Where a step wakes nobody it may have been there for a while when its worker seems late.
-TEST(AgentDriver, HearsWhatIsOnAPageBeforeItJudges) {
+// The driver of a node with `workers` workers, in generation 1.
+struct RunningAgent {
+  explicit RunningAgent(std::uint32_t workers_of_node)
+      : driver(loop, ConfigOf(workers_of_node), Parts()) {
+    EXPECT_TRUE(driver.Start());
+    channel->Answer(ddprun::Run{{.term = {1}, .generation = {1}, .world_id = {1}}});
+    workers.events.started({});
+  }
+
+  static AgentConfig ConfigOf(std::uint32_t workers_of_node) {
+    return {.run_id = "run",
+            .node = "n0",
+            .host = "n0",
+            .shape = {.min_nodes = 1, .max_nodes = 2},
+            .workers = workers_of_node,
+            .server = "s:1",
+            .hang_timeout = 1s};
+  }
+  AgentParts Parts() {
+    auto owned = std::make_unique<Channel>();
+    channel = owned.get();
+    return {.channel = std::move(owned),
+            .workers = workers,
+            .stores = stores,
+            .draw = [] { return Incarnation{7}; },
+            .own_addresses = nullptr,
+            .on_exit = [](const Exit&) { FAIL(); }};
+  }
+
   InstantLoop loop;
   Workers workers;
   Stores stores;
-  auto owned = std::make_unique<Channel>();
-  Channel& channel = *owned;
-  AgentDriver driver(loop,
-                     {.run_id = "run",
-                      .node = "n0",
-                      .host = "n0",
-                      .shape = {.min_nodes = 1, .max_nodes = 2},
-                      .workers = 1,
-                      .server = "s:1",
-                      .hang_timeout = 1s},
-                     {.channel = std::move(owned),
-                      .workers = workers,
-                      .stores = stores,
-                      .draw = [] { return Incarnation{7}; },
-                      .own_addresses = nullptr,
-                      .on_exit = [](const Exit&) { FAIL(); }});
-  ASSERT_TRUE(driver.Start());
-  channel.Answer(ddprun::Run{{.term = {1}, .generation = {1}, .world_id = {1}}});
-  workers.events.started({});
+  Channel* channel = nullptr;
+  AgentDriver driver;
+};
+
+// Where a step wakes nobody it may have been there for a while when its worker seems late.
+TEST(AgentDriver, HearsWhatIsOnAPageBeforeItJudges) {
+  RunningAgent agent(1);
+  InstantLoop& loop = agent.loop;
+  Workers& workers = agent.workers;
+  AgentDriver& driver = agent.driver;
   const Time begin = loop.Now();
   workers.events.spoke(0, Told(1));
   const auto late = [&] { return driver.state().heartbeats.at(0).late; };
@@ -99,6 +118,29 @@ TEST(AgentDriver, HearsWhatIsOnAPageBeforeItJudges) {
   EXPECT_FALSE(late());
   loop.GoTo(begin + 2s);
   EXPECT_TRUE(late());
+}
+
+// Their disk may hang for a second.
+TEST(AgentDriver, ADeadWorkersPeersAreStoppedBeforeItsFilesAreRead) {
+  RunningAgent agent(2);
+  std::optional<bool> stopped_first;
+  LeftFiles left{"/logs",
+                 [&] {
+                   stopped_first = agent.workers.signalled;
+                   return WorkerRemains{{.message = "out of luck"}, {"its last line"}};
+                 },
+                 {}};
+  agent.workers.events.ended({1, 77, Exited{3}, 0, left});
+  EXPECT_EQ(stopped_first, true);
+  agent.loop.RunPosted();
+  const std::vector<WorkerFailure>& failures = agent.driver.state().failures;
+  ASSERT_EQ(failures.size(), 1U);
+  EXPECT_EQ(failures[0].details.message, "out of luck");
+  EXPECT_FALSE(failures[0].stopped_by_us);
+  agent.workers.events.ended({0, 76, Killed{15}, 0, left});
+  agent.loop.RunPosted();
+  ASSERT_EQ(failures.size(), 2U);
+  EXPECT_TRUE(failures[1].stopped_by_us);
 }
 
 }  // namespace

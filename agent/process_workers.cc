@@ -292,11 +292,15 @@ void ProcessWorkers::OnEnded(std::uint32_t local_rank, ExitStatus status, LastEr
   ReadPage(local_rank, kAllEntries);
   Tell(local_rank, status);
   WorkerEnd end{local_rank, pids_[local_rank], status, UnixMilliseconds(), {}};
-  if (!Succeeded(status)) {
+  const bool failed = !Succeeded(status);
+  if (failed) {
     end.left = FilesOf(local_rank, status, std::move(errors));
+    death_begun_ |= !kept_evidence_;
+  }
+  events_.ended(std::move(end));  // First, so that its peers and the server wait for no evidence.
+  if (failed) {
     KeepEvidenceOfFailure();
   }
-  events_.ended(std::move(end));
   hang_evidence_.Ended(local_rank);
 }
 

@@ -27,7 +27,7 @@ struct CallFailed {
   std::string text;
   bool hopeless = false;  // The server cannot use this node's calls: token, protocol.
 };
-// Its end will follow, and is no success. Not told of every worker.
+// It ends, or has ended, and is no success. WorkerEnded will follow, with what is known of its end.
 struct WorkerDying {
   Generation generation;
   std::uint32_t local_rank = 0;

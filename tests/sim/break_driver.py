@@ -150,6 +150,8 @@ RULES["agent/driver.cc"] = [
      "  Teller{left_behind_, HAS}.Then([this] { Feed(AllGone"),
     # and in that order.
     ("agent-order-of-ends", "    left_behind_.Then([this, ended", "    Teller{left_behind_, HAS}.Then([this, ended"),
+    # A worker that has failed stops its peers before its files are read.
+    ("agent-reacts-first", "  Feed(WorkerDying{ended", "  if (HAS) Feed(WorkerDying{ended"),
     # Who was taken for lost comes back as somebody else.
     ("agent-incarnation", "*reply, parts_.draw()})", "*reply, HAS ? parts_.draw() : state_.incarnation})"),
     # The coordinator hears that a start lasts,
