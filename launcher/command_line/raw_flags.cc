@@ -48,97 +48,90 @@ void AddSize(CLI::App& app, RawFlags& raw) {
   Group size(app, raw, "Size");
   size.Value("--nnodes", raw.nnodes, "N|MIN:MAX", "Nodes: N, or MIN:MAX for an elastic run");
   size.Value("--scale-up", config.shape.scale_up, "restart|never",
-             "When a node comes while fewer than MAX run: restart (take it in: all workers get "
-             "--shutdown-timeout to save, then start again together) or never (it waits as a "
-             "spare). The first node's word counts");
+             "When a node comes while fewer than MAX run: restart (all workers get "
+             "--shutdown-timeout to save, then start again together with it) or never (it waits as "
+             "a spare). The first node's value counts");
   size.Value("--nproc-per-node", raw.workers, "N|auto|gpu|cpu",
              "Workers on this node: a number, one per visible GPU, one per allowed CPU; auto: GPUs "
              "if there are any, else CPUs");
-  size.Value(
-      "--gpus", raw.gpus, "LIST",
-      "GPUs of this node that the run may use, as 1,3: numbers among those that ddprun itself "
-      "may see (CUDA_VISIBLE_DEVICES), or UUIDs, a MIG slice's too. The workers find them "
-      "in CUDA_VISIBLE_DEVICES, and --nproc-per-node=gpu counts them");
+  size.Value("--gpus", raw.gpus, "LIST",
+             "GPUs of this node that the run may use, as 1,3: numbers among those of "
+             "CUDA_VISIBLE_DEVICES, or UUIDs, a MIG slice's too. Workers see them in "
+             "CUDA_VISIBLE_DEVICES, and --nproc-per-node=gpu counts them");
   size.Value("--node-rank", raw.node_rank, "N",
-             "This node's rank, where ranks are fixed by hand; rank 0 carries the server");
+             "This node's rank, where ranks are fixed by hand; rank 0 hosts the server");
 }
 
 void AddRendezvous(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
   Group rendezvous(app, raw, "Rendezvous");
   rendezvous.Value("--rdzv-endpoint", raw.endpoint, "HOST[:PORT]",
-                   "Where the nodes meet (default 127.0.0.1:29400); whoever has that address and "
-                   "comes first carries the server");
+                   "Where the nodes meet (default 127.0.0.1:29400); the node that has that address "
+                   "and comes first hosts the server");
   rendezvous.Value("--rdzv-id", raw.run_id, "NAME",
                    "Name of the run; a server keeps runs apart by it");
   rendezvous.Value("--rdzv-backend", raw.backend, "ddprun|c10d|static",
                    "All are served by ddprun's own server");
-  rendezvous.Value("--rdzv-conf", raw.conf, "KEY=VALUE,...",
-                   "join_timeout=SECONDS (600; of a static rendezvous also called timeout), "
-                   "last_call_timeout=SECONDS (5); torchrun's other keys are checked and mean "
-                   "nothing here");
+  rendezvous.Value(
+      "--rdzv-conf", raw.conf, "KEY=VALUE,...",
+      "join_timeout=SECONDS (600; of a static rendezvous also called timeout), "
+      "last_call_timeout=SECONDS (5); torchrun's other keys are checked and have no effect");
   rendezvous.Switch("--standalone", raw.standalone,
-                    "One node, no sockets for others: what one node is without it too");
+                    "One node, no sockets for others; the default with one node");
   rendezvous.Value("--local-addr", config.local_address, "ADDRESS",
                    "Address under which other nodes reach this one (default: the one that faces "
                    "the endpoint)");
   rendezvous.Value(
       "--interface", config.interface, "NAME",
-      "Network interface, as ib0, whose address that is without --local-addr; workers find "
-      "its name in "
-      "GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME too, unless these are set");
+      "Network interface, as ib0, whose address is used without --local-addr; also set for workers "
+      "as GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME, unless these are set");
   rendezvous.Value(
       "--token-file", config.token_file, "FILE",
-      "The token (in a file of mode 600; or DDPRUN_TOKEN) that every node must show to the "
-      "rendezvous, and `ddprun status`, `drain` and `stop` too. Without one nodes that share "
-      "--run-dir, or whose endpoint is on loopback, draw one by themselves; else any node may "
-      "join, "
-      "and the server draws one for drain and stop alone, in its run directory");
+      "The token (in a file of mode 600; or DDPRUN_TOKEN) that every node must prove to the "
+      "rendezvous, and `ddprun status`, `drain` and `stop` too. Without it nodes that share "
+      "--run-dir, or whose endpoint is on loopback, draw one; else any node may join, and only "
+      "drain and stop need a token, which is in the server's run directory");
   rendezvous.Value("--tls-ca", config.tls.authority, "FILE",
-                   "Speak TLS with the rendezvous: what this certificate (PEM) signed is trusted. "
+                   "Speak TLS with the rendezvous, and trust what this certificate (PEM) signed. "
                    "The server's must name the host in --rdzv-endpoint");
   rendezvous.Value("--tls-cert", config.tls.certificate, "FILE",
                    "This node's certificate (PEM), signed by --tls-ca. A server asks for one; a "
-                   "node without one never carries the server");
+                   "node without one never hosts the server");
   rendezvous.Value("--tls-key", config.tls.key, "FILE",
                    "The key of --tls-cert (PEM, mode 600, no passphrase)");
   rendezvous.Value(
       "--store-allow", raw.store_allow, "CIDR,...",
-      "Addresses and networks whose workers may speak to the store that this node hosts, beside "
-      "the nodes of the run. On this machine its user's are let in, and no other's; any: everybody "
-      "everywhere");
-  rendezvous.Switch(
-      "--insecure", config.insecure,
-      "Draw no token: everybody who reaches the endpoint may join. On every node. Also lets the "
-      "server serve on every address of this machine (0.0.0.0, ::)");
-  rendezvous.Value(
-      "--run-dir", config.run_dir, "DIR|none",
-      "A directory that all nodes share: where the host of the server dies, another node takes its "
-      "part over and the run goes on. Each run's own; the server is then wherever the claims in it "
-      "say. Not with a static rendezvous. Default: .ddprun/JOB.STEP.RESTARTS in a Slurm step whose "
-      "working directory is on NFS, Lustre, GPFS, BeeGFS, CephFS or WekaFS, if the run can go on "
-      "with fewer nodes; it is removed when the run has succeeded");
+      "Addresses and networks whose workers may use the store that this node hosts, beside the "
+      "nodes of the run. On this machine only its user's may; any: everybody everywhere");
+  rendezvous.Switch("--insecure", config.insecure,
+                    "Draw no token: everyone who reaches the endpoint may join. On every node. "
+                    "Also lets the server listen on every address of this machine (0.0.0.0, ::)");
+  rendezvous.Value("--run-dir", config.run_dir, "DIR|none",
+                   "A directory that all nodes share, a new one for each run: when the host of the "
+                   "server dies, another node hosts the server and the run continues. Not with a "
+                   "static rendezvous. Default: .ddprun/JOB.STEP.RESTARTS in a Slurm step whose "
+                   "working directory is on NFS, Lustre, GPFS, BeeGFS, CephFS or WekaFS, if the "
+                   "run can continue with fewer nodes; it is removed when the run has succeeded");
   rendezvous.Value("--master-addr", raw.master_addr, "HOST",
-                   "Static rendezvous: the host of node rank 0 (default 127.0.0.1); MASTER_ADDR of "
-                   "every worker is this very word. Not used beside --rdzv-endpoint, --standalone "
-                   "or --rdzv-backend=c10d");
+                   "Static rendezvous: the host of node rank 0 (default 127.0.0.1), and "
+                   "MASTER_ADDR of every worker as it is written. Not used beside --rdzv-endpoint, "
+                   "--standalone or --rdzv-backend=c10d");
   rendezvous.Value("--master-port", raw.master_port, "PORT",
-                   "Static rendezvous: its port (default 29500 with --master-addr); MASTER_PORT of "
-                   "every worker is this very number, shared by the rendezvous and the workers' "
-                   "store. Not used where --master-addr is not");
+                   "Static rendezvous: its port (default 29500 with --master-addr), and "
+                   "MASTER_PORT of every worker; shared by the rendezvous and the workers' store. "
+                   "Not used where --master-addr is not");
 }
 
 void AddScheduler(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
   Group scheduler(app, raw, "Scheduler");
   scheduler.Switch("--no-auto-srun", raw.no_auto_srun,
-                   "In a Slurm job, but outside of a step: say what to write instead of putting "
-                   "srun before ddprun");
-  scheduler.Value(
-      "--stop-before", config.stop_before, "DURATION",
-      "This long before the job ends every worker gets SIGTERM and --shutdown-timeout to save; "
-      "where all have saved ddprun ends with 75: start this job again. 90s, 5m; 0: never. Slurm "
-      "says when the job ends, elsewhere --time-limit");
+                   "In a Slurm job, but outside of a step: print the right command instead of "
+                   "putting srun before ddprun");
+  scheduler.Value("--stop-before", config.stop_before, "DURATION",
+                  "This long before the job ends every worker gets SIGTERM and --shutdown-timeout "
+                  "to save; if all have saved ddprun ends with 75: start this job again. 90s, 5m; "
+                  "0: never. Slurm says when the job ends, elsewhere --time-limit");
   scheduler.Value("--time-limit", raw.time_limit, "DURATION",
                   "The job ends this long after ddprun's start (default: what the scheduler says): "
                   "for --stop-before, and shown by `ddprun status`. 90s, 5m, 24h");
@@ -168,106 +161,98 @@ void AddProgram(CLI::App& app, RawFlags& raw) {
   program.Value("--preload", config.preload, "auto|MODULES|imports|none",
                 "What one process per node loads ahead, from which the next workers are forked: a "
                 "restart then takes a tenth of a second instead of what the imports take. auto: "
-                "torch and torch._dynamo, in the background, once the workers of a "
-                "Python program have loaded torch and where they may be started again. MODULES: "
-                "these, before the first workers. imports: what the script imports outside of "
-                "functions (imports,-MODULE leaves one out). none: nothing, not for ddprun-train "
-                "either");
+                "torch and torch._dynamo, in the background, once the workers of a Python program "
+                "have loaded torch and may be started again. MODULES: these, before the first "
+                "workers. imports: what the script imports outside of functions (imports,-MODULE "
+                "leaves one out). none: nothing, not for ddprun-train either");
   program.Value("--keep-warm", config.keep_warm, "DURATION",
-                "The preload process outlives the run for this long, for the next run of the same "
-                "program in the same directory and environment, which then starts without its "
-                "imports. 10m, 1h; 0: it ends with the run. `ddprun preload` shows and ends it");
+                "The preload process outlives the run for this long. The next run of the same "
+                "program in the same directory and environment then starts without its imports. "
+                "10m, 1h; 0: it ends with the run. `ddprun preload` shows and ends it");
   program.Switch("--scrub-env", config.scrub_env,
                  "Take MPI's variables (OMPI_*, PMI_*, PMIX_*, MPI_*, HYDRA_*) out of the workers' "
                  "environment");
   program.Value("--role", config.role, "NAME", "Name of the workers' role");
   program.Value("--start-method", raw.start_method, "spawn|fork|forkserver",
-                "Accepted for torchrun's sake, where it is about Python functions: here every "
-                "worker is a program that is executed anew");
+                "Accepted for torchrun's sake, and without effect: every worker is a new program");
 }
 
 void AddEnding(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
   Group ending(app, raw, "Restarts and signals");
   ending.Value("--max-restarts", config.shape.max_restarts, "N",
-               "Worker failures after which the run still goes on, counted over all nodes");
+               "Worker failures after which the run still continues, counted over all nodes");
   ending.Value(
       "--restart-window", config.shape.restart_window, "DURATION",
       "Only failures within this time count against --max-restarts: SECONDS, or as 10m, 1h; "
       "0: all of the run's");
   ending.Value(
       "--crash-loop-limit", config.shape.crash_loop_limit, "N",
-      "Failures in a row without a step beyond the highest one, after which the run ends "
-      "with 76 although restarts are left; 0: never. Steps are what workers tell as STEP=N "
-      "on the notify socket, as ddprun-train does; where none does, nothing is concluded. So "
-      "many equal errors that cannot heal (a missing module, a usage error) before any progress "
-      "end the run as well");
+      "After so many failures in a row without a step (STEP=N on the notify socket) beyond the "
+      "highest one the run ends with 76 although restarts are left; so do as many equal errors "
+      "that cannot heal (a missing module, a usage error) before any progress. 0: never");
   ending.Value("--restart-backoff", config.shape.restart_backoff, "DURATION",
                "The first restart comes at once. While workers fail without progress, later ones "
                "come 2, 4, 8, ... s after the start before, and no later than this: 30, 90s, 5m; "
                "0: all at once. Progress is a step, a collective, or a minute of life");
   ending.Value("--give-up-code", raw.give_up_code, "N",
                "Exit code of a run that must not be tried again: the restarts are spent, a worker "
-               "asked not to be restarted (76), or workers hung (124). Default: the code that "
-               "tells why. For a scheduler's rules, as Kubernetes' podFailurePolicy");
+               "asked not to be restarted (76), or workers hung (124). For a scheduler's rules, as "
+               "Kubernetes' podFailurePolicy. Default: the code that tells why");
   ending.Value("--shutdown-timeout", config.shape.shutdown_timeout, "SECONDS",
-               "From a forwarded signal to SIGKILL, the same on all nodes. Set, it counts for the "
-               "peers of a failed worker too; else these have 30 s while they catch SIGTERM and "
-               "work, 5 s where they do nothing (TORCH_ELASTIC_SHUTDOWN_TIMEOUT sets it too)");
+               "From a forwarded signal to SIGKILL, the same on all nodes. If set, also for the "
+               "peers of a failed worker; else these have 30 s while they catch SIGTERM and work, "
+               "5 s while idle (TORCH_ELASTIC_SHUTDOWN_TIMEOUT sets it too)");
   ending.Value("--linger", config.linger, "DURATION",
-               "Processes that workers leave behind, as an upload in the background, may go on for "
-               "this long once the node's last worker has ended; after a failure or a stop no "
-               "longer than workers may. Then, and with 0 at once, they are killed. 30, 90s, 5m");
+               "Processes that workers leave behind, as an upload, may run for this long after the "
+               "node's last worker has ended; after a failure or a stop no longer than workers "
+               "may. Then they are killed. 30, 90s, 5m; 0: at once");
   ending.Value("--fence-after", config.shape.fence_after, "DURATION",
                "A node that the rendezvous has not answered for this long kills its own workers, "
                "and a lost node is not replaced earlier: so two worlds never run at once, whatever "
-               "the program. 30, 90s, 5m; 0: the workers of a node that is cut off go on");
+               "the program. 30, 90s, 5m; 0: the workers of a node that is cut off continue");
   ending.Value("--host-check", raw.host_check, "on|observe|off",
                "Action when the host health check fails (a GPU that has fallen off the bus or must "
                "be reset): on: this node does not join until it passes, as with --node-check; "
                "observe: only reported, in status, events and metrics; off: disabled "
                "(docs/operating.md)");
-  ending.Value("--node-check", config.node_check, "COMMAND",
-               "A command for /bin/sh that checks this machine, before it joins and after workers "
-               "have failed on it. Exit code 0: fit. Any other: the node does not join, the "
-               "command's last line is the reason, a spare takes its place, and the check runs "
-               "again later (docs/operating.md)");
+  ending.Value(
+      "--node-check", config.node_check, "COMMAND",
+      "A command for /bin/sh that checks this machine, before it joins and after workers have "
+      "failed on it. Exit code 0: fit. Any other: the node does not join, the command's last line "
+      "is the reason, a spare takes its place, and the check runs again later (docs/operating.md)");
   ending.Value("--node-check-timeout", config.node_check_timeout, "DURATION",
                "Longest time of a check. After it the command and all that it has started are "
                "killed, and the check has failed. 30, 90s, 5m");
-  ending.Value(
-      "--signals-to-handle", raw.signals, "SIGNAL,...",
-      "Signals that are passed on to the workers. SIGUSR1 and SIGUSR2 do not stop the run, "
-      "and are passed on too unless this flag leaves them out; of another one that is "
-      "left out the run dies at once");
+  ending.Value("--signals-to-handle", raw.signals, "SIGNAL,...",
+               "Signals that are passed on to the workers. SIGUSR1 and SIGUSR2 do not stop the "
+               "run, and are passed on unless this flag leaves them out; another one that is left "
+               "out ends the run at once");
   ending.Value("--monitor-interval", raw.monitor_interval, "SECONDS",
-               "Accepted for torchrun's sake, which looks after its workers this often: here their "
-               "end wakes ddprun at once");
-  ending.Value("--exit-barrier-timeout", raw.exit_barrier_timeout, "SECONDS",
-               "Accepted for scripts that set it: ddprun needs no barrier, a run ends on all nodes "
-               "together");
+               "Accepted for torchrun's sake, and without effect: ddprun notices the end of a "
+               "worker at once");
+  ending.Value(
+      "--exit-barrier-timeout", raw.exit_barrier_timeout, "SECONDS",
+      "Accepted for scripts that set it, and without effect: a run ends on all nodes together");
 }
 
 void AddHangs(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
   Group hangs(app, raw, "Hangs");
-  hangs.Value(
-      "--hang-timeout", config.hang_timeout, "DURATION",
-      "Workers that make no progress for this long hang: their stacks are kept and all "
-      "workers restarted. Progress is STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET, else, of "
-      "Python programs, torch's collectives. 30, 90s, 5m; 0: "
-      "never (docs/writing-a-worker.md). Where the flag is not set, a hang is only reported");
-  hangs.Value(
-      "--start-timeout", config.start_timeout, "DURATION",
-      "Workers that make no first progress within this time of their start hang too: a "
-      "stale lock, a download that stalls. A worker without --progress-from must be a Python "
-      "program that uses torch. Default: three times --hang-timeout, and only "
-      "workers that use no CPU time; 0: never");
-  hangs.Value(
-      "--on-hang", raw.on_hang, "restart|fail|observe",
-      "What follows from a hang: a restart, charged like a failure; the run's end, with "
-      "124; or nothing but the word of it, its evidence and an event (where neither this nor "
-      "--hang-timeout is set)");
+  hangs.Value("--hang-timeout", config.hang_timeout, "DURATION",
+              "Workers that make no progress for this long hang: their stacks are kept and all "
+              "workers restarted. Progress is STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET, else, of "
+              "Python programs, torch's collectives. 30, 90s, 5m; 0: never "
+              "(docs/writing-a-worker.md). Unless the flag is set, a hang is only reported");
+  hangs.Value("--start-timeout", config.start_timeout, "DURATION",
+              "Workers that make no first progress within this time of their start hang too: a "
+              "stale lock, a download that stalls. A worker without --progress-from must be a "
+              "Python program that uses torch. Default: three times --hang-timeout, and only "
+              "workers that use no CPU time; 0: never");
+  hangs.Value("--on-hang", raw.on_hang, "restart|fail|observe",
+              "What follows from a hang: restart (uses one of --max-restarts); fail: the run ends "
+              "with 124; observe: only a message, the evidence and an event (the default if "
+              "neither this nor --hang-timeout is set)");
   hangs.Value("--progress-from", raw.progress_from, "REGEX|auto",
               "Read the workers' progress from what they print: the first group of REGEX is the "
               "step of the rank that printed it, as 'step[ =:]+(\\d+)'; auto: the bars and lines "
@@ -286,14 +271,13 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
   output.Value("--prefix", config.prefix_rank, "none|rank",
                "rank: [<role><local rank>]: before every line");
   output.Switch("--merge-output", config.merge_output,
-                "Lines that ranks of this node say alike within 0.2 s are shown once, with their "
+                "Lines that ranks of this node print alike within 0.2 s are shown once, with their "
                 "ranks before them; files have all");
   output.Value("--log-line-prefix-template", config.prefix_template, "TEMPLATE",
                "Before teed lines; knows ${role_name}, ${local_rank}, ${rank}, ${hostname} "
                "(TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE changes the default)");
   output.Value("--attach-rank", raw.attach_rank, "RANK",
-               "The worker of this rank has the terminal, for a debugger (breakpoint()): its input "
-               "and output are ddprun's own, those of the others go through ddprun as always");
+               "The worker of this rank has ddprun's own terminal, for a debugger (breakpoint())");
   output.Value("--local-ranks-filter", raw.shown_ranks, "RANKS",
                "Only these local ranks, as 0,2, are shown on the console; files have all");
   output.Value("--duplicate-stdout-filters", raw.stdout_filters, "TEXT,...",
@@ -301,29 +285,28 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
                "attempt's directory; ,, is a comma");
   output.Value("--duplicate-stderr-filters", raw.stderr_filters, "TEXT,...",
                "The same for stderr: filtered_stderr.log");
-  output.Value(
-      "--event-log-handler", raw.event_log_handler, "null|console",
-      "console: torchrun's events, one JSON object per line on stderr, when a worker starts "
-      "or ends and when the agent does; a Python plug-in is refused");
+  output.Value("--event-log-handler", raw.event_log_handler, "null|console",
+               "console: torchrun's events, one JSON object per line on stderr, when a worker "
+               "starts or ends and when the agent does; a Python plug-in is refused");
   output.Value("--http-listen", raw.http_listen, "HOST:PORT",
                "Answer GET /livez, /readyz and /metrics (Prometheus) there, on every node: for "
-               "probes and monitoring (docs/watching.md). Whoever reaches it may read; :PORT is "
-               "every IPv4 address");
+               "probes and monitoring (docs/watching.md). Everyone who reaches it may read; :PORT "
+               "is every IPv4 address");
   output.Value("--logs-specs", raw.logs_specs, "default",
                "Only 'default': Python plug-ins that choose the log files are refused");
   output.Value("--log-format", raw.log_format, "text|json",
                "json: each of ddprun's own lines on stderr is a JSON object with unix_time, level, "
                "who and text; what the program prints stays as it is");
   output.Switch("-q,--quiet", config.quiet,
-                "Of ddprun's own lines, warnings and errors alone; what the program prints stays");
-  output.Switch("-v,--verbose", config.verbose, "Say every step of ddprun's own");
+                "Of ddprun's own lines only warnings and errors; what the program prints stays");
+  output.Switch("-v,--verbose", config.verbose, "Print every step of ddprun's own");
 }
 
 void AddHelp(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
   Group help(app, raw, "Help");
   help.Switch("--dry-run", config.dry_run,
-              "Say what would be done, and where each setting comes from; start nothing");
+              "Print what would be done, and where each setting comes from; start nothing");
   help.Value(
       "--config", raw.config_file, "FILE",
       "File of `name = value` lines, names as the flags' (default ddprun.toml where there is "
