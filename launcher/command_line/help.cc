@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "launcher/command_line/exit_codes.h"
 #include "launcher/command_line/raw_flags.h"
 
 namespace ddprun {
@@ -37,9 +38,6 @@ Examples:
   @ --nnodes=2 --node-rank=0 --rdzv-endpoint=n0:29400 train.py           two nodes, here n0
   @ --nnodes=1:4 --rdzv-id=demo --rdzv-endpoint=n0:29400 train.py        elastic
   srun --ntasks-per-node=1 @ ./train.py                                  in a Slurm job
-
-Exit codes: 0 all workers finished; the code of the worker that failed first, or 128+N if signal N
-killed it; 2 bad command line; 69 no rendezvous; 70 ddprun itself failed; 76 a crash loop; 124 hung.
 )";
 
 // Each @ is what this program was called.
@@ -49,6 +47,16 @@ std::string Named(const std::string& text, const std::string& name) {
     out += c == '@' ? name : std::string(1, c);
   }
   return out;
+}
+
+std::string ExitCodes() {
+  std::string codes = "Exit codes:";
+  for (const ExitCodeRow& row : ExitCodeTable()) {
+    if (!row.brief.empty()) {
+      codes += (codes.back() == ':' ? " " : "; ") + row.code + " " + row.brief;
+    }
+  }
+  return Wrapped(codes + ".", 0, kHelpWidth) + "\n";
 }
 
 }  // namespace
@@ -80,7 +88,7 @@ std::string ShortHelp(const std::string& name) {
       "Launch and supervise distributed PyTorch training (takes torchrun's flags)\n\n"
       "usage: @ [OPTIONS] PROGRAM [ARGUMENTS]\n"
       "       @ [OPTIONS] -m MODULE [ARGUMENTS]\n";
-  return Named(usage + (name == "ddprun" ? kCommands : "") + kOptions, name);
+  return Named(usage + (name == "ddprun" ? kCommands : "") + kOptions, name) + "\n" + ExitCodes();
 }
 
 std::string LongHelp(const std::string& name) {

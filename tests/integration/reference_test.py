@@ -13,11 +13,14 @@ import unittest
 DDPRUN = os.environ.get("DDPRUN", "")
 TRAIN = os.environ.get("DDPRUN_TRAIN", "")
 REFERENCE, ROOT = sys.argv[1:3]
-GENERATED = {  # File -> form, first and last line of what is generated.
-    "docs/man/ddprun.1": ("man", '.\\" flags', '.\\" end of flags'),
-    "docs/command-line.md": ("markdown", "<!-- flags", "<!-- end of flags"),
-    "docs/watching.md": ("metrics", "<!-- metrics", "<!-- end of metrics"),
-}
+GENERATED = [  # File, form, first and last line of what is generated.
+    ("docs/man/ddprun.1", "man", '.\\" flags', '.\\" end of flags'),
+    ("docs/man/ddprun.1", "codes-man", '.\\" codes', '.\\" end of codes'),
+    ("docs/man/ddprun-train.1", "trainer-codes-man", '.\\" codes', '.\\" end of codes'),
+    ("docs/command-line.md", "markdown", "<!-- flags", "<!-- end of flags"),
+    ("docs/watching.md", "metrics", "<!-- metrics", "<!-- end of metrics"),
+    ("docs/troubleshooting.md", "codes", "<!-- codes", "<!-- end of codes"),
+]
 
 
 def output(*command):
@@ -29,8 +32,7 @@ def read(name):
         return file.read()
 
 
-def generated(name):
-    form, first, last = GENERATED[name]
+def generated(name, form, first, last):
     text = read(name)
     begin = text.index("\n", text.index(first)) + 1
     return text[:begin] + output(REFERENCE, form) + text[text.index(last):]
@@ -49,8 +51,8 @@ def spellings(text):
 
 class Documents(unittest.TestCase):
     def test_what_is_generated_is_new(self):
-        for name in GENERATED:
-            self.assertEqual(read(name), generated(name),
+        for name, *part in GENERATED:
+            self.assertEqual(read(name), generated(name, *part),
                              f"{name} is old: run this test's command with --rewrite")
 
     def test_every_flag_is_in_help_page_and_reference(self):
@@ -114,8 +116,8 @@ class Documents(unittest.TestCase):
 
 if __name__ == "__main__":
     if sys.argv[3:] == ["--rewrite"]:
-        for name in GENERATED:
-            new = generated(name)
+        for name, *part in GENERATED:
+            new = generated(name, *part)
             with open(os.path.join(ROOT, name), "w") as file:
                 file.write(new)
     else:

@@ -1,8 +1,10 @@
 // Prints the table of ddprun's flags as the manual page's OPTIONS ("man") or as Markdown
-// ("markdown"), or that of its metrics ("metrics"), so that documents are what the binary knows.
+// ("markdown"), that of its metrics ("metrics") or of exit codes ("codes", "codes-man",
+// "trainer-codes-man"), so that documents are what the binary knows.
 #include <cstdio>
 #include <string>
 
+#include "launcher/command_line/exit_codes.h"
 #include "launcher/command_line/raw_flags.h"
 #include "launcher/watching/metrics.h"
 
@@ -69,6 +71,25 @@ void PrintMetrics() {
   }
 }
 
+void PrintCodes() {
+  std::printf(
+      "\n| | `ddprun PROGRAM` | another command of ddprun | `ddprun-train` |\n|---|---|---|---|\n");
+  for (const ExitCodeRow& row : ExitCodeTable()) {
+    std::printf("| %s | %s | %s | %s |\n", row.code.c_str(), row.launch.c_str(),
+                row.command.c_str(), row.trainer.c_str());
+  }
+}
+
+// `column`: whose codes.
+void PrintCodesMan(std::string ExitCodeRow::*column) {
+  for (const ExitCodeRow& row : ExitCodeTable()) {
+    if (!(row.*column).empty()) {
+      std::printf(".TP\n.B %s\n%s.\n", Roff(row.code).c_str(),
+                  Roff(Replaced(row.*column, "`", "")).c_str());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ddprun
 
@@ -80,8 +101,15 @@ int main(int argc, char** argv) {
     ddprun::PrintMarkdown();
   } else if (form == "metrics") {
     ddprun::PrintMetrics();
+  } else if (form == "codes") {
+    ddprun::PrintCodes();
+  } else if (form == "codes-man") {
+    ddprun::PrintCodesMan(&ddprun::ExitCodeRow::launch);
+  } else if (form == "trainer-codes-man") {
+    ddprun::PrintCodesMan(&ddprun::ExitCodeRow::trainer);
   } else {
-    std::fprintf(stderr, "usage: flag_reference man|markdown|metrics\n");
+    std::fprintf(stderr,
+                 "usage: flag_reference man|markdown|metrics|codes|codes-man|trainer-codes-man\n");
     return 2;
   }
   return 0;
