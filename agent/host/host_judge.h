@@ -3,7 +3,7 @@
 //
 // Pure: the same readings in the same order give the same words. What refuses a machine is what
 // breaks every training on it, until something is reset or repaired; the table stands in
-// docs/operating.md ("What is looked at on every node"). All else is only told.
+// docs/node-checks.md ("What is looked at on every node"). All else is only told.
 #pragma once
 
 #include <chrono>

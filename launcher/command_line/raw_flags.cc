@@ -215,12 +215,13 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
                "Action when the host health check fails (a GPU that has fallen off the bus or must "
                "be reset): on: this node does not join until it passes, as with --node-check; "
                "observe: only reported, in status, events and metrics; off: disabled "
-               "(docs/operating.md)");
+               "(docs/node-checks.md)");
   ending.Value(
       "--node-check", config.node_check, "COMMAND",
       "A command for /bin/sh that checks this machine, before it joins and after workers have "
       "failed on it. Exit code 0: fit. Any other: the node does not join, the command's last line "
-      "is the reason, a spare takes its place, and the check runs again later (docs/operating.md)");
+      "is the reason, a spare takes its place, and the check runs again later "
+      "(docs/node-checks.md)");
   ending.Value("--node-check-timeout", config.node_check_timeout, "DURATION",
                "Longest time of a check. After it the command and all that it has started are "
                "killed, and the check has failed. 30, 90s, 5m");

@@ -90,10 +90,10 @@ class Documents(unittest.TestCase):
 
     def test_code_that_the_page_of_models_shows_is_in_the_tree(self):
         shown = re.findall(r"\(\.\./(trainer/[\w/]+\.cc)\)[^\n]*:\n\n```cpp\n(.*?)```",
-                           read("docs/training.md"), re.S)
+                           read("docs/own-model.md"), re.S)
         self.assertEqual(len(shown), 1)
         for name, text in shown:
-            self.assertIn(text, read(name), f"docs/training.md shows an older {name}")
+            self.assertIn(text, read(name), f"docs/own-model.md shows an older {name}")
             self.assertLessEqual(read(name).count("\n"), 30, name)
 
     def test_pages_have_their_sections(self):
