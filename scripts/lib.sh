@@ -37,6 +37,7 @@ hash_of() { cat "$@" | sha256sum | cut -c1-12; }
 test_venv() { printf '%s/test-venv-%s' "$cache" "$(hash_of "$root/scripts/pins/tests.txt")"; }
 package_venv() { printf '%s/package-venv-%s' "$cache" "$(hash_of "$root/scripts/pins/package.txt")"; }
 kubernetes_venv() { printf '%s/kubernetes-venv-%s' "$cache" "$(hash_of "$root/scripts/pins/kubernetes.txt")"; }
+docs_venv() { printf '%s/docs-venv-%s' "$cache" "$(hash_of "$root/scripts/pins/docs.txt")"; }
 promtool() { printf '%s/promtool' "$cache"; }
 torch_venv() {
   printf '%s/torch-venv-%s' "$cache" \

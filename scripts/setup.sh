@@ -4,6 +4,7 @@
 #   --tests  both, and what whole programs are tested with: Slurm, Open MPI, Python packages
 #   --torch  the real torch, accelerate, Lightning and TensorBoard
 #   --old-torches   older releases of torch, without CUDA, for a test of compatibility
+#   --docs   what builds the documentation site (--tests has it too)
 #   --cuda   the real torch, which has the libraries for GPUs, and headers
 #
 # What is there is left alone; a second run takes under a second. Downloads go to one cache that
@@ -17,7 +18,7 @@ started=$EPOCHREALTIME
 pins=$root/scripts/pins
 scratch=
 
-usage() { say "usage: scripts/setup.sh [--no-libtorch] [--quick] [--fuzz] [--tests] [--torch] [--cuda] [--package] [--old-torches]"; }
+usage() { say "usage: scripts/setup.sh [--no-libtorch] [--quick] [--fuzz] [--tests] [--torch] [--cuda] [--package] [--docs] [--old-torches]"; }
 
 packages_in() { grep -v -e '^#' -e '^$' "$1"; }
 
@@ -200,16 +201,17 @@ install_old_torches() {
   done
 }
 
-package_lists=() want_libtorch=yes want_tests=no want_torch=no want_cuda=no want_venv=no want_package=no want_old=no
+package_lists=() want_libtorch=yes want_tests=no want_torch=no want_cuda=no want_venv=no want_package=no want_old=no want_docs=no
 for argument in "$@"; do
   case $argument in
     --no-libtorch) want_libtorch=no ;;
     --quick) package_lists+=(debian-quick) ;;
     --fuzz) package_lists+=(fuzz) ;;
-    --tests) want_tests=yes want_venv=yes want_package=yes package_lists+=(debian-quick debian-tests fuzz) ;;
+    --tests) want_tests=yes want_venv=yes want_package=yes want_docs=yes package_lists+=(debian-quick debian-tests fuzz) ;;
     --torch) want_torch=yes want_venv=yes ;;
     --cuda) want_cuda=yes want_venv=yes ;;
     --old-torches) want_old=yes want_venv=yes ;;
+    --docs) want_docs=yes want_venv=yes ;;
     --package) want_package=yes want_venv=yes ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; die 2 "unknown option $argument" ;;
@@ -226,6 +228,8 @@ lock_cache
   "" "$pins/tests.txt"
 [[ $want_tests == no ]] || install_venv "$(kubernetes_venv)" 200 "what judges manifests" \
   ": 27 MB to download, 140 MB on disk" "$pins/kubernetes.txt"
+[[ $want_docs == no ]] || install_venv "$(docs_venv)" 200 "what builds the documentation site" \
+  ": 17 MB to download, 110 MB on disk" "$pins/docs.txt"
 [[ $want_tests == no ]] || compile_python "$(test_venv)/bin/python3" "$(test_venv)"
 [[ $want_tests == no ]] || install_promtool
 [[ $want_package == no ]] || install_venv "$(package_venv)" 200 "what makes wheels" "" "$pins/package.txt"

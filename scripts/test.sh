@@ -3,7 +3,7 @@
 #   --quick                   what answers within a minute: units, transcripts, short simulations,
 #                             style; without libtorch, in a build folder of its own
 #   -L LABEL, --label LABEL   one tree: unit golden sim style scripts integration fault slurm
-#                             kubernetes fuzz torch trainer packages compatibility
+#                             kubernetes fuzz torch trainer packages compatibility docs
 #   -R NAME                   the tests whose names match
 #   -C whole                  also what is too slow for each change
 #   --no-torch                without the real torch (2.4 GB to download, 4 GB on disk), and so
@@ -44,7 +44,7 @@ else
   extra=(-DDDPRUN_TEST_PYTHON="$(test_venv)/bin/python3")
 fi
 [[ $quick == yes ]] || extra+=(-DDDPRUN_PROMTOOL="$(promtool)" -DDDPRUN_PACKAGE_PYTHON="$(package_venv)/bin/python3"
-  -DDDPRUN_KUBERNETES_PYTHON="$(kubernetes_venv)/bin/python3")
+  -DDDPRUN_KUBERNETES_PYTHON="$(kubernetes_venv)/bin/python3" -DDDPRUN_DOCS_PYTHON="$(docs_venv)/bin/python3")
 "$root/scripts/build.sh" --all -DDDPRUN_TESTS=ON "${extra[@]}"
 
 # A test says what it takes of the machine in quarters of a core (PROCESSORS); most wait.

@@ -1,0 +1,89 @@
+"""Hooks of mkdocs: the site has the repository's other pages and files too, and reads Markdown as a code host does.
+
+A link that leaves docs/ leads to a page of the site: README.md and the like are pages, a source file is shown as one.
+"""
+
+import pathlib
+import posixpath
+import re
+
+from mkdocs.structure.files import File
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OTHER_PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md",
+               "SECURITY.md": "vulnerabilities.md"}
+LANGUAGES = {".cc": "cpp", ".h": "cpp", ".py": "python", ".sh": "bash"}
+LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
+CODE = re.compile(r"(^```.*?^```)", re.S | re.M)
+
+
+def path_of(uri):
+    """Where a page of the site is in the repository."""
+    return next((path for path, page in OTHER_PAGES.items() if page == uri), f"docs/{uri}")
+
+
+def page_of(path):
+    """Where a file of the repository is in the site; a source file has a page that shows it."""
+    if path in OTHER_PAGES:
+        return OTHER_PAGES[path]
+    return path[len("docs/"):] if path.startswith("docs/") else f"source/{path}.md"
+
+
+def outside_of_code(change, text):
+    parts = CODE.split(text)
+    return "".join(part if part.startswith("```") else change(part) for part in parts)
+
+
+def linked(path, target):
+    return posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+
+
+def linked_files(path, text):
+    """The files without a page of their own that a page links to."""
+    for _, target, _ in LINK.findall(CODE.sub("", text)):
+        if "://" not in target and page_of(linked(path, target)).startswith("source/"):
+            yield linked(path, target)
+
+
+def shown(path):
+    name = pathlib.PurePosixPath(path)
+    text = (ROOT / path).read_text(encoding="utf-8").rstrip("\n")
+    return f"# {name.name}\n\n`{path}`\n\n````{LANGUAGES.get(name.suffix, 'text')}\n{text}\n````\n"
+
+
+def on_files(files, config):
+    files.append(File.generated(config, "site.css", content=(ROOT / "scripts/docs/site.css").read_text()))
+    texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in OTHER_PAGES}
+    for path, text in texts.items():
+        files.append(File.generated(config, page_of(path), content=text))
+    for file in list(files.documentation_pages()):
+        if file.src_uri not in OTHER_PAGES.values():
+            texts[path_of(file.src_uri)] = file.content_string
+    for path in sorted({target for page, text in texts.items() for target in linked_files(page, text)}):
+        if (ROOT / path).is_file():  # Else the link is reported.
+            files.append(File.generated(config, page_of(path), content=shown(path)))
+    return files
+
+
+def as_it_is_meant(text):
+    """As on a code host a list needs no blank line before it, and a list in a list two or three spaces. What is to
+    be confirmed and done about a message begins on a line of its own."""
+    text = re.sub(r"\n(?=\*\*(?:Confirm|Do):\*\*)", "  \n", text)
+    text = re.sub(r"^ {2,3}(?=- )", "    ", text, flags=re.M)
+    item = r"(?:[-*]|\d+\.) "
+    return re.sub(rf"^((?! *{item})(?![|#\s]).+\n)(?={item})", r"\1\n", text, flags=re.M)
+
+
+def on_page_markdown(markdown, page, **_):
+    uri = page.file.src_uri
+    if uri.startswith("source/"):
+        return markdown
+
+    def to_the_page(match):
+        before, target, after = match.groups()
+        if "://" in target:
+            return match.group()
+        there = page_of(linked(path_of(uri), target))
+        return before + posixpath.relpath(there, posixpath.dirname(uri) or ".") + after
+
+    return outside_of_code(lambda text: as_it_is_meant(LINK.sub(to_the_page, text)), markdown)

@@ -1,0 +1,138 @@
+"""The documentation site: built strictly, whole, and it requests nothing from anywhere else."""
+
+import functools
+import glob
+import html.parser
+import http.server
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "support"))
+
+from browser import browser  # noqa: E402
+
+ROOT = os.path.join(HERE, "..", "..")
+PYTHON = os.environ.get("DDPRUN_DOCS_PYTHON", "")
+LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "form": "action"}
+TABS = ["Tutorials", "How-to", "Reference", "Explanation"]
+
+
+def build(config, site):
+    return subprocess.run([PYTHON, "-m", "mkdocs", "build", "--strict", "-f", config, "-d", site],
+                          env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True)
+
+
+class Page(html.parser.HTMLParser):
+    """What a page loads, and the text of its article outside of code and headings."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.loaded, self.words, self.article, self.other = [], [], 0, 0
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.count(tag, 1)
+        address = dict(attrs).get(LOADED.get(tag, ""))
+        if address:
+            self.loaded.append(address)
+
+    def handle_endtag(self, tag):
+        self.count(tag, -1)
+
+    def count(self, tag, by):
+        self.article += by * (tag == "article")
+        self.other += by * (tag in ("code", "pre", "script", "style", "h1", "h2", "h3"))
+
+    def handle_data(self, data):
+        if self.article and not self.other:
+            self.words.append(data)
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+class Site(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        home = tempfile.TemporaryDirectory(prefix="ddprun_site_test_")
+        cls.addClassCleanup(home.cleanup)
+        cls.home, cls.site = home.name, os.path.join(home.name, "site")
+        cls.built = build(os.path.join(ROOT, "scripts/docs/mkdocs.yml"), cls.site)
+        cls.pages = {}
+        for name in glob.glob(os.path.join(cls.site, "**/*.html"), recursive=True):
+            with open(name, encoding="utf-8") as file:
+                cls.pages[os.path.relpath(name, cls.site)] = file.read()
+
+    def test_it_is_built_without_a_warning(self):
+        self.assertEqual(self.built.returncode, 0, self.built.stderr)
+        self.assertNotIn("WARNING", self.built.stderr)
+
+    def test_every_page_of_the_folder_is_there_below_one_of_four_tabs(self):
+        for page in glob.glob(os.path.join(ROOT, "docs/*.md")):
+            self.assertIn(os.path.basename(page)[:-3] + ".html", self.pages)
+        tabs = re.findall(r'md-tabs__link">\s*(.*?)\s*</a>', self.pages["index.html"], re.S)
+        self.assertEqual(tabs, TABS)
+
+    def test_no_page_loads_anything_from_elsewhere(self):
+        for name, text in self.pages.items():
+            for address in Page(text).loaded:
+                self.assertNotRegex(address, r"^(\w+:)?//", name)
+        for name in glob.glob(os.path.join(self.site, "**/*.css"), recursive=True):
+            with open(name, encoding="utf-8") as file:
+                self.assertNotRegex(file.read(), r"(url\(|@import)\s*[\"']?(\w+:)?//", name)
+
+    def test_markdown_of_the_pages_is_understood(self):
+        """A list or a table that a code host shows is none here where it shows as text."""
+        for name, text in self.pages.items():
+            if not name.startswith("source"):
+                wrong = re.search(r".*(\n(- |\d+\. |\|)|\*\*|\]\().*", "".join(Page(text).words))
+                self.assertIsNone(wrong, name)
+
+    def test_a_browser_asks_only_the_site(self):
+        handler = functools.partial(Quiet, directory=self.site)
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            chrome = browser(self.home)
+            try:
+                host, port = server.server_address
+                origin = f"http://{host}:{port}"
+                for page in ("index", "troubleshooting", "design", "source/examples/heartbeat.py"):
+                    chrome.get(f"{origin}/{page}.html")
+                    asked = chrome.execute_script("return performance.getEntriesByType('resource').map(e => e.name)")
+                    self.assertEqual([a for a in asked if not a.startswith(origin)], [])
+                    self.assertTrue(asked)
+                    self.assertEqual(chrome.get_log("browser"), [])
+            finally:
+                chrome.quit()
+                server.shutdown()
+
+    def test_a_link_that_leads_nowhere_fails_the_build(self):
+        with open(os.path.join(ROOT, "scripts/docs/mkdocs.yml"), encoding="utf-8") as file:
+            config = file.read()
+        for wrong in ("[gone](gone.md)", "[gone](design.md#gone)", "[gone](../agent/gone.h)"):
+            with tempfile.TemporaryDirectory(dir=self.home) as place:
+                os.makedirs(os.path.join(place, "docs"))
+                for name in glob.glob(os.path.join(ROOT, "docs/*")):
+                    os.symlink(os.path.abspath(name), os.path.join(place, "docs", os.path.basename(name)))
+                page = os.path.join(place, "docs/first-run.md")
+                os.remove(page)
+                with open(page, "w", encoding="utf-8") as file:
+                    file.write(f"# First run\n\n{wrong}\n")
+                with open(os.path.join(place, "mkdocs.yml"), "w", encoding="utf-8") as file:
+                    file.write(config.replace("../../docs", "docs").replace(
+                        "[pages.py]", f"['{os.path.join(ROOT, 'scripts/docs/pages.py')}']"))
+                built = build(os.path.join(place, "mkdocs.yml"), os.path.join(place, "site"))
+                self.assertNotEqual(built.returncode, 0, wrong)
+                self.assertIn("gone", built.stdout + built.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
