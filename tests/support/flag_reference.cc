@@ -63,11 +63,17 @@ void PrintMarkdown() {
   }
 }
 
+// First what every node tells, then what only the server's node does.
 void PrintMetrics() {
-  std::printf("\n| metric | type | labels | |\n|---|---|---|---|\n");
-  for (const MetricRow& row : MetricTable()) {
-    std::printf("| `%s` | %s | %s | %s%s |\n", row.name.c_str(), row.type.c_str(),
-                row.labels.c_str(), row.of_run ? "The run's: " : "", row.help.c_str());
+  for (const bool of_run : {false, true}) {
+    std::printf("\n%s:\n\n| metric | type | labels | |\n|---|---|---|---|\n",
+                of_run ? "Of the run, on the node that hosts the server" : "Of each node");
+    for (const MetricRow& row : MetricTable()) {
+      if (row.of_run == of_run) {
+        std::printf("| `%s` | %s | %s | %s |\n", row.name.c_str(), row.type.c_str(),
+                    row.labels.c_str(), row.help.c_str());
+      }
+    }
   }
 }
 
