@@ -224,7 +224,7 @@ Result<void> LaunchedNode::OpenWatch() {
 
 // For a run of one node: `ddprun status --url` finds the link to its page in this file.
 void LaunchedNode::LeavePageLinks() const {
-  if (role_.operators_door == nullptr) {
+  if (role_.control_socket == nullptr) {
     return;
   }
   std::string links = PageLinks("http://" + ToString(page_), role_.operators_token, config_.run_id);

@@ -14,7 +14,7 @@
 #include "common/loop.h"
 #include "launcher/command_line/host_places.h"
 #include "proto/worker_env.h"
-#include "rendezvous/operators_door.h"
+#include "rendezvous/control_socket.h"
 
 namespace ddprun {
 namespace {
@@ -102,7 +102,7 @@ RunDirectory::~RunDirectory() {
     if (temporary) {
       std::filesystem::remove_all(path, ignored);
     } else {
-      std::filesystem::remove(path / kOperatorsDoor, ignored);
+      std::filesystem::remove(path / kControlSocket, ignored);
     }
   });
 }

@@ -2,6 +2,7 @@
 // block, on a connection of their own.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -13,18 +14,27 @@
 
 namespace ddprun {
 
+// Where an operator reaches a server: over the network, or at the control socket of a run on this
+// machine that opens no port.
+struct ServerAddress {
+  Endpoint endpoint;
+  Access access;                         // An empty token: none was found.
+  std::filesystem::path control_socket;  // In this run directory; empty: use `endpoint`.
+};
+
 // The status of a run, or of all runs for an empty id. Blocks for `timeout` at most, plus a
 // look-up.
-Result<std::vector<RunStatus>> AskStatus(const Endpoint& endpoint, const RunId& run_id,
-                                         Duration timeout, const Access& access = {});
+Result<std::vector<RunStatus>> AskStatus(const ServerAddress& server, const RunId& run_id,
+                                         Duration timeout);
 
-// Asks for a drain or stop, and returns what follows, in words. Blocks likewise.
-Result<std::string> AskControl(const Endpoint& endpoint, const ControlRequest& request,
-                               Duration timeout, const Tls& tls = {});
+// Asks for a drain or stop, and returns what follows, in words. Blocks likewise. The request's own
+// token is shown.
+Result<std::string> AskControl(const ServerAddress& server, const ControlRequest& request,
+                               Duration timeout);
 
 // A function with which an operator asks a server, on one connection. Each call blocks for as long
 // as the server parks it, `timeout` at most. Looks the name up first.
 using AskingWay = std::function<Result<AskReply>(const Asking&)>;
-Result<AskingWay> WayToAsk(const Endpoint& endpoint, const Access& access, Duration timeout);
+Result<AskingWay> WayToAsk(const ServerAddress& server, Duration timeout);
 
 }  // namespace ddprun

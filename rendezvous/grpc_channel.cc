@@ -1,9 +1,11 @@
 #include "rendezvous/grpc_channel.h"
 
 #include <absl/synchronization/mutex.h>
+#include <fcntl.h>
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/create_channel_posix.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/tls_certificate_provider.h>
@@ -250,6 +252,14 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const std:
       target,
       access.token.empty() ? grpc::InsecureChannelCredentials() : TokenCredentials(access.token),
       arguments);
+}
+
+std::shared_ptr<grpc::Channel> ChannelOver(UniqueFd socket) {
+  PrepareGrpc();
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  ::fcntl(socket.get(), F_SETFL, O_NONBLOCK);
+  return grpc::CreateCustomInsecureChannelFromFd("rendezvous", socket.Release(), arguments);
 }
 
 Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration waited,

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/endpoint.h"
+#include "common/files.h"
 #include "common/result.h"
 #include "common/time.h"
 #include "rendezvous/door/tls.h"
@@ -24,6 +25,9 @@ Result<std::string> GrpcTarget(const Endpoint& endpoint, Lookup lookup);
 // authority the server's certificate must name `host`, else with a token it must prove that.
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const std::string& host,
                                            const Access& access);
+
+// A channel over a connected socket of this machine, in the clear. It ends with the connection.
+std::shared_ptr<grpc::Channel> ChannelOver(UniqueFd socket);
 
 // For a status that is not OK. `waited`: the call's deadline; `access`: what the call was made
 // with.

@@ -13,7 +13,7 @@ constexpr Duration kServedFilesLimit{1'000};
 
 Result<void> ServedFiles::Open(ServerRole& role) {
   if (!role.server) {
-    files_ = std::make_shared<Files>(role.OpenDoor(loop_, run_directory_, run_id_));
+    files_ = std::make_shared<Files>(role.OpenControlSocket(loop_, run_directory_, run_id_));
     return {};
   }
   ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(role.where, 0));

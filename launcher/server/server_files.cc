@@ -22,9 +22,9 @@
 #include "launcher/node_slot.h"
 #include "launcher/run_token.h"
 #include "launcher/slurm/sealed_token.h"
+#include "rendezvous/control_socket.h"
 #include "rendezvous/door/control_token.h"
 #include "rendezvous/door/hello.h"
-#include "rendezvous/operators_door.h"
 
 namespace ddprun {
 namespace {
@@ -62,9 +62,9 @@ Result<TlsFiles> ReadTlsNames(const fs::path& path) {
 
 Result<ServerPlace> PlaceIn(const fs::path& run_directory) {
   std::error_code none;
-  if (fs::is_socket(run_directory / kOperatorsDoor, none)) {
+  if (fs::is_socket(run_directory / kControlSocket, none)) {
     ServerPlace here;
-    here.door = here.directory = run_directory;
+    here.control_socket = here.directory = run_directory;
     return here;
   }
   Result<std::string> text = ReadOrdinary(run_directory / "endpoint", kMaxEndpointFile);
@@ -140,8 +140,7 @@ std::vector<Linked> LinkedServers(const RunId& run_id) {
       continue;
     }
     const Result<ServerPlace> place = PlaceIn(entry->path());
-    if (place && (place->door.empty() ? Hello(place->endpoint, kSeekTimeout).has_value()
-                                      : AnswersAtDoor(place->door))) {
+    if (place && Answers(*place, kSeekTimeout)) {
       const Result<std::string> read =
           ReadOrdinary(entry->path() / kLaunchedFile, kMaxLaunchedFile);
       const std::string launched = read ? *read : "";
@@ -158,7 +157,7 @@ std::vector<Linked> LinkedServers(const RunId& run_id) {
 Access AccessTo(const Endpoint& endpoint, bool insecure) {
   for (const Linked& linked : LinkedServers("")) {
     const Endpoint& known = linked.place.endpoint;
-    if (!linked.place.door.empty()) {
+    if (!linked.place.control_socket.empty()) {
       continue;
     }
     const bool both_here = IsLoopback(known.host) && IsLoopback(endpoint.host);
@@ -228,7 +227,7 @@ Result<ServerPlace> Find(const ServerQuery& query) {
   if (query.endpoint.starts_with("unix:")) {
     return Error{ErrorKind::kInvalid,
                  "--endpoint takes HOST:PORT alone; the run that is served at unix:DIR/" +
-                     std::string(kOperatorsDoor) + " is asked with --run-dir=DIR"};
+                     std::string(kControlSocket) + " is asked with --run-dir=DIR"};
   }
   if (!query.endpoint.empty()) {
     const Result<Endpoint> endpoint = ParseEndpoint(query.endpoint, kDefaultPort);
@@ -256,7 +255,8 @@ Result<ServerPlace> Find(const ServerQuery& query) {
 }  // namespace
 
 std::string ServerPlace::Where() const {
-  return door.empty() ? ToString(endpoint) : "unix:" + (door / kOperatorsDoor).native();
+  return control_socket.empty() ? ToString(endpoint)
+                                : "unix:" + (control_socket / kControlSocket).native();
 }
 
 Result<ServerPlace> FindServer(const ServerQuery& query) {
@@ -284,6 +284,12 @@ Result<Access> ChooseAccess(const std::string& token_file, const std::string& to
   return access;
 }
 
+bool Answers(const ServerPlace& place, Duration timeout) {
+  return place.control_socket.empty()
+             ? Hello(place.endpoint, timeout).has_value()
+             : ConnectToControlSocket(place.control_socket, timeout).has_value();
+}
+
 Result<ServerFiles> ServerFiles::Publish(const fs::path& run_directory, const Endpoint& endpoint,
                                          const RunId& run_id, const std::string& token,
                                          const TlsFiles& tls) {
@@ -300,7 +306,8 @@ Result<ServerFiles> ServerFiles::Publish(const fs::path& run_directory, const En
   return Link(run_directory, text, run_id);
 }
 
-Result<ServerFiles> ServerFiles::PublishDoor(const fs::path& run_directory, const RunId& run_id) {
+Result<ServerFiles> ServerFiles::PublishControlSocket(const fs::path& run_directory,
+                                                      const RunId& run_id) {
   return Link(run_directory, run_directory.native(), run_id);
 }
 

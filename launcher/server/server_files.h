@@ -24,6 +24,7 @@
 #include "common/result.h"
 #include "launcher/setting.h"
 #include "proto/worker_env.h"
+#include "rendezvous/client_asks.h"
 #include "rendezvous/door/tls.h"
 
 namespace ddprun {
@@ -42,10 +43,7 @@ struct ServerQuery {
   std::vector<Setting> settings;  // All of these with their origins, for errors.
 };
 
-struct ServerPlace {
-  std::filesystem::path door;  // Run directory of a run of one node; empty: use `endpoint`.
-  Endpoint endpoint;
-  Access access;                         // An empty token: none was found.
+struct ServerPlace : ServerAddress {
   std::filesystem::path directory = {};  // Whose files led to it; empty: no files did.
   std::string Where() const;
 };
@@ -54,6 +52,9 @@ struct ServerPlace {
 // several, the one that was started in the current directory. kUnavailable: there is none.
 // kInvalid: what was given cannot be used.
 Result<ServerPlace> FindServer(const ServerQuery& query);
+
+// Whether something answers there. Blocks for `timeout` at most.
+bool Answers(const ServerPlace& place, Duration timeout);
 
 // The token and TLS of a caller: the token of the file, else the given one, else none.
 Result<Access> ChooseAccess(const std::string& token_file, const std::string& token,
@@ -66,8 +67,8 @@ class ServerFiles {
                                      const Endpoint& endpoint, const RunId& run_id,
                                      const std::string& token, const TlsFiles& tls);
   // For a run of one node: only the link.
-  static Result<ServerFiles> PublishDoor(const std::filesystem::path& run_directory,
-                                         const RunId& run_id);
+  static Result<ServerFiles> PublishControlSocket(const std::filesystem::path& run_directory,
+                                                  const RunId& run_id);
   ServerFiles(ServerFiles&& other) noexcept;
   ServerFiles(const ServerFiles&) = delete;
   ~ServerFiles();  // Removes the link.

@@ -114,22 +114,22 @@ CoordinatorConfig NewReign() {
   return reign;
 }
 
-std::optional<ServerFiles> ServerRole::OpenDoor(AsioLoop& loop,
-                                                const std::filesystem::path& run_directory,
-                                                const RunId& run_id) {
+std::optional<ServerFiles> ServerRole::OpenControlSocket(AsioLoop& loop,
+                                                         const std::filesystem::path& run_directory,
+                                                         const RunId& run_id) {
   if (!coordinator) {
     return {};
   }
   operators_token = DrawToken();
   coordinator->SetToken(operators_token);
-  auto door = OperatorsDoor::Open(loop, run_directory, coordinator->Handlers(), operators_token);
-  auto files =
-      door ? ServerFiles::PublishDoor(run_directory, run_id) : Result<ServerFiles>(door.error());
+  auto opened = ControlSocket::Open(loop, run_directory, coordinator->Handlers(), operators_token);
+  auto files = opened ? ServerFiles::PublishControlSocket(run_directory, run_id)
+                      : Result<ServerFiles>(opened.error());
   if (!files) {
     Log(LogLevel::kWarning, "ddprun's verbs will not find this run: " + files.error().message);
     return {};
   }
-  operators_door = *std::move(door);
+  control_socket = *std::move(opened);
   return *std::move(files);
 }
 

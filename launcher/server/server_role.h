@@ -14,9 +14,9 @@
 #include "common/asio_loop.h"
 #include "launcher/command_line/config.h"
 #include "launcher/server/server_files.h"
+#include "rendezvous/control_socket.h"
 #include "rendezvous/door/acceptor.h"
 #include "rendezvous/driver.h"
-#include "rendezvous/operators_door.h"
 #include "rendezvous/server.h"
 #include "rendezvous/succession/grpc_network.h"
 #include "rendezvous/succession/succession_driver.h"
@@ -46,7 +46,7 @@ struct ServerRole {
   std::uint16_t store_port = 0;  // 0: no literal store is on this node.
   UniqueFd store_socket;
   std::unique_ptr<Acceptor> store_door;
-  std::unique_ptr<OperatorsDoor> operators_door;
+  std::unique_ptr<ControlSocket> control_socket;
 
   // What serves other nodes now; none: nothing here does.
   CoordinatorDriver* Serving() const {
@@ -58,8 +58,9 @@ struct ServerRole {
   Endpoint ServerAt() const { return succession ? succession->server_at() : known; }
   // Where no other node can come: this machine's operators can, from now on. None: they cannot, and
   // the run goes on without.
-  std::optional<ServerFiles> OpenDoor(AsioLoop& loop, const std::filesystem::path& run_directory,
-                                      const RunId& run_id);
+  std::optional<ServerFiles> OpenControlSocket(AsioLoop& loop,
+                                               const std::filesystem::path& run_directory,
+                                               const RunId& run_id);
 
   // The loop has ended.
   void Close();

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "rendezvous/messages/limits.h"
-#include "rendezvous/operators_door.h"
 
 namespace ddprun {
 namespace {
@@ -15,21 +14,12 @@ constexpr Duration kAnswerLimit{10'000};  // Beyond the wait.
 // A server refuses calls of one connection that come faster than 100 a second.
 constexpr Duration kBetweenCalls{12};
 
-Result<AskingWay> WayToPlace(const ServerPlace& place) {
-  if (place.door.empty()) {
-    return WayToAsk(place.endpoint, place.access, kLongestWait + kAnswerLimit);
-  }
-  return AskingWay([door = place.door](const Asking& asking) {
-    return AskNodesAtDoor(door, asking, kLongestWait + kAnswerLimit);
-  });
-}
-
 }  // namespace
 
 Result<NodesAsked> NodesAsked::Find(const ServerQuery& server, ErrandWish wish,
                                     std::vector<NodeId> nodes) {
   ASSIGN_OR_RETURN(const ServerPlace place, FindServer(server));
-  ASSIGN_OR_RETURN(AskingWay way, WayToPlace(place));
+  ASSIGN_OR_RETURN(AskingWay way, WayToAsk(place, kLongestWait + kAnswerLimit));
   std::random_device device;
   Asking asking;
   asking.run_id = server.run_id;

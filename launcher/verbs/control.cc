@@ -6,7 +6,6 @@
 #include "common/log.h"
 #include "launcher/print_out.h"
 #include "rendezvous/client_asks.h"
-#include "rendezvous/operators_door.h"
 
 namespace ddprun {
 namespace {
@@ -26,9 +25,7 @@ int AskFor(const ControlWish& wish) {
     return fail(place.error());
   }
   const ControlRequest asked{wish.server.run_id, wish.verb, wish.node, place->access.token};
-  const Result<std::string> text =
-      place->door.empty() ? AskControl(place->endpoint, asked, kControlPatience, place->access.tls)
-                          : AskControlAtDoor(place->door, asked, kControlPatience);
+  const Result<std::string> text = AskControl(*place, asked, kControlPatience);
   if (!text) {
     return fail(text.error());
   }

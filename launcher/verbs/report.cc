@@ -14,8 +14,6 @@
 #include "launcher/evidence/run_page.h"
 #include "launcher/print_out.h"
 #include "launcher/verbs/status.h"
-#include "rendezvous/door/hello.h"
-#include "rendezvous/operators_door.h"
 
 namespace ddprun {
 namespace {
@@ -72,8 +70,7 @@ std::optional<RunStatus> AskServerOf(const KnownRun& known, ServerQuery query) {
   for (const fs::path& directory : known.directories) {
     query.run_dir = query.endpoint.empty() ? directory.native() : "";
     const Result<ServerPlace> place = FindServer(query);
-    if (!place || !(place->door.empty() ? Hello(place->endpoint, kHelloPatience).has_value()
-                                        : AnswersAtDoor(place->door))) {
+    if (!place || !Answers(*place, kHelloPatience)) {
       continue;
     }
     if (auto run = AskThere(*place, query.run_id)) {

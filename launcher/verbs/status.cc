@@ -16,7 +16,6 @@
 #include "launcher/status_json.h"
 #include "launcher/watching/page_access.h"
 #include "rendezvous/client_asks.h"
-#include "rendezvous/operators_door.h"
 #include "rendezvous/stragglers.h"
 
 namespace ddprun {
@@ -283,8 +282,7 @@ std::string FormatScreen(const RunStatus& run, std::int64_t now_unix, std::size_
 }
 
 Result<std::vector<RunStatus>> RunsAt(const ServerPlace& place, const RunId& run_id) {
-  return place.door.empty() ? AskStatus(place.endpoint, run_id, kStatusPatience, place.access)
-                            : AskStatusAtDoor(place.door, run_id, kStatusPatience);
+  return AskStatus(place, run_id, kStatusPatience);
 }
 
 std::string StatusJson(const std::vector<RunStatus>& runs, const std::string& where,
@@ -312,7 +310,7 @@ std::string PagesOf(const std::vector<RunStatus>& runs, const std::string& addre
 namespace {
 
 Result<std::string> PageAt(const ServerPlace& place, const std::vector<RunStatus>& runs) {
-  if (place.door.empty()) {
+  if (place.control_socket.empty()) {
     if (place.access.tls.serves() || place.access.tls.calls()) {
       return Error{ErrorKind::kUnavailable,
                    "a server with certificates (--tls-cert) shows no page on its port: give "
@@ -320,7 +318,7 @@ Result<std::string> PageAt(const ServerPlace& place, const std::vector<RunStatus
     }
     return PagesOf(runs, "http://" + ToString(place.endpoint), place.access.token);
   }
-  Result<std::string> links = ReadOrdinary(place.door / kPageLinks, kMostPageLinks);
+  Result<std::string> links = ReadOrdinary(place.control_socket / kPageLinks, kMostPageLinks);
   if (!links) {
     return Error{ErrorKind::kUnavailable,
                  "this run of one node shows no page: start it with --http-listen=127.0.0.1:0 (" +

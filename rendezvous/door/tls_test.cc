@@ -88,7 +88,7 @@ TEST_F(TlsTest, TheTokenIsAskedForAsWell) {
               HasSubstr("this is not the server's token"));
   EXPECT_EQ(TryToJoin({"sesame-sesame-sesame", Node(ours_)}), "");
   const auto runs = Beside<std::vector<RunStatus>>([&] {
-    return AskStatus(endpoint_, "r1", 5s, {"sesame-sesame-sesame", Node(ours_)});
+    return AskStatus({endpoint_, {"sesame-sesame-sesame", Node(ours_)}, {}}, "r1", 5s);
   });
   EXPECT_TRUE(runs);
 }

@@ -51,11 +51,12 @@ class TokenTest : public WireTest {
     const std::string refused = TryToJoin(at, access);
     EXPECT_THAT(refused, HasSubstr(why));
     EXPECT_EQ(last_kind_, kind);
-    const auto status =
-        Beside<std::vector<RunStatus>>([&] { return AskStatus(at, "run", 5s, access); });
+    const auto status = Beside<std::vector<RunStatus>>([&] {
+      return AskStatus({at, access, {}}, "run", 5s);
+    });
     EXPECT_EQ(status.error().message, refused);
     const auto stopped = Beside<std::string>([&] {
-      return AskControl(at, {"run", ControlVerb::kStop, "", kToken}, 5s);
+      return AskControl({at, {}, {}}, {"run", ControlVerb::kStop, "", kToken}, 5s);
     });
     EXPECT_EQ(stopped.error().message, refused);
     EXPECT_GE(stranger.guests(), 3);
@@ -112,7 +113,7 @@ TEST_F(TokenTest, WhoHasTheTokenIsHeard) {
   Serve({"127.0.0.1", 0}, {kToken, {}});
   const auto look = [&](const std::string& token) {
     return Beside<std::vector<RunStatus>>([&] {
-      return AskStatus(endpoint_, "run", 5s, {token, {}});
+      return AskStatus({endpoint_, {token, {}}, {}}, "run", 5s);
     });
   };
   EXPECT_EQ(TryToJoin(endpoint_, {kToken, {}}), "");
@@ -124,7 +125,7 @@ TEST_F(TokenTest, WhoHasTheTokenIsHeard) {
     EXPECT_EQ(last_kind_, ErrorKind::kInvalid);
     EXPECT_EQ(look(token).error().kind, ErrorKind::kInvalid);
     EXPECT_FALSE(Beside<std::string>([&] {
-      return AskControl(endpoint_, {"run", ControlVerb::kStop, "", token}, 5s);
+      return AskControl({endpoint_, {}, {}}, {"run", ControlVerb::kStop, "", token}, 5s);
     }));
   }
   EXPECT_TRUE(reports_.size() == 1 && asked_.empty());
@@ -192,7 +193,7 @@ TEST_F(TokenTest, AnOperatorsTokenIsProvenToo) {
   EXPECT_EQ(TryToJoin(endpoint_, {}), "");
   const auto stop = [&](const std::string& token) {
     return Beside<std::string>([&] {
-      return AskControl(endpoint_, {"run", ControlVerb::kStop, "", token}, 5s);
+      return AskControl({endpoint_, {}, {}}, {"run", ControlVerb::kStop, "", token}, 5s);
     });
   };
   EXPECT_TRUE(stop("secret"));

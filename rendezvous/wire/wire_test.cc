@@ -229,7 +229,7 @@ TEST_F(WireTest, ShutdownIsBoundedWhenTheLoopCannotAnswer) {
     took = std::chrono::ceil<Duration>(loop_.Now() - start);
   };
   using Runs = std::vector<RunStatus>;
-  EXPECT_FALSE(Beside<Runs>([&] { return AskStatus(endpoint_, "r1", 5s); }));
+  EXPECT_FALSE(Beside<Runs>([&] { return AskStatus({endpoint_, {}, {}}, "r1", 5s); }));
   EXPECT_GT(took, 0ms);
   EXPECT_LT(took, 10s);
 }
@@ -238,14 +238,14 @@ TEST_F(WireTest, StatusComesBackInValuesAndARunThatIsNotKnownIsSaid) {
   using Runs = std::vector<RunStatus>;
   Serve({"127.0.0.1", 0});
 
-  const auto runs = Beside<Runs>([&] { return AskStatus(endpoint_, "r1", 5s); });
+  const auto runs = Beside<Runs>([&] { return AskStatus({endpoint_, {}, {}}, "r1", 5s); });
   ASSERT_TRUE(runs) << runs.error().message;
   EXPECT_EQ(*runs, *Handlers().status("r1"));
-  const auto unknown = Beside<Runs>([&] { return AskStatus(endpoint_, "unknown", 5s); });
+  const auto unknown = Beside<Runs>([&] { return AskStatus({endpoint_, {}, {}}, "unknown", 5s); });
   EXPECT_TRUE(Fails(unknown, ErrorKind::kNotFound));
   EXPECT_TRUE(unknown.error().message.ends_with("no run 'unknown' here"));
   server_.reset();
-  const auto nobody = Beside<Runs>([&] { return AskStatus(endpoint_, "r1", 5s); });
+  const auto nobody = Beside<Runs>([&] { return AskStatus({endpoint_, {}, {}}, "r1", 5s); });
   EXPECT_TRUE(Fails(nobody, ErrorKind::kUnavailable));
 }
 
@@ -255,7 +255,7 @@ TEST_F(WireTest, ControlCarriesTheWishAndItsProof) {
   endpoint_ = *server_->Listen({"127.0.0.1", 0});
   ControlRequest request{"r1", ControlVerb::kDrain, "n1", "secret"};
   const auto ask = [&] {
-    return Beside<std::string>([&] { return AskControl(endpoint_, request, 5s); });
+    return Beside<std::string>([&] { return AskControl({endpoint_, {}, {}}, request, 5s); });
   };
   const auto done = ask();
   ASSERT_TRUE(done) << done.error().message;

@@ -27,7 +27,7 @@ LAYERS = {
     "trainer": {"base", "runtime", "proto", "trainer/checkpoint", "trainer"},
 }
 WIRE_FOLDERS = ("rendezvous", "rendezvous/wire", "rendezvous/door", "rendezvous/succession")
-WIRE_STEMS = ("convert", "wire", "service", "server", "client", "acceptor", "grpc_")
+WIRE_STEMS = ("convert", "wire", "service", "server", "client", "control_socket", "grpc_")
 
 CORE_BANS = {
     r"\w*sleep\w*\s*\(": "sleep",

@@ -1,0 +1,205 @@
+#include "rendezvous/control_socket.h"
+
+#include <fcntl.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <grpcpp/server_posix.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <boost/asio/local/stream_protocol.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "common/log.h"
+#include "rendezvous/grpc_limits.h"
+#include "rendezvous/service.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+using UnixSocket = boost::asio::local::stream_protocol::socket;
+
+constexpr std::size_t kMostConnections = 64;
+constexpr int kIdleMs = 5'000;  // After it a connection without a call is closed.
+constexpr int kLongestQuestion = 16 * 1024;
+constexpr Duration kPauseAfterError{100};
+constexpr std::chrono::milliseconds kShutdownGrace{200};
+
+// Names the socket through a descriptor of its directory, since its path may be too long.
+struct SocketAddress {
+  UniqueFd directory;
+  sockaddr_un address{};
+
+  explicit SocketAddress(const fs::path& run_directory)
+      : directory(::open(run_directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+    const std::string path =
+        "/proc/self/fd/" + std::to_string(directory.get()) + "/" + kControlSocket;
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
+};
+
+bool IsOfThisUser(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         (peer.uid == ::geteuid() || peer.uid == 0);
+}
+
+// What operators may ask, and nothing of what nodes say. The kernel has told the owner, so each
+// request is given the token.
+RendezvousHandlers ForOperators(const RendezvousHandlers& handlers, const std::string& token) {
+  RendezvousHandlers served;
+  served.sync = [](const NodeReport&, const std::shared_ptr<PendingSync>& call) {
+    call->Refuse({ErrorKind::kRefused, "no node can join a run here"});
+  };
+  served.cancel = [](const CallName&) {};
+  served.status = handlers.status;
+  served.control = [control = handlers.control, token](ControlRequest request) {
+    request.token = token;
+    return control(request);
+  };
+  served.ask = [ask = handlers.ask, token](Asking asking, std::shared_ptr<PendingAsk> call) {
+    asking.token = token;
+    ask(asking, std::move(call));
+  };
+  served.gone = handlers.gone;
+  return served;
+}
+
+}  // namespace
+
+class ControlSocket::State : public std::enable_shared_from_this<State> {
+ public:
+  State(AsioLoop& loop, RendezvousHandlers handlers)
+      : loop_(loop), service_(loop, std::move(handlers)), acceptor_(loop.io()), pause_(loop) {}
+
+  void Start(UniqueFd listener) {
+    acceptor_.assign(boost::asio::local::stream_protocol(), listener.Release());
+    Accept();
+  }
+
+  void Close() {
+    closed_ = true;
+    boost::system::error_code ignored;
+    acceptor_.close(ignored);
+    service_.Close();
+    if (server_) {
+      server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
+    }
+  }
+
+ private:
+  void Accept() {
+    acceptor_.async_accept([self = shared_from_this()](boost::system::error_code error,
+                                                       UnixSocket socket) {
+      if (self->closed_ || error == boost::asio::error::operation_aborted) {
+        return;
+      }
+      if (!error && self->connections_ < kMostConnections && IsOfThisUser(socket.native_handle())) {
+        self->Serve(std::move(socket));
+      }
+      if (error) {  // No descriptor is free: the caller waits in the backlog.
+        self->pause_.ArmAt(self->loop_.Now() + kPauseAfterError, [weak = self->weak_from_this()] {
+          if (const auto state = weak.lock(); state && !state->closed_) {
+            state->Accept();
+          }
+        });
+        return;
+      }
+      self->Accept();
+    });
+  }
+
+  // gRPC gets a duplicate. This one is woken once either end has closed the connection.
+  void Serve(UnixSocket socket) {
+    const int fd = ::fcntl(socket.native_handle(), F_DUPFD_CLOEXEC, 0);
+    if (fd < 0 || !BeginServer()) {
+      ::close(fd);
+      return;
+    }
+    socket.native_non_blocking(true);
+    ++connections_;
+    const auto kept = std::make_shared<UnixSocket>(std::move(socket));
+    kept->async_wait(UnixSocket::wait_error,
+                     [weak = weak_from_this(), kept](boost::system::error_code) {
+                       if (const auto self = weak.lock()) {
+                         --self->connections_;
+                       }
+                     });
+    grpc::AddInsecureChannelFromFd(server_.get(), fd);
+  }
+
+  bool BeginServer() {
+    if (server_) {
+      return true;
+    }
+    PrepareGrpc();
+    grpc::ServerBuilder builder;
+    builder.SetMaxReceiveMessageSize(kLongestQuestion);
+    builder.SetMaxSendMessageSize(kMaxMessageBytes);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMs);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    if (!server_) {
+      Log(LogLevel::kWarning, "cannot answer ddprun's verbs: the gRPC library refused to start");
+    }
+    return server_ != nullptr;
+  }
+
+  AsioLoop& loop_;
+  RendezvousService service_;
+  boost::asio::local::stream_protocol::acceptor acceptor_;
+  LoopTimer pause_;
+  std::size_t connections_ = 0;
+  bool closed_ = false;
+  std::unique_ptr<grpc::Server> server_;  // None: no operator has connected yet.
+};
+
+Result<std::unique_ptr<ControlSocket>> ControlSocket::Open(AsioLoop& loop,
+                                                           const fs::path& run_directory,
+                                                           const RendezvousHandlers& handlers,
+                                                           const std::string& token) {
+  const SocketAddress place(run_directory);
+  UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  // Set before bind, so that the file has this mode from its first moment.
+  if (!place.directory || !listener || ::fchmod(listener.get(), 0600) != 0 ||
+      ::bind(listener.get(), place.get(), sizeof place.address) != 0 ||
+      ::listen(listener.get(), kMostConnections) != 0) {
+    return SystemError("listen for ddprun status, drain and stop at",
+                       (run_directory / kControlSocket).native(), errno);
+  }
+  auto state = std::make_shared<State>(loop, ForOperators(handlers, token));
+  state->Start(std::move(listener));
+  return std::unique_ptr<ControlSocket>(new ControlSocket(std::move(state)));
+}
+
+ControlSocket::~ControlSocket() {
+  state_->Close();
+}
+
+Result<UniqueFd> ConnectToControlSocket(const fs::path& run_directory, Duration timeout) {
+  const SocketAddress place(run_directory);
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval limit{timeout.count() / 1000, timeout.count() % 1000 * 1000};
+  if (!place.directory || !socket ||
+      ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0 ||
+      ::connect(socket.get(), place.get(), sizeof place.address) != 0) {
+    Error error = SystemError("ask the run at", (run_directory / kControlSocket).native(), errno);
+    error.kind = ErrorKind::kUnavailable;
+    return error;
+  }
+  if (!IsOfThisUser(socket.get())) {  // Another user may have created the directory again.
+    return Error{ErrorKind::kRefused, "'" + (run_directory / kControlSocket).native() +
+                                          "' is another user's: nothing is asked there"};
+  }
+  return socket;
+}
+
+}  // namespace ddprun
