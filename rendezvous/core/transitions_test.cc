@@ -35,5 +35,17 @@ TEST_F(Transitions, AnotherServersBeatSaysNothing) {
   EXPECT_EQ(story.state.nodes.at({"n0", {1}}).expires, expires);
 }
 
+// Failures without progress are spaced out.
+TEST_F(PairOfNodes, NoWorldIsFormedInThePauseAfterFailures) {
+  story.state.budget.next_start = At(5s);
+  a.Says(At(1s));
+  b.Says(At(1s));
+  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  a.Says(At(4s));
+  b.Says(At(4s));
+  story.Tick(At(5s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
 }  // namespace
 }  // namespace ddprun
