@@ -3,8 +3,8 @@
 #include <random>
 #include <utility>
 
-#include "agent/road/logs_job.h"
-#include "agent/road/stacks_job.h"
+#include "agent/commands/logs_job.h"
+#include "agent/commands/stacks_job.h"
 
 namespace ddprun {
 namespace {
@@ -109,11 +109,11 @@ ProcessAgent::ProcessAgent(AsioLoop& loop, const std::shared_ptr<const AgentOpti
                         },
                         [this](const ClockOffset& offset) { host.NoteClock(offset); }}),
       stop_soon(loop),
-      road(
+      commands(
           loop, channel,
           [this] {
             const AgentConfig& config = driver.config();
-            return RoadName{config.run_id, config.node, driver.state().incarnation};
+            return Membership{config.run_id, config.node, driver.state().incarnation};
           },
           [this, &loop](const ErrandWish& wish) {
             return MakeJob(loop, workers, driver, stop_soon, wish);
@@ -132,7 +132,7 @@ Result<void> ProcessAgent::Start() {
   workers.OnPreloaded([this] { TellFacts(); });
   RETURN_IF_ERROR(workers.Open());
   RETURN_IF_ERROR(driver.Start());
-  road.Start();
+  commands.Start();
   if (options->host_check != HostCheck::kOff) {
     host.Start();
   }
@@ -156,7 +156,7 @@ void ProcessAgent::CheckNode(CheckCause cause, std::function<void(std::string)> 
 
 void ProcessAgent::FinishErrands(std::function<void()> done) {
   workers.kept()->Close();
-  road.Finish(kLastWords, std::move(done));
+  commands.Finish(kLastWords, std::move(done));
 }
 
 }  // namespace ddprun

@@ -6,12 +6,12 @@
 #include <string>
 
 #include "agent/agent_options.h"
+#include "agent/commands/commands.h"
 #include "agent/driver.h"
 #include "agent/host/host_watch.h"
 #include "agent/host/node_check.h"
 #include "agent/listening_stores.h"
 #include "agent/process_workers.h"
-#include "agent/road/road.h"
 #include "common/asio_loop.h"
 
 namespace ddprun {
@@ -43,7 +43,7 @@ class ProcessAgent {
   SyncChannel& channel;  // The driver's.
   AgentDriver driver;    // It ends before what it stands on,
   LoopTimer stop_soon;   // That it was told is told first.
-  Road road;             // and this before it.
+  Commands commands;     // and this before it.
 };
 
 }  // namespace ddprun

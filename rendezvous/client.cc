@@ -9,6 +9,7 @@
 #include "proto/rendezvous.grpc.pb.h"
 #include "rendezvous/door/wire_gate.h"
 #include "rendezvous/grpc_channel.h"
+#include "rendezvous/grpc_stream.h"
 #include "rendezvous/real_names.h"
 #include "rendezvous/wire/convert.h"
 
@@ -51,12 +52,42 @@ void LeaveOutTexts(v1::SyncRequest& request) {
   }
 }
 
-// The second call of a node (Road), likewise.
-struct RoadInFlight {
+using WireCommands = ClientStream<v1::Command, v1::NodeMessage>;
+constexpr std::size_t kMostUnsentPieces = 4 * kMostAsks;  // One of each request, and its beginning.
+
+// What is read on gRPC's threads reaches this on the loop.
+struct CommandEars {
+  std::function<void(const NodeCommand&)> heard;
+  std::function<void()> ended;
+};
+
+// One stream of commands, as gRPC uses it.
+struct CommandsCall {
   grpc::ClientContext context;
-  v1::RoadRequest request;
-  v1::RoadReply reply;
-  SyncChannel::RoadHeard heard;
+  std::shared_ptr<WireCommands> stream = std::make_shared<WireCommands>(context, kMostUnsentPieces);
+};
+
+class GrpcCommands final : public CommandStream {
+ public:
+  GrpcCommands(std::shared_ptr<CommandsCall> call, std::shared_ptr<CommandEars> ears)
+      : call_(std::move(call)), ears_(std::move(ears)) {}
+  ~GrpcCommands() override {
+    *ears_ = {};
+    call_->stream->Cancel(grpc::Status::CANCELLED);
+  }
+  void Listen(std::function<void(const NodeCommand&)> heard, std::function<void()> ended) override {
+    *ears_ = {std::move(heard), std::move(ended)};
+  }
+  void Send(const AnswerPiece& piece) override {
+    v1::NodeMessage wire;
+    ToProto(piece, wire.mutable_piece());
+    call_->stream->Send(std::move(wire));
+  }
+  void End(const Error& /*why*/) override {}
+
+ private:
+  const std::shared_ptr<CommandsCall> call_;
+  const std::shared_ptr<CommandEars> ears_;
 };
 
 Result<SyncReply> ReplyOf(const Call& call, const grpc::Status& status, const Endpoint& endpoint,
@@ -85,8 +116,8 @@ class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChann
 
   void Send(const NodeReport& report, Duration deadline, Done done);
   void Cancel();
-  void SendRoad(const RoadCall& call, RoadHeard heard);
-  void CancelRoad();
+  std::unique_ptr<CommandStream> OpenCommands(const Membership& self);
+  void CancelCommands();
   void WaitForGrpc();
 
  private:
@@ -97,14 +128,13 @@ class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChann
   void Start();
   void StartAgain();
   void OnStatus(const std::shared_ptr<Call>& call, const grpc::Status& status);
-  void EndRoad(Result<RoadReply> reply);
   void End(std::shared_ptr<Call> ended, Result<SyncReply> reply);
 
   Loop& loop_;
   const Endpoint endpoint_;
   const Access access_;
   std::shared_ptr<Call> current_;
-  std::shared_ptr<RoadInFlight> road_;
+  std::weak_ptr<CommandsCall> commands_;
   std::shared_ptr<grpc::Channel> channel_;  // Of stub_, or of an earlier stub.
   std::unique_ptr<Stub> stub_;  // None: not connected yet, or the connection was given up.
   bool unanswered_ = true;      // No call on this connection was answered; it leads to target_.
@@ -233,10 +263,7 @@ void GrpcSyncChannel::State::StartAgain() {
 }
 
 void GrpcSyncChannel::State::Connect() {
-  if (road_) {  // Its connection was given up.
-    road_->context.TryCancel();
-    EndRoad(Error{ErrorKind::kUnavailable, "the connection was given up"});
-  }
+  CancelCommands();  // Its connection was given up.
   channel_ = OpenChannel(target_, endpoint_.host, access_);
   stub_ = v1::Rendezvous::NewStub(channel_);
   unanswered_ = true;
@@ -286,48 +313,48 @@ void GrpcSyncChannel::State::End(std::shared_ptr<Call> ended, Result<SyncReply> 
   ended->done(ended->sequence, std::move(reply));
 }
 
-void GrpcSyncChannel::State::SendRoad(const RoadCall& call, RoadHeard heard) {
-  CancelRoad();
-  road_ = std::make_shared<RoadInFlight>();
-  road_->heard = std::move(heard);
+std::unique_ptr<CommandStream> GrpcSyncChannel::State::OpenCommands(const Membership& self) {
+  CancelCommands();
   if (!stub_ || unanswered_) {  // A server reads little before the first call is accepted.
-    EndRoad(Error{ErrorKind::kUnavailable, "no report was answered yet"});
-    return;
+    return nullptr;
   }
-  ToProto(call, &road_->request);
-  ShowToken(road_->context, access_.token);
+  const auto call = std::make_shared<CommandsCall>();
+  const auto ears = std::make_shared<CommandEars>();
+  ShowToken(call->context, access_.token);
   in_grpc_->fetch_add(1);
-  stub_->async()->Road(&road_->context, &road_->request, &road_->reply,
-                       [road = road_, weak = weak_from_this(), &loop = loop_,
-                        in_grpc = in_grpc_](grpc::Status status) {
-                         loop.Post([road, weak, status = std::move(status)] {
-                           const auto self = weak.lock();
-                           if (self && self->road_ == road) {
-                             self->EndRoad(status.ok() ? RoadReplyFromProto(road->reply)
-                                                       : ErrorOf(status, self->endpoint_,
-                                                                 Duration{0}, self->access_));
+  stub_->async()->Observe(&call->context, call->stream.get());
+  call->stream->Begin({[call, ears, &loop = loop_](v1::Command wire) {
+                         Result<NodeCommand> command = CommandFromProto(wire);
+                         if (!command) {
+                           call->stream->Cancel(grpc::Status::CANCELLED);
+                           return;
+                         }
+                         loop.Post([call, ears, command = *std::move(command)] {
+                           if (const auto heard = ears->heard) {  // A copy: it may end the stream.
+                             heard(command);
+                             call->stream->ReadOn();
+                           }
+                         });
+                       },
+                       [call, ears, &loop = loop_, in_grpc = in_grpc_] {
+                         loop.Post([ears] {
+                           if (const auto ended = ears->ended) {
+                             ended();
                            }
                          });
                          in_grpc->fetch_sub(1);
                          in_grpc->notify_all();
-                       });
+                       }});
+  v1::NodeMessage hello;
+  ToProto(self, hello.mutable_self());
+  call->stream->Send(std::move(hello));
+  commands_ = call;
+  return std::make_unique<GrpcCommands>(call, ears);
 }
 
-// `heard` is posted: it is never called from inside the call that caused it.
-void GrpcSyncChannel::State::EndRoad(Result<RoadReply> reply) {
-  loop_.Post([weak = weak_from_this(), heard = std::move(road_->heard),
-              reply = std::move(reply)]() mutable {
-    if (weak.lock()) {
-      heard(std::move(reply));
-    }
-  });
-  road_.reset();
-}
-
-void GrpcSyncChannel::State::CancelRoad() {
-  if (road_) {
-    road_->context.TryCancel();
-    road_.reset();
+void GrpcSyncChannel::State::CancelCommands() {
+  if (const auto call = commands_.lock()) {
+    call->stream->Cancel(grpc::Status::CANCELLED);
   }
 }
 
@@ -342,7 +369,7 @@ GrpcSyncChannel::GrpcSyncChannel(Loop& loop, const Endpoint& endpoint, Access ac
 
 GrpcSyncChannel::~GrpcSyncChannel() {
   state_->Cancel();
-  state_->CancelRoad();
+  state_->CancelCommands();
   state_->WaitForGrpc();  // Its threads post to the loop, which may be destroyed next.
 }
 
@@ -354,8 +381,8 @@ void GrpcSyncChannel::Cancel() {
   state_->Cancel();
 }
 
-void GrpcSyncChannel::SendRoad(const RoadCall& call, RoadHeard heard) {
-  state_->SendRoad(call, std::move(heard));
+std::unique_ptr<CommandStream> GrpcSyncChannel::OpenCommands(const Membership& self) {
+  return state_->OpenCommands(self);
 }
 
 }  // namespace ddprun

@@ -23,8 +23,8 @@ class GrpcSyncChannel final : public SyncChannel {
 
   void Send(const NodeReport& report, Duration deadline, Done done) override;
   void Cancel() override;
-  // Uses the connection of the reports. Fails if there is none.
-  void SendRoad(const RoadCall& call, RoadHeard heard) override;
+  // On the connection of the reports. None if there is none.
+  std::unique_ptr<CommandStream> OpenCommands(const Membership& self) override;
 
  private:
   class State;

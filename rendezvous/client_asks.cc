@@ -2,6 +2,10 @@
 
 #include <grpcpp/client_context.h>
 
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "common/files.h"
@@ -15,6 +19,9 @@ namespace ddprun {
 namespace {
 
 using Stub = v1::Rendezvous::Stub;
+
+// After it a server that answers no ping is gone. A stream has no other time limit.
+constexpr Duration kSilence{10'000};
 
 // gRPC's monotonic clock: a deadline must not move when somebody sets the wall clock.
 gpr_timespec In(Duration duration) {
@@ -40,14 +47,19 @@ Error ErrorAtSocket(const grpc::Status& status, const std::filesystem::path& run
   }
 }
 
+Error ErrorFrom(const grpc::Status& status, const ServerAddress& server, Duration timeout) {
+  return server.control_socket.empty() ? ErrorOf(status, server.endpoint, timeout, server.access)
+                                       : ErrorAtSocket(status, server.control_socket, timeout);
+}
+
 Result<std::shared_ptr<Stub>> Connect(const ServerAddress& server, Duration timeout) {
   if (server.control_socket.empty()) {
     ASSIGN_OR_RETURN(const std::string target, GrpcTarget(server.endpoint, Lookup::kMayBlock));
-    return std::shared_ptr<Stub>(
-        v1::Rendezvous::NewStub(OpenChannel(target, server.endpoint.host, server.access)));
+    return std::shared_ptr<Stub>(v1::Rendezvous::NewStub(
+        OpenChannel(target, server.endpoint.host, server.access, kSilence)));
   }
   ASSIGN_OR_RETURN(UniqueFd fd, ConnectToControlSocket(server.control_socket, timeout));
-  return std::shared_ptr<Stub>(v1::Rendezvous::NewStub(ChannelOver(std::move(fd))));
+  return std::shared_ptr<Stub>(v1::Rendezvous::NewStub(ChannelOver(std::move(fd), kSilence)));
 }
 
 // One call, blocking: `ask` makes it. Its reply, or why there is none.
@@ -60,11 +72,10 @@ Result<Reply> AskBy(Stub& stub,
   ShowToken(context, server.access.token);
   Reply reply;
   const grpc::Status status = (stub.*ask)(&context, request, &reply);
-  if (status.ok()) {
-    return reply;
+  if (!status.ok()) {
+    return ErrorFrom(status, server, timeout);
   }
-  return server.control_socket.empty() ? ErrorOf(status, server.endpoint, timeout, server.access)
-                                       : ErrorAtSocket(status, server.control_socket, timeout);
+  return reply;
 }
 
 Error Malformed(const ServerAddress& server, const Error& error) {
@@ -102,18 +113,104 @@ Result<std::string> AskControl(const ServerAddress& server, const ControlRequest
   return reply.text();
 }
 
-Result<AskingWay> WayToAsk(const ServerAddress& server, Duration timeout) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<Stub> stub, Connect(server, timeout));
-  return AskingWay([=](const Asking& asking) -> Result<AskReply> {
-    v1::AskRequest request;
-    ToProto(asking, &request);
-    ASSIGN_OR_RETURN(const v1::AskReply reply, AskBy(*stub, &Stub::Ask, request, server, timeout));
-    Result<AskReply> read = AskReplyFromProto(reply);
-    if (!read) {
-      return Malformed(server, read.error());
+// A thread reads, since gRPC's reads have no time limit.
+class NodesAsked::State {
+ public:
+  State(ServerAddress server, std::shared_ptr<Stub> stub, Duration timeout)
+      : server_(std::move(server)), stub_(std::move(stub)), timeout_(timeout) {
+    ShowToken(context_, server_.access.token);
+    stream_ = stub_->Ask(&context_);
+    reader_ = std::thread([this] { Read(); });
+  }
+  ~State() {
+    {
+      const std::lock_guard lock(mutex_);
+      closes_ = true;
     }
-    return read;
-  });
+    context_.TryCancel();
+    changed_.notify_all();
+    reader_.join();
+  }
+
+  void Write(const v1::AskMessage& message) {
+    const std::lock_guard lock(mutex_);
+    if (!ended_) {
+      stream_->Write(message);
+    }
+  }
+
+  Result<std::optional<AskReply>> Next(Duration wait) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, wait, [this] { return ended_ || !come_.empty(); });
+    if (come_.empty()) {
+      return ended_ ? Result<std::optional<AskReply>>(*ended_) : std::optional<AskReply>();
+    }
+    Result<AskReply> reply = AskReplyFromProto(come_.front());
+    come_.pop_front();
+    changed_.notify_all();
+    if (!reply) {
+      return Malformed(server_, reply.error());
+    }
+    return std::optional(*std::move(reply));
+  }
+
+ private:
+  // A server sends a piece of each node at most, unasked; one that sends more waits.
+  void Read() {
+    v1::AskReply reply;
+    while (stream_->Read(&reply)) {
+      std::unique_lock lock(mutex_);
+      come_.push_back(std::move(reply));
+      changed_.notify_all();
+      changed_.wait(lock, [this] { return closes_ || come_.size() <= kMaxNodes; });
+    }
+    const std::lock_guard lock(mutex_);
+    const grpc::Status status = stream_->Finish();
+    ended_ = status.ok() ? Error{ErrorKind::kUnavailable, "the server has ended the answer"}
+                         : ErrorFrom(status, server_, timeout_);
+    changed_.notify_all();
+  }
+
+  const ServerAddress server_;
+  const std::shared_ptr<Stub> stub_;
+  const Duration timeout_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::AskMessage, v1::AskReply>> stream_;
+  std::thread reader_;
+  std::mutex mutex_;  // Of what follows, and of writing.
+  std::condition_variable changed_;
+  std::deque<v1::AskReply> come_;
+  std::optional<Error> ended_;
+  bool closes_ = false;
+};
+
+NodesAsked::NodesAsked(std::unique_ptr<State> state) : state_(std::move(state)) {}
+NodesAsked::NodesAsked(NodesAsked&& other) noexcept = default;
+NodesAsked::~NodesAsked() = default;
+
+Result<NodesAsked> NodesAsked::Open(const ServerAddress& server, const Asking& asking,
+                                    Duration timeout) {
+  ASSIGN_OR_RETURN(std::shared_ptr<Stub> stub, Connect(server, timeout));
+  NodesAsked call(std::make_unique<State>(server, std::move(stub), timeout));
+  v1::AskMessage message;
+  ToProto(asking, message.mutable_asking());
+  call.state_->Write(message);
+  ASSIGN_OR_RETURN(std::optional<AskReply> first, call.state_->Next(timeout));
+  if (!first) {
+    return ErrorFrom({grpc::StatusCode::DEADLINE_EXCEEDED, ""}, server, timeout);
+  }
+  call.asked_ = std::move(first->asked);
+  return call;
+}
+
+Result<std::optional<AskReply>> NodesAsked::Next(Duration wait) {
+  return state_->Next(wait);
+}
+
+void NodesAsked::Want(const NodeId& node) {
+  v1::AskMessage message;
+  message.set_next(node);
+  state_->Write(message);
 }
 
 }  // namespace ddprun

@@ -3,7 +3,8 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,9 +33,27 @@ Result<std::vector<RunStatus>> AskStatus(const ServerAddress& server, const RunI
 Result<std::string> AskControl(const ServerAddress& server, const ControlRequest& request,
                                Duration timeout);
 
-// A function with which an operator asks a server, on one connection. Each call blocks for as long
-// as the server parks it, `timeout` at most. Looks the name up first.
-using AskingWay = std::function<Result<AskReply>(const Asking&)>;
-Result<AskingWay> WayToAsk(const ServerAddress& server, Duration timeout);
+// An operator's request to nodes: a stream on a connection of its own.
+class NodesAsked {
+ public:
+  // Opens it, and waits until the server has said which nodes are asked. Looks the name up first.
+  static Result<NodesAsked> Open(const ServerAddress& server, const Asking& asking,
+                                 Duration timeout);
+  NodesAsked(NodesAsked&& other) noexcept;
+  ~NodesAsked();  // Ends the request.
+
+  const std::vector<NodeId>& asked() const { return asked_; }
+  // The next piece that has come; none within `wait`: there is none. An error: the server ended the
+  // stream, or is gone.
+  Result<std::optional<AskReply>> Next(Duration wait);
+  // The next piece of this node is wanted. The first one of each node comes unasked.
+  void Want(const NodeId& node);
+
+ private:
+  class State;
+  explicit NodesAsked(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+  std::vector<NodeId> asked_;
+};
 
 }  // namespace ddprun

@@ -65,11 +65,10 @@ RendezvousHandlers ForOperators(const RendezvousHandlers& handlers, const std::s
     request.token = token;
     return control(request);
   };
-  served.ask = [ask = handlers.ask, token](Asking asking, std::shared_ptr<PendingAsk> call) {
+  served.ask = [ask = handlers.ask, token](Asking asking, std::unique_ptr<OperatorStream> stream) {
     asking.token = token;
-    ask(asking, std::move(call));
+    ask(asking, std::move(stream));
   };
-  served.gone = handlers.gone;
   return served;
 }
 
@@ -145,6 +144,8 @@ class ControlSocket::State : public std::enable_shared_from_this<State> {
     builder.SetMaxReceiveMessageSize(kLongestQuestion);
     builder.SetMaxSendMessageSize(kMaxMessageBytes);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMs);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                               kLeastPingIntervalMs);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     if (!server_) {

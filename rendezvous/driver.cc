@@ -20,7 +20,6 @@ namespace ddprun {
 namespace {
 
 // Numbers of errands begin at the term, shifted by so many bits, so that two servers' differ.
-constexpr int kErrandsOfTerm = 16;
 constexpr Duration kLastWords{2'000};  // For operators that follow the run's output.
 constexpr Duration kLookAtAsks{50};
 
@@ -70,7 +69,7 @@ CoordinatorDriver::CoordinatorDriver(Loop& loop, const CoordinatorConfig& config
       config_(config),
       lines_(loop),
       stay_(loop),
-      road_(loop, config.term.value << kErrandsOfTerm, [this](const RoadName& name) {
+      requests_(loop, [this](const Membership& name) {
         const CoordinatorState* const run = StateOf(name.run_id);
         return run != nullptr && HasReported(*run, {name.node, name.incarnation});
       }) {}
@@ -83,13 +82,12 @@ RendezvousHandlers CoordinatorDriver::Handlers() {
       [this](const CallName& name) { OnCancel(name); },
       [this](const RunId& run_id) { return StatusOfRuns(run_id); },
       [this](const ControlRequest& request) { return OnControl(request); },
-      [this](const RoadCall& call, std::shared_ptr<PendingRoad> pending) {
-        OnRoad(call, std::move(pending));
+      [this](const Membership& name, std::unique_ptr<NodeStream> stream) {
+        requests_.OnNode(name, std::move(stream));
       },
-      [this](const Asking& asking, const std::shared_ptr<PendingAsk>& pending) {
-        OnAsk(asking, pending);
+      [this](const Asking& asking, std::unique_ptr<OperatorStream> stream) {
+        OnAsk(asking, std::move(stream));
       },
-      [this](const void* key) { OnGone(key); },
   };
 }
 
@@ -213,7 +211,7 @@ void CoordinatorDriver::Decide(const RunId& run_id, RunEntry& run, const Coordin
   CoordinatorEffects effects = TakeStep(run.state, event, loop_.Now());
   Tell(run_id, run, std::move(effects.events));
   if (!effects.evidence.empty()) {
-    road_.Send(run_id, {.kind = ErrandKind::kEvidence}, effects.evidence);
+    requests_.Send(run_id, {.kind = ErrandKind::kEvidence}, effects.evidence);
   }
   if (note_run_) {
     note_run_(run.state);
@@ -351,7 +349,7 @@ void CoordinatorDriver::Retire() {
   stay_.Cancel();
   when_unneeded_ = nullptr;
   on_later_term_ = nullptr;
-  road_.Close();
+  requests_.Close();
   for (const auto& [run_id, run] : runs_) {
     while (!run->parked.empty()) {  // In a fixed order, for the simulator.
       Unpark(*run, NodeKey(run->parked.begin()->first));
@@ -378,7 +376,7 @@ void CoordinatorDriver::EndIfUnneeded() {
   if (!asked_until_) {
     asked_until_ = loop_.Now() + kLastWords;
   }
-  if (road_.asked() && loop_.Now() < *asked_until_) {
+  if (requests_.asked() && loop_.Now() < *asked_until_) {
     stay_.ArmAt(loop_.Now() + kLookAtAsks, [this] { EndIfUnneeded(); });
     return;
   }
@@ -508,7 +506,7 @@ void CoordinatorDriver::ForgetRun(const RunId& run_id) {
   RememberEnd(ToRemember(run_id, state.newest, *state.outcome));
   forgotten_ = std::max(forgotten_, state.newest);
   unkept_.erase(run_id);
-  road_.ForgetRun(run_id);
+  requests_.ForgetRun(run_id);
   runs_.erase(found);
 }
 
@@ -525,7 +523,7 @@ bool CoordinatorDriver::ForgetARunThatWasLeft() {
     return false;
   }
   forgotten_ = std::max(forgotten_, empty->second->state.newest);
-  road_.ForgetRun(empty->first);
+  requests_.ForgetRun(empty->first);
   runs_.erase(empty);
   return true;
 }
@@ -624,20 +622,17 @@ Result<std::string> CoordinatorDriver::OnControl(const ControlRequest& request) 
   return answer.text;
 }
 
-void CoordinatorDriver::OnAsk(const Asking& asking, const std::shared_ptr<PendingAsk>& call) {
-  Asking meant = asking;
+void CoordinatorDriver::OnAsk(const Asking& asking, std::unique_ptr<OperatorStream> stream) {
+  RunId run_id;
   const auto nodes = [&]() -> Result<std::vector<NodeId>> {
     RETURN_IF_ERROR(MayOperate(asking.token));
-    ASSIGN_OR_RETURN(meant.run_id, RunNamed(asking.run_id));
-    if (asking.call > 1) {
-      return std::vector<NodeId>();
-    }
-    return NodesAsked(runs_.at(meant.run_id)->state, asking.nodes);
+    ASSIGN_OR_RETURN(run_id, RunNamed(asking.run_id));
+    return NodesAsked(runs_.at(run_id)->state, asking.nodes);
   }();
   if (nodes) {
-    road_.OnAsk(meant, *nodes, call);
+    requests_.OnOperator(run_id, asking.wish, *nodes, std::move(stream));
   } else {
-    call->Refuse(nodes.error());
+    stream->End(nodes.error());
   }
 }
 

@@ -22,7 +22,7 @@
 #include "rendezvous/door/control_token.h"
 #include "rendezvous/door/few_lines.h"
 #include "rendezvous/messages/history.h"
-#include "rendezvous/road/errand_road.h"
+#include "rendezvous/requests/operator_requests.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {
@@ -73,13 +73,11 @@ class CoordinatorDriver {
   Result<std::vector<RunStatus>> StatusOfRuns(const RunId& run_id) const;
   // Needs the token. If none was set, every request is refused.
   Result<std::string> OnControl(const ControlRequest& request);
-  // OnAsk also needs the token: an operator's request to nodes. OnRoad: the calls of those nodes.
-  // OnGone: one of these calls has been cancelled.
-  void OnAsk(const Asking& asking, const std::shared_ptr<PendingAsk>& call);
-  void OnRoad(const RoadCall& call, std::shared_ptr<PendingRoad> pending) {
-    road_.OnRoad(call, std::move(pending));
+  // An operator's request to nodes, which needs the token too; and the streams of those nodes.
+  void OnAsk(const Asking& asking, std::unique_ptr<OperatorStream> stream);
+  void OnNode(const Membership& name, std::unique_ptr<NodeStream> stream) {
+    requests_.OnNode(name, std::move(stream));
   }
-  void OnGone(const void* key) { road_.OnGone(key); }
   void SetToken(std::string token) { gate_.SetToken(std::move(token)); }
 
   // Nodes that still need this server: not lost, and the run's end is not acknowledged by them.
@@ -187,7 +185,7 @@ class CoordinatorDriver {
   std::set<RunId> unkept_;         // Those whose outcome the claim does not have yet.
   bool retired_ = false;
   TokenGate gate_;
-  ErrandRoad road_;
+  OperatorRequests requests_;
 };
 
 }  // namespace ddprun

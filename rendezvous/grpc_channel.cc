@@ -159,6 +159,17 @@ std::shared_ptr<grpc::ChannelCredentials> TokenCredentials(const std::string& to
   return grpc::experimental::TlsCredentials(options);
 }
 
+grpc::ChannelArguments PingingFor(Duration silence) {
+  grpc::ChannelArguments arguments;
+  if (silence.count() > 0) {
+    const int half = static_cast<int>(silence.count() / 2);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, half);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, half);
+    arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  }
+  return arguments;
+}
+
 // The threads that run callbacks come and go with the channels and servers that use them, and
 // gRPC 1.51 aborts ("ref_counted.h: prior > 0") when the last user goes while a new one comes. One
 // call on a channel that never connects (no credentials make a lame one) uses them for ever.
@@ -221,9 +232,9 @@ Result<std::string> GrpcTarget(const Endpoint& endpoint, Lookup lookup) {
 }
 
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const std::string& host,
-                                           const Access& access) {
+                                           const Access& access, Duration silence) {
   PrepareGrpc();
-  grpc::ChannelArguments arguments;
+  grpc::ChannelArguments arguments = PingingFor(silence);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
@@ -254,9 +265,9 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const std:
       arguments);
 }
 
-std::shared_ptr<grpc::Channel> ChannelOver(UniqueFd socket) {
+std::shared_ptr<grpc::Channel> ChannelOver(UniqueFd socket, Duration silence) {
   PrepareGrpc();
-  grpc::ChannelArguments arguments;
+  grpc::ChannelArguments arguments = PingingFor(silence);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   ::fcntl(socket.get(), F_SETFL, O_NONBLOCK);
   return grpc::CreateCustomInsecureChannelFromFd("rendezvous", socket.Release(), arguments);

@@ -23,11 +23,12 @@ Result<std::string> GrpcTarget(const Endpoint& endpoint, Lookup lookup);
 
 // A channel of its own: connections are shared with no other channel of the process. With an
 // authority the server's certificate must name `host`, else with a token it must prove that.
+// `silence`: the connection ends if the server answers no ping for so long; 0: it is not asked.
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const std::string& host,
-                                           const Access& access);
+                                           const Access& access, Duration silence = Duration{0});
 
 // A channel over a connected socket of this machine, in the clear. It ends with the connection.
-std::shared_ptr<grpc::Channel> ChannelOver(UniqueFd socket);
+std::shared_ptr<grpc::Channel> ChannelOver(UniqueFd socket, Duration silence);
 
 // For a status that is not OK. `waited`: the call's deadline; `access`: what the call was made
 // with.

@@ -43,36 +43,42 @@ class LocalPendingSync final : public PendingSync {
   std::shared_ptr<LocalCall> call_;
 };
 
-// The second call. Whoever ends it first takes `heard`.
-struct LocalRoad {
-  SyncChannel::RoadHeard heard;
-  bool delivered = false;
+// What one end of a local stream does with its messages.
+template <class In>
+struct LocalEars {
+  std::function<void(const In&)> heard;
+  std::function<void()> ended;
 };
 
-class LocalPendingRoad final : public PendingRoad {
+template <class In, class Out>
+class LocalStream final : public MessageStream<In, Out> {
  public:
-  LocalPendingRoad(Loop& loop, std::shared_ptr<LocalRoad> road)
-      : PendingRoad(road), loop_(loop), road_(std::move(road)) {}
-  ~LocalPendingRoad() override {
-    if (road_) {
-      End(Error{ErrorKind::kUnavailable, "superseded"});
-    }
-  }
-
-  void Answer(const RoadReply& reply) override { End(reply); }
-  void Refuse(const Error& error) override { End(error); }
-
- private:
-  void End(Result<RoadReply> result) {
-    loop_.Post([road = std::exchange(road_, nullptr), result = std::move(result)] {
-      if (const auto heard = std::exchange(road->heard, nullptr)) {
-        heard(result);
+  LocalStream(Loop& loop, std::shared_ptr<LocalEars<In>> own, std::shared_ptr<LocalEars<Out>> other)
+      : loop_(loop), own_(std::move(own)), other_(std::move(other)) {}
+  ~LocalStream() override {
+    *own_ = {};
+    loop_.Post([other = other_] {
+      if (const auto ended = other->ended) {
+        ended();
       }
     });
   }
+  void Listen(std::function<void(const In&)> heard, std::function<void()> ended) override {
+    *own_ = {std::move(heard), std::move(ended)};
+  }
+  void Send(const Out& message) override {
+    loop_.Post([other = other_, message] {
+      if (const auto heard = other->heard) {  // A copy: it may end the stream.
+        heard(message);
+      }
+    });
+  }
+  void End(const Error& /*why*/) override {}  // Its owner destroys it next.
 
+ private:
   Loop& loop_;
-  std::shared_ptr<LocalRoad> road_;
+  const std::shared_ptr<LocalEars<In>> own_;
+  const std::shared_ptr<LocalEars<Out>> other_;
 };
 
 }  // namespace
@@ -90,30 +96,19 @@ struct LocalSyncChannel::State : std::enable_shared_from_this<State> {
     });
   }
 
-  void SendRoad(const RoadCall& call, SyncChannel::RoadHeard heard) {
-    EndRoad();
-    if (!handlers.road) {
-      return;
+  std::unique_ptr<CommandStream> OpenCommands(const Membership& self) {
+    if (!handlers.observe) {
+      return nullptr;
     }
-    road = std::make_shared<LocalRoad>(LocalRoad{std::move(heard)});
-    loop.Post([weak = weak_from_this(), sent = road, call] {
-      if (const auto self = weak.lock(); self && sent->heard) {
-        sent->delivered = true;
-        self->handlers.road(call, std::make_shared<LocalPendingRoad>(self->loop, sent));
+    const auto node = std::make_shared<LocalEars<NodeCommand>>();
+    const auto server = std::make_shared<LocalEars<AnswerPiece>>();
+    loop.Post([weak = weak_from_this(), node, server, self] {
+      if (const auto state = weak.lock()) {
+        state->handlers.observe(self, std::make_unique<LocalStream<AnswerPiece, NodeCommand>>(
+                                          state->loop, server, node));
       }
     });
-  }
-
-  void EndRoad() {
-    if (!road || !road->heard) {
-      return;
-    }
-    road->heard = nullptr;
-    loop.Post([weak = weak_from_this(), given_up = std::exchange(road, nullptr)] {
-      if (const auto self = weak.lock(); self && given_up->delivered) {
-        self->handlers.gone(given_up.get());
-      }
-    });
+    return std::make_unique<LocalStream<NodeCommand, AnswerPiece>>(loop, node, server);
   }
 
   void Cancel() {
@@ -139,7 +134,6 @@ struct LocalSyncChannel::State : std::enable_shared_from_this<State> {
   RendezvousHandlers handlers;
   LoopTimer limit;
   std::shared_ptr<LocalCall> current;
-  std::shared_ptr<LocalRoad> road;
 };
 
 LocalSyncChannel::LocalSyncChannel(Loop& loop, RendezvousHandlers handlers)
@@ -147,7 +141,6 @@ LocalSyncChannel::LocalSyncChannel(Loop& loop, RendezvousHandlers handlers)
 
 LocalSyncChannel::~LocalSyncChannel() {
   state_->Cancel();
-  state_->EndRoad();
 }
 
 void LocalSyncChannel::Send(const NodeReport& report, Duration deadline, Done done) {
@@ -168,8 +161,8 @@ void LocalSyncChannel::Cancel() {
   state_->Cancel();
 }
 
-void LocalSyncChannel::SendRoad(const RoadCall& call, RoadHeard heard) {
-  state_->SendRoad(call, std::move(heard));
+std::unique_ptr<CommandStream> LocalSyncChannel::OpenCommands(const Membership& self) {
+  return state_->OpenCommands(self);
 }
 
 }  // namespace ddprun

@@ -17,7 +17,7 @@ class LocalSyncChannel final : public SyncChannel {
 
   void Send(const NodeReport& report, Duration deadline, Done done) override;
   void Cancel() override;
-  void SendRoad(const RoadCall& call, RoadHeard heard) override;
+  std::unique_ptr<CommandStream> OpenCommands(const Membership& self) override;
 
  private:
   struct State;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/check.h"
+#include "rendezvous/grpc_stream.h"
 #include "rendezvous/peer_calls.h"
 #include "rendezvous/real_names.h"
 #include "rendezvous/wire/convert.h"
@@ -58,6 +59,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
 using SyncCall = UnaryCall<v1::SyncReply>;
 
+constexpr std::size_t kMostUnsentCommands = 64;
+
 grpc::Status StatusOf(const Error& error) {
   switch (error.kind) {
     case ErrorKind::kInvalid:
@@ -80,61 +83,109 @@ grpc::ServerUnaryReactor* EndAtOnce(grpc::CallbackServerContext* context,
   return reactor;
 }
 
-// A call that the loop has parked. RefuseEarly ends it when the server closes; a later answer of
-// its owner then has no effect.
-class ParkedCall {
+// What the loop has of a call that is open. RefuseEarly ends it when the server closes; what its
+// owner does later has no effect.
+class OpenCall {
  public:
-  using Open = std::set<ParkedCall*>;
-  virtual ~ParkedCall() = default;
+  using All = std::set<OpenCall*>;
+  virtual ~OpenCall() = default;
   virtual void RefuseEarly(const Error& error) = 0;
 };
 
-// The loop's side of a parked call.
-template <class Base, class Reply, class Wire>
-class GrpcPending final : public Base, public ParkedCall {
+// The loop's side of a parked Sync.
+class GrpcPendingSync final : public PendingSync, public OpenCall {
  public:
-  template <class... Args>
-  GrpcPending(std::shared_ptr<UnaryCall<Wire>> call, std::shared_ptr<Open> open, Args... args)
-      : Base(args...), call_(std::move(call)), open_(std::move(open)) {
+  GrpcPendingSync(std::shared_ptr<SyncCall> call, std::shared_ptr<All> open)
+      : call_(std::move(call)), open_(std::move(open)) {
     open_->insert(this);
   }
-  ~GrpcPending() override {
+  ~GrpcPendingSync() override {
     if (call_) {
       Refuse({ErrorKind::kUnavailable, "superseded"});
     }
   }
 
-  void Answer(const Reply& reply) override {
-    TakeCall()->Answer([&](Wire* wire) {
+  void Answer(const SyncReply& reply) override {
+    TakeCall()->Answer([&](v1::SyncReply* wire) {
       ToProto(reply, wire);
-      if constexpr (std::is_same_v<Wire, v1::SyncReply>) {
-        wire->set_received_unix_us(received_);
-        wire->set_sent_unix_us(UnixMicroseconds());
-      }
+      wire->set_received_unix_us(received_);
+      wire->set_sent_unix_us(UnixMicroseconds());
     });
   }
   void Refuse(const Error& error) override { TakeCall()->Refuse(StatusOf(error)); }
   void RefuseEarly(const Error& error) override { call_->Refuse(StatusOf(error)); }
 
  private:
-  std::shared_ptr<UnaryCall<Wire>> TakeCall() {
+  std::shared_ptr<SyncCall> TakeCall() {
     CHECK(call_ != nullptr);
     open_->erase(this);
     return std::exchange(call_, nullptr);
   }
 
   const std::int64_t received_ = UnixMicroseconds();
-  std::shared_ptr<UnaryCall<Wire>> call_;
-  std::shared_ptr<Open> open_;
+  std::shared_ptr<SyncCall> call_;
+  std::shared_ptr<All> open_;
 };
-using GrpcPendingSync = GrpcPending<PendingSync, SyncReply, v1::SyncReply>;
+
+// What is read of a stream on gRPC's threads reaches this on the loop.
+template <class In>
+struct Ears {
+  std::function<void(const In&)> heard;
+  std::function<void()> ended;
+};
+
+// The loop's side of a stream.
+template <class In, class Out, class WireIn, class WireOut>
+class ServedStream final : public MessageStream<In, Out>, public OpenCall {
+ public:
+  using Call = ServerStream<WireIn, WireOut>;
+  ServedStream(std::shared_ptr<Call> call, std::shared_ptr<Ears<In>> ears,
+               std::shared_ptr<All> open)
+      : call_(std::move(call)), ears_(std::move(ears)), open_(std::move(open)) {
+    open_->insert(this);
+  }
+  ~ServedStream() override {
+    open_->erase(this);
+    *ears_ = {};
+    call_->Cancel({grpc::StatusCode::UNAVAILABLE, "superseded"});
+  }
+  void Listen(std::function<void(const In&)> heard, std::function<void()> ended) override {
+    *ears_ = {std::move(heard), std::move(ended)};
+    call_->ReadOn();
+  }
+  void Send(const Out& message) override {
+    WireOut wire;
+    ToProto(message, &wire);
+    call_->Send(std::move(wire));
+  }
+  void End(const Error& why) override { call_->End(StatusOf(why)); }
+  void RefuseEarly(const Error& why) override {
+    *ears_ = {};
+    call_->Cancel(StatusOf(why));
+  }
+
+ private:
+  const std::shared_ptr<Call> call_;
+  const std::shared_ptr<Ears<In>> ears_;
+  const std::shared_ptr<All> open_;
+};
+
+// A stream that is refused before anything of it is read.
+template <class In, class Out>
+class RefusedStream final : public grpc::ServerBidiReactor<In, Out> {
+ public:
+  explicit RefusedStream(const grpc::Status& status) { this->Finish(status); }
+
+ private:
+  void OnDone() override { delete this; }
+};
 
 }  // namespace
 
 struct RendezvousService::Inbox {
   Loop& loop;
   RendezvousHandlers handlers;
-  std::shared_ptr<ParkedCall::Open> open = std::make_shared<ParkedCall::Open>();
+  std::shared_ptr<OpenCall::All> open = std::make_shared<OpenCall::All>();
   PeerCalls peers;
   std::function<void(const std::string&)> let_in;  // May be unset.
   bool closed = false;                             // All except `loop` is used on the loop.
@@ -199,27 +250,49 @@ grpc::ServerUnaryReactor* AnswerOnLoop(const std::shared_ptr<Inbox>& inbox,
   return call.get();
 }
 
-// Parks a call until there is something to answer: `park` gets it, on the loop.
-template <class Inbox, class Wire, class Base, class Reply, class Asked>
-grpc::ServerUnaryReactor* ParkOnLoop(
-    const std::shared_ptr<Inbox>& inbox, grpc::CallbackServerContext* context, Wire* wire,
-    Asked asked,
-    std::function<void(const Asked&, std::shared_ptr<Base>)> RendezvousHandlers::*park) {
-  const auto key = std::make_shared<char>();  // Its address names the call uniquely.
-  const auto call = UnaryCall<Wire>::Open(wire, [inbox, key] {
-    inbox->loop.Post([inbox, key] {
-      if (!inbox->closed) {
-        inbox->handlers.gone(key.get());
+// Serves a stream whose first message opens it: `open` gets that and the stream, on the loop.
+// `first`, `later`: what a message says, on gRPC's threads.
+template <class In, class Out, class Inbox, class WireIn, class WireOut, class First, class Open>
+grpc::ServerBidiReactor<WireIn, WireOut>* ServeStream(
+    const std::shared_ptr<Inbox>& inbox, grpc::CallbackServerContext* context,
+    const std::shared_ptr<ServerStream<WireIn, WireOut>>& call, First first,
+    Result<In> (*later)(const WireIn&), Open open) {
+  const std::string peer = PlainPeer(context->peer());
+  const auto ears = std::make_shared<Ears<In>>();
+  const auto opened = std::make_shared<bool>(false);  // Messages come one at a time.
+  const auto hear = [=](const WireIn& wire) -> Result<void> {
+    if (*opened) {
+      ASSIGN_OR_RETURN(const In message, later(wire));
+      inbox->loop.Post([=] {
+        if (const auto heard = ears->heard) {  // A copy: it may end the stream.
+          heard(message);
+          call->ReadOn();
+        }
+      });
+      return {};
+    }
+    *opened = true;
+    ASSIGN_OR_RETURN(const auto question, first(wire));
+    inbox->loop.Post([=] {
+      if (inbox->Admits(*call, peer)) {
+        open(question,
+             std::make_unique<ServedStream<In, Out, WireIn, WireOut>>(call, ears, inbox->open));
       }
     });
-  });
-  const std::string peer = PlainPeer(context->peer());
-  inbox->loop.Post([inbox, call, peer, key, park, asked = std::move(asked)] {
-    if (inbox->Admits(*call, peer)) {
-      (inbox->handlers.*park)(asked, std::make_shared<GrpcPending<Base, Reply, Wire>>(
-                                         call, inbox->open, std::shared_ptr<const void>(key)));
-    }
-  });
+    return {};
+  };
+  call->Begin({[=](const WireIn& wire) {
+                 if (const Result<void> heard = hear(wire); !heard) {
+                   call->Cancel(StatusOf(heard.error()));
+                 }
+               },
+               [inbox, ears] {
+                 inbox->loop.Post([inbox, ears] {
+                   if (const auto ended = ears->ended; ended && !inbox->closed) {
+                     ended();
+                   }
+                 });
+               }});
   return call.get();
 }
 
@@ -294,40 +367,36 @@ grpc::ServerUnaryReactor* RendezvousService::Control(grpc::CallbackServerContext
       });
 }
 
-grpc::ServerUnaryReactor* RendezvousService::Road(grpc::CallbackServerContext* context,
-                                                  const v1::RoadRequest* request,
-                                                  v1::RoadReply* reply) {
-  if (const grpc::Status allowed = gate_.Check(*context); !allowed.ok()) {
-    return EndAtOnce(context, allowed);
+grpc::ServerBidiReactor<v1::NodeMessage, v1::Command>* RendezvousService::Observe(
+    grpc::CallbackServerContext* context) {
+  const grpc::Status allowed = gate_.Check(*context);
+  if (!allowed.ok() || !inbox_->handlers.observe) {
+    return new RefusedStream<v1::NodeMessage, v1::Command>(
+        allowed.ok() ? grpc::Status{grpc::StatusCode::UNIMPLEMENTED, ""} : allowed);
   }
-  Result<RoadCall> call = RoadCallFromProto(*request);
-  if (!call) {
-    return EndAtOnce(context, StatusOf(call.error()));
-  }
-  if (!inbox_->handlers.road) {
-    return EndAtOnce(context, {grpc::StatusCode::UNIMPLEMENTED, ""});
-  }
-  v1::RoadRequest().Swap(
-      const_cast<v1::RoadRequest*>(request));  // Frees it while the call is parked.
-  return ParkOnLoop<Inbox, v1::RoadReply, PendingRoad, RoadReply, RoadCall>(
-      inbox_, context, reply, *std::move(call), &RendezvousHandlers::road);
+  return ServeStream<AnswerPiece, NodeCommand>(
+      inbox_, context,
+      std::make_shared<ServerStream<v1::NodeMessage, v1::Command>>(*context, kMostUnsentCommands),
+      MembershipFromProto, PieceFromProto,
+      [inbox = inbox_](const Membership& self, std::unique_ptr<NodeStream> stream) {
+        inbox->handlers.observe(self, std::move(stream));
+      });
 }
 
-grpc::ServerUnaryReactor* RendezvousService::Ask(grpc::CallbackServerContext* context,
-                                                 const v1::AskRequest* request,
-                                                 v1::AskReply* reply) {
-  if (const grpc::Status allowed = gate_.Check(*context); !allowed.ok()) {
-    return EndAtOnce(context, allowed);
+grpc::ServerBidiReactor<v1::AskMessage, v1::AskReply>* RendezvousService::Ask(
+    grpc::CallbackServerContext* context) {
+  const grpc::Status allowed = gate_.Check(*context);
+  if (!allowed.ok() || !inbox_->handlers.ask) {
+    return new RefusedStream<v1::AskMessage, v1::AskReply>(
+        allowed.ok() ? grpc::Status{grpc::StatusCode::UNIMPLEMENTED, ""} : allowed);
   }
-  Result<Asking> asking = AskingFromProto(*request);
-  if (!asking) {
-    return EndAtOnce(context, StatusOf(asking.error()));
-  }
-  if (!inbox_->handlers.ask) {
-    return EndAtOnce(context, {grpc::StatusCode::UNIMPLEMENTED, ""});
-  }
-  return ParkOnLoop<Inbox, v1::AskReply, PendingAsk, AskReply, Asking>(
-      inbox_, context, reply, *std::move(asking), &RendezvousHandlers::ask);
+  return ServeStream<NodeId, AskReply>(
+      inbox_, context,
+      std::make_shared<ServerStream<v1::AskMessage, v1::AskReply>>(*context, kMaxNodes + 1),
+      AskingFromProto, NextFromProto,
+      [inbox = inbox_](const Asking& asking, std::unique_ptr<OperatorStream> stream) {
+        inbox->handlers.ask(asking, std::move(stream));
+      });
 }
 
 void RendezvousService::OnLetIn(std::function<void(const std::string&)> callback) {
@@ -357,7 +426,7 @@ std::optional<Time> RendezvousService::NextSilent(Duration patience) const {
 void RendezvousService::Close() {
   inbox_->closed = true;
   inbox_->let_in = nullptr;
-  for (ParkedCall* const pending : *inbox_->open) {
+  for (OpenCall* const pending : *inbox_->open) {
     pending->RefuseEarly({ErrorKind::kUnavailable, "the rendezvous is shutting down"});
   }
 }

@@ -32,10 +32,10 @@ class RendezvousService final : public v1::Rendezvous::CallbackService {
   grpc::ServerUnaryReactor* Control(grpc::CallbackServerContext* context,
                                     const v1::ControlRequest* request,
                                     v1::ControlReply* reply) override;
-  grpc::ServerUnaryReactor* Road(grpc::CallbackServerContext* context,
-                                 const v1::RoadRequest* request, v1::RoadReply* reply) override;
-  grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext* context, const v1::AskRequest* request,
-                                v1::AskReply* reply) override;
+  grpc::ServerBidiReactor<v1::NodeMessage, v1::Command>* Observe(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerBidiReactor<v1::AskMessage, v1::AskReply>* Ask(
+      grpc::CallbackServerContext* context) override;
 
   WireGate& gate() { return gate_; }
 

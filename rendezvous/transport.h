@@ -34,24 +34,22 @@ class PendingSync {
   virtual void Refuse(const Error& error) = 0;
 };
 
-// Likewise, of the calls by which errands travel (messages/errand.h). `key` names one for as long
-// as its connection may close.
-template <class Reply>
-class PendingCall {
+// One end of a stream of messages between two processes. Its destruction ends the stream. What is
+// sent is lost where the stream has ended.
+template <class In, class Out>
+class MessageStream {
  public:
-  explicit PendingCall(std::shared_ptr<const void> key) : key_(std::move(key)) {}
-  virtual ~PendingCall() = default;
-  PendingCall(const PendingCall&) = delete;
-  PendingCall& operator=(const PendingCall&) = delete;
-  virtual void Answer(const Reply& reply) = 0;
-  virtual void Refuse(const Error& error) = 0;
-  const void* key() const { return key_.get(); }
-
- private:
-  const std::shared_ptr<const void> key_;
+  virtual ~MessageStream() = default;
+  // Once. Messages come in their order, and `ended` last, once, if the stream ends without this
+  // end.
+  virtual void Listen(std::function<void(const In&)> heard, std::function<void()> ended) = 0;
+  virtual void Send(const Out& message) = 0;
+  // Tells the other end why it ends, once it has what was sent before. A server's end has this.
+  virtual void End(const Error& why) = 0;
 };
-using PendingRoad = PendingCall<RoadReply>;
-using PendingAsk = PendingCall<AskReply>;
+using NodeStream = MessageStream<AnswerPiece, NodeCommand>;  // A server's end of a node's stream.
+using CommandStream = MessageStream<NodeCommand, AnswerPiece>;  // The node's end of it.
+using OperatorStream = MessageStream<NodeId, AskReply>;  // A server's end of an operator's stream.
 
 // Which call of which membership.
 struct CallName {
@@ -84,14 +82,13 @@ struct RendezvousHandlers {
   std::function<Result<std::vector<RunStatus>>(const RunId&)> status;
   // What follows, in words.
   std::function<Result<std::string>(const ControlRequest&)> control;
-  // A node's second call, and an operator's who asks nodes something. None: no errand is carried.
-  std::function<void(const RoadCall&, std::shared_ptr<PendingRoad>)> road;
-  std::function<void(const Asking&, std::shared_ptr<PendingAsk>)> ask;
-  // A call of these two was given up, or its connection closed.
-  std::function<void(const void* key)> gone;
+  // A node has opened its stream, or an operator has asked something of nodes. None: no request of
+  // operators is carried.
+  std::function<void(const Membership&, std::unique_ptr<NodeStream>)> observe;
+  std::function<void(const Asking&, std::unique_ptr<OperatorStream>)> ask;
 };
 
-// A node's side: at most one report is open, and one second call.
+// A node's side: at most one report is open, and one stream of commands.
 class SyncChannel {
  public:
   // The report's sequence number, so that the receiver can drop what is not its newest.
@@ -108,10 +105,11 @@ class SyncChannel {
   // one for ever.
   virtual void OnAnotherServer(std::function<void()> /*changed*/) {}
 
-  // The second call; an earlier one is given up. `heard` comes once, but not where the channel ends
-  // meanwhile. It has no deadline. Where a channel carries none, nothing comes.
-  using RoadHeard = std::function<void(Result<RoadReply> reply)>;
-  virtual void SendRoad(const RoadCall& /*call*/, RoadHeard /*heard*/) {}
+  // Opens this node's stream of commands. None: the server cannot be reached now, or the channel
+  // has no streams.
+  virtual std::unique_ptr<CommandStream> OpenCommands(const Membership& /*self*/) {
+    return nullptr;
+  }
 };
 
 }  // namespace ddprun

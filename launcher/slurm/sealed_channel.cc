@@ -36,8 +36,8 @@ void SealedChannel::Cancel() {
   channel_->Cancel();
 }
 
-void SealedChannel::SendRoad(const RoadCall& call, RoadHeard heard) {
-  channel_->SendRoad(call, std::move(heard));
+std::unique_ptr<CommandStream> SealedChannel::OpenCommands(const Membership& self) {
+  return channel_->OpenCommands(self);
 }
 
 void SealedChannel::AskForToken(const NodeReport& report, Duration deadline, const Done& done,

@@ -20,7 +20,8 @@ class SealedChannel final : public SyncChannel {
 
   void Send(const NodeReport& report, Duration deadline, Done done) override;
   void Cancel() override;
-  void SendRoad(const RoadCall& call, RoadHeard heard) override;  // With the token of the moment.
+  // With the token of the moment.
+  std::unique_ptr<CommandStream> OpenCommands(const Membership& self) override;
 
  private:
   void AskForToken(const NodeReport& report, Duration deadline, const Done& done,

@@ -5,18 +5,17 @@
 
 namespace ddprun {
 
-void LogMerge::Add(const NodeId& name, std::uint64_t number, std::vector<ErrandRecord> records,
-                   Time now) {
+void LogMerge::Add(const NodeId& name, std::vector<ErrandRecord> records, Time now) {
   Node& node = nodes_[name];
   node.records.insert(node.records.end(), std::make_move_iterator(records.begin()),
                       std::make_move_iterator(records.end()));
-  node.number = number;
+  node.has_piece = true;
   node.arrived = now;
 }
 
 void LogMerge::BeginAgain() {
   for (auto& [name, node] : nodes_) {
-    node.number = 0;
+    node.has_piece = false;
     node.ended = true;
   }
 }
@@ -63,7 +62,7 @@ std::vector<LogLine> LogMerge::Take(Time now) {
     const ErrandRecord record = std::move(next->records.front());
     next->records.pop_front();
     Print(of->first, record, lines);
-    if (next->records.empty() && next->number > 0) {
+    if (next->records.empty() && next->has_piece) {
       break;  // Its next piece may have what comes next.
     }
   }
@@ -77,11 +76,12 @@ std::vector<LogLine> LogMerge::Take(Time now) {
   return lines;
 }
 
-std::vector<TakenPiece> LogMerge::Used() {
-  std::vector<TakenPiece> used;
+std::vector<NodeId> LogMerge::Used() {
+  std::vector<NodeId> used;
   for (auto& [name, node] : nodes_) {
-    if (node.records.empty() && node.number > 0) {
-      used.push_back({name, std::exchange(node.number, 0)});
+    if (node.has_piece && node.records.empty()) {
+      node.has_piece = false;
+      used.push_back(name);
     }
   }
   return used;

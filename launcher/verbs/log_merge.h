@@ -39,10 +39,10 @@ class LogMerge {
   explicit LogMerge(bool follow) : follow_(follow) {}
 
   void Expect(const NodeId& node) { nodes_[node].ended = false; }
-  // Another server tells from here on: what has come stays, and no piece is to be named as used.
-  // Whom that one does not ask has ended.
+  // Another server tells from here on: what has come stays, and nobody's next piece is wanted. Whom
+  // that one does not ask has ended.
   void BeginAgain();
-  void Add(const NodeId& node, std::uint64_t number, std::vector<ErrandRecord> records, Time now);
+  void Add(const NodeId& node, std::vector<ErrandRecord> records, Time now);
   void End(const NodeId& node);  // Nothing more comes.
   bool Expects() const;          // More of somebody.
   bool Ended() const;            // And all is taken.
@@ -50,14 +50,14 @@ class LogMerge {
 
   // The lines that are certain.
   std::vector<LogLine> Take(Time now);
-  // Pieces that are used up, each named once.
-  std::vector<TakenPiece> Used();
+  // Nodes whose piece is used up, each named once for it.
+  std::vector<NodeId> Used();
 
  private:
   struct Node {
     std::deque<ErrandRecord> records;
     Time arrived;
-    std::uint64_t number = 0;  // Of the piece; 0: told as used.
+    bool has_piece = false;  // One that was not named as used.
     bool ended = false;
   };
   using Stream = std::tuple<NodeId, std::uint32_t, ErrandStream>;

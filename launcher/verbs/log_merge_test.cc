@@ -31,16 +31,16 @@ TEST(LogMerge, LinesOfSeveralNodesComeInOrderOfTime) {
   LogMerge merge(false);
   merge.Expect("a");
   merge.Expect("b");
-  merge.Add("a", 1, {Said(10, 0, "one\n"), Said(30, 0, "three\nand a ha")}, At(0ms));
+  merge.Add("a", {Said(10, 0, "one\n"), Said(30, 0, "three\nand a ha")}, At(0ms));
   EXPECT_EQ(Texts(merge.Take(At(0ms))), "");  // b may have something earlier.
-  merge.Add("b", 1, {Said(20, 4, "two\n")}, At(0ms));
+  merge.Add("b", {Said(20, 4, "two\n")}, At(0ms));
   EXPECT_EQ(Texts(merge.Take(At(0ms))), "a.0:one b.4:two ");
-  EXPECT_EQ(merge.Used(), (std::vector<TakenPiece>{{"b", 1}}));
+  EXPECT_EQ(merge.Used(), (std::vector<NodeId>{"b"}));
   EXPECT_TRUE(merge.Used().empty());
   merge.End("b");
   EXPECT_EQ(Texts(merge.Take(At(0ms))), "a.0:three ");
-  EXPECT_EQ(merge.Used(), (std::vector<TakenPiece>{{"a", 1}}));
-  merge.Add("a", 2, {Said(40, 0, "lf")}, At(0ms));
+  EXPECT_EQ(merge.Used(), (std::vector<NodeId>{"a"}));
+  merge.Add("a", {Said(40, 0, "lf")}, At(0ms));
   merge.End("a");
   EXPECT_FALSE(merge.Ended());
   std::vector<LogLine> rest = merge.Take(At(0ms));
@@ -54,8 +54,8 @@ TEST(LogMerge, LinesOfSeveralNodesComeInOrderOfTime) {
 TEST(LogMerge, WhoFollowsWaitsAMomentForOthers) {
   LogMerge merge(true);
   merge.Expect("quiet");
-  merge.Add("a", 1, {Said(20, 0, "late\n")}, At(0ms));
-  merge.Add("b", 1, {Said(10, 1, "early\n")}, At(100ms));
+  merge.Add("a", {Said(20, 0, "late\n")}, At(0ms));
+  merge.Add("b", {Said(10, 1, "early\n")}, At(100ms));
   EXPECT_EQ(Texts(merge.Take(At(299ms))), "");
   EXPECT_TRUE(merge.Holds());
   std::string all = Texts(merge.Take(At(400ms)));
@@ -65,7 +65,7 @@ TEST(LogMerge, WhoFollowsWaitsAMomentForOthers) {
 
 TEST(LogMerge, ProgressBarsEmptyLinesAndLongOnes) {
   LogMerge merge(false);
-  merge.Add("a", 1,
+  merge.Add("a",
             {Said(1, 0, "10 %\r20 %\r30 %\r\n\n"), Said(2, 0, std::string(200'000, 'x') + "\n")},
             At(0ms));
   merge.End("a");
@@ -84,7 +84,7 @@ TEST(LogMerge, ProgressBarsEmptyLinesAndLongOnes) {
 // The next worker's first line is not the end of the last one's.
 TEST(LogMerge, ALineEndsWithItsGeneration) {
   LogMerge merge(false);
-  merge.Add("a", 1, {Said(1, 0, "cut o"), Said(2, 0, "fresh\n", 2)}, At(0ms));
+  merge.Add("a", {Said(1, 0, "cut o"), Said(2, 0, "fresh\n", 2)}, At(0ms));
   merge.End("a");
   EXPECT_EQ(Texts(merge.Take(At(0ms))), "a.0:cut o a.0:fresh ");
 }
@@ -93,7 +93,7 @@ TEST(LogMerge, AnEndlessLineIsCut) {
   LogMerge merge(true);
   std::size_t lines = 0;
   for (int i = 0; i < 100; ++i) {
-    merge.Add("a", i + 1, {Said(i, 0, std::string(4'000, 'x'))}, At(0ms));
+    merge.Add("a", {Said(i, 0, std::string(4'000, 'x'))}, At(0ms));
     lines += merge.Take(At(1'000ms)).size();
   }
   EXPECT_GE(lines, 5u);
@@ -103,12 +103,12 @@ TEST(LogMerge, AnEndlessLineIsCut) {
 TEST(LogMerge, AnotherServerGoesOn) {
   LogMerge merge(true);
   merge.Expect("n0");
-  merge.Add("n0", 3, {{10, 0, 1, ErrandStream::kOut, "half "}}, At(0ms));
+  merge.Add("n0", {{10, 0, 1, ErrandStream::kOut, "half "}}, At(0ms));
   EXPECT_TRUE(merge.Take(At(1s)).empty());
   merge.BeginAgain();
   EXPECT_TRUE(merge.Used().empty());
   merge.Expect("n0");
-  merge.Add("n0", 1, {{20, 0, 1, ErrandStream::kOut, "a line\n"}}, At(2s));
+  merge.Add("n0", {{20, 0, 1, ErrandStream::kOut, "a line\n"}}, At(2s));
   const std::vector<LogLine> lines = merge.Take(At(3s));
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0].text, "half a line");
@@ -124,14 +124,14 @@ TEST(LogMerge, LinesThatNeverEndAreCut) {
   std::size_t lines = 0;
   constexpr std::uint32_t kMore = 1'000;
   for (std::uint32_t rank = 0; rank < LogMerge::kMostStreams + kMore; ++rank) {
-    merge.Add("n0", rank + 1, {{0, rank, 1, ErrandStream::kOut, "half a line"}}, At(1s));
+    merge.Add("n0", {{0, rank, 1, ErrandStream::kOut, "half a line"}}, At(1s));
     lines += merge.Take(At(2s)).size();
   }
   EXPECT_EQ(lines, kMore);
   lines = 0;
   const std::string half(LogMerge::kMostOfLine / 2, 'x');
   for (std::uint32_t rank = 0; rank < 3'000; ++rank) {
-    merge.Add("n0", 1, {{0, rank, 1, ErrandStream::kOut, half}}, At(1s));
+    merge.Add("n0", {{0, rank, 1, ErrandStream::kOut, half}}, At(1s));
     lines += merge.Take(At(2s)).size();
   }
   EXPECT_GT(lines, 900u);

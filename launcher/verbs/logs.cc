@@ -52,6 +52,10 @@ std::string ClockTime(std::int64_t unix_ms) {
   return text;
 }
 
+void ComplainOfLogs(const std::string& text) {
+  std::fprintf(stderr, "ddprun logs: %s\n", InOneLine(text).c_str());
+}
+
 // What one server tells, from the first call to the end. The merge and what has come already are
 // the verb's: whoever asks another server asks for more than is missing, since nodes hear of it
 // later.
@@ -63,15 +67,23 @@ class LogsSession {
         request_(request),
         merge_(merge),
         records_(records),
-        output_(output) {}
+        output_(output) {
+    for (const NodeId& node : asked_.asked()) {
+      merge_.Expect(node);
+      waits_[node] = SteadyNow();
+    }
+    if (asked_.asked().empty()) {
+      ComplainOfLogs("the run has no node yet");
+      missed_ = true;
+    }
+  }
 
   // 0 when all is told; an error: the server did not answer to the end.
   Result<int> Run();
-  bool told() const { return told_; }
 
  private:
   Result<void> Step();
-  void OnPiece(const AnsweredPiece& answered);
+  void OnPiece(const NodeId& node, const AnswerPiece& piece);
   void GiveUpTheSilent();
   void GiveUp(const NodeId& node, const std::string& why);
   void Print();
@@ -82,24 +94,18 @@ class LogsSession {
   ToldRecords& records_;
   SlowOutput& output_;
   std::map<NodeId, Time> waits_;  // Since when, for its next piece.
-  std::map<NodeId, std::uint64_t> numbers_;
   std::map<NodeId, std::size_t> bytes_;
   std::set<NodeId> given_up_;
   std::set<std::string> said_;
-  bool told_ = false;  // The server has answered.
   bool missed_ = false;
   bool printed_ = false;
 };
 
-void ComplainOfLogs(const std::string& text) {
-  std::fprintf(stderr, "ddprun logs: %s\n", InOneLine(text).c_str());
-}
-
 Result<int> LogsSession::Run() {
   do {
-    if (!told_ || merge_.Expects()) {
+    if (merge_.Expects()) {
       RETURN_IF_ERROR(Step());
-    } else {  // The server has told all, and has forgotten that it was asked.
+    } else {  // The nodes have told all.
       std::this_thread::sleep_for(LogMerge::kHeld / 2);
     }
     // A reader that stands still holds up the nodes, but is not forgotten by the server.
@@ -119,29 +125,20 @@ Result<int> LogsSession::Run() {
 Result<void> LogsSession::Step() {
   const Duration wait = !output_.HasRoom() ? kUnread
                         : merge_.Holds()   ? LogMerge::kHeld / 2
-                                           : kLongestWait;
-  std::vector<TakenPiece> used = merge_.Used();
-  for (const TakenPiece& taken : used) {
-    waits_.try_emplace(taken.node, SteadyNow());  // Empty ones do not count.
+                                           : kLookAgain;
+  for (const NodeId& node : merge_.Used()) {
+    waits_.try_emplace(node, SteadyNow());  // Empty ones do not count.
+    asked_.Want(node);
   }
-  ASSIGN_OR_RETURN(const AskReply reply, asked_.Call(std::move(used), wait));
-  for (const NodeId& node : reply.asked) {
-    merge_.Expect(node);
-    waits_[node] = SteadyNow();
-  }
-  if (!std::exchange(told_, true) && reply.asked.empty()) {
-    ComplainOfLogs("the run has no node yet");
-    missed_ = true;
-  }
-  for (const AnsweredPiece& answered : reply.pieces) {
-    OnPiece(answered);
+  ASSIGN_OR_RETURN(const std::optional<AskReply> reply, asked_.Next(wait));
+  if (reply) {
+    OnPiece(reply->node, reply->piece);
   }
   GiveUpTheSilent();
   return {};
 }
 
-void LogsSession::OnPiece(const AnsweredPiece& answered) {
-  const auto& [node, piece] = answered;
+void LogsSession::OnPiece(const NodeId& node, const AnswerPiece& piece) {
   if (given_up_.contains(node)) {
     return;
   }
@@ -152,25 +149,22 @@ void LogsSession::OnPiece(const AnsweredPiece& answered) {
   if (!request_.wish.follow && bytes_[node] > kMostOfNode) {
     GiveUp(node, "has sent more than a node keeps: the rest is passed over");
   }
-  if (piece.number > numbers_[node]) {
-    numbers_[node] = piece.number;
-    std::vector<ErrandRecord> records;
-    if (const Result<void> read = ReadRecords(piece.bytes, records); !read) {
-      ComplainOfLogs("node " + node + ": " + read.error().message);
+  std::vector<ErrandRecord> records;
+  if (const Result<void> read = ReadRecords(piece.bytes, records); !read) {
+    ComplainOfLogs("node " + node + ": " + read.error().message);
+    missed_ = true;
+  }
+  std::erase_if(records, [&](const ErrandRecord& record) {
+    const bool is_new = records_.IsNew(node, record);
+    if (!is_new && record.unix_ms == 0 && said_.insert(node + " files").second) {
+      ComplainOfLogs("node " + node +
+                     ": what workers write to files of their own is not followed beyond a change "
+                     "of server");
       missed_ = true;
     }
-    std::erase_if(records, [&, &node = node](const ErrandRecord& record) {
-      const bool is_new = records_.IsNew(node, record);
-      if (!is_new && record.unix_ms == 0 && said_.insert(node + " files").second) {
-        ComplainOfLogs("node " + node +
-                       ": what workers write to files of their own is not followed beyond a change "
-                       "of server");
-        missed_ = true;
-      }
-      return !is_new;
-    });
-    merge_.Add(node, piece.number, std::move(records), SteadyNow());
-  }
+    return !is_new;
+  });
+  merge_.Add(node, std::move(records), SteadyNow());
   if (!piece.refusal.empty()) {
     ComplainOfLogs("node " + node + ": " + piece.refusal);
     missed_ = true;
@@ -247,12 +241,12 @@ int PrintLogs(const LogsRequest& request) {
   ToldRecords records;
   SlowOutput output;
   while (true) {
-    Result<NodesAsked> asked = NodesAsked::Find(wanted.server, wanted.wish, wanted.nodes);
+    Result<NodesAsked> asked = AskNodes(wanted.server, wanted.wish, wanted.nodes);
     Result<int> code = asked ? Result<int>(0) : asked.error();
     if (asked) {
       LogsSession session(*std::move(asked), wanted, merge, records, output);
       code = session.Run();
-      lost = session.told() ? std::nullopt : lost;
+      lost.reset();
     }
     if (code) {
       return *code;

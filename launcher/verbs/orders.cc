@@ -30,7 +30,7 @@ struct OrderAnswers {
   std::set<NodeId> nodes;
   std::map<NodeId, std::string> refusals;
 
-  void Take(const AnsweredPiece& answered) {
+  void Take(const AskReply& answered) {
     std::vector<ErrandRecord> records;
     std::string refusal = answered.piece.refusal;
     if (const Result<void> read = ReadRecords(answered.piece.bytes, records); !read) {
@@ -53,29 +53,28 @@ struct OrderAnswers {
 };
 
 Result<OrderAnswers> AskAll(const OrderRequest& request) {
-  ASSIGN_OR_RETURN(NodesAsked asked, NodesAsked::Find(request.server, request.wish, request.nodes));
+  ASSIGN_OR_RETURN(NodesAsked asked, AskNodes(request.server, request.wish, request.nodes));
   OrderAnswers answers;
-  std::vector<TakenPiece> taken;
+  answers.left.insert(asked.asked().begin(), asked.asked().end());
   const Duration patience = PatienceWith(request.wish.kind);
   const auto end = std::chrono::steady_clock::now() + patience;
-  for (bool begun = false; !begun || !answers.left.empty(); begun = true) {
+  while (!answers.left.empty()) {
     if (std::chrono::steady_clock::now() > end) {
       for (const NodeId& node : answers.left) {
         answers.refusals[node] = "it has not answered within " + FormatDuration(patience);
       }
       break;
     }
-    Result<AskReply> reply = asked.Call(std::exchange(taken, {}), kLongestWait);
-    if (!reply && begun && request.wish.kind == ErrandKind::kStopSoon) {
+    const Result<std::optional<AskReply>> reply = asked.Next(kLookAgain);
+    if (!reply && request.wish.kind == ErrandKind::kStopSoon) {
       break;  // Its server went with it: what was asked for.
     }
     if (!reply) {
       return reply.error();
     }
-    answers.left.insert(reply->asked.begin(), reply->asked.end());
-    for (const AnsweredPiece& answered : reply->pieces) {
-      answers.Take(answered);
-      taken.push_back({answered.node, answered.piece.number});
+    if (*reply) {
+      answers.Take(**reply);
+      asked.Want((*reply)->node);
     }
   }
   return answers;

@@ -32,15 +32,12 @@ void ComplainOfStacks(const std::string& text) {
 
 struct Gathered {
   std::map<std::uint32_t, StackText> ranks;
-  std::map<NodeId, std::uint64_t> numbers;
   std::map<NodeId, std::size_t> bytes;
   std::set<NodeId> left;  // Not all of them is told.
   std::size_t all = 0;
-  bool begun = false;
   bool missed = false;
 
-  void Take(const AnsweredPiece& answered) {
-    const auto& [node, piece] = answered;
+  void Take(const NodeId& node, const AnswerPiece& piece) {
     bytes[node] += piece.bytes.size();
     if (bytes[node] > kMostStacksOfNode) {
       if (left.erase(node) > 0) {
@@ -50,11 +47,9 @@ struct Gathered {
       return;
     }
     std::vector<ErrandRecord> records;
-    if (piece.number > std::exchange(numbers[node], piece.number)) {
-      if (const Result<void> read = ReadRecords(piece.bytes, records); !read) {
-        ComplainOfStacks("node " + node + ": " + read.error().message);
-        missed = true;
-      }
+    if (const Result<void> read = ReadRecords(piece.bytes, records); !read) {
+      ComplainOfStacks("node " + node + ": " + read.error().message);
+      missed = true;
     }
     for (ErrandRecord& record : records) {
       StackText& stack = ranks[record.rank];
@@ -92,8 +87,9 @@ Result<void> GatherStacks(NodesAsked asked, Gathered& gathered) {
   const auto begin = std::chrono::steady_clock::now();
   const auto end = begin + kStacksPatience;
   auto say = begin + kSayAfter;
-  std::vector<TakenPiece> taken;
-  while (!gathered.begun || !gathered.left.empty()) {
+  gathered.left.insert(asked.asked().begin(), asked.asked().end());
+  gathered.all = gathered.left.size();
+  while (!gathered.left.empty()) {
     if (std::chrono::steady_clock::now() > end) {
       for (const NodeId& node : gathered.left) {
         ComplainOfStacks("node " + node + " has not answered within " +
@@ -102,13 +98,10 @@ Result<void> GatherStacks(NodesAsked asked, Gathered& gathered) {
       gathered.missed = true;
       return {};
     }
-    ASSIGN_OR_RETURN(const AskReply reply, asked.Call(std::exchange(taken, {}), kLongestWait));
-    gathered.begun = true;
-    gathered.left.insert(reply.asked.begin(), reply.asked.end());
-    gathered.all += reply.asked.size();
-    for (const AnsweredPiece& answered : reply.pieces) {
-      gathered.Take(answered);
-      taken.push_back({answered.node, answered.piece.number});
+    ASSIGN_OR_RETURN(const std::optional<AskReply> reply, asked.Next(kLookAgain));
+    if (reply) {
+      gathered.Take(reply->node, reply->piece);
+      asked.Want(reply->node);
     }
     if (const auto now = std::chrono::steady_clock::now(); now > say && !gathered.left.empty()) {
       say = now + kSayAgain;
@@ -172,8 +165,7 @@ std::string GroupsJson(const std::vector<StackGroup>& groups, const std::vector<
 int PrintRunStacks(const RunStacksRequest& request) {
   Gathered gathered;
   const Result<void> told = [&]() -> Result<void> {
-    ASSIGN_OR_RETURN(NodesAsked asked,
-                     NodesAsked::Find(request.server, request.wish, request.nodes));
+    ASSIGN_OR_RETURN(NodesAsked asked, AskNodes(request.server, request.wish, request.nodes));
     return GatherStacks(std::move(asked), gathered);
   }();
   if (!told) {

@@ -6,13 +6,6 @@ namespace ddprun {
 
 void FollowingChannel::SpeakThrough(std::unique_ptr<SyncChannel> channel) {
   channel_ = std::move(channel);
-  if (road_heard_) {
-    loop_.Post([this, alive = alive_, heard = std::exchange(road_heard_, nullptr)] {
-      if (*alive) {
-        heard(Error{ErrorKind::kUnavailable, "another server has taken over"});
-      }
-    });
-  }
   if (open_) {
     Forward();
   } else if (channel_ && changed_) {
@@ -66,21 +59,8 @@ void FollowingChannel::OnDone(std::uint64_t sequence, Result<SyncReply> reply) {
   done(sequence, std::move(reply));
 }
 
-void FollowingChannel::SendRoad(const RoadCall& call, RoadHeard heard) {
-  road_heard_ = std::move(heard);
-  if (channel_) {
-    channel_->SendRoad(call, [this](Result<RoadReply> reply) {
-      if (const RoadHeard hears = std::exchange(road_heard_, nullptr)) {
-        hears(std::move(reply));
-      }
-    });
-    return;
-  }
-  loop_.Post([this, alive = alive_, hears = std::exchange(road_heard_, nullptr)] {
-    if (*alive) {
-      hears(Error{ErrorKind::kUnavailable, "no node serves the rendezvous at the moment"});
-    }
-  });
+std::unique_ptr<CommandStream> FollowingChannel::OpenCommands(const Membership& self) {
+  return channel_ ? channel_->OpenCommands(self) : nullptr;
 }
 
 }  // namespace ddprun

@@ -32,8 +32,8 @@ class FollowingChannel final : public SyncChannel {
   void Send(const NodeReport& report, Duration deadline, Done done) override;
   void Cancel() override;
   void OnAnotherServer(std::function<void()> changed) override { changed_ = std::move(changed); }
-  // One that is open when the server changes, or finds none, is refused.
-  void SendRoad(const RoadCall& call, RoadHeard heard) override;
+  // It ends when the server changes.
+  std::unique_ptr<CommandStream> OpenCommands(const Membership& self) override;
 
  private:
   struct Open {
@@ -46,8 +46,7 @@ class FollowingChannel final : public SyncChannel {
 
   std::unique_ptr<SyncChannel> channel_;
   std::optional<Open> open_;
-  RoadHeard road_heard_;  // None: no second call is open.
-  LoopTimer limit_;       // Of a call that waits for a server.
+  LoopTimer limit_;  // Of a call that waits for a server.
   std::function<void(const SyncReply&)> heard_;
   std::function<void()> failed_;
   std::function<void(const NodeReport&)> sends_;

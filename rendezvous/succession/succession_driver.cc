@@ -70,23 +70,18 @@ RendezvousHandlers SuccessionDriver::Handlers() {
       [this](const ControlRequest& request) -> Result<std::string> {
         return coordinator_ ? coordinator_->OnControl(request) : kNotServing;
       },
-      [this](const RoadCall& call, std::shared_ptr<PendingRoad> pending) {
+      [this](const Membership& name, std::unique_ptr<NodeStream> stream) {
         if (coordinator_) {
-          coordinator_->OnRoad(call, std::move(pending));
+          coordinator_->OnNode(name, std::move(stream));
         } else {
-          pending->Refuse(kNotServing);
+          stream->End(kNotServing);
         }
       },
-      [this](const Asking& asking, const std::shared_ptr<PendingAsk>& pending) {
+      [this](const Asking& asking, std::unique_ptr<OperatorStream> stream) {
         if (coordinator_) {
-          coordinator_->OnAsk(asking, pending);
+          coordinator_->OnAsk(asking, std::move(stream));
         } else {
-          pending->Refuse(kNotServing);
-        }
-      },
-      [this](const void* key) {
-        if (coordinator_) {
-          coordinator_->OnGone(key);
+          stream->End(kNotServing);
         }
       },
   };

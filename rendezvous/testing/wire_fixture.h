@@ -78,6 +78,14 @@ class WireTest : public testing::Test {
             return Error{ErrorKind::kRefused, "no"};
           }
           return std::string("done");
+        },
+        [this](const Membership& self, std::unique_ptr<NodeStream> stream) {
+          node_self_ = self;
+          node_stream_ = std::move(stream);
+        },
+        [this](const Asking& asking, std::unique_ptr<OperatorStream> stream) {
+          asking_ = asking;
+          operator_stream_ = std::move(stream);
         }};
   }
 
@@ -133,6 +141,10 @@ class WireTest : public testing::Test {
   std::vector<std::shared_ptr<PendingSync>> parked_;
   std::vector<CallName> cancelled_;
   std::vector<ControlRequest> asked_;
+  std::optional<Membership> node_self_;  // What the last stream of a node, and of an operator,
+  std::optional<Asking> asking_;         // began with.
+  std::unique_ptr<NodeStream> node_stream_;
+  std::unique_ptr<OperatorStream> operator_stream_;
   std::vector<Heard> heard_;
   ErrorKind last_kind_ = ErrorKind::kSystem;  // Of the last refusal.
   std::function<void()> shut_down_in_status_;

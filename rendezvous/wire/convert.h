@@ -16,7 +16,7 @@ namespace ddprun {
 
 // Counts up when old and new nodes would misunderstand each other; a node of another one is
 // refused.
-inline constexpr std::uint32_t kProtocol = 2;
+inline constexpr std::uint32_t kProtocol = 3;
 
 Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire);
 // Where the clock says so.
@@ -29,14 +29,18 @@ Result<ControlRequest> ControlFromProto(const v1::ControlRequest& wire);
 void ToProto(const std::vector<RunStatus>& runs, v1::DescribeReply* wire);
 void ToProto(const ControlRequest& request, v1::ControlRequest* wire);
 
-// Errands: convert_errand.cc.
-Result<RoadCall> RoadCallFromProto(const v1::RoadRequest& wire);
-Result<RoadReply> RoadReplyFromProto(const v1::RoadReply& wire);
-Result<Asking> AskingFromProto(const v1::AskRequest& wire);
+// Operators' requests to nodes: convert_errand.cc. Of the two streams' messages from a client the
+// first one opens the stream.
+Result<Membership> MembershipFromProto(const v1::NodeMessage& wire);
+Result<AnswerPiece> PieceFromProto(const v1::NodeMessage& wire);
+Result<NodeCommand> CommandFromProto(const v1::Command& wire);
+Result<Asking> AskingFromProto(const v1::AskMessage& message);
+Result<NodeId> NextFromProto(const v1::AskMessage& wire);
 Result<AskReply> AskReplyFromProto(const v1::AskReply& wire);
-void ToProto(const RoadCall& call, v1::RoadRequest* wire);
-void ToProto(const RoadReply& reply, v1::RoadReply* wire);
-void ToProto(const Asking& asking, v1::AskRequest* wire);
+void ToProto(const Membership& self, v1::Membership* wire);
+void ToProto(const AnswerPiece& piece, v1::Piece* wire);
+void ToProto(const NodeCommand& command, v1::Command* wire);
+void ToProto(const Asking& asking, v1::Asking* wire);
 void ToProto(const AskReply& reply, v1::AskReply* wire);
 
 void ToProto(const NodeReport& report, v1::SyncRequest* wire);

@@ -39,146 +39,134 @@ void Write(const ErrandWish& wish, v1::ErrandWish* wire) {
   wire->set_follow(wish.follow);
 }
 
-ErrandPiece Read(const v1::ErrandPiece& wire, Reader& in) {
-  ErrandPiece piece;
-  piece.errand = in.Count("piece.errand", wire.errand());
-  piece.number = in.Count("piece.number", wire.number());
+}  // namespace
+
+Result<Membership> MembershipFromProto(const v1::NodeMessage& wire) {
+  Reader in(kServersAhead);
+  Membership self;
+  self.run_id = in.Name("run_id", wire.self().run_id());
+  self.node = in.Name("node", wire.self().node());
+  self.incarnation = {wire.self().incarnation()};
+  if (self.incarnation.value == 0) {
+    in.Refuse("incarnation", "is missing");
+  }
+  if (!in.ok()) {
+    return in.error();
+  }
+  return self;
+}
+
+void ToProto(const Membership& self, v1::Membership* wire) {
+  wire->set_run_id(self.run_id);
+  wire->set_node(self.node);
+  wire->set_incarnation(self.incarnation.value);
+}
+
+namespace {
+
+AnswerPiece Read(const v1::Piece& wire, Reader& in) {
+  AnswerPiece piece;
+  piece.request = in.Count("piece.request", wire.request());
   piece.bytes = in.Text("piece.bytes", wire.bytes(), kMaxPieceBytes);
   piece.last = wire.last();
   piece.refusal = in.Text("piece.refusal", wire.refusal(), kMaxRefusal);
   return piece;
 }
 
-void Write(const ErrandPiece& piece, v1::ErrandPiece* wire) {
-  wire->set_errand(piece.errand);
-  wire->set_number(piece.number);
+}  // namespace
+
+Result<AnswerPiece> PieceFromProto(const v1::NodeMessage& wire) {
+  Reader in(kServersAhead);
+  const AnswerPiece piece = Read(wire.piece(), in);
+  if (!in.ok()) {
+    return in.error();
+  }
+  return piece;
+}
+
+void ToProto(const AnswerPiece& piece, v1::Piece* wire) {
+  wire->set_request(piece.request);
   wire->set_bytes(piece.bytes);
   wire->set_last(piece.last);
   wire->set_refusal(piece.refusal.substr(0, kMaxRefusal));
 }
 
-}  // namespace
-
-Result<RoadCall> RoadCallFromProto(const v1::RoadRequest& wire) {
+Result<NodeCommand> CommandFromProto(const v1::Command& wire) {
   Reader in(kServersAhead);
-  RoadCall call;
-  call.run_id = in.Name("run_id", wire.run_id());
-  call.node = in.Name("node", wire.node());
-  call.incarnation = {wire.incarnation()};
-  if (call.incarnation.value == 0) {
-    in.Refuse("incarnation", "is missing");
-  }
-  call.edition = in.Count("edition", wire.edition());
-  if (wire.has_piece()) {
-    call.piece = Read(wire.piece(), in);
+  NodeCommand command;
+  command.request = in.Count("request", wire.request());
+  command.over = wire.over();
+  if (!command.over) {
+    command.wish = Read(wire.wish(), in);
+    command.piece_bytes =
+        in.Number("piece_bytes", wire.piece_bytes(), static_cast<std::uint32_t>(kLeastPieceBytes),
+                  static_cast<std::uint32_t>(kMaxPieceBytes));
   }
   if (!in.ok()) {
     return in.error();
   }
-  return call;
+  return command;
 }
 
-void ToProto(const RoadCall& call, v1::RoadRequest* wire) {
-  wire->set_run_id(call.run_id);
-  wire->set_node(call.node);
-  wire->set_incarnation(call.incarnation.value);
-  wire->set_edition(call.edition);
-  if (call.piece) {
-    Write(*call.piece, wire->mutable_piece());
+void ToProto(const NodeCommand& command, v1::Command* wire) {
+  wire->set_request(command.request);
+  wire->set_over(command.over);
+  if (!command.over) {
+    Write(command.wish, wire->mutable_wish());
+    wire->set_piece_bytes(command.piece_bytes);
   }
 }
 
-Result<RoadReply> RoadReplyFromProto(const v1::RoadReply& wire) {
+Result<Asking> AskingFromProto(const v1::AskMessage& message) {
   Reader in(kServersAhead);
-  RoadReply reply;
-  reply.edition = in.Count("edition", wire.edition());
-  if (wire.errands_size() > static_cast<int>(kMostAsks)) {
-    in.Refuse("errands", "are too many");
-  } else {
-    for (const v1::Errand& errand : wire.errands()) {
-      reply.errands.push_back({in.Count("errands.id", errand.id()), Read(errand.wish(), in),
-                               in.Number("errands.piece_bytes", errand.piece_bytes(),
-                                         static_cast<std::uint32_t>(kLeastPieceBytes),
-                                         static_cast<std::uint32_t>(kMaxPieceBytes)),
-                               in.Count("errands.taken", errand.taken())});
-    }
-  }
-  if (!in.ok()) {
-    return in.error();
-  }
-  return reply;
-}
-
-void ToProto(const RoadReply& reply, v1::RoadReply* wire) {
-  wire->set_edition(reply.edition);
-  for (const Errand& errand : reply.errands) {
-    v1::Errand* const added = wire->add_errands();
-    added->set_id(errand.id);
-    Write(errand.wish, added->mutable_wish());
-    added->set_piece_bytes(errand.piece_bytes);
-    added->set_taken(errand.taken);
-  }
-}
-
-Result<Asking> AskingFromProto(const v1::AskRequest& wire) {
-  Reader in(kServersAhead);
+  const v1::Asking& wire = message.asking();
   Asking asking;
   asking.run_id = in.OptionalName("run_id", wire.run_id());
-  asking.ask = wire.ask();
-  asking.call = in.Number<std::uint64_t>("call", wire.call(), 1, kMaxCount);
   asking.token = in.Text("token", wire.token(), kMaxTokenBytes);
   asking.wish = Read(wire.wish(), in);
-  if (wire.nodes_size() > static_cast<int>(kMostAskedNodes) ||
-      wire.taken_size() > static_cast<int>(kMaxNodes)) {
-    in.Refuse("nodes or taken", "are too many");
+  if (wire.nodes_size() > static_cast<int>(kMostAskedNodes)) {
+    in.Refuse("nodes", "are too many");
     return in.error();
   }
   for (const std::string& node : wire.nodes()) {
     asking.nodes.push_back(in.Name("nodes", node));
   }
-  for (const v1::TakenPiece& taken : wire.taken()) {
-    asking.taken.push_back(
-        {in.Name("taken.node", taken.node()), in.Count("taken.number", taken.number())});
-  }
-  asking.wait =
-      Duration(in.Number<std::int64_t>("wait_ms", wire.wait_ms(), 0, kLongestWait.count()));
   if (!in.ok()) {
     return in.error();
   }
   return asking;
 }
 
-void ToProto(const Asking& asking, v1::AskRequest* wire) {
+void ToProto(const Asking& asking, v1::Asking* wire) {
   wire->set_run_id(asking.run_id);
-  wire->set_ask(asking.ask);
-  wire->set_call(asking.call);
   wire->set_token(asking.token);
   Write(asking.wish, wire->mutable_wish());
   for (const NodeId& node : asking.nodes) {
     wire->add_nodes(node);
   }
-  for (const TakenPiece& taken : asking.taken) {
-    v1::TakenPiece* const added = wire->add_taken();
-    added->set_node(taken.node);
-    added->set_number(taken.number);
+}
+
+Result<NodeId> NextFromProto(const v1::AskMessage& wire) {
+  Reader in(kServersAhead);
+  NodeId node = in.Name("next", wire.next());
+  if (!in.ok()) {
+    return in.error();
   }
-  wire->set_wait_ms(asking.wait.count());
+  return node;
 }
 
 Result<AskReply> AskReplyFromProto(const v1::AskReply& wire) {
   Reader in(kServersAhead);
   AskReply reply;
-  if (wire.asked_size() > static_cast<int>(kMaxNodes) ||
-      wire.pieces_size() > static_cast<int>(kMaxNodes)) {
-    in.Refuse("asked or pieces", "are too many");
+  if (wire.asked_size() > static_cast<int>(kMaxNodes)) {
+    in.Refuse("asked", "are too many");
     return in.error();
   }
   for (const std::string& node : wire.asked()) {
     reply.asked.push_back(in.Name("asked", node));
   }
-  for (const v1::AnsweredPiece& answered : wire.pieces()) {
-    reply.pieces.push_back({in.Name("pieces.node", answered.node()), Read(answered.piece(), in)});
-  }
+  reply.node = in.OptionalName("node", wire.node());
+  reply.piece = Read(wire.piece(), in);
   if (!in.ok()) {
     return in.error();
   }
@@ -189,10 +177,9 @@ void ToProto(const AskReply& reply, v1::AskReply* wire) {
   for (const NodeId& node : reply.asked) {
     wire->add_asked(node);
   }
-  for (const AnsweredPiece& answered : reply.pieces) {
-    v1::AnsweredPiece* const added = wire->add_pieces();
-    added->set_node(answered.node);
-    Write(answered.piece, added->mutable_piece());
+  if (!reply.node.empty()) {
+    wire->set_node(reply.node);
+    ToProto(reply.piece, wire->mutable_piece());
   }
 }
 

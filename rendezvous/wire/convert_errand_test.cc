@@ -6,76 +6,83 @@ namespace ddprun {
 namespace {
 
 const ErrandWish kWish{ErrandKind::kStacks, {{1, 1}, {4, 9}}, Duration(5'000), true};
-const ErrandPiece kPiece{7, 3, std::string("a\0b", 3), true, "it is cut off"};
+const AnswerPiece kPiece{7, std::string("a\0b", 3), true, "it is cut off"};
 
 TEST(WireErrands, CrossAsTheyAre) {
-  const RoadCall call{"run", "n0", {9}, 4, kPiece};
-  v1::RoadRequest road;
-  ToProto(call, &road);
-  EXPECT_EQ(RoadCallFromProto(road).value(), call);
+  v1::NodeMessage of_node;
+  const Membership self{"run", "n0", {9}};
+  ToProto(self, of_node.mutable_self());
+  EXPECT_EQ(MembershipFromProto(of_node).value(), self);
+  ToProto(kPiece, of_node.mutable_piece());
+  EXPECT_EQ(PieceFromProto(of_node).value(), kPiece);
 
-  const RoadReply reply{5, {{7, kWish, 4'096, 2}}};
-  v1::RoadReply told;
-  ToProto(reply, &told);
-  EXPECT_EQ(RoadReplyFromProto(told).value(), reply);
+  for (const NodeCommand& command :
+       {NodeCommand{7, false, kWish, 8'192}, NodeCommand{.request = 7, .over = true}}) {
+    v1::Command told;
+    ToProto(command, &told);
+    EXPECT_EQ(CommandFromProto(told).value(), command);
+  }
 
-  const Asking asking{"", 12, 2, "token", kWish, {"n0", "n1"}, {{"n1", 6}}, Duration(150)};
-  v1::AskRequest ask;
-  ToProto(asking, &ask);
+  const Asking asking{"", "token", kWish, {"n0", "n1"}};
+  v1::AskMessage ask;
+  ToProto(asking, ask.mutable_asking());
   EXPECT_EQ(AskingFromProto(ask).value(), asking);
+  ask.set_next("n1");
+  EXPECT_EQ(NextFromProto(ask).value(), "n1");
 
-  const AskReply answer{{"n0"}, {{"n0", kPiece}}};
-  v1::AskReply answered;
-  ToProto(answer, &answered);
-  EXPECT_EQ(AskReplyFromProto(answered).value(), answer);
+  for (const AskReply& answer : {AskReply{{"n0"}, {}, {}}, AskReply{{}, "n0", kPiece}}) {
+    v1::AskReply answered;
+    ToProto(answer, &answered);
+    EXPECT_EQ(AskReplyFromProto(answered).value(), answer);
+  }
 }
 
 template <class Spoil>
-std::string RefusalOfCall(Spoil spoil) {
-  v1::RoadRequest wire;
-  ToProto(RoadCall{"run", "n0", {9}, 4, kPiece}, &wire);
+std::string RefusalOf(Spoil spoil) {
+  v1::NodeMessage wire;
+  ToProto(Membership{"run", "n0", {9}}, wire.mutable_self());
+  ToProto(kPiece, wire.mutable_piece());
   spoil(wire);
-  const auto read = RoadCallFromProto(wire);
-  return read ? "accepted" : read.error().message;
+  const auto self = MembershipFromProto(wire);
+  const auto piece = PieceFromProto(wire);
+  return !self ? self.error().message : !piece ? piece.error().message : "accepted";
 }
 
-// No byte of a stranger's is trusted.
+// No byte of an unauthenticated peer is trusted.
 TEST(WireErrands, WhatCannotBeIsRefusedByField) {
-  EXPECT_EQ(RefusalOfCall([](auto& w) { w.clear_node(); }), "node is empty");
-  EXPECT_EQ(RefusalOfCall([](auto& w) { w.clear_incarnation(); }), "incarnation is missing");
-  EXPECT_TRUE(RefusalOfCall([](auto& w) {
+  EXPECT_EQ(RefusalOf([](auto& w) { w.mutable_self()->clear_node(); }), "node is empty");
+  EXPECT_EQ(RefusalOf([](auto& w) { w.mutable_self()->clear_incarnation(); }),
+            "incarnation is missing");
+  EXPECT_TRUE(RefusalOf([](auto& w) {
                 w.mutable_piece()->set_bytes(std::string(kMaxPieceBytes + 1, 'x'));
               }).starts_with("piece.bytes has"));
-  EXPECT_TRUE(RefusalOfCall([](auto& w) { w.set_edition(UINT64_MAX); }).starts_with("edition"));
+  EXPECT_TRUE(RefusalOf([](auto& w) {
+                w.mutable_piece()->set_request(UINT64_MAX);
+              }).starts_with("piece.request"));
 
-  v1::AskRequest ask;
-  ToProto(Asking{.call = 1}, &ask);
+  v1::AskMessage ask;
+  ToProto(Asking{}, ask.mutable_asking());
   EXPECT_TRUE(AskingFromProto(ask));
-  v1::AskRequest bad = ask;
-  bad.clear_call();
+  EXPECT_FALSE(NextFromProto(ask));
+  v1::AskMessage bad = ask;
+  bad.mutable_asking()->mutable_wish()->set_kind(v1::ERRAND_KIND_UNSPECIFIED);
   EXPECT_FALSE(AskingFromProto(bad));
   bad = ask;
-  bad.mutable_wish()->set_kind(v1::ERRAND_KIND_UNSPECIFIED);
-  EXPECT_FALSE(AskingFromProto(bad));
-  bad = ask;
-  v1::RankSpan* const span = bad.mutable_wish()->add_ranks();
+  v1::RankSpan* const span = bad.mutable_asking()->mutable_wish()->add_ranks();
   span->set_first(2);
   span->set_last(1);
   EXPECT_FALSE(AskingFromProto(bad));
   bad = ask;
-  bad.set_wait_ms(3'600'000);
-  EXPECT_FALSE(AskingFromProto(bad));
-  bad = ask;
   for (std::size_t i = 0; i <= kMostAskedNodes; ++i) {
-    bad.add_nodes("n");
+    bad.mutable_asking()->add_nodes("n");
   }
   EXPECT_FALSE(AskingFromProto(bad));
 
-  v1::RoadReply reply;
-  for (std::size_t i = 0; i <= kMostAsks; ++i) {
-    reply.add_errands();
-  }
-  EXPECT_FALSE(RoadReplyFromProto(reply));
+  v1::Command command;
+  ToProto(NodeCommand{.request = 1}, &command);
+  EXPECT_TRUE(CommandFromProto(command));
+  command.set_piece_bytes(kMaxPieceBytes + 1);
+  EXPECT_FALSE(CommandFromProto(command));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ namespace ddprun {
 namespace {
 
 constexpr const char* kSync = "/ddprun.v1.Rendezvous/Sync";
-constexpr const char* kRoad = "/ddprun.v1.Rendezvous/Road";
+constexpr const char* kObserve = "/ddprun.v1.Rendezvous/Observe";
 constexpr int kMostCalls = 200;
 
 int Record(const std::string& server, const std::string& path) {
@@ -170,7 +170,7 @@ int Serve(const std::vector<Call>& calls, const std::string& refusal) {
     v1::SyncRequest request;
     if (!refusal.empty()) {
       call->Reply({grpc::StatusCode::INVALID_ARGUMENT, refusal}, "");
-    } else if (method == kRoad) {
+    } else if (method == kObserve) {
       call->ReplyLater(ReplyOf(calls, method));
     } else if (method != kSync) {
       call->Reply(grpc::Status::OK, ReplyOf(calls, method));

@@ -1,9 +1,9 @@
-// What nodes, operators and servers say of errands to each other, whatever they are, in three
-// plays; the input's first byte says which, the others are its steps.
+// What nodes, operators and servers say of operators' requests to each other, whatever they are, in
+// three plays; the input's first byte says which, the others are its steps.
 //
-//   board   a server: an honest node's pieces reach their operator in their order, once each, and
-//           whoever asked is answered or refused; nobody keeps more than he may
-//   road    an agent, whose server lies: no job is asked twice at once, none outlives its errand
+//   server  an honest node's pieces reach their operator in their order, once each, and each is
+//           made because the operator wanted it
+//   node    an agent, whose server lies: no job is asked twice at once, none outlives its request
 //   reader  an operator's verbs, given a node's bytes: lines are lines, and what is kept is bounded
 #include <algorithm>
 #include <map>
@@ -11,11 +11,12 @@
 #include <optional>
 #include <set>
 
-#include "agent/road/road.h"
+#include "agent/commands/commands.h"
 #include "launcher/verbs/log_merge.h"
 #include "launcher/verbs/stack_groups.h"
 #include "launcher/verbs/told_records.h"
-#include "rendezvous/road/errand_road.h"
+#include "rendezvous/requests/operator_requests.h"
+#include "rendezvous/testing/stream_testing.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/support/instant_loop.h"
 
@@ -28,190 +29,112 @@ constexpr const char* kRun = "run";
 constexpr const char* kNames[] = {"n0", "n1", "n2", "n3"};  // The first is honest.
 
 // ---- A server ----
-template <class Reply>
-struct Answers {
-  std::optional<Reply> reply;
-  bool refused = false;
-  bool open = true;
-};
-
-template <class Reply>
-class FuzzCall final : public PendingCall<Reply> {
- public:
-  explicit FuzzCall(std::shared_ptr<Answers<Reply>> answers)
-      : PendingCall<Reply>(answers), answers_(std::move(answers)) {}
-  ~FuzzCall() override { answers_->open = false; }
-  void Answer(const Reply& reply) override {
-    CHECK(!answers_->reply && !answers_->refused);
-    answers_->reply = reply;
-  }
-  void Refuse(const Error& error) override {
-    CHECK(!answers_->reply && !error.message.empty());
-    answers_->refused = true;
-  }
-
- private:
-  const std::shared_ptr<Answers<Reply>> answers_;
-};
-
-// Sends the pieces of each errand that it has, one after the other, as the table says.
-struct HonestRoad {
-  std::uint64_t edition = 0;
-  std::map<std::uint64_t, Errand> errands;
-  std::shared_ptr<Answers<RoadReply>> call;
-
-  static std::string PieceOf(std::uint64_t errand, std::uint64_t number) {
-    return std::to_string(errand) + "/" + std::to_string(number);
-  }
-  void Speak(ErrandRoad& server) {
-    if (call && call->reply) {
-      edition = call->reply->edition;
-      errands.clear();
-      for (const Errand& errand : call->reply->errands) {
-        CHECK(errand.piece_bytes >= kLeastPieceBytes && errand.piece_bytes <= kMaxPieceBytes);
-        errands.emplace(errand.id, errand);
-      }
-      CHECK(errands.size() <= kMostAsks);
-      call = nullptr;
-    }
-    if (call && call->open) {
-      return;
-    }
-    RoadCall next{kRun, kNames[0], {1}, edition, {}};
-    if (!errands.empty()) {
-      const Errand& errand = errands.begin()->second;
-      next.piece = ErrandPiece{errand.id, errand.taken + 1, PieceOf(errand.id, errand.taken + 1),
-                               errand.taken == 4};
-      errands.erase(errands.begin());
-    }
-    call = std::make_shared<Answers<RoadReply>>();
-    server.OnRoad(next, std::make_shared<FuzzCall<RoadReply>>(call));
-  }
+struct Node {
+  std::shared_ptr<NodeLog> log = std::make_shared<NodeLog>();
+  std::size_t read = 0;                         // Of its commands.
+  std::map<std::uint64_t, std::uint64_t> made;  // Pieces, by request.
 };
 
 struct Operator {
-  std::uint64_t ask = 0;
-  std::uint64_t call_number = 0;
-  std::vector<TakenPiece> taken;
-  std::shared_ptr<Answers<AskReply>> call;
-  std::set<NodeId> asked;
-  std::uint64_t told = 0;  // Of the honest node's pieces.
-  bool over = false;
+  std::shared_ptr<OperatorLog> log = std::make_shared<OperatorLog>();
+  std::size_t read = 0;
+  std::uint64_t told = 0;    // Of the honest node's pieces.
+  std::uint64_t wanted = 1;  // Of them.
+};
 
-  void Hear(const AskReply& reply) {
-    asked.insert(reply.asked.begin(), reply.asked.end());
-    std::size_t bytes = 0;
-    for (const AnsweredPiece& answered : reply.pieces) {
-      CHECK(asked.contains(answered.node));
-      const ErrandPiece& piece = answered.piece;
-      bytes += piece.bytes.size();
-      CHECK(piece.bytes.size() <= kMaxPieceBytes && piece.refusal.size() <= kMaxRefusal);
-      taken.push_back({answered.node, piece.number});
-      if (answered.node != kNames[0] || !piece.refusal.empty()) {
-        continue;
-      }
-      CHECK(piece.number == told + 1);
-      CHECK(piece.bytes == HonestRoad::PieceOf(piece.errand, piece.number));
-      told = piece.number;
-    }
-    CHECK(bytes <= kMostReplyBytes + kMaxPieceBytes);
+std::string BytesOf(std::uint64_t request, std::uint64_t number) {
+  return std::to_string(request) + "/" + std::to_string(number);
+}
+
+struct Server {
+  InstantLoop loop;
+  OperatorRequests requests{loop,
+                            [](const Membership& name) { return name.incarnation.value < 3; }};
+  std::map<NodeId, Node> nodes;
+  std::map<int, Operator> operators;
+
+  void Open(const NodeId& name, std::uint64_t incarnation) {
+    Node& node = nodes[name] = {};
+    requests.OnNode({kRun, name, {incarnation}}, StreamTo(node.log));
+    CHECK(node.log->open == (incarnation < 3));
   }
-  void Speak(ErrandRoad& server, FuzzInput& input) {
-    if (call && (call->reply || !call->open)) {
-      over = over || !call->reply;
-      if (call->reply) {
-        Hear(*call->reply);
-      }
-      call = nullptr;
-    }
-    if (call || over) {
-      return;
-    }
-    Asking asking{kRun, ask, ++call_number,    "",
-                  {},   {},  std::move(taken), Duration(input.Byte() * 8)};
-    taken.clear();
+  void Ask(Operator& asked, FuzzInput& input) {
+    asked.log->Break();  // An earlier one leaves.
+    asked = {};
     std::vector<NodeId> members;
     for (int i = 0; i <= input.Byte() % 4; ++i) {
       members.emplace_back(kNames[i]);
     }
-    call = std::make_shared<Answers<AskReply>>();
-    server.OnAsk(asking, members, std::make_shared<FuzzCall<AskReply>>(call));
+    requests.OnOperator(kRun, {}, members, StreamTo(asked.log));
+    CHECK(asked.log->open != asked.log->refused.has_value());
   }
-};
-
-struct Board {
-  InstantLoop loop;
-  std::set<std::pair<NodeId, std::uint64_t>> members{
-      {kNames[0], 1}, {kNames[1], 1}, {kNames[1], 2}, {kNames[2], 1}};
-  ErrandRoad road{loop, 100, [this](const RoadName& name) {
-                    return members.contains({name.node, name.incarnation.value});
-                  }};
-  HonestRoad honest;
-  std::map<int, Operator> operators;
-  std::vector<std::shared_ptr<Answers<RoadReply>>> liars;
-  std::uint64_t asks = 0;
-
+  // Makes the piece of its next command.
+  void BeHonest() {
+    Node& node = nodes[kNames[0]];
+    if (node.read == node.log->sent.size()) {
+      return;
+    }
+    const NodeCommand command = node.log->sent[node.read++];
+    CHECK(command.over ||
+          (command.piece_bytes >= kLeastPieceBytes && command.piece_bytes <= kMaxPieceBytes));
+    if (!command.over) {
+      const std::uint64_t number = ++node.made[command.request];
+      node.log->Say({command.request, BytesOf(command.request, number), number == 5});
+    }
+  }
   void Lie(FuzzInput& input) {
-    RoadCall call{
-        kRun, kNames[1 + input.Byte() % 3], {1u + input.Byte() % 2}, input.Byte() % 4u, {}};
-    if (const std::uint8_t what = input.Byte(); what % 2 == 0) {
-      call.piece =
-          ErrandPiece{100u + input.Byte() % 16, input.Byte() % 4u,
-                      std::string(what % 8 == 0 ? kMaxPieceBytes : what, 'x'), what % 5 == 0};
-    }
-    liars.push_back(std::make_shared<Answers<RoadReply>>());
-    road.OnRoad(call, std::make_shared<FuzzCall<RoadReply>>(liars.back()));
-    if (liars.size() > 8) {
-      liars.erase(liars.begin());
-    }
+    const std::uint8_t what = input.Byte();
+    nodes[kNames[1 + what % 3]].log->Say(
+        {input.Byte() % 16u, std::string(what % 8 == 0 ? 5 * kMaxPieceBytes : what, 'x'),
+         what % 5 == 0});
   }
-  Operator& OperatorOf(std::uint8_t which) {
-    Operator& found = operators[which % 12];
-    found.ask = found.ask == 0 ? ++asks : found.ask;
-    return found;
+  void Read(Operator& asked, FuzzInput& input) {
+    for (; asked.read < asked.log->sent.size(); ++asked.read) {
+      const auto& [members, name, piece] = asked.log->sent[asked.read];
+      CHECK(piece.bytes.size() <= kMaxPieceBytes && piece.refusal.size() <= kMaxRefusal);
+      CHECK(members.empty() == (asked.read > 0));
+      if (name == kNames[0] && piece.refusal.empty()) {
+        CHECK(piece.bytes == BytesOf(piece.request, ++asked.told) && asked.told <= asked.wanted);
+      }
+    }
+    const NodeId name = kNames[input.Byte() % 4];
+    asked.wanted += name == kNames[0] && asked.told == asked.wanted ? 1 : 0;
+    asked.log->Say(name);
   }
   void Step(FuzzInput& input) {
     const std::uint8_t what = input.Byte();
     switch (what % 8) {
       case 0:
       case 1:
-        return honest.Speak(road);
+        return BeHonest();
       case 2:
+        return Ask(operators[input.Byte() % 12], input);
       case 3:
-        return OperatorOf(input.Byte()).Speak(road, input);
+        return Read(operators[input.Byte() % 12], input);
       case 4:
         return Lie(input);
       case 5:
         return loop.GoTo(loop.Now() + Duration(input.Byte() * 40));
-      case 6: {  // An operator leaves, and another one comes in his place.
-        Operator& left = OperatorOf(input.Byte());
-        if (left.call) {
-          road.OnGone(left.call.get());
-        }
-        left = {};
-        return;
+      case 6: {
+        const std::uint8_t who = input.Byte();
+        return who % 2 == 0 ? operators[who % 12].log->Break()
+                            : nodes[kNames[who % 4]].log->Break();
       }
       default:
-        if (what >= 248) {
-          return road.ForgetRun(kRun);
-        }
-        if (!liars.empty()) {
-          road.OnGone(liars[input.Byte() % liars.size()].get());
-        }
+        return what >= 248   ? requests.ForgetRun(kRun)
+               : what >= 232 ? requests.Send(kRun, {}, {kNames[0], kNames[1]})
+                             : Open(kNames[input.Byte() % 4], 1 + input.Byte() % 3);
     }
   }
-  // Everybody goes; what was asked is forgotten.
+  // Operators go; what was asked is forgotten.
   void End() {
     for (auto& [which, one] : operators) {
-      if (one.call) {
-        road.OnGone(one.call.get());
-        CHECK(!one.call->open);
-      }
+      one.log->Break();
+      CHECK(!one.log->open || !one.log->heard);
     }
-    loop.GoTo(loop.Now() + 2 * ErrandBoard::kCallerGone);
-    CHECK(!road.asked());
-    road.Close();
-    CHECK(!honest.call || !honest.call->open);
+    loop.GoTo(loop.Now() + OperatorRequests::kOfOwn);
+    CHECK(!requests.asked());
+    requests.Close();
   }
 };
 
@@ -220,21 +143,11 @@ class LyingServer final : public SyncChannel {
  public:
   void Send(const NodeReport&, Duration, Done) override {}
   void Cancel() override {}
-  void SendRoad(const RoadCall& call, RoadHeard heard) override {
-    CHECK(!call.piece || (call.piece->number > 0 && call.piece->bytes.size() <= most));
-    last = call;
-    heard_ = std::move(heard);
+  std::unique_ptr<CommandStream> OpenCommands(const Membership&) override {
+    log = std::make_shared<CommandLog>();
+    return StreamTo(log);
   }
-  void Answer(Result<RoadReply> reply) {
-    if (heard_) {
-      std::exchange(heard_, nullptr)(std::move(reply));
-    }
-  }
-  std::optional<RoadCall> last;
-  std::size_t most = kMaxPieceBytes;
-
- private:
-  RoadHeard heard_;
+  std::shared_ptr<CommandLog> log = std::make_shared<CommandLog>();
 };
 
 struct Jobs {
@@ -260,34 +173,28 @@ class CheckedJob final : public ErrandJob {
   std::function<void(JobPiece)> done_;
 };
 
-void PlayRoad(FuzzInput& input) {
+void PlayNode(FuzzInput& input) {
   InstantLoop loop;
   LyingServer server;
   Jobs jobs;
-  Road road(
+  Commands commands(
       loop, server,
       [] {
-        return RoadName{kRun, kNames[0], {1}};
+        return Membership{kRun, kNames[0], {1}};
       },
       [&jobs](const ErrandWish&) { return std::make_unique<CheckedJob>(jobs); });
-  road.Start();
+  commands.Start();
   bool finished = false;
   for (int step = 0; step < kMostSteps && !input.Rest().empty(); ++step) {
     const std::uint8_t what = input.Byte();
     if (what % 4 == 0) {
       loop.GoTo(loop.Now() + Duration(input.Byte() * 200));
     } else if (what % 4 == 1) {
-      RoadReply reply{input.Byte() % 4u, {}};
-      for (int i = 0; i < input.Byte() % 9; ++i) {
-        reply.errands.push_back({input.Byte() % 16u,
-                                 {},
-                                 static_cast<std::uint32_t>(kLeastPieceBytes),
-                                 input.Byte() % 8 == 0 ? kMaxCount : input.Byte() % 4u});
-      }
-      server.Answer(reply);
-      CHECK(jobs.alive <= kMostAsks);
+      server.log->Say({.request = input.Byte() % 32u, .over = input.Byte() % 4 == 0});
+      CHECK(jobs.alive <= Commands::kMostJobs);
     } else if (what % 4 == 2) {
-      server.Answer(Error{ErrorKind::kUnavailable, "gone"});
+      server.log->Break();
+      CHECK(jobs.alive == 0);
     } else if (!jobs.waiting.empty()) {
       auto* const slot = jobs.waiting[what / 4 % jobs.waiting.size()];
       std::erase(jobs.waiting, slot);
@@ -296,7 +203,7 @@ void PlayRoad(FuzzInput& input) {
     }
     loop.RunPosted();
   }
-  road.Finish(Duration{2'000}, [&] { finished = true; });
+  commands.Finish(Duration{2'000}, [&] { finished = true; });
   loop.GoTo(loop.Now() + Duration{5'000});
   CHECK(finished && jobs.alive == 0);
 }
@@ -307,7 +214,6 @@ void PlayReader(FuzzInput& input) {
   ToldRecords told;
   std::vector<StackText> stacks;
   Time now{};
-  std::uint64_t number = 0;
   for (const std::string& piece : input.Pieces("~~")) {
     const NodeId node = kNames[piece.size() % 4];
     std::vector<ErrandRecord> records;
@@ -322,7 +228,7 @@ void PlayReader(FuzzInput& input) {
     CHECK(ReadRecords(again, read) && read == records);
     CHECK(again.size() <= piece.size() + kRecordHead * records.size());
     merge.Expect(node);
-    merge.Add(node, ++number, std::move(records), now);
+    merge.Add(node, std::move(records), now);
     if (!whole) {
       merge.End(node);
     }
@@ -356,16 +262,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   FuzzInput input(data, size);
   switch (input.Byte() % 3) {
     case 0: {
-      Board board;
+      Server server;
       for (int step = 0; step < kMostSteps && !input.Rest().empty(); ++step) {
-        board.Step(input);
-        board.loop.RunPosted();
+        server.Step(input);
+        server.loop.RunPosted();
       }
-      board.End();
+      server.End();
       return 0;
     }
     case 1:
-      PlayRoad(input);
+      PlayNode(input);
       return 0;
     default:
       PlayReader(input);

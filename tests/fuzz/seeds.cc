@@ -212,19 +212,19 @@ void Errands() {
                stacks);
   Seed("errand", "logs", Kind(2) + Kind(0) + records + "~~" + records);
   Seed("errand", "stacks", Kind(2) + Kind(1) + stacks + "~~" + stacks + "~~x");
-  // Operator 0 asks three nodes; the honest one brings its pieces, the others time.
-  std::string board = Kind(0) + Kind(2) + Kind(0) + Kind(250) + Kind(2);
+  // Operator 0 asks two nodes; the honest one makes a piece for each command.
+  std::string server = Kind(0) + Kind(7) + Kind(0) + Kind(0) + Kind(2) + Kind(0) + Kind(1);
   for (int i = 0; i < 12; ++i) {
-    board += Kind(0) + Kind(0) + Kind(4) + Kind(i) + Kind(0) + Kind(i) + Kind(2) + Kind(i) +
-             Kind(i) + Kind(2) + Kind(0) + Kind(250) + Kind(2) + Kind(5) + Kind(20);
+    server +=
+        Kind(0) + Kind(3) + Kind(0) + Kind(0) + Kind(4) + Kind(i) + Kind(i) + Kind(5) + Kind(20);
   }
-  Seed("errand", "board", board);
-  std::string road = Kind(1) + Kind(0) + Kind(5);
+  Seed("errand", "server", server);
+  std::string node = Kind(1) + Kind(0) + Kind(5);
   for (int i = 0; i < 8; ++i) {
-    road += Kind(1) + Kind(i) + Kind(2) + Kind(1) + Kind(1) + Kind(i) + Kind(2) + Kind(1) +
-            Kind(0) + Kind(3) + Kind(7) + Kind(0) + Kind(2) + Kind(2);
+    node += Kind(1) + Kind(i % 3) + Kind(1) + Kind(3) + Kind(1) + Kind(i % 3) + Kind(1) +
+            Kind(227) + Kind(1) + Kind(i % 3) + Kind(i % 2 * 4);
   }
-  Seed("errand", "road", road);
+  Seed("errand", "node", node);
 }
 
 }  // namespace

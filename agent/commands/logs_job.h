@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "agent/road/errand_job.h"
+#include "agent/commands/errand_job.h"
 #include "agent/workers/kept_output.h"
 #include "common/loop.h"
 

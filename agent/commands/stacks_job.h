@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "agent/road/errand_job.h"
+#include "agent/commands/errand_job.h"
 #include "common/loop.h"
 #include "rendezvous/messages/errand_records.h"
 

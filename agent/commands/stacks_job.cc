@@ -1,4 +1,4 @@
-#include "agent/road/stacks_job.h"
+#include "agent/commands/stacks_job.h"
 
 #include <deque>
 #include <utility>

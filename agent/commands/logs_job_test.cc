@@ -1,4 +1,4 @@
-#include "agent/road/logs_job.h"
+#include "agent/commands/logs_job.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
