@@ -53,7 +53,7 @@ void LeaveOutTexts(v1::SyncRequest& request) {
 }
 
 using WireCommands = ClientStream<v1::Command, v1::NodeMessage>;
-constexpr std::size_t kMostUnsentPieces = 4 * kMostAsks;  // One of each request, and its beginning.
+constexpr std::size_t kMostUnsentPieces = 6 * kMostAsks;  // One of each request, and its beginning.
 
 // What is read on gRPC's threads reaches this on the loop.
 struct CommandEars {

@@ -42,8 +42,11 @@ Error ErrorAtSocket(const grpc::Status& status, const std::filesystem::path& run
       return {ErrorKind::kRefused, status.error_message()};
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return {ErrorKind::kUnavailable, run + "did not answer within " + FormatDuration(timeout)};
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return {ErrorKind::kRefused, run + "is of another release of ddprun: ask with the same one"};
     default:
-      return {ErrorKind::kUnavailable, run + "ended while it answered"};
+      return {ErrorKind::kUnavailable,
+              run + "stopped answering, or has ended: " + status.error_message()};
   }
 }
 
@@ -119,7 +122,7 @@ class NodesAsked::State {
   State(ServerAddress server, std::shared_ptr<Stub> stub, Duration timeout)
       : server_(std::move(server)), stub_(std::move(stub)), timeout_(timeout) {
     ShowToken(context_, server_.access.token);
-    stream_ = stub_->Ask(&context_);
+    stream_ = stub_->AskNodes(&context_);
     reader_ = std::thread([this] { Read(); });
   }
   ~State() {

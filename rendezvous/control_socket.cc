@@ -118,6 +118,7 @@ class ControlSocket::State : public std::enable_shared_from_this<State> {
 
   // gRPC gets a duplicate. This one is woken once either end has closed the connection.
   void Serve(UnixSocket socket) {
+    (void)::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);  // Asio's accept does not set it.
     const int fd = ::fcntl(socket.native_handle(), F_DUPFD_CLOEXEC, 0);
     if (fd < 0 || !BeginServer()) {
       ::close(fd);

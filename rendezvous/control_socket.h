@@ -2,8 +2,8 @@
 // is served by the gRPC service of every server: status, control and requests to nodes.
 //
 // Only sockets of this user and root are served (the kernel tells their owner), so no token is
-// needed. The gRPC server begins with the first of them; a run that no operator asks has no gRPC
-// thread. Bounded: a few connections at a time; one without a call is closed after a while.
+// needed. The gRPC server begins with the first of them; until an operator connects the run has no
+// gRPC thread. Bounded: a few connections at a time; one without a call is closed after a while.
 #pragma once
 
 #include <filesystem>

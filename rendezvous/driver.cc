@@ -19,7 +19,6 @@
 namespace ddprun {
 namespace {
 
-// Numbers of errands begin at the term, shifted by so many bits, so that two servers' differ.
 constexpr Duration kLastWords{2'000};  // For operators that follow the run's output.
 constexpr Duration kLookAtAsks{50};
 

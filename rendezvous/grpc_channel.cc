@@ -286,8 +286,10 @@ Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration wai
       return {ErrorKind::kRefused,
               "the rendezvous at " + where + " refused: " + status.error_message()};
     case grpc::StatusCode::UNIMPLEMENTED:
-      return {ErrorKind::kRefused, "what listens at " + where +
-                                       " is not a ddprun rendezvous: " + status.error_message()};
+      return {ErrorKind::kRefused,
+              "what listens at " + where +
+                  " is not a ddprun rendezvous, or is one of another release: " +
+                  status.error_message()};
     case grpc::StatusCode::UNAUTHENTICATED:
       if (status.error_message() == kTlsWanted) {
         return {ErrorKind::kInvalid, "the rendezvous at " + where +

@@ -39,7 +39,7 @@ constexpr int kHandshakeMs = 30'000;
 // Connections without a call, or so many as take half of all descriptors: each takes two, and 64
 // KiB. As many nodes as there may be can come at once.
 constexpr std::size_t kMostStrangers = 10'000;
-constexpr int kStreamsPerConnection = 16;  // An agent has one call, or two.
+constexpr int kStreamsPerConnection = 16;  // An agent has a call and a stream.
 
 // What may wait to be read; more than a message needs, and little enough that a stranger's flood is
 // seen before it is read.

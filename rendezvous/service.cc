@@ -383,7 +383,7 @@ grpc::ServerBidiReactor<v1::NodeMessage, v1::Command>* RendezvousService::Observ
       });
 }
 
-grpc::ServerBidiReactor<v1::AskMessage, v1::AskReply>* RendezvousService::Ask(
+grpc::ServerBidiReactor<v1::AskMessage, v1::AskReply>* RendezvousService::AskNodes(
     grpc::CallbackServerContext* context) {
   const grpc::Status allowed = gate_.Check(*context);
   if (!allowed.ok() || !inbox_->handlers.ask) {

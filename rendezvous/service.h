@@ -34,7 +34,7 @@ class RendezvousService final : public v1::Rendezvous::CallbackService {
                                     v1::ControlReply* reply) override;
   grpc::ServerBidiReactor<v1::NodeMessage, v1::Command>* Observe(
       grpc::CallbackServerContext* context) override;
-  grpc::ServerBidiReactor<v1::AskMessage, v1::AskReply>* Ask(
+  grpc::ServerBidiReactor<v1::AskMessage, v1::AskReply>* AskNodes(
       grpc::CallbackServerContext* context) override;
 
   WireGate& gate() { return gate_; }

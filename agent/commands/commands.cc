@@ -42,7 +42,8 @@ void Commands::Open() {
   if (stream_) {
     stream_->Listen([this](const NodeCommand& command) { OnCommand(command); },
                     [this] { OnEnded(); });
-  } else {
+  } else {  // No server has been asked, so it costs nothing to try again soon.
+    retry_ = kFirstRetry;
     OnEnded();
   }
 }

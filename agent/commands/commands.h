@@ -22,7 +22,7 @@ namespace ddprun {
 
 class Commands {
  public:
-  static constexpr std::size_t kMostJobs = 2 * kMostAsks;
+  static constexpr std::size_t kMostJobs = 3 * kMostAsks;  // Followers, others, the server's own.
   static constexpr Duration kBegin{200};  // The first report has been answered, most likely.
   static constexpr Duration kFirstRetry{1'000};
   static constexpr Duration kLastRetry{30'000};

@@ -102,18 +102,31 @@ TEST_F(CommandsTest, AnotherStreamBeginsWithoutJobs) {
   EXPECT_TRUE(server.stream->sent.empty());
 }
 
-TEST_F(CommandsTest, TriesLessAndLessOftenWhileNothingAnswers) {
-  server.reachable = false;
+TEST_F(CommandsTest, TriesLessAndLessOftenWhileStreamsEnd) {
   Start();
-  Later(Duration{600'000});
+  for (int second = 0; second < 600; ++second) {
+    server.stream->Break();
+    Later(Duration{1'000});
+  }
   EXPECT_LT(server.opened, 30);
-  server.reachable = true;
   Later(Commands::kLastRetry);
   server.stream->Say({.request = 5});
   server.stream->Break();
   const int before = server.opened;
   Later(Commands::kFirstRetry);
   EXPECT_EQ(server.opened, before + 1);
+}
+
+// An operator may ask as soon as there is a server.
+TEST_F(CommandsTest, TriesAtOnceWhenThereIsAServerAgain) {
+  server.reachable = false;
+  Start();
+  Later(Duration{600'000});
+  const int before = server.opened;
+  server.reachable = true;
+  Later(Commands::kFirstRetry);
+  EXPECT_EQ(server.opened, before + 1);
+  EXPECT_TRUE(server.stream->open);
 }
 
 TEST_F(CommandsTest, TheEndWaitsForWhatIsNotToldYet) {

@@ -25,7 +25,8 @@ constexpr Duration kServerPatience{15'000};  // For a server that went while it 
 
 // Of one node, where nobody follows it: what it keeps, and the ends of files.
 constexpr std::size_t kMostOfNode = std::size_t{1} << 30;
-constexpr Duration kUnread{500};  // Until it is looked whether somebody reads again.
+constexpr std::size_t kMostTaken = 4'096;  // Pieces in one turn.
+constexpr Duration kUnread{500};           // Until it is looked whether somebody reads again.
 
 constexpr Duration kSlack{30'000};  // Nodes hear of it as late as that.
 
@@ -130,7 +131,12 @@ Result<void> LogsSession::Step() {
     waits_.try_emplace(node, SteadyNow());  // Empty ones do not count.
     asked_.Want(node);
   }
-  ASSIGN_OR_RETURN(const std::optional<AskReply> reply, asked_.Next(wait));
+  // All that has come is taken at once: the rest of a turn walks all nodes.
+  ASSIGN_OR_RETURN(std::optional<AskReply> reply, asked_.Next(wait));
+  for (std::size_t taken = 0; reply && taken < kMostTaken; ++taken) {
+    OnPiece(reply->node, reply->piece);
+    ASSIGN_OR_RETURN(reply, asked_.Next(Duration{0}));
+  }
   if (reply) {
     OnPiece(reply->node, reply->piece);
   }

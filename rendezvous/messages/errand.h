@@ -24,7 +24,7 @@ inline constexpr std::size_t kLeastPieceBytes = std::size_t{4} << 10;  // Of a r
 // what all of a server's may.
 inline constexpr std::size_t kMostPieceBytesOfAsk = std::size_t{4} << 20;
 inline constexpr std::size_t kMostPieceBytes = std::size_t{64} << 20;
-inline constexpr std::size_t kMostAsks = 8;  // Of a run at a time, and of the server itself.
+inline constexpr std::size_t kMostAsks = 8;            // Of a run: followers, others, its server.
 inline constexpr std::size_t kMostAskedNodes = 1'000;  // By name, in one question: as status lists.
 inline constexpr std::size_t kMostRankSpans = 64;
 inline constexpr std::size_t kMaxRefusal = 512;  // A sentence.

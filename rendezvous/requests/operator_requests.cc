@@ -92,15 +92,43 @@ void OperatorRequests::TellOver(const Place& place, std::uint64_t number) {
 }
 
 // ---- Operators ----
-std::size_t OperatorRequests::RequestsOf(const RunId& run_id, bool own) const {
+std::size_t OperatorRequests::OwnOf(const RunId& run_id) const {
   return static_cast<std::size_t>(std::ranges::count_if(requests_, [&](const auto& request) {
-    return request.second.run_id == run_id && (request.second.stream == nullptr) == own;
+    return request.second.run_id == run_id && request.second.stream == nullptr;
   }));
 }
 
+// Those who follow a run's output may stay for its whole life, and take no place of others.
+std::size_t OperatorRequests::AskedOf(const RunId& run_id, bool follow) const {
+  return static_cast<std::size_t>(std::ranges::count_if(requests_, [&](const auto& request) {
+    return request.second.run_id == run_id && request.second.stream &&
+           request.second.wish.follow == follow;
+  }));
+}
+
+// A verb that is stopped keeps its stream open and asks for nothing. Its place is needed now.
+void OperatorRequests::MakeRoom(const RunId& run_id, bool follow) {
+  if (AskedOf(run_id, follow) < kMostAsks) {
+    return;
+  }
+  const auto idle = [&](const Request& request) {
+    return request.run_id == run_id && request.stream && loop_.Now() >= request.heard + kUnread &&
+           std::ranges::any_of(request.parts, [](const auto& part) { return !part.second.owed; });
+  };
+  const auto longest = std::ranges::min_element(requests_, {}, [&](const auto& request) {
+    return idle(request.second) ? request.second.heard : Time::max();
+  });
+  if (longest != requests_.end() && idle(longest->second)) {
+    const std::uint64_t number = longest->first;
+    longest->second.stream->End(
+        Error{ErrorKind::kRefused, "what it was sent was not read, and others asked"});
+    Drop(number);
+  }
+}
+
 // The server's own requests have no reader, so no piece of theirs waits.
-Result<void> OperatorRequests::MayBegin(const RunId& run_id, std::size_t nodes) const {
-  const std::size_t of_run = RequestsOf(run_id, /*own=*/false);
+Result<void> OperatorRequests::MayBegin(const RunId& run_id, bool follow, std::size_t nodes) const {
+  const std::size_t of_run = AskedOf(run_id, follow);
   if (of_run >= kMostAsks) {
     return Error{ErrorKind::kRefused,
                  std::to_string(of_run) +
@@ -125,7 +153,7 @@ std::uint64_t OperatorRequests::Begin(Request request, const std::vector<NodeId>
   }
   request.nodes = request.parts.size();
   request.piece_bytes = PieceBytes(request.nodes);
-  request.since = loop_.Now();
+  request.since = request.heard = loop_.Now();
   Request& begun = requests_.emplace(number, std::move(request)).first->second;
   for (auto& [node, part] : begun.parts) {
     AskForPiece(number, begun, node, part);
@@ -137,21 +165,22 @@ std::uint64_t OperatorRequests::Begin(Request request, const std::vector<NodeId>
 void OperatorRequests::OnOperator(const RunId& run_id, const ErrandWish& wish,
                                   const std::vector<NodeId>& members,
                                   std::unique_ptr<OperatorStream> stream) {
-  if (const Result<void> may = MayBegin(run_id, members.size()); !may) {
+  MakeRoom(run_id, wish.follow);
+  if (const Result<void> may = MayBegin(run_id, wish.follow, members.size()); !may) {
     stream->End(may.error());
     return;
   }
   stream->Send({members, {}, {}});
   OperatorStream& opened = *stream;
   const std::uint64_t number =
-      Begin({.run_id = run_id, .wish = wish, .parts = {}, .stream = std::move(stream), .since = {}},
-            members);
+      Begin({.run_id = run_id, .wish = wish, .parts = {}, .stream = std::move(stream)}, members);
   opened.Listen([this, number](const NodeId& node) { OnNext(number, node); },
                 [this, number] { Drop(number); });
 }
 
 void OperatorRequests::OnNext(std::uint64_t number, const NodeId& node) {
   Request& request = requests_.at(number);
+  request.heard = loop_.Now();
   const auto part = request.parts.find(node);
   if (part != request.parts.end() && !part->second.owed) {
     AskForPiece(number, request, node, part->second);
@@ -160,9 +189,8 @@ void OperatorRequests::OnNext(std::uint64_t number, const NodeId& node) {
 
 void OperatorRequests::Send(const RunId& run_id, const ErrandWish& wish,
                             const std::vector<NodeId>& members) {
-  if (RequestsOf(run_id, /*own=*/true) <
-      kMostAsks) {  // More come only from worlds that end at once.
-    Begin({.run_id = run_id, .wish = wish, .parts = {}, .stream = nullptr, .since = {}}, members);
+  if (OwnOf(run_id) < kMostAsks) {  // More come only from worlds that end at once.
+    Begin({.run_id = run_id, .wish = wish, .parts = {}, .stream = nullptr}, members);
   }
 }
 

@@ -24,6 +24,7 @@ class OperatorRequests {
  public:
   static constexpr Duration kNoStream{5'000};  // For a node that has not opened its stream yet.
   static constexpr Duration kOfOwn{60'000};    // For the server's own requests.
+  static constexpr Duration kUnread{10'000};   // After this, another operator gets the place.
 
   // `is_member`: whether it is a membership of that run that has reported.
   OperatorRequests(Loop& loop, std::function<bool(const Membership&)> is_member);
@@ -52,14 +53,17 @@ class OperatorRequests {
     RunId run_id;
     ErrandWish wish;
     std::uint32_t piece_bytes = 0;
-    std::map<NodeId, Part> parts;            // Of nodes that may have more.
-    std::size_t nodes = 0;                   // That were asked.
-    std::unique_ptr<OperatorStream> stream;  // None: the server's own request.
-    Time since;
+    std::map<NodeId, Part> parts{};            // Of nodes that may have more.
+    std::size_t nodes = 0;                     // That were asked.
+    std::unique_ptr<OperatorStream> stream{};  // None: the server's own request.
+    Time since{};
+    Time heard{};  // When its operator last asked for a piece.
   };
 
-  std::size_t RequestsOf(const RunId& run_id, bool own) const;
-  Result<void> MayBegin(const RunId& run_id, std::size_t nodes) const;
+  void MakeRoom(const RunId& run_id, bool follow);
+  std::size_t OwnOf(const RunId& run_id) const;
+  std::size_t AskedOf(const RunId& run_id, bool follow) const;
+  Result<void> MayBegin(const RunId& run_id, bool follow, std::size_t nodes) const;
   std::uint64_t Begin(Request request, const std::vector<NodeId>& members);
   void AskForPiece(std::uint64_t number, Request& request, const NodeId& node, Part& part);
   void OnPiece(const Place& place, AnswerPiece piece);

@@ -150,6 +150,24 @@ TEST_F(Requests, AreBoundedForARunAndForAServer) {
   EXPECT_TRUE(Asks(many)->refused);
 }
 
+// A verb that is stopped keeps its stream open.
+TEST_F(Requests, AnOperatorWhoUsesNoPieceGivesItsPlaceToAnother) {
+  const auto node = Opens();
+  std::vector<std::shared_ptr<OperatorLog>> asked;
+  for (std::size_t i = 0; i < kMostAsks; ++i) {
+    asked.push_back(Asks());
+  }
+  node->Say({3, "output"});
+  Later(OperatorRequests::kUnread - Duration{1});
+  EXPECT_TRUE(Asks()->refused);
+  Later(Duration{1});
+  EXPECT_FALSE(Asks()->refused);
+  EXPECT_FALSE(asked[2]->open);  // The others wait for the node.
+  EXPECT_TRUE(asked[0]->open && asked[1]->open && asked[7]->open);
+  EXPECT_TRUE(Asks()->refused);
+  EXPECT_FALSE(Asks({"n0"}, {.follow = true})->refused);  // Has a place apart.
+}
+
 TEST_F(Requests, TheServersOwnNeedsNoReaderAndEnds) {
   const auto node = Opens();
   requests.Send("run", {.kind = ErrandKind::kEvidence}, {"n0"});
