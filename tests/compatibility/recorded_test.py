@@ -126,7 +126,7 @@ class Recorded(DdprunTest):
             asked.wait()
         open(self.path("go"), "w").close()
         self.all_end((first, second))
-        self.wait_for(lambda: {"Sync", "Describe", "Ask", "Control"} <= set(
+        self.wait_for(lambda: {"Sync", "Describe", "AskNodes", "Control"} <= set(
             re.findall(r"Rendezvous/(\w+) ", read_text(path))), tool, what="all calls are noted")
         tool.process.kill()
         print(path)
