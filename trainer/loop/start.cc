@@ -12,6 +12,7 @@
 #include "trainer/learning/early_stopping.h"
 #include "trainer/learning/transfer.h"
 #include "trainer/loop/blocking_tasks.h"
+#include "trainer/publishing.h"
 #include "trainer/results.h"
 #include "trainer/shared_settings.h"
 #include "trainer/start_log.h"
