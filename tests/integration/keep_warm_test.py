@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from ddprun_runs import DDPRUN, DdprunTest, eventually, read_text  # noqa: E402
 
 SAY = """
-import json, os, signal, sys, time
+import json, os, signal, sys
 import torch
 with open(sys.argv[1], "a") as file:
     file.write(json.dumps({{"pid": os.getpid(), "loaded": torch.PID, "words": sys.argv[2:], "tag": {tag!r},
@@ -29,7 +29,7 @@ if "wait" in sys.argv:
         signal.pause()
 if os.environ["RANK"] == "1" and "fail" in sys.argv:
     while open(sys.argv[1]).read().count("\\n") % 2:  # A failure ends the other worker at once.
-        time.sleep(0.01)
+        os.sched_yield()
     sys.exit(5)
 """
 
