@@ -100,7 +100,7 @@ struct RunningAgent {
   AgentDriver driver;
 };
 
-// Where a step wakes nobody it may have been there for a while when its worker seems late.
+// A step on a page does not wake the agent, so a worker that seems late may have taken one already.
 TEST(AgentDriver, HearsWhatIsOnAPageBeforeItJudges) {
   RunningAgent agent(1);
   InstantLoop& loop = agent.loop;

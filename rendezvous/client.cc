@@ -55,7 +55,7 @@ void LeaveOutTexts(v1::SyncRequest& request) {
 using WireCommands = ClientStream<v1::Command, v1::NodeMessage>;
 constexpr std::size_t kMostUnsentPieces = 6 * kMostAsks;  // One of each request, and its beginning.
 
-// What is read on gRPC's threads reaches this on the loop.
+// The loop's end of a stream: gRPC's threads post to it.
 struct CommandEars {
   std::function<void(const NodeCommand&)> heard;
   std::function<void()> ended;

@@ -52,8 +52,8 @@ bool IsOfThisUser(int fd) {
          (peer.uid == ::geteuid() || peer.uid == 0);
 }
 
-// What operators may ask, and nothing of what nodes say. The kernel has told the owner, so each
-// request is given the token.
+// The calls of operators, without those of nodes. The kernel has confirmed the socket's owner, so
+// each request is given the token.
 RendezvousHandlers ForOperators(const RendezvousHandlers& handlers, const std::string& token) {
   RendezvousHandlers served;
   served.sync = [](const NodeReport&, const std::shared_ptr<PendingSync>& call) {

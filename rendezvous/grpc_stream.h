@@ -66,7 +66,7 @@ class GrpcStream : public Reactor,
     }
   }
 
-  // What was sent before still leaves. A client's status reaches nobody.
+  // Messages that were sent before still leave. The status of a client's end is not sent.
   void Refuse(const grpc::Status& status) { End(status); }
   void End(const grpc::Status& status) {
     std::unique_lock lock(mutex_);

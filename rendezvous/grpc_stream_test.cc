@@ -100,7 +100,7 @@ TEST_F(Streams, ANodeThatWasNotAnsweredYetHasNone) {
   EXPECT_EQ(channel.OpenCommands(self), nullptr);
 }
 
-// What it does not read is not kept for it.
+// The server keeps a bounded number of messages for it.
 TEST_F(Streams, ANodeThatDoesNotReadIsCutOff) {
   Serve({"127.0.0.1", 0});
   const auto channel = Joins();

@@ -43,7 +43,7 @@ class LocalPendingSync final : public PendingSync {
   std::shared_ptr<LocalCall> call_;
 };
 
-// What one end of a local stream does with its messages.
+// The handlers of one end of a local stream.
 template <class In>
 struct LocalEars {
   std::function<void(const In&)> heard;

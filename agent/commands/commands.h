@@ -32,8 +32,8 @@ class Commands {
 
   void Start();
 
-  // This node's part in the run is over, and its jobs will end by themselves: `done` once all that
-  // they have is told, or the limit is over; at once where nobody has asked.
+  // This node's part in the run has ended, and its jobs will end by themselves. Calls `done` once
+  // they have sent all their pieces, or after the limit. Without a job it calls it at once.
   void Finish(Duration limit, std::function<void()> done);
 
  private:

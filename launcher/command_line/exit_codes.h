@@ -8,7 +8,7 @@
 
 namespace ddprun {
 
-// What a code means; empty where it does not occur.
+// The meanings of one exit code. A field is empty if the program never ends with the code.
 struct ExitCodeRow {
   std::string code;
   std::string brief;    // Of a launch, in the short help.

@@ -39,8 +39,8 @@ class LogMerge {
   explicit LogMerge(bool follow) : follow_(follow) {}
 
   void Expect(const NodeId& node) { nodes_[node].ended = false; }
-  // Another server tells from here on: what has come stays, and nobody's next piece is wanted. Whom
-  // that one does not ask has ended.
+  // Another server sends the pieces from here on. Records that have come stay, and no node's next
+  // piece is wanted. A node that the new server does not ask has ended.
   void BeginAgain();
   void Add(const NodeId& node, std::vector<ErrandRecord> records, Time now);
   void End(const NodeId& node);  // Nothing more comes.

@@ -26,9 +26,9 @@ constexpr Duration kServerPatience{15'000};  // For a server that went while it 
 // Of one node, where nobody follows it: what it keeps, and the ends of files.
 constexpr std::size_t kMostOfNode = std::size_t{1} << 30;
 constexpr std::size_t kMostTaken = 4'096;  // Pieces in one turn.
-constexpr Duration kUnread{500};           // Until it is looked whether somebody reads again.
+constexpr Duration kUnread{500};           // Between two looks whether output has room again.
 
-constexpr Duration kSlack{30'000};  // Nodes hear of it as late as that.
+constexpr Duration kSlack{30'000};  // A node may open its stream so late.
 
 Time SteadyNow() {
   return Time(std::chrono::duration_cast<Time::duration>(

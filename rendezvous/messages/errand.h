@@ -1,7 +1,7 @@
-// What an operator wants fetched from a run's nodes, and how that travels.
+// An operator's request to the nodes of a run, and the messages that carry it.
 //
 // Agents listen on no port, so each keeps a stream open to its server (Membership, then Piece up,
-// Command down). An operator has a stream of his own for each request (Asking, then names of nodes
+// Command down). An operator has a stream of its own for each request (Asking, then names of nodes
 // up, AskReply down). Both say the same: the next piece, please. A node makes a piece only when it
 // is asked for, and a server keeps none. So at most one piece of each request and node is under
 // way, and a slow reader delays only itself. Values; nothing is decided here.
