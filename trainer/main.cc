@@ -33,6 +33,7 @@
 #include "trainer/group/process_group.h"
 #include "trainer/learning/torch_settings.h"
 #include "trainer/loop/loop.h"
+#include "trainer/loop/steps.h"
 #include "trainer/loop/training.h"
 #include "trainer/models/entries.h"
 #include "trainer/options/config.h"
@@ -228,9 +229,10 @@ int Main(int argc, char** argv) {
     EndAtOnce(error, *sagemaker, gave_up ? std::optional(CodeOfStop(*env)) : std::nullopt);
   };
   Training training(config, *env, notifier, *device, fail);
-  TrainingLoop loop(training, [&] { return LoadData(config, *env); });
-  AddExtras(training, loop);
-  const Result<TrainingEnd> end = loop.Run();
+  TrainingSteps steps(training);
+  AddExtras(training, steps);
+  const Result<TrainingEnd> end =
+      TrainModel(training, steps, [&] { return LoadData(config, *env); });
   if (!end) {
     fail(end.error());
   }

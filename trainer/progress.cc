@@ -64,14 +64,20 @@ std::string ProgressLine(const ProgressPoint& point) {
   if (point.gradient_norm) {
     std::snprintf(norm, sizeof norm, "norm %.3g ", *point.gradient_norm);
   }
+  std::string others;
+  for (const auto& [name, value] : point.others) {
+    char number[32];
+    std::snprintf(number, sizeof number, " %.4g ", value);
+    others += name + number;
+  }
   char lr[32];
   std::snprintf(lr, sizeof lr, "lr %.1e ", point.lr);
   const std::string each =
       point.ranks > 1 ? "(" + Rate(point.samples_per_second / point.ranks) + "/rank) " : "";
   const double seconds_left =
       static_cast<double>(point.samples_left) / point.samples_per_second;  // Infinity: "?".
-  return std::string(text) + accuracy + norm + lr + Rate(point.samples_per_second) + " samples/s " +
-         each + "eta " + Clock(seconds_left) +
+  return std::string(text) + accuracy + others + norm + lr + Rate(point.samples_per_second) +
+         " samples/s " + each + "eta " + Clock(seconds_left) +
          (point.last_checkpoint ? " ckpt " + std::to_string(*point.last_checkpoint) : "");
 }
 
@@ -89,6 +95,9 @@ std::vector<Scalar> ScalarsOf(const ProgressPoint& point, Generation generation,
   };
   if (std::isfinite(point.accuracy)) {
     scalars.push_back({"train/accuracy", point.accuracy});
+  }
+  for (const auto& [name, value] : point.others) {
+    scalars.push_back({"train/" + name, value});
   }
   if (point.gradient_norm) {
     scalars.push_back({"train/grad_norm", *point.gradient_norm});

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +35,7 @@ struct ProgressPoint {
   std::optional<std::uint64_t> gpu_peak;         // and at most.
   std::optional<double> gradient_norm;           // Of the last step, before clipping.
   std::optional<std::uint64_t> last_checkpoint;  // Step.
+  std::map<std::string, double> others;          // Numbers that a program names itself.
 };
 
 // "epoch 3/5 step 1200/4690 loss 0.412 acc 88.1% norm 1.93 lr 1.0e-03 5.1k samples/s (2.6k/rank)

@@ -119,12 +119,14 @@ Result<void> WriteParameters(const std::filesystem::path& path,
 
 std::string ResultLines(const TrainState& state) {
   std::string lines;
-  for (const std::string of : {"train", "test"}) {
+  for (const std::string of : {"train", "test", "validation"}) {
     const auto metric = [&](const char* name) {
       const auto found = state.metrics.find(of + name);
       return found == state.metrics.end() ? std::nan("") : found->second;
     };
-    lines += ScoreLine(of, metric("_accuracy"), metric("_loss"), metric("_samples"));
+    if (state.metrics.contains(of + "_samples")) {
+      lines += ScoreLine(of, metric("_accuracy"), metric("_loss"), metric("_samples"));
+    }
   }
   return lines;
 }

@@ -7,7 +7,7 @@
 #include "trainer/device/choose_device.h"
 #include "trainer/device/gpu_plugin.h"
 #include "trainer/group/process_group.h"
-#include "trainer/learning/learner.h"
+#include "trainer/learning/model_learner.h"
 #include "trainer/learning/torch_settings.h"
 #include "trainer/models/entries.h"
 
@@ -37,8 +37,9 @@ Result<void> Step(const TrainConfig& config) {
   options.loss = *ParseLoss(config.learning.loss);
   options.freeze = config.run.freeze;
   ASSIGN_OR_RETURN(const auto group, ProcessGroup::Join({}, {}));
-  Learner learner(*FindModel(config.model), options, *group);
-  RETURN_IF_ERROR(learner.Start(kSamples, kSamples, {}));
+  ModelLearner learner(*FindModel(config.model), options, *group);
+  RETURN_IF_ERROR(learner.Start({}, 0));
+  RETURN_IF_ERROR(learner.MakeRoom(kSamples, kSamples));
   Clear(options.task, learner.room(0));
   RETURN_IF_ERROR(learner.Backward({.count = kSamples, .global_count = kSamples}));
   return learner.Update(0);

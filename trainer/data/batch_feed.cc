@@ -1,14 +1,14 @@
 #include "trainer/data/batch_feed.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/check.h"
 
 namespace ddprun {
 
-BatchFeed::BatchFeed(const Samples& samples, const FeedPlan& plan,
-                     const std::array<BatchRoom, kSlots>& rooms)
-    : samples_(samples), plan_(plan), rooms_(rooms), cursor_(plan.start) {
+BatchFeed::BatchFeed(std::uint32_t count, const FeedPlan& plan, Fill fill)
+    : count_(count), plan_(plan), fill_(std::move(fill)), cursor_(plan.start) {
   CHECK(plan.most_per_part > 0);
   if (plan.ahead) {
     filler_ = std::thread([this] { FillAhead(); });
@@ -29,7 +29,7 @@ BatchFeed::~BatchFeed() {
 
 Result<const FeedPart*> BatchFeed::Next() {
   if (!plan_.ahead) {
-    RETURN_IF_ERROR(Fill(parts_[0], 0));
+    RETURN_IF_ERROR(FillPart(parts_[0], 0));
     return &parts_[0];
   }
   std::unique_lock<std::mutex> lock(mutex_);
@@ -52,7 +52,7 @@ void BatchFeed::FillAhead() {
         return;
       }
     }
-    const Result<void> filled = Fill(parts_[number % kSlots], number % kSlots);
+    const Result<void> filled = FillPart(parts_[number % kSlots], number % kSlots);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (filled) {
@@ -68,25 +68,33 @@ void BatchFeed::FillAhead() {
   }
 }
 
-Result<void> BatchFeed::Fill(FeedPart& part, std::size_t slot) {
+Result<void> BatchFeed::FillPart(FeedPart& part, std::size_t slot) {
   FeedPart& now = last_;
   if (now.ends_step()) {
-    now.batch = BatchAt(cursor_, samples_.count, plan_.global_batch);
+    now.batch = BatchAt(cursor_, count_, plan_.global_batch);
     if (!order_ || now.batch.first == 0) {
-      order_.emplace(samples_.count, plan_.seed, now.batch.epoch);
+      order_.emplace(count_, plan_.seed, now.batch.epoch);
     }
+    now.lead = static_cast<std::uint32_t>(order_->At(now.batch.first));
     FillShare(*order_, now.batch, plan_.rank, plan_.world_size, now.share);
-    cursor_ = CursorAfter(now.batch, samples_.count);
+    cursor_ = CursorAfter(now.batch, count_);
     now.first = 0;
   } else {
     now.first += now.count;
   }
   now.count = std::min<std::size_t>(now.share.size() - now.first, plan_.most_per_part);
   now.slot = slot;
-  RETURN_IF_ERROR(samples_.gather(std::span(now.share).subspan(now.first, now.count),
-                                  AugmentKey{plan_.seed, now.batch.epoch}, rooms_[slot]));
+  RETURN_IF_ERROR(fill_(now, AugmentKey{plan_.seed, now.batch.epoch}));
   part = now;
   return {};
+}
+
+BatchFeed::Fill GatherInto(const Samples& samples,
+                           const std::array<BatchRoom, BatchFeed::kSlots>& rooms) {
+  return [&samples, rooms](const FeedPart& part, const AugmentKey& key) {
+    return samples.gather(std::span(part.share).subspan(part.first, part.count), key,
+                          rooms[part.slot]);
+  };
 }
 
 }  // namespace ddprun

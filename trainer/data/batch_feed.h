@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -32,6 +33,7 @@ struct FeedPlan {
 
 struct FeedPart {
   GlobalBatch batch;
+  std::uint32_t lead = 0;            // The first sample of the batch, on whatever rank.
   std::vector<std::uint32_t> share;  // This rank's samples of the whole step; may be none.
   std::size_t first = 0;             // Of `share`: the samples of this part.
   std::size_t count = 0;
@@ -45,21 +47,24 @@ class BatchFeed {
  public:
   static constexpr std::size_t kSlots = 2;
 
-  // `samples` outlives the feed; each room holds most_per_part samples and is the feed's.
-  BatchFeed(const Samples& samples, const FeedPlan& plan,
-            const std::array<BatchRoom, kSlots>& rooms);
+  // Puts the samples of a part where they belong: those of `share` from `first` on, `count` of
+  // them. A slot is filled again once the caller of Next has asked for the part after the one in
+  // it. May be called by another thread than Next, by one at a time.
+  using Fill = std::function<Result<void>(const FeedPart& part, const AugmentKey& key)>;
+  // Of a data set with `count` samples.
+  BatchFeed(std::uint32_t count, const FeedPlan& plan, Fill fill);
   ~BatchFeed();
 
   // Valid until the next call. An error: a sample could not be read; so are all calls after it.
   Result<const FeedPart*> Next();
 
  private:
-  Result<void> Fill(FeedPart& part, std::size_t slot);
+  Result<void> FillPart(FeedPart& part, std::size_t slot);
   void FillAhead();
 
-  const Samples& samples_;
+  const std::uint32_t count_;
   const FeedPlan plan_;
-  const std::array<BatchRoom, kSlots> rooms_;
+  const Fill fill_;
 
   // Of whoever fills: the thread, or the caller where there is none.
   Cursor cursor_;
@@ -75,5 +80,10 @@ class BatchFeed {
   bool stop_ = false;
   std::thread filler_;  // Last: uses the others.
 };
+
+// Gathers them into rooms of memory. `samples` outlives the feed; each room holds most_per_part
+// samples and is the feed's.
+BatchFeed::Fill GatherInto(const Samples& samples,
+                           const std::array<BatchRoom, BatchFeed::kSlots>& rooms);
 
 }  // namespace ddprun

@@ -32,7 +32,7 @@ std::vector<Seen> Take(const FeedPlan& plan, int parts, std::uint32_t samples) {
   std::array<BatchRoom, 2> rooms;
   rooms[0].inputs[0] = memory[0].data();
   rooms[1].inputs[0] = memory[1].data();
-  BatchFeed feed(numbers, plan, rooms);
+  BatchFeed feed(numbers.count, plan, GatherInto(numbers, rooms));
   std::vector<Seen> seen;
   for (int i = 0; i < parts; ++i) {
     const FeedPart& part = **feed.Next();
@@ -94,7 +94,7 @@ TEST(BatchFeed, SaysWhatCouldNotBeRead) {
                                return {};
                              }};
     const FeedPlan plan{.global_batch = 8, .most_per_part = 8, .ahead = ahead};
-    BatchFeed feed(samples, plan, {});
+    BatchFeed feed(samples.count, plan, GatherInto(samples, {}));
     EXPECT_TRUE(feed.Next());
     EXPECT_TRUE(feed.Next());
     const Result<const FeedPart*> third = feed.Next();

@@ -39,6 +39,7 @@ Result<void> SplitValidation(Dataset& dataset, std::uint32_t count) {
     return all(shifted, key, room);
   };
   dataset.validation = Samples{count, gather};
+  dataset.validation_is = "held-out training samples";
   return {};
 }
 

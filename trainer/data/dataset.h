@@ -40,7 +40,8 @@ struct Dataset {
   Task task;
   Samples train;
   Samples test;
-  std::optional<Samples> validation;  // Taken from train; none: the test set stands in.
+  std::optional<Samples> validation;       // None: the test set is used.
+  std::string validation_is = "test set";  // In messages.
 };
 
 // Takes the last `count` samples of the training set away for validation; they are gathered as they

@@ -156,23 +156,23 @@ class Distances final : public StepObserver {
 
 }  // namespace
 
-void AddExtras(Training& training, TrainingLoop& loop) {
+void AddExtras(Training& training, TrainingSteps& steps) {
   const RunOptions& run = training.config.run;
   if (!run.profile.empty()) {
-    loop.Add(std::make_unique<Profile>(training));
+    steps.Add(std::make_unique<Profile>(training));
   }
   std::chrono::milliseconds by{0};
   for (const Skew& skew : run.skews) {
     by = skew.rank == training.env.rank ? skew.by : by;
   }
   if (by.count() > 0) {
-    loop.Add(std::make_unique<Skewed>(by));
+    steps.Add(std::make_unique<Skewed>(by));
   }
   if (!training.config.sample_log.empty()) {
-    loop.Add(std::make_unique<LoggedSamples>(training));
+    steps.Add(std::make_unique<LoggedSamples>(training));
   }
   if (run.no_sync && training.env.world_size > 1) {
-    loop.Add(std::make_unique<Distances>(training));
+    steps.Add(std::make_unique<Distances>(training));
   }
 }
 

@@ -2,11 +2,11 @@
 // --sample-log, --no-sync. The loop does not know these; they observe its steps.
 #pragma once
 
-#include "trainer/loop/loop.h"
+#include "trainer/loop/steps.h"
 #include "trainer/loop/training.h"
 
 namespace ddprun {
 
-void AddExtras(Training& training, TrainingLoop& loop);
+void AddExtras(Training& training, TrainingSteps& steps);
 
 }  // namespace ddprun

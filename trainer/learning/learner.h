@@ -1,58 +1,22 @@
-// The model and its optimizer, and how they take one step together with all ranks. Uses the other
-// files of this folder in the order of a step.
+// What is learned, as the parts of a training see it: state that is saved, sent to other ranks and
+// given back, and what is known about the last steps. How a step is computed is another matter:
+// model_learner.h for the models of ddprun-train, trainer/session/ for a program's own.
 //
-// A step has one or more parts, each a forward and a backward whose gradients are added; the last
-// part averages them over the ranks while its backward still runs. Then the optimizer. Gradients
-// are weighted so that the result is that of one process with the whole global batch, however
-// unevenly its samples are distributed and divided into parts. Knows nothing of epochs, files or
-// time. Torch-free to its callers.
-//
-// An error of kind kUnavailable means that a peer is gone. After any error the learner cannot be
-// used.
+// Torch-free to its callers. An error of kind kUnavailable means that a peer is gone. After any
+// error the learner cannot be used.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "common/result.h"
 #include "trainer/checkpoint/snapshot_copier.h"
-#include "trainer/device/step_graph.h"
-#include "trainer/group/process_group.h"
 #include "trainer/learning/buckets.h"
 #include "trainer/learning/score.h"
-#include "trainer/models/model.h"
-#include "trainer/options/learning_options.h"
-#include "trainer/options/optimizer_options.h"
-#include "trainer/task.h"
 
 namespace ddprun {
-
-struct LearnerOptions {
-  Task task;
-  Arguments model_arguments;
-  std::uint64_t seed = 1;
-  OptimizerOptions optimizer;
-  std::size_t bucket_bytes = std::size_t{25} << 20;
-  double clip_norm = 0;                       // Limit for the norm of all gradients; 0: none.
-  bool measure_norm = false;                  // Compute that norm also if nothing is clipped.
-  Precision precision = Precision::kFloat32;  // Of the forward, under autocast.
-  Compression compression = Compression::kNone;
-  Loss loss = Loss::kByTargets;
-  bool sync = true;                 // False: gradients are not averaged, to show how ranks differ.
-  std::vector<std::string> freeze;  // Parameters whose names begin so are not trained.
-  std::vector<std::string> split_devices;  // One for each part of the model; none: not split.
-  Device device;                           // Where the model is and steps are computed.
-  // Records steps of one part and replays them, except for the update with float16, about which the
-  // host decides. nullptr: steps are never replayed.
-  std::shared_ptr<StepGraph> graph;
-  // For tests: batches and snapshots are copied to and from the model's memory also on the CPU.
-  bool apart = false;
-};
 
 // Memory of this process on its GPU, as libtorch's allocator counts it.
 struct DeviceMemory {
@@ -60,93 +24,53 @@ struct DeviceMemory {
   std::uint64_t peak = 0;
 };
 
-struct Part {
-  std::size_t slot = 0;            // Where the samples are.
-  std::size_t count = 0;           // How many samples are there.
-  std::uint64_t global_count = 0;  // Samples of the step, on all ranks.
-  std::uint64_t seed = 0;          // Of this step and rank, for the model's random draws.
-  bool first = true;
-  bool last = true;
-  // The step has one part on every rank, with as many samples here as in all such steps.
-  bool regular = true;
-};
-
 class Learner {
  public:
-  // Batches that can be in memory at a time: one to learn from, the next one that is being filled,
-  // and one to evaluate.
-  static constexpr std::size_t kSlots = 3;
-  static constexpr std::size_t kEvaluationSlot = 2;
-
-  Learner(const ModelEntry& model, const LearnerOptions& options, ProcessGroup& group);
-  ~Learner();
-
-  // Sends parameters, buffers and optimizer state of the rank `from` to all ranks; then steps can
-  // be taken. `part` and `evaluation`: the most samples of one Backward and one Evaluate.
-  // `buckets`: from the checkpoint, so that a resumed run adds gradients in the same order as a run
-  // that did not stop; empty: none yet.
-  Result<void> Start(std::size_t part, std::size_t evaluation, const Buckets& buckets,
-                     std::uint32_t from = 0);
-
-  // Where the caller puts the next samples. After Start.
-  BatchRoom room(std::size_t slot);
-
-  // Whether there is anything to train.
-  bool HasParameters() const;
-  // Whether the model has buffers. They differ from rank to rank; rank 0's are the ones that
-  // matter.
-  bool HasBuffers() const;
-
-  // Whether steps are replayed from a graph by now. It is recorded after kWarmSteps steps.
-  bool Replays() const;
-  static constexpr std::size_t kWarmSteps = 11;  // As PyTorch demands of one with DDP in it.
-
-  // On a GPU these two only queue the work and do not wait for it. The slot may be filled again
-  // once Backward has returned, after the last part once Update has returned. Between Backward and
-  // Update of a step that is replayed nothing has been computed yet, so neither TakeScore nor
-  // Evaluate may be called there.
-  Result<void> Backward(const Part& part);
-  // After the last part. kInvalid: a parameter takes no part in the loss; the message names it.
-  // With float16 a step whose gradients overflow changes nothing but the scale of the loss.
-  Result<void> Update(double lr);
-  // The score of all parts on this rank since the last call. Waits for the GPU.
-  Result<Score> TakeScore();
-  // The norm of all averaged gradients in the last Update, before clipping: the same on every rank.
-  // None: not asked for, or no step yet.
-  std::optional<double> GradientNorm() const;
-
-  // None: the model is in the host's memory.
-  std::optional<DeviceMemory> MemoryOnDevice() const;
-
-  // The largest difference of a parameter's number here and on rank 0. All ranks must call it.
-  Result<double> DistanceFromRankZero();
-
-  // Before evaluations: sends rank 0's buffers to all ranks.
-  Result<void> ShareBuffers();
-  // Evaluates the samples in kEvaluationSlot, on this rank only. Nothing is learned.
-  Result<Score> Evaluate(std::size_t count);
+  Learner() = default;
+  Learner(const Learner&) = delete;
+  Learner& operator=(const Learner&) = delete;
+  virtual ~Learner() = default;
 
   // Names, shapes and sizes: equal only for equal models.
-  std::string Describe() const;
-
-  // `wait` is called in each Update just before parameters and optimizer state change; between two
-  // such calls they do not change (SnapshotCopier's contract). A forward changes buffers at any
-  // time.
-  void BeforeUpdate(std::function<void()> wait);
+  virtual std::string Describe() const = 0;
 
   // Parameters, buffers and optimizer state in the host's memory, which stays as long as the
   // learner lives. It is the memory in use, or copies that are valid from the view's wait() until
   // the next View.
-  SnapshotView View() const;
-  std::uint64_t StateBytes() const;  // The size of all of these.
-  Result<void> CopyFrom(const Snapshot& snapshot);
+  virtual SnapshotView View() const = 0;
+  virtual std::uint64_t StateBytes() const = 0;  // The size of all of these.
+  virtual Result<void> CopyFrom(const Snapshot& snapshot) = 0;
+
+  // Sends the state of the rank `from` to all ranks; then steps can be taken. `buckets`: from the
+  // checkpoint, so that a resumed run adds gradients in the same order as a run that did not stop;
+  // empty: none yet.
+  virtual Result<void> Start(const Buckets& buckets, std::uint32_t from) = 0;
+
+  // `wait` is called in each step just before parameters and optimizer state change; between two
+  // such calls they do not change (SnapshotCopier's contract). A forward changes buffers at any
+  // time.
+  virtual void BeforeUpdate(std::function<void()> wait) = 0;
 
   // How gradients are grouped and ordered; empty before the first step and in a group of one.
-  const Buckets& buckets() const;
+  virtual const Buckets& buckets() const = 0;
 
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  // Whether the model has buffers. They differ from rank to rank; rank 0's are the ones that
+  // matter.
+  virtual bool HasBuffers() const = 0;
+  // Before evaluations: sends rank 0's buffers to all ranks.
+  virtual Result<void> ShareBuffers() = 0;
+
+  // The score of this rank's samples since the last call. Waits for the GPU.
+  virtual Result<Score> TakeScore() = 0;
+  // The norm of all averaged gradients in the last step, before clipping: the same on every rank.
+  // None: not asked for, or no step yet.
+  virtual std::optional<double> GradientNorm() const { return std::nullopt; }
+  // None: the model is in the host's memory.
+  virtual std::optional<DeviceMemory> MemoryOnDevice() const = 0;
+  // Whether steps are replayed from a recorded graph by now.
+  virtual bool Replays() const { return false; }
+  // The largest difference of a parameter's number here and on rank 0. All ranks must call it.
+  virtual Result<double> DistanceFromRankZero() = 0;
 };
 
 }  // namespace ddprun

@@ -1,10 +1,9 @@
 #include "trainer/loop/evaluation.h"
 
-#include <array>
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <future>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,10 +13,10 @@ namespace {
 constexpr std::chrono::milliseconds kSaveLook{100};
 
 // The others' shares may take as long as the own.
-Result<void> SumMeanwhile(ProcessGroup& group, std::span<double> sums,
-                          const std::function<void()>& meanwhile) {
-  std::future<Result<void>> sum =
-      std::async(std::launch::async, [&group, sums] { return group.Sum(sums); });
+Result<Score> SumMeanwhile(ProcessGroup& group, const Score& own,
+                           const std::function<void()>& meanwhile) {
+  std::future<Result<Score>> sum =
+      std::async(std::launch::async, [&group, own] { return SumOverRanks(group, own); });
   while (sum.wait_for(kSaveLook) != std::future_status::ready) {
     meanwhile();
   }
@@ -25,6 +24,24 @@ Result<void> SumMeanwhile(ProcessGroup& group, std::span<double> sums,
 }
 
 }  // namespace
+
+Result<Score> SumOverRanks(ProcessGroup& group, const Score& own, std::span<double> values) {
+  std::vector<double> sums = {own.loss_sum, static_cast<double>(own.correct),
+                              static_cast<double>(own.samples)};
+  for (const auto& [name, sum] : own.others) {
+    sums.push_back(sum);
+  }
+  sums.insert(sums.end(), values.begin(), values.end());
+  RETURN_IF_ERROR(group.Sum(sums));
+  Score all{sums[0], static_cast<std::uint64_t>(sums[1]), static_cast<std::uint64_t>(sums[2]),
+            own.others};
+  std::size_t next = 3;
+  for (auto& [name, sum] : all.others) {
+    sum = sums[next++];
+  }
+  std::copy(sums.begin() + static_cast<std::ptrdiff_t>(next), sums.end(), values.begin());
+  return all;
+}
 
 Result<Evaluation> Evaluate(Training& training, const Samples& samples,
                             const std::function<void()>& meanwhile) {
@@ -35,28 +52,27 @@ Result<Evaluation> Evaluate(Training& training, const Samples& samples,
   std::vector<std::uint32_t> indices;
   for (std::uint64_t i = training.env.rank; i < samples.count;) {
     indices.clear();
-    for (; i < samples.count && indices.size() < training.model.evaluation_batch;
+    for (; i < samples.count && indices.size() < training.evaluation_batch;
          i += training.env.world_size) {
       indices.push_back(static_cast<std::uint32_t>(i));
     }
-    {
-      const ReadWatch::Reading reading(training.reads);
-      RETURN_IF_ERROR(
-          samples.gather(indices, std::nullopt, training.learner->room(Learner::kEvaluationSlot)));
-    }
-    ASSIGN_OR_RETURN(const Score part, training.learner->Evaluate(indices.size()));
+    ASSIGN_OR_RETURN(const Score part, training.evaluate(samples, indices));
     score += part;
     if (meanwhile) {
       meanwhile();
     }
   }
   training.heartbeat.Phase(kEvaluatedPhase);
-  std::array<double, 3> sums = {score.loss_sum, static_cast<double>(score.correct),
-                                static_cast<double>(score.samples)};
-  RETURN_IF_ERROR(meanwhile && training.IsRankZero()
-                      ? SumMeanwhile(*training.group, sums, meanwhile)
-                      : training.group->Sum(sums));
-  return Evaluation{sums[0] / sums[2], sums[1] / sums[2]};
+  ASSIGN_OR_RETURN(const Score sum, meanwhile&& training.IsRankZero()
+                                        ? SumMeanwhile(*training.group, score, meanwhile)
+                                        : SumOverRanks(*training.group, score));
+  const auto samples_seen = static_cast<double>(sum.samples);
+  Evaluation result{sum.loss_sum / samples_seen, static_cast<double>(sum.correct) / samples_seen,
+                    sum.others};
+  for (auto& [name, value] : result.others) {
+    value /= samples_seen;
+  }
+  return result;
 }
 
 }  // namespace ddprun

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <span>
+#include <string>
 
 #include "common/result.h"
 #include "trainer/data/dataset.h"
@@ -12,7 +15,11 @@ namespace ddprun {
 struct Evaluation {
   double loss = 0;  // Mean of a sample.
   double accuracy = 0;
+  std::map<std::string, double> others;  // Score::others, as means.
 };
+
+// Adds the ranks' scores up, and `values` with them.
+Result<Score> SumOverRanks(ProcessGroup& group, const Score& own, std::span<double> values = {});
 
 // All ranks call it, and each evaluates its share. `meanwhile` is called between batches, and on
 // rank 0 while it waits for the others; it must not change the model. Empty: nothing is.

@@ -95,24 +95,23 @@ Result<void> PrintResult(Training& training) {
                           }});
 }
 
-std::map<std::string, double> MetricsOf(const Dataset& data, const Evaluation& train,
-                                        const Evaluation& test) {
-  std::map<std::string, double> metrics = {{"train_loss", train.loss},
-                                           {"train_samples", data.train.count},
-                                           {"test_loss", test.loss},
-                                           {"test_samples", data.test.count}};
-  if (data.task.classifies()) {
-    metrics["train_accuracy"] = train.accuracy;
-    metrics["test_accuracy"] = test.accuracy;
+void AddMetrics(const std::string& name, const Samples& set, const Evaluation& result,
+                bool classifies, std::map<std::string, double>& metrics) {
+  metrics[name + "_loss"] = result.loss;
+  metrics[name + "_samples"] = set.count;
+  if (classifies) {
+    metrics[name + "_accuracy"] = result.accuracy;
   }
-  return metrics;
+  for (const auto& [other, value] : result.others) {
+    metrics[name + "_" + other] = value;
+  }
 }
 
 std::vector<Scalar> CurvesOf(const std::map<std::string, double>& metrics) {
   std::vector<Scalar> curves;
-  for (const char* const name : {"train_loss", "test_loss", "train_accuracy", "test_accuracy"}) {
-    if (const auto metric = metrics.find(name); metric != metrics.end()) {
-      curves.push_back({std::string("end/") + name, metric->second});
+  for (const auto& [name, value] : metrics) {
+    if (!name.ends_with("_samples")) {
+      curves.push_back({"end/" + name, value});
     }
   }
   return curves;
@@ -121,10 +120,12 @@ std::vector<Scalar> CurvesOf(const std::map<std::string, double>& metrics) {
 }  // namespace
 
 Result<void> Finish(Training& training, Saving& saving) {
-  const Dataset& data = training.dataset;
-  const auto save = [&saving] { saving.SaveIfAskedToStop(); };
-  ASSIGN_OR_RETURN(const Evaluation train, Evaluate(training, data.train, save));
-  ASSIGN_OR_RETURN(const Evaluation test, Evaluate(training, data.test, save));
+  std::map<std::string, double> metrics;
+  for (const auto& [name, set] : training.final_sets) {
+    ASSIGN_OR_RETURN(const Evaluation result,
+                     Evaluate(training, *set, [&saving] { saving.SaveIfAskedToStop(); }));
+    AddMetrics(name, *set, result, training.dataset.task.classifies(), metrics);
+  }
   if (!training.IsRankZero()) {
     return {};
   }
@@ -132,7 +133,7 @@ Result<void> Finish(Training& training, Saving& saving) {
   TrainState& state = training.state;
   state.finished = true;
   const std::map<std::string, double> validation = ValidationMetrics(state.metrics);
-  state.metrics = MetricsOf(data, train, test);
+  state.metrics = std::move(metrics);
   training.curves.Append(state.step, CurvesOf(state.metrics));
   state.metrics.insert(validation.begin(), validation.end());
   if (training.stopped_early) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "trainer/loop/evaluation.h"
 #include "trainer/profiler/memory.h"
 
 namespace ddprun {
@@ -52,29 +53,35 @@ Result<void> Reporting::Report(const FinishedStep& step) {
     next = std::clamp(steps / seconds * interval, 1.0, kMostStepsToReport);
   }
   ASSIGN_OR_RETURN(const Score own, training_.learner->TakeScore());
-  std::array<double, 4> sums = {own.loss_sum, static_cast<double>(own.correct),
-                                static_cast<double>(own.samples), std::ceil(next)};
-  RETURN_IF_ERROR(training_.group->Sum(sums));
-  training_.state.loss = sums[0] / sums[2];
+  std::array<double, 1> steps_to_next = {std::ceil(next)};
+  ASSIGN_OR_RETURN(const Score sum, SumOverRanks(*training_.group, own, steps_to_next));
+  training_.state.loss = sum.loss_sum / static_cast<double>(sum.samples);
   if (training_.IsRankZero()) {
-    Publish(sums[1], sums[2], seconds, step);
+    Publish(sum, seconds, step);
   }
   reported_step_ = training_.state.step;
   reported_at_ = Clock::now();
-  report_at_ = training_.state.step + static_cast<std::uint64_t>(sums[3]);
+  report_at_ = training_.state.step + static_cast<std::uint64_t>(steps_to_next[0]);
   return {};
 }
 
-// `correct` of so many `samples`, which took so many `seconds`.
-void Reporting::Publish(double correct, double samples, double seconds, const FinishedStep& step) {
+// Of all ranks' samples since the last report, which took so many `seconds`.
+void Reporting::Publish(const Score& score, double seconds, const FinishedStep& step) {
   const TrainState& state = training_.state;
+  const auto samples = static_cast<double>(score.samples);
   ProgressPoint point;
   point.epoch = step.epoch;
   point.epochs = training_.Epochs();
   point.step = state.step;
   point.total_steps = state.step + training_.StepsLeft();
   point.loss = state.loss;
-  point.accuracy = training_.dataset.task.classifies() ? correct / samples : std::nan("");
+  point.accuracy = training_.dataset.task.classifies()
+                       ? static_cast<double>(score.correct) / samples
+                       : std::nan("");
+  point.others = score.others;
+  for (auto& [name, value] : point.others) {
+    value /= samples;
+  }
   point.lr = training_.LearningRate();
   point.samples_per_second = samples / seconds;
   point.step_seconds = seconds / static_cast<double>(state.step - reported_step_);

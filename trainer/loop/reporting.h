@@ -23,7 +23,7 @@ class Reporting final : public StepObserver {
 
  private:
   Result<void> Report(const FinishedStep& step);
-  void Publish(double correct, double samples, double seconds, const FinishedStep& step);
+  void Publish(const Score& score, double seconds, const FinishedStep& step);
 
   Training& training_;
   Saving& saving_;

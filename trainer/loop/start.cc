@@ -1,14 +1,11 @@
 #include "trainer/loop/start.h"
 
-#include <array>
-#include <exception>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "trainer/data/entries.h"
 #include "trainer/learning/early_stopping.h"
 #include "trainer/learning/transfer.h"
 #include "trainer/loop/blocking_tasks.h"
@@ -30,41 +27,6 @@ struct Choice {
   std::optional<Snapshot> loaded;
   std::vector<Tensor> given;  // From --init-from, if no checkpoint was loaded.
 };
-
-Result<void> CheckPrecision(const Training& training, Precision precision) {
-  if (precision != Precision::kFloat16) {
-    return {};
-  }
-  if (training.device.kind == DeviceKind::kCpu) {
-    return Error{ErrorKind::kInvalid,
-                 "--autocast=fp16 is for GPUs, and this rank computes on the CPU; --autocast=bf16 "
-                 "is for both"};
-  }
-  if (!training.config.run.split_devices.empty()) {
-    return Error{ErrorKind::kInvalid, "--autocast=fp16 is not for a model on --split-devices"};
-  }
-  return {};
-}
-
-LearnerOptions OptionsOf(const Training& training) {
-  const TrainConfig& config = training.config;
-  LearnerOptions options;
-  options.task = training.dataset.task;
-  options.model_arguments = config.model_arguments;
-  options.seed = static_cast<std::uint64_t>(config.seed);
-  options.optimizer = config.optimizer_options;
-  options.clip_norm = config.learning.clip_norm.value_or(0);
-  options.measure_norm = config.learning.grad_norm;
-  options.precision = *ParsePrecision(config.learning.autocast);
-  options.device = training.device;
-  options.compression = *ParseCompression(config.learning.compress);
-  options.loss = *ParseLoss(config.learning.loss);
-  options.sync = !config.run.no_sync;
-  options.freeze = config.run.freeze;
-  options.split_devices = config.run.split_devices;
-  options.bucket_bytes = static_cast<std::size_t>(config.bucket_mib * (1 << 20));
-  return options;
-}
 
 // The newest state in the memory of any node.
 Result<void> LookInMemory(Training& training, MemorySnapshots* memory,
@@ -169,51 +131,13 @@ Result<void> JoinWorld(Training& training) {
   return {};
 }
 
-Result<void> LoadData(Training& training, std::function<Result<Dataset>()> load) {
-  const std::string& name = training.config.dataset;
-  const bool reads_files = FindDataset(name)->reads_files;
-  const auto loaded = std::make_shared<std::optional<Dataset>>();
-  RETURN_IF_ERROR(
-      AwaitTogether(training, {.what = "the data set (" + name + ") is being " +
-                                       (reads_files ? "loaded" : "made in memory"),
-                               .work = [load = std::move(load), loaded]() -> Result<void> {
-                                 ASSIGN_OR_RETURN(*loaded, load());
-                                 return {};
-                               },
-                               .on_disk = reads_files}));
+Result<void> CompareSamples(Training& training) {
   const WorkerEnv& env = training.env;
-  if (!*loaded) {
-    return Error{ErrorKind::kUnavailable, "a peer of rank " + std::to_string(env.rank) +
-                                              " has no data (its own line says why)"};
-  }
-  training.dataset = std::move(**loaded);
   std::vector<double> all(2 * env.world_size);
   all[2 * env.rank] = training.dataset.train.count;
   all[2 * env.rank + 1] = training.dataset.test.count;
   RETURN_IF_ERROR(training.group->Sum(all));
   return AgreeOnSamples(all);
-}
-
-Result<void> MakeLearner(Training& training) {
-  LearnerOptions options = OptionsOf(training);
-  RETURN_IF_ERROR(CheckPrecision(training, options.precision));
-  if (training.config.learning.cuda_graph) {
-    if (!training.device.plugin) {
-      return Error{ErrorKind::kInvalid,
-                   "--cuda-graph is for GPUs, and this rank computes on the CPU"};
-    }
-    options.graph = training.device.plugin->MakeStepGraph();
-  }
-  try {
-    training.learner = std::make_unique<Learner>(training.model, options, *training.group);
-  } catch (const std::exception& error) {  // The GPU's memory, perhaps.
-    const std::string text = error.what();
-    return Error{ErrorKind::kSystem, "cannot make the model: " + text.substr(0, text.find('\n'))};
-  }
-  if (!training.learner->HasParameters()) {
-    return Error{ErrorKind::kInvalid, "--freeze leaves no parameter to train"};
-  }
-  return {};
 }
 
 Result<Start> AgreeOnStart(Training& training, Saving& saving) {
@@ -272,34 +196,13 @@ Result<void> StartFrom(const Start& start, Training& training) {
                    std::to_string(state.samples_in_epoch) + " of " + std::to_string(samples));
   }
   training.schedule = ScheduleOf(config.learning, state.step + training.StepsLeft());
-  RETURN_IF_ERROR(training.learner->Start(static_cast<std::size_t>(training.LargestPart()),
-                                          static_cast<std::size_t>(training.model.evaluation_batch),
-                                          state.buckets, start.state_from));
+  RETURN_IF_ERROR(training.learner->Start(state.buckets, start.state_from));
   training.heartbeat.Resume(state.step);
   if (training.IsRankZero()) {
     LogStart(config, training.env, training.device, training.group->note(), start.plan,
              training.LargestPart());
   }
   return {};
-}
-
-std::unique_ptr<BatchFeed> MakeFeed(Training& training) {
-  const TrainState& state = training.state;
-  const std::uint64_t part = training.LargestPart();
-  std::uint64_t numbers = 0;  // Of a batch, to fill.
-  for (const Shape& shape : training.dataset.task.inputs) {
-    numbers += part * static_cast<std::uint64_t>(NumbersIn(shape));
-  }
-  return std::make_unique<BatchFeed>(
-      training.dataset.train,
-      FeedPlan{.start = {state.epoch, state.samples_in_epoch},
-               .seed = state.seed,
-               .global_batch = state.global_batch,
-               .most_per_part = part,
-               .rank = training.env.rank,
-               .world_size = training.env.world_size,
-               .ahead = PrefetchWanted(training.config.learning, numbers)},
-      std::array{training.learner->room(0), training.learner->room(1)});
 }
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// How a training starts: its world, its data, its model, and the state that all ranks go on from.
+// How a training starts: its world, and the state from which all ranks continue.
 //
 // In the order of the functions. All ranks call them together. kUnavailable: a peer is gone, start
 // the world again. kRefused: another world or run owns the checkpoints. kInvalid: the command line
@@ -6,11 +6,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 
 #include "common/result.h"
-#include "trainer/data/batch_feed.h"
 #include "trainer/loop/saving.h"
 #include "trainer/loop/training.h"
 #include "trainer/start_plan.h"
@@ -20,11 +17,8 @@ namespace ddprun {
 // Compares what the ranks were started with, too.
 Result<void> JoinWorld(Training& training);
 
-// `load` is called on a thread; it may wait for a disk, and may outlive the training. All ranks
-// wait for the slowest one.
-Result<void> LoadData(Training& training, std::function<Result<Dataset>()> load);
-
-Result<void> MakeLearner(Training& training);
+// Whether all ranks have as many samples.
+Result<void> CompareSamples(Training& training);
 
 struct Start {
   StartPlan plan;                // Without a refusal.
@@ -37,8 +31,5 @@ Result<Start> AgreeOnStart(Training& training, Saving& saving);
 
 // Gives all ranks that state: then steps can be taken.
 Result<void> StartFrom(const Start& start, Training& training);
-
-// This rank's samples from there on. Fills the learner's memory, so it must be destroyed first.
-std::unique_ptr<BatchFeed> MakeFeed(Training& training);
 
 }  // namespace ddprun

@@ -6,7 +6,6 @@
 #include <functional>
 #include <utility>
 
-#include "trainer/data/entries.h"
 #include "trainer/disk/disk_wait.h"
 #include "trainer/stop_request.h"
 
@@ -17,13 +16,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kAgreeInterval = 0.1;     // Seconds; agreeing costs a small all-reduce.
 constexpr double kMostStepsToAgree = 1e6;  // Between two agreements.
-
-// Whether samples are read from files. Bundled data sets do not count: they are installed with the
-// program, so they are hardly on a disk that hangs at times.
-bool SamplesLieOnDisks(const TrainConfig& config) {
-  const DatasetEntry& dataset = *FindDataset(config.dataset);
-  return dataset.reads_files && config.data_root != BundledDatasetRoot(dataset.bundled);
-}
 
 }  // namespace
 
@@ -37,9 +29,9 @@ Result<void> Stopping::BeforeFirstStep() {
     if (training_.run_files) {
       asked = [this] { return training_.run_files->StopsNow(); };
     }
-    const bool reads_disks = SamplesLieOnDisks(training_.config);
-    training_.guard.emplace(training_.heartbeat, std::move(asked),
-                            reads_disks ? DiskWait::kStopPatience : std::chrono::seconds(0));
+    training_.guard.emplace(
+        training_.heartbeat, std::move(asked),
+        training_.samples_on_disk ? DiskWait::kStopPatience : std::chrono::seconds(0));
   }
   return {};
 }

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "trainer/data/sampler.h"
-#include "trainer/models/entries.h"
 #include "trainer/stop_request.h"
 
 namespace ddprun {
@@ -25,7 +24,6 @@ Training::Training(const TrainConfig& train_config, const WorkerEnv& worker_env,
     : config(train_config),
       env(worker_env),
       device(own_device),
-      model(*FindModel(config.model)),
       heartbeat(notifier),
       reads({.what = "samples of " + config.dataset + " are being read",
              .limit = PatienceOfPeers(config, env),
@@ -54,11 +52,10 @@ std::uint64_t Training::StepsLeft() const {
 }
 
 // --scale-lr depends on the batch, not on the number of ranks that share it at the moment.
-double Training::LearningRate() const {
+double Training::LearningRate(double lr) const {
   const auto batches =
       static_cast<double>(state.global_batch) / static_cast<double>(state.rank_batch);
-  const double lr = config.scale_lr ? config.lr * batches : config.lr;
-  return lr * LearningRateFactor(schedule, state.step);
+  return (config.scale_lr ? lr * batches : lr) * LearningRateFactor(schedule, state.step);
 }
 
 std::uint64_t Training::LargestPart() const {

@@ -8,7 +8,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/log.h"
 #include "common/result.h"
@@ -22,7 +25,6 @@
 #include "trainer/group/process_group.h"
 #include "trainer/heartbeat.h"
 #include "trainer/learning/learner.h"
-#include "trainer/models/model.h"
 #include "trainer/options/config.h"
 #include "trainer/progress.h"
 #include "trainer/schedule.h"
@@ -45,8 +47,9 @@ struct Training {
   bool Done() const { return stopped_early || state.epoch >= Epochs(); }
   std::uint64_t SamplesLeft() const;
   std::uint64_t StepsLeft() const;
-  // Of the next step.
-  double LearningRate() const;
+  // Of the next step: what the schedule makes of `lr`.
+  double LearningRate(double lr) const;
+  double LearningRate() const { return LearningRate(config.lr); }
   // The most samples of a step that this rank learns from at a time.
   std::uint64_t LargestPart() const;
   // The state to save after the last finished step. It holds no states of random generators: what
@@ -56,9 +59,14 @@ struct Training {
   const TrainConfig& config;
   const WorkerEnv& env;
   const Device& device;
-  const ModelEntry& model;
 
   Dataset dataset;
+  bool samples_on_disk = false;  // Samples of a batch are read from files that may hang.
+  // Scores some samples of a set, on this rank only.
+  std::function<Result<Score>(const Samples& set, std::span<const std::uint32_t> indices)> evaluate;
+  std::uint64_t evaluation_batch = 1;  // The most samples of one such call.
+  // What is evaluated after the last step, in this order; the names are those of the result.
+  std::vector<std::pair<std::string, const Samples*>> final_sets;
   Heartbeat heartbeat;
   std::optional<StopGuard> guard;  // While steps are taken, in a world of several ranks.
   ReadWatch reads;

@@ -41,16 +41,22 @@ void Validation::Report(const Evaluation& result) {
   if (classifies) {
     curves.push_back({"validation/accuracy", result.accuracy});
   }
+  for (const auto& [name, value] : result.others) {
+    curves.push_back({"validation/" + name, value});
+  }
   training_.curves.Append(state.step, curves);
   char text[160];
   std::snprintf(text, sizeof text, "validation at step %llu on the %s: loss %.4f",
                 static_cast<unsigned long long>(state.step),
-                training_.dataset.validation ? "held-out training samples" : "test set",
-                result.loss);
+                training_.dataset.validation_is.c_str(), result.loss);
   std::string line = text;
   if (classifies) {
     std::snprintf(text, sizeof text, ", accuracy %.2f%%", 100 * result.accuracy);
     line += text;
+  }
+  for (const auto& [name, value] : result.others) {
+    std::snprintf(text, sizeof text, " %.4g", value);
+    line += ", " + name + text;
   }
   if (training_.best) {
     line += " (the best so far)";

@@ -1,4 +1,4 @@
-#include "trainer/learning/learner.h"
+#include "trainer/learning/model_learner.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -48,7 +48,8 @@ struct World {
   explicit World(const LearnerOptions& options)
       : group(std::move(*ProcessGroup::Join(WorkerEnv{}, GroupOptions{}))),
         learner(kModel, options, *group) {
-    EXPECT_TRUE(learner.Start(5, 4, {}));  // More than most steps have here: others' shares.
+    EXPECT_TRUE(learner.Start({}, 0));
+    EXPECT_TRUE(learner.MakeRoom(5, 4));   // More than most steps have here: others' shares.
     for (std::size_t i = 0; i < 4; ++i) {  // y = 3 x, from y = x.
       learner.room(0).inputs[0][i] = 1;
       learner.room(0).targets[i] = 3;
@@ -68,7 +69,7 @@ struct World {
   }
 
   std::unique_ptr<ProcessGroup> group;
-  Learner learner;
+  ModelLearner learner;
 };
 
 // The loss is (w - 3)^2 with gradient -4 at w = 1.
@@ -183,7 +184,7 @@ TEST(Learner, ReplaysFullStepsOnceItIsWarmAndLearnsTheSame) {
   Score score;
   EXPECT_EQ(WeightsOverSteps(world, kSteps, score), weights);
   EXPECT_TRUE(world.learner.Replays());
-  EXPECT_EQ(graph->replays, 32 - static_cast<int>(Learner::kWarmSteps));
+  EXPECT_EQ(graph->replays, 32 - static_cast<int>(ModelLearner::kWarmSteps));
   EXPECT_EQ(score.samples, expected.samples);
   EXPECT_EQ(score.loss_sum, expected.loss_sum);
 }
@@ -197,7 +198,7 @@ TEST(Learner, StepsOfSeveralPartsOrNotRegularEverywhereAreNotReplayed) {
     const auto graph = std::make_shared<FakeGraph>();
     options.graph = graph;
     World world(options);
-    for (std::size_t i = 0; i < 2 * Learner::kWarmSteps; ++i) {
+    for (std::size_t i = 0; i < 2 * ModelLearner::kWarmSteps; ++i) {
       for (const Part& part : step) {
         ASSERT_TRUE(world.learner.Backward(part));
       }

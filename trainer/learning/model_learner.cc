@@ -1,4 +1,4 @@
-#include "trainer/learning/learner.h"
+#include "trainer/learning/model_learner.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/Generator.h>
@@ -25,10 +25,10 @@
 
 namespace ddprun {
 
-static_assert(Learner::kSlots == BatchSlots::kSlots);
-static_assert(Learner::kWarmSteps == StepReplay::kWarmSteps);
+static_assert(ModelLearner::kSlots == BatchSlots::kSlots);
+static_assert(ModelLearner::kWarmSteps == StepReplay::kWarmSteps);
 
-struct Learner::Impl {
+struct ModelLearner::Impl {
   Impl(const ModelEntry& entry, const LearnerOptions& learner_options, ProcessGroup& process_group);
 
   Result<void> AddGradients(const Part& part);
@@ -50,7 +50,7 @@ struct Learner::Impl {
   double weight_there = 0;  // The value in `weight`, known without a look at the device.
   at::Tensor norm;          // Of the last step's gradients, if has_norm.
   bool has_norm = false;
-  std::optional<BatchSlots> slots;   // Set by Start.
+  std::optional<BatchSlots> slots;   // Set by MakeRoom.
   std::optional<StepReplay> replay;  // If the options have a graph.
   std::optional<Batch> whole_step;   // For Update, which replays the whole step with it.
   const Buckets no_buckets;
@@ -59,8 +59,8 @@ struct Learner::Impl {
       exchange;  // None in a group of one. Last: refers to the others.
 };
 
-Learner::Impl::Impl(const ModelEntry& entry, const LearnerOptions& learner_options,
-                    ProcessGroup& process_group)
+ModelLearner::Impl::Impl(const ModelEntry& entry, const LearnerOptions& learner_options,
+                         ProcessGroup& process_group)
     : options(learner_options),
       group(process_group),
       device(TorchDevice(options.device)),
@@ -95,7 +95,7 @@ Learner::Impl::Impl(const ModelEntry& entry, const LearnerOptions& learner_optio
   });
 }
 
-Result<void> Learner::Impl::AddGradients(const Part& part) {
+Result<void> ModelLearner::Impl::AddGradients(const Part& part) {
   if (part.first) {
     random.set_current_seed(part.seed);
   }
@@ -120,7 +120,7 @@ Result<void> Learner::Impl::AddGradients(const Part& part) {
   return {};
 }
 
-void Learner::Impl::ForwardBackward(const Batch& batch, bool first, bool last) {
+void ModelLearner::Impl::ForwardBackward(const Batch& batch, bool first, bool last) {
   if (first) {
     model.ForgetGradients();
   }
@@ -141,7 +141,7 @@ void Learner::Impl::ForwardBackward(const Batch& batch, bool first, bool last) {
   scores.Join();
 }
 
-Result<void> Learner::Impl::UpdateFromGradients(std::optional<double> lr) {
+Result<void> ModelLearner::Impl::UpdateFromGradients(std::optional<double> lr) {
   ASSIGN_OR_RETURN(const std::vector<at::Tensor> gradients, model.Gradients());
   const bool finite = scale.Unscale(gradients);
   if (options.clip_norm > 0 || options.measure_norm) {
@@ -158,13 +158,13 @@ Result<void> Learner::Impl::UpdateFromGradients(std::optional<double> lr) {
   return {};
 }
 
-Learner::Learner(const ModelEntry& model, const LearnerOptions& options, ProcessGroup& group)
+ModelLearner::ModelLearner(const ModelEntry& model, const LearnerOptions& options,
+                           ProcessGroup& group)
     : impl_(std::make_unique<Impl>(model, options, group)) {}
 
-Learner::~Learner() = default;
+ModelLearner::~ModelLearner() = default;
 
-Result<void> Learner::Start(std::size_t part, std::size_t evaluation, const Buckets& buckets,
-                            std::uint32_t from) {
+Result<void> ModelLearner::Start(const Buckets& buckets, std::uint32_t from) {
   Impl& my = *impl_;
   RETURN_IF_ERROR(my.model.placed());
   try {
@@ -174,8 +174,6 @@ Result<void> Learner::Start(std::size_t part, std::size_t evaluation, const Buck
       const c10::Stream before = gpu.exchangeStream(gpu.getStreamFromGlobalPool(my.device));
       before.synchronize();
     }
-    const bool apart = my.state.IsCopied();
-    my.slots.emplace(my.options.task, my.device, apart, part, evaluation);
     if (my.group.torch() == nullptr) {
       return {};
     }
@@ -197,23 +195,33 @@ Result<void> Learner::Start(std::size_t part, std::size_t evaluation, const Buck
   }
 }
 
-BatchRoom Learner::room(std::size_t slot) {
+Result<void> ModelLearner::MakeRoom(std::size_t part, std::size_t evaluation) {
+  Impl& my = *impl_;
+  try {
+    my.slots.emplace(my.options.task, my.device, my.state.IsCopied(), part, evaluation);
+    return {};
+  } catch (const std::exception&) {
+    return DescribeCurrentException();
+  }
+}
+
+BatchRoom ModelLearner::room(std::size_t slot) {
   return impl_->slots->room(slot);
 }
 
-bool Learner::Replays() const {
+bool ModelLearner::Replays() const {
   return impl_->replay && impl_->replay->replays();
 }
 
-bool Learner::HasParameters() const {
+bool ModelLearner::HasParameters() const {
   return !impl_->model.parameters().empty();
 }
 
-bool Learner::HasBuffers() const {
+bool ModelLearner::HasBuffers() const {
   return !impl_->model.buffers().empty();
 }
 
-Result<void> Learner::Backward(const Part& part) {
+Result<void> ModelLearner::Backward(const Part& part) {
   CHECK(part.count <= impl_->slots->most(part.slot) && part.global_count > 0);
   try {
     return impl_->AddGradients(part);
@@ -223,7 +231,7 @@ Result<void> Learner::Backward(const Part& part) {
   }
 }
 
-Result<void> Learner::Update(double lr) {
+Result<void> ModelLearner::Update(double lr) {
   Impl& my = *impl_;
   if (my.before_update && !my.state.IsCopied()) {
     my.before_update();
@@ -252,11 +260,11 @@ Result<void> Learner::Update(double lr) {
   }
 }
 
-std::optional<double> Learner::GradientNorm() const {
+std::optional<double> ModelLearner::GradientNorm() const {
   return impl_->has_norm ? std::optional<double>(impl_->norm.item<double>()) : std::nullopt;
 }
 
-std::optional<DeviceMemory> Learner::MemoryOnDevice() const {
+std::optional<DeviceMemory> ModelLearner::MemoryOnDevice() const {
   if (impl_->device.is_cpu()) {
     return std::nullopt;
   }
@@ -268,7 +276,7 @@ std::optional<DeviceMemory> Learner::MemoryOnDevice() const {
                       static_cast<std::uint64_t>(stat.peak)};
 }
 
-Result<void> Learner::ShareBuffers() {
+Result<void> ModelLearner::ShareBuffers() {
   if (impl_->group.torch() == nullptr || impl_->model.buffers().empty()) {
     return {};
   }
@@ -280,7 +288,7 @@ Result<void> Learner::ShareBuffers() {
   }
 }
 
-Result<double> Learner::DistanceFromRankZero() {
+Result<double> ModelLearner::DistanceFromRankZero() {
   try {
     const at::NoGradGuard no_grad;
     const std::vector<at::Tensor>& parameters = impl_->model.parameters();
@@ -299,7 +307,7 @@ Result<double> Learner::DistanceFromRankZero() {
   }
 }
 
-Result<Score> Learner::TakeScore() {
+Result<Score> ModelLearner::TakeScore() {
   CHECK(!impl_->whole_step);
   try {
     return impl_->scores.Take();
@@ -308,7 +316,7 @@ Result<Score> Learner::TakeScore() {
   }
 }
 
-Result<Score> Learner::Evaluate(std::size_t count) {
+Result<Score> ModelLearner::Evaluate(std::size_t count) {
   Impl& my = *impl_;
   CHECK(count <= my.slots->most(kEvaluationSlot) && !my.whole_step);
   try {
@@ -329,7 +337,7 @@ Result<Score> Learner::Evaluate(std::size_t count) {
   }
 }
 
-std::string Learner::Describe() const {
+std::string ModelLearner::Describe() const {
   std::string text;
   for (const NamedTensor& item : impl_->model.State()) {
     text += (text.empty() ? "" : " ") + item.name + ShapeText(item.tensor.sizes());
@@ -337,23 +345,23 @@ std::string Learner::Describe() const {
   return text;
 }
 
-void Learner::BeforeUpdate(std::function<void()> wait) {
+void ModelLearner::BeforeUpdate(std::function<void()> wait) {
   impl_->before_update = std::move(wait);
 }
 
-SnapshotView Learner::View() const {
+SnapshotView ModelLearner::View() const {
   return impl_->state.View(impl_->before_update);
 }
 
-std::uint64_t Learner::StateBytes() const {
+std::uint64_t ModelLearner::StateBytes() const {
   return impl_->state.Bytes();
 }
 
-Result<void> Learner::CopyFrom(const Snapshot& snapshot) {
+Result<void> ModelLearner::CopyFrom(const Snapshot& snapshot) {
   return impl_->state.CopyFrom(snapshot);
 }
 
-const Buckets& Learner::buckets() const {
+const Buckets& ModelLearner::buckets() const {
   return impl_->exchange ? impl_->exchange->buckets() : impl_->no_buckets;
 }
 

@@ -1,0 +1,69 @@
+// The steps of a training, between the program that computes them and all that happens around them.
+//
+// Every rank takes the same steps on its share of each global batch. Only rank 0 prints, saves, and
+// chooses the checkpoint to start from. A stop request to any rank makes all of them save and end
+// after the same step, at most about 0.1 s later or at the next step.
+//
+//   Begin -> (NextPart..., EndStep) while MoreSteps -> Finish -> Close
+//
+// All ranks make the same calls. After an error only Close may follow, and the process must end
+// with _exit: a broken process group cannot be destroyed in bounded time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "common/result.h"
+#include "trainer/data/batch_feed.h"
+#include "trainer/loop/reporting.h"
+#include "trainer/loop/saving.h"
+#include "trainer/loop/step_observer.h"
+#include "trainer/loop/stopping.h"
+#include "trainer/loop/training.h"
+#include "trainer/loop/validation.h"
+
+namespace ddprun {
+
+class TrainingSteps {
+ public:
+  // The training outlives it.
+  explicit TrainingSteps(Training& training);
+
+  // Called in each step before the loop's own observers, in the order of these calls.
+  void Add(std::unique_ptr<StepObserver> observer);
+
+  // Gives the learner the state that all ranks start from. `make_feed` is called then, and gives
+  // this rank's samples from there on. The world is joined by now, the learner made, and the number
+  // of samples known. False: the training was finished before this start, and rank 0 has written
+  // its result again. Errors as in start.h.
+  Result<bool> Begin(const std::function<Result<std::unique_ptr<BatchFeed>>()>& make_feed);
+
+  // Whether to take another step.
+  bool MoreSteps() const { return !training_.Done() && !training_.stop; }
+  // The samples of the next part of a step. Valid until the next call.
+  Result<const FeedPart*> NextPart();
+  // The parameters have been updated from all parts of a step.
+  Result<void> EndStep();
+
+  // No step comes: final evaluations and the result, or the checkpoint to continue from.
+  Result<TrainingEnd> Finish();
+  // Closes all observers, whatever came before. Returns `end`, or the first error here.
+  Result<TrainingEnd> Close(Result<TrainingEnd> end);
+
+ private:
+  Training& training_;
+  Saving saving_;
+  Reporting reporting_;
+  Validation validation_;
+  Stopping stopping_;
+  std::vector<std::unique_ptr<StepObserver>> added_;
+  std::vector<StepObserver*> observers_;
+  std::unique_ptr<BatchFeed> feed_;  // May fill the learner's memory: destroyed before it.
+  const FeedPart* part_ = nullptr;
+  std::chrono::steady_clock::time_point step_began_;
+};
+
+}  // namespace ddprun
