@@ -184,6 +184,9 @@ void MetricsFile::Append(const ProgressPoint& point) {
   if (std::isfinite(point.accuracy)) {
     object["accuracy"] = point.accuracy;
   }
+  for (const auto& [name, value] : point.others) {
+    object.emplace(name, value);  // Names of ours stay.
+  }
   if (point.gradient_norm && std::isfinite(*point.gradient_norm)) {  // JSON has no infinity.
     object["grad_norm"] = *point.gradient_norm;
   }

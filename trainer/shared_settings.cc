@@ -83,6 +83,9 @@ SharedSettings SharedSettingsOf(const TrainConfig& config) {
       // Each rank may have devices of its own, but the same parts.
       {"the number of --split-devices", std::to_string(run.split_devices.size())}};
   AddLearning(settings, config.learning);
+  if (config.own_model) {
+    settings["the value of the program's flags"] = config.program_arguments;
+  }
   return settings;
 }
 

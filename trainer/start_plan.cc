@@ -29,7 +29,7 @@ constexpr Setting kFixed[] = {
     {"limit_train", "--limit-train"}, {"validation_samples", "--validation-samples"},
     {"optimizer", "--optimizer"},     {"loss", "--loss"},
     {"no_sync", "--no-sync"},         {"model_arguments", "--model-arg"},
-    {"data_arguments", "--data-arg"}};
+    {"data_arguments", "--data-arg"}, {"program_flags", "the program's flags"}};
 // and what may change on the way; said.
 constexpr Setting kFree[] = {{"lr", "learning rate"},
                              {"scale_lr", "scaling of the learning rate"},
@@ -128,6 +128,14 @@ TrainState FreshState(const TrainConfig& config, std::uint32_t world_size,
       {"loss", config.learning.loss},
       {"no_sync", config.run.no_sync ? "yes" : "no"},
   };
+  if (config.own_model) {  // These flags are not the program's.
+    for (const char* const name :
+         {"optimizer", "lr", "weight_decay", "momentum", "nesterov", "clip_norm", "data_arguments",
+          "validation_samples", "limit_train", "loss", "no_sync", "model_arguments"}) {
+      state.hyperparameters.erase(name);
+    }
+    state.hyperparameters["program_flags"] = config.program_arguments;
+  }
   state.versions = {{"ddprun", DDPRUN_VERSION}, {"libtorch", DDPRUN_LIBTORCH_VERSION}};
   return state;
 }

@@ -121,7 +121,7 @@ class Worker:
             raise AssertionError(f"still running after {limit} s: {self.text('err')}")
 
     def text(self, name):
-        with open(self.files[name].name) as file:
+        with open(self.files[name].name, errors="replace") as file:
             return file.read()
 
     def close(self):

@@ -65,12 +65,15 @@ class Learner {
   // The norm of all averaged gradients in the last step, before clipping: the same on every rank.
   // None: not asked for, or no step yet.
   virtual std::optional<double> GradientNorm() const { return std::nullopt; }
+  // Of the next step, where the learner's program sets it; none: the training does.
+  virtual std::optional<double> LearningRate() const { return std::nullopt; }
   // None: the model is in the host's memory.
   virtual std::optional<DeviceMemory> MemoryOnDevice() const = 0;
   // Whether steps are replayed from a recorded graph by now.
   virtual bool Replays() const { return false; }
-  // The largest difference of a parameter's number here and on rank 0. All ranks must call it.
-  virtual Result<double> DistanceFromRankZero() = 0;
+  // The largest difference of a parameter's number here and on rank 0. All ranks must call it. 0
+  // where gradients are always averaged.
+  virtual Result<double> DistanceFromRankZero() { return 0.0; }
 };
 
 }  // namespace ddprun

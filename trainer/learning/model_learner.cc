@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/Generator.h>
-#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
@@ -265,15 +264,7 @@ std::optional<double> ModelLearner::GradientNorm() const {
 }
 
 std::optional<DeviceMemory> ModelLearner::MemoryOnDevice() const {
-  if (impl_->device.is_cpu()) {
-    return std::nullopt;
-  }
-  const auto all = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  const c10::CachingAllocator::Stat stat = c10::getDeviceAllocator(impl_->device.type())
-                                               ->getDeviceStats(impl_->device.index())
-                                               .allocated_bytes[all];
-  return DeviceMemory{static_cast<std::uint64_t>(stat.current),
-                      static_cast<std::uint64_t>(stat.peak)};
+  return MemoryOf(impl_->device);
 }
 
 Result<void> ModelLearner::ShareBuffers() {

@@ -12,7 +12,8 @@ struct Score {
   double loss_sum = 0;
   std::uint64_t correct = 0;  // Classification only.
   std::uint64_t samples = 0;
-  // Of numbers that a program names itself: the sum over all samples. Every rank has the same names.
+  // Of numbers that a program names itself: the sum over all samples. Every rank has the same
+  // names.
   std::map<std::string, double> others;
 
   Score& operator+=(const Score& other) {

@@ -7,18 +7,23 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "common/check.h"
 
 namespace ddprun {
 namespace {
 
-DType TypeOf(const at::Tensor& tensor) {
+std::optional<DType> SavedType(const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {
     case at::kDouble:
       return DType::kF64;
     case at::kFloat:
       return DType::kF32;
+    case at::kHalf:
+      return DType::kF16;
+    case at::kBFloat16:
+      return DType::kBF16;
     case at::kLong:
       return DType::kI64;
     case at::kInt:
@@ -28,8 +33,14 @@ DType TypeOf(const at::Tensor& tensor) {
     case at::kBool:
       return DType::kBool;
     default:
-      CHECK(false);  // No model of the table has others.
+      return std::nullopt;
   }
+}
+
+DType TypeOf(const at::Tensor& tensor) {
+  const std::optional<DType> type = SavedType(tensor);
+  CHECK(type);
+  return *type;
 }
 
 }  // namespace
@@ -40,6 +51,10 @@ std::string ShapeText(c10::IntArrayRef shape) {
     text += (text.empty() ? "" : ",") + std::to_string(dimension);
   }
   return "[" + text + "]";
+}
+
+bool CanBeSaved(const at::Tensor& tensor) {
+  return SavedType(tensor).has_value();
 }
 
 std::vector<TensorView> ViewsOf(const std::vector<NamedTensor>& tensors) {

@@ -17,6 +17,9 @@ namespace ddprun {
 // "[50,784]"
 std::string ShapeText(c10::IntArrayRef shape);
 
+// Whether it has a type that a checkpoint can hold.
+bool CanBeSaved(const at::Tensor& tensor);
+
 // Tensors of wider types come first: a file of them then has each at a multiple of its size.
 std::vector<TensorView> ViewsOf(const std::vector<NamedTensor>& tensors);
 

@@ -1,12 +1,13 @@
 #include "trainer/learning/trained_model.h"
 
 #include <ATen/ATen.h>
-#include <ATen/autocast_mode.h>
+#include <c10/core/CachingDeviceAllocator.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "common/check.h"
+#include "trainer/learning/autocast.h"
 #include "trainer/models/placement.h"
 
 namespace ddprun {
@@ -41,37 +42,23 @@ void Freeze(TorchModel& model, const std::vector<std::string>& prefixes) {
   model.parameters = std::move(parameters);
 }
 
-// Matrix products and convolutions in 16 bits as long as it lives, the rest as autocast decides.
-class Autocast {
- public:
-  Autocast(Precision precision, at::DeviceType device)
-      : wanted_(precision != Precision::kFloat32), device_(device) {
-    if (wanted_) {
-      at::autocast::set_autocast_dtype(
-          device_, precision == Precision::kFloat16 ? at::kHalf : at::kBFloat16);
-      at::autocast::set_autocast_enabled(device_, true);
-    }
-  }
-  ~Autocast() {
-    if (wanted_) {
-      at::autocast::set_autocast_enabled(device_, false);
-      at::autocast::clear_cache();  // Weights change with the next update.
-    }
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-
- private:
-  const bool wanted_;
-  const at::DeviceType device_;
-};
-
 }  // namespace
 
 at::Device TorchDevice(const Device& device) {
   return device.kind == DeviceKind::kCuda
              ? at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device.index))
              : at::Device(at::kCPU);
+}
+
+std::optional<DeviceMemory> MemoryOf(at::Device device) {
+  if (device.is_cpu()) {
+    return std::nullopt;
+  }
+  const auto all = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  const c10::CachingAllocator::Stat stat =
+      c10::getDeviceAllocator(device.type())->getDeviceStats(device.index()).allocated_bytes[all];
+  return DeviceMemory{static_cast<std::uint64_t>(stat.current),
+                      static_cast<std::uint64_t>(stat.peak)};
 }
 
 TrainedModel::TrainedModel(std::shared_ptr<TorchModel> model, const ModelPlan& plan)

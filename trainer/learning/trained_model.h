@@ -7,11 +7,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/result.h"
 #include "trainer/device/choose_device.h"
+#include "trainer/learning/learner.h"
 #include "trainer/learning/optimizer.h"
 #include "trainer/models/torch_model.h"
 #include "trainer/options/learning_options.h"
@@ -19,6 +21,8 @@
 namespace ddprun {
 
 at::Device TorchDevice(const Device& device);
+// None: it is the CPU.
+std::optional<DeviceMemory> MemoryOf(at::Device device);
 
 struct ModelPlan {
   at::Device device = at::kCPU;

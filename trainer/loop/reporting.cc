@@ -82,7 +82,7 @@ void Reporting::Publish(const Score& score, double seconds, const FinishedStep& 
   for (auto& [name, value] : point.others) {
     value /= samples;
   }
-  point.lr = training_.LearningRate();
+  point.lr = training_.learner->LearningRate().value_or(training_.LearningRate());
   point.samples_per_second = samples / seconds;
   point.step_seconds = seconds / static_cast<double>(state.step - reported_step_);
   point.samples_left = training_.SamplesLeft();

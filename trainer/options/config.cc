@@ -135,18 +135,23 @@ void NamePaths(TrainConfig& config) {
 
 // What valid texts mean, and the defaults that depend on other flags.
 void Resolve(TrainConfig& config) {
-  const DatasetEntry& dataset = *FindDataset(config.dataset);
   config.backend_choice = *ParseBackend(config.backend);
   config.device_wish = *ParseDevice(config.device);
   config.resume_mode = *ParseResumeMode(config.resume);
   config.checkpoint_interval = *ParseCheckpointInterval(config.checkpoint_every);
+  if (config.micro_batch == 0) {
+    config.micro_batch = config.batch;
+  }
+  FinishRunOptions(config.run);
+}
+
+// Of one of our models.
+void ResolveModel(TrainConfig& config) {
+  const DatasetEntry& dataset = *FindDataset(config.dataset);
   config.model_arguments = *Arguments::Parse(config.model_arg, FindModel(config.model)->arguments);
   config.data_arguments = *Arguments::Parse(config.data_arg, dataset.arguments);
   if (config.data_root.empty() && dataset.reads_files) {
     config.data_root = BundledDatasetRoot(dataset.bundled);
-  }
-  if (config.micro_batch == 0) {
-    config.micro_batch = config.batch;
   }
   OptimizerOptions& optimizer = config.optimizer_options;
   optimizer.kind = *ParseOptimizer(config.optimizer);
@@ -154,7 +159,36 @@ void Resolve(TrainConfig& config) {
       config.weight_decay.value_or(optimizer.kind == OptimizerKind::kAdamW ? 0.01 : 0);
   optimizer.momentum = config.momentum;
   optimizer.nesterov = config.nesterov;
-  FinishRunOptions(config.run);
+}
+
+// Flags about our models, and what a program with a model of its own does in its code.
+constexpr const char* kOfOurModels[] = {
+    "--model",         "--model-arg", "--dataset",      "--data-arg",       "--data-root",
+    "--optimizer",     "--lr",        "--weight-decay", "--momentum",       "--nesterov",
+    "--clip-norm",     "--grad-norm", "--loss",         "--freeze",         "--cuda-graph",
+    "--split-devices", "--stage-dir", "--version",      "--sync-batchnorm", "--validation-samples",
+    "--limit-train",   "--no-sync"};
+
+// "width=64,heads=4"
+std::string SharedFlags(const std::vector<ProgramFlag>& flags) {
+  std::string text;
+  for (const ProgramFlag& flag : flags) {
+    if (flag.same_on_all_ranks) {
+      text += (text.empty() ? "" : ",") + flag.name + "=" + flag.value;
+    }
+  }
+  return text;
+}
+
+void AddAllOptions(CLI::App& app, TrainConfig& config) {
+  // A script's flags can be overruled by more of them.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  AddTaskOptions(app, config);
+  AddOptimizerOptions(app, config);
+  AddLearningOptions(app, config.learning);
+  AddCheckpointOptions(app, config);
+  AddProcessOptions(app, config);
+  AddRunOptions(app, config.run);
 }
 
 }  // namespace
@@ -165,20 +199,54 @@ std::variant<TrainConfig, EarlyExit> Parse(int argc, const char* const* argv) {
       "Trains a model with distributed data parallelism (libtorch, Gloo), from a checkpoint where\n"
       "there is one. Run it under ddprun, under torchrun, or alone.",
       "ddprun-train");
-  // A script's flags can be overruled by more of them.
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  AddTaskOptions(app, config);
-  AddOptimizerOptions(app, config);
-  AddLearningOptions(app, config.learning);
-  AddCheckpointOptions(app, config);
-  AddProcessOptions(app, config);
-  AddRunOptions(app, config.run);
+  AddAllOptions(app, config);
   if (const auto exit = ParseWords(app, argc, argv)) {
     return *exit;
   }
   FollowRecipe(app, config);
   NamePaths(config);
   if (const std::vector<std::string> problems = Problems(config); !problems.empty()) {
+    return WrongCommandLine(app, problems);
+  }
+  Resolve(config);
+  ResolveModel(config);
+  return config;
+}
+
+std::variant<TrainConfig, EarlyExit> ParseProgram(TrainConfig config,
+                                                  const std::string& description, int argc,
+                                                  const char* const* argv) {
+  CLI::App app(description, config.model);
+  AddAllOptions(app, config);
+  for (const char* const name : kOfOurModels) {
+    app.remove_option(app.get_option(name));
+  }
+  app.get_option("--batch")
+      ->description("Samples per optimizer step on each rank")
+      ->capture_default_str();
+  app.get_option("--checkpoint-dir")
+      ->description("Where checkpoints are kept (default: checkpoints/" + config.model + ")");
+  for (ProgramFlag& flag : config.program_flags) {
+    app.add_option("--" + flag.name, flag.value, flag.help)
+        ->capture_default_str()
+        ->group("Of " + config.model);
+  }
+  if (const auto exit = ParseWords(app, argc, argv)) {
+    return *exit;
+  }
+  config.own_model = true;
+  config.program_arguments = SharedFlags(config.program_flags);
+  if (config.checkpoint_dir.empty()) {
+    config.checkpoint_dir = std::filesystem::path("checkpoints") / config.model;
+  }
+  NamePaths(config);
+  std::vector<std::string> problems = Problems(config);
+  if (config.learning.autocast == "fp16") {
+    problems.push_back(
+        "--autocast=fp16 needs a scale of the loss, which a program's own optimizers do not know: "
+        "set --autocast=bf16");
+  }
+  if (!problems.empty()) {
     return WrongCommandLine(app, problems);
   }
   Resolve(config);

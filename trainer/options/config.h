@@ -34,6 +34,14 @@ struct CheckpointInterval {
   std::optional<std::chrono::seconds> time;
 };
 
+// A flag of a program with a model of its own.
+struct ProgramFlag {
+  std::string name;
+  std::string value;
+  std::string help;
+  bool same_on_all_ranks = true;
+};
+
 // Where the model's recipe decides, what stands here is that of mlp.
 struct TrainConfig {
   std::string model = "mlp";
@@ -69,6 +77,12 @@ struct TrainConfig {
 
   RunOptions run;
 
+  // A program with a model of its own: `model` is its name, and no flag about a model of ours
+  // counts.
+  bool own_model = false;
+  std::vector<ProgramFlag> program_flags;
+  std::string program_arguments;  // "width=64,heads=4": those that are the same on all ranks.
+
   // What the texts above mean; set by Parse once they are valid.
   ResumeMode resume_mode = ResumeMode::kAuto;
   CheckpointInterval checkpoint_interval;
@@ -85,6 +99,13 @@ struct TrainConfig {
 };
 
 std::variant<TrainConfig, EarlyExit> Parse(int argc, const char* const* argv);
+
+// The same for a program with a model of its own: all flags that are not about our models, and its
+// own ones. `defaults` gives its name (`model`), its flags, and its defaults of --epochs and
+// --batch.
+std::variant<TrainConfig, EarlyExit> ParseProgram(TrainConfig defaults,
+                                                  const std::string& description, int argc,
+                                                  const char* const* argv);
 
 // Each wrong value in one sentence. Empty: none.
 std::vector<std::string> Problems(const TrainConfig& config);

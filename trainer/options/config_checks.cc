@@ -201,8 +201,10 @@ std::optional<ResumeMode> ParseResumeMode(const std::string& text) {
 
 std::vector<std::string> Problems(const TrainConfig& config) {
   std::vector<std::string> problems;
-  CheckTask(problems, config);
-  CheckOptimizer(problems, config);
+  if (!config.own_model) {
+    CheckTask(problems, config);
+    CheckOptimizer(problems, config);
+  }
   CheckOutputNames(problems, config);
   const std::vector<std::string> learning = LearningProblems(config.learning);
   problems.insert(problems.end(), learning.begin(), learning.end());

@@ -1,0 +1,122 @@
+"""Programs with a model of their own, on the trainer as a library: those of examples/cpp.
+
+A program that was killed or stopped in the middle ends with the bits of one that was not.
+"""
+
+import json
+import os
+import subprocess
+import unittest
+
+import support
+
+DDPRUN = os.environ["DDPRUN"]
+EXAMPLES = os.path.dirname(os.environ["DDPRUN_TRAIN"])  # The program that support starts: charlm.
+SMALL = ["--context=32", "--width=32", "--layers=1", "--heads=2", "--epochs=2", "--batch=8",
+         "--checkpoint-every=20"]
+
+
+class Library(support.TrainerTest):
+    def setUp(self):
+        super().setUp()
+        text = self.path("text")
+        with open(text, "w") as file:  # Any text: a clock that counts in words.
+            for number in range(2000):
+                file.write(f"{number % 12} hours and {number % 60} minutes; ")
+        self.arguments = SMALL + ["--data=" + text]
+
+    def final_bytes(self, arguments, **how):
+        path = self.path(f"parameters.{self.started}")
+        self.run_world(arguments + ["--dump-parameters=" + path], **how)
+        with open(path, "rb") as file:
+            return file.read()
+
+    def test_a_killed_program_ends_with_the_same_bits(self):
+        whole = self.final_bytes(self.arguments, ranks=2)
+        self.interrupt(self.arguments, "killed", ranks=2, step=30)
+        self.assertEqual(self.final_bytes(self.arguments, ranks=2, generation=2), whole)
+
+    def test_a_stopped_program_saves_ends_with_75_and_continues_with_the_same_bits(self):
+        whole = self.final_bytes(self.arguments, ranks=2)
+        for attempt in range(support.ATTEMPTS):
+            self.checkpoints = self.path(f"stopped.{attempt}")
+            workers = self.start(self.arguments + support.slowed(attempt), ranks=2)
+            workers[1].wait_for_step(15)
+            workers[1].kill(support.signal.SIGTERM)
+            ends = [worker.wait() for worker in workers]
+            if ends == [75, 75]:
+                break
+            self.assertEqual(ends, [0, 0])
+        self.assertIn("stopping on request, saved at step", workers[0].text("err"))
+        self.assertNotIn("The ", workers[0].text("out"), "what follows the loop was run")
+        self.assertEqual(self.final_bytes(self.arguments, ranks=2, generation=2), whole)
+
+    def test_a_finished_program_takes_no_step_and_has_the_result(self):
+        first = self.final_bytes(self.arguments)
+        again = self.final_bytes(self.arguments, generation=2)
+        self.assertEqual(first, again)
+
+    def test_another_world_goes_on_with_all_samples(self):
+        self.interrupt(self.arguments, "two", ranks=2, step=30)
+        (worker,) = self.run_world(self.arguments, ranks=1, generation=2)
+        self.assertIn("the global batch stays 16 samples", worker.text("err"))
+
+    def test_parts_of_a_batch_learn_what_the_batch_learns(self):
+        def learned(name, *arguments):
+            self.checkpoints = self.path(name)
+            return self.final_bytes(self.arguments + ["--epochs=1", "--dropout=0", *arguments],
+                                    ranks=2)
+        whole, parts = learned("whole"), learned("parts", "--micro-batch=3")
+        self.assertLess(support.largest_difference(whole, parts), 1e-3)  # Rounding alone.
+
+    def test_validates_and_reports_its_metrics(self):
+        result = self.path("result.json")
+        workers = self.run_world(self.arguments + ["--validate-every=20", "--keep-best",
+                                                   "--result=" + result], ranks=2)
+        self.assertIn("validation at step 20 on the validation set: loss", workers[0].text("err"))
+        with open(result) as file:
+            metrics = json.load(file)["metrics"]
+        self.assertLess(metrics["validation_loss"], 3)  # That of a model that knows nothing is 5.5.
+        self.assertIn("validation loss", workers[0].text("out"))
+
+    def test_says_what_is_wrong_with_its_flags(self):
+        for flags, code, says in (
+                (["--width=32", "--lr=1"], 2, "--lr"),
+                (["--autocast=fp16"], 2, "--autocast=fp16"),
+                (["--data=/nowhere"], 1, "the program failed: filesystem error"),
+                (["--width=many"], 2, "--width must be a number, not 'many'")):
+            (worker,) = self.run_world(self.arguments + flags, expect=code)
+            self.assertIn(says, worker.text("err"))
+
+    def test_ranks_with_other_flags_do_not_train_together(self):
+        workers = self.run_world(self.arguments, ranks=2, expect=76, more={1: ["--width=64"]})
+        self.assertIn("the value of the program's flags is", workers[0].text("err"))
+
+    def test_a_checkpoint_of_other_flags_is_refused(self):
+        self.run_world(self.arguments)
+        refused = {"--heads=1": "the checkpoint is of another training: the program's flags",
+                   "--width=64": "this program trains 'charlm' (wte.weight[256,64]"}
+        for generation, flag in enumerate(refused, 2):
+            (worker,) = self.run_world(self.arguments + [flag], expect=2, generation=generation)
+            self.assertIn(refused[flag], worker.text("err"))
+
+    def run_under_ddprun(self, program, *arguments):
+        result = subprocess.run(
+            [DDPRUN, "--nproc-per-node=2", os.path.join(EXAMPLES, program), *arguments],
+            cwd=self.directory, capture_output=True, text=True, timeout=support.LIMIT)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+    def test_the_other_examples_learn(self):
+        self.run_under_ddprun("mlp", "--epochs=3", "--publish=circle", "--result=mlp.json")
+        with open(self.path("checkpoints/mlp/metrics.jsonl")) as file:
+            self.assertGreater(json.loads(file.readlines()[-1])["accuracy"], 0.9)
+        tuned = self.run_under_ddprun("finetune", "--epochs=1", "--init-from=circle")
+        self.assertIn("parameters from 'circle'", tuned.stderr)
+        made = self.run_under_ddprun("gan", "--epochs=6").stdout
+        radius = float(made.split("mean radius of points made: ")[1].split()[0])
+        self.assertAlmostEqual(radius, 1, delta=0.4)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,332 @@
+// ddprun's trainer as a library: a program with a model of its own joins the ranks that a launcher
+// has started, trains with distributed data parallelism, and continues from its checkpoints with
+// the same bits as if it had never stopped.
+//
+//   int main(int argc, char** argv) {
+//     return ddprun::Train(argc, argv, [](ddprun::Session& session) {
+//       auto net = session.Replicate(std::make_shared<Net>());
+//       torch::optim::AdamW optimizer(net->parameters(), torch::optim::AdamWOptions(3e-4));
+//       session.Keep("net", net);
+//       session.Keep("optimizer", optimizer);
+//       for (ddprun::Batch& batch : session.Batches(MyData())) {
+//         torch::Tensor loss = Loss(net->forward(batch.data), batch.target);
+//         session.Backward(loss);
+//         optimizer.step();
+//         session.EndStep({{"loss", loss}});
+//       }
+//     });
+//   }
+//
+// Every rank runs this program and makes the same calls in the same order, in one thread. An error
+// ends the program with the exit code that a launcher expects (docs/own-model.md). Within 0.x a
+// program that compiles with one version compiles with the next; programs are compiled anew for
+// each version and each libtorch.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+
+#define DDPRUN_TRAINER_API __attribute__((visibility("default")))
+
+// A flag of the program's own: --NAME=VALUE.
+struct Flag {
+  std::string name;   // "width"
+  std::string value;  // The default.
+  std::string help;
+  // Ranks with different values do not start, and a checkpoint of another value is refused. Set it
+  // to false for what may differ, such as paths.
+  bool same_on_all_ranks = true;
+};
+
+struct Program {
+  std::string name;  // Names the checkpoint directory. Empty: the file name of argv[0].
+  std::string description;
+  std::int64_t epochs = 5;  // Defaults of --epochs and --batch.
+  std::int64_t batch = 64;
+  std::vector<Flag> flags;
+};
+
+// The tensors of one sample: data and target, or any other number of tensors.
+using Example = std::vector<torch::Tensor>;
+
+// The samples of one rank in one step, on the session's device. A rank that has no share of a small
+// last batch gets one sample, which has no weight.
+struct Batch {
+  std::vector<torch::Tensor>
+      tensors;            // As an example has them, with the samples as first dimension.
+  torch::Tensor data;     // The first tensor,
+  torch::Tensor target;   // and the second one, if there is one.
+  std::int64_t size = 0;  // Samples with a weight.
+  std::vector<std::uint64_t> indices;  // Of these samples in the data set.
+};
+
+// A named number of a step or a validation: the mean over the samples of the batch.
+struct Metric {
+  Metric(std::string metric_name, torch::Tensor metric_value)
+      : name(std::move(metric_name)), tensor(std::move(metric_value)) {}
+  Metric(std::string metric_name, double metric_value)
+      : name(std::move(metric_name)), number(metric_value) {}
+
+  std::string name;
+  torch::Tensor tensor;  // Of one number; read when the next report is due. Undefined: `number`.
+  double number = 0;
+};
+
+// A data set as a session takes it. Batches() and Validate() make one of any object with
+//   size()            the number of samples, and
+//   Get(index)        a torch::Tensor, a pair of them, a torch::data::Example<> or an Example; or
+//   Fill(indices)     the whole batch at once: an Example whose tensors have one row per index.
+// With Get, Collate(std::vector<Example>) makes a batch of samples that differ in size; without it
+// they are stacked. libtorch's own data sets, with size() and get(), will do too. The functions are
+// const, and threads call them at the same time; the same index gives the same sample each time.
+struct Data {
+  std::uint64_t size = 0;
+  std::function<Example(std::span<const std::uint64_t> indices)> fill;  // Or:
+  std::function<Example(std::uint64_t index)> get;
+  std::function<Example(std::vector<Example> samples)> collate;
+};
+
+struct LoadOptions {
+  int threads = 0;  // That call Get for one batch; 0: the next batch is prepared by one thread.
+};
+
+class Session;
+
+// The loop over all batches of a training.
+class DDPRUN_TRAINER_API Batches {
+ public:
+  class DDPRUN_TRAINER_API Iterator {
+   public:
+    explicit Iterator(Session* session) : session_(session) {}
+    Batch& operator*() const;
+    Iterator& operator++();
+    bool operator!=(std::default_sentinel_t end) const;
+
+   private:
+    Session* session_;
+  };
+
+  explicit Batches(Session* session) : session_(session) {}
+  Batches(const Batches&) = delete;
+  Batches& operator=(const Batches&) = delete;
+  // A loop that was left by `break` ends the training early: it is evaluated and saved as finished.
+  // All ranks must leave it after the same step.
+  ~Batches();
+  Iterator begin() const;
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  Session* session_;
+};
+
+// A batch in parts of at most --micro-batch samples, for which Backward adds gradients up and
+// exchanges them with the last part.
+class DDPRUN_TRAINER_API Parts {
+ public:
+  class DDPRUN_TRAINER_API Iterator {
+   public:
+    Iterator(Session* session, const std::vector<Batch>* parts)
+        : session_(session), parts_(parts) {}
+    const Batch& operator*() const { return (*parts_)[at_]; }
+    Iterator& operator++();
+    bool operator!=(std::default_sentinel_t) const { return at_ < parts_->size(); }
+
+   private:
+    Session* session_;
+    const std::vector<Batch>* parts_;
+    std::size_t at_ = 0;
+  };
+
+  Parts(Session* session, std::vector<Batch> parts) : session_(session), parts_(std::move(parts)) {}
+  Iterator begin() const { return {session_, &parts_}; }
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  Session* session_;
+  std::vector<Batch> parts_;
+};
+
+namespace internal {
+template <class Set>
+Data DataOf(Set set);
+}  // namespace internal
+
+class DDPRUN_TRAINER_API Session {
+ public:
+  struct Impl;
+  explicit Session(Impl* impl) : impl_(impl) {}
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  int rank() const;
+  int world_size() const;
+  int local_rank() const;
+  bool is_main() const { return rank() == 0; }  // Rank 0, which prints and saves.
+  torch::Device device() const;                 // Where this rank computes.
+  std::int64_t epoch() const;                   // From 0.
+  std::int64_t step() const;                    // Finished steps, of all starts.
+
+  // The value of one of the program's own flags.
+  const std::string& flag(const std::string& name) const;
+  double number(const std::string& name) const;
+
+  // Moves a module to device(). Its parameters start from rank 0's, and Backward averages their
+  // gradients over the ranks. All of them must take part in each loss that reaches the module.
+  template <class Module>
+  std::shared_ptr<Module> Replicate(std::shared_ptr<Module> module) {
+    ReplicateModule(module);
+    return module;
+  }
+  template <class Contained>
+  torch::nn::ModuleHolder<Contained> Replicate(torch::nn::ModuleHolder<Contained> holder) {
+    ReplicateModule(holder.ptr());
+    return holder;
+  }
+
+  // What a checkpoint holds. Names of a module's parameters are NAME.PARAMETER, with PARAMETER as
+  // PyTorch has it; with an empty name PARAMETER alone. The thing must outlive the loop.
+  void Keep(const std::string& name, const std::shared_ptr<torch::nn::Module>& module);
+  template <class Contained>
+  void Keep(const std::string& name, const torch::nn::ModuleHolder<Contained>& holder) {
+    Keep(name, std::static_pointer_cast<torch::nn::Module>(holder.ptr()));
+  }
+  // Adam, AdamW, SGD, RMSprop or Adagrad. EndStep sets the gradients of its parameters to zero, and
+  // --schedule changes its learning rates.
+  void Keep(const std::string& name, torch::optim::Optimizer& optimizer);
+  // Changed in place by the program, on rank 0 at least: rank 0's is saved.
+  void Keep(const std::string& name, const torch::Tensor& tensor);
+  void Keep(const std::string& name, double& value);
+  void Keep(const std::string& name, std::int64_t& value);
+
+  // Evaluates `data` every --validate-every steps and after the last one. `score` gets batches of
+  // at most --batch samples, in which no gradient is recorded and kept modules are in eval mode. It
+  // gives the means over the batch; the first is the loss. Before Batches.
+  template <class Set>
+  void Validate(Set data, std::function<std::vector<Metric>(Batch&)> score) {
+    ValidateData(internal::DataOf(std::move(data)), std::move(score));
+  }
+
+  // All samples of --epochs, in an order that depends on --seed alone: each sample of an epoch is
+  // learned from once, whatever the number of ranks and however often the training was interrupted.
+  // When the loop begins, what is kept gets the state of the checkpoint to continue from. When a
+  // stop was asked for, the state is saved after EndStep and the program ends from within the loop,
+  // by an exception that is no std::exception. Once, with at least one module replicated.
+  template <class Set>
+  ddprun::Batches Batches(Set data, const LoadOptions& options = {}) {
+    BeginBatches(internal::DataOf(std::move(data)), options);
+    return ddprun::Batches(this);
+  }
+  // for (const Batch& part : session.Parts(batch)) session.Backward(...)
+  ddprun::Parts Parts(const Batch& batch);
+
+  // backward() of a loss that is a mean over the samples of the batch or part, then the mean of the
+  // gradients over all samples of the step on all ranks. It may be called for several losses.
+  void Backward(const torch::Tensor& loss);
+  // Ends the step of this batch. Each step has the same metrics on all ranks; "loss" is the one
+  // that is reported as such.
+  void EndStep(const std::vector<Metric>& metrics = {});
+
+ private:
+  friend class ddprun::Batches;
+  friend class ddprun::Batches::Iterator;
+  friend class ddprun::Parts::Iterator;
+
+  void ReplicateModule(const std::shared_ptr<torch::nn::Module>& module);
+  void ValidateData(Data data, std::function<std::vector<Metric>(Batch&)> score);
+  void BeginBatches(Data data, const LoadOptions& options);
+  void NextBatch();
+  void LeaveBatches();
+  void NextPart();
+  bool HasBatch() const;
+  Batch& CurrentBatch() const;
+
+  Impl* impl_;
+};
+
+// Runs the program: reads the flags, joins the other ranks, calls `body`, writes the result. The
+// flags are those of ddprun-train that are not about its models (--help lists them) and
+// `program.flags`. The value is main's exit code.
+DDPRUN_TRAINER_API int Train(int argc, char** argv, const std::function<void(Session&)>& body,
+                             const Program& program = {});
+
+// ---- What Batches and Validate take ----
+
+namespace internal {
+
+inline Example ToExample(Example example) {
+  return example;
+}
+inline Example ToExample(torch::Tensor data) {
+  return {std::move(data)};
+}
+inline Example ToExample(std::pair<torch::Tensor, torch::Tensor> pair) {
+  return {std::move(pair.first), std::move(pair.second)};
+}
+inline Example ToExample(torch::data::Example<> example) {
+  return {std::move(example.data), std::move(example.target)};
+}
+
+inline std::uint64_t ToSize(std::uint64_t size) {
+  return size;
+}
+inline std::uint64_t ToSize(std::optional<std::size_t> size) {
+  return size.value();
+}
+
+template <class Set>
+concept FillsBatches = requires(const Set& set, std::span<const std::uint64_t> indices) {
+  { set.Fill(indices) } -> std::convertible_to<Example>;
+};
+template <class Set>
+concept HasGet = requires(const Set& set, std::uint64_t index) {
+  ToExample(set.Get(index));
+};
+template <class Set>
+concept Collates = requires(const Set& set, std::vector<Example> samples) {
+  { set.Collate(samples) } -> std::convertible_to<Example>;
+};
+
+template <class Set>
+Data DataOf(Set given) {
+  if constexpr (std::is_same_v<Set, Data>) {
+    return given;
+  } else {
+    const auto set = std::make_shared<Set>(std::move(given));
+    Data data;
+    data.size = ToSize(std::as_const(*set).size());
+    if constexpr (FillsBatches<Set>) {
+      data.fill = [set](std::span<const std::uint64_t> indices) {
+        return std::as_const(*set).Fill(indices);
+      };
+    } else if constexpr (HasGet<Set>) {
+      data.get = [set](std::uint64_t index) { return ToExample(std::as_const(*set).Get(index)); };
+    } else {  // libtorch's.
+      data.get = [set](std::uint64_t index) {
+        return ToExample(set->get(static_cast<std::size_t>(index)));
+      };
+    }
+    if constexpr (Collates<Set>) {
+      data.collate = [set](std::vector<Example> samples) {
+        return std::as_const(*set).Collate(std::move(samples));
+      };
+    }
+    return data;
+  }
+}
+
+}  // namespace internal
+
+}  // namespace ddprun

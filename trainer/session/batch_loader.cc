@@ -1,0 +1,124 @@
+#include "trainer/session/batch_loader.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <exception>
+#include <future>
+#include <string>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+std::vector<Example> GetAll(const Data& data, std::span<const std::uint64_t> indices, int threads) {
+  std::vector<Example> samples(indices.size());
+  const auto get = [&](std::size_t first, std::size_t last) {
+    for (std::size_t i = first; i < last; ++i) {
+      samples[i] = data.get(indices[i]);
+    }
+  };
+  if (threads < 2 || indices.size() < 2) {
+    get(0, indices.size());
+    return samples;
+  }
+  std::vector<std::future<void>> parts;
+  const std::size_t count =
+      std::min<std::size_t>(static_cast<std::size_t>(threads), indices.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    parts.push_back(std::async(std::launch::async, get, indices.size() * i / count,
+                               indices.size() * (i + 1) / count));
+  }
+  for (std::future<void>& part : parts) {
+    part.wait();
+  }
+  for (std::future<void>& part : parts) {
+    part.get();  // Throws what get() has thrown.
+  }
+  return samples;
+}
+
+Example Stack(const std::vector<Example>& samples) {
+  Example batch;
+  for (std::size_t i = 0; i < samples[0].size(); ++i) {
+    std::vector<at::Tensor> column;
+    for (const Example& sample : samples) {
+      column.push_back(sample.at(i));
+    }
+    batch.push_back(at::stack(column));
+  }
+  return batch;
+}
+
+std::string FirstLine(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+Result<Example> LoadExample(const Data& data, std::span<const std::uint64_t> indices,
+                            const LoadOptions& options) {
+  Example example;
+  try {
+    if (data.fill) {
+      example = data.fill(indices);
+    } else {
+      std::vector<Example> samples = GetAll(data, indices, options.threads);
+      example = data.collate ? data.collate(std::move(samples)) : Stack(samples);
+    }
+  } catch (const std::exception& error) {
+    return Error{ErrorKind::kSystem, "the data set failed at sample " + std::to_string(indices[0]) +
+                                         ": " + FirstLine(error)};
+  }
+  if (example.empty() || !std::all_of(example.begin(), example.end(),
+                                      [](const at::Tensor& tensor) { return tensor.defined(); })) {
+    return Error{ErrorKind::kInvalid,
+                 "the data set gave no tensor for sample " + std::to_string(indices[0])};
+  }
+  return example;
+}
+
+Batch MakeBatch(Example example, std::vector<std::uint64_t> indices, std::int64_t size,
+                const at::Device& device) {
+  Batch batch;
+  for (at::Tensor& tensor : example) {
+    batch.tensors.push_back(device.is_cpu() ? std::move(tensor)
+                                            : tensor.to(device, /*non_blocking=*/true));
+  }
+  batch.data = batch.tensors[0];
+  batch.target = batch.tensors.size() > 1 ? batch.tensors[1] : at::Tensor();
+  batch.size = size;
+  batch.indices = std::move(indices);
+  return batch;
+}
+
+std::vector<std::uint64_t> BatchLoader::IndicesOf(const FeedPart& part) {
+  if (part.count == 0) {
+    return {part.lead};
+  }
+  const auto first = part.share.begin() + static_cast<std::ptrdiff_t>(part.first);
+  return {first, first + static_cast<std::ptrdiff_t>(part.count)};
+}
+
+Result<void> BatchLoader::Fill(const FeedPart& part) {
+  ASSIGN_OR_RETURN(Example example, LoadExample(data_, IndicesOf(part), options_));
+  if (!device_.is_cpu()) {
+    for (at::Tensor& tensor : example) {
+      tensor = tensor.pin_memory();
+    }
+  }
+  slots_[part.slot] = std::move(example);
+  return {};
+}
+
+Batch BatchLoader::Take(const FeedPart& part) {
+  std::vector<std::uint64_t> indices = IndicesOf(part);
+  if (part.count == 0) {
+    indices.clear();
+  }
+  return MakeBatch(std::exchange(slots_[part.slot], {}), std::move(indices),
+                   static_cast<std::int64_t>(part.count), device_);
+}
+
+}  // namespace ddprun

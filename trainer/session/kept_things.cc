@@ -1,0 +1,113 @@
+#include "trainer/session/kept_things.h"
+
+#include <utility>
+
+#include "trainer/learning/tensor_copies.h"
+
+namespace ddprun {
+
+Result<void> KeptThings::AddTensor(const std::string& name, const at::Tensor& tensor) {
+  if (name.empty()) {
+    return Error{ErrorKind::kInvalid, "Keep: a tensor needs a name"};
+  }
+  if (!names_.insert(name).second) {
+    return Error{ErrorKind::kInvalid, "Keep: there are two tensors named '" + name +
+                                          "'. Give the two things that you keep different names"};
+  }
+  if (!tensor.defined() || !tensor.is_contiguous() || !CanBeSaved(tensor)) {
+    return Error{ErrorKind::kInvalid,
+                 "Keep: '" + name +
+                     "' cannot be saved. It must be a contiguous tensor of a type that "
+                     "safetensors has (float64, float32, float16, bfloat16, int64, int32, uint8, "
+                     "bool)"};
+  }
+  model_.push_back({name, tensor});
+  return {};
+}
+
+Result<void> KeptThings::Add(const std::string& name,
+                             const std::shared_ptr<torch::nn::Module>& module) {
+  const std::string prefix = name.empty() ? "" : name + ".";
+  modules_.push_back(module);
+  for (const auto& item : module->named_parameters()) {
+    RETURN_IF_ERROR(AddTensor(prefix + item.key(), item.value()));
+  }
+  for (const auto& item : module->named_buffers()) {
+    RETURN_IF_ERROR(AddTensor(prefix + item.key(), item.value()));
+    loose_.insert(prefix + item.key());
+  }
+  return {};
+}
+
+Result<void> KeptThings::Add(const std::string& name, torch::optim::Optimizer& optimizer) {
+  for (const std::string& other : optimizer_names_) {
+    if (other == name) {
+      return Error{ErrorKind::kInvalid, "Keep: there are two optimizers named '" + name + "'"};
+    }
+  }
+  optimizers_.push_back(&optimizer);
+  optimizer_names_.push_back(name);
+  return {};
+}
+
+Result<void> KeptThings::Add(const std::string& name, const at::Tensor& tensor) {
+  RETURN_IF_ERROR(AddTensor(name, tensor));
+  loose_.insert(name);
+  return {};
+}
+
+Result<void> KeptThings::Close() {
+  for (std::size_t i = 0; i < optimizers_.size(); ++i) {
+    std::size_t unnamed = 0;
+    ASSIGN_OR_RETURN(
+        OptimizerState state,
+        OptimizerState::Of(optimizer_names_[i], *optimizers_[i], [&](const at::Tensor& parameter) {
+          const std::string name = NameOf(parameter);
+          return name.empty() ? std::to_string(unnamed++) : name;
+        }));
+    optimizer_.insert(optimizer_.end(), state.tensors().begin(), state.tensors().end());
+    states_.push_back(std::move(state));
+  }
+  return {};
+}
+
+void KeptThings::TakeSteps() const {
+  for (const OptimizerState& state : states_) {
+    state.TakeSteps();
+  }
+}
+
+void KeptThings::GiveSteps() const {
+  for (const OptimizerState& state : states_) {
+    state.GiveSteps();
+  }
+}
+
+std::string KeptThings::NameOf(const at::Tensor& tensor) const {
+  for (const NamedTensor& item : model_) {
+    if (item.tensor.is_same(tensor)) {
+      return item.name;
+    }
+  }
+  return "";
+}
+
+std::vector<std::string> KeptThings::TrainedButNotKept() const {
+  std::vector<std::string> found;
+  for (std::size_t i = 0; i < optimizers_.size(); ++i) {
+    const auto& groups = optimizers_[i]->param_groups();
+    for (std::size_t group = 0; group < groups.size(); ++group) {
+      const std::vector<at::Tensor>& parameters = groups[group].params();
+      for (std::size_t j = 0; j < parameters.size(); ++j) {
+        if (NameOf(parameters[j]).empty()) {
+          found.push_back("parameter " + std::to_string(j) + " " +
+                          ShapeText(parameters[j].sizes()) + " in group " + std::to_string(group) +
+                          " of optimizer '" + optimizer_names_[i] + "'");
+        }
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace ddprun

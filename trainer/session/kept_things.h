@@ -1,0 +1,64 @@
+// What a program keeps: the one list that decides what a checkpoint holds.
+//
+// Included only by files that see libtorch anyway.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+#include "trainer/learning/optimizer.h"
+#include "trainer/session/optimizer_state.h"
+
+namespace ddprun {
+
+class KeptThings {
+ public:
+  // kInvalid: the name is taken, or a tensor cannot be saved; the message names it.
+  Result<void> Add(const std::string& name, const std::shared_ptr<torch::nn::Module>& module);
+  Result<void> Add(const std::string& name, torch::optim::Optimizer& optimizer);
+  // The program may change it at any time.
+  Result<void> Add(const std::string& name, const at::Tensor& tensor);
+
+  // After the last Add: makes the optimizers' state.
+  Result<void> Close();
+
+  // Parameters, buffers, tensors and values; then the optimizers' state.
+  const std::vector<NamedTensor>& model() const { return model_; }
+  const std::vector<NamedTensor>& optimizer() const { return optimizer_; }
+  // Before that state is read, and after it was written.
+  void TakeSteps() const;
+  void GiveSteps() const;
+
+  // Whether a forward, or the program between two steps, may change it.
+  bool ChangesAtAnyTime(const std::string& name) const { return loose_.contains(name); }
+  bool HasBuffers() const { return !loose_.empty(); }
+
+  const std::vector<std::shared_ptr<torch::nn::Module>>& modules() const { return modules_; }
+  const std::vector<torch::optim::Optimizer*>& optimizers() const { return optimizers_; }
+
+  // Parameters of the optimizers that no kept module or tensor has, as "group 0, parameter 3 of
+  // optimizer 'adam'".
+  std::vector<std::string> TrainedButNotKept() const;
+
+ private:
+  Result<void> AddTensor(const std::string& name, const at::Tensor& tensor);
+  // Empty: not kept.
+  std::string NameOf(const at::Tensor& tensor) const;
+
+  std::vector<NamedTensor> model_;
+  std::vector<NamedTensor> optimizer_;
+  std::set<std::string> names_;
+  std::set<std::string> loose_;
+  std::vector<std::shared_ptr<torch::nn::Module>> modules_;
+  std::vector<torch::optim::Optimizer*> optimizers_;
+  std::vector<std::string> optimizer_names_;
+  std::vector<OptimizerState> states_;
+};
+
+}  // namespace ddprun

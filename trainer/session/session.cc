@@ -1,0 +1,579 @@
+#include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+
+#include <algorithm>
+#include <charconv>
+#include <exception>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "common/text.h"
+#include "trainer/data/sampler.h"
+#include "trainer/include/ddprun/trainer.h"
+#include "trainer/learning/autocast.h"
+#include "trainer/learning/torch_settings.h"
+#include "trainer/learning/trained_model.h"
+#include "trainer/loop/start.h"
+#include "trainer/loop/steps.h"
+#include "trainer/models/module_model.h"
+#include "trainer/session/batch_loader.h"
+#include "trainer/session/session_learner.h"
+#include "trainer/worker_process.h"
+
+namespace ddprun {
+namespace {
+
+// Leaves the program's function; no handler of the program catches it.
+struct LeaveProgram {
+  Result<TrainingEnd> end;
+};
+
+template <class T>
+T OrLeave(Result<T> result) {
+  if (!result) {
+    throw LeaveProgram{result.error()};
+  }
+  if constexpr (!std::is_void_v<T>) {
+    return *std::move(result);
+  }
+}
+
+[[noreturn]] void Misuse(const std::string& text) {
+  throw LeaveProgram{Error{ErrorKind::kInvalid, text}};
+}
+
+// What the program's own code has thrown: no peer's fault, so starting again would not help.
+Error ProgramFailed(const std::exception& error) {
+  const std::string text = error.what();
+  return {ErrorKind::kSystem, "the program failed: " + text.substr(0, text.find('\n'))};
+}
+
+void Seed(const at::Device& device, std::uint64_t seed) {
+  SeedInitialisation(seed);
+  if (!device.is_cpu()) {
+    at::Generator random = at::globalContext().defaultGenerator(device);
+    const std::lock_guard<std::mutex> lock(random.mutex());
+    random.set_current_seed(seed);
+  }
+}
+
+// Kept modules in eval mode as long as it lives.
+class Evaluating {
+ public:
+  explicit Evaluating(const std::vector<std::shared_ptr<torch::nn::Module>>& modules) {
+    for (const std::shared_ptr<torch::nn::Module>& module : modules) {
+      if (module->is_training()) {
+        modules_.push_back(module);
+        module->eval();
+      }
+    }
+  }
+  ~Evaluating() {
+    for (const std::shared_ptr<torch::nn::Module>& module : modules_) {
+      module->train();
+    }
+  }
+  Evaluating(const Evaluating&) = delete;
+  Evaluating& operator=(const Evaluating&) = delete;
+
+ private:
+  std::vector<std::shared_ptr<torch::nn::Module>> modules_;
+};
+
+std::string NamesOf(const std::vector<Metric>& metrics) {
+  std::string names;
+  for (const Metric& metric : metrics) {
+    names += (names.empty() ? "" : ", ") + metric.name;
+  }
+  return names.empty() ? "none" : names;
+}
+
+}  // namespace
+
+struct Session::Impl {
+  Impl(Training& of_training, TrainingSteps& of_steps)
+      : training(of_training),
+        steps(of_steps),
+        device(TorchDevice(of_training.device)),
+        precision(*ParsePrecision(of_training.config.learning.autocast)) {}
+
+  void Begin(Data data, const LoadOptions& options);
+  void MakeLearner();
+  Result<std::unique_ptr<BatchFeed>> MakeFeed();
+  bool PreparesAhead();
+  Result<Score> ScoreOf(std::span<const std::uint32_t> indices);
+  void AgreeOnNames(const std::vector<Metric>& metrics);
+  void SetLearningRates();
+  void TakeBatch();
+  void Finish();
+
+  Training& training;
+  TrainingSteps& steps;
+  const at::Device device;
+  const Precision precision;
+
+  std::vector<std::shared_ptr<torch::nn::Module>> replicated;
+  KeptThings kept;  // Until the learner has it.
+  std::optional<Data> validation;
+  std::function<std::vector<Metric>(Batch&)> score;
+
+  std::optional<BatchLoader> loader;
+  LoadOptions load_options;
+  SessionLearner* learner = nullptr;
+  std::vector<double> rates;  // Of the optimizers' groups, as the program set them.
+  std::optional<std::string> metric_names;
+
+  std::optional<Batch> batch;  // None: no step is open.
+  std::uint64_t global_count = 0;
+  std::size_t parts = 1;  // Of the open step,
+  std::size_t part = 0;   // and the current one.
+  std::int64_t part_size = 0;
+  std::optional<Autocast> autocast;
+  std::optional<Result<TrainingEnd>> end;
+};
+
+void Session::Impl::MakeLearner() {
+  if (replicated.empty()) {
+    Misuse("Batches: no module is replicated. Call session.Replicate(module) before");
+  }
+  OrLeave(kept.Close());
+  for (const std::string& what : kept.TrainedButNotKept()) {
+    if (training.IsRankZero()) {
+      training.Say(LogLevel::kWarning, what +
+                                           " is trained, but no checkpoint will hold it: call "
+                                           "session.Keep for its module or tensor");
+    }
+  }
+  for (torch::optim::Optimizer* const optimizer : kept.optimizers()) {
+    for (const torch::optim::OptimizerParamGroup& group : optimizer->param_groups()) {
+      rates.push_back(group.options().get_lr());
+    }
+  }
+  auto made = std::make_unique<SessionLearner>(
+      std::move(kept), replicated, *training.group, device,
+      ExchangeOptions{static_cast<std::size_t>(training.config.bucket_mib * (1 << 20)),
+                      *ParseCompression(training.config.learning.compress)});
+  learner = made.get();
+  training.learner = std::move(made);
+}
+
+void Session::Impl::Begin(Data data, const LoadOptions& options) {
+  if (loader) {
+    Misuse("Batches: a program has one loop over batches");
+  }
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  if (data.size == 0 || data.size > kMost) {
+    Misuse("Batches: the data set has " + std::to_string(data.size) + " samples, not 1 to " +
+           std::to_string(kMost));
+  }
+  if (training.config.run.validate_every > 0 && !validation) {
+    Misuse("--validate-every: this program has no validation data (session.Validate)");
+  }
+  MakeLearner();
+  Dataset& set = training.dataset;
+  set.train.count = static_cast<std::uint32_t>(data.size);
+  training.samples_on_disk = true;  // Perhaps.
+  if (validation) {
+    set.validation = Samples{static_cast<std::uint32_t>(validation->size), {}};
+    set.validation_is = "validation set";
+    set.test.count = set.validation->count;  // Compared over the ranks.
+    training.final_sets = {{"validation", &*set.validation}};
+    training.evaluation_batch = static_cast<std::uint64_t>(training.config.batch);
+    training.evaluate = [this](const Samples&, std::span<const std::uint32_t> indices) {
+      return ScoreOf(indices);
+    };
+  }
+  load_options = options;
+  loader.emplace(std::move(data), options, device);
+  OrLeave(CompareSamples(training));
+  training.heartbeat.Phase(kRestorePhase);
+  if (!OrLeave(steps.Begin([this] { return MakeFeed(); }))) {
+    OrLeave(learner->Start({}, 0));  // The result for all ranks: the program may use it.
+    end = TrainingEnd::kFinished;
+  }
+}
+
+// Where a batch is worth a thread, as far as the first sample tells.
+bool Session::Impl::PreparesAhead() {
+  const std::string& prefetch = training.config.learning.prefetch;
+  if (prefetch != "auto" || load_options.threads > 0) {
+    return prefetch != "off";
+  }
+  const std::uint64_t first = 0;
+  std::uint64_t numbers = 0;
+  for (const at::Tensor& tensor : OrLeave(LoadExample(loader->data(), {&first, 1}, {}))) {
+    numbers += static_cast<std::uint64_t>(tensor.numel());
+  }
+  return PrefetchWanted(
+      training.config.learning,
+      numbers * LargestShare(training.state.global_batch, training.env.world_size));
+}
+
+Result<std::unique_ptr<BatchFeed>> Session::Impl::MakeFeed() {
+  const TrainState& state = training.state;
+  return std::make_unique<BatchFeed>(
+      training.dataset.train.count,
+      FeedPlan{.start = {state.epoch, state.samples_in_epoch},
+               .seed = state.seed,
+               .global_batch = state.global_batch,
+               .most_per_part = LargestShare(state.global_batch, training.env.world_size),
+               .rank = training.env.rank,
+               .world_size = training.env.world_size,
+               .ahead = PreparesAhead()},
+      [this](const FeedPart& filled, const AugmentKey&) { return loader->Fill(filled); });
+}
+
+Result<Score> Session::Impl::ScoreOf(std::span<const std::uint32_t> indices) {
+  const std::vector<std::uint64_t> wide(indices.begin(), indices.end());
+  Example example;
+  {
+    const ReadWatch::Reading reading(training.reads);
+    ASSIGN_OR_RETURN(example, LoadExample(*validation, wide, load_options));
+  }
+  try {
+    const at::NoGradGuard no_grad;
+    const Evaluating evaluating(learner->kept().modules());
+    const Autocast forward(precision, device.type());
+    Batch scored =
+        MakeBatch(std::move(example), wide, static_cast<std::int64_t>(wide.size()), device);
+    const std::vector<Metric> metrics = score(scored);
+    Score result;
+    result.samples = wide.size();
+    for (std::size_t i = 0; i < metrics.size(); ++i) {
+      const double mean =
+          metrics[i].tensor.defined() ? metrics[i].tensor.item<double>() : metrics[i].number;
+      (i == 0 ? result.loss_sum : result.others[metrics[i].name]) +=
+          mean * static_cast<double>(wide.size());
+    }
+    return result;
+  } catch (const std::exception& error) {
+    return ProgramFailed(error);
+  }
+}
+
+// The sum over the ranks has no names.
+void Session::Impl::AgreeOnNames(const std::vector<Metric>& metrics) {
+  if (!metric_names) {
+    const std::string mine = NamesOf(metrics);
+    const std::string first = OrLeave(training.group->BroadcastText(mine));
+    if (first != mine) {
+      Misuse("EndStep: the metrics of rank " + std::to_string(training.env.rank) + " are " + mine +
+             ", those of rank 0 are " + first + ". All ranks need the same");
+    }
+    metric_names = mine;
+  } else if (*metric_names != NamesOf(metrics)) {
+    Misuse("EndStep: the metrics of this step are " + NamesOf(metrics) +
+           ", those of the first one were " + *metric_names + ". All steps need the same");
+  }
+}
+
+// Rates stay the program's own where no flag asks for another.
+void Session::Impl::SetLearningRates() {
+  const LearningOptions& learning = training.config.learning;
+  if (learning.schedule == "constant" && learning.warmup_steps == 0 && !training.config.scale_lr) {
+    return;
+  }
+  std::size_t next = 0;
+  for (torch::optim::Optimizer* const optimizer : learner->kept().optimizers()) {
+    for (torch::optim::OptimizerParamGroup& group : optimizer->param_groups()) {
+      group.options().set_lr(training.LearningRate(rates[next++]));
+    }
+  }
+}
+
+void Session::Impl::TakeBatch() {
+  const FeedPart* const next = OrLeave(steps.NextPart());
+  batch = loader->Take(*next);
+  global_count = next->batch.count;
+  parts = 1;
+  part = 0;
+  part_size = batch->size;
+  Seed(device, StepSeed(training.state.seed, training.state.step, training.env.rank));
+  SetLearningRates();
+  if (precision != Precision::kFloat32) {
+    autocast.emplace(precision, device.type());
+  }
+}
+
+void Session::Impl::Finish() {
+  end = steps.Finish();
+  if (!*end || **end == TrainingEnd::kStopped) {
+    throw LeaveProgram{*end};
+  }
+}
+
+int Session::rank() const {
+  return static_cast<int>(impl_->training.env.rank);
+}
+
+int Session::world_size() const {
+  return static_cast<int>(impl_->training.env.world_size);
+}
+
+int Session::local_rank() const {
+  return static_cast<int>(impl_->training.env.local_rank);
+}
+
+torch::Device Session::device() const {
+  return impl_->device;
+}
+
+std::int64_t Session::epoch() const {
+  return static_cast<std::int64_t>(impl_->training.state.epoch);
+}
+
+std::int64_t Session::step() const {
+  return static_cast<std::int64_t>(impl_->training.state.step);
+}
+
+const std::string& Session::flag(const std::string& name) const {
+  for (const ProgramFlag& own : impl_->training.config.program_flags) {
+    if (own.name == name) {
+      return own.value;
+    }
+  }
+  Misuse("flag(\"" + name + "\"): the program has no such flag (Program::flags)");
+}
+
+double Session::number(const std::string& name) const {
+  const std::string& text = flag(name);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) {
+    Misuse("--" + name + " must be a number, not '" + text + "'");
+  }
+  return value;
+}
+
+void Session::ReplicateModule(const std::shared_ptr<torch::nn::Module>& module) {
+  if (impl_->loader) {
+    Misuse("Replicate: call it before Batches");
+  }
+  module->to(impl_->device);
+  impl_->replicated.push_back(module);
+}
+
+void Session::Keep(const std::string& name, const std::shared_ptr<torch::nn::Module>& module) {
+  OrLeave(impl_->kept.Add(name, module));
+}
+
+void Session::Keep(const std::string& name, torch::optim::Optimizer& optimizer) {
+  OrLeave(impl_->kept.Add(name, optimizer));
+}
+
+void Session::Keep(const std::string& name, const torch::Tensor& tensor) {
+  OrLeave(impl_->kept.Add(name, tensor));
+}
+
+void Session::Keep(const std::string& name, double& value) {
+  OrLeave(impl_->kept.Add(name, at::from_blob(&value, {}, at::kDouble)));
+}
+
+void Session::Keep(const std::string& name, std::int64_t& value) {
+  OrLeave(impl_->kept.Add(name, at::from_blob(&value, {}, at::kLong)));
+}
+
+void Session::ValidateData(Data data, std::function<std::vector<Metric>(Batch&)> score) {
+  if (impl_->loader || impl_->validation || data.size == 0 ||
+      data.size > std::numeric_limits<std::uint32_t>::max()) {
+    Misuse("Validate: call it once, before Batches, with a data set that is not empty");
+  }
+  impl_->validation = std::move(data);
+  impl_->score = std::move(score);
+}
+
+void Session::BeginBatches(Data data, const LoadOptions& options) {
+  impl_->Begin(std::move(data), options);
+}
+
+bool Session::HasBatch() const {
+  return impl_->batch.has_value();
+}
+
+Batch& Session::CurrentBatch() const {
+  return *impl_->batch;
+}
+
+void Session::NextBatch() {
+  if (impl_->batch) {
+    Misuse("the step of a batch was not ended: call session.EndStep once for each batch");
+  }
+  if (impl_->end) {
+    return;
+  }
+  if (impl_->steps.MoreSteps()) {
+    impl_->TakeBatch();
+  } else {
+    impl_->Finish();
+  }
+}
+
+// The program's loop was left while steps remained. Called by a destructor: RunBody has the error.
+void Session::LeaveBatches() {
+  if (impl_->end || std::uncaught_exceptions() > 0) {
+    return;
+  }
+  impl_->batch.reset();
+  impl_->autocast.reset();
+  impl_->training.stopped_early = true;
+  impl_->end = impl_->steps.Finish();
+}
+
+Parts Session::Parts(const Batch& batch) {
+  std::vector<Batch> parts;
+  const std::int64_t most = impl_->training.config.micro_batch;
+  const std::int64_t rows = std::max<std::int64_t>(batch.size, 1);
+  for (std::int64_t first = 0; first < rows; first += most) {
+    const std::int64_t count = std::min(most, rows - first);
+    Example example;
+    for (const torch::Tensor& tensor : batch.tensors) {
+      if (tensor.dim() == 0 || tensor.size(0) != rows) {
+        Misuse("Parts: a tensor of the batch does not have the samples as its first dimension");
+      }
+      example.push_back(tensor.narrow(0, first, count));
+    }
+    const auto begin = batch.indices.begin() + std::min(first, batch.size);
+    parts.push_back(MakeBatch(std::move(example), {begin, begin + std::min(count, batch.size)},
+                              std::min(count, batch.size), impl_->device));
+  }
+  impl_->parts = parts.size();
+  impl_->part = 0;
+  impl_->part_size = parts[0].size;
+  return ddprun::Parts(this, std::move(parts));
+}
+
+Parts::Iterator& Parts::Iterator::operator++() {
+  ++at_;
+  session_->NextPart();
+  if (at_ < parts_->size()) {
+    session_->impl_->part_size = (*parts_)[at_].size;
+  }
+  return *this;
+}
+
+void Session::NextPart() {
+  ++impl_->part;
+}
+
+void Session::Backward(const torch::Tensor& loss) {
+  if (!impl_->batch) {
+    Misuse("Backward: call it in the loop over batches, before EndStep");
+  }
+  impl_->autocast.reset();  // Of the forward alone.
+  const double weight = static_cast<double>(impl_->part_size) *
+                        static_cast<double>(impl_->training.env.world_size) /
+                        static_cast<double>(impl_->global_count);
+  OrLeave(impl_->learner->Backward(loss, weight, impl_->part + 1 >= impl_->parts));
+  if (impl_->precision != Precision::kFloat32) {
+    impl_->autocast.emplace(impl_->precision, impl_->device.type());
+  }
+}
+
+void Session::EndStep(const std::vector<Metric>& metrics) {
+  Impl& my = *impl_;
+  if (!my.batch) {
+    Misuse("EndStep: call it once for each batch");
+  }
+  my.autocast.reset();
+  my.AgreeOnNames(metrics);
+  const auto samples = static_cast<std::size_t>(my.batch->size);
+  for (const Metric& metric : metrics) {
+    if (metric.tensor.defined()) {
+      my.learner->AddMetric(metric.name, metric.tensor, samples);
+    } else {
+      my.learner->AddMetric(metric.name, metric.number, samples);
+    }
+  }
+  my.learner->AddSamples(samples);
+  my.batch.reset();
+  OrLeave(my.steps.EndStep());
+  my.learner->ForgetGradients();
+}
+
+Batches::~Batches() {
+  session_->LeaveBatches();
+}
+
+Batches::Iterator Batches::begin() const {
+  session_->NextBatch();
+  return Iterator(session_);
+}
+
+Batch& Batches::Iterator::operator*() const {
+  return session_->CurrentBatch();
+}
+
+Batches::Iterator& Batches::Iterator::operator++() {
+  session_->NextBatch();
+  return *this;
+}
+
+bool Batches::Iterator::operator!=(std::default_sentinel_t) const {
+  return session_->HasBatch();
+}
+
+namespace {
+
+Result<TrainingEnd> RunBody(Session::Impl& impl, const std::function<void(Session&)>& body) {
+  Training& training = impl.training;
+  training.heartbeat.Phase(kJoinPhase);
+  RETURN_IF_ERROR(JoinWorld(training));
+  training.heartbeat.Phase(kLoadPhase);
+  Seed(impl.device, static_cast<std::uint64_t>(training.config.seed));
+  try {
+    Session session(&impl);
+    body(session);
+  } catch (const LeaveProgram& leave) {
+    return leave.end;
+  } catch (const std::exception& error) {
+    return ProgramFailed(error);
+  }
+  if (!impl.end) {
+    return Error{ErrorKind::kInvalid,
+                 "the program ended without a loop over session.Batches: nothing was trained"};
+  }
+  return *impl.end;
+}
+
+TrainConfig DefaultsOf(const Program& program, const char* argv0) {
+  TrainConfig config;
+  config.model =
+      program.name.empty() ? std::filesystem::path(argv0).filename().native() : program.name;
+  config.dataset = "its own data";
+  config.epochs = program.epochs;
+  config.batch = program.batch;
+  for (const Flag& own : program.flags) {
+    config.program_flags.push_back({own.name, own.value, own.help, own.same_on_all_ranks});
+  }
+  return config;
+}
+
+}  // namespace
+
+int Train(int argc, char** argv, const std::function<void(Session&)>& body,
+          const Program& program) {
+  const TrainConfig defaults = DefaultsOf(program, argc > 0 ? argv[0] : "program");
+  const WorkerProgram worker = {.name = defaults.model,
+                                .parse =
+                                    [&](int count, const char* const* words) {
+                                      return ParseProgram(defaults, program.description, count,
+                                                          words);
+                                    },
+                                .most_threads = [](const TrainConfig&) { return 64; },
+                                .warm_up =
+                                    [](const TrainConfig&) {
+                                      SetThreads(1);  // No pool of them: a fork would lose it.
+                                      (void)at::ones({1}).sum().item<float>();
+                                    },
+                                .train =
+                                    [&](Training& training, TrainingSteps& steps) {
+                                      Session::Impl impl(training, steps);
+                                      return steps.Close(RunBody(impl, body));
+                                    }};
+  EndProcess(RunWorker(worker, argc, argv));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,327 @@
+#include "trainer/session/session_learner.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+
+#include <unordered_set>
+#include <utility>
+
+#include "trainer/group/torch_group.h"
+#include "trainer/learning/broadcast.h"
+#include "trainer/learning/trained_model.h"
+#include "trainer/profiler/recorder.h"
+
+namespace ddprun {
+namespace {
+
+// Leaves of the graph behind `loss`.
+std::unordered_set<const c10::TensorImpl*> LeavesOf(const at::Tensor& loss) {
+  std::unordered_set<const c10::TensorImpl*> leaves;
+  std::unordered_set<const torch::autograd::Node*> seen;
+  std::vector<torch::autograd::Node*> open;
+  const auto visit = [&](torch::autograd::Node* node) {
+    if (node != nullptr && seen.insert(node).second) {
+      open.push_back(node);
+    }
+  };
+  visit(loss.grad_fn().get());
+  while (!open.empty()) {
+    torch::autograd::Node* const node = open.back();
+    open.pop_back();
+    if (const auto* const leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) {
+      leaves.insert(leaf->variable.unsafeGetTensorImpl());
+    }
+    for (const torch::autograd::Edge& edge : node->next_edges()) {
+      visit(edge.function.get());
+    }
+  }
+  return leaves;
+}
+
+// What of `all` is about the parameters [first, first + count), counted from 0.
+Buckets PartOfBuckets(const Buckets& all, std::size_t first, std::size_t count) {
+  Buckets part;
+  for (const std::vector<std::size_t>& bucket : all) {
+    std::vector<std::size_t> own;
+    for (const std::size_t index : bucket) {
+      if (index >= first && index - first < count) {
+        own.push_back(index - first);
+      }
+    }
+    if (!own.empty()) {
+      part.push_back(std::move(own));
+    }
+  }
+  return part;
+}
+
+}  // namespace
+
+SessionLearner::SessionLearner(KeptThings kept,
+                               std::vector<std::shared_ptr<torch::nn::Module>> replicated,
+                               ProcessGroup& group, at::Device device,
+                               const ExchangeOptions& options)
+    : kept_(std::move(kept)), group_(group), device_(device), options_(options) {
+  for (std::shared_ptr<torch::nn::Module>& module : replicated) {
+    Replica replica;
+    for (const auto& item : module->named_parameters()) {
+      if (item.value().requires_grad()) {
+        replica.names.push_back(item.key());
+        replica.parameters.push_back(item.value());
+      }
+    }
+    replica.module = std::move(module);
+    replicas_.push_back(std::move(replica));
+  }
+}
+
+Result<void> SessionLearner::Start(const Buckets& buckets, std::uint32_t from) {
+  if (group_.torch() == nullptr) {
+    kept_.GiveSteps();
+    return {};
+  }
+  try {
+    kept_.TakeSteps();
+    std::vector<at::Tensor> tensors;
+    for (const std::vector<NamedTensor>* const items : {&kept_.model(), &kept_.optimizer()}) {
+      for (const NamedTensor& item : *items) {
+        tensors.push_back(item.tensor);
+      }
+    }
+    Broadcast(group_, tensors, from);
+    kept_.GiveSteps();
+    tensors.clear();
+    for (const Replica& replica : replicas_) {  // What is kept too is equal already.
+      for (const at::Tensor& parameter : replica.module->parameters()) {
+        tensors.push_back(parameter);
+      }
+    }
+    Broadcast(group_, tensors, from);
+    std::size_t first = 0;
+    for (Replica& replica : replicas_) {
+      if (!replica.parameters.empty()) {
+        replica.exchange = std::make_unique<GradientExchange>(
+            replica.parameters, *group_.torch(),
+            PartOfBuckets(buckets, first, replica.parameters.size()), options_.bucket_bytes,
+            options_.compression);
+      }
+      first += replica.parameters.size();
+    }
+    NoteBuckets();
+    return {};
+  } catch (const std::exception&) {
+    return CollectiveError(group_.rank(), "receive the parameters");
+  }
+}
+
+void SessionLearner::NoteBuckets() {
+  buckets_.clear();
+  std::size_t first = 0;
+  for (const Replica& replica : replicas_) {
+    if (replica.exchange) {
+      for (std::vector<std::size_t> bucket : replica.exchange->buckets()) {
+        for (std::size_t& index : bucket) {
+          index += first;
+        }
+        buckets_.push_back(std::move(bucket));
+      }
+    }
+    first += replica.parameters.size();
+  }
+}
+
+Result<std::vector<SessionLearner::Replica*>> SessionLearner::Reached(const at::Tensor& loss) {
+  const std::unordered_set<const c10::TensorImpl*> leaves = LeavesOf(loss);
+  std::vector<Replica*> reached;
+  for (Replica& replica : replicas_) {
+    std::string missing;
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < replica.parameters.size(); ++i) {
+      if (leaves.contains(replica.parameters[i].unsafeGetTensorImpl())) {
+        ++count;
+      } else {
+        missing += (missing.empty() ? "" : ", ") + replica.names[i];
+      }
+    }
+    if (count == 0) {
+      continue;
+    }
+    if (!missing.empty()) {
+      return Error{ErrorKind::kInvalid,
+                   "these parameters of a replicated module have no part in the loss: " + missing +
+                       ". The ranks would wait for their gradients. Use them in every forward, or "
+                       "call set_requires_grad(false) on them before Batches"};
+    }
+    reached.push_back(&replica);
+  }
+  return reached;
+}
+
+Result<void> SessionLearner::Backward(const at::Tensor& loss, double weight, bool exchanges) {
+  if (loss.numel() != 1 || !loss.requires_grad()) {
+    return Error{ErrorKind::kInvalid,
+                 "Backward: the loss must be one number that depends on a parameter, not a tensor "
+                 "of shape " +
+                     ShapeText(loss.sizes()) +
+                     (loss.requires_grad() ? "" : " that needs no gradient")};
+  }
+  try {
+    const NamedRange range("backward");
+    ASSIGN_OR_RETURN(const std::vector<Replica*> reached, Reached(loss));
+    for (Replica* const replica : reached) {
+      if (replica->exchange && exchanges) {
+        replica->exchange->BeforeForward();
+        replica->exchange->BeforeBackward();
+      }
+    }
+    if (!weight_.defined() || weight_there_ != weight ||
+        weight_.scalar_type() != loss.scalar_type()) {
+      weight_ = at::full({}, weight, loss.options());
+      weight_there_ = weight;
+    }
+    loss.backward(weight_.expand_as(loss));
+    for (Replica* const replica : reached) {
+      if (replica->exchange && exchanges) {
+        const bool first = replica->exchange->buckets().empty();
+        replica->exchange->AfterStep();
+        if (first) {
+          NoteBuckets();
+        }
+      }
+    }
+  } catch (const std::exception&) {
+    return CollectiveError(group_.rank(), "finish the backward of a step");
+  }
+  if (before_update_ && device_.is_cpu()) {
+    before_update_();
+  }
+  return {};
+}
+
+void SessionLearner::ForgetGradients() {
+  for (const torch::optim::Optimizer* const optimizer : kept_.optimizers()) {
+    for (const torch::optim::OptimizerParamGroup& group : optimizer->param_groups()) {
+      for (const at::Tensor& parameter : group.params()) {
+        parameter.mutable_grad().reset();  // zero_grad's detach_ is refused on views into buckets.
+      }
+    }
+  }
+}
+
+void SessionLearner::AddMetric(const std::string& name, const at::Tensor& mean,
+                               std::size_t samples) {
+  if (mean.device().is_cpu()) {
+    AddMetric(name, mean.item<double>(), samples);
+    return;
+  }
+  Sum& sum = metrics_[name];
+  if (samples > 0) {
+    const at::Tensor added = mean.detach().to(at::kDouble) * static_cast<double>(samples);
+    sum.on_device = sum.on_device.defined() ? sum.on_device + added : added;
+  }
+}
+
+// The value of a rank without a share of the batch is that of a sample without a weight.
+void SessionLearner::AddMetric(const std::string& name, double mean, std::size_t samples) {
+  Sum& sum = metrics_[name];
+  if (samples > 0) {
+    sum.on_host += mean * static_cast<double>(samples);
+  }
+}
+
+Result<Score> SessionLearner::TakeScore() {
+  try {
+    Score score;
+    for (auto& [name, sum] : metrics_) {
+      double total = std::exchange(sum.on_host, 0);
+      if (sum.on_device.defined()) {
+        total += std::exchange(sum.on_device, {}).item<double>();
+      }
+      (name == "loss" ? score.loss_sum : score.others[name]) = total;
+    }
+    score.samples = std::exchange(samples_, 0);
+    return score;
+  } catch (const std::exception&) {
+    return CollectiveError(group_.rank(), "compute the metrics");
+  }
+}
+
+std::string SessionLearner::Describe() const {
+  std::string text;
+  for (const NamedTensor& item : kept_.model()) {
+    text += (text.empty() ? "" : " ") + item.name + ShapeText(item.tensor.sizes());
+  }
+  return text;
+}
+
+SnapshotView SessionLearner::View() const {
+  kept_.TakeSteps();
+  if (!device_.is_cpu()) {
+    if (before_update_) {
+      before_update_();  // Until the copies of the last view have been read.
+    }
+    return {ViewsOf(model_mirror_.Copy(kept_.model())),
+            ViewsOf(optimizer_mirror_.Copy(kept_.optimizer())), [this] {
+              model_mirror_.Wait();
+              optimizer_mirror_.Wait();
+            }};
+  }
+  SnapshotView view{ViewsOf(kept_.model()), ViewsOf(kept_.optimizer()), {}};
+  for (TensorView& tensor : view.model) {
+    tensor.forward_changes_it = kept_.ChangesAtAnyTime(tensor.name);
+  }
+  for (TensorView& tensor : view.optimizer) {
+    tensor.forward_changes_it = tensor.name.ends_with(".step");  // The next View changes it.
+  }
+  return view;
+}
+
+std::uint64_t SessionLearner::StateBytes() const {
+  std::uint64_t bytes = 0;
+  for (const std::vector<NamedTensor>* const items : {&kept_.model(), &kept_.optimizer()}) {
+    for (const NamedTensor& item : *items) {
+      bytes += item.tensor.nbytes();
+    }
+  }
+  return bytes;
+}
+
+Result<void> SessionLearner::CopyFrom(const Snapshot& snapshot) {
+  RETURN_IF_ERROR(CopyBack(snapshot.model, kept_.model()));
+  RETURN_IF_ERROR(CopyBack(snapshot.optimizer, kept_.optimizer()));
+  kept_.GiveSteps();
+  return {};
+}
+
+// Also what the program changes by itself: rank 0's is what is saved.
+Result<void> SessionLearner::ShareBuffers() {
+  if (group_.torch() == nullptr) {
+    return {};
+  }
+  try {
+    std::vector<at::Tensor> tensors;
+    for (const NamedTensor& item : kept_.model()) {
+      if (kept_.ChangesAtAnyTime(item.name)) {
+        tensors.push_back(item.tensor);
+      }
+    }
+    Broadcast(group_, tensors);
+    return {};
+  } catch (const std::exception&) {
+    return CollectiveError(group_.rank(), "receive the buffers");
+  }
+}
+
+std::optional<double> SessionLearner::LearningRate() const {
+  if (kept_.optimizers().empty()) {
+    return 0;
+  }
+  return kept_.optimizers()[0]->param_groups()[0].options().get_lr();
+}
+
+std::optional<DeviceMemory> SessionLearner::MemoryOnDevice() const {
+  return MemoryOf(device_);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,95 @@
+// What a program keeps and replicates, as the steps of a training see it; and the averaging of its
+// gradients.
+//
+// Included only by files that see libtorch anyway.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/group/process_group.h"
+#include "trainer/learning/gradient_exchange.h"
+#include "trainer/learning/learner.h"
+#include "trainer/learning/tensor_copies.h"
+#include "trainer/session/kept_things.h"
+
+namespace ddprun {
+
+struct ExchangeOptions {
+  std::size_t bucket_bytes = std::size_t{25} << 20;
+  Compression compression = Compression::kNone;
+};
+
+class SessionLearner final : public Learner {
+ public:
+  // The group outlives it.
+  SessionLearner(KeptThings kept, std::vector<std::shared_ptr<torch::nn::Module>> replicated,
+                 ProcessGroup& group, at::Device device, const ExchangeOptions& options);
+
+  const KeptThings& kept() const { return kept_; }
+
+  // backward() of `weight` times the loss. `exchanges`: then averages the gradients of the modules
+  // that the loss reaches. When it returns, the program may change parameters and optimizer state.
+  // kInvalid: the loss is not one number, or reaches a module in part; the message names what.
+  Result<void> Backward(const at::Tensor& loss, double weight, bool exchanges);
+
+  // Of one step or evaluation with so many samples: the mean over them.
+  void AddMetric(const std::string& name, const at::Tensor& mean, std::size_t samples);
+  void AddMetric(const std::string& name, double mean, std::size_t samples);
+  void AddSamples(std::size_t samples) { samples_ += samples; }
+  // The gradients of all optimizers' parameters are undefined again.
+  void ForgetGradients();
+
+  std::string Describe() const override;
+  SnapshotView View() const override;
+  std::uint64_t StateBytes() const override;
+  Result<void> CopyFrom(const Snapshot& snapshot) override;
+  Result<void> Start(const Buckets& buckets, std::uint32_t from) override;
+  void BeforeUpdate(std::function<void()> wait) override { before_update_ = std::move(wait); }
+  const Buckets& buckets() const override { return buckets_; }
+  bool HasBuffers() const override { return kept_.HasBuffers(); }
+  Result<void> ShareBuffers() override;
+  Result<Score> TakeScore() override;
+  std::optional<double> LearningRate() const override;  // Of the first optimizer's first group.
+  std::optional<DeviceMemory> MemoryOnDevice() const override;
+
+ private:
+  struct Replica {
+    std::shared_ptr<torch::nn::Module> module;
+    std::vector<std::string> names;
+    std::vector<at::Tensor> parameters;
+    std::unique_ptr<GradientExchange> exchange;  // None in a group of one.
+  };
+  // A sum over samples. A GPU's numbers stay there until they are taken.
+  struct Sum {
+    double on_host = 0;
+    at::Tensor on_device;
+  };
+
+  // Those with a parameter that the loss reaches.
+  Result<std::vector<Replica*>> Reached(const at::Tensor& loss);
+  void NoteBuckets();
+
+  const KeptThings kept_;
+  std::vector<Replica> replicas_;
+  ProcessGroup& group_;
+  const at::Device device_;
+  const ExchangeOptions options_;
+  Buckets buckets_;  // Of all replicas; parameters are counted through.
+  std::function<void()> before_update_;
+  at::Tensor weight_;
+  double weight_there_ = 0;
+  std::map<std::string, Sum> metrics_;
+  std::size_t samples_ = 0;
+  mutable HostMirror model_mirror_;
+  mutable HostMirror optimizer_mirror_;
+};
+
+}  // namespace ddprun

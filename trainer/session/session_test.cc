@@ -1,0 +1,231 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/worker_env.h"
+#include "trainer/group/process_group.h"
+#include "trainer/session/batch_loader.h"
+#include "trainer/session/kept_things.h"
+#include "trainer/session/session_learner.h"
+
+namespace ddprun {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Parameters = std::vector<at::Tensor>;
+using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(const Parameters&)>;
+
+// One linear layer under an optimizer, as a program keeps them.
+struct Trained {
+  explicit Trained(const MakeOptimizer& make) {
+    torch::manual_seed(1);
+    net = torch::nn::Linear(3, 2);
+    optimizer = make(net->parameters());
+    KeptThings kept;
+    EXPECT_TRUE(kept.Add("net", std::static_pointer_cast<torch::nn::Module>(net.ptr())));
+    EXPECT_TRUE(kept.Add("optimizer", *optimizer));
+    const Result<void> closed = kept.Close();
+    EXPECT_TRUE(closed) << (closed ? "" : closed.error().message);
+    group = std::move(*ProcessGroup::Join(WorkerEnv{}, GroupOptions{}));
+    learner = std::make_unique<SessionLearner>(
+        std::move(kept), std::vector<std::shared_ptr<torch::nn::Module>>{net.ptr()}, *group,
+        at::Device(at::kCPU), ExchangeOptions{});
+    EXPECT_TRUE(learner->Start({}, 0));
+  }
+  void Step(int number) {
+    const at::Tensor input = at::full({4, 3}, 0.1 * number);
+    EXPECT_TRUE(learner->Backward(net->forward(input).pow(2).mean(), 1, /*exchanges=*/true));
+    optimizer->step();
+    learner->ForgetGradients();
+  }
+  std::string Bits() const {
+    std::string bits;
+    for (const Tensor& tensor : CopyNow(learner->View(), {}).model) {
+      bits.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+    }
+    return bits;
+  }
+
+  torch::nn::Linear net{nullptr};
+  std::unique_ptr<torch::optim::Optimizer> optimizer;
+  std::unique_ptr<ProcessGroup> group;
+  std::unique_ptr<SessionLearner> learner;
+};
+
+template <class Kind, class Options>
+MakeOptimizer Make(Options options) {
+  return [options](const Parameters& parameters) {
+    return std::make_unique<Kind>(parameters, options);
+  };
+}
+
+TEST(SessionLearner, ContinuesEveryOptimizerWithTheSameBits) {
+  using namespace torch::optim;
+  const std::vector<MakeOptimizer> kinds = {
+      Make<Adam>(AdamOptions(0.1).amsgrad(true)),
+      Make<AdamW>(AdamWOptions(0.1)),
+      Make<SGD>(SGDOptions(0.1)),
+      Make<SGD>(SGDOptions(0.1).momentum(0.9).nesterov(true)),
+      Make<RMSprop>(RMSpropOptions(0.1).momentum(0.5).centered(true)),
+      Make<Adagrad>(AdagradOptions(0.1)),
+      [](const Parameters& parameters) {  // Groups with options of their own.
+        std::vector<OptimizerParamGroup> groups;
+        groups.emplace_back(Parameters{parameters[0]}, std::make_unique<AdamWOptions>(0.1));
+        groups.emplace_back(Parameters{parameters[1]}, std::make_unique<AdamWOptions>(0.01));
+        return std::make_unique<AdamW>(std::move(groups));
+      }};
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    Trained whole(kinds[kind]);
+    Trained first(kinds[kind]);
+    for (int step = 0; step < 3; ++step) {
+      whole.Step(step);
+      first.Step(step);
+    }
+    const Snapshot saved = CopyNow(first.learner->View(), {});
+    Trained resumed(kinds[kind]);
+    ASSERT_TRUE(resumed.learner->CopyFrom(saved)) << kind;
+    for (int step = 3; step < 6; ++step) {
+      whole.Step(step);
+      resumed.Step(step);
+    }
+    EXPECT_EQ(whole.Bits(), resumed.Bits()) << kind;
+    EXPECT_NE(whole.Bits(), first.Bits()) << kind;
+  }
+}
+
+// libtorch makes the state in the first step; made before, it must not change what is learned.
+TEST(SessionLearner, LearnsWhatTheOptimizerLearnsAlone) {
+  using namespace torch::optim;
+  for (const MakeOptimizer& make :
+       {Make<Adam>(AdamOptions(0.1)), Make<SGD>(SGDOptions(0.1).momentum(0.9).weight_decay(0.1)),
+        Make<RMSprop>(RMSpropOptions(0.1).momentum(0.5))}) {
+    Trained kept(make);
+    torch::manual_seed(1);
+    torch::nn::Linear net(3, 2);
+    const auto optimizer = make(net->parameters());
+    for (int step = 0; step < 3; ++step) {
+      kept.Step(step);
+      optimizer->zero_grad();
+      net->forward(at::full({4, 3}, 0.1 * step)).pow(2).mean().backward();
+      optimizer->step();
+    }
+    EXPECT_TRUE(at::equal(kept.net->weight, net->weight));
+  }
+}
+
+TEST(SessionLearner, NamesWhatTakesNoPartInTheLoss) {
+  Trained trained(Make<torch::optim::SGD>(torch::optim::SGDOptions(0.1)));
+  const Result<void> half = trained.learner->Backward(trained.net->weight.sum(), 1, true);
+  ASSERT_FALSE(half);
+  EXPECT_EQ(half.error().kind, ErrorKind::kInvalid);
+  EXPECT_THAT(half.error().message, HasSubstr("no part in the loss: bias"));
+  const Result<void> many = trained.learner->Backward(trained.net->weight * 2, 1, true);
+  ASSERT_FALSE(many);
+  EXPECT_THAT(many.error().message, HasSubstr("[2,3]"));
+}
+
+TEST(SessionLearner, MetricsAreMeansOverSamples) {
+  Trained trained(Make<torch::optim::SGD>(torch::optim::SGDOptions(0.1)));
+  trained.learner->AddMetric("loss", at::full({}, 2.0), 3);
+  trained.learner->AddMetric("loss", 6.0, 1);
+  trained.learner->AddMetric("loss", std::nan(""), 0);  // A rank without a share.
+  trained.learner->AddMetric("other", 1.0, 4);
+  trained.learner->AddSamples(4);
+  const Score score = *trained.learner->TakeScore();
+  EXPECT_EQ(score.loss_sum, 12);
+  EXPECT_EQ(score.samples, 4U);
+  EXPECT_EQ(score.others.at("other"), 4);
+  EXPECT_EQ(trained.learner->TakeScore()->samples, 0U);
+}
+
+TEST(KeptThings, RefusesWhatACheckpointCannotHold) {
+  KeptThings kept;
+  ASSERT_TRUE(kept.Add("one", at::zeros({2})));
+  EXPECT_THAT(kept.Add("one", at::zeros({2})).error().message, HasSubstr("two tensors"));
+  EXPECT_THAT(kept.Add("view", at::zeros({2, 3}).t()).error().message, HasSubstr("contiguous"));
+  EXPECT_FALSE(kept.Add("complex", at::zeros({2}, at::kComplexFloat)));
+  torch::nn::Linear net(3, 2);
+  torch::optim::SGD damped(net->parameters(),
+                           torch::optim::SGDOptions(0.1).momentum(0.9).dampening(0.1));
+  ASSERT_TRUE(kept.Add("damped", damped));
+  EXPECT_THAT(kept.Close().error().message, HasSubstr("dampening"));
+}
+
+TEST(KeptThings, NamesTheTrainedThatIsNotKept) {
+  KeptThings kept;
+  torch::nn::Linear net(3, 2);
+  torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1));
+  ASSERT_TRUE(kept.Add("optimizer", optimizer));
+  ASSERT_TRUE(kept.Add("weight", net->weight));
+  EXPECT_THAT(kept.TrainedButNotKept(),
+              ElementsAre("parameter 1 [2] in group 0 of optimizer 'optimizer'"));
+}
+
+struct Pairs {
+  std::uint64_t size() const { return 5; }
+  std::pair<at::Tensor, at::Tensor> Get(std::uint64_t index) const {
+    return {at::full({2}, static_cast<double>(index)), at::full({}, static_cast<double>(index))};
+  }
+};
+
+struct Words {  // Of as many letters as their index.
+  std::uint64_t size() const { return 5; }
+  at::Tensor Get(std::uint64_t index) const { return at::ones({static_cast<std::int64_t>(index)}); }
+  Example Collate(const std::vector<Example>& samples) const {
+    std::vector<at::Tensor> words;
+    for (const Example& sample : samples) {
+      words.push_back(sample[0]);
+    }
+    return {torch::nn::utils::rnn::pad_sequence(words, /*batch_first=*/true)};
+  }
+};
+
+TEST(BatchLoader, StacksCollatesAndKeepsTheOrderOnManyThreads) {
+  const std::vector<std::uint64_t> indices = {4, 0, 3};
+  const Data pairs = internal::DataOf(Pairs());
+  for (const int threads : {0, 2, 8}) {
+    const Example batch = *LoadExample(pairs, indices, {.threads = threads});
+    ASSERT_EQ(batch.size(), 2U);
+    EXPECT_EQ(batch[0].sizes(), (std::vector<std::int64_t>{3, 2}));
+    EXPECT_TRUE(at::equal(batch[1], at::tensor({4.0F, 0.0F, 3.0F})));
+  }
+  const Example padded = *LoadExample(internal::DataOf(Words()), indices, {});
+  EXPECT_EQ(padded[0].sizes(), (std::vector<std::int64_t>{3, 4}));
+}
+
+TEST(BatchLoader, SaysWhatTheDataSetHasThrown) {
+  Data data{
+      .size = 3,
+      .fill = {},
+      .get = [](std::uint64_t) -> Example { throw std::runtime_error("no such file\nand more"); },
+      .collate = {}};
+  const std::vector<std::uint64_t> indices = {2, 1};
+  for (const int threads : {0, 2}) {
+    const Result<Example> loaded = LoadExample(data, indices, {.threads = threads});
+    ASSERT_FALSE(loaded);
+    EXPECT_EQ(loaded.error().message, "the data set failed at sample 2: no such file");
+  }
+  data.get = [](std::uint64_t) { return Example{}; };
+  EXPECT_FALSE(LoadExample(data, indices, {}));
+}
+
+TEST(BatchLoader, ARankWithoutAShareLoadsOneSampleWithoutAWeight) {
+  BatchLoader loader(internal::DataOf(Pairs()), {}, at::kCPU);
+  FeedPart part;
+  part.batch.count = 1;
+  part.lead = 3;
+  ASSERT_TRUE(loader.Fill(part));
+  const Batch batch = loader.Take(part);
+  EXPECT_EQ(batch.size, 0);
+  EXPECT_TRUE(batch.indices.empty());
+  EXPECT_EQ(batch.target.item<double>(), 3);
+}
+
+}  // namespace
+}  // namespace ddprun
