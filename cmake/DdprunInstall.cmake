@@ -2,9 +2,10 @@
 #   launcher    ddprun, its manual pages and completions
 #   trainer     ddprun-train as built: it finds libtorch where CMake has found it
 #   portable-trainer    the same to be carried elsewhere: it finds libtorch by its own place alone
+#   library     ddprun/trainer.h and what a program with a model of its own links (target ddprun_trainer)
 #   documents   pages and examples
 #   notices     the licence, NOTICE, and those of what is linked into ddprun
-# The last three are installed only where they are asked for by name.
+# The last four are installed only where they are asked for by name.
 include(GNUInstallDirs)
 set(share ${CMAKE_INSTALL_DATADIR})
 set(doc ${share}/doc/ddprun)
@@ -70,6 +71,21 @@ if(DDPRUN_WITH_TRAINER)
     endif()
     install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ddprun DESTINATION ${share} ${component})
   endforeach()
+endif()
+
+if(DDPRUN_WITH_TRAINER)
+  set(library COMPONENT library EXCLUDE_FROM_ALL)
+  install(TARGETS ddprun_trainer ARCHIVE DESTINATION lib ${library})
+  install(FILES trainer/include/ddprun/trainer.h DESTINATION include/ddprun ${library})
+  file(WRITE ${CMAKE_BINARY_DIR}/package/ddprunBuiltWith.cmake
+       "set(ddprun_VERSION ${PROJECT_VERSION})\nset(ddprun_LIBTORCH_VERSION ${DDPRUN_LIBTORCH_VERSION})\n")
+  include(CMakePackageConfigHelpers)
+  write_basic_package_version_file(${CMAKE_BINARY_DIR}/package/ddprunConfigVersion.cmake
+                                   COMPATIBILITY SameMinorVersion)
+  install(FILES cmake/package/ddprunConfig.cmake cmake/FindLibtorch.cmake
+                ${CMAKE_BINARY_DIR}/package/ddprunBuiltWith.cmake
+                ${CMAKE_BINARY_DIR}/package/ddprunConfigVersion.cmake
+          DESTINATION lib/cmake/ddprun ${library})
 endif()
 
 # All that scripts/package.sh packs.

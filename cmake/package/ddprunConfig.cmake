@@ -22,7 +22,7 @@ ${Libtorch_VERSION} was found. Set Libtorch_ROOT to a directory that holds the f
     IMPORTED_LOCATION ${_ddprun_prefix}/lib/libddprun_trainer.a
     INTERFACE_INCLUDE_DIRECTORIES ${_ddprun_prefix}/include
     INTERFACE_COMPILE_FEATURES cxx_std_20
-    INTERFACE_LINK_LIBRARIES "Libtorch::cpu;ZLIB::ZLIB;Threads::Threads;${CMAKE_DL_LIBS}")
+    INTERFACE_LINK_LIBRARIES "Libtorch::cpu;ZLIB::ZLIB;Threads::Threads;${CMAKE_DL_LIBS};gcc")
 endif()
 foreach(_ddprun_component ${ddprun_FIND_COMPONENTS})
   if(NOT _ddprun_component STREQUAL "trainer")

@@ -124,8 +124,10 @@ TEST(HangsAtTheStart, ANodeThatHasNotStartedIsWaitedFor) {
 }
 
 TEST_F(Hangs, AFinishedNodeIsNotWaitedFor) {
+  Stand(a, {InTime(0, 5, "evaluate"), InTime(1, 6)}, At(1s));
   b.Ends(Outcome::kSucceeded, {}, At(20s));
   Stand(a, {Late(0, 5, "evaluate"), InTime(1, 6)}, At(31s));
+  ASSERT_TRUE(story.state.drain && story.state.drain->hang);
   EXPECT_EQ(story.state.drain->hang->rank, 0u);
 }
 
