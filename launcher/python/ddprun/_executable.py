@@ -21,7 +21,10 @@ def _installed() -> "str | None":
 
 @functools.lru_cache(maxsize=None)
 def executable() -> str:
-    """The absolute path of `ddprun`. Raises FileNotFoundError where there is none."""
+    """Returns the absolute path of the program `ddprun`: the one installed with this package, else the first in PATH.
+
+    Raises FileNotFoundError if there is none.
+    """
     found = _installed() or shutil.which("ddprun")
     if found is None:
         raise FileNotFoundError("no ddprun: neither installed with this package nor in PATH "

@@ -78,7 +78,7 @@ def _progress(name: Optional[str], within: Optional[float]) -> "list[str]":
 
 
 def save_signal(number: SupportsIndex) -> None:
-    """Says by which signal this worker saves and goes on, for `ddprun save`: install its handler before."""
+    """Names the signal on which this worker saves and continues, for `ddprun save`. Install the handler first."""
     value = operator.index(number)
     if not 1 <= value <= 64 or value in (9, 19):
         raise ValueError(f"a signal that this program can act upon, not {number!r}")
@@ -86,10 +86,10 @@ def save_signal(number: SupportsIndex) -> None:
 
 
 def ready() -> None:
-    """Says that this worker speaks the protocol, before its first step.
+    """Says hello: this worker speaks ddprun's protocol. Call it before the first step.
 
-    From then on --hang-timeout judges it, and its exit codes 75 ("restart me, a peer is gone") and 76
-    ("do not restart me") have their meaning.
+    From then on `--hang-timeout` watches this worker, and its exit codes 75 ("restart me, a peer is gone") and 76 ("do
+    not restart me") have their meaning. `resume` says hello too.
     """
     send("READY=1")
 
@@ -99,9 +99,9 @@ def _in_all(of: Optional[SupportsIndex]) -> "list[str]":
 
 
 def resume(number: SupportsIndex, *, of: Optional[SupportsIndex] = None) -> None:
-    """Says, once and before the first step, that the state is there and training goes on from this step.
+    """Says that the state is loaded and training continues from step `number`. Call it once, before the first step.
 
-    `of`: that of `step()`.
+    `ddprun status` then separates the time for the state from that of the first step. `of`: the number of the last step.
     """
     global _total
     if send("READY=1", f"RESUME={_number(number)}", *_in_all(of), *_page.mark()) and of is not None:
@@ -116,12 +116,13 @@ def step(
     within: Optional[float] = None,
     work: Optional[float] = None,
 ) -> None:
-    """Says how far this worker is; only a larger number than before is progress.
+    """Reports the step that this worker has done. Only a larger number than before is progress.
 
-    Call it after every step, or after every n-th one by number, not by time: else ranks that stand at
-    the same step look as if one of them lagged. `of`: how many steps there are in all. `phase` and `within` are those of `phase()`.
-    `work`: the seconds that the step (the quickest, if there were several) took this rank by itself,
-    before it waited for others; who is slow is told by that.
+    Call it after every step, or after every n-th one by number, not by time: else ranks at the same step look as if one
+    of them lagged.
+
+    `of`: the number of the last step. `phase` and `within`: as of `phase()`. `work`: the seconds that the step took this
+    rank by itself, before it waited for others (of several steps the quickest); slow ranks are found by it.
     """
     global _phase, _total, _told
     if type(number) is not int or not 0 <= number < _END:
@@ -149,9 +150,9 @@ def step(
 
 
 def phase(name: str, *, within: Optional[float] = None) -> None:
-    """Says what this worker does now, at most 64 printable characters; another one is progress.
+    """Reports what this worker does now, in at most 64 printable ASCII characters. A change is progress.
 
-    `within`: the next progress may take so many seconds, whatever --hang-timeout says.
+    `within`: the next progress may take this many seconds, whatever `--hang-timeout` says.
     """
     global _phase
     if send(*_progress(name, within), *_page.mark()):

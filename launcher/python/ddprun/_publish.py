@@ -12,15 +12,17 @@ _DO_NOT_RESTART = 76
 
 
 class Superseded(SystemExit):
-    """A newer world of this run goes on: whoever does not catch it ends with exit code 76."""
+    """A newer world of this run has taken over. If it is not caught, the program ends with exit code 76."""
 
 
 def publish(source: "Union[str, os.PathLike[str]]", target: "Union[str, os.PathLike[str]]") -> None:
-    """Makes `source`, a file or directory of the same file system, visible as the link `target`.
+    """Makes `source` visible as the symbolic link `target`, unless a newer world of the run has published.
 
-    The last three versions are kept in `.TARGET.published/` beside it. Raises Superseded where a newer
-    world of the run has been formed, and then replaces nothing; OSError where the disk refuses;
-    ValueError where there is something else under that name, or nothing to publish.
+    `source` is a file or directory on the same file system. The last three versions are kept in `.TARGET.published/`
+    beside the link.
+
+    Raises Superseded if a newer world of the run has been formed; nothing is replaced then. Raises OSError if the disk
+    refuses, and ValueError if `target` is something else or `source` does not exist.
     """
     ready()  # Else 76 would be a failure as any other.
     done = subprocess.run([executable(), "publish", os.fspath(source), os.fspath(target)],

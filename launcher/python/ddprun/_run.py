@@ -26,7 +26,7 @@ _WITH_CALLER = ("import ctypes, os, signal, sys\n"
 
 
 class RunError(RuntimeError):
-    """A run that failed: `code` is ddprun's exit code, `traceback` the root cause's, where it has one."""
+    """A run failed. `code` is ddprun's exit code; `traceback` is that of the root cause, or empty."""
 
     def __init__(self, code: int, message: str, traceback: str = ""):
         super().__init__(message + (f"\n\n{traceback}" if traceback else ""))
@@ -139,26 +139,26 @@ def _results(folder: str) -> List[Any]:
 
 def run(fn: Callable[..., T], nprocs: Union[int, str] = 1, *, args: Sequence[Any] = (),
         kwargs: Optional[Mapping[str, Any]] = None, **flags: Flag) -> List[T]:
-    """Runs `fn(*args, **kwargs)` on `nprocs` workers of this node; returns what each returned, by rank.
+    """Runs `fn(*args, **kwargs)` on `nprocs` workers of this node and returns their results, in the order of ranks.
 
-    A rank that ended well without returning, as by sys.exit(0), has None in its place. On several nodes
-    each caller has the results of its own node's ranks.
+    The result of a rank that ended well without returning, as by sys.exit(0), is None. On several nodes each caller gets
+    the results of its own node's ranks.
 
-    Takes the place of torch's elastic_launch and accelerate's notebook_launcher. Workers are new
-    processes under `ddprun`, with torchrun's environment, whatever the caller has loaded or opened (a
-    GPU too). Any flag of ddprun may be named, with `_` for `-`:
+    It replaces torch's elastic_launch and accelerate's notebook_launcher. Workers are new processes under `ddprun` with
+    torchrun's environment, so the caller may have loaded or opened anything, a GPU too. Every flag of ddprun can be given,
+    with `_` for `-`:
 
     >>> ddprun.run(train, 2, args=("data",), max_restarts=3, hang_timeout="5m", preload="torch")
     >>> ddprun.run(train, 8, nnodes=2, node_rank=0, rdzv_endpoint="n0:29400")   # the same on each node
 
-    The function goes to workers by its name: one of a module is imported, one of a script is found by
-    loading that script anew, so what starts the run stands below `if __name__ == "__main__":`, as
-    with multiprocessing's spawn. One of a notebook, and a closure, is pickled by value if cloudpickle
-    is installed. What workers print is printed here, or nowhere where the caller has no such stream.
+    Workers find the function by its name. A function of a module is imported. For a function of a script each worker
+    loads that script anew, so put the call of `run` below `if __name__ == "__main__":`, as with multiprocessing's spawn. A
+    function of a notebook, or a closure, is pickled by value; that needs cloudpickle. What workers print is printed by
+    the caller.
 
-    Raises RunError with the root cause where the run fails, TypeError where the function, its
-    arguments or its result cannot be handed over, OSError where a disk refuses the result. An interrupt
-    stops the workers, then is raised.
+    Raises RunError with the root cause if the run fails. Raises TypeError if the function, its arguments or its result
+    cannot be pickled, and OSError if the disk has no room for the result; neither is tried again. An interrupt stops the
+    workers and is then raised.
     """
     if _caller.loading:
         raise RuntimeError("ddprun.run was called while a worker of it loads this script: put the call "

@@ -64,14 +64,15 @@ def fdstore(name: str) -> Optional[mmap.mmap]: ...
 @overload
 def fdstore(name: str, size: int) -> mmap.mmap: ...
 def fdstore(name: str, size: Optional[int] = None) -> Optional[mmap.mmap]:
-    """Memory that the agent keeps for the next worker of this local rank.
+    """Returns memory that the agent keeps for the next worker of this local rank.
 
-    Without a size: what the last worker left under this name, or None, also where the program has closed
-    its descriptor (numbers from 3 up) or its maker named the memfd otherwise. With one: new memory of zeros,
-    which takes the place of what had the name. It is the memory itself, not a copy: what is written
-    later counts too, up to the worker's last instruction, so keep two blocks and write them in turn
-    where a torn one would do harm. It is gone with the run, and when the node is lost: have a
-    checkpoint beside it. Outside of ddprun it is memory as any other.
+    Without `size`: the memory that the last worker left under this name. None if there is none, if the program has
+    closed the descriptor (numbers from 3 up), or if the memfd has another name. With `size`: new memory of zeros, which
+    replaces the memory of that name.
+
+    It is the memory itself, not a copy, so every later write counts, up to the worker's last instruction. Where a
+    half-written block would do harm, keep two blocks and write them in turn. The memory is lost when the run ends or the
+    node is lost, so keep a checkpoint too. Outside of ddprun it is ordinary memory.
     """
     _check(name)
     if size is None:
@@ -82,6 +83,6 @@ def fdstore(name: str, size: Optional[int] = None) -> Optional[mmap.mmap]:
 
 
 def fdstore_remove(name: str) -> None:
-    """Ends what `fdstore` keeps under this name."""
+    """Removes the memory that `fdstore` keeps under this name."""
     _check(name)
     send("FDSTOREREMOVE=1", f"FDNAME={name}")

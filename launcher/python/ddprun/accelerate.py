@@ -11,7 +11,12 @@ else:
 
 
 class Steps(GeneralTracker):  # type: ignore[misc]
-    """A tracker that sends STEP, from every rank; without `step=` in the call nothing is sent."""
+    """An accelerate tracker that reports the step of each `accelerator.log(..., step=n)`, from every rank.
+
+    A call without `step=` reports nothing.
+
+    >>> Accelerator(log_with=[ddprun.accelerate.Steps()])
+    """
 
     name = "ddprun"
     requires_logging_directory = False

@@ -17,7 +17,10 @@ else:
 
 
 class Steps(Callback):  # type: ignore[misc]
-    """Sends RESUME at the start, STEP after each batch (optimizer steps), PHASE around validation."""
+    """A Lightning callback that reports the optimizer step after each batch, and validation and checkpoints as phases.
+
+    >>> Trainer(callbacks=[ddprun.lightning.Steps()])
+    """
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         steps = trainer.estimated_stepping_batches  # Infinity: for ever.

@@ -11,7 +11,10 @@ else:
 
 
 class Steps(TrainerCallback):  # type: ignore[misc]
-    """Sends RESUME and STEPS at the start, STEP after each optimizer step, PHASE while it evaluates or has saved."""
+    """A callback of transformers' Trainer that reports each optimizer step, and evaluation and saving as phases.
+
+    >>> Trainer(..., callbacks=[ddprun.transformers.Steps()])
+    """
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.evaluated = 0
