@@ -1,4 +1,4 @@
-// The table of exit codes. Help, the manual pages and docs/troubleshooting.md are made from it.
+// The table of exit codes. Help, the manual pages and the site's list are made from it.
 #pragma once
 
 #include <string>

@@ -18,27 +18,53 @@
 
 namespace ddprun {
 
-// Kinds. A run's phases:
-inline constexpr const char* kEventFormed = "formed";      // A world.
-inline constexpr const char* kEventStopping = "stopping";  // It must stop, by its cause.
-inline constexpr const char* kEventHung = "hung";          // It makes no progress: who, and why.
-inline constexpr const char* kEventRestarting = "restarting";  // It has: charged to the budget.
-inline constexpr const char* kEventStopped = "stopped";        // It has: not charged.
-inline constexpr const char* kEventStarted = "started";        // The first one trains.
-inline constexpr const char* kEventRecovered = "recovered";    // A later one does: with parts.
-inline constexpr const char* kEventEnded = "ended";            // The run.
-// Its nodes:
+// Kinds; the documentation site shows each with its comment. First the phases of a run.
+
+// A world was formed, with its `generation`.
+inline constexpr const char* kEventFormed = "formed";
+// A world must stop, by its `cause`.
+inline constexpr const char* kEventStopping = "stopping";
+// The world makes no progress: which rank is to blame, and why.
+inline constexpr const char* kEventHung = "hung";
+// All workers have stopped and are started again. Uses a restart.
+inline constexpr const char* kEventRestarting = "restarting";
+// All workers have stopped and are started again. Uses no restart.
+inline constexpr const char* kEventStopped = "stopped";
+// The first world trains, with the parts that took the time. Without `first_step_seconds` and
+// `lost_seconds`: workers run, and no step is known yet; a second event follows if one is known
+// later.
+inline constexpr const char* kEventStarted = "started";
+// A later world trains, with the same parts and their sum, `lost_seconds`.
+inline constexpr const char* kEventRecovered = "recovered";
+// The run has ended.
+inline constexpr const char* kEventEnded = "ended";
+
+// Then its nodes.
+
+// A node was lost; `node` names it, as in all of the following kinds.
 inline constexpr const char* kEventLost = "node_lost";
+// A node asked to join and was refused.
 inline constexpr const char* kEventRefused = "node_refused";
-inline constexpr const char* kEventUnfit = "node_unfit";    // Its node check refuses it,
-inline constexpr const char* kEventFit = "node_fit";        // or does so no more.
-inline constexpr const char* kEventFactBad = "host_bad";    // Something is wrong with its machine,
-inline constexpr const char* kEventFactGood = "host_good";  // or is no more.
-inline constexpr const char* kEventFenced = "node_fenced";  // Nobody takes its place for a while.
-inline constexpr const char* kEventJoins = "node_joins";    // The world stops for it.
-inline constexpr const char* kEventSlow = "slow_rank";      // One takes longer than most.
-// Its server, and who operates it:
+// The node check refuses a node.
+inline constexpr const char* kEventUnfit = "node_unfit";
+// The node check no longer refuses a node.
+inline constexpr const char* kEventFit = "node_fit";
+// A fact of a node's machine has turned bad (`--host-check`).
+inline constexpr const char* kEventFactBad = "host_bad";
+// A fact of a node's machine is well again.
+inline constexpr const char* kEventFactGood = "host_good";
+// The place of a lost node stays empty until its fence is over (`--fence-after`).
+inline constexpr const char* kEventFenced = "node_fenced";
+// A node joins, and the world stops for it.
+inline constexpr const char* kEventJoins = "node_joins";
+// A rank needs longer than most for each step.
+inline constexpr const char* kEventSlow = "slow_rank";
+
+// Then its server, and who operates it.
+
+// Another server has found the run.
 inline constexpr const char* kEventServer = "server";
+// An operator asked for a drain or a stop.
 inline constexpr const char* kEventAsked = "asked";
 
 struct UnixTime {

@@ -1,12 +1,14 @@
 """Hooks of mkdocs: the site has the repository's other pages and files too, and reads Markdown as a code host does.
 
 A link that leaves docs/ leads to a page of the site: README.md and the like are pages, a source file is shown as one.
+References are made in place of their marks (references.py).
 """
 
 import pathlib
 import posixpath
 import re
 
+import references
 from mkdocs.structure.files import File
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -66,8 +68,10 @@ def on_files(files, config):
 
 
 def as_it_is_meant(text):
-    """As on a code host a list needs no blank line before it, and a list in a list two or three spaces. What is to
-    be confirmed and done about a message begins on a line of its own."""
+    """As on a code host a list needs no blank line before it, and a list in a list two or three spaces, and a bar in
+    the code of a table stands behind a backslash. What is to be confirmed and done about a message begins on a line of its
+    own."""
+    text = re.sub(r"`[^`\n]*`", lambda code: code[0].replace("\\|", "|"), text)
     text = re.sub(r"\n(?=\*\*(?:Confirm|Do):\*\*)", "  \n", text)
     text = re.sub(r"^ {2,3}(?=- )", "    ", text, flags=re.M)
     item = r"(?:[-*]|\d+\.) "
@@ -86,4 +90,4 @@ def on_page_markdown(markdown, page, **_):
         there = page_of(linked(path_of(uri), target))
         return before + posixpath.relpath(there, posixpath.dirname(uri) or ".") + after
 
-    return outside_of_code(lambda text: as_it_is_meant(LINK.sub(to_the_page, text)), markdown)
+    return outside_of_code(lambda text: as_it_is_meant(LINK.sub(to_the_page, text)), references.filled(markdown))

@@ -15,9 +15,12 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
+ROOT = os.path.join(HERE, "..", "..")
+sys.path.insert(0, os.path.join(ROOT, "scripts/docs"))
+
+import references  # noqa: E402
 from browser import browser  # noqa: E402
 
-ROOT = os.path.join(HERE, "..", "..")
 PYTHON = os.environ.get("DDPRUN_DOCS_PYTHON", "")
 LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "form": "action"}
 TABS = ["Tutorials", "How-to", "Reference", "Explanation"]
@@ -81,6 +84,18 @@ class Site(unittest.TestCase):
         tabs = re.findall(r'md-tabs__link">\s*(.*?)\s*</a>', self.pages["index.html"], re.S)
         self.assertEqual(tabs, TABS)
 
+    def test_every_list_that_is_made_is_on_one_page(self):
+        marks = re.findall(references.MARK, "".join(references.read(f"docs/{os.path.basename(page)}")
+                                                    for page in glob.glob(os.path.join(ROOT, "docs/*.md"))))
+        self.assertEqual(sorted(marks), sorted(references.MADE))
+        self.assertNotIn("<!-- made:", "".join(self.pages.values()))
+        for page, wanted in (("command-line", ["--max-restarts", *(f"ddprun {verb}" for verb in references.helps())]),
+                             ("python", [name for _, name, _ in references.exported()]),
+                             ("watching", ["ddprun_run_info", "node_lost"]), ("troubleshooting", ["124"]),
+                             ("training-flags", ["--micro-batch"])):
+            for word in wanted:
+                self.assertIn(word, self.pages[f"{page}.html"])
+
     def test_no_page_loads_anything_from_elsewhere(self):
         for name, text in self.pages.items():
             for address in Page(text).loaded:
@@ -95,6 +110,7 @@ class Site(unittest.TestCase):
             if not name.startswith("source"):
                 wrong = re.search(r".*(\n(- |\d+\. |\|)|\*\*|\]\().*", "".join(Page(text).words))
                 self.assertIsNone(wrong, name)
+                self.assertNotIn("\\|", re.sub(r"<pre>.*?</pre>", "", text, flags=re.S), name)
 
     def test_a_browser_asks_only_the_site(self):
         handler = functools.partial(Quiet, directory=self.site)
