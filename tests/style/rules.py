@@ -1,11 +1,15 @@
 """The laws of the tree. Each rule takes all files and yields "path:line: what is wrong"."""
 
 import fnmatch
+import pathlib
+import posixpath
 import re
 
+import source
 from source import functions_of
 
 MAX_FUNCTION_LINES = 70
+MAX_PAGE_LINES = 250
 
 # What needs a loop or a log is run time; the rest of common/ is values.
 RUNTIME = {f"common/{stem}.{suffix}" for stem in ("asio_loop", "line_writer", "log", "loop", "task_queue") for suffix in ("h", "cc")}
@@ -145,6 +149,8 @@ def no_sleep_in_tests(files):
 
 def sizes(files):
     for file in files:
+        if file.folder == "docs" and file.suffix == ".md" and len(file.lines) > MAX_PAGE_LINES:
+            yield f"{file.path}: has {len(file.lines)} lines, {MAX_PAGE_LINES} are allowed"
         if not file.is_code:
             continue
         if file.is_cpp or file.suffix == ".py":
@@ -265,6 +271,60 @@ def reading_order(files):
                     yield f"{file.path}:{line}: includes {name}, which comes later in {readme.path}"
 
 
+def _pages(files):
+    """Those that people read, with blocks of commands and output blanked; line numbers stay."""
+    for page in files:
+        if page.name == "README.md" or re.fullmatch(r"(docs/)?(?!CHANGELOG)[^/]+\.md", page.path):
+            yield page, re.sub(r"^```.*?^```", lambda block: "\n" * block.group().count("\n"), page.text,
+                               flags=re.S | re.M)
+
+
+# A file's name without its folder. Before it stands nothing that makes it a part of something else.
+_FILE_NAME = re.compile(r"(?<![\w./~$}*>=-])[\w.-]*\w\.(?:jsonl?|txt|log|html|toml|ya?ml|sh|py|cc|h|md|svg|gz|sbatch)\b(?![/.(=])")
+
+
+def files_are_written(files):
+    """A file that a page names in backticks, without a folder, is in the tree, or in what the product writes."""
+    names = {file.name for file in files}
+    written = "\0".join(file.said if file.is_cpp else file.text
+                        for file in files if file.is_code and not file.is_test)
+    for page, text in _pages(files):
+        for span in re.finditer(r"`([^`\n]+)`", text):
+            for name in _FILE_NAME.findall(span.group(1)):
+                parts = [part for part in re.split(r"[A-Z]+(?![a-z])", name) if part]  # NODE and the like vary.
+                if name not in names and not all(part in written for part in parts):
+                    number = text.count("\n", 0, span.start()) + 1
+                    yield f"{page.path}:{number}: names {name}, which is neither here nor written by anything"
+
+
+def _anchors(text):
+    """Of a page's headings, as a code host makes them."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
+    for heading in re.findall(r"^#+ (.*)$", text, re.M):
+        heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def links_lead_somewhere(files):
+    """A link of a page leads to a file of the tree, and to a heading in it."""
+    there = {file.path: file for file in files}
+    folders = {path.rsplit("/", 1)[0] for path in there if "/" in path}
+    for page in files:
+        if page.suffix != ".md":
+            continue
+        text = re.sub(r"^```.*?^```|`[^`\n]*`", lambda code: "\n" * code.group().count("\n"), page.text, flags=re.S | re.M)
+        for link in re.finditer(r"\]\(([^)\s]+)\)", text):
+            target, _, anchor = link.group(1).partition("#")
+            path = posixpath.normpath(posixpath.join(page.folder, target)) if target else page.path
+            number = text.count("\n", 0, link.start()) + 1
+            if "://" in target or pathlib.PurePosixPath(path).suffix in source.DATA_SUFFIXES:
+                continue
+            if path not in there and path not in folders:
+                yield f"{page.path}:{number}: leads to {path}, which is not there"
+            elif anchor and anchor not in _anchors(there[path].text):
+                yield f"{page.path}:{number}: leads to #{anchor}, which {path} has not"
+
+
 def docs_name_what_is_there(files):
     """A path of the tree that a page names in backticks is there: a file, a folder, or a module without its ending."""
     there = {file.path for file in files}
@@ -272,11 +332,7 @@ def docs_name_what_is_there(files):
     modules = {path.rsplit(".", 1)[0] for path in there}
     top = {folder for folder in folders if "/" not in folder and not folder.startswith(".")}
     placeholder = r"[<>{}]|(?<![A-Za-z])(?!README)[A-Z]+(?![A-Za-z])"
-    for page in files:
-        if page.name != "README.md" and not re.fullmatch(r"(docs/)?(?!CHANGELOG)[^/]+\.md", page.path):
-            continue
-        # Blocks of commands and output stay out, but not their lines.
-        text = re.sub(r"^```.*?^```", lambda block: "\n" * block.group().count("\n"), page.text, flags=re.S | re.M)
+    for page, text in _pages(files):
         for span in re.finditer(r"`([^`\n]+(?:\n[^`\n]+)*)`", text):
             for name in re.findall(r"(?<![\w./~$}-])[\w-]+/[\w./*<>{}-]*", span.group(1)):
                 path = name.rstrip("/.")
@@ -287,7 +343,8 @@ def docs_name_what_is_there(files):
                     yield f"{page.path}:{number}: names {name}, which is not there"
 
 
-# In a key of docs/troubleshooting.md: what differs from run to run.
+# Pages that explain messages. In their keys: what differs from run to run.
+MESSAGES = re.compile(r"docs/(troubleshooting|messages-[\w-]+)\.md")
 VARIES = re.compile(r"\b(?:HOST:PORT|HOST|PORT|N|TIME|NODE|NAME|DIR|WHO|WHY|WHAT)\b")
 LEAST_OF_A_KEY = 12  # Characters that do not vary.
 
@@ -299,13 +356,13 @@ def _entries(page):
 
 
 def messages_are_said(files):
-    """Each message that docs/troubleshooting.md explains is one that the product can print."""
-    page = next((file for file in files if file.path == "docs/troubleshooting.md"), None)
-    if page is None:
+    """Each message that a page explains is one that the product can print."""
+    pages = [file for file in files if MESSAGES.fullmatch(file.path)]
+    if not pages:
         return
     product = [file.said for file in files if file.is_cpp and not file.is_test
                and file.path.startswith(("launcher/", "agent/", "rendezvous/", "trainer/", "common/", "proto/"))]
-    for line, keys, text in _entries(page):
+    for page, (line, keys, text) in ((page, entry) for page in pages for entry in _entries(page)):
         for key in keys:
             parts = [part for part in VARIES.split(key) if part.strip()]
             pattern = re.compile(r".{0,160}?\0.{0,160}?".join(re.escape(part) for part in parts), re.S)
@@ -319,4 +376,4 @@ def messages_are_said(files):
 
 RULES = [reading_order, layers, foreign_headers, pure_cores, json_has_one_door, no_sleep_in_tests, sizes,
          common_stays_common, headers_open_well, tests_are_registered, no_bare_todo, no_place_but_this, folder_table,
-         docs_name_what_is_there, messages_are_said]
+         docs_name_what_is_there, files_are_written, links_lead_somewhere, messages_are_said]

@@ -68,7 +68,12 @@ SAMPLES = [
     (rules.reading_order, "agent/README.md", "1. `gone`: nothing.\n", "No list here.\n"),
     (rules.folder_table, "CONTRIBUTING.md", "| `gone/` | nothing |\n", "No table here.\n"),
     (rules.docs_name_what_is_there, "docs/a.md", "see `docs/gone.md`\n", "see `docs/a.md`\n"),
+    (rules.sizes, "docs/a.md", "a line\n" * 251, "a line\n" * 250),
+    (rules.files_are_written, "docs/a.md", "see `gone.json`\n", "see `a.md`, `my/gone.json` and `gone.json.old`\n"),
+    (rules.links_lead_somewhere, "docs/a.md", "[a](gone.md)\n", "[a](a.md) [b](https://a.org/b.md) `[c](gone.md)`\n"),
+    (rules.links_lead_somewhere, "docs/a.md", "# One\n[a](#two)\n", "# One, `--two`\n[a](a.md#one---two)\n"),
     (rules.messages_are_said, "docs/troubleshooting.md", "### `nobody says that`\n" + ENTRY, "No entries.\n"),
+    (rules.messages_are_said, "docs/messages-of-a.md", "### `nobody says that`\n" + ENTRY, "No entries.\n"),
 ]
 
 
@@ -134,6 +139,14 @@ class WholeTrees(unittest.TestCase):
         self.assertEqual(len(offences(key, "**Cause:** a.\n**Do:** c.\n")), 1)
         self.assertEqual(len(offences(key, file=File("tests/a.cc", source.text))), 1)
         self.assertEqual(len(offences(key, file=File("agent/a.cc", "// its connection closed and stays\n"))), 1)
+
+    def test_files_that_pages_name_are_written(self):
+        source = File("agent/a.cc", 'Write(dir / "events.jsonl"); Write("rank-" + rank + ".lines.txt");\n// "old.log"\n')
+        page = lambda name: [source, File("docs/a.md", f"see `{name}`\n")]
+        for lawful in ("events.jsonl", "rank-R.lines.txt", "rank-RANK.lines.txt", "a.cc"):
+            self.assertEqual(list(rules.files_are_written(page(lawful))), [])
+        for gone in ("event.json", "rank-R.other.txt", "old.log"):
+            self.assertEqual(len(list(rules.files_are_written(page(gone)))), 1, gone)
 
     def test_pages_name_what_is_there(self):
         header = File("agent/core/a.h", HEADER)
