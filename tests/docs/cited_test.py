@@ -1,0 +1,71 @@
+"""Flags and variables that the pages cite are there. Files and links are seen by tests/style."""
+
+import glob
+import os
+import pathlib
+import re
+import sys
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
+sys.path[:0] = [os.path.join(ROOT, "scripts/docs"), os.path.join(ROOT, "tests/style")]
+
+import references  # noqa: E402
+import source  # noqa: E402
+
+CODE = re.compile(r"^```.*?^```|`[^`]+`", re.S | re.M)
+FLAG = re.compile(r"(?<![\w-])--[a-zA-Z][\w-]*\w(?![\w-])")
+# Of other programs, and of torchrun where its flag is not ddprun's.
+FOREIGN = {
+    "sbatch, srun, squeue": ["account", "cpus-per-task", "gpus-per-node", "kill-on-bad-exit", "me", "mem", "no-kill",
+                             "ntasks-per-node", "open-mode", "pty", "requeue", "signal", "wait"],
+    "pip, podman, apt, cmake, venv": ["allow-downgrades", "build-arg", "component", "dest", "find-links", "from", "install",
+                                      "no-index", "system-site-packages", "target"],
+    "kubectl": ["from-literal"],
+    "tensorboard": ["logdir"],
+    "the reader's own program": ["local-rank", "out"],
+    "a beginning of several": ["nproc"],
+}
+
+
+def pages():
+    for path in [os.path.join(ROOT, "README.md"), *glob.glob(os.path.join(ROOT, "docs/*.md"))]:
+        yield os.path.relpath(path, ROOT), references.read(os.path.relpath(path, ROOT))
+
+
+def cited(pattern):
+    """(page:line, match) of what stands in code."""
+    for name, text in pages():
+        for code in CODE.finditer(text):
+            for found in pattern.findall(code[0]):
+                yield f"{name}:{text.count(chr(10), 0, code.start()) + 1}", found
+
+
+def flags_of_ddprun():
+    tables = [references.output(references.FLAG_REFERENCE, "markdown"), *references.helps().values()]
+    tables += [references.read(f"docs/man/{page}.1").replace("\\-", "-") for page in ("ddprun-train", "ddprun-bench-comm")]
+    return {flag for text in tables for flag in FLAG.findall(re.sub(r"\\f[BIR]", " ", text))}
+
+
+class Cited(unittest.TestCase):
+    def test_flags(self):
+        scripts = "".join(references.read(os.path.relpath(path, ROOT)) for path in glob.glob(os.path.join(ROOT, "scripts/*.sh")))
+        known = flags_of_ddprun() | set(FLAG.findall(scripts)) | {f"--{flag}" for flags in FOREIGN.values() for flag in flags}
+        unknown = [f"{where}: {flag}" for where, flag in cited(FLAG) if flag.replace("_", "-") not in known]
+        self.assertEqual(unknown, [])
+
+    def test_no_foreign_flag_is_listed_in_vain(self):
+        used = {flag for _, flag in cited(FLAG)}
+        self.assertEqual({f"--{flag}" for flags in FOREIGN.values() for flag in flags} - used, set())
+
+    def test_variables(self):
+        text = "".join(file.text for file in source.tree(pathlib.Path(ROOT)) if file.is_code or file.folder == "docs/man")
+        listed = re.findall(r"DDPRUN_[A-Z_]+[A-Z]", text)
+        known = set(listed) | {"DDPRUN_" + flag[2:].upper().replace("-", "_") for flag in flags_of_ddprun()}
+        unknown = [f"{where}: {name}" for where, name in cited(re.compile(r"\bDDPRUN_[A-Z_]+[A-Z]\b")) if name not in known]
+        self.assertEqual(unknown, [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
