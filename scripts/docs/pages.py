@@ -50,7 +50,7 @@ def linked_files(path, text):
 def shown(path):
     name = pathlib.PurePosixPath(path)
     text = (ROOT / path).read_text(encoding="utf-8").rstrip("\n")
-    return f"# {name.name}\n\n`{path}`\n\n````{LANGUAGES.get(name.suffix, 'text')}\n{text}\n````\n"
+    return f"---\nsearch: {{exclude: true}}\n---\n# {name.name}\n\n`{path}`\n\n````{LANGUAGES.get(name.suffix, 'text')}\n{text}\n````\n"
 
 
 def on_files(files, config):

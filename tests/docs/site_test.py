@@ -126,6 +126,9 @@ class Site(unittest.TestCase):
                     self.assertEqual([a for a in asked if not a.startswith(origin)], [])
                     self.assertTrue(asked)
                     self.assertEqual(chrome.get_log("browser"), [])
+                chrome.get(f"{origin}/index.html")  # But for the words of all pages, of which the search reads afterwards.
+                loaded = chrome.execute_script("return performance.getEntries().map(e => [e.name, e.decodedBodySize || 0])")
+                self.assertLess(sum(size for name, size in loaded if "search_index" not in name), 500_000)
             finally:
                 chrome.quit()
                 server.shutdown()
