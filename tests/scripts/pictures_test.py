@@ -1,5 +1,6 @@
-"""The pictures of README: well-formed, small, without a request to anywhere; what a demo prints plays at its time."""
+"""The pictures of the pages: well-formed, small, without a request to anywhere; what a demo prints plays at its time."""
 
+import json
 import pathlib
 import re
 import subprocess
@@ -50,11 +51,37 @@ class Pictures(unittest.TestCase):
         self.assertEqual(text, "")
         self.assertIn("two demos", made.stderr)
 
-    def test_those_that_readme_shows(self):
+    def draw(self, name, given=""):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "drawn.svg")
+            subprocess.run([sys.executable, ROOT / "scripts/docs/draw.py", name, path], input=given, text=True, check=True)
+            return path.read_text()
+
+    def test_what_needs_no_run_is_as_it_is_drawn(self):
+        for name in ("slurm", "restarts"):
+            self.assertEqual((ROOT / f"docs/pictures/{name}.svg").read_text(), self.draw(name))
+
+    def test_bars_are_as_long_as_what_was_measured(self):
+        rows = [{"name": name, "runs": 2, "whole": sum(parts), "parts": dict(zip("abc", parts))}
+                for name, parts in (("slow", (1000, 2000, 1000)), ("quick", (10, 20, 10)))]
+        text = self.draw("recovery", json.dumps({"machine": "m", "date": "d", "rows": rows}))
+        widths = [float(width) for width in re.findall(r'class="part\d" x="[^"]+" y="[^"]+" width="([^"]+)" height="24"', text)]
+        self.assertEqual(len(widths), 9)  # The quick one twice.
+        self.assertAlmostEqual(widths[0] / widths[3], 100, delta=1)
+        self.assertIn(">4.0 s<", text)
+        self.assertEqual(text.count(">40 ms<"), 2)
+
+    def test_a_story_has_the_times_of_its_run(self):
+        lines = ["serving the rendezvous at x", ">>> the host of the server is switched off", "cannot reach the rendezvous",
+                 "taking the server's part over", "started rank 0 of 1", ">>> the old host is started again", "started rank 1 of 2"]
+        text = self.draw("failover", "".join(f"  {number}.5 s  {line}\n" for number, line in enumerate(lines)))
+        self.assertEqual(re.findall(r">\s*(\d+\.\d) s<", text), [f"{number}.5" for number in range(7)])
+
+    def test_all_load_nothing(self):
         shown = re.findall(r"!\[[^]]+\]\(([^)]+\.svg)\)", (ROOT / "README.md").read_text())
         self.assertEqual(len(shown), 2)
-        for name in shown:
-            text = (ROOT / name).read_text()
+        for path in (ROOT / "docs/pictures").glob("*.svg"):
+            text = path.read_text()
             self.assertLess(len(text), 300_000)
             ElementTree.fromstring(text)
             self.assertNotRegex(text, r"<script|@import|url\((?!#)|href|on\w+=")

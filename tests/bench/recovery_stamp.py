@@ -1,0 +1,5 @@
+"""When the program of recovery_parts.py began: its first import, which is not loaded ahead."""
+
+import time
+
+BEGUN = time.monotonic_ns()
