@@ -43,10 +43,12 @@ os.kill(max(found)[1], 9)
 
 
 def blocks(page):
-    """[(are these commands?, lines)] of a page, in their order."""
+    """[("file", "commands" or "output", lines)] of a page, in their order. A file's first line has its name."""
     with open(os.path.join(ROOT, "docs", page), encoding="utf-8") as file:
-        found = [block.splitlines() for block in re.findall(r"^```\n(.*?)^```", file.read(), re.S | re.M)]
-    return [(re.match(r"(ddprun (?!.*\|)|ddprun example|pip |pkill |rm )", lines[0]) is not None, lines) for lines in found]
+        found = re.findall(r"^```(python)?\n(.*?)^```", file.read(), re.S | re.M)
+    is_command = re.compile(r"(ddprun (?!.*\|)|ddprun example|pip |pkill |rm |mkdir )")
+    return [("file" if language else "commands" if is_command.match(text) else "output", text.splitlines())
+            for language, text in found]
 
 
 def pattern(line):
@@ -118,13 +120,16 @@ class Tutorial(unittest.TestCase):
         return "\n".join(f"--- {terminal.command}\n{''.join(terminal.lines)}" for terminal in self.terminals)
 
     def play(self, page):
-        for are_commands, lines in blocks(page):
-            if not are_commands:
+        for kind, lines in blocks(page):
+            if kind == "output":
                 self.expect(lines)
-                continue
-            for line in lines:
-                if line != INSTALLED:
-                    self.run_command(line)
+            elif kind == "file":
+                with open(os.path.join(self.folder, lines[0].removeprefix("# ")), "w", encoding="utf-8") as file:
+                    file.write("\n".join(lines) + "\n")
+            else:
+                for line in lines:
+                    if line != INSTALLED:
+                        self.run_command(line)
         launches = [terminal for terminal in self.terminals if re.match(r"ddprun -(?!-dry-run)", terminal.command)]
         self.assertTrue(launches)
         return [terminal.wait() for terminal in launches]
@@ -135,6 +140,11 @@ class Tutorial(unittest.TestCase):
     def test_elastic_run(self):
         self.environment["DDPRUN_RDZV_ENDPOINT"] = free_endpoint()  # Else other tests may have the default port.
         self.assertEqual(self.play("elastic-run.md"), [130, 143, 137])
+
+    @unittest.skipUnless(os.environ.get("DDPRUN_FRAMEWORKS"), "without accelerate, Lightning and transformers")
+    def test_frameworks(self):
+        self.environment["PYTHONPATH"] = os.environ["DDPRUN_FRAMEWORKS"] + ":" + os.path.join(ROOT, "launcher/python")
+        self.assertEqual(self.play("frameworks.md"), [0] * 4)
 
 
 if __name__ == "__main__":

@@ -34,11 +34,6 @@ class Lightning(TorchTest):
         for r in told:
             self.assertLess(r["last"], r["first"] / 2)
 
-    def test_the_example_that_ddprun_prints(self):
-        self.write("train.py", self.run_ddprun("example", "lightning").out())
-        run = self.run_ddprun("--nproc-per-node=2", self.path("train.py"), limit=LIMIT)
-        self.assertIn("trained 32 steps on 2 ranks", run.out())
-
 
 class Callbacks(TorchTest):
     def test_ddprun_is_told_the_steps_of_each(self):
