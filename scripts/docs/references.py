@@ -117,26 +117,22 @@ def section(page, name):
 
 
 def entries(page, name):
-    """[(what, text)] of a section's .TP paragraphs, and what follows the last of them."""
-    *parts, last = section(page, name).partition(".TP\n")[2].split(".TP\n")
-    last, _, after = last.partition(".PP\n")
-    pairs = [part.split("\n", 1) for part in [*parts, last]]
-    return [(plain(what), plain(text)) for what, text in pairs], plain(after)
+    """[(what, text)] of a section's .TP paragraphs."""
+    parts = section(page, name).partition(".PP\n")[0].partition(".TP\n")[2].split(".TP\n")
+    return [tuple(map(plain, part.split("\n", 1))) for part in parts]
 
 
 def environment():
-    rows, workers = entries("ddprun.1", "ENVIRONMENT")
-    trainer, _ = entries("ddprun-train.1", "ENVIRONMENT")
+    rows, trainer = entries("ddprun.1", "ENVIRONMENT"), entries("ddprun-train.1", "ENVIRONMENT")
     coded = lambda row: (row[0] if row[0].endswith(">`") else ", ".join(f"`{name}`" for name in row[0].strip("`").split(",")),
                          cell(row[1]))
-    return (table(["ddprun reads", ""], map(coded, rows)) + f"\n{workers}\n\n"
+    return (table(["ddprun reads", ""], map(coded, rows)) + "\n"
             + table(["ddprun-train reads", ""], map(coded, trainer)))
 
 
 def trainer_flags():
-    rows, _ = entries("ddprun-train.1", "OPTIONS")
     made = []
-    for what, text in rows:
+    for what, text in entries("ddprun-train.1", "OPTIONS"):
         text, _, default = text.partition(" Default: ")
         names, _, form = what.rpartition(" ") if re.search(r" [A-Z]+$", what) else (what, "", "")
         coded = ", ".join(f"`{name.strip()}`" for name in names.split(","))
