@@ -30,8 +30,19 @@ def read(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
 
+def outside_code(text, change):
+    """Changed but for what is between backquotes."""
+    return "".join(part if part.startswith("`") else change(part) for part in re.split(r"(`[^`]*`)", text))
+
+
+def starless(text):
+    """Without emphasis: a program's words with * and _ mean these."""
+    return outside_code(text, lambda part: re.sub(r"[*_]", r"\\\g<0>", part))
+
+
 def cell(text):
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+    """Words of a program in a table of Markdown."""
+    return starless(outside_code(text.replace("|", "\\|"), lambda part: part.replace("<", "&lt;")))
 
 
 def table(heads, rows):
@@ -105,7 +116,7 @@ def commands():
 
 def plain(roff):
     """A line or two of a manual page as Markdown."""
-    roff = re.sub(r"^\.BR? (.*)$", lambda line: f"`{line[1].replace(' ', '')}`", roff, flags=re.M)
+    roff = re.sub(r"^\.BR? (.*?)(\.?)$", lambda line: f"`{line[1].replace(' ', '')}`{line[2]}", roff, flags=re.M)
     roff = re.sub(r"^\.BI (\S+) (\S+)$", r"`\1<\2>`", roff, flags=re.M)
     roff = re.sub(r"^\.I (.*)$", r"`\1`", roff, flags=re.M)
     roff = re.sub(r"\\f[BIR]", "", roff)
@@ -128,6 +139,12 @@ def environment():
                          cell(row[1]))
     return (table(["ddprun reads", ""], map(coded, rows)) + "\n"
             + table(["ddprun-train reads", ""], map(coded, trainer)))
+
+
+def files():
+    rows = entries("ddprun.1", "FILES") + entries("ddprun-train.1", "FILES")
+    where = cell(plain(section("ddprun.1", "FILES").partition(".TP\n")[0]))
+    return f"{where}\n\n" + table(["file", ""], [(what.replace(", ", "`, `"), cell(text)) for what, text in rows])
 
 
 def trainer_flags():
@@ -193,11 +210,12 @@ def python():
 
 
 MADE = {
-    "flags": lambda: output(FLAG_REFERENCE, "markdown"),
+    "flags": lambda: starless(output(FLAG_REFERENCE, "markdown")),
     "commands": commands,
     "exit-codes": lambda: output(FLAG_REFERENCE, "codes"),
     "metrics": lambda: output(FLAG_REFERENCE, "metrics"),
     "environment": environment,
+    "files": files,
     "trainer-flags": trainer_flags,
     "events": events,
     "python": python,

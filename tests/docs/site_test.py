@@ -95,6 +95,7 @@ class Site(unittest.TestCase):
                              ("training-flags", ["--micro-batch"])):
             for word in wanted:
                 self.assertIn(word, self.pages[f"{page}.html"])
+        self.assertNotIn("<em>", self.pages["command-line.html"] + self.pages["output.html"])  # Of a * or _ that is meant.
 
     def test_no_page_loads_anything_from_elsewhere(self):
         for name, text in self.pages.items():
