@@ -134,6 +134,12 @@ class Tutorial(unittest.TestCase):
         self.assertTrue(launches)
         return [terminal.wait() for terminal in launches]
 
+    def test_every_tutorial_is_played(self):
+        with open(os.path.join(ROOT, "scripts/docs/mkdocs.yml"), encoding="utf-8") as file:
+            tab = re.search(r"- Tutorials:\n(.*?)- How-to:", file.read(), re.S)[1]
+        tests = {name.removeprefix("test_").replace("_", "-") + ".md" for name in dir(self) if name.startswith("test_")}
+        self.assertEqual(set(re.findall(r"\S+\.md", tab)) - tests, {"index.md"})
+
     def test_first_run(self):
         self.assertEqual(self.play("first-run.md"), [130])
 
