@@ -169,11 +169,18 @@ def events():
 # Python: signatures and docstrings of what the package exports.
 
 def signature(node, name):
-    if isinstance(node, ast.ClassDef):
-        inits = [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"]
-        return f"class {name}({ast.unparse(inits[0].args).removeprefix('self, ')})" if inits else f"class {name}"
-    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-    return f"{name}({ast.unparse(node.args)}){returns}"
+    """As it is defined; a long one has a line for each argument."""
+    inits = [item for item in getattr(node, "body", []) if getattr(item, "name", "") == "__init__"]
+    is_class = isinstance(node, ast.ClassDef)
+    if is_class and not inits:
+        return f"class {name}"
+    taken = ast.unparse(inits[0].args if is_class else node.args).removeprefix("self, ")
+    returned = f" -> {ast.unparse(node.returns)}" if not is_class and node.returns else ""
+    line = f"{'class ' if is_class else ''}{name}({taken}){returned}"
+    if len(line) <= 80:
+        return line
+    arguments = re.split(r", (?![^\[(]*[\])])", taken)  # Not at the commas of Union[int, str].
+    return f"{name}(\n" + "".join(f"    {argument},\n" for argument in arguments) + f"){returned}"
 
 
 def prose(docstring):
