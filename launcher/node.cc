@@ -18,7 +18,7 @@
 #include "launcher/end/event_log.h"
 #include "launcher/node_slot.h"
 #include "launcher/run_token.h"
-#include "rendezvous/door/control_token.h"
+#include "rendezvous/listener/control_token.h"
 
 namespace ddprun {
 namespace {
@@ -207,7 +207,7 @@ Result<void> LaunchedNode::BindWatch() {
 }
 
 Result<void> LaunchedNode::OpenWatch() {
-  watch_ = MakeWatchDoor(
+  watch_ = MakePageListener(
       loop_, [this] { return LookForPage(); },
       [this](ControlVerb verb, const NodeId& node, const std::function<void(HttpAnswer)>& done) {
         done(Wish(verb, node));
@@ -260,7 +260,8 @@ std::optional<RunStatus> LaunchedNode::LookAtRun() const {
 
 // Browsers ask without TLS, so with the user's certificates there is no page at the server's port.
 std::vector<std::string> LaunchedNode::PlacesOfPage() const {
-  return PlacesOf({page_, config_.tls.any() ? Endpoint{} : role_.Door()}, {address_, HostName()});
+  return PlacesOf({page_, config_.tls.any() ? Endpoint{} : role_.ServedAt()},
+                  {address_, HostName()});
 }
 
 PageView LaunchedNode::LookForPage() const {

@@ -22,7 +22,7 @@
 #include "launcher/server/store_probe.h"
 #include "launcher/slurm/job_end.h"
 #include "launcher/slurm/srun_watch.h"
-#include "launcher/watching/watch_door.h"
+#include "launcher/watching/page_listener.h"
 
 namespace ddprun {
 

@@ -6,7 +6,7 @@
 
 #include "common/files.h"
 #include "launcher/node_slot.h"
-#include "rendezvous/door/control_token.h"
+#include "rendezvous/listener/control_token.h"
 
 namespace ddprun {
 namespace {

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "proto/rendezvous.grpc.pb.h"
-#include "rendezvous/door/wire_gate.h"
 #include "rendezvous/grpc_channel.h"
 #include "rendezvous/grpc_stream.h"
+#include "rendezvous/listener/wire_gate.h"
 #include "rendezvous/real_names.h"
 #include "rendezvous/wire/convert.h"
 

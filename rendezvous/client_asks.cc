@@ -11,8 +11,8 @@
 #include "common/files.h"
 #include "proto/rendezvous.grpc.pb.h"
 #include "rendezvous/control_socket.h"
-#include "rendezvous/door/wire_gate.h"
 #include "rendezvous/grpc_channel.h"
+#include "rendezvous/listener/wire_gate.h"
 #include "rendezvous/wire/convert.h"
 
 namespace ddprun {

@@ -10,7 +10,7 @@
 
 #include "common/endpoint.h"
 #include "common/result.h"
-#include "rendezvous/door/tls.h"
+#include "rendezvous/listener/tls.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {

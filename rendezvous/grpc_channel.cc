@@ -21,11 +21,11 @@
 #include <vector>
 
 #include "common/check.h"
-#include "rendezvous/door/lean_tls.h"
-#include "rendezvous/door/token_proof.h"
-#include "rendezvous/door/wire_gate.h"
 #include "rendezvous/grpc_limits.h"
 #include "rendezvous/grpc_proof.h"
+#include "rendezvous/listener/lean_tls.h"
+#include "rendezvous/listener/token_proof.h"
+#include "rendezvous/listener/wire_gate.h"
 
 namespace ddprun {
 namespace {

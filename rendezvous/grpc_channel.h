@@ -11,7 +11,7 @@
 #include "common/files.h"
 #include "common/result.h"
 #include "common/time.h"
-#include "rendezvous/door/tls.h"
+#include "rendezvous/listener/tls.h"
 
 namespace ddprun {
 

@@ -3,7 +3,7 @@
 #include <functional>
 #include <utility>
 
-#include "rendezvous/door/token_proof.h"
+#include "rendezvous/listener/token_proof.h"
 
 namespace ddprun {
 namespace {

@@ -18,12 +18,12 @@
 #include <vector>
 
 #include "common/check.h"
-#include "rendezvous/door/connection_watch.h"
-#include "rendezvous/door/listen_socket.h"
-#include "rendezvous/door/token_proof.h"
-#include "rendezvous/door/turned_away.h"
 #include "rendezvous/grpc_limits.h"
 #include "rendezvous/grpc_proof.h"
+#include "rendezvous/listener/connection_watch.h"
+#include "rendezvous/listener/listen_socket.h"
+#include "rendezvous/listener/token_proof.h"
+#include "rendezvous/listener/turned_away.h"
 #include "rendezvous/service.h"
 
 namespace ddprun {
@@ -210,18 +210,18 @@ Result<Endpoint> RendezvousServer::ListenAt(const ListenPlace& place) {
   grpc::ServerBuilder builder;
   SetLimits(builder);
   builder.RegisterService(&serving->service);
-  const auto door = [&builder](std::shared_ptr<grpc::ServerCredentials> credentials) {
+  const auto listen_with = [&builder](std::shared_ptr<grpc::ServerCredentials> credentials) {
     return builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
         std::move(credentials));
   };
   const std::string refusal = serving->service.gate().RefusalInTheClear();
   if (refusal.empty()) {
-    serving->hand_over = door(grpc::InsecureServerCredentials());
+    serving->hand_over = listen_with(grpc::InsecureServerCredentials());
   }
   if (tls.serves()) {
-    serving->hand_over_tls =
-        door(access_.tls.serves() ? UsersCredentials(tls) : ProvenCredentials(tls, access_.token));
+    serving->hand_over_tls = listen_with(
+        access_.tls.serves() ? UsersCredentials(tls) : ProvenCredentials(tls, access_.token));
   }
   serving->server = builder.BuildAndStart();
   if (serving->server == nullptr) {

@@ -14,9 +14,9 @@
 #include "common/endpoint.h"
 #include "common/files.h"
 #include "common/result.h"
-#include "rendezvous/door/acceptor.h"
-#include "rendezvous/door/listen_socket.h"
-#include "rendezvous/door/tls.h"
+#include "rendezvous/listener/acceptor.h"
+#include "rendezvous/listener/listen_socket.h"
+#include "rendezvous/listener/tls.h"
 #include "rendezvous/serving_network.h"
 #include "rendezvous/transport.h"
 

@@ -13,7 +13,7 @@
 
 #include "common/loop.h"
 #include "proto/rendezvous.grpc.pb.h"
-#include "rendezvous/door/wire_gate.h"
+#include "rendezvous/listener/wire_gate.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {

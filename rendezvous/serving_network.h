@@ -6,7 +6,7 @@
 
 #include "common/endpoint.h"
 #include "common/result.h"
-#include "rendezvous/door/listen_socket.h"
+#include "rendezvous/listener/listen_socket.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "common/files.h"
-#include "rendezvous/door/ready_within.h"
+#include "rendezvous/listener/ready_within.h"
 
 namespace ddprun {
 namespace {

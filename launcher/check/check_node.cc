@@ -21,9 +21,9 @@
 #include "launcher/command_line/addresses.h"
 #include "launcher/command_line/host_places.h"
 #include "proto/worker_env.h"
-#include "rendezvous/door/hello.h"
-#include "rendezvous/door/listen_socket.h"
-#include "rendezvous/door/ready_within.h"
+#include "rendezvous/listener/hello.h"
+#include "rendezvous/listener/listen_socket.h"
+#include "rendezvous/listener/ready_within.h"
 #include "rendezvous/store/store_request.h"
 
 namespace ddprun {

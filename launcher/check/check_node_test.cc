@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "rendezvous/door/hello.h"
-#include "rendezvous/door/listen_socket.h"
+#include "rendezvous/listener/hello.h"
+#include "rendezvous/listener/listen_socket.h"
 
 namespace ddprun {
 namespace {

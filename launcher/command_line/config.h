@@ -23,7 +23,7 @@
 #include "launcher/command_line/gpus.h"
 #include "launcher/environment/surroundings.h"
 #include "launcher/setting.h"
-#include "rendezvous/door/tls.h"
+#include "rendezvous/listener/tls.h"
 #include "rendezvous/messages/shape.h"
 #include "rendezvous/store/allow_list.h"
 

@@ -87,8 +87,8 @@ Result<void> Open(SuccessionDriver& succession, GrpcNetwork& network, const Serv
 }
 
 Result<void> OpenWatch(ServerWatch& watch, const SuccessionDriver& succession) {
-  return watch.Open([&] { return succession.coordinator(); }, [&] { return succession.door(); },
-                    [&] { return succession.server_at(); });
+  return watch.Open([&] { return succession.coordinator(); },
+                    [&] { return succession.served_at(); }, [&] { return succession.server_at(); });
 }
 
 // Serves while it has the newest claim of the run directory, and stands by while a node has it.

@@ -23,8 +23,8 @@
 #include "launcher/run_token.h"
 #include "launcher/slurm/sealed_token.h"
 #include "rendezvous/control_socket.h"
-#include "rendezvous/door/control_token.h"
-#include "rendezvous/door/hello.h"
+#include "rendezvous/listener/control_token.h"
+#include "rendezvous/listener/hello.h"
 
 namespace ddprun {
 namespace {

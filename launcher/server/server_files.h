@@ -25,7 +25,7 @@
 #include "launcher/setting.h"
 #include "proto/worker_env.h"
 #include "rendezvous/client_asks.h"
-#include "rendezvous/door/tls.h"
+#include "rendezvous/listener/tls.h"
 
 namespace ddprun {
 

@@ -15,9 +15,9 @@
 #include "launcher/slurm/sealed_token.h"
 #include "rendezvous/client.h"
 #include "rendezvous/core/recovery.h"
-#include "rendezvous/door/control_token.h"
-#include "rendezvous/door/hello.h"
-#include "rendezvous/door/listen_socket.h"
+#include "rendezvous/listener/control_token.h"
+#include "rendezvous/listener/hello.h"
+#include "rendezvous/listener/listen_socket.h"
 #include "rendezvous/local_channel.h"
 #include "rendezvous/real_names.h"
 #include "rendezvous/succession/claim_directory.h"
@@ -82,9 +82,9 @@ void ServerRole::OnStoreClients(AsioLoop& loop, std::function<void(UniqueFd)> ad
   if (server) {
     server->SetStore(std::move(adopt));
   } else if (store_socket) {
-    store_door = std::make_unique<Acceptor>(loop, AcceptorOptions{},
-                                            AcceptorHandlers{.store = std::move(adopt)});
-    store_door->Start(std::move(store_socket));
+    store_acceptor = std::make_unique<Acceptor>(loop, AcceptorOptions{},
+                                                AcceptorHandlers{.store = std::move(adopt)});
+    store_acceptor->Start(std::move(store_socket));
   }
 }
 

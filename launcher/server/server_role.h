@@ -15,8 +15,8 @@
 #include "launcher/command_line/config.h"
 #include "launcher/server/server_files.h"
 #include "rendezvous/control_socket.h"
-#include "rendezvous/door/acceptor.h"
 #include "rendezvous/driver.h"
+#include "rendezvous/listener/acceptor.h"
 #include "rendezvous/server.h"
 #include "rendezvous/succession/grpc_network.h"
 #include "rendezvous/succession/succession_driver.h"
@@ -45,7 +45,7 @@ struct ServerRole {
   // socket that listens there.
   std::uint16_t store_port = 0;  // 0: no literal store is on this node.
   UniqueFd store_socket;
-  std::unique_ptr<Acceptor> store_door;
+  std::unique_ptr<Acceptor> store_acceptor;
   std::unique_ptr<ControlSocket> control_socket;
 
   // What serves other nodes now; none: nothing here does.
@@ -53,7 +53,7 @@ struct ServerRole {
     return succession ? succession->coordinator() : server ? coordinator.get() : nullptr;
   }
   // Where this node answers as a server; port 0: nowhere.
-  Endpoint Door() const { return succession ? succession->door() : bound; }
+  Endpoint ServedAt() const { return succession ? succession->served_at() : bound; }
   // Where the run's server is, as far as this node knows; port 0: it does not.
   Endpoint ServerAt() const { return succession ? succession->server_at() : known; }
   // Where no other node can come: this machine's operators can, from now on. None: they cannot, and

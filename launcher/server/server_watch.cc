@@ -30,11 +30,11 @@ Result<void> ServerWatch::Bind() {
   return {};
 }
 
-Result<void> ServerWatch::Open(Here here, Where door, Where server) {
+Result<void> ServerWatch::Open(Here here, Where served_at, Where server) {
   here_ = std::move(here);
-  door_ = std::move(door);
+  served_at_ = std::move(served_at);
   server_ = std::move(server);
-  watch_ = MakeRunsDoor(
+  watch_ = MakeRunsListener(
       loop_, [this] { return Look(); },
       [this](const RunId& run, ControlVerb verb, const NodeId& node,
              const std::function<void(HttpAnswer)>& done) {
@@ -68,13 +68,13 @@ std::function<void(UniqueFd, std::string)> ServerWatch::OfPort() {
 ServerView ServerWatch::Look() const {
   ServerView view{.token = token_, .names = {HostName()}};
   const bool in_the_clear = !config_.tls.any();
-  const Endpoint door = in_the_clear ? door_() : Endpoint{};
-  for (const Endpoint& at : {page_, door}) {
+  const Endpoint served_at = in_the_clear ? served_at_() : Endpoint{};
+  for (const Endpoint& at : {page_, served_at}) {
     if (at.port != 0) {
       view.names.push_back(at.host);
     }
   }
-  view.places = PlacesOf({page_, door}, {HostName()});
+  view.places = PlacesOf({page_, served_at}, {HostName()});
   if (in_the_clear) {
     const Endpoint server = server_();
     view.server_page = server.port == 0 ? "" : ToString(server);

@@ -10,7 +10,7 @@
 
 #include "common/asio_loop.h"
 #include "launcher/command_line/config.h"
-#include "launcher/watching/watch_door.h"
+#include "launcher/watching/page_listener.h"
 #include "rendezvous/driver.h"
 
 namespace ddprun {
@@ -28,7 +28,7 @@ class ServerWatch {
   // Binds what --http-listen says, if it does.
   Result<void> Bind();
   // From now on.
-  Result<void> Open(Here here, Where door, Where server);
+  Result<void> Open(Here here, Where served_at, Where server);
   // What a browser asks the server's port; without a browser's certificate none does.
   std::function<void(UniqueFd, std::string)> OfPort();
 
@@ -41,7 +41,7 @@ class ServerWatch {
   std::optional<ListenSocket> socket_;  // Until it is watched.
   Endpoint page_;                       // Port 0: without --http-listen.
   Here here_;
-  Where door_, server_;
+  Where served_at_, server_;
   std::unique_ptr<HttpListener> watch_;
 };
 

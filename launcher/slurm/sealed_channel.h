@@ -9,7 +9,7 @@
 
 #include "common/endpoint.h"
 #include "common/loop.h"
-#include "rendezvous/door/tls.h"
+#include "rendezvous/listener/tls.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {

@@ -3,8 +3,8 @@
 #include <string_view>
 
 #include "launcher/slurm/munge.h"
-#include "rendezvous/door/control_token.h"
-#include "rendezvous/door/hello.h"
+#include "rendezvous/listener/control_token.h"
+#include "rendezvous/listener/hello.h"
 
 namespace ddprun {
 namespace {

@@ -12,7 +12,7 @@
 #include "launcher/command_line/quoted.h"
 #include "launcher/print_out.h"
 #include "proto/worker_env.h"
-#include "rendezvous/door/control_token.h"
+#include "rendezvous/listener/control_token.h"
 
 namespace ddprun {
 namespace {

@@ -15,7 +15,7 @@
 #include "common/result.h"
 #include "common/time.h"
 #include "launcher/watching/http_message.h"
-#include "rendezvous/door/listen_socket.h"
+#include "rendezvous/listener/listen_socket.h"
 
 namespace ddprun {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/endpoint.h"
-#include "rendezvous/door/plain_address.h"
+#include "rendezvous/listener/plain_address.h"
 
 namespace ddprun {
 namespace {

@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "rendezvous/door/control_token.h"
+#include "rendezvous/listener/control_token.h"
 
 namespace ddprun {
 namespace {
@@ -151,14 +151,14 @@ bool PageAccess::FromPage(const HttpRequest& request) {
   return request.post && request.by_script && same;
 }
 
-std::vector<std::string> PlacesOf(const std::vector<Endpoint>& doors,
+std::vector<std::string> PlacesOf(const std::vector<Endpoint>& listening,
                                   const std::vector<std::string>& hosts) {
   std::vector<std::string> places;
-  for (const Endpoint& door : doors) {
-    if (door.port != 0) {
-      places.push_back(ToString(door));
+  for (const Endpoint& at : listening) {
+    if (at.port != 0) {
+      places.push_back(ToString(at));
       for (const std::string& host : hosts) {
-        places.push_back(ToString(Endpoint{host, door.port}));
+        places.push_back(ToString(Endpoint{host, at.port}));
       }
     }
   }

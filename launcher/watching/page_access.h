@@ -19,7 +19,7 @@
 #include "common/endpoint.h"
 #include "common/ids.h"
 #include "launcher/watching/http_message.h"
-#include "rendezvous/door/token_proof.h"
+#include "rendezvous/listener/token_proof.h"
 
 namespace ddprun {
 
@@ -67,9 +67,9 @@ class PageAccess {
   std::vector<std::string> names_, places_;
 };
 
-// "n0:29400": where a page is to be had that these doors have (port 0: it has none there), by their
-// own hosts and by these.
-std::vector<std::string> PlacesOf(const std::vector<Endpoint>& doors,
+// "n0:29400": where a page can be had from listeners at these endpoints (port 0: it has none
+// there), by their own hosts and by these.
+std::vector<std::string> PlacesOf(const std::vector<Endpoint>& listening,
                                   const std::vector<std::string>& hosts);
 
 // What `ddprun status --url` prints: a line for who looks, and one for who operates. Of no run: all

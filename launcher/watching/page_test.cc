@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/watching/page_html.h"
-#include "rendezvous/door/token_proof.h"
+#include "rendezvous/listener/token_proof.h"
 
 namespace ddprun {
 namespace {

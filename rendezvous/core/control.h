@@ -1,8 +1,8 @@
 // What an operator may ask of a run: that a node leaves it, or that all of it stops.
 //
-// Pure. Whether somebody may ask is decided before (rendezvous/door/control_token.h). Draining is a
-// planned leave: the world drains with the shutdown timeout, nothing is charged, the others go on
-// without the node, and it finishes with Finish(left). Stopping is the INT of any agent.
+// Pure. Whether somebody may ask is decided before (rendezvous/listener/control_token.h). Draining
+// is a planned leave: the world drains with the shutdown timeout, nothing is charged, the others go
+// on without the node, and it finishes with Finish(left). Stopping is the INT of any agent.
 #pragma once
 
 #include <string>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "rendezvous/door/plain_address.h"
+#include "rendezvous/listener/plain_address.h"
 
 namespace ddprun {
 namespace {

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "common/files.h"
-#include "rendezvous/door/plain_address.h"
+#include "rendezvous/listener/plain_address.h"
 
 namespace ddprun {
 namespace {

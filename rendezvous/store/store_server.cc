@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "common/endpoint.h"
-#include "rendezvous/door/plain_address.h"
+#include "rendezvous/listener/plain_address.h"
 
 namespace ddprun {
 namespace {

@@ -22,7 +22,7 @@
 
 #include "common/asio_loop.h"
 #include "common/files.h"
-#include "rendezvous/door/turned_away.h"
+#include "rendezvous/listener/turned_away.h"
 #include "rendezvous/store/allow_list.h"
 #include "rendezvous/store/refused_clients.h"
 #include "rendezvous/store/store_protocol.h"

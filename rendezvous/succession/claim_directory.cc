@@ -14,7 +14,7 @@
 
 #include "common/files.h"
 #include "common/text.h"
-#include "rendezvous/door/control_token.h"
+#include "rendezvous/listener/control_token.h"
 #include "rendezvous/real_names.h"
 #include "rendezvous/succession/held_claim.h"
 #include "rendezvous/wire/ended_run.h"

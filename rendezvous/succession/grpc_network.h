@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/asio_loop.h"
-#include "rendezvous/door/tls.h"
+#include "rendezvous/listener/tls.h"
 #include "rendezvous/server.h"
 #include "rendezvous/serving_network.h"
 

@@ -59,10 +59,10 @@ class SuccessionDriver {
   // None: another node serves.
   CoordinatorDriver* coordinator() const { return coordinator_.get(); }
   // Of this node's server; port 0: nothing is open here.
-  Endpoint door() const { return server_ ? endpoint_ : Endpoint{}; }
+  Endpoint served_at() const { return server_ ? endpoint_ : Endpoint{}; }
   // Where the run's server is, as far as this node knows; port 0: unknown.
   Endpoint server_at() const {
-    return coordinator_ ? door() : state_.following.value_or(Endpoint{});
+    return coordinator_ ? served_at() : state_.following.value_or(Endpoint{});
   }
   // For tests and simulations.
   const SuccessionState& state() const { return state_; }

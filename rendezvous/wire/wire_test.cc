@@ -14,7 +14,7 @@
 #include "proto/rendezvous.grpc.pb.h"
 #include "rendezvous/client.h"
 #include "rendezvous/client_asks.h"
-#include "rendezvous/door/hello.h"
+#include "rendezvous/listener/hello.h"
 #include "rendezvous/local_channel.h"
 #include "rendezvous/server.h"
 #include "rendezvous/testing/loopback.h"

@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "common/check.h"
-#include "rendezvous/door/openssl.h"
-#include "rendezvous/door/token_proof.h"
+#include "rendezvous/listener/openssl.h"
+#include "rendezvous/listener/token_proof.h"
 #include "rendezvous/wire/convert.h"
 #include "tests/bench/light_frames.h"
 

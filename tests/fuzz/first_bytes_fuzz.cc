@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "common/check.h"
-#include "rendezvous/door/first_bytes.h"
-#include "rendezvous/door/http.h"
-#include "rendezvous/door/http2_refusal.h"
+#include "rendezvous/listener/first_bytes.h"
+#include "rendezvous/listener/http.h"
+#include "rendezvous/listener/http2_refusal.h"
 #include "tests/fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

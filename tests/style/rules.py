@@ -30,7 +30,7 @@ LAYERS = {
                  "trainer/checkpoint", "launcher"},
     "trainer": {"base", "runtime", "proto", "trainer/checkpoint", "trainer"},
 }
-WIRE_FOLDERS = ("rendezvous", "rendezvous/wire", "rendezvous/door", "rendezvous/succession")
+WIRE_FOLDERS = ("rendezvous", "rendezvous/wire", "rendezvous/listener", "rendezvous/succession")
 WIRE_STEMS = ("convert", "wire", "service", "server", "client", "control_socket", "grpc_")
 
 CORE_BANS = {
@@ -122,7 +122,7 @@ def _core_links(file):
             yield f"{file.path}: a core links {library}; ddprun_base alone is allowed"
 
 
-def json_has_one_door(files):
+def json_is_parsed_in_one_place(files):
     """Who parses JSON bounds its depth: common/json.h does."""
     for file in files:
         if not file.is_cpp or file.is_test or file.path == "common/json.h":
@@ -374,6 +374,6 @@ def messages_are_said(files):
             yield f"{page.path}:{line}: an entry has Cause, Confirm and Do"
 
 
-RULES = [reading_order, layers, foreign_headers, pure_cores, json_has_one_door, no_sleep_in_tests, sizes,
+RULES = [reading_order, layers, foreign_headers, pure_cores, json_is_parsed_in_one_place, no_sleep_in_tests, sizes,
          common_stays_common, headers_open_well, tests_are_registered, no_bare_todo, no_place_but_this, folder_table,
          docs_name_what_is_there, files_are_written, links_lead_somewhere, messages_are_said]

@@ -52,7 +52,7 @@ SAMPLES = [
     (rules.common_stays_common, "common/a.h", "int WorkerCount();\n", "int homework_count();\n"),
     (rules.common_stays_common, "common/a.h", "int store_port;\n", "flag.store(true);\n"),
     (rules.common_stays_common, "common/a.h", "using AgentId = int;\n", "// the agent's id\n"),
-    (rules.json_has_one_door, "agent/a.cc", "json::parse(text, nullptr, false);\n",
+    (rules.json_is_parsed_in_one_place, "agent/a.cc", "json::parse(text, nullptr, false);\n",
      "ParseJson(text);\njson::parse_event_t event;\n"),
     (rules.headers_open_well, "agent/a.h", "#pragma once\n", HEADER),
     (rules.headers_open_well, "agent/a.h", "// A thing.\n#ifndef A\n", HEADER),

@@ -1,4 +1,4 @@
-// libddprun_cuda.so, loaded: the one door to CUDA for programs that link none of it.
+// libddprun_cuda.so, loaded: the only way to CUDA for programs that do not link it.
 //
 // Must be loaded before anything asks libtorch about GPUs: it keeps the first answer. Stays loaded
 // until the process ends. Torch-free. Says in every error which file it was about, and what the

@@ -1,0 +1,52 @@
+#include "launcher/watching/page_listener.h"
+
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+std::unique_ptr<HttpListener> ListenerOf(Loop& loop, std::function<HttpListener::Answer()> look) {
+  return std::make_unique<HttpListener>(
+      [&loop, look = std::move(look)](std::function<void(HttpListener::Answer)> done) {
+        loop.Post([look, done = std::move(done)] { done(look()); });
+      },
+      std::make_shared<LatePage>("the control loop stands still: it did not answer within " +
+                                 FormatDuration(HttpListener::kPatienceWithLoop) + "\n"));
+}
+
+}  // namespace
+
+std::unique_ptr<HttpListener> MakePageListener(Loop& loop, std::function<PageView()> look,
+                                               PageWish wish) {
+  const PageWish on_loop = [&loop, wish = std::move(wish)](ControlVerb verb, std::string node,
+                                                           auto done) {
+    loop.Post([wish, verb, node = std::move(node), done = std::move(done)]() mutable {
+      wish(verb, std::move(node), std::move(done));
+    });
+  };
+  return ListenerOf(loop, [look = std::move(look), on_loop] {
+    return std::make_shared<PageAnswers>(look(), on_loop);
+  });
+}
+
+std::unique_ptr<HttpListener> MakeRunsListener(Loop& loop, std::function<ServerView()> look,
+                                               RunsAnswers::Wish wish) {
+  const RunsAnswers::Wish on_loop = [&loop, wish = std::move(wish)](
+                                        const RunId& run, ControlVerb verb, const std::string& node,
+                                        auto done) {
+    loop.Post([wish, run, verb, node, done = std::move(done)] { wish(run, verb, node, done); });
+  };
+  return ListenerOf(loop, [look = std::move(look), on_loop] {
+    return std::make_shared<RunsAnswers>(look(), on_loop);
+  });
+}
+
+Result<ListenSocket> ListenForWatchers(const Endpoint& listen) {
+  Result<ListenSocket> socket = ListenOn(listen);
+  if (!socket) {
+    return Error{socket.error().kind, "--http-listen: " + socket.error().message};
+  }
+  return socket;
+}
+
+}  // namespace ddprun

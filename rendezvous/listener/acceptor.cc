@@ -1,0 +1,391 @@
+#include "rendezvous/listener/acceptor.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "rendezvous/listener/first_bytes.h"
+#include "rendezvous/listener/http2_refusal.h"
+#include "rendezvous/listener/turned_away.h"
+
+namespace ddprun {
+namespace {
+
+using Descriptor = boost::asio::posix::stream_descriptor;
+using Readiness = boost::asio::posix::descriptor_base;
+
+constexpr int kAcceptsPerTurn = 64;
+constexpr std::size_t kMaxHttp2Told = 64 * 1024;  // A first call is shorter.
+// A fatal alert, protocol_version (RFC 8446, 6.2). After a plain close a client would try again.
+constexpr std::string_view kNoTlsHere("\x15\x03\x01\x00\x02\x02\x46", 7);
+constexpr Duration kPauseWithoutDescriptors{100};
+
+// The peer's address without the port, by which connections of one machine are counted.
+std::string AddressOf(const sockaddr_storage& peer) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const void* address = nullptr;
+  if (peer.ss_family == AF_INET) {
+    address = &reinterpret_cast<const sockaddr_in&>(peer).sin_addr;
+  } else if (peer.ss_family == AF_INET6) {
+    address = &reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
+  }
+  const bool known = address != nullptr && ::inet_ntop(peer.ss_family, address, text.data(),
+                                                       static_cast<socklen_t>(text.size()));
+  return known ? text.data() : "somebody";
+}
+
+// Makes a wait last until more than `bytes` have come. Peeked bytes stay in the socket and would
+// otherwise end every wait at once.
+void WaitForMoreThan(int fd, std::size_t bytes) {
+  const int low_water = static_cast<int>(bytes) + 1;
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low_water, sizeof low_water);
+}
+
+// Reads what has come first: a close before that would reset the connection and lose the alert.
+void RefuseTls(int fd) {
+  std::array<char, 4096> hello;
+  static_cast<void>(::recv(fd, hello.data(), hello.size(), 0));
+  static_cast<void>(::send(fd, kNoTlsHere.data(), kNoTlsHere.size(), MSG_NOSIGNAL));
+}
+
+}  // namespace
+
+class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
+ public:
+  State(AsioLoop& loop, AcceptorOptions options, AcceptorHandlers handlers)
+      : loop_(loop),
+        options_(std::move(options)),
+        handlers_(std::move(handlers)),
+        listener_(loop.io()),
+        turned_away_(loop, "rendezvous"),
+        lines_(loop),
+        expiry_(loop),
+        pause_(loop) {}
+
+  void Start(UniqueFd listener) {
+    listener_.assign(listener.Release());
+    WaitForConnections();
+  }
+
+  void Close() {
+    boost::system::error_code ignored;
+    listener_.close(ignored);
+    guests_.clear();
+    of_address_.clear();
+    expiry_.Cancel();
+    pause_.Cancel();
+  }
+
+ private:
+  enum class Speaks { kUnknown, kHttp, kHttp2 };
+  struct Guest {
+    Descriptor socket;
+    Time deadline;
+    std::size_t seen = 0;  // First bytes looked at.
+    std::string request;   // Of an HTTP client: bytes that were read, not only peeked at.
+    Speaks speaks = Speaks::kUnknown;
+    bool told = false;  // The refusal of its call was sent.
+    std::string address;
+  };
+  using Guests = std::map<std::uint64_t, Guest>;  // In order of arrival, so of deadlines.
+
+  void WaitForConnections();
+  void AcceptSome();
+  void Admit(int fd, const std::string& address);
+  void MakeRoomFor(const std::string& address);
+  void WaitForBytes(std::uint64_t id, Guest& guest);
+  void OnReadable(Guests::iterator guest);
+  void Decide(Guests::iterator guest);
+  void ReadRequest(Guests::iterator guest);
+  void ReadCall(Guests::iterator guest);
+  void HandOver(Guests::iterator guest, const std::function<void(UniqueFd)>& to);
+  void Remove(Guests::iterator guest);
+  void TurnAway(Guests::iterator guest, std::string_view reason);
+  void ArmExpiry();
+
+  AsioLoop& loop_;
+  const AcceptorOptions options_;
+  AcceptorHandlers handlers_;
+  Descriptor listener_;
+  TurnedAway turned_away_;
+  FewLogLines lines_;
+  LoopTimer expiry_;
+  LoopTimer pause_;
+  Guests guests_;
+  std::map<std::string, std::set<std::uint64_t>> of_address_;  // Their guests, oldest first.
+  std::uint64_t next_id_ = 0;
+};
+
+void Acceptor::State::WaitForConnections() {
+  listener_.async_wait(Readiness::wait_read,
+                       [weak = weak_from_this()](boost::system::error_code error) {
+                         const auto self = weak.lock();
+                         if (self && !error) {
+                           self->AcceptSome();
+                         }
+                       });
+}
+
+void Acceptor::State::AcceptSome() {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    const int fd = ::accept4(listener_.native_handle(), reinterpret_cast<sockaddr*>(&peer), &size,
+                             SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) {
+      Admit(fd, AddressOf(peer));
+      continue;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      break;
+    }
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      const std::string why = std::strerror(errno);
+      lines_.Say(LogLevel::kWarning, "cannot accept connections for now",
+                 "cannot accept connections for now, trying again: " + why);
+      pause_.ArmAt(loop_.Now() + kPauseWithoutDescriptors, [this] { WaitForConnections(); });
+      return;
+    }
+    // Any other error concerns only that one connection.
+  }
+  WaitForConnections();
+}
+
+void Acceptor::State::Admit(int fd, const std::string& address) {
+  if (!LeavesRoom(fd)) {
+    ::close(fd);
+    turned_away_.Note(address, "nearly all descriptors (ulimit -n) are in use");
+    return;
+  }
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  MakeRoomFor(address);
+  Descriptor socket(loop_.io());
+  boost::system::error_code error;
+  socket.assign(fd, error);
+  if (error) {
+    ::close(fd);
+    return;
+  }
+  const std::uint64_t id = next_id_++;
+  const auto [guest, added] = guests_.emplace(id, Guest{std::move(socket),
+                                                        loop_.Now() + options_.patience,
+                                                        0,
+                                                        {},
+                                                        Speaks::kUnknown,
+                                                        false,
+                                                        address});
+  of_address_[address].insert(id);
+  WaitForBytes(id, guest->second);
+  ArmExpiry();
+}
+
+void Acceptor::State::MakeRoomFor(const std::string& address) {
+  const std::size_t most = std::min(options_.max_undecided, OneDescriptorIn(8));
+  const std::size_t most_of_one = std::min(options_.max_undecided_of_one, most);
+  const auto own = of_address_.find(address);
+  if (own != of_address_.end() && own->second.size() >= most_of_one) {
+    TurnAway(guests_.find(*own->second.begin()),
+             "it did not say what it is, and its address has too many of the kind");
+  } else if (guests_.size() >= most) {
+    TurnAway(guests_.begin(), "it did not say what it is, and there are too many of the kind");
+  }
+}
+
+void Acceptor::State::WaitForBytes(std::uint64_t id, Guest& guest) {
+  guest.socket.async_wait(Readiness::wait_read,
+                          [weak = weak_from_this(), id](boost::system::error_code error) {
+                            const auto self = weak.lock();
+                            if (!self || error) {
+                              return;
+                            }
+                            const auto guest = self->guests_.find(id);
+                            if (guest != self->guests_.end()) {
+                              self->OnReadable(guest);
+                            }
+                          });
+}
+
+void Acceptor::State::OnReadable(Guests::iterator guest) {
+  switch (guest->second.speaks) {
+    case Speaks::kUnknown:
+      return Decide(guest);
+    case Speaks::kHttp:
+      return ReadRequest(guest);
+    case Speaks::kHttp2:
+      return ReadCall(guest);
+  }
+}
+
+void Acceptor::State::Decide(Guests::iterator guest) {
+  const int fd = guest->second.socket.native_handle();
+  std::array<char, kMaxFirstBytes> bytes;
+  const ssize_t count = ::recv(fd, bytes.data(), bytes.size(), MSG_PEEK);
+  // Readable, but with no more bytes than last time: the other side has closed, or failed.
+  if (count <= static_cast<ssize_t>(guest->second.seen)) {
+    Remove(guest);
+    return;
+  }
+  guest->second.seen = static_cast<std::size_t>(count);
+  switch (ProtocolOf({bytes.data(), guest->second.seen})) {
+    case Protocol::kUndecided:
+      WaitForMoreThan(fd, guest->second.seen);
+      WaitForBytes(guest->first, guest->second);
+      return;
+    case Protocol::kGrpc:
+      if (handlers_.grpc || options_.refusal.empty()) {
+        HandOver(guest, handlers_.grpc);
+        return;
+      }
+      WaitForMoreThan(fd, 0);
+      guest->second.speaks = Speaks::kHttp2;
+      static_cast<void>(::send(fd, kHttp2Greeting.data(), kHttp2Greeting.size(), MSG_NOSIGNAL));
+      ReadCall(guest);
+      return;
+    case Protocol::kTls:
+      if (!handlers_.tls) {
+        RefuseTls(fd);
+      }
+      HandOver(guest, handlers_.tls);
+      return;
+    case Protocol::kStore:
+      HandOver(guest, handlers_.store);
+      return;
+    case Protocol::kHttp:
+      WaitForMoreThan(fd, 0);
+      guest->second.speaks = Speaks::kHttp;
+      ReadRequest(guest);
+      return;
+    case Protocol::kUnknown:
+      TurnAway(guest, "unrecognised protocol");
+      return;
+  }
+}
+
+void Acceptor::State::ReadRequest(Guests::iterator guest) {
+  const int fd = guest->second.socket.native_handle();
+  std::string& request = guest->second.request;
+  std::array<char, kMaxHttpRequest> bytes;
+  const ssize_t count = ::recv(fd, bytes.data(), bytes.size() - request.size(), 0);
+  if (count <= 0) {
+    Remove(guest);
+    return;
+  }
+  request.append(bytes.data(), static_cast<std::size_t>(count));
+  if (handlers_.http && AsksSomethingElse(request)) {
+    std::string begun = std::move(request);
+    UniqueFd connection(guest->second.socket.release());
+    Remove(guest);
+    handlers_.http(std::move(connection), std::move(begun));
+    return;
+  }
+  const std::optional<std::string> reply = HttpReply(request, options_.health);
+  if (!reply) {
+    WaitForBytes(guest->first, guest->second);
+    return;
+  }
+  // So short a reply fits into the empty send buffer of a new connection.
+  if (::send(fd, reply->data(), reply->size(), MSG_NOSIGNAL) > 0) {
+    ::shutdown(fd, SHUT_WR);
+  }
+  Remove(guest);
+}
+
+// After the refusal was sent, later bytes are read and dropped: a close before that would reset the
+// connection and lose the refusal. `seen` counts all bytes that were read.
+void Acceptor::State::ReadCall(Guests::iterator guest) {
+  const int fd = guest->second.socket.native_handle();
+  std::string& call = guest->second.request;
+  std::array<char, kMaxHttp2Beginning> bytes;
+  const ssize_t count = ::recv(fd, bytes.data(), bytes.size() - call.size(), 0);
+  if (count <= 0) {
+    Remove(guest);
+    return;
+  }
+  guest->second.seen += static_cast<std::size_t>(count);
+  if (!guest->second.told) {
+    call.append(bytes.data(), static_cast<std::size_t>(count));
+    const std::optional<std::string> end = RefuseHttp2Call(call, options_.refusal);
+    if (end && !end->empty()) {
+      static_cast<void>(::send(fd, end->data(), end->size(), MSG_NOSIGNAL));
+      ::shutdown(fd, SHUT_WR);
+      guest->second.told = true;
+      call.clear();
+      if (handlers_.refused) {
+        handlers_.refused(guest->second.address);
+      }
+    } else if (end || call.size() == kMaxHttp2Beginning) {
+      TurnAway(guest, "its HTTP/2 begins no call");
+      return;
+    }
+  }
+  if (guest->second.seen > kMaxHttp2Told) {
+    Remove(guest);
+    return;
+  }
+  WaitForBytes(guest->first, guest->second);
+}
+
+void Acceptor::State::HandOver(Guests::iterator guest, const std::function<void(UniqueFd)>& to) {
+  WaitForMoreThan(guest->second.socket.native_handle(), 0);
+  UniqueFd fd(guest->second.socket.release());
+  Remove(guest);
+  if (to) {
+    to(std::move(fd));
+  }
+}
+
+void Acceptor::State::Remove(Guests::iterator guest) {
+  const auto own = of_address_.find(guest->second.address);
+  own->second.erase(guest->first);
+  if (own->second.empty()) {
+    of_address_.erase(own);
+  }
+  guests_.erase(guest);
+  ArmExpiry();
+}
+
+void Acceptor::State::TurnAway(Guests::iterator guest, std::string_view reason) {
+  turned_away_.Note(guest->second.address, reason);
+  Remove(guest);
+}
+
+// One timer for all: each connection has the same patience, so the oldest one is always the next.
+void Acceptor::State::ArmExpiry() {
+  if (guests_.empty()) {
+    expiry_.Cancel();
+    return;
+  }
+  expiry_.ArmAt(guests_.begin()->second.deadline, [this] {
+    while (!guests_.empty() && guests_.begin()->second.deadline <= loop_.Now()) {
+      TurnAway(guests_.begin(), "it did not say what it is in time");
+    }
+    ArmExpiry();
+  });
+}
+
+Acceptor::Acceptor(AsioLoop& loop, AcceptorOptions options, AcceptorHandlers handlers)
+    : state_(std::make_shared<State>(loop, std::move(options), std::move(handlers))) {}
+
+Acceptor::~Acceptor() {
+  state_->Close();
+}
+
+void Acceptor::Start(UniqueFd listener) {
+  state_->Start(std::move(listener));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,63 @@
+// Accepts the connections of the one port and passes each to the handler of its protocol, which its
+// first bytes tell.
+//
+// Peeks at the bytes without taking them, so the handler gets its protocol whole. Answers HTTP
+// itself. A connection of an unknown protocol, or a silent one, is closed. Bytes and times are
+// bounded. At most max_undecided connections are undecided, of one address at most
+// max_undecided_of_one, so that a flood closes only connections of its own address; if descriptors
+// are few, an eighth of them. Closed connections are counted and logged, a few lines in ten seconds
+// at most.
+//
+//   accepted --HTTP/2--------> handlers.grpc; unset: the call is refused (options.refusal), closed
+//            --TLS-----------> handlers.tls; unset: refused by a TLS alert, closed
+//            --VALIDATE------> handlers.store
+//            --request line--> /healthz: a short reply, closed; else handlers.http, with what was
+//                              read; unset: a short reply, closed
+//            --anything else, silence, too many--> closed
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "common/asio_loop.h"
+#include "common/files.h"
+#include "common/time.h"
+#include "rendezvous/listener/http.h"
+
+namespace ddprun {
+
+struct AcceptorOptions {
+  Duration patience{10'000};               // For the first bytes, or a whole HTTP request.
+  std::size_t max_undecided = 1024;        // Beyond it the oldest undecided connection is closed,
+  std::size_t max_undecided_of_one = 512;  // or the oldest of that address.
+  Duration call_patience{30'000};          // Of the server, for a gRPC connection's first call.
+  Health health;                           // The answer to GET /healthz.
+  std::string refusal;                     // Why calls without TLS are refused.
+};
+
+// Each gets a socket that is connected, non-blocking and close-on-exec. An unset one closes it.
+struct AcceptorHandlers {
+  std::function<void(UniqueFd)> grpc;
+  std::function<void(const std::string& address)> refused;  // Called if grpc is unset.
+  std::function<void(UniqueFd)> tls;
+  std::function<void(UniqueFd)> store;
+  std::function<void(UniqueFd, std::string begun)> http;
+};
+
+class Acceptor {
+ public:
+  Acceptor(AsioLoop& loop, AcceptorOptions options, AcceptorHandlers handlers);
+  ~Acceptor();  // Closes the listening socket and all undecided connections.
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+
+  // `listener` listens and is non-blocking.
+  void Start(UniqueFd listener);
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;  // Shared with pending waits, which find it closed.
+};
+
+}  // namespace ddprun

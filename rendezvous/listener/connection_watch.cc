@@ -1,0 +1,343 @@
+#include "rendezvous/listener/connection_watch.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "common/files.h"
+#include "rendezvous/listener/bytes_received.h"
+#include "rendezvous/listener/strangers.h"
+#include "rendezvous/listener/turned_away.h"
+
+namespace ddprun {
+namespace {
+
+using EpollDescriptor = boost::asio::posix::stream_descriptor;
+
+// How often connections without an accepted call are looked at, and how many at a time.
+constexpr Duration kLook{10};
+constexpr std::size_t kMostAtOnce = 256;
+// The same for connections without a duplicate, whose end the kernel may not have reported.
+constexpr Duration kAskAgain{1'000};
+constexpr std::size_t kMostAskedAtOnce = 1'024;
+
+// The address of the other end; empty: it has gone, or has no port.
+std::string PeerOf(int fd) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof peer;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) {
+    return "";
+  }
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const auto print = [&](int family, const void* address) {
+    return ::inet_ntop(family, address, text.data(), static_cast<socklen_t>(text.size())) != nullptr
+               ? std::string(text.data())
+               : "";
+  };
+  if (peer.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(peer);
+    return print(AF_INET, &v4.sin_addr) + ":" + std::to_string(ntohs(v4.sin_port));
+  }
+  if (peer.ss_family != AF_INET6) {
+    return "";
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(peer);
+  const std::string port = ":" + std::to_string(ntohs(v6.sin6_port));
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+    return print(AF_INET, &v6.sin6_addr.s6_addr[12]) + port;
+  }
+  return "[" + print(AF_INET6, &v6.sin6_addr) + "]" + port;
+}
+
+// Without the port.
+std::string AddressIn(const std::string& peer) {
+  return peer.substr(0, peer.rfind(':'));
+}
+
+// Resets the connection for every holder and drops the bytes that have come. A shutdown would not
+// do: bytes that a sender goes on sending would still be read.
+void EndNow(int fd) {
+  sockaddr nobody{};
+  nobody.sa_family = AF_UNSPEC;
+  static_cast<void>(::connect(fd, &nobody, sizeof nobody));
+}
+
+}  // namespace
+
+class ConnectionWatch::State : public std::enable_shared_from_this<ConnectionWatch::State> {
+ public:
+  State(AsioLoop& loop, Told closed, Ended ended, std::size_t most)
+      : loop_(loop),
+        closed_(std::move(closed)),
+        ended_(std::move(ended)),
+        most_(most),
+        epoll_(loop.io()),
+        look_(loop),
+        ask_(loop) {}
+
+  std::string Watch(int fd);
+  void LetIn(const std::string& peer);
+  void End(const std::string& peer);
+  void Close();
+
+ private:
+  using Number = Strangers::Number;
+  struct Watched {
+    UniqueFd copy;    // The duplicate; none: it was closed.
+    int reader = -1;  // The reader's descriptor, which it may have closed.
+    std::string peer;
+  };
+  bool Begin();
+  bool IsRoomFor(const std::string& peer);
+  void EndStranger(Number number, const char* why);
+  void Wait();
+  void OnReady();
+  void OnEnd(Number number);
+  void LookAgain();
+  void Look();
+  void LetOneCopyGo();
+  void AskTheKernel();
+
+  AsioLoop& loop_;
+  Told closed_;
+  Ended ended_;
+  const std::size_t most_;
+  // One epoll descriptor for all of them. It reports only ends; bytes do not wake it.
+  EpollDescriptor epoll_;
+  std::map<Number, Watched> watched_;
+  std::map<std::string, Number> number_of_;
+  Number next_ = 0;
+  Strangers strangers_;   // Connections without an accepted call.
+  Number looked_at_ = 0;  // The last of them that was looked at.
+  LoopTimer look_;
+  std::set<Number> doubled_;  // Accepted, with a duplicate.
+  std::set<Number> single_;   // Accepted, without one.
+  Number asked_about_ = 0;    // The last of them that was checked.
+  LoopTimer ask_;
+};
+
+bool ConnectionWatch::State::Begin() {
+  const int fd = ::epoll_create1(EPOLL_CLOEXEC);
+  if (fd < 0) {
+    return false;
+  }
+  epoll_.assign(fd);
+  Wait();
+  return true;
+}
+
+std::string ConnectionWatch::State::Watch(int fd) {
+  if (!closed_ || (!epoll_.is_open() && !Begin())) {
+    return "";
+  }
+  UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  std::string peer = PeerOf(fd);
+  if (copy.get() < 0 || peer.empty() || !LeavesRoom(copy.get()) || !IsRoomFor(peer)) {
+    return "";
+  }
+  epoll_event event{};
+  event.events = EPOLLRDHUP | EPOLLONESHOT;  // Once: without the copy it cannot be removed.
+  event.data.u64 = next_;
+  if (::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_ADD, copy.get(), &event) != 0) {
+    return "";
+  }
+  const Number number = next_++;
+  watched_[number] = {std::move(copy), fd, peer};
+  number_of_[peer] = number;
+  strangers_.Add(number, AddressIn(peer), loop_.Now());
+  if (strangers_.size() == 1) {
+    LookAgain();
+  }
+  return peer;
+}
+
+bool ConnectionWatch::State::IsRoomFor(const std::string& peer) {
+  if (strangers_.size() < most_) {
+    return true;
+  }
+  const auto who = strangers_.WhoMakesRoom(AddressIn(peer), loop_.Now());
+  if (who) {
+    EndStranger(*who, "it made no call that may be made here, and there are too many of the kind");
+  }
+  return who.has_value();
+}
+
+void ConnectionWatch::State::EndStranger(Number number, const char* why) {
+  strangers_.Remove(number);
+  const Watched& watched = watched_.at(number);
+  const std::string peer = watched.peer;
+  EndNow(watched.copy.get());
+  if (const auto ended = ended_) {  // The call may destroy this object.
+    ended(peer, why);
+  }
+}
+
+void ConnectionWatch::State::LetIn(const std::string& peer) {
+  const auto found = number_of_.find(peer);
+  if (found == number_of_.end() || !strangers_.Remove(found->second)) {
+    return;
+  }
+  doubled_.insert(found->second);
+  if (!LeavesHalf(watched_.at(found->second).copy.get())) {
+    LetOneCopyGo();
+    LetOneCopyGo();  // Two, so that all are closed when the other half is used up too.
+  }
+}
+
+void ConnectionWatch::State::End(const std::string& peer) {
+  if (const auto found = number_of_.find(peer); found != number_of_.end()) {
+    ::shutdown(watched_.at(found->second).copy.get(), SHUT_RDWR);
+  }
+}
+
+// The epoll registration belongs to the connection: it stays, and reports its end, until the reader
+// closes its own descriptor. If the reader is faster nothing is reported, so AskTheKernel checks.
+void ConnectionWatch::State::LetOneCopyGo() {
+  if (doubled_.empty()) {
+    return;
+  }
+  const Number number = *doubled_.begin();
+  doubled_.erase(number);
+  watched_.at(number).copy.Reset();
+  single_.insert(number);
+  if (single_.size() == 1) {
+    ask_.ArmAt(loop_.Now() + kAskAgain, [this] { AskTheKernel(); });
+  }
+}
+
+// Compares the peer of the reader's descriptor number, which may belong to another connection by
+// now.
+void ConnectionWatch::State::AskTheKernel() {
+  std::vector<Number> ended;
+  auto next = single_.upper_bound(asked_about_);
+  for (std::size_t left = std::min(kMostAskedAtOnce, single_.size()); left > 0; --left) {
+    next = next == single_.end() ? single_.begin() : next;
+    asked_about_ = *next;
+    const Watched& watched = watched_.at(*next);
+    if (PeerOf(watched.reader) != watched.peer) {
+      ended.push_back(*next);
+    }
+    ++next;
+  }
+  if (!single_.empty()) {
+    ask_.ArmAt(loop_.Now() + kAskAgain, [this] { AskTheKernel(); });
+  }
+  for (const Number number : ended) {
+    if (closed_) {
+      OnEnd(number);
+    }
+  }
+}
+
+void ConnectionWatch::State::Close() {
+  closed_ = nullptr;
+  ended_ = nullptr;
+  strangers_ = {};
+  doubled_.clear();
+  single_.clear();
+  look_.Cancel();
+  ask_.Cancel();
+  boost::system::error_code ignored;
+  epoll_.close(ignored);
+  watched_.clear();
+  number_of_.clear();
+}
+
+void ConnectionWatch::State::Wait() {
+  epoll_.async_wait(EpollDescriptor::wait_read,
+                    [weak = weak_from_this()](boost::system::error_code error) {
+                      if (const auto self = weak.lock(); self && !error) {
+                        self->OnReady();
+                      }
+                    });
+}
+
+void ConnectionWatch::State::OnReady() {
+  std::array<epoll_event, 64> events{};
+  const int count = epoll_.is_open() ? ::epoll_wait(epoll_.native_handle(), events.data(),
+                                                    static_cast<int>(events.size()), 0)
+                                     : 0;
+  for (int i = 0; i < count && closed_; ++i) {
+    OnEnd(events[static_cast<std::size_t>(i)].data.u64);
+  }
+  if (epoll_.is_open()) {
+    Wait();
+  }
+}
+
+void ConnectionWatch::State::LookAgain() {
+  look_.ArmAt(loop_.Now() + kLook, [this] { Look(); });
+}
+
+// Polls the received bytes: a wait would not see them if the reader is as fast as the sender and
+// leaves nothing in the socket.
+void ConnectionWatch::State::Look() {
+  std::vector<Number> flooded;
+  for (std::size_t left = std::min(kMostAtOnce, strangers_.size()); left > 0; --left) {
+    looked_at_ = strangers_.After(looked_at_);
+    if (BytesReceived(watched_.at(looked_at_).copy.get()) > kMaxBytesOfStrangers) {
+      flooded.push_back(looked_at_);
+    }
+  }
+  for (const Number number : flooded) {
+    if (closed_) {
+      EndStranger(number, "it sent too much before a call that may be made here");
+    }
+  }
+  if (strangers_.size() > 0) {
+    LookAgain();
+  }
+}
+
+void ConnectionWatch::State::OnEnd(Number number) {
+  const auto found = watched_.find(number);
+  if (found == watched_.end()) {
+    return;
+  }
+  // Closing the copy is not enough: the registration is the connection's, which the reader holds
+  // too.
+  const int copy = found->second.copy.get();
+  static_cast<void>(::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_DEL, copy, nullptr));
+  const std::string peer = std::move(found->second.peer);
+  if (const auto own = number_of_.find(peer); own != number_of_.end() && own->second == number) {
+    number_of_.erase(own);
+  }
+  strangers_.Remove(number);
+  doubled_.erase(number);
+  single_.erase(number);
+  watched_.erase(found);
+  const auto closed = closed_;  // The call may destroy this object.
+  closed(peer);
+}
+
+ConnectionWatch::ConnectionWatch(AsioLoop& loop, Told closed, Ended ended, std::size_t most)
+    : state_(std::make_shared<State>(loop, std::move(closed), std::move(ended), most)) {}
+
+ConnectionWatch::~ConnectionWatch() {
+  state_->Close();
+}
+
+std::string ConnectionWatch::Watch(int fd) {
+  return state_->Watch(fd);
+}
+
+void ConnectionWatch::LetIn(const std::string& peer) {
+  state_->LetIn(peer);
+}
+
+void ConnectionWatch::End(const std::string& peer) {
+  state_->End(peer);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,333 @@
+#include "rendezvous/listener/connection_watch.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <iterator>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/files.h"
+#include "rendezvous/client.h"
+#include "rendezvous/testing/loopback.h"
+#include "rendezvous/testing/pump.h"
+#include "rendezvous/testing/wire_fixture.h"
+
+namespace ddprun {
+namespace {
+
+// Both ends of a connection over loopback.
+struct Pair {
+  UniqueFd here;
+  UniqueFd there;
+  std::string name;  // Of the other end.
+};
+
+Pair Connect() {
+  const UniqueFd listener = ListenOnLoopback();
+  Pair pair;
+  pair.there = ConnectToLoopback(PortOf(listener));
+  pair.here = UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  pair.name = "127.0.0.1:" + std::to_string(PortOf(pair.there));
+  return pair;
+}
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kMost = 200;  // That are not let in.
+
+class Watching : public testing::Test {
+ protected:
+  bool Until(std::size_t count) {
+    return PumpUntil(loop_, [&] { return closed_.size() >= count; });
+  }
+
+  AsioLoop loop_;
+  std::vector<std::string> closed_;
+  void Sends(const Pair& pair, std::size_t bytes) {
+    const std::string much(bytes, 'x');
+    ASSERT_EQ(::send(pair.there.get(), much.data(), much.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(much.size()));
+  }
+  // Reads exactly so many bytes; blocks until they have come.
+  void ReadAll(const Pair& pair, std::size_t bytes) {
+    std::string much(bytes, ' ');
+    ASSERT_EQ(::recv(pair.here.get(), much.data(), much.size(), MSG_WAITALL),
+              static_cast<ssize_t>(bytes));
+  }
+
+  std::vector<std::string> ended_;
+  ConnectionWatch watch_{loop_, [this](const std::string& peer) { closed_.push_back(peer); },
+                         [this](const std::string& peer, const char*) { ended_.push_back(peer); },
+                         kMost};
+};
+
+TEST_F(Watching, TheOtherEndCloses) {
+  Pair one = Connect();
+  Pair two = Connect();
+  EXPECT_EQ(watch_.Watch(one.here.get()), one.name);
+  EXPECT_EQ(watch_.Watch(two.here.get()), two.name);
+  ASSERT_EQ(::send(one.there.get(), "bytes", 5, MSG_NOSIGNAL), 5);  // That nobody reads.
+  two.there.Reset();
+  ASSERT_TRUE(Until(1));
+  EXPECT_EQ(closed_, (std::vector<std::string>{two.name}));
+  one.there.Reset();
+  ASSERT_TRUE(Until(2));
+  EXPECT_EQ(closed_[1], one.name);
+}
+
+TEST_F(Watching, TheReaderShutsItDownAndNothingOfItStays) {
+  Pair pair = Connect();
+  EXPECT_EQ(watch_.Watch(pair.here.get()), pair.name);
+  ASSERT_EQ(::shutdown(pair.here.get(), SHUT_RDWR), 0);
+  pair.here.Reset();
+  char byte = 0;
+  EXPECT_EQ(::recv(pair.there.get(), &byte, 1, 0), 0);  // The other end hears of it.
+  pair.there.Reset();
+  ASSERT_TRUE(Until(1));
+}
+
+TEST_F(Watching, ItIsEndedForBothSides) {
+  Pair pair = Connect();
+  watch_.End(pair.name);  // Not watched yet.
+  EXPECT_EQ(watch_.Watch(pair.here.get()), pair.name);
+  watch_.End(pair.name);
+  ASSERT_TRUE(Until(1));
+  char byte = 0;
+  EXPECT_EQ(::recv(pair.there.get(), &byte, 1, 0), 0);
+}
+
+TEST_F(Watching, ManyAtOnce) {
+  std::vector<Pair> pairs;
+  for (int i = 0; i < 150; ++i) {
+    pairs.push_back(Connect());
+    EXPECT_EQ(watch_.Watch(pairs.back().here.get()), pairs.back().name);
+  }
+  for (Pair& pair : pairs) {
+    pair.there.Reset();
+  }
+  ASSERT_TRUE(Until(pairs.size()));
+}
+
+TEST_F(Watching, WhatIsNoConnectionIsPassedOver) {
+  const UniqueFd alone(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(watch_.Watch(alone.get()), "");
+}
+
+// Also if they were read: a reader that is as fast as the sender leaves none in the socket.
+TEST_F(Watching, TooManyBytesEndAConnectionThatIsNotLetIn) {
+  Pair pair = Connect();
+  ASSERT_EQ(watch_.Watch(pair.here.get()), pair.name);
+  for (std::size_t sent = 0; sent < kMaxBytesOfStrangers; sent += 8192) {
+    Sends(pair, 8192);
+    ReadAll(pair, 8192);
+    loop_.io().poll();
+  }
+  EXPECT_TRUE(ended_.empty());
+  Sends(pair, 1);
+  ReadAll(pair, 1);
+  ASSERT_TRUE(Until(1));
+  EXPECT_EQ(ended_, std::vector<std::string>{pair.name});
+  char byte = 0;
+  EXPECT_LE(::recv(pair.here.get(), &byte, 1, MSG_DONTWAIT), 0);
+  EXPECT_NE(errno, EAGAIN);
+}
+
+TEST_F(Watching, WhatIsThereBeforeItIsWatchedCounts) {
+  Pair pair = Connect();
+  Sends(pair, kMaxBytesOfStrangers + 1);
+  ASSERT_TRUE(PumpUntil(loop_, [&] {
+    std::string much(kMaxBytesOfStrangers + 1, ' ');
+    return ::recv(pair.here.get(), much.data(), much.size(), MSG_PEEK) ==
+           static_cast<ssize_t>(much.size());
+  }));
+  ASSERT_EQ(watch_.Watch(pair.here.get()), pair.name);
+  ASSERT_TRUE(Until(1));
+}
+
+TEST_F(Watching, WhoIsLetInMaySendMore) {
+  Pair pair = Connect();
+  ASSERT_EQ(watch_.Watch(pair.here.get()), pair.name);
+  watch_.LetIn(pair.name);
+  Pair stranger = Connect();  // Looked at all the while.
+  ASSERT_EQ(watch_.Watch(stranger.here.get()), stranger.name);
+  for (int i = 0; i < 4; ++i) {
+    Sends(pair, 32768);
+    ReadAll(pair, 32768);
+    loop_.io().poll();
+  }
+  Sends(stranger, kMaxBytesOfStrangers + 1);
+  ASSERT_TRUE(Until(1));
+  EXPECT_EQ(ended_, std::vector<std::string>{stranger.name});
+}
+
+// Otherwise such connections would take all descriptors of a server, each for half a minute.
+TEST_F(Watching, OneThatIsNotLetInMakesRoomForTheNextInItsTime) {
+  std::vector<Pair> crowd;
+  std::generate_n(std::back_inserter(crowd), kMost + 2, Connect);
+  ASSERT_EQ(watch_.Watch(crowd[0].here.get()), crowd[0].name);
+  watch_.LetIn(crowd[0].name);
+  for (std::size_t i = 1; i <= kMost; ++i) {
+    ASSERT_EQ(watch_.Watch(crowd[i].here.get()), crowd[i].name);
+  }
+  Pair& newcomer = crowd.back();
+  std::string taken = watch_.Watch(newcomer.here.get());
+  EXPECT_TRUE(PumpUntil(loop_, [&] {
+    taken = taken.empty() ? watch_.Watch(newcomer.here.get()) : taken;
+    return !taken.empty() && !closed_.empty();
+  }));
+  EXPECT_EQ(taken, newcomer.name);
+  EXPECT_EQ(ended_, std::vector<std::string>{crowd[1].name});
+  EXPECT_EQ(closed_, ended_);
+}
+
+// With a limit so low that more than half of all descriptors are in use.
+class FewDescriptors : public Watching {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    for (int i = 0; i < 4; ++i) {
+      pairs_.push_back(Connect());
+      ASSERT_EQ(watch_.Watch(pairs_.back().here.get()), pairs_.back().name);
+    }
+    in_use_ = InUse();
+    Allow(Highest() + 8);
+  }
+  void TearDown() override { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+  static std::size_t InUse() {
+    std::size_t count = 0;
+    for (int fd = 0; fd < 4'096; ++fd) {
+      count += ::fcntl(fd, F_GETFD) != -1 ? 1u : 0u;
+    }
+    return count;
+  }
+  static int Highest() {
+    const UniqueFd next(::fcntl(0, F_DUPFD_CLOEXEC, 0));
+    return std::max(next.get(), static_cast<int>(InUse()));
+  }
+  void Allow(int descriptors) {
+    const rlimit few{static_cast<rlim_t>(descriptors), before_.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  }
+  void AllowAsBefore() { ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+  // Ends a connection as gRPC does.
+  static void Shut(Pair& pair) {
+    ::shutdown(pair.here.get(), SHUT_RDWR);
+    pair.here.Reset();
+  }
+
+  rlimit before_{};
+  std::size_t in_use_ = 0;
+  std::vector<Pair> pairs_;
+};
+
+// So that a server can have as many nodes as descriptors, not half as many.
+TEST_F(FewDescriptors, WhoIsLetInTakesOne) {
+  watch_.LetIn(pairs_[3].name);
+  EXPECT_EQ(InUse(), in_use_ - 1);
+  AllowAsBefore();
+  watch_.LetIn(pairs_[0].name);  // There is room: a copy of its own is quicker to tell.
+  EXPECT_EQ(InUse(), in_use_ - 1);
+  Allow(Highest() + 8);
+  watch_.LetIn(pairs_[3].name);  // Known: nothing happens.
+  EXPECT_EQ(InUse(), in_use_ - 1);
+  watch_.LetIn(pairs_[2].name);
+  EXPECT_EQ(InUse(), in_use_ - 3);
+  pairs_[0].there.Reset();
+  pairs_[3].there.Reset();
+  ASSERT_TRUE(Until(2));
+  pairs_[1].there.Reset();  // A stranger.
+  ASSERT_TRUE(Until(3));
+  EXPECT_EQ(closed_[2], pairs_[1].name);
+  pairs_[2].there.Reset();
+  ASSERT_TRUE(Until(4));
+  EXPECT_EQ(closed_[3], pairs_[2].name);
+}
+
+// Without a duplicate, and with the reader's descriptor closed, the kernel reports nothing.
+TEST_F(FewDescriptors, AnEndThatTheReaderHidesIsAskedFor) {
+  watch_.LetIn(pairs_[3].name);
+  watch_.LetIn(pairs_[2].name);
+  pairs_[3].there.Reset();
+  Shut(pairs_[3]);
+  pairs_[2].there.Reset();
+  Shut(pairs_[2]);
+  const Pair other = Connect();  // Has the number of one of them.
+  EXPECT_TRUE(closed_.empty());
+  ASSERT_TRUE(Until(2));
+  EXPECT_EQ(std::set(closed_.begin(), closed_.end()), (std::set{pairs_[2].name, pairs_[3].name}));
+}
+
+TEST(ConnectionWatchEnd, SaysNothingOnceItIsDestroyed) {
+  AsioLoop loop;
+  Pair pair = Connect();
+  {
+    ConnectionWatch watch(
+        loop, [](const std::string&) { FAIL() << "it is gone"; },
+        [](const std::string&, const char*) { FAIL() << "it is gone"; }, 1);
+    EXPECT_EQ(watch.Watch(pair.here.get()), pair.name);
+  }
+  pair.there.Reset();
+  loop.io().poll();
+}
+
+// gRPC does not report the end of a connection without a call; an agent killed just then is lost
+// too.
+TEST_F(WireTest, AConnectionThatClosesBetweenTwoCallsIsACancelledCall) {
+  for (const char* host : {"127.0.0.1", "::1"}) {
+    Serve({host, 0});
+    GrpcSyncChannel other(loop_, endpoint_);
+    {
+      GrpcSyncChannel channel(loop_, endpoint_);
+      other.Send(Report(1), 5s, Note());
+      channel.Send(Report(2), 5s, Note());
+      ASSERT_TRUE(UntilParked(2));
+      for (const auto& call : parked_) {
+        call->Answer(Reply(1));
+      }
+      ASSERT_TRUE(UntilHeard(2));
+      EXPECT_TRUE(cancelled_.empty());
+    }
+    ASSERT_TRUE(Until([&] { return !cancelled_.empty(); })) << host;
+    EXPECT_EQ(cancelled_, (std::vector<CallName>{NameOf(Report(2))}));
+    heard_.clear();
+    parked_.clear();
+    cancelled_.clear();
+  }
+}
+
+// It would occupy a descriptor for nothing: a gRPC client must also call, with its token.
+TEST_F(WireTest, AConnectionOnWhichNobodyCallsIsClosed) {
+  AcceptorOptions options;
+  options.call_patience = 2s;
+  server_.emplace(loop_, Handlers(), options);
+  const Result<Endpoint> bound = server_->Listen({"127.0.0.1", 0});
+  ASSERT_TRUE(bound) << bound.error().message;
+  GrpcSyncChannel caller(loop_, *bound);
+  caller.Send(Report(1), 5s, Note());
+  ASSERT_TRUE(UntilParked(1));
+
+  const UniqueFd silent = ConnectToLoopback(bound->port);
+  const std::string preface("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
+  ASSERT_EQ(::send(silent.get(), preface.data(), preface.size(), MSG_NOSIGNAL), 33);
+  std::array<char, 4096> bytes;
+  const bool closed = Until([&] {
+    const ssize_t got = ::recv(silent.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno == ECONNRESET);
+  });
+  EXPECT_TRUE(closed);
+  EXPECT_TRUE(cancelled_.empty() && heard_.empty());
+  parked_[0]->Answer(Reply(2));
+  EXPECT_TRUE(UntilHeard(1));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,111 @@
+#include "rendezvous/listener/control_token.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <random>
+
+#include "common/files.h"
+#include "common/ids.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kMaxTokenFile = 4096;
+
+Error CannotReadToken(const std::filesystem::path& path, int error_number) {
+  Error error = SystemError("read the token file", path.native(), error_number);
+  error.kind = ErrorKind::kInvalid;
+  return error;
+}
+
+Result<std::string> TokenIn(int fd, const std::filesystem::path& path) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) {
+    return CannotReadToken(path, errno);
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return Invalid(
+        "a token file must be an ordinary file, as it is read more than once "
+        "(DDPRUN_TOKEN takes the token itself)",
+        path.native());
+  }
+  if ((info.st_mode & 077) != 0) {
+    return Invalid("a token file must be readable by its owner alone (chmod 600)", path.native());
+  }
+  if (info.st_uid != ::geteuid() && info.st_uid != 0) {
+    return Invalid("a token file must be this user's own or root's: another one's may know it",
+                   path.native());
+  }
+  ASSIGN_OR_RETURN(std::string token, ReadToEnd(fd, path, kMaxTokenFile));
+  token.erase(std::min(token.find_first_of("\r\n"), token.size()));
+  if (token.size() < kLeastToken) {
+    return Invalid("the token in its file must have at least 16 characters", path.native());
+  }
+  return token;
+}
+
+}  // namespace
+
+bool SameToken(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) {
+    return false;
+  }
+  volatile unsigned difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference = difference | static_cast<unsigned char>(a[i] ^ b[i]);
+  }
+  return difference == 0;
+}
+
+std::string DrawToken() {
+  std::random_device device;
+  std::string token;
+  for (int i = 0; i < 4; ++i) {
+    token += Hex(static_cast<std::uint64_t>(device()) << 32 | device());
+  }
+  return token;
+}
+
+Result<std::string> ReadTokenFile(const std::filesystem::path& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!fd) {
+    return CannotReadToken(path, errno);
+  }
+  return TokenIn(fd.get(), path);
+}
+
+Result<std::string> ReadOrdinaryTokenFile(const std::filesystem::path& path) {
+  ASSIGN_OR_RETURN(const UniqueFd fd, OpenOrdinary(path, O_RDONLY, 0));
+  return TokenIn(fd.get(), path);
+}
+
+Result<void> WriteTokenFile(const std::filesystem::path& path, const std::string& token) {
+  const UniqueFd fd(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd) {
+    return SystemError("make the token file", path.native(), errno);
+  }
+  return WriteAll(fd.get(), token + "\n", path);
+}
+
+Result<void> TokenGate::Check(std::string_view given) {
+  if (!enabled()) {
+    return Error{ErrorKind::kRefused,
+                 "this server takes no control verbs, since it has no token: start it with "
+                 "--token-file=FILE or DDPRUN_TOKEN"};
+  }
+  if (SameToken(given, token_)) {
+    return {};
+  }
+  ++refused_;
+  return Error{ErrorKind::kRefused,
+               given.empty()
+                   ? "a token is needed: --token-file=FILE or DDPRUN_TOKEN (the node that "
+                     "carries the server has it in its run directory)"
+                   : "this is not the server's token"};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,42 @@
+// Connections that are not taken in, or closed for what they did: counted and said without filling
+// a log. And whether there is room for another one at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "rendezvous/listener/few_lines.h"
+
+namespace ddprun {
+
+// On the loop.
+class TurnedAway {
+ public:
+  // `who` begins each line.
+  TurnedAway(Loop& loop, std::string who) : who_(std::move(who)), lines_(loop) {}
+
+  void Note(const std::string& peer, std::string_view reason);
+  std::uint64_t count() const { return count_; }
+
+ private:
+  const std::string who_;
+  FewLogLines lines_;
+  std::uint64_t count_ = 0;
+};
+
+// So many descriptors, or a quarter of the limit if that is less, stay free for everything else
+// that a process opens: strangers cannot take them.
+inline constexpr int kSpareDescriptors = 256;
+
+// For a descriptor just made. Descriptors are given lowest first, so its number tells how many are
+// in use.
+bool LeavesRoom(int descriptor);
+// Likewise: whether at most half of all that there may be are in use.
+bool LeavesHalf(int descriptor);
+// Of all that there may be, one in so many.
+std::size_t OneDescriptorIn(std::size_t many);
+
+}  // namespace ddprun

@@ -1,0 +1,61 @@
+#include "rendezvous/listener/wire_gate.h"
+
+#include <string_view>
+#include <utility>
+
+#include "rendezvous/listener/control_token.h"
+
+namespace ddprun {
+namespace {
+
+constexpr const char* kTokenHeader = "ddprun-token-bin";  // "-bin": any bytes.
+
+constexpr const char* kTokenWanted = "the server wants a token";
+
+}  // namespace
+
+WireGate::WireGate(Loop& loop, std::string token, bool tls)
+    : loop_(loop),
+      token_(std::move(token)),
+      tls_(tls),
+      lines_(std::make_shared<FewLogLines>(loop)) {}
+
+grpc::Status WireGate::Check(const grpc::CallbackServerContext& context) {
+  if (token_.empty()) {
+    return grpc::Status::OK;
+  }
+  const auto found = context.client_metadata().find(kTokenHeader);
+  const bool has_one = found != context.client_metadata().end();
+  if (has_one && SameToken({found->second.data(), found->second.size()}, token_)) {
+    return grpc::Status::OK;
+  }
+  ++refused_;
+  Tell(context.peer(), has_one ? "it shows a wrong token" : "it shows no token");
+  return {grpc::StatusCode::UNAUTHENTICATED,
+          has_one ? "this is not the server's token" : kTokenWanted};
+}
+
+std::string WireGate::RefusalInTheClear() const {
+  return tls_ ? kTlsWanted : token_.empty() ? "" : kTokenWanted;
+}
+
+void WireGate::NoteInTheClear(const std::string& peer) {
+  ++refused_;
+  Tell(peer, tls_ ? "it came in the clear" : "it shows no token");
+}
+
+void WireGate::Tell(const std::string& peer, const char* why) {
+  loop_.Post([lines = lines_, peer, why, count = refused_.load()] {
+    lines->Say(LogLevel::kWarning, std::string("a call was refused: ") + why,
+               "a call from " + peer.substr(0, 100) + " was refused: " + why + " (" +
+                   std::to_string(count) + " refused so far)");
+  });
+}
+
+void ShowToken(grpc::ClientContext& context, const std::string& token) {
+  if (!token.empty()) {
+    context.AddMetadata(kTokenHeader, token);
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,48 @@
+// Who may call a server at all: with a token asked for, only those who show it in a call's
+// metadata. Calls in the clear do not come this far where there is a token or a certificate: the
+// acceptor refuses them, in the words that this says.
+//
+// Checked on gRPC's threads before anything of a call is looked at. What was refused is counted and
+// said on the loop, a few times (few_lines.h), whoever knocks how often.
+#pragma once
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/server_context.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "rendezvous/listener/few_lines.h"
+
+namespace ddprun {
+
+class WireGate {
+ public:
+  // An empty token: none is asked for. `tls`: there is a certificate of the user's.
+  WireGate(Loop& loop, std::string token, bool tls);
+
+  // OK, or UNAUTHENTICATED with what the caller can do about it.
+  grpc::Status Check(const grpc::CallbackServerContext& context);
+
+  // What a call in the clear is told; empty: it is heard.
+  std::string RefusalInTheClear() const;
+  void NoteInTheClear(const std::string& peer);  // That one was refused.
+
+ private:
+  void Tell(const std::string& peer, const char* why);
+
+  Loop& loop_;
+  const std::string token_;
+  const bool tls_;
+  std::atomic<std::uint64_t> refused_{0};
+  std::shared_ptr<FewLogLines> lines_;  // The loop's.
+};
+
+// What a call in the clear is told by a server that speaks TLS.
+inline constexpr const char* kTlsWanted = "it speaks TLS alone";
+
+// The client's side. Empty: none.
+void ShowToken(grpc::ClientContext& context, const std::string& token);
+
+}  // namespace ddprun
