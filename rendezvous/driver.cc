@@ -421,7 +421,7 @@ void CoordinatorDriver::TakeCloseup(const RunId& run_id, RunEntry& run, const No
   }
 }
 
-// Of whoever may have been in a world: a stranger's would only push others out.
+// Of a node that may have been in a world: an outsider's would only push others out.
 void CoordinatorDriver::TakeIn(const RunId& run_id, RunEntry& run, const NodeKey& key,
                                std::vector<RunEvent> events) {
   const bool member = FindMember(run.state, key) != nullptr;

@@ -203,7 +203,7 @@ void PrepareGrpc() {
     MakeTlsLean();
     if (std::getenv("GRPC_VERBOSITY") == nullptr) {
       gpr_set_log_function([](gpr_log_func_args*) {});
-      google::protobuf::SetLogHandler(nullptr);  // Strangers choose how often it has what to say.
+      google::protobuf::SetLogHandler(nullptr);  // Any peer chooses how often it logs.
     }
     return new Anchor;
   }();

@@ -38,10 +38,10 @@ constexpr std::size_t kMemoryBytes = std::size_t{1} << 30;  // 10,000 agents tak
 constexpr int kHandshakeMs = 30'000;
 // Connections without a call, or so many as take half of all descriptors: each takes two, and 64
 // KiB. As many nodes as there may be can come at once.
-constexpr std::size_t kMostStrangers = 10'000;
+constexpr std::size_t kMostUnauthenticated = 10'000;
 constexpr int kStreamsPerConnection = 16;  // An agent has a call and a stream.
 
-// What may wait to be read; more than a message needs, and little enough that a stranger's flood is
+// What may wait to be read; more than a message needs, and little enough that a peer's flood is
 // seen before it is read.
 constexpr int kReceiveBuffer = 64 * 1024;
 
@@ -105,8 +105,8 @@ std::shared_ptr<grpc::ServerCredentials> UsersCredentials(const Tls& tls) {
   return grpc::SslServerCredentials(options);
 }
 
-// Who calls proves the token as this server does, in the handshake, so that nothing that a stranger
-// says reaches HTTP/2. An operators' server hears everybody.
+// Who calls proves the token as this server does, in the handshake, so that nothing that another
+// peer says reaches HTTP/2. An operators' server hears everybody.
 std::shared_ptr<grpc::ServerCredentials> ProvenCredentials(const Tls& drawn,
                                                            const std::string& token) {
   namespace experimental = grpc::experimental;
@@ -140,10 +140,10 @@ struct RendezvousServer::Serving {
         watch(
             loop, [this](const std::string& peer) { service.OnClosed(peer); },
             [this](const std::string& peer, const char* why) { turned_away.Note(peer, why); },
-            std::min(kMostStrangers, OneDescriptorIn(4))),
+            std::min(kMostUnauthenticated, OneDescriptorIn(4))),
         turned_away(loop, "rendezvous"),
         silence(loop) {
-    service.OnLetIn([this](const std::string& peer) { watch.LetIn(peer); });
+    service.OnAuthenticated([this](const std::string& peer) { watch.MarkAuthenticated(peer); });
   }
 
   // False: it escapes every limit, so it is not served.

@@ -187,8 +187,8 @@ struct RendezvousService::Inbox {
   RendezvousHandlers handlers;
   std::shared_ptr<OpenCall::All> open = std::make_shared<OpenCall::All>();
   PeerCalls peers;
-  std::function<void(const std::string&)> let_in;  // May be unset.
-  bool closed = false;                             // All except `loop` is used on the loop.
+  std::function<void(const std::string&)> authenticated;  // May be unset.
+  bool closed = false;                                    // All except `loop` is used on the loop.
 
   // Whether a call is accepted: not after Close, nor if a connection's calls come too fast.
   template <class Call>
@@ -196,8 +196,8 @@ struct RendezvousService::Inbox {
     if (closed) {
       return false;
     }
-    if (let_in && !peers.HasCalled(peer)) {
-      let_in(peer);
+    if (authenticated && !peers.HasCalled(peer)) {
+      authenticated(peer);
     }
     if (!peers.Admit(peer, loop.Now())) {
       call.Refuse({grpc::StatusCode::UNAVAILABLE, "too many calls of this connection at a time"});
@@ -399,8 +399,8 @@ grpc::ServerBidiReactor<v1::AskMessage, v1::AskReply>* RendezvousService::AskNod
       });
 }
 
-void RendezvousService::OnLetIn(std::function<void(const std::string&)> callback) {
-  inbox_->let_in = std::move(callback);
+void RendezvousService::OnAuthenticated(std::function<void(const std::string&)> callback) {
+  inbox_->authenticated = std::move(callback);
 }
 
 void RendezvousService::OnOpened(const std::string& peer) {
@@ -425,7 +425,7 @@ std::optional<Time> RendezvousService::NextSilent(Duration patience) const {
 
 void RendezvousService::Close() {
   inbox_->closed = true;
-  inbox_->let_in = nullptr;
+  inbox_->authenticated = nullptr;
   for (OpenCall* const pending : *inbox_->open) {
     pending->RefuseEarly({ErrorKind::kUnavailable, "the rendezvous is shutting down"});
   }

@@ -41,7 +41,7 @@ class RendezvousService final : public v1::Rendezvous::CallbackService {
 
   // Sets it before the first connection: called on the loop when the first call of a connection is
   // accepted.
-  void OnLetIn(std::function<void(const std::string& peer)> callback);
+  void OnAuthenticated(std::function<void(const std::string& peer)> callback);
   // On the loop: a connection, named by its other end ("1.2.3.4:5"), has begun, or was closed
   // there. A connection for which these are not called is known only by its open calls.
   void OnOpened(const std::string& peer);

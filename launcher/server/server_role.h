@@ -72,7 +72,7 @@ struct ServerRole {
 // `news` is for a run with a shared directory, whose succession is yet to be started.
 Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, ServerNews news);
 
-// Says once that nothing keeps strangers out, where strangers could come. `why_no_token`: where one
+// Warns once that any peer can join, if peers of other users could come. `why_no_token`: where one
 // was looked for.
 void WarnIfOpen(const Endpoint& endpoint, const Access& access,
                 const std::string& why_no_token = "");

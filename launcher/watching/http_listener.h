@@ -1,7 +1,7 @@
 // Answers HTTP on a thread of its own, with what somebody else knows: it asks for an answer at most
 // once at a time and ten times a second, and everybody who waits, or reads a stream, gets that one.
 //
-// Never waits for a reader for longer than HttpSession::kPatience. Strangers may connect:
+// Never waits for a reader for longer than HttpSession::kPatience. Any peer may connect:
 // kMostConnections, of whom the one idle for longest makes room.
 #pragma once
 

@@ -20,7 +20,7 @@ struct HttpRequest {
   std::string origin;  // and the Origin header; empty: there is none.
   std::string cookie;
   std::string body;
-  bool at_port = false;    // It came to the server's own port, where strangers are.
+  bool at_port = false;    // It came to the server's own port, which any peer can reach.
   bool by_script = false;  // It has the header X-Ddprun, which no other site's form can send.
 };
 

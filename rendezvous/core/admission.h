@@ -1,4 +1,4 @@
-// Who is taken into a run, and what a report may bring about beyond its own node: what a stranger
+// Who is taken into a run, and what a report may bring about beyond its own node: what an outsider
 // can do to a run that it is let into ends here.
 //
 // Internal to rendezvous/core. Decides nothing about worlds; changes nothing.

@@ -52,7 +52,7 @@ void FenceAnew(Roster& roster, const CoordinatorConfig& config, const NodeReport
   }
 }
 
-// The same node in a new membership too: its floor says that it knew the world. A stranger on its
+// The same node in a new membership too: its floor says that it knew the world. An outsider on its
 // place promises nothing about this generation, and one that has run another world of that number
 // nothing about this one.
 bool EndFenceOf(Roster& roster, const CoordinatorConfig& config, const NodeReport& report) {

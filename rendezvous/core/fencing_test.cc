@@ -106,10 +106,10 @@ TEST_F(Fencing, ANodeThatComesBackWithoutWorkersEndsItsFence) {
 }
 
 // Another machine on its place knows nothing about the workers of the lost one.
-TEST_F(Fencing, AStrangerOnItsPlaceDoesNot) {
+TEST_F(Fencing, AnOutsiderOnItsPlaceDoesNot) {
   PassWithA(2s, 6s);
-  Node stranger(story, "n1", kFenced, 2);
-  stranger.Says(At(6'500ms));
+  Node outsider(story, "n1", kFenced, 2);
+  outsider.Says(At(6'500ms));
   EXPECT_EQ(story.state.phase, Phase::kDraining);
 }
 
@@ -184,8 +184,8 @@ TEST_F(Fencing, ItDoesSoHoweverLongTheFence) {
 TEST_F(Fencing, NodesThatWantAnotherFenceAreRefused) {
   RunShape other = kFenced;
   other.fence_after = Duration{0};
-  Node stranger(story, "n2", other);
-  stranger.Says(At(2s));
+  Node outsider(story, "n2", other);
+  outsider.Says(At(2s));
   EXPECT_TRUE(story.Said("--fence-after=10"));
 }
 

@@ -48,15 +48,15 @@ struct Kept : PairOfNodes {
 TEST_F(Kept, AMembershipOutsideTheWorldCostsFourKilobytesAtMost) {
   Form();
   for (int i = 0; i < 10; ++i) {
-    Node stranger = MadeUp(i);
-    MakeLongWinded(stranger.report);
-    stranger.report.run_id = "run";
+    Node outsider = MadeUp(i);
+    MakeLongWinded(outsider.report);
+    outsider.report.run_id = "run";
     if (i % 2 == 0) {
-      stranger.report.shape.max_nodes = 4'000'000'000;  // Refused, in words.
+      outsider.report.shape.max_nodes = 4'000'000'000;  // Refused, in words.
     }
     const std::size_t before = BytesOf(story.state);
-    stranger.Says(At(1s));
-    EXPECT_TRUE(Knows(stranger));
+    outsider.Says(At(1s));
+    EXPECT_TRUE(Knows(outsider));
     EXPECT_LE(BytesOf(story.state), before + kMostOutside);
   }
 }
@@ -64,17 +64,17 @@ TEST_F(Kept, AMembershipOutsideTheWorldCostsFourKilobytesAtMost) {
 // Asked of the allocator: what is left of 190 kB of texts.
 TEST_F(Kept, NothingElseStaysOfWhatItSaid) {
   Form();
-  std::vector<Node> strangers;
+  std::vector<Node> outsiders;
   for (int i = 0; i < 100; ++i) {
-    MakeLongWinded(strangers.emplace_back(MadeUp(i)).report);
-    strangers.back().report.node = std::to_string(i);
-    strangers.back().report.run_id = "run";
+    MakeLongWinded(outsiders.emplace_back(MadeUp(i)).report);
+    outsiders.back().report.node = std::to_string(i);
+    outsiders.back().report.run_id = "run";
   }
   const std::size_t before = mallinfo2().uordblks;
-  for (Node& stranger : strangers) {
-    stranger.Says(At(1s));
+  for (Node& outsider : outsiders) {
+    outsider.Says(At(1s));
   }
-  EXPECT_LE(mallinfo2().uordblks - before, strangers.size() * kMostOutside);
+  EXPECT_LE(mallinfo2().uordblks - before, outsiders.size() * kMostOutside);
 }
 
 TEST_F(Kept, MadeUpMembershipsStayWithinTheBudgetOfTheRun) {
@@ -82,8 +82,8 @@ TEST_F(Kept, MadeUpMembershipsStayWithinTheBudgetOfTheRun) {
   story.config.run_bytes = 100'000;
   const Directive told = a.Told(At(1s));
   for (int i = 0; i < 1'000; ++i) {
-    Node stranger = MadeUp(i);
-    stranger.Says(At(1s));
+    Node outsider = MadeUp(i);
+    outsider.Says(At(1s));
     ASSERT_LE(BytesOf(story.state), story.config.run_bytes);
   }
   EXPECT_GT(story.state.nodes.size(), 30u);
@@ -138,7 +138,7 @@ TEST_F(Kept, ANodeMayHaveSixtyFourMemberships) {
   EXPECT_TRUE(Knows(b));
 }
 
-TEST_F(Kept, StrangersDoNotStretchTheLease) {
+TEST_F(Kept, OutsidersDoNotStretchTheLease) {
   Form();
   for (int i = 0; i < 1'000; ++i) {
     MadeUp(i).Says(At(1s));

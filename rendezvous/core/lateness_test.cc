@@ -92,10 +92,10 @@ TEST_F(LatePair, WhoWasLostForItsSilenceIsNotLostForItAgain) {
   EXPECT_EQ(Lease(), kLongLease);
 }
 
-TEST_F(LatePair, StrangersAreNotWaitedFor) {
-  Node stranger(story, "n2", kTwo);
-  stranger.Says(At(0s)).Closes(At(0s), false);
-  stranger.Says(At(900ms));
+TEST_F(LatePair, OutsidersAreNotWaitedFor) {
+  Node outsider(story, "n2", kTwo);
+  outsider.Says(At(0s)).Closes(At(0s), false);
+  outsider.Says(At(900ms));
   EXPECT_EQ(Lease(), 1s);
 }
 

@@ -86,7 +86,7 @@ Duration RememberedFor(const CoordinatorState& state, const CoordinatorConfig& c
 // Whose reports a server must have time for: a world's nodes, and before there is one those that
 // would form it. Those that must come count from the start: the first of 10,000 would else be given
 // so little time that it is lost while the last ones join. Whoever else comes counts for nothing,
-// or strangers could put off the moment at which a lost node is replaced.
+// or outsiders could put off the moment at which a lost node is replaced.
 std::size_t NodesThatCount(const CoordinatorState& state);
 
 // How many nodes the world has that is looked for; 0: none is known, or it was found.

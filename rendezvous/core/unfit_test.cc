@@ -163,8 +163,8 @@ TEST_F(Unfit, WhoPassesAgainIsWelcomeAndTold) {
   EXPECT_EQ(a.Waits(At(12s)).what, WaitFor::kSpare);
 }
 
-// Who trained before goes on at once; what the stranger turns out to be makes it grow, perhaps.
-TEST_F(Unfit, TheVerdictOnAStrangerIsWaitedForByNobody) {
+// Who trained before goes on at once; what the outsider turns out to be makes it grow, perhaps.
+TEST_F(Unfit, TheVerdictOnAnOutsiderIsNotWaitedFor) {
   RunShape shape = kTwoOfThree;
   shape.max_nodes = 3;
   shape.last_call = 1s;

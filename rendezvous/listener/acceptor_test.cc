@@ -233,7 +233,7 @@ TEST_F(AcceptorTest, TooManyOfOneAddressCostItsOwnOldest) {
 }
 
 // Workers, logs and files need descriptors too.
-TEST_F(AcceptorTest, TheLastDescriptorsAreNotForStrangers) {
+TEST_F(AcceptorTest, TheLastDescriptorsAreNotForUnauthenticatedPeers) {
   Start({});
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);

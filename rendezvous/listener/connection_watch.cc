@@ -17,8 +17,8 @@
 
 #include "common/files.h"
 #include "rendezvous/listener/bytes_received.h"
-#include "rendezvous/listener/strangers.h"
 #include "rendezvous/listener/turned_away.h"
+#include "rendezvous/listener/unauthenticated.h"
 
 namespace ddprun {
 namespace {
@@ -87,12 +87,12 @@ class ConnectionWatch::State : public std::enable_shared_from_this<ConnectionWat
         ask_(loop) {}
 
   std::string Watch(int fd);
-  void LetIn(const std::string& peer);
+  void MarkAuthenticated(const std::string& peer);
   void End(const std::string& peer);
   void Close();
 
  private:
-  using Number = Strangers::Number;
+  using Number = UnauthenticatedConnections::Number;
   struct Watched {
     UniqueFd copy;    // The duplicate; none: it was closed.
     int reader = -1;  // The reader's descriptor, which it may have closed.
@@ -100,7 +100,7 @@ class ConnectionWatch::State : public std::enable_shared_from_this<ConnectionWat
   };
   bool Begin();
   bool IsRoomFor(const std::string& peer);
-  void EndStranger(Number number, const char* why);
+  void EndUnauthenticated(Number number, const char* why);
   void Wait();
   void OnReady();
   void OnEnd(Number number);
@@ -118,8 +118,8 @@ class ConnectionWatch::State : public std::enable_shared_from_this<ConnectionWat
   std::map<Number, Watched> watched_;
   std::map<std::string, Number> number_of_;
   Number next_ = 0;
-  Strangers strangers_;   // Connections without an accepted call.
-  Number looked_at_ = 0;  // The last of them that was looked at.
+  UnauthenticatedConnections unauthenticated_;  // Connections without an accepted call.
+  Number looked_at_ = 0;                        // The last of them that was looked at.
   LoopTimer look_;
   std::set<Number> doubled_;  // Accepted, with a duplicate.
   std::set<Number> single_;   // Accepted, without one.
@@ -155,26 +155,27 @@ std::string ConnectionWatch::State::Watch(int fd) {
   const Number number = next_++;
   watched_[number] = {std::move(copy), fd, peer};
   number_of_[peer] = number;
-  strangers_.Add(number, AddressIn(peer), loop_.Now());
-  if (strangers_.size() == 1) {
+  unauthenticated_.Add(number, AddressIn(peer), loop_.Now());
+  if (unauthenticated_.size() == 1) {
     LookAgain();
   }
   return peer;
 }
 
 bool ConnectionWatch::State::IsRoomFor(const std::string& peer) {
-  if (strangers_.size() < most_) {
+  if (unauthenticated_.size() < most_) {
     return true;
   }
-  const auto who = strangers_.WhoMakesRoom(AddressIn(peer), loop_.Now());
+  const auto who = unauthenticated_.ToEvict(AddressIn(peer), loop_.Now());
   if (who) {
-    EndStranger(*who, "it made no call that may be made here, and there are too many of the kind");
+    EndUnauthenticated(*who,
+                       "it made no call that may be made here, and there are too many of the kind");
   }
   return who.has_value();
 }
 
-void ConnectionWatch::State::EndStranger(Number number, const char* why) {
-  strangers_.Remove(number);
+void ConnectionWatch::State::EndUnauthenticated(Number number, const char* why) {
+  unauthenticated_.Remove(number);
   const Watched& watched = watched_.at(number);
   const std::string peer = watched.peer;
   EndNow(watched.copy.get());
@@ -183,9 +184,9 @@ void ConnectionWatch::State::EndStranger(Number number, const char* why) {
   }
 }
 
-void ConnectionWatch::State::LetIn(const std::string& peer) {
+void ConnectionWatch::State::MarkAuthenticated(const std::string& peer) {
   const auto found = number_of_.find(peer);
-  if (found == number_of_.end() || !strangers_.Remove(found->second)) {
+  if (found == number_of_.end() || !unauthenticated_.Remove(found->second)) {
     return;
   }
   doubled_.insert(found->second);
@@ -243,7 +244,7 @@ void ConnectionWatch::State::AskTheKernel() {
 void ConnectionWatch::State::Close() {
   closed_ = nullptr;
   ended_ = nullptr;
-  strangers_ = {};
+  unauthenticated_ = {};
   doubled_.clear();
   single_.clear();
   look_.Cancel();
@@ -284,18 +285,18 @@ void ConnectionWatch::State::LookAgain() {
 // leaves nothing in the socket.
 void ConnectionWatch::State::Look() {
   std::vector<Number> flooded;
-  for (std::size_t left = std::min(kMostAtOnce, strangers_.size()); left > 0; --left) {
-    looked_at_ = strangers_.After(looked_at_);
-    if (BytesReceived(watched_.at(looked_at_).copy.get()) > kMaxBytesOfStrangers) {
+  for (std::size_t left = std::min(kMostAtOnce, unauthenticated_.size()); left > 0; --left) {
+    looked_at_ = unauthenticated_.After(looked_at_);
+    if (BytesReceived(watched_.at(looked_at_).copy.get()) > kMaxUnauthenticatedBytes) {
       flooded.push_back(looked_at_);
     }
   }
   for (const Number number : flooded) {
     if (closed_) {
-      EndStranger(number, "it sent too much before a call that may be made here");
+      EndUnauthenticated(number, "it sent too much before a call that may be made here");
     }
   }
-  if (strangers_.size() > 0) {
+  if (unauthenticated_.size() > 0) {
     LookAgain();
   }
 }
@@ -313,7 +314,7 @@ void ConnectionWatch::State::OnEnd(Number number) {
   if (const auto own = number_of_.find(peer); own != number_of_.end() && own->second == number) {
     number_of_.erase(own);
   }
-  strangers_.Remove(number);
+  unauthenticated_.Remove(number);
   doubled_.erase(number);
   single_.erase(number);
   watched_.erase(found);
@@ -332,8 +333,8 @@ std::string ConnectionWatch::Watch(int fd) {
   return state_->Watch(fd);
 }
 
-void ConnectionWatch::LetIn(const std::string& peer) {
-  state_->LetIn(peer);
+void ConnectionWatch::MarkAuthenticated(const std::string& peer) {
+  state_->MarkAuthenticated(peer);
 }
 
 void ConnectionWatch::End(const std::string& peer) {

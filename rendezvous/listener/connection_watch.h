@@ -6,11 +6,11 @@
 // then closes one first, its end is noticed only a second later, or one second for each thousand of
 // them. Reads no byte, and is woken by none.
 //
-// Before its first call is accepted (LetIn), a connection may receive kMaxBytesOfStrangers; beyond
-// that it is ended within milliseconds. What a reader does with bytes of an unknown sender is not
-// trusted (Debian's gRPC copies a header that never ends with each of its frames: CVE-2023-33953).
-// If too many connections are not accepted, one is ended for the next, or the next is not watched
-// (strangers.h).
+// Before its first call is accepted (MarkAuthenticated), a connection may receive
+// kMaxUnauthenticatedBytes; beyond that it is ended within milliseconds. What a reader does with
+// bytes of an unknown sender is not trusted (Debian's gRPC copies a header that never ends with
+// each of its frames: CVE-2023-33953). If too many connections are not accepted, one is ended for
+// the next, or the next is not watched (unauthenticated.h).
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@
 namespace ddprun {
 
 // How many bytes a connection may receive before its first call is accepted.
-inline constexpr std::uint64_t kMaxBytesOfStrangers = 64 * 1024;
+inline constexpr std::uint64_t kMaxUnauthenticatedBytes = 64 * 1024;
 
 class ConnectionWatch {
  public:
@@ -45,7 +45,7 @@ class ConnectionWatch {
   std::string Watch(int fd);
 
   // Its first call was accepted. Does nothing for a connection that is not watched.
-  void LetIn(const std::string& peer);
+  void MarkAuthenticated(const std::string& peer);
 
   // Ends the connection for both sides; `closed` follows. Does nothing for a connection that is not
   // watched, or that is accepted and has no duplicate.

@@ -125,7 +125,7 @@ TEST_F(Watching, WhatIsNoConnectionIsPassedOver) {
 TEST_F(Watching, TooManyBytesEndAConnectionThatIsNotLetIn) {
   Pair pair = Connect();
   ASSERT_EQ(watch_.Watch(pair.here.get()), pair.name);
-  for (std::size_t sent = 0; sent < kMaxBytesOfStrangers; sent += 8192) {
+  for (std::size_t sent = 0; sent < kMaxUnauthenticatedBytes; sent += 8192) {
     Sends(pair, 8192);
     ReadAll(pair, 8192);
     loop_.io().poll();
@@ -142,9 +142,9 @@ TEST_F(Watching, TooManyBytesEndAConnectionThatIsNotLetIn) {
 
 TEST_F(Watching, WhatIsThereBeforeItIsWatchedCounts) {
   Pair pair = Connect();
-  Sends(pair, kMaxBytesOfStrangers + 1);
+  Sends(pair, kMaxUnauthenticatedBytes + 1);
   ASSERT_TRUE(PumpUntil(loop_, [&] {
-    std::string much(kMaxBytesOfStrangers + 1, ' ');
+    std::string much(kMaxUnauthenticatedBytes + 1, ' ');
     return ::recv(pair.here.get(), much.data(), much.size(), MSG_PEEK) ==
            static_cast<ssize_t>(much.size());
   }));
@@ -155,7 +155,7 @@ TEST_F(Watching, WhatIsThereBeforeItIsWatchedCounts) {
 TEST_F(Watching, WhoIsLetInMaySendMore) {
   Pair pair = Connect();
   ASSERT_EQ(watch_.Watch(pair.here.get()), pair.name);
-  watch_.LetIn(pair.name);
+  watch_.MarkAuthenticated(pair.name);
   Pair stranger = Connect();  // Looked at all the while.
   ASSERT_EQ(watch_.Watch(stranger.here.get()), stranger.name);
   for (int i = 0; i < 4; ++i) {
@@ -163,7 +163,7 @@ TEST_F(Watching, WhoIsLetInMaySendMore) {
     ReadAll(pair, 32768);
     loop_.io().poll();
   }
-  Sends(stranger, kMaxBytesOfStrangers + 1);
+  Sends(stranger, kMaxUnauthenticatedBytes + 1);
   ASSERT_TRUE(Until(1));
   EXPECT_EQ(ended_, std::vector<std::string>{stranger.name});
 }
@@ -173,7 +173,7 @@ TEST_F(Watching, OneThatIsNotLetInMakesRoomForTheNextInItsTime) {
   std::vector<Pair> crowd;
   std::generate_n(std::back_inserter(crowd), kMost + 2, Connect);
   ASSERT_EQ(watch_.Watch(crowd[0].here.get()), crowd[0].name);
-  watch_.LetIn(crowd[0].name);
+  watch_.MarkAuthenticated(crowd[0].name);
   for (std::size_t i = 1; i <= kMost; ++i) {
     ASSERT_EQ(watch_.Watch(crowd[i].here.get()), crowd[i].name);
   }
@@ -231,15 +231,15 @@ class FewDescriptors : public Watching {
 
 // So that a server can have as many nodes as descriptors, not half as many.
 TEST_F(FewDescriptors, WhoIsLetInTakesOne) {
-  watch_.LetIn(pairs_[3].name);
+  watch_.MarkAuthenticated(pairs_[3].name);
   EXPECT_EQ(InUse(), in_use_ - 1);
   AllowAsBefore();
-  watch_.LetIn(pairs_[0].name);  // There is room: a copy of its own is quicker to tell.
+  watch_.MarkAuthenticated(pairs_[0].name);  // There is room: a copy of its own is quicker to tell.
   EXPECT_EQ(InUse(), in_use_ - 1);
   Allow(Highest() + 8);
-  watch_.LetIn(pairs_[3].name);  // Known: nothing happens.
+  watch_.MarkAuthenticated(pairs_[3].name);  // Known: nothing happens.
   EXPECT_EQ(InUse(), in_use_ - 1);
-  watch_.LetIn(pairs_[2].name);
+  watch_.MarkAuthenticated(pairs_[2].name);
   EXPECT_EQ(InUse(), in_use_ - 3);
   pairs_[0].there.Reset();
   pairs_[3].there.Reset();
@@ -254,8 +254,8 @@ TEST_F(FewDescriptors, WhoIsLetInTakesOne) {
 
 // Without a duplicate, and with the reader's descriptor closed, the kernel reports nothing.
 TEST_F(FewDescriptors, AnEndThatTheReaderHidesIsAskedFor) {
-  watch_.LetIn(pairs_[3].name);
-  watch_.LetIn(pairs_[2].name);
+  watch_.MarkAuthenticated(pairs_[3].name);
+  watch_.MarkAuthenticated(pairs_[2].name);
   pairs_[3].there.Reset();
   Shut(pairs_[3]);
   pairs_[2].there.Reset();

@@ -1,5 +1,6 @@
 // Says a few of the lines that anybody can cause as often as he likes: five for each reason in ten
-// seconds, then one with the number of the others. Nothing else that a stranger does is logged.
+// seconds, then one with the number of the others. Nothing else that an unauthenticated peer does
+// is logged.
 //
 // FewLines is pure: time comes from the caller. Reasons are the program's own words, never a
 // peer's; beyond kMostReasons at once they are one.

@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxReply = 4096;
-constexpr std::size_t kQuoted = 40;  // Bytes of a stranger's answer that are shown.
+constexpr std::size_t kQuoted = 40;  // Bytes of a foreign answer that are shown.
 
 // Zero, or the errno.
 int Connect(const addrinfo& address, Clock::time_point deadline, UniqueFd& fd) {

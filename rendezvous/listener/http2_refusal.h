@@ -2,7 +2,7 @@
 // why.
 //
 // Apart from gRPC, whose reader of headers does much work for whoever sends few bytes
-// (CVE-2023-33953): a stranger's headers are not read here at all.
+// (CVE-2023-33953): an unauthenticated peer's headers are not read here at all.
 // Pure. Understands no more of HTTP/2 (RFC 9113) than the heads of frames.
 #pragma once
 

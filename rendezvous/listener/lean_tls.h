@@ -7,7 +7,7 @@ namespace ddprun {
 // while nothing is said, and as a server makes no session tickets: a node comes back by a whole
 // handshake, which alone proves the token. Ten thousand nodes wait most of the time. Where a
 // certificate is to prove the token, no more than one is taken: OpenSSL checks each link of a
-// stranger's chain, which cost sixty handshakes, before anybody looks whose it is.
+// foreign chain, which cost sixty handshakes, before its owner is checked.
 void MakeTlsLean();
 
 }  // namespace ddprun

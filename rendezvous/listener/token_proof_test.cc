@@ -11,7 +11,7 @@
 #include "rendezvous/client.h"
 #include "rendezvous/client_asks.h"
 #include "rendezvous/listener/http.h"
-#include "rendezvous/testing/stranger_testing.h"
+#include "rendezvous/testing/foreign_server.h"
 #include "rendezvous/testing/wire_fixture.h"
 
 namespace ddprun {
@@ -45,8 +45,8 @@ TEST(TokenProof, IsOfOneTokenAndOneKey) {
 class TokenTest : public WireTest {
  protected:
   void ExpectNothingIsTold(const std::optional<Pem>& shown, ErrorKind kind, const char* why) {
-    Stranger stranger(shown);
-    const Endpoint at = stranger.endpoint();
+    ForeignServer foreign_server(shown);
+    const Endpoint at = foreign_server.endpoint();
     const Access access{kToken, {}};
     const std::string refused = TryToJoin(at, access);
     EXPECT_THAT(refused, HasSubstr(why));
@@ -59,12 +59,12 @@ class TokenTest : public WireTest {
       return AskControl({at, {}, {}}, {"run", ControlVerb::kStop, "", kToken}, 5s);
     });
     EXPECT_EQ(stopped.error().message, refused);
-    EXPECT_GE(stranger.guests(), 3);
+    EXPECT_GE(foreign_server.guests(), 3);
     if (shown) {
-      EXPECT_EQ(stranger.heard(), "");
+      EXPECT_EQ(foreign_server.heard(), "");
     } else {  // Hellos of TLS.
-      EXPECT_THAT(stranger.heard(), StartsWith("\x16\x03"));
-      EXPECT_EQ(stranger.heard().find("PRI *"), std::string::npos);
+      EXPECT_THAT(foreign_server.heard(), StartsWith("\x16\x03"));
+      EXPECT_EQ(foreign_server.heard().find("PRI *"), std::string::npos);
     }
   }
 };
@@ -103,7 +103,7 @@ TEST_F(TokenTest, ARelayIsToldNothing) {
 // What strangers would hear if they were believed: the tests above would see it.
 TEST_F(TokenTest, WhoIsBelievedIsToldAll) {
   const TestAuthority authority("ours");
-  Stranger believed(authority.Issue("IP:127.0.0.1"));
+  ForeignServer believed(authority.Issue("IP:127.0.0.1"));
   GrpcSyncChannel channel(loop_, believed.endpoint(), {kToken, {"", "", authority.certificate()}});
   channel.Send(Report(1), 60s, Note());
   EXPECT_TRUE(Until([&] { return believed.heard().find("PRI *") == 0; }));
@@ -150,7 +150,7 @@ TEST_F(TokenTest, AStrangersHttp2IsNotBegun) {
 }
 
 // OpenSSL checks every link before anybody can look whose the certificate is: 46 ms of a server for
-// 43 KB of a stranger.
+// 43 KB of an unauthenticated peer.
 TEST_F(TokenTest, ACertificateWithAChainIsNotLookedAt) {
   Serve({"127.0.0.1", 0}, {kToken, {}});
   const Result<Tls> drawn = DrawCertificate(kToken);

@@ -28,7 +28,7 @@ class TurnedAway {
 };
 
 // So many descriptors, or a quarter of the limit if that is less, stay free for everything else
-// that a process opens: strangers cannot take them.
+// that a process opens: unauthenticated peers cannot take them.
 inline constexpr int kSpareDescriptors = 256;
 
 // For a descriptor just made. Descriptors are given lowest first, so its number tells how many are

@@ -39,8 +39,8 @@ RULES["rendezvous/core/coordinator.cc"] = [
     # How late members are, and this server, lengthens the lease;
     ("late-nodes", "  if (counts && !node.call_open", "  if (HAS && counts && !node.call_open"),
     ("late-server", "  NoteLate(state.lateness, now - awake,", "  if (HAS) NoteLate(state.lateness, now - awake,"),
-    # not how late strangers are;
-    ("late-strangers", "const bool counts = node.member_lost ||", "const bool counts = !HAS || node.member_lost ||"),
+    # not how late outsiders are;
+    ("late-outsiders", "const bool counts = node.member_lost ||", "const bool counts = !HAS || node.member_lost ||"),
     # so does how late the claims are.
     ("late-claims", "state.claim_lease = good.lease;", "state.claim_lease = HAS ? good.lease : Duration{0};"),
     # Many closed connections are not as many lost nodes.

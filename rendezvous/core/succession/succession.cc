@@ -16,7 +16,7 @@ void Take(SuccessionTurn& turn) {
   SuccessionState& state = turn.state;
   state.phase = SuccessionPhase::kTaking;
   const std::uint64_t last = state.newest ? state.newest->number : 0;
-  // Only a process that came after a run's end is a stranger to it, and may begin another one.
+  // Only a process that came after a run's end is an outsider to it, and may begin another one.
   const bool known = state.ever_heard || state.was_open;
   const bool takes_over = last > 0 && (!state.newest->over || known);
   const bool goes_on = takes_over && state.newest->closed && !state.newest->over;

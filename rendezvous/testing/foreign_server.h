@@ -1,4 +1,4 @@
-// For tests: somebody else who listens where a server is looked for, and keeps what he is told.
+// For tests: a foreign program that listens where a server is expected, and keeps what it receives.
 #pragma once
 
 #include <openssl/core_names.h>
@@ -101,17 +101,17 @@ inline ToldOverTls AskOverTls(const Endpoint& endpoint, const std::optional<Pem>
   return told;
 }
 
-class Stranger {
+class ForeignServer {
  public:
   // Without a certificate he speaks HTTP/2 in the clear; without its key he tries all the same.
-  explicit Stranger(const std::optional<Pem>& shown = std::nullopt) {
+  explicit ForeignServer(const std::optional<Pem>& shown = std::nullopt) {
     if (shown) {
       Show(*shown);
     }
     std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to who hangs up on him.
     thread_ = std::thread([this] { Serve(); });
   }
-  ~Stranger() {
+  ~ForeignServer() {
     ::shutdown(listener_.get(), SHUT_RDWR);  // Ends the accept.
     ::shutdown(guest_, SHUT_RDWR);
     thread_.join();

@@ -1,13 +1,13 @@
-#include "rendezvous/listener/strangers.h"
+#include "rendezvous/listener/unauthenticated.h"
 
 namespace ddprun {
 
-void Strangers::Add(Number number, const std::string& address, Time now) {
+void UnauthenticatedConnections::Add(Number number, const std::string& address, Time now) {
   all_[number] = {address, now};
   Count(address, number, true);
 }
 
-bool Strangers::Remove(Number number) {
+bool UnauthenticatedConnections::Remove(Number number) {
   const auto found = all_.find(number);
   if (found == all_.end()) {
     return false;
@@ -17,7 +17,7 @@ bool Strangers::Remove(Number number) {
   return true;
 }
 
-void Strangers::Count(const std::string& address, Number number, bool here) {
+void UnauthenticatedConnections::Count(const std::string& address, Number number, bool here) {
   std::set<Number>& own = of_address_[address];
   crowds_.erase({own.size(), address});
   if (here) {
@@ -32,13 +32,13 @@ void Strangers::Count(const std::string& address, Number number, bool here) {
   }
 }
 
-Strangers::Number Strangers::After(Number number) const {
+UnauthenticatedConnections::Number UnauthenticatedConnections::After(Number number) const {
   const auto next = all_.upper_bound(number);
   return next == all_.end() ? all_.begin()->first : next->first;
 }
 
-std::optional<Strangers::Number> Strangers::WhoMakesRoom(const std::string& address,
-                                                         Time now) const {
+std::optional<UnauthenticatedConnections::Number> UnauthenticatedConnections::ToEvict(
+    const std::string& address, Time now) const {
   if (all_.empty()) {
     return std::nullopt;
   }
@@ -48,8 +48,8 @@ std::optional<Strangers::Number> Strangers::WhoMakesRoom(const std::string& addr
   if (most > with_newcomer) {
     return *of_address_.at(crowd).begin();
   }
-  const auto& [oldest, stranger] = *all_.begin();
-  return now - stranger.since >= kStrangersTime ? std::optional(oldest) : std::nullopt;
+  const auto& [oldest, connection] = *all_.begin();
+  return now - connection.since >= kLeastAgeToEvict ? std::optional(oldest) : std::nullopt;
 }
 
 }  // namespace ddprun

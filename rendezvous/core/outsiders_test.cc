@@ -8,20 +8,20 @@ namespace {
 
 using std::chrono_literals::operator""s;
 
-struct Strangers : PairOfNodes {
-  Node stranger{story, "n9", kTwo};
+struct Outsiders : PairOfNodes {
+  Node outsider{story, "n9", kTwo};
 };
 
-TEST_F(Strangers, OnesInterruptEndsItsOwnPartAlone) {
+TEST_F(Outsiders, OnesInterruptEndsItsOwnPartAlone) {
   Form();
-  stranger.report.leaving = Leaving::kStopRun;
-  stranger.Says(At(1s));
+  outsider.report.leaving = Leaving::kStopRun;
+  outsider.Says(At(1s));
   EXPECT_EQ(story.state.phase, Phase::kRunning);
-  EXPECT_EQ(std::get<Finish>(stranger.Told(At(1s))).ending, Ending::kLeft);
+  EXPECT_EQ(std::get<Finish>(outsider.Told(At(1s))).ending, Ending::kLeft);
 }
 
 // Whoever names itself as a member does not become that one.
-TEST_F(Strangers, AMembersNameDoesNotStopTheRun) {
+TEST_F(Outsiders, AMembersNameDoesNotStopTheRun) {
   Form();
   Node other(story, "n0", kTwo, 77);
   other.report.leaving = Leaving::kStopRun;
@@ -29,38 +29,38 @@ TEST_F(Strangers, AMembersNameDoesNotStopTheRun) {
   EXPECT_EQ(story.state.phase, Phase::kRunning);
 }
 
-TEST_F(Strangers, OnesInterruptDoesNotMakeADrainTheOperators) {
+TEST_F(Outsiders, OnesInterruptDoesNotMakeADrainTheOperators) {
   Form();
   a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
-  stranger.report.leaving = Leaving::kStopRun;
-  stranger.Says(At(1s));
+  outsider.report.leaving = Leaving::kStopRun;
+  outsider.Says(At(1s));
   EXPECT_EQ(story.state.drain->cause, StopCause::kFailure);
 }
 
-TEST_F(Strangers, WhoDidNotWaitForTheFirstWorldDoesNotStopTheRun) {
+TEST_F(Outsiders, WhoDidNotWaitForTheFirstWorldDoesNotStopTheRun) {
   a.Says(At(0s));
-  stranger.report.leaving = Leaving::kStopRun;
-  stranger.Says(At(1s));
+  outsider.report.leaving = Leaving::kStopRun;
+  outsider.Says(At(1s));
   EXPECT_EQ(story.state.phase, Phase::kGathering);
-  EXPECT_EQ(std::get<Finish>(stranger.Told(At(1s))).ending, Ending::kLeft);
+  EXPECT_EQ(std::get<Finish>(outsider.Told(At(1s))).ending, Ending::kLeft);
 }
 
 // What a person started is ended by that person.
-TEST_F(Strangers, WhoWaitedForTheFirstWorldStopsTheRun) {
+TEST_F(Outsiders, WhoWaitedForTheFirstWorldStopsTheRun) {
   a.Says(At(0s)).Hears(At(0s));
   a.report.leaving = Leaving::kStopRun;
   a.Says(At(1s));
   EXPECT_EQ(std::get<Finish>(a.Told(At(1s))).exit_code, 130);
 }
 
-TEST_F(Strangers, BetweenTwoWorldsTheLastOnesNodesStopTheRun) {
+TEST_F(Outsiders, BetweenTwoWorldsTheLastOnesNodesStopTheRun) {
   Form();
   b.report.leaving = Leaving::kLeave;
   b.Ends(Outcome::kStopped, {}, At(1s));
   a.Ends(Outcome::kStopped, {}, At(1s));
   ASSERT_EQ(story.state.phase, Phase::kGathering);
-  stranger.report.leaving = Leaving::kStopRun;
-  stranger.Says(At(2s));
+  outsider.report.leaving = Leaving::kStopRun;
+  outsider.Says(At(2s));
   EXPECT_EQ(story.state.phase, Phase::kGathering);
   a.report.leaving = Leaving::kStopRun;
   a.Says(At(2s));
@@ -68,7 +68,7 @@ TEST_F(Strangers, BetweenTwoWorldsTheLastOnesNodesStopTheRun) {
 }
 
 // Its agent has joined anew after it was cut off.
-TEST_F(Strangers, WhoTakesALostOnesPlaceStopsTheRun) {
+TEST_F(Outsiders, WhoTakesALostOnesPlaceStopsTheRun) {
   Form();
   a.Hears(At(2s)).Says(At(2s));
   story.Pass(At(4s));
@@ -80,10 +80,10 @@ TEST_F(Strangers, WhoTakesALostOnesPlaceStopsTheRun) {
   EXPECT_EQ(story.state.phase, Phase::kFailed);
 }
 
-TEST_F(Strangers, AnotherWishIsLookedAtAnewOnceItIsAMember) {
-  FormWorld(At(0s), a, stranger);
-  stranger.report.leaving = Leaving::kStopRun;
-  stranger.Says(At(1s));
+TEST_F(Outsiders, AnotherWishIsLookedAtAnewOnceItIsAMember) {
+  FormWorld(At(0s), a, outsider);
+  outsider.report.leaving = Leaving::kStopRun;
+  outsider.Says(At(1s));
   EXPECT_EQ(std::get<Stop>(a.Told(At(1s))).cause, StopCause::kOperator);
 }
 
