@@ -22,8 +22,8 @@
 #include "rendezvous/grpc_proof.h"
 #include "rendezvous/listener/connection_watch.h"
 #include "rendezvous/listener/listen_socket.h"
+#include "rendezvous/listener/rejected.h"
 #include "rendezvous/listener/token_proof.h"
-#include "rendezvous/listener/turned_away.h"
 #include "rendezvous/service.h"
 
 namespace ddprun {
@@ -139,9 +139,9 @@ struct RendezvousServer::Serving {
         service(loop, std::move(handlers), access.token, access.tls.serves()),
         watch(
             loop, [this](const std::string& peer) { service.OnClosed(peer); },
-            [this](const std::string& peer, const char* why) { turned_away.Note(peer, why); },
+            [this](const std::string& peer, const char* why) { rejected.Note(peer, why); },
             std::min(kMostUnauthenticated, OneDescriptorIn(4))),
-        turned_away(loop, "rendezvous"),
+        rejected(loop, "rendezvous"),
         silence(loop) {
     service.OnAuthenticated([this](const std::string& peer) { watch.MarkAuthenticated(peer); });
   }
@@ -150,9 +150,9 @@ struct RendezvousServer::Serving {
   bool Follow(int fd) {
     const std::string peer = watch.Watch(fd);
     if (peer.empty()) {
-      turned_away.Note("the next one",
-                       "it has gone, or too many others have made no call yet, or nearly all "
-                       "descriptors (ulimit -n) are in use");
+      rejected.Note("the next one",
+                    "it has gone, or too many others have made no call yet, or nearly all "
+                    "descriptors (ulimit -n) are in use");
       return false;
     }
     const bool first = !service.NextSilent(patience);
@@ -165,8 +165,8 @@ struct RendezvousServer::Serving {
 
   void EndTheSilent() {
     for (const std::string& peer : service.Silent(patience)) {
-      turned_away.Note(peer,
-                       "it made no call that may be made here within " + FormatDuration(patience));
+      rejected.Note(peer,
+                    "it made no call that may be made here within " + FormatDuration(patience));
       watch.End(peer);
     }
     silence.ArmAt(service.NextSilent(patience), [this] { EndTheSilent(); });
@@ -175,7 +175,7 @@ struct RendezvousServer::Serving {
   const Duration patience;
   RendezvousService service;
   ConnectionWatch watch;
-  TurnedAway turned_away;
+  RejectedConnections rejected;
   LoopTimer silence;
   std::unique_ptr<HandOver> hand_over;      // None: calls in the clear are refused.
   std::unique_ptr<HandOver> hand_over_tls;  // None: TLS is not spoken here.

@@ -19,7 +19,7 @@
 
 #include "rendezvous/listener/first_bytes.h"
 #include "rendezvous/listener/http2_refusal.h"
-#include "rendezvous/listener/turned_away.h"
+#include "rendezvous/listener/rejected.h"
 
 namespace ddprun {
 namespace {
@@ -70,7 +70,7 @@ class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
         options_(std::move(options)),
         handlers_(std::move(handlers)),
         listener_(loop.io()),
-        turned_away_(loop, "rendezvous"),
+        rejected_(loop, "rendezvous"),
         lines_(loop),
         expiry_(loop),
         pause_(loop) {}
@@ -120,7 +120,7 @@ class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
   const AcceptorOptions options_;
   AcceptorHandlers handlers_;
   Descriptor listener_;
-  TurnedAway turned_away_;
+  RejectedConnections rejected_;
   FewLogLines lines_;
   LoopTimer expiry_;
   LoopTimer pause_;
@@ -167,7 +167,7 @@ void Acceptor::State::AcceptSome() {
 void Acceptor::State::Admit(int fd, const std::string& address) {
   if (!LeavesRoom(fd)) {
     ::close(fd);
-    turned_away_.Note(address, "nearly all descriptors (ulimit -n) are in use");
+    rejected_.Note(address, "nearly all descriptors (ulimit -n) are in use");
     return;
   }
   const int on = 1;
@@ -359,7 +359,7 @@ void Acceptor::State::Remove(Guests::iterator guest) {
 }
 
 void Acceptor::State::TurnAway(Guests::iterator guest, std::string_view reason) {
-  turned_away_.Note(guest->second.address, reason);
+  rejected_.Note(guest->second.address, reason);
   Remove(guest);
 }
 

@@ -17,7 +17,7 @@
 
 #include "common/files.h"
 #include "rendezvous/listener/bytes_received.h"
-#include "rendezvous/listener/turned_away.h"
+#include "rendezvous/listener/rejected.h"
 #include "rendezvous/listener/unauthenticated.h"
 
 namespace ddprun {

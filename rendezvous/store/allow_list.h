@@ -30,7 +30,7 @@ class AllowList {
   // wrong: those of a world's nodes. An empty one changes nothing.
   void AllowAlso(const std::string& addresses);
 
-  // Why this client is turned away; nothing: it may come in. `self`: whose the store is.
+  // Why this client is rejected; nothing: it may come in. `self`: whose the store is.
   std::optional<std::string> WhyNot(const boost::asio::ip::address& peer,
                                     const boost::asio::ip::address& own, const OtherEnd& end,
                                     uid_t self) const;

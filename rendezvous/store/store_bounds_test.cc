@@ -27,7 +27,7 @@ TEST(StoreServer, SilentConnectionsAreBounded) {
   EXPECT_TRUE(first.Closed());
   working.Settle();
   EXPECT_EQ(served.Connections(), 3u);
-  EXPECT_EQ(served.On([](StoreServer& server) { return server.turned_away(); }), 1u);
+  EXPECT_EQ(served.On([](StoreServer& server) { return server.rejected(); }), 1u);
 }
 
 // 1.2 MB of questions for one value of 16 kB: 2 GB of answer, which refers to that value.
@@ -110,7 +110,7 @@ TEST(StoreServer, WhatAllConnectionsHoldIsBounded) {
   Client good(served);
   good.Settle();
   served.UntilConnections(5);  // These two, and three of 4 MiB that are whole.
-  EXPECT_EQ(served.On([](StoreServer& server) { return server.turned_away(); }), 9u);
+  EXPECT_EQ(served.On([](StoreServer& server) { return server.rejected(); }), 9u);
   little.Send(std::string(2 << 20, 'x'));
   little.Settle();
 }

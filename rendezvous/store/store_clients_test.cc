@@ -52,7 +52,7 @@ TEST(StoreClients, OfThisMachineAreLetInWhateverTheirAddress) {
 }
 
 // Who squats on a machine that several users share reads and writes nobody's keys.
-TEST(StoreClients, OfAnotherUserAreTurnedAway) {
+TEST(StoreClients, OfAnotherUserAreRejected) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "only root can be somebody else";
   }
@@ -65,14 +65,14 @@ TEST(StoreClients, OfAnotherUserAreTurnedAway) {
   EXPECT_TRUE(AnswersUser(0, served.port()));
   EXPECT_FALSE(AnswersUser(kNobody, served.port()));
   own.Settle();
-  EXPECT_EQ(served.On([](StoreServer& server) { return server.turned_away(); }), 1u);
+  EXPECT_EQ(served.On([](StoreServer& server) { return server.rejected(); }), 1u);
   StoreOptions open;
   open.allowed = *AllowList::Parse("any");
   EXPECT_TRUE(AnswersUser(kNobody, Served(open).port()));
 }
 
 // What it wrote could be anybody's.
-TEST(StoreClients, ThatAreClosedAlreadyAreTurnedAway) {
+TEST(StoreClients, ThatAreClosedAlreadyAreRejected) {
   StoreThread thread;
   auto listener = ListenForStore("127.0.0.1", 0);
   ASSERT_TRUE(listener);

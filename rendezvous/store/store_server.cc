@@ -37,7 +37,7 @@ StoreServer::StoreServer(AsioLoop& loop, const StoreOptions& options)
       silence_(loop),
       read_buffer_(kReadBytes),
       write_buffer_(kWriteBytes),
-      turned_away_(loop, "store"),
+      rejected_(loop, "store"),
       refused_(loop),
       life_(std::make_shared<char>()) {}
 
@@ -71,7 +71,7 @@ void StoreServer::AcceptAll() {
       break;
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      turned_away_.Note("the next one", SystemError("accept", "a store client", errno).message);
+      rejected_.Note("the next one", SystemError("accept", "a store client", errno).message);
       accept_again_.ArmAt(loop_.Now() + kAcceptPause, [this] { ArmAccept(); });
       return;
     }
@@ -112,7 +112,7 @@ void StoreServer::Adopt(int socket) {
         "(--store-allow=any takes it)";
   }
   if (why_not && !std::holds_alternative<Closed>(end)) {
-    turned_away_.Note(NameOf(peer), *why_not);
+    rejected_.Note(NameOf(peer), *why_not);
     const bool here = std::holds_alternative<Here>(end);  // Its user, not its address.
     refused_.Take(std::move(owned), here ? "any" : Plain(peer.address()).to_string(), *why_not);
     return;
@@ -121,7 +121,7 @@ void StoreServer::Adopt(int socket) {
     why_not = "there are too many connections already";
   }
   if (why_not) {
-    turned_away_.Note(NameOf(peer), *why_not);
+    rejected_.Note(NameOf(peer), *why_not);
     return;
   }
   owned.remote_endpoint(error);
@@ -276,7 +276,7 @@ void StoreServer::Drop(StoreClientId id, std::string_view reason) {
     return;
   }
   if (!reason.empty()) {
-    turned_away_.Note(found->second.peer, reason);
+    rejected_.Note(found->second.peer, reason);
   }
   traffic_ -= found->second.held;
   connections_.erase(found);

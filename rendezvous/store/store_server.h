@@ -22,7 +22,7 @@
 
 #include "common/asio_loop.h"
 #include "common/files.h"
-#include "rendezvous/listener/turned_away.h"
+#include "rendezvous/listener/rejected.h"
 #include "rendezvous/store/allow_list.h"
 #include "rendezvous/store/refused_clients.h"
 #include "rendezvous/store/store_protocol.h"
@@ -62,7 +62,7 @@ class StoreServer {
   std::size_t connections() const { return connections_.size(); }
   std::size_t bytes() const { return table_.bytes(); }
   std::size_t traffic() const { return traffic_; }
-  std::uint64_t turned_away() const { return turned_away_.count(); }
+  std::uint64_t rejected() const { return rejected_.count(); }
 
  private:
   struct Connection {
@@ -105,7 +105,7 @@ class StoreServer {
   bool delivering_ = false;
   std::vector<char> read_buffer_;
   std::vector<char> write_buffer_;
-  TurnedAway turned_away_;
+  RejectedConnections rejected_;
   RefusedClients refused_;
   std::shared_ptr<char> life_;  // Handlers that outlive the server find it gone.
 };

@@ -1,4 +1,4 @@
-"""Two nodes whose calls go over TLS, the verbs beside them, and those who are turned away."""
+"""Two nodes whose calls go over TLS, the verbs beside them, and those that are rejected."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-#include "rendezvous/listener/turned_away.h"
+#include "rendezvous/listener/rejected.h"
 
 #include <sys/resource.h>
 
@@ -17,7 +17,7 @@ std::int64_t AllDescriptors() {
 
 }  // namespace
 
-void TurnedAway::Note(const std::string& peer, std::string_view reason) {
+void RejectedConnections::Note(const std::string& peer, std::string_view reason) {
   ++count_;
   lines_.Say(LogLevel::kWarning, who_ + ": closed a connection: " + std::string(reason),
              who_ + ": closed the connection of " + peer + ": " + std::string(reason) + " (" +

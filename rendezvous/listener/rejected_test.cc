@@ -1,4 +1,4 @@
-#include "rendezvous/listener/turned_away.h"
+#include "rendezvous/listener/rejected.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -8,15 +8,15 @@
 namespace ddprun {
 namespace {
 
-TEST(TurnedAway, CountsAllAndLogsAFew) {
+TEST(RejectedConnections, CountsAllAndLogsAFew) {
   AsioLoop loop;
-  TurnedAway turned_away(loop, "store");
+  RejectedConnections rejected(loop, "store");
   testing::internal::CaptureStdout();
   for (int i = 0; i < 1000; ++i) {
-    turned_away.Note("10.0.0.1:" + std::to_string(i), "it said nothing");
+    rejected.Note("10.0.0.1:" + std::to_string(i), "it said nothing");
   }
   const std::string log = testing::internal::GetCapturedStdout();
-  EXPECT_EQ(turned_away.count(), 1000u);
+  EXPECT_EQ(rejected.count(), 1000u);
   EXPECT_NE(log.find("store: closed the connection of 10.0.0.1:4: it said nothing (5 so far)"),
             std::string::npos)
       << log;

@@ -1,5 +1,5 @@
-// Connections that are not taken in, or closed for what they did: counted and said without filling
-// a log. And whether there is room for another one at all.
+// Counts connections that were rejected, or closed for what they did, and logs some of them. Also
+// decides whether there is room for another one at all.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@
 namespace ddprun {
 
 // On the loop.
-class TurnedAway {
+class RejectedConnections {
  public:
   // `who` begins each line.
-  TurnedAway(Loop& loop, std::string who) : who_(std::move(who)), lines_(loop) {}
+  RejectedConnections(Loop& loop, std::string who) : who_(std::move(who)), lines_(loop) {}
 
   void Note(const std::string& peer, std::string_view reason);
   std::uint64_t count() const { return count_; }
