@@ -9,7 +9,7 @@
 #include "proto/rendezvous.grpc.pb.h"
 #include "rendezvous/grpc_channel.h"
 #include "rendezvous/grpc_stream.h"
-#include "rendezvous/listener/wire_gate.h"
+#include "rendezvous/listener/grpc_admission.h"
 #include "rendezvous/real_names.h"
 #include "rendezvous/wire/convert.h"
 

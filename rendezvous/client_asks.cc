@@ -12,7 +12,7 @@
 #include "proto/rendezvous.grpc.pb.h"
 #include "rendezvous/control_socket.h"
 #include "rendezvous/grpc_channel.h"
-#include "rendezvous/listener/wire_gate.h"
+#include "rendezvous/listener/grpc_admission.h"
 #include "rendezvous/wire/convert.h"
 
 namespace ddprun {

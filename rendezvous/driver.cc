@@ -586,10 +586,10 @@ Result<std::vector<RunStatus>> CoordinatorDriver::StatusOfRuns(const RunId& run_
 }
 
 Result<void> CoordinatorDriver::MayOperate(const std::string& token) {
-  Result<void> allowed = gate_.Check(token);
+  Result<void> allowed = control_token_.Check(token);
   if (!allowed) {
     lines_.Say(LogLevel::kWarning, "refused a control verb: " + allowed.error().message,
-               "refused a control verb (" + std::to_string(gate_.refused()) +
+               "refused a control verb (" + std::to_string(control_token_.refused()) +
                    " with a wrong token so far): " + allowed.error().message);
   }
   return allowed;

@@ -78,7 +78,7 @@ class CoordinatorDriver {
   void OnNode(const Membership& name, std::unique_ptr<NodeStream> stream) {
     requests_.OnNode(name, std::move(stream));
   }
-  void SetToken(std::string token) { gate_.SetToken(std::move(token)); }
+  void SetToken(std::string token) { control_token_.SetToken(std::move(token)); }
 
   // Nodes that still need this server: not lost, and the run's end is not acknowledged by them.
   std::size_t NodesServed() const;
@@ -184,7 +184,7 @@ class CoordinatorDriver {
   KeepEvents keep_events_;         // None: they stay here alone.
   std::set<RunId> unkept_;         // Those whose outcome the claim does not have yet.
   bool retired_ = false;
-  TokenGate gate_;
+  ControlToken control_token_;
   OperatorRequests requests_;
 };
 

@@ -23,9 +23,9 @@
 #include "common/check.h"
 #include "rendezvous/grpc_limits.h"
 #include "rendezvous/grpc_proof.h"
+#include "rendezvous/listener/grpc_admission.h"
 #include "rendezvous/listener/lean_tls.h"
 #include "rendezvous/listener/token_proof.h"
-#include "rendezvous/listener/wire_gate.h"
 
 namespace ddprun {
 namespace {

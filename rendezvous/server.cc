@@ -215,7 +215,7 @@ Result<Endpoint> RendezvousServer::ListenAt(const ListenPlace& place) {
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
         std::move(credentials));
   };
-  const std::string refusal = serving->service.gate().RefusalInTheClear();
+  const std::string refusal = serving->service.admission().RefusalInTheClear();
   if (refusal.empty()) {
     serving->hand_over = listen_with(grpc::InsecureServerCredentials());
   }
@@ -235,7 +235,7 @@ Result<Endpoint> RendezvousServer::ListenAt(const ListenPlace& place) {
     handlers.grpc = HandTo(*serving->hand_over, listener, follow);
   }
   handlers.refused = [serving = serving.get()](const std::string& address) {
-    serving->service.gate().NoteInTheClear(address);
+    serving->service.admission().NoteInTheClear(address);
   };
   if (serving->hand_over_tls) {
     handlers.tls = HandTo(*serving->hand_over_tls, listener, follow);

@@ -300,7 +300,7 @@ grpc::ServerBidiReactor<WireIn, WireOut>* ServeStream(
 
 RendezvousService::RendezvousService(Loop& loop, RendezvousHandlers handlers, std::string token,
                                      bool tls)
-    : gate_(loop, std::move(token), tls),
+    : admission_(loop, std::move(token), tls),
       inbox_(std::make_shared<Inbox>(Inbox{loop, std::move(handlers)})) {
   CHECK(inbox_->handlers.sync && inbox_->handlers.cancel && inbox_->handlers.status);
 }
@@ -308,7 +308,7 @@ RendezvousService::RendezvousService(Loop& loop, RendezvousHandlers handlers, st
 grpc::ServerUnaryReactor* RendezvousService::Sync(grpc::CallbackServerContext* context,
                                                   const v1::SyncRequest* request,
                                                   v1::SyncReply* reply) {
-  if (const grpc::Status allowed = gate_.Check(*context); !allowed.ok()) {
+  if (const grpc::Status allowed = admission_.Check(*context); !allowed.ok()) {
     return EndAtOnce(context, allowed);
   }
   Result<NodeReport> report = ReportFromProto(*request);
@@ -332,7 +332,7 @@ grpc::ServerUnaryReactor* RendezvousService::Sync(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* RendezvousService::Describe(grpc::CallbackServerContext* context,
                                                       const v1::DescribeRequest* request,
                                                       v1::DescribeReply* reply) {
-  if (const grpc::Status allowed = gate_.Check(*context); !allowed.ok()) {
+  if (const grpc::Status allowed = admission_.Check(*context); !allowed.ok()) {
     return EndAtOnce(context, allowed);
   }
   if (request->run_id().size() > kMaxNameBytes) {
@@ -349,7 +349,7 @@ grpc::ServerUnaryReactor* RendezvousService::Describe(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* RendezvousService::Control(grpc::CallbackServerContext* context,
                                                      const v1::ControlRequest* request,
                                                      v1::ControlReply* reply) {
-  if (const grpc::Status allowed = gate_.Check(*context); !allowed.ok()) {
+  if (const grpc::Status allowed = admission_.Check(*context); !allowed.ok()) {
     return EndAtOnce(context, allowed);
   }
   const Result<ControlRequest> asked = ControlFromProto(*request);
@@ -369,7 +369,7 @@ grpc::ServerUnaryReactor* RendezvousService::Control(grpc::CallbackServerContext
 
 grpc::ServerBidiReactor<v1::NodeMessage, v1::Command>* RendezvousService::Observe(
     grpc::CallbackServerContext* context) {
-  const grpc::Status allowed = gate_.Check(*context);
+  const grpc::Status allowed = admission_.Check(*context);
   if (!allowed.ok() || !inbox_->handlers.observe) {
     return new RefusedStream<v1::NodeMessage, v1::Command>(
         allowed.ok() ? grpc::Status{grpc::StatusCode::UNIMPLEMENTED, ""} : allowed);
@@ -385,7 +385,7 @@ grpc::ServerBidiReactor<v1::NodeMessage, v1::Command>* RendezvousService::Observ
 
 grpc::ServerBidiReactor<v1::AskMessage, v1::AskReply>* RendezvousService::AskNodes(
     grpc::CallbackServerContext* context) {
-  const grpc::Status allowed = gate_.Check(*context);
+  const grpc::Status allowed = admission_.Check(*context);
   if (!allowed.ok() || !inbox_->handlers.ask) {
     return new RefusedStream<v1::AskMessage, v1::AskReply>(
         allowed.ok() ? grpc::Status{grpc::StatusCode::UNIMPLEMENTED, ""} : allowed);

@@ -13,7 +13,7 @@
 
 #include "common/loop.h"
 #include "proto/rendezvous.grpc.pb.h"
-#include "rendezvous/listener/wire_gate.h"
+#include "rendezvous/listener/grpc_admission.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {
@@ -37,7 +37,7 @@ class RendezvousService final : public v1::Rendezvous::CallbackService {
   grpc::ServerBidiReactor<v1::AskMessage, v1::AskReply>* AskNodes(
       grpc::CallbackServerContext* context) override;
 
-  WireGate& gate() { return gate_; }
+  CallAdmission& admission() { return admission_; }
 
   // Sets it before the first connection: called on the loop when the first call of a connection is
   // accepted.
@@ -55,7 +55,7 @@ class RendezvousService final : public v1::Rendezvous::CallbackService {
 
  private:
   struct Inbox;
-  WireGate gate_;
+  CallAdmission admission_;
   std::shared_ptr<Inbox> inbox_;  // Shared with work that is posted to the loop.
 };
 

@@ -91,7 +91,7 @@ Result<void> WriteTokenFile(const std::filesystem::path& path, const std::string
   return WriteAll(fd.get(), token + "\n", path);
 }
 
-Result<void> TokenGate::Check(std::string_view given) {
+Result<void> ControlToken::Check(std::string_view given) {
   if (!enabled()) {
     return Error{ErrorKind::kRefused,
                  "this server takes no control verbs, since it has no token: start it with "

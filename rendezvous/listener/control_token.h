@@ -31,7 +31,7 @@ Result<void> WriteTokenFile(const std::filesystem::path& path, const std::string
 // Takes as long for every content; the length is no secret.
 bool SameToken(std::string_view a, std::string_view b);
 
-class TokenGate {
+class ControlToken {
  public:
   void SetToken(std::string token) { token_ = std::move(token); }
   bool enabled() const { return !token_.empty(); }

@@ -16,23 +16,23 @@ struct TokenFile : testing::Test {
   const std::filesystem::path directory = scratch.path();
 };
 
-TEST(TokenGate, OpensOnlyForItsToken) {
-  TokenGate gate;
-  EXPECT_FALSE(gate.Check(""));  // Nobody controls a server without a token.
-  EXPECT_FALSE(gate.Check("x"));
-  EXPECT_EQ(gate.refused(), 0u);
-  gate.SetToken("0123456789abcdef");
-  EXPECT_TRUE(gate.Check("0123456789abcdef"));
-  EXPECT_FALSE(gate.Check("0123456789abcdeF"));
-  EXPECT_FALSE(gate.Check("0123456789abcde"));
-  EXPECT_FALSE(gate.Check(""));
-  EXPECT_EQ(gate.refused(), 3u);
+TEST(ControlToken, OpensOnlyForItsToken) {
+  ControlToken token;
+  EXPECT_FALSE(token.Check(""));  // Nobody controls a server without a token.
+  EXPECT_FALSE(token.Check("x"));
+  EXPECT_EQ(token.refused(), 0u);
+  token.SetToken("0123456789abcdef");
+  EXPECT_TRUE(token.Check("0123456789abcdef"));
+  EXPECT_FALSE(token.Check("0123456789abcdeF"));
+  EXPECT_FALSE(token.Check("0123456789abcde"));
+  EXPECT_FALSE(token.Check(""));
+  EXPECT_EQ(token.refused(), 3u);
 }
 
-TEST(TokenGate, NoTokenIsInAMessage) {
-  TokenGate gate;
-  gate.SetToken("0123456789abcdef");
-  EXPECT_EQ(gate.Check("fedcba9876543210").error().message.find("fedc"), std::string::npos);
+TEST(ControlToken, NoTokenIsInAMessage) {
+  ControlToken token;
+  token.SetToken("0123456789abcdef");
+  EXPECT_EQ(token.Check("fedcba9876543210").error().message.find("fedc"), std::string::npos);
 }
 
 TEST(Token, IsLongAndNeverTheSame) {

@@ -3,7 +3,7 @@
 // acceptor refuses them, in the words that this says.
 //
 // Checked on gRPC's threads before anything of a call is looked at. What was refused is counted and
-// said on the loop, a few times (few_lines.h), whoever knocks how often.
+// logged on the loop, a few times only, however often a peer calls (few_lines.h).
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -17,10 +17,10 @@
 
 namespace ddprun {
 
-class WireGate {
+class CallAdmission {
  public:
   // An empty token: none is asked for. `tls`: there is a certificate of the user's.
-  WireGate(Loop& loop, std::string token, bool tls);
+  CallAdmission(Loop& loop, std::string token, bool tls);
 
   // OK, or UNAUTHENTICATED with what the caller can do about it.
   grpc::Status Check(const grpc::CallbackServerContext& context);

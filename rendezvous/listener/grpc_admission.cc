@@ -1,4 +1,4 @@
-#include "rendezvous/listener/wire_gate.h"
+#include "rendezvous/listener/grpc_admission.h"
 
 #include <string_view>
 #include <utility>
@@ -14,13 +14,13 @@ constexpr const char* kTokenWanted = "the server wants a token";
 
 }  // namespace
 
-WireGate::WireGate(Loop& loop, std::string token, bool tls)
+CallAdmission::CallAdmission(Loop& loop, std::string token, bool tls)
     : loop_(loop),
       token_(std::move(token)),
       tls_(tls),
       lines_(std::make_shared<FewLogLines>(loop)) {}
 
-grpc::Status WireGate::Check(const grpc::CallbackServerContext& context) {
+grpc::Status CallAdmission::Check(const grpc::CallbackServerContext& context) {
   if (token_.empty()) {
     return grpc::Status::OK;
   }
@@ -35,16 +35,16 @@ grpc::Status WireGate::Check(const grpc::CallbackServerContext& context) {
           has_one ? "this is not the server's token" : kTokenWanted};
 }
 
-std::string WireGate::RefusalInTheClear() const {
+std::string CallAdmission::RefusalInTheClear() const {
   return tls_ ? kTlsWanted : token_.empty() ? "" : kTokenWanted;
 }
 
-void WireGate::NoteInTheClear(const std::string& peer) {
+void CallAdmission::NoteInTheClear(const std::string& peer) {
   ++refused_;
   Tell(peer, tls_ ? "it came in the clear" : "it shows no token");
 }
 
-void WireGate::Tell(const std::string& peer, const char* why) {
+void CallAdmission::Tell(const std::string& peer, const char* why) {
   loop_.Post([lines = lines_, peer, why, count = refused_.load()] {
     lines->Say(LogLevel::kWarning, std::string("a call was refused: ") + why,
                "a call from " + peer.substr(0, 100) + " was refused: " + why + " (" +
