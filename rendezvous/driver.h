@@ -20,7 +20,7 @@
 #include "rendezvous/closeups.h"
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/listener/control_token.h"
-#include "rendezvous/listener/few_lines.h"
+#include "rendezvous/listener/log_rate_limiter.h"
 #include "rendezvous/messages/history.h"
 #include "rendezvous/requests/operator_requests.h"
 #include "rendezvous/transport.h"
@@ -173,7 +173,7 @@ class CoordinatorDriver {
   bool had_runs_ = false;
   std::optional<Time> stays_until_;
   std::optional<Time> asked_until_;  // Operators are answered until then; none: nodes need it.
-  FewLogLines lines_;
+  RateLimitedLog lines_;
   LoopTimer stay_;
   std::optional<ClaimGood> claim_good_;
   Generation forgotten_;  // Of any run that was: the same run id's next world comes after its last.

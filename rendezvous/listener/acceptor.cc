@@ -121,7 +121,7 @@ class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
   AcceptorHandlers handlers_;
   Descriptor listener_;
   RejectedConnections rejected_;
-  FewLogLines lines_;
+  RateLimitedLog lines_;
   LoopTimer expiry_;
   LoopTimer pause_;
   Guests guests_;

@@ -18,7 +18,7 @@ CallAdmission::CallAdmission(Loop& loop, std::string token, bool tls)
     : loop_(loop),
       token_(std::move(token)),
       tls_(tls),
-      lines_(std::make_shared<FewLogLines>(loop)) {}
+      lines_(std::make_shared<RateLimitedLog>(loop)) {}
 
 grpc::Status CallAdmission::Check(const grpc::CallbackServerContext& context) {
   if (token_.empty()) {

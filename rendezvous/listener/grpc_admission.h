@@ -3,7 +3,7 @@
 // acceptor refuses them, in the words that this says.
 //
 // Checked on gRPC's threads before anything of a call is looked at. What was refused is counted and
-// logged on the loop, a few times only, however often a peer calls (few_lines.h).
+// logged on the loop, a few times only, however often a peer calls (log_rate_limiter.h).
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -13,7 +13,7 @@
 #include <memory>
 #include <string>
 
-#include "rendezvous/listener/few_lines.h"
+#include "rendezvous/listener/log_rate_limiter.h"
 
 namespace ddprun {
 
@@ -36,7 +36,7 @@ class CallAdmission {
   const std::string token_;
   const bool tls_;
   std::atomic<std::uint64_t> refused_{0};
-  std::shared_ptr<FewLogLines> lines_;  // The loop's.
+  std::shared_ptr<RateLimitedLog> lines_;  // The loop's.
 };
 
 // What a call in the clear is told by a server that speaks TLS.

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "rendezvous/listener/few_lines.h"
+#include "rendezvous/listener/log_rate_limiter.h"
 
 namespace ddprun {
 
@@ -23,7 +23,7 @@ class RejectedConnections {
 
  private:
   const std::string who_;
-  FewLogLines lines_;
+  RateLimitedLog lines_;
   std::uint64_t count_ = 0;
 };
 
