@@ -17,7 +17,7 @@
 #include "agent/workers/process_tree.h"
 #include "common/files.h"
 #include "common/log.h"
-#include "rendezvous/real_names.h"
+#include "rendezvous/term_bounds.h"
 
 namespace ddprun {
 namespace {

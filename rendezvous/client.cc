@@ -10,7 +10,7 @@
 #include "rendezvous/grpc_channel.h"
 #include "rendezvous/grpc_stream.h"
 #include "rendezvous/listener/grpc_admission.h"
-#include "rendezvous/real_names.h"
+#include "rendezvous/term_bounds.h"
 #include "rendezvous/wire/convert.h"
 
 namespace ddprun {

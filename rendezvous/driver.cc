@@ -14,7 +14,7 @@
 #include "rendezvous/messages/describe.h"
 #include "rendezvous/messages/lease.h"
 #include "rendezvous/notice_level.h"
-#include "rendezvous/real_names.h"
+#include "rendezvous/term_bounds.h"
 
 namespace ddprun {
 namespace {

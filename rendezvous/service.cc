@@ -9,7 +9,7 @@
 #include "common/check.h"
 #include "rendezvous/grpc_stream.h"
 #include "rendezvous/peer_calls.h"
-#include "rendezvous/real_names.h"
+#include "rendezvous/term_bounds.h"
 #include "rendezvous/wire/convert.h"
 
 namespace ddprun {

@@ -12,7 +12,7 @@
 #include "common/files.h"
 #include "common/ids.h"
 #include "launcher/evidence/run_page.h"
-#include "rendezvous/real_names.h"
+#include "rendezvous/term_bounds.h"
 
 namespace ddprun {
 namespace {
@@ -79,7 +79,7 @@ struct ReportFile::Shared {
                       term->is_number_unsigned();
     const Term other{told ? term->get<std::uint64_t>() : 0};
     // What cannot be real is nobody's.
-    return other > story.term && other <= RealNamesAt(story.unix_ms, kServersAhead).term;
+    return other > story.term && other <= TermBoundsAt(story.unix_ms, kServersAhead).term;
   }
 
   Result<void> Replace(const char* name, const std::string& text) const {

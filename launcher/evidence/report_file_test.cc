@@ -16,7 +16,7 @@
 #include "common/log.h"
 #include "launcher/evidence/run_page.h"
 #include "rendezvous/core/recovery.h"
-#include "rendezvous/real_names.h"
+#include "rendezvous/term_bounds.h"
 #include "tests/support/scratch_directory.h"
 
 namespace ddprun {

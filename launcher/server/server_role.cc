@@ -19,8 +19,8 @@
 #include "rendezvous/listener/hello.h"
 #include "rendezvous/listener/listen_socket.h"
 #include "rendezvous/local_channel.h"
-#include "rendezvous/real_names.h"
 #include "rendezvous/succession/claim_directory.h"
+#include "rendezvous/term_bounds.h"
 
 namespace ddprun {
 namespace {

@@ -10,7 +10,7 @@
 #include "launcher/watching/metrics.h"
 #include "launcher/watching/page_html.h"
 #include "rendezvous/messages/describe.h"
-#include "rendezvous/real_names.h"
+#include "rendezvous/term_bounds.h"
 
 namespace ddprun {
 namespace {

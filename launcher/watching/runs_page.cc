@@ -6,7 +6,7 @@
 #include "launcher/headline.h"
 #include "launcher/watching/metrics.h"
 #include "rendezvous/messages/describe.h"
-#include "rendezvous/real_names.h"
+#include "rendezvous/term_bounds.h"
 
 namespace ddprun {
 

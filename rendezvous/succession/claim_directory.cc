@@ -15,8 +15,8 @@
 #include "common/files.h"
 #include "common/text.h"
 #include "rendezvous/listener/control_token.h"
-#include "rendezvous/real_names.h"
 #include "rendezvous/succession/held_claim.h"
+#include "rendezvous/term_bounds.h"
 #include "rendezvous/wire/ended_run.h"
 
 namespace ddprun {
@@ -141,7 +141,7 @@ Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
   }
   ASSIGN_OR_RETURN(const Endpoint endpoint,
                    ParseEndpoint(ValueOf(lines[2], "endpoint").value_or(""), {}));
-  if (*term > RealNamesAt(LatestUnixMilliseconds(), kServersAhead).term.value) {
+  if (*term > TermBoundsAt(LatestUnixMilliseconds(), kServersAhead).term.value) {
     return Error{ErrorKind::kUnavailable, "claim " + std::to_string(number) +
                                               ", made by the server at " + ToString(endpoint) +
                                               ", has the term " + std::to_string(*term) + ", " +

@@ -14,7 +14,7 @@
 
 #include "common/files.h"
 #include "common/result_testing.h"
-#include "rendezvous/real_names.h"
+#include "rendezvous/term_bounds.h"
 #include "tests/support/scratch_directory.h"
 
 namespace ddprun {
@@ -55,7 +55,7 @@ TEST_F(Claims, AnEmptyDirectoryHasNone) {
 
 TEST_F(Claims, WhatIsMadeIsRead) {
   ClaimDirectory directory(path_);
-  const Term latest = RealNamesAt(UnixMilliseconds(), kServersAhead).term;
+  const Term latest = TermBoundsAt(UnixMilliseconds(), kServersAhead).term;
   Finish outcome{Ending::kFailed, 7, "rank 0\nended", WorkerFailure{.host = "n0"}, true};
   const Claim claim{
       1,    latest, {"::1", 65535},  std::uint64_t{1} << 62,

@@ -2,7 +2,7 @@
 // protobuf type, and nothing unchecked passes it.
 //
 // Reading trusts no byte: every enum, length, count and duration is checked, terms and generations
-// by this machine's clock (real_names.h), and the Error names the field. Writing never makes what
+// by this machine's clock (term_bounds.h), and the Error names the field. Writing never makes what
 // reading would refuse for its size: text for people and lists are cut to their bounds.
 #pragma once
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/real_names.h"
+#include "rendezvous/term_bounds.h"
 #include "rendezvous/wire/convert.h"
 #include "rendezvous/wire/wire_enums.h"
 
@@ -35,7 +35,7 @@ class Reader {
  public:
   // `ahead`: of this clock, how far what is counted up may be.
   Reader(std::int64_t unix_ms, ddprun::Duration ahead)
-      : unix_ms_(unix_ms), most_(RealNamesAt(unix_ms, ahead)) {}
+      : unix_ms_(unix_ms), most_(TermBoundsAt(unix_ms, ahead)) {}
   explicit Reader(ddprun::Duration ahead) : Reader(LatestUnixMilliseconds(), ahead) {}
 
   bool ok() const { return !error_; }
@@ -124,7 +124,7 @@ class Reader {
 
  private:
   const std::int64_t unix_ms_;
-  const RealNames most_;
+  const TermBounds most_;
   std::optional<Error> error_;
 };
 

@@ -1,4 +1,4 @@
-#include "rendezvous/real_names.h"
+#include "rendezvous/term_bounds.h"
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ std::string Refusal(const NodeReport& report, std::int64_t unix_ms) {
 }
 
 // A clock that is set back takes nothing back.
-TEST(RealNames, TheClockThatJudgesNeverGoesBack) {
+TEST(TermBounds, TheClockThatJudgesNeverGoesBack) {
   std::atomic<std::int64_t> latest{0};
   EXPECT_EQ(Latest(kNow, latest), kNow);
   EXPECT_EQ(Latest(kNow - 3 * kDay, latest), kNow);
@@ -42,7 +42,7 @@ TEST(RealNames, TheClockThatJudgesNeverGoesBack) {
 }
 
 // Its nodes have heard a server whose clock was right.
-TEST(RealNames, AServerADayBehindTakesATermOfToday) {
+TEST(TermBounds, AServerADayBehindTakesATermOfToday) {
   NodeReport report = Plain();
   report.term = TermOf(kNow);
   EXPECT_EQ(Refusal(report, kNow), "");
@@ -50,7 +50,7 @@ TEST(RealNames, AServerADayBehindTakesATermOfToday) {
 }
 
 // Adopted, it would be every run's, and no later one could be counted from it.
-TEST(RealNames, ATermOfTheDayAfterTomorrowIsRefused) {
+TEST(TermBounds, ATermOfTheDayAfterTomorrowIsRefused) {
   NodeReport report = Plain();
   report.term = {std::uint64_t{1} << 62};
   EXPECT_EQ(Refusal(report, kNow).substr(0, 27), "term is 4611686018427387904");
@@ -59,7 +59,7 @@ TEST(RealNames, ATermOfTheDayAfterTomorrowIsRefused) {
 }
 
 // People must know whose clock to look at, and how wrong it is.
-TEST(RealNames, WhoIsKeptOutIsToldByHowMuchTheClocksDiffer) {
+TEST(TermBounds, TheRefusalSaysByHowMuchTheClocksDiffer) {
   NodeReport report = Plain();
   report.term = TermOf(kNow + 4 * kDay);
   EXPECT_NE(Refusal(report, kNow)
@@ -80,14 +80,14 @@ TEST(RealNames, WhoIsKeptOutIsToldByHowMuchTheClocksDiffer) {
 }
 
 // Whatever somebody made a server adopt, the next one's clock is past it.
-TEST(RealNames, WhatWasAdoptedIsTakenAMomentLater) {
+TEST(TermBounds, WhatWasAdoptedIsTakenAMomentLater) {
   NodeReport report = Plain();
   report.term = ReignAfter({}, TermOf(kNow + kDay));
   report.floor = Generation{static_cast<std::uint64_t>(kNow + kDay)}.Next();
   EXPECT_EQ(Refusal(report, kNow + 1), "");
 }
 
-TEST(RealNames, AGenerationThatNobodyCanHaveReachedIsRefused) {
+TEST(TermBounds, AGenerationThatCannotHaveBeenReachedIsRefused) {
   const auto refused = [](const std::function<void(NodeReport&)>& edit) {
     NodeReport report = Plain();
     edit(report);
@@ -100,7 +100,7 @@ TEST(RealNames, AGenerationThatNobodyCanHaveReachedIsRefused) {
   EXPECT_FALSE(refused([&](NodeReport& report) { report.floor = {1'000'000'000'000}; }));
 }
 
-TEST(RealNames, ServersAreNotBelievedEither) {
+TEST(TermBounds, ServersAreNotBelievedEither) {
   const Term far{std::uint64_t{1} << 62};
   v1::SyncReply reply;
   ToProto(SyncReply{Wait{}, 1, Duration{1}, Duration{1}, far}, &reply);

@@ -1,4 +1,4 @@
-#include "rendezvous/real_names.h"
+#include "rendezvous/term_bounds.h"
 
 #include <algorithm>
 #include <chrono>
@@ -24,7 +24,7 @@ std::string DateOf(std::int64_t unix_ms) {
 
 }  // namespace
 
-RealNames RealNamesAt(std::int64_t unix_ms, Duration ahead) {
+TermBounds TermBoundsAt(std::int64_t unix_ms, Duration ahead) {
   const auto latest = static_cast<std::uint64_t>(std::max<std::int64_t>(0, unix_ms)) +
                       static_cast<std::uint64_t>(ahead.count());
   return {TermOf(latest), {latest}};

@@ -18,7 +18,7 @@
 
 namespace ddprun {
 
-struct RealNames {
+struct TermBounds {
   Term term;  // The latest.
   Generation generation;
 };
@@ -29,7 +29,7 @@ inline constexpr Duration kNodesAhead{24 * 3'600'000};
 // adopted is believed where the clock is behind its own.
 inline constexpr Duration kServersAhead = 2 * kNodesAhead;
 
-RealNames RealNamesAt(std::int64_t unix_ms, Duration ahead);
+TermBounds TermBoundsAt(std::int64_t unix_ms, Duration ahead);
 
 // Why a term beyond them is refused, for people: whose clock is wrong, and by how much.
 std::string WhyNotYet(Term term, std::int64_t unix_ms);
