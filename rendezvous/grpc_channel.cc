@@ -24,7 +24,7 @@
 #include "rendezvous/grpc_limits.h"
 #include "rendezvous/grpc_proof.h"
 #include "rendezvous/listener/grpc_admission.h"
-#include "rendezvous/listener/lean_tls.h"
+#include "rendezvous/listener/tls_memory.h"
 #include "rendezvous/listener/token_proof.h"
 
 namespace ddprun {
@@ -200,7 +200,7 @@ void PrepareGrpc() {
     // Debian's Abseil looks for deadlocks at every lock: a third of the time of a server with many
     // nodes.
     absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-    MakeTlsLean();
+    ReduceTlsMemory();
     if (std::getenv("GRPC_VERBOSITY") == nullptr) {
       gpr_set_log_function([](gpr_log_func_args*) {});
       google::protobuf::SetLogHandler(nullptr);  // Any peer chooses how often it logs.

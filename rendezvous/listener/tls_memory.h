@@ -8,6 +8,6 @@ namespace ddprun {
 // handshake, which alone proves the token. Ten thousand nodes wait most of the time. Where a
 // certificate is to prove the token, no more than one is taken: OpenSSL checks each link of a
 // foreign chain, which cost sixty handshakes, before its owner is checked.
-void MakeTlsLean();
+void ReduceTlsMemory();
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-#include "rendezvous/listener/lean_tls.h"
+#include "rendezvous/listener/tls_memory.h"
 
 #include <openssl/crypto.h>
 #include <openssl/ssl.h>
@@ -28,7 +28,7 @@ void OnConnection(void* connection, void*, CRYPTO_EX_DATA*, int, long, void*) {
 
 }  // namespace
 
-void MakeTlsLean() {
+void ReduceTlsMemory() {
   static const int index =
       CRYPTO_get_ex_new_index(CRYPTO_EX_INDEX_SSL, 0, nullptr, OnConnection, nullptr, nullptr);
   static_cast<void>(index);
