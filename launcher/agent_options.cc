@@ -30,7 +30,7 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
   core.role = config.role;
   core.server = server;
   core.successor = config.standalone ? ""
-                   : !HasSuccession(config)
+                   : !HasFailover(config)
                        ? "without --run-dir no other node takes the server's part over"
                        : "another node takes the server's part over if it stays away";
   core.hang_timeout = config.hang_timeout;

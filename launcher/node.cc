@@ -41,8 +41,8 @@ LaunchedNode::LaunchedNode(LaunchConfig config, Preparation preparation, GuardLi
                       }
                     }}) {}
 
-LaunchedNode::~LaunchedNode() {  // The succession refers to the agent's channel.
-  role_.succession.reset();
+LaunchedNode::~LaunchedNode() {  // The failover refers to the agent's channel.
+  role_.failover.reset();
 }
 
 Result<int> LaunchedNode::Run() {
@@ -51,8 +51,8 @@ Result<int> LaunchedNode::Run() {
       loop_, [this](int signal) { OnSignal(signal); }, [this] { DieNow(SIGKILL); });
   RETURN_IF_ERROR(OpenWatch());
   RETURN_IF_ERROR(agent_->Start());
-  if (role_.succession) {
-    role_.succession->Start();
+  if (role_.failover) {
+    role_.failover->Start();
   }
   if (config_.around.waiter) {
     srun_watch_ = std::make_unique<SrunWatch>(loop_, *config_.around.waiter, [this] {
@@ -236,7 +236,7 @@ void LaunchedNode::LeavePageLinks() const {
 }
 
 CoordinatorDriver* LaunchedNode::Server() const {
-  return role_.succession ? role_.succession->coordinator() : role_.coordinator.get();
+  return role_.failover ? role_.failover->coordinator() : role_.coordinator.get();
 }
 
 NodeView LaunchedNode::Look() const {
@@ -271,7 +271,7 @@ PageView LaunchedNode::LookForPage() const {
     view.server_page = config_.tls.any() ? "" : view.server_at;
   }
   const std::vector<std::string> places = PlacesOfPage();
-  if (view.node.run && HasSuccession(config_)) {
+  if (view.node.run && HasFailover(config_)) {
     view.others = OtherPages(*view.node.run, places);
   }
   view.access = {role_.operators_token,

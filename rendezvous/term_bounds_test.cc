@@ -7,7 +7,7 @@
 
 #include "common/result_testing.h"
 #include "rendezvous/core/recovery.h"
-#include "rendezvous/succession/claim_directory.h"
+#include "rendezvous/failover/claim_directory.h"
 #include "rendezvous/wire/convert.h"
 #include "rendezvous/wire/ended_run.h"
 

@@ -124,7 +124,7 @@ void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& prob
     problems.Add("--tls-cert and --tls-key go together");
   } else if (!config.tls.certificate.empty() && config.tls.authority.empty()) {
     problems.Add("--tls-cert needs --tls-ca too: by it nodes check each other's certificates");
-  } else if (config.tls.any() && config.tls.certificate.empty() && HasSuccession(config)) {
+  } else if (config.tls.any() && config.tls.certificate.empty() && HasFailover(config)) {
     problems.Add("--tls-ca needs --tls-cert where any node may have to serve (--run-dir)");
   }
   const Result<AllowList> allowed = AllowList::Parse(raw.store_allow);

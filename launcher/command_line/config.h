@@ -144,7 +144,7 @@ inline bool IsSet(const LaunchConfig& config, const std::string& flag) {
 }
 
 // Whether the nodes know where else than at one endpoint a server may be.
-inline bool HasSuccession(const LaunchConfig& config) {
+inline bool HasFailover(const LaunchConfig& config) {
   return !config.run_dir.empty();
 }
 

@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "common/log.h"
-#include "rendezvous/succession/claim_directory.h"
-#include "rendezvous/succession/held_claim.h"
+#include "rendezvous/failover/claim_directory.h"
+#include "rendezvous/failover/held_claim.h"
 
 namespace ddprun {
 namespace {

@@ -9,7 +9,7 @@
 
 namespace ddprun {
 
-// `held`: as the succession driver told the guard (held_claim.h).
+// `held`: as the failover driver told the guard (held_claim.h).
 void ReleaseClaim(const std::string& run_dir, const std::string& held);
 
 }  // namespace ddprun

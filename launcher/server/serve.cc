@@ -18,9 +18,9 @@
 #include "launcher/server/server_role.h"
 #include "launcher/server/server_watch.h"
 #include "launcher/slurm/sealed_token.h"
-#include "rendezvous/core/succession/serving.h"
-#include "rendezvous/succession/claim_directory.h"
-#include "rendezvous/succession/sole_claim.h"
+#include "rendezvous/core/failover/serving.h"
+#include "rendezvous/failover/claim_directory.h"
+#include "rendezvous/failover/sole_claim.h"
 
 namespace ddprun {
 namespace {
@@ -76,24 +76,24 @@ int RunUntilStopped(AsioLoop& loop) {
   return kExitSignalBase + stopped_by;
 }
 
-Result<void> Open(SuccessionDriver& succession, GrpcNetwork& network, const ServerConfig& config,
+Result<void> Open(FailoverDriver& failover, GrpcNetwork& network, const ServerConfig& config,
                   const Access& access) {
-  std::unique_ptr<RendezvousServer> server = network.NewRendezvous(succession.Handlers());
+  std::unique_ptr<RendezvousServer> server = network.NewRendezvous(failover.Handlers());
   ASSIGN_OR_RETURN(Endpoint bound, server->Listen(config.listen));
   WarnIfOpen(bound, access);
   bound.host = IsWildcard(bound.host) ? HostName() : bound.host;
-  succession.UseServer(std::move(server), bound);
+  failover.UseServer(std::move(server), bound);
   return {};
 }
 
-Result<void> OpenWatch(ServerWatch& watch, const SuccessionDriver& succession) {
-  return watch.Open([&] { return succession.coordinator(); },
-                    [&] { return succession.served_at(); }, [&] { return succession.server_at(); });
+Result<void> OpenWatch(ServerWatch& watch, const FailoverDriver& failover) {
+  return watch.Open([&] { return failover.coordinator(); }, [&] { return failover.served_at(); },
+                    [&] { return failover.server_at(); });
 }
 
 // Serves while it has the newest claim of the run directory, and stands by while a node has it.
 int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
-  SuccessionOptions options;
+  FailoverOptions options;
   options.core.listens = false;
   options.new_reign = NewReign;
   options.core.given = config.listen;
@@ -123,18 +123,18 @@ int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
     server.coordinator.SetToken(server.token);
     evidence.ServerCame(server.coordinator);
   };
-  SuccessionDriver succession(loop, std::move(options), nullptr);
+  FailoverDriver failover(loop, std::move(options), nullptr);
   Result<void> open = watch.Bind();
-  open = open ? Open(succession, *network, config, *access) : open;
-  open = open ? OpenWatch(watch, succession) : open;
+  open = open ? Open(failover, *network, config, *access) : open;
+  open = open ? OpenWatch(watch, failover) : open;
   if (!open) {
     Log(LogLevel::kError, InOneLine(open.error().message));
     return kExitUnavailable;
   }
-  succession.Start();
+  failover.Start();
   const int code = RunUntilStopped(loop);
   evidence.LookLast();
-  succession.Close();
+  failover.Close();
   evidence.Finish(kBundlesLimit);
   return code;
 }

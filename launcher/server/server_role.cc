@@ -15,11 +15,11 @@
 #include "launcher/slurm/sealed_token.h"
 #include "rendezvous/client.h"
 #include "rendezvous/core/recovery.h"
+#include "rendezvous/failover/claim_directory.h"
 #include "rendezvous/listener/control_token.h"
 #include "rendezvous/listener/hello.h"
 #include "rendezvous/listener/listen_socket.h"
 #include "rendezvous/local_channel.h"
-#include "rendezvous/succession/claim_directory.h"
 #include "rendezvous/term_bounds.h"
 
 namespace ddprun {
@@ -134,8 +134,8 @@ std::optional<ServerFiles> ServerRole::OpenControlSocket(AsioLoop& loop,
 }
 
 void ServerRole::Close() {
-  if (succession) {
-    succession->Close();
+  if (failover) {
+    failover->Close();
   }
   if (server) {
     server->Shutdown();
@@ -146,12 +146,11 @@ namespace {
 
 // In a shared directory: the endpoint itself comes first where it is this machine's; then the
 // address that other nodes reach this one at, with the same port if it is free.
-Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, ServerNews news) {
-  auto channel =
-      std::make_unique<FollowingChannel>(loop);  // Before `role`: it outlives succession.
+Result<ServerRole> JoinFailover(AsioLoop& loop, const LaunchConfig& config, ServerNews news) {
+  auto channel = std::make_unique<FollowingChannel>(loop);  // Before `role`: it outlives failover.
   ServerRole role;
   role.where = ToString(config.endpoint) + " (or its successor)";
-  SuccessionOptions options;
+  FailoverOptions options;
   options.core.given = config.endpoint;
   ASSIGN_OR_RETURN(const Access access, ChooseAccess(config.token_file, config.token, config.tls));
   const auto claims = std::make_shared<ClaimDirectory>(config.run_dir);
@@ -173,9 +172,9 @@ Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, Se
   options.on_stepped_down = std::move(news.on_stepped_down);
   ASSIGN_OR_RETURN(const std::string address, FindLocalAddress(config));
   options.places = {{address, config.endpoint.port}, {address, 0}};
-  role.succession = std::make_unique<SuccessionDriver>(loop, std::move(options), channel.get());
+  role.failover = std::make_unique<FailoverDriver>(loop, std::move(options), channel.get());
   if (MayServe(config)) {
-    std::unique_ptr<RendezvousServer> server = network->NewRendezvous(role.succession->Handlers());
+    std::unique_ptr<RendezvousServer> server = network->NewRendezvous(role.failover->Handlers());
     const bool derived = config.around.derived_port;
     Result<std::optional<Endpoint>> bound = BindOrFind(*server, config.endpoint, derived);
     // In place of a port that nobody chose any free one will do, since the claim says which.
@@ -185,7 +184,7 @@ Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, Se
     if (bound && *bound) {
       Endpoint known = **bound;
       known.host = IsWildcard(known.host) ? HostName() : known.host;
-      role.succession->UseServer(std::move(server), known);
+      role.failover->UseServer(std::move(server), known);
     }
   }
   role.channel = std::move(channel);
@@ -214,8 +213,8 @@ Result<ServerRole> StandAlone(AsioLoop& loop, const LaunchConfig& config) {
 }  // namespace
 
 Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, ServerNews news) {
-  if (HasSuccession(config)) {
-    return JoinSuccession(loop, config, std::move(news));
+  if (HasFailover(config)) {
+    return JoinFailover(loop, config, std::move(news));
   }
   if (config.standalone) {
     return StandAlone(loop, config);

@@ -16,10 +16,10 @@
 #include "launcher/server/server_files.h"
 #include "rendezvous/control_socket.h"
 #include "rendezvous/driver.h"
+#include "rendezvous/failover/failover_driver.h"
+#include "rendezvous/failover/grpc_network.h"
 #include "rendezvous/listener/acceptor.h"
 #include "rendezvous/server.h"
-#include "rendezvous/succession/grpc_network.h"
-#include "rendezvous/succession/succession_driver.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {
@@ -33,12 +33,12 @@ struct ServerNews {
 };
 
 struct ServerRole {
-  std::unique_ptr<SuccessionDriver> succession;    // With a shared directory: instead of the next.
+  std::unique_ptr<FailoverDriver> failover;        // With a shared directory: instead of the next.
   std::unique_ptr<CoordinatorDriver> coordinator;  // None: another node carries the server.
   std::unique_ptr<RendezvousServer> server;        // None: nobody else can come.
   std::unique_ptr<SyncChannel> channel;            // Of this node's agent.
   std::string where;                               // For people.
-  Endpoint bound;  // Without `succession`: where this node serves; port 0: another one does,
+  Endpoint bound;  // Without `failover`: where this node serves; port 0: another one does,
   Endpoint known;  // and where the run's server is; port 0: that is yet to be found.
   std::string operators_token;  // Of this run's servers, as far as it is known here.
   // The workers' store is at one literal endpoint: its port, and where only this node needs it, the
@@ -50,12 +50,12 @@ struct ServerRole {
 
   // What serves other nodes now; none: nothing here does.
   CoordinatorDriver* Serving() const {
-    return succession ? succession->coordinator() : server ? coordinator.get() : nullptr;
+    return failover ? failover->coordinator() : server ? coordinator.get() : nullptr;
   }
   // Where this node answers as a server; port 0: nowhere.
-  Endpoint ServedAt() const { return succession ? succession->served_at() : bound; }
+  Endpoint ServedAt() const { return failover ? failover->served_at() : bound; }
   // Where the run's server is, as far as this node knows; port 0: it does not.
-  Endpoint ServerAt() const { return succession ? succession->server_at() : known; }
+  Endpoint ServerAt() const { return failover ? failover->server_at() : known; }
   // Where no other node can come: this machine's operators can, from now on. None: they cannot, and
   // the run goes on without.
   std::optional<ServerFiles> OpenControlSocket(AsioLoop& loop,
@@ -69,7 +69,7 @@ struct ServerRole {
   void OnStoreClients(AsioLoop& loop, std::function<void(UniqueFd)> adopt);
 };
 
-// `news` is for a run with a shared directory, whose succession is yet to be started.
+// `news` is for a run with a shared directory, whose failover is yet to be started.
 Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, ServerNews news);
 
 // Warns once that any peer can join, if peers of other users could come. `why_no_token`: where one

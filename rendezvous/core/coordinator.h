@@ -44,7 +44,7 @@ struct CallEnded {
 struct Tick {};
 // The claim has the run's outcome, or cannot be written.
 struct OutcomeKept {};
-// Only who holds a claim serves here (core/succession/succession.h), and this one is good until
+// Only who holds a claim serves here (core/failover/failover.h), and this one is good until
 // then. Beyond it the server may be on the losing side of a split: what runs goes on, but it forms
 // no world. Never fed to a server that needs no claim.
 struct ClaimGood {

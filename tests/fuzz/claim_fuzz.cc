@@ -1,5 +1,5 @@
 // The claims that candidates find in a shared run directory.
-#include "rendezvous/succession/claim_directory.h"
+#include "rendezvous/failover/claim_directory.h"
 
 #include "common/check.h"
 #include "tests/fuzz/fuzz_input.h"

@@ -7,9 +7,9 @@
 
 #include "agent/watch/error_file.h"
 #include "proto/step_page.h"
+#include "rendezvous/failover/claim_directory.h"
 #include "rendezvous/messages/errand_records.h"
 #include "rendezvous/store/store_request_testing.h"
-#include "rendezvous/succession/claim_directory.h"
 #include "rendezvous/testing/full_report.h"
 #include "rendezvous/wire/convert.h"
 #include "trainer/checkpoint/fence_log.h"

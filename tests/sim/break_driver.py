@@ -61,10 +61,10 @@ RULES["rendezvous/driver.cc"] = [
     ("stay", "if (StaysFor() > Duration{0}) {", "if (HAS && StaysFor() > Duration{0}) {"),
 ]
 
-RULES["rendezvous/succession/succession_driver.cc"] = [
+RULES["rendezvous/failover/failover_driver.cc"] = [
     # No world is formed with a claim that may have been lost.
-    ("good-claim", "if (coordinator_ && state_.phase == SuccessionPhase::kServing) {",
-     "if (HAS && coordinator_ && state_.phase == SuccessionPhase::kServing) {"),
+    ("good-claim", "if (coordinator_ && state_.phase == FailoverPhase::kServing) {",
+     "if (HAS && coordinator_ && state_.phase == FailoverPhase::kServing) {"),
     # Who serves steps down where a node has heard a later server,
     ("later-reign", "    if (*alive) {\n      Feed(LaterTermHeard{term});",
      "    if (HAS && *alive) {\n      Feed(LaterTermHeard{term});"),
@@ -76,8 +76,8 @@ RULES["rendezvous/succession/succession_driver.cc"] = [
     # What it let go of need not go stale,
     ("let-go", "{ (void)claims->Move(claim); }", "{ if (HAS) (void)claims->Move(claim); }"),
     # nor what it held when it ended,
-    ("give-up", "  if (state_.phase == SuccessionPhase::kServing) {\n    GiveUp();",
-     "  if (HAS && state_.phase == SuccessionPhase::kServing) {\n    GiveUp();"),
+    ("give-up", "  if (state_.phase == FailoverPhase::kServing) {\n    GiveUp();",
+     "  if (HAS && state_.phase == FailoverPhase::kServing) {\n    GiveUp();"),
     # and who comes then knows whether there is a run to go on with.
     ("run-is-over", "ClosedClaim(state_, coordinator_->RunsHaveEnded())",
      "ClosedClaim(state_, HAS && coordinator_->RunsHaveEnded())"),
@@ -104,7 +104,7 @@ RULES["rendezvous/succession/succession_driver.cc"] = [
     # What was read was so when the read began, not when it ended.
     ("slow-reads", "DirectoryRead{began, *found}", "DirectoryRead{HAS ? began : Time::max(), *found}"),
 ]
-RULES["rendezvous/succession/sole_claim.cc"] = [
+RULES["rendezvous/failover/sole_claim.cc"] = [
     # What is on disk is known to be.
     ("kept", "                    coordinator_.OutcomesAreKept(ended);",
      "                    if (HAS) coordinator_.OutcomesAreKept(ended);"),
@@ -116,7 +116,7 @@ RULES["rendezvous/succession/sole_claim.cc"] = [
     # and finds out first what that one's runs do.
     ("left-runs", "  if (take.takes_over) {", "  if (HAS && take.takes_over) {"),
 ]
-RULES["rendezvous/succession/held_claim.cc"] = [
+RULES["rendezvous/failover/held_claim.cc"] = [
     # Of the dead only their own claim is closed.
     ("release-own", "if (!newest || newest->closed || newest->number != held.number || newest->term != held.term) {",
      "if (!newest || newest->closed || (HAS && (newest->number != held.number || newest->term != held.term))) {"),

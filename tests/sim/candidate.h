@@ -1,4 +1,4 @@
-// The part of a machine's process that may carry the server: the product's succession driver, with
+// The part of a machine's process that may carry the server: the product's failover driver, with
 // claims in a simulated run directory. Lives as long as the process.
 //
 // Decides nothing about who serves. A server that stands alone on its machine is one without an
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "common/exit_code.h"
-#include "rendezvous/succession/following_channel.h"
-#include "rendezvous/succession/succession_driver.h"
+#include "rendezvous/failover/failover_driver.h"
+#include "rendezvous/failover/following_channel.h"
 #include "tests/sim/channel.h"
 #include "tests/sim/claims.h"
 #include "tests/sim/fiber.h"
@@ -54,7 +54,7 @@ class Candidate {
       EndWhenUnneeded();
     }
   }
-  bool serves() const { return driver_->state().phase == SuccessionPhase::kServing; }
+  bool serves() const { return driver_->state().phase == FailoverPhase::kServing; }
   bool closes() const { return closing_ != nullptr; }
   const Server* speaks_to() const {
     if (serves()) {
@@ -64,9 +64,9 @@ class Candidate {
     return followed ? ServerAt(simulation_, *followed) : nullptr;
   }
   void CheckTurn() {
-    const SuccessionState& state = driver_->state();
+    const FailoverState& state = driver_->state();
     simulation_.laws.BreakIf(machine_.server().listens() &&
-                                 state.phase == SuccessionPhase::kFollowing &&
+                                 state.phase == FailoverPhase::kFollowing &&
                                  (state.following || state.own),
                              machine_.host(), " listens for calls, and does not serve");
   }
@@ -75,16 +75,16 @@ class Candidate {
   static constexpr Duration kClosedWithin{5'000};
 
   // The product's, with a look at each step.
-  class Driver final : public SuccessionDriver {
+  class Driver final : public FailoverDriver {
    public:
-    Driver(Candidate& candidate, SuccessionOptions options, FollowingChannel* channel)
-        : SuccessionDriver(candidate.machine_.loop(), std::move(options), channel),
+    Driver(Candidate& candidate, FailoverOptions options, FollowingChannel* channel)
+        : FailoverDriver(candidate.machine_.loop(), std::move(options), channel),
           candidate_(candidate) {}
 
    private:
-    std::vector<SuccessionEffect> TakeStep(SuccessionState& state, const SuccessionConfig& config,
-                                           const SuccessionEvent& event, Time now) override {
-      auto effects = SuccessionDriver::TakeStep(state, config, event, now);
+    std::vector<FailoverEffect> TakeStep(FailoverState& state, const FailoverConfig& config,
+                                         const FailoverEvent& event, Time now) override {
+      auto effects = FailoverDriver::TakeStep(state, config, event, now);
       candidate_.OnStep(event, effects);
       return effects;
     }
@@ -158,8 +158,8 @@ class Candidate {
     }
     return nullptr;
   }
-  SuccessionOptions Options() {
-    SuccessionOptions options;
+  FailoverOptions Options() {
+    FailoverOptions options;
     options.core.listens = !machine_.bare();
     options.core.given = PlaceOf(0);
     options.claims = ClaimsOf(simulation_, machine_);
@@ -171,9 +171,9 @@ class Candidate {
     options.on_stepped_down = [this] { OnSteppedDown(); };
     return options;
   }
-  void OnStep(const SuccessionEvent& event, const std::vector<SuccessionEffect>& effects) {
+  void OnStep(const FailoverEvent& event, const std::vector<FailoverEffect>& effects) {
     simulation_.transcript.Mark(simulation_.Now(), event.index() + 16 * machine_.index() + 4096);
-    for (const SuccessionEffect& effect : effects) {
+    for (const FailoverEffect& effect : effects) {
       if (const auto* const take = std::get_if<TakeClaim>(&effect)) {
         take_ = *take;
       } else if (const auto* const follow = std::get_if<Follow>(&effect)) {

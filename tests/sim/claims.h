@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "rendezvous/succession/claims.h"
+#include "rendezvous/failover/claims.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/rules.h"

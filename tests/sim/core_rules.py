@@ -164,7 +164,7 @@ RULES["rendezvous/messages/lateness.cc"] = [
     # No call is parked for longer than its node waits.
     ("known-lease", "  return now < told.until ?", "  return HAS && now < told.until ?"),
 ]
-RULES["rendezvous/core/succession/succession.cc"] = [
+RULES["rendezvous/core/failover/failover.cc"] = [
     # Who misses the server watches the counter,
     ("standstill", "return began >= *state.still_since + kLeasesUntilStale * LeaseNow(state, config) &&",
      "return (!HAS || began >= *state.still_since + kLeasesUntilStale * LeaseNow(state, config)) &&"),
@@ -178,7 +178,7 @@ RULES["rendezvous/core/succession/succession.cc"] = [
     ("longest-seen", "  Note(state.seen, found.lease, turn.now, kClaimsLeaseRemembered);",
      "  if (HAS) Note(state.seen, found.lease, turn.now, kClaimsLeaseRemembered);"),
     # and how late the own process is;
-    ("late-process", "  if (state.phase != SuccessionPhase::kTaking) {  //", "  if (HAS && state.phase != SuccessionPhase::kTaking) {  //"),
+    ("late-process", "  if (state.phase != FailoverPhase::kTaking) {  //", "  if (HAS && state.phase != FailoverPhase::kTaking) {  //"),
     # it is not over with a reign.
     ("late-heir", "  Note(state.lateness, lease, turn.now, kLatenessRemembered);",
      "  if (HAS) Note(state.lateness, lease, turn.now, kLatenessRemembered);"),
@@ -203,7 +203,7 @@ RULES["rendezvous/core/succession/succession.cc"] = [
     ("lenience", "    state.heard = turn.now;\n    state.woke = turn.now;\n",
      "    if (HAS) state.heard = state.woke = turn.now;\n"),
 ]
-RULES["rendezvous/core/succession/serving.cc"] = [
+RULES["rendezvous/core/failover/serving.cc"] = [
     # A holder that finds a newer claim steps down.
     ("superseded", "  if (moved.superseded) {", "  if (HAS && moved.superseded) {"),
     # An answer from before a sleep is as old as the sleep.

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "agent/driver.h"
-#include "rendezvous/core/succession/state.h"
+#include "rendezvous/core/failover/state.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/process_loop.h"
 #include "tests/sim/server.h"

@@ -6,7 +6,7 @@
 //   ddprun_sim_broken --mutate=floors --seeds=500
 //                                           succeeds if a seed shows that the rule is needed
 //   ddprun_sim --full ...                   machines carry the server, workers save checkpoints
-//   ddprun_sim --succession ...             they only take it over from one another
+//   ddprun_sim --failover ...             they only take it over from one another
 //   ddprun_sim --slow ...                   workers that only work, for long; half the time one
 //   hangs
 #include <CLI/CLI.hpp>
@@ -38,7 +38,7 @@ struct Options {
   bool verbose = false;
 
   std::string InWords() const {
-    const char* const mode_in_words[] = {"", " --full", " --succession", " --slow"};
+    const char* const mode_in_words[] = {"", " --full", " --failover", " --slow"};
     return mode_in_words[static_cast<int>(mode)] + (without.empty() ? "" : " --mutate=" + without);
   }
 };
@@ -67,8 +67,7 @@ Options Parse(int argc, char** argv) {
   app.add_option("--file", file, "those in it, one a line")->check(CLI::ExistingFile);
   app.add_flag_callback("--full", mode(Mode::kFull), "machines carry the server, workers save");
   app.add_flag_callback("--slow", mode(Mode::kSlow), "workers only work, for long");
-  app.add_flag_callback("--succession", mode(Mode::kSuccession),
-                        "machines only take the server over");
+  app.add_flag_callback("--failover", mode(Mode::kFailover), "machines only take the server over");
   app.add_option("--mutate", options.without, "without this rule of tests/sim/rules.txt")
       ->check([](const std::string& rule) -> std::string {
         return Rules().contains(rule) ? ""

@@ -50,10 +50,10 @@ class Plan {
   }
 
   History Play() {
-    if (mode_ != Mode::kSuccession) {
+    if (mode_ != Mode::kFailover) {
       PlayRun();
     } else {
-      PlaySuccession();
+      PlayFailover();
     }
     History history{laws_.broken(),
                     simulation_.transcript.hash(),
@@ -166,7 +166,7 @@ class Plan {
   }
   // Trouble for a minute, then none, then one server must be left. A quarter of them have blips
   // alone, which must change nothing; of the others a quarter reads what was long ago.
-  void PlaySuccession() {
+  void PlayFailover() {
     blips_only_ = random_.Chance(0.25);
     old_reads_ = !blips_only_ && random_.Chance(0.25);
     setup_.stale_claims = old_reads_ ? 0.3 : 0;

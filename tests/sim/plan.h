@@ -13,7 +13,7 @@
 
 namespace ddprun::sim {
 
-enum class Mode { kStanding, kFull, kSuccession, kSlow };
+enum class Mode { kStanding, kFull, kFailover, kSlow };
 
 struct History {
   std::optional<std::string> broken;  // In words; nullopt: every law held.

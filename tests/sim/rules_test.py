@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).parent
-MODES = {"sim", "full", "succession", "slow"}
+MODES = {"sim", "full", "failover", "slow"}
 
 
 def rows(source):

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/core/failover/serving.h"
 #include "rendezvous/core/recovery.h"
-#include "rendezvous/core/succession/serving.h"
 #include "rendezvous/messages/describe.h"
 #include "tests/sim/claims.h"
 #include "tests/sim/machine.h"

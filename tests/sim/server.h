@@ -1,6 +1,6 @@
 // The rendezvous server of a simulated machine: the product's driver of the real coordinator core.
 // One that stands may have a claim on a disk that may be slow; where the part moves the product's
-// succession driver begins and ends it.
+// failover driver begins and ends it.
 //
 // Parks, answers and decides nothing. What is here: how calls get to the driver and answers away
 // from it, and what must be true around each step of the core and after each turn of the loop.
@@ -14,7 +14,7 @@
 #include <string>
 
 #include "rendezvous/driver.h"
-#include "rendezvous/succession/sole_claim.h"
+#include "rendezvous/failover/sole_claim.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {

@@ -154,7 +154,7 @@ Setup SetupOfSlow(Random& random) {
   return setup;
 }
 
-Setup SetupOfSuccession(Random& random) {
+Setup SetupOfFailover(Random& random) {
   Setup setup;
   setup.machines = Draw(random, 2, 5);
   setup.weather.max_delay = 20ms;
@@ -172,7 +172,7 @@ void DrawMore(Random& random, Mode mode, Setup& setup) {
       setup.drifts.push_back(static_cast<int>(random.Below(2 * kMostDrift)) - kMostDrift);
     }
   }
-  if (mode == Mode::kSuccession) {
+  if (mode == Mode::kFailover) {
     return;
   }
   if (random.Chance(0.1)) {  // The first one's word counts.
@@ -193,8 +193,8 @@ void DrawMore(Random& random, Mode mode, Setup& setup) {
 }
 
 Setup RandomSetup(Random& random, Mode mode, bool calm) {
-  if (mode == Mode::kSuccession) {
-    return SetupOfSuccession(random);
+  if (mode == Mode::kFailover) {
+    return SetupOfFailover(random);
   }
   if (mode == Mode::kSlow) {
     return SetupOfSlow(random);

@@ -30,7 +30,7 @@ LAYERS = {
                  "trainer/checkpoint", "launcher"},
     "trainer": {"base", "runtime", "proto", "trainer/checkpoint", "trainer"},
 }
-WIRE_FOLDERS = ("rendezvous", "rendezvous/wire", "rendezvous/listener", "rendezvous/succession")
+WIRE_FOLDERS = ("rendezvous", "rendezvous/wire", "rendezvous/listener", "rendezvous/failover")
 WIRE_STEMS = ("convert", "wire", "service", "server", "client", "control_socket", "grpc_")
 
 CORE_BANS = {

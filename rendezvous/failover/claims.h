@@ -1,5 +1,5 @@
 // Where the claims to the server's part are kept: a shared directory, or what stands for one in a
-// simulation. What they mean is decided in core/succession.
+// simulation. What they mean is decided in core/failover.
 //
 // Blocks: every call may wait for a disk. One thread at a time.
 #pragma once
@@ -11,7 +11,7 @@
 
 #include "common/endpoint.h"
 #include "common/result.h"
-#include "rendezvous/core/succession/state.h"
+#include "rendezvous/core/failover/state.h"
 
 namespace ddprun {
 

@@ -55,16 +55,16 @@
 
 #include <vector>
 
-#include "rendezvous/core/succession/state.h"
+#include "rendezvous/core/failover/state.h"
 
 namespace ddprun {
 
-std::vector<SuccessionEffect> Step(SuccessionState& state, const SuccessionConfig& config,
-                                   const SuccessionEvent& event, Time now);
+std::vector<FailoverEffect> Step(FailoverState& state, const FailoverConfig& config,
+                                 const FailoverEvent& event, Time now);
 
-std::optional<Time> NextWake(const SuccessionState& state, const SuccessionConfig& config);
+std::optional<Time> NextWake(const FailoverState& state, const FailoverConfig& config);
 
 // Before the first event.
-void BeginSuccession(SuccessionState& state, Time now);
+void BeginFailover(FailoverState& state, Time now);
 
 }  // namespace ddprun

@@ -1,13 +1,13 @@
 // Who serves: how it keeps its claim, doubts it, and lets it go.
-#include "rendezvous/core/succession/succession_testing.h"
+#include "rendezvous/core/failover/failover_testing.h"
 
-namespace ddprun::succession {
+namespace ddprun::failover {
 namespace {
 
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-TEST(Succession, TheHolderMovesItsCounterEveryThirdOfALease) {
+TEST(Failover, TheHolderMovesItsCounterEveryThirdOfALease) {
   Node node(true);
   node.Serve(1, At(0s));
   EXPECT_EQ(NextWake(node.state, node.config), At(1s));
@@ -17,7 +17,7 @@ TEST(Succession, TheHolderMovesItsCounterEveryThirdOfALease) {
 }
 
 // An outcome is told once it is written: nobody waits for the next third of a lease.
-TEST(Succession, HowARunEndedIsWrittenAtOnceAndHandedOn) {
+TEST(Failover, HowARunEndedIsWrittenAtOnceAndHandedOn) {
   Node node(true);
   node.Serve(1, At(0s));
   const EndedRun first{"first", {7}, Finish{}};
@@ -41,7 +41,7 @@ TEST(Succession, HowARunEndedIsWrittenAtOnceAndHandedOn) {
 }
 
 // Beyond some 300 nodes a lease is longer than the least, and so are its thirds.
-TEST(Succession, WhoNeverHeardTheServerKnowsItsLeaseFromTheClaim) {
+TEST(Failover, WhoNeverHeardTheServerKnowsItsLeaseFromTheClaim) {
   Node node(true);
   node.Serve(1, At(0s));
   node.Feed(LeaseSet{30s}, At(500ms));
@@ -53,7 +53,7 @@ TEST(Succession, WhoNeverHeardTheServerKnowsItsLeaseFromTheClaim) {
 }
 
 // A disk beside a heavy writer; a move that failed, too.
-TEST(Succession, AMoveThatTakesLongLengthensTheLease) {
+TEST(Failover, AMoveThatTakesLongLengthensTheLease) {
   Node node(true);
   node.config.lease = kBaseLease;
   node.Serve(1, At(0s));
@@ -69,7 +69,7 @@ TEST(Succession, AMoveThatTakesLongLengthensTheLease) {
   EXPECT_EQ(node.Get<MoveCounter>().claim.lease, 2'700ms);
 }
 
-TEST(Succession, AHolderThatCannotWriteForALeaseStepsDown) {
+TEST(Failover, AHolderThatCannotWriteForALeaseStepsDown) {
   Node node(true);
   node.Serve(1, At(0s));
   node.Move(At(1s));
@@ -83,11 +83,11 @@ TEST(Succession, AHolderThatCannotWriteForALeaseStepsDown) {
   }
   node.Tick(At(5s));
   EXPECT_TRUE(node.Has<StepDown>());
-  EXPECT_EQ(node.state.phase, SuccessionPhase::kFollowing);
+  EXPECT_EQ(node.state.phase, FailoverPhase::kFollowing);
 }
 
 // A write that hangs, or a process that stood still.
-TEST(Succession, AHolderThatHearsNothingOfItsWriteStepsDown) {
+TEST(Failover, AHolderThatHearsNothingOfItsWriteStepsDown) {
   Node node(true);
   node.Serve(1, At(0s));
   node.Tick(At(1s));
@@ -100,7 +100,7 @@ TEST(Succession, AHolderThatHearsNothingOfItsWriteStepsDown) {
 }
 
 // What was written began before it hung: only from then on is it known.
-TEST(Succession, AWriteCountsFromItsBeginning) {
+TEST(Failover, AWriteCountsFromItsBeginning) {
   Node node(true);
   node.Serve(1, At(0s));
   node.Tick(At(1s));
@@ -113,7 +113,7 @@ TEST(Succession, AWriteCountsFromItsBeginning) {
 
 // It may have been written, and the answer lost: written again the same, readers would not see that
 // the holder lives, while the holder counts on it.
-TEST(Succession, NoCounterIsWrittenTwice) {
+TEST(Failover, NoCounterIsWrittenTwice) {
   Node node(true);
   node.Serve(1, At(0s));
   node.Tick(At(1s));
@@ -130,7 +130,7 @@ TEST(Succession, NoCounterIsWrittenTwice) {
   EXPECT_EQ(node.Get<StepDown>().claim.counter, 4u);
 }
 
-TEST(Succession, AHolderThatSeesANewerClaimStepsDownAndFollowsIt) {
+TEST(Failover, AHolderThatSeesANewerClaimStepsDownAndFollowsIt) {
   Node node(true);
   node.Serve(1, At(0s));
   node.Move(At(1s), true);
@@ -139,7 +139,7 @@ TEST(Succession, AHolderThatSeesANewerClaimStepsDownAndFollowsIt) {
   EXPECT_EQ(node.Get<Follow>().endpoint, ClaimOf(2, 1).endpoint);
 }
 
-TEST(Succession, AHolderWhoseNodesHaveHeardALaterServerStepsDown) {
+TEST(Failover, AHolderWhoseNodesHaveHeardALaterServerStepsDown) {
   Node node(true);
   node.Serve(1, At(0s));
   node.Feed(LaterTermHeard{Term{100}}, At(1s));
@@ -150,7 +150,7 @@ TEST(Succession, AHolderWhoseNodesHaveHeardALaterServerStepsDown) {
 }
 
 // Nobody else wanted it meanwhile: it need not wait for itself.
-TEST(Succession, WhoLetGoTakesItsOwnClaimAgainAtOnce) {
+TEST(Failover, WhoLetGoTakesItsOwnClaimAgainAtOnce) {
   Node node(true);
   node.Serve(1, At(0s));
   node.Tick(At(4s));
@@ -161,7 +161,7 @@ TEST(Succession, WhoLetGoTakesItsOwnClaimAgainAtOnce) {
   EXPECT_TRUE(node.Get<TakeClaim>().takes_over);
 }
 
-TEST(Succession, AnOldClaimsLateWriteMeansNothingToTheNewOne) {
+TEST(Failover, AnOldClaimsLateWriteMeansNothingToTheNewOne) {
   Node node(true);
   node.Serve(1, At(0s));
   node.Tick(At(1s));
@@ -177,7 +177,7 @@ TEST(Succession, AnOldClaimsLateWriteMeansNothingToTheNewOne) {
 
 // ---- A claim in doubt ----
 // Nodes that are cut off count as lost after a lease; by then nobody forms a world without them.
-TEST(Succession, AClaimIsInDoubtSoonerThanALeaseWithoutAMove) {
+TEST(Failover, AClaimIsInDoubtSoonerThanALeaseWithoutAMove) {
   Node node(true);
   node.Serve(1, At(0s));
   EXPECT_EQ(ClaimGoodUntil(node.state, node.config), At(2s));
@@ -189,7 +189,7 @@ TEST(Succession, AClaimIsInDoubtSoonerThanALeaseWithoutAMove) {
 }
 
 // (Seed 68307198762: two servers, since a lease that had grown was told to nobody yet.)
-TEST(Succession, AHolderCountsByTheLeaseThatItsClaimTells) {
+TEST(Failover, AHolderCountsByTheLeaseThatItsClaimTells) {
   Node node(true);
   node.Serve(1, At(0s));
   node.Feed(LeaseSet{12s}, At(500ms));
@@ -206,7 +206,7 @@ TEST(Succession, AHolderCountsByTheLeaseThatItsClaimTells) {
 }
 
 // (Seed 272970155170: woken after another had taken over, with the answer of a move of long ago.)
-TEST(Succession, AnAnswerFromBeforeASleepLeavesTheClaimInDoubt) {
+TEST(Failover, AnAnswerFromBeforeASleepLeavesTheClaimInDoubt) {
   for (const bool tick_first : {false, true}) {
     Node node(true);
     node.Serve(1, At(0s));
@@ -221,7 +221,7 @@ TEST(Succession, AnAnswerFromBeforeASleepLeavesTheClaimInDoubt) {
 }
 
 // Else no world could be formed where each write takes that long.
-TEST(Succession, AMoveThatHasJustSucceededIsGoodHoweverLongItTook) {
+TEST(Failover, AMoveThatHasJustSucceededIsGoodHoweverLongItTook) {
   Node node(true);
   node.Serve(1, At(0s));
   node.Tick(At(1s));
@@ -233,7 +233,7 @@ TEST(Succession, AMoveThatHasJustSucceededIsGoodHoweverLongItTook) {
 }
 
 // A run's leases are long in its first minute: a server that dies later is not waited for by them.
-TEST(Succession, OnceAClaimHasToldShorterOnesForAWhileTheyCount) {
+TEST(Failover, OnceAClaimHasToldShorterOnesForAWhileTheyCount) {
   Node node(false);
   node.config.lease = kBaseLease;
   Claim claim = ClaimOf(1, 5);
@@ -249,4 +249,4 @@ TEST(Succession, OnceAClaimHasToldShorterOnesForAWhileTheyCount) {
 }
 
 }  // namespace
-}  // namespace ddprun::succession
+}  // namespace ddprun::failover

@@ -1,4 +1,4 @@
-#include "rendezvous/succession/claim_directory.h"
+#include "rendezvous/failover/claim_directory.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -14,8 +14,8 @@
 
 #include "common/files.h"
 #include "common/text.h"
+#include "rendezvous/failover/held_claim.h"
 #include "rendezvous/listener/control_token.h"
-#include "rendezvous/succession/held_claim.h"
 #include "rendezvous/term_bounds.h"
 #include "rendezvous/wire/ended_run.h"
 

@@ -1,4 +1,4 @@
-#include "rendezvous/succession/held_claim.h"
+#include "rendezvous/failover/held_claim.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/succession/claim_directory.h"
+#include "rendezvous/failover/claim_directory.h"
 #include "tests/support/scratch_directory.h"
 
 namespace ddprun {

@@ -13,9 +13,9 @@
 
 #include "common/loop.h"
 #include "common/result.h"
-#include "rendezvous/core/succession/state.h"
+#include "rendezvous/core/failover/state.h"
 #include "rendezvous/driver.h"
-#include "rendezvous/succession/claims.h"
+#include "rendezvous/failover/claims.h"
 
 namespace ddprun {
 

@@ -1,4 +1,4 @@
-#include "rendezvous/succession/claim_directory.h"
+#include "rendezvous/failover/claim_directory.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

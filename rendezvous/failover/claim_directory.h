@@ -22,7 +22,7 @@
 
 #include "common/files.h"
 #include "common/result.h"
-#include "rendezvous/succession/claims.h"
+#include "rendezvous/failover/claims.h"
 
 namespace ddprun {
 

@@ -1,4 +1,4 @@
-// For the tests of succession: one node, what it reads and hears, and what it does then.
+// For the tests of failover: one node, what it reads and hears, and what it does then.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,10 +7,10 @@
 #include <variant>
 #include <vector>
 
-#include "rendezvous/core/succession/serving.h"
-#include "rendezvous/core/succession/succession.h"
+#include "rendezvous/core/failover/failover.h"
+#include "rendezvous/core/failover/serving.h"
 
-namespace ddprun::succession {
+namespace ddprun::failover {
 
 inline Time At(Duration since_start) {
   return Time{std::chrono::seconds(1'000) + since_start};
@@ -20,20 +20,20 @@ inline Claim ClaimOf(std::uint64_t number, std::uint64_t counter) {
   return {number, Term{100 * number}, {"n" + std::to_string(number), 29400}, counter, false};
 }
 
-// One node's succession; every event is followed by what the driver would ask.
+// One node's failover; every event is followed by what the driver would ask.
 struct Node {
-  SuccessionState state;
-  SuccessionConfig config;
-  std::vector<SuccessionEffect> effects;  // Of the last event.
+  FailoverState state;
+  FailoverConfig config;
+  std::vector<FailoverEffect> effects;  // Of the last event.
 
   explicit Node(bool may_begin) {
     config.may_begin = may_begin;
     config.lease = kLongLease;  // Stories' times are told in it; nothing lengthens it.
     config.given = {"n1", 29400};
-    BeginSuccession(state, At(Duration{0}));
+    BeginFailover(state, At(Duration{0}));
   }
-  void Feed(const SuccessionEvent& event, Time now) { effects = Step(state, config, event, now); }
-  void Tick(Time now) { Feed(SuccessionTick{}, now); }
+  void Feed(const FailoverEvent& event, Time now) { effects = Step(state, config, event, now); }
+  void Tick(Time now) { Feed(FailoverTick{}, now); }
   // A read that takes no time.
   void Read(std::optional<Claim> newest, Time now) {
     Tick(now);
@@ -43,7 +43,7 @@ struct Node {
   void Heard(Term term, Time now) { Feed(ServerHeard{term, Duration{3'000}}, now); }
   void Serve(std::uint64_t number, Time now) {
     Feed(Claimed{now, ClaimOf(number, 0)}, now);
-    ASSERT_EQ(state.phase, SuccessionPhase::kServing);
+    ASSERT_EQ(state.phase, FailoverPhase::kServing);
   }
   // A write that takes no time.
   void Move(Time now, bool superseded = false) {
@@ -54,7 +54,7 @@ struct Node {
 
   template <class T>
   bool Has() const {
-    for (const SuccessionEffect& effect : effects) {
+    for (const FailoverEffect& effect : effects) {
       if (std::holds_alternative<T>(effect)) {
         return true;
       }
@@ -63,7 +63,7 @@ struct Node {
   }
   template <class T>
   const T& Get() const {
-    for (const SuccessionEffect& effect : effects) {
+    for (const FailoverEffect& effect : effects) {
       if (const T* const found = std::get_if<T>(&effect)) {
         return *found;
       }
@@ -93,4 +93,4 @@ inline Node Follower() {
   return node;
 }
 
-}  // namespace ddprun::succession
+}  // namespace ddprun::failover

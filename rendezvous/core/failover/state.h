@@ -1,4 +1,4 @@
-// Claims, and what one candidate of succession.h is, hears and asks for.
+// Claims, and what one candidate of failover.h is, hears and asks for.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct HeldClaim {
   bool operator==(const HeldClaim&) const = default;
 };
 
-struct SuccessionConfig {
+struct FailoverConfig {
   Duration lease{kBaseLease};  // The least; a large world's is as long as its server says.
   bool may_begin = false;      // Holds the endpoint given: makes the first claim.
   bool listens = true;  // False: no agent here speaks to the server; its claim's moves must do.
@@ -90,11 +90,10 @@ struct LeaseSet {
 struct RunsEnded {
   std::vector<EndedRun> ended;
 };
-struct SuccessionTick {};
-using SuccessionEvent =
-    std::variant<DirectoryRead, DirectoryUnreadable, ServerHeard, ServerCallFailed, LaterTermHeard,
-                 Claimed, NotClaimed, CounterMoved, CounterStuck, LeaseSet, RunsEnded,
-                 SuccessionTick>;
+struct FailoverTick {};
+using FailoverEvent = std::variant<DirectoryRead, DirectoryUnreadable, ServerHeard,
+                                   ServerCallFailed, LaterTermHeard, Claimed, NotClaimed,
+                                   CounterMoved, CounterStuck, LeaseSet, RunsEnded, FailoverTick>;
 
 // ---- Effects ----
 struct ReadDirectory {};  // Answered by DirectoryRead or DirectoryUnreadable.
@@ -117,14 +116,14 @@ struct StepDown {  // Stop serving; close the claim if that is possible.
   std::string text;
   Claim claim;  // As it shall be.
 };
-using SuccessionEffect =
+using FailoverEffect =
     std::variant<ReadDirectory, TakeClaim, MoveCounter, Follow, StepDown, Notice>;
 
 // ---- State ----
-enum class SuccessionPhase { kFollowing, kTaking, kServing };
+enum class FailoverPhase { kFollowing, kTaking, kServing };
 
-struct SuccessionState {
-  SuccessionPhase phase = SuccessionPhase::kFollowing;
+struct FailoverState {
+  FailoverPhase phase = FailoverPhase::kFollowing;
   std::optional<Claim> newest;      // As last read or written.
   bool was_open = false;            // The newest claim, when this process read or made it.
   std::optional<Time> still_since;  // Its counter was not seen to move since; none: not read yet.

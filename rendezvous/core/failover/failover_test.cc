@@ -1,7 +1,7 @@
+#include "rendezvous/core/failover/failover_testing.h"
 #include "rendezvous/core/recovery.h"
-#include "rendezvous/core/succession/succession_testing.h"
 
-namespace ddprun::succession {
+namespace ddprun::failover {
 namespace {
 
 using std::chrono_literals::operator""ms;
@@ -12,19 +12,19 @@ Claim Named(const TakeClaim& take, Term clock) {
   return NewClaim(take, clock, {"n1", 29400});
 }
 
-TEST(Succession, ANewClaimHasTheNumberAskedForAndTheClocksTerm) {
+TEST(Failover, ANewClaimHasTheNumberAskedForAndTheClocksTerm) {
   const Claim claim = Named({4, Term{100}, true}, Term{9'000'000});
   EXPECT_EQ(claim, (Claim{4, Term{9'000'000}, {"n1", 29400}, 0, false, false}));
 }
 
 // Nodes would ignore a server with a lower term.
-TEST(Succession, ATermIsLaterThanEveryOneHeardWhateverTheClockSays) {
+TEST(Failover, ATermIsLaterThanEveryOneHeardWhateverTheClockSays) {
   EXPECT_GT(Named({4, Term{100}, true}, Term{7}).term, Term{100});
   EXPECT_GT(Named({4, Term{100}, true}, Term{101}).term, Term{100});
 }
 
 // ---- The first claim ----
-TEST(Succession, WhoHoldsTheEndpointMakesTheFirstClaim) {
+TEST(Failover, WhoHoldsTheEndpointMakesTheFirstClaim) {
   Node node(true);
   node.Read(std::nullopt, At(0s));
   EXPECT_EQ(node.Get<TakeClaim>().number, 1u);
@@ -32,32 +32,32 @@ TEST(Succession, WhoHoldsTheEndpointMakesTheFirstClaim) {
 }
 
 // Otherwise the server would be on the node that happened to start first.
-TEST(Succession, OthersWaitForTheFirstClaimHoweverLongItTakes) {
+TEST(Failover, OthersWaitForTheFirstClaimHoweverLongItTakes) {
   Node node(false);
   node.Read(std::nullopt, At(0s));
   EXPECT_EQ(node.Get<Follow>().endpoint, node.config.given);
   EXPECT_FALSE(node.ReadUntil(At(60s), std::nullopt));
 }
 
-TEST(Succession, ALateNodeFollowsTheClaimNotTheEndpointGiven) {
+TEST(Failover, ALateNodeFollowsTheClaimNotTheEndpointGiven) {
   Node node(true);
   node.Read(ClaimOf(3, 7), At(0s));
   EXPECT_EQ(node.Get<Follow>().endpoint, ClaimOf(3, 7).endpoint);
   EXPECT_FALSE(node.Has<TakeClaim>());
 }
 
-TEST(Succession, WhoeverIsSecondFollowsWhoeverWasFirst) {
+TEST(Failover, WhoeverIsSecondFollowsWhoeverWasFirst) {
   Node node(true);
   node.Read(std::nullopt, At(0s));
   node.Feed(NotClaimed{true, ""}, At(0s));
   EXPECT_FALSE(node.Has<Notice>());
-  EXPECT_EQ(node.state.phase, SuccessionPhase::kFollowing);
+  EXPECT_EQ(node.state.phase, FailoverPhase::kFollowing);
   node.Read(ClaimOf(1, 0), *NextWake(node.state, node.config));
   EXPECT_EQ(node.Get<Follow>().endpoint, ClaimOf(1, 0).endpoint);
 }
 
 // ---- Taking over ----
-TEST(Succession, ASilentServerWithAStillCounterIsReplacedAfterTwoLeases) {
+TEST(Failover, ASilentServerWithAStillCounterIsReplacedAfterTwoLeases) {
   Node node = Follower();
   EXPECT_FALSE(node.ReadUntil(At(5999ms), ClaimOf(1, 5)));
   EXPECT_TRUE(node.ReadUntil(At(6500ms), ClaimOf(1, 5)));
@@ -67,11 +67,11 @@ TEST(Succession, ASilentServerWithAStillCounterIsReplacedAfterTwoLeases) {
 }
 
 // Seed 54532835013: the node tried for ever to replace a live server, and was refused each time.
-TEST(Succession, OfItsOwnNumberAnotherNodesClaimIsNotItsOwn) {
+TEST(Failover, OfItsOwnNumberAnotherNodesClaimIsNotItsOwn) {
   Node node(false);
   node.Serve(2, At(0s));
   node.Tick(At(30s));  // It stood still: it lets go, and looks.
-  ASSERT_EQ(node.state.phase, SuccessionPhase::kFollowing);
+  ASSERT_EQ(node.state.phase, FailoverPhase::kFollowing);
   Claim other = ClaimOf(2, 5);
   other.term = Term{9'999};
   ASSERT_TRUE(node.Has<ReadDirectory>());
@@ -81,7 +81,7 @@ TEST(Succession, OfItsOwnNumberAnotherNodesClaimIsNotItsOwn) {
 }
 
 // The winner's claim is in the directory. One that shows it late must not be read without a pause.
-TEST(Succession, WhoWasSecondLooksAgainSoon) {
+TEST(Failover, WhoWasSecondLooksAgainSoon) {
   Node node = Follower();
   ASSERT_TRUE(node.ReadUntil(At(7s), ClaimOf(1, 5)));
   node.Feed(NotClaimed{true, ""}, At(7s));
@@ -89,7 +89,7 @@ TEST(Succession, WhoWasSecondLooksAgainSoon) {
 }
 
 // ---- A holder that died, and whose guard said so ----
-TEST(Succession, AFailedCallLooksOftenButProvesNothing) {
+TEST(Failover, AFailedCallLooksOftenButProvesNothing) {
   Node node = Follower();
   node.Read(ClaimOf(1, 5), At(1s));
   EXPECT_EQ(NextWake(node.state, node.config), At(2s));
@@ -104,7 +104,7 @@ TEST(Succession, AFailedCallLooksOftenButProvesNothing) {
   EXPECT_GE(*NextWake(node.state, node.config), At(7s));
 }
 
-TEST(Succession, WhoTakesThePartOverKnowsWhoDied) {
+TEST(Failover, WhoTakesThePartOverKnowsWhoDied) {
   Node node = Follower();
   node.Feed(ServerCallFailed{}, At(1100ms));
   Claim closed = ClaimOf(1, 6);
@@ -116,7 +116,7 @@ TEST(Succession, WhoTakesThePartOverKnowsWhoDied) {
   EXPECT_EQ(node.Get<TakeClaim>().died, closed.died);
 }
 
-TEST(Succession, OfARunThatIsOverNobodyNeedsToKnowWhoDied) {
+TEST(Failover, OfARunThatIsOverNobodyNeedsToKnowWhoDied) {
   Node node = Follower();
   Claim over = ClaimOf(1, 6);
   over.closed = over.over = true;
@@ -126,7 +126,7 @@ TEST(Succession, OfARunThatIsOverNobodyNeedsToKnowWhoDied) {
 }
 
 // A server without an agent has no calls whose answers would show that the server is alive.
-TEST(Succession, WithoutAnAgentAMovingCounterIsTheServersAnswer) {
+TEST(Failover, WithoutAnAgentAMovingCounterIsTheServersAnswer) {
   Node node(false);
   node.config.listens = false;
   for (int i = 0; i < 10; ++i) {
@@ -137,7 +137,7 @@ TEST(Succession, WithoutAnAgentAMovingCounterIsTheServersAnswer) {
   EXPECT_TRUE(node.ReadUntil(At(16s), ClaimOf(1, 9)));
 }
 
-TEST(Succession, ABlipShorterThanALeaseCausesNothing) {
+TEST(Failover, ABlipShorterThanALeaseCausesNothing) {
   Node node = Follower();
   EXPECT_FALSE(node.ReadUntil(At(2900ms), ClaimOf(1, 5)));
   node.Heard(Term{100}, At(2900ms));
@@ -145,7 +145,7 @@ TEST(Succession, ABlipShorterThanALeaseCausesNothing) {
   EXPECT_FALSE(node.Has<Notice>());
 }
 
-TEST(Succession, WhileTheDirectoryIsUnreadableNothingIsTakenOver) {
+TEST(Failover, WhileTheDirectoryIsUnreadableNothingIsTakenOver) {
   Node node = Follower();
   ASSERT_FALSE(node.ReadUntil(At(5s), ClaimOf(1, 5)));
   node.Tick(*NextWake(node.state, node.config));
@@ -155,7 +155,7 @@ TEST(Succession, WhileTheDirectoryIsUnreadableNothingIsTakenOver) {
   EXPECT_TRUE(node.ReadUntil(At(13500ms), ClaimOf(1, 5)));
 }
 
-TEST(Succession, ANewServerHasALeaseToAnswerAndTwoToMove) {
+TEST(Failover, ANewServerHasALeaseToAnswerAndTwoToMove) {
   Node node = Follower();
   ASSERT_FALSE(node.ReadUntil(At(5s), ClaimOf(1, 5)));
   node.Read(ClaimOf(2, 0), *NextWake(node.state, node.config));
@@ -163,7 +163,7 @@ TEST(Succession, ANewServerHasALeaseToAnswerAndTwoToMove) {
   EXPECT_FALSE(node.ReadUntil(At(10900ms), ClaimOf(2, 0)));
 }
 
-TEST(Succession, AnAttemptThatIsRefusedAgainAndAgainIsToldOnce) {
+TEST(Failover, AnAttemptThatIsRefusedAgainAndAgainIsToldOnce) {
   Node node = Follower();
   ASSERT_TRUE(node.ReadUntil(At(7s), ClaimOf(1, 5)));
   node.Feed(NotClaimed{false, "no room"}, At(7s));
@@ -174,7 +174,7 @@ TEST(Succession, AnAttemptThatIsRefusedAgainAndAgainIsToldOnce) {
   EXPECT_FALSE(node.Has<Notice>());
 }
 
-TEST(Succession, AListingOlderThanWhatIsKnownIsPassedOver) {
+TEST(Failover, AListingOlderThanWhatIsKnownIsPassedOver) {
   Node node(false);
   node.Read(ClaimOf(2, 0), At(0s));
   node.Read(ClaimOf(1, 9), At(1s));
@@ -182,7 +182,7 @@ TEST(Succession, AListingOlderThanWhatIsKnownIsPassedOver) {
   EXPECT_EQ(node.state.newest->number, 2u);
 }
 
-TEST(Succession, ADirectoryThatShowsNoClaimAnyMoreIsAnOldListing) {
+TEST(Failover, ADirectoryThatShowsNoClaimAnyMoreIsAnOldListing) {
   Node node(true);  // It holds the endpoint given, and would begin where there is no claim.
   node.Read(ClaimOf(2, 0), At(0s));
   node.Read(std::nullopt, At(1s));
@@ -192,7 +192,7 @@ TEST(Succession, ADirectoryThatShowsNoClaimAnyMoreIsAnOldListing) {
   EXPECT_EQ(node.Get<TakeClaim>().number, 3u);
 }
 
-TEST(Succession, ALargeWorldsLeaseIsWaitedFor) {
+TEST(Failover, ALargeWorldsLeaseIsWaitedFor) {
   Node node(false);
   node.Read(ClaimOf(1, 5), At(0s));
   node.Feed(ServerHeard{Term{100}, 90s}, At(0s));
@@ -201,7 +201,7 @@ TEST(Succession, ALargeWorldsLeaseIsWaitedFor) {
 }
 
 // An old listing shows the claim as it was before its server or nodes were late.
-TEST(Succession, TheLongestLeaseThatAClaimToldIsWaitedFor) {
+TEST(Failover, TheLongestLeaseThatAClaimToldIsWaitedFor) {
   Node node(false);
   node.config.lease = kBaseLease;
   Claim claim = ClaimOf(1, 5);
@@ -213,7 +213,7 @@ TEST(Succession, TheLongestLeaseThatAClaimToldIsWaitedFor) {
   EXPECT_TRUE(node.ReadUntil(At(9s), old));
 }
 
-TEST(Succession, AProcessThatStandsStillWaitsLongerForOthers) {
+TEST(Failover, AProcessThatStandsStillWaitsLongerForOthers) {
   Node node(false);
   node.config.lease = kBaseLease;
   node.Read(ClaimOf(1, 5), At(0s));
@@ -222,7 +222,7 @@ TEST(Succession, AProcessThatStandsStillWaitsLongerForOthers) {
 }
 
 // The cause that made machines late does not end with a reign.
-TEST(Succession, AnHeirBeginsWithTheLeaseThatItWaitedFor) {
+TEST(Failover, AnHeirBeginsWithTheLeaseThatItWaitedFor) {
   Node node(false);
   node.config.lease = kBaseLease;
   Claim claim = ClaimOf(1, 5);
@@ -238,7 +238,7 @@ TEST(Succession, AnHeirBeginsWithTheLeaseThatItWaitedFor) {
 
 // ---- Closed claims ----
 // Otherwise it would begin another run, instead of telling its agent how this one ended.
-TEST(Succession, ANodeOfTheRunTakesAClaimThatIsOverAsItsSuccessor) {
+TEST(Failover, ANodeOfTheRunTakesAClaimThatIsOverAsItsSuccessor) {
   Node node = Follower();
   Claim closed = ClaimOf(1, 5);
   closed.closed = closed.over = true;
@@ -249,7 +249,7 @@ TEST(Succession, ANodeOfTheRunTakesAClaimThatIsOverAsItsSuccessor) {
 
 // Nodes that the last server never met may still come: they hear how the run ended, and do not
 // begin another one. (Seed 950782477031: a server without an agent never hears an answer.)
-TEST(Succession, WhoFollowedAClaimThatIsOverNowIsItsSuccessor) {
+TEST(Failover, WhoFollowedAClaimThatIsOverNowIsItsSuccessor) {
   Node node(true);
   node.config.listens = false;
   node.Read(ClaimOf(1, 5), At(0s));
@@ -261,7 +261,7 @@ TEST(Succession, WhoFollowedAClaimThatIsOverNowIsItsSuccessor) {
 
 // The holder stepped down while the run continued: nodes of which this one has never heard may run
 // a world.
-TEST(Succession, WhoBeginsAfterAClaimThatWasLetGoIsASuccessor) {
+TEST(Failover, WhoBeginsAfterAClaimThatWasLetGoIsASuccessor) {
   Claim closed = ClaimOf(4, 9);
   closed.closed = true;
   Node first(true);
@@ -270,7 +270,7 @@ TEST(Succession, WhoBeginsAfterAClaimThatWasLetGoIsASuccessor) {
   EXPECT_FALSE(first.Get<TakeClaim>().over);
 }
 
-TEST(Succession, AnOldRunsClosedClaimIsForWhoHoldsTheEndpoint) {
+TEST(Failover, AnOldRunsClosedClaimIsForWhoHoldsTheEndpoint) {
   Claim closed = ClaimOf(4, 9);
   closed.closed = closed.over = true;
   Node first(true);
@@ -286,7 +286,7 @@ TEST(Succession, AnOldRunsClosedClaimIsForWhoHoldsTheEndpoint) {
 }
 
 // ---- Servers of the past ----
-TEST(Succession, AnAnswerOfAnOlderServerIsNotTheServersAnswer) {
+TEST(Failover, AnAnswerOfAnOlderServerIsNotTheServersAnswer) {
   Node node(false);
   node.Read(ClaimOf(2, 5), At(0s));
   EXPECT_FALSE(node.ReadUntil(At(5s), ClaimOf(2, 5)));
@@ -296,4 +296,4 @@ TEST(Succession, AnAnswerOfAnOlderServerIsNotTheServersAnswer) {
 }
 
 }  // namespace
-}  // namespace ddprun::succession
+}  // namespace ddprun::failover

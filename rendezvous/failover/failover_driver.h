@@ -1,8 +1,8 @@
-// Feeds the succession core with the claims that it reads and the servers' answers, and carries out
+// Feeds the failover core with the claims that it reads and the servers' answers, and carries out
 // its effects: reads and writes claims on the disk's thread, opens and closes this node's server
 // (its name is looked up on a thread that may hang), and switches the server that its agent calls.
 //
-// No judgement here: core/succession decides which node serves. Lives on the loop.
+// No judgement here: core/failover decides which node serves. Lives on the loop.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "common/loop.h"
-#include "rendezvous/core/succession/serving.h"
-#include "rendezvous/core/succession/succession.h"
+#include "rendezvous/core/failover/failover.h"
+#include "rendezvous/core/failover/serving.h"
 #include "rendezvous/driver.h"
+#include "rendezvous/failover/claims.h"
+#include "rendezvous/failover/following_channel.h"
+#include "rendezvous/failover/held_claim.h"
 #include "rendezvous/serving_network.h"
-#include "rendezvous/succession/claims.h"
-#include "rendezvous/succession/following_channel.h"
-#include "rendezvous/succession/held_claim.h"
 
 namespace ddprun {
 
@@ -28,8 +28,8 @@ struct NewServer {
   const std::string& token;  // Of its operators.
 };
 
-struct SuccessionOptions {
-  SuccessionConfig core;
+struct FailoverOptions {
+  FailoverConfig core;
   std::shared_ptr<Claims> claims;
   std::shared_ptr<ServingNetwork> network;
   std::vector<Endpoint> places;  // Where this node may serve: the first that can be bound.
@@ -41,13 +41,13 @@ struct SuccessionOptions {
   std::function<void()> on_stepped_down;
 };
 
-class SuccessionDriver {
+class FailoverDriver {
  public:
   // `channel`: of this node's agent; must outlive this. nullptr: a server without an agent.
-  SuccessionDriver(Loop& loop, SuccessionOptions options, FollowingChannel* channel);
-  virtual ~SuccessionDriver();
-  SuccessionDriver(const SuccessionDriver&) = delete;
-  SuccessionDriver& operator=(const SuccessionDriver&) = delete;
+  FailoverDriver(Loop& loop, FailoverOptions options, FollowingChannel* channel);
+  virtual ~FailoverDriver();
+  FailoverDriver(const FailoverDriver&) = delete;
+  FailoverDriver& operator=(const FailoverDriver&) = delete;
 
   // For a server that the owner of this has bound itself.
   RendezvousHandlers Handlers();
@@ -65,7 +65,7 @@ class SuccessionDriver {
     return coordinator_ ? served_at() : state_.following.value_or(Endpoint{});
   }
   // For tests and simulations.
-  const SuccessionState& state() const { return state_; }
+  const FailoverState& state() const { return state_; }
 
   // Gives the claim up, so that no node must wait until it is stale. Blocks for one write. Call it
   // once the loop has ended, or right before.
@@ -73,15 +73,14 @@ class SuccessionDriver {
 
  protected:
   // The core's Step, and the only one: a simulation looks at the state before it and after it.
-  virtual std::vector<SuccessionEffect> TakeStep(SuccessionState& state,
-                                                 const SuccessionConfig& config,
-                                                 const SuccessionEvent& event, Time now);
+  virtual std::vector<FailoverEffect> TakeStep(FailoverState& state, const FailoverConfig& config,
+                                               const FailoverEvent& event, Time now);
   virtual std::unique_ptr<CoordinatorDriver> NewCoordinator(Loop& loop,
                                                             const CoordinatorConfig& reign);
 
  private:
-  void Feed(const SuccessionEvent& event);
-  void CarryOut(const SuccessionEffect& effect);
+  void Feed(const FailoverEvent& event);
+  void CarryOut(const FailoverEffect& effect);
   void Read();
   void Take(const TakeClaim& take);
   void OpenServer(const TakeClaim& take, std::size_t index, std::string refused);
@@ -97,10 +96,10 @@ class SuccessionDriver {
   Duration Lease() const;
 
   Loop& loop_;
-  SuccessionOptions options_;
+  FailoverOptions options_;
   const std::shared_ptr<Claims> claims_;
   FollowingChannel* channel_;
-  SuccessionState state_;
+  FailoverState state_;
   LoopTimer timer_;
   std::unique_ptr<CoordinatorDriver> coordinator_;
   std::vector<std::unique_ptr<CoordinatorDriver>> retired_;  // Work that they posted may still run.

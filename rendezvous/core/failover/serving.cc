@@ -1,4 +1,4 @@
-#include "rendezvous/core/succession/serving.h"
+#include "rendezvous/core/failover/serving.h"
 
 #include <algorithm>
 
@@ -8,11 +8,11 @@ namespace ddprun {
 namespace {
 
 // What others count by: a holder's own lease is nobody's until its claim says so.
-Duration ClaimsLease(const SuccessionState& state, const SuccessionConfig& config) {
+Duration ClaimsLease(const FailoverState& state, const FailoverConfig& config) {
   return std::max(config.lease, state.told_lease);
 }
 
-void Keep(SuccessionTurn& turn, Time began) {
+void Keep(FailoverTurn& turn, Time began) {
   turn.state.kept = began;
   if (began >= turn.state.woke) {  // Else the answer is as old as the sleep.
     turn.state.renewed = turn.now;
@@ -21,17 +21,17 @@ void Keep(SuccessionTurn& turn, Time began) {
 
 }  // namespace
 
-Duration LeaseNow(const SuccessionState& state, const SuccessionConfig& config) {
+Duration LeaseNow(const FailoverState& state, const FailoverConfig& config) {
   const Duration claimed = state.newest ? state.newest->lease : Duration{0};
   return std::max({config.lease, state.lease, claimed, Value(state.seen), Value(state.lateness)});
 }
 
-void NoteClaimsAnswer(SuccessionTurn& turn) {
+void NoteClaimsAnswer(FailoverTurn& turn) {
   NoteLate(turn.state.lateness, turn.now - turn.state.asked, kClaimCallsPerLease, turn.now);
 }
 
-void BecomeFollower(SuccessionTurn& turn) {
-  turn.state.phase = SuccessionPhase::kFollowing;
+void BecomeFollower(FailoverTurn& turn) {
+  turn.state.phase = FailoverPhase::kFollowing;
   turn.state.busy = false;
   turn.state.next = turn.now;
   turn.state.still_since.reset();
@@ -44,27 +44,27 @@ void BecomeFollower(SuccessionTurn& turn) {
 }
 
 // A holder lets go then: a lease after the first write that could have failed.
-Time LimitOf(const SuccessionState& state, const SuccessionConfig& config) {
+Time LimitOf(const FailoverState& state, const FailoverConfig& config) {
   const Duration patience = ClaimsLease(state, config) / kMovesPerLease * kThirdsToLetGo;
   return std::min(state.kept + patience, state.shorter);
 }
 
-void LetGo(SuccessionTurn& turn, std::string text) {
+void LetGo(FailoverTurn& turn, std::string text) {
   turn.effects.push_back(StepDown{std::move(text), ClosedClaim(turn.state, false)});
   BecomeFollower(turn);
 }
 
-void LetGoInTime(SuccessionTurn& turn) {
-  const SuccessionState& state = turn.state;
-  if (state.phase == SuccessionPhase::kServing && turn.now >= LimitOf(state, turn.config)) {
+void LetGoInTime(FailoverTurn& turn) {
+  const FailoverState& state = turn.state;
+  if (state.phase == FailoverPhase::kServing && turn.now >= LimitOf(state, turn.config)) {
     LetGo(turn, "the claim in " + turn.config.claims + " could not be written for " +
                     FormatDuration(turn.now - state.kept));
   }
 }
 
-void OnClaimed(SuccessionTurn& turn, const Claimed& claimed) {
-  SuccessionState& state = turn.state;
-  state.phase = SuccessionPhase::kServing;
+void OnClaimed(FailoverTurn& turn, const Claimed& claimed) {
+  FailoverState& state = turn.state;
+  state.phase = FailoverPhase::kServing;
   state.newest = claimed.claim;
   state.was_open = true;
   state.own = claimed.claim.term;
@@ -78,9 +78,9 @@ void OnClaimed(SuccessionTurn& turn, const Claimed& claimed) {
   state.next = turn.now + ClaimsLease(state, turn.config) / kMovesPerLease;
 }
 
-void OnMoved(SuccessionTurn& turn, const CounterMoved& moved) {
-  SuccessionState& state = turn.state;
-  if (state.phase != SuccessionPhase::kServing || moved.claim.term != state.own) {
+void OnMoved(FailoverTurn& turn, const CounterMoved& moved) {
+  FailoverState& state = turn.state;
+  if (state.phase != FailoverPhase::kServing || moved.claim.term != state.own) {
     return;
   }
   state.busy = false;
@@ -102,9 +102,9 @@ void OnMoved(SuccessionTurn& turn, const CounterMoved& moved) {
       turn.now + (told_all ? ClaimsLease(state, turn.config) / kMovesPerLease : Duration{0});
 }
 
-void OnStuck(SuccessionTurn& turn, const CounterStuck& stuck) {
-  SuccessionState& state = turn.state;
-  if (state.phase != SuccessionPhase::kServing || stuck.term != state.own) {
+void OnStuck(FailoverTurn& turn, const CounterStuck& stuck) {
+  FailoverState& state = turn.state;
+  if (state.phase != FailoverPhase::kServing || stuck.term != state.own) {
     return;
   }
   const Duration lease = ClaimsLease(state, turn.config);
@@ -119,8 +119,8 @@ void OnStuck(SuccessionTurn& turn, const CounterStuck& stuck) {
   }
 }
 
-void MoveOn(SuccessionTurn& turn) {
-  SuccessionState& state = turn.state;
+void MoveOn(FailoverTurn& turn) {
+  FailoverState& state = turn.state;
   Claim claim = *state.newest;
   claim.counter = ++state.tried;
   claim.lease = std::max({turn.config.lease, state.lease, Value(state.lateness)});
@@ -130,7 +130,7 @@ void MoveOn(SuccessionTurn& turn) {
   turn.effects.push_back(MoveCounter{std::move(claim)});
 }
 
-Time ClaimGoodUntil(const SuccessionState& state, const SuccessionConfig& config) {
+Time ClaimGoodUntil(const FailoverState& state, const FailoverConfig& config) {
   // However slow the claims are: at the moment when a move is seen to succeed nothing is in doubt.
   const Duration sure = ClaimsLease(state, config) / kMovesPerLease * kThirdsUntilDoubt;
   return std::max(std::min(state.kept + sure, state.shorter), state.renewed);
@@ -144,7 +144,7 @@ Claim NewClaim(const TakeClaim& take, Term clock, const Endpoint& endpoint) {
   return claim;
 }
 
-Claim ClosedClaim(const SuccessionState& state, bool over) {
+Claim ClosedClaim(const FailoverState& state, bool over) {
   Claim claim = *state.newest;
   claim.counter = state.tried + 1;
   claim.closed = true;

@@ -1,4 +1,4 @@
-#include "rendezvous/succession/grpc_network.h"
+#include "rendezvous/failover/grpc_network.h"
 
 #include <utility>
 

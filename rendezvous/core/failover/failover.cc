@@ -1,20 +1,20 @@
-#include "rendezvous/core/succession/succession.h"
+#include "rendezvous/core/failover/failover.h"
 
 #include <algorithm>
 
 #include "common/overload.h"
-#include "rendezvous/core/succession/serving.h"
+#include "rendezvous/core/failover/serving.h"
 
 namespace ddprun {
 namespace {
 
-bool Missed(const SuccessionState& state, const SuccessionConfig& config, Time now) {
+bool Missed(const FailoverState& state, const FailoverConfig& config, Time now) {
   return now >= state.heard + LeaseNow(state, config);
 }
 
-void Take(SuccessionTurn& turn) {
-  SuccessionState& state = turn.state;
-  state.phase = SuccessionPhase::kTaking;
+void Take(FailoverTurn& turn) {
+  FailoverState& state = turn.state;
+  state.phase = FailoverPhase::kTaking;
   const std::uint64_t last = state.newest ? state.newest->number : 0;
   // Only a process that came after a run's end is an outsider to it, and may begin another one.
   const bool known = state.ever_heard || state.was_open;
@@ -29,7 +29,7 @@ void Take(SuccessionTurn& turn) {
                                    goes_on ? state.newest->died : std::nullopt, lease});
 }
 
-void GoTo(SuccessionTurn& turn, const Endpoint& endpoint) {
+void GoTo(FailoverTurn& turn, const Endpoint& endpoint) {
   if (turn.state.following != endpoint) {
     turn.state.following = endpoint;
     turn.effects.push_back(Follow{endpoint});
@@ -37,7 +37,7 @@ void GoTo(SuccessionTurn& turn, const Endpoint& endpoint) {
 }
 
 // Whether the newest claim is free for this node, at the moment when the read of it began.
-bool IsFree(const SuccessionState& state, const SuccessionConfig& config, Time began, Time now) {
+bool IsFree(const FailoverState& state, const FailoverConfig& config, Time began, Time now) {
   const Claim& claim = *state.newest;
   if (state.own == claim.term) {
     return true;
@@ -50,8 +50,8 @@ bool IsFree(const SuccessionState& state, const SuccessionConfig& config, Time b
 }
 
 // What an agent's calls tell elsewhere.
-void HearByClaim(SuccessionTurn& turn, const std::optional<Claim>& found) {
-  SuccessionState& state = turn.state;
+void HearByClaim(FailoverTurn& turn, const std::optional<Claim>& found) {
+  FailoverState& state = turn.state;
   if (!turn.config.listens && found && state.newest && found->term == state.newest->term &&
       found->counter > state.newest->counter) {
     state.heard = turn.now;
@@ -59,9 +59,9 @@ void HearByClaim(SuccessionTurn& turn, const std::optional<Claim>& found) {
   }
 }
 
-void OnRead(SuccessionTurn& turn, const DirectoryRead& read) {
-  SuccessionState& state = turn.state;
-  if (state.phase != SuccessionPhase::kFollowing) {
+void OnRead(FailoverTurn& turn, const DirectoryRead& read) {
+  FailoverState& state = turn.state;
+  if (state.phase != FailoverPhase::kFollowing) {
     return;
   }
   const Duration lease = LeaseNow(state, turn.config);
@@ -122,9 +122,9 @@ void OnRead(SuccessionTurn& turn, const DirectoryRead& read) {
   }
 }
 
-void OnUnreadable(SuccessionTurn& turn, const DirectoryUnreadable& unreadable) {
-  SuccessionState& state = turn.state;
-  if (state.phase != SuccessionPhase::kFollowing) {
+void OnUnreadable(FailoverTurn& turn, const DirectoryUnreadable& unreadable) {
+  FailoverState& state = turn.state;
+  if (state.phase != FailoverPhase::kFollowing) {
     return;
   }
   state.busy = false;
@@ -140,8 +140,8 @@ void OnUnreadable(SuccessionTurn& turn, const DirectoryUnreadable& unreadable) {
   }
 }
 
-void OnHeard(SuccessionTurn& turn, const ServerHeard& heard) {
-  SuccessionState& state = turn.state;
+void OnHeard(FailoverTurn& turn, const ServerHeard& heard) {
+  FailoverState& state = turn.state;
   if (heard.term < state.highest) {
     return;  // A server whose time is over.
   }
@@ -153,9 +153,9 @@ void OnHeard(SuccessionTurn& turn, const ServerHeard& heard) {
   state.lease = heard.lease;
 }
 
-void OnServerCallFailed(SuccessionTurn& turn) {
-  SuccessionState& state = turn.state;
-  if (state.phase == SuccessionPhase::kFollowing && !state.failed) {
+void OnServerCallFailed(FailoverTurn& turn) {
+  FailoverState& state = turn.state;
+  if (state.phase == FailoverPhase::kFollowing && !state.failed) {
     state.failed = true;
     const Duration often = LeaseNow(state, turn.config) / kReadsPerLeaseWhenFailed;
     state.next = std::min(state.next, turn.now + often);
@@ -163,9 +163,9 @@ void OnServerCallFailed(SuccessionTurn& turn) {
 }
 
 // The next look finds whose claim was made, or that none was. The old claim has not moved by it.
-void OnNotClaimed(SuccessionTurn& turn, const NotClaimed& refused) {
-  SuccessionState& state = turn.state;
-  state.phase = SuccessionPhase::kFollowing;
+void OnNotClaimed(FailoverTurn& turn, const NotClaimed& refused) {
+  FailoverState& state = turn.state;
+  state.phase = FailoverPhase::kFollowing;
   state.busy = false;
   state.next =
       turn.now + LeaseNow(state, turn.config) /
@@ -179,29 +179,29 @@ void OnNotClaimed(SuccessionTurn& turn, const NotClaimed& refused) {
 
 // Something happens every third of a lease. Where nothing did, this process stood still: that is no
 // silence of the server's.
-void ForgiveStandingStill(SuccessionTurn& turn) {
-  SuccessionState& state = turn.state;
+void ForgiveStandingStill(FailoverTurn& turn) {
+  FailoverState& state = turn.state;
   const Duration lease = LeaseNow(state, turn.config);
   const Time due = state.stepped + lease / kMovesPerLease;
   if (turn.now > due + lease / kLateTicksPerLease) {
     state.heard = turn.now;
     state.woke = turn.now;
   }
-  if (state.phase != SuccessionPhase::kTaking) {  // Then nothing is due.
+  if (state.phase != FailoverPhase::kTaking) {  // Then nothing is due.
     NoteLate(state.lateness, turn.now - due, kStandstillsPerLease, turn.now);
   }
   state.stepped = turn.now;
 }
 
-void OnTick(SuccessionTurn& turn) {
-  SuccessionState& state = turn.state;
+void OnTick(FailoverTurn& turn) {
+  FailoverState& state = turn.state;
   LetGoInTime(turn);
-  if (state.phase == SuccessionPhase::kTaking || state.busy || turn.now < state.next) {
+  if (state.phase == FailoverPhase::kTaking || state.busy || turn.now < state.next) {
     return;
   }
   state.busy = true;
   state.asked = turn.now;
-  if (state.phase == SuccessionPhase::kServing) {
+  if (state.phase == FailoverPhase::kServing) {
     MoveOn(turn);
   } else {
     turn.effects.push_back(ReadDirectory{});
@@ -210,9 +210,9 @@ void OnTick(SuccessionTurn& turn) {
 
 }  // namespace
 
-std::vector<SuccessionEffect> Step(SuccessionState& state, const SuccessionConfig& config,
-                                   const SuccessionEvent& event, Time now) {
-  SuccessionTurn turn{state, config, now, {}};
+std::vector<FailoverEffect> Step(FailoverState& state, const FailoverConfig& config,
+                                 const FailoverEvent& event, Time now) {
+  FailoverTurn turn{state, config, now, {}};
   ForgiveStandingStill(turn);
   std::visit(Overload{
                  [&](const DirectoryRead& read) { OnRead(turn, read); },
@@ -220,7 +220,7 @@ std::vector<SuccessionEffect> Step(SuccessionState& state, const SuccessionConfi
                  [&](const ServerHeard& heard) { OnHeard(turn, heard); },
                  [&](const ServerCallFailed&) { OnServerCallFailed(turn); },
                  [&](const LaterTermHeard& later) {
-                   if (state.phase == SuccessionPhase::kServing && later.term > state.highest) {
+                   if (state.phase == FailoverPhase::kServing && later.term > state.highest) {
                      state.highest = later.term;
                      LetGo(turn, "a node has heard a later server than this one");
                    }
@@ -235,26 +235,26 @@ std::vector<SuccessionEffect> Step(SuccessionState& state, const SuccessionConfi
                    state.next = std::min(state.next, now);
                    OnTick(turn);
                  },
-                 [&](const SuccessionTick&) { OnTick(turn); },
+                 [&](const FailoverTick&) { OnTick(turn); },
              },
              event);
   return std::move(turn.effects);
 }
 
-std::optional<Time> NextWake(const SuccessionState& state, const SuccessionConfig& config) {
+std::optional<Time> NextWake(const FailoverState& state, const FailoverConfig& config) {
   std::optional<Time> wake;
-  if (state.phase != SuccessionPhase::kTaking) {
+  if (state.phase != FailoverPhase::kTaking) {
     const Time third = state.stepped + LeaseNow(state, config) / kMovesPerLease;
     wake = state.busy ? third : std::min(state.next, third);
   }
-  if (state.phase == SuccessionPhase::kServing) {
+  if (state.phase == FailoverPhase::kServing) {
     const Time limit = LimitOf(state, config);
     wake = wake ? std::min(*wake, limit) : limit;
   }
   return wake;
 }
 
-void BeginSuccession(SuccessionState& state, Time now) {
+void BeginFailover(FailoverState& state, Time now) {
   state.begun = now;
   state.heard = now;
   state.next = now;

@@ -1,4 +1,4 @@
-#include "rendezvous/succession/sole_claim.h"
+#include "rendezvous/failover/sole_claim.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "rendezvous/core/succession/serving.h"
+#include "rendezvous/core/failover/serving.h"
 #include "rendezvous/testing/driver_testing.h"
 #include "rendezvous/testing/pump.h"
 

@@ -1,4 +1,4 @@
-#include "rendezvous/succession/following_channel.h"
+#include "rendezvous/failover/following_channel.h"
 
 #include <utility>
 

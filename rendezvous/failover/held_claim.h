@@ -19,8 +19,8 @@
 #include <string>
 
 #include "common/result.h"
-#include "rendezvous/core/succession/state.h"
-#include "rendezvous/succession/claims.h"
+#include "rendezvous/core/failover/state.h"
+#include "rendezvous/failover/claims.h"
 
 namespace ddprun {
 

@@ -11,8 +11,8 @@
 
 #include "common/check.h"
 #include "common/overload.h"
-#include "rendezvous/core/succession/serving.h"
-#include "rendezvous/core/succession/succession.h"
+#include "rendezvous/core/failover/failover.h"
+#include "rendezvous/core/failover/serving.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace {
@@ -47,7 +47,7 @@ class Node {
     config_.may_begin = (kind & 1) != 0;
     config_.listens = (kind & 8) != 0;
     config_.given = {"n0", 1};
-    BeginSuccession(state_, now_);
+    BeginFailover(state_, now_);
   }
 
   void Happens(FuzzInput& input) {
@@ -59,13 +59,13 @@ class Node {
       case 2:
         return Feed(ServerHeard{SomeClaim(input, near).term, SomeTime(input)});
       case 3:
-        if (state_.phase == SuccessionPhase::kServing) {
+        if (state_.phase == FailoverPhase::kServing) {
           Feed(LaterTermHeard{SomeClaim(input, near).term});
         }
         return;
       case 4:
         now_ += SomeTime(input) % Duration{100'000};
-        return Feed(SuccessionTick{});
+        return Feed(FailoverTick{});
       default:
         return WakesUp();
     }
@@ -76,7 +76,7 @@ class Node {
     CHECK(wake || asked_ != Asked::kNothing);  // Else it stands still for ever.
     if (wake) {
       now_ = std::max(now_, *wake);
-      Feed(SuccessionTick{});
+      Feed(FailoverTick{});
     }
   }
 
@@ -98,7 +98,7 @@ class Node {
       }
       Claim claim{wanted_, {std::max(above_.value, above_.value + 1)}, {"n0", 1}, 0};
       Feed(Claimed{began_, claim});
-      CHECK(state_.phase == SuccessionPhase::kServing);
+      CHECK(state_.phase == FailoverPhase::kServing);
       served_ = claim;
     } else if (asked == Asked::kMove) {
       if (how % 4 == 0) {
@@ -114,8 +114,8 @@ class Node {
     began_ = now_;
   }
 
-  void Feed(const SuccessionEvent& event) {
-    for (const SuccessionEffect& effect : Step(state_, config_, event, now_)) {
+  void Feed(const FailoverEvent& event) {
+    for (const FailoverEffect& effect : Step(state_, config_, event, now_)) {
       std::visit(Overload{
                      [&](const ReadDirectory&) { Asks(Asked::kRead); },
                      [&](const TakeClaim& take) {
@@ -142,16 +142,16 @@ class Node {
                  },
                  effect);
     }
-    CHECK(served_.has_value() == (state_.phase == SuccessionPhase::kServing) ||
+    CHECK(served_.has_value() == (state_.phase == FailoverPhase::kServing) ||
           std::holds_alternative<Claimed>(event));
     const std::optional<Time> wake = NextWake(state_, config_);
-    if (std::holds_alternative<SuccessionTick>(event)) {
+    if (std::holds_alternative<FailoverTick>(event)) {
       CHECK(!wake || *wake > now_);
     }
   }
 
-  SuccessionState state_;
-  SuccessionConfig config_;
+  FailoverState state_;
+  FailoverConfig config_;
   Time now_{std::chrono::hours(1'000)};
   Asked asked_ = Asked::kNothing;
   Time began_;

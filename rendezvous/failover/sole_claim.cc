@@ -1,9 +1,9 @@
-#include "rendezvous/succession/sole_claim.h"
+#include "rendezvous/failover/sole_claim.h"
 
 #include <utility>
 
 #include "common/log.h"
-#include "rendezvous/core/succession/serving.h"
+#include "rendezvous/core/failover/serving.h"
 #include "rendezvous/messages/limits.h"
 
 namespace ddprun {

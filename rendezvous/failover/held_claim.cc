@@ -1,4 +1,4 @@
-#include "rendezvous/succession/held_claim.h"
+#include "rendezvous/failover/held_claim.h"
 
 #include <sstream>
 

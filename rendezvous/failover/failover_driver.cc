@@ -1,4 +1,4 @@
-#include "rendezvous/succession/succession_driver.h"
+#include "rendezvous/failover/failover_driver.h"
 
 #include <utility>
 
@@ -15,14 +15,14 @@ constexpr Duration kPatience{2'000};  // For the last write of a claim.
 
 const Error kNotServing{ErrorKind::kUnavailable, "this node does not serve the rendezvous"};
 
-SuccessionEvent EventOf(const Result<std::optional<Claim>>& found, Time began) {
-  return found ? SuccessionEvent(DirectoryRead{began, *found})
-               : SuccessionEvent(DirectoryUnreadable{found.error().message});
+FailoverEvent EventOf(const Result<std::optional<Claim>>& found, Time began) {
+  return found ? FailoverEvent(DirectoryRead{began, *found})
+               : FailoverEvent(DirectoryUnreadable{found.error().message});
 }
 
 }  // namespace
 
-SuccessionDriver::SuccessionDriver(Loop& loop, SuccessionOptions options, FollowingChannel* channel)
+FailoverDriver::FailoverDriver(Loop& loop, FailoverOptions options, FollowingChannel* channel)
     : loop_(loop),
       options_(std::move(options)),
       claims_(options_.claims),
@@ -40,7 +40,7 @@ SuccessionDriver::SuccessionDriver(Loop& loop, SuccessionOptions options, Follow
   }
 }
 
-SuccessionDriver::~SuccessionDriver() {
+FailoverDriver::~FailoverDriver() {
   *alive_ = false;
   if (channel_ != nullptr) {
     channel_->OnAnswer(nullptr);
@@ -50,7 +50,7 @@ SuccessionDriver::~SuccessionDriver() {
   }
 }
 
-RendezvousHandlers SuccessionDriver::Handlers() {
+RendezvousHandlers FailoverDriver::Handlers() {
   return {
       [this](NodeReport report, std::shared_ptr<PendingSync> call) {
         if (coordinator_) {
@@ -87,45 +87,44 @@ RendezvousHandlers SuccessionDriver::Handlers() {
   };
 }
 
-void SuccessionDriver::UseServer(std::unique_ptr<ListeningServer> server,
-                                 const Endpoint& endpoint) {
+void FailoverDriver::UseServer(std::unique_ptr<ListeningServer> server, const Endpoint& endpoint) {
   server_ = std::move(server);
   endpoint_ = endpoint;
   options_.core.may_begin = true;
   options_.places.insert(options_.places.begin(), options_.core.given);
 }
 
-void SuccessionDriver::Start() {
-  BeginSuccession(state_, loop_.Now());
-  Feed(SuccessionTick{});
+void FailoverDriver::Start() {
+  BeginFailover(state_, loop_.Now());
+  Feed(FailoverTick{});
 }
 
-void SuccessionDriver::Feed(const SuccessionEvent& event) {
+void FailoverDriver::Feed(const FailoverEvent& event) {
   loop_.CheckOnLoop();
   if (coordinator_ && coordinator_->LongestLease() != state_.lease) {
     TakeStep(state_, options_.core, LeaseSet{coordinator_->LongestLease()}, loop_.Now());
   }
-  for (const SuccessionEffect& effect : TakeStep(state_, options_.core, event, loop_.Now())) {
+  for (const FailoverEffect& effect : TakeStep(state_, options_.core, event, loop_.Now())) {
     CarryOut(effect);
   }
-  if (coordinator_ && state_.phase == SuccessionPhase::kServing) {
+  if (coordinator_ && state_.phase == FailoverPhase::kServing) {
     coordinator_->ClaimIsGood({ClaimGoodUntil(state_, options_.core), Value(state_.lateness)});
   }
-  timer_.ArmAt(NextWake(state_, options_.core), [this] { Feed(SuccessionTick{}); });
+  timer_.ArmAt(NextWake(state_, options_.core), [this] { Feed(FailoverTick{}); });
 }
 
-std::vector<SuccessionEffect> SuccessionDriver::TakeStep(SuccessionState& state,
-                                                         const SuccessionConfig& config,
-                                                         const SuccessionEvent& event, Time now) {
+std::vector<FailoverEffect> FailoverDriver::TakeStep(FailoverState& state,
+                                                     const FailoverConfig& config,
+                                                     const FailoverEvent& event, Time now) {
   return Step(state, config, event, now);
 }
 
-std::unique_ptr<CoordinatorDriver> SuccessionDriver::NewCoordinator(
-    Loop& loop, const CoordinatorConfig& reign) {
+std::unique_ptr<CoordinatorDriver> FailoverDriver::NewCoordinator(Loop& loop,
+                                                                  const CoordinatorConfig& reign) {
   return std::make_unique<CoordinatorDriver>(loop, reign);
 }
 
-void SuccessionDriver::CarryOut(const SuccessionEffect& effect) {
+void FailoverDriver::CarryOut(const FailoverEffect& effect) {
   std::visit(Overload{
                  [&](const ReadDirectory&) { Read(); },
                  [&](const TakeClaim& take) { Take(take); },
@@ -138,11 +137,11 @@ void SuccessionDriver::CarryOut(const SuccessionEffect& effect) {
 }
 
 // ---- The claims, on the disk's thread ----
-Duration SuccessionDriver::Lease() const {
+Duration FailoverDriver::Lease() const {
   return LeaseNow(state_, options_.core);
 }
 
-void SuccessionDriver::Read() {
+void FailoverDriver::Read() {
   using Found = Result<std::optional<Claim>>;
   const auto found = std::make_shared<Found>(std::optional<Claim>());
   const Time began = loop_.Now();
@@ -154,7 +153,7 @@ void SuccessionDriver::Read() {
                   });
 }
 
-void SuccessionDriver::Move(const Claim& claim) {
+void FailoverDriver::Move(const Claim& claim) {
   const auto moved = std::make_shared<Result<bool>>(false);
   const Time began = loop_.Now();
   loop_.RunOnDisk([claims = claims_, claim, moved] { *moved = claims->Move(claim); },
@@ -162,7 +161,7 @@ void SuccessionDriver::Move(const Claim& claim) {
                     if (!*alive) {
                       return;
                     }
-                    Feed(*moved ? SuccessionEvent(CounterMoved{began, claim, **moved})
+                    Feed(*moved ? FailoverEvent(CounterMoved{began, claim, **moved})
                                 : CounterStuck{claim.term, moved->error().message});
                     if (coordinator_ && *moved && state_.own == claim.term) {
                       coordinator_->OutcomesAreKept(claim.ended);
@@ -170,7 +169,7 @@ void SuccessionDriver::Move(const Claim& claim) {
                   });
 }
 
-void SuccessionDriver::Take(const TakeClaim& take) {
+void FailoverDriver::Take(const TakeClaim& take) {
   if (server_) {
     MakeClaim(take);
   } else {
@@ -180,7 +179,7 @@ void SuccessionDriver::Take(const TakeClaim& take) {
 
 // Opens the server at this place, or at one of the next. The name is looked up on a thread of its
 // own; an answer that comes too late is ignored.
-void SuccessionDriver::OpenServer(const TakeClaim& take, std::size_t index, std::string refused) {
+void FailoverDriver::OpenServer(const TakeClaim& take, std::size_t index, std::string refused) {
   if (index == options_.places.size()) {
     loop_.Post([this, alive = alive_, text = std::move(refused)] {
       if (*alive) {
@@ -209,7 +208,7 @@ void SuccessionDriver::OpenServer(const TakeClaim& take, std::size_t index, std:
       });
 }
 
-void SuccessionDriver::MakeClaim(const TakeClaim& take) {
+void FailoverDriver::MakeClaim(const TakeClaim& take) {
   CoordinatorConfig reign = options_.new_reign();
   const Claim claim = NewClaim(take, reign.term, endpoint_);
   reign.term = claim.term;
@@ -242,7 +241,7 @@ void SuccessionDriver::MakeClaim(const TakeClaim& take) {
 }
 
 // ---- Serving ----
-Result<void> SuccessionDriver::Open(const ListenPlace& place) {
+Result<void> FailoverDriver::Open(const ListenPlace& place) {
   auto server = options_.network->NewServer(Handlers());
   ASSIGN_OR_RETURN(const Endpoint bound, server->ListenAt(place));
   const std::string& host = place.endpoint.host;
@@ -251,8 +250,8 @@ Result<void> SuccessionDriver::Open(const ListenPlace& place) {
   return {};
 }
 
-void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& take,
-                             const Claim& claim) {
+void FailoverDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& take,
+                           const Claim& claim) {
   coordinator_ = NewCoordinator(loop_, reign);
   coordinator_->OnLaterTerm([this, alive = alive_](Term term) {
     if (*alive) {
@@ -285,7 +284,7 @@ void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& ta
 
 // ---- What the guard knows, in case that this process dies ----
 // How a run has ended is told by the claim, and by whoever has heard so.
-void SuccessionDriver::NoteRun(const CoordinatorState& run) {
+void FailoverDriver::NoteRun(const CoordinatorState& run) {
   if (run.run_id != run_ || coordinator_ == nullptr) {  // None: it has stepped down meanwhile.
     return;
   }
@@ -300,14 +299,14 @@ void SuccessionDriver::NoteRun(const CoordinatorState& run) {
   Hold(HeldClaim{claim_, coordinator_->config().term, died});
 }
 
-void SuccessionDriver::Hold(const std::optional<HeldClaim>& held) {
+void FailoverDriver::Hold(const std::optional<HeldClaim>& held) {
   if (options_.tell_guard && held != held_) {
     options_.tell_guard(held);
   }
   held_ = held;
 }
 
-void SuccessionDriver::GoTo(const Endpoint& endpoint) {
+void FailoverDriver::GoTo(const Endpoint& endpoint) {
   server_.reset();  // Bound in the hope to be first.
   Log(LogLevel::kInfo, "joining the rendezvous at " + ToString(endpoint));
   if (channel_ != nullptr) {
@@ -315,7 +314,7 @@ void SuccessionDriver::GoTo(const Endpoint& endpoint) {
   }
 }
 
-void SuccessionDriver::LetGo(const StepDown& down) {
+void FailoverDriver::LetGo(const StepDown& down) {
   Log(LogLevel::kWarning, "this node's server steps down: " + down.text);
   Hold(std::nullopt);
   if (channel_ != nullptr) {
@@ -330,8 +329,8 @@ void SuccessionDriver::LetGo(const StepDown& down) {
   }
 }
 
-void SuccessionDriver::Close() {
-  if (state_.phase == SuccessionPhase::kServing) {
+void FailoverDriver::Close() {
+  if (state_.phase == FailoverPhase::kServing) {
     GiveUp();
   }
   Hold(std::nullopt);
@@ -340,7 +339,7 @@ void SuccessionDriver::Close() {
   }
 }
 
-void SuccessionDriver::GiveUp() {
+void FailoverDriver::GiveUp() {
   const Claim closed = ClosedClaim(state_, coordinator_->RunsHaveEnded());
   const auto moved = std::make_shared<Result<bool>>(false);
   // After the writes that the disk's thread still has: a later one would open the claim again.
