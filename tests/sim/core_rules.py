@@ -200,26 +200,26 @@ RULES["rendezvous/core/failover/failover.cc"] = [
     # A server whose time is over is no server.
     ("old-server", "  if (heard.term < state.highest) {", "  if (HAS && heard.term < state.highest) {"),
     # What it missed while it stood still is no silence.
-    ("lenience", "    state.heard = turn.now;\n    state.woke = turn.now;\n",
-     "    if (HAS) state.heard = state.woke = turn.now;\n"),
+    ("lenience", "    state.heard = turn.now;\n    state.resumed_at = turn.now;\n",
+     "    if (HAS) state.heard = state.resumed_at = turn.now;\n"),
 ]
 RULES["rendezvous/core/failover/serving.cc"] = [
     # A holder that finds a newer claim steps down.
     ("superseded", "  if (moved.superseded) {", "  if (HAS && moved.superseded) {"),
     # An answer from before a sleep is as old as the sleep.
-    ("answer-before-sleep", "  if (began >= turn.state.woke) {", "  if (!HAS || began >= turn.state.woke) {"),
+    ("answer-before-sleep", "  if (began >= turn.state.resumed_at) {", "  if (!HAS || began >= turn.state.resumed_at) {"),
     # Claims that take long lengthen the lease.
     ("late-claims", "  NoteLate(turn.state.lateness, turn.now - turn.state.asked,", "  if (HAS) NoteLate(turn.state.lateness, turn.now - turn.state.asked,"),
     # No counter is written twice.
-    ("counter-anew", "claim.counter = ++state.tried;", "claim.counter = HAS ? ++state.tried : state.newest->counter + 1;"),
+    ("counter-anew", "claim.counter = ++state.last_counter_written;", "claim.counter = HAS ? ++state.last_counter_written : state.newest->counter + 1;"),
     # A holder that cannot write forms no world, and steps down.
-    ("step-down", "  return std::min(state.kept + patience, state.shorter);",
-     "  return HAS ? std::min(state.kept + patience, state.shorter) : Time::max();"),
+    ("step-down", "  return std::min(state.last_write_began + patience, state.step_down_by);",
+     "  return HAS ? std::min(state.last_write_began + patience, state.step_down_by) : Time::max();"),
     # He counts by the lease that others know.
-    ("told-lease", "  return std::max(config.lease, state.told_lease);",
-     "  return HAS ? std::max(config.lease, state.told_lease) : LeaseNow(state, config);"),
-    ("step-down", "  return std::max(std::min(state.kept + sure, state.shorter), state.renewed);",
-     "  return !HAS ? Time::max() : std::max(std::min(state.kept + sure, state.shorter), state.renewed);"),
+    ("told-lease", "  return std::max(config.lease, state.published_lease);",
+     "  return HAS ? std::max(config.lease, state.published_lease) : LeaseNow(state, config);"),
+    ("step-down", "  return std::max(std::min(state.last_write_began + sure, state.step_down_by), state.last_write_confirmed);",
+     "  return !HAS ? Time::max() : std::max(std::min(state.last_write_began + sure, state.step_down_by), state.last_write_confirmed);"),
 ]
 
 

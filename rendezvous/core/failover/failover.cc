@@ -182,15 +182,15 @@ void OnNotClaimed(FailoverTurn& turn, const NotClaimed& refused) {
 void ForgiveStandingStill(FailoverTurn& turn) {
   FailoverState& state = turn.state;
   const Duration lease = LeaseNow(state, turn.config);
-  const Time due = state.stepped + lease / kMovesPerLease;
+  const Time due = state.last_event + lease / kMovesPerLease;
   if (turn.now > due + lease / kLateTicksPerLease) {
     state.heard = turn.now;
-    state.woke = turn.now;
+    state.resumed_at = turn.now;
   }
   if (state.phase != FailoverPhase::kTaking) {  // Then nothing is due.
     NoteLate(state.lateness, turn.now - due, kStandstillsPerLease, turn.now);
   }
-  state.stepped = turn.now;
+  state.last_event = turn.now;
 }
 
 void OnTick(FailoverTurn& turn) {
@@ -244,7 +244,7 @@ std::vector<FailoverEffect> Step(FailoverState& state, const FailoverConfig& con
 std::optional<Time> NextWake(const FailoverState& state, const FailoverConfig& config) {
   std::optional<Time> wake;
   if (state.phase != FailoverPhase::kTaking) {
-    const Time third = state.stepped + LeaseNow(state, config) / kMovesPerLease;
+    const Time third = state.last_event + LeaseNow(state, config) / kMovesPerLease;
     wake = state.busy ? third : std::min(state.next, third);
   }
   if (state.phase == FailoverPhase::kServing) {
@@ -258,7 +258,7 @@ void BeginFailover(FailoverState& state, Time now) {
   state.begun = now;
   state.heard = now;
   state.next = now;
-  state.stepped = now;
+  state.last_event = now;
 }
 
 }  // namespace ddprun

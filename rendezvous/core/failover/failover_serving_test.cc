@@ -106,7 +106,7 @@ TEST(Failover, AWriteCountsFromItsBeginning) {
   node.Tick(At(1s));
   const Claim written = node.Get<MoveCounter>().claim;
   node.Feed(CounterMoved{At(1s), written, false}, At(3900ms));
-  EXPECT_EQ(node.state.kept, At(1s));
+  EXPECT_EQ(node.state.last_write_began, At(1s));
   node.Tick(At(5s));
   EXPECT_TRUE(node.Has<StepDown>());
 }

@@ -9,13 +9,13 @@ namespace {
 
 // What others count by: a holder's own lease is nobody's until its claim says so.
 Duration ClaimsLease(const FailoverState& state, const FailoverConfig& config) {
-  return std::max(config.lease, state.told_lease);
+  return std::max(config.lease, state.published_lease);
 }
 
 void Keep(FailoverTurn& turn, Time began) {
-  turn.state.kept = began;
-  if (began >= turn.state.woke) {  // Else the answer is as old as the sleep.
-    turn.state.renewed = turn.now;
+  turn.state.last_write_began = began;
+  if (began >= turn.state.resumed_at) {  // Else the answer is as old as the sleep.
+    turn.state.last_write_confirmed = turn.now;
   }
 }
 
@@ -46,7 +46,7 @@ void BecomeFollower(FailoverTurn& turn) {
 // A holder lets go then: a lease after the first write that could have failed.
 Time LimitOf(const FailoverState& state, const FailoverConfig& config) {
   const Duration patience = ClaimsLease(state, config) / kMovesPerLease * kThirdsToLetGo;
-  return std::min(state.kept + patience, state.shorter);
+  return std::min(state.last_write_began + patience, state.step_down_by);
 }
 
 void LetGo(FailoverTurn& turn, std::string text) {
@@ -58,7 +58,7 @@ void LetGoInTime(FailoverTurn& turn) {
   const FailoverState& state = turn.state;
   if (state.phase == FailoverPhase::kServing && turn.now >= LimitOf(state, turn.config)) {
     LetGo(turn, "the claim in " + turn.config.claims + " could not be written for " +
-                    FormatDuration(turn.now - state.kept));
+                    FormatDuration(turn.now - state.last_write_began));
   }
 }
 
@@ -69,9 +69,9 @@ void OnClaimed(FailoverTurn& turn, const Claimed& claimed) {
   state.was_open = true;
   state.own = claimed.claim.term;
   state.ended = claimed.claim.ended;
-  state.tried = claimed.claim.counter;
-  state.told_lease = claimed.claim.lease;
-  state.shorter = Time::max();
+  state.last_counter_written = claimed.claim.counter;
+  state.published_lease = claimed.claim.lease;
+  state.step_down_by = Time::max();
   state.highest = std::max(state.highest, claimed.claim.term);
   Keep(turn, claimed.began);
   state.busy = false;
@@ -95,8 +95,8 @@ void OnMoved(FailoverTurn& turn, const CounterMoved& moved) {
   state.told_unreadable = false;
   Keep(turn, moved.began);
   state.newest = moved.claim;
-  state.told_lease = moved.claim.lease;
-  state.shorter = Time::max();
+  state.published_lease = moved.claim.lease;
+  state.step_down_by = Time::max();
   const bool told_all = moved.claim.ended == state.ended;
   state.next =
       turn.now + (told_all ? ClaimsLease(state, turn.config) / kMovesPerLease : Duration{0});
@@ -122,10 +122,10 @@ void OnStuck(FailoverTurn& turn, const CounterStuck& stuck) {
 void MoveOn(FailoverTurn& turn) {
   FailoverState& state = turn.state;
   Claim claim = *state.newest;
-  claim.counter = ++state.tried;
+  claim.counter = ++state.last_counter_written;
   claim.lease = std::max({turn.config.lease, state.lease, Value(state.lateness)});
   const Duration patience = claim.lease / kMovesPerLease * kThirdsToLetGo;
-  state.shorter = std::min(state.shorter, turn.now + patience);
+  state.step_down_by = std::min(state.step_down_by, turn.now + patience);
   claim.ended = state.ended;
   turn.effects.push_back(MoveCounter{std::move(claim)});
 }
@@ -133,7 +133,8 @@ void MoveOn(FailoverTurn& turn) {
 Time ClaimGoodUntil(const FailoverState& state, const FailoverConfig& config) {
   // However slow the claims are: at the moment when a move is seen to succeed nothing is in doubt.
   const Duration sure = ClaimsLease(state, config) / kMovesPerLease * kThirdsUntilDoubt;
-  return std::max(std::min(state.kept + sure, state.shorter), state.renewed);
+  return std::max(std::min(state.last_write_began + sure, state.step_down_by),
+                  state.last_write_confirmed);
 }
 
 Claim NewClaim(const TakeClaim& take, Term clock, const Endpoint& endpoint) {
@@ -146,7 +147,7 @@ Claim NewClaim(const TakeClaim& take, Term clock, const Endpoint& endpoint) {
 
 Claim ClosedClaim(const FailoverState& state, bool over) {
   Claim claim = *state.newest;
-  claim.counter = state.tried + 1;
+  claim.counter = state.last_counter_written + 1;
   claim.closed = true;
   claim.over = over;
   claim.ended = state.ended;

@@ -141,15 +141,18 @@ struct FailoverState {
   Time begun;                   // This process's own start.
   bool busy = false;            // Reading, or moving the counter.
   Time next;                    // The next read, or move.
-  // Serving: as last written, whatever came of it. One that was written but not acknowledged must
-  // not be written again: its readers would not see that it has moved.
-  std::uint64_t tried = 0;
-  Duration told_lease{0};      // Serving: those who read the claim as last heard of count by it.
-  Time shorter = Time::max();  // Let go of by then: writes were begun that may tell a shorter one.
-  Time kept;                   // Serving: the last write that succeeded had begun then.
-  Time renewed;                // It was seen to succeed then.
-  Time woke;                   // This process was last found to have stood still.
-  Time stepped;                // The last event's moment.
+  // Serving: the counter of the last write, whether it succeeded or not. A counter that was written
+  // but not acknowledged must not be written again: readers would not see that it has moved.
+  std::uint64_t last_counter_written = 0;
+  // Serving: the lease in the claim that readers know. Other nodes reckon with it.
+  Duration published_lease{0};
+  // Serving: this holder gives the claim up by then, because writes that have begun may publish a
+  // shorter lease.
+  Time step_down_by = Time::max();
+  Time last_write_began;      // Serving: when the last write that succeeded began.
+  Time last_write_confirmed;  // Serving: when that write was seen to succeed.
+  Time resumed_at;            // When this process was last found to have stood still.
+  Time last_event;            // When the last event came.
   bool told_missing = false;
   bool told_refused = false;
   bool told_unreadable = false;
