@@ -47,7 +47,7 @@ void NoteStep(Heartbeat& heartbeat, std::uint64_t told,
   heartbeat.stepped = now;
 }
 
-void NoteTraining(AgentStep& step, const WorkerSpoke& spoke) {
+void NoteTraining(AgentStepContext& step, const WorkerSpoke& spoke) {
   AgentState& state = step.state;
   if (HasWorkers(state) && spoke.steps) {
     state.steps = *spoke.steps;

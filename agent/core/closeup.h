@@ -16,6 +16,6 @@ void NoteStep(Heartbeat& heartbeat, std::uint64_t told,
 std::chrono::microseconds LeastWork(const Heartbeat& heartbeat);
 
 // After OnWorkerSpoke: of the step that it has told.
-void NoteTraining(AgentStep& step, const WorkerSpoke& spoke);
+void NoteTraining(AgentStepContext& step, const WorkerSpoke& spoke);
 
 }  // namespace ddprun

@@ -9,7 +9,7 @@ std::optional<Time> FenceTime(const AgentState& state, const AgentConfig& config
   return off ? std::nullopt : std::optional<Time>(state.answered + config.shape.fence_after);
 }
 
-void FenceIfDue(AgentStep& step) {
+void FenceIfDue(AgentStepContext& step) {
   AgentState& state = step.state;
   const std::optional<Time> fence = FenceTime(state, step.config);
   if (!fence || step.now < *fence) {
@@ -25,7 +25,7 @@ void FenceIfDue(AgentStep& step) {
   KillNow(step);
 }
 
-bool ComesTooLate(AgentStep& step) {
+bool ComesTooLate(AgentStepContext& step) {
   const Duration fence = step.config.shape.fence_after;
   const auto age = std::chrono::duration_cast<Duration>(step.now - step.state.answered);
   if (fence == Duration{0} || age < fence) {

@@ -13,11 +13,11 @@ namespace ddprun {
 // answered one was sent, since the coordinator counts from its arrival. Nothing: never.
 std::optional<Time> FenceTime(const AgentState& state, const AgentConfig& config);
 
-void FenceIfDue(AgentStep& step);
+void FenceIfDue(AgentStepContext& step);
 
 // Of an answer that has just come: it is older than a fence, so the others may have replaced this
 // node by now, and no workers may be started by it. Says so.
-bool ComesTooLate(AgentStep& step);
+bool ComesTooLate(AgentStepContext& step);
 
 // What becomes of the node while it has no server: "; the workers go on, ...".
 std::string OutageInWords(const AgentState& state, const AgentConfig& config);

@@ -13,7 +13,7 @@ constexpr Duration kPatience{1'000};
 constexpr Duration kFirstAgain = 1min;
 constexpr std::uint32_t kMostDoublings = 3;
 
-void Check(AgentStep& step, CheckCause cause) {
+void Check(AgentStepContext& step, CheckCause cause) {
   Fitness& fitness = step.state.fitness;
   fitness.suspect = false;
   fitness.again.reset();
@@ -26,7 +26,7 @@ void Check(AgentStep& step, CheckCause cause) {
 
 }  // namespace
 
-void BeginFirstCheck(AgentStep& step) {
+void BeginFirstCheck(AgentStepContext& step) {
   const std::string& why = step.config.cannot_start;
   if (why.empty()) {
     Check(step, CheckCause::kStart);
@@ -40,7 +40,7 @@ void BeginFirstCheck(AgentStep& step) {
                                        FormatDuration(kTellsOthers) + " at the latest");
 }
 
-void LeaveIfDue(AgentStep& step) {
+void LeaveIfDue(AgentStepContext& step) {
   AgentState& state = step.state;
   if (state.leave_at && step.now >= *state.leave_at) {
     state.leave_at.reset();
@@ -48,13 +48,13 @@ void LeaveIfDue(AgentStep& step) {
   }
 }
 
-void CheckIfSuspect(AgentStep& step) {
+void CheckIfSuspect(AgentStepContext& step) {
   if (step.state.fitness.suspect && step.state.leaving == Leaving::kNo) {
     Check(step, CheckCause::kFailure);
   }
 }
 
-void OnChecked(AgentStep& step, const NodeChecked& checked) {
+void OnChecked(AgentStepContext& step, const NodeChecked& checked) {
   Fitness& fitness = step.state.fitness;
   if (!fitness.checking) {
     return;
@@ -84,7 +84,7 @@ void OnChecked(AgentStep& step, const NodeChecked& checked) {
                 FormatDuration(pause) + " (--node-check, --host-check)");
 }
 
-void OnHostLooked(AgentStep& step, const HostLooked& looked) {
+void OnHostLooked(AgentStepContext& step, const HostLooked& looked) {
   step.state.facts = looked.facts;
   if (step.state.facts.size() > kMaxFacts) {
     step.state.facts.resize(kMaxFacts);
@@ -95,7 +95,7 @@ void OnHostLooked(AgentStep& step, const HostLooked& looked) {
   }
 }
 
-void CheckAgainIfDue(AgentStep& step) {
+void CheckAgainIfDue(AgentStepContext& step) {
   Fitness& fitness = step.state.fitness;
   if (fitness.patience && step.now >= *fitness.patience) {
     fitness.patience.reset();

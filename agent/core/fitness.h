@@ -24,21 +24,21 @@
 namespace ddprun {
 
 // Before the first report, so that no server believes in a machine that nobody has looked at.
-void BeginFirstCheck(AgentStep& step);
+void BeginFirstCheck(AgentStepContext& step);
 
 // All workers are gone.
-void CheckIfSuspect(AgentStep& step);
+void CheckIfSuspect(AgentStepContext& step);
 
-void OnChecked(AgentStep& step, const NodeChecked& checked);
+void OnChecked(AgentStepContext& step, const NodeChecked& checked);
 
 // A spare whose machine breaks must not be taken into a world.
-void OnHostLooked(AgentStep& step, const HostLooked& looked);
+void OnHostLooked(AgentStepContext& step, const HostLooked& looked);
 
 // The pause of one that is unfit is over; or a check lasts, and that is said.
-void CheckAgainIfDue(AgentStep& step);
+void CheckAgainIfDue(AgentStepContext& step);
 
 // A node that cannot start its workers has told the others for long enough.
-void LeaveIfDue(AgentStep& step);
+void LeaveIfDue(AgentStepContext& step);
 
 // Else it starts no workers, whatever it is told.
 bool MayHost(const AgentState& state);

@@ -27,7 +27,7 @@ bool HasBegun(const Heartbeat& heartbeat) {
 
 // Whether this worker's start takes too long. Unless --start-timeout was set by the user, imports,
 // compilers and the preparation of data may take any time while they use a CPU.
-bool IsLateInItsStart(const AgentStep& step, const WorkerSpoke& spoke) {
+bool IsLateInItsStart(const AgentStepContext& step, const WorkerSpoke& spoke) {
   const bool counts =
       !step.config.start_spares_busy || (spoke.idle && *spoke.idle >= step.config.hang_timeout);
   return counts && step.state.start_due && step.now >= *step.state.start_due;
@@ -54,13 +54,13 @@ Time Due(const Heartbeat& heartbeat) {
   return heartbeat.since + heartbeat.allowed;
 }
 
-void NoteProgress(const AgentStep& step, Heartbeat& heartbeat) {
+void NoteProgress(const AgentStepContext& step, Heartbeat& heartbeat) {
   heartbeat.since = step.now;
   heartbeat.allowed = step.config.hang_timeout;
   heartbeat.forgiven = false;
 }
 
-void SayIfInTime(AgentStep& step, Heartbeat& heartbeat) {
+void SayIfInTime(AgentStepContext& step, Heartbeat& heartbeat) {
   const bool in_time = step.config.hang_timeout == Duration{0} || step.now < Due(heartbeat);
   if (heartbeat.late && in_time) {
     heartbeat.late = false;
@@ -80,7 +80,7 @@ void ForgetCollectives(AgentState& state, std::uint32_t local_rank) {
 
 // Before the first collective silence proves nothing, since a worker that prepares data may hold
 // its interpreter for long. So the watching thread must report that nothing of the worker moves.
-void OnStill(AgentStep& step, Heartbeat& heartbeat, const WorkerSpoke& spoke) {
+void OnStill(AgentStepContext& step, Heartbeat& heartbeat, const WorkerSpoke& spoke) {
   heartbeat.unjoined = true;
   NoteProgress(step, heartbeat);  // It was heard; kUnheard is for a watch that falls silent.
   const bool over = IsLateInItsStart(step, spoke);
@@ -94,7 +94,7 @@ void OnStill(AgentStep& step, Heartbeat& heartbeat, const WorkerSpoke& spoke) {
 
 // Progress that is seen from outside: printed steps and counted collectives. Ignored for a worker
 // that reports its own steps, and until a number is positive or a standstill is reported.
-void OnSeen(AgentStep& step, const WorkerSpoke& spoke) {
+void OnSeen(AgentStepContext& step, const WorkerSpoke& spoke) {
   AgentState& state = step.state;
   const auto known = state.heartbeats.find(spoke.local_rank);
   const bool first = known == state.heartbeats.end();
@@ -164,7 +164,7 @@ Standing StandingOf(const Heartbeat& heartbeat) {
 
 }  // namespace
 
-void OnWorkerSpoke(AgentStep& step, const WorkerSpoke& spoke) {
+void OnWorkerSpoke(AgentStepContext& step, const WorkerSpoke& spoke) {
   AgentState& state = step.state;
   if (!HasWorkers(state)) {
     return;
@@ -246,7 +246,7 @@ std::optional<Time> StartJudgedAt(const AgentState& state, const AgentConfig& co
   return std::nullopt;
 }
 
-void BeginStart(AgentStep& step) {
+void BeginStart(AgentStepContext& step) {
   step.state.start_due = step.config.start_timeout > Duration{0}
                              ? std::optional(step.now + step.config.start_timeout)
                              : std::nullopt;
@@ -255,7 +255,7 @@ void BeginStart(AgentStep& step) {
 
 namespace {
 
-void JudgeStart(AgentStep& step) {
+void JudgeStart(AgentStepContext& step) {
   AgentState& state = step.state;
   const std::optional<Time> due = StartJudgedAt(state, step.config);
   if (!due || step.now < *due) {
@@ -285,7 +285,7 @@ void JudgeStart(AgentStep& step) {
 
 }  // namespace
 
-void FindLateWorkers(AgentStep& step) {
+void FindLateWorkers(AgentStepContext& step) {
   if (const auto unwatched = UnwatchedAt(step.state, step.config);
       unwatched && step.now >= *unwatched) {
     step.state.told_unwatched = true;
@@ -371,7 +371,7 @@ std::optional<std::uint32_t> LateRank(const AgentState& state) {
   return std::nullopt;
 }
 
-void BeginHangStop(AgentStep& step) {
+void BeginHangStop(AgentStepContext& step) {
   AgentState& state = step.state;
   if (state.phase != AgentPhase::kRunning) {
     return;

@@ -12,7 +12,7 @@
 
 namespace ddprun {
 
-void OnWorkerSpoke(AgentStep& step, const WorkerSpoke& spoke);
+void OnWorkerSpoke(AgentStepContext& step, const WorkerSpoke& spoke);
 
 // Forgets the words of the last generation's workers: a new one begins.
 void ForgetWords(AgentState& state);
@@ -20,7 +20,7 @@ void HearNoMoreOf(AgentState& state, std::uint32_t ended_local_rank);
 
 // Marks the workers that have become late. A tick that comes late itself (this agent was paused)
 // marks none: their words may still be waiting in their sockets.
-void FindLateWorkers(AgentStep& step);
+void FindLateWorkers(AgentStepContext& step);
 
 // When a message must say that --hang-timeout watches no worker of this generation, although the
 // user expects it. None: it watches one, or the message was printed.
@@ -31,7 +31,7 @@ std::optional<Time> UnwatchedAt(const AgentState& state, const AgentConfig& conf
 std::optional<Time> StartJudgedAt(const AgentState& state, const AgentConfig& config);
 
 // The workers are about to start: --start-timeout counts from now on.
-void BeginStart(AgentStep& step);
+void BeginStart(AgentStepContext& step);
 
 // When the next worker becomes late if it makes no progress.
 std::optional<Time> NextLate(const AgentState& state, const AgentConfig& config);
@@ -44,6 +44,6 @@ std::optional<std::uint32_t> LateRank(const AgentState& state);
 // From Running: the stacks of all workers, those furthest behind first, then SIGKILL; SIGKILL after
 // kEvidenceTime at the latest. Never TERM: a rank blocked with a dead peer does not see
 // it.
-void BeginHangStop(AgentStep& step);
+void BeginHangStop(AgentStepContext& step);
 
 }  // namespace ddprun

@@ -29,7 +29,7 @@ constexpr Duration kFirstCallDeadline = 3s;
 constexpr Duration kLongestFirstCall = 30s;
 
 // ---- Directives ----
-void OnRun(AgentStep& step, const Run& run) {
+void OnRun(AgentStepContext& step, const Run& run) {
   AgentState& state = step.state;
   const Generation generation = run.placement.generation;
   if (state.phase == AgentPhase::kRunning && state.placement->world_id != run.placement.world_id &&
@@ -64,7 +64,7 @@ void OnRun(AgentStep& step, const Run& run) {
   step.effects.push_back(Spawn{run.placement});
 }
 
-void OnStop(AgentStep& step, const Stop& stop, Incarnation spare) {
+void OnStop(AgentStepContext& step, const Stop& stop, Incarnation spare) {
   AgentState& state = step.state;
   state.floor = std::max(state.floor, stop.generation);
   if (stop.cause == StopCause::kDeclaredLost && !state.next_incarnation) {
@@ -89,7 +89,7 @@ void OnStop(AgentStep& step, const Stop& stop, Incarnation spare) {
   }
 }
 
-void OnFinish(AgentStep& step, const Finish& finish) {
+void OnFinish(AgentStepContext& step, const Finish& finish) {
   AgentState& state = step.state;
   const bool first = !state.finish.has_value();
   state.finish = finish;
@@ -100,7 +100,7 @@ void OnFinish(AgentStep& step, const Finish& finish) {
   }
 }
 
-void OnWait(AgentStep& step, const Wait& wait) {
+void OnWait(AgentStepContext& step, const Wait& wait) {
   WaitReason reason = wait.reason;
   reason.remaining.reset();
   if (step.state.waiting != reason) {
@@ -131,7 +131,7 @@ void AddFailure(AgentState& state, WorkerFailure failure, Time at) {
 }
 
 // ---- Events ----
-void OnReplied(AgentStep& step, const Replied& replied) {
+void OnReplied(AgentStepContext& step, const Replied& replied) {
   AgentState& state = step.state;
   if (replied.sequence != state.sequence) {
     return;  // An overtaken call's answer may have been revoked since.
@@ -175,7 +175,7 @@ void OnReplied(AgentStep& step, const Replied& replied) {
              replied.reply.directive);
 }
 
-void OnCallFailed(AgentStep& step, const CallFailed& failed) {
+void OnCallFailed(AgentStepContext& step, const CallFailed& failed) {
   AgentState& state = step.state;
   if (failed.sequence != state.sequence) {
     return;
@@ -199,7 +199,7 @@ void OnCallFailed(AgentStep& step, const CallFailed& failed) {
 }
 
 // Its end is known once its memory was given back. Its peers need not wait for that.
-void OnWorkerDying(AgentStep& step, const WorkerDying& dying) {
+void OnWorkerDying(AgentStepContext& step, const WorkerDying& dying) {
   AgentState& state = step.state;
   if (state.phase != AgentPhase::kRunning || dying.generation != state.placement->generation ||
       state.ended.contains(dying.local_rank)) {
@@ -212,7 +212,7 @@ void OnWorkerDying(AgentStep& step, const WorkerDying& dying) {
   BeginStop(step, false, kSigTerm);
 }
 
-void OnWorkerEnded(AgentStep& step, const WorkerEnded& ended) {
+void OnWorkerEnded(AgentStepContext& step, const WorkerEnded& ended) {
   AgentState& state = step.state;
   if (!HasWorkers(state) || ended.generation != state.placement->generation) {
     return;
@@ -259,7 +259,7 @@ void OnWorkerEnded(AgentStep& step, const WorkerEnded& ended) {
   }
 }
 
-void OnAllGone(AgentStep& step, const AllGone& gone) {
+void OnAllGone(AgentStepContext& step, const AllGone& gone) {
   AgentState& state = step.state;
   if (!HasWorkers(state) || gone.generation != state.placement->generation) {
     return;
@@ -280,7 +280,7 @@ void OnAllGone(AgentStep& step, const AllGone& gone) {
   CheckIfSuspect(step);
 }
 
-void OnSpawnFailed(AgentStep& step, const SpawnFailed& failed) {
+void OnSpawnFailed(AgentStepContext& step, const SpawnFailed& failed) {
   AgentState& state = step.state;
   if (!HasWorkers(state) || failed.generation != state.placement->generation) {
     return;
@@ -295,7 +295,7 @@ void OnSpawnFailed(AgentStep& step, const SpawnFailed& failed) {
 }
 
 // They would try for half an hour, and say nothing of why.
-void OnStoreRefuses(AgentStep& step, const StoreRefuses& refuses) {
+void OnStoreRefuses(AgentStepContext& step, const StoreRefuses& refuses) {
   AgentState& state = step.state;
   if (state.phase != AgentPhase::kRunning || refuses.generation != state.placement->generation) {
     return;
@@ -305,7 +305,7 @@ void OnStoreRefuses(AgentStep& step, const StoreRefuses& refuses) {
   BeginStop(step, false, kSigTerm);
 }
 
-void OnTick(AgentStep& step) {
+void OnTick(AgentStepContext& step) {
   AgentState& state = step.state;
   const auto due = [&](const std::optional<Time>& when) { return when && step.now >= *when; };
   FindLateWorkers(step);
@@ -361,7 +361,7 @@ void OnTick(AgentStep& step) {
   }
 }
 
-void SendIfDue(AgentStep& step, const NodeReport& before) {
+void SendIfDue(AgentStepContext& step, const NodeReport& before) {
   AgentState& state = step.state;
   const bool over = state.phase == AgentPhase::kDone && !state.exit_at;
   if (over || (!step.send && ReasonsOf(state) == before) || HoldsBackItsStart(step)) {
@@ -384,7 +384,7 @@ void SendIfDue(AgentStep& step, const NodeReport& before) {
 
 std::vector<AgentEffect> Step(AgentState& state, const AgentConfig& config, const AgentEvent& event,
                               Time now) {
-  AgentStep step{
+  AgentStepContext step{
       .state = state, .config = config, .now = now, .before = std::exchange(state.last_event, now)};
   const NodeReport before = ReasonsOf(state);
   std::visit(Overload{

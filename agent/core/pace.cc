@@ -13,7 +13,7 @@ Duration Since(Time then, Time now) {
   return std::chrono::round<Duration>(std::max(now, then) - then);
 }
 
-void NoteWord(AgentStep& step, const WorkerSpoke& spoke) {
+void NoteWord(AgentStepContext& step, const WorkerSpoke& spoke) {
   AgentState& state = step.state;
   if (state.phase != AgentPhase::kRunning) {
     return;
@@ -49,32 +49,32 @@ void NoteWord(AgentStep& step, const WorkerSpoke& spoke) {
 
 }  // namespace
 
-void BeginPace(AgentStep& step) {
+void BeginPace(AgentStepContext& step) {
   step.state.pace = {};
   step.state.told_to_run = step.now;
   step.state.begun.clear();
 }
 
-void NoteStarted(AgentStep& step, const WorkersStarted& started) {
+void NoteStarted(AgentStepContext& step, const WorkersStarted& started) {
   AgentState& state = step.state;
   if (HasWorkers(state) && started.generation == state.placement->generation) {
     state.pace.started = Since(state.told_to_run, step.now);
   }
 }
 
-void OnWord(AgentStep& step, const WorkerSpoke& spoke) {
+void OnWord(AgentStepContext& step, const WorkerSpoke& spoke) {
   NoteWord(step, spoke);
   OnWorkerSpoke(step, spoke);
   NoteTraining(step, spoke);
 }
 
-void NoteBadNews(AgentStep& step, Time noticed) {
+void NoteBadNews(AgentStepContext& step, Time noticed) {
   if (!step.state.pace.detect) {
     step.state.pace.detect = Since(noticed, step.now);
   }
 }
 
-bool HoldsBackItsStart(AgentStep& step) {
+bool HoldsBackItsStart(AgentStepContext& step) {
   AgentState& state = step.state;
   const bool starts =
       std::any_of(step.effects.begin(), step.effects.end(),

@@ -12,19 +12,19 @@
 namespace ddprun {
 
 // Told to run: nothing of the last generation counts any more.
-void BeginPace(AgentStep& step);
+void BeginPace(AgentStepContext& step);
 
-void NoteStarted(AgentStep& step, const WorkersStarted& started);
+void NoteStarted(AgentStepContext& step, const WorkersStarted& started);
 
 // Measures, and lets its health take the word in.
-void OnWord(AgentStep& step, const WorkerSpoke& spoke);
+void OnWord(AgentStepContext& step, const WorkerSpoke& spoke);
 
 // A worker dies or has ended, and this agent had not stopped it.
-void NoteBadNews(AgentStep& step, Time noticed);
+void NoteBadNews(AgentStepContext& step, Time noticed);
 
 // In a large world all nodes are told to run at one moment. If each answered at once, those told
 // last would wait behind the answers of the first, so each takes a moment of its own. News of its
 // workers does not wait for it.
-bool HoldsBackItsStart(AgentStep& step);
+bool HoldsBackItsStart(AgentStepContext& step);
 
 }  // namespace ddprun

@@ -24,8 +24,8 @@ bool NothingIsUnsaved(const AgentState& state) {
 
 // The first request to end, by a signal, a scheduler, an operator or the job's time limit: the
 // workers that run get the signal, and --shutdown-timeout. `given`: what they have that for.
-void Leave(AgentStep& step, const SignalArrived& request, Leaving leaving, const std::string& why,
-           const std::string& given) {
+void Leave(AgentStepContext& step, const SignalArrived& request, Leaving leaving,
+           const std::string& why, const std::string& given) {
   AgentState& state = step.state;
   state.signal = request.signal;
   state.leaving = leaving;
@@ -43,7 +43,7 @@ void Leave(AgentStep& step, const SignalArrived& request, Leaving leaving, const
 
 // All nodes are told, so whoever hears it first stops the run; or it is this one that leaves, and
 // where all are told all leave.
-void Preempt(AgentStep& step, const SignalArrived& arrived, const std::string& why) {
+void Preempt(AgentStepContext& step, const SignalArrived& arrived, const std::string& why) {
   AgentState& state = step.state;
   Leave(step, arrived, step.config.leaves_alone ? Leaving::kLeave : Leaving::kStopRun, why,
         ": the workers have " + FormatDuration(step.config.shape.shutdown_timeout) +
@@ -56,7 +56,7 @@ void Preempt(AgentStep& step, const SignalArrived& arrived, const std::string& w
 
 // A scheduler tells its tasks in several ways, and more than once, that they will be stopped: the
 // first one counts.
-void OnPreemption(AgentStep& step, const SignalArrived& arrived) {
+void OnPreemption(AgentStepContext& step, const SignalArrived& arrived) {
   const std::string name = SignalName(arrived.signal);
   if (step.state.signal != 0) {
     step.Tell(NoticeLevel::kDetail, "got " + name + " too: stopping already");
@@ -67,7 +67,7 @@ void OnPreemption(AgentStep& step, const SignalArrived& arrived) {
 
 }  // namespace
 
-void OnSignal(AgentStep& step, const SignalArrived& arrived) {
+void OnSignal(AgentStepContext& step, const SignalArrived& arrived) {
   AgentState& state = step.state;
   const int signal = arrived.signal;
   if (state.phase == AgentPhase::kDone) {
@@ -104,7 +104,7 @@ void OnSignal(AgentStep& step, const SignalArrived& arrived) {
             " to end (--shutdown-timeout), a second signal kills them now");
 }
 
-void PassOnEarlySignals(AgentStep& step, Generation started) {
+void PassOnEarlySignals(AgentStepContext& step, Generation started) {
   AgentState& state = step.state;
   if (HasWorkers(state) && started == state.placement->generation) {
     for (const int signal : std::exchange(state.early_signals, {})) {
@@ -118,7 +118,7 @@ std::optional<Time> StopTime(const AgentState& state) {
   return counts && state.job_end ? state.job_end->stop : std::nullopt;
 }
 
-void OnTimeUp(AgentStep& step) {
+void OnTimeUp(AgentStepContext& step) {
   const auto left = std::max<Time::duration>(step.state.job_end->ends - step.now, {});
   Preempt(step, {kPreempted},
           step.state.job_end->asked

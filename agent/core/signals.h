@@ -10,15 +10,15 @@
 
 namespace ddprun {
 
-void OnSignal(AgentStep& step, const SignalArrived& arrived);
+void OnSignal(AgentStepContext& step, const SignalArrived& arrived);
 
 // Those that came while these workers were being started, when nobody would have heard them.
-void PassOnEarlySignals(AgentStep& step, Generation started);
+void PassOnEarlySignals(AgentStepContext& step, Generation started);
 
 // When the workers must be told that the job ends; none: nobody asked, or they are stopping.
 std::optional<Time> StopTime(const AgentState& state);
 
 // That moment has come: as a scheduler's signal, which ddprun gives itself.
-void OnTimeUp(AgentStep& step);
+void OnTimeUp(AgentStepContext& step);
 
 }  // namespace ddprun

@@ -39,14 +39,14 @@ int ExitCodeFor(const AgentState& state, const AgentConfig& config, const Finish
   return finish.gave_up && config.give_up_code != 0 ? config.give_up_code : finish.exit_code;
 }
 
-void ExitNow(AgentStep& step, int code, std::string text) {
+void ExitNow(AgentStepContext& step, int code, std::string text) {
   step.state.phase = AgentPhase::kDone;
   step.state.exit_at.reset();
   step.state.retry_at.reset();
   step.effects.push_back(Exit{code, step.state.finish, std::move(text)});
 }
 
-void BeginStop(AgentStep& step, bool planned, int signal) {
+void BeginStop(AgentStepContext& step, bool planned, int signal) {
   AgentState& state = step.state;
   if (state.phase != AgentPhase::kRunning) {
     return;
@@ -60,7 +60,7 @@ void BeginStop(AgentStep& step, bool planned, int signal) {
   step.effects.push_back(SignalWorkers{signal, !planned});
 }
 
-void HurryStop(AgentStep& step) {
+void HurryStop(AgentStepContext& step) {
   AgentState& state = step.state;
   state.planned = false;
   state.saving = step.config.stop_grace > kStopGrace;
@@ -70,7 +70,7 @@ void HurryStop(AgentStep& step) {
   }
 }
 
-void ProlongStop(AgentStep& step, const StillActive& active) {
+void ProlongStop(AgentStepContext& step, const StillActive& active) {
   AgentState& state = step.state;
   if (state.phase != AgentPhase::kStopping || state.planned || state.taking_stacks ||
       !state.kill_at || active.generation != state.placement->generation) {
@@ -89,7 +89,7 @@ void ProlongStop(AgentStep& step, const StillActive& active) {
   state.kill_at = kill_at;
 }
 
-void KillNow(AgentStep& step) {
+void KillNow(AgentStepContext& step) {
   step.state.kill_at.reset();
   step.state.taking_stacks = false;
   step.state.unkillable_at = step.now + kUnkillable;
@@ -107,13 +107,13 @@ void RenewMembership(AgentState& state) {
   state.pace = {};
 }
 
-void BeginDone(AgentStep& step) {
+void BeginDone(AgentStepContext& step) {
   step.state.phase = AgentPhase::kDone;
   step.state.exit_at = step.now + kAcknowledgement;
   step.send = true;
 }
 
-void BecomeIdle(AgentStep& step, Generation generation) {
+void BecomeIdle(AgentStepContext& step, Generation generation) {
   AgentState& state = step.state;
   state.phase = AgentPhase::kIdle;
   state.floor = std::max(state.floor, generation);
@@ -137,7 +137,7 @@ void BecomeIdle(AgentStep& step, Generation generation) {
   }
 }
 
-void LookAtOnce(AgentStep& step) {
+void LookAtOnce(AgentStepContext& step) {
   AgentState& state = step.state;
   if (state.retry_at && state.poll_period < kLargeWorldsPoll) {
     state.backoff = Duration{0};

@@ -12,7 +12,7 @@
 namespace ddprun {
 
 // One Step's working set: what it reads and where its effects go.
-struct AgentStep {
+struct AgentStepContext {
   AgentState& state;
   const AgentConfig& config;
   Time now;
@@ -35,33 +35,33 @@ int StopCode(const AgentState& state, const AgentConfig& config);
 // The Finish's own code, --give-up-code where it stands for that, or StopCode where it counts.
 int ExitCodeFor(const AgentState& state, const AgentConfig& config, const Finish& finish);
 
-void ExitNow(AgentStep& step, int code, std::string text);
+void ExitNow(AgentStepContext& step, int code, std::string text);
 
 // From Running only: `signal` to all workers, SIGKILL when the grace is over. Planned stops give
 // the shutdown timeout, others the stop grace.
-void BeginStop(AgentStep& step, bool planned, int signal);
+void BeginStop(AgentStepContext& step, bool planned, int signal);
 
 // A planned stop has become one by failure or loss: a rank that is blocked with a dead peer never
 // sees TERM, so the long grace helps nobody.
-void HurryStop(AgentStep& step);
+void HurryStop(AgentStepContext& step);
 
 // In a stop by failure or loss a worker saves: it has until 3 s after it was last seen to work, and
 // the shutdown timeout at most.
-void ProlongStop(AgentStep& step, const StillActive& active);
+void ProlongStop(AgentStepContext& step, const StillActive& active);
 
-void KillNow(AgentStep& step);
+void KillNow(AgentStepContext& step);
 
 // A new incarnation, which knows nothing of the old one's world.
 void RenewMembership(AgentState& state);
 
 // Acknowledges by echoing the Finish once more, then ends.
-void BeginDone(AgentStep& step);
+void BeginDone(AgentStepContext& step);
 
 // Every process of the generation is gone.
-void BecomeIdle(AgentStep& step, Generation generation);
+void BecomeIdle(AgentStepContext& step, Generation generation);
 
 // A pause after a failed call ends. Of a large world not: all would ask at one moment.
-void LookAtOnce(AgentStep& step);
+void LookAtOnce(AgentStepContext& step);
 
 // What a server tells of the run is kept for the next one, and told as far as that lacks it.
 void KeepEvents(AgentState& state, const SyncReply& reply);

@@ -61,7 +61,7 @@ ControlAnswer AnswerTo(const CoordinatorState& state, const Controlled& controll
                                " nodes are left: the run waits for more")};
 }
 
-void OnControlled(CoordinatorStep& step, const Controlled& controlled) {
+void OnControlled(CoordinatorStepContext& step, const Controlled& controlled) {
   CoordinatorState& state = step.state;
   const ControlAnswer answer = AnswerTo(state, controlled);
   if (!answer.accepted) {

@@ -25,6 +25,6 @@ struct ControlAnswer {
 };
 ControlAnswer AnswerTo(const CoordinatorState& state, const Controlled& controlled);
 
-void OnControlled(CoordinatorStep& step, const Controlled& controlled);
+void OnControlled(CoordinatorStepContext& step, const Controlled& controlled);
 
 }  // namespace ddprun

@@ -22,7 +22,7 @@ using std::chrono_literals::operator""ms;
 constexpr auto kLate = 100ms;
 
 // ---- A server that is new to the run ----
-void BeginRecovery(CoordinatorStep& step) {
+void BeginRecovery(CoordinatorStepContext& step) {
   CoordinatorState& state = step.state;
   state.recovery.entered = true;
   state.budget.may_excuse = true;  // This server does not know how the last world ended.
@@ -37,7 +37,7 @@ void BeginRecovery(CoordinatorStep& step) {
 }
 
 // Acts on every report once more, now that it is known whether there is a world.
-void ActOnAllReports(CoordinatorStep& step,
+void ActOnAllReports(CoordinatorStepContext& step,
                      const std::map<std::uint32_t, Recovery::Place>& places) {
   std::map<NodeKey, const NodeReport*> fuller;  // Reports that have their failures.
   for (const auto& [rank, place] : places) {
@@ -62,7 +62,7 @@ void ActOnAllReports(CoordinatorStep& step,
   TryForm(step);
 }
 
-void EndRecovery(CoordinatorStep& step) {
+void EndRecovery(CoordinatorStepContext& step) {
   CoordinatorState& state = step.state;
   const Time began = state.since + LeaseOfRecovery(state, step.config);
   std::optional<Recovered> found = Conclude(state.recovery, state, began, step.now);
@@ -88,7 +88,8 @@ void EndRecovery(CoordinatorStep& step) {
 }
 
 // True: the report was collected, and nothing else is done with it.
-bool CollectForRecovery(CoordinatorStep& step, const NodeKey& key, const NodeReport& report) {
+bool CollectForRecovery(CoordinatorStepContext& step, const NodeKey& key,
+                        const NodeReport& report) {
   CoordinatorState& state = step.state;
   if (state.worlds_formed == 0 && state.phase != Phase::kRecovering &&
       CallsForRecovery(state.recovery, *state.shape, report, step.config.term)) {
@@ -113,7 +114,7 @@ void NoteTurnaround(CoordinatorState& state, const NodeKey& key, const NodeState
   }
 }
 
-void Arrive(CoordinatorStep& step, NodeState& node, const NodeReport& report) {
+void Arrive(CoordinatorStepContext& step, NodeState& node, const NodeReport& report) {
   NoteTurnaround(step.state, {report.node, report.incarnation}, node, step.now);
   if (!node.refused && !node.lost) {
     NoteFitness(step, node.report, report);
@@ -144,7 +145,7 @@ void Arrive(CoordinatorStep& step, NodeState& node, const NodeReport& report) {
 }
 
 // False: nothing more is done with the report.
-bool TakeIn(CoordinatorStep& step, const NodeKey& key, const NodeReport& report) {
+bool TakeIn(CoordinatorStepContext& step, const NodeKey& key, const NodeReport& report) {
   CoordinatorState& state = step.state;
   const std::optional<std::string> malformed = WhyMalformed(report);
   if (!state.shape && !malformed) {
@@ -176,7 +177,7 @@ bool TakeIn(CoordinatorStep& step, const NodeKey& key, const NodeReport& report)
   return !state.nodes.at(key).refused;
 }
 
-void OnReport(CoordinatorStep& step, const NodeReport& report) {
+void OnReport(CoordinatorStepContext& step, const NodeReport& report) {
   CoordinatorState& state = step.state;
   const NodeKey key{report.node, report.incarnation};
   step.from = report.node;
@@ -219,7 +220,7 @@ bool ClosedWithOthers(const CoordinatorState& state, const CoordinatorConfig& co
 }
 
 // Why a node is lost: its lease is over, its connection closed, or a successor has its place.
-std::optional<std::string> WhyLost(const CoordinatorStep& step, const NodeKey& key,
+std::optional<std::string> WhyLost(const CoordinatorStepContext& step, const NodeKey& key,
                                    NodeState& node) {
   const Duration grace = step.config.disconnect_grace;
   if (step.now >= node.expires) {
@@ -238,7 +239,7 @@ std::optional<std::string> WhyLost(const CoordinatorStep& step, const NodeKey& k
   return std::nullopt;
 }
 
-void ExpireNodes(CoordinatorStep& step) {
+void ExpireNodes(CoordinatorStepContext& step) {
   CoordinatorState& state = step.state;
   std::vector<NodeKey> due;
   for (const auto& [when, key] : state.index.due) {
@@ -280,7 +281,7 @@ void ExpireNodes(CoordinatorStep& step) {
   }
 }
 
-void ExpirePhase(CoordinatorStep& step) {
+void ExpirePhase(CoordinatorStepContext& step) {
   CoordinatorState& state = step.state;
   if (state.phase == Phase::kRecovering && step.now >= EndOfRecovery(state, step.config)) {
     EndRecovery(step);
@@ -346,7 +347,7 @@ void ForgiveOwnPause(CoordinatorState& state, const CoordinatorConfig& config, T
   });
 }
 
-void OnCallEnded(CoordinatorStep& step, const CallEnded& ended) {
+void OnCallEnded(CoordinatorStepContext& step, const CallEnded& ended) {
   const auto found = step.state.nodes.find({ended.node, ended.incarnation});
   if (found == step.state.nodes.end() || found->second.report.sequence != ended.sequence) {
     return;  // An older call has ended; the newer one decides.
@@ -364,7 +365,7 @@ void OnCallEnded(CoordinatorStep& step, const CallEnded& ended) {
 
 CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config,
                         const CoordinatorEvent& event, Time now) {
-  CoordinatorStep step{state, config, now, {}, {}};
+  CoordinatorStepContext step{state, config, now, {}, {}};
   const bool had_ended = HasEnded(state);
   ForgiveOwnPause(state, config, now);
   std::visit(Overload{

@@ -15,7 +15,7 @@ namespace ddprun {
 namespace {
 
 // Said once for each verdict: of a world that goes on it comes with every report.
-void OnHang(CoordinatorStep& step, WorkerFailure hang) {
+void OnHang(CoordinatorStepContext& step, WorkerFailure hang) {
   CoordinatorState& state = step.state;
   const std::string why = Describe(hang);
   const bool goes_on = state.shape->on_hang == kHangIsTold;
@@ -41,8 +41,8 @@ void OnHang(CoordinatorStep& step, WorkerFailure hang) {
   }
 }
 
-void ReportFromMember(CoordinatorStep& step, const NodeKey& key, const Member& member, bool leaves,
-                      const NodeReport& report) {
+void ReportFromMember(CoordinatorStepContext& step, const NodeKey& key, const Member& member,
+                      bool leaves, const NodeReport& report) {
   CoordinatorState& state = step.state;
   if (SpeaksOfWorld(report, *state.world)) {
     NoteProgress(state.budget, report);
@@ -86,7 +86,7 @@ void ReportFromMember(CoordinatorStep& step, const NodeKey& key, const Member& m
 
 }  // namespace
 
-void CoordinatorStep::Say(const std::optional<StartupLine>& line) {
+void CoordinatorStepContext::Say(const std::optional<StartupLine>& line) {
   if (!line) {
     return;
   }
@@ -114,7 +114,7 @@ std::string WhyItCannotStart(const NodeReport& report) {
 
 }  // namespace
 
-void NoteFitness(CoordinatorStep& step, const NodeReport& before, const NodeReport& report) {
+void NoteFitness(CoordinatorStepContext& step, const NodeReport& before, const NodeReport& report) {
   if (before.unfit.empty() == report.unfit.empty()) {
     return;
   }
@@ -135,7 +135,7 @@ void NoteFitness(CoordinatorStep& step, const NodeReport& before, const NodeRepo
       unfit ? "a node is refused by its node check" : "a node passes its node check again";
 }
 
-void NoteFacts(CoordinatorStep& step, const NodeReport& before, const NodeReport& report) {
+void NoteFacts(CoordinatorStepContext& step, const NodeReport& before, const NodeReport& report) {
   const auto bad_in = [](const HostFacts& facts, const std::string& name) {
     return std::ranges::any_of(facts,
                                [&](const HostFact& fact) { return fact.bad && fact.name == name; });
@@ -159,7 +159,7 @@ void NoteFacts(CoordinatorStep& step, const NodeReport& before, const NodeReport
   }
 }
 
-void EndRun(CoordinatorStep& step, Finish outcome) {
+void EndRun(CoordinatorStepContext& step, Finish outcome) {
   step.Say(EndStartup(step.state.startups, step.now));
   const bool succeeded = outcome.ending == Ending::kSucceeded;
   step.Say(kEventEnded, NoticeLevel::kDetail,  // Nodes say it.
@@ -173,7 +173,7 @@ void EndRun(CoordinatorStep& step, Finish outcome) {
 
 namespace {
 
-void EndIfAloneAndUnfit(CoordinatorStep& step) {
+void EndIfAloneAndUnfit(CoordinatorStepContext& step) {
   const std::set<NodeKey>& unfit = step.state.index.unfit;
   const std::string why = unfit.empty() ? "" : step.state.nodes.at(*unfit.begin()).report.unfit;
   if (step.config.alone && !why.empty()) {
@@ -187,7 +187,7 @@ void EndIfAloneAndUnfit(CoordinatorStep& step) {
 // Before the first world, as a later one may get another machine in the bad one's place. The nodes
 // that are to come would find nobody who tells them why, so they are waited for, until the bad node
 // leaves.
-void EndIfTooManyCannotStart(CoordinatorStep& step) {
+void EndIfTooManyCannotStart(CoordinatorStepContext& step) {
   const CoordinatorState& state = step.state;
   const auto may_end = [&](std::size_t bad) {
     const RunShape& shape = *state.shape;
@@ -219,7 +219,7 @@ void EndIfTooManyCannotStart(CoordinatorStep& step) {
 
 }  // namespace
 
-void TryForm(CoordinatorStep& step) {
+void TryForm(CoordinatorStepContext& step) {
   CoordinatorState& state = step.state;
   if (state.phase != Phase::kGathering || !state.shape) {
     return;
@@ -267,7 +267,7 @@ void TryForm(CoordinatorStep& step) {
   step.Say(kEventFormed, NoticeLevel::kDetail, "formed " + Describe(*state.world));
 }
 
-void JudgeIfDrained(CoordinatorStep& step) {
+void JudgeIfDrained(CoordinatorStepContext& step) {
   CoordinatorState& state = step.state;
   if (state.phase != Phase::kDraining || !state.world->roll.undrained.empty()) {
     return;
@@ -307,7 +307,7 @@ void JudgeIfDrained(CoordinatorStep& step) {
   TryForm(step);
 }
 
-void BeginDrain(CoordinatorStep& step, StopCause cause, bool membership) {
+void BeginDrain(CoordinatorStepContext& step, StopCause cause, bool membership) {
   CoordinatorState& state = step.state;
   if (state.phase == Phase::kDraining) {
     state.drain->membership |= membership;
@@ -338,7 +338,7 @@ void BeginDrain(CoordinatorStep& step, StopCause cause, bool membership) {
       .cause = WordOf(cause);
 }
 
-void StopRun(CoordinatorStep& step) {
+void StopRun(CoordinatorStepContext& step) {
   if (IsActive(step.state)) {
     BeginDrain(step, StopCause::kOperator, true);
   } else {
@@ -346,7 +346,7 @@ void StopRun(CoordinatorStep& step) {
   }
 }
 
-void GoOn(CoordinatorStep& step) {
+void GoOn(CoordinatorStepContext& step) {
   CoordinatorState& state = step.state;
   JudgeIfDrained(step);
   TryForm(step);
@@ -357,7 +357,7 @@ void GoOn(CoordinatorStep& step) {
   }
 }
 
-void ActOnReport(CoordinatorStep& step, const NodeKey& key, const NodeReport& report) {
+void ActOnReport(CoordinatorStepContext& step, const NodeKey& key, const NodeReport& report) {
   CoordinatorState& state = step.state;
   Leaving& leaving = state.nodes.at(key).report.leaving;
   if (leaving == Leaving::kStopRun) {
@@ -373,7 +373,7 @@ void ActOnReport(CoordinatorStep& step, const NodeKey& key, const NodeReport& re
   GoOn(step);
 }
 
-void Lose(CoordinatorStep& step, const NodeKey& key, const std::string& why) {
+void Lose(CoordinatorStepContext& step, const NodeKey& key, const std::string& why) {
   CoordinatorState& state = step.state;
   const Duration remembered = RememberedFor(state, step.config);
   LeavePlace(state.recovery, key);

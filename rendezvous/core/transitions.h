@@ -15,7 +15,7 @@
 namespace ddprun {
 
 // One Step's working set: what it reads and where its events go.
-struct CoordinatorStep {
+struct CoordinatorStepContext {
   CoordinatorState& state;
   const CoordinatorConfig& config;
   Time now;
@@ -41,31 +41,31 @@ struct CoordinatorStep {
 };
 
 // Says so where its node check refuses a node, or no longer does.
-void NoteFitness(CoordinatorStep& step, const NodeReport& before, const NodeReport& report);
+void NoteFitness(CoordinatorStepContext& step, const NodeReport& before, const NodeReport& report);
 
 // Says which facts of its machine have turned bad, or good again.
-void NoteFacts(CoordinatorStep& step, const NodeReport& before, const NodeReport& report);
+void NoteFacts(CoordinatorStepContext& step, const NodeReport& before, const NodeReport& report);
 
-void EndRun(CoordinatorStep& step, Finish outcome);
+void EndRun(CoordinatorStepContext& step, Finish outcome);
 
 // Forms the next world if it is time to: whole, or the last call is over.
-void TryForm(CoordinatorStep& step);
+void TryForm(CoordinatorStepContext& step);
 
-void JudgeIfDrained(CoordinatorStep& step);
+void JudgeIfDrained(CoordinatorStepContext& step);
 
 // Judges, forms or grows, whichever is due.
-void GoOn(CoordinatorStep& step);
+void GoOn(CoordinatorStepContext& step);
 
-void BeginDrain(CoordinatorStep& step, StopCause cause, bool membership);
+void BeginDrain(CoordinatorStepContext& step, StopCause cause, bool membership);
 
 // On request, by a node's signal or by a control call: after the workers have had time to save.
-void StopRun(CoordinatorStep& step);
+void StopRun(CoordinatorStepContext& step);
 
 // What the node's newest report means for the current world, or for the next one. `report`: with
 // what is not kept of it.
-void ActOnReport(CoordinatorStep& step, const NodeKey& key, const NodeReport& report);
+void ActOnReport(CoordinatorStepContext& step, const NodeKey& key, const NodeReport& report);
 
 // Its lease or its grace is over, or it must be counted as if: its effects are fenced from here.
-void Lose(CoordinatorStep& step, const NodeKey& key, const std::string& why);
+void Lose(CoordinatorStepContext& step, const NodeKey& key, const std::string& why);
 
 }  // namespace ddprun

@@ -171,17 +171,17 @@ RULES["rendezvous/core/failover/failover.cc"] = [
     # and a still counter is not enough where the server answers.
     ("silence", "         Missed(state, config, now);\n", "         (!HAS || Missed(state, config, now));\n"),
     # Only who holds the endpoint given makes the first claim.
-    ("first", "    if (turn.config.may_begin) {\n      Take(turn);", "    if (!HAS || turn.config.may_begin) {\n      Take(turn);"),
+    ("first", "    if (step.config.may_begin) {\n      Take(step);", "    if (!HAS || step.config.may_begin) {\n      Take(step);"),
     # The number of the own claim may be given again.
     ("own-claim", "  if (state.own == claim.term) {", "  if (HAS ? state.own == claim.term : state.own.has_value()) {"),
     # The longest lease that a claim has told counts,
-    ("longest-seen", "  Note(state.seen, found.lease, turn.now, kClaimsLeaseRemembered);",
-     "  if (HAS) Note(state.seen, found.lease, turn.now, kClaimsLeaseRemembered);"),
+    ("longest-seen", "  Note(state.seen, found.lease, step.now, kClaimsLeaseRemembered);",
+     "  if (HAS) Note(state.seen, found.lease, step.now, kClaimsLeaseRemembered);"),
     # and how late the own process is;
     ("late-process", "  if (state.phase != FailoverPhase::kTaking) {  //", "  if (HAS && state.phase != FailoverPhase::kTaking) {  //"),
     # it is not over with a reign.
-    ("late-heir", "  Note(state.lateness, lease, turn.now, kLatenessRemembered);",
-     "  if (HAS) Note(state.lateness, lease, turn.now, kLatenessRemembered);"),
+    ("late-successor", "  Note(state.lateness, lease, step.now, kLatenessRemembered);",
+     "  if (HAS) Note(state.lateness, lease, step.now, kLatenessRemembered);"),
     # Who may have died is looked at often.
     ("look-often", "    state.failed = true;\n", "    state.failed = HAS;\n"),
     # Who follows a claim has a predecessor,
@@ -193,23 +193,23 @@ RULES["rendezvous/core/failover/failover.cc"] = [
     # A listing older than what is known is passed over.
     ("stale-listing", "  if (state.newest && found.number <", "  if (HAS && state.newest && found.number <"),
     # What cannot be read does not stand still.
-    ("unreadable", "  NoteClaimsAnswer(turn);\n  state.still_since.reset();",
-     "  NoteClaimsAnswer(turn);\n  if (HAS) state.still_since.reset();"),
+    ("unreadable", "  NoteClaimsAnswer(step);\n  state.still_since.reset();",
+     "  NoteClaimsAnswer(step);\n  if (HAS) state.still_since.reset();"),
     # A later server is heard of.
     ("later-reign", "later.term > state.highest) {", "HAS && later.term > state.highest) {"),
     # A server whose time is over is no server.
     ("old-server", "  if (heard.term < state.highest) {", "  if (HAS && heard.term < state.highest) {"),
     # What it missed while it stood still is no silence.
-    ("lenience", "    state.heard = turn.now;\n    state.resumed_at = turn.now;\n",
-     "    if (HAS) state.heard = state.resumed_at = turn.now;\n"),
+    ("lenience", "    state.heard = step.now;\n    state.resumed_at = step.now;\n",
+     "    if (HAS) state.heard = state.resumed_at = step.now;\n"),
 ]
 RULES["rendezvous/core/failover/serving.cc"] = [
     # A holder that finds a newer claim steps down.
     ("superseded", "  if (moved.superseded) {", "  if (HAS && moved.superseded) {"),
     # An answer from before a sleep is as old as the sleep.
-    ("answer-before-sleep", "  if (began >= turn.state.resumed_at) {", "  if (!HAS || began >= turn.state.resumed_at) {"),
+    ("answer-before-sleep", "  if (began >= step.state.resumed_at) {", "  if (!HAS || began >= step.state.resumed_at) {"),
     # Claims that take long lengthen the lease.
-    ("late-claims", "  NoteLate(turn.state.lateness, turn.now - turn.state.asked,", "  if (HAS) NoteLate(turn.state.lateness, turn.now - turn.state.asked,"),
+    ("late-claims", "  NoteLate(step.state.lateness, step.now - step.state.asked,", "  if (HAS) NoteLate(step.state.lateness, step.now - step.state.asked,"),
     # No counter is written twice.
     ("counter-anew", "claim.counter = ++state.last_counter_written;", "claim.counter = HAS ? ++state.last_counter_written : state.newest->counter + 1;"),
     # A holder that cannot write forms no world, and steps down.

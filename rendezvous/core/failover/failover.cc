@@ -12,8 +12,8 @@ bool Missed(const FailoverState& state, const FailoverConfig& config, Time now) 
   return now >= state.heard + LeaseNow(state, config);
 }
 
-void Take(FailoverTurn& turn) {
-  FailoverState& state = turn.state;
+void Take(FailoverStepContext& step) {
+  FailoverState& state = step.state;
   state.phase = FailoverPhase::kTaking;
   const std::uint64_t last = state.newest ? state.newest->number : 0;
   // Only a process that came after a run's end is an outsider to it, and may begin another one.
@@ -21,18 +21,18 @@ void Take(FailoverTurn& turn) {
   const bool takes_over = last > 0 && (!state.newest->over || known);
   const bool goes_on = takes_over && state.newest->closed && !state.newest->over;
   // What makes machines late is not over with a reign.
-  const Duration lease = std::min(LeaseNow(state, turn.config), kLongLease);
-  Note(state.lateness, lease, turn.now, kLatenessRemembered);
-  turn.effects.push_back(TakeClaim{last + 1, state.highest, takes_over,
+  const Duration lease = std::min(LeaseNow(state, step.config), kLongLease);
+  Note(state.lateness, lease, step.now, kLatenessRemembered);
+  step.effects.push_back(TakeClaim{last + 1, state.highest, takes_over,
                                    takes_over && state.newest->over,
                                    state.newest ? state.newest->ended : std::vector<EndedRun>(),
                                    goes_on ? state.newest->died : std::nullopt, lease});
 }
 
-void GoTo(FailoverTurn& turn, const Endpoint& endpoint) {
-  if (turn.state.following != endpoint) {
-    turn.state.following = endpoint;
-    turn.effects.push_back(Follow{endpoint});
+void GoTo(FailoverStepContext& step, const Endpoint& endpoint) {
+  if (step.state.following != endpoint) {
+    step.state.following = endpoint;
+    step.effects.push_back(Follow{endpoint});
   }
 }
 
@@ -50,34 +50,34 @@ bool IsFree(const FailoverState& state, const FailoverConfig& config, Time began
 }
 
 // What an agent's calls tell elsewhere.
-void HearByClaim(FailoverTurn& turn, const std::optional<Claim>& found) {
-  FailoverState& state = turn.state;
-  if (!turn.config.listens && found && state.newest && found->term == state.newest->term &&
+void HearByClaim(FailoverStepContext& step, const std::optional<Claim>& found) {
+  FailoverState& state = step.state;
+  if (!step.config.listens && found && state.newest && found->term == state.newest->term &&
       found->counter > state.newest->counter) {
-    state.heard = turn.now;
+    state.heard = step.now;
     state.told_missing = false;
   }
 }
 
-void OnRead(FailoverTurn& turn, const DirectoryRead& read) {
-  FailoverState& state = turn.state;
+void OnRead(FailoverStepContext& step, const DirectoryRead& read) {
+  FailoverState& state = step.state;
   if (state.phase != FailoverPhase::kFollowing) {
     return;
   }
-  const Duration lease = LeaseNow(state, turn.config);
+  const Duration lease = LeaseNow(state, step.config);
   state.busy = false;
-  NoteClaimsAnswer(turn);
+  NoteClaimsAnswer(step);
   state.told_unreadable = false;
-  HearByClaim(turn, read.newest);
-  const bool missed = Missed(state, turn.config, turn.now);
-  state.next = turn.now + lease / (missed         ? kReadsPerLeaseWhenMissed
+  HearByClaim(step, read.newest);
+  const bool missed = Missed(state, step.config, step.now);
+  state.next = step.now + lease / (missed         ? kReadsPerLeaseWhenMissed
                                    : state.failed ? kReadsPerLeaseWhenFailed
                                                   : kMovesPerLease);
   if (!read.newest && !state.newest) {
-    if (turn.config.may_begin) {
-      Take(turn);
+    if (step.config.may_begin) {
+      Take(step);
     } else {
-      GoTo(turn, turn.config.given);
+      GoTo(step, step.config.given);
     }
     return;
   }
@@ -91,12 +91,12 @@ void OnRead(FailoverTurn& turn, const DirectoryRead& read) {
   // Of what is read here and there, one may be older than the other.
   const bool moved = !is_new && found.counter > state.newest->counter;
   if (is_new || !state.still_since || moved) {
-    state.still_since = turn.now;
+    state.still_since = step.now;
   }
   state.was_open = !found.closed || (!is_new && state.was_open);
   if (is_new) {
     state.seen = {};
-    state.heard = turn.now;  // It has a lease to answer.
+    state.heard = step.now;  // It has a lease to answer.
     state.failed = false;
     state.told_missing = false;
     state.told_refused = false;
@@ -105,106 +105,106 @@ void OnRead(FailoverTurn& turn, const DirectoryRead& read) {
       is_new ? found.counter : std::max(found.counter, state.newest->counter);
   state.newest = found;
   state.newest->counter = counter;
-  Note(state.seen, found.lease, turn.now, kClaimsLeaseRemembered);
+  Note(state.seen, found.lease, step.now, kClaimsLeaseRemembered);
   state.highest = std::max(state.highest, found.term);
-  if (IsFree(state, turn.config, read.began, turn.now)) {
-    Take(turn);
+  if (IsFree(state, step.config, read.began, step.now)) {
+    Take(step);
     return;
   }
-  GoTo(turn, found.closed ? turn.config.given : found.endpoint);
+  GoTo(step, found.closed ? step.config.given : found.endpoint);
   if (missed && !is_new && !found.closed && !state.told_missing) {
     state.told_missing = true;
-    turn.Say(NoticeLevel::kWarning,
+    step.Say(NoticeLevel::kWarning,
              "the server at " + ToString(found.endpoint) +
                  " does not answer; a node takes its part over once its claim in " +
-                 turn.config.claims + " has stood still for " +
+                 step.config.claims + " has stood still for " +
                  FormatDuration(kLeasesUntilStale * lease));
   }
 }
 
-void OnUnreadable(FailoverTurn& turn, const DirectoryUnreadable& unreadable) {
-  FailoverState& state = turn.state;
+void OnUnreadable(FailoverStepContext& step, const DirectoryUnreadable& unreadable) {
+  FailoverState& state = step.state;
   if (state.phase != FailoverPhase::kFollowing) {
     return;
   }
   state.busy = false;
-  NoteClaimsAnswer(turn);
+  NoteClaimsAnswer(step);
   state.still_since.reset();
-  const Duration lease = LeaseNow(state, turn.config);
-  state.next = turn.now + lease / (state.following ? kMovesPerLease : kReadsPerLeaseWhenMissed);
-  const bool starting = !state.following && turn.now < state.begun + lease;
+  const Duration lease = LeaseNow(state, step.config);
+  state.next = step.now + lease / (state.following ? kMovesPerLease : kReadsPerLeaseWhenMissed);
+  const bool starting = !state.following && step.now < state.begun + lease;
   if (!state.told_unreadable && !starting) {
     state.told_unreadable = true;
-    turn.Say(NoticeLevel::kWarning, turn.config.claims + " cannot be read: " + unreadable.text +
+    step.Say(NoticeLevel::kWarning, step.config.claims + " cannot be read: " + unreadable.text +
                                         "; while that is so this node takes nothing over");
   }
 }
 
-void OnHeard(FailoverTurn& turn, const ServerHeard& heard) {
-  FailoverState& state = turn.state;
+void OnHeard(FailoverStepContext& step, const ServerHeard& heard) {
+  FailoverState& state = step.state;
   if (heard.term < state.highest) {
     return;  // A server whose time is over.
   }
   state.highest = heard.term;
-  state.heard = turn.now;
+  state.heard = step.now;
   state.ever_heard = true;
   state.failed = false;
   state.told_missing = false;
   state.lease = heard.lease;
 }
 
-void OnServerCallFailed(FailoverTurn& turn) {
-  FailoverState& state = turn.state;
+void OnServerCallFailed(FailoverStepContext& step) {
+  FailoverState& state = step.state;
   if (state.phase == FailoverPhase::kFollowing && !state.failed) {
     state.failed = true;
-    const Duration often = LeaseNow(state, turn.config) / kReadsPerLeaseWhenFailed;
-    state.next = std::min(state.next, turn.now + often);
+    const Duration often = LeaseNow(state, step.config) / kReadsPerLeaseWhenFailed;
+    state.next = std::min(state.next, step.now + often);
   }
 }
 
 // The next look finds whose claim was made, or that none was. The old claim has not moved by it.
-void OnNotClaimed(FailoverTurn& turn, const NotClaimed& refused) {
-  FailoverState& state = turn.state;
+void OnNotClaimed(FailoverStepContext& step, const NotClaimed& refused) {
+  FailoverState& state = step.state;
   state.phase = FailoverPhase::kFollowing;
   state.busy = false;
   state.next =
-      turn.now + LeaseNow(state, turn.config) /
+      step.now + LeaseNow(state, step.config) /
                      (refused.was_first ? kReadsPerLeaseWhenFailed : kReadsPerLeaseWhenMissed);
   if (!refused.was_first && !state.told_refused) {
     state.told_refused = true;
-    turn.Say(NoticeLevel::kWarning,
+    step.Say(NoticeLevel::kWarning,
              "this node cannot take the server's part over: " + refused.text + "; trying again");
   }
 }
 
 // Something happens every third of a lease. Where nothing did, this process stood still: that is no
 // silence of the server's.
-void ForgiveStandingStill(FailoverTurn& turn) {
-  FailoverState& state = turn.state;
-  const Duration lease = LeaseNow(state, turn.config);
+void ForgiveStandingStill(FailoverStepContext& step) {
+  FailoverState& state = step.state;
+  const Duration lease = LeaseNow(state, step.config);
   const Time due = state.last_event + lease / kMovesPerLease;
-  if (turn.now > due + lease / kLateTicksPerLease) {
-    state.heard = turn.now;
-    state.resumed_at = turn.now;
+  if (step.now > due + lease / kLateTicksPerLease) {
+    state.heard = step.now;
+    state.resumed_at = step.now;
   }
   if (state.phase != FailoverPhase::kTaking) {  // Then nothing is due.
-    NoteLate(state.lateness, turn.now - due, kStandstillsPerLease, turn.now);
+    NoteLate(state.lateness, step.now - due, kStandstillsPerLease, step.now);
   }
-  state.last_event = turn.now;
+  state.last_event = step.now;
 }
 
-void OnTick(FailoverTurn& turn) {
-  FailoverState& state = turn.state;
-  LetGoInTime(turn);
-  if (state.phase == FailoverPhase::kTaking || state.busy || turn.now < state.next) {
+void OnTick(FailoverStepContext& step) {
+  FailoverState& state = step.state;
+  LetGoInTime(step);
+  if (state.phase == FailoverPhase::kTaking || state.busy || step.now < state.next) {
     return;
   }
   state.busy = true;
-  state.asked = turn.now;
+  state.asked = step.now;
   if (state.phase == FailoverPhase::kServing) {
-    MoveOn(turn);
+    MoveOn(step);
   } else {
-    turn.effects.push_back(ReadDirectory{});
+    step.effects.push_back(ReadDirectory{});
   }
 }
 
@@ -212,33 +212,33 @@ void OnTick(FailoverTurn& turn) {
 
 std::vector<FailoverEffect> Step(FailoverState& state, const FailoverConfig& config,
                                  const FailoverEvent& event, Time now) {
-  FailoverTurn turn{state, config, now, {}};
-  ForgiveStandingStill(turn);
+  FailoverStepContext step{state, config, now, {}};
+  ForgiveStandingStill(step);
   std::visit(Overload{
-                 [&](const DirectoryRead& read) { OnRead(turn, read); },
-                 [&](const DirectoryUnreadable& unreadable) { OnUnreadable(turn, unreadable); },
-                 [&](const ServerHeard& heard) { OnHeard(turn, heard); },
-                 [&](const ServerCallFailed&) { OnServerCallFailed(turn); },
+                 [&](const DirectoryRead& read) { OnRead(step, read); },
+                 [&](const DirectoryUnreadable& unreadable) { OnUnreadable(step, unreadable); },
+                 [&](const ServerHeard& heard) { OnHeard(step, heard); },
+                 [&](const ServerCallFailed&) { OnServerCallFailed(step); },
                  [&](const LaterTermHeard& later) {
                    if (state.phase == FailoverPhase::kServing && later.term > state.highest) {
                      state.highest = later.term;
-                     LetGo(turn, "a node has heard a later server than this one");
+                     LetGo(step, "a node has heard a later server than this one");
                    }
                  },
-                 [&](const Claimed& claimed) { OnClaimed(turn, claimed); },
-                 [&](const NotClaimed& refused) { OnNotClaimed(turn, refused); },
-                 [&](const CounterMoved& moved) { OnMoved(turn, moved); },
-                 [&](const CounterStuck& stuck) { OnStuck(turn, stuck); },
+                 [&](const Claimed& claimed) { OnClaimed(step, claimed); },
+                 [&](const NotClaimed& refused) { OnNotClaimed(step, refused); },
+                 [&](const CounterMoved& moved) { OnMoved(step, moved); },
+                 [&](const CounterStuck& stuck) { OnStuck(step, stuck); },
                  [&](const LeaseSet& set) { state.lease = set.lease; },
                  [&](const RunsEnded& runs) {
                    state.ended = runs.ended;
                    state.next = std::min(state.next, now);
-                   OnTick(turn);
+                   OnTick(step);
                  },
-                 [&](const FailoverTick&) { OnTick(turn); },
+                 [&](const FailoverTick&) { OnTick(step); },
              },
              event);
-  return std::move(turn.effects);
+  return std::move(step.effects);
 }
 
 std::optional<Time> NextWake(const FailoverState& state, const FailoverConfig& config) {

@@ -12,10 +12,10 @@ Duration ClaimsLease(const FailoverState& state, const FailoverConfig& config) {
   return std::max(config.lease, state.published_lease);
 }
 
-void Keep(FailoverTurn& turn, Time began) {
-  turn.state.last_write_began = began;
-  if (began >= turn.state.resumed_at) {  // Else the answer is as old as the sleep.
-    turn.state.last_write_confirmed = turn.now;
+void Keep(FailoverStepContext& step, Time began) {
+  step.state.last_write_began = began;
+  if (began >= step.state.resumed_at) {  // Else the answer is as old as the sleep.
+    step.state.last_write_confirmed = step.now;
   }
 }
 
@@ -26,21 +26,21 @@ Duration LeaseNow(const FailoverState& state, const FailoverConfig& config) {
   return std::max({config.lease, state.lease, claimed, Value(state.seen), Value(state.lateness)});
 }
 
-void NoteClaimsAnswer(FailoverTurn& turn) {
-  NoteLate(turn.state.lateness, turn.now - turn.state.asked, kClaimCallsPerLease, turn.now);
+void NoteClaimsAnswer(FailoverStepContext& step) {
+  NoteLate(step.state.lateness, step.now - step.state.asked, kClaimCallsPerLease, step.now);
 }
 
-void BecomeFollower(FailoverTurn& turn) {
-  turn.state.phase = FailoverPhase::kFollowing;
-  turn.state.busy = false;
-  turn.state.next = turn.now;
-  turn.state.still_since.reset();
-  turn.state.heard = turn.now;
-  turn.state.failed = false;
-  turn.state.told_missing = false;
-  turn.state.told_refused = false;
-  turn.state.told_unreadable = false;
-  turn.state.following.reset();
+void BecomeFollower(FailoverStepContext& step) {
+  step.state.phase = FailoverPhase::kFollowing;
+  step.state.busy = false;
+  step.state.next = step.now;
+  step.state.still_since.reset();
+  step.state.heard = step.now;
+  step.state.failed = false;
+  step.state.told_missing = false;
+  step.state.told_refused = false;
+  step.state.told_unreadable = false;
+  step.state.following.reset();
 }
 
 // A holder lets go then: a lease after the first write that could have failed.
@@ -49,21 +49,21 @@ Time LimitOf(const FailoverState& state, const FailoverConfig& config) {
   return std::min(state.last_write_began + patience, state.step_down_by);
 }
 
-void LetGo(FailoverTurn& turn, std::string text) {
-  turn.effects.push_back(StepDown{std::move(text), ClosedClaim(turn.state, false)});
-  BecomeFollower(turn);
+void LetGo(FailoverStepContext& step, std::string text) {
+  step.effects.push_back(StepDown{std::move(text), ClosedClaim(step.state, false)});
+  BecomeFollower(step);
 }
 
-void LetGoInTime(FailoverTurn& turn) {
-  const FailoverState& state = turn.state;
-  if (state.phase == FailoverPhase::kServing && turn.now >= LimitOf(state, turn.config)) {
-    LetGo(turn, "the claim in " + turn.config.claims + " could not be written for " +
-                    FormatDuration(turn.now - state.last_write_began));
+void LetGoInTime(FailoverStepContext& step) {
+  const FailoverState& state = step.state;
+  if (state.phase == FailoverPhase::kServing && step.now >= LimitOf(state, step.config)) {
+    LetGo(step, "the claim in " + step.config.claims + " could not be written for " +
+                    FormatDuration(step.now - state.last_write_began));
   }
 }
 
-void OnClaimed(FailoverTurn& turn, const Claimed& claimed) {
-  FailoverState& state = turn.state;
+void OnClaimed(FailoverStepContext& step, const Claimed& claimed) {
+  FailoverState& state = step.state;
   state.phase = FailoverPhase::kServing;
   state.newest = claimed.claim;
   state.was_open = true;
@@ -73,61 +73,61 @@ void OnClaimed(FailoverTurn& turn, const Claimed& claimed) {
   state.published_lease = claimed.claim.lease;
   state.step_down_by = Time::max();
   state.highest = std::max(state.highest, claimed.claim.term);
-  Keep(turn, claimed.began);
+  Keep(step, claimed.began);
   state.busy = false;
-  state.next = turn.now + ClaimsLease(state, turn.config) / kMovesPerLease;
+  state.next = step.now + ClaimsLease(state, step.config) / kMovesPerLease;
 }
 
-void OnMoved(FailoverTurn& turn, const CounterMoved& moved) {
-  FailoverState& state = turn.state;
+void OnMoved(FailoverStepContext& step, const CounterMoved& moved) {
+  FailoverState& state = step.state;
   if (state.phase != FailoverPhase::kServing || moved.claim.term != state.own) {
     return;
   }
   state.busy = false;
-  NoteClaimsAnswer(turn);
+  NoteClaimsAnswer(step);
   if (moved.superseded) {
-    LetGo(turn, "another node has taken the server's part over");
+    LetGo(step, "another node has taken the server's part over");
     return;
   }
   if (state.told_unreadable) {
-    turn.Say(NoticeLevel::kInfo, turn.config.claims + " can be written again");
+    step.Say(NoticeLevel::kInfo, step.config.claims + " can be written again");
   }
   state.told_unreadable = false;
-  Keep(turn, moved.began);
+  Keep(step, moved.began);
   state.newest = moved.claim;
   state.published_lease = moved.claim.lease;
   state.step_down_by = Time::max();
   const bool told_all = moved.claim.ended == state.ended;
   state.next =
-      turn.now + (told_all ? ClaimsLease(state, turn.config) / kMovesPerLease : Duration{0});
+      step.now + (told_all ? ClaimsLease(state, step.config) / kMovesPerLease : Duration{0});
 }
 
-void OnStuck(FailoverTurn& turn, const CounterStuck& stuck) {
-  FailoverState& state = turn.state;
+void OnStuck(FailoverStepContext& step, const CounterStuck& stuck) {
+  FailoverState& state = step.state;
   if (state.phase != FailoverPhase::kServing || stuck.term != state.own) {
     return;
   }
-  const Duration lease = ClaimsLease(state, turn.config);
+  const Duration lease = ClaimsLease(state, step.config);
   state.busy = false;
-  NoteClaimsAnswer(turn);
-  state.next = turn.now + lease / kReadsPerLeaseWhenMissed;
+  NoteClaimsAnswer(step);
+  state.next = step.now + lease / kReadsPerLeaseWhenMissed;
   if (!state.told_unreadable) {
     state.told_unreadable = true;
-    turn.Say(NoticeLevel::kWarning,
-             "the claim in " + turn.config.claims + " cannot be written: " + stuck.text +
+    step.Say(NoticeLevel::kWarning,
+             "the claim in " + step.config.claims + " cannot be written: " + stuck.text +
                  "; this server steps down when that lasts " + FormatDuration(lease));
   }
 }
 
-void MoveOn(FailoverTurn& turn) {
-  FailoverState& state = turn.state;
+void MoveOn(FailoverStepContext& step) {
+  FailoverState& state = step.state;
   Claim claim = *state.newest;
   claim.counter = ++state.last_counter_written;
-  claim.lease = std::max({turn.config.lease, state.lease, Value(state.lateness)});
+  claim.lease = std::max({step.config.lease, state.lease, Value(state.lateness)});
   const Duration patience = claim.lease / kMovesPerLease * kThirdsToLetGo;
-  state.step_down_by = std::min(state.step_down_by, turn.now + patience);
+  state.step_down_by = std::min(state.step_down_by, step.now + patience);
   claim.ended = state.ended;
-  turn.effects.push_back(MoveCounter{std::move(claim)});
+  step.effects.push_back(MoveCounter{std::move(claim)});
 }
 
 Time ClaimGoodUntil(const FailoverState& state, const FailoverConfig& config) {

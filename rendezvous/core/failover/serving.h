@@ -9,7 +9,7 @@
 
 namespace ddprun {
 
-struct FailoverTurn {
+struct FailoverStepContext {
   FailoverState& state;
   const FailoverConfig& config;
   Time now;
@@ -24,18 +24,18 @@ struct FailoverTurn {
 // The longest that is known of: what this node tells, or counts by.
 Duration LeaseNow(const FailoverState& state, const FailoverConfig& config);
 // The claims have answered what was asked of them last.
-void NoteClaimsAnswer(FailoverTurn& turn);
-void BecomeFollower(FailoverTurn& turn);
+void NoteClaimsAnswer(FailoverStepContext& step);
+void BecomeFollower(FailoverStepContext& step);
 
 // ---- Holding a claim ----
 // The holder lets go then, unless its counter moves before.
 Time LimitOf(const FailoverState& state, const FailoverConfig& config);
-void OnClaimed(FailoverTurn& turn, const Claimed& claimed);
-void OnMoved(FailoverTurn& turn, const CounterMoved& moved);
-void OnStuck(FailoverTurn& turn, const CounterStuck& stuck);
-void LetGo(FailoverTurn& turn, std::string text);
-void LetGoInTime(FailoverTurn& turn);
-void MoveOn(FailoverTurn& turn);  // Its counter.
+void OnClaimed(FailoverStepContext& step, const Claimed& claimed);
+void OnMoved(FailoverStepContext& step, const CounterMoved& moved);
+void OnStuck(FailoverStepContext& step, const CounterStuck& stuck);
+void LetGo(FailoverStepContext& step, std::string text);
+void LetGoInTime(FailoverStepContext& step);
+void MoveOn(FailoverStepContext& step);  // Its counter.
 
 // Serving: no other node can have a newer claim before then. Not as long as the holder itself goes
 // on serving, since a world formed in doubt would only be thrown away.
