@@ -20,7 +20,7 @@ using Generation = Number<struct GenerationTag>;
 using Incarnation = Number<struct IncarnationTag>;
 // A random name of one generation's set of nodes and ranks.
 using WorldId = Number<struct WorldIdTag>;
-// One reign of a server; (term, generation) orders worlds. 0: none known.
+// One server's time in office; (term, generation) orders worlds. 0: none known.
 using Term = Number<struct TermTag>;
 
 using RunId = std::string;   // One job, as --rdzv-id names it.

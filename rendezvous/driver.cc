@@ -120,7 +120,7 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
     return;
   }
   // Nodes ignore a server whose term is lower than one that they have heard.
-  if (const Term reign = ReignAfter(config_.term, report.term); reign != config_.term) {
+  if (const Term own = TermAfter(config_.term, report.term); own != config_.term) {
     if (on_later_term_) {
       call->Refuse({ErrorKind::kUnavailable, "this server has been succeeded by a later one"});
       loop_.Post([callback = on_later_term_, term = report.term] { callback(term); });
@@ -129,8 +129,8 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
     lines_.Say(LogLevel::kWarning, "a node has heard a later server",
                "node " + report.node +
                    " has heard a later server than this one (has this machine's clock gone back?): "
-                   "reigning after it");
-    config_.term = reign;
+                   "serving under a later term");
+    config_.term = own;
     KeepInClaim();
   }
   const Time now = loop_.Now();

@@ -53,7 +53,7 @@ class CoordinatorDriver {
   using KeepEvents = std::function<void(const RunId&, const RunEvent&)>;
   void TellEvents(KeepEvents keep) { keep_events_ = std::move(keep); }
 
-  // Before anything arrives: another server reigned before this one. So what the nodes still run is
+  // Before anything arrives: another server served before this one. So what the nodes still run is
   // found out from their reports before a world is formed. `died`: that server died with its agent.
   // `over`: that server's claim says that its run has ended. Its nodes may still come to hear so.
   void TakeOver(const std::optional<Died>& died, bool over);
@@ -126,7 +126,7 @@ class CoordinatorDriver {
     History history;
     KeptSince kept_since;
     Closeups closeups;
-    std::map<NodeKey, EventMark> told;  // By node: its newest event of an earlier reign.
+    std::map<NodeKey, EventMark> told;  // By node: its newest event of an earlier term.
     std::uint64_t edition = 0;          // The state's, when all parked calls were last compared.
   };
 
@@ -167,7 +167,7 @@ class CoordinatorDriver {
   CoordinatorConfig config_;
   std::map<RunId, std::unique_ptr<RunEntry>> runs_;
   std::function<void()> when_unneeded_;
-  std::function<void(Term)> on_later_term_;  // None: this server reigns after the later one.
+  std::function<void(Term)> on_later_term_;  // None: this server takes a later term still.
   std::optional<Time> took_over_;
   std::optional<Died> died_;  // The server before this one.
   bool had_runs_ = false;

@@ -76,7 +76,7 @@ TEST_F(DriverEvents, OfAnEarlierServerComeFromTheNodesAndAreAskedForOnce) {
     server.report.events = {Of(7, 1), Of(7, 2), Of(9, 5), Of(11, 1)};
     EXPECT_EQ(server.Tell().events_kept, (EventMark{{7}, 2}));
     const auto known = server.Known();
-    ASSERT_EQ(known.size(), 3u);  // Its own, and nothing of its own reign or a later one.
+    ASSERT_EQ(known.size(), 3u);  // Its own, and nothing of its own term or a later one.
     EXPECT_EQ(known[0].mark(), (EventMark{{7}, 1}));
     EXPECT_EQ(known[2].mark(), (EventMark{{9}, 1}));
     EXPECT_EQ(server.kept.back(), "run 7.2 node_lost");

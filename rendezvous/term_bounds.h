@@ -23,7 +23,7 @@ struct TermBounds {
   Generation generation;
 };
 
-// What a node's report may name, by the clock of the server that would reign after it.
+// What a node's report may name, by the clock of the server that would take a later term.
 inline constexpr Duration kNodesAhead{24 * 3'600'000};
 // What servers say of themselves: replies and claims. A day more, so that what a server has
 // adopted is believed where the clock is behind its own.

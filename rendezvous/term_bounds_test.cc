@@ -82,7 +82,7 @@ TEST(TermBounds, TheRefusalSaysByHowMuchTheClocksDiffer) {
 // Whatever somebody made a server adopt, the next one's clock is past it.
 TEST(TermBounds, WhatWasAdoptedIsTakenAMomentLater) {
   NodeReport report = Plain();
-  report.term = ReignAfter({}, TermOf(kNow + kDay));
+  report.term = TermAfter({}, TermOf(kNow + kDay));
   report.floor = Generation{static_cast<std::uint64_t>(kNow + kDay)}.Next();
   EXPECT_EQ(Refusal(report, kNow + 1), "");
 }

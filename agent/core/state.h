@@ -161,7 +161,7 @@ struct AgentState {
   std::string last_error;
   std::optional<WaitReason> waiting;  // Last told to people.
   History history;                    // Of the run, as its servers told: for the next one,
-  EventMark events_kept;              // which knows of those before its reign as far as this.
+  EventMark events_kept;              // which knows of those before its term as far as this.
 };
 
 // Its workers are being stopped, and this one was not dying before.

@@ -33,7 +33,7 @@ class ReportFile {
   ReportFile(const ReportFile&) = delete;
   ReportFile& operator=(const ReportFile&) = delete;
 
-  // All on the loop. A server is here, and reigns with this term;
+  // All on the loop. The server is here, and this is its term;
   void Begin(Look look, Term term);
   // this has happened to a run of it;
   void Note(const RunId& run_id, const RunEvent& event);

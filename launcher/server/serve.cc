@@ -46,7 +46,7 @@ Result<Left> OpenState(const std::string& path) {
   return left;
 }
 
-// No two servers may reign under the same term, so it is on disk before anybody hears it.
+// No two servers may have the same term, so it is on disk before anybody hears it.
 Result<void> TakeClaimOf(Left& left, SoleClaim& claim, const Endpoint& endpoint) {
   RETURN_IF_ERROR(claim.Take(left.take, endpoint));
   left.claims->RemoveBefore(left.take.number - 1);
@@ -95,7 +95,7 @@ Result<void> OpenWatch(ServerWatch& watch, const FailoverDriver& failover) {
 int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
   FailoverOptions options;
   options.core.listens = false;
-  options.new_reign = NewReign;
+  options.new_term_config = NewTermConfig;
   options.core.given = config.listen;
   const Result<Access> access = ChooseAccess(config.token_file, config.token, config.tls);
   if (!access) {
@@ -144,8 +144,8 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
   if (!left) {
     return Refuse(left.error());
   }
-  CoordinatorConfig reign = NewReign();
-  reign.term = NewClaim(left->take, reign.term, config.listen).term;
+  CoordinatorConfig term_config = NewTermConfig();
+  term_config.term = NewClaim(left->take, term_config.term, config.listen).term;
   Result<Access> access = ChooseAccess(config.token_file, config.token, config.tls);
   if (!access) {
     return Refuse({access.error().kind, WithOrigins(access.error().message, config.settings)});
@@ -153,7 +153,7 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
   const bool given = !access->token.empty() || config.tls.any() || config.insecure;
   const SealedToken drawn = config.in_slurm_job && !given ? DrawSealedToken() : SealedToken{};
   access->token += drawn.token;
-  CoordinatorDriver coordinator(loop, reign);
+  CoordinatorDriver coordinator(loop, term_config);
   ServerWatch watch(loop, config, access->token);
   AcceptorOptions options;
   options.health.sealed = drawn.sealed;

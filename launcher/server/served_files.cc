@@ -41,7 +41,7 @@ void ServedFiles::Write(const Endpoint& endpoint, const std::string& token) {
           written->refused = made.error().message;
         }
       },
-      [this, written, reign = ++reign_](bool in_time) {
+      [this, written, batch = ++write_batch_](bool in_time) {
         if (!in_time) {
           Log(LogLevel::kWarning,
               "writing where this node's server is takes longer than " +
@@ -50,14 +50,14 @@ void ServedFiles::Write(const Endpoint& endpoint, const std::string& token) {
                   "verbs need --endpoint, and --token-file where it asks for a token");
         } else if (!written->refused.empty()) {
           Log(LogLevel::kWarning, written->refused);
-        } else if (reign == reign_) {
+        } else if (batch == write_batch_) {
           files_ = written->files;
         }
       });
 }
 
 void ServedFiles::Remove() {
-  ++reign_;
+  ++write_batch_;
   if (files_) {
     loop_.RunBounded(
         kServedFilesLimit, [old = std::exchange(files_, nullptr)] {}, [](bool) {});

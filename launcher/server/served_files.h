@@ -45,8 +45,8 @@ class ServedFiles {
   const std::filesystem::path run_directory_;
   const RunId run_id_;
   const TlsFiles tls_;
-  std::shared_ptr<Files> files_;  // None: no reign, or none yet.
-  std::uint64_t reign_ = 0;       // What was written for an earlier one counts no more.
+  std::shared_ptr<Files> files_;   // None: no server here, or none yet.
+  std::uint64_t write_batch_ = 0;  // What was written for an earlier one counts no more.
 };
 
 }  // namespace ddprun

@@ -295,10 +295,10 @@ Result<ServerFiles> ServerFiles::Publish(const fs::path& run_directory, const En
                                          const TlsFiles& tls) {
   const std::string text = ToString(endpoint);
   const fs::path file = run_directory / "endpoint";
-  // A later reign may begin while workers run, and they could have put anything there.
+  // A later term may begin while workers run, and they could have put anything there.
   ASSIGN_OR_RETURN(const UniqueFd fd, OpenOrdinary(file, O_WRONLY | O_CREAT | O_TRUNC, 0600));
   RETURN_IF_ERROR(WriteAll(fd.get(), text + "\n", file));
-  ::unlink((run_directory / "token").c_str());  // From an earlier reign of this node.
+  ::unlink((run_directory / "token").c_str());  // From an earlier term of this node.
   RETURN_IF_ERROR(WriteTokenFile(run_directory / "token", token));
   if (tls.any()) {
     RETURN_IF_ERROR(WriteTlsNames(run_directory / kTlsFile, tls));

@@ -105,13 +105,13 @@ Result<std::string> OperatorsToken(const Access& access, const std::string& run_
   return ReadOrdinaryTokenFile(file);
 }
 
-CoordinatorConfig NewReign() {
+CoordinatorConfig NewTermConfig() {
   std::random_device device;
-  CoordinatorConfig reign;
-  reign.proven = false;
-  reign.term = TermOf(static_cast<std::uint64_t>(UnixMilliseconds()));
-  reign.seed = static_cast<std::uint64_t>(device()) << 32 | device();
-  return reign;
+  CoordinatorConfig term_config;
+  term_config.proven = false;
+  term_config.term = TermOf(static_cast<std::uint64_t>(UnixMilliseconds()));
+  term_config.seed = static_cast<std::uint64_t>(device()) << 32 | device();
+  return term_config;
 }
 
 std::optional<ServerFiles> ServerRole::OpenControlSocket(AsioLoop& loop,
@@ -164,7 +164,7 @@ Result<ServerRole> JoinFailover(AsioLoop& loop, const LaunchConfig& config, Serv
     network->UsePage(std::move(news.page));
   }
   options.network = network;
-  options.new_reign = NewReign;
+  options.new_term_config = NewTermConfig;
   options.on_serving = [on_serving = std::move(news.on_serving)](const NewServer& server) {
     RaiseFileLimit();
     on_serving(server);
@@ -193,9 +193,9 @@ Result<ServerRole> JoinFailover(AsioLoop& loop, const LaunchConfig& config, Serv
 
 Result<ServerRole> StandAlone(AsioLoop& loop, const LaunchConfig& config) {
   ServerRole role;
-  CoordinatorConfig reign = NewReign();
-  reign.alone = true;
-  role.coordinator = std::make_unique<CoordinatorDriver>(loop, reign);
+  CoordinatorConfig term_config = NewTermConfig();
+  term_config.alone = true;
+  role.coordinator = std::make_unique<CoordinatorDriver>(loop, term_config);
   role.channel = std::make_unique<LocalSyncChannel>(loop, role.coordinator->Handlers());
   role.where = "this process";
   if (config.literal_master) {
@@ -226,7 +226,7 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
   const SealedToken drawn = config.in_slurm_job && !given ? DrawSealedToken() : SealedToken{};
   access.token += drawn.token;
   if (MayServe(config)) {
-    auto coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign());
+    auto coordinator = std::make_unique<CoordinatorDriver>(loop, NewTermConfig());
     AcceptorOptions options;
     options.health.run = config.run_id;
     options.health.sealed = drawn.sealed;

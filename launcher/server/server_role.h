@@ -81,8 +81,8 @@ void WarnIfOpen(const Endpoint& endpoint, const Access& access,
 // directory share, or that is drawn for this one alone.
 Result<std::string> OperatorsToken(const Access& access, const std::string& run_dir);
 
-// A new reign: larger than every earlier one on a machine whose clock goes forward. A name and an
+// A new term: larger than every earlier one on a machine whose clock goes forward. A name and an
 // order, never a time-out.
-CoordinatorConfig NewReign();
+CoordinatorConfig NewTermConfig();
 
 }  // namespace ddprun

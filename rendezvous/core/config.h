@@ -11,7 +11,7 @@
 namespace ddprun {
 
 struct CoordinatorConfig {
-  Term term;                        // This server's reign.
+  Term term;                        // This server's.
   std::uint64_t seed = 0;           // World ids are drawn from it.
   Duration base_lease{kBaseLease};  // The lease is max(base, nodes * per node), so that 10,000
   Duration lease_per_node{9};       // nodes cost a few percent of a core.

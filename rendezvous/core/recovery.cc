@@ -280,7 +280,7 @@ Time EndOfRecovery(const Recovery& recovery, const std::optional<RunShape>& shap
   return std::max(since + lease, fence.value_or(since));
 }
 
-Term ReignAfter(Term own, Term heard) {
+Term TermAfter(Term own, Term heard) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 62;  // Beyond it no server can have counted.
   return heard <= own || heard.value > kMost ? own : TermOf(heard.value / kTermsOfAMillisecond + 1);
 }

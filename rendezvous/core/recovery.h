@@ -5,7 +5,7 @@
 // anything while Recovering: every directive is a Wait, which changes nothing on a node. Never
 // charges the budget for what it finds: the old server may have known a loss that this one cannot.
 //
-//   another server reigned until now (its claim says so)------------------------> Recovering
+//   another server served until now (its claim says so)------------------------> Recovering
 //   Gathering, no world formed by this server: a report that hosts a world, has
 //     a floor or carries another server's term (the first such one)-------------> Recovering
 //   any phase but an end, no world formed by this server: a report of a newer
@@ -43,9 +43,9 @@ struct Died {
   bool operator==(const Died&) const = default;
 };
 
-// What is known of before, in one word each. A reign *takes over* from another one, whose claim
+// What is known of before, in one word each. A term *takes over* from another one, whose claim
 // said so; a server that is new to a run has *entered* Recovering for it; what it finds there is
-// *recovered*. It *formed* a world if that is this reign's own.
+// *recovered*. It *formed* a world if that is this term's own.
 //
 // What a server that is new to a run has found out about the world that its nodes may still run.
 struct Recovery {
@@ -97,15 +97,15 @@ void LeavePlace(Recovery& recovery, const NodeKey& key);
 Time EndOfRecovery(const Recovery& recovery, const std::optional<RunShape>& shape, Time since,
                    Duration lease);
 
-// A term is the wall clock's, with room between two of its milliseconds for reigns that follow one
+// A term is the wall clock's, with room between two of its milliseconds for terms that follow one
 // another. Claims and fences on disks are counted so: another number would make theirs unreal.
 inline constexpr std::uint64_t kTermsOfAMillisecond = 16;
 inline Term TermOf(std::uint64_t unix_ms) {
   return {unix_ms * kTermsOfAMillisecond};
 }
 
-// The term under which a server must reign so that its nodes do not ignore it: its own, or the next
+// The term that a server must have so that its nodes do not ignore it: its own, or the next
 // one after `heard`. Only a clock that went back is known to make the second necessary.
-Term ReignAfter(Term own, Term heard);
+Term TermAfter(Term own, Term heard);
 
 }  // namespace ddprun

@@ -302,10 +302,10 @@ TEST_F(Recovering, APauseIsForgivenOnce) {
 }
 
 TEST(Term, OfAServerWhoseClockWentBackIsRaised) {
-  EXPECT_EQ(ReignAfter({100}, {90}), Term{100});
-  EXPECT_EQ(ReignAfter({100}, {100}), Term{100});
-  EXPECT_EQ(ReignAfter({100}, {200}), Term{208});
-  EXPECT_EQ(ReignAfter({100}, {~std::uint64_t{0}}), Term{100});
+  EXPECT_EQ(TermAfter({100}, {90}), Term{100});
+  EXPECT_EQ(TermAfter({100}, {100}), Term{100});
+  EXPECT_EQ(TermAfter({100}, {200}), Term{208});
+  EXPECT_EQ(TermAfter({100}, {~std::uint64_t{0}}), Term{100});
 }
 
 // ---- A server that died with its node's agent ----

@@ -119,9 +119,9 @@ std::vector<FailoverEffect> FailoverDriver::TakeStep(FailoverState& state,
   return Step(state, config, event, now);
 }
 
-std::unique_ptr<CoordinatorDriver> FailoverDriver::NewCoordinator(Loop& loop,
-                                                                  const CoordinatorConfig& reign) {
-  return std::make_unique<CoordinatorDriver>(loop, reign);
+std::unique_ptr<CoordinatorDriver> FailoverDriver::NewCoordinator(
+    Loop& loop, const CoordinatorConfig& term_config) {
+  return std::make_unique<CoordinatorDriver>(loop, term_config);
 }
 
 void FailoverDriver::CarryOut(const FailoverEffect& effect) {
@@ -209,9 +209,9 @@ void FailoverDriver::OpenServer(const TakeClaim& take, std::size_t index, std::s
 }
 
 void FailoverDriver::MakeClaim(const TakeClaim& take) {
-  CoordinatorConfig reign = options_.new_reign();
-  const Claim claim = NewClaim(take, reign.term, endpoint_);
-  reign.term = claim.term;
+  CoordinatorConfig term_config = options_.new_term_config();
+  const Claim claim = NewClaim(take, term_config.term, endpoint_);
+  term_config.term = claim.term;
   const auto made = std::make_shared<Result<Claim>>(claim);
   const auto announced = std::make_shared<Result<void>>();
   const Time began = loop_.Now();
@@ -222,7 +222,7 @@ void FailoverDriver::MakeClaim(const TakeClaim& take) {
           *announced = claims->Announce(claim.endpoint, token);
         }
       },
-      [this, alive = alive_, take, reign, made, announced, began] {
+      [this, alive = alive_, take, term_config, made, announced, began] {
         if (!*alive) {
           return;
         }
@@ -235,7 +235,7 @@ void FailoverDriver::MakeClaim(const TakeClaim& take) {
           Log(LogLevel::kWarning,
               announced->error().message + ": verbs on other machines will not find this server");
         }
-        Reign(reign, take, **made);
+        BeginTerm(term_config, take, **made);
         Feed(Claimed{began, **made});
       });
 }
@@ -250,9 +250,9 @@ Result<void> FailoverDriver::Open(const ListenPlace& place) {
   return {};
 }
 
-void FailoverDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& take,
-                           const Claim& claim) {
-  coordinator_ = NewCoordinator(loop_, reign);
+void FailoverDriver::BeginTerm(const CoordinatorConfig& term_config, const TakeClaim& take,
+                               const Claim& claim) {
+  coordinator_ = NewCoordinator(loop_, term_config);
   coordinator_->OnLaterTerm([this, alive = alive_](Term term) {
     if (*alive) {
       Feed(LaterTermHeard{term});
@@ -260,8 +260,8 @@ void FailoverDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& take
   });
   coordinator_->UseClaim(claim.ended, kMostEndedInClaim,
                          [this](const std::vector<EndedRun>& ended) {
-                           loop_.Post([this, alive = alive_, reign = coordinator_.get(), ended] {
-                             if (*alive && coordinator_.get() == reign) {
+                           loop_.Post([this, alive = alive_, served = coordinator_.get(), ended] {
+                             if (*alive && coordinator_.get() == served) {
                                Feed(RunsEnded{ended});
                              }
                            });

@@ -21,7 +21,7 @@
 
 namespace ddprun {
 
-// The server of a reign that begins.
+// The server of a term that begins.
 struct NewServer {
   CoordinatorDriver& coordinator;
   const Endpoint& endpoint;
@@ -36,7 +36,7 @@ struct FailoverOptions {
   std::string operators_token;   // Published for operators, with the endpoint.
   // Tells the agent's guard what it must know from now on; must not wait. Unset: there is no guard.
   std::function<void(const std::optional<HeldClaim>&)> tell_guard;
-  std::function<CoordinatorConfig()> new_reign;
+  std::function<CoordinatorConfig()> new_term_config;
   std::function<void(const NewServer&)> on_serving;
   std::function<void()> on_stepped_down;
 };
@@ -76,7 +76,7 @@ class FailoverDriver {
   virtual std::vector<FailoverEffect> TakeStep(FailoverState& state, const FailoverConfig& config,
                                                const FailoverEvent& event, Time now);
   virtual std::unique_ptr<CoordinatorDriver> NewCoordinator(Loop& loop,
-                                                            const CoordinatorConfig& reign);
+                                                            const CoordinatorConfig& term_config);
 
  private:
   void Feed(const FailoverEvent& event);
@@ -85,7 +85,7 @@ class FailoverDriver {
   void Take(const TakeClaim& take);
   void OpenServer(const TakeClaim& take, std::size_t index, std::string refused);
   void MakeClaim(const TakeClaim& take);
-  void Reign(const CoordinatorConfig& reign, const TakeClaim& take, const Claim& claim);
+  void BeginTerm(const CoordinatorConfig& term_config, const TakeClaim& take, const Claim& claim);
   void NoteRun(const CoordinatorState& run);
   void Hold(const std::optional<HeldClaim>& held);
   void Move(const Claim& claim);
@@ -107,7 +107,7 @@ class FailoverDriver {
   Endpoint endpoint_;                                        // Of server_.
   RunId run_;                                                // Of the agent.
   NodeKey agent_;                                            // Its membership.
-  std::uint64_t claim_ = 0;                                  // The number of the reign's claim.
+  std::uint64_t claim_ = 0;                                  // The number of this term's claim.
   std::optional<HeldClaim> held_;                            // As the guard knows it.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

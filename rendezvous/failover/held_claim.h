@@ -3,7 +3,7 @@
 //
 //   | what happens                         | what the guard knows                                |
 //   |--------------------------------------|-----------------------------------------------------|
-//   | a reign begins                       | nothing                                             |
+//   | a term begins                        | nothing                                             |
 //   | a world is formed, or recovered      | claim, membership, world; before anybody is told    |
 //   | the run's outcome is known           | nothing: the claim says that                        |
 //   | the server steps down, the agent     | nothing                                             |

@@ -120,7 +120,7 @@ TEST(SoleClaim, IsAboveTheLastOnesTermThoughTheClockWentBack) {
   EXPECT_EQ(claims->Get()->term, second.driver.config().term);
 }
 
-// A server that reigns after a later one is followed by none of its own term.
+// A server that takes a term after a later one is followed by none of its own term.
 TEST(SoleClaim, HasTheTermThatAReportHasRaised) {
   AsioLoop loop;
   const auto claims = std::make_shared<OneClaim>();

@@ -2,7 +2,7 @@
 // longest in the last minutes must fit into one several times.
 //
 // Pure. A lease is lengthened at once, and shortened once nothing like it was seen for five to ten
-// minutes, or by a new reign that has not seen it. Never beyond kLongLease. What claims have told
+// minutes, or by a new term that has not seen it. Never beyond kLongLease. What claims have told
 // counts for less long (kClaimsLeaseRemembered).
 //
 //   | who sees it       | what                                                  | must fit |

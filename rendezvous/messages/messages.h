@@ -269,7 +269,7 @@ struct SyncReply {
                       // now; empty: not known. No part of the directive, so never echoed.
   std::vector<RunEvent>
       events;             // After events_seen, to be kept for the next server; a few at once.
-  EventMark events_kept;  // The newest of an earlier reign that this node has told.
+  EventMark events_kept;  // The newest of an earlier term that this node has told.
   std::optional<ClockOffset> clock;  // The channel's own word, never sent.
   bool operator==(const SyncReply&) const = default;
 };

@@ -2,7 +2,7 @@
 // events.jsonl are views.
 //
 // Values; nothing is decided by them. A core says what happened, its driver gives it number and
-// time. Numbered from 1 in each reign: (term, number) orders all events of a run, whoever served.
+// time. Numbered from 1 in each term: (term, number) orders all events of a run, whoever served.
 // The kind is a word, so that who reads knows how to pass over one that is newer than itself.
 #pragma once
 

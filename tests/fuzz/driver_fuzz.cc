@@ -154,7 +154,8 @@ class Play {
         visited_.driver.StateOf(input_.Byte() % 2 == 0 ? run : kRun);
     MakeUp(input_, state == nullptr ? CoordinatorState{} : *state, report);
     report.run_id = run;
-    report.term = std::min(report.term, Term{1});  // A later one makes it reign anew, for all runs.
+    report.term =
+        std::min(report.term, Term{1});  // A later one makes it begin a new term, for all runs.
     report.sequence = ++sequences_[{report.node, report.incarnation}];
     last_ = NameOf(report);
     const auto answered = visited_.Ask(report);

@@ -31,8 +31,8 @@ RULES["rendezvous/driver.cc"] = [
      'if (HAS && Has("newest-report") && !IsNewest(run.state, report)) {'),
     # What has queued up behind a late timer is fed before anybody is judged silent.
     ("feed-first", "    loop_.Post([this, run_id] {", "    Poster{loop_, HAS}.Post([this, run_id] {"),
-    # A server reigns after every other one that its nodes have heard.
-    ("later-term", "reign != config_.term) {", "HAS && reign != config_.term) {"),
+    # A server's term is later than every other one that its nodes have heard.
+    ("later-term", "own != config_.term) {", "HAS && own != config_.term) {"),
     # The core hears that a connection has closed,
     ("close-notice", "  Advance(name.run_id, run, CallEnded", "  if (HAS) Advance(name.run_id, run, CallEnded"),
     # and the call in it is not answered any more, but a newer one is.
@@ -66,7 +66,7 @@ RULES["rendezvous/failover/failover_driver.cc"] = [
     ("good-claim", "if (coordinator_ && state_.phase == FailoverPhase::kServing) {",
      "if (HAS && coordinator_ && state_.phase == FailoverPhase::kServing) {"),
     # Who serves steps down where a node has heard a later server,
-    ("later-reign", "    if (*alive) {\n      Feed(LaterTermHeard{term});",
+    ("later-term-heard", "    if (*alive) {\n      Feed(LaterTermHeard{term});",
      "    if (HAS && *alive) {\n      Feed(LaterTermHeard{term});"),
     # and nobody is served by whom it has stepped down from;
     ("retire", "  coordinator_->Retire();\n", "  if (HAS) coordinator_->Retire();\n"),
@@ -85,18 +85,18 @@ RULES["rendezvous/failover/failover_driver.cc"] = [
     ("close-where-second", "  server_.reset();  // Bound in the hope to be first.",
      "  if (HAS) server_.reset();"),
     # or until it stepped down.
-    ("close-with-the-reign", "  server_.reset();\n  loop_.RunOnDisk(", "  if (HAS) server_.reset();\n  loop_.RunOnDisk("),
+    ("close-with-the-term", "  server_.reset();\n  loop_.RunOnDisk(", "  if (HAS) server_.reset();\n  loop_.RunOnDisk("),
     # A name that is looked up for ever holds nobody up.
     ("start-deadline", "  loop_.RunBounded(\n      Lease(),", "  loop_.RunBounded(\n      HAS ? Lease() : Duration{1'000'000'000},"),
     # Agents hear of a successor by their calls.
     ("heard", "      Feed(ServerHeard{reply.term, reply.lease});", "      if (HAS) Feed(ServerHeard{reply.term, reply.lease});"),
     # What a run did under another server is found out first.
     ("succeed", "    coordinator_->TakeOver(take.died, take.over);", "    if (HAS) coordinator_->TakeOver(take.died, take.over);"),
-    # A new reign's term is later than all that were heard of.
-    ("later-terms", "NewClaim(take, reign.term,",
-     "NewClaim(HAS ? take : TakeClaim{take.number, {}, take.takes_over}, reign.term,"),
+    # A new term is later than all that were heard of.
+    ("later-terms", "NewClaim(take, term_config.term,",
+     "NewClaim(HAS ? take : TakeClaim{take.number, {}, take.takes_over}, term_config.term,"),
     # How runs ended stands in the claim, from where the next one's holder knows it,
-    ("heir-of-ends", "coordinator_->UseClaim(claim.ended,",
+    ("successor-of-ends", "coordinator_->UseClaim(claim.ended,",
      "coordinator_->UseClaim(HAS ? claim.ended : std::vector<EndedRun>(),"),
     # before anybody is told; then they are.
     ("ends-are-kept", "          coordinator_->OutcomesAreKept(claim.ended);",

@@ -88,9 +88,9 @@ class Candidate {
       candidate_.OnStep(event, effects);
       return effects;
     }
-    std::unique_ptr<CoordinatorDriver> NewCoordinator(Loop& /*loop*/,
-                                                      const CoordinatorConfig& reign) override {
-      return candidate_.machine_.server().Reign(reign, candidate_.take_.takes_over);
+    std::unique_ptr<CoordinatorDriver> NewCoordinator(
+        Loop& /*loop*/, const CoordinatorConfig& term_config) override {
+      return candidate_.machine_.server().BeginTerm(term_config, candidate_.take_.takes_over);
     }
 
     Candidate& candidate_;
@@ -166,7 +166,9 @@ class Candidate {
     options.network = std::make_shared<Network>(simulation_, machine_);
     options.places = {PlaceOf(machine_.index())};
     options.tell_guard = [machine = &machine_](const auto& held) { machine->held() = held; };
-    options.new_reign = [this] { return machine_.server().NewReign(TermOf(machine_.WallClock())); };
+    options.new_term_config = [this] {
+      return machine_.server().NewTermConfig(TermOf(machine_.WallClock()));
+    };
     options.on_serving = [this](const NewServer&) { OnServing(); };
     options.on_stepped_down = [this] { OnSteppedDown(); };
     return options;

@@ -179,7 +179,7 @@ RULES["rendezvous/core/failover/failover.cc"] = [
      "  if (HAS) Note(state.seen, found.lease, step.now, kClaimsLeaseRemembered);"),
     # and how late the own process is;
     ("late-process", "  if (state.phase != FailoverPhase::kTaking) {  //", "  if (HAS && state.phase != FailoverPhase::kTaking) {  //"),
-    # it is not over with a reign.
+    # it does not end with a term.
     ("late-successor", "  Note(state.lateness, lease, step.now, kLatenessRemembered);",
      "  if (HAS) Note(state.lateness, lease, step.now, kLatenessRemembered);"),
     # Who may have died is looked at often.
@@ -196,7 +196,7 @@ RULES["rendezvous/core/failover/failover.cc"] = [
     ("unreadable", "  NoteClaimsAnswer(step);\n  state.still_since.reset();",
      "  NoteClaimsAnswer(step);\n  if (HAS) state.still_since.reset();"),
     # A later server is heard of.
-    ("later-reign", "later.term > state.highest) {", "HAS && later.term > state.highest) {"),
+    ("later-term-heard", "later.term > state.highest) {", "HAS && later.term > state.highest) {"),
     # A server whose time is over is no server.
     ("old-server", "  if (heard.term < state.highest) {", "  if (HAS && heard.term < state.highest) {"),
     # What it missed while it stood still is no silence.

@@ -87,11 +87,9 @@ class Laws {
   }
 
   // Several may serve at once, each with a world of its own; fences keep one of them harmless.
-  void OnReign(Term term) {
-    BreakIf(!reigns_.insert(term).second, "two servers reign under term ", term);
-  }
+  void OnReign(Term term) { BreakIf(!terms_.insert(term).second, "two servers have term ", term); }
   void AllowSplits() { splits_ = history_lost = true; }
-  std::uint64_t reigns() const { return reigns_.size(); }
+  std::uint64_t terms() const { return terms_.size(); }
 
   // ---- A server that dies ----
   // Some server has closed its claim since the run has ended.
@@ -164,7 +162,7 @@ class Laws {
   std::set<std::string> ever_paused_;
   std::set<WorldId> formed_;  // By the server that lives now.
   bool splits_ = false;
-  std::set<Term> reigns_;
+  std::set<Term> terms_;
   std::map<std::pair<Term, Generation>, WorldId> names_;
   Time server_started_;
   std::set<NodeId> exited_;  // Their agents ended by themselves: silence is no fault.

@@ -60,7 +60,7 @@ class Plan {
                     simulation_.transcript.lines(),
                     {{"memberships lost", laws_.lost},
                      {"false hangs", laws_.false_hangs},
-                     {"reigns", laws_.reigns()}}};
+                     {"terms", laws_.terms()}}};
     bool succeeded = false;
     for (const auto& machine : machines_) {
       history.reached["worlds formed"] += machine->server().worlds();
@@ -176,16 +176,16 @@ class Plan {
     }
     agenda_.After(5s, [this] { TroubleSoon(agenda_.Now() + 55s); });
     simulation_.RunUntil(agenda_.Now() + 85s);
-    laws_.BreakIf(blips_only_ && laws_.reigns() != 1, "with blips alone ", laws_.reigns(),
-                  " servers reign");
+    laws_.BreakIf(blips_only_ && laws_.terms() != 1, "with blips alone ", laws_.terms(),
+                  " servers serve");
     simulation_.Heal();
     simulation_.RunUntil(agenda_.Now() + kSettling);
-    const std::uint64_t reigns = laws_.reigns();
+    const std::uint64_t terms = laws_.terms();
     laws_.BreakIf(!OneServer() ||
                       !std::ranges::all_of(machines_, [](const auto& one) { return one->alive(); }),
                   "long after healing there is not one server that all follow");
     simulation_.RunUntil(agenda_.Now() + kSettling);
-    laws_.BreakIf(laws_.reigns() != reigns, "the server changes though everything is well");
+    laws_.BreakIf(laws_.terms() != terms, "the server changes though everything is well");
   }
   // Blips that follow each other closely are one that is longer.
   void TroubleSoon(Time end) {

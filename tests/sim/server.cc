@@ -163,10 +163,10 @@ void Server::Stand() {
   highest_term_ = jumps ? highest_term_ : highest_term_.Next();
   const Term clock =
       jumps ? Term{simulation_.random.Between(1, highest_term_.value + 1)} : highest_term_;
-  CoordinatorConfig reign = NewReign(clock);
+  CoordinatorConfig term_config = NewTermConfig(clock);
   const TakeClaim take = disk_ ? *SoleClaim::Next(*disk_) : TakeClaim{};
-  reign.term = NewClaim(take, reign.term, {}).term;
-  own_ = Reign(reign, take.takes_over);
+  term_config.term = NewClaim(take, term_config.term, {}).term;
+  own_ = BeginTerm(term_config, take.takes_over);
   if (disk_) {
     Tell(take.takes_over ? "(has an earlier server's claim)" : "(has an empty state directory)");
     claim_ = std::make_unique<SoleClaim>(machine_.loop(), disk_, *own_);
@@ -185,9 +185,10 @@ void Server::LoseState() {
   }
 }
 
-std::unique_ptr<CoordinatorDriver> Server::Reign(const CoordinatorConfig& reign, bool takes_over) {
+std::unique_ptr<CoordinatorDriver> Server::BeginTerm(const CoordinatorConfig& term_config,
+                                                     bool takes_over) {
   laws_.OnServerStart(machine_.loop().Now());
-  auto driver = std::make_unique<Driver>(*this, reign);
+  auto driver = std::make_unique<Driver>(*this, term_config);
   driver_ = driver.get();
   knew_run_ = false;
   takes_over_ = takes_over;

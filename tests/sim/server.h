@@ -36,15 +36,16 @@ class Server {
   // That is gone when it starts again.
   void LoseState();
   // With the term that its machine's clock gives.
-  CoordinatorConfig NewReign(Term clock) {
-    CoordinatorConfig reign = config_;
-    reign.term = clock;
-    reign.proven = !simulation_.setup.unproven;
-    reign.seed = simulation_.random.Next();
-    return reign;
+  CoordinatorConfig NewTermConfig(Term clock) {
+    CoordinatorConfig term_config = config_;
+    term_config.term = clock;
+    term_config.proven = !simulation_.setup.unproven;
+    term_config.seed = simulation_.random.Next();
+    return term_config;
   }
-  // A reign of its own begins; `takes_over`: after another one's.
-  std::unique_ptr<CoordinatorDriver> Reign(const CoordinatorConfig& reign, bool takes_over);
+  // A term of its own begins; `takes_over`: after another one's.
+  std::unique_ptr<CoordinatorDriver> BeginTerm(const CoordinatorConfig& term_config,
+                                               bool takes_over);
   // It has refused what was parked, and forgets everything.
   void SteppedDown() {
     last_ = state();
@@ -145,7 +146,7 @@ class Server {
   CoordinatorState last_;         // While it is down.
   std::uint64_t life_ = 0;
   Term highest_term_;        // As a clock that never goes back gives it.
-  bool takes_over_ = false;  // It reigns after another one,
+  bool takes_over_ = false;  // It serves after another one,
   Time began_;               // since then.
   bool knew_run_ = false;
   Phase phase_before_ = Phase::kGathering;

@@ -20,7 +20,7 @@ void Take(FailoverStepContext& step) {
   const bool known = state.ever_heard || state.was_open;
   const bool takes_over = last > 0 && (!state.newest->over || known);
   const bool goes_on = takes_over && state.newest->closed && !state.newest->over;
-  // What makes machines late is not over with a reign.
+  // What makes machines late does not end with a term.
   const Duration lease = std::min(LeaseNow(state, step.config), kLongLease);
   Note(state.lateness, lease, step.now, kLatenessRemembered);
   step.effects.push_back(TakeClaim{last + 1, state.highest, takes_over,

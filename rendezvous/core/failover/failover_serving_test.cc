@@ -35,9 +35,9 @@ TEST(Failover, HowARunEndedIsWrittenAtOnceAndHandedOn) {
   EXPECT_EQ(NextWake(node.state, node.config), At(1'300ms));
   EXPECT_EQ(ClosedClaim(node.state, true).ended.size(), 2u);
 
-  Node heir(true);
-  heir.Read(ClosedClaim(node.state, true), At(2s));
-  EXPECT_EQ(NewClaim(heir.Get<TakeClaim>(), {1}, {"n2", 1}).ended.size(), 2u);
+  Node successor(true);
+  successor.Read(ClosedClaim(node.state, true), At(2s));
+  EXPECT_EQ(NewClaim(successor.Get<TakeClaim>(), {1}, {"n2", 1}).ended.size(), 2u);
 }
 
 // Beyond some 300 nodes a lease is longer than the least, and so are its thirds.

@@ -221,7 +221,7 @@ TEST(Failover, AProcessThatStandsStillWaitsLongerForOthers) {
   EXPECT_EQ(LeaseNow(node.state, node.config), 2s);
 }
 
-// The cause that made machines late does not end with a reign.
+// The cause that made machines late does not end with a term.
 TEST(Failover, AnHeirBeginsWithTheLeaseThatItWaitedFor) {
   Node node(false);
   node.config.lease = kBaseLease;

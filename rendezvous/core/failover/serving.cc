@@ -138,7 +138,7 @@ Time ClaimGoodUntil(const FailoverState& state, const FailoverConfig& config) {
 }
 
 Claim NewClaim(const TakeClaim& take, Term clock, const Endpoint& endpoint) {
-  const Term term = ReignAfter(clock, take.above.Next());
+  const Term term = TermAfter(clock, take.above.Next());
   Claim claim{take.number, term, endpoint, 0, false};
   claim.lease = take.lease;
   claim.ended = take.ended;

@@ -41,7 +41,7 @@ void MoveOn(FailoverStepContext& step);  // Its counter.
 // on serving, since a world formed in doubt would only be thrown away.
 Time ClaimGoodUntil(const FailoverState& state, const FailoverConfig& config);
 
-// The claim to make, of a reign that begins at `endpoint` now: numbers and terms grow. `clock`: the
+// The claim to make, of a term that begins at `endpoint` now: numbers and terms grow. `clock`: the
 // term that this machine's clock gives.
 Claim NewClaim(const TakeClaim& take, Term clock, const Endpoint& endpoint);
 

@@ -99,7 +99,7 @@ using FailoverEvent = std::variant<DirectoryRead, DirectoryUnreadable, ServerHea
 struct ReadDirectory {};  // Answered by DirectoryRead or DirectoryUnreadable.
 struct TakeClaim {        // Open a server, then the claim: Claimed or NotClaimed.
   std::uint64_t number = 0;
-  Term above;                   // The reign's term must be larger.
+  Term above;                   // The new term must be larger.
   bool takes_over = false;      // A run may be going on: recover it before anything is formed.
   bool over = false;            // So, but the last claim says that it has ended.
   std::vector<EndedRun> ended;  // Others.
@@ -134,7 +134,7 @@ struct FailoverState {
   bool ever_heard = false;
   bool failed = false;          // A call has, and none was answered since.
   Duration lease{0};            // As the server last said; serving: of this one.
-  Longest seen;                 // Leases that this reign's claim has told.
+  Longest seen;                 // Leases that this term's claim has told.
   Longest lateness;             // Of this process, and of the claims.
   Time asked;                   // The last read, or move, began then.
   std::vector<EndedRun> ended;  // Serving: what the claim is to say.
