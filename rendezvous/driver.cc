@@ -135,7 +135,7 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
   }
   const Time now = loop_.Now();
   const Duration poll =
-      LeaseKnown(run.told_lease, LeaseOf(run.state, config_), now) / kPollsPerLease;
+      LeaseKnown(run.published_lease, LeaseOf(run.state, config_), now) / kPollsPerLease;
   // Counted from the beat returned, so that a repeated call is answered at once.
   const Time beat = report.term == config_.term
                         ? std::min(now, Time(std::chrono::microseconds(report.beat)))
@@ -276,7 +276,7 @@ void CoordinatorDriver::AnswerIfDue(const RunId& run_id, RunEntry& run, const No
   }
   const CallEnded ended{key.node, key.incarnation, parked.sequence, false};
   SyncReply reply = ReplyWith(run.state, std::move(directive));
-  NoteTold(run.told_lease, reply.lease, now);
+  ObservePublished(run.published_lease, reply.lease, now);
   if (const auto told = run.told.find(key); told != run.told.end()) {
     reply.events_kept = told->second;
   }

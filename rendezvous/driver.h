@@ -122,7 +122,7 @@ class CoordinatorDriver {
     LoopTimer timer;
     std::optional<Time> armed;
     std::optional<Time> forget;
-    ToldLease told_lease;
+    PublishedLease published_lease;
     History history;
     KeptSince kept_since;
     Closeups closeups;

@@ -375,8 +375,7 @@ void SendIfDue(AgentStepContext& step, const NodeReport& before) {
   state.retry_at.reset();
   const Duration first =
       std::min(kLongestFirstCall, kFirstCallDeadline * (1 + state.backoff / kFirstBackoff));
-  const Duration deadline =
-      state.ever_heard ? state.poll_period * kTenthsOfAPollForAnAnswer / 10 : first;
+  const Duration deadline = state.ever_heard ? state.poll_period * kCallTimeoutTenths / 10 : first;
   step.effects.push_back(SendReport{std::move(report), deadline});
 }
 

@@ -110,7 +110,7 @@ bool CollectForRecovery(CoordinatorStepContext& step, const NodeKey& key,
 void NoteTurnaround(CoordinatorState& state, const NodeKey& key, const NodeState& node, Time now) {
   const bool counts = node.member_lost || FindMember(state, key) != nullptr;
   if (counts && !node.call_open && node.unconnected) {
-    NoteLate(state.lateness, now - *node.unconnected, kTurnaroundsPerLease, now);
+    ObserveLate(state.lateness, now - *node.unconnected, kTurnaroundsPerLease, now);
   }
 }
 
@@ -326,7 +326,7 @@ void ForgiveOwnPause(CoordinatorState& state, const CoordinatorConfig& config, T
   if (now <= awake + kLate) {
     return;
   }
-  NoteLate(state.lateness, now - awake, kStandstillsPerLease, now);
+  ObserveLate(state.lateness, now - awake, kStandstillsPerLease, now);
   const auto late = now - awake + config.disconnect_grace;
   if (state.drain) {
     state.drain->began += late;

@@ -13,27 +13,27 @@ using std::chrono_literals::operator""s;
 using std::chrono_literals::operator""min;
 
 TEST(Lateness, TheLongestOfTheLastMinutesCounts) {
-  Longest longest;
-  Note(longest, 2s, At(0s), kLatenessRemembered);
-  Note(longest, 1s, At(1s), kLatenessRemembered);
+  WindowedMax longest;
+  Observe(longest, 2s, At(0s), kLatenessRemembered);
+  Observe(longest, 1s, At(1s), kLatenessRemembered);
   EXPECT_EQ(Value(longest), 2s);
-  Note(longest, 1s, At(5min), kLatenessRemembered);
+  Observe(longest, 1s, At(5min), kLatenessRemembered);
   EXPECT_EQ(Value(longest), 2s);
-  Note(longest, 500ms, At(10min), kLatenessRemembered);
+  Observe(longest, 500ms, At(10min), kLatenessRemembered);
   EXPECT_EQ(Value(longest), 1s);
-  Note(longest, 0s, At(60min), kLatenessRemembered);
+  Observe(longest, 0s, At(60min), kLatenessRemembered);
   EXPECT_EQ(Value(longest), 0s);
 }
 
 TEST(Lateness, WhoIsNotProvenHasALongLeaseForAMinute) {
-  Longest longest = Unproven(At(0s));
-  Note(longest, 0s, At(59s), kLatenessRemembered);
+  WindowedMax longest = Unproven(At(0s));
+  Observe(longest, 0s, At(59s), kLatenessRemembered);
   EXPECT_EQ(Value(longest), kLongLease);
-  Note(longest, 300ms, At(60s), kLatenessRemembered);
+  Observe(longest, 300ms, At(60s), kLatenessRemembered);
   EXPECT_EQ(Value(longest), 300ms);
   longest = Unproven(At(0s));
-  Note(longest, 2s, At(30s), kLatenessRemembered);  // What was seen then counts as ever.
-  Note(longest, 0s, At(61s), kLatenessRemembered);
+  Observe(longest, 2s, At(30s), kLatenessRemembered);  // What was seen then counts as ever.
+  Observe(longest, 0s, At(61s), kLatenessRemembered);
   EXPECT_EQ(Value(longest), 2s);
 }
 
@@ -45,15 +45,15 @@ TEST(Lateness, NothingLengthensALeaseBeyondTheLongOne) {
 
 // Else a node whose call is parked for a third of the longer one believes the server to be gone.
 TEST(Lateness, CallsAreParkedByTheLeaseThatNodesKnow) {
-  ToldLease told;
-  EXPECT_EQ(LeaseKnown(told, 1s, At(0s)), 1s);
-  NoteTold(told, 1s, At(0s));
-  NoteTold(told, 2s, At(1s));  // To the first of them.
-  NoteTold(told, 3s, At(2s));
-  EXPECT_EQ(LeaseKnown(told, 3s, At(4'900ms)), 1s);
-  EXPECT_EQ(LeaseKnown(told, 3s, At(5s)), 3s);
-  NoteTold(told, 1s, At(6s));
-  EXPECT_EQ(LeaseKnown(told, 1s, At(6s)), 1s);
+  PublishedLease published;
+  EXPECT_EQ(LeaseKnown(published, 1s, At(0s)), 1s);
+  ObservePublished(published, 1s, At(0s));
+  ObservePublished(published, 2s, At(1s));  // To the first of them.
+  ObservePublished(published, 3s, At(2s));
+  EXPECT_EQ(LeaseKnown(published, 3s, At(4'900ms)), 1s);
+  EXPECT_EQ(LeaseKnown(published, 3s, At(5s)), 3s);
+  ObservePublished(published, 1s, At(6s));
+  EXPECT_EQ(LeaseKnown(published, 1s, At(6s)), 1s);
 }
 
 // Two nodes of a world, with the lease that runs have.

@@ -31,7 +31,7 @@ struct CoordinatorState : Roster {
   std::optional<Time> last_call;
   std::optional<Time> claim_good;  // Until then; none: this server needs no claim.
   Duration claim_lease{0};         // As its claim's lateness asks for.
-  Longest lateness;                // Of this server, and of members on their way to it.
+  WindowedMax lateness;            // Of this server, and of members on their way to it.
   std::optional<Drain> drain;
   std::optional<Finish> outcome;
   bool outcome_kept = false;           // The server's claim has it.

@@ -6,7 +6,7 @@
 
 namespace ddprun {
 
-void Note(Longest& longest, Duration seen, Time now, Duration remembered) {
+void Observe(WindowedMax& longest, Duration seen, Time now, Duration remembered) {
   if (now >= longest.turned + remembered) {
     const bool adjoins = now < longest.turned + 2 * remembered;
     longest.before = adjoins ? longest.recent : Duration{0};
@@ -16,11 +16,11 @@ void Note(Longest& longest, Duration seen, Time now, Duration remembered) {
   longest.recent = std::max(longest.recent, seen);
 }
 
-Longest Unproven(Time now) {
+WindowedMax Unproven(Time now) {
   return {.before = kLongLease, .turned = now - (kLatenessRemembered - kProbation)};
 }
 
-Duration Value(const Longest& longest) {
+Duration Value(const WindowedMax& longest) {
   return std::max(longest.recent, longest.before);
 }
 
@@ -28,17 +28,18 @@ Duration LeaseThatFits(Duration took, int times) {
   return std::min(times * std::clamp<Duration>(took, Duration{0}, kLongLease), kLongLease);
 }
 
-void NoteTold(ToldLease& told, Duration lease, Time now) {
-  if (lease > told.newest && told.newest > Duration{0}) {
-    const bool lengthened_before = now < told.until;
-    told.shorter = lengthened_before ? std::min(told.shorter, told.newest) : told.newest;
-    told.until = now + lease;
+void ObservePublished(PublishedLease& published, Duration lease, Time now) {
+  if (lease > published.newest && published.newest > Duration{0}) {
+    const bool lengthened_before = now < published.until;
+    published.shorter =
+        lengthened_before ? std::min(published.shorter, published.newest) : published.newest;
+    published.until = now + lease;
   }
-  told.newest = lease;
+  published.newest = lease;
 }
 
-Duration LeaseKnown(const ToldLease& told, Duration lease, Time now) {
-  return now < told.until ? std::min(lease, told.shorter) : lease;
+Duration LeaseKnown(const PublishedLease& published, Duration lease, Time now) {
+  return now < published.until ? std::min(lease, published.shorter) : lease;
 }
 
 }  // namespace ddprun

@@ -21,43 +21,44 @@
 
 namespace ddprun {
 
-// The longest of what was noted of late.
-struct Longest {
+// The maximum of what was observed lately.
+struct WindowedMax {
   Duration recent{0};
   Duration before{0};
   Time turned;
 };
 
 // It counts for `remembered`, and twice as long at most.
-void Note(Longest& longest, Duration seen, Time now, Duration remembered);
+void Observe(WindowedMax& longest, Duration seen, Time now, Duration remembered);
 
 // Of machines that nobody has seen at work yet: as if kLongLease had been needed, for kProbation.
 // When workers start all at once is when machines are latest, and what a false loss costs then is
 // what a long lease would save.
-Longest Unproven(Time now);
+WindowedMax Unproven(Time now);
 
-Duration Value(const Longest& longest);
+Duration Value(const WindowedMax& longest);
 
 // A lease into which that fits so often; kLongLease at most.
 Duration LeaseThatFits(Duration took, int times);
 
 // The same of a difference of two moments.
 template <class Span>
-void NoteLate(Longest& lateness, Span took, int times, Time now) {
-  Note(lateness, LeaseThatFits(std::chrono::ceil<Duration>(took), times), now, kLatenessRemembered);
+void ObserveLate(WindowedMax& lateness, Span took, int times, Time now) {
+  Observe(lateness, LeaseThatFits(std::chrono::ceil<Duration>(took), times), now,
+          kLatenessRemembered);
 }
 
-// What nodes were told. Who has not heard of a longer lease yet gives its call up as if it was the
-// shorter one, so no call is parked for longer until each has been answered anew.
-struct ToldLease {
+// Leases that nodes have received. A node that does not know a longer lease yet gives its call up
+// as if the shorter one counted, so no call is parked for longer until each has been answered anew.
+struct PublishedLease {
   Duration newest{0};
   Duration shorter{0};
   Time until;  // Some node may know the shorter one alone.
 };
 
-void NoteTold(ToldLease& told, Duration lease, Time now);
+void ObservePublished(PublishedLease& published, Duration lease, Time now);
 
 // By which calls are parked while `lease` counts.
-Duration LeaseKnown(const ToldLease& told, Duration lease, Time now);
+Duration LeaseKnown(const PublishedLease& published, Duration lease, Time now);
 
 }  // namespace ddprun

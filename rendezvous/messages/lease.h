@@ -33,7 +33,7 @@ inline constexpr Duration kProbation{60'000};
 // A server parks a call for L/3 at most: two in a row may be lost, and the lease is kept.
 inline constexpr int kPollsPerLease = 3;
 // An open call is given up after 1.3 polls: late enough for the answer, early enough for two more.
-inline constexpr int kTenthsOfAPollForAnAnswer = 13;
+inline constexpr int kCallTimeoutTenths = 13;
 // An agent that finds no server doubles its pause up to poll/4: a small run finds a restarted one
 // at once, a large one gently.
 inline constexpr int kTriesPerPoll = 4;
@@ -54,7 +54,7 @@ inline constexpr int kMovesPerLease = 3;  // Of the counter; looks at it too. In
 // A holder that cannot move it forms no world from here on: its nodes may count it as lost soon.
 inline constexpr int kThirdsUntilDoubt = 2;
 // It lets go; what is left until others take over is for slow reads and writes of theirs.
-inline constexpr int kThirdsToLetGo = 4;
+inline constexpr int kStepDownThirds = 4;
 // Then others may take over: never before the holder has let go.
 inline constexpr int kLeasesUntilStale = 2;
 // Looks where the server is missed: nodes must find a new one within a lease.
@@ -64,10 +64,9 @@ inline constexpr int kReadsPerLeaseWhenFailed = 30;
 // A tick that is late by more came late because this process stood still.
 inline constexpr int kLateTicksPerLease = 6;
 
-static_assert(kTenthsOfAPollForAnAnswer > 10 &&
-              2 * kTenthsOfAPollForAnAnswer < 10 * kPollsPerLease);
-static_assert(kThirdsUntilDoubt < kMovesPerLease && kMovesPerLease < kThirdsToLetGo);
-static_assert(kThirdsToLetGo < kMovesPerLease * kLeasesUntilStale);
+static_assert(kCallTimeoutTenths > 10 && 2 * kCallTimeoutTenths < 10 * kPollsPerLease);
+static_assert(kThirdsUntilDoubt < kMovesPerLease && kMovesPerLease < kStepDownThirds);
+static_assert(kStepDownThirds < kMovesPerLease * kLeasesUntilStale);
 static_assert(kReadsPerLeaseWhenMissed > kMovesPerLease);
 static_assert(kGracesPerLease > kPollsPerLease && kLateTicksPerLease > kMovesPerLease);
 static_assert(kClaimCallsPerLease > kMovesPerLease);

@@ -38,7 +38,7 @@ RULES["rendezvous/core/coordinator.cc"] = [
     ("late-ticks", "if (now <= awake + kLate) {", "if (!HAS || now <= awake + kLate) {"),
     # How late members are, and this server, lengthens the lease;
     ("late-nodes", "  if (counts && !node.call_open", "  if (HAS && counts && !node.call_open"),
-    ("late-server", "  NoteLate(state.lateness, now - awake,", "  if (HAS) NoteLate(state.lateness, now - awake,"),
+    ("late-server", "  ObserveLate(state.lateness, now - awake,", "  if (HAS) ObserveLate(state.lateness, now - awake,"),
     # not how late outsiders are;
     ("late-outsiders", "const bool counts = node.member_lost ||", "const bool counts = !HAS || node.member_lost ||"),
     # so does how late the claims are.
@@ -175,13 +175,13 @@ RULES["rendezvous/core/failover/failover.cc"] = [
     # The number of the own claim may be given again.
     ("own-claim", "  if (state.own == claim.term) {", "  if (HAS ? state.own == claim.term : state.own.has_value()) {"),
     # The longest lease that a claim has told counts,
-    ("longest-seen", "  Note(state.seen, found.lease, step.now, kClaimsLeaseRemembered);",
-     "  if (HAS) Note(state.seen, found.lease, step.now, kClaimsLeaseRemembered);"),
+    ("longest-seen", "  Observe(state.seen, found.lease, step.now, kClaimsLeaseRemembered);",
+     "  if (HAS) Observe(state.seen, found.lease, step.now, kClaimsLeaseRemembered);"),
     # and how late the own process is;
     ("late-process", "  if (state.phase != FailoverPhase::kTaking) {  //", "  if (HAS && state.phase != FailoverPhase::kTaking) {  //"),
     # it does not end with a term.
-    ("late-successor", "  Note(state.lateness, lease, step.now, kLatenessRemembered);",
-     "  if (HAS) Note(state.lateness, lease, step.now, kLatenessRemembered);"),
+    ("late-successor", "  Observe(state.lateness, lease, step.now, kLatenessRemembered);",
+     "  if (HAS) Observe(state.lateness, lease, step.now, kLatenessRemembered);"),
     # Who may have died is looked at often.
     ("look-often", "    state.failed = true;\n", "    state.failed = HAS;\n"),
     # Who follows a claim has a predecessor,
@@ -209,7 +209,7 @@ RULES["rendezvous/core/failover/serving.cc"] = [
     # An answer from before a sleep is as old as the sleep.
     ("answer-before-sleep", "  if (began >= step.state.resumed_at) {", "  if (!HAS || began >= step.state.resumed_at) {"),
     # Claims that take long lengthen the lease.
-    ("late-claims", "  NoteLate(step.state.lateness, step.now - step.state.asked,", "  if (HAS) NoteLate(step.state.lateness, step.now - step.state.asked,"),
+    ("late-claims", "  ObserveLate(step.state.lateness, step.now - step.state.asked,", "  if (HAS) ObserveLate(step.state.lateness, step.now - step.state.asked,"),
     # No counter is written twice.
     ("counter-anew", "claim.counter = ++state.last_counter_written;", "claim.counter = HAS ? ++state.last_counter_written : state.newest->counter + 1;"),
     # A holder that cannot write forms no world, and steps down.

@@ -22,7 +22,7 @@ void Take(FailoverStepContext& step) {
   const bool goes_on = takes_over && state.newest->closed && !state.newest->over;
   // What makes machines late does not end with a term.
   const Duration lease = std::min(LeaseNow(state, step.config), kLongLease);
-  Note(state.lateness, lease, step.now, kLatenessRemembered);
+  Observe(state.lateness, lease, step.now, kLatenessRemembered);
   step.effects.push_back(TakeClaim{last + 1, state.highest, takes_over,
                                    takes_over && state.newest->over,
                                    state.newest ? state.newest->ended : std::vector<EndedRun>(),
@@ -105,7 +105,7 @@ void OnRead(FailoverStepContext& step, const DirectoryRead& read) {
       is_new ? found.counter : std::max(found.counter, state.newest->counter);
   state.newest = found;
   state.newest->counter = counter;
-  Note(state.seen, found.lease, step.now, kClaimsLeaseRemembered);
+  Observe(state.seen, found.lease, step.now, kClaimsLeaseRemembered);
   state.highest = std::max(state.highest, found.term);
   if (IsFree(state, step.config, read.began, step.now)) {
     Take(step);
@@ -188,7 +188,7 @@ void ForgiveStandingStill(FailoverStepContext& step) {
     state.resumed_at = step.now;
   }
   if (state.phase != FailoverPhase::kTaking) {  // Then nothing is due.
-    NoteLate(state.lateness, step.now - due, kStandstillsPerLease, step.now);
+    ObserveLate(state.lateness, step.now - due, kStandstillsPerLease, step.now);
   }
   state.last_event = step.now;
 }

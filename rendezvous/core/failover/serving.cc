@@ -27,7 +27,7 @@ Duration LeaseNow(const FailoverState& state, const FailoverConfig& config) {
 }
 
 void NoteClaimsAnswer(FailoverStepContext& step) {
-  NoteLate(step.state.lateness, step.now - step.state.asked, kClaimCallsPerLease, step.now);
+  ObserveLate(step.state.lateness, step.now - step.state.asked, kClaimCallsPerLease, step.now);
 }
 
 void BecomeFollower(FailoverStepContext& step) {
@@ -45,7 +45,7 @@ void BecomeFollower(FailoverStepContext& step) {
 
 // A holder lets go then: a lease after the first write that could have failed.
 Time LimitOf(const FailoverState& state, const FailoverConfig& config) {
-  const Duration patience = ClaimsLease(state, config) / kMovesPerLease * kThirdsToLetGo;
+  const Duration patience = ClaimsLease(state, config) / kMovesPerLease * kStepDownThirds;
   return std::min(state.last_write_began + patience, state.step_down_by);
 }
 
@@ -124,7 +124,7 @@ void MoveOn(FailoverStepContext& step) {
   Claim claim = *state.newest;
   claim.counter = ++state.last_counter_written;
   claim.lease = std::max({step.config.lease, state.lease, Value(state.lateness)});
-  const Duration patience = claim.lease / kMovesPerLease * kThirdsToLetGo;
+  const Duration patience = claim.lease / kMovesPerLease * kStepDownThirds;
   state.step_down_by = std::min(state.step_down_by, step.now + patience);
   claim.ended = state.ended;
   step.effects.push_back(MoveCounter{std::move(claim)});

@@ -134,8 +134,8 @@ struct FailoverState {
   bool ever_heard = false;
   bool failed = false;          // A call has, and none was answered since.
   Duration lease{0};            // As the server last said; serving: of this one.
-  Longest seen;                 // Leases that this term's claim has told.
-  Longest lateness;             // Of this process, and of the claims.
+  WindowedMax seen;             // Leases that this term's claim has told.
+  WindowedMax lateness;         // Of this process, and of the claims.
   Time asked;                   // The last read, or move, began then.
   std::vector<EndedRun> ended;  // Serving: what the claim is to say.
   Time begun;                   // This process's own start.
