@@ -16,8 +16,8 @@ constexpr Duration kPatience{2'000};  // For the last write of a claim.
 const Error kNotServing{ErrorKind::kUnavailable, "this node does not serve the rendezvous"};
 
 FailoverEvent EventOf(const Result<std::optional<Claim>>& found, Time began) {
-  return found ? FailoverEvent(DirectoryRead{began, *found})
-               : FailoverEvent(DirectoryUnreadable{found.error().message});
+  return found ? FailoverEvent(ClaimsRead{began, *found})
+               : FailoverEvent(ClaimsUnreadable{found.error().message});
 }
 
 }  // namespace
@@ -126,7 +126,7 @@ std::unique_ptr<CoordinatorDriver> FailoverDriver::NewCoordinator(
 
 void FailoverDriver::CarryOut(const FailoverEffect& effect) {
   std::visit(Overload{
-                 [&](const ReadDirectory&) { Read(); },
+                 [&](const ReadClaims&) { Read(); },
                  [&](const TakeClaim& take) { Take(take); },
                  [&](const MoveCounter& move) { Move(move.claim); },
                  [&](const Follow& follow) { GoTo(follow.endpoint); },

@@ -88,10 +88,10 @@ class Node {
     const std::uint8_t how = input.Byte();
     if (asked == Asked::kRead) {
       if (how % 4 == 0) {
-        return Feed(DirectoryUnreadable{"no"});
+        return Feed(ClaimsUnreadable{"no"});
       }
       const bool some = how % 4 != 3;
-      Feed(DirectoryRead{began_, some ? std::optional(SomeClaim(input, near)) : std::nullopt});
+      Feed(ClaimsRead{began_, some ? std::optional(SomeClaim(input, near)) : std::nullopt});
     } else if (asked == Asked::kClaim) {
       if (how % 2 == 0) {
         return Feed(NotClaimed{how % 4 == 0, "no"});
@@ -117,7 +117,7 @@ class Node {
   void Feed(const FailoverEvent& event) {
     for (const FailoverEffect& effect : Step(state_, config_, event, now_)) {
       std::visit(Overload{
-                     [&](const ReadDirectory&) { Asks(Asked::kRead); },
+                     [&](const ReadClaims&) { Asks(Asked::kRead); },
                      [&](const TakeClaim& take) {
                        CHECK(!state_.newest || take.number > state_.newest->number);
                        Asks(Asked::kClaim);

@@ -102,7 +102,7 @@ RULES["rendezvous/failover/failover_driver.cc"] = [
     ("ends-are-kept", "          coordinator_->OutcomesAreKept(claim.ended);",
      "          if (HAS) coordinator_->OutcomesAreKept(claim.ended);"),
     # What was read was so when the read began, not when it ended.
-    ("slow-reads", "DirectoryRead{began, *found}", "DirectoryRead{HAS ? began : Time::max(), *found}"),
+    ("slow-reads", "ClaimsRead{began, *found}", "ClaimsRead{HAS ? began : Time::max(), *found}"),
 ]
 RULES["rendezvous/failover/sole_claim.cc"] = [
     # What is on disk is known to be.

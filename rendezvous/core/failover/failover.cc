@@ -59,7 +59,7 @@ void HearByClaim(FailoverStepContext& step, const std::optional<Claim>& found) {
   }
 }
 
-void OnRead(FailoverStepContext& step, const DirectoryRead& read) {
+void OnRead(FailoverStepContext& step, const ClaimsRead& read) {
   FailoverState& state = step.state;
   if (state.phase != FailoverPhase::kFollowing) {
     return;
@@ -122,7 +122,7 @@ void OnRead(FailoverStepContext& step, const DirectoryRead& read) {
   }
 }
 
-void OnUnreadable(FailoverStepContext& step, const DirectoryUnreadable& unreadable) {
+void OnUnreadable(FailoverStepContext& step, const ClaimsUnreadable& unreadable) {
   FailoverState& state = step.state;
   if (state.phase != FailoverPhase::kFollowing) {
     return;
@@ -204,7 +204,7 @@ void OnTick(FailoverStepContext& step) {
   if (state.phase == FailoverPhase::kServing) {
     MoveOn(step);
   } else {
-    step.effects.push_back(ReadDirectory{});
+    step.effects.push_back(ReadClaims{});
   }
 }
 
@@ -215,8 +215,8 @@ std::vector<FailoverEffect> Step(FailoverState& state, const FailoverConfig& con
   FailoverStepContext step{state, config, now, {}};
   ForgiveStandingStill(step);
   std::visit(Overload{
-                 [&](const DirectoryRead& read) { OnRead(step, read); },
-                 [&](const DirectoryUnreadable& unreadable) { OnUnreadable(step, unreadable); },
+                 [&](const ClaimsRead& read) { OnRead(step, read); },
+                 [&](const ClaimsUnreadable& unreadable) { OnUnreadable(step, unreadable); },
                  [&](const ServerHeard& heard) { OnHeard(step, heard); },
                  [&](const ServerCallFailed&) { OnServerCallFailed(step); },
                  [&](const LaterTermHeard& later) {

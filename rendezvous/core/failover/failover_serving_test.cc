@@ -156,7 +156,7 @@ TEST(Failover, WhoLetGoTakesItsOwnClaimAgainAtOnce) {
   node.Tick(At(4s));
   Claim closed = node.Get<StepDown>().claim;
   closed.closed = true;
-  node.Feed(DirectoryRead{At(4s), closed}, At(4s));
+  node.Feed(ClaimsRead{At(4s), closed}, At(4s));
   EXPECT_EQ(node.Get<TakeClaim>().number, 2u);
   EXPECT_TRUE(node.Get<TakeClaim>().takes_over);
 }
@@ -168,7 +168,7 @@ TEST(Failover, AnOldClaimsLateWriteMeansNothingToTheNewOne) {
   ASSERT_TRUE(node.Has<MoveCounter>());
   const Claim old = node.Get<MoveCounter>().claim;
   node.Tick(At(4s));
-  node.Feed(DirectoryRead{At(4s), ClaimOf(1, 0)}, At(4s));
+  node.Feed(ClaimsRead{At(4s), ClaimOf(1, 0)}, At(4s));
   node.Serve(2, At(4s));
   node.Feed(CounterMoved{At(1s), old, true}, At(5s));
   EXPECT_FALSE(node.Has<StepDown>());

@@ -74,8 +74,8 @@ TEST(Failover, OfItsOwnNumberAnotherNodesClaimIsNotItsOwn) {
   ASSERT_EQ(node.state.phase, FailoverPhase::kFollowing);
   Claim other = ClaimOf(2, 5);
   other.term = Term{9'999};
-  ASSERT_TRUE(node.Has<ReadDirectory>());
-  node.Feed(DirectoryRead{At(30s), other}, At(30s));
+  ASSERT_TRUE(node.Has<ReadClaims>());
+  node.Feed(ClaimsRead{At(30s), other}, At(30s));
   EXPECT_FALSE(node.Has<TakeClaim>());
   EXPECT_EQ(node.Get<Follow>().endpoint, other.endpoint);
 }
@@ -149,7 +149,7 @@ TEST(Failover, WhileTheDirectoryIsUnreadableNothingIsTakenOver) {
   Node node = Follower();
   ASSERT_FALSE(node.ReadUntil(At(5s), ClaimOf(1, 5)));
   node.Tick(*NextWake(node.state, node.config));
-  node.Feed(DirectoryUnreadable{"it is gone"}, At(5500ms));
+  node.Feed(ClaimsUnreadable{"it is gone"}, At(5500ms));
   EXPECT_NE(node.Get<Notice>().text.find("it is gone"), std::string::npos);
   EXPECT_FALSE(node.ReadUntil(At(11s), ClaimOf(1, 5)));
   EXPECT_TRUE(node.ReadUntil(At(13500ms), ClaimOf(1, 5)));

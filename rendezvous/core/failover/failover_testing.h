@@ -37,8 +37,8 @@ struct Node {
   // A read that takes no time.
   void Read(std::optional<Claim> newest, Time now) {
     Tick(now);
-    EXPECT_TRUE(Has<ReadDirectory>()) << "nothing was to be read";
-    Feed(DirectoryRead{now, std::move(newest)}, now);
+    EXPECT_TRUE(Has<ReadClaims>()) << "nothing was to be read";
+    Feed(ClaimsRead{now, std::move(newest)}, now);
   }
   void Heard(Term term, Time now) { Feed(ServerHeard{term, Duration{3'000}}, now); }
   void Serve(std::uint64_t number, Time now) {

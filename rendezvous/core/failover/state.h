@@ -49,11 +49,11 @@ struct FailoverConfig {
 };
 
 // ---- Events ----
-struct DirectoryRead {
+struct ClaimsRead {
   Time began;                   // Of the read: what it found was so at that moment or later.
   std::optional<Claim> newest;  // None: nobody has claimed anything yet.
 };
-struct DirectoryUnreadable {
+struct ClaimsUnreadable {
   std::string text;
 };
 struct ServerHeard {  // The agent's call was answered.
@@ -91,13 +91,13 @@ struct RunsEnded {
   std::vector<EndedRun> ended;
 };
 struct FailoverTick {};
-using FailoverEvent = std::variant<DirectoryRead, DirectoryUnreadable, ServerHeard,
-                                   ServerCallFailed, LaterTermHeard, Claimed, NotClaimed,
-                                   CounterMoved, CounterStuck, LeaseSet, RunsEnded, FailoverTick>;
+using FailoverEvent = std::variant<ClaimsRead, ClaimsUnreadable, ServerHeard, ServerCallFailed,
+                                   LaterTermHeard, Claimed, NotClaimed, CounterMoved, CounterStuck,
+                                   LeaseSet, RunsEnded, FailoverTick>;
 
 // ---- Effects ----
-struct ReadDirectory {};  // Answered by DirectoryRead or DirectoryUnreadable.
-struct TakeClaim {        // Open a server, then the claim: Claimed or NotClaimed.
+struct ReadClaims {};  // Answered by ClaimsRead or ClaimsUnreadable.
+struct TakeClaim {     // Open a server, then the claim: Claimed or NotClaimed.
   std::uint64_t number = 0;
   Term above;                   // The new term must be larger.
   bool takes_over = false;      // A run may be going on: recover it before anything is formed.
@@ -116,8 +116,7 @@ struct StepDown {  // Stop serving; close the claim if that is possible.
   std::string text;
   Claim claim;  // As it shall be.
 };
-using FailoverEffect =
-    std::variant<ReadDirectory, TakeClaim, MoveCounter, Follow, StepDown, Notice>;
+using FailoverEffect = std::variant<ReadClaims, TakeClaim, MoveCounter, Follow, StepDown, Notice>;
 
 // ---- State ----
 enum class FailoverPhase { kFollowing, kTaking, kServing };
