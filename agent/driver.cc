@@ -189,7 +189,7 @@ void AgentDriver::OnStarted(const Result<void>& started) {
     return;
   }
   // Alone it is no news: nothing else could have been started.
-  const bool alone = config_.shape.max_nodes == 1;
+  const bool alone = config_.spec.max_nodes == 1;
   const std::string first = std::to_string(placement.first_rank);
   const std::string last = std::to_string(placement.first_rank + config_.workers - 1);
   Log(alone ? LogLevel::kDebug : LogLevel::kInfo,

@@ -77,7 +77,7 @@ struct RunningAgent {
     return {.run_id = "run",
             .node = "n0",
             .host = "n0",
-            .shape = {.min_nodes = 1, .max_nodes = 2},
+            .spec = {.min_nodes = 1, .max_nodes = 2},
             .workers = workers_of_node,
             .server = "s:1",
             .hang_timeout = 1s};

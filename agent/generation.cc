@@ -29,7 +29,7 @@ WorkerEnv EnvOf(const GenerationPlan& plan, std::uint32_t local) {
   env.role_world_size = placement.role_world_size;
   env.master = placement.store;
   env.restart_count = placement.restarts_used;
-  env.max_restarts = core.shape.max_restarts;
+  env.max_restarts = core.spec.max_restarts;
   env.run_id = core.run_id;
   env.error_file =
       plan.options->discard_logs
@@ -47,7 +47,7 @@ OutputRequest OutputOf(const AgentOptions& options, const std::filesystem::path&
   OutputRequest output = options.output;
   output.read = options.progress_from != nullptr;
   // On a terminal the agent's copy of stderr would come after what stdout says next.
-  output.read_errors = options.core.shape.max_restarts > 0 && ::isatty(STDERR_FILENO) != 1;
+  output.read_errors = options.core.spec.max_restarts > 0 && ::isatty(STDERR_FILENO) != 1;
   output.directory = options.discard_logs ? "/dev/null"
                      : options.keep_logs  ? directory
                                           : std::filesystem::path();

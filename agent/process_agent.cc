@@ -32,7 +32,7 @@ std::vector<ErrandRecord> BeginStopSoon(Loop& loop, AgentDriver& driver, LoopTim
   timer.ArmAt(loop.Now() + kTellFirst, [&loop, &driver] {
     const Time now = loop.Now();
     JobEndKnown known;
-    known.ends = now + driver.config().shape.shutdown_timeout;
+    known.ends = now + driver.config().spec.shutdown_timeout;
     known.stop = now;
     known.asked = true;
     driver.OnJobEnd(known);

@@ -20,9 +20,9 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
   core.run_id = config.run_id;
   core.node = node;
   core.host = HostName();
-  core.shape = config.shape;
+  core.spec = config.spec;
   if (IsSet(config, "shutdown-timeout")) {
-    core.stop_grace = config.shape.shutdown_timeout;
+    core.stop_grace = config.spec.shutdown_timeout;
   }
   core.node_rank = config.node_rank;
   core.workers = config.workers;
@@ -41,7 +41,7 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
   core.judges_unseen = start_is_set && config.progress_from != nullptr;
   core.preemptible = config.around.tells_before_end;
   core.leaves_alone =
-      config.around.ends_nodes_alone && config.shape.min_nodes < config.shape.max_nodes;
+      config.around.ends_nodes_alone && config.spec.min_nodes < config.spec.max_nodes;
   core.checks_node = !config.node_check.empty() ||
                      (config.host_check == HostCheck::kOn && GpuSource::Present(HostRoots()));
   core.alone = config.standalone;

@@ -58,7 +58,7 @@ void ReadFields(const RawFlags& raw, Problems& problems) {
   for (const FieldFlag& flag : raw.fields) {
     problems.Check(ReadField(flag));
     if (flag.flag == "--fence-after") {
-      problems.Check(CheckFence(raw.config.shape, flag.text));
+      problems.Check(CheckFence(raw.config.spec, flag.text));
     }
   }
 }
@@ -103,10 +103,10 @@ void ResolveJobEnd(const RawFlags& raw, LaunchConfig& config, Problems& problems
   if (config.time_limit == Duration{0} && around.job.empty()) {
     config.remarks.push_back(
         "ignoring --stop-before: the job's end time is unknown; set --time-limit");
-  } else if (config.stop_before < config.shape.shutdown_timeout) {
+  } else if (config.stop_before < config.spec.shutdown_timeout) {
     config.remarks.push_back("--stop-before=" + FormatDuration(config.stop_before) +
                              " is less than the workers have to save: --shutdown-timeout=" +
-                             FormatDuration(config.shape.shutdown_timeout));
+                             FormatDuration(config.spec.shutdown_timeout));
   }
 }
 
@@ -203,7 +203,7 @@ Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
   const auto nodes = ParseNodes(raw.nnodes);
   problems.Check(nodes);
   if (nodes) {
-    std::tie(config.shape.min_nodes, config.shape.max_nodes) = *nodes;
+    std::tie(config.spec.min_nodes, config.spec.max_nodes) = *nodes;
   }
   ResolveSize(raw, config, problems);
   ResolveRendezvous(raw, config, problems);

@@ -14,7 +14,7 @@ TEST(CommandLine, WhatFollowsTheProgramIsItsOwn) {
   const LaunchConfig config =
       Launch({"--nproc-per-node=2", "--max-restarts", "3", "train", "--nnodes=7", "-v", "--", "x"});
   EXPECT_EQ(config.workers, 2u);
-  EXPECT_EQ(config.shape.max_restarts, 3u);
+  EXPECT_EQ(config.spec.max_restarts, 3u);
   EXPECT_EQ(config.program, "train");
   EXPECT_EQ(config.args, (std::vector<std::string>{"--nnodes=7", "-v", "--", "x"}));
 }
@@ -24,8 +24,8 @@ TEST(CommandLine, TorchrunsSpellingsAreOurs) {
                                       "--rdzv_id=a", "-r=3", "-t", "1", "-m", "--", "pkg"});
   EXPECT_EQ(config.workers, 4u);
   EXPECT_EQ(config.endpoint, (Endpoint{"n0", 1}));
-  EXPECT_EQ(config.shape.min_nodes, 2u);
-  EXPECT_EQ(config.shape.max_nodes, 3u);
+  EXPECT_EQ(config.spec.min_nodes, 2u);
+  EXPECT_EQ(config.spec.max_nodes, 3u);
   EXPECT_EQ(config.run_id, "a");
   EXPECT_EQ(config.redirects, 3u);
   EXPECT_EQ(config.tee, 1u);
@@ -38,9 +38,9 @@ TEST(CommandLine, FlagBeatsOwnVariableBeatsTorchruns) {
                                                   {"DDPRUN_NNODES", "4"},
                                                   {"PET_MAX_RESTARTS", "9"},
                                                   {"PET_REDIRECTS", "2"}};
-  EXPECT_EQ(Launch({"p"}, env).shape.max_nodes, 4u);
-  EXPECT_EQ(Launch({"--nnodes=3", "p"}, env).shape.max_nodes, 3u);
-  EXPECT_EQ(Launch({"p"}, env).shape.max_restarts, 9u);
+  EXPECT_EQ(Launch({"p"}, env).spec.max_nodes, 4u);
+  EXPECT_EQ(Launch({"--nnodes=3", "p"}, env).spec.max_nodes, 3u);
+  EXPECT_EQ(Launch({"p"}, env).spec.max_restarts, 9u);
   EXPECT_EQ(Launch({"-r", "1", "p"}, env).redirects, 1u);
 }
 
@@ -54,7 +54,7 @@ TEST(CommandLine, ASchedulersWordIsBelowEveryOther) {
       {"SLURM_GPUS_ON_NODE", "3"},   {"SLURM_STEP_NODELIST", "n[1-2]"},
       {"SLURMD_NODENAME", "n2"},     {"PET_ROLE", "a"}};
   const LaunchConfig config = Launch({"p"}, step);
-  EXPECT_EQ(config.shape.max_nodes, 2u);
+  EXPECT_EQ(config.spec.max_nodes, 2u);
   EXPECT_EQ(config.node_rank, 1u);
   EXPECT_EQ(config.endpoint.host, "n1");
   EXPECT_EQ(config.run_id, "5.0.0");
@@ -91,7 +91,7 @@ TEST(CommandLine, EverySettingHasItsOrigin) {
   EXPECT_EQ(found["shutdown-timeout"], "7 TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
   EXPECT_EQ(found["max-restarts"], "0 default");
   EXPECT_EQ(found.count("help"), 0u);
-  EXPECT_EQ(config.shape.shutdown_timeout, Duration{7000});
+  EXPECT_EQ(config.spec.shutdown_timeout, Duration{7000});
 }
 
 TEST(CommandLine, AsTorchrunNoWordIsAVerb) {
@@ -117,7 +117,7 @@ TEST(Flags, SayWhatTheirValuesAre) {
 }
 
 TEST(CommandLine, OfAFlagGivenTwiceTheLaterCounts) {
-  EXPECT_EQ(Launch({"--nnodes=3", "--nnodes=4", "-m", "-m", "p"}).shape.max_nodes, 4u);
+  EXPECT_EQ(Launch({"--nnodes=3", "--nnodes=4", "-m", "-m", "p"}).spec.max_nodes, 4u);
 }
 
 // torchrun's static rendezvous: what is named is what the workers get.
@@ -153,21 +153,21 @@ TEST(CommandLine, OneNodeOpensNoSocket) {
 TEST(CommandLine, TimeoutsTakeFractions) {
   const LaunchConfig config =
       Launch({"--rdzv-conf=join_timeout=1.5,last_call_timeout=0.25,read_timeout=60", "p"});
-  EXPECT_EQ(config.shape.join_timeout, Duration{1500});
-  EXPECT_EQ(config.shape.last_call, Duration{250});
+  EXPECT_EQ(config.spec.join_timeout, Duration{1500});
+  EXPECT_EQ(config.spec.last_call, Duration{250});
 }
 
 TEST(CommandLine, ElasticityHasItsFlags) {
   const LaunchConfig plain = Launch({"p"});
-  EXPECT_TRUE(plain.shape.scale_up);
-  EXPECT_EQ(plain.shape.restart_window, Duration{0});
-  EXPECT_EQ(plain.shape.crash_loop_limit, 3u);
+  EXPECT_TRUE(plain.spec.scale_up);
+  EXPECT_EQ(plain.spec.restart_window, Duration{0});
+  EXPECT_EQ(plain.spec.crash_loop_limit, 3u);
   const LaunchConfig config = Launch({"--scale-up=never", "--fence-after=30",
                                       "--restart-window=1.5h", "--crash-loop-limit=0", "p"});
-  EXPECT_FALSE(config.shape.scale_up);
-  EXPECT_EQ(config.shape.restart_window, std::chrono::minutes(90));
-  EXPECT_EQ(config.shape.crash_loop_limit, 0u);
-  EXPECT_EQ(Launch({"--restart-window=90", "p"}).shape.restart_window, std::chrono::seconds(90));
+  EXPECT_FALSE(config.spec.scale_up);
+  EXPECT_EQ(config.spec.restart_window, std::chrono::minutes(90));
+  EXPECT_EQ(config.spec.crash_loop_limit, 0u);
+  EXPECT_EQ(Launch({"--restart-window=90", "p"}).spec.restart_window, std::chrono::seconds(90));
 }
 
 TEST(CommandLine, WithoutAHangTimeoutAHangOfTenMinutesIsOnlyReported) {
@@ -191,7 +191,7 @@ TEST(CommandLine, WithoutAHangTimeoutAHangOfTenMinutesIsOnlyReported) {
     line.emplace_back("p");
     const LaunchConfig config = Launch(line);
     EXPECT_EQ(config.hang_timeout, std::chrono::seconds(one.timeout_s)) << line[0];
-    EXPECT_EQ(config.shape.on_hang, one.on_hang) << line[0];
+    EXPECT_EQ(config.spec.on_hang, one.on_hang) << line[0];
     EXPECT_EQ(config.hang_by_default, one.by_default) << line[0];
   }
 }

@@ -298,7 +298,7 @@ void LaunchedNode::OnWorker(const WorkerNews& news) {
   worker_counts_.Count(news.placement.generation, news.ended);
   if (news.ended) {
     store_probe_.Cancel();  // A worker has ended, so the generation and its store end too.
-  } else if (news.local_rank == 0 && config_.shape.max_nodes > 1) {
+  } else if (news.local_rank == 0 && config_.spec.max_nodes > 1) {
     store_probe_.Begin(news.placement.store);
   }
   if (config_.console_events) {

@@ -95,13 +95,13 @@ std::string Store(const LaunchConfig& config) {
 }
 
 std::string Rendezvous(const LaunchConfig& config) {
-  const std::string nodes = std::to_string(config.shape.min_nodes) +
-                            (config.shape.min_nodes == config.shape.max_nodes
+  const std::string nodes = std::to_string(config.spec.min_nodes) +
+                            (config.spec.min_nodes == config.spec.max_nodes
                                  ? ""
-                                 : " to " + std::to_string(config.shape.max_nodes));
-  const std::string conf = "join within " + FormatDuration(config.shape.join_timeout) +
-                           (config.shape.min_nodes < config.shape.max_nodes
-                                ? "; " + FormatDuration(config.shape.last_call) +
+                                 : " to " + std::to_string(config.spec.max_nodes));
+  const std::string conf = "join within " + FormatDuration(config.spec.join_timeout) +
+                           (config.spec.min_nodes < config.spec.max_nodes
+                                ? "; " + FormatDuration(config.spec.last_call) +
                                       " for more nodes once the fewest are here"
                                 : "");
   return "nodes\n" + Line("found", config.around.line) +
@@ -164,7 +164,7 @@ std::string Workers(const LaunchConfig& config, const Preparation& preparation) 
 
 std::string Environment(const LaunchConfig& config, const Preparation& preparation) {
   const std::size_t inherited = ProcessEnvironment().size() - preparation.removed.size();
-  const std::string nodes = std::to_string(config.shape.max_nodes);
+  const std::string nodes = std::to_string(config.spec.max_nodes);
   std::string text = "environment of every worker: " + std::to_string(inherited) +
                      " variables of ddprun's own, and\n";
   text += Variable("RANK, LOCAL_RANK", "as above");
@@ -173,7 +173,7 @@ std::string Environment(const LaunchConfig& config, const Preparation& preparati
                                                          std::to_string(config.workers) + " here");
   text += Variable("LOCAL_WORLD_SIZE", std::to_string(config.workers));
   text += Variable("GROUP_RANK", config.standalone ? "0" : "of this node, from the rendezvous");
-  text += Variable("GROUP_WORLD_SIZE", config.shape.min_nodes == config.shape.max_nodes
+  text += Variable("GROUP_WORLD_SIZE", config.spec.min_nodes == config.spec.max_nodes
                                            ? nodes
                                            : "nodes that are here, at most " + nodes);
   text +=
@@ -181,7 +181,7 @@ std::string Environment(const LaunchConfig& config, const Preparation& preparati
   text += Variable("MASTER_ADDR, MASTER_PORT", "the store's");
   text +=
       Variable("TORCHELASTIC_*",
-               "RUN_ID, RESTART_COUNT, MAX_RESTARTS=" + std::to_string(config.shape.max_restarts) +
+               "RUN_ID, RESTART_COUNT, MAX_RESTARTS=" + std::to_string(config.spec.max_restarts) +
                    ", USE_AGENT_STORE=True, ERROR_FILE, SIGNALS_TO_HANDLE=" + config.signals.text);
   text += Variable("DDPRUN_*", "TERM, GENERATION, WORLD_ID, NOTIFY_SOCKET, STEP_PAGE, LIFE_LOCK");
   text += Variable("LISTEN_*", "where the last worker of the local rank left memory");
@@ -221,10 +221,10 @@ std::string Output(const LaunchConfig& config) {
 
 std::string EndingLines(const LaunchConfig& config) {
   return "when something fails\n" +
-         Line("restarts", "at most " + std::to_string(config.shape.max_restarts) +
+         Line("restarts", "at most " + std::to_string(config.spec.max_restarts) +
                               " after failures of workers, counted over all nodes") +
          Line("to stop", config.signals.text + " go on to the workers, SIGKILL follows after " +
-                             FormatDuration(config.shape.shutdown_timeout));
+                             FormatDuration(config.spec.shutdown_timeout));
 }
 
 std::string Settings(const LaunchConfig& config) {

@@ -28,9 +28,9 @@ void PlanPreload(const LaunchConfig& config, Preparation& preparation) {
     return;
   }
   preparation.preload_auto = config.preload == "auto";
-  const RunShape& shape = config.shape;
+  const RunSpec& spec = config.spec;
   const bool restarts =
-      shape.max_restarts > 0 || shape.min_nodes < shape.max_nodes || config.keep_warm > Duration{0};
+      spec.max_restarts > 0 || spec.min_nodes < spec.max_nodes || config.keep_warm > Duration{0};
   const auto python = ReadPythonCommand(preparation.command, std::filesystem::current_path());
   if (!python) {
     preparation.no_preload =

@@ -165,7 +165,7 @@ CoordinatorDriver::RunEntry& CoordinatorDriver::BeginRun(const NodeReport& repor
     run.state = Restore(*ended, loop_.Now());
     return run;
   }
-  if (MaySucceed(report.shape)) {
+  if (MaySucceed(report.spec)) {
     run.state = Succeed(loop_.Now());
     run.state.recovery.died = died_;
   }
@@ -391,9 +391,9 @@ void CoordinatorDriver::TakeOver(const std::optional<Died>& died, bool over) {
 
 // A run that is first heard of later is begun as any other: nodes of an older world would call for
 // recovery themselves.
-bool CoordinatorDriver::MaySucceed(const RunShape& shape) const {
+bool CoordinatorDriver::MaySucceed(const RunSpec& spec) const {
   const Time now = loop_.Now();
-  return took_over_ && (now < *stays_until_ || FenceFrom(shape, *stays_until_, now));
+  return took_over_ && (now < *stays_until_ || FenceFrom(spec, *stays_until_, now));
 }
 
 // ---- What has happened to a run ----

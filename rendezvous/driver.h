@@ -139,7 +139,7 @@ class CoordinatorDriver {
   std::vector<EndedRun> InClaim() const;
   void KeepInClaim();
   // Another server preceded this one, and nodes that run what that formed may be yet to be heard.
-  bool MaySucceed(const RunShape& shape) const;
+  bool MaySucceed(const RunSpec& spec) const;
   void ForgetRun(const RunId& run_id);
   // Forgets the ended run that all nodes left first, or a run that never had a world and has no
   // node. False: there is none.

@@ -5,8 +5,8 @@
 namespace ddprun {
 
 std::optional<Time> FenceTime(const AgentState& state, const AgentConfig& config) {
-  const bool off = config.shape.fence_after == Duration{0} || state.fenced || !HasWorkers(state);
-  return off ? std::nullopt : std::optional<Time>(state.answered + config.shape.fence_after);
+  const bool off = config.spec.fence_after == Duration{0} || state.fenced || !HasWorkers(state);
+  return off ? std::nullopt : std::optional<Time>(state.answered + config.spec.fence_after);
 }
 
 void FenceIfDue(AgentStepContext& step) {
@@ -17,7 +17,7 @@ void FenceIfDue(AgentStepContext& step) {
   }
   step.Tell(NoticeLevel::kWarning,
             "the rendezvous at " + step.config.server + " has not answered for " +
-                FormatDuration(step.config.shape.fence_after) +
+                FormatDuration(step.config.spec.fence_after) +
                 " (--fence-after): killing the workers, for others may take their place now");
   state.fenced = true;
   state.phase = AgentPhase::kStopping;
@@ -26,7 +26,7 @@ void FenceIfDue(AgentStepContext& step) {
 }
 
 bool ComesTooLate(AgentStepContext& step) {
-  const Duration fence = step.config.shape.fence_after;
+  const Duration fence = step.config.spec.fence_after;
   const auto age = std::chrono::duration_cast<Duration>(step.now - step.state.answered);
   if (fence == Duration{0} || age < fence) {
     return false;
@@ -41,7 +41,7 @@ std::string OutageInWords(const AgentState& state, const AgentConfig& config) {
   if (!HasWorkers(state)) {
     return "; trying again, giving up in " + FormatDuration(OutageLimit(state, config));
   }
-  const Duration fence = config.shape.fence_after;
+  const Duration fence = config.spec.fence_after;
   return "; the workers go on, trying again" +
          (fence == Duration{0} ? ""
                                : "; without an answer for " + FormatDuration(fence) +

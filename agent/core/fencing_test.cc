@@ -9,7 +9,7 @@ namespace {
 
 struct Fenced : Agent {
   void SetUp() override {
-    config.shape.fence_after = Duration(10'000);
+    config.spec.fence_after = Duration(10'000);
     Agent::SetUp();
   }
 };

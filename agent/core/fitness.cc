@@ -33,7 +33,7 @@ void BeginFirstCheck(AgentStepContext& step) {
     return;
   }
   step.state.fitness.unfit = why.substr(0, kMaxUnfit);
-  step.state.leave_at = step.now + std::min(kTellsOthers, step.config.shape.join_timeout);
+  step.state.leave_at = step.now + std::min(kTellsOthers, step.config.spec.join_timeout);
   step.Tell(NoticeLevel::kWarning, "this node cannot start its workers: " + why +
                                        ". It joins the run to tell the other nodes, and leaves "
                                        "after " +

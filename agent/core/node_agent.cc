@@ -244,7 +244,7 @@ void OnWorkerEnded(AgentStepContext& step, const WorkerEnded& ended) {
   failure.details = ended.details;
   if (!stopping || failure.recorded) {
     // Alone, the coordinator beside it says the same with what follows from it.
-    step.Tell(step.config.shape.max_nodes == 1 ? NoticeLevel::kDetail : NoticeLevel::kWarning,
+    step.Tell(step.config.spec.max_nodes == 1 ? NoticeLevel::kDetail : NoticeLevel::kWarning,
               Describe(failure));
   }
   state.fitness.suspect |= !IsCollateral(failure);

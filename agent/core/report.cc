@@ -55,7 +55,7 @@ NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
   NodeReport report = ReasonsOf(state);
   report.run_id = config.run_id;
   report.node = config.node;
-  report.shape = config.shape;
+  report.spec = config.spec;
   report.host = config.host;
   report.node_rank = config.node_rank;
   report.workers = config.workers;

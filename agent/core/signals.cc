@@ -46,7 +46,7 @@ void Leave(AgentStepContext& step, const SignalArrived& request, Leaving leaving
 void Preempt(AgentStepContext& step, const SignalArrived& arrived, const std::string& why) {
   AgentState& state = step.state;
   Leave(step, arrived, step.config.leaves_alone ? Leaving::kLeave : Leaving::kStopRun, why,
-        ": the workers have " + FormatDuration(step.config.shape.shutdown_timeout) +
+        ": the workers have " + FormatDuration(step.config.spec.shutdown_timeout) +
             " to save and end (--shutdown-timeout)");
   if (state.phase == AgentPhase::kIdle && NothingIsUnsaved(state)) {
     state.saved = true;
@@ -96,11 +96,11 @@ void OnSignal(AgentStepContext& step, const SignalArrived& arrived) {
     }
     return;
   }
-  const bool alone = step.config.shape.max_nodes == 1 && HasWorkers(state);
+  const bool alone = step.config.spec.max_nodes == 1 && HasWorkers(state);
   Leave(step, arrived, alone || signal == kSigInt ? Leaving::kStopRun : Leaving::kLeave,
         "got " + name,
         ": passing it on to the workers; they have " +
-            FormatDuration(step.config.shape.shutdown_timeout) +
+            FormatDuration(step.config.spec.shutdown_timeout) +
             " to end (--shutdown-timeout), a second signal kills them now");
 }
 

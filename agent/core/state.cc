@@ -9,9 +9,8 @@ bool WasStopped(const AgentState& state, std::uint32_t local_rank) {
 }
 
 Duration OutageLimit(const AgentState& state, const AgentConfig& config) {
-  const Duration limit = state.ever_heard
-                             ? config.outage_limit
-                             : std::min(config.outage_limit, config.shape.join_timeout);
+  const Duration limit = state.ever_heard ? config.outage_limit
+                                          : std::min(config.outage_limit, config.spec.join_timeout);
   return config.cannot_start.empty() ? limit : std::min(limit, kTellsOthers);
 }
 

@@ -22,7 +22,7 @@ struct AgentConfig {
   RunId run_id;
   NodeId node;
   std::string host;
-  RunShape shape;
+  RunSpec spec;
   std::optional<std::uint32_t> node_rank;
   std::uint32_t workers = 1;
   std::uint32_t first_local_rank = 0;  // Other agents have the ranks before on this machine.

@@ -21,7 +21,7 @@ struct Agent : testing::Test {
   AgentConfig config{.run_id = "run",
                      .node = "n0",
                      .host = "n0",
-                     .shape = {.min_nodes = 1, .max_nodes = 2},
+                     .spec = {.min_nodes = 1, .max_nodes = 2},
                      .workers = 2,
                      .server = "s:1"};
   AgentState state;

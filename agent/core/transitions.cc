@@ -55,8 +55,7 @@ void BeginStop(AgentStepContext& step, bool planned, int signal) {
   state.planned = planned;
   state.saving = !planned && step.config.stop_grace > kStopGrace;
   state.stop_began = step.now;
-  state.kill_at =
-      step.now + (planned ? step.config.shape.shutdown_timeout : step.config.stop_grace);
+  state.kill_at = step.now + (planned ? step.config.spec.shutdown_timeout : step.config.stop_grace);
   step.effects.push_back(SignalWorkers{signal, !planned});
 }
 
@@ -76,14 +75,14 @@ void ProlongStop(AgentStepContext& step, const StillActive& active) {
       !state.kill_at || active.generation != state.placement->generation) {
     return;
   }
-  const Time last = state.stop_began + step.config.shape.shutdown_timeout;
+  const Time last = state.stop_began + step.config.spec.shutdown_timeout;
   const Time kill_at = std::min<Time>(last, step.now + kActive);
   if (kill_at <= *state.kill_at) {
     return;
   }
   if (!std::exchange(state.saving, true)) {
     step.Tell(NoticeLevel::kInfo, "workers that were told to end are still active: they have " +
-                                      FormatDuration(step.config.shape.shutdown_timeout) +
+                                      FormatDuration(step.config.spec.shutdown_timeout) +
                                       " in all (--shutdown-timeout)");
   }
   state.kill_at = kill_at;

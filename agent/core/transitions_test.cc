@@ -86,7 +86,7 @@ TEST_F(Agent, AWorkerThatIsActiveAfterAFailureHasTheShutdownTimeout) {
 }
 
 TEST_F(Agent, AShutdownTimeoutThatIsSetCountsForAStopByFailureToo) {
-  config.shape.shutdown_timeout = config.stop_grace = 8s;
+  config.spec.shutdown_timeout = config.stop_grace = 8s;
   TellRun(1, 1s);
   Ends(0, Exited{1}, 2s);
   EXPECT_EQ(*NextWake(state, config), At(10s));
@@ -115,7 +115,7 @@ TEST_F(Agent, WorkersThatAreKilledAlreadyGetNoMoreTime) {
 
 // In a run of one node the TERM of a spare must not stop the one that works.
 TEST_F(Agent, ASpareThatGetsTermOnlyLeaves) {
-  config.shape.max_nodes = 1;
+  config.spec.max_nodes = 1;
   Feed(SignalArrived{kTerm}, 1s);
   EXPECT_EQ(Find<SendReport>()->report.leaving, Leaving::kLeave);
 }
@@ -181,7 +181,7 @@ TEST_F(Agent, IdleItGivesUpAfterTheOutageLimit) {
 }
 
 TEST_F(Agent, BeforeTheFirstContactTheJoinTimeoutIsTheLimit) {
-  config.shape.join_timeout = 5s;
+  config.spec.join_timeout = 5s;
   EXPECT_EQ(*NextWake(state, config), At(5s));
   Feed(AgentTick{}, 5s);
   EXPECT_EQ(Find<Exit>()->code, 69);

@@ -64,8 +64,8 @@ void StartThisVerb(LaunchConfig& config, bool json) {
   config.workers = 1;
   config.no_python = true;
   config.module = false;
-  config.shape.max_restarts = 0;
-  config.shape.scale_up = false;
+  config.spec.max_restarts = 0;
+  config.spec.scale_up = false;
   config.log_dir = "/dev/null";  // Nothing is written.
 }
 

@@ -22,12 +22,12 @@ void ResolveEndpoint(const RawFlags& raw, LaunchConfig& config, Problems& proble
   }
   const bool is_static = raw.backend != "c10d" && raw.endpoint.empty();
   const bool named =
-      !raw.master_port.empty() || (config.shape.max_nodes > 1 && !raw.master_addr.empty());
+      !raw.master_port.empty() || (config.spec.max_nodes > 1 && !raw.master_addr.empty());
   if (is_static && !raw.standalone && named) {
     const std::string host = raw.master_addr.empty() ? "127.0.0.1" : raw.master_addr;
     const std::optional<std::uint32_t> port =
         raw.master_port.empty() ? 29500 : NotNegative(raw.master_port);
-    if (!port || *port > 65535 || (*port == 0 && config.shape.max_nodes > 1)) {
+    if (!port || *port > 65535 || (*port == 0 && config.spec.max_nodes > 1)) {
       problems.Add("--master-port must be a port that every node knows, 1 to 65535: '" +
                    raw.master_port + "'");
       return;
@@ -41,7 +41,7 @@ void ResolveEndpoint(const RawFlags& raw, LaunchConfig& config, Problems& proble
     config.endpoint = endpoint ? *endpoint : config.endpoint;
     return;
   }
-  const bool address_counts = raw.endpoint.empty() && !raw.standalone && config.shape.max_nodes > 1;
+  const bool address_counts = raw.endpoint.empty() && !raw.standalone && config.spec.max_nodes > 1;
   for (const auto& [flag, value] :
        {std::pair("--master-addr", raw.master_addr), std::pair("--master-port", raw.master_port)}) {
     const bool counts = is_static || (flag == std::string("--master-addr") && address_counts);
@@ -62,8 +62,8 @@ void ResolveEndpoint(const RawFlags& raw, LaunchConfig& config, Problems& proble
 
 // A run that can go on without one of its nodes is to go on without the first one, too.
 void TakeSharedDirectory(LaunchConfig& config) {
-  const bool spare = config.shape.min_nodes < config.shape.max_nodes ||
-                     config.around.hosts.size() > config.shape.max_nodes;
+  const bool spare = config.spec.min_nodes < config.spec.max_nodes ||
+                     config.around.hosts.size() > config.spec.max_nodes;
   const bool any_may_serve = !config.tls.any() || !config.tls.certificate.empty();
   if (!config.standalone && !config.literal_master && spare && any_may_serve) {
     config.run_dir = config.around.shared;
@@ -100,15 +100,15 @@ void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& prob
                  "' is not served: leave the flag out, or say c10d or static; ddprun brings its "
                  "own server, so no etcd and no plug-in is needed");
   }
-  config.standalone = config.shape.max_nodes == 1 || raw.standalone;
-  if (raw.standalone && config.shape.max_nodes > 1) {
+  config.standalone = config.spec.max_nodes == 1 || raw.standalone;
+  if (raw.standalone && config.spec.max_nodes > 1) {
     problems.Add("--standalone is for one node, but --nnodes=" + raw.nnodes);
   }
   ResolveEndpoint(raw, config, problems);
   if (!raw.node_rank.empty()) {
     config.node_rank = NotNegative(raw.node_rank);
-    if (!config.node_rank || *config.node_rank >= config.shape.max_nodes) {
-      problems.Add("--node-rank must be from 0 to " + std::to_string(config.shape.max_nodes - 1) +
+    if (!config.node_rank || *config.node_rank >= config.spec.max_nodes) {
+      problems.Add("--node-rank must be from 0 to " + std::to_string(config.spec.max_nodes - 1) +
                    " with --nnodes=" + raw.nnodes + ": '" + raw.node_rank + "'");
     }
   } else if (config.literal_master && !config.standalone) {

@@ -31,7 +31,7 @@ TEST(CommandLine, AStaticRendezvousKnowsItsJoinTimeoutAsTimeout) {
   const auto join = [](std::vector<std::string> args) {
     args.insert(args.begin(), "--nnodes=2");
     args.push_back("p");
-    return Launch(args).shape.join_timeout;
+    return Launch(args).spec.join_timeout;
   };
   EXPECT_EQ(join({"--master-addr=a", "--rdzv-conf=timeout=7"}), Duration{7'000});
   EXPECT_EQ(join({"--rdzv-backend=static", "--rdzv-endpoint=a", "--rdzv-conf=timeout=7"}),
@@ -49,13 +49,13 @@ TEST(CommandLine, RendezvousConfIsTakenWithQuotesAndUnknownKeys) {
     const std::string list = "join_timeout=5,last_call_timeout=1,timeout=5";
     const LaunchConfig config =
         Launch({"--nnodes=1:2", "--rdzv-conf=" + (quote + list) + quote, "p"});
-    EXPECT_EQ(config.shape.join_timeout, Duration{5'000});
-    EXPECT_EQ(config.shape.last_call, Duration{1'000});
+    EXPECT_EQ(config.spec.join_timeout, Duration{5'000});
+    EXPECT_EQ(config.spec.last_call, Duration{1'000});
     EXPECT_TRUE(config.remarks.empty());
   }
   const LaunchConfig config =
       Launch({"--nnodes=2", "--rdzv-conf=nonsense=1,join_timeout='6'", "p"});
-  EXPECT_EQ(config.shape.join_timeout, Duration{6'000});
+  EXPECT_EQ(config.spec.join_timeout, Duration{6'000});
   ASSERT_EQ(config.remarks.size(), 1u);
   EXPECT_NE(config.remarks[0].find("unknown key 'nonsense'"), std::string::npos);
 }

@@ -147,13 +147,13 @@ Result<Duration> ParseDuration(const std::string& flag, const std::string& text)
 }
 
 // A lease as rendezvous/core reckons it.
-Result<void> CheckFence(const RunShape& shape, const std::string& text) {
+Result<void> CheckFence(const RunSpec& spec, const std::string& text) {
   const CoordinatorConfig reckoned;
   const Duration least = 2 * std::max<Duration>({reckoned.base_lease, kLongLease,
-                                                 reckoned.lease_per_node * shape.max_nodes});
-  if (shape.fence_after > Duration{0} && shape.fence_after < least) {
+                                                 reckoned.lease_per_node * spec.max_nodes});
+  if (spec.fence_after > Duration{0} && spec.fence_after < least) {
     return Invalid("--fence-after must be 0 or at least " + FormatDuration(least) + " for " +
-                       std::to_string(shape.max_nodes) +
+                       std::to_string(spec.max_nodes) +
                        " nodes, twice what makes a silent one lost",
                    text);
   }
@@ -296,8 +296,7 @@ Result<void> ParseRendezvousConf(const std::string& given, bool is_static, Launc
     } else if (key == "timeout" && is_static) {
       ASSIGN_OR_RETURN(timeout, ParseSeconds("--rdzv-conf timeout", value));
     } else if (key == "last_call_timeout") {
-      ASSIGN_OR_RETURN(config.shape.last_call,
-                       ParseSeconds("--rdzv-conf last_call_timeout", value));
+      ASSIGN_OR_RETURN(config.spec.last_call, ParseSeconds("--rdzv-conf last_call_timeout", value));
     } else if (ignored == IgnoredConf().end()) {
       config.remarks.push_back("--rdzv-conf: ignoring the unknown key '" + key +
                                "'. Supported: join_timeout, last_call_timeout");
@@ -305,7 +304,7 @@ Result<void> ParseRendezvousConf(const std::string& given, bool is_static, Launc
       RETURN_IF_ERROR(CheckIgnored(key, value, ignored->second));
     }
   }
-  config.shape.join_timeout = join.value_or(timeout.value_or(config.shape.join_timeout));
+  config.spec.join_timeout = join.value_or(timeout.value_or(config.spec.join_timeout));
   return {};
 }
 

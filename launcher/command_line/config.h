@@ -24,7 +24,7 @@
 #include "launcher/environment/surroundings.h"
 #include "launcher/setting.h"
 #include "rendezvous/listener/tls.h"
-#include "rendezvous/messages/shape.h"
+#include "rendezvous/messages/run_spec.h"
 #include "rendezvous/store/allow_list.h"
 
 namespace ddprun {
@@ -37,7 +37,7 @@ struct HandledSignals {
 };
 
 struct LaunchConfig {
-  RunShape shape;             // What all nodes must mean alike.
+  RunSpec spec;               // What all nodes must mean alike.
   std::uint32_t workers = 1;  // --nproc-per-node
   std::optional<std::uint32_t> node_rank;
   bool standalone = true;  // No other node can come: no socket is opened.
@@ -197,6 +197,6 @@ Result<Duration> ParseDuration(const std::string& flag, const std::string& text)
 bool IsRunName(std::string_view text);
 
 // What --fence-after=`text` gave: 0, or at least two leases of so many nodes.
-Result<void> CheckFence(const RunShape& shape, const std::string& text);
+Result<void> CheckFence(const RunSpec& spec, const std::string& text);
 
 }  // namespace ddprun

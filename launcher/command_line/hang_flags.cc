@@ -27,7 +27,7 @@ void ResolveHang(const RawFlags& raw, LaunchConfig& config, Problems& problems) 
     problems.Add("--on-hang must be restart, fail or observe: '" + raw.on_hang + "'");
     return;
   }
-  config.shape.on_hang = static_cast<std::uint32_t>(found - kWords.begin());
+  config.spec.on_hang = static_cast<std::uint32_t>(found - kWords.begin());
   if (IsSet(config, "hang-timeout")) {
     return;
   }
@@ -35,7 +35,7 @@ void ResolveHang(const RawFlags& raw, LaunchConfig& config, Problems& problems) 
     config.hang_timeout = Duration{0};  // A start alone is judged; a debugger may hold a worker.
   } else if (!IsSet(config, "on-hang")) {
     config.hang_by_default = true;
-    config.shape.on_hang = kHangIsTold;
+    config.spec.on_hang = kHangIsTold;
   }
 }
 

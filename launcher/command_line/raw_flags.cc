@@ -47,7 +47,7 @@ void AddSize(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
   Group size(app, raw, "Size");
   size.Value("--nnodes", raw.nnodes, "N|MIN:MAX", "Nodes: N, or MIN:MAX for an elastic run");
-  size.Value("--scale-up", config.shape.scale_up, "restart|never",
+  size.Value("--scale-up", config.spec.scale_up, "restart|never",
              "When a node comes while fewer than MAX run: restart (all workers get "
              "--shutdown-timeout to save, then start again together with it) or never (it waits as "
              "a spare). The first node's value counts");
@@ -180,18 +180,18 @@ void AddProgram(CLI::App& app, RawFlags& raw) {
 void AddEnding(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
   Group ending(app, raw, "Restarts and signals");
-  ending.Value("--max-restarts", config.shape.max_restarts, "N",
+  ending.Value("--max-restarts", config.spec.max_restarts, "N",
                "Worker failures after which the run still continues, counted over all nodes");
   ending.Value(
-      "--restart-window", config.shape.restart_window, "DURATION",
+      "--restart-window", config.spec.restart_window, "DURATION",
       "Only failures within this time count against --max-restarts: SECONDS, or as 10m, 1h; "
       "0: all of the run's");
   ending.Value(
-      "--crash-loop-limit", config.shape.crash_loop_limit, "N",
+      "--crash-loop-limit", config.spec.crash_loop_limit, "N",
       "After so many failures in a row without a step (STEP=N on the notify socket) beyond the "
       "highest one the run ends with 76 although restarts are left; so do as many equal errors "
       "that cannot heal (a missing module, a usage error) before any progress. 0: never");
-  ending.Value("--restart-backoff", config.shape.restart_backoff, "DURATION",
+  ending.Value("--restart-backoff", config.spec.restart_backoff, "DURATION",
                "The first restart comes at once. While workers fail without progress, later ones "
                "come 2, 4, 8, ... s after the start before, and no later than this: 30, 90s, 5m; "
                "0: all at once. Progress is a step, a collective, or a minute of life");
@@ -199,7 +199,7 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
                "Exit code of a run that must not be tried again: the restarts are spent, a worker "
                "asked not to be restarted (76), or workers hung (124). For a scheduler's rules, as "
                "Kubernetes' podFailurePolicy. Default: the code that tells why");
-  ending.Value("--shutdown-timeout", config.shape.shutdown_timeout, "SECONDS",
+  ending.Value("--shutdown-timeout", config.spec.shutdown_timeout, "SECONDS",
                "From a forwarded signal to SIGKILL, the same on all nodes. If set, also for the "
                "peers of a failed worker; else these have 30 s while they catch SIGTERM and work, "
                "5 s while idle (TORCH_ELASTIC_SHUTDOWN_TIMEOUT sets it too)");
@@ -207,7 +207,7 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
                "Processes that workers leave behind, as an upload, may run for this long after the "
                "node's last worker has ended; after a failure or a stop no longer than workers "
                "may. Then they are killed. 30, 90s, 5m; 0: at once");
-  ending.Value("--fence-after", config.shape.fence_after, "DURATION",
+  ending.Value("--fence-after", config.spec.fence_after, "DURATION",
                "A node that the rendezvous has not answered for this long kills its own workers, "
                "and a lost node is not replaced earlier: so two worlds never run at once, whatever "
                "the program. 30, 90s, 5m; 0: the workers of a node that is cut off continue");

@@ -79,7 +79,7 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
   facts.summary = exit.finish->text;
   facts.exit_code = exit.code;
   facts.restarts_used = attempt.restarts_used;
-  facts.max_restarts = config.shape.max_restarts;
+  facts.max_restarts = config.spec.max_restarts;
   facts.requeues = config.around.requeues;
   facts.root = ToFailed(root.rank, root.local_rank, root.pid, root.host, root.status, root.details,
                         root.stopped_by_us);

@@ -39,10 +39,10 @@ Result<Surroundings> LookAround(const GetEnv& get_env, const std::vector<Setting
 std::string WhyImpossible(const LaunchConfig& config) {
   const Surroundings& around = config.around;
   const bool counts = around.IsPlaced() && !around.seat && !around.hosts.empty();
-  if (!counts || config.shape.min_nodes <= around.hosts.size()) {
+  if (!counts || config.spec.min_nodes <= around.hosts.size()) {
     return "";
   }
-  return "--nnodes wants " + std::to_string(config.shape.min_nodes) + " nodes, but " + around.name +
+  return "--nnodes wants " + std::to_string(config.spec.min_nodes) + " nodes, but " + around.name +
          " has " + std::to_string(around.hosts.size()) +
          ": leave it out, or ask the scheduler for more";
 }

@@ -30,7 +30,7 @@ NodeView ViewOf(const AgentState& state, const AgentConfig& config, const Worker
                 .workers = config.workers,
                 .alive = state.alive,
                 .restarts_used = state.restarts_used,
-                .max_restarts = config.shape.max_restarts,
+                .max_restarts = config.spec.max_restarts,
                 .ever_heard = state.ever_heard,
                 .heard = age(state.heard),
                 .waiting = state.waiting,

@@ -10,10 +10,10 @@ namespace {
 // Limits for what comes from sockets: sums and successors stay far from wrapping round.
 constexpr Generation kMaxGeneration{kMaxCount};
 
-bool MayBeInOneRun(const RunShape& a, const RunShape& b) {
+bool MayBeInOneRun(const RunSpec& a, const RunSpec& b) {
   bool may = true;
-  ForEach(kShapeFields, [&](const auto& field) {
-    may &= field.differing == Differing::kOverruled || a.*field.member == b.*field.member;
+  ForEach(kSpecFields, [&](const auto& field) {
+    may &= field.mismatch == Mismatch::kUseFirst || a.*field.member == b.*field.member;
   });
   return may;
 }
@@ -21,9 +21,9 @@ bool MayBeInOneRun(const RunShape& a, const RunShape& b) {
 }  // namespace
 
 std::optional<std::string> WhyMalformed(const NodeReport& report) {
-  const RunShape& shape = report.shape;
-  if (shape.min_nodes < 1 || shape.min_nodes > shape.max_nodes) {
-    return "--nnodes=" + std::to_string(shape.min_nodes) + ":" + std::to_string(shape.max_nodes) +
+  const RunSpec& spec = report.spec;
+  if (spec.min_nodes < 1 || spec.min_nodes > spec.max_nodes) {
+    return "--nnodes=" + std::to_string(spec.min_nodes) + ":" + std::to_string(spec.max_nodes) +
            " is no range of node counts";
   }
   if (report.workers < 1 || report.workers > kMaxWorkers) {
@@ -41,21 +41,21 @@ std::optional<std::string> WhyMalformed(const NodeReport& report) {
 }
 
 std::optional<std::string> WhyRefused(const Roster& roster, const NodeReport& report) {
-  const RunShape& shape = *roster.shape;
-  if (!MayBeInOneRun(report.shape, shape)) {
-    return "this node asks for " + Describe(report.shape) + ", but the run '" + roster.run_id +
-           "' has " + Describe(shape) + ": give every node the same options";
+  const RunSpec& spec = *roster.spec;
+  if (!MayBeInOneRun(report.spec, spec)) {
+    return "this node asks for " + Describe(report.spec) + ", but the run '" + roster.run_id +
+           "' has " + Describe(spec) + ": give every node the same options";
   }
-  if (report.node_rank && *report.node_rank >= shape.max_nodes) {
+  if (report.node_rank && *report.node_rank >= spec.max_nodes) {
     return "--node-rank=" + std::to_string(*report.node_rank) +
-           " must be below --nnodes=" + std::to_string(shape.max_nodes);
+           " must be below --nnodes=" + std::to_string(spec.max_nodes);
   }
   return std::nullopt;
 }
 
-bool IsPossible(const Placement& placement, const NodeReport& report, const RunShape& shape) {
-  return placement.generation > Generation{} && placement.group_size >= shape.min_nodes &&
-         placement.group_size <= shape.max_nodes && placement.group_rank < placement.group_size &&
+bool IsPossible(const Placement& placement, const NodeReport& report, const RunSpec& spec) {
+  return placement.generation > Generation{} && placement.group_size >= spec.min_nodes &&
+         placement.group_size <= spec.max_nodes && placement.group_rank < placement.group_size &&
          std::uint64_t{placement.first_rank} + report.workers <= placement.world_size;
 }
 

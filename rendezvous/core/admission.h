@@ -18,7 +18,7 @@ std::optional<std::string> WhyMalformed(const NodeReport& report);
 std::optional<std::string> WhyRefused(const Roster& roster, const NodeReport& report);
 
 // Peers are not trusted to agree: a place outside the run's own bounds is nobody's.
-bool IsPossible(const Placement& placement, const NodeReport& report, const RunShape& shape);
+bool IsPossible(const Placement& placement, const NodeReport& report, const RunSpec& spec);
 
 // Whether the node's wish may end the run, and not only its own part: a member of the present
 // world; where none runs, of the last one, or who takes a lost one's place; before the first world,

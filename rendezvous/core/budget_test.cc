@@ -18,12 +18,12 @@ using std::chrono_literals::operator""s;
 // One node whose worker fails again and again.
 struct Failing : testing::Test {
   Story story;
-  RunShape shape{.max_restarts = 100, .restart_backoff = Duration{0}};
+  RunSpec spec{.max_restarts = 100, .restart_backoff = Duration{0}};
   std::optional<Node> node;
   Time now = At(0s);
 
   void Begin() {
-    node.emplace(story, "n0", shape);
+    node.emplace(story, "n0", spec);
     node->Says(now);
   }
   void Asks(std::uint64_t step, Duration after) {
@@ -68,7 +68,7 @@ WorkerFailure LacksModule(const std::string& module = "gone") {
 }
 
 TEST_F(Failing, WithoutAWindowEveryFailureOfTheRunCounts) {
-  shape.max_restarts = 2;
+  spec.max_restarts = 2;
   Begin();
   Fail(0, 10min);
   Fail(0, 10min);
@@ -79,8 +79,8 @@ TEST_F(Failing, WithoutAWindowEveryFailureOfTheRunCounts) {
 }
 
 TEST_F(Failing, WithAWindowOldFailuresAreForgiven) {
-  shape.max_restarts = 2;
-  shape.restart_window = 60s;
+  spec.max_restarts = 2;
+  spec.restart_window = 60s;
   Begin();
   for (int i = 0; i < 10; ++i) {
     Fail(0, 31s);
@@ -124,7 +124,7 @@ TEST_F(Failing, ASilentProgramHasItsWholeBudget) {
 }
 
 TEST_F(Failing, TheLimitCanBeSwitchedOff) {
-  shape.crash_loop_limit = 0;
+  spec.crash_loop_limit = 0;
   Begin();
   for (int i = 0; i < 20; ++i) {
     Fail(7, 1s);
@@ -134,7 +134,7 @@ TEST_F(Failing, TheLimitCanBeSwitchedOff) {
 
 // The worker's own code is the better news when the budget is spent as well.
 TEST_F(Failing, ASpentBudgetIsToldFirst) {
-  shape.max_restarts = 2;
+  spec.max_restarts = 2;
   Begin();
   Fail(7, 1s);
   Fail(7, 1s);
@@ -145,7 +145,7 @@ TEST_F(Failing, ASpentBudgetIsToldFirst) {
 // Began from what counts no more: nobody's fault. Else a worker that asks each time would be
 // started for ever.
 TEST_F(Failing, WhoAsksToBeStartedAgainIsExcusedOnce) {
-  shape.max_restarts = 2;
+  spec.max_restarts = 2;
   Begin();
   Fail(0, 1s);
   Asks(0, 1s);
@@ -162,7 +162,7 @@ TEST_F(Failing, WhoAsksToBeStartedAgainIsExcusedOnce) {
 }
 
 TEST_F(Failing, AnExcuseNeedsNoBudget) {
-  shape.max_restarts = 1;
+  spec.max_restarts = 1;
   Begin();
   Fail(0, 1s);
   Asks(0, 1s);
@@ -173,7 +173,7 @@ TEST_F(Failing, AnExcuseNeedsNoBudget) {
 
 // No world came before it that could have left what counts no more.
 TEST_F(Failing, ARunsFirstWorldIsNotExcused) {
-  shape.max_restarts = 0;
+  spec.max_restarts = 0;
   Begin();
   Asks(7, 1s);
   EXPECT_EQ(End().exit_code, 1);
@@ -200,7 +200,7 @@ TEST_F(Failing, ACrashLoopThatEndsAskingIsOneToo) {
 
 // An outage of 20 s is outlasted by five restarts, and the first one costs no time.
 TEST_F(Failing, RestartsWithoutProgressAreSpacedOut) {
-  shape.restart_backoff = 15s;
+  spec.restart_backoff = 15s;
   Begin();
   EXPECT_EQ(Spacing(100ms), 100ms);
   for (const Duration expected : {2s, 4s, 8s, 15s, 15s}) {
@@ -210,7 +210,7 @@ TEST_F(Failing, RestartsWithoutProgressAreSpacedOut) {
 }
 
 TEST_F(Failing, APauseIsToldToAll) {
-  shape.restart_backoff = 16s;
+  spec.restart_backoff = 16s;
   Begin();
   Fail(0, 100ms);
   Fail(0, 100ms);
@@ -224,7 +224,7 @@ TEST_F(Failing, APauseIsToldToAll) {
 // A call that is answered first when a server has stood still would else wait for nodes that are
 // here: "waiting for nodes: 3 of 1 are here". (Seed 1651099488682.)
 TEST_F(Failing, AtTheEndOfAPauseNoNodeIsWaitedFor) {
-  shape.restart_backoff = 16s;
+  spec.restart_backoff = 16s;
   Begin();
   Fail(0, 100ms);
   Fail(0, 100ms);
@@ -234,7 +234,7 @@ TEST_F(Failing, AtTheEndOfAPauseNoNodeIsWaitedFor) {
 }
 
 TEST_F(Failing, AMinuteOfLifeIsProgress) {
-  shape.restart_backoff = 16s;
+  spec.restart_backoff = 16s;
   Begin();
   Spacing(100ms);
   EXPECT_EQ(Spacing(100ms), Duration(2s));
@@ -244,7 +244,7 @@ TEST_F(Failing, AMinuteOfLifeIsProgress) {
 }
 
 TEST_F(Failing, ACollectiveIsProgress) {
-  shape.restart_backoff = 16s;
+  spec.restart_backoff = 16s;
   Begin();
   Spacing(100ms);
   Spacing(100ms);
@@ -259,7 +259,7 @@ TEST_F(Failing, ACollectiveIsProgress) {
 
 // A SIGKILL from outside says nothing about the program.
 TEST_F(Failing, AKilledWorkerIsReplacedAtOnce) {
-  shape.restart_backoff = 16s;
+  spec.restart_backoff = 16s;
   Begin();
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(Spacing(100ms, Failure(Killed{9})), Duration(100ms));
@@ -269,8 +269,8 @@ TEST_F(Failing, AKilledWorkerIsReplacedAtOnce) {
 }
 
 TEST_F(Failing, APauseTakesNothingFromTheTimeToJoin) {
-  shape.restart_backoff = 16s;
-  shape.join_timeout = 1s;
+  spec.restart_backoff = 16s;
+  spec.join_timeout = 1s;
   Begin();
   Spacing(100ms);
   EXPECT_EQ(Spacing(100ms), Duration(2s));
@@ -300,7 +300,7 @@ TEST_F(Failing, ErrorsThatDifferOrHealHaveTheirWholeBudget) {
 }
 
 TEST_F(Failing, AnErrorAfterProgressIsNotPermanent) {
-  shape.crash_loop_limit = 5;
+  spec.crash_loop_limit = 5;
   Begin();
   for (std::uint64_t step = 1; step < 10; ++step) {
     Fail(step, 1s, LacksModule());

@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono_literals::operator""s;
 
-constexpr RunShape kOfTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 3, .last_call = 1s};
+constexpr RunSpec kOfTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 3, .last_call = 1s};
 constexpr const char* kWhy = "node n1 cannot start its workers: no train.py";
 
 struct LackingNodes : testing::Test {
@@ -25,8 +25,8 @@ struct LackingNodes : testing::Test {
   }
   void HaveShape(std::uint32_t min, std::uint32_t max) {
     for (Node* const node : {&a, &b, &c}) {
-      node->report.shape.min_nodes = min;
-      node->report.shape.max_nodes = max;
+      node->report.spec.min_nodes = min;
+      node->report.spec.max_nodes = max;
     }
   }
   static Node& Lacks(Node& node, Time now) {
@@ -107,7 +107,7 @@ TEST_F(LackingNodes, TooManyOfThemEndARunOfFewestAndMost) {
 
 TEST_F(LackingNodes, TwoMembershipsOfOneNodeCountOnce) {
   HaveShape(2, 3);
-  Node again{story, "n1", a.report.shape, 2};
+  Node again{story, "n1", a.report.spec, 2};
   Lacks(b, At(0s));
   Lacks(again, At(0s));
   a.Says(At(0s));

@@ -53,7 +53,7 @@ ControlAnswer AnswerTo(const CoordinatorState& state, const Controlled& controll
     return CountsForStop(e.second) && e.second.report.leaving == Leaving::kNo;
   });
   const auto others = staying - (node->report.leaving == Leaving::kNo ? 1 : 0);
-  const std::uint32_t least = state.shape->min_nodes;
+  const std::uint32_t least = state.spec->min_nodes;
   return {true, "node " + controlled.node + " leaves the run '" + state.run_id + "'" +
                     (others >= least
                          ? "; the others go on"

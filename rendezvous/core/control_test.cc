@@ -11,9 +11,9 @@ using std::chrono_literals::operator""s;
 
 struct Control : testing::Test {
   Story story;
-  RunShape shape{.min_nodes = 1, .max_nodes = 2};
-  Node a{story, "n0", shape};
-  Node b{story, "n1", shape};
+  RunSpec spec{.min_nodes = 1, .max_nodes = 2};
+  Node a{story, "n0", spec};
+  Node b{story, "n1", spec};
 
   void SetUp() override {
     FormWorld(At(0s), a, b);
@@ -71,7 +71,7 @@ TEST_F(Control, AnswersSayWhatFollowsOrWhatIsWrong) {
   EXPECT_EQ(answer(ControlVerb::kDrain, "n7").text,
             "the run 'run' has no node 'n7': its nodes are n0 n1");
   EXPECT_FALSE(answer(ControlVerb::kDrain, "n7").accepted);
-  story.state.shape->min_nodes = 2;
+  story.state.spec->min_nodes = 2;
   EXPECT_EQ(answer(ControlVerb::kDrain, "n0").text,
             "node n0 leaves the run 'run'; 1 of at least 2 nodes are left: the run waits for more");
   Ask(ControlVerb::kStop, "", At(1s));

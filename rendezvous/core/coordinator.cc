@@ -92,7 +92,7 @@ bool CollectForRecovery(CoordinatorStepContext& step, const NodeKey& key,
                         const NodeReport& report) {
   CoordinatorState& state = step.state;
   if (state.worlds_formed == 0 && state.phase != Phase::kRecovering &&
-      CallsForRecovery(state.recovery, *state.shape, report, step.config.term)) {
+      CallsForRecovery(state.recovery, *state.spec, report, step.config.term)) {
     BeginRecovery(step);
   }
   if (state.phase != Phase::kRecovering) {
@@ -148,8 +148,8 @@ void Arrive(CoordinatorStepContext& step, NodeState& node, const NodeReport& rep
 bool TakeIn(CoordinatorStepContext& step, const NodeKey& key, const NodeReport& report) {
   CoordinatorState& state = step.state;
   const std::optional<std::string> malformed = WhyMalformed(report);
-  if (!state.shape && !malformed) {
-    state.shape = report.shape;
+  if (!state.spec && !malformed) {
+    state.spec = report.spec;
     state.since = step.now;
   }
   const bool known = state.nodes.contains(key);
@@ -199,10 +199,10 @@ void OnReport(CoordinatorStepContext& step, const NodeReport& report) {
     return;
   }
   if (!state.world) {
-    const bool windowed = state.shape->restart_window > Duration{0};  // More may have been used.
+    const bool windowed = state.spec->restart_window > Duration{0};  // More may have been used.
     state.budget.used = std::max(
-        state.budget.used, windowed ? report.restarts_used
-                                    : std::min(report.restarts_used, state.shape->max_restarts));
+        state.budget.used,
+        windowed ? report.restarts_used : std::min(report.restarts_used, state.spec->max_restarts));
   }
   if (!CollectForRecovery(step, key, report)) {
     ActOnReport(step, key, report);
@@ -306,12 +306,12 @@ void ExpirePhase(CoordinatorStepContext& step) {
     EndFences(state, step.config, step.now);
   }
   GoOn(step);
-  if (state.phase == Phase::kGathering && state.shape && step.now >= EndOfGathering(state)) {
+  if (state.phase == Phase::kGathering && state.spec && step.now >= EndOfGathering(state)) {
     const std::uint32_t have = CountReady(state);
     EndRun(step, Finish{Ending::kFailed,
                         kExitUnavailable,
-                        std::to_string(have) + " of " + std::to_string(state.shape->min_nodes) +
-                            " nodes came within " + FormatDuration(state.shape->join_timeout) +
+                        std::to_string(have) + " of " + std::to_string(state.spec->min_nodes) +
+                            " nodes came within " + FormatDuration(state.spec->join_timeout) +
                             " (join_timeout)" + UnfitInWords(state),
                         {}});
   }

@@ -40,9 +40,9 @@ bool IsHere(const CoordinatorState& state, const NodeId& node) {
 
 WaitReason GatheringReason(const CoordinatorState& state, Time now) {
   WaitReason reason;
-  reason.have = std::min(CountReady(state), state.shape->max_nodes);
-  reason.need = state.shape->min_nodes;
-  reason.want = state.shape->max_nodes;
+  reason.have = std::min(CountReady(state), state.spec->max_nodes);
+  reason.need = state.spec->min_nodes;
+  reason.want = state.spec->max_nodes;
   if (reason.have >= reason.need && ClaimIsInDoubt(state, now)) {
     reason.what = WaitFor::kClaim;
     return reason;
@@ -87,11 +87,11 @@ WaitReason RecoveringReason(const CoordinatorState& state, const CoordinatorConf
                             Time now) {
   WaitReason reason;
   reason.what = WaitFor::kRecovery;
-  reason.need = state.shape->min_nodes;
+  reason.need = state.spec->min_nodes;
   reason.have = static_cast<std::uint32_t>(state.recovery.places.size());
   reason.want = static_cast<std::uint32_t>(NodesToRecover(state));
   if (reason.want == 0) {  // No world is known: who is here matters.
-    reason.want = state.shape->max_nodes;
+    reason.want = state.spec->max_nodes;
     reason.have = std::min(static_cast<std::uint32_t>(state.nodes.size()), reason.want);
   }
   reason.remaining = Until(EndOfRecovery(state, config), now);
@@ -102,8 +102,8 @@ WaitReason RecoveringReason(const CoordinatorState& state, const CoordinatorConf
 WaitReason UnfitReason(const CoordinatorState& state, const NodeReport& report) {
   WaitReason reason;
   reason.what = report.unfit.empty() ? WaitFor::kCheck : WaitFor::kUnfit;
-  reason.need = state.shape->min_nodes;
-  reason.want = state.shape->max_nodes;
+  reason.need = state.spec->min_nodes;
+  reason.want = state.spec->max_nodes;
   if (!report.unfit.empty()) {
     reason.unfit.push_back(report.unfit);
   }
@@ -112,7 +112,7 @@ WaitReason UnfitReason(const CoordinatorState& state, const NodeReport& report) 
 
 WaitReason ReasonFor(const CoordinatorState& state, const NodeKey& key, bool member, Time now) {
   const auto found = state.nodes.find(key);
-  if (found == state.nodes.end() || !state.shape) {
+  if (found == state.nodes.end() || !state.spec) {
     return {};
   }
   const bool cannot_start = CannotStart(found->second.report);  // It waits as the others do.
@@ -133,8 +133,8 @@ WaitReason ReasonFor(const CoordinatorState& state, const NodeKey& key, bool mem
   }
   WaitReason reason;
   reason.have = static_cast<std::uint32_t>(state.world->members.size());
-  reason.need = state.shape->min_nodes;
-  reason.want = state.shape->max_nodes;
+  reason.need = state.spec->min_nodes;
+  reason.want = state.spec->max_nodes;
   if (state.phase == Phase::kDraining) {
     reason.what = WaitFor::kDrain;
     reason.missing = Names(*state.world, state.world->roll.undrained);
@@ -171,10 +171,10 @@ Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& c
   const NodeKey key{node_id, incarnation};
   const auto found = state.nodes.find(key);
   if (found == state.nodes.end()) {
-    return state.shape ? Wait{{.what = WaitFor::kRoom,
-                               .need = state.shape->min_nodes,
-                               .want = state.shape->max_nodes}}
-                       : Wait{};
+    return state.spec ? Wait{{.what = WaitFor::kRoom,
+                              .need = state.spec->min_nodes,
+                              .want = state.spec->max_nodes}}
+                      : Wait{};
   }
   const NodeState& node = found->second;
   const NodeReport& report = node.report;
@@ -188,8 +188,8 @@ Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& c
   if (state.outcome) {
     if (!MayTellOutcome(state, config)) {
       return Wait{{.what = WaitFor::kOutcomeKept,
-                   .need = state.shape->min_nodes,
-                   .want = state.shape->max_nodes}};
+                   .need = state.spec->min_nodes,
+                   .want = state.spec->max_nodes}};
     }
     return FinishFor(state, config, node);
   }
@@ -238,7 +238,7 @@ std::optional<Time> NextWake(const CoordinatorState& state, const CoordinatorCon
       consider(EndOfRecovery(state, config));
       break;
     case Phase::kGathering:
-      if (state.shape) {
+      if (state.spec) {
         consider(EndOfGathering(state));
       }
       if (state.budget.next_start && *state.budget.next_start > state.stepped) {

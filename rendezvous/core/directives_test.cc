@@ -11,7 +11,7 @@ namespace {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-constexpr RunShape kElastic{.min_nodes = 1, .max_nodes = 2, .last_call = 0s};
+constexpr RunSpec kElastic{.min_nodes = 1, .max_nodes = 2, .last_call = 0s};
 
 // One node that hosts generation 1 of a run that may have two.
 struct Growing : testing::Test {
@@ -50,7 +50,7 @@ TEST_F(Growing, NotOnceANodeHasSucceeded) {
 }
 
 TEST_F(Growing, WithoutScaleUpALaterNodeIsASpare) {
-  story.state.shape->scale_up = false;
+  story.state.spec->scale_up = false;
   b.Says(At(1s));
   EXPECT_EQ(b.Waits(At(1s)).what, WaitFor::kNoGrowth);
 }
@@ -81,9 +81,8 @@ TEST_F(Growing, ANodeOfAnotherShapeIsRefused) {
 // Nothing from a socket may make a world of no nodes, or wrap a generation round.
 TEST(Directives, ImpossibleReportsAreRefused) {
   for (const auto& spoil : std::vector<void (*)(NodeReport&)>{
-           [](NodeReport& r) { r.shape.min_nodes = 0; },
-           [](NodeReport& r) { r.shape.max_nodes = 0; },
-           [](NodeReport& r) { r.shape.min_nodes = 3; }, [](NodeReport& r) { r.workers = 0; },
+           [](NodeReport& r) { r.spec.min_nodes = 0; }, [](NodeReport& r) { r.spec.max_nodes = 0; },
+           [](NodeReport& r) { r.spec.min_nodes = 3; }, [](NodeReport& r) { r.workers = 0; },
            [](NodeReport& r) { r.workers = 4'000'000'000u; },
            [](NodeReport& r) { r.floor = {~0ull}; },
            [](NodeReport& r) { r.hosting = Hosting::kWorkers; },

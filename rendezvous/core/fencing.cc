@@ -4,11 +4,11 @@
 
 namespace ddprun {
 
-std::optional<Time> FenceFrom(const std::optional<RunShape>& shape, Time heard, Time now) {
-  if (!shape || shape->fence_after == Duration{0}) {
+std::optional<Time> FenceFrom(const std::optional<RunSpec>& spec, Time heard, Time now) {
+  if (!spec || spec->fence_after == Duration{0}) {
     return std::nullopt;
   }
-  const Time fence = heard + shape->fence_after + kKillTakes;
+  const Time fence = heard + spec->fence_after + kKillTakes;
   return fence > now ? std::optional(fence) : std::nullopt;
 }
 
@@ -46,7 +46,7 @@ void FenceAnew(Roster& roster, const CoordinatorConfig& config, const NodeReport
       !roster.world->roll.lost.contains(report.placement->group_rank)) {
     return;
   }
-  if (const std::optional<Time> fence = FenceFrom(roster.shape, now, now)) {
+  if (const std::optional<Time> fence = FenceFrom(roster.spec, now, now)) {
     ChangeAll(roster, config,
               [&](Roster& all) { all.world->members[report.placement->group_rank].fence = fence; });
   }

@@ -15,9 +15,9 @@ namespace ddprun {
 
 inline constexpr Duration kKillTakes{1'000};  // Of a large process: its memory is given back first.
 
-// For a node last heard at `heard`. Nothing: its workers cannot run any more. `shape`: unknown
+// For a node last heard at `heard`. Nothing: its workers cannot run any more. `spec`: unknown
 // before the first report.
-std::optional<Time> FenceFrom(const std::optional<RunShape>& shape, Time heard, Time now);
+std::optional<Time> FenceFrom(const std::optional<RunSpec>& spec, Time heard, Time now);
 
 // The next fence of the world's lost members that ends.
 std::optional<Time> NextFence(const Roster& roster);

@@ -11,7 +11,7 @@ namespace {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-constexpr RunShape kFenced{.min_nodes = 1, .max_nodes = 2, .fence_after = Duration(10'000)};
+constexpr RunSpec kFenced{.min_nodes = 1, .max_nodes = 2, .fence_after = Duration(10'000)};
 
 // Two nodes host generation 1; n1 is not heard again after second 1.
 struct Fencing : testing::Test {
@@ -23,10 +23,10 @@ struct Fencing : testing::Test {
   void TearDown() override {
     EXPECT_EQ(BrokenInvariant(story.state, story.config, At(110s)), std::nullopt);
   }
-  void Form(const RunShape& shape) {
+  void Form(const RunSpec& spec) {
     story.state = {};
     story.state.run_id = "run";
-    a.report.shape = b.report.shape = shape;
+    a.report.spec = b.report.spec = spec;
     a.Says(At(0s));
     b.Says(At(0s));
     a.Hosts(At(1s));
@@ -58,9 +58,9 @@ TEST_F(Fencing, ALostNodeIsNotReplacedBeforeItsWorkersMustBeGone) {
 }
 
 TEST_F(Fencing, WithoutItALeaseIsEnough) {
-  RunShape shape = kFenced;
-  shape.fence_after = Duration{0};
-  Form(shape);
+  RunSpec spec = kFenced;
+  spec.fence_after = Duration{0};
+  Form(spec);
   PassWithA(2s, 5s);
   EXPECT_EQ(story.state.world->generation, Generation{2});
 }
@@ -160,9 +160,9 @@ TEST_F(Fencing, ANodeLostWhileAServerRecoversHasItsFenceFromThen) {
 
 // Whom it has forgotten meanwhile may have heard it last.
 TEST_F(Fencing, ItDoesSoHoweverLongTheFence) {
-  RunShape shape = kFenced;
-  shape.fence_after = 60s;
-  Form(shape);
+  RunSpec spec = kFenced;
+  spec.fence_after = 60s;
+  Form(spec);
   story.config.term = {2};
   story.state = {};
   story.state.run_id = "run";
@@ -182,7 +182,7 @@ TEST_F(Fencing, ItDoesSoHoweverLongTheFence) {
 }
 
 TEST_F(Fencing, NodesThatWantAnotherFenceAreRefused) {
-  RunShape other = kFenced;
+  RunSpec other = kFenced;
   other.fence_after = Duration{0};
   Node outsider(story, "n2", other);
   outsider.Says(At(2s));

@@ -62,7 +62,7 @@ void LeaveOut(const Roster& roster, std::vector<const Candidate*>& chosen) {
     const bool b_old = last_world.contains(b->first.node);
     return a_old != b_old ? a_old : a->second.joined < b->second.joined;
   });
-  chosen.resize(roster.shape->max_nodes);
+  chosen.resize(roster.spec->max_nodes);
 }
 
 // SplitMix64 (Steele, Lea, Flood 2014): distinct seeds and counters give distinct-looking ids.
@@ -137,7 +137,7 @@ std::vector<NodeKey> ChooseMembers(const Roster& roster) {
       chosen.push_back(&candidate);
     }
   }
-  if (chosen.size() > roster.shape->max_nodes) {
+  if (chosen.size() > roster.spec->max_nodes) {
     LeaveOut(roster, chosen);
   }
   std::sort(chosen.begin(), chosen.end(), ComesBefore);

@@ -32,16 +32,16 @@ TEST(Formation, DigitsCompareAsNumbers) {
 
 TEST(Formation, RanksFollowHostNamesNotArrival) {
   Story story;
-  const RunShape shape{.min_nodes = 3, .max_nodes = 3};
-  Node(story, "n10", shape).Says(At(0s));
-  Node(story, "n2", shape).Says(At(0s));
-  Node(story, "n1", shape).Says(At(0s));
+  const RunSpec spec{.min_nodes = 3, .max_nodes = 3};
+  Node(story, "n10", spec).Says(At(0s));
+  Node(story, "n2", spec).Says(At(0s));
+  Node(story, "n1", spec).Says(At(0s));
   EXPECT_EQ(Names(*story.state.world), (Order{"n1", "n2", "n10"}));
 }
 
 // What workers share, and leave behind, goes by the name of their world.
 TEST(Formation, RunsOfOneServerNameTheirWorldsApart) {
-  const RunShape alone{.min_nodes = 1, .max_nodes = 1};
+  const RunSpec alone{.min_nodes = 1, .max_nodes = 1};
   std::set<WorldId> names;
   for (const std::string run : {"a", "b"}) {
     for (const std::uint64_t before : {0u, 1u}) {  // Generations of a forgotten run of that name.
@@ -58,9 +58,9 @@ TEST(Formation, RunsOfOneServerNameTheirWorldsApart) {
 
 TEST(Formation, ExplicitNodeRanksComeFirst) {
   Story story;
-  const RunShape shape{.min_nodes = 2, .max_nodes = 2};
-  Node a(story, "a", shape);
-  Node b(story, "b", shape);
+  const RunSpec spec{.min_nodes = 2, .max_nodes = 2};
+  Node a(story, "a", spec);
+  Node b(story, "b", spec);
   a.report.node_rank = 1;
   b.report.node_rank = 0;
   a.Says(At(0s));
@@ -70,10 +70,10 @@ TEST(Formation, ExplicitNodeRanksComeFirst) {
 
 TEST(Formation, RanksOfANodeAreContiguousAndRolesAreCounted) {
   Story story;
-  const RunShape shape{.min_nodes = 3, .max_nodes = 3};
-  Node a(story, "n0", shape);
-  Node b(story, "n1", shape);
-  Node c(story, "n2", shape);
+  const RunSpec spec{.min_nodes = 3, .max_nodes = 3};
+  Node a(story, "n0", spec);
+  Node b(story, "n1", spec);
+  Node c(story, "n2", spec);
   a.report.workers = 2;
   b.report.workers = 3;
   b.report.role = "reader";
@@ -92,11 +92,11 @@ TEST(Formation, RanksOfANodeAreContiguousAndRolesAreCounted) {
 // Three nodes of which the middle one is lost and replaced.
 TEST(Formation, AReplacementTakesTheLostPlace) {
   Story story;
-  const RunShape shape{.min_nodes = 3, .max_nodes = 3};
-  Node a(story, "n0", shape);
-  Node b(story, "n1", shape);
-  Node c(story, "n2", shape);
-  Node spare(story, "n9", shape);
+  const RunSpec spec{.min_nodes = 3, .max_nodes = 3};
+  Node a(story, "n0", spec);
+  Node b(story, "n1", spec);
+  Node c(story, "n2", spec);
+  Node spare(story, "n9", spec);
   FormWorld(At(0s), a, b, c);
   spare.Says(At(0s));
   EXPECT_EQ(spare.Waits(At(0s)).what, WaitFor::kSpare);
@@ -110,11 +110,11 @@ TEST(Formation, AReplacementTakesTheLostPlace) {
 // A node that was there before is never left out for one that was not.
 TEST(Formation, OldNodesGoBeforeNewOnes) {
   Story story;
-  const RunShape shape{.min_nodes = 1, .max_nodes = 2, .max_restarts = 1};
-  Node b(story, "n1", shape);
-  Node c(story, "n2", shape);
+  const RunSpec spec{.min_nodes = 1, .max_nodes = 2, .max_restarts = 1};
+  Node b(story, "n1", spec);
+  Node c(story, "n2", spec);
   FormWorld(At(0s), b, c);
-  Node a(story, "n0", shape);
+  Node a(story, "n0", spec);
   a.Says(At(0s));
   b.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
   c.Ends(Outcome::kStopped, {}, At(1s));
@@ -124,11 +124,11 @@ TEST(Formation, OldNodesGoBeforeNewOnes) {
 // Re-formation waits for a node that is still coming back, but not longer than a last call.
 TEST(Formation, AReformationWaitsForTheNotReadyUntilTheLastCall) {
   Story story;
-  const RunShape shape{.min_nodes = 1, .max_nodes = 2, .max_restarts = 1, .last_call = 2s};
-  Node a(story, "n0", shape);
-  Node b(story, "n1", shape);
+  const RunSpec spec{.min_nodes = 1, .max_nodes = 2, .max_restarts = 1, .last_call = 2s};
+  Node a(story, "n0", spec);
+  Node b(story, "n1", spec);
   FormWorld(At(0s), a, b);
-  Node again(story, "n1", shape, 2);
+  Node again(story, "n1", spec, 2);
   again.report.hosting = Hosting::kStopping;  // Still stopping workers of an older world.
   again.report.placement = Placement{};
   b.Closes(At(0s));
@@ -143,9 +143,9 @@ TEST(Formation, AReformationWaitsForTheNotReadyUntilTheLastCall) {
 // It may be on the losing side of a split: what runs goes on, but nothing new begins.
 TEST(Formation, NoWorldIsFormedWhileTheServersClaimIsInDoubt) {
   Story story;
-  const RunShape shape{.min_nodes = 1, .max_nodes = 2, .last_call = 500ms};
+  const RunSpec spec{.min_nodes = 1, .max_nodes = 2, .last_call = 500ms};
   story.Feed(ClaimGood{At(2s)}, At(0s));
-  Node a(story, "n0", shape);
+  Node a(story, "n0", spec);
   a.Says(At(1'900ms));
   EXPECT_EQ(a.Waits(At(1'900ms)).what, WaitFor::kLastCall);
   story.Pass(At(2'400ms));

@@ -15,7 +15,7 @@ constexpr std::size_t kMostNodes = 4'096;  // Remembered, and of each
 constexpr std::size_t kMostLosses = 16;    // so many: the longest hold is reached by then.
 
 bool MayGrow(const Roster& roster) {
-  return roster.shape->scale_up && roster.world->members.size() < roster.shape->max_nodes &&
+  return roster.spec->scale_up && roster.world->members.size() < roster.spec->max_nodes &&
          roster.world->roll.unfinished.size() == roster.world->members.size();
 }
 
@@ -58,7 +58,7 @@ std::optional<std::string> ConsiderGrowth(Growth& growth, const Roster& roster, 
     growth.go = std::min(now + config.settle, *growth.first + config.settle_limit);
   }
   growth.arrivals = arrivals;
-  const std::size_t room = roster.shape->max_nodes - roster.world->members.size();
+  const std::size_t room = roster.spec->max_nodes - roster.world->members.size();
   const bool now_is_the_time = arrivals >= room || now >= *growth.go;
   return now_is_the_time ? std::optional(ArrivalsInWords(roster)) : std::nullopt;
 }
@@ -110,15 +110,15 @@ WaitReason WhyOutside(const Growth& growth, const Roster& roster, const NodeKey&
   const NodeState& node = roster.nodes.at(key);
   WaitReason reason;
   reason.have = static_cast<std::uint32_t>(roster.world->members.size());
-  reason.need = roster.shape->min_nodes;
-  reason.want = roster.shape->max_nodes;
+  reason.need = roster.spec->min_nodes;
+  reason.want = roster.spec->max_nodes;
   if (reason.have >= reason.want) {
     reason.what = WaitFor::kSpare;
   } else if (node.held) {
     ExplainHold(*node.held, now, reason);
   } else if (roster.world->roll.unfinished.size() < reason.have) {
     reason.what = WaitFor::kFinishing;
-  } else if (!roster.shape->scale_up) {
+  } else if (!roster.spec->scale_up) {
     reason.what = WaitFor::kNoGrowth;
   } else {
     reason.what = WaitFor::kSettling;

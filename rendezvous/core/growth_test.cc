@@ -13,7 +13,7 @@ namespace {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-constexpr RunShape kUpToFour{.min_nodes = 1, .max_nodes = 4, .last_call = 0s};
+constexpr RunSpec kUpToFour{.min_nodes = 1, .max_nodes = 4, .last_call = 0s};
 
 // One node that hosts generation 1 of a run that may have four.
 struct Arrivals : testing::Test {
@@ -66,9 +66,9 @@ TEST_F(Arrivals, NobodyIsStoppedWhileTheClaimIsInDoubt) {
 
 // Whatever the server itself was started with: the nodes are told to save for so long.
 TEST_F(Arrivals, APlannedStopLastsAsLongAsTheRunsNodesWereTold) {
-  RunShape patient = kUpToFour;
+  RunSpec patient = kUpToFour;
   patient.shutdown_timeout = 60s;
-  story.state.shape = a.report.shape = b.report.shape = patient;
+  story.state.spec = a.report.spec = b.report.spec = patient;
   Refresh(a, At(1s));
   b.Says(At(1s));
   for (auto when = 2s; when <= 62s; when += 1s) {
@@ -92,7 +92,7 @@ TEST_F(Arrivals, WhenTheWorldIsFullNobodyElseIsWaitedFor) {
 
 // A stream of arrivals must not put the growth off for ever.
 TEST_F(Arrivals, TheFirstArrivalWaitsForASecondAtMost) {
-  constexpr RunShape kMany{.min_nodes = 1, .max_nodes = 100, .last_call = 0s};
+  constexpr RunSpec kMany{.min_nodes = 1, .max_nodes = 100, .last_call = 0s};
   Story other;
   Node first(other, "n0", kMany);
   first.Says(At(0s));
@@ -172,7 +172,7 @@ TEST_F(Arrivals, AnOverdueHoldIsForgivenOnce) {
 
 // Rather a doubtful node than no world.
 TEST_F(Arrivals, WhereTheOthersAreTooFewAFlappingNodeIsTaken) {
-  constexpr RunShape kPair{.min_nodes = 2, .max_nodes = 3, .last_call = 0s};
+  constexpr RunSpec kPair{.min_nodes = 2, .max_nodes = 3, .last_call = 0s};
   Story other;
   NoteLoss(other.state.growth, "n1", At(0s));
   NoteLoss(other.state.growth, "n1", At(1s));

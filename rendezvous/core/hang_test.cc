@@ -112,9 +112,9 @@ TEST_F(Hangs, WhoHasEndedIsNotWaitedForAtTheStart) {
 
 TEST(HangsAtTheStart, ANodeThatHasNotStartedIsWaitedFor) {
   Story story;
-  const RunShape shape{.min_nodes = 2, .max_nodes = 2};
-  Node a(story, "n0", shape);
-  Node b(story, "n1", shape);
+  const RunSpec spec{.min_nodes = 2, .max_nodes = 2};
+  Node a(story, "n0", spec);
+  Node b(story, "n1", spec);
   a.Says(At(0s));
   b.Says(At(0s));
   a.Hosts(At(0s));
@@ -198,7 +198,7 @@ TEST_F(Hangs, AnEventTellsOfItBeforeAnythingIsStopped) {
 }
 
 struct HangsFail : Hangs {
-  HangsFail() { a.report.shape.on_hang = b.report.shape.on_hang = kHangFails; }
+  HangsFail() { a.report.spec.on_hang = b.report.spec.on_hang = kHangFails; }
 };
 
 TEST_F(HangsFail, TheRunIsOverWhateverTheBudget) {
@@ -216,7 +216,7 @@ TEST_F(HangsFail, TheRunIsOverWhateverTheBudget) {
 }
 
 struct HangsAreTold : Hangs {
-  HangsAreTold() { a.report.shape.on_hang = b.report.shape.on_hang = kHangIsTold; }
+  HangsAreTold() { a.report.spec.on_hang = b.report.spec.on_hang = kHangIsTold; }
 };
 
 TEST_F(HangsAreTold, OnceForEachVerdictAndTheRunGoesOn) {

@@ -87,29 +87,29 @@ WorkerFailure HungWorker(const Drain& drain) {
   return root;
 }
 
-bool HasWindow(const RunShape& shape) {
-  return shape.restart_window > Duration{0};
+bool HasWindow(const RunSpec& spec) {
+  return spec.restart_window > Duration{0};
 }
 
-bool Counts(const RunShape& shape, Time when, Time now) {
-  return now - when < shape.restart_window;
+bool Counts(const RunSpec& spec, Time when, Time now) {
+  return now - when < spec.restart_window;
 }
 
-std::uint32_t Used(const Budget& budget, const RunShape& shape, Time now) {
-  if (!HasWindow(shape)) {
+std::uint32_t Used(const Budget& budget, const RunSpec& spec, Time now) {
+  if (!HasWindow(spec)) {
     return budget.used;
   }
   const auto& charged = budget.charged;
   return static_cast<std::uint32_t>(std::count_if(
-      charged.begin(), charged.end(), [&](Time when) { return Counts(shape, when, now); }));
+      charged.begin(), charged.end(), [&](Time when) { return Counts(spec, when, now); }));
 }
 
 // Counts this incident if it brought no higher step. True: there are too many in a row.
-bool IsCrashLoop(Budget& budget, const RunShape& shape) {
+bool IsCrashLoop(Budget& budget, const RunSpec& spec) {
   const bool progress = budget.highest > budget.reached;
   budget.reached = budget.highest;
   budget.stuck = progress ? 1 : budget.stuck + 1;
-  return budget.told && shape.crash_loop_limit > 0 && budget.stuck >= shape.crash_loop_limit;
+  return budget.told && spec.crash_loop_limit > 0 && budget.stuck >= spec.crash_loop_limit;
 }
 
 // Whether the world that is drained has made progress.
@@ -118,7 +118,7 @@ bool HasWorked(const Budget& budget, Time now) {
 }
 
 // Counts equal permanent errors in a row. True: there are too many.
-bool IsPermanent(Budget& budget, const RunShape& shape, const Drain& drain,
+bool IsPermanent(Budget& budget, const RunSpec& spec, const Drain& drain,
                  const Judgement& judgement, Time now) {
   const std::string error = judgement.root                  ? PermanentError(*judgement.root)
                             : !drain.spawn_failures.empty() ? drain.spawn_failures.front()
@@ -126,7 +126,7 @@ bool IsPermanent(Budget& budget, const RunShape& shape, const Drain& drain,
   const bool counts = !error.empty() && !HasWorked(budget, now);
   budget.same_error = counts && error == budget.error ? budget.same_error + 1 : 1;
   budget.error = counts ? error : "";
-  return counts && shape.crash_loop_limit > 0 && budget.same_error >= shape.crash_loop_limit;
+  return counts && spec.crash_loop_limit > 0 && budget.same_error >= spec.crash_loop_limit;
 }
 
 bool WasKilledByOthers(const Judgement& judgement) {
@@ -135,20 +135,20 @@ bool WasKilledByOthers(const Judgement& judgement) {
 }
 
 // Counts the incidents in a row without progress, and decides when the next world may form.
-void SpaceOut(Budget& budget, const RunShape& shape, const Judgement& judgement, Time now) {
+void SpaceOut(Budget& budget, const RunSpec& spec, const Judgement& judgement, Time now) {
   budget.next_start.reset();
   if (WasKilledByOthers(judgement)) {
     return;
   }
   budget.fruitless = HasWorked(budget, now) ? 0 : budget.fruitless + 1;
-  if (budget.fruitless < 2 || shape.restart_backoff == Duration{0}) {
+  if (budget.fruitless < 2 || spec.restart_backoff == Duration{0}) {
     return;
   }
   Duration spacing = kFirstBackoff;
-  for (std::uint32_t i = 2; i < budget.fruitless && spacing < shape.restart_backoff; ++i) {
+  for (std::uint32_t i = 2; i < budget.fruitless && spacing < spec.restart_backoff; ++i) {
     spacing *= 2;
   }
-  const Time start = budget.formed + std::min(spacing, shape.restart_backoff);
+  const Time start = budget.formed + std::min(spacing, spec.restart_backoff);
   if (start > now) {
     budget.next_start = start;
   }
@@ -299,24 +299,24 @@ void NoteProgress(Budget& budget, const NodeReport& report) {
                                        [](const Standing& standing) { return standing.step > 0; });
 }
 
-Judgement JudgeWithinBudget(Budget& budget, const Drain& drain, const RunShape& shape, Time now) {
+Judgement JudgeWithinBudget(Budget& budget, const Drain& drain, const RunSpec& spec, Time now) {
   const bool asks = AllAskForRestart(drain);
   const bool excused = asks && budget.may_excuse;
   budget.may_excuse = !asks;
-  Judgement judgement = Judge(drain, Used(budget, shape, now), shape.max_restarts);
+  Judgement judgement = Judge(drain, Used(budget, spec, now), spec.max_restarts);
   if (excused) {
     judgement.charged = false;
     judgement.excused = true;
     judgement.outcome.reset();
   }
-  if (judgement.outcome && HasWindow(shape) && !budget.charged.empty()) {
-    judgement.outcome->text += " (--restart-window=" + FormatDuration(shape.restart_window) + ")";
+  if (judgement.outcome && HasWindow(spec) && !budget.charged.empty()) {
+    judgement.outcome->text += " (--restart-window=" + FormatDuration(spec.restart_window) + ")";
   }
   if (!judgement.charged && !judgement.excused) {
     return judgement;
   }
-  const bool stuck = IsCrashLoop(budget, shape);
-  const bool permanent = IsPermanent(budget, shape, drain, judgement, now);
+  const bool stuck = IsCrashLoop(budget, spec);
+  const bool permanent = IsPermanent(budget, spec, drain, judgement, now);
   if (stuck || permanent) {
     judgement.charged = false;
     judgement.excused = false;
@@ -326,19 +326,19 @@ Judgement JudgeWithinBudget(Budget& budget, const Drain& drain, const RunShape& 
   if (judgement.excused) {
     return judgement;
   }
-  SpaceOut(budget, shape, judgement, now);
+  SpaceOut(budget, spec, judgement, now);
   ++budget.used;
-  if (HasWindow(shape)) {
-    std::erase_if(budget.charged, [&](Time when) { return !Counts(shape, when, now); });
+  if (HasWindow(spec)) {
+    std::erase_if(budget.charged, [&](Time when) { return !Counts(spec, when, now); });
     budget.charged.push_back(now);
   }
   return judgement;
 }
 
-std::string RestartsInWords(const Budget& budget, const RunShape& shape, Time now) {
+std::string RestartsInWords(const Budget& budget, const RunSpec& spec, Time now) {
   const std::string window =
-      HasWindow(shape) ? " within " + FormatDuration(shape.restart_window) : "";
-  return std::to_string(Used(budget, shape, now)) + " of " + std::to_string(shape.max_restarts) +
+      HasWindow(spec) ? " within " + FormatDuration(spec.restart_window) : "";
+  return std::to_string(Used(budget, spec, now)) + " of " + std::to_string(spec.max_restarts) +
          window;
 }
 

@@ -119,9 +119,9 @@ Finish StoppedOnRequest();
 Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t max_restarts);
 
 // Judges a complete drain, and charges the incident if there is one.
-Judgement JudgeWithinBudget(Budget& budget, const Drain& drain, const RunShape& shape, Time now);
+Judgement JudgeWithinBudget(Budget& budget, const Drain& drain, const RunSpec& spec, Time now);
 
 // "2 of 3", "2 of 3 within 1 h 0 min".
-std::string RestartsInWords(const Budget& budget, const RunShape& shape, Time now);
+std::string RestartsInWords(const Budget& budget, const RunSpec& spec, Time now);
 
 }  // namespace ddprun

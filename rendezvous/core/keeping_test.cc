@@ -52,7 +52,7 @@ TEST_F(Kept, AMembershipOutsideTheWorldCostsFourKilobytesAtMost) {
     MakeLongWinded(outsider.report);
     outsider.report.run_id = "run";
     if (i % 2 == 0) {
-      outsider.report.shape.max_nodes = 4'000'000'000;  // Refused, in words.
+      outsider.report.spec.max_nodes = 4'000'000'000;  // Refused, in words.
     }
     const std::size_t before = BytesOf(story.state);
     outsider.Says(At(1s));
@@ -148,9 +148,9 @@ TEST_F(Kept, OutsidersDoNotStretchTheLease) {
 
 TEST(KeptBeforeTheFirstWorld, ThoseThatWouldFormItCountForTheLease) {
   Story story;
-  const RunShape shape{.min_nodes = 2, .max_nodes = 700};
+  const RunSpec spec{.min_nodes = 2, .max_nodes = 700};
   for (int i = 0; i < 1'000; ++i) {
-    Node(story, "n" + std::to_string(i), shape).Says(At(0s));
+    Node(story, "n" + std::to_string(i), spec).Says(At(0s));
     if (i == 599) {
       EXPECT_EQ(LeaseOf(story.state, story.config), 600 * story.config.lease_per_node);
     }

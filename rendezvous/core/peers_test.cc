@@ -12,9 +12,9 @@ using std::chrono_literals::operator""s;
 
 struct Peers : testing::Test {
   Story story;
-  const RunShape shape{.min_nodes = 2, .max_nodes = 2};
-  Node first{story, "n0", shape};
-  Node second{story, "n1", shape};
+  const RunSpec spec{.min_nodes = 2, .max_nodes = 2};
+  Node first{story, "n0", spec};
+  Node second{story, "n1", spec};
 
   // A world of both, told to run.
   void Form(const std::string& of_first, const std::string& of_second,

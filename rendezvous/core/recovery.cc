@@ -129,7 +129,7 @@ World FoundWorld(const Recovery& recovery, const Roster& roster, Time began, Tim
     member.succeeded = found == Found::kSucceeded;
     member.lost = found == Found::kMissing;
     if (member.lost && rank != GonePlace(recovery)) {
-      member.fence = FenceFrom(roster.shape, answered, now);
+      member.fence = FenceFrom(roster.spec, answered, now);
     }
   }
   return world;
@@ -205,8 +205,8 @@ void TakePlace(Recovery& recovery, std::uint32_t rank, const NodeKey& key, const
   recovery.bytes += BytesOf(place);
 }
 
-bool IsNews(const Recovery& recovery, const RunShape& shape, const NodeReport& report) {
-  return report.placement && IsPossible(*report.placement, report, shape) &&
+bool IsNews(const Recovery& recovery, const RunSpec& spec, const NodeReport& report) {
+  return report.placement && IsPossible(*report.placement, report, spec) &&
          (!recovery.newest || Age(*report.placement) > Age(*recovery.newest));
 }
 
@@ -219,10 +219,10 @@ std::size_t BytesOf(const Recovery::Place& place) {
          report.failures.size() * sizeof(WorkerFailure);
 }
 
-bool CallsForRecovery(const Recovery& recovery, const RunShape& shape, const NodeReport& report,
+bool CallsForRecovery(const Recovery& recovery, const RunSpec& spec, const NodeReport& report,
                       Term own) {
   if (recovery.entered) {
-    return report.hosting != Hosting::kNothing && IsNews(recovery, shape, report);
+    return report.hosting != Hosting::kNothing && IsNews(recovery, spec, report);
   }
   const bool of_another = report.term != Term{} && report.term != own;
   return report.hosting != Hosting::kNothing || report.floor > Generation{} || of_another;
@@ -230,7 +230,7 @@ bool CallsForRecovery(const Recovery& recovery, const RunShape& shape, const Nod
 
 bool Collect(Recovery& recovery, const Roster& roster, const NodeKey& key, const NodeReport& report,
              std::size_t most_bytes) {
-  if (IsNews(recovery, *roster.shape, report)) {
+  if (IsNews(recovery, *roster.spec, report)) {
     recovery.newest = report.placement;
     recovery.places.clear();
     recovery.bytes = 0;
@@ -274,9 +274,9 @@ void LeavePlace(Recovery& recovery, const NodeKey& key) {
 }
 
 // With --fence-after the wait is as long as that: an unknown node may run an unknown world.
-Time EndOfRecovery(const Recovery& recovery, const std::optional<RunShape>& shape, Time since,
+Time EndOfRecovery(const Recovery& recovery, const std::optional<RunSpec>& spec, Time since,
                    Duration lease) {
-  const auto fence = DiedInNewest(recovery) ? std::nullopt : FenceFrom(shape, since, since);
+  const auto fence = DiedInNewest(recovery) ? std::nullopt : FenceFrom(spec, since, since);
   return std::max(since + lease, fence.value_or(since));
 }
 

@@ -74,7 +74,7 @@ std::size_t BytesOf(const Recovery::Place& place);
 
 // Whether a report is the first sign that another server has known this run, or of a newer world.
 // For a server that has formed no world and is not recovering already.
-bool CallsForRecovery(const Recovery& recovery, const RunShape& shape, const NodeReport& report,
+bool CallsForRecovery(const Recovery& recovery, const RunSpec& spec, const NodeReport& report,
                       Term own);
 
 // Takes what recovery can use of a report. True: all places are known, and no other node need be
@@ -94,7 +94,7 @@ void LeavePlace(Recovery& recovery, const NodeKey& key);
 
 // When the looking ends: `since` it began, a lease; with --fence-after as long as that, unless the
 // guard knows the newest world.
-Time EndOfRecovery(const Recovery& recovery, const std::optional<RunShape>& shape, Time since,
+Time EndOfRecovery(const Recovery& recovery, const std::optional<RunSpec>& spec, Time since,
                    Duration lease);
 
 // A term is the wall clock's, with room between two of its milliseconds for terms that follow one

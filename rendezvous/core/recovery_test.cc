@@ -331,7 +331,7 @@ TEST_F(AfterDeath, WhoIsGoneIsNotWaitedFor) {
 }
 
 TEST_F(AfterDeath, WhoIsGoneNeedsNoFence) {
-  RunShape fenced = kElastic;
+  RunSpec fenced = kElastic;
   fenced.fence_after = 60s;
   Form(fenced);
   Die(KeyOf(a), story.state.world->id, 0);

@@ -177,7 +177,7 @@ const Member* FindMember(const Roster& roster, const NodeKey& key) {
 }
 
 bool NeedsHeld(const Roster& roster) {
-  return roster.shape && roster.index.ready < roster.shape->min_nodes;
+  return roster.spec && roster.index.ready < roster.spec->min_nodes;
 }
 
 std::uint32_t CountReady(const Roster& roster) {

@@ -78,14 +78,14 @@ Duration RememberedFor(const CoordinatorState& state, const CoordinatorConfig& c
 }
 
 std::size_t NodesThatCount(const CoordinatorState& state) {
-  if (!state.shape) {
+  if (!state.spec) {
     return 0;
   }
   const std::size_t world = state.world ? state.world->members.size() : 0;
   const bool gathers = state.phase == Phase::kGathering;
   const std::size_t next =
-      gathers ? std::min(state.index.ready + state.index.held, state.shape->max_nodes) : 0;
-  return std::max<std::size_t>({state.shape->min_nodes, NodesToRecover(state), world, next});
+      gathers ? std::min(state.index.ready + state.index.held, state.spec->max_nodes) : 0;
+  return std::max<std::size_t>({state.spec->min_nodes, NodesToRecover(state), world, next});
 }
 
 std::size_t NodesToRecover(const CoordinatorState& state) {
@@ -94,16 +94,16 @@ std::size_t NodesToRecover(const CoordinatorState& state) {
 }
 
 Time EndOfRecovery(const CoordinatorState& state, const CoordinatorConfig& config) {
-  return EndOfRecovery(state.recovery, state.shape, state.since, LeaseOfRecovery(state, config));
+  return EndOfRecovery(state.recovery, state.spec, state.since, LeaseOfRecovery(state, config));
 }
 
 Time EndOfGathering(const CoordinatorState& state) {
   return std::max(state.since, state.budget.next_start.value_or(state.since)) +
-         state.shape->join_timeout;
+         state.spec->join_timeout;
 }
 
 Time EndOfDrain(const CoordinatorState& state, const CoordinatorConfig& config, bool saving) {
-  const Duration timeout = state.shape->shutdown_timeout;
+  const Duration timeout = state.spec->shutdown_timeout;
   const Duration grace = IsPlanned(state.drain->cause) ? timeout
                          : saving                      ? std::max(timeout, config.stop_grace)
                                                        : config.stop_grace;

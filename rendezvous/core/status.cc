@@ -124,7 +124,7 @@ std::string WaitsFor(const CoordinatorState& state, const CoordinatorConfig& con
           return Describe(wait->reason);
         }
       }
-      const bool all_unfit = state.phase == Phase::kGathering && state.shape;
+      const bool all_unfit = state.phase == Phase::kGathering && state.spec;
       return all_unfit ? Describe(GatheringReason(state, now)) : "waiting for a first node";
     }
     case Phase::kDraining:
@@ -189,10 +189,10 @@ RunStatus StatusOf(const CoordinatorState& state, const CoordinatorConfig& confi
   status.run_id = state.run_id;
   status.phase = Describe(state.phase);
   status.phase_since = std::chrono::floor<Duration>(std::max(now, state.since) - state.since);
-  if (state.shape) {
-    status.min_nodes = state.shape->min_nodes;
-    status.max_nodes = state.shape->max_nodes;
-    status.max_restarts = state.shape->max_restarts;
+  if (state.spec) {
+    status.min_nodes = state.spec->min_nodes;
+    status.max_nodes = state.spec->max_nodes;
+    status.max_restarts = state.spec->max_restarts;
   }
   status.restarts_used = state.budget.used;
   if (state.world) {
@@ -233,8 +233,8 @@ std::vector<std::string> Describe(const CoordinatorState& state, const Coordinat
   std::vector<std::string> lines;
   std::string head = "run '" + state.run_id + "': " + Describe(state.phase) + " for " +
                      FormatDuration(now - state.since) + ", restarts used " +
-                     (state.shape ? RestartsInWords(state.budget, *state.shape, now) : "0");
-  if (state.shape && state.shape->restart_window > Duration{0}) {
+                     (state.spec ? RestartsInWords(state.budget, *state.spec, now) : "0");
+  if (state.spec && state.spec->restart_window > Duration{0}) {
     head += ", " + std::to_string(state.budget.used) + " in all";
   }
   if (state.world) {

@@ -11,9 +11,9 @@ using std::chrono_literals::operator""s;
 
 struct Status : testing::Test {
   Story story;
-  RunShape shape{.min_nodes = 2, .max_nodes = 2, .max_restarts = 3};
-  Node a{story, "n0", shape};
-  Node b{story, "n1", shape};
+  RunSpec spec{.min_nodes = 2, .max_nodes = 2, .max_restarts = 3};
+  Node a{story, "n0", spec};
+  Node b{story, "n1", spec};
 
   RunStatus At_(Duration when) { return StatusOf(story.state, story.config, At(when)); }
 };
@@ -36,7 +36,7 @@ TEST_F(Status, ARunningOneShowsTheWorldByRankWithSteps) {
   EXPECT_EQ(At_(0s).waits_for, "waiting until the workers are started on n1");
   b.report.standings = {{118, "data", 1, 1, 1, 30s}, {120, "reduce", 2, 1, 0, Duration{0}}};
   b.Hosts(At(1s));
-  Node spare(story, "a9", shape);
+  Node spare(story, "a9", spec);
   spare.Says(At(1s));
   const RunStatus status = At_(1s);
   EXPECT_EQ(status.waits_for, "");
@@ -94,7 +94,7 @@ TEST_F(Status, ANodeThatReturnedHasOneRow) {
   story.Pass(At(2s));
   ASSERT_EQ(At_(2s).nodes.size(), 2u);
   EXPECT_EQ(At_(2s).nodes[1].state, "lost");
-  Node again(story, "n1", shape, 2);
+  Node again(story, "n1", spec, 2);
   again.Says(At(2s));
   ASSERT_EQ(At_(2s).nodes.size(), 2u);
   EXPECT_NE(At_(2s).nodes[1].state, "lost");
@@ -102,7 +102,7 @@ TEST_F(Status, ANodeThatReturnedHasOneRow) {
 
 TEST_F(Status, LongListsAreCut) {
   for (std::size_t i = 0; i < kMaxListedNodes + 5; ++i) {
-    Node(story, "m" + std::to_string(i), shape).Says(At(0s));
+    Node(story, "m" + std::to_string(i), spec).Says(At(0s));
   }
   const RunStatus status = At_(0s);
   EXPECT_EQ(status.nodes.size(), kMaxListedNodes);

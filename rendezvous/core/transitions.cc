@@ -18,7 +18,7 @@ namespace {
 void OnHang(CoordinatorStepContext& step, WorkerFailure hang) {
   CoordinatorState& state = step.state;
   const std::string why = Describe(hang);
-  const bool goes_on = state.shape->on_hang == kHangIsTold;
+  const bool goes_on = state.spec->on_hang == kHangIsTold;
   const std::string told = std::to_string(state.world->generation.value) + " " + why;
   if (goes_on && std::exchange(state.hang.told, told) == told) {
     return;
@@ -37,7 +37,7 @@ void OnHang(CoordinatorStepContext& step, WorkerFailure hang) {
   if (!goes_on) {
     BeginDrain(step, StopCause::kHang, false);
     state.drain->hang = std::move(hang);
-    state.drain->hang_ends_run = state.shape->on_hang == kHangFails;
+    state.drain->hang_ends_run = state.spec->on_hang == kHangFails;
   }
 }
 
@@ -190,9 +190,9 @@ void EndIfAloneAndUnfit(CoordinatorStepContext& step) {
 void EndIfTooManyCannotStart(CoordinatorStepContext& step) {
   const CoordinatorState& state = step.state;
   const auto may_end = [&](std::size_t bad) {
-    const RunShape& shape = *state.shape;
-    const bool too_many = bad + shape.min_nodes > shape.max_nodes;
-    const bool all_here = bad + CountReady(state) >= shape.max_nodes;
+    const RunSpec& spec = *state.spec;
+    const bool too_many = bad + spec.min_nodes > spec.max_nodes;
+    const bool all_here = bad + CountReady(state) >= spec.max_nodes;
     return too_many && (all_here || state.index.gives_up > 0);
   };
   if (HasEnded(state) || state.world || !may_end(state.index.cannot_start)) {
@@ -221,11 +221,11 @@ void EndIfTooManyCannotStart(CoordinatorStepContext& step) {
 
 void TryForm(CoordinatorStepContext& step) {
   CoordinatorState& state = step.state;
-  if (state.phase != Phase::kGathering || !state.shape) {
+  if (state.phase != Phase::kGathering || !state.spec) {
     return;
   }
   const std::uint32_t ready = CountReady(state);
-  if (ready < state.shape->min_nodes) {
+  if (ready < state.spec->min_nodes) {
     state.last_call.reset();
     EndIfAloneAndUnfit(step);
     EndIfTooManyCannotStart(step);
@@ -235,12 +235,12 @@ void TryForm(CoordinatorStepContext& step) {
     return;
   }
   // Who trained before keeps its place where its check lets it, for as long as a last call lasts.
-  const bool whole = ready >= state.shape->max_nodes
+  const bool whole = ready >= state.spec->max_nodes
                          ? !state.world || state.world->roll.checking.empty()
                          : state.world && state.index.coming == 0;
   if (!whole) {
     if (!state.last_call) {
-      state.last_call = step.now + state.shape->last_call;
+      state.last_call = step.now + state.spec->last_call;
     }
     if (step.now < *state.last_call) {
       return;
@@ -275,7 +275,7 @@ void JudgeIfDrained(CoordinatorStepContext& step) {
   // Also a node that had succeeded: it may have hosted the store.
   const bool lost = !state.world->roll.lost.empty();
   state.drain->membership |= lost;
-  const Judgement judgement = JudgeWithinBudget(state.budget, *state.drain, *state.shape, step.now);
+  const Judgement judgement = JudgeWithinBudget(state.budget, *state.drain, *state.spec, step.now);
   if (judgement.outcome) {
     EndRun(step, *judgement.outcome);
     return;
@@ -286,7 +286,7 @@ void JudgeIfDrained(CoordinatorStepContext& step) {
     const std::string word = WordOf(state.drain->hang ? StopCause::kHang : StopCause::kFailure);
     NoteStopped(state.startups, why, word, step.from, step.now);
     step.Say(kEventRestarting, NoticeLevel::kWarning,
-             "restarting all workers (" + RestartsInWords(state.budget, *state.shape, step.now) +
+             "restarting all workers (" + RestartsInWords(state.budget, *state.spec, step.now) +
                  "): " + why)
         .cause = word;
   } else {
@@ -398,7 +398,7 @@ void Lose(CoordinatorStepContext& step, const NodeKey& key, const std::string& w
   const bool mattered = !member->succeeded;
   ChangeMember(state, step.config, key, [&](Member& lost) {
     if (mattered && !IsDrained(state, lost)) {
-      lost.fence = FenceFrom(state.shape, node.heard, step.now);
+      lost.fence = FenceFrom(state.spec, node.heard, step.now);
     }
     lost.lost = true;
   });

@@ -13,7 +13,7 @@ namespace {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-constexpr RunShape kTwoOfThree{.min_nodes = 2, .max_nodes = 2, .max_restarts = 3, .last_call = 5s};
+constexpr RunSpec kTwoOfThree{.min_nodes = 2, .max_nodes = 2, .max_restarts = 3, .last_call = 5s};
 
 struct Unfit : testing::Test {
   Story story;
@@ -129,7 +129,7 @@ TEST_F(Unfit, ARunOfNobodyElseSaysSoToo) {
 TEST_F(Unfit, AnEndForWantOfNodesSaysWhoWasRefused) {
   Refuse(a, "no InfiniBand", At(0s));
   b.Says(At(0s));
-  story.state.shape->join_timeout = 1s;
+  story.state.spec->join_timeout = 1s;
   story.Pass(At(1s));
   ASSERT_TRUE(story.state.outcome.has_value());
   EXPECT_NE(story.state.outcome->text.find("kept out: n0 (node check: no InfiniBand)"),
@@ -165,11 +165,11 @@ TEST_F(Unfit, WhoPassesAgainIsWelcomeAndTold) {
 
 // Who trained before goes on at once; what the outsider turns out to be makes it grow, perhaps.
 TEST_F(Unfit, TheVerdictOnAnOutsiderIsNotWaitedFor) {
-  RunShape shape = kTwoOfThree;
-  shape.max_nodes = 3;
-  shape.last_call = 1s;
+  RunSpec spec = kTwoOfThree;
+  spec.max_nodes = 3;
+  spec.last_call = 1s;
   for (Node* const node : {&a, &b, &c}) {
-    node->report.shape = shape;
+    node->report.spec = spec;
   }
   a.Says(At(0s));
   b.Says(At(0s));
@@ -227,7 +227,7 @@ TEST_F(Unfit, AFactThatWasPushedOutIsNotWellAgain) {
 // Nobody else can come, so there is nothing to wait for.
 TEST_F(Unfit, ARunOfOneNodeEndsWithIt) {
   story.config.alone = true;
-  a.report.shape.min_nodes = a.report.shape.max_nodes = 1;
+  a.report.spec.min_nodes = a.report.spec.max_nodes = 1;
   a.report.checking = true;
   a.Says(At(0s));
   EXPECT_FALSE(story.state.outcome.has_value());
@@ -241,7 +241,7 @@ TEST_F(Unfit, ARunOfOneNodeEndsWithIt) {
 // A check may be over before the answer to the first report has come.
 TEST_F(Unfit, ItHearsWhyThoughItHasHeardNothingYet) {
   story.config.alone = true;
-  a.report.shape.min_nodes = a.report.shape.max_nodes = 1;
+  a.report.spec.min_nodes = a.report.spec.max_nodes = 1;
   a.report.checking = true;
   a.Says(At(0s));
   a.report.checking = false;
@@ -254,10 +254,10 @@ TEST_F(Unfit, ItHearsWhyThoughItHasHeardNothingYet) {
 
 // Else one that is refused would make everybody wait for a last call that it never answers.
 TEST_F(Unfit, WhoIsRefusedIsNotWaitedForWhereFewerAreEnough) {
-  RunShape shape = kTwoOfThree;
-  shape.min_nodes = 1;
+  RunSpec spec = kTwoOfThree;
+  spec.min_nodes = 1;
   for (Node* const node : {&a, &b}) {
-    node->report.shape = shape;
+    node->report.spec = spec;
     node->Says(At(0s));
   }
   a.Hosts(At(0s));

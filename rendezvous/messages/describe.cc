@@ -217,30 +217,30 @@ std::string Describe(const Directive& directive) {
 }
 
 template <class T>
-std::string FlagOf(const ShapeField<T>& field, const RunShape& shape) {
+std::string FlagOf(const SpecField<T>& field, const RunSpec& spec) {
   std::string flag = field.name;
   std::ranges::replace(flag, '_', '-');
-  const T& value = shape.*field.member;
+  const T& value = spec.*field.member;
   if constexpr (std::is_same_v<T, Duration>) {
     return "--" + flag + "=" + FormatDuration(value);
   } else {
     return "--" + flag + "=" + ValueWord(field.words, value);
   }
 }
-template std::string FlagOf(const ShapeField<bool>& field, const RunShape& shape);
-template std::string FlagOf(const ShapeField<std::uint32_t>& field, const RunShape& shape);
-template std::string FlagOf(const ShapeField<Duration>& field, const RunShape& shape);
+template std::string FlagOf(const SpecField<bool>& field, const RunSpec& spec);
+template std::string FlagOf(const SpecField<std::uint32_t>& field, const RunSpec& spec);
+template std::string FlagOf(const SpecField<Duration>& field, const RunSpec& spec);
 
-std::string Describe(const RunShape& shape) {
+std::string Describe(const RunSpec& spec) {
   std::string text =
-      "--nnodes=" + std::to_string(shape.min_nodes) + ":" + std::to_string(shape.max_nodes);
-  ForEach(kShapeFields, [&](const auto& field) {
+      "--nnodes=" + std::to_string(spec.min_nodes) + ":" + std::to_string(spec.max_nodes);
+  ForEach(kSpecFields, [&](const auto& field) {
     const std::string_view name = field.name;
     const bool said = name == "min_nodes" || name == "max_nodes";  // By one flag.
-    const bool set = shape.*field.member != RunShape{}.*field.member;
-    if ((field.differing == Differing::kRefused && !said) ||
-        (field.differing == Differing::kRefusedWhereSet && set)) {
-      text += " " + FlagOf(field, shape);
+    const bool set = spec.*field.member != RunSpec{}.*field.member;
+    if ((field.mismatch == Mismatch::kRefuse && !said) ||
+        (field.mismatch == Mismatch::kRefuseWhereSet && set)) {
+      text += " " + FlagOf(field, spec);
     }
   });
   return text;

@@ -24,9 +24,9 @@ std::string WordOf(StopCause cause);
 
 // "--scale-up=never"
 template <class T>
-std::string FlagOf(const ShapeField<T>& field, const RunShape& shape);
+std::string FlagOf(const SpecField<T>& field, const RunSpec& spec);
 
 // "--nnodes=1:4 --max-restarts=3 --fence-after=10.0 s": what all nodes must have said.
-std::string Describe(const RunShape& shape);
+std::string Describe(const RunSpec& spec);
 
 }  // namespace ddprun

@@ -18,7 +18,7 @@
 #include "rendezvous/messages/host_fact.h"
 #include "rendezvous/messages/limits.h"
 #include "rendezvous/messages/run_event.h"
-#include "rendezvous/messages/shape.h"
+#include "rendezvous/messages/run_spec.h"
 
 namespace ddprun {
 
@@ -210,7 +210,7 @@ struct NodeReport {
   std::int64_t beat = 0;          // The last reply's beat, returned.
   std::optional<Directive> echo;  // The directive last received.
 
-  RunShape shape;
+  RunSpec spec;
   std::string host;                        // For people, and for the order of ranks.
   std::optional<std::uint32_t> node_rank;  // --node-rank, where ranks are explicit.
   std::uint32_t workers = 1;               // Of this node: --nproc-per-node.

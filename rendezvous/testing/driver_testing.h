@@ -20,13 +20,13 @@ struct AskedSync final : PendingSync {
 };
 
 // The first one of a node that has heard nothing.
-inline NodeReport FirstReportOf(const std::string& node, const RunShape& shape) {
+inline NodeReport FirstReportOf(const std::string& node, const RunSpec& spec) {
   NodeReport report;
   report.run_id = "run";
   report.node = report.host = node;
   report.incarnation = {1};
   report.sequence = 1;
-  report.shape = shape;
+  report.spec = spec;
   return report;
 }
 

@@ -51,7 +51,7 @@ inline NodeReport FullReport() {
   report.term = {5};
   report.beat = 123456789;
   report.echo = Stop{{3}, {9}, StopCause::kScaleUp};
-  report.shape = {2, 4, 3, 1'234ms, 5'678ms, false, 60'000ms, 5, 9'000ms, 45'000ms};
+  report.spec = {2, 4, 3, 1'234ms, 5'678ms, false, 60'000ms, 5, 9'000ms, 45'000ms};
   report.host = "n1";
   report.node_rank = 0;
   report.workers = 4;

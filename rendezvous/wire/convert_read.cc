@@ -26,12 +26,12 @@ Endpoint Read(const v1::Endpoint& wire, Reader& in) {
   return Read("store", wire, in);
 }
 
-RunShape Read(const v1::RunShape& wire, Reader& in) {
-  RunShape shape;
-  ReadFields(kShapeFields, "shape.", wire, in, shape);
-  in.Number<std::uint32_t>("shape.max_nodes", shape.max_nodes, 1, kMaxNodes);
-  in.Number<std::uint32_t>("shape.min_nodes", shape.min_nodes, 1, shape.max_nodes);
-  return shape;
+RunSpec Read(const v1::RunSpec& wire, Reader& in) {
+  RunSpec spec;
+  ReadFields(kSpecFields, "spec.", wire, in, spec);
+  in.Number<std::uint32_t>("spec.max_nodes", spec.max_nodes, 1, kMaxNodes);
+  in.Number<std::uint32_t>("spec.min_nodes", spec.min_nodes, 1, spec.max_nodes);
+  return spec;
 }
 
 namespace {
@@ -254,7 +254,7 @@ Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t u
   if (wire.has_echo()) {
     report.echo = ReadDirective("echo", wire.echo(), in);
   }
-  report.shape = Read(wire.shape(), in);
+  report.spec = Read(wire.spec(), in);
   report.host = in.Name("host", wire.host());
   if (wire.has_node_rank()) {
     report.node_rank = in.Number<std::uint32_t>("node_rank", wire.node_rank(), 0, kMaxNodes - 1);

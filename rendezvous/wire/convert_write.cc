@@ -31,8 +31,8 @@ void Write(const Endpoint& endpoint, v1::Endpoint* wire) {
   wire->set_port(endpoint.port);
 }
 
-void Write(const RunShape& shape, v1::RunShape* wire) {
-  WriteFields(kShapeFields, shape, wire);
+void Write(const RunSpec& spec, v1::RunSpec* wire) {
+  WriteFields(kSpecFields, spec, wire);
 }
 
 namespace {
@@ -163,7 +163,7 @@ void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
   if (report.echo) {
     Write(*report.echo, wire->mutable_echo());
   }
-  Write(report.shape, wire->mutable_shape());
+  Write(report.spec, wire->mutable_spec());
   wire->set_host(report.host);
   if (report.node_rank) {
     wire->set_node_rank(*report.node_rank);

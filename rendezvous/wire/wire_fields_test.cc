@@ -30,12 +30,12 @@ class Filler {
 
 TEST(WireFields, EveryFieldOfARunsShapeCrosses) {
   NodeReport report{.run_id = "r", .node = "n", .host = "h"};
-  Filler{}(kShapeFields, report.shape);
+  Filler{}(kSpecFields, report.spec);
   v1::SyncRequest wire;
   ToProto(report, &wire);
   const Result<NodeReport> read = ReportFromProto(wire);
   ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(read->shape, report.shape);
+  EXPECT_EQ(read->spec, report.spec);
 }
 
 struct WireStatus : testing::Test {

@@ -129,7 +129,7 @@ class Reader {
 };
 
 Endpoint Read(const v1::Endpoint& wire, Reader& in);
-RunShape Read(const v1::RunShape& wire, Reader& in);
+RunSpec Read(const v1::RunSpec& wire, Reader& in);
 Finish Read(const v1::Finish& wire, Reader& in);
 RunEvent Read(const v1::RunEvent& wire, Reader& in);
 // Of a node with so many workers.
@@ -140,7 +140,7 @@ std::vector<RunEvent> ReadEvents(const google::protobuf::RepeatedPtrField<v1::Ru
                                  std::size_t most, Reader& in);
 
 void Write(const Endpoint& endpoint, v1::Endpoint* wire);
-void Write(const RunShape& shape, v1::RunShape* wire);
+void Write(const RunSpec& spec, v1::RunSpec* wire);
 void Write(const Finish& finish, v1::Finish* wire);
 void Write(const RunEvent& event, v1::RunEvent* wire);
 void Write(const Closeup& closeup, v1::Closeup* wire);

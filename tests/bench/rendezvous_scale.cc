@@ -73,7 +73,7 @@ class ScaleNode {
     round_ = &round;
     waits_ = false;
     config_.run_id = run_id;
-    config_.shape = {.min_nodes = nodes, .max_nodes = nodes};
+    config_.spec = {.min_nodes = nodes, .max_nodes = nodes};
     state_ = AgentState{};
     static std::mt19937_64 random(1);
     Feed(Started{{random() | 1}, {"127.0.0.1", 1}});

@@ -94,7 +94,7 @@ void ReadCommandLine(std::vector<std::string> lines, const std::string& name) {
     return;
   }
   if (const auto* const config = std::get_if<LaunchConfig>(&*parsed)) {
-    CHECK(config->shape.min_nodes >= 1 && config->shape.min_nodes <= config->shape.max_nodes);
+    CHECK(config->spec.min_nodes >= 1 && config->spec.min_nodes <= config->spec.max_nodes);
     CHECK(config->workers >= 1 && !config->program.empty());
   }
 }

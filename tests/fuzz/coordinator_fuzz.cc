@@ -61,9 +61,9 @@ void Speak(HonestNode& node, PlayedRun& run, Time now) {
 
 // Whoever comes while a world runs that has no room is a stranger to it.
 void PlayStrangers(FuzzInput input) {
-  const RunShape shape{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
+  const RunSpec spec{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
   PlayedRun alone, visited;
-  std::array honest{HonestNode("n0", shape), HonestNode("n1", shape)};
+  std::array honest{HonestNode("n0", spec), HonestNode("n1", spec)};
   auto same = honest;
   Time now = At(Duration{0});
   const auto beat = [&] {
@@ -82,7 +82,7 @@ void PlayStrangers(FuzzInput input) {
   std::map<NodeKey, std::uint64_t> sequences;
   for (int step = 0; step < kMostSteps && !input.Rest().empty(); ++step) {
     NodeReport report;
-    MakeUpNode(input, shape, report);
+    MakeUpNode(input, spec, report);
     MakeUp(input, visited.state, report);
     report.sequence = ++sequences[{report.node, report.incarnation}];
     const std::uint64_t edition = visited.state.edition;
@@ -120,22 +120,22 @@ void PlayStrangers(FuzzInput input) {
 // From before the first world on, a liar is as welcome as any.
 void PlayLiars(FuzzInput input) {
   const std::uint8_t kind = input.Byte();
-  const RunShape shape{.min_nodes = 1u + kind % 3,
-                       .max_nodes = 3,
-                       .max_restarts = kind / 4 % 4u,
-                       .last_call = Duration{0},
-                       .fence_after = Duration{kind % 2 == 0 ? 0 : 6'000}};
+  const RunSpec spec{.min_nodes = 1u + kind % 3,
+                     .max_nodes = 3,
+                     .max_restarts = kind / 4 % 4u,
+                     .last_call = Duration{0},
+                     .fence_after = Duration{kind % 2 == 0 ? 0 : 6'000}};
   PlayedRun run;
   run.config.claims = kind >= 128;
-  std::array honest{HonestNode("n0", shape), HonestNode("n1", shape)};
+  std::array honest{HonestNode("n0", spec), HonestNode("n1", spec)};
   Time now = At(Duration{0});
   std::map<NodeKey, std::uint64_t> sequences;
   NodeReport report;
-  MakeUpNode(input, shape, report);
+  MakeUpNode(input, spec, report);
   for (int step = 0; step < kMostSteps && !input.Rest().empty(); ++step) {
     const std::uint8_t what = input.Byte();
     if (what % 8 == 0) {
-      MakeUpNode(input, shape, report);
+      MakeUpNode(input, spec, report);
     }
     if (what % 8 < 4) {
       MakeUp(input, run.state, report);

@@ -23,7 +23,7 @@ constexpr int kMostSteps = 300;
 constexpr int kOtherRuns = 6;
 constexpr Duration kBeat{500};
 constexpr const char* kRun = "run";
-const RunShape kShape{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1'000};
+const RunSpec kShape{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1'000};
 
 // What came of a call, for as long as its caller wants to know.
 struct Answered {

@@ -20,10 +20,10 @@ namespace ddprun {
 struct HonestNode {
   NodeReport report;
 
-  HonestNode(const std::string& name, const RunShape& shape) {
+  HonestNode(const std::string& name, const RunSpec& spec) {
     report.node = report.host = name;
     report.incarnation = {1};
-    report.shape = shape;
+    report.spec = spec;
     report.store = {name, 1234};
     report.sequence = 1;
   }
@@ -150,15 +150,15 @@ inline void MakeUp(FuzzInput& input, const CoordinatorState& state, NodeReport& 
 }
 
 // As what the border lets through says of itself for ever.
-inline void MakeUpNode(FuzzInput& input, const RunShape& shape, NodeReport& report) {
+inline void MakeUpNode(FuzzInput& input, const RunSpec& spec, NodeReport& report) {
   const std::uint8_t who = input.Byte();
   report.node = who % 16 < 2 ? "n" + std::to_string(who % 16) : "x" + std::to_string(who);
   report.incarnation = {1'000u + input.Byte()};
   report.host = report.role = report.node + SomeText(input).substr(0, 200);
   report.page = {report.host, 8081};
-  report.shape = shape;
+  report.spec = spec;
   if (input.Byte() % 8 == 0) {
-    report.shape.max_nodes += 1 + input.Byte();
+    report.spec.max_nodes += 1 + input.Byte();
   }
   report.workers = 1 + input.Byte();
 }

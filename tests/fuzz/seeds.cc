@@ -43,7 +43,7 @@ void Convert() {
   Seed("convert", "report", Kind(0) + Bytes<v1::SyncRequest>(FullReport()));
   NodeReport idle;
   idle.run_id = idle.node = idle.host = "n0";
-  idle.shape = {1, 2};
+  idle.spec = {1, 2};
   idle.workers = 1;
   Seed("convert", "idle", Kind(0) + Bytes<v1::SyncRequest>(idle));
   const WaitReason reason{.what = WaitFor::kNodes,

@@ -72,11 +72,11 @@ Setup SetupFrom(const std::string& line) {
     if (name == "machines") {
       setup.machines = number;
     } else if (name == "min") {
-      setup.shape.min_nodes = number;
+      setup.spec.min_nodes = number;
     } else if (name == "max") {
-      setup.shape.max_nodes = number;
+      setup.spec.max_nodes = number;
     } else if (name == "restarts") {
-      setup.shape.max_restarts = number;
+      setup.spec.max_restarts = number;
     } else if (name == "workers") {
       workers = number;
     } else if (name == "silence") {
@@ -102,7 +102,7 @@ Setup SetupFrom(const std::string& line) {
     setup.bare = setup.machines++;
   }
   setup.workers.assign(setup.machines, workers);
-  setup.shape.last_call = Duration{1'000};
+  setup.spec.last_call = Duration{1'000};
   return setup;
 }
 

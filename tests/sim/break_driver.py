@@ -54,7 +54,7 @@ RULES["rendezvous/driver.cc"] = [
     ("ends", "if (ended != nullptr && (just_took_over || IsOfEnded(*ended, report))) {",
      "if (HAS && ended != nullptr && (just_took_over || IsOfEnded(*ended, report))) {"),
     # What another server's nodes still do is found out before anything is formed.
-    ("recover", "  if (MaySucceed(report.shape)) {", "  if (HAS && MaySucceed(report.shape)) {"),
+    ("recover", "  if (MaySucceed(report.spec)) {", "  if (HAS && MaySucceed(report.spec)) {"),
     # A run that begins under a claim is bound by it.
     ("claim-of-new-runs", "  if (claim_good_) {\n    run.state", "  if (HAS && claim_good_) {\n    run.state"),
     # Who took the part over stays for those that have not found it yet.

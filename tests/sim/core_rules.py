@@ -88,7 +88,7 @@ RULES["rendezvous/core/transitions.cc"] += [
     # A lost node is remembered until it must have stopped.
     ("linger", "    node.forget = node.expires + remembered;", "    node.forget = HAS ? node.expires + remembered : step.now;"),
     # No world is formed of fewer than the least,
-    ("least", "  if (ready < state.shape->min_nodes) {", "  if (HAS && ready < state.shape->min_nodes) {"),
+    ("least", "  if (ready < state.spec->min_nodes) {", "  if (HAS && ready < state.spec->min_nodes) {"),
     # nor while the claim is in doubt.
     ("claim-in-doubt", "  if (ClaimIsInDoubt(state, step.now)) {", "  if (HAS && ClaimIsInDoubt(state, step.now)) {"),
     # A run that cannot have enough nodes ends with the reason of those that cannot start.
@@ -131,7 +131,7 @@ RULES["rendezvous/core/directives.cc"] = [
 ]
 RULES["rendezvous/core/fencing.cc"] = [
     # A lost node is replaced once its own fence is over.
-    ("fence-wait", "  if (!shape || shape->fence_after", "  if (!HAS || !shape || shape->fence_after"),
+    ("fence-wait", "  if (!spec || spec->fence_after", "  if (!HAS || !spec || spec->fence_after"),
 ]
 RULES["rendezvous/core/recovery.cc"] = [
     # A node that has a floor,
@@ -139,15 +139,15 @@ RULES["rendezvous/core/recovery.cc"] = [
     # or has heard another server, is one of a run that goes on.
     ("recovering-term", " || of_another;", " || (HAS && of_another);"),
     # One that reports a newer world brings a new server back to recovering.
-    ("newer-world", "return report.hosting != Hosting::kNothing && IsNews(recovery, shape, report);",
-     "return HAS && report.hosting != Hosting::kNothing && IsNews(recovery, shape, report);"),
+    ("newer-world", "return report.hosting != Hosting::kNothing && IsNews(recovery, spec, report);",
+     "return HAS && report.hosting != Hosting::kNothing && IsNews(recovery, spec, report);"),
     # A world that has ended may have been followed.
     ("followed", "return AllTold(recovery) && (DiedInNewest(recovery) ||", "return AllTold(recovery) && (!HAS || DiedInNewest(recovery) ||"),
     # What its nodes were told stops it still.
     ("told-cause", "  return told ? *told : leaves", "  return HAS && told ? *told : leaves"),
     # Who is missing may have been answered until the new server began.
-    ("fence-of-the-missing", "      member.fence = FenceFrom(roster.shape, answered, now);",
-     "      if (HAS) member.fence = FenceFrom(roster.shape, answered, now);"),
+    ("fence-of-the-missing", "      member.fence = FenceFrom(roster.spec, answered, now);",
+     "      if (HAS) member.fence = FenceFrom(roster.spec, answered, now);"),
     # One node has one place.
     ("one-place", "  LeaveOnePlaceEach(recovery);\n", "  if (HAS) LeaveOnePlaceEach(recovery);\n"),
     # Nobody waits for whom nothing is left of,

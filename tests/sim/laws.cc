@@ -90,7 +90,7 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
       // no reason to wait for worlds before its own: whoever still runs one is told to stop.
       const bool known =
           !run_forgotten || state.recovery.entered || (world_before_ && world_before_->id == id);
-      BreakIf(id != state.world->id && state.shape->fence_after > 0ms && known && !deluded_ &&
+      BreakIf(id != state.world->id && state.spec->fence_after > 0ms && known && !deluded_ &&
                   !live.outlives_kill && !ever_paused_.contains(host),
               "generation ", state.world->generation, " was formed while ", host,
               ", which --fence-after stops in time, still runs generation ",
@@ -103,7 +103,7 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
     const bool fenced = ever_lost_.contains(live.key) || lost_in_.contains({live.key, id}) ||
                         unheard || (!last && !formed_.contains(id));
     // Who is cut off for as long as --fence-after kills its workers, lost or not.
-    const bool kills_itself = last && state.shape->fence_after > 0ms && !live.outlives_kill &&
+    const bool kills_itself = last && state.spec->fence_after > 0ms && !live.outlives_kill &&
                               !ever_paused_.contains(host);
     BreakIf(id != state.world->id && (!fenced || kills_itself), "generation ",
             state.world->generation, " was formed while ", host, " still runs generation ",
@@ -149,14 +149,14 @@ void Laws::CheckWindow(const CoordinatorState& state, const CoordinatorConfig& c
     charged_by_ = config.term;
     return;
   }
-  if (!state.shape || state.shape->restart_window == 0ms) {
+  if (!state.spec || state.spec->restart_window == 0ms) {
     return;
   }
   if (state.budget.used > restarts_before_ && phase_before_ == Phase::kDraining) {
     charges_.push_back(now);
   }
-  std::erase_if(charges_, [&](Time when) { return now - when >= state.shape->restart_window; });
-  BreakIf(charges_.size() > state.shape->max_restarts,
+  std::erase_if(charges_, [&](Time when) { return now - when >= state.spec->restart_window; });
+  BreakIf(charges_.size() > state.spec->max_restarts,
           "more incidents were paid for within the restart window than the budget has");
 }
 
@@ -167,7 +167,7 @@ void Laws::CheckGrowth(const CoordinatorState& state) {
     return;
   }
   const World& world = *state.world;
-  BreakIf(!state.shape->scale_up || world.members.size() >= state.shape->max_nodes ||
+  BreakIf(!state.spec->scale_up || world.members.size() >= state.spec->max_nodes ||
               world.roll.unfinished.size() < world.members.size() || state.index.outsiders == 0,
           "generation ", world.generation, " was stopped for arrivals for nothing");
 }

@@ -52,8 +52,8 @@ Machine::Machine(Simulation& simulation, std::uint32_t index)
   config_.run_id = "run";
   config_.node = "n" + std::to_string(index == simulation.setup.twin ? 0 : index);
   config_.host = bare_ && simulation.setup.standing ? "server" : "n" + std::to_string(index);
-  config_.shape = simulation.setup.shape;
-  config_.shape.shutdown_timeout = 4s;
+  config_.spec = simulation.setup.spec;
+  config_.spec.shutdown_timeout = 4s;
   config_.workers = simulation.setup.workers.at(index);
   config_.server = "server:29400";
   config_.stop_grace = StopGraceOf(simulation.setup);
@@ -65,7 +65,7 @@ Machine::Machine(Simulation& simulation, std::uint32_t index)
     loop_.Drift(simulation.setup.drifts.at(index));
   }
   if (!simulation.setup.shutdown_timeouts.empty()) {
-    config_.shape.shutdown_timeout = simulation.setup.shutdown_timeouts.at(index);
+    config_.spec.shutdown_timeout = simulation.setup.shutdown_timeouts.at(index);
   }
   loop_.AfterEachTurn([this] { CheckTurn(); });
 }

@@ -156,7 +156,7 @@ class Plan {
       agenda_.At(heal + kSettling, [this] { LookForOneServer(kSettlingLooks); });
     }
     // A standing server goes on until it has forgotten the run.
-    const Time end = heal + kLiveness + 3 * setup_.shape.fence_after;
+    const Time end = heal + kLiveness + 3 * setup_.spec.fence_after;
     while (!laws_.broken() && agenda_.DoNext(end)) {
       if (!setup_.standing && agenda_.Now() > heal && simulation_.Quiet()) {
         break;

@@ -16,13 +16,13 @@ std::uint32_t Draw(Random& random, std::uint64_t first, std::uint64_t last) {
 
 // Nodes from `first` to all may form a world.
 void DrawRun(Random& random, std::uint32_t nodes, Setup& setup) {
-  RunShape& shape = setup.shape;
-  shape.max_nodes = Draw(random, 1, nodes);
-  shape.min_nodes = random.Chance(0.3) ? 1 : Draw(random, 1, shape.max_nodes);
-  shape.max_restarts = Draw(random, 0, 4);
-  shape.last_call = random.Between(0ms, 5s);
-  shape.join_timeout = random.Between(15s, 60s);
-  shape.scale_up = random.Chance(0.7);
+  RunSpec& spec = setup.spec;
+  spec.max_nodes = Draw(random, 1, nodes);
+  spec.min_nodes = random.Chance(0.3) ? 1 : Draw(random, 1, spec.max_nodes);
+  spec.max_restarts = Draw(random, 0, 4);
+  spec.last_call = random.Between(0ms, 5s);
+  spec.join_timeout = random.Between(15s, 60s);
+  spec.scale_up = random.Chance(0.7);
   for (std::uint32_t i = 0; i < setup.machines; ++i) {
     setup.workers.push_back(Draw(random, 1, setup.standing ? 3 : 2));
   }
@@ -51,9 +51,9 @@ void DrawStanding(Random& random, Setup& setup) {
     return;
   }
   setup.tells_steps = random.Chance(0.5);
-  setup.shape.crash_loop_limit = Draw(random, 0, 3);
+  setup.spec.crash_loop_limit = Draw(random, 0, 3);
   if (random.Chance(0.4)) {
-    setup.shape.restart_window = random.Between(500ms, 30s);
+    setup.spec.restart_window = random.Between(500ms, 30s);
   }
   if (nodes > 1 && random.Chance(0.2)) {
     setup.twin = nodes - 1;
@@ -83,7 +83,7 @@ void DrawFull(Random& random, bool calm, Setup& setup) {
   if (random.Chance(0.25)) {  // Hostile to the fence of checkpoints: stragglers at every step.
     setup.long_pauses = kHostile;
     setup.shared_disk = true;
-    setup.shape.min_nodes = 1;
+    setup.spec.min_nodes = 1;
   }
 }
 
@@ -108,14 +108,14 @@ void DrawStorm(Random& random, Setup& setup) {
   // Beyond every timeout: lease, graces, shutdown, start.
   weather.slow_max = random.Between(200ms, 20s);
   if (random.Chance(0.2)) {
-    setup.shape.fence_after = random.Between(6s, Duration{random.Chance(0.5) ? 14'000 : 120'000});
+    setup.spec.fence_after = random.Between(6s, Duration{random.Chance(0.5) ? 14'000 : 120'000});
   }
   if (random.Chance(0.15)) {
     setup.lease_per_node = random.Between(600ms, 3s);
   }
-  if (setup.shape.fence_after > 0ms) {  // As the command line has it.
-    setup.shape.fence_after = std::max<Duration>(setup.shape.fence_after,
-                                                 2 * setup.lease_per_node * setup.shape.max_nodes);
+  if (setup.spec.fence_after > 0ms) {  // As the command line has it.
+    setup.spec.fence_after =
+        std::max<Duration>(setup.spec.fence_after, 2 * setup.lease_per_node * setup.spec.max_nodes);
   }
   if (setup.standing && random.Chance(0.15)) {  // Hardly more than the nodes that there are.
     setup.run_bytes = 4'096 + std::size_t{3'000} * setup.machines;
@@ -129,8 +129,8 @@ Setup SetupOfSlow(Random& random) {
   setup.standing = true;
   setup.bare = nodes;
   setup.machines = nodes + 1;
-  setup.shape.min_nodes = setup.shape.max_nodes = nodes;
-  setup.shape.join_timeout = kForEver;
+  setup.spec.min_nodes = setup.spec.max_nodes = nodes;
+  setup.spec.join_timeout = kForEver;
   std::uint32_t ranks = 0;
   for (std::uint32_t i = 0; i < setup.machines; ++i) {
     setup.workers.push_back(Draw(random, nodes == 1 ? 2 : 1, 3));
@@ -158,8 +158,8 @@ Setup SetupOfFailover(Random& random) {
   Setup setup;
   setup.machines = Draw(random, 2, 5);
   setup.weather.max_delay = 20ms;
-  setup.shape.min_nodes = setup.shape.max_nodes = setup.machines + 1;
-  setup.shape.join_timeout = kForEver;
+  setup.spec.min_nodes = setup.spec.max_nodes = setup.machines + 1;
+  setup.spec.join_timeout = kForEver;
   setup.workers.assign(setup.machines, 1);
   return setup;
 }
@@ -182,12 +182,12 @@ void DrawMore(Random& random, Mode mode, Setup& setup) {
   if (!setup.standing && setup.machines > 2 && random.Chance(0.1)) {
     setup.twin = setup.machines - 1;
   }
-  const bool spends = setup.shape.restart_window == 0ms;  // Else it may ask for ever.
+  const bool spends = setup.spec.restart_window == 0ms;  // Else it may ask for ever.
   setup.asks_again =
       setup.standing && spends && setup.program == Program::kTrainer && random.Chance(0.3);
   setup.unproven = random.Chance(0.5);
   if (random.Chance(0.5)) {
-    setup.shape.restart_backoff = random.Between(500ms, 16s);
+    setup.spec.restart_backoff = random.Between(500ms, 16s);
   }
   setup.conduct.slow_death = random.Chance(0.4) ? 0.5 : 0;
 }

@@ -62,7 +62,7 @@ struct Conduct {
 };
 
 struct Setup {
-  RunShape shape{.restart_backoff = Duration{0}};
+  RunSpec spec{.restart_backoff = Duration{0}};
   bool standing = false;  // One server stands, on the last machine; else its part moves.
   std::optional<std::uint32_t> bare;  // A machine without an agent of the run.
   std::uint32_t machines = 2;

@@ -145,7 +145,7 @@ TEST_F(StartupOfTwo, AWorldThatEndsBeforeItsFirstStepIsToldWithWhatIsKnown) {
 }
 
 TEST_F(StartupOfTwo, ALostNodesSilenceIsDetectsPart) {
-  a.report.shape = b.report.shape = {.min_nodes = 1, .max_nodes = 2, .max_restarts = 1};
+  a.report.spec = b.report.spec = {.min_nodes = 1, .max_nodes = 2, .max_restarts = 1};
   Form();
   a.Says(At(1s));
   b.Hears(At(2s)).Says(At(2s));

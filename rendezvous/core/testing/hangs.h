@@ -28,9 +28,9 @@ inline Standing InTime(std::uint32_t rank, std::uint64_t step, const std::string
 // Ranks 0-1 and 2-3.
 struct Hangs : testing::Test {
   Story story;
-  RunShape shape{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
-  Node a{story, "n0", shape};
-  Node b{story, "n1", shape};
+  RunSpec spec{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
+  Node a{story, "n0", spec};
+  Node b{story, "n1", spec};
 
   void SetUp() override {
     a.report.workers = b.report.workers = 2;

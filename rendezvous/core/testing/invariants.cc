@@ -29,8 +29,8 @@ std::optional<std::string> BrokenWorld(const CoordinatorState& state, const Worl
   if (runs && next != world.size) {
     return "the world's size is not the sum of its workers";
   }
-  if (world.members.size() < state.shape->min_nodes ||
-      world.members.size() > state.shape->max_nodes) {
+  if (world.members.size() < state.spec->min_nodes ||
+      world.members.size() > state.spec->max_nodes) {
     return "the world has " + std::to_string(world.members.size()) + " nodes, outside its range";
   }
   return world.generation > state.newest ? std::optional<std::string>("newest is behind the world")
@@ -55,10 +55,10 @@ bool BytesAreCounted(const CoordinatorState& state) {
 
 std::optional<std::string> BrokenInvariant(const CoordinatorState& state,
                                            const CoordinatorConfig& config, Time now) {
-  if (state.shape) {
-    const bool windowed = state.shape->restart_window > Duration{0};
+  if (state.spec) {
+    const bool windowed = state.spec->restart_window > Duration{0};
     const std::size_t used = windowed ? state.budget.charged.size() : state.budget.used;
-    if (used > state.shape->max_restarts) {
+    if (used > state.spec->max_restarts) {
       return "more restarts were used than allowed";
     }
   }

@@ -10,7 +10,7 @@
 
 namespace ddprun {
 
-inline constexpr RunShape kTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
+inline constexpr RunSpec kTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
 
 struct PairOfNodes : testing::Test {
   Story story;

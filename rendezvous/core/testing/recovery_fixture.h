@@ -10,7 +10,7 @@
 
 namespace ddprun {
 
-inline constexpr RunShape kElastic{.min_nodes = 1, .max_nodes = 2, .max_restarts = 1};
+inline constexpr RunSpec kElastic{.min_nodes = 1, .max_nodes = 2, .max_restarts = 1};
 
 // Two nodes that host generation 1 of a server with term 1, which then dies.
 struct Recovering : testing::Test {
@@ -22,10 +22,10 @@ struct Recovering : testing::Test {
   void TearDown() override {
     EXPECT_EQ(BrokenInvariant(story.state, story.config, At(Duration{20'000})), std::nullopt);
   }
-  void Form(const RunShape& shape) {
+  void Form(const RunSpec& spec) {
     story.state = {};
     story.state.run_id = "run";
-    a.report.shape = b.report.shape = shape;
+    a.report.spec = b.report.spec = spec;
     a.report.term = b.report.term = {};
     FormWorld(At(Duration{0}), a, b);
     ASSERT_EQ(story.state.phase, Phase::kRunning);

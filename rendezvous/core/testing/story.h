@@ -74,13 +74,13 @@ struct Node {
   Story& story;
   NodeReport report;
 
-  Node(Story& of, const std::string& name, const RunShape& shape, std::uint64_t incarnation = 1)
+  Node(Story& of, const std::string& name, const RunSpec& spec, std::uint64_t incarnation = 1)
       : story(of) {
     report.run_id = "run";
     report.node = name;
     report.host = name;
     report.incarnation = {incarnation};
-    report.shape = shape;
+    report.spec = spec;
     report.store = {name, 1234};
   }
 

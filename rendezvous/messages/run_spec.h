@@ -1,6 +1,6 @@
 // The run, as every node's command line states it: the first report fixes it.
 //
-// A field is its line in RunShape and its row in kShapeFields. Wire, comparison of nodes and flags
+// A field is its line in RunSpec and its row in kSpecFields. Wire, comparison of nodes and flags
 // go by the rows; what is left to do is its number in proto/rendezvous.proto, its row in
 // launcher/command_line/raw_flags.cc, and what it means. Never anything that nodes may differ in.
 #pragma once
@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kHangRestarts = 0;  // As from a failure: charged
 inline constexpr std::uint32_t kHangFails = 1;     // The run is over, whatever the budget.
 inline constexpr std::uint32_t kHangIsTold = 2;    // Nothing: the run goes on.
 
-struct RunShape {
+struct RunSpec {
   std::uint32_t min_nodes = 1;
   std::uint32_t max_nodes = 1;
   std::uint32_t max_restarts = 0;      // Incidents of worker failure, for the whole run.
@@ -34,54 +34,54 @@ struct RunShape {
                                        // nobody takes a lost one's place earlier; 0: never.
   Duration shutdown_timeout{30'000};   // TERM to KILL in a planned stop.
   std::uint32_t on_hang = kHangRestarts;
-  auto operator<=>(const RunShape&) const = default;
+  auto operator<=>(const RunSpec&) const = default;
 };
 
-// What becomes of a node that says otherwise than the run's first, whose word counts.
-enum class Differing {
-  kOverruled,
-  kRefused,          // It is told both words of these,
-  kRefusedWhereSet,  // and of these those that are not the default.
+// How a node is treated whose value differs from that of the run's first node.
+enum class Mismatch {
+  kUseFirst,        // It joins, and the first node's value counts.
+  kRefuse,          // It is refused, and the message names both values.
+  kRefuseWhereSet,  // As before, but a value that is the default is not named.
 };
 
 template <class T>
-struct ShapeField {
-  constexpr ShapeField(const char* field, T RunShape::*of, Differing kind = Differing::kOverruled,
-                       std::string_view value_words = {})
-      : name(field), member(of), differing(kind), words(value_words) {}
+struct SpecField {
+  constexpr SpecField(const char* field, T RunSpec::*of, Mismatch kind = Mismatch::kUseFirst,
+                      std::string_view value_words = {})
+      : name(field), member(of), mismatch(kind), words(value_words) {}
 
   const char* name;  // On the wire, where _ms follows a duration's; its flag has '-' for '_'.
-  T RunShape::*member;
-  Differing differing;
+  T RunSpec::*member;
+  Mismatch mismatch;
   std::string_view words;  // Of a flag that takes words, for 0 (false) and up: "never|restart".
 };
 
 // Who is refused is told both words: 0 and 1 are none of a switch.
 template <class... T>
-constexpr bool CanBeTold(const std::tuple<ShapeField<T>...>& table) {
+constexpr bool CanBeTold(const std::tuple<SpecField<T>...>& table) {
   bool can = true;
-  ForEach(table, [&]<class Of>(const ShapeField<Of>& field) {
-    can &= !std::is_same_v<Of, bool> || field.differing == Differing::kOverruled ||
+  ForEach(table, [&]<class Of>(const SpecField<Of>& field) {
+    can &= !std::is_same_v<Of, bool> || field.mismatch == Mismatch::kUseFirst ||
            field.words.find('|') != std::string_view::npos;
   });
   return can;
 }
 
-inline constexpr std::tuple kShapeFields{
-    ShapeField{"min_nodes", &RunShape::min_nodes, Differing::kRefused},
-    ShapeField{"max_nodes", &RunShape::max_nodes, Differing::kRefused},
-    ShapeField{"max_restarts", &RunShape::max_restarts, Differing::kRefused},
-    ShapeField{"last_call", &RunShape::last_call},
-    ShapeField{"join_timeout", &RunShape::join_timeout},
-    ShapeField{"scale_up", &RunShape::scale_up},
-    ShapeField{"restart_window", &RunShape::restart_window},
-    ShapeField{"crash_loop_limit", &RunShape::crash_loop_limit},
-    ShapeField{"restart_backoff", &RunShape::restart_backoff},
-    ShapeField{"fence_after", &RunShape::fence_after, Differing::kRefusedWhereSet},
-    ShapeField{"shutdown_timeout", &RunShape::shutdown_timeout, Differing::kRefusedWhereSet},
-    ShapeField{"on_hang", &RunShape::on_hang},
+inline constexpr std::tuple kSpecFields{
+    SpecField{"min_nodes", &RunSpec::min_nodes, Mismatch::kRefuse},
+    SpecField{"max_nodes", &RunSpec::max_nodes, Mismatch::kRefuse},
+    SpecField{"max_restarts", &RunSpec::max_restarts, Mismatch::kRefuse},
+    SpecField{"last_call", &RunSpec::last_call},
+    SpecField{"join_timeout", &RunSpec::join_timeout},
+    SpecField{"scale_up", &RunSpec::scale_up},
+    SpecField{"restart_window", &RunSpec::restart_window},
+    SpecField{"crash_loop_limit", &RunSpec::crash_loop_limit},
+    SpecField{"restart_backoff", &RunSpec::restart_backoff},
+    SpecField{"fence_after", &RunSpec::fence_after, Mismatch::kRefuseWhereSet},
+    SpecField{"shutdown_timeout", &RunSpec::shutdown_timeout, Mismatch::kRefuseWhereSet},
+    SpecField{"on_hang", &RunSpec::on_hang},
 };
-static_assert(IsWhole<RunShape>(kShapeFields));
-static_assert(CanBeTold(kShapeFields));
+static_assert(IsWhole<RunSpec>(kSpecFields));
+static_assert(CanBeTold(kSpecFields));
 
 }  // namespace ddprun
