@@ -26,7 +26,7 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
   }
   core.node_rank = config.node_rank;
   core.workers = config.workers;
-  core.first_local_rank = config.around.seat ? config.around.seat->local_rank : 0;
+  core.first_local_rank = config.context.task_slot ? config.context.task_slot->local_rank : 0;
   core.role = config.role;
   core.server = server;
   core.successor = config.standalone ? ""
@@ -39,15 +39,15 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
   core.start_timeout = start_is_set ? config.start_timeout : kStartsPerHang * config.hang_timeout;
   core.start_spares_busy = !start_is_set;
   core.judges_unseen = start_is_set && config.progress_from != nullptr;
-  core.preemptible = config.around.tells_before_end;
+  core.preemptible = config.context.tells_before_end;
   core.leaves_alone =
-      config.around.ends_nodes_alone && config.spec.min_nodes < config.spec.max_nodes;
+      config.context.ends_nodes_alone && config.spec.min_nodes < config.spec.max_nodes;
   core.checks_node = !config.node_check.empty() ||
                      (config.host_check == HostCheck::kOn && GpuSource::Present(HostRoots()));
   core.alone = config.standalone;
   core.cannot_start = config.cannot_start;
   core.give_up_code = config.give_up_code;
-  core.requeues = config.around.requeues;
+  core.requeues = config.context.requeues;
   return core;
 }
 
@@ -81,8 +81,8 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
                        const std::string& server) {
   AgentOptions options;
   options.core = CoreOf(config, node, server);
-  if (config.around.seat) {
-    options.local_world_size = config.around.seat->local_size;
+  if (config.context.task_slot) {
+    options.local_world_size = config.context.task_slot->local_size;
   }
   options.virtual_local_rank = config.virtual_local_rank;
   options.command = prepared.command;

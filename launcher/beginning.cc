@@ -8,7 +8,7 @@
 #include "launcher/command_line/host_places.h"
 #include "launcher/plan.h"
 #include "launcher/scrub.h"
-#include "launcher/verbs/look_around.h"
+#include "launcher/verbs/detect_context.h"
 
 namespace ddprun {
 namespace {
@@ -73,7 +73,8 @@ void ApplyToEnvironment(const LaunchConfig& config, const Preparation& prepared)
   ::unsetenv("DDPRUN_TOKEN");  // Workers need it for nothing.
   if (prepared.omp_threads) {
     ::setenv("OMP_NUM_THREADS", std::to_string(*prepared.omp_threads).c_str(), 1);
-    if (!config.around.seat && !config.quiet) {  // Else every process of the node would say so.
+    if (!config.context.task_slot &&
+        !config.quiet) {  // Else every process of the node would say so.
       SayInfo("OMP_NUM_THREADS=" + std::to_string(*prepared.omp_threads) +
               " for each worker: " + std::to_string(prepared.cpus) + " CPUs for " +
               std::to_string(config.workers) + " workers");

@@ -13,7 +13,7 @@
 #include "launcher/command_line/raw_flags.h"
 #include "launcher/completion.h"
 #include "launcher/environment/detect.h"
-#include "launcher/verbs/look_around.h"
+#include "launcher/verbs/detect_context.h"
 #include "launcher/verbs/verbs.h"
 
 namespace ddprun {
@@ -99,8 +99,8 @@ void ResolveJobEnd(const RawFlags& raw, LaunchConfig& config, Problems& problems
   if (config.stop_before == Duration{0}) {
     return;
   }
-  const Surroundings& around = config.around;
-  if (config.time_limit == Duration{0} && around.job.empty()) {
+  const LaunchContext& context = config.context;
+  if (config.time_limit == Duration{0} && context.job.empty()) {
     config.remarks.push_back(
         "ignoring --stop-before: the job's end time is unknown; set --time-limit");
   } else if (config.stop_before < config.spec.shutdown_timeout) {
@@ -131,7 +131,7 @@ void CheckMachine(const Result<T>& result, LaunchConfig& config, Problems& probl
 void ResolveSize(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
   if (!raw.gpus.empty() || SaysNothing(config.settings, "gpus")) {
     // Before srun this is not the node that has them.
-    const bool here = config.around.launcher.empty();
+    const bool here = config.context.launcher.empty();
     const Result<std::string> gpus =
         ChooseGpus(raw.gpus, here ? VisibleGpuList() : std::nullopt, here ? CountDevices() : 0);
     CheckMachine(gpus, config, problems);
@@ -195,11 +195,11 @@ void ResolveProgram(const RawFlags& raw, LaunchConfig& config, Problems& problem
 
 Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
                             const std::string& name, std::vector<Setting> settings,
-                            Surroundings around) {
+                            LaunchContext context) {
   Problems problems;
   LaunchConfig& config = raw.config;
   config.settings = std::move(settings);
-  config.around = std::move(around);
+  config.context = std::move(context);
   const auto nodes = ParseNodes(raw.nnodes);
   problems.Check(nodes);
   if (nodes) {
@@ -312,7 +312,7 @@ std::vector<Setting> Effective(const std::vector<Setting>& given) {
 // `app` fills `raw`.
 Result<CommandLine> Understand(CLI::App& app, RawFlags& raw, const std::vector<std::string>& rest,
                                const std::string& name, const std::vector<Setting>& settings,
-                               Surroundings around, const GetEnv& get_env) {
+                               LaunchContext context, const GetEnv& get_env) {
   RETURN_IF_ERROR(ParseFlags(app, ToArguments(settings)));
   if (raw.version) {
     return CommandLine(Print{VersionText()});
@@ -325,7 +325,7 @@ Result<CommandLine> Understand(CLI::App& app, RawFlags& raw, const std::vector<s
     return CommandLine(Print{std::move(script)});
   }
   ASSIGN_OR_RETURN(CommandLine resolved,
-                   Resolve(raw, rest, name, Effective(settings), std::move(around)));
+                   Resolve(raw, rest, name, Effective(settings), std::move(context)));
   LaunchConfig& config = std::get<LaunchConfig>(resolved);
   config.token = get_env("DDPRUN_TOKEN").value_or("");
   config.in_slurm_job = IsInSlurmJob(get_env);
@@ -391,11 +391,11 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
     return Error{file.error().kind, WithOrigins(file.error().message, here)};
   }
   const std::vector<Setting> said = LayOver({OtherDefaults(get_env), *file, here});
-  ASSIGN_OR_RETURN(Surroundings around, InOneLine(LookAround(get_env, said, name)));
-  std::vector<Setting> settings = LayOver({around.settings, said});
+  ASSIGN_OR_RETURN(LaunchContext context, InOneLine(DetectContext(get_env, said, name)));
+  std::vector<Setting> settings = LayOver({context.settings, said});
   LetStandaloneWin(settings);
   Result<CommandLine> understood =
-      Understand(app, raw, line.rest, name, settings, std::move(around), get_env);
+      Understand(app, raw, line.rest, name, settings, std::move(context), get_env);
   if (!understood) {
     return Error{understood.error().kind, WithOrigins(understood.error().message, settings)};
   }

@@ -59,9 +59,9 @@ TEST(CommandLine, ASchedulersWordIsBelowEveryOther) {
   EXPECT_EQ(config.endpoint.host, "n1");
   EXPECT_EQ(config.run_id, "5.0.0");
   EXPECT_EQ(config.workers, 3u);
-  EXPECT_EQ(config.around.node, "n2");
+  EXPECT_EQ(config.context.node, "n2");
   EXPECT_EQ(Launch({"--nproc-per-node=2", "p"}, step).workers, 2u);
-  EXPECT_FALSE(Launch({"--nnodes=1", "p"}, step).around.IsPlaced());
+  EXPECT_FALSE(Launch({"--nnodes=1", "p"}, step).context.IsPlaced());
   EXPECT_TRUE(Launch({"--nnodes=1", "p"}, step).standalone);
   EXPECT_NE(Refusal({"--nnodes=3", "p"}, step).find("Slurm step 5.0 has 2"), std::string::npos);
   const auto as_torchrun = ParseCommandLine({"p"}, Environment(step), "torchrun");

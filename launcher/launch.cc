@@ -68,7 +68,7 @@ int RunNode(const LaunchConfig& config, const Preparation& prepared, GuardLink g
 
 int Launch(LaunchConfig config) {
   SetLogFormat(config.log_format);
-  if (!config.around.launcher.empty()) {
+  if (!config.context.launcher.empty()) {
     return StartUnderSrun(config);
   }
   if (const std::optional<int> code = LaunchFromKept(config)) {

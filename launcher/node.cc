@@ -54,8 +54,8 @@ Result<int> LaunchedNode::Run() {
   if (role_.failover) {
     role_.failover->Start();
   }
-  if (config_.around.waiter) {
-    srun_watch_ = std::make_unique<SrunWatch>(loop_, *config_.around.waiter, [this] {
+  if (config_.context.waiter) {
+    srun_watch_ = std::make_unique<SrunWatch>(loop_, *config_.context.waiter, [this] {
       Log(LogLevel::kError, "srun is gone: nobody waits for this step any more");
       OnSignal(SIGTERM);
     });
@@ -92,13 +92,13 @@ Result<void> LaunchedNode::SetUp() {
   if (slot.lock) {
     guard_.HoldUntilGone(slot.lock.get());
   }
-  const Surroundings& around = config_.around;
+  const LaunchContext& context = config_.context;
   StartLog(config_.standalone ? "ddprun" : "ddprun " + slot.node, config_.verbose ? LogLevel::kDebug
                                                                   : config_.quiet
                                                                       ? LogLevel::kWarning
                                                                       : LogLevel::kInfo);
-  if (around.IsPlaced() || !around.job.empty()) {
-    Log(around.IsPlaced() ? LogLevel::kInfo : LogLevel::kDebug, around.line);
+  if (context.IsPlaced() || !context.job.empty()) {
+    Log(context.IsPlaced() ? LogLevel::kInfo : LogLevel::kDebug, context.line);
   }
   ASSIGN_OR_RETURN(address_, FindLocalAddress(config_));
   ASSIGN_OR_RETURN(config_.endpoint, FindMeetingPoint(config_));
@@ -242,7 +242,7 @@ CoordinatorDriver* LaunchedNode::Server() const {
 NodeView LaunchedNode::Look() const {
   const AgentDriver& driver = agent_->driver;
   NodeView view = ViewOf(driver.state(), driver.config(), worker_counts_, loop_.Now());
-  view.scheduler = config_.around.name;
+  view.scheduler = config_.context.name;
   view.host = agent_->host.view().samples;
   view.run = LookAtRun();
   return view;

@@ -126,10 +126,10 @@ Result<std::filesystem::path> UserDirectory() {
 
 Result<NodeSlot> NameThisNode(const LaunchConfig& config) {
   const std::string host = HostName();
-  const Surroundings& around = config.around;
-  if (around.IsPlaced() && !config.standalone) {
-    return NodeSlot{around.node.empty() ? host + "." + std::to_string(*around.index) : around.node,
-                    {}};
+  const LaunchContext& context = config.context;
+  if (context.IsPlaced() && !config.standalone) {
+    return NodeSlot{
+        context.node.empty() ? host + "." + std::to_string(*context.index) : context.node, {}};
   }
   if (config.node_rank) {
     return NodeSlot{"node" + std::to_string(*config.node_rank), {}};

@@ -104,7 +104,7 @@ std::string Rendezvous(const LaunchConfig& config) {
                                 ? "; " + FormatDuration(config.spec.last_call) +
                                       " for more nodes once the fewest are here"
                                 : "");
-  return "nodes\n" + Line("found", config.around.line) +
+  return "nodes\n" + Line("found", config.context.line) +
          Line("count", nodes + (config.standalone ? ", " + WhyAlone(config) : "")) +
          Line("run id", config.run_id.empty() ? "drawn at the start, because the run is standalone"
                                               : config.run_id) +

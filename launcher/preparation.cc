@@ -66,15 +66,15 @@ Result<Preparation> Prepare(const LaunchConfig& config) {
       preparation.removed.push_back(name);
     }
   }
-  const Surroundings& around = config.around;
+  const LaunchContext& context = config.context;
   preparation.cpus = AllowedCpus();
-  if (around.cpus) {
-    preparation.cpus = std::clamp<std::size_t>(*around.cpus, 1, preparation.cpus);
+  if (context.cpus) {
+    preparation.cpus = std::clamp<std::size_t>(*context.cpus, 1, preparation.cpus);
   }
   preparation.omp_threads = OmpThreads(environment, config.workers, preparation.cpus);
-  if (around.seat && !environment.contains("OMP_NUM_THREADS")) {
+  if (context.task_slot && !environment.contains("OMP_NUM_THREADS")) {
     // Not told, each takes its part of what all may use.
-    const std::size_t shares = around.cpus ? 1 : around.seat->local_size;
+    const std::size_t shares = context.cpus ? 1 : context.task_slot->local_size;
     preparation.omp_threads = std::max<std::size_t>(1, preparation.cpus / shares);
   }
   ASSIGN_OR_RETURN(preparation.numa, PlanCpus(config));

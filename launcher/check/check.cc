@@ -74,7 +74,7 @@ void StartThisVerb(LaunchConfig& config, bool json) {
 int Check(CheckRequest request, const std::function<int(const LaunchConfig&)>& launch) {
   LaunchConfig& config = request.launch;
   const std::string given = GetProcessEnv(kVerdict).value_or("");
-  const bool forgotten_srun = !config.around.launcher.empty();
+  const bool forgotten_srun = !config.context.launcher.empty();
   if (!given.empty() || (config.standalone && !forgotten_srun && !config.dry_run)) {
     return CheckThisNode(request, given);
   }

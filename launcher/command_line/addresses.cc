@@ -103,8 +103,8 @@ bool IsTrapped(const std::string& host) {
 }
 
 // This process runs on the first node of its scheduler's list.
-bool IsOnFirstNode(const Surroundings& around) {
-  return around.index == 0u || around.on_first_node;
+bool IsOnFirstNode(const LaunchContext& context) {
+  return context.index == 0u || context.on_first_node;
 }
 
 std::string AnyUsable() {
@@ -153,8 +153,8 @@ Result<std::string> FindLocalAddress(const LaunchConfig& config) {
     return std::string("127.0.0.1");
   }
   const std::string& host = config.endpoint.host;
-  if (config.around.IsPlaced() && IsOnFirstNode(config.around) && IsTrapped(host)) {
-    for (const std::string& other : config.around.hosts) {
+  if (config.context.IsPlaced() && IsOnFirstNode(config.context) && IsTrapped(host)) {
+    for (const std::string& other : config.context.hosts) {
       const Result<std::string> route = other == host ? std::string() : RouteTo(other);
       if (route && !route->empty() && !IsLoopback(*route)) {
         return *route;
@@ -174,12 +174,12 @@ Result<std::string> FindLocalAddress(const LaunchConfig& config) {
 }
 
 Result<Endpoint> FindMeetingPoint(const LaunchConfig& config) {
-  if (config.standalone || !config.around.IsPlaced() || !IsTrapped(config.endpoint.host)) {
+  if (config.standalone || !config.context.IsPlaced() || !IsTrapped(config.endpoint.host)) {
     return config.endpoint;
   }
   const std::string what = "the first node's name '" + config.endpoint.host +
                            "' is a loopback address here (/etc/hosts?)";
-  if (!IsOnFirstNode(config.around)) {
+  if (!IsOnFirstNode(config.context)) {
     return Error{ErrorKind::kInvalid,
                  what +
                      ", so this node cannot reach it: have the name looked up as the other "

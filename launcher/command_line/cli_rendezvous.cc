@@ -63,10 +63,10 @@ void ResolveEndpoint(const RawFlags& raw, LaunchConfig& config, Problems& proble
 // A run that can go on without one of its nodes is to go on without the first one, too.
 void TakeSharedDirectory(LaunchConfig& config) {
   const bool spare = config.spec.min_nodes < config.spec.max_nodes ||
-                     config.around.hosts.size() > config.spec.max_nodes;
+                     config.context.hosts.size() > config.spec.max_nodes;
   const bool any_may_serve = !config.tls.any() || !config.tls.certificate.empty();
   if (!config.standalone && !config.literal_master && spare && any_may_serve) {
-    config.run_dir = config.around.shared;
+    config.run_dir = config.context.shared;
     config.own_run_dir = !config.run_dir.empty();
   }
 }

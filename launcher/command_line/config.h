@@ -21,7 +21,7 @@
 #include "common/result.h"
 #include "common/time.h"
 #include "launcher/command_line/gpus.h"
-#include "launcher/environment/surroundings.h"
+#include "launcher/environment/launch_context.h"
 #include "launcher/setting.h"
 #include "rendezvous/listener/tls.h"
 #include "rendezvous/messages/run_spec.h"
@@ -112,7 +112,7 @@ struct LaunchConfig {
   // --log-dir=/dev/null: no file of a worker at all.
   bool DiscardsOutput() const { return log_dir == "/dev/null"; }
 
-  Surroundings around;  // Who started this process, and as which node.
+  LaunchContext context;  // Who started this process, and as which node.
 
   std::vector<Setting> settings;  // Of every flag, for people: --dry-run shows them.
   // Variables that configure this launch, DDPRUN_<FLAG> and PET_<FLAG>: workers do not get them, or
@@ -150,7 +150,7 @@ inline bool HasFailover(const LaunchConfig& config) {
 
 // A node that cannot start its workers joins to say so, where other nodes wait for it.
 inline bool TellsOtherNodes(const LaunchConfig& config) {
-  return !config.standalone && !config.dry_run && config.around.launcher.empty();
+  return !config.standalone && !config.dry_run && config.context.launcher.empty();
 }
 
 // "HOST:PORT" or ":PORT" of --http-listen, port 0 too.

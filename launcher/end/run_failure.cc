@@ -67,7 +67,7 @@ void AddStacks(FailedWorker& worker, const LastAttempt& attempt, std::uint32_t l
 
 // Where the scheduler started an agent for each worker, theirs are not counted from 0.
 std::uint32_t FirstLocalRank(const LaunchConfig& config) {
-  return config.around.seat ? config.around.seat->local_rank : 0;
+  return config.context.task_slot ? config.context.task_slot->local_rank : 0;
 }
 
 FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAttempt& attempt,
@@ -80,7 +80,7 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
   facts.exit_code = exit.code;
   facts.restarts_used = attempt.restarts_used;
   facts.max_restarts = config.spec.max_restarts;
-  facts.requeues = config.around.requeues;
+  facts.requeues = config.context.requeues;
   facts.root = ToFailed(root.rank, root.local_rank, root.pid, root.host, root.status, root.details,
                         root.stopped_by_us);
   facts.hang = root.hang;

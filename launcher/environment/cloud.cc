@@ -12,13 +12,13 @@ namespace {
 constexpr std::uint16_t kPort = 29'400;  // A pod's ports are its own.
 constexpr const char* kResourceConfig = "/opt/ml/input/config/resourceconfig.json";
 
-std::string Line(const Surroundings& around, const Place& place) {
-  return around.name + ": node " + std::to_string(place.index) + " of " +
-         std::to_string(place.count) + (around.node.empty() ? "" : ", " + around.node);
+std::string Line(const LaunchContext& context, const Place& place) {
+  return context.name + ": node " + std::to_string(place.index) + " of " +
+         std::to_string(place.count) + (context.node.empty() ? "" : ", " + context.node);
 }
 
 // The name with a domain that this host has in /etc/hosts, where its kubelet wrote it.
-std::string LongName(const SurroundingsQuery& query, const std::string& host) {
+std::string LongName(const ContextQuery& query, const std::string& host) {
   const Result<std::string> hosts = query.read_file("/etc/hosts");
   std::stringstream lines(hosts ? *hosts : "");
   for (std::string line; std::getline(lines, line);) {
@@ -34,13 +34,13 @@ std::string LongName(const SurroundingsQuery& query, const std::string& host) {
 
 }  // namespace
 
-Result<std::optional<Surroundings>> ReadPyTorchJob(const SurroundingsQuery& query) {
+Result<std::optional<LaunchContext>> ReadPyTorchJob(const ContextQuery& query) {
   // Of a worker, RANK counts processes, and LOCAL_RANK stands beside it.
   if (!Text(query, "RANK") || !Text(query, "WORLD_SIZE") || !Text(query, "MASTER_ADDR") ||
       Text(query, "LOCAL_RANK")) {
-    return std::optional<Surroundings>();
+    return std::optional<LaunchContext>();
   }
-  Surroundings around{.scheduler = Scheduler::kPyTorchJob, .name = "PyTorchJob"};
+  LaunchContext context{.scheduler = Scheduler::kPyTorchJob, .name = "PyTorchJob"};
   Place place{.port = kPort,
               .run_id = "pytorchjob",
               .count_origin = "WORLD_SIZE, of nodes",
@@ -56,27 +56,27 @@ Result<std::optional<Surroundings>> ReadPyTorchJob(const SurroundingsQuery& quer
   }
   place.host = *Text(query, "MASTER_ADDR");
   place.port = static_cast<std::uint16_t>(port.value_or(kPort));
-  around.settings.push_back(WorkersByGpus(query));
+  context.settings.push_back(WorkersByGpus(query));
   if (const auto workers = Text(query, "NPROC_PER_NODE")) {
-    around.settings.back() = {"nproc-per-node", *workers, "NPROC_PER_NODE"};
+    context.settings.back() = {"nproc-per-node", *workers, "NPROC_PER_NODE"};
   }
-  SetPlace(query, place, around);
-  around.line = Line(around, place);
-  return std::optional(std::move(around));
+  SetPlace(query, place, context);
+  context.line = Line(context, place);
+  return std::optional(std::move(context));
 }
 
-Result<std::optional<Surroundings>> ReadKubernetes(const SurroundingsQuery& query) {
+Result<std::optional<LaunchContext>> ReadKubernetes(const ContextQuery& query) {
   ASSIGN_OR_RETURN(const auto index, Count(query, "JOB_COMPLETION_INDEX"));
   if (!index) {
-    return std::optional<Surroundings>();
+    return std::optional<LaunchContext>();
   }
-  Surroundings around{.scheduler = Scheduler::kKubernetes, .name = "Kubernetes indexed job"};
-  around.tells_before_end = true;
-  around.ends_nodes_alone = true;  // One pod is evicted, or all: the same TERM.
+  LaunchContext context{.scheduler = Scheduler::kKubernetes, .name = "Kubernetes indexed job"};
+  context.tells_before_end = true;
+  context.ends_nodes_alone = true;  // One pod is evicted, or all: the same TERM.
   if (query.only_facts) {
-    return std::optional(std::move(around));
+    return std::optional(std::move(context));
   }
-  around.node = Text(query, "HOSTNAME").value_or("");
+  context.node = Text(query, "HOSTNAME").value_or("");
   const std::string ending = "-" + std::to_string(*index);
   const std::string nodes = Said(query, "nnodes").value_or("");
   const std::size_t colon = nodes.find(':');
@@ -94,8 +94,8 @@ Result<std::optional<Surroundings>> ReadKubernetes(const SurroundingsQuery& quer
               .index_origin = "JOB_COMPLETION_INDEX",
               .host_origin = "this pod's name in /etc/hosts",
               .run_origin = "HOSTNAME"};
-  const std::string name = LongName(query, around.node);
-  if (place.count == 0 || !around.node.ends_with(ending) || (place.count > 1 && name.empty()) ||
+  const std::string name = LongName(query, context.node);
+  if (place.count == 0 || !context.node.ends_with(ending) || (place.count > 1 && name.empty()) ||
       place.index >= place.count) {
     return Error{ErrorKind::kInvalid,
                  "this is pod " + std::to_string(*index) +
@@ -103,16 +103,16 @@ Result<std::optional<Surroundings>> ReadKubernetes(const SurroundingsQuery& quer
                      "give --nnodes=<completions>, and where the pods have no subdomain (a "
                      "headless service) --rdzv-endpoint=<host of pod 0>:29400 with --node-rank"};
   }
-  const std::string job = around.node.substr(0, around.node.size() - ending.size());
+  const std::string job = context.node.substr(0, context.node.size() - ending.size());
   place.run_id = job;
-  place.host = job + "-0" + name.substr(std::min(around.node.size(), name.size()));
-  around.settings.push_back(WorkersByGpus(query));
-  SetPlace(query, place, around);
-  around.line = Line(around, place);
-  return std::optional(std::move(around));
+  place.host = job + "-0" + name.substr(std::min(context.node.size(), name.size()));
+  context.settings.push_back(WorkersByGpus(query));
+  SetPlace(query, place, context);
+  context.line = Line(context, place);
+  return std::optional(std::move(context));
 }
 
-Result<std::optional<Surroundings>> ReadSageMaker(const SurroundingsQuery& query) {
+Result<std::optional<LaunchContext>> ReadSageMaker(const ContextQuery& query) {
   const auto list = Text(query, "SM_HOSTS");
   std::string current = Text(query, "SM_CURRENT_HOST").value_or("");
   std::string interface = Text(query, "SM_NETWORK_INTERFACE_NAME").value_or("");
@@ -123,7 +123,7 @@ Result<std::optional<Surroundings>> ReadSageMaker(const SurroundingsQuery& query
   } else {
     const Result<std::string> file = query.read_file(kResourceConfig);
     if (!file) {
-      return std::optional<Surroundings>();
+      return std::optional<LaunchContext>();
     }
     const auto config = ParseJson(*file);
     if (config.is_object()) {
@@ -133,35 +133,35 @@ Result<std::optional<Surroundings>> ReadSageMaker(const SurroundingsQuery& query
     }
     origin = kResourceConfig;
   }
-  Surroundings around{.scheduler = Scheduler::kSageMaker, .name = "SageMaker"};
+  LaunchContext context{.scheduler = Scheduler::kSageMaker, .name = "SageMaker"};
   for (const nlohmann::json& host : hosts.is_array() ? hosts : nlohmann::json::array()) {
     if (host.is_string()) {
-      around.hosts.push_back(host.get<std::string>());
+      context.hosts.push_back(host.get<std::string>());
     }
   }
-  std::sort(around.hosts.begin(), around.hosts.end());
-  const auto own = std::find(around.hosts.begin(), around.hosts.end(), current);
-  if (own == around.hosts.end()) {
+  std::sort(context.hosts.begin(), context.hosts.end());
+  const auto own = std::find(context.hosts.begin(), context.hosts.end(), current);
+  if (own == context.hosts.end()) {
     return Invalid(origin + " does not name this host", current);
   }
-  around.node = current;
-  const Place place{.count = static_cast<std::uint32_t>(around.hosts.size()),
-                    .index = static_cast<std::uint32_t>(own - around.hosts.begin()),
-                    .host = around.hosts.front(),
+  context.node = current;
+  const Place place{.count = static_cast<std::uint32_t>(context.hosts.size()),
+                    .index = static_cast<std::uint32_t>(own - context.hosts.begin()),
+                    .host = context.hosts.front(),
                     .port = kPort,
                     .run_id = Text(query, "TRAINING_JOB_NAME").value_or("sagemaker"),
                     .count_origin = origin,
                     .index_origin = origin,
                     .host_origin = origin,
                     .run_origin = "TRAINING_JOB_NAME"};
-  around.settings.push_back(WorkersByGpus(query));
+  context.settings.push_back(WorkersByGpus(query));
   if (!interface.empty() && place.count > 1) {
-    around.settings.push_back({"interface", interface, "SM_NETWORK_INTERFACE_NAME"});
+    context.settings.push_back({"interface", interface, "SM_NETWORK_INTERFACE_NAME"});
   }
-  SetPlace(query, place, around);
-  around.tells_before_end = true;
-  around.line = Line(around, place);
-  return std::optional(std::move(around));
+  SetPlace(query, place, context);
+  context.tells_before_end = true;
+  context.line = Line(context, place);
+  return std::optional(std::move(context));
 }
 
 }  // namespace ddprun

@@ -6,7 +6,7 @@ namespace ddprun {
 namespace {
 
 // What on the command line already says where the nodes meet, or that there is but one.
-std::string PlacedBy(const SurroundingsQuery& query) {
+std::string PlacedBy(const ContextQuery& query) {
   for (const Setting& setting : query.said) {
     const bool names = setting.name == "rdzv-endpoint" || setting.name == "master-addr" ||
                        setting.name == "master-port" || setting.name == "node-rank";
@@ -19,25 +19,25 @@ std::string PlacedBy(const SurroundingsQuery& query) {
   return "";
 }
 
-using Reader = Result<std::optional<Surroundings>> (*)(const SurroundingsQuery&);
+using Reader = Result<std::optional<LaunchContext>> (*)(const ContextQuery&);
 
-Result<Surroundings> FirstThatMatches(const SurroundingsQuery& query) {
+Result<LaunchContext> FirstThatMatches(const ContextQuery& query) {
   constexpr Reader kReaders[] = {ReadSlurm,      ReadMpi,       ReadPyTorchJob,
                                  ReadKubernetes, ReadSageMaker, ReadSlurmBatch};
   for (const Reader read : kReaders) {
-    ASSIGN_OR_RETURN(std::optional<Surroundings> around, read(query));
-    if (around) {
-      return *std::move(around);
+    ASSIGN_OR_RETURN(std::optional<LaunchContext> context, read(query));
+    if (context) {
+      return *std::move(context);
     }
   }
-  Surroundings nothing{.name = "nothing that is known"};
+  LaunchContext nothing{.name = "nothing that is known"};
   nothing.line = "no scheduler is known here: one node, unless flags say more";
   return nothing;
 }
 
 // What holds whoever says where the nodes meet: facts of the job.
-Surroundings FactsOf(const Surroundings& found) {
-  Surroundings facts;
+LaunchContext FactsOf(const LaunchContext& found) {
+  LaunchContext facts;
   facts.job = found.job;
   facts.speaks_for_job = found.speaks_for_job;
   facts.waiter = found.waiter;
@@ -45,10 +45,10 @@ Surroundings FactsOf(const Surroundings& found) {
   facts.ends_at = found.ends_at;
   facts.tells_before_end = found.tells_before_end;
   facts.ends_nodes_alone = found.ends_nodes_alone;
-  facts.cpus = found.seat ? std::nullopt : found.cpus;
-  if (found.seat && found.seat->local_rank == 0) {
+  facts.cpus = found.task_slot ? std::nullopt : found.cpus;
+  if (found.task_slot && found.task_slot->local_rank == 0) {
     facts.warnings.push_back(
-        found.name + " started " + std::to_string(found.seat->local_size) +
+        found.name + " started " + std::to_string(found.task_slot->local_size) +
         " ddprun on this node; each is a node of its own here (one per node: srun "
         "--ntasks-per-node=1)");
   }
@@ -61,9 +61,9 @@ bool IsInSlurmJob(const GetEnv& get_env) {
   return !get_env("SLURM_JOB_ID").value_or("").empty();
 }
 
-Result<Surroundings> DetectSurroundings(const SurroundingsQuery& query) {
+Result<LaunchContext> ReadContext(const ContextQuery& query) {
   if (Text(query, "TORCHELASTIC_RUN_ID")) {
-    Surroundings worker{.scheduler = Scheduler::kWorker, .name = "a worker of another launcher"};
+    LaunchContext worker{.scheduler = Scheduler::kWorker, .name = "a worker of another launcher"};
     worker.line = "inside a worker of run " + *Text(query, "TORCHELASTIC_RUN_ID") +
                   ": nothing is derived from its scheduler";
     return worker;
@@ -72,20 +72,20 @@ Result<Surroundings> DetectSurroundings(const SurroundingsQuery& query) {
   if (placed.empty()) {
     return FirstThatMatches(query);
   }
-  SurroundingsQuery bare = query;
+  ContextQuery bare = query;
   bare.said.clear();  // What the flags contradict is not asked for here.
   bare.only_facts = true;
-  const Result<Surroundings> found = FirstThatMatches(bare);
-  Surroundings around = found ? FactsOf(*found) : Surroundings();
+  const Result<LaunchContext> found = FirstThatMatches(bare);
+  LaunchContext context = found ? FactsOf(*found) : LaunchContext();
   const std::string nodes = Said(query, "nnodes").value_or("1");
-  if (around.ends_nodes_alone && nodes != "1" && nodes.find(':') == std::string::npos) {
-    around.tells_before_end = false;  // The others of a fixed number wait for who comes again.
+  if (context.ends_nodes_alone && nodes != "1" && nodes.find(':') == std::string::npos) {
+    context.tells_before_end = false;  // The others of a fixed number wait for who comes again.
   }
-  around.scheduler = Scheduler::kCommandLine;
-  around.name = "the command line";
-  around.line = "the command line counts: " + placed +
-                (found && found->scheduler != Scheduler::kNone ? ", not " + found->name : "");
-  return around;
+  context.scheduler = Scheduler::kCommandLine;
+  context.name = "the command line";
+  context.line = "the command line counts: " + placed +
+                 (found && found->scheduler != Scheduler::kNone ? ", not " + found->name : "");
+  return context;
 }
 
 }  // namespace ddprun

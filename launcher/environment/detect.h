@@ -22,7 +22,7 @@
 //   nothing
 #pragma once
 
-#include "launcher/environment/surroundings.h"
+#include "launcher/environment/launch_context.h"
 
 namespace ddprun {
 
@@ -30,6 +30,6 @@ namespace ddprun {
 bool IsInSlurmJob(const GetEnv& get_env);
 
 // kInvalid: what was found cannot be used, and what to do.
-Result<Surroundings> DetectSurroundings(const SurroundingsQuery& query);
+Result<LaunchContext> ReadContext(const ContextQuery& query);
 
 }  // namespace ddprun

@@ -55,7 +55,7 @@ struct Found {
   std::optional<std::uint32_t> value;
 };
 
-Result<Found> First(const SurroundingsQuery& query, const std::vector<const char*>& names) {
+Result<Found> First(const ContextQuery& query, const std::vector<const char*>& names) {
   for (const char* name : names) {
     ASSIGN_OR_RETURN(const auto value, Count(query, name));
     if (value) {
@@ -72,8 +72,8 @@ struct Meeting {
   std::string origin;
 };
 
-Result<Meeting> WhereTheyMeet(const SurroundingsQuery& query, const std::string& job,
-                              bool one_machine, Surroundings& around) {
+Result<Meeting> WhereTheyMeet(const ContextQuery& query, const std::string& job, bool one_machine,
+                              LaunchContext& context) {
   Meeting meeting{.port = PortOfJob(job)};
   if (const auto master = Text(query, "MASTER_ADDR")) {
     ASSIGN_OR_RETURN(const auto port, Count(query, "MASTER_PORT"));
@@ -91,33 +91,34 @@ Result<Meeting> WhereTheyMeet(const SurroundingsQuery& query, const std::string&
     return meeting;
   }
   if (const auto list = Text(query, "SLURM_JOB_NODELIST")) {
-    ASSIGN_OR_RETURN(around.hosts, ExpandHostlist(*list));
+    ASSIGN_OR_RETURN(context.hosts, ExpandHostlist(*list));
     meeting.origin = "SLURM_JOB_NODELIST";
   } else if (const auto nodes = Text(query, "PBS_NODEFILE")) {
-    ASSIGN_OR_RETURN(around.hosts, ReadHosts(query, *nodes));
+    ASSIGN_OR_RETURN(context.hosts, ReadHosts(query, *nodes));
     meeting.origin = "PBS_NODEFILE";
   } else if (const auto file = Text(query, "LSB_DJOB_HOSTFILE")) {
-    ASSIGN_OR_RETURN(around.hosts, ReadHosts(query, *file));
-    if (around.hosts.size() > 1) {
-      around.hosts.erase(around.hosts.begin());  // The node that jsrun was called on runs nothing.
+    ASSIGN_OR_RETURN(context.hosts, ReadHosts(query, *file));
+    if (context.hosts.size() > 1) {
+      context.hosts.erase(
+          context.hosts.begin());  // The node that jsrun was called on runs nothing.
     }
     meeting.origin = "LSB_DJOB_HOSTFILE";
   }
-  around.hosts = Unique(around.hosts);
-  if (around.hosts.empty()) {
+  context.hosts = Unique(context.hosts);
+  if (context.hosts.empty()) {
     return Error{ErrorKind::kInvalid,
-                 around.name +
+                 context.name +
                      " does not say where rank 0 is: set MASTER_ADDR to its host for "
                      "every process (mpirun -x MASTER_ADDR=HOST, mpiexec -genv "
                      "MASTER_ADDR HOST), or give --rdzv-endpoint=HOST:PORT, --nnodes "
                      "and --node-rank"};
   }
-  meeting.host = around.hosts.front();
+  meeting.host = context.hosts.front();
   return meeting;
 }
 
-Result<Surroundings> ReadDialect(const SurroundingsQuery& query, const Dialect& dialect) {
-  Surroundings around{.scheduler = dialect.scheduler, .name = dialect.name};
+Result<LaunchContext> ReadDialect(const ContextQuery& query, const Dialect& dialect) {
+  LaunchContext context{.scheduler = dialect.scheduler, .name = dialect.name};
   ASSIGN_OR_RETURN(Found size, First(query, dialect.size));
   ASSIGN_OR_RETURN(const Found rank, First(query, dialect.rank));
   ASSIGN_OR_RETURN(const Found local_rank, First(query, dialect.local_rank));
@@ -126,8 +127,8 @@ Result<Surroundings> ReadDialect(const SurroundingsQuery& query, const Dialect& 
       !local_size.value || *local_rank.value >= *local_size.value ||
       *local_size.value > *size.value) {
     return Error{ErrorKind::kInvalid,
-                 around.name + " started this process, but " + rank.name + ", " + size.name + ", " +
-                     local_rank.name + " and " + local_size.name +
+                 context.name + " started this process, but " + rank.name + ", " + size.name +
+                     ", " + local_rank.name + " and " + local_size.name +
                      " do not say which of how many it is: start one ddprun per node and give "
                      "--nnodes, --node-rank and --rdzv-endpoint"};
   }
@@ -139,25 +140,25 @@ Result<Surroundings> ReadDialect(const SurroundingsQuery& query, const Dialect& 
       break;
     }
   }
-  ASSIGN_OR_RETURN(const Meeting meeting, WhereTheyMeet(query, job, one_machine, around));
+  ASSIGN_OR_RETURN(const Meeting meeting, WhereTheyMeet(query, job, one_machine, context));
   if (*local_size.value > 1) {
     const std::string workers = Said(query, "nproc-per-node").value_or("1");
     if (workers != "1" || Said(query, "nnodes")) {
       return Error{ErrorKind::kInvalid,
-                   around.name + " started " + std::to_string(*local_size.value) +
+                   context.name + " started " + std::to_string(*local_size.value) +
                        " ddprun on this machine: each is one worker then, and " +
                        (workers != "1" ? "--nproc-per-node=" + workers : "--nnodes") +
                        " contradicts that. For one ddprun per node that starts its workers "
                        "itself say mpirun --map-by ppr:1:node (mpiexec -ppn 1); else leave the "
                        "flag out"};
     }
-    around.seat = Seat{*local_rank.value, *local_size.value};
-    around.settings.push_back({"nproc-per-node", "1", "one process of " + around.name});
+    context.task_slot = TaskSlot{*local_rank.value, *local_size.value};
+    context.settings.push_back({"nproc-per-node", "1", "one process of " + context.name});
   } else {
-    around.settings.push_back(WorkersByGpus(query));
+    context.settings.push_back(WorkersByGpus(query));
   }
-  around.on_first_node = one_machine;
-  around.derived_port = meeting.derived_port;
+  context.on_first_node = one_machine;
+  context.derived_port = meeting.derived_port;
   SetPlace(query,
            {.count = *size.value,
             .index = *rank.value,
@@ -168,24 +169,24 @@ Result<Surroundings> ReadDialect(const SurroundingsQuery& query, const Dialect& 
             .index_origin = rank.name,
             .host_origin = meeting.origin,
             .run_origin = "the job's name"},
-           around);
-  around.line = around.name + ": " + (around.seat ? "worker " : "node ") +
-                std::to_string(*rank.value) + " of " + std::to_string(*size.value);
-  return around;
+           context);
+  context.line = context.name + ": " + (context.task_slot ? "worker " : "node ") +
+                 std::to_string(*rank.value) + " of " + std::to_string(*size.value);
+  return context;
 }
 
 }  // namespace
 
-Result<std::optional<Surroundings>> ReadMpi(const SurroundingsQuery& query) {
+Result<std::optional<LaunchContext>> ReadMpi(const ContextQuery& query) {
   for (const Dialect& dialect : Dialects()) {
     // PALS alone may leave its size out; of the others one variable is no word of a launcher's.
     const bool sized = Text(query, dialect.size.front()) || dialect.scheduler == Scheduler::kPals;
     if (Text(query, dialect.rank.front()) && sized) {
-      ASSIGN_OR_RETURN(Surroundings around, ReadDialect(query, dialect));
-      return std::optional(std::move(around));
+      ASSIGN_OR_RETURN(LaunchContext context, ReadDialect(query, dialect));
+      return std::optional(std::move(context));
     }
   }
-  return std::optional<Surroundings>();
+  return std::optional<LaunchContext>();
 }
 
 }  // namespace ddprun

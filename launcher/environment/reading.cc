@@ -10,13 +10,12 @@
 
 namespace ddprun {
 
-std::optional<std::string> Text(const SurroundingsQuery& query, const std::string& name) {
+std::optional<std::string> Text(const ContextQuery& query, const std::string& name) {
   std::optional<std::string> text = query.get_env(name);
   return text && text->empty() ? std::nullopt : text;
 }
 
-Result<std::optional<std::uint32_t>> Count(const SurroundingsQuery& query,
-                                           const std::string& name) {
+Result<std::optional<std::uint32_t>> Count(const ContextQuery& query, const std::string& name) {
   const std::optional<std::string> text = Text(query, name);
   if (!text) {
     return std::optional<std::uint32_t>();
@@ -28,7 +27,7 @@ Result<std::optional<std::uint32_t>> Count(const SurroundingsQuery& query,
   return value;
 }
 
-Result<std::uint32_t> CountOf(const SurroundingsQuery& query, const std::string& name,
+Result<std::uint32_t> CountOf(const ContextQuery& query, const std::string& name,
                               const std::string& because) {
   ASSIGN_OR_RETURN(const std::optional<std::uint32_t> value, Count(query, name));
   if (!value) {
@@ -40,7 +39,7 @@ Result<std::uint32_t> CountOf(const SurroundingsQuery& query, const std::string&
   return *value;
 }
 
-std::optional<std::string> Said(const SurroundingsQuery& query, const std::string& flag) {
+std::optional<std::string> Said(const ContextQuery& query, const std::string& flag) {
   const auto found = std::find_if(query.said.begin(), query.said.end(),
                                   [&](const Setting& setting) { return setting.name == flag; });
   return found == query.said.end() ? std::nullopt : std::optional(found->value);
@@ -54,8 +53,7 @@ std::vector<std::string> Unique(const std::vector<std::string>& names) {
   return unique;
 }
 
-Result<std::vector<std::string>> ReadHosts(const SurroundingsQuery& query,
-                                           const std::string& path) {
+Result<std::vector<std::string>> ReadHosts(const ContextQuery& query, const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, query.read_file(path));
   std::vector<std::string> hosts;
   std::stringstream stream(text);
@@ -77,7 +75,7 @@ std::uint32_t Items(const std::string& list) {
 
 }  // namespace
 
-Setting WorkersByGpus(const SurroundingsQuery& query) {
+Setting WorkersByGpus(const ContextQuery& query) {
   const auto set = [](std::uint32_t count, const std::string& origin) {
     return Setting{"nproc-per-node", std::to_string(std::max(1u, count)), origin};
   };
@@ -100,19 +98,19 @@ Setting WorkersByGpus(const SurroundingsQuery& query) {
                         : set(1, "no GPU is visible: default");
 }
 
-void SetPlace(const SurroundingsQuery& query, const Place& place, Surroundings& around) {
-  around.index = place.index;
+void SetPlace(const ContextQuery& query, const Place& place, LaunchContext& context) {
+  context.index = place.index;
   const std::string count = std::to_string(place.count);
-  around.settings.push_back({"nnodes", count, place.count_origin});
-  around.settings.push_back({"rdzv-id", place.run_id, place.run_origin});
+  context.settings.push_back({"nnodes", count, place.count_origin});
+  context.settings.push_back({"rdzv-id", place.run_id, place.run_origin});
   if (place.count == 1) {
     return;
   }
   const std::string nodes = Said(query, "nnodes").value_or(count);
   if (nodes == count || nodes == count + ":" + count) {  // Else ranks follow the nodes' names.
-    around.settings.push_back({"node-rank", std::to_string(place.index), place.index_origin});
+    context.settings.push_back({"node-rank", std::to_string(place.index), place.index_origin});
   }
-  around.settings.push_back(
+  context.settings.push_back(
       {"rdzv-endpoint", ToString(Endpoint{place.host, place.port}), place.host_origin});
 }
 

@@ -6,30 +6,30 @@
 #include <string>
 #include <vector>
 
-#include "launcher/environment/surroundings.h"
+#include "launcher/environment/launch_context.h"
 #include "proto/job_port.h"
 
 namespace ddprun {
 
 // A variable that is set and not empty.
-std::optional<std::string> Text(const SurroundingsQuery& query, const std::string& name);
+std::optional<std::string> Text(const ContextQuery& query, const std::string& name);
 // One that is a number; kInvalid where it is set to anything else.
-Result<std::optional<std::uint32_t>> Count(const SurroundingsQuery& query, const std::string& name);
+Result<std::optional<std::uint32_t>> Count(const ContextQuery& query, const std::string& name);
 // One that must be there.
-Result<std::uint32_t> CountOf(const SurroundingsQuery& query, const std::string& name,
+Result<std::uint32_t> CountOf(const ContextQuery& query, const std::string& name,
                               const std::string& because);
 
 // What the user said of a flag.
-std::optional<std::string> Said(const SurroundingsQuery& query, const std::string& flag);
+std::optional<std::string> Said(const ContextQuery& query, const std::string& flag);
 
 // Each name once, in the order in which it first comes.
 std::vector<std::string> Unique(const std::vector<std::string>& names);
 
 // The lines of a file of hosts, without what stands behind the name.
-Result<std::vector<std::string>> ReadHosts(const SurroundingsQuery& query, const std::string& path);
+Result<std::vector<std::string>> ReadHosts(const ContextQuery& query, const std::string& path);
 
 // Workers per node where nobody says: one per GPU that this node has or was given, else 1.
-Setting WorkersByGpus(const SurroundingsQuery& query);
+Setting WorkersByGpus(const ContextQuery& query);
 
 // A node's place: how many there are, which one this is, where they meet, the run's name, and which
 // variable says so.
@@ -47,14 +47,14 @@ struct Place {
 
 // The settings that follow. No rank is fixed where nodes may be missing or left over
 // (--nnodes=MIN:MAX).
-void SetPlace(const SurroundingsQuery& query, const Place& place, Surroundings& around);
+void SetPlace(const ContextQuery& query, const Place& place, LaunchContext& context);
 
 // Of each scheduler; nullopt: it is not this one.
-Result<std::optional<Surroundings>> ReadSlurm(const SurroundingsQuery& query);
-Result<std::optional<Surroundings>> ReadSlurmBatch(const SurroundingsQuery& query);
-Result<std::optional<Surroundings>> ReadMpi(const SurroundingsQuery& query);
-Result<std::optional<Surroundings>> ReadPyTorchJob(const SurroundingsQuery& query);
-Result<std::optional<Surroundings>> ReadKubernetes(const SurroundingsQuery& query);
-Result<std::optional<Surroundings>> ReadSageMaker(const SurroundingsQuery& query);
+Result<std::optional<LaunchContext>> ReadSlurm(const ContextQuery& query);
+Result<std::optional<LaunchContext>> ReadSlurmBatch(const ContextQuery& query);
+Result<std::optional<LaunchContext>> ReadMpi(const ContextQuery& query);
+Result<std::optional<LaunchContext>> ReadPyTorchJob(const ContextQuery& query);
+Result<std::optional<LaunchContext>> ReadKubernetes(const ContextQuery& query);
+Result<std::optional<LaunchContext>> ReadSageMaker(const ContextQuery& query);
 
 }  // namespace ddprun

@@ -16,19 +16,19 @@ namespace {
 // Steps that nobody asked for have ids from here on: interactive, batch script, extern.
 constexpr std::uint64_t kFirstSpecialStep = 4'294'967'290;
 
-std::optional<std::uint64_t> StepOf(const SurroundingsQuery& query) {
+std::optional<std::uint64_t> StepOf(const ContextQuery& query) {
   const auto step = ParseNumber<std::uint64_t>(Text(query, "SLURM_STEP_ID").value_or(""));
   return step && *step < kFirstSpecialStep ? step : std::nullopt;
 }
 
 // mpirun inside of a Slurm job starts its daemons as a step, and they start us.
-bool IsBeneathMpi(const SurroundingsQuery& query) {
+bool IsBeneathMpi(const ContextQuery& query) {
   const auto tasks = Text(query, "SLURM_STEP_NUM_TASKS");
   const auto pmi = Text(query, "PMI_SIZE");
   return Text(query, "OMPI_COMM_WORLD_SIZE") || (pmi && pmi != tasks);
 }
 
-Result<std::vector<std::string>> HostsOf(const SurroundingsQuery& query,
+Result<std::vector<std::string>> HostsOf(const ContextQuery& query,
                                          const std::vector<const char*>& names) {
   for (const char* name : names) {
     if (const auto list = Text(query, name)) {
@@ -43,32 +43,32 @@ Result<std::vector<std::string>> HostsOf(const SurroundingsQuery& query,
 }
 
 // What is the job's, whoever asks.
-Result<void> ReadJob(const SurroundingsQuery& query, Surroundings& around) {
-  around.job = Text(query, "SLURM_JOB_ID").value_or("");
-  around.node = Text(query, "SLURMD_NODENAME").value_or("");
+Result<void> ReadJob(const ContextQuery& query, LaunchContext& context) {
+  context.job = Text(query, "SLURM_JOB_ID").value_or("");
+  context.node = Text(query, "SLURMD_NODENAME").value_or("");
   ASSIGN_OR_RETURN(const auto requeues, Count(query, "SLURM_RESTART_COUNT"));
-  around.requeues = requeues.value_or(0);
+  context.requeues = requeues.value_or(0);
   const auto end = ParseNumber<std::int64_t>(Text(query, "SLURM_JOB_END_TIME").value_or(""));
-  around.ends_at = end.value_or(0) > 0 ? end : std::nullopt;
-  around.tells_before_end = true;
+  context.ends_at = end.value_or(0) > 0 ? end : std::nullopt;
+  context.tells_before_end = true;
   return {};
 }
 
 // The part of the run's name that tells it from all others, requeued ones included.
-std::string RunIdOf(const Surroundings& around, const std::string& step) {
-  return around.job + "." + step + "." + std::to_string(around.requeues);
+std::string RunIdOf(const LaunchContext& context, const std::string& step) {
+  return context.job + "." + step + "." + std::to_string(context.requeues);
 }
 
-std::string JobInWords(const SurroundingsQuery& query, const Surroundings& around) {
+std::string JobInWords(const ContextQuery& query, const LaunchContext& context) {
   std::string text;
   const auto array = Text(query, "SLURM_ARRAY_JOB_ID");
   const auto task = Text(query, "SLURM_ARRAY_TASK_ID");
   if (array && task) {
     text += ", task " + *task + " of array " + *array;
   }
-  if (around.requeues > 0) {
-    text += ", requeued " + std::to_string(around.requeues) + " time" +
-            (around.requeues == 1 ? "" : "s");
+  if (context.requeues > 0) {
+    text += ", requeued " + std::to_string(context.requeues) + " time" +
+            (context.requeues == 1 ? "" : "s");
   }
   return text;
 }
@@ -82,7 +82,7 @@ struct SlurmStep {
   std::uint32_t local_tasks = 1;
 };
 
-Result<SlurmStep> ReadStep(const SurroundingsQuery& query, std::size_t hosts) {
+Result<SlurmStep> ReadStep(const ContextQuery& query, std::size_t hosts) {
   SlurmStep step;
   ASSIGN_OR_RETURN(step.nodes, CountOf(query, "SLURM_STEP_NUM_NODES", "SLURM_STEP_ID"));
   ASSIGN_OR_RETURN(step.tasks, CountOf(query, "SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID"));
@@ -108,7 +108,8 @@ Result<SlurmStep> ReadStep(const SurroundingsQuery& query, std::size_t hosts) {
 }
 
 // Several tasks on a node: each is one worker.
-Result<void> TakeSeat(const SurroundingsQuery& query, const SlurmStep& step, Surroundings& around) {
+Result<void> TakeTaskSlot(const ContextQuery& query, const SlurmStep& step,
+                          LaunchContext& context) {
   const std::string workers = Said(query, "nproc-per-node").value_or("1");
   if (workers != "1" || Said(query, "nnodes")) {
     return Error{
@@ -119,61 +120,61 @@ Result<void> TakeSeat(const SurroundingsQuery& query, const SlurmStep& step, Sur
             " contradicts that. For one ddprun per node that starts its workers itself say "
             "srun --ntasks-per-node=1 (and -c for its CPUs); else leave the flag out"};
   }
-  around.seat = Seat{step.local_task, step.local_tasks};
-  around.settings.push_back({"nproc-per-node", "1", "one task of srun is one worker"});
-  ASSIGN_OR_RETURN(around.cpus, Count(query, "SLURM_CPUS_PER_TASK"));
+  context.task_slot = TaskSlot{step.local_task, step.local_tasks};
+  context.settings.push_back({"nproc-per-node", "1", "one task of srun is one worker"});
+  ASSIGN_OR_RETURN(context.cpus, Count(query, "SLURM_CPUS_PER_TASK"));
   return {};
 }
 
 }  // namespace
 
-Result<std::optional<Surroundings>> ReadSlurm(const SurroundingsQuery& query) {
+Result<std::optional<LaunchContext>> ReadSlurm(const ContextQuery& query) {
   const std::optional<std::uint64_t> id = StepOf(query);
   if (!id || !Text(query, "SLURM_JOB_ID") || IsBeneathMpi(query)) {
-    return std::optional<Surroundings>();
+    return std::optional<LaunchContext>();
   }
-  Surroundings around{.scheduler = Scheduler::kSlurm};
-  RETURN_IF_ERROR(ReadJob(query, around));
-  ASSIGN_OR_RETURN(around.hosts,
+  LaunchContext context{.scheduler = Scheduler::kSlurm};
+  RETURN_IF_ERROR(ReadJob(query, context));
+  ASSIGN_OR_RETURN(context.hosts,
                    HostsOf(query, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"}));
-  ASSIGN_OR_RETURN(const SlurmStep step, ReadStep(query, around.hosts.size()));
+  ASSIGN_OR_RETURN(const SlurmStep step, ReadStep(query, context.hosts.size()));
   const std::string number = std::to_string(*id);
-  const bool seats = step.tasks > step.nodes;
+  const bool one_per_worker = step.tasks > step.nodes;
   Place place;
-  place.count = seats ? step.tasks : step.nodes;
-  place.index = seats ? step.task : step.node;
-  place.host = around.hosts.front();
-  place.port = PortOfJob(around.job + "." + number);
-  place.run_id = RunIdOf(around, number);
-  place.count_origin = seats ? "SLURM_STEP_NUM_TASKS" : "SLURM_STEP_NUM_NODES";
-  place.index_origin = seats ? "SLURM_PROCID" : "SLURM_NODEID";
+  place.count = one_per_worker ? step.tasks : step.nodes;
+  place.index = one_per_worker ? step.task : step.node;
+  place.host = context.hosts.front();
+  place.port = PortOfJob(context.job + "." + number);
+  place.run_id = RunIdOf(context, number);
+  place.count_origin = one_per_worker ? "SLURM_STEP_NUM_TASKS" : "SLURM_STEP_NUM_NODES";
+  place.index_origin = one_per_worker ? "SLURM_PROCID" : "SLURM_NODEID";
   place.host_origin = "SLURM_STEP_NODELIST, port from job and step";
   place.run_origin = "SLURM_JOB_ID, SLURM_STEP_ID, SLURM_RESTART_COUNT";
-  if (seats) {
-    RETURN_IF_ERROR(TakeSeat(query, step, around));
-    around.node += "." + std::to_string(step.local_task);
+  if (one_per_worker) {
+    RETURN_IF_ERROR(TakeTaskSlot(query, step, context));
+    context.node += "." + std::to_string(step.local_task);
   } else {
-    ASSIGN_OR_RETURN(around.cpus, Count(query, "SLURM_CPUS_ON_NODE"));
-    around.settings.push_back(WorkersByGpus(query));
+    ASSIGN_OR_RETURN(context.cpus, Count(query, "SLURM_CPUS_ON_NODE"));
+    context.settings.push_back(WorkersByGpus(query));
   }
   ASSIGN_OR_RETURN(const auto port, Count(query, "SLURM_SRUN_COMM_PORT"));
   if (const auto host = Text(query, "SLURM_SRUN_COMM_HOST"); host && port && *port <= 65'535) {
-    around.waiter = Endpoint{*host, static_cast<std::uint16_t>(*port)};
+    context.waiter = Endpoint{*host, static_cast<std::uint16_t>(*port)};
   }
-  SetPlace(query, place, around);
-  around.settings.push_back({"log-dir", "ddprun_logs", "a Slurm step's working directory"});
+  SetPlace(query, place, context);
+  context.settings.push_back({"log-dir", "ddprun_logs", "a Slurm step's working directory"});
   const Result<std::string> mounts = query.read_file("/proc/self/mountinfo");
   if (mounts && IsShared(query.directory, *mounts)) {
-    around.shared = query.directory + "/.ddprun/" + place.run_id;
+    context.shared = query.directory + "/.ddprun/" + place.run_id;
   }
-  around.on_first_node = step.node == 0;
-  around.speaks_for_job = step.task == 0;
-  around.derived_port = true;
-  around.name = "Slurm step " + around.job + "." + number;
-  around.line = around.name + JobInWords(query, around) + ": " + (seats ? "worker " : "node ") +
-                std::to_string(place.index) + " of " + std::to_string(place.count) +
-                (around.node.empty() ? "" : ", " + around.node);
-  return std::optional(std::move(around));
+  context.on_first_node = step.node == 0;
+  context.speaks_for_job = step.task == 0;
+  context.derived_port = true;
+  context.name = "Slurm step " + context.job + "." + number;
+  context.line = context.name + JobInWords(query, context) + ": " +
+                 (one_per_worker ? "worker " : "node ") + std::to_string(place.index) + " of " +
+                 std::to_string(place.count) + (context.node.empty() ? "" : ", " + context.node);
+  return std::optional(std::move(context));
 }
 
 namespace {
@@ -189,7 +190,7 @@ std::optional<std::uint32_t> EqualCount(const std::string& text) {
 
 // The step that one ddprun per node needs. sbatch's own --ntasks and --cpus-per-task would reach
 // srun as variables: both are said.
-std::vector<std::string> SrunWords(const SurroundingsQuery& query, std::uint32_t nodes) {
+std::vector<std::string> SrunWords(const ContextQuery& query, std::uint32_t nodes) {
   const std::string count = std::to_string(nodes);
   std::vector<std::string> words = {
       "srun",       "--kill-on-bad-exit=0", "--wait=0",           "--no-kill",
@@ -203,39 +204,39 @@ std::vector<std::string> SrunWords(const SurroundingsQuery& query, std::uint32_t
 
 }  // namespace
 
-Result<std::optional<Surroundings>> ReadSlurmBatch(const SurroundingsQuery& query) {
+Result<std::optional<LaunchContext>> ReadSlurmBatch(const ContextQuery& query) {
   if (!Text(query, "SLURM_JOB_ID") || StepOf(query) || IsBeneathMpi(query)) {
-    return std::optional<Surroundings>();
+    return std::optional<LaunchContext>();
   }
-  Surroundings around{.scheduler = Scheduler::kSlurmBatch};
-  RETURN_IF_ERROR(ReadJob(query, around));
-  ASSIGN_OR_RETURN(around.hosts, HostsOf(query, {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}));
+  LaunchContext context{.scheduler = Scheduler::kSlurmBatch};
+  RETURN_IF_ERROR(ReadJob(query, context));
+  ASSIGN_OR_RETURN(context.hosts, HostsOf(query, {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}));
   ASSIGN_OR_RETURN(auto nodes, Count(query, "SLURM_JOB_NUM_NODES"));
   if (!nodes) {
     ASSIGN_OR_RETURN(nodes, Count(query, "SLURM_NNODES"));
   }
-  if (!nodes && around.hosts.empty()) {
-    return std::optional<Surroundings>();  // A number alone is what somebody else left behind.
+  if (!nodes && context.hosts.empty()) {
+    return std::optional<LaunchContext>();  // A number alone is what somebody else left behind.
   }
-  around.name = "Slurm job " + around.job + " without a step";
-  around.speaks_for_job = true;
+  context.name = "Slurm job " + context.job + " without a step";
+  context.speaks_for_job = true;
   // The shell of salloc is not even on the job's node, and has no SLURMD_NODENAME.
-  if (nodes.value_or(1) > 1 || around.node.empty()) {
-    around.launcher = SrunWords(query, nodes.value_or(1));
-    around.line = around.name + JobInWords(query, around) + ": srun was forgotten";
-    return std::optional(std::move(around));
+  if (nodes.value_or(1) > 1 || context.node.empty()) {
+    context.launcher = SrunWords(query, nodes.value_or(1));
+    context.line = context.name + JobInWords(query, context) + ": srun was forgotten";
+    return std::optional(std::move(context));
   }
-  ASSIGN_OR_RETURN(around.cpus, Count(query, "SLURM_CPUS_ON_NODE"));
-  around.settings.push_back(WorkersByGpus(query));
+  ASSIGN_OR_RETURN(context.cpus, Count(query, "SLURM_CPUS_ON_NODE"));
+  context.settings.push_back(WorkersByGpus(query));
   SetPlace(query,
            {.count = 1,
-            .run_id = RunIdOf(around, "batch"),
+            .run_id = RunIdOf(context, "batch"),
             .count_origin = "SLURM_JOB_NUM_NODES",
             .run_origin = "SLURM_JOB_ID, SLURM_RESTART_COUNT"},
-           around);
-  around.settings.push_back({"log-dir", "ddprun_logs", "a Slurm job's working directory"});
-  around.line = around.name + JobInWords(query, around) + ": the one node " + around.node;
-  return std::optional(std::move(around));
+           context);
+  context.settings.push_back({"log-dir", "ddprun_logs", "a Slurm job's working directory"});
+  context.line = context.name + JobInWords(query, context) + ": the one node " + context.node;
+  return std::optional(std::move(context));
 }
 
 }  // namespace ddprun

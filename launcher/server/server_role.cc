@@ -32,7 +32,7 @@ constexpr Duration kLookAgain{20};
 
 // With TLS only a node that has a certificate can.
 bool MayServe(const LaunchConfig& config) {
-  const std::uint32_t place = config.around.index.value_or(config.node_rank.value_or(0));
+  const std::uint32_t place = config.context.index.value_or(config.node_rank.value_or(0));
   return place == 0 && (!config.tls.any() || !config.tls.certificate.empty());
 }
 
@@ -175,7 +175,7 @@ Result<ServerRole> JoinFailover(AsioLoop& loop, const LaunchConfig& config, Serv
   role.failover = std::make_unique<FailoverDriver>(loop, std::move(options), channel.get());
   if (MayServe(config)) {
     std::unique_ptr<RendezvousServer> server = network->NewRendezvous(role.failover->Handlers());
-    const bool derived = config.around.derived_port;
+    const bool derived = config.context.derived_port;
     Result<std::optional<Endpoint>> bound = BindOrFind(*server, config.endpoint, derived);
     // In place of a port that nobody chose any free one will do, since the claim says which.
     if (!bound && bound.error().kind != ErrorKind::kNotFound && !derived) {
@@ -238,7 +238,7 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
       server->SetPage(news.page);
     }
     const Result<std::optional<Endpoint>> bound =
-        BindOrFind(*server, config.endpoint, config.around.derived_port);
+        BindOrFind(*server, config.endpoint, config.context.derived_port);
     if (bound && *bound) {
       RaiseFileLimit();
       role.where = ToString(**bound);

@@ -55,13 +55,13 @@ std::optional<Duration> ParseTimeLeft(std::string_view text) {
 JobEnd::JobEnd(AsioLoop& loop, const LaunchConfig& config,
                std::function<void(const JobEndKnown&)> on_known)
     : loop_(loop), config_(config), on_known_(std::move(on_known)), squeue_(loop) {
-  const Surroundings& around = config.around;
+  const LaunchContext& context = config.context;
   if (config.time_limit > Duration{0}) {
     Know(config.time_limit, "--time-limit");
-  } else if (around.ends_at) {
-    Know(std::chrono::seconds(*around.ends_at) - WallClock(), "SLURM_JOB_END_TIME");
-  } else if (config.stop_before > Duration{0} && around.speaks_for_job) {
-    squeue_.Run({"squeue", "--noheader", "--jobs=" + around.job, "--format=%L"}, kQueuePatience,
+  } else if (context.ends_at) {
+    Know(std::chrono::seconds(*context.ends_at) - WallClock(), "SLURM_JOB_END_TIME");
+  } else if (config.stop_before > Duration{0} && context.speaks_for_job) {
+    squeue_.Run({"squeue", "--noheader", "--jobs=" + context.job, "--format=%L"}, kQueuePatience,
                 [this](const Result<std::string>& printed) {
                   const auto left = printed ? ParseTimeLeft(*printed) : std::nullopt;
                   if (left) {
@@ -93,7 +93,7 @@ void JobEnd::Know(Duration left, const std::string& origin) {
     known.stop = known.ends - before;
     text += "; the workers are asked to save " + FormatDuration(before) + " before (--stop-before)";
   }
-  const bool first = config_.around.speaks_for_job || config_.around.job.empty();
+  const bool first = config_.context.speaks_for_job || config_.context.job.empty();
   Log(soon ? LogLevel::kWarning : first ? LogLevel::kInfo : LogLevel::kDebug, text);
   on_known_(known);
 }

@@ -55,19 +55,19 @@ int StartUnderSrun(const LaunchConfig& config) {
   if (!words.empty()) {
     words.insert(words.begin(), "env");
   }
-  words.insert(words.end(), config.around.launcher.begin(), config.around.launcher.end());
+  words.insert(words.end(), config.context.launcher.begin(), config.context.launcher.end());
   words.insert(words.end(), config.own_command.begin(), config.own_command.end());
   const std::string line = QuotedLine(words);
   if (config.dry_run) {
-    return PrintOut(config.around.line + "\nwould be executed (--no-auto-srun: not):\n  " + line +
+    return PrintOut(config.context.line + "\nwould be executed (--no-auto-srun: not):\n  " + line +
                     "\n");
   }
   if (!config.auto_srun) {
-    SayBeforeSrun(LogLevel::kError, config.around.line + " (--no-auto-srun). Say:\n  " + line +
+    SayBeforeSrun(LogLevel::kError, config.context.line + " (--no-auto-srun). Say:\n  " + line +
                                         "\nor --nnodes=1 for this node alone");
     return kExitUsage;
   }
-  SayBeforeSrun(LogLevel::kWarning, config.around.line + ", so it is put before:\n  " + line);
+  SayBeforeSrun(LogLevel::kWarning, config.context.line + ", so it is put before:\n  " + line);
   if (config.token.empty() && config.token_file.empty() && !config.tls.any()) {
     ::setenv("DDPRUN_TOKEN", DrawToken().c_str(), 1);
   }

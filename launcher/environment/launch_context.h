@@ -33,12 +33,12 @@ enum class Scheduler {
 
 // One of several processes that the scheduler started on one machine, for one worker each. Each is
 // an agent of its own; its worker's place on the machine is the scheduler's.
-struct Seat {
+struct TaskSlot {
   std::uint32_t local_rank = 0;
   std::uint32_t local_size = 1;
 };
 
-struct Surroundings {
+struct LaunchContext {
   Scheduler scheduler = Scheduler::kNone;
   std::string name;  // "Slurm step 12.0"; "nothing that is known"
   std::string line;  // For people: what was found, and what it means for this node.
@@ -50,7 +50,7 @@ struct Surroundings {
   std::vector<std::string> hosts;      // Of all nodes in their order, where they are known.
   bool on_first_node = false;          // The one that they meet at.
   bool derived_port = false;           // The port was made of the job's id: nobody chose it.
-  std::optional<Seat> seat;
+  std::optional<TaskSlot> task_slot;
   std::optional<std::uint32_t> cpus;  // That were given to this process; none: not said.
 
   std::string job;                      // For the scheduler's own commands; empty: none.
@@ -66,7 +66,7 @@ struct Surroundings {
   bool IsPlaced() const { return index.has_value(); }
 };
 
-struct SurroundingsQuery {
+struct ContextQuery {
   GetEnv get_env;
   std::vector<Setting> said;  // By the command line, the environment and the settings file.
   bool only_facts = false;    // The user places: what no flag has is asked for alone.

@@ -1,4 +1,4 @@
-// The surroundings of this very process, and what they and the command line make of each other.
+// What started this process (detect.h), and what that and the command line make of each other.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ namespace ddprun {
 // that one, a scheduler's variables and a ddprun.toml, says nothing of a launch inside it.
 bool IsWorker(const GetEnv& get_env);
 
-// Reads files of schedulers and counts GPUs; `said` as in SurroundingsQuery. Called as torchrun,
+// Reads files of schedulers and counts GPUs; `said` as in ContextQuery. Called as torchrun,
 // nothing is derived that torchrun would not.
-Result<Surroundings> LookAround(const GetEnv& get_env, const std::vector<Setting>& said,
-                                const std::string& name);
+Result<LaunchContext> DetectContext(const GetEnv& get_env, const std::vector<Setting>& said,
+                                    const std::string& name);
 
-// A run that these surroundings can never have; empty: it can.
+// Why this launch context can never have such a run; empty: it can.
 std::string WhyImpossible(const LaunchConfig& config);
 
 // What is found and is probably not meant; `cpus` that ddprun may use.

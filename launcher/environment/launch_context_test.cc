@@ -36,8 +36,8 @@ struct Case {
   Variables files = {};
 };
 
-Result<Surroundings> Look(const Case& given) {
-  SurroundingsQuery query;
+Result<LaunchContext> Look(const Case& given) {
+  ContextQuery query;
   query.get_env = Environment(given.variables);
   query.said = given.said;
   query.gpus = given.gpus;
@@ -50,26 +50,26 @@ Result<Surroundings> Look(const Case& given) {
     }
     return found->second;
   };
-  return DetectSurroundings(query);
+  return ReadContext(query);
 }
 
-Surroundings Found(const Case& given) {
-  const Result<Surroundings> around = Look(given);
-  EXPECT_TRUE(around) << (around ? "" : around.error().message);
-  return around ? *around : Surroundings{};
+LaunchContext Found(const Case& given) {
+  const Result<LaunchContext> context = Look(given);
+  EXPECT_TRUE(context) << (context ? "" : context.error().message);
+  return context ? *context : LaunchContext{};
 }
 
 std::string Refusal(const Case& given) {
-  const Result<Surroundings> around = Look(given);
-  EXPECT_FALSE(around);
-  EXPECT_TRUE(around || around.error().kind == ErrorKind::kInvalid);
-  return around ? "" : around.error().message;
+  const Result<LaunchContext> context = Look(given);
+  EXPECT_FALSE(context);
+  EXPECT_TRUE(context || context.error().kind == ErrorKind::kInvalid);
+  return context ? "" : context.error().message;
 }
 
 // "nnodes=3 rdzv-id=1.0.0", without ports.
-std::string Settings(const Surroundings& around) {
+std::string Settings(const LaunchContext& context) {
   std::string text;
-  for (const Setting& setting : around.settings) {
+  for (const Setting& setting : context.settings) {
     const bool endpoint = setting.name == "rdzv-endpoint";
     const std::string value =
         endpoint ? setting.value.substr(0, setting.value.rfind(':')) : setting.value;
@@ -79,8 +79,8 @@ std::string Settings(const Surroundings& around) {
   return text;
 }
 
-std::string ValueOf(const Surroundings& around, const std::string& name) {
-  for (const Setting& setting : around.settings) {
+std::string ValueOf(const LaunchContext& context, const std::string& name) {
+  for (const Setting& setting : context.settings) {
     if (setting.name == name) {
       return setting.value;
     }
@@ -93,21 +93,21 @@ bool Contains(const std::string& text, const std::string& part) {
 }
 
 TEST(Slurm, AStepIsANodeOfIt) {
-  const Surroundings around = Found({Captured("slurm_step")});
-  EXPECT_EQ(around.scheduler, Scheduler::kSlurm);
-  EXPECT_EQ(Settings(around),
+  const LaunchContext context = Found({Captured("slurm_step")});
+  EXPECT_EQ(context.scheduler, Scheduler::kSlurm);
+  EXPECT_EQ(Settings(context),
             "nproc-per-node=1 nnodes=3 rdzv-id=1.0.0 node-rank=1 rdzv-endpoint=127.0.1.1 "
             "log-dir=ddprun_logs");
-  EXPECT_EQ(around.line, "Slurm step 1.0: node 1 of 3, 127.0.1.2");
-  EXPECT_EQ(around.index, 1u);
-  EXPECT_FALSE(around.on_first_node);
-  EXPECT_EQ(around.node, "127.0.1.2");
-  EXPECT_EQ(around.hosts.size(), 3u);
-  EXPECT_EQ(around.cpus, 1u);
-  EXPECT_TRUE(around.derived_port);
-  EXPECT_EQ(around.waiter, (Endpoint{"127.0.0.1", 41797}));
-  EXPECT_TRUE(around.tells_before_end);
-  EXPECT_FALSE(around.seat);
+  EXPECT_EQ(context.line, "Slurm step 1.0: node 1 of 3, 127.0.1.2");
+  EXPECT_EQ(context.index, 1u);
+  EXPECT_FALSE(context.on_first_node);
+  EXPECT_EQ(context.node, "127.0.1.2");
+  EXPECT_EQ(context.hosts.size(), 3u);
+  EXPECT_EQ(context.cpus, 1u);
+  EXPECT_TRUE(context.derived_port);
+  EXPECT_EQ(context.waiter, (Endpoint{"127.0.0.1", 41797}));
+  EXPECT_TRUE(context.tells_before_end);
+  EXPECT_FALSE(context.task_slot);
 }
 
 TEST(Slurm, AWorkingDirectoryOnASharedFileSystemHasAPlaceForTheRun) {
@@ -155,16 +155,16 @@ TEST(Slurm, ThePortIsTheSameForAStepAndAnotherForTheNext) {
 }
 
 TEST(Slurm, AStepMayHaveFewerNodesThanItsJob) {
-  const Surroundings around = Found({Captured("slurm_subset")});
-  EXPECT_EQ(ValueOf(around, "nnodes"), "2");
-  EXPECT_EQ(ValueOf(around, "node-rank"), "1");
-  EXPECT_EQ(around.hosts, (std::vector<std::string>{"127.0.1.2", "127.0.1.3"}));
+  const LaunchContext context = Found({Captured("slurm_subset")});
+  EXPECT_EQ(ValueOf(context, "nnodes"), "2");
+  EXPECT_EQ(ValueOf(context, "node-rank"), "1");
+  EXPECT_EQ(context.hosts, (std::vector<std::string>{"127.0.1.2", "127.0.1.3"}));
 }
 
 TEST(Slurm, AHeterogeneousStepIsOne) {
-  const Surroundings around = Found({Captured("slurm_het")});
-  EXPECT_EQ(ValueOf(around, "nnodes"), "3");
-  EXPECT_EQ(ValueOf(around, "node-rank"), "1");
+  const LaunchContext context = Found({Captured("slurm_het")});
+  EXPECT_EQ(ValueOf(context, "nnodes"), "3");
+  EXPECT_EQ(ValueOf(context, "node-rank"), "1");
 }
 
 TEST(Slurm, GpusMakeWorkers) {
@@ -187,43 +187,44 @@ TEST(Slurm, ARequeuedJobIsAnotherRun) {
   Variables variables = Captured("slurm_step");
   variables["SLURM_RESTART_COUNT"] = "2";
   variables["SLURM_JOB_END_TIME"] = "1795320000";
-  const Surroundings around = Found({variables});
-  EXPECT_EQ(ValueOf(around, "rdzv-id"), "1.0.2");
-  EXPECT_EQ(around.requeues, 2u);
-  EXPECT_EQ(around.ends_at, 1'795'320'000);
-  EXPECT_FALSE(around.speaks_for_job);
+  const LaunchContext context = Found({variables});
+  EXPECT_EQ(ValueOf(context, "rdzv-id"), "1.0.2");
+  EXPECT_EQ(context.requeues, 2u);
+  EXPECT_EQ(context.ends_at, 1'795'320'000);
+  EXPECT_FALSE(context.speaks_for_job);
   variables["SLURM_NODEID"] = variables["SLURM_PROCID"] = "0";
   EXPECT_TRUE(Found({variables}).speaks_for_job);
-  EXPECT_TRUE(Contains(around.line, "requeued 2 times")) << around.line;
+  EXPECT_TRUE(Contains(context.line, "requeued 2 times")) << context.line;
 }
 
 TEST(Slurm, ATaskOfAnArraySaysSo) {
-  const Surroundings around = Found({Captured("slurm_array")});
-  EXPECT_TRUE(Contains(around.line, ", task 3 of array 9")) << around.line;
-  EXPECT_EQ(Settings(around), "nproc-per-node=1 nnodes=1 rdzv-id=9.0.0 log-dir=ddprun_logs");
+  const LaunchContext context = Found({Captured("slurm_array")});
+  EXPECT_TRUE(Contains(context.line, ", task 3 of array 9")) << context.line;
+  EXPECT_EQ(Settings(context), "nproc-per-node=1 nnodes=1 rdzv-id=9.0.0 log-dir=ddprun_logs");
 }
 
 TEST(Slurm, BetweenMinAndMaxNoRankIsFixed) {
-  const Surroundings around = Found({Captured("slurm_step"), {{"nnodes", "2:3", "command line"}}});
-  EXPECT_EQ(ValueOf(around, "node-rank"), "none");
-  EXPECT_EQ(around.index, 1u);
+  const LaunchContext context =
+      Found({Captured("slurm_step"), {{"nnodes", "2:3", "command line"}}});
+  EXPECT_EQ(ValueOf(context, "node-rank"), "none");
+  EXPECT_EQ(context.index, 1u);
 }
 
 TEST(Slurm, SeveralTasksOnANodeAreAWorkerEach) {
   for (const char* capture : {"slurm_tasks", "slurm_pmi2"}) {
-    const Surroundings around = Found({Captured(capture)});
-    EXPECT_EQ(around.scheduler, Scheduler::kSlurm) << capture;
-    EXPECT_EQ(ValueOf(around, "nnodes"), "4");
-    EXPECT_EQ(ValueOf(around, "nproc-per-node"), "1");
-    ASSERT_TRUE(around.seat);
-    EXPECT_EQ(around.seat->local_size, around.index == 3u ? 2u : 3u);  // srun -n4: 3 and 1.
+    const LaunchContext context = Found({Captured(capture)});
+    EXPECT_EQ(context.scheduler, Scheduler::kSlurm) << capture;
+    EXPECT_EQ(ValueOf(context, "nnodes"), "4");
+    EXPECT_EQ(ValueOf(context, "nproc-per-node"), "1");
+    ASSERT_TRUE(context.task_slot);
+    EXPECT_EQ(context.task_slot->local_size, context.index == 3u ? 2u : 3u);  // srun -n4: 3 and 1.
   }
-  const Surroundings last = Found({Captured("slurm_tasks")});
+  const LaunchContext last = Found({Captured("slurm_tasks")});
   EXPECT_EQ(ValueOf(last, "node-rank"), "3");
-  EXPECT_EQ(last.seat->local_rank, 1u);
+  EXPECT_EQ(last.task_slot->local_rank, 1u);
   EXPECT_EQ(last.node, "127.0.1.2.1");
-  const Surroundings uneven = Found({Captured("slurm_uneven")});
-  EXPECT_EQ(uneven.seat->local_size, 1u);
+  const LaunchContext uneven = Found({Captured("slurm_uneven")});
+  EXPECT_EQ(uneven.task_slot->local_size, 1u);
   EXPECT_EQ(ValueOf(uneven, "nnodes"), "5");
 }
 
@@ -236,7 +237,7 @@ TEST(Slurm, TasksAndWorkersTogetherAreRefused) {
 }
 
 TEST(Slurm, OutsideOfAStepSrunWasForgotten) {
-  const Surroundings batch = Found({Captured("slurm_batch")});
+  const LaunchContext batch = Found({Captured("slurm_batch")});
   EXPECT_EQ(batch.scheduler, Scheduler::kSlurmBatch);
   EXPECT_EQ(batch.launcher,
             (std::vector<std::string>{"srun", "--kill-on-bad-exit=0", "--wait=0", "--no-kill",
@@ -246,7 +247,7 @@ TEST(Slurm, OutsideOfAStepSrunWasForgotten) {
   EXPECT_EQ(Found({{{"SLURM_JOB_ID", "7"}}}).scheduler, Scheduler::kNone);  // Left behind.
   Variables one = Captured("slurm_batch");
   one["SLURM_NNODES"] = one["SLURM_JOB_NUM_NODES"] = "1";
-  const Surroundings alone = Found({one});
+  const LaunchContext alone = Found({one});
   EXPECT_TRUE(alone.launcher.empty());
   EXPECT_EQ(ValueOf(alone, "rdzv-id"), "4.batch.0");
   Variables interactive = Captured("slurm_step");
@@ -270,15 +271,15 @@ TEST(CommandLineFirst, WhoSaysWhereIsNotAskedWhere) {
        {Setting{"rdzv-endpoint", "n0:29400", "command line"},
         Setting{"master-addr", "n0", "PET_MASTER_ADDR"}, Setting{"node-rank", "0", "run.toml:1"},
         Setting{"standalone", "true", "command line"}, Setting{"nnodes", "1", "command line"}}) {
-    const Surroundings around = Found({Captured("slurm_step"), {said}});
-    EXPECT_EQ(around.scheduler, Scheduler::kCommandLine) << said.name;
-    EXPECT_EQ(Settings(around), "");
-    EXPECT_FALSE(around.IsPlaced());
-    EXPECT_EQ(around.job, "1");  // Facts are facts.
-    EXPECT_TRUE(around.tells_before_end);
-    EXPECT_TRUE(Contains(around.line, said.origin)) << around.line;
+    const LaunchContext context = Found({Captured("slurm_step"), {said}});
+    EXPECT_EQ(context.scheduler, Scheduler::kCommandLine) << said.name;
+    EXPECT_EQ(Settings(context), "");
+    EXPECT_FALSE(context.IsPlaced());
+    EXPECT_EQ(context.job, "1");  // Facts are facts.
+    EXPECT_TRUE(context.tells_before_end);
+    EXPECT_TRUE(Contains(context.line, said.origin)) << context.line;
   }
-  const Surroundings twice =
+  const LaunchContext twice =
       Found({Captured("slurm_tasks"), {{"rdzv-endpoint", "n0:1", "command line"}}});
   EXPECT_TRUE(twice.warnings.empty());  // Said by the first on each node alone.
   Variables first = Captured("slurm_tasks");
@@ -289,42 +290,42 @@ TEST(CommandLineFirst, WhoSaysWhereIsNotAskedWhere) {
 // Facts of a pod: TERM concerns it alone if the other pods can continue without it.
 TEST(CommandLineFirst, APodIsToldAloneWhereverTheNodesMeet) {
   const Setting endpoint{"rdzv-endpoint", "train-0.train:29400", "command line"};
-  const Surroundings elastic =
+  const LaunchContext elastic =
       Found({Captured("kubernetes"), {endpoint, {"nnodes", "2:4", "command line"}}});
   EXPECT_EQ(elastic.scheduler, Scheduler::kCommandLine);
   EXPECT_EQ(Settings(elastic), "");
   EXPECT_TRUE(elastic.tells_before_end && elastic.ends_nodes_alone);
-  const Surroundings fixed =
+  const LaunchContext fixed =
       Found({Captured("kubernetes"), {endpoint, {"nnodes", "4", "command line"}}});
   EXPECT_FALSE(fixed.tells_before_end);
-  const Surroundings alone = Found({Captured("kubernetes"), {{"nnodes", "1", "command line"}}});
+  const LaunchContext alone = Found({Captured("kubernetes"), {{"nnodes", "1", "command line"}}});
   EXPECT_TRUE(alone.tells_before_end);  // Nobody waits for it.
 }
 
 TEST(CommandLineFirst, KubeflowV2SaysAllInFlags) {
-  const Surroundings around = Found(
+  const LaunchContext context = Found(
       {Captured("kubeflow_v2"), {{"master-addr", "train-node-0-0.train", "PET_MASTER_ADDR"}}});
-  EXPECT_EQ(around.scheduler, Scheduler::kCommandLine);
+  EXPECT_EQ(context.scheduler, Scheduler::kCommandLine);
 }
 
 TEST(Worker, HasAPlaceAlready) {
   Variables variables = Captured("slurm_step");
   variables["TORCHELASTIC_RUN_ID"] = "1.0.0";
-  const Surroundings around = Found({variables});
-  EXPECT_EQ(around.scheduler, Scheduler::kWorker);
-  EXPECT_EQ(Settings(around), "");
-  EXPECT_FALSE(around.tells_before_end);
+  const LaunchContext context = Found({variables});
+  EXPECT_EQ(context.scheduler, Scheduler::kWorker);
+  EXPECT_EQ(Settings(context), "");
+  EXPECT_FALSE(context.tells_before_end);
 }
 
 TEST(OpenMpi, OnOneMachineEachIsAWorker) {
-  const Surroundings around = Found({Captured("openmpi")});
-  EXPECT_EQ(around.scheduler, Scheduler::kOpenMpi);
-  EXPECT_EQ(Settings(around), "nproc-per-node=1 nnodes=4 rdzv-id=mpi-" +
-                                  Captured("openmpi")["PMIX_NAMESPACE"] +
-                                  " node-rank=2 rdzv-endpoint=127.0.0.1");
-  ASSERT_TRUE(around.seat);
-  EXPECT_EQ(around.seat->local_rank, 2u);
-  EXPECT_TRUE(around.on_first_node);
+  const LaunchContext context = Found({Captured("openmpi")});
+  EXPECT_EQ(context.scheduler, Scheduler::kOpenMpi);
+  EXPECT_EQ(Settings(context), "nproc-per-node=1 nnodes=4 rdzv-id=mpi-" +
+                                   Captured("openmpi")["PMIX_NAMESPACE"] +
+                                   " node-rank=2 rdzv-endpoint=127.0.0.1");
+  ASSERT_TRUE(context.task_slot);
+  EXPECT_EQ(context.task_slot->local_rank, 2u);
+  EXPECT_TRUE(context.on_first_node);
 }
 
 TEST(OpenMpi, OnSeveralTheHostOfRank0MustBeKnown) {
@@ -343,27 +344,27 @@ TEST(OpenMpi, OnSeveralTheHostOfRank0MustBeKnown) {
 TEST(OpenMpi, InsideOfASlurmJobItIsMpirunsPlaceThatCounts) {
   Variables variables = Captured("slurm_step");
   variables.merge(Captured("openmpi_two"));
-  const Surroundings around = Found({variables});
-  EXPECT_EQ(around.scheduler, Scheduler::kOpenMpi);
-  EXPECT_EQ(ValueOf(around, "rdzv-endpoint").substr(0, 10), "127.0.1.1:");
+  const LaunchContext context = Found({variables});
+  EXPECT_EQ(context.scheduler, Scheduler::kOpenMpi);
+  EXPECT_EQ(ValueOf(context, "rdzv-endpoint").substr(0, 10), "127.0.1.1:");
 }
 
 TEST(Pmi, TheBatchSystemsListSaysWhereTheyMeet) {
   const Variables files = {{"/nodes", "x1\nx1\nx2\nx2\n"}, {"/lsfhosts", "login\nc1\nc2\n"}};
-  const Surroundings hydra = Found({Captured("mpich"), {}, 0, files});
+  const LaunchContext hydra = Found({Captured("mpich"), {}, 0, files});
   EXPECT_EQ(hydra.scheduler, Scheduler::kPmi);
   EXPECT_EQ(hydra.hosts, (std::vector<std::string>{"x1", "x2"}));
   EXPECT_EQ(ValueOf(hydra, "rdzv-endpoint").substr(0, 3), "x1:");
-  EXPECT_EQ(hydra.seat->local_rank, 0u);
-  const Surroundings pals = Found({Captured("pals"), {}, 0, files});
+  EXPECT_EQ(hydra.task_slot->local_rank, 0u);
+  const LaunchContext pals = Found({Captured("pals"), {}, 0, files});
   EXPECT_EQ(pals.scheduler, Scheduler::kPals);
   EXPECT_EQ(ValueOf(pals, "node-rank"), "3");
-  EXPECT_EQ(pals.seat->local_rank, 1u);
-  const Surroundings lsf = Found({Captured("lsf"), {}, 6, files});
+  EXPECT_EQ(pals.task_slot->local_rank, 1u);
+  const LaunchContext lsf = Found({Captured("lsf"), {}, 6, files});
   EXPECT_EQ(lsf.scheduler, Scheduler::kLsf);
   EXPECT_EQ(ValueOf(lsf, "rdzv-endpoint").substr(0, 3), "c1:");
   EXPECT_EQ(ValueOf(lsf, "nproc-per-node"), "6");
-  EXPECT_FALSE(lsf.seat);
+  EXPECT_FALSE(lsf.task_slot);
 }
 
 TEST(OpenMpi, OneVariableIsNoLauncher) {
@@ -378,11 +379,11 @@ TEST(Pmi, WhoCannotTellItsPlaceIsRefused) {
 
 TEST(PyTorchJob, ItsRanksAreNodes) {
   Variables variables = Captured("pytorchjob");
-  const Surroundings around = Found({variables, {}, 2});
-  EXPECT_EQ(around.scheduler, Scheduler::kPyTorchJob);
-  EXPECT_EQ(ValueOf(around, "rdzv-endpoint"), "train-master-0:23456");
-  EXPECT_EQ(ValueOf(around, "node-rank"), "1");
-  EXPECT_EQ(ValueOf(around, "nproc-per-node"), "2");
+  const LaunchContext context = Found({variables, {}, 2});
+  EXPECT_EQ(context.scheduler, Scheduler::kPyTorchJob);
+  EXPECT_EQ(ValueOf(context, "rdzv-endpoint"), "train-master-0:23456");
+  EXPECT_EQ(ValueOf(context, "node-rank"), "1");
+  EXPECT_EQ(ValueOf(context, "nproc-per-node"), "2");
   variables["LOCAL_RANK"] = "0";  // Of processes, then.
   EXPECT_EQ(Found({variables}).scheduler, Scheduler::kNone);
 }
@@ -391,18 +392,18 @@ TEST(Kubernetes, AnIndexedJobNeedsItsSize) {
   const Variables files = {{"/etc/hosts", "10.1.0.7\ttrain-2.svc.ns.svc.cluster.local\ttrain-2\n"}};
   const Case bare{Captured("kubernetes"), {}, 0, files};
   EXPECT_TRUE(Contains(Refusal(bare), "--nnodes=<completions>"));
-  const Surroundings around =
+  const LaunchContext context =
       Found({Captured("kubernetes"), {{"nnodes", "4", "command line"}}, 0, files});
-  EXPECT_EQ(around.scheduler, Scheduler::kKubernetes);
-  EXPECT_EQ(ValueOf(around, "rdzv-endpoint"), "train-0.svc.ns.svc.cluster.local:29400");
-  EXPECT_EQ(ValueOf(around, "node-rank"), "2");
-  EXPECT_EQ(ValueOf(around, "rdzv-id"), "train");
+  EXPECT_EQ(context.scheduler, Scheduler::kKubernetes);
+  EXPECT_EQ(ValueOf(context, "rdzv-endpoint"), "train-0.svc.ns.svc.cluster.local:29400");
+  EXPECT_EQ(ValueOf(context, "node-rank"), "2");
+  EXPECT_EQ(ValueOf(context, "rdzv-id"), "train");
 }
 
 TEST(SageMaker, TheFirstOfTheSortedHostsIsNode0) {
-  const Surroundings around = Found({Captured("sagemaker")});
-  EXPECT_EQ(around.scheduler, Scheduler::kSageMaker);
-  EXPECT_EQ(Settings(around),
+  const LaunchContext context = Found({Captured("sagemaker")});
+  EXPECT_EQ(context.scheduler, Scheduler::kSageMaker);
+  EXPECT_EQ(Settings(context),
             "nproc-per-node=4 interface=eth0 nnodes=2 rdzv-id=resnet-2026 node-rank=1 "
             "rdzv-endpoint=algo-1");
   const Variables files = {{"/opt/ml/input/config/resourceconfig.json",
@@ -412,10 +413,10 @@ TEST(SageMaker, TheFirstOfTheSortedHostsIsNode0) {
 }
 
 TEST(Nothing, IsOneNode) {
-  const Surroundings around = Found({{{"HOME", "/root"}}});
-  EXPECT_EQ(around.scheduler, Scheduler::kNone);
-  EXPECT_EQ(Settings(around), "");
-  EXPECT_FALSE(around.IsPlaced());
+  const LaunchContext context = Found({{{"HOME", "/root"}}});
+  EXPECT_EQ(context.scheduler, Scheduler::kNone);
+  EXPECT_EQ(Settings(context), "");
+  EXPECT_FALSE(context.IsPlaced());
 }
 
 }  // namespace

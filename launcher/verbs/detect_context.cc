@@ -1,4 +1,4 @@
-#include "launcher/verbs/look_around.h"
+#include "launcher/verbs/detect_context.h"
 
 #include <unistd.h>
 
@@ -19,9 +19,9 @@ bool IsWorker(const GetEnv& get_env) {
   return get_env("LOCAL_RANK") && (get_env("DDPRUN_WORLD_ID") || get_env("TORCHELASTIC_RUN_ID"));
 }
 
-Result<Surroundings> LookAround(const GetEnv& get_env, const std::vector<Setting>& said,
-                                const std::string& name) {
-  SurroundingsQuery query{.get_env = get_env, .said = said};
+Result<LaunchContext> DetectContext(const GetEnv& get_env, const std::vector<Setting>& said,
+                                    const std::string& name) {
+  ContextQuery query{.get_env = get_env, .said = said};
   if (IsWorker(get_env)) {  // The scheduler's variables placed the launch that it is a worker of.
     query.get_env = [](const std::string&) { return std::nullopt; };
   }
@@ -33,24 +33,24 @@ Result<Surroundings> LookAround(const GetEnv& get_env, const std::vector<Setting
   if (name == "torchrun") {
     query.said.push_back({"rdzv-endpoint", "torchrun's own", "called as torchrun"});
   }
-  return DetectSurroundings(query);
+  return ReadContext(query);
 }
 
 std::string WhyImpossible(const LaunchConfig& config) {
-  const Surroundings& around = config.around;
-  const bool counts = around.IsPlaced() && !around.seat && !around.hosts.empty();
-  if (!counts || config.spec.min_nodes <= around.hosts.size()) {
+  const LaunchContext& context = config.context;
+  const bool counts = context.IsPlaced() && !context.task_slot && !context.hosts.empty();
+  if (!counts || config.spec.min_nodes <= context.hosts.size()) {
     return "";
   }
-  return "--nnodes wants " + std::to_string(config.spec.min_nodes) + " nodes, but " + around.name +
-         " has " + std::to_string(around.hosts.size()) +
+  return "--nnodes wants " + std::to_string(config.spec.min_nodes) + " nodes, but " + context.name +
+         " has " + std::to_string(context.hosts.size()) +
          ": leave it out, or ask the scheduler for more";
 }
 
 std::vector<std::string> WarningsOf(const LaunchConfig& config, std::size_t cpus) {
-  const Surroundings& around = config.around;
-  std::vector<std::string> warnings = around.warnings;
-  const bool slurm = !around.job.empty();
+  const LaunchContext& context = config.context;
+  std::vector<std::string> warnings = context.warnings;
+  const bool slurm = !context.job.empty();
   if (slurm && cpus < config.workers) {
     const std::string want = std::to_string(config.workers);
     warnings.push_back("Slurm gives this node " + std::to_string(cpus) + " CPU" +
