@@ -100,9 +100,9 @@ std::optional<WarmPlan> PlanTemplate(const AgentOptions& options,
   return plan;
 }
 
-Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, Making& making) {
+Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, SpawnContext& context) {
   const AgentOptions& options = *plan.options;
-  RETURN_IF_ERROR(making.Begin("making '" + plan.notify_directory.native() + "'"));
+  RETURN_IF_ERROR(context.Begin("making '" + plan.notify_directory.native() + "'"));
   ASSIGN_OR_RETURN(plan.sockets, NotifyFiles::Make(plan.notify_directory, options.core.workers));
   const OutputRequest output = OutputOf(options, plan.attempt);
   std::vector<WorkerSpec> specs;
@@ -110,7 +110,7 @@ Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, Making& making
     if (local == 0 || options.directory_stays) {
       const std::filesystem::path own =
           WorkersFile(plan.attempt, local, kErrorFile, options.directory_stays).parent_path();
-      RETURN_IF_ERROR(making.Begin("making '" + own.native() + "'"));
+      RETURN_IF_ERROR(context.Begin("making '" + own.native() + "'"));
       RETURN_IF_ERROR(MakeDirectories(own, 0700));
     }
     WorkerSpec spec = MakeWorkerSpec(options.command, EnvOf(plan, local), plan.environment, output);

@@ -43,6 +43,6 @@ inline constexpr const char* kErrorFile = "error.json";
 std::optional<WarmPlan> PlanTemplate(const AgentOptions& options,
                                      const std::map<std::string, std::string>& environment);
 
-Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, Making& making);
+Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, SpawnContext& context);
 
 }  // namespace ddprun

@@ -149,7 +149,7 @@ std::filesystem::path ProcessWorkers::Start(const Placement& placement) {
   if (options_->on_start) {
     options_->on_start();
   }
-  runner_.Spawn([plan = plan_](Making& making) { return MakeWorkers(*plan, making); },
+  runner_.Spawn([plan = plan_](SpawnContext& context) { return MakeWorkers(*plan, context); },
                 [this](const Result<void>& spawned) { OnSpawned(spawned); });
   return attempt_;
 }
@@ -162,7 +162,7 @@ void ProcessWorkers::EndGeneration() {
   pages_.Clear();
   life_.End();
   if (plan_) {
-    runner_.Tidy([plan = std::move(plan_)]() mutable { plan.reset(); });
+    runner_.Cleanup([plan = std::move(plan_)]() mutable { plan.reset(); });
   }
 }
 

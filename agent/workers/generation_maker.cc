@@ -21,16 +21,16 @@ namespace {
 // Queues of all makers that were given up in a step that hangs, and have not come back.
 constexpr int kMostStuck = 64;
 std::atomic<int> stuck = 0;
-constexpr Duration kPatience{1'000};  // How long the destructor waits for Tidy's work.
+constexpr Duration kPatience{1'000};  // How long the destructor waits for Cleanup's work.
 constexpr Duration kFirstPause{50};   // Before a process is tried again; then twice as long, up to
 constexpr Duration kLongestPause{2'000};
 
 // Kills these workers and all that they left. Blocks until SIGKILL has ended them.
-void EndBegun(const std::vector<MadeWorker>& begun) {
-  for (const MadeWorker& worker : begun) {
+void EndBegun(const std::vector<SpawnedWorker>& begun) {
+  for (const SpawnedWorker& worker : begun) {
     ::kill(worker.process.pid, SIGKILL);
   }
-  for (const MadeWorker& worker : begun) {
+  for (const SpawnedWorker& worker : begun) {
     ::waitpid(worker.process.pid, nullptr, 0);
   }
   while (!SweepChildren({}, Reach::kWhatWorkersLeave).empty()) {
@@ -46,21 +46,21 @@ Error NotStarted(const WorkerSpec& spec, Error error) {
 
 }  // namespace
 
-struct GenerationMaker::Job final : Making {
+struct GenerationMaker::Job final : SpawnContext {
   // ---- On the thread ----
   Result<void> Begin(std::string next) override;
   void Make(const std::shared_ptr<Job>& self);
   void EndMade(const std::shared_ptr<Job>& self);
-  Result<std::vector<MadeWorker>> Prepare();
-  Result<void> Launch(std::vector<MadeWorker>& workers);
-  Result<LaunchedWorker> LaunchPatiently(const MadeWorker& worker);
-  Result<LaunchedWorker> LaunchOnce(const MadeWorker& worker);
+  Result<std::vector<SpawnedWorker>> Prepare();
+  Result<void> Launch(std::vector<SpawnedWorker>& workers);
+  Result<LaunchedWorker> LaunchPatiently(const SpawnedWorker& worker);
+  Result<LaunchedWorker> LaunchOnce(const SpawnedWorker& worker);
   void Tell(const std::shared_ptr<Job>& self);
 
   // ---- On the loop ----
   bool GiveUp();  // False: no process was started, and none will be.
   void Forget();
-  std::function<void(Result<std::vector<MadeWorker>>)> made;
+  std::function<void(Result<std::vector<SpawnedWorker>>)> made;
   std::function<void()> gone;  // Set: it was given up.
   GenerationMaker* maker = nullptr;
 
@@ -75,7 +75,8 @@ struct GenerationMaker::Job final : Making {
   Duration patience{0};
   std::shared_ptr<WarmStart> warm;
   LaunchUnderWay under_way;
-  Result<std::vector<MadeWorker>> result = std::vector<MadeWorker>();  // The thread's, until Tell.
+  Result<std::vector<SpawnedWorker>> result =
+      std::vector<SpawnedWorker>();  // The thread's, until Tell.
 };
 
 Result<void> GenerationMaker::Job::Begin(std::string next) {
@@ -89,8 +90,8 @@ void GenerationMaker::Job::Make(const std::shared_ptr<Job>& self) {
   result = Prepare();
   if (result) {
     if (const Result<void> launched = Launch(*result); !launched) {
-      std::vector<MadeWorker> begun = *std::move(result);
-      std::erase_if(begun, [](const MadeWorker& worker) { return worker.process.pid == 0; });
+      std::vector<SpawnedWorker> begun = *std::move(result);
+      std::erase_if(begun, [](const SpawnedWorker& worker) { return worker.process.pid == 0; });
       {
         const std::lock_guard lock(mutex);
         leaders.clear();
@@ -104,9 +105,9 @@ void GenerationMaker::Job::Make(const std::shared_ptr<Job>& self) {
   Tell(self);
 }
 
-Result<std::vector<MadeWorker>> GenerationMaker::Job::Prepare() {
+Result<std::vector<SpawnedWorker>> GenerationMaker::Job::Prepare() {
   ASSIGN_OR_RETURN(std::vector<WorkerSpec> specs, prepare(*this));
-  std::vector<MadeWorker> workers;
+  std::vector<SpawnedWorker> workers;
   for (WorkerSpec& spec : specs) {
     RETURN_IF_ERROR(Begin("opening the output of local rank " + std::to_string(spec.local_rank) +
                           (spec.err.file.empty() ? "" : ", '" + spec.err.file.native() + "'")));
@@ -119,7 +120,7 @@ Result<std::vector<MadeWorker>> GenerationMaker::Job::Prepare() {
   return workers;
 }
 
-Result<void> GenerationMaker::Job::Launch(std::vector<MadeWorker>& workers) {
+Result<void> GenerationMaker::Job::Launch(std::vector<SpawnedWorker>& workers) {
   {
     const std::lock_guard lock(mutex);
     launching = !under_way.given_up();
@@ -128,7 +129,7 @@ Result<void> GenerationMaker::Job::Launch(std::vector<MadeWorker>& workers) {
     RETURN_IF_ERROR(Begin(warm->WaitsFor()));
     warm->Await(under_way);
   }
-  for (MadeWorker& worker : workers) {
+  for (SpawnedWorker& worker : workers) {
     Result<LaunchedWorker> process = LaunchPatiently(worker);
     if (!process) {
       return NotStarted(worker.spec, process.error());
@@ -141,7 +142,7 @@ Result<void> GenerationMaker::Job::Launch(std::vector<MadeWorker>& workers) {
   return Begin("");
 }
 
-Result<LaunchedWorker> GenerationMaker::Job::LaunchPatiently(const MadeWorker& worker) {
+Result<LaunchedWorker> GenerationMaker::Job::LaunchPatiently(const SpawnedWorker& worker) {
   Duration waited{0};
   Duration pause = kFirstPause;
   while (true) {
@@ -164,7 +165,7 @@ Result<LaunchedWorker> GenerationMaker::Job::LaunchPatiently(const MadeWorker& w
   }
 }
 
-Result<LaunchedWorker> GenerationMaker::Job::LaunchOnce(const MadeWorker& worker) {
+Result<LaunchedWorker> GenerationMaker::Job::LaunchOnce(const SpawnedWorker& worker) {
   return warm ? warm->Launch(worker.spec, worker.output.stdio, under_way)
               : LaunchWorker(worker.spec, worker.output.stdio, &under_way);
 }
@@ -175,7 +176,7 @@ void GenerationMaker::Job::EndMade(const std::shared_ptr<Job>& self) {
     leaders.clear();
   }
   EndBegun(*result);
-  result = std::vector<MadeWorker>();
+  result = std::vector<SpawnedWorker>();
   Tell(self);
 }
 
@@ -225,7 +226,7 @@ GenerationMaker::~GenerationMaker() {
   (void)queue_->Drain(kPatience);
 }
 
-void GenerationMaker::Tidy(std::function<void()> work) {
+void GenerationMaker::Cleanup(std::function<void()> work) {
   (void)queue_->Post(std::move(work));
 }
 
@@ -236,7 +237,7 @@ void GenerationMaker::LookAt(std::vector<pid_t> workers) {
 }
 
 void GenerationMaker::Make(PrepareWorkers prepare,
-                           std::function<void(Result<std::vector<MadeWorker>>)> made) {
+                           std::function<void(Result<std::vector<SpawnedWorker>>)> made) {
   loop_.CheckOnLoop();
   CHECK(job_ == nullptr);
   job_ = std::make_shared<Job>();
@@ -284,7 +285,7 @@ void GenerationMaker::OnDone(const std::shared_ptr<Job>& job) {
   }
   const auto made = std::move(job->made);
   const auto gone = std::move(job->gone);
-  Result<std::vector<MadeWorker>> result = std::move(job->result);
+  Result<std::vector<SpawnedWorker>> result = std::move(job->result);
   job->Forget();
   job_.reset();
   if (gone) {

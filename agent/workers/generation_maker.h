@@ -33,16 +33,16 @@
 
 namespace ddprun {
 
-struct MadeWorker {
+struct SpawnedWorker {
   WorkerSpec spec;
   LaunchedWorker process;
   OpenedOutput output;  // Without the child's ends.
 };
 
 // A generation that is being made, as its thread sees it.
-class Making {
+class SpawnContext {
  public:
-  virtual ~Making() = default;
+  virtual ~SpawnContext() = default;
   // Called before each step that may wait for a disk, with the step in words: "opening
   // '/x/stdout.log'". An error: the generation was given up.
   virtual Result<void> Begin(std::string step) = 0;
@@ -50,7 +50,7 @@ class Making {
 
 // Makes the files that the workers need, and returns their specs. Runs on the maker's thread,
 // perhaps long after the generation was given up, so it owns everything that it uses.
-using PrepareWorkers = std::function<Result<std::vector<WorkerSpec>>(Making& making)>;
+using PrepareWorkers = std::function<Result<std::vector<WorkerSpec>>(SpawnContext& context)>;
 
 class GenerationMaker {
  public:
@@ -58,21 +58,21 @@ class GenerationMaker {
   // workers from a preload process; none: every worker is started from its file.
   GenerationMaker(Loop& loop, Duration patience, std::shared_ptr<WarmStart> warm);
   // Kills processes of a generation that `made` was not called for yet. Workers of the last one die
-  // with the thread. Waits for Tidy's work for a second at most.
+  // with the thread. Waits for Cleanup's work for a second at most.
   ~GenerationMaker();
   GenerationMaker(const GenerationMaker&) = delete;
   GenerationMaker& operator=(const GenerationMaker&) = delete;
 
   // Starts all workers or none. Calls `made` on the loop, later, unless GiveUp is called before.
   // After an error no process is left. No other generation may be in the making.
-  void Make(PrepareWorkers prepare, std::function<void(Result<std::vector<MadeWorker>>)> made);
+  void Make(PrepareWorkers prepare, std::function<void(Result<std::vector<SpawnedWorker>>)> made);
 
   // Calls `gone` on the loop, later, once no process is left of the generation that is being made.
   // A second call kills again, and its `gone` is dropped.
   void GiveUp(std::function<void()> gone);
 
   // Runs `work`, which removes a generation's files, on the thread after everything else.
-  void Tidy(std::function<void()> work);
+  void Cleanup(std::function<void()> work);
 
   // WarmStart::Look at these workers, on the thread, where it has nothing else to do.
   void LookAt(std::vector<pid_t> workers);

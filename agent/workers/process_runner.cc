@@ -57,7 +57,7 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   std::vector<std::unique_ptr<Worker>> workers;  // Empty, and none made: none is left.
 
  private:
-  void Adopt(std::vector<MadeWorker> made);
+  void Adopt(std::vector<SpawnedWorker> made);
   bool GiveUpStart();
   void WaitFor(Worker& worker);
   void OnEnded(Worker& worker);
@@ -96,9 +96,9 @@ void ProcessRunner::State::Spawn(PrepareWorkers prepare,
   // Orphaned grandchildren become children of this process, so that they can be found.
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
     prepare = [error = SystemError("become the reaper of", "the workers' descendants", errno)](
-                  Making&) -> Result<std::vector<WorkerSpec>> { return error; };
+                  SpawnContext&) -> Result<std::vector<WorkerSpec>> { return error; };
   }
-  maker.Make(std::move(prepare), [this, started](Result<std::vector<MadeWorker>> made) {
+  maker.Make(std::move(prepare), [this, started](Result<std::vector<SpawnedWorker>> made) {
     const Result<void> outcome = made ? Result<void>() : made.error();
     if (made) {
       Adopt(*std::move(made));
@@ -107,8 +107,8 @@ void ProcessRunner::State::Spawn(PrepareWorkers prepare,
   });
 }
 
-void ProcessRunner::State::Adopt(std::vector<MadeWorker> made) {
-  for (MadeWorker& one : made) {
+void ProcessRunner::State::Adopt(std::vector<SpawnedWorker> made) {
+  for (SpawnedWorker& one : made) {
     auto worker = std::make_unique<Worker>(loop, one.spec.local_rank);
     worker->pid = one.process.pid;
     worker->running = true;
@@ -300,8 +300,8 @@ bool ProcessRunner::Empty() const {
   return state_->workers.empty() && !state_->maker.making();
 }
 
-void ProcessRunner::Tidy(std::function<void()> work) {
-  state_->maker.Tidy(std::move(work));
+void ProcessRunner::Cleanup(std::function<void()> work) {
+  state_->maker.Cleanup(std::move(work));
 }
 
 std::string ProcessRunner::Starting() const {

@@ -82,8 +82,8 @@ class ProcessRunner {
   // No process of a generation is left; true before the first Spawn.
   bool Empty() const;
 
-  // GenerationMaker::Tidy.
-  void Tidy(std::function<void()> work);
+  // GenerationMaker::Cleanup.
+  void Cleanup(std::function<void()> work);
 
   // The step of a start that is under way, for people; "": no start is.
   std::string Starting() const;

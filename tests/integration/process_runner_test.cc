@@ -101,11 +101,11 @@ TEST_F(ProcessRunnerTest, AStartThatIsGivenUpBeginsNothing) {
   std::promise<void> disk;
   std::promise<bool> wanted;
   runner_.Spawn(
-      [&, specs = Specs(1, {"--hang"}),
-       answers = disk.get_future().share()](Making& making) -> Result<std::vector<WorkerSpec>> {
-        (void)making.Begin("reading a disk");
+      [&, specs = Specs(1, {"--hang"}), answers = disk.get_future().share()](
+          SpawnContext& context) -> Result<std::vector<WorkerSpec>> {
+        (void)context.Begin("reading a disk");
         answers.wait();
-        wanted.set_value(making.Begin("going on").has_value());
+        wanted.set_value(context.Begin("going on").has_value());
         return specs;
       },
       [](const Result<void>&) { FAIL() << "it was given up"; });

@@ -68,7 +68,7 @@ int RunAgent(ddprun::GuardLink link, std::uint32_t workers, const ddprun::Comman
         .rank = rank, .local_rank = rank, .world_size = workers, .local_world_size = workers};
     specs.push_back(MakeWorkerSpec(command, env, ProcessEnvironment(), {}));
   }
-  runner.Spawn([specs](Making&) -> Result<std::vector<WorkerSpec>> { return specs; },
+  runner.Spawn([specs](SpawnContext&) -> Result<std::vector<WorkerSpec>> { return specs; },
                [&](const Result<void>& spawned) {
                  started = true;
                  if (!spawned) {
