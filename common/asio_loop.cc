@@ -55,27 +55,27 @@ class AsioAlarm final : public Alarm {
 
 }  // namespace
 
-struct AsioLoop::Gate {
+struct AsioLoop::LoopRef {
   std::mutex mutex;
   AsioLoop* loop = nullptr;  // Null once it is gone.
   std::size_t running = 0;
 };
 
-struct AsioLoop::Errand {
-  explicit Errand(AsioLoop& loop) : limit(loop) {}
+struct AsioLoop::BoundedTask {
+  explicit BoundedTask(AsioLoop& loop) : limit(loop) {}
   LoopTimer limit;
   std::function<void(bool)> done;
 };
 
 AsioLoop::AsioLoop()
-    : io_(1), keep_(boost::asio::make_work_guard(io_)), gate_(std::make_shared<Gate>()) {
-  gate_->loop = this;
+    : io_(1), keep_(boost::asio::make_work_guard(io_)), ref_(std::make_shared<LoopRef>()) {
+  ref_->loop = this;
 }
 
 AsioLoop::~AsioLoop() {
   {
-    const std::lock_guard lock(gate_->mutex);
-    gate_->loop = nullptr;
+    const std::lock_guard lock(ref_->mutex);
+    ref_->loop = nullptr;
   }
   for (TaskQueue* const queue : {&names_, &disk_}) {
     (void)queue->Drain(kPatience);
@@ -96,11 +96,11 @@ void AsioLoop::Post(std::function<void()> work) {
 }
 
 void AsioLoop::RunOn(TaskQueue& queue, std::function<void()> work, std::function<void()> done) {
-  CHECK(queue.Post([gate = gate_, work = std::move(work), done = std::move(done)]() mutable {
+  CHECK(queue.Post([ref = ref_, work = std::move(work), done = std::move(done)]() mutable {
     work();
-    const std::lock_guard lock(gate->mutex);
-    if (gate->loop != nullptr) {
-      gate->loop->Post(std::move(done));
+    const std::lock_guard lock(ref->mutex);
+    if (ref->loop != nullptr) {
+      ref->loop->Post(std::move(done));
     } else {  // What it holds may need the loop to end in order; the process is about to end.
       static auto& kept = *new std::vector<std::function<void()>>;
       kept.push_back(std::move(done));
@@ -123,42 +123,42 @@ bool AsioLoop::FinishOnDisk(Duration limit, std::function<void()> work) {
 void AsioLoop::RunBounded(Duration limit, std::function<void()> work,
                           std::function<void(bool)> done) {
   CheckOnLoop();
-  const std::uint64_t number = ++last_errand_;
-  auto errand = std::make_unique<Errand>(*this);
-  errand->done = std::move(done);
-  errand->limit.ArmAt(Now() + limit, [this, number] { FinishErrand(number, false); });
-  errands_.emplace(number, std::move(errand));
+  const std::uint64_t number = ++last_task_;
+  auto task = std::make_unique<BoundedTask>(*this);
+  task->done = std::move(done);
+  task->limit.ArmAt(Now() + limit, [this, number] { FinishTask(number, false); });
+  tasks_.emplace(number, std::move(task));
   {
-    const std::lock_guard lock(gate_->mutex);
-    if (gate_->running >= kMostStuck) {
-      Post([this, number] { FinishErrand(number, false); });
+    const std::lock_guard lock(ref_->mutex);
+    if (ref_->running >= kMostStuck) {
+      Post([this, number] { FinishTask(number, false); });
       return;
     }
-    ++gate_->running;
+    ++ref_->running;
   }
-  const bool started = StartThread([gate = gate_, number, work = std::move(work)]() mutable {
+  const bool started = StartThread([ref = ref_, number, work = std::move(work)]() mutable {
     work();
     work = nullptr;  // What it holds may be on the disk that hangs.
-    const std::lock_guard lock(gate->mutex);
-    --gate->running;
-    if (AsioLoop* const loop = gate->loop) {
-      loop->Post([loop, number] { loop->FinishErrand(number, true); });
+    const std::lock_guard lock(ref->mutex);
+    --ref->running;
+    if (AsioLoop* const loop = ref->loop) {
+      loop->Post([loop, number] { loop->FinishTask(number, true); });
     }
   });
   if (!started) {
-    const std::lock_guard lock(gate_->mutex);
-    --gate_->running;
-    Post([this, number] { FinishErrand(number, false); });
+    const std::lock_guard lock(ref_->mutex);
+    --ref_->running;
+    Post([this, number] { FinishTask(number, false); });
   }
 }
 
-void AsioLoop::FinishErrand(std::uint64_t number, bool in_time) {
-  const auto found = errands_.find(number);
-  if (found == errands_.end()) {
+void AsioLoop::FinishTask(std::uint64_t number, bool in_time) {
+  const auto found = tasks_.find(number);
+  if (found == tasks_.end()) {
     return;  // It came too late.
   }
   const std::function<void(bool)> done = std::move(found->second->done);
-  errands_.erase(found);
+  tasks_.erase(found);
   done(in_time);
 }
 

@@ -46,15 +46,15 @@ class AsioLoop final : public Loop {
   // Never full: what is not run would not be called back.
   TaskQueue names_{std::numeric_limits<std::size_t>::max()};
   TaskQueue disk_{std::numeric_limits<std::size_t>::max()};
-  struct Gate;
-  struct Errand;
-  std::shared_ptr<Gate> gate_;  // Shared with threads that may outlive the loop.
-  std::map<std::uint64_t, std::unique_ptr<Errand>> errands_;
-  std::uint64_t last_errand_ = 0;
+  struct LoopRef;
+  struct BoundedTask;
+  std::shared_ptr<LoopRef> ref_;  // Shared with threads that may outlive the loop.
+  std::map<std::uint64_t, std::unique_ptr<BoundedTask>> tasks_;
+  std::uint64_t last_task_ = 0;
 
   std::unique_ptr<Alarm> NewAlarm() override;
   void RunOn(TaskQueue& queue, std::function<void()> work, std::function<void()> done);
-  void FinishErrand(std::uint64_t number, bool in_time);
+  void FinishTask(std::uint64_t number, bool in_time);
 };
 
 }  // namespace ddprun

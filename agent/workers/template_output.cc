@@ -6,7 +6,7 @@
 namespace ddprun {
 
 // Between the maker's thread and the loop's end.
-struct TemplateOutput::Gate {
+struct TemplateOutput::Shared {
   AsioLoop& loop;
   Consoles& consoles;
   std::mutex mutex;
@@ -15,24 +15,24 @@ struct TemplateOutput::Gate {
 };
 
 TemplateOutput::TemplateOutput(AsioLoop& loop, Consoles& consoles)
-    : gate_(new Gate{.loop = loop, .consoles = consoles}) {}
+    : shared_(new Shared{.loop = loop, .consoles = consoles}) {}
 
 TemplateOutput::~TemplateOutput() {
-  const std::lock_guard lock(gate_->mutex);
-  gate_->closed = true;
-  gate_->output.reset();
+  const std::lock_guard lock(shared_->mutex);
+  shared_->closed = true;
+  shared_->output.reset();
 }
 
 WarmStart::OnStarted TemplateOutput::Reader() const {
-  return [gate = gate_](const WorkerSpec& spec, OpenedOutput output) {
+  return [shared = shared_](const WorkerSpec& spec, OpenedOutput output) {
     const auto opened = std::make_shared<OpenedOutput>(std::move(output));
-    const std::lock_guard lock(gate->mutex);
-    if (!gate->closed) {
-      gate->loop.Post([gate, spec, opened] {
-        if (!gate->closed) {
-          gate->output =
-              std::make_unique<WorkerOutput>(gate->loop, gate->consoles, spec, std::move(*opened));
-          gate->output->Start([] {});
+    const std::lock_guard lock(shared->mutex);
+    if (!shared->closed) {
+      shared->loop.Post([shared, spec, opened] {
+        if (!shared->closed) {
+          shared->output = std::make_unique<WorkerOutput>(shared->loop, shared->consoles, spec,
+                                                          std::move(*opened));
+          shared->output->Start([] {});
         }
       });
     }

@@ -20,8 +20,8 @@ class TemplateOutput {
   WarmStart::OnStarted Reader() const;
 
  private:
-  struct Gate;
-  std::shared_ptr<Gate> gate_;
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
 };
 
 }  // namespace ddprun
