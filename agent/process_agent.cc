@@ -15,19 +15,19 @@ Incarnation DrawIncarnation() {
 }
 
 // What is done at once, and told in records.
-std::unique_ptr<ErrandJob> MakeOrder(Loop& loop, const ErrandWish& wish,
-                                     std::function<std::vector<ErrandRecord>()> carry_out) {
+std::unique_ptr<RequestJob> MakeOrder(Loop& loop, const RequestSpec& spec,
+                                      std::function<std::vector<AnswerRecord>()> carry_out) {
   return MakeStacksJob(
       loop,
-      [&loop, carry_out = std::move(carry_out)](const ErrandWish&, LiveStacks::Done done) {
+      [&loop, carry_out = std::move(carry_out)](const RequestSpec&, LiveStacks::Done done) {
         loop.Post([carry_out, done = std::move(done)] { done(carry_out()); });
         return std::function<void()>();
       },
-      wish);
+      spec);
 }
 
 // Every node is told, so that all of them end with "start me again" where their workers have saved.
-std::vector<ErrandRecord> BeginStopSoon(Loop& loop, AgentDriver& driver, LoopTimer& timer) {
+std::vector<AnswerRecord> BeginStopSoon(Loop& loop, AgentDriver& driver, LoopTimer& timer) {
   constexpr Duration kTellFirst{200};
   timer.ArmAt(loop.Now() + kTellFirst, [&loop, &driver] {
     const Time now = loop.Now();
@@ -37,37 +37,37 @@ std::vector<ErrandRecord> BeginStopSoon(Loop& loop, AgentDriver& driver, LoopTim
     known.asked = true;
     driver.OnJobEnd(known);
   });
-  return {{0, 0, 0, ErrandStream::kDone, "its workers are saving"}};
+  return {{0, 0, 0, AnswerKind::kDone, "its workers are saving"}};
 }
 
-std::unique_ptr<ErrandJob> MakeJob(Loop& loop, ProcessWorkers& workers, AgentDriver& driver,
-                                   LoopTimer& stop_soon, const ErrandWish& wish) {
-  switch (wish.kind) {
-    case ErrandKind::kSave:
-      return MakeOrder(loop, wish, [&workers, wish] { return workers.TellToSave(wish); });
-    case ErrandKind::kStopSoon:
-      return MakeOrder(loop, wish, [&loop, &driver, &stop_soon] {
+std::unique_ptr<RequestJob> MakeJob(Loop& loop, ProcessWorkers& workers, AgentDriver& driver,
+                                    LoopTimer& stop_soon, const RequestSpec& spec) {
+  switch (spec.kind) {
+    case RequestKind::kSave:
+      return MakeOrder(loop, spec, [&workers, spec] { return workers.TellToSave(spec); });
+    case RequestKind::kStopSoon:
+      return MakeOrder(loop, spec, [&loop, &driver, &stop_soon] {
         return BeginStopSoon(loop, driver, stop_soon);
       });
-    case ErrandKind::kStacks:
+    case RequestKind::kStacks:
       return MakeStacksJob(
           loop,
-          [&workers](const ErrandWish& wanted, LiveStacks::Done done) {
+          [&workers](const RequestSpec& wanted, LiveStacks::Done done) {
             return workers.TakeLiveStacks(wanted, std::move(done));
           },
-          wish);
-    case ErrandKind::kEvidence:
+          spec);
+    case RequestKind::kEvidence:
       return MakeStacksJob(
           loop,
-          [&workers](const ErrandWish& wanted, LiveStacks::Done done) {
+          [&workers](const RequestSpec& wanted, LiveStacks::Done done) {
             workers.KeepLiveEvidence(wanted, std::move(done));
             return std::function<void()>();  // Once begun it is finished.
           },
-          wish);
-    case ErrandKind::kLogs:
+          spec);
+    case RequestKind::kLogs:
       break;
   }
-  return MakeLogsJob(loop, workers.kept(), wish);
+  return MakeLogsJob(loop, workers.kept(), spec);
 }
 
 std::string WordOf(CheckCause cause) {
@@ -115,8 +115,8 @@ ProcessAgent::ProcessAgent(AsioLoop& loop, const std::shared_ptr<const AgentOpti
             const AgentConfig& config = driver.config();
             return Membership{config.run_id, config.node, driver.state().incarnation};
           },
-          [this, &loop](const ErrandWish& wish) {
-            return MakeJob(loop, workers, driver, stop_soon, wish);
+          [this, &loop](const RequestSpec& spec) {
+            return MakeJob(loop, workers, driver, stop_soon, spec);
           }) {}
 
 void ProcessAgent::TellFacts() {
@@ -154,7 +154,7 @@ void ProcessAgent::CheckNode(CheckCause cause, std::function<void(std::string)> 
   }
 }
 
-void ProcessAgent::FinishErrands(std::function<void()> done) {
+void ProcessAgent::FinishRequests(std::function<void()> done) {
   workers.kept()->Close();
   commands.Finish(kLastWords, std::move(done));
 }

@@ -30,7 +30,7 @@ class ProcessAgent {
   void CheckNode(CheckCause cause, std::function<void(std::string)> verdict);
 
   // The run is over here: who follows what its workers printed hears the rest, if he takes it soon.
-  void FinishErrands(std::function<void()> done);
+  void FinishRequests(std::function<void()> done);
 
   // For people: the facts of this machine, and what is loaded ahead on it.
   void TellFacts();

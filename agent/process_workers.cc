@@ -56,18 +56,18 @@ std::string ForPeople(std::string text) {
 struct LiveEvidence {
   Loop& loop;
   LiveStacks::Done done;
-  std::vector<ErrandRecord> records;
+  std::vector<AnswerRecord> records;
 
   LiveEvidence(Loop& the_loop, LiveStacks::Done whom) : loop(the_loop), done(std::move(whom)) {}
   LiveEvidence(const LiveEvidence&) = delete;
   LiveEvidence& operator=(const LiveEvidence&) = delete;
-  ~LiveEvidence() { Say(ErrandStream::kNote, "no evidence is kept of it: it is being stopped"); }
+  ~LiveEvidence() { Say(AnswerKind::kNote, "no evidence is kept of it: it is being stopped"); }
 
-  void Say(ErrandStream of, const std::string& text) {
+  void Say(AnswerKind of, const std::string& text) {
     if (!done) {
       return;
     }
-    for (ErrandRecord& record : records) {
+    for (AnswerRecord& record : records) {
       record.of = of;
       record.text = text;
     }
@@ -442,13 +442,13 @@ void ProcessWorkers::KillAll() {
   runner_.KillAll();
 }
 
-std::function<void()> ProcessWorkers::TakeLiveStacks(const ErrandWish& wish,
+std::function<void()> ProcessWorkers::TakeLiveStacks(const RequestSpec& spec,
                                                      LiveStacks::Done done) {
   std::vector<LiveStacks::Target> targets;
   for (std::uint32_t local = 0; local < pids_.size(); ++local) {
     const pid_t pid = runner_.PidOf(local);
     const std::uint32_t rank = placement_.first_rank + local;
-    if (pid != 0 && Wants(wish, rank)) {
+    if (pid != 0 && Wants(spec, rank)) {
       targets.push_back({pid, rank, placement_.generation.value, NotifySocketOfWorker(local)});
     }
   }
@@ -456,19 +456,19 @@ std::function<void()> ProcessWorkers::TakeLiveStacks(const ErrandWish& wish,
   return [this, turn] { live_stacks_.GiveUp(turn); };
 }
 
-std::vector<ErrandRecord> ProcessWorkers::TellToSave(const ErrandWish& wish) {
-  std::vector<ErrandRecord> records;
+std::vector<AnswerRecord> ProcessWorkers::TellToSave(const RequestSpec& spec) {
+  std::vector<AnswerRecord> records;
   for (std::uint32_t local = 0; local < pids_.size(); ++local) {
     const std::uint32_t rank = placement_.first_rank + local;
     const pid_t pid = runner_.PidOf(local);
-    if (pid == 0 || !Wants(wish, rank)) {
+    if (pid == 0 || !Wants(spec, rank)) {
       continue;
     }
     const int signal = save_signals_[local];
     const bool told = signal != 0 && ::kill(pid, signal) == 0;
     records.push_back(
         {UnixMilliseconds(), rank, placement_.generation.value,
-         told ? ErrandStream::kDone : ErrandStream::kNote,
+         told ? AnswerKind::kDone : AnswerKind::kNote,
          told ? SignalName(signal)
          : signal == 0
              ? "has not said by which signal it saves (SAVE_SIGNAL: docs/writing-a-worker.md)"
@@ -553,7 +553,7 @@ HangWish ProcessWorkers::WishFor(const std::vector<std::uint32_t>& local_ranks) 
   return wish;
 }
 
-void ProcessWorkers::KeepLiveEvidence(const ErrandWish& wanted, LiveStacks::Done done) {
+void ProcessWorkers::KeepLiveEvidence(const RequestSpec& wanted, LiveStacks::Done done) {
   std::vector<std::uint32_t> locals;
   for (std::uint32_t local = 0; local < pids_.size(); ++local) {
     if (Wants(wanted, placement_.first_rank + local)) {
@@ -565,13 +565,13 @@ void ProcessWorkers::KeepLiveEvidence(const ErrandWish& wanted, LiveStacks::Done
   const auto answer = std::make_shared<LiveEvidence>(loop_, std::move(done));
   for (const HungWorker& worker : wish.workers) {
     answer->records.push_back(
-        {UnixMilliseconds(), worker.rank, placement_.generation.value, ErrandStream::kNote, ""});
+        {UnixMilliseconds(), worker.rank, placement_.generation.value, AnswerKind::kNote, ""});
   }
   if (wish.workers.empty() || wish.bundle.empty() || kept_evidence_ || !live_evidence_.expired()) {
     if (!kept_evidence_) {
-      answer->Say(ErrandStream::kNote, wish.bundle.empty()
-                                           ? "no evidence is kept without --log-dir or --run-dir"
-                                           : "evidence of it is being kept already");
+      answer->Say(AnswerKind::kNote, wish.bundle.empty()
+                                         ? "no evidence is kept without --log-dir or --run-dir"
+                                         : "evidence of it is being kept already");
     }
     return;
   }
@@ -588,13 +588,12 @@ void ProcessWorkers::KeepLiveEvidence(const ErrandWish& wanted, LiveStacks::Done
   };
   hang_evidence_.Take(std::move(wish), Duration{0}, [answer](const HangWish& carried_out) {
     if (!carried_out.failed.empty()) {
-      answer->Say(ErrandStream::kNote, "not all evidence of it is kept: " + carried_out.failed);
+      answer->Say(AnswerKind::kNote, "not all evidence of it is kept: " + carried_out.failed);
     } else if (!carried_out.bundle.empty()) {
       SayWhereEvidenceIs(carried_out.bundle);
-      answer->Say(ErrandStream::kDone, carried_out.bundle.native());
+      answer->Say(AnswerKind::kDone, carried_out.bundle.native());
     } else {
-      answer->Say(ErrandStream::kNote,
-                  "no evidence is kept of it: its directory could not be made");
+      answer->Say(AnswerKind::kNote, "no evidence is kept of it: its directory could not be made");
     }
   });
 }

@@ -53,13 +53,13 @@ class ProcessWorkers final : public NodeWorkers {
 
   // For operators: takes the stacks of workers that keep running. `done` is called once. Calling
   // the returned function cancels it.
-  std::function<void()> TakeLiveStacks(const ErrandWish& wish, LiveStacks::Done done);
+  std::function<void()> TakeLiveStacks(const RequestSpec& spec, LiveStacks::Done done);
   // Writes evidence of workers that keep running into their generation's bundle. `done` is called
   // once, later, with a record for each of them: kDone with the bundle, or why there is none.
-  void KeepLiveEvidence(const ErrandWish& wanted, LiveStacks::Done done);
+  void KeepLiveEvidence(const RequestSpec& wanted, LiveStacks::Done done);
   // Sends each wanted worker that runs the signal by which it saves, if it has named one. Returns a
   // record for each: done, or why not.
-  std::vector<ErrandRecord> TellToSave(const ErrandWish& wish);
+  std::vector<AnswerRecord> TellToSave(const RequestSpec& spec);
   const std::shared_ptr<KeptOutput>& kept() const { return kept_; }
 
   // Calls `done` on the loop: now, or when evidence that is being written is complete (seconds).

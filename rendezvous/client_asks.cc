@@ -191,12 +191,12 @@ NodesAsked::NodesAsked(std::unique_ptr<State> state) : state_(std::move(state)) 
 NodesAsked::NodesAsked(NodesAsked&& other) noexcept = default;
 NodesAsked::~NodesAsked() = default;
 
-Result<NodesAsked> NodesAsked::Open(const ServerAddress& server, const Asking& asking,
+Result<NodesAsked> NodesAsked::Open(const ServerAddress& server, const AskStart& start,
                                     Duration timeout) {
   ASSIGN_OR_RETURN(std::shared_ptr<Stub> stub, Connect(server, timeout));
   NodesAsked call(std::make_unique<State>(server, std::move(stub), timeout));
   v1::AskMessage message;
-  ToProto(asking, message.mutable_asking());
+  ToProto(start, message.mutable_start());
   call.state_->Write(message);
   ASSIGN_OR_RETURN(std::optional<AskReply> first, call.state_->Next(timeout));
   if (!first) {

@@ -37,7 +37,7 @@ Result<std::string> AskControl(const ServerAddress& server, const ControlRequest
 class NodesAsked {
  public:
   // Opens it, and waits until the server has said which nodes are asked. Looks the name up first.
-  static Result<NodesAsked> Open(const ServerAddress& server, const Asking& asking,
+  static Result<NodesAsked> Open(const ServerAddress& server, const AskStart& start,
                                  Duration timeout);
   NodesAsked(NodesAsked&& other) noexcept;
   ~NodesAsked();  // Ends the request.

@@ -65,9 +65,9 @@ RendezvousHandlers ForOperators(const RendezvousHandlers& handlers, const std::s
     request.token = token;
     return control(request);
   };
-  served.ask = [ask = handlers.ask, token](Asking asking, std::unique_ptr<OperatorStream> stream) {
-    asking.token = token;
-    ask(asking, std::move(stream));
+  served.ask = [ask = handlers.ask, token](AskStart start, std::unique_ptr<OperatorStream> stream) {
+    start.token = token;
+    ask(start, std::move(stream));
   };
   return served;
 }

@@ -84,8 +84,8 @@ RendezvousHandlers CoordinatorDriver::Handlers() {
       [this](const Membership& name, std::unique_ptr<NodeStream> stream) {
         requests_.OnNode(name, std::move(stream));
       },
-      [this](const Asking& asking, std::unique_ptr<OperatorStream> stream) {
-        OnAsk(asking, std::move(stream));
+      [this](const AskStart& start, std::unique_ptr<OperatorStream> stream) {
+        OnAsk(start, std::move(stream));
       },
   };
 }
@@ -210,7 +210,7 @@ void CoordinatorDriver::Decide(const RunId& run_id, RunEntry& run, const Coordin
   CoordinatorEffects effects = TakeStep(run.state, event, loop_.Now());
   Tell(run_id, run, std::move(effects.events));
   if (!effects.evidence.empty()) {
-    requests_.Send(run_id, {.kind = ErrandKind::kEvidence}, effects.evidence);
+    requests_.Send(run_id, {.kind = RequestKind::kEvidence}, effects.evidence);
   }
   if (note_run_) {
     note_run_(run.state);
@@ -621,15 +621,15 @@ Result<std::string> CoordinatorDriver::OnControl(const ControlRequest& request) 
   return answer.text;
 }
 
-void CoordinatorDriver::OnAsk(const Asking& asking, std::unique_ptr<OperatorStream> stream) {
+void CoordinatorDriver::OnAsk(const AskStart& start, std::unique_ptr<OperatorStream> stream) {
   RunId run_id;
   const auto nodes = [&]() -> Result<std::vector<NodeId>> {
-    RETURN_IF_ERROR(MayOperate(asking.token));
-    ASSIGN_OR_RETURN(run_id, RunNamed(asking.run_id));
-    return NodesAsked(runs_.at(run_id)->state, asking.nodes);
+    RETURN_IF_ERROR(MayOperate(start.token));
+    ASSIGN_OR_RETURN(run_id, RunNamed(start.run_id));
+    return NodesAsked(runs_.at(run_id)->state, start.nodes);
   }();
   if (nodes) {
-    requests_.OnOperator(run_id, asking.wish, *nodes, std::move(stream));
+    requests_.OnOperator(run_id, start.spec, *nodes, std::move(stream));
   } else {
     stream->End(nodes.error());
   }

@@ -74,7 +74,7 @@ class CoordinatorDriver {
   // Needs the token. If none was set, every request is refused.
   Result<std::string> OnControl(const ControlRequest& request);
   // An operator's request to nodes, which needs the token too; and the streams of those nodes.
-  void OnAsk(const Asking& asking, std::unique_ptr<OperatorStream> stream);
+  void OnAsk(const AskStart& start, std::unique_ptr<OperatorStream> stream);
   void OnNode(const Membership& name, std::unique_ptr<NodeStream> stream) {
     requests_.OnNode(name, std::move(stream));
   }

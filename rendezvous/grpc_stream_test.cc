@@ -52,7 +52,7 @@ TEST_F(Streams, CommandsGoToTheNodeAndPiecesComeBack) {
   Serve({"127.0.0.1", 0});
   const auto channel = Joins();
   const auto stream = Opens(*channel);
-  const NodeCommand command{3, false, {.kind = ErrandKind::kStacks}, 8'192};
+  const NodeCommand command{3, false, {.kind = RequestKind::kStacks}, 8'192};
   node_stream_->Send(command);
   ASSERT_TRUE(Until([&] { return commands.size() == 1; }));
   EXPECT_EQ(commands[0], command);
@@ -114,11 +114,11 @@ TEST_F(Streams, ANodeThatDoesNotReadIsCutOff) {
 
 TEST_F(Streams, AnOperatorTakesPieceAfterPiece) {
   Serve({"127.0.0.1", 0});
-  const Asking asking{"run", "token", {.kind = ErrandKind::kSave}, {"n0"}};
+  const AskStart start{"run", "token", {.kind = RequestKind::kSave}, {"n0"}};
   int wanted = 0;
   const auto told = Asks(
       [&]() -> Result<void> {
-        ASSIGN_OR_RETURN(NodesAsked call, NodesAsked::Open({endpoint_, {}, {}}, asking, 5s));
+        ASSIGN_OR_RETURN(NodesAsked call, NodesAsked::Open({endpoint_, {}, {}}, start, 5s));
         EXPECT_EQ(call.asked(), std::vector<NodeId>{"n0"});
         for (int i = 0; i < 2; ++i) {
           std::optional<AskReply> reply;
@@ -134,7 +134,7 @@ TEST_F(Streams, AnOperatorTakesPieceAfterPiece) {
         }
       },
       [&] {
-        EXPECT_EQ(asking_, asking);
+        EXPECT_EQ(start_, start);
         operator_stream_->Listen(
             [&](const NodeId& node) {
               EXPECT_EQ(node, "n0");

@@ -393,9 +393,9 @@ grpc::ServerBidiReactor<v1::AskMessage, v1::AskReply>* RendezvousService::AskNod
   return ServeStream<NodeId, AskReply>(
       inbox_, context,
       std::make_shared<ServerStream<v1::AskMessage, v1::AskReply>>(*context, kMaxNodes + 1),
-      AskingFromProto, NextFromProto,
-      [inbox = inbox_](const Asking& asking, std::unique_ptr<OperatorStream> stream) {
-        inbox->handlers.ask(asking, std::move(stream));
+      AskStartFromProto, NextFromProto,
+      [inbox = inbox_](const AskStart& start, std::unique_ptr<OperatorStream> stream) {
+        inbox->handlers.ask(start, std::move(stream));
       });
 }
 

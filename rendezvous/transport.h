@@ -19,8 +19,8 @@
 #include "common/time.h"
 #include "rendezvous/core/control.h"
 #include "rendezvous/core/status.h"
-#include "rendezvous/messages/errand.h"
 #include "rendezvous/messages/messages.h"
+#include "rendezvous/messages/operator_request.h"
 
 namespace ddprun {
 
@@ -85,7 +85,7 @@ struct RendezvousHandlers {
   // A node has opened its stream, or an operator has asked something of nodes. None: no request of
   // operators is carried.
   std::function<void(const Membership&, std::unique_ptr<NodeStream>)> observe;
-  std::function<void(const Asking&, std::unique_ptr<OperatorStream>)> ask;
+  std::function<void(const AskStart&, std::unique_ptr<OperatorStream>)> ask;
 };
 
 // A node's side: at most one report is open, and one stream of commands.

@@ -6,7 +6,7 @@
 namespace ddprun {
 
 Commands::Commands(Loop& loop, SyncChannel& channel, std::function<Membership()> self,
-                   MakeErrandJob make)
+                   MakeRequestJob make)
     : loop_(loop),
       channel_(channel),
       self_(std::move(self)),
@@ -72,7 +72,7 @@ void Commands::OnCommand(const NodeCommand& command) {
   }
   Job& job = jobs_[command.request];
   if (!job.work) {
-    job.work = make_(command.wish);
+    job.work = make_(command.spec);
   }
   if (!std::exchange(job.busy, true)) {
     job.work->Next(command.piece_bytes, [this, request = command.request](JobPiece piece) {

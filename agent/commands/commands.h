@@ -14,7 +14,7 @@
 #include <map>
 #include <memory>
 
-#include "agent/commands/errand_job.h"
+#include "agent/commands/request_job.h"
 #include "common/loop.h"
 #include "rendezvous/transport.h"
 
@@ -28,7 +28,7 @@ class Commands {
   static constexpr Duration kLastRetry{30'000};
 
   // `self`: which membership this is now. The channel outlives it.
-  Commands(Loop& loop, SyncChannel& channel, std::function<Membership()> self, MakeErrandJob make);
+  Commands(Loop& loop, SyncChannel& channel, std::function<Membership()> self, MakeRequestJob make);
 
   void Start();
 
@@ -38,7 +38,7 @@ class Commands {
 
  private:
   struct Job {
-    std::unique_ptr<ErrandJob> work;
+    std::unique_ptr<RequestJob> work;
     bool busy = false;  // A piece is being made, or the last one was.
   };
   void Open();
@@ -50,7 +50,7 @@ class Commands {
   Loop& loop_;
   SyncChannel& channel_;
   const std::function<Membership()> self_;
-  const MakeErrandJob make_;
+  const MakeRequestJob make_;
   LoopTimer timer_;
   std::map<std::uint64_t, Job> jobs_;
   std::unique_ptr<CommandStream> stream_;

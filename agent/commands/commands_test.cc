@@ -27,7 +27,7 @@ struct FakeServer final : SyncChannel {
 };
 
 // Tells its number of pieces, and counts who is alive.
-struct Counting final : ErrandJob {
+struct Counting final : RequestJob {
   Counting(Loop& the_loop, int& alive) : loop(the_loop), jobs(alive) { ++jobs; }
   ~Counting() override { --jobs; }
   void Next(std::size_t most, std::function<void(JobPiece)> done) override {
@@ -48,7 +48,7 @@ struct CommandsTest : testing::Test {
                     [] {
                       return Membership{"run", "n0", {9}};
                     },
-                    [this](const ErrandWish&) { return std::make_unique<Counting>(loop, jobs); }};
+                    [this](const RequestSpec&) { return std::make_unique<Counting>(loop, jobs); }};
 
   void Start() {
     commands.Start();
@@ -152,14 +152,14 @@ TEST_F(CommandsTest, TheEndWaitsNoLongerThanItsLimit) {
 // ---- Stacks ----
 TEST(StacksJob, ALongTextComesInPieces) {
   AsioLoop loop;
-  std::function<void(std::vector<ErrandRecord>)> found;
+  std::function<void(std::vector<AnswerRecord>)> found;
   const auto job = MakeStacksJob(loop,
-                                 [&](const ErrandWish&, auto done) {
+                                 [&](const RequestSpec&, auto done) {
                                    found = std::move(done);
                                    return std::function<void()>();
                                  },
                                  {});
-  std::vector<ErrandRecord> read;
+  std::vector<AnswerRecord> read;
   int pieces = 0;
   std::function<void(JobPiece)> take = [&](JobPiece piece) {
     ++pieces;
@@ -173,13 +173,13 @@ TEST(StacksJob, ALongTextComesInPieces) {
   };
   loop.Post([&] {
     job->Next(kLeastPieceBytes, take);
-    found({{1, 0, 1, ErrandStream::kStack, std::string(10'000, 'a')},
-           {1, 1, 1, ErrandStream::kStack, ""},
-           {1, 2, 1, ErrandStream::kStack, "c"}});
+    found({{1, 0, 1, AnswerKind::kStack, std::string(10'000, 'a')},
+           {1, 1, 1, AnswerKind::kStack, ""},
+           {1, 2, 1, AnswerKind::kStack, "c"}});
   });
   loop.Run();
   std::string first;
-  for (const ErrandRecord& record : read) {
+  for (const AnswerRecord& record : read) {
     first += record.rank == 0 ? record.text : "";
   }
   EXPECT_EQ(first, std::string(10'000, 'a'));
@@ -190,7 +190,7 @@ TEST(StacksJob, ALongTextComesInPieces) {
 TEST(StacksJob, NothingRunsIsAnAnswer) {
   AsioLoop loop;
   const auto job = MakeStacksJob(loop,
-                                 [&](const ErrandWish&, auto done) {
+                                 [&](const RequestSpec&, auto done) {
                                    loop.Post([done] { done({}); });
                                    return std::function<void()>();
                                  },

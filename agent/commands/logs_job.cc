@@ -95,13 +95,13 @@ bool ReadFiles(std::vector<FileEnd>& files, bool follow, std::size_t most, std::
   return false;
 }
 
-class LogsJob final : public ErrandJob, public std::enable_shared_from_this<LogsJob> {
+class LogsJob final : public RequestJob, public std::enable_shared_from_this<LogsJob> {
  public:
-  LogsJob(Loop& loop, std::shared_ptr<KeptOutput> kept, const ErrandWish& wish)
+  LogsJob(Loop& loop, std::shared_ptr<KeptOutput> kept, const RequestSpec& spec)
       : loop_(loop),
         kept_(std::move(kept)),
-        wish_(wish),
-        since_(wish.back ? UnixNow() - wish.back->count()
+        spec_(spec),
+        since_(spec.back ? UnixNow() - spec.back->count()
                          : std::numeric_limits<std::int64_t>::min()),
         timer_(loop) {}
 
@@ -132,7 +132,7 @@ class LogsJob final : public ErrandJob, public std::enable_shared_from_this<Logs
 
   // Each generation has others.
   void FindFiles() {
-    for (KeptOutput::Past& past : kept_->PastOnes(wish_)) {
+    for (KeptOutput::Past& past : kept_->PastOnes(spec_)) {
       if (past.file.empty()) {
         terminal_ = past.rank;
       } else if (past.file != "/dev/null" && known_.insert(past.file).second) {
@@ -145,7 +145,7 @@ class LogsJob final : public ErrandJob, public std::enable_shared_from_this<Logs
     if (std::exchange(noted_, true)) {
       return;
     }
-    if (!kept_->ForgottenAfter(0, wish_).empty()) {
+    if (!kept_->ForgottenAfter(0, spec_).empty()) {
       Note(
           "older output is not kept: the last 4 MiB of each worker are, 64 MiB of a node (all of "
           "it is in files with -t 3 --log-dir=DIR)");
@@ -157,7 +157,7 @@ class LogsJob final : public ErrandJob, public std::enable_shared_from_this<Logs
     }
   }
 
-  void Note(const std::string& text) { AppendRecord({0, 0, 0, ErrandStream::kNote, text}, piece_); }
+  void Note(const std::string& text) { AppendRecord({0, 0, 0, AnswerKind::kNote, text}, piece_); }
 
   void LookIntoFiles() {
     if (++reading_files > kMostReading) {
@@ -172,7 +172,7 @@ class LogsJob final : public ErrandJob, public std::enable_shared_from_this<Logs
     const auto counted = std::shared_ptr<void>(nullptr, [](void*) { --reading_files; });
     loop_.RunBounded(
         kFileLimit,
-        [files, text, more, first, counted, follow = wish_.follow, most = most_] {
+        [files, text, more, first, counted, follow = spec_.follow, most = most_] {
           *more = ReadFiles(*files, follow, most, *first, *text);
         },
         [weak = weak_from_this(), files, text, more, first](bool in_time) {
@@ -209,13 +209,13 @@ class LogsJob final : public ErrandJob, public std::enable_shared_from_this<Logs
   // Waits for more where it is to be followed, and nothing was found.
   void LookIntoMemory(bool have_files) {
     if (after_ > 0) {
-      for (const std::uint32_t rank : kept_->ForgottenAfter(after_, wish_)) {
+      for (const std::uint32_t rank : kept_->ForgottenAfter(after_, spec_)) {
         Note("rank " + std::to_string(rank) +
              " printed faster than this was read: some of its lines are missing");
       }
     }
-    const bool more = kept_->Read(wish_, since_, after_, most_, piece_);
-    const bool ends = !wish_.follow || kept_->closed();
+    const bool more = kept_->Read(spec_, since_, after_, most_, piece_);
+    const bool ends = !spec_.follow || kept_->closed();
     if (more || !piece_.empty() || ends) {
       return Deliver(!more && ends);
     }
@@ -246,7 +246,7 @@ class LogsJob final : public ErrandJob, public std::enable_shared_from_this<Logs
 
   Loop& loop_;
   const std::shared_ptr<KeptOutput> kept_;
-  const ErrandWish wish_;
+  const RequestSpec spec_;
   const std::int64_t since_;
   std::shared_ptr<std::vector<FileEnd>> files_ = std::make_shared<std::vector<FileEnd>>();
   std::size_t first_ = 0;  // Of them, to be read next.
@@ -262,7 +262,7 @@ class LogsJob final : public ErrandJob, public std::enable_shared_from_this<Logs
 };
 
 // What is under way when the job's end comes finds nobody.
-class OwnedLogsJob final : public ErrandJob {
+class OwnedLogsJob final : public RequestJob {
  public:
   explicit OwnedLogsJob(std::shared_ptr<LogsJob> job) : job_(std::move(job)) {}
   ~OwnedLogsJob() override { job_->GiveUp(); }
@@ -276,9 +276,9 @@ class OwnedLogsJob final : public ErrandJob {
 
 }  // namespace
 
-std::unique_ptr<ErrandJob> MakeLogsJob(Loop& loop, std::shared_ptr<KeptOutput> kept,
-                                       const ErrandWish& wish) {
-  return std::make_unique<OwnedLogsJob>(std::make_shared<LogsJob>(loop, std::move(kept), wish));
+std::unique_ptr<RequestJob> MakeLogsJob(Loop& loop, std::shared_ptr<KeptOutput> kept,
+                                        const RequestSpec& spec) {
+  return std::make_unique<OwnedLogsJob>(std::make_shared<LogsJob>(loop, std::move(kept), spec));
 }
 
 }  // namespace ddprun

@@ -1,16 +1,16 @@
-// The errand of `ddprun logs` on this node: what its workers printed last, from memory, then what
+// The request of `ddprun logs` on this node: what its workers printed last, from memory, then what
 // they print; and the ends of the files that they write themselves.
 #pragma once
 
 #include <memory>
 
-#include "agent/commands/errand_job.h"
+#include "agent/commands/request_job.h"
 #include "agent/workers/kept_output.h"
 #include "common/loop.h"
 
 namespace ddprun {
 
-std::unique_ptr<ErrandJob> MakeLogsJob(Loop& loop, std::shared_ptr<KeptOutput> kept,
-                                       const ErrandWish& wish);
+std::unique_ptr<RequestJob> MakeLogsJob(Loop& loop, std::shared_ptr<KeptOutput> kept,
+                                        const RequestSpec& spec);
 
 }  // namespace ddprun

@@ -18,31 +18,31 @@ namespace fs = std::filesystem;
 struct LogsJob : testing::Test {
   AsioLoop loop;
   std::shared_ptr<KeptOutput> kept = std::make_shared<KeptOutput>(2);
-  std::vector<ErrandRecord> records;
+  std::vector<AnswerRecord> records;
   bool last = false;
   ScratchDirectory scratch;
   const fs::path directory = scratch.path();
 
   std::string Texts() const {
     std::string text;
-    for (const ErrandRecord& record : records) {
-      text += record.of == ErrandStream::kNote ? "" : record.text;
+    for (const AnswerRecord& record : records) {
+      text += record.of == AnswerKind::kNote ? "" : record.text;
     }
     return text;
   }
   std::string Notes() const {
     std::string text;
-    for (const ErrandRecord& record : records) {
-      text += record.of == ErrandStream::kNote ? record.text + "\n" : "";
+    for (const AnswerRecord& record : records) {
+      text += record.of == AnswerKind::kNote ? record.text + "\n" : "";
     }
     return text;
   }
   // Takes pieces until `until` says so, or the last one.
   void Take(
-      const ErrandWish& wish, const std::function<bool()>& until = [] { return false; },
+      const RequestSpec& spec, const std::function<bool()>& until = [] { return false; },
       const std::function<void()>& after_first = [] {}) {
     bool first = true;
-    std::unique_ptr<ErrandJob> job;
+    std::unique_ptr<RequestJob> job;
     std::function<void(JobPiece)> take = [&](JobPiece piece) {
       EXPECT_LE(piece.bytes.size(), kLeastPieceBytes);
       EXPECT_TRUE(ReadRecords(piece.bytes, records));
@@ -57,7 +57,7 @@ struct LogsJob : testing::Test {
       }
     };
     loop.Post([&] {
-      job = MakeLogsJob(loop, kept, wish);
+      job = MakeLogsJob(loop, kept, spec);
       job->Next(kLeastPieceBytes, take);
     });
     loop.Run();
@@ -66,7 +66,7 @@ struct LogsJob : testing::Test {
 
 TEST_F(LogsJob, TellsWhatIsKeptAndEnds) {
   for (int i = 0; i < 20; ++i) {
-    kept->Append(0, ErrandStream::kOut, std::string(1'000, static_cast<char>('a' + i)), 1'000 * i);
+    kept->Append(0, AnswerKind::kOut, std::string(1'000, static_cast<char>('a' + i)), 1'000 * i);
   }
   Take({});
   EXPECT_TRUE(last);
@@ -81,22 +81,22 @@ TEST_F(LogsJob, ANodeThatPrintedNothingHasAnAnswer) {
 }
 
 TEST_F(LogsJob, WhoFollowsHearsWhatComes) {
-  kept->Append(0, ErrandStream::kOut, "before ", 1);
+  kept->Append(0, AnswerKind::kOut, "before ", 1);
   Take(
       {.follow = true}, [&] { return Texts() == "before after"; },
-      [&] { loop.Post([&] { kept->Append(1, ErrandStream::kErr, "after", 2); }); });
+      [&] { loop.Post([&] { kept->Append(1, AnswerKind::kErr, "after", 2); }); });
   EXPECT_FALSE(last);
 }
 
 // What made room between two pieces is missed, and that is said where it is missing.
 TEST_F(LogsJob, WhoIsTooSlowHearsOfIt) {
-  kept->Append(1, ErrandStream::kOut, "first\n", 1'000);
+  kept->Append(1, AnswerKind::kOut, "first\n", 1'000);
   const std::string much(KeptOutput::kMostOfRecord, 'x');
   Take(
       {.follow = true}, [&] { return Notes().find("rank 1 printed faster") != std::string::npos; },
       [&] {
         for (std::size_t bytes = 0; bytes < 2 * KeptOutput::kMostOfWorker; bytes += much.size()) {
-          kept->Append(1, ErrandStream::kOut, much, 2'000);
+          kept->Append(1, AnswerKind::kOut, much, 2'000);
         }
       });
   EXPECT_EQ(Notes(), "rank 1 printed faster than this was read: some of its lines are missing\n");
@@ -105,7 +105,7 @@ TEST_F(LogsJob, WhoIsTooSlowHearsOfIt) {
 TEST_F(LogsJob, AWorkersOwnFileIsReadFromItsEndOn) {
   const fs::path file = directory / "stdout.log";
   std::ofstream(file) << std::string(KeptOutput::kMostOfWorker, 'x') << "the end";
-  kept->GoesPast(1, ErrandStream::kOut, file);
+  kept->GoesPast(1, AnswerKind::kOut, file);
   Take({.ranks = {{1, 1}}});
   EXPECT_EQ(Texts().size(), KeptOutput::kMostOfWorker);
   EXPECT_TRUE(Texts().ends_with("the end"));
@@ -122,8 +122,8 @@ struct GrowingFile : LogsJob {
   GrowingFile() {
     Grow();
     std::ofstream(directory / "stderr.log") << "quiet";
-    kept->GoesPast(0, ErrandStream::kOut, file);
-    kept->GoesPast(1, ErrandStream::kErr, directory / "stderr.log");
+    kept->GoesPast(0, AnswerKind::kOut, file);
+    kept->GoesPast(1, AnswerKind::kErr, directory / "stderr.log");
   }
   void Grow() const { std::ofstream(file, std::ios::app) << much; }
 };
@@ -151,10 +151,10 @@ TEST_F(GrowingFile, IsToldAsItWasWhenItWasLookedAt) {
 // Workers may put anything there; a FIFO would block whoever opens it.
 TEST_F(LogsJob, WhatIsNoFileIsSaid) {
   ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
-  kept->GoesPast(0, ErrandStream::kOut, directory / "fifo");
-  kept->GoesPast(0, ErrandStream::kErr, directory / "nothing");
-  kept->GoesPast(1, ErrandStream::kErr, "");
-  kept->Append(1, ErrandStream::kOut, "kept", 1);
+  kept->GoesPast(0, AnswerKind::kOut, directory / "fifo");
+  kept->GoesPast(0, AnswerKind::kErr, directory / "nothing");
+  kept->GoesPast(1, AnswerKind::kErr, "");
+  kept->Append(1, AnswerKind::kOut, "kept", 1);
   Take({});
   EXPECT_TRUE(last);
   EXPECT_EQ(Texts(), "kept");
@@ -167,12 +167,12 @@ TEST_F(LogsJob, WhatIsNoFileIsSaid) {
 TEST_F(LogsJob, MayEndAtAnyMoment) {
   const fs::path file = directory / "stdout.log";
   std::ofstream(file) << "text";
-  kept->GoesPast(0, ErrandStream::kOut, file);
+  kept->GoesPast(0, AnswerKind::kOut, file);
   loop.Post([&] {
     auto job = MakeLogsJob(loop, kept, {.follow = true});
     job->Next(kLeastPieceBytes, [](const JobPiece&) { FAIL(); });
     job.reset();
-    kept->Append(0, ErrandStream::kOut, "more", 1);
+    kept->Append(0, AnswerKind::kOut, "more", 1);
     loop.RunBounded(
         Duration{1'000}, [] {}, [&](bool) { loop.Stop(); });
   });

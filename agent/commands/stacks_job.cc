@@ -11,7 +11,7 @@ struct Found {
 
   Loop& loop;
   bool all = false;
-  std::deque<ErrandRecord> records;
+  std::deque<AnswerRecord> records;
   std::size_t told = 0;  // Bytes of the first one's text.
   std::size_t most = 0;
   std::function<void(JobPiece)> done;  // Empty: nobody waits.
@@ -22,9 +22,9 @@ struct Found {
     }
     JobPiece piece;
     while (!records.empty() && piece.bytes.size() + 2 * kRecordHead < most) {
-      const ErrandRecord& record = records.front();
+      const AnswerRecord& record = records.front();
       const std::size_t room = most - piece.bytes.size() - kRecordHead;
-      ErrandRecord part = record;
+      AnswerRecord part = record;
       part.text = record.text.substr(told, room);
       told += part.text.size();
       AppendRecord(part, piece.bytes);
@@ -42,11 +42,11 @@ struct Found {
   }
 };
 
-class StacksJob final : public ErrandJob {
+class StacksJob final : public RequestJob {
  public:
-  StacksJob(Loop& loop, const TakeStacksOf& take, const ErrandWish& wish)
+  StacksJob(Loop& loop, const TakeStacksOf& take, const RequestSpec& spec)
       : found_(std::make_shared<Found>(loop)) {
-    give_up_ = take(wish, [found = found_](std::vector<ErrandRecord> records) {
+    give_up_ = take(spec, [found = found_](std::vector<AnswerRecord> records) {
       found->records.assign(records.begin(), records.end());
       found->all = true;
       found->Deliver(found);
@@ -72,9 +72,9 @@ class StacksJob final : public ErrandJob {
 
 }  // namespace
 
-std::unique_ptr<ErrandJob> MakeStacksJob(Loop& loop, const TakeStacksOf& take,
-                                         const ErrandWish& wish) {
-  return std::make_unique<StacksJob>(loop, take, wish);
+std::unique_ptr<RequestJob> MakeStacksJob(Loop& loop, const TakeStacksOf& take,
+                                          const RequestSpec& spec) {
+  return std::make_unique<StacksJob>(loop, take, spec);
 }
 
 }  // namespace ddprun

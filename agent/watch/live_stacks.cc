@@ -97,11 +97,11 @@ void LiveStacks::End() {
   turns_.pop_front();
   const std::size_t most =
       std::min(kMostOfOne, kMostOfAll / std::max<std::size_t>(turn.targets.size(), 1));
-  std::vector<ErrandRecord> records;
+  std::vector<AnswerRecord> records;
   for (std::size_t i = 0; i < turn.targets.size(); ++i) {
     const Target& target = turn.targets[i];
     const auto output = i < turn.outputs.size() ? turn.outputs[i] : nullptr;
-    records.push_back({StacksTime(), target.rank, target.generation, ErrandStream::kStack,
+    records.push_back({StacksTime(), target.rank, target.generation, AnswerKind::kStack,
                        target.file.empty() ? TextOf(output, most) : ""});
   }
   loop_.Post([done = turn.done, records = std::move(records)] { done(records); });

@@ -18,7 +18,7 @@
 
 #include "agent/watch/stack_taker.h"
 #include "common/loop.h"
-#include "rendezvous/messages/errand_records.h"
+#include "rendezvous/messages/answer_records.h"
 
 namespace ddprun {
 
@@ -35,7 +35,7 @@ class LiveStacks {
     std::filesystem::path file = {};
     std::filesystem::path recorder = {};
   };
-  using Done = std::function<void(std::vector<ErrandRecord>)>;
+  using Done = std::function<void(std::vector<AnswerRecord>)>;
 
   // `program`: StackTaker's.
   LiveStacks(Loop& loop, std::string program);

@@ -17,7 +17,7 @@ void KeptOutput::Begin(std::uint32_t first_rank, std::uint64_t generation) {
   }
 }
 
-void KeptOutput::Append(std::uint32_t local_rank, ErrandStream of, std::string_view bytes,
+void KeptOutput::Append(std::uint32_t local_rank, AnswerKind of, std::string_view bytes,
                         std::int64_t unix_ms) {
   if (local_rank >= workers_.size()) {
     return;
@@ -43,7 +43,7 @@ void KeptOutput::Append(std::uint32_t local_rank, ErrandStream of, std::string_v
   }
 }
 
-void KeptOutput::Add(Worker& worker, ErrandRecord record) {
+void KeptOutput::Add(Worker& worker, AnswerRecord record) {
   worker.bytes += sizeof(Kept) + record.text.size();
   worker.records.push_back({++last_, std::move(record)});
   while (worker.bytes > most_ && worker.records.size() > 1) {
@@ -55,7 +55,7 @@ void KeptOutput::Add(Worker& worker, ErrandRecord record) {
   }
 }
 
-void KeptOutput::GoesPast(std::uint32_t local_rank, ErrandStream of,
+void KeptOutput::GoesPast(std::uint32_t local_rank, AnswerKind of,
                           const std::filesystem::path& file) {
   if (local_rank < workers_.size()) {
     workers_[local_rank].past.push_back({first_rank_ + local_rank, generation_, of, file});
@@ -63,7 +63,7 @@ void KeptOutput::GoesPast(std::uint32_t local_rank, ErrandStream of,
 }
 
 // Of all workers the next one each time, by number.
-bool KeptOutput::Read(const ErrandWish& wish, std::int64_t since_ms, std::uint64_t& after,
+bool KeptOutput::Read(const RequestSpec& spec, std::int64_t since_ms, std::uint64_t& after,
                       std::size_t most, std::string& piece) {
   using Place = std::deque<Kept>::const_iterator;
   std::vector<std::pair<Place, Place>> ways;
@@ -78,8 +78,8 @@ bool KeptOutput::Read(const ErrandWish& wish, std::int64_t since_ms, std::uint64
   while (!ways.empty()) {
     std::ranges::pop_heap(ways, later);
     auto& [next, end] = ways.back();
-    const ErrandRecord& record = next->record;
-    const bool wanted = record.unix_ms >= since_ms && Wants(wish, record.rank);
+    const AnswerRecord& record = next->record;
+    const bool wanted = record.unix_ms >= since_ms && Wants(spec, record.rank);
     if (wanted && piece.size() + kRecordHead + record.text.size() > most) {
       return true;
     }
@@ -97,11 +97,11 @@ bool KeptOutput::Read(const ErrandWish& wish, std::int64_t since_ms, std::uint64
   return false;
 }
 
-std::vector<KeptOutput::Past> KeptOutput::PastOnes(const ErrandWish& wish) const {
+std::vector<KeptOutput::Past> KeptOutput::PastOnes(const RequestSpec& spec) const {
   std::vector<Past> all;
   for (const Worker& worker : workers_) {
     std::ranges::copy_if(worker.past, std::back_inserter(all),
-                         [&](const Past& past) { return Wants(wish, past.rank); });
+                         [&](const Past& past) { return Wants(spec, past.rank); });
   }
   return all;
 }
@@ -113,7 +113,7 @@ std::string KeptOutput::LastOf(std::uint32_t local_rank, std::size_t most) const
   }
   const Worker& worker = workers_[local_rank];
   for (const Past& past : worker.past) {
-    text += std::string(past.of == ErrandStream::kErr ? "(its stderr" : "(its stdout") +
+    text += std::string(past.of == AnswerKind::kErr ? "(its stderr" : "(its stdout") +
             " goes past ddprun, to " +
             (past.file.empty() ? "the terminal" : "'" + past.file.native() + "'") + ")\n";
   }
@@ -132,10 +132,10 @@ std::string KeptOutput::LastOf(std::uint32_t local_rank, std::size_t most) const
 }
 
 std::set<std::uint32_t> KeptOutput::ForgottenAfter(std::uint64_t after,
-                                                   const ErrandWish& wish) const {
+                                                   const RequestSpec& spec) const {
   std::set<std::uint32_t> ranks;
   for (const Worker& worker : workers_) {
-    if (worker.forgot > after && Wants(wish, worker.forgot_rank)) {
+    if (worker.forgot > after && Wants(spec, worker.forgot_rank)) {
       ranks.insert(worker.forgot_rank);
     }
   }

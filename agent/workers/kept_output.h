@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/messages/errand.h"
-#include "rendezvous/messages/errand_records.h"
+#include "rendezvous/messages/answer_records.h"
+#include "rendezvous/messages/operator_request.h"
 
 namespace ddprun {
 
@@ -34,28 +34,28 @@ class KeptOutput {
 
   // From here on local rank n is rank first_rank + n of this generation.
   void Begin(std::uint32_t first_rank, std::uint64_t generation);
-  void Append(std::uint32_t local_rank, ErrandStream of, std::string_view bytes,
+  void Append(std::uint32_t local_rank, AnswerKind of, std::string_view bytes,
               std::int64_t unix_ms);
   // Its stream goes past the agent: to this file, or to ddprun's own terminal where that is empty.
-  void GoesPast(std::uint32_t local_rank, ErrandStream of, const std::filesystem::path& file);
+  void GoesPast(std::uint32_t local_rank, AnswerKind of, const std::filesystem::path& file);
 
   // What is kept of those ranks after record number `after`, which moves; no older than `since_ms`.
   // Appended to `piece`, which has `most` bytes then. False: nothing is left.
-  bool Read(const ErrandWish& wish, std::int64_t since_ms, std::uint64_t& after, std::size_t most,
+  bool Read(const RequestSpec& spec, std::int64_t since_ms, std::uint64_t& after, std::size_t most,
             std::string& piece);
 
   struct Past {
     std::uint32_t rank = 0;
     std::uint64_t generation = 0;
-    ErrandStream of = ErrandStream::kOut;
+    AnswerKind of = AnswerKind::kOut;
     std::filesystem::path file;  // Empty: ddprun's own terminal.
   };
   // Of this generation's workers.
-  std::vector<Past> PastOnes(const ErrandWish& wish) const;
+  std::vector<Past> PastOnes(const RequestSpec& spec) const;
   // What this generation's worker printed last, both streams as they came; `most` bytes of it.
   std::string LastOf(std::uint32_t local_rank, std::size_t most) const;
   // Those ranks of whose records after number `after` some have made room already.
-  std::set<std::uint32_t> ForgottenAfter(std::uint64_t after, const ErrandWish& wish) const;
+  std::set<std::uint32_t> ForgottenAfter(std::uint64_t after, const RequestSpec& spec) const;
 
   // Nothing more comes: this node's part in the run is over.
   void Close();
@@ -68,7 +68,7 @@ class KeptOutput {
  private:
   struct Kept {
     std::uint64_t number = 0;
-    ErrandRecord record;
+    AnswerRecord record;
   };
   struct Worker {
     std::deque<Kept> records;
@@ -77,7 +77,7 @@ class KeptOutput {
     std::uint32_t forgot_rank = 0;  // Its rank.
     std::vector<Past> past;
   };
-  void Add(Worker& worker, ErrandRecord record);
+  void Add(Worker& worker, AnswerRecord record);
 
   std::vector<Worker> workers_;
   const std::size_t most_;  // Bytes of one.

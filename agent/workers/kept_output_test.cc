@@ -7,22 +7,22 @@ namespace {
 
 constexpr std::size_t kPiece = 256 << 10;
 
-std::vector<ErrandRecord> All(KeptOutput& kept, const ErrandWish& wish = {}, std::int64_t since = 0,
-                              std::size_t most = kPiece) {
-  std::vector<ErrandRecord> records;
+std::vector<AnswerRecord> All(KeptOutput& kept, const RequestSpec& spec = {},
+                              std::int64_t since = 0, std::size_t most = kPiece) {
+  std::vector<AnswerRecord> records;
   std::uint64_t after = 0;
   for (bool more = true; more;) {
     std::string piece;
-    more = kept.Read(wish, since, after, most, piece);
+    more = kept.Read(spec, since, after, most, piece);
     EXPECT_LE(piece.size(), most);
     EXPECT_TRUE(ReadRecords(piece, records));
   }
   return records;
 }
 
-std::string Texts(const std::vector<ErrandRecord>& records) {
+std::string Texts(const std::vector<AnswerRecord>& records) {
   std::string text;
-  for (const ErrandRecord& record : records) {
+  for (const AnswerRecord& record : records) {
     text += std::to_string(record.rank) + static_cast<char>(record.of) + ":" + record.text + " ";
   }
   return text;
@@ -31,10 +31,10 @@ std::string Texts(const std::vector<ErrandRecord>& records) {
 TEST(KeptOutput, IsReadInTheOrderInWhichItCame) {
   KeptOutput kept(2);
   kept.Begin(4, 1);
-  kept.Append(0, ErrandStream::kOut, "a", 1'000);
-  kept.Append(1, ErrandStream::kErr, "b", 1'001);
-  kept.Append(0, ErrandStream::kOut, "c", 1'002);
-  kept.Append(0, ErrandStream::kOut, "d", 1'003);  // With the one before it.
+  kept.Append(0, AnswerKind::kOut, "a", 1'000);
+  kept.Append(1, AnswerKind::kErr, "b", 1'001);
+  kept.Append(0, AnswerKind::kOut, "c", 1'002);
+  kept.Append(0, AnswerKind::kOut, "d", 1'003);  // With the one before it.
   EXPECT_EQ(Texts(All(kept)), "4o:a 5e:b 4o:cd ");
   EXPECT_EQ(Texts(All(kept, {.ranks = {{5, 9}}})), "5e:b ");
   EXPECT_EQ(Texts(All(kept, {}, 1'001)), "5e:b 4o:cd ");
@@ -43,14 +43,14 @@ TEST(KeptOutput, IsReadInTheOrderInWhichItCame) {
 // Else whoever follows would miss it.
 TEST(KeptOutput, WhatWasReadGrowsNoMore) {
   KeptOutput kept(1);
-  kept.Append(0, ErrandStream::kOut, "a", 1);
+  kept.Append(0, AnswerKind::kOut, "a", 1);
   std::uint64_t after = 0;
   std::string piece;
   EXPECT_FALSE(kept.Read({}, 0, after, kPiece, piece));
-  kept.Append(0, ErrandStream::kOut, "b", 2);
+  kept.Append(0, AnswerKind::kOut, "b", 2);
   piece.clear();
   EXPECT_FALSE(kept.Read({}, 0, after, kPiece, piece));
-  std::vector<ErrandRecord> records;
+  std::vector<AnswerRecord> records;
   ASSERT_TRUE(ReadRecords(piece, records));
   EXPECT_EQ(Texts(records), "0o:b ");
 }
@@ -58,9 +58,9 @@ TEST(KeptOutput, WhatWasReadGrowsNoMore) {
 TEST(KeptOutput, EarlierGenerationsStay) {
   KeptOutput kept(1);
   kept.Begin(0, 1);
-  kept.Append(0, ErrandStream::kOut, "old", 1);
+  kept.Append(0, AnswerKind::kOut, "old", 1);
   kept.Begin(7, 2);
-  kept.Append(0, ErrandStream::kOut, "new", 2);
+  kept.Append(0, AnswerKind::kOut, "new", 2);
   const auto all = All(kept);
   EXPECT_EQ(Texts(all), "0o:old 7o:new ");
   EXPECT_EQ(all.back().generation, 2u);
@@ -72,14 +72,14 @@ TEST(KeptOutput, TheOldestMakesRoom) {
     KeptOutput kept(workers);
     const std::string line(1'000, 'x');
     for (int i = 0; i < 20'000; ++i) {
-      kept.Append(0, ErrandStream::kOut, line + std::to_string(i) + "\n", i);
+      kept.Append(0, AnswerKind::kOut, line + std::to_string(i) + "\n", i);
     }
     EXPECT_EQ(kept.ForgottenAfter(0, {}), std::set<std::uint32_t>{0});
     EXPECT_TRUE(kept.ForgottenAfter(0, {.ranks = {{1, 99}}}).empty());
     EXPECT_TRUE(kept.ForgottenAfter(20'000, {}).empty());
     std::size_t bytes = 0;
     const auto all = All(kept, {}, 0, kLeastPieceBytes);
-    for (const ErrandRecord& record : all) {
+    for (const AnswerRecord& record : all) {
       bytes += record.text.size();
     }
     const std::size_t share =
@@ -95,7 +95,7 @@ TEST(KeptOutput, TheOldestMakesRoom) {
 TEST(KeptOutput, SingleBytesAreBounded) {
   KeptOutput kept(1);
   for (int i = 0; i < 1'000'000; ++i) {
-    kept.Append(0, i % 2 == 0 ? ErrandStream::kOut : ErrandStream::kErr, "x", i);
+    kept.Append(0, i % 2 == 0 ? AnswerKind::kOut : AnswerKind::kErr, "x", i);
   }
   EXPECT_LT(All(kept).size(), KeptOutput::kMostOfWorker / 60);
 }
@@ -103,7 +103,7 @@ TEST(KeptOutput, SingleBytesAreBounded) {
 TEST(KeptOutput, WhatGoesPastTheAgentIsKnown) {
   KeptOutput kept(2);
   kept.Begin(2, 1);
-  kept.GoesPast(1, ErrandStream::kErr, "/logs/1/stderr.log");
+  kept.GoesPast(1, AnswerKind::kErr, "/logs/1/stderr.log");
   EXPECT_TRUE(kept.PastOnes({.ranks = {{2, 2}}}).empty());
   ASSERT_EQ(kept.PastOnes({}).size(), 1u);
   EXPECT_EQ(kept.PastOnes({})[0].rank, 3u);
@@ -115,9 +115,9 @@ TEST(KeptOutput, WhoListensHearsOfMore) {
   KeptOutput kept(1);
   int heard = 0;
   const std::uint64_t listener = kept.Listen([&] { ++heard; });
-  kept.Append(0, ErrandStream::kOut, "a", 1);
+  kept.Append(0, AnswerKind::kOut, "a", 1);
   kept.Stop(listener);
-  kept.Append(0, ErrandStream::kOut, "a", 1);
+  kept.Append(0, AnswerKind::kOut, "a", 1);
   EXPECT_EQ(heard, 1);
 }
 

@@ -106,7 +106,7 @@ void OutputStream::Take(std::string_view bytes) {
     tail_.Feed(bytes);
   }
   if (plan_.kept) {
-    plan_.kept->Append(plan_.local_rank, plan_.keep_tail ? ErrandStream::kErr : ErrandStream::kOut,
+    plan_.kept->Append(plan_.local_rank, plan_.keep_tail ? AnswerKind::kErr : AnswerKind::kOut,
                        bytes, WhenRead());
   }
   if (plan_.file) {

@@ -316,15 +316,15 @@ void WorkerOutput::State::SayWhenDrained() {
 WorkerOutput::WorkerOutput(AsioLoop& loop, Consoles& consoles, const WorkerSpec& spec,
                            OpenedOutput opened)
     : state_(std::make_shared<State>()) {
-  std::set<ErrandStream> past = {ErrandStream::kOut, ErrandStream::kErr};
+  std::set<AnswerKind> past = {AnswerKind::kOut, AnswerKind::kErr};
   for (OpenedOutput::Stream& stream : opened.streams) {
-    past.erase(stream.target == STDERR_FILENO ? ErrandStream::kErr : ErrandStream::kOut);
+    past.erase(stream.target == STDERR_FILENO ? AnswerKind::kErr : AnswerKind::kOut);
     state_->Add(loop, consoles, spec, std::move(stream));
   }
-  for (const ErrandStream stream : past) {
+  for (const AnswerKind stream : past) {
     if (consoles.kept && IsWorkers(spec)) {
       consoles.kept->GoesPast(spec.local_rank, stream,
-                              (stream == ErrandStream::kErr ? spec.err : spec.out).file);
+                              (stream == AnswerKind::kErr ? spec.err : spec.out).file);
     }
   }
   if (!PassesTheAgent(spec.err, true)) {

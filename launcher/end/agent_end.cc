@@ -52,7 +52,7 @@ void AgentEnd::Report(std::function<void()> done) {
 void AgentEnd::Tell(const std::function<void()>& done) {
   const std::string last_words = SayHowItEnded(exit_);
   auto told = [this, last_words, all_told = done] {
-    auto done = [this, all_told] { parts_.agent.FinishErrands(all_told); };
+    auto done = [this, all_told] { parts_.agent.FinishRequests(all_told); };
     const auto write = TerminationLogWriter(last_words, GetProcessEnv);
     if (!write) {
       done();

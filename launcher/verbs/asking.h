@@ -5,14 +5,14 @@
 
 #include "launcher/server/server_files.h"
 #include "rendezvous/client_asks.h"
-#include "rendezvous/messages/errand.h"
+#include "rendezvous/messages/operator_request.h"
 
 namespace ddprun {
 
 inline constexpr Duration kLookAgain{2'000};  // At the time, where no piece comes.
 
 // Finds the server and asks it.
-Result<NodesAsked> AskNodes(const ServerQuery& server, const ErrandWish& wish,
+Result<NodesAsked> AskNodes(const ServerQuery& server, const RequestSpec& spec,
                             const std::vector<NodeId>& nodes);
 
 }  // namespace ddprun

@@ -5,7 +5,7 @@
 
 namespace ddprun {
 
-void LogMerge::Add(const NodeId& name, std::vector<ErrandRecord> records, Time now) {
+void LogMerge::Add(const NodeId& name, std::vector<AnswerRecord> records, Time now) {
   Node& node = nodes_[name];
   node.records.insert(node.records.end(), std::make_move_iterator(records.begin()),
                       std::make_move_iterator(records.end()));
@@ -59,7 +59,7 @@ std::vector<LogLine> LogMerge::Take(Time now) {
   for (Node* next = Next(now); next != nullptr; next = Next(now)) {
     const auto of =
         std::ranges::find_if(nodes_, [&](const auto& node) { return &node.second == next; });
-    const ErrandRecord record = std::move(next->records.front());
+    const AnswerRecord record = std::move(next->records.front());
     next->records.pop_front();
     Print(of->first, record, lines);
     if (next->records.empty() && next->has_piece) {
@@ -87,7 +87,7 @@ std::vector<NodeId> LogMerge::Used() {
   return used;
 }
 
-void LogMerge::Print(const NodeId& node, const ErrandRecord& record, std::vector<LogLine>& lines) {
+void LogMerge::Print(const NodeId& node, const AnswerRecord& record, std::vector<LogLine>& lines) {
   const Stream stream{node, record.rank, record.of};
   Open& open = open_[stream];
   open_bytes_ -= open.text.size();
@@ -107,7 +107,7 @@ void LogMerge::Print(const NodeId& node, const ErrandRecord& record, std::vector
     begin = end + 1;
   }
   open.text += record.text.substr(begin);
-  if (open.text.size() >= kMostOfLine || record.of == ErrandStream::kNote ||
+  if (open.text.size() >= kMostOfLine || record.of == AnswerKind::kNote ||
       open_bytes_ + open.text.size() > kMostOpen || open_.size() > kMostStreams) {
     EndLine(stream, open, lines);
   }

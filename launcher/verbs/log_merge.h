@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "common/time.h"
-#include "rendezvous/messages/errand.h"
-#include "rendezvous/messages/errand_records.h"
+#include "rendezvous/messages/answer_records.h"
+#include "rendezvous/messages/operator_request.h"
 
 namespace ddprun {
 
@@ -24,7 +24,7 @@ struct LogLine {
   std::int64_t unix_ms = 0;  // When its end was read; 0: not known.
   std::uint32_t rank = 0;
   std::uint64_t generation = 0;
-  ErrandStream of = ErrandStream::kOut;
+  AnswerKind of = AnswerKind::kOut;
   std::string text;  // Without its end.
   bool operator==(const LogLine&) const = default;
 };
@@ -42,7 +42,7 @@ class LogMerge {
   // Another server sends the pieces from here on. Records that have come stay, and no node's next
   // piece is wanted. A node that the new server does not ask has ended.
   void BeginAgain();
-  void Add(const NodeId& node, std::vector<ErrandRecord> records, Time now);
+  void Add(const NodeId& node, std::vector<AnswerRecord> records, Time now);
   void End(const NodeId& node);  // Nothing more comes.
   bool Expects() const;          // More of somebody.
   bool Ended() const;            // And all is taken.
@@ -55,19 +55,19 @@ class LogMerge {
 
  private:
   struct Node {
-    std::deque<ErrandRecord> records;
+    std::deque<AnswerRecord> records;
     Time arrived;
     bool has_piece = false;  // One that was not named as used.
     bool ended = false;
   };
-  using Stream = std::tuple<NodeId, std::uint32_t, ErrandStream>;
+  using Stream = std::tuple<NodeId, std::uint32_t, AnswerKind>;
   struct Open {
     std::string text;
     std::int64_t unix_ms = 0;
     std::uint64_t generation = 0;
   };
   Node* Next(Time now);
-  void Print(const NodeId& node, const ErrandRecord& record, std::vector<LogLine>& lines);
+  void Print(const NodeId& node, const AnswerRecord& record, std::vector<LogLine>& lines);
   void EndLine(const Stream& stream, Open& open, std::vector<LogLine>& lines);
 
   const bool follow_;

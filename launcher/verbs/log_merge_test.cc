@@ -10,9 +10,9 @@ namespace {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-ErrandRecord Said(std::int64_t unix_ms, std::uint32_t rank, const std::string& text,
+AnswerRecord Said(std::int64_t unix_ms, std::uint32_t rank, const std::string& text,
                   std::uint64_t generation = 1) {
-  return {unix_ms, rank, generation, ErrandStream::kOut, text};
+  return {unix_ms, rank, generation, AnswerKind::kOut, text};
 }
 
 std::string Texts(const std::vector<LogLine>& lines) {
@@ -103,12 +103,12 @@ TEST(LogMerge, AnEndlessLineIsCut) {
 TEST(LogMerge, AnotherServerGoesOn) {
   LogMerge merge(true);
   merge.Expect("n0");
-  merge.Add("n0", {{10, 0, 1, ErrandStream::kOut, "half "}}, At(0ms));
+  merge.Add("n0", {{10, 0, 1, AnswerKind::kOut, "half "}}, At(0ms));
   EXPECT_TRUE(merge.Take(At(1s)).empty());
   merge.BeginAgain();
   EXPECT_TRUE(merge.Used().empty());
   merge.Expect("n0");
-  merge.Add("n0", {{20, 0, 1, ErrandStream::kOut, "a line\n"}}, At(2s));
+  merge.Add("n0", {{20, 0, 1, AnswerKind::kOut, "a line\n"}}, At(2s));
   const std::vector<LogLine> lines = merge.Take(At(3s));
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0].text, "half a line");
@@ -124,14 +124,14 @@ TEST(LogMerge, LinesThatNeverEndAreCut) {
   std::size_t lines = 0;
   constexpr std::uint32_t kMore = 1'000;
   for (std::uint32_t rank = 0; rank < LogMerge::kMostStreams + kMore; ++rank) {
-    merge.Add("n0", {{0, rank, 1, ErrandStream::kOut, "half a line"}}, At(1s));
+    merge.Add("n0", {{0, rank, 1, AnswerKind::kOut, "half a line"}}, At(1s));
     lines += merge.Take(At(2s)).size();
   }
   EXPECT_EQ(lines, kMore);
   lines = 0;
   const std::string half(LogMerge::kMostOfLine / 2, 'x');
   for (std::uint32_t rank = 0; rank < 3'000; ++rank) {
-    merge.Add("n0", {{0, rank, 1, ErrandStream::kOut, half}}, At(1s));
+    merge.Add("n0", {{0, rank, 1, AnswerKind::kOut, half}}, At(1s));
     lines += merge.Take(At(2s)).size();
   }
   EXPECT_GT(lines, 900u);

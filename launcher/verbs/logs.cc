@@ -152,15 +152,15 @@ void LogsSession::OnPiece(const NodeId& node, const AnswerPiece& piece) {
     waits_.erase(node);
   }
   bytes_[node] += piece.bytes.size();
-  if (!request_.wish.follow && bytes_[node] > kMostOfNode) {
+  if (!request_.spec.follow && bytes_[node] > kMostOfNode) {
     GiveUp(node, "has sent more than a node keeps: the rest is passed over");
   }
-  std::vector<ErrandRecord> records;
+  std::vector<AnswerRecord> records;
   if (const Result<void> read = ReadRecords(piece.bytes, records); !read) {
     ComplainOfLogs("node " + node + ": " + read.error().message);
     missed_ = true;
   }
-  std::erase_if(records, [&](const ErrandRecord& record) {
+  std::erase_if(records, [&](const AnswerRecord& record) {
     const bool is_new = records_.IsNew(node, record);
     if (!is_new && record.unix_ms == 0 && said_.insert(node + " files").second) {
       ComplainOfLogs("node " + node +
@@ -182,7 +182,7 @@ void LogsSession::OnPiece(const NodeId& node, const AnswerPiece& piece) {
 
 // Others are not held up by a node whose agent stands still.
 void LogsSession::GiveUpTheSilent() {
-  if (request_.wish.follow) {
+  if (request_.spec.follow) {
     return;  // It may have nothing to say, and holds up nobody.
   }
   const Time now = SteadyNow();
@@ -208,7 +208,7 @@ void LogsSession::Print() {
   for (std::vector<LogLine> lines = merge_.Take(SteadyNow()); !lines.empty();
        lines = merge_.Take(SteadyNow())) {
     for (const LogLine& line : lines) {
-      if (line.of != ErrandStream::kNote) {
+      if (line.of != AnswerKind::kNote) {
         text += FormatLogLine(line, request_.json);
       } else if (said_.insert(line.node + line.text).second) {
         ComplainOfLogs("node " + line.node + ": " + line.text);
@@ -222,7 +222,7 @@ void LogsSession::Print() {
 }  // namespace
 
 std::string FormatLogLine(const LogLine& line, bool json) {
-  const bool is_error = line.of == ErrandStream::kErr;
+  const bool is_error = line.of == AnswerKind::kErr;
   if (!json) {
     return ClockTime(line.unix_ms) + " [r" + std::to_string(line.rank) + " " + line.node +
            (is_error ? "!] " : "] ") + PrintableLine(line.text) + "\n";
@@ -243,11 +243,11 @@ std::string FormatLogLine(const LogLine& line, bool json) {
 int PrintLogs(const LogsRequest& request) {
   LogsRequest wanted = request;
   std::optional<Time> lost;
-  LogMerge merge(request.wish.follow);
+  LogMerge merge(request.spec.follow);
   ToldRecords records;
   SlowOutput output;
   while (true) {
-    Result<NodesAsked> asked = AskNodes(wanted.server, wanted.wish, wanted.nodes);
+    Result<NodesAsked> asked = AskNodes(wanted.server, wanted.spec, wanted.nodes);
     Result<int> code = asked ? Result<int>(0) : asked.error();
     if (asked) {
       LogsSession session(*std::move(asked), wanted, merge, records, output);
@@ -261,14 +261,14 @@ int PrintLogs(const LogsRequest& request) {
         code.error().kind == ErrorKind::kUnavailable || code.error().kind == ErrorKind::kNotFound;
     const bool begun = records.newest() || lost;
     lost = lost.value_or(SteadyNow());
-    if (!request.wish.follow || !begun || !may_return || SteadyNow() - *lost > kServerPatience) {
+    if (!request.spec.follow || !begun || !may_return || SteadyNow() - *lost > kServerPatience) {
       output.Finish();
       ComplainOfLogs(code.error().message);
       return ExitCodeOf(code.error());
     }
     merge.BeginAgain();
     records.BeginAgain();
-    wanted.wish.back = kSlack + Duration(std::max<std::int64_t>(
+    wanted.spec.back = kSlack + Duration(std::max<std::int64_t>(
                                     0, UnixMs() - records.newest().value_or(UnixMs())));
     std::this_thread::sleep_for(std::chrono::seconds(1));
   }

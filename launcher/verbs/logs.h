@@ -6,13 +6,13 @@
 
 #include "launcher/server/server_files.h"
 #include "launcher/verbs/log_merge.h"
-#include "rendezvous/messages/errand.h"
+#include "rendezvous/messages/operator_request.h"
 
 namespace ddprun {
 
 struct LogsRequest {
   ServerQuery server;
-  ErrandWish wish;
+  RequestSpec spec;
   std::vector<NodeId> nodes;  // None: all.
   bool json = false;
 };

@@ -13,14 +13,14 @@
 #include "launcher/status_json.h"
 #include "launcher/verbs/asking.h"
 #include "launcher/verbs/rank_spans.h"
-#include "rendezvous/messages/errand_records.h"
+#include "rendezvous/messages/answer_records.h"
 
 namespace ddprun {
 namespace {
 
 // A node's stacks take 40 s at most.
-Duration PatienceWith(ErrandKind kind) {
-  return kind == ErrandKind::kEvidence ? Duration{60'000} : Duration{15'000};
+Duration PatienceWith(RequestKind kind) {
+  return kind == RequestKind::kEvidence ? Duration{60'000} : Duration{15'000};
 }
 
 struct OrderAnswers {
@@ -31,13 +31,13 @@ struct OrderAnswers {
   std::map<NodeId, std::string> refusals;
 
   void Take(const AskReply& answered) {
-    std::vector<ErrandRecord> records;
+    std::vector<AnswerRecord> records;
     std::string refusal = answered.piece.refusal;
     if (const Result<void> read = ReadRecords(answered.piece.bytes, records); !read) {
       refusal = read.error().message;
     }
-    for (const ErrandRecord& record : records) {
-      auto& told = record.of == ErrandStream::kDone ? done : not_done;
+    for (const AnswerRecord& record : records) {
+      auto& told = record.of == AnswerKind::kDone ? done : not_done;
       told[record.text].push_back(record.rank);
     }
     if (!refusal.empty()) {
@@ -53,10 +53,10 @@ struct OrderAnswers {
 };
 
 Result<OrderAnswers> AskAll(const OrderRequest& request) {
-  ASSIGN_OR_RETURN(NodesAsked asked, AskNodes(request.server, request.wish, request.nodes));
+  ASSIGN_OR_RETURN(NodesAsked asked, AskNodes(request.server, request.spec, request.nodes));
   OrderAnswers answers;
   answers.left.insert(asked.asked().begin(), asked.asked().end());
-  const Duration patience = PatienceWith(request.wish.kind);
+  const Duration patience = PatienceWith(request.spec.kind);
   const auto end = std::chrono::steady_clock::now() + patience;
   while (!answers.left.empty()) {
     if (std::chrono::steady_clock::now() > end) {
@@ -66,7 +66,7 @@ Result<OrderAnswers> AskAll(const OrderRequest& request) {
       break;
     }
     const Result<std::optional<AskReply>> reply = asked.Next(kLookAgain);
-    if (!reply && request.wish.kind == ErrandKind::kStopSoon) {
+    if (!reply && request.spec.kind == RequestKind::kStopSoon) {
       break;  // Its server went with it: what was asked for.
     }
     if (!reply) {
@@ -85,17 +85,17 @@ std::string RanksOf(std::vector<std::uint32_t> ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + RangesOf(ranks, ",");
 }
 
-std::string OrderText(const OrderAnswers& answers, ErrandKind kind) {
+std::string OrderText(const OrderAnswers& answers, RequestKind kind) {
   std::string text;
-  if (kind == ErrandKind::kStopSoon) {
+  if (kind == RequestKind::kStopSoon) {
     text = std::to_string(answers.nodes.size()) +
            (answers.nodes.size() == 1 ? " node saves and ends" : " nodes save and end") +
            "; exit code 75 where every worker has saved\n";
   }
   for (const auto& [what, ranks] : answers.done) {
-    text += kind == ErrandKind::kSave ? "told to save (" + what + "): " + RanksOf(ranks) + "\n"
-            : kind == ErrandKind::kEvidence ? "kept in " + what + ": " + RanksOf(ranks) + "\n"
-                                            : "";
+    text += kind == RequestKind::kSave ? "told to save (" + what + "): " + RanksOf(ranks) + "\n"
+            : kind == RequestKind::kEvidence ? "kept in " + what + ": " + RanksOf(ranks) + "\n"
+                                             : "";
   }
   return text;
 }
@@ -109,17 +109,17 @@ OrderedJson ListOf(const std::map<std::string, std::vector<std::uint32_t>>& told
   return list;
 }
 
-std::string OrderJson(const OrderAnswers& answers, ErrandKind kind) {
+std::string OrderJson(const OrderAnswers& answers, RequestKind kind) {
   OrderedJson json;
   std::vector<std::uint32_t> told;
   for (const auto& [what, ranks] : answers.done) {
     told.insert(told.end(), ranks.begin(), ranks.end());
   }
   std::ranges::sort(told);
-  if (kind == ErrandKind::kSave) {
+  if (kind == RequestKind::kSave) {
     json["told"] = told;
     json["not_told"] = ListOf(answers.not_done, "why");
-  } else if (kind == ErrandKind::kEvidence) {
+  } else if (kind == RequestKind::kEvidence) {
     json["kept"] = ListOf(answers.done, "directory");
     json["not_kept"] = ListOf(answers.not_done, "why");
   }
@@ -134,10 +134,10 @@ std::string OrderJson(const OrderAnswers& answers, ErrandKind kind) {
 }  // namespace
 
 int GiveOrder(const OrderRequest& request) {
-  const ErrandKind kind = request.wish.kind;
-  const char* const verb = kind == ErrandKind::kSave       ? "save"
-                           : kind == ErrandKind::kEvidence ? "stacks"
-                                                           : "stop";
+  const RequestKind kind = request.spec.kind;
+  const char* const verb = kind == RequestKind::kSave       ? "save"
+                           : kind == RequestKind::kEvidence ? "stacks"
+                                                            : "stop";
   const auto complain = [&](const std::string& text) {
     std::fprintf(stderr, "ddprun %s: error: %s\n", verb, InOneLine(text).c_str());
   };

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "launcher/server/server_files.h"
-#include "rendezvous/messages/errand.h"
+#include "rendezvous/messages/operator_request.h"
 
 namespace ddprun {
 
 struct OrderRequest {
   ServerQuery server;
-  ErrandWish wish{.kind = ErrandKind::kSave};
+  RequestSpec spec{.kind = RequestKind::kSave};
   std::vector<NodeId> nodes;  // None: all.
   bool json = false;
 };

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/result.h"
-#include "rendezvous/messages/errand.h"
+#include "rendezvous/messages/operator_request.h"
 
 namespace ddprun {
 

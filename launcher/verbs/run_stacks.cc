@@ -15,7 +15,7 @@
 #include "launcher/status_json.h"
 #include "launcher/verbs/asking.h"
 #include "launcher/verbs/rank_spans.h"
-#include "rendezvous/messages/errand_records.h"
+#include "rendezvous/messages/answer_records.h"
 
 namespace ddprun {
 namespace {
@@ -46,12 +46,12 @@ struct Gathered {
       }
       return;
     }
-    std::vector<ErrandRecord> records;
+    std::vector<AnswerRecord> records;
     if (const Result<void> read = ReadRecords(piece.bytes, records); !read) {
       ComplainOfStacks("node " + node + ": " + read.error().message);
       missed = true;
     }
-    for (ErrandRecord& record : records) {
+    for (AnswerRecord& record : records) {
       StackText& stack = ranks[record.rank];
       stack.rank = record.rank;
       stack.node = node;
@@ -165,7 +165,7 @@ std::string GroupsJson(const std::vector<StackGroup>& groups, const std::vector<
 int PrintRunStacks(const RunStacksRequest& request) {
   Gathered gathered;
   const Result<void> told = [&]() -> Result<void> {
-    ASSIGN_OR_RETURN(NodesAsked asked, AskNodes(request.server, request.wish, request.nodes));
+    ASSIGN_OR_RETURN(NodesAsked asked, AskNodes(request.server, request.spec, request.nodes));
     return GatherStacks(std::move(asked), gathered);
   }();
   if (!told) {

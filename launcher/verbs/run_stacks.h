@@ -6,13 +6,13 @@
 
 #include "launcher/server/server_files.h"
 #include "launcher/verbs/stack_groups.h"
-#include "rendezvous/messages/errand.h"
+#include "rendezvous/messages/operator_request.h"
 
 namespace ddprun {
 
 struct RunStacksRequest {
   ServerQuery server;
-  ErrandWish wish{.kind = ErrandKind::kStacks};
+  RequestSpec spec{.kind = RequestKind::kStacks};
   std::vector<NodeId> nodes;  // None: all.
   bool whole = false;         // Every rank's text, not only the groups.
   bool json = false;

@@ -4,8 +4,8 @@
 
 namespace ddprun {
 
-bool ToldRecords::IsNew(const NodeId& node, const ErrandRecord& record) {
-  if (record.of == ErrandStream::kNote) {
+bool ToldRecords::IsNew(const NodeId& node, const AnswerRecord& record) {
+  if (record.of == AnswerKind::kNote) {
     return true;
   }
   const Stream stream{node, record.rank, record.generation, record.of};

@@ -12,7 +12,7 @@
 #include <tuple>
 
 #include "common/ids.h"
-#include "rendezvous/messages/errand_records.h"
+#include "rendezvous/messages/answer_records.h"
 
 namespace ddprun {
 
@@ -21,7 +21,7 @@ class ToldRecords {
   static constexpr std::size_t kMostStreams = 131'072;
 
   // Of the server that tells now, in its order. Notes are always new.
-  bool IsNew(const NodeId& node, const ErrandRecord& record);
+  bool IsNew(const NodeId& node, const AnswerRecord& record);
 
   // Another server tells from here on.
   void BeginAgain();
@@ -30,7 +30,7 @@ class ToldRecords {
   std::optional<std::int64_t> newest() const { return newest_; }
 
  private:
-  using Stream = std::tuple<NodeId, std::uint32_t, std::uint64_t, ErrandStream>;
+  using Stream = std::tuple<NodeId, std::uint32_t, std::uint64_t, AnswerKind>;
   struct Told {
     std::int64_t unix_ms = 0;
     std::uint64_t count = 0;  // Of that millisecond.

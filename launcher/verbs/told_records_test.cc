@@ -5,7 +5,7 @@
 namespace ddprun {
 namespace {
 
-ErrandRecord At(std::int64_t ms, ErrandStream of = ErrandStream::kOut) {
+AnswerRecord At(std::int64_t ms, AnswerKind of = AnswerKind::kOut) {
   return {ms, 3, 1, of, "text"};
 }
 
@@ -46,14 +46,14 @@ TEST(ToldRecords, StreamsNodesAndNotesAreApart) {
   ToldRecords records;
   EXPECT_TRUE(records.IsNew("n0", At(20)));
   records.BeginAgain();
-  EXPECT_TRUE(records.IsNew("n0", At(20, ErrandStream::kErr)));
+  EXPECT_TRUE(records.IsNew("n0", At(20, AnswerKind::kErr)));
   EXPECT_TRUE(records.IsNew("n1", At(20)));
-  EXPECT_TRUE(records.IsNew("n0", At(0, ErrandStream::kNote)));
+  EXPECT_TRUE(records.IsNew("n0", At(0, AnswerKind::kNote)));
 }
 
 TEST(ToldRecords, OfMoreStreamsThanThereCanBeAllIsNew) {
   ToldRecords records;
-  ErrandRecord record = At(20);
+  AnswerRecord record = At(20);
   for (record.rank = 0; record.rank < ToldRecords::kMostStreams + 10; ++record.rank) {
     EXPECT_TRUE(records.IsNew("n0", record));
   }

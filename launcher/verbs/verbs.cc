@@ -66,9 +66,9 @@ struct NodeFlags {
     app.add_option("-o,--output", format, "text or json (default text)")->type_name("text|json");
   }
 
-  Result<void> Read(const VerbLine& line, ErrandWish& wish, std::vector<NodeId>& named,
+  Result<void> Read(const VerbLine& line, RequestSpec& spec, std::vector<NodeId>& named,
                     bool& json) const {
-    ASSIGN_OR_RETURN(wish.ranks, ParseRankSpans("--rank", ranks));
+    ASSIGN_OR_RETURN(spec.ranks, ParseRankSpans("--rank", ranks));
     for (std::size_t begin = 0; begin < nodes.size();) {
       const std::size_t end = std::min(nodes.find(',', begin), nodes.size());
       named.push_back(nodes.substr(begin, end - begin));
@@ -162,12 +162,12 @@ Result<VerbRequest> ReadStacks(const std::vector<std::string>& args, const GetEn
     return VerbRequest(HelpRequest{line.Help()});
   }
   if (line.rest.empty()) {
-    RETURN_IF_ERROR(which.Read(line, run.wish, run.nodes, run.json));
-    run.whole = run.whole || !run.wish.ranks.empty();
+    RETURN_IF_ERROR(which.Read(line, run.spec, run.nodes, run.json));
+    run.whole = run.whole || !run.spec.ranks.empty();
     TakeServer(line, get_env, run.server);
     if (keep) {
-      run.wish.kind = ErrandKind::kEvidence;
-      return VerbRequest(OrderRequest{std::move(run.server), run.wish, run.nodes, run.json});
+      run.spec.kind = RequestKind::kEvidence;
+      return VerbRequest(OrderRequest{std::move(run.server), run.spec, run.nodes, run.json});
     }
     return VerbRequest(std::move(run));
   }
@@ -201,7 +201,7 @@ Result<VerbRequest> ParseLogs(const std::vector<std::string>& args, const GetEnv
   std::string since;
   AddServerFlags(line.app, request.server);
   which.Add(line.app);
-  line.app.add_flag("-f,--follow", request.wish.follow,
+  line.app.add_flag("-f,--follow", request.spec.follow,
                     "Continue with what they print, until Ctrl-C");
   line.app.add_option("--since", since, "Only lines of this last time: 30s, 5m, 2h")
       ->type_name("DURATION");
@@ -214,9 +214,9 @@ Result<VerbRequest> ParseLogs(const std::vector<std::string>& args, const GetEnv
     which.ranks = line.rest.front();
     line.rest.clear();
   }
-  RETURN_IF_ERROR(which.Read(line, request.wish, request.nodes, request.json));
+  RETURN_IF_ERROR(which.Read(line, request.spec, request.nodes, request.json));
   if (!since.empty()) {
-    ASSIGN_OR_RETURN(request.wish.back, ParseDuration("--since", since));
+    ASSIGN_OR_RETURN(request.spec.back, ParseDuration("--since", since));
   }
   RETURN_IF_ERROR(TakeNamedRun(line, get_env, request.server));
   return VerbRequest(std::move(request));
@@ -252,7 +252,7 @@ Result<VerbRequest> ParseControl(const std::vector<std::string>& args, const Get
                 verb, drain ? " NODE" : " [RUN]");
   AddServerFlags(line.app, wish.server);
   bool soon = false;
-  OrderRequest order{.wish = {.kind = ErrandKind::kStopSoon}};
+  OrderRequest order{.spec = {.kind = RequestKind::kStopSoon}};
   std::string format = "text";
   if (!drain) {
     line.app.add_flag("--soon", soon,
@@ -299,7 +299,7 @@ Result<VerbRequest> ParseSave(const std::vector<std::string>& args, const GetEnv
   if (line.help) {
     return VerbRequest(HelpRequest{line.Help()});
   }
-  RETURN_IF_ERROR(which.Read(line, request.wish, request.nodes, request.json));
+  RETURN_IF_ERROR(which.Read(line, request.spec, request.nodes, request.json));
   RETURN_IF_ERROR(TakeNamedRun(line, get_env, request.server));
   return VerbRequest(std::move(request));
 }

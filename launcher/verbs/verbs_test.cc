@@ -216,10 +216,10 @@ TEST(Verbs, LogsOfRanksAndNodes) {
       Parsed({"logs", "-f", "--rank=3,7-9", "--node=n1,n2", "--since=5m", "-o", "json"});
   ASSERT_TRUE(parsed) << parsed.error().message;
   const auto& logs = std::get<LogsRequest>(*parsed);
-  EXPECT_EQ(logs.wish.ranks, (std::vector<RankSpan>{{3, 3}, {7, 9}}));
+  EXPECT_EQ(logs.spec.ranks, (std::vector<RankSpan>{{3, 3}, {7, 9}}));
   EXPECT_EQ(logs.nodes, (std::vector<NodeId>{"n1", "n2"}));
-  EXPECT_EQ(logs.wish.back, Duration(300'000));
-  EXPECT_TRUE(logs.wish.follow && logs.json);
+  EXPECT_EQ(logs.spec.back, Duration(300'000));
+  EXPECT_TRUE(logs.spec.follow && logs.json);
   for (const char* ranks :
        {"--rank=a", "--rank=1,", "--rank=9-7", "--rank=-1", "--rank=99999999999"}) {
     EXPECT_NE(Problem({"logs", ranks}).find("--rank must be ranks"), std::string::npos) << ranks;
@@ -240,7 +240,7 @@ TEST(Verbs, StacksOfProcessesAndOfARun) {
   const auto run = Parsed({"stacks", "--rank=2"});
   ASSERT_TRUE(run) << run.error().message;
   EXPECT_TRUE(std::get<RunStacksRequest>(*run).whole);
-  EXPECT_EQ(std::get<RunStacksRequest>(*run).wish.kind, ErrandKind::kStacks);
+  EXPECT_EQ(std::get<RunStacksRequest>(*run).spec.kind, RequestKind::kStacks);
 }
 
 // DDPRUN_OUTPUT is a form of what other verbs print, and no file's name.
@@ -263,11 +263,11 @@ TEST(Verbs, ReportTakesDirectoriesAndAFile) {
 }
 
 TEST(Verbs, SaveAndStopSoonAreOrders) {
-  EXPECT_EQ(std::get<OrderRequest>(*Parsed({"save", "--rank=1"})).wish.kind, ErrandKind::kSave);
-  EXPECT_EQ(std::get<OrderRequest>(*Parsed({"stop", "--soon"})).wish.kind, ErrandKind::kStopSoon);
+  EXPECT_EQ(std::get<OrderRequest>(*Parsed({"save", "--rank=1"})).spec.kind, RequestKind::kSave);
+  EXPECT_EQ(std::get<OrderRequest>(*Parsed({"stop", "--soon"})).spec.kind, RequestKind::kStopSoon);
   const auto kept = std::get<OrderRequest>(*Parsed({"stacks", "--keep", "--rank=3"}));
-  EXPECT_EQ(kept.wish.kind, ErrandKind::kEvidence);
-  EXPECT_TRUE(Wants(kept.wish, 3) && !Wants(kept.wish, 2));
+  EXPECT_EQ(kept.spec.kind, RequestKind::kEvidence);
+  EXPECT_TRUE(Wants(kept.spec, 3) && !Wants(kept.spec, 2));
   EXPECT_NE(Problem({"stacks", "--keep", "12"}).find("not of processes"), std::string::npos);
   EXPECT_TRUE(std::holds_alternative<ControlWish>(*Parsed({"stop"})));
 }
@@ -279,7 +279,7 @@ TEST(Verbs, AWordIsTheNameOfARun) {
   EXPECT_EQ(std::get<LogsRequest>(*Parsed({"logs", "demo", "-f"})).server.run_id, "demo");
   const auto logs = std::get<LogsRequest>(*Parsed({"logs", "3,5-6"}));
   EXPECT_EQ(logs.server.run_id, "");
-  EXPECT_TRUE(Wants(logs.wish, 5) && !Wants(logs.wish, 4));
+  EXPECT_TRUE(Wants(logs.spec, 5) && !Wants(logs.spec, 4));
   EXPECT_EQ(std::get<LogsRequest>(*Parsed({"logs", "3", "--rank=4"})).server.run_id, "3");
 }
 

@@ -77,9 +77,9 @@ RendezvousHandlers FailoverDriver::Handlers() {
           stream->End(kNotServing);
         }
       },
-      [this](const Asking& asking, std::unique_ptr<OperatorStream> stream) {
+      [this](const AskStart& start, std::unique_ptr<OperatorStream> stream) {
         if (coordinator_) {
-          coordinator_->OnAsk(asking, std::move(stream));
+          coordinator_->OnAsk(start, std::move(stream));
         } else {
           stream->End(kNotServing);
         }

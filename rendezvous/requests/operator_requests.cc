@@ -56,7 +56,7 @@ void OperatorRequests::AskForPiece(std::uint64_t number, Request& request, const
   const auto found = nodes_.find({request.run_id, node});
   if (found != nodes_.end()) {
     part.begun = true;
-    found->second->Send({number, false, request.wish, request.piece_bytes});
+    found->second->Send({number, false, request.spec, request.piece_bytes});
   }
 }
 
@@ -102,7 +102,7 @@ std::size_t OperatorRequests::OwnOf(const RunId& run_id) const {
 std::size_t OperatorRequests::AskedOf(const RunId& run_id, bool follow) const {
   return static_cast<std::size_t>(std::ranges::count_if(requests_, [&](const auto& request) {
     return request.second.run_id == run_id && request.second.stream &&
-           request.second.wish.follow == follow;
+           request.second.spec.follow == follow;
   }));
 }
 
@@ -162,18 +162,18 @@ std::uint64_t OperatorRequests::Begin(Request request, const std::vector<NodeId>
   return number;
 }
 
-void OperatorRequests::OnOperator(const RunId& run_id, const ErrandWish& wish,
+void OperatorRequests::OnOperator(const RunId& run_id, const RequestSpec& spec,
                                   const std::vector<NodeId>& members,
                                   std::unique_ptr<OperatorStream> stream) {
-  MakeRoom(run_id, wish.follow);
-  if (const Result<void> may = MayBegin(run_id, wish.follow, members.size()); !may) {
+  MakeRoom(run_id, spec.follow);
+  if (const Result<void> may = MayBegin(run_id, spec.follow, members.size()); !may) {
     stream->End(may.error());
     return;
   }
   stream->Send({members, {}, {}});
   OperatorStream& opened = *stream;
   const std::uint64_t number =
-      Begin({.run_id = run_id, .wish = wish, .parts = {}, .stream = std::move(stream)}, members);
+      Begin({.run_id = run_id, .spec = spec, .parts = {}, .stream = std::move(stream)}, members);
   opened.Listen([this, number](const NodeId& node) { OnNext(number, node); },
                 [this, number] { Drop(number); });
 }
@@ -187,10 +187,10 @@ void OperatorRequests::OnNext(std::uint64_t number, const NodeId& node) {
   }
 }
 
-void OperatorRequests::Send(const RunId& run_id, const ErrandWish& wish,
+void OperatorRequests::Send(const RunId& run_id, const RequestSpec& spec,
                             const std::vector<NodeId>& members) {
   if (OwnOf(run_id) < kMostAsks) {  // More come only from worlds that end at once.
-    Begin({.run_id = run_id, .wish = wish, .parts = {}, .stream = nullptr}, members);
+    Begin({.run_id = run_id, .spec = spec, .parts = {}, .stream = nullptr}, members);
   }
 }
 

@@ -32,10 +32,10 @@ class OperatorRequests {
   // A node has opened its stream. It takes the place of an earlier one.
   void OnNode(const Membership& name, std::unique_ptr<NodeStream> stream);
   // An operator who may has asked. `members`: the nodes of its run that are meant.
-  void OnOperator(const RunId& run_id, const ErrandWish& wish, const std::vector<NodeId>& members,
+  void OnOperator(const RunId& run_id, const RequestSpec& spec, const std::vector<NodeId>& members,
                   std::unique_ptr<OperatorStream> stream);
   // The server's own request. Its pieces are dropped, and it is over after kOfOwn.
-  void Send(const RunId& run_id, const ErrandWish& wish, const std::vector<NodeId>& members);
+  void Send(const RunId& run_id, const RequestSpec& spec, const std::vector<NodeId>& members);
 
   bool asked() const;  // Whether an operator's stream is open.
 
@@ -51,7 +51,7 @@ class OperatorRequests {
   };
   struct Request {
     RunId run_id;
-    ErrandWish wish;
+    RequestSpec spec;
     std::uint32_t piece_bytes = 0;
     std::map<NodeId, Part> parts{};            // Of nodes that may have more.
     std::size_t nodes = 0;                     // That were asked.

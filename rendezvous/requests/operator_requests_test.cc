@@ -24,9 +24,9 @@ struct Requests : testing::Test {
     return log;
   }
   std::shared_ptr<OperatorLog> Asks(const std::vector<NodeId>& nodes = {"n0"},
-                                    const ErrandWish& wish = {}) {
+                                    const RequestSpec& spec = {}) {
     auto log = std::make_shared<OperatorLog>();
-    requests.OnOperator("run", wish, nodes, StreamTo(log));
+    requests.OnOperator("run", spec, nodes, StreamTo(log));
     return log;
   }
   void Later(Duration time) { loop.GoTo(loop.Now() + time); }
@@ -34,11 +34,11 @@ struct Requests : testing::Test {
 
 TEST_F(Requests, EachPieceIsMadeOnlyWhenTheOperatorWantsIt) {
   const auto node = Opens();
-  const auto asked = Asks({"n0"}, {.kind = ErrandKind::kStacks});
+  const auto asked = Asks({"n0"}, {.kind = RequestKind::kStacks});
   ASSERT_EQ(asked->sent.size(), 1u);
   EXPECT_EQ(asked->sent[0].asked, std::vector<NodeId>{"n0"});
   ASSERT_EQ(node->sent.size(), 1u);
-  EXPECT_EQ(node->sent[0].wish.kind, ErrandKind::kStacks);
+  EXPECT_EQ(node->sent[0].spec.kind, RequestKind::kStacks);
   EXPECT_EQ(node->sent[0].piece_bytes, kMaxPieceBytes);
   const std::uint64_t number = node->sent[0].request;
   node->Say({number, "one"});
@@ -127,7 +127,7 @@ TEST_F(Requests, AnOperatorWhoGoesEndsTheRequestAtItsNodes) {
 TEST_F(Requests, TwoOperatorsAtOnceHearTheirOwn) {
   const auto node = Opens();
   const auto one = Asks();
-  const auto other = Asks({"n0"}, {.kind = ErrandKind::kStacks});
+  const auto other = Asks({"n0"}, {.kind = RequestKind::kStacks});
   node->Say({node->sent[1].request, "stacks", true});
   EXPECT_EQ(one->sent.size(), 1u);
   EXPECT_EQ(other->sent.back().piece.bytes, "stacks");
@@ -170,19 +170,19 @@ TEST_F(Requests, AnOperatorWhoUsesNoPieceGivesItsPlaceToAnother) {
 
 TEST_F(Requests, TheServersOwnNeedsNoReaderAndEnds) {
   const auto node = Opens();
-  requests.Send("run", {.kind = ErrandKind::kEvidence}, {"n0"});
+  requests.Send("run", {.kind = RequestKind::kEvidence}, {"n0"});
   EXPECT_FALSE(requests.asked());
   ASSERT_EQ(node->sent.size(), 1u);
   node->Say({1, "one"});
   ASSERT_EQ(node->sent.size(), 2u);
   node->Say({1, "two", true});
   EXPECT_TRUE(node->sent.back().over);
-  requests.Send("run", {.kind = ErrandKind::kEvidence}, {"n0"});
+  requests.Send("run", {.kind = RequestKind::kEvidence}, {"n0"});
   Later(OperatorRequests::kOfOwn);
   EXPECT_TRUE(node->sent.back().over);
   EXPECT_EQ(node->sent.back().request, 2u);
   for (std::size_t i = 0; i < 2 * kMostAsks; ++i) {
-    requests.Send("run", {.kind = ErrandKind::kEvidence}, {"n0"});
+    requests.Send("run", {.kind = RequestKind::kEvidence}, {"n0"});
   }
   EXPECT_EQ(node->sent.back().request, 2 + kMostAsks);
 }

@@ -83,8 +83,8 @@ class WireTest : public testing::Test {
           node_self_ = self;
           node_stream_ = std::move(stream);
         },
-        [this](const Asking& asking, std::unique_ptr<OperatorStream> stream) {
-          asking_ = asking;
+        [this](const AskStart& start, std::unique_ptr<OperatorStream> stream) {
+          start_ = start;
           operator_stream_ = std::move(stream);
         }};
   }
@@ -142,7 +142,7 @@ class WireTest : public testing::Test {
   std::vector<CallName> cancelled_;
   std::vector<ControlRequest> asked_;
   std::optional<Membership> node_self_;  // What the last stream of a node, and of an operator,
-  std::optional<Asking> asking_;         // began with.
+  std::optional<AskStart> start_;        // began with.
   std::unique_ptr<NodeStream> node_stream_;
   std::unique_ptr<OperatorStream> operator_stream_;
   std::vector<Heard> heard_;

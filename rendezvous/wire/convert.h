@@ -29,18 +29,18 @@ Result<ControlRequest> ControlFromProto(const v1::ControlRequest& wire);
 void ToProto(const std::vector<RunStatus>& runs, v1::DescribeReply* wire);
 void ToProto(const ControlRequest& request, v1::ControlRequest* wire);
 
-// Operators' requests to nodes: convert_errand.cc. Of the two streams' messages from a client the
+// Operators' requests to nodes: convert_request.cc. Of the two streams' messages from a client the
 // first one opens the stream.
 Result<Membership> MembershipFromProto(const v1::NodeMessage& wire);
 Result<AnswerPiece> PieceFromProto(const v1::NodeMessage& wire);
 Result<NodeCommand> CommandFromProto(const v1::Command& wire);
-Result<Asking> AskingFromProto(const v1::AskMessage& message);
+Result<AskStart> AskStartFromProto(const v1::AskMessage& message);
 Result<NodeId> NextFromProto(const v1::AskMessage& wire);
 Result<AskReply> AskReplyFromProto(const v1::AskReply& wire);
 void ToProto(const Membership& self, v1::Membership* wire);
 void ToProto(const AnswerPiece& piece, v1::Piece* wire);
 void ToProto(const NodeCommand& command, v1::Command* wire);
-void ToProto(const Asking& asking, v1::Asking* wire);
+void ToProto(const AskStart& start, v1::AskStart* wire);
 void ToProto(const AskReply& reply, v1::AskReply* wire);
 
 void ToProto(const NodeReport& report, v1::SyncRequest* wire);

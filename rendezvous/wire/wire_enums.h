@@ -70,12 +70,12 @@ inline constexpr Names<NoticeLevel, v1::NoticeLevel, 3> kNoticeLevel{{
     {NoticeLevel::kInfo, v1::NOTICE_LEVEL_INFO},
     {NoticeLevel::kWarning, v1::NOTICE_LEVEL_WARNING},
 }};
-inline constexpr Names<ErrandKind, v1::ErrandKind, 5> kErrandKind{{
-    {ErrandKind::kLogs, v1::ERRAND_KIND_LOGS},
-    {ErrandKind::kStacks, v1::ERRAND_KIND_STACKS},
-    {ErrandKind::kSave, v1::ERRAND_KIND_SAVE},
-    {ErrandKind::kStopSoon, v1::ERRAND_KIND_STOP_SOON},
-    {ErrandKind::kEvidence, v1::ERRAND_KIND_EVIDENCE},
+inline constexpr Names<RequestKind, v1::RequestKind, 5> kRequestKind{{
+    {RequestKind::kLogs, v1::REQUEST_KIND_LOGS},
+    {RequestKind::kStacks, v1::REQUEST_KIND_STACKS},
+    {RequestKind::kSave, v1::REQUEST_KIND_SAVE},
+    {RequestKind::kStopSoon, v1::REQUEST_KIND_STOP_SOON},
+    {RequestKind::kEvidence, v1::REQUEST_KIND_EVIDENCE},
 }};
 inline constexpr Names<ControlVerb, v1::ControlVerb, 2> kControlVerb{{
     {ControlVerb::kDrain, v1::CONTROL_VERB_DRAIN},

@@ -105,7 +105,7 @@ class Run:
         def look():
             nonlocal asked_at
             if time.monotonic() < asked_at:
-                return None  # Asking costs the machine more than knowing it later.
+                return None  # AskStart costs the machine more than knowing it later.
             asked_at = time.monotonic() + 0.1
             runs = self.runs(ddprun)
             newest = runs[0]["startups"][-1] if runs and runs[0]["startups"] else None

@@ -39,7 +39,7 @@ class Service : public grpc::CallbackGenericService {
 
 }  // namespace
 
-// ---- Asking ----
+// ---- AskStart ----
 Channel::Channel(const std::string& server)
     : stub_(grpc::CreateChannel(server, grpc::InsecureChannelCredentials())) {}
 

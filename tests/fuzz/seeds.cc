@@ -8,7 +8,7 @@
 #include "agent/watch/error_file.h"
 #include "proto/step_page.h"
 #include "rendezvous/failover/claim_directory.h"
-#include "rendezvous/messages/errand_records.h"
+#include "rendezvous/messages/answer_records.h"
 #include "rendezvous/store/store_request_testing.h"
 #include "rendezvous/testing/full_report.h"
 #include "rendezvous/wire/convert.h"
@@ -200,31 +200,31 @@ void Data() {
   fs::remove(path);
 }
 
-// Steps of the plays of errand_fuzz.cc, and what its reader reads.
-void Errands() {
+// Steps of the plays of request_fuzz.cc, and what its reader reads.
+void Requests() {
   std::string records;
-  AppendRecord({1'795'566'552'358, 3, 2, ErrandStream::kOut, "step 1\nstep"}, records);
-  AppendRecord({1'795'566'552'359, 3, 2, ErrandStream::kErr, " 2\r 3\n"}, records);
-  AppendRecord({0, 7, 2, ErrandStream::kNote, "rank 7 printed more than is kept"}, records);
+  AppendRecord({1'795'566'552'358, 3, 2, AnswerKind::kOut, "step 1\nstep"}, records);
+  AppendRecord({1'795'566'552'359, 3, 2, AnswerKind::kErr, " 2\r 3\n"}, records);
+  AppendRecord({0, 7, 2, AnswerKind::kNote, "rank 7 printed more than is kept"}, records);
   std::string stacks;
-  AppendRecord({0, 7, 2, ErrandStream::kStack,
+  AppendRecord({0, 7, 2, AnswerKind::kStack,
                 "-- process 12:\nThread 12 (idle): \"MainThread\"\n    wait (x.py:1)\n"},
                stacks);
-  Seed("errand", "logs", Kind(2) + Kind(0) + records + "~~" + records);
-  Seed("errand", "stacks", Kind(2) + Kind(1) + stacks + "~~" + stacks + "~~x");
+  Seed("request", "logs", Kind(2) + Kind(0) + records + "~~" + records);
+  Seed("request", "stacks", Kind(2) + Kind(1) + stacks + "~~" + stacks + "~~x");
   // Operator 0 asks two nodes; the honest one makes a piece for each command.
   std::string server = Kind(0) + Kind(7) + Kind(0) + Kind(0) + Kind(2) + Kind(0) + Kind(1);
   for (int i = 0; i < 12; ++i) {
     server +=
         Kind(0) + Kind(3) + Kind(0) + Kind(0) + Kind(4) + Kind(i) + Kind(i) + Kind(5) + Kind(20);
   }
-  Seed("errand", "server", server);
+  Seed("request", "server", server);
   std::string node = Kind(1) + Kind(0) + Kind(5);
   for (int i = 0; i < 8; ++i) {
     node += Kind(1) + Kind(i % 3) + Kind(1) + Kind(3) + Kind(1) + Kind(i % 3) + Kind(1) +
             Kind(227) + Kind(1) + Kind(i % 3) + Kind(i % 2 * 4);
   }
-  Seed("errand", "node", node);
+  Seed("request", "node", node);
 }
 
 }  // namespace
@@ -240,6 +240,6 @@ int main(int argc, char** argv) {
   ddprun::Pages();
   ddprun::Checkpoints();
   ddprun::Data();
-  ddprun::Errands();
+  ddprun::Requests();
   return 0;
 }

@@ -106,7 +106,7 @@ class OneNode(Asks):
         self.assertGreater(len(asked.out()), 3 << 20)
         self.assertLess(len(asked.out()), 6 << 20)
 
-    # What is said in vain is no errand of the next one.
+    # What is said in vain is no request of the next one.
     def test_bad_questions(self):
         self.start_one()
         self.assertIn("no node 'nobody'", self.ask("logs", "--node=nobody", expect=1).err())

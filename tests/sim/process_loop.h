@@ -65,7 +65,7 @@ class ProcessLoop final : public Loop {
     }
     disk_.clear();
     disk_times_.clear();
-    errands_.clear();
+    tasks_.clear();
   }
   bool paused() const { return paused_; }
 
@@ -124,15 +124,15 @@ class ProcessLoop final : public Loop {
   }
   void RunBounded(Duration limit, std::function<void()> work,
                   std::function<void(bool)> done) override {
-    const auto errand = std::make_shared<Errand>();
-    errand->done = std::move(done);
-    errands_.push_back(errand);
-    const auto finish = [this, weak = std::weak_ptr(errand)](bool in_time) {
+    const auto task = std::make_shared<BoundedTask>();
+    task->done = std::move(done);
+    tasks_.push_back(task);
+    const auto finish = [this, weak = std::weak_ptr(task)](bool in_time) {
       if (const auto known = weak.lock()) {
-        FinishErrand(known, in_time);
+        FinishTask(known, in_time);
       }
     };
-    errand->fiber = std::make_unique<Fiber>(agenda_, [this, finish, work] {
+    task->fiber = std::make_unique<Fiber>(agenda_, [this, finish, work] {
       work();
       agenda_.After(0ms, [finish] { finish(true); });
     });
@@ -145,7 +145,7 @@ class ProcessLoop final : public Loop {
   void CheckOnLoop() const override {}  // There is one thread.
 
  private:
-  struct Errand {
+  struct BoundedTask {
     std::unique_ptr<Fiber> fiber;
     std::function<void(bool)> done;  // Empty: told already.
   };
@@ -266,11 +266,11 @@ class ProcessLoop final : public Loop {
     }
     Arrive(done);
   }
-  void FinishErrand(const std::shared_ptr<Errand>& errand, bool in_time) {
-    if (const auto done = std::exchange(errand->done, nullptr)) {
+  void FinishTask(const std::shared_ptr<BoundedTask>& task, bool in_time) {
+    if (const auto done = std::exchange(task->done, nullptr)) {
       Arrive([done, in_time] { done(in_time); });
     }
-    std::erase_if(errands_, [](const auto& one) { return !one->done && one->fiber->done(); });
+    std::erase_if(tasks_, [](const auto& one) { return !one->done && one->fiber->done(); });
   }
 
   Agenda& agenda_;
@@ -289,8 +289,8 @@ class ProcessLoop final : public Loop {
   std::vector<std::shared_ptr<Armed>> late_;  // Timers that expired while it stood still.
   std::deque<DiskJob> disk_;                  // The first is under way.
   std::deque<Duration> disk_times_;
-  std::unique_ptr<Fiber> disk_fiber_;             // That of the first.
-  std::vector<std::shared_ptr<Errand>> errands_;  // One that hangs stays.
+  std::unique_ptr<Fiber> disk_fiber_;                // That of the first.
+  std::vector<std::shared_ptr<BoundedTask>> tasks_;  // One that hangs stays.
 };
 
 }  // namespace ddprun::sim

@@ -155,7 +155,7 @@ struct Jobs {
   std::vector<std::function<void(JobPiece)>*> waiting;
 };
 
-class CheckedJob final : public ErrandJob {
+class CheckedJob final : public RequestJob {
  public:
   explicit CheckedJob(Jobs& jobs) : jobs_(jobs) { ++jobs_.alive; }
   ~CheckedJob() override {
@@ -182,7 +182,7 @@ void PlayNode(FuzzInput& input) {
       [] {
         return Membership{kRun, kNames[0], {1}};
       },
-      [&jobs](const ErrandWish&) { return std::make_unique<CheckedJob>(jobs); });
+      [&jobs](const RequestSpec&) { return std::make_unique<CheckedJob>(jobs); });
   commands.Start();
   bool finished = false;
   for (int step = 0; step < kMostSteps && !input.Rest().empty(); ++step) {
@@ -216,15 +216,15 @@ void PlayReader(FuzzInput& input) {
   Time now{};
   for (const std::string& piece : input.Pieces("~~")) {
     const NodeId node = kNames[piece.size() % 4];
-    std::vector<ErrandRecord> records;
+    std::vector<AnswerRecord> records;
     const bool whole = static_cast<bool>(ReadRecords(piece, records));
     std::string again;
-    for (const ErrandRecord& record : records) {
+    for (const AnswerRecord& record : records) {
       AppendRecord(record, again);
       told.IsNew(node, record);
       stacks.push_back({record.rank, node, record.text});
     }
-    std::vector<ErrandRecord> read;
+    std::vector<AnswerRecord> read;
     CHECK(ReadRecords(again, read) && read == records);
     CHECK(again.size() <= piece.size() + kRecordHead * records.size());
     merge.Expect(node);

@@ -5,10 +5,10 @@
 namespace ddprun {
 namespace {
 
-const ErrandWish kWish{ErrandKind::kStacks, {{1, 1}, {4, 9}}, Duration(5'000), true};
+const RequestSpec kSpec{RequestKind::kStacks, {{1, 1}, {4, 9}}, Duration(5'000), true};
 const AnswerPiece kPiece{7, std::string("a\0b", 3), true, "it is cut off"};
 
-TEST(WireErrands, CrossAsTheyAre) {
+TEST(WireRequests, CrossAsTheyAre) {
   v1::NodeMessage of_node;
   const Membership self{"run", "n0", {9}};
   ToProto(self, of_node.mutable_self());
@@ -17,16 +17,16 @@ TEST(WireErrands, CrossAsTheyAre) {
   EXPECT_EQ(PieceFromProto(of_node).value(), kPiece);
 
   for (const NodeCommand& command :
-       {NodeCommand{7, false, kWish, 8'192}, NodeCommand{.request = 7, .over = true}}) {
+       {NodeCommand{7, false, kSpec, 8'192}, NodeCommand{.request = 7, .over = true}}) {
     v1::Command told;
     ToProto(command, &told);
     EXPECT_EQ(CommandFromProto(told).value(), command);
   }
 
-  const Asking asking{"", "token", kWish, {"n0", "n1"}};
+  const AskStart start{"", "token", kSpec, {"n0", "n1"}};
   v1::AskMessage ask;
-  ToProto(asking, ask.mutable_asking());
-  EXPECT_EQ(AskingFromProto(ask).value(), asking);
+  ToProto(start, ask.mutable_start());
+  EXPECT_EQ(AskStartFromProto(ask).value(), start);
   ask.set_next("n1");
   EXPECT_EQ(NextFromProto(ask).value(), "n1");
 
@@ -49,7 +49,7 @@ std::string RefusalOf(Spoil spoil) {
 }
 
 // No byte of an unauthenticated peer is trusted.
-TEST(WireErrands, WhatCannotBeIsRefusedByField) {
+TEST(WireRequests, WhatCannotBeIsRefusedByField) {
   EXPECT_EQ(RefusalOf([](auto& w) { w.mutable_self()->clear_node(); }), "node is empty");
   EXPECT_EQ(RefusalOf([](auto& w) { w.mutable_self()->clear_incarnation(); }),
             "incarnation is missing");
@@ -61,22 +61,22 @@ TEST(WireErrands, WhatCannotBeIsRefusedByField) {
               }).starts_with("piece.request"));
 
   v1::AskMessage ask;
-  ToProto(Asking{}, ask.mutable_asking());
-  EXPECT_TRUE(AskingFromProto(ask));
+  ToProto(AskStart{}, ask.mutable_start());
+  EXPECT_TRUE(AskStartFromProto(ask));
   EXPECT_FALSE(NextFromProto(ask));
   v1::AskMessage bad = ask;
-  bad.mutable_asking()->mutable_wish()->set_kind(v1::ERRAND_KIND_UNSPECIFIED);
-  EXPECT_FALSE(AskingFromProto(bad));
+  bad.mutable_start()->mutable_spec()->set_kind(v1::REQUEST_KIND_UNSPECIFIED);
+  EXPECT_FALSE(AskStartFromProto(bad));
   bad = ask;
-  v1::RankSpan* const span = bad.mutable_asking()->mutable_wish()->add_ranks();
+  v1::RankSpan* const span = bad.mutable_start()->mutable_spec()->add_ranks();
   span->set_first(2);
   span->set_last(1);
-  EXPECT_FALSE(AskingFromProto(bad));
+  EXPECT_FALSE(AskStartFromProto(bad));
   bad = ask;
   for (std::size_t i = 0; i <= kMostAskedNodes; ++i) {
-    bad.mutable_asking()->add_nodes("n");
+    bad.mutable_start()->add_nodes("n");
   }
-  EXPECT_FALSE(AskingFromProto(bad));
+  EXPECT_FALSE(AskStartFromProto(bad));
 
   v1::Command command;
   ToProto(NodeCommand{.request = 1}, &command);

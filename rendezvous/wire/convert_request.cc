@@ -6,37 +6,37 @@
 namespace ddprun {
 namespace {
 
-ErrandWish Read(const v1::ErrandWish& wire, Reader& in) {
-  ErrandWish wish;
-  wish.kind = in.Enum("wish.kind", kErrandKind, wire.kind());
+RequestSpec Read(const v1::RequestSpec& wire, Reader& in) {
+  RequestSpec spec;
+  spec.kind = in.Enum("spec.kind", kRequestKind, wire.kind());
   if (wire.ranks_size() > static_cast<int>(kMostRankSpans)) {
-    in.Refuse("wish.ranks", "are too many");
-    return wish;
+    in.Refuse("spec.ranks", "are too many");
+    return spec;
   }
   for (const v1::RankSpan& span : wire.ranks()) {
-    wish.ranks.push_back(
-        {span.first(), in.Number("wish.ranks.last", span.last(), span.first(), kMaxWorld)});
+    spec.ranks.push_back(
+        {span.first(), in.Number("spec.ranks.last", span.last(), span.first(), kMaxWorld)});
   }
   if (wire.has_back_ms()) {
-    wish.back = in.Duration("wish.back_ms", wire.back_ms());
+    spec.back = in.Duration("spec.back_ms", wire.back_ms());
   }
-  wish.follow = wire.follow();
-  return wish;
+  spec.follow = wire.follow();
+  return spec;
 }
 
-void Write(const ErrandWish& wish, v1::ErrandWish* wire) {
+void Write(const RequestSpec& spec, v1::RequestSpec* wire) {
   wire->set_kind(
-      std::ranges::find(kErrandKind, wish.kind, &std::pair<ErrandKind, v1::ErrandKind>::first)
+      std::ranges::find(kRequestKind, spec.kind, &std::pair<RequestKind, v1::RequestKind>::first)
           ->second);
-  for (const RankSpan& span : wish.ranks) {
+  for (const RankSpan& span : spec.ranks) {
     v1::RankSpan* const added = wire->add_ranks();
     added->set_first(span.first);
     added->set_last(span.last);
   }
-  if (wish.back) {
-    wire->set_back_ms(wish.back->count());
+  if (spec.back) {
+    wire->set_back_ms(spec.back->count());
   }
-  wire->set_follow(wish.follow);
+  wire->set_follow(spec.follow);
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ Result<NodeCommand> CommandFromProto(const v1::Command& wire) {
   command.request = in.Count("request", wire.request());
   command.over = wire.over();
   if (!command.over) {
-    command.wish = Read(wire.wish(), in);
+    command.spec = Read(wire.spec(), in);
     command.piece_bytes =
         in.Number("piece_bytes", wire.piece_bytes(), static_cast<std::uint32_t>(kLeastPieceBytes),
                   static_cast<std::uint32_t>(kMaxPieceBytes));
@@ -112,36 +112,36 @@ void ToProto(const NodeCommand& command, v1::Command* wire) {
   wire->set_request(command.request);
   wire->set_over(command.over);
   if (!command.over) {
-    Write(command.wish, wire->mutable_wish());
+    Write(command.spec, wire->mutable_spec());
     wire->set_piece_bytes(command.piece_bytes);
   }
 }
 
-Result<Asking> AskingFromProto(const v1::AskMessage& message) {
+Result<AskStart> AskStartFromProto(const v1::AskMessage& message) {
   Reader in(kServersAhead);
-  const v1::Asking& wire = message.asking();
-  Asking asking;
-  asking.run_id = in.OptionalName("run_id", wire.run_id());
-  asking.token = in.Text("token", wire.token(), kMaxTokenBytes);
-  asking.wish = Read(wire.wish(), in);
+  const v1::AskStart& wire = message.start();
+  AskStart start;
+  start.run_id = in.OptionalName("run_id", wire.run_id());
+  start.token = in.Text("token", wire.token(), kMaxTokenBytes);
+  start.spec = Read(wire.spec(), in);
   if (wire.nodes_size() > static_cast<int>(kMostAskedNodes)) {
     in.Refuse("nodes", "are too many");
     return in.error();
   }
   for (const std::string& node : wire.nodes()) {
-    asking.nodes.push_back(in.Name("nodes", node));
+    start.nodes.push_back(in.Name("nodes", node));
   }
   if (!in.ok()) {
     return in.error();
   }
-  return asking;
+  return start;
 }
 
-void ToProto(const Asking& asking, v1::Asking* wire) {
-  wire->set_run_id(asking.run_id);
-  wire->set_token(asking.token);
-  Write(asking.wish, wire->mutable_wish());
-  for (const NodeId& node : asking.nodes) {
+void ToProto(const AskStart& start, v1::AskStart* wire) {
+  wire->set_run_id(start.run_id);
+  wire->set_token(start.token);
+  Write(start.spec, wire->mutable_spec());
+  for (const NodeId& node : start.nodes) {
     wire->add_nodes(node);
   }
 }

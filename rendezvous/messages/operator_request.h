@@ -1,10 +1,10 @@
 // An operator's request to the nodes of a run, and the messages that carry it.
 //
 // Agents listen on no port, so each keeps a stream open to its server (Membership, then Piece up,
-// Command down). An operator has a stream of its own for each request (Asking, then names of nodes
-// up, AskReply down). Both say the same: the next piece, please. A node makes a piece only when it
-// is asked for, and a server keeps none. So at most one piece of each request and node is under
-// way, and a slow reader delays only itself. Values; nothing is decided here.
+// Command down). An operator has a stream of its own for each request (AskStart, then names of
+// nodes up, AskReply down). Both say the same: the next piece, please. A node makes a piece only
+// when it is asked for, and a server keeps none. So at most one piece of each request and node is
+// under way, and a slow reader delays only itself. Values; nothing is decided here.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ inline constexpr std::size_t kMostAskedNodes = 1'000;  // By name, in one questi
 inline constexpr std::size_t kMostRankSpans = 64;
 inline constexpr std::size_t kMaxRefusal = 512;  // A sentence.
 
-enum class ErrandKind {
+enum class RequestKind {
   kLogs,      // What workers printed.
   kStacks,    // Where their threads stand.
   kSave,      // Tells workers to save, by the signal that they have said.
@@ -43,21 +43,21 @@ struct RankSpan {
   bool operator==(const RankSpan&) const = default;
 };
 
-struct ErrandWish {
-  ErrandKind kind = ErrandKind::kLogs;
+struct RequestSpec {
+  RequestKind kind = RequestKind::kLogs;
   std::vector<RankSpan> ranks;        // None: all.
   std::optional<Duration> back = {};  // Logs: no older than this; none: all that are kept.
   bool follow = false;                // Logs: goes on when all is told.
-  bool operator==(const ErrandWish&) const = default;
+  bool operator==(const RequestSpec&) const = default;
 };
 
-inline bool Wants(const ErrandWish& wish, std::uint32_t rank) {
-  for (const RankSpan& span : wish.ranks) {
+inline bool Wants(const RequestSpec& spec, std::uint32_t rank) {
+  for (const RankSpan& span : spec.ranks) {
     if (rank >= span.first && rank <= span.last) {
       return true;
     }
   }
-  return wish.ranks.empty();
+  return spec.ranks.empty();
 }
 
 // ---- Between a node and its server ----
@@ -73,26 +73,26 @@ struct Membership {
 struct NodeCommand {
   std::uint64_t request = 0;  // Its number. A server gives none twice.
   bool over = false;
-  ErrandWish wish = {};
+  RequestSpec spec = {};
   std::uint32_t piece_bytes = kLeastPieceBytes;  // No piece may be larger.
   bool operator==(const NodeCommand&) const = default;
 };
 
 struct AnswerPiece {
   std::uint64_t request = 0;
-  std::string bytes;  // Records: errand_records.h.
+  std::string bytes;  // Records: answer_records.h.
   bool last = false;
   std::string refusal = {};  // Of a last one: why there is no more.
   bool operator==(const AnswerPiece&) const = default;
 };
 
 // ---- Between an operator and a server ----
-struct Asking {
+struct AskStart {
   RunId run_id;  // Empty: the server's only run.
   std::string token;
-  ErrandWish wish;
+  RequestSpec spec;
   std::vector<NodeId> nodes;  // None: all of the run.
-  bool operator==(const Asking&) const = default;
+  bool operator==(const AskStart&) const = default;
 };
 
 // The first one says which nodes are asked; each later one is a piece. The first piece of each node

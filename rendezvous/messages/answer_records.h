@@ -1,4 +1,4 @@
-// What pieces of an errand are made of: records of what a worker printed, or of where it stands,
+// What pieces of an answer are made of: records of what a worker printed, or of where it stands,
 // each with its time. A record is whole within a piece; a text that is too long for one comes as
 // several.
 //
@@ -14,7 +14,7 @@
 
 namespace ddprun {
 
-enum class ErrandStream : char {
+enum class AnswerKind : char {
   kOut = 'o',
   kErr = 'e',
   kStack = 's',
@@ -22,21 +22,21 @@ enum class ErrandStream : char {
   kDone = 'd',  // What was asked for was done, for this rank.
 };
 
-struct ErrandRecord {
+struct AnswerRecord {
   std::int64_t unix_ms = 0;  // By the node's wall clock, for people alone; 0: not known.
   std::uint32_t rank = 0;
   std::uint64_t generation = 0;
-  ErrandStream of = ErrandStream::kOut;
+  AnswerKind of = AnswerKind::kOut;
   std::string text;
-  bool operator==(const ErrandRecord&) const = default;
+  bool operator==(const AnswerRecord&) const = default;
 };
 
 // Bytes that a record takes beside its text, at most.
 inline constexpr std::size_t kRecordHead = 80;
 
-void AppendRecord(const ErrandRecord& record, std::string& piece);
+void AppendRecord(const AnswerRecord& record, std::string& piece);
 
 // Appends those of `piece` to `records`.
-Result<void> ReadRecords(std::string_view piece, std::vector<ErrandRecord>& records);
+Result<void> ReadRecords(std::string_view piece, std::vector<AnswerRecord>& records);
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// One errand on this node: whoever has it asks for one piece after the other.
+// One request on this node: its owner asks for one piece after the other.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "rendezvous/messages/errand.h"
+#include "rendezvous/messages/operator_request.h"
 
 namespace ddprun {
 
@@ -17,14 +17,14 @@ struct JobPiece {
 };
 
 // Its end gives it up.
-class ErrandJob {
+class RequestJob {
  public:
-  virtual ~ErrandJob() = default;
+  virtual ~RequestJob() = default;
   // `done` comes once, on the loop, never from inside this call; not once the job is gone. The
   // piece has `most` bytes at most.
   virtual void Next(std::size_t most, std::function<void(JobPiece)> done) = 0;
 };
 
-using MakeErrandJob = std::function<std::unique_ptr<ErrandJob>(const ErrandWish&)>;
+using MakeRequestJob = std::function<std::unique_ptr<RequestJob>(const RequestSpec&)>;
 
 }  // namespace ddprun

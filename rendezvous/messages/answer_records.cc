@@ -1,4 +1,4 @@
-#include "rendezvous/messages/errand_records.h"
+#include "rendezvous/messages/answer_records.h"
 
 #include <optional>
 
@@ -20,9 +20,9 @@ bool TakeNumber(std::string_view& text, char end, T& number) {
   return parsed.has_value();
 }
 
-std::optional<ErrandStream> KindOf(char letter) {
-  for (const ErrandStream kind : {ErrandStream::kOut, ErrandStream::kErr, ErrandStream::kStack,
-                                  ErrandStream::kNote, ErrandStream::kDone}) {
+std::optional<AnswerKind> KindOf(char letter) {
+  for (const AnswerKind kind : {AnswerKind::kOut, AnswerKind::kErr, AnswerKind::kStack,
+                                AnswerKind::kNote, AnswerKind::kDone}) {
     if (static_cast<char>(kind) == letter) {
       return kind;
     }
@@ -30,13 +30,13 @@ std::optional<ErrandStream> KindOf(char letter) {
   return std::nullopt;
 }
 
-bool TakeRecord(std::string_view& piece, ErrandRecord& record) {
+bool TakeRecord(std::string_view& piece, AnswerRecord& record) {
   std::size_t size = 0;
   if (!TakeNumber(piece, ' ', record.unix_ms) || !TakeNumber(piece, ' ', record.rank) ||
       !TakeNumber(piece, ' ', record.generation) || piece.size() < 2 || piece[1] != ' ') {
     return false;
   }
-  const std::optional<ErrandStream> kind = KindOf(piece.front());
+  const std::optional<AnswerKind> kind = KindOf(piece.front());
   piece.remove_prefix(2);
   if (!kind || !TakeNumber(piece, '\n', size) || size > piece.size()) {
     return false;
@@ -49,18 +49,18 @@ bool TakeRecord(std::string_view& piece, ErrandRecord& record) {
 
 }  // namespace
 
-void AppendRecord(const ErrandRecord& record, std::string& piece) {
+void AppendRecord(const AnswerRecord& record, std::string& piece) {
   piece += std::to_string(record.unix_ms) + ' ' + std::to_string(record.rank) + ' ' +
            std::to_string(record.generation) + ' ' + static_cast<char>(record.of) + ' ' +
            std::to_string(record.text.size()) + '\n';
   piece += record.text;
 }
 
-Result<void> ReadRecords(std::string_view piece, std::vector<ErrandRecord>& records) {
+Result<void> ReadRecords(std::string_view piece, std::vector<AnswerRecord>& records) {
   while (!piece.empty()) {
-    ErrandRecord record;
+    AnswerRecord record;
     if (!TakeRecord(piece, record)) {
-      return Error{ErrorKind::kInvalid, "a piece of an errand has something that is no record"};
+      return Error{ErrorKind::kInvalid, "a piece of an answer has bytes that are not a record"};
     }
     records.push_back(std::move(record));
   }
