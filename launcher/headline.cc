@@ -23,7 +23,7 @@ double InSeconds(std::chrono::microseconds duration) {
 std::optional<double> StandsFor(const RunStatus& run) {
   std::optional<Duration> least;
   for (const NodeStatus& node : run.nodes) {
-    for (const RankCloseup& rank : node.closeup.ranks) {
+    for (const RankDetail& rank : node.rank_details.ranks) {
       if (rank.state == RankState::kRunning || rank.state == RankState::kLate) {
         const Duration since = rank.since + node.last_seen;
         least = least ? std::min(*least, since) : since;
@@ -51,9 +51,9 @@ std::string WhoDiffers(const RunStatus& run) {
   std::size_t all = 0;
   for (const NodeStatus& node : run.nodes) {
     std::uint32_t number = node.first_rank;
-    for (const RankCloseup& rank : node.closeup.ranks) {
+    for (const RankDetail& rank : node.rank_details.ranks) {
       if (node.in_world && (rank.state == RankState::kRunning || rank.state == RankState::kLate)) {
-        groups[{rank.step, PhaseOf(node.closeup, rank)}].push_back(
+        groups[{rank.step, PhaseOf(node.rank_details, rank)}].push_back(
             "rank " + std::to_string(number) + " on " + node.node);
         ++all;
       }
@@ -104,8 +104,8 @@ const char* WordOf(RankState state) {
   return "";
 }
 
-std::string PhaseOf(const Closeup& closeup, const RankCloseup& rank) {
-  return rank.phase > 0 && rank.phase <= closeup.phases.size() ? closeup.phases[rank.phase - 1]
+std::string PhaseOf(const RankDetails& details, const RankDetail& rank) {
+  return rank.phase > 0 && rank.phase <= details.phases.size() ? details.phases[rank.phase - 1]
                                                                : "";
 }
 
@@ -122,7 +122,7 @@ std::uint64_t LowestStep(const RunStatus& run) {
 double UsualStep(const RunStatus& run) {
   std::vector<std::chrono::microseconds> times;
   for (const NodeStatus& node : run.nodes) {
-    for (const RankCloseup& rank : node.closeup.ranks) {
+    for (const RankDetail& rank : node.rank_details.ranks) {
       if (rank.step_time.count() > 0) {
         times.push_back(rank.step_time);
       }

@@ -28,7 +28,7 @@ double UsualStep(const RunStatus& run);
 const char* WordOf(RankState state);
 
 // "": it has told none.
-std::string PhaseOf(const Closeup& closeup, const RankCloseup& rank);
+std::string PhaseOf(const RankDetails& details, const RankDetail& rank);
 
 // 0: none was told.
 std::uint64_t LowestStep(const RunStatus& run);

@@ -13,8 +13,8 @@ RunStatus Running() {
   run.nodes = {{.node = "n0",
                 .in_world = true,
                 .step = 7,
-                .closeup = {.ranks = {{RankState::kRunning, 8, {}, {}, 0},
-                                      {RankState::kRunning, 7, {}, {}, 0}}}}};
+                .rank_details = {.ranks = {{RankState::kRunning, 8, {}, {}, 0},
+                                           {RankState::kRunning, 7, {}, {}, 0}}}}};
   return run;
 }
 
@@ -26,12 +26,12 @@ TEST(Headline, SaysWhatTheRunDoes) {
   run.steps = 2'000;
   EXPECT_EQ(HeadlineOf(run).text, "training: step 7 of 2000");
   run.steps = 0;
-  for (RankCloseup& rank : run.nodes[0].closeup.ranks) {
+  for (RankDetail& rank : run.nodes[0].rank_details.ranks) {
     rank.step_time = std::chrono::milliseconds(800);
   }
   EXPECT_EQ(HeadlineOf(run).text, "training: step 7, 800 ms each");
   EXPECT_FALSE(HeadlineOf(run).bad);
-  for (RankCloseup& rank : run.nodes[0].closeup.ranks) {
+  for (RankDetail& rank : run.nodes[0].rank_details.ranks) {
     rank.since = std::chrono::minutes(4) + std::chrono::seconds(12);
   }
   EXPECT_EQ(HeadlineOf(run).text, "no step for 4 min 12 s (usual 800 ms)");
@@ -49,8 +49,8 @@ RunStatus Standing(std::uint32_t ranks) {
   for (std::uint32_t node = 0; node < ranks / 4; ++node) {
     NodeStatus status{
         .node = "n" + std::to_string(node), .in_world = true, .first_rank = node * 4, .step = 59};
-    status.closeup.phases = {"all_reduce", "data"};
-    status.closeup.ranks.assign(
+    status.rank_details.phases = {"all_reduce", "data"};
+    status.rank_details.ranks.assign(
         4, {RankState::kRunning, 59, std::chrono::minutes(1), std::chrono::milliseconds(100), 1});
     run.nodes.push_back(status);
   }
@@ -60,12 +60,12 @@ RunStatus Standing(std::uint32_t ranks) {
 TEST(Headline, NamesTheFewThatDiffer) {
   RunStatus run = Standing(32);
   EXPECT_EQ(HeadlineOf(run).text, "no step for 1 min 00 s (usual 100 ms)");
-  run.nodes[5].closeup.ranks[1].phase = 2;
+  run.nodes[5].rank_details.ranks[1].phase = 2;
   EXPECT_EQ(
       HeadlineOf(run).text,
       "no step for 1 min 00 s (usual 100 ms): rank 21 on n5 stands in data (step 59), the other "
       "31 in all_reduce (step 59)");
-  run.nodes[0].closeup.ranks[0] = {RankState::kLate, 58, std::chrono::minutes(1), {}, 0};
+  run.nodes[0].rank_details.ranks[0] = {RankState::kLate, 58, std::chrono::minutes(1), {}, 0};
   EXPECT_THAT(HeadlineOf(run).text,
               HasSubstr(": rank 0 on n0 stands at step 58, rank 21 on n5 stands in data (step 59), "
                         "the other 30 in all_reduce (step 59)"));
@@ -74,20 +74,20 @@ TEST(Headline, NamesTheFewThatDiffer) {
 TEST(Headline, NamesNobodyWhereThereIsNoMany) {
   RunStatus run = Standing(32);
   for (NodeStatus& node : run.nodes) {
-    node.closeup.ranks[3].phase = 2;
-    node.closeup.ranks[2].phase = 2;
+    node.rank_details.ranks[3].phase = 2;
+    node.rank_details.ranks[2].phase = 2;
   }
   EXPECT_EQ(HeadlineOf(run).text, "no step for 1 min 00 s (usual 100 ms)");
   run = Standing(64);
   for (std::uint32_t rank = 0; rank < 5; ++rank) {
-    run.nodes[rank].closeup.ranks[0].phase = 2;
+    run.nodes[rank].rank_details.ranks[0].phase = 2;
   }
   EXPECT_EQ(HeadlineOf(run).text, "no step for 1 min 00 s (usual 100 ms)");
 }
 
 TEST(Headline, OfProgramsThatTellNothing) {
   RunStatus run = Running();
-  run.nodes[0].closeup = {};
+  run.nodes[0].rank_details = {};
   run.nodes[0].step = 0;
   EXPECT_THAT(HeadlineOf(run).text, HasSubstr("no step reported; call"));
 }
@@ -122,7 +122,7 @@ TEST(Goodput, FallsWhileNothingMoves) {
                 {.text = "started", .kind = kEventStarted}};
   EXPECT_EQ(LosingNow(run), Duration(59'900));
   EXPECT_DOUBLE_EQ(GoodputOf(run).value(), 0.401);
-  for (RankCloseup& rank : run.nodes[0].closeup.ranks) {
+  for (RankDetail& rank : run.nodes[0].rank_details.ranks) {
     rank.since = std::chrono::seconds(4);  // A save, a step that is longer than most.
   }
   EXPECT_EQ(LosingNow(run), Duration(0));
@@ -144,13 +144,13 @@ TEST(Headline, StandsWhereNobodyMoves) {
   RunStatus run = Running();
   run.nodes.push_back(run.nodes[0]);
   for (NodeStatus& node : run.nodes) {
-    for (RankCloseup& rank : node.closeup.ranks) {
+    for (RankDetail& rank : node.rank_details.ranks) {
       rank.step_time = std::chrono::milliseconds(100);
       rank.since = std::chrono::seconds(30);
     }
   }
   EXPECT_EQ(HeadlineOf(run).text, "no step for 30.0 s (usual 100 ms)");
-  run.nodes[1].closeup.ranks[0].since = Duration{10};
+  run.nodes[1].rank_details.ranks[0].since = Duration{10};
   EXPECT_EQ(HeadlineOf(run).text, "training: step 7, 100 ms each");
 }
 

@@ -47,17 +47,17 @@ Json IfKnown(std::chrono::microseconds took) {
 }
 
 // Columns: a value for each rank in each.
-Json InJson(const Closeup& closeup) {
+Json InJson(const RankDetails& details) {
   Json json{{"state", Json::array()},         {"step", Json::array()},
             {"since_seconds", Json::array()}, {"step_seconds", Json::array()},
             {"work_seconds", Json::array()},  {"phase", Json::array()}};
-  for (const RankCloseup& rank : closeup.ranks) {
+  for (const RankDetail& rank : details.ranks) {
     json["state"].push_back(WordOf(rank.state));
     json["step"].push_back(rank.step);
     json["since_seconds"].push_back(Seconds(rank.since));
     json["step_seconds"].push_back(IfKnown(rank.step_time));
     json["work_seconds"].push_back(IfKnown(rank.work));
-    json["phase"].push_back(PhaseOf(closeup, rank));
+    json["phase"].push_back(PhaseOf(details, rank));
   }
   return json;
 }
@@ -76,7 +76,7 @@ Json InJson(const NodeStatus& node) {
   for (const HostFact& fact : node.facts) {
     json["facts"].push_back({{"name", fact.name}, {"value", fact.value}, {"bad", fact.bad}});
   }
-  json["ranks"] = InJson(node.closeup);
+  json["ranks"] = InJson(node.rank_details);
   if (!node.in_world) {
     json["first_rank"] = nullptr;
   }

@@ -147,7 +147,7 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
   const NodeKey key{report.node, report.incarnation};
   Park(run, key, std::move(parked));
   TakeIn(run_id, run, key, std::exchange(report.events, {}));
-  TakeCloseup(run_id, run, key, std::exchange(report.closeup, {}));
+  TakeDetails(run_id, run, key, std::exchange(report.rank_details, {}));
   Advance(run_id, run, Reported{std::move(report)});
 }
 
@@ -412,12 +412,12 @@ void CoordinatorDriver::Tell(const RunId& run_id, RunEntry& run, std::vector<Run
   }
 }
 
-void CoordinatorDriver::TakeCloseup(const RunId& run_id, RunEntry& run, const NodeKey& key,
-                                    Closeup closeup) {
+void CoordinatorDriver::TakeDetails(const RunId& run_id, RunEntry& run, const NodeKey& key,
+                                    RankDetails details) {
   const Member* const member = FindMember(run.state, key);
   if (run.state.world && member != nullptr) {
-    run.closeups.Take(key, run.state.world->generation, member->first_rank, std::move(closeup));
-    Tell(run_id, run, run.closeups.NewlySlow(loop_.Now()));
+    run.details.Take(key, run.state.world->generation, member->first_rank, std::move(details));
+    Tell(run_id, run, run.details.NewlySlow(loop_.Now()));
   }
 }
 
@@ -575,7 +575,7 @@ Result<std::vector<RunStatus>> CoordinatorDriver::StatusOfRuns(const RunId& run_
       status.startups.clear();
     } else {
       AddEvents(run->history, run->kept_since, now, status);
-      run->closeups.AddTo(status);
+      run->details.AddTo(status);
     }
     statuses.push_back(std::move(status));
   }

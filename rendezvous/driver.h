@@ -17,13 +17,13 @@
 #include <vector>
 
 #include "common/loop.h"
-#include "rendezvous/closeups.h"
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/listener/control_token.h"
 #include "rendezvous/listener/log_rate_limiter.h"
 #include "rendezvous/messages/history.h"
 #include "rendezvous/requests/operator_requests.h"
 #include "rendezvous/transport.h"
+#include "rendezvous/world_details.h"
 
 namespace ddprun {
 
@@ -125,7 +125,7 @@ class CoordinatorDriver {
     PublishedLease published_lease;
     History history;
     KeptSince kept_since;
-    Closeups closeups;
+    WorldDetails details;
     std::map<NodeKey, EventMark> told;  // By node: its newest event of an earlier term.
     std::uint64_t edition = 0;          // The state's, when all parked calls were last compared.
   };
@@ -160,7 +160,7 @@ class CoordinatorDriver {
   Result<void> MayOperate(const std::string& token);
   // For an empty id: the only run.
   Result<RunId> RunNamed(const RunId& run_id) const;
-  void TakeCloseup(const RunId& run_id, RunEntry& run, const NodeKey& key, Closeup closeup);
+  void TakeDetails(const RunId& run_id, RunEntry& run, const NodeKey& key, RankDetails details);
   SyncReply ReplyWith(const CoordinatorState& run, Directive directive) const;
 
   Loop& loop_;

@@ -10,9 +10,9 @@ constexpr int kShareOfStep = 5;
 
 }  // namespace
 
-void StepWorks::Add(const NodeId& node, std::uint32_t first_rank, const Closeup& closeup) {
+void StepWorks::Add(const NodeId& node, std::uint32_t first_rank, const RankDetails& details) {
   std::uint32_t rank = first_rank;
-  for (const RankCloseup& one : closeup.ranks) {
+  for (const RankDetail& one : details.ranks) {
     const bool runs = one.state == RankState::kRunning || one.state == RankState::kLate;
     if (runs && one.work.count() > 0) {
       ranks_.push_back({one.work, one.step_time, rank, &node});
@@ -54,7 +54,7 @@ Stragglers StragglersOf(const RunStatus& run) {
   StepWorks works;
   for (const NodeStatus& node : run.nodes) {
     if (node.in_world) {
-      works.Add(node.node, node.first_rank, node.closeup);
+      works.Add(node.node, node.first_rank, node.rank_details);
     }
   }
   return works.Slowest();

@@ -36,7 +36,7 @@ struct Stragglers {
 class StepWorks {
  public:
   // `node` is only looked at until Slowest.
-  void Add(const NodeId& node, std::uint32_t first_rank, const Closeup& closeup);
+  void Add(const NodeId& node, std::uint32_t first_rank, const RankDetails& details);
   Stragglers Slowest() const;
 
  private:

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "rendezvous/closeups.h"
+#include "rendezvous/world_details.h"
 
 namespace ddprun {
 namespace {
@@ -11,19 +11,19 @@ using std::chrono::milliseconds;
 
 constexpr Time kNow{std::chrono::seconds(100)};
 
-RankCloseup Works(int ms, int step_ms = 60) {
+RankDetail Works(int ms, int step_ms = 60) {
   return {.state = RankState::kRunning,
           .step = 100,
           .step_time = milliseconds(step_ms),
           .work = milliseconds(ms)};
 }
 
-Closeup Node(const std::vector<int>& works) {
-  Closeup closeup;
+RankDetails Node(const std::vector<int>& works) {
+  RankDetails details;
   for (const int ms : works) {
-    closeup.ranks.push_back(Works(ms));
+    details.ranks.push_back(Works(ms));
   }
-  return closeup;
+  return details;
 }
 
 std::vector<std::uint32_t> RanksOf(const Stragglers& found) {
@@ -37,8 +37,8 @@ std::vector<std::uint32_t> RanksOf(const Stragglers& found) {
 Stragglers SlowestOf(const std::vector<int>& works) {
   const NodeId node = "n0";
   StepWorks table;
-  const Closeup closeup = Node(works);
-  table.Add(node, 0, closeup);
+  const RankDetails details = Node(works);
+  table.Add(node, 0, details);
   return table.Slowest();
 }
 
@@ -64,11 +64,11 @@ TEST(Stragglers, OfTwoTheQuickerIsTheMeasure) {
 // Ranks that have told nothing are no measure, nor are those that have ended.
 TEST(Stragglers, CountsWhoHasToldAlone) {
   const NodeId node = "n1";
-  Closeup closeup = Node({40, 40, 0, 0, 0});
-  closeup.ranks.push_back(Works(90));
-  closeup.ranks.back().state = RankState::kEnded;
+  RankDetails details = Node({40, 40, 0, 0, 0});
+  details.ranks.push_back(Works(90));
+  details.ranks.back().state = RankState::kEnded;
   StepWorks table;
-  table.Add(node, 8, closeup);
+  table.Add(node, 8, details);
   EXPECT_EQ(table.Slowest().usual, milliseconds(40));
   EXPECT_EQ(table.Slowest().count, 0u);
 }
@@ -77,8 +77,8 @@ TEST(Stragglers, CountsWhoHasToldAlone) {
 TEST(Stragglers, PassesOverWhatNobodyWaitsFor) {
   const NodeId node = "n0";
   StepWorks table;
-  const Closeup closeup{.ranks = {Works(1, 100), Works(1, 100), Works(3, 100)}};
-  table.Add(node, 0, closeup);
+  const RankDetails details{.ranks = {Works(1, 100), Works(1, 100), Works(3, 100)}};
+  table.Add(node, 0, details);
   EXPECT_TRUE(table.Slowest().named.empty());
 }
 
@@ -93,9 +93,10 @@ TEST(Stragglers, NamesAFewAndCountsTheRest) {
 
 TEST(Stragglers, OfARunAreThoseOfItsWorld) {
   RunStatus run;
-  run.nodes = {{.node = "n0", .in_world = true, .first_rank = 2, .closeup = Node({40, 90})},
-               {.node = "n1", .in_world = true, .first_rank = 0, .closeup = Node({40, 40})},
-               {.node = "gone", .in_world = false, .first_rank = 0, .closeup = Node({500, 500})}};
+  run.nodes = {
+      {.node = "n0", .in_world = true, .first_rank = 2, .rank_details = Node({40, 90})},
+      {.node = "n1", .in_world = true, .first_rank = 0, .rank_details = Node({40, 40})},
+      {.node = "gone", .in_world = false, .first_rank = 0, .rank_details = Node({500, 500})}};
   const Stragglers found = StragglersOf(run);
   ASSERT_EQ(found.named.size(), 1u);
   EXPECT_EQ(found.named[0], (Straggler{3, "n0", milliseconds(90)}));
@@ -105,43 +106,43 @@ TEST(Stragglers, OfARunAreThoseOfItsWorld) {
 }
 
 TEST(NewlySlow, IsToldOnceInAGeneration) {
-  Closeups closeups;
+  WorldDetails details;
   const NodeKey one{"n0", {7}};
   const NodeKey two{"n1", {8}};
-  closeups.Take(one, {1}, 0, Node({40, 40}));
-  closeups.Take(two, {1}, 2, Node({40, 90}));
-  const std::vector<RunEvent> told = closeups.NewlySlow(kNow);
+  details.Take(one, {1}, 0, Node({40, 40}));
+  details.Take(two, {1}, 2, Node({40, 90}));
+  const std::vector<RunEvent> told = details.NewlySlow(kNow);
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].kind, kEventSlow);
   EXPECT_EQ(told[0].node, "n1");
   EXPECT_EQ(told[0].generation, Generation{1});
   EXPECT_TRUE(told[0].text.starts_with("rank 3 on n1 is slow")) << told[0].text;
-  EXPECT_TRUE(closeups.NewlySlow(kNow + milliseconds(2'000)).empty());
-  closeups.Take(one, {2}, 0, Node({90, 40}));
-  closeups.Take(two, {2}, 2, Node({40, 40}));
-  EXPECT_EQ(closeups.NewlySlow(kNow + milliseconds(4'000)).size(), 1u);
+  EXPECT_TRUE(details.NewlySlow(kNow + milliseconds(2'000)).empty());
+  details.Take(one, {2}, 0, Node({90, 40}));
+  details.Take(two, {2}, 2, Node({40, 40}));
+  EXPECT_EQ(details.NewlySlow(kNow + milliseconds(4'000)).size(), 1u);
 }
 
 TEST(NewlySlow, IsLookedForOnceASecond) {
-  Closeups closeups;
+  WorldDetails details;
   const NodeKey one{"n0", {7}};
-  closeups.Take(one, {1}, 0, Node({40, 40}));
-  EXPECT_TRUE(closeups.NewlySlow(kNow).empty());
-  closeups.Take(one, {1}, 0, Node({40, 90}));
-  EXPECT_TRUE(closeups.NewlySlow(kNow + milliseconds(999)).empty());
-  EXPECT_EQ(closeups.NewlySlow(kNow + milliseconds(1'000)).size(), 1u);
+  details.Take(one, {1}, 0, Node({40, 40}));
+  EXPECT_TRUE(details.NewlySlow(kNow).empty());
+  details.Take(one, {1}, 0, Node({40, 90}));
+  EXPECT_TRUE(details.NewlySlow(kNow + milliseconds(999)).empty());
+  EXPECT_EQ(details.NewlySlow(kNow + milliseconds(1'000)).size(), 1u);
 }
 
 // A world that is as uneven as can be fills no history.
 TEST(NewlySlow, IsToldAFewTimesInAGeneration) {
-  Closeups closeups;
+  WorldDetails details;
   const NodeKey one{"n0", {7}};
   std::size_t told = 0;
   for (int look = 0; look < 100; ++look) {
     std::vector<int> works(200, 40);
     works[static_cast<std::size_t>(look)] = 90;
-    closeups.Take(one, {1}, 0, Node(works));
-    told += closeups.NewlySlow(kNow + milliseconds(2'000) * look).size();
+    details.Take(one, {1}, 0, Node(works));
+    told += details.NewlySlow(kNow + milliseconds(2'000) * look).size();
   }
   EXPECT_EQ(told, kMostStragglers);
 }

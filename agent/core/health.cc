@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "agent/core/closeup.h"
+#include "agent/core/rank_details.h"
 
 namespace ddprun {
 namespace {

@@ -223,7 +223,7 @@ TEST_F(Health, WhatIsSeenOfAWorkerIsWatchedFromItsFirstStepOn) {
 TEST_F(Health, APrintedStepIsShownAndCollectivesAreCompared) {
   Feed(WorkerSpoke{.collectives = 350, .world_collectives = 300, .in_collective = true}, 2s);
   Feed(WorkerSpoke{.printed = 7}, 3s);
-  EXPECT_EQ(CloseupOf(state, config).ranks[0].step, 7u);
+  EXPECT_EQ(RankDetailsOf(state, config).ranks[0].step, 7u);
   EXPECT_EQ(ReportOf(state, config).standings,
             (std::vector<Standing>{
                 {300, kInCollective, 4, 1, 0, Duration{0}, ProgressSource::kCollectives}}));
@@ -351,7 +351,7 @@ TEST_F(Health, WhatMovesBesideAPrintedStepIsProgress) {
   Feed(WorkerSpoke{.printed = 1, .printed_step = 1200}, 2s);
   Feed(WorkerSpoke{.printed = 30, .printed_step = 1200}, 8s);
   EXPECT_EQ(NextLate(state, config), At(18s));
-  EXPECT_EQ(CloseupOf(state, config).ranks[0].step, 1200u);
+  EXPECT_EQ(RankDetailsOf(state, config).ranks[0].step, 1200u);
 }
 
 TEST_F(Health, ItsOwnWordIsTheOnlyOneOnceItSpeaks) {

@@ -371,7 +371,7 @@ void SendIfDue(AgentStepContext& step, const NodeReport& before) {
   report.sequence = ++state.sequence;
   state.call_open = true;
   state.sent = step.now;
-  report.closeup = CloseupOf(state, step.config);
+  report.rank_details = RankDetailsOf(state, step.config);
   state.retry_at.reset();
   const Duration first =
       std::min(kLongestFirstCall, kFirstCallDeadline * (1 + state.backoff / kFirstBackoff));

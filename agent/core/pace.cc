@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "agent/core/closeup.h"
 #include "agent/core/health.h"
+#include "agent/core/rank_details.h"
 #include "rendezvous/messages/lease.h"
 
 namespace ddprun {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "agent/core/closeup.h"
 #include "agent/core/fencing.h"
 #include "agent/core/health.h"
+#include "agent/core/rank_details.h"
 #include "agent/core/signals.h"
 #include "agent/core/transitions.h"
 
@@ -74,24 +74,24 @@ NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
   return report;
 }
 
-Closeup CloseupOf(const AgentState& state, const AgentConfig& config) {
-  Closeup closeup;
+RankDetails RankDetailsOf(const AgentState& state, const AgentConfig& config) {
+  RankDetails details;
   if (!HasWorkers(state)) {
-    return closeup;
+    return details;
   }
-  closeup.training = state.training;
-  closeup.steps = state.steps;
-  closeup.ranks.resize(config.workers);
+  details.training = state.training;
+  details.steps = state.steps;
+  details.ranks.resize(config.workers);
   for (const std::uint32_t local_rank : state.ended) {
     if (local_rank < config.workers) {
-      closeup.ranks[local_rank].state = RankState::kEnded;
+      details.ranks[local_rank].state = RankState::kEnded;
     }
   }
   for (const auto& [local_rank, heartbeat] : state.heartbeats) {
     if (local_rank >= config.workers) {
       continue;
     }
-    RankCloseup& rank = closeup.ranks[local_rank];
+    RankDetail& rank = details.ranks[local_rank];
     rank.state = heartbeat.late ? RankState::kLate : RankState::kRunning;
     rank.step = heartbeat.step;
     rank.step_time = heartbeat.step_time;
@@ -101,15 +101,15 @@ Closeup CloseupOf(const AgentState& state, const AgentConfig& config) {
     if (heartbeat.phase.empty()) {
       continue;
     }
-    auto phase = std::ranges::find(closeup.phases, heartbeat.phase);
-    if (phase == closeup.phases.end() && closeup.phases.size() < kMostPhases) {
-      phase = closeup.phases.insert(phase, heartbeat.phase);
+    auto phase = std::ranges::find(details.phases, heartbeat.phase);
+    if (phase == details.phases.end() && details.phases.size() < kMostPhases) {
+      phase = details.phases.insert(phase, heartbeat.phase);
     }
-    if (phase != closeup.phases.end()) {
-      rank.phase = static_cast<std::uint32_t>(phase - closeup.phases.begin()) + 1;
+    if (phase != details.phases.end()) {
+      rank.phase = static_cast<std::uint32_t>(phase - details.phases.begin()) + 1;
     }
   }
-  return closeup;
+  return details;
 }
 
 std::optional<Time> NextWake(const AgentState& state, const AgentConfig& config) {

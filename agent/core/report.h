@@ -20,6 +20,6 @@ bool NeedsStore(const AgentState& state);
 
 // Of its workers one by one, as of the newest call; empty without workers. Not in ReportOf: it is
 // no reason to speak.
-Closeup CloseupOf(const AgentState& state, const AgentConfig& config);
+RankDetails RankDetailsOf(const AgentState& state, const AgentConfig& config);
 
 }  // namespace ddprun

@@ -41,7 +41,7 @@ class ReportFileTest : public testing::Test {
     node.in_world = true;
     node.workers = 1;
     node.step = step;
-    node.closeup.ranks = {{RankState::kRunning, step, Duration{3}, {}, 0}};
+    node.rank_details.ranks = {{RankState::kRunning, step, Duration{3}, {}, 0}};
     run.nodes = {node};
     return run;
   }
@@ -51,7 +51,7 @@ class ReportFileTest : public testing::Test {
     run.outcome = "rank 0 </script><!-- was killed";
     run.exit_code = 137;
     run.nodes[0].state = "gone";
-    run.nodes[0].closeup = {};
+    run.nodes[0].rank_details = {};
     return run;
   }
   // What a server that ends tells last.
@@ -166,7 +166,7 @@ TEST_F(ReportFileTest, AThousandNodesAreWrittenWhole) {
     node.node = "n" + std::to_string(i);
     node.first_rank = 8 * i;
     node.workers = 8;
-    node.closeup.ranks.assign(8, one.closeup.ranks[0]);
+    node.rank_details.ranks.assign(8, one.rank_details.ranks[0]);
     run.nodes.push_back(node);
   }
   Serve(run);

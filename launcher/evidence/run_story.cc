@@ -8,7 +8,7 @@ RunStatus WithoutAges(RunStatus run) {
   run.phase_since = run.known = Duration{0};
   for (NodeStatus& node : run.nodes) {
     node.last_seen = Duration{0};
-    for (RankCloseup& rank : node.closeup.ranks) {
+    for (RankDetail& rank : node.rank_details.ranks) {
       rank.since = Duration{0};
     }
   }
@@ -43,8 +43,8 @@ void StoryTeller::AddLastSeen(RunStatus& run) const {
   }
   for (NodeStatus& node : run.nodes) {
     const auto seen = seen_.find(node.node);
-    if (node.closeup.ranks.empty() && seen != seen_.end()) {
-      node.closeup = seen->second.closeup;
+    if (node.rank_details.ranks.empty() && seen != seen_.end()) {
+      node.rank_details = seen->second.rank_details;
       node.step = seen->second.step;
       node.phase = seen->second.phase;
     }
@@ -57,7 +57,7 @@ void StoryTeller::Look(const RunStatus& run) {
     seen_.clear();
   }
   for (const NodeStatus& node : run.nodes) {
-    if (node.in_world && !node.closeup.ranks.empty()) {
+    if (node.in_world && !node.rank_details.ranks.empty()) {
       seen_[node.node] = node;
     }
   }

@@ -25,9 +25,9 @@ RunStatus Running() {
                 .workers = 2,
                 .in_world = true,
                 .step = 7,
-                .closeup = {.ranks = {{RankState::kRunning, 8, Duration{200}, {}, 1},
-                                      {RankState::kLate, 7, Duration{900}, {}, 0}},
-                            .phases = {"train"}}}};
+                .rank_details = {.ranks = {{RankState::kRunning, 8, Duration{200}, {}, 1},
+                                           {RankState::kLate, 7, Duration{900}, {}, 0}},
+                                 .phases = {"train"}}}};
   return run;
 }
 

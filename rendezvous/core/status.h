@@ -49,7 +49,7 @@ struct NodeStatus {
   std::string reason;            // Why it is unfit or refused; empty: it is neither.
   std::string page;              // Where it answers browsers; empty: nowhere.
   HostFacts facts;               // Of its machine.
-  Closeup closeup;               // Filled in by its keeper; empty: not known.
+  RankDetails rank_details;      // Filled in by its keeper; empty: not known.
   bool operator==(const NodeStatus&) const = default;
 };
 

@@ -14,9 +14,9 @@
 #include "common/exit_status.h"
 #include "common/ids.h"
 #include "common/time.h"
-#include "rendezvous/messages/closeup.h"
 #include "rendezvous/messages/host_fact.h"
 #include "rendezvous/messages/limits.h"
+#include "rendezvous/messages/rank_details.h"
 #include "rendezvous/messages/run_event.h"
 #include "rendezvous/messages/run_spec.h"
 
@@ -230,7 +230,7 @@ struct NodeReport {
   std::uint64_t progress = 0;              // Highest STEP of a worker.
   std::vector<Standing> standings;         // The furthest behind first.
   Pace pace;                               // Of that placement.
-  Closeup closeup;                         // Of its workers; kept for people alone.
+  RankDetails rank_details;                // Of its workers; kept for people alone.
   Leaving leaving = Leaving::kNo;
   bool starting = false;           // Its workers' start lasts: perhaps none is there yet.
   bool saving = false;             // Its workers have the shutdown timeout, not the stop grace.

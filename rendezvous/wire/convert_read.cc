@@ -222,7 +222,7 @@ void ReadWorkers(const v1::SyncRequest& wire, Reader& in, NodeReport& report) {
   }
   report.progress = wire.progress();
   report.pace = Read(wire.pace(), in);
-  report.closeup = Read(wire.closeup(), report.workers, in);
+  report.rank_details = Read(wire.rank_details(), report.workers, in);
   report.ended_well = in.Number<std::uint32_t>("ended_well", wire.ended_well(), 0, report.workers);
   if (wire.standings_size() > static_cast<int>(kMaxStandings)) {
     in.Refuse("standings", "has more than " + std::to_string(kMaxStandings) + " entries");

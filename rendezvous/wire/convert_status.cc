@@ -19,7 +19,7 @@ void Write(const RunStatus& run, v1::RunStatus* wire) {
   for (const NodeStatus& node : run.nodes) {
     v1::NodeStatus* const to = wire->add_nodes();
     WriteFields(kNodeStatusFields, node, to);
-    Write(node.closeup, to->mutable_closeup());
+    Write(node.rank_details, to->mutable_rank_details());
     WriteFacts(node.facts, to->mutable_facts());
   }
   wire->set_more_nodes(run.more_nodes);
@@ -50,7 +50,7 @@ RunStatus Read(const v1::RunStatus& wire, Reader& in) {
   for (const v1::NodeStatus& node : wire.nodes()) {
     NodeStatus& read = run.nodes.emplace_back();
     ReadStatusFields(kNodeStatusFields, "nodes.", node, in, read);
-    read.closeup = Read(node.closeup(), std::min(read.workers, kMaxWorkers), in);
+    read.rank_details = Read(node.rank_details(), std::min(read.workers, kMaxWorkers), in);
     read.facts = ReadFacts(node.facts(), in);
   }
   run.more_nodes = wire.more_nodes();

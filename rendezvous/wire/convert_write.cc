@@ -193,7 +193,7 @@ void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
     Write(report.standings[i], wire->add_standings());
   }
   Write(report.pace, wire->mutable_pace());
-  Write(report.closeup, wire->mutable_closeup());
+  Write(report.rank_details, wire->mutable_rank_details());
   wire->set_leaving(ToWire(kLeaving, report.leaving));
   wire->set_starting(report.starting);
   wire->set_saving(report.saving);

@@ -45,9 +45,9 @@ struct WireStatus : testing::Test {
     Filler fill;
     fill(kRunStatusFields, run);
     fill(kNodeStatusFields, run.nodes.emplace_back());
-    run.nodes.back().closeup = {.ranks = {{RankState::kRunning, UINT64_MAX, Duration(70),
-                                           std::chrono::microseconds(80), 2}},
-                                .phases = {"train", "save"}};
+    run.nodes.back().rank_details = {.ranks = {{RankState::kRunning, UINT64_MAX, Duration(70),
+                                                std::chrono::microseconds(80), 2}},
+                                     .phases = {"train", "save"}};
     run.nodes.back().facts = {{"gpu3", "is gone", true}};
     run.training = {{9, 0.5, 100.25, 8}, {10, {}, {}, {}}};
     run.more_nodes = 1;

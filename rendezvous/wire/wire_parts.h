@@ -133,7 +133,7 @@ RunSpec Read(const v1::RunSpec& wire, Reader& in);
 Finish Read(const v1::Finish& wire, Reader& in);
 RunEvent Read(const v1::RunEvent& wire, Reader& in);
 // Of a node with so many workers.
-Closeup Read(const v1::Closeup& wire, std::uint32_t workers, Reader& in);
+RankDetails Read(const v1::RankDetails& wire, std::uint32_t workers, Reader& in);
 TrainingPoint Read(const v1::TrainingPoint& wire, Reader& in);
 EventMark ReadMark(std::string_view field, const v1::EventMark& wire, Reader& in);
 std::vector<RunEvent> ReadEvents(const google::protobuf::RepeatedPtrField<v1::RunEvent>& wire,
@@ -143,7 +143,7 @@ void Write(const Endpoint& endpoint, v1::Endpoint* wire);
 void Write(const RunSpec& spec, v1::RunSpec* wire);
 void Write(const Finish& finish, v1::Finish* wire);
 void Write(const RunEvent& event, v1::RunEvent* wire);
-void Write(const Closeup& closeup, v1::Closeup* wire);
+void Write(const RankDetails& details, v1::RankDetails* wire);
 // Of a message that has them.
 HostFacts ReadFacts(const google::protobuf::RepeatedPtrField<v1::HostFact>& wire, Reader& in);
 void WriteFacts(const HostFacts& facts, google::protobuf::RepeatedPtrField<v1::HostFact>* wire);

@@ -23,7 +23,7 @@ enum class RankState : std::uint8_t {
   kEnded,
 };
 
-struct RankCloseup {
+struct RankDetail {
   RankState state = RankState::kNoWord;
   std::uint64_t step = 0;                 // 0: none was told.
   Duration since{0};                      // Without progress.
@@ -32,7 +32,7 @@ struct RankCloseup {
   // The least that any of its last steps (kWorkSteps) took it by itself, before it waited for other
   // ranks; 0: not known.
   std::chrono::microseconds work{};
-  bool operator==(const RankCloseup&) const = default;
+  bool operator==(const RankDetail&) const = default;
 };
 
 // What the rank that knows says of the training, as of a step.
@@ -44,12 +44,12 @@ struct TrainingPoint {
   bool operator==(const TrainingPoint&) const = default;
 };
 
-struct Closeup {
-  std::vector<RankCloseup> ranks;   // By local rank; empty: it runs no workers.
+struct RankDetails {
+  std::vector<RankDetail> ranks;    // By local rank; empty: it runs no workers.
   std::vector<std::string> phases;  // kMostPhases at most.
   std::optional<TrainingPoint> training;
   std::uint64_t steps = 0;  // That there are in all, as a worker told; 0: none did.
-  bool operator==(const Closeup&) const = default;
+  bool operator==(const RankDetails&) const = default;
 };
 
 }  // namespace ddprun

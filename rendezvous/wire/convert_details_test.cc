@@ -12,50 +12,50 @@ namespace {
 
 constexpr std::uint32_t kWorkers = 2;
 
-v1::Closeup Good() {
-  v1::Closeup wire;
-  Write(FullReport().closeup, &wire);
+v1::RankDetails Good() {
+  v1::RankDetails wire;
+  Write(FullReport().rank_details, &wire);
   return wire;
 }
 
-void AddRank(v1::Closeup& closeup) {
-  closeup.add_state(0);
-  closeup.add_step(0);
-  closeup.add_since_ms(0);
-  closeup.add_step_time_us(0);
-  closeup.add_phase(0);
+void AddRank(v1::RankDetails& details) {
+  details.add_state(0);
+  details.add_step(0);
+  details.add_since_ms(0);
+  details.add_step_time_us(0);
+  details.add_phase(0);
 }
 
-TEST(ConvertCloseup, WhatCannotBeIsRefusedByField) {
+TEST(ConvertDetails, WhatCannotBeIsRefusedByField) {
   struct Spoiled {
     const char* field;
-    std::function<void(v1::Closeup&)> spoil;
+    std::function<void(v1::RankDetails&)> spoil;
   };
   const std::vector<Spoiled> refusals = {
-      {"closeup", [](v1::Closeup& w) { w.add_state(0); }},
-      {"closeup", [](v1::Closeup& w) { w.clear_phase(); }},
-      {"closeup",
-       [](v1::Closeup& w) {
+      {"rank_details", [](v1::RankDetails& w) { w.add_state(0); }},
+      {"rank_details", [](v1::RankDetails& w) { w.clear_phase(); }},
+      {"rank_details",
+       [](v1::RankDetails& w) {
          for (std::uint32_t i = 0; i < kWorkers; ++i) {
            AddRank(w);
          }
        }},
-      {"closeup.state", [](v1::Closeup& w) { w.set_state(0, 4); }},
-      {"closeup.phase", [](v1::Closeup& w) { w.set_phase(0, 2); }},
-      {"closeup.phases", [](v1::Closeup& w) { w.set_phases(0, "\n"); }},
-      {"closeup.phases", [](v1::Closeup& w) { w.set_phases(0, std::string(65, 'x')); }},
-      {"closeup.phases",
-       [](v1::Closeup& w) {
+      {"rank_details.state", [](v1::RankDetails& w) { w.set_state(0, 4); }},
+      {"rank_details.phase", [](v1::RankDetails& w) { w.set_phase(0, 2); }},
+      {"rank_details.phases", [](v1::RankDetails& w) { w.set_phases(0, "\n"); }},
+      {"rank_details.phases", [](v1::RankDetails& w) { w.set_phases(0, std::string(65, 'x')); }},
+      {"rank_details.phases",
+       [](v1::RankDetails& w) {
          for (std::size_t i = 0; i < kMostPhases; ++i) {
            w.add_phases("x");
          }
        }},
-      {"training.loss", [](v1::Closeup& w) { w.mutable_training()->set_loss(std::nan("")); }},
+      {"training.loss", [](v1::RankDetails& w) { w.mutable_training()->set_loss(std::nan("")); }},
       {"training.samples_per_s",
-       [](v1::Closeup& w) { w.mutable_training()->set_samples_per_s(HUGE_VAL); }},
+       [](v1::RankDetails& w) { w.mutable_training()->set_samples_per_s(HUGE_VAL); }},
   };
   for (const Spoiled& refusal : refusals) {
-    v1::Closeup wire = Good();
+    v1::RankDetails wire = Good();
     refusal.spoil(wire);
     Reader in(Duration(0));
     Read(wire, kWorkers, in);
@@ -83,15 +83,15 @@ TEST(ConvertFacts, WhatCannotBeIsRefusedByField) {
 }
 
 // At most 16 bytes for each rank of a node that steps.
-TEST(ConvertCloseup, IsShort) {
-  Closeup closeup{.phases = {"forward"}};
+TEST(ConvertDetails, IsShort) {
+  RankDetails details{.phases = {"forward"}};
   for (int rank = 0; rank < 64; ++rank) {
-    closeup.ranks.push_back({RankState::kRunning, 1'000'000, Duration(10'000),
+    details.ranks.push_back({RankState::kRunning, 1'000'000, Duration(10'000),
                              std::chrono::microseconds(800'000), 1,
                              std::chrono::microseconds(700'000)});
   }
-  v1::Closeup wire;
-  Write(closeup, &wire);
+  v1::RankDetails wire;
+  Write(details, &wire);
   EXPECT_LE(wire.ByteSizeLong(), 16u * 64);
 }
 

@@ -34,40 +34,40 @@ TrainingPoint Read(const v1::TrainingPoint& wire, Reader& in) {
   return point;
 }
 
-Closeup Read(const v1::Closeup& wire, std::uint32_t workers, Reader& in) {
-  Closeup closeup;
+RankDetails Read(const v1::RankDetails& wire, std::uint32_t workers, Reader& in) {
+  RankDetails details;
   const int ranks = wire.state_size();
   if (ranks > static_cast<int>(workers) || wire.step_size() != ranks ||
       wire.since_ms_size() != ranks || wire.step_time_us_size() != ranks ||
       wire.phase_size() != ranks || wire.work_us_size() != ranks) {
-    in.Refuse("closeup", "has columns that do not fit");
-    return closeup;
+    in.Refuse("rank_details", "has columns that do not fit");
+    return details;
   }
   if (wire.phases_size() > static_cast<int>(kMostPhases)) {
-    in.Refuse("closeup.phases", "are too many");
-    return closeup;
+    in.Refuse("rank_details.phases", "are too many");
+    return details;
   }
   for (const std::string& phase : wire.phases()) {
-    closeup.phases.push_back(
-        in.Text("closeup.phases", in.Name("closeup.phases", phase), kLongestPhase));
+    details.phases.push_back(
+        in.Text("rank_details.phases", in.Name("rank_details.phases", phase), kLongestPhase));
   }
-  closeup.ranks.resize(static_cast<std::size_t>(ranks));
+  details.ranks.resize(static_cast<std::size_t>(ranks));
   for (int i = 0; i < ranks; ++i) {
-    RankCloseup& rank = closeup.ranks[static_cast<std::size_t>(i)];
+    RankDetail& rank = details.ranks[static_cast<std::size_t>(i)];
     rank.state = static_cast<RankState>(in.Number<std::uint32_t>(
-        "closeup.state", wire.state(i), 0, static_cast<std::uint32_t>(RankState::kEnded)));
+        "rank_details.state", wire.state(i), 0, static_cast<std::uint32_t>(RankState::kEnded)));
     rank.step = wire.step(i);
     rank.since = Duration(wire.since_ms(i));
     rank.step_time = std::chrono::microseconds(wire.step_time_us(i));
-    rank.phase = in.Number<std::uint32_t>("closeup.phase", wire.phase(i), 0,
-                                          static_cast<std::uint32_t>(closeup.phases.size()));
+    rank.phase = in.Number<std::uint32_t>("rank_details.phase", wire.phase(i), 0,
+                                          static_cast<std::uint32_t>(details.phases.size()));
     rank.work = std::chrono::microseconds(wire.work_us(i));
   }
   if (wire.has_training()) {
-    closeup.training = Read(wire.training(), in);
+    details.training = Read(wire.training(), in);
   }
-  closeup.steps = wire.steps();
-  return closeup;
+  details.steps = wire.steps();
+  return details;
 }
 
 void Write(const TrainingPoint& point, v1::TrainingPoint* wire) {
@@ -83,8 +83,8 @@ void Write(const TrainingPoint& point, v1::TrainingPoint* wire) {
   }
 }
 
-void Write(const Closeup& closeup, v1::Closeup* wire) {
-  for (const RankCloseup& rank : closeup.ranks) {
+void Write(const RankDetails& details, v1::RankDetails* wire) {
+  for (const RankDetail& rank : details.ranks) {
     wire->add_state(static_cast<std::uint32_t>(rank.state));
     wire->add_step(rank.step);
     wire->add_since_ms(InWord(rank.since.count()));
@@ -92,13 +92,13 @@ void Write(const Closeup& closeup, v1::Closeup* wire) {
     wire->add_phase(rank.phase);
     wire->add_work_us(InWord(rank.work.count()));
   }
-  for (const std::string& phase : closeup.phases) {
+  for (const std::string& phase : details.phases) {
     wire->add_phases(phase);
   }
-  if (closeup.training) {
-    Write(*closeup.training, wire->mutable_training());
+  if (details.training) {
+    Write(*details.training, wire->mutable_training());
   }
-  wire->set_steps(closeup.steps);
+  wire->set_steps(details.steps);
 }
 
 HostFacts ReadFacts(const google::protobuf::RepeatedPtrField<v1::HostFact>& wire, Reader& in) {

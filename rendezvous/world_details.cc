@@ -1,4 +1,4 @@
-#include "rendezvous/closeups.h"
+#include "rendezvous/world_details.h"
 
 #include <algorithm>
 #include <utility>
@@ -10,28 +10,28 @@ constexpr Duration kBetweenLooks{1'000};
 
 }  // namespace
 
-void Closeups::Take(const NodeKey& key, Generation generation, std::uint32_t first_rank,
-                    Closeup closeup) {
+void WorldDetails::Take(const NodeKey& key, Generation generation, std::uint32_t first_rank,
+                        RankDetails details) {
   if (generation != generation_) {
     generation_ = generation;
     nodes_.clear();
     named_.clear();
   }
-  if (closeup.training) {
-    Note(*closeup.training);
+  if (details.training) {
+    Note(*details.training);
   }
-  steps_ = closeup.steps == 0 ? steps_ : closeup.steps;
-  nodes_[key] = {first_rank, std::move(closeup)};
+  steps_ = details.steps == 0 ? steps_ : details.steps;
+  nodes_[key] = {first_rank, std::move(details)};
 }
 
-std::vector<RunEvent> Closeups::NewlySlow(Time now) {
+std::vector<RunEvent> WorldDetails::NewlySlow(Time now) {
   if (named_.size() >= kMostStragglers || (looked_ && now < *looked_ + kBetweenLooks)) {
     return {};
   }
   looked_ = now;
   StepWorks works;
   for (const auto& [key, near] : nodes_) {
-    works.Add(key.node, near.first_rank, near.closeup);
+    works.Add(key.node, near.first_rank, near.rank_details);
   }
   std::vector<RunEvent> events;
   const Stragglers found = works.Slowest();
@@ -47,7 +47,7 @@ std::vector<RunEvent> Closeups::NewlySlow(Time now) {
   return events;
 }
 
-void Closeups::Note(const TrainingPoint& point) {
+void WorldDetails::Note(const TrainingPoint& point) {
   // A world that goes on from a checkpoint trains some steps again.
   const auto later = std::ranges::lower_bound(curve_, point.step, {}, &TrainingPoint::step);
   const bool newest = later == curve_.end();
@@ -74,14 +74,15 @@ void Closeups::Note(const TrainingPoint& point) {
   }
 }
 
-void Closeups::AddTo(RunStatus& status) const {
+void WorldDetails::AddTo(RunStatus& status) const {
   std::size_t shown = 0;
   for (NodeStatus& node : status.nodes) {
     const auto found = nodes_.find({node.node, node.incarnation});
-    if (found != nodes_.end() && shown + found->second.closeup.ranks.size() <= kMostShownRanks) {
-      shown += found->second.closeup.ranks.size();
-      node.closeup = found->second.closeup;
-      node.closeup.training.reset();  // The curve has it.
+    if (found != nodes_.end() &&
+        shown + found->second.rank_details.ranks.size() <= kMostShownRanks) {
+      shown += found->second.rank_details.ranks.size();
+      node.rank_details = found->second.rank_details;
+      node.rank_details.training.reset();  // The curve has it.
     }
   }
   status.training = curve_;

@@ -1,4 +1,4 @@
-#include "agent/core/closeup.h"
+#include "agent/core/rank_details.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "agent/core/closeup.h"
+#include "agent/core/rank_details.h"
 
 #include <gtest/gtest.h>
 
@@ -8,33 +8,33 @@
 namespace ddprun {
 namespace {
 
-struct AgentCloseup : Agent {
-  Closeup Seen() const { return CloseupOf(state, config); }
+struct AgentRankDetails : Agent {
+  RankDetails Seen() const { return RankDetailsOf(state, config); }
   void Speak(std::uint32_t local_rank, WorkerSpoke spoke, Duration when) {
     spoke.local_rank = local_rank;
     Feed(spoke, when);
   }
 };
 
-TEST_F(AgentCloseup, IsEmptyWithoutWorkers) {
-  EXPECT_EQ(Seen(), Closeup{});
+TEST_F(AgentRankDetails, IsEmptyWithoutWorkers) {
+  EXPECT_EQ(Seen(), RankDetails{});
   TellRun(1, 1s);
-  EXPECT_EQ(Seen().ranks, std::vector<RankCloseup>(2));
+  EXPECT_EQ(Seen().ranks, std::vector<RankDetail>(2));
 }
 
-TEST_F(AgentCloseup, TellsEachRankAsOfTheNewestCall) {
+TEST_F(AgentRankDetails, TellsEachRankAsOfTheNewestCall) {
   TellRun(1, 1s);
   Speak(1, {.step = 7, .phase = "train"}, 2s);
   Told(RunOf(1), 5s);
-  const Closeup told = Seen();
+  const RankDetails told = Seen();
   ASSERT_EQ(told.ranks.size(), 2u);
-  EXPECT_EQ(told.ranks[0], RankCloseup{});
-  EXPECT_EQ(told.ranks[1], (RankCloseup{RankState::kRunning, 7, 3s, {}, 1}));
+  EXPECT_EQ(told.ranks[0], RankDetail{});
+  EXPECT_EQ(told.ranks[1], (RankDetail{RankState::kRunning, 7, 3s, {}, 1}));
   EXPECT_EQ(told.phases, std::vector<std::string>{"train"});
 }
 
 // The first STEP of a world that goes on from a checkpoint is no time of 1,000 steps.
-TEST_F(AgentCloseup, MeasuresWhatAStepTakes) {
+TEST_F(AgentRankDetails, MeasuresWhatAStepTakes) {
   TellRun(1, 1s);
   Speak(0, {.step = 1'000}, 2s);
   EXPECT_EQ(Seen().ranks[0].step_time.count(), 0);
@@ -46,7 +46,7 @@ TEST_F(AgentCloseup, MeasuresWhatAStepTakes) {
   EXPECT_EQ(Seen().ranks[0].step_time, 550ms);
 }
 
-TEST_F(AgentCloseup, TellsTheLeastOfTheLastTwentySteps) {
+TEST_F(AgentRankDetails, TellsTheLeastOfTheLastTwentySteps) {
   TellRun(1, 1s);
   Speak(0, {.step = 100}, 2s);
   for (std::uint64_t step = 101; step < 120; ++step) {
@@ -63,7 +63,7 @@ TEST_F(AgentCloseup, TellsTheLeastOfTheLastTwentySteps) {
   EXPECT_EQ(Seen().ranks[0].work, 60ms);
 }
 
-TEST_F(AgentCloseup, CountsStepsThatAreToldTogether) {
+TEST_F(AgentRankDetails, CountsStepsThatAreToldTogether) {
   TellRun(1, 1s);
   Speak(0, {.step = 100}, 2s);
   Speak(0, {.step = 115, .work = 3ms}, 3s);
@@ -76,14 +76,14 @@ TEST_F(AgentCloseup, CountsStepsThatAreToldTogether) {
 }
 
 // A program that says STEP alone: what its steps take.
-TEST_F(AgentCloseup, MeasuresStepsWhereNoWorkIsTold) {
+TEST_F(AgentRankDetails, MeasuresStepsWhereNoWorkIsTold) {
   TellRun(1, 1s);
   Speak(0, {.step = 100}, 2s);
   Speak(0, {.step = 120}, 4s);
   EXPECT_EQ(Seen().ranks[0].work, 100ms);
 }
 
-TEST_F(AgentCloseup, KeepsWhatTheRankThatKnowsHasToldLast) {
+TEST_F(AgentRankDetails, KeepsWhatTheRankThatKnowsHasToldLast) {
   TellRun(1, 1s);
   Speak(0, {.step = 5}, 2s);
   Speak(0, {.loss = 0.5, .samples_per_s = 100.0}, 2s);
@@ -92,7 +92,7 @@ TEST_F(AgentCloseup, KeepsWhatTheRankThatKnowsHasToldLast) {
   EXPECT_EQ(Seen().training, (TrainingPoint{6, 0.25, 100.0, 4}));
 }
 
-TEST_F(AgentCloseup, SaysHowManyStepsThereAreInAll) {
+TEST_F(AgentRankDetails, SaysHowManyStepsThereAreInAll) {
   Speak(0, {.steps = 9}, 1s);  // Of workers that are no more.
   EXPECT_EQ(Seen().steps, 0u);
   TellRun(1, 1s);
@@ -102,15 +102,15 @@ TEST_F(AgentCloseup, SaysHowManyStepsThereAreInAll) {
   EXPECT_FALSE(Seen().training);  // It is no point of the curve.
 }
 
-TEST_F(AgentCloseup, TravelsWithTheNextReport) {
+TEST_F(AgentRankDetails, TravelsWithTheNextReport) {
   TellRun(1, 1s);
   Speak(0, {.step = 5, .loss = 0.5}, 2s);
   EXPECT_FALSE(Did<SendReport>());
   Told(RunOf(1), 3s);
-  EXPECT_EQ(Find<SendReport>()->report.closeup, Seen());
+  EXPECT_EQ(Find<SendReport>()->report.rank_details, Seen());
 }
 
-TEST_F(AgentCloseup, SaysWhoHasEnded) {
+TEST_F(AgentRankDetails, SaysWhoHasEnded) {
   TellRun(1, 1s);
   Speak(1, {.step = 7}, 2s);
   Ends(1, Exited{0}, 3s);
@@ -118,13 +118,13 @@ TEST_F(AgentCloseup, SaysWhoHasEnded) {
   EXPECT_EQ(Seen().ranks[0].state, RankState::kNoWord);
 }
 
-TEST_F(AgentCloseup, HasAFewPhasesAndNoMore) {
+TEST_F(AgentRankDetails, HasAFewPhasesAndNoMore) {
   config.workers = 20;
   TellRun(1, 1s);
   for (std::uint32_t rank = 0; rank < 20; ++rank) {
     Speak(rank, {.ready = true, .phase = "p" + std::to_string(rank)}, 2s);
   }
-  const Closeup told = Seen();
+  const RankDetails told = Seen();
   EXPECT_EQ(told.phases.size(), kMostPhases);
   EXPECT_EQ(told.ranks[7].phase, 8u);
   EXPECT_EQ(told.ranks[8].phase, 0u);

@@ -17,10 +17,11 @@
 
 namespace ddprun {
 
-class Closeups {
+class WorldDetails {
  public:
   // Of a member of the world of `generation`, the newest.
-  void Take(const NodeKey& key, Generation generation, std::uint32_t first_rank, Closeup closeup);
+  void Take(const NodeKey& key, Generation generation, std::uint32_t first_rank,
+            RankDetails details);
 
   // Ranks that are slow and were not named yet, as events.
   std::vector<RunEvent> NewlySlow(Time now);
@@ -33,7 +34,7 @@ class Closeups {
  private:
   struct Near {
     std::uint32_t first_rank = 0;
-    Closeup closeup;
+    RankDetails rank_details;
   };
 
   void Note(const TrainingPoint& point);
