@@ -33,21 +33,21 @@ std::optional<double> StandsFor(const RunStatus& run) {
   return least ? std::optional(InSeconds(*least)) : std::nullopt;
 }
 
-struct Standing {
+struct RankPosition {
   std::uint64_t step = 0;
   std::string phase;
-  auto operator<=>(const Standing&) const = default;
+  auto operator<=>(const RankPosition&) const = default;
 };
 
-std::string Describe(const Standing& standing) {
-  const std::string step = "step " + std::to_string(standing.step);
-  return standing.phase.empty() ? " at " + step : " in " + standing.phase + " (" + step + ")";
+std::string Describe(const RankPosition& position) {
+  const std::string step = "step " + std::to_string(position.step);
+  return position.phase.empty() ? " at " + step : " in " + position.phase + " (" + step + ")";
 }
 
 // ": rank 21 on n10 stands in data (step 59), the other 31 in all_reduce (step 59)". Empty: no few
 // ranks differ from the many, on whichever side they are.
 std::string WhoDiffers(const RunStatus& run) {
-  std::map<Standing, std::vector<std::string>> groups;
+  std::map<RankPosition, std::vector<std::string>> groups;
   std::size_t all = 0;
   for (const NodeStatus& node : run.nodes) {
     std::uint32_t number = node.first_rank;
@@ -67,9 +67,9 @@ std::string WhoDiffers(const RunStatus& run) {
     return "";
   }
   std::string text;
-  for (const auto& [standing, ranks] : groups) {
-    for (const std::string& rank : standing == many->first ? std::vector<std::string>() : ranks) {
-      text += (text.empty() ? ": " : ", ") + rank + " stands" + Describe(standing);
+  for (const auto& [position, ranks] : groups) {
+    for (const std::string& rank : position == many->first ? std::vector<std::string>() : ranks) {
+      text += (text.empty() ? ": " : ", ") + rank + " stands" + Describe(position);
     }
   }
   return text + ", the other " + std::to_string(many->second.size()) + Describe(many->first);

@@ -44,7 +44,7 @@ TEST(Headline, SaysWhatTheRunDoes) {
   EXPECT_TRUE(HeadlineOf(run).bad);
 }
 
-RunStatus Standing(std::uint32_t ranks) {
+RunStatus StalledRun(std::uint32_t ranks) {
   RunStatus run{.run_id = "demo", .phase = "running"};
   for (std::uint32_t node = 0; node < ranks / 4; ++node) {
     NodeStatus status{
@@ -58,7 +58,7 @@ RunStatus Standing(std::uint32_t ranks) {
 }
 
 TEST(Headline, NamesTheFewThatDiffer) {
-  RunStatus run = Standing(32);
+  RunStatus run = StalledRun(32);
   EXPECT_EQ(HeadlineOf(run).text, "no step for 1 min 00 s (usual 100 ms)");
   run.nodes[5].rank_details.ranks[1].phase = 2;
   EXPECT_EQ(
@@ -72,13 +72,13 @@ TEST(Headline, NamesTheFewThatDiffer) {
 }
 
 TEST(Headline, NamesNobodyWhereThereIsNoMany) {
-  RunStatus run = Standing(32);
+  RunStatus run = StalledRun(32);
   for (NodeStatus& node : run.nodes) {
     node.rank_details.ranks[3].phase = 2;
     node.rank_details.ranks[2].phase = 2;
   }
   EXPECT_EQ(HeadlineOf(run).text, "no step for 1 min 00 s (usual 100 ms)");
-  run = Standing(64);
+  run = StalledRun(64);
   for (std::uint32_t rank = 0; rank < 5; ++rank) {
     run.nodes[rank].rank_details.ranks[0].phase = 2;
   }
@@ -116,7 +116,7 @@ TEST(Goodput, IsWhatWasNotLost) {
 
 // What stands still, or is yet to train again, is not good until it is over.
 TEST(Goodput, FallsWhileNothingMoves) {
-  RunStatus run = Standing(4);
+  RunStatus run = StalledRun(4);
   run.known = std::chrono::seconds(100);
   run.events = {{.text = "formed", .kind = kEventFormed},
                 {.text = "started", .kind = kEventStarted}};

@@ -150,16 +150,16 @@ void OnSeen(AgentStepContext& step, const WorkerSpoke& spoke) {
 }
 
 // How far a worker is, in a unit that can be compared with other ranks.
-Standing StandingOf(const Heartbeat& heartbeat) {
-  Standing standing{.step = heartbeat.step, .phase = heartbeat.phase, .count = 0};
-  standing.source = heartbeat.source;
+ProgressGroup ProgressOf(const Heartbeat& heartbeat) {
+  ProgressGroup group{.step = heartbeat.step, .phase = heartbeat.phase, .count = 0};
+  group.source = heartbeat.source;
   if (heartbeat.source == ProgressSource::kPrinted && heartbeat.collectives > 0) {
-    standing.source = ProgressSource::kCollectives;
+    group.source = ProgressSource::kCollectives;
   }
-  if (standing.source == ProgressSource::kCollectives) {
-    standing.step = heartbeat.world_collectives;  // Other ranks take no part in other groups'.
+  if (group.source == ProgressSource::kCollectives) {
+    group.step = heartbeat.world_collectives;  // Other ranks take no part in other groups'.
   }
-  return standing;
+  return group;
 }
 
 }  // namespace
@@ -331,17 +331,17 @@ std::optional<Time> NextLate(const AgentState& state, const AgentConfig& config)
   return next;
 }
 
-std::vector<Standing> StandingsOf(const AgentState& state) {
-  std::vector<Standing> standings;
+std::vector<ProgressGroup> ProgressGroupsOf(const AgentState& state) {
+  std::vector<ProgressGroup> groups;
   for (const auto& [local_rank, heartbeat] : state.heartbeats) {
-    Standing own = StandingOf(heartbeat);
+    ProgressGroup own = ProgressOf(heartbeat);
     own.first_rank = state.placement->first_rank + local_rank;
-    auto same = std::find_if(standings.begin(), standings.end(), [&own](const Standing& s) {
+    auto same = std::find_if(groups.begin(), groups.end(), [&own](const ProgressGroup& s) {
       return s.step == own.step && s.phase == own.phase && s.source == own.source;
     });
-    if (same == standings.end()) {
-      standings.push_back(std::move(own));
-      same = standings.end() - 1;
+    if (same == groups.end()) {
+      groups.push_back(std::move(own));
+      same = groups.end() - 1;
     }
     ++same->count;
     if (heartbeat.late) {
@@ -349,17 +349,17 @@ std::vector<Standing> StandingsOf(const AgentState& state) {
       same->allowed = std::max(same->allowed, heartbeat.allowed);
     }
   }
-  std::stable_sort(standings.begin(), standings.end(),
-                   [](const Standing& a, const Standing& b) { return a.step < b.step; });
-  for (; standings.size() > kMaxStandings; standings.pop_back()) {
-    Standing& last = standings[kMaxStandings - 1];  // Ranks that are ahead are merged,
-    if (standings.back().phase == kInCollective) {
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const ProgressGroup& a, const ProgressGroup& b) { return a.step < b.step; });
+  for (; groups.size() > kMaxProgressGroups; groups.pop_back()) {
+    ProgressGroup& last = groups[kMaxProgressGroups - 1];  // Ranks that are ahead are merged,
+    if (groups.back().phase == kInCollective) {
       last.phase = kInCollective;  // but that one of them waits must stay known.
     }
-    last.count += standings.back().count;
-    last.late += standings.back().late;
+    last.count += groups.back().count;
+    last.late += groups.back().late;
   }
-  return standings;
+  return groups;
 }
 
 std::optional<std::uint32_t> LateRank(const AgentState& state) {

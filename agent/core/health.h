@@ -36,7 +36,7 @@ void BeginStart(AgentStepContext& step);
 // When the next worker becomes late if it makes no progress.
 std::optional<Time> NextLate(const AgentState& state, const AgentConfig& config);
 
-std::vector<Standing> StandingsOf(const AgentState& state);
+std::vector<ProgressGroup> ProgressGroupsOf(const AgentState& state);
 
 // The lowest rank that is late.
 std::optional<std::uint32_t> LateRank(const AgentState& state);

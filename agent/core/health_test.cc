@@ -30,7 +30,7 @@ TEST_F(Health, SilenceAfterAHelloIsLateAndTold) {
   ASSERT_TRUE(Did<SendReport>());
   const NodeReport& report = Find<SendReport>()->report;
   EXPECT_EQ(report.hung_rank, 5u);
-  EXPECT_EQ(report.standings, (std::vector<Standing>{{7, "", 5, 1, 1, 10s}}));
+  EXPECT_EQ(report.progress_groups, (std::vector<ProgressGroup>{{7, "", 5, 1, 1, 10s}}));
   EXPECT_EQ(state.phase, AgentPhase::kRunning);  // The coordinator decides.
 }
 
@@ -143,7 +143,7 @@ TEST_F(Health, WhoHasEndedIsNotWatched) {
   Says(0, 7, 2s);
   Ends(0, Exited{0}, 3s);
   EXPECT_EQ(NextLate(state, config), std::nullopt);
-  EXPECT_TRUE(ReportOf(state, config).standings.empty());
+  EXPECT_TRUE(ReportOf(state, config).progress_groups.empty());
 }
 
 // The number travels with the next report; a change of it causes none.
@@ -156,25 +156,25 @@ TEST_F(Health, HowManyHaveEndedWellIsTold) {
   EXPECT_EQ(state.sequence, sequence);
 }
 
-TEST_F(Health, WithoutATimeoutNobodyIsLateButStandingsAreTold) {
+TEST_F(Health, WithoutATimeoutNoWorkerIsLateButProgressIsReported) {
   config.hang_timeout = Duration{0};
   Says(0, 7, 2s);
   EXPECT_EQ(NextLate(state, config), std::nullopt);
-  EXPECT_EQ(ReportOf(state, config).standings.size(), 1u);
+  EXPECT_EQ(ReportOf(state, config).progress_groups.size(), 1u);
 }
 
-TEST_F(Health, StandingsAreGroupedAndBounded) {
+TEST_F(Health, ProgressIsGroupedAndBounded) {
   config.workers = 8;
   state.alive = 8;
   for (std::uint32_t local = 0; local < 8; ++local) {
     Says(local, 100 - local / 2 * 10, 2s);  // 100 100 90 90 80 80 70 70
   }
   Says(0, 200, 3s);
-  const std::vector<Standing> standings = ReportOf(state, config).standings;
-  ASSERT_EQ(standings.size(), kMaxStandings);
-  EXPECT_EQ(standings.front(), (Standing{70, "", 10, 2, 0, Duration{0}}));
-  EXPECT_EQ(standings.back().step, 100u);
-  EXPECT_EQ(standings.back().count, 2u);  // The one at 200 is with them.
+  const std::vector<ProgressGroup> groups = ReportOf(state, config).progress_groups;
+  ASSERT_EQ(groups.size(), kMaxProgressGroups);
+  EXPECT_EQ(groups.front(), (ProgressGroup{70, "", 10, 2, 0, Duration{0}}));
+  EXPECT_EQ(groups.back().step, 100u);
+  EXPECT_EQ(groups.back().count, 2u);  // The one at 200 is with them.
 }
 
 TEST_F(Health, AHangStopTakesStacksAndThenKills) {
@@ -216,16 +216,16 @@ TEST_F(Health, WhatIsSeenOfAWorkerIsWatchedFromItsFirstStepOn) {
        7s);  // It ended: no progress by itself.
   EXPECT_EQ(NextLate(state, config), At(15s));
   Tick(15s);
-  EXPECT_EQ(ReportOf(state, config).standings,
-            (std::vector<Standing>{{3, "", 4, 1, 1, 10s, ProgressSource::kCollectives}}));
+  EXPECT_EQ(ReportOf(state, config).progress_groups,
+            (std::vector<ProgressGroup>{{3, "", 4, 1, 1, 10s, ProgressSource::kCollectives}}));
 }
 
 TEST_F(Health, APrintedStepIsShownAndCollectivesAreCompared) {
   Feed(WorkerSpoke{.collectives = 350, .world_collectives = 300, .in_collective = true}, 2s);
   Feed(WorkerSpoke{.printed = 7}, 3s);
   EXPECT_EQ(RankDetailsOf(state, config).ranks[0].step, 7u);
-  EXPECT_EQ(ReportOf(state, config).standings,
-            (std::vector<Standing>{
+  EXPECT_EQ(ReportOf(state, config).progress_groups,
+            (std::vector<ProgressGroup>{
                 {300, kInCollective, 4, 1, 0, Duration{0}, ProgressSource::kCollectives}}));
   Feed(WorkerSpoke{.collectives = 351, .world_collectives = 300}, 9s);
   EXPECT_EQ(NextLate(state, config), At(19s));  // Either is progress.
@@ -236,15 +236,15 @@ TEST_F(Health, BeforeTheFirstCollectiveOnlyClaimedStillnessIsLate) {
   Feed(WorkerSpoke{.collectives = 0, .still = 4s}, 5s);
   EXPECT_EQ(NextLate(state, config), At(15s));
   Tick(15s);  // Silence is the peers' to judge.
-  EXPECT_EQ(ReportOf(state, config).standings.front().phase, kUnheard);
+  EXPECT_EQ(ReportOf(state, config).progress_groups.front().phase, kUnheard);
   Feed(WorkerSpoke{.collectives = 0, .still = 10s}, 101s);
-  EXPECT_EQ(
-      ReportOf(state, config).standings,
-      (std::vector<Standing>{{0, kBeforeJoining, 4, 1, 1, 10s, ProgressSource::kCollectives}}));
+  EXPECT_EQ(ReportOf(state, config).progress_groups,
+            (std::vector<ProgressGroup>{
+                {0, kBeforeJoining, 4, 1, 1, 10s, ProgressSource::kCollectives}}));
   Feed(WorkerSpoke{.collectives = 0, .still = 0s}, 102s);
   EXPECT_EQ(LateRank(state), std::nullopt);
   Feed(WorkerSpoke{.collectives = 0, .in_collective = true, .still = 10s}, 103s);
-  EXPECT_EQ(ReportOf(state, config).standings.front().phase, kInCollective);
+  EXPECT_EQ(ReportOf(state, config).progress_groups.front().phase, kInCollective);
   Feed(WorkerSpoke{.collectives = 1, .world_collectives = 1}, 104s);
   EXPECT_EQ(LateRank(state), std::nullopt);
   EXPECT_EQ(NextLate(state, config), At(114s));
@@ -269,8 +269,9 @@ TEST_F(Start, WhoBeginsNothingInItsTimeIsLate) {
   EXPECT_EQ(StartJudgedAt(state, config), At(31s));
   Tick(31s);
   EXPECT_EQ(Late(), 4u);
-  EXPECT_EQ(ReportOf(state, config).standings,
-            (std::vector<Standing>{{0, kNotBegun, 4, 2, 2, 30s, ProgressSource::kCollectives}}));
+  EXPECT_EQ(
+      ReportOf(state, config).progress_groups,
+      (std::vector<ProgressGroup>{{0, kNotBegun, 4, 2, 2, 30s, ProgressSource::kCollectives}}));
   Feed(WorkerSpoke{.collectives = 1, .world_collectives = 1}, 51s);
   Feed(WorkerSpoke{.local_rank = 1, .collectives = 1, .world_collectives = 1}, 51s);
   EXPECT_EQ(Late(), std::nullopt);
@@ -288,7 +289,7 @@ TEST_F(Start, WithoutATimeOfItsOwnAStartIsLateOnceItIsIdle) {
   EXPECT_EQ(Late(), std::nullopt);
   Moves(0, 100s, 10s);
   EXPECT_EQ(Late(), 4u);
-  EXPECT_EQ(ReportOf(state, config).standings.front().phase, kNotBegun);
+  EXPECT_EQ(ReportOf(state, config).progress_groups.front().phase, kNotBegun);
   Moves(0, 101s, 0s);
   EXPECT_EQ(Late(), std::nullopt);
 }
@@ -299,11 +300,11 @@ TEST_F(Start, WhoWaitsForOthersToJoinIsNotToBlame) {
     Moves(1, when);
   }
   Tick(31s);
-  const auto standings = ReportOf(state, config).standings;
-  ASSERT_EQ(standings.size(), 2u);
-  EXPECT_EQ(standings[0].phase, kInCollective);
-  EXPECT_EQ(standings[0].late, 1u);
-  EXPECT_EQ(standings[1].phase, kNotBegun);
+  const auto groups = ReportOf(state, config).progress_groups;
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].phase, kInCollective);
+  EXPECT_EQ(groups[0].late, 1u);
+  EXPECT_EQ(groups[1].phase, kNotBegun);
 }
 
 TEST_F(Start, WhoHasBegunIsNotJudgedByIt) {
@@ -311,7 +312,7 @@ TEST_F(Start, WhoHasBegunIsNotJudgedByIt) {
   Feed(WorkerSpoke{.local_rank = 1, .collectives = 3, .world_collectives = 3}, 25s);
   EXPECT_EQ(StartJudgedAt(state, config), std::nullopt);
   Tick(31s);
-  EXPECT_EQ(ReportOf(state, config).standings.back().late, 0u);
+  EXPECT_EQ(ReportOf(state, config).progress_groups.back().late, 0u);
 }
 
 // Without --progress-from, silence proves nothing.
@@ -322,7 +323,7 @@ TEST_F(Start, OfWhomNothingIsSeenIsLateOnlyWhereItsLinesAreRead) {
   EXPECT_EQ(NextWake(state, config), At(31s));
   Tick(31s);
   EXPECT_EQ(Late(), 4u);
-  EXPECT_EQ(ReportOf(state, config).standings.front().late, 2u);
+  EXPECT_EQ(ReportOf(state, config).progress_groups.front().late, 2u);
 }
 
 TEST_F(Start, APauseOfThisAgentGivesTimeOnce) {
@@ -360,8 +361,8 @@ TEST_F(Health, ItsOwnWordIsTheOnlyOneOnceItSpeaks) {
   Feed(WorkerSpoke{.printed = 701}, 8s);
   Feed(WorkerSpoke{.collectives = 9}, 8s);
   EXPECT_EQ(NextLate(state, config), At(13s));
-  EXPECT_EQ(ReportOf(state, config).standings,
-            (std::vector<Standing>{{5, "", 4, 1, 0, Duration{0}}}));
+  EXPECT_EQ(ReportOf(state, config).progress_groups,
+            (std::vector<ProgressGroup>{{5, "", 4, 1, 0, Duration{0}}}));
 }
 
 TEST_F(Health, OnlyAnAbsoluteStepCountsBeyondItsGeneration) {
@@ -376,16 +377,16 @@ TEST_F(Health, WhoseCollectivesAreNoLongerCountedIsForgotten) {
   Feed(WorkerSpoke{.collectives = 3}, 2s);
   Feed(WorkerSpoke{.collectives = 0}, 3s);
   EXPECT_EQ(NextLate(state, config), std::nullopt);
-  EXPECT_TRUE(ReportOf(state, config).standings.empty());
+  EXPECT_TRUE(ReportOf(state, config).progress_groups.empty());
 }
 
 TEST_F(Health, AStepBesideACountIsItsOwnWord) {
   Feed(WorkerSpoke{.step = 4, .collectives = 7}, 2s);
-  EXPECT_EQ(ReportOf(state, config).standings,
-            (std::vector<Standing>{{4, "", 4, 1, 0, Duration{0}}}));
+  EXPECT_EQ(ReportOf(state, config).progress_groups,
+            (std::vector<ProgressGroup>{{4, "", 4, 1, 0, Duration{0}}}));
 }
 
-// Only the fifth worker waits in a collective. A report that merges standings must keep that.
+// Only the fifth worker waits in a collective. A report that merges groups must keep that.
 TEST_F(Health, ThatOneOfManyWaitsIsNotLost) {
   config.workers = 8;
   state.alive = 8;
@@ -396,7 +397,7 @@ TEST_F(Health, ThatOneOfManyWaitsIsNotLost) {
                      .in_collective = local == 4},
          2s);
   }
-  EXPECT_EQ(ReportOf(state, config).standings.back().phase, kInCollective);
+  EXPECT_EQ(ReportOf(state, config).progress_groups.back().phase, kInCollective);
 }
 
 TEST_F(Health, StacksAreTakenOfThoseThatRun) {

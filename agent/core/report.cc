@@ -65,7 +65,7 @@ NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
   report.page = config.page;
   report.progress = state.progress;
   report.ended_well = state.succeeded;
-  report.standings = StandingsOf(state);
+  report.progress_groups = ProgressGroupsOf(state);
   report.pace = state.pace;
   report.facts = state.facts;
   if (!config.cannot_start.empty()) {

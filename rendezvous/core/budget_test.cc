@@ -248,10 +248,10 @@ TEST_F(Failing, ACollectiveIsProgress) {
   Begin();
   Spacing(100ms);
   Spacing(100ms);
-  Standing standing;
-  standing.step = 1;
-  standing.source = ProgressSource::kCollectives;
-  node->report.standings = {standing};
+  ProgressGroup group;
+  group.step = 1;
+  group.source = ProgressSource::kCollectives;
+  node->report.progress_groups = {group};
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(Spacing(100ms), Duration(100ms));
   }

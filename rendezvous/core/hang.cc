@@ -21,15 +21,15 @@ const NodeReport* HostReport(const Roster& roster, const Member& member) {
   return hosts ? &report : nullptr;
 }
 
-struct Standings {
-  std::vector<Standing> behind;  // At the lowest STEP.
+struct WorldProgress {
+  std::vector<ProgressGroup> behind;  // At the lowest STEP.
   std::uint32_t behind_count = 0;
   std::uint32_t count = 0;  // Of all compared ranks.
   std::uint64_t next = 0;   // The lowest STEP of the ranks that are ahead; `highest`: the highest.
   std::uint64_t highest = 0;
   std::uint32_t running = 0;  // All running workers, also those that said no hello.
   std::uint32_t ended_well = 0;
-  Standing ahead;           // The first of the ranks at the highest STEP.
+  ProgressGroup ahead;      // The first of the ranks at the highest STEP.
   bool seen = false;        // Some ranks are only seen from outside (ProgressSource).
   bool all_late = false;    // All ranks are late.
   std::uint32_t known = 0;  // Ranks with progress of any source.
@@ -38,35 +38,37 @@ struct Standings {
 };
 
 // If some ranks are counted by their collectives, only those can be compared.
-void KeepComparable(std::vector<Standing>& all) {
-  const auto counted = [](const Standing& s) { return s.source == ProgressSource::kCollectives; };
+void KeepComparable(std::vector<ProgressGroup>& all) {
+  const auto counted = [](const ProgressGroup& s) {
+    return s.source == ProgressSource::kCollectives;
+  };
   if (std::any_of(all.begin(), all.end(), counted)) {
-    std::erase_if(all, [&](const Standing& s) { return !counted(s); });
+    std::erase_if(all, [&](const ProgressGroup& s) { return !counted(s); });
   }
 }
 
 // Whether a rank is late. One that was heard before its first collective and not since may be
 // preparing data, so it is not late, unless its peers are beyond the first collective of all ranks:
 // it must have taken part in that.
-std::function<bool(const Standing&)> IsLateIn(const std::vector<Standing>& all) {
-  const bool together = std::any_of(all.begin(), all.end(), [](const Standing& s) {
+std::function<bool(const ProgressGroup&)> IsLateIn(const std::vector<ProgressGroup>& all) {
+  const bool together = std::any_of(all.begin(), all.end(), [](const ProgressGroup& s) {
     return s.source == ProgressSource::kCollectives && s.step > 1;
   });
-  return [together](const Standing& s) {
+  return [together](const ProgressGroup& s) {
     return s.late == s.count && (s.phase != kUnheard || together);
   };
 }
 
-bool IsNotBegun(const Standing& standing) {
-  return standing.source == ProgressSource::kCollectives && standing.phase == kNotBegun;
+bool IsNotBegun(const ProgressGroup& group) {
+  return group.source == ProgressSource::kCollectives && group.phase == kNotBegun;
 }
 
-Standings Collect(const Roster& roster) {
-  std::vector<Standing> all;
-  Standings found;
+WorldProgress Collect(const Roster& roster) {
+  std::vector<ProgressGroup> all;
+  WorldProgress found;
   for (const Member& member : roster.world->members) {
     if (const NodeReport* const report = HostReport(roster, member)) {
-      all.insert(all.end(), report->standings.begin(), report->standings.end());
+      all.insert(all.end(), report->progress_groups.begin(), report->progress_groups.end());
       found.running += member.workers - std::min(member.workers, report->ended_well);
       found.ended_well += report->ended_well;
     } else {
@@ -76,39 +78,40 @@ Standings Collect(const Roster& roster) {
   if (all.empty()) {
     return found;
   }
-  found.seen = std::any_of(all.begin(), all.end(),
-                           [](const Standing& s) { return s.source != ProgressSource::kTold; });
+  found.seen = std::any_of(all.begin(), all.end(), [](const ProgressGroup& s) {
+    return s.source != ProgressSource::kTold;
+  });
   found.all_late = std::all_of(all.begin(), all.end(), IsLateIn(all));
-  for (const Standing& standing : all) {
-    found.known += standing.count;
+  for (const ProgressGroup& group : all) {
+    found.known += group.count;
   }
   KeepComparable(all);
   found.waits = all.front().source != ProgressSource::kCollectives ||
                 std::any_of(all.begin(), all.end(),
-                            [](const Standing& s) { return s.phase == kInCollective; });
+                            [](const ProgressGroup& s) { return s.phase == kInCollective; });
   found.not_begun = std::ranges::any_of(all, IsNotBegun);
   std::stable_sort(all.begin(), all.end(),
-                   [](const Standing& a, const Standing& b) { return a.step < b.step; });
-  for (const Standing& standing : all) {
-    found.count += standing.count;
-    if (standing.step == all.front().step) {
-      found.behind_count += standing.count;
-      found.behind.push_back(standing);
+                   [](const ProgressGroup& a, const ProgressGroup& b) { return a.step < b.step; });
+  for (const ProgressGroup& group : all) {
+    found.count += group.count;
+    if (group.step == all.front().step) {
+      found.behind_count += group.count;
+      found.behind.push_back(group);
     } else {
-      found.next = found.next == 0 ? standing.step : found.next;
+      found.next = found.next == 0 ? group.step : found.next;
     }
   }
   found.highest = all.back().step;
   found.ahead = *std::find_if(all.begin(), all.end(),
-                              [&](const Standing& s) { return s.step == found.highest; });
+                              [&](const ProgressGroup& s) { return s.step == found.highest; });
   return found;
 }
 
 // The one worker whose PHASE is its own while all others of at least two share another.
-const Standing* OddOne(const std::vector<Standing>& behind, std::string* others) {
+const ProgressGroup* OddOne(const std::vector<ProgressGroup>& behind, std::string* others) {
   std::map<std::string, std::uint32_t> counts;
-  for (const Standing& standing : behind) {
-    counts[standing.phase] += standing.count;
+  for (const ProgressGroup& group : behind) {
+    counts[group.phase] += group.count;
   }
   if (counts.size() != 2) {
     return nullptr;
@@ -120,7 +123,7 @@ const Standing* OddOne(const std::vector<Standing>& behind, std::string* others)
   }
   *others = high->first;
   return &*std::find_if(behind.begin(), behind.end(),
-                        [&](const Standing& s) { return s.phase == low->first; });
+                        [&](const ProgressGroup& s) { return s.phase == low->first; });
 }
 
 std::string InPhase(const std::string& phase) {
@@ -128,26 +131,26 @@ std::string InPhase(const std::string& phase) {
 }
 
 // "at step 118 in phase 'save'", "in collective 41"
-std::string At(const Standing& standing) {
-  if (standing.source == ProgressSource::kCollectives) {
-    return standing.phase == kBeforeJoining ? "at no collective yet, and nothing of it moves"
-           : standing.phase == kUnheard
+std::string At(const ProgressGroup& group) {
+  if (group.source == ProgressSource::kCollectives) {
+    return group.phase == kBeforeJoining ? "at no collective yet, and nothing of it moves"
+           : group.phase == kUnheard
                ? "at one of the first, and was not heard of since"
-               : (standing.phase == kInCollective ? "in collective " : "after collective ") +
-                     std::to_string(standing.step);
+               : (group.phase == kInCollective ? "in collective " : "after collective ") +
+                     std::to_string(group.step);
   }
-  return "at step " + std::to_string(standing.step) + InPhase(standing.phase);
+  return "at step " + std::to_string(group.step) + InPhase(group.phase);
 }
 
-std::string NoMore(const Standing& standing) {
-  return standing.source == ProgressSource::kCollectives ? "no collective begun for "
-         : standing.source == ProgressSource::kPrinted   ? "no step printed for "
-                                                         : "no step for ";
+std::string NoMore(const ProgressGroup& group) {
+  return group.source == ProgressSource::kCollectives ? "no collective begun for "
+         : group.source == ProgressSource::kPrinted   ? "no step printed for "
+                                                      : "no step for ";
 }
 
 // Each worker counts by itself, once a second, so counts of different ranks differ in time.
-std::string Age(const Standing& standing) {
-  return standing.source == ProgressSource::kCollectives ? "; counts may be 1 s old" : "";
+std::string Age(const ProgressGroup& group) {
+  return group.source == ProgressSource::kCollectives ? "; counts may be 1 s old" : "";
 }
 
 std::string Ranks(std::uint32_t count) {
@@ -155,7 +158,7 @@ std::string Ranks(std::uint32_t count) {
 }
 
 // "its peers are at step 120, it is at 118"
-std::string WhyBehind(const Standings& found, const Standing& first) {
+std::string WhyBehind(const WorldProgress& found, const ProgressGroup& first) {
   const std::string at = At(first);
   if (found.count == 1) {
     return "it is " + at;
@@ -191,19 +194,20 @@ WorkerFailure Blame(const Roster& roster, std::uint32_t rank, std::string why) {
   return failure;
 }
 
-WorkerFailure BlameNobody(const Roster& roster, const Standing& first, const std::string& why) {
+WorkerFailure BlameNobody(const Roster& roster, const ProgressGroup& first,
+                          const std::string& why) {
   WorkerFailure failure = Blame(roster, first.first_rank, why);
   failure.nobody_lags = true;
   return failure;
 }
 
 // No rank makes progress, and some have not begun: the others wait for those.
-WorkerFailure BlameForStart(const Roster& roster, const Standings& found) {
+WorkerFailure BlameForStart(const Roster& roster, const WorldProgress& found) {
   std::uint32_t not_begun = 0;
-  for (const Standing& standing : found.behind) {
-    not_begun += IsNotBegun(standing) ? standing.count : 0;
+  for (const ProgressGroup& group : found.behind) {
+    not_begun += IsNotBegun(group) ? group.count : 0;
   }
-  const Standing& first = *std::ranges::find_if(found.behind, IsNotBegun);
+  const ProgressGroup& first = *std::ranges::find_if(found.behind, IsNotBegun);
   const std::string silent = "no step and no collective within " + FormatDuration(first.allowed) +
                              " of its start (--start-timeout; ";
   if (not_begun < found.count && not_begun * 2 <= found.count) {
@@ -218,7 +222,7 @@ WorkerFailure BlameForStart(const Roster& roster, const Standings& found) {
 
 // For ranks that are only seen from outside: all must be late, and one must wait for the others.
 std::optional<WorkerFailure> FindHangOfSeen(HangWatch& watch, const Roster& roster,
-                                            const Standings& found, Time now) {
+                                            const WorldProgress& found, Time now) {
   if (found.all_late && found.not_begun) {
     return BlameForStart(roster, found);
   }
@@ -237,9 +241,9 @@ std::optional<WorkerFailure> FindHangOfSeen(HangWatch& watch, const Roster& rost
   if (watch.last_end && now < *watch.last_end + found.behind.front().allowed) {
     return std::nullopt;
   }
-  const auto waits = [](const Standing& s) { return s.phase == kInCollective; };
+  const auto waits = [](const ProgressGroup& s) { return s.phase == kInCollective; };
   const auto idle = std::find_if_not(found.behind.begin(), found.behind.end(), waits);
-  const Standing& first = idle == found.behind.end() ? found.behind.front() : *idle;
+  const ProgressGroup& first = idle == found.behind.end() ? found.behind.front() : *idle;
   const std::string silent = NoMore(first) + FormatDuration(first.allowed);
   if (found.count < found.running) {
     return BlameNobody(roster, first,
@@ -256,8 +260,8 @@ std::optional<WorkerFailure> FindHangOfSeen(HangWatch& watch, const Roster& rost
                      At(first) + ", it is " + At(found.ahead) + Age(first) + ")");
   }
   std::uint32_t waiting = 0;
-  for (const Standing& standing : found.behind) {
-    waiting += waits(standing) ? standing.count : 0;
+  for (const ProgressGroup& group : found.behind) {
+    waiting += waits(group) ? group.count : 0;
   }
   if (counted && waiting < found.count && waiting * 2 >= found.count) {
     return Blame(
@@ -299,18 +303,19 @@ bool WasAhead(const std::vector<Rise>& rises, std::uint64_t step, Time now, Dura
 }
 
 std::optional<WorkerFailure> FindHang(HangWatch& watch, const Roster& roster, Time now) {
-  const Standings found = Collect(roster);
+  const WorldProgress found = Collect(roster);
   if (!found.behind.empty() && found.seen) {
     return FindHangOfSeen(watch, roster, found, now);
   }
-  if (found.behind.empty() || std::any_of(found.behind.begin(), found.behind.end(),
-                                          [](const Standing& s) { return s.late < s.count; })) {
+  if (found.behind.empty() ||
+      std::any_of(found.behind.begin(), found.behind.end(),
+                  [](const ProgressGroup& s) { return s.late < s.count; })) {
     return std::nullopt;
   }
   if (found.highest == 0 && found.count < found.running) {
     return std::nullopt;
   }
-  const Standing& first =
+  const ProgressGroup& first =
       *std::min_element(found.behind.begin(), found.behind.end(),
                         [](const auto& a, const auto& b) { return a.first_rank < b.first_rank; });
   if (found.behind_count < found.count && !WasAhead(watch.rises, first.step, now, first.allowed)) {
@@ -321,14 +326,15 @@ std::optional<WorkerFailure> FindHang(HangWatch& watch, const Roster& roster, Ti
     return Blame(roster, first.first_rank, silent + " (" + WhyBehind(found, first) + ")");
   }
   std::string others;
-  if (const Standing* const odd = OddOne(found.behind, &others)) {
+  if (const ProgressGroup* const odd = OddOne(found.behind, &others)) {
     return Blame(roster, odd->first_rank,
                  silent + " (its peers are" + (others.empty() ? " in no phase" : InPhase(others)) +
                      ", it is" + (odd->phase.empty() ? " in none" : InPhase(odd->phase)) +
                      ", all at step " + std::to_string(odd->step) + ")");
   }
-  const bool same_phase = std::all_of(found.behind.begin(), found.behind.end(),
-                                      [&](const Standing& s) { return s.phase == first.phase; });
+  const bool same_phase =
+      std::all_of(found.behind.begin(), found.behind.end(),
+                  [&](const ProgressGroup& s) { return s.phase == first.phase; });
   return BlameNobody(roster, first,
                      silent + " (" +
                          (found.behind_count == found.count
@@ -350,9 +356,9 @@ void NoteSteps(HangWatch& watch, const World& world, const NodeReport& report, T
   if (!SpeaksOfWorld(report, world)) {
     return;
   }
-  for (const Standing& standing : report.standings) {
-    if (standing.source == ProgressSource::kTold && standing.step > 0) {
-      NoteRise(watch.rises, standing.step, now);
+  for (const ProgressGroup& group : report.progress_groups) {
+    if (group.source == ProgressSource::kTold && group.step > 0) {
+      NoteRise(watch.rises, group.step, now);
     }
   }
 }

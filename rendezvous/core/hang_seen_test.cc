@@ -6,13 +6,13 @@
 namespace ddprun {
 namespace {
 
-Standing Seen(std::uint32_t rank, std::uint64_t step, ProgressSource source, bool late = true,
-              const std::string& phase = "", std::uint32_t count = 1) {
+ProgressGroup Seen(std::uint32_t rank, std::uint64_t step, ProgressSource source, bool late = true,
+                   const std::string& phase = "", std::uint32_t count = 1) {
   return {step, phase, rank, count, late ? count : 0, 30s, source};
 }
 
-Standing Counted(std::uint32_t rank, std::uint64_t collectives, bool waits,
-                 std::uint32_t count = 1) {
+ProgressGroup Counted(std::uint32_t rank, std::uint64_t collectives, bool waits,
+                      std::uint32_t count = 1) {
   return Seen(rank, collectives, ProgressSource::kCollectives, true, waits ? kInCollective : "",
               count);
 }
@@ -85,7 +85,7 @@ TEST_F(Hangs, WhoIsFurthestBehindIsFreshAmongThoseThatAreCompared) {
 }
 
 TEST_F(Hangs, WhoNeverJoinsIsToBlame) {
-  const Standing absent = Seen(2, 0, ProgressSource::kCollectives, true, kBeforeJoining);
+  const ProgressGroup absent = Seen(2, 0, ProgressSource::kCollectives, true, kBeforeJoining);
   Stand({Counted(0, 0, true, 2)}, {absent, Counted(3, 0, true)});
   EXPECT_EQ(Why(),
             "rank 2 (local rank 0, host n1) hung: no collective begun for 30.0 s (3 of its peers "
@@ -93,7 +93,7 @@ TEST_F(Hangs, WhoNeverJoinsIsToBlame) {
 }
 
 TEST_F(Hangs, WhoNeverJoinsIsToBlameWhereOthersWaitInTheFirstCollective) {
-  const Standing absent = Seen(2, 0, ProgressSource::kCollectives, true, kBeforeJoining);
+  const ProgressGroup absent = Seen(2, 0, ProgressSource::kCollectives, true, kBeforeJoining);
   Stand({Counted(0, 1, true, 2)}, {absent, Counted(3, 1, true)});
   EXPECT_EQ(
       Why(),
@@ -102,7 +102,7 @@ TEST_F(Hangs, WhoNeverJoinsIsToBlameWhereOthersWaitInTheFirstCollective) {
 }
 
 TEST_F(Hangs, WhoFallsSilentBeforeTheFirstCollectiveMayPrepareTheData) {
-  const Standing unheard = Seen(2, 0, ProgressSource::kCollectives, true, kUnheard);
+  const ProgressGroup unheard = Seen(2, 0, ProgressSource::kCollectives, true, kUnheard);
   Stand({Counted(0, 1, true, 2)}, {unheard, Counted(3, 1, true)});
   EXPECT_EQ(story.state.phase, Phase::kRunning);
   Stand({Counted(0, 6, true, 2)}, {unheard, Counted(3, 6, true)}, At(90s));
@@ -113,7 +113,7 @@ TEST_F(Hangs, WhoFallsSilentBeforeTheFirstCollectiveMayPrepareTheData) {
 }
 
 // --start-timeout
-Standing NotBegun(std::uint32_t rank, std::uint32_t count) {
+ProgressGroup NotBegun(std::uint32_t rank, std::uint32_t count) {
   return Seen(rank, 0, ProgressSource::kCollectives, true, kNotBegun, count);
 }
 
@@ -138,7 +138,7 @@ TEST_F(Hangs, WhileOneBeginsInTimeTheStartIsNoHang) {
 
 // All look for each other, or all prepare the data and rest.
 TEST_F(Hangs, WhereNobodyWaitsForOthersToJoinNothingHangs) {
-  const Standing absent = Seen(0, 0, ProgressSource::kCollectives, true, kBeforeJoining, 2);
+  const ProgressGroup absent = Seen(0, 0, ProgressSource::kCollectives, true, kBeforeJoining, 2);
   Stand({absent}, {Seen(2, 0, ProgressSource::kCollectives, true, kBeforeJoining, 2)});
   EXPECT_EQ(story.state.phase, Phase::kRunning);
 }

@@ -64,8 +64,8 @@ TEST_F(Hangs, HalfOfAllBehindTogetherAreTold) {
       << Why();
 }
 
-// The standing of the other node is from before: it may have moved on since.
-TEST_F(Hangs, OldStandingsAreNotJudged) {
+// The progress of the other node is from before: it may have moved on since.
+TEST_F(Hangs, OldProgressGroupsAreNotJudged) {
   Stand(b, {InTime(2, 100), InTime(3, 100)}, At(10s));
   Stand(a, {Late(0, 120, "", 2)}, At(31s));
   EXPECT_EQ(story.state.phase, Phase::kRunning);
@@ -142,8 +142,8 @@ TEST_F(Hangs, IsChargedAndEndsTheRunWith124WhenTheBudgetIsSpent) {
     killed.rank = 2;
     killed.pid = 4711;
     killed.stopped_by_us = true;
-    a.report.standings.clear();
-    b.report.standings.clear();
+    a.report.progress_groups.clear();
+    b.report.progress_groups.clear();
     a.report.hung_rank.reset();
     b.report.hung_rank.reset();
     a.Ends(Outcome::kStopped, {}, now + 1s);
@@ -204,7 +204,7 @@ struct HangsFail : Hangs {
 TEST_F(HangsFail, TheRunIsOverWhateverTheBudget) {
   Stand({Late(0, 8, "", 2)}, {Late(2, 5), Late(3, 8)});
   for (Node* const node : {&a, &b}) {
-    node->report.standings.clear();
+    node->report.progress_groups.clear();
     node->report.hung_rank.reset();
     node->Ends(Outcome::kStopped, {}, At(32s));
   }

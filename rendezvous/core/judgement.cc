@@ -295,8 +295,8 @@ void NoteProgress(Budget& budget, const NodeReport& report) {
   budget.told |= report.progress > 0;
   budget.highest = std::max(budget.highest, report.progress);
   budget.worked |= report.progress > 0 ||
-                   std::ranges::any_of(report.standings,
-                                       [](const Standing& standing) { return standing.step > 0; });
+                   std::ranges::any_of(report.progress_groups,
+                                       [](const ProgressGroup& group) { return group.step > 0; });
 }
 
 Judgement JudgeWithinBudget(Budget& budget, const Drain& drain, const RunSpec& spec, Time now) {

@@ -51,7 +51,7 @@ NodeReport ToKeep(const NodeReport& report, bool in_world) {
     Drop(kept.placement->store.host);
   }
   if (!in_world) {
-    Drop(kept.standings);
+    Drop(kept.progress_groups);
     kept.hung_rank.reset();  // Its peers are asked once it can be compared with them.
   }
   return kept;

@@ -32,7 +32,7 @@ void MakeLongWinded(NodeReport& report) {
       std::string(255, 'x');
   report.failures.assign(kMaxFailures, LongWinded(0));
   report.spawn_failure.assign(4096, 'x');
-  report.standings.assign(kMaxStandings, Standing{.phase = std::string(255, 'p')});
+  report.progress_groups.assign(kMaxProgressGroups, ProgressGroup{.phase = std::string(255, 'p')});
   report.echo = Finish{Ending::kFailed, 1, std::string(4096, 'x'), LongWinded(0)};
   report.placement.emplace();
   report.placement->store.host.assign(255, 'x');

@@ -211,7 +211,7 @@ TEST_F(Recovering, ANodeThatKnewTheEndAndLeftStillCounts) {
 // A rank that was late then may have continued, so all must report before one is blamed.
 TEST_F(Recovering, NobodyIsBlamedForWhatWasSaidBefore) {
   Restart();
-  a.report.standings = b.report.standings = {{5, "", 0, 1, 1, 7s}};
+  a.report.progress_groups = b.report.progress_groups = {{5, "", 0, 1, 1, 7s}};
   a.report.hung_rank = 0;
   a.Says(At(5s));
   b.Says(At(5s));

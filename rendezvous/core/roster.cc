@@ -252,8 +252,8 @@ std::size_t BytesOf(const NodeKey& key, const NodeState& node) {
   if (IsUnfit(report)) {
     bytes += kTreeNode + sizeof(NodeKey) + HeapOf(key.node);
   }
-  for (const Standing& standing : report.standings) {
-    bytes += sizeof standing + HeapOf(standing.phase);
+  for (const ProgressGroup& group : report.progress_groups) {
+    bytes += sizeof group + HeapOf(group.phase);
   }
   for (const HostFact& fact : report.facts) {
     bytes += sizeof fact + HeapOf(fact.name) + HeapOf(fact.value);

@@ -54,8 +54,8 @@ std::string StateOf(const CoordinatorState& state, const NodeKey& key, const Nod
   return state.phase == Phase::kRunning ? "spare" : "ready";
 }
 
-std::string SourceOf(const Standing& standing) {
-  switch (standing.source) {
+std::string SourceOf(const ProgressGroup& group) {
+  switch (group.source) {
     case ProgressSource::kTold:
       break;
     case ProgressSource::kPrinted:
@@ -87,13 +87,13 @@ NodeStatus Look(const CoordinatorState& state, const NodeKey& key, const NodeSta
   status.page = PageOf(node.report.page);
   status.in_world = member != nullptr && !member->lost;
   status.first_rank = status.in_world ? member->first_rank : 0;
-  for (const Standing& standing : node.report.standings) {
-    status.late += standing.late;
+  for (const ProgressGroup& group : node.report.progress_groups) {
+    status.late += group.late;
   }
-  if (!node.report.standings.empty()) {
-    status.step = node.report.standings.front().step;
-    status.step_source = SourceOf(node.report.standings.front());
-    status.phase = node.report.standings.front().phase;
+  if (!node.report.progress_groups.empty()) {
+    status.step = node.report.progress_groups.front().step;
+    status.step_source = SourceOf(node.report.progress_groups.front());
+    status.phase = node.report.progress_groups.front().phase;
   }
   return status;
 }

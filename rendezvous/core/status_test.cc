@@ -34,7 +34,7 @@ TEST_F(Status, ARunningOneShowsTheWorldByRankWithSteps) {
   b.Says(At(0s));
   a.Hosts(At(0s));
   EXPECT_EQ(At_(0s).waits_for, "waiting until the workers are started on n1");
-  b.report.standings = {{118, "data", 1, 1, 1, 30s}, {120, "reduce", 2, 1, 0, Duration{0}}};
+  b.report.progress_groups = {{118, "data", 1, 1, 1, 30s}, {120, "reduce", 2, 1, 0, Duration{0}}};
   b.Hosts(At(1s));
   Node spare(story, "a9", spec);
   spare.Says(At(1s));

@@ -46,8 +46,8 @@ void ReportFromMember(CoordinatorStepContext& step, const NodeKey& key, const Me
   CoordinatorState& state = step.state;
   if (SpeaksOfWorld(report, *state.world)) {
     NoteProgress(state.budget, report);
-    const bool seen = std::ranges::any_of(report.standings, [](const Standing& standing) {
-      return standing.source != ProgressSource::kTold;
+    const bool seen = std::ranges::any_of(report.progress_groups, [](const ProgressGroup& group) {
+      return group.source != ProgressSource::kTold;
     });
     ChangeMember(state, step.config, key, [&](Member& changed) {
       changed.hosted = true;

@@ -34,11 +34,11 @@ inline constexpr std::size_t kMaxAddresses = 16;        // Of one node,
 inline constexpr std::size_t kMaxAddressesBytes = 640;  // as text.
 // Of all nodes of a world: half of what one message may hold (grpc_limits.h).
 inline constexpr std::size_t kMaxPeersBytes = std::size_t{512} << 10;
-inline constexpr std::size_t kMaxNamed = 8;      // Nodes in one line; the rest is counted.
-inline constexpr std::size_t kMaxFailures = 8;   // Per report, in the order they failed in.
-inline constexpr std::size_t kMaxStandings = 4;  // Steps of one node's workers told apart.
-inline constexpr std::size_t kMostPhases = 8;    // Of one node's workers at one time, in words.
-inline constexpr int kMaxSignal = 64;            // Linux has no higher one.
+inline constexpr std::size_t kMaxNamed = 8;           // Nodes in one line; the rest is counted.
+inline constexpr std::size_t kMaxFailures = 8;        // Per report, in the order they failed in.
+inline constexpr std::size_t kMaxProgressGroups = 4;  // Steps of one node's workers told apart.
+inline constexpr std::size_t kMostPhases = 8;  // Of one node's workers at one time, in words.
+inline constexpr int kMaxSignal = 64;          // Linux has no higher one.
 
 // ---- Of what is remembered ----
 inline constexpr std::size_t kMostOutside = 5'120;    // Bytes, of a membership in no world.

@@ -171,7 +171,7 @@ inline constexpr const char* kNotBegun = "not begun";
 
 // Workers of one node that are equally far. Only those that said hello, or of whom there is another
 // source, and still run are counted anywhere.
-struct Standing {
+struct ProgressGroup {
   std::uint64_t step = 0;
   std::string phase;             // May be empty.
   std::uint32_t first_rank = 0;  // The lowest of them.
@@ -179,7 +179,7 @@ struct Standing {
   std::uint32_t late = 0;  // How many made no progress for longer than they may (--hang-timeout).
   Duration allowed{0};     // How long that was, for people.
   ProgressSource source = ProgressSource::kTold;  // Of `step`.
-  bool operator==(const Standing&) const = default;
+  bool operator==(const ProgressGroup&) const = default;
 };
 
 // How soon what a node was told to do was done, by its own clock; bounded by nothing but that.
@@ -219,18 +219,18 @@ struct NodeReport {
   Endpoint store;  // A bound port offered for the next generation.
 
   Hosting hosting = Hosting::kNothing;
-  std::optional<Placement> placement;      // Of the workers hosted now, or last.
-  Outcome outcome = Outcome::kNone;        // Of that placement, once it has ended.
-  std::vector<WorkerFailure> failures;     // Of that placement, first one first.
-  std::string spawn_failure;               // What the system said; empty: none.
-  Generation floor;                        // Will never run this one or an earlier one.
-  std::uint32_t restarts_used = 0;         // As last told.
-  std::uint32_t unkillable = 0;            // Workers that outlived SIGKILL.
-  std::optional<std::uint32_t> hung_rank;  // The lowest rank here that is late.
-  std::uint64_t progress = 0;              // Highest STEP of a worker.
-  std::vector<Standing> standings;         // The furthest behind first.
-  Pace pace;                               // Of that placement.
-  RankDetails rank_details;                // Of its workers; kept for people alone.
+  std::optional<Placement> placement;          // Of the workers hosted now, or last.
+  Outcome outcome = Outcome::kNone;            // Of that placement, once it has ended.
+  std::vector<WorkerFailure> failures;         // Of that placement, first one first.
+  std::string spawn_failure;                   // What the system said; empty: none.
+  Generation floor;                            // Will never run this one or an earlier one.
+  std::uint32_t restarts_used = 0;             // As last told.
+  std::uint32_t unkillable = 0;                // Workers that outlived SIGKILL.
+  std::optional<std::uint32_t> hung_rank;      // The lowest rank here that is late.
+  std::uint64_t progress = 0;                  // Highest STEP of a worker.
+  std::vector<ProgressGroup> progress_groups;  // The furthest behind first.
+  Pace pace;                                   // Of that placement.
+  RankDetails rank_details;                    // Of its workers; kept for people alone.
   Leaving leaving = Leaving::kNo;
   bool starting = false;           // Its workers' start lasts: perhaps none is there yet.
   bool saving = false;             // Its workers have the shutdown timeout, not the stop grace.

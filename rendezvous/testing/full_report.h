@@ -69,8 +69,8 @@ inline NodeReport FullReport() {
   report.hung_rank = 0;
   report.progress = 1000;
   report.ended_well = 1;
-  report.standings = {{998, "data", 3, 1, 1, Duration(30'000)},
-                      {1000, "", 0, 2, 0, Duration(0), ProgressSource::kCollectives}};
+  report.progress_groups = {{998, "data", 3, 1, 1, Duration(30'000)},
+                            {1000, "", 0, 2, 0, Duration(0), ProgressSource::kCollectives}};
   report.leaving = Leaving::kStopRun;
   report.starting = true;
   report.saving = true;

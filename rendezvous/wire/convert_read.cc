@@ -118,18 +118,18 @@ Finish Read(const v1::Finish& wire, Reader& in) {
 
 namespace {
 
-Standing Read(const v1::Standing& wire, Reader& in) {
-  Standing standing;
-  standing.step = wire.step();
-  standing.phase = in.OptionalName("standing.phase", wire.phase());
-  standing.first_rank =
-      in.Number<std::uint32_t>("standing.first_rank", wire.first_rank(), 0, kMaxWorld - 1);
-  standing.count = in.Number<std::uint32_t>("standing.count", wire.count(), 1, kMaxWorkers);
-  standing.late = in.Number<std::uint32_t>("standing.late", wire.late(), 0, standing.count);
-  standing.allowed = in.Duration("standing.allowed", wire.allowed_ms());
-  standing.source = static_cast<ProgressSource>(in.Number<std::uint8_t>(
-      "standing.source", wire.source(), 0, static_cast<int>(ProgressSource::kCollectives)));
-  return standing;
+ProgressGroup Read(const v1::ProgressGroup& wire, Reader& in) {
+  ProgressGroup group;
+  group.step = wire.step();
+  group.phase = in.OptionalName("progress_group.phase", wire.phase());
+  group.first_rank =
+      in.Number<std::uint32_t>("progress_group.first_rank", wire.first_rank(), 0, kMaxWorld - 1);
+  group.count = in.Number<std::uint32_t>("progress_group.count", wire.count(), 1, kMaxWorkers);
+  group.late = in.Number<std::uint32_t>("progress_group.late", wire.late(), 0, group.count);
+  group.allowed = in.Duration("progress_group.allowed", wire.allowed_ms());
+  group.source = static_cast<ProgressSource>(in.Number<std::uint8_t>(
+      "progress_group.source", wire.source(), 0, static_cast<int>(ProgressSource::kCollectives)));
+  return group;
 }
 
 WaitReason Read(const v1::Wait& wire, Reader& in) {
@@ -224,12 +224,12 @@ void ReadWorkers(const v1::SyncRequest& wire, Reader& in, NodeReport& report) {
   report.pace = Read(wire.pace(), in);
   report.rank_details = Read(wire.rank_details(), report.workers, in);
   report.ended_well = in.Number<std::uint32_t>("ended_well", wire.ended_well(), 0, report.workers);
-  if (wire.standings_size() > static_cast<int>(kMaxStandings)) {
-    in.Refuse("standings", "has more than " + std::to_string(kMaxStandings) + " entries");
+  if (wire.progress_groups_size() > static_cast<int>(kMaxProgressGroups)) {
+    in.Refuse("progress_groups", "has more than " + std::to_string(kMaxProgressGroups) + " entries");
     return;
   }
-  for (const v1::Standing& standing : wire.standings()) {
-    report.standings.push_back(Read(standing, in));
+  for (const v1::ProgressGroup& group : wire.progress_groups()) {
+    report.progress_groups.push_back(Read(group, in));
   }
 }
 

@@ -236,17 +236,18 @@ TEST(Convert, PlacementsAndFailuresThatCannotBeUsedAreRefusedByField) {
       {"addresses", [&](auto& w) { w.set_addresses(std::string(kMaxAddressesBytes + 1, '1')); }},
       {"ended_well", [&](auto& w) { w.set_ended_well(w.workers() + 1); }},
       {"hung_rank", [&](auto& w) { w.set_hung_rank(UINT32_MAX); }},
-      {"standing.count", [&](auto& w) { w.mutable_standings(0)->set_count(0); }},
-      {"standing.late", [&](auto& w) { w.mutable_standings(0)->set_late(2); }},
-      {"standing.phase", [&](auto& w) { w.mutable_standings(0)->set_phase("\n"); }},
-      {"standing.first_rank", [&](auto& w) { w.mutable_standings(0)->set_first_rank(UINT32_MAX); }},
-      {"standing.allowed", [&](auto& w) { w.mutable_standings(0)->set_allowed_ms(-1); }},
-      {"standing.source", [&](auto& w) { w.mutable_standings(0)->set_source(3); }},
+      {"progress_group.count", [&](auto& w) { w.mutable_progress_groups(0)->set_count(0); }},
+      {"progress_group.late", [&](auto& w) { w.mutable_progress_groups(0)->set_late(2); }},
+      {"progress_group.phase", [&](auto& w) { w.mutable_progress_groups(0)->set_phase("\n"); }},
+      {"progress_group.first_rank",
+       [&](auto& w) { w.mutable_progress_groups(0)->set_first_rank(UINT32_MAX); }},
+      {"progress_group.allowed", [&](auto& w) { w.mutable_progress_groups(0)->set_allowed_ms(-1); }},
+      {"progress_group.source", [&](auto& w) { w.mutable_progress_groups(0)->set_source(3); }},
       {"pace.started", [&](auto& w) { w.mutable_pace()->set_started_ms(-1); }},
-      {"standings",
+      {"progress_groups",
        [&](auto& w) {
-         for (std::size_t i = 0; i < kMaxStandings; ++i) {
-           *w.add_standings() = w.standings(0);
+         for (std::size_t i = 0; i < kMaxProgressGroups; ++i) {
+           *w.add_progress_groups() = w.progress_groups(0);
          }
        }},
   };

@@ -75,14 +75,14 @@ void Write(const WorkerFailure& failure, v1::WorkerFailure* wire) {
   wire->set_nobody_lags(failure.nobody_lags);
 }
 
-void Write(const Standing& standing, v1::Standing* wire) {
-  wire->set_step(standing.step);
-  wire->set_phase(standing.phase);
-  wire->set_first_rank(standing.first_rank);
-  wire->set_count(standing.count);
-  wire->set_late(standing.late);
-  wire->set_allowed_ms(standing.allowed.count());
-  wire->set_source(static_cast<std::uint32_t>(standing.source));
+void Write(const ProgressGroup& group, v1::ProgressGroup* wire) {
+  wire->set_step(group.step);
+  wire->set_phase(group.phase);
+  wire->set_first_rank(group.first_rank);
+  wire->set_count(group.count);
+  wire->set_late(group.late);
+  wire->set_allowed_ms(group.allowed.count());
+  wire->set_source(static_cast<std::uint32_t>(group.source));
 }
 
 void Write(const WaitReason& reason, v1::Wait* wire) {
@@ -189,8 +189,8 @@ void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
   }
   wire->set_progress(report.progress);
   wire->set_ended_well(report.ended_well);
-  for (std::size_t i = 0; i < std::min(report.standings.size(), kMaxStandings); ++i) {
-    Write(report.standings[i], wire->add_standings());
+  for (std::size_t i = 0; i < std::min(report.progress_groups.size(), kMaxProgressGroups); ++i) {
+    Write(report.progress_groups[i], wire->add_progress_groups());
   }
   Write(report.pace, wire->mutable_pace());
   Write(report.rank_details, wire->mutable_rank_details());

@@ -266,7 +266,7 @@ class Machine {
     CHECK(report.failures.size() <= kMaxFailures);
     CHECK(report.unfit.size() <= kMaxUnfit);
     CHECK(report.facts.size() <= kMaxFacts);
-    CHECK(report.standings.size() <= kMaxStandings);
+    CHECK(report.progress_groups.size() <= kMaxProgressGroups);
     CHECK(deadline >= Duration{0});
   }
 

@@ -126,12 +126,12 @@ inline void MakeUp(FuzzInput& input, const CoordinatorState& state, NodeReport& 
   }
   report.unkillable = says(4) ? input.Byte() : 0;
   report.hung_rank.reset();
-  report.standings.clear();
+  report.progress_groups.clear();
   if (says(5)) {
     report.hung_rank = input.Byte();
     for (int i = input.Byte() % 5; i > 0; --i) {
       const std::uint8_t count = input.Byte();
-      report.standings.push_back({input.Byte(), SomeText(input).substr(0, 255), input.Byte(), count,
+      report.progress_groups.push_back({input.Byte(), SomeText(input).substr(0, 255), input.Byte(), count,
                                   input.Byte() % (count + 1u), Duration{1'000},
                                   static_cast<ProgressSource>(input.Byte() % 3)});
     }

@@ -108,7 +108,7 @@ TEST_F(StartupOfTwo, ALateFirstStepEndsTheRecoveryOfAProgramThatHadShownNone) {
 TEST_F(StartupOfTwo, AStepThatWasSeenOnOneNodeIsTheWorldsFirst) {
   Restart();
   Tell(b, {{}, 15ms, {}, {}}, 1s + 50ms);
-  a.report.standings = {{.step = 1, .source = ProgressSource::kPrinted}};
+  a.report.progress_groups = {{.step = 1, .source = ProgressSource::kPrinted}};
   Tell(a, {{}, 20ms, {}, 300ms}, 1s + 310ms);
   EXPECT_TRUE(story.Said("recovered in 312 ms"));
 }

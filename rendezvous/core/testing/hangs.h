@@ -16,12 +16,12 @@ namespace ddprun {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-inline Standing Late(std::uint32_t rank, std::uint64_t step, const std::string& phase = "",
-                     std::uint32_t count = 1) {
+inline ProgressGroup Late(std::uint32_t rank, std::uint64_t step, const std::string& phase = "",
+                          std::uint32_t count = 1) {
   return {step, phase, rank, count, count, 30s};
 }
 
-inline Standing InTime(std::uint32_t rank, std::uint64_t step, const std::string& phase = "") {
+inline ProgressGroup InTime(std::uint32_t rank, std::uint64_t step, const std::string& phase = "") {
   return {step, phase, rank, 1, 0, Duration{0}};
 }
 
@@ -37,25 +37,25 @@ struct Hangs : testing::Test {
     FormWorld(At(0s), a, b);
     ASSERT_EQ(story.state.phase, Phase::kRunning);
   }
-  static void Stand(Node& node, std::vector<Standing> standings, Time now) {
+  static void Stand(Node& node, std::vector<ProgressGroup> groups, Time now) {
     node.report.hung_rank.reset();
-    for (const Standing& standing : standings) {
-      if (standing.late > 0 && !node.report.hung_rank) {
-        node.report.hung_rank = standing.first_rank;
+    for (const ProgressGroup& group : groups) {
+      if (group.late > 0 && !node.report.hung_rank) {
+        node.report.hung_rank = group.first_rank;
       }
     }
-    node.report.standings = std::move(standings);
+    node.report.progress_groups = std::move(groups);
     node.Hears(now).Says(now);
   }
   // As they have stood for 30 s by `now`, as far as anybody is ahead.
-  void StandInTime(Node& node, std::vector<Standing> standings, Time now) {
-    for (Standing& standing : standings) {
-      standing.late = 0;
+  void StandInTime(Node& node, std::vector<ProgressGroup> groups, Time now) {
+    for (ProgressGroup& group : groups) {
+      group.late = 0;
     }
-    Stand(node, std::move(standings), now);
+    Stand(node, std::move(groups), now);
   }
   // Both report, so that what is judged is fresh.
-  void Stand(std::vector<Standing> of_a, std::vector<Standing> of_b, Time now = At(31s)) {
+  void Stand(std::vector<ProgressGroup> of_a, std::vector<ProgressGroup> of_b, Time now = At(31s)) {
     StandInTime(a, of_a, now - 30s);
     StandInTime(b, of_b, now - 30s);
     Stand(a, of_a, now);
