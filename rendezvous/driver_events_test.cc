@@ -60,7 +60,7 @@ TEST_F(DriverEvents, AreNumberedAndToldToTheNodesThatKeepThem) {
     server.report.events_seen = first.events[0].mark();
     server.report.placement = std::get<ddprun::Run>(first.directive).placement;
     server.report.hosting = Hosting::kStopping;
-    server.report.pace.started = Duration{1};
+    server.report.start_timings.started = Duration{1};
     const SyncReply second = server.Tell();
     ASSERT_EQ(second.events.size(), 2u);
     EXPECT_EQ(second.events[1].kind, kEventStopping);

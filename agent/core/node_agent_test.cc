@@ -58,7 +58,7 @@ TEST_F(Agent, ADyingWorkersPeersAreStoppedBeforeItsEnd) {
   EXPECT_EQ(Find<SignalWorkers>()->signal, kTerm);
   EXPECT_TRUE(Find<SignalWorkers>()->end_at_once);
   EXPECT_EQ(Find<SendReport>()->report.hosting, Hosting::kStopping);
-  EXPECT_EQ(Find<SendReport>()->report.pace.detect, 0ms);
+  EXPECT_EQ(Find<SendReport>()->report.start_timings.detect, 0ms);
   Ends(0, Killed{kTerm}, 2'100ms);
   Ends(1, Killed{9}, 2'400ms);
   EXPECT_FALSE(Did<SignalWorkers>());

@@ -66,7 +66,7 @@ NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
   report.progress = state.progress;
   report.ended_well = state.succeeded;
   report.progress_groups = ProgressGroupsOf(state);
-  report.pace = state.pace;
+  report.start_timings = state.start_timings;
   report.facts = state.facts;
   if (!config.cannot_start.empty()) {
     report.outcome = Outcome::kSpawnFailed;  // Of no placement: it has not even tried.

@@ -124,7 +124,7 @@ struct AgentState {
   std::optional<TrainingPoint> training;  // As a worker of it told.
   std::uint64_t steps = 0;                // In all, likewise; 0: not told.
   Time told_to_run;
-  Pace pace;
+  StartTimings start_timings;
   std::map<std::uint32_t, Begun> begun;  // By local rank.
   bool workers_tell_steps = false;       // A worker of this or an earlier generation sent STEP.
   std::map<std::uint32_t, Time> dying;   // By local rank: when a worker that ran began to die.

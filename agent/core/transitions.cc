@@ -103,7 +103,7 @@ void RenewMembership(AgentState& state) {
   state.outcome = Outcome::kNone;
   state.failures.clear();
   state.spawn_failure.clear();
-  state.pace = {};
+  state.start_timings = {};
 }
 
 void BeginDone(AgentStepContext& step) {

@@ -51,7 +51,7 @@ void ReportFromMember(CoordinatorStepContext& step, const NodeKey& key, const Me
     });
     ChangeMember(state, step.config, key, [&](Member& changed) {
       changed.hosted = true;
-      NotePace(state.startups, changed, report.pace, seen);
+      NoteTimings(state.startups, changed, report.start_timings, seen);
       changed.succeeded |=
           report.hosting == Hosting::kNothing && report.outcome == Outcome::kSucceeded;
     });
@@ -68,7 +68,7 @@ void ReportFromMember(CoordinatorStepContext& step, const NodeKey& key, const Me
                       (!report.failures.empty() || report.hosting == Hosting::kStopping);
   if (state.phase == Phase::kRunning && (promised_away || failed)) {
     BeginDrain(step, StopCause::kFailure, false);
-    NoteDetected(state.startups, report.pace.detect, step.now);
+    NoteDetected(state.startups, report.start_timings.detect, step.now);
   }
   if (state.phase == Phase::kRunning) {
     if (auto hang = LookForHang(state.hang, state, key, report, step.now)) {

@@ -183,12 +183,12 @@ struct ProgressGroup {
 };
 
 // How soon what a node was told to do was done, by its own clock; bounded by nothing but that.
-struct Pace {
+struct StartTimings {
   std::optional<Duration> detect;   // From the first end of a worker that it noticed to its report.
   std::optional<Duration> started;  // Since it was told to run: all its workers are started,
   std::optional<Duration> restored;  // all of them have their state back (RESUME),
   std::optional<Duration> stepped;   // all have taken a step from there (STEP).
-  bool operator==(const Pace&) const = default;
+  bool operator==(const StartTimings&) const = default;
 };
 
 enum class Hosting { kNothing, kWorkers, kStopping };
@@ -229,7 +229,7 @@ struct NodeReport {
   std::optional<std::uint32_t> hung_rank;      // The lowest rank here that is late.
   std::uint64_t progress = 0;                  // Highest STEP of a worker.
   std::vector<ProgressGroup> progress_groups;  // The furthest behind first.
-  Pace pace;                                   // Of that placement.
+  StartTimings start_timings;                  // Of that placement.
   RankDetails rank_details;                    // Of its workers; kept for people alone.
   Leaving leaving = Leaving::kNo;
   bool starting = false;           // Its workers' start lasts: perhaps none is there yet.

@@ -77,7 +77,7 @@ inline NodeReport FullReport() {
   report.checking = true;
   report.unfit = "GPU 3\xff is gone";
   report.facts = {{"gpu3", "is gone\xff", true}, {"links", "2 up", false}};
-  report.pace = {Duration(1), Duration(0), std::nullopt, Duration(30)};
+  report.start_timings = {Duration(1), Duration(0), std::nullopt, Duration(30)};
   report.rank_details = {
       .ranks = {{RankState::kLate, 998, Duration(31'000), std::chrono::microseconds(4), 1}, {}},
       .phases = {"data"},

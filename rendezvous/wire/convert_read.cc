@@ -183,21 +183,21 @@ Directive ReadDirective(std::string_view field, const v1::Directive& wire, Reade
   return Wait{};
 }
 
-Pace Read(const v1::Pace& wire, Reader& in) {
-  Pace pace;
+StartTimings Read(const v1::StartTimings& wire, Reader& in) {
+  StartTimings timings;
   if (wire.has_detect_ms()) {
-    pace.detect = in.Duration("pace.detect", wire.detect_ms());
+    timings.detect = in.Duration("start_timings.detect", wire.detect_ms());
   }
   if (wire.has_started_ms()) {
-    pace.started = in.Duration("pace.started", wire.started_ms());
+    timings.started = in.Duration("start_timings.started", wire.started_ms());
   }
   if (wire.has_restored_ms()) {
-    pace.restored = in.Duration("pace.restored", wire.restored_ms());
+    timings.restored = in.Duration("start_timings.restored", wire.restored_ms());
   }
   if (wire.has_stepped_ms()) {
-    pace.stepped = in.Duration("pace.stepped", wire.stepped_ms());
+    timings.stepped = in.Duration("start_timings.stepped", wire.stepped_ms());
   }
-  return pace;
+  return timings;
 }
 
 void ReadWorkers(const v1::SyncRequest& wire, Reader& in, NodeReport& report) {
@@ -221,11 +221,12 @@ void ReadWorkers(const v1::SyncRequest& wire, Reader& in, NodeReport& report) {
     report.hung_rank = in.Number<std::uint32_t>("hung_rank", wire.hung_rank(), 0, kMaxWorld - 1);
   }
   report.progress = wire.progress();
-  report.pace = Read(wire.pace(), in);
+  report.start_timings = Read(wire.start_timings(), in);
   report.rank_details = Read(wire.rank_details(), report.workers, in);
   report.ended_well = in.Number<std::uint32_t>("ended_well", wire.ended_well(), 0, report.workers);
   if (wire.progress_groups_size() > static_cast<int>(kMaxProgressGroups)) {
-    in.Refuse("progress_groups", "has more than " + std::to_string(kMaxProgressGroups) + " entries");
+    in.Refuse("progress_groups",
+              "has more than " + std::to_string(kMaxProgressGroups) + " entries");
     return;
   }
   for (const v1::ProgressGroup& group : wire.progress_groups()) {

@@ -241,9 +241,10 @@ TEST(Convert, PlacementsAndFailuresThatCannotBeUsedAreRefusedByField) {
       {"progress_group.phase", [&](auto& w) { w.mutable_progress_groups(0)->set_phase("\n"); }},
       {"progress_group.first_rank",
        [&](auto& w) { w.mutable_progress_groups(0)->set_first_rank(UINT32_MAX); }},
-      {"progress_group.allowed", [&](auto& w) { w.mutable_progress_groups(0)->set_allowed_ms(-1); }},
+      {"progress_group.allowed",
+       [&](auto& w) { w.mutable_progress_groups(0)->set_allowed_ms(-1); }},
       {"progress_group.source", [&](auto& w) { w.mutable_progress_groups(0)->set_source(3); }},
-      {"pace.started", [&](auto& w) { w.mutable_pace()->set_started_ms(-1); }},
+      {"start_timings.started", [&](auto& w) { w.mutable_start_timings()->set_started_ms(-1); }},
       {"progress_groups",
        [&](auto& w) {
          for (std::size_t i = 0; i < kMaxProgressGroups; ++i) {

@@ -135,18 +135,18 @@ void Write(const Directive& directive, v1::Directive* wire) {
 
 namespace {
 
-void Write(const Pace& pace, v1::Pace* wire) {
-  if (pace.detect) {
-    wire->set_detect_ms(pace.detect->count());
+void Write(const StartTimings& timings, v1::StartTimings* wire) {
+  if (timings.detect) {
+    wire->set_detect_ms(timings.detect->count());
   }
-  if (pace.started) {
-    wire->set_started_ms(pace.started->count());
+  if (timings.started) {
+    wire->set_started_ms(timings.started->count());
   }
-  if (pace.restored) {
-    wire->set_restored_ms(pace.restored->count());
+  if (timings.restored) {
+    wire->set_restored_ms(timings.restored->count());
   }
-  if (pace.stepped) {
-    wire->set_stepped_ms(pace.stepped->count());
+  if (timings.stepped) {
+    wire->set_stepped_ms(timings.stepped->count());
   }
 }
 
@@ -192,7 +192,7 @@ void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
   for (std::size_t i = 0; i < std::min(report.progress_groups.size(), kMaxProgressGroups); ++i) {
     Write(report.progress_groups[i], wire->add_progress_groups());
   }
-  Write(report.pace, wire->mutable_pace());
+  Write(report.start_timings, wire->mutable_start_timings());
   Write(report.rank_details, wire->mutable_rank_details());
   wire->set_leaving(ToWire(kLeaving, report.leaving));
   wire->set_starting(report.starting);

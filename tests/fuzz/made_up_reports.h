@@ -131,13 +131,13 @@ inline void MakeUp(FuzzInput& input, const CoordinatorState& state, NodeReport& 
     report.hung_rank = input.Byte();
     for (int i = input.Byte() % 5; i > 0; --i) {
       const std::uint8_t count = input.Byte();
-      report.progress_groups.push_back({input.Byte(), SomeText(input).substr(0, 255), input.Byte(), count,
-                                  input.Byte() % (count + 1u), Duration{1'000},
-                                  static_cast<ProgressSource>(input.Byte() % 3)});
+      report.progress_groups.push_back({input.Byte(), SomeText(input).substr(0, 255), input.Byte(),
+                                        count, input.Byte() % (count + 1u), Duration{1'000},
+                                        static_cast<ProgressSource>(input.Byte() % 3)});
     }
     report.progress = std::uint64_t{1} << input.Byte() % 64;
-    report.pace = {std::nullopt, Duration{input.Byte()}, Duration{input.Byte()},
-                   Duration{std::int64_t{1} << input.Byte() % 39}};
+    report.start_timings = {std::nullopt, Duration{input.Byte()}, Duration{input.Byte()},
+                            Duration{std::int64_t{1} << input.Byte() % 39}};
     report.ended_well = static_cast<std::uint32_t>(report.progress % (report.workers + 1u));
   }
   report.leaving =

@@ -115,16 +115,16 @@ void NoteFormed(Startups& startups, const World& world, Time now) {
   }
 }
 
-void NotePace(Startups& startups, Member& member, const Pace& pace, bool seen) {
-  startups.steps |= pace.stepped.has_value();
+void NoteTimings(Startups& startups, Member& member, const StartTimings& timings, bool seen) {
+  startups.steps |= timings.stepped.has_value();
   if (!startups.open || startups.open->members == 0) {
     return;  // A world that was found running.
   }
   Opening& open = *startups.open;
-  Reach(open.started, member, kStarted, pace.started);
-  Reach(open.restored, member, kRestored, pace.restored);
-  Reach(open.stepped, member, kStepped, pace.stepped);
-  if (seen && pace.stepped) {
+  Reach(open.started, member, kStarted, timings.started);
+  Reach(open.restored, member, kRestored, timings.restored);
+  Reach(open.stepped, member, kStepped, timings.stepped);
+  if (seen && timings.stepped) {
     open.stepped.nodes = open.members;
   }
   FillIn(open, startups.past.back());

@@ -93,7 +93,7 @@ void NoteFormed(Startups& startups, const World& world, Time now);
 
 // What a member's report says of it; the same again changes nothing. `seen`: its workers do not
 // report steps themselves, so its first step stands for all members: often a single rank prints.
-void NotePace(Startups& startups, Member& member, const Pace& pace, bool seen);
+void NoteTimings(Startups& startups, Member& member, const StartTimings& timings, bool seen);
 
 // Once: all workers have taken a step. Before that, where the run has never shown a step, that
 // workers run again. `steps`: a step of the run is known.

@@ -17,21 +17,21 @@ struct StartupOfTwo : PairOfNodes {
     const RunStatus status = StatusOf(story.state, story.config, At(when));
     return status.startups.empty() ? "" : Describe(status.startups.back());
   }
-  void Tell(Node& node, Pace pace, Duration when) {
-    node.report.pace = pace;
+  void Tell(Node& node, StartTimings timings, Duration when) {
+    node.report.start_timings = timings;
     node.Says(At(when));
   }
   // A worker of n0 is killed at 1 s; both nodes host generation 2 at 1.014 s.
   void Restart() {
     Form();
-    a.report.pace.detect = 2ms;
+    a.report.start_timings.detect = 2ms;
     a.report.hosting = Hosting::kStopping;
     a.report.failures = {Failure(Killed{9})};
     a.Says(At(1s));
     a.Ends(Outcome::kFailed, {Failure(Killed{9})}, At(1s + 3ms));
     b.Ends(Outcome::kStopped, {}, At(1s + 10ms));
     for (Node* const node : {&a, &b}) {
-      node->report.pace = {};
+      node->report.start_timings = {};
       node->Hosts(At(1s + 14ms));
     }
   }

@@ -1,4 +1,4 @@
-#include "agent/core/pace.h"
+#include "agent/core/start_timings.h"
 
 #include <algorithm>
 
@@ -19,14 +19,14 @@ void NoteWord(AgentStepContext& step, const WorkerSpoke& spoke) {
     return;
   }
   state.workers_tell_steps |= spoke.step.has_value();
-  if (state.pace.stepped) {
+  if (state.start_timings.stepped) {
     return;
   }
   // Where workers report no step, the first one that is printed and the first collective are the
   // only signs of one. Often a single rank prints.
   const bool seen = spoke.printed.value_or(0) > 0 || spoke.collectives.value_or(0) > 0;
   if (seen && !state.workers_tell_steps) {
-    state.pace.stepped = Since(state.told_to_run, step.now);
+    state.start_timings.stepped = Since(state.told_to_run, step.now);
     return;
   }
   if (!spoke.resume && !spoke.step) {
@@ -39,18 +39,19 @@ void NoteWord(AgentStepContext& step, const WorkerSpoke& spoke) {
     return state.begun.size() == step.config.workers &&
            std::ranges::all_of(state.begun, [&](const auto& entry) { return has(entry.second); });
   };
-  if (!state.pace.restored && all([](const Begun& begun) { return begun.resume.has_value(); })) {
-    state.pace.restored = Since(state.told_to_run, step.now);
+  if (!state.start_timings.restored &&
+      all([](const Begun& begun) { return begun.resume.has_value(); })) {
+    state.start_timings.restored = Since(state.told_to_run, step.now);
   }
   if (all([](const Begun& begun) { return begun.stepped; })) {
-    state.pace.stepped = Since(state.told_to_run, step.now);
+    state.start_timings.stepped = Since(state.told_to_run, step.now);
   }
 }
 
 }  // namespace
 
 void BeginPace(AgentStepContext& step) {
-  step.state.pace = {};
+  step.state.start_timings = {};
   step.state.told_to_run = step.now;
   step.state.begun.clear();
 }
@@ -58,7 +59,7 @@ void BeginPace(AgentStepContext& step) {
 void NoteStarted(AgentStepContext& step, const WorkersStarted& started) {
   AgentState& state = step.state;
   if (HasWorkers(state) && started.generation == state.placement->generation) {
-    state.pace.started = Since(state.told_to_run, step.now);
+    state.start_timings.started = Since(state.told_to_run, step.now);
   }
 }
 
@@ -69,8 +70,8 @@ void OnWord(AgentStepContext& step, const WorkerSpoke& spoke) {
 }
 
 void NoteBadNews(AgentStepContext& step, Time noticed) {
-  if (!step.state.pace.detect) {
-    step.state.pace.detect = Since(noticed, step.now);
+  if (!step.state.start_timings.detect) {
+    step.state.start_timings.detect = Since(noticed, step.now);
   }
 }
 
