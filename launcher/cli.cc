@@ -101,12 +101,12 @@ void ResolveJobEnd(const RawFlags& raw, LaunchConfig& config, Problems& problems
   }
   const LaunchContext& context = config.context;
   if (config.time_limit == Duration{0} && context.job.empty()) {
-    config.remarks.push_back(
+    config.warnings.push_back(
         "ignoring --stop-before: the job's end time is unknown; set --time-limit");
   } else if (config.stop_before < config.spec.shutdown_timeout) {
-    config.remarks.push_back("--stop-before=" + FormatDuration(config.stop_before) +
-                             " is less than the workers have to save: --shutdown-timeout=" +
-                             FormatDuration(config.spec.shutdown_timeout));
+    config.warnings.push_back("--stop-before=" + FormatDuration(config.stop_before) +
+                              " is less than the workers have to save: --shutdown-timeout=" +
+                              FormatDuration(config.spec.shutdown_timeout));
   }
 }
 
@@ -170,7 +170,7 @@ void ResolveAttachedRank(const RawFlags& raw, LaunchConfig& config, Problems& pr
 void ResolveProgram(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
   if (config.module && config.run_path) {
     config.module = false;  // As torchrun does.
-    config.remarks.push_back("ignoring --module because --run-path is set");
+    config.warnings.push_back("ignoring --module because --run-path is set");
   }
   if (config.module && config.no_python) {
     problems.Add("--module and --no-python exclude each other");

@@ -43,13 +43,13 @@ TEST(CommandLine, AProblemTellsTheLineOfAFile) {
 }
 
 TEST(CommandLine, WhatDoesNotCountIsSaid) {
-  EXPECT_TRUE(Launch({"--master-addr=n0", "p"}).remarks.empty());
+  EXPECT_TRUE(Launch({"--master-addr=n0", "p"}).warnings.empty());
   EXPECT_TRUE(
-      Launch({"--nnodes=2", "--rdzv-backend=c10d", "--master-addr=n0", "p"}).remarks.empty());
-  EXPECT_EQ(Launch({"--rdzv-endpoint=n0:1", "--master-addr=n0", "--master-port=1", "p"}).remarks,
+      Launch({"--nnodes=2", "--rdzv-backend=c10d", "--master-addr=n0", "p"}).warnings.empty());
+  EXPECT_EQ(Launch({"--rdzv-endpoint=n0:1", "--master-addr=n0", "--master-port=1", "p"}).warnings,
             (std::vector<std::string>{"ignoring --master-addr=n0 because --rdzv-endpoint is set",
                                       "ignoring --master-port=1 because --rdzv-endpoint is set"}));
-  EXPECT_EQ(Launch({"--rdzv-backend=c10d", "--master-port=1", "p"}).remarks.size(), 1u);
+  EXPECT_EQ(Launch({"--rdzv-backend=c10d", "--master-port=1", "p"}).warnings.size(), 1u);
 }
 
 // One clear message that names what is wrong, for every bad input.

@@ -183,8 +183,8 @@ std::optional<int> LaunchFromKept(LaunchConfig& config) {
       return StandFor(*begun);
     }
     if (begun.error().kind == ErrorKind::kRefused) {  // Else a name whose process was killed.
-      config.remarks.push_back("the preload process that was kept is not used: " +
-                               begun.error().message);
+      config.warnings.push_back("the preload process that was kept is not used: " +
+                                begun.error().message);
       break;
     }
   }

@@ -14,7 +14,7 @@ namespace ddprun {
 Result<std::filesystem::path> KeptSocket(const LaunchConfig& config);
 
 // Launches from a kept process, if there is one. Returns the run's exit code. nullopt: nothing has
-// happened, and this process launches it itself; a remark says why, if there was one of no use.
+// happened, and this process launches it itself; a warning says why, if there was one of no use.
 std::optional<int> LaunchFromKept(LaunchConfig& config);
 
 struct KeptQuery {

@@ -6,7 +6,6 @@
 #include "agent/guard.h"
 #include "common/exit_code.h"
 #include "common/log.h"
-#include "launcher/beginning.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/command_line/gpus.h"
 #include "launcher/end/termination_log.h"
@@ -20,6 +19,7 @@
 #include "launcher/server/release_claim.h"
 #include "launcher/server/server_role.h"
 #include "launcher/slurm/under_srun.h"
+#include "launcher/startup_messages.h"
 #include "launcher/verbs/verbs.h"
 
 namespace ddprun {
@@ -37,7 +37,7 @@ void HaveRunDirectory(LaunchConfig& config) {
     return;
   }
   if (const Result<void> made = MakeOwnDirectory(config.run_dir); !made) {
-    config.remarks.push_back(
+    config.warnings.push_back(
         "the run will not outlive the host of its rendezvous: " + made.error().message +
         ". Set --run-dir=DIR to a directory that all nodes share, or --run-dir=none");
     config.run_dir.clear();
@@ -91,7 +91,7 @@ int Launch(LaunchConfig config) {
     prepared = Preparation{};
   }
   if (config.dry_run) {
-    SayRemarks(config, *prepared);
+    SayStartupWarnings(config, *prepared);
     return PrintOut(DescribePlan(config, *prepared));
   }
   if (const Result<void> enough = HaveDescriptors(); !enough) {
@@ -102,7 +102,7 @@ int Launch(LaunchConfig config) {
   return RunGuarded(
       [&](GuardLink guard) {
         QueueLog();  // First of all: nobody may read what is said.
-        SayRemarks(config, *prepared);
+        SayStartupWarnings(config, *prepared);
         if (config.verbose) {
           SayOrigins(config);
         }

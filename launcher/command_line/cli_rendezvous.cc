@@ -46,10 +46,10 @@ void ResolveEndpoint(const RawFlags& raw, LaunchConfig& config, Problems& proble
        {std::pair("--master-addr", raw.master_addr), std::pair("--master-port", raw.master_port)}) {
     const bool counts = is_static || (flag == std::string("--master-addr") && address_counts);
     if (!value.empty() && (!counts || raw.standalone)) {
-      config.remarks.push_back("ignoring " + std::string(flag) + "=" + value + " because " +
-                               (raw.standalone          ? "--standalone needs no address"
-                                : !raw.endpoint.empty() ? "--rdzv-endpoint is set"
-                                                        : "only --rdzv-backend=static uses it"));
+      config.warnings.push_back("ignoring " + std::string(flag) + "=" + value + " because " +
+                                (raw.standalone          ? "--standalone needs no address"
+                                 : !raw.endpoint.empty() ? "--rdzv-endpoint is set"
+                                                         : "only --rdzv-backend=static uses it"));
     }
   }
   const std::string where = !raw.endpoint.empty() ? raw.endpoint : raw.master_addr;
@@ -82,7 +82,7 @@ void ResolveRunDirectory(LaunchConfig& config, Problems& problems) {
   }
   if (config.standalone) {
     config.run_dir.clear();
-    config.remarks.push_back(
+    config.warnings.push_back(
         "ignoring --run-dir: a run of one node has no other node that could take over");
   } else if (config.literal_master) {
     problems.Add(

@@ -8,11 +8,11 @@ namespace {
 TEST(CommandLine, ARunDirectoryIsForRunsOfSeveralNodes) {
   const LaunchConfig two = Launch({"--nnodes=2", "--run-dir=d", "p"});
   EXPECT_EQ(two.run_dir, "d");
-  EXPECT_TRUE(two.remarks.empty());
+  EXPECT_TRUE(two.warnings.empty());
   const LaunchConfig one = Launch({"p"}, {{"DDPRUN_RUN_DIR", "d"}});
   EXPECT_EQ(one.run_dir, "");
-  ASSERT_EQ(one.remarks.size(), 1u);
-  EXPECT_NE(one.remarks.front().find("ignoring --run-dir"), std::string::npos);
+  ASSERT_EQ(one.warnings.size(), 1u);
+  EXPECT_NE(one.warnings.front().find("ignoring --run-dir"), std::string::npos);
 }
 
 // Whatever else is said: a launch that counts on a takeover learns at once that none comes.
@@ -51,13 +51,13 @@ TEST(CommandLine, RendezvousConfIsTakenWithQuotesAndUnknownKeys) {
         Launch({"--nnodes=1:2", "--rdzv-conf=" + (quote + list) + quote, "p"});
     EXPECT_EQ(config.spec.join_timeout, Duration{5'000});
     EXPECT_EQ(config.spec.last_call, Duration{1'000});
-    EXPECT_TRUE(config.remarks.empty());
+    EXPECT_TRUE(config.warnings.empty());
   }
   const LaunchConfig config =
       Launch({"--nnodes=2", "--rdzv-conf=nonsense=1,join_timeout='6'", "p"});
   EXPECT_EQ(config.spec.join_timeout, Duration{6'000});
-  ASSERT_EQ(config.remarks.size(), 1u);
-  EXPECT_NE(config.remarks[0].find("unknown key 'nonsense'"), std::string::npos);
+  ASSERT_EQ(config.warnings.size(), 1u);
+  EXPECT_NE(config.warnings[0].find("unknown key 'nonsense'"), std::string::npos);
 }
 
 TEST(CommandLine, WhatTorchrunTakesIsTakenAndWhatItRefusesIsRefused) {

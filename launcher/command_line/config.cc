@@ -298,8 +298,8 @@ Result<void> ParseRendezvousConf(const std::string& given, bool is_static, Launc
     } else if (key == "last_call_timeout") {
       ASSIGN_OR_RETURN(config.spec.last_call, ParseSeconds("--rdzv-conf last_call_timeout", value));
     } else if (ignored == IgnoredConf().end()) {
-      config.remarks.push_back("--rdzv-conf: ignoring the unknown key '" + key +
-                               "'. Supported: join_timeout, last_call_timeout");
+      config.warnings.push_back("--rdzv-conf: ignoring the unknown key '" + key +
+                                "'. Supported: join_timeout, last_call_timeout");
     } else {
       RETURN_IF_ERROR(CheckIgnored(key, value, ignored->second));
     }

@@ -118,7 +118,7 @@ struct LaunchConfig {
   // Variables that configure this launch, DDPRUN_<FLAG> and PET_<FLAG>: workers do not get them, or
   // a launch inside a worker would be configured by them too.
   std::vector<std::string> own_variables;
-  std::vector<std::string> remarks;  // Options that are ignored, and why; printed once.
+  std::vector<std::string> warnings;  // Options that are ignored, and why; printed once.
 };
 
 struct ServerConfig {

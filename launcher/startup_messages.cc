@@ -1,4 +1,4 @@
-#include "launcher/beginning.h"
+#include "launcher/startup_messages.h"
 
 #include <stdlib.h>
 
@@ -19,30 +19,31 @@ void SayInfo(const std::string& text) {
 
 }  // namespace
 
-std::vector<std::string> Remarks(const LaunchConfig& config, const Preparation& prepared) {
-  std::vector<std::string> remarks = config.remarks;
+std::vector<std::string> StartupWarnings(const LaunchConfig& config, const Preparation& prepared) {
+  std::vector<std::string> warnings = config.warnings;
   for (const std::string& name : config.signals.unknown) {
-    remarks.push_back("--signals-to-handle: '" + name +
-                      "' is left out: SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 can be "
-                      "passed on");
+    warnings.push_back(
+        "--signals-to-handle: '" + name +
+        "' is left out: SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 can be "
+        "passed on");
   }
   if (!prepared.no_preload.empty() && !prepared.preload_auto) {
-    remarks.push_back(prepared.no_preload);
+    warnings.push_back(prepared.no_preload);
   }
-  if (std::string remark = FindTemporaryPlace().remark; !remark.empty()) {
-    remarks.push_back(std::move(remark));
+  if (std::string warning = FindTemporaryPlace().remark; !warning.empty()) {
+    warnings.push_back(std::move(warning));
   }
-  remarks.insert(remarks.end(), prepared.numa.warnings.begin(), prepared.numa.warnings.end());
-  const std::vector<std::string> warnings = WarningsOf(config, prepared.cpus);
-  remarks.insert(remarks.end(), warnings.begin(), warnings.end());
-  return remarks;
+  warnings.insert(warnings.end(), prepared.numa.warnings.begin(), prepared.numa.warnings.end());
+  const std::vector<std::string> of_context = WarningsOf(config, prepared.cpus);
+  warnings.insert(warnings.end(), of_context.begin(), of_context.end());
+  return warnings;
 }
 
-void SayRemarks(const LaunchConfig& config, const Preparation& prepared) {
-  for (const std::string& said : Remarks(config, prepared)) {
-    const std::string remark = InOneLine(said);
-    LogAsIs(InLogFormat(LogLevel::kWarning, remark,
-                        Heading(LogLevel::kWarning, "ddprun") + " " + remark + "\n"));
+void SayStartupWarnings(const LaunchConfig& config, const Preparation& prepared) {
+  for (const std::string& said : StartupWarnings(config, prepared)) {
+    const std::string warning = InOneLine(said);
+    LogAsIs(InLogFormat(LogLevel::kWarning, warning,
+                        Heading(LogLevel::kWarning, "ddprun") + " " + warning + "\n"));
   }
 }
 

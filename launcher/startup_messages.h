@@ -1,4 +1,4 @@
-// What a launch says, and sets in its own environment, before anything starts.
+// The messages of a launch before anything starts, and what it sets in its own environment.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace ddprun {
 
-// What the user should know.
-std::vector<std::string> Remarks(const LaunchConfig& config, const Preparation& prepared);
+// Warnings about this launch, for the user.
+std::vector<std::string> StartupWarnings(const LaunchConfig& config, const Preparation& prepared);
 
 // On stderr, as ddprun's own lines go there.
-void SayRemarks(const LaunchConfig& config, const Preparation& prepared);
+void SayStartupWarnings(const LaunchConfig& config, const Preparation& prepared);
 // The settings that the command line does not show.
 void SayOrigins(const LaunchConfig& config);
 // What was counted, where --nproc-per-node=auto left it to us.
