@@ -13,7 +13,7 @@ void LaunchEnd::Begin(int exit_code, Duration reading) {
   CHECK(phase_ == Phase::kWorking);
   phase_ = Phase::kReading;
   exit_code_ = exit_code;
-  reader_wait_.Begin(reading, steps_.unread_output, [this] { Report(); });
+  flush_.Begin(reading, steps_.unread_output, [this] { Report(); });
 }
 
 void LaunchEnd::OnSignal(int signal) {
@@ -24,7 +24,7 @@ void LaunchEnd::OnSignal(int signal) {
       break;
     case Phase::kReading:
     case Phase::kLeaving:
-      reader_wait_.GiveUp();
+      flush_.GiveUp();
       break;
     case Phase::kReporting:
       kept_ = signal;
@@ -74,8 +74,7 @@ void LaunchEnd::Serve() {
 
 void LaunchEnd::Leave() {
   phase_ = Phase::kLeaving;
-  reader_wait_.Begin(PatienceWithReaders(exit_code_, stopped_), steps_.unread,
-                     [this] { BeOver(); });
+  flush_.Begin(OutputFlushTimeout(exit_code_, stopped_), steps_.unread, [this] { BeOver(); });
 }
 
 void LaunchEnd::BeOver() {

@@ -19,7 +19,7 @@
 #include <string>
 
 #include "common/loop.h"
-#include "launcher/end/reader_wait.h"
+#include "launcher/end/output_flush.h"
 
 namespace ddprun {
 
@@ -35,7 +35,7 @@ class LaunchEnd {
     std::function<void()> over;
   };
 
-  LaunchEnd(Loop& loop, Steps steps) : steps_(std::move(steps)), reader_wait_(loop) {}
+  LaunchEnd(Loop& loop, Steps steps) : steps_(std::move(steps)), flush_(loop) {}
 
   // `reading`: how long the report waits for those who read what the workers printed.
   void Begin(int exit_code, Duration reading);
@@ -55,7 +55,7 @@ class LaunchEnd {
   void BeOver();
 
   const Steps steps_;
-  ReaderWait reader_wait_;
+  OutputFlush flush_;
   Phase phase_ = Phase::kWorking;
   int exit_code_ = 0;
   bool stopped_ = false;     // By a signal, now or before.

@@ -1,8 +1,8 @@
-// The end of a launch: what was printed is still on its way to whoever reads it, who may be slow.
+// The end of a launch: waits until the readers of the output have read it. They may be slow.
 //
-// Waits on the loop, as long as it takes: who is gone refuses, and that ends a wait too; only a
-// reader who stands still (Ctrl-S) makes it last for ever, so a signal must end it (GiveUp). Says
-// once what it waits for.
+// Waits on the loop, as long as it takes. If a reader has gone, writing fails, and that ends the
+// wait too. Only a reader that stands still (Ctrl-S) makes it last for ever, so a signal must end
+// it (GiveUp). Logs once what it waits for.
 #pragma once
 
 #include <functional>
@@ -13,12 +13,13 @@
 
 namespace ddprun {
 
-// At the end of a run; none: as long as they take. Who stopped it does not wait for long.
-std::optional<Duration> PatienceWithReaders(int exit_code, bool stopped);
+// How long the end of a run waits for readers; none: as long as they take. A user who stopped the
+// run does not wait for long.
+std::optional<Duration> OutputFlushTimeout(int exit_code, bool stopped);
 
-class ReaderWait {
+class OutputFlush {
  public:
-  explicit ReaderWait(Loop& loop) : loop_(loop), look_again_(loop) {}
+  explicit OutputFlush(Loop& loop) : loop_(loop), look_again_(loop) {}
 
   // `done` once all is read, or the limit is over, or at GiveUp; perhaps at once. Not while another
   // one is waited for. `unread`: for people, what is not read yet; "": all is.

@@ -1,4 +1,4 @@
-#include "launcher/end/reader_wait.h"
+#include "launcher/end/output_flush.h"
 
 #include <signal.h>
 
@@ -18,15 +18,15 @@ constexpr Duration kStoppedPatience{2'000};
 
 }  // namespace
 
-std::optional<Duration> PatienceWithReaders(int exit_code, bool stopped) {
+std::optional<Duration> OutputFlushTimeout(int exit_code, bool stopped) {
   const bool on_request = stopped || exit_code == kExitRestart ||
                           exit_code == kExitSignalBase + SIGINT ||
                           exit_code == kExitSignalBase + SIGTERM;
   return on_request ? std::optional(kStoppedPatience) : std::nullopt;
 }
 
-void ReaderWait::Begin(std::optional<Duration> limit, std::function<std::string()> unread,
-                       std::function<void()> done) {
+void OutputFlush::Begin(std::optional<Duration> limit, std::function<std::string()> unread,
+                        std::function<void()> done) {
   CHECK(!done_);
   unread_ = std::move(unread);
   began_ = loop_.Now();
@@ -38,7 +38,7 @@ void ReaderWait::Begin(std::optional<Duration> limit, std::function<std::string(
   Look();
 }
 
-bool ReaderWait::GiveUp() {
+bool OutputFlush::GiveUp() {
   if (!done_) {
     return false;
   }
@@ -48,7 +48,7 @@ bool ReaderWait::GiveUp() {
 }
 
 // Soon at first: most are read within a moment.
-void ReaderWait::Look() {
+void OutputFlush::Look() {
   const Time now = loop_.Now();
   const std::string unread = unread_();
   if (unread.empty() || (end_ && now >= *end_)) {
