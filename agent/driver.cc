@@ -168,7 +168,7 @@ void AgentDriver::WatchStart() {
       const bool explained = step.ends_with(')');
       Log(explained ? LogLevel::kInfo : LogLevel::kWarning,
           "the workers are not started yet: " + step +
-              (explained ? "" : " takes longer than usual (does its disk answer?)"));
+              (explained ? "" : " takes longer than usual (is its file system responding?)"));
       Feed(StartLasts{state_.placement->generation});
     }
     WatchStart();

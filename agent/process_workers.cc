@@ -616,7 +616,7 @@ void ProcessWorkers::TellOfStacks(const std::filesystem::path& file, std::functi
         } else {
           Log(LogLevel::kWarning,
               in_time ? text->error().message
-                      : "the workers' stacks cannot be read: their disk does not answer");
+                      : "the workers' stacks cannot be read: their file system is not responding");
         }
         done();
       });

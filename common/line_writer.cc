@@ -126,7 +126,7 @@ std::string LineWriter::Shared::Next() {
   next += std::exchange(waiting, {});
   if (const std::size_t lines = std::exchange(dropped, 0); lines > 0) {
     next += line_of(std::to_string(lines) + (lines == 1 ? " line was" : " lines were") +
-                    " dropped here: nobody read what ddprun says");
+                    " dropped here: ddprun's output was not read");
   }
   shown = live;
   next += CutToWidth(fd, shown);

@@ -29,10 +29,9 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
   core.first_local_rank = config.context.task_slot ? config.context.task_slot->local_rank : 0;
   core.role = config.role;
   core.server = server;
-  core.successor = config.standalone ? ""
-                   : !HasFailover(config)
-                       ? "without --run-dir no other node takes the server's part over"
-                       : "another node takes the server's part over if it stays away";
+  core.successor = config.standalone      ? ""
+                   : !HasFailover(config) ? "without --run-dir no other node becomes the leader"
+                                          : "another node becomes the leader if it stays away";
   core.hang_timeout = config.hang_timeout;
   const bool start_is_set = IsSet(config, "start-timeout");
   core.says_unwatched = !config.hang_by_default;

@@ -50,9 +50,8 @@ Result<void> CheckExposure(const Endpoint& endpoint, const std::string& proof, b
     return {};
   }
   return Invalid(
-      "on every address of this machine anybody who reaches it could join: name one "
-      "address, or give a token (--token-file, DDPRUN_TOKEN) or certificates (--tls-ca), or say "
-      "--insecure",
+      "on every address of this machine any peer that reaches it could join: name one "
+      "address, set --token-file (or DDPRUN_TOKEN) or --tls-ca, or set --insecure",
       ToString(endpoint));
 }
 
@@ -63,8 +62,8 @@ void AddAccess(CLI::App& app, ServerConfig& config) {
   app.add_option("--token-file", config.token_file,
                  "File (mode 600) with the token that all must show, or DDPRUN_TOKEN or "
                  "DDPRUN_TOKEN_FILE; without one those who share a run directory, or this user's "
-                 "nodes on loopback, have one all the same; else any node may join, and nobody "
-                 "drain or stop")
+                 "nodes on loopback, have one all the same; else any node may join, but none "
+                 "can drain or stop")
       ->type_name("FILE");
   app.add_option("--tls-cert", config.tls.certificate,
                  "Speak TLS alone: the certificate (PEM), which must name the host that nodes call "
@@ -73,10 +72,10 @@ void AddAccess(CLI::App& app, ServerConfig& config) {
   app.add_option("--tls-key", config.tls.key, "Its key (PEM, mode 600; or DDPRUN_TLS_KEY)")
       ->type_name("FILE");
   app.add_option("--tls-ca", config.tls.authority,
-                 "Turn away who shows no certificate that this one signed (or DDPRUN_TLS_CA)")
+                 "Reject peers without a certificate that this one signed (or DDPRUN_TLS_CA)")
       ->type_name("FILE");
   app.add_flag("--insecure", config.insecure,
-               "Draw no token, let everybody join, and serve on every address (0.0.0.0, ::) too");
+               "Draw no token, let any peer join, and serve on every address (0.0.0.0, ::) too");
 }
 
 }  // namespace
@@ -92,9 +91,8 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
       ->type_name("HOST:PORT")
       ->capture_default_str();
   CLI::Option* const state_dir =
-      app.add_option(
-             "--state-dir", config.state_dir,
-             "DIR that survives this server: one started again with it goes on with its runs")
+      app.add_option("--state-dir", config.state_dir,
+                     "DIR that survives this server: one started again with it continues its runs")
           ->type_name("DIR");
   app.add_option("--run-dir", config.run_dir,
                  "DIR that all nodes share: a node takes over if this server dies, and this one "

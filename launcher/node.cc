@@ -56,7 +56,7 @@ Result<int> LaunchedNode::Run() {
   }
   if (config_.context.waiter) {
     srun_watch_ = std::make_unique<SrunWatch>(loop_, *config_.context.waiter, [this] {
-      Log(LogLevel::kError, "srun is gone: nobody waits for this step any more");
+      Log(LogLevel::kError, "srun is gone: no process waits for this step any more");
       OnSignal(SIGTERM);
     });
   }
@@ -287,7 +287,7 @@ HttpAnswer LaunchedNode::Wish(ControlVerb verb, const NodeId& node) const {
   CoordinatorDriver* const server = Server();
   if (server == nullptr) {
     return {kConflict,
-            "this node does not carry the server of the run: " + role_.where + " does\n"};
+            "this node does not host the rendezvous of the run: " + role_.where + " does\n"};
   }
   const Result<std::string> said =
       server->OnControl({config_.run_id, verb, node, role_.operators_token});

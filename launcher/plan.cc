@@ -223,7 +223,8 @@ std::string EndingLines(const LaunchConfig& config) {
   return "when something fails\n" +
          Line("restarts", "at most " + std::to_string(config.spec.max_restarts) +
                               " after failures of workers, counted over all nodes") +
-         Line("to stop", config.signals.text + " go on to the workers, SIGKILL follows after " +
+         Line("to stop", config.signals.text +
+                             " are passed on to the workers, SIGKILL follows after " +
                              FormatDuration(config.spec.shutdown_timeout));
 }
 

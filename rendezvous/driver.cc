@@ -104,7 +104,7 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
     if (runs_.size() >= kMaxRuns && !ForgetARunThatWasLeft()) {
       call->Refuse({ErrorKind::kRefused, "this rendezvous server already serves " +
                                              std::to_string(kMaxRuns) +
-                                             " runs, none of which everybody has left"});
+                                             " runs, none of which all nodes have left"});
       return;
     }
     BeginRun(report);

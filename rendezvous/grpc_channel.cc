@@ -86,24 +86,25 @@ Error ProofError(const std::string& message, const Endpoint& endpoint) {
   constexpr const char* kGive =
       "; give both the same with --token-file=FILE or DDPRUN_TOKEN, if it is the rendezvous";
   if (message.find(kUnproven) != std::string::npos) {
-    return {ErrorKind::kInvalid,
-            who +
-                " does not prove that it has the same token as this side, so it was told nothing: "
-                "it has another one (another user's run?), or certificates (--tls-ca=FILE)" +
-                kGive};
+    return {
+        ErrorKind::kInvalid,
+        who +
+            " does not prove that it has the same token as this side, so nothing was sent to it: "
+            "it has another one (another user's run?), or certificates (--tls-ca=FILE)" +
+            kGive};
   }
   if (message.find("alert protocol version") != std::string::npos) {  // As a server without one.
     return {ErrorKind::kInvalid,
             who +
                 " does not speak TLS, so it cannot prove that it has the same token as this side, "
-                "and was told nothing: it has none (--insecure?)" +
+                "and nothing was sent to it: it has none (--insecure?)" +
                 kGive};
   }
   constexpr std::string_view kHandshake = "Tls handshake failed: ";
   if (const std::size_t at = message.rfind(kHandshake); at != std::string::npos) {
     return {ErrorKind::kRefused, who +
-                                     " is not a ddprun rendezvous with a token, and was told "
-                                     "nothing: no TLS with it, " +
+                                     " is not a ddprun rendezvous with a token, and nothing was "
+                                     "sent to it: no TLS with it, " +
                                      message.substr(at + kHandshake.size())};
   }
   return {ErrorKind::kUnavailable,

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Trains on two nodes (two agents on this machine) with a shared run directory, kills every process
 # of the one that carries the rendezvous server in the middle of an epoch, and later starts it
-# again; shows in one screen how the other takes the server's part over, goes on alone, and how the
+# again; shows in one screen how the other becomes the leader, continues alone, and how the
 # old one joins it. Fails unless both end well, at both sizes was trained, and no process is left.
 #   DDPRUN_BIN=FOLDER   the binaries to use (build/bin, built when missing)
 set -euo pipefail

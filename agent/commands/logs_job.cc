@@ -188,7 +188,7 @@ class LogsJob final : public RequestJob, public std::enable_shared_from_this<Log
     if (!files) {
       files_->clear();
       piece_.clear();
-      Note("the disk of the workers' logs does not answer");
+      Note("the file system of the workers' logs is not responding");
       return LookIntoMemory(false);
     }
     piece_ = std::move(*text);

@@ -29,7 +29,7 @@ std::string Describe(const AgentState& state) {
     text += ", " + std::to_string(state.alive) + " workers alive";
   }
   if (state.echo) {
-    text += ", told to " + Describe(*state.echo);
+    text += ", ordered to " + Describe(*state.echo);
   }
   return text;
 }

@@ -42,7 +42,7 @@ std::string OutageInWords(const AgentState& state, const AgentConfig& config) {
     return "; trying again, giving up in " + FormatDuration(OutageLimit(state, config));
   }
   const Duration fence = config.spec.fence_after;
-  return "; the workers go on, trying again" +
+  return "; the workers continue, trying again" +
          (fence == Duration{0} ? ""
                                : "; without an answer for " + FormatDuration(fence) +
                                      " they are killed (--fence-after)");

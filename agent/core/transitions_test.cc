@@ -69,7 +69,7 @@ TEST_F(Agent, AWorkerThatIsActiveAfterAFailureHasTheShutdownTimeout) {
   Feed(StillActive{{1}}, 6s);
   EXPECT_EQ(*NextWake(state, config), At(9s));
   EXPECT_EQ(Find<Say>()->text,
-            "workers that were told to end are still active: they have 30.0 s in all "
+            "workers that have been asked to end are still active: they have 30.0 s in all "
             "(--shutdown-timeout)");
   EXPECT_TRUE(Find<SendReport>()->report.saving);
   Feed(StillActive{{1}}, 7s);
@@ -308,7 +308,8 @@ TEST_F(Agent, AFullReportStillTakesAnEarlierFailure) {
 TEST_F(Agent, DescribesItselfInOneLine) {
   EXPECT_EQ(Describe(state), "idle, floor 0");
   TellRun(3, 1s);
-  EXPECT_EQ(Describe(state).substr(0, 52), "running generation 3, floor 0, 2 workers alive, told");
+  EXPECT_EQ(Describe(state).substr(0, 55),
+            "running generation 3, floor 0, 2 workers alive, ordered");
   EXPECT_EQ(Describe(AgentEffect(Exit{3, {}, "why"})), "exit 3: why");
 }
 

@@ -249,7 +249,7 @@ void GpuSource::AddGone(std::vector<GpuReading>& gpus) {
                       .uuid = gpu.uuid,
                       .mine = gpu.mine,
                       .lost = true,
-                      .error = "the driver does not count it any more"});
+                      .error = "the driver no longer lists it"});
     }
   }
   for (std::size_t i = 0; i < counted; ++i) {

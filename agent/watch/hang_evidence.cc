@@ -92,10 +92,10 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
             dumps_ = nullptr;
           }
           if (!in_time || !*made) {
-            Log(LogLevel::kWarning,
-                "no evidence is kept of this hang but stacks: " +
-                    (in_time ? made->error().message
-                             : "the disk of '" + wish_.bundle.native() + "' does not answer"));
+            Log(LogLevel::kWarning, "no evidence is kept of this hang but stacks: " +
+                                        (in_time ? made->error().message
+                                                 : "the file system of '" + wish_.bundle.native() +
+                                                       "' is not responding"));
             wish_.bundle.clear();
           }
           TakeStacks();
@@ -227,8 +227,9 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
         },
         [this, written](bool in_time) {
           if (!in_time || !*written) {
-            wish_.failed = in_time ? written->error().message
-                                   : "the disk of '" + wish_.bundle.native() + "' does not answer";
+            wish_.failed =
+                in_time ? written->error().message
+                        : "the file system of '" + wish_.bundle.native() + "' is not responding";
             Log(LogLevel::kWarning, "not all evidence of this hang is kept: " + wish_.failed);
           }
           Finish();

@@ -20,7 +20,7 @@ void LeftBehind::Read(LeftFiles files, std::function<void(WorkerRemains)> told) 
                        Log(LogLevel::kWarning,
                            "reading what a worker left in " + directory + " takes longer than " +
                                FormatDuration(kLimit) +
-                               " (does its disk answer?): going on without its error");
+                               " (is its file system responding?): continuing without its error");
                        WorkerRemains unread{{}, lines};
                        unread.details.message =
                            "(its files did not answer: " + directory.substr(0, kMaxPath) + ")";

@@ -262,7 +262,7 @@ bool TellsItself(pid_t pid, const std::string& ask, Duration limit,
       AskWorker(ask, pid, "stacks", kMaxToolBytes, Clock::now() + std::min(limit / 2, kPatience),
                 [&](std::string_view part) { text += part; });
   if (whole) {
-    put("-- told by itself:\n" + text);
+    put("-- reported by itself:\n" + text);
   } else if (!ask.empty() && ::access(ask.c_str(), F_OK) == 0) {
     put("(it did not answer in time: something holds its interpreter)\n");
   }

@@ -57,7 +57,7 @@ std::string RemoveInTime(const std::string& directory, const std::function<bool(
   if (child > 0 && !RemovalEndsWithin(kRemovalPatience, child, wait, status)) {
     ::kill(child, SIGKILL);
     RemovalEndsWithin(kRemovalMoment, child, wait, status);
-    return left + "removing it takes too long (does its disk answer?)";
+    return left + "removing it takes too long (is its file system responding?)";
   }
   return status == 0 ? "" : left + "it could not be removed";
 }

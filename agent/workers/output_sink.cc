@@ -107,8 +107,9 @@ void OutputSink::PassOver() {
   passed_over_ = true;
   dropped_ = std::exchange(pending_, {}).size();
   Log(LogLevel::kWarning,
-      "the workers' output to " + name_ + " is not written: its disk does not " +
-          "answer. Until it does, what they print is dropped there, and they " + "go on");
+      "the workers' output to " + name_ +
+          " is not written: its file system is not responding. Until it does, their output there "
+          "is dropped, and they continue");
 }
 
 void OutputSink::OnWritten(int error_number) {
@@ -122,7 +123,7 @@ void OutputSink::OnWritten(int error_number) {
     complained_ = true;
     Log(LogLevel::kWarning, "cannot write the workers' output to " + name_ + ": " +
                                 std::strerror(error_number) +
-                                "; what cannot be written is dropped, the workers go on");
+                                "; what cannot be written is dropped, the workers continue");
   }
   if (!pending_.empty()) {
     StartWriting();
@@ -149,7 +150,7 @@ void OutputSink::Flush(Duration limit) {
   if (!written) {
     lock.unlock();
     Log(LogLevel::kWarning,
-        "nobody read the workers' output to " + name_ + " in time: the end of it is lost");
+        "the workers' output to " + name_ + " was not read in time: the end of it is lost");
   }
 }
 

@@ -102,7 +102,7 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
   rendezvous.Value(
       "--store-allow", raw.store_allow, "CIDR,...",
       "Addresses and networks whose workers may use the store that this node hosts, beside the "
-      "nodes of the run. On this machine only its user's may; any: everybody everywhere");
+      "nodes of the run. On this machine only its user's may; any: all, everywhere");
   rendezvous.Switch("--insecure", config.insecure,
                     "Draw no token: everyone who reaches the endpoint may join. On every node. "
                     "Also lets the server listen on every address of this machine (0.0.0.0, ::)");
@@ -158,13 +158,14 @@ void AddProgram(CLI::App& app, RawFlags& raw) {
       "Bind each worker to CPUs near its GPU: its NUMA node, its socket, its own share of "
       "the node's cores, or one last-level cache. Without GPUs workers are spread over "
       "the nodes. Always within the CPUs that ddprun itself may use; needs no numactl");
-  program.Value("--preload", config.preload, "auto|MODULES|imports|none",
-                "What one process per node loads ahead, from which the next workers are forked: a "
-                "restart then takes a tenth of a second instead of what the imports take. auto: "
-                "torch and torch._dynamo, in the background, once the workers of a Python program "
-                "have loaded torch and may be started again. MODULES: these, before the first "
-                "workers. imports: what the script imports outside of functions (imports,-MODULE "
-                "leaves one out). none: nothing, not for ddprun-train either");
+  program.Value(
+      "--preload", config.preload, "auto|MODULES|imports|none",
+      "Modules that one process per node loads ahead, from which the next workers are forked: a "
+      "restart then takes a tenth of a second instead of what the imports take. auto: "
+      "torch and torch._dynamo, in the background, once the workers of a Python program "
+      "have loaded torch and may be started again. MODULES: these, before the first "
+      "workers. imports: what the script imports outside of functions (imports,-MODULE "
+      "leaves one out). none: nothing, not for ddprun-train either");
   program.Value("--keep-warm", config.keep_warm, "DURATION",
                 "The preload process outlives the run for this long. The next run of the same "
                 "program in the same directory and environment then starts without its imports. "
@@ -251,7 +252,7 @@ void AddHangs(CLI::App& app, RawFlags& raw) {
               "Python program that uses torch. Default: three times --hang-timeout, and only "
               "workers that use no CPU time; 0: never");
   hangs.Value("--on-hang", raw.on_hang, "restart|fail|observe",
-              "What follows from a hang: restart (uses one of --max-restarts); fail: the run ends "
+              "The consequence of a hang: restart (uses one of --max-restarts); fail: the run ends "
               "with 124; observe: only a message, the evidence and an event (the default if "
               "neither this nor --hang-timeout is set)");
   hangs.Value("--progress-from", raw.progress_from, "REGEX|auto",

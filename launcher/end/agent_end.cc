@@ -117,7 +117,7 @@ bool AgentEnd::ServeOn(std::function<void()> done) {
         "this node is done; it serves the rendezvous on for " +
             CountOf(static_cast<std::uint32_t>(nodes), "other node") + " (a signal stops it)");
   } else if (const Duration stays = serving->StaysFor(); stays > Duration{0}) {
-    Log(LogLevel::kInfo, "this node is done; it took the server's part over, so it serves on for " +
+    Log(LogLevel::kInfo, "this node is done; it became the leader, so it serves on for " +
                              FormatDuration(stays) +
                              ": nodes that have not found it yet must hear how the run ended");
   }

@@ -177,7 +177,7 @@ std::string HintFor(const FailureFacts& facts) {
              ": /proc/sys/kernel/core_pattern says where it goes; gdb shows the place";
     }
     if (killed->signal == SIGKILL) {
-      return "somebody sent SIGKILL: a person, the scheduler, or the kernel short of memory "
+      return "SIGKILL was sent by a person, the scheduler, or the kernel short of memory "
              "(dmesg)";
     }
   }

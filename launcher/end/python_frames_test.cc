@@ -6,7 +6,7 @@ namespace ddprun {
 namespace {
 
 TEST(PythonFrames, TheInnermostOfTheProgramIsFound) {
-  EXPECT_EQ(InnermostFrame("-- told by itself:\n"
+  EXPECT_EQ(InnermostFrame("-- reported by itself:\n"
                            "Thread 12: \"MainThread\"\n"
                            "    wait (/usr/lib/python3.11/threading.py:327)\n"
                            "    all_reduce (/v/site-packages/torch/distributed/c10d.py:99)\n"

@@ -214,7 +214,7 @@ void ReportFailure(Loop& loop, const Exit& exit, const LaunchConfig& config,
         if (!in_time) {
           Log(LogLevel::kWarning, "reading and writing what tells of the failure in " + place +
                                       " takes longer than " + FormatDuration(kDiskLimit) +
-                                      " (does its disk answer?): going on without");
+                                      " (is its file system responding?): continuing without");
         }
         if (stays) {
           Log(LogLevel::kError, "logs are in " + place);

@@ -61,7 +61,7 @@ std::function<void()> TerminationLogWriter(const std::string& text, const GetEnv
 
 void SayTerminationLogHangs() {
   Log(LogLevel::kWarning, "what '" + std::string(kTerminationLog) +
-                              "' should tell is not written: its disk does not answer");
+                              "' should tell is not written: its file system is not responding");
 }
 
 }  // namespace ddprun

@@ -61,10 +61,11 @@ bool SideWriter::IsWell(bool in_time, Duration limit, const std::string& refused
     return true;
   }
   if (!std::exchange(said_, true)) {
-    Log(LogLevel::kWarning, (in_time ? refused
-                                     : "writing to '" + parts_.place + "' takes longer than " +
-                                           FormatDuration(limit) + " (does its disk answer?)") +
-                                ": " + parts_.consequence);
+    Log(LogLevel::kWarning,
+        (in_time ? refused
+                 : "writing to '" + parts_.place + "' takes longer than " + FormatDuration(limit) +
+                       " (is its file system responding?)") +
+            ": " + parts_.consequence);
   }
   return false;
 }

@@ -29,11 +29,11 @@ void ReleaseClaim(const std::string& run_dir, const std::string& held) {
   if (!closed) {
     Log(LogLevel::kWarning,
         "the claim of this node's server could not be closed: " + closed.error().message +
-            "; another node takes its part over once that goes stale");
+            "; another node becomes the leader once that goes stale");
   } else if (*closed) {
     Log(LogLevel::kInfo,
         "this node's server died with its agent: closed its claim, so that "
-        "another node takes its part over");
+        "another node becomes the leader");
   }
 }
 

@@ -51,7 +51,7 @@ Result<void> TakeClaimOf(Left& left, SoleClaim& claim, const Endpoint& endpoint)
   RETURN_IF_ERROR(claim.Take(left.take, endpoint));
   left.claims->RemoveBefore(left.take.number - 1);
   if (left.take.takes_over) {
-    Log(LogLevel::kInfo, "going on after an earlier server (claim " +
+    Log(LogLevel::kInfo, "continuing after an earlier server (claim " +
                              std::to_string(left.take.number) + " in " + left.claims->Where() +
                              "): its runs' nodes tell what they do");
   }

@@ -46,7 +46,8 @@ void ServedFiles::Write(const Endpoint& endpoint, const std::string& token) {
           Log(LogLevel::kWarning,
               "writing where this node's server is takes longer than " +
                   FormatDuration(kServedFilesLimit) +
-                  " (does the disk of the run directory answer?): going on without; ddprun's "
+                  " (is the file system of the run directory responding?): continuing without; "
+                  "ddprun's "
                   "verbs need --endpoint, and --token-file where it asks for a token");
         } else if (!written->refused.empty()) {
           Log(LogLevel::kWarning, written->refused);

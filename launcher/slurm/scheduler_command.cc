@@ -137,7 +137,8 @@ Result<ExitStatus> SchedulerCommand::Call::WaitFor(const WorkerSpec& spec, int n
   const std::lock_guard lock(mutex);
   int wait_status = 0;
   if (::waitpid(std::exchange(pid, 0), &wait_status, WNOHANG) != launched.pid) {
-    return Error{ErrorKind::kUnavailable, words.front() + " has ended, nobody knows how"};
+    return Error{ErrorKind::kUnavailable,
+                 words.front() + " has ended, and its exit status is lost"};
   }
   return DecodeWaitStatus(wait_status);
 }

@@ -93,7 +93,7 @@ std::string OrderText(const OrderAnswers& answers, RequestKind kind) {
            "; exit code 75 where every worker has saved\n";
   }
   for (const auto& [what, ranks] : answers.done) {
-    text += kind == RequestKind::kSave ? "told to save (" + what + "): " + RanksOf(ranks) + "\n"
+    text += kind == RequestKind::kSave ? "asked to save (" + what + "): " + RanksOf(ranks) + "\n"
             : kind == RequestKind::kEvidence ? "kept in " + what + ": " + RanksOf(ranks) + "\n"
                                              : "";
   }

@@ -127,7 +127,8 @@ void AddPage(const KnownRun& known, ArchiveWish& wish) {
     story.events = known.live->events;
     wish.made.push_back({kReportFile, RunPage(story)});
     wish.made.push_back({"status.json", JsonText(StateInJson(story)) + "\n"});
-    wish.remarks.emplace_back("The page shows the run as its server told it when this was packed.");
+    wish.remarks.emplace_back(
+        "The page shows the run as its server reported it when this was packed.");
     return;
   }
   if (!known.over) {

@@ -37,7 +37,7 @@ struct RawManifest {
 void AddManifestFlags(CLI::App& app, RawManifest& raw) {
   app.add_option(
          "--nodes", raw.nodes,
-         "Nodes, a pod each: N, or MIN:MAX for a run that goes on without the lost ones and "
+         "Nodes, a pod each: N, or MIN:MAX for a run that continues without the lost ones and "
          "grows (default 1)")
       ->type_name("N|MIN:MAX");
   app.add_option("--gpus", raw.gpus, "GPUs per node, each with a worker (default: none)")

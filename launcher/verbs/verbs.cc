@@ -145,7 +145,7 @@ Result<VerbRequest> ReadStacks(const std::vector<std::string>& args, const GetEn
       ->group("");
   line.app
       .add_flag("--live", request.live,
-                "Likewise: they are to go on, so no debugger where it could leave them stopped")
+                "Likewise: they must continue, so no debugger where it could leave them stopped")
       ->group("");
   line.app
       .add_option("--notify", request.notify,

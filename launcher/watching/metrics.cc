@@ -161,7 +161,7 @@ constexpr Metric kOfNode[] = {
      [](const NodeView& view, Series& out) { out.Add(view.max_restarts); }},
     {"ddprun_restart_budget_used", "gauge", "", "Restarts that count against it, as last heard.",
      [](const NodeView& view, Series& out) { out.Add(view.restarts_used); }},
-    {"ddprun_last_step", "gauge", "", "Highest STEP of a worker here; absent: none was told.",
+    {"ddprun_last_step", "gauge", "", "Highest STEP of a worker here; absent: none was reported.",
      [](const NodeView& view, Series& out) {
        if (const std::uint64_t step = FurthestOf(view); step != 0) {
          out.Add(static_cast<double>(step));
@@ -198,7 +198,7 @@ constexpr Metric kOfNode[] = {
        }
      }},
     {"ddprun_node_facts_bad", "gauge", "",
-     "Facts of this machine that somebody should look at (--host-check).", TellHost},
+     "Facts of this machine that need attention (--host-check).", TellHost},
     {"ddprun_node_xid_total", "counter", "gpu, xid",
      "Xids of NVIDIA's driver since ddprun's start; absent: none came.", TellHost},
     {"ddprun_node_gpu_lost", "gauge", "gpu", "1: the GPU has fallen off the bus.", TellHost},
@@ -278,7 +278,8 @@ constexpr Metric kOfRun[] = {
        }
      }},
     {"ddprun_worlds_ended_total", "counter", "cause",
-     "Worlds that ended before the run did, charged or not: worker, hang, node_lost, scale_up, "
+     "Worlds that ended before the run did, whether or not they used a restart: worker, hang, "
+     "node_lost, scale_up, "
      "leave, stop, superseded, other. Of this and earlier servers, as far as that is known.",
      [](const NodeView& view, Series& out) {
        for (const CauseTotal& total : TotalsOf(*view.run)) {
@@ -299,7 +300,8 @@ constexpr Metric kOfRun[] = {
      "is not over, or steps that stand still. 0: it trains.",
      [](const NodeView& view, Series& out) { out.Add(Seconds(LosingNow(*view.run))); }},
     {"ddprun_step_work_seconds", "gauge", "stat",
-     "What ranks need for a step before they wait for others, the least of their last 20 steps: "
+     "Time that ranks need for a step before they wait for others, the least of their last 20 "
+     "steps: "
      "min, median and max over ranks.",
      [](const NodeView& view, Series& out) {
        if (const Stragglers found = StragglersOf(*view.run); found.most.count() > 0) {

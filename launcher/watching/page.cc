@@ -152,8 +152,8 @@ std::string PageAnswers::News(StreamPlace& place) {
 
 HttpAnswer ProbesNeedKey() {
   return {kUnauthorized,
-          "this port tells that of a run with a token to who has its key (ddprun status --url); "
-          "where --http-listen says, whoever asks is told\n"};
+          "of a run with a token this port tells that only with its key (ddprun status --url); "
+          "the port of --http-listen needs no key\n"};
 }
 
 HttpAnswer PageAnswers::Probe(const std::string& path) const {

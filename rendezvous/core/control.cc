@@ -56,7 +56,7 @@ ControlAnswer AnswerTo(const CoordinatorState& state, const Controlled& controll
   const std::uint32_t least = state.spec->min_nodes;
   return {true, "node " + controlled.node + " leaves the run '" + state.run_id + "'" +
                     (others >= least
-                         ? "; the others go on"
+                         ? "; the others continue"
                          : "; " + std::to_string(others) + " of at least " + std::to_string(least) +
                                " nodes are left: the run waits for more")};
 }

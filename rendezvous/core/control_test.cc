@@ -67,7 +67,7 @@ TEST_F(Control, AnswersSayWhatFollowsOrWhatIsWrong) {
     return AnswerTo(story.state, Controlled{verb, node});
   };
   EXPECT_EQ(answer(ControlVerb::kDrain, "n1").text,
-            "node n1 leaves the run 'run'; the others go on");
+            "node n1 leaves the run 'run'; the others continue");
   EXPECT_EQ(answer(ControlVerb::kDrain, "n7").text,
             "the run 'run' has no node 'n7': its nodes are n0 n1");
   EXPECT_FALSE(answer(ControlVerb::kDrain, "n7").accepted);

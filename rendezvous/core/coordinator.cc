@@ -32,8 +32,8 @@ void BeginRecovery(CoordinatorStepContext& step) {
   step.Enter(Phase::kRecovering);
   step.Say(kEventServer, NoticeLevel::kInfo,
            "run '" + state.run_id +
-               "' is known to its nodes from another server: collecting their reports, workers go "
-               "on");
+               "' is known to its nodes from another server: collecting their reports, "
+               "workers continue");
 }
 
 // Acts on every report once more, now that it is known whether there is a world.
@@ -69,7 +69,7 @@ void EndRecovery(CoordinatorStepContext& step) {
   if (!found) {
     step.Enter(Phase::kGathering);
     step.Say(kEventServer, NoticeLevel::kInfo,
-             "no node of run '" + state.run_id + "' has workers: going on");
+             "no node of run '" + state.run_id + "' has workers: continuing");
     ActOnAllReports(step, {});
     return;
   }
@@ -80,7 +80,7 @@ void EndRecovery(CoordinatorStepContext& step) {
     step.Say(kEventServer, NoticeLevel::kInfo, "recovered " + what + "; no worker was disturbed");
   } else {
     step.Say(kEventServer, NoticeLevel::kInfo,
-             "recovered " + what + ", which cannot go on as it is");
+             "recovered " + what + ", which cannot continue as it is");
     BeginDrain(step, found->cause, true);
     state.drain->perhaps_stale = found->perhaps_stale;
   }
@@ -289,7 +289,7 @@ void ExpirePhase(CoordinatorStepContext& step) {
   if (state.phase == Phase::kRunning) {
     if (step.now >= state.since + step.config.start_timeout) {
       for (const std::size_t rank : std::set<std::size_t>(state.world->roll.silent)) {
-        Lose(step, state.world->members[rank].key, "told to run, it has not started its workers");
+        Lose(step, state.world->members[rank].key, "it has not started its workers in time");
       }
     }
   }

@@ -63,7 +63,7 @@ TEST(Describe, AStateIsOneLineForTheRunAndOnePerNode) {
   EXPECT_EQ(lines[0],
             "run 'run': running for 4.0 s, restarts used 0 of 0, "
             "generation 1: 2 nodes, 2 workers: n0 n1");
-  EXPECT_EQ(lines[1].substr(0, 51), "node n0: hosts generation 1, told to run generation");
+  EXPECT_EQ(lines[1].substr(0, 54), "node n0: hosts generation 1, ordered to run generation");
 }
 
 }  // namespace

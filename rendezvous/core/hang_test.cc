@@ -226,7 +226,7 @@ TEST_F(HangsAreTold, OnceForEachVerdictAndTheRunGoesOn) {
   const auto hung = story.Events(kEventHung);
   ASSERT_EQ(hung.size(), 1u);
   EXPECT_EQ(hung[0].level, NoticeLevel::kWarning);
-  EXPECT_NE(hung[0].text.find("the run goes on (--on-hang=observe"), std::string::npos);
+  EXPECT_NE(hung[0].text.find("the run continues (--on-hang=observe"), std::string::npos);
   Stand({Late(0, 9, "", 2)}, {Late(2, 6), Late(3, 9)}, At(90s));
   EXPECT_EQ(story.Events(kEventHung).size(), 2u);
 }

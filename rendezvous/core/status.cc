@@ -256,7 +256,8 @@ std::vector<std::string> Describe(const CoordinatorState& state, const Coordinat
       line += node.report.unfit.empty()  ? ""
               : CannotStart(node.report) ? ", cannot start its workers"
                                          : ", refused by its node check";
-      line += ", told to " + Describe(DirectiveFor(state, config, key.node, key.incarnation, now));
+      line +=
+          ", ordered to " + Describe(DirectiveFor(state, config, key.node, key.incarnation, now));
     }
     lines.push_back(line);
   }

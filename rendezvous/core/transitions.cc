@@ -25,7 +25,7 @@ void OnHang(CoordinatorStepContext& step, WorkerFailure hang) {
   }
   RunEvent& event = step.Say(
       kEventHung, goes_on ? NoticeLevel::kWarning : NoticeLevel::kDetail,
-      why + (goes_on ? "; the run goes on (--on-hang=observe, as without --hang-timeout)" : ""));
+      why + (goes_on ? "; the run continues (--on-hang=observe, as without --hang-timeout)" : ""));
   event.cause = WordOf(StopCause::kHang);
   std::optional<Time>& asked = state.hang.evidence;
   if (goes_on && (!asked || step.now >= *asked + kEvidenceEvery)) {

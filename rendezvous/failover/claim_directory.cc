@@ -113,11 +113,12 @@ Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
     lines[0] = kKind;  // It told no lease, and no ends of runs.
     lines.emplace_back("lease 0");
   } else if (text.find('\n') != std::string::npos && lines[0] != kKind) {
-    return Error{ErrorKind::kUnavailable, "claim " + std::to_string(number) +
-                                              " is another version's, or somebody else's file: '" +
-                                              lines[0].substr(0, 80) +
-                                              "' (use the ddprun that wrote it, or another "
-                                              "directory)"};
+    return Error{ErrorKind::kUnavailable,
+                 "claim " + std::to_string(number) +
+                     " is a file of another version or another program: '" +
+                     lines[0].substr(0, 80) +
+                     "' (use the ddprun that wrote it, or another "
+                     "directory)"};
   }
   if (lines.size() < kFixedLines || lines[0] != kKind || text.back() != '\n') {
     return bad;
@@ -266,7 +267,7 @@ Result<Claim> ClaimDirectory::Make(const Claim& claim) {
   const fs::path file = FileOf(claim.number);
   ASSIGN_OR_RETURN(const bool is_ours, LinkTemporary(made_beside, file));
   if (!is_ours) {
-    return Error{ErrorKind::kRefused, "somebody else has made the claim '" + file.native() + "'"};
+    return Error{ErrorKind::kRefused, "another process has made the claim '" + file.native() + "'"};
   }
   RETURN_IF_ERROR(SyncPath(path_));
   // What its holder wrote since it was read. From now on he finds this one and tells nobody.

@@ -200,7 +200,7 @@ TEST_F(Claims, AClaimOfAnotherVersionIsRefusedWithItsDirectoryAndWhatToDo) {
   EXPECT_EQ(newest.error().kind, ErrorKind::kUnavailable);
   EXPECT_EQ(newest.error().message,
             directory.Where() +
-                ": claim 1 is another version's, or somebody else's file: "
+                ": claim 1 is a file of another version or another program: "
                 "'ddprun claim 99' (use the ddprun that wrote it, or another "
                 "directory)");
 }

@@ -86,9 +86,10 @@ void SoleClaim::OnWritten(const Result<bool>& moved) {
 
 void SoleClaim::Tell(const std::string& why) {
   if (!why.empty() && !failing_) {
-    Log(LogLevel::kError, "the claim in " + claims_->Where() + " cannot be written: " + why +
-                              "; the runs go on, but a server that is started again now does not "
-                              "know how runs have ended; trying again");
+    Log(LogLevel::kError,
+        "the claim in " + claims_->Where() + " cannot be written: " + why +
+            "; the runs continue, but a server that is started again now does not "
+            "know how runs have ended; trying again");
   } else if (why.empty() && failing_) {
     Log(LogLevel::kInfo, "the claim in " + claims_->Where() + " can be written again");
   }

@@ -44,7 +44,7 @@ std::string AddressOf(const sockaddr_storage& peer) {
   }
   const bool known = address != nullptr && ::inet_ntop(peer.ss_family, address, text.data(),
                                                        static_cast<socklen_t>(text.size()));
-  return known ? text.data() : "somebody";
+  return known ? text.data() : "an unknown peer";
 }
 
 // Makes a wait last until more than `bytes` have come. Peeked bytes stay in the socket and would

@@ -79,7 +79,8 @@ std::string NoVerdict(const WaitReason& reason) {
     return "waiting for the verdict of this node's check (--node-check)";
   }
   return "waiting for the verdict of the check (--node-check) of " + Joined(reason.missing, " ") +
-         (reason.remaining ? "; going on without it in " + FormatDuration(*reason.remaining) : "");
+         (reason.remaining ? "; continuing without it in " + FormatDuration(*reason.remaining)
+                           : "");
 }
 
 }  // namespace
@@ -131,9 +132,9 @@ std::string Describe(const WaitReason& reason) {
         text += "; missing " + Joined(reason.missing, " ");
       }
       if (reason.remaining) {
-        text += "; going on without the missing in " + FormatDuration(*reason.remaining);
+        text += "; continuing without the missing in " + FormatDuration(*reason.remaining);
       }
-      return text + "; workers go on";
+      return text + "; workers continue";
     case WaitFor::kClaim:
       return "cannot start: the server lost its leader lease (is the shared directory writable?). "
              "Waiting to regain it or for a new leader";

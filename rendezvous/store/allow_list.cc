@@ -71,10 +71,10 @@ std::optional<std::string> AllowList::WhyNot(const ip::address& peer, const ip::
     }
     return "it is user " + std::to_string(here->user) +
            "'s of this machine, and this run is user " + std::to_string(self) +
-           "'s (--store-allow=any lets everybody in)";
+           "'s (--store-allow=any lets all clients in)";
   }
   if (std::holds_alternative<Closed>(end)) {
-    return "its other end, on this machine, is closed already: nobody can tell whose it was";
+    return "its other end, on this machine, is closed already, so its owner is unknown";
   }
   if (Allows(peer, own)) {
     return std::nullopt;

@@ -108,7 +108,7 @@ void StoreServer::Adopt(int socket) {
       return;  // Whoever it was has said nothing.
     }
     why_not =
-        "it was closed before it could be told whose it was, so what it sent is not taken "
+        "it was closed before its owner was known, so what it sent is not taken "
         "(--store-allow=any takes it)";
   }
   if (why_not && !std::holds_alternative<Closed>(end)) {

@@ -95,7 +95,7 @@ class HeldDisk(DdprunTest):
                          "--hang", environment=self.hold("write:stdout.log"))
         self.wait_until_held(run)
         self.wait_for(lambda: os.path.exists(done), run, what="the worker's end", limit=60)
-        self.assertRegex(run.err(), r"the workers' output to \S+/stdout.log is not written: its disk does not answer")
+        self.assertRegex(run.err(), r"the workers' output to \S+/stdout.log is not written: its file system is not responding")
         self.let_go()
         self.wait_for_text(run, r"the disk of \S+/stdout.log answers again; (\d+) bytes of output are missing there")
         (log,) = glob.glob(self.path("logs/*/attempt_0/0/stdout.log"))
@@ -247,10 +247,10 @@ class HeldDisk(DdprunTest):
         self.assertEqual(run.wait(), 143, run.all())
         self.assertEqual(self.mark.living(), [])
         [left] = os.listdir(self.path("tmp"))
-        self.assertIn(f"/{left}' is left behind: removing it takes too long (does its disk answer?)", run.err())
+        self.assertIn(f"/{left}' is left behind: removing it takes too long (is its file system responding?)", run.err())
 
     def answers_while_it_reports(self):
-        """A node that carries the server cannot write how its run failed."""
+        """A node that hosts the rendezvous cannot write how its run failed."""
         endpoint = self.free_endpoint()
         server = self.node(endpoint, 0, "--exit=4", hold=self.hold("open:/failure.json"))
         other = self.node(endpoint, 1, "--hang")

@@ -69,7 +69,7 @@ class Network(DdprunTest):
         first = self.start_nodes()
         self.proxy.set("refuse")
         self.proxy.cut()
-        self.wait_for_text(self.nodes[1], "cannot reach the rendezvous .*the workers go on")
+        self.wait_for_text(self.nodes[1], "cannot reach the rendezvous .*the workers continue")
         self.assertEqual(len(self.nodes[1].workers(first)), 1)
         self.proxy.set("pass")
         self.wait_for_text(self.nodes[1], "is reachable again")

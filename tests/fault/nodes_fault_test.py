@@ -89,7 +89,7 @@ class ElasticNodes(DdprunTest):
         nodes[0].kill_at_once()
         self.run_directory_stays = True
         self.wait_for_text(nodes[1], f"cannot reach the rendezvous at {re.escape(self.endpoint)}: .*; "
-                                     "the workers go on, trying again .without --run-dir no other node")
+                                     "the workers continue, trying again .without --run-dir no other node")
         self.let_them_finish()
         (worker,) = nodes[1].workers(first).values()
         self.wait_for(lambda: not os.path.exists(f"/proc/{worker}"), nodes[1])

@@ -138,7 +138,7 @@ class NothingIsLeft(DdprunTest):
         self.run_directory_stays = True
 
     def test_files_that_may_not_grow_end_no_agent(self):
-        """ulimit -f, which memory files know too: what is kept is cut short, and the run goes on; workers die of it."""
+        """ulimit -f, which memory files know too: what is kept is cut short, and the run continues; workers die of it."""
         self.ask("--fsize=2048:2048", DDPRUN, "--nnodes=1:2", f"--rdzv-endpoint={self.free_endpoint()}",
                  "--rdzv-conf=last_call_timeout=0.1", f"--run-dir={self.path('run')}", "--max-restarts=20",
                  FAKE_WORKER, HELLO, "--on-restart=20", "--exit=0", "--always", "--exit=3",

@@ -93,7 +93,7 @@ class ServerFault(DdprunTest):
     def test_away_for_longer_than_a_lease(self):
         self.restart_disturbs_nobody(down=LEASE + 1)
         for node in self.nodes:
-            self.assertRegex(node.err(), "cannot reach the rendezvous .*the workers go on")
+            self.assertRegex(node.err(), "cannot reach the rendezvous .*the workers continue")
             self.assertRegex(node.err(), "is reachable again")
 
     def test_a_late_node_does_not_hear_that_its_work_succeeded(self):
@@ -133,7 +133,7 @@ class ServerFault(DdprunTest):
         first, _ = self.world()
         carrier.kill_at_once()
         self.run_directory_stays = True
-        self.wait_for_text(other, "cannot reach the rendezvous .*the workers go on")
+        self.wait_for_text(other, "cannot reach the rendezvous .*the workers continue")
         self.nodes = [other]
         self.server = self.start_node("--node-rank=0")
         self.world(after=first)

@@ -144,7 +144,7 @@ class Standstill(DdprunTest):
         run.signal(signal.SIGTERM)
         self.assertEqual(run.wait(), 7)
         self.assertIn("FAILED", run.err())
-        self.assertIn("nobody read the workers' output to standard output in time", run.err())
+        self.assertIn("the workers' output to standard output was not read in time", run.err())
 
     def test_a_reader_who_goes_ends_the_wait(self):
         pipe = FullPipe(self)

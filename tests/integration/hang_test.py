@@ -115,7 +115,7 @@ class Hangs(DdprunTest):
     def test_on_hang_observe_tells_and_touches_nothing(self):
         run = self.start("--nproc-per-node=2", "--hang-timeout=1s", "--on-hang=observe",
                          f"--log-dir={self.logs}", FAKE_WORKER, *LAG)
-        self.wait_for(lambda: "the run goes on (--on-hang=observe" in run.err(), run)
+        self.wait_for(lambda: "the run continues (--on-hang=observe" in run.err(), run)
         self.assertRegex(run.err(), r"rank 1 \(local rank 1, host \S+\) hung: no step for 1\.0 s")
         self.assertIsNone(run.process.poll())
         verdict = self.of_the_run("evidence-1", "verdict.txt")
@@ -143,7 +143,7 @@ class Hangs(DdprunTest):
         resource.prlimit(run.agent(), resource.RLIMIT_FSIZE, before)
         self.assertIsNone(run.process.poll())
         self.terminate(run)
-        self.assertEqual(run.err().count("the run goes on"), 1)
+        self.assertEqual(run.err().count("the run continues"), 1)
 
     def test_a_failure_has_its_bundle_too(self):
         self.run_ddprun("--nproc-per-node=2", f"--log-dir={self.logs}", FAKE_WORKER, "--on-rank=1", "--print=a last word",

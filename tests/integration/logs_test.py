@@ -217,7 +217,7 @@ class Orders(Asks):
         self.wait_for_workers(run, 2)
         self.wait_for(lambda: "saved 0" in run.out() or not self.start("save").wait(), run)
         asked = self.ask("save", expect=1)
-        self.assertIn("told to save (SIGUSR1): rank 0", asked.out())
+        self.assertIn("asked to save (SIGUSR1): rank 0", asked.out())
         self.assertIn("rank 1: has not said by which signal it saves", asked.err())
         self.assertNotIn("saved 1", run.out())
 

@@ -143,7 +143,7 @@ class RunToken(DdprunTest):
             node = self.start_node(1, "--rdzv-conf=join_timeout=1")
             self.assertEqual(node.wait(), 69, node.all())
             ear.join(20)
-        self.assertIn("is not a ddprun rendezvous with a token, and was told nothing", node.err())
+        self.assertIn("is not a ddprun rendezvous with a token, and nothing was sent to it", node.err())
         said = b"".join(heard)
         self.assertTrue(said.startswith(b"\x16\x03"), said)  # A hello of TLS.
         self.assertNotIn(b"PRI *", said)

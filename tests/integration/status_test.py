@@ -266,7 +266,7 @@ class Control(Operators):
         nodes, run = self.two_running()
         leaver = next(n["node"] for n in run["nodes"] if n["node"].endswith("#1"))
         said = self.ask("drain", leaver).out()
-        self.assertIn(f"node {leaver} leaves the run '{self.run_id}'; the others go on", said)
+        self.assertIn(f"node {leaver} leaves the run '{self.run_id}'; the others continue", said)
         self.assertEqual(nodes[1].wait(), 143, nodes[1].all())
         self.assertIn("this node left the run on request", nodes[1].err())
         run = self.wait_for(lambda: (r := self.status()["runs"][0])["generation"] == 2 and r,

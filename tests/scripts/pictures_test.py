@@ -73,7 +73,7 @@ class Pictures(unittest.TestCase):
 
     def test_a_story_has_the_times_of_its_run(self):
         lines = ["serving the rendezvous at x", ">>> the host of the server is switched off", "cannot reach the rendezvous",
-                 "taking the server's part over", "started rank 0 of 1", ">>> the old host is started again", "started rank 1 of 2"]
+                 "becoming the leader", "started rank 0 of 1", ">>> the old host is started again", "started rank 1 of 2"]
         text = self.draw("failover", "".join(f"  {number}.5 s  {line}\n" for number, line in enumerate(lines)))
         self.assertEqual(re.findall(r">\s*(\d+\.\d) s<", text), [f"{number}.5" for number in range(7)])
 

@@ -84,7 +84,7 @@ class SimDirectory final : public Claims {
       return *failure;
     }
     if (taken) {
-      return Error{ErrorKind::kRefused, "somebody else has made the claim"};
+      return Error{ErrorKind::kRefused, "another process has made the claim"};
     }
     Claim made = claim;
     AddEndedBefore(made, [&](std::uint64_t number) -> Result<Claim> {

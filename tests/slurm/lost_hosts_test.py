@@ -56,7 +56,7 @@ class Unnoticed(HostsTest):
         self.cluster.off("n01")
         _, after = self.world(2, run, after=first)
         self.assertEqual(sorted(after.values()), ["n02", "n03"])
-        self.assertRegex(self.words(), r"ddprun n0[23] \| taking the server's part over")
+        self.assertRegex(self.words(), r"ddprun n0[23] \| becoming the leader")
         self.release()
         self.wait_for_ends({"n02": 0, "n03": 0}, run)
 
@@ -69,7 +69,7 @@ class Unnoticed(HostsTest):
         for pid in sorted(pids, reverse=True):  # First its shepherd, which would end the step.
             os.kill(pid, signal.SIGKILL)
         self.wait_for_ends({"n01": 143, "n02": 130}, out)
-        self.assertIn("srun is gone: nobody waits for this step any more", self.words("n01"))
+        self.assertIn("srun is gone: no process waits for this step any more", self.words("n01"))
         self.assertTrue(self.state(job).startswith("RUNNING"), self.state(job))
 
 

@@ -55,7 +55,7 @@ class Hangs(TorchTest):
         self.assertEqual([rank for rank, _ in self.hung(run.err())], ["2"] * 3, run.err())
         self.assertIn("2 of its peers wait for it to join the process group", run.err())
         told = self.evidence(logs, 1)
-        self.assertRegex(told("rank-2.stacks.txt"), r"-- process \d+:\n-- told by itself:\n")  # Before the kernel.
+        self.assertRegex(told("rank-2.stacks.txt"), r"-- process \d+:\n-- reported by itself:\n")  # Before the kernel.
         self.assertRegex(told("rank-2.stacks.txt"), r'Thread \d+: "MainThread"\n    <module> \(.*silent\.py:\d+\)')
         self.assertRegex(told("rank-0.stacks.txt"), r"distributed_c10d\.py:\d+\)|backward \(")
         for rank in range(3):

@@ -195,7 +195,7 @@ int Main(int argc, char** argv) {
   }
   if (env->world_size < 2) {
     EndAtOnce({ErrorKind::kInvalid,
-               "one rank has nobody to talk to: start two or more, as in ddprun "
+               "one rank has no peer to talk to: start two or more, as in ddprun "
                "--nproc-per-node=2 ddprun-bench-comm"});
   }
   SetThreads(1);

@@ -76,8 +76,8 @@ Result<LineFile> LineFile::Open(const std::filesystem::path& path, const LineFil
   lines.thread_->Post([file = lines.file_, options] { file->Open(options); });
   if (!lines.thread_->Drain(kMostOpening)) {
     Log(LogLevel::kWarning, "the " + options.what + " file '" + path.string() +
-                                "' does not open: the disk does not answer, or it is a FIFO that "
-                                "nobody reads; training goes on, its lines wait");
+                                "' does not open: its file system is not responding, or it is a "
+                                "FIFO without a reader; training continues, its lines wait");
     return lines;
   }
   const std::lock_guard lock(lines.file_->mutex);
@@ -108,8 +108,8 @@ Result<void> LineFile::Append(const std::string& line) {
   }
   if (dropped_++ == 0) {
     Log(LogLevel::kWarning, "the " + what_ + " file '" + file_->path +
-                                "' does not take more lines: the disk does not answer, or nobody "
-                                "reads it; they are dropped until it does (said once)");
+                                "' does not take more lines: its file system is not responding, or "
+                                "it has no reader; they are dropped until it does (said once)");
   }
   return {};
 }

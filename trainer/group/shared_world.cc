@@ -313,7 +313,7 @@ Result<void> SharedWorld::Sleep(std::size_t peer) {
 // Whether all peers' processes are there.
 Result<void> SharedWorld::LookAround() const {
   if (aborted_.load(std::memory_order_relaxed)) {
-    return Error{ErrorKind::kUnavailable, "the group was told to stop"};
+    return Error{ErrorKind::kUnavailable, "the group was asked to stop"};
   }
   std::vector<pollfd> lines;
   for (const UniqueFd& line : lifelines_.peers) {

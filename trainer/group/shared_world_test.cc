@@ -142,7 +142,7 @@ TEST(SharedWorld, ASilentPeerCountsAsGoneAfterTheTimeout) {
 TEST(SharedWorld, AbortEndsAWait) {
   const Error error = WaitInVain(kLong, [](SharedWorld& world) { world.Abort(); });
   EXPECT_EQ(error.kind, ErrorKind::kUnavailable);
-  EXPECT_EQ(error.message, "the group was told to stop");
+  EXPECT_EQ(error.message, "the group was asked to stop");
 }
 
 // A rank that finishes and leaves does not break the last collective for those still in it.

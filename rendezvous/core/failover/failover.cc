@@ -116,7 +116,7 @@ void OnRead(FailoverStepContext& step, const ClaimsRead& read) {
     state.told_missing = true;
     step.Say(NoticeLevel::kWarning,
              "the server at " + ToString(found.endpoint) +
-                 " does not answer; a node takes its part over once its claim in " +
+                 " does not answer; a node becomes the leader once its claim in " +
                  step.config.claims + " has stood still for " +
                  FormatDuration(kLeasesUntilStale * lease));
   }
@@ -173,7 +173,7 @@ void OnNotClaimed(FailoverStepContext& step, const NotClaimed& refused) {
   if (!refused.was_first && !state.told_refused) {
     state.told_refused = true;
     step.Say(NoticeLevel::kWarning,
-             "this node cannot take the server's part over: " + refused.text + "; trying again");
+             "this node cannot become the leader: " + refused.text + "; trying again");
   }
 }
 

@@ -86,7 +86,7 @@ void OnMoved(FailoverStepContext& step, const CounterMoved& moved) {
   state.busy = false;
   NoteClaimsAnswer(step);
   if (moved.superseded) {
-    LetGo(step, "another node has taken the server's part over");
+    LetGo(step, "another node has become the leader");
     return;
   }
   if (state.told_unreadable) {
