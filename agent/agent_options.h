@@ -1,4 +1,4 @@
-// What an agent was started with: the same for all of its generations.
+// The options with which an agent was started: the same for all of its generations.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,8 @@ struct AgentOptions {
   StorePlace store;                     // Of this node.
   bool virtual_local_rank = false;
   std::uint32_t local_world_size = 0;  // Workers of all agents on this machine; 0: of this one.
-  // What a template of Python workers loads (python_hook.h); empty: none, unless the program is one
-  // by itself and `templates` is set.
+  // The modules that a template of Python workers loads (python_hook.h); empty: none, unless the
+  // program is one by itself and `templates` is set.
   std::string preload;
   bool preload_auto = false;  // WarmPlan's `automatic`.
   std::string no_preload;     // Why Python workers have none, for people; "": nothing to say.
@@ -53,10 +53,11 @@ struct AgentOptions {
   Duration node_check_timeout{60'000};
   HostCheck host_check = HostCheck::kOn;
   HostWatchOptions host;
-  std::map<std::string, std::string> environment;  // Of workers, where nobody has set it.
+  std::map<std::string, std::string> environment;  // Of workers, for variables that the user has
+                                                   // not set.
   std::optional<std::uint32_t> attached;           // The rank that has the terminal.
   std::vector<CpuSet> cpus;  // By local rank; none, or an empty one: the agent's own.
-  // None: nobody wants to know.
+  // None: no caller wants to know.
   std::function<void()> on_start;  // A generation is about to be made, files first.
   std::function<void(const WorkerNews&)> on_worker;
 };

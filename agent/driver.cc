@@ -15,7 +15,7 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kSlowStart{1'000};  // Until people are told what it waits for.
+constexpr Duration kSlowStart{1'000};  // Until a message says what the start waits for.
 
 }  // namespace
 
@@ -175,7 +175,7 @@ void AgentDriver::WatchStart() {
   });
 }
 
-// True: it was told to last.
+// True: the start was reported to last.
 bool AgentDriver::EndStart() {
   slow_start_.Cancel();
   return !std::exchange(start_waits_for_, {}).empty();

@@ -1,8 +1,8 @@
 // Feeds the node agent's core with what happens on this node, and carries out its effects: calls
 // to the rendezvous, workers, signals, the generation's store.
 //
-// No judgement here: what to do is agent/core's. Lives on the loop of the agent process. What it
-// stands on is given to it, the product's or a simulation's: a channel, workers, stores, chance.
+// No judgement here: what to do is agent/core's. Lives on the loop of the agent process. All that
+// it uses is given to it, the product's or a simulation's: a channel, workers, stores, chance.
 #pragma once
 
 #include <filesystem>
@@ -40,13 +40,13 @@ struct LastAttempt {
   std::vector<EndedWorker> failed;  // In wait order; those that we stopped too.
 };
 
-// What an agent's driver stands on. The workers and stores outlive it.
+// The objects that an agent's driver uses. The workers and stores outlive it.
 struct AgentParts {
   std::unique_ptr<SyncChannel> channel;
   NodeWorkers& workers;
   NodeStores& stores;
   std::function<Incarnation()> draw;           // A random one.
-  std::function<std::string()> own_addresses;  // As a report has them; none: not to be told.
+  std::function<std::string()> own_addresses;  // As a report has them; none: not to be reported.
   std::function<void(const Exit&)> on_exit;
   // --host-check and --node-check, off the loop: answered later, once, by why the node is unfit;
   // "": it is fit.
@@ -99,10 +99,10 @@ class AgentDriver {
   AgentState state_;
   LoopTimer timer_;
   LoopTimer slow_start_;
-  std::string start_waits_for_;  // Told to people; empty: it does not take long.
+  std::string start_waits_for_;  // Shown to people; empty: it does not take long.
   LeftBehind left_behind_;
   std::string addresses_;  // Of this node, as last looked up.
-  WorldId peers_of_;       // The world last told to run,
+  WorldId peers_of_;       // The world of the last directive to run,
   std::string peers_;      // and the addresses of its nodes.
   std::vector<bool> said_hello_;
   LastAttempt last_attempt_;

@@ -25,9 +25,10 @@ struct GenerationPlan {
   Placement placement;
   std::filesystem::path attempt;                 // To be made.
   std::filesystem::path notify_directory;        // To be made, another one for each generation.
-  std::shared_ptr<const GenerationPlan> before;  // What it left on disks goes first.
+  std::shared_ptr<const GenerationPlan> before;  // The plan of the last generation, whose files go
+                                                 // first.
   std::string life_locks;                        // LifeLockWatch::Offer's.
-  NotifyFiles sockets;                           // What was made.
+  NotifyFiles sockets;                           // The sockets that were made.
   // By local rank: what the last ones left. Until they are started.
   std::vector<std::vector<MemoryBlock>> memory;
 };
@@ -39,7 +40,7 @@ std::filesystem::path WorkersFile(const std::filesystem::path& attempt, std::uin
 
 inline constexpr const char* kErrorFile = "error.json";
 
-// What these workers' template is to be, where the options want one.
+// The plan of these workers' template, if the options want one.
 std::optional<WarmPlan> PlanTemplate(const AgentOptions& options,
                                      const std::map<std::string, std::string>& environment);
 

@@ -21,7 +21,7 @@ constexpr bool AsksForTheEnd(int signal) {
   return signal != SIGCHLD && signal != SIGUSR1 && signal != SIGUSR2 && signal != SIGWINCH;
 }
 
-// SIGCHLD and kPassedOn. A signal the user told us to ignore (nohup) stays ignored.
+// SIGCHLD and kPassedOn. A signal that the user had set to be ignored (nohup) stays ignored.
 sigset_t SignalsOfTheGuard();
 
 class SignalRequests {

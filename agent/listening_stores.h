@@ -1,7 +1,7 @@
 // The real stores of this node, and clients of a shared port who came before their generation did.
 //
 // A store exists from its generation's beginning on; who comes before waits in the backlog. Never
-// serves anybody on the agent's loop (store_thread.h).
+// serves a client on the agent's loop (store_thread.h).
 #pragma once
 
 #include <deque>

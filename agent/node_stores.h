@@ -2,7 +2,7 @@
 // next one will be found, and the one that runs. Real ones listen (listening_stores.h), others are
 // a simulation's.
 //
-//   Bind -> Offer (told to the coordinator) -> Begin -> End -> Offer (another one) -> ...
+//   Bind -> Offer (reported to the coordinator) -> Begin -> End -> Offer (another one) -> ...
 #pragma once
 
 #include <string>

@@ -2,10 +2,10 @@
 // of them. Real ones are processes (process_workers.h), others are a simulation's.
 //
 //   Start -> started (a result) -> spoke* -> (dying) -> ended (each) -> all_gone
-//         -> all_gone: it was told to stop before it was started
+//         -> all_gone: the stop was ordered before it was started
 //
-// Decides nothing: who is stopped when is the caller's. Used on the loop, and calls back there,
-// never from inside a call but HearNow.
+// Decides nothing: the caller says which workers are stopped when. Used on the loop, and calls back
+// there, never from inside a call but HearNow.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace ddprun {
 
-// What a dead worker left, for people.
+// The remains of a dead worker, for people.
 struct WorkerRemains {
   FailureDetails details;
   std::vector<std::string> last_lines;
@@ -31,7 +31,7 @@ struct WorkerRemains {
 struct LeftFiles {
   std::string directory;                // For people.
   std::function<WorkerRemains()> read;  // On any thread, and perhaps for ever.
-  std::vector<std::string> last_lines;  // What is known without.
+  std::vector<std::string> last_lines;  // Known without reading files.
 };
 
 struct WorkerEnd {
@@ -49,7 +49,7 @@ struct WorkersEvents {
   // It will end, and not with success: known before its memory was given back. Of some workers.
   std::function<void(std::uint32_t local_rank)> dying;
   std::function<void(WorkerEnd)> ended;  // In wait order; what it said before comes before.
-  // Told to end at once: one that catches TERM has worked since a second ago.
+  // After the order to end at once: a worker that catches TERM has worked since a second ago.
   std::function<void()> active;
   // Nothing is left of the generation, and its output was drained.
   std::function<void()> all_gone;
@@ -65,16 +65,16 @@ class NodeWorkers {
   // Of the last generation nothing may be left. Returns the directory that has one for each of
   // them.
   virtual std::filesystem::path Start(const Placement& placement) = 0;
-  // What the start is doing, for people; "": nothing is being started. Said when it lasts; what may
-  // well last says why at its end, in parentheses.
+  // The present step of the start, for people; "": nothing is being started. Said when it lasts;
+  // what may well last says why at its end, in parentheses.
   virtual std::string Starting() const = 0;
 
   // TERM, INT, HUP and QUIT give a start up. `end_at_once`: proto/stop_signal.h.
   virtual void SignalAll(int signal, bool end_at_once) = 0;
   virtual void KillAll() = 0;
 
-  // What they have told without waking anybody: before it is judged that one tells nothing. `spoke`
-  // is called from inside of it.
+  // Reads the workers' progress that woke no thread: called before it is judged that one reports
+  // nothing. `spoke` is called from inside of it.
   virtual void HearNow() {}
 
   // Of those that run, in this order, into files, and tells people where; each within `limit`.

@@ -14,7 +14,7 @@ Incarnation DrawIncarnation() {
   return {(static_cast<std::uint64_t>(device()) << 32 | device()) | 1};
 }
 
-// What is done at once, and told in records.
+// A job that is done at once, with its result as records.
 std::unique_ptr<RequestJob> MakeOrder(Loop& loop, const RequestSpec& spec,
                                       std::function<std::vector<AnswerRecord>()> carry_out) {
   return MakeStacksJob(
@@ -26,7 +26,8 @@ std::unique_ptr<RequestJob> MakeOrder(Loop& loop, const RequestSpec& spec,
       spec);
 }
 
-// Every node is told, so that all of them end with "start me again" where their workers have saved.
+// Every node gets the request, so that all of them end with "start me again" where their workers
+// have saved.
 std::vector<AnswerRecord> BeginStopSoon(Loop& loop, AgentDriver& driver, LoopTimer& timer) {
   constexpr Duration kTellFirst{200};
   timer.ArmAt(loop.Now() + kTellFirst, [&loop, &driver] {

@@ -42,7 +42,7 @@ class ProcessAgent {
   HostWatch host;
   SyncChannel& channel;  // The driver's.
   AgentDriver driver;    // It ends before what it stands on,
-  LoopTimer stop_soon;   // That it was told is told first.
+  LoopTimer stop_soon;   // Gives the reply, that the stop has begun, time to arrive first.
   Commands commands;     // and this before it.
 };
 

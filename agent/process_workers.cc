@@ -37,7 +37,7 @@ void SayWhereEvidenceIs(const std::filesystem::path& bundle) {
           bundle.native());
 }
 
-// Python's stack first, wherever a tool told it; as lines.
+// As lines, with Python's stack first, wherever a tool printed it.
 std::string ForPeople(std::string text) {
   constexpr std::size_t kMaxShown = 8 * 1024;
   if (const std::size_t tool = text.find("\n-- py-spy:\n"); tool != text.npos) {

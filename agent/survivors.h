@@ -1,10 +1,10 @@
-// Follows in /proc the workers that were told to end at once.
+// Follows in /proc the workers that got the order to end at once.
 //
 // Says once a second whether a worker that catches TERM has worked: whether CPU time or written
 // bytes have grown, its own or a descendant's. A process that caught TERM and no longer does (a
 // Python interpreter on its way out) gets it again every 100 ms: else nothing would end it.
 //
-// Decides nothing: who is killed when is the caller's.
+// Decides nothing: the caller says which process is killed when.
 #pragma once
 
 #include <sys/types.h>
@@ -27,7 +27,7 @@ class Survivors {
 
   // Before they get a signal: a handler may be gone, or TERM ignored, as soon as it has begun.
   void NoteHandlers();
-  // They were told; from now on, until Forget or until none runs.
+  // They got the order; follows them from now on, until Forget or until none runs.
   void Watch();
   void Forget();
 

@@ -17,7 +17,7 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kTogether{100};     // What comes within this time goes in one piece.
+constexpr Duration kTogether{100};     // Output that comes within this time goes in one piece.
 constexpr Duration kFileLimit{5'000};  // For a disk.
 constexpr Duration kLookAgain{1'000};  // At a file that may have grown.
 constexpr std::size_t kReadAtOnce = KeptOutput::kMostOfRecord;
@@ -40,7 +40,7 @@ struct FileEnd {
 constexpr int kMostReading = kMostAsks;
 std::atomic<int> reading_files = 0;
 
-// What is there of it now.
+// Takes the bytes that the file has now.
 UniqueFd OpenEnd(FileEnd& file) {
   Result<UniqueFd> fd = OpenOrdinary(file.past.file, O_RDONLY, 0);
   struct stat info {};
@@ -261,7 +261,7 @@ class LogsJob final : public RequestJob, public std::enable_shared_from_this<Log
   LoopTimer timer_;
 };
 
-// What is under way when the job's end comes finds nobody.
+// Work that is under way when the job ends finds no owner.
 class OwnedLogsJob final : public RequestJob {
  public:
   explicit OwnedLogsJob(std::shared_ptr<LogsJob> job) : job_(std::move(job)) {}

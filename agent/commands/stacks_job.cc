@@ -14,7 +14,7 @@ struct Found {
   std::deque<AnswerRecord> records;
   std::size_t told = 0;  // Bytes of the first one's text.
   std::size_t most = 0;
-  std::function<void(JobPiece)> done;  // Empty: nobody waits.
+  std::function<void(JobPiece)> done;  // Empty: no caller waits.
 
   void Deliver(const std::shared_ptr<Found>& self) {
     if (!done || !all) {

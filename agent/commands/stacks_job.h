@@ -11,8 +11,8 @@
 
 namespace ddprun {
 
-// Takes them; the end comes once, on the loop, later. What is returned is called by who wants them
-// no more; empty: it is too late for that.
+// Takes them; the end comes once, on the loop, later. A caller that wants them no more calls the
+// returned function; empty: it is too late for that.
 using TakeStacksOf = std::function<std::function<void()>(
     const RequestSpec&, std::function<void(std::vector<AnswerRecord>)>)>;
 

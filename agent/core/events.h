@@ -1,4 +1,4 @@
-// What happens to a node agent, and what it wants done about it. Values.
+// The events of a node agent, and the effects that it asks for. Values.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ struct WorkerEnded {
   std::optional<Time> noticed;   // When its end was; its files were read since. Unset: now.
 };
 // Every process of the generation is gone and its output is drained. Without any WorkerEnded
-// before: it was told to stop before its workers had been started.
+// before: the stop was ordered before its workers had been started.
 struct AllGone {
   Generation generation;
   Endpoint store;  // The port offered from now on.
@@ -59,7 +59,7 @@ struct StoreRefuses {
   Generation generation;
   std::string text;  // Why, and what to set.
 };
-// While they are told to end at once: one that catches TERM has worked since a second ago.
+// After the order to end at once: a worker that catches TERM has worked since a second ago.
 struct StillActive {
   Generation generation;
 };
@@ -67,7 +67,8 @@ struct StillActive {
 struct WorkersStarted {
   Generation generation;
 };
-// Whether the start of the workers lasts: it waits for a disk. Not told of one that does not.
+// Whether the start of the workers lasts: it waits for a disk. Not sent for a start that does not
+// last.
 struct StartLasts {
   Generation generation;
   bool lasts = true;
@@ -84,8 +85,8 @@ struct WorkerSpoke {
   std::optional<double> samples_per_s;
   std::optional<std::uint64_t> checkpoint;
   std::optional<std::uint64_t> steps;             // That there are in all.
-  std::optional<std::chrono::microseconds> work;  // The least of a step since the last one told.
-  // What others than itself know of its progress (ProgressSource).
+  std::optional<std::chrono::microseconds> work;  // The least of a step since the last STEP.
+  // What other sources than the worker itself know of its progress (ProgressSource).
   std::optional<std::uint64_t> printed;       // Only grows; which number it is does not matter.
   std::optional<std::uint64_t> printed_step;  // Beside it: the run's own step.
   std::optional<std::uint64_t> collectives;
@@ -98,7 +99,8 @@ struct WorkerSpoke {
 struct NodeChecked {
   std::string unfit;
 };
-// What is known of this machine; why it refuses to be used, by --host-check; empty: it does not.
+// The known facts about this machine; the reason of --host-check to refuse it, or empty if it does
+// not.
 struct HostLooked {
   HostFacts facts;
   std::string refuses;
@@ -108,13 +110,15 @@ struct StacksTaken {
 };
 struct SignalArrived {
   int signal = 0;
-  bool starting = false;  // The workers are, however short that lasts: nobody hears it yet.
+  bool starting = false;  // The workers are still being started, however briefly: a signal would
+                          // reach none of them yet.
 };
 // The machine is taken away then. A later word replaces an earlier one.
 struct JobEndKnown {
   Time ends;
   std::int64_t unix_seconds = 0;  // The same moment, for people.
-  std::optional<Time> stop;       // When the workers are to save and end; none: nobody asked.
+  std::optional<Time> stop;       // When the workers are to save and end; none: there was no such
+                                  // request.
   bool asked = false;             // By an operator (ddprun stop --soon): no scheduler knows of it.
 };
 // Another server is spoken to from now on, and it was not asked yet.
@@ -158,7 +162,7 @@ struct TakeStacks {
 };
 struct Exit {
   int code = 0;
-  std::optional<Finish> finish;  // What the coordinator said, if it did.
+  std::optional<Finish> finish;  // The coordinator's Finish, if there was one.
   std::string text;              // Why, when it did not.
 };
 struct Say {

@@ -1,4 +1,5 @@
-// What counts of a dead worker's own word: it is a worker's, so within bounds. Pure.
+// How far the error file of a dead worker is believed: a worker wrote it, so only within bounds.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +11,9 @@
 
 namespace ddprun {
 
-// How long before `now_unix_ms` the worker had failed by its error file's word. It does not count
-// before the worker's generation began, or in the future; the time of `details` becomes what
-// counts.
+// How long before `now_unix_ms` the worker had failed by its error file's word. A time before the
+// worker's generation began, or in the future, is not believed; the time of `details` becomes the
+// one that is.
 std::optional<Duration> TakeTime(FailureDetails& details, Duration since_began,
                                  std::int64_t now_unix_ms);
 

@@ -11,10 +11,11 @@
 //
 // One that is fit and idle is checked too when a fact of its machine refuses it.
 //
-// Workers that a planned stop ends, that ask to be started again (75) or that we ended make nobody
-// suspect; a hang does. One that is unfit stays so while it is looked at again, after 1, 2, 4 and
-// then every 8 minutes. Never while workers are here, nor of a node that leaves. Where a machine
-// lacks what the workers need, the node is unfit from its start and never checked.
+// A node is not suspected because of workers that a planned stop ends, that ask to be started again
+// (75) or that we ended; a hang makes it suspect. One that is unfit stays so while it is looked at
+// again, after 1, 2, 4 and then every 8 minutes. Never while workers are here, nor of a node that
+// leaves. Where a machine lacks what the workers need, the node is unfit from its start and never
+// checked.
 //
 // Internal to agent/core.
 #pragma once
@@ -23,7 +24,7 @@
 
 namespace ddprun {
 
-// Before the first report, so that no server believes in a machine that nobody has looked at.
+// Before the first report, so that no server relies on a machine that was never checked.
 void BeginFirstCheck(AgentStepContext& step);
 
 // All workers are gone.
@@ -37,10 +38,10 @@ void OnHostLooked(AgentStepContext& step, const HostLooked& looked);
 // The pause of one that is unfit is over; or a check lasts, and that is said.
 void CheckAgainIfDue(AgentStepContext& step);
 
-// A node that cannot start its workers has told the others for long enough.
+// Leaves if this node cannot start its workers and the others have known that for long enough.
 void LeaveIfDue(AgentStepContext& step);
 
-// Else it starts no workers, whatever it is told.
+// False: it starts no workers, whatever the directive is.
 bool MayHost(const AgentState& state);
 
 }  // namespace ddprun

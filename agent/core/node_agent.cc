@@ -163,7 +163,7 @@ void OnReplied(AgentStepContext& step, const Replied& replied) {
   KeepEvents(state, replied.reply);
   step.send = true;
   if (std::holds_alternative<Run>(replied.reply.directive) && ComesTooLate(step)) {
-    return;  // Not echoed: it is told again at once where it still holds.
+    return;  // Not echoed: the server repeats it at once if it still holds.
   }
   state.echo = replied.reply.directive;
   std::visit(Overload{

@@ -5,9 +5,10 @@
 namespace ddprun {
 namespace {
 
-// What one step takes follows the last eight or so.
+// The smoothed time of a step follows the last eight or so.
 constexpr int kSmoothing = 8;
-constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 31;  // Told at once; more are so many.
+constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 31;  // Steps in one STEP; more count as
+                                                              // this many.
 
 void NoteWork(std::vector<StepWork>& work, StepWork newest) {
   work.push_back(newest);

@@ -1,4 +1,5 @@
-// What a node tells of its workers one by one, for people: nothing is decided by it.
+// The details that a node reports of its workers one by one, for people: nothing is decided by
+// them.
 //
 // Internal to agent/core.
 #pragma once
@@ -15,7 +16,7 @@ void NoteStep(Heartbeat& heartbeat, std::uint64_t told,
 // The least of the last kWorkSteps steps; 0: there were not so many yet.
 std::chrono::microseconds LeastWork(const Heartbeat& heartbeat);
 
-// After OnWorkerSpoke: of the step that it has told.
+// After OnWorkerSpoke: notes the training values of the step that it reported.
 void NoteTraining(AgentStepContext& step, const WorkerSpoke& spoke);
 
 }  // namespace ddprun

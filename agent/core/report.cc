@@ -147,7 +147,8 @@ bool NeedsStore(const AgentState& state) {
     case AgentPhase::kStopping:
       return state.planned;
     case AgentPhase::kIdle:
-      // Own workers are done; those of other nodes may still need it, until told otherwise.
+      // Own workers are done; those of other nodes may still need the store, until a directive says
+      // otherwise.
       return state.outcome == Outcome::kSucceeded && state.echo &&
              !std::holds_alternative<Stop>(*state.echo);
     case AgentPhase::kDone:

@@ -1,5 +1,5 @@
-// What an agent says of its node, and when time alone may change that. Follows from its state, and
-// changes nothing.
+// Computes an agent's report of its node, and when time alone may change that report. Follows from
+// its state, and changes nothing.
 #pragma once
 
 #include <optional>

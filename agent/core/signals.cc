@@ -41,8 +41,8 @@ void Leave(AgentStepContext& step, const SignalArrived& request, Leaving leaving
   }
 }
 
-// All nodes are told, so whoever hears it first stops the run; or it is this one that leaves, and
-// where all are told all leave.
+// The request goes to all nodes, so the run stops wherever the signal arrives first; or only this
+// node leaves, and if all nodes get the signal all leave.
 void Preempt(AgentStepContext& step, const SignalArrived& arrived, const std::string& why) {
   AgentState& state = step.state;
   Leave(step, arrived, step.config.leaves_alone ? Leaving::kLeave : Leaving::kStopRun, why,

@@ -1,5 +1,5 @@
-// What signals ask of a node: to end, to tell the workers, to save because a scheduler wants the
-// machine back, or will at a time that is known.
+// How a node reacts to signals: it ends, informs the workers, or saves because a scheduler wants
+// the machine back, now or at a known time.
 //
 // Internal to agent/core: only node_agent.cc and report.cc include it.
 #pragma once
@@ -12,10 +12,11 @@ namespace ddprun {
 
 void OnSignal(AgentStepContext& step, const SignalArrived& arrived);
 
-// Those that came while these workers were being started, when nobody would have heard them.
+// Signals that came while these workers were being started, when no worker could receive them.
 void PassOnEarlySignals(AgentStepContext& step, Generation started);
 
-// When the workers must be told that the job ends; none: nobody asked, or they are stopping.
+// When the workers get the signal that the job ends; none: there was no such request, or they are
+// stopping.
 std::optional<Time> StopTime(const AgentState& state);
 
 // That moment has come: as a scheduler's signal, which ddprun gives itself.

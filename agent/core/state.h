@@ -1,5 +1,4 @@
-// What a node agent was told at its start, and all that it knows since. Values; changed by
-// node_agent's Step alone.
+// A node agent's configuration, and its state. Values; changed by node_agent's Step alone.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,8 @@
 
 namespace ddprun {
 
-inline constexpr Duration kStopGrace{5'000};  // A coordinator counts on it, unless told of saving.
+inline constexpr Duration kStopGrace{5'000};  // A coordinator relies on it, unless the node reports
+                                              // `saving`.
 // How long a node that cannot start its workers stays, so that the other nodes hear of it.
 inline constexpr Duration kTellsOthers{30'000};
 
@@ -27,8 +27,8 @@ struct AgentConfig {
   std::uint32_t workers = 1;
   std::uint32_t first_local_rank = 0;  // Other agents have the ranks before on this machine.
   std::string role = "default";
-  std::string server;                // For people: where the rendezvous is,
-  std::string successor;             // and who takes its part over; empty: not to be told.
+  std::string server;     // For people: where the rendezvous is,
+  std::string successor;  // and which node becomes the leader then; empty: not to be said.
   Duration stop_grace = kStopGrace;  // TERM to KILL after a failure or loss; longer where active.
   Duration outage_limit{600'000};    // An idle node without a server gives up after it.
   Duration hang_timeout{0};          // Without progress for longer, a worker is late; 0: never.
@@ -40,13 +40,13 @@ struct AgentConfig {
   bool leaves_alone = false;         // They may concern this node alone, and others go on without.
   bool checks_node = false;          // --host-check, --node-check
   bool alone = false;                // No other node can join the run.
-  std::string cannot_start;          // What the workers lack on this machine; empty: nothing.
-  int give_up_code = 0;              // Of a run that must not be started again; 0: the run's own.
-  std::uint32_t requeues = 0;        // How often the scheduler started the job again; for people.
-  Endpoint page;                     // Where this node answers browsers; port 0: nowhere.
+  std::string cannot_start;    // Why the workers cannot start on this machine; empty: they can.
+  int give_up_code = 0;        // Of a run that must not be started again; 0: the run's own.
+  std::uint32_t requeues = 0;  // How often the scheduler started the job again; for people.
+  Endpoint page;               // Where this node answers browsers; port 0: nowhere.
 };
 
-// What the quickest of some steps took their rank by itself.
+// The time that the quickest of some steps took their rank by itself.
 struct StepWork {
   std::uint64_t steps = 0;
   std::chrono::microseconds least{0};
@@ -58,12 +58,13 @@ struct Heartbeat {
   ProgressSource source = ProgressSource::kTold;  // The best that has spoken: of `step`.
   std::uint64_t collectives = 0;                  // Beside kPrinted too; 0: none is known.
   std::uint64_t world_collectives = 0;            // Of these the ones that all ranks share.
-  std::uint64_t printed = 0;                      // What was counted of its lines.
+  std::uint64_t printed = 0;                      // The steps counted in its printed lines.
   std::uint64_t step = 0;
   std::string phase;
-  Time stepped;                            // When the step was told,
+  Time stepped;                            // When the step was reported,
   std::chrono::microseconds step_time{0};  // and what one takes, smoothed; 0: not known.
-  std::vector<StepWork> work;  // Newest last, kWorkSteps steps and what is told with them.
+  std::vector<StepWork> work;  // Newest last, kWorkSteps steps and those that were reported with
+                               // them.
   Time since;                  // Of its last progress: a larger STEP, another PHASE, or the hello.
   Duration allowed{0};         // From then on.
   bool unjoined = false;       // It has begun no collective; late is whom its watch calls still.
@@ -79,14 +80,14 @@ struct Begun {
   bool operator==(const Begun&) const = default;
 };
 
-// What this node's check says of it (fitness.h).
+// The verdict of this node's check (fitness.h).
 struct Fitness {
   bool checking = false;
   bool suspect = false;          // Workers failed: it is looked at once they are gone.
   std::string unfit;             // Why it is; empty: it is fit.
   std::uint32_t refusals = 0;    // In a row.
   std::optional<Time> again;     // The next check of one that is unfit.
-  std::optional<Time> patience;  // Until people are told that a check lasts.
+  std::optional<Time> patience;  // Until a message says that a check lasts.
   bool operator==(const Fitness&) const = default;
 };
 
@@ -121,8 +122,8 @@ struct AgentState {
   bool start_forgiven = false;    // The agent was paused before: they were given time once.
   bool told_unwatched = false;    // People know that no worker of this run reports progress.
   std::set<std::uint32_t> ended;  // Local ranks of this generation.
-  std::optional<TrainingPoint> training;  // As a worker of it told.
-  std::uint64_t steps = 0;                // In all, likewise; 0: not told.
+  std::optional<TrainingPoint> training;  // As one of its workers reported it.
+  std::uint64_t steps = 0;                // In all, likewise; 0: not reported.
   Time told_to_run;
   StartTimings start_timings;
   std::map<std::uint32_t, Begun> begun;  // By local rank.
@@ -146,21 +147,22 @@ struct AgentState {
   int signal = 0;             // The first that asked to end, or the job's end did (TERM); 0: none.
   bool saved = false;         // A worker ended with "start me again" after hello,
   bool unsaved = false;       // or in another way than that or success.
-  bool saved_before = false;  // The last generation here had saved; nobody of this one said hello.
+  bool saved_before = false;  // The last generation here had saved; no worker of this one has said
+                              // hello.
   std::optional<Finish> finish;
   std::optional<Time> exit_at;  // Done: the acknowledgement is not waited for longer.
 
   Time heard;           // Last reply, or the start.
   Time sent;            // The newest call,
   Time answered;        // and the newest of those that were answered.
-  bool fenced = false;  // The workers are being killed: nobody answered for too long.
+  bool fenced = false;  // The workers are being killed: no server answered for too long.
   bool ever_heard = false;
   bool outage_told = false;
   std::optional<Time> retry_at;
   Duration backoff{0};
   std::string last_error;
-  std::optional<WaitReason> waiting;  // Last told to people.
-  History history;                    // Of the run, as its servers told: for the next one,
+  std::optional<WaitReason> waiting;  // As last shown to people.
+  History history;                    // Of the run, as its servers sent it: for the next server,
   EventMark events_kept;              // which knows of those before its term as far as this.
 };
 

@@ -42,7 +42,7 @@ void ExitNow(AgentStepContext& step, int code, std::string text);
 void BeginStop(AgentStepContext& step, bool planned, int signal);
 
 // A planned stop has become one by failure or loss: a rank that is blocked with a dead peer never
-// sees TERM, so the long grace helps nobody.
+// sees TERM, so a long grace would be of no use.
 void HurryStop(AgentStepContext& step);
 
 // In a stop by failure or loss a worker saves: it has until 3 s after it was last seen to work, and
@@ -63,7 +63,8 @@ void BecomeIdle(AgentStepContext& step, Generation generation);
 // A pause after a failed call ends. Of a large world not: all would ask at one moment.
 void LookAtOnce(AgentStepContext& step);
 
-// What a server tells of the run is kept for the next one, and told as far as that lacks it.
+// The events of the run that a server sends are kept for the next server, which gets those that it
+// lacks.
 void KeepEvents(AgentState& state, const SyncReply& reply);
 
 }  // namespace ddprun

@@ -119,13 +119,14 @@ class GpuSource::Library {
   std::string missing;  // Why it cannot be used; empty: it can.
   bool held = false;
   EventSet set = nullptr;
-  std::map<std::uint32_t, Device> watched;  // Whose events come.
+  std::map<std::uint32_t, Device> watched;  // GPUs whose events come.
 };
 
 GpuSource::GpuSource(MachineRoots roots, std::optional<std::string> visible)
     : roots_(std::move(roots)), visible_(std::move(visible)) {}
 
-GpuSource::~GpuSource() = default;  // What it holds goes with the process: to let go may hang.
+GpuSource::~GpuSource() = default;  // The driver's handles go with the process: releasing them may
+                                    // hang.
 
 bool GpuSource::Present(const MachineRoots& roots) {
   std::error_code error;
@@ -179,7 +180,7 @@ GpuReadings GpuSource::Read() {
   return readings;
 }
 
-// What cannot be told by this GPU, or to this user, stays unset.
+// A value that this GPU does not have, or this user may not read, stays unset.
 GpuReading GpuSource::ReadOne(std::uint32_t index) {
   Library& nvml = *library_;
   GpuReading& known = known_[index];

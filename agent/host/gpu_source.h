@@ -3,7 +3,7 @@
 //
 // Every call may hang with the driver, so this is used on a thread that may be left behind, one
 // call at a time. A GPU cannot be reset while its driver is held, so it is let go after each
-// reading that says a reset is due. What it has said of Xids and UUIDs is remembered.
+// reading that says a reset is due. Xids and UUIDs that it has read are remembered.
 #pragma once
 
 #include <map>
@@ -25,7 +25,7 @@ class GpuSource {
 
   GpuReadings Read();
 
-  // Whether the kernel shows a driver. Asks nobody else.
+  // Whether the kernel shows a driver. Reads nothing else.
   static bool Present(const MachineRoots& roots);
 
  private:

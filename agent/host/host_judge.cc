@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kContained = 94;
 constexpr std::uint64_t kDoubleBit = 48;
 
-// The bits that mean heat or power, not a limit that somebody has set.
+// The bits that mean heat or power, not a limit that an administrator has set.
 constexpr std::array<std::pair<std::uint64_t, const char*>, 4> kThrottles{{
     {0x8, "hw_slowdown"},
     {0x20, "sw_thermal"},
@@ -84,7 +84,7 @@ std::string RefusalOfOne(const GpuReading& gpu) {
   return "";
 }
 
-// What else is wrong with it.
+// Everything else that is wrong with it.
 std::string TroubleOf(const GpuReading& gpu, bool throttled) {
   std::string trouble;
   for (const auto& [xid, count] : gpu.xids) {

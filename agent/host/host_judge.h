@@ -1,9 +1,9 @@
-// What a machine's readings mean: facts for people, numbers for monitoring, and whether the machine
-// must not be used.
+// The meaning of a machine's readings: facts for people, numbers for monitoring, and whether the
+// machine must not be used.
 //
-// Pure: the same readings in the same order give the same words. What refuses a machine is what
-// breaks every training on it, until something is reset or repaired; the table stands in
-// docs/node-checks.md ("What is looked at on every node"). All else is only told.
+// Pure: the same readings in the same order give the same words. A machine is refused for a fault
+// that breaks every training on it, until something is reset or repaired; the table stands in
+// docs/node-checks.md ("What is looked at on every node"). All other faults are only reported.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@
 
 namespace ddprun {
 
-// What becomes of it (--host-check): it decides, it is only reported, or it is off.
+// The effect of the check (--host-check): it decides, it is only reported, or it is off.
 enum class HostCheck { kOn, kObserve, kOff };
 
 struct HostReadings {
@@ -44,10 +44,11 @@ struct HostView {
 // Of its GPUs alone: nothing else refuses a machine.
 std::string RefusalOf(const GpuReadings& gpus);
 
-// What NVIDIA's catalogue asks for a reset or a reboot after; "" where it does not.
+// The reset or reboot that NVIDIA's catalogue asks for after this Xid; "" where it asks for none.
 const char* FatalXid(std::uint64_t xid);
 
-// What a program's own fault raises, or its end: no word on the GPU.
+// Whether a program's own fault, or its end, raises this Xid, which then says nothing about the
+// GPU.
 bool IsProgramsXid(std::uint64_t xid);
 
 // As a report may carry it: printable, and not too long.
@@ -55,7 +56,8 @@ HostFact Clipped(HostFact fact);
 
 class HostJudge {
  public:
-  // What comes and goes counts once it was so `steady` times in a row, either way.
+  // A fault that comes and goes counts once it was seen `steady` times in a row; the same for its
+  // absence.
   explicit HostJudge(int steady) : steady_(steady) {}
 
   HostView Judge(const HostReadings& readings);

@@ -17,7 +17,7 @@ struct RemappedRows {
   bool operator==(const RemappedRows&) const = default;
 };
 
-// What the driver wants done about a GPU (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION).
+// The action that the driver asks for about a GPU (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION).
 enum class GpuRecovery : std::uint32_t {
   kNone = 0,
   kReset = 1,
@@ -32,7 +32,7 @@ struct GpuReading {
   bool mine = true;                          // The run may use it.
   bool lost = false;                         // The driver cannot reach it any more,
   bool needs_reset = false;                  // or not before a reset.
-  std::string error;                         // Else why it told nothing; empty: it did.
+  std::string error;                         // Else why there was no reading; empty: there was one.
   std::optional<std::uint64_t> uncorrected;  // ECC errors since the driver was loaded.
   std::optional<RemappedRows> rows;
   std::uint64_t throttled = 0;                  // Why its clocks are low, NVML's bits.

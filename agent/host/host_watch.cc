@@ -109,7 +109,7 @@ void HostWatch::Stop() {
   gpus_->Forget();
 }
 
-// A look that is under way began before what made somebody ask.
+// A reading that is under way began before the event that caused this request.
 void HostWatch::AskGpus(std::function<void(std::string)> refusal) {
   if (gpus_->asking()) {
     gpus_->Ask([this, refusal = std::move(refusal)] { AskGpus(refusal); });

@@ -86,7 +86,7 @@ void Watch(const LaunchedWorker& child, int pipe, Duration limit, const LaunchUn
     open = open && (waits[1].revents == 0 || TakeOutput(pipe, outcome.output));
     if (waits[0].revents != 0) {
       outcome.status = StatusOf(child.pidfd.get());
-      End(child.pid);  // What it leaves in its group.
+      End(child.pid);  // Kills the processes that it leaves in its group.
       break;
     }
   }
@@ -137,7 +137,8 @@ class NodeCheck::State : public std::enable_shared_from_this<State> {
 
   void Run(const std::string& cause, std::function<void(std::string)> verdict) {
     verdict_ = std::move(verdict);
-    ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // What it leaves comes here. Set again for workers.
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // Processes that it leaves become this process's children.
+                                         // Set again for workers.
     WorkerSpec spec;
     spec.command.file = "/bin/sh";
     spec.command.argv = {"sh", "-c", command_};
@@ -168,7 +169,7 @@ class NodeCheck::State : public std::enable_shared_from_this<State> {
  private:
   void OnEnded(const CheckOutcome* outcome) {
     if (outcome == nullptr) {
-      under_way_->GiveUp();  // What hangs before it began must not begin later.
+      under_way_->GiveUp();  // A start that hung before the command began must not start it later.
       Tell(kOutlives);
       return;
     }

@@ -4,8 +4,8 @@
 // pipes and && that its writer knows, and nothing of it is parsed here. A child with a session of
 // its own, started and watched on a thread, so that neither its disk nor what it does holds up the
 // loop. It has nothing to read; of what it prints the end is kept (verdict.h). At its end or its
-// limit whatever it has started is killed, in whatever session, before the verdict comes. What
-// cannot be run, or outlives SIGKILL, is a verdict too: there is no other error.
+// limit whatever it has started is killed, in whatever session, before the verdict comes. A command
+// that cannot be run, or outlives SIGKILL, is a verdict too: there is no other error.
 #pragma once
 
 #include <functional>
@@ -27,7 +27,8 @@ class NodeCheck {
   // worker may be started. `cause`: what the command finds in DDPRUN_CHECK_CAUSE. One at a time.
   void Run(const std::string& cause, std::function<void(std::string)> verdict);
 
-  // Ends one that runs; no verdict comes any more. What it left in other sessions the guard ends.
+  // Ends one that runs; no verdict comes any more. Processes that it left in other sessions are
+  // ended by the guard.
   void Stop();
 
  private:

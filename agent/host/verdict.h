@@ -1,4 +1,4 @@
-// What came of a command that looks at this machine (--node-check), as a verdict.
+// Turns the result of a command that checks this machine (--node-check) into a verdict.
 //
 // Pure. Exit code 0 is a pass, whatever was printed; else the last line that was printed is why,
 // made printable and at most kMaxUnfit bytes long.
