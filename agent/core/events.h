@@ -86,7 +86,7 @@ struct WorkerSpoke {
   std::optional<std::uint64_t> checkpoint;
   std::optional<std::uint64_t> steps;             // That there are in all.
   std::optional<std::chrono::microseconds> work;  // The least of a step since the last STEP.
-  // What other sources than the worker itself know of its progress (ProgressSource).
+  // The numbers that sources beside the worker itself have of its progress (ProgressSource).
   std::optional<std::uint64_t> printed;       // Only grows; which number it is does not matter.
   std::optional<std::uint64_t> printed_step;  // Beside it: the run's own step.
   std::optional<std::uint64_t> collectives;

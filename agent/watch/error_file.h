@@ -1,5 +1,5 @@
-// What a worker wrote into its TORCHELASTIC_ERROR_FILE before it died: who uses @record of
-// torch.distributed.elastic leaves one.
+// Reads the file that a worker wrote into its TORCHELASTIC_ERROR_FILE before it died: programs that
+// use @record of torch.distributed.elastic leave one.
 //
 // Both forms of torchrun are read:
 //   {"message": {"message": "<Type>: <text>", "extraInfo": {"py_callstack": ..., "timestamp":
@@ -41,10 +41,10 @@ std::optional<std::string> MakeErrorFile(const FailureDetails& details,
 // The file's text; empty: none, no ordinary file, or larger than an error can be.
 std::string ReadErrorFile(const std::filesystem::path& path);
 
-// What the file says, within the bounds of messages.h. `stays`: the file outlives the run, so that
-// its path tells people something. The time is the last moment that the file can mean: torch writes
-// whole seconds, and nothing is recorded after the file was last written. An end that is seen in
-// that very moment came later: as with torchrun, the error file decides.
+// Returns the file's contents, within the bounds of messages.h. `stays`: the file outlives the run,
+// so that its path tells people something. The time is the last moment that the file can mean:
+// torch writes whole seconds, and nothing is recorded after the file was last written. An end that
+// is seen in that very moment came later: as with torchrun, the error file decides.
 FailureDetails ReadDetails(const std::filesystem::path& path, bool stays);
 
 }  // namespace ddprun

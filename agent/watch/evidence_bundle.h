@@ -56,8 +56,8 @@ struct NodePart {
 };
 
 // Makes the bundle, if need be, and writes the machine's file and the ranks' lines: of the machine
-// and the processes what the kernel knows (load, memory, pressure, room on the disk). What cannot
-// be read is left out.
+// and the processes what the kernel knows (load, memory, pressure, room on the disk). Facts that
+// cannot be read are left out.
 Result<void> WriteNodePart(const std::filesystem::path& bundle, const NodePart& part);
 
 }  // namespace ddprun

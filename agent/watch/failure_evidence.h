@@ -1,6 +1,7 @@
-// What a node keeps of workers that failed, in the generation's bundle: their last lines and what
-// the kernel knows of the machine. Written beside what goes on: a restart waits for none of it, the
-// end of the run a second at most. Decides nothing; lives on the loop, and blocks nowhere.
+// The evidence that a node keeps of workers that failed, in the generation's bundle: their last
+// lines and what the kernel knows of the machine. Written beside what goes on: a restart waits for
+// none of it, the end of the run a second at most. Decides nothing; lives on the loop, and blocks
+// nowhere.
 #pragma once
 
 #include <filesystem>
@@ -26,9 +27,9 @@ class FailureEvidence {
     RecorderNames names;
   };
 
-  // `held` is let go of once these have been read. What the disk refuses is said once. Of what
-  // NCCL's recorders have written since `began`, if anything (torch does before its watchdog ends a
-  // worker), a copy is kept too.
+  // `held` is let go of once these have been read. A write that the disk refuses is logged once. Of
+  // what NCCL's recorders have written since `began`, if anything (torch does before its watchdog
+  // ends a worker), a copy is kept too.
   void Keep(const std::filesystem::path& bundle, NodePart part, std::vector<Recorder> recorders,
             std::filesystem::file_time_type began, std::shared_ptr<const void> held);
   // On the loop: now, or once all is written or its time is over. The last call's alone.

@@ -26,7 +26,7 @@ Result<std::uint64_t> BytesOfSealed(int fd) {
   return static_cast<std::uint64_t>(info.st_size);
 }
 
-// What is to be closed, and whether a thread is at it.
+// The descriptors to close, and whether a thread is closing one.
 struct ForeignDescriptors::Line : std::enable_shared_from_this<Line> {
   void Close(UniqueFd fd);
   void Work();

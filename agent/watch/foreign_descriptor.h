@@ -1,4 +1,4 @@
-// A descriptor that somebody else made. Closing one may wait: for a disk, for a peer, or for
+// A descriptor that another process made. Closing one may wait: for a disk, for a peer, or for
 // gigabytes to be freed. So the last reference closes it on a thread, wherever it goes.
 #pragma once
 

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What torch's recorders were asked for.
+// The dumps that torch's recorders were asked for.
 struct Dumps {
   std::vector<HungWorker> promised;
   fs::file_time_type since;
@@ -37,7 +37,7 @@ void KeepDumps(const std::shared_ptr<Dumps>& dumps, const fs::path& bundle) {
   }
 }
 
-// What a thread may own of it.
+// The part of it that a thread may own.
 HangWish AskedOf(const HangWish& wish) {
   HangWish asked = wish;
   asked.last_lines = nullptr;

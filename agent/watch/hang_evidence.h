@@ -1,15 +1,15 @@
-// What is kept of hung workers, before they are killed or where they go on: their stacks, what
-// torch recorded, what they printed last, and what the kernel knows of the machine; in the
-// generation's bundle where one is kept, else the stacks alone, in a file of each worker.
+// The evidence that is kept of hung workers, before they are killed or where they go on: their
+// stacks, what torch recorded, what they printed last, and what the kernel knows of the machine; in
+// the generation's bundle where one is kept, else the stacks alone, in a file of each worker.
 //
 //   the directory is made, and torch's recorders of NCCL's collectives are asked for their dumps
 //   -> the children take stacks, at most 8 at a time, in the order given
 //   -> dumps that were promised are waited for, kOfDumps at most
-//   -> a Python of whose frames nobody tells gets SIGABRT, so that faulthandler prints them on its
+//   -> a Python whose frames no source shows gets SIGABRT, so that faulthandler prints them on its
 //      stderr, and until it has ended, kOfDump at most -> last lines and facts are written -> done
 //
-// So nobody is killed before all others' stacks are there. Decides nothing of the run; lives on the
-// loop, and blocks nowhere: disks get a second each, and are left behind then.
+// So no worker is killed before all others' stacks are there. Decides nothing of the run; lives on
+// the loop, and blocks nowhere: disks get a second each, and are left behind then.
 #pragma once
 
 #include <sys/types.h>
@@ -72,7 +72,7 @@ class HangEvidence {
   void Take(HangWish wish, Duration limit, std::function<void(const HangWish&)> done);
   // This worker is no more, and what it printed has been read;
   void Ended(std::uint32_t local_rank);
-  // nor is any. What is known by then is written still, beside whatever follows.
+  // nor is any. Facts that are known by then are written still, beside whatever follows.
   void AllGone();
   // `done` never comes.
   void Forget();

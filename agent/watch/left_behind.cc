@@ -35,7 +35,7 @@ void LeftBehind::Then(std::function<void()> call) {
   TellNext();
 }
 
-// What is told may ask for more.
+// The caller may ask for more while it gets this.
 void LeftBehind::TellNext() {
   while (!items_.empty() && items_.front()->tell) {
     const std::shared_ptr<Item> next = std::move(items_.front());

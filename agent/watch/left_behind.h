@@ -1,8 +1,9 @@
-// What dead workers left in files, for people: the error file, and the end of a log that a worker
+// The files that dead workers left, for people: the error file, and the end of a log that a worker
 // wrote by itself.
 //
-// Never reads on the loop: a worker chose what lies there, and its disk may hang. Who does not
-// answer in kLimit is gone on without. Keeps the order: everything is told as it was asked for.
+// Never reads on the loop: a worker chose what lies there, and its disk may hang. A disk that does
+// not answer in kLimit is left out. Keeps the order: every answer comes in the order of the
+// requests.
 #pragma once
 
 #include <deque>
@@ -22,7 +23,7 @@ class LeftBehind {
 
   void Read(LeftFiles files, std::function<void(WorkerRemains)> told);
 
-  // Once all is told that was asked for before; at once where nothing is under way.
+  // Calls once all answers to earlier requests were given; at once where nothing is under way.
   void Then(std::function<void()> call);
 
  private:

@@ -44,8 +44,8 @@ class LiveStacks {
   // to a file. Its turn's number.
   std::uint64_t Take(std::vector<Target> targets, Done done);
 
-  // Nobody wants it any more: what it holds goes on, and the next one has its turn. Nothing where
-  // it is over.
+  // The caller does not want it any more: the reading goes on, and the next caller has its turn.
+  // Nothing where it is over.
   void GiveUp(std::uint64_t turn);
 
   // Their generation is gone: who waits gets what there is.

@@ -18,7 +18,8 @@ std::uint64_t MemoryKills();
 // How much this process's cgroup may have; the largest number where none says.
 std::uint64_t MemoryLimit();
 
-// What the worker left, and kMemoryRanOut for one that was killed since the count was `before`.
+// The details that the worker left, with kMemoryRanOut for one that was killed since the count was
+// `before`.
 FailureDetails WithMemoryKill(FailureDetails details, const ExitStatus& status,
                               std::uint64_t before);
 

@@ -25,7 +25,7 @@
 
 namespace ddprun {
 
-// What came beside a datagram.
+// A descriptor that came beside a datagram.
 struct SentDescriptor {
   ForeignFd file;    // None came, or: nullptr.
   bool cut = false;  // There were more, or no room for it in this process.

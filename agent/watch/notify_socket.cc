@@ -64,7 +64,8 @@ Result<UniqueFd> Bind(const std::string& path) {
   return fd;
 }
 
-// What workers made beside: sockets (AskSocketBeside), pipes and dumps of torch (recorder_dump.h).
+// Removes the sockets (AskSocketBeside), pipes and dumps of torch (recorder_dump.h) that workers
+// made beside theirs.
 void RemoveWhatWorkersMade(const fs::path& directory) {
   constexpr int kMost = 10'000;
   std::error_code error;

@@ -55,10 +55,11 @@ class NotifySockets {
   // Replaces those of an earlier generation.
   void Listen(NotifyFiles& files);
 
-  // What waits; of a flood the first few, and then false: what was sent before now may wait still.
+  // Receives datagrams that wait; of a flood only the first few, and then returns false: older ones
+  // may wait still.
   bool ReceiveWaiting(std::uint32_t local_rank);
 
-  // What a worker said before its end comes before the news of that: all of it.
+  // Receives all that a worker sent before its end, so that this comes before the news of the end.
   void ReceiveFrom(std::uint32_t local_rank);
 
   // And what its children said after that.

@@ -1,10 +1,10 @@
-// What torch's recorder of NCCL's collectives ("flight recorder") tells when it is asked from
-// outside: a byte into the pipe `<pipe><rank>.pipe` of a worker makes a thread of torch, which
-// needs no interpreter, write `<dump><rank>` within a second or so (ProcessGroupNCCL.hpp, DumpPipe;
-// torch 2.2 and later). template_hook/_ddprun_watch.py gives both their names, unless the user has.
+// The dump of torch's recorder of NCCL's collectives ("flight recorder"), asked for from outside: a
+// byte into the pipe `<pipe><rank>.pipe` of a worker makes a thread of torch, which needs no
+// interpreter, write `<dump><rank>` within a second or so (ProcessGroupNCCL.hpp, DumpPipe; torch
+// 2.2 and later).
 //
-// Pipe and file are the worker's: whatever they are, they hold nobody up, and are never more than
-// kMostDump. The file is a pickle: it is kept and never read. Blocks, bounded: for threads.
+// Pipe and file are the worker's: whatever they are, they delay nothing here, and never take more
+// than kMostDump. The file is a pickle: it is kept and never read. Blocks, bounded: for threads.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,7 @@ struct RecorderNames {
 RecorderNames RecorderNamesIn(const std::map<std::string, std::string>& environment,
                               const std::filesystem::path& notify_socket);
 
-// True: somebody reads there, and was asked.
+// True: a thread of torch reads there, and was asked.
 bool AskForDump(const RecorderNames& names, std::uint32_t rank);
 
 // Once the file has not changed for a moment it is copied, mode 0600. `since`: an older one is

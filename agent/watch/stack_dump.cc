@@ -97,8 +97,8 @@ std::string FindInPath(const std::string& name) {
   return "";
 }
 
-// Set by SIGTERM, which is blocked but in WaitFor: nobody wants the stacks of a live worker any
-// more, and it must be let go before this process ends.
+// Set by SIGTERM, which is blocked but in WaitFor: the caller does not want the stacks of a live
+// worker any more, and the worker must be released before this process ends.
 volatile std::sig_atomic_t given_up = 0;
 
 void HearGivenUp() {
@@ -161,7 +161,8 @@ int EndOf(pid_t child, bool at_once, Clock::time_point deadline) {
   return status;
 }
 
-// What the tool printed, at most kMaxToolBytes; it and what it started are gone afterwards.
+// Takes what the tool printed, at most kMaxToolBytes; the tool and all that it started are gone
+// afterwards.
 bool RunTool(std::vector<std::string> command, Clock::time_point deadline,
              const std::function<void(std::string_view)>& put) {
   int ends[2];
@@ -251,8 +252,8 @@ void WaitUntilUntraced(const std::vector<fs::path>& threads) {
   }
 }
 
-// The program's own word, from a thread of its own: it holds nothing up, and is told whole or not
-// at all.
+// The program answers itself, from a thread of its own: that delays nothing, and the answer comes
+// whole or not at all.
 bool TellsItself(pid_t pid, const std::string& ask, Duration limit,
                  const std::function<void(std::string_view)>& put) {
   constexpr Duration kPatience{

@@ -23,12 +23,13 @@ namespace ddprun {
 inline constexpr std::size_t kMaxThreads = 256;
 inline constexpr std::size_t kMaxToolBytes = 256 * 1024;
 
-// Follows the name of the tool that would have told more.
+// Follows the name of the tool that would have found more.
 inline constexpr const char* kToolIsMissing = " is not in PATH: this is all that is known)";
 
 enum class StacksFound {
   kAll,
-  kKernelsOnly,  // A Python that runs, but whose frames nobody tells: its interpreter may be held.
+  kKernelsOnly,  // A Python that runs, but whose frames no source shows: its interpreter may be
+                 // held.
   kNoProcess,
 };
 

@@ -125,8 +125,8 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
         });
   }
 
-  // On a thread, which stays for as long as the child, which would die with it (PDEATHSIG). Whoever
-  // sweeps up the generation takes its status. Of one with a file what it said, as an exit code;
+  // On a thread, which stays for as long as the child, which would die with it (PDEATHSIG). The
+  // code that sweeps up the generation reaps it. Of one with a file what it said, as an exit code;
   // -1: it was not started.
   static int RunToEnd(const WorkerSpec& spec, Child& running,
                       const std::shared_ptr<UniqueFd>& output) {

@@ -20,8 +20,8 @@
 
 namespace ddprun {
 
-// What `ddprun stacks --into` says on its stdout, after what is wrong with that file, and its exit
-// code, where of a Python no frames are known.
+// `ddprun stacks --into` ends its stdout with this, after what is wrong with that file, and exits
+// with this code, where a Python's frames are unknown.
 inline constexpr const char* kFramesUnknownText = "its own frames are unknown\n";
 inline constexpr int kFramesUnknown = 3;
 
@@ -33,7 +33,7 @@ struct StackJob {
   std::shared_ptr<UniqueFd> output = nullptr;
   bool live = false;                    // It is to go on: --live.
   std::string notify = {};              // Its notify socket; empty: as its environment says.
-  std::filesystem::path recorder = {};  // What torch recorded goes here; empty: nowhere.
+  std::filesystem::path recorder = {};  // Torch's record goes here; empty: nowhere.
 };
 
 class StackTaker {

@@ -1,9 +1,9 @@
 // torchrun's file-timer watchdog: workers write to a FIFO by when they must have got through a
 // piece of work; who does not is signalled.
 //
-// Kills nobody but workers of the generation that runs, never the agent (torchrun's takes itself
-// along). Bounded: so many timers, lines of the size a pipe keeps together, one piece per loop
-// turn. The times are the workers' wall clock, which is this machine's.
+// Kills only workers of the generation that runs, never the agent (torchrun's takes itself along).
+// Bounded: so many timers, lines of the size a pipe keeps together, one piece per loop turn. The
+// times are the workers' wall clock, which is this machine's.
 #pragma once
 
 #include <filesystem>

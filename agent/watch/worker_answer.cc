@@ -49,7 +49,7 @@ bool AskWorker(const std::string& socket, int pid, std::string_view question, st
   }
   std::memcpy(address.sun_path, socket.data(), socket.size());
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd ||  // A full queue is nobody who answers.
+  if (!fd ||  // With a full queue it answers no one.
       ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       !IsOf(fd.get(), pid) ||
       ::send(fd.get(), question.data(), question.size(), MSG_NOSIGNAL) !=

@@ -1,5 +1,5 @@
-// What a worker tells of itself when it is asked (proto/notify.h, AskSocketBeside): a thread of its
-// own answers, where ddprun watches a Python program.
+// The state that a worker reports of itself when it is asked (proto/notify.h, AskSocketBeside): a
+// thread of its own answers, where ddprun watches a Python program.
 //
 // Blocks, until `deadline`. Trusts nothing that comes: it is bounded, and text of a stranger's.
 #pragma once

@@ -17,9 +17,9 @@ namespace ddprun {
 namespace {
 
 constexpr Duration kRemovalPatience{3'000};
-constexpr Duration kRemovalMoment{200};  // Where somebody does not want to wait.
+constexpr Duration kRemovalMoment{200};  // Where the caller does not want to wait.
 
-// Of everybody else's it keeps nothing open.
+// It keeps no descriptor of any other process open.
 pid_t BeginToRemove(const std::string& directory) {
   const pid_t child = ::fork();
   if (child != 0) {

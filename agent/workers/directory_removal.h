@@ -1,9 +1,9 @@
 // Removes a directory whose disk may hang, for a process that is about to end: a child does it, and
 // is left behind where not even SIGKILL ends it.
 //
-//   being removed --the child has ended-------------------------> gone, or told that it could not
-//   be being removed --3 s are over, or 0.2 s since a signal came--> killed; told that it is left
-//   behind
+//   being removed --the child has ended-------------------------> gone, or a message why not
+//   be being removed --3 s are over, or 0.2 s since a signal came--> killed; a message says
+//   that it is left behind
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@
 
 namespace ddprun {
 
-// What is to be told; "": nothing is left. Forks, so only for who has no threads. `wait` lasts a
-// moment, or until a child has ended; true: a signal came that asks for the end.
+// Returns the message for the user; "": nothing is left. Forks, so only for who has no threads.
+// `wait` lasts a moment, or until a child has ended; true: a signal came that asks for the end.
 std::string RemoveInTime(const std::string& directory, const std::function<bool()>& wait);
 
 }  // namespace ddprun

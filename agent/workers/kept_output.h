@@ -1,9 +1,9 @@
-// What the workers of this node printed last, in memory, for whoever asks for it later (ddprun
-// logs): as it came, with the time at which it was read.
+// The last output of this node's workers, in memory, for later requests (ddprun logs): as it came,
+// with the time at which it was read.
 //
 // Bounded: 4 MiB of each worker, and 64 MiB of a node's, in equal shares; the oldest goes. Kept
-// beyond a generation's end, until room is needed. What workers write past the agent (their own
-// files, a terminal of their own) is not here, and that is known. No I/O; the loop's alone.
+// beyond a generation's end, until room is needed. Output that workers write past the agent (their
+// own files, a terminal of their own) is not here, and that is known. No I/O; the loop's alone.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class KeptOutput {
   static constexpr std::size_t kMostOfNode = std::size_t{64} << 20;
   // Of one record's text: any piece has room for one.
   static constexpr std::size_t kMostOfRecord = kLeastPieceBytes - kRecordHead;
-  // What comes within this time may be one record.
+  // Output that comes within this time may be one record.
   static constexpr std::int64_t kTogetherMs = 20;
 
   explicit KeptOutput(std::uint32_t workers);
@@ -39,8 +39,9 @@ class KeptOutput {
   // Its stream goes past the agent: to this file, or to ddprun's own terminal where that is empty.
   void GoesPast(std::uint32_t local_rank, AnswerKind of, const std::filesystem::path& file);
 
-  // What is kept of those ranks after record number `after`, which moves; no older than `since_ms`.
-  // Appended to `piece`, which has `most` bytes then. False: nothing is left.
+  // Appends to `piece`, which has `most` bytes then, the kept records of those ranks after record
+  // number `after`, which moves; none older than `since_ms`. False: nothing is
+  // left.
   bool Read(const RequestSpec& spec, std::int64_t since_ms, std::uint64_t& after, std::size_t most,
             std::string& piece);
 
@@ -52,7 +53,7 @@ class KeptOutput {
   };
   // Of this generation's workers.
   std::vector<Past> PastOnes(const RequestSpec& spec) const;
-  // What this generation's worker printed last, both streams as they came; `most` bytes of it.
+  // The last output of this generation's worker, both streams as they came; `most` bytes of it.
   std::string LastOf(std::uint32_t local_rank, std::size_t most) const;
   // Those ranks of whose records after number `after` some have made room already.
   std::set<std::uint32_t> ForgottenAfter(std::uint64_t after, const RequestSpec& spec) const;

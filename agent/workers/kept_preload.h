@@ -49,7 +49,7 @@ struct PreloadPurpose {
   std::string file;  // That is executed,
   std::string directory;
   std::vector<std::string> command;  // with these words, up to the program's own arguments.
-  std::map<std::string, std::string> environment;  // What all workers have in common.
+  std::map<std::string, std::string> environment;  // Common to all workers.
   // Type and device of its streams, as stat(2) has them: equal in the same process alone.
   std::array<std::pair<std::uint32_t, std::uint64_t>, 3> streams{};
 };
@@ -66,8 +66,8 @@ std::string DifferenceOf(const PreloadPurpose& a, const PreloadPurpose& b);
 std::vector<std::filesystem::path> KeptSockets(
     const std::filesystem::path& directory, const std::string& prefix = std::string(kKeptPrefix));
 
-// A listening socket of this name. Older processes of the same program are told to end, and so are
-// the oldest ones if there would be more than kMostKept.
+// A listening socket of this name. Ends older processes of the same program, and the oldest ones if
+// there would be more than kMostKept.
 Result<UniqueFd> ListenForLaunch(const std::filesystem::path& socket);
 
 // Connects, checks that the other side is this user's, sends the request. Never waits.

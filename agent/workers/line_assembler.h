@@ -2,9 +2,9 @@
 // share.
 //
 // Pure and bounded: a line is held until it ends or has kMaxLine bytes (then it is given out in
-// pieces, and stays one line while nobody else's comes between). A progress bar's updates, which
-// end in a lone carriage return, become lines too, at most one per second and the last one always,
-// since a return would overwrite others' lines.
+// pieces, and stays one line while no other worker's comes between). A progress bar's updates,
+// which end in a lone carriage return, become lines too, at most one per second and the last one
+// always, since a return would overwrite others' lines.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class LineAssembler {
   // Appends what is left as a last, completed line.
   void Finish(std::string& lines);
 
-  // What was appended so far ends within a line, and goes on there without a prefix.
+  // The text appended so far ends within a line, and goes on there without a prefix.
   bool open() const { return open_; }
 
  private:

@@ -37,7 +37,8 @@ class Topology {
         }
       }
       known_ = true;
-      if (!node.cpus.empty()) {  // Others have memory alone, or belong to somebody else.
+      if (!node.cpus.empty()) {  // Other nodes have memory alone, or CPUs that this process may not
+                                 // use.
         nodes_.push_back(std::move(node));
       }
     }
@@ -118,7 +119,7 @@ class Topology {
   bool known_ = false;
 };
 
-// What wants a part of a node: a GPU, whether a worker uses it or not, or a worker.
+// A GPU, whether a worker uses it or not, or a worker: each needs a part of a node.
 struct Slot {
   const Node* node = nullptr;  // None: its CPUs are not ours.
   std::size_t place = 0;       // Among the slots of its node.

@@ -27,7 +27,7 @@ enum class NumaMode { kNone, kNode, kSocket, kExclusive, kCoreComplex };
 
 using CpuSet = std::set<int>;
 
-// "0-2,4": as the kernel writes it. What is no number ends the list.
+// "0-2,4": as the kernel writes it. Text that is not a number ends the list.
 CpuSet ParseCpuList(const std::string& text);
 std::string ToString(const CpuSet& cpus);
 
@@ -40,7 +40,7 @@ struct NumaRequest {
 
 struct NumaPlan {
   std::vector<CpuSet> cpus;  // By local rank; an empty one: as ddprun itself.
-  std::string basis;         // What decided, in words: "local rank n is where GPU n is".
+  std::string basis;  // The reason of the choice, in words: "local rank n is where GPU n is".
   std::vector<std::string> warnings;
 };
 

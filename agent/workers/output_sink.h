@@ -3,13 +3,13 @@
 // Never blocks the loop. Each sink has a thread that does nothing but write(2), and close(2) at the
 // end: readiness cannot be asked for instead, since a file on a hung network file system is always
 // "ready" (and is written back when it is closed), another process may fill a pipe between poll and
-// write, and O_NONBLOCK would be set for everybody who shares the inherited description. The thread
-// gets a batch and posts back the outcome; one that is stuck is left behind.
+// write, and O_NONBLOCK would be set for every process that shares the inherited description. The
+// thread gets a batch and posts back the outcome; one that is stuck is left behind.
 //
-// Bounded: who appends asks HasRoom first and stops reading its worker until WhenWritten. Where
-// that lasts too long for a file (PassOver) its disk hangs: what comes until the write under way
-// returns is dropped, said, and told in the file. What the system refuses (full disk, closed pipe)
-// is dropped, said once, and hurts nobody.
+// Bounded: who appends asks HasRoom first and stops reading its worker until WhenWritten. If that
+// lasts too long for a file (PassOver) its disk hangs: bytes that come until the write under way
+// returns are dropped, and the log and the file say so. Bytes that the system refuses (full disk,
+// closed pipe) are dropped and logged once; nothing else suffers from it.
 #pragma once
 
 #include <functional>
@@ -33,7 +33,7 @@ class OutputSink {
   OutputSink(const OutputSink&) = delete;
   OutputSink& operator=(const OutputSink&) = delete;
 
-  // For a file, full for so long: from now on nobody waits for it.
+  // For a file that is full for so long: from now on no worker waits for it.
   static constexpr Duration kPatience{10'000};
   void PassOver();
 

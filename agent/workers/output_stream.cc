@@ -31,7 +31,8 @@ OutputStream::OutputStream(AsioLoop& loop, UniqueFd pipe, Plan plan)
       patience_(loop.io()),
       plan_(std::move(plan)),
       assembler_(plan_.prefix) {
-  pipe_.native_non_blocking(true);  // Our end of a pipe of ours: nobody shares this description.
+  pipe_.native_non_blocking(true);  // Our end of a pipe of ours: no other process shares this
+                                    // description.
   if (plan_.terminal != nullptr) {
     row_ = plan_.terminal->Add(plan_.prefix, plan_.name);
   }
@@ -148,7 +149,7 @@ void OutputStream::ShowLines(const std::string& lines, bool goes_on) {
   }
 }
 
-// Somebody else's long line ends where this one's come between, and begins anew after them.
+// Another stream's long line ends where this one's come between, and begins anew after them.
 void OutputStream::Show(const std::string& lines, bool goes_on) {
   OpenLine& open = *plan_.open_line;
   const bool ours = open.stream == this;

@@ -48,7 +48,7 @@ class OutputStream : public std::enable_shared_from_this<OutputStream> {
     bool keep_tail = false;
     std::shared_ptr<KeptOutput> kept;              // nullptr: not kept for who asks later.
     std::uint32_t local_rank = 0;                  // There.
-    std::function<void(std::string_view)> reader;  // Also gets all bytes; none: nobody does.
+    std::function<void(std::string_view)> reader;  // Also gets all bytes; none: no one does.
   };
 
   OutputStream(AsioLoop& loop, UniqueFd pipe, Plan plan);

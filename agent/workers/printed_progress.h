@@ -1,7 +1,7 @@
-// One worker's progress as it prints it, told at most once per kBetween and the last always.
+// One worker's progress as it prints it, reported at most once per kBetween and the last always.
 //
-// Decides nothing about what it means. Used on the loop, and calls back there; nothing is armed
-// while nothing is to be told.
+// Decides nothing about what it means. Used on the loop, and calls back there; no timer is armed
+// while nothing is to be reported.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace ddprun {
 
-// What is looked for in what workers print, and who hears of it.
+// The forms that are looked for in workers' output, and who gets the result.
 struct ProgressPlan {
   std::shared_ptr<const ProgressForms> forms;  // nullptr: nothing is.
   std::function<void(std::uint32_t local_rank, const Notification& said)> told;
@@ -28,10 +28,10 @@ class PrintedProgress {
 
   PrintedProgress(Loop& loop, ProgressPlan plan, std::uint32_t local_rank);
 
-  // What came of stdout or of stderr.
+  // Takes bytes of stdout or of stderr.
   void Feed(bool is_error, std::string_view bytes);
 
-  // The worker has ended: tells what was not told, and is silent from then on.
+  // The worker has ended: reports what was not reported, and is silent from then on.
   void End();
 
  private:

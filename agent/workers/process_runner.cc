@@ -220,7 +220,7 @@ void ProcessRunner::State::SignalAll(int signal, bool end_at_once) {
   strays_->Signal(signal);
   std::set<pid_t> sessions = RunningWorkers();
   for (const auto& worker : workers) {
-    if (worker->dying && signal != SIGKILL) {  // What it leaves may linger.
+    if (worker->dying && signal != SIGKILL) {  // Its children may linger.
       sessions.erase(worker->pid);
     }
   }

@@ -9,7 +9,7 @@
 //   phase    | made           | cannot be made | TERM INT HUP QUIT, KillAll | other signals
 //   ---------|----------------|----------------|----------------------------|--------------
 //   Empty    |                |                | nothing                    | nothing
-//   Starting | told: Running  | told: Empty    | given up: on_all_gone when | nothing
+//   Starting | done: Running  | done: Empty    | given up: on_all_gone when | nothing
 //            |                |                | none is left; Empty        |
 //   Running  |                |                | to the workers             | to the workers
 //

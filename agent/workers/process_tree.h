@@ -1,7 +1,8 @@
-// Who descends from whom, read from /proc, and signals that cannot hit a stranger.
+// The descendants of a process, read from /proc, and signals that cannot hit a foreign process.
 //
-// A process id is only safe to signal while nobody can reap it: direct children are (only this
-// process reaps them), all others are reached through a pidfd that was checked after it was opened.
+// A process id is only safe to signal while its process cannot be reaped: direct children are
+// reaped by this process alone, and all others are reached through a pidfd that was checked after
+// it was opened.
 #pragma once
 
 #include <sys/types.h>
@@ -47,9 +48,9 @@ std::size_t SignalMembers(Within within, const std::set<pid_t>& leaders,
                           const std::set<pid_t>& skipped, const std::vector<int>& signals,
                           const BeforeSignal& before = nullptr);
 
-// Whose children are meant. A worker begins a session of its own, and nobody can join another's, so
-// no worker and nothing that one leaves is ever in this process's session; what this process starts
-// for itself is (WorkerSpec::helper).
+// Which children are meant. A worker begins a session of its own, and no process can join another
+// one's, so no worker and nothing that one leaves is ever in this process's session; processes that
+// this process starts for itself are (WorkerSpec::helper).
 enum class Reach { kEverybody, kWhatWorkersLeave };
 
 // Direct children not in `spared`: takes the status of the dead, returns the living. Never touches

@@ -3,13 +3,13 @@
 // Pure and bounded: of a line, which ends at \n or \r, the first kMaxLine bytes are looked at,
 // without escape sequences (colours, cursor moves); each in linear time, whatever the expression.
 //
-// What counts: every movement of every form, so that the count only grows. Bars are told apart by
-// name and total, at most kMostTracks of them; one that begins anew goes on counting. Bars that are
-// not training (Loading, Map, Validation, Sanity Checking) count too: they are life, and a node
-// that evaluates does not hang. No bar's number is a step of the run: bars begin anew after a
-// restart, and in each epoch. A step is the run's where the user's own expression takes it, or the
-// line says "step N" and neither a total, an epoch nor an evaluation; once such a number has fallen
-// it was none.
+// Every movement of every form counts, so the count only grows. Bars are distinguished by name and
+// total, at most kMostTracks of them; one that begins anew goes on counting. Bars that are not
+// training (Loading, Map, Validation, Sanity Checking) count too: they are life, and a node that
+// evaluates does not hang. No bar's number is a step of the run: bars begin anew after a restart,
+// and in each epoch. A step is the run's where the user's own expression takes it, or the line says
+// "step N" and neither a total, an epoch nor an evaluation; once such a number has fallen it was
+// none.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class RE2;
 
 namespace ddprun {
 
-// What is looked for. Immutable once made.
+// The forms that are looked for. Immutable once made.
 class ProgressForms {
  public:
   static constexpr std::size_t kMaxExpression = 512;
@@ -38,7 +38,7 @@ class ProgressForms {
   ~ProgressForms();
 
   struct Found {
-    std::string track;  // What this number is to be compared with.
+    std::string track;  // Names the series in which this number is compared.
     std::uint64_t number = 0;
     bool absolute = false;
   };
@@ -55,7 +55,7 @@ class ProgressForms {
   std::unique_ptr<re2::RE2> bar_;
   std::unique_ptr<re2::RE2> endless_bar_;
   std::unique_ptr<re2::RE2> step_;
-  std::unique_ptr<re2::RE2> part_;  // What makes a step one of an epoch or of an evaluation.
+  std::unique_ptr<re2::RE2> part_;  // Marks a step as one of an epoch or of an evaluation.
 };
 
 // Of one worker, in one generation.

@@ -254,8 +254,8 @@ Result<PythonHook> AddPythonHook(const PreloadRequest& request, const WorkerSpec
   if (had) {
     told["pythonpath"] = before->second;
   }
-  // What is no UTF-8 in arguments is replaced: the hook then finds other ones than its own, and
-  // goes.
+  // Arguments that are not UTF-8 are changed: the hook then finds other ones than its own, and
+  // leaves.
   const auto text = [&] {
     return told.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   };

@@ -26,7 +26,7 @@ struct PythonProgram {
   std::vector<std::string> start;  // Starts that interpreter; its arguments are to be added.
   std::string kind;                // "file", "module" or "text".
   std::string name;                // Its path, name or source.
-  std::string path;                // What Python will put first into sys.path.
+  std::string path;                // The path that Python will put first into sys.path.
   std::size_t at = 0;              // In argv: the first argument that names it,
   std::string options;             // and the options that are in the same word: "-u" of "-um".
   std::size_t arguments = 0;       // Also there: the first argument of the program's own.
@@ -40,7 +40,7 @@ Result<PythonProgram> ReadPythonCommand(const Command& command,
 struct PythonHook {
   WorkerSpec spec;   // Of the template,
   WorkerSpec probe;  // and of the interpreter that says whether it loads the hook.
-  UniqueFd file;     // What both get beside their three descriptors.
+  UniqueFd file;     // The file that both get beside their three descriptors.
 };
 struct PreloadRequest {
   std::string preload;      // --preload's modules, or "imports".

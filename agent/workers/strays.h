@@ -82,7 +82,7 @@ class Strays : public std::enable_shared_from_this<Strays> {
   Time linger_until_;                       // Known once none is running.
   Time tidy_until_;                         // The same.
   std::set<std::pair<pid_t, bool>> noted_;  // With whether it was to linger.
-  std::map<std::optional<std::uint32_t>, std::vector<std::string>> names_;  // Not told yet.
+  std::map<std::optional<std::uint32_t>, std::vector<std::string>> names_;  // Not reported yet.
 };
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// What templates print while they load, read like a worker's: the newest one's.
+// The output of templates while they load, read like a worker's: the newest one's.
 #pragma once
 
 #include <memory>

@@ -145,7 +145,8 @@ void WarmStart::Look(const std::vector<pid_t>& workers) {
   if (const auto current = Current(); current && !current->gone()) {
     if (!current->ready()) {
       Await(LaunchUnderWay());
-      made_ = current->gone() ? kMostTemplates : made_;  // What did not load will not load later.
+      made_ = current->gone() ? kMostTemplates : made_;  // Modules that did not load will not load
+                                                         // later.
       return;
     }
     current->LookWhetherItLives();

@@ -32,7 +32,7 @@
 
 namespace ddprun {
 
-// What a template is to be, once per agent.
+// The plan of an agent's templates.
 struct WarmPlan {
   WorkerSpec spec;            // As a worker's, but without the names below.
   std::set<std::string> own;  // Names that each worker has by itself.

@@ -28,8 +28,7 @@ namespace {
 namespace process = boost::process::v2;
 using boost::system::error_code;
 
-// What a worker's process must be, for any Boost.Process launcher. on_exec_setup runs in the child,
-// between clone and execve, on memory shared with the agent: system calls only.
+// The properties that a worker's process must have, for any Boost.Process launcher.
 struct WorkerSetup {
   const char* directory = nullptr;                   // nullptr: the agent's own.
   const std::vector<unsigned long>* cpus = nullptr;  // A mask; nullptr: the agent's own.
@@ -42,7 +41,7 @@ struct WorkerSetup {
   bool helper = false;
   bool outlives = false;
   LaunchUnderWay* under_way = nullptr;
-  const char* step = "start a process for";  // What was being tried, for the message.
+  const char* step = "start a process for";  // The step that was being tried, for the message.
 
   template <class Launcher>
   error_code on_setup(Launcher& launcher, const process::filesystem::path&, const char* const*&) {
@@ -72,12 +71,12 @@ bool WorkerSetup::Apply() {
   if (!outlives && ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
     return false;
   }
-  if (::getppid() != agent) {  // It died before prctl: nobody would tell us.
+  if (::getppid() != agent) {  // The agent died before prctl: no signal would come.
     errno = ESRCH;
     return false;
   }
-  // Where Yama lets nobody look at a process but its ancestors, the agent's tools may. Elsewhere
-  // the kernel refuses, and that is no matter.
+  // Where Yama lets only ancestors look at a process, the agent's tools may. Elsewhere the kernel
+  // refuses, and that is no matter.
   (void)::prctl(PR_SET_PTRACER, agent, 0, 0, 0);
   step = "bind to its CPUs";
   if (cpus != nullptr && ::syscall(SYS_sched_setaffinity, 0, cpus->size() * sizeof(unsigned long),

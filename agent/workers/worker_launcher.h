@@ -33,7 +33,7 @@ struct LaunchedWorker {
   UniqueFd pidfd;
 };
 
-// What another thread sees of a launch that hangs, and how it gives it up.
+// The view that another thread has of a launch that hangs, and its way to give it up.
 class LaunchUnderWay {
  public:
   LaunchUnderWay();
@@ -45,7 +45,7 @@ class LaunchUnderWay {
 
   // In the new process, which shares the agent's memory: false: it is not to go on.
   bool BeginInChild();
-  // Somebody else made the process: the same.
+  // Another process made it: the same.
   bool Begun(pid_t pid);
   // The launch has returned; only then the process may be reaped.
   void End();

@@ -1,4 +1,4 @@
-// What one worker process is to be: program, arguments, environment, output. No process is
+// The description of one worker process: program, arguments, environment, output. No process is
 // started here.
 //
 //   FindCommand(request)              once per agent: which file is run, and through what
@@ -22,7 +22,7 @@
 
 namespace ddprun {
 
-// What the user asked for, as on the command line.
+// The user's request, as on the command line.
 struct ProgramRequest {
   std::string program;
   std::vector<std::string> args;
@@ -35,7 +35,7 @@ struct ProgramRequest {
   std::filesystem::path called_from;
 };
 
-// What is handed to execve; argv[0] is included.
+// The arguments of execve; argv[0] is included.
 struct Command {
   std::filesystem::path file;
   std::vector<std::string> argv;
@@ -49,7 +49,7 @@ Result<std::filesystem::path> FindProgram(const std::string& name, const GetEnv&
 
 // Where Python is looked for, in this order: PYTHON_EXEC; beside the running executable or the link
 // it was called by, if that is in a virtual or conda environment; PATH, as the user's shell does.
-// VIRTUAL_ENV and CONDA_PREFIX do not count: they may be left over from another shell.
+// VIRTUAL_ENV and CONDA_PREFIX are ignored: they may be left over from another shell.
 struct Interpreter {
   std::string name;  // argv[0]
   std::filesystem::path file;
@@ -133,7 +133,7 @@ WorkerSpec MakeWorkerSpec(const Command& command, const WorkerEnv& env,
                           const std::map<std::string, std::string>& agent_environment,
                           const OutputRequest& output);
 
-// What a worker finds of memory; whoever started ddprun may have had the same names.
+// The variables of a worker's memory blocks; ddprun's own environment may have had the same names.
 inline constexpr const char* kBlockVariables[] = {"LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID",
                                                   "LISTEN_PIDFDID"};
 void HandOn(std::vector<MemoryBlock> blocks, WorkerSpec& spec);

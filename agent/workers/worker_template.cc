@@ -29,7 +29,7 @@ Result<std::pair<UniqueFd, UniqueFd>> Line() {
   return std::pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
 }
 
-// In the places of blocks (proto/worker_template.h): a file that nobody else has.
+// Puts files that no other process has in the places of blocks (proto/worker_template.h).
 Result<std::vector<MemoryBlock>> Places() {
   const UniqueFd file(::memfd_create("ddprun-place", MFD_CLOEXEC));
   auto place = std::make_shared<UniqueFd>(::fcntl(file.get(), F_DUPFD_CLOEXEC, kAboveBlocks));
@@ -280,7 +280,8 @@ Result<LaunchedWorker> WorkerTemplate::Adopt(pid_t pid, int line, LaunchUnderWay
       ::send(line, "g", 1, MSG_NOSIGNAL) == 1) {
     return LaunchedWorker{pid, std::move(pidfd)};
   }
-  ::kill(pid, SIGKILL);  // Its status is for whoever reaps what is nobody's: it may be another one.
+  ::kill(pid, SIGKILL);  // Its status is taken by the sweep of foreign children: it may be another
+                         // process.
   return !reply ? reply.error()
                 : Error{ErrorKind::kSystem, "cannot " + std::string(reply->text) +
                                                 " the worker: " + std::strerror(reply->error)};

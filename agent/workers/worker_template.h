@@ -5,7 +5,7 @@
 //   ---------|------------|------------------|-------------------------------------------------
 //   Loading  | Ready      | Gone, with why   | Loading (who waits goes on without it)
 //   Ready    |            | Gone, with why   | Late: that worker is begun from its file; what the
-//            |            |                  | template forks later sees that nobody wants it
+//            |            |                  | template forks later sees that no caller is left
 //   Late     |            | Gone             | an answer: Ready. Asked again without one: Gone
 //
 // Gone: killed, and reaped unless the kernel keeps it for longer than a moment. Used by one thread
@@ -75,7 +75,7 @@ class WorkerTemplate {
   Error Goes(std::string why);
 
   mutable std::mutex mutex_;
-  pid_t pid_ = 0;  // Not reaped, so it is nobody else's; with the lock.
+  pid_t pid_ = 0;  // Not reaped, so its number is not another process's; with the lock.
   const UniqueFd pidfd_;
   UniqueFd socket_;
   std::uint32_t sequence_ = 0;
