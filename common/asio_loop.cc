@@ -15,8 +15,8 @@ namespace {
 
 constexpr Duration kPatience{1'000};  // Of the loop's end, with a disk that hangs.
 
-// The one that goes on while the machine is suspended, as everybody else's does: who wakes finds
-// that its leases are over. A timer that was armed before is late then.
+// The clock that goes on while the machine is suspended, as that of all other machines does: a
+// process that wakes finds that its leases are over. A timer that was armed before is late then.
 Time BootTime() {
   timespec time{};
   CHECK(::clock_gettime(CLOCK_BOOTTIME, &time) == 0);
@@ -101,7 +101,8 @@ void AsioLoop::RunOn(TaskQueue& queue, std::function<void()> work, std::function
     const std::lock_guard lock(ref->mutex);
     if (ref->loop != nullptr) {
       ref->loop->Post(std::move(done));
-    } else {  // What it holds may need the loop to end in order; the process is about to end.
+    } else {  // The callback's captures may need the loop to end in order; the process is about to
+              // end.
       static auto& kept = *new std::vector<std::function<void()>>;
       kept.push_back(std::move(done));
     }
@@ -138,7 +139,7 @@ void AsioLoop::RunBounded(Duration limit, std::function<void()> work,
   }
   const bool started = StartThread([ref = ref_, number, work = std::move(work)]() mutable {
     work();
-    work = nullptr;  // What it holds may be on the disk that hangs.
+    work = nullptr;  // Its captures may be on the disk that hangs.
     const std::lock_guard lock(ref->mutex);
     --ref->running;
     if (AsioLoop* const loop = ref->loop) {

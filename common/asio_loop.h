@@ -1,7 +1,7 @@
 // The loop of a real process: one thread, Asio's sockets and timers beside the turns, and threads
 // for what may block. Time is CLOCK_BOOTTIME's, which goes on while the machine sleeps.
 //
-// Whoever has a socket, a process or a signal to watch takes this one; all others take Loop.
+// Code that watches a socket, a process or a signal takes this class; all other code takes Loop.
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>

@@ -29,8 +29,8 @@ std::optional<Cgroup> OwnCgroup(std::string_view controller);
 // such as 2.5. None: there is no quota.
 std::optional<double> CpuQuota(const Cgroup& cgroup);
 
-// The smaller of `cpus` and this process's quota, as a whole number of at least 1: a part of a CPU
-// does not count.
+// The smaller of `cpus` and this process's quota, as a whole number of at least 1: parts of a CPU
+// are dropped.
 std::size_t WithinCpuQuota(std::size_t cpus);
 
 }  // namespace ddprun

@@ -1,6 +1,6 @@
 // How a process ended: an exit code, or a death by signal. Never a number that could be either.
 //
-// Only the value and its words. Who reads a native wait status lives elsewhere.
+// Only the value and its words. Native wait statuses are read elsewhere.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ bool Succeeded(const ExitStatus& status);
 // "exit code 3", "killed by signal 9 (SIGKILL)", "killed by signal 11 (SIGSEGV, core dumped)".
 std::string Describe(const ExitStatus& status);
 
-// What a shell makes of it: the code, or 128 + signal.
+// The exit code that a shell makes of it: the code, or 128 + signal.
 int ShellCode(const ExitStatus& status);
 
 // "SIGKILL"; "signal 77" for a number without a name.

@@ -92,7 +92,7 @@ Result<UniqueFd> OpenOrdinary(const std::filesystem::path& path, int flags, unsi
     return Error{ErrorKind::kRefused, "cannot open '" + path.native() +
                                           "': it is no ordinary file (a FIFO, a device or a link)"};
   }
-  // Who gets it from us, a worker as its output, expects it to wait.
+  // A process that gets it from us, a worker as its output, expects it to wait.
   const int status = ::fcntl(fd.get(), F_GETFL);
   if (status < 0 || ::fcntl(fd.get(), F_SETFL, status & ~O_NONBLOCK) != 0) {
     return OpenError(path, errno);

@@ -1,4 +1,4 @@
-// The few file operations everybody needs, as Results that name the file.
+// The few file operations that all parts need, as Results that name the file.
 #pragma once
 
 #include <cstddef>
@@ -31,14 +31,14 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// The whole file, refused beyond max_bytes. What is no file (a FIFO, a device, a directory) is
-// kInvalid and never waited for; a link is as good as what it leads to.
+// The whole file, refused beyond max_bytes. A path that is not a file (a FIFO, a device, a
+// directory) is kInvalid and never waited for; a link is as good as its target.
 Result<std::string> ReadFile(const std::filesystem::path& path, std::size_t max_bytes);
-// What ReadFile reads.
+// Opens the files that ReadFile reads.
 Result<UniqueFd> OpenToRead(const std::filesystem::path& path);
 
-// For a path at which somebody else may have put anything: an ordinary file, or an error. A FIFO, a
-// device and a link are refused and never waited for; a disk that hangs still is.
+// For a path at which other processes may have put anything: an ordinary file, or an error. A FIFO,
+// a device and a link are refused and never waited for; a disk that hangs still is.
 Result<UniqueFd> OpenOrdinary(const std::filesystem::path& path, int flags, unsigned mode);
 Result<std::string> ReadOrdinary(const std::filesystem::path& path, std::size_t max_bytes);
 // From an open one; `path` is for people.
@@ -47,8 +47,9 @@ Result<std::string> ReadToEnd(int fd, const std::filesystem::path& path, std::si
 // Writes every byte or says why not.
 Result<void> WriteAll(int fd, std::string_view bytes, const std::filesystem::path& name);
 
-// A file that is there whole or not at all: made beside its name, and renamed. What has the name is
-// replaced, and so is a "<path>.part" that another one left; a directory is not, and refused.
+// A file that is there whole or not at all: made beside its name, and renamed. An older file of
+// that name is replaced, and so is a "<path>.part" that another process left; a directory is not,
+// and refused.
 Result<void> WriteWhole(const std::filesystem::path& path, std::string_view text, unsigned mode);
 
 // A new file of this directory, mode 0600, with the text on disk, under a name that no other
@@ -74,8 +75,8 @@ Result<void> MakeDirectories(const std::filesystem::path& path, unsigned mode);
 // most.
 std::string AsFileName(const std::string& name);
 
-// Whether it is a directory, no link to one, that belongs to this user, or to root, and that nobody
-// else can write to: else what is found in it may be anybody's.
+// Whether it is a directory, no link to one, that belongs to this user, or to root, and that no
+// other user can write to: else any user may have made its files.
 Result<void> CheckOwnDirectory(const std::filesystem::path& path);
 
 }  // namespace ddprun

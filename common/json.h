@@ -1,4 +1,4 @@
-// The one way in which JSON that somebody else wrote becomes values.
+// The one way in which foreign JSON becomes values.
 //
 // Decides how deep it may nest: nlohmann's parser needs no stack for it, but copying, writing and
 // comparing its values is recursive, and 100,000 brackets are a file of 100 kB. So the text is

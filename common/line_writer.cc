@@ -24,7 +24,7 @@ bool IsPipe(int fd) {
   return ::fstat(fd, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode));
 }
 
-// What one write(2) puts; a line that is longer than PIPE_BUF goes alone.
+// The bytes of one write(2); a line that is longer than PIPE_BUF goes alone.
 std::string_view NextPiece(std::string_view bytes, bool pipe) {
   if (!pipe || bytes.size() <= PIPE_BUF) {
     return bytes;
@@ -57,7 +57,8 @@ int WriteLines(int fd, std::string_view lines) {
       const ssize_t put = ::write(fd, piece.data(), piece.size());
       if (put >= 0) {
         piece.remove_prefix(static_cast<std::size_t>(put));
-      } else if (errno == EAGAIN) {  // Whoever gave us the descriptor made it non-blocking.
+      } else if (errno ==
+                 EAGAIN) {  // The process that gave us the descriptor made it non-blocking.
         pollfd writable{fd, POLLOUT, 0};
         ::poll(&writable, 1, -1);
       } else if (errno != EINTR) {
@@ -76,7 +77,7 @@ struct LineWriter::Shared {
   void Run();
   // With the lock.
   static void Wake(const std::shared_ptr<Shared>& self);
-  std::string Next();  // What is to be written now.
+  std::string Next();  // The bytes to write now.
 
   const int fd;
   const std::size_t room;

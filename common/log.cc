@@ -90,7 +90,8 @@ class QueueSink final : public spdlog::sinks::base_sink<spdlog::details::null_mu
 constexpr Duration kLastFlush{500};
 int exit_code_of_exceptions = 1;
 
-// What is not caught is still at hand in a terminate handler. Only as long as the handler runs.
+// An exception that is not caught can still be read in a terminate handler. Only as long as the
+// handler runs.
 struct Thrown {
   const char* what = "none";
   const char* kind = "internal error, an exception that nothing expected";

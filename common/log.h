@@ -1,4 +1,4 @@
-// ddprun's own lines on stderr: "ddprun n03 | text". What the workers print never passes here.
+// ddprun's own lines on stderr: "ddprun n03 | text". The workers' output never passes here.
 //
 // Or, for programs that collect them, a line of JSON each:
 //   {"unix_time":1795566552.358,"level":"warning","who":"ddprun n03","text":"..."}
@@ -27,8 +27,8 @@ void SetLogFormat(LogFormat format);
 // `who` stands before the bar: "ddprun", "ddprun n03". Lines below `least` are dropped.
 void StartLog(const std::string& who, LogLevel least);
 
-// From here on nobody waits for stderr: lines are handed to a thread (common/line_writer.h). For a
-// process whose loop others depend on; it does not fork afterwards, and calls FlushLog before it
+// From here on no caller waits for stderr: lines are handed to a thread (common/line_writer.h). For
+// a process whose loop others depend on; it does not fork afterwards, and calls FlushLog before it
 // ends.
 void QueueLog();
 
@@ -36,8 +36,8 @@ void QueueLog();
 // QueueLog.
 bool FlushLog(Duration limit);
 
-// From here on an exception that nobody catches, on any thread, ends the process with this code,
-// after one line that takes no memory. Within two seconds, whoever reads.
+// From here on an uncaught exception, on any thread, ends the process with this code, after one
+// line that takes no memory. Within two seconds, whoever reads.
 void EndOnException(int exit_code);
 
 // `text` with every control character but newline and tab made visible, also those beyond ASCII
@@ -45,7 +45,8 @@ void EndOnException(int exit_code);
 std::string Printable(std::string_view text);
 // The same for what is to be one line whoever said it: a newline is visible too.
 std::string PrintableLine(std::string_view text);
-// The same for what quotes a user's word: of a long text beginning and end are told.
+// The same for a message that quotes a user's word: of a long text only beginning and end are
+// shown.
 std::string InOneLine(std::string_view text);
 
 void Log(LogLevel level, std::string_view text);
@@ -56,7 +57,7 @@ void LogAsIs(std::string_view lines);
 // Lines that belong together: as they are, or one line of JSON with all of them.
 void LogReport(LogLevel level, std::string_view lines);
 
-// What a process writes that has no log: `plain`, or `text` as a line of JSON; with its end.
+// The line that a process without a log writes: `plain`, or `text` as a line of JSON; with its end.
 std::string InLogFormat(LogLevel level, std::string_view text, const std::string& plain);
 
 // `text` in the colour of `level`, if stderr is to have colours.

@@ -1,7 +1,6 @@
-// What Debian's static libgcc and libstdc++ take from a glibc newer than 2.34: with these inside,
-// ddprun starts on 2.34 too. Linked as an object, never from an archive: the linker would find
-// glibc's first.
-// The linker names the image; a loader makes pointers of numbers.
+// The functions that Debian's static libgcc and libstdc++ take from a glibc newer than 2.34: with
+// these inside, ddprun starts on 2.34 too. Linked as an object, never from an archive: the linker
+// would find glibc's first. The linker names the image; a loader makes pointers of numbers.
 // NOLINTBEGIN(bugprone-reserved-identifier,performance-no-int-to-ptr)
 #include <dlfcn.h>
 #include <elf.h>

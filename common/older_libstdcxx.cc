@@ -1,5 +1,6 @@
-// What GCC 12 makes of a wait that older libraries know under an older version: with this inside,
-// programs that share libtorch's libstdc++ need none newer than GLIBCXX_3.4.29 (GCC 11).
+// The wait that GCC 12 calls by a new version, and older libraries know under an older one: with
+// this inside, programs that share libtorch's libstdc++ need none newer than GLIBCXX_3.4.29 (GCC
+// 11).
 #include <pthread.h>
 
 #include <condition_variable>

@@ -16,8 +16,8 @@ namespace ddprun {
 
 enum class ErrorKind {
   kInvalid,      // Bad input or configuration: the same call will be refused again.
-  kUnavailable,  // Nobody there, or not now: worth trying again.
-  kRefused,      // Somebody answered no.
+  kUnavailable,  // No answer, or not now: worth trying again.
+  kRefused,      // The other side refused.
   kNotFound,
   kSystem,  // The operating system failed a call.
 };

@@ -1,4 +1,4 @@
-// Time as the cores know it: a point on the driver's steady clock that nobody can read for
+// Time as the cores know it: a point on the driver's steady clock, which the cores cannot read for
 // themselves. Only common/asio_loop.h makes one from a real clock; simulations and tests write it.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace ddprun {
 
 using Duration = std::chrono::milliseconds;
 
-struct CoreClock {  // Has no now(): cores are told the time.
+struct CoreClock {  // Has no now(): callers pass the time.
   using duration = std::chrono::microseconds;
   using rep = duration::rep;
   using period = duration::period;

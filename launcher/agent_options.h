@@ -1,4 +1,4 @@
-// What the launcher's configuration means for the agent: values only.
+// Turns the launcher's configuration into the agent's: values only.
 #pragma once
 
 #include <map>

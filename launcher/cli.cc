@@ -117,7 +117,8 @@ bool SaysNothing(const std::vector<Setting>& settings, const std::string& name) 
   });
 }
 
-// What this machine lacks may be there on the other nodes, which are to hear of it.
+// If this machine lacks something, the other nodes may have it, and they must get this node's
+// report.
 template <class T>
 void CheckMachine(const Result<T>& result, LaunchConfig& config, Problems& problems) {
   if (result || result.error().kind == ErrorKind::kInvalid) {
@@ -275,7 +276,7 @@ Result<CommandLine> ParseEnv(const std::vector<std::string>& args) {
   return Invalid("ddprun env takes no argument", args.front());
 }
 
-// What counts where nobody says anything: torchrun's own variables, and one of its users'.
+// The defaults that apply where no flag is set: torchrun's own variables, and one of its users'.
 std::vector<Setting> OtherDefaults(const GetEnv& get_env) {
   std::vector<Setting> found;
   for (const auto& [flag, variable] :
@@ -358,7 +359,7 @@ bool OnlyPrints(const std::vector<Setting>& said) {
   });
 }
 
-// What `ddprun check` has beside the flags of a launch.
+// The flags of `ddprun check` beside those of a launch.
 struct CheckFlags {
   std::string program;  // Its launch's own.
   std::string format = "text";
@@ -381,7 +382,8 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
     }
     line.rest = {check->program};
   }
-  if (OnlyPrints(line.settings)) {  // Whatever else is said: it may be why help is wanted.
+  if (OnlyPrints(line.settings)) {  // Whatever the other flags are: they may be the reason why the
+                                    // user asks for help.
     return Understand(app, raw, line.rest, name, line.settings, {}, get_env);
   }
   const auto here = LayOver({SettingsFromEnvironment(app, get_env), line.settings});

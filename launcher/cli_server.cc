@@ -57,7 +57,7 @@ Result<void> CheckExposure(const Endpoint& endpoint, const std::string& proof, b
 
 namespace {
 
-// Who may come in.
+// The flags that decide who may join.
 void AddAccess(CLI::App& app, ServerConfig& config) {
   app.add_option("--token-file", config.token_file,
                  "File (mode 600) with the token that all must show, or DDPRUN_TOKEN or "

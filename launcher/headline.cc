@@ -19,7 +19,7 @@ double InSeconds(std::chrono::microseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-// How long no rank of the world has made a step or changed its phase; nullopt: nobody tells.
+// How long no rank of the world has made a step or changed its phase; nullopt: no rank reports any.
 std::optional<double> StandsFor(const RunStatus& run) {
   std::optional<Duration> least;
   for (const NodeStatus& node : run.nodes) {

@@ -1,5 +1,5 @@
-// What a run does in one sentence, and the numbers that people ask for first: what screens, JSON,
-// metrics and the status page say alike.
+// The state of a run in one sentence, and the numbers that people ask for first: the same in
+// screens, JSON, metrics and the status page.
 //
 // Pure. A world's step is the lowest of its nodes: all must take part in the next one.
 #pragma once
@@ -21,16 +21,16 @@ struct RunHeadline {
 };
 RunHeadline HeadlineOf(const RunStatus& run);
 
-// What one step takes by the word of most ranks, in seconds; 0: nobody has told.
+// The time of one step as most ranks report it, in seconds; 0: no rank has reported one.
 double UsualStep(const RunStatus& run);
 
 // "": it has sent no word.
 const char* WordOf(RankState state);
 
-// "": it has told none.
+// "": it has reported none.
 std::string PhaseOf(const RankDetails& details, const RankDetail& rank);
 
-// 0: none was told.
+// 0: no rank has reported one.
 std::uint64_t LowestStep(const RunStatus& run);
 
 // Time that is being lost and that no total has yet: since bad news, until it is trained again; or

@@ -101,7 +101,7 @@ int Launch(LaunchConfig config) {
   HaveRunDirectory(config);
   return RunGuarded(
       [&](GuardLink guard) {
-        QueueLog();  // First of all: nobody may read what is said.
+        QueueLog();  // First of all: the reader of stderr may not read.
         SayStartupWarnings(config, *prepared);
         if (config.verbose) {
           SayOrigins(config);

@@ -23,8 +23,8 @@ constexpr int kMaxSlots = 256;
 constexpr std::chrono::seconds kOld{86'400};
 constexpr int kMostLookedAt = 4'000;  // Entries, of one start.
 
-// Where a directory of this user's can be, the best first. Names in /tmp can be taken by others;
-// nobody takes one in the user's home.
+// Where a directory of this user's can be, the best first. Names in /tmp can be taken by other
+// users; those in the user's home cannot.
 std::vector<std::filesystem::path> Places() {
   std::vector<std::filesystem::path> places;
   if (const auto runtime = GetProcessEnv("XDG_RUNTIME_DIR"); runtime && !runtime->empty()) {

@@ -1,7 +1,7 @@
-// Which node this agent is: the scheduler's word, its fixed rank, or, where nobody says, host#k
-// with the lowest slot k that no other agent of the same run holds on this machine. So two agents
-// on one machine are two nodes, and an agent that is started again takes its old place once nothing
-// of it is left.
+// The node that this agent is: the scheduler's name for it, its fixed rank, or else host#k with the
+// lowest slot k that no other agent of the same run holds on this machine. So two agents on one
+// machine are two nodes, and an agent that is started again takes its old place once nothing of it
+// is left.
 #pragma once
 
 #include <filesystem>
@@ -18,9 +18,9 @@ struct NodeSlot {
   UniqueFd lock;  // Of a slot: an exclusive flock, until the last duplicate is closed.
 };
 
-// Of this user on this machine: $XDG_RUNTIME_DIR/ddprun, /tmp/ddprun-UID or
-// ~/.cache/ddprun/HOST, the first that is the user's own and nobody else's. Locks live here, and
-// links to the run directories of servers.
+// Of this user on this machine: $XDG_RUNTIME_DIR/ddprun, /tmp/ddprun-UID or ~/.cache/ddprun/HOST,
+// the first that belongs to the user and can be written by no other one. Locks live here, and links
+// to the run directories of servers.
 Result<std::filesystem::path> UserDirectory();
 
 Result<NodeSlot> NameThisNode(const LaunchConfig& config);

@@ -1,4 +1,4 @@
-// What a launch would do, in words, with the origin of every setting: --dry-run. Starts nothing and
+// The plan of a launch in words, with the origin of every setting: --dry-run. Starts nothing and
 // opens no port; a host name may be looked up.
 #pragma once
 

@@ -73,7 +73,7 @@ Result<Preparation> Prepare(const LaunchConfig& config) {
   }
   preparation.omp_threads = OmpThreads(environment, config.workers, preparation.cpus);
   if (context.task_slot && !environment.contains("OMP_NUM_THREADS")) {
-    // Not told, each takes its part of what all may use.
+    // If the scheduler does not say, each takes its part of the CPUs that all may use.
     const std::size_t shares = context.cpus ? 1 : context.task_slot->local_size;
     preparation.omp_threads = std::max<std::size_t>(1, preparation.cpus / shares);
   }

@@ -17,7 +17,7 @@ namespace ddprun {
 struct Preparation {
   Command command;
   std::vector<std::string> removed;        // Variables of the environment: --scrub-env.
-  std::optional<std::size_t> omp_threads;  // OMP_NUM_THREADS, where nobody set it.
+  std::optional<std::size_t> omp_threads;  // OMP_NUM_THREADS, if it is not set.
   std::size_t cpus = 1;                    // That ddprun may use.
   NumaPlan numa;
   std::string preload;        // Python modules that workers are forked with; "": they are not.

@@ -1,4 +1,4 @@
-// What a verb prints on standard output, so that an answer that is lost is an error everywhere.
+// Writes a verb's answer on standard output, so that an answer that is lost is an error everywhere.
 #pragma once
 
 #include <string>

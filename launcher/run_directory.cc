@@ -21,7 +21,7 @@ namespace {
 
 constexpr Duration kRemovalPatience{1'000};
 
-// As mkdtemp, but that `will_be` is told first.
+// As mkdtemp, but `will_be` is called with the name first.
 Result<std::string> MakeUnique(const std::filesystem::path& prefix,
                                const std::function<void(const std::filesystem::path&)>& will_be) {
   constexpr int kTries = 100;
@@ -98,7 +98,8 @@ RunDirectory::~RunDirectory() {
     return;
   }
   (void)FinishesWithin(kRemovalPatience, [path = path_, temporary = temporary_] {
-    std::error_code ignored;  // What cannot be removed is in the temporary directory anyway.
+    std::error_code ignored;  // A directory that cannot be removed is in the temporary directory
+                              // anyway.
     if (temporary) {
       std::filesystem::remove_all(path, ignored);
     } else {

@@ -1,6 +1,6 @@
-// The run directory of one agent: <log dir>/<run id>_<unique>; where logs have no place
-// <temporary directory>/torchelastic_<unique>/<run id>_<unique>, where torchrun's users look for
-// them; and when nobody asked for logs one in the temporary directory that goes with the agent.
+// The run directory of one agent: <log dir>/<run id>_<unique>; where logs have no place <temporary
+// directory>/torchelastic_<unique>/<run id>_<unique>, where torchrun's users look for them; and if
+// logs were not asked for one in the temporary directory that goes with the agent.
 #pragma once
 
 #include <filesystem>
@@ -14,8 +14,8 @@ namespace ddprun {
 
 class RunDirectory {
  public:
-  // Mode 0700. The guard is told of what it has to remove before that is there: who is killed in
-  // between leaves nothing that nobody knows of.
+  // Mode 0700. The guard learns what it has to remove before that exists: an agent that is killed
+  // in between leaves nothing that the guard does not know.
   static Result<RunDirectory> Make(const std::string& log_dir, bool keeps_logs, const RunId& run_id,
                                    GuardLink& guard);
   RunDirectory(RunDirectory&& other) noexcept;

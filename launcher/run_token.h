@@ -1,5 +1,5 @@
-// The token that nodes have in common where nobody has given them one: what they can share unasked,
-// because they share a directory.
+// The token that nodes have in common if the user has not given them one: they can share it because
+// they share a directory.
 //
 //   --run-dir=DIR                    DIR/token
 //   the endpoint is on loopback      <user directory>/token: one user's, on one machine
@@ -27,7 +27,7 @@ Result<std::string> ShareToken(const std::filesystem::path& file);
 Result<void> FindToken(LaunchConfig& config);
 Result<void> FindToken(ServerConfig& config);
 
-// What is shared there already, for verbs; empty: nothing.
+// The token that is shared there already, for verbs; empty: none.
 std::string TokenSharedAt(const Endpoint& endpoint);
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// What one flag is set to, and by whom.
+// The value of one flag, and its origin.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ struct Setting {
   std::string origin;  // For people: "command line", "PET_NNODES", "run.toml:3", "default"
 };
 
-// The origin of a value that nobody set.
+// The origin of a value that was not set.
 inline constexpr const char* kDefault = "default";
 
 }  // namespace ddprun

@@ -16,10 +16,10 @@ std::vector<std::string> StartupWarnings(const LaunchConfig& config, const Prepa
 void SayStartupWarnings(const LaunchConfig& config, const Preparation& prepared);
 // The settings that the command line does not show.
 void SayOrigins(const LaunchConfig& config);
-// What was counted, where --nproc-per-node=auto left it to us.
+// Logs the number of workers, if --nproc-per-node=auto left it to us.
 void SayWorkerCount(const LaunchConfig& config, const Preparation& prepared);
 
-// What every worker is to find in its environment, and what not.
+// Sets, and removes, the variables that every worker gets from this process's environment.
 void ApplyToEnvironment(const LaunchConfig& config, const Preparation& prepared);
 
 }  // namespace ddprun

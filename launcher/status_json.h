@@ -19,7 +19,7 @@ OrderedJson RunInJson(const RunStatus& run, std::int64_t now_unix);
 // Without its age, and without what it does not have.
 OrderedJson EventInJson(const RunEvent& event);
 
-// What a curve is drawn from.
+// The points of the curve.
 OrderedJson TrainingInJson(const std::vector<TrainingPoint>& training);
 
 // On one line, or with `indent` spaces; what is no UTF-8 is replaced.

@@ -202,7 +202,7 @@ bool TakeLaunch(int file, Launch& launch) {
   if (launch.text == nullptr || ::pread(file, launch.text, size, 0) != info.st_size) {
     return false;
   }
-  ::memset(launch.text + size, 0, 3);  // Whatever is missing ends here.
+  ::memset(launch.text + size, 0, 3);  // Parts that are missing end here.
   char* at = launch.text;
   const char* const end = launch.text + size;
   launch.file = TakeWords(at, end);

@@ -35,7 +35,7 @@ enum class KeptRequest : std::uint32_t { kLaunch = 1, kState = 2, kEnd = 3 };
 struct KeptReply {
   std::int32_t pid = 0;
   std::uint32_t left_ms = 0;
-  char remark[1004] = {};  // What is not loaded ahead, and why. Ends with 0.
+  char remark[1004] = {};  // The modules that are not loaded ahead, and why. Ends with 0.
 };
 
 // With kLaunch: 0, 1, 2 and a memory file. It has the path of ddprun's executable, its arguments

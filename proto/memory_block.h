@@ -15,7 +15,8 @@ inline constexpr int kMostBlocks = 16;  // Of one worker.
 inline constexpr std::size_t kMaxBlockName = 255;
 inline constexpr std::size_t kPidRoom = 12;  // For LISTEN_PID's number and its end.
 
-// Who takes a descriptor for another purpose takes it from here up, or a block would replace it.
+// Code that takes a descriptor for another purpose takes it from here up, or a block would replace
+// it.
 inline constexpr int kAboveBlocks = kFirstBlock + kMostBlocks;
 
 }  // namespace ddprun

@@ -16,7 +16,7 @@
 namespace ddprun {
 namespace {
 
-// What is no finite number is not there.
+// A value that is not a finite number is left out.
 std::optional<double> Real(std::string_view text) {
   const auto value = ParseNumber<double>(text);
   return value && std::isfinite(*value) ? value : std::nullopt;

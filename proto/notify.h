@@ -18,16 +18,16 @@
 //                      short --hang-timeout is; the next STEP or other PHASE ends it
 //   COLLECTIVES=412  WORLD_COLLECTIVES=400  IN_COLLECTIVE=1
 //                      so many collectives its process groups have begun, so many of these that of
-//                      all ranks, and whether it waits in one; 0: no longer known; told by ddprun's
-//                      watch of Python programs that tell no STEP, and ignored once they do
+//                      all ranks, and whether it waits in one; 0: no longer known; sent by ddprun's
+//                      watch of Python programs that send no STEP, and ignored once they do
 //   STILL_USEC=7000000
 //                      beside COLLECTIVES=0: it has begun none yet, and for so long nothing of it
 //                      has moved; IN_COLLECTIVE=1: since it waits for the others to join
 //   IDLE_USEC=7000000  beside COLLECTIVES=0: for so long it and its children have used next to no
 //   CPU
 //                      time
-//   SAVE_SIGNAL=23     whoever sends it this signal (1 to 64; not KILL, not STOP) makes it save and
-//                      go on: ddprun save sends it to who has said so, and to nobody else
+//   SAVE_SIGNAL=23     this signal (1 to 64; not KILL, not STOP) makes it save and
+//                      go on: ddprun save sends it only to workers that have said so
 //   FDSTORE=1  FDNAME=model
 //                      as systemd's, with one memfd beside it (SCM_RIGHTS): keep it for the next
 //                      worker of this local rank (memory_block.h); "stored" without a name

@@ -1,5 +1,5 @@
-// What a preload process looks up about itself before it can be forked: its threads and open GPUs.
-// C's runtime alone, as template_process.h.
+// Facts that a preload process reads about itself before it can be forked: its threads and open
+// GPUs. C's runtime alone, as template_process.h.
 #pragma once
 
 #include <dirent.h>

@@ -12,8 +12,8 @@
 //   both:   STEP_PAGE=n in a datagram says that n entries were there when it was sent, so that a
 //           PHASE between two steps stays between them
 //
-// Numbers of 8 bytes, aligned and in this machine's order, each stored at once. What stands here
-// binds nobody: whatever it is, it is read as a worker's word.
+// Numbers of 8 bytes, aligned and in this machine's order, each stored at once. The reader trusts
+// none of it: whatever stands here is read as a worker's word.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ struct StepEntry {
   bool operator==(const StepEntry&) const = default;
 };
 
-// The rest of its bytes is nobody's.
+// The rest of its bytes is unused.
 struct StepPage {
   std::uint64_t magic = kStepPageMagic;
   std::uint64_t count = 0;   // Entries written since its beginning.

@@ -30,7 +30,7 @@ struct Task {
   U32 node = 0;
   U32 nodes = 1;
   std::string job;
-  std::string first_host;  // Empty: not told.
+  std::string first_host;  // Empty: not known.
 };
 
 Result<Task> ReadStep(const GetEnv& get) {

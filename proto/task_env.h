@@ -1,5 +1,5 @@
-// The place of a worker that no agent started: a task of `srun ./train` or a process of
-// `mpirun ./train`, by the variables these set. Nobody restarts it, and its rank 0 hosts the store.
+// The place of a worker that no agent started: a task of `srun ./train` or a process of `mpirun
+// ./train`, by the variables these set. No agent restarts it, and its rank 0 hosts the store.
 //
 //   srun              SLURM_PROCID, SLURM_LOCALID, SLURM_STEP_*
 //   Open MPI          OMPI_COMM_WORLD_*
@@ -17,7 +17,7 @@
 
 namespace ddprun {
 
-// nullopt: a lone process. kInvalid: one of several, but its place cannot be told.
+// nullopt: a lone process. kInvalid: one of several, but its place is not known.
 Result<std::optional<WorkerEnv>> FromTask(const GetEnv& get);
 
 }  // namespace ddprun

@@ -27,9 +27,9 @@ void ddprun_template_rename(void);
 // A first fork, of a process that ends at once: some libraries end threads of theirs at one.
 void ddprun_template_rehearse(void);
 
-// When all is loaded: tells the agent that workers can be forked, or why
-// not (other threads, an open GPU). 0, or -1 where it told why not. The agent shows the remark as a
-// warning; "": none.
+// When all is loaded: tells the agent that workers can be forked, or why not (other threads, an
+// open GPU). 0, or -1 if it sent a reason why not. The agent shows the remark as a warning; "":
+// none.
 int ddprun_template_ready(int socket, const char* remark);
 
 // Waits for a request. 1: a worker is wanted. 2: the run is over, and ddprun_template_keep is to be
@@ -37,7 +37,7 @@ int ddprun_template_ready(int socket, const char* remark);
 int ddprun_template_wait(int socket);
 
 // Forks the worker that was asked for: 0 in the worker. In the template its pid, or -1; the agent
-// is told either way.
+// gets it either way.
 int ddprun_template_fork(int socket);
 
 // In the worker: sets it up and waits for go. Returns its environment, which `environ` is too; ends
@@ -57,7 +57,7 @@ void ddprun_template_refuse(int socket, const char* why);
 // In a worker: no further one should be forked, for this reason.
 void ddprun_template_retire(const char* why);
 
-// 1: a worker has said so, and the agent was told.
+// 1: a worker has said so, and the agent knows.
 int ddprun_template_retired(int socket);
 
 // All of it, for a program without hooks of its own. Returns in a worker alone; the template ends

@@ -59,7 +59,7 @@ void StartThisVerb(LaunchConfig& config, bool json) {
   if (!config.node_check.empty()) {
     config.args.push_back("--node-check=" + config.node_check);
   }
-  config.node_check.clear();  // What they find is reported with all else, and keeps no node out.
+  config.node_check.clear();  // Their findings are reported with all else, and keep no node out.
   config.host_check = HostCheck::kOff;
   config.workers = 1;
   config.no_python = true;

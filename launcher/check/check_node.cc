@@ -83,7 +83,7 @@ struct CheckRun {
   Result<UniqueFd> Tell(const std::string& key, const std::string& value) const {
     return Do(wire::Set(key, value) + wire::Wait({key}));
   }
-  // Waits until it was told.
+  // Waits for the answer.
   Result<std::string> Hear(const std::string& key) const {
     ASSIGN_OR_RETURN(const UniqueFd socket, Do(wire::Wait({key})));
     std::uint64_t size = 0;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMostShown = 40;
 
-// What a node does at its best.
+// The best speed that a node reached.
 struct NodeSpeed {
   double out = 0;  // Bytes a second.
   double in = 0;

@@ -1,4 +1,4 @@
-// What the nodes of a check have found, what of it is wrong, and both in words and as JSON. Pure.
+// The findings of a check's nodes, the faults among them, and both in words and as JSON. Pure.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct CheckedLink {
 };
 
 struct CheckedNode {
-  std::string node;  // "n03", or "node 2 (n03)" where names are not told apart.
+  std::string node;  // "n03", or "node 2 (n03)" where several nodes have one name.
   std::string host;
   HostFacts facts;
   std::string refused;     // Why --host-check would refuse it; empty: it would not.
@@ -36,14 +36,14 @@ struct CheckReport {
 
 // Gives each node its name and its verdict.
 //
-// A node's speed is that of its best link, in the slower direction. What has less than half of the
-// median of these speeds is slow: a node, or a link between two nodes that are not.
+// A node's speed is that of its best link, in the slower direction. A node, or a link between two
+// nodes that are not slow, is slow if it has less than half of the median of these speeds.
 CheckReport Judge(std::vector<CheckedNode> nodes);
 
 std::string InWords(const CheckReport& report);
 std::string InJson(const CheckReport& report);
 
-// One node as it tells the others, and back. kInvalid: it has told something else.
+// One node as it is sent to the others, and back. kInvalid: the text is something else.
 std::string InJson(const CheckedNode& node);
 Result<CheckedNode> NodeFromJson(const std::string& text, std::size_t nodes);
 

@@ -18,7 +18,7 @@ Result<std::vector<std::string>> Resolve(const std::string& host);
 
 // This machine's address as the other nodes reach it: --local-addr, --interface's, or the source
 // address of a packet to the endpoint (for the node that has the endpoint: to another node of the
-// scheduler's list). Loopback where nobody else can come.
+// scheduler's list). Loopback if no other node can come.
 Result<std::string> FindLocalAddress(const LaunchConfig& config);
 
 // The endpoint as this node must use it. /etc/hosts often gives a machine's own name an address of

@@ -7,7 +7,7 @@
 namespace ddprun {
 namespace {
 
-// torchrun's static rendezvous: one address and port, known to everybody beforehand, which is also
+// torchrun's static rendezvous: one address and port, known to all nodes beforehand, which is also
 // the workers' MASTER_ADDR and MASTER_PORT.
 void ResolveEndpoint(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
   if (const Result<void> one = RefuseList(raw.endpoint); !one) {

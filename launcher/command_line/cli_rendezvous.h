@@ -1,4 +1,4 @@
-// What a command line says about where and how nodes meet, as values; for cli.cc alone.
+// The part of a command line that says where and how nodes meet, as values; for cli.cc alone.
 #pragma once
 
 #include "launcher/command_line/config.h"

@@ -232,7 +232,7 @@ namespace {
 
 enum class ConfValue { kSeconds, kCount, kTruth, kText };
 
-// What torchrun's own backends tune; here the lease and the long poll need no tuning.
+// The keys that tune torchrun's own backends; here the lease and the long poll need no tuning.
 const std::map<std::string, ConfValue>& IgnoredConf() {
   static const std::map<std::string, ConfValue> kKeys = {
       {"close_timeout", ConfValue::kSeconds},

@@ -1,5 +1,5 @@
-// What the command line, and the environment beside it, ask for. Values and their validation; no
-// flag is read anywhere else, none after the start.
+// The configuration that the command line, and the environment beside it, ask for. Values and their
+// validation; no flag is read anywhere else, none after the start.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ struct HandledSignals {
 };
 
 struct LaunchConfig {
-  RunSpec spec;               // What all nodes must mean alike.
+  RunSpec spec;               // All nodes must agree on it.
   std::uint32_t workers = 1;  // --nproc-per-node
   std::optional<std::uint32_t> node_rank;
   bool standalone = true;  // No other node can come: no socket is opened.
@@ -50,9 +50,9 @@ struct LaunchConfig {
   std::string token;            // DDPRUN_TOKEN; no worker sees it.
   AllowList store_allowed;      // --store-allow
   TlsFiles tls;                 // --tls-cert, --tls-key, --tls-ca
-  bool insecure = false;        // --insecure: no token is drawn, everybody may call.
-  bool in_slurm_job = false;    // Whose nodes may share a token by MUNGE.
-  std::string run_dir;          // --run-dir: shared by the nodes; empty: nobody takes over.
+  bool insecure = false;        // --insecure: no token is drawn, and any peer may call.
+  bool in_slurm_job = false;    // Nodes of one job may share a token by MUNGE.
+  std::string run_dir;          // --run-dir: shared by the nodes; empty: no node takes over.
   bool own_run_dir = false;     // ddprun chose it: it makes it, and removes it after a success.
   std::string role = "default";
   int give_up_code = 0;  // 0: the code that tells why.
@@ -65,10 +65,10 @@ struct LaunchConfig {
   Duration hang_timeout{600'000};  // 0: no worker is judged by its heartbeats.
   bool hang_by_default = false;    // The user did not set it: a hang is only reported.
   Duration start_timeout{0};       // 0: never. Unset, it follows from hang_timeout.
-  Duration stop_before{0};         // 0: nobody is told that the job will end.
-  Duration time_limit{0};          // 0: the scheduler knows, if anybody does.
+  Duration stop_before{0};         // 0: no node learns that the job will end.
+  Duration time_limit{0};          // 0: the scheduler may know.
 
-  std::string cannot_start;  // What the workers lack on this machine; empty: nothing.
+  std::string cannot_start;  // Why the workers cannot start on this machine; empty: they can.
   std::string program;
   std::vector<std::string> args;
   bool module = false;
@@ -81,7 +81,7 @@ struct LaunchConfig {
   std::string preload = "auto";
   Duration keep_warm{0};  // --keep-warm; 0: nothing outlives the run.
   bool scrub_env = false;
-  std::optional<Endpoint> http_listen;  // --http-listen: probes and metrics; none: nobody asks.
+  std::optional<Endpoint> http_listen;  // --http-listen: probes and metrics; none: not served.
   HandledSignals signals;
 
   std::string log_dir;          // Empty: no worker output is kept.
@@ -112,7 +112,7 @@ struct LaunchConfig {
   // --log-dir=/dev/null: no file of a worker at all.
   bool DiscardsOutput() const { return log_dir == "/dev/null"; }
 
-  LaunchContext context;  // Who started this process, and as which node.
+  LaunchContext context;  // The scheduler or shell that started this process, and as which node.
 
   std::vector<Setting> settings;  // Of every flag, for people: --dry-run shows them.
   // Variables that configure this launch, DDPRUN_<FLAG> and PET_<FLAG>: workers do not get them, or
@@ -124,7 +124,7 @@ struct LaunchConfig {
 struct ServerConfig {
   Endpoint listen{"127.0.0.1", 29400};
   std::string state_dir;  // Empty: nothing is kept.
-  std::string run_dir;    // Empty: nobody else takes over.
+  std::string run_dir;    // Empty: no other server takes over.
   std::string token_file;
   std::string token;
   TlsFiles tls;
@@ -136,7 +136,7 @@ struct ServerConfig {
   std::vector<Setting> settings;  // Those from variables: origins of what cannot be used.
 };
 
-// Whether anybody set it, to whatever value.
+// Whether the flag was set, to whatever value.
 inline bool IsSet(const LaunchConfig& config, const std::string& flag) {
   return std::ranges::any_of(config.settings, [&](const Setting& setting) {
     return setting.name == flag && setting.origin != kDefault;
@@ -196,7 +196,7 @@ Result<Duration> ParseDuration(const std::string& flag, const std::string& text)
 // Whether a run may be named so: 1 to 128 printable characters without spaces and '/'.
 bool IsRunName(std::string_view text);
 
-// What --fence-after=`text` gave: 0, or at least two leases of so many nodes.
+// Checks the value of --fence-after=`text`: 0, or at least two leases of so many nodes.
 Result<void> CheckFence(const RunSpec& spec, const std::string& text);
 
 }  // namespace ddprun

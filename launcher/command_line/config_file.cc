@@ -21,7 +21,7 @@ void SayWait(const std::string& text) {
                       Heading(LogLevel::kWarning, "ddprun") + " " + PrintableLine(text) + "\n"));
 }
 
-// What is before a # that stands outside of quotes.
+// The part before a # that stands outside of quotes.
 std::string WithoutComment(const std::string& line) {
   char quote = 0;
   for (std::size_t i = 0; i < line.size(); ++i) {

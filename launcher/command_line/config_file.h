@@ -1,7 +1,7 @@
 // Settings from a file: `name = value` lines, where a name is a long flag's, and TOML's quotes,
 // numbers, true, false and # comments mean what they mean there. No tables, no arrays.
 //
-// What the file says counts less than the command line and the environment; that is the caller's.
+// The file has a lower rank than the command line and the environment; the caller sees to that.
 #pragma once
 
 #include <string>

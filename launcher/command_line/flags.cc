@@ -49,8 +49,8 @@ std::size_t Distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
-// What other launchers (accelerate, deepspeed) call it; a typing error; or some of its words, as
-// "restarts" of "max-restarts".
+// Finds the flag that the user meant: the name that other launchers (accelerate, deepspeed) use; a
+// typing error; or some of its words, as "restarts" of "max-restarts".
 std::optional<std::string> Meant(const std::vector<std::string>& names, const std::string& name) {
   constexpr std::pair<const char*, const char*> kElsewhere[] = {
       {"num-processes", "nproc-per-node"},

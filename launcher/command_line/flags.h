@@ -35,8 +35,8 @@ std::optional<std::string> Nearest(const std::vector<std::string>& names, const 
 // Each name once, with its last setting of the last list that has one.
 std::vector<Setting> LayOver(const std::vector<std::vector<Setting>>& lists);
 
-// What is wrong with a command line, a problem on each line: where a problem names a flag that
-// somebody else than the command line has set, it is told who.
+// The problems of a command line, one on each line: a problem that names a flag which the command
+// line did not set also names the origin of its value.
 std::string WithOrigins(const std::string& problems, const std::vector<Setting>& settings);
 
 // "--name=value", for CLI11.

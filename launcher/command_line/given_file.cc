@@ -16,7 +16,7 @@
 namespace ddprun {
 namespace {
 
-// Whether its end is only known once somebody has written to it: a FIFO with a name waits for its
+// Whether its end is only known once a process has written to it: a FIFO with a name waits for its
 // first writer; that of a shell's <(...) has one from the beginning.
 bool AwaitsWriter(int fd) {
   struct stat info {};

@@ -1,6 +1,6 @@
 // A file that the user named for us to read once: an ordinary one, or what a shell makes of <(...).
-// What is no file is waited for, since its writer may have to ask somebody first; never in silence,
-// and never for ever.
+// A path that is not a file is waited for, since its writer may have to ask a user first; never in
+// silence, and never for ever.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace ddprun {
 
 struct GivenPatience {
   Duration limit{60'000};
-  Duration named{1'000};                        // After it people are told,
+  Duration named{1'000};                        // Then a message says so,
   std::function<void(const std::string&)> say;  // once, what is waited for.
 };
 

@@ -22,7 +22,7 @@ GpusCounted CountGpus(const MachineRoots& roots = {}, const GetEnv& get_env = Ge
 // Those of this machine, whatever variables hide.
 std::uint32_t CountDevices();
 
-// What ddprun itself may see: HIP_VISIBLE_DEVICES, which ROCm looks at first, or
+// The GPUs that ddprun itself may see: HIP_VISIBLE_DEVICES, which ROCm looks at first, or
 // CUDA_VISIBLE_DEVICES; none: all there are.
 std::optional<std::string> VisibleGpuList();
 

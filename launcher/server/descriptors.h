@@ -9,8 +9,8 @@ namespace ddprun {
 // user's own (UserLimits).
 void RaiseFileLimit();
 
-// What ddprun itself needs, raised for it where that is allowed; refused where it is not. The
-// user's own limit is remembered for the workers before.
+// Gives ddprun the descriptors that it needs: raises the limit where that is allowed, and refuses
+// where it is not. The user's own limit is remembered for the workers before.
 Result<void> HaveDescriptors();
 
 }  // namespace ddprun

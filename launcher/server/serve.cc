@@ -27,7 +27,8 @@ namespace {
 
 constexpr Duration kBundlesLimit{500};
 
-// What an earlier server has left in its state directory, which is this one's alone from now on.
+// The state that an earlier server has left in its state directory, which is this one's alone from
+// now on.
 struct Left {
   UniqueFd lock;
   std::shared_ptr<ClaimDirectory> claims;  // None: this server keeps nothing.
@@ -46,7 +47,7 @@ Result<Left> OpenState(const std::string& path) {
   return left;
 }
 
-// No two servers may have the same term, so it is on disk before anybody hears it.
+// No two servers may have the same term, so it is on disk before any node gets it.
 Result<void> TakeClaimOf(Left& left, SoleClaim& claim, const Endpoint& endpoint) {
   RETURN_IF_ERROR(claim.Take(left.take, endpoint));
   left.claims->RemoveBefore(left.take.number - 1);

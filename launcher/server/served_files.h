@@ -27,7 +27,7 @@ class ServedFiles {
         run_id_(std::move(run_id)),
         tls_(std::move(tls)) {}
 
-  // Before the loop runs: of a server that is here from the start, or of one that nobody but this
+  // Before the loop runs: of a server that is here from the start, or of one that only this
   // machine's operators can reach.
   Result<void> Open(ServerRole& role);
 
@@ -46,7 +46,7 @@ class ServedFiles {
   const RunId run_id_;
   const TlsFiles tls_;
   std::shared_ptr<Files> files_;   // None: no server here, or none yet.
-  std::uint64_t write_batch_ = 0;  // What was written for an earlier one counts no more.
+  std::uint64_t write_batch_ = 0;  // Files written for an earlier one are ignored.
 };
 
 }  // namespace ddprun

@@ -31,7 +31,7 @@ namespace ddprun {
 
 inline constexpr const char* kPageLinks = "page";  // In a run directory.
 
-// What the command line and the environment say about a server.
+// The settings of the command line and the environment for a server.
 struct ServerQuery {
   std::string endpoint;           // --endpoint or DDPRUN_ENDPOINT
   std::string run_dir;            // --run-dir or DDPRUN_RUN_DIR
@@ -44,7 +44,8 @@ struct ServerQuery {
 };
 
 struct ServerPlace : ServerAddress {
-  std::filesystem::path directory = {};  // Whose files led to it; empty: no files did.
+  std::filesystem::path directory =
+      {};  // The directory whose files led to it; empty: no files did.
   std::string Where() const;
 };
 

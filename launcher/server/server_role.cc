@@ -177,7 +177,7 @@ Result<ServerRole> JoinFailover(AsioLoop& loop, const LaunchConfig& config, Serv
     std::unique_ptr<RendezvousServer> server = network->NewRendezvous(role.failover->Handlers());
     const bool derived = config.context.derived_port;
     Result<std::optional<Endpoint>> bound = BindOrFind(*server, config.endpoint, derived);
-    // In place of a port that nobody chose any free one will do, since the claim says which.
+    // If the user chose no port, any free one will do, since the claim names it.
     if (!bound && bound.error().kind != ErrorKind::kNotFound && !derived) {
       return bound.error();
     }
@@ -256,7 +256,7 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
     } else if (bound.error().kind != ErrorKind::kNotFound) {
       return bound.error();
     } else if (config.node_rank) {
-      // Where nobody fixed the ranks another node may well have that address.
+      // If the ranks are not fixed, another node may well have that address.
       Log(LogLevel::kWarning, bound.error().message +
                                   ": this node, rank 0, does not carry the rendezvous (is "
                                   "--rdzv-endpoint right?)");

@@ -24,7 +24,7 @@
 
 namespace ddprun {
 
-// Told when this node begins, or ceases, to carry the server of a run with a shared directory.
+// Called when this node begins, or ceases, to host the rendezvous of a run with a shared directory.
 struct ServerNews {
   std::function<void(UniqueFd, std::string)> page;  // Takes what a browser asks the server's port.
   std::function<void(const std::optional<HeldClaim>&)> tell_guard;
@@ -35,7 +35,7 @@ struct ServerNews {
 struct ServerRole {
   std::unique_ptr<FailoverDriver> failover;        // With a shared directory: instead of the next.
   std::unique_ptr<CoordinatorDriver> coordinator;  // None: another node carries the server.
-  std::unique_ptr<RendezvousServer> server;        // None: nobody else can come.
+  std::unique_ptr<RendezvousServer> server;        // None: no other node can come.
   std::unique_ptr<SyncChannel> channel;            // Of this node's agent.
   std::string where;                               // For people.
   Endpoint bound;  // Without `failover`: where this node serves; port 0: another one does,
@@ -48,7 +48,7 @@ struct ServerRole {
   std::unique_ptr<Acceptor> store_acceptor;
   std::unique_ptr<ControlSocket> control_socket;
 
-  // What serves other nodes now; none: nothing here does.
+  // The coordinator that serves other nodes now; none: there is none here.
   CoordinatorDriver* Serving() const {
     return failover ? failover->coordinator() : server ? coordinator.get() : nullptr;
   }
@@ -77,8 +77,8 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
 void WarnIfOpen(const Endpoint& endpoint, const Access& access,
                 const std::string& why_no_token = "");
 
-// What drain and stop need: the token that everybody shows; else one that the servers of a run
-// directory share, or that is drawn for this one alone.
+// The token that drain and stop need: the one that every caller shows; else one that the servers of
+// a run directory share, or that is drawn for this one alone.
 Result<std::string> OperatorsToken(const Access& access, const std::string& run_dir);
 
 // A new term: larger than every earlier one on a machine whose clock goes forward. A name and an

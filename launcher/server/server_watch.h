@@ -29,7 +29,7 @@ class ServerWatch {
   Result<void> Bind();
   // From now on.
   Result<void> Open(Here here, Where served_at, Where server);
-  // What a browser asks the server's port; without a browser's certificate none does.
+  // Handles browsers' connections to the server's port; without a browser's certificate none comes.
   std::function<void(UniqueFd, std::string)> OfPort();
 
  private:

@@ -13,7 +13,8 @@ namespace ip = boost::asio::ip;
 
 constexpr Duration kBetweenAttempts{250};
 constexpr std::size_t kLongestAnswer = 1'024;
-constexpr char kRefusalBegins = 'd';  // Who lets this node in answers with the question's number.
+constexpr char kRefusalBegins = 'd';  // A store that lets this node in answers with the question's
+                                      // number.
 
 std::string InWords(const Refusal& refusal, const std::string& store) {
   return "the workers' store at " + store + " refuses this node's workers: " + refusal.why +
@@ -101,7 +102,8 @@ void StoreProbe::Read() {
       });
 }
 
-// Whoever answers may be anybody: what is not a refusal in a store's words changes nothing.
+// The answer may come from any program: one that is not a refusal in a store's words changes
+// nothing.
 void StoreProbe::OnAnswer() {
   const std::optional<Refusal> refusal = ReadRefusal(answer_);
   Cancel();

@@ -1,7 +1,7 @@
 // Finds out whether this node reaches the store at which a generation's workers meet, and whether
 // the store lets it in. The address is the first node's own choice: one of a network that other
 // nodes are not on costs the workers minutes of vain attempts, and so does a NAT or a proxy on the
-// way to it. What the workers say of it names no cause.
+// way to it. The workers' own messages about it name no cause.
 //
 // Asks from this node, over the way that its workers take: what strangers do to the store changes
 // nothing here. Says so where it fails for long; decides nothing else.
@@ -34,7 +34,7 @@ class StoreProbe {
     Duration between{1'000};  // Questions.
   };
   struct Tells {
-    // What people should know: what was tried, what came of it, and what to do.
+    // The warning for the user: what was tried, its result, and what to do.
     std::function<void(const std::string&)> warning;
     // The workers try in vain, and will: why, and what to set.
     std::function<void(const std::string&)> on_refused;
@@ -60,7 +60,7 @@ class StoreProbe {
   std::string name_;
   boost::asio::ip::tcp::endpoint store_;
   std::shared_ptr<boost::asio::ip::tcp::socket> socket_;  // None: nothing is looked at.
-  std::string last_;                                      // What the last attempt ended with.
+  std::string last_;                                      // The result of the last attempt.
   std::array<char, 256> buffer_{};
   std::string answer_;
   bool warned_ = false;              // That this generation's store refuses.

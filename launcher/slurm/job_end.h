@@ -1,4 +1,4 @@
-// When the scheduler takes the machine away, and when the workers are told.
+// Knows when the scheduler takes the machine away, and when the workers must hear of it.
 //
 // Known from --time-limit, else from the scheduler's variables, else, where --stop-before needs it,
 // from squeue: one process of the job asks, once. That one then stops the run for all. Never asks
@@ -19,8 +19,8 @@
 
 namespace ddprun {
 
-// What squeue prints as %L: "1-02:03:04", "2:03:04", "59:30", "30". nullopt: UNLIMITED, INVALID,
-// NOT_SET, or nothing of the kind.
+// Parses the time that squeue prints as %L: "1-02:03:04", "2:03:04", "59:30", "30". nullopt:
+// UNLIMITED, INVALID, NOT_SET, or another text.
 std::optional<Duration> ParseTimeLeft(std::string_view text);
 
 class JobEnd {

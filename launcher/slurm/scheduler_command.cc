@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kMaxPrinted = 64 << 10;
 
-// What a command prints: one stream, read as it comes.
+// The output of a command: one stream, read as it comes.
 class Stream {
  public:
   bool Open() {
@@ -40,7 +40,7 @@ class Stream {
   void CloseWriter() { writer_ = UniqueFd(); }
 
   // All that is there. With too much the reader goes, so that the command's next write is refused:
-  // what somebody prints without end would otherwise be held, or read, until the limit.
+  // endless output would otherwise be held, or read, until the limit.
   void Read() {
     char piece[4096];
     for (ssize_t size = 0; reader_ && (size = ::read(reader_.get(), piece, sizeof piece)) >= 0;) {
@@ -51,7 +51,7 @@ class Stream {
     }
   }
 
-  // For people, too: whose words these are nobody knows.
+  // For people, too: the author of these words is not known.
   std::string Printed() const {
     std::string text = Printable(std::string_view(text_).substr(0, kMaxPrinted));
     text.erase(text.find_last_not_of(" \n\t") + 1);

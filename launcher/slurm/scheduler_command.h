@@ -18,8 +18,8 @@ namespace ddprun {
 
 class SchedulerCommand {
  public:
-  // What it printed on stdout, or why it failed, with what it said on stderr; control characters
-  // made visible. Of each stream 64 KiB are taken; who goes on writing is told by SIGPIPE.
+  // The text that it printed on stdout, or why it failed, with its stderr; control characters made
+  // visible. Of each stream 64 KiB are taken; a command that goes on writing gets SIGPIPE.
   using Done = std::function<void(const Result<std::string>& printed)>;
 
   explicit SchedulerCommand(Loop& loop);

@@ -2,7 +2,7 @@
 // the endpoint for what is sealed there, once for each refusal, and calls again with that token.
 //
 // So it is found at the first call, and again when another server has taken the first one's place.
-// What the receiver hears of a refusal is the channel's own words. Decides nothing else.
+// The receiver gets the reason of a refusal in the channel's own words. Decides nothing else.
 #pragma once
 
 #include <memory>

@@ -1,9 +1,9 @@
-// Notices that the srun of this step is gone. Slurm tells its tasks nothing of that: they run on,
-// what they print goes nowhere, and nobody waits for their end.
+// Notices that the srun of this step is gone. Slurm does not inform its tasks of that: they run on,
+// their output goes nowhere, and no process waits for their end.
 //
-// Looks, every two seconds, whether somebody still listens at the port that srun has for its tasks.
-// Only from the host that srun runs on, the first node's in a batch script: a connection would be
-// noticed too, but srun tells its user of every one. Elsewhere it looks at nothing.
+// Looks, every two seconds, whether a process still listens at the port that srun has for its
+// tasks. Only from the host that srun runs on, the first node's in a batch script: a connection
+// would be noticed too, but srun tells its user of every one. Elsewhere it looks at nothing.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ bool HasListener(std::string_view table, std::uint16_t port);
 
 class SrunWatch {
  public:
-  // `on_gone` once, on the loop. Watches nothing unless somebody listens there now.
+  // `on_gone` once, on the loop. Watches nothing unless a process listens there now.
   SrunWatch(Loop& loop, const Endpoint& srun, std::function<void()> on_gone);
 
  private:

@@ -21,9 +21,10 @@ void SayBeforeSrun(LogLevel level, const std::string& text) {
   std::fprintf(stderr, "%s %s\n", Heading(level, "ddprun").c_str(), Printable(text).c_str());
 }
 
-// What the shell or step around this process leaves to an srun in it, and what would be wrong for
-// this one: what each task of the *job* has (Slurm 23.11 and newer; it fails on unequal nodes), and
-// CPUs of another step by number. A kind of binding that a user chose, such as "cores", stays.
+// The variables that the shell or step around this process leaves to an srun in it, and that would
+// be wrong for this one: the tasks of each node of the *job* (Slurm 23.11 and newer; it fails on
+// unequal nodes), and CPUs of another step by number. A kind of binding that a user chose, such as
+// "cores", stays.
 std::vector<std::string> VariablesOfAnotherStep() {
   constexpr const char* kBinding[] = {"SLURM_CPU_BIND", "SLURM_CPU_BIND_LIST",
                                       "SLURM_CPU_BIND_TYPE", "SLURM_CPU_BIND_VERBOSE"};

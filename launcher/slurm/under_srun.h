@@ -1,5 +1,5 @@
 // ddprun in a Slurm job of several nodes, but outside of a step: a batch script, or salloc's shell,
-// where somebody forgot srun. Becomes the srun that was meant.
+// where the user forgot srun. Becomes the srun that was meant.
 #pragma once
 
 #include "launcher/command_line/config.h"
