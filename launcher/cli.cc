@@ -382,8 +382,8 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
     }
     line.rest = {check->program};
   }
-  if (OnlyPrints(line.settings)) {  // Whatever the other flags are: they may be the reason why the
-                                    // user asks for help.
+  if (OnlyPrints(line.settings)) {  // All other flags: they may be the reason why the user asks for
+                                    // help.
     return Understand(app, raw, line.rest, name, line.settings, {}, get_env);
   }
   const auto here = LayOver({SettingsFromEnvironment(app, get_env), line.settings});

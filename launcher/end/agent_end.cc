@@ -75,8 +75,8 @@ void AgentEnd::Tell(const std::function<void()>& done) {
   }
 }
 
-// Who takes it away waits for this process, and kills it in the end; the claim, given up before, is
-// another node's at once.
+// The scheduler that takes it away waits for this process, and kills it in the end; if the claim is
+// given up first, another node has it at once.
 bool AgentEnd::IsTakenAway() const {
   return parts_.role.failover && parts_.config.context.ends_nodes_alone && exit_.finish &&
          exit_.finish->ending == Ending::kLeft;

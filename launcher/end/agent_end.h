@@ -17,7 +17,7 @@ namespace ddprun {
 
 class AgentEnd {
  public:
-  // What ends. All of it outlives this.
+  // The parts that end. All of it outlives this.
   struct Parts {
     AsioLoop& loop;
     const LaunchConfig& config;

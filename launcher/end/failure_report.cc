@@ -252,7 +252,7 @@ std::string FailureJson(const FailureFacts& facts) {
   json["log"] = facts.log;
   json["evidence"] = facts.evidence;
   json["hint"] = HintFor(facts);
-  // What workers print need not be UTF-8.
+  // Workers' output need not be UTF-8.
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -7,11 +7,11 @@
 //   Working   | Reading                 | noted; it is the agent's   | -             | -
 //   Reading   | Reporting               | Reporting without the rest | -             | -
 //   Reporting | Serving, or Leaving     | kept for the next step:    | -             | -
-//             | where nobody needs one  | what is told is told whole |               |
+//             | if no node needs one    | the report is made whole   |               |
 //   Serving   | Leaving                 | Over                       | serve that    | Leaving
 //   Leaving   | Over                    | Over without the rest      | -             | -
 //
-// A signal that was kept has stopped nobody's reading: Leaving has its few seconds.
+// A signal that was kept has ended no wait for a reader: Leaving has its few seconds.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ class LaunchEnd {
   struct Steps {
     std::function<std::string()> unread_output;  // Of the workers, for people; "": all is read.
     std::function<void(std::function<void()> done)> report;
-    // Until nobody needs it. False: nobody does, or there is no server here.
+    // Until no node needs it. False: no node does, or there is no server here.
     std::function<bool(std::function<void()> done)> serve;
     std::function<std::string()> unread;  // Of the workers and of ddprun's own words.
     std::function<void()> over;

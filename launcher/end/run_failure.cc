@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 
 constexpr Duration kDiskLimit{1'000};  // Below any lease: the server may be here.
 
-// What a worker died of that had left its error and was then killed by ddprun tells nothing of it.
+// A worker that had left its error and was then killed by ddprun: the signal says nothing about the
+// cause.
 bool EndIsOurs(const ExitStatus& status, const FailureDetails& details, bool stopped_by_us) {
   return stopped_by_us && std::holds_alternative<Killed>(status) && !details.message.empty() &&
          details.message != kMemoryRanOut;
@@ -114,7 +115,8 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
   return facts;
 }
 
-// Somebody else's, who may have given a pipe, or a file in a directory that is not ours.
+// A file of another program, which may have given a pipe, or a file in a directory that is not
+// ours.
 Result<void> WriteInPlace(const fs::path& path, const std::string& text) {
   const UniqueFd fd(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0644));
@@ -136,8 +138,8 @@ void WriteTextFile(const fs::path& path, const std::string& text) {
   }
 }
 
-// As torchrun's agent does for its own parent. Of a worker of this node the whole file, else what
-// its node told of it.
+// As torchrun's agent does for its own parent. Of a worker of this node the whole file, else the
+// part that its node reported.
 void CopyErrorFile(const WorkerFailure& root, const LaunchConfig& config,
                    const LastAttempt& attempt, const FailureFacts& facts, bool stays) {
   const auto own = GetProcessEnv("TORCHELASTIC_ERROR_FILE");

@@ -16,7 +16,8 @@
 
 namespace ddprun {
 
-// A line on stderr, where there is something to say. What /dev/termination-log gets; "": nothing.
+// A line on stderr, where there is something to say. Returns the text for /dev/termination-log; "":
+// nothing.
 std::string SayHowItEnded(const Exit& exit);
 
 // `exit` has a Finish with a root cause. `done` on the loop, later.

@@ -1,5 +1,5 @@
-// What `kubectl describe pod` shows of a pod whose run failed: the root cause in words, in the file
-// that Kubernetes keeps for that.
+// The text that `kubectl describe pod` shows of a pod whose run failed: the root cause in words, in
+// the file that Kubernetes keeps for that.
 //
 // Only where Kubernetes is around and the file is there; never a file that is no ordinary one, nor
 // one that the error file is written to (TORCHELASTIC_ERROR_FILE). Its disk may hang: the writer is

@@ -5,7 +5,7 @@
 namespace ddprun {
 namespace {
 
-// What on the command line already says where the nodes meet, or that there is but one.
+// The flag that already says where the nodes meet, or that there is only one.
 std::string PlacedBy(const ContextQuery& query) {
   for (const Setting& setting : query.said) {
     const bool names = setting.name == "rdzv-endpoint" || setting.name == "master-addr" ||
@@ -35,7 +35,7 @@ Result<LaunchContext> FirstThatMatches(const ContextQuery& query) {
   return nothing;
 }
 
-// What holds whoever says where the nodes meet: facts of the job.
+// The facts of the job, which hold wherever the nodes meet.
 LaunchContext FactsOf(const LaunchContext& found) {
   LaunchContext facts;
   facts.job = found.job;
@@ -73,7 +73,7 @@ Result<LaunchContext> ReadContext(const ContextQuery& query) {
     return FirstThatMatches(query);
   }
   ContextQuery bare = query;
-  bare.said.clear();  // What the flags contradict is not asked for here.
+  bare.said.clear();  // Values that the flags contradict are not asked for here.
   bare.only_facts = true;
   const Result<LaunchContext> found = FirstThatMatches(bare);
   LaunchContext context = found ? FactsOf(*found) : LaunchContext();

@@ -1,10 +1,10 @@
-// Who started this process, and what follows from that for a launch: how many nodes, which one this
-// is, where they meet, what the run is called.
+// The scheduler that started this process, and what follows for a launch: how many nodes, which one
+// this is, where they meet, the name of the run.
 //
 // The one place that knows schedulers. Reads nothing but the variables and files it is given, looks
-// no name up, starts nothing. What it derives are settings of ddprun's own flags, which the command
-// line, the environment's DDPRUN_* and PET_* and the settings file override one by one; and facts
-// that no flag has.
+// no name up, starts nothing. It derives settings of ddprun's own flags, which the command line,
+// the environment's DDPRUN_* and PET_* and the settings file override one by one; and facts that no
+// flag has.
 //
 // The first that matches counts:
 //
@@ -26,7 +26,7 @@
 
 namespace ddprun {
 
-// Whatever it was started by there; a step, mpirun, or by hand in salloc's shell.
+// However it was started there: by a step, by mpirun, or by hand in salloc's shell.
 bool IsInSlurmJob(const GetEnv& get_env);
 
 // kInvalid: what was found cannot be used, and what to do.

@@ -1,4 +1,5 @@
-// What a process knows of who started it, and what is asked to find that out (detect.h).
+// A process's knowledge of how it was started, and the questions by which it finds that out
+// (detect.h).
 //
 // Values; what they mean for a launch is the command line's.
 #pragma once
@@ -49,7 +50,7 @@ struct LaunchContext {
   std::optional<std::uint32_t> index;  // Of this node, or process, among all; 0 carries the server.
   std::vector<std::string> hosts;      // Of all nodes in their order, where they are known.
   bool on_first_node = false;          // The one that they meet at.
-  bool derived_port = false;           // The port was made of the job's id: nobody chose it.
+  bool derived_port = false;  // The port was made of the job's id: the user did not choose it.
   std::optional<TaskSlot> task_slot;
   std::optional<std::uint32_t> cpus;  // That were given to this process; none: not said.
 
@@ -59,7 +60,7 @@ struct LaunchContext {
   std::uint32_t requeues = 0;           // How often it was started again as a whole.
   std::optional<std::int64_t> ends_at;  // When it is killed: seconds since 1970.
   bool tells_before_end = false;        // TERM, USR1 and USR2 mean: save, you will be stopped.
-  bool ends_nodes_alone = false;        // That is told one node, and need not concern the others.
+  bool ends_nodes_alone = false;  // The signal goes to one node, and need not concern the others.
   std::string shared;  // A directory for this run alone that its nodes share; empty: none is known.
   std::vector<std::string> launcher;  // Forgotten: the words to put before ddprun.
 

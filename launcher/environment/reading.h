@@ -1,4 +1,4 @@
-// What the readers of single schedulers share. For launcher/environment alone.
+// Functions that the readers of single schedulers share. For launcher/environment alone.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ Result<std::optional<std::uint32_t>> Count(const ContextQuery& query, const std:
 Result<std::uint32_t> CountOf(const ContextQuery& query, const std::string& name,
                               const std::string& because);
 
-// What the user said of a flag.
+// The value that the user gave a flag.
 std::optional<std::string> Said(const ContextQuery& query, const std::string& flag);
 
 // Each name once, in the order in which it first comes.
@@ -28,7 +28,7 @@ std::vector<std::string> Unique(const std::vector<std::string>& names);
 // The lines of a file of hosts, without what stands behind the name.
 Result<std::vector<std::string>> ReadHosts(const ContextQuery& query, const std::string& path);
 
-// Workers per node where nobody says: one per GPU that this node has or was given, else 1.
+// Workers per node if the user does not say: one per GPU that this node has or was given, else 1.
 Setting WorkersByGpus(const ContextQuery& query);
 
 // A node's place: how many there are, which one this is, where they meet, the run's name, and which

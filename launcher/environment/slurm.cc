@@ -1,4 +1,4 @@
-// Slurm's steps and jobs. What each variable means was looked at with Slurm 22.05: in a step
+// Slurm's steps and jobs. The meaning of each variable was looked at with Slurm 22.05: in a step
 // SLURM_NODEID and SLURM_PROCID are the step's own, also where it has but some of the job's nodes;
 // a batch script has SLURM_PROCID=0 and no SLURM_STEP_ID; SLURM_LAUNCH_NODE_IPADDR is srun's host,
 // not the first node's; a job keeps its id when it is requeued; of a heterogeneous step the step's
@@ -13,7 +13,7 @@
 namespace ddprun {
 namespace {
 
-// Steps that nobody asked for have ids from here on: interactive, batch script, extern.
+// Steps that Slurm makes unasked have ids from here on: interactive, batch script, extern.
 constexpr std::uint64_t kFirstSpecialStep = 4'294'967'290;
 
 std::optional<std::uint64_t> StepOf(const ContextQuery& query) {
@@ -42,7 +42,7 @@ Result<std::vector<std::string>> HostsOf(const ContextQuery& query,
   return std::vector<std::string>();
 }
 
-// What is the job's, whoever asks.
+// Reads the job's facts, in a step or not.
 Result<void> ReadJob(const ContextQuery& query, LaunchContext& context) {
   context.job = Text(query, "SLURM_JOB_ID").value_or("");
   context.node = Text(query, "SLURMD_NODENAME").value_or("");
@@ -216,7 +216,7 @@ Result<std::optional<LaunchContext>> ReadSlurmBatch(const ContextQuery& query) {
     ASSIGN_OR_RETURN(nodes, Count(query, "SLURM_NNODES"));
   }
   if (!nodes && context.hosts.empty()) {
-    return std::optional<LaunchContext>();  // A number alone is what somebody else left behind.
+    return std::optional<LaunchContext>();  // A number alone was left behind by another job.
   }
   context.name = "Slurm job " + context.job + " without a step";
   context.speaks_for_job = true;

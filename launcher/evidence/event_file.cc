@@ -59,7 +59,7 @@ struct EventFile::Shared {
   std::optional<std::set<EventPlace>> there;  // This and the next: whose turn it is to write.
   bool torn = false;                          // The file does not end with a whole line.
 
-  // What stands at its end, once; and at that of the file before, where this one is short.
+  // Reads the file's end once, and that of the file before if this one is short.
   Result<void> Look(int fd, std::uint64_t size) {
     there.emplace();
     if (size < kEventTail) {
@@ -91,7 +91,9 @@ struct EventFile::Shared {
     return {};
   }
 
-  // What waits. Taken only by whoever may write: who waits for this has waited for all of it.
+  // Writes the lines that wait. Only the caller that may write takes them: a caller that waits for
+  // the lock has waited for all of it. Taken only by whoever may write: who waits for this has
+  // waited for all of it.
   Result<void> Append() {
     std::vector<WaitingEvent> lines = Take();
     Result<void> written = lines.empty() ? Result<void>() : Write(lines);

@@ -78,7 +78,7 @@ struct ReportFile::Shared {
     const bool told = run.value("run_id", OrderedJson()) == story.run.run_id && term != run.end() &&
                       term->is_number_unsigned();
     const Term other{told ? term->get<std::uint64_t>() : 0};
-    // What cannot be real is nobody's.
+    // A term that cannot be real is ignored.
     return other > story.term && other <= TermBoundsAt(story.unix_ms, kServersAhead).term;
   }
 
@@ -154,7 +154,7 @@ void ReportFile::Take(bool last) {
   teller_.Look(*run);
   const bool over = !run->outcome.empty();
   RunStatus bare = WithoutAges(*run);
-  if ((over || last) && (last_ != bare || !over)) {  // Its end is told as of then.
+  if ((over || last) && (last_ != bare || !over)) {  // The page shows the end as of then.
     last_ = std::move(bare);
     teller_.AddLastSeen(*run);
     shared_->Put({.run = *std::move(run),

@@ -1,9 +1,9 @@
-// What a run looked like, and how it ended, as a file in its directory, by whoever serves it:
-// report.html, the status page with all that it showed, at the run's end or at that of its server.
+// A file that shows a run and its end, in the run's directory, written by the server: report.html,
+// the status page with all that it showed, at the run's end or at that of its server.
 //
-// It is replaced at once or stays as it was. What is no ordinary file is left alone, and so is the
-// page that a later server of the run has written. A disk that hangs or is full holds nothing up
-// (side_writer.h).
+// It is replaced at once or stays as it was. A path that is not an ordinary file is left alone, and
+// so is the page that a later server of the run has written. A disk that hangs or is full holds
+// nothing up (side_writer.h).
 #pragma once
 
 #include <filesystem>
@@ -24,7 +24,7 @@ class ReportFile {
  public:
   static constexpr Duration kPeriod{1'000};
 
-  // What the server tells of a run; nullopt: it does not know it.
+  // The server's status of a run; nullopt: it does not know it.
   using Look = std::function<std::optional<RunStatus>(const RunId&)>;
 
   // `run_id`: empty: the run that has the first event, and after its end the next one's. `node`:

@@ -1,4 +1,4 @@
-// What is known of a run, packed into one archive: the files that ddprun itself leaves in a run's
+// The files of a run, packed into one archive: those that ddprun itself leaves in a run's
 // directory, and no others.
 //
 //   <root>/report.html ...            what was made just now

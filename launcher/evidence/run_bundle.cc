@@ -41,7 +41,7 @@ struct RunBundle::Shared {
     return !waiting.empty();
   }
 
-  // What a disk has no time for is not kept: workers must not wait for it.
+  // A part that the disk has no time for is dropped: workers must not wait for it.
   void Put(Part part) {
     const std::lock_guard lock(mutex);
     if (waiting.size() < kMostWaiting) {
@@ -84,7 +84,7 @@ void RunBundle::Begin(Look look, Term term) {
 void RunBundle::Note(const RunId& run_id, const RunEvent& event) {
   run_id_ = run_id_.empty() ? run_id : run_id_;
   if (run_id != run_id_ || event.term != term_) {
-    return;  // What nodes have kept of an earlier server's is known: it wrote it.
+    return;  // Events of an earlier server that nodes have kept are known: that server wrote them.
   }
   events_.push_back(event);
   while (events_.size() > kMostEvents || events_.front().when.ms + kBeforeMs < event.when.ms) {

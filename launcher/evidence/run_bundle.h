@@ -1,6 +1,6 @@
 // The server's part of a generation's bundle (agent/watch/evidence_bundle.h), while that generation
-// stops: what the run looked like when it hung or failed, before anybody was killed, its events of
-// the last ten minutes, and then what was found.
+// stops: the state of the run when it hung or failed, before any worker was killed, its events of
+// the last ten minutes, and then the findings.
 //
 //   hung, or stopping for a failure   state.json, events.jsonl; of a hang verdict.txt too
 //   restarting, or the run's end      verdict.txt: who was to blame, and what followed

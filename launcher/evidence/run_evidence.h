@@ -1,7 +1,7 @@
 // All that a run leaves in its directory while it is served here: events.jsonl, the files of what
 // it looks like (report_file.h), and what it looked like when it hung or failed (run_bundle.h).
 //
-// Decides nothing: one is told what the other is. On the loop, but for Finish.
+// Decides nothing: passes on to each what the other learns. On the loop, but for Finish.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What is known of a run at one moment, in values: all that its files are made of.
+// The facts about a run at one moment, in values: all that its files are made of.
 //
 // Pure but for its collector's memory. Bounded: events as a History.
 #pragma once
@@ -27,7 +27,7 @@ struct RunStory {
 // Without what changes by itself: ages.
 RunStatus WithoutAges(RunStatus run);
 
-// What `ddprun status -o json` tells of the run; before it `term`, `unix_time`, `version`, `node`.
+// The run's state as in `ddprun status -o json`; before it `term`, `unix_time`, `version`, `node`.
 OrderedJson StateInJson(const RunStory& story);
 
 // Collects what no server keeps: every event, and how far the ranks were before their world was

@@ -55,7 +55,7 @@ void SideWriter::Write() {
       });
 }
 
-// What is refused belongs to the thread until it is in time.
+// A refusal belongs to the thread until it is in time.
 bool SideWriter::IsWell(bool in_time, Duration limit, const std::string& refused) {
   if (in_time && refused.empty()) {
     return true;

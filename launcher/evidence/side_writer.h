@@ -1,8 +1,9 @@
-// What is written beside the loop: on a thread that may be left behind, one write at a time, so
-// that a disk that hangs or is full holds nothing up. That is said once, and again once all was
-// well in between.
+// Writes files beside the loop: on a thread that may be left behind, one write at a time, so that a
+// disk that hangs or is full holds nothing up. That is said once, and again once all was well in
+// between.
 //
-// Decides when to write. What, and what becomes of it where that cannot be done, is the owner's.
+// Decides when to write. The owner decides what is written, and what follows if that cannot be
+// done.
 #pragma once
 
 #include <functional>
@@ -20,7 +21,7 @@ class SideWriter {
 
   struct Parts {
     std::string place;        // For people.
-    std::string consequence;  // What is missing where it cannot be written.
+    std::string consequence;  // For the message: what is missing if it cannot be written.
     // On a thread, never twice at a time; it owns all that it touches.
     std::function<Result<void>()> write;
     std::function<bool()> waits;  // Any thread: whether there is something to write.

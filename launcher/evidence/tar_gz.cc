@@ -66,7 +66,7 @@ Result<std::string> TarHeader(const std::string& name, std::uint64_t size, std::
   const std::string last = cut == 0 ? name : name.substr(cut + 1);
   header.replace(0, last.size(), last);
   PutOctal(header, 100, 8, 0644);
-  PutOctal(header, 108, 8, 0);  // Nobody's.
+  PutOctal(header, 108, 8, 0);  // No user's.
   PutOctal(header, 116, 8, 0);
   PutOctal(header, 124, 12, size);
   PutOctal(header, 136, 12, static_cast<std::uint64_t>(std::max<std::int64_t>(0, mtime)));
@@ -114,7 +114,7 @@ Result<TarGz> TarGz::Make(const fs::path& path, IfThere if_there) {
   return made;
 }
 
-// Without a name where the file system can: then nothing is left by who is killed either.
+// Without a name if the file system can: then a process that is killed leaves nothing either.
 Result<void> TarGz::Open() {
   const fs::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
   fd_ = UniqueFd(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, kArchiveMode));

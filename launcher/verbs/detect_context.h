@@ -1,4 +1,4 @@
-// What started this process (detect.h), and what that and the command line make of each other.
+// How this process was started (detect.h), together with the command line.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ Result<LaunchContext> DetectContext(const GetEnv& get_env, const std::vector<Set
 // Why this launch context can never have such a run; empty: it can.
 std::string WhyImpossible(const LaunchConfig& config);
 
-// What is found and is probably not meant; `cpus` that ddprun may use.
+// Facts that are probably not meant; `cpus` that ddprun may use.
 std::vector<std::string> WarningsOf(const LaunchConfig& config, std::size_t cpus);
 
 }  // namespace ddprun

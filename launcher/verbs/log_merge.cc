@@ -37,7 +37,7 @@ bool LogMerge::Holds() const {
   return std::ranges::any_of(nodes_, [](const auto& node) { return !node.second.records.empty(); });
 }
 
-// Whose record comes next; nullptr: that is not certain yet.
+// The node whose record comes next; nullptr: that is not certain yet.
 LogMerge::Node* LogMerge::Next(Time now) {
   Node* next = nullptr;
   for (auto& [name, node] : nodes_) {

@@ -1,8 +1,9 @@
-// What workers of several nodes printed, from pieces as they come, as whole lines in order of time.
+// The output of workers of several nodes, from pieces as they come, as whole lines in order of
+// time.
 //
 // Pure. By each node's own clock; a node's own order is kept. Without `follow` a line comes once
-// every node has told something later, or has no more; with it, 0.3 s after it has arrived, since a
-// node that prints nothing says nothing. Bounded: a piece of each node, and lines that have not
+// every node has sent something later, or has no more; with it, 0.3 s after it has arrived, since a
+// node that prints nothing sends nothing. Bounded: a piece of each node, and lines that have not
 // ended, kMostOpen bytes of kMostStreams streams: what is beyond is cut there.
 #pragma once
 
@@ -44,7 +45,7 @@ class LogMerge {
   void BeginAgain();
   void Add(const NodeId& node, std::vector<AnswerRecord> records, Time now);
   void End(const NodeId& node);  // Nothing more comes.
-  bool Expects() const;          // More of somebody.
+  bool Expects() const;          // Some node has more.
   bool Ended() const;            // And all is taken.
   bool Holds() const;            // Records that wait for others.
 

@@ -23,7 +23,7 @@ namespace {
 constexpr Duration kPatience{15'000};        // For the next piece of a node that has none yet.
 constexpr Duration kServerPatience{15'000};  // For a server that went while it was followed.
 
-// Of one node, where nobody follows it: what it keeps, and the ends of files.
+// Of one node, without --follow: the output that it keeps, and the ends of files.
 constexpr std::size_t kMostOfNode = std::size_t{1} << 30;
 constexpr std::size_t kMostTaken = 4'096;  // Pieces in one turn.
 constexpr Duration kUnread{500};           // Between two looks whether output has room again.
@@ -45,7 +45,7 @@ std::string ClockTime(std::int64_t unix_ms) {
   const std::time_t seconds = static_cast<std::time_t>(unix_ms / 1000);
   std::tm parts{};
   if (unix_ms <= 0 || ::localtime_r(&seconds, &parts) == nullptr) {
-    return "            ";  // Of a file: nobody wrote down when.
+    return "            ";  // Of a file, which has no times.
   }
   char text[32];
   std::snprintf(text, sizeof text, "%02d:%02d:%02d.%03d", parts.tm_hour, parts.tm_min, parts.tm_sec,
@@ -57,9 +57,10 @@ void ComplainOfLogs(const std::string& text) {
   std::fprintf(stderr, "ddprun logs: %s\n", InOneLine(text).c_str());
 }
 
-// What one server tells, from the first call to the end. The merge and what has come already are
-// the verb's: whoever asks another server asks for more than is missing, since nodes hear of it
-// later.
+// The answers of one server, from the first call to the end. The merge and what has come already
+// are the verb's: a verb that asks another server asks for more than is missing, since nodes hear
+// of it later. The merge and what has come already are the verb's: whoever asks another server asks
+// for more than is missing, since nodes hear of it later.
 class LogsSession {
  public:
   LogsSession(NodesAsked asked, const LogsRequest& request, LogMerge& merge, ToldRecords& records,
@@ -79,7 +80,7 @@ class LogsSession {
     }
   }
 
-  // 0 when all is told; an error: the server did not answer to the end.
+  // 0 when all is printed; an error: the server did not answer to the end.
   Result<int> Run();
 
  private:
@@ -106,7 +107,7 @@ Result<int> LogsSession::Run() {
   do {
     if (merge_.Expects()) {
       RETURN_IF_ERROR(Step());
-    } else {  // The nodes have told all.
+    } else {  // The nodes have sent all.
       std::this_thread::sleep_for(LogMerge::kHeld / 2);
     }
     // A reader that stands still holds up the nodes, but is not forgotten by the server.
@@ -128,7 +129,7 @@ Result<void> LogsSession::Step() {
                         : merge_.Holds()   ? LogMerge::kHeld / 2
                                            : kLookAgain;
   for (const NodeId& node : merge_.Used()) {
-    waits_.try_emplace(node, SteadyNow());  // Empty ones do not count.
+    waits_.try_emplace(node, SteadyNow());  // An entry that exists stays.
     asked_.Want(node);
   }
   // All that has come is taken at once: the rest of a turn walks all nodes.
@@ -183,7 +184,7 @@ void LogsSession::OnPiece(const NodeId& node, const AnswerPiece& piece) {
 // Others are not held up by a node whose agent stands still.
 void LogsSession::GiveUpTheSilent() {
   if (request_.spec.follow) {
-    return;  // It may have nothing to say, and holds up nobody.
+    return;  // It may have nothing to say, and delays no other node.
   }
   const Time now = SteadyNow();
   std::erase_if(waits_, [&](const auto& wait) {

@@ -1,5 +1,5 @@
-// `ddprun save`, `ddprun stop --soon` and `ddprun stacks --keep`: what all nodes of a run are to do
-// now, each told by itself.
+// `ddprun save`, `ddprun stop --soon` and `ddprun stacks --keep`: orders that all nodes of a run
+// carry out now, each by itself.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ struct OrderRequest {
   bool json = false;
 };
 
-// Says who was told. 0: all; 1: a worker or a node was not (stderr says which); 69: no server
-// answers.
+// Prints which workers got the order. 0: all; 1: a worker or a node was not (stderr says which);
+// 69: no server answers.
 int GiveOrder(const OrderRequest& request);
 
 }  // namespace ddprun

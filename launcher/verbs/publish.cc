@@ -43,7 +43,7 @@ int PublishAs(const PublishWish& wish, const GetEnv& get_env) {
                  InOneLine(published->version.native()) + ", record " +
                  std::to_string(published->record) + ")" +
                  (published->replaced ? "; a newer one has replaced it already" : "") + "\n");
-  return kExitOk;  // It is published, told or not.
+  return kExitOk;  // It is published, whether or not the message can be printed.
 }
 
 }  // namespace ddprun

@@ -1,8 +1,9 @@
 // `ddprun publish NEW FINAL`: what a worker made becomes visible as FINAL, unless a newer world of
 // its run has taken its place (trainer/checkpoint/fenced_publish.h).
 //
-// For programs in any language that write results of their own. Which world asks is read from the
-// worker's environment; outside of ddprun every call is a world of its own, which nobody refuses.
+// For programs in any language that write results of their own. The world that asks is read from
+// the worker's environment; outside of ddprun every call is a world of its own, which is never
+// refused.
 #pragma once
 
 #include <filesystem>

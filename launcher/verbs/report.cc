@@ -59,7 +59,7 @@ Result<RunStatus> AskThere(const ServerPlace& place, const RunId& run_id) {
   return std::move(runs.front());
 }
 
-// What was given may be of a run that is over, or whose server died.
+// The arguments may belong to a run that is over, or whose server died.
 std::optional<RunStatus> AskServerOf(const KnownRun& known, ServerQuery query) {
   if (known.over) {
     return std::nullopt;

@@ -1,7 +1,8 @@
 // `ddprun report`: what is known of a run, packed into one file to hand on.
 //
 // Of a run's directories, whether it runs or is over; of one that runs also from afar, by what its
-// server tells. What goes in is evidence/run_archive.h's to decide.
+// server tells. Of a run's directories, whether it runs or is over; of one that runs also from
+// afar, by the server's status. evidence/run_archive.h decides which files go in.
 #pragma once
 
 #include <string>

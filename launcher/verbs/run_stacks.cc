@@ -33,7 +33,7 @@ void ComplainOfStacks(const std::string& text) {
 struct Gathered {
   std::map<std::uint32_t, StackText> ranks;
   std::map<NodeId, std::size_t> bytes;
-  std::set<NodeId> left;  // Not all of them is told.
+  std::set<NodeId> left;  // Their output is incomplete.
   std::size_t all = 0;
   bool missed = false;
 

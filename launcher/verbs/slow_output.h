@@ -1,5 +1,5 @@
-// Standard output for a verb that must go on asking while nobody reads it (a pager): a thread
-// writes.
+// Standard output for a verb that must go on asking while its reader stands still (a pager): a
+// thread writes.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,15 @@ class SlowOutput {
   static constexpr std::size_t kRoom = std::size_t{1} << 20;
 
   SlowOutput();
-  // Without Finish: what waits is dropped, and a write that nobody takes is left behind.
+  // Without Finish: output that waits is dropped, and a write whose reader stands still is left
+  // behind.
   ~SlowOutput();
   SlowOutput(const SlowOutput&) = delete;
   SlowOutput& operator=(const SlowOutput&) = delete;
 
   void Put(const std::string& text);
   bool HasRoom() const;
-  bool failed() const;  // Nobody can read any more, or the disk is full.
+  bool failed() const;  // No reader is left, or the disk is full.
   // Blocks until all is written. False: it could not be.
   bool Finish();
 

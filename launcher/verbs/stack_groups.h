@@ -1,7 +1,7 @@
 // Which ranks stand at the same place: from what `ddprun stacks` printed of each.
 //
 // Pure. Compares the names of the main thread's functions (py-spy's or gdb's), without addresses,
-// arguments and lines; where no tool told any, what the kernel says. Anything may be in the text.
+// arguments and lines; if no tool found any, the kernel's words. Anything may be in the text.
 #pragma once
 
 #include <cstdint>

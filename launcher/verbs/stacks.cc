@@ -122,7 +122,7 @@ int PrintStacks(const StacksRequest& request) {
     std::fprintf(stderr, "ddprun: %s\n", InOneLine(paper.problem()).c_str());
     code = 1;
   }
-  if (!request.into.empty()) {  // Who asked hears it there: its exit code may be taken.
+  if (!request.into.empty()) {  // The caller reads it there: its exit code may be taken.
     (void)WriteAll(STDOUT_FILENO, paper.problem() + told, "standard output");
   }
   return code;

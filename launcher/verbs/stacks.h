@@ -1,6 +1,6 @@
 // `ddprun stacks PID`: where every thread of a process and of its descendants stands.
 //
-// What the agent runs on hung workers before it kills them; of use by hand too.
+// The command that the agent runs on hung workers before it kills them; of use by hand too.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct StacksRequest {
   std::string also;        // Appended to this file too, if it exists.
   bool live = false;       // Nothing may be left stopped: it is to go on.
   std::string notify;      // The first one's notify socket; empty: its environment says which.
-  std::string recorder;    // What torch recorded of its last collectives, made anew, mode 0600.
+  std::string recorder;    // Torch's record of its last collectives, made anew, mode 0600.
 };
 
 // 0; 1 if a process is not there or the file cannot be made; 3 where that is all, but of a Python

@@ -170,7 +170,7 @@ std::string Kept(const RunStatus& run) {
   return "goodput: " + std::string(share) + " % of " + FormatDuration(run.known) + "\n";
 }
 
-// The slowest ones by name; empty: nobody is.
+// The slowest ones by name; empty: there are none.
 std::string Slow(const RunStatus& run) {
   const Stragglers found = StragglersOf(run);
   std::string text;

@@ -37,7 +37,7 @@ class ToldRecords {
   };
 
   std::map<Stream, Told> before_;  // By earlier servers,
-  std::map<Stream, Told> now_;     // and by this one: what it has told or gone through.
+  std::map<Stream, Told> now_;     // and by this one: the records that it has sent or gone through.
   std::optional<std::int64_t> newest_;
 };
 

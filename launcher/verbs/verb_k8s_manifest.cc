@@ -152,7 +152,7 @@ void CheckNames(const RawManifest& raw, const ManifestWish& wish, Problems& prob
 
 // A string of JSON, which every reader of YAML 1.1 and 1.2 reads alike.
 Result<std::string> Quoted(const std::string& word) {
-  // What is above U+FFFF stays as it is: JSON would escape it as two halves, which YAML lacks.
+  // A character above U+FFFF stays as it is: JSON would escape it as two halves, which YAML lacks.
   const bool escaped = std::ranges::none_of(word, [](unsigned char c) { return c >= 0xF0; });
   try {
     return nlohmann::json(word).dump(-1, ' ', escaped);

@@ -19,7 +19,7 @@ struct VerbLine {
   CLI::App app;
   bool help = false;
   std::vector<std::string> rest;
-  std::vector<Setting> settings;  // What Parse has found, with its origins.
+  std::vector<Setting> settings;  // The flags that Parse has found, with their origins.
 
   // `words`: of the usage, what follows the options, as " PROGRAM [ARGUMENTS]".
   VerbLine(const std::string& what, const std::string& verb, const std::string& words = "");
@@ -29,7 +29,8 @@ struct VerbLine {
   // Flags may follow the words too, as in `drain n1 --endpoint=...`.
   Result<void> Parse(const std::vector<std::string>& args, const GetEnv& get_env);
 
-  // What follows the first word is a program's own. No variable counts. The flags as given.
+  // Words after the first one that is not a flag are a program's own. No variable is read. The
+  // flags as given. No variable counts. The flags as given.
   Result<std::vector<Setting>> ParseUpToProgram(const std::vector<std::string>& args);
 
  private:

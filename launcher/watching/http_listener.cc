@@ -112,7 +112,8 @@ class HttpListener::State : public std::enable_shared_from_this<State>, public H
     sessions_.back()->Read();
   }
 
-  // Who asks nothing goes first, and who has shown his key and watches last: he is no stranger.
+  // A connection without a question is closed first, and one that has shown its key and watches
+  // last: it is authenticated.
   void MakeRoom() {
     const auto rank = [](const auto& session) {
       return session->streams() ? 2 : session->idle() ? 0 : 1;
@@ -141,7 +142,7 @@ class HttpListener::State : public std::enable_shared_from_this<State>, public H
       return;
     }
     ask_([weak = weak_from_this()](Answer answer) {
-      const auto state = weak.lock();  // What is posted holds none: it may never run.
+      const auto state = weak.lock();  // A callback that is posted holds none: it may never run.
       if (state) {
         boost::asio::post(state->io_, [weak, answer = std::move(answer)] {
           if (const auto still = weak.lock()) {
@@ -188,7 +189,7 @@ class HttpListener::State : public std::enable_shared_from_this<State>, public H
   }
 
   void Act(const std::shared_ptr<HttpSession>& session, const HttpAnswer& answer) override {
-    // Whoever comes first of the answer and the end of patience.
+    // Calls once, at the answer or at the end of patience.
     const auto timer = std::make_shared<boost::asio::steady_timer>(io_, kPatienceWithLoop);
     const std::weak_ptr<HttpSession> asking = session;
     timer->async_wait([this, session, timer](boost::system::error_code stopped) {
@@ -209,7 +210,7 @@ class HttpListener::State : public std::enable_shared_from_this<State>, public H
     });
   }
 
-  // Whoever waits for the loop for too long hears that it stands still.
+  // A request that waits for the loop for too long gets the answer that the loop stands still.
   void ArmLate() {
     if (waiting_.empty()) {
       return;

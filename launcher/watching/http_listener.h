@@ -1,5 +1,5 @@
-// Answers HTTP on a thread of its own, with what somebody else knows: it asks for an answer at most
-// once at a time and ten times a second, and everybody who waits, or reads a stream, gets that one.
+// Answers HTTP on a thread of its own, with data of another one: it asks for an answer at most once
+// at a time and ten times a second, and all requests that wait, and all streams, get that one.
 //
 // Never waits for a reader for longer than HttpSession::kPatience. Any peer may connect:
 // kMostConnections, of whom the one idle for longest makes room.
@@ -34,7 +34,7 @@ class HttpListener {
 
   // `late`: instead of an answer that did not come in time. No thread and no socket yet.
   HttpListener(Ask ask, Answer late);
-  // Waits for its thread, which never waits for anybody.
+  // Waits for its thread, which never waits for a peer.
   ~HttpListener();
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;

@@ -1,4 +1,4 @@
-// What somebody asks over HTTP, and what is answered, as values.
+// Requests over HTTP, and their answers, as values.
 #pragma once
 
 #include <chrono>
@@ -31,13 +31,13 @@ struct HttpAnswer {
   std::string body;
   std::string type = "text/plain; charset=utf-8";
   std::vector<std::pair<std::string, std::string>> headers;
-  bool stream = false;    // Instead: News for as long as somebody reads them,
+  bool stream = false;    // Instead: News for as long as the reader stays,
   std::string stream_of;  // of this run alone; empty: of whatever there is.
   // Instead: done is called with the answer, from any thread, once or never.
   std::function<void(std::function<void(HttpAnswer)> done)> act;
 };
 
-// How far a stream's reader has been told.
+// The place up to which a stream's reader has got its events.
 struct StreamPlace {
   std::string run;                      // That its reader may see; empty: all.
   std::string state, events, training;  // Digests of the last of each.

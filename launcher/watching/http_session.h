@@ -20,7 +20,7 @@ namespace ddprun {
 
 class HttpSession;
 
-// What sessions ask of their listener.
+// The questions of sessions to their listener.
 class HttpHost {
  public:
   virtual ~HttpHost() = default;

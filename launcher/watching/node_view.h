@@ -1,4 +1,4 @@
-// What one node knows of itself, and of its run where it carries the server, as values that may
+// One node's knowledge of itself, and of its run if it hosts the rendezvous, as values that may
 // leave the loop. Ages, never moments. Pure.
 #pragma once
 
@@ -28,7 +28,7 @@ struct WorkerCounts {
 
 struct RankProgress {
   std::uint32_t rank = 0;
-  std::uint64_t step = 0;  // 0: none was told.
+  std::uint64_t step = 0;  // 0: none was reported.
   Duration since{0};       // Without progress.
   bool late = false;
 };
@@ -49,7 +49,7 @@ struct NodeView {
   bool ever_heard = false;            // Of a server,
   Duration heard{0};                  // and how long ago.
   std::vector<RankProgress> ranks;    // Those that tell STEP or PHASE.
-  std::optional<WaitReason> waiting;  // What an idle node waits for.
+  std::optional<WaitReason> waiting;  // Why an idle node waits.
   bool leaving = false;
   std::optional<std::int64_t> job_ends_unix;
   WorkerCounts counts;

@@ -73,7 +73,7 @@ void Append(std::string& news, const char* event, const OrderedJson& json) {
   news += std::string("event: ") + event + "\ndata: " + JsonText(json) + "\n\n";
 }
 
-// What a change of is told at once: states, not ages.
+// A change of these is sent at once: states, not ages.
 std::string MarkOf(const PageView& view) {
   if (!view.node.run) {
     std::string mark = view.server_at + " " + view.server_page;

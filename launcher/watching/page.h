@@ -67,7 +67,7 @@ class PageAnswers final : public HttpAnswers {
 
   const PageView view_;
   const PageWish wish_;
-  std::string state_;  // As JSON, once somebody has asked.
+  std::string state_;  // As JSON, after the first request for it.
 };
 
 // The page with its Content-Security-Policy: its own script and style alone.

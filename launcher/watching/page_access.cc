@@ -65,7 +65,7 @@ May PageAccess::Keys::Allow(const std::string& key) const {
   return operates ? May::kOperate : looks ? May::kLook : May::kNothing;
 }
 
-// Cookies are told apart by host, not by port: each run has a name of its own.
+// Cookies are separated by host, not by port: each run has a name of its own.
 PageAccess::Keys PageAccess::KeysOf(const std::string& token, const RunId& run) {
   return {PageKeysOf(token, run),
           "ddprun-" + PageKeysOf("name of a cookie", run).look.substr(0, kCookieDigits)};

@@ -1,9 +1,10 @@
-// Who may see the status page, and who may operate a run by it.
+// Decides which browsers may see the status page, and which may operate a run by it.
 //
 // A browser shows a key that is derived from the run's token, never the token: once, by a script of
-// the page itself, and from then on as a cookie that goes to this page alone. What changes anything
-// is asked for by POST, from the page itself, with the key to operate. A page that is asked for by
-// a name that is not this machine's is not shown, or somebody else's site could be that name.
+// the page itself, and from then on as a cookie that goes to this page alone. A request that
+// changes anything comes by POST, from the page itself, with the key to operate. A page that is
+// asked for by a name that is not this machine's is not shown, or another site could have that
+// name.
 //
 // A page whose server is gone leads its reader to another node's page, with his key. So it first
 // asks there for a proof that the key is known, which is given for this page's own places alone:
@@ -28,8 +29,8 @@ const char* WordOf(May may);  // "", "look", "operate".
 
 class PageAccess {
  public:
-  // An empty token: everybody may look, and nobody operates. `places`: "n0:29400", where this page
-  // is to be had.
+  // An empty token: all may look, and none may operate. `places`: "n0:29400", where this page is to
+  // be had.
   PageAccess(const std::string& token, const RunId& run, std::vector<std::string> names,
              std::vector<std::string> places);
   PageAccess() = default;
@@ -40,7 +41,7 @@ class PageAccess {
   May Of(const HttpRequest& request) const;
   May WithKey(const std::string& key) const;
   bool HasKeys() const { return !keys_.empty(); }
-  // What --http-listen tells whoever reaches it, and the server's own port those with a key.
+  // --http-listen answers every caller, and the server's own port those with a key.
   bool MayProbe(const HttpRequest& request) const {
     return !request.at_port || Of(request) != May::kNothing;
   }
@@ -63,7 +64,7 @@ class PageAccess {
     May Allow(const std::string& key) const;
   };
   static Keys KeysOf(const std::string& token, const RunId& run);
-  std::vector<Keys> keys_;  // The run's first; none: everybody may look.
+  std::vector<Keys> keys_;  // The run's first; none: all may look.
   std::vector<std::string> names_, places_;
 };
 
@@ -72,8 +73,8 @@ class PageAccess {
 std::vector<std::string> PlacesOf(const std::vector<Endpoint>& listening,
                                   const std::vector<std::string>& hosts);
 
-// What `ddprun status --url` prints: a line for who looks, and one for who operates. Of no run: all
-// of the server's.
+// The output of `ddprun status --url`: a line for looking, and one for operating. Of no run: all of
+// the server's.
 std::string PageLinks(const std::string& address, const std::string& token, const RunId& run);
 
 }  // namespace ddprun

@@ -21,7 +21,7 @@ PageAccess RunsAnswers::AccessTo(const RunId& run) const {
   return access;
 }
 
-// Who shows a run's key means that run.
+// A browser that shows a run's key means that run.
 RunId RunsAnswers::Meant(const HttpRequest& request) const {
   if (Find(request.run) == nullptr && request.path == "/api/session" && !request.body.empty()) {
     for (const RunStatus& run : view_.runs) {
@@ -38,7 +38,7 @@ PageAnswers& RunsAnswers::PageOf(const RunId& named) {
   return Page(view_.runs.size() == 1 ? &view_.runs.front() : Find(named));
 }
 
-// Whoever reads of one run may not see what has come, or is left, since.
+// A browser that reads of one run may not see which others have come, or have gone, since.
 std::string RunsAnswers::News(StreamPlace& place) {
   const RunStatus* const run = Find(place.run);
   return run == nullptr && !place.run.empty() ? "" : Page(run).News(place);

@@ -1,7 +1,7 @@
 // The status page of a server alone, which may have several runs: one page for each, and one to
 // choose from, for who shows the key of the whole server.
 //
-// A run's key leads to that run. Where there is one run, nobody has to choose.
+// A run's key leads to that run. If there is one run, it need not be chosen.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace ddprun {
 struct ServerView {
   std::vector<RunStatus> runs;  // By name; those beyond kMostWhole without their nodes.
   std::string stands_by;        // Why it serves none now; empty: it serves.
-  std::string token;            // Empty: everybody may look.
+  std::string token;            // Empty: all may look.
   std::vector<std::string> names, places;
   std::string server_page;  // Where the server of its runs is; empty: not known.
 };
