@@ -23,7 +23,7 @@ using Stub = v1::Rendezvous::Stub;
 // After it a server that answers no ping is gone. A stream has no other time limit.
 constexpr Duration kSilence{10'000};
 
-// gRPC's monotonic clock: a deadline must not move when somebody sets the wall clock.
+// gRPC's monotonic clock: a deadline must not move when the wall clock is set.
 gpr_timespec In(Duration duration) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                       gpr_time_from_millis(duration.count(), GPR_TIMESPAN));

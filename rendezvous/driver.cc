@@ -396,7 +396,7 @@ bool CoordinatorDriver::MaySucceed(const RunSpec& spec) const {
   return took_over_ && (now < *stays_until_ || FenceFrom(spec, *stays_until_, now));
 }
 
-// ---- What has happened to a run ----
+// ---- Events of a run ----
 void CoordinatorDriver::Tell(const RunId& run_id, RunEntry& run, std::vector<RunEvent> events) {
   for (RunEvent& event : events) {
     if (!lines_.Say(LevelOf(event.level), event.reason, event.text)) {
@@ -560,7 +560,7 @@ std::size_t CoordinatorDriver::NodesServed() const {
   return nodes;
 }
 
-// ---- What people ask of the runs ----
+// ---- Questions of people about the runs ----
 Result<std::vector<RunStatus>> CoordinatorDriver::StatusOfRuns(const RunId& run_id) const {
   const Time now = loop_.Now();
   std::vector<RunStatus> statuses;

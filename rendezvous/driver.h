@@ -37,14 +37,14 @@ class CoordinatorDriver {
   CoordinatorDriver& operator=(const CoordinatorDriver&) = delete;
 
   // Before anything arrives: this server has a claim, which says how these runs have ended. `keep`
-  // is told each time what it must say, of the last `most` runs, and no outcome is told before
+  // gets each time what it must say, of the last `most` runs, and no outcome is announced before
   // OutcomesAreKept.
   using KeepOutcomes = std::function<void(const std::vector<EndedRun>&)>;
   void UseClaim(const std::vector<EndedRun>& ended, std::size_t most, KeepOutcomes keep);
   void OutcomesAreKept(const std::vector<EndedRun>& kept);
 
-  // Likewise: `note` sees each run after each step, before anybody is told of what is in it. It
-  // must not wait for anything.
+  // Likewise: `note` sees each run after each step, before any node gets what is in it. It must not
+  // wait for anything.
   using NoteRun = std::function<void(const CoordinatorState&)>;
   void OnStep(NoteRun note) { note_run_ = std::move(note); }
 
@@ -65,7 +65,7 @@ class CoordinatorDriver {
   // Forgets every run. Parked calls are refused, and later reports too.
   void Retire();
 
-  // What a server's transports call.
+  // The functions that a server's transports call.
   RendezvousHandlers Handlers();
 
   virtual void OnReport(NodeReport report, std::shared_ptr<PendingSync> call);
@@ -180,7 +180,7 @@ class CoordinatorDriver {
   std::vector<EndedRun> ended_;    // The oldest first.
   KeepOutcomes keep_outcomes_;     // None: no claim is held.
   std::size_t most_in_claim_ = 0;  // Runs that have ended.
-  NoteRun note_run_;               // None: nobody needs to know.
+  NoteRun note_run_;               // None: no one needs to know.
   KeepEvents keep_events_;         // None: they stay here alone.
   std::set<RunId> unkept_;         // Those whose outcome the claim does not have yet.
   bool retired_ = false;

@@ -130,8 +130,8 @@ Error TlsError(const std::string& message, const Endpoint& endpoint, const Tls& 
               (tls.serves() ? "" : " (over TLS; a server may want to see --tls-cert)")};
 }
 
-// What a caller shows: one for all its channels. It stands as the authority too, though nobody is
-// asked to have signed: without one gRPC reads all that the system trusts.
+// The certificate that a caller shows: one for all its channels. It stands as the authority too,
+// though it has signed nothing: without one gRPC reads all that the system trusts.
 std::shared_ptr<grpc::experimental::CertificateProviderInterface> ProofFor(
     const std::string& token) {
   static std::mutex mutex;
@@ -255,7 +255,8 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const std:
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
   const Tls& tls = access.tls;
   if (tls.calls()) {
-    arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, host);  // What the certificate must name.
+    arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, host);  // The name that the certificate must
+                                                            // have.
     return grpc::CreateCustomChannel(
         target, grpc::SslCredentials({tls.authority, tls.key, tls.certificate}), arguments);
   }

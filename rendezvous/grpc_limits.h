@@ -1,5 +1,5 @@
-// What both ends of a connection must agree on, or one of them hangs up on the other; and what
-// each sets before its first use of the library.
+// Limits that both ends of a connection must agree on, or one of them hangs up on the other; and
+// settings that each makes before its first use of the library.
 #pragma once
 
 namespace ddprun {

@@ -2,8 +2,9 @@
 // does.
 //
 // Messages are read one at a time: the next one only once the loop has taken the last. So HTTP/2
-// holds back a peer that sends more than is taken. What is sent waits in a queue of bounded length;
-// if a peer does not read for so long, the stream is cancelled. Knows nothing about messages.
+// holds back a peer that sends more than is taken. Messages to send wait in a queue of bounded
+// length; if a peer does not read for so long, the stream is cancelled. Knows nothing about
+// messages.
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -155,7 +156,8 @@ class GrpcStream : public Reactor,
   bool writing_ = false;
   bool cancels_ = false;
   bool finished_ = false;            // Nothing is begun any more.
-  std::optional<grpc::Status> end_;  // What the stream is finished with, once nothing is written.
+  std::optional<grpc::Status> end_;  // The status that the stream is finished with, once nothing is
+                                     // written.
   std::shared_ptr<GrpcStream> self_;
 };
 

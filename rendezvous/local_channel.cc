@@ -87,7 +87,7 @@ struct LocalSyncChannel::State : std::enable_shared_from_this<State> {
   State(Loop& the_loop, RendezvousHandlers the_handlers)
       : loop(the_loop), handlers(std::move(the_handlers)), limit(the_loop) {}
 
-  // Tells the server that nobody waits for this call any more, if it has heard of it.
+  // Tells the server that the caller has gone, if it knows the call.
   void GiveUp(const std::shared_ptr<LocalCall>& call) {
     loop.Post([weak = weak_from_this(), call] {
       if (const auto self = weak.lock(); self && call->delivered) {

@@ -1,5 +1,5 @@
-// Whose calls each connection carried, so that a connection that closes between two calls is known
-// as the loss of a caller and not only as silence.
+// The calls that each connection carried, so that a connection that closes between two calls is
+// known as the loss of a caller and not only as silence.
 //
 // gRPC tells of a closed connection through the calls that are open on it, and of nothing else. An
 // agent is between two calls for the time its next report takes, so one that is killed just then
@@ -42,10 +42,10 @@ class PeerCalls {
   std::vector<std::string> Silent(Time now, Duration patience);
   // When the next of them might be due; none: nothing is waited for.
   std::optional<Time> NextSilent(Duration patience) const;
-  // A call arrived. False: its connection has closed already, and nobody waits for the answer.
-  // Calls of connections that nobody opened here are not followed.
+  // A call arrived. False: its connection has closed already, and no caller waits for the answer.
+  // Calls of connections whose opening was not seen here are not followed.
   bool Called(const std::string& peer, const CallName& name);
-  // The newest call of each caller, whose loss is to be told now.
+  // The newest call of each caller, whose loss is to be reported now.
   std::vector<CallName> Closed(const std::string& peer);
   // Whether Closed, or a Called that was false, named this call: gRPC may tell of it as well.
   bool IsTold(const std::string& peer, const CallName& name) const;
@@ -62,7 +62,7 @@ class PeerCalls {
   std::map<std::string, Connection> open_;
   std::deque<std::pair<Time, std::string>>
       uncalled_;                         // In order of opening; may have called since.
-  std::map<std::string, Calls> closed_;  // The latest, with what was told of them.
+  std::map<std::string, Calls> closed_;  // The latest, with the calls that were reported with them.
   std::deque<std::string> latest_;       // Closed ones, in order; each is in closed_ or forgotten.
 };
 

@@ -41,8 +41,8 @@ constexpr int kHandshakeMs = 30'000;
 constexpr std::size_t kMostUnauthenticated = 10'000;
 constexpr int kStreamsPerConnection = 16;  // An agent has a call and a stream.
 
-// What may wait to be read; more than a message needs, and little enough that a peer's flood is
-// seen before it is read.
+// The bytes that may wait to be read; more than a message needs, and little enough that a peer's
+// flood is seen before it is read.
 constexpr int kReceiveBuffer = 64 * 1024;
 
 // Closes the connection of a host that vanished, some two minutes later: the kernel asks it.
@@ -68,8 +68,8 @@ void SetLimits(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, INT_MAX);
-  // What costs each call or connection something and is not used. A call's own deadline is kept by
-  // the agent, which cancels the call: ten thousand parked calls need no timers here.
+  // Features that cost each call or connection something and are not used. A call's own deadline is
+  // kept by the agent, which cancels the call: ten thousand parked calls need no timers here.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_DEADLINE_CHECKS, 0);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
@@ -105,8 +105,8 @@ std::shared_ptr<grpc::ServerCredentials> UsersCredentials(const Tls& tls) {
   return grpc::SslServerCredentials(options);
 }
 
-// Who calls proves the token as this server does, in the handshake, so that nothing that another
-// peer says reaches HTTP/2. An operators' server hears everybody.
+// A caller proves the token as this server does, in the handshake, so that nothing that another
+// peer says reaches HTTP/2. An operators' server accepts every caller.
 std::shared_ptr<grpc::ServerCredentials> ProvenCredentials(const Tls& drawn,
                                                            const std::string& token) {
   namespace experimental = grpc::experimental;

@@ -29,10 +29,11 @@ class RendezvousServer final : public ListeningServer {
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
 
-  // Who takes the connections of c10d store clients; nobody: they are closed.
+  // Sets the handler of connections of c10d store clients; none: they are closed.
   void SetStore(std::function<void(UniqueFd)> store);
 
-  // Who takes what a browser asks for, with what was read of it; nobody: it is told of /healthz.
+  // Sets the handler of browsers' connections, with the bytes read so far; none: the answer names
+  // /healthz.
   void SetPage(std::function<void(UniqueFd, std::string)> page) { page_ = std::move(page); }
 
   // Before Listen: every call must show the token, and speak TLS where there is one or the other.

@@ -83,7 +83,7 @@ grpc::ServerUnaryReactor* EndAtOnce(grpc::CallbackServerContext* context,
   return reactor;
 }
 
-// What the loop has of a call that is open. RefuseEarly ends it when the server closes; what its
+// The loop's part of a call that is open. RefuseEarly ends it when the server closes; what its
 // owner does later has no effect.
 class OpenCall {
  public:
@@ -127,7 +127,7 @@ class GrpcPendingSync final : public PendingSync, public OpenCall {
   std::shared_ptr<All> open_;
 };
 
-// What is read of a stream on gRPC's threads reaches this on the loop.
+// Brings messages of a stream from gRPC's threads to the loop.
 template <class In>
 struct Ears {
   std::function<void(const In&)> heard;

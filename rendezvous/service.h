@@ -1,8 +1,8 @@
 // The gRPC service: converts, posts, returns. Knows nothing about runs and nodes.
 //
-// Its methods run on gRPC's threads and touch no state. What they post to the loop reaches the
-// handlers until Close. If a call is cancelled, by its client or by the server's shutdown, gRPC's
-// thread ends it at once, so gRPC never waits for the loop.
+// Its methods run on gRPC's threads and touch no state. Posts to the loop reach the handlers until
+// Close. If a call is cancelled, by its client or by the server's shutdown, gRPC's thread ends it
+// at once, so gRPC never waits for the loop.
 #pragma once
 
 #include <functional>

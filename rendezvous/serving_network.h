@@ -1,4 +1,4 @@
-// What the failover driver needs sockets for: a server of its own that other nodes reach, and the
+// The network that the failover driver needs: a server of its own that other nodes reach, and the
 // way to theirs. Behind it is gRPC (grpc_network.h), or a simulated network.
 #pragma once
 

@@ -1,10 +1,11 @@
-// Who is slow: what the ranks of a world need for a step by themselves, side by side.
+// Finds slow ranks: the times that the ranks of a world need for a step by themselves, side by
+// side.
 //
 // In a world that trains together all ranks take their steps at the pace of the slowest, so the
 // time of a step tells nothing; what counts is what a rank does before it waits for the others
 // (WORK_USEC), and the least of its last kWorkSteps steps, so that one that is held up now and then
-// is not named. Slow is who needs kSlowerThanMost times what most need, if that is a fifth of a
-// step at least: less is nothing that anybody waits for.
+// is not named. A rank is slow if it needs kSlowerThanMost times what most need, and that is a
+// fifth of a step at least: less is nothing that anyone waits for.
 //
 // Pure. For people: nothing is decided by it.
 #pragma once
@@ -28,9 +29,9 @@ struct Straggler {
 struct Stragglers {
   std::vector<Straggler> named;       // The slowest first, kMostStragglers at most.
   std::size_t count = 0;              // All of them.
-  std::chrono::microseconds least{};  // What ranks need for a step: the quickest,
+  std::chrono::microseconds least{};  // Times that ranks need for a step: the quickest,
   std::chrono::microseconds usual{};  // most of them (the median; of two the quicker), the slowest;
-  std::chrono::microseconds most{};   // 0: nobody has told.
+  std::chrono::microseconds most{};   // 0: no rank has reported one.
 };
 
 class StepWorks {

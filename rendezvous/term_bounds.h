@@ -2,8 +2,8 @@
 // far ahead would use them up for good.
 //
 // A term is made of the wall clock, and generations are formed more slowly than one in a
-// millisecond; so both lie below it, and what somebody made up today is no limit tomorrow. Never
-// orders anything by a clock: only what cannot be is told from what can.
+// millisecond; so both lie below it, and a number that was made up today is no limit tomorrow.
+// Never orders anything by a clock: only rejects the impossible.
 #pragma once
 
 #include <atomic>
@@ -23,9 +23,10 @@ struct TermBounds {
   Generation generation;
 };
 
-// What a node's report may name, by the clock of the server that would take a later term.
+// The numbers that a node's report may have, by the clock of the server that would take a later
+// term.
 inline constexpr Duration kNodesAhead{24 * 3'600'000};
-// What servers say of themselves: replies and claims. A day more, so that what a server has
+// The numbers in servers' own words: replies and claims. A day more, so that what a server has
 // adopted is believed where the clock is behind its own.
 inline constexpr Duration kServersAhead = 2 * kNodesAhead;
 
@@ -33,7 +34,7 @@ TermBounds TermBoundsAt(std::int64_t unix_ms, Duration ahead);
 
 // Why a term beyond them is refused, for people: whose clock is wrong, and by how much.
 std::string WhyNotYet(Term term, std::int64_t unix_ms);
-// How a server's clock stands to that of this host, for people; "": they agree, or nobody knows.
+// How a server's clock stands to that of this host, for people; "": they agree, or it is not known.
 std::string ClockAt(const Endpoint& endpoint, const std::optional<ClockOffset>& offset);
 
 // Of this machine's clock.

@@ -34,8 +34,8 @@ class PendingSync {
   virtual void Refuse(const Error& error) = 0;
 };
 
-// One end of a stream of messages between two processes. Its destruction ends the stream. What is
-// sent is lost where the stream has ended.
+// One end of a stream of messages between two processes. Its destruction ends the stream. Messages
+// sent after the stream has ended are lost.
 template <class In, class Out>
 class MessageStream {
  public:
@@ -63,7 +63,7 @@ inline CallName NameOf(const NodeReport& report) {
   return {report.run_id, report.node, report.incarnation, report.sequence};
 }
 
-// What an operator asks, and the proof that he may.
+// An operator's request, and the proof that it is allowed.
 struct ControlRequest {
   RunId run_id;  // Empty: the server's only run.
   ControlVerb verb = ControlVerb::kStop;
@@ -71,7 +71,7 @@ struct ControlRequest {
   std::string token;
 };
 
-// What a server's owner does with what arrives. The first three must be set.
+// The functions of a server's owner for what arrives. The first three must be set.
 struct RendezvousHandlers {
   std::function<void(NodeReport, std::shared_ptr<PendingSync>)> sync;
   // The call's connection closed, or its client gave it up: before an answer had left, or since
@@ -80,7 +80,7 @@ struct RendezvousHandlers {
   std::function<void(const CallName&)> cancel;
   // An empty run id: all runs.
   std::function<Result<std::vector<RunStatus>>(const RunId&)> status;
-  // What follows, in words.
+  // Returns the consequence, in words.
   std::function<Result<std::string>(const ControlRequest&)> control;
   // A node has opened its stream, or an operator has asked something of nodes. None: no request of
   // operators is carried.
@@ -95,9 +95,9 @@ class SyncChannel {
   using Done = std::function<void(std::uint64_t sequence, Result<SyncReply> reply)>;
 
   virtual ~SyncChannel() = default;
-  // Cancels the call in flight, whose `done` never comes. Every failure is an Error:
-  // kUnavailable (nobody there, or no answer within `deadline`), kInvalid (the report was
-  // malformed), kRefused (another kind of server answers there).
+  // Cancels the call in flight, whose `done` never comes. Every failure is an Error: kUnavailable
+  // (no server there, or no answer within `deadline`), kInvalid (the report was malformed),
+  // kRefused (another kind of server answers there).
   virtual void Send(const NodeReport& report, Duration deadline, Done done) = 0;
   // Gives up the call in flight; `done` never comes. Destroying the channel does the same.
   virtual void Cancel() = 0;

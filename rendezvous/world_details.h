@@ -44,7 +44,7 @@ class WorldDetails {
   std::set<std::uint32_t> named_;  // Ranks.
   std::optional<Time> looked_;
   std::vector<TrainingPoint> curve_;  // By steps.
-  std::uint64_t steps_ = 0;           // In all, as somebody told last.
+  std::uint64_t steps_ = 0;           // In all, as a worker reported last.
   std::uint64_t apart_ = 0;           // Points are so many steps apart at least.
 };
 

@@ -1,5 +1,5 @@
-// Who is taken into a run, and what a report may bring about beyond its own node: what an outsider
-// can do to a run that it is let into ends here.
+// Which nodes a run accepts, and what a report may cause beyond its own node: an outsider that is
+// let into a run can do no more to it than this allows.
 //
 // Internal to rendezvous/core. Decides nothing about worlds; changes nothing.
 #pragma once
@@ -11,13 +11,13 @@
 
 namespace ddprun {
 
-// Why nobody could use this report, whatever the run.
+// Why this report can be used by no run.
 std::optional<std::string> WhyMalformed(const NodeReport& report);
 
 // Why this run cannot use it.
 std::optional<std::string> WhyRefused(const Roster& roster, const NodeReport& report);
 
-// Peers are not trusted to agree: a place outside the run's own bounds is nobody's.
+// Peers are not trusted to agree: a place outside the run's own bounds is ignored.
 bool IsPossible(const Placement& placement, const NodeReport& report, const RunSpec& spec);
 
 // Whether the node's wish may end the run, and not only its own part: a member of the present

@@ -1,4 +1,4 @@
-// What values cost in memory, so that what a run may hold can be bounded (keeping.h).
+// The memory that values take, so that what a run may hold can be bounded (keeping.h).
 //
 // Counts what containers allocate as GNU's library does; a few bytes more or less do not matter.
 #pragma once
@@ -23,7 +23,7 @@ void Drop(Container& values) {
   Container().swap(values);
 }
 
-// What is left names the worker and how it ended.
+// The rest names the worker and how it ended.
 void DropTexts(WorkerFailure& failure);
 
 }  // namespace ddprun

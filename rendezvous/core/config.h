@@ -1,4 +1,4 @@
-// What a server decides by, whatever the run.
+// A server's settings, the same for all its runs.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,15 @@ struct CoordinatorConfig {
   Duration lease_per_node{9};       // nodes cost a few percent of a core.
   Duration disconnect_grace{kDisconnectGrace};
   Duration stop_grace{5'000};      // TERM to KILL after a failure or loss.
-  Duration start_timeout{30'000};  // Told Run to hosting it.
+  Duration start_timeout{30'000};  // From a Run directive until the node hosts it.
   Duration settle{150};            // Arrivals closer than this make one restart,
   Duration settle_limit{1'000};    // which comes at most so long after the first of them.
   bool proven = true;   // Machines are known to keep up; else leases are long for kProbation.
   bool alone = false;   // Only one node can come: one that is unfit is not waited for.
-  bool claims = false;  // This server has a claim: no outcome is told before that has it.
-  std::size_t run_bytes = 64 << 20;  // What a run may hold, its world's members aside (keeping.h).
+  bool claims = false;  // This server has a claim: an outcome is announced only once the claim has
+                        // it.
+  std::size_t run_bytes = 64 << 20;  // The bytes that a run may hold, its world's members aside
+                                     // (keeping.h).
 };
 
 }  // namespace ddprun

@@ -1,8 +1,9 @@
-// What an operator may ask of a run: that a node leaves it, or that all of it stops.
+// An operator's requests to a run: that a node leaves it, or that all of it stops.
 //
-// Pure. Whether somebody may ask is decided before (rendezvous/listener/control_token.h). Draining
-// is a planned leave: the world drains with the shutdown timeout, nothing is charged, the others go
-// on without the node, and it finishes with Finish(left). Stopping is the INT of any agent.
+// Pure. Whether the caller may ask is decided before (rendezvous/listener/control_token.h).
+// Draining is a planned leave: the world drains with the shutdown timeout, nothing is charged, the
+// others go on without the node, and it finishes with Finish(left). Stopping is the INT of any
+// agent.
 #pragma once
 
 #include <string>
@@ -11,14 +12,14 @@
 
 namespace ddprun {
 
-// What somebody allowed to (that is checked before) asks of the run.
+// The request of an operator who may make it (that is checked before).
 enum class ControlVerb { kDrain, kStop };
 struct Controlled {
   ControlVerb verb = ControlVerb::kStop;
   NodeId node;  // Of kDrain.
 };
 
-// What would follow, in words; the error names what is wrong with the wish. Changes nothing.
+// The consequence, in words; the error names what is wrong with the request. Changes nothing.
 struct ControlAnswer {
   bool accepted = false;
   std::string text;

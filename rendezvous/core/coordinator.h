@@ -13,8 +13,8 @@
 //   Draining  --every node promised not to run this generation, or is lost: judge-> Gathering
 //   Draining  --judge: budget spent, stop requested, a worker said "do not restart"-> Failed
 //
-// A server that no other one preceded starts in Gathering. What brings a new server back into a run
-// that goes on is told in recovery.h.
+// A server that no other one preceded starts in Gathering. recovery.h says how a new server comes
+// back to a run that goes on.
 #pragma once
 
 #include <optional>

@@ -90,7 +90,7 @@ WaitReason RecoveringReason(const CoordinatorState& state, const CoordinatorConf
   reason.need = state.spec->min_nodes;
   reason.have = static_cast<std::uint32_t>(state.recovery.places.size());
   reason.want = static_cast<std::uint32_t>(NodesToRecover(state));
-  if (reason.want == 0) {  // No world is known: who is here matters.
+  if (reason.want == 0) {  // No world is known: the nodes that are here matter.
     reason.want = state.spec->max_nodes;
     reason.have = std::min(static_cast<std::uint32_t>(state.nodes.size()), reason.want);
   }

@@ -1,4 +1,4 @@
-// Decides what a node is told, and when time alone may change that. Follows from a coordinator's
+// Decides each node's directive, and when time alone may change it. Follows from a coordinator's
 // state, and changes nothing.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace ddprun {
 
-// What a node should do now. Unknown nodes wait; so does one that hosts nothing and echoes its
+// The directive for a node now. Unknown nodes wait; so does one that hosts nothing and echoes its
 // Finish: that answer is only the receipt of its acknowledgement.
 Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& config,
                        const NodeId& node, Incarnation incarnation, Time now);

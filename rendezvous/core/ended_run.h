@@ -1,4 +1,4 @@
-// Decides what is remembered of a run that has ended, and who is one of its nodes.
+// Decides what is remembered of a run that has ended, and which nodes are its own.
 //
 // Pure. A claim keeps these too: no server of the run tells how it ended before it stands there.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace ddprun {
 
-// What is left of a run that has ended: how, for a node of it that comes late.
+// The memory of a run that has ended: its end, for a node of it that comes late.
 struct EndedRun {
   RunId run_id;
   Generation newest;  // Highest generation given, hosted or promised away.
@@ -18,7 +18,7 @@ struct EndedRun {
   bool operator==(const EndedRun&) const = default;
 };
 
-// What outlives the run's own state.
+// The part that outlives the run's own state.
 EndedRun ToRemember(const RunId& run_id, Generation newest, const Finish& outcome);
 
 // In place of what was known of the same run; the oldest go where there are more than `most`.
@@ -30,8 +30,8 @@ void Merge(std::vector<EndedRun>& ended, const std::vector<EndedRun>& others, st
 // nullptr: no such run.
 const EndedRun* FindEnded(const std::vector<EndedRun>& ended, const RunId& run_id);
 
-// Its node has been told something by a server of the run that has ended, and nothing of a later
-// run of that name.
+// Its node has had an answer from a server of the run that has ended, and none of a later run of
+// that name.
 bool IsOfEnded(const EndedRun& run, const NodeReport& report);
 
 }  // namespace ddprun

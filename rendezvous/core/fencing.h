@@ -1,4 +1,4 @@
-// --fence-after: how long a lost node's workers may still run, and so how long nobody may take
+// --fence-after: how long a lost node's workers may still run, and so how long no node may take
 // their place. Off (0) in a run that does not ask for it: then what keeps them harmless is the
 // store of their own generation and the fence of their checkpoints.
 //
@@ -26,7 +26,7 @@ std::optional<Time> NextFence(const Roster& roster);
 void EndFences(Roster& roster, const CoordinatorConfig& config, Time now);
 
 // A member that was lost is back, with workers: it is answered, so the time begins anew. They stop
-// like others do. Not where they outlive their end: nobody knows for how long.
+// like others do. Not if they outlive their end: it is not known for how long.
 void FenceAnew(Roster& roster, const CoordinatorConfig& config, const NodeReport& report, Time now);
 
 // A member that was lost is back and has promised: nothing of it runs any more. True: a fence has

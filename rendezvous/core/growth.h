@@ -24,8 +24,8 @@ struct Growth {
   std::map<NodeId, std::vector<Time>> losses;
 };
 
-// After every event: puts off, gives up or begins the stop for arrivals. Who arrives, in words,
-// when a running world is to stop for them now.
+// After every event: puts off, gives up or begins the stop for arrivals. Returns the names of the
+// nodes that arrive, when a running world is to stop for them now.
 std::optional<std::string> ConsiderGrowth(Growth& growth, const Roster& roster, bool may_stop,
                                           const CoordinatorConfig& config, Time now);
 

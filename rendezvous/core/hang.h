@@ -14,7 +14,7 @@
 //   at most half of all                         the first of them
 //   more, one of them alone in its PHASE while
 //     all others share another (three or more)  that one
-//   anything else                               unknown: nobody lags
+//   anything else                               unknown: no rank lags
 //
 // If no rank reports a STEP, progress is only seen from outside, which proves less
 // (ProgressSource). Then a world hangs when all ranks that are seen are late and, if collectives

@@ -21,7 +21,7 @@
 //   |-------------------------------------------------|---------|--------------------------|
 //   | an operator stops the run                       | no      | 130                      |
 //   | a worker says "do not restart" (76 after hello) | no      | 76                       |
-//   | a change of membership; nobody is to blame      | no      | -                        |
+//   | a change of membership; no worker is to blame   | no      | -                        |
 //   | all that failed ask to be started again (75     | no      | crash loop: 76           |
 //   |   after hello), and the world before did not    |         |                          |
 //   | else                                            | yes     | crash loop: 76; budget   |
@@ -87,7 +87,7 @@ struct Judgement {
   bool charged = false;               // It uses one restart of the budget.
   bool excused = false;               // All that failed ask to be started again: not charged.
   std::optional<Finish> outcome;      // Of the run, if it ends; else the next world gathers.
-  std::optional<WorkerFailure> root;  // What ended the world, if a worker did.
+  std::optional<WorkerFailure> root;  // The failure that ended the world, if a worker's did.
 };
 
 // Keeps what a member of the world that is drained reports about its workers' ends. Texts beyond

@@ -7,8 +7,8 @@
 namespace ddprun {
 namespace {
 
-// What matters of an echo once its report has arrived: how a world was stopped, and that an end is
-// known.
+// The part of an echo that matters once its report has arrived: how a world was stopped, and that
+// an end is known.
 std::optional<Directive> EchoToKeep(const std::optional<Directive>& echo) {
   const bool matters =
       echo && (std::holds_alternative<Stop>(*echo) || std::holds_alternative<Finish>(*echo));
@@ -19,7 +19,7 @@ bool IsInWorld(const Roster& roster, const NodeKey& key) {
   return roster.world && roster.world->places.contains(key);
 }
 
-// Who was lost in no world: what else is said to it is that.
+// Nodes that were lost in no world: they get that answer anyway.
 void ForgetLost(Roster& roster, const std::vector<NodeKey>& keys) {
   for (const NodeKey& key : keys) {
     if (roster.nodes.at(key).lost && !IsInWorld(roster, key)) {

@@ -1,10 +1,10 @@
-// Decides what of a report is remembered, how much a run may hold, and who has to go: nobody makes
-// a server outgrow its machine, however many nodes he makes up and whatever they say.
+// Decides what of a report is remembered, how much a run may hold, and which memberships must go:
+// no peer makes a server outgrow its machine, however many nodes it makes up and whatever they say.
 //
 // Pure. Texts are kept with failures that are evidence, never with nodes, and only while there is
-// room for them. Whoever is in no world costs kMostOutside at most; where a run's bytes are used
-// up, lost memberships are forgotten and newcomers are not remembered until there is room. A
-// member of the world, the present or the last one, is always kept.
+// room for them. A node in no world costs kMostOutside at most; where a run's bytes are used up,
+// lost memberships are forgotten and newcomers are not remembered until there is room. A member of
+// the world, the present or the last one, is always kept.
 #pragma once
 
 #include <cstddef>

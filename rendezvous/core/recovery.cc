@@ -25,7 +25,7 @@ std::optional<std::uint32_t> GonePlace(const Recovery& recovery) {
   return of_world ? recovery.died->group_rank : std::nullopt;
 }
 
-// What a collected place says of its part of the world.
+// The state of its part of the world, by a collected place.
 enum class Found { kMissing, kHosting, kSucceeded, kEnded };
 
 auto Age(const Placement& placement) {
@@ -147,7 +147,7 @@ bool IsWhole(const World& world, const Placement& newest) {
   return next == world.size && world.size == newest.world_size;
 }
 
-// Why the old server stopped that world, if it has told this node.
+// Why the old server stopped that world, if this node knows.
 std::optional<StopCause> ToldCause(const NodeReport& report, WorldId world) {
   const Stop* const stop = report.echo ? std::get_if<Stop>(&*report.echo) : nullptr;
   const bool of_world = stop != nullptr && stop->world_id == world &&

@@ -1,7 +1,7 @@
 // Decides how a server that is new to a run takes it over without disturbing it: what its nodes
 // may still run is found out from their reports.
 //
-// Pure: collects, and says what it has found; the coordinator acts. Nobody is told to start or stop
+// Pure: collects, and says what it has found; the coordinator acts. No node has to start or stop
 // anything while Recovering: every directive is a Wait, which changes nothing on a node. Never
 // charges the budget for what it finds: the old server may have known a loss that this one cannot.
 //
@@ -15,14 +15,14 @@
 //   | report    | collected; the newest (term, generation, world id) is the world looked for; |
 //   |           | who names it takes its place there                                          |
 //   | gone      | the old server's own node, if its guard says so, is lost, and not waited for |
-//   | all taken | each hosts or succeeded -> Running, nobody restarts                         |
+//   | all taken | each hosts or succeeded -> Running, no worker restarts                      |
 //   |           | else, it is the last world (the guard says so) -> Draining, not charged     |
 //   | node lost | its place is free again                                                     |
 //   | a lease   | -> Draining, not charged, the missing are lost; no world heard of ->        |
 //   |           | Gathering. With --fence-after it is as long as that                         |
 //
-// The cause of such a drain is the one that the nodes were told last, so that a planned stop keeps
-// its time to save.
+// The cause of such a drain is the last one that the nodes got, so that a planned stop keeps its
+// time to save.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@
 namespace ddprun {
 
 // A server that died with its node's agent, as that one's guard has left it: no process of this
-// membership is left, and no newer world was told of.
+// membership is left, and no node got a newer world.
 struct Died {
   NodeKey key;
   WorldId world;
@@ -43,11 +43,12 @@ struct Died {
   bool operator==(const Died&) const = default;
 };
 
-// What is known of before, in one word each. A term *takes over* from another one, whose claim
+// The words for what a server knows of the past. A term *takes over* from another one, whose claim
 // said so; a server that is new to a run has *entered* Recovering for it; what it finds there is
 // *recovered*. It *formed* a world if that is this term's own.
 //
-// What a server that is new to a run has found out about the world that its nodes may still run.
+// The facts that a server that is new to a run has found out about the world that its nodes may
+// still run.
 struct Recovery {
   struct Place {
     NodeKey key;
@@ -59,14 +60,14 @@ struct Recovery {
   std::map<std::uint32_t, Place> places;  // Group rank in it -> who has reported.
   std::size_t bytes = 0;                  // Of them.
   bool entered = false;                   // Recovering has been, once.
-  std::optional<Died> died;               // The old server: nobody waits for its node.
+  std::optional<Died> died;               // The old server: its node is not waited for.
 };
 
-// What was found when Recovering ends.
+// The findings when Recovering ends.
 struct Recovered {
   World world;
   bool goes_on = false;                   // All of it runs, so no worker is disturbed.
-  StopCause cause = StopCause::kFailure;  // What stops it, if it does not go on.
+  StopCause cause = StopCause::kFailure;  // Why it is stopped, if it does not go on.
   bool perhaps_stale = false;             // Missing nodes may run a newer world.
 };
 

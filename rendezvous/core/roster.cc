@@ -45,7 +45,7 @@ Filed FactsOf(const Roster& roster, const CoordinatorConfig& config, const NodeK
   facts.outsider = facts.ready && IsOutsider(roster, key);
   const bool stays =
       !node.lost && !node.refused && !node.acknowledged && node.report.leaving == Leaving::kNo;
-  // Until it is gone: its leaving may end the run, and the others are told why.
+  // Until it is gone: its leaving may end the run, and the others learn why.
   facts.cannot_start =
       CannotStart(node.report) && !node.lost && !node.refused && !node.acknowledged;
   facts.gives_up = facts.cannot_start && node.report.leaving != Leaving::kNo;
@@ -132,7 +132,7 @@ void CallRoll(const Roster& roster, std::size_t rank, RollCall& roll) {
 bool IsReady(const Roster& roster, const NodeKey& key) {
   const NodeState& node = roster.nodes.at(key);
   const NodeReport& report = node.report;
-  // Who knows an end, an earlier server's perhaps, is about to go.
+  // A node that knows an end, an earlier server's perhaps, is about to go.
   if (node.lost || node.refused || node.acknowledged || report.leaving != Leaving::kNo ||
       report.hosting != Hosting::kNothing || report.unkillable > 0 || IsUnfit(report)) {
     return false;
@@ -140,7 +140,7 @@ bool IsReady(const Roster& roster, const NodeKey& key) {
   const auto first = roster.nodes.lower_bound(NodeKey{key.node, Incarnation{0}});
   for (auto it = first; it != roster.nodes.end() && it->first.node == key.node; ++it) {
     const NodeState& other = it->second;
-    // Who knows its end and hosts nothing will not come back.
+    // A node that knows its end and hosts nothing will not come back.
     const bool gone = other.acknowledged && other.report.hosting == Hosting::kNothing;
     if (!other.lost && !other.refused && !gone && other.joined < node.joined) {
       return false;

@@ -53,8 +53,8 @@ struct NodeState {
   bool call_open = false;
   std::optional<Time> unconnected;     // Since when no call is open.
   std::optional<Time> cancelled;       // Since when, if its newest call was cancelled.
-  bool lease_decides = false;          // Closed together with others: the grace does not count.
-  bool lost = false;                   // Told to stop and to draw a new incarnation.
+  bool lease_decides = false;          // Closed together with others: the grace is not used.
+  bool lost = false;                   // Its directive is to stop and to draw a new incarnation.
   bool member_lost = false;            // So, and it was one of a world.
   std::optional<std::string> refused;  // Why it cannot be part of the run.
   bool acknowledged = false;           // Has echoed its Finish.
@@ -65,7 +65,7 @@ struct NodeState {
   Filed filed;
 };
 
-// What a walk over all nodes would tell.
+// The answers that a walk over all nodes would give.
 struct NodeIndex {
   using Agenda = std::set<std::pair<Time, NodeKey>>;
   Agenda due;                      // When time alone can change what is thought of a node.
@@ -75,7 +75,7 @@ struct NodeIndex {
   std::uint32_t held = 0;          // Could form a world, but are held back.
   std::uint32_t outsiders = 0;     // Of the ready: not in the current world.
   std::uint32_t coming = 0;        // Belong to the run, but are not ready yet.
-  std::uint32_t served = 0;        // Neither lost, nor told and acknowledged how the run ended.
+  std::uint32_t served = 0;        // Neither lost, nor has it acknowledged how the run ended.
   std::set<NodeKey> unfit;         // No world may have them: node checks, or they cannot start.
   std::uint32_t cannot_start = 0;  // Of these, the ones that cannot start their workers,
   std::uint32_t gives_up = 0;      // and of those, the ones that leave.
@@ -90,7 +90,7 @@ struct Roster {
   NodeIndex index;
   std::optional<World> world;  // The current or last one.
   std::uint64_t joins = 0;     // First contacts so far.
-  std::uint64_t edition = 0;  // Moves when what others than the reporting node are told may change,
+  std::uint64_t edition = 0;  // Moves when directives of others than the reporting node may change,
                               // so that a driver need not look at every parked call each time.
 };
 
@@ -112,7 +112,7 @@ const Member* FindMember(const Roster& roster, const NodeKey& key);
 std::uint32_t CountReady(const Roster& roster);
 bool NeedsHeld(const Roster& roster);
 
-// What depends on this node's memberships, or on any node and on the world, is filed anew.
+// Files anew all that depends on this node's memberships, or on any node and on the world.
 void Refile(Roster& roster, const CoordinatorConfig& config, const NodeId& node);
 void RefileAll(Roster& roster, const CoordinatorConfig& config);
 
@@ -146,13 +146,13 @@ std::vector<std::string> UnfitNodes(const Roster& roster);
 // "; kept out: n0 (node check: why)"; "" where there is none.
 std::string UnfitInWords(const Roster& roster);
 
-// What the membership costs, its entries in the index included.
+// The bytes of the membership, its entries in the index included.
 std::size_t BytesOf(const NodeKey& key, const NodeState& node);
 
 // Lost long ago, or gone with the run's end: no entry of it stays.
 void Forget(Roster& roster, const NodeKey& key);
 
-// What the index, and the roll call of the world, must be: by a walk over all nodes.
+// The index, and the roll call of the world, as they must be: by a walk over all nodes.
 NodeIndex IndexAfresh(const Roster& roster, const CoordinatorConfig& config);
 RollCall RollCallAfresh(const Roster& roster);
 

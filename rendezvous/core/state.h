@@ -61,10 +61,10 @@ bool NoWorkersRemain(const CoordinatorState& state);
 // The run is over and every node that must know it does: the server may forget the run.
 bool IsOver(const CoordinatorState& state);
 
-// It never had a world, and whoever came is lost: as if nobody had come.
+// It never had a world, and all nodes that came are lost: as if none had come.
 bool NobodyHasBegun(const CoordinatorState& state);
 
-// Nobody hears of an outcome that a new server would not know.
+// An outcome that a new server would not know is announced to no node.
 bool MayTellOutcome(const CoordinatorState& state, const CoordinatorConfig& config);
 
 // Its server must have a claim, and that is not known to be good: it forms no world.
@@ -83,10 +83,10 @@ Duration LeaseOfRecovery(const CoordinatorState& state, const CoordinatorConfig&
 // How long memberships that are over, and outcomes, are kept for those who come late.
 Duration RememberedFor(const CoordinatorState& state, const CoordinatorConfig& config);
 
-// Whose reports a server must have time for: a world's nodes, and before there is one those that
-// would form it. Those that must come count from the start: the first of 10,000 would else be given
-// so little time that it is lost while the last ones join. Whoever else comes counts for nothing,
-// or outsiders could put off the moment at which a lost node is replaced.
+// The number of nodes whose reports a server must have time for: a world's nodes, and before there
+// is one those that would form it. Those that must come count from the start: the first of 10,000
+// would else be given so little time that it is lost while the last ones join. Other nodes are left
+// out, or outsiders could put off the moment at which a lost node is replaced.
 std::size_t NodesThatCount(const CoordinatorState& state);
 
 // How many nodes the world has that is looked for; 0: none is known, or it was found.
@@ -97,11 +97,11 @@ Time EndOfGathering(const CoordinatorState& state);
 
 Time EndOfRecovery(const CoordinatorState& state, const CoordinatorConfig& config);
 
-// When nodes that were told to stop are lost: what is killed takes its time, however short a lease.
-// `saving`: of those whose workers have the shutdown timeout after a failure or loss too.
+// When nodes that have to stop are lost: a kill takes its time, however short a lease. `saving`: of
+// those whose workers have the shutdown timeout after a failure or loss too.
 Time EndOfDrain(const CoordinatorState& state, const CoordinatorConfig& config, bool saving);
 
-// What the run holds in memory.
+// The bytes that the run holds in memory.
 std::size_t BytesOf(const CoordinatorState& state);
 
 std::string Describe(Phase phase);

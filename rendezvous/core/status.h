@@ -1,10 +1,10 @@
-// A run as somebody who asks from outside sees it, in values: what `ddprun status` shows.
+// A run as it is seen from outside, in values: the content of `ddprun status`.
 //
 // Pure: follows from a coordinator's state and changes nothing. Ages, never moments: no clocks are
 // compared. Bounded: kMaxListedNodes nodes, those of the world first; the rest is counted.
 //
 // A field is its line in a struct and its row in the table below it: wire and JSON go by the rows.
-// What is left to do: its number in proto/status.proto, its value in status.cc, and its words
+// Still to be done by hand: its number in proto/status.proto, its value in status.cc, and its words
 // in launcher/verbs/status.cc where it is shown on the screen too.
 #pragma once
 
@@ -42,8 +42,8 @@ struct NodeStatus {
   std::uint32_t workers = 0;
   bool in_world = false;
   std::uint32_t first_rank = 0;  // Of a node in the world.
-  std::uint64_t step = 0;        // Lowest STEP of its workers; 0: none was told.
-  std::string phase;             // Their PHASE; empty: none was told.
+  std::uint64_t step = 0;        // Lowest STEP of its workers; 0: none was reported.
+  std::string phase;             // Their PHASE; empty: none was reported.
   std::uint32_t late = 0;        // Workers without progress for longer than they may be.
   std::string step_source;       // Of `step`; empty: their word; else "printed", "collectives".
   std::string reason;            // Why it is unfit or refused; empty: it is neither.
@@ -142,8 +142,8 @@ struct RunStatus {
   std::vector<RunEvent> events;         // Oldest first, the last ones; filled in by their keeper,
   std::vector<CauseTotal> totals;       // as are these,
   std::vector<TrainingPoint> training;  // and this: by steps.
-  std::uint64_t steps = 0;              // In all, as workers told, beside `training`; 0: none did.
-  Duration known{0};  // How far back events go: goodput counts from there. 0: there are none.
+  std::uint64_t steps = 0;  // In all, as workers reported, beside `training`; 0: none did.
+  Duration known{0};        // How far back events go: goodput counts from there. 0: there are none.
   bool operator==(const RunStatus&) const = default;
 };
 

@@ -62,7 +62,8 @@ void ReportFromMember(CoordinatorStepContext& step, const NodeKey& key, const Me
   if (IsActive(state) && (leaves || unfit) && !member.succeeded) {
     BeginDrain(step, StopCause::kLeave, true);
   }
-  // Also of who says that it hosts the world: it must not be told to run what it promised not to.
+  // Also of a node that says that it hosts the world: it must not get a Run that it promised not to
+  // run.
   const bool promised_away = report.floor >= state.world->generation && !member.succeeded;
   const bool failed = SpeaksOfWorld(report, *state.world) &&
                       (!report.failures.empty() || report.hosting == Hosting::kStopping);
@@ -78,7 +79,7 @@ void ReportFromMember(CoordinatorStepContext& step, const NodeKey& key, const Me
   if (state.phase == Phase::kDraining) {
     CollectEvidence(*state.drain, *state.world, key, report, step.config.run_bytes / 4, step.now);
   }
-  // Also of a world that is being stopped: who succeeded had not been told yet.
+  // Also of a world that is being stopped: a node that succeeded may not have known yet.
   if (IsActive(state) && state.world->roll.unfinished.empty()) {
     EndRun(step, Finish{Ending::kSucceeded, 0, "all workers finished", {}});
   }
@@ -185,8 +186,8 @@ void EndIfAloneAndUnfit(CoordinatorStepContext& step) {
 }
 
 // Before the first world, as a later one may get another machine in the bad one's place. The nodes
-// that are to come would find nobody who tells them why, so they are waited for, until the bad node
-// leaves.
+// that are to come would find no server that tells them why, so they are waited for, until the bad
+// node leaves.
 void EndIfTooManyCannotStart(CoordinatorStepContext& step) {
   const CoordinatorState& state = step.state;
   const auto may_end = [&](std::size_t bad) {
@@ -234,7 +235,8 @@ void TryForm(CoordinatorStepContext& step) {
   if (state.budget.next_start && step.now < *state.budget.next_start) {
     return;
   }
-  // Who trained before keeps its place where its check lets it, for as long as a last call lasts.
+  // A node that trained before keeps its place where its check lets it, for as long as a last call
+  // lasts.
   const bool whole = ready >= state.spec->max_nodes
                          ? !state.world || state.world->roll.checking.empty()
                          : state.world && state.index.coming == 0;
@@ -316,7 +318,8 @@ void BeginDrain(CoordinatorStepContext& step, StopCause cause, bool membership) 
       ++state.edition;
     } else if (cause == StopCause::kNodeLost && IsPlanned(state.drain->cause) &&
                state.drain->cause != StopCause::kOperator) {
-      state.drain->cause = cause;  // Its peers' ranks are blocked: the long grace helps nobody.
+      state.drain->cause = cause;  // Its peers' ranks are blocked: the long grace would be of no
+                                   // use.
       state.drain->began = step.now;
       ++state.edition;
     }

@@ -1,8 +1,7 @@
 // The moves that several events of the coordinator share: losing a node, draining, judging,
 // forming, acting on a report.
 //
-// Internal to rendezvous/core. What is decided is decided by the features; here their answers are
-// acted on.
+// Internal to rendezvous/core. The features decide; here their answers are acted on.
 #pragma once
 
 #include <string>
@@ -20,7 +19,7 @@ struct CoordinatorStepContext {
   const CoordinatorConfig& config;
   Time now;
   std::vector<RunEvent> events;
-  NodeId from;                        // Whose report it is; empty: it is none.
+  NodeId from;                        // The node whose report it is; empty: it is none.
   std::vector<NodeId> evidence = {};  // CoordinatorEffects'.
 
   // Of the world that there is, unless whoever calls says otherwise.
@@ -61,8 +60,8 @@ void BeginDrain(CoordinatorStepContext& step, StopCause cause, bool membership);
 // On request, by a node's signal or by a control call: after the workers have had time to save.
 void StopRun(CoordinatorStepContext& step);
 
-// What the node's newest report means for the current world, or for the next one. `report`: with
-// what is not kept of it.
+// Applies the node's newest report to the current world, or to the next one. `report`: with what is
+// not kept of it.
 void ActOnReport(CoordinatorStepContext& step, const NodeKey& key, const NodeReport& report);
 
 // Its lease or its grace is over, or it must be counted as if: its effects are fenced from here.

@@ -32,11 +32,11 @@ struct Member {
   bool succeeded = false;
   bool lost = false;
   std::optional<Time> fence;  // Lost, but its workers may run until then (--fence-after).
-  std::uint8_t reached = 0;   // Which points of its start it has told (startup/).
+  std::uint8_t reached = 0;   // The points of its start that it has reported (startup/).
   bool operator==(const Member&) const = default;
 };
 
-// Who of a world has not done what is waited for, by group rank.
+// The members of a world that have not done what is waited for, by group rank.
 struct RollCall {
   std::set<std::size_t> silent;      // Neither lost nor seen hosting the world.
   std::set<std::size_t> unfinished;  // Has not succeeded.
@@ -65,7 +65,7 @@ std::optional<std::size_t> RankOf(const World& world, const NodeKey& key);
 
 bool SpeaksOfWorld(const NodeReport& report, const World& world);
 
-// What Run tells the node of this group rank.
+// The placement that Run names for the node of this group rank.
 Placement PlacementOf(const World& world, std::size_t group_rank, std::uint32_t restarts_used);
 
 // "generation 4: 4 nodes, 16 workers: n0 n1 n2 n3"

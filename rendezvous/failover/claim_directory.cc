@@ -110,7 +110,7 @@ Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
   }
   const Error bad = Invalid("this is no whole claim of ddprun's", text.substr(0, 80));
   if (!lines.empty() && lines[0] == kKindBefore && lines.size() == kFixedLines - 1) {
-    lines[0] = kKind;  // It told no lease, and no ends of runs.
+    lines[0] = kKind;  // It named no lease, and no ends of runs.
     lines.emplace_back("lease 0");
   } else if (text.find('\n') != std::string::npos && lines[0] != kKind) {
     return Error{ErrorKind::kUnavailable,
@@ -270,7 +270,8 @@ Result<Claim> ClaimDirectory::Make(const Claim& claim) {
     return Error{ErrorKind::kRefused, "another process has made the claim '" + file.native() + "'"};
   }
   RETURN_IF_ERROR(SyncPath(path_));
-  // What its holder wrote since it was read. From now on he finds this one and tells nobody.
+  // Keeps what its holder wrote since it was read. From now on the holder finds this one and
+  // announces nothing.
   Claim made = claim;
   AddEndedBefore(made, [this](std::uint64_t number) { return Read(number); });
   return made;

@@ -7,12 +7,12 @@
 //   <directory>/token       what its operators must show, mode 0600; stays when the server moves
 //   <directory>/lock        of a state directory: held by the one server that may use it
 //
-// A claim is made whole beside and linked to its number, so nobody sees half of one and of two
+// A claim is made whole beside and linked to its number, so no reader sees half of one and of two
 // makers one is refused, on NFS too; it is never removed, or its number could be made again. Its
 // counter is written in place; a read that meets the writing sees another counter, which is true.
-// Where a run has ended a new file takes its name. One that is torn all the same (a disk that lost
-// power, a stranger's hand) is an open claim of nobody: its holder, if there is one, writes it anew
-// within a third of a lease, and else it stands still.
+// Where a run has ended a new file takes its name. A claim that is torn all the same (a disk that
+// lost power, a foreign hand) is an open claim without a holder: the real holder, if there is one,
+// writes it anew within a third of a lease, and else it stands still.
 #pragma once
 
 #include <filesystem>
@@ -30,7 +30,7 @@ std::string Encode(const Claim& claim);
 // `number` is the file's name's, not in its text.
 Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number);
 
-// Whose directory it is, for people.
+// The owner of a directory, for people.
 struct ClaimPlace {
   const char* name;
   const char* flag;
@@ -46,8 +46,8 @@ class ClaimDirectory final : public Claims {
   // Makes the directory where it is missing, and tries whether files can be made in it. kInvalid:
   // not so.
   Result<void> Prepare() const;
-  // Of a state directory: nobody else has it until the descriptor closes. kInvalid: a server has it
-  // already, or it is a run directory.
+  // Of a state directory: no other process has it until the descriptor closes. kInvalid: a server
+  // has it already, or it is a run directory.
   Result<UniqueFd> Lock() const;
   // Of a locked one: removes claims that were followed long ago.
   void RemoveBefore(std::uint64_t number) const;

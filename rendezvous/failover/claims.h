@@ -1,5 +1,5 @@
 // Where the claims to the server's part are kept: a shared directory, or what stands for one in a
-// simulation. What they mean is decided in core/failover.
+// simulation. Their meaning is decided in core/failover.
 //
 // Blocks: every call may wait for a disk. One thread at a time.
 #pragma once
@@ -22,8 +22,8 @@ class Claims {
   // nullopt: there is none.
   virtual Result<std::optional<Claim>> Newest() = 0;
 
-  // As made: with what was known of ended runs at that moment, whatever was read before. kRefused:
-  // somebody else has made that number.
+  // As made: with all that was known of ended runs at that moment, whatever was read before.
+  // kRefused: another process has made that number.
   virtual Result<Claim> Make(const Claim& claim) = 0;
 
   // As `claim` now is. True: there is a newer one.

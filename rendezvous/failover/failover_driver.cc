@@ -282,8 +282,8 @@ void FailoverDriver::BeginTerm(const CoordinatorConfig& term_config, const TakeC
   }
 }
 
-// ---- What the guard knows, in case that this process dies ----
-// How a run has ended is told by the claim, and by whoever has heard so.
+// ---- Facts for the guard, in case that this process dies ----
+// The claim says how a run has ended, and so does any node that knows.
 void FailoverDriver::NoteRun(const CoordinatorState& run) {
   if (run.run_id != run_ || coordinator_ == nullptr) {  // None: it has stepped down meanwhile.
     return;

@@ -2,7 +2,7 @@
 // tells who listens that an answer came.
 //
 // A call that is open when the server changes is sent again to the new one, with a deadline of its
-// own; one that finds nobody waits for somebody until its deadline. Decides nothing.
+// own; one that finds no server waits for one until its deadline. Decides nothing.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,7 @@ class FollowingChannel final : public SyncChannel {
   void OnFailure(std::function<void()> failed) { failed_ = std::move(failed); }
   void OnSend(std::function<void(const NodeReport&)> sends) { sends_ = std::move(sends); }
 
-  // None: nobody serves.
+  // None: there is no server.
   void SpeakThrough(std::unique_ptr<SyncChannel> channel);
 
   void Send(const NodeReport& report, Duration deadline, Done done) override;

@@ -18,7 +18,7 @@ class GrpcNetwork final : public ServingNetwork {
   // access's, where that has one.
   GrpcNetwork(AsioLoop& loop, Access access, std::string operators_token);
 
-  // Who takes what browsers ask the servers made from now on.
+  // Sets the handler of browsers' connections to the servers made from now on.
   void UsePage(std::function<void(UniqueFd, std::string)> page) { page_ = std::move(page); }
 
   // For who binds it himself.

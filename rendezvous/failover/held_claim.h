@@ -1,16 +1,17 @@
-// The claim of a server whose agent may die while its host lives: what the agent's guard is told of
-// it, and how the guard releases it. Whoever finds a released claim takes the part over at once.
+// The claim of a server whose agent may die while its host lives: the facts that the agent's guard
+// gets about it, and how the guard releases it. A node that finds a released claim becomes the
+// leader at once.
 //
 //   | what happens                         | what the guard knows                                |
 //   |--------------------------------------|-----------------------------------------------------|
 //   | a term begins                        | nothing                                             |
-//   | a world is formed, or recovered      | claim, membership, world; before anybody is told    |
+//   | a world is formed, or recovered      | claim, membership, world; before any node gets it   |
 //   | the run's outcome is known           | nothing: the claim says that                        |
 //   | the server steps down, the agent     | nothing                                             |
 //   |   ends in order                      |                                                     |
 //   | the agent dies                       | what it was: the guard ends all processes, then     |
 //   |                                      | releases the claim if that is open and its own      |
-//   | the guard dies, or the host          | nobody looks: the claim goes stale                  |
+//   | the guard dies, or the host          | nothing: the claim goes stale                       |
 //
 // Decides nothing about who serves.
 #pragma once

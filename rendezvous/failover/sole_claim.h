@@ -2,10 +2,10 @@
 // started again goes on with its runs. It keeps the server's term and how runs have ended; nodes
 // tell the rest.
 //
-// Decides nothing about runs. The directory is locked: nobody watches the claim's counter, and the
-// server never steps down. A write that fails, or whose disk is silent, is said once per outage,
-// counts as done (no run waits for a full disk, or for one that hangs) and is tried again. Lives on
-// the loop; only Next, Take and Close wait for the disk.
+// Decides nothing about runs. The directory is locked: no other process watches the claim's
+// counter, and the server never steps down. A write that fails, or whose disk is silent, is said
+// once per outage, counts as done (no run waits for a full disk, or for one that hangs) and is
+// tried again. Lives on the loop; only Next, Take and Close wait for the disk.
 #pragma once
 
 #include <memory>

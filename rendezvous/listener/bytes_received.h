@@ -1,4 +1,5 @@
-// How much a TCP connection has received since it began, read by anybody or not.
+// The number of bytes that a TCP connection has received since it began, whether or not they were
+// read.
 //
 // Apart from who asks: the kernel's header with this number and the C library's exclude each other.
 #pragma once

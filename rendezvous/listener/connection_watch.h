@@ -7,10 +7,10 @@
 // them. Reads no byte, and is woken by none.
 //
 // Before its first call is accepted (MarkAuthenticated), a connection may receive
-// kMaxUnauthenticatedBytes; beyond that it is ended within milliseconds. What a reader does with
-// bytes of an unknown sender is not trusted (Debian's gRPC copies a header that never ends with
-// each of its frames: CVE-2023-33953). If too many connections are not accepted, one is ended for
-// the next, or the next is not watched (unauthenticated.h).
+// kMaxUnauthenticatedBytes; beyond that it is ended within milliseconds. A reader is not trusted
+// with bytes of an unknown sender (Debian's gRPC copies a header that never ends with each of its
+// frames: CVE-2023-33953). If too many connections are not accepted, one is ended for the next, or
+// the next is not watched (unauthenticated.h).
 #pragma once
 
 #include <cstddef>

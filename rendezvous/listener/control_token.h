@@ -1,7 +1,7 @@
-// The secret that proves that somebody may control a server's runs: one token per server.
+// The secret that proves that a caller may control a server's runs: one token per server.
 //
-// Compared in constant time; never logged, never put on a command line. Without a token nobody may
-// control anything: an empty one matches nothing, not even an empty one.
+// Compared in constant time; never logged, never put on a command line. Without a token no caller
+// may control anything: an empty one matches nothing, not even an empty one.
 #pragma once
 
 #include <cstddef>

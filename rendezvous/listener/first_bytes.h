@@ -1,4 +1,4 @@
-// Who speaks on a new connection, told by its first bytes: several protocols share one port.
+// The protocol of a new connection, known by its first bytes: several protocols share one port.
 //
 // Pure. Looks at no more than kMaxFirstBytes, and answers as soon as one protocol is left.
 #pragma once

@@ -1,9 +1,9 @@
-// Who may call a server at all: with a token asked for, only those who show it in a call's
+// Decides which callers a server hears: with a token asked for, only those that show it in a call's
 // metadata. Calls in the clear do not come this far where there is a token or a certificate: the
 // acceptor refuses them, in the words that this says.
 //
-// Checked on gRPC's threads before anything of a call is looked at. What was refused is counted and
-// logged on the loop, a few times only, however often a peer calls (log_rate_limiter.h).
+// Checked on gRPC's threads before anything of a call is looked at. Refusals are counted and logged
+// on the loop, a few times only, however often a peer calls (log_rate_limiter.h).
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -25,7 +25,7 @@ class CallAdmission {
   // OK, or UNAUTHENTICATED with what the caller can do about it.
   grpc::Status Check(const grpc::CallbackServerContext& context);
 
-  // What a call in the clear is told; empty: it is heard.
+  // The answer to a call in the clear; empty: it is accepted.
   std::string RefusalInTheClear() const;
   void NoteInTheClear(const std::string& peer);  // That one was refused.
 
@@ -39,7 +39,7 @@ class CallAdmission {
   std::shared_ptr<RateLimitedLog> lines_;  // The loop's.
 };
 
-// What a call in the clear is told by a server that speaks TLS.
+// The answer to a call in the clear from a server that speaks TLS.
 inline constexpr const char* kTlsWanted = "it speaks TLS alone";
 
 // The client's side. Empty: none.

@@ -70,7 +70,7 @@ Result<UniqueFd> ConnectWithin(const Endpoint& endpoint, const std::string& what
 
 namespace {
 
-// What came until the peer closed, the deadline passed or enough was read.
+// The bytes that came until the peer closed, the deadline passed or enough was read.
 std::string ReadReply(int fd, Clock::time_point deadline) {
   std::string reply;
   char buffer[kMaxReply];

@@ -18,8 +18,8 @@ namespace ddprun {
 Result<UniqueFd> ConnectWithin(const Endpoint& endpoint, const std::string& what,
                                std::chrono::steady_clock::time_point deadline);
 
-// kRefused: something else answers there, and the message says what. kUnavailable: nobody does, or
-// not in time, or whoever does ends the connection first.
+// kRefused: something else answers there, and the message says what. kUnavailable: there is no
+// answer, or not in time, or the other end closes the connection first.
 Result<void> Hello(const Endpoint& endpoint, Duration timeout);
 
 // The token that it has sealed, for those of one user to open; empty: it has none to tell.

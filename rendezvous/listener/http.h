@@ -23,9 +23,9 @@ inline constexpr std::string_view kHealthToken = "a token is needed";
 inline constexpr std::string_view kHealthSealed = "sealed ";
 
 struct Health {
-  std::string run;           // To be told; empty: it serves any.
-  bool wants_token = false;  // The run's name is told to nobody then.
-  std::string sealed;        // The token; empty: it is not told so.
+  std::string run;           // To be shown; empty: it serves any.
+  bool wants_token = false;  // The run's name is not shown then.
+  std::string sealed;        // The token; empty: it is not given in this way.
 };
 
 // nullopt: the request's head is not complete yet.

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kHead = 9;  // Length in 3 bytes, type, flags, stream in 4.
 constexpr std::uint8_t kHeaders = 1, kSettings = 4, kGoAway = 7;
 constexpr std::uint8_t kAck = 1, kEndOfAll = 5;  // END_STREAM and END_HEADERS.
-constexpr std::size_t kMaxFrame = 16'384;        // Nobody may send larger ones unasked.
+constexpr std::size_t kMaxFrame = 16'384;        // No peer may send larger ones unasked.
 
 std::uint32_t BigEndian(std::string_view bytes) {
   std::uint32_t number = 0;

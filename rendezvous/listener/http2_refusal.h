@@ -1,5 +1,4 @@
-// What a call in the clear is told where only calls over TLS are heard: that it was refused, and
-// why.
+// Answers a call in the clear where only calls over TLS are accepted: it was refused, and why.
 //
 // Apart from gRPC, whose reader of headers does much work for whoever sends few bytes
 // (CVE-2023-33953): an unauthenticated peer's headers are not read here at all.

@@ -144,7 +144,7 @@ Result<ListenSocket> ListenAt(const ListenPlace& place) {
       return ListenSocket{std::move(fd), {place.endpoint.host, bound}};
     }
     if (error_number == EADDRINUSE) {
-      break;  // Not on to another address of the same name: somebody serves there already.
+      break;  // Not on to another address of the same name: a server is there already.
     }
   }
   return ListenError(place.endpoint, error_number);

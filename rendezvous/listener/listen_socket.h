@@ -1,4 +1,5 @@
-// A listening TCP socket on exactly the endpoint named, and who has the port if somebody else does.
+// A listening TCP socket on exactly the endpoint named, and the process that has the port if it is
+// taken.
 //
 // Never SO_REUSEPORT: two servers would share one port silently. Close-on-exec, not blocking.
 #pragma once

@@ -1,5 +1,5 @@
-// What a node shows to a rendezvous and wants shown, so that nobody else speaks for either: a token
-// in every call, TLS under every connection.
+// The proofs that a node shows to a rendezvous and wants to see, so that no other process speaks
+// for either: a token in every call, TLS under every connection.
 //
 //   certificate and key   who serves shows them; who calls shows them where the server asks
 //   authority             signs what the others show. A server with one turns away who shows

@@ -13,13 +13,13 @@
 namespace ddprun {
 namespace {
 
-// What is hashed begins differently for each purpose, so no answer serves for another one.
+// The hashed text begins differently for each purpose, so no answer serves for another one.
 constexpr std::string_view kCertificate = "ddprun certificate 1\n";
 constexpr std::string_view kLook = "ddprun page, to look 1\n";
 constexpr std::string_view kOperate = "ddprun page, to operate 1\n";
 constexpr std::string_view kPageProof = "ddprun page, proof 1\n";  // As page.html has it.
 constexpr std::size_t kPageKeyDigits = 32;                         // 128 bits.
-// Clocks of nodes differ, and nobody looks: the name is the proof.
+// Clocks of nodes differ, and no node looks: the name is the proof.
 constexpr long kValidSeconds = 100L * 365 * 86'400;
 
 std::string Digest(const std::string& token, const std::string& text) {

@@ -1,6 +1,5 @@
-// What pieces of an answer are made of: records of what a worker printed, or of where it stands,
-// each with its time. A record is whole within a piece; a text that is too long for one comes as
-// several.
+// The parts of an answer's pieces: records of a worker's output, or of where it stands, each with
+// its time. A record is whole within a piece; a text that is too long for one comes as several.
 //
 // Reading trusts no byte: a piece that cannot be read gives what was read before, and an Error.
 #pragma once
@@ -19,7 +18,7 @@ enum class AnswerKind : char {
   kErr = 'e',
   kStack = 's',
   kNote = 'n',  // The agent's own words.
-  kDone = 'd',  // What was asked for was done, for this rank.
+  kDone = 'd',  // The order was carried out, for this rank.
 };
 
 struct AnswerRecord {

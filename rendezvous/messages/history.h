@@ -1,5 +1,5 @@
-// The last events of a run in their order, bounded: a server's own, and those that a node has been
-// told and keeps for the next server.
+// The last events of a run in their order, bounded: a server's own, and those that a node has got
+// and keeps for the next server.
 //
 // Pure. Never holds two events of one place in the stream: the first that came stays.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace ddprun {
 
-// What worlds were ended by, and what that cost, since the oldest event that ever was here.
+// The causes that ended worlds, and their costs, since the oldest event that ever was here.
 struct CauseTotal {
   std::string cause;        // In one of our words; any other is "other".
   std::uint64_t ended = 0;  // Worlds, charged or not,
@@ -46,12 +46,12 @@ class History {
   // The newest one: after all that is here, whatever it says of its place.
   const RunEvent& Append(RunEvent event);
 
-  // Those that are not here yet, each at its place; those of a term from `before` on do not count,
-  // nor those that had to make room before. Returns what was new.
+  // Those that are not here yet, each at its place; those of a term from `before` on are left out,
+  // and so are those that had to make room before. Returns what was new.
   std::vector<RunEvent> Merge(std::vector<RunEvent> events, Term before);
 
-  // The oldest after `mark`, so many and so large at most; those of a term from `before` on do not
-  // count.
+  // The oldest after `mark`, so many and so large at most; those of a term from `before` on are
+  // left out.
   std::vector<RunEvent> After(EventMark mark, std::size_t most, std::size_t most_bytes,
                               Term before) const;
 

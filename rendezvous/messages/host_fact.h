@@ -1,6 +1,6 @@
-// What is known of a node's machine, for people: "gpu3" "has fallen off the bus", bad.
+// A fact about a node's machine, for people: "gpu3" "has fallen off the bus", bad.
 //
-// Values. What refuses a node travels apart, as its `unfit`; nothing is decided by a fact.
+// Values. The reason to refuse a node travels apart, as its `unfit`; nothing is decided by a fact.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace ddprun {
 struct HostFact {
   std::string name;  // A word: what it is about, "gpu3", "disk.run".
   std::string value;
-  bool bad = false;  // Somebody should look at it.
+  bool bad = false;  // It needs attention.
   bool operator==(const HostFact&) const = default;
 };
 using HostFacts = std::vector<HostFact>;

@@ -2,8 +2,8 @@
 // longest in the last minutes must fit into one several times.
 //
 // Pure. A lease is lengthened at once, and shortened once nothing like it was seen for five to ten
-// minutes, or by a new term that has not seen it. Never beyond kLongLease. What claims have told
-// counts for less long (kClaimsLeaseRemembered).
+// minutes, or by a new term that has not seen it. Never beyond kLongLease. Leases that claims have
+// named count for less long (kClaimsLeaseRemembered).
 //
 //   | who sees it       | what                                                  | must fit |
 //   |-------------------|-------------------------------------------------------|----------|
@@ -31,9 +31,9 @@ struct WindowedMax {
 // It counts for `remembered`, and twice as long at most.
 void Observe(WindowedMax& longest, Duration seen, Time now, Duration remembered);
 
-// Of machines that nobody has seen at work yet: as if kLongLease had been needed, for kProbation.
-// When workers start all at once is when machines are latest, and what a false loss costs then is
-// what a long lease would save.
+// Of machines that have not been seen at work yet: as if kLongLease had been needed, for
+// kProbation. When workers start all at once is when machines are latest, and what a false loss
+// costs then is what a long lease would save.
 WindowedMax Unproven(Time now);
 
 Duration Value(const WindowedMax& longest);

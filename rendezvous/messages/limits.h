@@ -1,5 +1,5 @@
-// What is taken from a command line, a socket or a claim at most, each with its reason. Whoever
-// reads one of these checks against the number here, and nobody keeps a second one.
+// The most that is taken from a command line, a socket or a claim, each with its reason. Every
+// reader checks against the number here, and no second one is kept.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ inline constexpr std::uint32_t kMaxNodes = 100'000;  // Ten times what a server 
 // Of one node: more than any machine has cores or devices, and ranks stay within 32 bits.
 inline constexpr std::uint32_t kMaxWorkers = 4'096;
 inline constexpr std::uint32_t kMaxWorld = kMaxNodes * kMaxWorkers;
-// What is counted up from what peers claim must leave room.
+// Numbers that are counted up from what peers claim must leave room.
 inline constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 62;
 
 // ---- Of one message ----
@@ -36,7 +36,8 @@ inline constexpr std::size_t kMaxAddressesBytes = 640;  // as text.
 inline constexpr std::size_t kMaxPeersBytes = std::size_t{512} << 10;
 inline constexpr std::size_t kMaxNamed = 8;           // Nodes in one line; the rest is counted.
 inline constexpr std::size_t kMaxFailures = 8;        // Per report, in the order they failed in.
-inline constexpr std::size_t kMaxProgressGroups = 4;  // Steps of one node's workers told apart.
+inline constexpr std::size_t kMaxProgressGroups = 4;  // Steps of one node's workers that are kept
+                                                      // apart.
 inline constexpr std::size_t kMostPhases = 8;  // Of one node's workers at one time, in words.
 inline constexpr int kMaxSignal = 64;          // Linux has no higher one.
 

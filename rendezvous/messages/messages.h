@@ -1,4 +1,4 @@
-// What nodes and the coordinator tell each other: a node's report, the coordinator's directive.
+// The messages between nodes and the coordinator: a node's report, the coordinator's directive.
 //
 // Plain values; nothing here is sent or decided. A report says everything that the node is and
 // promises, a directive everything it should do now, so either may be lost, repeated or overtaken.
@@ -78,14 +78,15 @@ enum class StopCause {
   kDeclaredLost,  // This node was declared lost: draw a new incarnation.
   kScaleUp,
   kLeave,       // A node leaves on request.
-  kOperator,    // Somebody stops the run.
+  kOperator,    // An operator stops the run.
   kHang,        // Workers make no progress: take their stacks, then kill them.
   kSuperseded,  // The workers belong to a world that is not the current one.
 };
 // Planned stops give workers the shutdown timeout, so that checkpoints finish.
 bool IsPlanned(StopCause cause);
 
-// What a failed worker leaves for people. Nothing is decided by it, but who speaks of a lost peer.
+// The details of a failed worker, for people. Nothing is decided by them, but whether they speak of
+// a lost peer. Nothing is decided by it, but who speaks of a lost peer.
 struct FailureDetails {
   std::int64_t unix_ms = 0;  // When it failed, by its node's wall clock; 0: unknown.
   std::string error_file;    // Its path on that node; empty: none, or none that stays.
@@ -143,7 +144,7 @@ struct Finish {
   int exit_code = 0;
   std::string text;                   // One sentence for people.
   std::optional<WorkerFailure> root;  // The root cause of a failed run.
-  bool gave_up = false;               // What fails is not to be tried again.
+  bool gave_up = false;               // A failed attempt is not repeated.
   bool operator==(const Finish&) const = default;
 };
 using Directive = std::variant<Wait, Run, Stop, Finish>;
@@ -158,7 +159,8 @@ bool SameDirective(const Directive& a, const Directive& b);
 // From where it is known how far a worker is, the best first.
 enum class ProgressSource : std::uint8_t {
   kTold,         // Its own word: STEP and PHASE.
-  kPrinted,      // What it prints (--progress-from). Often one rank does, and not at each step.
+  kPrinted,      // The steps that it prints (--progress-from). Often one rank does, and not at each
+                 // step.
   kCollectives,  // How many collectives it has begun: torch's count.
 };
 // The phase of a worker of kCollectives that waits in one, or for the others to join;
@@ -182,10 +184,10 @@ struct ProgressGroup {
   bool operator==(const ProgressGroup&) const = default;
 };
 
-// How soon what a node was told to do was done, by its own clock; bounded by nothing but that.
+// How soon a directive was carried out, by the node's own clock; bounded by nothing but that.
 struct StartTimings {
   std::optional<Duration> detect;   // From the first end of a worker that it noticed to its report.
-  std::optional<Duration> started;  // Since it was told to run: all its workers are started,
+  std::optional<Duration> started;  // Since its Run directive came: all its workers are started,
   std::optional<Duration> restored;  // all of them have their state back (RESUME),
   std::optional<Duration> stepped;   // all have taken a step from there (STEP).
   bool operator==(const StartTimings&) const = default;
@@ -222,9 +224,9 @@ struct NodeReport {
   std::optional<Placement> placement;          // Of the workers hosted now, or last.
   Outcome outcome = Outcome::kNone;            // Of that placement, once it has ended.
   std::vector<WorkerFailure> failures;         // Of that placement, first one first.
-  std::string spawn_failure;                   // What the system said; empty: none.
+  std::string spawn_failure;                   // The system's message; empty: none.
   Generation floor;                            // Will never run this one or an earlier one.
-  std::uint32_t restarts_used = 0;             // As last told.
+  std::uint32_t restarts_used = 0;             // As last received.
   std::uint32_t unkillable = 0;                // Workers that outlived SIGKILL.
   std::optional<std::uint32_t> hung_rank;      // The lowest rank here that is late.
   std::uint64_t progress = 0;                  // Highest STEP of a worker.
@@ -269,7 +271,7 @@ struct SyncReply {
                       // now; empty: not known. No part of the directive, so never echoed.
   std::vector<RunEvent>
       events;             // After events_seen, to be kept for the next server; a few at once.
-  EventMark events_kept;  // The newest of an earlier term that this node has told.
+  EventMark events_kept;  // The newest of an earlier term that this node has sent.
   std::optional<ClockOffset> clock;  // The channel's own word, never sent.
   bool operator==(const SyncReply&) const = default;
 };

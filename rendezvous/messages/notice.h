@@ -1,4 +1,4 @@
-// What a core says to people, for its driver to log.
+// A core's message to people, for its driver to log.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ enum class NoticeLevel { kDetail, kInfo, kWarning };
 struct Notice {
   NoticeLevel level = NoticeLevel::kInfo;
   std::string text;
-  std::string reason = {};  // Not empty: anybody may cause many of these, and few are said.
+  std::string reason = {};  // Not empty: any peer may cause many of these, and few are logged.
   bool operator==(const Notice&) const = default;
 };
 

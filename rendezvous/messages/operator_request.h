@@ -20,8 +20,8 @@ namespace ddprun {
 // ---- Limits ----
 inline constexpr std::size_t kMaxPieceBytes = std::size_t{256} << 10;
 inline constexpr std::size_t kLeastPieceBytes = std::size_t{4} << 10;  // Of a run of many nodes.
-// What one operator's pieces may take in the server's memory, beside the least for each node; and
-// what all of a server's may.
+// The bytes that one operator's pieces may take in the server's memory, beside the least for each
+// node; and those of all of a server's.
 inline constexpr std::size_t kMostPieceBytesOfAsk = std::size_t{4} << 20;
 inline constexpr std::size_t kMostPieceBytes = std::size_t{64} << 20;
 inline constexpr std::size_t kMostAsks = 8;            // Of a run: followers, others, its server.
@@ -30,7 +30,7 @@ inline constexpr std::size_t kMostRankSpans = 64;
 inline constexpr std::size_t kMaxRefusal = 512;  // A sentence.
 
 enum class RequestKind {
-  kLogs,      // What workers printed.
+  kLogs,      // The output of workers.
   kStacks,    // Where their threads stand.
   kSave,      // Tells workers to save, by the signal that they have said.
   kStopSoon,  // Tells a node to save and end, with "start me again".
@@ -47,7 +47,7 @@ struct RequestSpec {
   RequestKind kind = RequestKind::kLogs;
   std::vector<RankSpan> ranks;        // None: all.
   std::optional<Duration> back = {};  // Logs: no older than this; none: all that are kept.
-  bool follow = false;                // Logs: goes on when all is told.
+  bool follow = false;                // Logs: goes on when all is sent.
   bool operator==(const RequestSpec&) const = default;
 };
 
@@ -61,7 +61,7 @@ inline bool Wants(const RequestSpec& spec, std::uint32_t rank) {
 }
 
 // ---- Between a node and its server ----
-// Whose stream it is.
+// The membership that the stream belongs to.
 struct Membership {
   RunId run_id;
   NodeId node;
@@ -99,7 +99,7 @@ struct AskStart {
 // comes unasked; for the next one the operator names the node.
 struct AskReply {
   std::vector<NodeId> asked;
-  NodeId node;  // Whose piece it is; empty: there is none.
+  NodeId node;  // The node whose piece it is; empty: there is none.
   AnswerPiece piece;
   bool operator==(const AskReply&) const = default;
 };

@@ -25,7 +25,7 @@ enum class RankState : std::uint8_t {
 
 struct RankDetail {
   RankState state = RankState::kNoWord;
-  std::uint64_t step = 0;                 // 0: none was told.
+  std::uint64_t step = 0;                 // 0: none was reported.
   Duration since{0};                      // Without progress.
   std::chrono::microseconds step_time{};  // Of its last steps, smoothed; 0: not known.
   std::uint32_t phase = 0;                // Of the list beside it, from 1; 0: none.
@@ -35,7 +35,7 @@ struct RankDetail {
   bool operator==(const RankDetail&) const = default;
 };
 
-// What the rank that knows says of the training, as of a step.
+// The training values of the rank that knows them, as of a step.
 struct TrainingPoint {
   std::uint64_t step = 0;
   std::optional<double> loss;
@@ -48,7 +48,7 @@ struct RankDetails {
   std::vector<RankDetail> ranks;    // By local rank; empty: it runs no workers.
   std::vector<std::string> phases;  // kMostPhases at most.
   std::optional<TrainingPoint> training;
-  std::uint64_t steps = 0;  // That there are in all, as a worker told; 0: none did.
+  std::uint64_t steps = 0;  // The steps that there are in all, as a worker reported; 0: none did.
   bool operator==(const RankDetails&) const = default;
 };
 

@@ -1,4 +1,4 @@
-// What happens to a run, for people and programs: one stream, of which log, status, metrics and
+// Events of a run, for people and programs: one stream, of which log, status, metrics and
 // events.jsonl are views.
 //
 // Values; nothing is decided by them. A core says what happened, its driver gives it number and

@@ -15,7 +15,7 @@
 
 namespace ddprun {
 
-// What follows from a hang (--on-hang).
+// The consequence of a hang (--on-hang).
 inline constexpr std::uint32_t kHangRestarts = 0;  // As from a failure: charged.
 inline constexpr std::uint32_t kHangFails = 1;     // The run is over, whatever the budget.
 inline constexpr std::uint32_t kHangIsTold = 2;    // Nothing: the run goes on.
@@ -30,9 +30,9 @@ struct RunSpec {
   Duration restart_window{0};          // Only incidents this young count; 0: all of the run.
   std::uint32_t crash_loop_limit = 3;  // Incidents in a row without progress; 0: no limit.
   Duration restart_backoff{16'000};    // Longest spacing of restarts without progress; 0: none.
-  Duration fence_after{0};             // A node cut off for so long kills its workers itself, so
-                                       // nobody takes a lost one's place earlier; 0: never.
-  Duration shutdown_timeout{30'000};   // TERM to KILL in a planned stop.
+  Duration fence_after{0};  // A node cut off for so long kills its workers itself, so no node takes
+                            // a lost one's place earlier; 0: never.
+  Duration shutdown_timeout{30'000};  // TERM to KILL in a planned stop.
   std::uint32_t on_hang = kHangRestarts;
   auto operator<=>(const RunSpec&) const = default;
 };
@@ -56,7 +56,7 @@ struct SpecField {
   std::string_view words;  // Of a flag that takes words, for 0 (false) and up: "never|restart".
 };
 
-// Who is refused is told both words: 0 and 1 are none of a switch.
+// A refusal names both values: 0 and 1 are none of a switch.
 template <class... T>
 constexpr bool CanBeTold(const std::tuple<SpecField<T>...>& table) {
   bool can = true;

@@ -1,8 +1,8 @@
 // Relays operators' requests, and the server's own, to nodes, and the pieces that come back. This
 // folder's README has the table.
 //
-// Lives on the loop. Keeps no piece: it knows only which node owes one. Who may ask, and which
-// memberships there are, is decided by its owner.
+// Lives on the loop. Keeps no piece: it knows only which node owes one. Its owner decides which
+// callers may ask, and which memberships there are.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 // From whom the workers' store takes connections (--store-allow).
 //
 // The store's protocol has no secret in it. On this machine the kernel knows whose a client is: of
-// its sockets only this user's, and root's, are let in, whatever address they use. Of others the
-// address is all that there is to know: those of the world's nodes are let in, and what was said
-// beside them; where neither is known everybody. Where the kernel does not
-// tell, addresses decide about this machine's clients too, and the store's own is let in.
+// its sockets only this user's, and root's, are let in, whatever address they use. Of others only
+// the address is known: those of the world's nodes are let in, and those of --store-allow; where
+// neither is known all are. Where the kernel does not tell, addresses decide about this machine's
+// clients too, and the store's own is let in.
 #pragma once
 
 #include <boost/asio/ip/address.hpp>

@@ -1,7 +1,7 @@
-// Who is at the other end of a TCP connection, as far as this machine's kernel knows.
+// The process at the other end of a TCP connection, as far as this machine's kernel knows.
 //
 // Asks the kernel's table of sockets (NETLINK_SOCK_DIAG), which also tells who made a socket; the
-// answer is there at once. Decides nothing. A socket that its process has closed is nobody's: the
+// answer is there at once. Decides nothing. A socket that its process has closed has no owner: the
 // kernel calls it root's.
 #pragma once
 

@@ -1,8 +1,8 @@
 // Clients that the store refuses for what they are (allow_list.h), counted by where they come from.
 //
-// A node of the run asks the store with Question() whether it is one of these. It is told what its
-// connections look like here, how many clients were refused for the same reason, and what
-// --store-allow must name. Nobody else is told of anything but itself, so the answer is no secret.
+// A node of the run asks the store with Question() whether it is one of these. The answer says how
+// its connections look here, how many clients were refused for the same reason, and what
+// --store-allow must name. A client learns nothing but about itself, so the answer is no secret.
 //
 // No byte of a refused client reaches the store. Each is kept until its first bytes come, a second
 // at most, and kMostKept of them at once. On the loop.
@@ -21,13 +21,13 @@
 namespace ddprun {
 
 struct Refusal {
-  std::string allow;        // What --store-allow must name: an address, or any.
+  std::string allow;        // The value for --store-allow: an address, or any.
   std::uint64_t count = 0;  // Clients of a store that were refused alike; who asked is none.
   std::string why;
 };
 
-// VALIDATE and a PING that no client sends: torch's has its process's number in it. Who is let in
-// gets its number back.
+// VALIDATE and a PING that no client sends: torch's has its process's number in it. A client that
+// is let in gets its number back.
 std::string RefusalQuestion();
 
 // Nothing: these are not the words of a store that refuses whoever asked.

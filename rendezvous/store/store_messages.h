@@ -1,4 +1,4 @@
-// What a client of the store can ask and what it is answered, as values without bytes or sockets.
+// The requests of the store's clients and their answers, as values without bytes or sockets.
 //
 // The numbers are those of torch's TCPStore since it begins with VALIDATE; they only ever grew.
 #pragma once

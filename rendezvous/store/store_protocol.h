@@ -26,7 +26,8 @@ struct StoreLimits {  // The first three are torch's.
   std::size_t value_bytes = 8 << 20;
   std::uint64_t keys = 128 << 10;
   std::size_t request_bytes = 256 << 20;
-  // Of all keys of one request: all are looked up in one turn, and nobody is answered meanwhile.
+  // Of all keys of one request: all are looked up in one turn, and no other client is answered
+  // meanwhile.
   std::size_t keys_bytes = 32 << 20;
 };
 
@@ -41,7 +42,7 @@ class StoreParser {
 
   bool validated() const { return validated_; }
 
-  // What is kept of the unfinished request.
+  // The bytes kept of the unfinished request.
   std::size_t held() const { return held_; }
 
  private:
@@ -74,7 +75,7 @@ class StoreOutput {
   void Append(const StoreReply& reply);
   bool empty() const { return parts_.empty(); }
 
-  // What is kept beside the values.
+  // The bytes kept beside the values.
   std::size_t held() const { return parts_.size() * sizeof(Part); }
 
   // The next bytes to send, valid until the next Consume. A large value is sent from where it

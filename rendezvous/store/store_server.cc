@@ -105,7 +105,7 @@ void StoreServer::Adopt(int socket) {
   if (why_not && std::holds_alternative<Closed>(end)) {
     char byte = 0;
     if (::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0) {
-      return;  // Whoever it was has said nothing.
+      return;  // The client has sent nothing.
     }
     why_not =
         "it was closed before its owner was known, so what it sent is not taken "
@@ -126,7 +126,7 @@ void StoreServer::Adopt(int socket) {
   }
   owned.remote_endpoint(error);
   if (error) {
-    return;  // Gone meanwhile: the kernel may have told of the next one from that port.
+    return;  // Gone meanwhile: the kernel's answer may be about the next one from that port.
   }
   owned.non_blocking(true, error);
   owned.set_option(tcp::no_delay(true), error);
@@ -319,7 +319,8 @@ void StoreServer::DropLargest() {
   }
 }
 
-// Who floods with connections that say nothing pushes out its own; a client says VALIDATE at once.
+// A peer that floods with connections that say nothing pushes out its own; a client says VALIDATE
+// at once.
 void StoreServer::BoundSilent() {
   while (silent_until_.size() > options_.max_silent) {
     const StoreClientId id = silent_until_.front().second;

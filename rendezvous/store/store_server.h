@@ -56,7 +56,7 @@ class StoreServer {
   // Takes the connections that come to `listener`, which listens and does not block. Call it once.
   void Serve(UniqueFd listener);
 
-  // Takes over a connection that somebody else accepted.
+  // Takes over a connection that another listener accepted.
   void Adopt(int socket);
 
   std::size_t connections() const { return connections_.size(); }
@@ -71,7 +71,7 @@ class StoreServer {
     StoreParser parser;
     StoreOutput output;
     std::string unread;    // Read from the socket while a reply was unsent.
-    std::size_t held = 0;  // What traffic_ has of this connection.
+    std::size_t held = 0;  // The bytes of this connection in traffic_.
     bool reading = false;  // A wait for more bytes is armed.
   };
 

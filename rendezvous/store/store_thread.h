@@ -1,9 +1,9 @@
 // A thread of its own for the workers' stores, so that who keeps a store busy, worker or stranger,
 // does not keep the agent's loop from its work.
 //
-// Decides nothing. What happens to a store is posted there and carried out in that order; nothing
-// comes back, and nobody waits but the destructor. A store and its connections live on that thread
-// alone; what its owner holds is a handle.
+// Decides nothing. Orders for a store are posted there and carried out in that order; nothing comes
+// back, and only the destructor waits. A store and its connections live on that thread alone; what
+// its owner holds is a handle.
 #pragma once
 
 #include <memory>

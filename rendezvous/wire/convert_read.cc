@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-// Of as many nodes as there may be, and some. A node waits for answers by what it is told.
+// Of as many nodes as there may be, and some. A node waits for answers by the lease that it gets.
 constexpr Duration kMostLease{1'000'000};
 constexpr Duration kMostPoll = kMostLease / kPollsPerLease;
 

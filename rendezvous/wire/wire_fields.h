@@ -1,7 +1,7 @@
 // One field of a message by its name, for tables of fields; for convert_*.cc only.
 //
-// A duration's name is followed by _ms. What a type may hold is checked as everywhere: text for
-// people is `bytes`, and cut when written; `string` is a name.
+// A duration's name is followed by _ms. A type's values are checked as everywhere: text for people
+// is `bytes`, and cut when written; `string` is a name.
 #pragma once
 
 #include <cstdint>

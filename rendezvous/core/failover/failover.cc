@@ -20,7 +20,7 @@ void Take(FailoverStepContext& step) {
   const bool known = state.ever_heard || state.was_open;
   const bool takes_over = last > 0 && (!state.newest->over || known);
   const bool goes_on = takes_over && state.newest->closed && !state.newest->over;
-  // What makes machines late does not end with a term.
+  // The cause that makes machines late does not end with a term.
   const Duration lease = std::min(LeaseNow(state, step.config), kLongLease);
   Observe(state.lateness, lease, step.now, kLatenessRemembered);
   step.effects.push_back(TakeClaim{last + 1, state.highest, takes_over,
@@ -49,7 +49,7 @@ bool IsFree(const FailoverState& state, const FailoverConfig& config, Time began
          Missed(state, config, now);
 }
 
-// What an agent's calls tell elsewhere.
+// Learns from the claim what agents elsewhere learn from their calls.
 void HearByClaim(FailoverStepContext& step, const std::optional<Claim>& found) {
   FailoverState& state = step.state;
   if (!step.config.listens && found && state.newest && found->term == state.newest->term &&

@@ -7,7 +7,8 @@
 namespace ddprun {
 namespace {
 
-// What others count by: a holder's own lease is nobody's until its claim says so.
+// The lease by which others reckon: a holder's own lease counts for no other node until its claim
+// says so.
 Duration ClaimsLease(const FailoverState& state, const FailoverConfig& config) {
   return std::max(config.lease, state.published_lease);
 }

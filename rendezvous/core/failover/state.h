@@ -25,14 +25,14 @@ struct Claim {
   bool closed = false;
   bool over = false;  // Closed because the run has ended: who finds it begins another one.
   Duration lease{0};  // Of its server: longer than the least where its runs are large.
-  // Runs that have ended, the last ones: told only once they stand here, so that they are known
-  // however the holder ends.
+  // Runs that have ended, the last ones: announced only once they stand here, so that they are
+  // known however the holder ends.
   std::vector<EndedRun> ended;
   std::optional<Died> died;  // Closed by its holder's guard.
   bool operator==(const Claim&) const = default;
 };
 
-// What its holder's guard knows of it (held_claim.h).
+// The facts about it that its holder's guard knows (held_claim.h).
 struct HeldClaim {
   std::uint64_t number = 0;
   Term term;
@@ -51,7 +51,7 @@ struct FailoverConfig {
 // ---- Events ----
 struct ClaimsRead {
   Time began;                   // Of the read: what it found was so at that moment or later.
-  std::optional<Claim> newest;  // None: nobody has claimed anything yet.
+  std::optional<Claim> newest;  // None: there is no claim yet.
 };
 struct ClaimsUnreadable {
   std::string text;
@@ -133,7 +133,7 @@ struct FailoverState {
   bool ever_heard = false;
   bool failed = false;          // A call has, and none was answered since.
   Duration lease{0};            // As the server last said; serving: of this one.
-  WindowedMax seen;             // Leases that this term's claim has told.
+  WindowedMax seen;             // Leases that this term's claim has named.
   WindowedMax lateness;         // Of this process, and of the claims.
   Time asked;                   // The last read, or move, began then.
   std::vector<EndedRun> ended;  // Serving: what the claim is to say.

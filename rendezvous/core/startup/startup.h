@@ -2,10 +2,10 @@
 // report, to the first step of all workers.
 //
 // Pure; decides nothing. Each part is measured on one clock: detect by the node that saw it, stop
-// and form by this server, the rest by every node from the moment at which it was told to run, and
-// the last of them counts. No two clocks are compared, so half a round trip, in which the nodes are
-// told, is in no part. Nor is the time from a worker's end to the kernel's word of it: nobody sees
-// that. A change of server forgets all of it.
+// and form by this server, the rest by every node from the moment at which it got the Run
+// directive, and the last of them counts. No two clocks are compared, so half a round trip, in
+// which the directives travel, is in no part. Nor is the time from a worker's end to the kernel's
+// news of it, which is not measured. A change of server forgets all of it.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct Startup {
   std::optional<Duration> detect;  // From the end of a worker, or of a node's word, to bad news,
   std::optional<Duration> stop;    // to the last promise of the world's nodes,
   std::optional<Duration> form;    // to the next world,
-  std::optional<Duration> start;   // to the last node's workers, once it was told to run,
+  std::optional<Duration> start;   // to the last node's workers, once it got its Run directive,
   std::optional<Duration> state;   // to the last of them that has its state back (RESUME),
   std::optional<Duration> first_step;  // to the last one's first step.
   NodeId stopped_last;                 // Empty: it is the only one, or none was.
@@ -78,7 +78,7 @@ struct StartupLine {
   Duration lost{0};  // 0: it is not known.
 };
 
-// Bad news, or a run's first report. The line of the one before, if it was not told.
+// Bad news, or a run's first report. Returns the line of the one before, if it was not logged.
 std::optional<StartupLine> BeginStartup(Startups& startups, std::string cause,
                                         const std::string& word, Time now);
 
@@ -91,8 +91,8 @@ void NoteStopped(Startups& startups, std::string cause, const std::string& word,
 
 void NoteFormed(Startups& startups, const World& world, Time now);
 
-// What a member's report says of it; the same again changes nothing. `seen`: its workers do not
-// report steps themselves, so its first step stands for all members: often a single rank prints.
+// Takes a member's report of it; the same again changes nothing. `seen`: its workers do not report
+// steps themselves, so its first step stands for all members: often a single rank prints.
 void NoteTimings(Startups& startups, Member& member, const StartTimings& timings, bool seen);
 
 // Once: all workers have taken a step. Before that, where the run has never shown a step, that
