@@ -1,4 +1,4 @@
-// What carries the ranks' collectives, as --backend names it.
+// The backend of the ranks' collectives, as --backend names it.
 #pragma once
 
 #include <optional>

@@ -2,8 +2,9 @@
 // it.
 //
 // Decides by itself, so that no two ranks can decide differently: what it chose travels to the
-// others as a StartPlan. It claims the directory first: what it then finds nobody else moves.
-// Knows neither tensors nor the training loop; files and their safety are the checkpoint library's.
+// others as a StartPlan. It claims the directory first: from then on no other process moves what it
+// finds. Knows neither tensors nor the training loop; files and their safety are the checkpoint
+// library's.
 #pragma once
 
 #include <chrono>
@@ -36,7 +37,7 @@ class Checkpointing {
  public:
   using Say = std::function<void(LogLevel level, const std::string& text)>;
 
-  // Touches no disk. What a person should know later on goes to `say`.
+  // Touches no disk. Later messages for the user go to `say`.
   Checkpointing(const TrainConfig& config, const WorkerEnv& env,
                 const std::string& model_description, Say say);
 

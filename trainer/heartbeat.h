@@ -1,10 +1,10 @@
 // Tells the agent how far this worker is: STEP and PHASE on the notify socket; and how well it
 // goes.
 //
-// A thread of its own sends, at most ten times a second and only what has changed, so that a step
-// costs three stores however short it is, and the last step before a hang is always told: all ranks
-// of a world that hangs are then compared at the step they really stand at. The thread knows
-// nothing but the two values; it never makes a hung worker look alive.
+// A thread of its own sends, at most ten times a second and only changes, so that a step costs
+// three stores however short it is, and the last step before a hang is always sent: all ranks of a
+// world that hangs are then compared at the step they really stand at. The thread knows nothing but
+// the two values; it never makes a hung worker look alive.
 #pragma once
 
 #include <atomic>
@@ -20,8 +20,8 @@
 
 namespace ddprun {
 
-// What a rank is doing. Every rank goes through the same ones in the same order, so that the odd
-// one of a hung world is the rank to look at.
+// The phase that a rank is in. Every rank goes through the same ones in the same order, so that the
+// odd one of a hung world is the rank to look at.
 struct TrainPhase {
   const char* name;
   std::uint64_t may_last_seconds = 0;  // However short --hang-timeout is; 0: that one decides.
@@ -61,10 +61,10 @@ class Heartbeat {
       TellFirst(step);
     }
   }
-  // The step that training goes on from, told before this returns: that a world came so far is
+  // The step that training goes on from, sent before this returns: that a world came so far is
   // progress (--crash-loop-limit), however soon it ends.
   void Resume(std::uint64_t step);
-  // What rank 0 reports; told as it is.
+  // Rank 0's report; sent as it is.
   void Report(const TrainReport& report);
   // This rank waits for something that is not its own doing, and is alive: the phase may last as
   // long again from now on, and a minute at least.
@@ -86,11 +86,12 @@ class Heartbeat {
   std::string StepLines(std::uint64_t step);
 
   std::atomic<std::uint64_t> step_{0};
-  std::atomic<std::int64_t> least_work_{kNoWork};  // Microseconds, of the steps since one was told.
+  std::atomic<std::int64_t> least_work_{kNoWork};  // Microseconds, of the steps since the last one
+                                                   // sent.
   std::atomic<const TrainPhase*> phase_{nullptr};
   std::mutex mutex_;
   std::uint64_t told_step_ = 0;
-  bool first_ = false;  // The next step is the first after Resume, and told at once.
+  bool first_ = false;  // The next step is the first after Resume, and sent at once.
   std::condition_variable ends_;
   bool end_ = false;
   std::thread thread_;  // Last: it uses all of the above.

@@ -40,7 +40,7 @@ Result<Dataset> LoadFiles(const TrainConfig& config, const WorkerEnv& env) {
   return entry.load(root, config.data_arguments);
 }
 
-// What this rank trains on. May take as long as a disk does.
+// The data set of this rank. May take as long as a disk does.
 Result<Dataset> LoadData(const TrainConfig& config, const WorkerEnv& env) {
   Result<Dataset> dataset = Error{};
   try {

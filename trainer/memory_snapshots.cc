@@ -70,7 +70,7 @@ std::optional<Snapshot> MemorySnapshots::Find() {
   struct stat info {};
   if (!file || ::fcntl(file.get(), F_GET_SEALS) != kSealed || ::fstat(file.get(), &info) != 0 ||
       info.st_size <= 0) {
-    file.Release();  // Somebody else's, if it is there at all.
+    file.Release();  // Another process's, if it is there at all.
     return std::nullopt;
   }
   ::fcntl(file.get(), F_SETFD, FD_CLOEXEC);

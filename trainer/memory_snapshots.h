@@ -30,12 +30,13 @@ class MemorySnapshots {
  public:
   static constexpr double kMostCost = 0.003;
 
-  // Not a node's first rank, nobody listens, or a world without a name: none is made or found.
+  // Not a node's first rank, no agent that listens, or a world without a name: none is made or
+  // found.
   explicit MemorySnapshots(const WorkerEnv& env);
   MemorySnapshots(const MemorySnapshots&) = delete;
   MemorySnapshots& operator=(const MemorySnapshots&) = delete;
 
-  // What an earlier world left, where it lies: until the second Begin. Before the first; any
+  // The snapshot of an earlier world, where it lies: until the second Begin. Before the first; any
   // thread.
   std::optional<Snapshot> Find();
 

@@ -1,5 +1,5 @@
-// What rank 0 says while it trains: one line on stderr (by way of the log, so that nobody waits for
-// who reads it), redrawn on a terminal, at most one a second elsewhere; where asked for, one JSON
+// Rank 0's messages while it trains: one line on stderr (by way of the log, so that no rank waits
+// for the reader), redrawn on a terminal, at most one a second elsewhere; where asked for, one JSON
 // object per report in a file that restarts append to; and the same as numbers with names, for
 // curves.
 #pragma once
@@ -68,7 +68,7 @@ class ProgressPrinter {
   std::optional<std::chrono::steady_clock::time_point> last_;
 };
 
-// Holds up nobody, whatever its disk does (line_file.h).
+// Delays no rank, whatever its disk does (line_file.h).
 class MetricsFile {
  public:
   // An empty path: Append does nothing. An error: it cannot be opened; not that it has not been

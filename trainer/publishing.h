@@ -5,8 +5,8 @@
 //   DIR/model.json          model, data set, step, metrics, and the size and xxh64 of the file
 //   above
 //
-// Each file appears whole or not at all, model.json last: where it is, the model is complete. What
-// was published before is replaced; anything else in the directory stays.
+// Each file appears whole or not at all, model.json last: where it is, the model is complete. An
+// earlier publication is replaced; anything else in the directory stays.
 #pragma once
 
 #include <filesystem>

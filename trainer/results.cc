@@ -34,13 +34,14 @@ const char* KindName(mode_t mode) {
   }
 }
 
-// What it is until it is whole; nobody has a file of that name.
+// Its name until it is whole; no user has a file of that name.
 std::filesystem::path UnfinishedOf(const std::filesystem::path& path) {
   return path.parent_path() / ("." + path.filename().native() + ".ddprun-part");
 }
 
-// A rename over it would make a file of /dev/null, for all who use the machine. What can be known
-// of the directory is said before hours of training: it is made, as that of checkpoints is.
+// A rename over it would make a file of /dev/null, for all who use the machine. Errors of the
+// directory that can be known are reported before hours of training: it is made, as that of
+// checkpoints is.
 Result<void> PrepareOutput(const std::string& flag, const std::filesystem::path& path) {
   struct stat info {};
   if (path.empty()) {

@@ -22,7 +22,7 @@ struct Schedule {
 
 std::optional<ScheduleKind> ParseSchedule(std::string_view name);
 
-// What the learning rate of step `step` is multiplied by, 0 to 1.
+// The factor of the learning rate at step `step`, 0 to 1.
 double LearningRateFactor(const Schedule& schedule, std::uint64_t step);
 
 }  // namespace ddprun

@@ -150,7 +150,7 @@ Error NotAlike(const std::string& verdict) {
                                    ". All ranks of a training need the same; nothing was trained"};
 }
 
-// Rank 0 hears everybody, so that all know of one.
+// Rank 0 hears all ranks, so that all know of one.
 Result<std::string> Judge(Board& board, const SharedSettings& settings, std::size_t size) {
   RETURN_IF_ERROR(board.Set(kFirst, ToText(settings)));
   Verdict all;
@@ -168,7 +168,7 @@ Result<std::string> Judge(Board& board, const SharedSettings& settings, std::siz
 
 Result<std::string> Compare(Board& board, const SharedSettings& settings, std::size_t rank) {
   ASSIGN_OR_RETURN(const std::string first, board.Get(kFirst));
-  // What is no UTF-8 is replaced on both sides.
+  // Text that is not UTF-8 is replaced on both sides.
   const std::string difference = Difference(FromText(first), FromText(ToText(settings)), rank);
   RETURN_IF_ERROR(
       board.Set(BoardKey("difference", rank), difference.empty() ? kEqual : difference));

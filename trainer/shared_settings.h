@@ -19,7 +19,7 @@
 
 namespace ddprun {
 
-// What it is, as a person knows it ("--lr"), and its value.
+// The name of a setting, as a user knows it ("--lr"), and its value.
 using SharedSettings = std::map<std::string, std::string>;
 
 SharedSettings SharedSettingsOf(const TrainConfig& config);

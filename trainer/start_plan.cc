@@ -24,7 +24,7 @@ struct Setting {
   const char* name;
   const char* words;
 };
-// What makes another training of it,
+// Settings that make another training of it,
 constexpr Setting kFixed[] = {
     {"limit_train", "--limit-train"}, {"validation_samples", "--validation-samples"},
     {"optimizer", "--optimizer"},     {"loss", "--loss"},

@@ -1,4 +1,4 @@
-// Where a training starts: what rank 0 decided, told to every rank.
+// The start of a training: rank 0's decision, sent to every rank.
 //
 // Pure. The plan carries no tensors: those travel from rank 0 to the others by themselves.
 #pragma once

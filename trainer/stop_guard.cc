@@ -58,7 +58,7 @@ bool OverdueStop::Look(Time now, std::uint64_t step, RankIs is, bool asked_to_st
   if (is == RankIs::kReading) {
     disk = DiskWait::kStopPatience;
   } else if (is == RankIs::kInTurn) {
-    disk = {};  // Nobody reads any more.
+    disk = {};  // No rank reads any more.
   }
   return asked_ && now - since_ > kPatience + 2 * usual + turn.more + disk;
 }

@@ -1,18 +1,18 @@
 // Ends a process that was asked to stop while it waits for a peer that hangs.
 //
-// All ranks stop at a step on which they agree, and a peer that neither computes nor dies lets
-// nobody agree: without this the others would wait for it until --collective-timeout, and their
+// All ranks stop at a step on which they agree, and with a peer that neither computes nor dies they
+// cannot agree: without this the others would wait for it until --collective-timeout, and their
 // launcher for them. A stop is overdue when no step has ended for kPatience and twice the longest
 // step so far (where none has ended, kFirstStep); and a validation, when this rank's share is done
 // and the others' are not after so long and twice its own. Then the process ends with "start me
 // again" and saves nothing, as it does when a peer is gone; that closes its connections, so that
-// its peers end too. What this rank does itself takes its time: its share of a validation, a
-// checkpoint. Where samples lie on disks, each rank's has its patience (disk_wait.h), and its peers
-// have it too.
+// its peers end too. This rank's own work takes its time: its share of a validation, a checkpoint.
+// Where samples lie on disks, each rank's has its patience (disk_wait.h), and its peers have it
+// too.
 //
 // Once they have agreed one of them saves, and all speak to each other in turns meanwhile. A turn
-// is as overdue as a step: of who saves once it has saved, or its disk had its time; of the others
-// when that time is over too, so that nobody leaves before who saves.
+// is as overdue as a step: of the rank that saves once it has saved, or its disk had its time; of
+// the others when that time is over too, so that no rank leaves before the one that saves.
 #pragma once
 
 #include <chrono>
@@ -37,10 +37,10 @@ enum class RankIs {
 
 struct PeersTurn {
   std::uint64_t number = 0;
-  std::chrono::nanoseconds more{0};  // What it may take beyond what a step may.
+  std::chrono::nanoseconds more{0};  // The time that it may take beyond that of a step.
 };
 
-// Pure: told the time and what is seen at it.
+// Pure: the caller passes the time and what is seen at it.
 class OverdueStop {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -2,8 +2,8 @@
 // URG as another one: save, and go on.
 //
 // Decides only for this process: until Catch, and for a signal that says "end at once"
-// (proto/stop_signal.h), the process ends as it would without a handler. Who else was asked, and
-// at which step all stop, is the trainer's. A second INT ends a lone process at once.
+// (proto/stop_signal.h), the process ends as it would without a handler. The trainer decides about
+// other processes' requests, and at which step all stop. A second INT ends a lone process at once.
 #pragma once
 
 #include <optional>
@@ -12,13 +12,13 @@ namespace ddprun {
 
 class StopRequest {
  public:
-  // Once per process. `alone`: somebody may sit at the terminal, no launcher in between.
+  // Once per process. `alone`: a user may sit at the terminal, no launcher in between.
   static void Catch(bool alone);
 
-  // The first signal that asked; none: nobody has.
+  // The first signal that asked; none: there was none.
   static std::optional<int> Signal();
 
-  // By which signal a save is asked for: one that harms nobody who does not expect it.
+  // The signal that asks for a save: one that harms no process that does not expect it.
   static int SaveSignal();
   // Whether one was, since the last call.
   static bool TakeSave();

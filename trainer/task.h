@@ -1,4 +1,4 @@
-// What a data set and a model agree on: the shape of a sample and of what is to be said about it.
+// The contract of a data set and a model: the shape of a sample and of its target.
 //
 // Values only. Labels mean classification: cross entropy over logits, accuracy counted. Float
 // targets mean regression: the mean squared error over all numbers of a target, as nn.MSELoss has

@@ -108,7 +108,7 @@ Result<bool> Check(const Groups& groups, const BenchOptions& options) {
   table.Row(Format("%-15s %-8s %-22s %s", "collective", "op", "made by", "result"), "");
   bool all_right = true;
   for (const CheckedRow& row : rows) {
-    // What the library lacks is made here: the row after it.
+    // A collective that the library lacks is made here: the row after it.
     const bool lacking = row.made_by.starts_with("not in ");
     all_right = all_right && (row.right || lacking);
     const char* const result = row.right ? "right" : lacking ? "-" : "WRONG";

@@ -116,7 +116,7 @@ class Checker {
     constexpr std::string_view kShared[] = {"broadcast", "all_gather", "reduce", "all_reduce",
                                             "barrier"};
     if (group_.backend() == "nccl" && made_by != name_) {
-      return {};  // What is built from messages was checked with Gloo's.
+      return {};  // The collectives built from messages were checked with Gloo's.
     }
     if (group_.backend() == "shm" &&
         (made_by != name_ || std::ranges::find(kShared, collective) == std::end(kShared))) {
@@ -280,7 +280,7 @@ Result<void> Checker::Reducing(ReduceOp op) {
   });
 }
 
-// Right when nobody leaves before the last one has come: each says in the store that it comes.
+// Right when no rank leaves before the last one has come: each says in the store that it comes.
 Result<void> Checker::Barrier() {
   return Row("barrier", "-", name_, [&]() -> Result<bool> {
     RETURN_IF_ERROR(library_.Count("at-barrier", 1));

@@ -65,7 +65,7 @@ Result<std::string> AliveFile::ReadCounter() const {
 Result<bool> AliveFile::CounterMoves() const {
   ASSIGN_OR_RETURN(const std::string first, ReadCounter());
   if (first.empty()) {
-    return false;  // Nobody ever held this directory.
+    return false;  // No process ever held this directory.
   }
   for (std::chrono::milliseconds waited{0}; waited < options_.watch; waited += options_.poll) {
     options_.wait(options_.poll);

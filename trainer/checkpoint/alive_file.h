@@ -31,7 +31,7 @@ class AliveFile {
  public:
   AliveFile(const std::filesystem::path& directory, AliveOptions options);
 
-  // Whether anybody else lives here. Leaves the shared lock with me if not.
+  // Whether any other process lives here. Leaves the shared lock with me if not.
   Result<bool> OthersLive();
   // From now on I am seen to live.
   void Hold(const Writer& writer);

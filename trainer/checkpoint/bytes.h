@@ -1,8 +1,8 @@
 // A block of bytes, or a slice of one: what a tensor's values are on their way to and from a file.
 //
-// Copies and slices share the block, so that 100 MB change hands without being moved. Whoever fills
-// it does so before handing it on. A large block lies in huge pages where the system grants them:
-// the first touch of 100 MB then costs 50 page faults instead of 25,000.
+// Copies and slices share the block, so that 100 MB change hands without being moved. The code that
+// fills it does so before handing it on. A large block lies in huge pages where the system grants
+// them: the first touch of 100 MB then costs 50 page faults instead of 25,000.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class Bytes {
   Bytes(std::string text);  // So that small things read as text: not explicit.
   Bytes(const char* text) : Bytes(std::string(text)) {}
 
-  // Whatever values; the block is the caller's alone.
+  // With undefined values; the block is the caller's alone.
   static Bytes Uninitialized(std::size_t size);
   // A file's pages, shared with whoever else has them. Empty where they cannot be mapped.
   static Bytes Shared(int file, std::size_t size);

@@ -21,7 +21,7 @@ namespace ddprun {
 struct CheckpointConfig {
   std::filesystem::path directory;
   std::size_t keep_last = 3;  // At least 1, at most kMaxLineage / 2.
-  // What must match on loading; a checkpoint of another model is an error, nothing is deleted.
+  // The two must match on loading; a checkpoint of another model is an error, nothing is deleted.
   std::string model;
   std::string model_description;
   AliveOptions alive;
@@ -29,7 +29,7 @@ struct CheckpointConfig {
 
 struct LoadedCheckpoint {
   Snapshot snapshot;
-  CheckpointRef ref;  // What the other ranks load with LoadExactly.
+  CheckpointRef ref;  // The checkpoint that the other ranks load with LoadExactly.
 };
 
 // A snapshot laid out as files. The snapshot must outlive it.

@@ -1,4 +1,4 @@
-// What the tests of checkpoints train: a model of two tensors whose values tell the step.
+// The training in the tests of checkpoints: a model of two tensors whose values tell the step.
 #pragma once
 
 #include <cstdint>

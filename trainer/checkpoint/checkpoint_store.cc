@@ -77,14 +77,14 @@ Result<std::vector<std::string>> CheckpointStore::Claim(const Writer& writer) {
   last_record_ = claim->number;
   claim_ = *std::move(claim);
   if (const Result<std::optional<CheckpointRef>> told = ReadBest(files_, config_.directory)) {
-    told_ = *told;  // One that cannot be read is nobody's.
+    told_ = *told;  // One that cannot be read is ignored.
   }
   RemoveLeftovers(seen, warnings);
   return warnings;
 }
 
 // Plain torchrun restarts a worker as soon as it has killed the old one: that one is given time to
-// disappear. Anybody else who lives is in the way for good.
+// disappear. Any other process that lives is in the way for good.
 Result<bool> CheckpointStore::PredecessorLives(const FenceRecord& newest, const Writer& writer) {
   const bool restarted = !writer.ordered && newest.writer.run_id == writer.run_id;
   for (std::chrono::milliseconds waited{0};; waited += kPatiencePoll) {
@@ -319,7 +319,7 @@ std::set<std::string> CheckpointStore::Doomed(const std::vector<std::string>& na
   for (std::size_t i = config_.keep_last; i < lineage_.size(); ++i) {
     doomed.insert(lineage_[i].directory);
   }
-  // What this world wrote but could not commit: no record can name it any more.
+  // Files that this world wrote but could not commit: no record can name them any more.
   const std::string mine = "-" + Hex(writer_->world_id.value);
   for (const std::string& name : names) {
     if (IsCheckpointName(name) && name.find(mine) != name.npos && !Contains(lineage_, name)) {

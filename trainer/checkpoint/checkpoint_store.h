@@ -119,7 +119,7 @@ class CheckpointStore {
   FenceLog fence_;
   AliveFile alive_;
   std::optional<Writer> writer_;        // Set by Claim.
-  std::vector<CheckpointRef> lineage_;  // What the next checkpoint descends from, nearest first.
+  std::vector<CheckpointRef> lineage_;  // The ancestors of the next checkpoint, nearest first.
   std::optional<CheckpointRef> best_;   // Of this lineage.
   std::optional<CheckpointRef> told_;   // By best.json at the claim: perhaps another lineage's.
   std::string surpassed_;               // Once the best; to be removed. Empty: none.

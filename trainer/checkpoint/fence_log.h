@@ -3,9 +3,9 @@
 //   fence-<n> = claim {who, lineage} | commit {who, new lineage} | close {who, lineage}
 //
 // Writing a record is: temporary file, fsync, link() to the next number, fsync of the directory. A
-// number that is taken means that somebody moved: read on and decide again. So check and write are
-// one step, and no lock is needed for safety. Refusals are ErrorKind::kRefused, and nothing else
-// here is: the worker ends with kExitDoNotRestart.
+// number that is taken means that another process moved: read on and decide again. So check and
+// write are one step, and no lock is needed for safety. Refusals are ErrorKind::kRefused, and
+// nothing else here is: the worker ends with kExitDoNotRestart.
 //
 //   claim   my run's last record (open or closed) must be smaller in (term, generation); the same
 //           world claiming again is fine. Another run's open record: only if that run is dead.
@@ -29,9 +29,9 @@
 
 namespace ddprun {
 
-// What a claim asks the world outside the log.
+// The questions of a claim to the world outside the log.
 struct Liveness {
-  // Whether another run's open record belongs to somebody who still runs. May take seconds.
+  // Whether another run's open record belongs to a process that still runs. May take seconds.
   std::function<Result<bool>(const FenceRecord& newest)> lives;
   // Called right before the record is written: from here on I must be seen to live.
   std::function<void()> hold;
@@ -55,8 +55,8 @@ class FenceLog {
   // kRefused unless the newest record is mine and open.
   Result<FenceRecord> CheckMine(const Writer& writer) const;
 
-  // The records right before `number`, nearest first: as far as each can be read. Whose newest
-  // record is among them has none that is not. At most as many as Prune keeps.
+  // The records right before `number`, nearest first: as far as each can be read. A world whose
+  // newest record is among them has no record elsewhere. At most as many as Prune keeps.
   std::vector<FenceRecord> Before(std::uint64_t number) const;
 
   // Removes records far behind the newest, but never a run's last one. Failures do not matter.
@@ -73,7 +73,7 @@ class FenceLog {
   Result<Tail> ReadTail(std::vector<std::string>& warnings) const;
   Result<std::optional<FenceRecord>> LastOf(const Writer& writer) const;  // Of the same run.
   Result<void> CheckClaim(const Writer& writer, const Tail& tail, const Liveness& liveness) const;
-  // True: written as that number. False: the number is taken by somebody else.
+  // True: written as that number. False: another process has taken the number.
   Result<bool> Append(const FenceRecord& record) const;
   Result<FenceRecord> AppendMine(const Writer& writer, RecordKind kind, const FenceRecord* head);
   std::filesystem::path PathOf(std::uint64_t number) const;

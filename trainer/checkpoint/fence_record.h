@@ -14,13 +14,13 @@
 
 namespace ddprun {
 
-// Who writes. Made by MakeWriter.
+// The writer. Made by MakeWriter.
 struct Writer {
   RunId run_id;
   Term term;
   Generation generation;
   WorldId world_id;     // Never 0.
-  bool ordered = true;  // False: nobody orders this world; its world id was drawn at random.
+  bool ordered = true;  // False: no launcher orders this world; its world id was drawn at random.
   bool operator==(const Writer&) const = default;
 };
 

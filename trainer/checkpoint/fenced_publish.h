@@ -6,9 +6,9 @@
 //
 // The commit record is what counts; the link follows it, and whoever moved it looks again
 // afterwards. So a world that was replaced, wherever it stood still and for however long, is
-// refused or leaves the newer version in place. It never waits for anybody: another run's version
-// is replaced too, whether that run lives or not. Only a process killed between its commit and its
-// link leaves the link at the version before, until somebody publishes again.
+// refused or leaves the newer version in place. It never waits for another process: another run's
+// version is replaced too, whether that run lives or not. Only a process killed between its commit
+// and its link leaves the link at the version before, until the next publishing.
 #pragma once
 
 #include <filesystem>

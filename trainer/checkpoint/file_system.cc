@@ -27,7 +27,7 @@ Error WithNotFound(Error error, int error_number) {
   return error;
 }
 
-// What does not fit into this machine at all is not begun with.
+// A size that does not fit into this machine at all is refused at once.
 std::uint64_t MachineMemory() {
   return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));

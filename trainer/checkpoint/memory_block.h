@@ -15,13 +15,13 @@
 
 namespace ddprun {
 
-// What a block needs for such snapshots, with room for a longer state.
+// The bytes that a block needs for such snapshots, with room for a longer state.
 std::size_t BlockBytes(const Snapshot& snapshot);
 
 // False: it does not fit, and the block is as it was.
 bool WriteBlock(Bytes& block, const Snapshot& snapshot);
 
-// Why it does not count, or what is in it: the tensors' bytes are the block's.
+// Why the block is not valid, or its contents: the tensors' bytes are the block's.
 Result<Snapshot> ReadBlock(const Bytes& block);
 
 }  // namespace ddprun

@@ -1,10 +1,10 @@
 // Whether a snapshot that was left in memory is a state to go on from, beside checkpoints on a
 // disk. Pure.
 //
-// It is judged by the head that the claim has found: from then on nobody else moves it. Only a
+// It is judged by the head that the claim has found: from then on no other process moves it. Only a
 // world that has claimed the checkpoints leaves a state. Its parent is the head that its own claim
-// found, so that what its world has committed until its step is an ancestor of the state; what it
-// committed later, or anybody else, is not:
+// found, so that all that its world has committed until its step is an ancestor of the state; later
+// commits, and those of other worlds, are not:
 //
 //   the disk's head                                      | the state counts
 //   -----------------------------------------------------|---------------------------------
@@ -31,8 +31,8 @@ struct DiskHead {
   std::optional<CheckpointRef> best;
 };
 
-// Why it does not count for `writer`; none: it does. `best`: the step of the best validation so
-// far, where the best checkpoint is kept.
+// Why it is not valid for `writer`; none: it is. `best`: the step of the best validation so far,
+// where the best checkpoint is kept.
 std::optional<std::string> WhyNotFromMemory(const TrainState& state,
                                             std::optional<std::uint64_t> best, const Writer& writer,
                                             const DiskHead& disk);

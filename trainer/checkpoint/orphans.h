@@ -1,8 +1,8 @@
 // Decides which directories in a checkpoint directory are checkpoints that no record can ever name:
 // written and renamed by a world that was killed, or replaced, before it could commit them.
 //
-// Pure. What it never takes: anything of a world of which the log knows nothing (any more), since
-// that may have been committed; and what a record names, of whatever lineage.
+// Pure. Never takes files of a world of which the log knows nothing (any more), since they may have
+// been committed; nor files that a record names, of whatever lineage.
 #pragma once
 
 #include <optional>

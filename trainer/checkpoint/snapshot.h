@@ -31,7 +31,7 @@ struct Tensor {
   bool operator==(const Tensor&) const = default;
 };
 
-// What differs per rank: the state of its random number generators. Empty: none.
+// The part that differs per rank: the state of its random number generators. Empty: none.
 struct RankRandomness {
   std::string cpu_rng;
   std::string device_rng;

@@ -2,10 +2,10 @@
 // waits for a checkpoint's copy only as far as it outlasts them.
 //
 // The contract: between Begin and the return of WaitForCopy nothing changes the viewed tensors.
-// Whoever changes them calls it first; it costs nothing when no copy runs. Begin itself copies what
-// a forward already changes, and the state; of tensors that are still on their way here nothing. A
-// copy is made into the memory of a spent snapshot of the same layout where there is one: fresh
-// memory costs several times the copying.
+// Code that changes them calls it first; it costs nothing when no copy runs. Begin itself copies
+// what a forward already changes, and the state; of tensors that are still on their way here
+// nothing. A copy is made into the memory of a spent snapshot of the same layout where there is
+// one: fresh memory costs several times the copying.
 #pragma once
 
 #include <condition_variable>

@@ -24,7 +24,7 @@ struct Batch {
   at::Tensor labels;
 };
 
-// What both have, tensor by tensor; `other` is made to have as many.
+// The tensors that both have, one by one; `other` is made to have as many.
 template <class Call>
 void ForEachTensor(const Batch& one, Batch& other, Call call) {
   other.inputs.resize(one.inputs.size());
@@ -54,7 +54,7 @@ class BatchSlots {
   Batch Take(std::size_t slot, std::size_t count);
   // Where the batch lies that was taken last, if it was one to train on.
   std::size_t place() const { return place_; }
-  // Once that has been told to the stream. Returns when room(slot) may be filled again.
+  // To be called once that work is on the stream. Returns when room(slot) may be filled again.
   void Done();
 
  private:

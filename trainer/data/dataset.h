@@ -50,7 +50,7 @@ Result<void> SplitValidation(Dataset& dataset, std::uint32_t count);
 
 struct DatasetEntry {
   std::string_view name;
-  // Whose files it reads, of those that come along; empty: it reads none, or they must be named.
+  // The data set whose bundled files it reads; empty: it reads none, or they must be named.
   std::string_view bundled = "";
   bool reads_files = false;
   // Those of its files that are under `root`, by their names below it.

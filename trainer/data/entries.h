@@ -19,9 +19,9 @@ extern const DatasetEntry kMnist32;
 // test_batch.bin, each 10,000 records of a label and 3x32x32 bytes. Not shipped. (cifar10.cc)
 extern const DatasetEntry kCifar10;
 
-// Made up, the same for everybody. synthetic: 3x32x32 images, a pattern per class under noise.
-// toy: 10 random numbers, and 5 that depend on them linearly. seq2seq: random vectors.
-// circle: points in two classes.
+// Made up, the same in every process. synthetic: 3x32x32 images, a pattern per class under noise.
+// toy: 10 random numbers, and 5 that depend on them linearly. seq2seq: random vectors. circle:
+// points in two classes.
 extern const DatasetEntry kSynthetic;
 extern const DatasetEntry kToyData;
 extern const DatasetEntry kSeq2Seq;

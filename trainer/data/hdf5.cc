@@ -64,7 +64,7 @@ class Sequences {
         out += numbers_[i];
       }
     }
-    std::copy_n(room.inputs[1], indices.size() * numbers_[1], room.targets);  // Is to be told.
+    std::copy_n(room.inputs[1], indices.size() * numbers_[1], room.targets);  // To be predicted.
     return {};
   }
 

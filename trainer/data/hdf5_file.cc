@@ -14,7 +14,7 @@ std::mutex one_at_a_time;
 
 constexpr unsigned kReadOnly = 0;  // H5F_ACC_RDONLY without its calls into the library.
 
-// What is used of the library. A call that fails gives less than 0.
+// The functions used of the library. A call that fails gives less than 0.
 struct Library {
   decltype(&::H5open) open = nullptr;
   decltype(&::H5Eset_auto2) on_error = nullptr;
@@ -129,7 +129,7 @@ Result<Hdf5Array> Hdf5Array::Open(const std::filesystem::path& path, const std::
     handle->shape.resize(static_cast<std::size_t>(dimensions));
     library->extent_of(handle->space, handle->shape.data(), nullptr);
   }
-  lock.unlock();  // Whatever is wrong, the handle's end wants it.
+  lock.unlock();  // On any error, the handle's end needs it.
   if (handle->file < 0) {
     return Error{ErrorKind::kNotFound,
                  "cannot open '" + path.string() + "': not there, or not an HDF5 file"};

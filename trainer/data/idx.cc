@@ -14,7 +14,7 @@
 namespace ddprun {
 namespace {
 
-// What deflate can make of a byte at most (zlib's "Technical Details": 1032 to 1).
+// The most bytes that deflate can make of one (zlib's "Technical Details": 1032 to 1).
 constexpr std::size_t kMostUnpacked = 1032;
 
 struct CloseGz {

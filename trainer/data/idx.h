@@ -3,8 +3,8 @@
 //
 // Header: two zero bytes, the element type (0x08: unsigned byte, the only one read here), the
 // number of dimensions, then each dimension as a big-endian 32-bit number; then the elements.
-// Refused: another magic number, an absurd size, fewer or more bytes than the header says. What
-// mapped_file.h says of files that shrink holds here.
+// Refused: another magic number, an absurd size, fewer or more bytes than the header says. The note
+// of mapped_file.h on files that shrink holds here.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What data sets that are made up share. Values, and the shortest way to such a data set.
+// Functions that made-up data sets share. Values, and the shortest way to such a data set.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ inline constexpr double kMostSeed = 1 << 30;
 inline constexpr ArgumentEntry kMadeUpArguments[] = {
     {"train", 5000, 1, kMostMadeUp}, {"test", 1000, 1, kMostMadeUp}, {"seed", 1, 0, kMostSeed}};
 
-// What a number is drawn for: parts of one data set never share numbers.
+// The purpose of a drawn number: parts of one data set never share numbers.
 inline std::uint64_t MadeUpKey(const Arguments& arguments, std::uint64_t part) {
   return Mix(Mix(static_cast<std::uint64_t>(arguments.Whole("seed"))) ^ part);
 }

@@ -16,7 +16,7 @@ Task SequenceTask(const Arguments& arguments) {
   return {.inputs = {source, target}, .classes = 0, .target = target};
 }
 
-// Uniform in [0, 1), as torch.rand; what is to be told is the target sequence itself.
+// Uniform in [0, 1), as torch.rand; the target is the target sequence itself.
 Samples SequenceSamples(std::uint32_t count, std::uint64_t key, std::size_t source,
                         std::size_t target) {
   return {count,

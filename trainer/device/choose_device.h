@@ -1,8 +1,8 @@
 // Where a rank computes: the one place that decides it, from --device, the launcher's environment
 // and the GPUs that are there.
 //
-// Whether there is a GPU is told by the driver's files, without CUDA, so that a machine without one
-// never loads CUDA's libraries. One process per GPU: LOCAL_RANK names it among those that
+// The driver's files tell whether there is a GPU, without CUDA, so that a machine without one never
+// loads CUDA's libraries. One process per GPU: LOCAL_RANK names it among those that
 // CUDA_VISIBLE_DEVICES leaves visible. ChooseDevice is pure.
 #pragma once
 
@@ -42,7 +42,7 @@ struct GpusHere {
 struct Device {
   DeviceKind kind = DeviceKind::kCpu;  // Never kAuto.
   int index = 0;
-  std::string note;  // What a person should know who might have expected another one; or empty.
+  std::string note;                 // For a user who might have expected another one; or empty.
   std::optional<GpuPlugin> plugin;  // Where it is a GPU, in use by this thread.
 };
 

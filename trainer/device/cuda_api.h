@@ -1,5 +1,6 @@
-// What libddprun_cuda.so offers to the process that loads it: the calls that need CUDA's own
-// libraries, so that the programs themselves link none and start on a machine without a driver.
+// The functions that libddprun_cuda.so offers to the process that loads it: the calls that need
+// CUDA's own libraries, so that the programs themselves link none and start on a machine without a
+// driver.
 //
 // Plain C at the border: no exception leaves the plug-in. A call that fails returns its kind and
 // leaves the reason in `reason`. Everything else that runs on a GPU goes through libtorch's
@@ -33,7 +34,7 @@ struct DdprunCudaDevice {
   std::uint64_t total_bytes;
 };
 
-// Work for the GPU, kept to be told to it again.
+// Work for the GPU, kept to be launched again.
 struct DdprunCudaGraph;
 
 struct DdprunCudaApi {
@@ -52,9 +53,10 @@ struct DdprunCudaApi {
                    c10d::Backend** out, DdprunCudaReason* reason);
 
   int (*make_graph)(DdprunCudaGraph** out, DdprunCudaReason* reason);
-  // What the calling thread's current stream, which must not be the default one, is told between
-  // these two is kept instead of done. After a failure only free_graph is of use. `other`: null, or
-  // a finished graph whose memory this one shall use too; the two never run at the same time.
+  // Work that is launched on the calling thread's current stream between these two is kept instead
+  // of done; that stream must not be the default one. After a failure only free_graph is of use.
+  // `other`: null, or a finished graph whose memory this one shall use too; the two never run at
+  // the same time.
   int (*begin_graph)(DdprunCudaGraph* graph, const DdprunCudaGraph* other,
                      DdprunCudaReason* reason);
   int (*end_graph)(DdprunCudaGraph* graph, DdprunCudaReason* reason);

@@ -86,7 +86,7 @@ int MakeNccl(c10d::Store* store, int rank, int size, int device, std::int64_t ti
     auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(shared, rank, size, options);
     const at::Device here(at::kCUDA, static_cast<c10::DeviceIndex>(device));
     backend->setBoundDeviceId(here);
-    // Now, not in the first backward: what does not work is said while everybody joins.
+    // Now, not in the first backward: errors are reported while all ranks join.
     backend->eagerConnectSingleDevice(here);
     *out = backend.release();
   });

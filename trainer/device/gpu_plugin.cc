@@ -53,7 +53,7 @@ class CudaStepGraph : public StepGraph {
     } catch (...) {
       thrown = std::current_exception();
     }
-    // Also after a failure: the stream would keep all that it is told.
+    // Also after a failure: the stream would keep all later work.
     const int status = api_->end_graph(graph, &reason);
     if (thrown) {
       std::rethrow_exception(thrown);

@@ -24,7 +24,7 @@ namespace ddprun {
 
 struct DeviceCount {
   int count = 0;
-  std::string why_none;  // What CUDA said where there is none.
+  std::string why_none;  // CUDA's message if there is none.
 };
 
 struct DeviceFacts {

@@ -1,4 +1,4 @@
-// What a rank must wait for on a disk while its peers and its launcher wait for it: reading the
+// The waits of a rank for a disk while its peers and its launcher wait for it: reading the
 // checkpoint to go on from, writing the last one.
 //
 // DiskWork does it on a thread, and its owner looks in turns, so that he can speak to others
@@ -27,7 +27,7 @@ class DiskWork {
  public:
   explicit DiskWork(std::function<Result<void>()> work);
 
-  // What came of it; none: it is not done within `limit`.
+  // The result; none: it is not done within `limit`.
   std::optional<Result<void>> Wait(std::chrono::milliseconds limit);
   // By any thread.
   bool IsDone() const;
@@ -37,12 +37,12 @@ class DiskWork {
   mutable TaskQueue thread_;
 };
 
-// A clock that stands while its process does, perhaps with all its peers' (a suspended job): who
-// stood still himself has waited for nobody meanwhile. Pure.
+// A clock that stands while its process does, perhaps with all its peers' (a suspended job): a
+// process that stood still itself did not wait for others meanwhile. Pure.
 class OwnTime {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  static constexpr std::chrono::seconds kLongestLook{1};  // More between two looks does not count.
+  static constexpr std::chrono::seconds kLongestLook{1};  // More between two looks is left out.
 
   explicit OwnTime(Time begin) : looked_(begin), own_(begin) {}
 
@@ -53,7 +53,7 @@ class OwnTime {
   Time own_;
 };
 
-// Pure: told the time.
+// Pure: the caller passes the time.
 class DiskWait {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -21,7 +21,7 @@ namespace ddprun {
 
 struct ReadWatchOptions {
   std::string what;                                // "samples of mnist are being read"
-  std::optional<std::chrono::milliseconds> limit;  // Of the peers' patience; none: nobody waits.
+  std::optional<std::chrono::milliseconds> limit;  // Of the peers' patience; none: no peer waits.
   std::function<bool()> asked_to_stop;
   std::function<void()> alive;                // Every few seconds of a read.
   std::function<void(const Error&)> give_up;  // Ends the process; kUnavailable: for a stop.

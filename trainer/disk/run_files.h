@@ -18,7 +18,7 @@ class RunFiles {
  public:
   struct Asked {
     bool stop = false;
-    bool save = false;  // Since it was last told.
+    bool save = false;  // Since the last look.
   };
 
   explicit RunFiles(const std::filesystem::path& directory);
@@ -30,7 +30,7 @@ class RunFiles {
 
   // Looks, unless an earlier look still is under way.
   Asked Poll();
-  // The same, by any thread, and SAVE stays to be told.
+  // The same, by any thread, and a SAVE that came stays.
   bool StopsNow();
 
  private:

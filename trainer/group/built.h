@@ -43,7 +43,7 @@ Result<void> Recv(Wire& wire, std::span<std::byte> bytes, std::size_t from);
 Result<void> SendRecv(Wire& wire, std::span<const std::byte> out, std::size_t to,
                       std::span<std::byte> in, std::size_t from);
 
-// Naive: everybody sends everything to the root. On other ranks `data` stays as it was.
+// Naive: every rank sends everything to the root. On other ranks `data` stays as it was.
 Result<void> ReduceNaive(Wire& wire, Style style, const Reduction& reduction,
                          std::span<std::byte> data, std::size_t root);
 Result<void> AllReduceNaive(Wire& wire, Style style, const Reduction& reduction,

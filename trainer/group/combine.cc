@@ -40,7 +40,7 @@ struct BFloat {
 template <class T>
 concept Narrow = std::same_as<T, Half> || std::same_as<T, BFloat>;
 
-// What arithmetic is done in.
+// The type in which arithmetic is done.
 template <class T>
 struct WideOf {
   using Type = T;

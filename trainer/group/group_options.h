@@ -21,7 +21,7 @@ struct GroupOptions {
   BackendChoice backend = BackendChoice::kAuto;
   Device device;              // Where this rank's tensors are.
   std::string name = "main";  // A second group of the same generation needs another one.
-  // What the ranks have to settle before they are a group; null: nothing.
+  // Settles what the ranks must agree on before they are a group; null: nothing.
   std::function<Result<void>(Board&)> settle;
 };
 

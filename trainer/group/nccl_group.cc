@@ -15,7 +15,7 @@ namespace {
 
 void (*end_of_process)(const Error&) = nullptr;
 
-// Called by the runtime in the thread whose exception nobody caught.
+// Called by the runtime in the thread whose exception was not caught.
 [[noreturn]] void OnTerminate() {
   if (std::current_exception() != nullptr && end_of_process != nullptr) {
     Error error = DescribeCurrentException();

@@ -16,7 +16,7 @@
 
 namespace ddprun {
 
-// What the store throws passes through. kInvalid: one rank computes on a GPU and another does not,
+// Exceptions of the store pass through. kInvalid: one rank computes on a GPU and another does not,
 // or two share one.
 Result<void> AgreeOnDevices(c10d::Store& store, const WorkerEnv& env, const GroupOptions& options);
 

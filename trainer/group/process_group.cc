@@ -150,7 +150,7 @@ c10::intrusive_ptr<c10d::Backend> MakeGloo(const c10::intrusive_ptr<c10d::Store>
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, gloo_options);
 }
 
-// What lies in the CPU's memory travels through this, also between ranks that compute on GPUs.
+// Tensors in the CPU's memory travel through this, also between ranks that compute on GPUs.
 Result<void> AddCpuBackend(TorchGroup& torch, const c10::intrusive_ptr<c10d::Store>& store,
                            const WorkerEnv& env, const GroupOptions& options) {
   using BackendType = c10d::ProcessGroup::BackendType;

@@ -36,8 +36,8 @@ class ProcessGroup {
   std::uint32_t rank() const { return rank_; }
   std::uint32_t size() const { return size_; }
 
-  // What carries gradients: "shm", "gloo" or "nccl", which decides how sums are rounded; "none" in
-  // a group of one, unless NCCL was asked for by name.
+  // The carrier of gradients: "shm", "gloo" or "nccl", which decides how sums are rounded; "none"
+  // in a group of one, unless NCCL was asked for by name.
   const std::string& backend() const { return backend_; }
   // Which and why, for the log.
   const std::string& note() const { return note_; }
@@ -65,8 +65,8 @@ class ProcessGroup {
   std::unique_ptr<TorchGroup> torch_;
 };
 
-// NCCL's own thread gives up on a collective by an exception that nobody can catch: `end` is told
-// of it there, and ends the process.
+// NCCL's own thread gives up on a collective by an exception that cannot be caught: `end` is called
+// there, and ends the process.
 void EndWhenNcclGivesUp(void (*end)(const Error&));
 
 }  // namespace ddprun

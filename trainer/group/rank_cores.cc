@@ -31,7 +31,7 @@ class Seating {
     for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
       if (CPU_ISSET(core, &mine) && !seen_[core]) {
         seen_[core] = true;
-        if (Find(rank_on_[core])) {  // Who sits there has another core.
+        if (Find(rank_on_[core])) {  // The rank that was there has another core.
           rank_on_[core] = rank;
           return true;
         }

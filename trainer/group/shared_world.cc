@@ -35,7 +35,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kPage = 4096;
 // Large tensors pass in pieces of this size. Two slots per rank: while one is still read by a slow
-// peer, the next operation fills the other; nobody can be two operations ahead.
+// peer, the next operation fills the other; no rank can be two operations ahead.
 constexpr std::size_t kSlotBytes = std::size_t{1} << 20;
 // Up to this size every rank reduces everything itself: one meeting instead of two.
 constexpr std::size_t kDirectBytes = std::size_t{16} << 10;
@@ -163,8 +163,8 @@ Result<void> SharedWorld::ReduceChunk(const Reduction& reduction, std::span<std:
     Reduce(reduction, chunk.data(), 0, chunk.size());
     return {};
   }
-  // Each rank reduces one share and puts it where its own part of that share was, which nobody
-  // else reads.
+  // Each rank reduces one share and puts it where its own part of that share was, which no other
+  // rank reads.
   const std::size_t width = SizeOf(reduction.element);
   const auto begin_of = [&](std::size_t rank) {
     return chunk.size() / width * rank / size_ * width;

@@ -2,9 +2,9 @@
 //
 // Results are formed in rank order, element by element, so that they are the same bits on every
 // rank and in every run, whatever the timing and however the data is cut up. No thread of its own
-// and no system call where nobody has to wait: a rank that waits looks at its peers for a moment
-// where there are cores for all of them (rank_cores.h; each tells which it may run on), then sleeps
-// on a futex.
+// and no system call if no rank has to wait: a rank that waits looks at its peers for a moment if
+// there are cores for all of them (rank_cores.h; each tells which it may run on), then sleeps on a
+// futex.
 //
 // A wait ends with kUnavailable within milliseconds when a peer's process ends (each rank's
 // lifeline is a pipe that only it can write to), after the timeout when a peer is silent, at once
@@ -71,7 +71,7 @@ class SharedWorld {
   std::size_t size() const { return size_; }
 
  private:
-  // What a rank is about to do; must be equal on all of them.
+  // The next operation of a rank; must be equal on all of them.
   struct Doing {
     std::uint32_t what = 0;
     std::uint32_t detail = 0;
@@ -97,7 +97,8 @@ class SharedWorld {
   const std::size_t rank_;
   const std::size_t size_;
   const std::chrono::milliseconds timeout_;
-  std::optional<bool> spins_;   // There is a core for every rank. None: not all have told yet.
+  std::optional<bool> spins_;   // There is a core for every rank. None: not all ranks have said so
+                                // yet.
   std::uint32_t meetings_ = 0;  // How often this rank has met the others.
   std::uint32_t operations_ = 0;
   std::uint32_t waits_ = 0;  // That were not over at once.

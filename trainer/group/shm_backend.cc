@@ -89,7 +89,8 @@ std::span<std::byte> BytesOf(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
 }
 
-// What DescribeCurrentException tells apart: a peer is gone, or our own trouble.
+// The exception for each kind that DescribeCurrentException distinguishes: a peer is gone, or our
+// own trouble.
 std::exception_ptr ExceptionFor(const Error& error) {
   if (error.kind == ErrorKind::kUnavailable) {
     return std::make_exception_ptr(std::runtime_error(error.message));

@@ -40,7 +40,7 @@ struct TorchGroup {
   double seconds = 0;                      // Of the last collective of comm/library there.
 };
 
-// The exception being handled, in words. What the transport threw means that a peer is gone
+// The exception being handled, in words. An exception of the transport means that a peer is gone
 // (kUnavailable); everything else is our own trouble (kSystem).
 Error DescribeCurrentException();
 

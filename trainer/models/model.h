@@ -17,7 +17,7 @@ namespace ddprun {
 
 struct TorchModel;
 
-// What a training of this model uses where the command line says nothing.
+// The defaults for a training of this model.
 struct Recipe {
   std::string_view dataset;
   std::string_view optimizer;

@@ -1,4 +1,4 @@
-// What a model is to libtorch. Included only by files that see libtorch anyway.
+// A model as libtorch sees it. Included only by files that see libtorch anyway.
 //
 // A model must be deterministic given the default generator, which the learner seeds before every
 // step. Parameters are float32 and contiguous, and every one takes part in every forward. Buffers

@@ -1,4 +1,4 @@
-// What a training needs in memory: as computed from its tensors, and as the system counts it.
+// The memory that a training needs: as computed from its tensors, and as the system counts it.
 #pragma once
 
 #include <cstdint>

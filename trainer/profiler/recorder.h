@@ -20,8 +20,9 @@ class OperatorRecorder {
   OperatorRecorder(const OperatorRecorder&) = delete;
   OperatorRecorder& operator=(const OperatorRecorder&) = delete;
 
-  // What has ended so far, once. Called between steps; what is still on its way then (the end of an
-  // all-reduce is told by another thread) is waited for, a tenth of a second at most.
+  // The events that have ended so far, once. Called between steps; events that are still on their
+  // way then (another thread reports the end of an all-reduce) are waited for, a tenth of a second
+  // at most.
   std::vector<ProfiledEvent> Take();
 
  private:
@@ -39,7 +40,7 @@ class NamedRange {
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;  // None while nobody listens.
+  std::unique_ptr<Impl> impl_;  // None without a listener.
 };
 
 }  // namespace ddprun

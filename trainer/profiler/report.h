@@ -1,4 +1,4 @@
-// What a profile shows: the table of operators, and a trace that Perfetto opens.
+// The parts of a profile: the table of operators, and a trace that Perfetto opens.
 //
 // Pure. Events of one thread nest; asynchronous ones (an all-reduce begins in one thread and ends
 // in another) overlap, and get rows of their own in the trace.

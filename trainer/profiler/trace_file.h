@@ -1,7 +1,7 @@
 // A trace as Chrome's format has it, which Perfetto opens.
 //
 // {"traceEvents": [...], "displayTimeUnit": "ms"}; times in microseconds. Only formatting: who adds
-// slices sees to it that those of one row nest. What is no UTF-8 is replaced.
+// slices sees to it that those of one row nest. Text that is not UTF-8 is replaced.
 #pragma once
 
 #include <cstdint>

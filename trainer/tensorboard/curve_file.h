@@ -41,7 +41,7 @@ class CurveFile {
   std::optional<LineFile> records_;
 };
 
-// What Open's thread does: events.out.tfevents.<second>.<host>.<pid>.<n>, a new file in
+// The work of Open's thread: events.out.tfevents.<second>.<host>.<pid>.<n>, a new file in
 // `directory`. kUnavailable: the disk is full or fails; kInvalid: anything else.
 Result<UniqueFd> MakeCurveFile(const std::filesystem::path& directory, std::uint64_t second);
 

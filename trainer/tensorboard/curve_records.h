@@ -13,7 +13,7 @@
 //   session_log Summary     1 value, repeated: Value 1 tag string | 2 simple_value float SessionLog
 //   1 status: START is 1
 //
-// What is written can be refused by nobody; a reader sees a damaged record by its checksums.
+// Writing is never refused; a reader sees a damaged record by its checksums.
 #pragma once
 
 #include <cstdint>
