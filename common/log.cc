@@ -237,7 +237,7 @@ std::string PrintableLine(std::string_view text) {
 
 std::string InOneLine(std::string_view text) {
   constexpr std::size_t kMostHead = 2000;
-  constexpr std::size_t kMostTail = 1000;  // What is to be done stands there.
+  constexpr std::size_t kMostTail = 1000;  // The work to do stands there.
   if (text.size() <= kMostHead + kMostTail) {
     return PrintableLine(text);
   }

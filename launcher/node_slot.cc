@@ -59,8 +59,8 @@ bool IsStill(const std::filesystem::path& path, int file) {
          named.st_dev == open.st_dev && named.st_ino == open.st_ino;
 }
 
-// Each run has its own, and nobody knows when its last node has gone: those that were taken long
-// ago and that nobody holds.
+// Each run has its own, and it is not known when its last node has gone: removes those that were
+// taken long ago and that no process holds.
 void RemoveOldSlots(const std::filesystem::path& directory) {
   const std::time_t now = std::time(nullptr);
   int looked = 0;

@@ -140,10 +140,10 @@ void ServeAsTemplate(const WorkerProgram& program, int argc, char** argv) {
 int RunWorker(const WorkerProgram& program, int argc, char** argv) {
   ServeAsTemplate(program, argc, argv);
   TakeLifeLock();                 // One that was forked has it.
-  std::signal(SIGPIPE, SIG_IGN);  // Whoever stops reading does not end a training.
+  std::signal(SIGPIPE, SIG_IGN);  // A reader that goes does not end a training.
   std::signal(SIGXFSZ, SIG_IGN);  // Nor does ulimit -f: what cannot be written says so.
   KeepFreedMemory();
-  QueueLog();  // Who reads it, or its disk, may stand still: peers would take this rank for gone.
+  QueueLog();  // The reader, or its disk, may stand still: peers would take this rank for gone.
   const Result<std::optional<SageMaker>> sagemaker = DetectSageMaker(environ);
   if (!sagemaker) {
     StartLog(program.name, LogLevel::kInfo);

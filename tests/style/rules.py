@@ -374,6 +374,44 @@ def messages_are_said(files):
             yield f"{page.path}:{line}: an entry has Cause, Confirm and Do"
 
 
+# Plain English: a subject is a thing with a name. So many places may have each of these, since a rule that allowed none
+# would forbid the sentence that needs one.
+MOST_DIALECT = 20
+SENTENCE = r"(?:^|[\0.;!] ?)"
+DIALECT = {
+    "nobody": r"(?i)\bnobody\b",
+    "somebody, anybody, everybody": r"(?i)\b(?:some|any|every)body\b",
+    "told": r"(?i)\btold\b",
+    "does not count": r"(?i)\b(?:does|do) not count\b",
+    "say --flag": r"\bsay `?--",
+    "a sentence that begins with Who": SENTENCE + r"(?:Who|Whoever|Whose)\b(?![^.\0]*\?)",
+    "a sentence that begins with What": SENTENCE + r"(?:What|Whatever)\b(?![^.\0]*\?)",
+    "who is": r"\bwho is\b",
+    "that which": r"\bthat which\b",
+}
+# Words that were replaced by standard terms (docs/concepts.md has the terms).
+REPLACED = re.compile(
+    r"\b(?:EstateKeeper|Bequeath|RunHeir|KeepForHeir|Errand\w*|errands?|LetIn|TurnedAway|WhoMakesRoom|KnockAt|AskAtDoor"
+    r"|FewLines|RealNames|MakeTlsLean|[sS]uccession\w*|reigns?|told_lease|kThirdsToLetGo|kTenthsOfAPollForAnAnswer"
+    r"|\w*[cC]loseups?|Standing|Pace|RunShape|kOverruled|Differing|Surroundings|MadeWorker|Making|Tidy|DirectoryRead"
+    r"|ReadDirectory|PatienceWithReaders|doors?)\b")
+
+
+def plain_words(files):
+    """Comments and messages are written in plain English, and code has the standard terms."""
+    product = [file for file in files if file.is_cpp and not file.is_test
+               and file.path.startswith(("launcher/", "agent/", "rendezvous/", "trainer/", "common/", "proto/"))]
+    for kind, said in (("comments", lambda file: file.comments), ("literals", lambda file: file.said)):
+        for name, pattern in DIALECT.items():
+            found = [file.path for file in product for _ in re.finditer(pattern, said(file))]
+            if len(found) > MOST_DIALECT:
+                yield f"{kind} have {len(found)} times: {name} ({MOST_DIALECT} are allowed): {', '.join(sorted(set(found)))}"
+    for file in product:
+        for number, line in enumerate(file.lines, 1):
+            if replaced := REPLACED.search(line):
+                yield f"{file.path}:{number}: '{replaced.group()}' has a standard term (docs/concepts.md)"
+
+
 RULES = [reading_order, layers, foreign_headers, pure_cores, json_is_parsed_in_one_place, no_sleep_in_tests, sizes,
          common_stays_common, headers_open_well, tests_are_registered, no_bare_todo, no_place_but_this, folder_table,
-         docs_name_what_is_there, files_are_written, links_lead_somewhere, messages_are_said]
+         docs_name_what_is_there, files_are_written, links_lead_somewhere, messages_are_said, plain_words]

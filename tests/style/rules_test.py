@@ -74,6 +74,11 @@ SAMPLES = [
     (rules.links_lead_somewhere, "docs/a.md", "# One\n[a](#two)\n", "# One, `--two`\n[a](a.md#one---two)\n"),
     (rules.messages_are_said, "docs/troubleshooting.md", "### `nobody says that`\n" + ENTRY, "No entries.\n"),
     (rules.messages_are_said, "docs/messages-of-a.md", "### `nobody says that`\n" + ENTRY, "No entries.\n"),
+    (rules.plain_words, "agent/a.cc", "// It waits for nobody.\nint a;\n" * 21, "// It waits for nobody.\nint a;\n" * 20),
+    (rules.plain_words, "agent/a.cc", "// Waits. Who asks\n// is answered.\nint a;\n" * 21, "// Waits, who asks? Who?\nint a;\n" * 21),
+    (rules.plain_words, "agent/a.cc", 'Log("it was told " "nothing");\n' * 21, 'Log("x"); tests_are_told();\n' * 21),
+    (rules.plain_words, "agent/a.cc", "RunShape shape;\n", "Pacemaker pace;\n"),
+    (rules.plain_words, "agent/a.h", "// The doors of the agent.\n", "// Indoors.\n"),
 ]
 
 

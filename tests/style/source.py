@@ -78,6 +78,18 @@ class File:
         return text
 
     @functools.cached_property
+    def comments(self):
+        """What C++ comments say, in their order: lines that follow each other joined, \0 between paragraphs."""
+        text, end = "", 0
+        for match in _COMMENT_OR_LITERAL.finditer(self.text):
+            if match.group().startswith("/"):
+                words = match.group().strip("/* \n")
+                follows = words and not self.text[end:match.start()].strip()
+                text += (" " if follows else "\0") + words
+                end = match.end()
+        return text
+
+    @functools.cached_property
     def includes(self):
         """(line, name, quoted?) of every #include."""
         found = []

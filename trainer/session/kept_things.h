@@ -1,4 +1,4 @@
-// What a program keeps: the one list that decides what a checkpoint holds.
+// The things that a program keeps: the one list that decides what a checkpoint holds.
 //
 // Included only by files that see libtorch anyway.
 #pragma once

@@ -45,7 +45,7 @@ T OrLeave(Result<T> result) {
   throw LeaveProgram{Error{ErrorKind::kInvalid, text}};
 }
 
-// What the program's own code has thrown: no peer's fault, so starting again would not help.
+// An exception of the program's own code: no peer's fault, so starting again would not help.
 Error ProgramFailed(const std::exception& error) {
   const std::string text = error.what();
   return {ErrorKind::kSystem, "the program failed: " + text.substr(0, text.find('\n'))};

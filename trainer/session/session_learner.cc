@@ -39,7 +39,7 @@ std::unordered_set<const c10::TensorImpl*> LeavesOf(const at::Tensor& loss) {
   return leaves;
 }
 
-// What of `all` is about the parameters [first, first + count), counted from 0.
+// The part of `all` that is about the parameters [first, first + count), counted from 0.
 Buckets PartOfBuckets(const Buckets& all, std::size_t first, std::size_t count) {
   Buckets part;
   for (const std::vector<std::size_t>& bucket : all) {
@@ -92,7 +92,7 @@ Result<void> SessionLearner::Start(const Buckets& buckets, std::uint32_t from) {
     Broadcast(group_, tensors, from);
     kept_.GiveSteps();
     tensors.clear();
-    for (const Replica& replica : replicas_) {  // What is kept too is equal already.
+    for (const Replica& replica : replicas_) {  // Things that are kept too are equal already.
       for (const at::Tensor& parameter : replica.module->parameters()) {
         tensors.push_back(parameter);
       }

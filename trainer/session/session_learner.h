@@ -1,5 +1,5 @@
-// What a program keeps and replicates, as the steps of a training see it; and the averaging of its
-// gradients.
+// The things that a program keeps and replicates, as the steps of a training see them; and the
+// averaging of its gradients.
 //
 // Included only by files that see libtorch anyway.
 #pragma once

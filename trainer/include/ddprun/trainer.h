@@ -196,8 +196,9 @@ class DDPRUN_TRAINER_API Session {
     return holder;
   }
 
-  // What a checkpoint holds. Names of a module's parameters are NAME.PARAMETER, with PARAMETER as
-  // PyTorch has it; with an empty name PARAMETER alone. The thing must outlive the loop.
+  // Adds a thing that every checkpoint holds. Names of a module's parameters are NAME.PARAMETER,
+  // with PARAMETER as PyTorch has it; with an empty name PARAMETER alone. The thing must outlive
+  // the loop.
   void Keep(const std::string& name, const std::shared_ptr<torch::nn::Module>& module);
   template <class Contained>
   void Keep(const std::string& name, const torch::nn::ModuleHolder<Contained>& holder) {
@@ -262,7 +263,7 @@ class DDPRUN_TRAINER_API Session {
 DDPRUN_TRAINER_API int Train(int argc, char** argv, const std::function<void(Session&)>& body,
                              const Program& program = {});
 
-// ---- What Batches and Validate take ----
+// ---- Arguments of Batches and Validate ----
 
 namespace internal {
 
