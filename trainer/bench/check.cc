@@ -99,7 +99,7 @@ using Attempt = std::function<Result<bool>()>;
 class Checker {
  public:
   Checker(ProcessGroup& group, const std::string& name)
-      : group_(group), name_(name), library_(group), wire_(LibraryWire(group)) {}
+      : group_(group), name_(name), collectives_(group), wire_(TorchWire(group)) {}
 
   Result<void> PointToPoint();
   Result<void> Moving();
@@ -139,7 +139,7 @@ class Checker {
 
   ProcessGroup& group_;
   const std::string name_;
-  Library library_;
+  TorchCollectives collectives_;
   const std::unique_ptr<Wire> wire_;
 };
 
@@ -202,32 +202,32 @@ Result<void> Checker::Moving() {
   };
   RETURN_IF_ERROR(Row("broadcast", "-", name_, [&] {
     Numbers data = own;
-    const Result<void> done = library_.Broadcast(data.bytes, last());
+    const Result<void> done = collectives_.Broadcast(data.bytes, last());
     return Judged(done, true, data, [&](std::size_t i) { return ExactValue(last(), i); });
   }));
   RETURN_IF_ERROR(Row("scatter", "-", name_, [&] {
     Numbers source = all;
     Numbers share(element, kShare);
-    const Result<void> done = library_.Scatter(source.bytes, share.bytes, last());
+    const Result<void> done = collectives_.Scatter(source.bytes, share.bytes, last());
     return Judged(done, true, share,
                   [&](std::size_t i) { return ExactValue(last(), rank() * kShare + i); });
   }));
   RETURN_IF_ERROR(Row("gather", "-", name_, [&] {
     Numbers share = own;
     Numbers whole(element, kShare * size());
-    const Result<void> done = library_.Gather(share.bytes, whole.bytes, last());
+    const Result<void> done = collectives_.Gather(share.bytes, whole.bytes, last());
     return Judged(done, rank() == last(), whole, of_every_rank);
   }));
   RETURN_IF_ERROR(Row("all_gather", "-", name_, [&] {
     Numbers share = own;
     Numbers whole(element, kShare * size());
-    const Result<void> done = library_.AllGather(share.bytes, whole.bytes);
+    const Result<void> done = collectives_.AllGather(share.bytes, whole.bytes);
     return Judged(done, true, whole, of_every_rank);
   }));
   RETURN_IF_ERROR(Row("all_to_all", "-", name_, [&] {
     Numbers source = all;
     Numbers whole(element, kShare * size());
-    const Result<void> done = library_.AllToAll(source.bytes, whole.bytes);
+    const Result<void> done = collectives_.AllToAll(source.bytes, whole.bytes);
     return Judged(done, true, whole, exchanged);
   }));
   return Row("all_to_all", "-", kBuilt, [&] {
@@ -253,13 +253,13 @@ Result<void> Checker::Reducing(ReduceOp op) {
     });
   };
   RETURN_IF_ERROR(in_place("reduce", name_, false, [&](Numbers& data) {
-    return library_.Reduce(reduction, data.bytes, last());
+    return collectives_.Reduce(reduction, data.bytes, last());
   }));
   RETURN_IF_ERROR(in_place("reduce", kBuilt, false, [&](Numbers& data) {
     return ReduceNaive(*wire_, Style::kBlocking, reduction, data.bytes, last());
   }));
   RETURN_IF_ERROR(in_place("all_reduce", name_, true, [&](Numbers& data) {
-    return library_.AllReduce(reduction, data.bytes);
+    return collectives_.AllReduce(reduction, data.bytes);
   }));
   RETURN_IF_ERROR(in_place("all_reduce", kBuilt, true, [&](Numbers& data) {
     return AllReduceRing(*wire_, Style::kBlocking, reduction, data.bytes);
@@ -273,7 +273,7 @@ Result<void> Checker::Reducing(ReduceOp op) {
     });
   };
   RETURN_IF_ERROR(scattered(name_, [&](Numbers& source, Numbers& share) {
-    return library_.ReduceScatter(reduction, source.bytes, share.bytes);
+    return collectives_.ReduceScatter(reduction, source.bytes, share.bytes);
   }));
   return scattered(kBuilt, [&](Numbers& source, Numbers& share) {
     return ReduceScatter(*wire_, reduction, source.bytes, share.bytes);
@@ -283,9 +283,9 @@ Result<void> Checker::Reducing(ReduceOp op) {
 // Right when no rank leaves before the last one has come: each says in the store that it comes.
 Result<void> Checker::Barrier() {
   return Row("barrier", "-", name_, [&]() -> Result<bool> {
-    RETURN_IF_ERROR(library_.Count("at-barrier", 1));
-    RETURN_IF_ERROR(library_.Barrier());
-    ASSIGN_OR_RETURN(const std::int64_t came, library_.Count("at-barrier", 0));
+    RETURN_IF_ERROR(collectives_.Count("at-barrier", 1));
+    RETURN_IF_ERROR(collectives_.Barrier());
+    ASSIGN_OR_RETURN(const std::int64_t came, collectives_.Count("at-barrier", 0));
     return came == static_cast<std::int64_t>(size());
   });
 }

@@ -59,20 +59,20 @@ struct Round {
 // One round more than is counted: the first pays for connections and pages.
 Result<Measured> TimeRounds(ProcessGroup& group, Measured measured, std::int64_t rounds,
                             double divisor, const Round& round) {
-  Library library(group);
+  TorchCollectives collectives(group);
   std::vector<double> seconds;
   double wrong = 0;
   for (std::int64_t i = 0; i <= rounds; ++i) {
     round.prepare();
-    RETURN_IF_ERROR(library.Barrier());
+    RETURN_IF_ERROR(collectives.Barrier());
     const Clock::time_point begin = Clock::now();
     RETURN_IF_ERROR(round.work());
     const double passed = std::chrono::duration<double>(Clock::now() - begin).count();
-    seconds.push_back(library.Seconds().value_or(passed));
+    seconds.push_back(collectives.Seconds().value_or(passed));
     wrong += round.right() ? 0 : 1;
   }
-  RETURN_IF_ERROR(library.AllReduce({ReduceOp::kMax, Element::kF64},
-                                    std::as_writable_bytes(std::span(seconds))));
+  RETURN_IF_ERROR(collectives.AllReduce({ReduceOp::kMax, Element::kF64},
+                                        std::as_writable_bytes(std::span(seconds))));
   RETURN_IF_ERROR(group.Sum(std::span(&wrong, 1)));
   for (std::size_t i = 1; i < seconds.size(); ++i) {
     measured.microseconds.push_back(seconds[i] * 1e6 / divisor);
@@ -87,7 +87,7 @@ class Sends {
   Sends(ProcessGroup& group, std::size_t floats)
       : rank_(group.rank()),
         last_(group.size() - 1),
-        wire_(LibraryWire(group)),
+        wire_(TorchWire(group)),
         out_(floats),
         in_(floats) {}
 
@@ -145,7 +145,7 @@ struct Way {
   std::function<Result<void>(std::span<std::byte>)> run;
 };
 
-std::vector<Way> LibraryWays(Library& theirs, const std::string& name) {
+std::vector<Way> TorchWays(TorchCollectives& theirs, const std::string& name) {
   using Bytes = std::span<std::byte>;
   return {{"reduce", name, true, [&](Bytes data) { return theirs.Reduce(kSum, data, 0); }},
           {"all-reduce", name, false, [&](Bytes data) { return theirs.AllReduce(kSum, data); }}};
@@ -207,17 +207,17 @@ Result<std::vector<Measured>> MeasureSends(ProcessGroup& group, const std::strin
 
 Result<std::vector<Measured>> MeasureReductions(ProcessGroup& group, const std::string& library,
                                                 std::int64_t bytes, std::int64_t rounds) {
-  Library theirs(group);
-  const std::unique_ptr<Wire> wire = LibraryWire(group);
-  std::vector<Way> ways = LibraryWays(theirs, library);
+  TorchCollectives theirs(group);
+  const std::unique_ptr<Wire> wire = TorchWire(group);
+  std::vector<Way> ways = TorchWays(theirs, library);
   AddBuiltWays(*wire, ways);
   return MeasureWays(group, ways, bytes, rounds);
 }
 
 Result<std::vector<Measured>> MeasureShared(ProcessGroup& group, const std::string& library,
                                             std::int64_t bytes, std::int64_t rounds) {
-  Library theirs(group);
-  return MeasureWays(group, LibraryWays(theirs, library), bytes, rounds);
+  TorchCollectives theirs(group);
+  return MeasureWays(group, TorchWays(theirs, library), bytes, rounds);
 }
 
 }  // namespace ddprun

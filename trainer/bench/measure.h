@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/result.h"
-#include "trainer/group/library.h"
+#include "trainer/group/torch_collectives.h"
 
 namespace ddprun {
 

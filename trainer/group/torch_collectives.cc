@@ -1,4 +1,4 @@
-#include "trainer/group/library.h"
+#include "trainer/group/torch_collectives.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -186,7 +186,7 @@ class GroupWire : public Wire {
 
 }  // namespace
 
-Result<void> Library::Barrier() {
+Result<void> TorchCollectives::Barrier() {
   Stage stage(group_);
   return Done(group_, stage, "meet at a barrier", [&](c10d::ProcessGroup& torch) {
     c10d::BarrierOptions options;
@@ -195,7 +195,7 @@ Result<void> Library::Barrier() {
   });
 }
 
-Result<void> Library::Broadcast(ByteSpan data, std::size_t root) {
+Result<void> TorchCollectives::Broadcast(ByteSpan data, std::size_t root) {
   Stage stage(group_);
   std::vector<at::Tensor> tensors = {stage.TensorOf(data)};
   return Done(group_, stage, "broadcast", [&](c10d::ProcessGroup& torch) {
@@ -205,7 +205,7 @@ Result<void> Library::Broadcast(ByteSpan data, std::size_t root) {
   });
 }
 
-Result<void> Library::AllReduce(const Reduction& reduction, ByteSpan data) {
+Result<void> TorchCollectives::AllReduce(const Reduction& reduction, ByteSpan data) {
   Stage stage(group_);
   std::vector<at::Tensor> tensors = {stage.TensorOf(data, TypeOf(reduction.element))};
   return Done(group_, stage, "all-reduce", [&](c10d::ProcessGroup& torch) {
@@ -215,7 +215,7 @@ Result<void> Library::AllReduce(const Reduction& reduction, ByteSpan data) {
   });
 }
 
-Result<void> Library::Reduce(const Reduction& reduction, ByteSpan data, std::size_t root) {
+Result<void> TorchCollectives::Reduce(const Reduction& reduction, ByteSpan data, std::size_t root) {
   Stage stage(group_);
   std::vector<at::Tensor> tensors = {stage.TensorOf(data, TypeOf(reduction.element))};
   return Done(group_, stage, "reduce", [&](c10d::ProcessGroup& torch) {
@@ -226,7 +226,7 @@ Result<void> Library::Reduce(const Reduction& reduction, ByteSpan data, std::siz
   });
 }
 
-Result<void> Library::Scatter(ByteSpan all, ByteSpan own, std::size_t root) {
+Result<void> TorchCollectives::Scatter(ByteSpan all, ByteSpan own, std::size_t root) {
   Stage stage(group_);
   std::vector<at::Tensor> out = {stage.TensorOf(own)};
   std::vector<std::vector<at::Tensor>> in;
@@ -240,7 +240,7 @@ Result<void> Library::Scatter(ByteSpan all, ByteSpan own, std::size_t root) {
   });
 }
 
-Result<void> Library::Gather(ByteSpan own, ByteSpan all, std::size_t root) {
+Result<void> TorchCollectives::Gather(ByteSpan own, ByteSpan all, std::size_t root) {
   Stage stage(group_);
   std::vector<at::Tensor> in = {stage.TensorOf(own)};
   std::vector<std::vector<at::Tensor>> out;
@@ -254,7 +254,7 @@ Result<void> Library::Gather(ByteSpan own, ByteSpan all, std::size_t root) {
   });
 }
 
-Result<void> Library::AllGather(ByteSpan own, ByteSpan all) {
+Result<void> TorchCollectives::AllGather(ByteSpan own, ByteSpan all) {
   Stage stage(group_);
   std::vector<at::Tensor> in = {stage.TensorOf(own)};
   std::vector<std::vector<at::Tensor>> out = {stage.SharesOf(all, group_.size())};
@@ -262,7 +262,8 @@ Result<void> Library::AllGather(ByteSpan own, ByteSpan all) {
               [&](c10d::ProcessGroup& torch) { return torch.allgather(out, in); });
 }
 
-Result<void> Library::ReduceScatter(const Reduction& reduction, ByteSpan all, ByteSpan own) {
+Result<void> TorchCollectives::ReduceScatter(const Reduction& reduction, ByteSpan all,
+                                             ByteSpan own) {
   Stage stage(group_);
   const at::ScalarType type = TypeOf(reduction.element);
   std::vector<at::Tensor> out = {stage.TensorOf(own, type)};
@@ -274,7 +275,7 @@ Result<void> Library::ReduceScatter(const Reduction& reduction, ByteSpan all, By
   });
 }
 
-Result<void> Library::AllToAll(ByteSpan in, ByteSpan out) {
+Result<void> TorchCollectives::AllToAll(ByteSpan in, ByteSpan out) {
   Stage stage(group_);
   std::vector<at::Tensor> from = stage.SharesOf(in, group_.size());
   std::vector<at::Tensor> to = stage.SharesOf(out, group_.size());
@@ -282,12 +283,12 @@ Result<void> Library::AllToAll(ByteSpan in, ByteSpan out) {
               [&](c10d::ProcessGroup& torch) { return torch.alltoall(to, from); });
 }
 
-std::optional<double> Library::Seconds() const {
+std::optional<double> TorchCollectives::Seconds() const {
   const TorchGroup& torch = *group_.torch();
   return torch.device.is_cpu() ? std::nullopt : std::optional(torch.seconds);
 }
 
-Result<std::int64_t> Library::Count(const std::string& name, std::int64_t more) {
+Result<std::int64_t> TorchCollectives::Count(const std::string& name, std::int64_t more) {
   try {
     return group_.torch()->group->getStore()->add(name, more);
   } catch (const std::exception&) {
@@ -295,7 +296,7 @@ Result<std::int64_t> Library::Count(const std::string& name, std::int64_t more) 
   }
 }
 
-std::unique_ptr<Wire> LibraryWire(ProcessGroup& group) {
+std::unique_ptr<Wire> TorchWire(ProcessGroup& group) {
   return std::make_unique<GroupWire>(group);
 }
 

@@ -1,4 +1,4 @@
-#include "trainer/group/built.h"
+#include "trainer/group/reference_collectives.h"
 
 #include <algorithm>
 #include <cstring>

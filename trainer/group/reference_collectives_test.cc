@@ -1,4 +1,4 @@
-#include "trainer/group/built.h"
+#include "trainer/group/reference_collectives.h"
 
 #include <gtest/gtest.h>
 
@@ -159,7 +159,7 @@ void ForEverySize(const std::function<void(std::size_t ranks, std::size_t count)
   }
 }
 
-TEST(Built, AllReduceGivesEveryRankTheReduction) {
+TEST(ReferenceCollectives, AllReduceGivesEveryRankTheReduction) {
   ForEverySize([](std::size_t ranks, std::size_t count) {
     for (const ReduceOp op : kReduceOps) {
       const Numbers expected = Reduced(op, ranks, count);
@@ -177,7 +177,7 @@ TEST(Built, AllReduceGivesEveryRankTheReduction) {
   });
 }
 
-TEST(Built, ReduceGivesItToTheRoot) {
+TEST(ReferenceCollectives, ReduceGivesItToTheRoot) {
   ForEverySize([](std::size_t ranks, std::size_t count) {
     const Numbers expected = Reduced(ReduceOp::kSum, ranks, count);
     const std::size_t root = ranks - 1;
@@ -196,7 +196,7 @@ TEST(Built, ReduceGivesItToTheRoot) {
   });
 }
 
-TEST(Built, ReduceScatterAndAllToAllDealOutShares) {
+TEST(ReferenceCollectives, ReduceScatterAndAllToAllDealOutShares) {
   ForEverySize([](std::size_t ranks, std::size_t count) {
     const Numbers sum = Reduced(ReduceOp::kMax, ranks, count * ranks);
     OnEveryRank(ranks, [&](Wire& wire) {
@@ -216,7 +216,7 @@ TEST(Built, ReduceScatterAndAllToAllDealOutShares) {
   });
 }
 
-TEST(Built, SendRecvTurnsARing) {
+TEST(ReferenceCollectives, SendRecvTurnsARing) {
   OnEveryRank(3, [](Wire& wire) {
     Numbers out = {static_cast<std::int32_t>(wire.rank())};
     Numbers in = {-1};
@@ -227,7 +227,7 @@ TEST(Built, SendRecvTurnsARing) {
 }
 
 // In another order than by rank, or in double precision, the result differs in the last bit.
-TEST(Built, NaiveSumsAreRoundedInRankOrder) {
+TEST(ReferenceCollectives, NaiveSumsAreRoundedInRankOrder) {
   OnEveryRank(3, [](Wire& wire) {
     const std::vector<float> values = {1.0F, 1e8F, -1e8F};
     float data = values[wire.rank()];

@@ -13,16 +13,16 @@
 #include <string>
 
 #include "common/result.h"
-#include "trainer/group/built.h"
 #include "trainer/group/combine.h"
 #include "trainer/group/process_group.h"
+#include "trainer/group/reference_collectives.h"
 
 namespace ddprun {
 
-class Library {
+class TorchCollectives {
  public:
   // Of two ranks or more.
-  explicit Library(ProcessGroup& group) : group_(group) {}
+  explicit TorchCollectives(ProcessGroup& group) : group_(group) {}
 
   Result<void> Barrier();
   Result<void> Broadcast(std::span<std::byte> data, std::size_t root);
@@ -47,6 +47,6 @@ class Library {
   ProcessGroup& group_;
 };
 
-std::unique_ptr<Wire> LibraryWire(ProcessGroup& group);
+std::unique_ptr<Wire> TorchWire(ProcessGroup& group);
 
 }  // namespace ddprun
