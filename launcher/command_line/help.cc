@@ -16,7 +16,7 @@ constexpr const char* kCommands = R"(       @ COMMAND [OPTIONS]
 Commands (@ help COMMAND describes one):
   look at a run   status  logs  stacks  report
   act on a run    save  drain  stop
-  prepare one     example  check  env  slurm-script  k8s-manifest
+  prepare one     example  new  check  env  slurm-script  k8s-manifest
   other           rendezvous  publish  preload  completion  version  help
 )";
 

@@ -1,7 +1,7 @@
 # Files of examples/ that ddprun prints, as a header in the build folder: the manifests that `ddprun k8s-manifest` fills in,
-# and the programs of `ddprun example`.
+# the programs of `ddprun example`, and the project of `ddprun new`.
 foreach(example kubernetes/elastic.yaml kubernetes/job.yaml kubernetes/jobset.yaml kubernetes/trainjob.yaml
-                ddp.py elastic.py fsdp.py lightning_trainer.py)
+                ddp.py elastic.py fsdp.py lightning_trainer.py cpp/mlp/CMakeLists.txt cpp/mlp/main.cc)
   set(file ${CMAKE_SOURCE_DIR}/examples/${example})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
   string(MAKE_C_IDENTIFIER ${example} name)

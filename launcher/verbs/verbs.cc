@@ -319,6 +319,21 @@ Result<VerbRequest> ParsePublish(const std::vector<std::string>& args, const Get
   return VerbRequest(PublishWish{line.rest[0], line.rest[1]});
 }
 
+Result<VerbRequest> ParseNew(const std::vector<std::string>& args, const GetEnv& /*get_env*/) {
+  VerbLine line(
+      "Makes the directory DIR with a C++ program that trains a model of its own: main.cc and "
+      "CMakeLists.txt. It needs ddprun's trainer library",
+      "new", " DIR");
+  RETURN_IF_ERROR(line.Parse(args, [](const std::string&) { return std::nullopt; }));
+  if (line.help) {
+    return VerbRequest(HelpRequest{line.Help()});
+  }
+  if (line.rest.size() != 1 || line.rest[0].empty()) {
+    return Error{ErrorKind::kInvalid, "ddprun new takes one directory: ddprun new DIR"};
+  }
+  return VerbRequest(NewProjectRequest{line.rest[0]});
+}
+
 Result<VerbRequest> ParseReport(const std::vector<std::string>& args, const GetEnv& get_env) {
   VerbLine line(
       "Packs what is known of a run into one file: its page, events, failure and logs, "
@@ -392,6 +407,7 @@ constexpr Verb kVerbs[] = {
     {"drain", ParseControl},
     {"stop", ParseControl},
     {"publish", ParsePublish},
+    {"new", ParseNew},
     {"report", ParseReport},
     {"example", ParsePrinted<ParseExample>, true},
     {"slurm-script", ParsePrinted<ParseSlurmScript>, true},
@@ -402,9 +418,9 @@ constexpr Verb kVerbs[] = {
 }  // namespace
 
 std::vector<std::string> VerbNames() {
-  return {"rendezvous",   "env",     "completion", "status",  "logs",  "stacks",  "save",
-          "drain",        "stop",    "publish",    "report",  "check", "example", "slurm-script",
-          "k8s-manifest", "preload", "help",       "version", "run"};
+  return {"rendezvous",   "env",     "completion", "status", "logs",    "stacks",  "save",
+          "drain",        "stop",    "publish",    "report", "check",   "example", "slurm-script",
+          "k8s-manifest", "preload", "new",        "help",   "version", "run"};
 }
 
 std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& error) {
@@ -452,6 +468,7 @@ int CarryOut(const VerbRequest& request) {
                         },
                         [](const ControlWish& wish) { return AskFor(wish); },
                         [](const PublishWish& wish) { return PublishAs(wish, GetProcessEnv); },
+                        [](const NewProjectRequest& project) { return MakeNewProject(project); },
                         [](const ReportRequest& report) { return PackReport(report); },
                         [](const KeptQuery& query) { return AnswerKept(query); },
                         [](const HelpRequest& help) { return PrintOut(help.text); },

@@ -12,6 +12,7 @@
 #include "launcher/kept_preload_launch.h"
 #include "launcher/verbs/control.h"
 #include "launcher/verbs/logs.h"
+#include "launcher/verbs/new_project.h"
 #include "launcher/verbs/orders.h"
 #include "launcher/verbs/publish.h"
 #include "launcher/verbs/report.h"
@@ -26,9 +27,9 @@ struct HelpRequest {
   std::string text;
 };
 
-using VerbRequest =
-    std::variant<StacksRequest, RunStacksRequest, LogsRequest, OrderRequest, StatusRequest,
-                 ControlWish, PublishWish, ReportRequest, KeptQuery, HelpRequest>;
+using VerbRequest = std::variant<StacksRequest, RunStacksRequest, LogsRequest, OrderRequest,
+                                 StatusRequest, ControlWish, PublishWish, NewProjectRequest,
+                                 ReportRequest, KeptQuery, HelpRequest>;
 
 bool IsVerb(const std::string& word);
 

@@ -202,7 +202,7 @@ TEST(Verbs, AnExampleIsAProgram) {
 
 TEST(Verbs, EveryOneHasHelp) {
   for (const char* verb : {"status", "drain", "stop", "stacks", "publish", "report", "example",
-                           "slurm-script", "k8s-manifest"}) {
+                           "slurm-script", "k8s-manifest", "new"}) {
     ASSERT_TRUE(IsVerb(verb));
     const auto parsed = Parsed({verb, "--help"});
     ASSERT_TRUE(parsed);

@@ -50,6 +50,9 @@ int PackReport(const ReportRequest&) {
 int AnswerKept(const KeptQuery&) {
   CHECK(false);
 }
+int MakeNewProject(const NewProjectRequest&) {
+  CHECK(false);
+}
 int PublishAs(const PublishWish&, const GetEnv&) {
   CHECK(false);
 }

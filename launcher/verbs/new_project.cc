@@ -1,0 +1,78 @@
+#include "launcher/verbs/new_project.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <string_view>
+
+#include "common/exit_code.h"
+#include "common/files.h"
+#include "common/log.h"
+#include "launcher/print_out.h"
+#include "launcher/verbs/example_files.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kLongestName = 60;
+
+bool IsTargetName(std::string_view name) {
+  return !name.empty() && name.size() <= kLongestName && name != "test" &&
+         std::ranges::all_of(name, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '_' || c == '-';
+         });
+}
+
+std::string ForProgram(std::string text, const std::string& name) {
+  constexpr std::string_view kExample = "mlp";
+  for (std::size_t at = text.find(kExample); at != std::string::npos;
+       at = text.find(kExample, at + name.size())) {
+    text.replace(at, kExample.size(), name);
+  }
+  return text;
+}
+
+Result<void> Make(const std::filesystem::path& directory, const std::string& name) {
+  if (::mkdir(directory.c_str(), 0777) != 0) {
+    return errno == EEXIST
+               ? Error{ErrorKind::kInvalid,
+                       "'" + directory.native() + "' exists already, and nothing was changed"}
+               : SystemError("make the directory", directory.native(), errno);
+  }
+  const std::string test =
+      "\n# Trains for one epoch: ctest --test-dir build\nenable_testing()\n"
+      "add_test(NAME trains COMMAND " +
+      name + " --epochs=1 --resume=never)\n";
+  RETURN_IF_ERROR(WriteWhole(directory / "CMakeLists.txt",
+                             ForProgram(std::string(kProjectCMake), name) + test, 0666));
+  return WriteWhole(directory / "main.cc", ForProgram(std::string(kProjectMain), name), 0666);
+}
+
+}  // namespace
+
+int MakeNewProject(const NewProjectRequest& request) {
+  const std::filesystem::path directory =
+      request.directory.has_filename() ? request.directory : request.directory.parent_path();
+  const std::string name = directory.filename().native();
+  Result<void> made =
+      Error{ErrorKind::kInvalid, "the last part of '" + request.directory.native() +
+                                     "' names the program: use letters, digits, '-' and '_'"};
+  if (IsTargetName(name)) {
+    made = Make(directory, name);
+  }
+  if (!made) {
+    Log(LogLevel::kError, "ddprun new: " + made.error().message);
+    return made.error().kind == ErrorKind::kInvalid ? kExitUsage : 1;
+  }
+  const std::string shown = directory.native();
+  return PrintOut("made " + shown + "/CMakeLists.txt and " + shown +
+                  "/main.cc. To build it, with ddprun's trainer library in PREFIX:\n  cmake -S " +
+                  shown + " -B " + shown +
+                  "/build -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH=PREFIX\n  cmake --build " +
+                  shown + "/build\n  ddprun --nproc-per-node=2 " + shown + "/build/" + name + "\n");
+}
+
+}  // namespace ddprun

@@ -1,0 +1,17 @@
+// `ddprun new DIR`: a C++ project that trains a model of its own with ddprun's trainer library,
+// made of examples/cpp/mlp.
+#pragma once
+
+#include <filesystem>
+
+namespace ddprun {
+
+struct NewProjectRequest {
+  std::filesystem::path directory;  // Its last part names the program.
+};
+
+// Makes the directory and its files; nothing that exists is changed. The exit code; 2: the
+// directory exists, or its name is no name of a CMake target.
+int MakeNewProject(const NewProjectRequest& request);
+
+}  // namespace ddprun
