@@ -10,9 +10,11 @@
 #include "launcher/command_line/flags.h"
 #include "launcher/command_line/hang_flags.h"
 #include "launcher/command_line/help.h"
+#include "launcher/command_line/host_flags.h"
 #include "launcher/command_line/raw_flags.h"
 #include "launcher/completion.h"
 #include "launcher/environment/detect.h"
+#include "launcher/environment/launch_place.h"
 #include "launcher/verbs/detect_context.h"
 #include "launcher/verbs/verbs.h"
 
@@ -131,8 +133,8 @@ void CheckMachine(const Result<T>& result, LaunchConfig& config, Problems& probl
 // Which GPUs, and by them how many workers.
 void ResolveSize(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
   if (!raw.gpus.empty() || SaysNothing(config.settings, "gpus")) {
-    // Before srun this is not the node that has them.
-    const bool here = config.context.launcher.empty();
+    // Before srun or ssh this is not the node that has them.
+    const bool here = config.context.launcher.empty() && config.hosts.empty();
     const Result<std::string> gpus =
         ChooseGpus(raw.gpus, here ? VisibleGpuList() : std::nullopt, here ? CountDevices() : 0);
     CheckMachine(gpus, config, problems);
@@ -141,6 +143,9 @@ void ResolveSize(const RawFlags& raw, LaunchConfig& config, Problems& problems) 
   const Result<std::uint32_t> workers = ParseWorkers(raw.workers, config.gpus);
   CheckMachine(workers, config, problems);
   config.workers = workers ? *workers : 1;
+  if (!config.hosts.empty()) {
+    config.cannot_start.clear();  // Each host looks for itself.
+  }
 }
 
 // After all else: what it excludes is known.
@@ -201,6 +206,7 @@ Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
   LaunchConfig& config = raw.config;
   config.settings = std::move(settings);
   config.context = std::move(context);
+  ResolveHosts(raw, config, problems);
   const auto nodes = ParseNodes(raw.nnodes);
   problems.Check(nodes);
   if (nodes) {
@@ -388,7 +394,7 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
   }
   const auto here = LayOver({SettingsFromEnvironment(app, get_env), line.settings});
   const Result<std::vector<Setting>> file =
-      SettingsFromFile(app, ValueOf(here, "config"), !IsWorker(get_env));
+      SettingsFromFile(app, ValueOf(here, "config"), !IsWorker(get_env) && !get_env(kLaunchPlace));
   if (!file) {
     return Error{file.error().kind, WithOrigins(file.error().message, here)};
   }
@@ -403,6 +409,7 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
   }
   if (auto* const launch = std::get_if<LaunchConfig>(&*understood)) {
     launch->own_variables = VariablesOfFlags(app, get_env);
+    launch->own_variables.emplace_back(kLaunchPlace);
   }
   return understood;
 }
@@ -424,6 +431,9 @@ Result<CommandLine> ParseCheck(const std::vector<std::string>& args, const GetEn
   CheckFlags flags{.program = unreadable ? "ddprun" : own.native()};
   ASSIGN_OR_RETURN(CommandLine line, ParseLaunch(args, get_env, "ddprun", &flags));
   if (auto* const launch = std::get_if<LaunchConfig>(&line)) {
+    if (!launch->hosts.empty()) {
+      return Error{ErrorKind::kInvalid, "ddprun check takes no --hosts: run it on each host"};
+    }
     if (flags.format != "text" && flags.format != "json") {
       return Invalid("--output must be text or json", InOneLine(flags.format));
     }

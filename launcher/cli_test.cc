@@ -44,6 +44,28 @@ TEST(CommandLine, FlagBeatsOwnVariableBeatsTorchruns) {
   EXPECT_EQ(Launch({"-r", "1", "p"}, env).redirects, 1u);
 }
 
+TEST(CommandLine, HostsSayHowManyNodes) {
+  const LaunchConfig config = Launch({"--hosts=n1,n2:4", "--nproc-per-node=gpu", "p"});
+  EXPECT_EQ(config.hosts.size(), 2u);
+  EXPECT_EQ(config.spec.min_nodes, 2u);
+  EXPECT_FALSE(config.standalone);
+  EXPECT_EQ(config.cannot_start, "");  // A GPU is looked for on each host.
+  EXPECT_EQ(Launch({"--hosts=n1,n2,n3", "--nnodes=1:8", "p"}).shape.max_nodes, 8u);
+  EXPECT_EQ(Launch({"--hosts=n1", "p"}, {{"SLURM_JOB_ID", "5"}}).shape.max_nodes, 1u);
+}
+
+// It is a node of that run, whatever its environment or file say of hosts.
+TEST(CommandLine, ANodeThatHostsStartedStartsNoHosts) {
+  const std::map<std::string, std::string> env = {
+      {"DDPRUN_LAUNCH_PLACE", "1 n2 n1,n2"}, {"DDPRUN_HOSTS", "n1,n2"}, {"SLURM_JOB_ID", "5"}};
+  const LaunchConfig config =
+      Launch({"--nnodes=2", "--node-rank=1", "--rdzv-endpoint=n1:20001", "p"}, env);
+  EXPECT_TRUE(config.hosts.empty());
+  EXPECT_EQ(config.context.node, "n2");
+  EXPECT_EQ(config.context.index, 1u);
+  EXPECT_EQ(config.node_rank, 1u);
+}
+
 // What a scheduler says counts less than all that somebody has said, and more than a default.
 TEST(CommandLine, ASchedulersWordIsBelowEveryOther) {
   const std::map<std::string, std::string> step = {

@@ -9,6 +9,7 @@
 #include "launcher/command_line/flags.h"
 #include "launcher/command_line/gpus.h"
 #include "launcher/end/termination_log.h"
+#include "launcher/hosts/launch_on_hosts.h"
 #include "launcher/kept_preload_launch.h"
 #include "launcher/node.h"
 #include "launcher/plan.h"
@@ -68,6 +69,9 @@ int RunNode(const LaunchConfig& config, const Preparation& prepared, GuardLink g
 
 int Launch(LaunchConfig config) {
   SetLogFormat(config.log_format);
+  if (!config.hosts.empty()) {
+    return LaunchOnHosts(config);
+  }
   if (!config.context.launcher.empty()) {
     return StartUnderSrun(config);
   }

@@ -16,6 +16,7 @@
 #include "launcher/check/check.h"
 #include "launcher/cli.h"
 #include "launcher/command_line/help.h"
+#include "launcher/hosts/node_front.h"
 #include "launcher/launch.h"
 #include "launcher/print_out.h"
 #include "launcher/server/serve.h"
@@ -101,8 +102,11 @@ int Main(const std::string& argv0, const std::vector<std::string>& args) {
 int main(int argc, char** argv) {
   ddprun::EndOnException(ddprun::kExitInternal);
   ddprun::BeginKept();
-  const int code = ddprun::Main(argc > 0 ? argv[0] : "ddprun",
-                                std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
+  std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
+  if (args == std::vector<std::string>{ddprun::kOrderOnStdin}) {
+    args = ddprun::TakeOrder();
+  }
+  const int code = ddprun::Main(argc > 0 ? argv[0] : "ddprun", args);
   ddprun::EndKept(code);
   return code;
 }

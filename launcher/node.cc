@@ -93,12 +93,13 @@ Result<void> LaunchedNode::SetUp() {
     guard_.HoldUntilGone(slot.lock.get());
   }
   const LaunchContext& context = config_.context;
-  StartLog(config_.standalone ? "ddprun" : "ddprun " + slot.node, config_.verbose ? LogLevel::kDebug
-                                                                  : config_.quiet
-                                                                      ? LogLevel::kWarning
-                                                                      : LogLevel::kInfo);
+  const bool by_hosts = context.scheduler == Scheduler::kHosts;  // Its lines get the host's name.
+  StartLog(config_.standalone || by_hosts ? "ddprun" : "ddprun " + slot.node,
+           config_.verbose ? LogLevel::kDebug
+           : config_.quiet ? LogLevel::kWarning
+                           : LogLevel::kInfo);
   if (context.IsPlaced() || !context.job.empty()) {
-    Log(context.IsPlaced() ? LogLevel::kInfo : LogLevel::kDebug, context.line);
+    Log(context.IsPlaced() && !by_hosts ? LogLevel::kInfo : LogLevel::kDebug, context.line);
   }
   ASSIGN_OR_RETURN(address_, FindLocalAddress(config_));
   ASSIGN_OR_RETURN(config_.endpoint, FindMeetingPoint(config_));

@@ -124,7 +124,8 @@ void OutputStream::Take(std::string_view bytes) {
   } else if (HasLines()) {
     std::string lines;
     const bool goes_on = assembler_.open();
-    assembler_.Feed(bytes, loop_.Now(), lines);
+    const std::string shown = plan_.shown ? plan_.shown(bytes) : "";
+    assembler_.Feed(plan_.shown ? shown : bytes, loop_.Now(), lines);
     ShowLines(lines, goes_on);
   }
 }

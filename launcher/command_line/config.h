@@ -21,6 +21,7 @@
 #include "common/result.h"
 #include "common/time.h"
 #include "launcher/command_line/gpus.h"
+#include "launcher/command_line/host_list.h"
 #include "launcher/environment/launch_context.h"
 #include "launcher/setting.h"
 #include "rendezvous/listener/tls.h"
@@ -40,7 +41,9 @@ struct LaunchConfig {
   RunSpec spec;               // All nodes must agree on it.
   std::uint32_t workers = 1;  // --nproc-per-node
   std::optional<std::uint32_t> node_rank;
-  bool standalone = true;  // No other node can come: no socket is opened.
+  std::vector<LaunchHost> hosts;          // --hosts, --hostfile; none: this node starts here.
+  std::vector<std::string> launch_agent;  // The words of --launch-agent.
+  bool standalone = true;                 // No other node can come: no socket is opened.
   Endpoint endpoint{"127.0.0.1", 29400};
   bool literal_master = false;  // The workers' MASTER_ADDR:MASTER_PORT is exactly `endpoint`.
   std::string run_id;           // Empty: to be drawn (standalone).

@@ -15,12 +15,6 @@ namespace {
 constexpr std::size_t kMaxSettingsFile = 1 << 20;
 constexpr const char* kHere = "ddprun.toml";
 
-// Before the log is set up.
-void SayWait(const std::string& text) {
-  LogAsIs(InLogFormat(LogLevel::kWarning, text,
-                      Heading(LogLevel::kWarning, "ddprun") + " " + PrintableLine(text) + "\n"));
-}
-
 // The part before a # that stands outside of quotes.
 std::string WithoutComment(const std::string& line) {
   char quote = 0;

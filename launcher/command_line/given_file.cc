@@ -12,6 +12,7 @@
 #include <chrono>
 
 #include "common/files.h"
+#include "common/log.h"
 
 namespace ddprun {
 namespace {
@@ -85,6 +86,11 @@ Result<std::string> ReadFromWriter(int fd, const std::filesystem::path& path, st
 }
 
 }  // namespace
+
+void SayWait(const std::string& text) {
+  LogAsIs(InLogFormat(LogLevel::kWarning, text,
+                      Heading(LogLevel::kWarning, "ddprun") + " " + PrintableLine(text) + "\n"));
+}
 
 Result<std::string> ReadGiven(const std::filesystem::path& path, std::size_t max_bytes,
                               const GivenPatience& patience) {

@@ -19,6 +19,9 @@ struct GivenPatience {
   std::function<void(const std::string&)> say;  // once, what is waited for.
 };
 
+// A warning before the log is set up, for `say`.
+void SayWait(const std::string& text);
+
 Result<std::string> ReadGiven(const std::filesystem::path& path, std::size_t max_bytes,
                               const GivenPatience& patience);
 

@@ -62,6 +62,20 @@ void AddSize(CLI::App& app, RawFlags& raw) {
              "This node's rank, where ranks are fixed by hand; rank 0 hosts the server");
 }
 
+void AddHosts(CLI::App& app, RawFlags& raw) {
+  Group hosts(app, raw, "Hosts");
+  hosts.Value("--hosts", raw.hosts, "HOST[:N],...",
+              "Start a node on each of these hosts through ssh, as n1,n2:4,user@n3; N is that "
+              "host's --nproc-per-node, and a host named several times has as many workers. "
+              "--nnodes is then the number of hosts, unless it is set (docs/hosts.md)");
+  hosts.Value("--hostfile", raw.hostfile, "FILE",
+              "The same, one host a line, with slots=N for its --nproc-per-node and max_slots=N "
+              "for the most that it may have, as Open MPI reads it");
+  hosts.Value("--launch-agent", raw.launch_agent, "COMMAND",
+              "What starts ddprun on a host of --hosts: words without quotes, to which the host "
+              "and a command for its shell are added. It must pass standard input and output on");
+}
+
 void AddRendezvous(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
   Group rendezvous(app, raw, "Rendezvous");
@@ -324,6 +338,7 @@ void AddHelp(CLI::App& app, RawFlags& raw) {
 
 void AddFlags(CLI::App& app, RawFlags& raw) {
   AddSize(app, raw);
+  AddHosts(app, raw);
   AddRendezvous(app, raw);
   AddScheduler(app, raw);
   AddProgram(app, raw);

@@ -36,6 +36,11 @@ struct RawFlags {
   std::string nnodes = "1:1";
   std::string workers = "1";
   std::string node_rank;
+  std::string hosts;
+  std::string hostfile;
+  std::string launch_agent =
+      "ssh -x -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o "
+      "ServerAliveCountMax=2";
   std::string endpoint;
   std::string backend = "ddprun";
   std::string run_id = "none";

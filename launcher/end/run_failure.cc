@@ -161,6 +161,14 @@ void CopyErrorFile(const WorkerFailure& root, const LaunchConfig& config,
   }
 }
 
+// With ddprun --hosts one user reads what all nodes say: the first host's node reports, unless it
+// may have been replaced.
+bool ReportsForAll(const LaunchConfig& config) {
+  const LaunchContext& context = config.context;
+  return context.scheduler != Scheduler::kHosts || context.index.value_or(0) == 0 ||
+         HasFailover(config);
+}
+
 // Asks the disks, which may hang, and writes to them.
 FailureFacts AskDisks(const Exit& exit, const LaunchConfig& config, const LastAttempt& attempt,
                       const fs::path& directory, bool stays, const fs::path& place) {
@@ -221,8 +229,11 @@ void ReportFailure(Loop& loop, const Exit& exit, const LaunchConfig& config,
         if (stays) {
           Log(LogLevel::kError, "logs are in " + place);
         }
-        LogReport(LogLevel::kError,
-                  FormatFailureReport(in_time ? *found : Gather(exit, config, attempt, false, {})));
+        if (ReportsForAll(config)) {
+          LogReport(
+              LogLevel::kError,
+              FormatFailureReport(in_time ? *found : Gather(exit, config, attempt, false, {})));
+        }
         done();
       });
 }

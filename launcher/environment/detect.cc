@@ -1,5 +1,6 @@
 #include "launcher/environment/detect.h"
 
+#include "launcher/environment/launch_place.h"
 #include "launcher/environment/reading.h"
 
 namespace ddprun {
@@ -9,7 +10,8 @@ namespace {
 std::string PlacedBy(const ContextQuery& query) {
   for (const Setting& setting : query.said) {
     const bool names = setting.name == "rdzv-endpoint" || setting.name == "master-addr" ||
-                       setting.name == "master-port" || setting.name == "node-rank";
+                       setting.name == "master-port" || setting.name == "node-rank" ||
+                       setting.name == "hosts" || setting.name == "hostfile";
     const bool alone = setting.name == "standalone" && setting.value == "true";
     const bool one = setting.name == "nnodes" && (setting.value == "1" || setting.value == "1:1");
     if ((names && !setting.value.empty()) || alone || one) {
@@ -67,6 +69,10 @@ Result<LaunchContext> ReadContext(const ContextQuery& query) {
     worker.line = "inside a worker of run " + *Text(query, "TORCHELASTIC_RUN_ID") +
                   ": nothing is derived from its scheduler";
     return worker;
+  }
+  ASSIGN_OR_RETURN(std::optional<LaunchContext> launched, ReadLaunchPlace(query));
+  if (launched) {
+    return *std::move(launched);
   }
   const std::string placed = PlacedBy(query);
   if (placed.empty()) {

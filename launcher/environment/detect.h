@@ -8,6 +8,7 @@
 //
 // The first that matches counts:
 //
+//   ddprun --hosts             has started this node, and every flag is its own (launch_place.h)
 //   the command line, PET_*    they say where the nodes meet, or that there is one: nothing derived
 //   inside a worker            of ddprun or torchrun: nothing is derived
 //   Slurm step                 SLURM_STEP_ID (not beneath mpirun, whose daemon is Slurm's task)

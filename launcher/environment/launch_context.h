@@ -20,6 +20,7 @@ namespace ddprun {
 enum class Scheduler {
   kNone,
   kCommandLine,
+  kHosts,
   kWorker,
   kSlurm,
   kSlurmBatch,

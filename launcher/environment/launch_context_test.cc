@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 
+#include "launcher/environment/launch_place.h"
 #include "launcher/environment/reading.h"
 #include "launcher/environment/shared_directory.h"
 #include "proto/environment_testing.h"
@@ -417,6 +418,24 @@ TEST(Nothing, IsOneNode) {
   EXPECT_EQ(context.scheduler, Scheduler::kNone);
   EXPECT_EQ(Settings(context), "");
   EXPECT_FALSE(context.IsPlaced());
+}
+
+TEST(LaunchContext, APlaceThatHostsGave) {
+  const LaunchPlace place{.index = 2, .node = "n3", .hosts = {"n1", "n2", "n3"}};
+  const LaunchContext around = Found(
+      {{{kLaunchPlace, Encode(place)}, {"SLURM_JOB_ID", "5"}}, {{"rdzv-endpoint", "n1", "f"}}});
+  EXPECT_EQ(around.scheduler, Scheduler::kHosts);
+  EXPECT_EQ(around.index, 2u);
+  EXPECT_EQ(around.node, "n3");
+  EXPECT_EQ(around.hosts, place.hosts);
+  EXPECT_FALSE(around.on_first_node);
+  EXPECT_TRUE(around.settings.empty());
+  const LaunchContext anywhere = Found({{{kLaunchPlace, Encode({std::nullopt, "n3", {"n3"}})}}});
+  EXPECT_FALSE(anywhere.IsPlaced());
+  for (const char* const text :
+       {"1", "1 n2", "2 n2 n1,n2", "x n1 n1", "1 n2 ", "-1 n1 n1,n2", "0  n1", "0 n1 n1 n1"}) {
+    EXPECT_NE(Refusal({{{kLaunchPlace, text}}}).find(kLaunchPlace), std::string::npos) << text;
+  }
 }
 
 }  // namespace

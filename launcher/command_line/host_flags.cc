@@ -1,0 +1,85 @@
+#include "launcher/command_line/host_flags.h"
+
+#include "common/text.h"
+#include "launcher/command_line/given_file.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kMaxHostfile = 4 << 20;
+
+// What they say of one node, the launch says of each.
+constexpr const char* kOfOneNode[] = {"node-rank",   "standalone",  "local-addr",
+                                      "master-addr", "master-port", "attach-rank"};
+
+Result<std::vector<LaunchHost>> ListedHosts(const RawFlags& raw, const LaunchConfig& config) {
+  if (!IsSet(config, "hostfile")) {
+    ASSIGN_OR_RETURN(std::vector<LaunchHost> hosts, ParseHosts(raw.hosts));
+    return hosts.empty() ? Invalid("--hosts names no host", raw.hosts)
+                         : Result<std::vector<LaunchHost>>(std::move(hosts));
+  }
+  const Result<std::string> text = ReadGiven(raw.hostfile, kMaxHostfile, {.say = SayWait});
+  if (!text) {
+    return Error{ErrorKind::kInvalid, InOneLine(text.error().message) + " (--hostfile)"};
+  }
+  return ParseHostfile(raw.hostfile, *text);
+}
+
+void CheckCounts(const RawFlags& raw, const LaunchConfig& config, Problems& problems) {
+  const auto nodes = ParseNodes(raw.nnodes);  // What is wrong with it is said elsewhere.
+  const std::size_t hosts = config.hosts.size();
+  if (nodes && nodes->first > hosts) {
+    problems.Add("--nnodes=" + raw.nnodes + " needs " + std::to_string(nodes->first) +
+                 " nodes, but --hosts names " + std::to_string(hosts) +
+                 (hosts == 1 ? " host" : " hosts"));
+  }
+  if (nodes && nodes->second == 1 && hosts > 1) {
+    problems.Add("--nnodes=" + raw.nnodes + " is for one node, but --hosts names " +
+                 std::to_string(hosts) + " hosts");
+  }
+  const auto asked = ParseNumber<std::uint32_t>(raw.workers);
+  for (const LaunchHost& host : config.hosts) {
+    if (!host.workers && host.most_workers > 0 && asked && *asked > host.most_workers) {
+      return problems.Add("--nproc-per-node=" + raw.workers + " is more than the max_slots=" +
+                          std::to_string(host.most_workers) + " of host " + host.name);
+    }
+  }
+}
+
+}  // namespace
+
+void ResolveHosts(RawFlags& raw, LaunchConfig& config, Problems& problems) {
+  const bool listed = IsSet(config, "hosts");
+  if ((!listed && !IsSet(config, "hostfile")) || config.context.scheduler == Scheduler::kHosts) {
+    return;
+  }
+  if (listed && IsSet(config, "hostfile")) {
+    return problems.Add("--hosts and --hostfile exclude each other");
+  }
+  const Result<std::vector<LaunchHost>> hosts = ListedHosts(raw, config);
+  problems.Check(hosts);
+  if (!hosts) {
+    return;
+  }
+  config.hosts = *hosts;
+  for (const char* const flag : kOfOneNode) {
+    if (IsSet(config, flag)) {
+      problems.Add("--" + std::string(flag) + " excludes " + (listed ? "--hosts" : "--hostfile") +
+                   ", which places all nodes: leave it out");
+    }
+  }
+  for (std::string& word : Split(raw.launch_agent, ' ')) {
+    if (!word.empty()) {
+      config.launch_agent.push_back(std::move(word));
+    }
+  }
+  if (config.launch_agent.empty()) {
+    problems.Add("--launch-agent names no command");
+  }
+  if (!IsSet(config, "nnodes")) {
+    raw.nnodes = std::to_string(config.hosts.size());
+  }
+  CheckCounts(raw, config, problems);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,153 @@
+#include "launcher/command_line/host_list.h"
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "common/log.h"
+#include "common/text.h"
+#include "proto/hostlist.h"
+#include "rendezvous/messages/limits.h"
+
+namespace ddprun {
+namespace {
+
+bool HasOnly(std::string_view text, std::string_view more) {
+  return !text.empty() && std::ranges::all_of(text, [&](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           more.find(c) != std::string_view::npos;
+  });
+}
+
+Result<std::uint32_t> ParseSlots(std::string_view text) {
+  const auto slots = ParseNumber<std::uint32_t>(text);
+  if (!slots || *slots == 0 || *slots > kMaxWorkers) {
+    return Invalid("slots must be a number from 1 to " + std::to_string(kMaxWorkers),
+                   InOneLine(text));
+  }
+  return *slots;
+}
+
+// "user@n3:4", "[fd00::1]:2"
+Result<LaunchHost> ParseHost(std::string_view word) {
+  const Error bad = Invalid("a host must be NAME, NAME:SLOTS or USER@NAME, without odd characters",
+                            InOneLine(word));
+  const std::size_t at = word.find('@');
+  const std::string_view user = at == word.npos ? "" : word.substr(0, at);
+  std::string_view rest = at == word.npos ? word : word.substr(at + 1);
+  const bool v6 = rest.starts_with('[');
+  const std::size_t end = v6 ? rest.find(']') : rest.find(':');
+  if (v6 && end == rest.npos) {
+    return bad;
+  }
+  LaunchHost host;
+  host.name = rest.substr(v6 ? 1 : 0, v6 ? end - 1 : end);
+  rest.remove_prefix(std::min(rest.size(), v6 ? end + 1 : end));
+  const bool good_user = at == word.npos || (HasOnly(user, "._-") && user.front() != '-');
+  if (!good_user || !HasOnly(host.name, v6 ? ":.%_-" : "._-") || host.name.front() == '-' ||
+      host.name.size() > kMaxHostName || (!rest.empty() && rest.front() != ':')) {
+    return bad;
+  }
+  if (!rest.empty()) {
+    ASSIGN_OR_RETURN(host.workers, ParseSlots(rest.substr(1)));
+  }
+  host.address = (at == word.npos ? "" : std::string(user) + "@") + host.name;
+  return host;
+}
+
+class HostList {
+ public:
+  Result<void> Add(const LaunchHost& host) {
+    const auto [known, is_new] = places_.emplace(host.name, hosts_.size());
+    if (is_new && hosts_.size() == kMaxNodes) {
+      return Error{ErrorKind::kInvalid, "more than " + std::to_string(kMaxNodes) + " hosts"};
+    }
+    if (is_new) {
+      hosts_.push_back(host);
+      return {};
+    }
+    LaunchHost& first = hosts_[known->second];
+    if (first.address != host.address) {
+      return Invalid("a host is named with two users", host.name);
+    }
+    first.workers = first.workers.value_or(1) + host.workers.value_or(1);
+    first.most_workers = std::max(first.most_workers, host.most_workers);
+    return {};
+  }
+
+  Result<std::vector<LaunchHost>> Take() {
+    for (const LaunchHost& host : hosts_) {
+      const std::uint32_t most = host.most_workers == 0 ? kMaxWorkers : host.most_workers;
+      if (host.workers.value_or(0) > most) {
+        return Error{ErrorKind::kInvalid, "host " + host.name + " has " +
+                                              std::to_string(*host.workers) + " slots, more than " +
+                                              std::to_string(most) + ", its most"};
+      }
+    }
+    return std::move(hosts_);
+  }
+
+ private:
+  std::vector<LaunchHost> hosts_;
+  std::map<std::string, std::size_t> places_;
+};
+
+// "slots=4 max_slots=8" as words.
+Result<void> ReadSlots(std::istream& words, LaunchHost& host) {
+  for (std::string word; words >> word;) {
+    std::string key = word.substr(0, word.find('='));
+    std::ranges::replace(key, '-', '_');
+    if (key.size() == word.size() || (key != "slots" && key != "max_slots")) {
+      return Invalid("after a host come slots=N and max_slots=N, nothing else", InOneLine(word));
+    }
+    ASSIGN_OR_RETURN(const std::uint32_t slots, ParseSlots(word.substr(key.size() + 1)));
+    if (key == "slots") {
+      host.workers = slots;
+    } else {
+      host.most_workers = slots;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<LaunchHost>> ParseHosts(std::string_view text) {
+  HostList list;
+  for (const std::string& word : Split(text, ',')) {
+    const Result<LaunchHost> host = ParseHost(Trimmed(word));
+    const Result<void> added = host ? list.Add(*host) : host.error();
+    if (!added) {
+      return Error{ErrorKind::kInvalid, "--hosts: " + added.error().message};
+    }
+  }
+  Result<std::vector<LaunchHost>> hosts = list.Take();
+  return hosts ? hosts : Error{ErrorKind::kInvalid, "--hosts: " + hosts.error().message};
+}
+
+Result<std::vector<LaunchHost>> ParseHostfile(const std::string& name, std::string_view text) {
+  HostList list;
+  std::istringstream lines{std::string(text)};
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string word;
+    if (!(words >> word)) {
+      continue;
+    }
+    Result<LaunchHost> host = ParseHost(word);
+    Result<void> added = host ? ReadSlots(words, *host) : host.error();
+    added = added ? list.Add(*host) : added;
+    if (!added) {
+      return Error{ErrorKind::kInvalid, InOneLine(name) + ":" + std::to_string(number) + ": " +
+                                            added.error().message + " (--hostfile)"};
+    }
+  }
+  Result<std::vector<LaunchHost>> hosts = list.Take();
+  if (hosts && hosts->empty()) {
+    return Invalid("--hostfile names no host", name);
+  }
+  return hosts ? hosts : Error{ErrorKind::kInvalid, name + ": " + hosts.error().message};
+}
+
+}  // namespace ddprun

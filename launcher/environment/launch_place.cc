@@ -1,0 +1,43 @@
+#include "launcher/environment/launch_place.h"
+
+#include <algorithm>
+
+#include "common/log.h"
+#include "common/text.h"
+#include "launcher/environment/reading.h"
+
+namespace ddprun {
+
+std::string Encode(const LaunchPlace& place) {
+  return (place.index ? std::to_string(*place.index) : "-") + " " + place.node + " " +
+         Joined(place.hosts, ",");
+}
+
+Result<std::optional<LaunchContext>> ReadLaunchPlace(const ContextQuery& query) {
+  const std::optional<std::string> text = Text(query, kLaunchPlace);
+  if (!text) {
+    return std::optional<LaunchContext>();
+  }
+  const std::vector<std::string> words = Split(*text, ' ');
+  const std::vector<std::string> hosts = Split(words.size() == 3 ? words[2] : "", ',');
+  const bool placed = !words.empty() && words[0] != "-";
+  const auto index = ParseNumber<std::uint32_t>(placed ? words[0] : "0");
+  if (hosts.empty() || words[1].empty() || !index || *index >= hosts.size()) {
+    return Invalid("the environment variable " + std::string(kLaunchPlace) +
+                       " must be an index, a node's name and hosts",
+                   InOneLine(*text));
+  }
+  LaunchContext context{.scheduler = Scheduler::kHosts, .name = "ddprun --hosts"};
+  context.line = "started by ddprun --hosts as " + words[1] + ", one of " +
+                 std::to_string(hosts.size()) + (hosts.size() == 1 ? " host" : " hosts");
+  context.node = words[1];
+  context.hosts = hosts;
+  if (placed) {
+    context.index = *index;
+    context.on_first_node = *index == 0;
+    context.derived_port = true;
+  }
+  return std::optional(std::move(context));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,32 @@
+// What `ddprun --hosts` tells each node that it starts about the node's place, in one variable.
+//
+//   "1 n2 n1,n2,n3"    the second of three nodes, called n2; the node with place 0 hosts the server
+//   "- n2 n1,n2,n3"    the user has said where the nodes meet: no place is given
+//
+// Everything else comes as flags of the node's command line, so neither variables of a scheduler
+// nor a settings file of that host count.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/environment/launch_context.h"
+
+namespace ddprun {
+
+inline constexpr const char* kLaunchPlace = "DDPRUN_LAUNCH_PLACE";
+
+struct LaunchPlace {
+  std::optional<std::uint32_t> index;
+  std::string node;
+  std::vector<std::string> hosts;
+};
+
+std::string Encode(const LaunchPlace& place);
+
+// nullopt: this process was not started so. kInvalid: the variable is not of this form.
+Result<std::optional<LaunchContext>> ReadLaunchPlace(const ContextQuery& query);
+
+}  // namespace ddprun

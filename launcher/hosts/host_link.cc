@@ -1,0 +1,252 @@
+#include "launcher/hosts/host_link.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/write.hpp>
+#include <cerrno>
+#include <utility>
+
+#include "agent/workers/wait_status.h"
+#include "common/log.h"
+#include "common/text.h"
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kOutputLimit{1'000};  // After the process's end, for those who keep its pipes.
+constexpr Duration kFollowLimit{3'000};
+constexpr std::size_t kMostQuoted = 3;  // Lines.
+constexpr auto kReadable = boost::asio::posix::descriptor_base::wait_read;
+
+struct Pipe {
+  UniqueFd reader;
+  UniqueFd writer;
+};
+
+Result<Pipe> MakePipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return SystemError("make", "a pipe", errno);
+  }
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+}  // namespace
+
+// The process's ends of its pipes, until it has them.
+struct HostLink::Ends {
+  UniqueFd in;
+  UniqueFd out;
+  UniqueFd err;
+};
+
+HostLink::HostLink(AsioLoop& loop, const std::string& name, const std::string& word, Told told)
+    : loop_(loop),
+      name_(name),
+      told_(std::move(told)),
+      marks_(word),
+      input_(loop.io()),
+      pidfd_(loop.io()),
+      limit_(loop) {}
+
+HostLink::~HostLink() {
+  Kill();
+}
+
+void HostLink::Start(WorkerSpec spec, const Console& console) {
+  auto in = MakePipe();
+  auto out = MakePipe();
+  auto err = MakePipe();
+  for (const auto* const pipe : {&in, &out, &err}) {
+    if (!*pipe) {
+      loop_.Post([self = shared_from_this(), why = pipe->error().message] { self->TellGone(why); });
+      return;
+    }
+  }
+  runs_ = true;
+  input_.assign(in->writer.Release());
+  input_.native_non_blocking(true);
+  const std::string prefix = "[" + name_ + "] ";
+  out_ = std::make_shared<OutputStream>(
+      loop_, std::move(out->reader),
+      OutputStream::Plan{.console = console.out,
+                         .open_line = console.open_line,
+                         .prefix = prefix,
+                         .shown = [this](std::string_view bytes) { return TakeMarks(bytes); }});
+  err_ = std::make_shared<OutputStream>(
+      loop_, std::move(err->reader),
+      OutputStream::Plan{
+          .console = console.err,
+          .open_line = console.open_line,
+          .prefix = prefix,
+          .shown = [this](std::string_view bytes) { return greeted_ ? std::string(bytes) : ""; },
+          .keep_tail = true});
+  for (const auto& stream : {out_, err_}) {
+    stream->Start([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) {
+        self->LookForEnd();
+      }
+    });
+  }
+  // On a thread that lives as long as the loop: the process dies with it.
+  auto ends = std::make_shared<Ends>(
+      Ends{std::move(in->reader), std::move(out->writer), std::move(err->writer)});
+  auto launched = std::make_shared<Result<LaunchedWorker>>(Error{});
+  loop_.RunOnDisk(
+      [spec = std::move(spec), ends = std::move(ends), launched] {
+        *launched = LaunchWorker(spec, {ends->in.get(), ends->out.get(), ends->err.get()});
+        *ends = {};
+      },
+      [self = shared_from_this(), launched] { self->OnLaunched(std::move(*launched)); });
+}
+
+void HostLink::OnLaunched(Result<LaunchedWorker> launched) {
+  if (!launched) {
+    runs_ = false;
+    TellGone(launched.error().message);
+    return;
+  }
+  pid_ = launched->pid;
+  if (dropped_) {
+    Kill();
+  }
+  pidfd_.assign(launched->pidfd.Release());
+  pidfd_.async_wait(kReadable, [weak = weak_from_this()](boost::system::error_code error) {
+    if (const auto self = weak.lock(); self && !error) {
+      self->OnExit();
+    }
+  });
+}
+
+// Its streams are read to their end first: they have the reason, or the exit code.
+void HostLink::OnExit() {
+  int wait_status = 0;
+  const bool reaped = ::waitpid(pid_, &wait_status, 0) == pid_;
+  pid_ = 0;
+  runs_ = false;
+  boost::system::error_code ignored;
+  pidfd_.close(ignored);
+  status_ = reaped ? DecodeWaitStatus(wait_status) : ExitStatus(Exited{});
+  limit_.ArmAt(loop_.Now() + kOutputLimit, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) {
+      self->out_->Abandon();
+      self->err_->Abandon();
+    }
+  });
+  LookForEnd();
+}
+
+void HostLink::LookForEnd() {
+  if (status_ && out_->drained() && err_->drained()) {
+    limit_.Cancel();
+    TellGone(WhyGone());
+  }
+}
+
+std::string HostLink::WhyGone() const {
+  std::vector<std::string> lines = err_->LastLines();
+  const std::size_t quoted = greeted_ ? 1 : kMostQuoted;
+  lines.erase(lines.begin(),
+              lines.end() - static_cast<std::ptrdiff_t>(std::min(lines.size(), quoted)));
+  const std::string how = "the launch agent ended with " + Describe(*status_);
+  return lines.empty() ? how : InOneLine(Joined(lines, "; ")) + " (" + how + ")";
+}
+
+// Posted: whoever is told may end this link.
+void HostLink::Tell(std::function<void()> call) {
+  loop_.Post([weak = weak_from_this(), call = std::move(call)] {
+    if (const auto self = weak.lock(); self && !self->dropped_) {
+      call();
+    }
+  });
+}
+
+void HostLink::TellGone(const std::string& why) {
+  Tell([gone = told_.gone, why] { gone(why); });
+}
+
+std::string HostLink::TakeMarks(std::string_view bytes) {
+  std::string shown = marks_.Feed(bytes);
+  if (marks_.greeted() && !greeted_) {
+    err_->ReadAllThereIs();  // What was said before the greeting is not the run's there, either.
+    greeted_ = true;
+    Tell(told_.greets);
+  }
+  if (const std::optional<int> code = marks_.exit_code(); code && !ended_) {
+    ended_ = true;
+    Tell([ends = told_.ends, code = *code] { ends(code); });
+    CloseInput();  // A process that keeps the host's streams open may keep ssh, too.
+  }
+  return shown;
+}
+
+void HostLink::Send(std::string_view bytes) {
+  queued_ += bytes;
+  Write();
+}
+
+void HostLink::SayStillThere() {
+  if (queued_.empty() && !writing_) {
+    Send({&kStillThere, 1});
+  }
+}
+
+void HostLink::Write() {
+  boost::system::error_code ignored;
+  if (writing_ || !input_.is_open()) {
+    return;
+  }
+  if (queued_.empty()) {
+    if (closes_input_) {
+      input_.close(ignored);
+    }
+    return;
+  }
+  writing_ = true;
+  const auto written = std::make_shared<std::string>(std::exchange(queued_, {}));
+  boost::asio::async_write(
+      input_, boost::asio::buffer(*written),
+      [weak = weak_from_this(), written](boost::system::error_code error, std::size_t) {
+        const auto self = weak.lock();
+        if (!self) {
+          return;
+        }
+        self->writing_ = false;
+        if (error) {  // It does not read any more; its end says why.
+          self->queued_.clear();
+          self->closes_input_ = true;
+        }
+        self->Write();
+      });
+}
+
+void HostLink::CloseInput() {
+  closes_input_ = true;
+  Write();
+  if (!status_) {
+    limit_.ArmAt(loop_.Now() + kFollowLimit, [this] { Kill(); });
+  }
+}
+
+void HostLink::Drop() {
+  dropped_ = true;
+  if (greeted_) {
+    CloseInput();
+  } else {
+    Kill();
+  }
+}
+
+// Not only ssh: a launch agent may be a script.
+void HostLink::Kill() {
+  if (pid_ > 0) {
+    ::kill(-pid_, SIGKILL);
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,89 @@
+// The connection to one host: ssh, or ddprun itself on this machine, with pipes to its three
+// streams. Shows what the host prints, with the host's name before each line, and finds the marks
+// of control_stream.h in it. Decides nothing.
+//
+// Never waits: what is sent is queued here, little of it; and nothing is read while standard output
+// or standard error has no room (OutputStream).
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/workers/output_sink.h"
+#include "agent/workers/output_stream.h"
+#include "agent/workers/worker_launcher.h"
+#include "agent/workers/worker_spec.h"
+#include "common/asio_loop.h"
+#include "common/exit_status.h"
+#include "common/files.h"
+#include "launcher/hosts/control_stream.h"
+
+namespace ddprun {
+
+class HostLink : public std::enable_shared_from_this<HostLink> {
+ public:
+  struct Console {
+    OutputSink* out = nullptr;
+    OutputSink* err = nullptr;
+    OpenLine* open_line = nullptr;  // On both.
+  };
+  // Each is called once at most, on the loop, never from inside a call to the link.
+  struct Told {
+    std::function<void()> greets;
+    std::function<void(int code)> ends;
+    std::function<void(const std::string& why)> gone;  // Also after `ends`.
+  };
+
+  HostLink(AsioLoop& loop, const std::string& name, const std::string& word, Told told);
+  ~HostLink();
+
+  void Start(WorkerSpec spec, const Console& console);
+  void Send(std::string_view bytes);
+  // Unless more is on its way already.
+  void SayStillThere();
+  // Nothing more is told. The host sees the end of its input, and ends what it has; what connects
+  // to it is killed if it does not follow, at once where the host has not greeted.
+  void Drop();
+  // Its process is there, or about to be.
+  bool runs() const { return runs_; }
+
+ private:
+  struct Ends;
+  void OnLaunched(Result<LaunchedWorker> launched);
+  std::string TakeMarks(std::string_view bytes);
+  void OnExit();
+  void LookForEnd();
+  std::string WhyGone() const;
+  void Tell(std::function<void()> call);
+  void TellGone(const std::string& why);
+  void Write();
+  void CloseInput();
+  void Kill();
+
+  AsioLoop& loop_;
+  const std::string name_;
+  Told told_;
+  MarkReader marks_;
+  bool greeted_ = false;
+  bool ended_ = false;
+  bool dropped_ = false;
+  bool runs_ = false;
+  pid_t pid_ = 0;  // 0: not started yet, or reaped.
+  std::optional<ExitStatus> status_;
+  std::string queued_;
+  bool writing_ = false;
+  bool closes_input_ = false;  // Once what is queued is written.
+  boost::asio::posix::stream_descriptor input_;
+  boost::asio::posix::stream_descriptor pidfd_;
+  std::shared_ptr<OutputStream> out_;
+  std::shared_ptr<OutputStream> err_;
+  LoopTimer limit_;
+};
+
+}  // namespace ddprun

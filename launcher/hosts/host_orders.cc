@@ -1,0 +1,161 @@
+#include "launcher/hosts/host_orders.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "launcher/command_line/addresses.h"
+#include "launcher/command_line/flags.h"
+#include "launcher/command_line/quoted.h"
+#include "launcher/environment/launch_place.h"
+#include "launcher/hosts/node_front.h"
+#include "launcher/server/server_files.h"
+#include "proto/job_port.h"
+#include "rendezvous/listener/control_token.h"
+
+namespace ddprun {
+namespace {
+
+constexpr const char* kLocalhost = "localhost";
+
+// The launcher's own, or different for each host.
+bool StaysHere(const std::string& flag) {
+  static const std::set<std::string> kOwn = {"hosts",   "hostfile", "launch-agent", "nnodes",
+                                             "rdzv-id", "config",   "token-file"};
+  return kOwn.contains(flag);
+}
+
+// Under the name it was called by, as an installation in a virtual environment needs it.
+std::string OwnProgram(const LaunchConfig& config) {
+  const std::filesystem::path called(config.own_command.empty() ? "" : config.own_command.front());
+  const std::filesystem::path path = config.called_from / called.filename();
+  std::error_code error;
+  if (path.is_absolute() && ::access(path.c_str(), X_OK) == 0) {
+    return path.native();
+  }
+  return std::filesystem::read_symlink("/proc/self/exe", error).native();
+}
+
+Result<std::string> TokenFor(const LaunchConfig& config) {
+  ASSIGN_OR_RETURN(const Access access, ChooseAccess(config.token_file, config.token, {}));
+  // Nodes that share a directory share the token in it, which operators find there, too.
+  const bool draws = access.token.empty() && !config.standalone && !config.tls.any() &&
+                     !config.insecure && config.run_dir.empty();
+  return draws ? DrawToken() : access.token;
+}
+
+std::string ReachedAs(const std::string& name) {
+  return name == kLocalhost ? HostName() : name;
+}
+
+}  // namespace
+
+Result<HostOrders> HostOrders::Make(const LaunchConfig& config) {
+  HostOrders orders(config);
+  orders.finds_first_ = config.spec.max_nodes > 1 && !IsSet(config, "rdzv-endpoint");
+  ASSIGN_OR_RETURN(orders.agent_, FindProgram(config.launch_agent.front(), GetProcessEnv));
+  std::error_code error;
+  orders.directory_ = std::filesystem::current_path(error).native();
+  if (error) {
+    return Error{ErrorKind::kInvalid, "the working directory is gone: " + error.message()};
+  }
+  orders.program_ = OwnProgram(config);
+  orders.word_ = DrawToken().substr(0, 32);
+  orders.run_id_ = IsSet(config, "rdzv-id") ? config.run_id : "run-" + DrawToken().substr(0, 16);
+  ASSIGN_OR_RETURN(orders.token_, TokenFor(config));
+  orders.environment_ = ProcessEnvironment();
+  orders.environment_.erase("DDPRUN_TOKEN");
+  for (const std::string& name : config.own_variables) {
+    orders.environment_.erase(name);
+  }
+  return orders;
+}
+
+bool HostOrders::IsHere(std::size_t host) const {
+  const LaunchHost& listed = config_.hosts[host];
+  const std::string own = HostName();
+  return listed.address == listed.name && (listed.name == kLocalhost || listed.name == own ||
+                                           listed.name == own.substr(0, own.find('.')));
+}
+
+WorkerSpec HostOrders::Connection(std::size_t host) const {
+  WorkerSpec spec;
+  spec.helper = true;
+  spec.environment = environment_;
+  if (IsHere(host)) {
+    spec.command.file = program_;
+    spec.command.argv = {program_, kOrderOnStdin};
+    return spec;
+  }
+  spec.command.file = agent_;
+  spec.command.argv = config_.launch_agent;
+  spec.command.argv.push_back(config_.hosts[host].address);
+  spec.command.argv.push_back(QuotedLine({program_, kOrderOnStdin}));
+  return spec;
+}
+
+std::vector<Setting> HostOrders::Flags(std::size_t host, std::optional<std::size_t> first) const {
+  const RunSpec& spec = config_.spec;
+  const LaunchHost& listed = config_.hosts[host];
+  std::vector<Setting> flags;
+  const auto add = [&](const std::string& name, const std::string& value) {
+    flags.push_back({name, value, kCommandLine});
+  };
+  const std::string most = std::to_string(spec.max_nodes);
+  add("nnodes",
+      spec.min_nodes == spec.max_nodes ? most : std::to_string(spec.min_nodes) + ":" + most);
+  if (spec.max_nodes > 1 || IsSet(config_, "rdzv-id")) {
+    add("rdzv-id", run_id_);
+  }
+  if (first) {
+    add("rdzv-endpoint",
+        ToString(Endpoint{ReachedAs(config_.hosts[*first].name), PortOfJob(run_id_)}));
+    if (spec.min_nodes == config_.hosts.size()) {  // Else ranks follow the nodes' names.
+      add("node-rank", std::to_string(host));
+    }
+  }
+  if (listed.workers) {
+    add("nproc-per-node", std::to_string(*listed.workers));
+  }
+  for (const Setting& setting : config_.settings) {
+    const bool counted = setting.name == "nproc-per-node" && listed.workers;
+    if (setting.origin != kDefault && !StaysHere(setting.name) && !counted) {
+      flags.push_back(setting);
+    }
+  }
+  return flags;
+}
+
+NodeOrder HostOrders::Order(std::size_t host, std::optional<std::size_t> first) const {
+  LaunchPlace place{.index = std::nullopt, .node = ReachedAs(config_.hosts[host].name)};
+  for (const LaunchHost& other : config_.hosts) {
+    place.hosts.push_back(ReachedAs(other.name));
+  }
+  if (first) {  // The first host has place 0; those before it, which were not reached, follow it.
+    std::rotate(place.hosts.begin(), place.hosts.begin() + static_cast<std::ptrdiff_t>(*first),
+                place.hosts.begin() + static_cast<std::ptrdiff_t>(*first) + 1);
+    place.index = static_cast<std::uint32_t>(host == *first ? 0 : host < *first ? host + 1 : host);
+  }
+  NodeOrder order{word_, token_, Encode(place), directory_, ToArguments(Flags(host, first))};
+  order.args.emplace_back("--");
+  order.args.push_back(config_.program);
+  order.args.insert(order.args.end(), config_.args.begin(), config_.args.end());
+  return order;
+}
+
+std::string HostOrders::Describe() const {
+  std::string text =
+      "ddprun " DDPRUN_VERSION ": what would be started (--dry-run: nothing is started)\n";
+  for (std::size_t i = 0; i < config_.hosts.size(); ++i) {
+    std::vector<std::string> there = {program_};
+    const NodeOrder order = Order(i, finds_first_ ? std::optional<std::size_t>(0) : std::nullopt);
+    there.insert(there.end(), order.args.begin(), order.args.end());
+    text += "\n" + config_.hosts[i].name + "\n  by     " + QuotedLine(Connection(i).command.argv) +
+            "\n  order  cd " + Quoted(directory_) + " && " + QuotedLine(there) + "\n";
+  }
+  return text;
+}
+
+}  // namespace ddprun

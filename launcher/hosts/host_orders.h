@@ -1,0 +1,50 @@
+// What is started on each host of --hosts: the process that connects to it, and the order for the
+// ddprun there (control_stream.h). Values; starts nothing.
+//
+// Every setting of the launch travels as a flag, whatever its origin; the token in the order alone.
+// A host has its own environment, and the launcher's directory and program under the same paths.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "agent/workers/worker_spec.h"
+#include "launcher/command_line/config.h"
+#include "launcher/hosts/control_stream.h"
+
+namespace ddprun {
+
+class HostOrders {
+ public:
+  // Draws a token unless there is one, or none is wanted. kInvalid: what is missing here.
+  static Result<HostOrders> Make(const LaunchConfig& config);
+
+  // By --launch-agent; on this machine (its name without a user, or localhost) ddprun itself.
+  WorkerSpec Connection(std::size_t host) const;
+  // `first`: the host where the nodes meet; none: --rdzv-endpoint says where.
+  NodeOrder Order(std::size_t host, std::optional<std::size_t> first) const;
+  bool finds_first() const { return finds_first_; }
+  const std::string& word() const { return word_; }
+
+  // For --dry-run: each host's commands.
+  std::string Describe() const;
+
+ private:
+  explicit HostOrders(const LaunchConfig& config) : config_(config) {}
+
+  std::vector<Setting> Flags(std::size_t host, std::optional<std::size_t> first) const;
+  bool IsHere(std::size_t host) const;
+
+  const LaunchConfig& config_;
+  bool finds_first_ = false;
+  std::filesystem::path agent_;  // The file of the launch agent's first word.
+  std::string program_;          // ddprun, here and there.
+  std::string directory_;
+  std::string run_id_;
+  std::string word_;
+  std::string token_;
+  std::map<std::string, std::string> environment_;  // Of what connects.
+};
+
+}  // namespace ddprun

@@ -1,0 +1,264 @@
+#include "launcher/hosts/hosts_core.h"
+
+#include <signal.h>
+
+#include <algorithm>
+
+#include "common/exit_code.h"
+#include "common/overload.h"
+
+namespace ddprun {
+namespace {
+
+class HostsTurn {
+ public:
+  HostsTurn(HostsState& state, const HostsConfig& config, Time now)
+      : state_(state), config_(config), now_(now) {}
+
+  void On(const LaunchBegins&) { state_.hosts.resize(config_.names.size()); }
+
+  void On(const HostGreets& event) {
+    HostState& host = state_.hosts[event.host];
+    if (host.phase == HostPhase::kStarting) {
+      host.phase = HostPhase::kReady;
+      host.deadline.reset();
+      if (host.failures > 0) {
+        Say(LogLevel::kInfo, "host " + config_.names[event.host] + " answers again");
+      }
+    }
+  }
+
+  void On(const HostEnds& event) {
+    HostState& host = state_.hosts[event.host];
+    if (host.phase == HostPhase::kRunning) {
+      host.phase = HostPhase::kEnded;
+      state_.last_code = event.code;
+      if (state_.first == event.host && config_.first_ends_run) {
+        state_.first_code = event.code;
+        EndBy(HostsConfig::kEndGrace);
+      }
+    }
+  }
+
+  void On(const HostGone& event) {
+    const HostPhase phase = state_.hosts[event.host].phase;
+    if (phase == HostPhase::kStarting || phase == HostPhase::kReady ||
+        phase == HostPhase::kRunning) {
+      Fail(event.host, event.why);
+    }
+  }
+
+  void On(const LaunchSignal& event) {
+    Signal(event.number);
+    if (event.stops) {
+      EndBy(state_.stop_signal ? HostsConfig::kEndGrace : config_.stop_limit);
+      state_.stop_signal = event.number;
+      state_.terminated = true;
+    }
+  }
+
+  void On(const HostsTick& event) {
+    if (event.output_waits && state_.end_by && !state_.stop_signal) {
+      state_.end_by = now_ + HostsConfig::kEndGrace;  // The hosts cannot print what they have.
+    }
+  }
+
+  HostsEffects Finish() {
+    if (!state_.over) {
+      LookAtClock();
+      EndLate();
+      EndWhenOver();
+    }
+    if (!state_.over) {
+      FindFirst();
+      StartMore();
+    }
+    return std::move(effects_);
+  }
+
+ private:
+  void Say(LogLevel level, std::string text) {
+    effects_.lines.emplace_back(level, std::move(text));
+  }
+
+  // Whether the run still wants hosts that do not run.
+  bool TakesHosts() const { return !state_.end_by; }
+
+  void Signal(int number) {
+    for (std::size_t i = 0; i < state_.hosts.size(); ++i) {
+      if (state_.hosts[i].phase == HostPhase::kRunning) {
+        effects_.signals.emplace_back(i, number);
+      }
+    }
+  }
+
+  // Only hosts that run are still waited for, and no longer than this.
+  void EndBy(Duration limit) {
+    state_.end_by = std::min(state_.end_by.value_or(now_ + limit), now_ + limit);
+    for (std::size_t i = 0; i < state_.hosts.size(); ++i) {
+      if (state_.hosts[i].phase != HostPhase::kRunning) {
+        Drop(i);
+      }
+    }
+  }
+
+  // For good.
+  void Drop(std::size_t i) {
+    HostState& host = state_.hosts[i];
+    if (host.phase == HostPhase::kEnded) {
+      return;
+    }
+    if (host.phase != HostPhase::kWaiting && host.phase != HostPhase::kFailed) {
+      effects_.dropped.push_back(i);
+    }
+    host.phase = HostPhase::kFailed;
+    host.deadline.reset();
+  }
+
+  void Fail(std::size_t i, const std::string& why) {
+    HostState& host = state_.hosts[i];
+    const bool lost = host.phase == HostPhase::kRunning;
+    host.phase = HostPhase::kFailed;
+    host.deadline.reset();
+    ++host.failures;
+    const std::string what = (lost ? "lost the connection to host " : "cannot reach host ") +
+                             config_.names[i] + ": " + why;
+    const auto possible = static_cast<std::size_t>(std::ranges::count_if(
+        state_.hosts, [](const HostState& other) { return other.reached || other.failures == 0; }));
+    if (TakesHosts() && possible < config_.min_nodes) {
+      Say(LogLevel::kError, what);
+      GiveUp(possible);
+    } else if (TakesHosts()) {
+      const Duration pause =
+          std::min<Duration>(HostsConfig::kFirstRetry * (1 << std::min(host.failures - 1, 5u)),
+                             HostsConfig::kLongestRetry);
+      host.deadline = now_ + pause;
+      Say(host.failures == 1 ? LogLevel::kWarning : LogLevel::kDebug, what + "; it is tried again");
+    } else if (lost) {
+      Say(LogLevel::kWarning, what);
+    }
+  }
+
+  void GiveUp(std::size_t possible) {
+    if (config_.names.size() > 1) {
+      Say(LogLevel::kError, "the run needs " + std::to_string(config_.min_nodes) + " of " +
+                                std::to_string(config_.names.size()) + " hosts, and " +
+                                std::to_string(possible) + " can be reached or are being tried");
+    }
+    for (std::size_t i = 0; i < state_.hosts.size(); ++i) {
+      Drop(i);
+    }
+    state_.last_code = kExitUnavailable;
+  }
+
+  void LookAtClock() {
+    for (std::size_t i = 0; i < state_.hosts.size(); ++i) {
+      HostState& host = state_.hosts[i];
+      if (!host.deadline || *host.deadline > now_) {
+        continue;
+      }
+      host.deadline.reset();
+      if (host.phase == HostPhase::kFailed) {
+        host.phase = HostPhase::kWaiting;
+      } else {
+        effects_.dropped.push_back(i);
+        Fail(i,
+             "no ddprun has answered there within " + FormatDuration(HostsConfig::kGreetingLimit));
+      }
+    }
+  }
+
+  void EndLate() {
+    if (!state_.end_by || *state_.end_by > now_) {
+      return;
+    }
+    if (!state_.terminated) {  // These have not heard of the run's end, and look for it in vain.
+      Signal(SIGTERM);
+      state_.terminated = true;
+      state_.end_by = now_ + HostsConfig::kEndGrace;
+      return;
+    }
+    for (std::size_t i = 0; i < state_.hosts.size(); ++i) {
+      Drop(i);
+    }
+  }
+
+  void EndWhenOver() {
+    const bool lives = std::ranges::any_of(state_.hosts, [](const HostState& host) {
+      return host.phase == HostPhase::kRunning ||
+             (host.phase != HostPhase::kEnded && host.failures == 0 &&
+              host.phase != HostPhase::kFailed);
+    });
+    if (lives) {
+      return;
+    }
+    for (std::size_t i = 0; i < state_.hosts.size(); ++i) {
+      Drop(i);  // Those that are tried again.
+    }
+    state_.over = true;
+    state_.end_by.reset();
+    const std::optional<int> known = state_.first_code ? state_.first_code : state_.last_code;
+    effects_.exit_code = known                ? *known
+                         : state_.stop_signal ? kExitSignalBase + *state_.stop_signal
+                                              : kExitUnavailable;
+  }
+
+  void FindFirst() {
+    for (std::size_t i = 0; config_.finds_first && !state_.first && i < state_.hosts.size(); ++i) {
+      const HostPhase phase = state_.hosts[i].phase;
+      if (phase == HostPhase::kReady) {
+        state_.first = i;
+      } else if (phase != HostPhase::kFailed) {
+        return;  // It may still become the first host.
+      }
+    }
+    for (std::size_t i = 0; i < state_.hosts.size(); ++i) {
+      HostState& host = state_.hosts[i];
+      if (host.phase == HostPhase::kReady && (state_.first || !config_.finds_first)) {
+        host.phase = HostPhase::kRunning;
+        host.reached = true;
+        host.failures = 0;
+        effects_.ordered.push_back(i);
+      }
+    }
+  }
+
+  void StartMore() {
+    auto starting = static_cast<std::size_t>(std::ranges::count_if(
+        state_.hosts, [](const HostState& host) { return host.phase == HostPhase::kStarting; }));
+    for (std::size_t i = 0; i < state_.hosts.size() && starting < HostsConfig::kAtOnce; ++i) {
+      HostState& host = state_.hosts[i];
+      if (host.phase == HostPhase::kWaiting) {
+        host.phase = HostPhase::kStarting;
+        host.deadline = now_ + HostsConfig::kGreetingLimit;
+        effects_.started.push_back(i);
+        ++starting;
+      }
+    }
+  }
+
+  HostsState& state_;
+  const HostsConfig& config_;
+  const Time now_;
+  HostsEffects effects_;
+};
+
+}  // namespace
+
+HostsEffects Step(HostsState& state, const HostsConfig& config, const HostsEvent& event, Time now) {
+  HostsTurn turn(state, config, now);
+  std::visit([&](const auto& known) { turn.On(known); }, event);
+  return turn.Finish();
+}
+
+std::optional<Time> NextWake(const HostsState& state) {
+  std::optional<Time> wake = state.over ? std::nullopt : state.end_by;
+  for (const HostState& host : state.hosts) {
+    if (host.deadline && (!wake || *host.deadline < *wake)) {
+      wake = host.deadline;
+    }
+  }
+  return wake;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,107 @@
+// Decides which hosts of a run are started when, which one hosts the rendezvous, what a signal
+// means and with which exit code the launch ends. Pure: no processes, no clock.
+//
+//            | place free | greets    | exit code  | connection gone   | signal that stops | time
+//   Waiting  | Starting   | -         | -          | -                 | Failed            | -
+//   Starting | -          | Ready     | -          | Failed            | dropped: Failed   | 60 s:
+//   Failed Ready    | order, when the first host is known: Running  | Failed | dropped: Failed   |
+//   - Running  | -          | -         | Ended      | Failed (lost)     | passed on         | -
+//   Failed   | -          | -         | -          | -                 | no further try    |
+//   Waiting Ended    | -          | -         | -          | -                 | - | -
+//
+// At most kAtOnce hosts are Starting. The first host in the user's order that is not Failed becomes
+// the first host: it hosts the rendezvous, and all others get its name with their orders. It stays
+// the first host when it is lost later.
+//
+// A host that was never reached counts as missing. With fewer than MIN others the launch ends with
+// 69; otherwise the host is tried again, after 2, 4, 8, ... 60 s, and so is one that is lost. The
+// run is over when no host runs, or is about to, for the first time. Where only the first host can
+// host the rendezvous its end is the run's: others have kEndGrace to follow, then SIGTERM and
+// kEndGrace more, and then they are dropped. After a signal that stops they have what workers have
+// (stop_limit), after a second one kEndGrace: a host's exit code may be behind output that nobody
+// reads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/log.h"
+#include "common/time.h"
+
+namespace ddprun {
+
+struct HostsConfig {
+  std::vector<std::string> names;
+  std::uint32_t min_nodes = 1;
+  bool finds_first = false;  // The first host hosts the rendezvous. False: the user has said where.
+  bool first_ends_run = false;  // And no other host can take it over.
+  Duration stop_limit{40'000};
+  static constexpr std::size_t kAtOnce = 64;
+  static constexpr Duration kGreetingLimit{60'000};
+  static constexpr Duration kEndGrace{5'000};
+  static constexpr Duration kFirstRetry{2'000};
+  static constexpr Duration kLongestRetry{60'000};
+};
+
+enum class HostPhase { kWaiting, kStarting, kReady, kRunning, kEnded, kFailed };
+
+struct HostState {
+  HostPhase phase = HostPhase::kWaiting;
+  bool reached = false;          // Was Running once.
+  std::uint32_t failures = 0;    // In a row.
+  std::optional<Time> deadline;  // Of kStarting: for the greeting. Of kFailed: the next try.
+};
+
+struct HostsState {
+  std::vector<HostState> hosts;
+  std::optional<std::size_t> first;
+  std::optional<int> stop_signal;
+  std::optional<int> first_code;  // The first host's exit code, where that is the run's.
+  std::optional<int> last_code;   // Of the host that ended last.
+  std::optional<Time> end_by;     // The run ends; hosts that run may do so until then.
+  bool terminated = false;        // They got a signal that stops.
+  bool over = false;
+};
+
+// ---- Events ----
+struct LaunchBegins {};
+struct HostGreets {
+  std::size_t host;
+};
+struct HostEnds {
+  std::size_t host;
+  int code;
+};
+struct HostGone {  // The connection to it has ended.
+  std::size_t host;
+  std::string why;
+};
+struct LaunchSignal {
+  int number;
+  bool stops;
+};
+struct HostsTick {
+  bool output_waits = false;  // For a reader of the launcher's own output.
+};
+using HostsEvent =
+    std::variant<LaunchBegins, HostGreets, HostEnds, HostGone, LaunchSignal, HostsTick>;
+
+// ---- Effects, to be carried out in this order ----
+struct HostsEffects {
+  std::vector<std::pair<LogLevel, std::string>> lines;
+  std::vector<std::size_t> dropped;  // Their connections end; nothing more is told of them.
+  std::vector<std::size_t> started;
+  std::vector<std::size_t> ordered;
+  std::vector<std::pair<std::size_t, int>> signals;
+  std::optional<int> exit_code;  // The launch is over.
+};
+
+HostsEffects Step(HostsState& state, const HostsConfig& config, const HostsEvent& event, Time now);
+std::optional<Time> NextWake(const HostsState& state);
+
+}  // namespace ddprun

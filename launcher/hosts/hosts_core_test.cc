@@ -1,0 +1,215 @@
+#include "launcher/hosts/hosts_core.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""s;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+using Hosts = std::vector<std::size_t>;
+
+class HostsStory {
+ public:
+  HostsStory(std::size_t hosts, std::uint32_t min_nodes) {
+    for (std::size_t i = 1; i <= hosts; ++i) {
+      config.names.push_back("n" + std::to_string(i));
+    }
+    config.min_nodes = min_nodes;
+    config.finds_first = config.first_ends_run = true;
+    last = Feed(LaunchBegins{});
+  }
+
+  HostsEffects Feed(const HostsEvent& event) {
+    last = Step(state, config, event, now);
+    for (const auto& [level, text] : last.lines) {
+      said += text + "\n";
+    }
+    return last;
+  }
+  HostsEffects After(Duration time) {
+    now += time;
+    return Feed(HostsTick{});
+  }
+  void AllGreet() {
+    for (std::size_t i = 0; i < config.names.size(); ++i) {
+      Feed(HostGreets{i});
+    }
+  }
+
+  HostsConfig config;
+  HostsState state;
+  HostsEffects last;
+  std::string said;
+  Time now = Time(1'000s);
+};
+
+TEST(HostsCore, TheCodeOfTheFirstHostIsTheRuns) {
+  HostsStory story(2, 2);
+  EXPECT_THAT(story.last.started, ElementsAre(0, 1));
+  EXPECT_THAT(story.Feed(HostGreets{1}).ordered, IsEmpty());  // Where do the nodes meet?
+  EXPECT_THAT(story.Feed(HostGreets{0}).ordered, ElementsAre(0, 1));
+  EXPECT_FALSE(story.Feed(HostEnds{0, 3}).exit_code);
+  EXPECT_EQ(story.Feed(HostEnds{1, 0}).exit_code, 3);
+  EXPECT_EQ(NextWake(story.state), std::nullopt);
+}
+
+TEST(HostsCore, SixtyFourAtOnce) {
+  HostsStory story(200, 200);
+  EXPECT_EQ(story.last.started.size(), 64u);
+  EXPECT_THAT(story.Feed(HostGreets{7}).started, ElementsAre(64));
+}
+
+TEST(HostsCore, AFixedRunEndsWithTheFirstHostThatCannotBeReached) {
+  HostsStory story(3, 3);
+  story.Feed(HostGreets{0});
+  const HostsEffects effects = story.Feed(HostGone{1, "ssh: no route"});
+  EXPECT_EQ(effects.exit_code, 69);
+  EXPECT_THAT(effects.dropped, ElementsAre(0, 2));
+  EXPECT_THAT(story.said, HasSubstr("cannot reach host n2: ssh: no route\n"
+                                    "the run needs 3 of 3 hosts, and 2 can be reached"));
+}
+
+TEST(HostsCore, AnElasticRunGoesOnAndTriesAgain) {
+  HostsStory story(3, 2);
+  EXPECT_THAT(story.Feed(HostGone{1, "down"}).dropped, IsEmpty());
+  story.Feed(HostGreets{0});
+  story.Feed(HostGreets{2});
+  EXPECT_THAT(story.After(1s).started, IsEmpty());
+  EXPECT_THAT(story.After(1s).started, ElementsAre(1));
+  story.Feed(HostGone{1, "down"});
+  EXPECT_THAT(story.After(3s).started, IsEmpty());  // Twice as long.
+  EXPECT_THAT(story.After(1s).started, ElementsAre(1));
+  EXPECT_THAT(story.Feed(HostGreets{1}).ordered, ElementsAre(1));
+  EXPECT_THAT(story.said, HasSubstr("host n2 answers again"));
+}
+
+// The rendezvous must be somewhere; where the first host is down it is on the next one.
+TEST(HostsCore, TheFirstHostThatAnswersIsTheFirst) {
+  HostsStory story(3, 1);
+  story.Feed(HostGreets{1});
+  EXPECT_THAT(story.last.ordered, IsEmpty());
+  EXPECT_THAT(story.Feed(HostGone{0, "down"}).ordered, ElementsAre(1));
+  EXPECT_EQ(story.state.first, 1u);
+  story.After(2s);
+  EXPECT_THAT(story.Feed(HostGreets{0}).ordered, ElementsAre(0));
+  EXPECT_EQ(story.state.first, 1u);  // Its nodes have its name already.
+}
+
+TEST(HostsCore, ALostHostIsTriedAgainInAFixedRunToo) {
+  HostsStory story(2, 2);
+  story.AllGreet();
+  story.Feed(HostGone{1, "timeout"});
+  EXPECT_THAT(story.said, HasSubstr("lost the connection to host n2: timeout"));
+  EXPECT_THAT(story.After(2s).started, ElementsAre(1));
+  EXPECT_FALSE(story.last.exit_code);
+}
+
+TEST(HostsCore, AllLostIsTheEnd) {
+  HostsStory story(2, 1);
+  story.AllGreet();
+  story.Feed(HostGone{0, "x"});
+  EXPECT_EQ(story.Feed(HostGone{1, "x"}).exit_code, 69);
+}
+
+// What a shell does in place of ddprun.
+TEST(HostsCore, AHostThatNeverGreetsIsGivenUp) {
+  HostsStory story(1, 1);
+  EXPECT_EQ(NextWake(story.state), story.now + 60s);
+  EXPECT_EQ(story.After(60s).exit_code, 69);
+  EXPECT_THAT(story.last.dropped, ElementsAre(0));
+  EXPECT_THAT(story.said, HasSubstr("no ddprun has answered there within 1 min 00 s"));
+}
+
+TEST(HostsCore, ASignalGoesToWhatRunsAndEndsTheRest) {
+  HostsStory story(70, 1);
+  story.Feed(HostGreets{0});
+  story.Feed(HostGreets{1});
+  EXPECT_THAT(story.Feed(LaunchSignal{SIGUSR1, false}).signals,
+              ElementsAre(Pair(0, SIGUSR1), Pair(1, SIGUSR1)));
+  EXPECT_THAT(story.last.dropped, IsEmpty());
+  story.Feed(LaunchSignal{SIGTERM, true});
+  EXPECT_THAT(story.last.signals, ElementsAre(Pair(0, SIGTERM), Pair(1, SIGTERM)));
+  EXPECT_EQ(story.last.dropped.size(), 64u);
+  EXPECT_THAT(story.last.started, IsEmpty());
+  story.Feed(HostEnds{1, 143});
+  EXPECT_EQ(story.Feed(HostEnds{0, 143}).exit_code, 143);
+}
+
+TEST(HostsCore, ASignalBeforeAnyHostRuns) {
+  HostsStory story(2, 2);
+  EXPECT_EQ(story.Feed(LaunchSignal{SIGINT, true}).exit_code, 130);
+  EXPECT_THAT(story.last.dropped, ElementsAre(0, 1));
+}
+
+TEST(HostsCore, ALostHostIsNotTriedAgainAfterASignal) {
+  HostsStory story(2, 1);
+  story.AllGreet();
+  story.Feed(LaunchSignal{SIGTERM, true});
+  story.Feed(HostGone{1, "x"});
+  EXPECT_THAT(story.After(30s).started, IsEmpty());
+  EXPECT_EQ(story.Feed(HostEnds{0, 143}).exit_code, 143);
+}
+
+// A node that came too late would look for a rendezvous that is gone.
+TEST(HostsCore, WhoDoesNotFollowTheFirstHostsEndIsStopped) {
+  HostsStory story(3, 1);
+  story.AllGreet();
+  story.Feed(HostGone{2, "x"});
+  story.Feed(HostEnds{0, 0});
+  EXPECT_THAT(story.After(4s).started, IsEmpty());
+  EXPECT_THAT(story.last.signals, IsEmpty());
+  story.now += 1s;
+  EXPECT_THAT(story.Feed(HostsTick{.output_waits = true}).signals, IsEmpty());
+  EXPECT_THAT(story.After(5s).signals, ElementsAre(Pair(1, SIGTERM)));
+  EXPECT_FALSE(story.last.exit_code);
+  EXPECT_THAT(story.After(5s).dropped, ElementsAre(1));
+  EXPECT_EQ(story.last.exit_code, 0);
+}
+
+// Its exit code may be behind output that nobody reads.
+TEST(HostsCore, AHostThatDoesNotEndAfterASignalIsDropped) {
+  HostsStory story(2, 2);
+  story.AllGreet();
+  story.Feed(LaunchSignal{SIGTERM, true});
+  EXPECT_EQ(NextWake(story.state), story.now + 40s);
+  story.After(1s);
+  story.Feed(LaunchSignal{SIGINT, true});
+  EXPECT_EQ(NextWake(story.state), story.now + 5s);
+  story.now += 5s;
+  EXPECT_THAT(story.Feed(HostsTick{.output_waits = true}).dropped, ElementsAre(0, 1));
+  EXPECT_EQ(story.last.exit_code, 130);
+}
+
+// Where another node can take the rendezvous over, the first host may be drained.
+TEST(HostsCore, WhereOthersMayServeTheLastOneEndsTheRun) {
+  HostsStory story(2, 1);
+  story.config.first_ends_run = false;
+  story.AllGreet();
+  story.Feed(HostEnds{0, 0});
+  EXPECT_THAT(story.After(100s).signals, IsEmpty());
+  EXPECT_EQ(story.Feed(HostEnds{1, 7}).exit_code, 7);
+}
+
+// Words of a connection that was dropped may still be under way.
+TEST(HostsCore, WhatComesAfterTheEndChangesNothing) {
+  HostsStory story(2, 2);
+  story.Feed(HostGone{0, "x"});
+  ASSERT_EQ(story.last.exit_code, 69);
+  for (const HostsEvent& event : std::vector<HostsEvent>{
+           HostGreets{1}, HostEnds{1, 5}, HostGone{1, "y"}, LaunchSignal{SIGTERM, true}}) {
+    story.Feed(event);
+    EXPECT_THAT(story.last.started, IsEmpty());
+    EXPECT_THAT(story.last.ordered, IsEmpty());
+    EXPECT_THAT(story.last.signals, IsEmpty());
+    EXPECT_FALSE(story.last.exit_code);
+  }
+}
+
+}  // namespace
+}  // namespace ddprun
