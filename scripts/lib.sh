@@ -39,6 +39,7 @@ package_venv() { printf '%s/package-venv-%s' "$cache" "$(hash_of "$root/scripts/
 kubernetes_venv() { printf '%s/kubernetes-venv-%s' "$cache" "$(hash_of "$root/scripts/pins/kubernetes.txt")"; }
 docs_venv() { printf '%s/docs-venv-%s' "$cache" "$(hash_of "$root/scripts/pins/docs.txt")"; }
 promtool() { printf '%s/promtool' "$cache"; }
+sshd_alone() { printf '%s/sshd' "$cache"; }
 torch_venv() {
   printf '%s/torch-venv-%s' "$cache" \
     "$(hash_of "$root/scripts/pins/tests.txt" "$root/scripts/pins/torch.txt")"

@@ -176,14 +176,15 @@ compile_python() {
   say "compiled the Python of $folder in $(seconds_since "$begin")"
 }
 
-# What reads metrics and alerts as Prometheus does: one file of Debian's package, no service.
-install_promtool() {
-  [[ ! -x $(promtool) ]] || return 0
-  say "downloading prometheus for its promtool: 19 MB"
-  (cd "$scratch" && apt-get -o APT::Sandbox::User=root -qq download prometheus &&
-    dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool) ||
-    die 1 "apt-get could not download prometheus (its message is above)"
-  mv "$scratch/usr/bin/promtool" "$(promtool)"
+# install_file PACKAGE FILE TARGET SIZE: one file of a Debian package whose service nobody wants.
+install_file() {
+  local package=$1 file=$2 target=$3 size=$4
+  [[ ! -x $target ]] || return 0
+  say "downloading $package for its ${file##*/}: $size"
+  (cd "$scratch" && apt-get -o APT::Sandbox::User=root -qq download "$package" &&
+    dpkg-deb --fsys-tarfile "$package"_*.deb | tar -x "./$file") ||
+    die 1 "apt-get could not download $package (its message is above)"
+  mv "$scratch/$file" "$target"
 }
 
 # Of each its own environment; what it links of CUDA is stood in for.
@@ -231,7 +232,8 @@ lock_cache
 [[ $want_docs == no ]] || install_venv "$(docs_venv)" 200 "what builds the documentation site" \
   ": 17 MB to download, 110 MB on disk" "$pins/docs.txt"
 [[ $want_tests == no ]] || compile_python "$(test_venv)/bin/python3" "$(test_venv)"
-[[ $want_tests == no ]] || install_promtool
+[[ $want_tests == no ]] || install_file prometheus usr/bin/promtool "$(promtool)" "19 MB"
+[[ $want_tests == no ]] || install_file openssh-server usr/sbin/sshd "$(sshd_alone)" "0.5 MB"
 [[ $want_package == no ]] || install_venv "$(package_venv)" 200 "what makes wheels" "" "$pins/package.txt"
 [[ $want_torch$want_cuda == nono ]] || install_venv "$(torch_venv)" 7000 "torch $torch_version" \
   ": 2.4 GB to download, 4 GB on disk" "$pins/tests.txt" "$pins/torch.txt"

@@ -43,7 +43,7 @@ else
   "$root/scripts/setup.sh" --tests
   extra=(-DDDPRUN_TEST_PYTHON="$(test_venv)/bin/python3")
 fi
-[[ $quick == yes ]] || extra+=(-DDDPRUN_PROMTOOL="$(promtool)" -DDDPRUN_PACKAGE_PYTHON="$(package_venv)/bin/python3"
+[[ $quick == yes ]] || extra+=(-DDDPRUN_PROMTOOL="$(promtool)" -DDDPRUN_SSHD="$(sshd_alone)" -DDDPRUN_PACKAGE_PYTHON="$(package_venv)/bin/python3"
   -DDDPRUN_KUBERNETES_PYTHON="$(kubernetes_venv)/bin/python3" -DDDPRUN_DOCS_PYTHON="$(docs_venv)/bin/python3")
 "$root/scripts/build.sh" --all -DDDPRUN_TESTS=ON "${extra[@]}"
 

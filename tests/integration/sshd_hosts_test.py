@@ -1,0 +1,105 @@
+"""--hosts with a real ssh and sshd on loopback addresses."""
+
+import os
+import re
+import signal
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import FAKE_WORKER, HELLO, children_of, command_of, eventually, read_bytes  # noqa: E402
+from local_sshd import SshdTest, all_there  # noqa: E402
+
+
+class SshdHosts(SshdTest):
+    def launch(self, names, *arguments, **how):
+        return self.start(f"--hosts={','.join(names)}", f"--launch-agent={self.sshd.agent()}", *arguments, **how)
+
+    def ranks(self, run):
+        """(generation, rank) -> (host, pid) of the newest generation."""
+        found = re.findall(r"\[([\w.]+)\] worker (\d+) (\d+) (\d+)\n", run.out())
+        newest = max((int(g) for _, _, g, _ in found), default=0)
+        return {(newest, int(rank)): (host, int(pid)) for host, rank, g, pid in found if int(g) == newest}
+
+    def begin(self, count, *flags, worker=()):
+        run = self.launch(self.sshd.names[:count], *flags, FAKE_WORKER, HELLO, *worker,
+                          f"--wait-file={self.path('go')}")
+        self.wait_for(lambda: len(self.ranks(run)) == count, run, what=f"{count} workers")
+        return run
+
+    def ends(self, run):
+        self.write("go", "")
+        self.assertEqual(run.wait(), 0, run.all())
+        self.assertTrue(eventually(lambda: not self.mark.living()), run.all())
+
+    def test_three_hosts_and_odd_arguments(self):
+        odd = ["a b", "$(id)", "'\"\\", "x\ny", "", "!"]
+        script = self.write("show.py", "import os, sys\nprint(os.environ['RANK'], sys.argv[1:])\n")
+        first, second, third = self.sshd.names
+        run = self.launch([first, f"{second}:2", third], script, *odd)
+        self.assertEqual(run.wait(), 0, run.all())
+        self.assertEqual(sorted(run.out().splitlines()),
+                         [f"[{host}] {rank} {odd}" for rank, host in enumerate((first, second, second, third))])
+
+    def test_a_workers_code(self):
+        run = self.launch(self.sshd.names, FAKE_WORKER, "--on-rank=1", "--exit=3", "--always", "--hang")
+        self.assertEqual(run.wait(), 3, run.all())
+
+    def test_the_launcher_is_killed(self):
+        run = self.begin(3, worker=("--ignore-term", "--grandchild-setsid"))
+        self.run_directory_stays = True
+        began = time.monotonic()
+        run.kill_at_once()
+        self.assertTrue(eventually(lambda: not self.mark.living(), 10), [command_of(p) for p in self.mark.living()])
+        print(f"launcher killed: nothing was left after {time.monotonic() - began:.2f} s")
+
+    def test_interrupted(self):
+        run = self.begin(3)
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.wait(), 130, run.all())
+        self.assertTrue(eventually(lambda: not self.mark.living()), run.all())
+
+    def test_sshs_own_words(self):
+        run = self.launch([self.sshd.names[0], self.sshd.silent_name], FAKE_WORKER, "--hang")
+        self.assertEqual(run.wait(), 69, run.all())
+        self.assertIn(f"cannot reach host {self.sshd.silent_name}: ssh: connect to host {self.sshd.silent_name} port "
+                      f"{self.sshd.port}: Connection refused (the launch agent ended with exit code 255)", run.err())
+
+    def test_a_connection_breaks(self):
+        run = self.begin(3, "--nnodes=1:3", "--rdzv-conf=last_call_timeout=0")
+        generation = max(g for g, _ in self.ranks(run))
+        host, pid = self.ranks(run)[generation, 2]
+        ssh = [child for child in children_of(run.agent()) if f" {host} " in command_of(child)]
+        os.kill(ssh[0], signal.SIGKILL)
+        self.assertTrue(eventually(lambda: not read_bytes(f"/proc/{pid}/environ")), run.all())
+        self.wait_for_text(run, f"lost the connection to host {host}")
+        self.wait_for(lambda: len(r := self.ranks(run)) == 3 and min(r)[0] > generation, run)
+        self.ends(run)
+        self.run_directory_stays = True
+
+    # As when its cable is pulled.
+    def test_a_host_is_silent(self):
+        run = self.begin(2, "--nnodes=1:2", "--rdzv-conf=last_call_timeout=0")
+        generation = max(g for g, _ in self.ranks(run))
+        host, pid = self.ranks(run)[generation, 1]
+        session = self.sshd.session_of(pid)
+        began = time.monotonic()
+        stopped = [session, *children_of(session)] if os.geteuid() == 0 else [session]
+        for one in stopped:
+            if "sshd" in command_of(one):
+                os.kill(one, signal.SIGSTOP)
+        self.assertTrue(eventually(lambda: not read_bytes(f"/proc/{pid}/environ"), 15), run.all())
+        print(f"host silent: its worker was gone after {time.monotonic() - began:.2f} s")
+        self.wait_for_text(run, f"lost the connection to host {host}: Timeout, server {host} not responding")
+        self.wait_for(lambda: len(r := self.ranks(run)) == 2 and min(r)[0] > generation, run)
+        self.ends(run)
+        self.run_directory_stays = True
+
+
+if __name__ == "__main__":
+    if not all_there():
+        print("skipped: there is no sshd here (Debian: openssh-server)")
+        sys.exit(77)
+    unittest.main()

@@ -1,0 +1,33 @@
+"""--hosts with 200 hosts, by a stand-in for ssh: 64 are connected to at once, and all run together."""
+
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from fake_hosts import HostsTest  # noqa: E402
+
+HOSTS = 200
+
+
+class TwoHundredHosts(HostsTest):
+    def test_all_run_and_none_is_left(self):
+        names = self.names(HOSTS)
+        run = self.launch(names, *self.waiting_worker())
+        ranks = self.wait_for(lambda: (r := self.ranks(run)) and len(r) == HOSTS and r, run, limit=300,
+                              what=f"{HOSTS} workers")
+        self.assertEqual([ranks[rank][0] for rank in range(HOSTS)], names)
+        self.write("go", "")
+        self.assertEqual(run.wait(120), 0, run.err()[-4000:])
+        self.assertEqual(self.mark.living(), [])
+
+    def test_the_launcher_is_killed(self):
+        run = self.launch(self.names(HOSTS), *self.waiting_worker())
+        self.wait_for(lambda: len(self.ranks(run)) == HOSTS, run, limit=300, what=f"{HOSTS} workers")
+        self.run_directory_stays = True
+        run.kill_at_once()  # The end of the test looks for what is left.
+
+
+if __name__ == "__main__":
+    unittest.main()

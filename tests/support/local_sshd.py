@@ -1,0 +1,90 @@
+"""A real sshd of the current user on loopback addresses, with keys and settings of its own."""
+
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+
+from ddprun_runs import DdprunTest, children_of, eventually, free_endpoint, read_text
+
+# What scripts/setup.sh has fetched, or the machine's own; sshd wants to be called by a whole path.
+SSHD = shutil.which(os.environ.get("SSHD", "")) or shutil.which(
+    "sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+
+
+def all_there():
+    return bool(SSHD and shutil.which("ssh") and shutil.which("ssh-keygen"))
+
+
+class LocalSshd:
+    """`names` are the addresses on which it listens; `environment` is that of its sessions."""
+
+    def __init__(self, directory, hosts, environment):
+        self.directory = directory
+        host, self.port = free_endpoint().rsplit(":", 1)
+        base = host.rsplit(".", 1)[0]
+        self.names = [f"{base}.{i}" for i in range(1, hosts + 1)]
+        self.silent_name = f"{base}.250"  # Nobody listens there.
+        for key in ("host", "user"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self._path(key)], check=True)
+        if os.geteuid() == 0:
+            os.makedirs("/run/sshd", 0o755, exist_ok=True)  # sshd wants it of root.
+        self._write("sshd_config", "\n".join(
+            [f"ListenAddress {name}:{self.port}" for name in self.names] +
+            [f"HostKey {self._path('host')}", f"AuthorizedKeysFile {self._path('user')}.pub", "StrictModes no",
+             "UsePAM no", "PidFile none", "PermitRootLogin yes", "PasswordAuthentication no", "MaxStartups 1000",
+             "MaxSessions 1000", "SetEnv " + " ".join(f"{k}={v}" for k, v in environment.items())]))
+        self._write("ssh_config", f"Port {self.port}\nIdentityFile {self._path('user')}\nIdentitiesOnly yes\n"
+                                  f"StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nUser {getpass.getuser()}\n")
+        with open(self._path("sshd.log"), "wb") as log:
+            self.process = subprocess.Popen([SSHD, "-D", "-e", "-f", self._path("sshd_config")], stderr=log)
+        assert eventually(self._listens), read_text(self._path("sshd.log"))
+
+    def _path(self, name):
+        return os.path.join(self.directory, name)
+
+    def _write(self, name, text):
+        with open(self._path(name), "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+
+    def _listens(self):
+        with socket.socket() as probe:
+            return self.process.poll() is None and probe.connect_ex((self.names[-1], int(self.port))) == 0
+
+    def agent(self):
+        """For --launch-agent: ddprun's own, with this sshd's settings."""
+        return (f"ssh -F {self._path('ssh_config')} -x -o BatchMode=yes -o ConnectTimeout=10 "
+                "-o ServerAliveInterval=5 -o ServerAliveCountMax=2")
+
+    def session_of(self, pid):
+        """The sshd above a process."""
+        for child in children_of(self.process.pid):
+            todo = [child]
+            while todo:
+                one = todo.pop()
+                if one == pid:
+                    return child
+                todo += children_of(one)
+        return None
+
+    def close(self):
+        for child in children_of(self.process.pid):
+            try:
+                os.kill(child, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.kill()
+        self.process.wait()
+
+
+class SshdTest(DdprunTest):
+    hosts = 3
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("sshd"), 0o700)
+        names = ("DDPRUN_TEST_MARK", "XDG_RUNTIME_DIR", "TMPDIR", "OMP_NUM_THREADS")
+        self.sshd = LocalSshd(self.path("sshd"), self.hosts, {name: self.environment[name] for name in names})
+        self.addCleanup(self.sshd.close)
