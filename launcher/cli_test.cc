@@ -50,8 +50,8 @@ TEST(CommandLine, HostsSayHowManyNodes) {
   EXPECT_EQ(config.spec.min_nodes, 2u);
   EXPECT_FALSE(config.standalone);
   EXPECT_EQ(config.cannot_start, "");  // A GPU is looked for on each host.
-  EXPECT_EQ(Launch({"--hosts=n1,n2,n3", "--nnodes=1:8", "p"}).shape.max_nodes, 8u);
-  EXPECT_EQ(Launch({"--hosts=n1", "p"}, {{"SLURM_JOB_ID", "5"}}).shape.max_nodes, 1u);
+  EXPECT_EQ(Launch({"--hosts=n1,n2,n3", "--nnodes=1:8", "p"}).spec.max_nodes, 8u);
+  EXPECT_EQ(Launch({"--hosts=n1", "p"}, {{"SLURM_JOB_ID", "5"}}).spec.max_nodes, 1u);
 }
 
 // It is a node of that run, whatever its environment or file say of hosts.

@@ -10,6 +10,12 @@
 namespace ddprun {
 namespace {
 
+// Nodes that stop on request do so one by one; a run that fails ends on all nodes together.
+bool IsFailure(int code) {
+  return code != kExitOk && code != kExitRestart && code != kExitInterrupted &&
+         code != kExitTerminated;
+}
+
 class HostsTurn {
  public:
   HostsTurn(HostsState& state, const HostsConfig& config, Time now)
@@ -33,8 +39,11 @@ class HostsTurn {
     if (host.phase == HostPhase::kRunning) {
       host.phase = HostPhase::kEnded;
       state_.last_code = event.code;
-      if (state_.first == event.host && config_.first_ends_run) {
-        state_.first_code = event.code;
+      const auto others = static_cast<std::size_t>(std::ranges::count_if(
+          state_.hosts, [](const HostState& other) { return other.phase != HostPhase::kEnded; }));
+      const bool wanting = IsFailure(event.code) && others < config_.min_nodes;
+      if (wanting || (state_.first == event.host && config_.first_ends_run)) {
+        state_.run_code = state_.run_code.value_or(event.code);
         EndBy(HostsConfig::kEndGrace);
       }
     }
@@ -197,7 +206,7 @@ class HostsTurn {
     }
     state_.over = true;
     state_.end_by.reset();
-    const std::optional<int> known = state_.first_code ? state_.first_code : state_.last_code;
+    const std::optional<int> known = state_.run_code ? state_.run_code : state_.last_code;
     effects_.exit_code = known                ? *known
                          : state_.stop_signal ? kExitSignalBase + *state_.stop_signal
                                               : kExitUnavailable;

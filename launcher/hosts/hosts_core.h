@@ -16,10 +16,11 @@
 // A host that was never reached counts as missing. With fewer than MIN others the launch ends with
 // 69; otherwise the host is tried again, after 2, 4, 8, ... 60 s, and so is one that is lost. The
 // run is over when no host runs, or is about to, for the first time. Where only the first host can
-// host the rendezvous its end is the run's: others have kEndGrace to follow, then SIGTERM and
-// kEndGrace more, and then they are dropped. After a signal that stops they have what workers have
-// (stop_limit), after a second one kEndGrace: a host's exit code may be behind output that nobody
-// reads.
+// host the rendezvous its end is the run's. So is the failure of a host, which lacks the
+// program perhaps, if fewer than MIN others are left. The others have kEndGrace to follow, then
+// SIGTERM and kEndGrace more, and then they are dropped. After a signal that stops they have what
+// workers have (stop_limit), after a second one kEndGrace: a host's exit code may be behind output
+// that nobody reads.
 #pragma once
 
 #include <cstddef>
@@ -61,10 +62,10 @@ struct HostsState {
   std::vector<HostState> hosts;
   std::optional<std::size_t> first;
   std::optional<int> stop_signal;
-  std::optional<int> first_code;  // The first host's exit code, where that is the run's.
-  std::optional<int> last_code;   // Of the host that ended last.
-  std::optional<Time> end_by;     // The run ends; hosts that run may do so until then.
-  bool terminated = false;        // They got a signal that stops.
+  std::optional<int> run_code;   // Of the host whose end was the run's.
+  std::optional<int> last_code;  // Of the host that ended last.
+  std::optional<Time> end_by;    // The run ends; hosts that run may do so until then.
+  bool terminated = false;       // They got a signal that stops.
   bool over = false;
 };
 

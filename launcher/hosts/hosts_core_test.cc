@@ -172,6 +172,20 @@ TEST(HostsCore, WhoDoesNotFollowTheFirstHostsEndIsStopped) {
   EXPECT_EQ(story.last.exit_code, 0);
 }
 
+// The others would wait for it until their join timeout.
+TEST(HostsCore, ANodeThatCannotBeginEndsAFixedRun) {
+  HostsStory story(2, 2);
+  story.AllGreet();
+  story.Feed(HostEnds{1, 2});
+  EXPECT_THAT(story.After(5s).signals, ElementsAre(Pair(0, SIGTERM)));
+  EXPECT_EQ(story.Feed(HostEnds{0, 143}).exit_code, 2);
+  HostsStory elastic(2, 1);
+  elastic.AllGreet();
+  elastic.Feed(HostEnds{1, 137});
+  EXPECT_THAT(elastic.After(50s).signals, IsEmpty());
+  EXPECT_EQ(elastic.Feed(HostEnds{0, 0}).exit_code, 0);
+}
+
 // Its exit code may be behind output that nobody reads.
 TEST(HostsCore, AHostThatDoesNotEndAfterASignalIsDropped) {
   HostsStory story(2, 2);

@@ -189,7 +189,7 @@ int LaunchOnHosts(const LaunchConfig& config) {
     StartLog("ddprun", config.verbose ? LogLevel::kDebug
                        : config.quiet ? LogLevel::kWarning
                                       : LogLevel::kInfo);
-    for (const std::string& remark : config.remarks) {
+    for (const std::string& remark : config.warnings) {
       Log(LogLevel::kWarning, remark);
     }
     const int code = HostsDriver(config, *orders, std::move(guard)).Run();

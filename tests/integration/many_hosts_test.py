@@ -161,6 +161,13 @@ class ManyHosts(HostsTest):
         self.assertEqual(run.wait(), 0, run.all())
         self.run_directory_stays = True
 
+    def test_an_agent_is_killed_in_a_fixed_run(self):
+        run = self.launch(self.names(2), *self.waiting_worker())
+        worker = self.wait_for_ranks(run, 2)[1][1]
+        os.kill(int(re.search(r"PPid:\s+(\d+)", read_text(f"/proc/{worker}/status"))[1]), signal.SIGKILL)
+        self.assertEqual(run.wait(), 137, run.all())
+        self.assertEqual(self.mark.living(), [])
+
     def test_what_answers_is_no_ddprun(self):
         for command, why in (("exit 0", "the launch agent ended with exit code 0"),
                              ("echo hello", "the launch agent ended with exit code 0"),
@@ -185,6 +192,20 @@ class ManyHosts(HostsTest):
                          executable=self.in_a_directory_that_goes())
         self.assertEqual(run.wait(), 2, run.all())
         self.assertRegex(run.err(), r"cannot enter the launcher's directory '.*': No such file or directory on this host")
+
+    def test_a_host_that_cannot_begin_ends_a_fixed_run(self):
+        names = self.names(2)
+        os.mkdir(self.path("place"))
+        self.hosts.behave = lambda host, command: (
+            f"while [ ! -e {self.path('go')} ]; do sleep 0.1; done; rmdir {self.path('place')}; {command}"
+            if host == names[1] else command)
+        run = self.start(f"--hosts={','.join(names)}", f"--launch-agent={self.agent}", FAKE_WORKER,
+                         executable=self.write("there.sh", f'#!/bin/sh\ncd {self.path("place")} && exec '
+                                                           f'{os.environ["DDPRUN"]} "$@"\n', 0o755))
+        self.wait_for_text(run, "waiting for nodes: 1 of 2")
+        self.write("go", "")
+        self.assertEqual(run.wait(), 2, run.all())
+        self.assertIn(f"[{names[1]}] ddprun: error: cannot enter the launcher's directory", run.err())
 
     def in_a_directory_that_goes(self):
         """ddprun, started in a directory that the hosts do not find: the stand-in removes it first."""

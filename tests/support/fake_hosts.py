@@ -59,6 +59,8 @@ class FakeHosts:
         with connection:
             fds = array.array("i")
             text, ancillary, _, _ = connection.recvmsg(65536, socket.CMSG_SPACE(12))
+            if not text:
+                return  # The launcher has killed it.
             for _, _, data in ancillary:
                 fds.frombytes(data)
             call = json.loads(text)
