@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kMaxHostfile = 4 << 20;
 
-// What they say of one node, the launch says of each.
+// The launch itself sets them for each node.
 constexpr const char* kOfOneNode[] = {"node-rank",   "standalone",  "local-addr",
                                       "master-addr", "master-port", "attach-rank"};
 

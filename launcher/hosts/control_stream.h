@@ -58,7 +58,7 @@ class MarkReader {
  public:
   explicit MarkReader(std::string word) : word_(std::move(word)) {}
 
-  // What is to be shown of these bytes: nothing before the greeting. A mark may come in pieces.
+  // The part of these bytes to be shown: nothing before the greeting. A mark may come in pieces.
   std::string Feed(std::string_view bytes);
   bool greeted() const { return greeted_; }
   std::optional<int> exit_code() const { return exit_code_; }

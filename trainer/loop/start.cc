@@ -17,7 +17,8 @@
 namespace ddprun {
 namespace {
 
-// What a rank has found in its node's memory and, rank 0, on its disk. Filled in on a thread.
+// The states that a rank has found in its node's memory and, rank 0, on its disk. Filled in on a
+// thread.
 struct Choice {
   TrainState asked;
   std::optional<Snapshot> found;         // In this node's memory.

@@ -1,4 +1,4 @@
-// What the parts of one worker's training share: what it was started with, its peers, its model and
+// Shared by the parts of one worker's training: its configuration, its peers, its model and
 // data, and how far it has come.
 //
 // Torch-free: tensors live in the learner, peers in the process group.
@@ -65,7 +65,7 @@ struct Training {
   // Scores some samples of a set, on this rank only.
   std::function<Result<Score>(const Samples& set, std::span<const std::uint32_t> indices)> evaluate;
   std::uint64_t evaluation_batch = 1;  // The most samples of one such call.
-  // What is evaluated after the last step, in this order; the names are those of the result.
+  // The sets to be evaluated after the last step, in this order; the names are those of the result.
   std::vector<std::pair<std::string, const Samples*>> final_sets;
   Heartbeat heartbeat;
   std::optional<StopGuard> guard;  // While steps are taken, in a world of several ranks.

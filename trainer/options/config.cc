@@ -99,7 +99,7 @@ void AddProcessOptions(CLI::App& app, TrainConfig& config) {
                        "ddprun-train " DDPRUN_VERSION " (libtorch " DDPRUN_LIBTORCH_VERSION ")");
 }
 
-// What the command line left to the model.
+// Settings that the command line left to the model.
 void FollowRecipe(const CLI::App& app, TrainConfig& config) {
   const ModelEntry* const model = FindModel(config.model);
   if (model == nullptr) {
@@ -133,7 +133,7 @@ void NamePaths(TrainConfig& config) {
   }
 }
 
-// What valid texts mean, and the defaults that depend on other flags.
+// The meaning of valid texts, and the defaults that depend on other flags.
 void Resolve(TrainConfig& config) {
   config.backend_choice = *ParseBackend(config.backend);
   config.device_wish = *ParseDevice(config.device);

@@ -83,7 +83,7 @@ struct TrainConfig {
   std::vector<ProgramFlag> program_flags;
   std::string program_arguments;  // "width=64,heads=4": those that are the same on all ranks.
 
-  // What the texts above mean; set by Parse once they are valid.
+  // The meaning of the texts above; set by Parse once they are valid.
   ResumeMode resume_mode = ResumeMode::kAuto;
   CheckpointInterval checkpoint_interval;
   BackendChoice backend_choice = BackendChoice::kAuto;
