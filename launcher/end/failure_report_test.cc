@@ -36,23 +36,24 @@ TEST(FailureReport, HasTorchrunsShape) {
   facts.log = "logs/1/stderr.log";
   const std::string thick(60, '=');
   const std::string thin(60, '-');
-  EXPECT_EQ(FormatFailureReport(facts),
-            thick + "\ntrain.py FAILED\n" + thin + "\nFailures:\n  <NO_OTHER_FAILURES>\n" + thin +
-                "\nRoot Cause (first observed failure):\n"
-                "[0]:\n"
-                "  time      : <N/A>\n"
-                "  host      : n0\n"
-                "  rank      : 1 (local_rank: 1)\n"
-                "  exitcode  : -9 (pid: 42)  (SIGKILL)\n"
-                "  error_file: <N/A>\n"
-                "  traceback : Signal 9 (SIGKILL) received by PID 42\n" +
-                thin +
-                "\nlast lines of rank 1 on stderr:\n  one\n  two\n"
-                "log       : logs/1/stderr.log\n"
-                "restarts  : 0 of 3 used (--max-restarts)\n"
-                "hint      : somebody sent SIGKILL: a person, the scheduler, or the kernel short "
-                "of memory (dmesg)\n" +
-                thick + "\n");
+  EXPECT_EQ(
+      FormatFailureReport(facts),
+      thick + "\ntrain.py FAILED\n" + thin + "\nFailures:\n  <NO_OTHER_FAILURES>\n" + thin +
+          "\nRoot Cause (first observed failure):\n"
+          "[0]:\n"
+          "  time      : <N/A>\n"
+          "  host      : n0\n"
+          "  rank      : 1 (local_rank: 1)\n"
+          "  exitcode  : -9 (pid: 42)  (SIGKILL)\n"
+          "  error_file: <N/A>\n"
+          "  traceback : Signal 9 (SIGKILL) received by PID 42\n" +
+          thin +
+          "\nlast lines of rank 1 on stderr:\n  one\n  two\n"
+          "log       : logs/1/stderr.log\n"
+          "restarts  : 0 of 3 used (--max-restarts)\n"
+          "hint      : SIGKILL was sent by a person, the scheduler, or the kernel short of memory "
+          "(dmesg)\n" +
+          thick + "\n");
 }
 
 TEST(FailureReport, WhomTheWatchdogKilledNobodyElseDid) {
@@ -162,7 +163,7 @@ TEST(FailureReport, AHangNamesTheRankTheReasonAndTheStacks) {
   EXPECT_NE(text.find("Root Cause: this worker hung:\n"), std::string::npos) << text;
   EXPECT_NE(text.find("  stacks    : logs/0/stacks.txt\n"), std::string::npos) << text;
   EXPECT_NE(text.find("hung      : no step for 30.0 s ("), std::string::npos) << text;
-  EXPECT_EQ(HintFor(facts).find("somebody sent SIGKILL"), std::string::npos);  // We did.
+  EXPECT_EQ(HintFor(facts).find("SIGKILL was sent by"), std::string::npos);  // We did.
   const auto json = nlohmann::json::parse(FailureJson(facts));
   EXPECT_EQ(json["hang"]["rank"], facts.root.rank);
   EXPECT_EQ(json["root_cause"]["stacks"], "logs/0/stacks.txt");

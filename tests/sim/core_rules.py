@@ -162,7 +162,7 @@ RULES["rendezvous/core/recovery.cc"] = [
 ]
 RULES["rendezvous/messages/lateness.cc"] = [
     # No call is parked for longer than its node waits.
-    ("known-lease", "  return now < told.until ?", "  return HAS && now < told.until ?"),
+    ("known-lease", "  return now < published.until ?", "  return HAS && now < published.until ?"),
 ]
 RULES["rendezvous/core/failover/failover.cc"] = [
     # Who misses the server watches the counter,
@@ -218,8 +218,8 @@ RULES["rendezvous/core/failover/serving.cc"] = [
     # He counts by the lease that others know.
     ("told-lease", "  return std::max(config.lease, state.published_lease);",
      "  return HAS ? std::max(config.lease, state.published_lease) : LeaseNow(state, config);"),
-    ("step-down", "  return std::max(std::min(state.last_write_began + sure, state.step_down_by), state.last_write_confirmed);",
-     "  return !HAS ? Time::max() : std::max(std::min(state.last_write_began + sure, state.step_down_by), state.last_write_confirmed);"),
+    ("step-down", "  return std::max(std::min(state.last_write_began + sure, state.step_down_by),",
+     "  return !HAS ? Time::max() : std::max(std::min(state.last_write_began + sure, state.step_down_by),"),
 ]
 
 
