@@ -90,12 +90,15 @@ class ManyHosts(HostsTest):
                 self.assertEqual(self.mark.living(), [])
 
     def test_a_signal_before_the_hosts_answer(self):
-        self.hosts.behave = lambda host, command: "sleep 1000"
+        self.hosts.behave = lambda host, command: "exec sleep 1000"
         run = self.launch(self.names(3), FAKE_WORKER)
         self.wait_for(lambda: len(self.hosts.started) == 3, run)
         run.signal(signal.SIGINT)
         self.assertEqual(run.wait(5), 130, run.all())
-        self.mark.kill()  # What was started in ddprun's place does not read its input.
+        def all_killed():  # Programs in ddprun's place, which do not read their input, may still begin.
+            self.mark.kill()
+            return not self.mark.living()
+        self.assertTrue(eventually(all_killed, 10))
 
     def test_the_launcher_is_killed(self):
         run = self.launch(self.names(3), FAKE_WORKER, HELLO, "--ignore-term", "--grandchild-setsid", "--hang")
