@@ -208,10 +208,10 @@ void ProcessRunner::State::SignalAll(int signal, bool end_at_once) {
   }
   for (const auto& worker : workers) {
     if (worker->running) {
-      if (end_at_once) {  // Before the other signal: of two pending ones only the first counts.
-        ::sigqueue(worker->pid, signal, sigval{.sival_int = kEndAtOnce});
+      // Once: a shell that waits again after the first signal would not wait after a second.
+      if (!end_at_once || ::sigqueue(worker->pid, signal, sigval{.sival_int = kEndAtOnce}) != 0) {
+        ::kill(worker->pid, signal);
       }
-      ::kill(worker->pid, signal);
       if (wakes) {
         ::kill(worker->pid, SIGCONT);
       }

@@ -55,6 +55,20 @@ ready.touch()
 while True: signal.pause()
 """
 
+# Tells of a second signal.
+ONCE = """
+import os, signal, sys
+place, rank = sys.argv[1], os.environ["RANK"]
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+open(os.path.join(place, "ready." + rank), "w").close()
+if rank == "0":
+    while sum(name.startswith("ready.") for name in os.listdir(place)) < int(os.environ["WORLD_SIZE"]): pass
+    sys.exit(3)
+signal.sigwait({signal.SIGTERM})
+if signal.sigtimedwait({signal.SIGTERM}, 1):
+    open(os.path.join(place, "again." + rank), "w").close()
+"""
+
 
 class LastSave(DdprunTest):
     def start_beside(self, name, what, *flags, seconds=LONGER, wrapper=()):
@@ -83,6 +97,12 @@ class LastSave(DdprunTest):
                 self.assertTrue(self.saved(name), run.all())
                 self.assertIn("workers that have been asked to end are still active: they have 30.0 s in all", run.err())
                 self.assertNotIn("have not ended in time", run.err())
+
+    # (A shell that waits for its child once more would give up at a second signal.)
+    def test_each_is_asked_once(self):
+        self.write("once.py", ONCE)
+        self.ends(self.start("--nproc-per-node=16", self.path("once.py"), self.directory))
+        self.assertEqual([name for name in os.listdir(self.directory) if name.startswith("again.")], [])
 
     def test_one_that_does_nothing_is_killed(self):
         start = time.monotonic()
