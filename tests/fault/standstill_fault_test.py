@@ -261,6 +261,7 @@ class NoMemory(DdprunTest):
     def test_an_agent_without_memory_says_so_and_leaves_nothing(self):
         pipe = FullPipe(self)
         go = self.path("go")
+        self.environment["MALLOC_ARENA_MAX"] = "1"  # Another arena has address space of its own in reserve.
         run = self.start("--nproc-per-node=2", FAKE_WORKER, "--grandchild-setsid", HELLO,
                          f"--touch={self.path('there')}.%r", f"--wait-file={go}", "--spew=4", "--hang",
                          out=pipe.writer)
