@@ -14,6 +14,7 @@ namespace ddprun {
 NodeReport ReasonsOf(const AgentState& state) {
   NodeReport report;
   report.incarnation = state.incarnation;
+  report.former_incarnation = state.former_incarnation;
   report.sequence = state.sequence;
   report.term = state.term;
   report.beat = state.beat;

@@ -96,6 +96,7 @@ enum class AgentPhase { kIdle, kRunning, kStopping, kDone };
 struct AgentState {
   AgentPhase phase = AgentPhase::kIdle;
   Incarnation incarnation;
+  Incarnation former_incarnation;               // Of the membership before this one; 0: none.
   std::optional<Incarnation> next_incarnation;  // Declared lost: to be taken when idle.
   std::uint64_t sequence = 0;                   // Of the newest call.
   bool call_open = false;

@@ -261,5 +261,12 @@ TEST_F(Pair, AStrangeWorldIsStoppedAndNeverMet) {
   EXPECT_EQ(story.state.world->generation, Generation{8});
 }
 
+// Two servers may give a number twice.
+TEST_F(Pair, AMemberThatRunsAnotherWorldOfTheSameNumberIsStopped) {
+  a.report.placement->world_id = {77};
+  a.Says(At(1s));
+  EXPECT_EQ(std::get<Stop>(a.Told(At(1s))).cause, StopCause::kSuperseded);
+}
+
 }  // namespace
 }  // namespace ddprun

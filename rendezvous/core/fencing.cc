@@ -52,18 +52,18 @@ void FenceAnew(Roster& roster, const CoordinatorConfig& config, const NodeReport
   }
 }
 
-// The same node in a new membership too: its floor says that it knew the world. An outsider on its
-// place promises nothing about this generation, and one that has run another world of that number
-// nothing about this one.
+// The same process in a new membership too. Another machine of the same name promises nothing about
+// the workers of this one.
 bool EndFenceOf(Roster& roster, const CoordinatorConfig& config, const NodeReport& report) {
   if (!roster.world || roster.world->roll.lost.empty() || report.hosting != Hosting::kNothing ||
-      report.unkillable > 0 || report.floor < roster.world->generation ||
-      (report.placement && !SpeaksOfWorld(report, *roster.world))) {
+      report.unkillable > 0 || report.floor < roster.world->generation) {
     return false;
   }
   const auto& lost = roster.world->roll.lost;
   const auto ends = [&](const Member& member) {
-    return member.fence && member.key.node == report.node;
+    return member.fence && member.key.node == report.node &&
+           (member.key.incarnation == report.incarnation ||
+            member.key.incarnation == report.former_incarnation);
   };
   if (std::none_of(lost.begin(), lost.end(),
                    [&](std::size_t rank) { return ends(roster.world->members[rank]); })) {

@@ -95,32 +95,36 @@ TEST_F(Fencing, WorkersThatOutliveTheirEndDoNotHoldTheOthersForEver) {
 }
 
 // Waiting on would cost time for nothing.
-TEST_F(Fencing, ANodeThatComesBackWithoutWorkersEndsItsFence) {
+TEST_F(Fencing, AProcessThatComesBackWithoutWorkersEndsItsFence) {
   PassWithA(2s, 6s);
   ASSERT_EQ(story.state.phase, Phase::kDraining);
   Node back(story, "n1", kFenced, 2);
+  back.report.former_incarnation = b.report.incarnation;
   back.report.floor = {1};
   back.Says(At(6'500ms));
   EXPECT_EQ(story.state.phase, Phase::kRunning);
   EXPECT_EQ(story.state.world->members.size(), 2u);
 }
 
-// Another machine on its place knows nothing about the workers of the lost one.
-TEST_F(Fencing, AnOutsiderOnItsPlaceDoesNot) {
+TEST_F(Fencing, BeforeItHasPromisedItDoesNot) {
   PassWithA(2s, 6s);
-  Node outsider(story, "n1", kFenced, 2);
-  outsider.Says(At(6'500ms));
+  Node back(story, "n1", kFenced, 2);
+  back.report.former_incarnation = b.report.incarnation;
+  back.Says(At(6'500ms));
   EXPECT_EQ(story.state.phase, Phase::kDraining);
 }
 
-// (Seed 558918356947.) Two servers may give a number twice.
-TEST_F(Fencing, WhoHasRunAnotherWorldOfThatNumberDoesNotEither) {
+// (Seeds 558918356947, 521544365837.) Another machine of the same name knows nothing about the
+// workers of the lost one, whatever it has promised, perhaps to another server.
+TEST_F(Fencing, AnotherMachineOfItsNameDoesNot) {
   PassWithA(2s, 6s);
   Node other(story, "n1", kFenced, 2);
   other.report.floor = {1};
-  other.report.placement = b.report.placement;
-  other.report.placement->world_id = {77};
   other.Says(At(6'500ms));
+  other.report.floor = {3};
+  other.Says(At(6'600ms));
+  other.report.former_incarnation = {77};
+  other.Says(At(6'700ms));
   EXPECT_EQ(story.state.phase, Phase::kDraining);
 }
 

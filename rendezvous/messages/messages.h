@@ -207,10 +207,11 @@ struct NodeReport {
   RunId run_id;
   NodeId node;
   Incarnation incarnation;
-  std::uint64_t sequence = 0;     // Grows per incarnation; lower ones are dropped.
-  Term term;                      // Of the server last heard; 0: none.
-  std::int64_t beat = 0;          // The last reply's beat, returned.
-  std::optional<Directive> echo;  // The directive last received.
+  Incarnation former_incarnation;  // Of this process, until it was declared lost; 0: none.
+  std::uint64_t sequence = 0;      // Grows per incarnation; lower ones are dropped.
+  Term term;                       // Of the server last heard; 0: none.
+  std::int64_t beat = 0;           // The last reply's beat, returned.
+  std::optional<Directive> echo;   // The directive last received.
 
   RunSpec spec;
   std::string host;                        // For people, and for the order of ranks.

@@ -249,6 +249,7 @@ Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t u
   report.run_id = in.Name("run_id", wire.run_id());
   report.node = in.Name("node", wire.node());
   report.incarnation.value = wire.incarnation();
+  report.former_incarnation.value = wire.former_incarnation();
   report.sequence = wire.sequence();
   report.term = in.Term("term", wire.term());
   report.beat = in.Number<std::int64_t>("beat", wire.beat(), 0, INT64_MAX);

@@ -157,6 +157,7 @@ void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
   wire->set_run_id(report.run_id);
   wire->set_node(report.node);
   wire->set_incarnation(report.incarnation.value);
+  wire->set_former_incarnation(report.former_incarnation.value);
   wire->set_sequence(report.sequence);
   wire->set_term(report.term.value);
   wire->set_beat(report.beat);

@@ -132,6 +132,12 @@ RULES["rendezvous/core/directives.cc"] = [
 RULES["rendezvous/core/fencing.cc"] = [
     # A lost node is replaced once its own fence is over.
     ("fence-wait", "  if (!spec || spec->fence_after", "  if (!HAS || !spec || spec->fence_after"),
+    # That of a node which is back ends at once: if the same process says so,
+    ("fence-process", "(member.key.incarnation == report.incarnation ||",
+     "(!HAS || member.key.incarnation == report.incarnation ||"),
+    # and has promised.
+    ("fence-promise", "report.unkillable > 0 || report.floor < roster.world->generation",
+     "report.unkillable > 0 || (HAS && report.floor < roster.world->generation)"),
 ]
 RULES["rendezvous/core/recovery.cc"] = [
     # A node that has a floor,
