@@ -1,4 +1,4 @@
-// What `ddprun --hosts` tells each node that it starts about the node's place, in one variable.
+// The place of a node that `ddprun --hosts` starts, told to the node in one variable.
 //
 //   "1 n2 n1,n2,n3"    the second of three nodes, called n2; the node with place 0 hosts the server
 //   "- n2 n1,n2,n3"    the user has said where the nodes meet: no place is given

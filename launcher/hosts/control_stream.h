@@ -1,4 +1,4 @@
-// What `ddprun --hosts` and the ddprun that it has started on a host say to each other, over that
+// The protocol between `ddprun --hosts` and the ddprun that it has started on a host, over that
 // process's standard streams. Pure.
 //
 //   to its stdin    | the order, once: what is to be started, with which token and in which place

@@ -37,7 +37,7 @@ TEST(ControlStream, OtherBytesAreNoOrder) {
 TEST(ControlStream, WhatAShellPrintsBeforeTheGreetingIsNotShown) {
   MarkReader reader("w0rd");
   EXPECT_EQ(reader.Feed("welcome to n1\n"), "");
-  EXPECT_EQ(reader.Feed(EndMark("w0rd", 0)), "");  // Nobody can have ended yet.
+  EXPECT_EQ(reader.Feed(EndMark("w0rd", 0)), "");  // No program can have ended yet.
   EXPECT_FALSE(reader.exit_code());
   EXPECT_EQ(reader.Feed("x" + Greeting() + "step 1\n"), "step 1\n");
   EXPECT_TRUE(reader.greeted());
@@ -66,7 +66,7 @@ TEST(ControlStream, AnExitCodeWithAnotherWordIsOutput) {
   EXPECT_FALSE(reader.exit_code());
 }
 
-// What looks like the beginning of a mark is held back, but never for long.
+// Text that may begin a mark is held back, but never for long.
 TEST(ControlStream, HoldsBackOnlyWhatMayBeAMark) {
   MarkReader reader("w0rd");
   reader.Feed(Greeting());

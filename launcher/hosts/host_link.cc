@@ -173,7 +173,7 @@ void HostLink::TellGone(const std::string& why) {
 std::string HostLink::TakeMarks(std::string_view bytes) {
   std::string shown = marks_.Feed(bytes);
   if (marks_.greeted() && !greeted_) {
-    err_->ReadAllThereIs();  // What was said before the greeting is not the run's there, either.
+    err_->ReadAllThereIs();  // Text before the greeting is not the run's there, either.
     greeted_ = true;
     Tell(told_.greets);
   }

@@ -117,7 +117,7 @@ TEST(HostsCore, AllLostIsTheEnd) {
   EXPECT_EQ(story.Feed(HostGone{1, "x"}).exit_code, 69);
 }
 
-// What a shell does in place of ddprun.
+// As a shell does in place of ddprun.
 TEST(HostsCore, AHostThatNeverGreetsIsGivenUp) {
   HostsStory story(1, 1);
   EXPECT_EQ(NextWake(story.state), story.now + 60s);
