@@ -1,8 +1,9 @@
 // For each host of --hosts: the process that connects to it, and the order for the ddprun there
 // (control_stream.h). Values; starts nothing.
 //
-// Every setting of the launch travels as a flag, wherever it was made; the token in the order alone.
-// A host has its own environment, and the launcher's directory and program under the same paths.
+// Every setting of the launch travels as a flag, wherever it was made; the token in the order
+// alone. A host has its own environment, and the launcher's directory and program under the same
+// paths.
 #pragma once
 
 #include <cstddef>
