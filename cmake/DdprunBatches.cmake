@@ -29,7 +29,7 @@ function(ddprun_in_batches target count)
   endforeach()
   list(REMOVE_DUPLICATES B_APART)
   list(REMOVE_ITEM together ${B_APART} ${B_ALSO})
-  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${CMAKE_SOURCE_DIR}
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${PROJECT_SOURCE_DIR}
              OUTPUT_VARIABLE folder)
   set(sources ${B_APART})
   list(LENGTH together all)
@@ -47,7 +47,7 @@ function(ddprun_in_batches target count)
     endif()
     list(TRANSFORM batched REPLACE "(.+)" "#include \"${folder}/\\1\"\n")
     list(JOIN batched "" text)
-    set(path ${CMAKE_BINARY_DIR}/generated/batches/${target}_${batch}.cc)
+    set(path ${PROJECT_BINARY_DIR}/generated/batches/${target}_${batch}.cc)
     file(CONFIGURE OUTPUT ${path} CONTENT "${text}" @ONLY)  # Left alone where it is the same.
     list(APPEND sources ${path})
   endforeach()

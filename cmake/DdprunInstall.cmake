@@ -11,7 +11,7 @@ set(share ${CMAKE_INSTALL_DATADIR})
 set(doc ${share}/doc/ddprun)
 
 # The version stands in one place: project() in CMakeLists.txt.
-set(manual_pages ${CMAKE_BINARY_DIR}/man)
+set(manual_pages ${PROJECT_BINARY_DIR}/man)
 foreach(page ddprun.1 ddprun.toml.5 ddprun-train.1 ddprun-bench-comm.1)
   configure_file(docs/man/${page} ${manual_pages}/${page} @ONLY)
 endforeach()
@@ -22,7 +22,7 @@ install(FILES ${manual_pages}/ddprun.toml.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/
 
 # What is made while it is installed lies in a folder of that one installation: there may be two at once.
 set(making "string(RANDOM LENGTH 16 made)
-            set(made \"${CMAKE_BINARY_DIR}/installed-\${made}\")
+            set(made \"${PROJECT_BINARY_DIR}/installed-\${made}\")
             file(MAKE_DIRECTORY \"\${made}\")")
 function(ddprun_install_completion shell folder name)
   install(CODE "${making}
@@ -69,7 +69,7 @@ if(DDPRUN_WITH_TRAINER)
       install(TARGETS ${kind}ddprun_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR}/../lib/ddprun
               ${component})
     endif()
-    install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ddprun DESTINATION ${share} ${component})
+    install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ddprun DESTINATION ${share} ${component})
   endforeach()
 endif()
 
@@ -77,14 +77,14 @@ if(DDPRUN_WITH_TRAINER)
   set(library COMPONENT library EXCLUDE_FROM_ALL)
   install(TARGETS ddprun_trainer ARCHIVE DESTINATION lib ${library})
   install(FILES trainer/include/ddprun/trainer.h DESTINATION include/ddprun ${library})
-  file(WRITE ${CMAKE_BINARY_DIR}/package/ddprunBuiltWith.cmake
+  file(WRITE ${PROJECT_BINARY_DIR}/package/ddprunBuiltWith.cmake
        "set(ddprun_VERSION ${PROJECT_VERSION})\nset(ddprun_LIBTORCH_VERSION ${DDPRUN_LIBTORCH_VERSION})\n")
   include(CMakePackageConfigHelpers)
-  write_basic_package_version_file(${CMAKE_BINARY_DIR}/package/ddprunConfigVersion.cmake
+  write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/ddprunConfigVersion.cmake
                                    COMPATIBILITY SameMinorVersion)
   install(FILES cmake/package/ddprunConfig.cmake cmake/FindLibtorch.cmake
-                ${CMAKE_BINARY_DIR}/package/ddprunBuiltWith.cmake
-                ${CMAKE_BINARY_DIR}/package/ddprunConfigVersion.cmake
+                ${PROJECT_BINARY_DIR}/package/ddprunBuiltWith.cmake
+                ${PROJECT_BINARY_DIR}/package/ddprunConfigVersion.cmake
           DESTINATION lib/cmake/ddprun ${library})
 endif()
 

@@ -30,7 +30,7 @@ function(ddprun_finds_libtorch target lib directory)
   target_link_libraries(portable-${target} PRIVATE ${libraries})
   set_target_properties(portable-${target} PROPERTIES
     OUTPUT_NAME ${target} LINKER_LANGUAGE CXX
-    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/portable/bin
-    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/portable/lib/ddprun
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/portable/bin
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/portable/lib/ddprun
     BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${places}")
 endfunction()

@@ -4,7 +4,7 @@
 # reads what came of it.
 set(Boost_USE_STATIC_LIBS ON)
 
-add_library(ddprun_older_glibc OBJECT ${CMAKE_SOURCE_DIR}/common/older_glibc.cc)
+add_library(ddprun_older_glibc OBJECT ${PROJECT_SOURCE_DIR}/common/older_glibc.cc)
 
 function(ddprun_portable target)
   if(DDPRUN_SANITIZE)  # Their runtimes are shared with what they watch.
@@ -16,7 +16,7 @@ endfunction()
 
 # ddprun_beside_libtorch(TARGET): shares libstdc++ with libtorch, which brings none: what it needs of it is
 # in GCC 11's (GLIBCXX_3.4.29). scripts/package/check_wheel.py reads the symbols.
-add_library(ddprun_older_libstdcxx OBJECT ${CMAKE_SOURCE_DIR}/common/older_libstdcxx.cc)
+add_library(ddprun_older_libstdcxx OBJECT ${PROJECT_SOURCE_DIR}/common/older_libstdcxx.cc)
 
 function(ddprun_beside_libtorch target)
   if(DDPRUN_SANITIZE)
