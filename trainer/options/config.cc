@@ -227,9 +227,14 @@ std::variant<TrainConfig, EarlyExit> ParseProgram(TrainConfig config,
   app.get_option("--checkpoint-dir")
       ->description("Where checkpoints are kept (default: checkpoints/" + config.model + ")");
   for (ProgramFlag& flag : config.program_flags) {
-    app.add_option("--" + flag.name, flag.value, flag.help)
-        ->capture_default_str()
-        ->group("Of " + config.model);
+    try {
+      app.add_option("--" + flag.name, flag.value, flag.help)
+          ->capture_default_str()
+          ->group("Of " + config.model);
+    } catch (const CLI::ConstructionError& error) {
+      return WrongCommandLine(
+          app, {"the program's flag '" + flag.name + "' needs another name: " + error.what()});
+    }
   }
   if (const auto exit = ParseWords(app, argc, argv)) {
     return *exit;
@@ -241,6 +246,10 @@ std::variant<TrainConfig, EarlyExit> ParseProgram(TrainConfig config,
   }
   NamePaths(config);
   std::vector<std::string> problems = Problems(config);
+  if (config.model.find('/') != std::string::npos) {
+    problems.push_back("the program's name '" + config.model +
+                       "' has a '/': its checkpoints would lie elsewhere");
+  }
   if (config.learning.autocast == "fp16") {
     problems.push_back(
         "--autocast=fp16 needs a scale of the loss, which a program's own optimizers do not know: "

@@ -50,12 +50,18 @@ Example Stack(const std::vector<Example>& samples) {
   return batch;
 }
 
-std::string FirstLine(const std::exception& error) {
-  const std::string text = error.what();
-  return text.substr(0, text.find('\n'));
-}
-
 }  // namespace
+
+std::string FirstLineOf(std::exception_ptr thrown) {
+  try {
+    std::rethrow_exception(std::move(thrown));
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    return text.substr(0, text.find('\n'));
+  } catch (...) {
+    return "it threw something that is no std::exception";
+  }
+}
 
 Result<Example> LoadExample(const Data& data, std::span<const std::uint64_t> indices,
                             const LoadOptions& options) {
@@ -67,9 +73,9 @@ Result<Example> LoadExample(const Data& data, std::span<const std::uint64_t> ind
       std::vector<Example> samples = GetAll(data, indices, options.threads);
       example = data.collate ? data.collate(std::move(samples)) : Stack(samples);
     }
-  } catch (const std::exception& error) {
+  } catch (...) {
     return Error{ErrorKind::kSystem, "the data set failed at sample " + std::to_string(indices[0]) +
-                                         ": " + FirstLine(error)};
+                                         ": " + FirstLineOf(std::current_exception())};
   }
   if (example.empty() || !std::all_of(example.begin(), example.end(),
                                       [](const at::Tensor& tensor) { return tensor.defined(); })) {

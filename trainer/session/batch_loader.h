@@ -5,8 +5,10 @@
 
 #include <array>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/result.h"
@@ -14,6 +16,9 @@
 #include "trainer/include/ddprun/trainer.h"
 
 namespace ddprun {
+
+// What code of the program has thrown, in one line.
+std::string FirstLineOf(std::exception_ptr thrown);
 
 // Samples at these indices, in this order, on the host. Several threads call Get where `options`
 // ask for it. kInvalid: the data set gave no tensors; kSystem: it threw.

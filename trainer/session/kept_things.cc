@@ -92,20 +92,46 @@ std::string KeptThings::NameOf(const at::Tensor& tensor) const {
   return "";
 }
 
-std::vector<std::string> KeptThings::TrainedButNotKept() const {
+std::vector<std::string> KeptThings::Problems(
+    const std::vector<std::shared_ptr<torch::nn::Module>>& replicated) const {
   std::vector<std::string> found;
+  std::set<const c10::TensorImpl*> optimized;
+  const auto not_kept = [&found](const std::string& what, const at::Tensor& parameter,
+                                 const std::string& where) {
+    found.push_back(what + " " + ShapeText(parameter.sizes()) + where +
+                    " is trained, but no checkpoint will hold it: call session.Keep for its module "
+                    "or tensor");
+  };
   for (std::size_t i = 0; i < optimizers_.size(); ++i) {
     const auto& groups = optimizers_[i]->param_groups();
     for (std::size_t group = 0; group < groups.size(); ++group) {
       const std::vector<at::Tensor>& parameters = groups[group].params();
       for (std::size_t j = 0; j < parameters.size(); ++j) {
+        optimized.insert(parameters[j].unsafeGetTensorImpl());
         if (NameOf(parameters[j]).empty()) {
-          found.push_back("parameter " + std::to_string(j) + " " +
-                          ShapeText(parameters[j].sizes()) + " in group " + std::to_string(group) +
-                          " of optimizer '" + optimizer_names_[i] + "'");
+          not_kept(
+              "parameter " + std::to_string(j), parameters[j],
+              " in group " + std::to_string(group) + " of optimizer '" + optimizer_names_[i] + "'");
         }
       }
     }
+  }
+  std::size_t without_optimizer = 0;
+  for (const std::shared_ptr<torch::nn::Module>& module : replicated) {
+    for (const auto& item : module->named_parameters()) {
+      if (!item.value().requires_grad() || optimized.contains(item.value().unsafeGetTensorImpl())) {
+        continue;
+      }
+      ++without_optimizer;
+      if (NameOf(item.value()).empty()) {
+        not_kept("parameter '" + item.key() + "'", item.value(), " of a replicated module");
+      }
+    }
+  }
+  if (without_optimizer > 0) {
+    found.push_back("no kept optimizer trains " + std::to_string(without_optimizer) +
+                    " of the replicated parameters. If an optimizer does, call session.Keep for "
+                    "it: else its state is lost at a restart");
   }
   return found;
 }

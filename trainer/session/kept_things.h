@@ -42,9 +42,10 @@ class KeptThings {
   const std::vector<std::shared_ptr<torch::nn::Module>>& modules() const { return modules_; }
   const std::vector<torch::optim::Optimizer*>& optimizers() const { return optimizers_; }
 
-  // Parameters of the optimizers that no kept module or tensor has, as "group 0, parameter 3 of
-  // optimizer 'adam'".
-  std::vector<std::string> TrainedButNotKept() const;
+  // Warnings: trained parameters that no kept module or tensor has, as "parameter 3 [2,2] in group
+  // 0 of optimizer 'adam'", and replicated ones that no kept optimizer trains.
+  std::vector<std::string> Problems(
+      const std::vector<std::shared_ptr<torch::nn::Module>>& replicated) const;
 
  private:
   Result<void> AddTensor(const std::string& name, const at::Tensor& tensor);

@@ -7,6 +7,7 @@
 #include <torch/optim/sgd.h>
 
 #include <memory>
+#include <unordered_set>
 #include <utility>
 
 namespace ddprun {
@@ -97,10 +98,17 @@ Result<OptimizerState> OptimizerState::Of(
     const std::string& name, torch::optim::Optimizer& optimizer,
     const std::function<std::string(const at::Tensor&)>& name_of) {
   Maker maker{.state = {}, .optimizer = optimizer, .name = name};
+  std::unordered_set<const c10::TensorImpl*> seen;
   for (torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
     for (const at::Tensor& parameter : group.params()) {
       maker.parameter = &parameter;
       maker.parameter_name = name_of(parameter);
+      if (!seen.insert(parameter.unsafeGetTensorImpl()).second) {
+        return Error{ErrorKind::kInvalid,
+                     "optimizer '" + name + "' has the parameter '" + maker.parameter_name +
+                         "' twice, so that each step would change it twice. Give it each parameter "
+                         "once (a module with two names in its parent has its parameters twice)"};
+      }
       RETURN_IF_ERROR(maker.AddParameter(group.options()));
     }
   }

@@ -2,6 +2,7 @@
 #include <ATen/autocast_mode.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <exception>
 #include <filesystem>
@@ -46,9 +47,8 @@ T OrLeave(Result<T> result) {
 }
 
 // An exception of the program's own code: no peer's fault, so starting again would not help.
-Error ProgramFailed(const std::exception& error) {
-  const std::string text = error.what();
-  return {ErrorKind::kSystem, "the program failed: " + text.substr(0, text.find('\n'))};
+Error ProgramFailed(std::exception_ptr thrown) {
+  return {ErrorKind::kSystem, "the program failed: " + FirstLineOf(std::move(thrown))};
 }
 
 void Seed(const at::Device& device, std::uint64_t seed) {
@@ -60,28 +60,36 @@ void Seed(const at::Device& device, std::uint64_t seed) {
   }
 }
 
-// Kept modules in eval mode as long as it lives.
+// Kept modules in eval mode as long as it lives; then each submodule in its own mode again.
 class Evaluating {
  public:
   explicit Evaluating(const std::vector<std::shared_ptr<torch::nn::Module>>& modules) {
-    for (const std::shared_ptr<torch::nn::Module>& module : modules) {
-      if (module->is_training()) {
-        modules_.push_back(module);
-        module->eval();
+    for (const std::shared_ptr<torch::nn::Module>& kept : modules) {
+      for (const std::shared_ptr<torch::nn::Module>& module : kept->modules()) {
+        modes_.emplace_back(module, module->is_training());
       }
+    }
+    for (const std::shared_ptr<torch::nn::Module>& kept : modules) {
+      kept->eval();
     }
   }
   ~Evaluating() {
-    for (const std::shared_ptr<torch::nn::Module>& module : modules_) {
-      module->train();
+    for (const auto& [module, training] : modes_) {  // Parents first: train() reaches the children.
+      module->train(training);
     }
   }
   Evaluating(const Evaluating&) = delete;
   Evaluating& operator=(const Evaluating&) = delete;
 
  private:
-  std::vector<std::shared_ptr<torch::nn::Module>> modules_;
+  std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> modes_;
 };
+
+bool Holds(const torch::nn::Module& module, const at::Tensor& parameter) {
+  const std::vector<at::Tensor> all = module.parameters();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const at::Tensor& own) { return own.is_same(parameter); });
+}
 
 std::string NamesOf(const std::vector<Metric>& metrics) {
   std::string names;
@@ -101,6 +109,7 @@ struct Session::Impl {
         precision(*ParsePrecision(of_training.config.learning.autocast)) {}
 
   void Begin(Data data, const LoadOptions& options);
+  KeptThings& OpenList();
   void MakeLearner();
   Result<std::unique_ptr<BatchFeed>> MakeFeed();
   bool PreparesAhead();
@@ -140,11 +149,14 @@ void Session::Impl::MakeLearner() {
     Misuse("Batches: no module is replicated. Call session.Replicate(module) before");
   }
   OrLeave(kept.Close());
-  for (const std::string& what : kept.TrainedButNotKept()) {
+  if (kept.model().empty()) {
+    Misuse(
+        "Batches: nothing is kept, so no checkpoint could hold the training. Call session.Keep "
+        "for the module and its optimizer before");
+  }
+  for (const std::string& what : kept.Problems(replicated)) {
     if (training.IsRankZero()) {
-      training.Say(LogLevel::kWarning, what +
-                                           " is trained, but no checkpoint will hold it: call "
-                                           "session.Keep for its module or tensor");
+      training.Say(LogLevel::kWarning, what);
     }
   }
   for (torch::optim::Optimizer* const optimizer : kept.optimizers()) {
@@ -194,6 +206,7 @@ void Session::Impl::Begin(Data data, const LoadOptions& options) {
     OrLeave(learner->Start({}, 0));  // The result for all ranks: the program may use it.
     end = TrainingEnd::kFinished;
   }
+  learner->ForgetGradients();
 }
 
 // Where a batch is worth a thread, as far as the first sample tells.
@@ -249,8 +262,10 @@ Result<Score> Session::Impl::ScoreOf(std::span<const std::uint32_t> indices) {
           mean * static_cast<double>(wide.size());
     }
     return result;
-  } catch (const std::exception& error) {
-    return ProgramFailed(error);
+  } catch (const LeaveProgram&) {
+    throw;
+  } catch (...) {
+    return ProgramFailed(std::current_exception());
   }
 }
 
@@ -258,6 +273,10 @@ Result<Score> Session::Impl::ScoreOf(std::span<const std::uint32_t> indices) {
 void Session::Impl::AgreeOnNames(const std::vector<Metric>& metrics) {
   if (!metric_names) {
     const std::string mine = NamesOf(metrics);
+    if (std::any_of(mine.begin(), mine.end(),
+                    [](unsigned char c) { return std::iscntrl(c) != 0; })) {
+      Misuse("EndStep: the name of a metric has a control character, such as the end of a line");
+    }
     const std::string first = OrLeave(training.group->BroadcastText(mine));
     if (first != mine) {
       Misuse("EndStep: the metrics of rank " + std::to_string(training.env.rank) + " are " + mine +
@@ -352,28 +371,43 @@ void Session::ReplicateModule(const std::shared_ptr<torch::nn::Module>& module) 
   if (impl_->loader) {
     Misuse("Replicate: call it before Batches");
   }
+  for (const std::shared_ptr<torch::nn::Module>& other : impl_->replicated) {
+    for (const auto& item : module->named_parameters()) {
+      if (Holds(*other, item.value())) {
+        Misuse("Replicate: the parameter '" + item.key() +
+               "' is replicated already. Replicate a module once, without those that it contains");
+      }
+    }
+  }
   module->to(impl_->device);
   impl_->replicated.push_back(module);
 }
 
+KeptThings& Session::Impl::OpenList() {
+  if (loader) {
+    Misuse("Keep: call it before Batches");
+  }
+  return kept;
+}
+
 void Session::Keep(const std::string& name, const std::shared_ptr<torch::nn::Module>& module) {
-  OrLeave(impl_->kept.Add(name, module));
+  OrLeave(impl_->OpenList().Add(name, module));
 }
 
 void Session::Keep(const std::string& name, torch::optim::Optimizer& optimizer) {
-  OrLeave(impl_->kept.Add(name, optimizer));
+  OrLeave(impl_->OpenList().Add(name, optimizer));
 }
 
 void Session::Keep(const std::string& name, const torch::Tensor& tensor) {
-  OrLeave(impl_->kept.Add(name, tensor));
+  OrLeave(impl_->OpenList().Add(name, tensor));
 }
 
 void Session::Keep(const std::string& name, double& value) {
-  OrLeave(impl_->kept.Add(name, at::from_blob(&value, {}, at::kDouble)));
+  OrLeave(impl_->OpenList().Add(name, at::from_blob(&value, {}, at::kDouble)));
 }
 
 void Session::Keep(const std::string& name, std::int64_t& value) {
-  OrLeave(impl_->kept.Add(name, at::from_blob(&value, {}, at::kLong)));
+  OrLeave(impl_->OpenList().Add(name, at::from_blob(&value, {}, at::kLong)));
 }
 
 void Session::ValidateData(Data data, std::function<std::vector<Metric>(Batch&)> score) {
@@ -478,6 +512,7 @@ void Session::EndStep(const std::vector<Metric>& metrics) {
     Misuse("EndStep: call it once for each batch");
   }
   my.autocast.reset();
+  OrLeave(my.learner->CheckStep());
   my.AgreeOnNames(metrics);
   const auto samples = static_cast<std::size_t>(my.batch->size);
   for (const Metric& metric : metrics) {
@@ -528,12 +563,15 @@ Result<TrainingEnd> RunBody(Session::Impl& impl, const std::function<void(Sessio
     body(session);
   } catch (const LeaveProgram& leave) {
     return leave.end;
-  } catch (const std::exception& error) {
-    return ProgramFailed(error);
+  } catch (...) {
+    return ProgramFailed(std::current_exception());
   }
   if (!impl.end) {
     return Error{ErrorKind::kInvalid,
-                 "the program ended without a loop over session.Batches: nothing was trained"};
+                 impl.loader ? "an exception left the loop over session.Batches, and the program "
+                               "caught it: what came after the last checkpoint is lost"
+                             : "the program ended without a loop over session.Batches: nothing was "
+                               "trained"};
   }
   return *impl.end;
 }

@@ -65,8 +65,9 @@ SessionLearner::SessionLearner(KeptThings kept,
     : kept_(std::move(kept)), group_(group), device_(device), options_(options) {
   for (std::shared_ptr<torch::nn::Module>& module : replicated) {
     Replica replica;
+    std::unordered_set<const c10::TensorImpl*> seen;  // A submodule may have two names.
     for (const auto& item : module->named_parameters()) {
-      if (item.value().requires_grad()) {
+      if (item.value().requires_grad() && seen.insert(item.value().unsafeGetTensorImpl()).second) {
         replica.names.push_back(item.key());
         replica.parameters.push_back(item.value());
       }
@@ -166,6 +167,7 @@ Result<void> SessionLearner::Backward(const at::Tensor& loss, double weight, boo
                      ShapeText(loss.sizes()) +
                      (loss.requires_grad() ? "" : " that needs no gradient")};
   }
+  RETURN_IF_ERROR(CheckUnchanged());
   try {
     const NamedRange range("backward");
     ASSIGN_OR_RETURN(const std::vector<Replica*> reached, Reached(loss));
@@ -196,10 +198,44 @@ Result<void> SessionLearner::Backward(const at::Tensor& loss, double weight, boo
   if (before_update_ && device_.is_cpu()) {
     before_update_();
   }
+  may_change_ = true;
+  sums_ = !exchanges;
   return {};
 }
 
+Result<void> SessionLearner::CheckUnchanged() const {
+  for (std::size_t i = 0; !may_change_ && i < versions_.size(); ++i) {
+    const NamedTensor& item = kept_.model()[i];
+    if (versions_[i] != item.tensor._version() && !kept_.ChangesAtAnyTime(item.name)) {
+      return Error{ErrorKind::kInvalid,
+                   "the kept parameter '" + item.name +
+                       "' was changed outside of its time: change parameters between Backward and "
+                       "EndStep. Until Backward they are copied for the last checkpoint"};
+    }
+  }
+  return {};
+}
+
+Result<void> SessionLearner::CheckStep() const {
+  if (sums_) {
+    return Error{ErrorKind::kInvalid,
+                 "EndStep: the loop over Parts was left before its last part, so the gradients "
+                 "were not averaged over the ranks"};
+  }
+  return CheckUnchanged();
+}
+
 void SessionLearner::ForgetGradients() {
+  may_change_ = false;
+  versions_.clear();
+  for (const NamedTensor& item : kept_.model()) {
+    versions_.push_back(static_cast<std::int64_t>(item.tensor._version()));
+  }
+  for (const Replica& replica : replicas_) {  // Those of an optimizer that is not kept, too.
+    for (const at::Tensor& parameter : replica.parameters) {
+      parameter.mutable_grad().reset();
+    }
+  }
   for (const torch::optim::Optimizer* const optimizer : kept_.optimizers()) {
     for (const torch::optim::OptimizerParamGroup& group : optimizer->param_groups()) {
       for (const at::Tensor& parameter : group.params()) {

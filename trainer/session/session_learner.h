@@ -37,14 +37,19 @@ class SessionLearner final : public Learner {
 
   // backward() of `weight` times the loss. `exchanges`: then averages the gradients of the modules
   // that the loss reaches. When it returns, the program may change parameters and optimizer state.
-  // kInvalid: the loss is not one number, or reaches a module in part; the message names what.
+  // kInvalid: the loss is not one number, or reaches a module in part, or a kept parameter was
+  // changed since the last step; the message names what.
   Result<void> Backward(const at::Tensor& loss, double weight, bool exchanges);
 
   // Of one step or evaluation with so many samples: the mean over them.
   void AddMetric(const std::string& name, const at::Tensor& mean, std::size_t samples);
   void AddMetric(const std::string& name, double mean, std::size_t samples);
   void AddSamples(std::size_t samples) { samples_ += samples; }
-  // The gradients of all optimizers' parameters are undefined again.
+  // At the end of a step. kInvalid: a sum of gradients was not exchanged, or a kept parameter was
+  // changed without a Backward.
+  Result<void> CheckStep() const;
+  // The step is over: parameters may not change until the next Backward, and the gradients of all
+  // replicated and optimized parameters are undefined again.
   void ForgetGradients();
 
   std::string Describe() const override;
@@ -76,6 +81,9 @@ class SessionLearner final : public Learner {
   // Those with a parameter that the loss reaches.
   Result<std::vector<Replica*>> Reached(const at::Tensor& loss);
   void NoteBuckets();
+  // Copies for a checkpoint may be under way until a Backward. libtorch counts the changes of each
+  // tensor (but not those of its data()).
+  Result<void> CheckUnchanged() const;
 
   const KeptThings kept_;
   std::vector<Replica> replicas_;
@@ -86,6 +94,9 @@ class SessionLearner final : public Learner {
   std::function<void()> before_update_;
   at::Tensor weight_;
   double weight_there_ = 0;
+  bool may_change_ = false;             // After a Backward of the open step.
+  bool sums_ = false;                   // Gradients of parts, not yet exchanged.
+  std::vector<std::int64_t> versions_;  // Of the kept tensors, when the last step ended.
   std::map<std::string, Sum> metrics_;
   std::size_t samples_ = 0;
   mutable HostMirror model_mirror_;

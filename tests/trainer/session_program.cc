@@ -1,0 +1,88 @@
+// A program on the trainer's library that does one thing in another way than the examples: --how.
+#include <ddprun/trainer.h>
+
+#include <stdexcept>
+
+namespace {
+
+struct Points {
+  std::string how;
+  std::uint64_t size() const { return 64; }
+  torch::data::Example<> Get(std::uint64_t index) const {
+    if (how == "get throws") {
+      throw 42;
+    }
+    const double x = static_cast<double>(index) / 64;
+    return {torch::tensor({x, 1 - x}, torch::kFloat), torch::tensor(x > 0.5 ? 1 : 0, torch::kLong)};
+  }
+};
+
+struct Net : torch::nn::Module {
+  Net() {
+    first = register_module("first", torch::nn::Linear(2, 4));
+    norm = register_module("norm", torch::nn::BatchNorm1d(4));
+    last = register_module("last", torch::nn::Linear(4, 2));
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return last(torch::relu(norm(first(x)))); }
+  torch::nn::Linear first{nullptr};
+  torch::nn::BatchNorm1d norm{nullptr};
+  torch::nn::Linear last{nullptr};
+};
+
+void Body(ddprun::Session& session) {
+  const std::string how = session.flag("how");
+  auto net = session.Replicate(std::make_shared<Net>());
+  if (how == "replicates a part") {
+    session.Replicate(net->first);
+  }
+  net->norm->eval();
+  torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  if (how != "keeps nothing") {
+    session.Keep("net", net);
+    session.Keep("optimizer", optimizer);
+  }
+  session.Validate(Points(), [&](ddprun::Batch& batch) {
+    const torch::Tensor scores = net->forward(batch.data);
+    return std::vector<ddprun::Metric>{
+        {"loss", torch::nn::functional::cross_entropy(scores, batch.target)}};
+  });
+  double late = 0;
+  try {
+    for (ddprun::Batch& batch : session.Batches(Points{how})) {
+      if (how == "keeps late") {
+        session.Keep("late", late);
+      } else if (how == "changes early" && session.step() > 0) {
+        const torch::NoGradGuard no_grad;
+        net->first->bias.fill_(1);
+      } else if (how == "throws") {
+        throw "no exception";
+      } else if (how == "catches") {
+        throw std::runtime_error("its own");
+      }
+      for (const ddprun::Batch& part : session.Parts(batch)) {
+        session.Backward(
+            torch::nn::functional::cross_entropy(net->forward(part.data), part.target));
+        if (how == "leaves the parts") {
+          break;
+        }
+      }
+      optimizer.step();
+      session.EndStep({{how == "two lines" ? "a\nb" : "late", late}});
+    }
+  } catch (const std::runtime_error&) {
+    return;
+  }
+  TORCH_CHECK(!net->norm->is_training() && net->first->is_training(), "modes were changed");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ddprun::Program program;
+  program.name = "session_program";
+  program.flags = {{.name = "how", .value = "", .help = "what it does"}};
+  if (argc > 1 && std::string(argv[1]) == "--taken") {
+    program.flags.push_back({.name = "epochs", .value = "", .help = "a flag of the trainer"});
+  }
+  return ddprun::Train(argc, argv, Body, program);
+}

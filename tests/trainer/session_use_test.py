@@ -1,0 +1,42 @@
+"""Programs on the trainer's library that use it in another way than the examples, rightly and wrongly."""
+
+import unittest
+
+import support
+
+
+class Use(support.TrainerTest):
+    def ends(self, how, code, says, *flags):
+        self.checkpoints = self.path(how)
+        (worker,) = self.run_world([f"--how={how}", "--epochs=2", "--batch=16", *flags], expect=code)
+        if says:
+            self.assertIn(says, worker.text("err"))
+
+    def test_wrong_use_is_refused_with_the_reason(self):
+        for how, says in (
+                ("replicates a part", "the parameter 'weight' is replicated already"),
+                ("keeps nothing", "nothing is kept"),
+                ("keeps late", "Keep: call it before Batches"),
+                ("changes early", "'net.first.bias' was changed outside of its time"),
+                ("two lines", "has a control character"),
+                ("catches", "an exception left the loop over session.Batches")):
+            with self.subTest(how):
+                self.ends(how, 2, says)
+
+    def test_parts_are_not_left_early(self):
+        self.ends("leaves the parts", 2, "was left before its last part", "--micro-batch=5")
+
+    def test_what_is_thrown_is_told_of_any_type(self):
+        self.ends("throws", 1, "the program failed: it threw something that is no std::exception")
+        self.ends("get throws", 1, "the data set failed at sample")
+
+    def test_a_flag_of_the_trainer_is_taken(self):
+        (worker,) = self.run_world(["--taken"], expect=2)
+        self.assertIn("the program's flag 'epochs' needs another name", worker.text("err"))
+
+    def test_a_validation_leaves_each_module_its_mode(self):
+        self.ends("", 0, "validation at step 2", "--validate-every=2")
+
+
+if __name__ == "__main__":
+    unittest.main()
