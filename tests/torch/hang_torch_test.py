@@ -67,7 +67,8 @@ class Hangs(TorchTest):
         self.assertRegex(run.err(), r"analysed by: torchfrtrace --prefix rank_ \S+/evidence-2")
         self.assertRegex(told("rank-2.lines.txt"), r'(?s)Fatal Python error: Aborted.*silent\.py", line \d+ in <module>')
         told = self.evidence(logs, 3)
-        self.assertRegex(told("rank-0.stacks.txt"), r"init_process_group \(")
+        # A rank that waits for a page from a slow disk cannot report by itself.
+        self.assertRegex(told("rank-0.stacks.txt") + told("rank-1.stacks.txt"), r"init_process_group \(")
 
     def test_a_start_that_never_ends_is_a_hang(self):
         run = self.run_program(2, "silent.py", "finds a stale lock", "finds a stale lock later",
