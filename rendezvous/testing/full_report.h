@@ -47,6 +47,7 @@ inline NodeReport FullReport() {
   report.run_id = "run 1";
   report.node = "n1#0";
   report.incarnation = {0xffffffffffffffff};
+  report.former_incarnation = {0x1357};
   report.sequence = 99;
   report.term = {5};
   report.beat = 123456789;

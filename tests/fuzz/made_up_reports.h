@@ -59,6 +59,7 @@ struct HonestNode {
       report.hosting = Hosting::kNothing;
       report.floor = std::max(report.floor, stop->generation);
       if (stop->cause == StopCause::kDeclaredLost) {
+        report.former_incarnation = report.incarnation;
         report.incarnation.value += 2;
         report.sequence = 1;
         report.placement.reset();
