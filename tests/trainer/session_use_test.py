@@ -17,7 +17,7 @@ class Use(support.TrainerTest):
                 ("replicates a part", "the parameter 'weight' is replicated already"),
                 ("keeps nothing", "nothing is kept"),
                 ("keeps late", "Keep: call it before Batches"),
-                ("changes early", "'net.first.bias' was changed outside of its time"),
+                ("changes early", "'net.first.bias' was changed before Backward"),
                 ("two lines", "has a control character"),
                 ("catches", "an exception left the loop over session.Batches")):
             with self.subTest(how):

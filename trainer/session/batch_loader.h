@@ -17,7 +17,7 @@
 
 namespace ddprun {
 
-// What code of the program has thrown, in one line.
+// The text of an exception of the program's own code, in one line.
 std::string FirstLineOf(std::exception_ptr thrown);
 
 // Samples at these indices, in this order, on the host. Several threads call Get where `options`

@@ -569,7 +569,7 @@ Result<TrainingEnd> RunBody(Session::Impl& impl, const std::function<void(Sessio
   if (!impl.end) {
     return Error{ErrorKind::kInvalid,
                  impl.loader ? "an exception left the loop over session.Batches, and the program "
-                               "caught it: what came after the last checkpoint is lost"
+                               "caught it: the steps after the last checkpoint are lost"
                              : "the program ended without a loop over session.Batches: nothing was "
                                "trained"};
   }

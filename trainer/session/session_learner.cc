@@ -209,8 +209,8 @@ Result<void> SessionLearner::CheckUnchanged() const {
     if (versions_[i] != item.tensor._version() && !kept_.ChangesAtAnyTime(item.name)) {
       return Error{ErrorKind::kInvalid,
                    "the kept parameter '" + item.name +
-                       "' was changed outside of its time: change parameters between Backward and "
-                       "EndStep. Until Backward they are copied for the last checkpoint"};
+                       "' was changed before Backward. Change parameters between Backward and "
+                       "EndStep: until Backward a checkpoint may still copy them"};
     }
   }
   return {};

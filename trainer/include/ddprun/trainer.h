@@ -199,7 +199,7 @@ class DDPRUN_TRAINER_API Session {
   // Adds a thing that every checkpoint holds. Names of a module's parameters are NAME.PARAMETER,
   // with PARAMETER as PyTorch has it; with an empty name PARAMETER alone. Call it before Batches;
   // the thing must outlive the loop. Change a module's parameters only between Backward and
-  // EndStep: until Backward they may be being copied for a checkpoint.
+  // EndStep: until Backward a checkpoint may still copy them.
   void Keep(const std::string& name, const std::shared_ptr<torch::nn::Module>& module);
   template <class Contained>
   void Keep(const std::string& name, const torch::nn::ModuleHolder<Contained>& holder) {
