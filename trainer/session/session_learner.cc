@@ -27,12 +27,12 @@ std::unordered_set<const c10::TensorImpl*> LeavesOf(const at::Tensor& loss) {
   };
   visit(loss.grad_fn().get());
   while (!open.empty()) {
-    torch::autograd::Node* const node = open.back();
+    torch::autograd::Node& node = *open.back();
     open.pop_back();
-    if (const auto* const leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) {
+    if (const auto* const leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(&node)) {
       leaves.insert(leaf->variable.unsafeGetTensorImpl());
     }
-    for (const torch::autograd::Edge& edge : node->next_edges()) {
+    for (const torch::autograd::Edge& edge : node.next_edges()) {
       visit(edge.function.get());
     }
   }
