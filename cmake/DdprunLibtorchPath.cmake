@@ -6,11 +6,12 @@
 # prefix it was installed into. No entry may be empty: that is the working directory.
 
 # ddprun_finds_libtorch(TARGET LIB DIRECTORY)
-#   LIB         the prefix's lib folder as seen from where the binary is installed, e.g. $ORIGIN/../lib
+#   LIB         the prefix's lib folder as seen from where the binary is installed, e.g. $ORIGIN/../lib;
+#               LIB/ddprun may hold the GPU plug-in
 #   DIRECTORY   where CMake has found libtorch
 function(ddprun_finds_libtorch target lib directory)
   ddprun_beside_libtorch(${target})
-  set(places ${lib}/ddprun/torch/lib)
+  set(places ${lib}/ddprun ${lib}/ddprun/torch/lib)
   foreach(minor RANGE 10 15)
     foreach(packages site-packages dist-packages)
       list(APPEND places ${lib}/python3.${minor}/${packages}/torch/lib)
@@ -18,7 +19,7 @@ function(ddprun_finds_libtorch target lib directory)
   endforeach()
   # Linked with the path that is installed: one that CMake would change while it installs is padded
   # with empty entries.
-  set_target_properties(${target} PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH ${directory})
+  set_target_properties(${target} PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${lib}/ddprun;${directory}")
 
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "EXECUTABLE")

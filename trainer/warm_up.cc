@@ -50,7 +50,7 @@ Result<void> Step(const TrainConfig& config) {
 void WarmUp(const TrainConfig& config) {
   SetThreads(1);  // No pool of them: a fork would lose it.
   if (MayUseGpu(config.device_wish, config.backend_choice)) {
-    const Result<GpuPlugin> plugin = GpuPlugin::Load(GpuPlugin::DefaultPath());
+    const Result<GpuPlugin> plugin = GpuPlugin::Load();
     if (plugin || plugin.error().kind != ErrorKind::kNotFound) {
       return;  // Without its file nothing was loaded, and the workers train on the CPU.
     }

@@ -22,6 +22,7 @@ ${Libtorch_VERSION} was found. Set Libtorch_ROOT to a directory that holds the f
     IMPORTED_LOCATION ${_ddprun_prefix}/lib/libddprun_trainer.a
     INTERFACE_INCLUDE_DIRECTORIES ${_ddprun_prefix}/include
     INTERFACE_COMPILE_FEATURES cxx_std_20
+    INTERFACE_LINK_OPTIONS "LINKER:-rpath,${_ddprun_prefix}/lib/ddprun"  # Of the GPU plug-in.
     INTERFACE_LINK_LIBRARIES "Libtorch::cpu;ZLIB::ZLIB;Threads::Threads;${CMAKE_DL_LIBS};gcc")
 endif()
 foreach(_ddprun_component ${ddprun_FIND_COMPONENTS})

@@ -42,11 +42,18 @@ class OwnProject(unittest.TestCase):
                     env=clean_environment(OMP_NUM_THREADS="1"))
         self.assertRegex(said, r"epoch 2/2 .*accuracy 0\.9")
 
+    def finds_the_gpu_plug_in(self, folder):
+        os.makedirs(folder, exist_ok=True)
+        shutil.copy(BUILD / "tests" / "fake_device.so", os.path.join(folder, "libddprun_cuda.so"))
+        said = call(DDPRUN, self.path("build", "mine"), "--device=cuda", expect=2, cwd=self.folder, env=clean_environment())
+        self.assertIn("registered by process", said)  # Why it has no GPU.
+
     def test_on_the_installed_library(self):
         call("cmake", "--build", BUILD, "-j", JOBS, "--target", "ddprun_trainer", limit=3000)
         call("cmake", "--install", BUILD, "--component", "library", "--prefix", self.path("prefix"))
         call(DDPRUN, "new", self.path("mine"))
         self.builds_and_learns(f"-DCMAKE_PREFIX_PATH={self.path('prefix')}")
+        self.finds_the_gpu_plug_in(self.path("prefix", "lib", "ddprun"))
 
     def test_with_ddprun_as_a_part_of_it(self):
         os.mkdir(self.path("mine"))

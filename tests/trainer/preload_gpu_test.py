@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import unittest
 
-DDPRUN, TRAIN, FAKE_DEVICE = (os.environ[name] for name in ("DDPRUN", "DDPRUN_TRAIN", "FAKE_DEVICE"))
+DDPRUN, TRAIN, FAKE_DEVICE, OWN = (os.environ[name] for name in ("DDPRUN", "DDPRUN_TRAIN", "FAKE_DEVICE", "SESSION_PROGRAM"))
 
 
 class PreloadOfGpuTraining(unittest.TestCase):
@@ -22,10 +22,10 @@ class PreloadOfGpuTraining(unittest.TestCase):
         self.trainer = shutil.copy(TRAIN, os.path.join(self.folder, "bin"))  # It looks for the plug-in beside itself.
         shutil.copy(FAKE_DEVICE, os.path.join(self.folder, "lib/ddprun/libddprun_cuda.so"))
 
-    def outcome(self, *preload):
+    def outcome(self, *preload, program=None, **environment):
         """Who loaded the plug-in, who asked it, and how the backward pass on the device went."""
-        done = subprocess.run([DDPRUN, *preload, "--nproc-per-node=1", self.trainer, "--device=cuda"], cwd=self.folder, text=True,
-                              capture_output=True, timeout=100, check=False)
+        done = subprocess.run([DDPRUN, *preload, "--nproc-per-node=1", program or self.trainer, "--device=cuda"], cwd=self.folder,
+                              env=os.environ | environment, text=True, capture_output=True, timeout=100, check=False)
         self.assertEqual(done.returncode, 2, done.stderr)
         found = re.search(r"registered by process (\d+), asked by (\d+), backward: (.*);", done.stderr)
         self.assertTrue(found, done.stderr)
@@ -40,6 +40,10 @@ class PreloadOfGpuTraining(unittest.TestCase):
         loaded_by, asked_by, backward = self.outcome("--preload=none")
         self.assertEqual(loaded_by, asked_by)
         self.assertEqual(backward, "fine")
+
+    def test_a_program_of_ones_own_finds_it_as_a_shared_library(self):
+        loaded_by, asked_by, backward = self.outcome(program=OWN, LD_LIBRARY_PATH=os.path.join(self.folder, "lib/ddprun"))
+        self.assertEqual((loaded_by, backward), (asked_by, "fine"))
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ Result<Device> OpenDevice(const DeviceWish& wish, BackendChoice backend, const W
   std::optional<GpuPlugin> plugin;
   GpusHere here{.driver_files = DriverFiles(), .visible = GetProcessEnv("CUDA_VISIBLE_DEVICES")};
   if (MayUseGpu(wish, backend)) {
-    Result<GpuPlugin> loaded = GpuPlugin::Load(GpuPlugin::DefaultPath());
+    Result<GpuPlugin> loaded = GpuPlugin::Load();
     if (!loaded) {
       here.trouble = loaded.error();
     } else if (Result<DeviceCount> devices = loaded->CountDevices(); !devices) {

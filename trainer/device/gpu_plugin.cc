@@ -1,6 +1,7 @@
 #include "trainer/device/gpu_plugin.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <exception>
 #include <utility>
@@ -22,6 +23,18 @@ Error FailedIn(const fs::path& path, const std::string& tried, int status, const
   text.resize(std::min(text.size(), text.find('\n')));  // Advice and stacks follow.
   return {status == kDdprunCudaPeerGone ? ErrorKind::kUnavailable : ErrorKind::kSystem,
           "cannot " + tried + " through '" + path.native() + "': " + text};
+}
+
+// The loader begins what it says with the file at fault: by its whole path if it was found, or a
+// library that it needs.
+bool IsAbsent(const fs::path& file, const std::string& said) {
+  std::error_code error;
+  return file.has_parent_path() ? !fs::exists(file, error) : said.starts_with(file.native() + ":");
+}
+
+fs::path PlaceOf(void* handle, const fs::path& otherwise) {
+  const link_map* map = nullptr;
+  return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 ? fs::path(map->l_name) : otherwise;
 }
 
 class CudaStepGraph : public StepGraph {
@@ -81,24 +94,19 @@ class CudaStepGraph : public StepGraph {
 
 }  // namespace
 
-fs::path GpuPlugin::DefaultPath() {
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  return (program.parent_path() / ".." / "lib" / "ddprun" / "libddprun_cuda.so").lexically_normal();
-}
-
-Result<GpuPlugin> GpuPlugin::Load(const fs::path& path) {
-  std::error_code error;
-  if (!fs::exists(path, error)) {
-    return Error{ErrorKind::kNotFound, "the GPU plug-in '" + path.native() +
-                                           "' is not there; scripts/build.sh --cuda builds it"};
-  }
+Result<GpuPlugin> GpuPlugin::Load(const fs::path& file) {
   // Global: libtorch_cuda, which comes along, registers its kernels with the libtorch in here.
-  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) {
+    const std::string said = LoaderError();
+    if (IsAbsent(file, said)) {
+      return Error{ErrorKind::kNotFound, "the GPU plug-in '" + file.native() +
+                                             "' is not there; scripts/build.sh --cuda builds it"};
+    }
     return Error{ErrorKind::kSystem,
-                 "cannot load the GPU plug-in '" + path.native() + "': " + LoaderError()};
+                 "cannot load the GPU plug-in '" + file.native() + "': " + said};
   }
+  const fs::path path = PlaceOf(handle, file);
   const auto function = reinterpret_cast<DdprunCudaApiFunction>(dlsym(handle, kDdprunCudaApiName));
   if (function == nullptr) {
     return Error{ErrorKind::kSystem,

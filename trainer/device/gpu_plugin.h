@@ -36,11 +36,13 @@ struct DeviceFacts {
 
 class GpuPlugin {
  public:
-  // Beside the running program, as built and as installed: ../lib/ddprun/libddprun_cuda.so.
-  static std::filesystem::path DefaultPath();
+  // Its name alone is looked for as a shared library of the running program. The program's RUNPATH
+  // names the directory: ../lib/ddprun for programs of ddprun, and that of the installed library
+  // for others.
+  static constexpr const char* kFile = "libddprun_cuda.so";
 
   // kNotFound: there is no such file. kSystem: it cannot be loaded.
-  static Result<GpuPlugin> Load(const std::filesystem::path& path);
+  static Result<GpuPlugin> Load(const std::filesystem::path& file = kFile);
 
   Result<DeviceCount> CountDevices() const;
   // For the calling thread; the first use of the GPU by this process.

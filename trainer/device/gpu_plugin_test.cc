@@ -18,6 +18,11 @@ TEST(GpuPlugin, AFileThatIsNotThereIsNamed) {
                     "'/nowhere/libddprun_cuda.so' is not there"));
 }
 
+TEST(GpuPlugin, AFileThatIsOnNoPathOfLibrariesIsNotThere) {
+  EXPECT_TRUE(Fails(GpuPlugin::Load("libddprun_nowhere.so"), ErrorKind::kNotFound,
+                    "'libddprun_nowhere.so' is not there"));
+}
+
 TEST(GpuPlugin, WhatTheLoaderAnsweredIsSaid) {
   const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) /
                                      ("not_a_library" + std::to_string(::getpid()) + ".so");
