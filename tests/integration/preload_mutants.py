@@ -1,6 +1,8 @@
 """Each line of the preload hook that parks or compares something is needed: without it preload_equal_test.py fails.
 
 The hook lies in ddprun as text. A mutant is a copy of ddprun with one line changed, to the same length.
+
+    preload_mutants.py [NAME... | --texts]      --texts: only whether each line is there, once
 """
 
 import os
@@ -58,7 +60,7 @@ WATCH_MUTANTS = {
     "copies are not seen": ('self.watch.did.setdefault(other, "copies the environment")', "pass"),
     "locks are not seen": ('if hasattr(one, "_semlock")', "if False"),
     "what was loaded before is not needed": ("self.needs.setdefault(self.stack[-1], set()).update(names)", "pass"),
-    "reading RANK does not count": ("if name in names:", "if False:"),
+    "reading RANK does not count": ('watch.did.setdefault(stack[-1], "reads " + os.fsdecode(name))', "pass"),
     "threads are not seen": ('found = {("starts a thread", int(one)) for one in os.listdir("/proc/self/task")}', "found = set()"),
     "open files are not seen": ('found.update(("keeps a file open", one) for one in _open_files())', "pass"),
     "children are not seen": ('found.update(("leaves a child", one) for one in _children())', "pass"),
@@ -76,12 +78,15 @@ WATCH_MUTANTS = {
 def main():
     with open(DDPRUN, "rb") as file:
         whole = file.read()
+    mutants = {name: (text.encode(), other.encode()) for name, (text, other) in {**MUTANTS, **WATCH_MUTANTS}.items()}
+    for name, (text, other) in mutants.items():
+        assert whole.count(text) == 1 and len(other) <= len(text), f"{name}: {whole.count(text)} times in ddprun"
+    if sys.argv[1:] == ["--texts"]:
+        return 0
     survived = []
-    for name, (text, other) in {**MUTANTS, **WATCH_MUTANTS}.items():
+    for name, (text, other) in mutants.items():
         if sys.argv[1:] and name not in sys.argv[1:]:
             continue
-        text, other = text.encode(), other.encode()
-        assert whole.count(text) == 1 and len(other) <= len(text), f"{name}: {whole.count(text)} times in ddprun"
         first, line, rest = other.partition(b"\n")
         with tempfile.TemporaryDirectory() as folder:
             mutant = os.path.join(folder, "ddprun")
