@@ -4,7 +4,7 @@
     python3 tests/bench/train.py build/bin --python=VENV/bin/python3
 
 VENV: with the torch that ddprun-train was built with (scripts/setup.sh --torch). The peers are
-train_peer.py's two styles. All run one thread per rank, under the same launcher, with the same batch,
+train_peer.py's two styles, and for the mlp library_mlp, the same on the trainer's library. All run one thread per rank, under the same launcher, with the same batch,
 number of samples and seed, save nothing meanwhile, and are measured in turn, so that what else the
 machine does hits all of them. Ratios are taken within a turn; the bound is the lower end of a
 one-sided 95% interval of their geometric mean. Two nodes are two agents of this machine that know
@@ -12,6 +12,7 @@ each other by address alone, so their ranks talk through Gloo over TCP.
 """
 
 import argparse
+import functools
 import json
 import math
 import os
@@ -51,13 +52,19 @@ class Bench:
         return together(launch, nodes, command, self.scratch, clean_environment(), LIMIT)
 
     def ours(self, model, nodes, workers, batch, samples):
+        return self.trained([os.path.join(self.bin, "ddprun-train"), f"--model={model}", *DATA[model], f"--limit-train={samples}"],
+                            nodes, workers, batch)
+
+    def library(self, model, nodes, workers, batch, samples):
+        return self.trained([os.path.join(self.bin, "../tests/library_mlp"), f"--data={self.data}", f"--samples={samples}"],
+                            nodes, workers, batch)
+
+    def trained(self, program, nodes, workers, batch):
         """Seconds to the tenth step, samples per second after it."""
         with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
             metrics = os.path.join(folder, "metrics.jsonl")
             begin, _ = self.run(nodes, workers, [
-                os.path.join(self.bin, "ddprun-train"), f"--model={model}", *DATA[model],
-                "--epochs=1", f"--batch={batch}",
-                f"--limit-train={samples}", "--checkpoint-every=1000000000",
+                *program, "--epochs=1", f"--batch={batch}", "--checkpoint-every=1000000000",
                 f"--checkpoint-dir={folder}/checkpoints", f"--metrics={metrics}", *self.flags])
             with open(metrics) as file:
                 points = [json.loads(line) for line in file]
@@ -91,11 +98,12 @@ def print_values(name, values, unit):
 def measure(bench, turns, model, nodes, workers, batch, samples):
     row = (model, nodes, workers, batch, samples)
     print(f"{model}, batch {batch}, {nodes} node(s) of {workers} worker(s), {turns} turns:", flush=True)
-    results = {"ddprun-train": [], "tuned": [], "dataloader": []}
+    ways = {"ddprun-train": bench.ours, **({"library": bench.library} if model == "mlp" else {}),
+            **{style: functools.partial(bench.peer, style) for style in ("tuned", "dataloader")}}
+    results = {name: [] for name in ways}
     for _ in range(turns):
-        results["ddprun-train"].append(bench.ours(*row))
-        for style in ("tuned", "dataloader"):
-            results[style].append(bench.peer(style, *row))
+        for name, way in ways.items():
+            results[name].append(way(*row))
     for name, values in results.items():
         print_values(name, [rate for _, rate in values], "samples/s")
     ours = results["ddprun-train"]
@@ -103,7 +111,10 @@ def measure(bench, turns, model, nodes, workers, batch, samples):
         print_ratio(f"samples/s against {style}",
                     [mine[1] / theirs[1] for mine, theirs in zip(ours, results[style])])
     if model != "mlp":
-        return  # Ours are taken at the tenth step, which is next to nothing for the mlp alone.
+        return
+    print_ratio("samples/s of the library against ours",
+                [theirs[1] / mine[1] for mine, theirs in zip(ours, results["library"])])
+    # Ours are taken at the tenth step, which is next to nothing for the mlp alone.
     for name, values in results.items():
         print_values(f"exec to first step: {name}", [first for first, _ in values], "s")
     print_ratio("exec to first step against tuned",

@@ -21,6 +21,7 @@
 #include "trainer/loop/steps.h"
 #include "trainer/models/module_model.h"
 #include "trainer/session/batch_loader.h"
+#include "trainer/session/fused_step.h"
 #include "trainer/session/session_learner.h"
 #include "trainer/worker_process.h"
 
@@ -132,6 +133,7 @@ struct Session::Impl {
   std::optional<BatchLoader> loader;
   LoadOptions load_options;
   SessionLearner* learner = nullptr;
+  FusedStep fused;
   std::vector<double> rates;  // Of the optimizers' groups, as the program set them.
   std::optional<std::string> metric_names;
 
@@ -504,6 +506,10 @@ void Session::Backward(const torch::Tensor& loss) {
   if (impl_->precision != Precision::kFloat32) {
     impl_->autocast.emplace(impl_->precision, impl_->device.type());
   }
+}
+
+void Session::Step(torch::optim::Optimizer& optimizer) {
+  impl_->fused.Take(optimizer);
 }
 
 void Session::EndStep(const std::vector<Metric>& metrics) {

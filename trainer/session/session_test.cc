@@ -4,12 +4,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "proto/worker_env.h"
 #include "trainer/group/process_group.h"
 #include "trainer/session/batch_loader.h"
+#include "trainer/session/fused_step.h"
 #include "trainer/session/kept_things.h"
 #include "trainer/session/session_learner.h"
 
@@ -24,7 +26,10 @@ using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(con
 
 // One linear layer under an optimizer, as a program keeps them.
 struct Trained {
-  explicit Trained(const MakeOptimizer& make) {
+  explicit Trained(const MakeOptimizer& make, bool with_fused_step = false) {
+    if (with_fused_step) {
+      fused.emplace();
+    }
     torch::manual_seed(1);
     net = torch::nn::Linear(3, 2);
     optimizer = make(net->parameters());
@@ -42,7 +47,11 @@ struct Trained {
   void Step(int number) {
     const at::Tensor input = at::full({4, 3}, 0.1 * number);
     EXPECT_TRUE(learner->Backward(net->forward(input).pow(2).mean(), 1, /*exchanges=*/true));
-    optimizer->step();
+    if (fused) {
+      fused->Take(*optimizer);
+    } else {
+      optimizer->step();
+    }
     learner->ForgetGradients();
   }
   std::string Bits() const {
@@ -57,6 +66,7 @@ struct Trained {
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   std::unique_ptr<ProcessGroup> group;
   std::unique_ptr<SessionLearner> learner;
+  std::optional<FusedStep> fused;
 };
 
 template <class Kind, class Options>
@@ -66,30 +76,33 @@ MakeOptimizer Make(Options options) {
   };
 }
 
-TEST(SessionLearner, ContinuesEveryOptimizerWithTheSameBits) {
+std::vector<MakeOptimizer> EveryKind() {
   using namespace torch::optim;
-  const std::vector<MakeOptimizer> kinds = {
-      Make<Adam>(AdamOptions(0.1).amsgrad(true)),
-      Make<AdamW>(AdamWOptions(0.1)),
-      Make<SGD>(SGDOptions(0.1)),
-      Make<SGD>(SGDOptions(0.1).momentum(0.9).nesterov(true)),
-      Make<RMSprop>(RMSpropOptions(0.1).momentum(0.5).centered(true)),
-      Make<Adagrad>(AdagradOptions(0.1)),
-      [](const Parameters& parameters) {  // Groups with options of their own.
-        std::vector<OptimizerParamGroup> groups;
-        groups.emplace_back(Parameters{parameters[0]}, std::make_unique<AdamWOptions>(0.1));
-        groups.emplace_back(Parameters{parameters[1]}, std::make_unique<AdamWOptions>(0.01));
-        return std::make_unique<AdamW>(std::move(groups));
-      }};
+  return {Make<Adam>(AdamOptions(0.1).amsgrad(true)),
+          Make<AdamW>(AdamWOptions(0.1)),
+          Make<SGD>(SGDOptions(0.1)),
+          Make<SGD>(SGDOptions(0.1).momentum(0.9).nesterov(true)),
+          Make<RMSprop>(RMSpropOptions(0.1).momentum(0.5).centered(true)),
+          Make<Adagrad>(AdagradOptions(0.1)),
+          [](const Parameters& parameters) {  // Groups with options of their own.
+            std::vector<OptimizerParamGroup> groups;
+            groups.emplace_back(Parameters{parameters[0]}, std::make_unique<AdamWOptions>(0.1));
+            groups.emplace_back(Parameters{parameters[1]}, std::make_unique<AdamWOptions>(0.01));
+            return std::make_unique<AdamW>(std::move(groups));
+          }};
+}
+
+void ContinuesWithTheSameBits(bool fused) {
+  const std::vector<MakeOptimizer> kinds = EveryKind();
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-    Trained whole(kinds[kind]);
-    Trained first(kinds[kind]);
+    Trained whole(kinds[kind], fused);
+    Trained first(kinds[kind], fused);
     for (int step = 0; step < 3; ++step) {
       whole.Step(step);
       first.Step(step);
     }
     const Snapshot saved = CopyNow(first.learner->View(), {});
-    Trained resumed(kinds[kind]);
+    Trained resumed(kinds[kind], fused);
     ASSERT_TRUE(resumed.learner->CopyFrom(saved)) << kind;
     for (int step = 3; step < 6; ++step) {
       whole.Step(step);
@@ -97,6 +110,32 @@ TEST(SessionLearner, ContinuesEveryOptimizerWithTheSameBits) {
     }
     EXPECT_EQ(whole.Bits(), resumed.Bits()) << kind;
     EXPECT_NE(whole.Bits(), first.Bits()) << kind;
+  }
+}
+
+TEST(SessionLearner, ContinuesEveryOptimizerWithTheSameBits) {
+  ContinuesWithTheSameBits(/*fused=*/false);
+  ContinuesWithTheSameBits(/*fused=*/true);
+}
+
+TEST(FusedStep, LearnsWhatTheOptimizersOwnStepLearns) {
+  const std::vector<MakeOptimizer> kinds = EveryKind();
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    Trained own(kinds[kind]);
+    Trained fused(kinds[kind], /*with_fused_step=*/true);
+    Trained both(kinds[kind], /*with_fused_step=*/true);
+    const at::Tensor start = own.net->weight.detach().clone();
+    FusedStep taken;
+    for (int step = 0; step < 6; ++step) {
+      own.Step(step);
+      fused.Step(step);
+      both.fused = step % 2 == 0 ? std::optional(taken) : std::nullopt;
+      both.Step(step);
+      taken = both.fused.value_or(taken);
+    }
+    EXPECT_FALSE(at::allclose(own.net->weight, start)) << kind;
+    EXPECT_TRUE(at::allclose(own.net->weight, fused.net->weight, 1e-5, 1e-6)) << kind;
+    EXPECT_TRUE(at::allclose(own.net->weight, both.net->weight, 1e-5, 1e-6)) << kind;
   }
 }
 

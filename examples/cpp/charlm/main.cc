@@ -120,7 +120,7 @@ void Body(ddprun::Session& session) {
       session.Backward(loss);
     }
     torch::nn::utils::clip_grad_norm_(model->parameters(), 1.0);
-    optimizer.step();
+    session.Step(optimizer);
     session.EndStep({{"loss", loss}});
   }
   if (session.is_main()) {

@@ -237,6 +237,10 @@ class DDPRUN_TRAINER_API Session {
   // backward() of a loss that is a mean over the samples of the batch or part, then the mean of the
   // gradients over all samples of the step on all ranks. It may be called for several losses.
   void Backward(const torch::Tensor& loss);
+  // The step of an optimizer, after Backward. Kept Adam, AdamW and SGD take it with libtorch's
+  // fused kernels, with the same state and the numbers of optimizer.step() but for rounding; others
+  // take their own.
+  void Step(torch::optim::Optimizer& optimizer);
   // Ends the step of this batch. Each step has the same metrics on all ranks; "loss" is the one
   // that is reported as such.
   void EndStep(const std::vector<Metric>& metrics = {});
