@@ -2,7 +2,7 @@
 way takes it; begun from its file or forked from a template, on one node and on two.
 
     recovery.py build/bin/ddprun build/bin/ddprun-train [--runs=50] [--python=PYTHON]
-                [--torchrun=PATH] [--only=WORD,...]
+                [--library=build/examples/mlp] [--torchrun=PATH] [--only=WORD,...]
 
 Two workers in all; all kinds in turn, so that the machine's moods meet all alike. ddprun-train is
 its MLP on MNIST with checkpoints, Python (with a PYTHON that has torch) a DDP program of Gloo that
@@ -230,6 +230,8 @@ def kinds_of(asked):
         at = f"{nodes} node{'s' if nodes > 1 else ''}"
         kinds[f"{at}: ddprun-train"] = Kind(own, train, nodes)
         kinds[f"{at}: ddprun-train --preload=none"] = Kind([*own, "--preload=none"], train, nodes)
+        if asked.library:
+            kinds[f"{at}: a program on the library"] = Kind(own, [asked.library, *train[1:]], nodes)
         if asked.python:
             kinds[f"{at}: Python --preload"] = Kind(
                 [*own, "--preload=torch,torch._dynamo"], script, nodes, asked.python)
@@ -248,6 +250,7 @@ def main():
     parser.add_argument("trainer", type=os.path.abspath)
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--python")
+    parser.add_argument("--library", type=os.path.abspath, help="a program on the trainer's library")
     parser.add_argument("--torchrun", type=os.path.abspath)
     parser.add_argument("--only", default="", help="kinds with one of these words in their name")
     asked = parser.parse_args()
