@@ -82,6 +82,15 @@ Result<Example> LoadExample(const Data& data, std::span<const std::uint64_t> ind
     return Error{ErrorKind::kInvalid,
                  "the data set gave no tensor for sample " + std::to_string(indices[0])};
   }
+  const auto count = static_cast<std::int64_t>(indices.size());
+  for (const at::Tensor& tensor : example) {
+    if (data.fill && (tensor.dim() == 0 || tensor.size(0) != count)) {
+      return Error{ErrorKind::kInvalid,
+                   "the data set's Fill was asked for " + std::to_string(count) +
+                       " samples, and gave a tensor " + c10::str(tensor.sizes()) +
+                       ". The first dimension of each tensor must be the samples"};
+    }
+  }
   return example;
 }
 

@@ -298,6 +298,15 @@ TEST(BatchLoader, SaysWhatTheDataSetHasThrown) {
   EXPECT_FALSE(LoadExample(data, indices, {}));
 }
 
+TEST(BatchLoader, RefusesABatchWithoutARowForEachSample) {
+  const std::vector<std::uint64_t> indices = {2, 1};
+  Data data{.size = 3, .fill = {}, .get = {}, .collate = {}};
+  data.fill = [](std::span<const std::uint64_t>) { return Example{at::ones({2, 5}), at::ones(1)}; };
+  const Result<Example> loaded = LoadExample(data, indices, {});
+  ASSERT_FALSE(loaded);
+  EXPECT_THAT(loaded.error().message, HasSubstr("asked for 2 samples, and gave a tensor [1]"));
+}
+
 TEST(BatchLoader, ARankWithoutAShareLoadsOneSampleWithoutAWeight) {
   BatchLoader loader(internal::DataOf(Pairs()), {}, at::kCPU);
   FeedPart part;
