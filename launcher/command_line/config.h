@@ -38,7 +38,7 @@ struct HandledSignals {
 };
 
 struct LaunchConfig {
-  RunSpec spec;               // All nodes must agree on it.
+  RunSpec spec;               // kSpecFields says where nodes must agree.
   std::uint32_t workers = 1;  // --nproc-per-node
   std::optional<std::uint32_t> node_rank;
   std::vector<LaunchHost> hosts;          // --hosts, --hostfile; none: this node starts here.

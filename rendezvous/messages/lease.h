@@ -11,6 +11,8 @@
 namespace ddprun {
 
 // ---- Nodes and their server ----
+// No flag sets it. It is below kLongLease, or lateness and the first minute would lengthen nothing.
+// A claim hangs on it too: a server that is lost is replaced after two of it.
 inline constexpr Duration kBaseLease{1'000};
 // Beyond that lateness lengthens no lease (lateness.h), so that no node, by being slow, puts off
 // for longer the moment at which another one is replaced. Where there is no saying how late others
@@ -70,6 +72,6 @@ static_assert(kStepDownThirds < kMovesPerLease * kLeasesUntilStale);
 static_assert(kReadsPerLeaseWhenMissed > kMovesPerLease);
 static_assert(kGracesPerLease > kPollsPerLease && kLateTicksPerLease > kMovesPerLease);
 static_assert(kClaimCallsPerLease > kMovesPerLease);
-static_assert(kBaseLease <= kLongLease && kProbation <= kLatenessRemembered);
+static_assert(kBaseLease < kLongLease && kProbation <= kLatenessRemembered);
 
 }  // namespace ddprun

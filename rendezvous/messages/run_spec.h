@@ -41,7 +41,7 @@ struct RunSpec {
 enum class Mismatch {
   kUseFirst,        // It joins, and the first node's value counts.
   kRefuse,          // It is refused, and the message names both values.
-  kRefuseWhereSet,  // As before, but a value that is the default is not named.
+  kRefuseWhereSet,  // It is refused too, but a message leaves a default out: of rare flags.
 };
 
 template <class T>

@@ -92,7 +92,7 @@ void Machine::Start() {
   held_.reset();
   disturbed_ = simulation_.Now();
   said_.clear();
-  Tell("(starts)");
+  Tell(index_ == simulation_.setup.twin ? "(starts, and says that it is n0)" : "(starts)");
   std::unique_ptr<SyncChannel> channel;
   if (!simulation_.setup.standing) {
     auto following = bare_ ? nullptr : std::make_unique<FollowingChannel>(loop_);

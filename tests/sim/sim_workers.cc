@@ -318,6 +318,7 @@ void SimWorkers::AllGone() {
     return;
   }
   laws_.OnGone(machine_.host());
+  machine_.Tell("(its workers are gone)");
   Arrive([this] { events_.all_gone(); });
   machine_.OnWorkersGone();
 }
