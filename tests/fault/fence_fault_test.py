@@ -88,22 +88,6 @@ class Fences(DdprunTest):
         open(self.go, "w").close()
         self.assertEqual([first.wait(), second.wait()], [0, 0], first.all() + second.all())
 
-    def test_by_default_workers_that_are_cut_off_go_on(self):
-        first = self.start_node(self.endpoint, "--node-rank=0", *self.worker())
-        self.wait_for_text(first, "serving the rendezvous at")
-        proxy = TcpProxy(self.endpoint)
-        self.addCleanup(proxy.close)
-        second = self.start_node(proxy.endpoint, "--node-rank=1", *self.worker())
-        generation = self.world_of_two(first, second)
-        (cut_off,) = second.workers(generation).values()
-        proxy.set("stall")
-        self.wait_for(lambda: max(first.generations()) > generation, first, second, what="the next world")
-        self.assertTrue(self.lives(cut_off), first.all() + second.all())
-        proxy.set("pass")
-        self.world_of_two(first, second, after=generation)
-        open(self.go, "w").close()
-        self.assertEqual([first.wait(), second.wait()], [0, 0], first.all() + second.all())
-
     def next_generation(self, node, after):
         """Its only worker dies; the next one takes its place."""
         kill_all(node.workers().values())

@@ -72,18 +72,6 @@ class ElasticNodes(DdprunTest):
         self.assertEqual(nodes[1].wait(), 0, "\n".join(n.all() for n in nodes))
         self.assertEqual(nodes[0].wait(), 143, "\n".join(n.all() for n in nodes))
 
-    def test_an_agent_that_was_paused_too_long_joins_again(self):
-        nodes, first = self.start_server_then_other("--max-restarts=0")
-        agent = nodes[1].agent()
-        os.kill(agent, signal.SIGSTOP)
-        second = self.wait_for_world(nodes[:1], 1, first)  # After the lease.
-        os.kill(agent, signal.SIGCONT)
-        self.wait_for_text(nodes[1], "this node was declared lost")
-        third = self.wait_for_world(nodes, 2, second)
-        self.assertEqual(self.restart_count(0, third), 0)
-        self.let_them_finish()
-        self.end(nodes)
-
     def test_when_the_server_dies_the_workers_of_the_other_go_on(self):
         nodes, first = self.start_server_then_other()
         nodes[0].kill_at_once()

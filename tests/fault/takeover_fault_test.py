@@ -63,6 +63,15 @@ class Takeover(MachinesTest):
         self.world(3, after=second)
         self.end()
 
+    # ---- Another host dies ----
+    def test_a_machine_that_is_switched_off_costs_a_lease(self):
+        first = self.start_nodes(2, "1:2")
+        self.lose_host(self.nodes[1])
+        self.world(1, after=first)
+        if self.network:  # Elsewhere its connections are closed, which is known sooner.
+            self.assertRegex(self.nodes[0].err(), r"is lost: nothing heard for its lease of [123]\.\d s")
+        self.end()
+
     # ---- The server alone dies ----
     def test_a_lone_server_dies_for_good_and_no_worker_notices(self):
         server = self.launch(0, "rendezvous", f"--listen={self.endpoint}", f"--run-dir={self.shared}")

@@ -1,19 +1,12 @@
-"""Machines of a test, each with a network link that can be cut, made deaf or dumb, or switched off.
-
-With root every machine is a network namespace of its own, linked to the server's by a veth pair, so
-what is cut is silent, as a pulled cable is. Elsewhere each reaches the server through a proxy on
-loopback that stops forwarding.
-"""
+"""Machines of a test, as root: each is a network namespace of its own, linked to the server's by a veth pair."""
 
 import os
 import shutil
 import subprocess
 
 from ddprun_runs import eventually
-from tcp_proxy import TcpProxy
 
 PORT = 29400
-NOBODY = "02:00:00:00:00:01"  # A link address that no machine has.
 
 
 class Namespace:
@@ -44,8 +37,6 @@ def namespaces_work():
 
 
 class NamespaceNetwork:
-    silent = True
-
     def __init__(self, machines):
         self.server = Namespace()
         self.machines = [Namespace() for _ in range(machines)]
@@ -57,7 +48,6 @@ class NamespaceNetwork:
             machine.run("ip", "address", "add", f"10.99.{i}.2/30", "dev", "eth0")
             machine.run("ip", "link", "set", "eth0", "up")
             machine.run("ip", "route", "add", "default", "via", f"10.99.{i}.1")
-        self.listen = f"0.0.0.0:{PORT}"
 
     def endpoint(self, _):
         return f"10.99.0.1:{PORT}"  # Of the server, by whatever link.
@@ -68,54 +58,6 @@ class NamespaceNetwork:
     def on_machine(self, i, command):
         return self.machines[i].command(*command)
 
-    def cut(self, i):
-        self.server.run("ip", "link", "set", f"m{i}", "down")
-
-    def deafen(self, i):
-        """What the server sends does not arrive; what the machine says does."""
-        self.server.run("ip", "neighbour", "replace", f"10.99.{i}.2", "lladdr", NOBODY, "dev", f"m{i}",
-                        "nud", "permanent")
-
-    def heal(self, i):
-        self.server.run("ip", "link", "set", f"m{i}", "up")
-        self.server.run("ip", "neighbour", "flush", "dev", f"m{i}", "nud", "permanent")
-
     def close(self):
         for namespace in (*self.machines, self.server):
             namespace.close()
-
-
-class LoopbackNetwork:
-    silent = False
-
-    def __init__(self, machines, server):
-        self.listen = server
-        self.proxies = None
-        self.count = machines
-
-    def started(self):
-        """The server listens: links to it can be made."""
-        self.proxies = [TcpProxy(self.listen) for _ in range(self.count)]
-
-    def endpoint(self, i):
-        return self.proxies[i].endpoint if self.proxies else self.listen
-
-    def on_server(self, command):
-        return command
-
-    def on_machine(self, _, command):
-        return command
-
-    def cut(self, i):
-        self.proxies[i].set("stall")
-
-    def deafen(self, i):
-        self.proxies[i].set("deaf")
-
-    def heal(self, i):
-        self.proxies[i].set("pass")
-        self.proxies[i].cut()  # What was held back is late now, as after a real cut.
-
-    def close(self):
-        for proxy in self.proxies or ():
-            proxy.close()

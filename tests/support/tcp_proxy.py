@@ -2,7 +2,6 @@
 
     pass    forwards
     stall   connections stay open and new ones are accepted, but nothing is forwarded: a partition
-    deaf    the same, but only towards the client
     refuse  new connections are closed at once
 """
 
@@ -71,17 +70,17 @@ class TcpProxy:
                 continue
             with self.changed:
                 self.pairs.append((client, server))
-            for one, other, held in ((client, server, "stall"), (server, client, "deaf")):
-                threading.Thread(target=self._pump, args=(one, other, held), daemon=True).start()
+            for one, other in ((client, server), (server, client)):
+                threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
 
-    def _pump(self, source, sink, held):
+    def _pump(self, source, sink):
         try:
             while piece := source.recv(65536):
                 with self.changed:
-                    self.changed.wait_for(lambda: self.mode not in ("stall", held) or self.closed)
+                    self.changed.wait_for(lambda: self.mode != "stall" or self.closed)
                 sink.sendall(piece)
             with self.changed:  # A silent network does not pass on that one end has gone.
-                self.changed.wait_for(lambda: self.mode not in ("stall", held) or self.closed)
+                self.changed.wait_for(lambda: self.mode != "stall" or self.closed)
             sink.shutdown(socket.SHUT_WR)
         except OSError:
             self._reset(source)
