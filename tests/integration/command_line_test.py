@@ -30,23 +30,6 @@ class DryRun(DdprunTest):
         self.assertTrue(found, f"no line {label} in\n{plan}")
         return found[1]
 
-    def test_every_setting_has_its_origin(self):
-        self.write("ddprun.toml", "\nrole = 'from file'\nmax-restarts = 9\ntee = 1\n")
-        plan = self.plan("--max_rest", "3", FAKE_WORKER, environment={
-            "DDPRUN_TEE": "3", "PET_TEE": "2", "PET_RDZV_ID": "mine",
-            "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "7"})
-        table = {
-            "--max-restarts": "3 +command line",
-            "--tee": "3 +DDPRUN_TEE",
-            "--rdzv-id": "mine +PET_RDZV_ID",
-            "--role": r"'from file' +ddprun\.toml:2",
-            "--shutdown-timeout": "7 +TORCH_ELASTIC_SHUTDOWN_TIMEOUT",
-            "--nnodes": "1:1 +default",
-            "--verbose": "false +default",
-        }
-        for flag, expected in table.items():
-            self.assertRegex(self.line(plan, flag), f"^{expected}$")
-
     def test_the_program_and_why(self):
         os.makedirs(self.path("venv", "bin"))
         python = self.path("venv", "bin", "python3")
@@ -79,13 +62,6 @@ class DryRun(DdprunTest):
         self.assertIn("--master-port", self.line(self.plan("--master-port=29511", FAKE_WORKER), "store"))
         static = self.plan("--nnodes=2", "--rdzv-backend=static", "--rdzv-endpoint=n0", FAKE_WORKER)
         self.assertIn("because of --rdzv-backend=static", self.line(static, "store"))
-
-    def test_what_a_launch_refuses_is_refused(self):
-        for arguments, names in ((["no-such-program"], "was not found"),
-                                 (["--nnodes=0", FAKE_WORKER], "--nnodes")):
-            run = self.run_ddprun("--dry-run", *arguments, expect=2)
-            self.assertIn(names, run.err())
-            self.assertEqual(run.out(), "")
 
 
 class Environment(DdprunTest):

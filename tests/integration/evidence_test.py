@@ -54,15 +54,6 @@ class Evidence(DdprunTest):
 
 
 class AtItsEnd(Evidence):
-    def test_a_run_that_failed(self):
-        run = self.launch("--steps=5", "--on-rank=1", "--exit=3", "--always", "--hang",
-                          flags=("--nproc-per-node=2", "--max-restarts=1", "-r", "3"))
-        self.assertEqual(run.wait(), 3, run.all())
-        state = run_in_report(self.report_page())
-        self.assertEqual((state["phase"], state["exit_code"], state["headline_is_bad"]), ("failed", 3, True))
-        self.assertIn("rank 1", state["headline"])
-        self.assertEqual(json.loads(read_text(os.path.join(self.run_directory(), "failure.json")))["exit_code"], 3)
-
     def test_a_run_that_was_stopped(self):
         run = self.launch(*STEPS)
         self.wait_for_step(run, 200)  # The page knows what a look each second saw: steps take 10 ms at least.
@@ -83,26 +74,6 @@ class AtItsEnd(Evidence):
         inside = self.packed(self.path("here", f"ddprun-report-{self.run_id}.tar.gz"))
         self.assertIn(b"formed generation 1", inside["events.jsonl"])
         self.assertIn(b"No server of the run answered", inside["MANIFEST"])
-
-    def test_without_a_directory_nothing_is_left(self):
-        run = self.run_ddprun(FAKE_WORKER, HELLO)
-        self.assertNotIn(UNTIL, run.err())
-
-    def leaves(self, directory):
-        return sorted(name for name in os.listdir(directory) if ".new-" in name or ".part" in name)
-
-    def test_what_is_no_ordinary_file_is_left_alone(self):
-        shared = self.path("shared")
-        os.mkdir(shared, 0o700)
-        os.symlink(self.path("mine"), os.path.join(shared, "report.html"))
-        run = self.launch(*STEPS, flags=(f"--run-dir={shared}", "--nnodes=1:2", "--rdzv-conf=last_call_timeout=0",
-                                         f"--rdzv-endpoint={self.free_endpoint()}"))
-        self.wait_for_workers(run, 1)
-        self.terminate(run)
-        self.assertIn("report.html': it is no ordinary file", run.err())
-        self.assertEqual(run.err().count(UNTIL), 1, run.err())
-        self.assertFalse(os.path.exists(self.path("mine")))
-        self.assertEqual(self.leaves(shared), [])
 
     @unittest.skipUnless(HOLD_CALLS, "no hold_calls.so")
     def test_a_disk_that_hangs_holds_nothing_up(self):
@@ -156,21 +127,6 @@ class Packed(Evidence):
         self.assertFalse(any(SECRET.encode() in bytes_ for bytes_ in inside.values()))
         self.terminate(run)
         self.assertIn("ddprun report DIR", self.report(expect=69).stderr)
-
-    def test_what_cannot_be(self):
-        os.mkfifo(self.path("fifo"))
-        os.mkdir(self.path("empty"))
-        self.assertIn("no directory of a run", self.report(self.path("fifo"), expect=2).stderr)
-        self.assertIn("no directory of a run", self.report(self.path("nowhere"), expect=2).stderr)
-        self.report("--no-such-flag", expect=2)
-        self.report("-o", "", self.path("empty"), expect=2)
-        self.assertIn("nothing of a run", self.report(self.path("empty"), expect=1).stderr)
-        run = self.launch()
-        self.assertEqual(run.wait(), 0, run.all())
-        for name in (self.path("fifo"), self.path("empty"), self.path("no", "folder"), "/dev/null"):
-            self.report(self.run_directory(), "-o", name, expect=1)
-        self.assertTrue(os.path.exists("/dev/null"))
-        self.assertEqual(os.listdir(self.path("here")), [])
 
     # All of them change under the archive's hands.
     def test_files_that_grow_meanwhile(self):

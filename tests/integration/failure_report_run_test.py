@@ -57,19 +57,6 @@ class ErrorFiles(DdprunTest):
         path = self.write("fails.py", RECORD % text)
         return path
 
-    def test_records_traceback_is_in_the_report(self):
-        logs = self.path("logs")
-        run = self.run_ddprun(f"--log-dir={logs}", self.record(NESTED), expect=7)
-        self.assertIn("  traceback : Traceback (most recent call last):\n    File x\n"
-                      "  ValueError: boom\n", run.err())
-        self.assertRegex(run.err(), rf"  error_file: {logs}/\S+/attempt_0/0/error.json\n")
-
-    def test_it_is_copied_to_the_agents_own_with_the_code(self):
-        own = self.path("own.json")
-        self.run_ddprun(self.record(NESTED), expect=7, environment={"TORCHELASTIC_ERROR_FILE": own})
-        message = json.loads(read_text(own))["message"]
-        self.assertEqual((message["errorCode"], message["message"]), (7, "ValueError: boom"))
-
     def test_a_full_disk_leaves_the_agents_own_as_it_was(self):
         own = self.write("own.json", "before")
         limited = ["sh", "-c", "trap '' XFSZ; ulimit -S -f 2; exec \"$@\"", "sh"]

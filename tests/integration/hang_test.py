@@ -145,14 +145,6 @@ class Hangs(DdprunTest):
         self.terminate(run)
         self.assertEqual(run.err().count("the run continues"), 1)
 
-    def test_a_failure_has_its_bundle_too(self):
-        self.run_ddprun("--nproc-per-node=2", f"--log-dir={self.logs}", FAKE_WORKER, "--on-rank=1", "--print=a last word",
-                        "--exit=3", "--always", "--hang", expect=3)
-        bundle = self.of_the_run("evidence-1")
-        self.assertIn("rank 1 ", read_text(os.path.join(bundle, "verdict.txt")))
-        self.assertIn("a last word", read_text(os.path.join(bundle, "rank-1.lines.txt")))
-        self.assertTrue(os.path.exists(os.path.join(bundle, "state.json")))
-
     def test_what_torch_dumped_before_it_ended_a_worker_is_in_the_bundle(self):
         self.write("watchdog.sh", '#!/bin/sh\necho a pickle > "${DDPRUN_NOTIFY_SOCKET%/*}/fr_$RANK"\nexit 3\n', 0o700)
         self.run_ddprun("--no-python", f"--log-dir={self.logs}", self.path("watchdog.sh"), expect=3)
@@ -193,33 +185,6 @@ class Hangs(DdprunTest):
                 self.assertRegex(asked.out(), words)
                 held.signal(9)
                 held.wait()
-
-
-class TwoNodes(DdprunTest):
-    def test_the_rank_that_lags_may_be_on_another_node(self):
-        endpoint = self.free_endpoint()
-        nodes = [
-            self.start("--nnodes=2", f"--node-rank={rank}", f"--rdzv-id={self.run_id}",
-                       f"--rdzv-endpoint={endpoint}", "--nproc-per-node=2", "--hang-timeout=3s",
-                       FAKE_WORKER, "--on-rank=2", "--steps=5", "--hang", "--always", "--steps=8",
-                       "--hang")
-            for rank in range(2)
-        ]
-        for node in nodes:
-            self.assertEqual(node.wait(60), 124, "\n".join(n.all() for n in nodes))
-            self.assertRegex(node.err(), r"the run failed: rank 2 \(.*\) hung: no step for 3\.0 s "
-                                         r"\(its peers are at step 8, it is at step 5\)")
-
-
-class Stacks(DdprunTest):
-    def test_by_hand(self):
-        run = self.start("--nproc-per-node=1", FAKE_WORKER, HELLO, "--hang")
-        pid = self.wait_for_workers(run, 1)[0]
-        asked = self.ask("stacks", "--limit=20s", str(pid), limit=60)
-        self.assertRegex(asked.out(), rf"thread {pid} \(fake_worker\): state S")
-        gone = self.ask("stacks", "999999999", expect=1)
-        self.assertIn("there is no such process", gone.out())
-        self.terminate(run)
 
 
 if __name__ == "__main__":

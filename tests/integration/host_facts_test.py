@@ -3,7 +3,6 @@
 import http.client
 import json
 import os
-import re
 import signal
 import sys
 import unittest
@@ -38,23 +37,6 @@ class Machines(MeetingNodes):
 
 
 class Nodes(Machines):
-    def test_one_whose_gpu_has_fallen_off_the_bus_waits_and_a_spare_trains(self):
-        for i, state in enumerate((WELL, LOST, WELL)):
-            self.gpus(i, state)
-        first = self.serve()
-        broken = self.join(1)
-        node = self.wait_for(lambda: self.node("unfit"), first, broken)
-        self.assertEqual(node["reason"], NEVER_SEEN)
-        self.wait_for_text(broken, "node check failed: " + re.escape(NEVER_SEEN))
-        third = self.join(2)
-        for run in (first, third):
-            self.wait_for_workers(run, 1, 1)
-        self.assertEqual(len(self.told("node_unfit")), 1)
-        self.assertRegex(self.ask("status", f"--endpoint={self.endpoint}").out(),
-                         r" unfit .* GPU 1: has fallen off the bus")
-        self.finish(first, third, broken)
-        self.assertEqual(broken.out(), "")
-
     def three(self):
         for i in range(3):
             self.gpus(i, WELL)

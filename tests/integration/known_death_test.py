@@ -25,12 +25,6 @@ UNTIL_TERM = """
 signal.sigwait([signal.SIGTERM])
 print("told", flush=True)
 """
-UNTIL_GO = """
-import select
-while not os.path.exists("go"):
-    select.select([], [], [], 0.01)
-    assert signal.SIGTERM not in signal.sigpending()
-"""
 
 
 def hold(pid):
@@ -91,25 +85,6 @@ class KnownDeath(DdprunTest):
         self.assertNotIn(pid, self.wait_for_workers(run, 2, 2).values())
         self.assertRegex(run.err(), r"restarting all workers \(1 of 1\): rank 1 .* was killed by signal 9")
         self.terminate(run, 143)
-
-    def test_a_normal_end_stops_no_peer(self):
-        run = self.start("--nproc-per-node=2", self.worker(
-            "if os.environ['RANK'] == '1':\n    signal.sigwait([signal.SIGUSR2])\n    os._exit(0)\n" + UNTIL_GO))
-        pid = self.wait_for_workers(run, 2)[1]
-        hold(pid)
-        os.kill(pid, signal.SIGUSR2)
-        self.wait_for(lambda: "State:\tZ" in read_text(f"/proc/{pid}/status"), run)
-        let_go(pid)
-        open(self.path("go"), "w", encoding="utf-8").close()
-        self.all_end([run])
-
-    def test_a_worker_that_executes_another_program_stops_no_peer(self):
-        run = self.start("--nproc-per-node=2", self.worker(
-            "import sys\nif 'again' not in sys.argv:\n    os.execv(sys.executable, [sys.executable, *sys.argv, 'again'])\n"
-            "print('executed', flush=True)\n" + UNTIL_GO))
-        self.wait_for(lambda: run.out().count("executed") == 2, run)
-        open(self.path("go"), "w", encoding="utf-8").close()
-        self.all_end([run])
 
     @unittest.skipUnless(TRAIN, "needs ddprun-train")
     def test_the_trainer_takes_its_lock(self):

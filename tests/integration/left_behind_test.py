@@ -157,9 +157,6 @@ class Processes(DdprunTest):
                                   "lets it finish)\n", run.err())
                 self.assertEqual(self.run_ddprun("-q", "true").err(), "")
 
-    def test_a_worker_that_leaves_nothing_needs_no_word(self):
-        self.assertEqual(self.run_ddprun("--nproc-per-node=2", "--no-python", "sh", "-c", "true; true").err(), "")
-
     def test_with_linger_it_may_finish(self):
         for session in ("own", "setsid"):
             for code in (0, 3):

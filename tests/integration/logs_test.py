@@ -72,18 +72,6 @@ class OneNode(Asks):
         self.assertEqual(run.wait(limit=10), 130, run.all())
         follower.signal(signal.SIGCONT)
 
-    def test_who_follows_hears_what_comes_and_ends_with_the_run(self):
-        go = self.path("go")
-        run = self.start_one("--on-rank=1", f"--wait-file={go}", "--print=after", "--always", "--hang")
-        follower = self.start("logs", "-f", "--rank=1")
-        self.wait_for(lambda: "worker 1" in follower.out(), follower)
-        self.assertNotIn("after", follower.out())
-        open(go, "w").close()
-        self.wait_for(lambda: "after" in follower.out(), follower)
-        self.ask("stop")
-        run.wait()
-        self.assertEqual(follower.wait(), 0, follower.all())
-
     def test_a_worker_with_the_terminal_is_kept_nowhere_and_that_is_said(self):
         self.start_one(workers=1)
         asked = self.ask("logs")
@@ -227,16 +215,6 @@ class Orders(Asks):
         self.ask("stop", "--soon")
         self.assertEqual(run.wait(), 75, run.all())
         self.assertIn("an operator wants the run to save and end", run.err())
-
-    # Whichever hears it first, all of them end alike.
-    def test_stop_soon_of_two_nodes(self):
-        endpoint = self.free_endpoint()
-        nodes = [self.start("--nnodes=2", f"--node-rank={rank}", "--nproc-per-node=2", f"--rdzv-id={self.run_id}",
-                            f"--rdzv-endpoint={endpoint}", self.program()) for rank in (0, 1)]
-        for node in nodes:
-            self.wait_for_workers(node, 2)
-        self.ask("stop", "--soon")
-        self.all_end(nodes, 75)
 
     def test_stop_soon_without_a_save_is_no_promise(self):
         run = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", FAKE_WORKER, HELLO, "--hang")

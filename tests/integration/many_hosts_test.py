@@ -196,20 +196,6 @@ class ManyHosts(HostsTest):
         self.assertEqual(run.wait(), 2, run.all())
         self.assertRegex(run.err(), r"cannot enter the launcher's directory '.*': No such file or directory on this host")
 
-    def test_a_host_that_cannot_begin_ends_a_fixed_run(self):
-        names = self.names(2)
-        os.mkdir(self.path("place"))
-        self.hosts.behave = lambda host, command: (
-            f"while [ ! -e {self.path('go')} ]; do sleep 0.1; done; rmdir {self.path('place')}; {command}"
-            if host == names[1] else command)
-        run = self.start(f"--hosts={','.join(names)}", f"--launch-agent={self.agent}", FAKE_WORKER,
-                         executable=self.write("there.sh", f'#!/bin/sh\ncd {self.path("place")} && exec '
-                                                           f'{os.environ["DDPRUN"]} "$@"\n', 0o755))
-        self.wait_for_text(run, "waiting for nodes: 1 of 2")
-        self.write("go", "")
-        self.assertEqual(run.wait(), 2, run.all())
-        self.assertIn(f"[{names[1]}] ddprun: error: cannot enter the launcher's directory", run.err())
-
     def in_a_directory_that_goes(self):
         """ddprun, started in a directory that the hosts do not find: the stand-in removes it first."""
         place = self.path("place")
@@ -306,13 +292,6 @@ class BadInput(HostsTest):
         self.refused("", "--hostfile=/dev/zero")
         self.refused("--nproc-per-node=3 is more than the max_slots=2 of host n1", "--nproc-per-node=3",
                      f"--hostfile={self.write('most', 'n1 max_slots=2')}")
-
-    def test_a_fifo_that_nobody_writes_is_waited_for_and_named(self):
-        os.mkfifo(self.path("fifo"))
-        run = self.start(f"--hostfile={self.path('fifo')}", FAKE_WORKER)
-        self.wait_for_text(run, "waiting for what writes to .*fifo")
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 143)
 
     def test_an_order_that_is_none(self):
         with open(self.write("no_order", "GET / HTTP/1.0\r\n\r\n"), "rb") as file:

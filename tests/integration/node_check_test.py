@@ -80,23 +80,6 @@ class Nodes(MeetingNodes):
         self.finish(first, fails, spare)
         self.assertEqual(spare.out(), "")
 
-    def test_a_planned_stop_is_no_reason_to_look(self):
-        first, leaves, spare = self.three()
-        self.terminate(leaves)
-        for run in (first, spare):
-            self.wait_for(lambda r=run: r.workers(2), first, leaves, spare)
-        self.assertEqual([self.causes(i) for i in range(3)], [["start"]] * 3)
-        self.finish(first, spare)
-
-    def test_where_all_are_refused_all_say_so_and_the_join_timeout_ends_it(self):
-        self.refuse(0, "no network")
-        self.refuse(1)
-        runs = [self.serve("--rdzv-conf=join_timeout=3"), self.join(1, "--rdzv-conf=join_timeout=3")]
-        for run in runs:
-            self.assertEqual(run.wait(), 69, run.all())
-            self.assertRegex(run.err(), r"0 of 2 nodes came within 3.0 s \(join_timeout\); kept out: \S+ "
-                                        r"\(node check: no network\), \S+ \(node check: GPU 3 is gone\)")
-
     def test_one_that_is_refused_can_be_drained(self):
         self.refuse(1)
         first, unfit = self.serve(), self.join(1)
@@ -126,14 +109,6 @@ class OneNode(Asks):
         run = self.run_ddprun("--node-check=echo no disk; false", FAKE_WORKER, HELLO, expect=69)
         self.assertIn("this run's only node is refused by its node check: no disk", run.err())
         self.assertEqual(run.out(), "")
-
-    def test_so_does_one_that_is_refused_after_a_failure(self):
-        run = self.run_ddprun(
-            "--max-restarts=3", "--node-check=echo no disk; test $DDPRUN_CHECK_CAUSE != failure",
-            FAKE_WORKER, HELLO, "--exit=3", expect=69)
-        self.assertEqual(run.generations(), [1])
-        self.assertIn("ended with exit code 3", run.err())
-        self.assertIn("this run's only node is refused by its node check: no disk", run.err())
 
     def refused(self, check, *flags):
         return self.run_ddprun(f"--node-check={check}", *flags, FAKE_WORKER, HELLO, expect=69).err()

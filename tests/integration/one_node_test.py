@@ -19,13 +19,6 @@ class HowARunEnds(DdprunTest):
         run = self.run_ddprun(TWO, FAKE_WORKER)
         self.assertEqual(run.out() + run.err(), "", "a good run has nothing to say")
 
-    def test_the_exit_code_is_the_workers_own_and_the_message_names_it(self):
-        run = self.run_ddprun(TWO, FAKE_WORKER, "--on-rank=1", "--print-err=no such file: x",
-                              "--exit=3", "--always", "--hang", expect=3)
-        self.assertRegex(run.err(), r"the run failed: rank 1 \(local rank 1, pid \d+, host \S+\) "
-                                    r"ended with exit code 3")
-        self.assertIn("last lines of rank 1 on stderr:\n  no such file: x\n", run.err())
-
     def test_death_by_a_signal_is_128_and_its_number(self):
         for number in (signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT):
             with self.subTest(number.name):

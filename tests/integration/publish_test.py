@@ -39,28 +39,6 @@ class Publish(DdprunTest):
         self.published("late", "final", self.left_environment(2), expect=0)
         self.assertEqual(read_text(self.path("final")), "late\n")
 
-    def test_bad_requests_end_with_2(self):
-        self.write("precious", "precious\n")
-        for arguments, words in ((("none", "final"), "there is nothing to publish: 'none'"),
-                                 (("final",), "takes two names"),
-                                 (("precious", "precious/"), "must end in a name")):
-            run = self.ask("publish", *arguments, expect=2)
-            self.assertIn(words, run.err())
-        self.write("new", "new\n")
-        run = self.published("new", "precious", {}, expect=2)
-        self.assertIn("replaces only what it published", run.err())
-        self.assertEqual(read_text(self.path("precious")), "precious\n")
-        self.published("new", "final", {}, expect=0)
-        os.symlink("precious", self.path("link"))
-        os.mkfifo(self.path("fifo"))
-        for source, words in (("link", "is a symbolic link: publish the file or directory it leads to"),
-                              ("final", "is a symbolic link"), ("fifo", "neither a file nor a directory: 'fifo'")):
-            run = self.published(source, "final", {}, expect=2)
-            self.assertIn(words, run.err())
-            self.assertEqual(run.out(), "")
-            self.assertEqual(read_text(self.path("final")), "new\n")
-        self.assertEqual(os.listdir(self.path("tmp")), [])
-
     def test_names_are_told_in_one_line(self):
         self.write("new", "new\n")
         run = self.published("new", "a\n\x1b[31mb", {}, expect=0)

@@ -37,13 +37,6 @@ class Gpus(DdprunTest):
                 self.assertEqual((environment["CUDA_VISIBLE_DEVICES"], environment["WORLD_SIZE"]),
                                  (expected, "2"))
 
-    def test_each_worker_alone_on_its_own(self):
-        path = self.path("env.%r")
-        self.run_ddprun("--gpus=3,1", "--nproc-per-node=gpu", "--virtual-local-rank", FAKE_WORKER,
-                        f"--env-file={path}", environment={"CUDA_VISIBLE_DEVICES": "4,5,6,7"})
-        self.assertEqual([self.environment_of(path.replace("%r", rank))["CUDA_VISIBLE_DEVICES"] for rank in "01"],
-                         ["7", "5"])
-
 
 class AttachedRank(DdprunTest):
     def on_a_terminal(self, *arguments):

@@ -43,10 +43,6 @@ class SshdHosts(SshdTest):
         self.assertEqual(sorted(run.out().splitlines()),
                          [f"[{host}] {rank} {odd}" for rank, host in enumerate((first, second, second, third))])
 
-    def test_a_workers_code(self):
-        run = self.launch(self.sshd.names, FAKE_WORKER, "--on-rank=1", "--exit=3", "--always", "--hang")
-        self.assertEqual(run.wait(), 3, run.all())
-
     def test_the_launcher_is_killed(self):
         run = self.begin(3, worker=("--ignore-term", "--grandchild-setsid"))
         self.run_directory_stays = True
@@ -55,29 +51,11 @@ class SshdHosts(SshdTest):
         self.assertTrue(eventually(lambda: not self.mark.living(), 10), [command_of(p) for p in self.mark.living()])
         print(f"launcher killed: nothing was left after {time.monotonic() - began:.2f} s")
 
-    def test_interrupted(self):
-        run = self.begin(3)
-        run.signal(signal.SIGINT)
-        self.assertEqual(run.wait(), 130, run.all())
-        self.assertTrue(eventually(lambda: not self.mark.living()), run.all())
-
     def test_sshs_own_words(self):
         run = self.launch([self.sshd.names[0], self.sshd.silent_name], FAKE_WORKER, "--hang")
         self.assertEqual(run.wait(), 69, run.all())
         self.assertIn(f"cannot reach host {self.sshd.silent_name}: ssh: connect to host {self.sshd.silent_name} port "
                       f"{self.sshd.port}: Connection refused (the launch agent ended with exit code 255)", run.err())
-
-    def test_a_connection_breaks(self):
-        run = self.begin(3, "--nnodes=1:3", "--rdzv-conf=last_call_timeout=0")
-        generation = max(g for g, _ in self.ranks(run))
-        host, pid = self.ranks(run)[generation, 2]
-        ssh = [child for child in children_of(run.agent()) if f" {host} " in command_of(child)]
-        os.kill(ssh[0], signal.SIGKILL)
-        self.assertTrue(eventually(lambda: not read_bytes(f"/proc/{pid}/environ")), run.all())
-        self.wait_for_text(run, f"lost the connection to host {host}")
-        self.wait_for(lambda: len(r := self.ranks(run)) == 3 and min(r)[0] > generation, run)
-        self.ends(run)
-        self.run_directory_stays = True
 
     # As when its cable is pulled.
     def test_a_host_is_silent(self):

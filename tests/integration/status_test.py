@@ -43,13 +43,6 @@ class OneNode(Asks):
         self.assertIn("no ddprun run of yours on this machine", self.ask("status", expect=69).err())
         self.assertEqual(os.listdir(self.path("run", "ddprun")), [])
 
-    def test_drain_is_its_leave(self):
-        run = self.start_one()
-        node = json.loads(self.ask("status", "-o", "json").out())["runs"][0]["nodes"][0]["node"]
-        self.ask("drain", "nobody", expect=1)
-        self.ask("drain", node)
-        self.assertEqual(run.wait(), 143, run.all())
-
     def test_of_several_the_one_that_was_started_here_is_meant(self):
         runs = [self.start_one(run_id=name) for name in ("first", "second")]
         other = self.path("elsewhere")
@@ -275,14 +268,6 @@ class Control(Operators):
         self.ask("stop")
         self.assertEqual(nodes[0].wait(), 130, nodes[0].all())
         self.assertIn("the run was stopped on request", nodes[0].err())
-
-    def test_an_unknown_node_is_told_with_the_known_ones_and_stop_ends_all(self):
-        nodes, run = self.two_running()
-        refused = self.ask("drain", "nobody", expect=1)
-        self.assertIn(f"has no node 'nobody': its nodes are {run['nodes'][0]['node']}",
-                      refused.err())
-        self.assertIn("stops; its workers have --shutdown-timeout to save", self.ask("stop").out())
-        self.all_end(nodes, 130)
 
     def test_a_wrong_token_or_none_is_refused_and_counted(self):
         node = self.start_node(flags=("--insecure",), nnodes="2")  # It draws a token for these verbs.

@@ -47,87 +47,11 @@ class TorchClientTest(unittest.TestCase):
         self.addCleanup(self.host.__exit__)
         self.store = client(self.host.port)
 
-    def test_values(self):
-        store = self.store
-        store.set("a", "1")
-        self.assertEqual(store.get("a"), b"1")
-        big = bytes(range(256)) * 4096 * 7
-        store.set("big", big)
-        self.assertEqual(store.get("big"), big)
-        store.append("a", "2")
-        store.append("new", "n")
-        self.assertEqual(store.multi_get(["a", "new"]), [b"12", b"n"])
-        store.multi_set(["x", "y"], ["1", "2"])
-        self.assertEqual(store.get("y"), b"2")
-        self.assertEqual(store.add("n", 5), 5)
-        self.assertEqual(store.add("n", -7), -2)
-        self.assertEqual(store.get("n"), b"-2")
-        self.assertEqual(store.num_keys(), 6)
-        self.assertEqual(sorted(store.list_keys()), ["a", "big", "n", "new", "x", "y"])
-        self.assertTrue(store.check(["a", "x"]))
-        self.assertFalse(store.check(["a", "none"]))
-        self.assertTrue(store.delete_key("a"))
-        self.assertFalse(store.delete_key("a"))
-
-    def test_compare_set(self):
-        store = self.store
-        self.assertEqual(store.compare_set("k", "x", "y"), b"x")
-        self.assertFalse(store.check(["k"]))
-        self.assertEqual(store.compare_set("k", "", "y"), b"y")
-        self.assertEqual(store.compare_set("k", "no", "z"), b"y")
-        self.assertEqual(store.compare_set("k", "y", "z"), b"z")
-
     def test_wait_times_out_and_the_connection_lives_on(self):
         with self.assertRaises(dist.DistStoreError):
             self.store.wait(["never"], datetime.timedelta(milliseconds=100))
         self.store.set("a", "1")
         self.assertEqual(self.store.get("a"), b"1")
-
-    def test_wait_is_woken_by_every_write(self):
-        writes = [
-            lambda s, k: s.set(k, "v"),
-            lambda s, k: s.add(k, 1),
-            lambda s, k: s.append(k, "v"),
-            lambda s, k: s.compare_set(k, "", "v"),
-            lambda s, k: s.multi_set([k], ["v"]),
-            lambda s, k: s.queue_push(k, "v"),
-        ]
-        other = client(self.host.port)
-        for i, write in enumerate(writes):
-            done = threading.Thread(target=self.store.wait, args=([f"k{i}", "late"],))
-            done.start()
-            write(other, f"k{i}")
-            other.set("late", "")
-            done.join(20)
-            self.assertFalse(done.is_alive(), i)
-            other.delete_key("late")
-
-    def test_queues(self):
-        store, other = self.store, client(self.host.port)
-        with self.assertRaises(dist.QueueEmptyError):
-            store.queue_pop("q", block=False)
-        store.queue_push("q", "1")
-        store.queue_push("q", "2")
-        self.assertEqual(store.queue_len("q"), 2)
-        self.assertEqual([store.queue_pop("q"), store.queue_pop("q")], [b"1", b"2"])
-        popped = []
-        taker = threading.Thread(target=lambda: popped.append(other.queue_pop("q")))
-        taker.start()
-        store.queue_push("q", "3")
-        taker.join(20)
-        self.assertEqual(popped, [b"3"])
-
-    def test_barrier(self):
-        stores = [client(self.host.port) for _ in range(3)]
-        threads = [threading.Thread(target=s.barrier, args=("b", 3, TIMEOUT)) for s in stores]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(20)
-            self.assertFalse(thread.is_alive())
-        with self.assertRaises(dist.DistStoreError):
-            stores[0].barrier("alone", 2, datetime.timedelta(milliseconds=100))
-        self.assertEqual(stores[0].get("b"), b"3")
 
     def test_prefix_clone_and_waiting_for_workers(self):
         prefixed = dist.PrefixStore("p", self.store.clone())

@@ -27,20 +27,6 @@ class Tls(DdprunTest):
         return self.start("--nnodes=2", f"--node-rank={rank}", f"--rdzv-id={self.run_id}",
                           f"--rdzv-endpoint={self.endpoint}", *flags, FAKE_WORKER, *arguments)
 
-    def test_only_those_whom_the_authority_signed_take_part(self):
-        self.authority("other")
-        self.certificate("impostor", "other", f"IP:{self.host()}")
-        first = self.start_node(0, flags=self.flags("node"))
-        self.wait_for_text(first, "serving the rendezvous")
-        for flags, why in (((), "--tls-ca=FILE"),
-                           (self.flags("impostor", "other"), "signed by --tls-ca?")):
-            stranger = self.start_node(1, flags=flags)
-            self.assertEqual(stranger.wait(30), 2, stranger.all())
-            self.assertIn(why, stranger.all())
-        second = self.start_node(1, flags=self.flags("node"))
-        self.all_end((first, second))
-        self.assertEqual(self.mark.living(), [])
-
     def test_verbs_find_the_files_of_a_server_of_this_machine(self):
         node = self.start_node(0, flags=self.flags("node"))
         self.wait_for_text(node, "waiting for nodes: 1 of 2")

@@ -38,12 +38,6 @@ class Pods(DdprunTest):
         open(self.go, "w").close()
         self.assertEqual(stays.wait(), 0, stays.all())
 
-    def test_where_all_are_evicted_all_have_saved(self):
-        pods = self.start_pods("1:2")
-        for pod in pods:
-            pod.signal(signal.SIGTERM)
-        self.all_end(pods, 75)
-
 
 class FewestAndMost(DdprunTest):
     def test_a_node_without_the_program_leaves_the_others_to_train(self):
@@ -158,23 +152,6 @@ class FixedRanks(DdprunTest):
         open(go, "w").close()
         self.end(nodes, 0)
 
-    def test_the_root_causes_code_is_every_nodes(self):
-        # Rank 0 waits until all are there, or a node that never started could not fail alike.
-        ready = self.path("ready.%r")
-        nodes = self.start_nodes(
-            f"--touch={ready}", "--on-rank=3", f"--wait-file={self.path('ready.0')}", "--print-err=bad data",
-            "--exit=42", "--always", "--exit-on-term=9", "--hang")
-        self.end(nodes, 42)
-        for node in nodes:
-            self.assertRegex(node.err(), r"the run failed: rank 3 \(local rank 1, .*exit code 42")
-
-    def test_a_role_may_be_empty(self):
-        path = self.path("env.%r")
-        self.end(self.start_nodes(f"--env-file={path}", flags=("--role", "")), 0)
-        for rank in range(2):
-            env = self.environment_of(path.replace("%r", str(rank)))
-            self.assertEqual((env["ROLE_NAME"], env["ROLE_WORLD_SIZE"]), ("", "2"))
-
     def test_an_endpoint_with_port_0_is_told(self):
         self.endpoint = "127.0.0.1:0"
         first = self.start_node(0)
@@ -204,16 +181,6 @@ class ServerAlone(DdprunTest):
         self.assertEqual([env["WORLD_SIZE"] for env in envs], ["2", "2"])
         server.signal(signal.SIGINT)
         self.assertEqual(server.wait(), 130)
-
-    def test_who_comes_after_the_end_is_told(self):
-        server = self.start_server()
-        # The last of the first two is slow to end, so that the run is still known.
-        nodes = [self.start_node(self.run_id) for _ in range(2)]
-        self.all_end(nodes)
-        late = self.start_node(self.run_id)
-        self.assertNotEqual(late.wait(), 0, late.all() + server.all())
-        self.assertIn("ended", late.err())
-        self.terminate(server)
 
 
 if __name__ == "__main__":
