@@ -2,7 +2,7 @@
 
 import unittest
 
-from torch_runs import LIMIT, TorchTest
+from torch_runs import TorchTest
 
 # What the script of a job of one node and two tasks finds; ddprun is started once, and starts both.
 SLURM = {"SLURM_NTASKS": "2", "SLURM_JOB_NAME": "train", "SLURM_JOB_ID": "7", "SLURM_PROCID": "0",

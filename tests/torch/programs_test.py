@@ -5,7 +5,7 @@ import re
 import signal
 import unittest
 
-from torch_runs import LIMIT, TorchTest, program
+from torch_runs import LIMIT, TorchTest
 from ddprun_runs import workers_below
 
 
@@ -68,23 +68,6 @@ class Examples(TorchTest):
         self.assertEqual([restart for _, restart in starts], ["0", "1"], run.all())
         self.assertGreaterEqual(int(starts[1][0]), 40)
         self.assertIn("step 200 of 200", run.out())
-
-
-class Others(TorchTest):
-    def test_a_script_that_reads_local_rank_only(self):
-        self.run_program(2, "local_rank.py")
-        self.assertEqual([r["device"] for r in self.reports()], ["cuda:0", "cuda:1"])
-
-    def test_a_shell_script(self):
-        run = self.run_program(3, "bash_worker.sh", "a b", "${local_rank}", flags=["--no-python"])
-        self.assertEqual(self.reports(), [
-            {"rank": i, "world": 3, "arguments": f"a b {i}"} for i in range(3)], run.all())
-
-    def test_a_module(self):
-        self.environment["PYTHONPATH"] = program("")
-        self.new_reports()
-        self.run_ddprun("--nproc-per-node=2", "-m", "local_rank")
-        self.assertEqual(len(self.reports()), 2)
 
 
 if __name__ == "__main__":
