@@ -21,7 +21,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 struct ProcessRunnerTest : testing::RunnerTest {
   ProcessRunnerTest() : RunnerTest({.drain_limit = std::chrono::seconds(5)}) {}
@@ -36,19 +35,6 @@ TEST_F(ProcessRunnerTest, EndsAreToldInTheOrderTheyHappen) {
             "--wait-file=" + Scratch("after-0")});
   ASSERT_TRUE(RunUntilAllGone());
   EXPECT_THAT(order_, ElementsAre(2, 0, 1));
-}
-
-// One worker's helpers go with it; those of the others stay.
-TEST_F(ProcessRunnerTest, AnEndedWorkersSessionEndsAtOnce) {
-  Spawn(2, {"--grandchild", "--touch=" + Scratch("%r"), "--on-rank=0",
-            "--wait-file=" + Scratch("go"), "--exit=1", "--always", "--hang"});
-  ASSERT_TRUE(RunUntilThere(Scratch("0")) && RunUntilThere(Scratch("1")));
-  std::ofstream(Scratch("go")).close();
-  EXPECT_TRUE(RunUntil([this] { return mark_.Living().size() == 2; }));
-  EXPECT_FALSE(all_gone_);
-  runner_.KillAll();
-  ASSERT_TRUE(RunUntilAllGone());
-  EXPECT_THAT(mark_.Living(), IsEmpty());
 }
 
 TEST_F(ProcessRunnerTest, AStoppedWorkerHearsTerm) {
@@ -160,14 +146,6 @@ TEST_F(ProcessRunnerTest, AHelperThatWasStartedMeanwhileIsLeftAlone) {
   EXPECT_EQ(::waitpid(pid, &status, WNOHANG), 0);
   ::kill(-pid, SIGKILL);
   EXPECT_EQ(::waitpid(pid, &status, 0), pid);
-}
-
-TEST_F(ProcessRunnerTest, TheLastLinesOfAFailedWorkerAreTold) {
-  Spawn(2, {"--on-rank=1", "--lines-err=500", "--print-err=the reason", "--exit=1"});
-  ASSERT_TRUE(RunUntilAllGone());
-  EXPECT_THAT(last_lines_.at(0), IsEmpty());
-  ASSERT_THAT(last_lines_.at(1), SizeIs(20));
-  EXPECT_EQ(last_lines_.at(1).back(), "the reason");
 }
 
 TEST_F(ProcessRunnerTest, AFullDiskStopsNobody) {

@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -17,7 +16,6 @@
 #include "agent/workers/process_tree.h"
 #include "agent/workers/warm_start.h"
 #include "common/log.h"
-#include "proto/memory_block.h"
 #include "proto/worker_env.h"
 #include "proto/worker_template.h"
 
@@ -69,45 +67,6 @@ class WorkerTemplateTest : public ::testing::Test {
 
   std::shared_ptr<WorkerTemplate> template_;
 };
-
-TEST_F(WorkerTemplateTest, AWorkerHasItsOwnEnvironmentDirectoryAndSession) {
-  const std::vector<std::string> arguments = {
-      "honest",
-      "[ $RANK,$PWD = 7,/ ] && [ $(cat /proc/self/stat | cut -d' ' -f6) = $$ ] && exit 5"};
-  ASSERT_TRUE(Start(arguments));
-  WorkerSpec spec = Fake(arguments);
-  spec.environment["RANK"] = "7";
-  spec.directory = "/";
-  const LaunchedWorker worker = Fork(spec).value();
-  EXPECT_EQ(CodeOf(worker.pid), 5);
-  const LaunchedWorker next = Fork(spec).value();
-  EXPECT_EQ(CodeOf(next.pid), 5);
-}
-
-// Whatever a template opens, it has none of the places of blocks.
-TEST_F(WorkerTemplateTest, AWorkerFindsItsBlocks) {
-  const std::vector<std::string> arguments = {
-      "honest",
-      "[ $LISTEN_PID,$LISTEN_FDS,$LISTEN_FDNAMES = $$,2,a:b ] && [ $(cat <&4) = second ] && "
-      "[ ! -e /proc/$$/fd/5 ] && exit 5"};
-  ASSERT_TRUE(Start(arguments));
-  std::vector<MemoryBlock> blocks;
-  for (const auto& [name, text] : {std::pair("a", "first"), std::pair("b", "second")}) {
-    const UniqueFd made(::memfd_create("test", MFD_CLOEXEC));
-    ASSERT_TRUE(WriteAll(made.get(), text, "a block"));
-    ASSERT_EQ(::lseek(made.get(), 0, SEEK_SET), 0);
-    blocks.push_back(
-        {name, std::make_shared<UniqueFd>(::fcntl(made.get(), F_DUPFD_CLOEXEC, kAboveBlocks))});
-  }
-  WorkerSpec spec = Fake(arguments);
-  HandOn(blocks, spec);
-  EXPECT_EQ(CodeOf(Fork(spec).value().pid), 5);
-  const std::vector<std::string> none = {"honest",
-                                         "[ -z $LISTEN_FDS$LISTEN_PID ] && "
-                                         "[ ! -e /proc/$$/fd/3 ] && exit 6"};
-  ASSERT_TRUE(Start(none));
-  EXPECT_EQ(CodeOf(Fork(Fake(none)).value().pid), 6);
-}
 
 TEST_F(WorkerTemplateTest, WhatCannotBeSetUpIsSaid) {
   ASSERT_TRUE(Start({"honest"}));

@@ -41,9 +41,6 @@ Launched::Launched(const std::vector<std::string>& argv, const Options& options)
     if (!options.terminal) {
       ::dup2(ends[1], STDOUT_FILENO);
     }
-    if (options.stderr_to_stdout) {
-      ::dup2(STDOUT_FILENO, STDERR_FILENO);
-    }
     if (options.own_group) {
       ::setpgid(0, 0);
     }

@@ -16,8 +16,7 @@ namespace ddprun::testing {
 class Launched {
  public:
   struct Options {
-    bool terminal = false;  // stdin, stdout and stderr are a new pseudo terminal.
-    bool stderr_to_stdout = false;
+    bool terminal = false;       // stdin, stdout and stderr are a new pseudo terminal.
     bool ignore_hangup = false;  // As nohup does.
     bool own_group = false;      // As a shell's job: one that Ctrl-Z can stop.
   };
@@ -33,7 +32,6 @@ class Launched {
   // Reads until the text has appeared, or everything has been read; false: not within the limit.
   bool ReadUntil(const std::string& text);
   void ReadToEnd();
-  void CloseOutput() { out_.Reset(); }
   // Keys on the terminal.
   void Type(const std::string& keys);
   // nullopt: still running after the limit.

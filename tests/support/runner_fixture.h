@@ -26,11 +26,9 @@ class RunnerTest : public ::testing::Test {
   explicit RunnerTest(RunnerConfig config)
       : runner_(loop_, std::move(config),
                 {.on_ended =
-                     [this](std::uint32_t rank, ExitStatus status, LastErrors errors) {
+                     [this](std::uint32_t rank, ExitStatus status, const LastErrors&) {
                        order_.push_back(rank);
                        ended_.emplace(rank, status);
-                       last_lines_[rank] =
-                           errors.log.empty() ? errors.lines : LastLinesOf(errors.log);
                        if (when_ended_) {
                          when_ended_(rank);
                        }
@@ -90,7 +88,6 @@ class RunnerTest : public ::testing::Test {
   std::optional<Result<void>> spawned_;
   std::vector<std::uint32_t> order_;
   std::map<std::uint32_t, ExitStatus> ended_;
-  std::map<std::uint32_t, std::vector<std::string>> last_lines_;
   std::function<void(std::uint32_t)> when_ended_;
   bool all_gone_ = false;
   ProcessRunner runner_;
