@@ -67,8 +67,8 @@ fuzz() {
     "$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1) edges, nothing broke"
 }
 
-# The corpus anew: as few and small inputs as reach what old and new ones reach together. What
-# fuzz_seeds made has names of its own and stays.
+# The corpus anew: as few and small inputs as reach what old and new ones reach together. Inputs
+# with names of their own stay.
 merge() {
   local corpus=$root/tests/fuzz/corpus/$1 merged
   merged=$(mktemp -d "$build/merge-XXXXXX")
