@@ -12,34 +12,13 @@ import time
 
 import torch
 import torch.distributed as dist
-from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gpu"))
-from peer import Translator, idx, vgg11  # noqa: E402
+from peer import made  # noqa: E402
 
 WARM_UP = 10  # Steps, before the rate is taken.
-
-
-def mnist(root):
-    images = idx(os.path.join(root, "train-images-idx3-ubyte"), 16).view(-1, 784)
-    labels = idx(os.path.join(root, "train-labels-idx1-ubyte"), 8).long()
-    return (images.float() / 255 - 0.1307) / 0.3081, labels
-
-
-def made(name, root, samples):
-    """Model, loss, inputs, what they should give."""
-    torch.manual_seed(1)
-    if name == "mlp":
-        images, labels = mnist(root)
-        model = nn.Sequential(nn.Linear(784, 50), nn.ReLU(), nn.Linear(50, 10))
-        return model, nn.CrossEntropyLoss(), images[:samples], labels[:samples]
-    if name == "vgg11":
-        return (vgg11(), nn.CrossEntropyLoss(), torch.randn(samples, 3, 32, 32),
-                torch.randint(10, (samples,)))
-    return (Translator(), nn.MSELoss(), torch.randn(samples, 21, 512),
-            torch.randn(samples, 20, 512))
 
 
 def batches_of_loader(images, labels, batch, rank, world):
@@ -57,7 +36,8 @@ def main():
     style, name, root, batch, samples = *sys.argv[1:4], *map(int, sys.argv[4:6])
     torch.set_num_threads(1)
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    model, loss_of, images, labels = made(name, root, samples)
+    model, loss_of, images, labels = made(name, root)
+    images, labels = images[:samples], labels[:samples]
     if world > 1:
         dist.init_process_group("gloo")
         model = DistributedDataParallel(model, gradient_as_bucket_view=True)
