@@ -13,7 +13,6 @@ import support
 HOLD_CALLS = os.environ["DDPRUN_HOLD_CALLS"]
 # A step is a report, so that each has its record.
 SHORT = ["--model=toy", "--epochs=1", "--tensorboard=curves", "--progress-every=0.00001"]
-STEPS = 25  # 1000 samples, 20 on each of two ranks.
 SAID_LATER = "; no more TensorBoard events are written"
 SAID_AT_ONCE = "; training goes on without them"
 

@@ -83,27 +83,6 @@ TEST(SharedWorld, FastRanksDoNotOvertakeSlowOnes) {
   });
 }
 
-TEST(SharedWorld, EveryOperationAndTheOtherCollectives) {
-  OnEveryRank(3, kLong, [](SharedWorld& world) {
-    const std::int32_t results[] = {6, 6, 1, 3, 0, 3, 0, 2};  // Of 1, 2 and 3.
-    for (const ReduceOp op : kReduceOps) {
-      std::vector<std::int32_t> data = {static_cast<std::int32_t>(world.rank()) + 1};
-      ASSERT_TRUE(world.AllReduce({op, Element::kI32}, BytesOf(data)));
-      EXPECT_EQ(data[0], results[static_cast<std::size_t>(op)]) << NameOf(op);
-    }
-    std::vector<float> text(300'000, static_cast<float>(world.rank()));
-    ASSERT_TRUE(world.Broadcast(BytesOf(text), 2));
-    EXPECT_EQ(text, std::vector<float>(300'000, 2.0F));
-    std::vector<float> own(300'000, static_cast<float>(world.rank()));
-    std::vector<float> all(900'000);
-    ASSERT_TRUE(world.AllGather(BytesOf(own), BytesOf(all)));
-    EXPECT_EQ(all[0], 0.0F);
-    EXPECT_EQ(all[300'000], 1.0F);
-    EXPECT_EQ(all[899'999], 2.0F);
-    ASSERT_TRUE(world.Barrier());
-  });
-}
-
 TEST(SharedWorld, RanksThatDoDifferentThingsAreTold) {
   OnEveryRank(2, kLong, [](SharedWorld& world) {
     std::vector<float> data(world.rank() == 0 ? 4 : 8);

@@ -170,31 +170,6 @@ TEST(SessionLearner, NamesWhatTakesNoPartInTheLoss) {
   EXPECT_THAT(many.error().message, HasSubstr("[2,3]"));
 }
 
-// A copy for a checkpoint would hold a part of each.
-TEST(SessionLearner, RefusesAChangeBeforeTheBackward) {
-  Trained trained(Make<torch::optim::SGD>(torch::optim::SGDOptions(0.1)));
-  trained.Step(1);
-  EXPECT_TRUE(trained.learner->CheckStep());
-  {
-    const at::NoGradGuard no_grad;
-    trained.net->bias.fill_(1);
-  }
-  EXPECT_THAT(trained.learner->CheckStep().error().message, HasSubstr("'net.bias' was changed"));
-  const at::Tensor loss = trained.net->forward(at::ones({4, 3})).pow(2).mean();
-  EXPECT_FALSE(trained.learner->Backward(loss, 1, /*exchanges=*/true));
-}
-
-TEST(SessionLearner, RefusesAnEndBeforeTheLastPart) {
-  Trained trained(Make<torch::optim::SGD>(torch::optim::SGDOptions(0.1)));
-  const auto backward = [&](bool exchanges) {
-    return trained.learner->Backward(trained.net->forward(at::ones({4, 3})).mean(), 1, exchanges);
-  };
-  ASSERT_TRUE(backward(false));
-  EXPECT_THAT(trained.learner->CheckStep().error().message, HasSubstr("before its last part"));
-  ASSERT_TRUE(backward(true));
-  EXPECT_TRUE(trained.learner->CheckStep());
-}
-
 TEST(SessionLearner, MetricsAreMeansOverSamples) {
   Trained trained(Make<torch::optim::SGD>(torch::optim::SGDOptions(0.1)));
   trained.learner->AddMetric("loss", at::full({}, 2.0), 3);
@@ -230,15 +205,6 @@ TEST(KeptThings, NamesTheTrainedThatIsNotKept) {
   ASSERT_TRUE(kept.Add("weight", net->weight));
   EXPECT_THAT(kept.Problems({net.ptr()}),
               ElementsAre(StartsWith("parameter 1 [2] in group 0 of optimizer 'optimizer' is")));
-}
-
-TEST(KeptThings, NamesTheReplicatedThatIsNotKeptOrOptimized) {
-  KeptThings kept;
-  torch::nn::Linear net(3, 2);
-  ASSERT_TRUE(kept.Add("weight", net->weight));
-  EXPECT_THAT(kept.Problems({net.ptr()}),
-              ElementsAre(StartsWith("parameter 'bias' [2] of a replicated module is"),
-                          StartsWith("no kept optimizer trains 2 of the replicated parameters")));
 }
 
 TEST(KeptThings, RefusesAnOptimizerThatHasAParameterTwice) {
