@@ -8,7 +8,6 @@
 #include <boost/asio/write.hpp>
 #include <future>
 #include <optional>
-#include <random>
 #include <thread>
 
 #include "common/result_testing.h"
@@ -178,44 +177,6 @@ TEST(StoreServer, AdoptsAConnection) {
   std::string reply(4, 0);
   boost::asio::read(client, boost::asio::buffer(reply));
   EXPECT_EQ(reply, wire::Raw(std::uint32_t{7}));
-}
-
-// Random clients, half-sent requests and sudden ends; the server must stay whole and in order.
-TEST(StoreServer, SurvivesAnyBytes) {
-  Served served({.validate_timeout = 1s});
-  Client good(served);
-  std::mt19937 random(7);
-  const std::vector<std::string> requests{wire::Set("/k", "1"),
-                                          wire::Wait({"/k", "/x"}),
-                                          wire::QueuePush("/q", "v"),
-                                          wire::Wait({"/q"}),
-                                          wire::QueuePop("/q"),
-                                          wire::Barrier("/b", 3),
-                                          wire::CancelWait(),
-                                          wire::MultiGet({"/k", "/"}),
-                                          wire::DeleteKey("/k"),
-                                          wire::Append("/k", "2"),
-                                          wire::Add("/n", 1),
-                                          wire::ListKeys(),
-                                          wire::CompareSet("/k", "", "9")};
-  for (int round = 0; round < 300; ++round) {
-    Client any(served, random() % 8 != 0);
-    std::string stream;
-    for (int i = random() % 12; i > 0; --i) {
-      stream += requests[random() % requests.size()];
-    }
-    if (!stream.empty() && random() % 3 == 0) {
-      stream[random() % stream.size()] = static_cast<char>(random());
-    }
-    any.Send(stream.substr(0, random() % (stream.size() + 1)));
-    if (round % 10 == 0) {
-      good.Settle();
-    }
-  }
-  Client last(served);
-  last.Settle();
-  served.UntilConnections(2);
-  good.Settle();
 }
 
 }  // namespace
