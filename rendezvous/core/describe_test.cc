@@ -37,20 +37,6 @@ TEST(Describe, AWaitAlwaysSaysWhyAndHowLong) {
   }
 }
 
-TEST(Describe, DirectivesAreImperatives) {
-  EXPECT_EQ(Describe(Directive(ddprun::Run{{.generation = {4},
-                                            .group_rank = 1,
-                                            .group_size = 2,
-                                            .first_rank = 4,
-                                            .world_size = 8,
-                                            .store = {"n0", 41231}}})),
-            "run generation 4 as ranks 4+ of 8, group rank 1 of 2, store at n0:41231");
-  EXPECT_EQ(Describe(Directive(Stop{{4}, {1}, StopCause::kNodeLost})),
-            "stop generation 4: a node was lost");
-  EXPECT_EQ(Describe(Directive(Finish{Ending::kSucceeded, 0, "all workers finished", {}})),
-            "finish with exit code 0: all workers finished");
-}
-
 TEST(Describe, AStateIsOneLineForTheRunAndOnePerNode) {
   Story story;
   Node a(story, "n0", {.min_nodes = 2, .max_nodes = 2});
