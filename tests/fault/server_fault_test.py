@@ -136,14 +136,6 @@ class ServerFault(DdprunTest):
         open(self.go, "w").close()
         self.all_end(self.nodes)
 
-    # ---- What cannot be used is said ----
-    def test_a_state_directory_in_use_is_refused(self):
-        self.start_server()
-        second = self.ask("rendezvous", f"--listen={self.free_endpoint()}",
-                          f"--state-dir={self.state}", expect=2)
-        self.assertRegex(second.err(), "the state directory .* is in use by another rendezvous server")
-        self.terminate(self.server)
-
     def test_a_claim_that_cannot_be_written_ends_no_run(self):
         self.start_server()
         self.start_nodes()

@@ -137,15 +137,6 @@ class Standstill(DdprunTest):
         for rank in range(2):
             self.assertEqual(len(re.findall(f"^rank {rank} line .* END$", pipe.text, re.M)), 500)
 
-    def test_a_signal_ends_the_wait_for_a_reader(self):
-        pipe = FullPipe(self)
-        run = self.start("--nproc-per-node=2", FAKE_WORKER, "--lines=100", "--exit=7", out=pipe.writer)
-        self.wait_for_text(run, "waiting for the reader of standard output")
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 7)
-        self.assertIn("FAILED", run.err())
-        self.assertIn("the workers' output to standard output was not read in time", run.err())
-
     def test_a_reader_who_goes_ends_the_wait(self):
         pipe = FullPipe(self)
         run = self.start("--nproc-per-node=2", FAKE_WORKER, "--lines=100", "--exit=7", out=pipe.writer)
@@ -168,15 +159,6 @@ class Standstill(DdprunTest):
                 self.assertEqual(run.wait(), 7)
         pipe.thread.join()
         self.assertIn("Root Cause", pipe.text)
-
-    # How many threads each worker gets, before there is an agent.
-    def test_nobody_reads_a_remark_at_the_beginning(self):
-        pipe = FullPipe(self)
-        there = self.path("there")
-        del self.environment["OMP_NUM_THREADS"]
-        run = self.start("--nproc-per-node=2", FAKE_WORKER, f"--touch={there}", "--hang", err=pipe.writer)
-        self.wait_for(lambda: os.path.exists(there), run, what="a worker")
-        self.terminate(run)
 
     # The guard's words come after its sweep, and nobody has to hear them.
     def test_the_agent_is_killed_while_nobody_reads_or_can(self):

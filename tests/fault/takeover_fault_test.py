@@ -3,7 +3,9 @@
 The directory is one folder for all machines (tests/support/machines.py).
 """
 
+import json
 import os
+import re
 import signal
 import sys
 import unittest
@@ -11,8 +13,10 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from certificates import Certificates  # noqa: E402
-from ddprun_runs import FAKE_WORKER, read_text  # noqa: E402
+from ddprun_runs import FAKE_WORKER, read_text, run_in_report  # noqa: E402
 from machines import LIMIT, MachinesTest  # noqa: E402
+
+CLOSED = "this node's server died with its agent: closed its claim"
 
 
 class Takeover(MachinesTest):
@@ -71,6 +75,65 @@ class Takeover(MachinesTest):
         if self.network:  # Elsewhere its connections are closed, which is known sooner.
             self.assertRegex(self.nodes[0].err(), r"is lost: nothing heard for its lease of [123]\.\d s")
         self.end()
+
+    # ---- The agent that carries the server dies, and its host goes on ----
+    def kill_agent(self, node):
+        os.kill(node.agent(), signal.SIGKILL)
+        self.assertEqual(node.wait(), 137, node.all())
+        self.nodes.remove(node)
+        self.lost.append(node)
+
+    def no_lease_was_waited_for(self):
+        """By what a node says when it has missed the server for a lease, or waits for the lost one."""
+        self.assertNotIn("becomes the leader once", self.all())
+        lost = re.search(r"ddprun (\S+) \|", self.lost[0].err()).group(1)
+        self.assertNotRegex(self.all(), rf"missing [^;]*{re.escape(lost)}\b")
+
+    def test_the_guard_closes_the_claim_in_the_run_directory(self):
+        first = self.start_nodes(3, "1:3")
+        old = self.nodes[0]
+        self.kill_agent(old)
+        second = self.world(2, after=first)
+        self.assertIn(CLOSED, old.err(), old.all())
+        self.no_lease_was_waited_for()
+        self.start_node(old.machine, nnodes="1:3")
+        self.world(3, after=second)
+        self.end()
+        self.assertIn("\nclosed 1\n", read_text(os.path.join(self.shared, "term-1")))
+
+    def kill_worker(self, node, generation):
+        os.kill(node.workers(generation)[min(node.workers(generation))], signal.SIGKILL)
+        return self.world(len(self.nodes), after=generation)
+
+    def test_events_are_in_one_file_whoever_serves(self):
+        self.flags.append("--max-restarts=3")
+        first = self.start_nodes(2, "1:2")
+        second = self.kill_worker(self.nodes[1], first)
+        # A worker that tells no step has recovered for sure when the next stop begins.
+        third = self.kill_worker(self.nodes[1], second)
+        self.kill_agent(self.servers()[0])
+        self.world(1, after=third)
+        self.end()
+        lines = read_text(os.path.join(self.shared, "events.jsonl")).splitlines()
+        events = [json.loads(line) for line in lines]
+        self.assertEqual({event["run_id"] for event in events}, {self.run_id})
+        marks = [(event["term"], event["number"]) for event in events]
+        self.assertEqual(len(set(marks)), len(events), lines)
+        self.assertEqual(marks, sorted(marks))
+        first, last = sorted({event["term"] for event in events})
+        self.assertIn("restarting", [e["kind"] for e in events if e["term"] == first])
+        restarts = [e for e in events if e["kind"] == "restarting"]
+        self.assertEqual([e["cause"] for e in restarts], ["worker"] * 2)
+        self.assertIn("was killed by signal 9", restarts[0]["text"])
+        # On a busy machine the first node may have begun alone; then the second one's coming is a recovery too.
+        recovered = next(e for e in events if e["kind"] == "recovered" and e["cause"] == "worker")
+        self.assertEqual(recovered["term"], first)
+        self.assertNotIn("lost_seconds", recovered)  # Its workers tell no step.
+        self.assertEqual((events[-1]["kind"], events[-1]["term"]), ("ended", last))
+        # So is what it looked like: by who served last.
+        state = run_in_report(os.path.join(self.shared, "report.html"))
+        self.assertEqual((state["run_id"], state["term"]), (self.run_id, last))
+        self.assertNotEqual(state["outcome"], "")
 
     # ---- The server alone dies ----
     def test_a_lone_server_dies_for_good_and_no_worker_notices(self):
