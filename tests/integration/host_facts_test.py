@@ -107,15 +107,6 @@ class OneNode(Machines):
         run = self.ask("--host-check=no", FAKE_WORKER, expect=2)
         self.assertIn("--host-check must be on, observe or off: 'no'", run.err())
 
-    def test_a_gpu_that_the_run_may_not_use_refuses_nobody(self):
-        self.gpus(0, LOST)
-        self.around(0)
-        self.assertEqual(len(self.alone("--gpus=0").workers()), 1)
-
-    def test_a_driver_that_cannot_be_asked_refuses_nobody(self):
-        self.gpus(0, "init 18")
-        self.assertEqual(len(self.alone().workers()), 1)
-
     # Seconds, not for ever; and the end waits for nobody.
     def test_a_driver_that_hangs_delays_the_start_and_is_left_behind(self):
         fifo = self.path("fifo")

@@ -3,16 +3,14 @@
 import json
 import os
 import re
-import select
 import signal
-import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from ddprun_asks import Asks  # noqa: E402
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, read_text  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, read_text  # noqa: E402
 
 
 class OneNode(Asks):
@@ -94,12 +92,6 @@ class OneNode(Asks):
         self.assertGreater(len(asked.out()), 3 << 20)
         self.assertLess(len(asked.out()), 6 << 20)
 
-    # What is said in vain is no request of the next one.
-    def test_bad_questions(self):
-        self.start_one()
-        self.assertIn("no node 'nobody'", self.ask("logs", "--node=nobody", expect=1).err())
-        self.assertIn("no worker of this run", self.ask("stacks", "--rank=77", expect=1).err())
-
     def test_stacks_of_a_live_run_are_grouped_and_harm_nobody(self):
         run = self.start_one("--on-rank=1", "--stop-self", "--always", "--hang", workers=3)
         pids = list(run.workers().values())
@@ -113,23 +105,6 @@ class OneNode(Asks):
         self.assertRegex(text, r"(?m)^2 ranks \(0,2\): \S.*\n    ")
         self.assertRegex(text, r"(?m)^1 rank \(1\): state T")
         self.assertEqual(sorted(map(state, pids)), ["S", "S", "T"])  # As they were.
-
-    # Nine stand still; the run goes on, and whoever comes next is told.
-    def test_readers_who_stand_still(self):
-        run = self.start_one("--spew=4", "--print=end", "--steps=1000000", workers=2)
-        stuck = []
-        for _ in range(8):
-            reader, writer = os.pipe()
-            self.addCleanup(os.close, reader)
-            stuck.append(subprocess.Popen([DDPRUN, "logs"], stdout=writer, stderr=subprocess.DEVNULL, env=self.environment))
-            self.addCleanup(stuck[-1].wait)
-            self.addCleanup(stuck[-1].kill)
-            os.close(writer)
-            select.select([reader], [], [], 30)  # It is being told.
-        refused = self.start("logs")
-        self.assertIn(refused.wait(), (0, 1), refused.all())
-        self.ask("status")
-        self.assertIsNone(run.process.poll())
 
     def test_who_asks_for_stacks_and_goes_leaves_no_worker_held(self):
         tools, took = self.path("tools"), self.path("took")

@@ -48,12 +48,6 @@ class Output(DdprunTest):
         self.assertIn("[4 ranks] careful\n", run.err())
         self.assertEqual(read_text(self.attempt("3", "stdout.log")), "loading\nI am 3\n")
 
-    def test_a_line_that_some_ranks_do_not_say_is_shown_all_the_same(self):
-        run = self.start(TWO, "--merge-output", FAKE_WORKER, HELLO, "--on-rank=1", "--print=only here", "--always",
-                         "--hang")
-        self.wait_for(lambda: "[rank 1] only here\n" in run.out(), run)
-        self.terminate(run)
-
     def test_own_lines_for_programs(self):
         run = self.run_ddprun(TWO, "--log-format=json", "--max-restarts=1", FAKE_WORKER, "--print=x",
                               "--print-err=\x1b[31mred \xff", "--on-rank=1", "--exit=3", expect=3,

@@ -269,21 +269,6 @@ class Control(Operators):
         self.assertEqual(nodes[0].wait(), 130, nodes[0].all())
         self.assertIn("the run was stopped on request", nodes[0].err())
 
-    def test_a_wrong_token_or_none_is_refused_and_counted(self):
-        node = self.start_node(flags=("--insecure",), nnodes="2")  # It draws a token for these verbs.
-        self.in_state("ready", 1)
-        at = f"--endpoint={self.endpoint}"
-        elsewhere = {"XDG_RUNTIME_DIR": self.path("tmp")}  # Where no link leads to the token.
-        none = self.ask("stop", at, expect=1, environment=elsewhere)
-        self.assertIn("a token is needed", none.err())
-        wrong = self.ask("stop", at, expect=2, environment={**elsewhere, "DDPRUN_TOKEN": "w" * 27})
-        self.assertIn("does not prove that it has the same token", wrong.err())
-        self.wait_for_text(node, r"refused a control verb \(1 with a wrong token so far\)")
-        self.ask("status", at, environment=elsewhere)
-        self.ask("stop", at)
-        self.assertEqual(node.wait(), 130, node.all())
-        os.rmdir(self.path("tmp", "ddprun"))
-
     def test_with_a_token_given_nobody_else_even_looks(self):
         node = self.start_node(nnodes="2", environment={"DDPRUN_TOKEN": TOKEN})
         self.looker = {"DDPRUN_TOKEN": TOKEN}

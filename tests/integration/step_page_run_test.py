@@ -72,12 +72,6 @@ class StepPages(Asks):
             os.kill(os.getpid(), signal.SIGKILL)
             """), expect=137)
 
-    def test_without_a_higher_step_it_is_a_crash_loop(self):
-        self.run_ddprun("--max-restarts=3", "--crash-loop-limit=2", self.worker("""
-            go_to(1_000)
-            os.kill(os.getpid(), signal.SIGKILL)
-            """), expect=76)
-
     # A step ends what a phase before it was given. All of it waits while the agent stands still.
     def test_a_phase_between_two_steps_stays_there(self):
         run = self.ask("--nproc-per-node=1", "--hang-timeout=1s", self.worker("""
