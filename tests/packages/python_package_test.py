@@ -154,14 +154,6 @@ class Workers(PackageTest):
         self.assertIn("this world was replaced", run.err())
         self.assertEqual(read_text(self.path("final")), "made")
 
-    def test_publishing_nothing_is_a_value_error(self):
-        run = self.python("""
-            import ddprun
-            try: ddprun.publish("none", "final")
-            except ValueError as error: print(error)
-            """)
-        self.assertIn("there is nothing to publish: 'none'", run.out())
-
     def test_as_a_module_it_is_ddprun_and_workers_have_its_python(self):
         self.environment.pop("PYTHON_EXEC")
         self.script("import sys; print(sys.executable)")
