@@ -49,17 +49,6 @@ class Training(HostsTest):
 
 
 class Unnoticed(HostsTest):
-    def test_the_first_host_is_off_and_another_one_serves(self):
-        run = self.srun("-N3", "--ntasks-per-node=1", "--no-kill", "--kill-on-bad-exit=0",
-                        *self.agent("--nnodes=1:3", f"--run-dir={self.path('shared')}"))
-        first, _ = self.world(3, run)
-        self.cluster.off("n01")
-        _, after = self.world(2, run, after=first)
-        self.assertEqual(sorted(after.values()), ["n02", "n03"])
-        self.assertRegex(self.words(), r"ddprun n0[23] \| becoming the leader")
-        self.release()
-        self.wait_for_ends({"n02": 0, "n03": 0}, run)
-
     # Only the agent on srun's own host can see that it is gone; the others hear of it from that one.
     def test_srun_vanishes_on_another_host_than_the_workers(self):
         words = self.quoted(self.agent(program=[*self.agent()[-3:-1], "--hang"]))
@@ -88,19 +77,6 @@ class Noticed(HostsTest):
         found = eventually(lambda: self.field(job, name) == value, 2 * LIMIT)
         self.assertTrue(found, f"{name} is {self.field(job, name)}, not {value}\n{self.told(told)}")
 
-    # ddprun has gone on for long when Slurm ends the job.
-    def test_without_no_kill_slurm_ends_the_job(self):
-        job, out = self.batch(self.script(agent=("--nnodes=1:3",)), "-N3", "--ntasks-per-node=1",
-                              "--no-requeue")
-        first, _ = self.world(3, out)
-        self.cluster.off("n03")
-        self.world(2, out, after=first)
-        self.wait_for_state(job, "NODE_FAIL", out)
-        found = eventually(lambda: len(self.ends()) == 2, LIMIT)
-        self.assertTrue(found, self.told([out]))
-        self.assertIn("got SIGTERM from the scheduler", self.words())
-        self.assertIn("DUE TO NODE FAILURE", read_text(out))
-
     def test_with_no_kill_the_job_shrinks_and_ends_well(self):
         job, out = self.batch(self.script("--no-kill", agent=("--nnodes=2:2",)), "-N3",
                               "--ntasks-per-node=1", "--no-kill")
@@ -112,18 +88,6 @@ class Noticed(HostsTest):
         self.release()
         self.wait_for_state(job, "COMPLETED 0:0", out)
         self.assertIn("srun ends with 0", read_text(out))
-
-    # Slurm requeues a job whose script is gone.
-    def test_the_batch_host_is_lost_and_the_job_requeued(self):
-        job, out = self.batch(self.script(agent=("--nnodes=1:2",)), "-N2", "--ntasks-per-node=1",
-                              "--requeue")
-        self.world(2, out)
-        self.cluster.off("n01")
-        self.wait_for_field(job, "Restarts", "1", out)
-        self.release()
-        self.wait_for_state(job, "COMPLETED 0:0", out, 3 * LIMIT)
-        self.assertIn("requeued 1 time: node 1 of 2", self.words())
-        self.assertEqual(self.ends(), {"n02": 0, "n03": 0}, self.told([out]))
 
     # The run goes on to its end without script and srun. The job stays, with nothing in it.
     def test_the_batch_host_is_lost_with_no_kill(self):
@@ -139,23 +103,6 @@ class Noticed(HostsTest):
         self.release()
         self.wait_for_ends({"n02": 0, "n03": 0}, out)
         self.assertTrue(self.state(job).startswith("RUNNING"), self.state(job))
-
-    # Slurm has given the host up: what still runs there is killed when it is back, and srun ends
-    # with 137 though the others have finished.
-    def test_a_link_that_is_cut_for_longer_than_slurm_waits(self):
-        run = self.srun("-N3", "--ntasks-per-node=1", "--no-kill", *self.agent("--nnodes=1:3"))
-        first, _ = self.world(3, run)
-        self.cluster.cut("n02")
-        self.world(2, run, after=first)
-        self.wait_for(lambda: "Node failure on n02" in run.err(), run, limit=LIMIT)
-        self.cluster.heal("n02")
-        self.cluster.run("scontrol", "update", "nodename=n02", "state=resume")
-        self.wait_for(lambda: "n02: task 1: Killed" in run.err(), run, limit=LIMIT)
-        self.wait_for(lambda: sorted(max(self.worlds().items())[1].values()) == ["n01", "n03"], run,
-                      limit=LIMIT)  # It may have joined again before.
-        self.release()
-        self.assertEqual(run.wait(), 137, self.told([run]))
-        self.assertEqual(self.ends(), {"n01": 0, "n03": 0}, self.words())
 
 
 if __name__ == "__main__":

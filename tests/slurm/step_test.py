@@ -45,13 +45,6 @@ class Step(SlurmTest):
         run = self.step("-N2", "--ntasks-per-node=1", DDPRUN, "check", "--node-check=echo no; false", expect=1)
         self.assertEqual(run.out().count("is refused by its node check: no"), 2, run.all())
 
-    def test_every_setting_says_where_it_is_from(self):
-        run = self.step("-N2", "--ntasks-per-node=1", DDPRUN, "--dry-run", "--max-restarts=3", FAKE_WORKER)
-        for pattern in (r"found +Slurm step \d+\.0: node 1 of 2", r"--nnodes +2 +SLURM_STEP_NUM_NODES",
-                        r"--node-rank +1 +SLURM_NODEID", r"--max-restarts +3 +command line",
-                        r"--rdzv-endpoint +127\.0\.1\.1:2\d{4} +SLURM_STEP_NODELIST"):
-            self.assertRegex(run.out(), pattern)
-
     # By the real squeue, whose answer the first node alone asks for.
     def test_the_jobs_end_is_known(self):
         run = self.srun("-N2", "--ntasks-per-node=1", "--time=10", DDPRUN, "--stop-before=90s", FAKE_WORKER,
@@ -97,32 +90,11 @@ class Step(SlurmTest):
                          "another ddprun rendezvous answers there. The port is derived from the job's id. "
                          "Set --rdzv-endpoint=HOST:PORT and --nnodes=N")
 
-    # The nodes draw one token between them; nobody sees it, nor do the workers.
-    def test_a_shared_directory_brings_a_token(self):
-        pattern = self.workers_pattern()
-        run = self.step("-N3", "--ntasks-per-node=1", DDPRUN, f"--run-dir={self.path('shared')}", FAKE_WORKER,
-                        f"--env-file={pattern}")
-        [name] = [n for n in os.listdir(self.path("shared")) if n == "token"]
-        self.assertEqual(os.stat(self.path("shared", name)).st_mode & 0o777, 0o600)
-        token = read_text(self.path("shared", name)).strip()
-        self.assertGreater(len(token), 16)
-        for env in self.environments(pattern, 3):
-            self.assertNotIn(token, str(env))
-        self.assertNotIn("can join this run", run.err())
-
     def test_one_cpu_for_many_workers_is_said(self):
         run = self.step("-N1", "-n1", DDPRUN, "--nproc-per-node=4", FAKE_WORKER)
         self.assertRegex(run.err(), "gives this node 1 CPU for 4 workers: give srun itself --cpus-per-task=4")
         run = self.step("-N1", "-n1", "-c4", DDPRUN, "--nproc-per-node=2", FAKE_WORKER)
         self.assertNotIn("for 2 workers: give srun", run.err())
-
-    def test_a_failure_is_every_tasks(self):
-        run = self.step("-N2", "--ntasks-per-node=1", DDPRUN, FAKE_WORKER, "--on-rank=1", "--exit=9",
-                        "--always", expect=9)
-        self.assertRegex(run.err(), r"the run failed: rank 1 .*exit code 9")
-        told = [json.loads(read_text(self.path("ddprun_logs", name, "failure.json")))["exit_code"]
-                for name in os.listdir(self.path("ddprun_logs"))]
-        self.assertEqual(told, [9, 9])
 
 
 class TheScriptEverybodyHas(SlurmTest):
@@ -154,24 +126,6 @@ class SeveralTasks(SlurmTest):
             self.assertEqual((env["WORLD_SIZE"], env["LOCAL_WORLD_SIZE"]), ("4", "2"))
         self.assertIn("worker 3 of 4", run.err())
 
-    def test_a_dead_worker_of_a_task_restarts_all(self):
-        go = self.path("go")
-        run = self.srun("-N2", "--ntasks-per-node=2", DDPRUN, "--max-restarts=1", FAKE_WORKER, HELLO,
-                        f"--wait-file={go}")
-        workers = self.wait_for_workers(run, 4)
-        os.kill(workers[3], signal.SIGKILL)
-        again = self.wait_for(lambda: run.generations()[1:], run)[0]
-        self.wait_for_workers(run, 4, again)
-        open(go, "w").close()
-        self.assertEqual(run.wait(), 0, run.all())
-
-    # Each agent has one worker, which is not the node's first for that.
-    def test_a_failure_names_the_nodes_local_rank(self):
-        run = self.step("-N1", "--ntasks-per-node=2", DDPRUN, FAKE_WORKER, "--on-rank=1", "--exit=9",
-                        "--always", expect=9)
-        self.assertIn("rank 1 (local rank 1, pid", run.err())
-        self.assertRegex(run.err(), r"rank +: 1 \(local_rank: 1\)")
-
 
 class SharedDirectory(SlurmTest):
     """The working directory is on NFS, by what the kernel shows."""
@@ -198,15 +152,6 @@ class SharedDirectory(SlurmTest):
         run.wait()
         self.assertFalse(os.path.exists(self.path(".ddprun")), "it is removed when the run has succeeded")
 
-    def test_it_is_for_runs_that_can_go_on_without_a_node(self):
-        for kind, flags, taken in (("nfs", ["--nnodes=2:3"], True), ("lustre", ["--nnodes=2"], True),
-                                   ("nfs", ["--nnodes=3"], False), ("ext4", ["--nnodes=2:3"], False),
-                                   ("nfs", ["--nnodes=2:3", "--run-dir=none"], False)):
-            with self.subTest(kind, flags=flags):
-                run = self.step("-N3", "--ntasks-per-node=1", DDPRUN, "--dry-run", *flags, FAKE_WORKER,
-                                environment=self.shown(kind))
-                self.assertEqual(f"by the claims in {self.directory}/.ddprun/" in run.out(), taken, run.out())
-
     def test_one_that_cannot_be_made_costs_a_warning(self):
         self.write(".ddprun", "")
         run = self.step("-N3", "--ntasks-per-node=1", DDPRUN, "--nnodes=2:3", FAKE_WORKER, environment=self.shown())
@@ -227,14 +172,6 @@ class SrunForgotten(SlurmTest):
                                r"--ntasks-per-node=1 -c2 \S+ddprun --nproc-per-node=2")
         self.assertNotIn("DDPRUN_TOKEN", str(envs))
         self.assertNotIn("can join this run", text)
-
-    def test_or_the_line_is_said(self):
-        job, out = self.batch(f"{DDPRUN} --no-auto-srun {FAKE_WORKER}\n", "--nodes=3")
-        self.wait_for_state(job, "FAILED 2:0", out)
-        self.assertRegex(read_text(out), r"srun was forgotten .*Say:\n +srun .*-N3 ")
-        job, out = self.batch(f"{DDPRUN} --dry-run {FAKE_WORKER}\n", "--nodes=2")
-        self.wait_for_state(job, "COMPLETED 0:0", out)
-        self.assertRegex(read_text(out), r"would be executed \(--no-auto-srun: not\):\n +srun .*-N2 ")
 
     def test_a_job_of_one_node_needs_none(self):
         pattern = self.workers_pattern()
@@ -285,12 +222,6 @@ class Ending(SlurmTest):
             os.kill(pid, signal.SIGKILL)
         run.wait()
         self.assert_gone(25)
-
-    # Whoever detaches itself from a worker would keep srun's step open for ever.
-    def test_a_leftover_child_does_not_hold_the_step(self):
-        run = self.step("-N2", "--ntasks-per-node=1", DDPRUN, "bash", "-c", "setsid sleep 600 & exit 0")
-        self.assertNotIn("Timed out", run.err())
-        self.assert_gone(5)
 
 
 if __name__ == "__main__":
