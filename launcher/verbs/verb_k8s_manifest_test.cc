@@ -20,23 +20,6 @@ void ExpectParts(const std::string& text, const std::vector<std::string>& parts)
   }
 }
 
-TEST(K8sManifest, SaysWhatWasAsked) {
-  ExpectParts(
-      Printed({"--nodes=2:8", "--gpus=4", "--name=big", "--image=mine", "./train", "a b"}),
-      {"\n  completions: 2\n", "\"completions\": 8, \"parallelism\": 8", "kind: Service",
-       "\n      subdomain: \"big\"\n", "- \"--nnodes=2:8\"\n", "- \"--nproc-per-node=4\"\n",
-       "limits: {nvidia.com/gpu: 4}\n", "image: \"mine\"\n", "args: [\"./train\", \"a b\"]\n"});
-}
-
-TEST(K8sManifest, HasItsForms) {
-  ExpectParts(Printed({"--jobset", "--nodes=3", "x"}),
-              {"kind: JobSet", "\n        completions: 3\n", "\n              - \"--nnodes=3\"\n"});
-  ExpectParts(Printed({"--trainjob", "--runtime=mine", "--nodes=3:4", "x"}),
-              {"kind: TrainJob", "numNodes: 4", "name: \"mine\"\n", "- \"--nnodes=3:4\"\n",
-               "- \"--rdzv-endpoint=$(PET_MASTER_ADDR):29400\"\n"});
-  EXPECT_EQ(Printed({"--jobset", "x"}).find("kind: Service"), std::string::npos);
-}
-
 TEST(K8sManifest, TheTrainerKeepsItsCheckpointsBeyondTheJob) {
   ExpectParts(Printed({"--name=a", "bin/ddprun-train"}), {", \"--checkpoint-dir=/ckpt/a\"]"});
   EXPECT_EQ(Printed({"ddprun-train", "--checkpoint-dir=here"}).find("/ckpt/train\""),

@@ -64,12 +64,6 @@ class Examples(unittest.TestCase):
                 with self.subTest(name), self.assertRaises(Exception):
                     judge(bad)
 
-    # Comments are the file's other half: no field without one above it or above its group.
-    def test_lines_are_no_wider_than_a_screen(self):
-        for name in MADE:
-            for line in read_text(os.path.join(EXAMPLES, name)).splitlines():
-                self.assertLessEqual(len(line), 100, line)
-
 
 class Printed(unittest.TestCase):
     def test_a_programs_words_are_its_own(self):
