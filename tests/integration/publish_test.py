@@ -39,12 +39,6 @@ class Publish(DdprunTest):
         self.published("late", "final", self.left_environment(2), expect=0)
         self.assertEqual(read_text(self.path("final")), "late\n")
 
-    def test_names_are_told_in_one_line(self):
-        self.write("new", "new\n")
-        run = self.published("new", "a\n\x1b[31mb", {}, expect=0)
-        self.assertRegex(run.out(), r"^published 'a\\n\\x1b\[31mb' \(.*\n$")
-        self.assertEqual(self.published("none\nat all", "final", {}, expect=2).err().count("\n"), 1)
-
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

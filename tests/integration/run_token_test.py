@@ -148,18 +148,6 @@ class RunToken(DdprunTest):
         self.assertTrue(said.startswith(b"\x16\x03"), said)  # A hello of TLS.
         self.assertNotIn(b"PRI *", said)
 
-    def test_a_short_token_is_refused(self):
-        node = self.start_node(0, environment={"DDPRUN_TOKEN": "guess"})
-        self.assertEqual(node.wait(), 2, node.all())
-        self.assertIn("DDPRUN_TOKEN must have at least 16 characters", node.err())
-
-    def test_a_pipe_in_its_place_is_not_read(self):
-        os.mkdir(self.path("shared"), 0o700)
-        os.mkfifo(self.path("shared", "token"), 0o600)
-        node = self.start_node(0, f"--run-dir={self.path('shared')}")
-        self.assertEqual(node.wait(), 2, node.all())
-        self.assertIn("what lies in the place of the run's token is no file", node.err())
-
     def test_a_directory_that_others_can_write_to_is_passed_over(self):
         """Who makes it first can neither choose the token nor keep this user's nodes from meeting."""
         os.chmod(self.path("run"), 0o755)

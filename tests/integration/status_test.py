@@ -213,20 +213,6 @@ class Status(Operators):
         self.assertIn("set --endpoint=HOST:PORT", run.err())
 
 
-    # Workers can put anything into a run directory.
-    def test_a_pipe_in_the_run_directory_is_not_waited_for(self):
-        for name in ("endpoint", "token", "tls"):
-            with self.subTest(name=name):
-                directory = self.path("of_" + name)
-                os.mkdir(directory, 0o700)
-                if name != "endpoint":
-                    self.write(os.path.join(directory, "endpoint"), self.endpoint + "\n")
-                os.mkfifo(os.path.join(directory, name), 0o600)
-                run = self.ask("status", f"--run-dir={directory}", expect={"endpoint": 2, "token": 69, "tls": 1}[name])
-                self.assertRegex(run.err(), "cannot reach the rendezvous" if name == "token" else
-                                 f"{name}': it is no ordinary file .a FIFO, a device or a link")
-
-
 class LiveLine(Operators):
     def test_a_terminal_sees_the_reason_and_the_time_left_on_one_line(self):
         ours, theirs = os.openpty()
