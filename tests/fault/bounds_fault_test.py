@@ -41,8 +41,6 @@ class Bounds(DdprunTest):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        self.go = self.path("go")
-        self.endpoint = self.free_endpoint()
         self.nodes = []
         for rank in (0, 1):
             self.nodes.append(self.start(

@@ -41,8 +41,6 @@ STORE_CLIENT = textwrap.dedent("""
 class Fences(DdprunTest):
     def setUp(self):
         super().setUp()
-        self.endpoint = self.free_endpoint()
-        self.go = self.path("go")
         self.run_directory_stays = True  # A killed agent cannot remove its own.
 
     def start_node(self, endpoint, *arguments):

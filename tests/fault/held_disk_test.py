@@ -37,14 +37,14 @@ class HeldDisk(DdprunTest):
     def logs(self):
         return f"--log-dir={self.path('logs')}"
 
-    def fails_once(self, go):
-        """Once `go` is there, in the first generation; then hangs."""
-        return [FAKE_WORKER, HELLO, "--on-restart=0", f"--wait-file={go}", "--exit=1", "--always", "--hang"]
+    def fails_once(self):
+        """Once `self.go` is there, in the first generation; then hangs."""
+        return [FAKE_WORKER, HELLO, "--on-restart=0", f"--wait-file={self.go}", "--exit=1", "--always", "--hang"]
 
-    def replaces_its_worker_and_obeys(self, run, first, go, codes=(143,)):
+    def replaces_its_worker_and_obeys(self, run, first, codes=(143,)):
         """While something is held."""
         generation = run.generations()[-1]
-        open(go, "w").close()
+        open(self.go, "w").close()
         newer = self.wait_for(lambda: [g for g in run.generations() if g > generation], run,
                               what="a generation after the failure")
         self.assertNotEqual(first, self.wait_for_workers(run, 1, newer[0]))
@@ -52,10 +52,10 @@ class HeldDisk(DdprunTest):
         self.assertIn(run.wait(), codes, run.all())
         self.assertEqual(self.mark.living(), [])
 
-    def node(self, endpoint, rank, *actions, hold=None, flags=()):
+    def node(self, rank, *actions, hold=None, flags=()):
         return self.start(
-            "--nnodes=2", f"--node-rank={rank}", f"--master-addr={endpoint.split(':')[0]}",
-            f"--master-port={endpoint.split(':')[1]}", f"--log-dir={self.path(f'logs{rank}')}", *flags,
+            "--nnodes=2", f"--node-rank={rank}", f"--master-addr={self.endpoint.split(':')[0]}",
+            f"--master-port={self.endpoint.split(':')[1]}", f"--log-dir={self.path(f'logs{rank}')}", *flags,
             FAKE_WORKER, HELLO, *actions, environment=hold)
 
     # Nobody would find it otherwise: the run is over before a slow disk has taken it.
@@ -129,18 +129,16 @@ class HeldDisk(DdprunTest):
     # Its lease is renewed, and when the other node fails it joins the next generation; what the
     # disk does to the one before is nothing any more.
     def test_a_generation_that_is_given_up_never_comes_to_life(self):
-        endpoint = self.free_endpoint()
-        go = self.path("go")
-        fails = ["--on-restart=0", f"--wait-file={go}", "--exit=1", "--always", "--hang"]
-        server = self.node(endpoint, 0, *fails, flags=["--max-restarts=1"])
-        held = self.node(endpoint, 1, "--hang", flags=["--max-restarts=1"],
+        fails = ["--on-restart=0", f"--wait-file={self.go}", "--exit=1", "--always", "--hang"]
+        server = self.node(0, *fails, flags=["--max-restarts=1"])
+        held = self.node(1, "--hang", flags=["--max-restarts=1"],
                          hold=self.hold("mkdir:attempt_0/0"))
         self.wait_until_held(server, held)
         [first] = self.wait_for_workers(server, 1).values()
         generation = server.generations()[-1]
-        self.wait_for_renewals(endpoint, "node1", server, held)
+        self.wait_for_renewals(self.endpoint, "node1", server, held)
         self.assertNotIn("is lost", server.all())
-        open(go, "w").close()
+        open(self.go, "w").close()
         newer = self.wait_for(lambda: [g for g in held.generations() if g > generation], server, held,
                               what="the next generation")
         self.let_go()
@@ -154,17 +152,16 @@ class HeldDisk(DdprunTest):
     # Of the node that also carries the server. Whoever reaches the store decides how long a turn of
     # its thread takes.
     def test_the_store_stands_still(self):
-        endpoint = self.free_endpoint()
         about = self.path("environment")
-        server = self.node(endpoint, 0, f"--env-file={about}", "--hang", hold=self.hold("recv:hold-it"))
-        other = self.node(endpoint, 1, "--hang")
+        server = self.node(0, f"--env-file={about}", "--hang", hold=self.hold("recv:hold-it"))
+        other = self.node(1, "--hang")
         self.wait_for_workers(server, 1)
         store = self.environment_of(about)
         client = socket.create_connection((store["MASTER_ADDR"], int(store["MASTER_PORT"])), 10)
         self.addCleanup(client.close)
         client.sendall(b"\0" + struct.pack("<I", 0x3C85F7CE) + b"\4" + struct.pack("<Q", 7) + b"hold-it")
         self.wait_until_held(server, other)
-        self.wait_for_renewals(endpoint, "node0", server, other)
+        self.wait_for_renewals(self.endpoint, "node0", server, other)
         server.signal(signal.SIGTERM)
         self.wait_for_text(server, "this node is done; it serves the rendezvous on for 1 other node")
         self.wait_for(lambda: not self.living_workers(), server, other, what="the end of the workers")
@@ -210,24 +207,23 @@ class HeldDisk(DdprunTest):
 
     # A network file system writes back what it holds.
     def test_a_log_that_cannot_be_closed(self):
-        go = self.path("go")
-        run = self.start(self.logs(), "--tee=3", "--max-restarts=1", *self.fails_once(go),
+        run = self.start(self.logs(), "--tee=3", "--max-restarts=1", *self.fails_once(),
                          environment=self.hold("close:attempt_0/0/stdout.log"))
         first = self.wait_for_workers(run, 1)
-        self.replaces_its_worker_and_obeys(run, first, go)
+        self.replaces_its_worker_and_obeys(run, first)
         self.assertTrue(os.path.exists(self.fifo + ".held"))
 
     def test_a_schedulers_command_whose_disk_hangs(self):
-        go, programs = self.path("go"), self.path("programs")
+        programs = self.path("programs")
         os.mkdir(programs)
         os.symlink("/bin/true", os.path.join(programs, "squeue"))
-        run = self.start(self.logs(), "--stop-before=5m", "--max-restarts=1", *self.fails_once(go), environment={
+        run = self.start(self.logs(), "--stop-before=5m", "--max-restarts=1", *self.fails_once(), environment={
             **self.hold("program:/squeue"), "PATH": programs + ":" + self.environment["PATH"],
             "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1", "SLURM_JOB_NODELIST": "n00",
             "SLURMD_NODENAME": "n00"})
         self.wait_until_held(run)
         first = self.wait_for_workers(run, 1)
-        self.replaces_its_worker_and_obeys(run, first, go, (75, 143))  # Of Slurm; it has hardly begun.
+        self.replaces_its_worker_and_obeys(run, first, (75, 143))  # Of Slurm; it has hardly begun.
 
     # ddprun itself, which takes the stacks of hung workers.
     def test_the_programs_own_disk_hangs(self):
@@ -251,11 +247,11 @@ class HeldDisk(DdprunTest):
 
     def answers_while_it_reports(self):
         """A node that hosts the rendezvous cannot write how its run failed."""
-        endpoint = self.free_endpoint()
-        server = self.node(endpoint, 0, "--exit=4", hold=self.hold("open:/failure.json"))
-        other = self.node(endpoint, 1, "--hang")
+        self.endpoint = self.free_endpoint()
+        server = self.node(0, "--exit=4", hold=self.hold("open:/failure.json"))
+        other = self.node(1, "--hang")
         self.wait_until_held(server, other)
-        answered = self.status(endpoint) is not None
+        answered = self.status(self.endpoint) is not None
         in_time = answered and "takes longer than 1.0 s" not in server.err()
         self.assertEqual(other.wait(), 4, server.all() + other.all())
         server.signal(signal.SIGTERM)

@@ -14,8 +14,6 @@ from tcp_proxy import TcpProxy  # noqa: E402
 class Network(DdprunTest):
     def setUp(self):
         super().setUp()
-        self.endpoint = self.free_endpoint()
-        self.go = self.path("go")
         self.nodes = []
 
     def start_node(self, rank, endpoint):

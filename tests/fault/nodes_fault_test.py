@@ -14,11 +14,6 @@ LIMIT = 40  # Seconds for leases, on a busy machine.
 
 
 class ElasticNodes(DdprunTest):
-    def setUp(self):
-        super().setUp()
-        self.endpoint = self.free_endpoint()
-        self.go = self.path("go")
-
     def start_node(self, *flags, worker=()):
         return self.start("--nnodes=1:3", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={self.endpoint}",
                           "--local-addr=127.0.0.1", "--rdzv-conf=last_call_timeout=0.3", *flags, FAKE_WORKER, HELLO,

@@ -15,9 +15,7 @@ LEASE = 3  # Seconds.
 class ServerFault(DdprunTest):
     def setUp(self):
         super().setUp()
-        self.endpoint = self.free_endpoint()
         self.state = self.path("state")
-        self.go = self.path("go")
         self.nodes = []
         self.server = None
 

@@ -17,9 +17,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, eventually, held_calls, read_text  # noqa: E402
 
-# Fails once it is told to, in the first generation; then hangs.
-FAILS_ONCE = ["--on-restart=0", "--wait-file={go}", "--exit=1", "--always", "--hang"]
-
 
 class FullPipe:
     """A pipe that nobody reads and nothing fits into, until `read_on`."""
@@ -65,13 +62,9 @@ class FullPipe:
 
 
 class Standstill(DdprunTest):
-    def setUp(self):
-        super().setUp()
-        self.endpoint = self.free_endpoint()
-        self.go = self.path("go")
-
     def fails_once(self):
-        return [FAKE_WORKER, HELLO, *(a.format(go=self.go) for a in FAILS_ONCE)]
+        """Once it is told to, in the first generation; then hangs."""
+        return [FAKE_WORKER, HELLO, "--on-restart=0", f"--wait-file={self.go}", "--exit=1", "--always", "--hang"]
 
     def node(self, pipe, *flags):
         return self.start("-v", "--max-restarts=3", "--event-log-handler=console", *flags,
@@ -242,25 +235,23 @@ class NoMemory(DdprunTest):
     # The lines that it keeps for a reader who stands still do not fit.
     def test_an_agent_without_memory_says_so_and_leaves_nothing(self):
         pipe = FullPipe(self)
-        go = self.path("go")
         self.environment["MALLOC_ARENA_MAX"] = "1"  # Another arena has address space of its own in reserve.
         run = self.start("--nproc-per-node=2", FAKE_WORKER, "--grandchild-setsid", HELLO,
-                         f"--touch={self.path('there')}.%r", f"--wait-file={go}", "--spew=4", "--hang",
+                         f"--touch={self.path('there')}.%r", f"--wait-file={self.go}", "--spew=4", "--hang",
                          out=pipe.writer)
         self.wait_for(lambda: all(os.path.exists(self.path(f"there.{r}")) for r in "01"), run)
         self.allow_no_more(run.agent())
-        open(go, "w").close()
+        open(self.go, "w").close()
         self.assertEqual(run.wait(), 70, run.all())
         self.assertEqual(self.mark.living(), [])
         self.assertRegex(run.err(), r"^ddprun \| out of memory \(std::bad_alloc\): ddprun ends with 70, and ends "
                                     r"what it started; is it limited \(ulimit -v, .*\)\?\n$")
 
     def test_a_server_without_memory_says_so(self):
-        endpoint = self.free_endpoint()
-        server = self.start("rendezvous", f"--listen={endpoint}")
+        server = self.start("rendezvous", f"--listen={self.endpoint}")
         self.wait_for_text(server, "serving at")
         self.allow_no_more(server.process.pid)
-        host, port = endpoint.split(":")
+        host, port = self.endpoint.split(":")
         strangers = []
         self.addCleanup(lambda: [s.close() for s in strangers])
 

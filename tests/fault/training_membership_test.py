@@ -29,10 +29,9 @@ class TrainingMembership(DdprunTest):
         return os.path.exists(log) and os.path.getsize(log) > 10_000
 
     def test_a_node_joins_and_leaves_again(self):
-        endpoint = self.free_endpoint()
-        first = self.start_node(endpoint)
+        first = self.start_node(self.endpoint)
         self.wait_for(lambda: self.trains(1, 0), first, limit=LIMIT)
-        second = self.start_node(endpoint)
+        second = self.start_node(self.endpoint)
         self.wait_for(lambda: self.trains(2, 1), first, second, limit=LIMIT)
         second.signal(signal.SIGTERM)
         self.assertEqual(second.wait(LIMIT), 143, second.all())

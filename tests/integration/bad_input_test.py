@@ -190,9 +190,8 @@ class Network(DdprunTest):
 
     def test_many_nodes_that_try_in_vain_all_say_so(self):
         # gRPC's callback threads come and go with each attempt; 1.51 by itself aborts one in twenty.
-        endpoint = self.free_endpoint()
         for _ in range(4):
-            runs = [self.start_node(endpoint, "--node-rank=1") for _ in range(8)]
+            runs = [self.start_node(self.endpoint, "--node-rank=1") for _ in range(8)]
             for run in runs:
                 self.ends(run, "Connection refused")
 
@@ -206,10 +205,9 @@ class Network(DdprunTest):
         self.ends(run, "'192.0.2.1' is not an address of this machine: .*rank 0, does not carry")
 
     def test_two_agents_of_the_same_rank(self):
-        endpoint = self.free_endpoint()
-        first = self.start_node(endpoint, "--node-rank=0", timeout=60)
+        first = self.start_node(self.endpoint, "--node-rank=0", timeout=60)
         self.wait_for_text(first, "serving the rendezvous at")
-        second = self.start_node(endpoint, "--node-rank=0", timeout=60)
+        second = self.start_node(self.endpoint, "--node-rank=0", timeout=60)
         self.wait_for_text(second, "waiting until this node's earlier agent or its workers are gone")
         for run in (second, first):
             self.terminate(run)

@@ -123,8 +123,7 @@ class OtherNodes(DdprunTest):
     def fail_on_the_second(self, text, *flags):
         os.mkfifo(self.path("both"))
         self.write("fails.py", ONE_FAILS % text)
-        endpoint = self.free_endpoint()
-        runs = [self.start("--nnodes=2", f"--node-rank={node}", f"--rdzv-endpoint={endpoint}", *flags,
+        runs = [self.start("--nnodes=2", f"--node-rank={node}", f"--rdzv-endpoint={self.endpoint}", *flags,
                            self.path("fails.py"), self.path("both"),
                            environment={"TORCHELASTIC_ERROR_FILE": self.path(f"own{node}.json")})
                 for node in (0, 1)]

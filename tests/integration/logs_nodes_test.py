@@ -14,10 +14,6 @@ from ddprun_runs import FAKE_WORKER, HELLO  # noqa: E402
 
 
 class Nodes(Asks):
-    def setUp(self):
-        super().setUp()
-        self.endpoint = self.free_endpoint()
-
     def start_node(self, rank, *actions, flags=(), environment=None):
         return self.start("--nnodes=2", f"--node-rank={rank}", "--nproc-per-node=2", f"--rdzv-id={self.run_id}",
                           f"--rdzv-endpoint={self.endpoint}", *flags, FAKE_WORKER, HELLO,
@@ -71,10 +67,9 @@ class Nodes(Asks):
         self.run_directory_stays = True
         shared = self.path("shared")
         os.mkdir(shared)
-        go = self.path("go")
         flags = ("--nnodes=1:3", "--nproc-per-node=1", f"--rdzv-id={self.run_id}", f"--run-dir={shared}",
                  f"--rdzv-endpoint={self.endpoint}", "--rdzv-conf=last_call_timeout=1", "--prefix=rank")
-        nodes = [self.start(*flags, FAKE_WORKER, HELLO, "--print=start %r", f"--wait-file={go}", "--print=went on",
+        nodes = [self.start(*flags, FAKE_WORKER, HELLO, "--print=start %r", f"--wait-file={self.go}", "--print=went on",
                             "--hang") for _ in range(3)]
         for node in nodes:
             self.wait_for_workers(node, 1)
@@ -82,7 +77,7 @@ class Nodes(Asks):
         self.wait_for(lambda: follower.out().count("start ") >= 3, follower)
         served = next(node for node in nodes if "serving the rendezvous" in node.err())
         os.kill(served.agent(), signal.SIGKILL)
-        open(go, "w").close()
+        open(self.go, "w").close()
         self.wait_for(lambda: follower.out().count("went on") >= 2, follower, *nodes, limit=60)
         told = re.findall(r"\[r\d \S+\] worker .*", follower.out())
         self.assertEqual(len(set(told)), len(told), follower.out())

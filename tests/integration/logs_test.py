@@ -44,16 +44,15 @@ class OneNode(Asks):
 
     def test_who_follows_hears_the_last_words(self):
         """A failing run's traceback is what one follows for."""
-        go = self.path("go")
         both = self.path("told")
-        script = (f"echo begun; until [ -e {go} ]; do sleep 0.01; done; for i in $(seq 500); do echo line $i; done;"
+        script = (f"echo begun; until [ -e {self.go} ]; do sleep 0.01; done; for i in $(seq 500); do echo line $i; done;"
                   f" touch {both}$RANK; until [ -e {both}0 -a -e {both}1 ]; do sleep 0.01; done; exit 3")
         run = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", "bash", "-c", script)
         self.wait_for(lambda: run.out().count("begun") == 2, run)
         followers = [self.start("logs", "-f") for _ in range(3)]
         for follower in followers:
             self.wait_for(lambda: follower.out().count("begun") == 2, run, follower)
-        open(go, "w").close()
+        open(self.go, "w").close()
         self.assertEqual(run.wait(), 3, run.all())
         for follower in followers:
             self.assertEqual(follower.wait(), 0, follower.all())
@@ -131,8 +130,7 @@ class OneNode(Asks):
             asked.wait()
 
     def test_watch_ends_with_the_run(self):
-        go = self.path("go")
-        run = self.start_one("--steps=1000", f"--wait-file={go}", "--exit=0")
+        run = self.start_one("--steps=1000", f"--wait-file={self.go}", "--exit=0")
         watching = self.start("status", "--watch")
         as_json = self.start("status", "--watch", "-o", "json")
         self.wait_for(lambda: watching.out().count("RUNNING") >= 2, watching)

@@ -156,10 +156,9 @@ class Munge(MungeTest):
 
     # The next one draws another token.
     def test_a_server_that_is_started_again_is_found(self):
-        go = self.path("go")
         server = self.on(0, "rendezvous", f"--listen={self.endpoint}")
         self.wait_for_text(server, "serving at")
-        nodes = [self.node(rank, machine=1, worker=(f"--wait-file={go}",)) for rank in range(2)]
+        nodes = [self.node(rank, machine=1, worker=(f"--wait-file={self.go}",)) for rank in range(2)]
         for node in nodes:
             self.wait_for_workers(node, 1)
         server.signal(signal.SIGKILL)
@@ -167,7 +166,7 @@ class Munge(MungeTest):
         again = self.on(0, "rendezvous", f"--listen={self.endpoint}")
         self.wait_for_text(again, "serving at")
         self.wait_for(lambda: "RUNNING" in self.status(), again, *nodes, what="their run")
-        open(go, "w").close()
+        open(self.go, "w").close()
         self.end(*nodes)
         self.assertEqual([node.generations() for node in nodes], [nodes[0].generations()] * 2)
         self.terminate(again)
@@ -186,16 +185,16 @@ class Munge(MungeTest):
 
     # It holds up one node, and stops none.
     def test_a_node_whose_daemon_hangs_joins_later(self):
-        hang, go = self.path("hang"), self.path("go")
+        hang = self.path("hang")
         first = self.on(0, "rendezvous", f"--listen={self.endpoint}")
         self.wait_for_text(first, "serving at")
         open(hang, "w").close()
         # Outside of a job it asks only when it was refused.
-        node = self.node(1, "-v", "--nnodes=1:2", worker=(f"--wait-file={go}",),
+        node = self.node(1, "-v", "--nnodes=1:2", worker=(f"--wait-file={self.go}",),
                          environment={"FAKE_MUNGE_HANG": hang, "SLURM_JOB_ID": ""})
         self.wait_for_text(node, "MUNGE does not answer within 10.0 s")
         os.remove(hang)
-        open(go, "w").close()
+        open(self.go, "w").close()
         self.end(node)
         self.terminate(first)
 

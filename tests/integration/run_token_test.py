@@ -16,7 +16,6 @@ from ddprun_runs import FAKE_WORKER, DdprunTest, read_text  # noqa: E402
 class RunToken(DdprunTest):
     def setUp(self):
         super().setUp()
-        self.endpoint = self.free_endpoint()
         os.mkdir(self.path("elsewhere"), 0o700)
         self.elsewhere = {"XDG_RUNTIME_DIR": self.path("elsewhere")}  # As another user has it.
 

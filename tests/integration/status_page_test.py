@@ -91,12 +91,11 @@ class Page(BrowserTest):
 
     # On the server's own port; the page finds the server that comes after it.
     def test_a_page_outlives_its_server(self):
-        endpoint = self.free_endpoint()
         token = self.private_file("token", "0123456789abcdef0123456789abcdef")
-        launch = ("--nnodes=1:2", f"--rdzv-endpoint={endpoint}", f"--rdzv-id={self.run_id}", "--rdzv-conf=last_call_timeout=0",
+        launch = ("--nnodes=1:2", f"--rdzv-endpoint={self.endpoint}", f"--rdzv-id={self.run_id}", "--rdzv-conf=last_call_timeout=0",
                   f"--token-file={token}", FAKE_WORKER, HELLO, *STEPS)
         run = self.start(*launch)
-        query = (f"--endpoint={endpoint}", f"--token-file={token}")
+        query = (f"--endpoint={self.endpoint}", f"--token-file={token}")
         self.wait_for(lambda: self.links(*query), run)
         self.chrome.get(self.links(*query)["look"])
         self.shows("state", "RUNNING")
@@ -110,15 +109,14 @@ class Page(BrowserTest):
 
     # A server alone, of two runs: who has the key of all chooses; who has that of one sees that one.
     def test_a_server_of_several_runs_lets_choose(self):
-        endpoint = self.free_endpoint()
         token = self.private_file("token", "0123456789abcdef0123456789abcdef")
         access = f"--token-file={token}"
-        server = self.start("rendezvous", f"--listen={endpoint}", LISTEN, access)
+        server = self.start("rendezvous", f"--listen={self.endpoint}", LISTEN, access)
         self.wait_for_text(server, "probes and metrics: http://")
-        usual = (f"--rdzv-endpoint={endpoint}", access, "--rdzv-conf=last_call_timeout=0")
+        usual = (f"--rdzv-endpoint={self.endpoint}", access, "--rdzv-conf=last_call_timeout=0")
         nodes = [self.start("--nnodes=1:2", *usual, "--rdzv-id=one", FAKE_WORKER, HELLO, *STEPS),
                  self.start("--nnodes=2", *usual, "--rdzv-id=b&?=%<two>", FAKE_WORKER)]
-        text = self.wait_for(lambda: (t := self.run_verb("status", "--url", f"--endpoint={endpoint}", access)) and
+        text = self.wait_for(lambda: (t := self.run_verb("status", "--url", f"--endpoint={self.endpoint}", access)) and
                              t.count("operate:") == 3 and t, server, *nodes)
         links = re.findall(r"(look|operate): +(\S+)", text)
         self.chrome.get(links[1][1])  # To operate all.

@@ -114,7 +114,6 @@ class OneNode(Asks):
 class Operators(Asks):
     def setUp(self):
         super().setUp()
-        self.endpoint = self.free_endpoint()
         self.looker = {}
 
     def start_node(self, *arguments, flags=(), nnodes="1:2", run_id=None, environment=None):

@@ -56,7 +56,6 @@ class Peers(DdprunTest):
         self.network = BridgeNetwork(4)
         self.addCleanup(self.network.close)
         self.network.machines[1].run("ip", "address", "add", SECOND + "/24", "dev", "eth0")
-        self.go = self.path("go")
 
     def node(self, machine, *flags, nnodes="2"):
         if ":" not in nnodes:

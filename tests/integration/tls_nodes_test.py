@@ -13,7 +13,6 @@ from ddprun_runs import FAKE_WORKER, DdprunTest  # noqa: E402
 class Tls(DdprunTest):
     def setUp(self):
         super().setUp()
-        self.endpoint = self.free_endpoint()
         self.certificates = Certificates(self.path("."))
         self.authority, self.certificate = self.certificates.authority, self.certificates.certificate
         self.flags = self.certificates.flags

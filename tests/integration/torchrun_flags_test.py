@@ -17,16 +17,14 @@ class LiteralMaster(DdprunTest):
         return f"{env['MASTER_ADDR']}:{env['MASTER_PORT']}"
 
     def test_one_node_keeps_its_port_over_a_restart(self):
-        endpoint = self.free_endpoint()
-        host, port = endpoint.split(":")
+        host, port = self.endpoint.split(":")
         self.run_ddprun(f"--master-addr={host}", f"--master-port={port}", "--max-restarts=1",
                         FAKE_WORKER, f"--env-file={self.path('env.%g')}", "--on-restart=0", "--exit=3")
         for generation in (1, 2):
-            self.assertEqual(self.master_of(f"env.{generation}"), endpoint)
+            self.assertEqual(self.master_of(f"env.{generation}"), self.endpoint)
 
     def test_a_port_in_use_is_named(self):
-        endpoint = self.free_endpoint()
-        host, port = endpoint.split(":")
+        host, port = self.endpoint.split(":")
         flags = [f"--master-addr={host}", f"--master-port={port}", FAKE_WORKER, HELLO, "--hang"]
         first = self.start(*flags)
         self.wait_for_workers(first, 1)
@@ -83,8 +81,7 @@ class Tools(DdprunTest):
         return [self.environment_of(self.path(f"env.{rank}")) for rank in range(4)]
 
     def test_the_variables_of_a_kubeflow_train_job(self):
-        endpoint = self.free_endpoint()
-        host, port = endpoint.split(":")
+        host, port = self.endpoint.split(":")
         envs = self.run_pods({"PET_NNODES": "2", "PET_NPROC_PER_NODE": "2", "PET_MASTER_ADDR": host,
                               "PET_MASTER_PORT": port}, lambda i: {"PET_NODE_RANK": str(i)})
         for rank, env in enumerate(envs):

@@ -15,12 +15,11 @@ class Pods(DdprunTest):
     """An indexed Job of Kubernetes, whose every pod is told by a TERM of its own."""
 
     def start_pods(self, nnodes):
-        endpoint = self.free_endpoint()
         self.go = self.path("go")
         pods = []
         for i in range(2):
             pods.append(self.start(
-                f"--nnodes={nnodes}", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={endpoint}",
+                f"--nnodes={nnodes}", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={self.endpoint}",
                 "--rdzv-conf=last_call_timeout=30", FAKE_WORKER, "--exit-on-term=75",
                 "--notify=READY=1", HELLO, f"--wait-file={self.go}",
                 environment={"JOB_COMPLETION_INDEX": str(i), "HOSTNAME": f"train-{i}"}))
@@ -41,11 +40,10 @@ class Pods(DdprunTest):
 
 class FewestAndMost(DdprunTest):
     def test_a_node_without_the_program_leaves_the_others_to_train(self):
-        endpoint = self.free_endpoint()
         missing = self.path("not-here")
 
         def start(program):
-            return self.start("--nnodes=1:2", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={endpoint}",
+            return self.start("--nnodes=1:2", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={self.endpoint}",
                               "--rdzv-conf=last_call_timeout=3", program)
         good = start(FAKE_WORKER)
         self.wait_for_text(good, "waiting for more nodes")
@@ -58,10 +56,6 @@ class FewestAndMost(DdprunTest):
 
 
 class FixedRanks(DdprunTest):
-    def setUp(self):
-        super().setUp()
-        self.endpoint = self.free_endpoint()
-
     def start_node(self, rank, *arguments, flags=("--nproc-per-node=2",)):
         return self.start("--nnodes=2", f"--node-rank={rank}", f"--rdzv-id={self.run_id}",
                           f"--rdzv-endpoint={self.endpoint}", *flags, FAKE_WORKER, *arguments)
@@ -138,8 +132,7 @@ class FixedRanks(DdprunTest):
         self.assertNotIn("cannot start its workers", run.err())
 
     def test_a_worker_killed_on_one_node_restarts_both(self):
-        go = self.path("go")
-        nodes = self.start_nodes(HELLO, f"--wait-file={go}",
+        nodes = self.start_nodes(HELLO, f"--wait-file={self.go}",
                                  flags=("--nproc-per-node=2", "--max-restarts=1"))
         workers = [self.wait_for_workers(node, 2) for node in nodes]
         self.assertEqual([sorted(w) for w in workers], [[0, 1], [2, 3]])
@@ -149,7 +142,7 @@ class FixedRanks(DdprunTest):
             self.wait_for_workers(node, 2, again)
         for pid in (*workers[0].values(), *workers[1].values()):
             self.assertFalse(os.path.exists(f"/proc/{pid}"))
-        open(go, "w").close()
+        open(self.go, "w").close()
         self.end(nodes, 0)
 
     def test_an_endpoint_with_port_0_is_told(self):

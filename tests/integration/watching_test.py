@@ -91,8 +91,7 @@ class Watching(DdprunTest):
         self.promtool("test rules", self.path("losses.yml"))
 
     def test_a_node_that_waits_is_alive_and_not_ready(self):
-        endpoint = self.free_endpoint()
-        run = self.start("--nnodes=2", f"--rdzv-endpoint={endpoint}", LISTEN, FAKE_WORKER, "--exit=0")
+        run = self.start("--nnodes=2", f"--rdzv-endpoint={self.endpoint}", LISTEN, FAKE_WORKER, "--exit=0")
         self.wait_for(lambda: "1 of 2 are here" in self.get(run, "/readyz")[1], run)
         self.assertEqual(self.get(run, "/readyz")[0], 503)
         self.assertEqual(self.get(run, "/livez")[0], 200)

@@ -128,10 +128,9 @@ class Workers(PackageTest):
             open("go").read()
             """)
         os.mkfifo(self.path("go"))
-        endpoint = self.free_endpoint()
-        run = self.start("--nnodes=1:2", "--rdzv-conf=last_call_timeout=0", f"--rdzv-endpoint={endpoint}",
+        run = self.start("--nnodes=1:2", "--rdzv-conf=last_call_timeout=0", f"--rdzv-endpoint={self.endpoint}",
                          self.path("script.py"))
-        node = self.wait_for(lambda: (s := self.status(endpoint)) and next(
+        node = self.wait_for(lambda: (s := self.status(self.endpoint)) and next(
             (n for n in s["nodes"] if n.get("step") == 4), None), run, what="step 4 in the status")
         self.assertIn("train", json.dumps(node))
         open(self.path("go"), "w").close()

@@ -27,7 +27,6 @@ class HostsTest(SlurmTest):
 
     def setUp(self):
         super().setUp()
-        self.go = self.path("go")
         self.run_directory_stays = True  # A host that is off removes nothing.
 
     def _end_jobs(self):

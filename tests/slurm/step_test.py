@@ -136,9 +136,8 @@ class SharedDirectory(SlurmTest):
         return {"LD_PRELOAD": HOLD_CALLS, "ASAN_OPTIONS": "verify_asan_link_order=0", "DDPRUN_SHOWN_MOUNTS": mounts}
 
     def test_the_first_node_may_die(self):
-        go = self.path("go")
         run = self.srun("-N3", "--ntasks-per-node=1", "--kill-on-bad-exit=0", "--wait=0", DDPRUN, "--nnodes=2:3",
-                        FAKE_WORKER, HELLO, f"--wait-file={go}", environment=self.shown())
+                        FAKE_WORKER, HELLO, f"--wait-file={self.go}", environment=self.shown())
         self.wait_for_workers(run, 3)
         [name] = os.listdir(self.path(".ddprun"))
         self.assertRegex(name, r"^\d+\.0\.0$")
@@ -148,7 +147,7 @@ class SharedDirectory(SlurmTest):
                 os.kill(pid, signal.SIGKILL)
         again = self.wait_for(lambda: run.generations()[1:], run)[0]
         self.wait_for_workers(run, 2, again)
-        open(go, "w").close()
+        open(self.go, "w").close()
         run.wait()
         self.assertFalse(os.path.exists(self.path(".ddprun")), "it is removed when the run has succeeded")
 

@@ -5,11 +5,6 @@ from ddprun_runs import FAKE_WORKER, HELLO
 
 
 class MeetingNodes(Asks):
-    def setUp(self):
-        super().setUp()
-        self.endpoint = self.free_endpoint()
-        self.go = self.path("go")
-
     # The variables of node i.
     def around(self, i):
         raise NotImplementedError

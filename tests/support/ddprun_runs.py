@@ -224,6 +224,8 @@ class DdprunTest(unittest.TestCase):
             DDPRUN_RESTART_BACKOFF="0",  # A test that fails workers on purpose does not wait for its restarts.
         )
         self.run_id = "test-" + self.mark.value[:12]
+        self.endpoint = free_endpoint()  # Where the test's nodes meet.
+        self.go = self.path("go")  # What its workers wait for.
 
     def _nothing_is_left(self):
         # A test that failed may have left its runs going; its own message is the one to read.

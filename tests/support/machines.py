@@ -18,7 +18,6 @@ class MachinesTest(DdprunTest):
 
     def setUp(self):
         super().setUp()
-        self.go = self.path("go")
         self.nodes = []
         self.lost = []
         self.network = None
@@ -26,8 +25,6 @@ class MachinesTest(DdprunTest):
             self.network = BridgeNetwork(self.machines)
             self.addCleanup(self.network.close)
             self.endpoint = f"{self.network.address(0)}:29400"
-        else:
-            self.endpoint = self.free_endpoint()
         self.flags = []  # Of every node, beside the usual ones.
         self.access = lambda i: ()  # Of the node of machine i: token, certificate.
         self.run_directory_stays = True  # A killed agent cannot remove its own.

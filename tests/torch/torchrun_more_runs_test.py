@@ -18,10 +18,9 @@ class MoreRuns(torchrun_runs_test.BothLaunchers):
         self.assert_alike("--rdzv-backend=static", "--rdzv-endpoint=%HOST%:%PORT%", "--rdzv-id=mine",
                           literal=True)
         self.new_reports()
-        endpoint = self.free_endpoint()
-        self.run_ddprun(f"--rdzv-endpoint={endpoint}", program("dump.py"))
+        self.run_ddprun(f"--rdzv-endpoint={self.endpoint}", program("dump.py"))
         told, = self.told()
-        self.assertNotEqual(told["environment"]["MASTER_PORT"], endpoint.split(":")[1])
+        self.assertNotEqual(told["environment"]["MASTER_PORT"], self.endpoint.split(":")[1])
 
     def test_one_gpu_each(self):
         self.assert_alike("--virtual-local-rank", "--nproc-per-node=2",
