@@ -30,32 +30,6 @@ FailedWorker Stopped(std::uint32_t rank) {
   return {.rank = rank, .local_rank = rank, .pid = 100 + rank, .host = "n0", .status = Killed{15}};
 }
 
-TEST(FailureReport, HasTorchrunsShape) {
-  FailureFacts facts = Facts(Killed{SIGKILL});
-  facts.last_lines = {"one", "two"};
-  facts.log = "logs/1/stderr.log";
-  const std::string thick(60, '=');
-  const std::string thin(60, '-');
-  EXPECT_EQ(
-      FormatFailureReport(facts),
-      thick + "\ntrain.py FAILED\n" + thin + "\nFailures:\n  <NO_OTHER_FAILURES>\n" + thin +
-          "\nRoot Cause (first observed failure):\n"
-          "[0]:\n"
-          "  time      : <N/A>\n"
-          "  host      : n0\n"
-          "  rank      : 1 (local_rank: 1)\n"
-          "  exitcode  : -9 (pid: 42)  (SIGKILL)\n"
-          "  error_file: <N/A>\n"
-          "  traceback : Signal 9 (SIGKILL) received by PID 42\n" +
-          thin +
-          "\nlast lines of rank 1 on stderr:\n  one\n  two\n"
-          "log       : logs/1/stderr.log\n"
-          "restarts  : 0 of 3 used (--max-restarts)\n"
-          "hint      : SIGKILL was sent by a person, the scheduler, or the kernel short of memory "
-          "(dmesg)\n" +
-          thick + "\n");
-}
-
 TEST(FailureReport, WhomTheWatchdogKilledNobodyElseDid) {
   FailureFacts facts = Facts(Killed{SIGKILL});
   facts.root.message = "watchdog timer 'step' expired; ddprun killed the worker";

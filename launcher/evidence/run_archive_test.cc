@@ -62,32 +62,6 @@ class RunArchiveTest : public testing::Test {
   const fs::path run_ = base_ / "run";
 };
 
-TEST_F(RunArchiveTest, HasWhatDdprunLeavesAndNothingElse) {
-  Write(run_ / "failure.json", "{}");
-  Write(run_ / "events.jsonl", std::string(1'000, 'e'));
-  Write(run_ / "token", "a secret of many letters");
-  Write(run_ / "page", "operate: http://n0/#key=a secret of many letters");
-  Write(run_ / "weights.bin", "a secret of many letters");
-  Write(run_ / "attempt_0" / "1" / "stderr.log", "boom\n");
-  Write(run_ / "attempt_0" / "1" / "token", "a secret of many letters");
-  const auto packed = Pack();
-  ASSERT_TRUE(packed);
-  EXPECT_EQ(packed->files, 3u);
-  EXPECT_EQ(packed->bytes, 1'007u);
-  EXPECT_EQ(packed->left_out, 4u);
-  EXPECT_EQ(Packed("failure.json"), "{}");
-  EXPECT_EQ(Packed("events.jsonl"), std::string(1'000, 'e'));
-  EXPECT_EQ(Packed("attempt_0/1/stderr.log"), "boom\n");
-  EXPECT_THAT(Packed("MANIFEST"), HasSubstr("\ntoken: none of those that are packed\n"));
-  for (const auto& entry : fs::recursive_directory_iterator(base_ / "root")) {
-    if (entry.is_regular_file()) {
-      EXPECT_THAT(Read(entry.path()), Not(HasSubstr("a secret"))) << entry.path();
-    }
-  }
-  EXPECT_EQ(fs::status(base_ / "out.tar.gz").permissions(),
-            fs::perms::owner_read | fs::perms::owner_write);
-}
-
 TEST_F(RunArchiveTest, WhatIsNoOrdinaryFileIsNamedAlone) {
   Write(base_ / "elsewhere", "not the run's");
   fs::create_directories(base_ / "other" / "0");
