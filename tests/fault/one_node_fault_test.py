@@ -3,12 +3,13 @@
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, read_text  # noqa: E402
 
 TWO = "--nproc-per-node=2"
 # Children in the worker's session and in one of their own; nothing but SIGKILL ends any of them.
@@ -30,6 +31,41 @@ class Signals(DdprunTest):
                 self.assertEqual(self.mark.living(), [])
                 self.assertIn(f"got {number.name}: passing it on to the workers", run.err())
                 self.assertIn("--shutdown-timeout", run.err())
+
+    # A scheduler signals every process of the job: guard and agent.
+    def test_a_signal_to_both_counts_once(self):
+        run = self.start_workers()
+        for number in (signal.SIGTERM, signal.SIGUSR1):
+            os.kill(run.agent(), number)
+        self.terminate(run)
+        self.assertEqual(run.err().count("got SIG"), 1, run.err())
+
+    def test_what_nohup_ignores_stays_ignored(self):
+        run = self.start("-c", 'trap "" HUP; exec "$@"', "sh", DDPRUN, TWO, FAKE_WORKER, HELLO, "--hang", executable="/bin/sh")
+        self.wait_for_workers(run, 2)
+        run.signal(signal.SIGHUP)
+        self.terminate(run)
+        self.assertNotIn("SIGHUP", run.err())
+
+    # Stopped training would time out on every other node.
+    def test_ctrl_z_stops_the_guard_alone(self):
+        guard = subprocess.Popen(
+            [DDPRUN, TWO, FAKE_WORKER, f"--touch={self.path('there.%r')}", f"--wait-file={self.go}",
+             f"--touch={self.path('done.%r')}", "--exit=3"],
+            env=self.environment, cwd=self.directory, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            preexec_fn=os.setpgrp)  # A shell's job: in a session of its own nothing would stop it.
+        self.addCleanup(guard.wait)
+        self.addCleanup(guard.kill)
+
+        def touched(name):
+            return [rank for rank in (0, 1) if os.path.exists(self.path(f"{name}.{rank}"))]
+        self.wait_for(lambda: len(touched("there")) == 2)
+        guard.send_signal(signal.SIGTSTP)
+        self.wait_for(lambda: "\nState:\tT" in read_text(f"/proc/{guard.pid}/status"))
+        open(self.go, "w").close()
+        self.wait_for(lambda: touched("done"))
+        guard.send_signal(signal.SIGCONT)
+        self.assertEqual(guard.wait(), 3)
 
     def test_a_second_int_kills_at_once(self):
         run = self.start_workers("--ignore-term", "--grandchild-setsid")
@@ -102,11 +138,16 @@ class NothingIsLeft(DdprunTest):
         self.assert_gone(30)
 
     def test_the_agent_is_killed(self):
-        run = self.start_stubborn()
-        os.kill(run.agent(), signal.SIGKILL)
-        self.assertEqual(run.wait(), 137, run.all())
-        self.assertEqual(self.mark.living(), [])
-        self.assertIn("the agent was killed by signal 9 (SIGKILL); ended what it started", run.err())
+        for before in ("it goes on", "it stands still"):
+            with self.subTest(before):
+                run = self.start_stubborn()
+                agent = run.agent()
+                if before == "it stands still":  # It cannot clean up by itself.
+                    os.kill(agent, signal.SIGSTOP)
+                os.kill(agent, signal.SIGKILL)
+                self.assertEqual(run.wait(), 137, run.all())
+                self.assertEqual(self.mark.living(), [])
+                self.assertIn("the agent was killed by signal 9 (SIGKILL); ended what it started", run.err())
 
     # As gRPC does without memory: no worker's 134.
     def test_an_agent_that_crashes_is_ddpruns_own_failure(self):

@@ -48,6 +48,29 @@ class Output(DdprunTest):
         self.assertIn("[4 ranks] careful\n", run.err())
         self.assertEqual(read_text(self.attempt("3", "stdout.log")), "loading\nI am 3\n")
 
+    # A long list that a program prints, or its base64 image.
+    def test_a_line_of_many_pieces_is_one_line(self):
+        longest = "x" * 300_000
+        text = self.write("text", longest + "\nend\n")
+        run = self.run_ddprun(TWO, FAKE_WORKER, "--on-rank=1", f"--print-file={text}")
+        self.assertEqual(run.out(), longest + "\nend\n")
+
+    # Rank 1's line comes when half of rank 0's is there.
+    def test_anothers_line_ends_a_long_one(self):
+        half = "x" * 100_000
+        text, go = self.write("text", half), [self.path(f"go{i}") for i in range(3)]
+        run = self.start(
+            TWO, FAKE_WORKER, "--on-rank=0", f"--print-file={text}", f"--wait-file={go[1]}", "--always", "--on-rank=1",
+            f"--wait-file={go[0]}", "--print=short", f"--touch={go[1]}", "--always", "--on-rank=0", f"--wait-file={go[2]}",
+            f"--print-file={text}")
+        for shown, name in (("x", go[0]), ("short\n", go[2])):
+            self.wait_for(lambda shown=shown: shown in run.out(), run)
+            open(name, "w").close()
+        self.assertEqual(run.wait(), 0, run.all())
+        self.assertIn("\nshort\n", run.out())
+        self.assertEqual(run.out().replace("\n", "").replace("short", ""), 2 * half)
+        self.assertTrue(run.out().endswith("x\n"))
+
     def test_own_lines_for_programs(self):
         run = self.run_ddprun(TWO, "--log-format=json", "--max-restarts=1", FAKE_WORKER, "--print=x",
                               "--print-err=\x1b[31mred \xff", "--on-rank=1", "--exit=3", expect=3,

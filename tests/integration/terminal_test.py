@@ -282,6 +282,25 @@ class Bars(OnTerminal):
             self.assertEqual(self.text, "\r10%\r20%\r\n\rend\r\n")
 
 
+class Keys(OnTerminal):
+    # The terminal signals its whole foreground group; only the guard is in it.
+    def test_ctrl_c_counts_once(self):
+        self.launch(TWO, FAKE_WORKER, "--print=worker %r", "--hang")
+        self.read_until(lambda text: text.count("worker") == 2)
+        os.write(self.main, b"\x03")
+        self.finish(expect=130)
+        self.assertEqual(self.text.count("got SIGINT"), 1, self.text)
+        self.assertEqual(self.mark.living(), [])
+
+    # breakpoint() in a lone worker: it is in another session, so the terminal does not stop it.
+    def test_a_lone_worker_reads_them(self):
+        self.launch(FAKE_WORKER, "--print=asks", "--echo-stdin")
+        self.read_until("asks")
+        os.write(self.main, b"continue\n")
+        self.read_until("read: continue")
+        self.finish()
+
+
 class Lasting(OnTerminal):
     # A helper of the worker's keeps the terminal open: the run ends all the same, and nothing is lost.
     def test_what_was_printed_before_a_kill(self):
