@@ -73,19 +73,6 @@ class KnownDeath(DdprunTest):
         pid = [self.wait_for_workers(run, 1) for run in runs][1][1]
         self.peer_stops_first(*runs, pid)
 
-    def test_a_run_that_is_started_again_is_charged_once(self):
-        run = self.start("--nproc-per-node=2", "--max-restarts=1", self.worker(
-            UNTIL_TERM.replace("print", "os.environ['DDPRUN_GENERATION'] == '1' and print") +
-            "if os.environ['DDPRUN_GENERATION'] == '1':\n    raise SystemExit(3)\n"))
-        pid = self.wait_for_workers(run, 2, 1)[1]
-        hold(pid)
-        os.kill(pid, signal.SIGKILL)
-        self.wait_for(lambda: "told" in run.out(), run, what="the peer's stop")
-        let_go(pid)
-        self.assertNotIn(pid, self.wait_for_workers(run, 2, 2).values())
-        self.assertRegex(run.err(), r"restarting all workers \(1 of 1\): rank 1 .* was killed by signal 9")
-        self.terminate(run, 143)
-
     @unittest.skipUnless(TRAIN, "needs ddprun-train")
     def test_the_trainer_takes_its_lock(self):
         for how in ("none", "auto"):

@@ -278,21 +278,6 @@ class BadInput(HostsTest):
         run = self.ask("--hosts=n1", "--launch-agent=no-such-ssh -x", FAKE_WORKER, expect=2)
         self.assertIn("no-such-ssh", run.err())
 
-    def test_a_hostfile_is_anything(self):
-        self.refused("No such file", f"--hostfile={self.path('none')}")
-        self.refused("hosts:2: ", f"--hostfile={self.write('hosts', 'n1' + chr(10) + 'n2 cpus=3')}")
-        self.refused("names no host", f"--hostfile={self.write('empty', '')}")
-        with open(self.path("binary"), "wb") as file:
-            file.write(bytes(range(256)) * 64)
-        self.refused("binary:", f"--hostfile={self.path('binary')}")
-        with open(self.path("huge"), "wb") as file:
-            file.truncate(1 << 40)
-        self.refused("huge", f"--hostfile={self.path('huge')}")
-        self.refused("", f"--hostfile={self.directory}")
-        self.refused("", "--hostfile=/dev/zero")
-        self.refused("--nproc-per-node=3 is more than the max_slots=2 of host n1", "--nproc-per-node=3",
-                     f"--hostfile={self.write('most', 'n1 max_slots=2')}")
-
     def test_an_order_that_is_none(self):
         with open(self.write("no_order", "GET / HTTP/1.0\r\n\r\n"), "rb") as file:
             import subprocess

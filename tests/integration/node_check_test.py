@@ -80,23 +80,6 @@ class Nodes(MeetingNodes):
         self.finish(first, fails, spare)
         self.assertEqual(spare.out(), "")
 
-    def test_one_that_is_refused_can_be_drained(self):
-        self.refuse(1)
-        first, unfit = self.serve(), self.join(1)
-        node = self.wait_for(lambda: self.node("unfit"), first, unfit)
-        self.ask("drain", node["node"], f"--endpoint={self.endpoint}")
-        self.assertEqual(unfit.wait(), 143, unfit.all())
-
-    def test_term_ends_one_that_is_looked_at_at_once(self):
-        first = self.serve(check="true")
-        asked = self.join(1, check=HANGS)
-        self.wait_for(lambda: self.node("checking"), first, asked)
-        self.wait_for(lambda: os.path.exists(self.path("hanging")), asked)
-        begun = time.monotonic()
-        self.terminate(asked)
-        self.assertLess(time.monotonic() - begun, 5, asked.all())
-        self.assertEqual(self.mark.living("sleep 1000"), [])
-
 
 class OneNode(Asks):
     def test_one_that_passes_is_no_news(self):

@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <fstream>
 #include <future>
 
@@ -45,18 +44,6 @@ TEST_F(ProcessRunnerTest, AStoppedWorkerHearsTerm) {
   EXPECT_EQ(ended_.at(0), ExitStatus(Exited{7}));
 }
 
-TEST_F(ProcessRunnerTest, OneThatCannotStartStopsTheOthers) {
-  std::vector<WorkerSpec> specs = Specs(2, {"--hang"});
-  specs[1].command.file = "/nowhere/train";
-  const Result<void> spawned = Spawn(specs);
-  ASSERT_FALSE(spawned);
-  EXPECT_EQ(spawned.error().message,
-            "worker with local rank 1 was not started: cannot execute '/nowhere/train': No such "
-            "file or directory");
-  EXPECT_TRUE(runner_.Empty());
-  EXPECT_THAT(mark_.Living(), IsEmpty());
-}
-
 TEST_F(ProcessRunnerTest, TheErrorSaysWhatTheUserCanDo) {
   std::ofstream(Scratch("script")) << "echo hello\n";
   std::vector<WorkerSpec> specs = Specs(1, {});
@@ -69,16 +56,6 @@ TEST_F(ProcessRunnerTest, TheErrorSaysWhatTheUserCanDo) {
   specs = Specs(1, {});
   specs[0].directory = "/nowhere";
   EXPECT_THAT(Spawn(specs).error().message, HasSubstr("enter the working directory"));
-}
-
-TEST_F(ProcessRunnerTest, TheNextGenerationMayStartFromAllGone) {
-  Spawn(2, {"--exit=1"});
-  ASSERT_TRUE(RunUntilAllGone());
-  ended_.clear();
-  all_gone_ = false;
-  Spawn(2, {});
-  ASSERT_TRUE(RunUntilAllGone());
-  EXPECT_EQ(ended_.at(1), ExitStatus(Exited{0}));
 }
 
 // A disk that hangs holds up neither the loop nor the next generation, and what it lets go on later
@@ -193,22 +170,6 @@ TEST_F(ProcessRunnerTest, WorkersInheritNothingOfTheAgents) {
   EXPECT_THAT(state, HasSubstr("session own"));
   EXPECT_THAT(state, HasSubstr("nofile " + std::to_string(users.rlim_cur) + "\n"));
   EXPECT_THAT(state, HasSubstr("fds 0 1 2\n"));
-}
-
-TEST_F(ProcessRunnerTest, PidsAreThoseOfTheWorkers) {
-  Spawn(2, {"--hang"});
-  // It is told inside the worker's execve, a moment before /proc tells of its new environment.
-  EXPECT_TRUE(RunUntil([this] {
-    const std::vector<pid_t> living = mark_.Living();
-    return std::find(living.begin(), living.end(), runner_.PidOf(1)) != living.end();
-  }));
-  ::kill(runner_.PidOf(1), SIGUSR1);
-  EXPECT_TRUE(RunUntil([this] { return ended_.contains(1); }));
-  EXPECT_EQ(ended_.at(1), ExitStatus(Killed{SIGUSR1}));
-  EXPECT_EQ(runner_.PidOf(1), 0);
-  EXPECT_NE(runner_.PidOf(0), 0);
-  runner_.KillAll();
-  EXPECT_TRUE(RunUntilAllGone());
 }
 
 }  // namespace
