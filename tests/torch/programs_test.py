@@ -34,6 +34,11 @@ class Torch(TorchTest):
         for told in self.reports():
             self.assertEqual(told, {"seen": ["0", "1"], "mixed": False, "tcp": 3})
 
+    def test_rpc(self):
+        self.run_program(2, "rpc.py")
+        self.assertEqual([r["answers"] for r in self.reports()],
+                         [[[0, 0], [1, 1]], [[1, 1], [2, 2]]])
+
 
 class Examples(TorchTest):
     """What `ddprun example` prints."""
