@@ -5,7 +5,7 @@
 
 #include "rendezvous/testing/full_report.h"
 #include "rendezvous/wire/convert.h"
-#include "rendezvous/wire/wire_parts.h"
+#include "rendezvous/wire/wire_messages.h"
 
 namespace ddprun {
 namespace {
@@ -14,7 +14,7 @@ constexpr std::uint32_t kWorkers = 2;
 
 v1::RankDetails Good() {
   v1::RankDetails wire;
-  Write(FullReport().rank_details, &wire);
+  WriteFields(FullReport().rank_details, &wire);
   return wire;
 }
 
@@ -58,7 +58,8 @@ TEST(ConvertDetails, WhatCannotBeIsRefusedByField) {
     v1::RankDetails wire = Good();
     refusal.spoil(wire);
     Reader in(Duration(0));
-    Read(wire, kWorkers, in);
+    RankDetails details;
+    Fields(FieldReader(wire, in, "rank_details"), details, kWorkers);
     ASSERT_FALSE(in.ok()) << refusal.field;
     EXPECT_TRUE(in.error().message.starts_with(refusal.field)) << in.error().message;
   }
@@ -66,12 +67,15 @@ TEST(ConvertDetails, WhatCannotBeIsRefusedByField) {
 
 TEST(ConvertFacts, WhatCannotBeIsRefusedByField) {
   const auto refusal = [](const HostFact& fact, std::size_t count) {
-    google::protobuf::RepeatedPtrField<v1::HostFact> wire;
+    v1::NodeStatus wire;
     for (std::size_t i = 0; i < count; ++i) {
-      WriteFacts({fact}, &wire);
+      v1::HostFact* const added = wire.add_facts();
+      added->set_name(fact.name);
+      added->set_value(fact.value);
     }
     Reader in(Duration(0));
-    ReadFacts(wire, in);
+    HostFacts facts;
+    FieldReader(wire, in).List("facts", facts, kMaxFacts, "fact");
     return in.ok() ? "taken" : in.error().message.substr(0, in.error().message.find(' '));
   };
   EXPECT_EQ(refusal({"gpu3", std::string(kMaxFactValue, '\xff'), true}, kMaxFacts), "taken");
@@ -91,7 +95,7 @@ TEST(ConvertDetails, IsShort) {
                              std::chrono::microseconds(700'000)});
   }
   v1::RankDetails wire;
-  Write(details, &wire);
+  WriteFields(details, &wire);
   EXPECT_LE(wire.ByteSizeLong(), 16u * 64);
 }
 

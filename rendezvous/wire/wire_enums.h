@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "proto/rendezvous.pb.h"
-#include "rendezvous/core/coordinator.h"
+#include "rendezvous/core/control.h"
+#include "rendezvous/messages/messages.h"
+#include "rendezvous/messages/operator_request.h"
 
 namespace ddprun {
 

@@ -1,4 +1,4 @@
-#include "rendezvous/wire/wire_fields.h"
+#include "rendezvous/wire/convert.h"
 
 #include <gtest/gtest.h>
 

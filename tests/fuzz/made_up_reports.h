@@ -1,5 +1,5 @@
 // Who speaks to a coordinator: a node that does what it is told, and one that makes up all that the
-// border lets through (rendezvous/wire/convert_read.cc).
+// border lets through (rendezvous/wire/wire_messages.h).
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// The parts that messages and claims share, and the reader that checks every field; for
-// convert_*.cc and ended_run.cc only.
+// The check of every value that comes from a socket or a claim; for this folder only.
 #pragma once
 
 #include <algorithm>
@@ -7,24 +6,18 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
+#include "common/result.h"
+#include "common/time.h"
+#include "rendezvous/messages/limits.h"
 #include "rendezvous/term_bounds.h"
-#include "rendezvous/wire/convert.h"
-#include "rendezvous/wire/wire_enums.h"
 
 namespace ddprun {
 
 inline constexpr Duration kMaxDuration = std::chrono::hours(24 * 366 * 10);
 inline constexpr std::int64_t kMaxUnixMs =
     253'402'300'799'999;  // The last moment of the year 9999.
-
-// For the one who asks, whose log shows it.
-inline Error OtherProtocol(std::uint32_t said) {
-  return {ErrorKind::kInvalid, "the server speaks protocol " + std::to_string(kProtocol) +
-                                   ", this node " + std::to_string(said) +
-                                   ": run the same ddprun on every node"};
-}
 
 inline bool IsPrintable(char c) {
   return c >= 0x20 && c < 0x7f;
@@ -40,10 +33,19 @@ class Reader {
 
   bool ok() const { return !error_; }
   Error error() const { return *error_; }
+  template <class Value>
+  Result<Value> Taken(Value value) const {
+    return error_ ? Result<Value>(*error_) : Result<Value>(std::move(value));
+  }
+
+  // Errors name fields as parts of this one, until the next call. The part before.
+  std::string_view Enter(std::string_view part) { return std::exchange(part_, part); }
 
   void Refuse(std::string_view field, std::string_view why) {
     if (!error_) {
-      error_ = Error{ErrorKind::kInvalid, std::string(field) + " " + std::string(why)};
+      const char* const dot = part_.empty() || field.empty() ? "" : ".";
+      error_ = Error{ErrorKind::kInvalid,
+                     std::string(part_) + dot + std::string(field) + " " + std::string(why)};
     }
   }
 
@@ -76,16 +78,6 @@ class Reader {
 
   ddprun::Duration Duration(std::string_view field, std::int64_t milliseconds) {
     return ddprun::Duration(Number<std::int64_t>(field, milliseconds, 0, kMaxDuration.count()));
-  }
-
-  template <class Value, class Wire, std::size_t kSize>
-  Value Enum(std::string_view field, const Names<Value, Wire, kSize>& names, Wire wire) {
-    const auto found = std::ranges::find(names, wire, &std::pair<Value, Wire>::second);
-    if (found == names.end()) {
-      Refuse(field, "has the unknown value " + std::to_string(static_cast<int>(wire)));
-      return names.front().first;
-    }
-    return found->first;
   }
 
   // One that may be empty.
@@ -125,29 +117,8 @@ class Reader {
  private:
   const std::int64_t unix_ms_;
   const TermBounds most_;
+  std::string_view part_;
   std::optional<Error> error_;
 };
-
-Endpoint Read(const v1::Endpoint& wire, Reader& in);
-RunSpec Read(const v1::RunSpec& wire, Reader& in);
-Finish Read(const v1::Finish& wire, Reader& in);
-RunEvent Read(const v1::RunEvent& wire, Reader& in);
-// Of a node with so many workers.
-RankDetails Read(const v1::RankDetails& wire, std::uint32_t workers, Reader& in);
-TrainingPoint Read(const v1::TrainingPoint& wire, Reader& in);
-EventMark ReadMark(std::string_view field, const v1::EventMark& wire, Reader& in);
-std::vector<RunEvent> ReadEvents(const google::protobuf::RepeatedPtrField<v1::RunEvent>& wire,
-                                 std::size_t most, Reader& in);
-
-void Write(const Endpoint& endpoint, v1::Endpoint* wire);
-void Write(const RunSpec& spec, v1::RunSpec* wire);
-void Write(const Finish& finish, v1::Finish* wire);
-void Write(const RunEvent& event, v1::RunEvent* wire);
-void Write(const RankDetails& details, v1::RankDetails* wire);
-// Of a message that has them.
-HostFacts ReadFacts(const google::protobuf::RepeatedPtrField<v1::HostFact>& wire, Reader& in);
-void WriteFacts(const HostFacts& facts, google::protobuf::RepeatedPtrField<v1::HostFact>* wire);
-void Write(const TrainingPoint& point, v1::TrainingPoint* wire);
-void Write(const EventMark& mark, v1::EventMark* wire);
 
 }  // namespace ddprun

@@ -1,0 +1,121 @@
+#include "rendezvous/wire/convert.h"
+
+#include <string>
+
+#include "rendezvous/wire/wire_messages.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kMaxRuns = 1000;
+
+// For the one who asks, whose log shows it.
+Error OtherProtocol(std::uint32_t said) {
+  return {ErrorKind::kInvalid, "the server speaks protocol " + std::to_string(kProtocol) +
+                                   ", this node " + std::to_string(said) +
+                                   ": run the same ddprun on every node"};
+}
+
+template <class Value>
+Result<Value> Read(const WireMessage& wire, std::string_view of = "") {
+  Reader in(kServersAhead);
+  return ReadFields<Value>(wire, in, of);
+}
+
+}  // namespace
+
+// ---- A node's calls ----
+Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire) {
+  return ReportFromProtoAt(wire, LatestUnixMilliseconds());
+}
+
+Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t unix_ms) {
+  if (wire.protocol() != kProtocol) {
+    return OtherProtocol(wire.protocol());
+  }
+  Reader in(unix_ms, kNodesAhead);
+  return ReadFields<NodeReport>(wire, in);
+}
+
+Result<SyncReply> ReplyFromProto(const v1::SyncReply& wire) {
+  return Read<SyncReply>(wire);
+}
+
+void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
+  wire->set_protocol(kProtocol);
+  WriteFields(report, wire);
+}
+
+void ToProto(const SyncReply& reply, v1::SyncReply* wire) {
+  WriteFields(reply, wire);
+}
+
+// ---- Looks from outside, and operators' wishes ----
+Result<std::vector<RunStatus>> StatusFromProto(const v1::DescribeReply& wire) {
+  Reader in(kServersAhead);
+  std::vector<RunStatus> runs;
+  FieldReader(wire, in).List("runs", runs, kMaxRuns, "");
+  return in.Taken(std::move(runs));
+}
+
+Result<ControlRequest> ControlFromProto(const v1::ControlRequest& wire) {
+  return Read<ControlRequest>(wire);
+}
+
+void ToProto(const std::vector<RunStatus>& runs, v1::DescribeReply* wire) {
+  for (const RunStatus& run : runs) {
+    WriteFields(run, wire->add_runs());
+  }
+}
+
+void ToProto(const ControlRequest& request, v1::ControlRequest* wire) {
+  WriteFields(request, wire);
+}
+
+// ---- Operators' requests to nodes ----
+Result<Membership> MembershipFromProto(const v1::NodeMessage& wire) {
+  return Read<Membership>(wire.self());
+}
+
+Result<AnswerPiece> PieceFromProto(const v1::NodeMessage& wire) {
+  return Read<AnswerPiece>(wire.piece(), "piece");
+}
+
+Result<NodeCommand> CommandFromProto(const v1::Command& wire) {
+  return Read<NodeCommand>(wire);
+}
+
+Result<AskStart> AskStartFromProto(const v1::AskMessage& message) {
+  return Read<AskStart>(message.start());
+}
+
+Result<NodeId> NextFromProto(const v1::AskMessage& wire) {
+  Reader in(kServersAhead);
+  return in.Taken(in.Name("next", wire.next()));
+}
+
+Result<AskReply> AskReplyFromProto(const v1::AskReply& wire) {
+  return Read<AskReply>(wire);
+}
+
+void ToProto(const Membership& self, v1::Membership* wire) {
+  WriteFields(self, wire);
+}
+
+void ToProto(const AnswerPiece& piece, v1::Piece* wire) {
+  WriteFields(piece, wire);
+}
+
+void ToProto(const NodeCommand& command, v1::Command* wire) {
+  WriteFields(command, wire);
+}
+
+void ToProto(const AskStart& start, v1::AskStart* wire) {
+  WriteFields(start, wire);
+}
+
+void ToProto(const AskReply& reply, v1::AskReply* wire) {
+  WriteFields(reply, wire);
+}
+
+}  // namespace ddprun
