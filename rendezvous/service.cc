@@ -252,11 +252,18 @@ grpc::ServerUnaryReactor* AnswerOnLoop(const std::shared_ptr<Inbox>& inbox,
 
 // Serves a stream whose first message opens it: `open` gets that and the stream, on the loop.
 // `first`, `later`: what a message says, on gRPC's threads.
-template <class In, class Out, class Inbox, class WireIn, class WireOut, class First, class Open>
-grpc::ServerBidiReactor<WireIn, WireOut>* ServeStream(
-    const std::shared_ptr<Inbox>& inbox, grpc::CallbackServerContext* context,
-    const std::shared_ptr<ServerStream<WireIn, WireOut>>& call, First first,
-    Result<In> (*later)(const WireIn&), Open open) {
+template <class In, class Out, class WireOut, class Inbox, class WireIn, class First, class Open>
+grpc::ServerBidiReactor<WireIn, WireOut>* ServeStream(const std::shared_ptr<Inbox>& inbox,
+                                                      grpc::CallbackServerContext* context,
+                                                      const grpc::Status& allowed,
+                                                      std::size_t most_unsent, First first,
+                                                      Result<In> (*later)(const WireIn&),
+                                                      Open open) {
+  if (!allowed.ok() || !open) {
+    return new RefusedStream<WireIn, WireOut>(
+        allowed.ok() ? grpc::Status{grpc::StatusCode::UNIMPLEMENTED, ""} : allowed);
+  }
+  const auto call = std::make_shared<ServerStream<WireIn, WireOut>>(*context, most_unsent);
   const std::string peer = PlainPeer(context->peer());
   const auto ears = std::make_shared<Ears<In>>();
   const auto opened = std::make_shared<bool>(false);  // Messages come one at a time.
@@ -369,34 +376,16 @@ grpc::ServerUnaryReactor* RendezvousService::Control(grpc::CallbackServerContext
 
 grpc::ServerBidiReactor<v1::NodeMessage, v1::Command>* RendezvousService::Observe(
     grpc::CallbackServerContext* context) {
-  const grpc::Status allowed = admission_.Check(*context);
-  if (!allowed.ok() || !inbox_->handlers.observe) {
-    return new RefusedStream<v1::NodeMessage, v1::Command>(
-        allowed.ok() ? grpc::Status{grpc::StatusCode::UNIMPLEMENTED, ""} : allowed);
-  }
-  return ServeStream<AnswerPiece, NodeCommand>(
-      inbox_, context,
-      std::make_shared<ServerStream<v1::NodeMessage, v1::Command>>(*context, kMostUnsentCommands),
-      MembershipFromProto, PieceFromProto,
-      [inbox = inbox_](const Membership& self, std::unique_ptr<NodeStream> stream) {
-        inbox->handlers.observe(self, std::move(stream));
-      });
+  return ServeStream<AnswerPiece, NodeCommand, v1::Command>(
+      inbox_, context, admission_.Check(*context), kMostUnsentCommands, MembershipFromProto,
+      PieceFromProto, inbox_->handlers.observe);
 }
 
 grpc::ServerBidiReactor<v1::AskMessage, v1::AskReply>* RendezvousService::AskNodes(
     grpc::CallbackServerContext* context) {
-  const grpc::Status allowed = admission_.Check(*context);
-  if (!allowed.ok() || !inbox_->handlers.ask) {
-    return new RefusedStream<v1::AskMessage, v1::AskReply>(
-        allowed.ok() ? grpc::Status{grpc::StatusCode::UNIMPLEMENTED, ""} : allowed);
-  }
-  return ServeStream<NodeId, AskReply>(
-      inbox_, context,
-      std::make_shared<ServerStream<v1::AskMessage, v1::AskReply>>(*context, kMaxNodes + 1),
-      AskStartFromProto, NextFromProto,
-      [inbox = inbox_](const AskStart& start, std::unique_ptr<OperatorStream> stream) {
-        inbox->handlers.ask(start, std::move(stream));
-      });
+  return ServeStream<NodeId, AskReply, v1::AskReply>(inbox_, context, admission_.Check(*context),
+                                                     kMaxNodes + 1, AskStartFromProto,
+                                                     NextFromProto, inbox_->handlers.ask);
 }
 
 void RendezvousService::OnAuthenticated(std::function<void(const std::string&)> callback) {
