@@ -1,6 +1,5 @@
 #include "rendezvous/listener/acceptor.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -19,6 +18,7 @@
 
 #include "rendezvous/listener/first_bytes.h"
 #include "rendezvous/listener/http2_refusal.h"
+#include "rendezvous/listener/plain_address.h"
 #include "rendezvous/listener/rejected.h"
 
 namespace ddprun {
@@ -32,20 +32,6 @@ constexpr std::size_t kMaxHttp2Told = 64 * 1024;  // A first call is shorter.
 // A fatal alert, protocol_version (RFC 8446, 6.2). After a plain close a client would try again.
 constexpr std::string_view kNoTlsHere("\x15\x03\x01\x00\x02\x02\x46", 7);
 constexpr Duration kPauseWithoutDescriptors{100};
-
-// The peer's address without the port, by which connections of one machine are counted.
-std::string AddressOf(const sockaddr_storage& peer) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  const void* address = nullptr;
-  if (peer.ss_family == AF_INET) {
-    address = &reinterpret_cast<const sockaddr_in&>(peer).sin_addr;
-  } else if (peer.ss_family == AF_INET6) {
-    address = &reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
-  }
-  const bool known = address != nullptr && ::inet_ntop(peer.ss_family, address, text.data(),
-                                                       static_cast<socklen_t>(text.size()));
-  return known ? text.data() : "an unknown peer";
-}
 
 // Makes a wait last until more than `bytes` have come. Peeked bytes stay in the socket and would
 // otherwise end every wait at once.
@@ -141,12 +127,11 @@ void Acceptor::State::WaitForConnections() {
 
 void Acceptor::State::AcceptSome() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    sockaddr_storage peer{};
-    socklen_t size = sizeof peer;
-    const int fd = ::accept4(listener_.native_handle(), reinterpret_cast<sockaddr*>(&peer), &size,
-                             SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int fd =
+        ::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) {
-      Admit(fd, AddressOf(peer));
+      const std::string address = PeerOf(fd).host;  // Connections of one machine are counted.
+      Admit(fd, address.empty() ? "an unknown peer" : address);
       continue;
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) {

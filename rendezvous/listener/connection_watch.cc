@@ -1,8 +1,6 @@
 #include "rendezvous/listener/connection_watch.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -17,6 +15,7 @@
 
 #include "common/files.h"
 #include "rendezvous/listener/bytes_received.h"
+#include "rendezvous/listener/plain_address.h"
 #include "rendezvous/listener/rejected.h"
 #include "rendezvous/listener/unauthenticated.h"
 
@@ -32,32 +31,10 @@ constexpr std::size_t kMostAtOnce = 256;
 constexpr Duration kAskAgain{1'000};
 constexpr std::size_t kMostAskedAtOnce = 1'024;
 
-// The address of the other end; empty: it has gone, or has no port.
-std::string PeerOf(int fd) {
-  sockaddr_storage peer{};
-  socklen_t size = sizeof peer;
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) {
-    return "";
-  }
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  const auto print = [&](int family, const void* address) {
-    return ::inet_ntop(family, address, text.data(), static_cast<socklen_t>(text.size())) != nullptr
-               ? std::string(text.data())
-               : "";
-  };
-  if (peer.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(peer);
-    return print(AF_INET, &v4.sin_addr) + ":" + std::to_string(ntohs(v4.sin_port));
-  }
-  if (peer.ss_family != AF_INET6) {
-    return "";
-  }
-  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(peer);
-  const std::string port = ":" + std::to_string(ntohs(v6.sin6_port));
-  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
-    return print(AF_INET, &v6.sin6_addr.s6_addr[12]) + port;
-  }
-  return "[" + print(AF_INET6, &v6.sin6_addr) + "]" + port;
+// Empty: it has gone, or has no port.
+std::string NameOfPeer(int fd) {
+  const Endpoint peer = PeerOf(fd);
+  return peer.host.empty() ? "" : ToString(peer);
 }
 
 // Without the port.
@@ -142,7 +119,7 @@ std::string ConnectionWatch::State::Watch(int fd) {
     return "";
   }
   UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  std::string peer = PeerOf(fd);
+  std::string peer = NameOfPeer(fd);
   if (copy.get() < 0 || peer.empty() || !LeavesRoom(copy.get()) || !IsRoomFor(peer)) {
     return "";
   }
@@ -226,7 +203,7 @@ void ConnectionWatch::State::AskTheKernel() {
     next = next == single_.end() ? single_.begin() : next;
     asked_about_ = *next;
     const Watched& watched = watched_.at(*next);
-    if (PeerOf(watched.reader) != watched.peer) {
+    if (NameOfPeer(watched.reader) != watched.peer) {
       ended.push_back(*next);
     }
     ++next;
