@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/algorithm/hex.hpp>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <sstream>
 #include <vector>
@@ -44,37 +44,20 @@ std::optional<std::string> ValueOf(const std::string& line, const std::string& n
   return line.starts_with(name + " ") ? std::optional(line.substr(name.size() + 1)) : std::nullopt;
 }
 
-constexpr const char* kHex = "0123456789abcdef";
-
-std::string LineOf(const std::string& name, const std::string& bytes) {
-  std::string line = name + " ";
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    line += {kHex[byte >> 4], kHex[byte & 0xf]};
-  }
-  return line + "\n";
-}
-
 std::string LinesOf(const Claim& claim) {
   std::string lines = claim.died ? "died " + Encode(*claim.died) + "\n" : "";
   for (const EndedRun& run : claim.ended) {
-    lines += LineOf("ended", Encode(run));
+    lines += "ended " + boost::algorithm::hex_lower(Encode(run)) + "\n";
   }
   return lines;
 }
 
 std::optional<std::string> FromHex(const std::string& text) {
-  std::string bytes;
-  for (std::size_t i = 0; i < text.size(); i += 2) {
-    unsigned char byte = 0;
-    const auto [end, error] =
-        std::from_chars(&text[i], &text[i] + std::min<std::size_t>(2, text.size() - i), byte, 16);
-    if (error != std::errc{} || end != &text[i] + 2) {
-      return std::nullopt;
-    }
-    bytes += static_cast<char>(byte);
+  try {
+    return boost::algorithm::unhex(text);
+  } catch (const boost::algorithm::hex_decode_error&) {
+    return std::nullopt;
   }
-  return bytes;
 }
 
 std::optional<std::vector<EndedRun>> EndedIn(const std::vector<std::string>& lines) {
