@@ -449,7 +449,8 @@ std::function<void()> ProcessWorkers::TakeLiveStacks(const RequestSpec& spec,
     const pid_t pid = runner_.PidOf(local);
     const std::uint32_t rank = placement_.first_rank + local;
     if (pid != 0 && Wants(spec, rank)) {
-      targets.push_back({pid, rank, placement_.generation.value, NotifySocketOfWorker(local)});
+      targets.push_back(
+          {{.pid = pid, .notify = NotifySocketOfWorker(local)}, rank, placement_.generation.value});
     }
   }
   const std::uint64_t turn = live_stacks_.Take(std::move(targets), std::move(done));
@@ -581,8 +582,7 @@ void ProcessWorkers::KeepLiveEvidence(const RequestSpec& wanted, LiveStacks::Don
                                                   std::function<void()> taken) {
     std::vector<LiveStacks::Target> targets;
     for (std::size_t i = 0; i < jobs.size(); ++i) {
-      targets.push_back({jobs[i].pid, workers[i].rank, placement_.generation.value, jobs[i].notify,
-                         jobs[i].file, jobs[i].recorder});
+      targets.push_back({jobs[i], workers[i].rank, placement_.generation.value});
     }
     live_stacks_.Take(std::move(targets), [taken = std::move(taken)](const auto&) { taken(); });
   };

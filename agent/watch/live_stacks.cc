@@ -43,7 +43,7 @@ LiveStacks::LiveStacks(Loop& loop, std::string program)
     : loop_(loop), taker_(loop, std::move(program)) {}
 
 std::uint64_t LiveStacks::Take(std::vector<Target> targets, Done done) {
-  turns_.push_back({++last_turn_, std::move(targets), {}, std::move(done)});
+  turns_.push_back({++last_turn_, std::move(targets), std::move(done)});
   if (turns_.size() == 1) {
     Begin();
   }
@@ -68,20 +68,16 @@ void LiveStacks::GiveUp(std::uint64_t turn) {
 void LiveStacks::Begin() {
   Turn& turn = turns_.front();
   std::vector<StackJob> jobs;
-  for (const Target& target : turn.targets) {
-    turn.outputs.push_back(target.file.empty() ? std::make_shared<UniqueFd>(
-                                                     ::memfd_create("ddprun-stacks", MFD_CLOEXEC))
-                                               : nullptr);
-    if (!turn.outputs.back() || *turn.outputs.back()) {
-      jobs.push_back({.pid = target.pid,
-                      .title = "rank " + std::to_string(target.rank) + " (pid " +
-                               std::to_string(target.pid) + ")",
-                      .file = target.file,
-                      .also = {},
-                      .output = turn.outputs.back(),
-                      .live = true,
-                      .notify = target.notify,
-                      .recorder = target.recorder});
+  for (Target& target : turn.targets) {
+    StackJob& job = target.job;
+    job.title = "rank " + std::to_string(target.rank) + " (pid " + std::to_string(job.pid) + ")";
+    job.also.clear();
+    job.live = true;
+    if (job.file.empty()) {
+      job.output = std::make_shared<UniqueFd>(::memfd_create("ddprun-stacks", MFD_CLOEXEC));
+    }
+    if (!job.output || *job.output) {
+      jobs.push_back(job);
     }
   }
   taker_.Take(std::move(jobs), LimitOfOne(turn.targets.size()), [this](const auto&) {
@@ -98,11 +94,9 @@ void LiveStacks::End() {
   const std::size_t most =
       std::min(kMostOfOne, kMostOfAll / std::max<std::size_t>(turn.targets.size(), 1));
   std::vector<AnswerRecord> records;
-  for (std::size_t i = 0; i < turn.targets.size(); ++i) {
-    const Target& target = turn.targets[i];
-    const auto output = i < turn.outputs.size() ? turn.outputs[i] : nullptr;
+  for (const Target& target : turn.targets) {
     records.push_back({StacksTime(), target.rank, target.generation, AnswerKind::kStack,
-                       target.file.empty() ? TextOf(output, most) : ""});
+                       target.job.file.empty() ? TextOf(target.job.output, most) : ""});
   }
   loop_.Post([done = turn.done, records = std::move(records)] { done(records); });
 }

@@ -6,14 +6,10 @@
 // for all of a node; in memory: kMostOfOne for each worker. Lives on the loop.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <deque>
-#include <filesystem>
 #include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "agent/watch/stack_taker.h"
@@ -28,12 +24,9 @@ class LiveStacks {
   static constexpr std::size_t kMostOfAll = std::size_t{16} << 20;
 
   struct Target {
-    pid_t pid = 0;
+    StackJob job;  // Its title, output and `live` are set here.
     std::uint32_t rank = 0;
     std::uint64_t generation = 0;
-    std::string notify = {};  // As a StackJob's, and so are these.
-    std::filesystem::path file = {};
-    std::filesystem::path recorder = {};
   };
   using Done = std::function<void(std::vector<AnswerRecord>)>;
 
@@ -55,7 +48,6 @@ class LiveStacks {
   struct Turn {
     std::uint64_t number = 0;
     std::vector<Target> targets;
-    std::vector<std::shared_ptr<UniqueFd>> outputs;
     Done done;
   };
   void Begin();

@@ -168,20 +168,17 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
     spec.command.argv = {"ddprun",  "stacks",
                          "--limit", std::to_string(static_cast<double>(limit_.count()) / 1000),
                          "--title", job.title};
-    if (!job.file.empty()) {
-      spec.command.argv.insert(spec.command.argv.end(), {"--into", job.file.native()});
-    }
+    const auto add = [&](const char* option, const std::string& value) {
+      if (!value.empty()) {
+        spec.command.argv.insert(spec.command.argv.end(), {option, value});
+      }
+    };
+    add("--into", job.file.native());
+    add("--notify", job.notify);
+    add("--recorder", job.recorder.native());
+    add("--also", job.also.native());
     if (job.live) {
       spec.command.argv.push_back("--live");
-    }
-    if (!job.notify.empty()) {
-      spec.command.argv.insert(spec.command.argv.end(), {"--notify", job.notify});
-    }
-    if (!job.recorder.empty()) {
-      spec.command.argv.insert(spec.command.argv.end(), {"--recorder", job.recorder.native()});
-    }
-    if (!job.also.empty()) {
-      spec.command.argv.insert(spec.command.argv.end(), {"--also", job.also.native()});
     }
     spec.command.argv.push_back(std::to_string(job.pid));
     spec.environment = ProcessEnvironment();

@@ -27,9 +27,10 @@ inline constexpr int kFramesUnknown = 3;
 
 struct StackJob {
   pid_t pid = 0;
-  std::string title;           // The first line.
-  std::filesystem::path file;  // Made anew, mode 0600. Empty: `output`.
-  std::filesystem::path also;  // Appended to it too where this file exists: the worker's stderr.
+  std::string title = {};           // The first line.
+  std::filesystem::path file = {};  // Made anew, mode 0600. Empty: `output`.
+  std::filesystem::path also =
+      {};  // Appended to it too where this file exists: the worker's stderr.
   std::shared_ptr<UniqueFd> output = nullptr;
   bool live = false;                    // It is to go on: --live.
   std::string notify = {};              // Its notify socket; empty: as its environment says.
