@@ -59,6 +59,11 @@ bool TaskQueue::Post(std::function<void()> task) {
   return true;
 }
 
+std::size_t TaskQueue::waiting() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->tasks.size();
+}
+
 bool TaskQueue::Idle() const {
   const std::lock_guard lock(shared_->mutex);
   return shared_->tasks.empty() && !shared_->busy;

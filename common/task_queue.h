@@ -26,6 +26,8 @@ class TaskQueue {
   // False: so many wait already, or no thread can be had. This task is dropped.
   bool Post(std::function<void()> task);
 
+  // Tasks that are not under way yet.
+  std::size_t waiting() const;
   // No task waits or is under way.
   bool Idle() const;
   // Waits until it is idle, for `limit` at most. False: it is not.

@@ -4,11 +4,8 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <mutex>
+#include <limits>
 #include <utility>
-#include <vector>
-
-#include "common/loop.h"
 
 namespace ddprun {
 
@@ -26,48 +23,21 @@ Result<std::uint64_t> BytesOfSealed(int fd) {
   return static_cast<std::uint64_t>(info.st_size);
 }
 
-// The descriptors to close, and whether a thread is closing one.
-struct ForeignDescriptors::Line : std::enable_shared_from_this<Line> {
-  void Close(UniqueFd fd);
-  void Work();
-
-  mutable std::mutex mutex;
-  std::vector<UniqueFd> waiting;
-  bool working = false;
-};
-
-void ForeignDescriptors::Line::Close(UniqueFd fd) {
-  const std::lock_guard lock(mutex);
-  waiting.push_back(std::move(fd));
-  // Without a thread they wait for the next one.
-  working = working || StartThread([self = shared_from_this()] { self->Work(); });
-}
-
-void ForeignDescriptors::Line::Work() {
-  std::unique_lock lock(mutex);
-  while (!waiting.empty()) {
-    UniqueFd next = std::move(waiting.back());
-    waiting.pop_back();
-    lock.unlock();
-    next.Reset();
-    lock.lock();
-  }
-  working = false;
-}
-
-ForeignDescriptors::ForeignDescriptors() : line_(std::make_shared<Line>()) {}
+ForeignDescriptors::ForeignDescriptors()
+    : line_(std::make_shared<TaskQueue>(std::numeric_limits<std::size_t>::max())) {}
 
 ForeignFd ForeignDescriptors::Take(UniqueFd fd) {
   auto owned = std::make_unique<UniqueFd>(std::move(fd));
   return {owned.release(), [line = line_](UniqueFd* last) {
-            line->Close(std::move(*last));
-            delete last;
+            const auto closes = std::shared_ptr<UniqueFd>(last);
+            if (!line->Post([closes] { closes->Reset(); })) {
+              (void)closes->Release();  // Without a thread it is better left open than waited for.
+            }
           }};
 }
 
 bool ForeignDescriptors::full() const {
-  const std::lock_guard lock(line_->mutex);
-  return line_->waiting.size() >= kMostWaiting;
+  return line_->waiting() >= kMostWaiting;
 }
 
 }  // namespace ddprun

@@ -7,6 +7,7 @@
 
 #include "common/files.h"
 #include "common/result.h"
+#include "common/task_queue.h"
 
 namespace ddprun {
 
@@ -28,8 +29,7 @@ class ForeignDescriptors {
   bool full() const;
 
  private:
-  struct Line;
-  std::shared_ptr<Line> line_;
+  std::shared_ptr<TaskQueue> line_;  // With what was taken.
 };
 
 }  // namespace ddprun
