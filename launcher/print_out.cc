@@ -6,6 +6,7 @@
 
 #include "common/exit_code.h"
 #include "common/files.h"
+#include "common/log.h"
 
 namespace ddprun {
 
@@ -16,6 +17,13 @@ int PrintOut(const std::string& text) {
     return 1;
   }
   return kExitOk;
+}
+
+int PrintError(const std::string& verb, const Error& error) {
+  std::fprintf(stderr, "ddprun %s: error: %s\n", verb.c_str(), InOneLine(error.message).c_str());
+  return error.kind == ErrorKind::kInvalid       ? kExitUsage
+         : error.kind == ErrorKind::kUnavailable ? kExitUnavailable
+                                                 : 1;
 }
 
 }  // namespace ddprun

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/exit_code.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "launcher/command_line/config.h"
@@ -333,20 +332,6 @@ ServerFiles::~ServerFiles() {
   if (!link_.empty()) {
     ::unlink(link_.c_str());
   }
-}
-
-int ExitCodeOf(const Error& error) {
-  switch (error.kind) {
-    case ErrorKind::kInvalid:
-      return kExitUsage;
-    case ErrorKind::kUnavailable:
-      return kExitUnavailable;
-    case ErrorKind::kRefused:
-    case ErrorKind::kNotFound:
-    case ErrorKind::kSystem:
-      return 1;
-  }
-  return 1;
 }
 
 }  // namespace ddprun

@@ -81,7 +81,4 @@ class ServerFiles {
   std::filesystem::path link_;  // Empty: another object has it.
 };
 
-// A verb's exit code for an error: 2 for bad input, 69 if no server answers, else 1.
-int ExitCodeOf(const Error& error);
-
 }  // namespace ddprun

@@ -1,8 +1,5 @@
 #include "launcher/verbs/control.h"
 
-#include <cstdio>
-
-#include "common/exit_code.h"
 #include "common/log.h"
 #include "launcher/print_out.h"
 #include "rendezvous/client_asks.h"
@@ -16,18 +13,14 @@ constexpr Duration kControlPatience{5'000};
 
 int AskFor(const ControlWish& wish) {
   const char* const verb = wish.verb == ControlVerb::kDrain ? "drain" : "stop";
-  const auto fail = [&](const Error& error) {
-    std::fprintf(stderr, "ddprun %s: error: %s\n", verb, InOneLine(error.message).c_str());
-    return ExitCodeOf(error);
-  };
   const Result<ServerPlace> place = FindServer(wish.server);
   if (!place) {
-    return fail(place.error());
+    return PrintError(verb, place.error());
   }
   const ControlRequest asked{wish.server.run_id, wish.verb, wish.node, place->access.token};
   const Result<std::string> text = AskControl(*place, asked, kControlPatience);
   if (!text) {
-    return fail(text.error());
+    return PrintError(verb, text.error());
   }
   return PrintOut(PrintableLine(*text) + "\n");
 }

@@ -12,6 +12,7 @@
 
 #include "common/exit_code.h"
 #include "common/log.h"
+#include "launcher/print_out.h"
 #include "launcher/status_json.h"
 #include "launcher/verbs/asking.h"
 #include "launcher/verbs/slow_output.h"
@@ -127,7 +128,7 @@ Result<int> LogsSession::Run() {
 Result<void> LogsSession::Step() {
   const Duration wait = !output_.HasRoom() ? kUnread
                         : merge_.Holds()   ? LogMerge::kHeld / 2
-                                           : kLookAgain;
+                                           : kPieceWait;
   for (const NodeId& node : merge_.Used()) {
     waits_.try_emplace(node, SteadyNow());  // An entry that exists stays.
     asked_.Want(node);
@@ -264,8 +265,7 @@ int PrintLogs(const LogsRequest& request) {
     lost = lost.value_or(SteadyNow());
     if (!request.spec.follow || !begun || !may_return || SteadyNow() - *lost > kServerPatience) {
       output.Finish();
-      ComplainOfLogs(code.error().message);
-      return ExitCodeOf(code.error());
+      return PrintError("logs", code.error());
     }
     merge.BeginAgain();
     records.BeginAgain();

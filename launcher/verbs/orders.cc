@@ -1,9 +1,6 @@
 #include "launcher/verbs/orders.h"
 
-#include <chrono>
-#include <cstdio>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "common/exit_code.h"
@@ -13,7 +10,6 @@
 #include "launcher/status_json.h"
 #include "launcher/verbs/asking.h"
 #include "launcher/verbs/rank_spans.h"
-#include "rendezvous/messages/answer_records.h"
 
 namespace ddprun {
 namespace {
@@ -24,58 +20,26 @@ Duration PatienceWith(RequestKind kind) {
 }
 
 struct OrderAnswers {
-  std::set<NodeId> left;
   std::map<std::string, std::vector<std::uint32_t>> done;  // By what was done.
   std::map<std::string, std::vector<std::uint32_t>> not_done;
-  std::set<NodeId> nodes;
-  std::map<NodeId, std::string> refusals;
+  NodeAnswers nodes;
 
-  void Take(const AskReply& answered) {
-    std::vector<AnswerRecord> records;
-    std::string refusal = answered.piece.refusal;
-    if (const Result<void> read = ReadRecords(answered.piece.bytes, records); !read) {
-      refusal = read.error().message;
-    }
-    for (const AnswerRecord& record : records) {
-      auto& told = record.of == AnswerKind::kDone ? done : not_done;
-      told[record.text].push_back(record.rank);
-    }
-    if (!refusal.empty()) {
-      refusals[answered.node] = refusal;
-    } else {
-      nodes.insert(answered.node);
-    }
-    if (answered.piece.last) {
-      left.erase(answered.node);
-    }
-  }
-  bool whole() const { return not_done.empty() && refusals.empty(); }
+  bool whole() const { return not_done.empty() && nodes.refused.empty(); }
 };
 
-Result<OrderAnswers> AskAll(const OrderRequest& request) {
+Result<OrderAnswers> AskAll(const OrderRequest& request, const char* verb) {
   ASSIGN_OR_RETURN(NodesAsked asked, AskNodes(request.server, request.spec, request.nodes));
   OrderAnswers answers;
-  answers.left.insert(asked.asked().begin(), asked.asked().end());
-  const Duration patience = PatienceWith(request.spec.kind);
-  const auto end = std::chrono::steady_clock::now() + patience;
-  while (!answers.left.empty()) {
-    if (std::chrono::steady_clock::now() > end) {
-      for (const NodeId& node : answers.left) {
-        answers.refusals[node] = "it has not answered within " + FormatDuration(patience);
-      }
-      break;
-    }
-    const Result<std::optional<AskReply>> reply = asked.Next(kLookAgain);
-    if (!reply && request.spec.kind == RequestKind::kStopSoon) {
-      break;  // Its server went with it: what was asked for.
-    }
-    if (!reply) {
-      return reply.error();
-    }
-    if (*reply) {
-      answers.Take(**reply);
-      asked.Want((*reply)->node);
-    }
+  const Result<void> all = GatherAnswers(
+      std::move(asked), verb, PatienceWith(request.spec.kind),
+      [&](const NodeId& /*node*/, const AnswerRecord& record) {
+        auto& told = record.of == AnswerKind::kDone ? answers.done : answers.not_done;
+        told[record.text].push_back(record.rank);
+      },
+      answers.nodes);
+  // A run that was asked to stop takes its server with it.
+  if (!all && request.spec.kind != RequestKind::kStopSoon) {
+    return all.error();
   }
   return answers;
 }
@@ -88,8 +52,8 @@ std::string RanksOf(std::vector<std::uint32_t> ranks) {
 std::string OrderText(const OrderAnswers& answers, RequestKind kind) {
   std::string text;
   if (kind == RequestKind::kStopSoon) {
-    text = std::to_string(answers.nodes.size()) +
-           (answers.nodes.size() == 1 ? " node saves and ends" : " nodes save and end") +
+    text = std::to_string(answers.nodes.whole.size()) +
+           (answers.nodes.whole.size() == 1 ? " node saves and ends" : " nodes save and end") +
            "; exit code 75 where every worker has saved\n";
   }
   for (const auto& [what, ranks] : answers.done) {
@@ -123,9 +87,9 @@ std::string OrderJson(const OrderAnswers& answers, RequestKind kind) {
     json["kept"] = ListOf(answers.done, "directory");
     json["not_kept"] = ListOf(answers.not_done, "why");
   }
-  json["nodes"] = answers.nodes;
+  json["nodes"] = answers.nodes.whole;
   json["refused"] = OrderedJson::object();
-  for (const auto& [node, why] : answers.refusals) {
+  for (const auto& [node, why] : answers.nodes.refused) {
     json["refused"][node] = why;
   }
   return JsonText(json) + "\n";
@@ -139,17 +103,16 @@ int GiveOrder(const OrderRequest& request) {
                            : kind == RequestKind::kEvidence ? "stacks"
                                                             : "stop";
   const auto complain = [&](const std::string& text) {
-    std::fprintf(stderr, "ddprun %s: error: %s\n", verb, InOneLine(text).c_str());
+    (void)PrintError(verb, {ErrorKind::kSystem, text});
   };
-  const Result<OrderAnswers> answers = AskAll(request);
+  const Result<OrderAnswers> answers = AskAll(request, verb);
   if (!answers) {
-    complain(answers.error().message);
-    return ExitCodeOf(answers.error());
+    return PrintError(verb, answers.error());
   }
   for (const auto& [why, ranks] : answers->not_done) {
     complain(RanksOf(ranks) + ": " + why);
   }
-  for (const auto& [node, why] : answers->refusals) {
+  for (const auto& [node, why] : answers->nodes.refused) {
     complain("node " + node + ": " + why);
   }
   const bool nothing = answers->done.empty() && answers->whole();

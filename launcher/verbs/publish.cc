@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "common/exit_code.h"
-#include "launcher/command_line/problems.h"
+#include "common/log.h"
 #include "launcher/print_out.h"
 #include "trainer/checkpoint/fenced_publish.h"
 
@@ -11,16 +11,12 @@ namespace ddprun {
 namespace {
 
 int Fail(const Error& error) {
-  std::fprintf(stderr, "ddprun publish: error: %s\n", InOneLine(error.message).c_str());
-  switch (error.kind) {
-    case ErrorKind::kRefused:
-      std::fputs("ddprun publish: this world was replaced; nothing was published\n", stderr);
-      return kExitDoNotRestart;
-    case ErrorKind::kInvalid:
-      return kExitUsage;
-    default:
-      return 1;
+  const int code = PrintError("publish", error);
+  if (error.kind == ErrorKind::kRefused) {
+    std::fputs("ddprun publish: this world was replaced; nothing was published\n", stderr);
+    return kExitDoNotRestart;
   }
+  return code == kExitUsage ? kExitUsage : 1;
 }
 
 }  // namespace

@@ -1,11 +1,9 @@
 #include "launcher/verbs/report.h"
 
 #include <chrono>
-#include <cstdio>
 #include <optional>
 #include <utility>
 
-#include "common/exit_code.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -151,13 +149,9 @@ Result<Archived> WriteArchive(const ArchiveWish& wish, const std::string& name, 
 }  // namespace
 
 int PackReport(const ReportRequest& request) {
-  const auto fail = [](const Error& error) {
-    std::fprintf(stderr, "ddprun report: error: %s\n", InOneLine(error.message).c_str());
-    return ExitCodeOf(error);
-  };
   const Result<KnownRun> known = Know(request);
   if (!known) {
-    return fail(known.error());
+    return PrintError("report", known.error());
   }
   ArchiveWish wish;
   wish.root = "ddprun-report-" + AsFileName(NameOfRun(*known));
@@ -168,7 +162,7 @@ int PackReport(const ReportRequest& request) {
   const std::string name = named ? request.output : wish.root + ".tar.gz";
   const auto packed = WriteArchive(wish, name, named ? IfThere::kReplace : IfThere::kKeep);
   if (!packed) {
-    return fail(packed.error());
+    return PrintError("report", packed.error());
   }
   const std::string left =
       packed->left_out == 0

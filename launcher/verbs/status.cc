@@ -8,7 +8,6 @@
 #include <tuple>
 #include <vector>
 
-#include "common/exit_code.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "launcher/headline.h"
@@ -332,19 +331,16 @@ Result<std::string> PageAt(const ServerPlace& place, const std::vector<RunStatus
 int PrintStatus(const StatusRequest& request) {
   const Result<ServerPlace> place = FindServer(request.server);
   if (!place) {
-    std::fprintf(stderr, "ddprun status: error: %s\n", InOneLine(place.error().message).c_str());
-    return ExitCodeOf(place.error());
+    return PrintError("status", place.error());
   }
   const auto runs = RunsAt(*place, request.server.run_id);
   if (!runs) {
-    std::fprintf(stderr, "ddprun status: error: %s\n", InOneLine(runs.error().message).c_str());
-    return ExitCodeOf(runs.error());
+    return PrintError("status", runs.error());
   }
   if (request.links) {
     const Result<std::string> links = PageAt(*place, *runs);
     if (!links) {
-      std::fprintf(stderr, "ddprun status: error: %s\n", InOneLine(links.error().message).c_str());
-      return ExitCodeOf(links.error());
+      return PrintError("status", links.error());
     }
     return PrintOut(*links);
   }

@@ -32,7 +32,7 @@ std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& 
 // not running, behind.
 std::string FormatScreen(const RunStatus& run, std::int64_t now_unix, std::size_t rows);
 
-// The server's status. Errors as ExitCodeOf takes them.
+// The server's status. Errors as PrintError takes them.
 Result<std::vector<RunStatus>> RunsAt(const ServerPlace& place, const RunId& run_id);
 
 // One object: {"endpoint": ..., "runs": [...]}; durations in seconds.

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdio>
 #include <optional>
 #include <vector>
 
@@ -75,8 +74,7 @@ int WatchStatus(const StatusRequest& request) {
       lost = lost.value_or(now);
       const bool may_return = look.error().kind == ErrorKind::kUnavailable;
       if (first || !may_return || now - *lost > kServerLost) {
-        std::fprintf(stderr, "ddprun status: error: %s\n", InOneLine(look.error().message).c_str());
-        return ExitCodeOf(look.error());
+        return PrintError("status", look.error());
       }
       text = TextOfFailure(look.error(), std::chrono::ceil<Duration>(now - *lost), request.json);
     }
