@@ -87,7 +87,6 @@ Result<ServerPlace> PlaceIn(const fs::path& run_directory) {
 }
 
 struct Linked {
-  std::string run_id;
   ServerPlace place;
   std::string started_in;  // A directory; empty: not known.
   std::string command;
@@ -138,13 +137,14 @@ std::vector<Linked> LinkedServers(const RunId& run_id) {
     if (!LeadsToOwnDirectory(entry->path())) {
       continue;
     }
-    const Result<ServerPlace> place = PlaceIn(entry->path());
+    Result<ServerPlace> place = PlaceIn(entry->path());
     if (place && Answers(*place, kSeekTimeout)) {
+      place->run_id = name.substr(dash + 1);
       const Result<std::string> read =
           ReadOrdinary(entry->path() / kLaunchedFile, kMaxLaunchedFile);
       const std::string launched = read ? *read : "";
       const std::size_t line = std::min(launched.find('\n'), launched.size());
-      found.push_back({name.substr(dash + 1), *place, launched.substr(0, line),
+      found.push_back({*place, launched.substr(0, line),
                        launched.substr(std::min(line + 1, launched.size()), kMostShownOfCommand)});
     }
   }
@@ -203,7 +203,7 @@ Result<ServerPlace> FindLinked(const RunId& run_id) {
       return std::ranges::find_if(found, is_here)->place;
     }
     for (const Linked& linked : found) {  // An error is one line, so the list is printed here.
-      std::fprintf(stderr, "  %s  %s  in %s: %s\n", PrintableLine(linked.run_id).c_str(),
+      std::fprintf(stderr, "  %s  %s  in %s: %s\n", PrintableLine(linked.place.run_id).c_str(),
                    PrintableLine(linked.place.Where()).c_str(),
                    PrintableLine(linked.started_in).c_str(), PrintableLine(linked.command).c_str());
     }
@@ -281,6 +281,12 @@ Result<Access> ChooseAccess(const std::string& token_file, const std::string& to
   }
   ASSIGN_OR_RETURN(access.tls, ReadTls(tls));
   return access;
+}
+
+bool HasEnded(const ServerPlace& place) {
+  std::error_code none;
+  return !place.control_socket.empty() &&
+         !fs::is_socket(place.control_socket / kControlSocket, none);
 }
 
 bool Answers(const ServerPlace& place, Duration timeout) {

@@ -45,7 +45,8 @@ struct ServerQuery {
 
 struct ServerPlace : ServerAddress {
   std::filesystem::path directory =
-      {};  // The directory whose files led to it; empty: no files did.
+      {};             // The directory whose files led to it; empty: no files did.
+  RunId run_id = {};  // By the link that led to it; empty: no link did.
   std::string Where() const;
 };
 
@@ -53,6 +54,10 @@ struct ServerPlace : ServerAddress {
 // several, the one that was started in the current directory. kUnavailable: there is none.
 // kInvalid: what was given cannot be used.
 Result<ServerPlace> FindServer(const ServerQuery& query);
+
+// Whether `place` was that of a run of one node, whose agent has ended and removed its files. The
+// server of a run of several nodes may be on another one by now.
+bool HasEnded(const ServerPlace& place);
 
 // Whether something answers there. Blocks for `timeout` at most.
 bool Answers(const ServerPlace& place, Duration timeout);

@@ -32,10 +32,15 @@ void SayWhoIsMissing(const char* verb, const std::set<NodeId>& left, std::size_t
 
 }  // namespace
 
+Result<NodesAsked> AskNodes(const ServerPlace& place, const RunId& run_id, const RequestSpec& spec,
+                            const std::vector<NodeId>& nodes) {
+  return NodesAsked::Open(place, {run_id, place.access.token, spec, nodes}, kAnswerLimit);
+}
+
 Result<NodesAsked> AskNodes(const ServerQuery& server, const RequestSpec& spec,
                             const std::vector<NodeId>& nodes) {
   ASSIGN_OR_RETURN(const ServerPlace place, FindServer(server));
-  return NodesAsked::Open(place, {server.run_id, place.access.token, spec, nodes}, kAnswerLimit);
+  return AskNodes(place, server.run_id, spec, nodes);
 }
 
 Result<void> GatherAnswers(

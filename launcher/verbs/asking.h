@@ -22,6 +22,9 @@ struct NodeAnswers {
   std::map<NodeId, std::string> refused;
 };
 
+Result<NodesAsked> AskNodes(const ServerPlace& place, const RunId& run_id, const RequestSpec& spec,
+                            const std::vector<NodeId>& nodes);
+
 // Finds the server and asks it.
 Result<NodesAsked> AskNodes(const ServerQuery& server, const RequestSpec& spec,
                             const std::vector<NodeId>& nodes);

@@ -58,10 +58,14 @@ void ComplainOfLogs(const std::string& text) {
   std::fprintf(stderr, "ddprun logs: %s\n", InOneLine(text).c_str());
 }
 
+std::string ServerGone(const ServerPlace& place) {
+  return "the server of " + (place.run_id.empty() ? "the run" : "run '" + place.run_id + "'") +
+         " at " + place.Where() + " is gone";
+}
+
 // The answers of one server, from the first call to the end. The merge and what has come already
 // are the verb's: a verb that asks another server asks for more than is missing, since nodes hear
-// of it later. The merge and what has come already are the verb's: whoever asks another server asks
-// for more than is missing, since nodes hear of it later.
+// of it later.
 class LogsSession {
  public:
   LogsSession(NodesAsked asked, const LogsRequest& request, LogMerge& merge, ToldRecords& records,
@@ -244,14 +248,21 @@ std::string FormatLogLine(const LogLine& line, bool json) {
 // A server that went while it was followed has a successor, or comes back, or the run is over.
 int PrintLogs(const LogsRequest& request) {
   LogsRequest wanted = request;
+  std::optional<ServerPlace> followed;
   std::optional<Time> lost;
   LogMerge merge(request.spec.follow);
   ToldRecords records;
   SlowOutput output;
   while (true) {
-    Result<NodesAsked> asked = AskNodes(wanted.server, wanted.spec, wanted.nodes);
+    const Result<ServerPlace> place = FindServer(wanted.server);
+    Result<NodesAsked> asked =
+        place ? AskNodes(*place, wanted.server.run_id, wanted.spec, wanted.nodes) : place.error();
     Result<int> code = asked ? Result<int>(0) : asked.error();
     if (asked) {
+      if (!place->run_id.empty()) {  // Another run of this user is no successor.
+        wanted.server.run_id = place->run_id;
+      }
+      followed = *place;
       LogsSession session(*std::move(asked), wanted, merge, records, output);
       code = session.Run();
       lost.reset();
@@ -261,11 +272,21 @@ int PrintLogs(const LogsRequest& request) {
     }
     const bool may_return =
         code.error().kind == ErrorKind::kUnavailable || code.error().kind == ErrorKind::kNotFound;
-    const bool begun = records.newest() || lost;
     lost = lost.value_or(SteadyNow());
-    if (!request.spec.follow || !begun || !may_return || SteadyNow() - *lost > kServerPatience) {
+    if (!request.spec.follow || !followed || !may_return) {
       output.Finish();
       return PrintError("logs", code.error());
+    }
+    if (HasEnded(*followed)) {
+      ComplainOfLogs(ServerGone(*followed) +
+                     ": the run has ended, and its last lines may be missing");
+      return output.Finish() ? kExitOk : 1;
+    }
+    if (SteadyNow() - *lost > kServerPatience) {
+      output.Finish();
+      ComplainOfLogs(ServerGone(*followed) + ", and no other has taken over within " +
+                     FormatDuration(kServerPatience));
+      return kExitUnavailable;
     }
     merge.BeginAgain();
     records.BeginAgain();

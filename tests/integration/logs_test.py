@@ -60,6 +60,16 @@ class OneNode(Asks):
             self.assertEqual(follower.out().count("line "), 1000)
             self.assertEqual(follower.err(), "")
 
+    def test_who_follows_names_the_run_whose_server_went_without_a_word(self):
+        run = self.start_one()
+        follower = self.start("logs", "-f")
+        self.wait_for(lambda: "worker 1" in follower.out(), follower)
+        os.kill(run.agent(), signal.SIGKILL)  # The guard tidies up.
+        self.assertEqual(follower.wait(), 0, follower.all())
+        self.assertIn(f"the server of run '{self.run_id}' at ", follower.err())
+        self.assertIn(" is gone: the run has ended", follower.err())
+        run.wait()
+
     def test_who_follows_and_stands_still_holds_up_no_end(self):
         run = self.start_one()
         follower = self.start("logs", "-f")
