@@ -2,13 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 
 #include "launcher/cli_server.h"
 #include "launcher/command_line/cli_rendezvous.h"
 #include "launcher/command_line/config_file.h"
 #include "launcher/command_line/flags.h"
-#include "launcher/command_line/hang_flags.h"
 #include "launcher/command_line/help.h"
 #include "launcher/command_line/host_flags.h"
 #include "launcher/command_line/raw_flags.h"
@@ -21,83 +19,7 @@
 namespace ddprun {
 namespace {
 
-void ResolvePlugIns(const RawFlags& raw, Problems& problems) {
-  if (raw.event_log_handler != "null" && raw.event_log_handler != "console") {
-    problems.Add("--event-log-handler must be null or console: '" + raw.event_log_handler +
-                 "' would be a Python plug-in, which ddprun cannot load");
-  }
-  if (raw.log_format != "text" && raw.log_format != "json") {
-    problems.Add("--log-format must be text or json: '" + raw.log_format + "'");
-  }
-  if (!raw.logs_specs.empty() && raw.logs_specs != "default") {
-    problems.Add("--logs-specs='" + raw.logs_specs +
-                 "' would be a Python plug-in, which ddprun cannot load: use --log-dir, "
-                 "--redirects and --tee");
-  }
-}
-
-Result<void> ReadField(const FieldFlag& flag) {
-  if (Duration* const* const time = std::get_if<Duration*>(&flag.field)) {
-    ASSIGN_OR_RETURN(**time, flag.form == "SECONDS" ? ParseSeconds(flag.flag, flag.text)
-                                                    : ParseDuration(flag.flag, flag.text));
-  } else if (std::uint32_t* const* const count = std::get_if<std::uint32_t*>(&flag.field)) {
-    const auto number = NotNegative(flag.text);
-    if (!number) {
-      return Invalid(flag.flag + " must be 0 or more", flag.text);
-    }
-    **count = *number;
-  } else if (const std::vector<std::string> words = WordsOf(flag.form); flag.text == words.at(1)) {
-    bool& truth = *std::get<bool*>(flag.field);
-    truth = !truth;
-  } else if (flag.text != words[0]) {
-    return Invalid(flag.flag + " must be " + words[0] + " or " + words[1], flag.text);
-  }
-  return {};
-}
-
-// The numbers of nodes are known.
-void ReadFields(const RawFlags& raw, Problems& problems) {
-  for (const FieldFlag& flag : raw.fields) {
-    problems.Check(ReadField(flag));
-    if (flag.flag == "--fence-after") {
-      problems.Check(CheckFence(raw.config.spec, flag.text));
-    }
-  }
-}
-
-void ResolveGiveUpCode(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
-  if (!raw.give_up_code.empty()) {
-    const std::optional<std::uint32_t> code = NotNegative(raw.give_up_code);
-    constexpr std::array<std::uint32_t, 7> kTaken = {0, 2, 69, 70, 75, 130, 143};
-    const bool free =
-        code && *code < 256 && std::find(kTaken.begin(), kTaken.end(), *code) == kTaken.end();
-    config.give_up_code = free ? static_cast<int>(*code) : 0;
-    if (!free) {
-      problems.Add(
-          "--give-up-code must be from 1 to 255, and none of 2, 69, 70, 75, 130 and 143, which "
-          "mean something else: '" +
-          raw.give_up_code + "'");
-    }
-  }
-}
-
-void ResolveHttpListen(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
-  if (raw.http_listen.empty()) {
-    return;
-  }
-  const Result<Endpoint> listen = ParseHttpListen(raw.http_listen);
-  problems.Check(listen);
-  if (listen) {
-    config.http_listen = *listen;
-  }
-}
-
-void ResolveJobEnd(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
-  if (!raw.time_limit.empty()) {
-    const Result<Duration> limit = ParseDuration("--time-limit", raw.time_limit);
-    problems.Check(limit);
-    config.time_limit = limit ? *limit : config.time_limit;
-  }
+void ResolveJobEnd(LaunchConfig& config) {
   if (config.stop_before == Duration{0}) {
     return;
   }
@@ -112,11 +34,17 @@ void ResolveJobEnd(const RawFlags& raw, LaunchConfig& config, Problems& problems
   }
 }
 
-// It was given, but empty: a variable of the user's that is not set, perhaps.
-bool SaysNothing(const std::vector<Setting>& settings, const std::string& name) {
-  return std::ranges::any_of(settings, [&](const Setting& setting) {
-    return setting.name == name && setting.value.empty() && setting.origin != kDefault;
-  });
+// Whether a hang is only reported, and whether a start alone is judged.
+void ResolveHang(const RawFlags& raw, LaunchConfig& config) {
+  if (IsSet(config, "hang-timeout")) {
+    return;
+  }
+  if (IsSet(config, "start-timeout") || !raw.attach_rank.empty()) {
+    config.hang_timeout = Duration{0};  // A start alone is judged; a debugger may hold a worker.
+  } else if (!IsSet(config, "on-hang")) {
+    config.hang_by_default = true;
+    config.spec.on_hang = kHangIsTold;
+  }
 }
 
 // If this machine lacks something, the other nodes may have it, and they must get this node's
@@ -184,28 +112,13 @@ void ResolveProgram(const RawFlags& raw, LaunchConfig& config, Problems& problem
   if (raw.use_env && config.pass_local_rank) {
     problems.Add("--use-env and --pass-local-rank exclude each other");
   }
-  if (config.role.size() > 128) {  // Empty is what some job runners pass.
-    problems.Add("--role must be at most 128 characters: '" + config.role + "'");
-  }
-  if (raw.start_method != "spawn" && raw.start_method != "fork" &&
-      raw.start_method != "forkserver") {
-    problems.Add("--start-method must be spawn, fork or forkserver (and means nothing here): '" +
-                 raw.start_method + "'");
-  }
-  const Result<NumaMode> numa = ParseNumaMode(raw.numa_binding);
-  problems.Check(numa);
-  config.numa = numa ? *numa : NumaMode::kNone;
-  problems.Check(CheckPreload(config.preload));
   config.no_python = config.no_python && !config.run_path;
 }
 
-Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
-                            const std::string& name, std::vector<Setting> settings,
-                            LaunchContext context) {
-  Problems problems;
+// Decides what the flags mean together. Each row has read its own value.
+void Resolve(RawFlags& raw, const std::vector<std::string>& rest, const std::string& name,
+             Problems& problems) {
   LaunchConfig& config = raw.config;
-  config.settings = std::move(settings);
-  config.context = std::move(context);
   ResolveHosts(raw, config, problems);
   const auto nodes = ParseNodes(raw.nnodes);
   problems.Check(nodes);
@@ -219,31 +132,17 @@ Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
   }
   const bool is_static = config.literal_master || raw.backend == "static";
   problems.Check(ParseRendezvousConf(raw.conf, is_static, config));
-  ReadFields(raw, problems);
-  ResolveGiveUpCode(raw, config, problems);
-  ResolveJobEnd(raw, config, problems);
-  ResolveHttpListen(raw, config, problems);
-  ResolveHangFlags(raw, config, problems);
-  config.signals = ParseSignals(raw.signals, raw.signals != RawFlags{}.signals);
-  problems.Check(ParseSeconds("--monitor-interval", raw.monitor_interval));
-  problems.Check(ParseSeconds("--exit-barrier-timeout", raw.exit_barrier_timeout));
+  problems.Check(CheckFence(config.spec, ValueOf(config.settings, "fence-after").value_or("")));
+  ResolveJobEnd(config);
+  ResolveHang(raw, config);
   ResolveProgram(raw, config, problems);
-  problems.Check(ParseStreams("--redirects", raw.redirects, config.redirects, config.redirects_of));
-  problems.Check(ParseStreams("--tee", raw.tee, config.tee, config.tee_of));
-  const auto shown = ParseRanks("--local-ranks-filter", raw.shown_ranks);
-  problems.Check(shown);
-  config.shown_ranks = shown ? *shown : std::nullopt;
-  config.stdout_filters = ParseFilters(raw.stdout_filters);
-  config.stderr_filters = ParseFilters(raw.stderr_filters);
-  config.auto_srun = !raw.no_auto_srun;
-  ResolvePlugIns(raw, problems);
-  config.log_format = raw.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
   if (config.quiet && config.verbose) {
     problems.Add("--quiet and --verbose ask for opposite things: give one of them");
   }
+  if (config.node_check_timeout == Duration{0}) {
+    problems.Add("--node-check-timeout must be more than 0: a check needs a moment");
+  }
   ResolveAttachedRank(raw, config, problems);
-  ResolveCheckFlags(raw, config, problems);
-  config.console_events = raw.event_log_handler == "console";
   if (rest.empty() || rest.front().empty()) {
     problems.Add("no program given. Usage: " + name + " [options] PROGRAM [arguments]");
   } else {
@@ -253,10 +152,6 @@ Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
   if (!config.cannot_start.empty() && !TellsOtherNodes(config)) {
     problems.Add(config.cannot_start);
   }
-  if (!problems.text.empty()) {
-    return Error{ErrorKind::kInvalid, problems.text};
-  }
-  return CommandLine(std::move(config));
 }
 
 Result<CommandLine> ParseCompletion(const std::vector<std::string>& args) {
@@ -268,18 +163,6 @@ Result<CommandLine> ParseCompletion(const std::vector<std::string>& args) {
   }
   ASSIGN_OR_RETURN(std::string script, CompletionScript(args.front(), "ddprun"));
   return CommandLine(Print{std::move(script)});
-}
-
-Result<CommandLine> ParseEnv(const std::vector<std::string>& args) {
-  if (args.empty()) {
-    return CommandLine(ShowEnvironment{});
-  }
-  if (args.front() == "-h" || args.front() == "--help") {
-    return CommandLine(
-        Print{"usage: ddprun env\n\nVersions, GPUs, CPUs, limits, interfaces and the "
-              "environment that ddprun sees.\n"});
-  }
-  return Invalid("ddprun env takes no argument", args.front());
 }
 
 // The defaults that apply where no flag is set: torchrun's own variables, and one of its users'.
@@ -296,16 +179,10 @@ std::vector<Setting> OtherDefaults(const GetEnv& get_env) {
   return found;
 }
 
-std::optional<std::string> ValueOf(const std::vector<Setting>& settings, const std::string& name) {
-  const auto found = std::find_if(settings.begin(), settings.end(),
-                                  [&](const Setting& setting) { return setting.name == name; });
-  return found == settings.end() ? std::nullopt : std::optional(found->value);
-}
-
 // Every flag that means something for a run, set or not.
-std::vector<Setting> Effective(const std::vector<Setting>& given) {
+std::vector<Setting> Effective(const CLI::App& app, const std::vector<Setting>& given) {
   std::vector<Setting> defaults;
-  for (const FlagRow& row : FlagTable()) {
+  for (const FlagRow& row : RowsOf(app)) {
     if (row.group != "Help" || row.name == "config") {
       defaults.push_back({row.name, row.form.empty() ? "false" : row.fallback, kDefault});
     }
@@ -316,32 +193,44 @@ std::vector<Setting> Effective(const std::vector<Setting>& given) {
   return all;
 }
 
-// `app` fills `raw`.
-Result<CommandLine> Understand(CLI::App& app, RawFlags& raw, const std::vector<std::string>& rest,
-                               const std::string& name, const std::vector<Setting>& settings,
-                               LaunchContext context, const GetEnv& get_env) {
-  RETURN_IF_ERROR(ParseFlags(app, ToArguments(settings)));
+// Help, version or completion. `app` fills `raw`.
+Result<CommandLine> PrintOnly(CLI::App& app, const RawFlags& raw, const std::string& name,
+                              const std::vector<Setting>& asked) {
+  Problems problems;
+  ApplySettings(app, asked, problems);
+  if (!problems.text.empty()) {
+    return Error{ErrorKind::kInvalid, problems.text};
+  }
   if (raw.version) {
     return CommandLine(Print{VersionText()});
   }
-  if (raw.short_help || raw.help) {
-    return CommandLine(Print{raw.help ? LongHelp(name) : ShortHelp(name)});
-  }
-  if (!raw.print_completion.empty()) {
+  if (!raw.help && !raw.short_help && !raw.print_completion.empty()) {
     ASSIGN_OR_RETURN(std::string script, CompletionScript(raw.print_completion, name));
     return CommandLine(Print{std::move(script)});
   }
-  ASSIGN_OR_RETURN(CommandLine resolved,
-                   Resolve(raw, rest, name, Effective(settings), std::move(context)));
-  LaunchConfig& config = std::get<LaunchConfig>(resolved);
+  return CommandLine(Print{raw.help ? LongHelp(name) : ShortHelp(name)});
+}
+
+// `app` fills `raw`.
+Result<void> Understand(CLI::App& app, RawFlags& raw, const std::vector<std::string>& rest,
+                        const std::string& name, const std::vector<Setting>& settings,
+                        const GetEnv& get_env) {
+  Problems problems;
+  LaunchConfig& config = raw.config;
+  config.settings = Effective(app, settings);
+  ApplySettings(app, settings, problems);
+  Resolve(raw, rest, name, problems);
   config.token = get_env("DDPRUN_TOKEN").value_or("");
   config.in_slurm_job = IsInSlurmJob(get_env);
   if (!config.standalone) {
-    RETURN_IF_ERROR(InOneLine(CheckExposure(
+    problems.Check(CheckExposure(
         config.endpoint, config.token_file + config.token + config.tls.authority + config.run_dir,
-        config.insecure)));
+        config.insecure));
   }
-  return resolved;
+  if (!problems.text.empty()) {
+    return Error{ErrorKind::kInvalid, WithOrigins(problems.text, settings)};
+  }
+  return {};
 }
 
 // --standalone is this launch's; a number of nodes that it did not say is another one's, such as of
@@ -358,17 +247,15 @@ void LetStandaloneWin(std::vector<Setting>& settings) {
 }
 
 // Texts of ddprun's own. Neither environment nor file can ask for them.
-bool OnlyPrints(const std::vector<Setting>& said) {
-  return std::ranges::any_of(said, [](const Setting& setting) {
-    return setting.name == "h" || setting.name == "help" || setting.name == "version" ||
-           setting.name == "print-completion";
-  });
+bool OnlyPrints(const Setting& setting) {
+  return setting.name == "h" || setting.name == "help" || setting.name == "version" ||
+         setting.name == "print-completion";
 }
 
 // The flags of `ddprun check` beside those of a launch.
 struct CheckFlags {
   std::string program;  // Its launch's own.
-  std::string format = "text";
+  bool json = false;
 };
 
 // `check`: null for a launch itself.
@@ -379,7 +266,7 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
   RawFlags raw;
   AddFlags(app, raw);
   if (check != nullptr) {
-    app.add_option("-o,--output", check->format);
+    FlagRows(app, "Help").Value("-o,--output", check->json, "text|json", "");
   }
   ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, args));
   if (check != nullptr) {
@@ -388,9 +275,10 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
     }
     line.rest = {check->program};
   }
-  if (OnlyPrints(line.settings)) {  // All other flags: they may be the reason why the user asks for
-                                    // help.
-    return Understand(app, raw, line.rest, name, line.settings, {}, get_env);
+  std::vector<Setting> asked;
+  std::ranges::copy_if(line.settings, std::back_inserter(asked), OnlyPrints);
+  if (!asked.empty()) {  // All other flags may be the reason why the user asks for help.
+    return PrintOnly(app, raw, name, asked);
   }
   const auto here = LayOver({SettingsFromEnvironment(app, get_env), line.settings});
   const Result<std::vector<Setting>> file =
@@ -399,19 +287,17 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
     return Error{file.error().kind, WithOrigins(file.error().message, here)};
   }
   const std::vector<Setting> said = LayOver({OtherDefaults(get_env), *file, here});
-  ASSIGN_OR_RETURN(LaunchContext context, InOneLine(DetectContext(get_env, said, name)));
-  std::vector<Setting> settings = LayOver({context.settings, said});
+  Result<LaunchContext> context = DetectContext(get_env, said, name);
+  if (!context) {
+    return Error{context.error().kind, InOneLine(context.error().message)};
+  }
+  std::vector<Setting> settings = LayOver({context->settings, said});
   LetStandaloneWin(settings);
-  Result<CommandLine> understood =
-      Understand(app, raw, line.rest, name, settings, std::move(context), get_env);
-  if (!understood) {
-    return Error{understood.error().kind, WithOrigins(understood.error().message, settings)};
-  }
-  if (auto* const launch = std::get_if<LaunchConfig>(&*understood)) {
-    launch->own_variables = VariablesOfFlags(app, get_env);
-    launch->own_variables.emplace_back(kLaunchPlace);
-  }
-  return understood;
+  raw.config.context = *std::move(context);
+  RETURN_IF_ERROR(Understand(app, raw, line.rest, name, settings, get_env));
+  raw.config.own_variables = VariablesOfFlags(app, get_env);
+  raw.config.own_variables.emplace_back(kLaunchPlace);
+  return CommandLine(std::move(raw.config));
 }
 
 constexpr const char* kCheckHelp =
@@ -434,10 +320,7 @@ Result<CommandLine> ParseCheck(const std::vector<std::string>& args, const GetEn
     if (!launch->hosts.empty()) {
       return Error{ErrorKind::kInvalid, "ddprun check takes no --hosts: run it on each host"};
     }
-    if (flags.format != "text" && flags.format != "json") {
-      return Invalid("--output must be text or json", InOneLine(flags.format));
-    }
-    return CommandLine(CheckRequest{std::move(*launch), flags.format == "json"});
+    return CommandLine(CheckRequest{std::move(*launch), flags.json});
   }
   return line;
 }
@@ -493,10 +376,7 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& args, const
     return ParseLaunch(rest, get_env, name);
   }
   if (verb == "rendezvous") {
-    return InOneLine(ParseServer(rest, get_env));
-  }
-  if (verb == "env") {
-    return InOneLine(ParseEnv(rest));
+    return ParseServer(args, get_env);
   }
   if (verb == "completion") {
     return ParseCompletion(rest);

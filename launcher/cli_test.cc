@@ -308,9 +308,9 @@ TEST(Secrets, AreKnownByTheirNames) {
 }
 
 TEST(OutputFlags, FiltersAndRanks) {
-  EXPECT_EQ(ParseFilters(""), std::vector<std::string>{});
-  EXPECT_EQ(ParseFilters("apple,o,,r"), (std::vector<std::string>{"apple", "o,r"}));
-  EXPECT_EQ(ParseFilters(",a,"), (std::vector<std::string>{"a"}));
+  EXPECT_EQ(*ParseFilters(""), std::vector<std::string>{});
+  EXPECT_EQ(*ParseFilters("apple,o,,r"), (std::vector<std::string>{"apple", "o,r"}));
+  EXPECT_EQ(*ParseFilters(",a,"), (std::vector<std::string>{"a"}));
   EXPECT_EQ(*ParseRanks("--x", "0, 2"), (std::vector<std::uint32_t>{0, 2}));
   EXPECT_FALSE(ParseRanks("--x", "")->has_value());
   EXPECT_FALSE(ParseRanks("--x", "0,-1"));

@@ -13,8 +13,6 @@ namespace ddprun {
 struct Print {  // Help, version or completion: to stdout, exit 0.
   std::string text;
 };
-struct ShowEnvironment {};  // `ddprun env`
-using CommandLine =
-    std::variant<LaunchConfig, ServerConfig, VerbRequest, CheckRequest, ShowEnvironment, Print>;
+using CommandLine = std::variant<LaunchConfig, ServerConfig, VerbRequest, CheckRequest, Print>;
 
 }  // namespace ddprun

@@ -20,7 +20,6 @@
 #include "launcher/launch.h"
 #include "launcher/print_out.h"
 #include "launcher/server/serve.h"
-#include "launcher/verbs/environment_report.h"
 
 namespace ddprun {
 namespace {
@@ -88,7 +87,6 @@ int Main(const std::string& argv0, const std::vector<std::string>& args) {
                           TakeOwnCommand(argv0, args, request.launch);
                           return Check(std::move(request), Launch);
                         },
-                        [](const ShowEnvironment&) { return PrintOut(EnvironmentReport()); },
                         [](const ServerConfig& config) { return Serve(config); },
                         [](const VerbRequest& request) { return CarryOut(request); },
                         [](const Print& print) { return PrintOut(print.text); },

@@ -5,6 +5,7 @@
 #include "agent/host/interfaces.h"
 #include "agent/workers/worker_gpu.h"
 #include "common/text.h"
+#include "launcher/command_line/flags.h"
 #include "launcher/command_line/host_places.h"
 #include "launcher/command_line/quoted.h"
 #include "launcher/scrub.h"
@@ -27,16 +28,9 @@ std::string Variable(const std::string& name, const std::string& text) {
   return Padded(name, kVariable) + text + "\n";
 }
 
-const Setting& Find(const LaunchConfig& config, const std::string& name) {
-  static const Setting kUnknown{"", "", "default"};
-  const auto found = std::find_if(config.settings.begin(), config.settings.end(),
-                                  [&](const Setting& setting) { return setting.name == name; });
-  return found == config.settings.end() ? kUnknown : *found;
-}
-
 bool IsGiven(const LaunchConfig& config, const std::string& name) {
-  const Setting& setting = Find(config, name);
-  return setting.origin != "default" && !setting.value.empty() && setting.value != "false";
+  const std::string value = ValueOf(config.settings, name).value_or("");
+  return IsSet(config, name) && !value.empty() && value != "false";
 }
 
 }  // namespace
@@ -121,7 +115,7 @@ std::string Rendezvous(const LaunchConfig& config) {
 }  // namespace
 
 std::string WorkerCount(const LaunchConfig& config, const Preparation& preparation) {
-  const std::string asked = Find(config, "nproc-per-node").value;
+  const std::string asked = ValueOf(config.settings, "nproc-per-node").value_or("");
   const std::string count = std::to_string(config.workers) + " on this node";
   if (const GpusCounted gpus = CountGpus(); asked == "gpu" || (asked == "auto" && gpus.count > 0)) {
     return count + ": one per visible GPU, which are " + gpus.maker +

@@ -2,9 +2,8 @@
 
 #include <stdlib.h>
 
-#include <algorithm>
-
 #include "common/log.h"
+#include "launcher/command_line/flags.h"
 #include "launcher/command_line/host_places.h"
 #include "launcher/plan.h"
 #include "launcher/scrub.h"
@@ -56,10 +55,7 @@ void SayOrigins(const LaunchConfig& config) {
 }
 
 void SayWorkerCount(const LaunchConfig& config, const Preparation& prepared) {
-  const bool counted = std::ranges::any_of(config.settings, [](const Setting& setting) {
-    return setting.name == "nproc-per-node" && setting.value == "auto";
-  });
-  if (counted && !config.quiet) {
+  if (ValueOf(config.settings, "nproc-per-node") == "auto" && !config.quiet) {
     SayInfo("workers: " + WorkerCount(config, prepared));
   }
 }

@@ -95,11 +95,6 @@ void ResolveRunDirectory(LaunchConfig& config, Problems& problems) {
 }  // namespace
 
 void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
-  if (raw.backend != "ddprun" && raw.backend != "c10d" && raw.backend != "static") {
-    problems.Add("--rdzv-backend='" + raw.backend +
-                 "' is not served: leave the flag out, or say c10d or static; ddprun brings its "
-                 "own server, so no etcd and no plug-in is needed");
-  }
   config.standalone = config.spec.max_nodes == 1 || raw.standalone;
   if (raw.standalone && config.spec.max_nodes > 1) {
     problems.Add("--standalone is for one node, but --nnodes=" + raw.nnodes);
@@ -114,10 +109,6 @@ void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& prob
   } else if (config.literal_master && !config.standalone) {
     config.node_rank = 0;  // As torchrun: the node whose address is named may leave it out.
   }
-  if (!IsRunName(raw.run_id)) {
-    problems.Add("--rdzv-id must be 1 to 128 printable characters without spaces and '/': '" +
-                 raw.run_id + "'");
-  }
   config.run_id = config.standalone && raw.run_id == "none" ? "" : raw.run_id;
   ResolveRunDirectory(config, problems);
   if (config.tls.certificate.empty() != config.tls.key.empty()) {
@@ -127,9 +118,6 @@ void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& prob
   } else if (config.tls.any() && config.tls.certificate.empty() && HasFailover(config)) {
     problems.Add("--tls-ca needs --tls-cert where any node may have to serve (--run-dir)");
   }
-  const Result<AllowList> allowed = AllowList::Parse(raw.store_allow);
-  problems.Check(allowed);
-  config.store_allowed = allowed ? *allowed : AllowList();
 }
 
 }  // namespace ddprun

@@ -11,8 +11,6 @@
 #include "rendezvous/core/coordinator.h"
 
 namespace ddprun {
-namespace {}  // namespace
-
 Result<Endpoint> ParseHttpListen(const std::string& text) {
   const bool no_host = text.starts_with(':');
   const Result<Endpoint> listen = ParseEndpoint((no_host ? "0.0.0.0" : "") + text, std::nullopt);
@@ -100,7 +98,7 @@ Result<std::optional<std::vector<std::uint32_t>>> ParseRanks(const std::string& 
   return ranks.empty() ? std::nullopt : std::optional(std::move(ranks));
 }
 
-std::vector<std::string> ParseFilters(const std::string& text) {
+Result<std::vector<std::string>> ParseFilters(const std::string& text) {
   std::vector<std::string> filters;
   std::string filter;
   for (std::size_t i = 0; i <= text.size(); ++i) {
@@ -160,7 +158,7 @@ Result<void> CheckFence(const RunSpec& spec, const std::string& text) {
   return {};
 }
 
-HandledSignals ParseSignals(const std::string& text, bool given) {
+Result<HandledSignals> ParseSignals(const std::string& text) {
   // The guard hears of these; no other is meant for a program's workers.
   static const std::map<std::string, int> kNames = {{"SIGTERM", SIGTERM}, {"SIGINT", SIGINT},
                                                     {"SIGHUP", SIGHUP},   {"SIGQUIT", SIGQUIT},
@@ -174,13 +172,13 @@ HandledSignals ParseSignals(const std::string& text, bool given) {
       handled.unknown.push_back(name);
     }
   }
-  if (!given) {
+  if (text == kDefaultSignals) {
     handled.numbers.insert({SIGUSR1, SIGUSR2});
   }
   return handled;
 }
 
-Result<void> CheckPreload(const std::string& preload) {
+Result<std::string> ParsePreload(const std::string& preload) {
   const Error wrong = Invalid(
       "--preload takes auto, none, Python modules (torch,torch._dynamo), imports, or "
       "imports,-MODULE",
@@ -210,22 +208,9 @@ Result<void> CheckPreload(const std::string& preload) {
       return wrong;
     }
     if (last) {
-      return leaves_out && !imports ? Result<void>(wrong) : Result<void>();
+      return leaves_out && !imports ? Result<std::string>(wrong) : preload;
     }
   }
-}
-
-Result<NumaMode> ParseNumaMode(const std::string& text) {
-  static const std::map<std::string, NumaMode> kModes = {{"none", NumaMode::kNone},
-                                                         {"node", NumaMode::kNode},
-                                                         {"socket", NumaMode::kSocket},
-                                                         {"exclusive", NumaMode::kExclusive},
-                                                         {"core-complex", NumaMode::kCoreComplex}};
-  const auto found = kModes.find(text);
-  if (found == kModes.end()) {
-    return Invalid("--numa-binding must be none, node, socket, exclusive or core-complex", text);
-  }
-  return found->second;
 }
 
 namespace {

@@ -104,7 +104,7 @@ struct LaunchConfig {
   LogFormat log_format = LogFormat::kText;
   bool console_events = false;  // --event-log-handler=console
   bool dry_run = false;
-  bool auto_srun = true;                 // Where srun was forgotten it is put before ddprun.
+  bool no_auto_srun = false;             // Else srun is put before ddprun where it was forgotten.
   std::vector<std::string> own_command;  // As ddprun was called.
 
   // Files are wanted for some stream of some worker.
@@ -175,20 +175,19 @@ Result<std::optional<std::vector<std::uint32_t>>> ParseRanks(const std::string& 
                                                              const std::string& text);
 
 // "apple,orange"; two commas together are one that belongs to a filter.
-std::vector<std::string> ParseFilters(const std::string& text);
+Result<std::vector<std::string>> ParseFilters(const std::string& text);
 
 // "join_timeout=600,last_call_timeout=0.5". Keys of torchrun that mean nothing here are accepted;
 // where its rendezvous is static, its timeout is the join timeout unless that is said too.
 Result<void> ParseRendezvousConf(const std::string& text, bool is_static, LaunchConfig& config);
 
-// "SIGTERM,SIGINT". Without `given` SIGUSR1 and SIGUSR2 are passed on too.
-HandledSignals ParseSignals(const std::string& text, bool given);
+inline constexpr const char* kDefaultSignals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
 
-// none, node, socket, exclusive, core-complex
-Result<NumaMode> ParseNumaMode(const std::string& text);
+// "SIGTERM,SIGINT". By default SIGUSR1 and SIGUSR2 are passed on too.
+Result<HandledSignals> ParseSignals(const std::string& text);
 
 // "torch,torch._dynamo", "imports": names and commas, nothing else.
-Result<void> CheckPreload(const std::string& preload);
+Result<std::string> ParsePreload(const std::string& preload);
 
 // Seconds, fractions too, as a duration that is not negative.
 Result<Duration> ParseSeconds(const std::string& flag, const std::string& text);

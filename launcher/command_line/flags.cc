@@ -4,6 +4,7 @@
 #include <cctype>
 #include <sstream>
 
+#include "common/check.h"
 #include "common/log.h"
 #include "launcher/command_line/removed.h"
 
@@ -133,37 +134,6 @@ Result<std::string> Canonical(const std::vector<std::string>& names, std::string
     return Error{ErrorKind::kInvalid, text};
   }
   return Unknown(names, given, more);
-}
-
-// The words that CLI11 takes for on and off, or numbers.
-bool IsOnOrOff(const std::string& value) {
-  try {
-    (void)CLI::detail::to_flag_value(value);
-    return true;
-  } catch (const std::exception&) {
-    return false;
-  }
-}
-
-// As ToArguments has them. CLI11 would say "Could not convert".
-Result<void> CheckSwitches(const CLI::App& app, const std::vector<std::string>& flags) {
-  for (std::size_t i = 0; i < flags.size(); ++i) {
-    const std::size_t equals = std::min(flags[i].find('='), flags[i].size());
-    const std::string name = flags[i].substr(0, equals);
-    const CLI::Option* const option =
-        name.starts_with("--") ? app.get_option_no_throw(name) : nullptr;
-    if (option == nullptr || TakesValue(option)) {
-      i += option != nullptr && equals == flags[i].size() ? 1 : 0;  // Its value is no flag.
-      continue;
-    }
-    const bool empty = equals == flags[i].size() && i + 1 < flags.size() && flags[i + 1].empty();
-    const std::string value = empty ? "" : flags[i].substr(std::min(equals + 1, flags[i].size()));
-    if (empty || (equals < flags[i].size() && !IsOnOrOff(value))) {
-      return Error{ErrorKind::kInvalid, InOneLine(name + " does not take the value '" + value +
-                                                  "' (use " + name + " or " + name + "=false)")};
-    }
-  }
-  return {};
 }
 
 constexpr const char* kPrefixes[] = {"DDPRUN_", "PET_"};  // The first one that is set counts.
@@ -297,6 +267,17 @@ std::vector<Setting> LayOver(const std::vector<std::vector<Setting>>& lists) {
   return all;
 }
 
+std::optional<std::string> ValueOf(const std::vector<Setting>& settings, const std::string& name) {
+  const auto found = std::ranges::find(settings, name, &Setting::name);
+  return found == settings.end() ? std::nullopt : std::optional(found->value);
+}
+
+bool SaysNothing(const std::vector<Setting>& settings, const std::string& name) {
+  return std::ranges::any_of(settings, [&](const Setting& setting) {
+    return setting.name == name && setting.value.empty() && setting.origin != kDefault;
+  });
+}
+
 std::string WithOrigins(const std::string& problems, const std::vector<Setting>& settings) {
   std::string told;
   std::stringstream lines(problems);
@@ -314,32 +295,21 @@ std::string WithOrigins(const std::string& problems, const std::vector<Setting>&
   return told;
 }
 
-std::vector<std::string> ToArguments(const std::vector<Setting>& settings) {
-  std::vector<std::string> arguments;
-  for (const auto& [name, value, origin] : settings) {
-    if (value.empty()) {  // CLI11 would take the next word for the value that "--name=" lacks.
-      arguments.insert(arguments.end(), {"--" + name, ""});
-    } else if (name.size() == 1) {
-      arguments.push_back("-" + name);
-    } else {
-      arguments.push_back("--" + name + "=" + value);
+void ApplySettings(CLI::App& app, const std::vector<Setting>& settings, Problems& problems) {
+  for (const Setting& setting : settings) {
+    CLI::Option* const option =
+        app.get_option_no_throw((setting.name.size() == 1 ? "-" : "--") + setting.name);
+    CHECK(option != nullptr);
+    try {
+      option->add_result(setting.value);
+      option->run_callback();
+    } catch (const CLI::ConversionError&) {  // Of a switch: a row reads its value itself.
+      problems.Add("--" + setting.name + " does not take the value '" + setting.value +
+                   "' (use --" + setting.name + " or --" + setting.name + "=false)");
+    } catch (const CLI::ParseError& error) {
+      problems.Add(error.what());
     }
   }
-  return arguments;
-}
-
-Result<void> ParseFlags(CLI::App& app, std::vector<std::string> flags) {
-  RETURN_IF_ERROR(CheckSwitches(app, flags));
-  for (CLI::Option* option : app.get_options()) {
-    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  }
-  std::reverse(flags.begin(), flags.end());
-  try {
-    app.parse(flags);
-  } catch (const CLI::ParseError& error) {
-    return Error{ErrorKind::kInvalid, InOneLine(error.what())};
-  }
-  return {};
 }
 
 }  // namespace ddprun

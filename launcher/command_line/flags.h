@@ -9,6 +9,7 @@
 
 #include "common/result.h"
 #include "launcher/command_line/config.h"
+#include "launcher/command_line/problems.h"
 #include "proto/worker_env.h"
 
 namespace ddprun {
@@ -35,15 +36,15 @@ std::optional<std::string> Nearest(const std::vector<std::string>& names, const 
 // Each name once, with its last setting of the last list that has one.
 std::vector<Setting> LayOver(const std::vector<std::vector<Setting>>& lists);
 
+std::optional<std::string> ValueOf(const std::vector<Setting>& settings, const std::string& name);
+// It was set, but empty: a variable of the user's that is not set, perhaps.
+bool SaysNothing(const std::vector<Setting>& settings, const std::string& name);
+
 // The problems of a command line, one on each line: a problem that names a flag which the command
 // line did not set also names the origin of its value.
 std::string WithOrigins(const std::string& problems, const std::vector<Setting>& settings);
 
-// "--name=value", for CLI11.
-std::vector<std::string> ToArguments(const std::vector<Setting>& settings);
-
-// CLI11 takes its arguments last one first. Of a flag given twice the later one counts, as
-// everywhere.
-Result<void> ParseFlags(CLI::App& app, std::vector<std::string> flags);
+// Each row of `app` reads its value. A problem for each value that cannot be.
+void ApplySettings(CLI::App& app, const std::vector<Setting>& settings, Problems& problems);
 
 }  // namespace ddprun

@@ -68,11 +68,6 @@ void ResolveHosts(RawFlags& raw, LaunchConfig& config, Problems& problems) {
                    ", which places all nodes: leave it out");
     }
   }
-  for (std::string& word : Split(raw.launch_agent, ' ')) {
-    if (!word.empty()) {
-      config.launch_agent.push_back(std::move(word));
-    }
-  }
   if (config.launch_agent.empty()) {
     problems.Add("--launch-agent names no command");
   }

@@ -11,15 +11,6 @@
 
 namespace ddprun {
 
-// Of what is refused for one reason, whatever that quotes.
-template <class T>
-Result<T> InOneLine(Result<T> result) {
-  if (!result) {
-    return Error{result.error().kind, InOneLine(result.error().message)};
-  }
-  return result;
-}
-
 struct Problems {
   std::string text;
 
@@ -37,6 +28,7 @@ struct Problems {
     }
   }
   void Add(const std::string& problem);
+  void Add(const Error& error) { Add(error.message); }
 };
 
 inline std::optional<std::uint32_t> NotNegative(const std::string& text) {

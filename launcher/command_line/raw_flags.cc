@@ -1,51 +1,91 @@
 #include "launcher/command_line/raw_flags.h"
 
 #include <algorithm>
-#include <chrono>
-#include <sstream>
+#include <array>
+#include <functional>
+#include <memory>
 
-#include "common/overload.h"
+#include "common/text.h"
+#include "launcher/command_line/problems.h"
 
 namespace ddprun {
 namespace {
 
-std::string TextOf(const FieldFlag& flag) {
-  return std::visit(
-      Overload{[&](const bool*) { return WordsOf(flag.form).front(); },
-               [](const std::uint32_t* count) { return std::to_string(*count); },
-               [](const Duration* time) {
-                 return std::to_string(std::chrono::floor<std::chrono::seconds>(*time).count());
-               }},
-      flag.field);
+constexpr const char* kSsh =
+    "ssh -x -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o "
+    "ServerAliveCountMax=2";
+
+Result<std::vector<std::string>> ParseAgent(const std::string& text) {
+  std::vector<std::string> words = Split(text, ' ');
+  std::erase(words, "");
+  return words;
 }
 
-// The flags below one headline of the help.
-class Group {
- public:
-  Group(CLI::App& app, RawFlags& raw, const char* name) : app_(app), raw_(raw), name_(name) {}
+Result<std::string> ParseBackend(const std::string& text) {
+  if (text != "ddprun" && text != "c10d" && text != "static") {
+    return Error{ErrorKind::kInvalid,
+                 "--rdzv-backend='" + text +
+                     "' is not served: leave the flag out, or say c10d or static; ddprun brings "
+                     "its own server, so no etcd and no plug-in is needed"};
+  }
+  return text;
+}
 
-  void Value(const char* flag, std::string& value, const char* form, const char* help) {
-    app_.add_option(flag, value, help)->type_name(form)->capture_default_str()->group(name_);
-  }
-  template <class Field>
-  void Value(const char* flag, Field& field, const char* form, const char* help) {
-    FieldFlag& row = raw_.fields.emplace_back(FieldFlag{flag, form, "", &field});
-    row.text = TextOf(row);
-    Value(flag, row.text, form, help);
-  }
-  void Switch(const char* flag, bool& value, const char* help) {
-    app_.add_flag(flag, value, help)->group(name_);
-  }
+Result<std::string> ParseRunName(const std::string& text) {
+  return IsRunName(text)
+             ? Result<std::string>(text)
+             : Invalid("--rdzv-id must be 1 to 128 printable characters without spaces and '/'",
+                       text);
+}
 
- private:
-  CLI::App& app_;
-  RawFlags& raw_;
-  const char* name_;
-};
+Result<std::string> ParseRole(const std::string& text) {
+  return text.size() <= 128 ? Result<std::string>(text)
+                            : Invalid("--role must be at most 128 characters", text);
+}
+
+Result<int> ParseGiveUpCode(const std::string& text) {
+  const std::optional<std::uint32_t> code = NotNegative(text);
+  constexpr std::array<std::uint32_t, 7> kTaken = {0, 2, 69, 70, 75, 130, 143};
+  if (!code || *code > 255 || std::ranges::count(kTaken, *code) > 0) {
+    return Invalid(
+        "--give-up-code must be from 1 to 255, and none of 2, 69, 70, 75, 130 and 143, which mean "
+        "something else",
+        text);
+  }
+  return static_cast<int>(*code);
+}
+
+Result<std::shared_ptr<const ProgressForms>> ParseProgressForms(const std::string& text) {
+  auto forms = ProgressForms::Make(text);
+  if (!forms) {
+    return Error{ErrorKind::kInvalid,
+                 "--progress-from must be auto, or a regular expression (RE2's) with a group: " +
+                     forms.error().message};
+  }
+  return *forms;
+}
+
+Result<bool> ParseEventHandler(const std::string& text) {
+  if (text != "null" && text != "console") {
+    return Error{ErrorKind::kInvalid, "--event-log-handler must be null or console: '" + text +
+                                          "' would be a Python plug-in, which ddprun cannot load"};
+  }
+  return text == "console";
+}
+
+Result<void> CheckLogsSpecs(const std::string& text) {
+  if (text != "default") {
+    return Error{ErrorKind::kInvalid,
+                 "--logs-specs='" + text +
+                     "' would be a Python plug-in, which ddprun cannot load: use --log-dir, "
+                     "--redirects and --tee"};
+  }
+  return {};
+}
 
 void AddSize(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
-  Group size(app, raw, "Size");
+  FlagRows size(app, "Size");
   size.Value("--nnodes", raw.nnodes, "N|MIN:MAX", "Nodes: N, or MIN:MAX for an elastic run");
   size.Value("--scale-up", config.spec.scale_up, "restart|never",
              "When a node comes while fewer than MAX run: restart (all workers get "
@@ -63,7 +103,8 @@ void AddSize(CLI::App& app, RawFlags& raw) {
 }
 
 void AddHosts(CLI::App& app, RawFlags& raw) {
-  Group hosts(app, raw, "Hosts");
+  LaunchConfig& config = raw.config;
+  FlagRows hosts(app, "Hosts");
   hosts.Value("--hosts", raw.hosts, "HOST[:N],...",
               "Start a node on each of these hosts through ssh, as n1,n2:4,user@n3; N is that "
               "host's --nproc-per-node, and a host named several times has as many workers. "
@@ -71,21 +112,22 @@ void AddHosts(CLI::App& app, RawFlags& raw) {
   hosts.Value("--hostfile", raw.hostfile, "FILE",
               "The same, one host a line, with slots=N for its --nproc-per-node and max_slots=N "
               "for the most that it may have, as Open MPI reads it");
-  hosts.Value("--launch-agent", raw.launch_agent, "COMMAND",
-              "What starts ddprun on a host of --hosts: words without quotes, to which the host "
-              "and a command for its shell are added. It must pass standard input and output on");
+  hosts.Read("--launch-agent", config.launch_agent, kSsh, "COMMAND",
+             "What starts ddprun on a host of --hosts: words without quotes, to which the host "
+             "and a command for its shell are added. It must pass standard input and output on",
+             ParseAgent);
 }
 
 void AddRendezvous(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
-  Group rendezvous(app, raw, "Rendezvous");
+  FlagRows rendezvous(app, "Rendezvous");
   rendezvous.Value("--rdzv-endpoint", raw.endpoint, "HOST[:PORT]",
                    "Where the nodes meet (default 127.0.0.1:29400); the node that has that address "
                    "and comes first hosts the server");
-  rendezvous.Value("--rdzv-id", raw.run_id, "NAME",
-                   "Name of the run; a server keeps runs apart by it");
-  rendezvous.Value("--rdzv-backend", raw.backend, "ddprun|c10d|static",
-                   "All are served by ddprun's own server");
+  rendezvous.Read("--rdzv-id", raw.run_id, raw.run_id, "NAME",
+                  "Name of the run; a server keeps runs apart by it", ParseRunName);
+  rendezvous.Read("--rdzv-backend", raw.backend, raw.backend, "ddprun|c10d|static",
+                  "All are served by ddprun's own server", ParseBackend);
   rendezvous.Value(
       "--rdzv-conf", raw.conf, "KEY=VALUE,...",
       "join_timeout=SECONDS (600; of a static rendezvous also called timeout), "
@@ -113,10 +155,11 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
                    "node without one never hosts the server");
   rendezvous.Value("--tls-key", config.tls.key, "FILE",
                    "The key of --tls-cert (PEM, mode 600, no passphrase)");
-  rendezvous.Value(
-      "--store-allow", raw.store_allow, "CIDR,...",
+  rendezvous.Read(
+      "--store-allow", config.store_allowed, "", "CIDR,...",
       "Addresses and networks whose workers may use the store that this node hosts, beside the "
-      "nodes of the run. On this machine only its user's may; any: all, everywhere");
+      "nodes of the run. On this machine only its user's may; any: all, everywhere",
+      AllowList::Parse);
   rendezvous.Switch("--insecure", config.insecure,
                     "Draw no token: everyone who reaches the endpoint may join. On every node. "
                     "Also lets the server listen on every address of this machine (0.0.0.0, ::)");
@@ -138,22 +181,23 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
 
 void AddScheduler(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
-  Group scheduler(app, raw, "Scheduler");
-  scheduler.Switch("--no-auto-srun", raw.no_auto_srun,
+  FlagRows scheduler(app, "Scheduler");
+  scheduler.Switch("--no-auto-srun", config.no_auto_srun,
                    "In a Slurm job, but outside of a step: print the right command instead of "
                    "putting srun before ddprun");
   scheduler.Value("--stop-before", config.stop_before, "DURATION",
                   "This long before the job ends every worker gets SIGTERM and --shutdown-timeout "
                   "to save; if all have saved ddprun ends with 75: start this job again. 90s, 5m; "
                   "0: never. Slurm says when the job ends, elsewhere --time-limit");
-  scheduler.Value("--time-limit", raw.time_limit, "DURATION",
-                  "The job ends this long after ddprun's start (default: what the scheduler says): "
-                  "for --stop-before, and shown by `ddprun status`. 90s, 5m, 24h");
+  scheduler.Read("--time-limit", config.time_limit, "", "DURATION",
+                 "The job ends this long after ddprun's start (default: what the scheduler says): "
+                 "for --stop-before, and shown by `ddprun status`. 90s, 5m, 24h",
+                 std::bind_front(ParseDuration, "--time-limit"));
 }
 
 void AddProgram(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
-  Group program(app, raw, "Program");
+  FlagRows program(app, "Program");
   program.Switch("-m,--module", config.module, "PROGRAM is a Python module");
   program.Switch("--no-python", config.no_python, "Execute PROGRAM itself, even a .py file");
   program.Switch("--run-path", config.run_path,
@@ -167,19 +211,20 @@ void AddProgram(CLI::App& app, RawFlags& raw) {
                  "and no argument (not with --pass-local-rank)");
   program.Switch("--virtual-local-rank", config.virtual_local_rank,
                  "LOCAL_RANK=0 for every worker, and CUDA_VISIBLE_DEVICES its one GPU");
-  program.Value(
-      "--numa-binding", raw.numa_binding, "none|node|socket|exclusive|core-complex",
+  program.Choice(
+      "--numa-binding", config.numa, "none|node|socket|exclusive|core-complex",
       "Bind each worker to CPUs near its GPU: its NUMA node, its socket, its own share of "
       "the node's cores, or one last-level cache. Without GPUs workers are spread over "
       "the nodes. Always within the CPUs that ddprun itself may use; needs no numactl");
-  program.Value(
-      "--preload", config.preload, "auto|MODULES|imports|none",
+  program.Read(
+      "--preload", config.preload, config.preload, "auto|MODULES|imports|none",
       "Modules that one process per node loads ahead, from which the next workers are forked: a "
       "restart then takes a tenth of a second instead of what the imports take. auto: "
       "torch and torch._dynamo, in the background, once the workers of a Python program "
       "have loaded torch and may be started again. MODULES: these, before the first "
       "workers. imports: what the script imports outside of functions (imports,-MODULE "
-      "leaves one out). none: nothing, not for ddprun-train either");
+      "leaves one out). none: nothing, not for ddprun-train either",
+      ParsePreload);
   program.Value("--keep-warm", config.keep_warm, "DURATION",
                 "The preload process outlives the run for this long. The next run of the same "
                 "program in the same directory and environment then starts without its imports. "
@@ -187,14 +232,14 @@ void AddProgram(CLI::App& app, RawFlags& raw) {
   program.Switch("--scrub-env", config.scrub_env,
                  "Take MPI's variables (OMPI_*, PMI_*, PMIX_*, MPI_*, HYDRA_*) out of the workers' "
                  "environment");
-  program.Value("--role", config.role, "NAME", "Name of the workers' role");
-  program.Value("--start-method", raw.start_method, "spawn|fork|forkserver",
-                "Accepted for torchrun's sake, and without effect: every worker is a new program");
+  program.Read("--role", config.role, config.role, "NAME", "Name of the workers' role", ParseRole);
+  program.Choice("--start-method", raw.start_method, "spawn|fork|forkserver",
+                 "Accepted for torchrun's sake, and without effect: every worker is a new program");
 }
 
 void AddEnding(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
-  Group ending(app, raw, "Restarts and signals");
+  FlagRows ending(app, "Restarts and signals");
   ending.Value("--max-restarts", config.spec.max_restarts, "N",
                "Worker failures after which the run still continues, counted over all nodes");
   ending.Value(
@@ -210,10 +255,11 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
                "The first restart comes at once. While workers fail without progress, later ones "
                "come 2, 4, 8, ... s after the start before, and no later than this: 30, 90s, 5m; "
                "0: all at once. Progress is a step, a collective, or a minute of life");
-  ending.Value("--give-up-code", raw.give_up_code, "N",
-               "Exit code of a run that must not be tried again: the restarts are spent, a worker "
-               "asked not to be restarted (76), or workers hung (124). For a scheduler's rules, as "
-               "Kubernetes' podFailurePolicy. Default: the code that tells why");
+  ending.Read("--give-up-code", config.give_up_code, "", "N",
+              "Exit code of a run that must not be tried again: the restarts are spent, a worker "
+              "asked not to be restarted (76), or workers hung (124). For a scheduler's rules, as "
+              "Kubernetes' podFailurePolicy. Default: the code that tells why",
+              ParseGiveUpCode);
   ending.Value("--shutdown-timeout", config.spec.shutdown_timeout, "SECONDS",
                "From a forwarded signal to SIGKILL, the same on all nodes. If set, also for the "
                "peers of a failed worker; else these have 30 s while they catch SIGTERM and work, "
@@ -226,11 +272,12 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
                "A node that the rendezvous has not answered for this long kills its own workers, "
                "and a lost node is not replaced earlier: so two worlds never run at once, whatever "
                "the program. 30, 90s, 5m; 0: the workers of a node that is cut off continue");
-  ending.Value("--host-check", raw.host_check, "on|observe|off",
-               "Action when the host health check fails (a GPU that has fallen off the bus or must "
-               "be reset): on: this node does not join until it passes, as with --node-check; "
-               "observe: only reported, in status, events and metrics; off: disabled "
-               "(docs/node-checks.md)");
+  ending.Choice(
+      "--host-check", config.host_check, "on|observe|off",
+      "Action when the host health check fails (a GPU that has fallen off the bus or must "
+      "be reset): on: this node does not join until it passes, as with --node-check; "
+      "observe: only reported, in status, events and metrics; off: disabled "
+      "(docs/node-checks.md)");
   ending.Value(
       "--node-check", config.node_check, "COMMAND",
       "A command for /bin/sh that checks this machine, before it joins and after workers have "
@@ -240,21 +287,24 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
   ending.Value("--node-check-timeout", config.node_check_timeout, "DURATION",
                "Longest time of a check. After it the command and all that it has started are "
                "killed, and the check has failed. 30, 90s, 5m");
-  ending.Value("--signals-to-handle", raw.signals, "SIGNAL,...",
-               "Signals that are passed on to the workers. SIGUSR1 and SIGUSR2 do not stop the "
-               "run, and are passed on unless this flag leaves them out; another one that is left "
-               "out ends the run at once");
-  ending.Value("--monitor-interval", raw.monitor_interval, "SECONDS",
-               "Accepted for torchrun's sake, and without effect: ddprun notices the end of a "
-               "worker at once");
-  ending.Value(
-      "--exit-barrier-timeout", raw.exit_barrier_timeout, "SECONDS",
-      "Accepted for scripts that set it, and without effect: a run ends on all nodes together");
+  ending.Read("--signals-to-handle", config.signals, kDefaultSignals, "SIGNAL,...",
+              "Signals that are passed on to the workers. SIGUSR1 and SIGUSR2 do not stop the "
+              "run, and are passed on unless this flag leaves them out; another one that is left "
+              "out ends the run at once",
+              ParseSignals);
+  ending.Read("--monitor-interval", raw.no_effect, "0.1", "SECONDS",
+              "Accepted for torchrun's sake, and without effect: ddprun notices the end of a "
+              "worker at once",
+              std::bind_front(ParseSeconds, "--monitor-interval"));
+  ending.Read(
+      "--exit-barrier-timeout", raw.no_effect, "300", "SECONDS",
+      "Accepted for scripts that set it, and without effect: a run ends on all nodes together",
+      std::bind_front(ParseSeconds, "--exit-barrier-timeout"));
 }
 
 void AddHangs(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
-  Group hangs(app, raw, "Hangs");
+  FlagRows hangs(app, "Hangs");
   hangs.Value("--hang-timeout", config.hang_timeout, "DURATION",
               "Workers that make no progress for this long hang: their stacks are kept and all "
               "workers restarted. Progress is STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET, else, of "
@@ -265,25 +315,33 @@ void AddHangs(CLI::App& app, RawFlags& raw) {
               "stale lock, a download that stalls. A worker without --progress-from must be a "
               "Python program that uses torch. Default: three times --hang-timeout, and only "
               "workers that use no CPU time; 0: never");
-  hangs.Value("--on-hang", raw.on_hang, "restart|fail|observe",
-              "The consequence of a hang: restart (uses one of --max-restarts); fail: the run ends "
-              "with 124; observe: only a message, the evidence and an event (the default if "
-              "neither this nor --hang-timeout is set)");
-  hangs.Value("--progress-from", raw.progress_from, "REGEX|auto",
-              "Read the workers' progress from what they print: the first group of REGEX is the "
-              "step of the rank that printed it, as 'step[ =:]+(\\d+)'; auto: the bars and lines "
-              "of the usual frameworks (docs/writing-a-worker.md)");
+  hangs.Choice(
+      "--on-hang", config.spec.on_hang, "restart|fail|observe",
+      "The consequence of a hang: restart (uses one of --max-restarts); fail: the run ends "
+      "with 124; observe: only a message, the evidence and an event (the default if "
+      "neither this nor --hang-timeout is set)");
+  hangs.Read("--progress-from", config.progress_from, "", "REGEX|auto",
+             "Read the workers' progress from what they print: the first group of REGEX is the "
+             "step of the rank that printed it, as 'step[ =:]+(\\d+)'; auto: the bars and lines "
+             "of the usual frameworks (docs/writing-a-worker.md)",
+             ParseProgressForms);
 }
 
 void AddOutput(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
-  Group output(app, raw, "Output");
+  FlagRows output(app, "Output");
   output.Value("--log-dir", config.log_dir, "DIR",
                "Keep the workers' output below DIR/<run id>_<unique>/attempt_<n>/<local rank>; "
                "/dev/null: write no file at all");
-  output.Value("-r,--redirects", raw.redirects, "BITS",
-               "Streams to files only: 1 stdout, 2 stderr, 3 both, or 0:3,1:0 by local rank");
-  output.Value("-t,--tee", raw.tee, "BITS", "Streams to files and console, same form");
+  output.Read("-r,--redirects", "0", "BITS",
+              "Streams to files only: 1 stdout, 2 stderr, 3 both, or 0:3,1:0 by local rank",
+              [&config](const std::string& text) {
+                return ParseStreams("--redirects", text, config.redirects, config.redirects_of);
+              });
+  output.Read("-t,--tee", "0", "BITS", "Streams to files and console, same form",
+              [&config](const std::string& text) {
+                return ParseStreams("--tee", text, config.tee, config.tee_of);
+              });
   output.Value("--prefix", config.prefix_rank, "none|rank",
                "rank: [<role><local rank>]: before every line");
   output.Switch("--merge-output", config.merge_output,
@@ -294,25 +352,31 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
                "(TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE changes the default)");
   output.Value("--attach-rank", raw.attach_rank, "RANK",
                "The worker of this rank has ddprun's own terminal, for a debugger (breakpoint())");
-  output.Value("--local-ranks-filter", raw.shown_ranks, "RANKS",
-               "Only these local ranks, as 0,2, are shown on the console; files have all");
-  output.Value("--duplicate-stdout-filters", raw.stdout_filters, "TEXT,...",
-               "Teed lines with any of these texts, as a,b, also go to filtered_stdout.log in the "
-               "attempt's directory; ,, is a comma");
-  output.Value("--duplicate-stderr-filters", raw.stderr_filters, "TEXT,...",
-               "The same for stderr: filtered_stderr.log");
-  output.Value("--event-log-handler", raw.event_log_handler, "null|console",
-               "console: torchrun's events, one JSON object per line on stderr, when a worker "
-               "starts or ends and when the agent does; a Python plug-in is refused");
-  output.Value("--http-listen", raw.http_listen, "HOST:PORT",
-               "Answer GET /livez, /readyz and /metrics (Prometheus) there, on every node: for "
-               "probes and monitoring (docs/watching.md). Everyone who reaches it may read; :PORT "
-               "is every IPv4 address");
-  output.Value("--logs-specs", raw.logs_specs, "default",
-               "Only 'default': Python plug-ins that choose the log files are refused");
-  output.Value("--log-format", raw.log_format, "text|json",
-               "json: each of ddprun's own lines on stderr is a JSON object with unix_time, level, "
-               "who and text; what the program prints stays as it is");
+  output.Read("--local-ranks-filter", config.shown_ranks, "", "RANKS",
+              "Only these local ranks, as 0,2, are shown on the console; files have all",
+              std::bind_front(ParseRanks, "--local-ranks-filter"));
+  output.Read("--duplicate-stdout-filters", config.stdout_filters, "", "TEXT,...",
+              "Teed lines with any of these texts, as a,b, also go to filtered_stdout.log in the "
+              "attempt's directory; ,, is a comma",
+              ParseFilters);
+  output.Read("--duplicate-stderr-filters", config.stderr_filters, "", "TEXT,...",
+              "The same for stderr: filtered_stderr.log", ParseFilters);
+  output.Read("--event-log-handler", config.console_events, "null", "null|console",
+              "console: torchrun's events, one JSON object per line on stderr, when a worker "
+              "starts or ends and when the agent does; a Python plug-in is refused",
+              ParseEventHandler);
+  output.Read("--http-listen", config.http_listen, "", "HOST:PORT",
+              "Answer GET /livez, /readyz and /metrics (Prometheus) there, on every node: for "
+              "probes and monitoring (docs/watching.md). Everyone who reaches it may read; :PORT "
+              "is every IPv4 address",
+              ParseHttpListen);
+  output.Read("--logs-specs", "", "default",
+              "Only 'default': Python plug-ins that choose the log files are refused",
+              CheckLogsSpecs);
+  output.Choice(
+      "--log-format", config.log_format, "text|json",
+      "json: each of ddprun's own lines on stderr is a JSON object with unix_time, level, "
+      "who and text; what the program prints stays as it is");
   output.Switch("-q,--quiet", config.quiet,
                 "Of ddprun's own lines only warnings and errors; what the program prints stays");
   output.Switch("-v,--verbose", config.verbose, "Print every step of ddprun's own");
@@ -320,7 +384,7 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
 
 void AddHelp(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
-  Group help(app, raw, "Help");
+  FlagRows help(app, "Help");
   help.Switch("--dry-run", config.dry_run,
               "Print what would be done, and where each setting comes from; start nothing");
   help.Value(
@@ -348,42 +412,12 @@ void AddFlags(CLI::App& app, RawFlags& raw) {
   AddHelp(app, raw);
 }
 
-std::vector<std::string> WordsOf(const std::string& form) {
-  std::vector<std::string> words;
-  std::stringstream stream(form);
-  for (std::string word; std::getline(stream, word, '|');) {
-    if (std::none_of(word.begin(), word.end(), [](char c) { return c >= 'A' && c <= 'Z'; })) {
-      words.push_back(word);
-    }
-  }
-  return words;
-}
-
-std::string FlagRow::Spelling() const {
-  const std::string dashed = name.empty() ? "" : "--" + name;
-  const std::string both = short_name.empty() ? "" : "-" + short_name + (name.empty() ? "" : ", ");
-  return both + dashed + (form.empty() ? "" : " " + form);
-}
-
 std::vector<FlagRow> FlagTable() {
   CLI::App app;
   RawFlags raw;
   app.set_help_flag();
   AddFlags(app, raw);
-  std::vector<FlagRow> rows;
-  for (const CLI::Option* option : app.get_options()) {
-    const bool valued = option->get_items_expected_max() > 0;
-    FlagRow row;
-    row.name = option->get_lnames().empty() ? "" : option->get_lnames().front();
-    row.short_name = option->get_snames().empty() ? "" : option->get_snames().front();
-    row.form = valued ? option->get_type_name() : "";
-    row.choices = WordsOf(row.form);
-    row.fallback = valued ? option->get_default_str() : "";
-    row.group = option->get_group();
-    row.help = option->get_description();
-    rows.push_back(std::move(row));
-  }
-  return rows;
+  return RowsOf(app);
 }
 
 }  // namespace ddprun

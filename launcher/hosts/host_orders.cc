@@ -138,7 +138,10 @@ NodeOrder HostOrders::Order(std::size_t host, std::optional<std::size_t> first) 
                 place.hosts.begin() + static_cast<std::ptrdiff_t>(*first) + 1);
     place.index = static_cast<std::uint32_t>(host == *first ? 0 : host < *first ? host + 1 : host);
   }
-  NodeOrder order{word_, token_, Encode(place), directory_, ToArguments(Flags(host, first))};
+  NodeOrder order{word_, token_, Encode(place), directory_, {}};
+  for (const Setting& setting : Flags(host, first)) {
+    order.args.push_back("--" + setting.name + "=" + setting.value);
+  }
   order.args.emplace_back("--");
   order.args.push_back(config_.program);
   order.args.insert(order.args.end(), config_.args.begin(), config_.args.end());

@@ -63,7 +63,7 @@ int StartUnderSrun(const LaunchConfig& config) {
     return PrintOut(config.context.line + "\nwould be executed (--no-auto-srun: not):\n  " + line +
                     "\n");
   }
-  if (!config.auto_srun) {
+  if (config.no_auto_srun) {
     SayBeforeSrun(LogLevel::kError, config.context.line + " (--no-auto-srun). Say:\n  " + line +
                                         "\nor --nnodes=1 for this node alone");
     return kExitUsage;

@@ -23,10 +23,8 @@ constexpr std::array kExamples{
     Example{"lightning", "Lightning's Trainer", kLightningExample},
 };
 
-std::string Help() {
-  std::string text =
-      "Prints a program to begin with: ddprun example NAME > train.py\n\n"
-      "usage: ddprun example NAME\n\n";
+std::string Names() {
+  std::string text = "NAME:\n";
   for (const Example& example : kExamples) {
     std::string name(example.name);
     name.resize(12, ' ');
@@ -37,15 +35,18 @@ std::string Help() {
 
 }  // namespace
 
-Result<std::string> ParseExample(const std::vector<std::string>& args) {
-  if (args.size() == 1 || args[1] == "-h" || args[1] == "--help") {
-    return Help();
+std::string ParseExample(VerbLine& line) {
+  line.app.footer(Names());
+  line.ParseUpToProgram();
+  if (line.rest.empty()) {
+    line.help = true;
+    return "";
   }
-  const auto found = std::ranges::find(kExamples, args[1], &Example::name);
-  if (found == kExamples.end() || args.size() > 2) {
-    return Error{ErrorKind::kInvalid,
-                 "ddprun example takes one name: ddp, elastic, fsdp or lightning; got '" +
-                     args.back() + "'"};
+  const auto found = std::ranges::find(kExamples, line.rest.front(), &Example::name);
+  if (found == kExamples.end() || line.rest.size() > 1) {
+    line.problems.Add("ddprun example takes one name: ddp, elastic, fsdp or lightning; got '" +
+                      line.rest.back() + "'");
+    return "";
   }
   return std::string(found->text);
 }

@@ -2,14 +2,12 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "common/result.h"
+#include "launcher/verbs/verb_line.h"
 
 namespace ddprun {
 
-// `args` begins with the verb. The program, or the help. kInvalid: there is no example of that
-// name.
-Result<std::string> ParseExample(const std::vector<std::string>& args);
+// The program; empty where there is no example of that name.
+std::string ParseExample(VerbLine& line);
 
 }  // namespace ddprun

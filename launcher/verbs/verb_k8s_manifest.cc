@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "launcher/command_line/problems.h"
+#include "launcher/command_line/flags.h"
 #include "launcher/verbs/example_files.h"
 #include "launcher/verbs/verb_line.h"
 
@@ -28,42 +28,33 @@ struct ManifestWish {
 };
 
 struct RawManifest {
-  std::string nodes = "1", gpus = "0", workers = "0", grace = "150";
+  std::string nodes = "1";
   std::string cpus, memory, image = "train:latest", claim = "ckpt", name = "train";
   std::string runtime = "torch-distributed";
   bool job_set = false, train_job = false;
 };
 
-void AddManifestFlags(CLI::App& app, RawManifest& raw) {
-  app.add_option(
-         "--nodes", raw.nodes,
-         "Nodes, a pod each: N, or MIN:MAX for a run that continues without the lost ones and "
-         "grows (default 1)")
-      ->type_name("N|MIN:MAX");
-  app.add_option("--gpus", raw.gpus, "GPUs per node, each with a worker (default: none)")
-      ->type_name("N");
-  app.add_option("--cpus", raw.cpus, "CPUs per node, as Kubernetes takes it (default: no limit)")
-      ->type_name("N");
-  app.add_option("--memory", raw.memory,
-                 "Memory per node, as Kubernetes takes it: 64Gi (default: no limit)")
-      ->type_name("QUANTITY");
-  app.add_option("--nproc-per-node", raw.workers, "Workers per node (default: one per GPU, else 1)")
-      ->type_name("N");
-  app.add_option("--image", raw.image,
-                 "The container's image, which has ddprun and PROGRAM (default train:latest)")
-      ->type_name("IMAGE");
-  app.add_option("--claim", raw.claim,
-                 "The PersistentVolumeClaim that all nodes share (default ckpt)")
-      ->type_name("NAME");
-  app.add_option("--grace", raw.grace,
-                 "Seconds from TERM to KILL of a pod; workers have 30 less to save (default 150)")
-      ->type_name("SECONDS");
-  app.add_option("--name", raw.name, "The job's name (default train)")->type_name("NAME");
-  app.add_flag("--jobset", raw.job_set, "A JobSet (default: an Indexed Job and a Service)");
-  app.add_flag("--trainjob", raw.train_job, "A TrainJob of Kubeflow's Trainer");
-  app.add_option("--runtime", raw.runtime,
-                 "With --trainjob: its ClusterTrainingRuntime (default torch-distributed)")
-      ->type_name("NAME");
+void AddManifestFlags(FlagRows& flags, RawManifest& raw, ManifestWish& wish) {
+  flags.Value("--nodes", raw.nodes, "N|MIN:MAX",
+              "Nodes, a pod each: N, or MIN:MAX for a run that continues without the lost ones and "
+              "grows (default 1)");
+  flags.Count("--gpus", wish.gpus, 0, "N", "GPUs per node, each with a worker (default: none)");
+  flags.Value("--cpus", raw.cpus, "N", "CPUs per node, as Kubernetes takes it (default: no limit)");
+  flags.Value("--memory", raw.memory, "QUANTITY",
+              "Memory per node, as Kubernetes takes it: 64Gi (default: no limit)");
+  flags.Count("--nproc-per-node", wish.workers, 0, "N",
+              "Workers per node (default: one per GPU, else 1)");
+  flags.Value("--image", raw.image, "IMAGE",
+              "The container's image, which has ddprun and PROGRAM (default train:latest)");
+  flags.Value("--claim", raw.claim, "NAME",
+              "The PersistentVolumeClaim that all nodes share (default ckpt)");
+  flags.Count("--grace", wish.grace, 1, "SECONDS",
+              "Seconds from TERM to KILL of a pod; workers have 30 less to save (default 150)");
+  flags.Value("--name", raw.name, "NAME", "The job's name (default train)");
+  flags.Switch("--jobset", raw.job_set, "A JobSet (default: an Indexed Job and a Service)");
+  flags.Switch("--trainjob", raw.train_job, "A TrainJob of Kubeflow's Trainer");
+  flags.Value("--runtime", raw.runtime, "NAME",
+              "With --trainjob: its ClusterTrainingRuntime (default torch-distributed)");
 }
 
 bool IsLower(char c) {
@@ -239,26 +230,16 @@ Result<std::string> Manifest(const RawManifest& raw, const ManifestWish& wish) {
 
 }  // namespace
 
-Result<std::string> ParseK8sManifest(const std::vector<std::string>& args) {
-  VerbLine line(
-      "Prints a manifest for Kubernetes that trains PROGRAM, ready for kubectl: ddprun "
-      "k8s-manifest "
-      "--nodes=2:8 --gpus=8 PROGRAM [arguments] > job.yaml",
-      "k8s-manifest", " PROGRAM [ARGUMENTS]");
+std::string ParseK8sManifest(VerbLine& line) {
   RawManifest raw;
-  AddManifestFlags(line.app, raw);
-  ASSIGN_OR_RETURN(const std::vector<Setting> given, line.ParseUpToProgram(args));
-  if (line.help) {
-    return line.Help();
-  }
   ManifestWish wish;
-  Problems problems;
+  AddManifestFlags(line.flags, raw, wish);
+  line.ParseUpToProgram();
+  Problems& problems = line.problems;
   if (raw.job_set && raw.train_job) {
     problems.Add("--jobset and --trainjob exclude each other");
   }
-  if (!raw.train_job && std::any_of(given.begin(), given.end(), [](const Setting& setting) {
-        return setting.name == "runtime";
-      })) {
+  if (!raw.train_job && ValueOf(line.settings, "runtime")) {
     problems.Add("--runtime needs --trainjob");
   }
   ReadNodes(raw.nodes, wish, problems);
@@ -266,19 +247,16 @@ Result<std::string> ParseK8sManifest(const std::vector<std::string>& args) {
               : raw.job_set            ? kJobSetYaml
               : wish.least < wish.most ? kElasticYaml
                                        : kJobYaml;
-  TakeNumber("--gpus", raw.gpus, 0, wish.gpus, problems);
-  TakeNumber("--nproc-per-node", raw.workers, 0, wish.workers, problems);
-  TakeNumber("--grace", raw.grace, 1, wish.grace, problems);
   CheckQuantities(raw, problems);
   CheckNames(raw, wish, problems);
   wish.program = line.rest;
   if (wish.program.empty() || wish.program.front().empty()) {
     problems.Add("no program given. Usage: ddprun k8s-manifest [options] PROGRAM [arguments]");
+    return "";
   }
-  if (!problems.text.empty()) {
-    return Error{ErrorKind::kInvalid, problems.text};
-  }
-  return Manifest(raw, wish);
+  const Result<std::string> manifest = Manifest(raw, wish);
+  problems.Check(manifest);
+  return manifest ? *manifest : "";
 }
 
 }  // namespace ddprun

@@ -2,13 +2,12 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "common/result.h"
+#include "launcher/verbs/verb_line.h"
 
 namespace ddprun {
 
-// The manifest, or the help. kInvalid: everything that is wrong with the line.
-Result<std::string> ParseK8sManifest(const std::vector<std::string>& args);
+// The manifest; empty where something is wrong with the line.
+std::string ParseK8sManifest(VerbLine& line);
 
 }  // namespace ddprun

@@ -1,17 +1,18 @@
-#include "launcher/verbs/verb_k8s_manifest.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
+
+#include "launcher/verbs/verbs.h"
+#include "proto/environment_testing.h"
 
 namespace ddprun {
 namespace {
 
 std::string Printed(std::vector<std::string> args) {
   args.insert(args.begin(), "k8s-manifest");
-  const Result<std::string> text = ParseK8sManifest(args);
-  return text ? *text : text.error().message;
+  const Result<VerbRequest> request = ParseVerb(args, Environment({}));
+  return request ? std::get<HelpRequest>(*request).text : request.error().message;
 }
 
 void ExpectParts(const std::string& text, const std::vector<std::string>& parts) {

@@ -1,12 +1,16 @@
 #include "launcher/verbs/verb_line.h"
 
-#include "launcher/command_line/flags.h"
+#include <utility>
 
 namespace ddprun {
-VerbLine::VerbLine(const std::string& what, const std::string& verb, const std::string& words)
-    : app(what, "ddprun " + verb), words_(words) {
+
+VerbLine::VerbLine(const std::string& what, const std::vector<std::string>& args, std::string words)
+    : app(what, "ddprun " + args.front()),
+      flags(app),
+      args_(args.begin() + 1, args.end()),
+      words_(std::move(words)) {
   app.set_help_flag();
-  app.add_flag("-h,--help", help, "This help");
+  flags.Switch("-h,--help", help, "This help");
 }
 
 std::string VerbLine::Help() const {
@@ -18,45 +22,37 @@ std::string VerbLine::Help() const {
   return text;
 }
 
-Result<void> VerbLine::Parse(const std::vector<std::string>& args, const GetEnv& get_env) {
-  std::vector<std::string> left(args.begin() + 1, args.end());
+Result<void> VerbLine::Outcome() const {
+  if (problems.text.empty()) {
+    return {};
+  }
+  return Error{ErrorKind::kInvalid, WithOrigins(problems.text, settings)};
+}
+
+void VerbLine::Parse(const GetEnv& get_env) {
   std::vector<Setting> given;
-  while (!left.empty()) {
-    ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, left));
-    given.insert(given.end(), line.settings.begin(), line.settings.end());
-    left.clear();
-    if (!line.rest.empty()) {
-      rest.push_back(line.rest.front());
-      left.assign(line.rest.begin() + 1, line.rest.end());
+  for (std::vector<std::string> left = args_; !left.empty();) {
+    const Result<SplitLine> line = SplitFlags(app, left);
+    if (!line) {
+      return problems.Check(line);
     }
+    given.insert(given.end(), line->settings.begin(), line->settings.end());
+    const bool more = !line->rest.empty();
+    rest.insert(rest.end(), line->rest.begin(), line->rest.begin() + (more ? 1 : 0));
+    left.assign(line->rest.begin() + (more ? 1 : 0), line->rest.end());
   }
   settings = LayOver({SettingsFromEnvironment(app, get_env), given});
-  if (const Result<void> parsed = ParseFlags(app, ToArguments(settings)); !parsed) {
-    return Error{parsed.error().kind, WithOrigins(parsed.error().message, settings)};
-  }
-  return {};
+  ApplySettings(app, settings, problems);
 }
 
-Result<std::vector<Setting>> VerbLine::ParseUpToProgram(const std::vector<std::string>& args) {
-  ASSIGN_OR_RETURN(SplitLine line,
-                   SplitFlags(app, std::vector<std::string>(args.begin() + 1, args.end())));
-  rest = std::move(line.rest);
-  RETURN_IF_ERROR(ParseFlags(app, ToArguments(line.settings)));
-  return std::move(line.settings);
-}
-
-void TakeNumber(const std::string& flag, const std::string& text, std::uint32_t least,
-                std::uint32_t& value, Problems& problems) {
-  if (text.empty()) {
-    return;
+void VerbLine::ParseUpToProgram() {
+  const Result<SplitLine> line = SplitFlags(app, args_);
+  problems.Check(line);
+  if (line) {
+    rest = line->rest;
+    settings = line->settings;
+    ApplySettings(app, settings, problems);
   }
-  const auto number = NotNegative(text);
-  if (!number || *number < least || *number > kMostOfAJob) {
-    problems.Add(flag + " must be a number from " + std::to_string(least) + " to " +
-                 std::to_string(kMostOfAJob) + ": '" + text + "'");
-    return;
-  }
-  value = *number;
 }
 
 }  // namespace ddprun

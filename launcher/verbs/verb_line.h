@@ -2,43 +2,43 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "common/result.h"
+#include "launcher/command_line/flag_rows.h"
+#include "launcher/command_line/flags.h"
 #include "launcher/command_line/problems.h"
 #include "launcher/setting.h"
 #include "proto/worker_env.h"
 
 namespace ddprun {
 
-inline constexpr std::uint32_t kMostOfAJob = 100'000;  // Of whatever it is made of.
-
 struct VerbLine {
   CLI::App app;
+  FlagRows flags;  // Of `app`.
   bool help = false;
-  std::vector<std::string> rest;
+  std::vector<std::string> rest;  // The words that are no flags.
   std::vector<Setting> settings;  // The flags that Parse has found, with their origins.
+  Problems problems;
 
-  // `words`: of the usage, what follows the options, as " PROGRAM [ARGUMENTS]".
-  VerbLine(const std::string& what, const std::string& verb, const std::string& words = "");
+  // `args` begins with the verb. `words`: of the usage, what follows the options, as " PROGRAM
+  // [ARGUMENTS]".
+  VerbLine(const std::string& what, const std::vector<std::string>& args, std::string words = "");
+
+  // Flags may follow the words too, as in `drain n1 --endpoint=...`. `problems` gets all that is
+  // wrong.
+  void Parse(const GetEnv& get_env);
+  // Words after the first one that is not a flag are a program's own. No variable is read.
+  void ParseUpToProgram();
 
   std::string Help() const;
-
-  // Flags may follow the words too, as in `drain n1 --endpoint=...`.
-  Result<void> Parse(const std::vector<std::string>& args, const GetEnv& get_env);
-
-  // Words after the first one that is not a flag are a program's own. No variable is read. The
-  // flags as given. No variable counts. The flags as given.
-  Result<std::vector<Setting>> ParseUpToProgram(const std::vector<std::string>& args);
+  // Everything that is wrong, with the origins of the values.
+  Result<void> Outcome() const;
 
  private:
+  const std::vector<std::string> args_;
   const std::string words_;
 };
-
-// Reads `text`, or leaves `value` where there is none.
-void TakeNumber(const std::string& flag, const std::string& text, std::uint32_t least,
-                std::uint32_t& value, Problems& problems);
 
 }  // namespace ddprun

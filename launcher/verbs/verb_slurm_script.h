@@ -2,13 +2,12 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "common/result.h"
+#include "launcher/verbs/verb_line.h"
 
 namespace ddprun {
 
-// The script, or the help. kInvalid: everything that is wrong with the line.
-Result<std::string> ParseSlurmScript(const std::vector<std::string>& args);
+// The script; empty where something is wrong with the line.
+std::string ParseSlurmScript(VerbLine& line);
 
 }  // namespace ddprun

@@ -23,13 +23,14 @@
 
 namespace ddprun {
 
-struct HelpRequest {
+struct ShowEnvironment {};  // `ddprun env`
+struct HelpRequest {        // A text to print.
   std::string text;
 };
 
 using VerbRequest = std::variant<StacksRequest, RunStacksRequest, LogsRequest, OrderRequest,
                                  StatusRequest, ControlWish, PublishWish, NewProjectRequest,
-                                 ReportRequest, KeptQuery, HelpRequest>;
+                                 ReportRequest, KeptQuery, ShowEnvironment, HelpRequest>;
 
 bool IsVerb(const std::string& word);
 

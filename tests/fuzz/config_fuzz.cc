@@ -10,6 +10,7 @@
 #include "launcher/command_line/config_file.h"
 #include "launcher/command_line/raw_flags.h"
 #include "launcher/verbs/control.h"
+#include "launcher/verbs/environment_report.h"
 #include "launcher/verbs/logs.h"
 #include "launcher/verbs/orders.h"
 #include "launcher/verbs/report.h"
@@ -23,6 +24,10 @@
 namespace ddprun {
 
 // What verbs do is not done here, and needs no gRPC then.
+std::string EnvironmentReport() {
+  CHECK(false);
+}
+
 int PrintStacks(const StacksRequest&) {
   CHECK(false);
 }
