@@ -472,7 +472,7 @@ std::vector<AnswerRecord> ProcessWorkers::TellToSave(const RequestSpec& spec) {
          told ? AnswerKind::kDone : AnswerKind::kNote,
          told ? SignalName(signal)
          : signal == 0
-             ? "has not said by which signal it saves (SAVE_SIGNAL: docs/writing-a-worker.md)"
+             ? "was not asked: it has no signal for that (SAVE_SIGNAL: docs/writing-a-worker.md)"
              : "is ending"});
   }
   return records;

@@ -290,7 +290,8 @@ void WarmStart::Await(const LaunchUnderWay& under_way) {
     return;
   }
   const std::string& left_out = current->remark();
-  Set("has loaded " + plan_.preload + (left_out.empty() ? "" : " without " + left_out) +
+  const std::string loaded = plan_.preload.empty() ? "the program" : plan_.preload;
+  Set("has loaded " + loaded + (left_out.empty() ? "" : " without " + left_out) +
       ": the next start of workers is a fork");
   if (!left_out.empty() && made_ == 1 && !plan_.automatic) {
     Log(LogLevel::kInfo,

@@ -209,8 +209,8 @@ Result<ServerPlace> FindLinked(const RunId& run_id) {
     }
     return Error{ErrorKind::kInvalid, "several runs of yours on this machine" +
                                           (run_id.empty() ? "" : " are named '" + run_id + "'") +
-                                          ". Set --rdzv-id=NAME, --run-dir=DIR or "
-                                          "--endpoint=HOST:PORT"};
+                                          ". Name one, as in 'ddprun status NAME', or set "
+                                          "--run-dir=DIR or --endpoint=HOST:PORT"};
   }
   return found.front().place;
 }

@@ -124,7 +124,9 @@ Result<int> LogsSession::Run() {
     }
   } while (!merge_.Ended());
   if (!printed_ && said_.empty() && !missed_) {
-    ComplainOfLogs("nothing that was asked for is kept: its workers have printed nothing");
+    ComplainOfLogs(
+        "nothing is kept of what was asked for: these ranks have printed nothing, or the run has "
+        "no such ranks");
   }
   return output_.Finish() && !missed_ ? kExitOk : 1;
 }

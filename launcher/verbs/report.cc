@@ -164,10 +164,9 @@ int PackReport(const ReportRequest& request) {
   if (!packed) {
     return PrintError("report", packed.error());
   }
-  const std::string left =
-      packed->left_out == 0
-          ? ""
-          : "; its MANIFEST names " + std::to_string(packed->left_out) + " that are not in it";
+  const std::string left = packed->left_out == 0 ? ""
+                                                 : "; " + std::to_string(packed->left_out) +
+                                                       " left out, see its MANIFEST";
   const std::string text = name + ": " + std::to_string(packed->files) + " files, " +
                            std::to_string(packed->bytes) + " bytes" + left + "\n";
   return PrintOut(Printable(text));

@@ -189,7 +189,7 @@ class Orders(Asks):
         self.wait_for(lambda: "saved 0" in run.out() or not self.start("save").wait(), run)
         asked = self.ask("save", expect=1)
         self.assertIn("asked to save (SIGUSR1): rank 0", asked.out())
-        self.assertIn("rank 1: has not said by which signal it saves", asked.err())
+        self.assertIn("rank 1: was not asked: it has no signal for that", asked.err())
         self.assertNotIn("saved 1", run.out())
 
     def test_stop_soon_ends_with_start_me_again(self):

@@ -65,7 +65,7 @@ class OneNode(Asks):
         logs = self.path("d" * 120)
         runs = [self.start_one(run_id=name, flags=[f"--log-dir={logs}"]) for name in ("first", "second")]
         several = self.ask("status", expect=2).err()
-        self.assertRegex(several, "several runs of yours on this machine. Set --rdzv-id=NAME, ")
+        self.assertRegex(several, "several runs of yours on this machine. Name one, as in 'ddprun status NAME'")
         self.assertRegex(several, r"(?m)^  first  unix:")
         self.ask("stop", "--rdzv-id=second")
         self.assertEqual(runs[1].wait(), 130)
