@@ -24,7 +24,7 @@ FOREIGN = {
                                       "no-index", "system-site-packages", "target"],
     "kubectl": ["from-literal"],
     "tensorboard": ["logdir"],
-    "the reader's own program": ["local-rank", "out"],
+    "the reader's own program, examples": ["data", "local-rank", "out"],
     "a beginning of several": ["nproc"],
 }
 
