@@ -63,7 +63,7 @@ class FullPipe:
 
 class Standstill(DdprunTest):
     def fails_once(self):
-        """Once it is told to, in the first generation; then hangs."""
+        """Fails when asked, in the first generation; then hangs."""
         return [FAKE_WORKER, HELLO, "--on-restart=0", f"--wait-file={self.go}", "--exit=1", "--always", "--hang"]
 
     def node(self, pipe, *flags):

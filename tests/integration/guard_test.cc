@@ -1,5 +1,4 @@
-// What an agent leaves with its guard. Signals and deaths of both:
-// tests/fault/one_node_fault_test.py.
+// The guard alone. Signals and deaths of guard and agent are in tests/fault/one_node_fault_test.py.
 #include "agent/guard.h"
 
 #include <fcntl.h>
