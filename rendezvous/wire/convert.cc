@@ -17,7 +17,7 @@ Error OtherProtocol(std::uint32_t said) {
 }
 
 template <class Value>
-Result<Value> Read(const WireMessage& wire, std::string_view of = "") {
+Result<Value> Read(const auto& wire, std::string_view of = "") {
   Reader in(kServersAhead);
   return ReadFields<Value>(wire, in, of);
 }
@@ -54,7 +54,7 @@ void ToProto(const SyncReply& reply, v1::SyncReply* wire) {
 Result<std::vector<RunStatus>> StatusFromProto(const v1::DescribeReply& wire) {
   Reader in(kServersAhead);
   std::vector<RunStatus> runs;
-  FieldReader(wire, in).List("runs", runs, kMaxRuns, "");
+  FieldReader(wire, in).List(FIELD(runs), runs, kMaxRuns, "");
   return in.Taken(std::move(runs));
 }
 

@@ -23,14 +23,14 @@ Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire);
 Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t unix_ms);
 Result<SyncReply> ReplyFromProto(const v1::SyncReply& wire);
 
-// Looks from outside and an operator's wishes: convert_status.cc.
+// Looks from outside and an operator's wishes.
 Result<std::vector<RunStatus>> StatusFromProto(const v1::DescribeReply& wire);
 Result<ControlRequest> ControlFromProto(const v1::ControlRequest& wire);
 void ToProto(const std::vector<RunStatus>& runs, v1::DescribeReply* wire);
 void ToProto(const ControlRequest& request, v1::ControlRequest* wire);
 
-// Operators' requests to nodes: convert_request.cc. Of the two streams' messages from a client the
-// first one opens the stream.
+// Operators' requests to nodes. Of the two streams' messages from a client the first one opens the
+// stream.
 Result<Membership> MembershipFromProto(const v1::NodeMessage& wire);
 Result<AnswerPiece> PieceFromProto(const v1::NodeMessage& wire);
 Result<NodeCommand> CommandFromProto(const v1::Command& wire);

@@ -75,7 +75,7 @@ TEST(ConvertFacts, WhatCannotBeIsRefusedByField) {
     }
     Reader in(Duration(0));
     HostFacts facts;
-    FieldReader(wire, in).List("facts", facts, kMaxFacts, "fact");
+    FieldReader(wire, in).List(FIELD(facts), facts, kMaxFacts, "fact");
     return in.ok() ? "taken" : in.error().message.substr(0, in.error().message.find(' '));
   };
   EXPECT_EQ(refusal({"gpu3", std::string(kMaxFactValue, '\xff'), true}, kMaxFacts), "taken");

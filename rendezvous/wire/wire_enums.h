@@ -1,4 +1,4 @@
-// Which value is which number on the wire, one table per enum; for convert_*.cc only.
+// Which value is which number on the wire, one table per enum; for this folder only.
 #pragma once
 
 #include <array>

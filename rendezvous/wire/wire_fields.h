@@ -3,25 +3,26 @@
 // (wire_messages.h):
 //
 //   template <class Io>
-//   void Fields(const Io& io, typename Io::template Of<Stop>& stop) {
-//     io.Possible("generation", stop.generation);
+//   void Fields(const Io& io, Of<Io, Stop>& stop) {
+//     io.Possible(FIELD(generation), stop.generation);
 //     ...
 //
-// A field has its name in the .proto file; a duration's is followed by _ms there. Text for people
-// is `bytes`, and cut when written; `string` is a name. A bound counts for reading. A later bound
-// may be an earlier field: they are read in this order.
+// FIELD takes the name in the .proto file. A string is read as a name unless Text reads it; Text is
+// for people, and is cut when written. A bound counts for reading. A later bound may be an earlier
+// field: they are read in this order.
 //
 // Columns of numbers are converted by hand.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
-#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -36,184 +37,234 @@
 
 namespace ddprun {
 
-using WireMessage = google::protobuf::Message;
-using WireField = google::protobuf::FieldDescriptor;
+// ---- One field ----
+// A field of whichever message has one of this name, by the functions that protobuf generates for
+// it. Reflection takes several times as long, and a report has a hundred fields.
+#define FIELD(field)                                                           \
+  ::ddprun::GeneratedField(                                                    \
+      #field, [](const auto& wire) -> decltype(auto) { return wire.field(); }, \
+      [](auto& wire, const auto& value) { wire.set_##field(value); },          \
+      [](const auto& wire) { return wire.has_##field(); },                     \
+      [](auto& wire) { return wire.mutable_##field(); })
 
-// Finds a message's fields by the names of their values; a duration's field has _ms after it. Names
-// are literals, and come in the same order each time: so the next field is known by its name's
-// address. A look-up by text would cost more than all the rest of a conversion.
-class FieldFinder {
+template <class GetFn, class SetFn, class HasFn, class MutableFn>
+class GeneratedField {
  public:
-  explicit FieldFinder(const WireMessage& wire) : of_(wire.GetDescriptor()), known_(KnownOf(of_)) {}
+  constexpr GeneratedField(std::string_view field, GetFn, SetFn, HasFn, MutableFn) : name(field) {}
 
-  const WireField* operator()(const char* name) {
-    for (std::size_t tried = 0; tried < known_.size(); ++tried, ++next_) {
-      next_ = next_ < known_.size() ? next_ : 0;
-      if (known_[next_].first == name) {
-        return known_[next_].second;
-      }
-    }
-    const WireField* field = of_->FindFieldByName(name);
-    field = field != nullptr ? field : of_->FindFieldByName(std::string(name) + "_ms");
-    CHECK(field != nullptr);
-    known_.emplace_back(name, field);
-    return field;
+  // A value has the type that the message has it as: no number is narrowed before its check.
+  template <class T, class Wire>
+  decltype(auto) Get(const Wire& wire) const {
+    static_assert(kIs<T, Wire>);
+    return GetFn{}(wire);
   }
+  template <class T, class Wire>
+  void Set(Wire& wire, const T& value) const {
+    static_assert(kIs<T, Wire>);
+    SetFn{}(wire, value);
+  }
+  bool Has(const auto& wire) const { return HasFn{}(wire); }
+  // A message, a list or a text.
+  const auto& Part(const auto& wire) const { return GetFn{}(wire); }
+  auto& MutablePart(auto& wire) const { return *MutableFn{}(wire); }
+
+  const std::string_view name;
+  static constexpr bool is_text = false;
 
  private:
-  using Known = std::vector<std::pair<const char*, const WireField*>>;
-  static Known& KnownOf(const google::protobuf::Descriptor* of) {
-    thread_local std::unordered_map<const google::protobuf::Descriptor*, Known> all;
-    return all[of];
+  template <class T, class Wire>
+  static constexpr bool kIs =
+      std::is_same_v<T, std::decay_t<std::invoke_result_t<GetFn, const Wire&>>>;
+};
+
+// A field that a table's row names: by reflection, since tables know no protobuf. A duration's name
+// is followed by _ms there. `bytes` are text for people.
+class RowField {
+ public:
+  RowField(const google::protobuf::Descriptor& wire, const char* row)
+      : name(row), field_(wire.FindFieldByName(row)) {
+    field_ = field_ != nullptr ? field_ : wire.FindFieldByName(std::string(row) + "_ms");
+    CHECK(field_ != nullptr);
+    is_text = field_->type() == google::protobuf::FieldDescriptor::TYPE_BYTES;
   }
 
-  const google::protobuf::Descriptor* const of_;
-  Known& known_;
-  std::size_t next_ = 0;
+  template <class T>
+  T Get(const google::protobuf::Message& wire) const {
+    const google::protobuf::Reflection& from = *wire.GetReflection();
+    if constexpr (std::is_same_v<T, std::uint32_t>) {
+      return from.GetUInt32(wire, field_);
+    } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+      return from.GetUInt64(wire, field_);
+    } else if constexpr (std::is_same_v<T, std::int64_t>) {
+      return from.GetInt64(wire, field_);
+    } else if constexpr (std::is_same_v<T, bool>) {
+      return from.GetBool(wire, field_);
+    } else {
+      return from.GetString(wire, field_);
+    }
+  }
+  template <class T>
+  void Set(google::protobuf::Message& wire, const T& value) const {
+    const google::protobuf::Reflection& to = *wire.GetReflection();
+    if constexpr (std::is_same_v<T, std::uint32_t>) {
+      to.SetUInt32(&wire, field_, value);
+    } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+      to.SetUInt64(&wire, field_, value);
+    } else if constexpr (std::is_same_v<T, std::int64_t>) {
+      to.SetInt64(&wire, field_, value);
+    } else if constexpr (std::is_same_v<T, bool>) {
+      to.SetBool(&wire, field_, value);
+    } else {
+      to.SetString(&wire, field_, is_text ? value.substr(0, kMaxTextBytes) : value);
+    }
+  }
+  bool Has(const google::protobuf::Message& wire) const {
+    return wire.GetReflection()->HasField(wire, field_);
+  }
+
+  std::string_view name;
+  bool is_text;
+
+ private:
+  const google::protobuf::FieldDescriptor* field_;
 };
+
+// Visits each row with its field of the message. The fields are looked up once, since a message has
+// one table.
+template <class Wire, class... Row, class Visit>
+void ForEachField(const std::tuple<Row...>& table, const Visit& visit) {
+  static const auto fields = std::apply(
+      [](const Row&... row) { return std::array{RowField(*Wire::descriptor(), row.name)...}; },
+      table);
+  auto field = fields.begin();
+  ForEach(table, [&](const auto& row) { visit(*field++, row); });
+}
 
 // The part of a text that is kept where it is too long. The end says more only of a worker's
 // output, and of a traceback.
 enum class Keep { kHead, kTail };
 
+// ---- Writing ----
+template <class Wire>
 class FieldWriter {
  public:
   static constexpr bool kReads = false;
   template <class T>
   using Of = const T;
 
-  explicit FieldWriter(WireMessage* wire)
-      : wire_(*wire), to_(*wire->GetReflection()), find_(*wire) {}
+  explicit FieldWriter(Wire& wire) : wire_(wire) {}
 
-  template <class Wire>
-  Wire& As() const {
-    return static_cast<Wire&>(wire_);
-  }
+  Wire& wire() const { return wire_; }
 
   // ---- One value ----
-  void operator()(const char* name, std::uint32_t value) const {
-    to_.SetUInt32(&wire_, Field(name), value);
+  template <class T>
+  requires std::is_arithmetic_v<T>
+  void operator()(const auto& field, T value) const { field.Set(wire_, value); }
+  void operator()(const auto& field, int exit_code) const {
+    field.Set(wire_, static_cast<std::uint32_t>(exit_code));
   }
-  void operator()(const char* name, std::uint64_t value) const {
-    to_.SetUInt64(&wire_, Field(name), value);
-  }
-  void operator()(const char* name, std::int64_t value) const {
-    to_.SetInt64(&wire_, Field(name), value);
-  }
-  void operator()(const char* name, double value) const {
-    to_.SetDouble(&wire_, Field(name), value);
-  }
-  void operator()(const char* name, bool value) const { to_.SetBool(&wire_, Field(name), value); }
-  void operator()(const char* name, int exit_code) const {
-    (*this)(name, static_cast<std::uint32_t>(exit_code));
-  }
-  void operator()(const char* name, UnixTime value) const { (*this)(name, value.ms); }
-  void operator()(const char* name, const std::string& value) const {
-    const bool text = Field(name)->type() == WireField::TYPE_BYTES;
-    to_.SetString(&wire_, Field(name), text ? value.substr(0, kMaxTextBytes) : value);
-  }
+  void operator()(const auto& field, UnixTime value) const { (*this)(field, value.ms); }
+  void operator()(const auto& field, const std::string& value) const { field.Set(wire_, value); }
   template <class Tag>
-  void operator()(const char* name, ddprun::Number<Tag> value) const {
-    (*this)(name, value.value);
+  void operator()(const auto& field, ddprun::Number<Tag> value) const {
+    (*this)(field, value.value);
   }
-  void operator()(const char* name, Duration value, Duration /*most*/ = {}) const {
-    (*this)(name, std::int64_t{value.count()});
+  void operator()(const auto& field, Duration value, Duration /*most*/ = {}) const {
+    (*this)(field, std::int64_t{value.count()});
   }
   template <class T>
-  void operator()(const char* name, const std::optional<T>& value) const {
+  void operator()(const auto& field, const std::optional<T>& value) const {
     if (value) {
-      (*this)(name, *value);
+      (*this)(field, *value);
     }
   }
 
   template <class T>
-  void Number(const char* name, const T& value, std::uint64_t, std::uint64_t) const {
-    using Wire = std::conditional_t<sizeof(T) <= sizeof(std::uint32_t), std::uint32_t, T>;
-    (*this)(name, static_cast<Wire>(value));
+  void Number(const auto& field, const T& value, std::uint64_t, std::uint64_t) const {
+    using Sent = std::conditional_t<sizeof(T) <= sizeof(std::uint32_t), std::uint32_t, T>;
+    (*this)(field, static_cast<Sent>(value));
   }
   template <class T>
-  void Number(const char* name, const std::optional<T>& value, std::uint64_t least,
+  void Number(const auto& field, const std::optional<T>& value, std::uint64_t least,
               std::uint64_t most) const {
     if (value) {
-      Number(name, *value, least, most);
+      Number(field, *value, least, most);
     }
   }
   template <class Tag>
-  void Possible(const char* name, ddprun::Number<Tag> value) const {
-    (*this)(name, value);
+  void Possible(const auto& field, ddprun::Number<Tag> value) const {
+    (*this)(field, value);
   }
   template <class Value, class Table>
-  void Enum(const char* name, Value value, const Table& names) const {
+  void Enum(const auto& field, Value value, const Table& names) const {
     const auto found = std::ranges::find(names, value, &Table::value_type::first);
     CHECK(found != names.end());
-    to_.SetEnumValue(&wire_, Field(name), found->second);
+    field.Set(wire_, found->second);
   }
-  void Name(const char* name, const std::string& value, std::size_t /*most*/ = 0) const {
-    (*this)(name, value);
+  void Name(const auto& field, const std::string& value, std::size_t /*most*/ = 0) const {
+    (*this)(field, value);
   }
-  void Addresses(const char* name, const std::string& value, std::size_t) const {
-    (*this)(name, value);
+  void Addresses(const auto& field, const std::string& value, std::size_t) const {
+    (*this)(field, value);
   }
-  void Text(const char* name, const std::string& value, std::size_t most,
+  void Text(const auto& field, const std::string& value, std::size_t most,
             Keep keep = Keep::kHead) const {
     const std::size_t from = keep == Keep::kHead ? 0 : value.size() - std::min(value.size(), most);
-    to_.SetString(&wire_, Field(name), value.substr(from, most));
+    field.MutablePart(wire_).assign(value, from, most);
   }
 
   // ---- Parts and lists ----
   template <class T, class... More>
-  void Message(const char* name, const T& value, const char* /*of*/ = "", More... more) const {
-    const FieldWriter io(to_.MutableMessage(&wire_, Field(name)));
-    Fields(io, value, more...);
+  void Message(const auto& field, const T& value, std::string_view /*of*/ = "",
+               More... more) const {
+    Fields(ddprun::FieldWriter(field.MutablePart(wire_)), value, more...);
   }
   template <class T>
-  void Message(const char* name, const std::optional<T>& value, const char* of = "") const {
+  void Message(const auto& field, const std::optional<T>& value, std::string_view of = "") const {
     if (value) {
-      Message(name, *value, of);
+      Message(field, *value, of);
     }
   }
   template <class T, class... All>
-  bool Choice(const char* name, const std::variant<All...>& value) const {
+  bool Choice(const auto& field, const std::variant<All...>& value) const {
     const T* const chosen = std::get_if<T>(&value);
     if (chosen != nullptr) {
-      Message(name, *chosen);
+      Message(field, *chosen);
     }
     return chosen != nullptr;
   }
   template <class T>
-  void List(const char* name, const std::vector<T>& values, std::size_t most,
-            const char* /*of*/) const {
+  void List(const auto& field, const std::vector<T>& values, std::size_t most,
+            std::string_view /*of*/) const {
     for (std::size_t i = 0; i < std::min(values.size(), most); ++i) {
-      const FieldWriter io(to_.AddMessage(&wire_, Field(name)));
-      Fields(io, values[i]);
+      Fields(ddprun::FieldWriter(*field.MutablePart(wire_).Add()), values[i]);
     }
   }
-  void Texts(const char* name, const std::vector<std::string>& values, std::size_t most,
+  void Texts(const auto& field, const std::vector<std::string>& values, std::size_t most,
              std::size_t most_bytes) const {
     for (std::size_t i = 0; i < std::min(values.size(), most); ++i) {
-      to_.AddString(&wire_, Field(name), values[i].substr(0, most_bytes));
+      field.MutablePart(wire_).Add(values[i].substr(0, most_bytes));
     }
   }
-  void Names(const char* name, const std::vector<std::string>& values, std::size_t most,
+  void Names(const auto& field, const std::vector<std::string>& values, std::size_t most,
              std::size_t /*most_bytes*/ = 0) const {
-    Texts(name, values, most, std::string::npos);
+    Texts(field, values, most, std::string::npos);
   }
   template <class Table, class Value>
   void Rows(const Table& table, const Value& value) const {
-    ForEach(table, [&](const auto& row) { (*this)(row.name, value.*row.member); });
+    ForEachField<Wire>(
+        table, [&](const RowField& field, const auto& row) { (*this)(field, value.*row.member); });
   }
 
-  void Check(bool /*good*/, const char* /*field*/, const char* /*why*/) const {}
-  bool Has(const char* /*name*/) const { return true; }
+  void Check(bool /*good*/, std::string_view /*field*/, std::string_view /*why*/) const {}
+  bool Has(const auto& /*field*/) const { return true; }
 
  private:
-  const WireField* Field(const char* name) const { return find_(name); }
-
-  WireMessage& wire_;
-  const google::protobuf::Reflection& to_;
-  mutable FieldFinder find_;
+  Wire& wire_;
 };
 
+// ---- Reading ----
+template <class Wire>
 class FieldReader {
  public:
   static constexpr bool kReads = true;
@@ -221,162 +272,156 @@ class FieldReader {
   using Of = T;
 
   // `of`: what errors call this message.
-  FieldReader(const WireMessage& wire, Reader& in, std::string_view of = "")
-      : wire_(wire), from_(*wire.GetReflection()), find_(wire), in_(in), outer_(in.Enter(of)) {}
+  FieldReader(const Wire& wire, Reader& in, std::string_view of = "")
+      : wire_(wire), in_(in), outer_(in.Enter(of)) {}
   ~FieldReader() { in_.Enter(outer_); }
   FieldReader(const FieldReader&) = delete;
   FieldReader& operator=(const FieldReader&) = delete;
 
-  template <class Wire>
-  const Wire& As() const {
-    return static_cast<const Wire&>(wire_);
-  }
+  const Wire& wire() const { return wire_; }
 
   // ---- One value ----
-  void operator()(const char* name, std::uint32_t& value) const {
-    value = from_.GetUInt32(wire_, Field(name));
+  void operator()(const auto& field, std::uint32_t& value) const {
+    value = field.template Get<std::uint32_t>(wire_);
   }
-  void operator()(const char* name, std::uint64_t& value) const {
-    value = from_.GetUInt64(wire_, Field(name));
+  void operator()(const auto& field, std::uint64_t& value) const {
+    value = field.template Get<std::uint64_t>(wire_);
   }
-  void operator()(const char* name, bool& value) const {
-    value = from_.GetBool(wire_, Field(name));
+  void operator()(const auto& field, bool& value) const { value = field.template Get<bool>(wire_); }
+  void operator()(const auto& field, double& value) const {
+    value = field.template Get<double>(wire_);
+    Check(std::isfinite(value), field.name, "is no number");
   }
-  void operator()(const char* name, double& value) const {
-    value = from_.GetDouble(wire_, Field(name));
-    Check(std::isfinite(value), name, "is no number");
+  void operator()(const auto& field, int& exit_code) const { Number(field, exit_code, 0, 255); }
+  void operator()(const auto& field, std::int64_t& unix) const {
+    Number(field, unix, 0, kMaxUnixMs / 1000);
   }
-  void operator()(const char* name, int& exit_code) const { Number(name, exit_code, 0, 255); }
-  void operator()(const char* name, std::int64_t& unix) const {
-    Number(name, unix, 0, kMaxUnixMs / 1000);
+  void operator()(const auto& field, UnixTime& value) const {
+    Number(field, value.ms, 0, kMaxUnixMs);
   }
-  void operator()(const char* name, UnixTime& value) const {
-    Number(name, value.ms, 0, kMaxUnixMs);
-  }
-  void operator()(const char* name, std::string& value) const {
-    const WireField* const field = Field(name);
-    value = from_.GetString(wire_, field);
-    if (field->type() == WireField::TYPE_BYTES) {
-      in_.Text(name, value, kMaxTextBytes);
-    } else {
-      in_.OptionalName(name, value);
-    }
+  void operator()(const auto& field, std::string& value) const {
+    const std::string& said = field.template Get<std::string>(wire_);
+    value = field.is_text ? in_.Text(field.name, said, kMaxTextBytes)
+                          : in_.OptionalName(field.name, said);
   }
   template <class Tag>
-  void operator()(const char* name, ddprun::Number<Tag>& value) const {
-    (*this)(name, value.value);
+  void operator()(const auto& field, ddprun::Number<Tag>& value) const {
+    (*this)(field, value.value);
   }
-  void operator()(const char* name, Term& value) const { Number(name, value.value, 0, kMaxCount); }
-  void operator()(const char* name, Generation& value) const {
-    Number(name, value.value, 0, kMaxCount);
+  void operator()(const auto& field, Term& value) const {
+    Number(field, value.value, 0, kMaxCount);
   }
-  void operator()(const char* name, Duration& value, Duration most = kMaxDuration) const {
+  void operator()(const auto& field, Generation& value) const {
+    Number(field, value.value, 0, kMaxCount);
+  }
+  void operator()(const auto& field, Duration& value, Duration most = kMaxDuration) const {
+    std::string_view name = field.name;
+    name.remove_suffix(name.ends_with("_ms") ? 3 : 0);
     value = Duration(
-        in_.Number<std::int64_t>(name, from_.GetInt64(wire_, Field(name)), 0, most.count()));
+        in_.Number<std::int64_t>(name, field.template Get<std::int64_t>(wire_), 0, most.count()));
   }
   template <class T>
-  void operator()(const char* name, std::optional<T>& value) const {
-    if (Has(name)) {
-      (*this)(name, value.emplace());
+  void operator()(const auto& field, std::optional<T>& value) const {
+    if (Has(field)) {
+      (*this)(field, value.emplace());
     }
   }
 
   template <class T>
-  void Number(const char* name, T& value, std::uint64_t least, std::uint64_t most) const {
+  void Number(const auto& field, T& value, std::uint64_t least, std::uint64_t most) const {
     if constexpr (std::is_same_v<T, std::int64_t>) {
-      value = in_.Number<std::int64_t>(name, from_.GetInt64(wire_, Field(name)),
+      value = in_.Number<std::int64_t>(field.name, field.template Get<std::int64_t>(wire_),
                                        static_cast<std::int64_t>(least),
                                        static_cast<std::int64_t>(most));
-    } else if constexpr (std::is_same_v<T, std::uint64_t>) {
-      value = in_.Number<std::uint64_t>(name, from_.GetUInt64(wire_, Field(name)), least, most);
     } else {
+      using Sent = std::conditional_t<sizeof(T) <= sizeof(std::uint32_t), std::uint32_t, T>;
       value = static_cast<T>(
-          in_.Number<std::uint64_t>(name, from_.GetUInt32(wire_, Field(name)), least, most));
+          in_.Number<std::uint64_t>(field.name, field.template Get<Sent>(wire_), least, most));
     }
   }
   template <class T>
-  void Number(const char* name, std::optional<T>& value, std::uint64_t least,
+  void Number(const auto& field, std::optional<T>& value, std::uint64_t least,
               std::uint64_t most) const {
-    if (Has(name)) {
-      Number(name, value.emplace(), least, most);
+    if (Has(field)) {
+      Number(field, value.emplace(), least, most);
     }
   }
   // By this machine's clock.
-  void Possible(const char* name, Term& value) const {
-    value = in_.Term(name, from_.GetUInt64(wire_, Field(name)));
+  void Possible(const auto& field, Term& value) const {
+    value = in_.Term(field.name, field.template Get<std::uint64_t>(wire_));
   }
-  void Possible(const char* name, Generation& value) const {
-    value = in_.Generation(name, from_.GetUInt64(wire_, Field(name)));
+  void Possible(const auto& field, Generation& value) const {
+    value = in_.Generation(field.name, field.template Get<std::uint64_t>(wire_));
   }
   template <class Value, class Table>
-  void Enum(const char* name, Value& value, const Table& names) const {
-    const int number = from_.GetEnumValue(wire_, Field(name));
+  void Enum(const auto& field, Value& value, const Table& names) const {
+    using Sent = typename Table::value_type::second_type;
+    const Sent number = field.template Get<Sent>(wire_);
     const auto found = std::ranges::find(names, number, &Table::value_type::second);
     if (found == names.end()) {
-      in_.Refuse(name, "has the unknown value " + std::to_string(number));
+      in_.Refuse(field.name, "has the unknown value " + std::to_string(number));
     } else {
       value = found->first;
     }
   }
-  void Name(const char* name, std::string& value, std::size_t most = kMaxNameBytes) const {
-    value = in_.Text(name, in_.Name(name, from_.GetString(wire_, Field(name))), most);
+  void Name(const auto& field, std::string& value, std::size_t most = kMaxNameBytes) const {
+    value =
+        in_.Text(field.name, in_.Name(field.name, field.template Get<std::string>(wire_)), most);
   }
-  void Addresses(const char* name, std::string& value, std::size_t most) const {
-    value = in_.Addresses(name, from_.GetString(wire_, Field(name)), most);
+  void Addresses(const auto& field, std::string& value, std::size_t most) const {
+    value = in_.Addresses(field.name, field.template Get<std::string>(wire_), most);
   }
-  void Text(const char* name, std::string& value, std::size_t most, Keep = Keep::kHead) const {
-    value = in_.Text(name, from_.GetString(wire_, Field(name)), most);
+  void Text(const auto& field, std::string& value, std::size_t most, Keep = Keep::kHead) const {
+    value = in_.Text(field.name, field.template Get<std::string>(wire_), most);
   }
 
   // ---- Parts and lists ----
   // `of`: what errors call the part.
   template <class T, class... More>
-  void Message(const char* name, T& value, const char* of = "", More... more) const {
-    const FieldReader io(from_.GetMessage(wire_, Field(name)), in_, *of == '\0' ? name : of);
-    Fields(io, value, more...);
+  void Message(const auto& field, T& value, std::string_view of = "", More... more) const {
+    const auto& part = field.Part(wire_);
+    Fields(ddprun::FieldReader(part, in_, of.empty() ? field.name : of), value, more...);
   }
   template <class T>
-  void Message(const char* name, std::optional<T>& value, const char* of = "") const {
-    if (Has(name)) {
-      Message(name, value.emplace(), of);
+  void Message(const auto& field, std::optional<T>& value, std::string_view of = "") const {
+    if (Has(field)) {
+      Message(field, value.emplace(), of);
     }
   }
   // True: the variant's value is this one.
   template <class T, class... All>
-  bool Choice(const char* name, std::variant<All...>& value) const {
-    const bool chosen = Has(name);
+  bool Choice(const auto& field, std::variant<All...>& value) const {
+    const bool chosen = Has(field);
     if (chosen) {
-      Message(name, value.template emplace<T>());
+      Message(field, value.template emplace<T>());
     }
     return chosen;
   }
   template <class T>
-  void List(const char* name, std::vector<T>& values, std::size_t most, const char* of) const {
-    const int count = Count(name, most);
-    for (int i = 0; i < count; ++i) {
-      const FieldReader io(from_.GetRepeatedMessage(wire_, Field(name), i), in_, of);
-      Fields(io, values.emplace_back());
-    }
+  void List(const auto& field, std::vector<T>& values, std::size_t most,
+            std::string_view of) const {
+    Each(field, most, [&](const auto& part) {
+      Fields(ddprun::FieldReader(part, in_, of), values.emplace_back());
+    });
   }
-  void Texts(const char* name, std::vector<std::string>& values, std::size_t most,
+  void Texts(const auto& field, std::vector<std::string>& values, std::size_t most,
              std::size_t most_bytes) const {
-    const int count = Count(name, most);
-    for (int i = 0; i < count; ++i) {
-      values.push_back(in_.Text(name, from_.GetRepeatedString(wire_, Field(name), i), most_bytes));
-    }
+    Each(field, most, [&](const std::string& text) {
+      values.push_back(in_.Text(field.name, text, most_bytes));
+    });
   }
-  void Names(const char* name, std::vector<std::string>& values, std::size_t most,
+  void Names(const auto& field, std::vector<std::string>& values, std::size_t most,
              std::size_t most_bytes = kMaxNameBytes) const {
-    Texts(name, values, most, most_bytes);
+    Texts(field, values, most, most_bytes);
     for (const std::string& value : values) {
-      in_.Name(name, value);
+      in_.Name(field.name, value);
     }
   }
   // Rows with `name` and `member`; also whether what must not be empty is not.
   template <class Table, class Value>
   void Rows(const Table& table, Value& value) const {
-    ForEach(table, [&](const auto& row) {
-      (*this)(row.name, value.*row.member);
+    ForEachField<Wire>(table, [&](const RowField& field, const auto& row) {
+      (*this)(field, value.*row.member);
       if constexpr (requires { row.empty; }) {
         const bool empty = value.*row.member == std::decay_t<decltype(value.*row.member)>{};
         Check(row.empty == Empty::kMay || !empty, row.name, "is empty");
@@ -384,45 +429,38 @@ class FieldReader {
     });
   }
 
-  void Check(bool good, const char* field, const char* why) const {
+  void Check(bool good, std::string_view field, std::string_view why) const {
     if (!good) {
       in_.Refuse(field, why);
     }
   }
-  bool Has(const char* name) const { return from_.HasField(wire_, Field(name)); }
+  bool Has(const auto& field) const { return field.Has(wire_); }
 
  private:
-  const WireField* Field(const char* name) const { return find_(name); }
-  // 0: too many.
-  int Count(const char* name, std::size_t most) const {
-    const int count = from_.FieldSize(wire_, Field(name));
-    if (count <= static_cast<int>(most)) {
-      return count;
+  // Nothing of a list with too many.
+  void Each(const auto& field, std::size_t most, const auto& take) const {
+    const auto& list = field.Part(wire_);
+    if (list.size() <= static_cast<int>(most)) {
+      std::ranges::for_each(list, take);
+    } else {
+      in_.Refuse(field.name, "has more than " + std::to_string(most) + " entries");
     }
-    in_.Refuse(name, "has more than " + std::to_string(most) + " entries");
-    return 0;
   }
 
-  const WireMessage& wire_;
-  const google::protobuf::Reflection& from_;
-  mutable FieldFinder find_;
+  const Wire& wire_;
   Reader& in_;
   const std::string_view outer_;
 };
 
-template <class Value>
-void WriteFields(const Value& value, WireMessage* wire) {
-  const FieldWriter io(wire);
-  Fields(io, value);
+template <class Value, class Wire>
+void WriteFields(const Value& value, Wire* wire) {
+  Fields(FieldWriter(*wire), value);
 }
 
-template <class Value>
-Result<Value> ReadFields(const WireMessage& wire, Reader& in, std::string_view of = "") {
+template <class Value, class Wire>
+Result<Value> ReadFields(const Wire& wire, Reader& in, std::string_view of = "") {
   Value value;
-  {
-    const FieldReader io(wire, in, of);
-    Fields(io, value);
-  }
+  Fields(FieldReader(wire, in, of), value);
   return in.Taken(std::move(value));
 }
 

@@ -26,101 +26,101 @@ using Of = typename Io::template Of<T>;
 // ---- A node's workers ----
 template <class Io>
 void Fields(const Io& io, Of<Io, Endpoint>& endpoint) {
-  io("host", endpoint.host);
-  io.Number("port", endpoint.port, 0, 65535);
+  io(FIELD(host), endpoint.host);
+  io.Number(FIELD(port), endpoint.port, 0, 65535);
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, RunSpec>& spec) {
   io.Rows(kSpecFields, spec);
-  io.Number("max_nodes", spec.max_nodes, 1, kMaxNodes);
-  io.Number("min_nodes", spec.min_nodes, 1, spec.max_nodes);
+  io.Number(FIELD(max_nodes), spec.max_nodes, 1, kMaxNodes);
+  io.Number(FIELD(min_nodes), spec.min_nodes, 1, spec.max_nodes);
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, Placement>& placement) {
-  io.Possible("term", placement.term);
-  io.Possible("generation", placement.generation);
-  io("world_id", placement.world_id);
-  io.Number("group_size", placement.group_size, 1, kMaxNodes);
-  io.Number("group_rank", placement.group_rank, 0, placement.group_size - 1);
-  io.Number("world_size", placement.world_size, 1, kMaxWorld);
-  io.Number("first_rank", placement.first_rank, 0, placement.world_size - 1);
-  io.Number("role_world_size", placement.role_world_size, 1, placement.world_size);
-  io.Number("role_first_rank", placement.role_first_rank, 0, placement.role_world_size - 1);
-  io.Message("store", placement.store);
-  io("restarts_used", placement.restarts_used);
+  io.Possible(FIELD(term), placement.term);
+  io.Possible(FIELD(generation), placement.generation);
+  io(FIELD(world_id), placement.world_id);
+  io.Number(FIELD(group_size), placement.group_size, 1, kMaxNodes);
+  io.Number(FIELD(group_rank), placement.group_rank, 0, placement.group_size - 1);
+  io.Number(FIELD(world_size), placement.world_size, 1, kMaxWorld);
+  io.Number(FIELD(first_rank), placement.first_rank, 0, placement.world_size - 1);
+  io.Number(FIELD(role_world_size), placement.role_world_size, 1, placement.world_size);
+  io.Number(FIELD(role_first_rank), placement.role_first_rank, 0, placement.role_world_size - 1);
+  io.Message(FIELD(store), placement.store);
+  io(FIELD(restarts_used), placement.restarts_used);
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, ExitStatus>& status) {
   if constexpr (Io::kReads) {
-    if (io.Has("signal")) {
+    if (io.Has(FIELD(signal))) {
       status = Killed{};
     }
-    io.Check(io.Has("signal") || io.Has("exit_code"), "status", "is missing");
+    io.Check(io.Has(FIELD(signal)) || io.Has(FIELD(exit_code)), "status", "is missing");
   }
   if (auto* const exited = std::get_if<Exited>(&status)) {
-    io("exit_code", exited->code);
+    io(FIELD(exit_code), exited->code);
   } else if (auto* const killed = std::get_if<Killed>(&status)) {
-    io.Number("signal", killed->signal, 1, kMaxSignal);
-    io("core_dumped", killed->core_dumped);
+    io.Number(FIELD(signal), killed->signal, 1, kMaxSignal);
+    io(FIELD(core_dumped), killed->core_dumped);
   }
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, WorkerFailure>& failure) {
-  io.Number("rank", failure.rank, 0, kMaxWorld - 1);
-  io.Number("local_rank", failure.local_rank, 0, kMaxWorkers - 1);
-  io.Number("pid", failure.pid, 0, INT32_MAX);
+  io.Number(FIELD(rank), failure.rank, 0, kMaxWorld - 1);
+  io.Number(FIELD(local_rank), failure.local_rank, 0, kMaxWorkers - 1);
+  io.Number(FIELD(pid), failure.pid, 0, INT32_MAX);
   Fields(io, failure.status);
-  io("said_hello", failure.said_hello);
-  io("stopped_by_us", failure.stopped_by_us);
-  io("after", failure.after);
-  io("recorded", failure.recorded);
-  io("host", failure.host);
-  io.Text("last_lines", failure.last_lines, kMaxLastLines, Keep::kTail);
-  io.Number("unix_ms", failure.details.unix_ms, 0, kMaxUnixMs);
-  io.Text("error_file", failure.details.error_file, kMaxPath);
-  io.Text("error_message", failure.details.message, kMaxErrorMessage);
-  io.Text("traceback", failure.details.traceback, kMaxTraceback, Keep::kTail);
-  io.Text("hang", failure.hang, kMaxHangText);
-  io("nobody_lags", failure.nobody_lags);
+  io(FIELD(said_hello), failure.said_hello);
+  io(FIELD(stopped_by_us), failure.stopped_by_us);
+  io(FIELD(after_ms), failure.after);
+  io(FIELD(recorded), failure.recorded);
+  io(FIELD(host), failure.host);
+  io.Text(FIELD(last_lines), failure.last_lines, kMaxLastLines, Keep::kTail);
+  io.Number(FIELD(unix_ms), failure.details.unix_ms, 0, kMaxUnixMs);
+  io.Text(FIELD(error_file), failure.details.error_file, kMaxPath);
+  io.Text(FIELD(error_message), failure.details.message, kMaxErrorMessage);
+  io.Text(FIELD(traceback), failure.details.traceback, kMaxTraceback, Keep::kTail);
+  io.Text(FIELD(hang), failure.hang, kMaxHangText);
+  io(FIELD(nobody_lags), failure.nobody_lags);
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, ProgressGroup>& group) {
-  io("step", group.step);
-  io("phase", group.phase);
-  io.Number("first_rank", group.first_rank, 0, kMaxWorld - 1);
-  io.Number("count", group.count, 1, kMaxWorkers);
-  io.Number("late", group.late, 0, group.count);
-  io("allowed", group.allowed);
-  io.Number("source", group.source, 0, static_cast<int>(ProgressSource::kCollectives));
+  io(FIELD(step), group.step);
+  io(FIELD(phase), group.phase);
+  io.Number(FIELD(first_rank), group.first_rank, 0, kMaxWorld - 1);
+  io.Number(FIELD(count), group.count, 1, kMaxWorkers);
+  io.Number(FIELD(late), group.late, 0, group.count);
+  io(FIELD(allowed_ms), group.allowed);
+  io.Number(FIELD(source), group.source, 0, static_cast<int>(ProgressSource::kCollectives));
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, StartTimings>& timings) {
-  io("detect", timings.detect);
-  io("started", timings.started);
-  io("restored", timings.restored);
-  io("stepped", timings.stepped);
+  io(FIELD(detect_ms), timings.detect);
+  io(FIELD(started_ms), timings.started);
+  io(FIELD(restored_ms), timings.restored);
+  io(FIELD(stepped_ms), timings.stepped);
 }
 
 // ---- A node seen from near ----
 template <class Io>
 void Fields(const Io& io, Of<Io, TrainingPoint>& point) {
-  io("step", point.step);
-  io("loss", point.loss);
-  io("samples_per_s", point.samples_per_s);
-  io("checkpoint", point.checkpoint);
+  io(FIELD(step), point.step);
+  io(FIELD(loss), point.loss);
+  io(FIELD(samples_per_s), point.samples_per_s);
+  io(FIELD(checkpoint), point.checkpoint);
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, HostFact>& fact) {
-  io.Name("name", fact.name, kMaxFactName);
-  io.Text("value", fact.value, kMaxFactValue);
-  io("bad", fact.bad);
+  io.Name(FIELD(name), fact.name, kMaxFactName);
+  io.Text(FIELD(value), fact.value, kMaxFactValue);
+  io(FIELD(bad), fact.bad);
 }
 
 // Columns, one value for each rank in each.
@@ -159,7 +159,7 @@ inline bool ReadRanks(const v1::RankDetails& wire, std::uint32_t workers,
 template <class Io>
 void Fields(const Io& io, Of<Io, RankDetails>& details, std::uint32_t workers = kMaxWorkers) {
   if constexpr (Io::kReads) {
-    const auto& wire = io.template As<v1::RankDetails>();
+    const v1::RankDetails& wire = io.wire();
     const auto in = [](const auto& column, std::size_t most) {
       return std::ranges::all_of(column, [most](std::uint32_t value) { return value <= most; });
     };
@@ -169,146 +169,146 @@ void Fields(const Io& io, Of<Io, RankDetails>& details, std::uint32_t workers = 
              "is none of the phases");
     io.Check(ReadRanks(wire, workers, details.ranks), "", "has columns that do not fit");
   } else {
-    WriteRanks(details.ranks, io.template As<v1::RankDetails>());
+    WriteRanks(details.ranks, io.wire());
   }
-  io.Names("phases", details.phases, kMostPhases, kLongestPhase);
-  io.Message("training", details.training);
-  io("steps", details.steps);
+  io.Names(FIELD(phases), details.phases, kMostPhases, kLongestPhase);
+  io.Message(FIELD(training), details.training);
+  io(FIELD(steps), details.steps);
 }
 
 // ---- Events ----
 template <class Io>
 void Fields(const Io& io, Of<Io, RunEvent>& event) {
   io.Rows(kRunEventFields, event);
-  io.Enum("level", event.level, kNoticeLevel);
+  io.Enum(FIELD(level), event.level, kNoticeLevel);
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, EventMark>& mark) {
-  io.Possible("term", mark.term);
-  io.Number("number", mark.number, 0, kMaxCount);
+  io.Possible(FIELD(term), mark.term);
+  io.Number(FIELD(number), mark.number, 0, kMaxCount);
 }
 
 // ---- Directives ----
 template <class Io>
 void Fields(const Io& io, Of<Io, Wait>& wait) {
   auto& reason = wait.reason;
-  io.Enum("what", reason.what, kWaitFor);
-  io.Number("have", reason.have, 0, kMaxNodes);
-  io.Number("need", reason.need, 0, kMaxNodes);
-  io.Number("want", reason.want, 0, kMaxNodes);
-  io.Names("missing", reason.missing, kMaxNamed);
-  io.Texts("unfit", reason.unfit, kMaxNamed, kMaxNamedUnfit);
-  io("remaining", reason.remaining);
-  io("losses", reason.losses);
-  io("span", reason.span);
+  io.Enum(FIELD(what), reason.what, kWaitFor);
+  io.Number(FIELD(have), reason.have, 0, kMaxNodes);
+  io.Number(FIELD(need), reason.need, 0, kMaxNodes);
+  io.Number(FIELD(want), reason.want, 0, kMaxNodes);
+  io.Names(FIELD(missing), reason.missing, kMaxNamed);
+  io.Texts(FIELD(unfit), reason.unfit, kMaxNamed, kMaxNamedUnfit);
+  io(FIELD(remaining_ms), reason.remaining);
+  io(FIELD(losses), reason.losses);
+  io(FIELD(span_ms), reason.span);
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, Run>& run) {
-  io.Check(io.Has("placement"), "placement", "is missing");
-  io.Message("placement", run.placement);
+  io.Check(io.Has(FIELD(placement)), "placement", "is missing");
+  io.Message(FIELD(placement), run.placement);
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, Stop>& stop) {
-  io.Possible("generation", stop.generation);
-  io("world_id", stop.world_id);
-  io.Enum("cause", stop.cause, kStopCause);
+  io.Possible(FIELD(generation), stop.generation);
+  io(FIELD(world_id), stop.world_id);
+  io.Enum(FIELD(cause), stop.cause, kStopCause);
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, Finish>& finish) {
-  io.Enum("ending", finish.ending, kEnding);
-  io("exit_code", finish.exit_code);
+  io.Enum(FIELD(ending), finish.ending, kEnding);
+  io(FIELD(exit_code), finish.exit_code);
   io.Check(finish.exit_code != 0 || finish.ending == Ending::kSucceeded, "exit_code",
            "is 0, which says success, where there was none");
-  io.Text("text", finish.text, kMaxTextBytes);
-  io.Message("root", finish.root, "failure");
-  io("gave_up", finish.gave_up);
+  io.Text(FIELD(text), finish.text, kMaxTextBytes);
+  io.Message(FIELD(root), finish.root, "failure");
+  io(FIELD(gave_up), finish.gave_up);
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, Directive>& directive) {
-  const bool known = io.template Choice<Wait>("wait", directive) ||
-                     io.template Choice<Run>("run", directive) ||
-                     io.template Choice<Stop>("stop", directive) ||
-                     io.template Choice<Finish>("finish", directive);
+  const bool known = io.template Choice<Wait>(FIELD(wait), directive) ||
+                     io.template Choice<Run>(FIELD(run), directive) ||
+                     io.template Choice<Stop>(FIELD(stop), directive) ||
+                     io.template Choice<Finish>(FIELD(finish), directive);
   io.Check(known, "", "is missing or of an unknown kind");
 }
 
 // ---- A call of a node, and its answer ----
 template <class Io>
 void WorkersFields(const Io& io, Of<Io, NodeReport>& report) {
-  io.Enum("hosting", report.hosting, kHosting);
-  io.Message("placement", report.placement);
-  io.Enum("outcome", report.outcome, kOutcome);
-  io.List("failures", report.failures, kMaxFailures, "failure");
-  io.Text("spawn_failure", report.spawn_failure, kMaxTextBytes);
-  io.Possible("floor", report.floor);
-  io("restarts_used", report.restarts_used);
-  io.Number("unkillable", report.unkillable, 0, kMaxWorkers);
-  io.Number("hung_rank", report.hung_rank, 0, kMaxWorld - 1);
-  io("progress", report.progress);
-  io.Message("start_timings", report.start_timings);
-  io.Message("rank_details", report.rank_details, "rank_details", report.workers);
-  io.Number("ended_well", report.ended_well, 0, report.workers);
-  io.List("progress_groups", report.progress_groups, kMaxProgressGroups, "progress_group");
-  io.Enum("leaving", report.leaving, kLeaving);
-  io("starting", report.starting);
-  io("saving", report.saving);
+  io.Enum(FIELD(hosting), report.hosting, kHosting);
+  io.Message(FIELD(placement), report.placement);
+  io.Enum(FIELD(outcome), report.outcome, kOutcome);
+  io.List(FIELD(failures), report.failures, kMaxFailures, "failure");
+  io.Text(FIELD(spawn_failure), report.spawn_failure, kMaxTextBytes);
+  io.Possible(FIELD(floor), report.floor);
+  io(FIELD(restarts_used), report.restarts_used);
+  io.Number(FIELD(unkillable), report.unkillable, 0, kMaxWorkers);
+  io.Number(FIELD(hung_rank), report.hung_rank, 0, kMaxWorld - 1);
+  io(FIELD(progress), report.progress);
+  io.Message(FIELD(start_timings), report.start_timings);
+  io.Message(FIELD(rank_details), report.rank_details, "rank_details", report.workers);
+  io.Number(FIELD(ended_well), report.ended_well, 0, report.workers);
+  io.List(FIELD(progress_groups), report.progress_groups, kMaxProgressGroups, "progress_group");
+  io.Enum(FIELD(leaving), report.leaving, kLeaving);
+  io(FIELD(starting), report.starting);
+  io(FIELD(saving), report.saving);
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, NodeReport>& report) {
-  io.Name("run_id", report.run_id);
-  io.Name("node", report.node);
-  io("incarnation", report.incarnation);
-  io("former_incarnation", report.former_incarnation);
-  io("sequence", report.sequence);
-  io.Possible("term", report.term);
-  io.Number("beat", report.beat, 0, INT64_MAX);
-  io.Message("echo", report.echo);
-  io.Message("spec", report.spec);
-  io.Name("host", report.host);
-  io.Number("node_rank", report.node_rank, 0, kMaxNodes - 1);
-  io.Number("workers", report.workers, 1, kMaxWorkers);
-  io.Number("first_local_rank", report.first_local_rank, 0, kMaxWorkers - 1);
-  io("role", report.role);
-  io.Message("store", report.store);
+  io.Name(FIELD(run_id), report.run_id);
+  io.Name(FIELD(node), report.node);
+  io(FIELD(incarnation), report.incarnation);
+  io(FIELD(former_incarnation), report.former_incarnation);
+  io(FIELD(sequence), report.sequence);
+  io.Possible(FIELD(term), report.term);
+  io.Number(FIELD(beat), report.beat, 0, INT64_MAX);
+  io.Message(FIELD(echo), report.echo);
+  io.Message(FIELD(spec), report.spec);
+  io.Name(FIELD(host), report.host);
+  io.Number(FIELD(node_rank), report.node_rank, 0, kMaxNodes - 1);
+  io.Number(FIELD(workers), report.workers, 1, kMaxWorkers);
+  io.Number(FIELD(first_local_rank), report.first_local_rank, 0, kMaxWorkers - 1);
+  io(FIELD(role), report.role);
+  io.Message(FIELD(store), report.store);
   WorkersFields(io, report);
-  io("checking", report.checking);
-  io.Text("unfit", report.unfit, kMaxUnfit);
-  io.List("facts", report.facts, kMaxFacts, "fact");
-  io("requeues", report.requeues);
-  io("job_ends_unix", report.job_ends_unix);
-  io.Addresses("addresses", report.addresses, kMaxAddressesBytes);
+  io(FIELD(checking), report.checking);
+  io.Text(FIELD(unfit), report.unfit, kMaxUnfit);
+  io.List(FIELD(facts), report.facts, kMaxFacts, "fact");
+  io(FIELD(requeues), report.requeues);
+  io(FIELD(job_ends_unix), report.job_ends_unix);
+  io.Addresses(FIELD(addresses), report.addresses, kMaxAddressesBytes);
   if (Io::kReads || report.page.port != 0) {
-    io.Message("page", report.page);
+    io.Message(FIELD(page), report.page);
   }
-  io.Message("events_seen", report.events_seen);
-  io.List("events", report.events, kMostEventsAtOnce, "events");
+  io.Message(FIELD(events_seen), report.events_seen);
+  io.List(FIELD(events), report.events, kMostEventsAtOnce, "events");
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, SyncReply>& reply) {
-  io.Message("directive", reply.directive);
-  io.Number("beat", reply.beat, 0, INT64_MAX);
-  io("lease", reply.lease, kMostLease);
-  io("poll_period", reply.poll_period, kMostPoll);
-  io.Possible("term", reply.term);
-  io.Addresses("peers", reply.peers, kMaxPeersBytes);
-  io.List("events", reply.events, kMostEventsAtOnce, "events");
-  io.Message("events_kept", reply.events_kept);
+  io.Message(FIELD(directive), reply.directive);
+  io.Number(FIELD(beat), reply.beat, 0, INT64_MAX);
+  io(FIELD(lease_ms), reply.lease, kMostLease);
+  io(FIELD(poll_period_ms), reply.poll_period, kMostPoll);
+  io.Possible(FIELD(term), reply.term);
+  io.Addresses(FIELD(peers), reply.peers, kMaxPeersBytes);
+  io.List(FIELD(events), reply.events, kMostEventsAtOnce, "events");
+  io.Message(FIELD(events_kept), reply.events_kept);
 }
 
 // ---- A run from outside, and what operators ask of it ----
 template <class Io>
 void Fields(const Io& io, Of<Io, NodeStatus>& node) {
   io.Rows(kNodeStatusFields, node);
-  io.Message("rank_details", node.rank_details, "rank_details",
+  io.Message(FIELD(rank_details), node.rank_details, "rank_details",
              std::min(node.workers, kMaxWorkers));
-  io.List("facts", node.facts, kMaxFacts, "fact");
+  io.List(FIELD(facts), node.facts, kMaxFacts, "fact");
 }
 
 template <class Io>
@@ -324,86 +324,86 @@ void Fields(const Io& io, Of<Io, CauseTotal>& total) {
 template <class Io>
 void Fields(const Io& io, Of<Io, RunStatus>& run) {
   io.Rows(kRunStatusFields, run);
-  io.List("nodes", run.nodes, kMaxListedNodes, "nodes");
-  io("more_nodes", run.more_nodes);
-  io.List("startups", run.startups, kMostStartups, "startups");
-  io.List("events", run.events, kMostShownEvents, "events");
-  io.List("totals", run.totals, History::kMostCauses, "totals");
-  io.List("training", run.training, kMostTrainingPoints, "training");
+  io.List(FIELD(nodes), run.nodes, kMaxListedNodes, "nodes");
+  io(FIELD(more_nodes), run.more_nodes);
+  io.List(FIELD(startups), run.startups, kMostStartups, "startups");
+  io.List(FIELD(events), run.events, kMostShownEvents, "events");
+  io.List(FIELD(totals), run.totals, History::kMostCauses, "totals");
+  io.List(FIELD(training), run.training, kMostTrainingPoints, "training");
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, ControlRequest>& request) {
-  io("run_id", request.run_id);
-  io.Enum("verb", request.verb, kControlVerb);
-  io("node", request.node);
+  io(FIELD(run_id), request.run_id);
+  io.Enum(FIELD(verb), request.verb, kControlVerb);
+  io(FIELD(node), request.node);
   io.Check(request.verb != ControlVerb::kDrain || !request.node.empty(), "node", "is empty");
-  io.Text("token", request.token, kMaxTokenBytes);
+  io.Text(FIELD(token), request.token, kMaxTokenBytes);
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, RankSpan>& span) {
-  io("first", span.first);
-  io.Number("last", span.last, span.first, kMaxWorld);
+  io(FIELD(first), span.first);
+  io.Number(FIELD(last), span.last, span.first, kMaxWorld);
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, RequestSpec>& spec) {
-  io.Enum("kind", spec.kind, kRequestKind);
-  io.List("ranks", spec.ranks, kMostRankSpans, "spec.ranks");
-  io("back", spec.back);
-  io("follow", spec.follow);
+  io.Enum(FIELD(kind), spec.kind, kRequestKind);
+  io.List(FIELD(ranks), spec.ranks, kMostRankSpans, "spec.ranks");
+  io(FIELD(back_ms), spec.back);
+  io(FIELD(follow), spec.follow);
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, Membership>& self) {
-  io.Name("run_id", self.run_id);
-  io.Name("node", self.node);
-  io("incarnation", self.incarnation);
+  io.Name(FIELD(run_id), self.run_id);
+  io.Name(FIELD(node), self.node);
+  io(FIELD(incarnation), self.incarnation);
   io.Check(self.incarnation.value != 0, "incarnation", "is missing");
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, AnswerPiece>& piece) {
-  io.Number("request", piece.request, 0, kMaxCount);
-  io.Text("bytes", piece.bytes, kMaxPieceBytes);
-  io("last", piece.last);
-  io.Text("refusal", piece.refusal, kMaxRefusal);
+  io.Number(FIELD(request), piece.request, 0, kMaxCount);
+  io.Text(FIELD(bytes), piece.bytes, kMaxPieceBytes);
+  io(FIELD(last), piece.last);
+  io.Text(FIELD(refusal), piece.refusal, kMaxRefusal);
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, NodeCommand>& command) {
-  io.Number("request", command.request, 0, kMaxCount);
-  io("over", command.over);
+  io.Number(FIELD(request), command.request, 0, kMaxCount);
+  io(FIELD(over), command.over);
   if (!command.over) {
-    io.Message("spec", command.spec);
-    io.Number("piece_bytes", command.piece_bytes, kLeastPieceBytes, kMaxPieceBytes);
+    io.Message(FIELD(spec), command.spec);
+    io.Number(FIELD(piece_bytes), command.piece_bytes, kLeastPieceBytes, kMaxPieceBytes);
   }
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, AskStart>& start) {
-  io("run_id", start.run_id);
-  io.Text("token", start.token, kMaxTokenBytes);
-  io.Message("spec", start.spec);
-  io.Names("nodes", start.nodes, kMostAskedNodes);
+  io(FIELD(run_id), start.run_id);
+  io.Text(FIELD(token), start.token, kMaxTokenBytes);
+  io.Message(FIELD(spec), start.spec);
+  io.Names(FIELD(nodes), start.nodes, kMostAskedNodes);
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, AskReply>& reply) {
-  io.Names("asked", reply.asked, kMaxNodes);
-  io("node", reply.node);
+  io.Names(FIELD(asked), reply.asked, kMaxNodes);
+  io(FIELD(node), reply.node);
   if (Io::kReads || !reply.node.empty()) {
-    io.Message("piece", reply.piece);
+    io.Message(FIELD(piece), reply.piece);
   }
 }
 
 // ---- A claim's entry ----
 template <class Io>
 void Fields(const Io& io, Of<Io, EndedRun>& run) {
-  io.Name("run_id", run.run_id);
-  io.Possible("newest", run.newest);
-  io.Message("outcome", run.outcome, "finish");
+  io.Name(FIELD(run_id), run.run_id);
+  io.Possible(FIELD(newest), run.newest);
+  io.Message(FIELD(outcome), run.outcome, "finish");
 }
 
 }  // namespace ddprun

@@ -80,8 +80,9 @@ class Reader {
     return ddprun::Duration(Number<std::int64_t>(field, milliseconds, 0, kMaxDuration.count()));
   }
 
+  // ---- Texts, which come back as they are, without a copy ----
   // One that may be empty.
-  std::string OptionalName(std::string_view field, const std::string& value) {
+  const std::string& OptionalName(std::string_view field, const std::string& value) {
     if (value.size() > kMaxNameBytes) {
       Refuse(field, "has " + std::to_string(value.size()) + " bytes, at most " +
                         std::to_string(kMaxNameBytes) + " are taken");
@@ -91,7 +92,7 @@ class Reader {
     return value;
   }
 
-  std::string Name(std::string_view field, const std::string& value) {
+  const std::string& Name(std::string_view field, const std::string& value) {
     if (value.empty()) {
       Refuse(field, "is empty");
     }
@@ -99,14 +100,14 @@ class Reader {
   }
 
   // Numbers with commas; what they mean is looked at where they count.
-  std::string Addresses(std::string_view field, const std::string& value, std::size_t most) {
+  const std::string& Addresses(std::string_view field, const std::string& value, std::size_t most) {
     if (value.find_first_not_of("0123456789abcdefABCDEF:.,") != std::string::npos) {
       Refuse(field, "has something that is no address");
     }
     return Text(field, value, most);
   }
 
-  std::string Text(std::string_view field, const std::string& value, std::size_t most) {
+  const std::string& Text(std::string_view field, const std::string& value, std::size_t most) {
     if (value.size() > most) {
       Refuse(field, "has " + std::to_string(value.size()) + " bytes, at most " +
                         std::to_string(most) + " are taken");
