@@ -6,6 +6,8 @@
 #include <map>
 #include <vector>
 
+#include "common/text.h"
+
 namespace ddprun {
 namespace {
 
@@ -13,10 +15,20 @@ namespace {
 constexpr double kStandsAfter = 10;
 constexpr double kStandsAtLeast = 5;
 
-constexpr std::size_t kMostDiffering = 4;  // Ranks that differ from all others.
+constexpr std::size_t kMostDiffering = 4;   // Ranks that differ from all others.
+constexpr std::size_t kLongestRanges = 40;  // Characters.
 
 double InSeconds(std::chrono::microseconds duration) {
   return std::chrono::duration<double>(duration).count();
+}
+
+std::string WithUnit(double seconds) {
+  return FormatDuration(
+      std::chrono::microseconds(static_cast<std::int64_t>(std::llround(seconds * 1e6))));
+}
+
+bool Runs(const RankDetail& rank) {
+  return rank.state == RankState::kRunning || rank.state == RankState::kLate;
 }
 
 // How long no rank of the world has made a step or changed its phase; nullopt: no rank reports any.
@@ -24,7 +36,7 @@ std::optional<double> StandsFor(const RunStatus& run) {
   std::optional<Duration> least;
   for (const NodeStatus& node : run.nodes) {
     for (const RankDetail& rank : node.rank_details.ranks) {
-      if (rank.state == RankState::kRunning || rank.state == RankState::kLate) {
+      if (Runs(rank)) {
         const Duration since = rank.since + node.last_seen;
         least = least ? std::min(*least, since) : since;
       }
@@ -52,7 +64,7 @@ std::string WhoDiffers(const RunStatus& run) {
   for (const NodeStatus& node : run.nodes) {
     std::uint32_t number = node.first_rank;
     for (const RankDetail& rank : node.rank_details.ranks) {
-      if (node.in_world && (rank.state == RankState::kRunning || rank.state == RankState::kLate)) {
+      if (node.in_world && Runs(rank)) {
         groups[{rank.step, PhaseOf(node.rank_details, rank)}].push_back(
             "rank " + std::to_string(number) + " on " + node.node);
         ++all;
@@ -75,17 +87,70 @@ std::string WhoDiffers(const RunStatus& run) {
   return text + ", the other " + std::to_string(many->second.size()) + Describe(many->first);
 }
 
-// For how long the run stands, as its headline says; nullopt: it does not.
+// "ranks 0-2, 7"; too many numbers: "513 ranks".
+std::string RanksIn(const std::vector<std::uint32_t>& ranks) {
+  const std::string ranges = RangesOf(ranks, ", ");
+  return ranges.size() > kLongestRanges ? std::to_string(ranks.size()) + " ranks"
+                                        : (ranks.size() == 1 ? "rank " : "ranks ") + ranges;
+}
+
+// ": ranks 0-2 wait in a collective; not in it: rank 3 on n1". Empty: no rank waits in one.
+std::string WhoWaits(const RunStatus& run) {
+  std::vector<std::uint32_t> waiting;
+  std::vector<std::uint32_t> missing;
+  std::string names;  // Of the missing ones, with their nodes.
+  for (const NodeStatus& node : run.nodes) {
+    std::uint32_t number = node.first_rank;
+    for (const RankDetail& rank : node.rank_details.ranks) {
+      const bool waits = Runs(rank) && PhaseOf(node.rank_details, rank) == kInCollective;
+      if (node.in_world) {
+        (waits ? waiting : missing).push_back(number);
+      }
+      if (node.in_world && !waits && missing.size() <= kMostDiffering) {
+        names += (names.empty() ? "rank " : ", rank ") + std::to_string(number) + " on " +
+                 node.node + (rank.state == RankState::kEnded ? " (ended)" : "");
+      }
+      ++number;
+    }
+  }
+  if (waiting.empty()) {
+    return "";
+  }
+  std::ranges::sort(waiting);
+  std::ranges::sort(missing);
+  const std::string text =
+      ": " + RanksIn(waiting) + (waiting.size() == 1 ? " waits" : " wait") + " in a collective";
+  return missing.empty()
+             ? text
+             : text +
+                   "; not in it: " + (missing.size() <= kMostDiffering ? names : RanksIn(missing));
+}
+
+// For how long the run stands, as its headline says; nullopt: it does not. Where only
+// collectives are counted the time of a step is not known, so a rank must wait in a collective.
 std::optional<double> Stands(const RunStatus& run, double usual) {
   const std::optional<double> standing = StandsFor(run);
-  const bool stands = standing && usual > 0 && LowestStep(run) > 0 &&
-                      *standing > std::max(kStandsAtLeast, kStandsAfter * usual);
+  const bool stands = standing && LowestStep(run) > 0 &&
+                      *standing > std::max(kStandsAtLeast, kStandsAfter * usual) &&
+                      (usual > 0 || !WhoWaits(run).empty());
   return stands ? standing : std::nullopt;
 }
 
-std::string WithUnit(double seconds) {
-  return FormatDuration(
-      std::chrono::microseconds(static_cast<std::int64_t>(std::llround(seconds * 1e6))));
+// The headline of a run that stands.
+std::string StandingText(const RunStatus& run, double standing, double usual) {
+  const std::string waits = WhoWaits(run);
+  return (usual > 0 ? "no step for " + WithUnit(standing) + " (usual " + WithUnit(usual) + ")"
+                    : "no progress for " + WithUnit(standing)) +
+         (waits.empty() ? WhoDiffers(run) : waits);
+}
+
+// The headline of a run without any step. Its ranks may begin one after the other.
+std::string BeginningText(const RunStatus& run) {
+  if (!StandsFor(run)) {
+    return "running (no step reported; call ddprun.step() or set --progress-from=auto)";
+  }
+  return "running (no step reported yet)" +
+         (InSeconds(run.phase_since) > kStandsAtLeast ? WhoWaits(run) : "");
 }
 
 }  // namespace
@@ -144,17 +209,12 @@ RunHeadline HeadlineOf(const RunStatus& run) {
     return {run.waits_for};
   }
   const double usual = UsualStep(run);
-  const std::optional<double> standing = StandsFor(run);
   const std::uint64_t step = LowestStep(run);
   if (step == 0) {
-    return {standing ? "running (no step reported yet)"
-                     : "running (no step reported; call ddprun.step() or set "
-                       "--progress-from=auto)"};
+    return {BeginningText(run)};
   }
   if (const std::optional<double> stands = Stands(run, usual)) {
-    return {
-        "no step for " + WithUnit(*stands) + " (usual " + WithUnit(usual) + ")" + WhoDiffers(run),
-        true};
+    return {StandingText(run, *stands, usual), true};
   }
   const bool counted = std::ranges::any_of(run.nodes, [](const NodeStatus& node) {
     return node.in_world && node.step_source == "collectives";

@@ -15,7 +15,8 @@ namespace ddprun {
 struct RunHeadline {
   // "training: step 1200, 800 ms each"; "no step for 4 min 12 s (usual 800 ms): rank 21 on n10
   // stands in data (step 59), the other 31 in all_reduce (step 59)", where a few differ from the
-  // many.
+  // many; "no progress for 12.0 s: ranks 0-2 wait in a collective; not in it: rank 3 on
+  // n1".
   std::string text;
   bool bad = false;
 };

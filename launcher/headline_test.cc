@@ -71,6 +71,66 @@ TEST(Headline, NamesTheFewThatDiffer) {
                         "the other 30 in all_reduce (step 59)"));
 }
 
+// Where collectives alone are counted nobody knows how long a step is.
+RunStatus RunOfCollectives(std::uint32_t ranks, Duration since) {
+  RunStatus run{.run_id = "demo", .phase = "running"};
+  run.nodes = {{.node = "n0", .in_world = true, .step = 20, .step_source = "collectives"}};
+  run.nodes[0].rank_details.phases = {kInCollective};
+  run.nodes[0].rank_details.ranks.assign(ranks, {RankState::kRunning, 21, since, {}, 1});
+  return run;
+}
+
+TEST(Headline, NamesThoseInACollectiveAndThoseThatDoNotCome) {
+  RunStatus run = RunOfCollectives(4, std::chrono::seconds(12));
+  EXPECT_EQ(HeadlineOf(run).text, "no progress for 12.0 s: ranks 0-3 wait in a collective");
+  run.nodes[0].rank_details.ranks[2] = {RankState::kRunning, 20, std::chrono::seconds(12), {}, 0};
+  EXPECT_EQ(HeadlineOf(run).text,
+            "no progress for 12.0 s: ranks 0-1, 3 wait in a collective; not in it: rank 2 on n0");
+  EXPECT_TRUE(HeadlineOf(run).bad);
+  run.nodes[0].rank_details.ranks[1] = {RankState::kEnded};
+  EXPECT_EQ(HeadlineOf(run).text,
+            "no progress for 12.0 s: ranks 0, 3 wait in a collective; not in it: rank 1 on n0 "
+            "(ended), rank 2 on n0");
+  for (RankDetail& rank : run.nodes[0].rank_details.ranks) {
+    rank.step_time = std::chrono::milliseconds(100);
+  }
+  EXPECT_THAT(HeadlineOf(run).text,
+              HasSubstr("no step for 12.0 s (usual 100 ms): ranks 0, 3 wait in a collective; not"));
+  run = RunOfCollectives(4, std::chrono::seconds(4));
+  EXPECT_EQ(HeadlineOf(run).text, "training: 20 collectives");
+  run = RunOfCollectives(4, std::chrono::seconds(12));
+  run.nodes[0].rank_details.phases = {"start"};  // All work by themselves: no rule says how long.
+  EXPECT_EQ(HeadlineOf(run).text, "training: 20 collectives");
+}
+
+TEST(Headline, CountsRanksWhoseNumbersAreTooLong) {
+  RunStatus run = RunOfCollectives(64, std::chrono::seconds(12));
+  for (std::uint32_t rank = 32; rank < 64; ++rank) {
+    run.nodes[0].rank_details.ranks[rank].phase = 0;
+  }
+  EXPECT_THAT(HeadlineOf(run).text,
+              HasSubstr(": ranks 0-31 wait in a collective; not in it: ranks 32-63"));
+  for (std::uint32_t rank = 0; rank < 64; ++rank) {
+    run.nodes[0].rank_details.ranks[rank].phase = rank % 2;
+  }
+  EXPECT_THAT(HeadlineOf(run).text,
+              HasSubstr(": 32 ranks wait in a collective; not in it: 32 ranks"));
+}
+
+// What a rank does before its first collective may take long: that is no alarm.
+TEST(Headline, NamesThoseThatWaitForTheFirstCollective) {
+  RunStatus run = RunOfCollectives(2, Duration{0});
+  run.nodes[0].step = 0;
+  run.nodes[0].rank_details.ranks[1].phase = 0;
+  run.phase_since = std::chrono::seconds(4);
+  EXPECT_EQ(HeadlineOf(run).text, "running (no step reported yet)");
+  run.phase_since = std::chrono::seconds(6);
+  EXPECT_EQ(
+      HeadlineOf(run).text,
+      "running (no step reported yet): rank 0 waits in a collective; not in it: rank 1 on n0");
+  EXPECT_FALSE(HeadlineOf(run).bad);
+}
+
 TEST(Headline, NamesNobodyWhereThereIsNoMany) {
   RunStatus run = StalledRun(32);
   for (NodeStatus& node : run.nodes) {

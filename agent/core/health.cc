@@ -92,15 +92,20 @@ void OnStill(AgentStepContext& step, Heartbeat& heartbeat, const WorkerSpoke& sp
   heartbeat.allowed = over ? step.config.start_timeout : heartbeat.allowed;
 }
 
-// Progress that is seen from outside: printed steps and counted collectives. Ignored for a worker
-// that reports its own steps, and until a number is positive or a standstill is reported.
+// Progress that is seen from outside: printed steps and counted collectives. A worker that reports
+// its own steps is only shown to be in a collective. Any other is ignored until a number is
+// positive or a standstill is reported.
 void OnSeen(AgentStepContext& step, const WorkerSpoke& spoke) {
   AgentState& state = step.state;
   const auto known = state.heartbeats.find(spoke.local_rank);
   const bool first = known == state.heartbeats.end();
   const bool still = spoke.still && spoke.collectives == 0;
-  if (first ? spoke.printed.value_or(0) == 0 && spoke.collectives.value_or(0) == 0 && !still
-            : known->second.source == ProgressSource::kTold) {
+  if (first && spoke.printed.value_or(0) == 0 && spoke.collectives.value_or(0) == 0 && !still) {
+    return;
+  }
+  if (!first && known->second.source == ProgressSource::kTold) {
+    known->second.in_collective =
+        spoke.collectives ? spoke.in_collective : known->second.in_collective;
     return;
   }
   Heartbeat& heartbeat = state.heartbeats[spoke.local_rank];

@@ -33,6 +33,26 @@ TEST_F(AgentRankDetails, TellsEachRankAsOfTheNewestCall) {
   EXPECT_EQ(told.phases, std::vector<std::string>{"train"});
 }
 
+// Which rank is in a collective is seen from outside. The phase that a worker reports says more.
+TEST_F(AgentRankDetails, ShowsWhoIsInACollectiveOfThoseThatReportSteps) {
+  TellRun(1, 1s);
+  Speak(0, {.step = 7}, 2s);
+  Speak(1, {.step = 7, .phase = "data"}, 2s);
+  const auto phase = [this](std::uint32_t rank) { return Seen().ranks[rank].phase; };
+  EXPECT_EQ(phase(0), 0u);
+  for (const std::uint32_t rank : {0, 1}) {
+    Speak(rank, {.collectives = 8, .world_collectives = 8, .in_collective = true}, 3s);
+  }
+  EXPECT_EQ(Seen().phases, (std::vector<std::string>{kInCollective, "data"}));
+  EXPECT_EQ(phase(0), 1u);
+  EXPECT_EQ(phase(1), 2u);
+  EXPECT_EQ(Seen().ranks[0].step, 7u);
+  Speak(0, {.printed = 3}, 4s);
+  EXPECT_EQ(phase(0), 1u);
+  Speak(0, {.collectives = 8, .world_collectives = 8}, 5s);
+  EXPECT_EQ(phase(0), 0u);
+}
+
 // The first STEP of a world that goes on from a checkpoint is no time of 1,000 steps.
 TEST_F(AgentRankDetails, MeasuresWhatAStepTakes) {
   TellRun(1, 1s);

@@ -99,12 +99,14 @@ RankDetails RankDetailsOf(const AgentState& state, const AgentConfig& config) {
     rank.work = LeastWork(heartbeat);
     rank.since =
         std::chrono::floor<Duration>(std::max(state.sent, heartbeat.since) - heartbeat.since);
-    if (heartbeat.phase.empty()) {
+    const std::string shown =
+        heartbeat.phase.empty() && heartbeat.in_collective ? kInCollective : heartbeat.phase;
+    if (shown.empty()) {
       continue;
     }
-    auto phase = std::ranges::find(details.phases, heartbeat.phase);
+    auto phase = std::ranges::find(details.phases, shown);
     if (phase == details.phases.end() && details.phases.size() < kMostPhases) {
-      phase = details.phases.insert(phase, heartbeat.phase);
+      phase = details.phases.insert(phase, shown);
     }
     if (phase != details.phases.end()) {
       rank.phase = static_cast<std::uint32_t>(phase - details.phases.begin()) + 1;

@@ -67,6 +67,7 @@ struct Heartbeat {
                                // them.
   Time since;                  // Of its last progress: a larger STEP, another PHASE, or the hello.
   Duration allowed{0};         // From then on.
+  bool in_collective = false;  // As its watch says of a worker of kTold; for people.
   bool unjoined = false;       // It has begun no collective; late is whom its watch calls still.
   bool late = false;
   bool forgiven = false;  // The agent was paused since: it was given time once.
