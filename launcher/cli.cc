@@ -333,7 +333,7 @@ std::string ProgramName(const std::string& argv0) {
 
 namespace {
 
-// `ddprun help`, `ddprun help VERB`.
+// `ddprun help`, `ddprun help VERB`, and what is not a verb but asked for like one.
 Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv& get_env) {
   if (rest.empty()) {
     return CommandLine(Print{ShortHelp("ddprun")});
@@ -341,6 +341,9 @@ Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv
   const std::vector<std::string> verbs = VerbNames();
   if (rest.size() == 1 && (rest.front() == "run" || rest.front() == "help")) {
     return CommandLine(Print{rest.front() == "run" ? LongHelp("ddprun") : ShortHelp("ddprun")});
+  }
+  if (rest.size() == 1 && rest.front() == "exit-codes") {
+    return CommandLine(Print{ExitCodesHelp()});
   }
   if (rest.size() == 1 && std::ranges::find(verbs, rest.front()) != verbs.end()) {
     return ParseCommandLine({rest.front(), "--help"}, get_env);
@@ -350,8 +353,10 @@ Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv
   return Error{ErrorKind::kInvalid,
                "'" + InOneLine(word) + "' is not a command of ddprun" +
                    (word.starts_with("ddprun-") ? ". Use `" + InOneLine(word) + " --help`"
-                    : nearest                   ? "; did you mean `ddprun help " + *nearest + "`?"
-                                                : ". `ddprun help` lists them")};
+                    : word == "train" ? ". `ddprun help run` describes a launch, `ddprun-train "
+                                        "--help` the bundled trainer"
+                    : nearest         ? "; did you mean `ddprun help " + *nearest + "`?"
+                                      : ". `ddprun help` lists them")};
 }
 
 }  // namespace

@@ -157,9 +157,12 @@ TEST(CommandLine, WhatWasMeantIsSuggested) {
       {{"--nprocs=2", "p"}, "did you mean --nproc-per-node?"},
       {{"--num_processes=2", "p"}, "did you mean --nproc-per-node?"},
       {{"--restarts=2", "p"}, "did you mean --max-restarts?"},
+      {{"--max-retries=2", "p"}, "did you mean --max-restarts?"},
+      {{"--retries=2", "p"}, "did you mean --max-restarts?"},
       {{"-N", "2", "p"}, "did you mean --nnodes?"},
       {{"help", "statsu"}, "did you mean `ddprun help status`?"},
       {{"help", "ddprun-train"}, "Use `ddprun-train --help`"},
+      {{"help", "train"}, "`ddprun help run` describes a launch"},
   };
   for (const auto& [args, expected] : table) {
     EXPECT_NE(Refusal(args).find(expected), std::string::npos)
@@ -213,7 +216,7 @@ TEST(CommandLine, WhatAVerbRefusesIsOneLineToo) {
       {"logs", "--node=," + said},
       {"logs", "--output=" + said},
       {"logs", "--since=" + said},
-      {"logs", said},
+      {"logs", "-f", said},
       {"status", "-o", said},
       {"stacks", said},
       {"stacks", "--limit=" + said, "1"},

@@ -266,6 +266,9 @@ TEST(CommandLine, HelpAndVersionAreWordsToo) {
   EXPECT_EQ(printed({"help"}), printed({"-h"}));
   EXPECT_EQ(printed({"help", "run"}), printed({"--help"}));
   EXPECT_EQ(printed({"help", "rendezvous"}), printed({"rendezvous", "--help"}));
+  for (const char* const part : {"ddprun PROGRAM:", "  130, 143  stopped by", "ddprun-train and"}) {
+    EXPECT_NE(printed({"help", "exit-codes"}).find(part), std::string::npos) << part;
+  }
   EXPECT_EQ(printed({"version"}), printed({"--version"}));
   EXPECT_TRUE(
       std::holds_alternative<VerbRequest>(*ParseCommandLine({"help", "status"}, Environment({}))));

@@ -50,14 +50,13 @@ std::size_t Distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
-// Finds the flag that the user meant: the name that other launchers (accelerate, deepspeed) use; a
-// typing error; or some of its words, as "restarts" of "max-restarts".
+// Finds the flag that the user meant: the name that other launchers and schedulers use; a typing
+// error; or some of its words, as "restarts" of "max-restarts".
 std::optional<std::string> Meant(const std::vector<std::string>& names, const std::string& name) {
   constexpr std::pair<const char*, const char*> kElsewhere[] = {
-      {"num-processes", "nproc-per-node"},
-      {"num-gpus", "nproc-per-node"},
-      {"num-machines", "nnodes"},
-      {"machine-rank", "node-rank"},
+      {"num-processes", "nproc-per-node"}, {"num-gpus", "nproc-per-node"},
+      {"num-machines", "nnodes"},          {"machine-rank", "node-rank"},
+      {"max-retries", "max-restarts"},     {"retries", "max-restarts"},
   };
   for (const auto& [theirs, ours] : kElsewhere) {
     if (name == theirs && std::ranges::count(names, ours) > 0) {

@@ -49,14 +49,30 @@ std::string Named(const std::string& text, const std::string& name) {
   return out;
 }
 
-std::string ExitCodes() {
+std::string ExitCodes(const std::string& name) {
   std::string codes = "Exit codes:";
   for (const ExitCodeRow& row : ExitCodeTable()) {
     if (!row.brief.empty()) {
       codes += (codes.back() == ':' ? " " : "; ") + row.code + " " + row.brief;
     }
   }
-  return Wrapped(codes + ".", 0, kHelpWidth) + "\n";
+  // torchrun has no commands.
+  codes += name == "ddprun" ? ". `ddprun help exit-codes` says more." : ".";
+  return Wrapped(codes, 0, kHelpWidth) + "\n";
+}
+
+// The codes of one column, each with its meaning.
+std::string CodesOf(const std::string& title, std::string ExitCodeRow::*column) {
+  constexpr std::size_t kMeaning = 12;  // Where it begins.
+  std::string text = title + ":\n";
+  for (const ExitCodeRow& row : ExitCodeTable()) {
+    if (!(row.*column).empty()) {
+      const std::string left = "  " + row.code;
+      text += left + std::string(kMeaning - left.size(), ' ') +
+              Wrapped(row.*column, kMeaning, kHelpWidth) + "\n";
+    }
+  }
+  return text;
 }
 
 }  // namespace
@@ -88,7 +104,14 @@ std::string ShortHelp(const std::string& name) {
       "Launch and supervise distributed PyTorch training (takes torchrun's flags)\n\n"
       "usage: @ [OPTIONS] PROGRAM [ARGUMENTS]\n"
       "       @ [OPTIONS] -m MODULE [ARGUMENTS]\n";
-  return Named(usage + (name == "ddprun" ? kCommands : "") + kOptions, name) + "\n" + ExitCodes();
+  return Named(usage + (name == "ddprun" ? kCommands : "") + kOptions, name) + "\n" +
+         ExitCodes(name);
+}
+
+std::string ExitCodesHelp() {
+  return CodesOf("Exit codes of ddprun PROGRAM", &ExitCodeRow::launch) + "\n" +
+         CodesOf("Exit codes of another command of ddprun", &ExitCodeRow::command) + "\n" +
+         CodesOf("Exit codes of ddprun-train and ddprun-bench-comm", &ExitCodeRow::trainer);
 }
 
 std::string LongHelp(const std::string& name) {
