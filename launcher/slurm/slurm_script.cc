@@ -42,10 +42,10 @@ exit $code
 )";
 
 constexpr const char* kElastic = R"(#!/bin/bash
-# %train% of %nodes% nodes train and the others wait. When one is lost, the others continue within seconds, with a
-# spare in its place: no queueing, no new allocation.
+# %spares%
+# No queueing, no new allocation.
 #SBATCH --job-name=%name%
-# One ddprun per node, which starts the workers; spares are nodes like the others.
+# One ddprun per node, which starts the workers.
 #SBATCH --nodes=%nodes% --ntasks-per-node=1%cpus%
 %gpus%#SBATCH --time=%time%
 # The workers are asked to save this many seconds before the time limit. No "B:" here: it would signal
@@ -130,6 +130,11 @@ std::string SlurmScript(const SlurmScriptWish& wish) {
   }
   const std::pair<std::string, std::string> values[] = {
       {"%name%", wish.name},
+      {"%spares%", wish.spares > 0
+                       ? "%train% of %nodes% nodes train and the others wait. When one is lost, "
+                         "the others continue within\n# seconds, with a spare in its place."
+                       : "%train% nodes train, and none waits. When one is lost, the others "
+                         "continue within seconds,\n# as long as %least% are left."},
       {"%nodes%", Text(wish.nodes + wish.spares)},
       {"%train%", Text(wish.nodes)},
       {"%least%", Text(wish.least)},

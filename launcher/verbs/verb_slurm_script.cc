@@ -65,10 +65,13 @@ void AddFlags(FlagRows& flags, RawWish& raw) {
 void ReadForm(const VerbLine& line, RawWish& raw, Problems& problems) {
   SlurmScriptWish& wish = raw.wish;
   const bool array = !ValueOf(line.settings, "array").value_or("").empty();
+  if (ValueOf(line.settings, "nodes").value_or("").find(':') != std::string::npos) {
+    problems.Add("for --nnodes=MIN:MAX of the launch set --nodes=MAX --elastic --least=MIN");
+  }
   if (raw.elastic && array) {
     problems.Add("--elastic and --array exclude each other");
   }
-  if (!raw.elastic && (raw.spares || raw.least)) {
+  if (!raw.elastic && (raw.spares.value_or(0) > 0 || raw.least)) {
     problems.Add("--spares and --least need --elastic");
   }
   if (raw.elastic) {

@@ -111,6 +111,12 @@ TEST(Verbs, SlurmScriptHasItsForms) {
   EXPECT_TRUE(Has(elastic, "#SBATCH --no-kill\n"));
   EXPECT_TRUE(Has(elastic, "--nnodes=3:4 "));
   EXPECT_TRUE(Has(elastic, "ddprun-train --checkpoint-dir=\"ckpt-$SLURM_JOB_ID\" \"$@\""));
+  EXPECT_TRUE(Has(elastic, "\n# 4 of 6 nodes train and the others wait.")) << elastic;
+  const std::string none = Script({"--elastic", "--nodes=4", "--spares=0", "ddprun-train"});
+  EXPECT_TRUE(Has(none, "\n# 4 nodes train, and none waits.")) << none;
+  EXPECT_TRUE(Has(none, "as long as 3 are left")) << none;
+  EXPECT_FALSE(Has(none, "a spare")) << none;
+  EXPECT_TRUE(Has(Script({"--spares=0", "ddprun-train"}), "#SBATCH --nodes=1 "));
   const std::string array = Script({"--array=5", "ddprun-train", "--checkpoint-dir=here"});
   EXPECT_TRUE(Has(array, "#SBATCH --array=0-4%1\n")) << array;
   EXPECT_TRUE(Has(array, "ddprun-train --checkpoint-dir=here \"$@\""));
@@ -126,6 +132,7 @@ TEST(Verbs, SlurmScriptNamesAllProblemsAtOnce) {
   }
   EXPECT_TRUE(Has(Script({""}), "no program given"));
   EXPECT_TRUE(Has(Script({"--spares=1", "x"}), "need --elastic"));
+  EXPECT_TRUE(Has(Script({"--nodes=2:4", "x"}), "--nodes=MAX --elastic --least=MIN"));
   EXPECT_TRUE(Has(Script({"--array=2", "--nodes=2", "x"}), "one node"));
   EXPECT_TRUE(Has(Script({"--elastic", "--nodes=2", "--least=3", "x"}), "more than --nodes=2"));
 }
