@@ -15,6 +15,7 @@
 #include "launcher/print_out.h"
 #include "launcher/status_json.h"
 #include "launcher/verbs/asking.h"
+#include "launcher/verbs/log_files.h"
 #include "launcher/verbs/slow_output.h"
 #include "launcher/verbs/told_records.h"
 
@@ -249,6 +250,9 @@ std::string FormatLogLine(const LogLine& line, bool json) {
 
 // A server that went while it was followed has a successor, or comes back, or the run is over.
 int PrintLogs(const LogsRequest& request) {
+  if (!request.directory.empty()) {
+    return PrintLogFiles(request.directory);
+  }
   LogsRequest wanted = request;
   std::optional<ServerPlace> followed;
   std::optional<Time> lost;
@@ -277,7 +281,12 @@ int PrintLogs(const LogsRequest& request) {
     lost = lost.value_or(SteadyNow());
     if (!request.spec.follow || !followed || !may_return) {
       output.Finish();
-      return PrintError("logs", code.error());
+      const bool none = !place && place.error().kind == ErrorKind::kUnavailable;
+      return PrintError("logs", {code.error().kind,
+                                 code.error().message +
+                                     (none ? "; of a run that is over, name the directory of its "
+                                             "logs: ddprun logs DIR"
+                                           : "")});
     }
     if (HasEnded(*followed)) {
       ComplainOfLogs(ServerGone(*followed) +

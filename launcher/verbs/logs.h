@@ -11,6 +11,7 @@
 namespace ddprun {
 
 struct LogsRequest {
+  std::string directory;  // Of a run's logs (log_files.h); empty: its server is asked.
   ServerQuery server;
   RequestSpec spec;
   std::vector<NodeId> nodes;  // None: all.

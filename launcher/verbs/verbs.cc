@@ -159,6 +159,11 @@ VerbRequest ParseStacks(VerbLine& line, const GetEnv& get_env) {
   return request;
 }
 
+// A word that no run's name can be.
+bool NamesDirectory(const std::string& word) {
+  return word.find('/') != std::string::npos || word == "." || word == "..";
+}
+
 VerbRequest ParseLogs(VerbLine& line, const GetEnv& get_env) {
   LogsRequest request;
   AddServerFlags(line.flags, request.server);
@@ -169,6 +174,15 @@ VerbRequest ParseLogs(VerbLine& line, const GetEnv& get_env) {
                   "Only lines of this last time: 30s, 5m, 2h",
                   std::bind_front(ParseDuration, "--since"));
   line.Parse(get_env);
+  if (line.rest.size() == 1 && NamesDirectory(line.rest.front())) {
+    request.directory = line.rest.front();
+    const bool more = !request.spec.ranks.empty() || !request.nodes.empty() || request.json ||
+                      request.spec.follow || request.spec.back;
+    line.problems.Check(
+        more ? Invalid("ddprun logs DIR takes no option, and shows all files of", request.directory)
+             : Result<void>());
+    return request;
+  }
   if (request.spec.ranks.empty() && line.rest.size() == 1) {
     if (auto ranks = ParseRankSpans("", line.rest.front()); ranks && !ranks->empty()) {
       request.spec.ranks = *std::move(ranks);
@@ -307,9 +321,10 @@ constexpr Verb kVerbs[] = {
     {"stacks", ParseStacks, " [PID...]",
      "Shows where all workers of a run are; those at the same place are one group. With PID...: "
      "every thread of these processes of this machine and of their descendants"},
-    {"logs", ParseLogs, " [RUN or RANKS]",
+    {"logs", ParseLogs, " [RUN, RANKS or DIR]",
      "Shows what the workers of a run printed last, on all nodes, in order of time. ddprun keeps "
-     "4 MiB of each worker, 64 MiB of a node"},
+     "4 MiB of each worker, 64 MiB of a node. Of a run that is over, shows the logs in its "
+     "directory DIR (<log dir>/<run>_<...>)"},
     {"save", ParseSave, " [RUN]",
      "Asks the workers of a run to save now and to continue, by the signal that each has named "
      "(SAVE_SIGNAL). Names the workers that have named none"},

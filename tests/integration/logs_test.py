@@ -92,6 +92,36 @@ class OneNode(Asks):
         self.wait_for(lambda: self.texts().count("in a file") == 2)
         self.assertNotIn("unix_time", self.lines()[0])
 
+    def test_of_a_run_that_is_over_the_logs_in_its_directory_are_shown(self):
+        logs, both = self.path("logs"), self.path("told")
+        script = (f"echo out $RANK; echo err >&2; mark={both}$TORCHELASTIC_RESTART_COUNT; touch $mark.$RANK;"
+                  " until [ -e $mark.0 -a -e $mark.1 ]; do sleep 0.01; done; exit 3")
+        kept = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", "-r", "3", "--max-restarts=1",
+                          f"--log-dir={logs}", "bash", "-c", script)
+        self.assertEqual(kept.wait(), 3, kept.all())
+        (directory,) = os.listdir(logs)
+        shown = self.start("logs", os.path.join(logs, directory))
+        self.assertEqual(shown.wait(), 0, shown.all())
+        self.assertEqual(re.findall(r"(?m)^==> (.*)$", shown.out()),
+                         [f"attempt_{attempt}/{rank}/{stream}.log" for attempt in (0, 1) for rank in (0, 1)
+                          for stream in ("stdout", "stderr")])
+        self.assertIn("==> attempt_1/1/stdout.log\nout 1\n", shown.out())
+        asked = self.start("logs", logs + "/")
+        self.assertEqual(asked.wait(), 1, asked.all())
+        self.assertIn("is it <log dir>/<run>_<...>?", asked.err())
+        asked = self.start("logs")
+        self.assertEqual(asked.wait(), 69, asked.all())
+        self.assertIn("ddprun logs DIR", asked.err())
+
+    def test_of_a_run_without_log_files_the_last_lines_of_its_evidence_are_shown(self):
+        logs = self.path("logs")
+        failed = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", f"--log-dir={logs}", "bash", "-c",
+                            "echo out $RANK; exit 3")
+        self.assertEqual(failed.wait(), 3, failed.all())
+        shown = self.start("logs", os.path.join(logs, *os.listdir(logs)))
+        self.assertEqual(shown.wait(), 0, shown.all())
+        self.assertRegex(shown.out(), r"==> evidence-1/rank-\d\.lines\.txt\n(.*\n)*.*out \d\n")
+
     def test_more_than_is_kept(self):
         run = self.start_one("--spew=6", "--print=the end", "--hang", workers=1,
                              flags=("--prefix=rank",))

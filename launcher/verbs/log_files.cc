@@ -1,0 +1,132 @@
+#include "launcher/verbs/log_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "agent/watch/evidence_bundle.h"
+#include "common/files.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "launcher/print_out.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr off_t kMostOfFile = 4 << 20;  // As of a worker whose run exists.
+constexpr std::size_t kMostFiles = 20'000;
+constexpr const char* kAttemptPrefix = "attempt_";
+constexpr const char* kLines = ".lines.txt";
+
+// "attempt_2.1": (2, 1); "3": (3, 0). A name that is none is none of ddprun's directories.
+std::optional<std::pair<std::uint64_t, std::uint64_t>> NumbersOf(std::string_view name) {
+  const std::size_t dot = std::min(name.find('.'), name.size());
+  const auto first = ParseNumber<std::uint64_t>(name.substr(0, dot));
+  const auto second = dot == name.size() ? std::optional<std::uint64_t>(0)
+                                         : ParseNumber<std::uint64_t>(name.substr(dot + 1));
+  return first && second ? std::optional(std::pair(*first, *second)) : std::nullopt;
+}
+
+// The directories `<prefix><number>` in that one, by number.
+std::vector<fs::path> NumberedIn(const fs::path& directory, const std::string& prefix) {
+  std::vector<std::pair<std::pair<std::uint64_t, std::uint64_t>, fs::path>> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end;
+       !error && entry != end && found.size() < kMostFiles; entry.increment(error)) {
+    const std::string name = entry->path().filename().native();
+    std::error_code gone;
+    const auto numbers = name.starts_with(prefix)
+                             ? NumbersOf(std::string_view(name).substr(prefix.size()))
+                             : std::nullopt;
+    if (numbers && fs::is_directory(entry->symlink_status(gone))) {
+      found.emplace_back(*numbers, entry->path());
+    }
+  }
+  std::ranges::sort(found);
+  std::vector<fs::path> paths;
+  for (auto& [numbers, path] : found) {
+    paths.push_back(std::move(path));
+  }
+  return paths;
+}
+
+std::vector<fs::path> LogsIn(const fs::path& directory) {
+  std::vector<fs::path> files;
+  std::error_code none;
+  for (const fs::path& attempt : NumberedIn(directory, kAttemptPrefix)) {
+    for (const fs::path& worker : NumberedIn(attempt, "")) {
+      for (const char* const name : {"stdout.log", "stderr.log"}) {
+        if (fs::is_regular_file(worker / name, none) && files.size() < kMostFiles) {
+          files.push_back(worker / name);
+        }
+      }
+    }
+  }
+  if (!files.empty()) {
+    return files;
+  }
+  const std::vector<fs::path> bundles = NumberedIn(directory, kBundlePrefix);
+  std::error_code error;
+  for (fs::directory_iterator entry(bundles.empty() ? fs::path() : bundles.back(), error), end;
+       !error && entry != end && files.size() < kMostFiles; entry.increment(error)) {
+    if (entry->path().native().ends_with(kLines)) {
+      files.push_back(entry->path());
+    }
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+// "==> attempt_0/1/stderr.log", and its end.
+Result<std::string> EndOf(const fs::path& directory, const fs::path& file) {
+  ASSIGN_OR_RETURN(const UniqueFd fd, OpenOrdinary(file, O_RDONLY, 0));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) {
+    return SystemError("read", file.native(), errno);
+  }
+  const bool cut = info.st_size > kMostOfFile && ::lseek(fd.get(), -kMostOfFile, SEEK_END) > 0;
+  ASSIGN_OR_RETURN(std::string text, ReadToEnd(fd.get(), file, 2 * kMostOfFile));
+  text += text.empty() || text.ends_with('\n') ? "" : "\n";
+  return "==> " + PrintableLine(file.lexically_relative(directory).native()) +
+         (cut ? " (its last 4 MiB)" : "") + "\n" + Printable(text);
+}
+
+}  // namespace
+
+int PrintLogFiles(const std::string& directory) {
+  std::error_code error;
+  if (!fs::is_directory(directory, error)) {
+    return PrintError("logs",
+                      {ErrorKind::kInvalid, "'" + directory + "' is no directory of a run"});
+  }
+  const std::vector<fs::path> files = LogsIn(directory);
+  if (files.empty()) {
+    return PrintError("logs", {ErrorKind::kNotFound,
+                               "no output of workers is in '" + directory +
+                                   "' (is it <log dir>/<run>_<...>?). To keep it in files, start "
+                                   "the run with -r 3 or -t 3"});
+  }
+  int code = 0;
+  for (const fs::path& file : files) {
+    const Result<std::string> text = EndOf(directory, file);
+    const int printed = text ? PrintOut(*text) : PrintError("logs", text.error());
+    code = std::max(code, printed);
+    if (text && printed != 0) {
+      break;  // Nothing reads it.
+    }
+  }
+  return code;
+}
+
+}  // namespace ddprun
