@@ -41,12 +41,15 @@ std::string FormatGroups(const std::vector<StackGroup>& groups) {
     if (group.places.size() == 1 && group.places.front() == group.headline) {
       continue;  // The kernel's view is one line.
     }
-    const std::size_t shown = std::min(group.places.size(), kShownFrames);
+    const std::size_t all = group.places.size();
+    const std::size_t shown = all > kShownFrames + 1 ? kShownFrames - 1 : all;
     for (std::size_t i = 0; i < shown; ++i) {
       text += "    " + group.places[i] + "\n";
     }
-    const std::size_t more = group.places.size() - shown;
-    text += more == 0 ? "" : "    and " + std::to_string(more) + " more\n";
+    if (shown < all) {  // The outermost one is the program's own.
+      text +=
+          "    and " + std::to_string(all - shown - 1) + " more\n    " + group.places.back() + "\n";
+    }
   }
   return text;
 }

@@ -57,8 +57,18 @@ std::optional<Frame> FrameOfPySpy(std::string_view line) {
   if (end == std::string_view::npos || end == 0) {
     return std::nullopt;
   }
-  return Frame{std::string(line.substr(0, std::min(end, kMostOfName))),
-               std::string(line.substr(0, 2 * kMostOfName))};
+  Frame frame{std::string(line.substr(0, std::min(end, kMostOfName))),
+              std::string(line.substr(0, 2 * kMostOfName))};
+  if (frame.name == "<module>") {  // All modules have it: its file tells which one is imported.
+    const std::string_view file = line.substr(end + 2, line.rfind(':') - (end + 2));
+    frame.name += " of " + std::string(file.substr(file.rfind('/') + 1, kMostOfName));
+  }
+  return frame;
+}
+
+// Python's own steps of an import. There are five or more for each module.
+bool IsOfImports(const Frame& frame) {
+  return frame.place.find(" (<frozen importlib.") != frame.place.npos;
 }
 
 // "thread 12 (python): state S (sleeping), waits in futex_wait, system call 202 0x7f 0x0 ..."
@@ -85,6 +95,9 @@ std::vector<Frame> FramesFrom(const std::vector<std::string_view>& lines, std::s
   std::vector<Frame> frames;
   for (; at < lines.size() && frames.size() < kMostFrames; ++at) {
     const auto frame = frame_of(lines[at]);
+    if (frame && IsOfImports(*frame)) {
+      continue;
+    }
     if (frame) {
       frames.push_back(*frame);
     } else if (lines[at].empty() || lines[at].starts_with("Thread ") ||

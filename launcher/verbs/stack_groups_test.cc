@@ -51,7 +51,7 @@ Names MainFrames(const std::string& text) {
 
 TEST(StackGroups, TheMainThreadsFunctionsAreFound) {
   EXPECT_EQ(MainFrames(kGdb), (Names{"read", "data::Next", "main"}));
-  EXPECT_EQ(MainFrames(kPySpy), (Names{"all_reduce", "backward", "<module>"}));
+  EXPECT_EQ(MainFrames(kPySpy), (Names{"all_reduce", "backward", "<module> of train.py"}));
   EXPECT_EQ(MainFrames("-- process 5:\nthread 5 (x): state D (disk sleep), waits in nfs_wait, "
                        "system call 0 0x3 0x1\n(no debugger is used: it waits)\n"),
             Names{"state D (disk sleep), waits in nfs_wait, system call 0"});
@@ -64,6 +64,21 @@ TEST(StackGroups, FramesOfAGroupSayWhereTheyAreInItsFirstRank) {
             (Names{"all_reduce (torch/distributed/distributed_c10d.py:2501)",
                    "backward (torch/autograd/graph.py:7)", "<module> (train.py:40)"}));
   EXPECT_EQ(groups[1].places, (Names{"read", "data::Next (data.cc:17)", "main (main.cc:9)"}));
+}
+
+// An import has five frames of Python's own for each module.
+TEST(StackGroups, ImportsNameTheirModulesAlone) {
+  const char* const text =
+      "Thread 1: \"MainThread\"\n"
+      "    <module> (/lib/slow.py:1)\n"
+      "    _call_with_frames_removed (<frozen importlib._bootstrap>:241)\n"
+      "    exec_module (<frozen importlib._bootstrap_external>:940)\n"
+      "    _find_and_load (<frozen importlib._bootstrap>:1178)\n"
+      "    <module> (/my job/train.py:3)\n";
+  const auto groups = GroupStacks({{0, "n0", text}});
+  EXPECT_EQ(groups.at(0).headline, "<module> of slow.py < <module> of train.py");
+  EXPECT_EQ(groups.at(0).places,
+            (Names{"<module> (/lib/slow.py:1)", "<module> (/my job/train.py:3)"}));
 }
 
 TEST(StackGroups, AnythingMayBeInTheText) {
@@ -84,7 +99,7 @@ TEST(StackGroups, TheFewAreApartFromTheMany) {
   const auto groups = GroupStacks(stacks);
   ASSERT_EQ(groups.size(), 2u);
   EXPECT_EQ(groups[0].ranks.size(), 61u);
-  EXPECT_EQ(groups[0].headline, "all_reduce < backward < <module>");
+  EXPECT_EQ(groups[0].headline, "all_reduce < backward < <module> of train.py");
   EXPECT_EQ(groups[1].ranks, std::vector<std::uint32_t>{7});
   EXPECT_EQ(groups[1].headline, "read < data::Next < main");
   EXPECT_EQ(groups[1].node, "");  // All are on one.
