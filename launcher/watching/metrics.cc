@@ -261,8 +261,8 @@ constexpr Metric kOfRun[] = {
     {"ddprun_requeues", "gauge", "", "How often a scheduler started the job again.",
      [](const NodeView& view, Series& out) { out.Add(view.run->requeues); }},
     {"ddprun_last_start_seconds", "gauge", "phase",
-     "Parts of the run's newest start or restart, as far as it has come: detect, stop, form, "
-     "start, state, first_step.",
+     "Parts of the run's newest start or restart, as far as it has come: detect, stop, backoff, "
+     "form, start, state, first_step.",
      [](const NodeView& view, Series& out) {
        if (view.run->startups.empty()) {
          return;
@@ -270,8 +270,9 @@ constexpr Metric kOfRun[] = {
        const Startup& last = view.run->startups.back();
        for (const auto& [phase, took] :
             {std::pair("detect", last.detect), std::pair("stop", last.stop),
-             std::pair("form", last.form), std::pair("start", last.start),
-             std::pair("state", last.state), std::pair("first_step", last.first_step)}) {
+             std::pair("backoff", last.backoff), std::pair("form", last.form),
+             std::pair("start", last.start), std::pair("state", last.state),
+             std::pair("first_step", last.first_step)}) {
          if (took) {
            out.Add({{"phase", phase}}, Seconds(*took));
          }

@@ -221,6 +221,19 @@ TEST_F(Failing, APauseIsToldToAll) {
   EXPECT_NE(Describe(reason).find("failed 2 times in a row"), std::string::npos);
 }
 
+TEST_F(Failing, APauseIsAPartOfTheRecovery) {
+  spec.restart_backoff = 16s;
+  Begin();
+  Spacing(100ms);
+  EXPECT_EQ(story.state.startups.past.back().backoff, std::nullopt);
+  EXPECT_EQ(Spacing(100ms), Duration(2s));
+  const Startup& last = story.state.startups.past.back();
+  EXPECT_EQ(last.backoff, 1'900ms);
+  EXPECT_EQ(last.form, Duration(0));
+  EXPECT_NE(Describe(last).find("stop 0, backoff 1900, form 0"), std::string::npos)
+      << Describe(last);
+}
+
 // A call that is answered first when a server has stood still would else wait for nodes that are
 // here: "waiting for nodes: 3 of 1 are here". (Seed 1651099488682.)
 TEST_F(Failing, AtTheEndOfAPauseNoNodeIsWaitedFor) {

@@ -100,6 +100,7 @@ void CoordinatorStepContext::Say(const std::optional<StartupLine>& line) {
   event.generation = startup.generation;
   event.detect = startup.detect;
   event.stop = startup.stop;
+  event.backoff = startup.backoff;
   event.form = startup.form;
   event.start = startup.start;
   event.state = startup.state;
@@ -257,13 +258,13 @@ void TryForm(CoordinatorStepContext& step) {
     roster.world = MakeWorld(state, step.config, state.newest, ChooseMembers(state), step.now);
   });
   state.newest = state.world->generation;
-  NoteStart(state.budget, step.now);
   if (!state.startups.open) {
     BeginStartup(state.startups,
                  state.recovery.entered ? "a new server found no world" : "first start", "start",
                  state.since);
   }
-  NoteFormed(state.startups, *state.world, step.now);
+  NoteFormed(state.startups, *state.world, state.budget.next_start, step.now);
+  NoteStart(state.budget, step.now);  // Ends the pause.
   ++state.worlds_formed;
   step.Enter(Phase::kRunning);
   step.Say(kEventFormed, NoticeLevel::kDetail, "formed " + Describe(*state.world));

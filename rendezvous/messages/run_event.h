@@ -95,6 +95,7 @@ struct RunEvent {
   // Of "started" and "recovered", part by part (core/startup); those that are known.
   std::optional<Duration> detect = {};
   std::optional<Duration> stop = {};
+  std::optional<Duration> backoff = {};
   std::optional<Duration> form = {};
   std::optional<Duration> start = {};
   std::optional<Duration> state = {};

@@ -93,7 +93,7 @@ void NoteStopped(Startups& startups, std::string cause, const std::string& word,
   open.since = now;
 }
 
-void NoteFormed(Startups& startups, const World& world, Time now) {
+void NoteFormed(Startups& startups, const World& world, std::optional<Time> not_before, Time now) {
   Opening& open = *startups.open;
   open.members = static_cast<std::uint32_t>(world.members.size());
   Startup startup;
@@ -104,6 +104,11 @@ void NoteFormed(Startups& startups, const World& world, Time now) {
   startup.cause_word = open.cause_word;
   startup.detect = open.detect;
   startup.stop = open.stop;
+  if (not_before && *not_before > open.since) {
+    const Time paused = std::min(*not_before, now);
+    startup.backoff = Rounded(paused - open.since);
+    open.since = paused;
+  }
   startup.form = Rounded(now - open.since);
   startup.stopped_last = open.members > 1 ? open.stopped_last : NodeId();
   open.since = now;
@@ -172,8 +177,8 @@ std::vector<Startup> StartupsAt(const Startups& startups, Time now) {
 
 Duration TotalOf(const Startup& startup) {
   Duration total{0};
-  for (const auto& part : {startup.detect, startup.stop, startup.form, startup.start, startup.state,
-                           startup.first_step}) {
+  for (const auto& part : {startup.detect, startup.stop, startup.backoff, startup.form,
+                           startup.start, startup.state, startup.first_step}) {
     total += part.value_or(Duration{0});
   }
   return total;
@@ -190,6 +195,7 @@ std::string Describe(const Startup& startup) {
   };
   add("detect", startup.detect);
   add("stop", startup.stop, startup.stopped_last);
+  add("backoff", startup.backoff);
   add("form", startup.form);
   add("start", startup.start, startup.started_last);
   add("load state", startup.state, startup.restored_last);

@@ -20,16 +20,17 @@ namespace ddprun {
 // Of one world. A part without a value was not there, or is not known (yet).
 struct Startup {
   Term term;
-  std::uint64_t number = 0;        // Of those of this term, from 1.
-  Generation generation;           // That it led to.
-  std::string cause;               // In words: what ended the world before,
-  std::string cause_word;          // and in one ("hang"); "start": there was none.
-  Duration age{0};                 // Since it began; filled in when it is asked for.
-  std::optional<Duration> detect;  // From the end of a worker, or of a node's word, to bad news,
-  std::optional<Duration> stop;    // to the last promise of the world's nodes,
-  std::optional<Duration> form;    // to the next world,
-  std::optional<Duration> start;   // to the last node's workers, once it got its Run directive,
-  std::optional<Duration> state;   // to the last of them that has its state back (RESUME),
+  std::uint64_t number = 0;         // Of those of this term, from 1.
+  Generation generation;            // That it led to.
+  std::string cause;                // In words: what ended the world before,
+  std::string cause_word;           // and in one ("hang"); "start": there was none.
+  Duration age{0};                  // Since it began; filled in when it is asked for.
+  std::optional<Duration> detect;   // From the end of a worker, or of a node's word, to bad news,
+  std::optional<Duration> stop;     // to the last promise of the world's nodes,
+  std::optional<Duration> backoff;  // to the end of a pause (--restart-backoff), if there was one,
+  std::optional<Duration> form;     // to the next world,
+  std::optional<Duration> start;    // to the last node's workers, once it got its Run directive,
+  std::optional<Duration> state;    // to the last of them that has its state back (RESUME),
   std::optional<Duration> first_step;  // to the last one's first step.
   NodeId stopped_last;                 // Empty: it is the only one, or none was.
   NodeId started_last;
@@ -89,7 +90,8 @@ void NoteDetected(Startups& startups, std::optional<Duration> detect, Time now);
 void NoteStopped(Startups& startups, std::string cause, const std::string& word, const NodeId& last,
                  Time now);
 
-void NoteFormed(Startups& startups, const World& world, Time now);
+// `not_before`: until when the world was put off; nullopt: it was not.
+void NoteFormed(Startups& startups, const World& world, std::optional<Time> not_before, Time now);
 
 // Takes a member's report of it; the same again changes nothing. `seen`: its workers do not report
 // steps themselves, so its first step stands for all members: often a single rank prints.
@@ -108,7 +110,7 @@ std::vector<Startup> StartupsAt(const Startups& startups, Time now);
 // The sum of its parts, as far as they are known.
 Duration TotalOf(const Startup& startup);
 
-// "62 ms: detect 1, stop 8 (n1), form 3, start 20 (n0), state 5, first step 25 (n0)"
+// "62 ms (detect 1, stop 8 (n1), form 3, start 20 (n0), load state 5, first step 25 (n0))"
 std::string Describe(const Startup& startup);
 
 }  // namespace ddprun

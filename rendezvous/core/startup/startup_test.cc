@@ -166,7 +166,7 @@ TEST(Startups, TheLastOnesAreKept) {
     BeginStartup(startups, std::string(5'000, 'x'), "worker", At(1s));
     NoteStopped(startups, std::string(5'000, 'x'), "worker", "n0", At(2s));
     world.generation = {i};
-    NoteFormed(startups, world, At(3s));
+    NoteFormed(startups, world, {}, At(3s));
   }
   const std::vector<Startup> past = StartupsAt(startups, At(5s));
   ASSERT_EQ(past.size(), kMostStartups);
