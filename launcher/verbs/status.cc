@@ -120,13 +120,15 @@ std::string Nodes(const RunStatus& run, std::size_t shown) {
   return AlignedRows(rows, "  ") + (more == 0 ? "" : "  and " + std::to_string(more) + " more\n");
 }
 
-// "last recovery: 62 ms: detect 1, stop 8, ...; 12 s ago, cause: rank 3 ... was killed by ..."
+// "recovered in 62 ms (detect 1, stop 8, ...); 12 s ago, cause: rank 3 ... was killed by ...": in
+// the words of the event.
 std::string Newest(const Startup& startup) {
   const bool open = startup.start && !startup.first_step;
-  return PrintableLine((!startup.stop ? "first start: "
-                        : open        ? "workers run again after "
-                                      : "last recovery: ") +
-                       Describe(startup) + (open ? "; no step is known yet; " : "; ") +
+  const bool first = !startup.stop;
+  const std::string began = !startup.start ? (first ? "starting: " : "recovering: ")
+                            : open ? (first ? "workers run after " : "workers run again after ")
+                                   : (first ? "started in " : "recovered in ");
+  return PrintableLine(began + Describe(startup) + (open ? "; no step is known yet; " : "; ") +
                        FormatDuration(startup.age) + " ago" +
                        (startup.stop ? ", cause: " + startup.cause : "")) +
          "\n";

@@ -145,6 +145,21 @@ TEST(Status, WithoutAStepNeitherRecoveryNorGoodputIsClaimed) {
   EXPECT_NE(text.find("\ngoodput: unknown"), std::string::npos) << text;
 }
 
+TEST(Status, AStartHasTheWordsOfItsEvent) {
+  RunStatus run = Sample();
+  const auto told = [&](const Startup& startup) {
+    run.startups = {startup};
+    return FormatStatus({run}, "n0:29400", kNow);
+  };
+  EXPECT_NE(told({.form = 4s}).find("\nstarting: 4000 ms (form 4000); "), std::string::npos);
+  EXPECT_NE(told({.start = 2ms}).find("\nworkers run after 2 ms (start 2); no step is known yet"),
+            std::string::npos);
+  EXPECT_NE(told({.start = 2ms, .first_step = 3ms}).find("\nstarted in 5 ms ("), std::string::npos);
+  EXPECT_NE(told({.stop = 1ms}).find("\nrecovering: 1 ms ("), std::string::npos);
+  EXPECT_NE(told({.stop = 1ms, .start = 2ms, .first_step = 3ms}).find("\nrecovered in 6 ms ("),
+            std::string::npos);
+}
+
 TEST(Status, WhatIsBadOfAMachineIsShownWhereNothingRefusesIt) {
   RunStatus run = Sample();
   run.nodes[2].facts = {
