@@ -1,5 +1,6 @@
 #include "rendezvous/messages/describe.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "rendezvous/core/status.h"
@@ -18,10 +19,30 @@ TEST(Describe, AFailureNamesWhoAndHow) {
   EXPECT_EQ(
       Describe(failure),
       "rank 5 (local rank 1, pid 77, host h) was killed by signal 9 (SIGKILL): memory ran out");
+  failure.last_lines = "  File \"x.py\", line 3\nValueError: bad\n";
+  EXPECT_THAT(Describe(failure), testing::EndsWith("memory ran out"));
   failure.details.message = "anything else";
   failure.status = Exited{3};
   failure.pid = 0;
   EXPECT_EQ(Describe(failure), "rank 5 (local rank 1, host h) ended with exit code 3");
+}
+
+TEST(Describe, AFailureEndsWithThePythonExceptionThatIsKnown) {
+  WorkerFailure failure{.rank = 5, .local_rank = 1, .status = Exited{1}, .host = "h"};
+  const std::string who = "rank 5 (local rank 1, host h) ended with exit code 1";
+  failure.last_lines = "  File \"x.py\", line 3\nValueError: bad\n[W123] a warning of torch's\n\n";
+  EXPECT_EQ(Describe(failure), who + ": ValueError: bad");
+  failure.last_lines = "a.b.MyException";
+  EXPECT_EQ(Describe(failure), who + ": a.b.MyException");
+  failure.details.message = "torch.OutOfMemoryError: CUDA\nmore";  // @record's.
+  EXPECT_EQ(Describe(failure), who + ": torch.OutOfMemoryError: CUDA");
+  failure.details.message.clear();
+  failure.last_lines = "KeyError: " + std::string(1'000, 'x');
+  EXPECT_EQ(Describe(failure).size(), who.size() + 202);
+  for (const char* const other : {"", "INFO: all done", "this is an Error: 3", "\n\n[x]\n"}) {
+    failure.last_lines = other;
+    EXPECT_EQ(Describe(failure), who) << other;
+  }
 }
 
 TEST(Describe, AWaitAlwaysSaysWhyAndHowLong) {

@@ -5,7 +5,7 @@
 #include <cctype>
 #include <string_view>
 
-#include "common/text.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {
@@ -14,20 +14,6 @@ constexpr std::size_t kMostCompared = 256;  // Bytes of a line.
 
 bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
-}
-
-// Lines in brackets are torch's own warnings, which follow a traceback.
-std::string_view LastLine(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t end = text.find_last_of('\n');
-    const std::string_view line =
-        Trimmed(end == std::string_view::npos ? text : text.substr(end + 1));
-    if (!line.empty() && line.front() != '[') {
-      return line;
-    }
-    text = end == std::string_view::npos ? std::string_view() : text.substr(0, end);
-  }
-  return {};
 }
 
 // "ModuleNotFoundError: No module named 'x'", with or without a module before the type.
@@ -77,7 +63,7 @@ std::string PermanentError(const WorkerFailure& failure) {
   if (exited == nullptr) {
     return "";
   }
-  const std::string_view line = LastLine(failure.last_lines);
+  const std::string_view line = LastLineOf(failure.last_lines);
   switch (exited->code) {
     case 1:
       return IsOfPermanentType(line) || LacksItsModule(line) ? compared(line) : "";

@@ -16,7 +16,33 @@ std::string ValueWord(std::string_view words, std::uint32_t value) {
   return words.empty() ? std::to_string(value) : std::string(words.substr(0, words.find('|')));
 }
 
+// ": ValueError: bad"; empty: the program's last words are no exception of Python's.
+std::string Exception(const WorkerFailure& failure) {
+  constexpr std::size_t kMostOfException = 200;
+  const std::string& message = failure.details.message;  // Of @record.
+  const std::string_view line = message.empty()
+                                    ? LastLineOf(failure.last_lines)
+                                    : std::string_view(message).substr(0, message.find('\n'));
+  const std::string_view type = line.substr(0, line.find(':'));
+  const bool named =
+      type.find(' ') == type.npos && (type.ends_with("Error") || type.ends_with("Exception"));
+  return named ? ": " + std::string(line.substr(0, kMostOfException)) : "";
+}
+
 }  // namespace
+
+std::string_view LastLineOf(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = text.find_last_of('\n');
+    const std::string_view line =
+        Trimmed(end == std::string_view::npos ? text : text.substr(end + 1));
+    if (!line.empty() && line.front() != '[') {
+      return line;
+    }
+    text = end == std::string_view::npos ? std::string_view() : text.substr(0, end);
+  }
+  return {};
+}
 
 std::string CountOf(std::uint32_t count, const std::string& one) {
   return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
@@ -34,7 +60,9 @@ std::string Describe(const WorkerFailure& failure) {
     return "the workers hang: " + failure.hang;
   }
   const bool killed = std::holds_alternative<Killed>(failure.status);
-  const std::string why = failure.details.message == kMemoryRanOut ? ": memory ran out" : "";
+  const std::string why = failure.details.message == kMemoryRanOut ? ": memory ran out"
+                          : killed                                 ? ""
+                                                                   : Exception(failure);
   return "rank " + std::to_string(failure.rank) + " (" + where + ") " +
          (!failure.hang.empty() ? "hung: " + failure.hang
           : failure.recorded && failure.stopped_by_us

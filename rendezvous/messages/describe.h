@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "rendezvous/messages/messages.h"
 
@@ -11,6 +12,11 @@ namespace ddprun {
 // "1 node", "3 nodes".
 std::string CountOf(std::uint32_t count, const std::string& one);
 
+// The last line of what a program wrote to stderr: of a traceback, its exception. Lines in brackets
+// are torch's own warnings, which follow a traceback.
+std::string_view LastLineOf(std::string_view text);
+
+// "rank 1 (local rank 1, pid 77, host n0) ended with exit code 1: ValueError: bad"
 std::string Describe(const WorkerFailure& failure);
 
 // "waiting for 1 more node (3 of 4 are here; missing n03); giving up in 9 min 58 s"
