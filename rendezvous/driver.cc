@@ -54,7 +54,7 @@ Result<std::vector<NodeId>> NodesAsked(const CoordinatorState& run,
   }
   for (const NodeId& node : named) {
     if (!known.contains(node)) {
-      return Error{ErrorKind::kNotFound, "run '" + run.run_id + "' has no node '" + node +
+      return Error{ErrorKind::kNotFound, NameOf(run.run_id) + " has no node '" + node +
                                              "' (ddprun status lists its nodes)"};
     }
   }

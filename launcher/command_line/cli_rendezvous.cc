@@ -109,7 +109,7 @@ void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& prob
   } else if (config.literal_master && !config.standalone) {
     config.node_rank = 0;  // As torchrun: the node whose address is named may leave it out.
   }
-  config.run_id = config.standalone && raw.run_id == "none" ? "" : raw.run_id;
+  config.run_id = config.standalone && raw.run_id == kUnnamedRun ? "" : raw.run_id;
   ResolveRunDirectory(config, problems);
   if (config.tls.certificate.empty() != config.tls.key.empty()) {
     problems.Add("--tls-cert and --tls-key go together");

@@ -10,6 +10,7 @@
 
 #include "launcher/command_line/config.h"
 #include "launcher/command_line/flag_rows.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 
@@ -27,7 +28,7 @@ struct RawFlags {
   std::string hostfile;
   std::string endpoint;
   std::string backend = "ddprun";
-  std::string run_id = "none";
+  std::string run_id = kUnnamedRun;
   std::string conf;
   bool standalone = false;
   std::string master_addr;

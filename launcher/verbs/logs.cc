@@ -18,6 +18,7 @@
 #include "launcher/verbs/log_files.h"
 #include "launcher/verbs/slow_output.h"
 #include "launcher/verbs/told_records.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {
@@ -60,8 +61,8 @@ void ComplainOfLogs(const std::string& text) {
 }
 
 std::string ServerGone(const ServerPlace& place) {
-  return "the server of " + (place.run_id.empty() ? "the run" : "run '" + place.run_id + "'") +
-         " at " + place.Where() + " is gone";
+  return "the server of " + (place.run_id.empty() ? "the run" : NameOf(place.run_id)) + " at " +
+         place.Where() + " is gone";
 }
 
 // The answers of one server, from the first call to the end. The merge and what has come already

@@ -15,6 +15,7 @@
 #include "launcher/status_json.h"
 #include "launcher/watching/page_access.h"
 #include "rendezvous/client_asks.h"
+#include "rendezvous/messages/describe.h"
 #include "rendezvous/stragglers.h"
 
 namespace ddprun {
@@ -52,8 +53,8 @@ std::string Job(const RunStatus& run, std::int64_t now_unix) {
 
 // "run demo: RUNNING for 12.0 s, generation 2 of 2 nodes and 4 workers, restarts 1 of 3"
 std::string Headline(const RunStatus& run, std::int64_t now_unix) {
-  std::string text =
-      "run " + run.run_id + ": " + Upper(run.phase) + " for " + FormatDuration(run.phase_since);
+  std::string text = (run.run_id == kUnnamedRun ? "run" : "run " + run.run_id) + ": " +
+                     Upper(run.phase) + " for " + FormatDuration(run.phase_since);
   if (run.generation.value > 0) {
     text += ", generation " + std::to_string(run.generation.value) + " of " +
             Count(run.group_size, "node") + " and " + Count(run.world_size, "worker");

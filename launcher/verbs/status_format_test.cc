@@ -160,6 +160,12 @@ TEST(Status, AStartHasTheWordsOfItsEvent) {
             std::string::npos);
 }
 
+TEST(Status, ARunWithoutANameIsNotCalledNone) {
+  RunStatus run = Sample();
+  run.run_id = "none";
+  EXPECT_TRUE(FormatStatus({run}, "n0:29400", kNow).starts_with("run: "));
+}
+
 TEST(Status, WhatIsBadOfAMachineIsShownWhereNothingRefusesIt) {
   RunStatus run = Sample();
   run.nodes[2].facts = {

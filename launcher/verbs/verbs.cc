@@ -330,9 +330,10 @@ constexpr Verb kVerbs[] = {
      "(SAVE_SIGNAL). Names the workers that have named none"},
     {"status", ParseStatus, " [RUN]", "Shows a run: what it does, what it waits for, its nodes"},
     {"drain", ParseDrain, " NODE",
-     "Takes NODE out of its run: its workers have --shutdown-timeout to save, and the other nodes "
-     "continue. Uses no restart"},
-    {"stop", ParseStop, " [RUN]", "Stops a run: all workers have --shutdown-timeout to save"},
+     "Takes NODE out of its run: its workers have time to save (--shutdown-timeout), and the other "
+     "nodes continue. Uses no restart"},
+    {"stop", ParseStop, " [RUN]",
+     "Stops a run: all workers have time to save (--shutdown-timeout)"},
     {"publish", ParsePublish, " NEW FINAL",
      "Makes the file or directory NEW visible as FINAL, unless a newer world of its run has "
      "published: then it ends with 76 and nothing is replaced"},

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rendezvous/messages/describe.h"
+
 namespace ddprun {
 namespace {
 
@@ -38,15 +40,15 @@ std::string KnownNodes(const CoordinatorState& state) {
 
 ControlAnswer AnswerTo(const CoordinatorState& state, const Controlled& controlled) {
   if (HasEnded(state)) {
-    return {false, "the run '" + state.run_id + "' has ended: " + state.outcome->text};
+    return {false, "the " + NameOf(state.run_id) + " has ended: " + state.outcome->text};
   }
   if (controlled.verb == ControlVerb::kStop) {
-    return {true,
-            "the run '" + state.run_id + "' stops; its workers have --shutdown-timeout to save"};
+    return {true, "the " + NameOf(state.run_id) +
+                      " stops; its workers have time to save (--shutdown-timeout)"};
   }
   const NodeState* const node = FindNode(state, controlled.node);
   if (node == nullptr) {
-    return {false, "the run '" + state.run_id + "' has no node '" + controlled.node +
+    return {false, "the " + NameOf(state.run_id) + " has no node '" + controlled.node +
                        "': " + KnownNodes(state)};
   }
   const auto staying = std::count_if(state.nodes.begin(), state.nodes.end(), [](const auto& e) {
@@ -54,7 +56,7 @@ ControlAnswer AnswerTo(const CoordinatorState& state, const Controlled& controll
   });
   const auto others = staying - (node->report.leaving == Leaving::kNo ? 1 : 0);
   const std::uint32_t least = state.spec->min_nodes;
-  return {true, "node " + controlled.node + " leaves the run '" + state.run_id + "'" +
+  return {true, "node " + controlled.node + " leaves the " + NameOf(state.run_id) +
                     (others >= least
                          ? "; the others continue"
                          : "; " + std::to_string(others) + " of at least " + std::to_string(least) +

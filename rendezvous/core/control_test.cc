@@ -71,6 +71,8 @@ TEST_F(Control, AnswersSayWhatFollowsOrWhatIsWrong) {
   EXPECT_EQ(answer(ControlVerb::kDrain, "n7").text,
             "the run 'run' has no node 'n7': its nodes are n0 n1");
   EXPECT_FALSE(answer(ControlVerb::kDrain, "n7").accepted);
+  EXPECT_EQ(answer(ControlVerb::kStop, "").text,
+            "the run 'run' stops; its workers have time to save (--shutdown-timeout)");
   story.state.spec->min_nodes = 2;
   EXPECT_EQ(answer(ControlVerb::kDrain, "n0").text,
             "node n0 leaves the run 'run'; 1 of at least 2 nodes are left: the run waits for more");

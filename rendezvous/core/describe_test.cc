@@ -45,6 +45,11 @@ TEST(Describe, AFailureEndsWithThePythonExceptionThatIsKnown) {
   }
 }
 
+TEST(Describe, ARunWithoutANameIsNotCalledNone) {
+  EXPECT_EQ(NameOf("demo"), "run 'demo'");
+  EXPECT_EQ(NameOf("none"), "run");
+}
+
 TEST(Describe, AWaitAlwaysSaysWhyAndHowLong) {
   EXPECT_EQ(Describe(WaitReason{WaitFor::kNodes, 3, 4, 4, {"n03"}, 598s}),
             "waiting for nodes: 3 of 4 are here; missing n03; giving up in 9 min 58 s");

@@ -31,6 +31,10 @@ std::string Exception(const WorkerFailure& failure) {
 
 }  // namespace
 
+std::string NameOf(const RunId& run_id) {
+  return run_id == kUnnamedRun ? "run" : "run '" + run_id + "'";
+}
+
 std::string_view LastLineOf(std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = text.find_last_of('\n');

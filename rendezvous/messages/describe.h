@@ -12,6 +12,12 @@ namespace ddprun {
 // "1 node", "3 nodes".
 std::string CountOf(std::uint32_t count, const std::string& one);
 
+// The name that a run without --rdzv-id has, as under torchrun.
+inline constexpr const char* kUnnamedRun = "none";
+
+// "run 'demo'"; "run": it has no name.
+std::string NameOf(const RunId& run_id);
+
 // The last line of what a program wrote to stderr: of a traceback, its exception. Lines in brackets
 // are torch's own warnings, which follow a traceback.
 std::string_view LastLineOf(std::string_view text);
