@@ -135,7 +135,7 @@ class ManyHosts(HostsTest):
         self.assertIn(f"cannot reach host {names[1]}: ssh: connect to host {names[1]} port 22: Connection refused "
                       "(the launch agent ended with exit code 255)", run.err())
         self.assertEqual(run.err().count("Connection refused"), 1)
-        self.assertEqual(self.mark.living(), [])
+        self.assert_gone(10)  # The other hosts see the end of their connections.
 
     def test_an_elastic_run_goes_on_without_it_and_takes_it_later(self):
         names = self.names(3)
@@ -220,7 +220,7 @@ class ManyHosts(HostsTest):
             return run.process.poll() is not None
         self.wait_for(ended, run, limit=60)
         self.assertEqual(run.wait(), 69, run.all()[-2000:])
-        self.assertLess(max(peaks), 100_000)  # kB
+        self.assertLess(max(peaks), 1_000_000 if "ASAN_OPTIONS" in os.environ else 100_000)  # kB
         self.assertLess(len(run.err()), 16_000)
         self.assertEqual(run.out(), "")
 
