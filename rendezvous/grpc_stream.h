@@ -179,9 +179,15 @@ class ClientStream final
     : public GrpcStream<grpc::ClientBidiReactor<Out, In>, grpc::ClientContext, In, Out> {
  public:
   using ClientStream::GrpcStream::GrpcStream;
+  // With which the server has ended it. Once it has ended.
+  const grpc::Status& status() const { return status_; }
 
  private:
-  void OnDone(const grpc::Status& /*status*/) override { this->Done(); }
+  void OnDone(const grpc::Status& status) override {
+    status_ = status;
+    this->Done();
+  }
+  grpc::Status status_;
 };
 
 }  // namespace ddprun

@@ -60,6 +60,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 using SyncCall = UnaryCall<v1::SyncReply>;
 
 constexpr std::size_t kMostUnsentCommands = 64;
+constexpr std::size_t kMostUnsentOfPool = 16;
 
 grpc::Status StatusOf(const Error& error) {
   switch (error.kind) {
@@ -386,6 +387,13 @@ grpc::ServerBidiReactor<v1::AskMessage, v1::AskReply>* RendezvousService::AskNod
   return ServeStream<NodeId, AskReply, v1::AskReply>(inbox_, context, admission_.Check(*context),
                                                      kMaxNodes + 1, AskStartFromProto,
                                                      NextFromProto, inbox_->handlers.ask);
+}
+
+grpc::ServerBidiReactor<v1::PoolReport, v1::PoolReply>* RendezvousService::Pool(
+    grpc::CallbackServerContext* context) {
+  return ServeStream<PoolReport, PoolReply, v1::PoolReply>(
+      inbox_, context, admission_.Check(*context), kMostUnsentOfPool, PoolReportFromProto,
+      PoolReportFromProto, inbox_->handlers.pool);
 }
 
 void RendezvousService::OnAuthenticated(std::function<void(const std::string&)> callback) {

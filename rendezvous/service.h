@@ -37,6 +37,9 @@ class RendezvousService final : public v1::Rendezvous::CallbackService {
   grpc::ServerBidiReactor<v1::AskMessage, v1::AskReply>* AskNodes(
       grpc::CallbackServerContext* context) override;
 
+  grpc::ServerBidiReactor<v1::PoolReport, v1::PoolReply>* Pool(
+      grpc::CallbackServerContext* context) override;
+
   CallAdmission& admission() { return admission_; }
 
   // Sets it before the first connection: called on the loop when the first call of a connection is

@@ -21,6 +21,7 @@
 #include "rendezvous/core/status.h"
 #include "rendezvous/messages/messages.h"
 #include "rendezvous/messages/operator_request.h"
+#include "rendezvous/messages/pool_messages.h"
 
 namespace ddprun {
 
@@ -49,7 +50,8 @@ class MessageStream {
 };
 using NodeStream = MessageStream<AnswerPiece, NodeCommand>;  // A server's end of a node's stream.
 using CommandStream = MessageStream<NodeCommand, AnswerPiece>;  // The node's end of it.
-using OperatorStream = MessageStream<NodeId, AskReply>;  // A server's end of an operator's stream.
+using OperatorStream = MessageStream<NodeId, AskReply>;   // A server's end of an operator's stream.
+using PoolStream = MessageStream<PoolReport, PoolReply>;  // A server's end of a pool's stream.
 
 // Which call of which membership.
 struct CallName {
@@ -86,6 +88,8 @@ struct RendezvousHandlers {
   // operators is carried.
   std::function<void(const Membership&, std::unique_ptr<NodeStream>)> observe;
   std::function<void(const AskStart&, std::unique_ptr<OperatorStream>)> ask;
+  // A daemon, a launch or a question has opened a stream to the pool. None: there is no pool.
+  std::function<void(const PoolReport&, std::unique_ptr<PoolStream>)> pool;
 };
 
 // A node's side: at most one report is open, and one stream of commands.

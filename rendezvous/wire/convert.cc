@@ -118,4 +118,42 @@ void ToProto(const AskReply& reply, v1::AskReply* wire) {
   WriteFields(reply, wire);
 }
 
+// ---- A pool ----
+Result<PoolReport> PoolReportFromProto(const v1::PoolReport& wire) {
+  if (wire.protocol() != kProtocol) {
+    return OtherProtocol(wire.protocol());
+  }
+  PoolReport report;
+  Reader in(kServersAhead);
+  {
+    const FieldReader io(wire, in);
+    (void)(io.Choice<PoolOffer>(FIELD(offer), report) || io.Choice<PoolWish>(FIELD(wish), report));
+  }
+  return in.Taken(std::move(report));
+}
+
+Result<PoolReply> PoolReplyFromProto(const v1::PoolReply& wire) {
+  PoolReply reply;
+  Reader in(kServersAhead);
+  {
+    const FieldReader io(wire, in);
+    io.Check(io.Choice<PoolOrder>(FIELD(order), reply) || io.Choice<PoolView>(FIELD(view), reply) ||
+                 io.Choice<PoolStatus>(FIELD(status), reply),
+             "kind", "is missing");
+  }
+  return in.Taken(std::move(reply));
+}
+
+void ToProto(const PoolReport& report, v1::PoolReport* wire) {
+  wire->set_protocol(kProtocol);
+  const FieldWriter io(*wire);
+  (void)(io.Choice<PoolOffer>(FIELD(offer), report) || io.Choice<PoolWish>(FIELD(wish), report));
+}
+
+void ToProto(const PoolReply& reply, v1::PoolReply* wire) {
+  const FieldWriter io(*wire);
+  (void)(io.Choice<PoolOrder>(FIELD(order), reply) || io.Choice<PoolView>(FIELD(view), reply) ||
+         io.Choice<PoolStatus>(FIELD(status), reply));
+}
+
 }  // namespace ddprun

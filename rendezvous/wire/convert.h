@@ -10,6 +10,7 @@
 #include "proto/rendezvous.pb.h"
 #include "rendezvous/core/status.h"
 #include "rendezvous/messages/messages.h"
+#include "rendezvous/messages/pool_messages.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {
@@ -42,6 +43,12 @@ void ToProto(const AnswerPiece& piece, v1::Piece* wire);
 void ToProto(const NodeCommand& command, v1::Command* wire);
 void ToProto(const AskStart& start, v1::AskStart* wire);
 void ToProto(const AskReply& reply, v1::AskReply* wire);
+
+// A pool's streams.
+Result<PoolReport> PoolReportFromProto(const v1::PoolReport& wire);
+Result<PoolReply> PoolReplyFromProto(const v1::PoolReply& wire);
+void ToProto(const PoolReport& report, v1::PoolReport* wire);
+void ToProto(const PoolReply& reply, v1::PoolReply* wire);
 
 void ToProto(const NodeReport& report, v1::SyncRequest* wire);
 void ToProto(const SyncReply& reply, v1::SyncReply* wire);

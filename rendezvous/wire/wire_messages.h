@@ -10,6 +10,7 @@
 #include "rendezvous/messages/lease.h"
 #include "rendezvous/messages/messages.h"
 #include "rendezvous/messages/operator_request.h"
+#include "rendezvous/messages/pool_messages.h"
 #include "rendezvous/transport.h"
 #include "rendezvous/wire/wire_fields.h"
 
@@ -396,6 +397,104 @@ void Fields(const Io& io, Of<Io, AskReply>& reply) {
   if (Io::kReads || !reply.node.empty()) {
     io.Message(FIELD(piece), reply.piece);
   }
+}
+
+// ---- A pool ----
+template <class Io>
+void Fields(const Io& io, Of<Io, SaidLine>& line) {
+  io.Number(FIELD(number), line.number, 1, kMaxCount);
+  io.Number(FIELD(level), line.level, 0, 3);
+  io.Text(FIELD(text), line.text, kMaxSaidLine);
+}
+
+template <class Io>
+void Fields(const Io& io, Of<Io, EndedPart>& part) {
+  io.Name(FIELD(run_id), part.run_id);
+  io.Number(FIELD(part), part.part, 1, kMaxCount);
+  io(FIELD(exit_code), part.exit_code);
+}
+
+template <class Io>
+void Fields(const Io& io, Of<Io, PoolOffer>& offer) {
+  io.Name(FIELD(name), offer.name);
+  io(FIELD(incarnation), offer.incarnation);
+  io.Text(FIELD(facts), offer.facts, kMaxPoolFacts);
+  io.Text(FIELD(unfit), offer.unfit, kMaxUnfit);
+  io(FIELD(drained), offer.drained);
+  io(FIELD(run_id), offer.run_id);
+  io.Number(FIELD(part), offer.part, 0, kMaxCount);
+  io(FIELD(detached), offer.detached);
+  io.List(FIELD(ended), offer.ended, kMostEndedParts, "ended");
+  io.List(FIELD(said), offer.said, kMostSaidLines, "said");
+  io.Number(FIELD(said_part), offer.said_part, 0, kMaxCount);
+  io.Check(SaidBytes(offer.said) <= kMaxSaidBytes, "said", "is too long");
+}
+
+template <class Io>
+void Fields(const Io& io, Of<Io, PoolOrder>& order) {
+  io(FIELD(run_id), order.run_id);
+  io.Number(FIELD(part), order.part, 0, kMaxCount);
+  io.Text(FIELD(directory), order.directory, kMaxPath);
+  io.Texts(FIELD(args), order.args, kMostWorkArgs, kMaxWork);
+  io.Text(FIELD(signals), order.signals, kMostSignals);
+  io(FIELD(detached), order.detached);
+  io(FIELD(end), order.end);
+  io(FIELD(drained), order.drained);
+}
+
+template <class Io>
+void Fields(const Io& io, Of<Io, PoolWish>& wish) {
+  io.Name(FIELD(run_id), wish.run_id);
+  io(FIELD(incarnation), wish.incarnation);
+  io.Number(FIELD(ticket), wish.ticket, 0, kMaxCount);
+  io(FIELD(placed), wish.placed);
+  io.Number(FIELD(min_nodes), wish.min_nodes, 1, kMostDaemons);
+  io.Number(FIELD(max_nodes), wish.max_nodes, wish.min_nodes, kMostDaemons);
+  io.Text(FIELD(directory), wish.directory, kMaxPath);
+  io.Texts(FIELD(args), wish.args, kMostWorkArgs, kMaxWork);
+  io.Check(WorkBytes(wish.directory, wish.args) <= kMaxWork, "args", "is too long");
+  io.Text(FIELD(signals), wish.signals, kMostSignals);
+  io(FIELD(detached), wish.detached);
+}
+
+template <class Io>
+void Fields(const Io& io, Of<Io, PoolPart>& part) {
+  io.Name(FIELD(name), part.name);
+  io(FIELD(ended), part.ended);
+  io(FIELD(exit_code), part.exit_code);
+  io.List(FIELD(said), part.said, kMostSaidLines, "said");
+}
+
+template <class Io>
+void Fields(const Io& io, Of<Io, PoolView>& view) {
+  io.Number(FIELD(ticket), view.ticket, 0, kMaxCount);
+  io(FIELD(placed), view.placed);
+  io(FIELD(place), view.place);
+  io.Text(FIELD(waits), view.waits, kMaxTextBytes);
+  io.List(FIELD(parts), view.parts, kMostDaemons, "parts");
+  io(FIELD(over), view.over);
+  io(FIELD(exit_code), view.exit_code);
+}
+
+template <class Io>
+void Fields(const Io& io, Of<Io, PoolMember>& member) {
+  io.Name(FIELD(name), member.name);
+  io.Text(FIELD(facts), member.facts, kMaxPoolFacts);
+  io.Text(FIELD(state), member.state, kMaxPoolState);
+}
+
+template <class Io>
+void Fields(const Io& io, Of<Io, PoolQueued>& run) {
+  io.Name(FIELD(run_id), run.run_id);
+  io(FIELD(min_nodes), run.min_nodes);
+  io(FIELD(max_nodes), run.max_nodes);
+  io.Text(FIELD(state), run.state, kMaxPoolState);
+}
+
+template <class Io>
+void Fields(const Io& io, Of<Io, PoolStatus>& status) {
+  io.List(FIELD(members), status.members, kMostDaemons, "members");
+  io.List(FIELD(runs), status.runs, kMostWishes, "runs");
 }
 
 // ---- A claim's entry ----

@@ -1,0 +1,208 @@
+#include "rendezvous/client_pool.h"
+
+#include <grpcpp/client_context.h>
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <utility>
+
+#include "common/log.h"
+#include "proto/rendezvous.grpc.pb.h"
+#include "rendezvous/grpc_channel.h"
+#include "rendezvous/grpc_stream.h"
+#include "rendezvous/listener/grpc_admission.h"
+#include "rendezvous/wire/convert.h"
+
+namespace ddprun {
+namespace {
+
+using WireStream = ClientStream<v1::PoolReply, v1::PoolReport>;
+constexpr std::size_t kMostUnsent = 16;
+constexpr Duration kFirstRetry{50};
+constexpr Duration kLongestRetry{1'000};
+constexpr Duration kLookUpLimit{10'000};
+constexpr Duration kConnectLimit{10'000};
+
+// One stream, as gRPC uses it.
+struct PoolCall {
+  grpc::ClientContext context;
+  std::unique_ptr<v1::Rendezvous::Stub> stub;
+  std::shared_ptr<WireStream> stream = std::make_shared<WireStream>(context, kMostUnsent);
+};
+
+Error NoPool(const Endpoint& endpoint) {
+  return {ErrorKind::kRefused,
+          "the rendezvous at " + ToString(endpoint) +
+              " has no pool: it needs a token (--token-file or DDPRUN_TOKEN), and no --run-dir"};
+}
+
+Error WhyEnded(const grpc::Status& status, const Endpoint& endpoint, const Access& access) {
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    return NoPool(endpoint);
+  }
+  return status.ok() ? Error{ErrorKind::kUnavailable,
+                             "the pool at " + ToString(endpoint) + " has ended the connection"}
+                     : ErrorOf(status, endpoint, kConnectLimit, access);
+}
+
+}  // namespace
+
+class PoolClient::State : public std::enable_shared_from_this<PoolClient::State> {
+ public:
+  State(Loop& loop, const Endpoint& endpoint, Access access, Told told)
+      : loop_(loop),
+        endpoint_(endpoint),
+        access_(std::move(access)),
+        told_(std::move(told)),
+        timer_(loop) {}
+
+  void Say(const PoolReport& report) {
+    const bool first = !report_;
+    report_ = report;
+    if (call_) {
+      SendReport();
+    } else if (first) {
+      LookUp();
+    }
+  }
+
+  void Close() {
+    closed_ = true;
+    timer_.Cancel();
+    if (const auto call = std::exchange(call_, nullptr)) {
+      call->stream->Cancel(grpc::Status::CANCELLED);
+    }
+    for (int calls = in_grpc_->load(); calls != 0; calls = in_grpc_->load()) {
+      in_grpc_->wait(calls);
+    }
+  }
+
+ private:
+  void LookUp() {
+    const auto target = std::make_shared<Result<std::string>>(
+        Error{ErrorKind::kUnavailable, "cannot reach the pool at " + ToString(endpoint_) +
+                                           ": looking up '" + endpoint_.host +
+                                           "' takes longer than " + FormatDuration(kLookUpLimit)});
+    const auto found = std::make_shared<Result<std::string>>(*target);
+    loop_.RunBounded(
+        kLookUpLimit,
+        [found, endpoint = endpoint_] { *found = GrpcTarget(endpoint, Lookup::kMayBlock); },
+        [weak = weak_from_this(), found, target](bool in_time) {
+          if (const auto self = weak.lock(); self && !self->closed_) {
+            self->Open(in_time ? *found : *target);
+          }
+        });
+  }
+
+  void Open(const Result<std::string>& target) {
+    if (!target) {
+      return OnLost(target.error());
+    }
+    const auto call = std::make_shared<PoolCall>();
+    call->stub =
+        v1::Rendezvous::NewStub(OpenChannel(*target, endpoint_.host, access_, kPoolSilence));
+    ShowToken(call->context, access_.token);
+    in_grpc_->fetch_add(1);
+    call->stub->async()->Pool(&call->context, call->stream.get());
+    const auto post = [weak = weak_from_this(), call](auto what) {
+      return [weak, call, what = std::move(what)] {
+        if (const auto self = weak.lock(); self && self->call_ == call) {
+          what(*self);
+        }
+      };
+    };
+    call->stream->Begin({[call, post, &loop = loop_](v1::PoolReply wire) {
+                           const Result<PoolReply> reply = PoolReplyFromProto(wire);
+                           if (!reply) {
+                             call->stream->Cancel(
+                                 {grpc::StatusCode::FAILED_PRECONDITION,
+                                  "the server sent a malformed message: " + reply.error().message});
+                             return;
+                           }
+                           loop.Post(
+                               post([call, reply = *reply](State& self) { self.OnReply(reply); }));
+                         },
+                         [call, post, &loop = loop_, in_grpc = in_grpc_] {
+                           loop.Post(post([status = call->stream->status()](State& self) {
+                             self.OnLost(WhyEnded(status, self.endpoint_, self.access_));
+                           }));
+                           in_grpc->fetch_sub(1);
+                           in_grpc->notify_all();
+                         }});
+    call_ = call;
+    heard_ = false;
+    SendReport();
+  }
+
+  void SendReport() {
+    v1::PoolReport wire;
+    ToProto(*report_, &wire);
+    call_->stream->Send(std::move(wire));
+    timer_.ArmAt(loop_.Now() + kPoolPeriod, [this] { SendReport(); });
+  }
+
+  void OnReply(const PoolReply& reply) {
+    heard_ = true;
+    const auto call = call_;
+    told_.heard(reply);  // May end this client.
+    call->stream->ReadOn();
+  }
+
+  void OnLost(const Error& why) {
+    if (const auto call = std::exchange(call_, nullptr)) {
+      call->stream->Cancel(grpc::Status::CANCELLED);
+    }
+    retry_ = heard_ ? kFirstRetry : std::min(kLongestRetry, retry_ * 2);
+    heard_ = false;
+    timer_.ArmAt(loop_.Now() + retry_, [this] { LookUp(); });
+    told_.lost(why);
+  }
+
+  Loop& loop_;
+  const Endpoint endpoint_;
+  const Access access_;
+  const Told told_;
+  std::optional<PoolReport> report_;
+  std::shared_ptr<PoolCall> call_;
+  bool heard_ = false;  // On this stream.
+  bool closed_ = false;
+  Duration retry_ = kFirstRetry;
+  LoopTimer timer_;
+  std::shared_ptr<std::atomic<int>> in_grpc_ = std::make_shared<std::atomic<int>>(0);
+};
+
+PoolClient::PoolClient(Loop& loop, const Endpoint& endpoint, Access access, Told told)
+    : state_(std::make_shared<State>(loop, endpoint, std::move(access), std::move(told))) {}
+
+PoolClient::~PoolClient() {
+  state_->Close();
+}
+
+void PoolClient::Say(const PoolReport& report) {
+  state_->Say(report);
+}
+
+Result<PoolStatus> AskPool(const Endpoint& endpoint, const Access& access, Duration timeout) {
+  ASSIGN_OR_RETURN(const std::string target, GrpcTarget(endpoint, Lookup::kMayBlock));
+  const auto stub = v1::Rendezvous::NewStub(OpenChannel(target, endpoint.host, access));
+  grpc::ClientContext context;
+  context.set_deadline(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                                    gpr_time_from_millis(timeout.count(), GPR_TIMESPAN)));
+  ShowToken(context, access.token);
+  const auto stream = stub->Pool(&context);
+  v1::PoolReport question;
+  ToProto(PoolReport(PoolQuestion{}), &question);
+  v1::PoolReply wire;
+  const bool answered = stream->Write(question) && stream->Read(&wire);
+  context.TryCancel();
+  const grpc::Status status = stream->Finish();
+  if (!answered) {
+    return WhyEnded(status, endpoint, access);
+  }
+  ASSIGN_OR_RETURN(const PoolReply reply, PoolReplyFromProto(wire));
+  const PoolStatus* const known = std::get_if<PoolStatus>(&reply);
+  return known != nullptr ? Result<PoolStatus>(*known) : NoPool(endpoint);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,458 @@
+#include "rendezvous/pool/pool_core.h"
+
+#include <algorithm>
+#include <set>
+
+#include "common/exit_code.h"
+
+namespace ddprun {
+namespace {
+
+// Of an earlier server, whose clock may have been ahead of this one's: a day, in microseconds.
+constexpr std::uint64_t kMostAhead = 86'400'000'000;
+constexpr std::size_t kMostSaidOfView = std::size_t{384} << 10;  // A message has 1 MiB.
+
+// Nodes that stop on request end one by one; a run that fails ends on all nodes.
+bool IsFailure(std::optional<int> code) {
+  return code && *code != kExitOk && *code != kExitRestart && *code != kExitInterrupted &&
+         *code != kExitTerminated;
+}
+
+std::string Count(std::size_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::vector<SaidLine> Newest(const std::vector<SaidLine>& said, std::size_t most_bytes) {
+  std::size_t bytes = 0;
+  std::size_t first = said.size();
+  while (first > 0 && bytes + said[first - 1].text.size() <= most_bytes) {
+    bytes += said[--first].text.size();
+  }
+  return {said.begin() + static_cast<std::ptrdiff_t>(first), said.end()};
+}
+
+}  // namespace
+
+// ---- What arrives ----
+Result<void> PoolCore::OnOffer(const PoolOffer& offer, Time now) {
+  if (!daemons_.contains(offer.name) && daemons_.size() >= kMostDaemons) {
+    return Error{ErrorKind::kRefused,
+                 "the pool has " + std::to_string(kMostDaemons) + " daemons, the most it takes"};
+  }
+  Daemon& daemon = daemons_[offer.name];
+  daemon.drained = offer.incarnation == daemon.offer.incarnation && daemon.drained;
+  daemon.offer = offer;
+  daemon.gone.reset();
+  for (const EndedPart& ended : offer.ended) {
+    TakeEnded(offer.name, ended);
+  }
+  TakePart(offer, now);
+  return {};
+}
+
+PoolCore::Part* PoolCore::Find(const RunId& run_id, const std::string& name, std::uint64_t number) {
+  const auto run = runs_.find(run_id);
+  if (run == runs_.end()) {
+    return nullptr;
+  }
+  const auto part = std::ranges::find_if(run->second.parts, [&](const Part& known) {
+    return known.name == name && known.number == number;
+  });
+  return part == run->second.parts.end() ? nullptr : &*part;
+}
+
+// Also of a part that an earlier server had given: its number is above the run's ticket, which that
+// server had drawn first.
+void PoolCore::TakeEnded(const std::string& name, const EndedPart& ended) {
+  const auto found = runs_.find(ended.run_id);
+  if (found == runs_.end() || found->second.over || ended.part < found->second.wish.ticket) {
+    return;
+  }
+  Run& run = found->second;
+  Part* part = Find(ended.run_id, name, ended.part);
+  if (part == nullptr) {
+    part = &run.parts.emplace_back(Part{.name = name, .number = ended.part});
+    run.placed = true;
+  }
+  if (part->phase == PartPhase::kEnded) {
+    return;
+  }
+  part->phase = PartPhase::kEnded;
+  part->exit_code = ended.exit_code;
+  run.last_code = ended.exit_code ? ended.exit_code : run.last_code;
+  run.failure = !run.failure && IsFailure(ended.exit_code) ? ended.exit_code : run.failure;
+}
+
+void PoolCore::TakePart(const PoolOffer& offer, Time now) {
+  for (auto& [id, run] : runs_) {
+    for (Part& part : run.parts) {
+      const bool same = id == offer.run_id && part.number == offer.part;
+      if (part.name == offer.name && part.phase == PartPhase::kRunning && !same) {
+        part.phase = PartPhase::kLost;  // Its machine has begun again.
+      }
+    }
+  }
+  if (offer.run_id.empty()) {
+    return;
+  }
+  if (Part* const part = Find(offer.run_id, offer.name, offer.part)) {
+    if (part->phase != PartPhase::kEnded) {
+      part->phase = PartPhase::kRunning;
+    }
+    return;
+  }
+  const auto found = runs_.find(offer.run_id);
+  const bool is_new = found == runs_.end();
+  if (is_new ? !recovers_ || runs_.size() >= kMostWishes
+             : offer.part < found->second.wish.ticket || found->second.over) {
+    return;  // No run has it, so it will end.
+  }
+  Run& run = runs_[offer.run_id];
+  if (is_new) {
+    run.adopted = true;
+    run.wish.run_id = offer.run_id;
+    run.wish.detached = offer.detached;
+    run.gone = std::max(now, recovers_until_);
+  }
+  run.placed = true;
+  run.parts.push_back({.name = offer.name, .number = offer.part, .phase = PartPhase::kRunning});
+}
+
+Result<void> PoolCore::OnWish(const PoolWish& wish) {
+  const auto found = runs_.find(wish.run_id);
+  const bool known = found != runs_.end();
+  if (known && !found->second.adopted && found->second.wish.incarnation != wish.incarnation) {
+    return Error{ErrorKind::kRefused, "a run named '" + wish.run_id + "' is in the pool already" +
+                                          (found->second.gone ? ", and ends" : "")};
+  }
+  if (wish.ticket > next_ + kMostAhead) {
+    return Error{ErrorKind::kRefused, "its ticket cannot have been given yet"};
+  }
+  if (!known && runs_.size() >= kMostWishes) {
+    return Error{ErrorKind::kRefused,
+                 "the pool has " + std::to_string(kMostWishes) + " runs, the most it takes"};
+  }
+  Run& run = runs_[wish.run_id];
+  const std::uint64_t earlier = std::max(wish.ticket, run.wish.ticket);
+  run.wish = wish;
+  run.wish.ticket = earlier != 0 ? earlier : next_;
+  next_ = std::max(next_, run.wish.ticket + 1);
+  run.placed = run.placed || wish.placed;
+  if (!wish.signals.empty()) {
+    StopWaiting(wish.run_id);
+  }
+  run.adopted = false;
+  run.gone.reset();
+  if (!known) {
+    for (const auto& [name, daemon] : daemons_) {
+      for (const EndedPart& ended : daemon.offer.ended) {
+        TakeEnded(name, ended);
+      }
+    }
+  }
+  return {};
+}
+
+void PoolCore::OnDaemonGone(const std::string& name, Incarnation incarnation, Time now) {
+  const auto found = daemons_.find(name);
+  if (found != daemons_.end() && found->second.offer.incarnation == incarnation) {
+    found->second.gone = now;
+  }
+}
+
+void PoolCore::OnLaunchGone(const RunId& run_id, Incarnation incarnation, Time now) {
+  const auto found = runs_.find(run_id);
+  if (found != runs_.end() && found->second.wish.incarnation == incarnation) {
+    found->second.gone = now;
+  }
+}
+
+bool PoolCore::Drain(const std::string& name) {
+  const auto found = daemons_.find(name);
+  if (found != daemons_.end()) {
+    found->second.drained = true;
+  }
+  return found != daemons_.end();
+}
+
+bool PoolCore::StopWaiting(const RunId& run_id) {
+  const auto found = runs_.find(run_id);
+  if (found == runs_.end() || found->second.placed) {
+    return false;
+  }
+  found->second.over = true;
+  found->second.last_code = kExitTerminated;
+  return true;
+}
+
+// ---- Decisions ----
+void PoolCore::Settle(Time now) {
+  recovers_ = recovers_ && now < recovers_until_;
+  LookAtDaemons(now);
+  for (auto run = runs_.begin(); run != runs_.end();) {
+    run = LookAtRun(run->second, now) ? std::next(run) : runs_.erase(run);
+  }
+  if (!recovers_) {
+    PlaceRuns();
+  }
+}
+
+void PoolCore::LookAtDaemons(Time now) {
+  std::erase_if(daemons_, [&](const auto& entry) {
+    const Daemon& daemon = entry.second;
+    if (!daemon.gone || now < *daemon.gone + kDaemonPatience) {
+      return false;
+    }
+    for (auto& [id, run] : runs_) {
+      for (Part& part : run.parts) {
+        if (part.name == entry.first && part.lives()) {
+          part.phase = PartPhase::kLost;
+        }
+      }
+    }
+    return true;
+  });
+}
+
+std::size_t PoolCore::Living(const Run& run) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(run.parts, [](const Part& part) { return part.lives(); }));
+}
+
+bool PoolCore::LookAtRun(Run& run, Time now) const {
+  const bool left = run.gone && !run.wish.detached && now >= *run.gone + kLaunchPatience;
+  if (left && !run.placed) {
+    return false;
+  }
+  run.ends = run.ends || left;
+  const std::size_t living = Living(run);
+  const bool any_ended = std::ranges::any_of(
+      run.parts, [](const Part& part) { return part.phase == PartPhase::kEnded; });
+  if (run.failure && living > 0 && living < run.wish.min_nodes) {
+    run.ends_at = run.ends_at.value_or(now + kFailureGrace);
+  }
+  run.ends = run.ends || (run.ends_at && now >= *run.ends_at);
+  if (run.placed && !recovers_ && living == 0 && (any_ended || run.ends || run.parts.empty())) {
+    run.over = true;
+  }
+  return !run.over || !run.gone;
+}
+
+bool PoolCore::IsFree(const std::string& name, const Daemon& daemon) const {
+  if (daemon.gone || daemon.drained || daemon.offer.drained || !daemon.offer.unfit.empty() ||
+      !daemon.offer.run_id.empty()) {
+    return false;
+  }
+  return RunOf(name).empty();
+}
+
+std::vector<std::string> PoolCore::FreeFor(const Run& run) const {
+  std::vector<std::string> names;
+  for (const auto& [name, daemon] : daemons_) {
+    const bool had_it = std::ranges::any_of(run.parts, [&](const Part& part) {
+      return part.name == name && part.phase == PartPhase::kEnded;
+    });
+    if (!had_it && IsFree(name, daemon)) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+bool PoolCore::Give(Run& run) {
+  const std::vector<std::string> free = FreeFor(run);
+  const std::size_t living = Living(run);
+  if (living + free.size() < run.wish.min_nodes) {
+    return false;
+  }
+  run.placed = true;
+  std::erase_if(run.parts, [](const Part& part) { return part.phase == PartPhase::kLost; });
+  const std::size_t most = run.wish.max_nodes - std::min<std::size_t>(living, run.wish.max_nodes);
+  for (std::size_t i = 0; i < std::min(free.size(), most); ++i) {
+    run.parts.push_back({.name = free[i], .number = next_++});
+  }
+  return true;
+}
+
+std::vector<PoolCore::Run*> PoolCore::InOrder() {
+  std::vector<Run*> runs;
+  for (auto& [id, run] : runs_) {
+    if (!run.over) {
+      runs.push_back(&run);
+    }
+  }
+  std::ranges::sort(runs, {}, [](const Run* run) { return run->wish.ticket; });
+  return runs;
+}
+
+void PoolCore::PlaceRuns() {
+  const std::vector<Run*> runs = InOrder();
+  const auto takes_more = [](const Run& run) {
+    return run.placed && !run.ends && !run.adopted &&
+           std::ranges::none_of(run.parts,
+                                [](const Part& part) { return part.phase == PartPhase::kEnded; });
+  };
+  bool enough = true;
+  for (Run* const run : runs) {
+    if (takes_more(*run) && Living(*run) < run->wish.min_nodes) {
+      enough = Give(*run) && enough;
+    }
+  }
+  for (Run* const run : runs) {
+    if (!run->placed) {
+      enough = enough && Give(*run);
+    }
+  }
+  for (Run* const run : runs) {
+    if (enough && takes_more(*run)) {
+      Give(*run);
+    }
+  }
+}
+
+std::optional<Time> PoolCore::NextWake() const {
+  std::optional<Time> wake;
+  const auto at = [&](Time time) { wake = wake ? std::min(*wake, time) : time; };
+  if (recovers_) {
+    at(recovers_until_);
+  }
+  for (const auto& [name, daemon] : daemons_) {
+    if (daemon.gone) {
+      at(*daemon.gone + kDaemonPatience);
+    }
+  }
+  for (const auto& [id, run] : runs_) {
+    if (run.gone && !run.wish.detached && !run.ends) {
+      at(*run.gone + kLaunchPatience);
+    }
+    if (run.ends_at && !run.ends) {
+      at(*run.ends_at);
+    }
+  }
+  return wake;
+}
+
+// ---- What is said ----
+RunId PoolCore::RunOf(const std::string& name) const {
+  for (const auto& [id, run] : runs_) {
+    if (std::ranges::any_of(run.parts,
+                            [&](const Part& part) { return part.name == name && part.lives(); })) {
+      return id;
+    }
+  }
+  return "";
+}
+
+PoolOrder PoolCore::OrderFor(const std::string& name) const {
+  const auto found = daemons_.find(name);
+  PoolOrder order;
+  if (found == daemons_.end()) {
+    return order;
+  }
+  const Daemon& daemon = found->second;
+  order.drained = daemon.drained;
+  order.run_id = RunOf(name);
+  if (order.run_id.empty()) {
+    order.run_id = daemon.offer.run_id;
+    order.part = daemon.offer.part;
+    order.end = !recovers_ && !order.run_id.empty();  // No run has it.
+    return order;
+  }
+  const Run& run = runs_.at(order.run_id);
+  const Part& part = *std::ranges::find_if(
+      run.parts, [&](const Part& known) { return known.name == name && known.lives(); });
+  order.part = part.number;
+  order.signals = run.wish.signals;
+  order.detached = run.wish.detached;
+  order.end = run.ends;
+  if (part.phase == PartPhase::kGiven) {
+    order.directory = run.wish.directory;
+    order.args = run.wish.args;
+  }
+  return order;
+}
+
+PoolView PoolCore::ViewFor(const RunId& run_id) const {
+  const Run& run = runs_.at(run_id);
+  PoolView view{.ticket = run.wish.ticket, .placed = run.placed, .over = run.over};
+  view.exit_code = run.failure ? run.failure : run.last_code;
+  if (!run.placed && !run.over) {
+    view.place = 1;
+    for (const auto& [id, other] : runs_) {
+      view.place += !other.placed && !other.over && other.wish.ticket < run.wish.ticket ? 1 : 0;
+    }
+    view.waits = WaitsFor(run, view.place);
+  }
+  for (const Part& part : run.parts) {
+    PoolPart shown{.name = part.name, .ended = !part.lives(), .exit_code = part.exit_code};
+    const auto daemon = daemons_.find(part.name);
+    if (daemon != daemons_.end() && daemon->second.offer.said_part == part.number) {
+      shown.said = Newest(daemon->second.offer.said, kMostSaidOfView / run.parts.size());
+    }
+    view.parts.push_back(std::move(shown));
+  }
+  return view;
+}
+
+std::string PoolCore::WaitsFor(const Run& run, std::size_t place) const {
+  if (recovers_) {
+    return "the pool's server has just begun, and waits for its daemons";
+  }
+  const std::string needs = "it needs " + Count(run.wish.min_nodes, "daemon");
+  std::size_t usable = 0;
+  for (const auto& [name, daemon] : daemons_) {
+    usable += !daemon.gone && !daemon.drained && !daemon.offer.drained && daemon.offer.unfit.empty()
+                  ? 1
+                  : 0;
+  }
+  if (usable < run.wish.min_nodes) {
+    return needs + ", and the pool has " + std::to_string(usable) + " that can take a run";
+  }
+  if (place > 1) {
+    return "place " + std::to_string(place) + " in the queue";
+  }
+  const std::size_t free = FreeFor(run).size();
+  return needs + ", and " +
+         (free == 0   ? "none is"
+          : free == 1 ? "1 is"
+                      : std::to_string(free) + " are") +
+         " free";
+}
+
+std::string PoolCore::StateOf(const std::string& name, const Daemon& daemon) const {
+  const RunId run = RunOf(name).empty() ? daemon.offer.run_id : RunOf(name);
+  std::string state = daemon.drained || daemon.offer.drained ? "drained" : "";
+  if (!daemon.offer.unfit.empty()) {
+    state += (state.empty() ? "" : ", ") + std::string("unfit: ") + daemon.offer.unfit;
+  }
+  if (daemon.gone) {
+    state += (state.empty() ? "" : ", ") + std::string("not connected");
+  }
+  if (!run.empty()) {
+    state += (state.empty() ? "" : ", ") + std::string("run ") + run;
+  }
+  return state.empty() ? "free" : state;
+}
+
+PoolStatus PoolCore::Status() const {
+  PoolStatus status;
+  for (const auto& [name, daemon] : daemons_) {
+    status.members.push_back({name, daemon.offer.facts, StateOf(name, daemon)});
+  }
+  for (const auto& [id, run] : runs_) {
+    const PoolView view = ViewFor(id);
+    std::string state = view.over      ? "over"
+                        : !view.placed ? "waits: " + view.waits
+                        : run.ends     ? "ends on"
+                                       : "runs on";
+    for (const PoolPart& part : view.parts) {
+      if (!part.ended && state.size() + part.name.size() < kMaxPoolState - 4) {
+        state += " " + part.name;
+      }
+    }
+    status.runs.push_back({id, run.wish.min_nodes, run.wish.max_nodes, state});
+  }
+  return status;
+}
+
+}  // namespace ddprun

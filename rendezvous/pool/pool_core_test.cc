@@ -1,0 +1,350 @@
+#include "rendezvous/pool/pool_core.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "common/exit_code.h"
+
+namespace ddprun {
+namespace {
+
+// A pool whose clock goes only where a test says; daemons do at once what they are ordered to.
+class PoolCoreTest : public ::testing::Test {
+ protected:
+  PoolCoreTest() { Pass(PoolCore::kRecovery); }
+
+  void Pass(Duration duration) {
+    now_ += duration;
+    core_.Settle(now_);
+  }
+  void Offer(const std::string& name) {
+    daemons_[name].name = name;
+    daemons_[name].incarnation = {1};
+    Say(name);
+  }
+  void Say(const std::string& name) {
+    ASSERT_TRUE(core_.OnOffer(daemons_[name], now_));
+    core_.Settle(now_);
+  }
+  void Wish(const RunId& run, std::uint32_t least, std::uint32_t most, bool detached = false) {
+    PoolWish& wish = wishes_[run];
+    wish.run_id = run;
+    wish.incarnation = {7};
+    wish.min_nodes = least;
+    wish.max_nodes = most;
+    wish.args = {"--", run};
+    wish.detached = detached;
+    SayWish(run);
+  }
+  void SayWish(const RunId& run) {
+    ASSERT_TRUE(core_.OnWish(wishes_[run]));
+    core_.Settle(now_);
+    wishes_[run].ticket = core_.ViewFor(run).ticket;
+    wishes_[run].placed = core_.ViewFor(run).placed;
+  }
+  // Each daemon starts what it is to start.
+  void Obey() {
+    for (auto& [name, offer] : daemons_) {
+      const PoolOrder order = core_.OrderFor(name);
+      if (!order.run_id.empty() && offer.run_id.empty() && !order.end) {
+        offer.run_id = order.run_id;
+        offer.part = order.part;
+        offer.detached = order.detached;
+        Say(name);
+      }
+    }
+  }
+  void End(const std::string& name, std::optional<int> code) {
+    PoolOffer& offer = daemons_[name];
+    offer.ended.push_back({offer.run_id, offer.part, code});
+    offer.run_id.clear();
+    offer.part = 0;
+    Say(name);
+  }
+  // "n1 n2": the daemons that have this run now.
+  std::string On(const RunId& run) const {
+    std::string names;
+    for (const PoolPart& part : core_.ViewFor(run).parts) {
+      names += part.ended ? "" : (names.empty() ? "" : " ") + part.name;
+    }
+    return names;
+  }
+  std::string State(const std::string& name) const {
+    for (const PoolMember& member : core_.Status().members) {
+      if (member.name == name) {
+        return member.state;
+      }
+    }
+    return "none";
+  }
+  bool Knows(const RunId& run) const {
+    for (const PoolQueued& queued : core_.Status().runs) {
+      if (queued.run_id == run) {
+        return true;
+      }
+    }
+    return false;
+  }
+  // Another server, to which everyone comes.
+  void BeginAgain() { core_ = PoolCore(1'000'000, now_); }
+
+  Time now_{};
+  PoolCore core_{1'000, now_};
+  std::map<std::string, PoolOffer> daemons_;
+  std::map<RunId, PoolWish> wishes_;
+};
+
+TEST_F(PoolCoreTest, RunsArePlacedInTheOrderInWhichTheyCame) {
+  Offer("n1");
+  Offer("n2");
+  Wish("a", 2, 2);
+  EXPECT_EQ(On("a"), "n1 n2");
+  Obey();
+  Wish("big", 2, 2);
+  Wish("small", 1, 1);
+  EXPECT_EQ(core_.ViewFor("small").place, 2u);
+  End("n1", 0);
+  EXPECT_FALSE(core_.ViewFor("small").placed) << "it must not overtake";
+  End("n2", 0);
+  EXPECT_TRUE(core_.ViewFor("a").over);
+  EXPECT_EQ(On("big"), "n1 n2");
+}
+
+TEST_F(PoolCoreTest, ARunOfMinToMaxTakesWhatIsFreeAndLaterMore) {
+  Offer("n1");
+  Wish("e", 2, 3);
+  EXPECT_EQ(core_.ViewFor("e").waits, "it needs 2 daemons, and the pool has 1 that can take a run");
+  Offer("n2");
+  EXPECT_EQ(On("e"), "n1 n2");
+  Obey();
+  Offer("n3");
+  EXPECT_EQ(On("e"), "n1 n2 n3");
+}
+
+TEST_F(PoolCoreTest, DaemonsThatAreUnfitOrDrainedGetNothing) {
+  daemons_["n1"].unfit = "a GPU is missing";
+  Offer("n1");
+  Offer("n2");
+  EXPECT_TRUE(core_.Drain("n2"));
+  EXPECT_FALSE(core_.Drain("n9"));
+  Wish("a", 1, 1);
+  EXPECT_FALSE(core_.ViewFor("a").placed);
+  EXPECT_EQ(State("n1"), "unfit: a GPU is missing");
+  EXPECT_EQ(State("n2"), "drained");
+  EXPECT_TRUE(core_.OrderFor("n2").drained);
+}
+
+TEST_F(PoolCoreTest, ALaunchThatIsGoneEndsItsRunButNotADetachedOne) {
+  Offer("n1");
+  Offer("n2");
+  Wish("a", 1, 1);
+  Wish("d", 1, 1, /*detached=*/true);
+  Wish("waits", 1, 1);
+  Obey();
+  for (const char* const run : {"a", "d", "waits"}) {
+    core_.OnLaunchGone(run, {7}, now_);
+  }
+  Pass(PoolCore::kLaunchPatience - Duration{1});
+  EXPECT_FALSE(core_.OrderFor("n1").end);
+  EXPECT_TRUE(Knows("waits"));
+  Pass(Duration{1});
+  EXPECT_TRUE(core_.OrderFor("n1").end);
+  EXPECT_FALSE(core_.OrderFor("n2").end);
+  EXPECT_FALSE(Knows("waits"));
+  End("n1", 143);
+  EXPECT_FALSE(Knows("a"));
+  End("n2", 0);
+  EXPECT_FALSE(Knows("d"));
+}
+
+TEST_F(PoolCoreTest, ALaunchThatComesBackInTimeKeepsItsRun) {
+  Offer("n1");
+  Wish("a", 1, 1);
+  Obey();
+  core_.OnLaunchGone("a", {7}, now_);
+  Pass(PoolCore::kLaunchPatience / 2);
+  SayWish("a");
+  Pass(PoolCore::kLaunchPatience * 2);
+  EXPECT_FALSE(core_.OrderFor("n1").end);
+}
+
+TEST_F(PoolCoreTest, AnotherRunOfTheSameNameIsRefused) {
+  Offer("n1");
+  Wish("a", 1, 1);
+  PoolWish other = wishes_["a"];
+  other.incarnation = {8};
+  EXPECT_FALSE(core_.OnWish(other));
+}
+
+TEST_F(PoolCoreTest, TheCodeIsOfThePartThatFailedFirst) {
+  Offer("n1");
+  Offer("n2");
+  Wish("a", 2, 2);
+  Obey();
+  End("n2", 3);
+  EXPECT_FALSE(core_.OrderFor("n1").end) << "it may end by itself";
+  Pass(PoolCore::kFailureGrace);
+  EXPECT_TRUE(core_.OrderFor("n1").end);
+  End("n1", 143);
+  EXPECT_EQ(core_.ViewFor("a").exit_code, 3);
+}
+
+TEST_F(PoolCoreTest, ADaemonThatIsLostIsReplacedBeforeAnyoneElseIsServed) {
+  Offer("n1");
+  Offer("n2");
+  Wish("a", 2, 2);
+  Obey();
+  Wish("b", 1, 1);
+  core_.OnDaemonGone("n2", {1}, now_);
+  Pass(PoolCore::kDaemonPatience - Duration{1});
+  Offer("n3");
+  EXPECT_EQ(On("b"), "n3") << "until then it is not lost";
+  Pass(Duration{1});
+  EXPECT_EQ(On("a"), "n1");
+  Offer("n4");
+  EXPECT_EQ(On("a"), "n1 n4");
+}
+
+TEST_F(PoolCoreTest, ADaemonThatComesBackInTimeHasItsRunStill) {
+  Offer("n1");
+  Wish("a", 1, 1);
+  Obey();
+  core_.OnDaemonGone("n1", {1}, now_);
+  Pass(PoolCore::kDaemonPatience / 2);
+  daemons_["n1"].incarnation = {2};
+  Say("n1");
+  Pass(PoolCore::kDaemonPatience);
+  EXPECT_EQ(On("a"), "n1");
+}
+
+TEST_F(PoolCoreTest, AMachineThatBeganAgainLosesItsPartAndMayGetANewOne) {
+  Offer("n1");
+  Wish("a", 1, 1);
+  Obey();
+  const std::uint64_t first = core_.OrderFor("n1").part;
+  daemons_["n1"].run_id.clear();
+  daemons_["n1"].part = 0;
+  Say("n1");
+  EXPECT_EQ(On("a"), "n1");
+  EXPECT_GT(core_.OrderFor("n1").part, first);
+}
+
+TEST_F(PoolCoreTest, ANewServerLearnsWhatRunsAndKeepsTheOrder) {
+  Offer("n1");
+  Offer("n2");
+  Wish("a", 1, 1);
+  Wish("b", 1, 1);
+  Obey();
+  Wish("first", 1, 1);
+  Wish("second", 1, 1);
+  BeginAgain();
+  SayWish("second");
+  SayWish("b");
+  Say("n2");
+  Say("n1");
+  SayWish("first");
+  SayWish("a");
+  EXPECT_FALSE(core_.ViewFor("second").placed);
+  Pass(PoolCore::kRecovery);
+  EXPECT_EQ(On("a"), "n1");
+  EXPECT_EQ(On("b"), "n2");
+  EXPECT_EQ(core_.ViewFor("first").place, 1u);
+  EXPECT_EQ(core_.ViewFor("second").place, 2u);
+  End("n2", 0);
+  EXPECT_EQ(On("first"), "n2");
+}
+
+TEST_F(PoolCoreTest, NothingRunsTwiceAcrossServers) {
+  Offer("n1");
+  Wish("a", 1, 1);
+  Obey();
+  PoolWish unaware = wishes_["a"];
+  unaware.placed = false;  // It has not heard so.
+  BeginAgain();
+  PoolOffer& offer = daemons_["n1"];
+  offer.ended.push_back({"a", offer.part, 0});
+  offer.run_id.clear();
+  Say("n1");
+  ASSERT_TRUE(core_.OnWish(unaware));
+  Pass(PoolCore::kRecovery);
+  EXPECT_TRUE(core_.ViewFor("a").over);
+  EXPECT_EQ(core_.ViewFor("a").exit_code, 0);
+}
+
+TEST_F(PoolCoreTest, ARunThatNoDaemonRemembersIsOver) {
+  Offer("n1");
+  Wish("a", 1, 1);
+  Obey();
+  SayWish("a");
+  BeginAgain();
+  SayWish("a");
+  EXPECT_FALSE(core_.ViewFor("a").over);
+  Pass(PoolCore::kRecovery);
+  EXPECT_TRUE(core_.ViewFor("a").over);
+  EXPECT_EQ(core_.ViewFor("a").exit_code, std::nullopt);
+}
+
+TEST_F(PoolCoreTest, ANewServerEndsARunWhoseLaunchDoesNotComeUnlessItIsDetached) {
+  Offer("n1");
+  Offer("n2");
+  Wish("a", 1, 1);
+  Wish("d", 1, 1, /*detached=*/true);
+  Obey();
+  BeginAgain();
+  Say("n1");
+  Say("n2");
+  Pass(PoolCore::kRecovery);
+  EXPECT_FALSE(core_.OrderFor("n1").end);
+  Pass(PoolCore::kLaunchPatience);
+  EXPECT_TRUE(core_.OrderFor("n1").end);
+  EXPECT_FALSE(core_.OrderFor("n2").end);
+}
+
+TEST_F(PoolCoreTest, APartThatNoRunHasIsEnded) {
+  daemons_["n1"].run_id = "old";
+  daemons_["n1"].part = 5;
+  Offer("n1");
+  EXPECT_TRUE(core_.OrderFor("n1").end);
+  EXPECT_EQ(core_.OrderFor("n1").run_id, "old");
+}
+
+TEST_F(PoolCoreTest, AnEndedRunOfTheSameNameIsNotTakenForThisOne) {
+  Offer("n1");
+  Wish("a", 1, 1);
+  Obey();
+  End("n1", 5);
+  core_.OnLaunchGone("a", {7}, now_);
+  Pass(Duration{0});
+  ASSERT_FALSE(Knows("a"));
+  wishes_.clear();
+  Wish("a", 1, 1);
+  EXPECT_EQ(On("a"), "n1");
+}
+
+TEST_F(PoolCoreTest, AnOperatorTakesAWaitingRunOutOfTheQueue) {
+  Wish("a", 1, 1);
+  EXPECT_TRUE(core_.StopWaiting("a"));
+  EXPECT_FALSE(core_.StopWaiting("none"));
+  core_.Settle(now_);
+  EXPECT_TRUE(core_.ViewFor("a").over);
+  EXPECT_EQ(core_.ViewFor("a").exit_code, kExitTerminated);
+}
+
+TEST_F(PoolCoreTest, ASignalTakesAWaitingRunOutOfTheQueueAtOnce) {
+  Wish("a", 1, 1);
+  wishes_["a"].signals = "\2";
+  SayWish("a");
+  Offer("n1");
+  EXPECT_TRUE(core_.ViewFor("a").over);
+  EXPECT_EQ(State("n1"), "free");
+}
+
+TEST_F(PoolCoreTest, ATicketOfTheFutureIsRefused) {
+  PoolWish wish{.run_id = "a", .incarnation = {7}};
+  wish.ticket = kMaxCount;
+  EXPECT_FALSE(core_.OnWish(wish));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,157 @@
+#include "rendezvous/pool/pool_driver.h"
+
+#include <algorithm>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "common/overload.h"
+
+namespace ddprun {
+
+RendezvousHandlers PoolDriver::With(RendezvousHandlers handlers) {
+  control_ = handlers.control;
+  handlers.control = [this](const ControlRequest& request) { return OnControl(request); };
+  handlers.pool = [this](const PoolReport& first, std::unique_ptr<PoolStream> stream) {
+    OnStream(first, std::move(stream));
+  };
+  return handlers;
+}
+
+void PoolDriver::OnStream(const PoolReport& first, std::unique_ptr<PoolStream> stream) {
+  if (std::holds_alternative<PoolQuestion>(first)) {
+    return Answer(std::move(stream));
+  }
+  const PoolOffer* const offer = std::get_if<PoolOffer>(&first);
+  const Key key = offer != nullptr ? Key{Kind::kDaemon, offer->name}
+                                   : Key{Kind::kLaunch, std::get<PoolWish>(first).run_id};
+  const Incarnation incarnation =
+      offer != nullptr ? offer->incarnation : std::get<PoolWish>(first).incarnation;
+  const auto earlier = clients_.find(key);
+  const bool there = earlier != clients_.end() && earlier->second.incarnation != incarnation;
+  const Result<void> taken =
+      there ? Error{ErrorKind::kRefused, "'" + key.second + "' is in the pool already"}
+            : Take(first);
+  if (!taken) {
+    return stream->End(taken.error());
+  }
+  stream->Listen(
+      [this, key, incarnation](const PoolReport& report) { OnReport(key, incarnation, report); },
+      [this, key, incarnation] { OnGone(key, incarnation); });
+  clients_[key] = {std::move(stream), incarnation, loop_.Now()};
+  Settle();
+}
+
+// Kept until the one who asked has read it.
+void PoolDriver::Answer(std::unique_ptr<PoolStream> stream) {
+  if (questions_.size() == kMostQuestions) {
+    questions_.erase(questions_.begin());
+  }
+  stream->Send(core_.Status());
+  stream->Listen([](const PoolReport&) {},
+                 [this, asked = stream.get()] {
+                   std::erase_if(questions_,
+                                 [&](const auto& other) { return other.get() == asked; });
+                 });
+  questions_.push_back(std::move(stream));
+}
+
+Result<void> PoolDriver::Take(const PoolReport& report) {
+  return std::visit(
+      Overload{[](const PoolQuestion&) -> Result<void> {
+                 return Error{ErrorKind::kInvalid, "a question has a stream of its own"};
+               },
+               [this](const PoolOffer& offer) { return core_.OnOffer(offer, loop_.Now()); },
+               [this](const PoolWish& wish) { return core_.OnWish(wish); }},
+      report);
+}
+
+void PoolDriver::OnReport(const Key& key, Incarnation incarnation, const PoolReport& report) {
+  const auto found = clients_.find(key);
+  if (found == clients_.end() || found->second.incarnation != incarnation) {
+    return;
+  }
+  const PoolOffer* const offer = std::get_if<PoolOffer>(&report);
+  const PoolWish* const wish = std::get_if<PoolWish>(&report);
+  const bool same = (offer != nullptr && key == Key{Kind::kDaemon, offer->name} &&
+                     offer->incarnation == incarnation) ||
+                    (wish != nullptr && key == Key{Kind::kLaunch, wish->run_id} &&
+                     wish->incarnation == incarnation);
+  const Result<void> taken =
+      same ? Take(report) : Error{ErrorKind::kInvalid, "the name changes within a stream"};
+  if (!taken) {
+    found->second.stream->End(taken.error());
+    return OnGone(key, incarnation);
+  }
+  found->second.heard = loop_.Now();
+  Settle();
+}
+
+void PoolDriver::OnGone(const Key& key, Incarnation incarnation) {
+  const auto found = clients_.find(key);
+  if (found == clients_.end() || found->second.incarnation != incarnation) {
+    return;
+  }
+  clients_.erase(found);
+  if (key.first == Kind::kDaemon) {
+    core_.OnDaemonGone(key.second, incarnation, loop_.Now());
+  } else {
+    core_.OnLaunchGone(key.second, incarnation, loop_.Now());
+  }
+  Settle();
+}
+
+// A daemon's name is that of its node, which leaves its run as any other.
+Result<std::string> PoolDriver::OnControl(const ControlRequest& request) {
+  if (request.verb == ControlVerb::kStop && core_.StopWaiting(request.run_id)) {
+    Settle();
+    return "run '" + request.run_id + "' leaves the queue of the pool";
+  }
+  if (request.verb != ControlVerb::kDrain || !core_.Drain(request.node)) {
+    return control_(request);
+  }
+  std::string text = "daemon " + request.node + " gets no more runs until it is started again";
+  ControlRequest leave = request;
+  leave.run_id = core_.RunOf(request.node);
+  Settle();
+  if (leave.run_id.empty()) {
+    return text;
+  }
+  const Result<std::string> left = control_(leave);
+  return text + "; " + (left ? *left : left.error().message);
+}
+
+void PoolDriver::Settle() {
+  const Time now = loop_.Now();
+  std::vector<std::pair<Key, Incarnation>> silent;
+  std::optional<Time> next;
+  for (const auto& [key, client] : clients_) {
+    const Time end = client.heard + kPoolSilence;
+    if (end <= now) {
+      silent.emplace_back(key, client.incarnation);
+    } else {
+      next = next ? std::min(*next, end) : end;
+    }
+  }
+  if (!silent.empty()) {
+    for (const auto& [key, incarnation] : silent) {
+      clients_.at(key).heard = Time::max() - kPoolSilence;
+      OnGone(key, incarnation);
+    }
+    return;
+  }
+  core_.Settle(now);
+  for (auto& [key, client] : clients_) {
+    PoolReply reply = key.first == Kind::kDaemon ? PoolReply(core_.OrderFor(key.second))
+                                                 : PoolReply(core_.ViewFor(key.second));
+    if (reply != client.sent) {
+      client.stream->Send(reply);
+      client.sent = std::move(reply);
+    }
+  }
+  const std::optional<Time> wake = core_.NextWake();
+  next = next && wake ? std::min(*next, *wake) : next ? next : wake;
+  wake_.ArmAt(next, [this] { Settle(); });
+}
+
+}  // namespace ddprun

@@ -1,0 +1,58 @@
+// Carries the streams of a pool to its core, and the core's answers back: each daemon and launch is
+// sent its order or view when that has changed. Decides nothing.
+//
+// Lives on the loop. A stream on which nothing comes for kPoolSilence counts as gone.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/loop.h"
+#include "rendezvous/pool/pool_core.h"
+#include "rendezvous/transport.h"
+
+namespace ddprun {
+
+class PoolDriver {
+ public:
+  // `first`: the core's.
+  PoolDriver(Loop& loop, std::uint64_t first)
+      : loop_(loop), core_(first, loop.Now()), wake_(loop) {}
+
+  // `handlers` of a coordinator, with a pool: its streams, and operators' requests about daemons
+  // and runs that wait.
+  RendezvousHandlers With(RendezvousHandlers handlers);
+
+ private:
+  enum class Kind { kDaemon, kLaunch };
+  using Key = std::pair<Kind, std::string>;  // A daemon's name, or a run id.
+  struct Client {
+    std::unique_ptr<PoolStream> stream;
+    Incarnation incarnation;
+    Time heard;
+    PoolReply sent = PoolStatus{};  // No such client gets this.
+  };
+
+  void OnStream(const PoolReport& first, std::unique_ptr<PoolStream> stream);
+  void Answer(std::unique_ptr<PoolStream> stream);
+  void OnReport(const Key& key, Incarnation incarnation, const PoolReport& report);
+  Result<void> Take(const PoolReport& report);
+  void OnGone(const Key& key, Incarnation incarnation);
+  Result<std::string> OnControl(const ControlRequest& request);
+  void Settle();
+
+  Loop& loop_;
+  PoolCore core_;
+  std::function<Result<std::string>(const ControlRequest&)> control_;
+  static constexpr std::size_t kMostQuestions = 16;
+  std::vector<std::unique_ptr<PoolStream>> questions_;
+  std::map<Key, Client> clients_;
+  LoopTimer wake_;
+};
+
+}  // namespace ddprun
