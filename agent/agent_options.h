@@ -48,8 +48,10 @@ struct AgentOptions {
   bool templates = true;
   KeepPlan keep;                        // WarmPlan's.
   std::shared_ptr<GivenPreload> given;  // The same.
-  Duration linger{0};                   // RunnerConfig's.
-  std::string node_check;               // Of this machine, for /bin/sh; empty: none is run.
+  bool of_daemon = false;  // Who reads the workers' output asks for it (agent/commands/),
+  bool followed = false;   // and the launch does: it comes, or has come.
+  Duration linger{0};      // RunnerConfig's.
+  std::string node_check;  // Of this machine, for /bin/sh; empty: none is run.
   Duration node_check_timeout{60'000};
   HostCheck host_check = HostCheck::kOn;
   HostWatchOptions host;

@@ -45,7 +45,7 @@ WorkerEnv EnvOf(const GenerationPlan& plan, std::uint32_t local) {
 
 OutputRequest OutputOf(const AgentOptions& options, const std::filesystem::path& directory) {
   OutputRequest output = options.output;
-  output.read = options.progress_from != nullptr;
+  output.read = options.progress_from != nullptr || options.of_daemon;
   // On a terminal the agent's copy of stderr would come after what stdout says next.
   output.read_errors = options.core.spec.max_restarts > 0 && ::isatty(STDERR_FILENO) != 1;
   output.directory = options.discard_logs ? "/dev/null"

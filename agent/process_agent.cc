@@ -84,6 +84,7 @@ std::string WordOf(CheckCause cause) {
 }
 
 constexpr Duration kLastWords{2'000};
+constexpr Duration kFollowerComes{5'000};
 
 }  // namespace
 
@@ -157,7 +158,8 @@ void ProcessAgent::CheckNode(CheckCause cause, std::function<void(std::string)> 
 
 void ProcessAgent::FinishRequests(std::function<void()> done) {
   workers.kept()->Close();
-  commands.Finish(kLastWords, std::move(done));
+  commands.Finish(options->followed ? kFollowerComes : kLastWords, options->followed,
+                  std::move(done));
 }
 
 }  // namespace ddprun

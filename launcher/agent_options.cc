@@ -98,6 +98,8 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   options.progress_from = config.progress_from;
   options.discard_logs = config.DiscardsOutput();
   options.keep_logs = config.KeepsOutput() && !options.discard_logs;
+  options.of_daemon = config.context.joins;
+  options.followed = config.context.followed;
   options.linger = config.linger;
   options.host_check = config.host_check;
   options.host = WatchedHost();

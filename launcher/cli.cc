@@ -62,7 +62,7 @@ void CheckMachine(const Result<T>& result, LaunchConfig& config, Problems& probl
 void ResolveSize(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
   if (!raw.gpus.empty() || SaysNothing(config.settings, "gpus")) {
     // Before srun or ssh this is not the node that has them.
-    const bool here = config.context.launcher.empty() && config.hosts.empty();
+    const bool here = config.context.launcher.empty() && !StartsElsewhere(config);
     const Result<std::string> gpus =
         ChooseGpus(raw.gpus, here ? VisibleGpuList() : std::nullopt, here ? CountDevices() : 0);
     CheckMachine(gpus, config, problems);
@@ -71,7 +71,7 @@ void ResolveSize(const RawFlags& raw, LaunchConfig& config, Problems& problems) 
   const Result<std::uint32_t> workers = ParseWorkers(raw.workers, config.gpus);
   CheckMachine(workers, config, problems);
   config.workers = workers ? *workers : 1;
-  if (!config.hosts.empty()) {
+  if (StartsElsewhere(config)) {
     config.cannot_start.clear();  // Each host looks for itself.
   }
 }
@@ -120,6 +120,7 @@ void Resolve(RawFlags& raw, const std::vector<std::string>& rest, const std::str
              Problems& problems) {
   LaunchConfig& config = raw.config;
   ResolveHosts(raw, config, problems);
+  ResolvePool(raw, config, problems);
   const auto nodes = ParseNodes(raw.nnodes);
   problems.Check(nodes);
   if (nodes) {
@@ -317,8 +318,9 @@ Result<CommandLine> ParseCheck(const std::vector<std::string>& args, const GetEn
   CheckFlags flags{.program = unreadable ? "ddprun" : own.native()};
   ASSIGN_OR_RETURN(CommandLine line, ParseLaunch(args, get_env, "ddprun", &flags));
   if (auto* const launch = std::get_if<LaunchConfig>(&line)) {
-    if (!launch->hosts.empty()) {
-      return Error{ErrorKind::kInvalid, "ddprun check takes no --hosts: run it on each host"};
+    if (StartsElsewhere(*launch)) {
+      return Error{ErrorKind::kInvalid,
+                   "ddprun check takes no --hosts and no --pool: run it on each host"};
     }
     return CommandLine(CheckRequest{std::move(*launch), flags.json});
   }
@@ -379,6 +381,9 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& args, const
   }
   if (verb == "run") {
     return ParseLaunch(rest, get_env, name);
+  }
+  if (verb == "daemon") {
+    return ParseDaemon(args, get_env);
   }
   if (verb == "rendezvous") {
     return ParseServer(args, get_env);

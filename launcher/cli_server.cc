@@ -49,6 +49,28 @@ Result<void> CheckExposure(const Endpoint& endpoint, const std::string& proof, b
 
 namespace {
 
+void AddTls(FlagRows& flags, TlsFiles& tls, const char* certificate, const char* authority) {
+  flags.Value("--tls-cert", tls.certificate, "FILE", certificate);
+  flags.Value("--tls-key", tls.key, "FILE", "Its key (PEM, mode 600; or DDPRUN_TLS_KEY)");
+  flags.Value("--tls-ca", tls.authority, "FILE", authority);
+}
+
+// Other variables are of launches.
+GetEnv OnlyAccess(const GetEnv& get_env) {
+  return [&](const std::string& name) {
+    constexpr std::array kOurs = {"DDPRUN_TOKEN_FILE", "DDPRUN_TLS_CERT", "DDPRUN_TLS_KEY",
+                                  "DDPRUN_TLS_CA", "DDPRUN_POOL"};
+    return std::ranges::find(kOurs, name) == kOurs.end() ? std::nullopt : get_env(name);
+  };
+}
+
+template <class Config>
+void AddLog(FlagRows& flags, Config& config) {
+  flags.Choice("--log-format", config.log_format, "text|json",
+               "text or json: each line an object with unix_time, level, who and text");
+  flags.Switch("-v,--verbose", config.verbose, "Say every step");
+}
+
 // The flags that decide who may join.
 void AddAccess(FlagRows& flags, ServerConfig& config) {
   flags.Value("--token-file", config.token_file, "FILE",
@@ -56,12 +78,10 @@ void AddAccess(FlagRows& flags, ServerConfig& config) {
               "DDPRUN_TOKEN_FILE; without one those who share a run directory, or this user's "
               "nodes on loopback, have one all the same; else any node may join, but none "
               "can drain or stop");
-  flags.Value("--tls-cert", config.tls.certificate, "FILE",
-              "Speak TLS alone: the certificate (PEM), which must name the host that nodes call "
-              "(or DDPRUN_TLS_CERT)");
-  flags.Value("--tls-key", config.tls.key, "FILE", "Its key (PEM, mode 600; or DDPRUN_TLS_KEY)");
-  flags.Value("--tls-ca", config.tls.authority, "FILE",
-              "Reject peers without a certificate that this one signed (or DDPRUN_TLS_CA)");
+  AddTls(flags, config.tls,
+         "Speak TLS alone: the certificate (PEM), which must name the host that nodes call "
+         "(or DDPRUN_TLS_CERT)",
+         "Reject peers without a certificate that this one signed (or DDPRUN_TLS_CA)");
   flags.Switch("--insecure", config.insecure,
                "Draw no token, let any peer join, and serve on every address (0.0.0.0, ::) too");
 }
@@ -90,16 +110,8 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
                   "without TLS its own port has them too",
                   ParseHttpListen);
   AddAccess(line.flags, config);
-  line.flags.Choice("--log-format", config.log_format, "text|json",
-                    "text or json: each line an object with unix_time, level, who and text");
-  line.flags.Switch("-v,--verbose", config.verbose, "Say every step");
-  // Other variables are of launches.
-  const auto of_access = [&](const std::string& name) {
-    constexpr std::array kOurs = {"DDPRUN_TOKEN_FILE", "DDPRUN_TLS_CERT", "DDPRUN_TLS_KEY",
-                                  "DDPRUN_TLS_CA"};
-    return std::ranges::find(kOurs, name) == kOurs.end() ? std::nullopt : get_env(name);
-  };
-  line.Parse(of_access);
+  AddLog(line.flags, config);
+  line.Parse(OnlyAccess(get_env));
   if (line.help) {
     return CommandLine(Print{line.Help()});
   }
@@ -114,6 +126,49 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
       config.listen, config.token_file + config.token + config.tls.authority + config.run_dir,
       config.insecure));
   line.problems.Check(CheckStateDir(config));
+  RETURN_IF_ERROR(line.Outcome());
+  return CommandLine(config);
+}
+
+Result<CommandLine> ParseDaemon(const std::vector<std::string>& args, const GetEnv& get_env) {
+  VerbLine line(
+      "Offers this machine to a pool, and runs the nodes that it is given: one run at a "
+      "time (docs/pool.md)",
+      args);
+  DaemonConfig config;
+  line.flags.Read("--pool", config.pool, "", "HOST:PORT",
+                  "HOST:PORT of the pool's `ddprun rendezvous` (or DDPRUN_POOL)",
+                  [](const std::string& text) { return ParseEndpoint(text, 29400); });
+  line.flags.Value("--name", config.name, "NAME",
+                   "NAME of this daemon and of its nodes (default: the host's name)");
+  line.flags.Value("--node-check", config.node_check, "COMMAND",
+                   "A command for /bin/sh that checks this machine at the start, and after a run "
+                   "has failed here. Unless its exit code is 0, this machine takes no run");
+  line.flags.Value("--node-check-timeout", config.node_check_timeout, "DURATION",
+                   "Longest time of a check (default 60s)");
+  line.flags.Value("--keep-warm", config.keep_warm, "DURATION",
+                   "How long a run's preload process is kept for the next run (default 10m; 0: it "
+                   "ends with its run)");
+  line.flags.Value("--token-file", config.token_file, "FILE",
+                   "File (mode 600) with the pool's token, or DDPRUN_TOKEN. On loopback this "
+                   "user's pool has one all the same");
+  AddTls(line.flags, config.tls, "The certificate to show (or DDPRUN_TLS_CERT)",
+         "Speak TLS: trust what this certificate signed (or DDPRUN_TLS_CA)");
+  AddLog(line.flags, config);
+  line.Parse(OnlyAccess(get_env));
+  if (line.help) {
+    return CommandLine(Print{line.Help()});
+  }
+  if (!line.rest.empty()) {
+    line.problems.Add(Invalid("unexpected argument", line.rest.front()));
+  }
+  if (config.pool.host.empty()) {
+    line.problems.Add("no pool given: set --pool=HOST:PORT, the address of a `ddprun rendezvous`");
+  }
+  if (config.name.size() > kMaxNameBytes || config.name.find_first_of(" ,/") != std::string::npos) {
+    line.problems.Add(Invalid("--name must be one word without commas and '/'", config.name));
+  }
+  config.token = get_env("DDPRUN_TOKEN").value_or("");
   RETURN_IF_ERROR(line.Outcome());
   return CommandLine(config);
 }

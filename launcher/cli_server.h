@@ -1,5 +1,5 @@
-// The command line of `ddprun rendezvous`, and the conditions under which a server may be opened at
-// an address. Checks texts only; nothing is opened.
+// The command lines of `ddprun rendezvous` and `ddprun daemon`, and the conditions under which a
+// server may be opened at an address. Checks texts only; nothing is opened.
 #pragma once
 
 #include <string>
@@ -11,6 +11,7 @@
 namespace ddprun {
 
 Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetEnv& get_env);
+Result<CommandLine> ParseDaemon(const std::vector<std::string>& args, const GetEnv& get_env);
 
 // `proof`: a token, or where one is; empty: none. Refused where any peer could join without one.
 Result<void> CheckExposure(const Endpoint& endpoint, const std::string& proof, bool insecure);

@@ -13,6 +13,7 @@ namespace ddprun {
 struct Print {  // Help, version or completion: to stdout, exit 0.
   std::string text;
 };
-using CommandLine = std::variant<LaunchConfig, ServerConfig, VerbRequest, CheckRequest, Print>;
+using CommandLine =
+    std::variant<LaunchConfig, ServerConfig, DaemonConfig, VerbRequest, CheckRequest, Print>;
 
 }  // namespace ddprun

@@ -13,6 +13,7 @@
 #include "launcher/kept_preload_launch.h"
 #include "launcher/node.h"
 #include "launcher/plan.h"
+#include "launcher/pool/launch_on_pool.h"
 #include "launcher/preparation.h"
 #include "launcher/print_out.h"
 #include "launcher/run_directory.h"
@@ -71,6 +72,9 @@ int Launch(LaunchConfig config) {
   SetLogFormat(config.log_format);
   if (!config.hosts.empty()) {
     return LaunchOnHosts(config);
+  }
+  if (config.pool) {
+    return LaunchOnPool(std::move(config));
   }
   if (!config.context.launcher.empty()) {
     return StartUnderSrun(config);

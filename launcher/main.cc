@@ -18,6 +18,7 @@
 #include "launcher/command_line/help.h"
 #include "launcher/hosts/node_front.h"
 #include "launcher/launch.h"
+#include "launcher/pool/daemon.h"
 #include "launcher/print_out.h"
 #include "launcher/server/serve.h"
 
@@ -88,6 +89,7 @@ int Main(const std::string& argv0, const std::vector<std::string>& args) {
                           return Check(std::move(request), Launch);
                         },
                         [](const ServerConfig& config) { return Serve(config); },
+                        [](const DaemonConfig& config) { return RunDaemon(config); },
                         [](const VerbRequest& request) { return CarryOut(request); },
                         [](const Print& print) { return PrintOut(print.text); },
                     },

@@ -131,6 +131,9 @@ Result<NodeSlot> NameThisNode(const LaunchConfig& config) {
     return NodeSlot{
         context.node.empty() ? host + "." + std::to_string(*context.index) : context.node, {}};
   }
+  if (context.joins) {
+    return NodeSlot{context.node, {}};
+  }
   if (config.node_rank) {
     return NodeSlot{"node" + std::to_string(*config.node_rank), {}};
   }

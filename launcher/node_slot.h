@@ -1,7 +1,7 @@
-// The node that this agent is: the scheduler's name for it, its fixed rank, or else host#k with the
-// lowest slot k that no other agent of the same run holds on this machine. So two agents on one
-// machine are two nodes, and an agent that is started again takes its old place once nothing of it
-// is left.
+// The node that this agent is: the scheduler's or a daemon's name for it, its fixed rank, or else
+// host#k with the lowest slot k that no other agent of the same run holds on this machine. So two
+// agents on one machine are two nodes, and an agent that is started again takes its old place once
+// nothing of it is left.
 #pragma once
 
 #include <filesystem>

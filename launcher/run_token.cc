@@ -67,6 +67,10 @@ Result<void> FindToken(ServerConfig& config) {
   return FindTokenOf(config, config.listen);
 }
 
+Result<void> FindToken(DaemonConfig& config) {
+  return FindTokenOf(config, config.pool);
+}
+
 std::string TokenSharedAt(const Endpoint& endpoint) {
   if (!IsLoopback(endpoint.host)) {
     return "";

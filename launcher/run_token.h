@@ -26,6 +26,7 @@ Result<std::string> ShareToken(const std::filesystem::path& file);
 // Where nothing was said that excludes it: names the file with the shared token in `token_file`.
 Result<void> FindToken(LaunchConfig& config);
 Result<void> FindToken(ServerConfig& config);
+Result<void> FindToken(DaemonConfig& config);
 
 // The token that is shared there already, for verbs; empty: none.
 std::string TokenSharedAt(const Endpoint& endpoint);

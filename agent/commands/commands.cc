@@ -18,19 +18,21 @@ void Commands::Start() {
   timer_.ArmAt(loop_.Now() + kBegin, [this] { Open(); });
 }
 
-void Commands::Finish(Duration limit, std::function<void()> done) {
+void Commands::Finish(Duration limit, bool followed, std::function<void()> done) {
+  needs_follower_ = followed;
   finished_ = std::move(done);
   EndIfTold();
   if (finished_) {
     finish_.ArmAt(loop_.Now() + limit, [this] {
       jobs_.clear();
+      needs_follower_ = false;
       EndIfTold();
     });
   }
 }
 
 void Commands::EndIfTold() {
-  if (finished_ && jobs_.empty()) {
+  if (finished_ && jobs_.empty() && (had_follower_ || !needs_follower_)) {
     finish_.Cancel();
     std::exchange(finished_, nullptr)();
   }
@@ -73,6 +75,7 @@ void Commands::OnCommand(const NodeCommand& command) {
   Job& job = jobs_[command.request];
   if (!job.work) {
     job.work = make_(command.spec);
+    had_follower_ = had_follower_ || command.spec.follow;
   }
   if (!std::exchange(job.busy, true)) {
     job.work->Next(command.piece_bytes, [this, request = command.request](JobPiece piece) {

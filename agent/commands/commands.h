@@ -33,8 +33,9 @@ class Commands {
   void Start();
 
   // This node's part in the run has ended, and its jobs will end by themselves. Calls `done` once
-  // they have sent all their pieces, or after the limit. Without a job it calls it at once.
-  void Finish(Duration limit, std::function<void()> done);
+  // they have sent all their pieces, or after the limit. Without a job it calls it at once;
+  // `followed`: once somebody has followed the output.
+  void Finish(Duration limit, bool followed, std::function<void()> done);
 
  private:
   struct Job {
@@ -58,6 +59,8 @@ class Commands {
   Duration retry_ = kFirstRetry;
   LoopTimer finish_;
   std::function<void()> finished_;  // Empty: the run goes on.
+  bool had_follower_ = false;
+  bool needs_follower_ = false;
 };
 
 }  // namespace ddprun

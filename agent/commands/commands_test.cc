@@ -133,7 +133,7 @@ TEST_F(CommandsTest, TheEndWaitsForWhatIsNotToldYet) {
   Start();
   Asks(5);
   bool finished = false;
-  commands.Finish(Duration{2'000}, [&] { finished = true; });
+  commands.Finish(Duration{2'000}, /*followed=*/false, [&] { finished = true; });
   EXPECT_FALSE(finished);
   server.stream->Say({.request = 5, .over = true});
   EXPECT_TRUE(finished);
@@ -143,7 +143,7 @@ TEST_F(CommandsTest, TheEndWaitsNoLongerThanItsLimit) {
   Start();
   Asks(5);
   bool finished = false;
-  commands.Finish(Duration{2'000}, [&] { finished = true; });
+  commands.Finish(Duration{2'000}, /*followed=*/false, [&] { finished = true; });
   Later(Duration{2'000});
   EXPECT_TRUE(finished);
   EXPECT_EQ(jobs, 0);

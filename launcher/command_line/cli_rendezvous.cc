@@ -95,7 +95,8 @@ void ResolveRunDirectory(LaunchConfig& config, Problems& problems) {
 }  // namespace
 
 void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
-  config.standalone = config.spec.max_nodes == 1 || raw.standalone;
+  config.standalone =
+      (config.spec.max_nodes == 1 && !config.context.joins && !config.pool) || raw.standalone;
   if (raw.standalone && config.spec.max_nodes > 1) {
     problems.Add("--standalone is for one node, but --nnodes=" + raw.nnodes);
   }

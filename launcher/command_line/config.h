@@ -43,6 +43,8 @@ struct LaunchConfig {
   std::optional<std::uint32_t> node_rank;
   std::vector<LaunchHost> hosts;          // --hosts, --hostfile; none: this node starts here.
   std::vector<std::string> launch_agent;  // The words of --launch-agent.
+  std::optional<Endpoint> pool;           // --pool: its daemons start the nodes; none: they do not.
+  bool detach = false;                    // --detach: the run does not need this launch.
   bool standalone = true;                 // No other node can come: no socket is opened.
   Endpoint endpoint{"127.0.0.1", 29400};
   bool literal_master = false;  // The workers' MASTER_ADDR:MASTER_PORT is exactly `endpoint`.
@@ -139,11 +141,34 @@ struct ServerConfig {
   std::vector<Setting> settings;  // Those from variables: origins of what cannot be used.
 };
 
+// `ddprun daemon`.
+struct DaemonConfig {
+  Endpoint pool;
+  std::string name;                           // Empty: the host's.
+  std::string program;                        // ddprun itself.
+  std::vector<std::string> launch_variables;  // That would configure its runs: these do not count.
+  std::string token_file;
+  std::string token;
+  std::string run_dir;  // None: a pool's nodes share no directory.
+  TlsFiles tls;
+  bool insecure = false;
+  std::string node_check;  // Empty: none.
+  Duration node_check_timeout{60'000};
+  Duration keep_warm{600'000};
+  bool verbose = false;
+  LogFormat log_format = LogFormat::kText;
+};
+
 // Whether the flag was set, to whatever value.
 inline bool IsSet(const LaunchConfig& config, const std::string& flag) {
   return std::ranges::any_of(config.settings, [&](const Setting& setting) {
     return setting.name == flag && setting.origin != kDefault;
   });
+}
+
+// Whether this process starts no workers itself, but has other machines do so.
+inline bool StartsElsewhere(const LaunchConfig& config) {
+  return !config.hosts.empty() || config.pool.has_value();
 }
 
 // Whether the nodes know where else than at one endpoint a server may be.

@@ -17,7 +17,7 @@ Commands (@ help COMMAND describes one):
   look at a run   status  logs  stacks  report
   act on a run    save  drain  stop
   prepare one     example  new  check  env  slurm-script  k8s-manifest
-  other           rendezvous  publish  preload  completion  version  help
+  other           rendezvous  daemon  publish  preload  completion  version  help
 )";
 
 constexpr const char* kOptions = R"(

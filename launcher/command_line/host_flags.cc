@@ -2,6 +2,7 @@
 
 #include "common/text.h"
 #include "launcher/command_line/given_file.h"
+#include "rendezvous/messages/pool_messages.h"
 
 namespace ddprun {
 namespace {
@@ -75,6 +76,41 @@ void ResolveHosts(RawFlags& raw, LaunchConfig& config, Problems& problems) {
     raw.nnodes = std::to_string(config.hosts.size());
   }
   CheckCounts(raw, config, problems);
+}
+
+void ResolvePool(RawFlags& raw, LaunchConfig& config, Problems& problems) {
+  if (config.context.joins) {
+    return;
+  }
+  if (!IsSet(config, "pool")) {
+    if (config.detach) {
+      problems.Add("--detach is for a run of a pool: give --pool too");
+    }
+    return;
+  }
+  for (const char* const flag : kOfOneNode) {
+    if (IsSet(config, flag)) {
+      problems.Add("--" + std::string(flag) +
+                   " excludes --pool, whose daemons place all nodes: "
+                   "leave it out");
+    }
+  }
+  for (const char* const flag : {"hosts", "hostfile", "rdzv-endpoint", "run-dir"}) {
+    if (IsSet(config, flag)) {
+      problems.Add("--pool and --" + std::string(flag) + " exclude each other");
+    }
+  }
+  const Result<Endpoint> pool = ParseEndpoint(raw.pool, 29400);
+  problems.Check("--pool", pool);
+  if (pool) {
+    config.pool = *pool;
+    raw.endpoint = raw.pool;  // Whose token it is.
+  }
+  const auto nodes = ParseNodes(raw.nnodes);
+  if (nodes && nodes->second > kMostDaemons) {
+    problems.Add("--nnodes=" + raw.nnodes +
+                 " is more than a pool takes: " + std::to_string(kMostDaemons));
+  }
 }
 
 }  // namespace ddprun

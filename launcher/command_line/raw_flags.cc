@@ -116,6 +116,11 @@ void AddHosts(CLI::App& app, RawFlags& raw) {
              "What starts ddprun on a host of --hosts: words without quotes, to which the host "
              "and a command for its shell are added. It must pass standard input and output on",
              ParseAgent);
+  hosts.Value("--pool", raw.pool, "HOST[:PORT]",
+              "Have the daemons of this pool start the nodes (`ddprun daemon`, docs/pool.md): "
+              "--nnodes of them, as soon as they are free");
+  hosts.Switch("--detach", config.detach,
+               "With --pool: end as soon as the pool has the run, which goes on");
 }
 
 void AddRendezvous(CLI::App& app, RawFlags& raw) {

@@ -26,6 +26,7 @@ struct RawFlags {
   std::string node_rank;
   std::string hosts;
   std::string hostfile;
+  std::string pool;
   std::string endpoint;
   std::string backend = "ddprun";
   std::string run_id = kUnnamedRun;

@@ -51,6 +51,8 @@ struct LaunchContext {
   std::optional<std::uint32_t> index;  // Of this node, or process, among all; 0 carries the server.
   std::vector<std::string> hosts;      // Of all nodes in their order, where they are known.
   bool on_first_node = false;          // The one that they meet at.
+  bool joins = false;         // The server at the endpoint is there, and this node never serves.
+  bool followed = false;      // A launch elsewhere prints what the workers print.
   bool derived_port = false;  // The port was made of the job's id: the user did not choose it.
   std::optional<TaskSlot> task_slot;
   std::optional<std::uint32_t> cpus;  // That were given to this process; none: not said.

@@ -9,8 +9,10 @@
 namespace ddprun {
 
 std::string Encode(const LaunchPlace& place) {
-  return (place.index ? std::to_string(*place.index) : "-") + " " + place.node + " " +
-         Joined(place.hosts, ",");
+  return (place.index   ? std::to_string(*place.index)
+          : place.joins ? (place.followed ? "+" : "*")
+                        : "-") +
+         " " + place.node + " " + Joined(place.hosts, ",");
 }
 
 Result<std::optional<LaunchContext>> ReadLaunchPlace(const ContextQuery& query) {
@@ -20,7 +22,9 @@ Result<std::optional<LaunchContext>> ReadLaunchPlace(const ContextQuery& query) 
   }
   const std::vector<std::string> words = Split(*text, ' ');
   const std::vector<std::string> hosts = Split(words.size() == 3 ? words[2] : "", ',');
-  const bool placed = !words.empty() && words[0] != "-";
+  const bool followed = !words.empty() && words[0] == "+";
+  const bool joins = followed || (!words.empty() && words[0] == "*");
+  const bool placed = !words.empty() && words[0] != "-" && !joins;
   const auto index = ParseNumber<std::uint32_t>(placed ? words[0] : "0");
   if (hosts.empty() || words[1].empty() || !index || *index >= hosts.size()) {
     return Invalid("the environment variable " + std::string(kLaunchPlace) +
@@ -30,6 +34,12 @@ Result<std::optional<LaunchContext>> ReadLaunchPlace(const ContextQuery& query) 
   LaunchContext context{.scheduler = Scheduler::kHosts, .name = "ddprun --hosts"};
   context.line = "started by ddprun --hosts as " + words[1] + ", one of " +
                  std::to_string(hosts.size()) + (hosts.size() == 1 ? " host" : " hosts");
+  if (joins) {
+    context.name = "ddprun daemon";
+    context.line = "started by the ddprun daemon " + words[1];
+    context.joins = true;
+    context.followed = followed;
+  }
   context.node = words[1];
   context.hosts = hosts;
   if (placed) {

@@ -22,8 +22,9 @@ constexpr const char* kLocalhost = "localhost";
 
 // The launcher's own, or different for each host.
 bool StaysHere(const std::string& flag) {
-  static const std::set<std::string> kOwn = {"hosts",   "hostfile", "launch-agent", "nnodes",
-                                             "rdzv-id", "config",   "token-file"};
+  static const std::set<std::string> kOwn = {"hosts",      "hostfile", "launch-agent",
+                                             "nnodes",     "rdzv-id",  "config",
+                                             "token-file", "pool",     "detach"};
   return kOwn.contains(flag);
 }
 
@@ -51,6 +52,28 @@ std::string ReachedAs(const std::string& name) {
 }
 
 }  // namespace
+
+std::vector<Setting> SettingsThatTravel(const LaunchConfig& config) {
+  std::vector<Setting> flags;
+  for (const Setting& setting : config.settings) {
+    if (setting.origin != kDefault && !StaysHere(setting.name)) {
+      flags.push_back(setting);
+    }
+  }
+  return flags;
+}
+
+std::vector<std::string> ArgumentsWith(const std::vector<Setting>& flags,
+                                       const LaunchConfig& config) {
+  std::vector<std::string> args;
+  for (const Setting& setting : flags) {
+    args.push_back("--" + setting.name + "=" + setting.value);
+  }
+  args.emplace_back("--");
+  args.push_back(config.program);
+  args.insert(args.end(), config.args.begin(), config.args.end());
+  return args;
+}
 
 Result<HostOrders> HostOrders::Make(const LaunchConfig& config) {
   HostOrders orders(config);
@@ -119,9 +142,8 @@ std::vector<Setting> HostOrders::Flags(std::size_t host, std::optional<std::size
   if (listed.workers) {
     add("nproc-per-node", std::to_string(*listed.workers));
   }
-  for (const Setting& setting : config_.settings) {
-    const bool counted = setting.name == "nproc-per-node" && listed.workers;
-    if (setting.origin != kDefault && !StaysHere(setting.name) && !counted) {
+  for (const Setting& setting : SettingsThatTravel(config_)) {
+    if (setting.name != "nproc-per-node" || !listed.workers) {
       flags.push_back(setting);
     }
   }
@@ -138,14 +160,7 @@ NodeOrder HostOrders::Order(std::size_t host, std::optional<std::size_t> first) 
                 place.hosts.begin() + static_cast<std::ptrdiff_t>(*first) + 1);
     place.index = static_cast<std::uint32_t>(host == *first ? 0 : host < *first ? host + 1 : host);
   }
-  NodeOrder order{word_, token_, Encode(place), directory_, {}};
-  for (const Setting& setting : Flags(host, first)) {
-    order.args.push_back("--" + setting.name + "=" + setting.value);
-  }
-  order.args.emplace_back("--");
-  order.args.push_back(config_.program);
-  order.args.insert(order.args.end(), config_.args.begin(), config_.args.end());
-  return order;
+  return {word_, token_, Encode(place), directory_, ArgumentsWith(Flags(host, first), config_)};
 }
 
 std::string HostOrders::Describe() const {

@@ -9,12 +9,20 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "agent/workers/worker_spec.h"
 #include "launcher/command_line/config.h"
 #include "launcher/hosts/control_stream.h"
 
 namespace ddprun {
+
+// The settings of a launch that a node of it on another machine needs, as flags: all that were made
+// but those of one machine.
+std::vector<Setting> SettingsThatTravel(const LaunchConfig& config);
+// `flags`, then the program and its arguments.
+std::vector<std::string> ArgumentsWith(const std::vector<Setting>& flags,
+                                       const LaunchConfig& config);
 
 class HostOrders {
  public:

@@ -21,6 +21,8 @@
 #include "rendezvous/core/failover/serving.h"
 #include "rendezvous/failover/claim_directory.h"
 #include "rendezvous/failover/sole_claim.h"
+#include "rendezvous/pool/pool_driver.h"
+#include "rendezvous/term_bounds.h"
 
 namespace ddprun {
 namespace {
@@ -158,7 +160,12 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
   ServerWatch watch(loop, config, access->token);
   AcceptorOptions options;
   options.health.sealed = drawn.sealed;
-  RendezvousServer server(loop, coordinator.Handlers(), options);
+  PoolDriver pool(loop, static_cast<std::uint64_t>(UnixMicroseconds()));
+  RendezvousHandlers handlers = coordinator.Handlers();
+  if (!access->token.empty()) {  // It is needed to join a pool, to launch there and to look.
+    handlers = pool.With(std::move(handlers));
+  }
+  RendezvousServer server(loop, std::move(handlers), options);
   server.Require(*access);
   coordinator.SetToken(access->token);
   if (!access->tls.serves()) {

@@ -34,6 +34,7 @@ inline constexpr const char* kPageLinks = "page";  // In a run directory.
 // The settings of the command line and the environment for a server.
 struct ServerQuery {
   std::string endpoint;           // --endpoint or DDPRUN_ENDPOINT
+  std::string pool;               // --pool or DDPRUN_POOL; `endpoint` is then the same.
   std::string run_dir;            // --run-dir or DDPRUN_RUN_DIR
   RunId run_id;                   // --rdzv-id; empty: any, or all
   std::string token_file;         // --token-file or DDPRUN_TOKEN_FILE

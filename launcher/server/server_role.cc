@@ -32,6 +32,9 @@ constexpr Duration kLookAgain{20};
 
 // With TLS only a node that has a certificate can.
 bool MayServe(const LaunchConfig& config) {
+  if (config.context.joins) {
+    return false;
+  }
   const std::uint32_t place = config.context.index.value_or(config.node_rank.value_or(0));
   return place == 0 && (!config.tls.any() || !config.tls.certificate.empty());
 }

@@ -1,9 +1,12 @@
 #include "launcher/verbs/logs.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -65,24 +68,31 @@ std::string ServerGone(const ServerPlace& place) {
          place.Where() + " is gone";
 }
 
+// Of a launch that follows its run: where errors go, and when it is to stop.
+struct FollowerView {
+  SlowOutput& errors;
+  std::function<bool(bool idle)> stops;  // `idle`: no piece has come for a while.
+};
+
 // The answers of one server, from the first call to the end. The merge and what has come already
 // are the verb's: a verb that asks another server asks for more than is missing, since nodes hear
 // of it later.
 class LogsSession {
  public:
   LogsSession(NodesAsked asked, const LogsRequest& request, LogMerge& merge, ToldRecords& records,
-              SlowOutput& output)
+              SlowOutput& output, FollowerView* follower = nullptr)
       : asked_(std::move(asked)),
         request_(request),
         merge_(merge),
         records_(records),
-        output_(output) {
+        output_(output),
+        follower_(follower) {
     for (const NodeId& node : asked_.asked()) {
       merge_.Expect(node);
       waits_[node] = SteadyNow();
     }
     if (asked_.asked().empty()) {
-      ComplainOfLogs("the run has no node yet");
+      Complain("the run has no node yet");
       missed_ = true;
     }
   }
@@ -91,6 +101,15 @@ class LogsSession {
   Result<int> Run();
 
  private:
+  void Complain(const std::string& text) {
+    if (follower_ == nullptr) {
+      ComplainOfLogs(text);
+    }
+  }
+  bool Stops() const {
+    const bool idle = merge_.Expects() && !merge_.Holds() && SteadyNow() >= came_ + LogMerge::kHeld;
+    return follower_ != nullptr && follower_->stops(idle);
+  }
   Result<void> Step();
   void OnPiece(const NodeId& node, const AnswerPiece& piece);
   void GiveUpTheSilent();
@@ -102,6 +121,8 @@ class LogsSession {
   LogMerge& merge_;
   ToldRecords& records_;
   SlowOutput& output_;
+  FollowerView* const follower_;  // nullptr: the verb.
+  Time came_ = SteadyNow();       // The last piece that has something.
   std::map<NodeId, Time> waits_;  // Since when, for its next piece.
   std::map<NodeId, std::size_t> bytes_;
   std::set<NodeId> given_up_;
@@ -124,9 +145,9 @@ Result<int> LogsSession::Run() {
     if (output_.failed()) {
       return 1;
     }
-  } while (!merge_.Ended());
+  } while (!merge_.Ended() && !Stops());
   if (!printed_ && said_.empty() && !missed_) {
-    ComplainOfLogs(
+    Complain(
         "nothing is kept of what was asked for: these ranks have printed nothing, or the run has "
         "no such ranks");
   }
@@ -134,9 +155,9 @@ Result<int> LogsSession::Run() {
 }
 
 Result<void> LogsSession::Step() {
-  const Duration wait = !output_.HasRoom() ? kUnread
-                        : merge_.Holds()   ? LogMerge::kHeld / 2
-                                           : kPieceWait;
+  const Duration wait = !output_.HasRoom()                       ? kUnread
+                        : merge_.Holds() || follower_ != nullptr ? LogMerge::kHeld / 2
+                                                                 : kPieceWait;
   for (const NodeId& node : merge_.Used()) {
     waits_.try_emplace(node, SteadyNow());  // An entry that exists stays.
     asked_.Want(node);
@@ -161,28 +182,29 @@ void LogsSession::OnPiece(const NodeId& node, const AnswerPiece& piece) {
   if (!piece.bytes.empty() || piece.last) {
     waits_.erase(node);
   }
+  came_ = piece.bytes.empty() ? came_ : SteadyNow();
   bytes_[node] += piece.bytes.size();
   if (!request_.spec.follow && bytes_[node] > kMostOfNode) {
     GiveUp(node, "has sent more than a node keeps: the rest is passed over");
   }
   std::vector<AnswerRecord> records;
   if (const Result<void> read = ReadRecords(piece.bytes, records); !read) {
-    ComplainOfLogs("node " + node + ": " + read.error().message);
+    Complain("node " + node + ": " + read.error().message);
     missed_ = true;
   }
   std::erase_if(records, [&](const AnswerRecord& record) {
     const bool is_new = records_.IsNew(node, record);
     if (!is_new && record.unix_ms == 0 && said_.insert(node + " files").second) {
-      ComplainOfLogs("node " + node +
-                     ": what workers write to files of their own is not followed beyond a change "
-                     "of server");
+      Complain("node " + node +
+               ": what workers write to files of their own is not followed beyond a change "
+               "of server");
       missed_ = true;
     }
     return !is_new;
   });
   merge_.Add(node, std::move(records), SteadyNow());
   if (!piece.refusal.empty()) {
-    ComplainOfLogs("node " + node + ": " + piece.refusal);
+    Complain("node " + node + ": " + piece.refusal);
     missed_ = true;
   }
   if (piece.last) {
@@ -207,7 +229,7 @@ void LogsSession::GiveUpTheSilent() {
 }
 
 void LogsSession::GiveUp(const NodeId& node, const std::string& why) {
-  ComplainOfLogs("node " + node + " " + why);
+  Complain("node " + node + " " + why);
   missed_ = true;
   given_up_.insert(node);
   merge_.End(node);
@@ -215,18 +237,25 @@ void LogsSession::GiveUp(const NodeId& node, const std::string& why) {
 
 void LogsSession::Print() {
   std::string text;
+  std::string errors;
   for (std::vector<LogLine> lines = merge_.Take(SteadyNow()); !lines.empty();
        lines = merge_.Take(SteadyNow())) {
     for (const LogLine& line : lines) {
-      if (line.of != AnswerKind::kNote) {
+      if (follower_ != nullptr) {
+        (line.of == AnswerKind::kErr ? errors : text) +=
+            line.of == AnswerKind::kNote ? "" : "[" + line.node + "] " + line.text + "\n";
+      } else if (line.of != AnswerKind::kNote) {
         text += FormatLogLine(line, request_.json);
       } else if (said_.insert(line.node + line.text).second) {
-        ComplainOfLogs("node " + line.node + ": " + line.text);
+        Complain("node " + line.node + ": " + line.text);
       }
     }
   }
   printed_ = printed_ || !text.empty();
   output_.Put(text);
+  if (follower_ != nullptr) {
+    follower_->errors.Put(errors);
+  }
 }
 
 }  // namespace
@@ -306,6 +335,59 @@ int PrintLogs(const LogsRequest& request) {
                                     0, UnixMs() - records.newest().value_or(UnixMs())));
     std::this_thread::sleep_for(std::chrono::seconds(1));
   }
+}
+
+RunFollower::RunFollower(ServerPlace place, RunId run_id)
+    : place_(std::move(place)), run_id_(std::move(run_id)), thread_([this] { Follow(); }) {}
+
+RunFollower::~RunFollower() {
+  leaves_ = true;
+  thread_.join();
+}
+
+void RunFollower::Follow() {
+  constexpr Duration kAskAgain{50};
+  constexpr Duration kLongestPause{5'000};
+  LogsRequest request;
+  request.spec.follow = true;
+  LogMerge merge(/*follow=*/true);
+  ToldRecords records;
+  SlowOutput output(STDOUT_FILENO);
+  SlowOutput errors(STDERR_FILENO);
+  std::size_t found = 0;       // Nodes that were there when they were asked.
+  Duration pause = kAskAgain;  // Until it is looked for the others.
+  Time asked_at{};
+  FollowerView view{errors, [&](bool idle) {
+                      const bool others = found < nodes_ && SteadyNow() >= asked_at + pause;
+                      return leaves_ || again_.exchange(false) || (over_ && idle) || others;
+                    }};
+  for (bool last = false; !last && !leaves_;) {
+    last = over_;
+    Result<NodesAsked> asked = AskNodes(place_, run_id_, request.spec, {});
+    if (asked && !asked->asked().empty()) {
+      pause = asked->asked().size() == found ? std::min(2 * pause, kLongestPause) : kAskAgain;
+      found = asked->asked().size();
+      asked_at = SteadyNow();
+      LogsSession session(*std::move(asked), request, merge, records, output, &view);
+      const Result<int> ended = session.Run();
+      last = over_ && ended;
+      if (output.failed() || errors.failed()) {
+        break;
+      }
+      request.spec.back = kSlack + Duration(std::max<std::int64_t>(
+                                       0, UnixMs() - records.newest().value_or(UnixMs())));
+      merge.BeginAgain();
+      records.BeginAgain();
+    }
+    if (!last) {
+      std::this_thread::sleep_for(kAskAgain);
+    }
+  }
+  if (!leaves_) {
+    output.Finish();
+    errors.Finish();
+  }
+  done_ = true;
 }
 
 }  // namespace ddprun

@@ -1,7 +1,10 @@
 // `ddprun logs`: what the workers of all nodes printed, from any machine, in order of time.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "launcher/server/server_files.h"
@@ -24,5 +27,38 @@ std::string FormatLogLine(const LogLine& line, bool json);
 // To stdout. 0; 1: a node could not be asked, or a rank's output is not kept (stderr says which);
 // 69: no server answers, or it went while it was asked.
 int PrintLogs(const LogsRequest& request);
+
+// Prints what the workers of a run print, as its launch does: lines of stdout and of stderr, each
+// with its node's name before it. On a thread of its own, from the first line that nodes keep.
+class RunFollower {
+ public:
+  RunFollower(ServerPlace place, RunId run_id);
+  // Leaves what is not printed.
+  ~RunFollower();
+  RunFollower(const RunFollower&) = delete;
+  RunFollower& operator=(const RunFollower&) = delete;
+
+  // So many nodes take part now; `more`: one that did not before.
+  void NodesAre(std::size_t count, bool more) {
+    nodes_ = count;
+    again_ = again_ || more;
+  }
+  // No process of the run is left: it ends once all that came is printed.
+  void RunIsOver() { over_ = true; }
+  // So it has; or no one reads the output any more.
+  bool done() const { return done_; }
+
+ private:
+  void Follow();
+
+  const ServerPlace place_;
+  const RunId run_id_;
+  std::atomic<std::size_t> nodes_ = 0;
+  std::atomic<bool> again_ = false;
+  std::atomic<bool> over_ = false;
+  std::atomic<bool> leaves_ = false;
+  std::atomic<bool> done_ = false;
+  std::thread thread_;
+};
 
 }  // namespace ddprun

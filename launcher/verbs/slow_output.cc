@@ -1,6 +1,9 @@
 #include "launcher/verbs/slow_output.h"
 
+#include <unistd.h>
+
 #include "common/exit_code.h"
+#include "common/files.h"
 #include "launcher/print_out.h"
 
 namespace ddprun {
@@ -10,9 +13,10 @@ void SlowOutput::Put(const std::string& text) {
     return;
   }
   shared_->bytes += text.size();
-  const bool taken = queue_.Post([shared = shared_, text] {
+  const bool taken = queue_.Post([shared = shared_, fd = fd_, text] {
     if (!shared->dropped && !shared->failed) {
-      shared->failed = PrintOut(text) != kExitOk;
+      shared->failed =
+          fd == STDOUT_FILENO ? PrintOut(text) != kExitOk : !WriteAll(fd, text, "standard error");
     }
     shared->bytes -= text.size();
   });

@@ -1,4 +1,5 @@
-// Standard output for a verb that must go on asking while its reader stands still (a pager).
+// Standard output, or error, for a verb that must go on asking while its reader stands still (a
+// pager).
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,7 @@ class SlowOutput {
   // Bytes that wait; a caller with more to say stops until they are fewer.
   static constexpr std::size_t kRoom = std::size_t{1} << 20;
 
-  SlowOutput() = default;
+  explicit SlowOutput(int fd = 1) : fd_(fd) {}
   // Without Finish: output that waits is dropped, and a write whose reader stands still is left
   // behind.
   ~SlowOutput() { shared_->dropped = true; }
@@ -35,6 +36,7 @@ class SlowOutput {
     std::atomic<bool> failed = false;
     std::atomic<bool> dropped = false;
   };
+  const int fd_;
   const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();  // With the tasks.
   TaskQueue queue_{std::numeric_limits<std::size_t>::max()};           // kRoom bounds it.
 };

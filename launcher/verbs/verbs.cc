@@ -16,6 +16,7 @@
 #include "launcher/command_line/removed.h"
 #include "launcher/print_out.h"
 #include "launcher/verbs/environment_report.h"
+#include "launcher/verbs/pool_status.h"
 #include "launcher/verbs/rank_spans.h"
 #include "launcher/verbs/verb_example.h"
 #include "launcher/verbs/verb_k8s_manifest.h"
@@ -31,6 +32,8 @@ constexpr std::size_t kMostPackedDirectories = 256;
 void AddServerFlags(FlagRows& flags, ServerQuery& query) {
   flags.Value("--endpoint", query.endpoint, "HOST:PORT",
               "The server's address, as --rdzv-endpoint (default: your run on this machine)");
+  flags.Value("--pool", query.pool, "HOST:PORT",
+              "The pool's address, in place of --endpoint (or DDPRUN_POOL)");
   flags.Value("--run-dir", query.run_dir, "DIR", "The run directory, in place of --endpoint");
   flags.Value("--rdzv-id", query.run_id, "NAME", "The name of the run, where there are several");
   flags.Value(
@@ -78,6 +81,11 @@ void AddNodeFlags(FlagRows& flags, RequestSpec& spec, std::vector<NodeId>& nodes
 void TakeServer(const VerbLine& line, const GetEnv& get_env, ServerQuery& query) {
   query.token = get_env("DDPRUN_TOKEN").value_or("");
   query.settings = line.settings;
+  if (query.endpoint.empty() && query.run_dir.empty()) {
+    query.endpoint = query.pool;
+  } else {
+    query.pool.clear();
+  }
 }
 
 void RefuseWords(VerbLine& line, std::size_t most) {
@@ -363,9 +371,9 @@ constexpr Verb kVerbs[] = {
 }  // namespace
 
 std::vector<std::string> VerbNames() {
-  return {"rendezvous",   "env",     "completion", "status", "logs",    "stacks",  "save",
-          "drain",        "stop",    "publish",    "report", "check",   "example", "slurm-script",
-          "k8s-manifest", "preload", "new",        "help",   "version", "run"};
+  return {"rendezvous",   "daemon",       "env",     "completion", "status", "logs",    "stacks",
+          "save",         "drain",        "stop",    "publish",    "report", "check",   "example",
+          "slurm-script", "k8s-manifest", "preload", "new",        "help",   "version", "run"};
 }
 
 std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& error) {
@@ -414,7 +422,9 @@ int CarryOut(const VerbRequest& request) {
                         [](const LogsRequest& logs) { return PrintLogs(logs); },
                         [](const OrderRequest& order) { return GiveOrder(order); },
                         [](const StatusRequest& status) {
-                          return status.watch ? WatchStatus(status) : PrintStatus(status);
+                          return status.watch                 ? WatchStatus(status)
+                                 : AsksForPool(status.server) ? PrintPool(status)
+                                                              : PrintStatus(status);
                         },
                         [](const ControlWish& wish) { return AskFor(wish); },
                         [](const PublishWish& wish) { return PublishAs(wish, GetProcessEnv); },

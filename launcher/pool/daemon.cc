@@ -1,0 +1,366 @@
+#include "launcher/pool/daemon.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/signal_set.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "agent/host/node_check.h"
+#include "agent/workers/worker_spec.h"
+#include "common/asio_loop.h"
+#include "common/exit_code.h"
+#include "common/exit_status.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "launcher/command_line/addresses.h"
+#include "launcher/command_line/flags.h"
+#include "launcher/command_line/gpus.h"
+#include "launcher/command_line/raw_flags.h"
+#include "launcher/environment/launch_place.h"
+#include "launcher/node_slot.h"
+#include "launcher/pool/hosted_part.h"
+#include "launcher/run_token.h"
+#include "launcher/server/server_files.h"
+#include "proto/notify.h"
+#include "rendezvous/client_pool.h"
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kDaemonFlushLimit{1'000};
+constexpr const char* kOwnVariables[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
+                                         "LISTEN_FDS",    "LISTEN_PID",    "INVOCATION_ID"};
+
+std::string FactsOfMachine() {
+  const std::uint32_t gpus = CountDevices();
+  const std::size_t cpus = AllowedCpus();
+  return (gpus > 0 ? std::to_string(gpus) + (gpus == 1 ? " GPU, " : " GPUs, ") : "") +
+         std::to_string(cpus) + (cpus == 1 ? " CPU" : " CPUs");
+}
+
+// A line of ddprun itself (--log-format=json); nullopt: a worker's.
+std::optional<SaidLine> ParseSaid(const std::string& line) {
+  if (!line.starts_with("{\"unix_time\"")) {
+    return std::nullopt;
+  }
+  const auto json = ParseJson<>(line);
+  const auto word = [&](const char* name) {
+    const bool is_text = json.is_object() && json.contains(name) && json[name].is_string();
+    return is_text ? json[name].get<std::string>() : std::string();
+  };
+  if (!word("who").starts_with("ddprun") || word("text").empty()) {
+    return std::nullopt;
+  }
+  constexpr const char* kLevels[] = {"debug", "info", "warning", "error"};
+  const auto level = std::ranges::find(kLevels, word("level"));
+  return SaidLine{0, static_cast<std::uint32_t>(level == std::end(kLevels) ? 1 : level - kLevels),
+                  word("text").substr(0, kMaxSaidLine)};
+}
+
+class Daemon {
+ public:
+  Daemon(const DaemonConfig& config, std::filesystem::path file, Access access)
+      : config_(config),
+        file_(std::move(file)),
+        access_(std::move(access)),
+        check_(loop_, config.node_check, config.node_check_timeout),
+        notifier_(GetProcessEnv("NOTIFY_SOCKET").value_or("")),
+        watchdog_(loop_),
+        client_(loop_, config.pool, access_,
+                {[this](const PoolReply& reply) { OnReply(reply); },
+                 [this](const Error& why) { OnLost(why); }}) {
+    std::random_device device;
+    offer_.name = config.name;
+    offer_.incarnation = {static_cast<std::uint64_t>(device()) << 32 | device() | 1};
+    offer_.facts = FactsOfMachine();
+  }
+
+  Result<int> Run() {
+    RETURN_IF_ERROR(FindEarlier());
+    boost::asio::signal_set signals(loop_.io(), SIGINT, SIGTERM);
+    int stopped_by = 0;
+    signals.async_wait([&](boost::system::error_code, int signal) {
+      stopped_by = signal;
+      Log(LogLevel::kInfo, "stopped by " + SignalName(signal) +
+                               (part_ ? "; run " + part_->name().run_id + " goes on" : ""));
+      loop_.Stop();
+    });
+    Log(LogLevel::kInfo, "offering this machine (" + offer_.facts + ") to the pool at " +
+                             ToString(config_.pool) + " as " + config_.name);
+    CheckNode("start");
+    notifier_.Send("READY=1");
+    Watchdog();
+    loop_.Run();
+    notifier_.Send("STOPPING=1");
+    return kExitSignalBase + stopped_by;
+  }
+
+ private:
+  // A part that an earlier daemon has started.
+  Result<void> FindEarlier() {
+    ASSIGN_OR_RETURN(const std::optional<HostedPart::Found> found, HostedPart::Look(file_));
+    if (!found) {
+      return {};
+    }
+    if (!found->runs) {
+      Remember(found->name, std::nullopt);
+      return {};
+    }
+    Log(LogLevel::kInfo, "run " + found->name.run_id + " of an earlier daemon goes on here");
+    offer_.said_part = found->name.part;
+    part_ = HostedPart::Adopt(loop_, file_, *found, Told());
+    return {};
+  }
+
+  HostedPart::Told Told() {
+    return {[this](std::string line) { OnLine(std::move(line)); },
+            [this](std::optional<int> code) { OnEnded(code); }};
+  }
+
+  void Say() {
+    offer_.run_id = part_ ? part_->name().run_id : "";
+    offer_.part = part_ ? part_->name().part : 0;
+    offer_.detached = part_ && part_->name().detached;
+    client_.Say(offer_);
+    notifier_.Send("STATUS=" + (part_                  ? "run " + offer_.run_id
+                                : offer_.drained       ? std::string("drained")
+                                : offer_.unfit.empty() ? std::string("free")
+                                                       : "unfit: " + offer_.unfit));
+  }
+
+  void CheckNode(const std::string& cause) {
+    if (config_.node_check.empty()) {
+      return Say();
+    }
+    offer_.unfit = "its node check (--node-check) runs";
+    Say();
+    check_.Run(cause, [this](const std::string& verdict) {
+      if (!verdict.empty()) {
+        Log(LogLevel::kWarning, "unfit, so it takes no run: " + verdict);
+      }
+      offer_.unfit = verdict.substr(0, kMaxUnfit);
+      Say();
+    });
+  }
+
+  void OnReply(const PoolReply& reply) {
+    if (std::exchange(lost_, false)) {
+      Log(LogLevel::kInfo, "connected to the pool at " + ToString(config_.pool));
+    }
+    if (const PoolOrder* const order = std::get_if<PoolOrder>(&reply)) {
+      Carry(*order);
+    }
+  }
+
+  void OnLost(const Error& why) {
+    if (!std::exchange(lost_, true) || why.message != said_why_) {
+      Log(LogLevel::kWarning, why.message + "; trying again");
+    }
+    said_why_ = why.message;
+  }
+
+  void Carry(const PoolOrder& order) {
+    if (order.drained && !offer_.drained) {
+      Log(LogLevel::kInfo,
+          "drained: this machine takes no more runs until the daemon is started "
+          "again");
+      offer_.drained = true;
+      Say();
+    }
+    if (order.run_id.empty()) {
+      return;
+    }
+    if (part_) {
+      if (part_->name().part == order.part && part_->name().run_id == order.run_id) {
+        PassOn(order);
+      }
+      return;
+    }
+    const bool had_it = std::ranges::any_of(
+        offer_.ended, [&](const EndedPart& ended) { return ended.part == order.part; });
+    if (had_it) {
+      return;
+    }
+    if (order.end || order.args.empty()) {
+      Remember({order.run_id, order.part, false}, kExitTerminated);
+      return Say();
+    }
+    Start(order);
+  }
+
+  void PassOn(const PoolOrder& order) {
+    std::size_t& passed = signals_ ? *signals_ : signals_.emplace(order.signals.size());
+    for (; passed < order.signals.size(); ++passed) {
+      part_->Signal(static_cast<unsigned char>(order.signals[passed]));
+    }
+    if (order.end) {
+      part_->End();
+    }
+  }
+
+  void Start(const PoolOrder& order) {
+    offer_.said.clear();
+    offer_.said_part = order.part;
+    signals_ = 0;
+    const PartName name{order.run_id, order.part, order.detached};
+    auto started = HostedPart::Start(loop_, file_, name, LaunchOf(order), Told());
+    if (!started) {
+      Log(LogLevel::kError, "run " + order.run_id + ": " + started.error().message);
+      AddSaid({0, static_cast<std::uint32_t>(LogLevel::kError), started.error().message});
+      Remember(name, kExitUnavailable);
+      return Say();
+    }
+    Log(LogLevel::kInfo, "run " + order.run_id + " begins");
+    part_ = *std::move(started);
+    Say();
+    PassOn(order);
+  }
+
+  HostedPart::Launch LaunchOf(const PoolOrder& order) const {
+    HostedPart::Launch launch{
+        .directory = order.directory, .argv = {config_.program}, .environment = {}};
+    const auto add = [&](const std::string& flag, const std::string& value) {
+      if (!value.empty()) {
+        launch.argv.push_back("--" + flag + "=" + value);
+      }
+    };
+    add("rdzv-endpoint", ToString(config_.pool));
+    add("rdzv-id", order.run_id);
+    add("tls-ca", config_.tls.authority);
+    add("tls-cert", config_.tls.certificate);
+    add("tls-key", config_.tls.key);
+    add("log-format", "json");
+    launch.argv.insert(launch.argv.end(), order.args.begin(), order.args.end());
+    std::map<std::string, std::string> environment = ProcessEnvironment();
+    std::erase_if(environment, [](const auto& variable) {
+      return std::ranges::count(kOwnVariables, variable.first) > 0;
+    });
+    for (const std::string& name : config_.launch_variables) {
+      environment.erase(name);
+    }
+    if (!access_.token.empty()) {
+      environment["DDPRUN_TOKEN"] = access_.token;
+    }
+    if (config_.keep_warm > Duration{0}) {
+      environment["DDPRUN_KEEP_WARM"] = std::to_string(config_.keep_warm.count()) + "ms";
+    }
+    environment[kLaunchPlace] = Encode(LaunchPlace{.index = std::nullopt,
+                                                   .node = config_.name,
+                                                   .hosts = {config_.name},
+                                                   .joins = true,
+                                                   .followed = !order.detached});
+    for (const auto& [name, value] : environment) {
+      launch.environment.push_back(name + "=" + value);
+    }
+    return launch;
+  }
+
+  void OnLine(std::string line) {
+    std::optional<SaidLine> said = ParseSaid(line);
+    if (!said && line.starts_with("ddprun: ")) {  // Before its log was set up.
+      said = SaidLine{0, static_cast<std::uint32_t>(LogLevel::kError), line.substr(8)};
+    }
+    if (said) {
+      AddSaid(*std::move(said));
+      Say();
+    }
+  }
+
+  void AddSaid(SaidLine line) {
+    line.number = ++last_said_;
+    offer_.said.push_back(std::move(line));
+    while (offer_.said.size() > kMostSaidLines || SaidBytes(offer_.said) > kMaxSaidBytes) {
+      offer_.said.erase(offer_.said.begin());
+    }
+  }
+
+  void Remember(const PartName& name, std::optional<int> code) {
+    if (offer_.ended.size() == kMostEndedParts) {
+      offer_.ended.erase(offer_.ended.begin());
+    }
+    offer_.ended.push_back({name.run_id, name.part, code});
+  }
+
+  void OnEnded(std::optional<int> code) {
+    const PartName name = part_->name();
+    part_.reset();
+    Remember(name, code);
+    Log(LogLevel::kInfo, "run " + name.run_id + " has ended" +
+                             (code ? " with exit code " + std::to_string(*code) : ""));
+    if (code && *code != kExitOk) {
+      CheckNode("end");
+    } else {
+      Say();
+    }
+  }
+
+  // Twice as often as systemd asks for.
+  void Watchdog() {
+    const auto period =
+        ParseNumber<std::uint64_t>(GetProcessEnv("WATCHDOG_USEC").value_or("")).value_or(0);
+    if (period > 0) {
+      notifier_.Send("WATCHDOG=1");
+      watchdog_.ArmAt(loop_.Now() + Duration(std::max<std::uint64_t>(1, period / 2'000)),
+                      [this] { Watchdog(); });
+    }
+  }
+
+  AsioLoop loop_;
+  const DaemonConfig& config_;
+  const std::filesystem::path file_;
+  const Access access_;
+  PoolOffer offer_;
+  std::shared_ptr<HostedPart> part_;    // nullptr: the machine has no run.
+  std::optional<std::size_t> signals_;  // That were passed on to it; none: by an earlier daemon.
+  std::uint64_t last_said_ = 0;
+  bool lost_ = true;
+  std::string said_why_;
+  NodeCheck check_;
+  Notifier notifier_;
+  LoopTimer watchdog_;
+  PoolClient client_;
+};
+
+Result<int> Serve(DaemonConfig config) {
+  RETURN_IF_ERROR(FindToken(config));
+  ASSIGN_OR_RETURN(Access access, ChooseAccess(config.token_file, config.token, config.tls));
+  if (config.name.empty()) {
+    config.name = HostName();
+  }
+  RawFlags flags;
+  CLI::App app;
+  app.set_help_flag();
+  AddFlags(app, flags);
+  config.launch_variables = VariablesOfFlags(app, GetProcessEnv);
+  std::error_code error;
+  config.program = std::filesystem::read_symlink("/proc/self/exe", error).native();
+  ASSIGN_OR_RETURN(const std::filesystem::path directory, UserDirectory());
+  Daemon daemon(config, directory / ("daemon-" + AsFileName(config.name)), std::move(access));
+  return daemon.Run();
+}
+
+}  // namespace
+
+int RunDaemon(const DaemonConfig& config) {
+  ::signal(SIGPIPE, SIG_IGN);
+  SetLogFormat(config.log_format);
+  QueueLog();
+  StartLog("ddprun daemon", config.verbose ? LogLevel::kDebug : LogLevel::kInfo);
+  const Result<int> code = Serve(config);
+  if (!code) {
+    Log(LogLevel::kError, InOneLine(code.error().message));
+  }
+  FlushLog(kDaemonFlushLimit);
+  return code ? *code : code.error().kind == ErrorKind::kInvalid ? kExitUsage : kExitUnavailable;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,288 @@
+#include "launcher/pool/hosted_part.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/buffer.hpp>
+#include <cerrno>
+#include <utility>
+
+#include "agent/workers/wait_status.h"
+#include "common/exit_code.h"
+#include "common/exit_status.h"
+#include "common/text.h"
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kLookAgain{20};  // At a child that has ended, or at processes of others.
+constexpr Duration kSpawnLimit{10'000};
+constexpr Duration kPartStopGrace{500};  // Between SIGTERM and SIGKILL to the guard.
+constexpr std::size_t kMostOfFile = 4'096;
+constexpr std::size_t kMaxSaid = 64 << 10;
+constexpr int kLockFd = 3;  // Of the launch.
+
+// True: this process has it now.
+Result<bool> LockFile(int fd, const std::filesystem::path& file) {
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    return true;
+  }
+  return errno == EWOULDBLOCK ? Result<bool>(false) : SystemError("lock", file.native(), errno);
+}
+
+std::optional<HostedPart::Found> ParseFound(const std::string& text) {
+  const std::vector<std::string> words = Split(text, ' ');
+  if (words.size() != 4) {
+    return std::nullopt;
+  }
+  const auto part = ParseNumber<std::uint64_t>(words[1]);
+  const auto guard = ParseNumber<pid_t>(words[3]);
+  if (!part || !guard || *guard < 0) {
+    return std::nullopt;
+  }
+  return HostedPart::Found{{words[0], *part, words[2] == "1"}, false, *guard};
+}
+
+Result<void> WritePart(int fd, const std::filesystem::path& file, const PartName& name,
+                       pid_t guard) {
+  const std::string text = name.run_id + " " + std::to_string(name.part) + " " +
+                           (name.detached ? "1 " : "0 ") + std::to_string(guard);
+  if (::ftruncate(fd, 0) != 0 || ::lseek(fd, 0, SEEK_SET) != 0) {
+    return SystemError("write", file.native(), errno);
+  }
+  return WriteAll(fd, text, file);
+}
+
+std::vector<char*> Pointers(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) {
+    pointers.push_back(const_cast<char*>(word.c_str()));
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// In a session of its own, with default signals. Its standard output and error are `out`.
+Result<pid_t> StartLaunch(const HostedPart::Launch& launch, int out, int lock) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, out, STDERR_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, lock, kLockFd);
+  ::posix_spawn_file_actions_addchdir_np(&actions, launch.directory.c_str());
+  sigset_t none, all;
+  ::sigemptyset(&none);
+  ::sigfillset(&all);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigdefault(&attributes, &all);
+  ::posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  pid_t pid = 0;
+  const int error =
+      ::posix_spawn(&pid, launch.argv.front().c_str(), &actions, &attributes,
+                    Pointers(launch.argv).data(), Pointers(launch.environment).data());
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  if (error != 0) {
+    return SystemError("start " + launch.argv.front() + " in", launch.directory, error);
+  }
+  return pid;
+}
+
+}  // namespace
+
+Result<std::optional<HostedPart::Found>> HostedPart::Look(const std::filesystem::path& file) {
+  const UniqueFd fd(::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd) {
+    return errno == ENOENT ? Result<std::optional<Found>>(std::nullopt)
+                           : SystemError("open", file.native(), errno);
+  }
+  ASSIGN_OR_RETURN(const bool is_free, LockFile(fd.get(), file));
+  ASSIGN_OR_RETURN(const std::string text, ReadToEnd(fd.get(), file, kMostOfFile));
+  std::optional<Found> found = ParseFound(text);
+  if (found) {
+    found->runs = !is_free;
+  }
+  return found;
+}
+
+Result<std::shared_ptr<HostedPart>> HostedPart::Start(AsioLoop& loop,
+                                                      const std::filesystem::path& file,
+                                                      const PartName& name, const Launch& launch,
+                                                      Told told) {
+  // Above kLockFd: there the launch has its own duplicate.
+  const UniqueFd opened(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  UniqueFd lock(opened ? ::fcntl(opened.get(), F_DUPFD_CLOEXEC, kLockFd + 1) : -1);
+  if (!lock) {
+    return SystemError("open", file.native(), errno);
+  }
+  ASSIGN_OR_RETURN(const bool is_free, LockFile(lock.get(), file));
+  if (!is_free) {
+    return Error{ErrorKind::kUnavailable, "processes of another run are still here"};
+  }
+  RETURN_IF_ERROR(WritePart(lock.get(), file, name, 0));
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return SystemError("make", "a pipe", errno);
+  }
+  UniqueFd reader(ends[0]);
+  UniqueFd writer(ends[1]);
+  auto part = std::make_shared<HostedPart>(loop, file, name, std::move(told));
+  part->pipe_.assign(reader.Release());
+  part->pipe_.native_non_blocking(true);
+  part->Read();
+  // The directory's disk may hang.
+  const auto held =
+      std::make_shared<std::pair<UniqueFd, UniqueFd>>(std::move(writer), std::move(lock));
+  const auto spawned = std::make_shared<Result<pid_t>>(
+      Error{ErrorKind::kUnavailable, "cannot start ddprun in '" + launch.directory +
+                                         "': its disk has not answered within " +
+                                         FormatDuration(kSpawnLimit)});
+  const auto late = std::make_shared<std::atomic<bool>>(false);
+  loop.RunBounded(
+      kSpawnLimit,
+      [=] {
+        Result<pid_t> pid = StartLaunch(launch, held->first.get(), held->second.get());
+        if (pid && *late) {
+          ::kill(*pid, SIGKILL);
+        } else if (pid) {
+          (void)WritePart(held->second.get(), file, name, *pid);
+        }
+        *spawned = pid;
+      },
+      [=, weak = std::weak_ptr(part), none = *spawned](bool in_time) {
+        *late = !in_time;
+        if (const auto self = weak.lock()) {
+          self->OnSpawned(in_time ? *spawned : none);
+        }
+        *held = {};
+      });
+  return part;
+}
+
+void HostedPart::OnSpawned(const Result<pid_t>& pid) {
+  if (!pid) {
+    told_.said("ddprun: " + pid.error().message);
+    code_ = kExitUnavailable;
+    return Look();
+  }
+  is_child_ = true;
+  Watch(*pid);
+}
+
+void HostedPart::Watch(pid_t guard) {
+  guard_ = guard;
+  const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, guard, 0));
+  if (pidfd < 0) {
+    return Look();
+  }
+  pidfd_.assign(pidfd);
+  pidfd_.async_wait(boost::asio::posix::descriptor_base::wait_read,
+                    [weak = weak_from_this()](boost::system::error_code error) {
+                      if (const auto self = weak.lock(); self && !error) {
+                        self->Look();
+                      }
+                    });
+  for (const int signal : early_) {
+    ::kill(guard_, signal);
+  }
+}
+
+std::shared_ptr<HostedPart> HostedPart::Adopt(AsioLoop& loop, const std::filesystem::path& file,
+                                              const Found& found, Told told) {
+  auto part = std::make_shared<HostedPart>(loop, file, found.name, std::move(told));
+  part->Watch(found.guard);
+  return part;
+}
+
+HostedPart::HostedPart(AsioLoop& loop, std::filesystem::path file, PartName name, Told told)
+    : loop_(loop),
+      file_(std::move(file)),
+      name_(std::move(name)),
+      told_(std::move(told)),
+      pidfd_(loop.io()),
+      pipe_(loop.io()),
+      look_(loop),
+      kill_(loop) {}
+
+HostedPart::~HostedPart() = default;
+
+void HostedPart::Read() {
+  pipe_.async_read_some(
+      boost::asio::buffer(piece_),
+      [weak = weak_from_this()](boost::system::error_code error, std::size_t size) {
+        if (const auto self = weak.lock()) {
+          self->TakeLines({self->piece_, size});
+          if (!error) {
+            self->Read();
+          }
+        }
+      });
+}
+
+// Nothing of a worker's output, which passes here too, is kept.
+void HostedPart::TakeLines(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const std::size_t end = std::min(bytes.find('\n'), bytes.size());
+    line_ += skips_ ? "" : bytes.substr(0, end);
+    skips_ = skips_ || line_.size() > kMaxSaid;
+    if (end == bytes.size()) {
+      break;
+    }
+    if (!skips_) {
+      told_.said(std::exchange(line_, {}));
+    }
+    line_.clear();
+    skips_ = false;
+    bytes.remove_prefix(end + 1);
+  }
+}
+
+// Processes that the launch has started may outlive its guard for a moment. They hold the lock.
+void HostedPart::Look() {
+  int status = 0;
+  if (is_child_ && ::waitpid(guard_, &status, WNOHANG) == guard_) {
+    code_ = ShellCode(DecodeWaitStatus(status));
+    is_child_ = false;
+  }
+  guard_ = 0;
+  const Result<std::optional<Found>> found = Look(file_);
+  if (!found || !*found || !(*found)->runs) {
+    loop_.Post([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) {
+        const auto ended = self->told_.ended;
+        ended(self->code_);  // May end this part.
+      }
+    });
+    return;
+  }
+  look_.ArmAt(loop_.Now() + kLookAgain, [this] { Look(); });
+}
+
+void HostedPart::Signal(int number) {
+  if (guard_ > 0) {
+    ::kill(guard_, number);
+  } else {
+    early_.push_back(number);
+  }
+}
+
+void HostedPart::End() {
+  if (std::exchange(ends_, true)) {
+    return;
+  }
+  Signal(SIGTERM);
+  kill_.ArmAt(loop_.Now() + kPartStopGrace, [this] { Signal(SIGKILL); });
+}
+
+}  // namespace ddprun

@@ -1,0 +1,365 @@
+#include "launcher/pool/launch_on_pool.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/signal_set.hpp>
+#include <cstdio>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "agent/guard_signals.h"
+#include "common/asio_loop.h"
+#include "common/exit_code.h"
+#include "common/exit_status.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "launcher/command_line/flags.h"
+#include "launcher/command_line/quoted.h"
+#include "launcher/hosts/host_orders.h"
+#include "launcher/print_out.h"
+#include "launcher/run_token.h"
+#include "launcher/server/server_files.h"
+#include "launcher/verbs/logs.h"
+#include "rendezvous/client_pool.h"
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kAskLimit{5'000};
+constexpr Duration kLastWordsLimit{5'000};
+constexpr Duration kLookAtFollower{20};
+constexpr Duration kPoolFlushLimit{1'000};
+constexpr std::size_t kMostRemembered = 64;  // Lines of hosts, so that equal ones are shown once.
+
+std::uint64_t Draw() {
+  std::random_device device;
+  return static_cast<std::uint64_t>(device()) << 32 | device() | 1;
+}
+
+Result<PoolWish> WishOf(const LaunchConfig& config) {
+  PoolWish wish;
+  wish.incarnation = {Draw()};
+  wish.run_id = IsSet(config, "rdzv-id") ? config.run_id : "run-" + Hex(Draw());
+  wish.min_nodes = config.spec.min_nodes;
+  wish.max_nodes = config.spec.max_nodes;
+  wish.detached = config.detach;
+  std::error_code error;
+  wish.directory = std::filesystem::current_path(error).native();
+  if (error) {
+    return Error{ErrorKind::kInvalid, "the working directory is gone: " + error.message()};
+  }
+  std::vector<Setting> flags = SettingsThatTravel(config);
+  flags.insert(flags.begin(),
+               {"nnodes",
+                wish.min_nodes == wish.max_nodes
+                    ? std::to_string(wish.max_nodes)
+                    : std::to_string(wish.min_nodes) + ":" + std::to_string(wish.max_nodes),
+                kCommandLine});
+  wish.args = ArgumentsWith(flags, config);
+  if (WorkBytes(wish.directory, wish.args) > kMaxWork || wish.args.size() > kMostWorkArgs) {
+    return Error{ErrorKind::kInvalid, "the command line is too long for a pool, which takes " +
+                                          std::to_string(kMaxWork / 1024) +
+                                          " KiB: put the arguments into a file"};
+  }
+  return wish;
+}
+
+class PoolLaunch {
+ public:
+  PoolLaunch(const LaunchConfig& config, PoolWish wish, const Access& access)
+      : pool_(*config.pool),
+        detach_(config.detach),
+        wish_(std::move(wish)),
+        access_(access),
+        signals_(loop_.io()),
+        end_(loop_),
+        client_(loop_, pool_, access,
+                {[this](const PoolReply& reply) { OnReply(reply); },
+                 [this](const Error& why) { OnLost(why); }}) {}
+
+  int Run() {
+    for (const int signal : kPassedOn) {
+      if (signal != SIGWINCH) {
+        signals_.add(signal);
+      }
+    }
+    WaitForSignal();
+    client_.Say(wish_);
+    loop_.Run();
+    return code_;
+  }
+
+ private:
+  void WaitForSignal() {
+    signals_.async_wait([this](boost::system::error_code error, int signal) {
+      if (!error) {
+        OnSignal(signal);
+        WaitForSignal();
+      }
+    });
+  }
+
+  void OnSignal(int signal) {
+    const bool stops = AsksForTheEnd(signal);
+    if (over_ || (stops && (lost_ || !known_ || stopped_waiting_by_))) {
+      if (wish_.placed && !over_) {
+        Log(LogLevel::kWarning, "the pool at " + ToString(pool_) +
+                                    " cannot be reached; the run ends when its server is back, "
+                                    "as this launch has gone");
+      }
+      return End(over_ ? code_ : kExitSignalBase + signal);
+    }
+    if (!wish_.placed && stops) {
+      stopped_waiting_by_ = signal;
+      Log(LogLevel::kInfo, "got " + SignalName(signal) + ": leaving the queue of the pool");
+    }
+    if ((wish_.placed || stops) && wish_.signals.size() < kMostSignals) {
+      wish_.signals.push_back(static_cast<char>(signal));
+      client_.Say(wish_);
+    }
+  }
+
+  void OnLost(const Error& why) {
+    if (!known_ && why.kind != ErrorKind::kUnavailable) {
+      Log(LogLevel::kError, InOneLine(why.message));
+      return End(why.kind == ErrorKind::kInvalid ? kExitUsage : kExitUnavailable);
+    }
+    if (!std::exchange(lost_, true) || why.message != said_why_) {
+      Log(LogLevel::kWarning,
+          why.message + "; trying again" + (wish_.placed ? ", and the run goes on" : ""));
+    }
+    said_why_ = why.message;
+  }
+
+  void OnReply(const PoolReply& reply) {
+    const PoolView* const view = std::get_if<PoolView>(&reply);
+    if (view == nullptr || over_) {
+      return;
+    }
+    if (std::exchange(lost_, false)) {
+      Log(LogLevel::kInfo, "connected to the pool at " + ToString(pool_) + " again");
+    }
+    known_ = true;
+    if (view->ticket != wish_.ticket || view->placed != wish_.placed) {
+      wish_.ticket = view->ticket;
+      wish_.placed = view->placed;
+      client_.Say(wish_);
+    }
+    if (view->over) {
+      return OnOver(*view);
+    }
+    if (detach_) {
+      return Leave(*view);
+    }
+    if (!view->placed) {
+      if (std::exchange(said_wait_, view->waits) != view->waits) {
+        Log(LogLevel::kInfo, "waiting in the pool: " + view->waits);
+      }
+      return;
+    }
+    OnPlaced(*view);
+  }
+
+  // The daemons that have the run.
+  static std::vector<std::string> NamesIn(const PoolView& view) {
+    std::vector<std::string> names;
+    for (const PoolPart& part : view.parts) {
+      if (!part.ended) {
+        names.push_back(part.name);
+      }
+    }
+    return names;
+  }
+
+  void OnPlaced(const PoolView& view) {
+    const std::vector<std::string> names = NamesIn(view);
+    const bool more = std::ranges::any_of(
+        names, [this](const std::string& name) { return std::ranges::count(names_, name) == 0; });
+    names_ = names;
+    if (more) {
+      Log(LogLevel::kInfo, "run " + wish_.run_id + " on " + Joined(names, " "));
+    }
+    if (!follower_) {
+      follower_ = std::make_unique<RunFollower>(Place(), wish_.run_id);
+    }
+    follower_->NodesAre(names.size(), more);
+    ShowSaid(view);
+  }
+
+  ServerPlace Place() const {
+    ServerPlace place;
+    place.endpoint = pool_;
+    place.access = access_;
+    return place;
+  }
+
+  // The lines of the first node, and warnings and errors of others, unless another one has said so.
+  void ShowSaid(const PoolView& view) {
+    for (std::size_t i = 0; i < view.parts.size(); ++i) {
+      const PoolPart& part = view.parts[i];
+      std::uint64_t& shown = shown_[part.name];
+      for (const SaidLine& line : part.said) {
+        if (line.number <= shown) {
+          continue;
+        }
+        shown = line.number;
+        const auto level = static_cast<LogLevel>(line.level);
+        if (std::ranges::count(remembered_, line.text) > 0 ||
+            (i > 0 && (level < LogLevel::kWarning || line.text.find('\n') != std::string::npos))) {
+          continue;
+        }
+        remembered_.push_back(line.text);
+        if (remembered_.size() > kMostRemembered) {
+          remembered_.pop_front();
+        }
+        Show(level, part.name, line.text);
+      }
+    }
+  }
+
+  static void Show(LogLevel level, const std::string& name, const std::string& text) {
+    if (text.find('\n') == std::string::npos) {
+      return Log(level, "[" + name + "] " + text);
+    }
+    std::string lines;
+    for (const std::string& line : Split(text, '\n')) {
+      lines += line.empty() ? "" : "[" + name + "] " + Printable(line) + "\n";
+    }
+    LogReport(level, lines);
+  }
+
+  void Leave(const PoolView& view) {
+    const std::string at = " --pool=" + ToString(pool_);
+    PrintOut(wish_.run_id + "\n");
+    Log(LogLevel::kInfo,
+        (view.placed ? "run " + wish_.run_id + " on " + Joined(NamesIn(view), " ")
+                     : "run " + wish_.run_id + " waits in the pool: " + view.waits) +
+            ". `ddprun logs -f " + wish_.run_id + at + "` follows it, `ddprun stop " +
+            wish_.run_id + at + "` ends it");
+    End(kExitOk);
+  }
+
+  void OnOver(const PoolView& view) {
+    over_ = true;
+    ShowSaid(view);
+    code_ = stopped_waiting_by_ && !view.placed ? kExitSignalBase + *stopped_waiting_by_
+            : view.exit_code                    ? *view.exit_code
+                                                : CodeAtServer();
+    if (follower_) {
+      follower_->RunIsOver();
+    }
+    AwaitOutput(loop_.Now() + kLastWordsLimit);
+  }
+
+  // No daemon knows it: an earlier one had started the node.
+  int CodeAtServer() const {
+    const auto runs = AskStatus(Place(), wish_.run_id, kAskLimit);
+    if (runs && !runs->empty() && !runs->front().outcome.empty()) {
+      return runs->front().exit_code;
+    }
+    Log(LogLevel::kError,
+        "the run has ended, and how is not known: its daemons and the pool's "
+        "server were started again meanwhile");
+    return kExitUnavailable;
+  }
+
+  void AwaitOutput(Time limit) {
+    if (!follower_ || follower_->done() || loop_.Now() >= limit) {
+      return End(code_);
+    }
+    end_.ArmAt(loop_.Now() + kLookAtFollower, [this, limit] { AwaitOutput(limit); });
+  }
+
+  void End(int code) {
+    code_ = code;
+    over_ = true;
+    if (follower_ && !follower_->done()) {
+      FlushLog(kPoolFlushLimit);  // The follower may wait for a server that does not answer.
+      ::_exit(code);
+    }
+    loop_.Stop();
+  }
+
+  AsioLoop loop_;
+  const Endpoint pool_;
+  const bool detach_;
+  PoolWish wish_;
+  const Access access_;
+  boost::asio::signal_set signals_;
+  LoopTimer end_;
+  bool known_ = false;  // The server has taken the wish.
+  bool lost_ = false;
+  bool over_ = false;
+  int code_ = kExitOk;
+  std::optional<int> stopped_waiting_by_;
+  std::string said_why_;
+  std::string said_wait_;
+  std::vector<std::string> names_;
+  std::map<std::string, std::uint64_t> shown_;
+  std::deque<std::string> remembered_;
+  std::unique_ptr<RunFollower> follower_;
+  PoolClient client_;
+};
+
+int RefuseLaunch(const LaunchConfig& config, const Error& error) {
+  const std::string why = WithOrigins(InOneLine(error.message), config.settings);
+  LogAsIs(
+      InLogFormat(LogLevel::kError, why, Heading(LogLevel::kError, "ddprun") + " " + why + "\n"));
+  return kExitUsage;
+}
+
+std::string DescribeWish(const LaunchConfig& config, const PoolWish& wish) {
+  std::vector<std::string> words = {"ddprun"};
+  words.insert(words.end(), wish.args.begin(), wish.args.end());
+  return "ddprun " DDPRUN_VERSION
+         ": what would be asked for (--dry-run: nothing is)\n\nthe pool at " +
+         ToString(*config.pool) + ", " + std::to_string(wish.min_nodes) +
+         (wish.min_nodes == wish.max_nodes ? "" : " to " + std::to_string(wish.max_nodes)) +
+         " of its daemons, each of which does\n  cd " + Quoted(wish.directory) + " && " +
+         QuotedLine(words) + "\n";
+}
+
+}  // namespace
+
+int LaunchOnPool(LaunchConfig config) {
+  const Result<PoolWish> wish = WishOf(config);
+  if (!wish) {
+    return RefuseLaunch(config, wish.error());
+  }
+  if (config.dry_run) {
+    return PrintOut(DescribeWish(config, *wish));
+  }
+  const Result<void> found = FindToken(config);
+  const Result<Access> access = found ? ChooseAccess(config.token_file, config.token, config.tls)
+                                      : Result<Access>(found.error());
+  if (!access) {
+    return RefuseLaunch(config, access.error());
+  }
+  ::signal(SIGPIPE, SIG_IGN);
+  QueueLog();
+  StartLog("ddprun", config.verbose ? LogLevel::kDebug
+                     : config.quiet ? LogLevel::kWarning
+                                    : LogLevel::kInfo);
+  for (const std::string& remark : config.warnings) {
+    Log(LogLevel::kWarning, remark);
+  }
+  int code = kExitOk;
+  {
+    PoolLaunch launch(config, *wish, *access);
+    code = launch.Run();
+  }
+  FlushLog(kPoolFlushLimit);
+  return code;
+}
+
+}  // namespace ddprun

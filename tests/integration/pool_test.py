@@ -1,0 +1,286 @@
+"""A pool: daemons, launches with --pool, and the server between them."""
+
+import os
+import re
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, command_of, read_bytes, read_text  # noqa: E402
+
+
+class PoolTest(DdprunTest):
+    def setUp(self):
+        super().setUp()
+        self.environment["DDPRUN_POOL"] = self.endpoint
+        self.state = self.path("state")
+
+    def serve(self):
+        server = self.start("rendezvous", f"--listen={self.endpoint}", f"--state-dir={self.state}")
+        self.wait_for_text(server, "serving at")
+        return server
+
+    def daemon(self, name, *flags, environment=None):
+        daemon = self.start("daemon", f"--name={name}", *flags, environment=environment)
+        self.wait_for_text(daemon, "connected to the pool")
+        return daemon
+
+    def pool(self, server, *daemons):
+        """The server and the daemons of these names."""
+        return [server or self.serve(), *(self.daemon(name) for name in daemons)]
+
+    def end(self, processes):
+        for process in processes:
+            self.terminate(process)
+
+    def workers(self, run):
+        """rank -> (daemon, pid) of those that have said HELLO."""
+        found = re.findall(r"^\[(\S+)\] worker (\d+) \d+ (\d+)$", run.out(), re.M)
+        return {int(rank): (name, int(pid)) for name, rank, pid in found}
+
+    def wait_for_ranks(self, run, count, *others):
+        return self.wait_for(lambda: len(w := self.workers(run)) == count and w, run, *others, what=f"{count} ranks")
+
+    def waiting(self, *more):
+        return [FAKE_WORKER, HELLO, f"--wait-file={self.go}", *more]
+
+    def noting(self, name):
+        """A program that writes that it has run, once for the whole run."""
+        return ["/bin/sh", "-c", f"[ $RANK != 0 ] || echo {name} >> {self.path('order')}"]
+
+    def look(self, expect=0):
+        import json
+        return json.loads(self.ask("status", "--output=json", expect=expect).out())
+
+    def states(self):
+        return {daemon["name"]: daemon["state"] for daemon in self.look()["daemons"]}
+
+    def wait_for_states(self, *runs, **states):
+        self.wait_for(lambda: self.states() == states, *runs, what=f"{states}")
+
+    def test_a_run_is_what_it_would_be_here(self):
+        there = self.pool(None, "n1", "n2")
+        run = self.ask("--nnodes=2", "--nproc-per-node=2", FAKE_WORKER, HELLO, "--print-err=oh %r",
+                       f"--env-file={self.path('env.%r')}")
+        ranks = self.workers(run)
+        self.assertEqual({rank: name for rank, (name, _) in ranks.items()}, {0: "n1", 1: "n1", 2: "n2", 3: "n2"})
+        for rank in range(4):
+            self.assertRegex(run.err(), rf"\[n[12]\] oh {rank}\n")
+            env = read_text(self.path(f"env.{rank}"))
+            self.assertIn("\nWORLD_SIZE=4\n", env)
+            for secret in ("DDPRUN_TOKEN", "DDPRUN_LAUNCH_PLACE", "DDPRUN_POOL"):
+                self.assertNotIn(secret, env)
+        self.wait_for_states(*there, n1="free", n2="free")
+        self.end(there)
+
+    def test_a_run_of_one_node_that_ends_at_once_loses_no_line(self):
+        there = self.pool(None, "n1")
+        script = self.write("short.sh", "#!/bin/sh\necho \"one line of $RANK in $PWD\"\n", 0o755)
+        for _ in range(3):
+            run = self.ask(script)
+            self.assertEqual(run.out(), f"[n1] one line of 0 in {self.directory}\n", run.all())
+        self.end(there)
+
+    def test_arguments_arrive_as_they_are(self):
+        there = self.pool(None, "n1")
+        odd = ["two words", "", "$(touch pwned)", "a'b\"c\\", "new\nline", "-x", "--", "é"]
+        program = self.write("show.py", "import json, sys\nprint(json.dumps(sys.argv[1:]))\n")
+        import json
+        self.assertEqual(json.loads(self.ask(program, *odd).out().split("] ", 1)[1]), odd)
+        self.end(there)
+
+    def test_a_worker_fails(self):
+        there = self.pool(None, "n1", "n2")
+        run = self.start("--nnodes=2", FAKE_WORKER, "--on-rank=1", "--print-err=no such file", "--exit=7", "--always",
+                         "--hang")
+        self.assertEqual(run.wait(), 7, run.all())
+        self.assertIn("[n2] no such file", run.err())
+        self.assertEqual(run.err().count("Root Cause"), 1, run.err())
+        self.wait_for_states(*there, n1="free", n2="free")
+        self.end(there)
+
+    def test_the_program_is_not_there(self):
+        there = self.pool(None, "n1")
+        run = self.ask("/no/such/program", expect=2)
+        self.assertIn("/no/such/program", run.err())
+        self.wait_for_states(*there, n1="free")
+        self.end(there)
+
+    def test_signals_stop_the_run_everywhere(self):
+        there = self.pool(None, "n1", "n2")
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            run = self.start("--nnodes=2", *self.waiting())
+            self.wait_for_ranks(run, 2)
+            run.signal(number)
+            self.assertEqual(run.wait(), code, run.all())
+            self.wait_for_states(*there, n1="free", n2="free")
+            self.assertEqual(self.mark.living("fake_worker"), [])
+        self.end(there)
+
+    def test_a_killed_launch_ends_its_run(self):
+        there = self.pool(None, "n1", "n2")
+        run = self.start("--nnodes=2", FAKE_WORKER, "--ignore-term", *self.waiting()[1:])
+        self.wait_for_ranks(run, 2)
+        run.signal(signal.SIGKILL)
+        run.wait()
+        self.wait_for(lambda: not self.mark.living("fake_worker"), *there, what="no worker")
+        self.wait_for_states(*there, n1="free", n2="free")
+        self.end(there)
+
+    def test_runs_wait_in_order_and_one_may_leave(self):
+        there = self.pool(None, "n1")
+        first = self.start("--rdzv-id=first", *self.waiting())
+        self.wait_for_ranks(first, 1, *there)
+        waiting = {}
+        for name in ("second", "third", "fourth", "fifth"):
+            waiting[name] = self.start(f"--rdzv-id={name}", *self.noting(name))
+            self.wait_for_text(waiting[name], "waiting in the pool")
+        self.assertIn("place 2 in the queue", waiting["third"].err())
+        waiting["third"].signal(signal.SIGINT)
+        self.assertEqual(waiting["third"].wait(), 130)
+        self.assertIn("leaves the queue", self.ask("stop", "fourth").out())
+        self.assertEqual(waiting["fourth"].wait(), 143, waiting["fourth"].all())
+        self.write("go", "")
+        self.all_end([first, waiting["second"], waiting["fifth"]])
+        self.assertEqual(read_text(self.path("order")).split(), ["second", "fifth"])
+        self.end(there)
+
+    def test_a_daemon_dies_and_its_run_does_not(self):
+        server, daemon = self.pool(None, "n1")
+        for program, code in ((self.waiting(), 0), (self.waiting("--exit=7", "--always"), 7)):
+            if os.path.exists(self.go):
+                os.remove(self.go)
+            run = self.start(*program)
+            self.wait_for_ranks(run, 1)
+            daemon.signal(signal.SIGKILL)
+            daemon.wait()
+            daemon = self.daemon("n1")
+            self.wait_for_text(daemon, "goes on here")
+            self.assertIsNone(run.process.poll())
+            self.write("go", "")
+            self.assertEqual(run.wait(), code, run.all() + daemon.all())
+            self.wait_for_states(daemon, n1="free")
+        self.end([server, daemon])
+
+    def test_a_restarted_daemon_can_still_stop_its_run(self):
+        server, daemon = self.pool(None, "n1")
+        run = self.start(*self.waiting())
+        self.wait_for_ranks(run, 1)
+        daemon.signal(signal.SIGKILL)
+        daemon.wait()
+        daemon = self.daemon("n1")
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.wait(), 130, run.all() + daemon.all())
+        self.end([server, daemon])
+
+    def test_the_server_dies_twice_and_nothing_is_lost_or_done_twice(self):
+        server, *daemons = self.pool(None, "n1", "n2", "n3")
+        trains = [self.start(f"--rdzv-id=t{i}", *self.waiting()) for i in range(3)]
+        for run in trains:
+            self.wait_for_ranks(run, 1)
+        queue = []
+        for i in range(6):
+            queue.append(self.start(f"--rdzv-id=q{i}", "--nnodes=3", *self.noting(f"q{i}")))
+            self.wait_for_text(queue[-1], "waiting in the pool")
+        for _ in range(2):
+            server.signal(signal.SIGKILL)
+            server.wait()
+            for process in (*trains, *daemons, *queue):
+                self.wait_for_text(process, "trying again")
+            server = self.serve()
+            self.wait_for(lambda: [run["state"].split()[0] for run in self.look()["runs"]].count("runs") == 3
+                          and len(self.look()["runs"]) == 9, server, what="all runs are back")
+        self.write("go", "")
+        self.all_end([*trains, *queue], limit=120)
+        self.assertEqual(read_text(self.path("order")).split(), [f"q{i}" for i in range(6)])
+        for run in trains:
+            self.assertEqual(len(re.findall("worker 0", run.out())), 1, run.all())
+        self.end([server, *daemons])
+
+    def test_a_drained_daemon_gets_nothing(self):
+        there = self.pool(None, "n1", "n2")
+        run = self.start("--nnodes=1:2", *self.waiting())
+        self.wait_for_ranks(run, 2)
+        self.assertIn("gets no more runs", self.ask("drain", "n2").out())
+        self.wait_for(lambda: self.states()["n2"] == "drained", run, what="n2 drained")
+        self.assertTrue(self.states()["n1"].startswith("run "))
+        self.write("go", "")
+        self.assertEqual(run.wait(), 0, run.all())
+        self.assertEqual(self.workers(self.ask(FAKE_WORKER, HELLO))[0][0], "n1")
+        self.end(there)
+
+    def test_an_unfit_daemon_gets_nothing(self):
+        server = self.serve()
+        unfit = self.daemon("n1", "--node-check=echo the fan stands still; exit 1")
+        self.wait_for_states(unfit, n1="unfit: the fan stands still")
+        fit = self.daemon("n2", "--node-check=true")
+        self.assertEqual(self.workers(self.ask(FAKE_WORKER, HELLO))[0][0], "n2")
+        self.end([server, unfit, fit])
+
+    def test_an_elastic_run_takes_daemons_that_come(self):
+        there = self.pool(None, "n1")
+        run = self.start("--nnodes=1:2", *self.waiting())
+        self.wait_for_ranks(run, 1)
+        there.append(self.daemon("n2"))
+        self.wait_for(lambda: {name for name, _ in self.workers(run).values()} == {"n1", "n2"}, run, *there,
+                      what="both take part")
+        self.write("go", "")
+        self.assertEqual(run.wait(), 0, run.all())
+        self.end(there)
+
+    def test_a_detached_run_needs_no_launch(self):
+        there = self.pool(None, "n1")
+        launch = self.ask("--detach", "--rdzv-id=alone", *self.waiting())
+        self.assertEqual(launch.out(), "alone\n")
+        self.wait_for_states(*there, n1="run alone")
+        follower = self.start("logs", "-f", "alone")
+        self.wait_for(lambda: "worker 0" in follower.out(), follower, what="its output")
+        self.assertIn("n1", self.ask("status", "alone").out())
+        self.ask("stop", "alone")
+        self.wait_for_states(*there, n1="free")
+        self.assertEqual(follower.wait(), 0, follower.all())
+        self.end(there)
+
+    def test_only_who_has_the_token_may_come_in(self):
+        there = self.pool(None, "n1")
+        wrong = {"DDPRUN_TOKEN": "another-token-than-theirs"}
+        run = self.ask(FAKE_WORKER, expect=2, environment=wrong)
+        self.assertIn("token", run.err())
+        self.assertIn("token", self.ask("status", expect=2, environment=wrong).err())
+        stranger = self.start("daemon", "--name=n9", environment=wrong)
+        self.wait_for_text(stranger, "token")
+        self.assertEqual(self.states(), {"n1": "free"})
+        self.end([*there, stranger])
+
+    def test_no_command_line_has_the_token(self):
+        self.environment["DDPRUN_TOKEN"] = token = "0123456789-this-is-secret"
+        there = self.pool(None, "n1")
+        run = self.start(*self.waiting())
+        self.wait_for_ranks(run, 1)
+        for pid in self.mark.living():
+            self.assertNotIn(token.encode(), read_bytes(f"/proc/{pid}/cmdline"), command_of(pid))
+        self.write("go", "")
+        self.assertEqual(run.wait(), 0, run.all())
+        self.end(there)
+
+    def test_a_server_without_a_token_has_no_pool(self):
+        server = self.start("rendezvous", f"--listen={self.endpoint}", "--insecure")
+        self.wait_for_text(server, "serving at")
+        run = self.ask("--insecure", FAKE_WORKER, expect=69)
+        self.assertIn("has no pool", run.err())
+        self.terminate(server)
+
+    def test_what_makes_no_sense_is_refused(self):
+        for flags, why in ((["--hosts=a,b"], "--pool and --hosts exclude each other"),
+                           (["--run-dir=/tmp"], "--pool and --run-dir exclude each other"),
+                           (["--node-rank=1", "--nnodes=2"], "--node-rank excludes --pool")):
+            self.assertIn(why, self.ask(*flags, "x.py", expect=2).err())
+        del self.environment["DDPRUN_POOL"]
+        self.assertIn("--detach is for a run of a pool", self.ask("--detach", "x.py", expect=2).err())
+        self.assertIn("no pool given", self.ask("daemon", expect=2).err())
+
+
+if __name__ == "__main__":
+    unittest.main()
