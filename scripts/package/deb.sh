@@ -28,6 +28,8 @@ make_deb() {
   local package=$1 tree=$staging/deb/$1 made=$staging/debs
   rm -f "$tree/usr/share/doc/$package/LICENSE"  # Debian has it; the file copyright says where.
   debian_notices "$tree" "$package"
+  [[ $package != ddprun ]] || install -D -m 644 -t "$tree/usr/lib/systemd/system" \
+    "$root/scripts/package/ddprun-daemon@.service"
   chmod -R u=rwX,go=rX "$tree"
   find "$tree" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
   rm -rf "$made"
