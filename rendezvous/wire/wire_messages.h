@@ -445,6 +445,7 @@ void Fields(const Io& io, Of<Io, PoolOrder>& order) {
 template <class Io>
 void Fields(const Io& io, Of<Io, PoolWish>& wish) {
   io.Name(FIELD(run_id), wish.run_id);
+  io.Check(wish.run_id.find(' ') == std::string::npos, "run_id", "has a space");
   io(FIELD(incarnation), wish.incarnation);
   io.Number(FIELD(ticket), wish.ticket, 0, kMaxCount);
   io(FIELD(placed), wish.placed);

@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   FuzzInput input(data, size);
   const std::uint8_t kind = input.Byte();
   const std::string bytes = input.RestText();
-  switch (kind % 4) {
+  switch (kind % 6) {
     case 0:
       Converse<v1::SyncRequest>(bytes, ReportFromProto);
       break;
@@ -47,8 +47,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 2:
       Converse<v1::DescribeReply>(bytes, StatusFromProto);
       break;
-    default:
+    case 3:
       Converse<v1::ControlRequest>(bytes, ControlFromProto);
+      break;
+    case 4:
+      Converse<v1::PoolReport>(bytes, PoolReportFromProto);
+      break;
+    default:
+      Converse<v1::PoolReply>(bytes, PoolReplyFromProto);
       break;
   }
   return 0;

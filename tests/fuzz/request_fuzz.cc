@@ -203,7 +203,7 @@ void PlayNode(FuzzInput& input) {
     }
     loop.RunPosted();
   }
-  commands.Finish(Duration{2'000}, [&] { finished = true; });
+  commands.Finish(Duration{2'000}, /*followed=*/false, [&] { finished = true; });
   loop.GoTo(loop.Now() + Duration{5'000});
   CHECK(finished && jobs.alive == 0);
 }

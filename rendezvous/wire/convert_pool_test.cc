@@ -1,0 +1,66 @@
+#include <gtest/gtest.h>
+
+#include "rendezvous/wire/convert.h"
+
+namespace ddprun {
+namespace {
+
+const PoolOffer kOffer{"n1",
+                       {9},
+                       "8 GPUs, 96 CPUs",
+                       "a GPU is missing",
+                       true,
+                       "run",
+                       7,
+                       true,
+                       {{"run", 5, 3}, {"run", 6, std::nullopt}},
+                       {{1, 2, "a line"}},
+                       7};
+const PoolWish kWish{"run", {9}, 4, true, 2, 4, "/here", {"--", "train.py", ""}, "\2\17", true};
+
+TEST(WirePool, MessagesCrossAsTheyAre) {
+  for (const PoolReport& report :
+       {PoolReport(kOffer), PoolReport(kWish), PoolReport(PoolQuestion{})}) {
+    v1::PoolReport wire;
+    ToProto(report, &wire);
+    EXPECT_EQ(PoolReportFromProto(wire).value(), report);
+  }
+  const PoolOrder order{"run", 7, "/here", {"--", "train.py"}, "\2", true, true, true};
+  const PoolView view{4, true, 2, "why", {{"n1", true, 3, {{1, 2, "a line"}}}}, true, 3};
+  const PoolStatus status{{{"n1", "8 GPUs", "free"}}, {{"run", 1, 2, "waits"}}};
+  for (const PoolReply& reply : {PoolReply(order), PoolReply(view), PoolReply(status)}) {
+    v1::PoolReply wire;
+    ToProto(reply, &wire);
+    EXPECT_EQ(PoolReplyFromProto(wire).value(), reply);
+  }
+}
+
+template <class Value, class Spoil>
+std::string RefusalOf(Value value, Spoil spoil) {
+  spoil(value);
+  v1::PoolReport wire;
+  ToProto(PoolReport(value), &wire);
+  const auto report = PoolReportFromProto(wire);
+  return report ? "accepted" : report.error().message;
+}
+
+TEST(WirePool, WhatCannotBeIsRefusedByField) {
+  EXPECT_EQ(RefusalOf(kOffer, [](auto& o) { o.name.clear(); }), "offer.name is empty");
+  EXPECT_EQ(RefusalOf(kWish, [](auto& w) { w.min_nodes = 5; }),
+            "wish.max_nodes must be from 5 to 1000, not 4");
+  EXPECT_EQ(RefusalOf(kWish, [](auto& w) { w.run_id = "two words"; }), "wish.run_id has a space");
+  EXPECT_EQ(RefusalOf(kWish, [](auto& w) { w.args.assign(3, std::string(kMaxWork / 2, 'x')); }),
+            "wish.args is too long");
+  EXPECT_EQ(RefusalOf(kOffer,
+                      [](auto& o) {
+                        o.said.assign(5, {1, 1, std::string(kMaxSaidLine, 'x')});
+                      }),
+            "offer.said is too long");
+  v1::PoolReport of_another;
+  of_another.set_protocol(kProtocol + 1);
+  EXPECT_FALSE(PoolReportFromProto(of_another));
+  EXPECT_FALSE(PoolReplyFromProto(v1::PoolReply()));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,104 @@
+"""From `ddprun --pool=...` to the start of the last worker on free daemons, beside as many plain launches at once.
+
+    pool.py build/bin/ddprun build/tests/exec_stamp [--daemons=8] [--runs=20] [--python=PYTHON --script=PROGRAM]
+
+All daemons share this machine's cores. The plain launches are nodes of one run, which meet at the same server; both are
+in turn. With --script: a program that was run there before, from the launch to its first step on two daemons; it notes
+that as tests/bench/warm_start_worker.py does.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from measuring import LIMIT, Table, arguments, clean_environment, eventually, free_endpoint, read_text, stamped
+
+MORE = {"--daemons": {"type": int, "default": 8, "help": "on this machine (8)"},
+        "--python": {"default": sys.executable, "help": "an interpreter with torch"},
+        "--script": {"help": "a program whose second run is measured"}}
+
+
+class Bench:
+    def __init__(self, asked, folder):
+        self.ddprun, self.folder, self.endpoint = asked.ddprun, folder, free_endpoint()
+        self.environment = {**clean_environment(), "XDG_RUNTIME_DIR": folder, "PYTHON_EXEC": asked.python,
+                            "DDPRUN_TOKEN": "of-this-benchmark-alone"}
+        self.runs = 0
+        self.server = self.start("rendezvous", f"--listen={self.endpoint}")
+        self.daemons = [self.start("daemon", f"--pool={self.endpoint}", f"--name=n{i}") for i in range(asked.daemons)]
+        if not eventually(lambda: f"{asked.daemons} free" in self.ask("status", f"--pool={self.endpoint}"), LIMIT):
+            sys.exit("the daemons do not come: " + self.ask("status", f"--pool={self.endpoint}"))
+
+    def start(self, *command):
+        return subprocess.Popen([self.ddprun, *command], env=self.environment, cwd=self.folder, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def ask(self, *command):
+        return subprocess.run([self.ddprun, *command], env=self.environment, capture_output=True, text=True, check=False).stdout
+
+    def last_start(self, commands, program, count, settled=lambda: True):
+        """Milliseconds from these launches at once to the last of so many stamps; they are ended once it is settled."""
+        self.runs += 1
+        stamps = os.path.join(self.folder, f"stamps{self.runs}")
+        begin = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        runs = [self.start(*command, *program, stamps, "rest") for command in commands]
+        found = eventually(lambda: stamped(stamps, 0, count), LIMIT)
+        eventually(settled, LIMIT)
+        for run in runs:
+            run.send_signal(signal.SIGTERM)
+        for run in runs:
+            run.wait(LIMIT)
+        if not found:
+            sys.exit(f"{commands}: no {count} workers within {LIMIT} s: {read_text(stamps)}")
+        return (max(ns for _, _, ns in found) - begin) / 1e6
+
+    def on_pool(self, nodes, program, settled=lambda: True):
+        return self.last_start([[f"--pool={self.endpoint}", f"--nnodes={nodes}", "--rdzv-id=pool"]], program, nodes, settled)
+
+    def has_loaded(self):
+        return self.ask("status", "pool", f"--endpoint={self.endpoint}", "-o", "json").count("has loaded") == 2
+
+    def is_kept(self):
+        return self.ask("preload").count("pid ") == 2
+
+    def plain(self, nodes, program):
+        self.runs += 1
+        return self.last_start([[f"--nnodes={nodes}", f"--rdzv-endpoint={self.endpoint}", f"--rdzv-id=plain{self.runs}"]] * nodes,
+                               program, nodes)
+
+    def close(self):
+        for process in (*self.daemons, self.server):
+            process.terminate()
+            process.wait(LIMIT)
+
+
+def main():
+    asked = arguments(__doc__.splitlines()[0], {"stamp": "build/tests/exec_stamp"}, MORE)
+    with tempfile.TemporaryDirectory(prefix="ddprun_bench_") as folder:
+        bench = Bench(asked, folder)
+        try:
+            pairs = [(bench.plain(asked.daemons, [asked.stamp]), bench.on_pool(asked.daemons, [asked.stamp]))
+                     for _ in range(asked.runs)]
+            seconds = []
+            if asked.script:
+                script = [os.path.abspath(asked.script)]
+                bench.on_pool(2, script, bench.has_loaded)
+                for _ in range(asked.runs):
+                    eventually(bench.is_kept, LIMIT)
+                    seconds.append(bench.on_pool(2, script))
+                bench.ask("preload", "--stop")
+        finally:
+            bench.close()
+    table = Table()
+    table.row(f"{asked.daemons} plain launches at once, workers run", [plain for plain, _ in pairs])
+    table.row(f"ddprun --pool on {asked.daemons} daemons, workers run", [pool for _, pool in pairs])
+    table.row("pool by plain, of the same turn", [pool / plain for plain, pool in pairs], "(bar: 1.2)")
+    if seconds:
+        table.row("ddprun --pool, a script's second run, first step", seconds, "ms (bar: 500)")
+
+
+if __name__ == "__main__":
+    main()
