@@ -75,7 +75,7 @@ void Commands::OnCommand(const NodeCommand& command) {
   Job& job = jobs_[command.request];
   if (!job.work) {
     job.work = make_(command.spec);
-    had_follower_ = had_follower_ || command.spec.follow;
+    job.follows = command.spec.follow;
   }
   if (!std::exchange(job.busy, true)) {
     job.work->Next(command.piece_bytes, [this, request = command.request](JobPiece piece) {
@@ -88,6 +88,7 @@ void Commands::OnPiece(std::uint64_t request, JobPiece piece) {
   const auto job = jobs_.find(request);
   if (job != jobs_.end()) {
     job->second.busy = piece.last;
+    had_follower_ = had_follower_ || (piece.last && job->second.follows);
     stream_->Send(
         {request, std::move(piece.bytes), piece.last, piece.refusal.substr(0, kMaxRefusal)});
   }

@@ -34,13 +34,14 @@ class Commands {
 
   // This node's part in the run has ended, and its jobs will end by themselves. Calls `done` once
   // they have sent all their pieces, or after the limit. Without a job it calls it at once;
-  // `followed`: once somebody has followed the output.
+  // `followed`: once somebody has got the output to its end.
   void Finish(Duration limit, bool followed, std::function<void()> done);
 
  private:
   struct Job {
     std::unique_ptr<RequestJob> work;
     bool busy = false;  // A piece is being made, or the last one was.
+    bool follows = false;
   };
   void Open();
   void OnCommand(const NodeCommand& command);

@@ -192,7 +192,6 @@ class PoolLaunch {
     if (!follower_) {
       follower_ = std::make_unique<RunFollower>(Place(), wish_.run_id);
     }
-    follower_->NodesAre(names.size(), more);
     ShowSaid(view);
   }
 

@@ -89,6 +89,7 @@ class LogsSession {
         follower_(follower) {
     for (const NodeId& node : asked_.asked()) {
       merge_.Expect(node);
+      known_.insert(node);
       waits_[node] = SteadyNow();
     }
     if (asked_.asked().empty()) {
@@ -106,9 +107,12 @@ class LogsSession {
       ComplainOfLogs(text);
     }
   }
-  bool Stops() const {
-    const bool idle = merge_.Expects() && !merge_.Holds() && SteadyNow() >= came_ + LogMerge::kHeld;
-    return follower_ != nullptr && follower_->stops(idle);
+  bool Ends() const {
+    if (follower_ == nullptr) {
+      return merge_.Ended();
+    }
+    const bool idle = !merge_.Holds() && SteadyNow() >= came_ + 2 * LogMerge::kHeld;
+    return follower_->stops(merge_.Ended() || idle);
   }
   Result<void> Step();
   void OnPiece(const NodeId& node, const AnswerPiece& piece);
@@ -126,6 +130,8 @@ class LogsSession {
   std::map<NodeId, Time> waits_;  // Since when, for its next piece.
   std::map<NodeId, std::size_t> bytes_;
   std::set<NodeId> given_up_;
+  std::set<NodeId> known_;  // That have sent something, or are to.
+  std::set<NodeId> ended_;  // That have sent their last piece.
   std::set<std::string> said_;
   bool missed_ = false;
   bool printed_ = false;
@@ -133,7 +139,7 @@ class LogsSession {
 
 Result<int> LogsSession::Run() {
   do {
-    if (merge_.Expects()) {
+    if (merge_.Expects() || follower_ != nullptr) {
       RETURN_IF_ERROR(Step());
     } else {  // The nodes have sent all.
       std::this_thread::sleep_for(LogMerge::kHeld / 2);
@@ -145,7 +151,7 @@ Result<int> LogsSession::Run() {
     if (output_.failed()) {
       return 1;
     }
-  } while (!merge_.Ended() && !Stops());
+  } while (!Ends());
   if (!printed_ && said_.empty() && !missed_) {
     Complain(
         "nothing is kept of what was asked for: these ranks have printed nothing, or the run has "
@@ -182,6 +188,13 @@ void LogsSession::OnPiece(const NodeId& node, const AnswerPiece& piece) {
   if (!piece.bytes.empty() || piece.last) {
     waits_.erase(node);
   }
+  const bool again = ended_.erase(node) > 0;
+  if (known_.insert(node).second || again) {  // It has joined since, or came back.
+    merge_.Expect(node);
+  }
+  if (again) {
+    records_.BeginAgain();
+  }
   came_ = piece.bytes.empty() ? came_ : SteadyNow();
   bytes_[node] += piece.bytes.size();
   if (!request_.spec.follow && bytes_[node] > kMostOfNode) {
@@ -209,6 +222,7 @@ void LogsSession::OnPiece(const NodeId& node, const AnswerPiece& piece) {
   }
   if (piece.last) {
     merge_.End(node);
+    ended_.insert(node);
   }
 }
 
@@ -347,27 +361,17 @@ RunFollower::~RunFollower() {
 
 void RunFollower::Follow() {
   constexpr Duration kAskAgain{50};
-  constexpr Duration kLongestPause{5'000};
   LogsRequest request;
   request.spec.follow = true;
   LogMerge merge(/*follow=*/true);
   ToldRecords records;
   SlowOutput output(STDOUT_FILENO);
   SlowOutput errors(STDERR_FILENO);
-  std::size_t found = 0;       // Nodes that were there when they were asked.
-  Duration pause = kAskAgain;  // Until it is looked for the others.
-  Time asked_at{};
-  FollowerView view{errors, [&](bool idle) {
-                      const bool others = found < nodes_ && SteadyNow() >= asked_at + pause;
-                      return leaves_ || again_.exchange(false) || (over_ && idle) || others;
-                    }};
+  FollowerView view{errors, [this](bool idle) { return leaves_ || (over_ && idle); }};
   for (bool last = false; !last && !leaves_;) {
     last = over_;
     Result<NodesAsked> asked = AskNodes(place_, run_id_, request.spec, {});
-    if (asked && !asked->asked().empty()) {
-      pause = asked->asked().size() == found ? std::min(2 * pause, kLongestPause) : kAskAgain;
-      found = asked->asked().size();
-      asked_at = SteadyNow();
+    if (asked) {
       LogsSession session(*std::move(asked), request, merge, records, output, &view);
       const Result<int> ended = session.Run();
       last = over_ && ended;

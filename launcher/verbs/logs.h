@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,11 +37,6 @@ class RunFollower {
   RunFollower(const RunFollower&) = delete;
   RunFollower& operator=(const RunFollower&) = delete;
 
-  // So many nodes take part now; `more`: one that did not before.
-  void NodesAre(std::size_t count, bool more) {
-    nodes_ = count;
-    again_ = again_ || more;
-  }
   // No process of the run is left: it ends once all that came is printed.
   void RunIsOver() { over_ = true; }
   // So it has; or no one reads the output any more.
@@ -53,8 +47,6 @@ class RunFollower {
 
   const ServerPlace place_;
   const RunId run_id_;
-  std::atomic<std::size_t> nodes_ = 0;
-  std::atomic<bool> again_ = false;
   std::atomic<bool> over_ = false;
   std::atomic<bool> leaves_ = false;
   std::atomic<bool> done_ = false;

@@ -28,9 +28,14 @@ void OperatorRequests::OnNode(const Membership& name, std::unique_ptr<NodeStream
   nodes_.at(place)->Listen([this, place](AnswerPiece piece) { OnPiece(place, std::move(piece)); },
                            [this, place] { OnNodeEnded(place, "it is cut off, or gone"); });
   for (auto& [number, request] : requests_) {
-    const auto part = request.parts.find(name.node);
-    if (request.run_id == name.run_id && part != request.parts.end()) {
-      AskForPiece(number, request, name.node, part->second);
+    if (request.run_id != name.run_id) {
+      continue;
+    }
+    const bool joins = request.grows && !request.parts.contains(name.node) &&
+                       BytesOfOperators() + request.piece_bytes <= kMostPieceBytes;
+    request.nodes += joins ? 1 : 0;
+    if (joins || request.parts.contains(name.node)) {
+      AskForPiece(number, request, name.node, request.parts[name.node]);
     }
   }
 }
@@ -126,6 +131,14 @@ void OperatorRequests::MakeRoom(const RunId& run_id, bool follow) {
   }
 }
 
+std::size_t OperatorRequests::BytesOfOperators() const {
+  std::size_t bytes = 0;
+  for (const auto& [number, other] : requests_) {
+    bytes += other.stream ? std::size_t{other.piece_bytes} * other.nodes : 0;
+  }
+  return bytes;
+}
+
 // The server's own requests have no reader, so no piece of theirs waits.
 Result<void> OperatorRequests::MayBegin(const RunId& run_id, bool follow, std::size_t nodes) const {
   const std::size_t of_run = AskedOf(run_id, follow);
@@ -134,11 +147,7 @@ Result<void> OperatorRequests::MayBegin(const RunId& run_id, bool follow, std::s
                  std::to_string(of_run) +
                      " others are being answered for this run: try again when one has ended"};
   }
-  std::size_t bytes = std::size_t{PieceBytes(nodes)} * nodes;
-  for (const auto& [number, other] : requests_) {
-    bytes += other.stream ? std::size_t{other.piece_bytes} * other.nodes : 0;
-  }
-  if (bytes > kMostPieceBytes) {
+  if (BytesOfOperators() + std::size_t{PieceBytes(nodes)} * nodes > kMostPieceBytes) {
     return Error{ErrorKind::kRefused,
                  "too much is being asked of this server's nodes: name some with --node, or try "
                  "again when others have been answered"};
@@ -164,7 +173,7 @@ std::uint64_t OperatorRequests::Begin(Request request, const std::vector<NodeId>
 
 void OperatorRequests::OnOperator(const RunId& run_id, const RequestSpec& spec,
                                   const std::vector<NodeId>& members,
-                                  std::unique_ptr<OperatorStream> stream) {
+                                  std::unique_ptr<OperatorStream> stream, bool grows) {
   MakeRoom(run_id, spec.follow);
   if (const Result<void> may = MayBegin(run_id, spec.follow, members.size()); !may) {
     stream->End(may.error());
@@ -172,8 +181,9 @@ void OperatorRequests::OnOperator(const RunId& run_id, const RequestSpec& spec,
   }
   stream->Send({members, {}, {}});
   OperatorStream& opened = *stream;
-  const std::uint64_t number =
-      Begin({.run_id = run_id, .spec = spec, .parts = {}, .stream = std::move(stream)}, members);
+  const std::uint64_t number = Begin(
+      {.run_id = run_id, .spec = spec, .parts = {}, .stream = std::move(stream), .grows = grows},
+      members);
   opened.Listen([this, number](const NodeId& node) { OnNext(number, node); },
                 [this, number] { Drop(number); });
 }

@@ -31,9 +31,10 @@ class OperatorRequests {
 
   // A node has opened its stream. It takes the place of an earlier one.
   void OnNode(const Membership& name, std::unique_ptr<NodeStream> stream);
-  // An operator who may has asked. `members`: the nodes of its run that are meant.
+  // An operator who may has asked. `members`: the nodes of its run that are meant; `grows`: and
+  // those that come later.
   void OnOperator(const RunId& run_id, const RequestSpec& spec, const std::vector<NodeId>& members,
-                  std::unique_ptr<OperatorStream> stream);
+                  std::unique_ptr<OperatorStream> stream, bool grows = false);
   // The server's own request. Its pieces are dropped, and it is over after kOfOwn.
   void Send(const RunId& run_id, const RequestSpec& spec, const std::vector<NodeId>& members);
 
@@ -56,10 +57,12 @@ class OperatorRequests {
     std::map<NodeId, Part> parts{};            // Of nodes that may have more.
     std::size_t nodes = 0;                     // That were asked.
     std::unique_ptr<OperatorStream> stream{};  // None: the server's own request.
+    bool grows = false;
     Time since{};
     Time heard{};  // When its operator last asked for a piece.
   };
 
+  std::size_t BytesOfOperators() const;
   void MakeRoom(const RunId& run_id, bool follow);
   std::size_t OwnOf(const RunId& run_id) const;
   std::size_t AskedOf(const RunId& run_id, bool follow) const;

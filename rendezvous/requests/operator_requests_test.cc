@@ -24,9 +24,9 @@ struct Requests : testing::Test {
     return log;
   }
   std::shared_ptr<OperatorLog> Asks(const std::vector<NodeId>& nodes = {"n0"},
-                                    const RequestSpec& spec = {}) {
+                                    const RequestSpec& spec = {}, bool grows = false) {
     auto log = std::make_shared<OperatorLog>();
-    requests.OnOperator("run", spec, nodes, StreamTo(log));
+    requests.OnOperator("run", spec, nodes, StreamTo(log), grows);
     return log;
   }
   void Later(Duration time) { loop.GoTo(loop.Now() + time); }
@@ -91,6 +91,18 @@ TEST_F(Requests, ANodeThatIsCutOffOrComesAgainIsRefused) {
   EXPECT_FALSE(second->open);
   EXPECT_EQ(other->sent.back().piece.refusal, "it was lost, and has come again");
   EXPECT_TRUE(again->sent.empty());
+}
+
+TEST_F(Requests, WhoFollowsAllNodesFollowsThoseThatComeLater) {
+  const auto named = Asks({}, {.follow = true});
+  const auto all = Asks({}, {.follow = true}, /*grows=*/true);
+  const auto node = Opens("n1");
+  ASSERT_EQ(node->sent.size(), 1u);
+  const std::uint64_t number = node->sent[0].request;
+  node->Say({number, "one", true});
+  EXPECT_EQ(all->sent.back(), (AskReply{{}, "n1", {number, "one", true}}));
+  EXPECT_EQ(Opens("n1")->sent.size(), 1u) << "it has begun again";
+  EXPECT_EQ(named->sent.size(), 1u);
 }
 
 TEST_F(Requests, AMembershipThatHasNotReportedHasNoStream) {

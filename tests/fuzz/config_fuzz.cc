@@ -13,6 +13,7 @@
 #include "launcher/verbs/environment_report.h"
 #include "launcher/verbs/logs.h"
 #include "launcher/verbs/orders.h"
+#include "launcher/verbs/pool_status.h"
 #include "launcher/verbs/report.h"
 #include "launcher/verbs/run_stacks.h"
 #include "launcher/verbs/stacks.h"
@@ -42,6 +43,12 @@ int GiveOrder(const OrderRequest&) {
 }
 int WatchStatus(const StatusRequest&) {
   CHECK(false);
+}
+bool AsksForPool(const ServerQuery&) {
+  return false;
+}
+int PrintPool(const StatusRequest&) {
+  return 0;
 }
 int PrintStatus(const StatusRequest&) {
   CHECK(false);
