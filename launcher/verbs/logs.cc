@@ -361,6 +361,8 @@ RunFollower::~RunFollower() {
 
 void RunFollower::Follow() {
   constexpr Duration kAskAgain{50};
+  constexpr Duration kLongestPause{1'000};
+  Duration pause = kAskAgain;  // Each question is a connection of its own.
   LogsRequest request;
   request.spec.follow = true;
   LogMerge merge(/*follow=*/true);
@@ -371,6 +373,7 @@ void RunFollower::Follow() {
   for (bool last = false; !last && !leaves_;) {
     last = over_;
     Result<NodesAsked> asked = AskNodes(place_, run_id_, request.spec, {});
+    pause = asked ? kAskAgain : std::min(2 * pause, kLongestPause);
     if (asked) {
       LogsSession session(*std::move(asked), request, merge, records, output, &view);
       const Result<int> ended = session.Run();
@@ -384,7 +387,7 @@ void RunFollower::Follow() {
       records.BeginAgain();
     }
     if (!last) {
-      std::this_thread::sleep_for(kAskAgain);
+      std::this_thread::sleep_for(pause);
     }
   }
   if (!leaves_) {
