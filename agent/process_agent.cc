@@ -84,7 +84,7 @@ std::string WordOf(CheckCause cause) {
 }
 
 constexpr Duration kLastWords{2'000};
-constexpr Duration kFollowerComes{5'000};
+constexpr Duration kFollowerComes{60'000};  // And reads it all.
 
 }  // namespace
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <variant>
 
+#include "agent/guard_signals.h"
 #include "agent/host/node_check.h"
 #include "agent/workers/worker_spec.h"
 #include "common/asio_loop.h"
@@ -185,8 +186,9 @@ class Daemon {
       }
       return;
     }
-    const bool had_it = std::ranges::any_of(
-        offer_.ended, [&](const EndedPart& ended) { return ended.part == order.part; });
+    const bool had_it = std::ranges::any_of(offer_.ended, [&](const EndedPart& ended) {
+      return ended.part == order.part && ended.run_id == order.run_id;
+    });
     if (had_it) {
       return;
     }
@@ -198,7 +200,10 @@ class Daemon {
   }
 
   void PassOn(const PoolOrder& order) {
-    std::size_t& passed = signals_ ? *signals_ : signals_.emplace(order.signals.size());
+    // An earlier daemon may not have passed the last one on.
+    const bool ends = !order.signals.empty() && AsksForTheEnd(order.signals.back());
+    std::size_t& passed =
+        signals_ ? *signals_ : signals_.emplace(order.signals.size() - (ends ? 1 : 0));
     for (; passed < order.signals.size(); ++passed) {
       part_->Signal(static_cast<unsigned char>(order.signals[passed]));
     }
@@ -214,9 +219,10 @@ class Daemon {
     const PartName name{order.run_id, order.part, order.detached};
     auto started = HostedPart::Start(loop_, file_, name, LaunchOf(order), Told());
     if (!started) {
-      Log(LogLevel::kError, "run " + order.run_id + ": " + started.error().message);
-      AddSaid({0, static_cast<std::uint32_t>(LogLevel::kError), started.error().message});
-      Remember(name, kExitUnavailable);
+      // Another machine may take it. This one needs a look: its directory may be gone, as at the
+      // last logout of its user.
+      Log(LogLevel::kError, "unfit, so it takes no run: " + started.error().message);
+      offer_.unfit = started.error().message.substr(0, kMaxUnfit);
       return Say();
     }
     Log(LogLevel::kInfo, "run " + order.run_id + " begins");

@@ -102,7 +102,7 @@ Result<pid_t> StartLaunch(const HostedPart::Launch& launch, int out, int lock) {
 }  // namespace
 
 Result<std::optional<HostedPart::Found>> HostedPart::Look(const std::filesystem::path& file) {
-  const UniqueFd fd(::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  const UniqueFd fd(::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) {
     return errno == ENOENT ? Result<std::optional<Found>>(std::nullopt)
                            : SystemError("open", file.native(), errno);

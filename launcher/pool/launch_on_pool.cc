@@ -111,7 +111,7 @@ class PoolLaunch {
 
   void OnSignal(int signal) {
     const bool stops = AsksForTheEnd(signal);
-    if (over_ || (stops && (lost_ || !known_ || stopped_waiting_by_))) {
+    if (over_ || (stops && (lost_ || !known_ || stopped_by_ > 1))) {
       if (wish_.placed && !over_) {
         Log(LogLevel::kWarning, "the pool at " + ToString(pool_) +
                                     " cannot be reached; the run ends when its server is back, "
@@ -123,6 +123,7 @@ class PoolLaunch {
       stopped_waiting_by_ = signal;
       Log(LogLevel::kInfo, "got " + SignalName(signal) + ": leaving the queue of the pool");
     }
+    stopped_by_ += stops ? 1 : 0;
     if ((wish_.placed || stops) && wish_.signals.size() < kMostSignals) {
       wish_.signals.push_back(static_cast<char>(signal));
       client_.Say(wish_);
@@ -276,7 +277,9 @@ class PoolLaunch {
     if (!follower_ || follower_->done() || loop_.Now() >= limit) {
       return End(code_);
     }
-    end_.ArmAt(loop_.Now() + kLookAtFollower, [this, limit] { AwaitOutput(limit); });
+    const Time next =
+        follower_->prints() ? loop_.Now() + kLastWordsLimit : limit;  // A slow reader.
+    end_.ArmAt(loop_.Now() + kLookAtFollower, [this, next] { AwaitOutput(next); });
   }
 
   void End(int code) {
@@ -301,6 +304,7 @@ class PoolLaunch {
   bool over_ = false;
   int code_ = kExitOk;
   std::optional<int> stopped_waiting_by_;
+  int stopped_by_ = 0;  // Signals that stop: the third ends this process, whatever the pool does.
   std::string said_why_;
   std::string said_wait_;
   std::vector<std::string> names_;

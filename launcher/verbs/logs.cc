@@ -369,7 +369,10 @@ void RunFollower::Follow() {
   ToldRecords records;
   SlowOutput output(STDOUT_FILENO);
   SlowOutput errors(STDERR_FILENO);
-  FollowerView view{errors, [this](bool idle) { return leaves_ || (over_ && idle); }};
+  FollowerView view{errors, [&](bool idle) {
+                      prints_ = !output.Idle() || !errors.Idle();
+                      return leaves_ || (over_ && idle && !prints_);
+                    }};
   for (bool last = false; !last && !leaves_;) {
     last = over_;
     Result<NodesAsked> asked = AskNodes(place_, run_id_, request.spec, {});
@@ -391,6 +394,7 @@ void RunFollower::Follow() {
     }
   }
   if (!leaves_) {
+    prints_ = true;
     output.Finish();
     errors.Finish();
   }

@@ -39,6 +39,8 @@ class RunFollower {
 
   // No process of the run is left: it ends once all that came is printed.
   void RunIsOver() { over_ = true; }
+  // Something waits for the reader of the output.
+  bool prints() const { return prints_; }
   // So it has; or no one reads the output any more.
   bool done() const { return done_; }
 
@@ -48,6 +50,7 @@ class RunFollower {
   const ServerPlace place_;
   const RunId run_id_;
   std::atomic<bool> over_ = false;
+  std::atomic<bool> prints_ = false;
   std::atomic<bool> leaves_ = false;
   std::atomic<bool> done_ = false;
   std::thread thread_;

@@ -26,6 +26,7 @@ class SlowOutput {
 
   void Put(const std::string& text);
   bool HasRoom() const { return shared_->bytes < kRoom; }
+  bool Idle() const { return shared_->bytes == 0; }
   bool failed() const { return shared_->failed; }  // No reader is left, or the disk is full.
   // Blocks until all is written. False: it could not be.
   bool Finish();

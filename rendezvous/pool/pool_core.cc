@@ -39,6 +39,10 @@ Result<void> PoolCore::OnOffer(const PoolOffer& offer, Time now) {
     return Error{ErrorKind::kRefused,
                  "the pool has " + std::to_string(kMostDaemons) + " daemons, the most it takes"};
   }
+  NumbersAreAbove(offer.part);
+  for (const EndedPart& ended : offer.ended) {
+    NumbersAreAbove(ended.part);
+  }
   Daemon& daemon = daemons_[offer.name];
   daemon.drained = offer.incarnation == daemon.offer.incarnation && daemon.drained;
   daemon.offer = offer;
@@ -48,6 +52,13 @@ Result<void> PoolCore::OnOffer(const PoolOffer& offer, Time now) {
   }
   TakePart(offer, now);
   return {};
+}
+
+// Numbers of an earlier server, whose clock was ahead of this one's.
+void PoolCore::NumbersAreAbove(std::uint64_t number) {
+  if (number <= next_ + kMostAhead) {
+    next_ = std::max(next_, number + 1);
+  }
 }
 
 PoolCore::Part* PoolCore::Find(const RunId& run_id, const std::string& name, std::uint64_t number) {
@@ -79,8 +90,14 @@ void PoolCore::TakeEnded(const std::string& name, const EndedPart& ended) {
   }
   part->phase = PartPhase::kEnded;
   part->exit_code = ended.exit_code;
+  if (part->left) {
+    return;
+  }
   run.last_code = ended.exit_code ? ended.exit_code : run.last_code;
   run.failure = !run.failure && IsFailure(ended.exit_code) ? ended.exit_code : run.failure;
+  if (ended.exit_code == kExitOk) {
+    run.failure.reset();  // It went on without the part that failed.
+  }
 }
 
 void PoolCore::TakePart(const PoolOffer& offer, Time now) {
@@ -89,6 +106,10 @@ void PoolCore::TakePart(const PoolOffer& offer, Time now) {
       const bool same = id == offer.run_id && part.number == offer.part;
       if (part.name == offer.name && part.phase == PartPhase::kRunning && !same) {
         part.phase = PartPhase::kLost;  // Its machine has begun again.
+      }
+      if (part.name == offer.name && part.phase == PartPhase::kGiven && !same &&
+          !offer.unfit.empty()) {
+        part.phase = PartPhase::kLost;  // It cannot start it.
       }
     }
   }
@@ -103,7 +124,7 @@ void PoolCore::TakePart(const PoolOffer& offer, Time now) {
   }
   const auto found = runs_.find(offer.run_id);
   const bool is_new = found == runs_.end();
-  if (is_new ? !recovers_ || runs_.size() >= kMostWishes
+  if (is_new ? (judges_ && !offer.detached) || runs_.size() >= kMostWishes
              : offer.part < found->second.wish.ticket || found->second.over) {
     return;  // No run has it, so it will end.
   }
@@ -112,7 +133,7 @@ void PoolCore::TakePart(const PoolOffer& offer, Time now) {
     run.adopted = true;
     run.wish.run_id = offer.run_id;
     run.wish.detached = offer.detached;
-    run.gone = std::max(now, recovers_until_);
+    run.gone = std::max(now, judges_at_);
   }
   run.placed = true;
   run.parts.push_back({.name = offer.name, .number = offer.part, .phase = PartPhase::kRunning});
@@ -136,7 +157,7 @@ Result<void> PoolCore::OnWish(const PoolWish& wish) {
   const std::uint64_t earlier = std::max(wish.ticket, run.wish.ticket);
   run.wish = wish;
   run.wish.ticket = earlier != 0 ? earlier : next_;
-  next_ = std::max(next_, run.wish.ticket + 1);
+  NumbersAreAbove(run.wish.ticket);
   run.placed = run.placed || wish.placed;
   if (!wish.signals.empty()) {
     StopWaiting(wish.run_id);
@@ -169,10 +190,16 @@ void PoolCore::OnLaunchGone(const RunId& run_id, Incarnation incarnation, Time n
 
 bool PoolCore::Drain(const std::string& name) {
   const auto found = daemons_.find(name);
-  if (found != daemons_.end()) {
-    found->second.drained = true;
+  if (found == daemons_.end()) {
+    return false;
   }
-  return found != daemons_.end();
+  found->second.drained = true;
+  for (auto& [id, run] : runs_) {
+    for (Part& part : run.parts) {
+      part.left = part.left || part.name == name;
+    }
+  }
+  return true;
 }
 
 bool PoolCore::StopWaiting(const RunId& run_id) {
@@ -188,6 +215,7 @@ bool PoolCore::StopWaiting(const RunId& run_id) {
 // ---- Decisions ----
 void PoolCore::Settle(Time now) {
   recovers_ = recovers_ && now < recovers_until_;
+  judges_ = judges_ || now >= judges_at_;
   LookAtDaemons(now);
   for (auto run = runs_.begin(); run != runs_.end();) {
     run = LookAtRun(run->second, now) ? std::next(run) : runs_.erase(run);
@@ -227,12 +255,13 @@ bool PoolCore::LookAtRun(Run& run, Time now) const {
   run.ends = run.ends || left;
   const std::size_t living = Living(run);
   const bool any_ended = std::ranges::any_of(
-      run.parts, [](const Part& part) { return part.phase == PartPhase::kEnded; });
+      run.parts, [](const Part& part) { return part.phase == PartPhase::kEnded && !part.left; });
   if (run.failure && living > 0 && living < run.wish.min_nodes) {
     run.ends_at = run.ends_at.value_or(now + kFailureGrace);
   }
   run.ends = run.ends || (run.ends_at && now >= *run.ends_at);
-  if (run.placed && !recovers_ && living == 0 && (any_ended || run.ends || run.parts.empty())) {
+  const bool nobody_tells = run.parts.empty() && judges_;
+  if (run.placed && !recovers_ && living == 0 && (any_ended || run.ends || nobody_tells)) {
     run.over = true;
   }
   return !run.over || !run.gone;
@@ -289,8 +318,9 @@ void PoolCore::PlaceRuns() {
   const std::vector<Run*> runs = InOrder();
   const auto takes_more = [](const Run& run) {
     return run.placed && !run.ends && !run.adopted &&
-           std::ranges::none_of(run.parts,
-                                [](const Part& part) { return part.phase == PartPhase::kEnded; });
+           std::ranges::none_of(run.parts, [](const Part& part) {
+             return part.phase == PartPhase::kEnded && !part.left;
+           });
   };
   bool enough = true;
   for (Run* const run : runs) {
@@ -315,6 +345,9 @@ std::optional<Time> PoolCore::NextWake() const {
   const auto at = [&](Time time) { wake = wake ? std::min(*wake, time) : time; };
   if (recovers_) {
     at(recovers_until_);
+  }
+  if (!judges_) {
+    at(judges_at_);
   }
   for (const auto& [name, daemon] : daemons_) {
     if (daemon.gone) {
@@ -355,7 +388,7 @@ PoolOrder PoolCore::OrderFor(const std::string& name) const {
   if (order.run_id.empty()) {
     order.run_id = daemon.offer.run_id;
     order.part = daemon.offer.part;
-    order.end = !recovers_ && !order.run_id.empty();  // No run has it.
+    order.end = judges_ && !order.run_id.empty() && !daemon.offer.detached;  // No run has it.
     return order;
   }
   const Run& run = runs_.at(order.run_id);
@@ -431,7 +464,7 @@ std::string PoolCore::StateOf(const std::string& name, const Daemon& daemon) con
   if (!run.empty()) {
     state += (state.empty() ? "" : ", ") + std::string("run ") + run;
   }
-  return state.empty() ? "free" : state;
+  return state.empty() ? "free" : state.substr(0, kMaxPoolState);
 }
 
 PoolStatus PoolCore::Status() const {

@@ -17,8 +17,9 @@
 // have kFailureGrace to end by themselves.
 //
 // Nothing that a server knows outlives it: its daemons and launches tell the next one. So nothing
-// is placed for kRecovery after a server's beginning. Tickets and numbers of parts begin with
-// `first`, and never go down: the driver takes the time of day, in microseconds.
+// is placed for kRecovery after a server's beginning, and for kDaemonPatience no run is ended
+// because nobody has told of it. Tickets and numbers of parts begin with `first`, and never go
+// down: the driver takes the time of day, in microseconds.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +42,8 @@ class PoolCore {
   static constexpr Duration kDaemonPatience{15'000};
   static constexpr Duration kFailureGrace{5'000};
 
-  PoolCore(std::uint64_t first, Time now) : next_(first), recovers_until_(now + kRecovery) {}
+  PoolCore(std::uint64_t first, Time now)
+      : next_(first), recovers_until_(now + kRecovery), judges_at_(now + kDaemonPatience) {}
 
   // kRefused: why this daemon or launch is not taken.
   Result<void> OnOffer(const PoolOffer& offer, Time now);
@@ -75,6 +77,7 @@ class PoolCore {
     std::uint64_t number = 0;
     PartPhase phase = PartPhase::kGiven;
     std::optional<int> exit_code = {};
+    bool left = false;  // On request: the run goes on without it.
     bool lives() const { return phase == PartPhase::kGiven || phase == PartPhase::kRunning; }
   };
   struct Run {
@@ -90,6 +93,7 @@ class PoolCore {
     std::optional<Time> ends_at;  // Parts that still run then.
   };
 
+  void NumbersAreAbove(std::uint64_t number);
   Part* Find(const RunId& run_id, const std::string& name, std::uint64_t number);
   void TakePart(const PoolOffer& offer, Time now);
   void TakeEnded(const std::string& name, const EndedPart& ended);
@@ -109,6 +113,8 @@ class PoolCore {
   std::uint64_t next_;
   Time recovers_until_;
   bool recovers_ = true;
+  Time judges_at_;
+  bool judges_ = false;
   std::map<std::string, Daemon> daemons_;
   std::map<RunId, Run> runs_;
 };

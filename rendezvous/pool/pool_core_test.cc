@@ -12,7 +12,7 @@ namespace {
 // A pool whose clock goes only where a test says; daemons do at once what they are ordered to.
 class PoolCoreTest : public ::testing::Test {
  protected:
-  PoolCoreTest() { Pass(PoolCore::kRecovery); }
+  PoolCoreTest() { Pass(PoolCore::kDaemonPatience); }
 
   void Pass(Duration duration) {
     now_ += duration;
@@ -133,6 +133,15 @@ TEST_F(PoolCoreTest, DaemonsThatAreUnfitOrDrainedGetNothing) {
   EXPECT_EQ(State("n1"), "unfit: a GPU is missing");
   EXPECT_EQ(State("n2"), "drained");
   EXPECT_TRUE(core_.OrderFor("n2").drained);
+}
+
+TEST_F(PoolCoreTest, APartThatADaemonCannotStartIsGivenToAnother) {
+  Offer("n1");
+  Wish("a", 1, 1);
+  daemons_["n1"].unfit = "its directory is gone";
+  Say("n1");
+  Offer("n2");
+  EXPECT_EQ(On("a"), "n2");
 }
 
 TEST_F(PoolCoreTest, ALaunchThatIsGoneEndsItsRunButNotADetachedOne) {
@@ -279,8 +288,9 @@ TEST_F(PoolCoreTest, ARunThatNoDaemonRemembersIsOver) {
   SayWish("a");
   BeginAgain();
   SayWish("a");
-  EXPECT_FALSE(core_.ViewFor("a").over);
   Pass(PoolCore::kRecovery);
+  EXPECT_FALSE(core_.ViewFor("a").over) << "its daemon may still come";
+  Pass(PoolCore::kDaemonPatience);
   EXPECT_TRUE(core_.ViewFor("a").over);
   EXPECT_EQ(core_.ViewFor("a").exit_code, std::nullopt);
 }
@@ -294,11 +304,65 @@ TEST_F(PoolCoreTest, ANewServerEndsARunWhoseLaunchDoesNotComeUnlessItIsDetached)
   BeginAgain();
   Say("n1");
   Say("n2");
-  Pass(PoolCore::kRecovery);
+  Pass(PoolCore::kDaemonPatience);
   EXPECT_FALSE(core_.OrderFor("n1").end);
   Pass(PoolCore::kLaunchPatience);
   EXPECT_TRUE(core_.OrderFor("n1").end);
   EXPECT_FALSE(core_.OrderFor("n2").end);
+}
+
+TEST_F(PoolCoreTest, ADaemonThatComesLateToANewServerKeepsItsRun) {
+  Offer("n1");
+  Wish("a", 1, 1);
+  Obey();
+  SayWish("a");
+  BeginAgain();
+  SayWish("a");
+  Pass(PoolCore::kDaemonPatience - Duration{1});
+  Say("n1");
+  Pass(PoolCore::kDaemonPatience);
+  EXPECT_EQ(On("a"), "n1");
+  EXPECT_FALSE(core_.OrderFor("n1").end);
+}
+
+TEST_F(PoolCoreTest, ANewServerWhoseClockIsBehindGivesNoNumberTwice) {
+  Offer("n1");
+  Wish("a", 1, 1);
+  Obey();
+  const std::uint64_t part = core_.OrderFor("n1").part;
+  End("n1", 0);
+  core_ = PoolCore(1, now_);
+  Say("n1");
+  Pass(PoolCore::kRecovery);
+  wishes_.clear();
+  Wish("b", 1, 1);
+  EXPECT_GT(core_.OrderFor("n1").part, part);
+}
+
+TEST_F(PoolCoreTest, ARunGoesOnWithoutADrainedDaemonAndGetsAnother) {
+  Offer("n1");
+  Offer("n2");
+  Wish("a", 2, 2);
+  Obey();
+  Offer("n3");
+  core_.Drain("n2");
+  End("n2", 143);
+  EXPECT_EQ(On("a"), "n1 n3");
+  Obey();
+  End("n1", 0);
+  End("n3", 0);
+  EXPECT_EQ(core_.ViewFor("a").exit_code, 0);
+}
+
+TEST_F(PoolCoreTest, ARunThatGoesOnWithoutAFailedPartSucceeds) {
+  Offer("n1");
+  Offer("n2");
+  Wish("a", 1, 2);
+  Obey();
+  End("n2", 137);
+  End("n1", 0);
+  EXPECT_TRUE(core_.ViewFor("a").over);
+  EXPECT_EQ(core_.ViewFor("a").exit_code, 0);
 }
 
 TEST_F(PoolCoreTest, APartThatNoRunHasIsEnded) {

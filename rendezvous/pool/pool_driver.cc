@@ -92,11 +92,13 @@ void PoolDriver::OnGone(const Key& key, Incarnation incarnation) {
   if (found == clients_.end() || found->second.incarnation != incarnation) {
     return;
   }
+  const Time since =
+      loop_.Now() >= found->second.heard + kPoolSilence ? found->second.heard : loop_.Now();
   clients_.erase(found);
   if (key.first == Kind::kDaemon) {
-    core_.OnDaemonGone(key.second, incarnation, loop_.Now());
+    core_.OnDaemonGone(key.second, incarnation, since);
   } else {
-    core_.OnLaunchGone(key.second, incarnation, loop_.Now());
+    core_.OnLaunchGone(key.second, incarnation, since);
   }
   Settle();
 }
@@ -135,7 +137,6 @@ void PoolDriver::Settle() {
   }
   if (!silent.empty()) {
     for (const auto& [key, incarnation] : silent) {
-      clients_.at(key).heard = Time::max() - kPoolSilence;
       OnGone(key, incarnation);
     }
     return;
