@@ -173,8 +173,9 @@ TEST(Verbs, OneThatWasMeantIsNamed) {
   EXPECT_EQ(PerhapsAVerb({"ddprun", "--nnodes=1", "statsu"}, missing), "");
   EXPECT_EQ(PerhapsAVerb({"ddprun", "statsu"}, {ErrorKind::kInvalid, "not executable"}), "");
   for (const std::string& name : VerbNames()) {
-    EXPECT_EQ(IsVerb(name), name != "rendezvous" && name != "completion" && name != "check" &&
-                                name != "help" && name != "version" && name != "run");
+    EXPECT_EQ(IsVerb(name), name != "rendezvous" && name != "daemon" && name != "completion" &&
+                                name != "check" && name != "help" && name != "version" &&
+                                name != "run");
   }
 }
 
