@@ -71,7 +71,7 @@ TEST(Headline, NamesTheFewThatDiffer) {
                         "the other 30 in all_reduce (step 59)"));
 }
 
-// Where collectives alone are counted nobody knows how long a step is.
+// Where collectives alone are counted, the length of a step is not known.
 RunStatus RunOfCollectives(std::uint32_t ranks, Duration since) {
   RunStatus run{.run_id = "demo", .phase = "running"};
   run.nodes = {{.node = "n0", .in_world = true, .step = 20, .step_source = "collectives"}};
@@ -117,7 +117,7 @@ TEST(Headline, CountsRanksWhoseNumbersAreTooLong) {
               HasSubstr(": 32 ranks wait in a collective; not in it: 32 ranks"));
 }
 
-// What a rank does before its first collective may take long: that is no alarm.
+// The time before a rank's first collective may be long: that is no alarm.
 TEST(Headline, NamesThoseThatWaitForTheFirstCollective) {
   RunStatus run = RunOfCollectives(2, Duration{0});
   run.nodes[0].step = 0;

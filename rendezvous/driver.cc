@@ -629,7 +629,7 @@ void CoordinatorDriver::OnAsk(const AskStart& start, std::unique_ptr<OperatorStr
     return NodesAsked(runs_.at(run_id)->state, start.nodes);
   }();
   if (nodes) {
-    // Who follows all nodes follows those that join later, too.
+    // A request that follows all nodes follows those that join later, too.
     requests_.OnOperator(run_id, start.spec, *nodes, std::move(stream),
                          start.spec.follow && start.nodes.empty());
   } else {

@@ -34,7 +34,7 @@ class Commands {
 
   // This node's part in the run has ended, and its jobs will end by themselves. Calls `done` once
   // they have sent all their pieces, or after the limit. Without a job it calls it at once;
-  // `followed`: once somebody has got the output to its end.
+  // `followed`: once a request has got the output to its end.
   void Finish(Duration limit, bool followed, std::function<void()> done);
 
  private:

@@ -18,7 +18,7 @@
 //
 // Nothing that a server knows outlives it: its daemons and launches tell the next one. So nothing
 // is placed for kRecovery after a server's beginning, and for kDaemonPatience no run is ended
-// because nobody has told of it. Tickets and numbers of parts begin with `first`, and never go
+// because no daemon has told of it. Tickets and numbers of parts begin with `first`, and never go
 // down: the driver takes the time of day, in microseconds.
 #pragma once
 
