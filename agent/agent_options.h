@@ -55,6 +55,7 @@ struct AgentOptions {
   Duration node_check_timeout{60'000};
   HostCheck host_check = HostCheck::kOn;
   HostWatchOptions host;
+  std::map<std::string, std::string> variables;    // --env: of workers, with macros (ExpandMacros).
   std::map<std::string, std::string> environment;  // Of workers, for variables that the user has
                                                    // not set.
   std::optional<std::uint32_t> attached;           // The rank that has the terminal.

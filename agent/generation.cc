@@ -91,6 +91,11 @@ std::optional<WarmPlan> PlanTemplate(const AgentOptions& options,
                 .automatic = options.preload_auto && !options.preload.empty(),
                 .keep = options.keep,
                 .given = options.given};
+  for (const auto& [name, value] : options.variables) {
+    if (value.find('$') != std::string::npos) {
+      plan.own.insert(name);
+    }
+  }
   for (const std::string& name : plan.own) {
     plan.spec.environment.erase(name);
   }
@@ -113,7 +118,11 @@ Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, SpawnContext& 
       RETURN_IF_ERROR(context.Begin("making '" + own.native() + "'"));
       RETURN_IF_ERROR(MakeDirectories(own, 0700));
     }
-    WorkerSpec spec = MakeWorkerSpec(options.command, EnvOf(plan, local), plan.environment, output);
+    const WorkerEnv env = EnvOf(plan, local);
+    WorkerSpec spec = MakeWorkerSpec(options.command, env, plan.environment, output);
+    for (const auto& [name, value] : options.variables) {
+      spec.environment[name] = ExpandMacros(value, env, output.hostname);
+    }
     spec.local_rank = local;  // Of this agent.
     if (options.virtual_local_rank) {
       ASSIGN_OR_RETURN(const auto variables, AloneOnItsGpu(local, plan.environment));

@@ -28,6 +28,9 @@ constexpr Duration kEachPreloadLook{1'000};  // And at what is loaded ahead for 
 std::map<std::string, std::string> WorkersEnvironment(const AgentOptions& options) {
   std::map<std::string, std::string> environment = ProcessEnvironment();
   environment.insert(options.environment.begin(), options.environment.end());
+  for (const auto& [name, value] : options.variables) {
+    environment[name] = value;
+  }
   return environment;
 }
 

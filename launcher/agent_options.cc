@@ -85,6 +85,7 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   }
   options.virtual_local_rank = config.virtual_local_rank;
   options.command = prepared.command;
+  options.variables = config.variables;
   options.cpus = prepared.numa.cpus;
   options.templates = config.preload != "none" && config.cannot_start.empty();
   options.preload = options.templates ? prepared.preload : "";
@@ -99,6 +100,9 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   options.discard_logs = config.DiscardsOutput();
   options.keep_logs = config.KeepsOutput() && !options.discard_logs;
   options.of_daemon = config.context.joins;
+  if (options.of_daemon) {
+    options.output.console_ranks.emplace();  // Its console is the daemon's, for ddprun's own lines.
+  }
   options.followed = config.context.followed;
   options.linger = config.linger;
   options.host_check = config.host_check;

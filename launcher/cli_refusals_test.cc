@@ -52,6 +52,20 @@ TEST(CommandLine, WhatDoesNotCountIsSaid) {
   EXPECT_EQ(Launch({"--rdzv-backend=c10d", "--master-port=1", "p"}).warnings.size(), 1u);
 }
 
+TEST(CommandLine, WhatIsNoVariableOfAWorkerIsRefused) {
+  const std::vector<std::pair<std::string, std::string>> table = {
+      {"A", "--env must be NAME=VALUE, without a line break: 'A'"},
+      {"A=1\n2", "--env must be NAME=VALUE, without a line break: '2'"},
+      {"A B=1", "--env must be NAME=VALUE"},
+      {"RANK=0", "--env cannot set what ddprun itself sets for a worker: 'RANK'"},
+      {"DDPRUN_X=0", "--env cannot set what ddprun itself sets"},
+      {"CUDA_VISIBLE_DEVICES=0", "--env does not choose GPUs: use --gpus"},
+  };
+  for (const auto& [value, why] : table) {
+    EXPECT_NE(Refusal({"--env=" + value, "p"}).find(why), std::string::npos) << value;
+  }
+}
+
 // One clear message that names what is wrong, for every bad input.
 TEST(CommandLine, BadInputIsNamed) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> table = {

@@ -143,6 +143,13 @@ TEST(CommandLine, OfAFlagGivenTwiceTheLaterCounts) {
 }
 
 // torchrun's static rendezvous: what is named is what the workers get.
+TEST(CommandLine, VariablesAddUp) {
+  const LaunchConfig config =
+      Launch({"--env=A=1", "--env", "B=x=y", "--env=A=2", "p"}, {{"DDPRUN_ENV", "B=0\nC="}});
+  EXPECT_EQ(config.variables,
+            (std::map<std::string, std::string>{{"A", "2"}, {"B", "x=y"}, {"C", ""}}));
+}
+
 TEST(CommandLine, AMasterPortIsLiteral) {
   const LaunchConfig two = Launch({"--nnodes=2", "--master-addr=n0", "--master-port=29511", "p"});
   EXPECT_TRUE(two.literal_master);

@@ -179,14 +179,19 @@ std::string Environment(const LaunchConfig& config, const Preparation& preparati
                    ", USE_AGENT_STORE=True, ERROR_FILE, SIGNALS_TO_HANDLE=" + config.signals.text);
   text += Variable("DDPRUN_*", "TERM, GENERATION, WORLD_ID, NOTIFY_SOCKET, STEP_PAGE, LIFE_LOCK");
   text += Variable("LISTEN_*", "where the last worker of the local rank left memory");
+  for (const auto& [name, value] : config.variables) {
+    text += Variable(name, InOneLine(value) + " (--env)");
+  }
   const auto own = GetProcessEnv("OMP_NUM_THREADS");
-  text += Variable("OMP_NUM_THREADS",
-                   preparation.omp_threads
-                       ? std::to_string(*preparation.omp_threads) +
-                             " because it is not set: " + std::to_string(preparation.cpus) +
-                             " CPUs for " + std::to_string(config.workers) + " workers"
-                   : own ? *own + ", as it is set"
-                         : "not set, because one worker may use all CPUs");
+  text += config.variables.contains("OMP_NUM_THREADS")
+              ? ""
+              : Variable("OMP_NUM_THREADS",
+                         preparation.omp_threads
+                             ? std::to_string(*preparation.omp_threads) +
+                                   " because it is not set: " + std::to_string(preparation.cpus) +
+                                   " CPUs for " + std::to_string(config.workers) + " workers"
+                         : own ? *own + ", as it is set"
+                               : "not set, because one worker may use all CPUs");
   if (!preparation.removed.empty()) {
     text += Variable("without", Joined(preparation.removed, ", ") + " (--scrub-env)");
   }

@@ -57,7 +57,8 @@ Result<Preparation> Prepare(const LaunchConfig& config) {
                    FindCommand({config.program, config.args, config.module, config.no_python,
                                 config.run_path, config.pass_local_rank, config.called_from},
                                GetProcessEnv));
-  const std::map<std::string, std::string> environment = ProcessEnvironment();
+  std::map<std::string, std::string> environment = config.variables;
+  environment.merge(ProcessEnvironment());
   if (config.virtual_local_rank) {
     RETURN_IF_ERROR(AloneOnItsGpu(config.workers - 1, environment));
   }

@@ -51,13 +51,6 @@ std::uint32_t BitsFor(std::uint32_t local_rank, std::uint32_t all,
   return found == single.end() ? all : found->second;
 }
 
-std::string PrefixOf(const OutputRequest& output, const WorkerEnv& env) {
-  return ExpandTemplate(output.prefix_template, {{"local_rank", std::to_string(env.local_rank)},
-                                                 {"rank", std::to_string(env.rank)},
-                                                 {"role_name", env.role_name},
-                                                 {"hostname", output.hostname}});
-}
-
 StreamPlan PlanStream(const OutputRequest& output, const WorkerEnv& env, std::uint32_t bit) {
   const bool is_out = bit == kStdoutBit;
   const bool files = !output.directory.empty();
@@ -76,7 +69,7 @@ StreamPlan PlanStream(const OutputRequest& output, const WorkerEnv& env, std::ui
                   .shown = static_cast<std::uint32_t>(shown_ranks),
                   .world = env.world_size};
   } else if (tee || output.prefix_all) {
-    plan.prefix = PrefixOf(output, env);
+    plan.prefix = ExpandMacros(output.prefix_template, env, output.hostname);
   }
   if (discards) {
     plan.file = redirect && !tee ? output.directory : fs::path();
@@ -267,6 +260,14 @@ std::optional<std::size_t> OmpThreads(const std::map<std::string, std::string>& 
     return std::nullopt;
   }
   return std::max<std::size_t>(1, allowed_cpus / workers);
+}
+
+std::string ExpandMacros(const std::string& text, const WorkerEnv& env,
+                         const std::string& hostname) {
+  return ExpandTemplate(text, {{"local_rank", std::to_string(env.local_rank)},
+                               {"rank", std::to_string(env.rank)},
+                               {"role_name", env.role_name},
+                               {"hostname", hostname}});
 }
 
 std::string ExpandTemplate(const std::string& text,

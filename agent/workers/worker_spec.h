@@ -151,6 +151,10 @@ std::optional<std::size_t> OmpThreads(const std::map<std::string, std::string>& 
 std::string ExpandTemplate(const std::string& text,
                            const std::map<std::string, std::string>& values);
 
+// The same with what --log-line-prefix-template and --env know of a worker.
+std::string ExpandMacros(const std::string& text, const WorkerEnv& env,
+                         const std::string& hostname);
+
 // CPUs this process may run on.
 CpuSet AllowedCpuSet();
 // How many of them it may use at a time, by its cgroup's quota; at least 1.

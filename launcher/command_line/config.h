@@ -83,6 +83,7 @@ struct LaunchConfig {
   std::filesystem::path called_from;  // Where the name is that ddprun was called by.
   NumaMode numa = NumaMode::kNone;
   bool virtual_local_rank = false;
+  std::map<std::string, std::string> variables;  // --env: of workers, with macros in the values.
   std::string preload = "auto";
   Duration keep_warm{0};  // --keep-warm; 0: nothing outlives the run.
   bool scrub_env = false;

@@ -12,6 +12,7 @@ namespace ddprun {
 namespace {
 
 constexpr const char* kOn = "true";
+constexpr const char* kAddsUp = "env";  // Each of its values adds a line.
 
 bool TakesValue(const CLI::Option* option) {
   return option->get_items_expected_max() > 0;
@@ -258,6 +259,8 @@ std::vector<Setting> LayOver(const std::vector<std::vector<Setting>>& lists) {
           all.begin(), all.end(), [&](const Setting& other) { return other.name == setting.name; });
       if (known == all.end()) {
         all.push_back(setting);
+      } else if (setting.name == kAddsUp && !known->value.empty() && !setting.value.empty()) {
+        *known = {setting.name, known->value + "\n" + setting.value, setting.origin};
       } else {
         *known = setting;
       }

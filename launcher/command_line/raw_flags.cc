@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <functional>
+#include <map>
 #include <memory>
 
 #include "common/text.h"
 #include "launcher/command_line/problems.h"
+#include "proto/worker_env.h"
 
 namespace ddprun {
 namespace {
@@ -81,6 +84,30 @@ Result<void> CheckLogsSpecs(const std::string& text) {
                      "--redirects and --tee"};
   }
   return {};
+}
+
+// NAME=VALUE, one a line.
+Result<std::map<std::string, std::string>> ParseVariables(const std::string& text) {
+  std::map<std::string, std::string> variables;
+  const auto ours = ToEnvironment({});
+  for (const std::string& line : Split(text, '\n')) {
+    const std::size_t equals = line.find('=');
+    const std::string name = line.substr(0, equals);
+    const bool is_name =
+        !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
+        std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+    if (equals == std::string::npos || !is_name) {
+      return Invalid("--env must be NAME=VALUE, without a line break", line);
+    }
+    if (ours.contains(name) || name.starts_with("DDPRUN_") || name.starts_with("PET_")) {
+      return Invalid("--env cannot set what ddprun itself sets for a worker", name);
+    }
+    if (name == "CUDA_VISIBLE_DEVICES") {
+      return Invalid("--env does not choose GPUs: use --gpus", line);
+    }
+    variables[name] = line.substr(equals + 1);
+  }
+  return variables;
 }
 
 void AddSize(CLI::App& app, RawFlags& raw) {
@@ -214,6 +241,11 @@ void AddProgram(CLI::App& app, RawFlags& raw) {
   program.Switch("--use-env", raw.use_env,
                  "Accepted for torch.distributed.launch's sake: the local rank is in LOCAL_RANK, "
                  "and no argument (not with --pass-local-rank)");
+  program.Read("--env", config.variables, "", "NAME=VALUE",
+               "Set this variable for every worker, on all nodes; may be repeated. VALUE knows "
+               "${role_name}, ${local_rank}, ${rank} and ${hostname}. Not for secrets: it is on "
+               "command lines",
+               ParseVariables);
   program.Switch("--virtual-local-rank", config.virtual_local_rank,
                  "LOCAL_RANK=0 for every worker, and CUDA_VISIBLE_DEVICES its one GPU");
   program.Choice(
