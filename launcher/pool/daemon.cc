@@ -48,7 +48,7 @@ std::string FactsOfMachine() {
          std::to_string(cpus) + (cpus == 1 ? " CPU" : " CPUs");
 }
 
-// A line of ddprun itself (--log-format=json); nullopt: a worker's.
+// A line of the launch (--log-format=json); nullopt: another one.
 std::optional<SaidLine> ParseSaid(const std::string& line) {
   if (!line.starts_with("{\"unix_time\"")) {
     return std::nullopt;

@@ -230,7 +230,6 @@ void HostedPart::Read() {
       });
 }
 
-// Nothing of a worker's output, which passes here too, is kept.
 void HostedPart::TakeLines(std::string_view bytes) {
   while (!bytes.empty()) {
     const std::size_t end = std::min(bytes.find('\n'), bytes.size());

@@ -22,11 +22,14 @@ std::string Count(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
+constexpr std::size_t kLineOverhead = 32;  // Of a line in a message.
+
 std::vector<SaidLine> Newest(const std::vector<SaidLine>& said, std::size_t most_bytes) {
   std::size_t bytes = 0;
   std::size_t first = said.size();
-  while (first > 0 && bytes + said[first - 1].text.size() <= most_bytes) {
-    bytes += said[--first].text.size();
+  const auto size = [&](std::size_t i) { return said[i].text.size() + kLineOverhead; };
+  while (first > 0 && bytes + size(first - 1) <= most_bytes) {
+    bytes += size(--first);
   }
   return {said.begin() + static_cast<std::ptrdiff_t>(first), said.end()};
 }
@@ -278,7 +281,7 @@ bool PoolCore::IsFree(const std::string& name, const Daemon& daemon) const {
 std::vector<std::string> PoolCore::FreeFor(const Run& run) const {
   std::vector<std::string> names;
   for (const auto& [name, daemon] : daemons_) {
-    const bool had_it = std::ranges::any_of(run.parts, [&](const Part& part) {
+    const bool had_it = std::ranges::any_of(run.parts, [&name = name](const Part& part) {
       return part.name == name && part.phase == PartPhase::kEnded;
     });
     if (!had_it && IsFree(name, daemon)) {

@@ -30,7 +30,10 @@ void PoolDriver::OnStream(const PoolReport& first, std::unique_ptr<PoolStream> s
   const auto earlier = clients_.find(key);
   const bool there = earlier != clients_.end() && earlier->second.incarnation != incarnation;
   const Result<void> taken =
-      there ? Error{ErrorKind::kRefused, "'" + key.second + "' is in the pool already"}
+      there ? Error{ErrorKind::kRefused,
+                    (offer != nullptr ? "a daemon" : "a run") + (" named '" + key.second) +
+                        "' is in the pool already" +
+                        (offer != nullptr ? "; choose another --name, or end that one" : "")}
             : Take(first);
   if (!taken) {
     return stream->End(taken.error());
@@ -38,7 +41,7 @@ void PoolDriver::OnStream(const PoolReport& first, std::unique_ptr<PoolStream> s
   stream->Listen(
       [this, key, incarnation](const PoolReport& report) { OnReport(key, incarnation, report); },
       [this, key, incarnation] { OnGone(key, incarnation); });
-  clients_[key] = {std::move(stream), incarnation, loop_.Now()};
+  clients_[key] = {std::move(stream), incarnation, loop_.Now(), first};
   Settle();
 }
 
@@ -71,6 +74,10 @@ void PoolDriver::OnReport(const Key& key, Incarnation incarnation, const PoolRep
   if (found == clients_.end() || found->second.incarnation != incarnation) {
     return;
   }
+  found->second.heard = loop_.Now();
+  if (report == found->second.said) {
+    return;
+  }
   const PoolOffer* const offer = std::get_if<PoolOffer>(&report);
   const PoolWish* const wish = std::get_if<PoolWish>(&report);
   const bool same = (offer != nullptr && key == Key{Kind::kDaemon, offer->name} &&
@@ -83,7 +90,7 @@ void PoolDriver::OnReport(const Key& key, Incarnation incarnation, const PoolRep
     found->second.stream->End(taken.error());
     return OnGone(key, incarnation);
   }
-  found->second.heard = loop_.Now();
+  found->second.said = report;
   Settle();
 }
 

@@ -35,6 +35,7 @@ class PoolDriver {
     std::unique_ptr<PoolStream> stream;
     Incarnation incarnation;
     Time heard;
+    PoolReport said;                // The newest. The same again needs no decision.
     PoolReply sent = PoolStatus{};  // No such client gets this.
   };
 

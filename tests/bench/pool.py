@@ -4,7 +4,8 @@
 
 All daemons share this machine's cores. The plain launches are nodes of one run, which meet at the same server; both are
 in turn. With --script: a program that was run there before, from the launch to its first step on two daemons; it notes
-that as tests/bench/warm_start_worker.py does.
+that as tests/bench/warm_start_worker.py does. Then: a killed launch until none of its workers is left, and a daemon that is
+killed and started again until it is free in the pool.
 """
 
 import os
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import time
 
-from measuring import LIMIT, Table, arguments, clean_environment, eventually, free_endpoint, read_text, stamped
+from measuring import LIMIT, Table, arguments, clean_environment, eventually, free_endpoint, milliseconds, read_text, stamped
 
 MORE = {"--daemons": {"type": int, "default": 8, "help": "on this machine (8)"},
         "--python": {"default": sys.executable, "help": "an interpreter with torch"},
@@ -29,8 +30,12 @@ class Bench:
         self.runs = 0
         self.server = self.start("rendezvous", f"--listen={self.endpoint}")
         self.daemons = [self.start("daemon", f"--pool={self.endpoint}", f"--name=n{i}") for i in range(asked.daemons)]
-        if not eventually(lambda: f"{asked.daemons} free" in self.ask("status", f"--pool={self.endpoint}"), LIMIT):
-            sys.exit("the daemons do not come: " + self.ask("status", f"--pool={self.endpoint}"))
+        self.wait_for_free()
+
+    def wait_for_free(self):
+        count = f"{len(self.daemons)} free"
+        if not eventually(lambda: count in self.ask("status", f"--pool={self.endpoint}"), LIMIT):
+            sys.exit(f"not {count}: " + self.ask("status", f"--pool={self.endpoint}"))
 
     def start(self, *command):
         return subprocess.Popen([self.ddprun, *command], env=self.environment, cwd=self.folder, stdin=subprocess.DEVNULL,
@@ -40,11 +45,13 @@ class Bench:
         return subprocess.run([self.ddprun, *command], env=self.environment, capture_output=True, text=True, check=False).stdout
 
     def last_start(self, commands, program, count, settled=lambda: True):
-        """Milliseconds from these launches at once to the last of so many stamps; they are ended once it is settled."""
+        """Milliseconds from these launches at once to the last of so many stamps, which the program writes to FILE.
+
+        They are ended once it is settled."""
         self.runs += 1
         stamps = os.path.join(self.folder, f"stamps{self.runs}")
         begin = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        runs = [self.start(*command, *program, stamps, "rest") for command in commands]
+        runs = [self.start(*command, *(stamps if word == "FILE" else word for word in program)) for command in commands]
         found = eventually(lambda: stamped(stamps, 0, count), LIMIT)
         eventually(settled, LIMIT)
         for run in runs:
@@ -64,6 +71,30 @@ class Bench:
     def is_kept(self):
         return self.ask("preload").count("pid ") == 2
 
+    def after_kill(self, nodes, program):
+        """Milliseconds from the SIGKILL of a launch to the end of its last worker."""
+        self.runs += 1
+        stamps = os.path.join(self.folder, f"stamps{self.runs}")
+        run = self.start(f"--pool={self.endpoint}", f"--nnodes={nodes}", *program, stamps)
+        found = eventually(lambda: stamped(stamps, 0, nodes), LIMIT)
+        begin = time.monotonic_ns()
+        run.kill()
+        run.wait(LIMIT)
+        if not found or not eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for _, pid, _ in found), LIMIT):
+            sys.exit(f"workers of a killed launch: {found}")
+        took = milliseconds(begin)
+        self.wait_for_free()
+        return took
+
+    def back(self):
+        """Milliseconds from the start of a daemon that was killed until it is free."""
+        self.daemons[0].kill()
+        self.daemons[0].wait(LIMIT)
+        begin = time.monotonic_ns()
+        self.daemons[0] = self.start("daemon", f"--pool={self.endpoint}", "--name=n0")
+        self.wait_for_free()
+        return milliseconds(begin)
+
     def plain(self, nodes, program):
         self.runs += 1
         return self.last_start([[f"--nnodes={nodes}", f"--rdzv-endpoint={self.endpoint}", f"--rdzv-id=plain{self.runs}"]] * nodes,
@@ -80,11 +111,13 @@ def main():
     with tempfile.TemporaryDirectory(prefix="ddprun_bench_") as folder:
         bench = Bench(asked, folder)
         try:
-            pairs = [(bench.plain(asked.daemons, [asked.stamp]), bench.on_pool(asked.daemons, [asked.stamp]))
+            pairs = [(bench.plain(asked.daemons, [asked.stamp, "FILE"]), bench.on_pool(asked.daemons, [asked.stamp, "FILE"]))
                      for _ in range(asked.runs)]
+            killed = [bench.after_kill(asked.daemons, [asked.stamp]) for _ in range(asked.runs)]
+            back = [bench.back() for _ in range(asked.runs)]
             seconds = []
             if asked.script:
-                script = [os.path.abspath(asked.script)]
+                script = [os.path.abspath(asked.script), "FILE", "rest"]
                 bench.on_pool(2, script, bench.has_loaded)
                 for _ in range(asked.runs):
                     eventually(bench.is_kept, LIMIT)
@@ -96,6 +129,8 @@ def main():
     table.row(f"{asked.daemons} plain launches at once, workers run", [plain for plain, _ in pairs])
     table.row(f"ddprun --pool on {asked.daemons} daemons, workers run", [pool for _, pool in pairs])
     table.row("pool by plain, of the same turn", [pool / plain for plain, pool in pairs], "(bar: 1.2)")
+    table.row("launch killed, no worker is left", killed, "ms (bar: 2000)")
+    table.row("daemon killed and started again, free", back, "ms (bar: 1000)")
     if seconds:
         table.row("ddprun --pool, a script's second run, first step", seconds, "ms (bar: 500)")
 

@@ -62,14 +62,15 @@ class PoolTest(DdprunTest):
 
     def test_a_run_is_what_it_would_be_here(self):
         there = self.pool(None, "n1", "n2")
-        run = self.ask("--nnodes=2", "--nproc-per-node=2", FAKE_WORKER, HELLO, "--print-err=oh %r",
+        run = self.ask("--nnodes=2", "--nproc-per-node=2", "--env=DATA=1", "--env=CACHE=$rank 2", FAKE_WORKER, HELLO, "--print-err=oh %r",
                        f"--env-file={self.path('env.%r')}")
         ranks = self.workers(run)
         self.assertEqual({rank: name for rank, (name, _) in ranks.items()}, {0: "n1", 1: "n1", 2: "n2", 3: "n2"})
         for rank in range(4):
             self.assertRegex(run.err(), rf"\[n[12]\] oh {rank}\n")
             env = read_text(self.path(f"env.{rank}"))
-            self.assertIn("\nWORLD_SIZE=4\n", env)
+            for line in ("WORLD_SIZE=4", "DATA=1", f"CACHE={rank} 2"):
+                self.assertIn(f"\n{line}\n", env)
             for secret in ("DDPRUN_TOKEN", "DDPRUN_LAUNCH_PLACE", "DDPRUN_POOL"):
                 self.assertNotIn(secret, env)
         self.wait_for_states(*there, n1="free", n2="free")
@@ -90,6 +91,21 @@ class PoolTest(DdprunTest):
         import json
         self.assertEqual(json.loads(self.ask(program, *odd).out().split("] ", 1)[1]), odd)
         self.end(there)
+
+    def test_a_daemon_that_hangs_does_not_hold_up_a_worker_that_prints_much(self):
+        server, daemon = self.pool(None, "n1")
+        printed = self.path("printed")
+        program = self.write("much.py", "import os\nprint('begins', flush=True)\n"
+                             f"while not os.path.exists({self.go!r}):\n    pass\n"
+                             f"print('much ' * 200000, flush=True)\nopen({printed!r}, 'w')\n")
+        run = self.start(program)
+        self.wait_for(lambda: "begins" in run.out(), run, daemon, what="a worker")
+        daemon.signal(signal.SIGSTOP)
+        self.write("go", "")
+        self.wait_for(lambda: os.path.exists(printed), run, what="all was printed")
+        daemon.signal(signal.SIGCONT)
+        self.assertEqual(run.wait(), 0, run.all())
+        self.end([server, daemon])
 
     def test_a_worker_fails(self):
         there = self.pool(None, "n1", "n2")
@@ -181,7 +197,7 @@ class PoolTest(DdprunTest):
         for run in trains:
             self.wait_for_ranks(run, 1)
         queue = []
-        for i in range(6):
+        for i in range(20):
             queue.append(self.start(f"--rdzv-id=q{i}", "--nnodes=3", *self.noting(f"q{i}")))
             self.wait_for_text(queue[-1], "waiting in the pool")
         for _ in range(2):
@@ -191,10 +207,10 @@ class PoolTest(DdprunTest):
                 self.wait_for_text(process, "trying again")
             server = self.serve()
             self.wait_for(lambda: [run["state"].split()[0] for run in self.look()["runs"]].count("runs") == 3
-                          and len(self.look()["runs"]) == 9, server, what="all runs are back")
+                          and len(self.look()["runs"]) == 23, server, what="all runs are back")
         self.write("go", "")
         self.all_end([*trains, *queue], limit=120)
-        self.assertEqual(read_text(self.path("order")).split(), [f"q{i}" for i in range(6)])
+        self.assertEqual(read_text(self.path("order")).split(), [f"q{i}" for i in range(20)])
         for run in trains:
             self.assertEqual(len(re.findall("worker 0", run.out())), 1, run.all())
         self.end([server, *daemons])
