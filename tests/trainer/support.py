@@ -21,6 +21,7 @@ TRAIN = os.environ["DDPRUN_TRAIN"]
 STORE_HOST = os.environ["DDPRUN_STORE_HOST"]
 MNIST = os.environ["DDPRUN_MNIST"]
 LIMIT = 60
+WHOLE_LIMIT = 180  # Of a training from its beginning to its end, beside whatever else runs.
 ATTEMPTS = 8
 
 CONTRACT = (
@@ -173,7 +174,7 @@ class TrainerTest(unittest.TestCase):
         """Start, wait, check every exit code; the workers."""
         workers = self.start(arguments, **how)
         for rank, worker in enumerate(workers):
-            self.assertEqual(worker.wait(), expect, f"rank {rank}: {worker.text('err')}")
+            self.assertEqual(worker.wait(WHOLE_LIMIT), expect, f"rank {rank}: {worker.text('err')}")
         return workers
 
     def wait_for_commit(self, worker, commits=1):
