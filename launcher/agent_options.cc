@@ -29,7 +29,7 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
   core.first_local_rank = config.context.task_slot ? config.context.task_slot->local_rank : 0;
   core.role = config.role;
   core.server = server;
-  core.successor = config.standalone      ? ""
+  core.successor = config.standalone || config.context.joins ? ""
                    : !HasFailover(config) ? "without --run-dir no other node becomes the leader"
                                           : "another node becomes the leader if it stays away";
   core.hang_timeout = config.hang_timeout;

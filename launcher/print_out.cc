@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "common/exit_code.h"
 #include "common/files.h"
@@ -24,6 +26,27 @@ int PrintError(const std::string& verb, const Error& error) {
   return error.kind == ErrorKind::kInvalid       ? kExitUsage
          : error.kind == ErrorKind::kUnavailable ? kExitUnavailable
                                                  : 1;
+}
+
+std::string AlignedRows(std::vector<std::vector<std::string>> rows, const std::string& indent) {
+  std::vector<std::size_t> widths;
+  for (auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      row[i] = PrintableLine(row[i]);
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line = indent;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += (i == 0 ? "" : "  ") + row[i] + std::string(widths[i] - row[i].size(), ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
 }
 
 }  // namespace ddprun

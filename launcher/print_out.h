@@ -1,7 +1,9 @@
-// Writes a verb's answer on standard output, so that an answer that is lost is an error everywhere.
+// A verb's answer: its table, and its way to standard output, so that an answer that is lost is an
+// error everywhere.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common/result.h"
 
@@ -13,5 +15,8 @@ int PrintOut(const std::string& text);
 // "ddprun VERB: error: ..." on stderr. The exit code: 2 for bad input, 69 if no server answers,
 // else 1.
 int PrintError(const std::string& verb, const Error& error);
+
+// Columns as wide as their widest entry, a line for each row, whatever stands in it.
+std::string AlignedRows(std::vector<std::vector<std::string>> rows, const std::string& indent = "");
 
 }  // namespace ddprun

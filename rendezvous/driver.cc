@@ -596,16 +596,26 @@ Result<void> CoordinatorDriver::MayOperate(const std::string& token) {
 }
 
 Result<RunId> CoordinatorDriver::RunNamed(const RunId& run_id) const {
-  if (run_id.empty() && runs_.size() == 1) {
-    return runs_.begin()->first;
+  if (runs_.contains(run_id)) {
+    return run_id;
   }
-  if (!runs_.contains(run_id)) {
-    return Error{ErrorKind::kNotFound,
-                 run_id.empty() ? "this server has " + std::to_string(runs_.size()) +
-                                      " runs: name one with --rdzv-id (ddprun status lists them)"
-                                : "this server knows no run '" + run_id + "'"};
+  if (!run_id.empty()) {
+    return Error{ErrorKind::kNotFound, "this server knows no run '" + run_id + "'"};
   }
-  return run_id;
+  std::vector<RunId> active;
+  for (const auto& [id, run] : runs_) {
+    if (!run->state.outcome) {
+      active.push_back(id);
+    }
+  }
+  if (active.size() == 1 || runs_.size() == 1) {
+    return active.empty() ? runs_.begin()->first : active.front();
+  }
+  return Error{ErrorKind::kNotFound,
+               "this server has " +
+                   (active.empty() ? std::to_string(runs_.size()) + " runs, which have ended"
+                                   : std::to_string(active.size()) + " active runs") +
+                   ": name one (ddprun status lists them)"};
 }
 
 Result<std::string> CoordinatorDriver::OnControl(const ControlRequest& request) {
@@ -626,7 +636,17 @@ void CoordinatorDriver::OnAsk(const AskStart& start, std::unique_ptr<OperatorStr
   const auto nodes = [&]() -> Result<std::vector<NodeId>> {
     RETURN_IF_ERROR(MayOperate(start.token));
     ASSIGN_OR_RETURN(run_id, RunNamed(start.run_id));
-    return NodesAsked(runs_.at(run_id)->state, start.nodes);
+    const CoordinatorState& run = runs_.at(run_id)->state;
+    ASSIGN_OR_RETURN(std::vector<NodeId> asked, NodesAsked(run, start.nodes));
+    const bool there = std::ranges::any_of(
+        asked, [&](const NodeId& node) { return requests_.HasStream(run_id, node); });
+    if (run.outcome && !there) {
+      return Error{ErrorKind::kNotFound,
+                   NameOf(run_id) +
+                       " has ended. What its workers printed is only in the files of "
+                       "its --log-dir, if it had one: ddprun logs DIR"};
+    }
+    return asked;
   }();
   if (nodes) {
     // A request that follows all nodes follows those that join later, too.

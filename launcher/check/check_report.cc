@@ -6,6 +6,7 @@
 
 #include "common/json.h"
 #include "common/log.h"
+#include "launcher/print_out.h"
 #include "launcher/status_json.h"
 #include "launcher/verbs/status.h"
 

@@ -82,7 +82,12 @@ void ResolvePool(RawFlags& raw, LaunchConfig& config, Problems& problems) {
   if (config.context.joins) {
     return;
   }
-  if (!IsSet(config, "pool")) {
+  const auto origin = [&](const char* flag) {
+    const auto found = std::ranges::find(config.settings, flag, &Setting::name);
+    return found == config.settings.end() ? std::string() : found->origin;
+  };
+  const bool here = origin("standalone") == kCommandLine && origin("pool") != kCommandLine;
+  if (!IsSet(config, "pool") || raw.pool.empty() || here) {
     if (config.detach) {
       problems.Add("--detach is for a run of a pool: give --pool too");
     }

@@ -300,9 +300,15 @@ class Daemon {
     const PartName name = part_->name();
     part_.reset();
     Remember(name, code);
+    const bool failed = code && *code != kExitOk;
+    const auto why = std::ranges::find_if(offer_.said, [](const SaidLine& line) {
+      return line.level == static_cast<std::uint32_t>(LogLevel::kError) &&
+             line.text.find('\n') == std::string::npos;
+    });
     Log(LogLevel::kInfo, "run " + name.run_id + " has ended" +
-                             (code ? " with exit code " + std::to_string(*code) : ""));
-    if (code && *code != kExitOk) {
+                             (code ? " with exit code " + std::to_string(*code) : "") +
+                             (failed && why != offer_.said.end() ? ": " + why->text : ""));
+    if (failed) {
       CheckNode("end");
     } else {
       Say();

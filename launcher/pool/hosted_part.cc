@@ -93,6 +93,11 @@ Result<pid_t> StartLaunch(const HostedPart::Launch& launch, int out, int lock) {
                     Pointers(launch.argv).data(), Pointers(launch.environment).data());
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
+  std::error_code unknown;
+  if (error == ENOENT && !std::filesystem::is_directory(launch.directory, unknown)) {
+    return Error{ErrorKind::kNotFound,
+                 "the launch's directory '" + launch.directory + "' is not on this machine"};
+  }
   if (error != 0) {
     return SystemError("start " + launch.argv.front() + " in", launch.directory, error);
   }

@@ -79,6 +79,7 @@ class PoolLaunch {
   PoolLaunch(const LaunchConfig& config, PoolWish wish, const Access& access)
       : pool_(*config.pool),
         detach_(config.detach),
+        keeps_output_(config.KeepsOutput()),
         wish_(std::move(wish)),
         access_(access),
         signals_(loop_.io()),
@@ -137,7 +138,10 @@ class PoolLaunch {
     }
     if (!std::exchange(lost_, true) || why.message != said_why_) {
       Log(LogLevel::kWarning,
-          why.message + "; trying again" + (wish_.placed ? ", and the run goes on" : ""));
+          why.message + "; trying again" +
+              (wish_.placed ? ", and the run goes on"
+               : known_     ? ""
+                            : ", until Ctrl-C. Does `ddprun rendezvous` run there?"));
     }
     said_why_ = why.message;
   }
@@ -186,9 +190,14 @@ class PoolLaunch {
     const std::vector<std::string> names = NamesIn(view);
     const bool more = std::ranges::any_of(
         names, [this](const std::string& name) { return std::ranges::count(names_, name) == 0; });
+    std::vector<std::string> gone;
+    std::ranges::copy_if(names_, std::back_inserter(gone), [&](const std::string& name) {
+      return std::ranges::count(names, name) == 0;
+    });
     names_ = names;
     if (more) {
-      Log(LogLevel::kInfo, "run " + wish_.run_id + " on " + Joined(names, " "));
+      Log(LogLevel::kInfo, "run " + wish_.run_id + " on " + Joined(names, " ") +
+                               (gone.empty() ? "" : ", without " + Joined(gone, " ")));
     }
     if (!follower_) {
       follower_ = std::make_unique<RunFollower>(Place(), wish_.run_id);
@@ -218,6 +227,7 @@ class PoolLaunch {
             (i > 0 && (level < LogLevel::kWarning || line.text.find('\n') != std::string::npos))) {
           continue;
         }
+        said_why_it_failed_ = said_why_it_failed_ || level == LogLevel::kError;
         remembered_.push_back(line.text);
         if (remembered_.size() > kMostRemembered) {
           remembered_.pop_front();
@@ -245,32 +255,55 @@ class PoolLaunch {
         (view.placed ? "run " + wish_.run_id + " on " + Joined(NamesIn(view), " ")
                      : "run " + wish_.run_id + " waits in the pool: " + view.waits) +
             ". `ddprun logs -f " + wish_.run_id + at + "` follows it, `ddprun stop " +
-            wish_.run_id + at + "` ends it");
+            wish_.run_id + at + "` ends it" +
+            (keeps_output_
+                 ? ""
+                 : ". Once it has ended its output is gone: --log-dir=DIR -r 3 keeps it"));
     End(kExitOk);
   }
 
   void OnOver(const PoolView& view) {
     over_ = true;
+    if (!view.placed && !stopped_waiting_by_) {
+      Log(LogLevel::kInfo, "taken out of the queue of the pool, on request");
+    }
     ShowSaid(view);
     code_ = stopped_waiting_by_ && !view.placed ? kExitSignalBase + *stopped_waiting_by_
             : view.exit_code                    ? *view.exit_code
                                                 : CodeAtServer();
+    if (view.placed) {
+      SayWhy();
+    }
     if (follower_) {
       follower_->RunIsOver();
     }
     AwaitOutput(loop_.Now() + kLastWordsLimit);
   }
 
-  // No daemon knows it: an earlier one had started the node.
-  int CodeAtServer() const {
+  // How the run has ended, of which no daemon knows enough: an earlier one had started the node.
+  std::optional<RunStatus> EndAtServer() const {
     const auto runs = AskStatus(Place(), wish_.run_id, kAskLimit);
-    if (runs && !runs->empty() && !runs->front().outcome.empty()) {
-      return runs->front().exit_code;
+    return runs && !runs->empty() && !runs->front().outcome.empty() ? std::optional(runs->front())
+                                                                    : std::nullopt;
+  }
+
+  int CodeAtServer() const {
+    if (const auto run = EndAtServer()) {
+      return run->exit_code;
     }
     Log(LogLevel::kError,
         "the run has ended, and how is not known: its daemons and the pool's "
         "server were started again meanwhile");
     return kExitUnavailable;
+  }
+
+  void SayWhy() const {
+    if (code_ == kExitOk || said_why_it_failed_ || stopped_by_ > 0) {
+      return;
+    }
+    if (const auto run = EndAtServer()) {
+      Log(LogLevel::kError, run->outcome);
+    }
   }
 
   void AwaitOutput(Time limit) {
@@ -295,6 +328,7 @@ class PoolLaunch {
   AsioLoop loop_;
   const Endpoint pool_;
   const bool detach_;
+  const bool keeps_output_;  // In files.
   PoolWish wish_;
   const Access access_;
   boost::asio::signal_set signals_;
@@ -305,6 +339,7 @@ class PoolLaunch {
   int code_ = kExitOk;
   std::optional<int> stopped_waiting_by_;
   int stopped_by_ = 0;  // Signals that stop: the third ends this process, whatever the pool does.
+  bool said_why_it_failed_ = false;
   std::string said_why_;
   std::string said_wait_;
   std::vector<std::string> names_;

@@ -19,6 +19,7 @@
 #include "launcher/status_json.h"
 #include "launcher/verbs/asking.h"
 #include "launcher/verbs/log_files.h"
+#include "launcher/verbs/pool_status.h"
 #include "launcher/verbs/slow_output.h"
 #include "launcher/verbs/told_records.h"
 #include "rendezvous/messages/describe.h"
@@ -292,6 +293,33 @@ std::string FormatLogLine(const LogLine& line, bool json) {
   return JsonText(object) + "\n";
 }
 
+namespace {
+
+// A run of a pool that its server does not know.
+std::optional<PoolQueued> Queued(const Error& error, const ServerQuery& server) {
+  if (error.kind != ErrorKind::kNotFound || server.pool.empty()) {
+    return std::nullopt;
+  }
+  const Result<ServerPlace> place = FindServer(server);
+  return place ? QueuedRun(*place, server.run_id) : std::nullopt;
+}
+
+// Waits a moment if the run will come; the exit code: there is nothing to wait for.
+std::optional<int> AwaitInPool(const PoolQueued& queued, bool follow, std::string& said) {
+  const std::string state = NameOf(queued.run_id) + " " + queued.state;
+  const bool waits = queued.state.starts_with(kPoolWaits);
+  if (!follow || !(waits || queued.state.starts_with(kPoolRuns))) {
+    return PrintError("logs", {ErrorKind::kNotFound, state});
+  }
+  if (waits && std::exchange(said, state) != state) {
+    ComplainOfLogs(state);
+  }
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  return std::nullopt;
+}
+
+}  // namespace
+
 // A server that went while it was followed has a successor, or comes back, or the run is over.
 int PrintLogs(const LogsRequest& request) {
   if (!request.directory.empty()) {
@@ -300,6 +328,7 @@ int PrintLogs(const LogsRequest& request) {
   LogsRequest wanted = request;
   std::optional<ServerPlace> followed;
   std::optional<Time> lost;
+  std::string said_wait;  // Of a run of a pool.
   LogMerge merge(request.spec.follow);
   ToldRecords records;
   SlowOutput output;
@@ -319,6 +348,12 @@ int PrintLogs(const LogsRequest& request) {
     }
     if (code) {
       return *code;
+    }
+    if (const auto queued = Queued(code.error(), wanted.server); queued && !followed) {
+      if (const auto end = AwaitInPool(*queued, request.spec.follow, said_wait)) {
+        return *end;
+      }
+      continue;
     }
     const bool may_return =
         code.error().kind == ErrorKind::kUnavailable || code.error().kind == ErrorKind::kNotFound;

@@ -64,15 +64,30 @@ bool AsksForPool(const ServerQuery& query) {
   return !query.pool.empty() && query.run_id.empty();
 }
 
-int PrintPool(const StatusRequest& request) {
-  const Result<ServerPlace> place = FindServer(request.server);
-  const Result<PoolStatus> pool = place ? AskPool(place->endpoint, place->access, kPoolPatience)
-                                        : Result<PoolStatus>(place.error());
+std::optional<PoolQueued> QueuedRun(const ServerPlace& place, const RunId& run_id) {
+  const Result<PoolStatus> pool = AskPool(place.endpoint, place.access, kPoolPatience);
   if (!pool) {
-    return PrintError("status", pool.error());
+    return std::nullopt;
   }
-  const std::string where = ToString(place->endpoint);
-  return PrintOut(request.json ? PoolJson(*pool, where) : PoolText(*pool, where));
+  const auto run = std::ranges::find(pool->runs, run_id, &PoolQueued::run_id);
+  return run == pool->runs.end() ? std::nullopt : std::optional(*run);
+}
+
+int PrintQueued(const PoolQueued& run, const ServerPlace& place, bool json) {
+  return PrintOut(json ? PoolJson({.members = {}, .runs = {run}}, ToString(place.endpoint))
+                       : "run " + PrintableLine(run.run_id + " " + run.state) + "\n");
+}
+
+Result<std::string> PoolNow(const ServerQuery& server, bool json) {
+  ASSIGN_OR_RETURN(const ServerPlace place, FindServer(server));
+  ASSIGN_OR_RETURN(const PoolStatus pool, AskPool(place.endpoint, place.access, kPoolPatience));
+  const std::string where = ToString(place.endpoint);
+  return json ? PoolJson(pool, where) : PoolText(pool, where);
+}
+
+int PrintPool(const ServerQuery& server, bool json) {
+  const Result<std::string> text = PoolNow(server, json);
+  return text ? PrintOut(*text) : PrintError("status", text.error());
 }
 
 }  // namespace ddprun

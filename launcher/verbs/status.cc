@@ -223,27 +223,6 @@ std::string OneRun(const RunStatus& run, std::int64_t now_unix) {
 
 }  // namespace
 
-std::string AlignedRows(std::vector<std::vector<std::string>> rows, const std::string& indent) {
-  std::vector<std::size_t> widths;
-  for (auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      row[i] = PrintableLine(row[i]);
-      widths[i] = std::max(widths[i], row[i].size());
-    }
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line = indent;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += (i == 0 ? "" : "  ") + row[i] + std::string(widths[i] - row[i].size(), ' ');
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
-
 std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& where,
                          std::int64_t now_unix) {
   std::string text;
@@ -338,7 +317,10 @@ int PrintStatus(const StatusRequest& request) {
   }
   const auto runs = RunsAt(*place, request.server.run_id);
   if (!runs) {
-    return PrintError("status", runs.error());
+    const auto queued = runs.error().kind == ErrorKind::kNotFound && !request.server.pool.empty()
+                            ? QueuedRun(*place, request.server.run_id)
+                            : std::nullopt;
+    return queued ? PrintQueued(*queued, *place, request.json) : PrintError("status", runs.error());
   }
   if (request.links) {
     const Result<std::string> links = PageAt(*place, *runs);

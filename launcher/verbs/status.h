@@ -20,9 +20,6 @@ struct StatusRequest {
   bool watch = false;  // Again each second, until the run has ended: watch_status.h.
 };
 
-// Columns as wide as their widest entry, a line for each row, whatever stands in it.
-std::string AlignedRows(std::vector<std::vector<std::string>> rows, const std::string& indent = "");
-
 // One run: the whole of it; several: one line each, as the server lists them.
 // `now_unix`: seconds since 1970, for the time that the job has left.
 std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& where,

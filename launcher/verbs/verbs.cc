@@ -422,9 +422,10 @@ int CarryOut(const VerbRequest& request) {
                         [](const LogsRequest& logs) { return PrintLogs(logs); },
                         [](const OrderRequest& order) { return GiveOrder(order); },
                         [](const StatusRequest& status) {
-                          return status.watch                 ? WatchStatus(status)
-                                 : AsksForPool(status.server) ? PrintPool(status)
-                                                              : PrintStatus(status);
+                          return status.watch ? WatchStatus(status)
+                                 : AsksForPool(status.server)
+                                     ? PrintPool(status.server, status.json)
+                                     : PrintStatus(status);
                         },
                         [](const ControlWish& wish) { return AskFor(wish); },
                         [](const PublishWish& wish) { return PublishAs(wish, GetProcessEnv); },

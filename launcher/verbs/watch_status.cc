@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "launcher/print_out.h"
 #include "launcher/status_json.h"
+#include "launcher/verbs/pool_status.h"
 
 namespace ddprun {
 namespace {
@@ -26,26 +27,28 @@ Time WatchClock() {
       std::chrono::steady_clock::now().time_since_epoch()));
 }
 
-struct SeenRuns {
-  std::string where;
-  std::vector<RunStatus> runs;
+struct LookText {
+  std::string text;
+  bool over = false;  // The run.
 };
 
-Result<SeenRuns> LookOnce(const ServerQuery& server) {
-  ASSIGN_OR_RETURN(const ServerPlace place, FindServer(server));
-  SeenRuns look{place.Where(), {}};
-  ASSIGN_OR_RETURN(look.runs, RunsAt(place, server.run_id));
-  return look;
-}
-
-std::string TextOfLook(const SeenRuns& look, bool json) {
-  const std::int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  if (json) {
-    return JsonText(
-        ParseJson<OrderedJson>(StatusJson(look.runs, look.where, now)));  // On one line.
+Result<LookText> LookOnce(const StatusRequest& request) {
+  LookText look;
+  if (AsksForPool(request.server)) {
+    ASSIGN_OR_RETURN(look.text, PoolNow(request.server, request.json));
+  } else {
+    ASSIGN_OR_RETURN(const ServerPlace place, FindServer(request.server));
+    ASSIGN_OR_RETURN(const std::vector<RunStatus> runs, RunsAt(place, request.server.run_id));
+    const std::int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+    look.text = request.json       ? StatusJson(runs, place.Where(), now)
+                : runs.size() == 1 ? FormatScreen(runs.front(), now, kRows)
+                                   : FormatStatus(runs, place.Where(), now);
+    look.over = runs.size() == 1 && !runs.front().outcome.empty();
   }
-  return look.runs.size() == 1 ? FormatScreen(look.runs.front(), now, kRows)
-                               : FormatStatus(look.runs, look.where, now);
+  if (request.json) {
+    look.text = JsonText(ParseJson<OrderedJson>(look.text));  // On one line.
+  }
+  return look;
 }
 
 std::string TextOfFailure(const Error& error, Duration since, bool json) {
@@ -64,12 +67,12 @@ int WatchStatus(const StatusRequest& request) {
   const char* const before = !request.json && ::isatty(STDOUT_FILENO) == 1 ? kClearScreen : "";
   std::optional<Time> lost;
   for (bool first = true;; first = false) {
-    const Result<SeenRuns> look = LookOnce(request.server);
+    const Result<LookText> look = LookOnce(request);
     const Time now = WatchClock();
     std::string text;
     if (look) {
       lost.reset();
-      text = TextOfLook(*look, request.json);
+      text = look->text;
     } else {
       lost = lost.value_or(now);
       const bool may_return = look.error().kind == ErrorKind::kUnavailable;
@@ -81,7 +84,7 @@ int WatchStatus(const StatusRequest& request) {
     if (const int printed = PrintOut(before + text + "\n"); printed != kExitOk) {
       return printed;
     }
-    if (look && look->runs.size() == 1 && !look->runs.front().outcome.empty()) {
+    if (look && look->over) {
       return kExitOk;
     }
     (void)::poll(nullptr, 0, static_cast<int>(kLookEvery.count()));

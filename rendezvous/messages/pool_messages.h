@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -26,6 +27,7 @@ inline constexpr std::size_t kMostDaemons = 1'000;
 inline constexpr std::size_t kMostWishes = 256;      // Runs that wait or train, as of a server.
 inline constexpr std::size_t kMaxWork = 256 << 10;   // Bytes of a run's directory and arguments,
 inline constexpr std::size_t kMostWorkArgs = 4'096;  // and how many arguments.
+inline constexpr std::size_t kMostPastRuns = 16;     // Whose ends the server remembers.
 inline constexpr std::size_t kMostSignals = 16;     // Of a run: those after them are not passed on.
 inline constexpr std::size_t kMostEndedParts = 16;  // That a daemon remembers.
 inline constexpr std::size_t kMostSaidLines = 32;   // Of ddprun on one host, the newest,
@@ -137,6 +139,10 @@ struct PoolMember {
   std::string state;
   bool operator==(const PoolMember&) const = default;
 };
+// How the state of a run begins.
+inline constexpr std::string_view kPoolWaits = "waits: ";
+inline constexpr std::string_view kPoolRuns = "runs on";
+
 struct PoolQueued {
   RunId run_id;
   std::uint32_t min_nodes = 1;

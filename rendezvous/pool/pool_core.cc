@@ -22,6 +22,7 @@ std::string Count(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
+constexpr std::uint32_t kErrorLevel = 3;   // LogLevel::kError
 constexpr std::size_t kLineOverhead = 32;  // Of a line in a message.
 
 std::vector<SaidLine> Newest(const std::vector<SaidLine>& said, std::size_t most_bytes) {
@@ -147,7 +148,7 @@ Result<void> PoolCore::OnWish(const PoolWish& wish) {
   const bool known = found != runs_.end();
   if (known && !found->second.adopted && found->second.wish.incarnation != wish.incarnation) {
     return Error{ErrorKind::kRefused, "a run named '" + wish.run_id + "' is in the pool already" +
-                                          (found->second.gone ? ", and ends" : "")};
+                                          (found->second.gone ? ", and is ending" : "")};
   }
   if (wish.ticket > next_ + kMostAhead) {
     return Error{ErrorKind::kRefused, "its ticket cannot have been given yet"};
@@ -221,7 +222,12 @@ void PoolCore::Settle(Time now) {
   judges_ = judges_ || now >= judges_at_;
   LookAtDaemons(now);
   for (auto run = runs_.begin(); run != runs_.end();) {
-    run = LookAtRun(run->second, now) ? std::next(run) : runs_.erase(run);
+    if (LookAtRun(run->second, now)) {
+      ++run;
+    } else {
+      Remember(run->second);
+      run = runs_.erase(run);
+    }
   }
   if (!recovers_) {
     PlaceRuns();
@@ -268,6 +274,30 @@ bool PoolCore::LookAtRun(Run& run, Time now) const {
     run.over = true;
   }
   return !run.over || !run.gone;
+}
+
+void PoolCore::Remember(const Run& run) {
+  if (!run.wish.detached || !run.over) {
+    return;
+  }
+  const PoolView view = ViewFor(run.wish.run_id);
+  std::string state =
+      view.exit_code ? "has ended with exit code " + std::to_string(*view.exit_code) : "has ended";
+  for (const PoolPart& part : view.parts) {
+    const auto why = std::ranges::find_if(part.said, [](const SaidLine& line) {
+      return line.level == kErrorLevel && line.text.find('\n') == std::string::npos;
+    });
+    if (why != part.said.end()) {
+      state += ": " + part.name + ": " + why->text;
+      break;
+    }
+  }
+  std::erase_if(ended_, [&](const PoolQueued& other) { return other.run_id == run.wish.run_id; });
+  ended_.push_back(
+      {run.wish.run_id, run.wish.min_nodes, run.wish.max_nodes, state.substr(0, kMaxPoolState)});
+  if (ended_.size() > kMostPastRuns) {
+    ended_.pop_front();
+  }
 }
 
 bool PoolCore::IsFree(const std::string& name, const Daemon& daemon) const {
@@ -478,15 +508,20 @@ PoolStatus PoolCore::Status() const {
   for (const auto& [id, run] : runs_) {
     const PoolView view = ViewFor(id);
     std::string state = view.over      ? "over"
-                        : !view.placed ? "waits: " + view.waits
+                        : !view.placed ? std::string(kPoolWaits) + view.waits
                         : run.ends     ? "ends on"
-                                       : "runs on";
+                                       : std::string(kPoolRuns);
     for (const PoolPart& part : view.parts) {
       if (!part.ended && state.size() + part.name.size() < kMaxPoolState - 4) {
         state += " " + part.name;
       }
     }
     status.runs.push_back({id, run.wish.min_nodes, run.wish.max_nodes, state});
+  }
+  for (const PoolQueued& run : ended_) {
+    if (!runs_.contains(run.run_id)) {
+      status.runs.push_back(run);
+    }
   }
   return status;
 }

@@ -24,6 +24,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -107,6 +108,7 @@ class PoolCore {
   void PlaceRuns();
   std::vector<Run*> InOrder();
   static std::size_t Living(const Run& run);
+  void Remember(const Run& run);
   std::string WaitsFor(const Run& run, std::size_t place) const;
   std::string StateOf(const std::string& name, const Daemon& daemon) const;
 
@@ -117,6 +119,7 @@ class PoolCore {
   bool judges_ = false;
   std::map<std::string, Daemon> daemons_;
   std::map<RunId, Run> runs_;
+  std::deque<PoolQueued> ended_;  // Detached runs, whose ends no launch has heard.
 };
 
 }  // namespace ddprun

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "common/exit_code.h"
@@ -78,14 +79,12 @@ class PoolCoreTest : public ::testing::Test {
     }
     return "none";
   }
-  bool Knows(const RunId& run) const {
-    for (const PoolQueued& queued : core_.Status().runs) {
-      if (queued.run_id == run) {
-        return true;
-      }
-    }
-    return false;
+  std::string StateOfRun(const RunId& run) const {
+    const auto runs = core_.Status().runs;
+    const auto found = std::ranges::find(runs, run, &PoolQueued::run_id);
+    return found == runs.end() ? "none" : found->state;
   }
+  bool Knows(const RunId& run) const { return StateOfRun(run) != "none"; }
   // Another server, to which everyone comes.
   void BeginAgain() { core_ = PoolCore(1'000'000, now_); }
 
@@ -164,7 +163,25 @@ TEST_F(PoolCoreTest, ALaunchThatIsGoneEndsItsRunButNotADetachedOne) {
   End("n1", 143);
   EXPECT_FALSE(Knows("a"));
   End("n2", 0);
-  EXPECT_FALSE(Knows("d"));
+  EXPECT_EQ(StateOfRun("d"), "has ended with exit code 0");
+}
+
+TEST_F(PoolCoreTest, TheEndsOfTheLastDetachedRunsAreKnown) {
+  Offer("n1");
+  for (std::size_t i = 0; i <= kMostPastRuns; ++i) {
+    const RunId run = "r" + std::to_string(i);
+    Wish(run, 1, 1, /*detached=*/true);
+    core_.OnLaunchGone(run, {7}, now_);
+    Obey();
+    daemons_["n1"].said = {{1, 1, "begins"}, {2, 3, "its directory is not there"}};
+    daemons_["n1"].said_part = daemons_["n1"].part;
+    End("n1", 69);
+  }
+  EXPECT_EQ(StateOfRun("r0"), "none");
+  EXPECT_EQ(StateOfRun("r1"), "has ended with exit code 69: n1: its directory is not there");
+  wishes_.erase("r1");
+  Wish("r1", 1, 1, /*detached=*/true);
+  EXPECT_EQ(StateOfRun("r1"), "runs on n1");
 }
 
 TEST_F(PoolCoreTest, ALaunchThatComesBackInTimeKeepsItsRun) {

@@ -116,8 +116,14 @@ Result<std::string> PoolDriver::OnControl(const ControlRequest& request) {
     Settle();
     return "run '" + request.run_id + "' leaves the queue of the pool";
   }
-  if (request.verb != ControlVerb::kDrain || !core_.Drain(request.node)) {
+  if (request.verb != ControlVerb::kDrain) {
     return control_(request);
+  }
+  if (!core_.Drain(request.node)) {
+    return request.run_id.empty()
+               ? Error{ErrorKind::kNotFound,
+                       "the pool has no daemon '" + request.node + "' (ddprun status lists them)"}
+               : control_(request);
   }
   std::string text = "daemon " + request.node + " gets no more runs until it is started again";
   ControlRequest leave = request;

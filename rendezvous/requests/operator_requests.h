@@ -38,6 +38,10 @@ class OperatorRequests {
   // The server's own request. Its pieces are dropped, and it is over after kOfOwn.
   void Send(const RunId& run_id, const RequestSpec& spec, const std::vector<NodeId>& members);
 
+  // Whether this node can be asked now.
+  bool HasStream(const RunId& run_id, const NodeId& node) const {
+    return nodes_.contains({run_id, node});
+  }
   bool asked() const;  // Whether an operator's stream is open.
 
   void ForgetRun(const RunId& run_id);

@@ -495,7 +495,7 @@ void Fields(const Io& io, Of<Io, PoolQueued>& run) {
 template <class Io>
 void Fields(const Io& io, Of<Io, PoolStatus>& status) {
   io.List(FIELD(members), status.members, kMostDaemons, "members");
-  io.List(FIELD(runs), status.runs, kMostWishes, "runs");
+  io.List(FIELD(runs), status.runs, kMostWishes + kMostPastRuns, "runs");
 }
 
 // ---- A claim's entry ----

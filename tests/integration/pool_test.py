@@ -8,7 +8,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, command_of, read_bytes, read_text  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, command_of, read_bytes, read_text  # noqa: E402
 
 
 class PoolTest(DdprunTest):
@@ -158,6 +158,7 @@ class PoolTest(DdprunTest):
         self.assertEqual(waiting["third"].wait(), 130)
         self.assertIn("leaves the queue", self.ask("stop", "fourth").out())
         self.assertEqual(waiting["fourth"].wait(), 143, waiting["fourth"].all())
+        self.assertIn("taken out of the queue", waiting["fourth"].err())
         self.write("go", "")
         self.all_end([first, waiting["second"], waiting["fifth"]])
         self.assertEqual(read_text(self.path("order")).split(), ["second", "fifth"])
@@ -258,6 +259,36 @@ class PoolTest(DdprunTest):
         self.wait_for_states(*there, n1="free")
         self.assertEqual(follower.wait(), 0, follower.all())
         self.end(there)
+
+    def test_the_state_of_a_detached_run_is_known_before_and_after_it(self):
+        there = self.pool(None, "n1")
+        first = self.start("--rdzv-id=first", *self.waiting())
+        self.wait_for_ranks(first, 1, *there)
+        os.mkdir(self.path("gone"))
+        self.ask("-c", f'cd {self.path("gone")} && exec {DDPRUN} --detach --rdzv-id=second true', executable="/bin/sh")
+        self.ask("--detach", "--rdzv-id=third", FAKE_WORKER, HELLO, f"--wait-file={self.path('seen')}")
+        os.rmdir(self.path("gone"))
+        self.assertIn("run third waits: place 2 in the queue", self.ask("status", "third").out())
+        self.assertIn("run 'third' waits: place 2", self.ask("logs", "third", expect=1).err())
+        follower = self.start("logs", "-f", "third")
+        self.wait_for_text(follower, "waits: place 2 in the queue")
+        self.write("go", "")
+        self.assertEqual(first.wait(), 0, first.all())
+        self.wait_for(lambda: "worker 0" in follower.out(), follower, *there, what="output of the third")
+        self.write("seen", "")
+        self.assertEqual(follower.wait(), 0, follower.all())
+        said = self.ask("status", "second").out()
+        self.assertRegex(said, "run second has ended with exit code 69: n1: .*'/.*/gone' is not on this machine")
+        self.assertIn("is not on this machine", there[1].err())
+        self.wait_for_states(*there, n1="free")
+        self.assertIn("--log-dir", self.ask("logs", "first", expect=1).err())
+        self.assertIn("the pool has no daemon 'n7'", self.ask("drain", "n7", expect=1).err())
+        self.end(there)
+
+    def test_a_launch_may_stay_on_this_machine(self):
+        for here in ({"flags": ["--standalone"]}, {"flags": [], "environment": {"DDPRUN_POOL": ""}}):
+            run = self.ask(*here["flags"], FAKE_WORKER, HELLO, environment=here.get("environment"))
+            self.assertRegex(run.out(), "(?m)^worker 0")
 
     def test_only_who_has_the_token_may_come_in(self):
         there = self.pool(None, "n1")
