@@ -22,6 +22,7 @@
 #include "rendezvous/failover/claim_directory.h"
 #include "rendezvous/failover/sole_claim.h"
 #include "rendezvous/pool/pool_driver.h"
+#include "rendezvous/pool/wish_file.h"
 #include "rendezvous/term_bounds.h"
 
 namespace ddprun {
@@ -188,6 +189,16 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
     if (const Result<void> taken = TakeClaimOf(*left, *claim, *bound); !taken) {
       return Refuse(taken.error());
     }
+  }
+  std::optional<WishFile> wishes;
+  if (left->claims && !access->token.empty()) {
+    const std::filesystem::path file = std::filesystem::path(config.state_dir) / "pool";
+    const auto kept = WishFile::Read(file);
+    if (!kept) {
+      return Refuse(kept.error());
+    }
+    wishes.emplace(loop, file);
+    pool.KeepDetached(*kept, [&](std::vector<PoolWish> now) { wishes->Keep(std::move(now)); });
   }
   Log(LogLevel::kInfo,
       "serving at " + ToString(*bound) + (left->claims ? ", state in " + config.state_dir : ""));

@@ -178,6 +178,23 @@ Result<void> PoolCore::OnWish(const PoolWish& wish) {
   return {};
 }
 
+void PoolCore::Restore(const PoolWish& wish, Time now) {
+  if (wish.detached && OnWish(wish)) {
+    runs_.at(wish.run_id).gone = now;
+  }
+}
+
+std::vector<PoolWish> PoolCore::Detached() const {
+  std::vector<PoolWish> wishes;
+  for (const auto& [id, run] : runs_) {
+    if (run.wish.detached && !run.adopted && !run.over) {
+      wishes.push_back(run.wish);
+      wishes.back().placed = run.placed;
+    }
+  }
+  return wishes;
+}
+
 void PoolCore::OnDaemonGone(const std::string& name, Incarnation incarnation, Time now) {
   const auto found = daemons_.find(name);
   if (found != daemons_.end() && found->second.offer.incarnation == incarnation) {

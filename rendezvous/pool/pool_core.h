@@ -16,7 +16,8 @@
 // counts as lost with its part. If a part has failed, and fewer than MIN others are left, these
 // have kFailureGrace to end by themselves.
 //
-// Nothing that a server knows outlives it: its daemons and launches tell the next one. So nothing
+// A server's daemons and launches tell the next one all, but for detached runs, which are kept for
+// it. So nothing
 // is placed for kRecovery after a server's beginning, and for kDaemonPatience no run is ended
 // because no daemon has told of it. Tickets and numbers of parts begin with `first`, and never go
 // down: the driver takes the time of day, in microseconds.
@@ -49,6 +50,10 @@ class PoolCore {
   // kRefused: why this daemon or launch is not taken.
   Result<void> OnOffer(const PoolOffer& offer, Time now);
   Result<void> OnWish(const PoolWish& wish);
+  // A detached run that an earlier server has kept; its launch has gone.
+  void Restore(const PoolWish& wish, Time now);
+  // Those to be kept for the next server.
+  std::vector<PoolWish> Detached() const;
   // Its stream has ended.
   void OnDaemonGone(const std::string& name, Incarnation incarnation, Time now);
   void OnLaunchGone(const RunId& run_id, Incarnation incarnation, Time now);

@@ -166,6 +166,36 @@ TEST_F(PoolCoreTest, ALaunchThatIsGoneEndsItsRunButNotADetachedOne) {
   EXPECT_EQ(StateOfRun("d"), "has ended with exit code 0");
 }
 
+TEST_F(PoolCoreTest, AServerKeepsItsDetachedRunsForTheNextOne) {
+  Offer("n1");
+  Wish("a", 1, 1);
+  Wish("trains", 1, 1, /*detached=*/true);
+  Wish("waits", 1, 1, /*detached=*/true);
+  Wish("later", 1, 1, /*detached=*/true);
+  Obey();
+  End("n1", 0);
+  Obey();
+  for (const char* const run : {"trains", "waits", "later"}) {
+    core_.OnLaunchGone(run, {7}, now_);
+  }
+  const std::vector<PoolWish> kept = core_.Detached();
+  ASSERT_EQ(kept.size(), 3u) << "attached runs have their launches";
+  BeginAgain();
+  for (const PoolWish& wish : kept) {
+    core_.Restore(wish, now_);
+  }
+  EXPECT_EQ(core_.Detached(), kept);
+  Say("n1");
+  Pass(PoolCore::kDaemonPatience);
+  EXPECT_EQ(On("trains"), "n1");
+  End("n1", 0);
+  EXPECT_EQ(On("waits"), "n1");
+  Obey();
+  End("n1", 0);
+  EXPECT_EQ(On("later"), "n1");
+  EXPECT_EQ(StateOfRun("trains"), "has ended with exit code 0");
+}
+
 TEST_F(PoolCoreTest, TheEndsOfTheLastDetachedRunsAreKnown) {
   Offer("n1");
   for (std::size_t i = 0; i <= kMostPastRuns; ++i) {

@@ -18,6 +18,16 @@ RendezvousHandlers PoolDriver::With(RendezvousHandlers handlers) {
   return handlers;
 }
 
+void PoolDriver::KeepDetached(const std::vector<PoolWish>& kept,
+                              std::function<void(std::vector<PoolWish>)> keep) {
+  for (const PoolWish& wish : kept) {
+    core_.Restore(wish, loop_.Now());
+  }
+  detached_ = kept;
+  keep_ = std::move(keep);
+  Settle();
+}
+
 void PoolDriver::OnStream(const PoolReport& first, std::unique_ptr<PoolStream> stream) {
   if (std::holds_alternative<PoolQuestion>(first)) {
     return Answer(std::move(stream));
@@ -161,6 +171,12 @@ void PoolDriver::Settle() {
     if (reply != client.sent) {
       client.stream->Send(reply);
       client.sent = std::move(reply);
+    }
+  }
+  if (keep_) {
+    if (std::vector<PoolWish> detached = core_.Detached(); detached != detached_) {
+      detached_ = std::move(detached);
+      keep_(detached_);
     }
   }
   const std::optional<Time> wake = core_.NextWake();

@@ -24,6 +24,11 @@ class PoolDriver {
   PoolDriver(Loop& loop, std::uint64_t first)
       : loop_(loop), core_(first, loop.Now()), wake_(loop) {}
 
+  // `kept`: detached runs of an earlier server; `keep` gets those that the next one shall know,
+  // whenever they have changed. Before anything arrives.
+  void KeepDetached(const std::vector<PoolWish>& kept,
+                    std::function<void(std::vector<PoolWish>)> keep);
+
   // `handlers` of a coordinator, with a pool: its streams, and operators' requests about daemons
   // and runs that wait.
   RendezvousHandlers With(RendezvousHandlers handlers);
@@ -53,6 +58,8 @@ class PoolDriver {
   static constexpr std::size_t kMostQuestions = 16;
   std::vector<std::unique_ptr<PoolStream>> questions_;
   std::map<Key, Client> clients_;
+  std::function<void(std::vector<PoolWish>)> keep_;  // Empty: nothing is kept.
+  std::vector<PoolWish> detached_;                   // As it was told.
   LoopTimer wake_;
 };
 

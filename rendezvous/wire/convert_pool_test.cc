@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "rendezvous/wire/convert.h"
+#include "rendezvous/wire/kept_wishes.h"
 
 namespace ddprun {
 namespace {
@@ -33,6 +34,17 @@ TEST(WirePool, MessagesCrossAsTheyAre) {
     ToProto(reply, &wire);
     EXPECT_EQ(PoolReplyFromProto(wire).value(), reply);
   }
+}
+
+TEST(WirePool, KeptWishesAreReadAsTheyWere) {
+  PoolWish second = kWish;
+  second.run_id = "second";
+  const std::vector<PoolWish> wishes{kWish, second};
+  EXPECT_EQ(DecodeWishes(Encode(wishes)).value(), wishes);
+  EXPECT_EQ(DecodeWishes("").value().size(), 0u);
+  EXPECT_EQ(DecodeWishes("no such bytes").error().kind, ErrorKind::kInvalid);
+  second.run_id.clear();
+  EXPECT_EQ(DecodeWishes(Encode({second})).error().message, "wish.run_id is empty");
 }
 
 template <class Value, class Spoil>

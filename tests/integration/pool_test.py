@@ -199,8 +199,12 @@ class PoolTest(DdprunTest):
             self.wait_for_ranks(run, 1)
         queue = []
         for i in range(20):
-            queue.append(self.start(f"--rdzv-id=q{i}", "--nnodes=3", *self.noting(f"q{i}")))
-            self.wait_for_text(queue[-1], "waiting in the pool")
+            launch = [f"--rdzv-id=q{i}", "--nnodes=3", *self.noting(f"q{i}")]
+            if i % 7 == 3:
+                self.ask("--detach", *launch)
+            else:
+                queue.append(self.start(*launch))
+                self.wait_for_text(queue[-1], "waiting in the pool")
         for _ in range(2):
             server.signal(signal.SIGKILL)
             server.wait()
