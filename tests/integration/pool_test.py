@@ -2,7 +2,9 @@
 
 import os
 import re
+import select
 import signal
+import socket
 import sys
 import unittest
 
@@ -293,6 +295,32 @@ class PoolTest(DdprunTest):
         for here in ({"flags": ["--standalone"]}, {"flags": [], "environment": {"DDPRUN_POOL": ""}}):
             run = self.ask(*here["flags"], FAKE_WORKER, HELLO, environment=here.get("environment"))
             self.assertRegex(run.out(), "(?m)^worker 0")
+
+    def test_systemd_hears_that_a_daemon_is_ready_what_it_does_and_that_it_lives(self):
+        server = self.serve()
+        heard = []
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+            systemd.bind(self.path("notify"))
+            systemd.setblocking(False)
+
+            def hears(*wanted):
+                while select.select([systemd], [], [], 0)[0]:
+                    heard.extend(systemd.recv(4096).decode().split("\n"))
+                return set(wanted) <= set(heard)
+
+            daemon = self.daemon("n1", environment={"NOTIFY_SOCKET": self.path("notify"), "WATCHDOG_USEC": "100000"})
+            self.wait_for(lambda: hears("READY=1", "STATUS=free") and heard.count("WATCHDOG=1") > 3, daemon, what="a daemon")
+            run = self.start("--rdzv-id=r", FAKE_WORKER, f"--env-file={self.path('env')}", f"--wait-file={self.go}")
+            self.wait_for(lambda: hears("STATUS=run r"), daemon, run, what="its run")
+            self.write("go", "")
+            self.assertEqual(run.wait(), 0, run.all())
+            for name in ("NOTIFY_SOCKET", "WATCHDOG_USEC"):
+                self.assertNotIn(f"\n{name}=", read_text(self.path("env")), "of the daemon alone")
+            del heard[:]
+            self.wait_for(lambda: hears("STATUS=free"), daemon, what="its end")
+            self.terminate(daemon)
+            self.assertTrue(hears("STOPPING=1"))
+        self.terminate(server)
 
     def test_only_who_has_the_token_may_come_in(self):
         there = self.pool(None, "n1")
