@@ -115,6 +115,7 @@ TEST(CheckReport, ANodeThatIsBadIsSoWhateverItsSpeed) {
   }
   nodes[2].facts = {{"gpu0", "Xid 74", true}, {"gpus", "1 of 2 well", false}};
   nodes[2].refused = "GPU 0: Xid 74";
+  nodes[1].facts = {{"gpus", "their driver has not answered for 10.0 s", true}};
   nodes[1].asked = true;
   nodes[1].node_check = "no disk";
   const CheckReport report = Judge(nodes);
@@ -122,8 +123,9 @@ TEST(CheckReport, ANodeThatIsBadIsSoWhateverItsSpeed) {
   EXPECT_EQ(InWords(report),
             "NODE  GPUS         NODE CHECK  SPEED        LATENCY   VERDICT\n"
             "n0    -            -           1000.0 MB/s  0.100 ms  ok\n"
-            "n1    -            refuses     1000.0 MB/s  0.100 ms  BAD\n"
+            "n1    bad          refuses     1000.0 MB/s  0.100 ms  BAD\n"
             "n2    1 of 2 well  -           100.0 MB/s   0.100 ms  BAD\n"
+            "n1: gpus their driver has not answered for 10.0 s\n"
             "n1 is refused by its node check: no disk\n"
             "n2 would be refused: GPU 0: Xid 74\n"
             "n2: gpu0 Xid 74\n"

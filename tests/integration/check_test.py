@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -64,11 +63,6 @@ class OneNode(Machine):
         run.signal(signal.SIGKILL)
         run.wait()
 
-    def test_a_driver_that_hangs_is_bad(self):
-        os.mkfifo(self.path("fifo"))
-        told = self.check(gpus=f"hang {self.path('fifo')}", expect=1).out()
-        self.assertRegex(told, r"\n\S+ +bad +- +- +- +BAD\n\S+: gpus their driver has not answered for 10.0 s\n")
-
     def test_bad_command_lines(self):
         for flags, why in (((FAKE := "train.py",), f"takes no program: '{FAKE}'"),
                            (("-o", "xml"), "--output must be text or json: 'xml'"),
@@ -108,18 +102,6 @@ class Nodes(Machine):
         told = json.loads(self.check("-o", "json", expect=1, **how))
         self.assertFalse(told["well"])
         return told["problems"], [node["verdict"] for node in told["nodes"]]
-
-    def test_where_all_are_alike_nobody_is_named(self):
-        told = self.check()
-        self.assertEqual(len(re.findall(r" \d\.\d MB/s +[\d.]+ ms +ok\n", told)), NODES, told)
-        self.assertNotIn("slow", told)
-
-    def test_a_slow_node_is_named_with_its_number_and_that_of_all(self):
-        self.limit(2, SLOW, "replace")
-        told = self.check(expect=1)
-        self.assertEqual(told.count("slow "), 1, told)
-        self.assertRegex(told, r"\nslow node: node 2 \(\S+\): [\d.]+ MB/s at its best; the median of all nodes: \d\.\d MB/s")
-        self.assertEqual(len(re.findall(r" SLOW\n", told)), 1, told)
 
     def test_a_slow_link_between_two_good_nodes_is_named(self):
         self.network.switch.run("tc", "qdisc", "del", "dev", "m3", "root")

@@ -107,11 +107,6 @@ class Hangs(DdprunTest):
         held.signal(9)
         held.wait()
 
-    def test_a_time_out_that_watches_nobody_is_said(self):
-        run = self.start("--nproc-per-node=2", "--hang-timeout=500ms", FAKE_WORKER, "--hang")
-        self.wait_for_text(run, "no worker has reported progress in 500 ms: until one does, --hang-timeout watches none of them")
-        self.terminate(run)
-
     def test_on_hang_observe_tells_and_touches_nothing(self):
         run = self.start("--nproc-per-node=2", "--hang-timeout=1s", "--on-hang=observe",
                          f"--log-dir={self.logs}", FAKE_WORKER, *LAG)
@@ -161,26 +156,15 @@ class Hangs(DdprunTest):
         self.assertRegex(run.err(), r"\n== stacks of rank 1 \(pid \d+\)\n-- process \d+:\nthread \d+ ")
         self.assertNotIn("\\n", run.err())
 
-    def test_a_stopped_worker_counts_as_hung_and_is_killed(self):
-        self.hung("--on-rank=0", "--steps=3", "--stop-self", "--always", "--steps=4", "--hang")
-        told = self.failure()
-        self.assertEqual((told["hang"]["rank"], told["root_cause"]["exitcode"]), (0, -9))
-        self.assertIn("state T", read_text(told["root_cause"]["stacks"]))
-
-    def test_a_slow_tool_is_not_waited_for(self):
-        for name in ("gdb", "py-spy"):
-            self.write(self.path("bin", name), "#!/bin/sh\necho a frame of $$\nexec sleep 1000\n", 0o755)
-        self.hung(*LAG, environment={"PATH": self.path("bin") + ":" + os.environ["PATH"]})
-        stacks = read_text(self.failure()["root_cause"]["stacks"])
-        self.assertRegex(stacks, r"-- gdb:\na frame of \d+\n\(gdb took too long: stopped\)\n")
-
-    def test_a_tool_that_floods_or_falls_silent_is_not_waited_for(self):
+    def test_a_tool_that_floods_or_is_slow_is_not_waited_for(self):
         for body, words in (("exec yes a frame of $$", r"prints more than 256 KiB: stopped"),
+                            ("echo a frame of $$; exec sleep 1000",
+                             r"-- gdb:\na frame of \d+\n\(gdb took too long: stopped\)\n"),
                             ("echo $$ >&2; exec >&- 2>&-; exec sleep 1000", r"-- gdb:\n\d+\n")):
             with self.subTest(body):
                 self.write(self.path("bin", "gdb"), "#!/bin/sh\n" + body + "\n", 0o755)
                 held = self.start("-c", "exec sleep 1000", executable="/bin/sh")
-                asked = self.ask("stacks", "--limit=3s", str(held.process.pid), environment={
+                asked = self.ask("stacks", "--limit=1s", str(held.process.pid), environment={
                     "PATH": self.path("bin") + ":" + os.environ["PATH"]}, limit=60)
                 self.assertRegex(asked.out(), words)
                 held.signal(9)

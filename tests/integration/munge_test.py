@@ -5,7 +5,6 @@ MUNGE is a made-up one; tests/slurm has the real one.
 """
 
 import os
-import re
 import shutil
 import signal
 import sys
@@ -19,18 +18,6 @@ from networks import namespaces_work  # noqa: E402
 
 FAKE_MUNGE = os.environ.get("FAKE_MUNGE", "")
 ANOTHER_USER = "4711"
-# The squatter's own words at /healthz, whatever is asked.
-SQUATTER = """
-import http.server, sys
-class Health(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(sys.argv[3].encode())
-server = http.server.HTTPServer((sys.argv[1], int(sys.argv[2])), Health)
-print("listening", file=sys.stderr, flush=True)
-server.serve_forever()
-"""
 
 
 @unittest.skipUnless(namespaces_work(), "no network namespaces without root")
@@ -60,21 +47,6 @@ class MungeTest(DdprunTest):
         return self.on(rank if machine is None else machine, "--nnodes=2", f"--node-rank={rank}",
                        f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={self.endpoint}", *flags,
                        FAKE_WORKER, HELLO, *worker, environment=environment)
-
-    def step(self, node, *flags, worker=(), environment=None):
-        """As srun starts it."""
-        hosts = ",".join(self.network.address(i) for i in range(2))
-        return self.on(node, *flags, FAKE_WORKER, HELLO, *worker, environment={
-            "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "2",
-            "SLURM_NODEID": str(node), "SLURM_PROCID": str(node), "SLURM_LOCALID": "0",
-            "SLURM_STEP_NODELIST": hosts, "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
-            "SLURMD_NODENAME": self.network.address(node), **(environment or {})})
-
-    def squat(self, port, text):
-        squatter = self.on(0, "-c", SQUATTER, self.network.address(0), str(port), text,
-                           program=sys.executable)
-        self.wait_for_text(squatter, "listening")
-        return squatter
 
     def status(self):
         looks = self.on(1, "status", f"--endpoint={self.endpoint}")
@@ -121,29 +93,6 @@ class Munge(MungeTest):
         self.wait_for_text(first, "serving the rendezvous")
         self.end(first, self.node(1, environment={"SLURM_JOB_ID": ""}))
 
-    # Its port is known beforehand. Whoever has it, a step does not join it.
-    def test_a_steps_port_that_is_taken_is_named(self):
-        first = self.step(0, "--dry-run")
-        self.assertEqual(first.wait(), 0, first.all())
-        port = int(re.search(r"--rdzv-endpoint +\S+:(\d+)", first.out())[1])
-        self.squat(port, "ddprun rendezvous 1\nrun 7.0.0\n")
-        node = self.step(0)
-        self.assertNotEqual(node.wait(), 0, node.all())
-        self.assertRegex(node.err(), rf"port {port} is in use by process \d+ \(\S+\); another ddprun rendezvous answers "
-                         r"there\. The port is derived from the job's id\. Set --rdzv-endpoint=HOST:PORT and --nnodes=N")
-
-    # Another user's server: its seal does not open here.
-    def test_a_step_joins_no_other_users_server(self):
-        first = self.step(0, "--dry-run")
-        self.assertEqual(first.wait(), 0, first.all())
-        port = re.search(r"--rdzv-endpoint +\S+:(\d+)", first.out())[1]
-        server = self.on(0, "rendezvous", f"--listen={self.network.address(0)}:{port}")
-        self.wait_for_text(server, "serving at")
-        node = self.step(1, environment={"FAKE_MUNGE_USER": ANOTHER_USER})
-        self.assertEqual(node.wait(), 2, node.all())
-        self.assertRegex(node.err(), "wants a token: MUNGE cannot open the token that was sealed: Una")
-        self.terminate(server)
-
     def test_a_server_without_a_token_is_not_joined(self):
         server = self.on(0, "rendezvous", f"--listen={self.endpoint}", environment={"SLURM_JOB_ID": ""})
         self.wait_for_text(server, "serving at")
@@ -172,16 +121,13 @@ class Munge(MungeTest):
         self.terminate(again)
 
     def test_where_it_is_missing_that_is_said_once(self):
-        for trouble, why in (("fail", "fake trouble"), ("hang", "MUNGE does not answer within 10.0 s")):
-            with self.subTest(trouble=trouble):
-                open(self.path("munge", trouble), "w").close()
-                nodes = [self.node(rank) for rank in range(2)]
-                self.end(*nodes)
-                os.remove(self.path("munge", trouble))
-                said = [line for line in nodes[0].err().splitlines() if why in line]
-                self.assertEqual(len(said), 1, said)
-                self.assertIn("can join this run", said[0])
-                self.assertNotIn(why, nodes[1].err())
+        open(self.path("munge", "fail"), "w").close()
+        nodes = [self.node(rank) for rank in range(2)]
+        self.end(*nodes)
+        said = [line for line in nodes[0].err().splitlines() if "fake trouble" in line]
+        self.assertEqual(len(said), 1, said)
+        self.assertIn("can join this run", said[0])
+        self.assertNotIn("fake trouble", nodes[1].err())
 
     # It holds up one node, and stops none.
     def test_a_node_whose_daemon_hangs_joins_later(self):

@@ -78,22 +78,6 @@ class PoolTest(DdprunTest):
         self.wait_for_states(*there, n1="free", n2="free")
         self.end(there)
 
-    def test_a_run_of_one_node_that_ends_at_once_loses_no_line(self):
-        there = self.pool(None, "n1")
-        script = self.write("short.sh", "#!/bin/sh\necho \"one line of $RANK in $PWD\"\n", 0o755)
-        for _ in range(3):
-            run = self.ask(script)
-            self.assertEqual(run.out(), f"[n1] one line of 0 in {self.directory}\n", run.all())
-        self.end(there)
-
-    def test_arguments_arrive_as_they_are(self):
-        there = self.pool(None, "n1")
-        odd = ["two words", "", "$(touch pwned)", "a'b\"c\\", "new\nline", "-x", "--", "é"]
-        program = self.write("show.py", "import json, sys\nprint(json.dumps(sys.argv[1:]))\n")
-        import json
-        self.assertEqual(json.loads(self.ask(program, *odd).out().split("] ", 1)[1]), odd)
-        self.end(there)
-
     def test_a_daemon_that_hangs_does_not_hold_up_a_worker_that_prints_much(self):
         server, daemon = self.pool(None, "n1")
         printed = self.path("printed")
@@ -109,42 +93,40 @@ class PoolTest(DdprunTest):
         self.assertEqual(run.wait(), 0, run.all())
         self.end([server, daemon])
 
-    def test_a_worker_fails(self):
+    def test_runs_end_as_they_would_here(self):
+        """All of one pool: each new server first waits for its daemons."""
         there = self.pool(None, "n1", "n2")
-        run = self.start("--nnodes=2", FAKE_WORKER, "--on-rank=1", "--print-err=no such file", "--exit=7", "--always",
-                         "--hang")
-        self.assertEqual(run.wait(), 7, run.all())
-        self.assertIn("[n2] no such file", run.err())
-        self.assertEqual(run.err().count("Root Cause"), 1, run.err())
-        self.wait_for_states(*there, n1="free", n2="free")
-        self.end(there)
-
-    def test_the_program_is_not_there(self):
-        there = self.pool(None, "n1")
-        run = self.ask("/no/such/program", expect=2)
-        self.assertIn("/no/such/program", run.err())
-        self.wait_for_states(*there, n1="free")
-        self.end(there)
-
-    def test_signals_stop_the_run_everywhere(self):
-        there = self.pool(None, "n1", "n2")
-        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
-            run = self.start("--nnodes=2", *self.waiting())
-            self.wait_for_ranks(run, 2)
-            run.signal(number)
-            self.assertEqual(run.wait(), code, run.all())
+        with self.subTest("one node, at once: no line is lost"):
+            script = self.write("short.sh", "#!/bin/sh\necho \"one line of $RANK in $PWD\"\n", 0o755)
+            for _ in range(3):
+                run = self.ask(script)
+                self.assertRegex(run.out(), rf"^\[n[12]\] one line of 0 in {self.directory}\n$", run.all())
+        with self.subTest("a worker fails"):
+            run = self.start("--nnodes=2", FAKE_WORKER, "--on-rank=1", "--print-err=no such file", "--exit=7", "--always",
+                             "--hang")
+            self.assertEqual(run.wait(), 7, run.all())
+            self.assertIn("[n2] no such file", run.err())
+            self.assertEqual(run.err().count("Root Cause"), 1, run.err())
             self.wait_for_states(*there, n1="free", n2="free")
-            self.assertEqual(self.mark.living("fake_worker"), [])
-        self.end(there)
-
-    def test_a_killed_launch_ends_its_run(self):
-        there = self.pool(None, "n1", "n2")
-        run = self.start("--nnodes=2", FAKE_WORKER, "--ignore-term", *self.waiting()[1:])
-        self.wait_for_ranks(run, 2)
-        run.signal(signal.SIGKILL)
-        run.wait()
-        self.wait_for(lambda: not self.mark.living("fake_worker"), *there, what="no worker")
-        self.wait_for_states(*there, n1="free", n2="free")
+        with self.subTest("the program is not there"):
+            run = self.ask("/no/such/program", expect=2)
+            self.assertIn("/no/such/program", run.err())
+            self.wait_for_states(*there, n1="free", n2="free")
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            with self.subTest(number.name):
+                run = self.start("--nnodes=2", *self.waiting())
+                self.wait_for_ranks(run, 2)
+                run.signal(number)
+                self.assertEqual(run.wait(), code, run.all())
+                self.wait_for_states(*there, n1="free", n2="free")
+                self.assertEqual(self.mark.living("fake_worker"), [])
+        with self.subTest("the launch is killed"):
+            run = self.start("--nnodes=2", FAKE_WORKER, "--ignore-term", *self.waiting()[1:])
+            self.wait_for_ranks(run, 2)
+            run.signal(signal.SIGKILL)
+            run.wait()
+            self.wait_for(lambda: not self.mark.living("fake_worker"), *there, what="no worker")
+            self.wait_for_states(*there, n1="free", n2="free")
         self.end(there)
 
     def test_runs_wait_in_order_and_one_may_leave(self):
@@ -181,17 +163,6 @@ class PoolTest(DdprunTest):
             self.write("go", "")
             self.assertEqual(run.wait(), code, run.all() + daemon.all())
             self.wait_for_states(daemon, n1="free")
-        self.end([server, daemon])
-
-    def test_a_restarted_daemon_can_still_stop_its_run(self):
-        server, daemon = self.pool(None, "n1")
-        run = self.start(*self.waiting())
-        self.wait_for_ranks(run, 1)
-        daemon.signal(signal.SIGKILL)
-        daemon.wait()
-        daemon = self.daemon("n1")
-        run.signal(signal.SIGINT)
-        self.assertEqual(run.wait(), 130, run.all() + daemon.all())
         self.end([server, daemon])
 
     def test_the_server_dies_twice_and_nothing_is_lost_or_done_twice(self):
@@ -233,14 +204,6 @@ class PoolTest(DdprunTest):
         self.assertEqual(run.wait(), 0, run.all())
         self.assertEqual(self.workers(self.ask(FAKE_WORKER, HELLO))[0][0], "n1")
         self.end(there)
-
-    def test_an_unfit_daemon_gets_nothing(self):
-        server = self.serve()
-        unfit = self.daemon("n1", "--node-check=echo the fan stands still; exit 1")
-        self.wait_for_states(unfit, n1="unfit: the fan stands still")
-        fit = self.daemon("n2", "--node-check=true")
-        self.assertEqual(self.workers(self.ask(FAKE_WORKER, HELLO))[0][0], "n2")
-        self.end([server, unfit, fit])
 
     def test_an_elastic_run_takes_daemons_that_come(self):
         there = self.pool(None, "n1")

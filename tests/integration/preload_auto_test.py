@@ -70,23 +70,27 @@ class PreloadAuto(DdprunTest):
 
     def test_a_restart_is_a_fork(self):
         harmless = "import warnings\nwarnings.filterwarnings('ignore')\nX: int = 1\nY = [X, 'y']\ndef f():\n    return print('never')"
-        for flags, before in (((), ""), (("--preload=auto",), harmless)):
-            with self.subTest(flags):
-                self.write("say.py", SAY.format(before=before))
-                run = self.say("--max-restarts=1", *flags)
-                self.wait_for(lambda: "has loaded torch,torch._dynamo" in self.preloaded(), run)
-                shown = [command_of(pid) for pid in children_of(run.agent())]
-                self.assertEqual(sorted("say.py" in command for command in shown), [False, True, True])
-                first, second = self.said("0"), self.restart(run)
-                self.assertEqual({told["shown"] for told in second}, {told["shown"] for told in first})
-                self.assertEqual(len(second), 2)
-                self.assertEqual(len({told["loaded"] for told in second}), 1)
-                self.assertFalse({told["loaded"] for told in second} & {told["pid"] for told in first + second})
-                for told in second:  # Nothing is left of how it was loaded.
-                    self.assertEqual((told["class"], told["oom"]), (os.SCHED_OTHER, first[0]["oom"]))
-                self.assertEqual(run.all().count("torch is here"), 2, "it was printed by those that were not forked")
-                self.assertNotRegex(re.sub("(?m)^.*(recovered|restarting).*$", "", run.err()), "cold|preload|template")
-                os.unlink(self.path("said"))
+        self.write("say.py", SAY.format(before=harmless))
+        self.write("torch/_dynamo.py", "import os\nwith open(os.path.join(os.path.dirname(__file__), 'classes'), 'a') as file:\n"
+                   "    file.write('%d\\n' % os.sched_getscheduler(0))\n")
+        run = self.say("--max-restarts=1")
+        self.wait_for(lambda: "has loaded torch,torch._dynamo" in self.preloaded(), run)
+        shown = [command_of(pid) for pid in children_of(run.agent())]
+        self.assertEqual(sorted("say.py" in command for command in shown), [False, True, True])
+        # With autogroup the kernel shares CPUs among sessions first, whatever the class of their processes.
+        autogroup = read_text("/proc/sys/kernel/sched_autogroup_enabled").strip() not in ("", "0")
+        if autogroup or os.geteuid() == 0:
+            classes = [os.SCHED_OTHER, os.SCHED_OTHER, os.SCHED_OTHER if autogroup else os.SCHED_IDLE]
+            self.assertEqual(read_text(self.path("torch", "classes")), "".join(f"{one}\n" for one in classes))
+        first, second = self.said("0"), self.restart(run)
+        self.assertEqual({told["shown"] for told in second}, {told["shown"] for told in first})
+        self.assertEqual(len(second), 2)
+        self.assertEqual(len({told["loaded"] for told in second}), 1)
+        self.assertFalse({told["loaded"] for told in second} & {told["pid"] for told in first + second})
+        for told in second:  # Nothing is left of how it was loaded.
+            self.assertEqual((told["class"], told["oom"]), (os.SCHED_OTHER, first[0]["oom"]))
+        self.assertEqual(run.all().count("torch is here"), 2, "it was printed by those that were not forked")
+        self.assertNotRegex(re.sub("(?m)^.*(recovered|restarting).*$", "", run.err()), "cold|preload|template")
 
     def test_there_is_none_where_workers_are_not_started_again(self):
         run = self.say()
@@ -135,19 +139,14 @@ class PreloadAuto(DdprunTest):
         self.assertNotIn("OMP_NUM_THREADS before", run.err())
 
     def test_a_program_that_does_anything_before_it_imports_torch_starts_from_its_file(self):
-        """What it prints would keep it from being executed anew, so it would go on without its variable. A directory is
-        an effect that does not show, so it would be executed anew, and fail."""
-        for before in ("print('begins', flush=True); os.environ['OMP_NUM_THREADS'] = '7'",
-                       "os.mkdir(sys.argv[1] + os.environ['TORCHELASTIC_RESTART_COUNT'] + os.environ['RANK'])\n"
-                       "os.environ['OMP_NUM_THREADS'] = '7'"):
-            with self.subTest(before):
-                self.write("say.py", SAY.format(before=before))
-                run = self.say("--max-restarts=1")
-                self.wait_for(lambda: re.search(r"^cold: .*say\.py:3 comes before `import torch` \(line \d\)$",
-                                                self.preloaded()), run)
-                self.assertEqual({told["pid"] == told["loaded"] for told in self.restart(run)}, {True})
-                self.assertNotIn("loaded ahead", run.err())
-                os.unlink(self.path("said"))
+        """A directory is an effect that does not show, so it would be executed anew, and fail."""
+        self.write("say.py", SAY.format(
+            before="os.mkdir(sys.argv[1] + os.environ['TORCHELASTIC_RESTART_COUNT'] + os.environ['RANK'])\n"
+                   "os.environ['OMP_NUM_THREADS'] = '7'"))
+        run = self.say("--max-restarts=1")
+        self.wait_for(lambda: re.search(r"^cold: .*say\.py:3 comes before `import torch` \(line \d\)$", self.preloaded()), run)
+        self.assertEqual({told["pid"] == told["loaded"] for told in self.restart(run)}, {True})
+        self.assertNotIn("loaded ahead", run.err())
 
     def test_a_slow_interpreter_delays_no_restart(self):
         """It is asked whether it loads the hook, and does not answer: only a shell that is called Python is there."""
@@ -169,19 +168,6 @@ class PreloadAuto(DdprunTest):
         [first] = preload_process()
         os.kill(first, signal.SIGKILL)
         self.wait_for(lambda: set(preload_process()) - {first}, run)
-        self.restart(run)
-
-    def test_the_idle_class_is_used_where_it_counts(self):
-        """With autogroup the kernel shares CPUs among sessions first, whatever the class of their processes."""
-        self.write("torch/_dynamo.py", "import os\nwith open(os.path.join(os.path.dirname(__file__), 'classes'), 'a') as file:\n"
-                   "    file.write('%d\\n' % os.sched_getscheduler(0))\n")
-        run = self.say("--max-restarts=1")
-        self.wait_for(lambda: "has loaded torch" in self.preloaded(), run)
-        autogroup = read_text("/proc/sys/kernel/sched_autogroup_enabled").strip() not in ("", "0")
-        if autogroup:
-            self.assertEqual(read_text(self.path("torch", "classes")), f"{os.SCHED_OTHER}\n" * 3)
-        elif os.geteuid() == 0:
-            self.assertEqual(read_text(self.path("torch", "classes")), f"{os.SCHED_OTHER}\n" * 2 + f"{os.SCHED_IDLE}\n")
         self.restart(run)
 
 

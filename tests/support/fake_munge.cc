@@ -1,8 +1,7 @@
 // Stands for libmunge.so.2, for tests. What it is told is munged's socket is a directory here, and
 // what it seals lies there as a file: "<user> <who may open it>\n<text>". A credential names it.
 //
-//   a file "hang" in there     nothing is answered any more
-//   a file "fail"              everything fails
+//   a file "fail" in there     everything fails
 //   FAKE_MUNGE_USER            whom MUNGE takes the process for
 //   FAKE_MUNGE_HANG            a file: nothing is answered to this process while it is there
 #include <unistd.h>
@@ -41,7 +40,7 @@ long Caller() {
 
 int Refuses(Context& context) {
   const char* const own = std::getenv("FAKE_MUNGE_HANG");
-  while (fs::exists(context.directory / "hang") || (own != nullptr && fs::exists(own))) {
+  while (own != nullptr && fs::exists(own)) {
     ::usleep(1'000);
   }
   if (fs::exists(context.directory / "fail") || !fs::exists(context.directory)) {
