@@ -1,9 +1,7 @@
 """Workers of a world that others have left behind: killed by their own node where it was asked to
 (--fence-after), and harmless where they go on."""
 
-import json
 import os
-import re
 import signal
 import sys
 import textwrap
@@ -11,7 +9,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import FAKE_WORKER, HELLO, TRAIN, DdprunTest, kill_all, read_text  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, kill_all, read_text  # noqa: E402
 from tcp_proxy import TcpProxy  # noqa: E402
 
 # Speaks to the store of its generation, says so, and once more when it is told to.
@@ -118,42 +116,6 @@ class Fences(DdprunTest):
         self.assertEqual(first.wait(), 0, first.all() + sleeper.all())
         sleeper.signal(signal.SIGTERM)  # The server has gone, perhaps before it was back.
         sleeper.wait()
-
-    def fence_generations(self):
-        """Generations in the fence log of the checkpoints, in its order."""
-        folder = self.path("ckpt")
-        numbers = sorted(int(name[6:]) for name in os.listdir(folder) if re.fullmatch(r"fence-\d+", name))
-        texts = [read_text(os.path.join(folder, f"fence-{n}")) for n in numbers]
-        return [json.loads(text.splitlines()[0])["generation"] for text in texts if text]  # Else pruned.
-
-    @unittest.skipUnless(TRAIN, "no trainer in this build")
-    def test_a_trainer_that_slept_through_two_generations_ends_with_76(self):
-        server = self.start("rendezvous", f"--listen={self.endpoint}")
-        self.wait_for_text(server, "serving")
-        train = ("--max-restarts=3", TRAIN, "--epochs=1000000", "--limit-train=640", "--threads=1",
-                 "--checkpoint-every=100", f"--checkpoint-dir={self.path('ckpt')}", "--metrics=none")
-        sleeper = self.start_node(self.endpoint, *train)
-        self.wait_for(lambda: os.path.isdir(self.path("ckpt")) and len(self.fence_generations()) > 2,
-                      sleeper, what="a checkpoint")
-        (worker,) = self.trainers()
-        stopped = [worker, sleeper.agent(), sleeper.process.pid]
-        for pid in stopped:
-            os.kill(pid, signal.SIGSTOP)
-        other = self.start_node(self.endpoint, *train)
-        self.wait_for(lambda: self.fence_generations()[-1] == 2, other, what="the next world's claim")
-        kill_all(pid for pid in self.mark.living(TRAIN)
-                 if pid not in (*stopped, other.process.pid, other.agent()))
-        self.wait_for(lambda: self.fence_generations()[-1] == 3, other, what="the world after it")
-        os.kill(worker, signal.SIGCONT)  # Alone: its agent would end it.
-        fields = self.wait_for(lambda: (f := self.stat(worker)) and f[0] == "Z" and f, sleeper,
-                               what="the end of the worker, whose agent sleeps on")
-        self.assertEqual(int(fields[-1]) >> 8, 76, sleeper.all())
-        for pid in stopped[1:]:
-            os.kill(pid, signal.SIGCONT)
-        said = self.wait_for_text(sleeper, r"ddprun-train.*was taken over by.*generation 3.*")
-        self.assertEqual(len(re.findall("was taken over by", sleeper.err())), 1, sleeper.all())
-        generations = self.fence_generations()
-        self.assertEqual(generations, sorted(generations), said)
 
 
 if __name__ == "__main__":

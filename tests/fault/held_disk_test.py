@@ -80,14 +80,6 @@ class HeldDisk(DdprunTest):
         self.assertIn("got SIGTERM: the workers are not started yet, and will not be\n", run.err())
         self.assertEqual(run.workers(), {})
 
-    def test_a_log_that_cannot_be_opened_yet(self):
-        run = self.start(self.logs(), "-r3", FAKE_WORKER, HELLO, "--exit=4",
-                         environment=self.hold("open:attempt_0/0/stdout.log"))
-        self.wait_until_held(run)
-        self.wait_for_text(run, r"opening the output of local rank 0, '\S+/attempt_0/0/stderr.log' takes")
-        self.let_go()
-        self.assertEqual(run.wait(), 4, run.all())
-
     # Nor does the worker wait, which has others that wait for it.
     def test_a_log_that_cannot_be_written(self):
         done = self.path("done")
@@ -195,14 +187,6 @@ class HeldDisk(DdprunTest):
     def test_a_name_server_that_is_silent_at_a_takeover(self):
         node, port = self.takes_over_while_held("getaddrinfo:localhost")
         self.assertIn(f"serving the rendezvous at 127.0.0.1:{port}", node.err())
-        self.terminate(node)
-
-    # The run's own directory, not the shared one.
-    def test_a_disk_that_hangs_at_a_takeover(self):
-        node, _ = self.takes_over_while_held("open:/endpoint", self.logs())
-        self.wait_for_text(node, "writing where this node's server is takes longer than 1.0 s")
-        self.wait_for_text(node, r"the rendezvous at \S+ \(or its successor\) is reachable again")
-        self.let_go()
         self.terminate(node)
 
     # A network file system writes back what it holds.

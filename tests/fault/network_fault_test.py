@@ -63,27 +63,6 @@ class Network(DdprunTest):
 
         self.undisturbed(disturb)
 
-    def test_a_server_that_cannot_be_reached_for_a_while_is_found_again(self):
-        first = self.start_nodes()
-        self.proxy.set("refuse")
-        self.proxy.cut()
-        self.wait_for_text(self.nodes[1], "cannot reach the rendezvous .*the workers continue")
-        self.assertEqual(len(self.nodes[1].workers(first)), 1)
-        self.proxy.set("pass")
-        self.wait_for_text(self.nodes[1], "is reachable again")
-        # With two fixed nodes the world was drained or not, as the outage took; it ends well.
-        self.world(first - 1)
-        self.let_them_end()
-
-    def test_the_agent_with_the_server_is_paused(self):
-        def disturb():
-            agent = self.nodes[0].agent()
-            os.kill(agent, signal.SIGSTOP)
-            self.pause(5000)  # Beyond a lease.
-            os.kill(agent, signal.SIGCONT)
-
-        self.undisturbed(disturb)  # Its own lateness is nobody's fault.
-
     def test_the_guard_is_paused(self):
         first = self.start_nodes()
         guard = self.nodes[1].process.pid

@@ -32,14 +32,6 @@ class Signals(DdprunTest):
                 self.assertIn(f"got {number.name}: passing it on to the workers", run.err())
                 self.assertIn("--shutdown-timeout", run.err())
 
-    # A scheduler signals every process of the job: guard and agent.
-    def test_a_signal_to_both_counts_once(self):
-        run = self.start_workers()
-        for number in (signal.SIGTERM, signal.SIGUSR1):
-            os.kill(run.agent(), number)
-        self.terminate(run)
-        self.assertEqual(run.err().count("got SIG"), 1, run.err())
-
     def test_what_nohup_ignores_stays_ignored(self):
         run = self.start("-c", 'trap "" HUP; exec "$@"', "sh", DDPRUN, TWO, FAKE_WORKER, HELLO, "--hang", executable="/bin/sh")
         self.wait_for_workers(run, 2)
@@ -66,15 +58,6 @@ class Signals(DdprunTest):
         self.wait_for(lambda: touched("done"))
         guard.send_signal(signal.SIGCONT)
         self.assertEqual(guard.wait(), 3)
-
-    def test_a_second_int_kills_at_once(self):
-        run = self.start_workers("--ignore-term", "--grandchild-setsid")
-        run.signal(signal.SIGTERM)
-        self.wait_for_text(run, "passing it on")
-        run.signal(signal.SIGINT)
-        self.assertEqual(run.wait(), 143, run.all())
-        self.assertNotIn("have not ended in time", run.err())
-        self.assertEqual(self.mark.living(), [])
 
     def test_gnu_timeout_leaves_the_workers_their_time(self):
         saving = ("import os, pathlib, signal, sys, time\n"
@@ -119,11 +102,6 @@ class NothingIsLeft(DdprunTest):
         self.assertEqual(len(self.mark.living()), 2 + 2 * 3, "guard, agent, 2 workers, 2 children each")
         return run
 
-    def test_children_of_a_worker_that_ends_are_ended(self):
-        for number, how in ((0, "--exit=0"), (3, "--exit=3")):
-            with self.subTest(how):
-                self.run_ddprun(FAKE_WORKER, "--grandchild", "--grandchild-setsid", how, expect=number)
-
     def test_children_of_a_worker_that_fails_are_gone_before_the_restart(self):
         run = self.start("--max-restarts=1", FAKE_WORKER, "--on-restart=0", "--grandchild",
                          "--grandchild-setsid", "--exit=1", "--always", HELLO, "--hang")
@@ -158,14 +136,6 @@ class NothingIsLeft(DdprunTest):
                 os.kill(run.agent(), number)
                 self.assertEqual(run.wait(), 70, run.all())
                 self.assertIn(f"the agent was killed by signal {number} ({number.name}); ended what it", run.err())
-
-    def test_the_guard_is_killed_while_the_agent_stops_workers(self):
-        run = self.start_stubborn()
-        run.signal(signal.SIGTERM)
-        self.wait_for_text(run, "passing it on")
-        os.kill(run.process.pid, signal.SIGKILL)
-        run.wait()
-        self.assert_gone(30)
 
     def test_guard_and_agent_are_killed_together(self):
         run = self.start(TWO, FAKE_WORKER, HELLO, "--hang")

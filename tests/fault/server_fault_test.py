@@ -81,28 +81,11 @@ class ServerFault(DdprunTest):
         if seconds:
             self.assertEqual(self.start(FAKE_WORKER, f"--sleep-ms={seconds * 1000:.0f}").wait(), 0)
 
-    def test_killed_without_a_state_directory(self):
-        self.restart_disturbs_nobody(state=False)
-
     def test_away_for_longer_than_a_lease(self):
         self.restart_disturbs_nobody(down=LEASE + 1)
         for node in self.nodes:
             self.assertRegex(node.err(), "cannot reach the rendezvous .*the workers continue")
             self.assertRegex(node.err(), "is reachable again")
-
-    def test_a_late_node_does_not_hear_that_its_work_succeeded(self):
-        self.start_server()
-        self.start_nodes()
-        self.world()
-        open(self.go, "w").close()
-        self.all_end(self.nodes)
-        self.kill_server()
-        late = self.start_node("--node-rank=1")  # One that does not carry the server itself.
-        self.wait_for_text(late, "cannot reach the rendezvous")
-        self.start_server()
-        self.assertEqual(late.wait(), 69, self.all())
-        self.assertRegex(late.err(), "this run has ended before this node came")
-        self.terminate(self.server)
 
     def test_a_restart_keeps_the_restarts_used(self):
         self.start_server()

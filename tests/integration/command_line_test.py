@@ -102,10 +102,6 @@ class AsTorchrun(DdprunTest):
         run = self.ask("--nope", executable=self.torchrun, expect=2)
         self.assertRegex(run.err(), r"^torchrun: error: unknown option --nope \(torchrun --help")
 
-    def test_verbs_are_programs(self):
-        run = self.ask("env", executable=self.torchrun)
-        self.assertIn("\nRANK=0\n", "\n" + run.out())
-
     def test_print_completion(self):
         run = self.ask("--print-completion", "bash", executable=self.torchrun)
         self.assertIn("complete -F _torchrun torchrun", run.out())
@@ -187,11 +183,6 @@ class Habits(DdprunTest):
         self.assertEqual(sorted(run.out().splitlines()), ["--local-rank=0 x", "--local-rank=1 x"])
         self.run_ddprun("--use-env", "--pass-local-rank", "echo", expect=2)
         self.assertEqual(self.run_ddprun("--use-env", "echo", "x").out(), "x\n")
-
-    def test_a_prefix_like_torchruns(self):
-        run = self.run_ddprun("-t", "1", "--log-dir", self.path("logs"), "--role=r",
-                              "--log-line-prefix-template=$$ $rank ${hostname}/${role_name} $what ", "echo", "x")
-        self.assertEqual(run.out(), f"$ 0 {socket.gethostname()}/r $what x\n")
 
     def test_colours(self):
         for environment, colours in (({}, False), ({"CLICOLOR_FORCE": "1"}, True),

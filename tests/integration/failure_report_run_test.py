@@ -76,40 +76,6 @@ class ErrorFiles(DdprunTest):
         self.assertEqual((run.out(), run.err()), ("", "[]\n"))
 
 
-# Rank 1 records an error, is still there while its peer ends because of it, and is then stopped.
-LINGERS = """
-import json, os, select, signal, sys, time
-own = os.environ["TORCHELASTIC_ERROR_FILE"]
-peers = own.replace("/0.error.json", "/1.error.json")
-if os.environ["RANK"] == "1":
-    with open(own + ".part", "w") as file:
-        json.dump({"message": {"message": "ValueError: boom", "extraInfo": {
-            "py_callstack": "Traceback", "timestamp": str(int(time.time()) + int(sys.argv[1]))}}}, file)
-    os.rename(own + ".part", own)
-    signal.pause()
-while not os.path.exists(peers):
-    select.select([], [], [], 0.001)
-os._exit(3)  # In the same moment.
-"""
-
-
-class EarliestError(DdprunTest):
-    def fail(self, program, *args, expect):
-        self.write("fails.py", program)
-        run = self.run_ddprun(TWO, self.path("fails.py"), *args, expect=expect)
-        return run.err().split("Root Cause (first observed failure):\n")[1]
-
-    def test_who_recorded_its_error_first_is_the_root_cause(self):
-        own = self.path("own.json")
-        self.environment["TORCHELASTIC_ERROR_FILE"] = own
-        root = self.fail(LINGERS, "0", expect=1)
-        self.assertIn("  rank      : 1 ", root)
-        self.assertRegex(root, r"  exitcode  : <N/A> \(pid: \d+\)  \(ddprun stopped it after its error\)\n")
-        self.assertNotIn("SIGTERM", root)
-        message = json.loads(read_text(own))["message"]
-        self.assertEqual((message["message"], message.get("errorCode")), ("ValueError: boom", None))
-
-
 # Rank 1, on the second node, fails once both are there; the other waits for its end.
 ONE_FAILS = """
 import os, signal, sys
@@ -148,13 +114,6 @@ class OtherNodes(DdprunTest):
             self.assertEqual((message["message"], message["extraInfo"]["py_callstack"],
                               message["errorCode"]), ("ValueError: boom", CALLSTACK, 7))
             self.assertRegex(message["extraInfo"]["timestamp"], r"^\d{10}$")
-
-    def test_a_novel_of_a_traceback_is_cut_at_its_beginning(self):
-        told = json.loads(NESTED)
-        told["message"]["extraInfo"]["py_callstack"] = "line\n" * 100_000 + "the cause"
-        first, second = self.fail_on_the_second(json.dumps(told))
-        self.assertRegex(self.root_of(first), r"  traceback : \.\.\..*\n(  line\n){1000,2000}  the cause\n")
-        self.assertEqual(self.root_of(first), self.root_of(second))
 
 
 if __name__ == "__main__":

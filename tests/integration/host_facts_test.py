@@ -3,7 +3,6 @@
 import http.client
 import json
 import os
-import signal
 import sys
 import unittest
 
@@ -41,16 +40,6 @@ class Nodes(Machines):
         for i in range(3):
             self.gpus(i, WELL)
         return super().three()
-
-    def test_one_whose_gpu_breaks_under_its_worker_is_replaced(self):
-        first, breaks, spare = self.three()
-        self.gpus(1, LOST)
-        os.kill(breaks.workers()[1], signal.SIGKILL)
-        for run in (first, spare):
-            self.wait_for(lambda r=run: r.workers(2), first, breaks, spare)
-        self.assertEqual(breaks.generations(), [1])
-        self.assertEqual(self.node("unfit")["reason"], WHY)
-        self.finish(first, spare, breaks)
 
     def test_the_users_own_check_is_asked_where_the_facts_refuse_nobody(self):
         self.gpus(0, WELL)
@@ -94,11 +83,6 @@ class Nodes(Machines):
 class OneNode(Machines):
     def alone(self, *flags, expect=0):
         return self.ask(*flags, FAKE_WORKER, HELLO, environment=self.around(0), expect=expect)
-
-    def test_a_broken_gpu_ends_a_run_of_nobody_else(self):
-        self.gpus(0, LOST)
-        self.assertIn(f"this run's only node is refused by its node check: {NEVER_SEEN}",
-                      self.alone(expect=69).err())
 
     def test_observe_and_off_refuse_nobody(self):
         self.gpus(0, LOST)

@@ -31,13 +31,6 @@ class ManyHosts(HostsTest):
         self.assertIn(f"[{names[0]}] ddprun | serving the rendezvous at {names[0]}:", run.err())
         self.assertNotIn("warning", run.err())  # Such as: no token.
 
-    def test_the_file_has_the_same_hosts(self):
-        names = self.names(2)
-        path = self.write("hosts", f"# two\n{names[0]} slots=2 max_slots=4\n{names[1]}\n")
-        run = self.ask(f"--hostfile={path}", f"--launch-agent={self.agent}", FAKE_WORKER, HELLO)
-        self.assertEqual([host for _, (host, _) in sorted(self.ranks(run).items())],
-                         [names[0], names[0], names[1]])
-
     def test_settings_travel_whatever_their_origin(self):
         self.write("ddprun.toml", f"hosts = \"{','.join(self.names(2))}\"\nrole = \"trainer\"\n")
         run = self.ask(f"--launch-agent={self.agent}", "--max-restarts=7", FAKE_WORKER,
@@ -164,13 +157,6 @@ class ManyHosts(HostsTest):
         self.assertEqual(run.wait(), 0, run.all())
         self.run_directory_stays = True
 
-    def test_an_agent_is_killed_in_a_fixed_run(self):
-        run = self.launch(self.names(2), *self.waiting_worker())
-        worker = self.wait_for_ranks(run, 2)[1][1]
-        os.kill(int(re.search(r"PPid:\s+(\d+)", read_text(f"/proc/{worker}/status"))[1]), signal.SIGKILL)
-        self.assertEqual(run.wait(), 137, run.all())
-        self.assertEqual(self.mark.living(), [])
-
     def test_what_answers_is_no_ddprun(self):
         for command, why in (("exit 0", "the launch agent ended with exit code 0"),
                              ("echo hello", "the launch agent ended with exit code 0"),
@@ -181,12 +167,6 @@ class ManyHosts(HostsTest):
                 self.assertEqual(run.wait(10), 69, run.all())
                 self.assertRegex(run.err(), f"cannot reach host .*{why}")
                 self.assertNotIn("hello", run.out())
-
-    def test_what_a_shell_says_first_is_not_the_runs(self):
-        self.hosts.behave = lambda host, command: f"echo welcome; echo motd >&2; {command}"
-        run = self.ask(f"--hosts={self.names(1)[0]}", f"--launch-agent={self.agent}", FAKE_WORKER, "--print=x")
-        self.assertRegex(run.out(), r"^\[[\d.]+\] x\n$")
-        self.assertNotIn("motd", run.err())
 
     def test_the_directory_is_not_there(self):
         os.mkdir(self.path("gone"))
@@ -202,12 +182,6 @@ class ManyHosts(HostsTest):
         os.mkdir(place)
         self.hosts.behave = lambda host, command: f"rmdir {place}; {command}"
         return self.write("there.sh", f'#!/bin/sh\ncd {place} && exec {os.environ["DDPRUN"]} "$@"\n', 0o755)
-
-    def test_a_flood_from_one_host_holds_no_other_up(self):
-        names = self.names(2)
-        run = self.launch(names, FAKE_WORKER, "--on-rank=0", "--spew=200", "--always", "--on-rank=1", HELLO,
-                          out=os.open("/dev/null", os.O_WRONLY))
-        self.assertEqual(run.wait(120), 0, run.all())
 
     def test_a_flood_in_place_of_a_greeting(self):
         self.hosts.behave = lambda host, command: "head -c 1G /dev/zero; head -c 1G /dev/zero >&2; exit 255"

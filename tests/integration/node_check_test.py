@@ -70,16 +70,6 @@ class Nodes(MeetingNodes):
         self.assertEqual(self.causes(1), ["start", "failure"])
         self.assertEqual(self.causes(2), ["start"])
 
-    # Its place is kept for it, though a spare could have it at once.
-    def test_after_a_failure_one_that_passes_trains_on(self):
-        first, fails, spare = self.three()
-        os.kill(fails.workers()[1], signal.SIGKILL)
-        for run in (first, fails):
-            self.wait_for(lambda r=run: r.workers(2), first, fails, spare)
-        self.assertEqual(self.causes(1), ["start", "failure"])
-        self.finish(first, fails, spare)
-        self.assertEqual(spare.out(), "")
-
 
 class OneNode(Asks):
     def test_one_that_passes_is_no_news(self):

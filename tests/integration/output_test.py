@@ -99,16 +99,6 @@ class Output(DdprunTest):
         self.assertEqual(run.err(), "")
         self.run_ddprun("-q", "-v", FAKE_WORKER, expect=2)
 
-    def test_duplicate_filters(self):
-        self.run_ddprun(TWO, f"--log-dir={self.path('logs')}", "-t", "3", "--local-ranks-filter=0",
-                        "--duplicate-stdout-filters=apple,o,,r", "--duplicate-stderr-filters=e",
-                        FAKE_WORKER, "--print=an apple", "--print=or", "--print=o,r",
-                        "--print-err=err", "--print-err=no")
-        lines = read_text(self.attempt("filtered_stdout.log")).splitlines()
-        self.assertEqual(sorted(lines), [f"[default{r}]:{t}" for r in "01" for t in ("an apple", "o,r")])
-        lines = read_text(self.attempt("filtered_stderr.log")).splitlines()
-        self.assertEqual(sorted(lines), ["[default0]:err", "[default1]:err"])
-
     # Each line is read before the program may print the next one, whatever starts the interpreter.
     def test_lines_of_any_python_come_as_they_are_printed(self):
         self.environment.pop("PYTHONUNBUFFERED", None)

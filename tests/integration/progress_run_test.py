@@ -87,17 +87,6 @@ touch again; wait_for go; echo 'step: 2'; wait_for end
         self.terminate(run)
         self.assertEqual(len(re.findall("recovered in", run.err())), 1)
 
-    def test_without_a_step_no_recovery_is_claimed(self):
-        run = self.recovers("")
-        self.wait_for_text(run, r"workers run again after \d+ ms \(.*\); no step is known yet\n")
-        self.assertIsNone(self.goodput())
-        shown = self.shown()
-        self.assertRegex(shown, r"\nworkers run again after \d+ ms \(.*\); no step is known yet; ")
-        self.assertIn("\ngoodput: unknown", shown)
-        self.terminate(run)
-        self.assertNotIn("recovered", run.err())
-        self.assertEqual(len(re.findall("run again", run.err())), 1)
-
     def test_ranks_that_print_no_more_steps_hang(self):
         os.mkfifo(self.path("fifo"))
         run = self.run_ddprun("--nproc-per-node=2", "--progress-from=auto", "--hang-timeout=1s", "--max-restarts=0",

@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
 from browser import BrowserTest, browser  # noqa: E402
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT, eventually  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT  # noqa: E402
 
 PAGE = os.path.join(HERE, "..", "..", "launcher", "watching", "page.html")
 LISTEN = "--http-listen=127.0.0.1:0"
@@ -88,24 +88,6 @@ class Page(BrowserTest):
         key.send_keys(link.split("=")[1], Keys.ENTER)
         self.shows("state", "RUNNING")
         self.terminate(run)
-
-    # On the server's own port; the page finds the server that comes after it.
-    def test_a_page_outlives_its_server(self):
-        token = self.private_file("token", "0123456789abcdef0123456789abcdef")
-        launch = ("--nnodes=1:2", f"--rdzv-endpoint={self.endpoint}", f"--rdzv-id={self.run_id}", "--rdzv-conf=last_call_timeout=0",
-                  f"--token-file={token}", FAKE_WORKER, HELLO, *STEPS)
-        run = self.start(*launch)
-        query = (f"--endpoint={self.endpoint}", f"--token-file={token}")
-        self.wait_for(lambda: self.links(*query), run)
-        self.chrome.get(self.links(*query)["look"])
-        self.shows("state", "RUNNING")
-        self.terminate(run)
-        self.shows("silence", "No word from")
-        again = self.start(*launch)
-        eventually(lambda: not self.text("silence"))
-        self.assertEqual(self.text("silence"), "", again.all())
-        self.shows("state", "RUNNING")
-        self.terminate(again)
 
     # A server alone, of two runs: who has the key of all chooses; who has that of one sees that one.
     def test_a_server_of_several_runs_lets_choose(self):

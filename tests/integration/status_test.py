@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -12,7 +11,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from ddprun_asks import Asks  # noqa: E402
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, eventually, read_text  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO  # noqa: E402
 
 TOKEN = "a token that nobody guesses"
 
@@ -145,17 +144,6 @@ class Operators(Asks):
 
 
 class Status(Operators):
-    def test_a_waiting_run_says_for_what(self):
-        node = self.start_node(nnodes="2")
-        run = self.in_state("ready", 1)
-        self.assertEqual(run["phase"], "gathering")
-        self.assertRegex(run["waits_for"], r"waiting for nodes: 1 of 2 are here; giving up in")
-        # Found without a flag: this user's server on this machine.
-        text = self.ask("status").out()
-        self.assertRegex(text, rf"run {self.run_id}: GATHERING for .*\nwaiting for nodes: 1 of 2")
-        by_environment = self.ask("status", environment={"DDPRUN_ENDPOINT": self.endpoint}).out()
-        self.assertIn("GATHERING", by_environment)
-        self.terminate(node)
 
     def test_a_running_one_shows_nodes_steps_and_events(self):
         nodes = [self.start_node(HELLO, "--notify=RESUME=0", "--steps=7", "--notify=PHASE=reduce",
@@ -179,18 +167,6 @@ class Status(Operators):
         for node in nodes:
             node.wait()
 
-    # Whoever looks sees how long the job has still, and how often it was requeued.
-    def test_what_the_scheduler_does_is_shown(self):
-        node = self.start_node(nnodes="2", environment={
-            "DDPRUN_TIME_LIMIT": "5h", "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1",
-            "SLURMD_NODENAME": "n1", "SLURM_RESTART_COUNT": "2"})
-        run = self.in_state("ready", 1)
-        self.assertEqual(run["requeues"], 2)
-        self.assertLessEqual(run["job_seconds_left"], 5 * 3600)
-        self.assertRegex(self.ask("status").out(), r", requeued 2 times, the job ends in \d h \d\d min\n")
-        self.assertRegex(node.err(), r"the job ends in 5 h 00 min \(--time-limit\)")
-        self.terminate(node, 75)
-
     def test_several_runs_are_listed(self):
         server = self.start("rendezvous", f"--listen={self.endpoint}")
         self.wait_for_text(server, "serving at")
@@ -210,33 +186,6 @@ class Status(Operators):
         self.assertRegex(run.err(), rf"ddprun status: .*{self.endpoint}.*refused")
         run = self.ask("status", expect=69)
         self.assertIn("set --endpoint=HOST:PORT", run.err())
-
-
-class LiveLine(Operators):
-    def test_a_terminal_sees_the_reason_and_the_time_left_on_one_line(self):
-        ours, theirs = os.openpty()
-        self.addCleanup(os.close, ours)
-        os.set_blocking(ours, False)
-        run = subprocess.Popen(
-            [DDPRUN, "--nnodes=2", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={self.endpoint}",
-             FAKE_WORKER], env={**self.environment}, stdin=subprocess.DEVNULL, stderr=theirs,
-            start_new_session=True)
-        os.close(theirs)
-        seen = b""
-
-        def live():
-            nonlocal seen
-            try:
-                seen += os.read(ours, 65536)
-            except (BlockingIOError, OSError):
-                pass
-            # Written over at least once: without a newline between.
-            return re.search(rb"1 of 2 are here; giving up in \S+ min \S+ s\r\x1b\[K[^\n]*"
-                             rb"giving up in", seen)
-
-        self.assertTrue(eventually(live), seen)
-        run.terminate()
-        run.wait()
 
 
 class Control(Operators):
@@ -285,21 +234,6 @@ class Control(Operators):
                            environment={"DDPRUN_TOKEN": TOKEN})
         self.assertIn("this server has 0 runs", refused.err())
         self.terminate(server)
-
-    def test_the_token_is_for_its_owner_alone_and_no_workers(self):
-        logs = self.path("logs")
-        node = self.start("--nnodes=1:2", f"--rdzv-id={self.run_id}", f"--log-dir={logs}",
-                          f"--rdzv-endpoint={self.endpoint}", "--rdzv-conf=last_call_timeout=0",
-                          FAKE_WORKER, f"--env-file={self.path('env')}", "--hang",
-                          environment={"DDPRUN_TOKEN": TOKEN})
-        self.assertNotIn("DDPRUN_TOKEN", self.environment_of(self.path("env")))
-        (name,) = os.listdir(logs)
-        path = os.path.join(logs, name, "token")
-        self.assertEqual((read_text(path), os.stat(path).st_mode & 0o777), (TOKEN + "\n", 0o600))
-        self.ask("stop", f"--run-dir={os.path.join(logs, name)}")
-        node.wait()
-        self.assertTrue(eventually(
-            lambda: not [n for n in os.listdir(self.path("run", "ddprun")) if "server-" in n]))
 
 
 if __name__ == "__main__":

@@ -57,32 +57,12 @@ class StepPages(Asks):
         self.wait_for(lambda: run.out().count("told") == 2, run)
         self.wait_for(lambda: self.ranks().get("step") == [10_000, 10_001], run)
 
-    def test_the_rank_that_lags_by_one_step_is_named(self):
-        run = self.run_ddprun("--nproc-per-node=2", "--hang-timeout=1s", self.worker("""
-            go_to(10_000 - rank)
-            signal.pause()
-            """), expect=124, limit=60)
-        self.assertRegex(run.err(), r"rank 1 \(local rank 1, pid \d+, host \S+\) hung: no step for 1\.0 s "
-                                    r"\(its peers are at step 10000, it is at step 9999\)")
-
     # Else three worlds that come no further than the last one would be a crash loop: 76.
     def test_the_step_before_a_death_is_known(self):
         self.run_ddprun("--max-restarts=3", "--crash-loop-limit=2", self.worker("""
             go_to(1_000 + restarts)
             os.kill(os.getpid(), signal.SIGKILL)
             """), expect=137)
-
-    # A step ends what a phase before it was given. All of it waits while the agent stands still.
-    def test_a_phase_between_two_steps_stays_there(self):
-        run = self.ask("--nproc-per-node=1", "--hang-timeout=1s", self.worker("""
-            os.kill(os.getppid(), signal.SIGSTOP)
-            go_to(2_000)
-            ddprun.phase("save", within=3600)
-            go_to(2_001)
-            os.kill(os.getppid(), signal.SIGCONT)
-            signal.pause()
-            """), expect=124, limit=60)
-        self.assertRegex(run.err(), "hung: no step for 1.0 s")
 
     def test_a_phase_after_the_last_step_has_its_time(self):
         run = self.start("--nproc-per-node=2", "--hang-timeout=1s", self.worker("""

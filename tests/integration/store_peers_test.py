@@ -91,18 +91,6 @@ class Peers(DdprunTest):
                                          "this world's nodes, and --store-allow does not name its address")
         self.end(*nodes)
 
-    def test_whom_the_user_names_beside_them(self):
-        for allowed, answer in ((f"--store-allow={self.network.address(2)}", ["in", "out"]),
-                                ("--store-allow=any", ["in", "in"])):
-            with self.subTest(allowed=allowed):
-                if os.path.exists(self.go):
-                    os.remove(self.go)
-                nodes = [self.node(0, allowed), self.node(1, allowed)]
-                store = self.store_of(nodes)
-                self.assertEqual([self.ask(store, i) for i in (2, 3)], answer)
-                self.assertEqual(self.ask(store, 1), "in")
-                self.end(*nodes)
-
     # Each generation has its own store, and its own nodes.
     def test_who_joins_later_is_let_in_then(self):
         nodes = [self.node(0, nnodes="1:3", *["--rdzv-conf=last_call_timeout=0.2"])]

@@ -76,29 +76,8 @@ class Programs(DdprunTest):
             self.assertNotIn("DDPRUN_ENV", env)
         self.assertNotIn("OMP_NUM_THREADS", run.err())
 
-    def test_scrub_env_takes_mpis_variables_away(self):
-        foreign = {"OMPI_COMM_WORLD_RANK": "3", "PMI_RANK": "3", "OMPI": "kept"}
-        self.run_ddprun("--scrub-env", FAKE_WORKER, f"--env-file={self.path('env')}",
-                        environment=foreign)
-        env = self.environment_of(self.path("env"))
-        self.assertEqual([name for name in foreign if name in env], ["OMPI"])
-
 
 class Tools(DdprunTest):
-    def run_pods(self, variables, of_pod):
-        pods = [self.start(FAKE_WORKER, f"--env-file={self.path('env.%r')}",
-                           environment={**variables, **of_pod(index)}) for index in (0, 1)]
-        self.all_end(pods)
-        return [self.environment_of(self.path(f"env.{rank}")) for rank in range(4)]
-
-    def test_the_variables_of_a_kubeflow_train_job(self):
-        host, port = self.endpoint.split(":")
-        envs = self.run_pods({"PET_NNODES": "2", "PET_NPROC_PER_NODE": "2", "PET_MASTER_ADDR": host,
-                              "PET_MASTER_PORT": port}, lambda i: {"PET_NODE_RANK": str(i)})
-        for rank, env in enumerate(envs):
-            self.assertEqual((env["RANK"], env["GROUP_RANK"], env["WORLD_SIZE"]),
-                             (str(rank), str(rank // 2), "4"))
-            self.assertEqual((env["MASTER_ADDR"], env["MASTER_PORT"]), (host, port))
 
     # Its dist.ddp component; it executes the name torchrun.
     def test_torchxs_command_line_through_a_link(self):

@@ -11,34 +11,17 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
 
 
-class Pods(DdprunTest):
-    """An indexed Job of Kubernetes, whose every pod is told by a TERM of its own."""
-
-    def start_pods(self, nnodes):
-        self.go = self.path("go")
-        pods = []
-        for i in range(2):
-            pods.append(self.start(
-                f"--nnodes={nnodes}", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={self.endpoint}",
-                "--rdzv-conf=last_call_timeout=30", FAKE_WORKER, "--exit-on-term=75",
-                "--notify=READY=1", HELLO, f"--wait-file={self.go}",
-                environment={"JOB_COMPLETION_INDEX": str(i), "HOSTNAME": f"train-{i}"}))
-            self.wait_for_text(pods[0], "serving the rendezvous")  # The first one carries it.
-        for pod in pods:
-            self.wait_for_workers(pod, 1, 1)
-        return pods
-
-    def test_one_that_is_evicted_leaves_and_the_other_goes_on(self):
-        stays, evicted = self.start_pods("1:2")
-        evicted.signal(signal.SIGTERM)
-        self.assertEqual(evicted.wait(), 75, evicted.all())
-        self.assertIn("left the run for the scheduler, and saved: exit code 75", evicted.err())
-        self.wait_for(lambda: stays.generations()[1:], stays)
-        open(self.go, "w").close()
-        self.assertEqual(stays.wait(), 0, stays.all())
-
-
 class FewestAndMost(DdprunTest):
+    def test_two_at_once_form_one_world(self):
+        nodes = [self.start("--nnodes=1:3", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={self.endpoint}",
+                            "--local-addr=127.0.0.1", "--rdzv-conf=last_call_timeout=0.3", FAKE_WORKER, HELLO,
+                            f"--wait-file={self.go}") for _ in range(2)]
+        self.wait_for_world(nodes, 2)
+        open(self.go, "w").close()
+        self.all_end(nodes)
+        carriers = [n for n in nodes if "serving the rendezvous at" in n.err()]
+        self.assertEqual(len(carriers), 1, "\n".join(n.all() for n in nodes))
+
     def test_a_node_without_the_program_leaves_the_others_to_train(self):
         missing = self.path("not-here")
 

@@ -45,39 +45,6 @@ class Pods(KubeletTest):
             self.assertRegex(pod.run.err(), "not charged|a node leaves")
         self.end()
 
-    def test_pod_0_is_replaced_with_another_address(self):
-        first = self.grown(4)
-        evicted, others = self.pods[0], self.pods[1:]
-        begin = time.monotonic()
-        evicted.term()
-        second = self.world(3, after=first, pods=others)
-        took = time.monotonic() - begin
-        print(f"went on without pod 0 after {took:.2f} s", file=sys.stderr)
-        self.assertEqual(evicted.run.wait(), 75, evicted.run.all())
-        self.gone(evicted)
-        self.create(0)
-        third = self.world(4, after=second)
-        for pod in others:  # Once without it, once with it again; never twice for one of these.
-            self.assertEqual(pod.run.generations(), [first, second, third], self.told())
-        self.end()
-
-    # No word before, and nobody is left who could give the claim up.
-    def test_pod_0_is_gone_with_its_host(self):
-        first = self.grown(3)
-        lost, others = self.pods[0], self.pods[1:]
-        begin = time.monotonic()
-        self.network.cut(lost.machine)
-        lost.kill()
-        second = self.world(2, after=first, pods=others)
-        print(f"went on without pod 0's host after {time.monotonic() - begin:.2f} s", file=sys.stderr)
-        lost.run.process.wait()
-        self.gone(lost)
-        self.create(0)
-        third = self.world(3, after=second)
-        for pod in others:
-            self.assertEqual(pod.run.generations(), [first, second, third], self.told())
-        self.end()
-
     def test_a_patch_makes_it_grow(self):
         first = self.grown(2, "--nodes=2:8")
         for index in range(2, 8):
@@ -150,16 +117,6 @@ class Pods(KubeletTest):
                 told = subprocess.run(self.network.on_machine(0, [sys.executable, "-c", get]),
                                       capture_output=True, text=True, check=False)
                 self.assertEqual(told.stdout, "200\n", told.stderr)
-        self.end()
-
-    def test_a_container_is_started_again_in_its_pod(self):
-        first = self.grown(3)
-        lost = self.pods[2]
-        lost.kill()
-        lost.run.process.wait()
-        self.pods.remove(lost)
-        self.create(2, address=lost.machine)
-        self.world(3, after=first)
         self.end()
 
 

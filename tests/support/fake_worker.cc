@@ -30,7 +30,7 @@ actions (%r in a value: RANK, %g: DDPRUN_GENERATION, %p: process id):
   --print=TEXT --print-err=TEXT       a line on stdout or stderr
   --print-file=PATH                   its bytes on stdout
   --print-raw=TEXT                    without a newline; \r and \n are understood
-  --lines=N --lines-err=N             N numbered lines "rank R line I END"
+  --lines=N                           N numbered lines "rank R line I END"
   --spew=MB                           that many MB of such lines on stdout
   --env-file=PATH                     NAME=value lines
   --print-state                       session, group, signals, limits, open descriptors
@@ -89,9 +89,9 @@ std::string Line(long number) {
          std::string(static_cast<std::size_t>(number * 37 % 200), 'x') + " END\n";
 }
 
-void PutLines(int fd, long count) {
+void PutLines(long count) {
   for (long i = 0; i < count; ++i) {
-    Put(fd, Line(i));
+    Put(1, Line(i));
   }
 }
 
@@ -200,8 +200,7 @@ std::map<std::string, Action> Actions() {
          std::ifstream in(Expand(v));
          Put(1, std::string(std::istreambuf_iterator<char>(in), {}));
        }},
-      {"--lines", [=](const auto& v) { PutLines(1, number(v)); }},
-      {"--lines-err", [=](const auto& v) { PutLines(2, number(v)); }},
+      {"--lines", [=](const auto& v) { PutLines(number(v)); }},
       {"--spew", [=](const auto& v) { Spew(number(v)); }},
       {"--env-file", [](const auto& v) { WriteEnvironment(Expand(v)); }},
       {"--print-state", [](const auto&) { PrintState(); }},
