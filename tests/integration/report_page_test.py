@@ -14,7 +14,7 @@ from selenium.webdriver.common.by import By
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from browser import BrowserTest  # noqa: E402
+from browser import BrowserTest, browser  # noqa: E402
 from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT, eventually, page_data  # noqa: E402
 
 HOSTILE = "</script><script>document.title='taken'</script><!--<script>"
@@ -96,7 +96,7 @@ class Report(BrowserTest):
         self.shows("tiles", r"130\s+exit code")  # The run's; a node's is that of its signal.
         self.shot("report-stopped.png")
 
-    def test_a_thousand_ranks_fit(self):
+    def test_a_thousand_ranks_fit_and_it_is_dark_where_the_system_is(self):
         self.ask(f"--log-dir={self.path('logs')}", FAKE_WORKER, "--notify=READY=1", "--exit=0")
         page = os.path.join(self.run_directory(), "report.html")
         shown, page_with = page_data(page)
@@ -118,6 +118,15 @@ class Report(BrowserTest):
         self.assertEqual([cell.get_attribute("title").split(",")[0]
                           for cell in self.chrome.find_elements(By.CSS_SELECTOR, "#grid i.slow")], ["rank 23 on n2"])
         self.shows("rank", "rank 23 on n2, .*450 ms of it by itself, SLOW: most ranks need 200 ms")
+        self.assertLess(self.chrome.find_element(By.ID, "grid").size["height"], 200)
+        wide = self.chrome.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+        self.assertTrue(wide, "it scrolls sideways")
+        dark = browser(self.home.name, "--force-dark-mode", "--blink-settings=preferredColorScheme=0")
+        self.addCleanup(dark.quit)
+        dark.get("file://" + page)
+        color = dark.execute_script("return getComputedStyle(document.body).backgroundColor")
+        self.assertLess(max(int(n) for n in re.findall(r"\d+", color)[:3]), 60, color)
+        self.shot("page-dark.png", dark)
 
 
 if __name__ == "__main__":

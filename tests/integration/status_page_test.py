@@ -3,7 +3,6 @@
 PAGE_SHOTS=DIRECTORY keeps screenshots there (docs/pictures/page.png is one of them).
 """
 
-import json
 import os
 import re
 import signal
@@ -17,10 +16,9 @@ from selenium.webdriver.common.keys import Keys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
-from browser import BrowserTest, browser  # noqa: E402
+from browser import BrowserTest  # noqa: E402
 from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT  # noqa: E402
 
-PAGE = os.path.join(HERE, "..", "..", "launcher", "watching", "page.html")
 LISTEN = "--http-listen=127.0.0.1:0"
 STEPS = ("--notify=READY=1\nPHASE=train", "--step-ms=100", "--steps=100000")
 
@@ -125,49 +123,6 @@ class Page(BrowserTest):
             self.assertIn(answer, self.chrome.page_source)
         for run in (*nodes, server):
             self.terminate(run)
-
-    def inlined(self, ranks, per_node):
-        nodes = [{"node": f"n{i:03}", "host": f"host{i}", "state": "running", "last_seen_seconds": 0.4,
-                  "workers": per_node, "in_world": True, "first_rank": i * per_node, "step": 1200, "phase": "train",
-                  "late_workers": 0,
-                  "ranks": {"state": ["running"] * per_node, "phase": ["train"] * per_node,
-                            "step": [1200 - 40 * (i == 3 and k == 5) for k in range(per_node)],
-                            "since_seconds": [0.3] * per_node, "step_seconds": [0.8] * per_node}}
-                 for i in range(ranks // per_node)]
-        run = {"run_id": "large", "phase": "running", "phase_seconds": 4000, "generation": 4, "outcome": "",
-               "world_size": ranks, "nodes_in_world": len(nodes), "restarts_used": 1, "max_restarts": 3,
-               "job_seconds_left": 7000, "startups": [], "nodes": nodes, "more_nodes": 0,
-               "headline": "training: step 1160, 800 ms each", "headline_is_bad": False, "step": 1160,
-               "usual_step_seconds": 0.8, "goodput": 0.998}
-        state = {"version": "1", "node": "n000", "run": run}
-        data = json.dumps({"state": state, "events": [], "training": [], "unix_time": 1})
-        with open(PAGE) as page:
-            html = page.read().replace("<script>", f'<script type="application/json">{data}</script>\n<script>', 1)
-        path = self.write("page.html", html)
-        return "file://" + path
-
-    def test_many_ranks_fit_a_screen(self):
-        for ranks in (64, 1024):
-            self.chrome.get(self.inlined(ranks, 8))
-            cells = self.chrome.find_elements(By.CSS_SELECTOR, "#grid i")
-            self.assertEqual(len(cells), ranks)
-            self.shows("legend", f"(?s)train {ranks - 1}.*behind 1")
-            self.shows("rank", "rank 29 on n003, step 1160 .40 behind most")
-            grid = self.chrome.find_element(By.ID, "grid")
-            self.assertLess(grid.size["height"], 200)
-            wide = self.chrome.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-            self.assertTrue(wide, "it scrolls sideways")
-            self.shot(f"page-{ranks}.png")
-
-    def test_it_is_dark_where_the_system_is(self):
-        dark = browser(self.home.name, "--force-dark-mode", "--blink-settings=preferredColorScheme=0")
-        try:
-            dark.get(self.inlined(64, 8))
-            color = dark.execute_script("return getComputedStyle(document.body).backgroundColor")
-            self.assertLess(max(int(n) for n in re.findall(r"\d+", color)[:3]), 60, color)
-            self.shot("page-dark.png", dark)
-        finally:
-            dark.quit()
 
 
 if __name__ == "__main__":
