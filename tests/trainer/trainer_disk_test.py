@@ -43,12 +43,6 @@ class Disk(support.TrainerTest):
             self.assertEqual(worker.wait(), code, f"rank {rank}: {worker.text('err')}")
             self.assertNotIn("is gone", worker.text("err"))
 
-    def test_the_checkpoints_cannot_be_claimed_yet(self):
-        workers = self.start_held("open:.fence-")
-        self.assertIn("are being claimed and read, ", self.wait_for_words(workers[0], 3))
-        self.let_go()
-        self.assert_ended(workers, 0)
-
     def test_samples_that_are_made_wait_for_no_disk(self):
         (worker,) = self.start(["--dataset=synthetic", "--model=linear", "--data-arg=train=1000000", "--epochs=1"], ranks=1)
         self.assertTrue(worker.wait_for_text("so far: "), worker.text("err"))

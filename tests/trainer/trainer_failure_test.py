@@ -38,8 +38,7 @@ class Failure(support.TrainerTest):
         short = ["--epochs=1", "--limit-train=640"]
         self.run_alone(short)
         kept = self.directories()
-        for other, says in [("--seed=2", "--seed 1, not 2"), ("--model=linear", "mlp"),
-                            ("--limit-train=650", "--limit-train 640, not 650")]:
+        for other, says in [("--seed=2", "--seed 1, not 2"), ("--model=linear", "mlp")]:
             worker = self.run_alone(short + [other], expect=2)
             self.assertIn(says, self.complaint(worker)[-1])
         self.assertEqual(kept, self.directories())
@@ -74,7 +73,7 @@ class Failure(support.TrainerTest):
 
     def test_a_dead_peer_ends_the_others_at_once(self):
         ends = {"gloo": "(closed|reset) by peer", "shm": r"the process of rank \d has ended"}
-        for victim, backend in ((0, "gloo"), (1, "gloo"), (0, "shm"), (1, "shm")):
+        for victim, backend in ((0, "gloo"), (1, "shm")):
             self.checkpoints = self.path(f"ckpt-{backend}{victim}")
             workers = self.start(ENDLESS + ["--backend=" + backend], ranks=2)
             self.assertTrue(workers[0].wait_for_step(20))
@@ -88,13 +87,11 @@ class Failure(support.TrainerTest):
                              rf"a peer of rank {1 - victim} is gone: .*{ends[backend]}")
 
     def test_a_silent_peer_counts_as_gone_after_the_timeout(self):
-        for backend, says in (("gloo", "[Tt]imed out"), ("shm", "rank 1 has been silent for 5000 ms")):
-            self.checkpoints = self.path("ckpt-" + backend)
-            workers = self.start(ENDLESS + ["--collective-timeout=5", "--backend=" + backend], ranks=2)
-            self.assertTrue(workers[0].wait_for_step(20))
-            workers[1].kill(signal.SIGSTOP)
-            self.assertEqual(workers[0].wait(), 75)
-            self.assertRegex(self.complaint(workers[0])[-1], "a peer of rank 0 is gone: .*" + says)
+        workers = self.start(ENDLESS + ["--collective-timeout=5", "--backend=gloo"], ranks=2)
+        self.assertTrue(workers[0].wait_for_step(20))
+        workers[1].kill(signal.SIGSTOP)
+        self.assertEqual(workers[0].wait(), 75)
+        self.assertRegex(self.complaint(workers[0])[-1], "a peer of rank 0 is gone: .*[Tt]imed out")
 
     def test_a_peer_that_never_comes(self):
         workers = self.start(["--collective-timeout=1"], ranks=2)
@@ -112,16 +109,13 @@ class Failure(support.TrainerTest):
     # Said by every rank alike, whatever is missing here: plug-in, driver or GPU.
     def test_a_gpu_that_is_not_there_is_refused(self):
         no_gpu = {"CUDA_VISIBLE_DEVICES": ""}
-        for flag in ("--device=cuda", "--device=cuda:1", "--backend=nccl"):
-            for worker in self.start(["--epochs=1", flag], ranks=2, environment=no_gpu):
-                self.assertEqual(worker.wait(), 2, worker.text("err"))
-                (line,) = self.complaint(worker)
-                self.assertIn(flag + " needs a GPU: ", line)
-                self.assertIn("--device=cpu --backend=auto trains without one", line)
+        for worker in self.start(["--epochs=1", "--device=cuda"], ranks=2, environment=no_gpu):
+            self.assertEqual(worker.wait(), 2, worker.text("err"))
+            (line,) = self.complaint(worker)
+            self.assertIn("--device=cuda needs a GPU: ", line)
+            self.assertIn("--device=cpu --backend=auto trains without one", line)
         worker = self.run_alone(["--device=cpu", "--backend=nccl", "--device=gpu"], expect=2)
         self.assertIn("--device must be auto, cpu, cuda or cuda:N, not 'gpu'", worker.text("err"))
-        worker = self.run_alone(["--device=cpu", "--autocast=fp16"], expect=2)
-        self.assertIn("--autocast=fp16 is for GPUs", self.complaint(worker)[-1])
         worker = self.run_alone(["--device=cpu", "--backend=nccl"], expect=2)
         self.assertIn("--backend=nccl is for GPUs", worker.text("err"))
         self.assertFalse(os.path.exists(self.checkpoints), "nothing may have been started")
@@ -175,15 +169,6 @@ class Failure(support.TrainerTest):
         self.assertEqual(worker.wait(), 0, worker.text("err"))
         self.assertIn("Broken pipe; no more metrics are written", worker.text("err"))
 
-    # Opened to find out what it is, which waits for a writer.
-    def test_data_that_is_a_fifo_is_refused(self):
-        def fifo(path):
-            os.unlink(path)
-            os.mkfifo(path)
-        root = self.data_with("train-images-idx3-ubyte.gz", fifo)
-        worker = self.run_alone(["--data-root=" + root], expect=2)
-        self.assertIn("not a regular file", self.complaint(worker)[-1])
-
     def test_parameters_that_cannot_be_looked_at(self):
         os.symlink("loop", self.path("loop"))
         worker = self.run_alone(["--model=toy", "--init-from=loop"], expect=1)
@@ -201,11 +186,10 @@ class Failure(support.TrainerTest):
         except PermissionError:
             pass  # Needs root.
         modes = {name: os.lstat(self.path(name)).st_mode for name in kinds}
-        for flag in ("--result", "--dump-parameters"):
-            for name, kind in kinds.items():
-                worker = self.run_alone(["--model=toy", "--epochs=1", f"{flag}={name}"], expect=2)
-                (line,) = self.complaint(worker)
-                self.assertIn(f"{flag}: '{name}' is {kind}, which is left alone", line)
+        for (name, kind), flag in zip(kinds.items(), 2 * ("--result", "--dump-parameters")):
+            worker = self.run_alone(["--model=toy", "--epochs=1", f"{flag}={name}"], expect=2)
+            (line,) = self.complaint(worker)
+            self.assertIn(f"{flag}: '{name}' is {kind}, which is left alone", line)
         self.assertFalse(os.path.exists(self.checkpoints), "nothing may have been started")
         self.run_world(["--model=toy", "--result=fifo"], ranks=2, expect=2)
         for flag in ("--result", "--dump-parameters"):
@@ -223,13 +207,13 @@ class Failure(support.TrainerTest):
     # After hours of training it would be too late.
     def test_where_results_cannot_be_written_nothing_is_begun(self):
         open(self.path("file"), "w").close()
-        for name, code, words in (("file/result", 1, "Not a directory"), ("there/", 2, "must end in a file's name"),
-                                  ("n" * 250, 1, "File name too long")):
-            for flag in ("--result", "--dump-parameters"):
-                worker = self.run_alone(["--model=toy", "--epochs=1", f"{flag}={name}"], expect=code)
-                (line,) = self.complaint(worker)
-                self.assertIn(words, line)
-                self.assertIn(flag, line)
+        for flag, name, code, words in (("--result", "file/result", 1, "Not a directory"),
+                                        ("--result", "there/", 2, "must end in a file's name"),
+                                        ("--dump-parameters", "n" * 250, 1, "File name too long")):
+            worker = self.run_alone(["--model=toy", "--epochs=1", f"{flag}={name}"], expect=code)
+            (line,) = self.complaint(worker)
+            self.assertIn(words, line)
+            self.assertIn(flag, line)
         for flags in (["--result=x", "--dump-parameters=./x"], ["--dump-parameters=m", "--metrics=m"],
                       ["--result=x", "--dump-parameters=" + self.path("x")],
                       ["--result=" + os.path.join(self.checkpoints, "metrics.jsonl")]):

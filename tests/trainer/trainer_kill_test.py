@@ -1,7 +1,7 @@
 """A training that saves after every step, killed over and over in the same directory: at random
 instants, and in turn with them as soon as a save is seen to have begun.
 
-DDPRUN_TRAIN_KILLS=1000 kills it that often instead of 50 times, DDPRUN_SEED repeats the instants.
+DDPRUN_TRAIN_KILLS=1000 kills it that often instead of 16 times, DDPRUN_SEED repeats the instants.
 """
 
 import os
@@ -12,7 +12,7 @@ import unittest
 
 import support
 
-KILLS = int(os.environ.get("DDPRUN_TRAIN_KILLS", "50"))
+KILLS = int(os.environ.get("DDPRUN_TRAIN_KILLS", "16"))
 SEED = int(os.environ.get("DDPRUN_SEED", "1"))
 STEPS_AN_EPOCH = 40
 # Parameters and Adam's state are 9.5 MB: a save takes as long as several steps.

@@ -73,19 +73,6 @@ class Learning(support.TrainerTest):
         _, ahead = self.trained(arguments + ["--prefetch=on", "--deterministic"], "on", ranks=2)
         self.assert_same_bits(whole, ahead)
 
-    def test_staged_data_is_copied_by_one_rank_and_the_same(self):
-        arguments = ["--limit-train=640", "--epochs=1"]
-        staged = arguments + ["--stage-dir=" + self.path("local")]
-        _, plain = self.trained(arguments, "plain", ranks=2)
-        workers, copy = self.trained(staged, "staged", ranks=2)
-        self.assert_same_bits(plain, copy)
-        self.assertIn("copying mnist from", workers[0].text("err"))
-        self.assertNotIn("copying mnist", workers[1].text("err"))
-        again, _ = self.trained(staged, "again", ranks=2)
-        self.assertNotIn("copying", again[0].text("err"))
-        names = [n for n in os.listdir(self.path("local")) if not n.startswith(".lock-")]
-        self.assertEqual(len(names), 1, names)
-
     def test_the_result_is_json_also_of_a_training_that_is_finished_already(self):
         arguments = TOY + ["--epochs=2", "--result=" + self.path("result.json")]
         self.trained(arguments, "r", ranks=2)

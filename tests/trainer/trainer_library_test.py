@@ -56,19 +56,6 @@ class Library(support.TrainerTest):
         again = self.final_bytes(self.arguments, generation=2)
         self.assertEqual(first, again)
 
-    def test_another_world_goes_on_with_all_samples(self):
-        self.interrupt(self.arguments, "two", ranks=2, step=30)
-        (worker,) = self.run_world(self.arguments, ranks=1, generation=2)
-        self.assertIn("the global batch stays 16 samples", worker.text("err"))
-
-    def test_parts_of_a_batch_learn_what_the_batch_learns(self):
-        def learned(name, *arguments):
-            self.checkpoints = self.path(name)
-            return self.final_bytes(self.arguments + ["--epochs=1", "--dropout=0", *arguments],
-                                    ranks=2)
-        whole, parts = learned("whole"), learned("parts", "--micro-batch=3")
-        self.assertLess(support.largest_difference(whole, parts), 1e-3)  # Rounding alone.
-
     def test_validates_and_reports_its_metrics(self):
         result = self.path("result.json")
         workers = self.run_world(self.arguments + ["--validate-every=20", "--keep-best",

@@ -49,16 +49,15 @@ class Models(support.TrainerTest):
         split = ["--split-devices=cpu,cpu"]
         for model in ("toy", "mlp"):
             flags = {"toy": TINY["toy"], "mlp": ["--limit-train=640", "--clip-norm=1"]}[model]
-            for ranks in (1, 2):
-                _, whole = self.trained(flags, f"whole{model}{ranks}", ranks)
-                _, parts = self.trained(flags + split, f"parts{model}{ranks}", ranks)
-                self.assert_same_bits(whole, parts, f"{model}, {ranks} ranks")
+            _, whole = self.trained(flags, f"whole{model}", ranks=2)
+            _, parts = self.trained(flags + split, f"parts{model}", ranks=2)
+            self.assert_same_bits(whole, parts, model)
         # What was saved in one piece is gone on with in two.
         flags = TINY["toy"] + ["--checkpoint-every=3"]
         self.interrupt(flags + ["--epochs=2"], "mapped", ranks=2, step=8)
         self.run_world(flags + split + ["--epochs=2", "--resume=must", "--dump-parameters=mapped.st"],
                        ranks=2, generation=2)
-        self.assert_same_bits(self.bytes_of("wholetoy2.st"), self.bytes_of("mapped.st"))
+        self.assert_same_bits(self.bytes_of("wholetoy.st"), self.bytes_of("mapped.st"))
 
     def test_a_model_is_split_only_where_that_can_be(self):
         for number, (flags, words) in enumerate((
@@ -88,20 +87,6 @@ class Models(support.TrainerTest):
                 self.assertIn("resumed at step", last[0].text("err"))
                 self.assert_same_bits(whole, self.bytes_of(model + ".st"), model)
 
-    def test_every_model_learns(self):
-        arguments = {
-            "toy": TINY["toy"] + ["--lr=0.05"],
-            "mlp": ["--dataset=circle", "--lr=0.01"],
-            "vgg11": TINY["vgg11"] + ["--data-arg=train=400,test=50", "--lr=0.003"],
-            "transformer": TINY["transformer"] + ["--lr=0.003"],
-        }
-        for model, flags in arguments.items():
-            with self.subTest(model=model):
-                first = loss(self.trained(flags, model + "1", epochs=1)[0])
-                last = loss(self.trained(flags, model + "12", epochs=12)[0])
-                print(f"{model}: loss {first} after 1 epoch, {last} after 12", flush=True)
-                self.assertLess(last, 0.8 * first)
-
     # Parts and ranks are only ways to compute the same gradient. (Not with batch norm, whose
     # statistics are of what is computed at a time.)
     def test_parts_and_ranks_give_the_same_step(self):
@@ -120,15 +105,6 @@ class Models(support.TrainerTest):
             worker, data = self.trained(arguments, model + "uneven", ranks=2)
             self.assertIn("(17 samples)", worker.text("out"))
             self.assertTrue(all(value == value for value in support.parameters(data)))
-
-    def test_a_smaller_world_keeps_the_global_batch_in_parts(self):
-        arguments = TINY["toy"] + ["--epochs=4", "--dump-parameters=small.st"]
-        _, whole = self.trained(TINY["toy"], "whole", ranks=2, epochs=4)
-        self.interrupt(arguments + ["--checkpoint-every=1"], "small", ranks=2, step=7)
-        alone = self.run_world(arguments + ["--resume=must"], ranks=1, generation=2)[0]
-        self.assertIn("the global batch stays 40", alone.text("err"))
-        self.assertIn("its 40 samples of a step in parts of at most 20", alone.text("err"))
-        self.assertLess(support.largest_difference(whole, self.bytes_of("small.st")), 1e-6)
 
     def test_buffers_are_in_the_checkpoint_under_their_names(self):
         _, data = self.trained(TINY["vgg11"], "named", ranks=2, epochs=1)

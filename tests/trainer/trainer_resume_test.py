@@ -57,12 +57,10 @@ class Resume(support.TrainerTest):
     # With three ranks the order in which gradients lie in their buckets decides how sums are
     # rounded, so it must come back too. Small buckets make several of them.
     def test_three_ranks_and_several_buckets(self):
-        for mib, backend in (("25", "gloo"), ("0.005", "gloo"), ("0.005", "shm")):
-            arguments = SHORT + ["--bucket-mib=" + mib, "--backend=" + backend]
-            self.checkpoints = self.path("ckpt" + mib + backend)
-            whole = self.undisturbed(arguments, 3, "three" + mib + backend)
-            last, resumed = self.killed_and_resumed(arguments, 3, [60], victims=(2,))
-            self.assert_same_bits(whole, resumed, f"bucket-mib {mib}, {backend}")
+        arguments = SHORT + ["--bucket-mib=0.005", "--backend=gloo"]
+        whole = self.undisturbed(arguments, 3)
+        _, resumed = self.killed_and_resumed(arguments, 3, [60], victims=(2,))
+        self.assert_same_bits(whole, resumed)
 
     # Shared memory adds up rank by rank, however gradients are cut into buckets. Another backend
     # adds in another order, which is said.
@@ -92,20 +90,6 @@ class Resume(support.TrainerTest):
             difference = support.largest_difference(whole, resumed)
             print(f"resumed with {ranks} ranks: largest difference {difference:.2g}", flush=True)
             self.assertLess(difference, 1e-4)
-
-    def test_a_damaged_checkpoint_is_passed_over(self):
-        whole = self.undisturbed(SHORT, 2)
-        self.interrupt(SHORT, "damaged", ranks=2, step=100, commits=2)
-        newest = self.head()
-        path = os.path.join(self.checkpoints, newest, "model.safetensors")
-        with open(path, "r+b") as file:
-            file.seek(-100, os.SEEK_END)
-            byte = file.read(1)
-            file.seek(-100, os.SEEK_END)
-            file.write(bytes([byte[0] ^ 1]))
-        last = self.run_world(SHORT + ["--dump-parameters=resumed.st"], ranks=2, generation=2)
-        self.assertIn(f"'{newest}' is broken", last[0].text("err"))
-        self.assert_same_bits(whole, self.bytes_of("resumed.st"))
 
     def test_a_finished_training_says_so_and_can_be_extended(self):
         arguments = ["--epochs=1", "--limit-train=6400", "--dump-parameters=p.st"]
@@ -139,15 +123,6 @@ class Resume(support.TrainerTest):
         worker.wait()
         (restarted,) = self.start(endless, generation=2)
         self.assertTrue(restarted.wait_for_text("resumed at step"), restarted.text("err"))
-
-    # Plain torchrun names neither term nor world; a restart there must be able to claim too.
-    def test_restart_without_ddprun(self):
-        whole = self.undisturbed(SHORT, 2)
-        self.interrupt(SHORT, "plain", ranks=2, step=100, ordered=False)
-        last = self.run_world(SHORT + ["--dump-parameters=resumed.st"], ranks=2, generation=2,
-                              ordered=False)
-        self.assertIn("resumed at step", last[0].text("err"))
-        self.assert_same_bits(whole, self.bytes_of("resumed.st"))
 
 
 if __name__ == "__main__":
