@@ -42,6 +42,9 @@ TEST(Safetensors, GivesBackWhatWasWritten) {
   const SafetensorsMetadata metadata = {{"format", "pt"}};
   const std::string header = SafetensorsHeader(tensors, metadata);
   EXPECT_EQ(header.size() % 8, 0u);
+  for (const std::string name : {"F64", "I64", "F32", "I32", "BF16", "F16", "U8", "BOOL"}) {
+    EXPECT_THAT(header, HasSubstr("\"dtype\":\"" + name + "\""));
+  }
   const Result<SafetensorsFile> read =
       ParseSafetensors(Join(SafetensorsParts(header, tensors)), "file");
   ASSERT_TRUE(read) << read.error().message;
