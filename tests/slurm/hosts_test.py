@@ -13,7 +13,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from cluster import find  # noqa: E402
-from host_runs import DDPRUN, FAKE_WORKER, HostsTest, read_text  # noqa: E402
+from host_runs import DDPRUN, FAKE_WORKER, HostsTest  # noqa: E402
 
 STEP = ("--ntasks-per-node=1", "--no-kill", "--kill-on-bad-exit=0")
 
@@ -43,35 +43,6 @@ class Hosts(HostsTest):
         self.assertEqual(sorted(ranks.values()), ["n01", "n02", "n03"])
         self.release()
         self.assertEqual(run.wait(), 0, self.told([run]))
-
-    # Every node says so, for srun's user reads them all; a restart does too.
-    def test_a_worker_that_is_killed_for_its_memory_is_named(self):
-        if not self.cluster.cgroups:
-            self.skipTest("needs cgroup version 1: Slurm 22.05 wants systemd for version 2")
-        program = ("import os, signal\n"
-                   "block = bytearray((400 if os.environ['RANK'] == '1' else 1) << 20)\n"
-                   "signal.pause()")
-        run = self.srun("-N2", *STEP, "--mem=200", *self.agent(
-            "--max-restarts=1", program=["--no-python", sys.executable, "-c", program]))
-        self.assertNotEqual(run.wait(), 0)
-        self.assertEqual(self.ends(), {"n01": 137, "n02": 137}, self.words())
-        said = self.words("n02").count("was killed by signal 9 (SIGKILL): memory ran out\n")
-        self.assertEqual(said, 2, self.words())
-        for node in ("n01", "n02"):
-            self.assertRegex(self.words(node), "failed: rank 1 .*: memory ran out; 1 of 1 restarts")
-            self.assertIn("hint      : the cgroup's memory limit was met", self.words(node))
-
-    # Its parent is dead, its session its own, its environment empty: nothing leads to it, but that
-    # orphans of a worker come to ddprun.
-    def test_a_daemon_that_a_worker_leaves_ends_before_the_step(self):
-        note = f"{self.path('daemon')}.$SLURMD_NODENAME"
-        worker = f"(env -i setsid sleep 600 & echo $! > {note}); exit 0"
-        run = self.srun("-N2", *STEP, "bash", "-c", f'"$@" && ! kill -0 $(cat {note})', "check",
-                        DDPRUN, "--no-python", "bash", "-c", worker)
-        self.assertEqual(run.wait(), 0, run.all())
-        for node in ("n01", "n02"):
-            self.assertRegex(read_text(self.path(f"daemon.{node}")), r"\d+\n")
-        self.assertNotIn("Timed out", run.err())
 
 
 @unittest.skipUnless(find("munged"), "MUNGE is not installed")

@@ -79,12 +79,6 @@ class Requeued(SlurmTest):
         self.assertIn("saved: exit code 75, start this run again", text)
         self.assertIn("ignoring --stop-before: the job's end time is unknown (squeue: it printed 'UNLIMITED')", text)
 
-    def test_requeued_by_hand_it_goes_on(self):
-        job, out = self.submit(end="")
-        self.wait_for_training(out)
-        self.cluster.run("scontrol", "requeue", job)
-        self.assert_went_on(job, out)
-
     def test_what_fails_is_not_requeued(self):
         job, out = self.batch(f"srun {DDPRUN} {TRAIN} --model=nonsense\n" + REQUEUE, "--nodes=2",
                               "--ntasks-per-node=1", "--requeue")
