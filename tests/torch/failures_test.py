@@ -2,7 +2,6 @@
 
 import os
 import re
-import signal
 import unittest
 
 from torch_runs import DDPRUN, FORKED, LIMIT, TORCHRUN, TorchTest, program, read_text
@@ -92,18 +91,6 @@ class Restart(TorchTest):
         self.assertEqual([(r["world"], r["start"]) for r in again], [(2, 4)] * 2,
                          "\n".join(r.all() for r in runs))
         self.assertEqual({r["parameters"] for r in again}, {r["parameters"] for r in undisturbed})
-
-    # Its peer's workers fail first, on a broken connection; that must not be counted.
-    def test_who_survives_the_loss_of_a_node_trains_on_alone(self):
-        first, second = self.start_nodes(2, 1, "elastic.py", "waits", expected="1:2")
-        self.wait_for(lambda: os.path.exists(os.path.join(self.reports_folder, "waits")), first,
-                      second, limit=LIMIT, what="both train")
-        server = first if "serving the rendezvous" in first.err() else second
-        lost, left = (second, first) if server is first else (first, second)
-        self.run_directory_stays = True
-        os.kill(lost.process.pid, signal.SIGKILL)
-        self.assertEqual(left.wait(LIMIT), 0, left.all())
-        self.assertEqual([(r["world"], r["start"]) for r in self.reports()], [(1, 4)], left.all())
 
 
 if __name__ == "__main__":

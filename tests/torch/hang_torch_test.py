@@ -70,13 +70,6 @@ class Hangs(TorchTest):
         # A rank that waits for a page from a slow disk cannot report by itself.
         self.assertRegex(told("rank-0.stacks.txt") + told("rank-1.stacks.txt"), r"init_process_group \(")
 
-    def test_a_start_that_never_ends_is_a_hang(self):
-        run = self.run_program(2, "silent.py", "finds a stale lock", "finds a stale lock later",
-                               flags=["--preload=torch", "--hang-timeout=2", "--max-restarts=2"])
-        self.assertEqual(len(re.findall(
-            r"the workers hang: no step and no collective within 6\.0 s of its start \(--start-timeout; (?:all|1 of) 2 ranks "
-            r"alike\)", run.err())), 2, run.err())
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -23,19 +23,11 @@ PROGRAMS = {
         "import logging, random\nimport numpy\nrandom.seed(1)\nnumpy.random.seed(1)\nshown.append({'draw': [random.random(), numpy.random.rand()],"
         " 'torch': 'torch' in __import__('sys').modules, 'filters': process_state.filters(), 'loggers': process_state.loggers()})\n"
         "import torch\n" + SAME),
-    "logging is configured first": (
-        "import logging.config\nlogging.config.dictConfig({'version': 1, 'root': {'level': 'INFO', 'handlers': ['h']},"
-        " 'handlers': {'h': {'class': 'logging.StreamHandler'}}})\nimport torch\n" + SAME),
-    "filters first": "import warnings\nwarnings.filterwarnings('ignore')\nimport torch\nwarnings.simplefilter('once')\n"
-                     "import torch._dynamo\n" + SAME,
     "a loader with workers, pickling": (
         STEP + "import io, pickle\nfrom torch.utils.data import DataLoader, TensorDataset\n"
         "data = TensorDataset(torch.arange(8.0))\nx = [b[0].tolist() for b in DataLoader(data, 4, num_workers=1)]\n"
         "file = io.BytesIO()\ntorch.save(model.state_dict(), file)\nfile.seek(0)\nback = torch.load(file)\n"
         "shown.append({'data': x, 'back': {k: v.tolist() for k, v in back.items()}, 'pickled': pickle.loads(pickle.dumps(model.weight)).tolist()})\n"),
-    "processes": (
-        "import torch, torch.multiprocessing as mp\nx = []\nfor how in ('fork', 'spawn'):\n  p = mp.get_context(how).Process(target=torch.ones, args=(1,))\n"
-        "  p.start(); p.join(); x.append(p.exitcode)\nshow(codes=x)\n"),
     "sets torch's logs": (
         "import logging, torch, torch._logging\ntorch._logging.set_logs(dynamo=10, graph_breaks=True)\n"
         "shown.append({'level': logging.getLogger('torch._dynamo').level})\nimport torch._dynamo\n"
@@ -50,7 +42,6 @@ PROGRAMS = {
 }
 ANEW = {
     "OMP_NUM_THREADS first": "import os\nos.environ['OMP_NUM_THREADS'] = '2'\nimport torch\n" + SAME,
-    "a path first": "import sys\nsys.path.insert(0, '/first')\nimport torch\n" + SAME,
 }
 
 

@@ -1,12 +1,9 @@
 """Programs as people write them for torchrun: they train the same numbers under ddprun."""
 
-import os
 import re
-import signal
 import unittest
 
 from torch_runs import LIMIT, TorchTest
-from ddprun_runs import workers_below
 
 
 class Training(TorchTest):
@@ -52,22 +49,6 @@ class Examples(TorchTest):
         losses = [float(text) for text in re.findall(r"on 2 ranks: loss (\S+)", run.out())]
         self.assertEqual(len(losses), 5, run.all())
         self.assertLess(losses[-1], 0.05)
-
-    def test_fsdp_shards(self):
-        run = self.run_ddprun("--nproc-per-node=2", self.example("fsdp"), limit=LIMIT)
-        self.assertEqual(len(re.findall(r"holds 8\d{3} of 16705 parameters", run.out())), 2, run.all())
-        losses = [float(text) for text in re.findall(r"of 50: loss (\S+)", run.out())]
-        self.assertLess(losses[-1], losses[0], run.all())
-
-    def test_elastic_continues_after_a_kill(self):
-        run = self.start("--nproc-per-node=2", "--max-restarts=3", self.example("elastic"), self.path("checkpoint.pt"))
-        self.wait_for(lambda: "step 40 of 200" in run.out(), run, limit=LIMIT, what="a saved step")
-        os.kill(workers_below(run.agent())[-1], signal.SIGKILL)
-        self.assertEqual(run.wait(LIMIT), 0, run.all())
-        starts = re.findall(r"starting at step (\d+) on 2 ranks, restart (\d)", run.out())
-        self.assertEqual([restart for _, restart in starts], ["0", "1"], run.all())
-        self.assertGreaterEqual(int(starts[1][0]), 40)
-        self.assertIn("step 200 of 200", run.out())
 
 
 if __name__ == "__main__":
