@@ -205,13 +205,16 @@ class PoolTest(DdprunTest):
         self.assertEqual(self.workers(self.ask(FAKE_WORKER, HELLO))[0][0], "n1")
         self.end(there)
 
-    def test_an_elastic_run_takes_daemons_that_come(self):
+    def test_an_elastic_run_takes_daemons_that_come_and_no_command_line_has_the_token(self):
+        self.environment["DDPRUN_TOKEN"] = token = "0123456789-this-is-secret"
         there = self.pool(None, "n1")
         run = self.start("--nnodes=1:2", *self.waiting())
         self.wait_for_ranks(run, 1)
         there.append(self.daemon("n2"))
         self.wait_for(lambda: {name for name, _ in self.workers(run).values()} == {"n1", "n2"}, run, *there,
                       what="both take part")
+        for pid in self.mark.living():
+            self.assertNotIn(token.encode(), read_bytes(f"/proc/{pid}/cmdline"), command_of(pid))
         self.write("go", "")
         self.assertEqual(run.wait(), 0, run.all())
         self.end(there)
@@ -295,17 +298,6 @@ class PoolTest(DdprunTest):
         self.wait_for_text(stranger, "token")
         self.assertEqual(self.states(), {"n1": "free"})
         self.end([*there, stranger])
-
-    def test_no_command_line_has_the_token(self):
-        self.environment["DDPRUN_TOKEN"] = token = "0123456789-this-is-secret"
-        there = self.pool(None, "n1")
-        run = self.start(*self.waiting())
-        self.wait_for_ranks(run, 1)
-        for pid in self.mark.living():
-            self.assertNotIn(token.encode(), read_bytes(f"/proc/{pid}/cmdline"), command_of(pid))
-        self.write("go", "")
-        self.assertEqual(run.wait(), 0, run.all())
-        self.end(there)
 
     def test_a_server_without_a_token_has_no_pool(self):
         server = self.start("rendezvous", f"--listen={self.endpoint}", "--insecure")

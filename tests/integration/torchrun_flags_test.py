@@ -78,7 +78,6 @@ class Programs(DdprunTest):
 
 
 class Tools(DdprunTest):
-
     # Its dist.ddp component; it executes the name torchrun.
     def test_torchxs_command_line_through_a_link(self):
         os.symlink(DDPRUN, self.path("torchrun"))

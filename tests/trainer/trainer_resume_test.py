@@ -83,13 +83,11 @@ class Resume(support.TrainerTest):
     # data would leave the parameters far from those of the undisturbed run.
     def test_another_world_size_goes_on_with_the_same_global_batch(self):
         whole = self.undisturbed(SHORT, 2)
-        for ranks in (1, 3):
-            self.checkpoints = self.path(f"ckpt{ranks}")
-            last, resumed = self.killed_and_resumed(SHORT, 2, [100], ranks_after=ranks)
-            self.assertIn("the global batch stays 32", last[0].text("err"))
-            difference = support.largest_difference(whole, resumed)
-            print(f"resumed with {ranks} ranks: largest difference {difference:.2g}", flush=True)
-            self.assertLess(difference, 1e-4)
+        last, resumed = self.killed_and_resumed(SHORT, 2, [100], ranks_after=3)
+        self.assertIn("the global batch stays 32", last[0].text("err"))
+        difference = support.largest_difference(whole, resumed)
+        print(f"resumed with 3 ranks: largest difference {difference:.2g}", flush=True)
+        self.assertLess(difference, 1e-4)
 
     def test_a_finished_training_says_so_and_can_be_extended(self):
         arguments = ["--epochs=1", "--limit-train=6400", "--dump-parameters=p.st"]
