@@ -57,16 +57,6 @@ class Learning(support.TrainerTest):
         self.assertNotEqual(whole[1], cast[1])
         self.assertLess(loss(cast[0][0]), 1.2 * loss(whole[0][0]))
 
-    def test_a_schedule_goes_on_where_it_was(self):
-        arguments = TOY + ["--data-arg=train=4000,test=40", "--epochs=3", "--schedule=cosine",
-                           "--warmup-steps=30", "--momentum=0.9", "--nesterov", "--clip-norm=1"]
-        _, whole = self.trained(arguments, "whole")
-        _, constant = self.trained([a for a in arguments if "schedule" not in a], "constant")
-        self.assertNotEqual(whole, constant)
-        self.interrupt(arguments + ["--checkpoint-every=3"], "ckpt", ranks=1, step=50)
-        self.run_world(arguments + ["--resume=must", "--dump-parameters=resumed.st"], generation=2)
-        self.assert_same_bits(whole, self.bytes_of("resumed.st"))
-
     def test_prefetch_and_determinism_change_no_bit(self):
         arguments = TINY["vgg11"] + ["--epochs=2", "--micro-batch=3"]
         _, whole = self.trained(arguments + ["--prefetch=off"], "off", ranks=2)

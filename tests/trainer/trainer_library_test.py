@@ -31,11 +31,6 @@ class Library(support.TrainerTest):
         with open(path, "rb") as file:
             return file.read()
 
-    def test_a_killed_program_ends_with_the_same_bits(self):
-        whole = self.final_bytes(self.arguments, ranks=2)
-        self.interrupt(self.arguments, "killed", ranks=2, step=30)
-        self.assertEqual(self.final_bytes(self.arguments, ranks=2, generation=2), whole)
-
     def test_a_stopped_program_saves_ends_with_75_and_continues_with_the_same_bits(self):
         whole = self.final_bytes(self.arguments, ranks=2)
         for attempt in range(support.ATTEMPTS):

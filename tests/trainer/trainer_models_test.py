@@ -7,7 +7,8 @@ import unittest
 import support
 
 TINY = {
-    "toy": ["--model=toy", "--data-arg=train=4000,test=40", "--momentum=0.9"],
+    "toy": ["--model=toy", "--data-arg=train=4000,test=40", "--momentum=0.9", "--nesterov", "--schedule=cosine",
+            "--warmup-steps=30"],
     "cnn": ["--model=cnn", "--dataset=synthetic", "--model-arg=width=2",
             "--data-arg=train=130,test=20", "--batch=8"],
     "vgg11": ["--model=vgg11", "--dataset=synthetic", "--model-arg=width=4",
