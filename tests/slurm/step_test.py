@@ -43,14 +43,6 @@ class Step(SlurmTest):
         self.terminate(run, 137)  # As srun ends a step.
         self.assert_gone(10)
 
-    def test_a_step_of_some_of_the_nodes_is_a_world_of_its_own(self):
-        pattern = self.workers_pattern()
-        job, out = self.batch(
-            f"srun -N2 -n2 -r1 {DDPRUN} {FAKE_WORKER} --env-file={pattern}\n", "-N3")
-        self.wait_for_state(job, "COMPLETED 0:0", out)
-        envs = self.environments(pattern, 2)
-        self.assertEqual([env["SLURMD_NODENAME"] for env in envs], ["127.0.1.2", "127.0.1.3"])
-
     # The port of a step is known beforehand, so somebody else may have it, another job's server too.
     def test_a_taken_port_is_named_with_its_owner(self):
         hold = self.path("hold.py")
@@ -89,18 +81,16 @@ class TheScriptEverybodyHas(SlurmTest):
         pattern = self.workers_pattern()
         torchrun = self.path("torchrun")
         os.symlink(DDPRUN, torchrun)
-        for launcher in (DDPRUN, torchrun):
-            with self.subTest(launcher=launcher):
-                job, out = self.batch(
-                    "nodes=( $( scontrol show hostnames $SLURM_JOB_NODELIST ) )\n"
-                    "export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n1)\n"
-                    f"srun {launcher} --nnodes=$SLURM_JOB_NUM_NODES --nproc_per_node=2 --rdzv_id=100 "
-                    f"--rdzv_backend=c10d --rdzv_endpoint=$MASTER_ADDR:29400 {FAKE_WORKER} "
-                    f"--env-file={pattern}\n", "--nodes=3", "--ntasks=3")
-                self.wait_for_state(job, "COMPLETED 0:0", out)
-                envs = self.environments(pattern, 6)
-                self.assertEqual({env["TORCHELASTIC_RUN_ID"] for env in envs}, {"100"})
-                self.assertEqual({env["WORLD_SIZE"] for env in envs}, {"6"})
+        job, out = self.batch(
+            "nodes=( $( scontrol show hostnames $SLURM_JOB_NODELIST ) )\n"
+            "export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n1)\n"
+            f"srun {torchrun} --nnodes=$SLURM_JOB_NUM_NODES --nproc_per_node=2 --rdzv_id=100 "
+            f"--rdzv_backend=c10d --rdzv_endpoint=$MASTER_ADDR:29400 {FAKE_WORKER} "
+            f"--env-file={pattern}\n", "--nodes=3", "--ntasks=3")
+        self.wait_for_state(job, "COMPLETED 0:0", out)
+        envs = self.environments(pattern, 6)
+        self.assertEqual({env["TORCHELASTIC_RUN_ID"] for env in envs}, {"100"})
+        self.assertEqual({env["WORLD_SIZE"] for env in envs}, {"6"})
 
 
 class SeveralTasks(SlurmTest):
