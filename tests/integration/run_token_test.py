@@ -3,9 +3,7 @@
 import fcntl
 import os
 import re
-import socket
 import sys
-import threading
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -126,26 +124,6 @@ class RunToken(DdprunTest):
         # Another machine's node has the directory, and nothing else.
         self.end(first, self.start_node(1, directory, environment=self.elsewhere))
         self.assertEqual(read_text(path), token)
-
-    def test_a_squatter_at_the_endpoint_is_told_nothing(self):
-        host, port = self.endpoint.rsplit(":", 1)
-        heard = []
-        with socket.create_server((host, int(port))) as squatter:
-            def listen():
-                guest, _ = squatter.accept()
-                with guest:
-                    guest.sendall(b"\0\0\0\4\0\0\0\0\0")  # SETTINGS: HTTP/2 is spoken here.
-                    while data := guest.recv(4096):
-                        heard.append(data)
-            ear = threading.Thread(target=listen)
-            ear.start()
-            node = self.start_node(1, "--rdzv-conf=join_timeout=1")
-            self.assertEqual(node.wait(), 69, node.all())
-            ear.join(20)
-        self.assertIn("is not a ddprun rendezvous with a token, and nothing was sent to it", node.err())
-        said = b"".join(heard)
-        self.assertTrue(said.startswith(b"\x16\x03"), said)  # A hello of TLS.
-        self.assertNotIn(b"PRI *", said)
 
     def test_a_directory_that_others_can_write_to_is_passed_over(self):
         """Who makes it first can neither choose the token nor keep this user's nodes from meeting."""

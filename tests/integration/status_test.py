@@ -167,20 +167,6 @@ class Status(Operators):
         for node in nodes:
             node.wait()
 
-    def test_several_runs_are_listed(self):
-        server = self.start("rendezvous", f"--listen={self.endpoint}")
-        self.wait_for_text(server, "serving at")
-        nodes = [self.start_node(nnodes="2", run_id=name) for name in ("one", "two")]
-        self.wait_for(lambda: len(self.status()["runs"]) == 2, *nodes)
-        text = self.ask("status", f"--endpoint={self.endpoint}").out()
-        self.assertRegex(text, r"2 runs at .*\nrun one: GATHERING.*\nrun two: GATHERING")
-        one = self.ask("status", f"--endpoint={self.endpoint}", "--rdzv-id=two").out()
-        self.assertTrue(one.startswith("run two:"), one)
-        self.ask("status", f"--endpoint={self.endpoint}", "--rdzv-id=three", expect=1)
-        for node in nodes:
-            self.terminate(node)
-        self.terminate(server)
-
     def test_nobody_there_is_69(self):
         run = self.ask("status", f"--endpoint={self.endpoint}", expect=69)
         self.assertRegex(run.err(), rf"ddprun status: .*{self.endpoint}.*refused")
