@@ -101,6 +101,11 @@ void AgentEnd::HandOver(Time limit, std::function<void()> done) {
 
 bool AgentEnd::ServeOn(std::function<void()> done) {
   CoordinatorDriver* const serving = parts_.role.Serving();
+  CoordinatorDriver* const own = parts_.role.coordinator.get();
+  if (serving == nullptr && own != nullptr && own->NodesServed() == 0) {
+    own->WhenUnneeded(std::move(done));  // Who follows the output may still be reading it.
+    return true;
+  }
   if (serving == nullptr || exit_.code == kExitUnavailable) {
     return false;
   }
