@@ -1,6 +1,9 @@
 #include "launcher/command_line/host_flags.h"
 
+#include <algorithm>
+
 #include "common/text.h"
+#include "launcher/command_line/flags.h"
 #include "launcher/command_line/given_file.h"
 #include "rendezvous/messages/pool_messages.h"
 
