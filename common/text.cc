@@ -34,6 +34,15 @@ std::string Joined(const std::vector<std::string>& parts, std::string_view betwe
   return text;
 }
 
+std::size_t StartOfLastLines(std::string_view text, std::size_t lines) {
+  std::size_t at = text.size();
+  for (; lines > 0 && at > 0; --lines) {
+    const std::size_t before = text.substr(0, at - 1).rfind('\n');
+    at = before == text.npos ? 0 : before + 1;
+  }
+  return at;
+}
+
 std::string_view Trimmed(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n";
   const std::size_t first = std::min(text.find_first_not_of(kBlanks), text.size());

@@ -46,6 +46,9 @@ std::vector<std::string> Split(std::string_view text, char separator);
 
 std::string Joined(const std::vector<std::string>& parts, std::string_view between);
 
+// Where the last `lines` lines of a text begin. The last line may have no end.
+std::size_t StartOfLastLines(std::string_view text, std::size_t lines);
+
 // Without the blanks and ends of lines around it.
 std::string_view Trimmed(std::string_view text);
 

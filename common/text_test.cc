@@ -42,6 +42,18 @@ TEST(Text, APartMayBeEmptyButTheLast) {
   EXPECT_EQ(Joined({}, ", "), "");
 }
 
+TEST(Text, TheLastLinesOfATextMayHaveNoEnd) {
+  const auto last = [](std::string_view text, std::size_t lines) {
+    return text.substr(StartOfLastLines(text, lines));
+  };
+  EXPECT_EQ(last("a\nb\nc\n", 2), "b\nc\n");
+  EXPECT_EQ(last("a\nb\nc", 2), "b\nc");
+  EXPECT_EQ(last("a\n\n", 1), "\n");
+  EXPECT_EQ(last("a\nb", 0), "");
+  EXPECT_EQ(last("a\nb", 9), "a\nb");
+  EXPECT_EQ(last("", 1), "");
+}
+
 TEST(Text, BlanksAreTakenFromBothEnds) {
   EXPECT_EQ(Trimmed(" \ta b\r\n"), "a b");
   EXPECT_EQ(Trimmed(" \n"), "");

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "common/files.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -31,14 +32,23 @@ std::int64_t UnixNow() {  // As the records have it.
 // A worker's own file, read from `at` on.
 struct FileEnd {
   KeptOutput::Past past;
-  std::optional<off_t> at = {};     // None: its last 4 MiB.
-  std::optional<off_t> until = {};  // Its end when it was first looked.
+  std::optional<std::uint32_t> lines = {};  // Only its last ones; none: its last 4 MiB.
+  std::optional<off_t> at = {};             // None: where these begin.
+  std::optional<off_t> until = {};          // Its end when it was first looked.
   std::string refusal = {};
 };
 
 // Threads that read files for operators: one that hangs counts until it does not.
 constexpr int kMostReading = kMostAsks;
 std::atomic<int> reading_files = 0;
+
+// Where the file's last lines begin, but not before `at`.
+off_t LastLinesOf(int fd, off_t at, off_t end, std::uint32_t lines) {
+  std::string text(static_cast<std::size_t>(end - at), '\0');
+  const ssize_t got = ::pread(fd, text.data(), text.size(), at);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  return at + static_cast<off_t>(StartOfLastLines(text, lines));
+}
 
 // Takes the bytes that the file has now.
 UniqueFd OpenEnd(FileEnd& file) {
@@ -49,7 +59,11 @@ UniqueFd OpenEnd(FileEnd& file) {
     return {};
   }
   constexpr auto kMost = static_cast<off_t>(KeptOutput::kMostOfWorker);
-  file.at = std::min(file.at.value_or(std::max<off_t>(0, info.st_size - kMost)), info.st_size);
+  if (!file.at) {
+    file.at = std::max<off_t>(0, info.st_size - kMost);
+    file.at = file.lines ? LastLinesOf(fd->get(), *file.at, info.st_size, *file.lines) : file.at;
+  }
+  file.at = std::min(*file.at, info.st_size);
   file.until = file.until.value_or(info.st_size);
   return *std::move(fd);
 }
@@ -122,7 +136,7 @@ class LogsJob final : public RequestJob, public std::enable_shared_from_this<Log
   void Look() {
     piece_.clear();
     FindFiles();
-    Notes();
+    Begin();
     if (!files_->empty()) {
       LookIntoFiles();
     } else {
@@ -136,16 +150,20 @@ class LogsJob final : public RequestJob, public std::enable_shared_from_this<Log
       if (past.file.empty()) {
         terminal_ = past.rank;
       } else if (past.file != "/dev/null" && known_.insert(past.file).second) {
-        files_->push_back({std::move(past)});
+        // A file that comes while it is followed is new from its beginning.
+        files_->push_back({std::move(past), begun_ ? std::nullopt : spec_.lines});
       }
     }
   }
 
-  void Notes() {
-    if (std::exchange(noted_, true)) {
+  // At the first look alone.
+  void Begin() {
+    if (std::exchange(begun_, true)) {
       return;
     }
-    if (!kept_->ForgottenAfter(0, spec_).empty()) {
+    if (spec_.lines) {
+      starts_ = kept_->StartsOfLastLines(spec_, *spec_.lines);
+    } else if (!kept_->ForgottenAfter(0, spec_).empty()) {
       Note(
           "older output is not kept: the last 4 MiB of each worker are, 64 MiB of a node (all of "
           "it is in files with -t 3 --log-dir=DIR)");
@@ -214,7 +232,7 @@ class LogsJob final : public RequestJob, public std::enable_shared_from_this<Log
              " printed faster than this was read: some of its lines are missing");
       }
     }
-    const bool more = kept_->Read(spec_, since_, after_, most_, piece_);
+    const bool more = kept_->Read(spec_, since_, starts_, after_, most_, piece_);
     const bool ends = !spec_.follow || kept_->closed();
     if (more || !piece_.empty() || ends) {
       return Deliver(!more && ends);
@@ -252,7 +270,8 @@ class LogsJob final : public RequestJob, public std::enable_shared_from_this<Log
   std::size_t first_ = 0;  // Of them, to be read next.
   std::set<std::filesystem::path> known_;
   std::optional<std::uint32_t> terminal_;
-  bool noted_ = false;
+  bool begun_ = false;
+  KeptOutput::Starts starts_;  // Of the last lines, where these alone are wanted.
   std::uint64_t after_ = 0;
   std::uint64_t listener_ = 0;
   std::size_t most_ = 0;

@@ -114,6 +114,28 @@ TEST_F(LogsJob, AWorkersOwnFileIsReadFromItsEndOn) {
   EXPECT_EQ(Texts(), "");
 }
 
+TEST_F(LogsJob, OfFilesTheLastLinesAreWantedAndThenAllThatFollows) {
+  const fs::path file = directory / "stdout.log";
+  std::ofstream(file) << "one\ntwo\nthree\n";
+  kept->GoesPast(1, AnswerKind::kOut, file);
+  kept->Append(0, AnswerKind::kOut, "first\nlast\n", 1);
+  Take(
+      {.follow = true, .lines = 1},
+      [&] {
+        return Texts().find("five") != std::string::npos &&
+               Texts().find("more") != std::string::npos;
+      },
+      [&] {
+        std::ofstream(file, std::ios::app) << "four\nfive\n";
+        kept->Append(0, AnswerKind::kOut, "more\n", 2);
+      });
+  EXPECT_EQ(Texts().find("two"), std::string::npos) << Texts();
+  EXPECT_EQ(Texts().find("first"), std::string::npos);
+  for (const char* const line : {"three\n", "last\n", "four\nfive\n"}) {
+    EXPECT_NE(Texts().find(line), std::string::npos) << line << Texts();
+  }
+}
+
 // A worker that writes faster than anybody reads, and one that has said a word.
 struct GrowingFile : LogsJob {
   const fs::path file = directory / "stdout.log";

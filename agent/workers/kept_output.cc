@@ -62,29 +62,89 @@ void KeptOutput::GoesPast(std::uint32_t local_rank, AnswerKind of,
   }
 }
 
-// Of all workers the next one each time, by number.
-bool KeptOutput::Read(const RequestSpec& spec, std::int64_t since_ms, std::uint64_t& after,
-                      std::size_t most, std::string& piece) {
-  using Place = std::deque<Kept>::const_iterator;
-  std::vector<std::pair<Place, Place>> ways;
-  for (const Worker& worker : workers_) {
-    const auto begin = std::ranges::upper_bound(worker.records, after, {}, &Kept::number);
-    if (begin != worker.records.end()) {
-      ways.emplace_back(begin, worker.records.end());
+// From the end to the beginning. Streams mix their records, so each has its own line under way.
+KeptOutput::Starts KeptOutput::StartsOfLastLines(const RequestSpec& spec,
+                                                 std::uint32_t lines) const {
+  struct Stream {
+    bool open = false;  // A line that is wanted begins in an earlier record, or with this one.
+    std::uint64_t generation = 0;  // Of that line.
+  };
+  Starts starts;
+  for (std::uint32_t local_rank = 0; local_rank < workers_.size(); ++local_rank) {
+    const std::deque<Kept>& records = workers_[local_rank].records;
+    if (records.empty()) {
+      continue;
+    }
+    const Place end{records.back().number, records.back().record.text.size()};
+    starts[{local_rank, AnswerKind::kOut}] = end;
+    starts[{local_rank, AnswerKind::kErr}] = end;
+    std::map<AnswerKind, Stream> streams;
+    std::uint32_t left = lines;
+    for (auto kept = records.rbegin(); kept != records.rend(); ++kept) {
+      const AnswerRecord& record = kept->record;
+      const std::string_view text = record.text;
+      Stream& stream = streams[record.of];
+      if (!Wants(spec, record.rank)) {
+        continue;
+      }
+      // A worker's last words end with it, whether its line had an end or not.
+      stream.open = stream.open && stream.generation == record.generation;
+      for (std::size_t at = text.size(); stream.open || (at > 0 && left > 0);) {
+        const bool has_end = !stream.open && text[at - 1] == '\n';
+        left -= stream.open ? 0 : 1;
+        stream = {true, record.generation};
+        const std::size_t before = text.substr(0, at - (has_end ? 1 : 0)).rfind('\n');
+        at = before == text.npos ? 0 : before + 1;
+        starts[{local_rank, record.of}] = {kept->number, at};
+        if (before == text.npos) {
+          break;
+        }
+        stream.open = false;
+      }
+      if (left == 0 &&
+          std::ranges::none_of(streams, [](const auto& of) { return of.second.open; })) {
+        break;
+      }
     }
   }
-  const auto later = [](const auto& a, const auto& b) { return a.first->number > b.first->number; };
+  return starts;
+}
+
+// Of all workers the next one each time, by number.
+bool KeptOutput::Read(const RequestSpec& spec, std::int64_t since_ms, const Starts& starts,
+                      std::uint64_t& after, std::size_t most, std::string& piece) {
+  struct Way {
+    std::uint32_t local_rank;
+    std::deque<Kept>::const_iterator next;
+    std::deque<Kept>::const_iterator end;
+  };
+  std::vector<Way> ways;
+  for (std::uint32_t local_rank = 0; local_rank < workers_.size(); ++local_rank) {
+    const std::deque<Kept>& records = workers_[local_rank].records;
+    const auto begin = std::ranges::upper_bound(records, after, {}, &Kept::number);
+    if (begin != records.end()) {
+      ways.push_back({local_rank, begin, records.end()});
+    }
+  }
+  const auto later = [](const Way& a, const Way& b) { return a.next->number > b.next->number; };
   std::ranges::make_heap(ways, later);
   while (!ways.empty()) {
     std::ranges::pop_heap(ways, later);
-    auto& [next, end] = ways.back();
+    auto& [local_rank, next, end] = ways.back();
     const AnswerRecord& record = next->record;
-    const bool wanted = record.unix_ms >= since_ms && Wants(spec, record.rank);
+    const auto start = starts.find({local_rank, record.of});
+    const std::size_t skipped = start == starts.end() || next->number > start->second.number ? 0
+                                : next->number < start->second.number ? record.text.size()
+                                                                      : start->second.offset;
+    const bool wanted =
+        record.unix_ms >= since_ms && Wants(spec, record.rank) && skipped < record.text.size();
     if (wanted && piece.size() + kRecordHead + record.text.size() > most) {
       return true;
     }
     if (wanted) {
-      AppendRecord(record, piece);
+      AppendRecord(
+          {record.unix_ms, record.rank, record.generation, record.of, record.text.substr(skipped)},
+          piece);
     }
     after = next->number;
     read_ = std::max(read_, after);

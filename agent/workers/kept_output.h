@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/messages/answer_records.h"
@@ -39,11 +40,21 @@ class KeptOutput {
   // Its stream goes past the agent: to this file, or to ddprun's own terminal where that is empty.
   void GoesPast(std::uint32_t local_rank, AnswerKind of, const std::filesystem::path& file);
 
+  // A byte of a stream: of this record, or of the stream's next one.
+  struct Place {
+    std::uint64_t number = 0;
+    std::size_t offset = 0;
+  };
+  // By local rank and stream. A stream that is not in it begins with its first record.
+  using Starts = std::map<std::pair<std::uint32_t, AnswerKind>, Place>;
+  // Where the last `lines` lines of each worker's output begin, of both streams together.
+  Starts StartsOfLastLines(const RequestSpec& spec, std::uint32_t lines) const;
+
   // Appends to `piece`, which has `most` bytes then, the kept records of those ranks after record
-  // number `after`, which moves; none older than `since_ms`. False: nothing is
-  // left.
-  bool Read(const RequestSpec& spec, std::int64_t since_ms, std::uint64_t& after, std::size_t most,
-            std::string& piece);
+  // number `after`, which moves; none older than `since_ms`, and of no stream what is before its
+  // start. False: nothing is left.
+  bool Read(const RequestSpec& spec, std::int64_t since_ms, const Starts& starts,
+            std::uint64_t& after, std::size_t most, std::string& piece);
 
   struct Past {
     std::uint32_t rank = 0;

@@ -9,11 +9,13 @@ constexpr std::size_t kPiece = 256 << 10;
 
 std::vector<AnswerRecord> All(KeptOutput& kept, const RequestSpec& spec = {},
                               std::int64_t since = 0, std::size_t most = kPiece) {
+  const KeptOutput::Starts starts =
+      spec.lines ? kept.StartsOfLastLines(spec, *spec.lines) : KeptOutput::Starts();
   std::vector<AnswerRecord> records;
   std::uint64_t after = 0;
   for (bool more = true; more;) {
     std::string piece;
-    more = kept.Read(spec, since, after, most, piece);
+    more = kept.Read(spec, since, starts, after, most, piece);
     EXPECT_LE(piece.size(), most);
     EXPECT_TRUE(ReadRecords(piece, records));
   }
@@ -46,13 +48,50 @@ TEST(KeptOutput, WhatWasReadGrowsNoMore) {
   kept.Append(0, AnswerKind::kOut, "a", 1);
   std::uint64_t after = 0;
   std::string piece;
-  EXPECT_FALSE(kept.Read({}, 0, after, kPiece, piece));
+  EXPECT_FALSE(kept.Read({}, 0, {}, after, kPiece, piece));
   kept.Append(0, AnswerKind::kOut, "b", 2);
   piece.clear();
-  EXPECT_FALSE(kept.Read({}, 0, after, kPiece, piece));
+  EXPECT_FALSE(kept.Read({}, 0, {}, after, kPiece, piece));
   std::vector<AnswerRecord> records;
   ASSERT_TRUE(ReadRecords(piece, records));
   EXPECT_EQ(Texts(records), "0o:b ");
+}
+
+TEST(KeptOutput, TheLastLinesOfEachWorkerAreOfBothItsStreams) {
+  KeptOutput kept(2);
+  kept.Begin(0, 1);
+  const auto last = [&](std::uint32_t lines) { return Texts(All(kept, {.lines = lines})); };
+  EXPECT_EQ(last(3), "");
+  kept.Append(0, AnswerKind::kOut, "a\nb\nc ", 0);
+  kept.Append(0, AnswerKind::kErr, "x\ny\n", 100);
+  kept.Append(0, AnswerKind::kOut, "c\n", 200);  // Ends a line that began before stderr's.
+  kept.Append(1, AnswerKind::kOut, "one\ntwo", 300);
+  EXPECT_EQ(last(0), "");
+  EXPECT_EQ(last(1), "0o:c  0o:c\n 1o:two ");
+  EXPECT_EQ(last(2), "0o:c  0e:y\n 0o:c\n 1o:one\ntwo ");
+  EXPECT_EQ(last(3), "0o:c  0e:x\ny\n 0o:c\n 1o:one\ntwo ");
+  EXPECT_EQ(last(4), "0o:b\nc  0e:x\ny\n 0o:c\n 1o:one\ntwo ");
+  EXPECT_EQ(last(9), "0o:a\nb\nc  0e:x\ny\n 0o:c\n 1o:one\ntwo ");
+  EXPECT_EQ(Texts(All(kept, {.ranks = {{1, 1}}, .lines = 1})), "1o:two ");
+  kept.Begin(0, 2);
+  kept.Append(1, AnswerKind::kOut, "three\n", 400);  // A worker's line ends with the worker.
+  EXPECT_EQ(Texts(All(kept, {.ranks = {{1, 1}}, .lines = 1})), "1o:three\n ");
+  EXPECT_EQ(Texts(All(kept, {.ranks = {{1, 1}}, .lines = 2})), "1o:two 1o:three\n ");
+}
+
+TEST(KeptOutput, WhatFollowsTheLastLinesIsWhole) {
+  KeptOutput kept(1);
+  kept.Append(0, AnswerKind::kOut, "a\nb\n", 1);
+  for (const std::uint32_t lines : {0u, 1u}) {
+    const KeptOutput::Starts starts = kept.StartsOfLastLines({}, lines);
+    kept.Append(0, AnswerKind::kOut, "more\n", 2);  // May be of the same record.
+    std::uint64_t after = 0;
+    std::string piece;
+    kept.Read({}, 0, starts, after, kPiece, piece);
+    std::vector<AnswerRecord> records;
+    ASSERT_TRUE(ReadRecords(piece, records));
+    EXPECT_EQ(Texts(records), lines == 0 ? "0o:more\n " : "0o:more\n 0o:more\n ");
+  }
 }
 
 TEST(KeptOutput, EarlierGenerationsStay) {

@@ -55,9 +55,13 @@ std::size_t Distance(const std::string& a, const std::string& b) {
 // error; or some of its words, as "restarts" of "max-restarts".
 std::optional<std::string> Meant(const std::vector<std::string>& names, const std::string& name) {
   constexpr std::pair<const char*, const char*> kElsewhere[] = {
-      {"num-processes", "nproc-per-node"}, {"num-gpus", "nproc-per-node"},
-      {"num-machines", "nnodes"},          {"machine-rank", "node-rank"},
-      {"max-retries", "max-restarts"},     {"retries", "max-restarts"},
+      {"num-processes", "nproc-per-node"},
+      {"num-gpus", "nproc-per-node"},
+      {"num-machines", "nnodes"},
+      {"machine-rank", "node-rank"},
+      {"max-retries", "max-restarts"},
+      {"retries", "max-restarts"},
+      {"tail", "lines"},
   };
   for (const auto& [theirs, ours] : kElsewhere) {
     if (name == theirs && std::ranges::count(names, ours) > 0) {

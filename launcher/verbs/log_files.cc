@@ -89,7 +89,8 @@ std::vector<fs::path> LogsIn(const fs::path& directory) {
 }
 
 // "==> attempt_0/1/stderr.log", and its end.
-Result<std::string> EndOf(const fs::path& directory, const fs::path& file) {
+Result<std::string> EndOf(const fs::path& directory, const fs::path& file,
+                          std::optional<std::uint32_t> lines) {
   ASSIGN_OR_RETURN(const UniqueFd fd, OpenOrdinary(file, O_RDONLY, 0));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) {
@@ -97,14 +98,15 @@ Result<std::string> EndOf(const fs::path& directory, const fs::path& file) {
   }
   const bool cut = info.st_size > kMostOfFile && ::lseek(fd.get(), -kMostOfFile, SEEK_END) > 0;
   ASSIGN_OR_RETURN(std::string text, ReadToEnd(fd.get(), file, 2 * kMostOfFile));
+  text.erase(0, lines ? StartOfLastLines(text, *lines) : 0);
   text += text.empty() || text.ends_with('\n') ? "" : "\n";
   return "==> " + PrintableLine(file.lexically_relative(directory).native()) +
-         (cut ? " (its last 4 MiB)" : "") + "\n" + Printable(text);
+         (cut && !lines ? " (its last 4 MiB)" : "") + "\n" + Printable(text);
 }
 
 }  // namespace
 
-int PrintLogFiles(const std::string& directory) {
+int PrintLogFiles(const std::string& directory, std::optional<std::uint32_t> lines) {
   std::error_code error;
   if (!fs::is_directory(directory, error)) {
     return PrintError("logs",
@@ -119,7 +121,7 @@ int PrintLogFiles(const std::string& directory) {
   }
   int code = 0;
   for (const fs::path& file : files) {
-    const Result<std::string> text = EndOf(directory, file);
+    const Result<std::string> text = EndOf(directory, file, lines);
     const int printed = text ? PrintOut(*text) : PrintError("logs", text.error());
     code = std::max(code, printed);
     if (text && printed != 0) {

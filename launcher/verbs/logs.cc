@@ -323,7 +323,7 @@ std::optional<int> AwaitInPool(const PoolQueued& queued, bool follow, std::strin
 // A server that went while it was followed has a successor, or comes back, or the run is over.
 int PrintLogs(const LogsRequest& request) {
   if (!request.directory.empty()) {
-    return PrintLogFiles(request.directory);
+    return PrintLogFiles(request.directory, request.spec.lines);
   }
   LogsRequest wanted = request;
   std::optional<ServerPlace> followed;
@@ -380,6 +380,7 @@ int PrintLogs(const LogsRequest& request) {
     }
     merge.BeginAgain();
     records.BeginAgain();
+    wanted.spec.lines.reset();  // All that was printed meanwhile is wanted.
     wanted.spec.back = kSlack + Duration(std::max<std::int64_t>(
                                     0, UnixMs() - records.newest().value_or(UnixMs())));
     std::this_thread::sleep_for(std::chrono::seconds(1));

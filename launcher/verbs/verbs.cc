@@ -178,6 +178,9 @@ VerbRequest ParseLogs(VerbLine& line, const GetEnv& get_env) {
   AddNodeFlags(line.flags, request.spec, request.nodes, request.json);
   line.flags.Switch("-f,--follow", request.spec.follow,
                     "Continue with what they print, until Ctrl-C");
+  line.flags.Count("-n,--lines", request.spec.lines, 0, "N",
+                   "Only the last N lines of each worker (of its log files: of each file), and "
+                   "with -f what follows");
   line.flags.Read("--since", request.spec.back, "", "DURATION",
                   "Only lines of this last time: 30s, 5m, 2h",
                   std::bind_front(ParseDuration, "--since"));
@@ -187,7 +190,8 @@ VerbRequest ParseLogs(VerbLine& line, const GetEnv& get_env) {
     const bool more = !request.spec.ranks.empty() || !request.nodes.empty() || request.json ||
                       request.spec.follow || request.spec.back;
     line.problems.Check(
-        more ? Invalid("ddprun logs DIR takes no option, and shows all files of", request.directory)
+        more ? Invalid("ddprun logs DIR takes no option but -n, and shows all files of",
+                       request.directory)
              : Result<void>());
     return request;
   }

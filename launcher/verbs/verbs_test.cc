@@ -144,6 +144,7 @@ TEST(Verbs, BadLinesAreNamed) {
   EXPECT_NE(Problem({"status", "-o", "xml"}).find("text or json"), std::string::npos);
   EXPECT_NE(Problem({"status", "--endpont=n0:1"}).find("did you mean --endpoint"),
             std::string::npos);
+  EXPECT_NE(Problem({"logs", "--tail=100"}).find("did you mean --lines?"), std::string::npos);
   EXPECT_NE(Problem({"drain"}).find("ddprun drain NODE"), std::string::npos);
   EXPECT_NE(Problem({"drain", "a", "b"}).find("'b'"), std::string::npos);
   EXPECT_NE(Problem({"stop", "a", "b"}).find("'b'"), std::string::npos);

@@ -27,7 +27,8 @@ inline constexpr std::size_t kMostPieceBytes = std::size_t{64} << 20;
 inline constexpr std::size_t kMostAsks = 8;            // Of a run: followers, others, its server.
 inline constexpr std::size_t kMostAskedNodes = 1'000;  // By name, in one question: as status lists.
 inline constexpr std::size_t kMostRankSpans = 64;
-inline constexpr std::size_t kMaxRefusal = 512;  // A sentence.
+inline constexpr std::size_t kMaxRefusal = 512;           // A sentence.
+inline constexpr std::uint32_t kMostLastLines = 100'000;  // An agent counts them on its loop.
 
 enum class RequestKind {
   kLogs,      // The output of workers.
@@ -48,6 +49,8 @@ struct RequestSpec {
   std::vector<RankSpan> ranks;        // None: all.
   std::optional<Duration> back = {};  // Logs: no older than this; none: all that are kept.
   bool follow = false;                // Logs: goes on when all is sent.
+  // Logs: of what is kept already, only the last lines of each worker; none: all.
+  std::optional<std::uint32_t> lines = {};
   bool operator==(const RequestSpec&) const = default;
 };
 

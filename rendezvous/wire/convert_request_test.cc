@@ -5,7 +5,7 @@
 namespace ddprun {
 namespace {
 
-const RequestSpec kSpec{RequestKind::kStacks, {{1, 1}, {4, 9}}, Duration(5'000), true};
+const RequestSpec kSpec{RequestKind::kStacks, {{1, 1}, {4, 9}}, Duration(5'000), true, 100};
 const AnswerPiece kPiece{7, std::string("a\0b", 3), true, "it is cut off"};
 
 TEST(WireRequests, CrossAsTheyAre) {
@@ -71,6 +71,9 @@ TEST(WireRequests, WhatCannotBeIsRefusedByField) {
   v1::RankSpan* const span = bad.mutable_start()->mutable_spec()->add_ranks();
   span->set_first(2);
   span->set_last(1);
+  EXPECT_FALSE(AskStartFromProto(bad));
+  bad = ask;
+  bad.mutable_start()->mutable_spec()->set_lines(kMostLastLines + 1);
   EXPECT_FALSE(AskStartFromProto(bad));
   bad = ask;
   for (std::size_t i = 0; i <= kMostAskedNodes; ++i) {

@@ -354,6 +354,7 @@ void Fields(const Io& io, Of<Io, RequestSpec>& spec) {
   io.List(FIELD(ranks), spec.ranks, kMostRankSpans, "spec.ranks");
   io(FIELD(back_ms), spec.back);
   io(FIELD(follow), spec.follow);
+  io.Number(FIELD(lines), spec.lines, 0, kMostLastLines);
 }
 
 template <class Io>
