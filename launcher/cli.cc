@@ -63,10 +63,16 @@ void ResolveSize(const RawFlags& raw, LaunchConfig& config, Problems& problems) 
   if (!raw.gpus.empty() || SaysNothing(config.settings, "gpus")) {
     // Before srun or ssh this is not the node that has them.
     const bool here = config.context.launcher.empty() && !StartsElsewhere(config);
-    const Result<std::string> gpus =
-        ChooseGpus(raw.gpus, here ? VisibleGpuList() : std::nullopt, here ? CountDevices() : 0);
+    const std::optional<std::string> visible = here ? VisibleGpuList() : std::nullopt;
+    const std::uint32_t devices = here ? CountDevices() : 0;
+    const Result<std::string> gpus = ChooseGpus(raw.gpus, visible, devices);
     CheckMachine(gpus, config, problems);
     config.gpus = gpus ? *gpus : "";
+    if (here && gpus && !visible && devices == 0) {  // A machine may hide them from ddprun.
+      config.warnings.push_back("--gpus=" + raw.gpus +
+                                ": no GPU was found here, and workers get CUDA_VISIBLE_DEVICES=" +
+                                config.gpus + PerhapsACount(raw.gpus));
+    }
   }
   const Result<std::uint32_t> workers = ParseWorkers(raw.workers, config.gpus);
   CheckMachine(workers, config, problems);

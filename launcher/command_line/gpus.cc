@@ -64,7 +64,7 @@ Result<std::string> ChooseGpus(const std::string& text, const std::optional<std:
                    "--gpus=" + text + ": there is no GPU " + entry + " here: " +
                        (visible ? "the list of those that ddprun may see, '" + *visible + "', has "
                                 : "this node has ") +
-                       std::to_string(there) + ", counted from 0"};
+                       std::to_string(there) + ", counted from 0" + PerhapsACount(text)};
     }
     if (number) {
       entry = visible ? seen[*number] : std::to_string(*number);  // "01" is 1.
@@ -75,6 +75,13 @@ Result<std::string> ChooseGpus(const std::string& text, const std::optional<std:
     list += (list.empty() ? "" : ",") + entry;
   }
   return list;
+}
+
+std::string PerhapsACount(const std::string& text) {
+  const std::optional<std::uint32_t> number = ParseNumber<std::uint32_t>(text);
+  return number && *number > 0 ? "; for " + text + (*number == 1 ? " worker" : " workers") +
+                                     " set --nproc-per-node=" + text
+                               : "";
 }
 
 std::optional<std::string> VisibleGpuList() {

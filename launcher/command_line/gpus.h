@@ -31,6 +31,9 @@ std::optional<std::string> VisibleGpuList();
 Result<std::string> ChooseGpus(const std::string& text, const std::optional<std::string>& visible,
                                std::uint32_t devices);
 
+// "". Of one number that may be meant as a count: "; for 8 workers set --nproc-per-node=8".
+std::string PerhapsACount(const std::string& text);
+
 // From here on this process and its children see these alone. While it has one thread.
 void ShowOnlyGpus(const std::string& list);
 

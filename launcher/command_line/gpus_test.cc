@@ -108,6 +108,15 @@ TEST(Gpus, WhatIsNotThereIsRefusedWithWhatIs) {
   EXPECT_NE(Chosen("0", "", 8).find("there is no GPU 0"), std::string::npos);
 }
 
+TEST(Gpus, OneNumberMayHaveBeenMeantAsACount) {
+  EXPECT_TRUE(
+      Chosen("8", std::nullopt, 8)
+          .ends_with("this node has 8, counted from 0; for 8 workers set --nproc-per-node=8"));
+  EXPECT_TRUE(Chosen("1", std::nullopt, 1).ends_with("for 1 worker set --nproc-per-node=1"));
+  EXPECT_TRUE(Chosen("7,8", std::nullopt, 8).ends_with("counted from 0"));
+  EXPECT_TRUE(Chosen("0", "", 8).ends_with("counted from 0"));
+}
+
 TEST(Gpus, WhatIsNoListOfGpusIsRefused) {
   for (const char* text : {"", ",", "1,", ",1", "1,,2", "-1", "x", "1 2", "99999999999", "GPU-",
                            "GPU-8 f", "MIG-8f\n"}) {
@@ -130,6 +139,26 @@ TEST(Gpus, WorkersFollowTheListThatWasChosen) {
   ASSERT_TRUE(line) << line.error().message;
   EXPECT_EQ(std::get<LaunchConfig>(*line).gpus, "5,7");
   EXPECT_EQ(std::get<LaunchConfig>(*line).workers, 2u);
+}
+
+TEST(Gpus, AMachineThatShowsNoneIsBelievedWithAWarning) {
+  if (CountDevices() > 0) {
+    GTEST_SKIP() << "this machine has GPUs";
+  }
+  const auto warnings = [](const std::string& gpus) {
+    const Result<CommandLine> line = Parse({"--gpus=" + gpus});
+    return line ? std::get<LaunchConfig>(*line).warnings : std::vector{line.error().message};
+  };
+  EXPECT_EQ(warnings("8"),
+            std::vector<std::string>{
+                "--gpus=8: no GPU was found here, and workers get CUDA_VISIBLE_DEVICES=8; for 8 "
+                "workers set --nproc-per-node=8"});
+  EXPECT_EQ(warnings("0,1"),
+            std::vector<std::string>{
+                "--gpus=0,1: no GPU was found here, and workers get CUDA_VISIBLE_DEVICES=0,1"});
+  ::setenv("CUDA_VISIBLE_DEVICES", "4,5", 1);
+  EXPECT_TRUE(warnings("1").empty());
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
 TEST(Gpus, AnEmptyListIsNotAllOfThem) {
