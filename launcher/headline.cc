@@ -94,7 +94,8 @@ std::string RanksIn(const std::vector<std::uint32_t>& ranks) {
                                         : (ranks.size() == 1 ? "rank " : "ranks ") + ranges;
 }
 
-// ": ranks 0-2 wait in a collective; not in it: rank 3 on n1". Empty: no rank waits in one.
+// ": ranks 0-2 wait in a collective; not in it: rank 3 on n1", and what to do next. Empty: no rank
+// waits in one.
 std::string WhoWaits(const RunStatus& run) {
   std::vector<std::uint32_t> waiting;
   std::vector<std::uint32_t> missing;
@@ -123,7 +124,8 @@ std::string WhoWaits(const RunStatus& run) {
   return missing.empty()
              ? text
              : text +
-                   "; not in it: " + (missing.size() <= kMostDiffering ? names : RanksIn(missing));
+                   "; not in it: " + (missing.size() <= kMostDiffering ? names : RanksIn(missing)) +
+                   " (`ddprun stacks` shows where they are)";
 }
 
 // For how long the run stands, as its headline says; nullopt: it does not. Where only

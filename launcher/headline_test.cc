@@ -85,12 +85,13 @@ TEST(Headline, NamesThoseInACollectiveAndThoseThatDoNotCome) {
   EXPECT_EQ(HeadlineOf(run).text, "no progress for 12.0 s: ranks 0-3 wait in a collective");
   run.nodes[0].rank_details.ranks[2] = {RankState::kRunning, 20, std::chrono::seconds(12), {}, 0};
   EXPECT_EQ(HeadlineOf(run).text,
-            "no progress for 12.0 s: ranks 0-1, 3 wait in a collective; not in it: rank 2 on n0");
+            "no progress for 12.0 s: ranks 0-1, 3 wait in a collective; not in it: rank 2 on n0 "
+            "(`ddprun stacks` shows where they are)");
   EXPECT_TRUE(HeadlineOf(run).bad);
   run.nodes[0].rank_details.ranks[1] = {RankState::kEnded};
   EXPECT_EQ(HeadlineOf(run).text,
             "no progress for 12.0 s: ranks 0, 3 wait in a collective; not in it: rank 1 on n0 "
-            "(ended), rank 2 on n0");
+            "(ended), rank 2 on n0 (`ddprun stacks` shows where they are)");
   for (RankDetail& rank : run.nodes[0].rank_details.ranks) {
     rank.step_time = std::chrono::milliseconds(100);
   }
@@ -125,9 +126,9 @@ TEST(Headline, NamesThoseThatWaitForTheFirstCollective) {
   run.phase_since = std::chrono::seconds(4);
   EXPECT_EQ(HeadlineOf(run).text, "running (no step reported yet)");
   run.phase_since = std::chrono::seconds(6);
-  EXPECT_EQ(
-      HeadlineOf(run).text,
-      "running (no step reported yet): rank 0 waits in a collective; not in it: rank 1 on n0");
+  EXPECT_EQ(HeadlineOf(run).text,
+            "running (no step reported yet): rank 0 waits in a collective; not in it: rank 1 on n0 "
+            "(`ddprun stacks` shows where they are)");
   EXPECT_FALSE(HeadlineOf(run).bad);
 }
 
