@@ -37,7 +37,9 @@ std::string Names() {
 
 std::string ParseExample(VerbLine& line) {
   line.app.footer(Names());
-  line.ParseUpToProgram();
+  if (!line.ParseUpToProgram()) {
+    return "";
+  }
   if (line.rest.empty()) {
     line.help = true;
     return "";

@@ -234,7 +234,9 @@ std::string ParseK8sManifest(VerbLine& line) {
   RawManifest raw;
   ManifestWish wish;
   AddManifestFlags(line.flags, raw, wish);
-  line.ParseUpToProgram();
+  if (!line.ParseUpToProgram()) {
+    return "";
+  }
   Problems& problems = line.problems;
   if (raw.job_set && raw.train_job) {
     problems.Add("--jobset and --trainjob exclude each other");

@@ -45,7 +45,7 @@ void VerbLine::Parse(const GetEnv& get_env) {
   ApplySettings(app, settings, problems);
 }
 
-void VerbLine::ParseUpToProgram() {
+bool VerbLine::ParseUpToProgram() {
   const Result<SplitLine> line = SplitFlags(app, args_);
   problems.Check(line);
   if (line) {
@@ -53,6 +53,7 @@ void VerbLine::ParseUpToProgram() {
     settings = line->settings;
     ApplySettings(app, settings, problems);
   }
+  return line.has_value();
 }
 
 }  // namespace ddprun

@@ -29,8 +29,9 @@ struct VerbLine {
   // Flags may follow the words too, as in `drain n1 --endpoint=...`. `problems` gets all that is
   // wrong.
   void Parse(const GetEnv& get_env);
-  // Words after the first one that is not a flag are a program's own. No variable is read.
-  void ParseUpToProgram();
+  // Words after the first one that is not a flag are a program's own. No variable is read. False: a
+  // flag is not known, so neither is the program.
+  bool ParseUpToProgram();
 
   std::string Help() const;
   // Everything that is wrong, with the origins of the values.

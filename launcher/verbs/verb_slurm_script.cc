@@ -16,7 +16,16 @@ struct RawWish {
   SlurmScriptWish wish{.name = "train", .time = "24:00:00", .warning = 180};
   std::optional<std::uint32_t> cpus, spares, least, jobs;
   bool elastic = false;
+  bool exclusive = false;  // sbatch's own, as all rows of kOfSbatch.
 };
+
+constexpr const char* kOfSbatch[] = {
+    "-p,--partition", "-A,--account",    "--qos",       "-C,--constraint", "--mem",
+    "--mem-per-cpu",  "--mem-per-gpu",   "--gres",      "--reservation",   "-w,--nodelist",
+    "-x,--exclude",   "-d,--dependency", "--mail-type", "--mail-user"};
+
+constexpr const char* kElasticNodes =
+    "for --nnodes=MIN:MAX of the launch set --nodes=MAX --elastic --least=MIN";
 
 // A line of its own for each word, so none may end its line.
 bool IsOneLine(const std::string& text) {
@@ -62,11 +71,33 @@ void AddFlags(FlagRows& flags, RawWish& raw) {
              });
 }
 
+Error OfSbatch(const std::string& flag) {
+  return {ErrorKind::kInvalid, flag + " is a flag of sbatch: set --sbatch=" + flag};
+}
+
+// Flags of sbatch and of the launch, which are answered with those that are meant.
+void AddForeignFlags(FlagRows& flags, RawWish& raw) {
+  const auto add = [&flags](const char* flag, const ReadText& read) {
+    flags.Read(flag, "", "VALUE", "", read)->group("");
+  };
+  for (const std::string flag : kOfSbatch) {
+    const std::string name = flag.substr(flag.find("--"));
+    add(flag.c_str(),
+        [name](const std::string& text) -> Result<void> { return OfSbatch(name + "=" + text); });
+  }
+  flags.Switch("--exclusive", raw.exclusive, "")->group("");
+  add("--nnodes", [](const std::string& text) -> Result<void> {
+    return Error{ErrorKind::kInvalid, text.find(':') == text.npos
+                                          ? "unknown option --nnodes; did you mean --nodes?"
+                                          : kElasticNodes};
+  });
+}
+
 void ReadForm(const VerbLine& line, RawWish& raw, Problems& problems) {
   SlurmScriptWish& wish = raw.wish;
   const bool array = !ValueOf(line.settings, "array").value_or("").empty();
   if (ValueOf(line.settings, "nodes").value_or("").find(':') != std::string::npos) {
-    problems.Add("for --nnodes=MIN:MAX of the launch set --nodes=MAX --elastic --least=MIN");
+    problems.Add(kElasticNodes);
   }
   if (raw.elastic && array) {
     problems.Add("--elastic and --array exclude each other");
@@ -97,7 +128,13 @@ void ReadForm(const VerbLine& line, RawWish& raw, Problems& problems) {
 std::string ParseSlurmScript(VerbLine& line) {
   RawWish raw;
   AddFlags(line.flags, raw);
-  line.ParseUpToProgram();
+  AddForeignFlags(line.flags, raw);
+  if (!line.ParseUpToProgram()) {
+    return "";
+  }
+  if (raw.exclusive) {
+    line.problems.Add(OfSbatch("--exclusive"));
+  }
   SlurmScriptWish& wish = raw.wish;
   ReadForm(line, raw, line.problems);
   line.problems.Check(CheckWord("--time", wish.time));

@@ -137,6 +137,23 @@ TEST(Verbs, SlurmScriptNamesAllProblemsAtOnce) {
   EXPECT_TRUE(Has(Script({"--elastic", "--nodes=2", "--least=3", "x"}), "more than --nodes=2"));
 }
 
+TEST(Verbs, SlurmScriptAnswersForeignFlagsWithItsOwn) {
+  EXPECT_EQ(Script({"--partition=gpu", "train.py"}),
+            "--partition=gpu is a flag of sbatch: set --sbatch=--partition=gpu");
+  EXPECT_EQ(Script({"-A", "me", "train.py"}),
+            "--account=me is a flag of sbatch: set --sbatch=--account=me");
+  EXPECT_EQ(Script({"--exclusive", "train.py"}),
+            "--exclusive is a flag of sbatch: set --sbatch=--exclusive");
+  EXPECT_EQ(Script({"--nnodes=2:4", "train.py"}),
+            "for --nnodes=MIN:MAX of the launch set --nodes=MAX --elastic --least=MIN");
+  EXPECT_EQ(Script({"--nnodes=2", "train.py"}), "unknown option --nnodes; did you mean --nodes?");
+  // Where a flag is unknown, what follows may be its value or the program.
+  for (const char* const verb : {"slurm-script", "k8s-manifest", "example"}) {
+    EXPECT_EQ(Problem({verb, "--wrong", "train.py"}),
+              "unknown option --wrong (ddprun " + std::string(verb) + " --help lists all)");
+  }
+}
+
 TEST(Verbs, BadLinesAreNamed) {
   EXPECT_NE(Problem({"status", "x", "y"}).find("unexpected argument: 'y'"), std::string::npos);
   EXPECT_NE(Problem({"status", "x", "--rdzv-id=y"}).find("'y' (--rdzv-id) and 'x'"),
