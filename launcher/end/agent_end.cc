@@ -51,6 +51,7 @@ void AgentEnd::Report(std::function<void()> done) {
 
 void AgentEnd::Tell(const std::function<void()>& done) {
   const std::string last_words = SayHowItEnded(exit_);
+  WarnOfUncaughtSignal(exit_, parts_.agent.driver.last_attempt());
   auto told = [this, last_words, all_told = done] {
     auto done = [this, all_told] { parts_.agent.FinishRequests(all_told); };
     const auto write = TerminationLogWriter(last_words, GetProcessEnv);

@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 
+#include <csignal>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "launcher/command_line/addresses.h"
 #include "launcher/end/failure_report.h"
 #include "launcher/end/python_frames.h"
@@ -206,6 +209,29 @@ std::string SayHowItEnded(const Exit& exit) {
   const bool failed = finish.ending == Ending::kFailed && finish.exit_code != kExitInterrupted;
   Log(LogLevel::kError, (failed ? "the run failed: " : "") + finish.text);
   return TerminationText(finish);
+}
+
+void WarnOfUncaughtSignal(const Exit& exit, const LastAttempt& attempt) {
+  if (!exit.finish || exit.finish->root || exit.code == kExitRestart) {
+    return;  // A failure is reported in full, and who has saved needs no advice.
+  }
+  std::set<std::uint32_t> ranks;
+  int signal = 0;
+  for (const EndedWorker& worker : attempt.failed) {
+    const auto* const killed = std::get_if<Killed>(&worker.status);
+    if (killed != nullptr && (killed->signal == SIGUSR1 || killed->signal == SIGUSR2)) {
+      ranks.insert(worker.rank);
+      signal = killed->signal;
+    }
+  }
+  if (!ranks.empty()) {
+    const bool one = ranks.size() == 1;
+    Log(LogLevel::kWarning,
+        (one ? "rank " : "ranks ") + RangesOf(ranks, ", ") + (one ? " was" : " were") +
+            " ended by " + SignalName(signal) +
+            ", which the program does not catch, so nothing may be saved. To save and be started "
+            "again, catch it, save and end with 75 (docs/slurm.md#being-stopped)");
+  }
 }
 
 void ReportFailure(Loop& loop, const Exit& exit, const LaunchConfig& config,

@@ -20,6 +20,10 @@ namespace ddprun {
 // nothing.
 std::string SayHowItEnded(const Exit& exit);
 
+// Of a run that was stopped on request: warns of this node's workers that SIGUSR1 or SIGUSR2 ended,
+// because their program has no handler that saves.
+void WarnOfUncaughtSignal(const Exit& exit, const LastAttempt& attempt);
+
 // `exit` has a Finish with a root cause. `done` on the loop, later.
 void ReportFailure(Loop& loop, const Exit& exit, const LaunchConfig& config,
                    const LastAttempt& attempt, const RunDirectory& directory,

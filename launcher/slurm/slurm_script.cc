@@ -32,7 +32,7 @@ export DDPRUN_TOKEN
 # of it; one task of a node that fails ends no other one, since ddprun itself sees to that. Workers have
 # --shutdown-timeout to save.
 unset SLURM_TRES_PER_TASK
-srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --kill-on-bad-exit=0 --wait=0 \
+%catch%srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --kill-on-bad-exit=0 --wait=0 \
   ddprun --shutdown-timeout=%timeout%%workers% \
   %program% "$@"
 code=$?
@@ -62,7 +62,7 @@ constexpr const char* kElastic = R"(#!/bin/bash
 # the host of the rendezvous dies, another node takes over by it. Newer sruns fail on unequal nodes if
 # they inherit sbatch's SLURM_TRES_PER_TASK.
 unset SLURM_TRES_PER_TASK
-srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --no-kill --kill-on-bad-exit=0 --wait=0 \
+%catch%srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --no-kill --kill-on-bad-exit=0 --wait=0 \
   ddprun --nnodes=%least%:%train% --max-restarts=3 --shutdown-timeout=%timeout%%workers% \
   --run-dir="run-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}" \
   %program% "$@"
@@ -90,7 +90,7 @@ constexpr const char* kArray = R"(#!/bin/bash
 # srun does not take --cpus-per-task from sbatch, and newer ones fail where they find what sbatch made of it. Workers have
 # --shutdown-timeout to save.
 unset SLURM_TRES_PER_TASK
-srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" \
+%catch%srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" \
   ddprun --shutdown-timeout=%timeout%%workers% \
   %program% "$@"
 code=$?
@@ -105,15 +105,18 @@ std::string Text(std::uint32_t number) {
   return std::to_string(number);
 }
 
+bool IsTrainer(const SlurmScriptWish& wish) {
+  const std::string& file = wish.program.front();
+  return file.substr(file.rfind('/') + 1) == "ddprun-train";
+}
+
 // The trainer's checkpoints outlive a requeue, whose job id stays, and not another job of this
 // name.
 std::string ProgramLine(const SlurmScriptWish& wish) {
   const bool placed = std::ranges::any_of(
       wish.program, [](const std::string& word) { return word.starts_with("--checkpoint-dir"); });
-  const std::string& file = wish.program.front();
-  const bool trainer = file.substr(file.rfind('/') + 1) == "ddprun-train";
   const bool array = wish.form == SlurmForm::kArray;
-  return QuotedLine(wish.program) + (trainer && !placed
+  return QuotedLine(wish.program) + (IsTrainer(wish) && !placed
                                          ? std::string(" --checkpoint-dir=\"ckpt-$SLURM_") +
                                                (array ? "ARRAY_" : "") + "JOB_ID\""
                                          : "");
@@ -146,6 +149,10 @@ std::string SlurmScript(const SlurmScriptWish& wish) {
       {"%timeout%", Text(timeout)},
       {"%workers%", wish.workers > 0 ? " --nproc-per-node=" + Text(wish.workers) : ""},
       {"%more%", more},
+      {"%catch%", IsTrainer(wish)
+                      ? ""
+                      : "# For the job to be queued again, the program must catch USR1, "
+                        "save and end with 75.\n"},
       {"%program%", ProgramLine(wish)}};
   std::string script = wish.form == SlurmForm::kElastic ? kElastic
                        : wish.form == SlurmForm::kArray ? kArray

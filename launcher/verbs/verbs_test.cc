@@ -102,6 +102,7 @@ TEST(Verbs, SlurmScriptSaysWhatWasAsked) {
     EXPECT_TRUE(Has(text, part)) << part << text;
   }
   EXPECT_FALSE(Has(text, "checkpoint-dir"));
+  EXPECT_TRUE(Has(text, "must catch USR1, save and end with 75.\nsrun ")) << text;
   EXPECT_FALSE(Has(text, "%n")) << text;
 }
 
@@ -109,6 +110,7 @@ TEST(Verbs, SlurmScriptHasItsForms) {
   const std::string elastic = Script({"--elastic", "--nodes=4", "--spares=2", "ddprun-train"});
   EXPECT_TRUE(Has(elastic, "#SBATCH --nodes=6 ")) << elastic;
   EXPECT_TRUE(Has(elastic, "#SBATCH --no-kill\n"));
+  EXPECT_FALSE(Has(elastic, "must catch USR1"));
   EXPECT_TRUE(Has(elastic, "--nnodes=3:4 "));
   EXPECT_TRUE(Has(elastic, "ddprun-train --checkpoint-dir=\"ckpt-$SLURM_JOB_ID\" \"$@\""));
   EXPECT_TRUE(Has(elastic, "\n# 4 of 6 nodes train and the others wait.")) << elastic;

@@ -88,6 +88,22 @@ class Signals(DdprunTest):
         run.signal(signal.SIGTERM)
         self.assertEqual(run.wait(10), 143, run.all())
 
+    def test_a_program_that_does_not_catch_the_request_to_save_is_named(self):
+        up, name = self.path("up"), os.uname().nodename
+        step = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_NUM_TASKS": "1",
+                "SLURM_NODEID": "0", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_STEP_NODELIST": name,
+                "SLURM_STEP_TASKS_PER_NODE": "1", "SLURMD_NODENAME": name}
+        for program, told in ((f"touch {up}$RANK; exec sleep 1000", True),
+                              (f"trap 'exit 1' USR1; touch {up}$RANK; while :; do sleep 0.01; done", False)):
+            run = self.start("--nproc-per-node=2", "bash", "-c", program, environment=step)
+            self.wait_for(lambda: all(os.path.exists(f"{up}{rank}") for rank in (0, 1)), run)
+            run.signal(signal.SIGUSR1)
+            self.assertEqual(run.wait(), 138, run.all())
+            self.assertEqual("ranks 0-1 were ended by SIGUSR1, which the program does not catch" in run.err(), told,
+                             run.all())
+            for rank in (0, 1):
+                os.remove(f"{up}{rank}")
+
     def test_usr1_never_ends_ddprun(self):
         run = self.start(FAKE_WORKER, HELLO, "--hang")
         self.wait_for_workers(run, 1)
