@@ -40,12 +40,8 @@ void SayWhereEvidenceIs(const std::filesystem::path& bundle) {
           bundle.native());
 }
 
-// As lines, with Python's stack first, wherever a tool printed it.
-std::string ForPeople(std::string text) {
+std::string ForPeople(const std::string& text) {
   constexpr std::size_t kMaxShown = 8 * 1024;
-  if (const std::size_t tool = text.find("\n-- py-spy:\n"); tool != text.npos) {
-    text = text.substr(tool + 1) + text.substr(0, tool + 1);
-  }
   std::istringstream lines(text.substr(0, kMaxShown));
   std::string shown;
   for (std::string line; std::getline(lines, line);) {

@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxOfProc = 64 * 1024;
+const std::string kKernelsView = "-- the kernel's view:\n";  // After the program's own frames.
 
 std::string WithoutEnd(std::string text) {
   text.erase(text.find_last_not_of(" \n") + 1);
@@ -298,21 +299,24 @@ StacksFound DumpStacks(pid_t pid, Duration limit, bool live, const std::string& 
   }
   const std::string hands_off = WhyHandsOff(threads);
   const bool told_itself = hands_off.empty() && TellsItself(pid, ask, limit, put);
+  // Of this moment: a tool changes it.
+  std::string kernels;
   for (const fs::path& thread : threads) {
-    put(KernelView(thread));
+    kernels += KernelView(thread);
   }
   if (told_itself) {
+    put(kKernelsView + kernels);
     return StacksFound::kAll;
   }
   if (live && !hands_off.empty()) {
-    put("(no debugger is used: " + hands_off + ")\n");
+    put(kernels + "(no debugger is used: " + hands_off + ")\n");
     return StacksFound::kAll;
   }
   const bool python = IsPython(pid);
   const std::string name = python ? "py-spy" : "gdb";
   const std::string tool = given_up == 0 ? FindInPath(name) : "";
   if (tool.empty()) {
-    put("(" + name + kToolIsMissing + "\n");
+    put(kernels + "(" + name + kToolIsMissing + "\n");
     return python && hands_off.empty() ? StacksFound::kKernelsOnly : StacksFound::kAll;
   }
   ::unsetenv("DEBUGINFOD_URLS");  // gdb would ask a network for symbols.
@@ -322,8 +326,9 @@ StacksFound DumpStacks(pid_t pid, Duration limit, bool live, const std::string& 
       Hold(pid, threads, live,
            python ? std::vector<std::string>{tool, "dump", "--pid", number}
                   : std::vector<std::string>{tool, "-nx", "-nw", "-batch", "-p", number, "-ex",
-                                             "thread apply all backtrace 60"},
+                                             "thread apply all -ascending backtrace 60"},
            deadline, put);
+  put(kKernelsView + kernels);
   return python && !told && hands_off.empty() ? StacksFound::kKernelsOnly : StacksFound::kAll;
 }
 

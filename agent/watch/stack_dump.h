@@ -1,6 +1,7 @@
-// Where every thread of a process stands, as text: what a Python says itself where ddprun's package
-// watches it; what the kernel says; then of another Python py-spy where that is installed, of
-// anything else gdb. (gdb takes 14 to 22 s to read torch, and knows no frame of Python.)
+// Where every thread of a process stands, as text. First the program's own frames: what a Python
+// says itself where ddprun's package watches it; else, where these are installed, what py-spy says
+// of a Python, and gdb of anything else. Then what the kernel says. (gdb takes 14 to 22 s to read
+// torch, and knows no frame of Python.)
 //
 // For a process of its own (`ddprun stacks`), since it blocks: on /proc, on the process, and on the
 // tools, which get `limit` at most and are killed then. Bounded: kMaxThreads threads and
@@ -33,8 +34,7 @@ enum class StacksFound {
   kNoProcess,
 };
 
-// Calls `put` with each part as soon as it is known, those that no tool holds up first. `ask`:
-// worker_answer.h's socket; empty: none.
+// Calls `put` with each part. `ask`: worker_answer.h's socket; empty: none.
 StacksFound DumpStacks(pid_t pid, Duration limit, bool live, const std::string& ask,
                        const std::function<void(std::string_view)>& put);
 

@@ -160,8 +160,12 @@ std::vector<StackGroup> GroupStacks(const std::vector<StackText>& stacks) {
   std::vector<StackGroup> groups;
   for (auto& [frames, group] : by_frames) {
     std::ranges::sort(group.ranks);
-    for (std::size_t i = 0; i < std::min(frames.size(), kInHeadline); ++i) {
-      group.headline += (i == 0 ? "" : " < ") + frames[i];
+    // The C library's own steps of a wait are the same everywhere.
+    auto frame = std::ranges::find_if_not(
+        frames, [](const std::string& name) { return name.starts_with("__"); });
+    frame = frame == frames.end() ? frames.begin() : frame;
+    for (std::size_t i = 0; i < kInHeadline && frame != frames.end(); ++i, ++frame) {
+      group.headline += (i == 0 ? "" : " < ") + *frame;
     }
     groups.push_back(std::move(group));
   }

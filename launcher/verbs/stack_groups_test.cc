@@ -7,8 +7,6 @@ namespace {
 
 constexpr const char* kGdb = R"(== rank 1 (pid 12)
 -- process 12:
-thread 12 (train): state S (sleeping), waits in futex_wait, system call 202 0x7f 0x0
-thread 13 (train): state S (sleeping)
 -- gdb:
 [New LWP 13]
 
@@ -21,11 +19,14 @@ Thread 1 (Thread 0x7f00 (LWP 12) "train"):
 #1  0x00007f0202 in data::Next (this=0x55, n=3) at data.cc:17
 #2  main (argc=1, argv=0x7ffe) at main.cc:9
 [Inferior 1 (process 12) detached]
+-- the kernel's view:
+thread 12 (train): state S (sleeping), waits in futex_wait, system call 202 0x7f 0x0
+    [<0>] futex_wait+0x67/0x120
+thread 13 (train): state S (sleeping)
 )";
 
 constexpr const char* kPySpy = R"(== rank 0 (pid 11)
 -- process 11:
-thread 11 (python3): state R (running)
 -- py-spy:
 Process 11: python3 train.py
 Python v3.11.2 (/usr/bin/python3.11)
@@ -36,8 +37,9 @@ Thread 11 (active): "MainThread"
     all_reduce (torch/distributed/distributed_c10d.py:2501)
     backward (torch/autograd/graph.py:7)
     <module> (train.py:40)
+-- the kernel's view:
+thread 11 (python3): state R (running)
 -- process 15:
-thread 15 (python3): state S (sleeping)
 -- py-spy:
 Thread 15 (idle): "MainThread"
     helper (worker.py:1)
@@ -64,6 +66,16 @@ TEST(StackGroups, FramesOfAGroupSayWhereTheyAreInItsFirstRank) {
             (Names{"all_reduce (torch/distributed/distributed_c10d.py:2501)",
                    "backward (torch/autograd/graph.py:7)", "<module> (train.py:40)"}));
   EXPECT_EQ(groups[1].places, (Names{"read", "data::Next (data.cc:17)", "main (main.cc:9)"}));
+}
+
+TEST(StackGroups, AHeadlineBeginsWithAFrameThatTellsApart) {
+  const auto headline = [](const std::string& frames) {
+    return GroupStacks({{0, "n0", "Thread 1 (Thread 0x7f (LWP 1)):\n" + frames}}).at(0).headline;
+  };
+  EXPECT_EQ(headline("#0  __futex_wait () at x.c:1\n#1  ___pthread_cond_wait ()\n"
+                     "#2  wait ()\n#3  Next ()\n#4  Train ()\n#5  main ()\n"),
+            "wait < Next < Train");
+  EXPECT_EQ(headline("#0  __poll ()\n"), "__poll");
 }
 
 // An import has five frames of Python's own for each module.

@@ -55,7 +55,7 @@ class Hangs(DdprunTest):
         self.assertEqual(told["root_cause"]["exitcode"], -9)
         stacks = read_text(told["root_cause"]["stacks"])
         self.assertIn(f"  stacks    : {told['root_cause']['stacks']}\n", run.err())
-        self.assertRegex(stacks, r"== stacks of rank 1 \(pid \d+\)\n-- process \d+:\nthread \d+ "
+        self.assertRegex(stacks, r"== stacks of rank 1 \(pid \d+\)\n-- process \d+:\n(.*\n)*?thread \d+ "
                                  r"\(fake_worker\): state S")
         # Every rank's, and in its log; beside them all else that is known.
         bundle = os.path.dirname(told["root_cause"]["stacks"])
@@ -153,13 +153,14 @@ class Hangs(DdprunTest):
         self.assertEqual(run.generations(), [1, 2])
         self.assertRegex(run.err(), r"restarting all workers \(1 of 1\): rank 1 \(.*\) hung: no step")
         # Nobody asked for files, so the one to look at is shown, line by line.
-        self.assertRegex(run.err(), r"\n== stacks of rank 1 \(pid \d+\)\n-- process \d+:\nthread \d+ ")
+        self.assertRegex(run.err(), r"\n== stacks of rank 1 \(pid \d+\)\n-- process \d+:\n(-- gdb:|thread \d+ )")
         self.assertNotIn("\\n", run.err())
 
     def test_a_tool_that_floods_or_is_slow_is_not_waited_for(self):
         for body, words in (("exec yes a frame of $$", r"prints more than 256 KiB: stopped"),
                             ("echo a frame of $$; exec sleep 1000",
-                             r"-- gdb:\na frame of \d+\n\(gdb took too long: stopped\)\n"),
+                             r"-- gdb:\na frame of \d+\n\(gdb took too long: stopped\)\n"
+                             r"-- the kernel's view:\nthread \d+ "),
                             ("echo $$ >&2; exec >&- 2>&-; exec sleep 1000", r"-- gdb:\n\d+\n")):
             with self.subTest(body):
                 self.write(self.path("bin", "gdb"), "#!/bin/sh\n" + body + "\n", 0o755)
