@@ -1,5 +1,6 @@
 #include "agent/watch/stack_dump.h"
 
+#include <cxxabi.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,8 +14,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <sstream>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "agent/watch/worker_answer.h"
@@ -187,7 +190,7 @@ bool RunTool(std::vector<std::string> command, Clock::time_point deadline,
   for (std::size_t taken = 0; in_time && taken < kMaxToolBytes;) {
     if (!WaitFor(from_tool.get(), deadline)) {
       put("(" + fs::path(command[0]).filename().native() +
-          (given_up != 0 ? " was given up)\n" : " took too long: stopped)\n"));
+          (given_up != 0 ? " was given up)" : kToolTookTooLong) + "\n");
       in_time = false;
       break;
     }
@@ -210,6 +213,47 @@ bool RunTool(std::vector<std::string> command, Clock::time_point deadline,
   const int status = EndOf(child, !whole, deadline);
   return in_time && (status == 0 || !whole);
 }
+
+// "#1  0x7f in _ZN5torch3RunEv () from x.so" as "#1  0x7f in torch::Run() () from x.so". A name
+// that is too long, or becomes so, stays as it is.
+std::string DemangledFrame(const std::string& line) {
+  constexpr std::size_t kMostOfName = 8 * 1024;
+  const std::size_t at = line.find(" _Z");
+  if (!line.starts_with('#') || at == line.npos) {
+    return line;
+  }
+  const std::size_t end = std::min(line.find(' ', at + 1), line.size());
+  const std::string name = line.substr(at + 1, std::min(end - at - 1, kMostOfName));
+  const std::unique_ptr<char, void (*)(void*)> plain(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, nullptr), std::free);
+  const bool fits = plain && std::string_view(plain.get()).size() <= kMostOfName;
+  return fits ? line.substr(0, at + 1) + plain.get() + line.substr(end) : line;
+}
+
+// Passes on what gdb prints, by lines, with names as people write them.
+class DemangledLines {
+ public:
+  explicit DemangledLines(const std::function<void(std::string_view)>& put) : put_(put) {}
+
+  void Put(std::string_view text) {
+    open_ += text;
+    std::size_t begin = 0;
+    for (std::size_t end = open_.find('\n'); end != open_.npos; end = open_.find('\n', begin)) {
+      put_(DemangledFrame(open_.substr(begin, end - begin)) + "\n");
+      begin = end + 1;
+    }
+    open_.erase(0, begin);
+  }
+  void End() {
+    if (!open_.empty()) {
+      put_(std::exchange(open_, {}) + "\n");
+    }
+  }
+
+ private:
+  const std::function<void(std::string_view)>& put_;
+  std::string open_;  // A line without its end.
+};
 
 bool IsPython(pid_t pid) {
   std::error_code error;
@@ -322,12 +366,17 @@ StacksFound DumpStacks(pid_t pid, Duration limit, bool live, const std::string& 
   ::unsetenv("DEBUGINFOD_URLS");  // gdb would ask a network for symbols.
   const std::string number = std::to_string(pid);
   put("-- " + name + ":\n");
+  // gdb would demangle the names of all libraries before it begins, and takes several times as
+  // long.
+  DemangledLines lines(put);
   const bool told =
       Hold(pid, threads, live,
            python ? std::vector<std::string>{tool, "dump", "--pid", number}
-                  : std::vector<std::string>{tool, "-nx", "-nw", "-batch", "-p", number, "-ex",
+                  : std::vector<std::string>{tool, "-nx", "-nw", "-batch", "-p", number, "-iex",
+                                             "set demangle-style none", "-ex",
                                              "thread apply all -ascending backtrace 60"},
-           deadline, put);
+           deadline, [&](std::string_view text) { lines.Put(text); });
+  lines.End();
   put(kKernelsView + kernels);
   return python && !told && hands_off.empty() ? StacksFound::kKernelsOnly : StacksFound::kAll;
 }

@@ -23,8 +23,20 @@ void ComplainOfStacks(const std::string& text) {
   std::fprintf(stderr, "ddprun stacks: %s\n", InOneLine(text).c_str());
 }
 
-bool MissesItsTool(const StackText& stack) {
-  return stack.text.find(kToolIsMissing) != std::string::npos;
+// Why no frame of the rank's program is known, and what to do; "": they are.
+std::string WhyFramesAreMissing(const StackText& stack) {
+  const std::string view =
+      "warning: of rank " + std::to_string(stack.rank) + " only the kernel's view is known";
+  if (stack.text.find(kToolIsMissing) != stack.text.npos) {
+    return view +
+           ". For Python frames install py-spy in the program's environment; for others install "
+           "gdb";
+  }
+  const bool slow = stack.text.find(kToolTookTooLong) != stack.text.npos;
+  return slow ? view +
+                    ", because the tool that reads its frames took too long (the node is busy, or "
+                    "the program is large). Try again"
+              : "";
 }
 
 std::string Noun(std::size_t ranks) {
@@ -104,10 +116,11 @@ int PrintRunStacks(const RunStacksRequest& request) {
     ComplainOfStacks("no worker of this run is running where it was looked");
     return 1;
   }
-  if (const auto bare = std::ranges::find_if(stacks, MissesItsTool); bare != stacks.end()) {
-    ComplainOfStacks("warning: of rank " + std::to_string(bare->rank) +
-                     " only the kernel's view is known. For Python frames install py-spy in the "
-                     "program's environment; for others install gdb");
+  for (const StackText& stack : stacks) {
+    if (const std::string why = WhyFramesAreMissing(stack); !why.empty()) {
+      ComplainOfStacks(why);
+      break;
+    }
   }
   const std::vector<StackGroup> groups = GroupStacks(stacks);
   std::string text = request.json ? GroupsJson(groups, stacks, request.whole) : "";

@@ -156,6 +156,18 @@ class Hangs(DdprunTest):
         self.assertRegex(run.err(), r"\n== stacks of rank 1 \(pid \d+\)\n-- process \d+:\n(-- gdb:|thread \d+ )")
         self.assertNotIn("\\n", run.err())
 
+    def test_gdbs_names_are_demangled_here(self):
+        """gdb demangles the names of all libraries before it begins, which takes it seconds with torch."""
+        self.write(self.path("bin", "gdb"), "#!/bin/sh\necho \"$@\"\n"
+                   "echo '#0  0x01 in _ZN5torch3RunEi () from libtorch.so'\necho '#1  0x02 in main () at _Z.cc:3'\n", 0o755)
+        held = self.start("-c", "exec sleep 1000", executable="/bin/sh")
+        told = self.ask("stacks", str(held.process.pid), environment={
+            "PATH": self.path("bin") + ":" + os.environ["PATH"]}).out()
+        self.assertRegex(told, r"(?m)^-nx .*set demangle-style none .*\n#0  0x01 in torch::Run\(int\) \(\) from libtorch\.so\n"
+                               r"#1  0x02 in main \(\) at _Z\.cc:3\n-- the kernel's view:\nthread ")
+        held.signal(9)
+        held.wait()
+
     def test_a_tool_that_floods_or_is_slow_is_not_waited_for(self):
         for body, words in (("exec yes a frame of $$", r"prints more than 256 KiB: stopped"),
                             ("echo a frame of $$; exec sleep 1000",

@@ -147,6 +147,16 @@ class OneNode(Asks):
         self.assertRegex(text, r"(?m)^1 rank \(1\): state T")
         self.assertEqual(sorted(map(state, pids)), ["S", "S", "T"])  # As they were.
 
+    def test_stacks_without_frames_say_why(self):
+        self.write(os.path.join(self.path("tools"), "gdb"), "#!/bin/sh\necho '(gdb took too long: stopped)'\n", 0o755)
+        run = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", FAKE_WORKER, HELLO, "--hang",
+                         environment={"PATH": self.path("tools") + ":" + os.environ["PATH"]})
+        self.wait_for_workers(run, 2)
+        asked = self.ask("stacks")
+        self.assertRegex(asked.out(), r"state S")
+        self.assertIn("warning: of rank 0 only the kernel's view is known, because the tool that reads its frames took "
+                      "too long", asked.err())
+
     def test_who_asks_for_stacks_and_goes_leaves_no_worker_held(self):
         tools, took = self.path("tools"), self.path("took")
         self.write(os.path.join(tools, "gdb"), f"#!/bin/bash\nkill -STOP $5\necho $$ >> {took}\nsleep 600\n", 0o755)
