@@ -117,7 +117,8 @@ def main():
             back = [bench.back() for _ in range(asked.runs)]
             seconds = []
             if asked.script:
-                script = [os.path.abspath(asked.script), "FILE", "rest"]
+                # By itself it would be loaded when no one needs a CPU, which on one machine may take minutes.
+                script = ["--preload=torch", os.path.abspath(asked.script), "FILE", "rest"]
                 bench.on_pool(2, script, bench.has_loaded)
                 for _ in range(asked.runs):
                     eventually(bench.is_kept, LIMIT)
