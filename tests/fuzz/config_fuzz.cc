@@ -47,7 +47,7 @@ int WatchStatus(const StatusRequest&) {
 bool AsksForPool(const ServerQuery&) {
   return false;
 }
-int PrintPool(const StatusRequest&) {
+int PrintPool(const ServerQuery&, bool) {
   return 0;
 }
 int PrintStatus(const StatusRequest&) {
