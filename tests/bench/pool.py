@@ -29,7 +29,7 @@ class Bench:
                             "DDPRUN_TOKEN": "of-this-benchmark-alone"}
         self.runs = 0
         self.server = self.start("rendezvous", f"--listen={self.endpoint}")
-        self.daemons = [self.start("daemon", f"--pool={self.endpoint}", f"--name=n{i}") for i in range(asked.daemons)]
+        self.daemons = [self.start_daemon(i) for i in range(asked.daemons)]
         self.wait_for_free()
 
     def wait_for_free(self):
@@ -37,12 +37,21 @@ class Bench:
         if not eventually(lambda: count in self.ask("status", f"--pool={self.endpoint}"), LIMIT):
             sys.exit(f"not {count}: " + self.ask("status", f"--pool={self.endpoint}"))
 
-    def start(self, *command):
-        return subprocess.Popen([self.ddprun, *command], env=self.environment, cwd=self.folder, stdin=subprocess.DEVNULL,
+    def of_daemon(self, i):
+        """Its environment: a machine of its own, as far as preload processes that are kept are concerned."""
+        folder = os.path.join(self.folder, f"n{i}")
+        os.makedirs(folder, 0o700, exist_ok=True)
+        return {**self.environment, "XDG_RUNTIME_DIR": folder}
+
+    def start_daemon(self, i):
+        return self.start("daemon", f"--pool={self.endpoint}", f"--name=n{i}", environment=self.of_daemon(i))
+
+    def start(self, *command, environment=None):
+        return subprocess.Popen([self.ddprun, *command], env=environment or self.environment, cwd=self.folder, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    def ask(self, *command):
-        return subprocess.run([self.ddprun, *command], env=self.environment, capture_output=True, text=True, check=False).stdout
+    def ask(self, *command, environment=None):
+        return subprocess.run([self.ddprun, *command], env=environment or self.environment, capture_output=True, text=True, check=False).stdout
 
     def last_start(self, commands, program, count, settled=lambda: True):
         """Milliseconds from these launches at once to the last of so many stamps, which the program writes to FILE.
@@ -63,13 +72,17 @@ class Bench:
         return (max(ns for _, _, ns in found) - begin) / 1e6
 
     def on_pool(self, nodes, program, settled=lambda: True):
-        return self.last_start([[f"--pool={self.endpoint}", f"--nnodes={nodes}", "--rdzv-id=pool"]], program, nodes, settled)
+        name = f"--rdzv-id=pool{self.runs + 1}"
+        return self.last_start([[f"--pool={self.endpoint}", f"--nnodes={nodes}", name]], program, nodes, settled)
 
     def has_loaded(self):
-        return self.ask("status", "pool", f"--endpoint={self.endpoint}", "-o", "json").count("has loaded") == 2
+        return self.ask("status", f"pool{self.runs}", f"--endpoint={self.endpoint}", "-o", "json").count("has loaded") == 2
 
     def is_kept(self):
-        return self.ask("preload").count("pid ") == 2
+        return self.preloads().count("pid ") == 2
+
+    def preloads(self, *flags):
+        return "".join(self.ask("preload", *flags, environment=self.of_daemon(i)) for i in range(len(self.daemons)))
 
     def after_kill(self, nodes, program):
         """Milliseconds from the SIGKILL of a launch to the end of its last worker."""
@@ -91,7 +104,7 @@ class Bench:
         self.daemons[0].kill()
         self.daemons[0].wait(LIMIT)
         begin = time.monotonic_ns()
-        self.daemons[0] = self.start("daemon", f"--pool={self.endpoint}", "--name=n0")
+        self.daemons[0] = self.start_daemon(0)
         self.wait_for_free()
         return milliseconds(begin)
 
@@ -117,13 +130,13 @@ def main():
             back = [bench.back() for _ in range(asked.runs)]
             seconds = []
             if asked.script:
-                # By itself it would be loaded when no one needs a CPU, which on one machine may take minutes.
-                script = ["--preload=torch", os.path.abspath(asked.script), "FILE", "rest"]
+                # The modules of --preload=auto, but at once: auto waits until no program needs a CPU.
+                script = ["--preload=torch,torch._dynamo", os.path.abspath(asked.script), "FILE", "rest"]
                 bench.on_pool(2, script, bench.has_loaded)
                 for _ in range(asked.runs):
                     eventually(bench.is_kept, LIMIT)
                     seconds.append(bench.on_pool(2, script))
-                bench.ask("preload", "--stop")
+                bench.preloads("--stop")
         finally:
             bench.close()
     table = Table()
