@@ -1,7 +1,8 @@
-"""--hosts with a real ssh and sshd on loopback addresses."""
+"""--hosts with a real ssh and sshd, on loopback addresses or in network namespaces."""
 
 import os
 import re
+import shutil
 import signal
 import sys
 import time
@@ -9,13 +10,17 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import FAKE_WORKER, HELLO, children_of, command_of, eventually, read_bytes  # noqa: E402
+from bridge_network import BridgeNetwork  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, children_of, command_of, eventually, read_bytes  # noqa: E402
 from local_sshd import SshdTest, all_there  # noqa: E402
+from networks import namespaces_work  # noqa: E402
 
 
-class SshdHosts(SshdTest):
-    def launch(self, names, *arguments, **how):
-        return self.start(f"--hosts={','.join(names)}", f"--launch-agent={self.sshd.agent()}", *arguments, **how)
+class HostsTest(SshdTest):
+    def launch(self, names, *arguments):
+        program = self.network.on_machine(self.hosts, [DDPRUN]) if self.network else [DDPRUN]
+        return self.start(*program[1:], f"--hosts={','.join(names)}", f"--launch-agent={self.sshd.agent()}", *arguments,
+                          executable=shutil.which(program[0]))
 
     def ranks(self, run):
         """(generation, rank) -> (host, pid) of the newest generation."""
@@ -34,6 +39,8 @@ class SshdHosts(SshdTest):
         self.assertEqual(run.wait(), 0, run.all())
         self.assertTrue(eventually(lambda: not self.mark.living()), run.all())
 
+
+class SshdHosts(HostsTest):
     def test_three_hosts_and_odd_arguments(self):
         odd = ["a b", "$(id)", "'\"\\", "x\ny", "", "!"]
         script = self.write("show.py", "import os, sys\nprint(os.environ['RANK'], sys.argv[1:])\n")
@@ -74,6 +81,26 @@ class SshdHosts(SshdTest):
         self.wait_for(lambda: len(r := self.ranks(run)) == 2 and min(r)[0] > generation, run)
         self.ends(run)
         self.run_directory_stays = True
+
+
+class LauncherOnAMachine(HostsTest):
+    def setUp(self):
+        if not namespaces_work():
+            self.skipTest("needs root, for network namespaces")
+        self.network = BridgeNetwork(self.hosts + 1)  # The launcher's is the last one.
+        super().setUp()
+        self.addCleanup(self.network.close)
+
+    # As when its plug is pulled.
+    def test_the_launchers_host_is_silent(self):
+        run = self.begin(3, worker=("--ignore-term", "--grandchild-setsid"))
+        self.run_directory_stays = True
+        workers = [pid for _, pid in self.ranks(run).values()]
+        began = time.monotonic()
+        self.network.cut(self.hosts)
+        self.assertTrue(eventually(lambda: not any(read_bytes(f"/proc/{pid}/environ") for pid in workers), 20), run.all())
+        print(f"launcher silent: no worker was left after {time.monotonic() - began:.2f} s")
+        run.kill_at_once()
 
 
 if __name__ == "__main__":

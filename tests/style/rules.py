@@ -175,6 +175,8 @@ def common_stays_common(files):
 
 def headers_open_well(files):
     for file in files:
+        if file.name == "README.md" and not file.text.startswith("# "):
+            yield f"{file.path}:1: a README opens with a heading"
         if file.suffix != ".h":
             continue
         if not file.text.startswith("// "):

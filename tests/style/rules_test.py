@@ -56,6 +56,7 @@ SAMPLES = [
      "ParseJson(text);\njson::parse_event_t event;\n"),
     (rules.headers_open_well, "agent/a.h", "#pragma once\n", HEADER),
     (rules.headers_open_well, "agent/a.h", "// A thing.\n#ifndef A\n", HEADER),
+    (rules.headers_open_well, "agent/README.md", "#agent : a thing\n", "# agent: a thing\n"),
     (rules.tests_are_registered, "agent/a_test.cc", "", None),
     (rules.no_bare_todo, "agent/a.cc", "// TODO: later\n", "// TODO(gRPC 1.60 is out): drop it\n"),
     (rules.no_bare_todo, "scripts/a.sh", "# FIXME\n", "mktemp -d x-XXXXXX\n"),

@@ -1,4 +1,4 @@
-"""A real sshd of the current user on loopback addresses, with keys and settings of its own."""
+"""A real sshd of the current user, with keys and settings of its own: on loopback addresses, or on machines of a network."""
 
 import getpass
 import os
@@ -19,13 +19,17 @@ def all_there():
 
 
 class LocalSshd:
-    """`names` are the addresses on which it listens; `environment` is that of its sessions."""
+    """`names` are the addresses on which it listens; `environment` is that of its sessions.
 
-    def __init__(self, directory, hosts, environment):
+    With a BridgeNetwork each of its first machines has an sshd.
+    """
+
+    def __init__(self, directory, hosts, environment, network=None):
         self.directory = directory
+        self.network = network
         host, self.port = free_endpoint().rsplit(":", 1)
         base = host.rsplit(".", 1)[0]
-        self.names = [f"{base}.{i}" for i in range(1, hosts + 1)]
+        self.names = [network.address(i) if network else f"{base}.{i + 1}" for i in range(hosts)]
         self.silent_name = f"{base}.250"  # Nobody listens there.
         for key in ("host", "user"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self._path(key)], check=True)
@@ -38,8 +42,10 @@ class LocalSshd:
              "MaxSessions 1000", "SetEnv " + " ".join(f"{k}={v}" for k, v in environment.items())]))
         self._write("ssh_config", f"Port {self.port}\nIdentityFile {self._path('user')}\nIdentitiesOnly yes\n"
                                   f"StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nUser {getpass.getuser()}\n")
+        command = [SSHD, "-D", "-e", "-f", self._path("sshd_config")]  # Listens on those addresses that are there.
         with open(self._path("sshd.log"), "wb") as log:
-            self.process = subprocess.Popen([SSHD, "-D", "-e", "-f", self._path("sshd_config")], stderr=log)
+            self.processes = [subprocess.Popen(network.on_machine(i, command) if network else command, stderr=log)
+                              for i in range(hosts if network else 1)]
         assert eventually(self._listens), read_text(self._path("sshd.log"))
 
     def _path(self, name):
@@ -50,8 +56,10 @@ class LocalSshd:
             file.write(text + "\n")
 
     def _listens(self):
+        if self.network:  # Its addresses are not this process's to reach.
+            return read_text(self._path("sshd.log")).count("Server listening") == len(self.names)
         with socket.socket() as probe:
-            return self.process.poll() is None and probe.connect_ex((self.names[-1], int(self.port))) == 0
+            return probe.connect_ex((self.names[-1], int(self.port))) == 0
 
     def agent(self):
         """For --launch-agent: ddprun's own, with this sshd's settings."""
@@ -60,7 +68,7 @@ class LocalSshd:
 
     def session_of(self, pid):
         """The sshd above a process."""
-        for child in children_of(self.process.pid):
+        for child in (child for process in self.processes for child in children_of(process.pid)):
             todo = [child]
             while todo:
                 one = todo.pop()
@@ -70,21 +78,24 @@ class LocalSshd:
         return None
 
     def close(self):
-        for child in children_of(self.process.pid):
-            try:
-                os.kill(child, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        self.process.kill()
-        self.process.wait()
+        for process in self.processes:
+            for child in children_of(process.pid):
+                try:
+                    os.kill(child, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            process.kill()
+            process.wait()
 
 
 class SshdTest(DdprunTest):
     hosts = 3
+    network = None
 
     def setUp(self):
         super().setUp()
         os.mkdir(self.path("sshd"), 0o700)
         names = ("DDPRUN_TEST_MARK", "XDG_RUNTIME_DIR", "TMPDIR", "OMP_NUM_THREADS")
-        self.sshd = LocalSshd(self.path("sshd"), self.hosts, {name: self.environment[name] for name in names})
+        self.sshd = LocalSshd(self.path("sshd"), self.hosts, {name: self.environment[name] for name in names},
+                              self.network)
         self.addCleanup(self.sshd.close)
