@@ -103,8 +103,8 @@ int main(int argc, char** argv) {
   ddprun::EndOnException(ddprun::kExitInternal);
   ddprun::BeginKept();
   std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
-  if (args == std::vector<std::string>{ddprun::kOrderOnStdin}) {
-    args = ddprun::TakeOrder();
+  if (!args.empty() && args[0] == ddprun::kOrderOnStdin) {
+    args = ddprun::TakeOrder(args.size() > 1 ? std::optional(args[1]) : std::nullopt);
   }
   const int code = ddprun::Main(argc > 0 ? argv[0] : "ddprun", args);
   ddprun::EndKept(code);

@@ -43,6 +43,7 @@ struct LaunchConfig {
   std::optional<std::uint32_t> node_rank;
   std::vector<LaunchHost> hosts;          // --hosts, --hostfile; none: this node starts here.
   std::vector<std::string> launch_agent;  // The words of --launch-agent.
+  bool copy = false;                      // --copy: hosts need not have ddprun and the program.
   std::optional<Endpoint> pool;           // --pool: its daemons start the nodes; none: they do not.
   bool detach = false;                    // --detach: the run does not need this launch.
   bool standalone = true;                 // No other node can come: no socket is opened.

@@ -55,6 +55,9 @@ void CheckCounts(const RawFlags& raw, const LaunchConfig& config, Problems& prob
 void ResolveHosts(RawFlags& raw, LaunchConfig& config, Problems& problems) {
   const bool listed = IsSet(config, "hosts");
   if ((!listed && !IsSet(config, "hostfile")) || config.context.scheduler == Scheduler::kHosts) {
+    if (config.copy && config.context.scheduler != Scheduler::kHosts) {
+      problems.Add("--copy is for --hosts and --hostfile, and neither is given");
+    }
     return;
   }
   if (listed && IsSet(config, "hostfile")) {

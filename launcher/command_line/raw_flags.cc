@@ -143,6 +143,8 @@ void AddHosts(CLI::App& app, RawFlags& raw) {
              "What starts ddprun on a host of --hosts: words without quotes, to which the host "
              "and a command for its shell are added. It must pass standard input and output on",
              ParseAgent);
+  hosts.Switch("--copy", config.copy,
+               "With --hosts: send ddprun and the program's file to hosts that lack them");
   hosts.Value("--pool", raw.pool, "HOST[:PORT]",
               "Have the daemons of this pool start the nodes (`ddprun daemon`, docs/pool.md): "
               "--nnodes of them, as soon as they are free");

@@ -12,6 +12,7 @@ constexpr std::size_t kMaxOrder = 16 << 20;
 constexpr std::size_t kFixedWords = 4;
 constexpr char kEdge = '\x1e';  // Around a mark: ASCII's record separator.
 constexpr std::string_view kGreets = "ddprun node 1";
+constexpr std::string_view kLacks = "ddprun lacks ";
 constexpr std::size_t kMaxMark = 96;
 
 Error NoOrder() {
@@ -78,6 +79,13 @@ bool MarkReader::Take(std::string_view mark, std::string& shown) {
     greeted_ = true;
     shown.clear();
     return true;
+  }
+  if (mark.starts_with(kLacks) && !greeted_) {
+    const auto file = ParseNumber<std::size_t>(mark.substr(kLacks.size()));
+    if (file && (!lacks_ || *file > *lacks_)) {
+      lacks_ = file;
+    }
+    return file.has_value();
   }
   if (mark.size() <= word_.size() || !mark.starts_with(word_) || mark[word_.size()] != ' ') {
     return false;

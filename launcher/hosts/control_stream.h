@@ -1,15 +1,18 @@
 // The protocol between `ddprun --hosts` and the ddprun that it has started on a host, over that
 // process's standard streams. Pure.
 //
-//   to its stdin    | the order, once: what is to be started, with which token and in which place
+//   to its stdin    | with --copy, the bytes of each file that was asked for
+//                   | the order, once: what is to be started, with which token and in which place
 //                   | then a byte each: the number of a signal, or 0: the launcher is still there
-//   on its stdout   | a greeting before all else; what is printed; at the end the exit code
+//   on its stdout   | with --copy, the number of each file that this host lacks (host_copies.h)
+//                   | a greeting before all else; what is printed; at the end the exit code
 //
 // Whatever a host's shell prints before the greeting is not the run's. The order comes only after
 // the greeting, so nothing but a ddprun gets the token. The exit code carries a word of the order,
 // which no worker knows.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,7 +56,7 @@ class OrderReader {
 std::string Greeting();
 std::string EndMark(const std::string& word, int exit_code);
 
-// Takes greeting and exit code out of what a host prints.
+// Takes what is lacking, greeting and exit code out of what a host prints.
 class MarkReader {
  public:
   explicit MarkReader(std::string word) : word_(std::move(word)) {}
@@ -61,6 +64,9 @@ class MarkReader {
   // The part of these bytes to be shown: nothing before the greeting. A mark may come in pieces.
   std::string Feed(std::string_view bytes);
   bool greeted() const { return greeted_; }
+  // The file that was asked for last. Each is asked for once at most, in the order of their
+  // numbers, before the greeting.
+  std::optional<std::size_t> lacks() const { return lacks_; }
   std::optional<int> exit_code() const { return exit_code_; }
 
  private:
@@ -69,6 +75,7 @@ class MarkReader {
   const std::string word_;
   std::string held_;  // Begins like a mark.
   bool greeted_ = false;
+  std::optional<std::size_t> lacks_;
   std::optional<int> exit_code_;
 };
 

@@ -43,6 +43,27 @@ TEST(ControlStream, WhatAShellPrintsBeforeTheGreetingIsNotShown) {
   EXPECT_TRUE(reader.greeted());
 }
 
+TEST(ControlStream, FilesAreAskedForOnceEachBeforeTheGreeting) {
+  MarkReader reader("w0rd");
+  EXPECT_EQ(reader.Feed("hello\x1e"
+                        "ddprun lacks x\x1e"),
+            "");
+  EXPECT_FALSE(reader.lacks());
+  reader.Feed(
+      "\x1e"
+      "ddprun lacks 0\x1e\x1e"
+      "ddprun la");
+  EXPECT_EQ(reader.lacks(), 0u);
+  reader.Feed(
+      "cks 1\x1e\x1e"
+      "ddprun lacks 0\x1e");
+  EXPECT_EQ(reader.lacks(), 1u);
+  EXPECT_NE(reader.Feed(Greeting() + "\x1e"
+                                     "ddprun lacks 2\x1e"),
+            "");
+  EXPECT_EQ(reader.lacks(), 1u);
+}
+
 TEST(ControlStream, AMarkMayComeInPiecesAndBetweenOtherBytes) {
   MarkReader reader("w0rd");
   std::string shown;

@@ -172,6 +172,10 @@ void HostLink::TellGone(const std::string& why) {
 
 std::string HostLink::TakeMarks(std::string_view bytes) {
   std::string shown = marks_.Feed(bytes);
+  if (marks_.lacks() != lacks_) {
+    lacks_ = marks_.lacks();
+    Tell([lacks = told_.lacks, file = *lacks_] { lacks(file); });
+  }
   if (marks_.greeted() && !greeted_) {
     err_->ReadAllThereIs();  // Text before the greeting is not the run's there, either.
     greeted_ = true;
@@ -186,12 +190,16 @@ std::string HostLink::TakeMarks(std::string_view bytes) {
 }
 
 void HostLink::Send(std::string_view bytes) {
-  queued_ += bytes;
+  Send(std::make_shared<const std::string>(bytes));
+}
+
+void HostLink::Send(std::shared_ptr<const std::string> bytes) {
+  queued_.push_back(std::move(bytes));
   Write();
 }
 
 void HostLink::SayStillThere() {
-  if (queued_.empty() && !writing_) {
+  if (greeted_ && queued_.empty() && !writing_) {
     Send({&kStillThere, 1});
   }
 }
@@ -208,7 +216,8 @@ void HostLink::Write() {
     return;
   }
   writing_ = true;
-  const auto written = std::make_shared<std::string>(std::exchange(queued_, {}));
+  const auto written = std::move(queued_.front());
+  queued_.pop_front();
   boost::asio::async_write(
       input_, boost::asio::buffer(*written),
       [weak = weak_from_this(), written](boost::system::error_code error, std::size_t) {

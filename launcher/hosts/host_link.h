@@ -2,13 +2,15 @@
 // streams. Shows what the host prints, with the host's name before each line, and finds the marks
 // of control_stream.h in it. Decides nothing.
 //
-// Never waits: what is sent is queued here, little of it; and nothing is read while standard output
-// or standard error has no room (OutputStream).
+// Never waits: what is sent is queued here, little of it that other hosts do not share; and nothing
+// is read while standard output or standard error has no room (OutputStream).
 #pragma once
 
 #include <sys/types.h>
 
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <cstddef>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -33,8 +35,10 @@ class HostLink : public std::enable_shared_from_this<HostLink> {
     OutputSink* err = nullptr;
     OpenLine* open_line = nullptr;  // On both.
   };
-  // Each is called once at most, on the loop, never from inside a call to the link.
+  // Each is called once at most, `lacks` once for each file; on the loop, never from inside a call
+  // to the link.
   struct Told {
+    std::function<void(std::size_t file)> lacks;
     std::function<void()> greets;
     std::function<void(int code)> ends;
     std::function<void(const std::string& why)> gone;  // Also after `ends`.
@@ -45,7 +49,8 @@ class HostLink : public std::enable_shared_from_this<HostLink> {
 
   void Start(WorkerSpec spec, const Console& console);
   void Send(std::string_view bytes);
-  // Unless more is on its way already.
+  void Send(std::shared_ptr<const std::string> bytes);
+  // After the greeting, unless more is on its way already.
   void SayStillThere();
   // Nothing more is told. The host sees the end of its input, and ends what it has; what connects
   // to it is killed if it does not follow, at once where the host has not greeted.
@@ -70,13 +75,14 @@ class HostLink : public std::enable_shared_from_this<HostLink> {
   const std::string name_;
   Told told_;
   MarkReader marks_;
+  std::optional<std::size_t> lacks_;
   bool greeted_ = false;
   bool ended_ = false;
   bool dropped_ = false;
   bool runs_ = false;
   pid_t pid_ = 0;  // 0: not started yet, or reaped.
   std::optional<ExitStatus> status_;
-  std::string queued_;
+  std::deque<std::shared_ptr<const std::string>> queued_;
   bool writing_ = false;
   bool closes_input_ = false;  // Once what is queued is written.
   boost::asio::posix::stream_descriptor input_;

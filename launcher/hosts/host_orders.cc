@@ -22,9 +22,9 @@ constexpr const char* kLocalhost = "localhost";
 
 // The launcher's own, or different for each host.
 bool StaysHere(const std::string& flag) {
-  static const std::set<std::string> kOwn = {"hosts",      "hostfile", "launch-agent",
-                                             "nnodes",     "rdzv-id",  "config",
-                                             "token-file", "pool",     "detach"};
+  static const std::set<std::string> kOwn = {"hosts",   "hostfile", "launch-agent", "nnodes",
+                                             "rdzv-id", "config",   "token-file",   "pool",
+                                             "detach",  "copy"};
   return kOwn.contains(flag);
 }
 
@@ -85,6 +85,9 @@ Result<HostOrders> HostOrders::Make(const LaunchConfig& config) {
     return Error{ErrorKind::kInvalid, "the working directory is gone: " + error.message()};
   }
   orders.program_ = OwnProgram(config);
+  if (config.copy) {
+    ASSIGN_OR_RETURN(orders.copies_, FindCopies(config, orders.program_));
+  }
   orders.word_ = DrawToken().substr(0, 32);
   orders.run_id_ = IsSet(config, "rdzv-id") ? config.run_id : "run-" + DrawToken().substr(0, 16);
   ASSIGN_OR_RETURN(orders.token_, TokenFor(config));
@@ -115,7 +118,9 @@ WorkerSpec HostOrders::Connection(std::size_t host) const {
   spec.command.file = agent_;
   spec.command.argv = config_.launch_agent;
   spec.command.argv.push_back(config_.hosts[host].address);
-  spec.command.argv.push_back(QuotedLine({program_, kOrderOnStdin}));
+  spec.command.argv.push_back(QuotedLine(copies_.empty()
+                                             ? std::vector{program_, std::string(kOrderOnStdin)}
+                                             : CommandWithCopies(copies_)));
   return spec;
 }
 

@@ -3,7 +3,7 @@
 //
 // Every setting of the launch travels as a flag, wherever it was made; the token in the order
 // alone. A host has its own environment, and the launcher's directory and program under the same
-// paths.
+// paths; with --copy it may lack them (host_copies.h).
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 #include "agent/workers/worker_spec.h"
 #include "launcher/command_line/config.h"
 #include "launcher/hosts/control_stream.h"
+#include "launcher/hosts/host_copies.h"
 
 namespace ddprun {
 
@@ -35,6 +36,8 @@ class HostOrders {
   NodeOrder Order(std::size_t host, std::optional<std::size_t> first) const;
   bool finds_first() const { return finds_first_; }
   const std::string& word() const { return word_; }
+  // Files that are sent to a host that lacks them; none without --copy.
+  const std::vector<HostCopy>& copies() const { return copies_; }
 
   // For --dry-run: each host's commands.
   std::string Describe() const;
@@ -49,6 +52,7 @@ class HostOrders {
   bool finds_first_ = false;
   std::filesystem::path agent_;  // The file of the launch agent's first word.
   std::string program_;          // ddprun, here and there.
+  std::vector<HostCopy> copies_;
   std::string directory_;
   std::string run_id_;
   std::string word_;

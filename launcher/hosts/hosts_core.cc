@@ -23,6 +23,16 @@ class HostsTurn {
 
   void On(const LaunchBegins&) { state_.hosts.resize(config_.names.size()); }
 
+  void On(const HostLacks& event) {
+    HostState& host = state_.hosts[event.host];
+    if (host.phase == HostPhase::kStarting && event.file < config_.copies.size()) {
+      Await(host, HostsConfig::kCopyLimit);
+      effects_.sent.emplace_back(event.host, event.file);
+      Say(LogLevel::kInfo, "host " + config_.names[event.host] + " lacks " +
+                               config_.copies[event.file] + ": sending it");
+    }
+  }
+
   void On(const HostGreets& event) {
     HostState& host = state_.hosts[event.host];
     if (host.phase == HostPhase::kStarting) {
@@ -88,6 +98,11 @@ class HostsTurn {
  private:
   void Say(LogLevel level, std::string text) {
     effects_.lines.emplace_back(level, std::move(text));
+  }
+
+  void Await(HostState& host, Duration limit) {
+    host.limit = limit;
+    host.deadline = now_ + limit;
   }
 
   // Whether the run still wants hosts that do not run.
@@ -171,8 +186,7 @@ class HostsTurn {
         host.phase = HostPhase::kWaiting;
       } else {
         effects_.dropped.push_back(i);
-        Fail(i,
-             "no ddprun has answered there within " + FormatDuration(HostsConfig::kGreetingLimit));
+        Fail(i, "no ddprun has answered there within " + FormatDuration(host.limit));
       }
     }
   }
@@ -239,7 +253,7 @@ class HostsTurn {
       HostState& host = state_.hosts[i];
       if (host.phase == HostPhase::kWaiting) {
         host.phase = HostPhase::kStarting;
-        host.deadline = now_ + HostsConfig::kGreetingLimit;
+        Await(host, HostsConfig::kGreetingLimit);
         effects_.started.push_back(i);
         ++starting;
       }

@@ -1,13 +1,18 @@
 // Decides which hosts of a run are started when, which one hosts the rendezvous, what a signal
 // means and with which exit code the launch ends. Pure: no processes, no clock.
 //
-//            | place free | greets    | exit code  | connection gone   | signal that stops | time
-//   Waiting  | Starting   | -         | -          | -                 | Failed            | -
-//   Starting | -          | Ready     | -          | Failed            | dropped: Failed   | 60 s:
-//   Failed Ready    | order, when the first host is known: Running  | Failed | dropped: Failed   |
-//   - Running  | -          | -         | Ended      | Failed (lost)     | passed on         | -
-//   Failed   | -          | -         | -          | -                 | no further try    |
-//   Waiting Ended    | -          | -         | -          | -                 | - | -
+//   state    | place free | greets  | exit code | connection gone | signal to stop | limit over
+//   ---------|------------|---------|-----------|-----------------|----------------|-----------
+//   Waiting  | Starting   | -       | -         | -               | Failed         | -
+//   Starting | -          | Ready   | -         | Failed          | Failed         | Failed
+//   Ready    | -          | -       | -         | Failed          | Failed         | -
+//   Running  | -          | -       | Ended     | Failed (lost)   | passed on      | -
+//   Failed   | -          | -       | -         | -               | no further try | Waiting
+//   Ended    | -          | -       | -         | -               | -              | -
+//
+// A host that is Ready gets its order, and is Running, once the first host is known.
+// A host that is Starting may ask for files that it lacks (--copy); the connections of those that
+// are Starting or Ready are dropped at a signal to stop.
 //
 // At most kAtOnce hosts are Starting. The first host in the user's order that is not Failed becomes
 // the first host: it hosts the rendezvous, and all others get its name with their orders. It stays
@@ -38,12 +43,14 @@ namespace ddprun {
 
 struct HostsConfig {
   std::vector<std::string> names;
+  std::vector<std::string> copies;  // Files that hosts may lack, as users read it.
   std::uint32_t min_nodes = 1;
   bool finds_first = false;  // The first host hosts the rendezvous. False: the user has said where.
   bool first_ends_run = false;  // And no other host can take it over.
   Duration stop_limit{40'000};
   static constexpr std::size_t kAtOnce = 64;
   static constexpr Duration kGreetingLimit{60'000};
+  static constexpr Duration kCopyLimit{600'000};  // For the greeting, after a file was asked for.
   static constexpr Duration kEndGrace{5'000};
   static constexpr Duration kFirstRetry{2'000};
   static constexpr Duration kLongestRetry{60'000};
@@ -56,6 +63,7 @@ struct HostState {
   bool reached = false;          // Was Running once.
   std::uint32_t failures = 0;    // In a row.
   std::optional<Time> deadline;  // Of kStarting: for the greeting. Of kFailed: the next try.
+  Duration limit{0};             // Of kStarting: how long that is after the last sign of the host.
 };
 
 struct HostsState {
@@ -71,6 +79,10 @@ struct HostsState {
 
 // ---- Events ----
 struct LaunchBegins {};
+struct HostLacks {
+  std::size_t host;
+  std::size_t file;  // Of `copies`; any number.
+};
 struct HostGreets {
   std::size_t host;
 };
@@ -90,13 +102,14 @@ struct HostsTick {
   bool output_waits = false;  // For a reader of the launcher's own output.
 };
 using HostsEvent =
-    std::variant<LaunchBegins, HostGreets, HostEnds, HostGone, LaunchSignal, HostsTick>;
+    std::variant<LaunchBegins, HostLacks, HostGreets, HostEnds, HostGone, LaunchSignal, HostsTick>;
 
 // ---- Effects, to be carried out in this order ----
 struct HostsEffects {
   std::vector<std::pair<LogLevel, std::string>> lines;
   std::vector<std::size_t> dropped;  // Their connections end; nothing more is told of them.
   std::vector<std::size_t> started;
+  std::vector<std::pair<std::size_t, std::size_t>> sent;  // Host and file.
   std::vector<std::size_t> ordered;
   std::vector<std::pair<std::size_t, int>> signals;
   std::optional<int> exit_code;  // The launch is over.

@@ -65,6 +65,19 @@ TEST(HostsCore, SixtyFourAtOnce) {
   EXPECT_THAT(story.Feed(HostGreets{7}).started, ElementsAre(64));
 }
 
+TEST(HostsCore, AHostMayAskForFilesAndHasTimeForThem) {
+  HostsStory story(2, 1);
+  story.config.copies = {"ddprun (25 MB)"};
+  EXPECT_THAT(story.Feed(HostLacks{1, 0}).sent, ElementsAre(Pair(1, 0)));
+  EXPECT_EQ(story.said, "host n2 lacks ddprun (25 MB): sending it\n");
+  EXPECT_THAT(story.Feed(HostLacks{1, 1}).sent, IsEmpty());  // There is no such file.
+  EXPECT_THAT(story.After(HostsConfig::kGreetingLimit).dropped, ElementsAre(0));
+  story.Feed(HostLacks{0, 0});
+  EXPECT_THAT(story.After(HostsConfig::kCopyLimit).dropped, ElementsAre(1));
+  EXPECT_THAT(story.said,
+              HasSubstr("cannot reach host n2: no ddprun has answered there within 10 min"));
+}
+
 TEST(HostsCore, AFixedRunEndsWithTheFirstHostThatCannotBeReached) {
   HostsStory story(3, 3);
   story.Feed(HostGreets{0});

@@ -42,6 +42,9 @@ HostsConfig ConfigOf(const LaunchConfig& launch, const HostOrders& orders) {
   for (const LaunchHost& host : launch.hosts) {
     config.names.push_back(host.name);
   }
+  for (const HostCopy& copy : orders.copies()) {
+    config.copies.push_back(Describe(copy));
+  }
   config.min_nodes = launch.spec.min_nodes;
   config.finds_first = orders.finds_first();
   config.first_ends_run = orders.finds_first() && launch.run_dir.empty();
@@ -101,6 +104,9 @@ class HostsDriver {
     for (const std::size_t host : effects.started) {
       Start(host);
     }
+    for (const auto& [host, file] : effects.sent) {
+      links_[host]->Send(orders_.copies()[file].bytes);
+    }
     for (const std::size_t host : effects.ordered) {
       links_[host]->Send(Encode(orders_.Order(host, state_.first)));
     }
@@ -118,7 +124,10 @@ class HostsDriver {
   void Start(std::size_t host) {
     links_[host] =
         std::make_shared<HostLink>(loop_, config_.names[host], orders_.word(),
-                                   HostLink::Told{[this, host] { Feed(HostGreets{host}); },
+                                   HostLink::Told{[this, host](std::size_t file) {
+                                                    Feed(HostLacks{host, file});
+                                                  },
+                                                  [this, host] { Feed(HostGreets{host}); },
                                                   [this, host](int code) {
                                                     Feed(HostEnds{host, code});
                                                   },

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 
 #include "agent/guard_signals.h"
@@ -72,6 +73,31 @@ class LauncherEar {
                Printable(why).c_str());
   (void)WriteAll(STDOUT_FILENO, EndMark(word, kExitUsage), "standard output");
   ::_exit(kExitUsage);
+}
+
+void RunCopy(NodeOrder& order, const std::string& copy) {
+  const auto end_of_flags = std::ranges::find(order.args, "--");
+  if (order.args.end() - end_of_flags < 2) {
+    RefuseOrder(order.word, "the launcher's order names no program");
+  }
+  *(end_of_flags + 1) = copy;
+}
+
+// With --copy a host may lack it: the shell has begun in the user's home directory.
+void EnterDirectory(const NodeOrder& order, bool may_lack) {
+  if (::chdir(order.directory.c_str()) == 0) {
+    return;
+  }
+  const std::string what =
+      SystemError("enter the launcher's directory", order.directory, errno).message +
+      " on this host";
+  if (errno != ENOENT || !may_lack) {
+    RefuseOrder(order.word, what + " (--hosts)");
+  }
+  std::error_code ignored;
+  std::fprintf(stderr, "%s %s; its workers start in '%s' (--copy)\n",
+               Heading(LogLevel::kWarning, "ddprun").c_str(), Printable(what).c_str(),
+               Printable(std::filesystem::current_path(ignored).native()).c_str());
 }
 
 // `after`: what has come behind the order.
@@ -171,7 +197,7 @@ void SayEnd(LauncherEar& launcher, const std::string& mark) {
 
 }  // namespace
 
-std::vector<std::string> TakeOrder() {
+std::vector<std::string> TakeOrder(const std::optional<std::string>& copy) {
   sigset_t signals = SignalsOfTheGuard();
   sigset_t mask;
   ::sigaddset(&signals, SIGPIPE);  // Writing to a launcher that is gone must not end this process.
@@ -180,11 +206,10 @@ std::vector<std::string> TakeOrder() {
   (void)WriteAll(STDOUT_FILENO, Greeting(), "standard output");
   LauncherEar launcher;
   std::string after;
-  const NodeOrder order = AwaitOrder(launcher, after);
-  if (::chdir(order.directory.c_str()) != 0) {
-    RefuseOrder(order.word,
-                SystemError("enter the launcher's directory", order.directory, errno).message +
-                    " on this host (--hosts)");
+  NodeOrder order = AwaitOrder(launcher, after);
+  EnterDirectory(order, copy.has_value());
+  if (copy && !copy->empty()) {
+    RunCopy(order, *copy);
   }
   const pid_t front = ::getpid();
   const pid_t guard = ::fork();

@@ -11,16 +11,19 @@
 // If this process is killed itself, the guard gets SIGKILL from the kernel. It starts no thread.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace ddprun {
 
-// The one argument with which the launcher calls ddprun there.
+// The argument with which the launcher calls ddprun there; with --copy, the path of the program's
+// copy follows, or nothing where the program needs none.
 inline constexpr const char* kOrderOnStdin = "--order-on-stdin";
 
 // Returns in the process of the launch: its arguments. Its environment has the token and the place,
-// its standard input is empty. Call it before any thread exists.
-std::vector<std::string> TakeOrder();
+// its standard input is empty. `copy`: of the program; none: without --copy. Call it before any
+// thread exists.
+std::vector<std::string> TakeOrder(const std::optional<std::string>& copy);
 
 }  // namespace ddprun

@@ -37,6 +37,8 @@ void ReadOrder(std::string_view bytes, std::size_t piece) {
 
 // Each byte is shown once, but for marks and what may still become one.
 void ReadMarks(std::string_view bytes, std::size_t piece) {
+  MarkReader before("w0rd");
+  CHECK(before.Feed(bytes).empty() || before.greeted());
   MarkReader reader("w0rd");
   CHECK(reader.Feed(Greeting()).empty() && reader.greeted());
   std::string shown;

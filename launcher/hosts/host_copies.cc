@@ -1,0 +1,94 @@
+#include "launcher/hosts/host_copies.h"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "common/files.h"
+#include "launcher/hosts/node_front.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxCopy = std::size_t{1} << 30;
+
+// One line of POSIX's sh, as other shells have to pass it on.
+constexpr const char* kTakeCopies =
+    "ddprun_copies=${XDG_CACHE_HOME:-$HOME/.cache}/ddprun/copies; "
+    "same() { test -f \"$1\" && test \"$(sha256sum <\"$1\" | cut -c1-64)\" = \"$2\"; }; "
+    "take() { ddprun_file=$2; same \"$2\" \"$3\" && return; "
+    "ddprun_file=$ddprun_copies/$3/${2##*/}; same \"$ddprun_file\" \"$3\" && return; "
+    "(umask 077; mkdir -p \"$ddprun_copies/$3\") && ddprun_new=$(mktemp \"$ddprun_file.XXXXXX\") "
+    "|| exit 1; "
+    "printf \"\\036ddprun lacks %s\\036\" \"$1\"; head -c \"$4\" >\"$ddprun_new\"; "
+    "same \"$ddprun_new\" \"$3\" && chmod 700 \"$ddprun_new\" && "
+    "mv -f \"$ddprun_new\" \"$ddprun_file\" && return; "
+    "rm -f \"$ddprun_new\"; echo \"cannot keep a copy of $2 as $ddprun_file (--copy)\" >&2; "
+    "exit 1; }; "
+    "take 0 \"$1\" \"$2\" \"$3\"; ddprun_itself=$ddprun_file; ddprun_copy=; "
+    "if test $# -gt 3; then take 1 \"$4\" \"$5\" \"$6\"; "
+    "test \"$ddprun_file\" = \"$4\" || ddprun_copy=$ddprun_file; fi; "
+    "exec \"$ddprun_itself\" \"$0\" \"$ddprun_copy\"";
+
+std::string Sha256(const std::string& bytes) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned size = 0;
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr);
+  std::string hex;
+  for (unsigned i = 0; i < size; ++i) {
+    hex += kDigits[digest[i] >> 4];
+    hex += kDigits[digest[i] & 0xf];
+  }
+  return hex;
+}
+
+Result<HostCopy> ReadCopy(const fs::path& path, const fs::path& from) {
+  ASSIGN_OR_RETURN(std::string bytes, ReadFile(from, kMaxCopy));
+  std::string hash = Sha256(bytes);
+  return HostCopy{path.native(), std::move(hash),
+                  std::make_shared<const std::string>(std::move(bytes))};
+}
+
+// Else it is a module, or found in the PATH of each host.
+bool IsFile(const LaunchConfig& config) {
+  const fs::path program(config.program);
+  const bool script = config.run_path || (program.extension() == ".py" && !config.no_python);
+  return !config.module && (script || program.has_parent_path());
+}
+
+}  // namespace
+
+Result<std::vector<HostCopy>> FindCopies(const LaunchConfig& config, const std::string& ddprun) {
+  std::vector<HostCopy> copies;
+  ASSIGN_OR_RETURN(copies.emplace_back(), ReadCopy(ddprun, "/proc/self/exe"));
+  if (IsFile(config)) {
+    std::error_code error;
+    const fs::path program = fs::absolute(config.program, error);
+    ASSIGN_OR_RETURN(copies.emplace_back(), ReadCopy(program, program));
+  }
+  return copies;
+}
+
+std::string Describe(const HostCopy& copy) {
+  constexpr std::size_t kKilo = 1'000;
+  const std::size_t kilobytes = (copy.bytes->size() + kKilo - 1) / kKilo;
+  const std::string size = kilobytes < 10 * kKilo ? std::to_string(kilobytes) + " kB"
+                                                  : std::to_string(kilobytes / kKilo) + " MB";
+  return fs::path(copy.path).filename().native() + " (" + size + ")";
+}
+
+std::vector<std::string> CommandWithCopies(const std::vector<HostCopy>& copies) {
+  std::vector<std::string> words = {"sh", "-c", kTakeCopies, kOrderOnStdin};
+  for (const HostCopy& copy : copies) {
+    words.insert(words.end(), {copy.path, copy.hash, std::to_string(copy.bytes->size())});
+  }
+  return words;
+}
+
+}  // namespace ddprun

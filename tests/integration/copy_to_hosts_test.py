@@ -1,0 +1,100 @@
+"""--hosts --copy: ddprun and the program go to hosts that lack them, by a stand-in for ssh."""
+
+import glob
+import os
+import shutil
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import DDPRUN, read_bytes  # noqa: E402
+from fake_hosts import HostsTest  # noqa: E402
+
+SCRIPT = "import os, sys\nprint('rank', os.environ['RANK'], __file__, sys.argv[1:], oct(os.umask(0o22)), os.getcwd())\n"
+
+
+class CopyToHosts(HostsTest):
+    """The launcher's directory, with ddprun and the script, is not there for the hosts: it is moved away first."""
+
+    def setUp(self):
+        super().setUp()
+        for name in ("own", "home"):
+            os.mkdir(self.path(name))
+        self.hosts.environment = {**self.environment, "HOME": self.path("home")}
+        self.hosts.environment.pop("XDG_CACHE_HOME", None)
+        self.hosts.behave = self.begin
+        shutil.copy2(DDPRUN, self.path("own/ddprun"))
+        self.write("own/train.py", SCRIPT)
+
+    def begin(self, _, command):
+        if os.path.exists(self.path("own")):
+            os.rename(self.path("own"), self.path("away"))
+        return f"cd {self.path('home')}; {command}"
+
+    def launch_copied(self, *arguments, hosts=2, program="train.py", expect=0):
+        if os.path.exists(self.path("away")):
+            os.rename(self.path("away"), self.path("own"))
+        run = self.start("-c", f'cd {self.path("own")} && exec ./ddprun "$@"', "sh", "--copy",
+                         f"--hosts={','.join(self.names(hosts))}", f"--launch-agent={self.agent}", *arguments, program, "a b",
+                         executable="/bin/sh")
+        self.assertEqual(run.wait(), expect, run.all())
+        return run
+
+    def copies(self):
+        return sorted(glob.glob(self.path("home/.cache/ddprun/copies/*/*")))
+
+    def test_what_a_host_lacks_is_sent_once(self):
+        run = self.launch_copied()
+        copied = self.copies()
+        self.assertEqual([os.path.basename(copy) for copy in copied].count("ddprun"), 1, copied)
+        script, = (copy for copy in copied if copy.endswith("/train.py"))
+        ranks = sorted(line.split(" ", 1)[1] for line in run.out().splitlines())
+        self.assertEqual(ranks, [f"rank {rank} {script} ['a b'] {oct(os.umask(0o22))} {self.path('home')}" for rank in (0, 1)])
+        self.assertRegex(run.err(), r"host \S+ lacks ddprun \(\d+ MB\): sending it")
+        self.assertRegex(run.err(), r"host \S+ lacks train.py \(1 kB\): sending it")
+        self.assertIn(f"cannot enter the launcher's directory '{self.path('own')}': No such file or directory on this "
+                      f"host; its workers start in '{self.path('home')}' (--copy)", run.err())
+        again = self.launch_copied()
+        self.assertNotIn("lacks", again.err())
+        self.assertEqual(sorted(line.split(" ", 1)[1] for line in again.out().splitlines()), ranks)
+        self.assertEqual(self.copies(), copied)
+
+    def test_only_a_changed_file_is_sent(self):
+        self.launch_copied(hosts=1)
+        self.write("away/train.py", SCRIPT + "print('new')\n")
+        with open(next(copy for copy in self.copies() if copy.endswith("/ddprun")), "r+b") as ddprun:
+            ddprun.truncate(1000)  # A copy that is not whole is none.
+        run = self.launch_copied(hosts=1)
+        self.assertIn("new", run.out())
+        self.assertRegex(run.err(), "lacks train.py")
+        self.assertRegex(run.err(), "lacks ddprun")
+        self.assertEqual(read_bytes(next(copy for copy in self.copies() if copy.endswith("/ddprun"))), read_bytes(DDPRUN))
+
+    def test_what_is_there_is_used_where_it_is(self):
+        self.hosts.behave = lambda _, command: f"cd {self.path('home')}; {command}"
+        run = self.launch_copied(hosts=1)
+        self.assertIn(f"rank 0 {self.path('own/train.py')} ['a b'] {oct(os.umask(0o22))} {self.path('own')}", run.out())
+        self.assertEqual((self.copies(), "lacks" in run.err()), ([], False))
+
+    def test_no_copy_can_be_kept(self):
+        self.write("home/.cache", "a file\n")
+        run = self.launch_copied(hosts=1, expect=69)
+        self.assertRegex(run.err(), r"cannot reach host \S+: mkdir: cannot create directory .*/home/.cache.*: Not a directory")
+
+    def test_the_connection_is_lost_meanwhile(self):
+        self.hosts.behave = lambda host, command: self.begin(host, f"head -c 100000 | ({command})")
+        run = self.launch_copied(hosts=1, expect=69)
+        self.assertRegex(run.err(), r"cannot keep a copy of \S+/ddprun as \S+/home/\.cache/ddprun/copies/\w+/ddprun \(--copy\)")
+        self.assertEqual(self.copies(), [])
+
+    def test_the_program_is_not_here(self):
+        self.assertIn("own/nothing.py': No such file or directory", self.launch_copied(program="nothing.py", expect=2).err())
+
+    def test_without_hosts(self):
+        self.assertIn("--copy is for --hosts and --hostfile, and neither is given",
+                      self.ask("--copy", "true", expect=2).err())
+
+
+if __name__ == "__main__":
+    unittest.main()
