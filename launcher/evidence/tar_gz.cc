@@ -58,7 +58,7 @@ Result<std::string> TarHeader(const std::string& name, std::uint64_t size, std::
   std::size_t cut = 0;  // Where the prefix ends.
   if (name.size() > kTarName) {
     cut = name.find('/', name.size() - kTarName - 1);
-    if (cut == std::string::npos || cut > kTarPrefix) {
+    if (cut > kTarPrefix) {  // Or there is none.
       return Invalid("this name is too long for an archive", name);
     }
   }

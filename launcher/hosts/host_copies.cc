@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxCopy = std::size_t{1} << 30;
+constexpr std::size_t kMaxCopy = 256 << 20;
 
 // One line of POSIX's sh, as other shells have to pass it on.
 constexpr const char* kTakeCopies =
