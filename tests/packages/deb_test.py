@@ -70,6 +70,7 @@ class Debian(PackageCase):
         self.inside("source /usr/share/bash-completion/completions/ddprun && complete -p ddprun")
         self.inside("gzip -dc /usr/share/man/man1/ddprun.1.gz | grep -q '^.TH DDPRUN 1'")
         self.inside("python3 /usr/share/doc/ddprun/examples/heartbeat.py")
+        self.inside("test -f /lib/systemd/system/ddprun-daemon@.service && ! ls /etc/systemd/system/*/ddprun* 2>&1")  # Disabled.
         if TRAIN:
             self.inside("dpkg -i ./ddprun-train_*.deb")
             self.assertIn("libtorch_cpu.so", self.inside("ddprun-train --version", expect=127))
