@@ -307,8 +307,8 @@ std::optional<PoolQueued> Queued(const Error& error, const ServerQuery& server) 
 // Waits a moment if the run will come; the exit code: there is nothing to wait for.
 std::optional<int> AwaitInPool(const PoolQueued& queued, bool follow, std::string& said) {
   const std::string state = NameOf(queued.run_id) + " " + queued.state;
-  const bool waits = queued.state.starts_with(kPoolWaits);
-  if (!follow || !(waits || queued.state.starts_with(kPoolRuns))) {
+  const bool waits = queued.phase == PoolRunPhase::kWaits;
+  if (!follow || !(waits || queued.phase == PoolRunPhase::kRuns)) {
     return PrintError("logs", {ErrorKind::kNotFound, state});
   }
   if (waits && std::exchange(said, state) != state) {

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -139,15 +138,13 @@ struct PoolMember {
   std::string state;
   bool operator==(const PoolMember&) const = default;
 };
-// How the state of a run begins.
-inline constexpr std::string_view kPoolWaits = "waits: ";
-inline constexpr std::string_view kPoolRuns = "runs on";
-
+enum class PoolRunPhase { kWaits, kRuns, kEnds, kOver };
 struct PoolQueued {
   RunId run_id;
   std::uint32_t min_nodes = 1;
   std::uint32_t max_nodes = 1;
-  std::string state;
+  PoolRunPhase phase = PoolRunPhase::kWaits;
+  std::string state;  // The same in words, with all that is known.
   bool operator==(const PoolQueued&) const = default;
 };
 struct PoolStatus {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "common/exit_code.h"
 
@@ -310,8 +311,8 @@ void PoolCore::Remember(const Run& run) {
     }
   }
   std::erase_if(ended_, [&](const PoolQueued& other) { return other.run_id == run.wish.run_id; });
-  ended_.push_back(
-      {run.wish.run_id, run.wish.min_nodes, run.wish.max_nodes, state.substr(0, kMaxPoolState)});
+  ended_.push_back({run.wish.run_id, run.wish.min_nodes, run.wish.max_nodes, PoolRunPhase::kOver,
+                    state.substr(0, kMaxPoolState)});
   if (ended_.size() > kMostPastRuns) {
     ended_.pop_front();
   }
@@ -524,16 +525,18 @@ PoolStatus PoolCore::Status() const {
   }
   for (const auto& [id, run] : runs_) {
     const PoolView view = ViewFor(id);
-    std::string state = view.over      ? "over"
-                        : !view.placed ? std::string(kPoolWaits) + view.waits
-                        : run.ends     ? "ends on"
-                                       : std::string(kPoolRuns);
+    const auto [phase, words] = view.over ? std::pair(PoolRunPhase::kOver, std::string("over"))
+                                : !view.placed
+                                    ? std::pair(PoolRunPhase::kWaits, "waits: " + view.waits)
+                                : run.ends ? std::pair(PoolRunPhase::kEnds, std::string("ends on"))
+                                           : std::pair(PoolRunPhase::kRuns, std::string("runs on"));
+    std::string state = words;
     for (const PoolPart& part : view.parts) {
       if (!part.ended && state.size() + part.name.size() < kMaxPoolState - 4) {
         state += " " + part.name;
       }
     }
-    status.runs.push_back({id, run.wish.min_nodes, run.wish.max_nodes, state});
+    status.runs.push_back({id, run.wish.min_nodes, run.wish.max_nodes, phase, state});
   }
   for (const PoolQueued& run : ended_) {
     if (!runs_.contains(run.run_id)) {

@@ -8,6 +8,7 @@
 #include "rendezvous/core/control.h"
 #include "rendezvous/messages/messages.h"
 #include "rendezvous/messages/operator_request.h"
+#include "rendezvous/messages/pool_messages.h"
 
 namespace ddprun {
 
@@ -82,6 +83,12 @@ inline constexpr Names<RequestKind, v1::RequestKind, 5> kRequestKind{{
 inline constexpr Names<ControlVerb, v1::ControlVerb, 2> kControlVerb{{
     {ControlVerb::kDrain, v1::CONTROL_VERB_DRAIN},
     {ControlVerb::kStop, v1::CONTROL_VERB_STOP},
+}};
+inline constexpr Names<PoolRunPhase, v1::PoolRunPhase, 4> kPoolRunPhase{{
+    {PoolRunPhase::kWaits, v1::POOL_RUN_PHASE_WAITS},
+    {PoolRunPhase::kRuns, v1::POOL_RUN_PHASE_RUNS},
+    {PoolRunPhase::kEnds, v1::POOL_RUN_PHASE_ENDS},
+    {PoolRunPhase::kOver, v1::POOL_RUN_PHASE_OVER},
 }};
 
 }  // namespace ddprun

@@ -490,6 +490,7 @@ void Fields(const Io& io, Of<Io, PoolQueued>& run) {
   io.Name(FIELD(run_id), run.run_id);
   io(FIELD(min_nodes), run.min_nodes);
   io(FIELD(max_nodes), run.max_nodes);
+  io.Enum(FIELD(phase), run.phase, kPoolRunPhase);
   io.Text(FIELD(state), run.state, kMaxPoolState);
 }
 
