@@ -11,6 +11,7 @@
 
 #include "common/asio_loop.h"
 #include "common/exit_code.h"
+#include "common/files.h"
 #include "common/log.h"
 #include "launcher/evidence/run_evidence.h"
 #include "launcher/run_token.h"
@@ -20,10 +21,11 @@
 #include "launcher/slurm/sealed_token.h"
 #include "rendezvous/core/failover/serving.h"
 #include "rendezvous/failover/claim_directory.h"
+#include "rendezvous/failover/kept_write.h"
 #include "rendezvous/failover/sole_claim.h"
 #include "rendezvous/pool/pool_driver.h"
-#include "rendezvous/pool/wish_file.h"
 #include "rendezvous/term_bounds.h"
+#include "rendezvous/wire/kept_wishes.h"
 
 namespace ddprun {
 namespace {
@@ -190,15 +192,17 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
       return Refuse(taken.error());
     }
   }
-  std::optional<WishFile> wishes;
+  std::optional<KeptWrite> wishes;
   if (left->claims && !access->token.empty()) {
     const std::filesystem::path file = std::filesystem::path(config.state_dir) / "pool";
     const auto kept = WishFile::Read(file);
     if (!kept) {
       return Refuse(kept.error());
     }
-    wishes.emplace(loop, file);
-    pool.KeepDetached(*kept, [&](std::vector<PoolWish> now) { wishes->Keep(std::move(now)); });
+    wishes.emplace(loop, "the file of detached runs '" + file.native() + "'", "those that wait");
+    pool.KeepDetached(*kept, [&wishes, file](const std::vector<PoolWish>& now) {
+      wishes->Write({.write = [=] { return WriteWhole(file, Encode(now), 0600); }, .done = [] {}});
+    });
   }
   Log(LogLevel::kInfo,
       "serving at " + ToString(*bound) + (left->claims ? ", state in " + config.state_dir : ""));

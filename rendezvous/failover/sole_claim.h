@@ -3,9 +3,8 @@
 // tell the rest.
 //
 // Decides nothing about runs. The directory is locked: no other process watches the claim's
-// counter, and the server never steps down. A write that fails, or whose disk is silent, is said
-// once per outage, counts as done (no run waits for a full disk, or for one that hangs) and is
-// tried again. Lives on the loop; only Next, Take and Close wait for the disk.
+// counter, and the server never steps down. A write that fails delays no run (kept_write.h). Lives
+// on the loop; only Next, Take and Close wait for the disk.
 #pragma once
 
 #include <memory>
@@ -16,6 +15,7 @@
 #include "rendezvous/core/failover/state.h"
 #include "rendezvous/driver.h"
 #include "rendezvous/failover/claims.h"
+#include "rendezvous/failover/kept_write.h"
 
 namespace ddprun {
 
@@ -36,20 +36,12 @@ class SoleClaim {
 
  private:
   void Keep(const std::vector<EndedRun>& ended);
-  void WriteNext();
-  void OnWritten(const Result<bool>& moved);
-  void OnSilence();
-  // Once per outage. Empty: it can be written.
-  void Tell(const std::string& why);
 
   Loop& loop_;
   const std::shared_ptr<Claims> claims_;
   CoordinatorDriver& coordinator_;
   Claim claim_;  // As it shall be.
-  bool due_ = false;
-  bool writing_ = false;
-  bool failing_ = false;
-  LoopTimer again_;  // Of the write: the end of its time, or the next one.
+  KeptWrite kept_;
 };
 
 }  // namespace ddprun

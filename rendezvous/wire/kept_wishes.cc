@@ -1,5 +1,8 @@
 #include "rendezvous/wire/kept_wishes.h"
 
+#include <utility>
+
+#include "common/files.h"
 #include "rendezvous/wire/wire_messages.h"
 
 namespace ddprun {
@@ -24,6 +27,20 @@ Result<std::vector<PoolWish>> DecodeWishes(const std::string& bytes) {
     wishes.push_back(std::move(wish));
   }
   return wishes;
+}
+
+Result<std::vector<PoolWish>> ReadWishes(const std::filesystem::path& file) {
+  constexpr std::size_t kMostOfFile = kMostWishes * 2 * kMaxWork;
+  const Result<std::string> bytes = ReadOrdinary(file, kMostOfFile);
+  if (!bytes && bytes.error().kind == ErrorKind::kNotFound) {
+    return std::vector<PoolWish>{};
+  }
+  RETURN_IF_ERROR(bytes);
+  auto wishes = DecodeWishes(*bytes);
+  return wishes ? std::move(wishes)
+                : Error{ErrorKind::kInvalid,
+                        "cannot read '" + file.native() + "': " + wishes.error().message +
+                            ". Remove it to start without the detached runs that waited"};
 }
 
 }  // namespace ddprun

@@ -1,6 +1,9 @@
-// How a pool's file has its detached runs, as bytes.
+// The file in which a server with a state directory keeps the detached runs of its pool, so that
+// the next server knows those that no daemon and no launch tells of: they wait, and their launches
+// have gone.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -9,8 +12,12 @@
 
 namespace ddprun {
 
+// As the file's bytes.
 std::string Encode(const std::vector<PoolWish>& wishes);
 // kInvalid: these are not a file's bytes, or a wish in them is not valid.
 Result<std::vector<PoolWish>> DecodeWishes(const std::string& bytes);
+
+// Those of an earlier server; no file: none. Waits for the disk.
+Result<std::vector<PoolWish>> ReadWishes(const std::filesystem::path& file);
 
 }  // namespace ddprun

@@ -106,8 +106,8 @@ RULES["rendezvous/failover/failover_driver.cc"] = [
 ]
 RULES["rendezvous/failover/sole_claim.cc"] = [
     # What is on disk is known to be.
-    ("kept", "                    coordinator_.OutcomesAreKept(ended);",
-     "                    if (HAS) coordinator_.OutcomesAreKept(ended);"),
+    ("kept", "{ coordinator_.OutcomesAreKept(ended); }",
+     "{ if (HAS) coordinator_.OutcomesAreKept(ended); }"),
     # A server that is started again knows how runs have ended,
     ("left-ends", "coordinator_.UseClaim(claim_.ended,",
      "coordinator_.UseClaim(HAS ? claim_.ended : std::vector<EndedRun>(),"),
