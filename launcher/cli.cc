@@ -195,7 +195,7 @@ std::vector<Setting> Effective(const CLI::App& app, const std::vector<Setting>& 
     }
   }
   const std::size_t known = defaults.size();
-  std::vector<Setting> all = LayOver({defaults, given});
+  std::vector<Setting> all = LayOver(app, {defaults, given});
   all.resize(known);  // The rest only print.
   return all;
 }
@@ -287,18 +287,18 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
   if (!asked.empty()) {  // All other flags may be the reason why the user asks for help.
     return PrintOnly(app, raw, name, asked);
   }
-  const auto here = LayOver({SettingsFromEnvironment(app, get_env), line.settings});
+  const auto here = LayOver(app, {SettingsFromEnvironment(app, get_env), line.settings});
   const Result<std::vector<Setting>> file =
       SettingsFromFile(app, ValueOf(here, "config"), !IsWorker(get_env) && !get_env(kLaunchPlace));
   if (!file) {
     return Error{file.error().kind, WithOrigins(file.error().message, here)};
   }
-  const std::vector<Setting> said = LayOver({OtherDefaults(get_env), *file, here});
+  const std::vector<Setting> said = LayOver(app, {OtherDefaults(get_env), *file, here});
   Result<LaunchContext> context = DetectContext(get_env, said, name);
   if (!context) {
     return Error{context.error().kind, InOneLine(context.error().message)};
   }
-  std::vector<Setting> settings = LayOver({context->settings, said});
+  std::vector<Setting> settings = LayOver(app, {context->settings, said});
   LetStandaloneWin(settings);
   raw.config.context = *std::move(context);
   RETURN_IF_ERROR(Understand(app, raw, line.rest, name, settings, get_env));

@@ -12,10 +12,15 @@ namespace ddprun {
 namespace {
 
 constexpr const char* kOn = "true";
-constexpr const char* kAddsUp = "env";  // Each of its values adds a line.
 
 bool TakesValue(const CLI::Option* option) {
   return option->get_items_expected_max() > 0;
+}
+
+// Each of its values adds a line.
+bool AddsUp(const CLI::App& app, const std::string& name) {
+  const CLI::Option* const option = app.get_option_no_throw("--" + name);
+  return option != nullptr && option->get_multi_option_policy() == CLI::MultiOptionPolicy::Join;
 }
 
 // Its long name, or the one letter of a flag that has no other.
@@ -255,7 +260,7 @@ std::vector<Setting> SettingsFromEnvironment(const CLI::App& app, const GetEnv& 
   return found;
 }
 
-std::vector<Setting> LayOver(const std::vector<std::vector<Setting>>& lists) {
+std::vector<Setting> LayOver(const CLI::App& app, const std::vector<std::vector<Setting>>& lists) {
   std::vector<Setting> all;
   for (const std::vector<Setting>& list : lists) {
     for (const Setting& setting : list) {
@@ -263,7 +268,7 @@ std::vector<Setting> LayOver(const std::vector<std::vector<Setting>>& lists) {
           all.begin(), all.end(), [&](const Setting& other) { return other.name == setting.name; });
       if (known == all.end()) {
         all.push_back(setting);
-      } else if (setting.name == kAddsUp && !known->value.empty() && !setting.value.empty()) {
+      } else if (AddsUp(app, setting.name) && !known->value.empty() && !setting.value.empty()) {
         *known = {setting.name, known->value + "\n" + setting.value, setting.origin};
       } else {
         *known = setting;

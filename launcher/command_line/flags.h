@@ -33,8 +33,9 @@ std::vector<std::string> VariablesOfFlags(const CLI::App& app, const GetEnv& get
 std::optional<std::string> Nearest(const std::vector<std::string>& names, const std::string& name,
                                    std::size_t wrong);
 
-// Each name once, with its last setting of the last list that has one.
-std::vector<Setting> LayOver(const std::vector<std::vector<Setting>>& lists);
+// Each name once, with its last setting of the last list that has one; or with all of them, a line
+// each, where the row of `app` says so.
+std::vector<Setting> LayOver(const CLI::App& app, const std::vector<std::vector<Setting>>& lists);
 
 std::optional<std::string> ValueOf(const std::vector<Setting>& settings, const std::string& name);
 // It was set, but empty: a variable of the user's that is not set, perhaps.

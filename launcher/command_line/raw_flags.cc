@@ -243,11 +243,13 @@ void AddProgram(CLI::App& app, RawFlags& raw) {
   program.Switch("--use-env", raw.use_env,
                  "Accepted for torch.distributed.launch's sake: the local rank is in LOCAL_RANK, "
                  "and no argument (not with --pass-local-rank)");
-  program.Read("--env", config.variables, "", "NAME=VALUE",
-               "Set this variable for every worker, on all nodes; may be repeated. VALUE knows "
-               "${role_name}, ${local_rank}, ${rank} and ${hostname}. Not for secrets: it is on "
-               "command lines",
-               ParseVariables);
+  program
+      .Read("--env", config.variables, "", "NAME=VALUE",
+            "Set this variable for every worker, on all nodes; may be repeated. VALUE knows "
+            "${role_name}, ${local_rank}, ${rank} and ${hostname}. Not for secrets: it is on "
+            "command lines",
+            ParseVariables)
+      ->multi_option_policy(CLI::MultiOptionPolicy::Join);  // Values add up, a line each.
   program.Switch("--virtual-local-rank", config.virtual_local_rank,
                  "LOCAL_RANK=0 for every worker, and CUDA_VISIBLE_DEVICES its one GPU");
   program.Choice(

@@ -41,7 +41,7 @@ void VerbLine::Parse(const GetEnv& get_env) {
     rest.insert(rest.end(), line->rest.begin(), line->rest.begin() + (more ? 1 : 0));
     left.assign(line->rest.begin() + (more ? 1 : 0), line->rest.end());
   }
-  settings = LayOver({SettingsFromEnvironment(app, get_env), given});
+  settings = LayOver(app, {SettingsFromEnvironment(app, get_env), given});
   ApplySettings(app, settings, problems);
 }
 
