@@ -300,6 +300,11 @@ std::string InLogFormat(LogLevel level, std::string_view text, const std::string
   return log_format == LogFormat::kText ? plain : InJson(level, text) + "\n";
 }
 
+void Announce(LogLevel level, std::string_view text) {
+  const std::string before = level < LogLevel::kWarning ? "ddprun |" : Heading(level, "ddprun");
+  LogAsIs(InLogFormat(level, text, before + " " + Printable(text) + "\n"));
+}
+
 void LogAsIs(std::string_view lines) {
   if (LineWriter* const queue = writer) {
     queue->Put(lines);

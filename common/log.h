@@ -60,6 +60,10 @@ void LogReport(LogLevel level, std::string_view lines);
 // The line that a process without a log writes: `plain`, or `text` as a line of JSON; with its end.
 std::string InLogFormat(LogLevel level, std::string_view text, const std::string& plain);
 
+// Said before the log is set up: "ddprun: error: ..." or "ddprun: warning: ...", else as a line of
+// the log.
+void Announce(LogLevel level, std::string_view text);
+
 // `text` in the colour of `level`, if stderr is to have colours.
 std::string Colored(LogLevel level, const std::string& text);
 

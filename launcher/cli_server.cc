@@ -37,8 +37,10 @@ Result<void> CheckStateDir(const ServerConfig& config) {
 }  // namespace
 
 // Every address at once is a mistake more often than a wish.
-Result<void> CheckExposure(const Endpoint& endpoint, const std::string& proof, bool insecure) {
-  if (!IsWildcard(endpoint.host) || !proof.empty() || insecure) {
+Result<void> CheckExposure(const Endpoint& endpoint, const AccessFlags& flags) {
+  const bool proves = !flags.token_file.empty() || !flags.token.empty() ||
+                      !flags.tls.authority.empty() || !flags.run_dir.empty();
+  if (!IsWildcard(endpoint.host) || proves || flags.insecure) {
     return {};
   }
   return Invalid(
@@ -64,11 +66,25 @@ GetEnv OnlyAccess(const GetEnv& get_env) {
   };
 }
 
+// Adds what both have, reads the line, and checks what both check.
 template <class Config>
-void AddLog(FlagRows& flags, Config& config) {
-  flags.Choice("--log-format", config.log_format, "text|json",
-               "text or json: each line an object with unix_time, level, who and text");
-  flags.Switch("-v,--verbose", config.verbose, "Say every step");
+void ParseRest(VerbLine& line, Config& config, const GetEnv& get_env) {
+  line.flags.Choice("--log-format", config.log_format, "text|json",
+                    "text or json: each line an object with unix_time, level, who and text");
+  line.flags.Switch("-v,--verbose", config.verbose, "Say every step");
+  line.Parse(OnlyAccess(get_env));
+  line.RefuseWords(0);
+  config.token = get_env("DDPRUN_TOKEN").value_or("");
+  config.settings = line.settings;
+}
+
+template <class Config>
+Result<CommandLine> Ended(const VerbLine& line, Config& config) {
+  if (line.help) {
+    return CommandLine(Print{line.Help()});
+  }
+  RETURN_IF_ERROR(line.Outcome());
+  return CommandLine(std::move(config));
 }
 
 // The flags that decide who may join.
@@ -110,24 +126,12 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
                   "without TLS its own port has them too",
                   ParseHttpListen);
   AddAccess(line.flags, config);
-  AddLog(line.flags, config);
-  line.Parse(OnlyAccess(get_env));
-  if (line.help) {
-    return CommandLine(Print{line.Help()});
-  }
-  if (!line.rest.empty()) {
-    line.problems.Add(Invalid("unexpected argument", line.rest.front()));
-  }
-  config.token = get_env("DDPRUN_TOKEN").value_or("");
+  ParseRest(line, config, get_env);
   config.in_slurm_job = IsInSlurmJob(get_env);
-  config.settings = line.settings;
   line.problems.Check(CheckTls(config.tls, !config.run_dir.empty()));
-  line.problems.Check(CheckExposure(
-      config.listen, config.token_file + config.token + config.tls.authority + config.run_dir,
-      config.insecure));
+  line.problems.Check(CheckExposure(config.listen, config));
   line.problems.Check(CheckStateDir(config));
-  RETURN_IF_ERROR(line.Outcome());
-  return CommandLine(config);
+  return Ended(line, config);
 }
 
 Result<CommandLine> ParseDaemon(const std::vector<std::string>& args, const GetEnv& get_env) {
@@ -154,23 +158,14 @@ Result<CommandLine> ParseDaemon(const std::vector<std::string>& args, const GetE
                    "user's pool has one all the same");
   AddTls(line.flags, config.tls, "The certificate to show (or DDPRUN_TLS_CERT)",
          "Speak TLS: trust what this certificate signed (or DDPRUN_TLS_CA)");
-  AddLog(line.flags, config);
-  line.Parse(OnlyAccess(get_env));
-  if (line.help) {
-    return CommandLine(Print{line.Help()});
-  }
-  if (!line.rest.empty()) {
-    line.problems.Add(Invalid("unexpected argument", line.rest.front()));
-  }
+  ParseRest(line, config, get_env);
   if (config.pool.host.empty()) {
     line.problems.Add("no pool given: set --pool=HOST:PORT, the address of a `ddprun rendezvous`");
   }
   if (config.name.size() > kMaxNameBytes || config.name.find_first_of(" ,/") != std::string::npos) {
     line.problems.Add(Invalid("--name must be one word without commas and '/'", config.name));
   }
-  config.token = get_env("DDPRUN_TOKEN").value_or("");
-  RETURN_IF_ERROR(line.Outcome());
-  return CommandLine(config);
+  return Ended(line, config);
 }
 
 }  // namespace ddprun

@@ -13,7 +13,7 @@ namespace ddprun {
 Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetEnv& get_env);
 Result<CommandLine> ParseDaemon(const std::vector<std::string>& args, const GetEnv& get_env);
 
-// `proof`: a token, or where one is; empty: none. Refused where any peer could join without one.
-Result<void> CheckExposure(const Endpoint& endpoint, const std::string& proof, bool insecure);
+// Refused where any peer could join without a token or a certificate.
+Result<void> CheckExposure(const Endpoint& endpoint, const AccessFlags& flags);
 
 }  // namespace ddprun

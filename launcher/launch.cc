@@ -1,6 +1,5 @@
 #include "launcher/launch.h"
 
-#include <cstdio>
 #include <utility>
 
 #include "agent/guard.h"
@@ -26,12 +25,6 @@
 
 namespace ddprun {
 namespace {
-
-// Before the log is set up, and on the guard's side.
-void Complain(LogLevel level, const std::string& text) {
-  std::fputs(InLogFormat(level, text, Heading(level, "ddprun") + " " + text + "\n").c_str(),
-             stderr);
-}
 
 // If the directory was ddprun's own choice and cannot be made, the run continues without it.
 void HaveRunDirectory(LaunchConfig& config) {
@@ -92,7 +85,7 @@ int Launch(LaunchConfig config) {
     const std::string why = WithOrigins(InOneLine(error.message), config.settings);
     const std::string meant = PerhapsAVerb(config.own_command, error);
     if (error.kind == ErrorKind::kInvalid || !meant.empty() || !TellsOtherNodes(config)) {
-      Complain(LogLevel::kError, meant.empty() ? why : meant);
+      Announce(LogLevel::kError, meant.empty() ? why : meant);
       return kExitUsage;
     }
     config.cannot_start = why;
@@ -103,7 +96,7 @@ int Launch(LaunchConfig config) {
     return PrintOut(DescribePlan(config, *prepared));
   }
   if (const Result<void> enough = HaveDescriptors(); !enough) {
-    Complain(LogLevel::kError, enough.error().message);
+    Announce(LogLevel::kError, enough.error().message);
     return kExitInternal;
   }
   HaveRunDirectory(config);

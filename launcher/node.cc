@@ -94,10 +94,7 @@ Result<void> LaunchedNode::SetUp() {
   }
   const LaunchContext& context = config_.context;
   const bool by_hosts = context.scheduler == Scheduler::kHosts;  // Its lines get the host's name.
-  StartLog(config_.standalone || by_hosts ? "ddprun" : "ddprun " + slot.node,
-           config_.verbose ? LogLevel::kDebug
-           : config_.quiet ? LogLevel::kWarning
-                           : LogLevel::kInfo);
+  StartLog(config_.standalone || by_hosts ? "ddprun" : "ddprun " + slot.node, config_.LeastLevel());
   if (context.IsPlaced() || !context.job.empty()) {
     Log(context.IsPlaced() && !by_hosts ? LogLevel::kInfo : LogLevel::kDebug, context.line);
   }
@@ -105,7 +102,9 @@ Result<void> LaunchedNode::SetUp() {
   ASSIGN_OR_RETURN(config_.endpoint, FindMeetingPoint(config_));
   RETURN_IF_ERROR(BindWatch());
   RETURN_IF_ERROR(MakeRunDirectory());
-  RETURN_IF_ERROR(FindToken(config_));
+  if (!config_.standalone) {
+    RETURN_IF_ERROR(FindToken(config_, config_.endpoint));
+  }
   served_files_.emplace(loop_, directory_->path(), config_.run_id, config_.tls);
   ServerNews news = News();
   news.page = [this](UniqueFd socket, std::string begun) {

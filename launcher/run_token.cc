@@ -24,23 +24,6 @@ Error Explained(Error error, const char* flag) {
   return error;
 }
 
-template <class Config>
-Result<void> FindTokenOf(Config& config, const Endpoint& meet) {
-  const bool given = !config.token.empty() || !config.token_file.empty() || config.tls.any();
-  if (given || config.insecure || (config.run_dir.empty() && !IsLoopback(meet.host))) {
-    return {};
-  }
-  const bool own = config.run_dir.empty();
-  const Result<fs::path> directory = own ? UserDirectory() : fs::path(config.run_dir);
-  const Result<std::string> shared =
-      directory ? ShareToken(*directory / kName) : Result<std::string>(directory.error());
-  if (!shared) {
-    return Explained(shared.error(), own ? "" : "--run-dir, ");
-  }
-  config.token_file = *shared;
-  return {};
-}
-
 }  // namespace
 
 Result<std::string> ShareToken(const fs::path& file) {
@@ -56,19 +39,20 @@ Result<std::string> ShareToken(const fs::path& file) {
   return file.native();
 }
 
-Result<void> FindToken(LaunchConfig& config) {
-  if (config.standalone) {
+Result<void> FindToken(AccessFlags& flags, const Endpoint& meet) {
+  const bool given = !flags.token.empty() || !flags.token_file.empty() || flags.tls.any();
+  if (given || flags.insecure || (flags.run_dir.empty() && !IsLoopback(meet.host))) {
     return {};
   }
-  return FindTokenOf(config, config.endpoint);
-}
-
-Result<void> FindToken(ServerConfig& config) {
-  return FindTokenOf(config, config.listen);
-}
-
-Result<void> FindToken(DaemonConfig& config) {
-  return FindTokenOf(config, config.pool);
+  const bool own = flags.run_dir.empty();
+  const Result<fs::path> directory = own ? UserDirectory() : fs::path(flags.run_dir);
+  const Result<std::string> shared =
+      directory ? ShareToken(*directory / kName) : Result<std::string>(directory.error());
+  if (!shared) {
+    return Explained(shared.error(), own ? "" : "--run-dir, ");
+  }
+  flags.token_file = *shared;
+  return {};
 }
 
 std::string TokenSharedAt(const Endpoint& endpoint) {

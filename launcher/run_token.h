@@ -24,9 +24,8 @@ namespace ddprun {
 Result<std::string> ShareToken(const std::filesystem::path& file);
 
 // Where nothing was said that excludes it: names the file with the shared token in `token_file`.
-Result<void> FindToken(LaunchConfig& config);
-Result<void> FindToken(ServerConfig& config);
-Result<void> FindToken(DaemonConfig& config);
+// `meet`: where they meet.
+Result<void> FindToken(AccessFlags& flags, const Endpoint& meet);
 
 // The token that is shared there already, for verbs; empty: none.
 std::string TokenSharedAt(const Endpoint& endpoint);

@@ -10,13 +10,6 @@
 #include "launcher/verbs/detect_context.h"
 
 namespace ddprun {
-namespace {
-
-void SayInfo(const std::string& text) {
-  LogAsIs(InLogFormat(LogLevel::kInfo, text, "ddprun | " + text + "\n"));
-}
-
-}  // namespace
 
 std::vector<std::string> StartupWarnings(const LaunchConfig& config, const Preparation& prepared) {
   std::vector<std::string> warnings = config.warnings;
@@ -39,24 +32,31 @@ std::vector<std::string> StartupWarnings(const LaunchConfig& config, const Prepa
 }
 
 void SayStartupWarnings(const LaunchConfig& config, const Preparation& prepared) {
-  for (const std::string& said : StartupWarnings(config, prepared)) {
-    const std::string warning = InOneLine(said);
-    LogAsIs(InLogFormat(LogLevel::kWarning, warning,
-                        Heading(LogLevel::kWarning, "ddprun") + " " + warning + "\n"));
+  for (const std::string& warning : StartupWarnings(config, prepared)) {
+    Announce(LogLevel::kWarning, InOneLine(warning));
+  }
+}
+
+void StartLauncherLog(const LaunchConfig& config) {
+  QueueLog();
+  StartLog("ddprun", config.LeastLevel());
+  for (const std::string& warning : config.warnings) {
+    Log(LogLevel::kWarning, warning);
   }
 }
 
 void SayOrigins(const LaunchConfig& config) {
   for (const auto& [name, value, origin] : config.settings) {
     if (origin != "default" && origin != "command line") {
-      SayInfo("--" + name + "=" + (IsSecret(name) ? "***" : value) + " is " + origin + "'s");
+      Announce(LogLevel::kInfo,
+               "--" + name + "=" + (IsSecret(name) ? "***" : value) + " is " + origin + "'s");
     }
   }
 }
 
 void SayWorkerCount(const LaunchConfig& config, const Preparation& prepared) {
   if (ValueOf(config.settings, "nproc-per-node") == "auto" && !config.quiet) {
-    SayInfo("workers: " + WorkerCount(config, prepared));
+    Announce(LogLevel::kInfo, "workers: " + WorkerCount(config, prepared));
   }
 }
 
@@ -72,9 +72,9 @@ void ApplyToEnvironment(const LaunchConfig& config, const Preparation& prepared)
     ::setenv("OMP_NUM_THREADS", std::to_string(*prepared.omp_threads).c_str(), 1);
     if (!config.context.task_slot &&
         !config.quiet) {  // Else every process of the node would say so.
-      SayInfo("OMP_NUM_THREADS=" + std::to_string(*prepared.omp_threads) +
-              " for each worker: " + std::to_string(prepared.cpus) + " CPUs for " +
-              std::to_string(config.workers) + " workers");
+      Announce(LogLevel::kInfo, "OMP_NUM_THREADS=" + std::to_string(*prepared.omp_threads) +
+                                    " for each worker: " + std::to_string(prepared.cpus) +
+                                    " CPUs for " + std::to_string(config.workers) + " workers");
     }
   }
   if (!config.interface.empty()) {

@@ -14,6 +14,8 @@ std::vector<std::string> StartupWarnings(const LaunchConfig& config, const Prepa
 
 // On stderr, as ddprun's own lines go there.
 void SayStartupWarnings(const LaunchConfig& config, const Preparation& prepared);
+// Of a launch whose nodes start elsewhere: its log, beginning with the warnings.
+void StartLauncherLog(const LaunchConfig& config);
 // The settings that the command line does not show.
 void SayOrigins(const LaunchConfig& config);
 // Logs the number of workers, if --nproc-per-node=auto left it to us.

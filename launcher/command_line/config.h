@@ -37,7 +37,17 @@ struct HandledSignals {
   std::vector<std::string> unknown;  // Said once, and left out.
 };
 
-struct LaunchConfig {
+// Which peers may call, and what this process shows where it calls.
+struct AccessFlags {
+  std::string token_file;         // --token-file: what all must show.
+  std::string token;              // DDPRUN_TOKEN; no worker sees it.
+  std::string run_dir;            // --run-dir: shared by the nodes; empty: no node takes over.
+  TlsFiles tls;                   // --tls-cert, --tls-key, --tls-ca
+  bool insecure = false;          // --insecure: no token is drawn, and any peer may call.
+  std::vector<Setting> settings;  // These flags, and perhaps others, with their origins.
+};
+
+struct LaunchConfig : AccessFlags {
   RunSpec spec;               // kSpecFields says where nodes must agree.
   std::uint32_t workers = 1;  // --nproc-per-node
   std::optional<std::uint32_t> node_rank;
@@ -52,13 +62,8 @@ struct LaunchConfig {
   std::string run_id;           // Empty: to be drawn (standalone).
   std::string local_address;    // Empty: found out.
   std::string interface;        // --interface: whose address that is.
-  std::string token_file;       // --token-file: what all must show.
-  std::string token;            // DDPRUN_TOKEN; no worker sees it.
   AllowList store_allowed;      // --store-allow
-  TlsFiles tls;                 // --tls-cert, --tls-key, --tls-ca
-  bool insecure = false;        // --insecure: no token is drawn, and any peer may call.
   bool in_slurm_job = false;    // Nodes of one job may share a token by MUNGE.
-  std::string run_dir;          // --run-dir: shared by the nodes; empty: no node takes over.
   bool own_run_dir = false;     // ddprun chose it: it makes it, and removes it after a success.
   std::string role = "default";
   int give_up_code = 0;  // 0: the code that tells why.
@@ -119,42 +124,34 @@ struct LaunchConfig {
   // --log-dir=/dev/null: no file of a worker at all.
   bool DiscardsOutput() const { return log_dir == "/dev/null"; }
 
+  LogLevel LeastLevel() const {
+    return verbose ? LogLevel::kDebug : quiet ? LogLevel::kWarning : LogLevel::kInfo;
+  }
+
   LaunchContext context;  // The scheduler or shell that started this process, and as which node.
 
-  std::vector<Setting> settings;  // Of every flag, for people: --dry-run shows them.
   // Variables that configure this launch, DDPRUN_<FLAG> and PET_<FLAG>: workers do not get them, or
   // a launch inside a worker would be configured by them too.
   std::vector<std::string> own_variables;
   std::vector<std::string> warnings;  // Options that are ignored, and why; printed once.
 };
 
-struct ServerConfig {
+struct ServerConfig : AccessFlags {
   Endpoint listen{"127.0.0.1", 29400};
-  std::string state_dir;  // Empty: nothing is kept.
-  std::string run_dir;    // Empty: no other server takes over.
-  std::string token_file;
-  std::string token;
-  TlsFiles tls;
+  std::string state_dir;                // Empty: nothing is kept.
   std::optional<Endpoint> http_listen;  // Probes, metrics and page; none: on its own port alone.
-  bool insecure = false;
   bool in_slurm_job = false;
   bool verbose = false;
   LogFormat log_format = LogFormat::kText;
-  std::vector<Setting> settings;  // Those from variables: origins of what cannot be used.
 };
 
 // `ddprun daemon`.
-struct DaemonConfig {
+struct DaemonConfig : AccessFlags {
   Endpoint pool;
   std::string name;                           // Empty: the host's.
   std::string program;                        // ddprun itself.
   std::vector<std::string> launch_variables;  // That would configure its runs: these do not count.
-  std::string token_file;
-  std::string token;
-  std::string run_dir;  // None: a pool's nodes share no directory.
-  TlsFiles tls;
-  bool insecure = false;
-  std::string node_check;  // Empty: none.
+  std::string node_check;                     // Empty: none.
   Duration node_check_timeout{60'000};
   Duration keep_warm{600'000};
   bool verbose = false;

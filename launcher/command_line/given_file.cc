@@ -88,8 +88,7 @@ Result<std::string> ReadFromWriter(int fd, const std::filesystem::path& path, st
 }  // namespace
 
 void SayWait(const std::string& text) {
-  LogAsIs(InLogFormat(LogLevel::kWarning, text,
-                      Heading(LogLevel::kWarning, "ddprun") + " " + PrintableLine(text) + "\n"));
+  Announce(LogLevel::kWarning, PrintableLine(text));
 }
 
 Result<std::string> ReadGiven(const std::filesystem::path& path, std::size_t max_bytes,

@@ -40,7 +40,9 @@ std::string OwnProgram(const LaunchConfig& config) {
 }
 
 Result<std::string> TokenFor(const LaunchConfig& config) {
-  ASSIGN_OR_RETURN(const Access access, ChooseAccess(config.token_file, config.token, {}));
+  AccessFlags flags = config;
+  flags.tls = {};  // The hosts have these files.
+  ASSIGN_OR_RETURN(const Access access, ChooseAccess(flags));
   // Nodes that share a directory share the token in it, which operators find there, too.
   const bool draws = access.token.empty() && !config.standalone && !config.tls.any() &&
                      !config.insecure && config.run_dir.empty();

@@ -24,6 +24,7 @@
 #include "launcher/hosts/hosts_core.h"
 #include "launcher/print_out.h"
 #include "launcher/server/descriptors.h"
+#include "launcher/startup_messages.h"
 
 namespace ddprun {
 namespace {
@@ -184,23 +185,14 @@ int LaunchOnHosts(const LaunchConfig& config) {
   const Result<HostOrders> orders = HostOrders::Make(config);
   const Result<void> enough = orders ? HaveDescriptors() : Result<void>();
   if (!orders || !enough) {
-    const Error& error = orders ? enough.error() : orders.error();
-    LogAsIs(
-        InLogFormat(LogLevel::kError, error.message,
-                    Heading(LogLevel::kError, "ddprun") + " " + Printable(error.message) + "\n"));
+    Announce(LogLevel::kError, orders ? enough.error().message : orders.error().message);
     return orders ? kExitInternal : kExitUsage;
   }
   if (config.dry_run) {
     return PrintOut(orders->Describe());
   }
   return RunGuarded([&](GuardLink guard) {
-    QueueLog();
-    StartLog("ddprun", config.verbose ? LogLevel::kDebug
-                       : config.quiet ? LogLevel::kWarning
-                                      : LogLevel::kInfo);
-    for (const std::string& remark : config.warnings) {
-      Log(LogLevel::kWarning, remark);
-    }
+    StartLauncherLog(config);
     const int code = HostsDriver(config, *orders, std::move(guard)).Run();
     FlushLog(kLastLinesLimit);
     return code;

@@ -69,8 +69,7 @@ class LauncherEar {
 };
 
 [[noreturn]] void RefuseOrder(const std::string& word, const std::string& why) {
-  std::fprintf(stderr, "%s %s\n", Heading(LogLevel::kError, "ddprun").c_str(),
-               Printable(why).c_str());
+  Announce(LogLevel::kError, why);
   (void)WriteAll(STDOUT_FILENO, EndMark(word, kExitUsage), "standard output");
   ::_exit(kExitUsage);
 }

@@ -343,8 +343,8 @@ class Daemon {
 };
 
 Result<int> Serve(DaemonConfig config) {
-  RETURN_IF_ERROR(FindToken(config));
-  ASSIGN_OR_RETURN(Access access, ChooseAccess(config.token_file, config.token, config.tls));
+  RETURN_IF_ERROR(FindToken(config, config.pool));
+  ASSIGN_OR_RETURN(Access access, ChooseAccess(config));
   if (config.name.empty()) {
     config.name = HostName();
   }

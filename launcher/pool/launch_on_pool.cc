@@ -29,6 +29,7 @@
 #include "launcher/print_out.h"
 #include "launcher/run_token.h"
 #include "launcher/server/server_files.h"
+#include "launcher/startup_messages.h"
 #include "launcher/verbs/logs.h"
 #include "rendezvous/client_pool.h"
 
@@ -350,9 +351,7 @@ class PoolLaunch {
 };
 
 int RefuseLaunch(const LaunchConfig& config, const Error& error) {
-  const std::string why = WithOrigins(InOneLine(error.message), config.settings);
-  LogAsIs(
-      InLogFormat(LogLevel::kError, why, Heading(LogLevel::kError, "ddprun") + " " + why + "\n"));
+  Announce(LogLevel::kError, WithOrigins(InOneLine(error.message), config.settings));
   return kExitUsage;
 }
 
@@ -377,25 +376,14 @@ int LaunchOnPool(LaunchConfig config) {
   if (config.dry_run) {
     return PrintOut(DescribeWish(config, *wish));
   }
-  const Result<void> found = FindToken(config);
-  const Result<Access> access = found ? ChooseAccess(config.token_file, config.token, config.tls)
-                                      : Result<Access>(found.error());
+  const Result<void> found = FindToken(config, *config.pool);
+  const Result<Access> access = found ? ChooseAccess(config) : Result<Access>(found.error());
   if (!access) {
     return RefuseLaunch(config, access.error());
   }
   ::signal(SIGPIPE, SIG_IGN);
-  QueueLog();
-  StartLog("ddprun", config.verbose ? LogLevel::kDebug
-                     : config.quiet ? LogLevel::kWarning
-                                    : LogLevel::kInfo);
-  for (const std::string& remark : config.warnings) {
-    Log(LogLevel::kWarning, remark);
-  }
-  int code = kExitOk;
-  {
-    PoolLaunch launch(config, *wish, *access);
-    code = launch.Run();
-  }
+  StartLauncherLog(config);
+  const int code = PoolLaunch(config, *wish, *access).Run();
   FlushLog(kPoolFlushLimit);
   return code;
 }

@@ -103,7 +103,7 @@ int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
   options.core.listens = false;
   options.new_term_config = NewTermConfig;
   options.core.given = config.listen;
-  const Result<Access> access = ChooseAccess(config.token_file, config.token, config.tls);
+  const Result<Access> access = ChooseAccess(config);
   if (!access) {
     return Refuse({access.error().kind, WithOrigins(access.error().message, config.settings)});
   }
@@ -152,7 +152,7 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
   }
   CoordinatorConfig term_config = NewTermConfig();
   term_config.term = NewClaim(left->take, term_config.term, config.listen).term;
-  Result<Access> access = ChooseAccess(config.token_file, config.token, config.tls);
+  Result<Access> access = ChooseAccess(config);
   if (!access) {
     return Refuse({access.error().kind, WithOrigins(access.error().message, config.settings)});
   }
@@ -195,7 +195,7 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
   std::optional<KeptWrite> wishes;
   if (left->claims && !access->token.empty()) {
     const std::filesystem::path file = std::filesystem::path(config.state_dir) / "pool";
-    const auto kept = WishFile::Read(file);
+    const auto kept = ReadWishes(file);
     if (!kept) {
       return Refuse(kept.error());
     }
@@ -215,7 +215,7 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
 }
 
 int ServeUntilStopped(ServerConfig config) {
-  if (const Result<void> found = FindToken(config); !found) {
+  if (const Result<void> found = FindToken(config, config.listen); !found) {
     return Refuse(found.error());
   }
   AsioLoop loop;

@@ -221,7 +221,7 @@ Error Of(const char* flag, const Error& error) {
 
 Result<ServerPlace> Find(const ServerQuery& query) {
   ServerPlace place;
-  ASSIGN_OR_RETURN(const Access given, ChooseAccess(query.token_file, query.token, query.tls));
+  ASSIGN_OR_RETURN(const Access given, ChooseAccess(query));
   RETURN_IF_ERROR(RefuseList(query.endpoint));
   if (query.endpoint.starts_with("unix:")) {
     return Error{ErrorKind::kInvalid,
@@ -266,20 +266,19 @@ Result<ServerPlace> FindServer(const ServerQuery& query) {
   return found;
 }
 
-Result<Access> ChooseAccess(const std::string& token_file, const std::string& token,
-                            const TlsFiles& tls) {
-  if (token_file.empty() && !token.empty() && token.size() < kLeastToken) {
+Result<Access> ChooseAccess(const AccessFlags& flags) {
+  if (flags.token_file.empty() && !flags.token.empty() && flags.token.size() < kLeastToken) {
     return Error{ErrorKind::kInvalid, "the token in DDPRUN_TOKEN must have at least 16 characters"};
   }
-  Access access{token, {}};
-  if (!token_file.empty()) {
-    Result<std::string> read = ReadTokenFile(token_file);
+  Access access{flags.token, {}};
+  if (!flags.token_file.empty()) {
+    Result<std::string> read = ReadTokenFile(flags.token_file);
     if (!read) {
       return Of("--token-file", read.error());
     }
     access.token = *std::move(read);
   }
-  ASSIGN_OR_RETURN(access.tls, ReadTls(tls));
+  ASSIGN_OR_RETURN(access.tls, ReadTls(flags.tls));
   return access;
 }
 

@@ -22,7 +22,7 @@
 #include "common/endpoint.h"
 #include "common/ids.h"
 #include "common/result.h"
-#include "launcher/setting.h"
+#include "launcher/command_line/config.h"
 #include "proto/worker_env.h"
 #include "rendezvous/client_asks.h"
 #include "rendezvous/listener/tls.h"
@@ -31,17 +31,12 @@ namespace ddprun {
 
 inline constexpr const char* kPageLinks = "page";  // In a run directory.
 
-// The settings of the command line and the environment for a server.
-struct ServerQuery {
-  std::string endpoint;           // --endpoint or DDPRUN_ENDPOINT
-  std::string pool;               // --pool or DDPRUN_POOL; `endpoint` is then the same.
-  std::string run_dir;            // --run-dir or DDPRUN_RUN_DIR
-  RunId run_id;                   // --rdzv-id; empty: any, or all
-  std::string token_file;         // --token-file or DDPRUN_TOKEN_FILE
-  std::string token;              // DDPRUN_TOKEN
-  bool insecure = false;          // --insecure: a token that was found, not given, is ignored.
-  TlsFiles tls;                   // --tls-cert, --tls-key, --tls-ca or DDPRUN_TLS_CERT, ...
-  std::vector<Setting> settings;  // All of these with their origins, for errors.
+// The settings of the command line and the environment for a server. --insecure: a token that was
+// found, not given, is ignored.
+struct ServerQuery : AccessFlags {
+  std::string endpoint;  // --endpoint or DDPRUN_ENDPOINT
+  std::string pool;      // --pool or DDPRUN_POOL; `endpoint` is then the same.
+  RunId run_id;          // --rdzv-id; empty: any, or all
 };
 
 struct ServerPlace : ServerAddress {
@@ -64,8 +59,7 @@ bool HasEnded(const ServerPlace& place);
 bool Answers(const ServerPlace& place, Duration timeout);
 
 // The token and TLS of a caller: the token of the file, else the given one, else none.
-Result<Access> ChooseAccess(const std::string& token_file, const std::string& token,
-                            const TlsFiles& tls);
+Result<Access> ChooseAccess(const AccessFlags& flags);
 
 // The files of one served run. Removed with this object.
 class ServerFiles {

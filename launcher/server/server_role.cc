@@ -155,7 +155,7 @@ Result<ServerRole> JoinFailover(AsioLoop& loop, const LaunchConfig& config, Serv
   role.where = ToString(config.endpoint) + " (or its successor)";
   FailoverOptions options;
   options.core.given = config.endpoint;
-  ASSIGN_OR_RETURN(const Access access, ChooseAccess(config.token_file, config.token, config.tls));
+  ASSIGN_OR_RETURN(const Access access, ChooseAccess(config));
   const auto claims = std::make_shared<ClaimDirectory>(config.run_dir);
   RETURN_IF_ERROR(claims->Prepare());
   options.claims = claims;
@@ -224,7 +224,7 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
   }
   ServerRole role;
   role.where = ToString(config.endpoint);
-  ASSIGN_OR_RETURN(Access access, ChooseAccess(config.token_file, config.token, config.tls));
+  ASSIGN_OR_RETURN(Access access, ChooseAccess(config));
   const bool given = !access.token.empty() || config.tls.any() || config.insecure;
   const SealedToken drawn = config.in_slurm_job && !given ? DrawSealedToken() : SealedToken{};
   access.token += drawn.token;

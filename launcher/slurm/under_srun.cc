@@ -17,10 +17,6 @@
 namespace ddprun {
 namespace {
 
-void SayBeforeSrun(LogLevel level, const std::string& text) {
-  std::fprintf(stderr, "%s %s\n", Heading(level, "ddprun").c_str(), Printable(text).c_str());
-}
-
 // The variables that the shell or step around this process leaves to an srun in it, and that would
 // be wrong for this one: the tasks of each node of the *job* (Slurm 23.11 and newer; it fails on
 // unequal nodes), and CPUs of another step by number. A kind of binding that a user chose, such as
@@ -64,11 +60,11 @@ int StartUnderSrun(const LaunchConfig& config) {
                     "\n");
   }
   if (config.no_auto_srun) {
-    SayBeforeSrun(LogLevel::kError, config.context.line + " (--no-auto-srun). Say:\n  " + line +
-                                        "\nor --nnodes=1 for this node alone");
+    Announce(LogLevel::kError, config.context.line + " (--no-auto-srun). Say:\n  " + line +
+                                   "\nor --nnodes=1 for this node alone");
     return kExitUsage;
   }
-  SayBeforeSrun(LogLevel::kWarning, config.context.line + ", so it is put before:\n  " + line);
+  Announce(LogLevel::kWarning, config.context.line + ", so it is put before:\n  " + line);
   if (config.token.empty() && config.token_file.empty() && !config.tls.any()) {
     ::setenv("DDPRUN_TOKEN", DrawToken().c_str(), 1);
   }
@@ -78,8 +74,8 @@ int StartUnderSrun(const LaunchConfig& config) {
   }
   argv.push_back(nullptr);
   ::execvp(argv.front(), argv.data());
-  SayBeforeSrun(LogLevel::kError, "cannot execute srun: " + std::string(std::strerror(errno)) +
-                                      " (is Slurm's client in PATH?)");
+  Announce(LogLevel::kError, "cannot execute srun: " + std::string(std::strerror(errno)) +
+                                 " (is Slurm's client in PATH?)");
   return kExitUsage;
 }
 

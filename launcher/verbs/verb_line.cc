@@ -45,6 +45,12 @@ void VerbLine::Parse(const GetEnv& get_env) {
   ApplySettings(app, settings, problems);
 }
 
+void VerbLine::RefuseWords(std::size_t most) {
+  if (rest.size() > most) {
+    problems.Add(Invalid("unexpected argument", rest[most]));
+  }
+}
+
 bool VerbLine::ParseUpToProgram() {
   const Result<SplitLine> line = SplitFlags(app, args_);
   problems.Check(line);

@@ -32,6 +32,8 @@ struct VerbLine {
   // Words after the first one that is not a flag are a program's own. No variable is read. False: a
   // flag is not known, so neither is the program.
   bool ParseUpToProgram();
+  // More words than these are a problem.
+  void RefuseWords(std::size_t most);
 
   std::string Help() const;
   // Everything that is wrong, with the origins of the values.

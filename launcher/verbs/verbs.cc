@@ -88,16 +88,10 @@ void TakeServer(const VerbLine& line, const GetEnv& get_env, ServerQuery& query)
   }
 }
 
-void RefuseWords(VerbLine& line, std::size_t most) {
-  if (line.rest.size() > most) {
-    line.problems.Add(Invalid("unexpected argument", line.rest[most]));
-  }
-}
-
 // The same, where one word behind the verb may be the name of the run.
 void TakeNamedRun(VerbLine& line, const GetEnv& get_env, ServerQuery& query) {
   TakeServer(line, get_env, query);
-  RefuseWords(line, 1);
+  line.RefuseWords(1);
   if (line.rest.empty()) {
     return;
   }
@@ -221,7 +215,7 @@ VerbRequest ParseDrain(VerbLine& line, const GetEnv& get_env) {
   ControlWish wish{.verb = ControlVerb::kDrain};
   AddServerFlags(line.flags, wish.server);
   line.Parse(get_env);
-  RefuseWords(line, 1);
+  line.RefuseWords(1);
   if (line.rest.empty()) {
     line.problems.Add("no node given. Usage: ddprun drain NODE (ddprun status lists the nodes)");
   } else {
@@ -306,13 +300,13 @@ VerbRequest ParsePreload(VerbLine& line, const GetEnv& get_env) {
   KeptQuery query;
   line.flags.Switch("--stop", query.stop, "End them");
   line.Parse(get_env);
-  RefuseWords(line, 0);
+  line.RefuseWords(0);
   return query;
 }
 
 VerbRequest ParseEnv(VerbLine& line, const GetEnv& /*get_env*/) {
   line.Parse(NoVariable);
-  RefuseWords(line, 0);
+  line.RefuseWords(0);
   return ShowEnvironment{};
 }
 
