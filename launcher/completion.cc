@@ -92,17 +92,19 @@ _@() {
 complete -F _@ @
 )";
 
-constexpr const char* kBashVerbs = R"(case $program in
+// The flags of a verb are those of its help.
+constexpr const char* kBashVerbs = R"sh(case $program in
       completion) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$cur")) ;;
-      rendezvous) COMPREPLY=($(compgen -W '--listen= --state-dir= --run-dir= --token-file= --tls-cert= --tls-key= --tls-ca= --insecure --log-format= --verbose --help' -- "$cur")) ;;
-      slurm-script) COMPREPLY=($(compgen -W '--nodes= --gpus= --cpus= --nproc-per-node= --time= --warning= --elastic --spares= --least= --array= --name= --sbatch= --help' -- "$cur")) ;;
-      k8s-manifest) COMPREPLY=($(compgen -W '--nodes= --gpus= --cpus= --memory= --nproc-per-node= --image= --claim= --grace= --name= --jobset --trainjob --runtime= --help' -- "$cur")) ;;
-      check) COMPREPLY=($(compgen -W '--output= --nnodes= --rdzv-endpoint= --node-check= --node-check-timeout= --run-dir= --help' -- "$cur")) ;;
       example) COMPREPLY=($(compgen -W 'ddp elastic fsdp lightning' -- "$cur")) ;;
       help) COMPREPLY=($(compgen -W '%verb_names%' -- "$cur")) ;;
-      env | version) return ;;
     esac
-    [[ $program != @(completion|rendezvous|check|slurm-script|k8s-manifest|example|help) ]] || return)";
+    [[ $program != @(completion|example|help) ]] || return
+    if [[ $cur == -* && ' %verb_names% ' == *" $program "* ]]; then
+      [[ $program != check ]] || program=run
+      COMPREPLY=($(compgen -W "$("${words[0]}" "$program" --help 2>/dev/null |
+        sed -nE 's/^ *(-.,)? ?(--[a-z-]+).*/\2/p' | sort -u)" -- "$cur"))
+      return
+    fi)sh";
 
 std::string Bash(const std::string& name, bool verbs) {
   std::string values;

@@ -131,6 +131,10 @@ class Completion(DdprunTest):
             "ddprun -r 3 --log-dir ru": ["run"],
             "ddprun completion ": ["bash", "zsh", "fish"],
             "ddprun rend": ["rendezvous"],
+            f"{DDPRUN} rendezvous --state": ["--state-dir"],
+            f"{DDPRUN} logs --foll": ["--follow"],
+            f"{DDPRUN} check --max": ["--max-restarts"],
+            "ddprun example f": ["fsdp"],
             "ddprun train.py --max": [],
             "ddprun -- env --max": [],
         }
