@@ -3,10 +3,12 @@
 
 #include <charconv>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -18,6 +20,18 @@ std::optional<T> ParseNumber(std::string_view text) {
   const char* const end = text.data() + text.size();
   const auto [parsed, error] = std::from_chars(text.data(), end, value);
   return error == std::errc{} && parsed == end ? std::optional(value) : std::nullopt;
+}
+
+// What the text stands for, of these words. Nothing: it is none of them.
+template <class T>
+std::optional<T> MeaningOf(std::string_view text,
+                           std::initializer_list<std::pair<std::string_view, T>> words) {
+  for (const auto& [word, meaning] : words) {
+    if (text == word) {
+      return meaning;
+    }
+  }
+  return std::nullopt;
 }
 
 // The number of a record whose file is named "<prefix><number>": from 1 to `most`, and in its one

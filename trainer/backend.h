@@ -4,6 +4,8 @@
 #include <optional>
 #include <string_view>
 
+#include "common/text.h"
+
 namespace ddprun {
 
 enum class BackendChoice {
@@ -16,19 +18,10 @@ enum class BackendChoice {
 };
 
 inline std::optional<BackendChoice> ParseBackend(std::string_view text) {
-  if (text == "auto") {
-    return BackendChoice::kAuto;
-  }
-  if (text == "gloo") {
-    return BackendChoice::kGloo;
-  }
-  if (text == "shm") {
-    return BackendChoice::kShm;
-  }
-  if (text == "nccl") {
-    return BackendChoice::kNccl;
-  }
-  return std::nullopt;
+  return MeaningOf<BackendChoice>(text, {{"auto", BackendChoice::kAuto},
+                                         {"gloo", BackendChoice::kGloo},
+                                         {"shm", BackendChoice::kShm},
+                                         {"nccl", BackendChoice::kNccl}});
 }
 
 }  // namespace ddprun

@@ -4,19 +4,14 @@
 #include <cmath>
 #include <numbers>
 
+#include "common/text.h"
+
 namespace ddprun {
 
 std::optional<ScheduleKind> ParseSchedule(std::string_view name) {
-  if (name == "constant") {
-    return ScheduleKind::kConstant;
-  }
-  if (name == "step") {
-    return ScheduleKind::kStep;
-  }
-  if (name == "cosine") {
-    return ScheduleKind::kCosine;
-  }
-  return std::nullopt;
+  return MeaningOf<ScheduleKind>(name, {{"constant", ScheduleKind::kConstant},
+                                        {"step", ScheduleKind::kStep},
+                                        {"cosine", ScheduleKind::kCosine}});
 }
 
 double LearningRateFactor(const Schedule& schedule, std::uint64_t step) {

@@ -8,6 +8,13 @@
 
 namespace ddprun {
 
+void CheckWord(std::vector<std::string>& problems, bool known, const std::string& flag,
+               const std::string& words, const std::string& value) {
+  if (!known) {
+    problems.push_back(flag + " must be " + words + ", not '" + value + "'");
+  }
+}
+
 EarlyExit WrongCommandLine(const CLI::App& app, const std::vector<std::string>& problems) {
   const std::string& name = app.get_name();
   std::string text;

@@ -17,6 +17,10 @@ struct EarlyExit {
   std::string text;  // For stdout when the code is 0, else for stderr.
 };
 
+// Adds a problem unless the value is known: `words` says what the flag takes.
+void CheckWord(std::vector<std::string>& problems, bool known, const std::string& flag,
+               const std::string& words, const std::string& value);
+
 EarlyExit WrongCommandLine(const CLI::App& app, const std::vector<std::string>& problems);
 
 // Nothing: the words were taken.

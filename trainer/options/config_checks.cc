@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "common/text.h"
 #include "trainer/data/entries.h"
 #include "trainer/models/entries.h"
 #include "trainer/options/config.h"
@@ -116,9 +117,7 @@ void CheckOutputNames(std::vector<std::string>& problems, const TrainConfig& con
 
 void CheckOptimizer(std::vector<std::string>& problems, const TrainConfig& config) {
   const std::optional<OptimizerKind> kind = ParseOptimizer(config.optimizer);
-  if (!kind) {
-    problems.push_back("--optimizer must be adam, adamw or sgd, not '" + config.optimizer + "'");
-  }
+  CheckWord(problems, kind.has_value(), "--optimizer", "adam, adamw or sgd", config.optimizer);
   if (!std::isfinite(config.lr) || config.lr <= 0) {
     problems.push_back("--lr must be a number above 0");
   }
@@ -137,8 +136,8 @@ void CheckOptimizer(std::vector<std::string>& problems, const TrainConfig& confi
 
 void CheckDevice(std::vector<std::string>& problems, const TrainConfig& config) {
   const std::optional<DeviceWish> wish = ParseDevice(config.device);
+  CheckWord(problems, wish.has_value(), "--device", "auto, cpu, cuda or cuda:N", config.device);
   if (!wish) {
-    problems.push_back("--device must be auto, cpu, cuda or cuda:N, not '" + config.device + "'");
     return;
   }
   const std::optional<BackendChoice> backend = ParseBackend(config.backend);
@@ -187,16 +186,9 @@ std::optional<CheckpointInterval> ParseCheckpointInterval(const std::string& tex
 }
 
 std::optional<ResumeMode> ParseResumeMode(const std::string& text) {
-  if (text == "auto") {
-    return ResumeMode::kAuto;
-  }
-  if (text == "never") {
-    return ResumeMode::kNever;
-  }
-  if (text == "must") {
-    return ResumeMode::kMust;
-  }
-  return std::nullopt;
+  return MeaningOf<ResumeMode>(
+      text,
+      {{"auto", ResumeMode::kAuto}, {"never", ResumeMode::kNever}, {"must", ResumeMode::kMust}});
 }
 
 std::vector<std::string> Problems(const TrainConfig& config) {
@@ -224,18 +216,14 @@ std::vector<std::string> Problems(const TrainConfig& config) {
   if (!(config.bucket_mib >= 0.0001 && config.bucket_mib <= 4096)) {
     problems.push_back("--bucket-mib must be 0.0001 to 4096");
   }
-  if (!ParseCheckpointInterval(config.checkpoint_every)) {
-    problems.push_back("--checkpoint-every must be steps (200) or seconds (30s), not '" +
-                       config.checkpoint_every + "'");
-  }
-  if (!ParseBackend(config.backend)) {
-    problems.push_back("--backend must be auto, gloo, shm or nccl, not '" + config.backend + "'");
-  }
+  CheckWord(problems, ParseCheckpointInterval(config.checkpoint_every).has_value(),
+            "--checkpoint-every", "steps (200) or seconds (30s)", config.checkpoint_every);
+  CheckWord(problems, ParseBackend(config.backend).has_value(), "--backend",
+            "auto, gloo, shm or nccl", config.backend);
   CheckDevice(problems, config);
   CheckCudaGraph(problems, config);
-  if (!ParseResumeMode(config.resume)) {
-    problems.push_back("--resume must be auto, never or must, not '" + config.resume + "'");
-  }
+  CheckWord(problems, ParseResumeMode(config.resume).has_value(), "--resume", "auto, never or must",
+            config.resume);
   CheckRunOptions(config.run, problems);
   return problems;
 }

@@ -3,16 +3,15 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "common/text.h"
+#include "trainer/options/command_line.h"
+
 namespace ddprun {
 namespace {
 
 constexpr std::int64_t kMostSteps = 1'000'000'000'000;
 // Filling fewer numbers takes less time than waking a thread to do it.
 constexpr std::uint64_t kWorthAThread = 65'536;
-
-bool IsOneOf(const std::string& text, std::initializer_list<const char*> values) {
-  return std::find(values.begin(), values.end(), text) != values.end();
-}
 
 }  // namespace
 
@@ -60,10 +59,8 @@ void AddLearningOptions(CLI::App& app, LearningOptions& options) {
 std::vector<std::string> LearningProblems(const LearningOptions& options) {
   std::vector<std::string> problems;
   const std::optional<ScheduleKind> schedule = ParseSchedule(options.schedule);
-  if (!schedule) {
-    problems.push_back("--schedule must be constant, step or cosine, not '" + options.schedule +
-                       "'");
-  }
+  CheckWord(problems, schedule.has_value(), "--schedule", "constant, step or cosine",
+            options.schedule);
   if (options.warmup_steps < 0 || options.warmup_steps > kMostSteps) {
     problems.push_back("--warmup-steps must be at least 0");
   }
@@ -77,15 +74,12 @@ std::vector<std::string> LearningProblems(const LearningOptions& options) {
   if (options.clip_norm && !(*options.clip_norm > 0 && *options.clip_norm < 1e30)) {
     problems.push_back("--clip-norm must be a number above 0");
   }
-  if (!ParsePrecision(options.autocast)) {
-    problems.push_back("--autocast must be off, bf16 or fp16, not '" + options.autocast + "'");
-  }
-  if (!ParseCompression(options.compress)) {
-    problems.push_back("--compress must be off, fp16 or bf16, not '" + options.compress + "'");
-  }
-  if (!ParseLoss(options.loss)) {
-    problems.push_back("--loss must be auto or cross-entropy, not '" + options.loss + "'");
-  }
+  CheckWord(problems, ParsePrecision(options.autocast).has_value(), "--autocast",
+            "off, bf16 or fp16", options.autocast);
+  CheckWord(problems, ParseCompression(options.compress).has_value(), "--compress",
+            "off, fp16 or bf16", options.compress);
+  CheckWord(problems, ParseLoss(options.loss).has_value(), "--loss", "auto or cross-entropy",
+            options.loss);
   if (options.sync_batchnorm) {
     problems.push_back(
         "--sync-batchnorm: there is none. A step may be cut in parts, of which ranks can have "
@@ -93,9 +87,9 @@ std::vector<std::string> LearningProblems(const LearningOptions& options) {
         "uses each rank's own part, as DDP's does by default; a larger --batch makes its "
         "statistics better");
   }
-  if (!IsOneOf(options.prefetch, {"auto", "on", "off"})) {
-    problems.push_back("--prefetch must be auto, on or off, not '" + options.prefetch + "'");
-  }
+  const bool prefetch_known =
+      options.prefetch == "auto" || options.prefetch == "on" || options.prefetch == "off";
+  CheckWord(problems, prefetch_known, "--prefetch", "auto, on or off", options.prefetch);
   return problems;
 }
 
@@ -108,39 +102,20 @@ Schedule ScheduleOf(const LearningOptions& options, std::uint64_t total_steps) {
 }
 
 std::optional<Precision> ParsePrecision(const std::string& text) {
-  if (text == "off") {
-    return Precision::kFloat32;
-  }
-  if (text == "fp16") {
-    return Precision::kFloat16;
-  }
-  if (text == "bf16") {
-    return Precision::kBFloat16;
-  }
-  return std::nullopt;
+  return MeaningOf<Precision>(text, {{"off", Precision::kFloat32},
+                                     {"fp16", Precision::kFloat16},
+                                     {"bf16", Precision::kBFloat16}});
 }
 
 std::optional<Compression> ParseCompression(const std::string& text) {
-  if (text == "off") {
-    return Compression::kNone;
-  }
-  if (text == "fp16") {
-    return Compression::kFloat16;
-  }
-  if (text == "bf16") {
-    return Compression::kBFloat16;
-  }
-  return std::nullopt;
+  return MeaningOf<Compression>(text, {{"off", Compression::kNone},
+                                       {"fp16", Compression::kFloat16},
+                                       {"bf16", Compression::kBFloat16}});
 }
 
 std::optional<Loss> ParseLoss(const std::string& text) {
-  if (text == "auto") {
-    return Loss::kByTargets;
-  }
-  if (text == "cross-entropy") {
-    return Loss::kCrossEntropy;
-  }
-  return std::nullopt;
+  return MeaningOf<Loss>(text,
+                         {{"auto", Loss::kByTargets}, {"cross-entropy", Loss::kCrossEntropy}});
 }
 
 bool PrefetchWanted(const LearningOptions& options, std::uint64_t numbers) {

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string_view>
 
+#include "common/text.h"
+
 namespace ddprun {
 
 enum class OptimizerKind { kAdam, kAdamW, kSgd };
@@ -20,16 +22,9 @@ struct OptimizerOptions {
 };
 
 inline std::optional<OptimizerKind> ParseOptimizer(std::string_view name) {
-  if (name == "adam") {
-    return OptimizerKind::kAdam;
-  }
-  if (name == "adamw") {
-    return OptimizerKind::kAdamW;
-  }
-  if (name == "sgd") {
-    return OptimizerKind::kSgd;
-  }
-  return std::nullopt;
+  return MeaningOf<OptimizerKind>(name, {{"adam", OptimizerKind::kAdam},
+                                         {"adamw", OptimizerKind::kAdamW},
+                                         {"sgd", OptimizerKind::kSgd}});
 }
 
 }  // namespace ddprun

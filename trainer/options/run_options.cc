@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 
+#include "trainer/options/command_line.h"
+
 namespace ddprun {
 namespace {
 
@@ -103,25 +105,16 @@ void CheckRunOptions(const RunOptions& options, std::vector<std::string>& proble
     needs(options.early_stop > 0, "--early-stop");
     needs(options.validation_samples > 0, "--validation-samples");
   }
-  if (options.init_strict != "yes" && options.init_strict != "no") {
-    problems.push_back("--init-strict must be yes or no, not '" + options.init_strict + "'");
-  }
-  if (options.memory_snapshots != "yes" && options.memory_snapshots != "no") {
-    problems.push_back("--memory-snapshots must be yes or no, not '" + options.memory_snapshots +
-                       "'");
-  }
-  if (!ParseProfileSchedule(options.profile_schedule)) {
-    problems.push_back(
-        "--profile-schedule must be wait,warmup,active[,repeat] with one active "
-        "step at least, not '" +
-        options.profile_schedule + "'");
-  }
-  if (!ParseSkews(options.skew)) {
-    problems.push_back(
-        "--skew must be RANK:MILLISECONDS,... with at most 3600000 milliseconds, "
-        "not '" +
-        options.skew + "'");
-  }
+  const auto is_answer = [](const std::string& text) { return text == "yes" || text == "no"; };
+  CheckWord(problems, is_answer(options.init_strict), "--init-strict", "yes or no",
+            options.init_strict);
+  CheckWord(problems, is_answer(options.memory_snapshots), "--memory-snapshots", "yes or no",
+            options.memory_snapshots);
+  CheckWord(problems, ParseProfileSchedule(options.profile_schedule).has_value(),
+            "--profile-schedule", "wait,warmup,active[,repeat] with one active step at least",
+            options.profile_schedule);
+  CheckWord(problems, ParseSkews(options.skew).has_value(), "--skew",
+            "RANK:MILLISECONDS,... with at most 3600000 milliseconds", options.skew);
 }
 
 void FinishRunOptions(RunOptions& options) {
