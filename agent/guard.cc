@@ -18,7 +18,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <set>
 #include <string>
@@ -137,47 +136,27 @@ Result<void> HaveAgent(Guard& guard, const std::function<int(GuardLink)>& agent_
 // bytes above. False: the agent has closed its end.
 bool TakeMessage(Guard& guard) {
   char bytes[PATH_MAX];
-  iovec part{bytes, sizeof bytes};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  const ssize_t got = ::recvmsg(guard.link.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (got <= 0) {
-    return got < 0 && (errno == EAGAIN || errno == EINTR);
+  Received message = ReceiveWithDescriptors(guard.link.get(), bytes, 1, MSG_DONTWAIT);
+  if (message.size <= 0) {
+    return message.size < 0 && (errno == EAGAIN || errno == EINTR);
   }
+  const std::string after(bytes + 1, static_cast<std::size_t>(message.size) - 1);
   if (bytes[0] == '/') {
-    guard.directory.assign(bytes, static_cast<std::size_t>(got));
-    return true;
-  }
-  if (bytes[0] == kUnlessUsed) {
-    guard.unused.assign(bytes + 1, static_cast<std::size_t>(got) - 1);
-    return true;
-  }
-  if (bytes[0] == kSpare) {
-    guard.spared.insert(
-        std::atoi(std::string(bytes + 1, static_cast<std::size_t>(got) - 1).c_str()));
-    return true;
-  }
-  if (bytes[0] == kAtDeath) {
-    guard.at_death.assign(bytes + 1, static_cast<std::size_t>(got) - 1);
-    return true;
-  }
-  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  guard.watching |= header == nullptr && bytes[0] == kWatching;
-  if (header == nullptr && bytes[0] == kUsed) {
-    guard.unused.clear();
-  }
-  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
-      header->cmsg_len == CMSG_LEN(sizeof(int))) {
-    int fd = -1;
-    std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-    UniqueFd received(fd);
+    guard.directory = "/" + after;
+  } else if (bytes[0] == kUnlessUsed) {
+    guard.unused = after;
+  } else if (bytes[0] == kSpare) {
+    guard.spared.insert(std::atoi(after.c_str()));
+  } else if (bytes[0] == kAtDeath) {
+    guard.at_death = after;
+  } else if (!message.descriptors.empty()) {
     if (guard.held.size() < kMaxHeld) {
-      guard.held.push_back(std::move(received));
+      guard.held.push_back(std::move(message.descriptors.front()));
     }
+  } else if (bytes[0] == kWatching) {
+    guard.watching = true;
+  } else if (bytes[0] == kUsed) {
+    guard.unused.clear();
   }
   return true;
 }

@@ -167,12 +167,13 @@ Result<bool> LinkTemporary(const std::filesystem::path& temporary,
   return failed == 0;
 }
 
+constexpr std::size_t kMostDescriptors = 253;  // The kernel's limit.
+
 bool SendWithDescriptors(int socket, std::string_view bytes, std::span<const int> descriptors,
                          int flags) {
-  constexpr std::size_t kMost = 24;
-  CHECK(descriptors.size() <= kMost);
+  CHECK(descriptors.size() <= kMostDescriptors);
   iovec part{const_cast<char*>(bytes.data()), bytes.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(kMost * sizeof(int))] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -184,6 +185,29 @@ bool SendWithDescriptors(int socket, std::string_view bytes, std::span<const int
   header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
   std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
   return ::sendmsg(socket, &message, flags | MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+}
+
+Received ReceiveWithDescriptors(int socket, std::span<char> bytes, std::size_t most, int flags) {
+  CHECK(most <= kMostDescriptors);
+  iovec part{bytes.data(), bytes.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  // Not CMSG_SPACE, which may have room for one more: the kernel drops what has none, and says so.
+  message.msg_controllen = most == 0 ? 0 : CMSG_LEN(most * sizeof(int));
+  Received received{.size = ::recvmsg(socket, &message, flags | MSG_CMSG_CLOEXEC)};
+  const cmsghdr* const header = received.size < 0 ? nullptr : CMSG_FIRSTHDR(&message);
+  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+    for (std::size_t at = 0; at < header->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(header) + at, sizeof descriptor);
+      received.descriptors.emplace_back(descriptor);
+    }
+  }
+  received.cut = (message.msg_flags & MSG_CTRUNC) != 0;
+  return received;
 }
 
 Result<void> SyncPath(const std::filesystem::path& path) {

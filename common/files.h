@@ -1,11 +1,14 @@
 // The few file operations that all parts need, as Results that name the file.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/result.h"
 
@@ -64,6 +67,14 @@ Result<bool> LinkTemporary(const std::filesystem::path& temporary,
 // One message with descriptors beside its bytes, to a Unix socket; false: errno says why.
 bool SendWithDescriptors(int socket, std::string_view bytes, std::span<const int> descriptors,
                          int flags);
+
+// The other end of it.
+struct Received {
+  ssize_t size = -1;  // recvmsg's result; errno says why there is nothing.
+  std::vector<UniqueFd> descriptors;
+  bool cut = false;  // More came than are wanted.
+};
+Received ReceiveWithDescriptors(int socket, std::span<char> bytes, std::size_t most, int flags);
 
 // fsync of a file or a directory; a FIFO is an error and never waited for.
 Result<void> SyncPath(const std::filesystem::path& path);

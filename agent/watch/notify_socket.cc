@@ -126,7 +126,7 @@ class NotifySockets::State : public std::enable_shared_from_this<State> {
   void Wait(const std::shared_ptr<Socket>& socket);
   bool ReceiveFrom(std::uint32_t local_rank, int most);
   bool Receive(Socket& socket);
-  SentDescriptor DescriptorOf(const msghdr& message);
+  SentDescriptor DescriptorOf(Received& message);
   bool ReceiveAll(Socket& socket, int most);
   void Close();
 
@@ -171,36 +171,24 @@ bool NotifySockets::State::ReceiveFrom(std::uint32_t local_rank, int most) {
 // False: nothing waits.
 bool NotifySockets::State::Receive(Socket& socket) {
   char bytes[kMaxNotifyBytes];
-  iovec part{bytes, sizeof bytes};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  // Room for one: the kernel drops more, and says so. CMSG_SPACE has room for two.
-  message.msg_controllen = descriptors.full() ? 0 : CMSG_LEN(sizeof(int));
-  const ssize_t got = ::recvmsg(socket.descriptor.native_handle(), &message,
-                                MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
-  if (got < 0) {
+  Received message = ReceiveWithDescriptors(socket.descriptor.native_handle(), bytes,
+                                            descriptors.full() ? 0 : 1, MSG_DONTWAIT | MSG_TRUNC);
+  if (message.size < 0) {
     return false;
   }
   const SentDescriptor sent = DescriptorOf(message);
-  const std::size_t size = static_cast<std::size_t>(got);
+  const std::size_t size = static_cast<std::size_t>(message.size);
   if (size <= sizeof bytes) {  // A longer one is dropped whole.
     on_notification(socket.local_rank, ParseNotification({bytes, size}), sent);
   }
   return true;
 }
 
-SentDescriptor NotifySockets::State::DescriptorOf(const msghdr& message) {
-  SentDescriptor sent{.cut = (message.msg_flags & MSG_CTRUNC) != 0};
-  const cmsghdr* const head = message.msg_controllen == 0 ? nullptr : CMSG_FIRSTHDR(&message);
-  if (head != nullptr && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
-      head->cmsg_len == CMSG_LEN(sizeof(int))) {
-    int received = -1;
-    std::memcpy(&received, CMSG_DATA(head), sizeof received);
-    const ForeignFd low = descriptors.Take(UniqueFd(received));
-    UniqueFd lifted(::fcntl(received, F_DUPFD_CLOEXEC, kAboveBlocks));
+SentDescriptor NotifySockets::State::DescriptorOf(Received& message) {
+  SentDescriptor sent{.cut = message.cut};
+  if (!message.descriptors.empty()) {
+    const ForeignFd low = descriptors.Take(std::move(message.descriptors.front()));
+    UniqueFd lifted(::fcntl(low->get(), F_DUPFD_CLOEXEC, kAboveBlocks));
     if (lifted) {
       sent.file = descriptors.Take(std::move(lifted));
     } else {

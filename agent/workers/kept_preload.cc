@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/workers/worker_spec.h"
+#include "common/files.h"
 #include "common/json.h"
 #include "proto/worker_template.h"
 
@@ -184,21 +185,12 @@ Result<KeptAnswer> AwaitKept(int connection, Duration limit) {
     return Error{ErrorKind::kRefused, "it did not answer"};
   }
   KeptAnswer answer;
-  iovec part{&answer.reply, sizeof answer.reply};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  const ssize_t got = ::recvmsg(connection, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (const cmsghdr* const head = CMSG_FIRSTHDR(&message);
-      got > 0 && head != nullptr && head->cmsg_type == SCM_RIGHTS) {
-    int fd = -1;
-    std::memcpy(&fd, CMSG_DATA(head), sizeof fd);
-    answer.plan = UniqueFd(fd);
+  Received message = ReceiveWithDescriptors(
+      connection, {reinterpret_cast<char*>(&answer.reply), sizeof answer.reply}, 1, MSG_DONTWAIT);
+  if (!message.descriptors.empty()) {
+    answer.plan = std::move(message.descriptors.front());
   }
-  if (got != sizeof answer.reply) {
+  if (message.size != sizeof answer.reply) {
     return Error{ErrorKind::kUnavailable, "it has ended"};
   }
   answer.reply.remark[sizeof answer.reply.remark - 1] = '\0';

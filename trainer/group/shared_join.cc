@@ -9,15 +9,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstddef>
-#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "common/files.h"
 #include "common/ids.h"
 
 namespace ddprun {
@@ -79,53 +78,18 @@ Result<void> CheckSameUser(int socket) {
   return {};
 }
 
-// Descriptors travel beside one byte. At most kMostSharedRanks + 2, the kernel passes 253.
-using ControlBuffer = std::array<char, CMSG_SPACE(sizeof(int) * (kMostSharedRanks + 2))>;
-
+// Descriptors travel beside one byte.
 Result<void> SendFds(int socket, const std::vector<int>& fds) {
-  alignas(cmsghdr) ControlBuffer control{};
-  char byte = 'm';
-  iovec part{&byte, 1};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
-  std::memcpy(CMSG_DATA(header), fds.data(), fds.size() * sizeof(int));
-  if (sendmsg(socket, &message, MSG_NOSIGNAL) != 1) {
-    return LastError("hand over");
-  }
-  return {};
+  return SendWithDescriptors(socket, "m", fds, 0) ? Result<void>() : LastError("hand over");
 }
 
 Result<std::vector<UniqueFd>> ReceiveFds(int socket, std::size_t count) {
-  alignas(cmsghdr) ControlBuffer control{};
   char byte = 0;
-  iovec part{&byte, 1};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  const ssize_t received = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  std::vector<UniqueFd> fds;
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); received == 1 && header != nullptr;
-       header = CMSG_NXTHDR(&message, header)) {
-    const std::size_t passed = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; header->cmsg_type == SCM_RIGHTS && i < passed; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
-      fds.emplace_back(fd);
-    }
-  }
-  if (fds.size() != count) {
+  Received received = ReceiveWithDescriptors(socket, {&byte, 1}, count, 0);
+  if (received.size != 1 || received.descriptors.size() != count) {
     return Error{ErrorKind::kUnavailable, "rank 0 did not hand over the shared memory"};
   }
-  return fds;
+  return std::move(received.descriptors);
 }
 
 // Rank 0's side until all have the memory.
