@@ -13,13 +13,7 @@ namespace ddprun {
 // Cheap: it is made twice for each word of a worker.
 NodeReport ReasonsOf(const AgentState& state) {
   NodeReport report;
-  report.incarnation = state.incarnation;
-  report.former_incarnation = state.former_incarnation;
-  report.sequence = state.sequence;
-  report.term = state.term;
-  report.beat = state.beat;
-  report.echo = state.echo;
-  report.store = state.store;
+  static_cast<NodeStanding&>(report) = state;
   switch (state.phase) {
     case AgentPhase::kIdle:
     case AgentPhase::kDone:
@@ -33,18 +27,9 @@ NodeReport ReasonsOf(const AgentState& state) {
       report.hosting = Hosting::kStopping;
       break;
   }
-  report.placement = state.placement;
-  report.outcome = state.outcome;
-  report.failures = state.failures;
-  report.spawn_failure = state.spawn_failure;
-  report.floor = state.floor;
-  report.restarts_used = state.restarts_used;
-  report.unkillable = state.unkillable;
-  report.saving = state.saving;
   report.hung_rank = LateRank(state);
   report.checking = state.fitness.checking && state.fitness.unfit.empty();
   report.unfit = state.fitness.unfit;
-  report.leaving = state.leaving;
   report.events_seen = state.history.newest();
   report.events =
       state.history.After(state.events_kept, kMostEventsAtOnce, kMostEventBytesAtOnce, state.term);
@@ -54,16 +39,7 @@ NodeReport ReasonsOf(const AgentState& state) {
 
 NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
   NodeReport report = ReasonsOf(state);
-  report.run_id = config.run_id;
-  report.node = config.node;
-  report.spec = config.spec;
-  report.host = config.host;
-  report.node_rank = config.node_rank;
-  report.workers = config.workers;
-  report.first_local_rank = config.first_local_rank;
-  report.role = config.role;
-  report.requeues = config.requeues;
-  report.page = config.page;
+  static_cast<NodeIdentity&>(report) = config;
   report.progress = state.progress;
   report.ended_well = state.succeeded;
   report.progress_groups = ProgressGroupsOf(state);

@@ -18,15 +18,7 @@ inline constexpr Duration kStopGrace{5'000};  // A coordinator relies on it, unl
 // How long a node that cannot start its workers stays, so that the other nodes hear of it.
 inline constexpr Duration kTellsOthers{30'000};
 
-struct AgentConfig {
-  RunId run_id;
-  NodeId node;
-  std::string host;
-  RunSpec spec;
-  std::optional<std::uint32_t> node_rank;
-  std::uint32_t workers = 1;
-  std::uint32_t first_local_rank = 0;  // Other agents have the ranks before on this machine.
-  std::string role = "default";
+struct AgentConfig : NodeIdentity {
   std::string server;     // For people: where the rendezvous is,
   std::string successor;  // and which node becomes the leader then; empty: not to be said.
   Duration stop_grace = kStopGrace;  // TERM to KILL after a failure or loss; longer where active.
@@ -40,10 +32,8 @@ struct AgentConfig {
   bool leaves_alone = false;         // They may concern this node alone, and others go on without.
   bool checks_node = false;          // --host-check, --node-check
   bool alone = false;                // No other node can join the run.
-  std::string cannot_start;    // Why the workers cannot start on this machine; empty: they can.
-  int give_up_code = 0;        // Of a run that must not be started again; 0: the run's own.
-  std::uint32_t requeues = 0;  // How often the scheduler started the job again; for people.
-  Endpoint page;               // Where this node answers browsers; port 0: nowhere.
+  std::string cannot_start;  // Why the workers cannot start on this machine; empty: they can.
+  int give_up_code = 0;      // Of a run that must not be started again; 0: the run's own.
 };
 
 // The time that the quickest of some steps took their rank by itself.
@@ -94,25 +84,14 @@ struct Fitness {
 
 enum class AgentPhase { kIdle, kRunning, kStopping, kDone };
 
-struct AgentState {
+// Beside the state that reports have. `saving`: the stop in progress gives no time to save, but
+// workers use some, or were promised it.
+struct AgentState : NodeStanding {
   AgentPhase phase = AgentPhase::kIdle;
-  Incarnation incarnation;
-  Incarnation former_incarnation;               // Of the membership before this one; 0: none.
   std::optional<Incarnation> next_incarnation;  // Declared lost: to be taken when idle.
-  std::uint64_t sequence = 0;                   // Of the newest call.
   bool call_open = false;
-  Term term;
-  std::int64_t beat = 0;
-  std::optional<Directive> echo;
   Duration poll_period{1'000};
-  Endpoint store;
 
-  std::optional<Placement> placement;
-  Outcome outcome = Outcome::kNone;
-  std::vector<WorkerFailure> failures;
-  std::string spawn_failure;
-  Generation floor;
-  std::uint32_t restarts_used = 0;
   std::uint32_t alive = 0;  // Workers whose status is not known yet.
   std::uint32_t succeeded = 0;
   bool start_lasts = false;
@@ -135,17 +114,14 @@ struct AgentState {
   Time stop_began;
 
   bool planned = false;               // The stop in progress gives time to save.
-  bool saving = false;                // It does not, but workers use some, or were promised it.
   bool taking_stacks = false;         // The workers hang: they are killed once that is done.
   std::optional<Time> kill_at;        // TERM to KILL.
   std::optional<Time> unkillable_at;  // KILL to "cannot be killed".
-  std::uint32_t unkillable = 0;
 
   Fitness fitness;
   std::optional<Time> leave_at;  // A node that cannot start its workers leaves then.
   HostFacts facts;               // Of this machine, for people.
   std::optional<JobEndKnown> job_end;
-  Leaving leaving = Leaving::kNo;
   int signal = 0;             // The first that asked to end, or the job's end did (TERM); 0: none.
   bool saved = false;         // A worker ended with "start me again" after hello,
   bool unsaved = false;       // or in another way than that or success.

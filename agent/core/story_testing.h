@@ -18,12 +18,12 @@ inline Time At(Duration since_start) {
 
 // One agent; each line of a test is something that happens to it.
 struct Agent : testing::Test {
-  AgentConfig config{.run_id = "run",
-                     .node = "n0",
-                     .host = "n0",
-                     .spec = {.min_nodes = 1, .max_nodes = 2},
-                     .workers = 2,
-                     .server = "s:1"};
+  AgentConfig config{{.run_id = "run",
+                      .node = "n0",
+                      .host = "n0",
+                      .spec = {.min_nodes = 1, .max_nodes = 2},
+                      .workers = 2},
+                     "s:1"};
   AgentState state;
   std::vector<AgentEffect> effects;  // Of the last event.
 

@@ -203,47 +203,56 @@ enum class Outcome {
 };
 enum class Leaving { kNo, kLeave, kStopRun };
 
-struct NodeReport {
+// The facts of a node that last as long as it does.
+struct NodeIdentity {
   RunId run_id;
   NodeId node;
-  Incarnation incarnation;
-  Incarnation former_incarnation;  // Of this process, until it was declared lost; 0: none.
-  std::uint64_t sequence = 0;      // Grows per incarnation; lower ones are dropped.
-  Term term;                       // Of the server last heard; 0: none.
-  std::int64_t beat = 0;           // The last reply's beat, returned.
-  std::optional<Directive> echo;   // The directive last received.
-
+  std::string host;  // For people, and for the order of ranks.
   RunSpec spec;
-  std::string host;                        // For people, and for the order of ranks.
   std::optional<std::uint32_t> node_rank;  // --node-rank, where ranks are explicit.
   std::uint32_t workers = 1;               // Of this node: --nproc-per-node.
   std::uint32_t first_local_rank = 0;      // Other agents of the machine have those before.
   std::string role = "default";
-  Endpoint store;  // A bound port offered for the next generation.
+  Endpoint page;               // Where it answers browsers (--http-listen); port 0: nowhere.
+  std::uint32_t requeues = 0;  // How often the scheduler started the job again; for people.
+  bool operator==(const NodeIdentity&) const = default;
+};
 
+// The present state of a node, and its promises.
+struct NodeStanding {
+  Incarnation incarnation;
+  Incarnation former_incarnation;  // Of this process, until it was declared lost; 0: none.
+  std::uint64_t sequence = 0;      // Of the newest call. Grows per incarnation; lower are dropped.
+  Term term;                       // Of the server last heard; 0: none.
+  std::int64_t beat = 0;           // The last reply's beat, returned.
+  std::optional<Directive> echo;   // The directive last received.
+  Endpoint store;                  // A bound port offered for the next generation.
+
+  std::optional<Placement> placement;   // Of the workers hosted now, or last.
+  Outcome outcome = Outcome::kNone;     // Of that placement, once it has ended.
+  std::vector<WorkerFailure> failures;  // Of that placement, first one first.
+  std::string spawn_failure;            // The system's message; empty: none.
+  Generation floor;                     // Will never run this one or an earlier one.
+  std::uint32_t restarts_used = 0;      // As last received.
+  std::uint32_t unkillable = 0;         // Workers that outlived SIGKILL.
+  Leaving leaving = Leaving::kNo;
+  bool saving = false;  // Its workers have the shutdown timeout, not the stop grace.
+  bool operator==(const NodeStanding&) const = default;
+};
+
+struct NodeReport : NodeIdentity, NodeStanding {
   Hosting hosting = Hosting::kNothing;
-  std::optional<Placement> placement;          // Of the workers hosted now, or last.
-  Outcome outcome = Outcome::kNone;            // Of that placement, once it has ended.
-  std::vector<WorkerFailure> failures;         // Of that placement, first one first.
-  std::string spawn_failure;                   // The system's message; empty: none.
-  Generation floor;                            // Will never run this one or an earlier one.
-  std::uint32_t restarts_used = 0;             // As last received.
-  std::uint32_t unkillable = 0;                // Workers that outlived SIGKILL.
   std::optional<std::uint32_t> hung_rank;      // The lowest rank here that is late.
   std::uint64_t progress = 0;                  // Highest STEP of a worker.
   std::vector<ProgressGroup> progress_groups;  // The furthest behind first.
   StartTimings start_timings;                  // Of that placement.
   RankDetails rank_details;                    // Of its workers; kept for people alone.
-  Leaving leaving = Leaving::kNo;
   bool starting = false;           // Its workers' start lasts: perhaps none is there yet.
-  bool saving = false;             // Its workers have the shutdown timeout, not the stop grace.
   bool checking = false;           // This machine is looked at: it may turn out to be unfit.
   std::string unfit;               // Why no world may have it; empty: it may be.
   HostFacts facts;                 // Of its machine, kMaxFacts at most; kept for people alone.
-  Endpoint page;                   // Where it answers browsers (--http-listen); port 0: nowhere.
   std::uint32_t ended_well = 0;    // Workers of that placement; the others still run.
-  std::uint32_t requeues = 0;      // How often the scheduler started the job again; for people,
-  std::int64_t job_ends_unix = 0;  // as when it ends: seconds since 1970; 0: not known.
+  std::int64_t job_ends_unix = 0;  // When the job ends: seconds since 1970; 0: not known.
   std::string addresses;         // Of this node, "10.0.0.2,fd00::2"; empty: not known, or too many.
   EventMark events_seen;         // The newest event of the run that this node keeps,
   std::vector<RunEvent> events;  // and those that a new server has said it lacks.

@@ -29,7 +29,8 @@ class Filler {
 };
 
 TEST(WireFields, EveryFieldOfARunsShapeCrosses) {
-  NodeReport report{.run_id = "r", .node = "n", .host = "h"};
+  NodeReport report;
+  static_cast<NodeIdentity&>(report) = {.run_id = "r", .node = "n", .host = "h"};
   Filler{}(kSpecFields, report.spec);
   v1::SyncRequest wire;
   ToProto(report, &wire);
