@@ -50,22 +50,6 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
   return core;
 }
 
-OutputRequest OutputOf(const LaunchConfig& config) {
-  OutputRequest output;
-  output.hostname = HostName();
-  output.redirects = config.redirects;
-  output.tee = config.tee;
-  output.redirects_of = config.redirects_of;
-  output.tee_of = config.tee_of;
-  output.console_ranks = config.shown_ranks;
-  output.stdout_filters = config.stdout_filters;
-  output.stderr_filters = config.stderr_filters;
-  output.prefix_all = config.prefix_rank;
-  output.merge = config.merge_output ? config.workers : 0;
-  output.prefix_template = config.prefix_template;
-  return output;
-}
-
 }  // namespace
 
 std::map<std::string, std::string> NetworkOf(const LaunchConfig& config,
@@ -95,7 +79,9 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
     options.keep = {config.keep_warm, *socket};
   }
   options.given = OwnKeptLaunch().preload;
-  options.output = OutputOf(config);
+  options.output = config.output;
+  options.output.hostname = HostName();
+  options.output.merge = config.merge_output ? config.workers : 0;
   options.progress_from = config.progress_from;
   options.discard_logs = config.DiscardsOutput();
   options.keep_logs = config.KeepsOutput() && !options.discard_logs;

@@ -27,8 +27,8 @@ TEST(CommandLine, TorchrunsSpellingsAreOurs) {
   EXPECT_EQ(config.spec.min_nodes, 2u);
   EXPECT_EQ(config.spec.max_nodes, 3u);
   EXPECT_EQ(config.run_id, "a");
-  EXPECT_EQ(config.redirects, 3u);
-  EXPECT_EQ(config.tee, 1u);
+  EXPECT_EQ(config.output.redirects, 3u);
+  EXPECT_EQ(config.output.tee, 1u);
   EXPECT_TRUE(config.module);
   EXPECT_EQ(config.program, "pkg");
 }
@@ -41,7 +41,7 @@ TEST(CommandLine, FlagBeatsOwnVariableBeatsTorchruns) {
   EXPECT_EQ(Launch({"p"}, env).spec.max_nodes, 4u);
   EXPECT_EQ(Launch({"--nnodes=3", "p"}, env).spec.max_nodes, 3u);
   EXPECT_EQ(Launch({"p"}, env).spec.max_restarts, 9u);
-  EXPECT_EQ(Launch({"-r", "1", "p"}, env).redirects, 1u);
+  EXPECT_EQ(Launch({"-r", "1", "p"}, env).output.redirects, 1u);
 }
 
 TEST(CommandLine, HostsSayHowManyNodes) {

@@ -210,8 +210,8 @@ std::string Output(const LaunchConfig& config) {
   } else {
     logs += ", below it <run id>_<unique>/attempt_<n>/<local rank>";
   }
-  const bool bare =
-      config.workers == 1 && !config.KeepsOutput() && !config.prefix_rank && !config.merge_output;
+  const bool bare = config.workers == 1 && !config.KeepsOutput() && !config.output.prefix_all &&
+                    !config.merge_output;
   return "output\n" + Line("log files", logs) +
          Line("console", bare ? "the worker has ddprun's own stdin, stdout and stderr"
                               : "whole lines of all workers, in between each other" +

@@ -53,10 +53,7 @@ Result<Preparation> Prepare(const LaunchConfig& config) {
             "no terminal (under ssh: ssh -t; under srun: srun --pty)"};
   }
   Preparation preparation;
-  ASSIGN_OR_RETURN(preparation.command,
-                   FindCommand({config.program, config.args, config.module, config.no_python,
-                                config.run_path, config.pass_local_rank, config.called_from},
-                               GetProcessEnv));
+  ASSIGN_OR_RETURN(preparation.command, FindCommand(config, GetProcessEnv));
   std::map<std::string, std::string> environment = config.variables;
   environment.merge(ProcessEnvironment());
   if (config.virtual_local_rank) {

@@ -111,7 +111,8 @@ struct WorkerSpec {
 // How the workers' output is wanted, torchrun's words: bit 1 stdout, bit 2 stderr.
 struct OutputRequest {
   std::filesystem::path directory;  // Of this generation; empty: none; /dev/null: redirects only.
-  std::uint32_t redirects = 0;      // For every local rank without an entry below.
+  // 1 stdout, 2 stderr, 3 both, for every local rank without an entry below.
+  std::uint32_t redirects = 0;
   std::uint32_t tee = 0;
   std::map<std::uint32_t, std::uint32_t> redirects_of;  // Local rank -> bits.
   std::map<std::uint32_t, std::uint32_t> tee_of;

@@ -16,6 +16,7 @@
 #include "agent/host/host_judge.h"
 #include "agent/workers/numa_binding.h"
 #include "agent/workers/progress_lines.h"
+#include "agent/workers/worker_spec.h"
 #include "common/endpoint.h"
 #include "common/log.h"
 #include "common/result.h"
@@ -47,7 +48,7 @@ struct AccessFlags {
   std::vector<Setting> settings;  // These flags, and perhaps others, with their origins.
 };
 
-struct LaunchConfig : AccessFlags {
+struct LaunchConfig : AccessFlags, ProgramRequest {
   RunSpec spec;               // kSpecFields says where nodes must agree.
   std::uint32_t workers = 1;  // --nproc-per-node
   std::optional<std::uint32_t> node_rank;
@@ -80,13 +81,6 @@ struct LaunchConfig : AccessFlags {
   Duration time_limit{0};          // 0: the scheduler may know.
 
   std::string cannot_start;  // Why the workers cannot start on this machine; empty: they can.
-  std::string program;
-  std::vector<std::string> args;
-  bool module = false;
-  bool no_python = false;
-  bool run_path = false;
-  bool pass_local_rank = false;
-  std::filesystem::path called_from;  // Where the name is that ddprun was called by.
   NumaMode numa = NumaMode::kNone;
   bool virtual_local_rank = false;
   std::map<std::string, std::string> variables;  // --env: of workers, with macros in the values.
@@ -96,17 +90,9 @@ struct LaunchConfig : AccessFlags {
   std::optional<Endpoint> http_listen;  // --http-listen: probes and metrics; none: not served.
   HandledSignals signals;
 
-  std::string log_dir;          // Empty: no worker output is kept.
-  std::uint32_t redirects = 0;  // 1 stdout, 2 stderr, 3 both.
-  std::uint32_t tee = 0;
-  std::map<std::uint32_t, std::uint32_t> redirects_of;
-  std::map<std::uint32_t, std::uint32_t> tee_of;
-  bool prefix_rank = false;  // --prefix=rank
+  std::string log_dir;  // Empty: no worker output is kept.
+  OutputRequest output;
   bool merge_output = false;
-  std::string prefix_template = "[${role_name}${local_rank}]:";
-  std::optional<std::vector<std::uint32_t>> shown_ranks;  // --local-ranks-filter
-  std::vector<std::string> stdout_filters;                // --duplicate-stdout-filters
-  std::vector<std::string> stderr_filters;
   std::shared_ptr<const ProgressForms> progress_from;  // --progress-from; nullptr: not given.
   bool verbose = false;
   bool quiet = false;
@@ -118,7 +104,8 @@ struct LaunchConfig : AccessFlags {
 
   // Files are wanted for some stream of some worker.
   bool KeepsOutput() const {
-    return redirects != 0 || tee != 0 || !redirects_of.empty() || !tee_of.empty();
+    return output.redirects != 0 || output.tee != 0 || !output.redirects_of.empty() ||
+           !output.tee_of.empty();
   }
 
   // --log-dir=/dev/null: no file of a worker at all.

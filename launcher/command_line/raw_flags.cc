@@ -378,30 +378,31 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
   output.Read("-r,--redirects", "0", "BITS",
               "Streams to files only: 1 stdout, 2 stderr, 3 both, or 0:3,1:0 by local rank",
               [&config](const std::string& text) {
-                return ParseStreams("--redirects", text, config.redirects, config.redirects_of);
+                return ParseStreams("--redirects", text, config.output.redirects,
+                                    config.output.redirects_of);
               });
   output.Read("-t,--tee", "0", "BITS", "Streams to files and console, same form",
               [&config](const std::string& text) {
-                return ParseStreams("--tee", text, config.tee, config.tee_of);
+                return ParseStreams("--tee", text, config.output.tee, config.output.tee_of);
               });
-  output.Value("--prefix", config.prefix_rank, "none|rank",
+  output.Value("--prefix", config.output.prefix_all, "none|rank",
                "rank: [<role><local rank>]: before every line");
   output.Switch("--merge-output", config.merge_output,
                 "Lines that ranks of this node print alike within 0.2 s are shown once, with their "
                 "ranks before them; files have all");
-  output.Value("--log-line-prefix-template", config.prefix_template, "TEMPLATE",
+  output.Value("--log-line-prefix-template", config.output.prefix_template, "TEMPLATE",
                "Before teed lines; knows ${role_name}, ${local_rank}, ${rank}, ${hostname} "
                "(TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE changes the default)");
   output.Value("--attach-rank", raw.attach_rank, "RANK",
                "The worker of this rank has ddprun's own terminal, for a debugger (breakpoint())");
-  output.Read("--local-ranks-filter", config.shown_ranks, "", "RANKS",
+  output.Read("--local-ranks-filter", config.output.console_ranks, "", "RANKS",
               "Only these local ranks, as 0,2, are shown on the console; files have all",
               std::bind_front(ParseRanks, "--local-ranks-filter"));
-  output.Read("--duplicate-stdout-filters", config.stdout_filters, "", "TEXT,...",
+  output.Read("--duplicate-stdout-filters", config.output.stdout_filters, "", "TEXT,...",
               "Teed lines with any of these texts, as a,b, also go to filtered_stdout.log in the "
               "attempt's directory; ,, is a comma",
               ParseFilters);
-  output.Read("--duplicate-stderr-filters", config.stderr_filters, "", "TEXT,...",
+  output.Read("--duplicate-stderr-filters", config.output.stderr_filters, "", "TEXT,...",
               "The same for stderr: filtered_stderr.log", ParseFilters);
   output.Read("--event-log-handler", config.console_events, "null", "null|console",
               "console: torchrun's events, one JSON object per line on stderr, when a worker "
