@@ -18,19 +18,6 @@ std::string Extension(std::uint64_t seconds) {
 
 }  // namespace
 
-Heartbeat::Heartbeat(const Notifier& notifier) : notifier_(notifier) {
-  thread_ = std::thread([this] { Run(); });
-}
-
-Heartbeat::~Heartbeat() {
-  {
-    const std::lock_guard lock(mutex_);
-    end_ = true;
-  }
-  ends_.notify_one();
-  thread_.join();
-}
-
 void Heartbeat::Resume(std::uint64_t step) {
   const std::lock_guard lock(mutex_);
   step_.store(step, std::memory_order_relaxed);
@@ -73,7 +60,7 @@ void Heartbeat::Extend() {
   }
 }
 
-void Heartbeat::Run() {
+void Heartbeat::Run(const std::stop_token& end) {
   const TrainPhase* told_phase = nullptr;
   std::unique_lock lock(mutex_);
   do {
@@ -94,7 +81,7 @@ void Heartbeat::Run() {
     }
     told_step_ = step;
     told_phase = phase;
-  } while (!ends_.wait_for(lock, kInterval, [this] { return end_; }));
+  } while (!ends_.wait_for(lock, end, kInterval, [&end] { return end.stop_requested(); }));
 }
 
 }  // namespace ddprun

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -46,8 +47,7 @@ struct TrainReport {
 class Heartbeat {
  public:
   // Outlives this.
-  explicit Heartbeat(const Notifier& notifier);
-  ~Heartbeat();
+  explicit Heartbeat(const Notifier& notifier) : notifier_(notifier) {}
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
@@ -76,7 +76,7 @@ class Heartbeat {
   const TrainPhase* phase() const { return phase_.load(std::memory_order_relaxed); }
 
  private:
-  void Run();
+  void Run(const std::stop_token& end);
   void TellFirst(std::uint64_t step);
 
   const Notifier& notifier_;
@@ -92,9 +92,8 @@ class Heartbeat {
   std::mutex mutex_;
   std::uint64_t told_step_ = 0;
   bool first_ = false;  // The next step is the first after Resume, and sent at once.
-  std::condition_variable ends_;
-  bool end_ = false;
-  std::thread thread_;  // Last: it uses all of the above.
+  std::condition_variable_any ends_;
+  std::jthread thread_{[this](const std::stop_token& end) { Run(end); }};  // Last: it uses all.
 };
 
 }  // namespace ddprun

@@ -65,18 +65,7 @@ bool OverdueStop::Look(Time now, std::uint64_t step, RankIs is, bool asked_to_st
 
 StopGuard::StopGuard(const Heartbeat& heartbeat, std::function<bool()> asked,
                      std::chrono::seconds peers_disk)
-    : heartbeat_(heartbeat), asked_(std::move(asked)), peers_disk_(peers_disk) {
-  thread_ = std::thread([this] { Run(); });
-}
-
-StopGuard::~StopGuard() {
-  {
-    const std::lock_guard lock(mutex_);
-    end_ = true;
-  }
-  ends_.notify_one();
-  thread_.join();
-}
+    : heartbeat_(heartbeat), asked_(std::move(asked)), peers_disk_(peers_disk) {}
 
 void StopGuard::Agreed() {
   const std::lock_guard lock(mutex_);
@@ -113,12 +102,12 @@ bool StopGuard::IsOverdue(OverdueStop& stop, OverdueStop::Time now, RankIs& is) 
   return stop.Look(now, heartbeat_.step(), is, asked, turn_);
 }
 
-void StopGuard::Run() {
+void StopGuard::Run(const std::stop_token& end) {
   using Clock = std::chrono::steady_clock;
   OwnTime time(Clock::now());
   OverdueStop stop(time.Look(Clock::now()), peers_disk_);
   std::unique_lock lock(mutex_);
-  while (!ends_.wait_for(lock, kLookInterval, [this] { return end_; })) {
+  while (!ends_.wait_for(lock, end, kLookInterval, [&end] { return end.stop_requested(); })) {
     RankIs is;
     if (!IsOverdue(stop, time.Look(Clock::now()), is)) {
       continue;

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 
 #include "trainer/disk/disk_wait.h"
@@ -72,7 +73,6 @@ class StopGuard {
   // Outlives this. `asked`: whether a stop is asked for otherwise than by a signal; by any thread.
   explicit StopGuard(const Heartbeat& heartbeat, std::function<bool()> asked = {},
                      std::chrono::seconds peers_disk = {});
-  ~StopGuard();
   StopGuard(const StopGuard&) = delete;
   StopGuard& operator=(const StopGuard&) = delete;
 
@@ -93,15 +93,14 @@ class StopGuard {
   };
 
  private:
-  void Run();
+  void Run(const std::stop_token& end);
   bool IsOverdue(OverdueStop& stop, OverdueStop::Time now, RankIs& is);
 
   const Heartbeat& heartbeat_;
   const std::function<bool()> asked_;
   const std::chrono::seconds peers_disk_;
   std::mutex mutex_;  // Of what follows.
-  std::condition_variable ends_;
-  bool end_ = false;
+  std::condition_variable_any ends_;
   bool agreed_ = false;
   bool in_turn_ = false;
   PeersTurn turn_;
@@ -109,7 +108,7 @@ class StopGuard {
   std::chrono::seconds patience_{0};
   std::uint64_t turn_seen_ = 0;
   OverdueStop::Time work_until_;
-  std::thread thread_;  // Last: it uses all of the above.
+  std::jthread thread_{[this](const std::stop_token& end) { Run(end); }};  // Last: it uses all.
 };
 
 }  // namespace ddprun

@@ -388,14 +388,11 @@ int PrintLogs(const LogsRequest& request) {
 }
 
 RunFollower::RunFollower(ServerPlace place, RunId run_id)
-    : place_(std::move(place)), run_id_(std::move(run_id)), thread_([this] { Follow(); }) {}
+    : place_(std::move(place)),
+      run_id_(std::move(run_id)),
+      thread_([this](const std::stop_token& leaves) { Follow(leaves); }) {}
 
-RunFollower::~RunFollower() {
-  leaves_ = true;
-  thread_.join();
-}
-
-void RunFollower::Follow() {
+void RunFollower::Follow(const std::stop_token& leaves) {
   constexpr Duration kAskAgain{50};
   constexpr Duration kLongestPause{1'000};
   Duration pause = kAskAgain;  // Each question is a connection of its own.
@@ -407,9 +404,9 @@ void RunFollower::Follow() {
   SlowOutput errors(STDERR_FILENO);
   FollowerView view{errors, [&](bool idle) {
                       prints_ = !output.Idle() || !errors.Idle();
-                      return leaves_ || (over_ && idle && !prints_);
+                      return leaves.stop_requested() || (over_ && idle && !prints_);
                     }};
-  for (bool last = false; !last && !leaves_;) {
+  for (bool last = false; !last && !leaves.stop_requested();) {
     last = over_;
     Result<NodesAsked> asked = AskNodes(place_, run_id_, request.spec, {});
     pause = asked ? kAskAgain : std::min(2 * pause, kLongestPause);
@@ -429,7 +426,7 @@ void RunFollower::Follow() {
       std::this_thread::sleep_for(pause);
     }
   }
-  if (!leaves_) {
+  if (!leaves.stop_requested()) {
     prints_ = true;
     output.Finish();
     errors.Finish();

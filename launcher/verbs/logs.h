@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -32,8 +33,6 @@ int PrintLogs(const LogsRequest& request);
 class RunFollower {
  public:
   RunFollower(ServerPlace place, RunId run_id);
-  // Leaves what is not printed.
-  ~RunFollower();
   RunFollower(const RunFollower&) = delete;
   RunFollower& operator=(const RunFollower&) = delete;
 
@@ -45,15 +44,14 @@ class RunFollower {
   bool done() const { return done_; }
 
  private:
-  void Follow();
+  void Follow(const std::stop_token& leaves);
 
   const ServerPlace place_;
   const RunId run_id_;
   std::atomic<bool> over_ = false;
   std::atomic<bool> prints_ = false;
-  std::atomic<bool> leaves_ = false;
   std::atomic<bool> done_ = false;
-  std::thread thread_;
+  std::jthread thread_;  // Last: at its end it leaves what is not printed.
 };
 
 }  // namespace ddprun

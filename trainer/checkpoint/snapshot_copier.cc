@@ -59,16 +59,9 @@ void Copy(const SnapshotView& view, Snapshot& snapshot, Which which) {
 
 SnapshotCopier::SnapshotCopier(std::function<void(Snapshot&&)> done,
                                std::function<void()> before_copy)
-    : done_(std::move(done)), before_copy_(std::move(before_copy)), thread_([this] { Run(); }) {}
-
-SnapshotCopier::~SnapshotCopier() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
-}
+    : done_(std::move(done)),
+      before_copy_(std::move(before_copy)),
+      thread_([this](const std::stop_token& end) { Run(end); }) {}
 
 void SnapshotCopier::Begin(SnapshotView view, TrainState state, std::optional<Snapshot> spent) {
   Wait();
@@ -103,11 +96,10 @@ bool SnapshotCopier::IsIdle() {
   return !copying_ && !handing_over_;
 }
 
-void SnapshotCopier::Run() {
+void SnapshotCopier::Run(const std::stop_token& end) {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return copying_ || stopping_; });
-    if (!copying_) {
+    if (!changed_.wait(lock, end, [this] { return copying_; })) {
       return;
     }
     lock.unlock();

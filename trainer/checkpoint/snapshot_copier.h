@@ -12,6 +12,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -42,8 +43,6 @@ class SnapshotCopier {
   // for tests.
   explicit SnapshotCopier(std::function<void(Snapshot&&)> done,
                           std::function<void()> before_copy = {});
-  // Finishes the copy that runs.
-  ~SnapshotCopier();
   SnapshotCopier(const SnapshotCopier&) = delete;
   SnapshotCopier& operator=(const SnapshotCopier&) = delete;
 
@@ -57,18 +56,17 @@ class SnapshotCopier {
   bool IsIdle();
 
  private:
-  void Run();
+  void Run(const std::stop_token& end);
 
   const std::function<void(Snapshot&&)> done_;
   const std::function<void()> before_copy_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   bool copying_ = false;
   bool handing_over_ = false;  // After it: `done` runs.
-  bool stopping_ = false;
-  SnapshotView view_;  // These two are the copier's until it is idle.
+  SnapshotView view_;          // These two are the copier's until it is idle.
   Snapshot snapshot_;
-  std::thread thread_;  // Last: it uses all above.
+  std::jthread thread_;  // Last: it uses all above. At its end it finishes the copy that runs.
 };
 
 // The same at once, here.

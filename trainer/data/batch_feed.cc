@@ -11,20 +11,8 @@ BatchFeed::BatchFeed(std::uint32_t count, const FeedPlan& plan, Fill fill)
     : count_(count), plan_(plan), fill_(std::move(fill)), cursor_(plan.start) {
   CHECK(plan.most_per_part > 0);
   if (plan.ahead) {
-    filler_ = std::thread([this] { FillAhead(); });
+    filler_ = std::jthread([this](const std::stop_token& end) { FillAhead(end); });
   }
-}
-
-BatchFeed::~BatchFeed() {
-  if (!filler_.joinable()) {
-    return;
-  }
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    stop_ = true;
-  }
-  changed_.notify_all();
-  filler_.join();
 }
 
 Result<const FeedPart*> BatchFeed::Next() {
@@ -43,12 +31,12 @@ Result<const FeedPart*> BatchFeed::Next() {
 }
 
 // A slot is free once its reader has asked for the part after the one in it.
-void BatchFeed::FillAhead() {
+void BatchFeed::FillAhead(const std::stop_token& end) {
   for (std::uint64_t number = 0;; ++number) {
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [&] { return stop_ || number < kSlots || asked_ >= number; });
-      if (stop_) {
+      changed_.wait(lock, end, [&] { return number < kSlots || asked_ >= number; });
+      if (end.stop_requested()) {
         return;
       }
     }

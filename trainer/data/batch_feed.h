@@ -13,6 +13,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -53,14 +54,13 @@ class BatchFeed {
   using Fill = std::function<Result<void>(const FeedPart& part, const AugmentKey& key)>;
   // Of a data set with `count` samples.
   BatchFeed(std::uint32_t count, const FeedPlan& plan, Fill fill);
-  ~BatchFeed();
 
   // Valid until the next call. An error: a sample could not be read; so are all calls after it.
   Result<const FeedPart*> Next();
 
  private:
   Result<void> FillPart(FeedPart& part, std::size_t slot);
-  void FillAhead();
+  void FillAhead(const std::stop_token& end);
 
   const std::uint32_t count_;
   const FeedPlan plan_;
@@ -73,12 +73,11 @@ class BatchFeed {
 
   std::array<FeedPart, kSlots> parts_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   std::uint64_t asked_ = 0;      // Calls of Next begun.
   std::uint64_t filled_ = 0;     // Parts ready.
   std::optional<Error> failed_;  // The part after those filled.
-  bool stop_ = false;
-  std::thread filler_;  // Last: uses the others.
+  std::jthread filler_;          // Last: uses the others.
 };
 
 // Gathers them into rooms of memory. `samples` outlives the feed; each room holds most_per_part

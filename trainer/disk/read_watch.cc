@@ -1,7 +1,5 @@
 #include "trainer/disk/read_watch.h"
 
-#include <utility>
-
 #include "common/log.h"
 #include "trainer/disk/disk_wait.h"
 
@@ -48,25 +46,12 @@ struct LongRead {
 
 }  // namespace
 
-ReadWatch::ReadWatch(ReadWatchOptions options) : options_(std::move(options)) {
-  thread_ = std::thread([this] { Run(); });
-}
-
-ReadWatch::~ReadWatch() {
-  {
-    const std::lock_guard lock(mutex_);
-    end_ = true;
-  }
-  ends_.notify_one();
-  thread_.join();
-}
-
-void ReadWatch::Run() {
+void ReadWatch::Run(const std::stop_token& end) {
   OwnTime time(Clock::now());  // A rank that was stopped meanwhile has not waited for its disk.
   std::optional<LongRead> read;
   Clock::time_point seen;
   std::unique_lock lock(mutex_);
-  while (!ends_.wait_for(lock, options_.look, [this] { return end_; })) {
+  while (!ends_.wait_for(lock, end, options_.look, [&end] { return end.stop_requested(); })) {
     const Clock::time_point now = time.Look(Clock::now());
     const Clock::time_point since{Clock::duration(since_.load(std::memory_order_relaxed))};
     if (since == Clock::time_point()) {

@@ -12,8 +12,10 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "common/result.h"
 
@@ -32,8 +34,7 @@ class ReadWatch {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit ReadWatch(ReadWatchOptions options);
-  ~ReadWatch();
+  explicit ReadWatch(ReadWatchOptions options) : options_(std::move(options)) {}
   ReadWatch(const ReadWatch&) = delete;
   ReadWatch& operator=(const ReadWatch&) = delete;
 
@@ -52,14 +53,13 @@ class ReadWatch {
   };
 
  private:
-  void Run();
+  void Run(const std::stop_token& end);
 
   const ReadWatchOptions options_;
   std::atomic<Clock::rep> since_{0};  // The read under way; 0: none is.
   std::mutex mutex_;
-  std::condition_variable ends_;
-  bool end_ = false;
-  std::thread thread_;  // Last: it uses all of the above.
+  std::condition_variable_any ends_;
+  std::jthread thread_{[this](const std::stop_token& end) { Run(end); }};  // Last: it uses all.
 };
 
 }  // namespace ddprun

@@ -8,6 +8,7 @@
 #include <functional>
 #include <mutex>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -134,17 +135,6 @@ using ShmWorkPointer = c10::intrusive_ptr<ShmWork>;
 // Runs works in the order in which they are given to it.
 class Runner {
  public:
-  ~Runner() {
-    {
-      const std::lock_guard lock(mutex_);
-      end_ = true;
-    }
-    changed_.notify_all();
-    if (thread_.joinable()) {
-      thread_.join();
-    }
-  }
-
   void Run(const ShmWorkPointer& work, bool small) {
     std::unique_lock lock(mutex_);
     if (small && unfinished_ == 0) {
@@ -153,7 +143,7 @@ class Runner {
       return;
     }
     if (!thread_.joinable()) {
-      thread_ = std::thread([this] { Loop(); });
+      thread_ = std::jthread([this](const std::stop_token& end) { Loop(end); });
     }
     ++unfinished_;
     queue_.push_back(work);
@@ -161,11 +151,10 @@ class Runner {
   }
 
  private:
-  void Loop() {
+  void Loop(const std::stop_token& end) {
     std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [&] { return end_ || !queue_.empty(); });
-      if (queue_.empty()) {
+      if (!changed_.wait(lock, end, [&] { return !queue_.empty(); })) {
         return;
       }
       const ShmWorkPointer work = std::move(queue_.front());
@@ -178,11 +167,10 @@ class Runner {
   }
 
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   std::deque<ShmWorkPointer> queue_;
   std::size_t unfinished_ = 0;
-  bool end_ = false;
-  std::thread thread_;
+  std::jthread thread_;  // Last: at its end it runs all that waits.
 };
 
 class ShmBackend : public c10d::Backend {
