@@ -20,7 +20,6 @@ using Stub = v1::Rendezvous::Stub;
 
 // A name may follow its server to another address, so an older address is looked up again.
 constexpr Duration kLookUpAgainAfter{1'000};
-constexpr Duration kLookUpLimit{10'000};  // After it the thread that looks up is abandoned.
 
 // One call. gRPC uses it on its own threads until its callback. `done` is called on the loop.
 struct Call {
@@ -201,28 +200,17 @@ void GrpcSyncChannel::State::LookUp() {
     return;  // A look-up is under way, and its answer serves this call too.
   }
   looking_up_ = true;
-  const auto target =
-      std::make_shared<Result<std::string>>(GrpcTarget(endpoint_, Lookup::kAddressOnly));
-  const auto deliver = [weak = weak_from_this(), target] {
+  const Result<std::string> address = GrpcTarget(endpoint_, Lookup::kAddressOnly);
+  const auto deliver = [weak = weak_from_this()](const Result<std::string>& target) {
     if (const auto self = weak.lock()) {
-      self->OnTarget(*target);
+      self->OnTarget(target);
     }
   };
-  is_name_ = *target && (*target)->empty();
+  is_name_ = address && address->empty();
   if (is_name_) {
-    const auto found = std::make_shared<Result<std::string>>(
-        Error{ErrorKind::kUnavailable, "cannot reach the rendezvous at " + ToString(endpoint_) +
-                                           ": looking up '" + endpoint_.host +
-                                           "' takes longer than " + FormatDuration(kLookUpLimit)});
-    loop_.RunBounded(
-        kLookUpLimit,
-        [found, endpoint = endpoint_] { *found = GrpcTarget(endpoint, Lookup::kMayBlock); },
-        [found, target, deliver, late = *found](bool in_time) {
-          *target = in_time ? *found : late;
-          deliver();
-        });
+    LookUpTarget(loop_, endpoint_, deliver);
   } else {
-    loop_.Post(deliver);
+    loop_.Post([deliver, address] { deliver(address); });
   }
 }
 

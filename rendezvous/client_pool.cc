@@ -21,7 +21,6 @@ using WireStream = ClientStream<v1::PoolReply, v1::PoolReport>;
 constexpr std::size_t kMostUnsent = 16;
 constexpr Duration kFirstRetry{50};
 constexpr Duration kLongestRetry{1'000};
-constexpr Duration kLookUpLimit{10'000};
 constexpr Duration kConnectLimit{10'000};
 
 // One stream, as gRPC uses it.
@@ -80,19 +79,11 @@ class PoolClient::State : public std::enable_shared_from_this<PoolClient::State>
 
  private:
   void LookUp() {
-    const auto target = std::make_shared<Result<std::string>>(
-        Error{ErrorKind::kUnavailable, "cannot reach the pool at " + ToString(endpoint_) +
-                                           ": looking up '" + endpoint_.host +
-                                           "' takes longer than " + FormatDuration(kLookUpLimit)});
-    const auto found = std::make_shared<Result<std::string>>(*target);
-    loop_.RunBounded(
-        kLookUpLimit,
-        [found, endpoint = endpoint_] { *found = GrpcTarget(endpoint, Lookup::kMayBlock); },
-        [weak = weak_from_this(), found, target](bool in_time) {
-          if (const auto self = weak.lock(); self && !self->closed_) {
-            self->Open(in_time ? *found : *target);
-          }
-        });
+    LookUpTarget(loop_, endpoint_, [weak = weak_from_this()](const Result<std::string>& target) {
+      if (const auto self = weak.lock(); self && !self->closed_) {
+        self->Open(target);
+      }
+    });
   }
 
   void Open(const Result<std::string>& target) {

@@ -232,6 +232,20 @@ Result<std::string> GrpcTarget(const Endpoint& endpoint, Lookup lookup) {
   return target;
 }
 
+void LookUpTarget(Loop& loop, const Endpoint& endpoint,
+                  std::function<void(const Result<std::string>& target)> done) {
+  constexpr Duration kLimit{10'000};
+  const auto found = std::make_shared<Result<std::string>>(
+      Error{ErrorKind::kUnavailable, "cannot reach the rendezvous at " + ToString(endpoint) +
+                                         ": looking up '" + endpoint.host + "' takes longer than " +
+                                         FormatDuration(kLimit)});
+  loop.RunBounded(
+      kLimit, [found, endpoint] { *found = GrpcTarget(endpoint, Lookup::kMayBlock); },
+      [found, late = *found, done = std::move(done)](bool in_time) {
+        done(in_time ? *found : late);
+      });
+}
+
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const std::string& host,
                                            const Access& access, Duration silence) {
   PrepareGrpc();

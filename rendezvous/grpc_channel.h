@@ -4,11 +4,13 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/support/status.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "common/endpoint.h"
 #include "common/files.h"
+#include "common/loop.h"
 #include "common/result.h"
 #include "common/time.h"
 #include "rendezvous/listener/tls.h"
@@ -20,6 +22,10 @@ enum class Lookup { kAddressOnly, kMayBlock };
 // gRPC's own resolver skips the system's name service switch, so names are looked up here. An empty
 // target: the host is a name, and Lookup::kAddressOnly forbids to ask for it.
 Result<std::string> GrpcTarget(const Endpoint& endpoint, Lookup lookup);
+// The same for a name, for ten seconds at most: a thread that is still looking then is abandoned.
+// `done` is called on the loop.
+void LookUpTarget(Loop& loop, const Endpoint& endpoint,
+                  std::function<void(const Result<std::string>& target)> done);
 
 // A channel of its own: connections are shared with no other channel of the process. With an
 // authority the server's certificate must name `host`, else with a token it must prove that.
