@@ -8,16 +8,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
-#include <string_view>
 
 #include "common/endpoint.h"
 #include "common/loop.h"
 
 namespace ddprun {
-
-// Whether a table of the kernel, as /proc/net/tcp, has a listening socket of this port.
-bool HasListener(std::string_view table, std::uint16_t port);
 
 class SrunWatch {
  public:

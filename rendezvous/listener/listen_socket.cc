@@ -11,7 +11,6 @@
 #include <fstream>
 #include <memory>
 #include <optional>
-#include <set>
 #include <sstream>
 
 namespace ddprun {
@@ -67,30 +66,6 @@ Error ListenError(const Endpoint& endpoint, int error_number) {
                                       "' is not an address of this machine"};
   }
   return SystemError("listen on", where, error_number);
-}
-
-std::set<std::string> InodesListeningOn(std::uint16_t port) {
-  std::set<std::string> inodes;
-  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
-    std::ifstream file(table);
-    std::string line;
-    std::getline(file, line);  // The heading.
-    while (std::getline(file, line)) {
-      std::istringstream fields(line);
-      std::string slot, local, remote, state, skip, inode;
-      fields >> slot >> local >> remote >> state >> skip >> skip >> skip >> skip >> skip >> inode;
-      unsigned local_port = 0;
-      const std::size_t colon = local.rfind(':');
-      if (!fields || colon == std::string::npos || state != kListenState) {
-        continue;
-      }
-      std::from_chars(local.data() + colon + 1, local.data() + local.size(), local_port, 16);
-      if (local_port == port) {
-        inodes.insert("socket:[" + inode + "]");
-      }
-    }
-  }
-  return inodes;
 }
 
 bool HoldsOneOf(const fs::path& process, const std::set<std::string>& links) {
@@ -155,8 +130,37 @@ Result<ListenSocket> ListenOn(const Endpoint& endpoint) {
   return ListenAt(place);
 }
 
+std::set<std::string> ListenersIn(std::istream& table, std::uint16_t port) {
+  std::set<std::string> inodes;
+  std::string line;
+  std::getline(table, line);  // The heading.
+  while (std::getline(table, line)) {
+    std::istringstream fields(line);
+    std::string slot, local, remote, state, skip, inode;
+    fields >> slot >> local >> remote >> state >> skip >> skip >> skip >> skip >> skip >> inode;
+    unsigned local_port = 0;
+    const std::size_t colon = local.rfind(':');
+    if (!fields || colon == std::string::npos || state != kListenState) {
+      continue;
+    }
+    std::from_chars(local.data() + colon + 1, local.data() + local.size(), local_port, 16);
+    if (local_port == port) {
+      inodes.insert("socket:[" + inode + "]");
+    }
+  }
+  return inodes;
+}
+
+std::set<std::string> ListenersOn(std::uint16_t port) {
+  std::ifstream old_table("/proc/net/tcp");
+  std::ifstream table("/proc/net/tcp6");
+  std::set<std::string> inodes = ListenersIn(old_table, port);
+  inodes.merge(ListenersIn(table, port));
+  return inodes;
+}
+
 std::string OwnerOfPort(std::uint16_t port) {
-  const std::set<std::string> inodes = InodesListeningOn(port);
+  const std::set<std::string> inodes = ListenersOn(port);
   std::error_code error;
   for (fs::directory_iterator process("/proc", error), end;
        !inodes.empty() && !error && process != end; process.increment(error)) {

@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <istream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,11 @@ Result<ListenSocket> ListenAt(const ListenPlace& place);
 
 // The one and then the other.
 Result<ListenSocket> ListenOn(const Endpoint& endpoint);
+
+// The sockets of this machine that listen on the port, as /proc/PID/fd names them.
+std::set<std::string> ListenersOn(std::uint16_t port);
+// By one table of the kernel: /proc/net/tcp.
+std::set<std::string> ListenersIn(std::istream& table, std::uint16_t port);
 
 // "process 1234 (python3)"; empty when /proc does not tell, as for other users' processes.
 std::string OwnerOfPort(std::uint16_t port);
