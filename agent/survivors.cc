@@ -20,13 +20,6 @@ constexpr Duration kLook{100};
 constexpr std::uint32_t kLooksPerMeasurement = 10;
 // Threads that only wait, as NCCL's watchdog, wake up and use a little.
 constexpr std::uint64_t kIdleTicks = 1;
-constexpr std::size_t kMostOfProcess = 64 * 1024;
-
-std::string Read(pid_t pid, const char* name) {
-  const Result<std::string> text =
-      ReadFile("/proc/" + std::to_string(pid) + "/" + name, kMostOfProcess);
-  return text ? *text : "";
-}
 
 // The number that follows the label; none: the process is gone, or the kernel does not say.
 std::optional<std::uint64_t> NumberAfter(const std::string& text, const std::string& label,
@@ -38,7 +31,7 @@ std::optional<std::uint64_t> NumberAfter(const std::string& text, const std::str
 }
 
 std::optional<bool> CatchesTerm(pid_t pid) {
-  const auto caught = NumberAfter(Read(pid, "status"), "\nSigCgt:", 16);
+  const auto caught = NumberAfter(ReadProcFile(pid, "status"), "\nSigCgt:", 16);
   return caught ? std::optional((*caught >> (SIGTERM - 1) & 1) != 0) : std::nullopt;
 }
 
@@ -53,7 +46,7 @@ std::vector<pid_t> TreeOf(pid_t worker) {
 Survivors::Work Survivors::WorkOf(pid_t pid) {
   constexpr int kFieldsBetween = 11;  // The name's end and utime.
   Work work;
-  const std::string stat = Read(pid, "stat");
+  const std::string stat = ReadProcFile(pid, "stat");
   const std::size_t name_end = stat.rfind(')');
   if (name_end != std::string::npos) {
     std::istringstream fields(stat.substr(name_end + 1));
@@ -66,7 +59,7 @@ Survivors::Work Survivors::WorkOf(pid_t pid) {
     fields >> user >> system;
     work.ticks = user + system;
   }
-  work.written = NumberAfter(Read(pid, "io"), "wchar:", 10).value_or(0);
+  work.written = NumberAfter(ReadProcFile(pid, "io"), "wchar:", 10).value_or(0);
   return work;
 }
 

@@ -3,6 +3,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -130,6 +131,11 @@ bool IsLoopback(const std::string& host) {
   return host == "localhost" ||
          (address && (IN6_IS_ADDR_LOOPBACK(&*address) ||
                       (IN6_IS_ADDR_V4MAPPED(&*address) && address->s6_addr[12] == 127)));
+}
+
+std::string HostName() {
+  char name[256] = "";
+  return ::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "localhost";
 }
 
 }  // namespace ddprun

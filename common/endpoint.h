@@ -30,4 +30,7 @@ bool IsWildcard(const sockaddr& address);  // IPv4 or IPv6.
 // A name or number that only this machine reaches. A name that may mean more is not.
 bool IsLoopback(const std::string& host);
 
+// This machine's name as the kernel has it; "localhost" where it has none.
+std::string HostName();
+
 }  // namespace ddprun

@@ -40,12 +40,12 @@ std::vector<pid_t> NumbersIn(const std::string& directory) {
 
 // "pid (any name) state ppid ..."; 0: gone.
 pid_t ParentOf(pid_t pid) {
-  const Result<std::string> stat = ReadFile("/proc/" + std::to_string(pid) + "/stat", kMaxProcFile);
-  const std::size_t close = stat ? stat->rfind(')') : std::string::npos;
-  if (close == std::string::npos || close + 4 >= stat->size()) {
+  const std::string stat = ReadProcFile(pid, "stat");
+  const std::size_t close = stat.rfind(')');
+  if (close == std::string::npos || close + 4 >= stat.size()) {
     return 0;
   }
-  return static_cast<pid_t>(std::atoi(stat->c_str() + close + 4));
+  return static_cast<pid_t>(std::atoi(stat.c_str() + close + 4));
 }
 
 // For kernels built without CONFIG_PROC_CHILDREN.
@@ -85,6 +85,12 @@ bool IsMeant(pid_t child, Reach reach) {
 }
 
 }  // namespace
+
+std::string ReadProcFile(pid_t pid, const char* name) {
+  const Result<std::string> text =
+      ReadFile("/proc/" + std::to_string(pid) + "/" + name, kMaxProcFile);
+  return text ? *text : "";
+}
 
 std::vector<pid_t> ChildrenOf(pid_t pid) {
   const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
@@ -140,16 +146,15 @@ bool DescendsFrom(pid_t pid, pid_t ancestor) {
 }
 
 Purpose PurposeOf(pid_t pid) {
-  const Result<std::string> line =
-      ReadFile("/proc/" + std::to_string(pid) + "/cmdline", kMaxProcFile);
-  if (!line || line->empty()) {
+  const std::string line = ReadProcFile(pid, "cmdline");
+  if (line.empty()) {
     return Purpose::kUnknown;
   }
   // "from multiprocessing.resource_tracker import main;main(5)", the argument of python -c.
-  if (line->find("resource_tracker import main") != std::string::npos) {
+  if (line.find("resource_tracker import main") != std::string::npos) {
     return Purpose::kTidySoon;
   }
-  const std::string_view program = std::string_view(*line).substr(0, line->find('\0'));
+  const std::string_view program = std::string_view(line).substr(0, line.find('\0'));
   return program.substr(program.rfind('/') + 1) == "torch_shm_manager" ? Purpose::kTidyLater
                                                                        : Purpose::kOther;
 }

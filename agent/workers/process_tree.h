@@ -9,9 +9,13 @@
 
 #include <functional>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace ddprun {
+
+// A file of /proc/<pid>; empty: the process is gone, or another user's.
+std::string ReadProcFile(pid_t pid, const char* name);
 
 // Direct children of `pid`, zombies too. May miss one that is born or re-parented meanwhile, so
 // whoever needs certainty asks again after acting.

@@ -7,7 +7,6 @@
 #include <charconv>
 
 #include "agent/workers/process_tree.h"
-#include "common/files.h"
 #include "common/log.h"
 
 namespace ddprun {
@@ -16,16 +15,9 @@ namespace {
 // For a process that changed parents, or was in execve, while we looked.
 constexpr Duration kLookAgain{20};
 constexpr Duration kTidySoon{250};
-constexpr std::size_t kMostOfProc = 1 << 20;
-
-std::string ProcFile(pid_t pid, const char* name) {
-  const Result<std::string> text =
-      ReadFile("/proc/" + std::to_string(pid) + "/" + name, kMostOfProc);
-  return text ? *text : "";
-}
 
 std::string NameOf(pid_t pid) {
-  std::string name = ProcFile(pid, "comm");
+  std::string name = ReadProcFile(pid, "comm");
   name.erase(name.find_last_not_of('\n') + 1);
   return Printable(name);
 }
@@ -33,7 +25,7 @@ std::string NameOf(pid_t pid) {
 // By what it inherited from its worker.
 std::optional<std::uint32_t> LocalRankOf(pid_t pid) {
   constexpr std::string_view kVariable("\0LOCAL_RANK=", 12);
-  const std::string environment = '\0' + ProcFile(pid, "environ");
+  const std::string environment = '\0' + ReadProcFile(pid, "environ");
   const std::size_t at = environment.find(kVariable);
   std::uint32_t rank = 0;
   if (at == std::string::npos || std::from_chars(environment.data() + at + kVariable.size(),

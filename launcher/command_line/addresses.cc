@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -117,12 +116,6 @@ std::string AnyUsable() {
 }
 
 }  // namespace
-
-std::string HostName() {
-  char name[256] = "localhost";
-  (void)!::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 Result<std::vector<std::string>> Resolve(const std::string& host) {
   ASSIGN_OR_RETURN(const Addresses found, LookUp(host));

@@ -10,9 +10,6 @@
 
 namespace ddprun {
 
-// This machine's name as the kernel has it; "localhost" where it has none.
-std::string HostName();
-
 // The numeric addresses of a name, without doubles. kUnavailable: it cannot be looked up.
 Result<std::vector<std::string>> Resolve(const std::string& host);
 

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 #include <thread>
 #include <utility>
 
+#include "common/endpoint.h"
 #include "trainer/checkpoint/file_system.h"
 
 namespace ddprun {
@@ -18,11 +18,6 @@ namespace {
 constexpr std::size_t kContentBytes = 512;
 constexpr int kHoldTries = 50;
 constexpr std::chrono::milliseconds kHoldWait{20};
-
-std::string HostName() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return ::gethostname(name, HOST_NAME_MAX) == 0 ? name : "";
-}
 
 // "<host> <run> <world> <count>", padded: always one write of one size.
 std::string Content(const std::string& host, const Writer& writer, std::uint64_t count) {

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <chrono>
 
+#include "common/endpoint.h"
 #include "common/log.h"
 
 namespace ddprun {
@@ -55,14 +56,6 @@ Error CannotUse(const std::filesystem::path& directory, int error_number) {
                       error_number == ENOMEM;
   error.kind = passes ? ErrorKind::kUnavailable : ErrorKind::kInvalid;
   return error;
-}
-
-std::string HostName() {
-  char name[256] = "";
-  if (::gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') {
-    return "localhost";
-  }
-  return name;
 }
 
 }  // namespace
