@@ -48,7 +48,7 @@ struct AgentOptions {
   bool templates = true;
   KeepPlan keep;                        // WarmPlan's.
   std::shared_ptr<GivenPreload> given;  // The same.
-  bool of_daemon = false;  // Who reads the workers' output asks for it (agent/commands/),
+  bool of_daemon = false;  // A reader of the workers' output asks for it (agent/commands/),
   bool followed = false;   // and the launch does: it comes, or has come.
   Duration linger{0};      // RunnerConfig's.
   std::string node_check;  // Of this machine, for /bin/sh; empty: none is run.

@@ -1,6 +1,6 @@
-// The real stores of this node, and clients of a shared port who came before their generation did.
+// The real stores of this node, and clients of a shared port that came before their generation did.
 //
-// A store exists from its generation's beginning on; who comes before waits in the backlog. Never
+// A store exists from its generation's beginning on; an earlier client waits in the backlog. Never
 // serves a client on the agent's loop (store_thread.h).
 #pragma once
 

@@ -22,7 +22,7 @@ class NodeStores {
   virtual Endpoint Offer() = 0;
 
   // The generation begins whose store was offered, if one could be. `peers`: the addresses of its
-  // nodes, who are let in beside whom the options name; empty: not known.
+  // nodes, which are let in beside those that the options name; empty: not known.
   virtual void Begin(const std::string& peers) = 0;
   virtual void End() = 0;
 };

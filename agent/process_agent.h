@@ -29,7 +29,7 @@ class ProcessAgent {
   // Whether this machine is fit for workers: its own facts first, then the user's command.
   void CheckNode(CheckCause cause, std::function<void(std::string)> verdict);
 
-  // The run is over here: who follows what its workers printed hears the rest, if he takes it soon.
+  // The run is over here: a reader of its workers' output gets the rest, if it takes it soon.
   void FinishRequests(std::function<void()> done);
 
   // For people: the facts of this machine, and what is loaded ahead on it.

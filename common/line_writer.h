@@ -1,4 +1,4 @@
-// Lines for a terminal, pipe or file whose other side may stand still: who puts a line never waits.
+// Lines for a terminal, pipe or file whose other side may stand still: the caller never waits.
 //
 // A thread that does nothing but write(2), started at the first line. Bounded: what does not fit is
 // dropped, and counted at its place among the lines once there is room again. Order is kept. Bytes

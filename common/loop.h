@@ -68,7 +68,7 @@ class Loop {
 // threads that wait for them. False: no thread can be had.
 bool StartThread(std::function<void()> work);
 
-// As Loop::RunBounded for who has no loop to go on with: waits. False: `limit` was over first.
+// As Loop::RunBounded for a caller without a loop: waits. False: `limit` was over first.
 bool FinishesWithin(Duration limit, std::function<void()> work);
 
 // One moment at which something must happen; arming replaces the earlier moment.

@@ -11,7 +11,8 @@
 
 namespace ddprun {
 
-// But for the store's place, and who wants to know. `server`: where the rendezvous is, for people.
+// But for the store's place, and the functions that want to know. `server`: where the rendezvous
+// is, for people.
 AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
                        const RunDirectory& directory, const NodeId& node,
                        const std::string& server);

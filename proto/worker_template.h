@@ -9,7 +9,7 @@
 //   template -> agent   TemplateReply{kForked | kRefuses, sequence}
 //   worker -> agent     TemplateReply{kForked, sequence, errno, step} on a line of its own, with
 //   the
-//                       kernel's word for who sends (SCM_CREDENTIALS); set up but for what follows
+//                       kernel's word for the sender (SCM_CREDENTIALS); set up but for what follows
 //   agent -> worker     one byte: go; the agent has registered the process. End of file: it ends
 //   agent -> template   TemplateRequest with keep_ms, and two descriptors: it outlives this run
 //                       (proto/kept_template.h)

@@ -95,7 +95,7 @@ std::function<void(UniqueFd)> HandTo(HandOver& hand_over, int listener,
   };
 }
 
-// With an authority, who calls must show a certificate that it signed.
+// With an authority, a caller must show a certificate that it signed.
 std::shared_ptr<grpc::ServerCredentials> UsersCredentials(const Tls& tls) {
   grpc::SslServerCredentialsOptions options(
       tls.authority.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE

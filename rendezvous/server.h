@@ -41,8 +41,8 @@ class RendezvousServer final : public ListeningServer {
   // have no way to.
   void Require(Access access) { access_ = std::move(access); }
 
-  // Before Listen, where no token is required: who has this one may have it proven, and call over
-  // TLS.
+  // Before Listen, where no token is required: a caller that has this one may have it proven, and
+  // call over TLS.
   void Prove(std::string token) { proven_ = std::move(token); }
 
   // Binds exactly the host named and serves. The endpoint as asked for, with the port bound. May

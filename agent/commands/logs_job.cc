@@ -69,7 +69,7 @@ UniqueFd OpenEnd(FileEnd& file) {
 }
 
 // On a thread, perhaps for ever. Records of all files in turn, from number `first` on, while
-// `piece` has room; who does not follow gets what was there when it was first looked. True: there
+// `piece` has room; without --follow it gets what was there at the first look. True: there
 // may be more at once.
 bool ReadFiles(std::vector<FileEnd>& files, bool follow, std::size_t most, std::size_t& first,
                std::string& piece) {

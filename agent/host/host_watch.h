@@ -59,7 +59,7 @@ class HostWatch {
   LoopTimer timer_;
 };
 
-// The same once, for who has no loop. Waits, but not for ever.
+// The same once, for a caller without a loop. Waits, but not for ever.
 HostView LookAtHost(const HostWatchOptions& options);
 
 }  // namespace ddprun

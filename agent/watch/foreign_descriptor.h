@@ -20,7 +20,7 @@ Result<std::uint64_t> BytesOfSealed(int fd);
 // Any thread.
 class ForeignDescriptors {
  public:
-  // So many wait for one that does not close: who receives takes no more.
+  // So many wait for one that does not close: a receiver takes no more.
   static constexpr std::size_t kMostWaiting = 64;
 
   ForeignDescriptors();

@@ -41,7 +41,7 @@ class LiveStacks {
   // Nothing where it is over.
   void GiveUp(std::uint64_t turn);
 
-  // Their generation is gone: who waits gets what there is.
+  // Their generation is gone: a request that waits gets what there is.
   void Forget();
 
  private:

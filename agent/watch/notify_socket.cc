@@ -20,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One each turn: who waits again hears at once of what is left, and finding out that nothing is
-// would cost as much as what came. So a flood never holds up the loop, either.
+// One each turn: a loop that waits again hears at once of what is left, and finding out that
+// nothing is would cost as much as what came. So a flood never holds up the loop, either.
 constexpr int kMaxPerTurn = 1;
 constexpr int kMaxWaiting = 64;
 // At the end nothing comes after it; what is left of a worker may go on sending.

@@ -1,5 +1,5 @@
 // torchrun's file-timer watchdog: workers write to a FIFO by when they must have got through a
-// piece of work; who does not is signalled.
+// piece of work; a worker that does not is signalled.
 //
 // Kills only workers of the generation that runs, never the agent (torchrun's takes itself along).
 // Bounded: so many timers, lines of the size a pipe keeps together, one piece per loop turn. The

@@ -11,8 +11,8 @@
 
 namespace ddprun {
 
-// Returns the message for the user; "": nothing is left. Forks, so only for who has no threads.
-// `wait` lasts a moment, or until a child has ended; true: a signal came that asks for the end.
+// Returns the message for the user; "": nothing is left. Forks, so no threads may be there. `wait`
+// lasts a moment, or until a child has ended; true: a signal came that asks for the end.
 std::string RemoveInTime(const std::string& directory, const std::function<bool()>& wait);
 
 }  // namespace ddprun

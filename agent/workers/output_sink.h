@@ -6,7 +6,7 @@
 // write, and O_NONBLOCK would be set for every process that shares the inherited description. The
 // thread gets a batch and posts back the outcome; one that is stuck is left behind.
 //
-// Bounded: who appends asks HasRoom first and stops reading its worker until WhenWritten. If that
+// Bounded: a caller asks HasRoom first and stops reading its worker until WhenWritten. If that
 // lasts too long for a file (PassOver) its disk hangs: bytes that come until the write under way
 // returns are dropped, and the log and the file say so. Bytes that the system refuses (full disk,
 // closed pipe) are dropped and logged once; nothing else suffers from it.

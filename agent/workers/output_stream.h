@@ -48,7 +48,7 @@ class OutputStream : public std::enable_shared_from_this<OutputStream> {
     // What of some bytes is shown; none: all. Other readers get them as they are.
     std::function<std::string(std::string_view)> shown;
     bool keep_tail = false;
-    std::shared_ptr<KeptOutput> kept;              // nullptr: not kept for who asks later.
+    std::shared_ptr<KeptOutput> kept;              // nullptr: not kept for later requests.
     std::uint32_t local_rank = 0;                  // There.
     std::function<void(std::string_view)> reader;  // Also gets all bytes; none: no one does.
   };

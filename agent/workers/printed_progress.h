@@ -16,7 +16,7 @@
 
 namespace ddprun {
 
-// The forms that are looked for in workers' output, and who gets the result.
+// The forms that are looked for in workers' output, and the function that gets the result.
 struct ProgressPlan {
   std::shared_ptr<const ProgressForms> forms;  // nullptr: nothing is.
   std::function<void(std::uint32_t local_rank, const Notification& said)> told;

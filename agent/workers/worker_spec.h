@@ -79,7 +79,7 @@ struct StreamPlan {
   std::filesystem::path filtered_file;
 };
 
-// Memory that the last worker of this local rank left (proto/memory_block.h). Shared by who keeps
+// Memory that the last worker of this local rank left (proto/memory_block.h). Shared by its keeper
 // it and starts under way.
 struct MemoryBlock {
   std::string name;

@@ -63,7 +63,7 @@ class WorkerTemplate {
   // on. Returns its pid. Never waits.
   Result<pid_t> Keep(int listener, int plan, Duration idle);
 
-  // At once; who waits for it hears of it.
+  // At once; a caller that waits for it hears of it.
   void End();
 
  private:

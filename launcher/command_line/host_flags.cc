@@ -30,7 +30,7 @@ Result<std::vector<LaunchHost>> ListedHosts(const RawFlags& raw, const LaunchCon
 }
 
 void CheckCounts(const RawFlags& raw, const LaunchConfig& config, Problems& problems) {
-  const auto nodes = ParseNodes(raw.nnodes);  // What is wrong with it is said elsewhere.
+  const auto nodes = ParseNodes(raw.nnodes);  // A wrong value is reported elsewhere.
   const std::size_t hosts = config.hosts.size();
   if (nodes && nodes->first > hosts) {
     problems.Add("--nnodes=" + raw.nnodes + " needs " + std::to_string(nodes->first) +

@@ -44,7 +44,7 @@ LaunchEnd::Steps AgentEnd::Steps() {
           [this] { parts_.loop.Stop(); }};
 }
 
-// For people, and in a pod for who asks what became of it.
+// For people, and in a pod for those that ask what became of it.
 void AgentEnd::Report(std::function<void()> done) {
   parts_.agent.workers.WhenEvidenceIsKept([this, done = std::move(done)] { Tell(done); });
 }
@@ -104,7 +104,7 @@ bool AgentEnd::ServeOn(std::function<void()> done) {
   CoordinatorDriver* const serving = parts_.role.Serving();
   CoordinatorDriver* const own = parts_.role.coordinator.get();
   if (serving == nullptr && own != nullptr && own->NodesServed() == 0) {
-    own->WhenUnneeded(std::move(done));  // Who follows the output may still be reading it.
+    own->WhenUnneeded(std::move(done));  // A reader may still follow the output.
     return true;
   }
   if (serving == nullptr || exit_.code == kExitUnavailable) {

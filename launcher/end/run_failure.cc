@@ -213,7 +213,7 @@ std::string SayHowItEnded(const Exit& exit) {
 
 void WarnOfUncaughtSignal(const Exit& exit, const LastAttempt& attempt) {
   if (!exit.finish || exit.finish->root || exit.code == kExitRestart) {
-    return;  // A failure is reported in full, and who has saved needs no advice.
+    return;  // A failure is reported in full, and a run that has saved needs no advice.
   }
   std::set<std::uint32_t> ranks;
   int signal = 0;

@@ -85,7 +85,7 @@ Result<LaunchContext> ReadContext(const ContextQuery& query) {
   LaunchContext context = found ? FactsOf(*found) : LaunchContext();
   const std::string nodes = Said(query, "nnodes").value_or("1");
   if (context.ends_nodes_alone && nodes != "1" && nodes.find(':') == std::string::npos) {
-    context.tells_before_end = false;  // The others of a fixed number wait for who comes again.
+    context.tells_before_end = false;  // The others of a fixed number wait for its return.
   }
   context.scheduler = Scheduler::kCommandLine;
   context.name = "the command line";

@@ -59,7 +59,7 @@ struct LaunchContext {
 
   std::string job;                      // For the scheduler's own commands; empty: none.
   bool speaks_for_job = false;          // The one process of all that asks the scheduler something.
-  std::optional<Endpoint> waiter;       // Where who waits for this step listens: srun.
+  std::optional<Endpoint> waiter;       // Where the process that waits for this step listens: srun.
   std::uint32_t requeues = 0;           // How often it was started again as a whole.
   std::optional<std::int64_t> ends_at;  // When it is killed: seconds since 1970.
   bool tells_before_end = false;        // TERM, USR1 and USR2 mean: save, you will be stopped.

@@ -30,7 +30,7 @@ struct RunBundle::Shared {
   struct Part {
     fs::path bundle;
     const char* name = nullptr;
-    // Made by who writes it.
+    // Made by its writer.
     std::function<std::string()> text;
   };
   std::mutex mutex;

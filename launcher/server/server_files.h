@@ -2,7 +2,7 @@
 // leaves in its run directory, and by a link with which this user's verbs on this machine find it.
 //
 //   <run directory>/endpoint    HOST:PORT
-//   <run directory>/token       mode 0600; who can read it may drain and stop
+//   <run directory>/token       mode 0600; its readers may drain and stop
 //   <run directory>/tls         the absolute names of the three TLS files, a line each; only with
 //                               TLS
 //   <run directory>/operators   of a run of one node, instead of all these: the Unix socket at

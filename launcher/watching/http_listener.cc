@@ -77,7 +77,7 @@ class HttpListener::State : public std::enable_shared_from_this<State>, public H
 
  private:
   bool HaveThread() {
-    // Shared: who destroys the listener waits for `ended_`.
+    // Shared: the listener's destructor waits for `ended_`.
     started_ = started_ || StartThread([self = shared_from_this()] {
                  self->io_.run();
                  self->ended_.set_value();

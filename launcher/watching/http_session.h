@@ -2,7 +2,7 @@
 // goes.
 //
 // On its listener's thread. Never reads more than it bounds, never waits for a reader for longer
-// than kPatience: who does not read a stream is dropped. Internal to http_listener.
+// than kPatience: a client that does not read its stream is dropped. Internal to http_listener.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>

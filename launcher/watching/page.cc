@@ -182,7 +182,7 @@ HttpAnswer PageAnswers::Session(const HttpRequest& request) const {
   return answer;
 }
 
-// Any page may ask: who does not have the key learns nothing by the answer.
+// Any page may ask: one without the key learns nothing by the answer.
 HttpAnswer PageAnswers::Proof(const HttpRequest& request) const {
   const std::optional<PageKeys> proofs = view_.access.Proofs(request);
   if (!proofs) {

@@ -49,7 +49,7 @@ std::vector<std::string> OtherPages(const RunStatus& run, const std::vector<std:
 using PageWish =
     std::function<void(ControlVerb verb, std::string node, std::function<void(HttpAnswer)> done)>;
 
-// To who shows none at the server's own port.
+// To browsers that show none at the server's own port.
 HttpAnswer ProbesNeedKey();
 
 class PageAnswers final : public HttpAnswers {

@@ -8,7 +8,7 @@
 //
 // A page whose server is gone leads its reader to another node's page, with his key. So it first
 // asks there for a proof that the key is known, which is given for this page's own places alone:
-// who sits where a page once was cannot pass the question on.
+// a program at a page's former address cannot pass the question on.
 //
 // Pure.
 #pragma once

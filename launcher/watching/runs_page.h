@@ -1,5 +1,5 @@
 // The status page of a server alone, which may have several runs: one page for each, and one to
-// choose from, for who shows the key of the whole server.
+// choose from, for browsers with the key of the whole server.
 //
 // A run's key leads to that run. If there is one run, it need not be chosen.
 #pragma once

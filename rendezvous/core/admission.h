@@ -21,8 +21,8 @@ std::optional<std::string> WhyRefused(const Roster& roster, const NodeReport& re
 bool IsPossible(const Placement& placement, const NodeReport& report, const RunSpec& spec);
 
 // Whether the node's wish may end the run, and not only its own part: a member of the present
-// world; where none runs, of the last one, or who takes a lost one's place; before the first world,
-// who has waited for it. `gathering`: no world runs.
+// world; where none runs, of the last one, or nodes that take a lost one's place; before the first
+// world, those that have waited for it. `gathering`: no world runs.
 bool MayStopRun(const Roster& roster, bool gathering, const NodeKey& key);
 
 }  // namespace ddprun

@@ -44,7 +44,7 @@ struct CallEnded {
 struct Tick {};
 // The claim has the run's outcome, or cannot be written.
 struct OutcomeKept {};
-// Only who holds a claim serves here (core/failover/failover.h), and this one is good until
+// Only the holder of a claim serves here (core/failover/failover.h), and this one is good until
 // then. Beyond it the server may be on the losing side of a split: what runs goes on, but it forms
 // no world. Never fed to a server that needs no claim.
 struct ClaimGood {
@@ -59,7 +59,7 @@ using CoordinatorEvent =
 struct CoordinatorEffects {
   std::vector<RunEvent> events;  // Without number and time.
   bool ended = false;            // In this step: its outcome is to be kept, OutcomeKept answers.
-  std::vector<NodeId> evidence;  // These keep what is known of their workers, who hang and go on.
+  std::vector<NodeId> evidence;  // These keep what is known of their workers, which hang and go on.
 };
 
 CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config,

@@ -200,7 +200,7 @@ Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& c
   if (state.phase == Phase::kRecovering) {
     return Wait{RecoveringReason(state, config, now)};
   }
-  // While nodes are missing it stays, so that those who wait for them hear of it.
+  // While nodes are missing it stays, so that those that wait for them hear of it.
   const bool may_go = state.phase == Phase::kRunning || report.leaving != Leaving::kNo;
   if (CannotStart(report) && may_go) {
     return Finish{Ending::kRefused, kExitUsage, "cannot start the workers: " + report.unfit, {}};

@@ -49,7 +49,7 @@ bool ComesBefore(const Candidate* a, const Candidate* b) {
   return a->second.joined < b->second.joined;
 }
 
-// Keeps max_nodes: those of the last world first, then who came first.
+// Keeps max_nodes: those of the last world first, then those that came first.
 void LeaveOut(const Roster& roster, std::vector<const Candidate*>& chosen) {
   std::set<NodeId> last_world;
   if (roster.world) {

@@ -16,7 +16,7 @@
 
 namespace ddprun {
 
-// Nodes that came while a world runs, taken together; and who was lost when.
+// Nodes that came while a world runs, taken together; and which nodes were lost when.
 struct Growth {
   std::optional<Time> first;   // Of the arrivals not yet taken in.
   std::optional<Time> go;      // The world stops for them then.

@@ -50,7 +50,7 @@ Filed FactsOf(const Roster& roster, const CoordinatorConfig& config, const NodeK
       CannotStart(node.report) && !node.lost && !node.refused && !node.acknowledged;
   facts.gives_up = facts.cannot_start && node.report.leaving != Leaving::kNo;
   facts.unfit = facts.cannot_start || (stays && IsUnfit(node.report));
-  // The verdict on an outsider is not waited for: it would delay those who trained before.
+  // The verdict on an outsider is not waited for: it would delay those that trained before.
   const bool outsider = facts.unfit && (!node.report.checking || IsOutsider(roster, key));
   facts.coming = !able && stays && !outsider && node.report.unkillable == 0;
   facts.served = !node.lost && !node.acknowledged;

@@ -1,4 +1,4 @@
-// A world: who trains with whom, and what is known of each since.
+// A world: which nodes train together, and what is known of each since.
 //
 // Values. Decides nothing: who becomes a member is formation's, what is written here later is the
 // roster's, which keeps the roll call true.

@@ -1,5 +1,5 @@
 // A node's way to whichever server serves now: hands its call on to the channel of the moment, and
-// tells who listens that an answer came.
+// tells its listener that an answer came.
 //
 // A call that is open when the server changes is sent again to the new one, with a deadline of its
 // own; one that finds no server waits for one until its deadline. Decides nothing.

@@ -21,7 +21,7 @@ class GrpcNetwork final : public ServingNetwork {
   // Sets the handler of browsers' connections to the servers made from now on.
   void UsePage(std::function<void(UniqueFd, std::string)> page) { page_ = std::move(page); }
 
-  // For who binds it himself.
+  // For a caller that binds it.
   std::unique_ptr<RendezvousServer> NewRendezvous(RendezvousHandlers handlers);
 
   std::unique_ptr<ListeningServer> NewServer(RendezvousHandlers handlers) override;

@@ -1,7 +1,7 @@
 // The number of bytes that a TCP connection has received since it began, whether or not they were
 // read.
 //
-// Apart from who asks: the kernel's header with this number and the C library's exclude each other.
+// A file of its own: the kernel's header with this number and the C library's exclude each other.
 #pragma once
 
 #include <cstdint>

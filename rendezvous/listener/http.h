@@ -17,7 +17,7 @@ inline constexpr std::string_view kHealthGreeting = "ddprun rendezvous ";
 
 // The line of it that names the one run of a server that an agent carries.
 inline constexpr std::string_view kHealthRun = "run ";
-// Instead of it, where only who has the token may know.
+// Instead of it, where only holders of the token may know.
 inline constexpr std::string_view kHealthToken = "a token is needed";
 // The line that answers "/healthz?sealed": the token, for those of one user to open.
 inline constexpr std::string_view kHealthSealed = "sealed ";

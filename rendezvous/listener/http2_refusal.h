@@ -12,7 +12,7 @@
 
 namespace ddprun {
 
-// Sent first: who calls waits for it. SETTINGS, with none.
+// Sent first: the caller waits for it. SETTINGS, with none.
 inline constexpr std::string_view kHttp2Greeting("\0\0\0\4\0\0\0\0\0", 9);
 // Of what a caller says, until its call begins.
 inline constexpr std::size_t kMaxHttp2Beginning = 4096;

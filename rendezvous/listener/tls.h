@@ -1,10 +1,10 @@
 // The proofs that a node shows to a rendezvous and wants to see, so that no other process speaks
 // for either: a token in every call, TLS under every connection.
 //
-//   certificate and key   who serves shows them; who calls shows them where the server asks
-//   authority             signs what the others show. A server with one turns away who shows
-//                         nothing that it signed (mutual TLS); a caller with one speaks TLS and
-//                         wants the certificate to name the host that it called
+//   certificate and key   a server shows them; a caller shows them where the server asks
+//   authority             signs what the others show. A server with one turns a caller away that
+//                         shows nothing that it signed (mutual TLS); a caller with one speaks TLS
+//                         and wants the certificate to name the host that it called
 //
 // Files are read once, at start. A server with a token and no certificate draws one that proves the
 // token (token_proof). The workers' store stays in the clear.

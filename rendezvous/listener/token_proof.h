@@ -1,5 +1,5 @@
-// How who has a token proves it without showing it: by a keyed hash (HMAC-SHA256) that the other
-// side, who has the token too, makes again and compares in constant time.
+// How a holder of a token proves it without showing it: by a keyed hash (HMAC-SHA256) that the
+// other side, which has the token too, makes again and compares in constant time.
 //
 //   certificate   a server's own: it signed itself, and its name is the hash of its public key. A
 //                 replay cannot end the handshake; the maker of another one cannot name it

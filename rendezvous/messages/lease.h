@@ -16,7 +16,7 @@ namespace ddprun {
 inline constexpr Duration kBaseLease{1'000};
 // Beyond that lateness lengthens no lease (lateness.h), so that no node, by being slow, puts off
 // for longer the moment at which another one is replaced. Where there is no saying how late others
-// are, as for who has just started, this one counts.
+// are, as for a node that has just started, this one counts.
 inline constexpr Duration kLongLease{3'000};
 // How often what was seen to take long must fit into a lease: of 2/3 that a node has to answer it
 // has used less than half; a server that stood still has not lost its claim; a claim's move and one

@@ -86,7 +86,7 @@ enum class StopCause {
 bool IsPlanned(StopCause cause);
 
 // The details of a failed worker, for people. Nothing is decided by them, but whether they speak of
-// a lost peer. Nothing is decided by it, but who speaks of a lost peer.
+// a lost peer. Nothing is decided by it, but which workers speak of a lost peer.
 struct FailureDetails {
   std::int64_t unix_ms = 0;  // When it failed, by its node's wall clock; 0: unknown.
   std::string error_file;    // Its path on that node; empty: none, or none that stays.

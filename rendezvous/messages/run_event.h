@@ -3,7 +3,7 @@
 //
 // Values; nothing is decided by them. A core says what happened, its driver gives it number and
 // time. Numbered from 1 in each term: (term, number) orders all events of a run, whoever served.
-// The kind is a word, so that who reads knows how to pass over one that is newer than itself.
+// The kind is a word, so that a reader knows how to pass over one that is newer than itself.
 #pragma once
 
 #include <compare>
@@ -90,7 +90,7 @@ struct RunEvent {
   Term term = {};              // From here on the driver's: where and
   std::uint64_t number = 0;
   UnixTime when = {};             // when, by the server's wall clock: for people alone.
-  std::optional<Time> told = {};  // By the steady clock of who tells it; {}: another server did.
+  std::optional<Time> told = {};  // By the steady clock of its teller; {}: another server did.
   Duration age{0};                // Filled in when it is asked for.
   // Of "started" and "recovered", part by part (core/startup); those that are known.
   std::optional<Duration> detect = {};

@@ -68,7 +68,7 @@ std::optional<inet_diag_msg> Find(const tcp::endpoint& local, const tcp::endpoin
   }
   std::memcpy(&header, bytes, sizeof header);
   std::memcpy(&found, bytes + NLMSG_HDRLEN, sizeof found);
-  // Where no connection has these ends the kernel shows who listens at the first.
+  // Where no connection has these ends the kernel shows the listener at the first.
   const bool connected = header.nlmsg_type == SOCK_DIAG_BY_FAMILY &&
                          found.id.idiag_dport == question.request.id.idiag_dport &&
                          found.id.idiag_sport == question.request.id.idiag_sport;

@@ -94,7 +94,7 @@ void RefusedClients::Count(const Kept& kept) {
   }
 }
 
-// Fits in the socket's buffer; who does not take it does not get it.
+// Fits in the socket's buffer; a client that does not take it does not get it.
 void RefusedClients::Answer(Kept& kept) {
   const auto counted = counts_.find(kept.allow + " " + kept.why);
   const std::uint64_t count = counted == counts_.end() ? 0 : counted->second;

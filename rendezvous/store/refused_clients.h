@@ -22,7 +22,7 @@ namespace ddprun {
 
 struct Refusal {
   std::string allow;        // The value for --store-allow: an address, or any.
-  std::uint64_t count = 0;  // Clients of a store that were refused alike; who asked is none.
+  std::uint64_t count = 0;  // Clients of a store that were refused alike; the asker is none.
   std::string why;
 };
 

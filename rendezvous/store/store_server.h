@@ -41,8 +41,8 @@ struct StoreOptions {
   Duration validate_timeout = std::chrono::seconds(10);
   StoreLimits limits;
   AllowList allowed;  // From where clients may come.
-  // Set by who ends the store, on any thread: what clients asked for until then is not begun, and
-  // its loop is free for the end. None: it ends by Close alone.
+  // Set by the caller that ends the store, on any thread: what clients asked for until then is not
+  // begun, and its loop is free for the end. None: it ends by Close alone.
   std::shared_ptr<const std::atomic<bool>> over = nullptr;
 };
 

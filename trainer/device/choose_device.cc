@@ -74,7 +74,7 @@ Result<Device> ChooseGpu(const DeviceWish& wish, BackendChoice backend, const Wo
     return Device{.kind = DeviceKind::kCuda, .index = *wish.index};
   }
   const auto local = static_cast<int>(env.local_rank);
-  // With one GPU made visible to each, local ranks are all 0; who shares one is found in the group.
+  // With one GPU made visible to each, local ranks are all 0; a shared one is found in the group.
   const bool own = count == 1 && local == 0 && here.visible;
   if (local >= count || (static_cast<int>(env.local_world_size) > count && !own)) {
     return Error{ErrorKind::kInvalid,

@@ -1,7 +1,7 @@
 // A node-local copy of data files, made once per node and shared by its ranks.
 //
 // Local rank 0 copies under another name and renames when all is there, so nobody ever sees a part;
-// the others wait for that, as long as it takes: who calls knows whether that rank lives. A copy
+// the others wait for that, as long as it takes: the caller knows whether that rank lives. A copy
 // that a crash or a power cut took some of is made afresh; one that is complete is used again as
 // long as the originals have the same names, sizes and times. Two trainings on one node may stage
 // at once: a lock that dies with its holder keeps them apart. A directory that others can write to,

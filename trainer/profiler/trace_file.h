@@ -1,7 +1,8 @@
 // A trace as Chrome's format has it, which Perfetto opens.
 //
-// {"traceEvents": [...], "displayTimeUnit": "ms"}; times in microseconds. Only formatting: who adds
-// slices sees to it that those of one row nest. Text that is not UTF-8 is replaced.
+// {"traceEvents": [...], "displayTimeUnit": "ms"}; times in microseconds. Only formatting: the
+// caller that adds slices sees to it that those of one row nest. Text that is not UTF-8 is
+// replaced.
 #pragma once
 
 #include <cstdint>

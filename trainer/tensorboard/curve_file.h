@@ -1,6 +1,6 @@
 // A training's curves as TensorBoard reads them: one event file in a directory for each start.
 //
-// Written on a thread, as a line file is (disk/line_file.h): no disk holds up who appends. A disk
+// Written on a thread, as a line file is (disk/line_file.h): no disk holds up the caller. A disk
 // that is full, at the start or later, is said once and the training goes on without curves; a
 // directory that cannot be one is an error at the start, since that does not pass by itself.
 //

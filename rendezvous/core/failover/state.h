@@ -23,7 +23,7 @@ struct Claim {
   Endpoint endpoint;         // Where that server is.
   std::uint64_t counter = 0;
   bool closed = false;
-  bool over = false;  // Closed because the run has ended: who finds it begins another one.
+  bool over = false;  // Closed because the run has ended: its finder begins another one.
   Duration lease{0};  // Of its server: longer than the least where its runs are large.
   // Runs that have ended, the last ones: announced only once they stand here, so that they are
   // known however the holder ends.
@@ -60,7 +60,7 @@ struct ServerHeard {  // The agent's call was answered.
   Term term;
   Duration lease{0};
 };
-// The agent's call failed. Proves nothing; but who looks often finds soon what a guard has to say.
+// The agent's call failed. Proves nothing; but frequent looks find soon what a guard has to say.
 struct ServerCallFailed {};
 struct LaterTermHeard {  // By this server, in a node's report.
   Term term;
