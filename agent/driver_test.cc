@@ -74,13 +74,14 @@ struct RunningAgent {
   }
 
   static AgentConfig ConfigOf(std::uint32_t workers_of_node) {
-    return {.run_id = "run",
-            .node = "n0",
-            .host = "n0",
-            .spec = {.min_nodes = 1, .max_nodes = 2},
-            .workers = workers_of_node,
-            .server = "s:1",
-            .hang_timeout = 1s};
+    AgentConfig config;
+    config.run_id = "run";
+    config.node = config.host = "n0";
+    config.spec = {.min_nodes = 1, .max_nodes = 2};
+    config.workers = workers_of_node;
+    config.server = "s:1";
+    config.hang_timeout = 1s;
+    return config;
   }
   AgentParts Parts() {
     auto owned = std::make_unique<Channel>();

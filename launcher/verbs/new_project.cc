@@ -67,7 +67,7 @@ int MakeNewProject(const NewProjectRequest& request) {
     Log(LogLevel::kError, "ddprun new: " + made.error().message);
     return made.error().kind == ErrorKind::kInvalid ? kExitUsage : 1;
   }
-  const std::string shown = directory.native();
+  const std::string& shown = directory.native();
   return PrintOut("made " + shown + "/CMakeLists.txt and " + shown +
                   "/main.cc. To build it, with ddprun's trainer library in PREFIX:\n  cmake -S " +
                   shown + " -B " + shown +
