@@ -13,6 +13,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from ddprun_runs import TRAIN, DdprunTest, read_bytes  # noqa: E402
 
 KILLS = int(os.environ.get("DDPRUN_MEMORY_KILLS", "6"))
@@ -142,4 +143,4 @@ class MemoryRecovery(DdprunTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main(at_once=2)

@@ -208,4 +208,4 @@ class Disk(support.TrainerTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    support.main(at_once=4)

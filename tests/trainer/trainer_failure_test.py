@@ -38,14 +38,11 @@ class Failure(support.TrainerTest):
         short = ["--epochs=1", "--limit-train=640"]
         self.run_alone(short)
         kept = self.directories()
-        for other, says in [("--seed=2", "--seed 1, not 2"), ("--model=linear", "mlp")]:
-            worker = self.run_alone(short + [other], expect=2)
-            self.assertIn(says, self.complaint(worker)[-1])
+        worker = self.run_alone(short + ["--model=linear"], expect=2)
+        self.assertIn("mlp", self.complaint(worker)[-1])
         self.assertEqual(kept, self.directories())
 
     def test_must_resume_what_is_not_there(self):
-        worker = self.run_alone(["--resume=must"], expect=2)
-        self.assertIn("there is no checkpoint in", self.complaint(worker)[-1])
         workers = self.run_world(["--resume=must"], ranks=2, expect=2)
         self.assertIn("there is no checkpoint in", self.complaint(workers[0])[-1])
         self.assertIn("rank 0 did not start", self.complaint(workers[1])[-1])
@@ -87,7 +84,7 @@ class Failure(support.TrainerTest):
                              rf"a peer of rank {1 - victim} is gone: .*{ends[backend]}")
 
     def test_a_silent_peer_counts_as_gone_after_the_timeout(self):
-        workers = self.start(ENDLESS + ["--collective-timeout=5", "--backend=gloo"], ranks=2)
+        workers = self.start(ENDLESS + ["--collective-timeout=3", "--backend=gloo"], ranks=2)
         self.assertTrue(workers[0].wait_for_step(20))
         workers[1].kill(signal.SIGSTOP)
         self.assertEqual(workers[0].wait(), 75)
@@ -114,47 +111,38 @@ class Failure(support.TrainerTest):
             (line,) = self.complaint(worker)
             self.assertIn("--device=cuda needs a GPU: ", line)
             self.assertIn("--device=cpu --backend=auto trains without one", line)
-        worker = self.run_alone(["--device=cpu", "--backend=nccl", "--device=gpu"], expect=2)
-        self.assertIn("--device must be auto, cpu, cuda or cuda:N, not 'gpu'", worker.text("err"))
         worker = self.run_alone(["--device=cpu", "--backend=nccl"], expect=2)
         self.assertIn("--backend=nccl is for GPUs", worker.text("err"))
         self.assertFalse(os.path.exists(self.checkpoints), "nothing may have been started")
 
     def test_backend_is_chosen_by_where_the_ranks_are(self):
-        short = ["--epochs=1", "--limit-train=640", "--checkpoint-every=1000"]
+        short = ["--model=toy", "--epochs=1", "--checkpoint-every=1000"]
         two_nodes = {"LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+        interface = {"GLOO_SOCKET_IFNAME": "lo,other"}
         cases = [([], None, "through shared memory"),
                  ([], two_nodes, "through Gloo (not all ranks are of one node)"),
                  (["--backend=shm"], two_nodes, "through shared memory"),
-                 (["--backend=gloo"], None, "through Gloo (--backend=gloo)")]
+                 (["--backend=gloo"], interface, "through Gloo (--backend=gloo)")]
         for i, (flags, environment, says) in enumerate(cases):
-            workers = self.run_world(short + flags + [f"--checkpoint-dir=c{i}"], ranks=2,
-                                     environment=environment)
-            self.assertIn("the ranks talk " + says, workers[0].text("err"))
-
-    def test_interface(self):
-        self.run_world(["--epochs=1", "--limit-train=640", "--backend=gloo"], ranks=2,
-                       environment={"GLOO_SOCKET_IFNAME": "lo,other"})
+            with self.subTest(says, flags=flags):
+                workers = self.run_world(short + flags + [f"--checkpoint-dir=c{i}"], ranks=2,
+                                         environment=environment)
+                self.assertIn("the ranks talk " + says, workers[0].text("err"))
         workers = self.run_world(["--backend=gloo"], ranks=2, environment={"GLOO_SOCKET_IFNAME": "nope9"}, expect=1)
         self.assertIn("nope9", self.complaint(workers[0])[-1])
 
     def test_ranks_that_were_started_differently_say_so_and_ask_not_to_be_restarted(self):
-        said = ("the ranks were not started alike: --lr is 0.5 on rank 1, 0.01 on rank 0. All ranks "
-                "of a training need the same; nothing was trained")
-        for worker in self.run_world(["--model=toy", "--lr=0.01"], ranks=2, more={1: ["--lr=0.5"]},
-                                     expect=76):
-            self.assertIn(said, worker.text("err"))
-            worker.listen()
-            self.assertIn("READY", worker.said)
         # Whichever backend they would have met through.
         for worker in self.run_world(["--model=toy"], ranks=2, more={1: ["--backend=gloo"]},
                                      expect=76):
             self.assertIn("--backend is gloo on rank 1, auto on rank 0", worker.text("err"))
+            worker.listen()
+            self.assertIn("READY", worker.said)
         self.assertFalse(os.path.exists(self.checkpoints))
 
     def test_metrics_whose_reader_goes_away_do_not_end_the_training(self):
         os.mkfifo(self.path("m.fifo"))
-        (worker,) = self.start(["--model=toy", "--epochs=200", "--metrics=m.fifo", "--progress-every=0"])
+        (worker,) = self.start(["--model=toy", "--epochs=40", "--metrics=m.fifo", "--progress-every=0"])
         with open(self.path("m.fifo"), "rb") as reader:
             self.assertIn(b'"step"', reader.readline())
         self.assertEqual(worker.wait(), 0, worker.text("err"))
@@ -183,11 +171,13 @@ class Failure(support.TrainerTest):
             self.assertIn(f"{flag}: '{name}' is {kind}, which is left alone", line)
         self.assertFalse(os.path.exists(self.checkpoints), "nothing may have been started")
         self.run_world(["--model=toy", "--result=fifo"], ranks=2, expect=2)
-        for flag in ("--result", "--dump-parameters"):
-            (worker,) = self.start(["--model=toy", "--epochs=2", "--skew=0:20",
-                                    f"{flag}=late{flag}", f"--checkpoint-dir=ckpt{flag}"])
+        late = {flag: self.start(["--model=toy", "--epochs=2", "--skew=0:20", f"{flag}=late{flag}",
+                                  f"--checkpoint-dir=ckpt{flag}"])[0]
+                for flag in ("--result", "--dump-parameters")}
+        for flag, worker in late.items():
             self.assertTrue(worker.wait_for_step(1))
             os.mkfifo(self.path("late" + flag))
+        for flag, worker in late.items():
             self.assertEqual(worker.wait(), 2, worker.text("err"))
             self.assertIn(f"{flag}: 'late{flag}' is a FIFO", self.complaint(worker)[-1])
             modes["late" + flag] = stat.S_IFIFO | stat.S_IMODE(os.lstat(self.path("late" + flag)).st_mode)
@@ -205,11 +195,6 @@ class Failure(support.TrainerTest):
             (line,) = self.complaint(worker)
             self.assertIn(words, line)
             self.assertIn(flag, line)
-        for flags in (["--result=x", "--dump-parameters=./x"], ["--dump-parameters=m", "--metrics=m"],
-                      ["--result=x", "--dump-parameters=" + self.path("x")],
-                      ["--result=" + os.path.join(self.checkpoints, "metrics.jsonl")]):
-            worker = self.run_alone(["--model=toy", "--epochs=1", *flags], expect=2)
-            self.assertIn(" name one file: ", worker.text("err"))
         self.assertFalse(os.path.exists(self.checkpoints), "nothing may have been started")
 
     def test_results_lie_in_directories_that_are_made_and_leave_other_files_alone(self):
@@ -270,4 +255,4 @@ class Failure(support.TrainerTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    support.main(at_once=3)

@@ -101,4 +101,4 @@ class Library(support.TrainerTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    support.main(at_once=2)

@@ -3,16 +3,12 @@
 import ctypes
 import os
 import signal
-import sys
 import unittest
 
 import support
+from sample_audit import audit_samples
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from sample_audit import audit_samples  # noqa: E402
-
-SAMPLES = 12000
+SAMPLES = 6400
 SHORT = ["--epochs=2", f"--limit-train={SAMPLES}", "--batch=16", "--checkpoint-every=100000"]
 SLOWED = SHORT + ["--skew=0:6"]  # Else a fast machine has trained all before it is asked to stop.
 STEPS_OF_TWO = 2 * SAMPLES // 32
@@ -170,4 +166,4 @@ class Stop(support.TrainerTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    support.main(at_once=3)

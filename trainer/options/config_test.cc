@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 namespace ddprun {
 namespace {
@@ -161,6 +162,18 @@ TEST(Config, NamesEveryProblemAtOnce) {
                            "--seed", "--checkpoint-every", "--resume", "--backend", "--keep-last",
                            "--limit-train", "--threads", "--collective-timeout", "--bucket-mib"}) {
     EXPECT_NE(exit.text.find(flag), std::string::npos) << flag << " in\n" << exit.text;
+  }
+}
+
+TEST(Config, EachResultHasAFileOfItsOwn) {
+  const std::string here = std::filesystem::current_path() / "x";
+  const std::vector<std::vector<const char*>> same = {
+      {"--result=x", "--dump-parameters=./x"},
+      {"--dump-parameters=m", "--metrics=m"},
+      {"--result=x", "--dump-parameters", here.c_str()},
+      {"--checkpoint-dir=c", "--result=c/metrics.jsonl"}};
+  for (const std::vector<const char*>& flags : same) {
+    EXPECT_NE(Refusal(flags).text.find(" name one file: "), std::string::npos) << flags.back();
   }
 }
 
