@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace ddprun {
 namespace {
 
@@ -9,50 +11,45 @@ using std::chrono_literals::operator""ms;
 
 constexpr SignalRequests::Time kStart{std::chrono::seconds(1'000)};
 
-TEST(SignalRequests, WhatRepeatsWithinATenthOfASecondIsOneRequest) {
-  SignalRequests requests;
-  EXPECT_TRUE(requests.IsNew(SIGTERM, kStart));
-  EXPECT_FALSE(requests.IsNew(SIGTERM, kStart));
-  EXPECT_FALSE(requests.IsNew(SIGTERM, kStart + 100ms));
-}
+struct Arrives {
+  int signal;
+  std::chrono::milliseconds after;
+  bool is_new;
+};
 
-TEST(SignalRequests, ASecondLaterItIsAnotherOne) {
-  SignalRequests requests;
-  EXPECT_TRUE(requests.IsNew(SIGTERM, kStart));
-  EXPECT_TRUE(requests.IsNew(SIGTERM, kStart + 1'000ms));
-  EXPECT_FALSE(requests.IsNew(SIGTERM, kStart + 1'050ms));
-}
-
-// Else a sender of one every 50 ms would never be heard again.
-TEST(SignalRequests, ARequestLastsFromItsFirstSignal) {
-  SignalRequests requests;
-  EXPECT_TRUE(requests.IsNew(SIGINT, kStart));
-  EXPECT_FALSE(requests.IsNew(SIGINT, kStart + 150ms));
-  EXPECT_TRUE(requests.IsNew(SIGINT, kStart + 300ms));
-}
-
-// A terminal sends SIGINT, the script that started ddprun SIGTERM; systemd SIGTERM and SIGHUP.
-TEST(SignalRequests, AllThatAskForTheEndAreOneRequest) {
-  SignalRequests requests;
-  EXPECT_TRUE(requests.IsNew(SIGINT, kStart));
-  EXPECT_FALSE(requests.IsNew(SIGTERM, kStart + 10ms));
-  EXPECT_FALSE(requests.IsNew(SIGHUP, kStart + 20ms));
-  EXPECT_FALSE(requests.IsNew(SIGQUIT, kStart + 30ms));
-}
-
-TEST(SignalRequests, AnInterruptAfterAnotherSignalIsAPersons) {
-  SignalRequests requests;
-  EXPECT_TRUE(requests.IsNew(SIGTERM, kStart));
-  EXPECT_TRUE(requests.IsNew(SIGINT, kStart + 10ms));
-  EXPECT_FALSE(requests.IsNew(SIGINT, kStart + 20ms));
-}
-
-TEST(SignalRequests, WhatIsForTheWorkersIsARequestOfItsOwn) {
-  SignalRequests requests;
-  EXPECT_TRUE(requests.IsNew(SIGUSR1, kStart));
-  EXPECT_TRUE(requests.IsNew(SIGUSR2, kStart));
-  EXPECT_TRUE(requests.IsNew(SIGTERM, kStart));
-  EXPECT_FALSE(requests.IsNew(SIGUSR1, kStart + 10ms));
+TEST(SignalRequests, SignalsThatMeanOneWishAreOneRequest) {
+  struct Case {
+    const char* rule;
+    std::vector<Arrives> signals;
+  };
+  const std::vector<Case> cases = {
+      {"what repeats within a tenth of a second is one request",
+       {{SIGTERM, 0ms, true}, {SIGTERM, 0ms, false}, {SIGTERM, 100ms, false}}},
+      {"a second later it is another one",
+       {{SIGTERM, 0ms, true}, {SIGTERM, 1'000ms, true}, {SIGTERM, 1'050ms, false}}},
+      // Else a sender of one every 50 ms would never be heard again.
+      {"a request lasts from its first signal",
+       {{SIGINT, 0ms, true}, {SIGINT, 150ms, false}, {SIGINT, 300ms, true}}},
+      // A terminal sends SIGINT, the script that started ddprun SIGTERM; systemd SIGTERM and
+      // SIGHUP.
+      {"all that ask for the end are one request",
+       {{SIGINT, 0ms, true},
+        {SIGTERM, 10ms, false},
+        {SIGHUP, 20ms, false},
+        {SIGQUIT, 30ms, false}}},
+      {"an interrupt after another signal is a person's",
+       {{SIGTERM, 0ms, true}, {SIGINT, 10ms, true}, {SIGINT, 20ms, false}}},
+      {"what is for the workers is a request of its own",
+       {{SIGUSR1, 0ms, true}, {SIGUSR2, 0ms, true}, {SIGTERM, 0ms, true}, {SIGUSR1, 10ms, false}}},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.rule);
+    SignalRequests requests;
+    for (const Arrives& arrives : one.signals) {
+      EXPECT_EQ(requests.IsNew(arrives.signal, kStart + arrives.after), arrives.is_new)
+          << arrives.signal << " after " << arrives.after.count() << " ms";
+    }
+  }
 }
 
 }  // namespace

@@ -15,13 +15,6 @@ using std::chrono_literals::operator""s;
 // Two nodes that host generation 1.
 struct Pair : PairOfNodes {
   void SetUp() override { Form(); }
-  void KeepAlive(Time from, Time until) {
-    for (Time now = from; now <= until; now += 1s) {
-      story.Pass(now);
-      a.Hears(now).Says(now);
-      b.Hears(now).Says(now);
-    }
-  }
 };
 
 // Otherwise a world could start below min_nodes, with a node that has gone again.
@@ -84,15 +77,6 @@ TEST_F(Pair, TheLossOfANodeThatSucceededExcusesItsPeers) {
   EXPECT_EQ(story.state.phase, Phase::kGathering);
 }
 
-TEST_F(Pair, ANodeThatLeavesDuringTheDrainExcusesIt) {
-  story.state.budget.used = 1;
-  a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
-  b.report.leaving = Leaving::kLeave;
-  b.Ends(Outcome::kStopped, {}, At(2s));
-  EXPECT_EQ(story.state.phase, Phase::kGathering);
-  EXPECT_EQ(std::get<Finish>(b.Told(At(2s))).ending, Ending::kLeft);
-}
-
 // An agent waits for the answer before it exits: a parked call would cost every run that time.
 TEST_F(Pair, AnAcknowledgementIsAnsweredAtOnce) {
   a.Ends(Outcome::kSucceeded, {}, At(1s));
@@ -123,22 +107,6 @@ TEST_F(Pair, ALeaseThatIsOverLosesTheNode) {
   EXPECT_EQ(stop.cause, StopCause::kDeclaredLost);
 }
 
-// It stops its workers under the membership that it was told is over. If that were forgotten in
-// between, its reports would look like those of a new node.
-TEST_F(Pair, ALostNodeThatComesBackIsRememberedWhileItSpeaks) {
-  a.Hears(At(1s)).Says(At(1s));
-  story.Pass(At(3s));
-  b.Says(At(32s));
-  ASSERT_EQ(std::get<Stop>(b.Told(At(32s))).cause, StopCause::kDeclaredLost);
-  b.report.hosting = Hosting::kStopping;
-  b.Hears(At(32s)).Says(At(32s));
-  story.Tick(At(40s));
-  ASSERT_TRUE(b.IsTold<Stop>(At(40s)));
-  EXPECT_EQ(std::get<Stop>(b.Told(At(40s))).cause, StopCause::kDeclaredLost);
-  story.Tick(At(70s));  // It has gone on as another membership since.
-  EXPECT_FALSE(b.IsTold<Stop>(At(70s)));
-}
-
 // A node that can send but gets no answer returns an old beat.
 TEST_F(Pair, ANodeThatHearsNothingIsAsLostAsASilentOne) {
   for (Duration t = 1s; t <= 3s; t += 1s) {
@@ -149,36 +117,6 @@ TEST_F(Pair, ANodeThatHearsNothingIsAsLostAsASilentOne) {
   EXPECT_TRUE(story.Said("node n1 is lost"));
 }
 
-TEST_F(Pair, AClosedConnectionLosesTheNodeAfterTheGrace) {
-  b.Closes(At(1s));
-  story.Pass(At(1'199ms));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-  story.Pass(At(1'200ms));
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
-}
-
-// A proxy or this server's network restarted; no node died.
-TEST_F(Pair, SeveralClosedAtOnceMeansTheLeaseDecides) {
-  KeepAlive(At(1s), At(1s));
-  a.Closes(At(1s));
-  b.Closes(At(1'050ms));
-  story.Pass(At(3'900ms));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-  story.Pass(At(4s));
-  EXPECT_EQ(story.state.phase, Phase::kGathering);
-}
-
-TEST_F(Pair, ANewIncarnationReplacesOneThatIsNotConnected) {
-  b.Closes(At(1s), false);  // Answered; then the agent died between two calls.
-  Node again(story, "n1", kTwo, 2);
-  again.Says(At(1'050ms));
-  EXPECT_EQ(again.Waits(At(1'050ms)).what, WaitFor::kEarlierSelf);
-  story.Pass(At(1'200ms));
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
-  a.Ends(Outcome::kStopped, {}, At(2s));
-  EXPECT_TRUE(again.IsTold<ddprun::Run>(At(2s)));
-}
-
 // One tick must be enough, whatever rule the wake-up was for.
 TEST_F(Pair, ATickThatDecidesNothingAsksForALaterOne) {
   Node again(story, "n1", kTwo, 2);
@@ -187,14 +125,6 @@ TEST_F(Pair, ATickThatDecidesNothingAsksForALaterOne) {
   again.Says(At(1'010ms));
   story.Tick(At(1'200ms));
   EXPECT_GT(*NextWake(story.state, story.config), At(1'200ms));
-}
-
-TEST_F(Pair, ALateTickForgivesLeasesAndGraces) {
-  b.Closes(At(1s));
-  story.Tick(At(9s));  // Due at 1.2 s: this server stood still.
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-  story.Pass(At(15s));
-  EXPECT_NE(story.state.phase, Phase::kRunning);
 }
 
 // The promises may all be waiting in the socket when a paused server goes on.

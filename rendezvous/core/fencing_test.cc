@@ -46,25 +46,6 @@ struct Fencing : testing::Test {
   }
 };
 
-TEST_F(Fencing, ALostNodeIsNotReplacedBeforeItsWorkersMustBeGone) {
-  PassWithA(2s, 11'500ms);
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
-  EXPECT_TRUE(story.state.world->members[1].lost);
-  EXPECT_EQ(a.Waits(At(11'500ms)).missing, std::vector<std::string>{"n1"});
-  PassWithA(12s, 12s);  // Last heard at 1 s; a second is for the killing.
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-  EXPECT_EQ(story.state.world->generation, Generation{2});
-  EXPECT_EQ(story.state.world->members.size(), 1u);
-}
-
-TEST_F(Fencing, WithoutItALeaseIsEnough) {
-  RunSpec spec = kFenced;
-  spec.fence_after = Duration{0};
-  Form(spec);
-  PassWithA(2s, 5s);
-  EXPECT_EQ(story.state.world->generation, Generation{2});
-}
-
 // It has been answered, so it does not kill them as one that is cut off does: they have their
 // grace.
 TEST_F(Fencing, ALostNodeThatComesBackWithWorkersIsWaitedFor) {

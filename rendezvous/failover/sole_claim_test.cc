@@ -131,27 +131,20 @@ TEST(SoleClaim, HasTheTermThatAReportHasRaised) {
   EXPECT_TRUE(PumpUntil(loop, [&] { return claims->Get()->term > Term{5'000}; }));
 }
 
-TEST(SoleClaim, WaitsForNoFullDisk) {
-  AsioLoop loop;
-  const auto claims = std::make_shared<OneClaim>();
-  Server server(loop, claims, {100});
-  claims->full = true;
-  ASSERT_TRUE(HearsTheEnd(loop, server, Succeeded(server)));
-  EXPECT_TRUE(claims->Get()->ended.empty());
-  claims->full = false;
-  EXPECT_TRUE(PumpUntil(loop, [&] { return claims->Get()->ended.size() == 1; }));
-}
-
 // No run ended before the disk answered.
-TEST(SoleClaim, WaitsForNoSilentDisk) {
-  AsioLoop loop;
-  const auto claims = std::make_shared<OneClaim>();
-  Server server(loop, claims, {100});
-  claims->hangs = true;
-  ASSERT_TRUE(HearsTheEnd(loop, server, Succeeded(server)));
-  EXPECT_TRUE(claims->Get()->ended.empty());
-  claims->Answer();
-  EXPECT_TRUE(PumpUntil(loop, [&] { return claims->Get()->ended.size() == 1; }));
+TEST(SoleClaim, WaitsForNoDiskThatIsFullOrSilent) {
+  for (const bool silent : {false, true}) {
+    SCOPED_TRACE(silent ? "silent" : "full");
+    AsioLoop loop;
+    const auto claims = std::make_shared<OneClaim>();
+    Server server(loop, claims, {100});
+    (silent ? claims->hangs : claims->full) = true;
+    ASSERT_TRUE(HearsTheEnd(loop, server, Succeeded(server)));
+    EXPECT_TRUE(claims->Get()->ended.empty());
+    claims->full = false;
+    claims->Answer();
+    EXPECT_TRUE(PumpUntil(loop, [&] { return claims->Get()->ended.size() == 1; }));
+  }
 }
 
 TEST(SoleClaim, IsOverWhenItsRunsAre) {

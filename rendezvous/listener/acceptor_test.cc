@@ -202,34 +202,28 @@ TEST_F(AcceptorTest, StoreClientsAreHandedOverWithEveryByte) {
   EXPECT_FALSE(peer.Closed());
 }
 
-TEST_F(AcceptorTest, TooManyUndecidedCostTheOldest) {
-  Start({.max_undecided = 2});
-  Peer first(endpoint_.port);
-  Settle();
-  Peer second(endpoint_.port);
-  Peer third(endpoint_.port);
-  EXPECT_TRUE(PumpUntil(
-      loop_, [&] { return first.Closed(); }, 5s));
-  Settle();
-  EXPECT_FALSE(second.Closed());
-  EXPECT_FALSE(third.Closed());
-}
-
 // A flood must not close connections of other addresses.
-TEST_F(AcceptorTest, TooManyOfOneAddressCostItsOwnOldest) {
-  Start({.max_undecided = 3, .max_undecided_of_one = 2});
-  Peer other(endpoint_.port, "127.0.0.2");
-  Settle();
-  Peer first(endpoint_.port);
-  Settle();
-  Peer second(endpoint_.port);
-  Peer third(endpoint_.port);
-  EXPECT_TRUE(PumpUntil(
-      loop_, [&] { return first.Closed(); }, 5s));
-  Settle();
-  EXPECT_FALSE(other.Closed());
-  EXPECT_FALSE(second.Closed());
-  EXPECT_FALSE(third.Closed());
+TEST_F(AcceptorTest, TooManyUndecidedCostTheOldestOfTheAddressThatHasTooMany) {
+  for (const bool of_one : {false, true}) {
+    SCOPED_TRACE(of_one ? "of one address" : "of all");
+    Start(of_one ? AcceptorOptions{.max_undecided = 3, .max_undecided_of_one = 2}
+                 : AcceptorOptions{.max_undecided = 2});
+    std::optional<Peer> other;
+    if (of_one) {
+      other.emplace(endpoint_.port, "127.0.0.2");
+      Settle();
+    }
+    Peer first(endpoint_.port);
+    Settle();
+    Peer second(endpoint_.port);
+    Peer third(endpoint_.port);
+    EXPECT_TRUE(PumpUntil(
+        loop_, [&] { return first.Closed(); }, 5s));
+    Settle();
+    EXPECT_FALSE(other && other->Closed());
+    EXPECT_FALSE(second.Closed());
+    EXPECT_FALSE(third.Closed());
+  }
 }
 
 // Workers, logs and files need descriptors too.

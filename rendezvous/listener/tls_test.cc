@@ -53,32 +53,32 @@ TEST_F(TlsTest, WithAnAuthorityOnlyWhoItSignedIsHeard) {
   EXPECT_EQ(reports_.size(), 1u);
 }
 
-TEST_F(TlsTest, AServerThatTheAuthorityDidNotSignIsNotBelieved) {
-  Serve({"127.0.0.1", 0}, {"", Node(strangers_)});
-  EXPECT_THAT(TryToJoin({"", Node(ours_)}), HasSubstr("--tls-ca"));
-  EXPECT_EQ(last_kind_, ErrorKind::kInvalid);
-  EXPECT_TRUE(reports_.empty());
-}
-
-TEST_F(TlsTest, ACertificateOfAnotherHostIsNotBelieved) {
-  Serve({"127.0.0.1", 0}, {"", Node(ours_, "DNS:elsewhere.example")});
-  EXPECT_THAT(TryToJoin({"", Node(ours_)}), HasSubstr("its certificate does not name '127.0.0.1'"));
-  EXPECT_EQ(last_kind_, ErrorKind::kInvalid);
-  EXPECT_TRUE(reports_.empty());
-}
-
-TEST_F(TlsTest, ACallInTheClearIsToldToSpeakTls) {
-  Serve({"127.0.0.1", 0}, {"", Node(ours_)});
-  EXPECT_THAT(TryToJoin({}), HasSubstr("it speaks TLS alone; say whose certificate it has with"));
-  EXPECT_EQ(last_kind_, ErrorKind::kInvalid);
-  EXPECT_TRUE(reports_.empty());
-}
-
-TEST_F(TlsTest, AServerInTheClearIsNotSpokenTo) {
-  Serve({"127.0.0.1", 0});
-  EXPECT_THAT(TryToJoin({"", Node(ours_)}), HasSubstr("does it speak TLS?"));
-  EXPECT_EQ(last_kind_, ErrorKind::kInvalid);
-  EXPECT_TRUE(reports_.empty());
+TEST_F(TlsTest, WhereTheTwoEndsDoNotFitNothingIsReportedAndTheCallerIsToldWhy) {
+  struct Case {
+    const char* server;
+    Access speaks;
+    Access caller;
+    const char* says;
+  };
+  const std::vector<Case> cases = {
+      {"not signed by the authority", {"", Node(strangers_)}, {"", Node(ours_)}, "--tls-ca"},
+      {"of another host",
+       {"", Node(ours_, "DNS:elsewhere.example")},
+       {"", Node(ours_)},
+       "its certificate does not name '127.0.0.1'"},
+      {"called in the clear",
+       {"", Node(ours_)},
+       {},
+       "it speaks TLS alone; say whose certificate it has with"},
+      {"in the clear", {}, {"", Node(ours_)}, "does it speak TLS?"},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.server);
+    Serve({"127.0.0.1", 0}, one.speaks);
+    EXPECT_THAT(TryToJoin(one.caller), HasSubstr(one.says));
+    EXPECT_EQ(last_kind_, ErrorKind::kInvalid);
+    EXPECT_TRUE(reports_.empty());
+  }
 }
 
 TEST_F(TlsTest, TheTokenIsAskedForAsWell) {

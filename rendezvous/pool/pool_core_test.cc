@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/exit_code.h"
-
 namespace ddprun {
 namespace {
 
@@ -262,18 +260,6 @@ TEST_F(PoolCoreTest, ADaemonThatIsLostIsReplacedBeforeAnyoneElseIsServed) {
   EXPECT_EQ(On("a"), "n1 n4");
 }
 
-TEST_F(PoolCoreTest, ADaemonThatComesBackInTimeHasItsRunStill) {
-  Offer("n1");
-  Wish("a", 1, 1);
-  Obey();
-  core_.OnDaemonGone("n1", {1}, now_);
-  Pass(PoolCore::kDaemonPatience / 2);
-  daemons_["n1"].incarnation = {2};
-  Say("n1");
-  Pass(PoolCore::kDaemonPatience);
-  EXPECT_EQ(On("a"), "n1");
-}
-
 TEST_F(PoolCoreTest, AMachineThatBeganAgainLosesItsPartAndMayGetANewOne) {
   Offer("n1");
   Wish("a", 1, 1);
@@ -284,31 +270,6 @@ TEST_F(PoolCoreTest, AMachineThatBeganAgainLosesItsPartAndMayGetANewOne) {
   Say("n1");
   EXPECT_EQ(On("a"), "n1");
   EXPECT_GT(core_.OrderFor("n1").part, first);
-}
-
-TEST_F(PoolCoreTest, ANewServerLearnsWhatRunsAndKeepsTheOrder) {
-  Offer("n1");
-  Offer("n2");
-  Wish("a", 1, 1);
-  Wish("b", 1, 1);
-  Obey();
-  Wish("first", 1, 1);
-  Wish("second", 1, 1);
-  BeginAgain();
-  SayWish("second");
-  SayWish("b");
-  Say("n2");
-  Say("n1");
-  SayWish("first");
-  SayWish("a");
-  EXPECT_FALSE(core_.ViewFor("second").placed);
-  Pass(PoolCore::kRecovery);
-  EXPECT_EQ(On("a"), "n1");
-  EXPECT_EQ(On("b"), "n2");
-  EXPECT_EQ(core_.ViewFor("first").place, 1u);
-  EXPECT_EQ(core_.ViewFor("second").place, 2u);
-  End("n2", 0);
-  EXPECT_EQ(On("first"), "n2");
 }
 
 TEST_F(PoolCoreTest, NothingRunsTwiceAcrossServers) {
@@ -431,24 +392,6 @@ TEST_F(PoolCoreTest, AnEndedRunOfTheSameNameIsNotTakenForThisOne) {
   wishes_.clear();
   Wish("a", 1, 1);
   EXPECT_EQ(On("a"), "n1");
-}
-
-TEST_F(PoolCoreTest, AnOperatorTakesAWaitingRunOutOfTheQueue) {
-  Wish("a", 1, 1);
-  EXPECT_TRUE(core_.StopWaiting("a"));
-  EXPECT_FALSE(core_.StopWaiting("none"));
-  core_.Settle(now_);
-  EXPECT_TRUE(core_.ViewFor("a").over);
-  EXPECT_EQ(core_.ViewFor("a").exit_code, kExitTerminated);
-}
-
-TEST_F(PoolCoreTest, ASignalTakesAWaitingRunOutOfTheQueueAtOnce) {
-  Wish("a", 1, 1);
-  wishes_["a"].signals = "\2";
-  SayWish("a");
-  Offer("n1");
-  EXPECT_TRUE(core_.ViewFor("a").over);
-  EXPECT_EQ(State("n1"), "free");
 }
 
 TEST_F(PoolCoreTest, ATicketOfTheFutureIsRefused) {

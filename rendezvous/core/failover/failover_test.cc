@@ -17,12 +17,6 @@ TEST(Failover, ANewClaimHasTheNumberAskedForAndTheClocksTerm) {
   EXPECT_EQ(claim, (Claim{4, Term{9'000'000}, {"n1", 29400}, 0, false, false}));
 }
 
-// Nodes would ignore a server with a lower term.
-TEST(Failover, ATermIsLaterThanEveryOneHeardWhateverTheClockSays) {
-  EXPECT_GT(Named({4, Term{100}, true}, Term{7}).term, Term{100});
-  EXPECT_GT(Named({4, Term{100}, true}, Term{101}).term, Term{100});
-}
-
 // ---- The first claim ----
 TEST(Failover, WhoHoldsTheEndpointMakesTheFirstClaim) {
   Node node(true);
@@ -135,14 +129,6 @@ TEST(Failover, WithoutAnAgentAMovingCounterIsTheServersAnswer) {
   }
   EXPECT_FALSE(node.ReadUntil(At(14s), ClaimOf(1, 9)));
   EXPECT_TRUE(node.ReadUntil(At(16s), ClaimOf(1, 9)));
-}
-
-TEST(Failover, ABlipShorterThanALeaseCausesNothing) {
-  Node node = Follower();
-  EXPECT_FALSE(node.ReadUntil(At(2900ms), ClaimOf(1, 5)));
-  node.Heard(Term{100}, At(2900ms));
-  EXPECT_FALSE(node.ReadUntil(At(5800ms), ClaimOf(1, 6)));
-  EXPECT_FALSE(node.Has<Notice>());
 }
 
 TEST(Failover, WhileTheDirectoryIsUnreadableNothingIsTakenOver) {
