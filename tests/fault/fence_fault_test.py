@@ -5,10 +5,10 @@ import os
 import signal
 import sys
 import textwrap
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, kill_all, read_text  # noqa: E402
 from tcp_proxy import TcpProxy  # noqa: E402
 
@@ -119,4 +119,4 @@ class Fences(DdprunTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    side_by_side.main(at_once=2)

@@ -6,10 +6,10 @@ import shutil
 import socket
 import struct
 import sys
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from ddprun_runs import DDPRUN, FAKE_WORKER, DdprunTest  # noqa: E402
 
 DESCRIPTORS = 256
@@ -119,4 +119,4 @@ class TooFew(DdprunTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main(at_once=3)

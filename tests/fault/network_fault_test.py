@@ -3,10 +3,10 @@
 import os
 import signal
 import sys
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from ddprun_runs import FAKE_WORKER, HELLO, LATE, DdprunTest, eventually  # noqa: E402
 from tcp_proxy import TcpProxy  # noqa: E402
 
@@ -75,4 +75,4 @@ class Network(DdprunTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main(at_once=2)

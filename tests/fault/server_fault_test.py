@@ -3,10 +3,10 @@
 import os
 import signal
 import sys
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
 
 LEASE = 3  # Seconds.
@@ -131,4 +131,4 @@ class ServerFault(DdprunTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main(at_once=4)

@@ -15,6 +15,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, eventually, held_calls, read_text  # noqa: E402
 
 
@@ -254,4 +255,4 @@ class NoMemory(DdprunTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main(at_once=4)

@@ -8,10 +8,10 @@ import os
 import re
 import signal
 import sys
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from certificates import Certificates  # noqa: E402
 from ddprun_runs import FAKE_WORKER, read_text, run_in_report  # noqa: E402
 from machines import LIMIT, MachinesTest  # noqa: E402
@@ -136,4 +136,4 @@ class Takeover(MachinesTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main(at_once=4)

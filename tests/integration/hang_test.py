@@ -6,10 +6,10 @@ import os
 import resource
 import sys
 import tarfile
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, read_text  # noqa: E402
 
 # Rank 1 stops at step 5, the others at 8.
@@ -185,4 +185,4 @@ class Hangs(DdprunTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main(at_once=4)

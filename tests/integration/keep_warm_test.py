@@ -7,10 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from ddprun_runs import DDPRUN, DdprunTest, eventually, read_text  # noqa: E402
 
 SAY = """
@@ -298,4 +298,4 @@ class KeepWarm(DdprunTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main(at_once=4)

@@ -4,10 +4,10 @@ import os
 import re
 import signal
 import sys
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from ddprun_runs import FAKE_WORKER, HELLO, command_of, eventually, read_bytes, read_text  # noqa: E402
 from fake_hosts import HostsTest  # noqa: E402
 
@@ -262,4 +262,4 @@ class BadInput(HostsTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    side_by_side.main(at_once=4)

@@ -6,10 +6,10 @@ import select
 import signal
 import socket
 import sys
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, command_of, read_bytes, read_text  # noqa: E402
 
 
@@ -317,4 +317,4 @@ class PoolTest(DdprunTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    side_by_side.main(at_once=4)

@@ -6,10 +6,10 @@ import re
 import signal
 import subprocess
 import sys
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from ddprun_runs import DDPRUN, DdprunTest, children_of, command_of, read_text  # noqa: E402
 
 TWO = "--nproc-per-node=2"
@@ -172,4 +172,4 @@ class PreloadAuto(DdprunTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    side_by_side.main(at_once=4)
