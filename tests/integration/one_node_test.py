@@ -1,6 +1,7 @@
 """One node: how a run ends and is told, restarts, the workers' environment, their output."""
 
 import os
+import re
 import shutil
 import socket
 import sys
@@ -50,14 +51,6 @@ class Restarts(DdprunTest):
         self.assertIn("restarting all workers (1 of 2)", run.err())
         self.assertIn("restarting all workers (2 of 2)", run.err())
 
-    def test_an_error_that_cannot_heal_ends_the_run(self):
-        self.write("w.py", "open('starts', 'a').write('start\\n')\nimport no_such_module_anywhere\n")
-        run = self.run_ddprun("--nproc-per-node=1", "--max-restarts=20", sys.executable, "w.py", expect=76)
-        self.assertEqual(read_text(self.path("starts")), "start\n" * 3)
-        self.assertIn("3 times in a row with the same error and without progress", run.err())
-        self.assertIn("No module named 'no_such_module_anywhere'", run.err())
-
-
 class Environment(DdprunTest):
     def test_every_worker_gets_torchruns_variables(self):
         path, go = self.path("env.%r"), self.path("go")
@@ -85,12 +78,6 @@ class Environment(DdprunTest):
 
 
 class Output(DdprunTest):
-    def lines_are_whole(self, text, prefix=""):
-        lines = text.splitlines()
-        for line in lines:
-            self.assertRegex(line, rf"^{prefix}rank \d line \d+ x* END$")
-        return lines
-
     def test_redirected_output_is_in_torchruns_tree(self):
         logs = self.path("logs")
         run = self.run_ddprun(TWO, f"--rdzv-id={self.run_id}", f"--log-dir={logs}", "-r", "3",
@@ -107,19 +94,7 @@ class Output(DdprunTest):
                 own = os.path.join(logs, name, f"attempt_{attempt}", str(rank))
                 self.assertEqual(read_text(os.path.join(own, "stderr.log")), f"to err {rank}\n")
         text = read_text(os.path.join(logs, name, "attempt_1", "1", "stdout.log"))
-        self.assertEqual(len(self.lines_are_whole(text)), 10)
-
-    def test_teed_output_is_in_files_and_with_a_prefix_on_the_console(self):
-        logs = self.path("logs")
-        run = self.run_ddprun(TWO, f"--log-dir={logs}", "-t", "3", FAKE_WORKER, "--lines=50",
-                              "--print-err=to err")
-        self.assertEqual(len(self.lines_are_whole(run.out(), r"\[default[01]\]:")), 100)
-        self.assertEqual(sorted(run.err().splitlines()), ["[default0]:to err", "[default1]:to err"])
-        (name,) = os.listdir(logs)
-        for rank in "01":
-            text = read_text(os.path.join(logs, name, "attempt_0", rank, "stdout.log"))
-            self.assertEqual(len(self.lines_are_whole(text)), 50)
-
+        self.assertEqual(len(re.findall(r"(?m)^rank 1 line \d+ x* END$", text)), 10)
 
 class Lookup(DdprunTest):
     def test_path_first_then_beside_ddprun(self):

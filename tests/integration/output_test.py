@@ -32,9 +32,10 @@ class Output(DdprunTest):
             self.assertEqual(run.err(), "bare\nbare\n", "a stream that is not teed has no prefix")
 
     def test_local_ranks_filter(self):
-        run = self.run_ddprun(TWO, f"--log-dir={self.path('logs')}", "-t", "1",
-                              "--local-ranks-filter=1", FAKE_WORKER, "--print=I am %r")
+        run = self.run_ddprun(TWO, f"--log-dir={self.path('logs')}", "-t", "3",
+                              "--local-ranks-filter=1", FAKE_WORKER, "--print=I am %r", "--print-err=to err")
         self.assertEqual(run.out(), "[default1]:I am 1\n")
+        self.assertEqual(run.err(), "[default1]:to err\n")
         self.assertEqual(read_text(self.attempt("0", "stdout.log")), "I am 0\n")
         run = self.run_ddprun(TWO, "--local-ranks-filter=0", FAKE_WORKER, "--print=I am %r")
         self.assertEqual(run.out(), "I am 0\n")

@@ -71,11 +71,6 @@ class RunToken(DdprunTest):
             self.assertNotIn(token, str(self.environment_of(self.path(f"env.{rank}"))))
         self.assertNotIn(token, first.all() + second.all())
 
-    def test_whatever_loopback_is_called(self):
-        port = self.endpoint.rsplit(":", 1)[1]
-        self.end(self.start_node(0, endpoint=f"localhost:{port}"),
-                 self.start_node(1, endpoint=f"127.0.0.1:{port}"))
-
     # Who names it differently would be the same node twice.
     def test_each_node_has_a_name_of_its_own_whatever_it_is_called(self):
         server = self.start("rendezvous", "--listen=127.0.0.1:0")

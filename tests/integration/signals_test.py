@@ -81,13 +81,6 @@ class Signals(DdprunTest):
         for left in os.listdir(self.path("tmp")):  # Of both at once, nobody is left to tidy up.
             shutil.rmtree(self.path("tmp", left))
 
-    def test_the_shutdown_timeouts_other_name(self):
-        run = self.start(FAKE_WORKER, "--ignore-term", HELLO, "--hang",
-                         environment={"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "0.2"})
-        self.wait_for_workers(run, 1)
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(10), 143, run.all())
-
     def test_a_program_that_does_not_catch_the_request_to_save_is_named(self):
         up, name = self.path("up"), os.uname().nodename
         step = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_NUM_TASKS": "1",

@@ -74,40 +74,33 @@ class FixedRanks(DdprunTest):
         node = self.ask("--nnodes=2", "--rdzv-endpoint=0.0.0.0:0", FAKE_WORKER, expect=2, limit=20)
         self.assertIn("--insecure", node.all())
 
-    def test_a_node_without_the_program_ends_the_run_and_all_hear_why(self):
+    def test_what_one_machine_lacks_ends_the_run_and_all_hear_why(self):
+        open(self.path("file"), "w").close()
         missing = self.path("not-here")
-        for bad in (0, 1):  # Node 0 carries the server.
-            for first in (0, 1):
-                with self.subTest(bad=bad, first=first):
+        program = f"program '{missing}' does not exist"
+        table = (
+            (0, [missing], program),  # Node 0 carries the server.
+            (1, [missing], program),
+            (0, ["--nproc-per-node=gpu"], "--nproc-per-node=gpu: no GPU is visible"),
+            (1, [f"--log-dir={self.path('file')}/logs", "--redirects=3"], "Not a directory.*--log-dir"),
+            (1, ["--module"], "no Python was found in PATH|name one in PYTHON_EXEC|PYTHON_EXEC names it"),
+        )
+        for bad, flags, why in table:
+            for first in (0, 1):  # Whoever comes first.
+                with self.subTest(flags, bad=bad, first=first):
                     self.endpoint = self.free_endpoint()
+                    lacks = lambda: self.start(
+                        "--nnodes=2", f"--node-rank={bad}", f"--rdzv-id={self.run_id}",
+                        f"--rdzv-endpoint={self.endpoint}", *flags, FAKE_WORKER,
+                        environment={"CUDA_VISIBLE_DEVICES": "", "PYTHON_EXEC": "/no/python"})
                     nodes = {}
                     for rank in (first, 1 - first):
-                        nodes[rank] = self.start(
-                            "--nnodes=2", f"--node-rank={rank}", f"--rdzv-id={self.run_id}",
-                            f"--rdzv-endpoint={self.endpoint}", missing if rank == bad else FAKE_WORKER)
+                        nodes[rank] = lacks() if rank == bad else self.start_node(rank)
                         self.wait_for_text(nodes[rank], "cannot start its workers" if rank == bad
                                            else "waiting for nodes|cannot reach|cannot start its workers")
-                    self.end([nodes[0], nodes[1]], 2, limit=20)
+                    self.end([nodes[0], nodes[1]], 2)
                     for node in nodes.values():
-                        self.assertRegex(node.err(), f"the run failed: node .* cannot start its workers: "
-                                                     f"program '{missing}' does not exist")
-
-    def test_other_things_that_one_machine_lacks_end_the_run_too(self):
-        open(self.path("file"), "w").close()
-        table = (
-            (["--nproc-per-node=gpu"], "--nproc-per-node=gpu: no GPU is visible"),
-            ([f"--log-dir={self.path('file')}/logs", "--redirects=3"], "Not a directory.*--log-dir"),
-            (["--module"], "no Python was found in PATH|name one in PYTHON_EXEC|PYTHON_EXEC names it"),
-        )
-        for flags, why in table:
-            with self.subTest(flags):
-                self.endpoint = self.free_endpoint()
-                nodes = [self.start_node(0), self.start(
-                    "--nnodes=2", "--node-rank=1", f"--rdzv-id={self.run_id}",
-                    f"--rdzv-endpoint={self.endpoint}", *flags, FAKE_WORKER,
-                    environment={"CUDA_VISIBLE_DEVICES": "", "PYTHON_EXEC": "/no/python"})]
-                self.end(nodes, 2)
-                self.assertRegex(nodes[0].err(), f"the run failed: node .* cannot start its workers: .*({why})")
+                        self.assertRegex(node.err(), f"the run failed: node .* cannot start its workers: .*({why})")
 
     def test_what_is_wrong_on_every_node_ends_it_before_it_joins(self):
         run = self.start_node(1, flags=("--nproc-per-node=none",))
