@@ -111,14 +111,6 @@ TEST_F(FenceLogTest, ACommitAfterTheCloseIsRefusedAndClosingTwiceIsFine) {
   EXPECT_EQ(Newest().number, 2u);
 }
 
-TEST_F(FenceLogTest, AnotherRunIsRefusedWhileTheHolderLives) {
-  ASSERT_TRUE(Claim(World("a", 1)));
-  const Result<FenceRecord> other = Claim(World("b", 9));
-  EXPECT_TRUE(Fails(other, ErrorKind::kRefused, "in use by run 'a'"));
-  EXPECT_TRUE(Fails(other, "/ckpt"));
-  EXPECT_TRUE(fence_.CheckMine(World("a", 1)));
-}
-
 TEST_F(FenceLogTest, AnotherRunGoesOnFromTheHeadOfADeadOrClosedOne) {
   ASSERT_TRUE(Claim(World("a", 5)));
   ASSERT_TRUE(fence_.Commit(World("a", 5), {kFirst}));

@@ -86,19 +86,6 @@ TEST(Failover, AHolderThatCannotWriteForALeaseStepsDown) {
   EXPECT_EQ(node.state.phase, FailoverPhase::kFollowing);
 }
 
-// A write that hangs, or a process that stood still.
-TEST(Failover, AHolderThatHearsNothingOfItsWriteStepsDown) {
-  Node node(true);
-  node.Serve(1, At(0s));
-  node.Tick(At(1s));
-  ASSERT_TRUE(node.Has<MoveCounter>());
-  EXPECT_EQ(NextWake(node.state, node.config), At(2s));
-  node.Tick(At(3999ms));
-  EXPECT_FALSE(node.Has<StepDown>());
-  node.Tick(At(4s));
-  EXPECT_TRUE(node.Has<StepDown>());
-}
-
 // What was written began before it hung: only from then on is it known.
 TEST(Failover, AWriteCountsFromItsBeginning) {
   Node node(true);
