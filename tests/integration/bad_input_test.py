@@ -5,10 +5,10 @@ import os
 import socket
 import sys
 import threading
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from ddprun_runs import FAKE_WORKER, DdprunTest  # noqa: E402
 
 USAGE, UNAVAILABLE = 2, 69
@@ -208,4 +208,4 @@ class Network(DdprunTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main(at_once=4)

@@ -5,10 +5,10 @@ import os
 import re
 import signal
 import sys
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from ddprun_asks import Asks  # noqa: E402
 from ddprun_runs import FAKE_WORKER, HELLO  # noqa: E402
 
@@ -75,4 +75,4 @@ class Nodes(Asks):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    side_by_side.main(at_once=4)

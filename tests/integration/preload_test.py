@@ -6,10 +6,10 @@ import re
 import signal
 import sys
 import tempfile
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from ddprun_runs import DdprunTest, read_text  # noqa: E402
 
 TWO = "--nproc-per-node=2"
@@ -398,4 +398,4 @@ sys.exit(3 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 0)
 
 
 if __name__ == "__main__":
-    unittest.main()
+    side_by_side.main(at_once=3)
