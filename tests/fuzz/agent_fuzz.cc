@@ -33,18 +33,17 @@ class Machine {
  public:
   explicit Machine(FuzzInput& input) {
     const std::uint8_t kind = input.Byte();
-    config_ = {.run_id = "run",
-               .node = "n0",
-               .host = "n0",
-               .spec = {.min_nodes = 1,
-                        .max_nodes = 1u + kind % 3,
-                        .fence_after = Duration{kind & 4 ? 6'000 : 0}},
-               .workers = 1u + input.Byte() % 4,
-               .server = "s:1",
-               .hang_timeout = Duration{kind & 8 ? 2'000 : 0},
-               .preemptible = (kind & 16) != 0,
-               .leaves_alone = (kind & 32) != 0,
-               .checks_node = (kind & 64) != 0};
+    config_.run_id = "run";
+    config_.node = config_.host = "n0";
+    config_.spec = {.min_nodes = 1,
+                    .max_nodes = 1u + kind % 3,
+                    .fence_after = Duration{kind & 4 ? 6'000 : 0}};
+    config_.workers = 1u + input.Byte() % 4;
+    config_.server = "s:1";
+    config_.hang_timeout = Duration{kind & 8 ? 2'000 : 0};
+    config_.preemptible = (kind & 16) != 0;
+    config_.leaves_alone = (kind & 32) != 0;
+    config_.checks_node = (kind & 64) != 0;
     fit_ = !config_.checks_node;
     Feed(Started{{11}, {"n0", 1}});
   }
