@@ -33,6 +33,7 @@
 #include "agent/workers/wait_status.h"
 #include "agent/workers/worker_launcher.h"
 #include "common/exit_code.h"
+#include "common/exit_status.h"
 #include "common/files.h"
 #include "common/log.h"
 

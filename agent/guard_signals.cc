@@ -1,5 +1,7 @@
 #include "agent/guard_signals.h"
 
+#include "common/exit_status.h"
+
 namespace ddprun {
 
 sigset_t SignalsOfTheGuard() {

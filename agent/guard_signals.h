@@ -16,11 +16,6 @@ namespace ddprun {
 inline constexpr std::array kPassedOn = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT,
                                          SIGUSR1, SIGUSR2, SIGWINCH};
 
-// SIGUSR1 and SIGUSR2 are for the workers, SIGWINCH for their terminals; they end nothing.
-constexpr bool AsksForTheEnd(int signal) {
-  return signal != SIGCHLD && signal != SIGUSR1 && signal != SIGUSR2 && signal != SIGWINCH;
-}
-
 // SIGCHLD and kPassedOn. A signal that the user had set to be ignored (nohup) stays ignored.
 sigset_t SignalsOfTheGuard();
 

@@ -34,4 +34,8 @@ std::string SignalName(int signal) {
   return "signal " + std::to_string(signal);
 }
 
+bool AsksForTheEnd(int signal) {
+  return signal != SIGCHLD && signal != SIGUSR1 && signal != SIGUSR2 && signal != SIGWINCH;
+}
+
 }  // namespace ddprun

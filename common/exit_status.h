@@ -1,6 +1,6 @@
 // How a process ended: an exit code, or a death by signal. Never a number that could be either.
 //
-// Only the value and its words. Native wait statuses are read elsewhere.
+// Only the value and its words, and what a signal is for. Native wait statuses are read elsewhere.
 #pragma once
 
 #include <string>
@@ -32,5 +32,9 @@ int ShellCode(const ExitStatus& status);
 
 // "SIGKILL"; "signal 77" for a number without a name.
 std::string SignalName(int signal);
+
+// Of a launch. SIGUSR1 and SIGUSR2 are for the workers, SIGWINCH for their terminals; they end
+// nothing.
+bool AsksForTheEnd(int signal);
 
 }  // namespace ddprun

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "agent/guard.h"
-#include "agent/guard_signals.h"
 #include "agent/last_sweep.h"
 #include "agent/workers/output_sink.h"
 #include "common/asio_loop.h"

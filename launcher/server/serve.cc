@@ -195,12 +195,12 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
   std::optional<KeptWrite> wishes;
   if (left->claims && !access->token.empty()) {
     const std::filesystem::path file = std::filesystem::path(config.state_dir) / "pool";
-    const auto kept = ReadWishes(file);
+    auto kept = ReadWishes(file);
     if (!kept) {
       return Refuse(kept.error());
     }
     wishes.emplace(loop, "the file of detached runs '" + file.native() + "'", "those that wait");
-    pool.KeepDetached(*kept, [&wishes, file](const std::vector<PoolWish>& now) {
+    pool.KeepDetached(*std::move(kept), [&wishes, file](const std::vector<PoolWish>& now) {
       wishes->Write({.write = [=] { return WriteWhole(file, Encode(now), 0600); }, .done = [] {}});
     });
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/exit_code.h"
+#include "common/exit_status.h"
 
 namespace ddprun {
 namespace {
@@ -148,23 +149,23 @@ Result<void> PoolCore::OnWish(const PoolWish& wish) {
   const auto found = runs_.find(wish.run_id);
   const bool known = found != runs_.end();
   if (known && !found->second.adopted && found->second.wish.incarnation != wish.incarnation) {
+    const bool ends = found->second.gone && !found->second.wish.detached;
     return Error{ErrorKind::kRefused, "a run named '" + wish.run_id + "' is in the pool already" +
-                                          (found->second.gone ? ", and is ending" : "")};
-  }
-  if (wish.ticket > next_ + kMostAhead) {
-    return Error{ErrorKind::kRefused, "its ticket cannot have been given yet"};
+                                          (ends ? ", and is ending" : "")};
   }
   if (!known && runs_.size() >= kMostWishes) {
     return Error{ErrorKind::kRefused,
                  "the pool has " + std::to_string(kMostWishes) + " runs, the most it takes"};
   }
   Run& run = runs_[wish.run_id];
-  const std::uint64_t earlier = std::max(wish.ticket, run.wish.ticket);
+  // A ticket that cannot have been given yet, as after a clock that was far ahead, counts as none.
+  const std::uint64_t told = wish.ticket <= next_ + kMostAhead ? wish.ticket : 0;
+  const std::uint64_t earlier = std::max(told, run.wish.ticket);
   run.wish = wish;
   run.wish.ticket = earlier != 0 ? earlier : next_;
   NumbersAreAbove(run.wish.ticket);
   run.placed = run.placed || wish.placed;
-  if (!wish.signals.empty()) {
+  if (std::ranges::any_of(wish.signals, AsksForTheEnd)) {
     StopWaiting(wish.run_id);
   }
   run.adopted = false;
@@ -291,6 +292,8 @@ bool PoolCore::LookAtRun(Run& run, Time now) const {
   if (run.placed && !recovers_ && living == 0 && (any_ended || run.ends || nobody_tells)) {
     run.over = true;
   }
+  const bool lost_all = !run.parts.empty() && living == 0 && !any_ended;
+  run.placed = run.placed && (run.over || run.adopted || !lost_all);
   return !run.over || !run.gone;
 }
 

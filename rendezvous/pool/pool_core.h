@@ -2,25 +2,26 @@
 //
 // A run, by its launch's wish:
 //
-//             | enough daemons | a part ends       | all parts ended | launch gone   | stop asked
-//   Waiting   | Placed         | -                 | -               | forgotten     | Over
-//   Placed    | -              | no more daemons   | Over            | Ending        | Ending
-//   Ending    | -              | -                 | Over            | -             | -
-//   Over      | -              | -                 | -               | forgotten     | -
+//           | enough daemons | a part ends     | all have ended | all lost | launch gone | stop
+//   Waiting | Placed         | -               | -              | -        | forgotten   | Over
+//   Placed  | -              | no more daemons | Over           | Waiting  | Ending      | Ending
+//   Ending  | -              | -               | Over           | Over     | -           | -
+//   Over    | -              | -               | -              | -        | forgotten   | -
 //
 // Runs are placed in the order of their tickets, and the next one waits for enough daemons even if
 // a later one would need fewer. A run that lost a daemon, and has fewer than MIN, comes before all
-// that wait; one below MAX gets what is left when none waits. A daemon serves one run at a time.
+// that wait, also by its ticket if it has none left; one below MAX gets what is left when none
+// waits. A daemon serves one run at a time.
 //
 // A launch that is gone for kLaunchPatience ends its run. A daemon that is gone for kDaemonPatience
 // counts as lost with its part. If a part has failed, and fewer than MIN others are left, these
 // have kFailureGrace to end by themselves.
 //
 // A server's daemons and launches tell the next one all, but for detached runs, which are kept for
-// it. So nothing
-// is placed for kRecovery after a server's beginning, and for kDaemonPatience no run is ended
-// because no daemon has told of it. Tickets and numbers of parts begin with `first`, and never go
-// down: the driver takes the time of day, in microseconds.
+// it. So nothing is placed for kRecovery after a server's beginning, and for kDaemonPatience no run
+// is ended because no daemon has told of it. Tickets and numbers of parts begin with `first`, and
+// never go down: the driver takes the time of day, in microseconds. A ticket that is a day ahead
+// counts as none.
 #pragma once
 
 #include <cstddef>

@@ -394,10 +394,62 @@ TEST_F(PoolCoreTest, AnEndedRunOfTheSameNameIsNotTakenForThisOne) {
   EXPECT_EQ(On("a"), "n1");
 }
 
-TEST_F(PoolCoreTest, ATicketOfTheFutureIsRefused) {
-  PoolWish wish{.run_id = "a", .incarnation = {7}};
-  wish.ticket = kMaxCount;
-  EXPECT_FALSE(core_.OnWish(wish));
+TEST_F(PoolCoreTest, ARunThatHasLostAllItsMachinesWaitsAgain) {
+  Offer("n1");
+  Offer("n2");
+  Wish("cannot start", 1, 1);
+  daemons_["n1"].unfit = "its disk is full";
+  daemons_["n2"].unfit = "its disk is full";
+  Say("n2");
+  Say("n1");
+  EXPECT_EQ(StateOfRun("cannot start"),
+            "waits: it needs 1 daemon, and the pool has 0 that can take a run");
+  Wish("later", 1, 1);
+  EXPECT_EQ(core_.ViewFor("later").place, 2u);
+  SayWish("cannot start");
+  wishes_["cannot start"].placed = true;  // It has not heard yet.
+  SayWish("cannot start");
+  EXPECT_FALSE(core_.ViewFor("cannot start").placed);
+  EXPECT_TRUE(core_.StopWaiting("cannot start"));
+  daemons_["n1"].unfit.clear();
+  Say("n1");
+  EXPECT_TRUE(core_.ViewFor("cannot start").over);
+  EXPECT_EQ(On("later"), "n1");
+  Obey();
+  core_.OnDaemonGone("n1", {1}, now_);
+  Pass(PoolCore::kDaemonPatience);
+  EXPECT_FALSE(core_.ViewFor("later").placed) << "its machine is lost";
+  daemons_["n2"].unfit.clear();
+  Say("n2");
+  EXPECT_EQ(On("later"), "n2");
+}
+
+TEST_F(PoolCoreTest, ASignalTakesAWaitingRunOutOfTheQueueAtOnce) {
+  Wish("a", 1, 1);
+  wishes_["a"].signals = "\12";  // SIGUSR1, from a time when it ran.
+  SayWish("a");
+  EXPECT_FALSE(core_.ViewFor("a").over);
+  wishes_["a"].signals = "\2";
+  SayWish("a");
+  Offer("n1");
+  EXPECT_TRUE(core_.ViewFor("a").over);
+  EXPECT_EQ(State("n1"), "free");
+}
+
+TEST_F(PoolCoreTest, ATicketThatCannotBeGivesNoPlaceAndLosesNoRun) {
+  Wish("first", 1, 1);
+  wishes_["a"].ticket = kMaxCount;
+  Wish("a", 1, 1);
+  EXPECT_LT(wishes_["a"].ticket, 10'000u);
+  wishes_["a"].ticket = kMaxCount;  // Said again before it has heard.
+  SayWish("a");
+  Wish("last", 1, 1);
+  EXPECT_EQ(core_.ViewFor("a").place, 2u);
+  EXPECT_EQ(core_.ViewFor("last").place, 3u);
+  BeginAgain();
+  PoolWish kept{.run_id = "kept", .incarnation = {7}, .ticket = kMaxCount, .detached = true};
+  core_.Restore(kept, now_);
+  EXPECT_TRUE(Knows("kept"));
 }
 
 }  // namespace

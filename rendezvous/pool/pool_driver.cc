@@ -18,12 +18,13 @@ RendezvousHandlers PoolDriver::With(RendezvousHandlers handlers) {
   return handlers;
 }
 
-void PoolDriver::KeepDetached(const std::vector<PoolWish>& kept,
+void PoolDriver::KeepDetached(std::vector<PoolWish> kept,
                               std::function<void(std::vector<PoolWish>)> keep) {
+  std::ranges::sort(kept, {}, &PoolWish::ticket);
   for (const PoolWish& wish : kept) {
     core_.Restore(wish, loop_.Now());
   }
-  detached_ = kept;
+  detached_ = std::move(kept);
   keep_ = std::move(keep);
   Settle();
 }

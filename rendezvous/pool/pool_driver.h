@@ -26,8 +26,7 @@ class PoolDriver {
 
   // `kept`: detached runs of an earlier server; `keep` gets those that the next one shall know,
   // whenever they have changed. Before anything arrives.
-  void KeepDetached(const std::vector<PoolWish>& kept,
-                    std::function<void(std::vector<PoolWish>)> keep);
+  void KeepDetached(std::vector<PoolWish> kept, std::function<void(std::vector<PoolWish>)> keep);
 
   // `handlers` of a coordinator, with a pool: its streams, and operators' requests about daemons
   // and runs that wait.
