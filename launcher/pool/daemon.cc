@@ -13,7 +13,6 @@
 #include <utility>
 #include <variant>
 
-#include "agent/guard_signals.h"
 #include "agent/host/node_check.h"
 #include "agent/workers/worker_spec.h"
 #include "common/asio_loop.h"
@@ -356,7 +355,9 @@ Result<int> Serve(DaemonConfig config) {
   std::error_code error;
   config.program = std::filesystem::read_symlink("/proc/self/exe", error).native();
   ASSIGN_OR_RETURN(const std::filesystem::path directory, UserDirectory());
-  Daemon daemon(config, directory / ("daemon-" + AsFileName(config.name)), std::move(access));
+  const std::filesystem::path file = directory / ("daemon-" + AsFileName(config.name));
+  ASSIGN_OR_RETURN(const UniqueFd own, HostedPart::Own(file));
+  Daemon daemon(config, file, std::move(access));
   return daemon.Run();
 }
 

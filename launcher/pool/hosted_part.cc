@@ -106,6 +106,22 @@ Result<pid_t> StartLaunch(const HostedPart::Launch& launch, int out, int lock) {
 
 }  // namespace
 
+// A lock of the other kind, which goes with this descriptor alone.
+Result<UniqueFd> HostedPart::Own(const std::filesystem::path& file) {
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenOrdinary(file, O_RDWR | O_CREAT, 0600));
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  if (::fcntl(fd.get(), F_OFD_SETLK, &whole) == 0) {
+    return fd;
+  }
+  return errno == EAGAIN || errno == EACCES
+             ? Error{ErrorKind::kRefused,
+                     "a daemon of this name runs on this machine already, and has '" +
+                         file.native() + "'; choose another --name, or end that one"}
+             : SystemError("lock", file.native(), errno);
+}
+
 Result<std::optional<HostedPart::Found>> HostedPart::Look(const std::filesystem::path& file) {
   const UniqueFd fd(::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) {

@@ -2,7 +2,8 @@
 // of its own. They need no daemon: a later one finds them again by a file.
 //
 //   <user directory>/daemon-<name>   "RUN PART DETACHED PID": the last part that was started here.
-//                                    The launch holds a lock on it, until no process of it is left
+//                                    The launch holds a lock on it, until no process of it is left,
+//                                    and the daemon another, so that no second one takes its part
 //
 // Its lines come through a pipe, and its exit code goes to the daemon that started it. A later
 // daemon gets neither.
@@ -51,6 +52,9 @@ class HostedPart : public std::enable_shared_from_this<HostedPart> {
     bool runs = false;
     pid_t guard = 0;
   };
+  // For a daemon, while it keeps the descriptor. kRefused: another one of this name is there.
+  static Result<UniqueFd> Own(const std::filesystem::path& file);
+
   // nullopt: no part was ever started here.
   static Result<std::optional<Found>> Look(const std::filesystem::path& file);
 

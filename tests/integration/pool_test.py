@@ -155,6 +155,8 @@ class PoolTest(DdprunTest):
                 os.remove(self.go)
             run = self.start(*program)
             self.wait_for_ranks(run, 1)
+            second = self.ask("daemon", "--name=n1", "--pool=127.0.0.1:1", expect=69)
+            self.assertIn("a daemon of this name runs on this machine already", second.err())
             daemon.signal(signal.SIGKILL)
             daemon.wait()
             daemon = self.daemon("n1")
