@@ -60,6 +60,8 @@ TEST(CommandLine, WhatIsNoVariableOfAWorkerIsRefused) {
       {"RANK=0", "--env cannot set what ddprun itself sets for a worker: 'RANK'"},
       {"DDPRUN_X=0", "--env cannot set what ddprun itself sets"},
       {"CUDA_VISIBLE_DEVICES=0", "--env does not choose GPUs: use --gpus"},
+      {"A=" + std::string(128 << 10, 'x'),
+       "--env: Linux takes no variable of more than 128 KiB: 'A'"},
   };
   for (const auto& [value, why] : table) {
     EXPECT_NE(Refusal({"--env=" + value, "p"}).find(why), std::string::npos) << value;

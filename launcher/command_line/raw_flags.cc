@@ -86,6 +86,9 @@ Result<void> CheckLogsSpecs(const std::string& text) {
   return {};
 }
 
+// As one argument too, of the nodes that a launch elsewhere has started. Linux counts its flag.
+constexpr std::size_t kMostOfVariable = (std::size_t{128} << 10) - 256;
+
 // NAME=VALUE, one a line.
 Result<std::map<std::string, std::string>> ParseVariables(const std::string& text) {
   std::map<std::string, std::string> variables;
@@ -104,6 +107,9 @@ Result<std::map<std::string, std::string>> ParseVariables(const std::string& tex
     }
     if (name == "CUDA_VISIBLE_DEVICES") {
       return Invalid("--env does not choose GPUs: use --gpus", line);
+    }
+    if (line.size() > kMostOfVariable) {
+      return Invalid("--env: Linux takes no variable of more than 128 KiB", name);
     }
     variables[name] = line.substr(equals + 1);
   }

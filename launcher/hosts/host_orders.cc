@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "common/text.h"
 #include "launcher/command_line/addresses.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/command_line/quoted.h"
@@ -58,8 +59,17 @@ std::string ReachedAs(const std::string& name) {
 std::vector<Setting> SettingsThatTravel(const LaunchConfig& config) {
   std::vector<Setting> flags;
   for (const Setting& setting : config.settings) {
-    if (setting.origin != kDefault && !StaysHere(setting.name)) {
-      flags.push_back(setting);
+    if (setting.origin == kDefault || StaysHere(setting.name)) {
+      continue;
+    }
+    // One argument of a process may have 128 KiB, so each variable has its own.
+    const auto values = setting.name == "env" ? Split(setting.value, '\n')
+                                              : std::vector<std::string>{setting.value};
+    for (const std::string& value : values) {
+      flags.push_back({setting.name, value, setting.origin});
+    }
+    if (values.empty()) {
+      flags.push_back(setting);  // It says that nothing is set, and so does the flag there.
     }
   }
   return flags;

@@ -313,6 +313,8 @@ class PoolTest(DdprunTest):
                            (["--run-dir=/tmp"], "--pool and --run-dir exclude each other"),
                            (["--node-rank=1", "--nnodes=2"], "--node-rank excludes --pool")):
             self.assertIn(why, self.ask(*flags, "x.py", expect=2).err())
+        each = self.ask("--dry-run", "--env=A=1", "--env=B=2", "--env=B=3", "x.py").out()
+        self.assertIn(" --env=A=1 --env=B=2 --env=B=3 ", each, "an argument may have 128 KiB")
         del self.environment["DDPRUN_POOL"]
         self.assertIn("--detach is for a run of a pool", self.ask("--detach", "x.py", expect=2).err())
         self.assertIn("no pool given", self.ask("daemon", expect=2).err())
