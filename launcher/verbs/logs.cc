@@ -108,6 +108,10 @@ class LogsSession {
       ComplainOfLogs(text);
     }
   }
+  // A reader that stands still holds up the nodes, but is not forgotten by the server.
+  bool HasRoom() const {
+    return output_.HasRoom() && (follower_ == nullptr || follower_->errors.HasRoom());
+  }
   bool Ends() const {
     if (follower_ == nullptr) {
       return merge_.Ended();
@@ -145,8 +149,7 @@ Result<int> LogsSession::Run() {
     } else {  // The nodes have sent all.
       std::this_thread::sleep_for(LogMerge::kHeld / 2);
     }
-    // A reader that stands still holds up the nodes, but is not forgotten by the server.
-    if (output_.HasRoom()) {
+    if (HasRoom()) {
       Print();
     }
     if (output_.failed()) {
@@ -162,7 +165,7 @@ Result<int> LogsSession::Run() {
 }
 
 Result<void> LogsSession::Step() {
-  const Duration wait = !output_.HasRoom()                       ? kUnread
+  const Duration wait = !HasRoom()                               ? kUnread
                         : merge_.Holds() || follower_ != nullptr ? LogMerge::kHeld / 2
                                                                  : kPieceWait;
   for (const NodeId& node : merge_.Used()) {
@@ -305,14 +308,15 @@ std::optional<PoolQueued> Queued(const Error& error, const ServerQuery& server) 
 }
 
 // Waits a moment if the run will come; the exit code: there is nothing to wait for.
-std::optional<int> AwaitInPool(const PoolQueued& queued, bool follow, std::string& said) {
+std::optional<int> AwaitInPool(const PoolQueued& queued, LogsRequest& wanted, std::string& said) {
   const std::string state = NameOf(queued.run_id) + " " + queued.state;
   const bool waits = queued.phase == PoolRunPhase::kWaits;
-  if (!follow || !(waits || queued.phase == PoolRunPhase::kRuns)) {
+  if (!wanted.spec.follow || !(waits || queued.phase == PoolRunPhase::kRuns)) {
     return PrintError("logs", {ErrorKind::kNotFound, state});
   }
   if (waits && std::exchange(said, state) != state) {
     ComplainOfLogs(state);
+    wanted.spec.lines.reset();  // It has printed nothing yet: all is what follows.
   }
   std::this_thread::sleep_for(std::chrono::seconds(1));
   return std::nullopt;
@@ -350,7 +354,7 @@ int PrintLogs(const LogsRequest& request) {
       return *code;
     }
     if (const auto queued = Queued(code.error(), wanted.server); queued && !followed) {
-      if (const auto end = AwaitInPool(*queued, request.spec.follow, said_wait)) {
+      if (const auto end = AwaitInPool(*queued, wanted, said_wait)) {
         return *end;
       }
       continue;

@@ -244,7 +244,7 @@ class PoolTest(DdprunTest):
         os.rmdir(self.path("gone"))
         self.assertIn("run third waits: place 2 in the queue", self.ask("status", "third").out())
         self.assertIn("run 'third' waits: place 2", self.ask("logs", "third", expect=1).err())
-        follower = self.start("logs", "-f", "third")
+        follower = self.start("logs", "-f", "--lines=0", "third")
         self.wait_for_text(follower, "waits: place 2 in the queue")
         self.write("go", "")
         self.assertEqual(first.wait(), 0, first.all())
