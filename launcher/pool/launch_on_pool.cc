@@ -95,6 +95,10 @@ class PoolLaunch {
         signals_.add(signal);
       }
     }
+    struct sigaction stop {};
+    if (::sigaction(SIGTSTP, nullptr, &stop) == 0 && stop.sa_handler != SIG_IGN) {
+      signals_.add(SIGTSTP);
+    }
     WaitForSignal();
     client_.Say(wish_);
     loop_.Run();
@@ -111,7 +115,19 @@ class PoolLaunch {
     });
   }
 
+  // The pool takes a launch that stands still for one that has gone.
+  void StandStill() const {
+    Log(LogLevel::kWarning, std::string("got SIGTSTP (Ctrl-Z): ") +
+                                (wish_.placed ? "the run ends" : "this leaves the queue") + " in " +
+                                FormatDuration(kPoolSilence) + " unless it goes on (fg or bg)");
+    FlushLog(kPoolFlushLimit);
+    ::raise(SIGSTOP);
+  }
+
   void OnSignal(int signal) {
+    if (signal == SIGTSTP) {
+      return StandStill();
+    }
     const bool stops = AsksForTheEnd(signal);
     if (over_ || (stops && (lost_ || !known_ || stopped_by_ > 1))) {
       if (wish_.placed && !over_) {

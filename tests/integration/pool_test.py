@@ -120,6 +120,17 @@ class PoolTest(DdprunTest):
                 self.assertEqual(run.wait(), code, run.all())
                 self.wait_for_states(*there, n1="free", n2="free")
                 self.assertEqual(self.mark.living("fake_worker"), [])
+        with self.subTest("the launch stands still for a moment"):
+            run = self.start(*self.waiting())
+            self.wait_for_ranks(run, 1)
+            run.signal(signal.SIGTSTP)
+            self.wait_for_text(run, "SIGTSTP .*: the run ends in 10.0 s unless it goes on")
+            state = f"/proc/{run.process.pid}/stat"
+            self.wait_for(lambda: read_text(state).rsplit(")")[-1].split()[0] == "T", run, what="a stop")
+            run.signal(signal.SIGCONT)
+            self.write("go", "")
+            self.assertEqual(run.wait(), 0, run.all())
+            os.remove(self.go)
         with self.subTest("the launch is killed"):
             run = self.start("--nnodes=2", FAKE_WORKER, "--ignore-term", *self.waiting()[1:])
             self.wait_for_ranks(run, 2)
