@@ -35,9 +35,8 @@ class Machine {
     const std::uint8_t kind = input.Byte();
     config_.run_id = "run";
     config_.node = config_.host = "n0";
-    config_.spec = {.min_nodes = 1,
-                    .max_nodes = 1u + kind % 3,
-                    .fence_after = Duration{kind & 4 ? 6'000 : 0}};
+    config_.spec = {
+        .min_nodes = 1, .max_nodes = 1u + kind % 3, .fence_after = Duration{kind & 4 ? 6'000 : 0}};
     config_.workers = 1u + input.Byte() % 4;
     config_.server = "s:1";
     config_.hang_timeout = Duration{kind & 8 ? 2'000 : 0};
