@@ -2,11 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 
 #include "common/result_testing.h"
+#include "tests/support/scratch_directory.h"
 #include "trainer/checkpoint/checkpoint_fixtures.h"
 #include "trainer/checkpoint/memory_file_system_testing.h"
 
@@ -291,13 +291,10 @@ TEST_F(CheckpointStoreTest, TooLittleSpaceForTheFirstOneLeavesNone) {
 
 class RealCheckpointTest : public testing::Test {
  protected:
-  RealCheckpointTest()
-      : config_(ConfigFor(testing::TempDir() + "/ckpt-" + std::to_string(::getpid()) + "/a/b")) {
+  RealCheckpointTest() : config_(ConfigFor(scratch_.path() / "a/b")) {
     config_.alive.wait = [](std::chrono::milliseconds) {};
   }
-  ~RealCheckpointTest() override {
-    std::filesystem::remove_all(config_.directory.parent_path().parent_path());
-  }
+  ScratchDirectory scratch_;
   CheckpointConfig config_;
 };
 
