@@ -1,5 +1,6 @@
 """--hosts --copy: ddprun and the program go to hosts that lack them, by a stand-in for ssh."""
 
+import contextlib
 import glob
 import os
 import shutil
@@ -28,7 +29,7 @@ class CopyToHosts(HostsTest):
         self.write("own/train.py", SCRIPT)
 
     def begin(self, _, command):
-        if os.path.exists(self.path("own")):
+        with contextlib.suppress(FileNotFoundError):  # Another host has begun before.
             os.rename(self.path("own"), self.path("away"))
         return f"cd {self.path('home')}; {command}"
 
