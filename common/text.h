@@ -22,7 +22,7 @@ std::optional<T> ParseNumber(std::string_view text) {
   return error == std::errc{} && parsed == end ? std::optional(value) : std::nullopt;
 }
 
-// What the text stands for, of these words. Nothing: it is none of them.
+// The meaning of the text, which should be one of these words. nullopt: it is none of them.
 template <class T>
 std::optional<T> MeaningOf(std::string_view text,
                            std::initializer_list<std::pair<std::string_view, T>> words) {

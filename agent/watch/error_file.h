@@ -34,7 +34,7 @@ std::optional<WorkerError> ParseErrorFile(const std::string& text);
 std::optional<std::string> WithErrorCode(const std::string& text, std::optional<int> exit_code);
 
 // The same for a node that has only the details of a worker of another node: @record's form, from
-// what is known. Nothing where the worker left neither message nor traceback.
+// what is known. nullopt: the worker left neither message nor traceback.
 std::optional<std::string> MakeErrorFile(const FailureDetails& details,
                                          std::optional<int> exit_code);
 

@@ -232,7 +232,7 @@ std::vector<unsigned long> MaskOf(const CpuSet& cpus) {
 
 LaunchUnderWay::LaunchUnderWay() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-// Either the process sees that it was given up, or its giver-up sees the process.
+// Either the process sees that it was given up, or the giving up sees the process.
 bool LaunchUnderWay::BeginInChild() {
   return Begun(::getpid());
 }

@@ -92,8 +92,7 @@ struct EventFile::Shared {
   }
 
   // Writes the lines that wait. Only the caller that may write takes them: a caller that waits for
-  // the lock has waited for all of it. Taken only by whoever may write: a writer that waits for it
-  // has waited for all of it.
+  // the lock has waited for all of it.
   Result<void> Append() {
     std::vector<WaitingEvent> lines = Take();
     Result<void> written = lines.empty() ? Result<void>() : Write(lines);

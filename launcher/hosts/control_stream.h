@@ -56,7 +56,7 @@ class OrderReader {
 std::string Greeting();
 std::string EndMark(const std::string& word, int exit_code);
 
-// Takes what is lacking, greeting and exit code out of what a host prints.
+// Takes the files asked for, the greeting and the exit code out of a host's output.
 class MarkReader {
  public:
   explicit MarkReader(std::string word) : word_(std::move(word)) {}

@@ -43,7 +43,7 @@ namespace ddprun {
 
 struct HostsConfig {
   std::vector<std::string> names;
-  std::vector<std::string> copies;  // Files that hosts may lack, as users read it.
+  std::vector<std::string> copies;  // Files that hosts may lack, for messages.
   std::uint32_t min_nodes = 1;
   bool finds_first = false;  // The first host hosts the rendezvous. False: the user has said where.
   bool first_ends_run = false;  // And no other host can take it over.
