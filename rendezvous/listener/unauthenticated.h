@@ -1,5 +1,5 @@
 // Connections without an accepted call, and which of them is evicted for a new one if there are too
-// many. Each costs the server two descriptors and 64 KiB, and its peer two bytes of a hello.
+// many. Each costs the server two descriptors and 96 KiB, and its peer two bytes of a hello.
 //
 // One of the address that has most is evicted, so that an address that floods evicts its own. If no
 // address has more than the newcomer's, the oldest one is evicted, provided that it has had its
