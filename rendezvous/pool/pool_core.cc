@@ -164,6 +164,7 @@ Result<void> PoolCore::OnWish(const PoolWish& wish) {
   run.wish = wish;
   run.wish.ticket = earlier != 0 ? earlier : next_;
   NumbersAreAbove(run.wish.ticket);
+  run.inherited = run.inherited || run.adopted || (!known && wish.placed);
   run.placed = run.placed || wish.placed;
   if (std::ranges::any_of(wish.signals, AsksForTheEnd)) {
     StopWaiting(wish.run_id);
@@ -370,8 +371,8 @@ std::vector<PoolCore::Run*> PoolCore::InOrder() {
 
 void PoolCore::PlaceRuns() {
   const std::vector<Run*> runs = InOrder();
-  const auto takes_more = [](const Run& run) {
-    return run.placed && !run.ends && !run.adopted &&
+  const auto takes_more = [this](const Run& run) {
+    return run.placed && !run.ends && !run.adopted && (judges_ || !run.inherited) &&
            std::ranges::none_of(run.parts, [](const Part& part) {
              return part.phase == PartPhase::kEnded && !part.left;
            });

@@ -18,10 +18,10 @@
 // have kFailureGrace to end by themselves.
 //
 // A server's daemons and launches tell the next one all, but for detached runs, which are kept for
-// it. So nothing is placed for kRecovery after a server's beginning, and for kDaemonPatience no run
-// is ended because no daemon has told of it. Tickets and numbers of parts begin with `first`, and
-// never go down: the driver takes the time of day, in microseconds. A ticket that is a day ahead
-// counts as none.
+// it. So nothing is placed for kRecovery after a server's beginning. For kDaemonPatience no run is
+// ended because no daemon has told of it, and one that was placed gets no further daemon. Tickets
+// and numbers of parts begin with `first`, and never go down: the driver takes the time of day, in
+// microseconds. A ticket that is a day ahead counts as none.
 #pragma once
 
 #include <cstddef>
@@ -91,6 +91,7 @@ class PoolCore {
     PoolWish wish;
     bool adopted = false;  // Only its daemons have told of it.
     bool placed = false;
+    bool inherited = false;  // An earlier server has placed it.
     bool ends = false;
     bool over = false;
     std::optional<int> failure;    // Of the part that failed first.

@@ -325,11 +325,14 @@ TEST_F(PoolCoreTest, ADaemonThatComesLateToANewServerKeepsItsRun) {
   Obey();
   SayWish("a");
   BeginAgain();
+  Offer("n2");
   SayWish("a");
   Pass(PoolCore::kDaemonPatience - Duration{1});
+  EXPECT_EQ(On("a"), "") << "its daemon may still come";
   Say("n1");
   Pass(PoolCore::kDaemonPatience);
   EXPECT_EQ(On("a"), "n1");
+  EXPECT_EQ(State("n2"), "free");
   EXPECT_FALSE(core_.OrderFor("n1").end);
 }
 
