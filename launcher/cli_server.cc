@@ -162,8 +162,10 @@ Result<CommandLine> ParseDaemon(const std::vector<std::string>& args, const GetE
   if (config.pool.host.empty()) {
     line.problems.Add("no pool given: set --pool=HOST:PORT, the address of a `ddprun rendezvous`");
   }
-  if (config.name.size() > kMaxNameBytes || config.name.find_first_of(" ,/") != std::string::npos) {
-    line.problems.Add(Invalid("--name must be one word without commas and '/'", config.name));
+  const auto may_not_be = [](char c) { return c <= ' ' || c > '~' || c == ',' || c == '/'; };
+  if (config.name.size() > kMaxNameBytes || std::ranges::any_of(config.name, may_not_be)) {
+    line.problems.Add(Invalid("--name must be one word of ASCII characters, without commas and '/'",
+                              config.name));
   }
   return Ended(line, config);
 }
