@@ -145,6 +145,20 @@ int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
   return code;
 }
 
+// The detached runs of a pool, in a file.
+Result<void> KeepDetached(PoolDriver& pool, Loop& loop, const std::filesystem::path& file,
+                          std::optional<KeptWrite>& writes) {
+  ASSIGN_OR_RETURN(std::vector<PoolWish> earlier, ReadWishes(file));
+  writes.emplace(loop, "the file of detached runs '" + file.native() + "'", "those that wait");
+  pool.KeepDetached(
+      std::move(earlier), [&writes, file](std::vector<PoolWish> now, std::function<void()> done) {
+        writes->Write(
+            {.write = [file, now = std::move(now)] { return WriteWhole(file, Encode(now), 0600); },
+             .done = std::move(done)});
+      });
+  return {};
+}
+
 int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
   Result<Left> left = OpenState(config.state_dir);
   if (!left) {
@@ -194,15 +208,10 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
   }
   std::optional<KeptWrite> wishes;
   if (left->claims && !access->token.empty()) {
-    const std::filesystem::path file = std::filesystem::path(config.state_dir) / "pool";
-    auto kept = ReadWishes(file);
-    if (!kept) {
+    const auto file = std::filesystem::path(config.state_dir) / "pool";
+    if (const Result<void> kept = KeepDetached(pool, loop, file, wishes); !kept) {
       return Refuse(kept.error());
     }
-    wishes.emplace(loop, "the file of detached runs '" + file.native() + "'", "those that wait");
-    pool.KeepDetached(*std::move(kept), [&wishes, file](const std::vector<PoolWish>& now) {
-      wishes->Write({.write = [=] { return WriteWhole(file, Encode(now), 0600); }, .done = [] {}});
-    });
   }
   Log(LogLevel::kInfo,
       "serving at " + ToString(*bound) + (left->claims ? ", state in " + config.state_dir : ""));

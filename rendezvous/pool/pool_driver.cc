@@ -18,13 +18,12 @@ RendezvousHandlers PoolDriver::With(RendezvousHandlers handlers) {
   return handlers;
 }
 
-void PoolDriver::KeepDetached(std::vector<PoolWish> kept,
-                              std::function<void(std::vector<PoolWish>)> keep) {
-  std::ranges::sort(kept, {}, &PoolWish::ticket);
-  for (const PoolWish& wish : kept) {
+void PoolDriver::KeepDetached(std::vector<PoolWish> earlier, Keep keep) {
+  std::ranges::sort(earlier, {}, &PoolWish::ticket);
+  for (const PoolWish& wish : earlier) {
     core_.Restore(wish, loop_.Now());
   }
-  detached_ = std::move(kept);
+  detached_ = kept_ = std::move(earlier);
   keep_ = std::move(keep);
   Settle();
 }
@@ -147,6 +146,25 @@ Result<std::string> PoolDriver::OnControl(const ControlRequest& request) {
   return text + "; " + (left ? *left : left.error().message);
 }
 
+void PoolDriver::KeepNew() {
+  std::vector<PoolWish> detached = core_.Detached();
+  if (keep_ && detached != detached_) {
+    detached_ = std::move(detached);
+    keep_(detached_, [this, now = detached_] {
+      kept_ = now;
+      Settle();
+    });
+  }
+}
+
+// True as well: it need not be.
+bool PoolDriver::IsKept(const Key& key) const {
+  const auto has = [&key](const std::vector<PoolWish>& wishes) {
+    return std::ranges::count(wishes, key.second, &PoolWish::run_id) > 0;
+  };
+  return key.first == Kind::kDaemon || !has(detached_) || has(kept_);
+}
+
 void PoolDriver::Settle() {
   const Time now = loop_.Now();
   std::vector<std::pair<Key, Incarnation>> silent;
@@ -166,18 +184,16 @@ void PoolDriver::Settle() {
     return;
   }
   core_.Settle(now);
+  KeepNew();
   for (auto& [key, client] : clients_) {
+    if (!IsKept(key)) {
+      continue;
+    }
     PoolReply reply = key.first == Kind::kDaemon ? PoolReply(core_.OrderFor(key.second))
                                                  : PoolReply(core_.ViewFor(key.second));
     if (reply != client.sent) {
       client.stream->Send(reply);
       client.sent = std::move(reply);
-    }
-  }
-  if (keep_) {
-    if (std::vector<PoolWish> detached = core_.Detached(); detached != detached_) {
-      detached_ = std::move(detached);
-      keep_(detached_);
     }
   }
   const std::optional<Time> wake = core_.NextWake();

@@ -24,9 +24,12 @@ class PoolDriver {
   PoolDriver(Loop& loop, std::uint64_t first)
       : loop_(loop), core_(first, loop.Now()), wake_(loop) {}
 
-  // `kept`: detached runs of an earlier server; `keep` gets those that the next one shall know,
-  // whenever they have changed. Before anything arrives.
-  void KeepDetached(std::vector<PoolWish> kept, std::function<void(std::vector<PoolWish>)> keep);
+  // Writes the detached runs that the next server shall know; `kept`, on the loop: they are there.
+  using Keep = std::function<void(std::vector<PoolWish>, std::function<void()> kept)>;
+
+  // `earlier`: those of an earlier server. `keep` is called whenever they have changed; the launch
+  // of one that is not kept yet is not answered. Before anything arrives.
+  void KeepDetached(std::vector<PoolWish> earlier, Keep keep);
 
   // `handlers` of a coordinator, with a pool: its streams, and operators' requests about daemons
   // and runs that wait.
@@ -50,6 +53,8 @@ class PoolDriver {
   void OnGone(const Key& key, Incarnation incarnation);
   Result<std::string> OnControl(const ControlRequest& request);
   void Settle();
+  void KeepNew();
+  bool IsKept(const Key& key) const;
 
   Loop& loop_;
   PoolCore core_;
@@ -57,8 +62,9 @@ class PoolDriver {
   static constexpr std::size_t kMostQuestions = 16;
   std::vector<std::unique_ptr<PoolStream>> questions_;
   std::map<Key, Client> clients_;
-  std::function<void(std::vector<PoolWish>)> keep_;  // Empty: nothing is kept.
-  std::vector<PoolWish> detached_;                   // As it was told.
+  Keep keep_;                       // Empty: nothing is kept.
+  std::vector<PoolWish> detached_;  // As `keep_` got them.
+  std::vector<PoolWish> kept_;      // As they are kept.
   LoopTimer wake_;
 };
 
