@@ -37,6 +37,7 @@ namespace ddprun {
 namespace {
 
 constexpr Duration kDaemonFlushLimit{1'000};
+constexpr Duration kUnfitFor{60'000};  // After a run could not be started here.
 constexpr const char* kOwnVariables[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
                                          "LISTEN_FDS",    "LISTEN_PID",    "INVOCATION_ID"};
 
@@ -75,6 +76,7 @@ class Daemon {
         check_(loop_, config.node_check, config.node_check_timeout),
         notifier_(GetProcessEnv("NOTIFY_SOCKET").value_or("")),
         watchdog_(loop_),
+        fit_again_(loop_),
         client_(loop_, config.pool, access_,
                 {[this](const PoolReply& reply) { OnReply(reply); },
                  [this](const Error& why) { OnLost(why); }}) {
@@ -114,6 +116,12 @@ class Daemon {
     if (!found->runs) {
       Remember(found->name, std::nullopt);
       return {};
+    }
+    if (const std::string& pool = found->name.pool; pool != ToString(config_.pool)) {
+      return Error{ErrorKind::kRefused, "run " + found->name.run_id + " of the pool at " + pool +
+                                            " goes on here: start this daemon with --pool=" + pool +
+                                            ", or end the run (ddprun stop " + found->name.run_id +
+                                            " --pool=" + pool + ")"};
     }
     Log(LogLevel::kInfo, "run " + found->name.run_id + " of an earlier daemon goes on here");
     offer_.said_part = found->name.part;
@@ -215,13 +223,17 @@ class Daemon {
     offer_.said.clear();
     offer_.said_part = order.part;
     signals_ = 0;
-    const PartName name{order.run_id, order.part, order.detached};
+    const PartName name{order.run_id, order.part, order.detached, ToString(config_.pool)};
     auto started = HostedPart::Start(loop_, file_, name, LaunchOf(order), Told());
     if (!started) {
-      // Another machine may take it. This one needs a look: its directory may be gone, as at the
-      // last logout of its user.
+      // Another machine may take it. This one may need a person: its directory may be gone, as at
+      // the last logout of its user. Or its disk was full.
       Log(LogLevel::kError, "unfit, so it takes no run: " + started.error().message);
       offer_.unfit = started.error().message.substr(0, kMaxUnfit);
+      fit_again_.ArmAt(loop_.Now() + kUnfitFor, [this] {
+        offer_.unfit.clear();
+        CheckNode("start");
+      });
       return Say();
     }
     Log(LogLevel::kInfo, "run " + order.run_id + " begins");
@@ -338,6 +350,7 @@ class Daemon {
   NodeCheck check_;
   Notifier notifier_;
   LoopTimer watchdog_;
+  LoopTimer fit_again_;
   PoolClient client_;
 };
 

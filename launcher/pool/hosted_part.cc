@@ -39,21 +39,21 @@ Result<bool> LockFile(int fd, const std::filesystem::path& file) {
 
 std::optional<HostedPart::Found> ParseFound(const std::string& text) {
   const std::vector<std::string> words = Split(text, ' ');
-  if (words.size() != 4) {
+  if (words.size() != 5) {
     return std::nullopt;
   }
   const auto part = ParseNumber<std::uint64_t>(words[1]);
-  const auto guard = ParseNumber<pid_t>(words[3]);
+  const auto guard = ParseNumber<pid_t>(words[4]);
   if (!part || !guard || *guard < 0) {
     return std::nullopt;
   }
-  return HostedPart::Found{{words[0], *part, words[2] == "1"}, false, *guard};
+  return HostedPart::Found{{words[0], *part, words[2] == "1", words[3]}, false, *guard};
 }
 
 Result<void> WritePart(int fd, const std::filesystem::path& file, const PartName& name,
                        pid_t guard) {
   const std::string text = name.run_id + " " + std::to_string(name.part) + " " +
-                           (name.detached ? "1 " : "0 ") + std::to_string(guard);
+                           (name.detached ? "1 " : "0 ") + name.pool + " " + std::to_string(guard);
   if (::ftruncate(fd, 0) != 0 || ::lseek(fd, 0, SEEK_SET) != 0) {
     return SystemError("write", file.native(), errno);
   }

@@ -1,9 +1,10 @@
 // The processes of the run that a daemon's machine takes part in: an ordinary launch, in a session
 // of its own. They need no daemon: a later one finds them again by a file.
 //
-//   <user directory>/daemon-<name>   "RUN PART DETACHED PID": the last part that was started here.
-//                                    The launch holds a lock on it, until no process of it is left,
-//                                    and the daemon another, so that no second one takes its part
+//   <user directory>/daemon-<name>   "RUN PART DETACHED POOL PID": the last part that was started
+//                                    here. The launch holds a lock on it, until no process of it is
+//                                    left, and the daemon another, so that no second one takes its
+//                                    part
 //
 // Its lines come through a pipe, and its exit code goes to the daemon that started it. A later
 // daemon gets neither.
@@ -31,6 +32,7 @@ struct PartName {
   RunId run_id;
   std::uint64_t part = 0;
   bool detached = false;
+  std::string pool = {};  // HOST:PORT of its server.
 };
 
 class HostedPart : public std::enable_shared_from_this<HostedPart> {

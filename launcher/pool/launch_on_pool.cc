@@ -129,8 +129,9 @@ class PoolLaunch {
       return StandStill();
     }
     const bool stops = AsksForTheEnd(signal);
-    if (over_ || (stops && (lost_ || !known_ || stopped_by_ > 1))) {
-      if (wish_.placed && !over_) {
+    const bool unread = stopped_by_ > 0 && follower_ && follower_->prints();
+    if (over_ || (stops && (lost_ || !known_ || unread || stopped_by_ > 1))) {
+      if (wish_.placed && !over_ && lost_) {
         Log(LogLevel::kWarning, "the pool at " + ToString(pool_) +
                                     " cannot be reached; the run ends when its server is back, "
                                     "as this launch has gone");

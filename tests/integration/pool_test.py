@@ -6,11 +6,13 @@ import select
 import signal
 import socket
 import sys
+import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 import side_by_side  # noqa: E402
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, command_of, read_bytes, read_text  # noqa: E402
+from ddprun_runs import (  # noqa: E402
+    DDPRUN, FAKE_WORKER, HELLO, HOLD_CALLS, DdprunTest, command_of, held_calls, read_bytes, read_text)
 
 
 class PoolTest(DdprunTest):
@@ -19,8 +21,8 @@ class PoolTest(DdprunTest):
         self.environment["DDPRUN_POOL"] = self.endpoint
         self.state = self.path("state")
 
-    def serve(self):
-        server = self.start("rendezvous", f"--listen={self.endpoint}", f"--state-dir={self.state}")
+    def serve(self, **how):
+        server = self.start("rendezvous", f"--listen={self.endpoint}", f"--state-dir={self.state}", **how)
         self.wait_for_text(server, "serving at")
         return server
 
@@ -140,6 +142,28 @@ class PoolTest(DdprunTest):
             self.wait_for_states(*there, n1="free", n2="free")
         self.end(there)
 
+    def test_the_second_ctrl_c_ends_a_launch_whose_output_is_not_read(self):
+        there = self.pool(None, "n1")
+        reader, writer = os.pipe()
+        run = self.start(self.write("much.py", "while True:\n    print('much ' * 2000, flush=True)\n"), out=writer)
+        os.close(writer)
+        self.wait_for(lambda: self.is_full(reader), run, what="a full pipe")
+        run.signal(signal.SIGINT)
+        self.wait_for_text(run, "the run was stopped on request")
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.wait(), 130, run.all())
+        self.assertNotIn("cannot be reached", run.err())
+        os.close(reader)
+        self.wait_for_states(*there, n1="free")
+        self.end(there)
+
+    def is_full(self, reader):
+        """64 KiB, or less than a line is free of them."""
+        import fcntl
+        import struct
+        import termios
+        return struct.unpack("i", fcntl.ioctl(reader, termios.FIONREAD, bytes(4)))[0] > 50_000
+
     def test_runs_wait_in_order_and_one_may_leave(self):
         there = self.pool(None, "n1")
         first = self.start("--rdzv-id=first", *self.waiting())
@@ -170,6 +194,9 @@ class PoolTest(DdprunTest):
             self.assertIn("a daemon of this name runs on this machine already", second.err())
             daemon.signal(signal.SIGKILL)
             daemon.wait()
+            other = self.ask("daemon", "--name=n1", "--pool=127.0.0.1:1", expect=69)
+            self.assertIn(f"goes on here: start this daemon with --pool={self.endpoint}", other.err())
+            self.assertIsNone(run.process.poll())
             daemon = self.daemon("n1")
             self.wait_for_text(daemon, "goes on here")
             self.assertIsNone(run.process.poll())
@@ -244,6 +271,23 @@ class PoolTest(DdprunTest):
         self.wait_for_states(*there, n1="free")
         self.assertEqual(follower.wait(), 0, follower.all())
         self.end(there)
+
+    @unittest.skipUnless(HOLD_CALLS, "no hold_calls.so")
+    def test_a_launch_is_detached_once_its_run_is_kept(self):
+        fifo = self.path("fifo")
+        os.mkfifo(fifo)
+        server = self.serve(environment=held_calls("open:state/pool.", fifo))
+        launch = self.start("--detach", "--rdzv-id=kept", *self.waiting())
+        self.wait_for(lambda: os.path.exists(fifo + ".held"), server, launch, what="a disk that does not answer")
+        self.assertEqual([run["run_id"] for run in self.look()["runs"]], ["kept"])
+        self.assertIsNone(launch.process.poll(), launch.all())
+        with open(fifo, "w"):
+            self.assertEqual(launch.wait(), 0, launch.all())
+        server.signal(signal.SIGKILL)
+        server.wait()
+        server = self.serve()
+        self.assertEqual([run["run_id"] for run in self.look()["runs"]], ["kept"])
+        self.end([server])
 
     def test_the_state_of_a_detached_run_is_known_before_and_after_it(self):
         there = self.pool(None, "n1")
@@ -329,6 +373,7 @@ class PoolTest(DdprunTest):
         del self.environment["DDPRUN_POOL"]
         self.assertIn("--detach is for a run of a pool", self.ask("--detach", "x.py", expect=2).err())
         self.assertIn("no pool given", self.ask("daemon", expect=2).err())
+        self.assertIn("must be one word", self.ask("daemon", "--pool=h:1", "--name=a\tb", expect=2).err())
 
 
 if __name__ == "__main__":
