@@ -21,6 +21,8 @@
 #include <vector>
 
 #include "agent/watch/worker_answer.h"
+#include "agent/workers/worker_launcher.h"
+#include "agent/workers/worker_spec.h"
 #include "common/files.h"
 
 namespace ddprun {
@@ -133,21 +135,6 @@ bool WaitFor(int fd, Clock::time_point deadline) {
   return false;
 }
 
-// In the child of fork: only system calls.
-[[noreturn]] void Execute(char* const* argv, int output) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  ::setpgid(0, 0);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  ::dup2(nothing, STDIN_FILENO);
-  ::dup2(output, STDOUT_FILENO);
-  ::dup2(output, STDERR_FILENO);
-  ::execv(argv[0], argv);
-  ::_exit(127);
-}
-
 // Ends what the tool started, and waits for the tool until `deadline`: it may have closed its
 // output and live on. Not at all where its output is not read any more: it stands in a write.
 int EndOf(pid_t child, bool at_once, Clock::time_point deadline) {
@@ -167,7 +154,7 @@ int EndOf(pid_t child, bool at_once, Clock::time_point deadline) {
 
 // Takes what the tool printed, at most kMaxToolBytes; the tool and all that it started are gone
 // afterwards.
-bool RunTool(std::vector<std::string> command, Clock::time_point deadline,
+bool RunTool(const std::vector<std::string>& command, Clock::time_point deadline,
              const std::function<void(std::string_view)>& put) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
@@ -175,17 +162,18 @@ bool RunTool(std::vector<std::string> command, Clock::time_point deadline,
   }
   const UniqueFd from_tool(ends[0]);
   UniqueFd to_us(ends[1]);
-  std::vector<char*> argv;
-  for (std::string& word : command) {
-    argv.push_back(word.data());
+  const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  WorkerSpec spec;
+  spec.helper = true;
+  spec.command = {command[0], command};
+  spec.environment = ProcessEnvironment();
+  const auto tool = LaunchWorker(spec, {nothing.get(), to_us.get(), to_us.get()});
+  if (!tool) {
+    return false;
   }
-  argv.push_back(nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    Execute(argv.data(), to_us.get());
-  }
+  const pid_t child = tool->pid;
   to_us.Reset();
-  bool in_time = child > 0;
+  bool in_time = true;
   bool whole = false;
   for (std::size_t taken = 0; in_time && taken < kMaxToolBytes;) {
     if (!WaitFor(from_tool.get(), deadline)) {
@@ -202,9 +190,6 @@ bool RunTool(std::vector<std::string> command, Clock::time_point deadline,
     }
     put({bytes, static_cast<std::size_t>(got)});
     taken += static_cast<std::size_t>(got);
-  }
-  if (child <= 0) {
-    return false;
   }
   if (in_time && !whole) {
     put("\n(" + fs::path(command[0]).filename().native() + " prints more than " +

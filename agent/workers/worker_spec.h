@@ -100,7 +100,7 @@ struct WorkerSpec {
   // Not a worker: in the agent's own session, a process group of its own, and not swept with what
   // workers leave.
   bool helper = false;
-  // A helper that may be left alive when the agent ends (kept_preload.h). It stays in the agent's
+  // It may be left alive when this process ends. A helper (kept_preload.h) then stays in the
   // process group: the leader of a group could not begin a session later.
   bool outlives = false;
   std::vector<int> kept;  // Descriptors that it gets besides its three, with these numbers.

@@ -139,10 +139,11 @@ class Daemon {
     offer_.part = part_ ? part_->name().part : 0;
     offer_.detached = part_ && part_->name().detached;
     client_.Say(offer_);
-    notifier_.Send("STATUS=" + (part_                  ? "run " + offer_.run_id
-                                : offer_.drained       ? std::string("drained")
-                                : offer_.unfit.empty() ? std::string("free")
-                                                       : "unfit: " + offer_.unfit));
+    status_ = "STATUS=" + (part_                  ? "run " + offer_.run_id
+                           : offer_.drained       ? std::string("drained")
+                           : offer_.unfit.empty() ? std::string("free")
+                                                  : "unfit: " + offer_.unfit);
+    notifier_.Send(status_);
   }
 
   void CheckNode(const std::string& cause) {
@@ -242,12 +243,13 @@ class Daemon {
     PassOn(order);
   }
 
-  HostedPart::Launch LaunchOf(const PoolOrder& order) const {
-    HostedPart::Launch launch{
-        .directory = order.directory, .argv = {config_.program}, .environment = {}};
+  WorkerSpec LaunchOf(const PoolOrder& order) const {
+    WorkerSpec launch;
+    launch.directory = order.directory;
+    launch.command = {config_.program, {config_.program}};
     const auto add = [&](const std::string& flag, const std::string& value) {
       if (!value.empty()) {
-        launch.argv.push_back("--" + flag + "=" + value);
+        launch.command.argv.push_back("--" + flag + "=" + value);
       }
     };
     add("rdzv-endpoint", ToString(config_.pool));
@@ -256,8 +258,9 @@ class Daemon {
     add("tls-cert", config_.tls.certificate);
     add("tls-key", config_.tls.key);
     add("log-format", "json");
-    launch.argv.insert(launch.argv.end(), order.args.begin(), order.args.end());
-    std::map<std::string, std::string> environment = ProcessEnvironment();
+    launch.command.argv.insert(launch.command.argv.end(), order.args.begin(), order.args.end());
+    std::map<std::string, std::string>& environment = launch.environment;
+    environment = ProcessEnvironment();
     std::erase_if(environment, [](const auto& variable) {
       return std::ranges::count(kOwnVariables, variable.first) > 0;
     });
@@ -275,9 +278,6 @@ class Daemon {
                                                    .hosts = {config_.name},
                                                    .joins = true,
                                                    .followed = !order.detached});
-    for (const auto& [name, value] : environment) {
-      launch.environment.push_back(name + "=" + value);
-    }
     return launch;
   }
 
@@ -326,12 +326,12 @@ class Daemon {
     }
   }
 
-  // Twice as often as systemd asks for.
+  // Twice as often as systemd asks for. With the status, as a full socket loses a message.
   void Watchdog() {
     const auto period =
         ParseNumber<std::uint64_t>(GetProcessEnv("WATCHDOG_USEC").value_or("")).value_or(0);
     if (period > 0) {
-      notifier_.Send("WATCHDOG=1");
+      notifier_.Send("WATCHDOG=1\n" + status_);
       watchdog_.ArmAt(loop_.Now() + Duration(std::max<std::uint64_t>(1, period / 2'000)),
                       [this] { Watchdog(); });
     }
@@ -349,6 +349,7 @@ class Daemon {
   std::string said_why_;
   NodeCheck check_;
   Notifier notifier_;
+  std::string status_;  // For systemd.
   LoopTimer watchdog_;
   LoopTimer fit_again_;
   PoolClient client_;

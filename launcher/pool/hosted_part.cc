@@ -2,14 +2,12 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <boost/asio/buffer.hpp>
 #include <cerrno>
 #include <utility>
@@ -27,7 +25,6 @@ constexpr Duration kSpawnLimit{10'000};
 constexpr Duration kPartStopGrace{500};  // Between SIGTERM and SIGKILL to the guard.
 constexpr std::size_t kMostOfFile = 4'096;
 constexpr std::size_t kMaxSaid = 64 << 10;
-constexpr int kLockFd = 3;  // Of the launch.
 
 // True: this process has it now.
 Result<bool> LockFile(int fd, const std::filesystem::path& file) {
@@ -60,48 +57,19 @@ Result<void> WritePart(int fd, const std::filesystem::path& file, const PartName
   return WriteAll(fd, text, file);
 }
 
-std::vector<char*> Pointers(const std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (const std::string& word : words) {
-    pointers.push_back(const_cast<char*>(word.c_str()));
-  }
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-// In a session of its own, with default signals. Its standard output and error are `out`.
-Result<pid_t> StartLaunch(const HostedPart::Launch& launch, int out, int lock) {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, out, STDERR_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, lock, kLockFd);
-  ::posix_spawn_file_actions_addchdir_np(&actions, launch.directory.c_str());
-  sigset_t none, all;
-  ::sigemptyset(&none);
-  ::sigfillset(&all);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setsigdefault(&attributes, &all);
-  ::posix_spawnattr_setflags(&attributes,
-                             POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  pid_t pid = 0;
-  const int error =
-      ::posix_spawn(&pid, launch.argv.front().c_str(), &actions, &attributes,
-                    Pointers(launch.argv).data(), Pointers(launch.environment).data());
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
+// Its standard output and error are `out`; its processes keep `lock`.
+Result<LaunchedWorker> StartLaunch(WorkerSpec launch, int out, int lock,
+                                   LaunchUnderWay& under_way) {
+  const UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  launch.outlives = true;
+  launch.kept = {lock};
+  auto launched = LaunchWorker(launch, {nothing.get(), out, out}, &under_way);
   std::error_code unknown;
-  if (error == ENOENT && !std::filesystem::is_directory(launch.directory, unknown)) {
-    return Error{ErrorKind::kNotFound,
-                 "the launch's directory '" + launch.directory + "' is not on this machine"};
+  if (!launched && !std::filesystem::is_directory(launch.directory, unknown)) {
+    return Error{ErrorKind::kNotFound, "the launch's directory '" + launch.directory.native() +
+                                           "' is not on this machine"};
   }
-  if (error != 0) {
-    return SystemError("start " + launch.argv.front() + " in", launch.directory, error);
-  }
-  return pid;
+  return launched;
 }
 
 }  // namespace
@@ -139,11 +107,9 @@ Result<std::optional<HostedPart::Found>> HostedPart::Look(const std::filesystem:
 
 Result<std::shared_ptr<HostedPart>> HostedPart::Start(AsioLoop& loop,
                                                       const std::filesystem::path& file,
-                                                      const PartName& name, const Launch& launch,
+                                                      const PartName& name, WorkerSpec launch,
                                                       Told told) {
-  // Above kLockFd: there the launch has its own duplicate.
-  const UniqueFd opened(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  UniqueFd lock(opened ? ::fcntl(opened.get(), F_DUPFD_CLOEXEC, kLockFd + 1) : -1);
+  UniqueFd lock(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock) {
     return SystemError("open", file.native(), errno);
   }
@@ -165,49 +131,49 @@ Result<std::shared_ptr<HostedPart>> HostedPart::Start(AsioLoop& loop,
   // The directory's disk may hang.
   const auto held =
       std::make_shared<std::pair<UniqueFd, UniqueFd>>(std::move(writer), std::move(lock));
-  const auto spawned = std::make_shared<Result<pid_t>>(
-      Error{ErrorKind::kUnavailable, "cannot start ddprun in '" + launch.directory +
+  const auto under_way = std::make_shared<LaunchUnderWay>();
+  const auto launched = std::make_shared<Result<LaunchedWorker>>(
+      Error{ErrorKind::kUnavailable, "cannot start ddprun in '" + launch.directory.native() +
                                          "': its disk has not answered within " +
                                          FormatDuration(kSpawnLimit)});
-  const auto late = std::make_shared<std::atomic<bool>>(false);
   loop.RunBounded(
       kSpawnLimit,
-      [=] {
-        Result<pid_t> pid = StartLaunch(launch, held->first.get(), held->second.get());
-        if (pid && *late) {
-          ::kill(*pid, SIGKILL);
-        } else if (pid) {
-          (void)WritePart(held->second.get(), file, name, *pid);
+      [=, launch = std::move(launch)] {
+        *launched = StartLaunch(launch, held->first.get(), held->second.get(), *under_way);
+        if (*launched && under_way->given_up()) {
+          ::kill((*launched)->pid, SIGKILL);
+          ::waitpid((*launched)->pid, nullptr, 0);
+        } else if (*launched) {
+          (void)WritePart(held->second.get(), file, name, (*launched)->pid);
         }
-        *spawned = pid;
       },
-      [=, weak = std::weak_ptr(part), none = *spawned](bool in_time) {
-        *late = !in_time;
-        if (const auto self = weak.lock()) {
-          self->OnSpawned(in_time ? *spawned : none);
+      [=, weak = std::weak_ptr(part), late = launched->error()](bool in_time) {
+        if (!in_time) {
+          under_way->GiveUp();
         }
-        *held = {};
+        if (const auto self = weak.lock()) {
+          self->OnLaunched(in_time ? std::move(*launched) : late);
+        }
       });
   return part;
 }
 
-void HostedPart::OnSpawned(const Result<pid_t>& pid) {
-  if (!pid) {
-    told_.said("ddprun: " + pid.error().message);
+void HostedPart::OnLaunched(Result<LaunchedWorker> launched) {
+  if (!launched) {
+    told_.said("ddprun: " + launched.error().message);
     code_ = kExitUnavailable;
     return Look();
   }
   is_child_ = true;
-  Watch(*pid);
+  Watch(launched->pid, std::move(launched->pidfd));
 }
 
-void HostedPart::Watch(pid_t guard) {
+void HostedPart::Watch(pid_t guard, UniqueFd pidfd) {
   guard_ = guard;
-  const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, guard, 0));
-  if (pidfd < 0) {
+  if (!pidfd) {
     return Look();
   }
-  pidfd_.assign(pidfd);
+  pidfd_.assign(pidfd.Release());
   pidfd_.async_wait(boost::asio::posix::descriptor_base::wait_read,
                     [weak = weak_from_this()](boost::system::error_code error) {
                       if (const auto self = weak.lock(); self && !error) {
@@ -222,7 +188,7 @@ void HostedPart::Watch(pid_t guard) {
 std::shared_ptr<HostedPart> HostedPart::Adopt(AsioLoop& loop, const std::filesystem::path& file,
                                               const Found& found, Told told) {
   auto part = std::make_shared<HostedPart>(loop, file, found.name, std::move(told));
-  part->Watch(found.guard);
+  part->Watch(found.guard, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, found.guard, 0))));
   return part;
 }
 

@@ -21,6 +21,8 @@
 #include <string>
 #include <vector>
 
+#include "agent/workers/worker_launcher.h"
+#include "agent/workers/worker_spec.h"
 #include "common/asio_loop.h"
 #include "common/files.h"
 #include "common/result.h"
@@ -42,11 +44,6 @@ class HostedPart : public std::enable_shared_from_this<HostedPart> {
     // No process of the part is left; none: its exit code is not known.
     std::function<void(std::optional<int> code)> ended;
   };
-  struct Launch {
-    std::string directory;
-    std::vector<std::string> argv;  // argv[0]: ddprun.
-    std::vector<std::string> environment;
-  };
 
   // The part that the file names. `runs`: its processes are there.
   struct Found {
@@ -63,7 +60,7 @@ class HostedPart : public std::enable_shared_from_this<HostedPart> {
   // Starts one. kUnavailable: processes of another part are there.
   static Result<std::shared_ptr<HostedPart>> Start(AsioLoop& loop,
                                                    const std::filesystem::path& file,
-                                                   const PartName& name, const Launch& launch,
+                                                   const PartName& name, WorkerSpec launch,
                                                    Told told);
   // Watches one that an earlier daemon had started.
   static std::shared_ptr<HostedPart> Adopt(AsioLoop& loop, const std::filesystem::path& file,
@@ -80,8 +77,8 @@ class HostedPart : public std::enable_shared_from_this<HostedPart> {
   HostedPart& operator=(const HostedPart&) = delete;
 
  private:
-  void OnSpawned(const Result<pid_t>& pid);
-  void Watch(pid_t guard);
+  void OnLaunched(Result<LaunchedWorker> launched);
+  void Watch(pid_t guard, UniqueFd pidfd);
   void Read();
   void TakeLines(std::string_view bytes);
   void Look();
