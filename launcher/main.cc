@@ -1,5 +1,6 @@
 // ddprun: see README.md. Parses the command line and carries out its verb.
 #include <fcntl.h>
+#include <openssl/crypto.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -101,6 +102,9 @@ int Main(const std::string& argv0, const std::vector<std::string>& args) {
 
 int main(int argc, char** argv) {
   ddprun::EndOnException(ddprun::kExitInternal);
+  // Otherwise OpenSSL frees its tables when main returns, and a thread of gRPC that is just closing
+  // a connection reads them.
+  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
   ddprun::BeginKept();
   std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
   if (!args.empty() && args[0] == ddprun::kOrderOnStdin) {
