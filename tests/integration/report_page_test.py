@@ -41,9 +41,14 @@ class Report(BrowserTest):
         self.assertNotIn("unsafe", policy.get_attribute("content"))
 
     def test_of_a_run_that_failed(self):
-        self.ask(f"--log-dir={self.path('logs')}", f"--rdzv-id={self.run_id}", "--nproc-per-node=4",
-                 "--max-restarts=1", "-r", "3", FAKE_WORKER, HELLO, *STEPS,
-                 "--steps=150", "--on-rank=2", "--print-err=" + HOSTILE, "--exit=3", "--always", "--hang", expect=3)
+        run = self.start(f"--log-dir={self.path('logs')}", f"--rdzv-id={self.run_id}", "--nproc-per-node=4",
+                         "--max-restarts=1", "-r", "3", FAKE_WORKER, HELLO, *STEPS, "--steps=150", "--on-rank=2",
+                         f"--wait-file={self.go}.%g", "--print-err=" + HOSTILE, "--exit=3", "--always", "--hang")
+        for generation in (1, 2):
+            self.wait_for(lambda g=generation: re.search(rf'"generation": {g},.*onerror', self.status("-o", "json"), re.S), run,
+                          what="ranks of which the server knows the phase")
+            self.write(f"go.{generation}", "")
+        self.assertEqual(run.wait(), 3, run.all())
         self.open(os.path.join(self.run_directory(), "report.html"))
         self.shows("run", self.run_id)
         self.shows("state", "FAILED")
@@ -70,8 +75,8 @@ class Report(BrowserTest):
         self.shows("headline", re.escape(HOSTILE))
         self.shows("events", re.escape(HOSTILE))
 
-    def status(self):
-        return subprocess.run([DDPRUN, "status"], env=self.environment, capture_output=True, text=True, timeout=LIMIT).stdout
+    def status(self, *flags):
+        return subprocess.run([DDPRUN, "status", *flags], env=self.environment, capture_output=True, text=True, timeout=LIMIT).stdout
 
     def unpacked(self, *verb):
         archive = self.path("packed.tar.gz")
