@@ -41,6 +41,12 @@ void OnHang(CoordinatorStepContext& step, WorkerFailure hang) {
   }
 }
 
+void EndIfAllHaveFinished(CoordinatorStepContext& step) {
+  if (step.state.world->roll.unfinished.empty()) {
+    EndRun(step, Finish{Ending::kSucceeded, 0, "all workers finished", {}});
+  }
+}
+
 void ReportFromMember(CoordinatorStepContext& step, const NodeKey& key, const Member& member,
                       bool leaves, const NodeReport& report) {
   CoordinatorState& state = step.state;
@@ -80,8 +86,8 @@ void ReportFromMember(CoordinatorStepContext& step, const NodeKey& key, const Me
     CollectEvidence(*state.drain, *state.world, key, report, step.config.run_bytes / 4, step.now);
   }
   // Also of a world that is being stopped: a node that succeeded may not have known yet.
-  if (IsActive(state) && state.world->roll.unfinished.empty()) {
-    EndRun(step, Finish{Ending::kSucceeded, 0, "all workers finished", {}});
+  if (IsActive(state)) {
+    EndIfAllHaveFinished(step);
   }
 }
 
@@ -115,6 +121,20 @@ std::string WhyItCannotStart(const NodeReport& report) {
 }
 
 }  // namespace
+
+void TakeLateSuccess(CoordinatorStepContext& step, const NodeKey& key, const NodeReport& report) {
+  CoordinatorState& state = step.state;
+  const bool is_newest = state.phase == Phase::kDraining || state.phase == Phase::kGathering;
+  if (!is_newest || !state.world || !SpeaksOfWorld(report, *state.world) ||
+      report.hosting != Hosting::kNothing || report.outcome != Outcome::kSucceeded) {
+    return;
+  }
+  if (const auto place = state.world->places.find(key); place != state.world->places.end()) {
+    state.world->members[place->second].succeeded = true;
+    Refile(state, step.config, key.node);
+    EndIfAllHaveFinished(step);
+  }
+}
 
 void NoteFitness(CoordinatorStepContext& step, const NodeReport& before, const NodeReport& report) {
   if (before.unfit.empty() == report.unfit.empty()) {

@@ -64,6 +64,10 @@ void StopRun(CoordinatorStepContext& step);
 // not kept of it.
 void ActOnReport(CoordinatorStepContext& step, const NodeKey& key, const NodeReport& report);
 
+// The workers of a lost node may have finished before: a world that has finished is not formed
+// again.
+void TakeLateSuccess(CoordinatorStepContext& step, const NodeKey& key, const NodeReport& report);
+
 // Its lease or its grace is over, or it must be counted as if: its effects are fenced from here.
 void Lose(CoordinatorStepContext& step, const NodeKey& key, const std::string& why);
 
