@@ -16,29 +16,22 @@ constexpr std::size_t kMaxHostfile = 4 << 20;
 constexpr const char* kOfOneNode[] = {"node-rank",   "standalone",  "local-addr",
                                       "master-addr", "master-port", "attach-rank"};
 
-Result<std::vector<LaunchHost>> ListedHosts(const RawFlags& raw, const LaunchConfig& config) {
-  if (!IsSet(config, "hostfile")) {
-    ASSIGN_OR_RETURN(std::vector<LaunchHost> hosts, ParseHosts(raw.hosts));
-    return hosts.empty() ? Invalid("--hosts names no host", raw.hosts)
-                         : Result<std::vector<LaunchHost>>(std::move(hosts));
-  }
-  const Result<std::string> text = ReadGiven(raw.hostfile, kMaxHostfile, {.say = SayWait});
-  if (!text) {
-    return Error{ErrorKind::kInvalid, InOneLine(text.error().message) + " (--hostfile)"};
-  }
-  return ParseHostfile(raw.hostfile, *text);
+Result<std::vector<LaunchHost>> HostsInFile(const std::string& name) {
+  ASSIGN_OR_RETURN(const std::string text, ReadGiven(name, kMaxHostfile, {.say = SayWait}));
+  return ParseHostfile(name, text);
 }
 
-void CheckCounts(const RawFlags& raw, const LaunchConfig& config, Problems& problems) {
+void CheckCounts(const std::string& flag, const RawFlags& raw, const LaunchConfig& config,
+                 Problems& problems) {
   const auto nodes = ParseNodes(raw.nnodes);  // A wrong value is reported elsewhere.
   const std::size_t hosts = config.hosts.size();
   if (nodes && nodes->first > hosts) {
     problems.Add("--nnodes=" + raw.nnodes + " needs " + std::to_string(nodes->first) +
-                 " nodes, but --hosts names " + std::to_string(hosts) +
+                 " nodes, but " + flag + " names " + std::to_string(hosts) +
                  (hosts == 1 ? " host" : " hosts"));
   }
   if (nodes && nodes->second == 1 && hosts > 1) {
-    problems.Add("--nnodes=" + raw.nnodes + " is for one node, but --hosts names " +
+    problems.Add("--nnodes=" + raw.nnodes + " is for one node, but " + flag + " names " +
                  std::to_string(hosts) + " hosts");
   }
   const auto asked = ParseNumber<std::uint32_t>(raw.workers);
@@ -63,15 +56,16 @@ void ResolveHosts(RawFlags& raw, LaunchConfig& config, Problems& problems) {
   if (listed && IsSet(config, "hostfile")) {
     return problems.Add("--hosts and --hostfile exclude each other");
   }
-  const Result<std::vector<LaunchHost>> hosts = ListedHosts(raw, config);
-  problems.Check(hosts);
+  const std::string flag = listed ? "--hosts" : "--hostfile";
+  const auto hosts = listed ? ParseHosts(raw.hosts) : HostsInFile(raw.hostfile);
+  problems.Check(flag, hosts);
   if (!hosts) {
     return;
   }
   config.hosts = *hosts;
-  for (const char* const flag : kOfOneNode) {
-    if (IsSet(config, flag)) {
-      problems.Add("--" + std::string(flag) + " excludes " + (listed ? "--hosts" : "--hostfile") +
+  for (const char* const other : kOfOneNode) {
+    if (IsSet(config, other)) {
+      problems.Add("--" + std::string(other) + " excludes " + flag +
                    ", which places all nodes: leave it out");
     }
   }
@@ -81,7 +75,7 @@ void ResolveHosts(RawFlags& raw, LaunchConfig& config, Problems& problems) {
   if (!IsSet(config, "nnodes")) {
     raw.nnodes = std::to_string(config.hosts.size());
   }
-  CheckCounts(raw, config, problems);
+  CheckCounts(flag, raw, config, problems);
 }
 
 void ResolvePool(RawFlags& raw, LaunchConfig& config, Problems& problems) {

@@ -30,8 +30,9 @@ Result<std::uint32_t> ParseSlots(std::string_view text) {
 
 // "user@n3:4", "[fd00::1]:2"
 Result<LaunchHost> ParseHost(std::string_view word) {
-  const Error bad = Invalid("a host must be NAME, NAME:SLOTS or USER@NAME, without odd characters",
-                            InOneLine(word));
+  const Error bad =
+      Invalid("a host must be NAME, NAME:SLOTS, USER@NAME or [IPV6]:SLOTS, without odd characters",
+              InOneLine(word));
   const std::size_t at = word.find('@');
   const std::string_view user = at == word.npos ? "" : word.substr(0, at);
   std::string_view rest = at == word.npos ? word : word.substr(at + 1);
@@ -45,7 +46,8 @@ Result<LaunchHost> ParseHost(std::string_view word) {
   rest.remove_prefix(std::min(rest.size(), v6 ? end + 1 : end));
   const bool good_user = at == word.npos || (HasOnly(user, "._-") && user.front() != '-');
   if (!good_user || !HasOnly(host.name, v6 ? ":.%_-" : "._-") || host.name.front() == '-' ||
-      host.name.size() > kMaxHostName || (!rest.empty() && rest.front() != ':')) {
+      host.name.size() > kMaxHostName || (!rest.empty() && rest.front() != ':') ||
+      rest.rfind(':') != rest.find(':')) {
     return bad;
   }
   if (!rest.empty()) {
@@ -76,6 +78,9 @@ class HostList {
   }
 
   Result<std::vector<LaunchHost>> Take() {
+    if (hosts_.empty()) {
+      return Error{ErrorKind::kInvalid, "no host is named"};
+    }
     for (const LaunchHost& host : hosts_) {
       const std::uint32_t most = host.most_workers == 0 ? kMaxWorkers : host.most_workers;
       if (host.workers.value_or(0) > most) {
@@ -116,13 +121,9 @@ Result<std::vector<LaunchHost>> ParseHosts(std::string_view text) {
   HostList list;
   for (const std::string& word : Split(text, ',')) {
     const Result<LaunchHost> host = ParseHost(Trimmed(word));
-    const Result<void> added = host ? list.Add(*host) : host.error();
-    if (!added) {
-      return Error{ErrorKind::kInvalid, "--hosts: " + added.error().message};
-    }
+    RETURN_IF_ERROR(host ? list.Add(*host) : host.error());
   }
-  Result<std::vector<LaunchHost>> hosts = list.Take();
-  return hosts ? hosts : Error{ErrorKind::kInvalid, "--hosts: " + hosts.error().message};
+  return list.Take();
 }
 
 Result<std::vector<LaunchHost>> ParseHostfile(const std::string& name, std::string_view text) {
@@ -139,15 +140,11 @@ Result<std::vector<LaunchHost>> ParseHostfile(const std::string& name, std::stri
     Result<void> added = host ? ReadSlots(words, *host) : host.error();
     added = added ? list.Add(*host) : added;
     if (!added) {
-      return Error{ErrorKind::kInvalid, InOneLine(name) + ":" + std::to_string(number) + ": " +
-                                            added.error().message + " (--hostfile)"};
+      return Error{ErrorKind::kInvalid,
+                   name + ":" + std::to_string(number) + ": " + added.error().message};
     }
   }
-  Result<std::vector<LaunchHost>> hosts = list.Take();
-  if (hosts && hosts->empty()) {
-    return Invalid("--hostfile names no host", name);
-  }
-  return hosts ? hosts : Error{ErrorKind::kInvalid, name + ": " + hosts.error().message};
+  return list.Take();
 }
 
 }  // namespace ddprun

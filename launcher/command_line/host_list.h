@@ -23,7 +23,7 @@ struct LaunchHost {
 };
 
 // "n1,n2:4,user@n3,[fd00::1]:2". A host that is named several times has the sum of its slots, one
-// for each time without a number. The errors are for people, all kInvalid.
+// for each time without a number. The errors are for people, all kInvalid; they name no flag.
 Result<std::vector<LaunchHost>> ParseHosts(std::string_view text);
 
 // One host a line, with "slots=4" and "max_slots=8" after it (or ":4"); # begins a comment. `name`:

@@ -43,20 +43,24 @@ TEST(HostList, NothingThatSshOrAShellWouldReadAsMore) {
   }
   EXPECT_FALSE(ParseHosts(std::string("n1\0", 3)));
   EXPECT_FALSE(ParseHosts(std::string(300, 'n')));
-  EXPECT_EQ(ParseHosts("").value().size(), 0u);
+  EXPECT_EQ(WhyNot(ParseHosts("")), "no host is named");
 }
 
 TEST(HostList, ErrorsNameTheLine) {
-  EXPECT_EQ(
-      WhyNot(ParseHostfile("hosts", "n1\nn2 cores=4\n")),
-      "hosts:2: after a host come slots=N and max_slots=N, nothing else: 'cores=4' (--hostfile)");
-  EXPECT_EQ(
-      WhyNot(ParseHostfile("hosts", "n1\nn2 slots\n")),
-      "hosts:2: after a host come slots=N and max_slots=N, nothing else: 'slots' (--hostfile)");
+  EXPECT_EQ(WhyNot(ParseHostfile("hosts", "n1\nn2 cores=4\n")),
+            "hosts:2: after a host come slots=N and max_slots=N, nothing else: 'cores=4'");
+  EXPECT_EQ(WhyNot(ParseHostfile("hosts", "n1\nn2 slots\n")),
+            "hosts:2: after a host come slots=N and max_slots=N, nothing else: 'slots'");
   EXPECT_EQ(WhyNot(ParseHostfile("hosts", "n1 slots=9 max_slots=8")),
-            "hosts: host n1 has 9 slots, more than 8, its most");
-  EXPECT_EQ(WhyNot(ParseHostfile("hosts", "# nothing\n")), "--hostfile names no host: 'hosts'");
-  EXPECT_EQ(WhyNot(ParseHosts("a@n1,n1")), "--hosts: a host is named with two users: 'n1'");
+            "host n1 has 9 slots, more than 8, its most");
+  EXPECT_EQ(WhyNot(ParseHostfile("hosts", "# nothing\n")), "no host is named");
+  EXPECT_EQ(WhyNot(ParseHosts("a@n1,n1")), "a host is named with two users: 'n1'");
+}
+
+TEST(HostList, AnIpv6AddressNeedsBrackets) {
+  EXPECT_EQ(WhyNot(ParseHosts("fd00::1")),
+            "a host must be NAME, NAME:SLOTS, USER@NAME or [IPV6]:SLOTS, without odd characters: "
+            "'fd00::1'");
 }
 
 TEST(HostList, ABinaryFileIsRefusedAtItsFirstLine) {

@@ -238,7 +238,11 @@ class BadInput(HostsTest):
         return run
 
     def test_flags_that_contradict_hosts(self):
-        self.refused("--hosts names no host", "--hosts=")
+        self.refused("--hosts: no host is named", "--hosts=")
+        hostfile = self.write("hosts", "n1 slots=3 max_slots=2\n")
+        self.refused("--hostfile: host n1 has 3 slots, more than 2, its most", f"--hostfile={hostfile}")
+        self.refused("--hostfile: cannot open '/no/file'", "--hostfile=/no/file")
+        self.refused("but --hostfile names 1 host", "--nnodes=2", f"--hostfile={self.write('one', 'n1')}")
         self.refused("a host must be NAME", "--hosts=n1,-oProxyCommand=x")
         self.refused("exclude each other", "--hosts=n1", "--hostfile=x")
         self.refused("--nnodes=3 needs 3 nodes, but --hosts names 1 host", "--hosts=n1", "--nnodes=3")
