@@ -14,8 +14,9 @@ std::string Quoted(const std::string& word) {
     return word;
   }
   std::string text = "'";
-  for (const char c : word) {
-    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  for (const char c : word) {  // A backslash means more in fish's quotes, and ! in those of csh.
+    const bool outside = std::string_view("'\\!").find(c) != std::string_view::npos;
+    text += outside ? std::string("'\\") + c + "'" : std::string(1, c);
   }
   return text + "'";
 }

@@ -6,7 +6,7 @@
 
 namespace ddprun {
 
-// As it is where no shell would change it, else in single quotes.
+// As it is where no shell would change it, else in quotes that csh and fish read alike.
 std::string Quoted(const std::string& word);
 std::string QuotedLine(const std::vector<std::string>& words);
 

@@ -17,23 +17,25 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxCopy = 256 << 20;
 
-// One line of POSIX's sh, as other shells have to pass it on.
+// One line of POSIX's sh, as other shells have to pass it on. A copy that is whole is never
+// replaced: hosts may share the home directory, and one of them may run it already.
 constexpr const char* kTakeCopies =
-    "ddprun_copies=${XDG_CACHE_HOME:-$HOME/.cache}/ddprun/copies; "
     "same() { test -f \"$1\" && test \"$(sha256sum <\"$1\" | cut -c1-64)\" = \"$2\"; }; "
     "take() { ddprun_file=$2; same \"$2\" \"$3\" && return; "
-    "ddprun_file=$ddprun_copies/$3/${2##*/}; same \"$ddprun_file\" \"$3\" && return; "
-    "(umask 077; mkdir -p \"$ddprun_copies/$3\") && ddprun_new=$(mktemp \"$ddprun_file.XXXXXX\") "
+    "ddprun_kept=${HOME:?}/.cache/ddprun/copies/$3; ddprun_file=$ddprun_kept/${2##*/}; "
+    "same \"$ddprun_file\" \"$3\" && return; "
+    "(umask 077; mkdir -p \"$ddprun_kept\") && ddprun_new=$(mktemp \"$ddprun_kept/XXXXXX\") "
     "|| exit 1; "
     "printf \"\\036ddprun lacks %s\\036\" \"$1\"; head -c \"$4\" >\"$ddprun_new\"; "
     "same \"$ddprun_new\" \"$3\" && chmod 700 \"$ddprun_new\" && "
-    "mv -f \"$ddprun_new\" \"$ddprun_file\" && return; "
-    "rm -f \"$ddprun_new\"; echo \"cannot keep a copy of $2 as $ddprun_file (--copy)\" >&2; "
-    "exit 1; }; "
-    "take 0 \"$1\" \"$2\" \"$3\"; ddprun_itself=$ddprun_file; ddprun_copy=; "
-    "if test $# -gt 3; then take 1 \"$4\" \"$5\" \"$6\"; "
-    "test \"$ddprun_file\" = \"$4\" || ddprun_copy=$ddprun_file; fi; "
-    "exec \"$ddprun_itself\" \"$0\" \"$ddprun_copy\"";
+    "{ ln \"$ddprun_new\" \"$ddprun_file\" 2>/dev/null || same \"$ddprun_file\" \"$3\" || "
+    "mv -f \"$ddprun_new\" \"$ddprun_file\"; }; "
+    "rm -f \"$ddprun_new\"; same \"$ddprun_file\" \"$3\" && return; "
+    "echo \"cannot keep a copy of $2 as $ddprun_file (--copy)\" >&2; exit 1; }; "
+    "take 0 \"$2\" \"$3\" \"$4\"; ddprun_itself=$ddprun_file; ddprun_copy=; "
+    "if test $# -gt 4; then take 1 \"$5\" \"$6\" \"$7\"; "
+    "test \"$ddprun_file\" = \"$5\" || ddprun_copy=$ddprun_file; fi; "
+    "exec \"$ddprun_itself\" \"$1\" \"$ddprun_copy\"";
 
 std::string Sha256(const std::string& bytes) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
@@ -49,10 +51,13 @@ std::string Sha256(const std::string& bytes) {
 }
 
 Result<HostCopy> ReadCopy(const fs::path& path, const fs::path& from) {
-  ASSIGN_OR_RETURN(std::string bytes, ReadFile(from, kMaxCopy));
-  std::string hash = Sha256(bytes);
+  Result<std::string> bytes = ReadFile(from, kMaxCopy);
+  if (!bytes) {
+    return Error{bytes.error().kind, bytes.error().message + " (--copy)"};
+  }
+  std::string hash = Sha256(*bytes);
   return HostCopy{path.native(), std::move(hash),
-                  std::make_shared<const std::string>(std::move(bytes))};
+                  std::make_shared<const std::string>(std::move(*bytes))};
 }
 
 // Else it is a module, or found in the PATH of each host.
@@ -84,7 +89,7 @@ std::string Describe(const HostCopy& copy) {
 }
 
 std::vector<std::string> CommandWithCopies(const std::vector<HostCopy>& copies) {
-  std::vector<std::string> words = {"sh", "-c", kTakeCopies, kOrderOnStdin};
+  std::vector<std::string> words = {"sh", "-c", kTakeCopies, "ddprun", kOrderOnStdin};
   for (const HostCopy& copy : copies) {
     words.insert(words.end(), {copy.path, copy.hash, std::to_string(copy.bytes->size())});
   }

@@ -87,10 +87,11 @@ void EnterDirectory(const NodeOrder& order, bool may_lack) {
   if (::chdir(order.directory.c_str()) == 0) {
     return;
   }
+  const bool lacks = may_lack && errno == ENOENT;
   const std::string what =
       SystemError("enter the launcher's directory", order.directory, errno).message +
       " on this host";
-  if (errno != ENOENT || !may_lack) {
+  if (!lacks) {
     RefuseOrder(order.word, what + " (--hosts)");
   }
   std::error_code ignored;

@@ -3,6 +3,8 @@
 import contextlib
 import glob
 import os
+import re
+import shlex
 import shutil
 import sys
 import unittest
@@ -23,7 +25,6 @@ class CopyToHosts(HostsTest):
         for name in ("own", "home"):
             os.mkdir(self.path(name))
         self.hosts.environment = {**self.environment, "HOME": self.path("home")}
-        self.hosts.environment.pop("XDG_CACHE_HOME", None)
         self.hosts.behave = self.begin
         shutil.copy2(DDPRUN, self.path("own/ddprun"))
         self.write("own/train.py", SCRIPT)
@@ -78,6 +79,49 @@ class CopyToHosts(HostsTest):
         self.assertIn(f"rank 0 {self.path('own/train.py')} ['a b'] {oct(os.umask(0o22))} {self.path('own')}", run.out())
         self.assertEqual((self.copies(), "lacks" in run.err()), ([], False))
 
+    # Of two hosts that share the home directory the other one is done first, and runs its copy.
+    def test_a_copy_that_is_there_is_not_replaced(self):
+        self.write("bin/head", f"""#!/bin/sh
+PATH={os.environ["PATH"]}; head "$@"
+for kept in {self.path("home")}/.cache/ddprun/copies/*; do cp -n {self.path("away")}/ddprun {self.path("away")}/train.py $kept; done
+""", 0o755)
+        self.write("bin/mv", "#!/bin/sh\necho replaced: mv \"$@\" >&2; exit 1\n", 0o755)
+        self.hosts.environment["PATH"] = f'{self.path("bin")}:{os.environ["PATH"]}'
+        self.launch_copied(hosts=1)
+
+    def test_a_wrong_file_in_the_place_of_a_copy(self):
+        self.launch_copied(hosts=1)
+        copied = self.copies()
+        for wrong in (lambda path: self.write(path, "print('wrong')\n"), os.mkfifo, lambda path: os.symlink("/nowhere", path)):
+            for copy in copied:
+                os.remove(copy)
+                wrong(copy)
+            self.assertIn("rank 0", self.launch_copied(hosts=1).out())
+        for copy in copied:
+            os.remove(copy)
+            os.mkdir(copy)
+        self.assertIn("cannot keep a copy of", self.launch_copied(hosts=1, expect=69).err())
+
+    # csh and fish read two signs otherwise than sh where they are quoted.
+    def test_names_that_shells_read_otherwise(self):
+        for name in ("a'b\\\\c\\'!$(id) \".py", "n" * 252 + ".py"):
+            for shell in filter(shutil.which, ("sh", "csh", "fish")):
+                with self.subTest(name=name, shell=shell):
+                    shutil.rmtree(self.path("home/.cache"), ignore_errors=True)
+                    self.write(f"{'away' if os.path.exists(self.path('away')) else 'own'}/{name}", SCRIPT)
+                    self.hosts.behave = lambda host, command, shell=shell: self.begin(host, f"{shell} -c {shlex.quote(command)}")
+                    self.assertIn(f"/{name} ['a b']", self.launch_copied(hosts=1, program=name).out())
+                    quoted = re.findall(r"\\.|'([^']*)'", self.hosts.started[-1]["command"])
+                    self.assertNotRegex("".join(quoted), r"[\\!]")
+
+    def test_a_host_without_the_tools(self):
+        os.mkdir(self.path("bin"))
+        for tool in ("sh", "cat", "mkdir"):
+            os.symlink(shutil.which(tool), self.path("bin", tool))
+        self.hosts.environment["PATH"] = self.path("bin")
+        run = self.launch_copied(hosts=1, expect=69)
+        self.assertRegex(run.err(), r"cannot reach host \S+: ddprun: .*mktemp: (command )?not found")
+
     def test_no_copy_can_be_kept(self):
         self.write("home/.cache", "a file\n")
         run = self.launch_copied(hosts=1, expect=69)
@@ -90,7 +134,12 @@ class CopyToHosts(HostsTest):
         self.assertEqual(self.copies(), [])
 
     def test_the_program_is_not_here(self):
-        self.assertIn("own/nothing.py': No such file or directory", self.launch_copied(program="nothing.py", expect=2).err())
+        for program, why in (("nothing.py", "cannot open '{}': No such file or directory (--copy)"),
+                             ("/dev", "this is no ordinary file: '{}' (--copy)"),
+                             ("large.py", "the file is larger than 268435456 bytes: '{}' (--copy)")):
+            with open(self.path("own/large.py"), "w") as large:
+                large.truncate(256 * 2**20 + 1)
+            self.assertIn(why.format(self.path("own", program)), self.launch_copied(program=program, expect=2).err())
 
     def test_without_hosts(self):
         self.assertIn("--copy is for --hosts and --hostfile, and neither is given",
