@@ -193,7 +193,9 @@ TEST(CommandLine, AValueOfASwitchIsRefusedInOurWords) {
   };
   EXPECT_EQ(Refusal({"--standalone=maybe", "p"}), words("--standalone", "maybe"));
   EXPECT_EQ(Refusal({"-m=train", "p"}), words("--module", "train"));
-  EXPECT_EQ(Refusal({"--quiet=", "p"}), words("--quiet", ""));
+  for (const char* const value : {"", "-5s", "5 s", "1,2", "1e400", "0x10", "+1", " 1", "1."}) {
+    EXPECT_EQ(Refusal({std::string("--quiet=") + value, "p"}), words("--quiet", value));
+  }
   EXPECT_EQ(Refusal({"rendezvous", "--insecure=no-way"}), words("--insecure", "no-way"));
   EXPECT_EQ(Refusal({"p"}, {{"PET_STANDALONE", "x"}}),
             words("--standalone", "x") + " (--standalone is from PET_STANDALONE=x)");

@@ -6,6 +6,7 @@
 
 #include "common/check.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "launcher/command_line/removed.h"
 
 namespace ddprun {
@@ -312,6 +313,12 @@ void ApplySettings(CLI::App& app, const std::vector<Setting>& settings, Problems
         app.get_option_no_throw((setting.name.size() == 1 ? "-" : "--") + setting.name);
     CHECK(option != nullptr);
     try {
+      // CLI11 reads a number at the beginning of a switch's value, whatever follows it.
+      const std::string& value = setting.value;
+      const bool word = value.empty() || std::isalpha(static_cast<unsigned char>(value[0])) != 0;
+      if (!TakesValue(option) && !word && !ParseNumber<unsigned>(value)) {
+        throw CLI::ConversionError(value);
+      }
       option->add_result(setting.value);
       option->run_callback();
     } catch (const CLI::ConversionError&) {  // Of a switch: a row reads its value itself.
