@@ -33,21 +33,24 @@ std::string WithoutComment(const std::string& line) {
   return line;
 }
 
-// "two words", 'as it is', or one bare word: number, true, false.
+// "two words", 'as it is', or one bare word: number, true, false. Of TOML's escapes \" and
+// \\ alone.
 std::optional<std::string> Value(const std::string& text) {
-  if (text.size() >= 2 && text.front() == '\'' && text.back() == '\'') {
-    return text.substr(1, text.size() - 2);
+  const char quote = text.empty() ? '\0' : text.front();
+  if (quote != '"' && quote != '\'') {
+    const bool bare = !text.empty() && text.find_first_of("\"'[]{}, \t") == std::string::npos;
+    return bare ? std::optional(text) : std::nullopt;
   }
-  if (text.size() >= 2 && text.front() == '"' && text.back() == '"') {
-    std::string value;
-    for (std::size_t i = 1; i + 1 < text.size(); ++i) {
-      i += text[i] == '\\' ? 1 : 0;
-      value += text[i];
+  std::string value;
+  std::size_t i = 1;
+  for (; i < text.size() && text[i] != quote; ++i) {
+    const bool escape = quote == '"' && text[i] == '\\';
+    if (escape && (++i == text.size() || (text[i] != '"' && text[i] != '\\'))) {
+      return std::nullopt;
     }
-    return value;
+    value += text[i];
   }
-  const bool bare = !text.empty() && text.find_first_of("\"'[]{}, \t") == std::string::npos;
-  return bare ? std::optional(text) : std::nullopt;
+  return i + 1 == text.size() ? std::optional(value) : std::nullopt;
 }
 
 }  // namespace
@@ -89,7 +92,9 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
     if (!value || (is_flag && *value != "true" && *value != "false")) {
       return bad(is_flag
                      ? "'" + key + "' is true or false"
-                     : "the value of '" + key + "' must be one number or word, or stand in quotes");
+                     : "the value of '" + key +
+                           "' must be one number or word, or stand in quotes (single ones, if it "
+                           "has a backslash)");
     }
     settings.push_back({key, *value, where});
   }

@@ -47,6 +47,19 @@ TEST_F(ConfigFile, QuotesKeepWhatStandsInThem) {
                                      "no-python=true run.toml:3"));
 }
 
+// A regular expression without its backslashes is another one, and nobody would see why.
+TEST_F(ConfigFile, NoBackslashAndNoQuoteIsLeftOut) {
+  EXPECT_THAT(Read(R"(progress-from = 'step (\d+)')"),
+              ::testing::ElementsAre(R"(progress-from=step (\d+) run.toml:1)"));
+  EXPECT_THAT(Read(R"(role = "a\\b")"), ::testing::ElementsAre(R"(role=a\b run.toml:1)"));
+  for (const char* const value : {R"("\d+")", R"("a\nb")", R"("a" "b")", R"('a' 'b')", R"('it's')",
+                                  R"("a\")", R"('''a''')", R"(")", R"(')", R"("a')"}) {
+    EXPECT_THAT(Refusal(std::string("role = ") + value + "\n"),
+                HasSubstr("stand in quotes (single ones, if it has a backslash)"))
+        << value;
+  }
+}
+
 TEST_F(ConfigFile, AByteOrderMarkIsNoPartOfTheFirstName) {
   EXPECT_THAT(Read("\xef\xbb\xbfrole = x\n"), ::testing::ElementsAre("role=x run.toml:1"));
 }
