@@ -90,7 +90,11 @@ std::vector<std::string> ArgumentsWith(const std::vector<Setting>& flags,
 Result<HostOrders> HostOrders::Make(const LaunchConfig& config) {
   HostOrders orders(config);
   orders.finds_first_ = config.spec.max_nodes > 1 && !IsSet(config, "rdzv-endpoint");
-  ASSIGN_OR_RETURN(orders.agent_, FindProgram(config.launch_agent.front(), GetProcessEnv));
+  const auto agent = FindProgram(config.launch_agent.front(), GetProcessEnv);
+  if (!agent) {
+    return Error{agent.error().kind, agent.error().message + " (--launch-agent)"};
+  }
+  orders.agent_ = *agent;
   std::error_code error;
   orders.directory_ = std::filesystem::current_path(error).native();
   if (error) {

@@ -254,7 +254,7 @@ class BadInput(HostsTest):
 
     def test_the_launch_agent_is_missing(self):
         run = self.ask("--hosts=n1", "--launch-agent=no-such-ssh -x", FAKE_WORKER, expect=2)
-        self.assertIn("no-such-ssh", run.err())
+        self.assertRegex(run.err(), r"program 'no-such-ssh' was not found in .* \(--launch-agent\)")
 
     def test_an_order_that_is_none(self):
         with open(self.write("no_order", "GET / HTTP/1.0\r\n\r\n"), "rb") as file:
