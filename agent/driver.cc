@@ -168,7 +168,9 @@ void AgentDriver::WatchStart() {
       const bool explained = step.ends_with(')');
       Log(explained ? LogLevel::kInfo : LogLevel::kWarning,
           "the workers are not started yet: " + step +
-              (explained ? "" : " takes longer than usual (is its file system responding?)"));
+              (explained
+                   ? ""
+                   : " takes longer than usual (is its file system responding?) [slow-start]"));
       Feed(StartLasts{state_.placement->generation});
     }
     WatchStart();

@@ -59,7 +59,8 @@ void Attach(WorkerSpec& spec, std::uint32_t rank) {
   if (::isatty(STDIN_FILENO) != 1) {
     Log(LogLevel::kWarning, "rank " + std::to_string(rank) +
                                 " is to have the terminal (--attach-rank), but ddprun has none on "
-                                "this node: its output goes where that of others goes");
+                                "this node: its output goes where that of others goes "
+                                "[no-terminal]");
     return;
   }
   spec.terminal = true;

@@ -393,7 +393,7 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main,
   }
   const Killed* const killed = std::get_if<Killed>(&status);
   if (killed != nullptr && guard.ended_by == 0) {
-    Say("the agent was " + Describe(*killed) + "; ended what it started");
+    Say("the agent was " + Describe(*killed) + "; ended what it started [agent-killed]");
   }
   for (const std::string& directory : {guard.directory, guard.unused}) {
     // After an orderly end the agent has often removed them already.

@@ -346,7 +346,7 @@ void ProcessWorkers::OnLeft(const StraysOfWorker& left) {
   } else if (kept_evidence_ || options_->linger > Duration{0}) {
     Log(LogLevel::kInfo, "ended " + which);
   } else {
-    Log(LogLevel::kWarning, "ended " + which + " (--linger=DURATION lets it finish)");
+    Log(LogLevel::kWarning, "ended " + which + " (--linger=DURATION lets it finish) [left-behind]");
   }
 }
 

@@ -26,7 +26,7 @@ void ResolveJobEnd(LaunchConfig& config) {
   const LaunchContext& context = config.context;
   if (config.time_limit == Duration{0} && context.job.empty()) {
     config.warnings.push_back(
-        "ignoring --stop-before: the job's end time is unknown; set --time-limit");
+        "ignoring --stop-before: the job's end time is unknown; set --time-limit [stop-before]");
   } else if (config.stop_before < config.spec.shutdown_timeout) {
     config.warnings.push_back("--stop-before=" + FormatDuration(config.stop_before) +
                               " is less than the workers have to save: --shutdown-timeout=" +

@@ -133,8 +133,10 @@ int StandFor(const UniqueFd& connection) {
       return code;
     }
     if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-      std::fputs("ddprun: error: the guard of this run was killed; its workers end with it\n",
-                 stderr);
+      std::fputs(
+          "ddprun: error: the guard of this run was killed; its workers end with it "
+          "[guard-killed]\n",
+          stderr);
       return kKilled;
     }
   }
@@ -184,7 +186,7 @@ std::optional<int> LaunchFromKept(LaunchConfig& config) {
     }
     if (begun.error().kind == ErrorKind::kRefused) {  // Else a name whose process was killed.
       config.warnings.push_back("the preload process that was kept is not used: " +
-                                begun.error().message);
+                                begun.error().message + " [kept-preload-not-used]");
       break;
     }
   }

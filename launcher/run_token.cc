@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/files.h"
+#include "common/slug.h"
 #include "launcher/node_slot.h"
 #include "rendezvous/listener/control_token.h"
 
@@ -17,9 +18,10 @@ constexpr const char* kName = "token";
 
 // `flag`: where the place is from; empty: from this user.
 Error Explained(Error error, const char* flag) {
-  error.message += std::string(" (") + flag +
-                   "for a token that this run's nodes share; --token-file=FILE gives them one, and "
-                   "--insecure goes without)";
+  error.message = Continue(
+      error.message, std::string(" (") + flag +
+                         "for a token that this run's nodes share; --token-file=FILE gives them "
+                         "one, and --insecure goes without)");
   error.kind = ErrorKind::kInvalid;
   return error;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/slug.h"
 #include "proto/rendezvous.grpc.pb.h"
 #include "rendezvous/grpc_channel.h"
 #include "rendezvous/grpc_stream.h"
@@ -98,9 +99,9 @@ Result<SyncReply> ReplyOf(const Call& call, const grpc::Status& status, const En
   const auto clock = OffsetOf(call.sent_unix_us, call.reply.received_unix_us(),
                               call.reply.sent_unix_us(), call.heard_unix_us);
   if (!reply) {
-    return Error{ErrorKind::kRefused, "the rendezvous at " + ToString(endpoint) +
-                                          " sent a malformed reply: " + reply.error().message +
-                                          ClockAt(endpoint, clock)};
+    return Error{ErrorKind::kRefused,
+                 "the rendezvous at " + ToString(endpoint) + " sent a malformed reply: " +
+                     Continue(reply.error().message, ClockAt(endpoint, clock))};
   }
   reply->clock = clock;
   return reply;
@@ -190,9 +191,10 @@ void GrpcSyncChannel::State::OnOverdue() {
   if (state != GRPC_CHANNEL_CONNECTING && !just_ready) {
     stub_.reset();
   }
-  End(current_, Error{ErrorKind::kUnavailable, connected ? where + "no answer within " + waited
-                                                         : where + "looking up '" + endpoint_.host +
-                                                               "' takes longer than " + waited});
+  const std::string what =
+      connected ? "no answer within " : "looking up '" + endpoint_.host + "' takes longer than ";
+  End(current_,
+      Error{ErrorKind::kUnavailable, where + what + waited + " [rendezvous-unreachable]"});
 }
 
 void GrpcSyncChannel::State::LookUp() {

@@ -129,7 +129,7 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
     lines_.Say(LogLevel::kWarning, "a node has heard a later server",
                "node " + report.node +
                    " has heard a later server than this one (has this machine's clock gone back?): "
-                   "serving under a later term");
+                   "serving under a later term [clock-differs]");
     config_.term = own;
     KeepInClaim();
   }

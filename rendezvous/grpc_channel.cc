@@ -91,24 +91,25 @@ Error ProofError(const std::string& message, const Endpoint& endpoint) {
         who +
             " does not prove that it has the same token as this side, so nothing was sent to it: "
             "it has another one (another user's run?), or certificates (--tls-ca=FILE)" +
-            kGive};
+            kGive + " [token-differs]"};
   }
   if (message.find("alert protocol version") != std::string::npos) {  // As a server without one.
     return {ErrorKind::kInvalid,
             who +
                 " does not speak TLS, so it cannot prove that it has the same token as this side, "
                 "and nothing was sent to it: it has none (--insecure?)" +
-                kGive};
+                kGive + " [token-differs]"};
   }
   constexpr std::string_view kHandshake = "Tls handshake failed: ";
   if (const std::size_t at = message.rfind(kHandshake); at != std::string::npos) {
     return {ErrorKind::kRefused, who +
                                      " is not a ddprun rendezvous with a token, and nothing was "
                                      "sent to it: no TLS with it, " +
-                                     message.substr(at + kHandshake.size())};
+                                     message.substr(at + kHandshake.size()) +
+                                     " [not-a-rendezvous]"};
   }
-  return {ErrorKind::kUnavailable,
-          "cannot reach the rendezvous at " + ToString(endpoint) + ": " + LastCause(message)};
+  return {ErrorKind::kUnavailable, "cannot reach the rendezvous at " + ToString(endpoint) + ": " +
+                                       LastCause(message) + " [rendezvous-unreachable]"};
 }
 
 // gRPC has no code for these either. A handshake that failed fails again; a connection that only
@@ -116,8 +117,8 @@ Error ProofError(const std::string& message, const Endpoint& endpoint) {
 Error TlsError(const std::string& message, const Endpoint& endpoint, const Tls& tls) {
   const std::string where = "the rendezvous at " + ToString(endpoint);
   if (message.find("is not in peer certificate") != std::string::npos) {
-    return {ErrorKind::kInvalid,
-            "cannot trust " + where + ": its certificate does not name '" + endpoint.host + "'"};
+    return {ErrorKind::kInvalid, "cannot trust " + where + ": its certificate does not name '" +
+                                     endpoint.host + "' [certificate-name]"};
   }
   constexpr std::string_view kHandshake = "Ssl handshake failed: ";
   if (const std::size_t at = message.rfind(kHandshake); at != std::string::npos) {
@@ -127,7 +128,8 @@ Error TlsError(const std::string& message, const Endpoint& endpoint, const Tls& 
   }
   return {ErrorKind::kUnavailable,
           "cannot reach " + where + ": " + LastCause(message) +
-              (tls.serves() ? "" : " (over TLS; a server may want to see --tls-cert)")};
+              (tls.serves() ? "" : " (over TLS; a server may want to see --tls-cert)") +
+              " [rendezvous-unreachable]"};
 }
 
 // The certificate that a caller shows: one for all its channels. It stands as the authority too,
@@ -221,8 +223,8 @@ Result<std::string> GrpcTarget(const Endpoint& endpoint, Lookup lookup) {
   }
   if (code != 0) {
     return Error{ErrorKind::kUnavailable, "cannot reach the rendezvous at " + ToString(endpoint) +
-                                              ": looking up '" + endpoint.host +
-                                              "' failed: " + ::gai_strerror(code)};
+                                              ": looking up '" + endpoint.host + "' failed: " +
+                                              ::gai_strerror(code) + " [rendezvous-unreachable]"};
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
   std::string target;
@@ -238,7 +240,7 @@ void LookUpTarget(Loop& loop, const Endpoint& endpoint,
   const auto found = std::make_shared<Result<std::string>>(
       Error{ErrorKind::kUnavailable, "cannot reach the rendezvous at " + ToString(endpoint) +
                                          ": looking up '" + endpoint.host + "' takes longer than " +
-                                         FormatDuration(kLimit)});
+                                         FormatDuration(kLimit) + " [rendezvous-unreachable]"});
   loop.RunBounded(
       kLimit, [found, endpoint] { *found = GrpcTarget(endpoint, Lookup::kMayBlock); },
       [found, late = *found, done = std::move(done)](bool in_time) {
@@ -305,24 +307,26 @@ Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration wai
       return {ErrorKind::kRefused,
               "what listens at " + where +
                   " is not a ddprun rendezvous, or is one of another release: " +
-                  status.error_message()};
+                  status.error_message() + " [not-a-rendezvous]"};
     case grpc::StatusCode::UNAUTHENTICATED:
       if (status.error_message() == kTlsWanted) {
         return {ErrorKind::kInvalid, "the rendezvous at " + where +
                                          " refused this call: " + status.error_message() +
                                          "; say whose certificate it has with --tls-ca=FILE"};
       }
-      return {ErrorKind::kInvalid, "the rendezvous at " + where +
-                                       " refused this call: " + status.error_message() +
-                                       "; give it with --token-file=FILE or DDPRUN_TOKEN"};
+      return {ErrorKind::kInvalid,
+              "the rendezvous at " + where + " refused this call: " + status.error_message() +
+                  "; give it with --token-file=FILE or DDPRUN_TOKEN [token-missing]"};
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return {ErrorKind::kUnavailable, "cannot reach the rendezvous at " + where +
-                                           ": no answer within " + FormatDuration(waited)};
+                                           ": no answer within " + FormatDuration(waited) +
+                                           " [rendezvous-unreachable]"};
     default:
       if (const std::string words = StrangersWords(status); !words.empty()) {
         return {ErrorKind::kRefused, "what listens at " + where +
                                          " is not a ddprun rendezvous: " + words +
-                                         " (is the port right? choose another, if it is taken)"};
+                                         " (is the port right? choose another, if it is taken)"
+                                         " [not-a-rendezvous]"};
       }
       if (access.tls.calls()) {
         return TlsError(status.error_message(), endpoint, access.tls);
@@ -330,8 +334,9 @@ Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration wai
       if (!access.token.empty()) {
         return ProofError(status.error_message(), endpoint);
       }
-      return {ErrorKind::kUnavailable,
-              "cannot reach the rendezvous at " + where + ": " + LastCause(status.error_message())};
+      return {ErrorKind::kUnavailable, "cannot reach the rendezvous at " + where + ": " +
+                                           LastCause(status.error_message()) +
+                                           " [rendezvous-unreachable]"};
   }
 }
 

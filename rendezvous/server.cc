@@ -152,7 +152,7 @@ struct RendezvousServer::Serving {
     if (peer.empty()) {
       rejected.Note("the next one",
                     "it has gone, or too many others have made no call yet, or nearly all "
-                    "descriptors (ulimit -n) are in use");
+                    "descriptors (ulimit -n) are in use [descriptor-limit]");
       return false;
     }
     const bool first = !service.NextSilent(patience);

@@ -37,7 +37,7 @@ std::string WhyNotYet(Term term, std::int64_t unix_ms) {
   const bool years = ahead > std::chrono::years(10);
   return "which cannot be yet: whoever named it had a clock that is " +
          (years ? "years" : FormatDuration(ahead)) + " ahead of the one that reads it, " +
-         DateOf(unix_ms) + " (compare `date -u` on both hosts)";
+         DateOf(unix_ms) + " (compare `date -u` on both hosts) [clock-differs]";
 }
 
 std::string ClockAt(const Endpoint& endpoint, const std::optional<ClockOffset>& offset) {

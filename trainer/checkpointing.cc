@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/check.h"
+#include "common/slug.h"
 #include "trainer/learning/early_stopping.h"
 
 namespace ddprun {
@@ -128,7 +129,7 @@ Result<void> Checkpointing::Load(const TrainState& asked, StartPlan& plan,
     loaded = std::move(snapshot);
   } else if (config_.resume_mode == ResumeMode::kMust) {
     return Error{ErrorKind::kInvalid, "--resume=must, but there is no checkpoint in '" +
-                                          config_.checkpoint_dir.string() + "'"};
+                                          config_.checkpoint_dir.string() + "' [no-checkpoint]"};
   }
   return {};
 }
@@ -170,7 +171,7 @@ void Checkpointing::Save(SnapshotView view, TrainState state, bool best) {
     skipped_ = true;
     say_(LogLevel::kWarning, "the checkpoint of step " + std::to_string(state.step) +
                                  " is skipped: the disk is slower than --checkpoint-every asks for "
-                                 "(said once)");
+                                 "(said once) [checkpoint-skipped]");
   }
 }
 
@@ -186,9 +187,9 @@ Result<void> Checkpointing::SaveNow(Snapshot&& snapshot) {
     const char* const next = last_saved_ ? "started again, training goes on from the one before"
                                          : "there is none before it: started again with nothing "
                                            "but this directory, training begins anew";
-    return Error{ErrorKind::kSystem, "the last checkpoint (step " + std::to_string(step) +
-                                         ") could not be saved in '" +
-                                         config_.checkpoint_dir.string() + "'; " + next};
+    return Error{ErrorKind::kSystem,
+                 "the last checkpoint (step " + std::to_string(step) + ") could not be saved in '" +
+                     config_.checkpoint_dir.string() + "'; " + next + " [checkpoint-space]"};
   }
   return {};
 }
@@ -218,7 +219,7 @@ Result<void> Checkpointing::Poll() {
         best_unsaved_.reset();
       }
     } else if (result.error->kind != ErrorKind::kRefused) {
-      say_(LogLevel::kError, result.error->message + "; training goes on");
+      say_(LogLevel::kError, Continue(result.error->message, "; training goes on"));
     }
     for (const std::string& warning : result.warnings) {
       say_(LogLevel::kWarning, warning);

@@ -147,7 +147,8 @@ class Verdict {
 
 Error NotAlike(const std::string& verdict) {
   return {ErrorKind::kRefused, "the ranks were not started alike: " + verdict +
-                                   ". All ranks of a training need the same; nothing was trained"};
+                                   ". All ranks of a training need the same; nothing was trained "
+                                   "[ranks-differ]"};
 }
 
 // Rank 0 hears all ranks, so that all know of one.

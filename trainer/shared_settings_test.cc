@@ -67,9 +67,10 @@ TEST(SharedSettings, HaveTheSameDataOnAllRanks) {
   const Result<void> agreed = AgreeOnSamples(std::vector<double>{1000, 10, 1000, 10, 999, 10});
   ASSERT_FALSE(agreed);
   EXPECT_EQ(agreed.error().kind, ErrorKind::kRefused);
-  EXPECT_EQ(agreed.error().message,
-            "the ranks were not started alike: the number of training samples is 999 on rank 2, "
-            "1000 on rank 0. All ranks of a training need the same; nothing was trained");
+  EXPECT_EQ(
+      agreed.error().message,
+      "the ranks were not started alike: the number of training samples is 999 on rank 2, "
+      "1000 on rank 0. All ranks of a training need the same; nothing was trained [ranks-differ]");
 }
 
 TEST(SharedSettings, ThatAreEqualLetAllRanksStart) {
@@ -82,7 +83,7 @@ TEST(SharedSettings, ThatDifferEndAllRanksWithBothValues) {
   EXPECT_THAT(heard,
               testing::Each("the ranks were not started alike: --lr is 0.5 on rank 2, 0.01 on "
                             "rank 0; --seed is 2 on rank 2, 1 on rank 0. All ranks of a "
-                            "training need the same; nothing was trained"));
+                            "training need the same; nothing was trained [ranks-differ]"));
 }
 
 TEST(SharedSettings, OfManyRanksNameAFew) {

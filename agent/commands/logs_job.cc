@@ -171,7 +171,7 @@ class LogsJob final : public RequestJob, public std::enable_shared_from_this<Log
     if (terminal_) {
       Note("rank " + std::to_string(*terminal_) +
            " has ddprun's own terminal or output, so nothing of it is kept (with "
-           "--prefix=rank it is)");
+           "--prefix=rank it is) [output-not-kept]");
     }
   }
 

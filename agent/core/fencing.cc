@@ -18,7 +18,8 @@ void FenceIfDue(AgentStepContext& step) {
   step.Tell(NoticeLevel::kWarning,
             "the rendezvous at " + step.config.server + " has not answered for " +
                 FormatDuration(step.config.spec.fence_after) +
-                " (--fence-after): killing the workers, for others may take their place now");
+                " (--fence-after): killing the workers, for others may take their place now "
+                "[fence-after]");
   state.fenced = true;
   state.phase = AgentPhase::kStopping;
   state.planned = false;

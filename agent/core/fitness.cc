@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/slug.h"
 #include "rendezvous/messages/limits.h"
 
 namespace ddprun {
@@ -27,7 +28,7 @@ void Check(AgentStepContext& step, CheckCause cause) {
 }  // namespace
 
 void BeginFirstCheck(AgentStepContext& step) {
-  const std::string& why = step.config.cannot_start;
+  const std::string why = WithoutSlug(step.config.cannot_start);
   if (why.empty()) {
     Check(step, CheckCause::kStart);
     return;
@@ -37,7 +38,8 @@ void BeginFirstCheck(AgentStepContext& step) {
   step.Tell(NoticeLevel::kWarning, "this node cannot start its workers: " + why +
                                        ". It joins the run to tell the other nodes, and leaves "
                                        "after " +
-                                       FormatDuration(kTellsOthers) + " at the latest");
+                                       FormatDuration(kTellsOthers) +
+                                       " at the latest [cannot-start]");
 }
 
 void LeaveIfDue(AgentStepContext& step) {
@@ -81,7 +83,7 @@ void OnChecked(AgentStepContext& step, const NodeChecked& checked) {
   // Alone, the end of the run says the same.
   step.Tell(news && !step.config.alone ? NoticeLevel::kWarning : NoticeLevel::kDetail,
             "node check failed: " + why + ". Not joining until it passes; retrying in " +
-                FormatDuration(pause) + " (--node-check, --host-check)");
+                FormatDuration(pause) + " (--node-check, --host-check) [node-check]");
 }
 
 void OnHostLooked(AgentStepContext& step, const HostLooked& looked) {

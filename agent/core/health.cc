@@ -300,7 +300,7 @@ void FindLateWorkers(AgentStepContext& step) {
                   (step.config.hang_timeout > Duration{0} ? "--hang-timeout" : "--start-timeout") +
                   " watches none of them. Progress is seen of "
                   "torch's collectives (start Python itself, not a script that starts it), of "
-                  "ddprun.step(), and of printed steps (set --progress-from)");
+                  "ddprun.step(), and of printed steps (set --progress-from) [no-progress]");
   }
   JudgeStart(step);
   const std::optional<Time> due = NextLate(step.state, step.config);

@@ -12,6 +12,7 @@
 #include "agent/core/transitions.h"
 #include "common/exit_code.h"
 #include "common/overload.h"
+#include "common/slug.h"
 #include "rendezvous/messages/describe.h"
 #include "rendezvous/messages/lease.h"
 
@@ -70,7 +71,7 @@ void OnStop(AgentStepContext& step, const Stop& stop, Incarnation spare) {
   if (stop.cause == StopCause::kDeclaredLost && !state.next_incarnation) {
     step.Tell(NoticeLevel::kWarning,
               "this node was declared lost (cut off or paused for too long): its workers stop "
-              "and it joins again");
+              "and it joins again [declared-lost]");
     state.next_incarnation = spare;
     if (!HasWorkers(state)) {
       RenewMembership(state);
@@ -194,7 +195,8 @@ void OnCallFailed(AgentStepContext& step, const CallFailed& failed) {
     state.outage_told = true;
     const std::string what = OutageInWords(state, step.config);
     const std::string& who = step.config.successor;
-    step.Tell(NoticeLevel::kWarning, failed.text + what + (who.empty() ? "" : " (" + who + ")"));
+    step.Tell(NoticeLevel::kWarning,
+              Continue(failed.text, what + (who.empty() ? "" : " (" + who + ")")));
   }
 }
 
@@ -286,7 +288,7 @@ void OnSpawnFailed(AgentStepContext& step, const SpawnFailed& failed) {
     return;
   }
   state.outcome = Outcome::kSpawnFailed;
-  state.spawn_failure = failed.text;
+  state.spawn_failure = WithoutSlug(failed.text);
   state.fitness.suspect = true;
   state.store = failed.store;
   step.Tell(NoticeLevel::kWarning, "cannot start the workers: " + failed.text);
@@ -300,7 +302,7 @@ void OnStoreRefuses(AgentStepContext& step, const StoreRefuses& refuses) {
   if (state.phase != AgentPhase::kRunning || refuses.generation != state.placement->generation) {
     return;
   }
-  state.spawn_failure = refuses.text;
+  state.spawn_failure = WithoutSlug(refuses.text);
   step.Tell(NoticeLevel::kWarning, "stopping the workers: " + refuses.text);
   BeginStop(step, false, kSigTerm);
 }
@@ -329,7 +331,7 @@ void OnTick(AgentStepContext& step) {
     state.unkillable = std::max(1u, state.alive);
     step.Tell(NoticeLevel::kWarning, std::to_string(state.unkillable) +
                                          " workers outlive SIGKILL (uninterruptible sleep?); "
-                                         "waiting for them");
+                                         "waiting for them [unkillable-workers]");
   }
   if (due(state.exit_at)) {
     if (state.finish) {
@@ -352,7 +354,8 @@ void OnTick(AgentStepContext& step) {
     ExitNow(step, kExitUnavailable,
             "no rendezvous at " + step.config.server + " for " +
                 FormatDuration(OutageLimit(state, step.config)) +
-                (state.last_error.empty() ? "" : ": " + state.last_error));
+                (state.last_error.empty() ? "" : ": " + WithoutSlug(state.last_error)) +
+                " [rendezvous-unreachable]");
     return;
   }
   if (due(state.retry_at)) {

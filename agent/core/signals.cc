@@ -47,7 +47,7 @@ void Preempt(AgentStepContext& step, const SignalArrived& arrived, const std::st
   AgentState& state = step.state;
   Leave(step, arrived, step.config.leaves_alone ? Leaving::kLeave : Leaving::kStopRun, why,
         ": the workers have " + FormatDuration(step.config.spec.shutdown_timeout) +
-            " to save and end (--shutdown-timeout)");
+            " to save and end (--shutdown-timeout) [stop-requested]");
   if (state.phase == AgentPhase::kIdle && NothingIsUnsaved(state)) {
     state.saved = true;
     state.unsaved = false;

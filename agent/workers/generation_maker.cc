@@ -14,6 +14,7 @@
 
 #include "agent/workers/process_tree.h"
 #include "common/check.h"
+#include "common/slug.h"
 
 namespace ddprun {
 namespace {
@@ -153,11 +154,12 @@ Result<LaunchedWorker> GenerationMaker::Job::LaunchPatiently(const SpawnedWorker
     }
     pause = std::min(pause, patience - waited);
     if (pause <= Duration{0}) {
-      return Error{ErrorKind::kUnavailable,
-                   process.error().message + "; it was tried again for " + FormatDuration(waited)};
+      return Error{
+          ErrorKind::kUnavailable,
+          Continue(process.error().message, "; it was tried again for " + FormatDuration(waited))};
     }
     RETURN_IF_ERROR(Begin("it is tried again for " + FormatDuration(patience) + ": " +
-                          process.error().message));
+                          WithoutSlug(process.error().message)));
     pollfd given_up{under_way.wake(), POLLIN, 0};
     ::poll(&given_up, 1, static_cast<int>(pause.count()));
     waited += pause;

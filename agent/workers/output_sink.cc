@@ -109,7 +109,7 @@ void OutputSink::PassOver() {
   Log(LogLevel::kWarning,
       "the workers' output to " + name_ +
           " is not written: its file system is not responding. Until it does, their output there "
-          "is dropped, and they continue");
+          "is dropped, and they continue [output-not-written]");
 }
 
 void OutputSink::OnWritten(int error_number) {

@@ -17,6 +17,7 @@
 #include "agent/workers/python_hook.h"
 #include "agent/workers/template_note.h"
 #include "common/log.h"
+#include "common/slug.h"
 #include "proto/worker_env.h"
 
 namespace ddprun {
@@ -123,7 +124,8 @@ void WarmStart::TakeGiven() {
 
 void WarmStart::SayKeptOneIsNotUsed(const std::string& why) {
   Set("cold: the preload process that was kept is not used: " + why);
-  Log(LogLevel::kInfo, "the preload process that was kept is not used: " + why);
+  Log(LogLevel::kInfo,
+      "the preload process that was kept is not used: " + why + " [kept-preload-not-used]");
 }
 
 std::shared_ptr<WorkerTemplate> WarmStart::Current() const {
@@ -294,8 +296,8 @@ void WarmStart::Await(const LaunchUnderWay& under_way) {
   Set("has loaded " + loaded + (left_out.empty() ? "" : " without " + left_out) +
       ": the next start of workers is a fork");
   if (!left_out.empty() && made_ == 1 && !plan_.automatic) {
-    Log(LogLevel::kInfo,
-        "the preload process has loaded " + plan_.preload + " without " + left_out);
+    Log(LogLevel::kInfo, "the preload process has loaded " + plan_.preload + " without " +
+                             left_out + " [preload-without]");
   }
 }
 
@@ -361,7 +363,8 @@ void WarmStart::SayCold(const std::string& why) {
   if (std::exchange(said_, why) != why) {
     const bool asked = !plan_.preload.empty() && !plan_.automatic;
     Log(asked ? LogLevel::kWarning : LogLevel::kDebug,
-        asked ? "warning: --preload not used: " + why + ". Restarts will be slower"
+        asked ? "warning: --preload not used: " + WithoutSlug(why) +
+                    ". Restarts will be slower [preload-not-used]"
               : "preload process not used: " + why);
   }
 }
@@ -377,7 +380,8 @@ pid_t WarmStart::Keep() {
   const Result<UniqueFd> plan = FileOf(Purpose());
   if (!listener || !plan) {
     Log(LogLevel::kInfo,
-        "the preload process is not kept: " + (listener ? plan.error() : listener.error()).message);
+        "the preload process is not kept: " + (listener ? plan.error() : listener.error()).message +
+            " [preload-not-kept]");
     return 0;
   }
   const Result<pid_t> kept = current->Keep(listener->get(), plan->get(), plan_.keep.idle);

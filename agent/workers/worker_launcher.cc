@@ -321,9 +321,12 @@ Result<LaunchedWorker> LaunchWorker(const WorkerSpec& spec, const ChildStdio& st
     error.message += " (is it executable: chmod +x?)";
   } else if (ec.value() == EAGAIN) {
     error = {ErrorKind::kUnavailable,
-             error.message + " (no room for one more process: ulimit -u, the cgroup's pids.max)"};
+             error.message +
+                 " (no room for one more process: ulimit -u, the cgroup's pids.max) "
+                 "[process-limit]"};
   } else if (ec.value() == ENOMEM) {
-    error = {ErrorKind::kUnavailable, error.message + " (no memory for one more process)"};
+    error = {ErrorKind::kUnavailable,
+             error.message + " (no memory for one more process) [process-limit]"};
   } else if (!spec.directory.empty() && !executing) {
     error.message += " (directory '" + spec.directory.native() + "')";
   }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/cgroup.h"
+#include "common/slug.h"
 #include "common/text.h"
 
 namespace ddprun {
@@ -108,14 +109,16 @@ Result<fs::path> FindProgram(const std::string& name, const GetEnv& get_env) {
   }
   if (name.find('/') != std::string::npos) {
     if (::access(name.c_str(), F_OK) != 0) {
-      return Error{ErrorKind::kNotFound, "program '" + name + "' does not exist"};
+      return Error{ErrorKind::kNotFound,
+                   "program '" + name + "' does not exist [program-not-found]"};
     }
     if (!IsProgram(name)) {
       std::error_code ignored;
       return Error{ErrorKind::kSystem,
                    "program '" + name +
                        (fs::is_directory(name, ignored) ? "' is a directory"
-                                                        : "' is not executable (chmod +x?)")};
+                                                        : "' is not executable (chmod +x?)") +
+                       " [program-not-found]"};
     }
     return fs::path(name);
   }
@@ -138,14 +141,14 @@ Result<fs::path> FindProgram(const std::string& name, const GetEnv& get_env) {
   if (::access(name.c_str(), F_OK) == 0) {
     message += "; there is a file of that name here: say './" + name + "'";
   }
-  return Error{ErrorKind::kNotFound, message};
+  return Error{ErrorKind::kNotFound, message + " [program-not-found]"};
 }
 
 Result<Interpreter> FindPython(const GetEnv& get_env, const fs::path& called_from) {
   if (const auto given = get_env("PYTHON_EXEC"); given && !given->empty()) {
     Result<fs::path> file = FindProgram(*given, get_env);
     if (!file) {
-      return Error{file.error().kind, file.error().message + " (PYTHON_EXEC names it)"};
+      return Error{file.error().kind, Continue(file.error().message, " (PYTHON_EXEC names it)")};
     }
     return Interpreter{*given, *file, "PYTHON_EXEC names it"};
   }

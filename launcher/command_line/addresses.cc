@@ -88,8 +88,9 @@ Result<std::string> AddressOf(const std::string& name) {
     }
     known += (known.empty() ? "" : ", ") + interface.name;
   }
-  return Error{ErrorKind::kInvalid,
-               "--interface=" + name + ": this machine has no such interface, but " + known};
+  return Error{ErrorKind::kInvalid, "--interface=" + name +
+                                        ": this machine has no such interface, but " + known +
+                                        " [no-interface]"};
 }
 
 // A name that leads to this machine's loopback alone, though it is not meant to.
@@ -176,14 +177,14 @@ Result<Endpoint> FindMeetingPoint(const LaunchConfig& config) {
     return Error{ErrorKind::kInvalid,
                  what +
                      ", so this node cannot reach it: have the name looked up as the other "
-                     "nodes reach it, or give --rdzv-endpoint=ADDRESS:PORT"};
+                     "nodes reach it, or give --rdzv-endpoint=ADDRESS:PORT [loopback-name]"};
   }
   ASSIGN_OR_RETURN(const std::string address, FindLocalAddress(config));
   if (IsLoopback(address)) {
     return Error{ErrorKind::kInvalid,
                  what +
                      ", and no other address of this machine is known: give --interface or "
-                     "--local-addr"};
+                     "--local-addr [loopback-name]"};
   }
   return Endpoint{address, config.endpoint.port};
 }

@@ -6,6 +6,7 @@
 
 #include "common/check.h"
 #include "common/log.h"
+#include "common/slug.h"
 #include "common/text.h"
 #include "launcher/command_line/removed.h"
 
@@ -302,7 +303,7 @@ std::string WithOrigins(const std::string& problems, const std::vector<Setting>&
                    OriginInWords(setting);
       }
     }
-    told += (told.empty() ? "" : "\n") + line + (origins.empty() ? "" : origins + ")");
+    told += (told.empty() ? "" : "\n") + Continue(line, origins + (origins.empty() ? "" : ")"));
   }
   return told;
 }

@@ -64,7 +64,8 @@ Result<std::string> ChooseGpus(const std::string& text, const std::optional<std:
                    "--gpus=" + text + ": there is no GPU " + entry + " here: " +
                        (visible ? "the list of those that ddprun may see, '" + *visible + "', has "
                                 : "this node has ") +
-                       std::to_string(there) + ", counted from 0" + PerhapsACount(text)};
+                       std::to_string(there) + ", counted from 0" + PerhapsACount(text) +
+                       " [no-such-gpu]"};
     }
     if (number) {
       entry = visible ? seen[*number] : std::to_string(*number);  // "01" is 1.

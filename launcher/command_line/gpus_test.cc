@@ -109,12 +109,13 @@ TEST(Gpus, WhatIsNotThereIsRefusedWithWhatIs) {
 }
 
 TEST(Gpus, OneNumberMayHaveBeenMeantAsACount) {
+  EXPECT_TRUE(Chosen("8", std::nullopt, 8)
+                  .ends_with("this node has 8, counted from 0; for 8 workers set "
+                             "--nproc-per-node=8 [no-such-gpu]"));
   EXPECT_TRUE(
-      Chosen("8", std::nullopt, 8)
-          .ends_with("this node has 8, counted from 0; for 8 workers set --nproc-per-node=8"));
-  EXPECT_TRUE(Chosen("1", std::nullopt, 1).ends_with("for 1 worker set --nproc-per-node=1"));
-  EXPECT_TRUE(Chosen("7,8", std::nullopt, 8).ends_with("counted from 0"));
-  EXPECT_TRUE(Chosen("0", "", 8).ends_with("counted from 0"));
+      Chosen("1", std::nullopt, 1).ends_with("for 1 worker set --nproc-per-node=1 [no-such-gpu]"));
+  EXPECT_TRUE(Chosen("7,8", std::nullopt, 8).ends_with("counted from 0 [no-such-gpu]"));
+  EXPECT_TRUE(Chosen("0", "", 8).ends_with("counted from 0 [no-such-gpu]"));
 }
 
 TEST(Gpus, WhatIsNoListOfGpusIsRefused) {

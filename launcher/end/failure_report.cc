@@ -152,7 +152,7 @@ std::string HintFor(const FailureFacts& facts) {
                                          : "the stacks show where this rank stood while its peers "
                                            "waited") +
            (facts.root.stacks.empty() ? " (--log-dir keeps the stacks)" : "") +
-           "; ddprun killed the workers";
+           "; ddprun killed the workers [workers-hang]";
   }
   const ExitStatus& status = facts.root.status;
   if (facts.root.message.starts_with(kTimerExpired)) {
@@ -160,30 +160,31 @@ std::string HintFor(const FailureFacts& facts) {
   }
   if (facts.root.message == kMemoryRanOut) {
     return "the cgroup's memory limit was met (it counts oom_kill): fewer data loader workers, a "
-           "smaller batch, or a larger limit (Slurm: --mem)";
+           "smaller batch, or a larger limit (Slurm: --mem) [memory-limit]";
   }
   if (Mentions(facts, "CUDA out of memory") || Mentions(facts, "OutOfMemoryError")) {
     return "the GPU's memory ran out: a smaller batch, gradient accumulation, or "
-           "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; another process may hold some of it";
+           "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; another process may hold some of it "
+           "[gpu-memory]";
   }
   if (Mentions(facts, "Address already in use")) {
     return "a port the program itself opens is taken: let it use MASTER_ADDR and MASTER_PORT as "
-           "given (ddprun serves the store there), or another port per run";
+           "given (ddprun serves the store there), or another port per run [program-port]";
   }
   if (const Killed* const killed = std::get_if<Killed>(&status); killed && !facts.stopped) {
     if (killed->signal == SIGSEGV || killed->signal == SIGABRT || killed->signal == SIGBUS) {
       return std::string(killed->core_dumped ? "a core file was written"
                                              : "no core file was written (ulimit -c)") +
-             ": /proc/sys/kernel/core_pattern says where it goes; gdb shows the place";
+             ": /proc/sys/kernel/core_pattern says where it goes; gdb shows the place [core-file]";
     }
     if (killed->signal == SIGKILL) {
       return "SIGKILL was sent by a person, the scheduler, or the kernel short of memory "
-             "(dmesg)";
+             "(dmesg) [sigkill-sent]";
     }
   }
   if (status == ExitStatus(Exited{2}) && facts.ran && *facts.ran < std::chrono::seconds(1)) {
     return "exit code 2 at once is most often the program's own complaint about its arguments; "
-           "everything after PROGRAM is passed to it";
+           "everything after PROGRAM is passed to it [exit-code-2]";
   }
   return "";
 }

@@ -118,7 +118,8 @@ Result<void> TakeTaskSlot(const ContextQuery& query, const SlurmStep& step,
             " nodes: each is one worker then, and " +
             (workers != "1" ? "--nproc-per-node=" + workers : "--nnodes") +
             " contradicts that. For one ddprun per node that starts its workers itself say "
-            "srun --ntasks-per-node=1 (and -c for its CPUs); else leave the flag out"};
+            "srun --ntasks-per-node=1 (and -c for its CPUs); else leave the flag out "
+            "[tasks-per-node]"};
   }
   context.task_slot = TaskSlot{step.local_task, step.local_tasks};
   context.settings.push_back({"nproc-per-node", "1", "one task of srun is one worker"});

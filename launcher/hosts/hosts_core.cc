@@ -6,6 +6,7 @@
 
 #include "common/exit_code.h"
 #include "common/overload.h"
+#include "common/slug.h"
 
 namespace ddprun {
 namespace {
@@ -146,7 +147,7 @@ class HostsTurn {
     host.deadline.reset();
     ++host.failures;
     const std::string what = (lost ? "lost the connection to host " : "cannot reach host ") +
-                             config_.names[i] + ": " + why;
+                             config_.names[i] + ": " + WithoutSlug(why) + " [host-unreachable]";
     const auto possible = static_cast<std::size_t>(std::ranges::count_if(
         state_.hosts, [](const HostState& other) { return other.reached || other.failures == 0; }));
     if (TakesHosts() && possible < config_.min_nodes) {
@@ -157,7 +158,8 @@ class HostsTurn {
           std::min<Duration>(HostsConfig::kFirstRetry * (1 << std::min(host.failures - 1, 5u)),
                              HostsConfig::kLongestRetry);
       host.deadline = now_ + pause;
-      Say(host.failures == 1 ? LogLevel::kWarning : LogLevel::kDebug, what + "; it is tried again");
+      Say(host.failures == 1 ? LogLevel::kWarning : LogLevel::kDebug,
+          Continue(what, "; it is tried again"));
     } else if (lost) {
       Say(LogLevel::kWarning, what);
     }

@@ -84,7 +84,7 @@ TEST(HostsCore, AFixedRunEndsWithTheFirstHostThatCannotBeReached) {
   const HostsEffects effects = story.Feed(HostGone{1, "ssh: no route"});
   EXPECT_EQ(effects.exit_code, 69);
   EXPECT_THAT(effects.dropped, ElementsAre(0, 2));
-  EXPECT_THAT(story.said, HasSubstr("cannot reach host n2: ssh: no route\n"
+  EXPECT_THAT(story.said, HasSubstr("cannot reach host n2: ssh: no route [host-unreachable]\n"
                                     "the run needs 3 of 3 hosts, and 2 can be reached"));
 }
 

@@ -20,6 +20,7 @@
 #include "common/exit_status.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/slug.h"
 #include "common/text.h"
 #include "launcher/command_line/addresses.h"
 #include "launcher/command_line/flags.h"
@@ -172,7 +173,7 @@ class Daemon {
 
   void OnLost(const Error& why) {
     if (!std::exchange(lost_, true) || why.message != said_why_) {
-      Log(LogLevel::kWarning, why.message + "; trying again");
+      Log(LogLevel::kWarning, Continue(why.message, "; trying again"));
     }
     said_why_ = why.message;
   }

@@ -22,6 +22,7 @@
 #include "common/exit_code.h"
 #include "common/exit_status.h"
 #include "common/log.h"
+#include "common/slug.h"
 #include "common/text.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/command_line/quoted.h"
@@ -156,10 +157,11 @@ class PoolLaunch {
     }
     if (!std::exchange(lost_, true) || why.message != said_why_) {
       Log(LogLevel::kWarning,
-          why.message + "; trying again" +
-              (wish_.placed ? ", and the run goes on"
-               : known_     ? ""
-                            : ", until Ctrl-C. Does `ddprun rendezvous` run there?"));
+          Continue(why.message,
+                   std::string("; trying again") +
+                       (wish_.placed ? ", and the run goes on"
+                        : known_     ? ""
+                                     : ", until Ctrl-C. Does `ddprun rendezvous` run there?")));
     }
     said_why_ = why.message;
   }

@@ -30,7 +30,8 @@ Result<void> HaveDescriptors() {
   return Error{ErrorKind::kRefused, "ddprun may have " + std::to_string(limit.rlim_max) +
                                         " files open at once (ulimit -n): too few; " +
                                         std::to_string(kLeast) +
-                                        " would do, and up to ten more for each worker"};
+                                        " would do, and up to ten more for each worker "
+                                        "[descriptor-limit]"};
 }
 
 }  // namespace ddprun

@@ -193,7 +193,8 @@ Result<ServerPlace> FindLinked(const RunId& run_id) {
   if (found.empty()) {
     return Error{ErrorKind::kUnavailable,
                  "no ddprun run" + (run_id.empty() ? "" : " '" + run_id + "'") +
-                     " of yours on this machine. If it runs elsewhere, set --endpoint=HOST:PORT"};
+                     " of yours on this machine. If it runs elsewhere, set --endpoint=HOST:PORT "
+                     "[no-run-here]"};
   }
   if (found.size() > 1) {
     std::error_code none;

@@ -7,6 +7,7 @@
 
 #include "common/files.h"
 #include "common/log.h"
+#include "common/slug.h"
 #include "launcher/command_line/addresses.h"
 #include "launcher/run_token.h"
 #include "launcher/server/descriptors.h"
@@ -61,15 +62,15 @@ Result<std::optional<Endpoint>> BindOrFind(RendezvousServer& server, const Endpo
       return std::optional<Endpoint>();
     }
     const auto now = Clock::now();
-    const std::string what =
-        bound.error().message + "; " +
-        (hello ? "another ddprun rendezvous answers there" : hello.error().message);
+    const std::string what = Continue(
+        bound.error().message,
+        "; " + (hello ? "another ddprun rendezvous answers there" : hello.error().message));
     if (hello || hello.error().kind != ErrorKind::kUnavailable || now >= asked + kHelloTimeout ||
         now >= begin + kNobodyThere) {
       return Error{ErrorKind::kRefused,
-                   what + (derived ? ". The port is derived from the job's id. Set "
-                                     "--rdzv-endpoint=HOST:PORT and --nnodes=N"
-                                   : ": choose another port in --rdzv-endpoint")};
+                   Continue(what, derived ? ". The port is derived from the job's id. Set "
+                                            "--rdzv-endpoint=HOST:PORT and --nnodes=N"
+                                          : ": choose another port in --rdzv-endpoint")};
     }
     if (!said && now >= begin + kSaidAfter) {
       said = true;
@@ -96,7 +97,8 @@ void WarnIfOpen(const Endpoint& endpoint, const Access& access, const std::strin
   if (!asks && !IsLoopback(endpoint.host)) {
     Log(LogLevel::kWarning, "warning: no token: anyone who can reach " + ToString(endpoint) +
                                 " can join this run. Set the same --token-file on all nodes" +
-                                (why_no_token.empty() ? "" : " (" + why_no_token + ")"));
+                                (why_no_token.empty() ? "" : " (" + why_no_token + ")") +
+                                " [no-token]");
   }
 }
 
@@ -204,8 +206,9 @@ Result<ServerRole> StandAlone(AsioLoop& loop, const LaunchConfig& config) {
   if (config.literal_master) {
     Result<ListenSocket> socket = ListenOn(config.endpoint);
     if (!socket) {
-      return Error{socket.error().kind,
-                   socket.error().message + ": choose another --master-port or --master-addr"};
+      return Error{
+          socket.error().kind,
+          Continue(socket.error().message, ": choose another --master-port or --master-addr")};
     }
     role.store_port = socket->endpoint.port;
     role.store_socket = std::move(socket->fd);

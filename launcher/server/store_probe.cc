@@ -21,7 +21,7 @@ std::string InWords(const Refusal& refusal, const std::string& store) {
          (refusal.allow == "any" ? ""
                                  : "; it sees them come from " + refusal.allow +
                                        ", through a NAT, proxy or sidecar perhaps") +
-         ". Set --store-allow=" + refusal.allow + " on every node";
+         ". Set --store-allow=" + refusal.allow + " on every node [store-refuses]";
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ void StoreProbe::Begin(const Endpoint& store) {
         FormatDuration(patience_.unreachable) +
         "): the workers' store is there, at an address that rank 0's node has chosen. If that is "
         "of a network that this node is not on, name another on that node: --interface=NAME or "
-        "--local-addr=ADDRESS";
+        "--local-addr=ADDRESS [store-unreachable]";
     Cancel();
     tells_.warning(text);
   });

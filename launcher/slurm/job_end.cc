@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "common/slug.h"
 #include "common/text.h"
 
 namespace ddprun {
@@ -70,8 +71,9 @@ JobEnd::JobEnd(AsioLoop& loop, const LaunchConfig& config,
                   }
                   Log(LogLevel::kWarning,
                       "warning: ignoring --stop-before: the job's end time is unknown (squeue: " +
-                          (printed ? "it printed '" + *printed + "'" : printed.error().message) +
-                          "); set --time-limit");
+                          (printed ? "it printed '" + *printed + "'"
+                                   : WithoutSlug(printed.error().message)) +
+                          "); set --time-limit [stop-before]");
                 });
   }
 }
@@ -88,7 +90,8 @@ void JobEnd::Know(Duration left, const std::string& origin) {
   std::string text = "the job ends in " + FormatDuration(left) + " (" + origin + ")";
   const bool soon = before >= left;
   if (soon) {
-    text = "warning: ignoring --stop-before=" + FormatDuration(before) + ": " + text;
+    text = "warning: ignoring --stop-before=" + FormatDuration(before) + ": " + text +
+           " [stop-before]";
   } else if (before > Duration{0}) {
     known.stop = known.ends - before;
     text += "; the workers are asked to save " + FormatDuration(before) + " before (--stop-before)";

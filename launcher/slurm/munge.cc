@@ -135,8 +135,8 @@ Result<std::string> InTime(std::function<Result<std::string>()> work) {
   const auto result = std::make_shared<Result<std::string>>(std::string());
   const auto begin = std::chrono::steady_clock::now();
   if (!FinishesWithin(kMungePatience, [result, work = std::move(work)] { *result = work(); })) {
-    return Error{ErrorKind::kUnavailable,
-                 "MUNGE does not answer within " + FormatDuration(kMungePatience)};
+    return Error{ErrorKind::kUnavailable, "MUNGE does not answer within " +
+                                              FormatDuration(kMungePatience) + " [munge-timeout]"};
   }
   if (!*result && std::chrono::steady_clock::now() >= begin + kHung) {
     return Error{ErrorKind::kUnavailable, result->error().message};

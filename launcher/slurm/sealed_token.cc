@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "common/slug.h"
 #include "launcher/slurm/munge.h"
 #include "rendezvous/listener/control_token.h"
 #include "rendezvous/listener/hello.h"
@@ -25,12 +26,12 @@ SealedToken DrawSealedToken() {
   const std::string token = DrawToken();
   const Result<std::string> sealed = SealByMunge(std::string(kPurpose) + token);
   if (!sealed) {
-    return {"", "", sealed.error().message};
+    return {"", "", WithoutSlug(sealed.error().message)};
   }
   // In a container with users of its own MUNGE knows this process by another number.
   const Result<std::string> opened = OpenSealedToken(*sealed);
   if (!opened) {
-    return {"", "", "what MUNGE sealed does not open here: " + opened.error().message};
+    return {"", "", "what MUNGE sealed does not open here: " + WithoutSlug(opened.error().message)};
   }
   return {token, *sealed, ""};
 }
@@ -43,8 +44,10 @@ Result<std::string> TokenSealedAt(const Endpoint& endpoint, Duration patience) {
   Result<std::string> token = OpenSealedToken(*sealed);
   if (!token) {
     return Error{token.error().kind, "the rendezvous at " + ToString(endpoint) +
-                                         " wants a token: " + token.error().message +
-                                         "; give it with --token-file=FILE or DDPRUN_TOKEN"};
+                                         " wants a token: " +
+                                         Continue(token.error().message,
+                                                  "; give it with --token-file=FILE or "
+                                                  "DDPRUN_TOKEN")};
   }
   return token;
 }

@@ -61,10 +61,11 @@ int StartUnderSrun(const LaunchConfig& config) {
   }
   if (config.no_auto_srun) {
     Announce(LogLevel::kError, config.context.line + " (--no-auto-srun). Say:\n  " + line +
-                                   "\nor --nnodes=1 for this node alone");
+                                   "\nor --nnodes=1 for this node alone [srun-forgotten]");
     return kExitUsage;
   }
-  Announce(LogLevel::kWarning, config.context.line + ", so it is put before:\n  " + line);
+  Announce(LogLevel::kWarning,
+           config.context.line + ", so it is put before [srun-forgotten]:\n  " + line);
   if (config.token.empty() && config.token_file.empty() && !config.tls.any()) {
     ::setenv("DDPRUN_TOKEN", DrawToken().c_str(), 1);
   }

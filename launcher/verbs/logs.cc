@@ -15,6 +15,7 @@
 
 #include "common/exit_code.h"
 #include "common/log.h"
+#include "common/slug.h"
 #include "launcher/print_out.h"
 #include "launcher/status_json.h"
 #include "launcher/verbs/asking.h"
@@ -366,10 +367,10 @@ int PrintLogs(const LogsRequest& request) {
       output.Finish();
       const bool none = !place && place.error().kind == ErrorKind::kUnavailable;
       return PrintError("logs", {code.error().kind,
-                                 code.error().message +
-                                     (none ? "; of a run that is over, name the directory of its "
-                                             "logs: ddprun logs DIR"
-                                           : "")});
+                                 Continue(code.error().message,
+                                          none ? "; of a run that is over, name the directory of "
+                                                 "its logs: ddprun logs DIR"
+                                               : "")});
     }
     if (HasEnded(*followed)) {
       ComplainOfLogs(ServerGone(*followed) +

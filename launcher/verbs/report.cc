@@ -7,6 +7,7 @@
 #include "common/files.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/slug.h"
 #include "launcher/evidence/report_file.h"
 #include "launcher/evidence/run_archive.h"
 #include "launcher/evidence/run_page.h"
@@ -94,9 +95,9 @@ Result<KnownRun> Know(const ReportRequest& request) {
   }
   const Result<ServerPlace> place = FindServer(request.server);
   if (!place) {
-    return Error{place.error().kind, place.error().message +
-                                         "; of a run that is over, name the directory: ddprun "
-                                         "report DIR"};
+    return Error{place.error().kind,
+                 Continue(place.error().message,
+                          "; of a run that is over, name the directory: ddprun report DIR")};
   }
   ASSIGN_OR_RETURN(known.live, AskThere(*place, request.server.run_id));
   if (!place->directory.empty()) {

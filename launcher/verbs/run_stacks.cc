@@ -30,7 +30,7 @@ std::string WhyFramesAreMissing(const StackText& stack) {
   if (stack.text.find(kToolIsMissing) != stack.text.npos) {
     return view +
            ". For Python frames install py-spy in the program's environment; for others install "
-           "gdb";
+           "gdb [no-stack-tool]";
   }
   const bool slow = stack.text.find(kToolTookTooLong) != stack.text.npos;
   return slow ? view +

@@ -218,7 +218,8 @@ HttpAnswer PageAnswers::Reply(const HttpRequest& request) {
   }
   if (!view_.access.IsOurName(request.host)) {
     return {kMisdirected,
-            "this machine is not called so: ask by its address, its name, or localhost\n"};
+            "this machine is not called so: ask by its address, its name, or localhost "
+            "[page-name]\n"};
   }
   const bool proof = path == "/api/proof";
   const bool posts = proof || path == "/api/session" || path == "/api/drain" || path == "/api/stop";
@@ -241,7 +242,8 @@ HttpAnswer PageAnswers::Reply(const HttpRequest& request) {
     return {kNotFound, "there are /, /livez, /readyz and /metrics\n"};
   }
   if (view_.access.Of(request) == May::kNothing) {
-    return {kUnauthorized, "this run is looked at with a key: ddprun status --url has it\n"};
+    return {kUnauthorized,
+            "this run is looked at with a key: ddprun status --url has it [page-key]\n"};
   }
   if (path == "/api/events") {
     return request.head ? HttpAnswer{200, "", "text/event-stream"}

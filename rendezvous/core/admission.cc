@@ -44,7 +44,7 @@ std::optional<std::string> WhyRefused(const Roster& roster, const NodeReport& re
   const RunSpec& spec = *roster.spec;
   if (!MayBeInOneRun(report.spec, spec)) {
     return "this node asks for " + Describe(report.spec) + ", but the run '" + roster.run_id +
-           "' has " + Describe(spec) + ": give every node the same options";
+           "' has " + Describe(spec) + ": give every node the same options [different-options]";
   }
   if (report.node_rank && *report.node_rank >= spec.max_nodes) {
     return "--node-rank=" + std::to_string(*report.node_rank) +

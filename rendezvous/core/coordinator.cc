@@ -316,7 +316,7 @@ void ExpirePhase(CoordinatorStepContext& step) {
                         kExitUnavailable,
                         std::to_string(have) + " of " + std::to_string(state.spec->min_nodes) +
                             " nodes came within " + FormatDuration(state.spec->join_timeout) +
-                            " (join_timeout)" + UnfitInWords(state),
+                            " (join_timeout)" + UnfitInWords(state) + " [too-few-nodes]",
                         {}});
   }
 }

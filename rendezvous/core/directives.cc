@@ -158,7 +158,8 @@ Finish FinishFor(const CoordinatorState& state, const CoordinatorConfig& config,
             kExitUnavailable,
             "this run has ended before this node came (run id '" + state.run_id +
                 "'): use another --rdzv-id, or the same one " +
-                FormatDuration(RememberedFor(state, config)) + " after its last node has ended",
+                FormatDuration(RememberedFor(state, config)) +
+                " after its last node has ended [run-ended]",
             {}};
   }
   return *state.outcome;
@@ -203,7 +204,10 @@ Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& c
   // While nodes are missing it stays, so that those that wait for them hear of it.
   const bool may_go = state.phase == Phase::kRunning || report.leaving != Leaving::kNo;
   if (CannotStart(report) && may_go) {
-    return Finish{Ending::kRefused, kExitUsage, "cannot start the workers: " + report.unfit, {}};
+    return Finish{Ending::kRefused,
+                  kExitUsage,
+                  "cannot start the workers: " + report.unfit + " [cannot-start]",
+                  {}};
   }
   const Member* const member = FindMember(state, key);
   const bool hosts = report.hosting != Hosting::kNothing;

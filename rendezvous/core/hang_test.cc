@@ -159,7 +159,7 @@ TEST_F(Hangs, IsChargedAndEndsTheRunWith124WhenTheBudgetIsSpent) {
   EXPECT_EQ(story.state.outcome->root->pid, 4711);
   EXPECT_EQ(story.state.outcome->text,
             "rank 2 (local rank 0, pid 4711, host host) hung: no step for 30.0 s (its peers are "
-            "at step 120, it is at step 118); 1 of 1 restarts are used");
+            "at step 120, it is at step 118); 1 of 1 restarts are used [no-restarts-left]");
 }
 
 // It may have hung because of the lost node.
@@ -194,7 +194,7 @@ TEST_F(Hangs, AnEventTellsOfItBeforeAnythingIsStopped) {
   ASSERT_EQ(hung.size(), 1u);
   EXPECT_EQ(hung[0].cause, "hang");
   EXPECT_EQ(hung[0].generation, story.state.world->generation);
-  EXPECT_EQ(hung[0].text, Why());
+  EXPECT_EQ(hung[0].text, Why() + " [workers-hang]");
 }
 
 struct HangsFail : Hangs {

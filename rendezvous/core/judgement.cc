@@ -164,7 +164,8 @@ Finish CrashLoop(const Budget& budget, const Drain& drain, const Judgement& judg
                                           " times in a row without getting beyond step " +
                                           std::to_string(budget.highest);
   return Finish{Ending::kFailed, kExitDoNotRestart,
-                what + how + ", so another restart would not help (--crash-loop-limit)",
+                what + how + ", so another restart would not help (--crash-loop-limit)" +
+                    (permanent ? " [same-error]" : " [crash-loop]"),
                 judgement.root, true};
 }
 
@@ -270,11 +271,12 @@ Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t m
   if (restarts_used < max_restarts && !drain.hang_ends_run) {
     return judgement;
   }
-  const std::string budget = drain.hang_ends_run ? "; a hang ends this run (--on-hang=fail)"
-                             : max_restarts == 0
-                                 ? "; no restarts are allowed (--max-restarts)"
-                                 : "; " + std::to_string(max_restarts) + " of " +
-                                       std::to_string(max_restarts) + " restarts are used";
+  const std::string budget =
+      drain.hang_ends_run ? "; a hang ends this run (--on-hang=fail) [workers-hang]"
+      : max_restarts == 0
+          ? "; no restarts are allowed (--max-restarts) [no-restarts-left]"
+          : "; " + std::to_string(max_restarts) + " of " + std::to_string(max_restarts) +
+                " restarts are used [no-restarts-left]";
   if (judgement.root) {
     judgement.outcome = Finish{Ending::kFailed, ExitCodeOf(*judgement.root),
                                Describe(*judgement.root) + budget, judgement.root, true};

@@ -25,7 +25,8 @@ void OnHang(CoordinatorStepContext& step, WorkerFailure hang) {
   }
   RunEvent& event = step.Say(
       kEventHung, goes_on ? NoticeLevel::kWarning : NoticeLevel::kDetail,
-      why + (goes_on ? "; the run continues (--on-hang=observe, as without --hang-timeout)" : ""));
+      why + (goes_on ? "; the run continues (--on-hang=observe, as without --hang-timeout)" : "") +
+          " [workers-hang]");
   event.cause = WordOf(StopCause::kHang);
   std::optional<Time>& asked = state.hang.evidence;
   if (goes_on && (!asked || step.now >= *asked + kEvidenceEvery)) {
@@ -142,14 +143,16 @@ void NoteFitness(CoordinatorStepContext& step, const NodeReport& before, const N
   }
   const bool unfit = !report.unfit.empty();
   if (CannotStart(report)) {
-    RunEvent& event = step.Say(kEventUnfit, NoticeLevel::kWarning, WhyItCannotStart(report));
+    RunEvent& event =
+        step.Say(kEventUnfit, NoticeLevel::kWarning, WhyItCannotStart(report) + " [cannot-start]");
     event.node = report.node;
     event.reason = "a node cannot start its workers";
     return;
   }
   RunEvent& event =
       unfit ? step.Say(kEventUnfit, NoticeLevel::kWarning,
-                       "node " + report.node + " is refused by its node check: " + report.unfit)
+                       "node " + report.node + " is refused by its node check: " + report.unfit +
+                           " [node-check]")
             : step.Say(kEventFit, NoticeLevel::kInfo,
                        "node " + report.node + " passes its node check again");
   event.node = report.node;
@@ -199,10 +202,11 @@ void EndIfAloneAndUnfit(CoordinatorStepContext& step) {
   const std::set<NodeKey>& unfit = step.state.index.unfit;
   const std::string why = unfit.empty() ? "" : step.state.nodes.at(*unfit.begin()).report.unfit;
   if (step.config.alone && !why.empty()) {
-    EndRun(step, Finish{Ending::kFailed,
-                        kExitUnavailable,
-                        "this run's only node is refused by its node check: " + why,
-                        {}});
+    EndRun(step,
+           Finish{Ending::kFailed,
+                  kExitUnavailable,
+                  "this run's only node is refused by its node check: " + why + " [node-check]",
+                  {}});
   }
 }
 
@@ -236,7 +240,7 @@ void EndIfTooManyCannotStart(CoordinatorStepContext& step) {
     text += ++named > kMaxNamed ? "" : (text.empty() ? "" : "; ") + why;
   }
   text += bad.size() > kMaxNamed ? "; ..." : "";
-  EndRun(step, Finish{Ending::kFailed, kExitUsage, text, {}});
+  EndRun(step, Finish{Ending::kFailed, kExitUsage, text + " [cannot-start]", {}});
 }
 
 }  // namespace
@@ -310,7 +314,7 @@ void JudgeIfDrained(CoordinatorStepContext& step) {
     NoteStopped(state.startups, why, word, step.from, step.now);
     step.Say(kEventRestarting, NoticeLevel::kWarning,
              "restarting all workers (" + RestartsInWords(state.budget, *state.spec, step.now) +
-                 "): " + why)
+                 "): " + why + (state.drain->hang ? " [workers-hang]" : " [worker-failed]"))
         .cause = word;
   } else {
     const StopCause cause = state.drain->cause == StopCause::kFailure && lost
@@ -410,8 +414,8 @@ void Lose(CoordinatorStepContext& step, const NodeKey& key, const std::string& w
   const NodeState& node = state.nodes.at(key);
   const Member* const member = FindMember(state, key);
   if (!node.acknowledged) {
-    RunEvent& event =
-        step.Say(kEventLost, NoticeLevel::kWarning, "node " + key.node + " is lost: " + why);
+    RunEvent& event = step.Say(kEventLost, NoticeLevel::kWarning,
+                               "node " + key.node + " is lost: " + why + " [node-lost]");
     event.node = key.node;
     event.reason = member != nullptr ? "" : "a node in no world is lost";
     NoteLoss(state.growth, key.node, step.now);

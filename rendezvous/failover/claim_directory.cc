@@ -173,7 +173,7 @@ Result<UniqueFd> ClaimDirectory::Lock() const {
              ? Error{ErrorKind::kInvalid,
                      Where() +
                          " is in use by another rendezvous server. Stop that one, or name "
-                         "another directory in --state-dir"}
+                         "another directory in --state-dir [state-dir-in-use]"}
              : SystemError("lock", file.native(), errno);
 }
 

@@ -315,7 +315,7 @@ void FailoverDriver::GoTo(const Endpoint& endpoint) {
 }
 
 void FailoverDriver::LetGo(const StepDown& down) {
-  Log(LogLevel::kWarning, "this node's server steps down: " + down.text);
+  Log(LogLevel::kWarning, "this node's server steps down: " + down.text + " [step-down]");
   Hold(std::nullopt);
   if (channel_ != nullptr) {
     channel_->SpeakThrough(nullptr);

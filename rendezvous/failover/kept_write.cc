@@ -61,7 +61,7 @@ void KeptWrite::Tell(const std::string& why) {
     Log(LogLevel::kError, what_ + " cannot be written: " + why +
                               "; the runs continue, but a server that is started again now does "
                               "not know " +
-                              unknown_ + "; trying again");
+                              unknown_ + "; trying again [claim-not-written]");
   } else if (why.empty() && failing_) {
     Log(LogLevel::kInfo, what_ + " can be written again");
   }

@@ -152,7 +152,7 @@ void Acceptor::State::AcceptSome() {
 void Acceptor::State::Admit(int fd, const std::string& address) {
   if (!LeavesRoom(fd)) {
     ::close(fd);
-    rejected_.Note(address, "nearly all descriptors (ulimit -n) are in use");
+    rejected_.Note(address, "nearly all descriptors (ulimit -n) are in use [descriptor-limit]");
     return;
   }
   const int on = 1;

@@ -33,7 +33,10 @@ Result<std::string> TokenIn(int fd, const std::filesystem::path& path) {
         path.native());
   }
   if ((info.st_mode & 077) != 0) {
-    return Invalid("a token file must be readable by its owner alone (chmod 600)", path.native());
+    Error error =
+        Invalid("a token file must be readable by its owner alone (chmod 600)", path.native());
+    error.message += " [token-permissions]";
+    return error;
   }
   if (info.st_uid != ::geteuid() && info.st_uid != 0) {
     return Invalid("a token file must be this user's own or root's: another one's may know it",
@@ -95,7 +98,7 @@ Result<void> ControlToken::Check(std::string_view given) {
   if (!enabled()) {
     return Error{ErrorKind::kRefused,
                  "this server takes no control verbs, since it has no token: start it with "
-                 "--token-file=FILE or DDPRUN_TOKEN"};
+                 "--token-file=FILE or DDPRUN_TOKEN [no-control-verbs]"};
   }
   if (SameToken(given, token_)) {
     return {};

@@ -57,9 +57,9 @@ Error ListenError(const Endpoint& endpoint, int error_number) {
   const std::string where = ToString(endpoint);
   if (error_number == EADDRINUSE) {
     const std::string owner = OwnerOfPort(endpoint.port);
-    return {ErrorKind::kUnavailable, "cannot listen on " + where + ": port " +
-                                         std::to_string(endpoint.port) + " is in use" +
-                                         (owner.empty() ? " by another process" : " by " + owner)};
+    return {ErrorKind::kUnavailable,
+            "cannot listen on " + where + ": port " + std::to_string(endpoint.port) + " is in use" +
+                (owner.empty() ? " by another process" : " by " + owner) + " [port-in-use]"};
   }
   if (error_number == EADDRNOTAVAIL) {
     return {ErrorKind::kNotFound, "cannot listen on " + where + ": '" + endpoint.host +

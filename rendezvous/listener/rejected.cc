@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "common/slug.h"
+
 namespace ddprun {
 namespace {
 
@@ -19,9 +21,10 @@ std::int64_t AllDescriptors() {
 
 void RejectedConnections::Note(const std::string& peer, std::string_view reason) {
   ++count_;
-  lines_.Say(LogLevel::kWarning, who_ + ": closed a connection: " + std::string(reason),
-             who_ + ": closed the connection of " + peer + ": " + std::string(reason) + " (" +
-                 std::to_string(count_) + " so far)");
+  const std::string why(reason);
+  lines_.Say(LogLevel::kWarning, who_ + ": closed a connection: " + WithoutSlug(why),
+             who_ + ": closed the connection of " + peer + ": " +
+                 Continue(why, " (" + std::to_string(count_) + " so far)"));
 }
 
 bool LeavesRoom(int descriptor) {

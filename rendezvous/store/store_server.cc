@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "common/endpoint.h"
+#include "common/slug.h"
 #include "rendezvous/listener/plain_address.h"
 
 namespace ddprun {
@@ -114,7 +115,8 @@ void StoreServer::Adopt(int socket) {
   if (why_not && !std::holds_alternative<Closed>(end)) {
     rejected_.Note(NameOf(peer), *why_not);
     const bool here = std::holds_alternative<Here>(end);  // Its user, not its address.
-    refused_.Take(std::move(owned), here ? "any" : Plain(peer.address()).to_string(), *why_not);
+    refused_.Take(std::move(owned), here ? "any" : Plain(peer.address()).to_string(),
+                  WithoutSlug(*why_not));
     return;
   }
   if (!why_not && (connections_.size() >= options_.max_connections || !LeavesRoom(socket))) {

@@ -13,7 +13,7 @@ constexpr std::size_t kMaxRuns = 1000;
 Error OtherProtocol(std::uint32_t said) {
   return {ErrorKind::kInvalid, "the server speaks protocol " + std::to_string(kProtocol) +
                                    ", this node " + std::to_string(said) +
-                                   ": run the same ddprun on every node"};
+                                   ": run the same ddprun on every node [protocol-differs]"};
 }
 
 template <class Value>

@@ -72,7 +72,7 @@ def as_it_is_meant(text):
     the code of a table stands behind a backslash. What is to be confirmed and done about a message begins on a line of its
     own."""
     text = re.sub(r"`[^`\n]*`", lambda code: code[0].replace("\\|", "|"), text)
-    text = re.sub(r"\n(?=\*\*(?:Confirm|Do):\*\*)", "  \n", text)
+    text = re.sub(r"\n(?=\*\*(?:Cause|Confirm|Do):\*\*)", "  \n", text)
     text = re.sub(r"^ {2,3}(?=- )", "    ", text, flags=re.M)
     item = r"(?:[-*]|\d+\.) "
     return re.sub(rf"^((?! *{item})(?![|#\s]).+\n)(?={item})", r"\1\n", text, flags=re.M)

@@ -154,7 +154,7 @@ class Processes(DdprunTest):
                 run = self.run_ddprun(*self.command(session, 0, "--nproc-per-node=2"))
                 for rank in (0, 1):
                     self.assertIn(f"ended 1 process that rank {rank} left behind: bash (--linger=DURATION "
-                                  "lets it finish)\n", run.err())
+                                  "lets it finish) [left-behind]\n", run.err())
                 self.assertEqual(self.run_ddprun("-q", "true").err(), "")
 
     def test_with_linger_it_may_finish(self):

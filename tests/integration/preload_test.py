@@ -176,7 +176,7 @@ class Preload(DdprunTest):
                          sorted(["once"] + [f"{word} {rank}" for rank in "01" for word in ("False", rank)]))
         [said] = re.findall("has loaded .* without (.*)", run.err())
         self.assertEqual(dict(re.findall(r"(\w+) \((.*?)\)", said)), {name: why for name, (_, why) in bad.items()})
-        self.assertRegex(said, r" and 4 that import them$")
+        self.assertRegex(said, r" and 4 that import them \[preload-without\]$")
         self.assertEqual(self.mark.living(), [])
 
     def test_all_imports_of_the_module_level_are_loaded_but_the_programs_own_modules(self):

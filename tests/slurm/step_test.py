@@ -144,7 +144,7 @@ class SrunForgotten(SlurmTest):
         self.assertEqual({env["LOCAL_WORLD_SIZE"] for env in envs}, {"2"})
         self.assertEqual({env["OMP_NUM_THREADS"] for env in envs}, {"1"})
         text = read_text(out)
-        self.assertRegex(text, r"srun was forgotten, so it is put before:\n +srun .*-N3 -n3 "
+        self.assertRegex(text, r"srun was forgotten, so it is put before \[srun-forgotten\]:\n +srun .*-N3 -n3 "
                                r"--ntasks-per-node=1 -c2 \S+ddprun --nproc-per-node=2")
         self.assertNotIn("DDPRUN_TOKEN", str(envs))
         self.assertNotIn("can join this run", text)

@@ -345,35 +345,59 @@ def docs_name_what_is_there(files):
                     yield f"{page.path}:{number}: names {name}, which is not there"
 
 
-# Pages that explain messages. In their keys: what differs from run to run.
+# Pages that explain messages. Each entry has a slug as its heading and quotes messages below it. Those before the first
+# comma end in the slug where they are printed; those after it are parts of them.
 MESSAGES = re.compile(r"docs/(troubleshooting|messages-[\w-]+)\.md")
 VARIES = re.compile(r"\b(?:HOST:PORT|HOST|PORT|N|TIME|NODE|NAME|DIR|WHO|WHY|WHAT)\b")
 LEAST_OF_A_KEY = 12  # Characters that do not vary.
 
 
+SLUG = re.compile(r" \[([a-z0-9]+(?:-[a-z0-9]+)+)\](?=:?\s*(?:\0|\Z))")  # With a hyphen: "[options]" is help's.
+SLUGS_OF_CHOICES = 2  # Of a message that has one of several endings.
+WAITS = "rendezvous/messages/describe.cc"  # What is waited for is no error, and changes: it has no slug.
+
+
 def _entries(page):
-    """(line, keys, text) of each "### `key` `key`" and what stands below it."""
-    for match in re.finditer(r"^### (`.*)\n((?:(?!#).*\n)*)", page.text, re.M):
-        yield page.text.count("\n", 0, match.start()) + 1, re.findall(r"`([^`]+)`", match.group(1)), match.group(2)
+    """(line, slug, messages, parts, text) of each "### slug", the quoted line below it, and what follows."""
+    for match in re.finditer(r"^### (.*)\n(`[^`]+`(?: `[^`]+`)*)?(.*)\n((?:(?!#).*\n)*)", page.text, re.M):
+        slug, messages, parts, text = match.groups()
+        quoted = [re.findall(r"`([^`]+)`", some or "") for some in (messages, parts)]
+        yield page.text.count("\n", 0, match.start()) + 1, slug, *quoted, text
+
+
+def _where_said(key, product):
+    """(file, where it ends) of each literal that says the message."""
+    pattern = re.compile(r".{0,160}?\0.{0,160}?".join(re.escape(part) for part in VARIES.split(key) if part.strip()), re.S)
+    return [(file, match.end()) for file in product for match in pattern.finditer(file.said)]
 
 
 def messages_are_said(files):
-    """Each message that a page explains is one that the product can print."""
+    """Each message that a page explains is one that the product can print, and ends in the slug that is the heading."""
     pages = [file for file in files if MESSAGES.fullmatch(file.path)]
     if not pages:
         return
-    product = [file.said for file in files if file.is_cpp and not file.is_test
+    product = [file for file in files if file.is_cpp and not file.is_test
                and file.path.startswith(("launcher/", "agent/", "rendezvous/", "trainer/", "common/", "proto/"))]
-    for page, (line, keys, text) in ((page, entry) for page in pages for entry in _entries(page)):
-        for key in keys:
-            parts = [part for part in VARIES.split(key) if part.strip()]
-            pattern = re.compile(r".{0,160}?\0.{0,160}?".join(re.escape(part) for part in parts), re.S)
-            if sum(map(len, parts)) < LEAST_OF_A_KEY:
+    explained = set()
+    for page, (line, slug, messages, parts, text) in ((page, entry) for page in pages for entry in _entries(page)):
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", slug) or slug in explained or not messages:
+            yield f"{page.path}:{line}: an entry has a slug of its own and quotes a message below it"
+        explained.add(slug)
+        for key in [*messages, *parts]:
+            said = _where_said(key, product)
+            ends = [SLUG.findall(file.said, end)[:SLUGS_OF_CHOICES] for file, end in said if file.path != WAITS]
+            if len(VARIES.sub("", key)) < LEAST_OF_A_KEY:
                 yield f"{page.path}:{line}: '{key}' could be anything"
-            elif not any(pattern.search(said) for said in product):
+            elif not said:
                 yield f"{page.path}:{line}: nothing says '{key}'"
+            elif key in messages and ends and not any(slug in end for end in ends):
+                yield f"{page.path}:{line}: '{key}' does not end in [{slug}]"
         if re.findall(r"^\*\*(\w+):\*\*", text, re.M) != ["Cause", "Confirm", "Do"]:
             yield f"{page.path}:{line}: an entry has Cause, Confirm and Do"
+    for file in product:
+        for slug in SLUG.findall(file.said):
+            if slug not in explained:
+                yield f"{file.path}: no page explains [{slug}]"
 
 
 # Plain English: a subject is a thing with a name. So many places may have each of these, since a rule that allowed none

@@ -73,8 +73,8 @@ SAMPLES = [
     (rules.files_are_written, "docs/a.md", "see `gone.json`\n", "see `a.md`, `my/gone.json` and `gone.json.old`\n"),
     (rules.links_lead_somewhere, "docs/a.md", "[a](gone.md)\n", "[a](a.md) [b](https://a.org/b.md) `[c](gone.md)`\n"),
     (rules.links_lead_somewhere, "docs/a.md", "# One\n[a](#two)\n", "# One, `--two`\n[a](a.md#one---two)\n"),
-    (rules.messages_are_said, "docs/troubleshooting.md", "### `nobody says that`\n" + ENTRY, "No entries.\n"),
-    (rules.messages_are_said, "docs/messages-of-a.md", "### `nobody says that`\n" + ENTRY, "No entries.\n"),
+    (rules.messages_are_said, "docs/troubleshooting.md", "### not-said\n`nobody says that`\n" + ENTRY, "No entries.\n"),
+    (rules.messages_are_said, "docs/messages-of-a.md", "### not-said\n`nobody says that`\n" + ENTRY, "No entries.\n"),
     (rules.plain_words, "agent/a.cc", "// It waits for nobody.\nint a;\n" * 21, "// It waits for nobody.\nint a;\n" * 20),
     (rules.plain_words, "agent/a.cc", "// Waits. Who asks\n// is answered.\nint a;\n" * 21, "// Waits, who asks? Who?\nint a;\n" * 21),
     (rules.plain_words, "agent/a.cc", 'Log("it was told " "nothing");\n' * 21, 'Log("x"); tests_are_told();\n' * 21),
@@ -131,10 +131,10 @@ class WholeTrees(unittest.TestCase):
     def test_messages_stand_in_the_sources(self):
         source = File("agent/a.cc", '''
             Say("node " + node + " is lost: its connection closed "  // Why.
-                "and stays so for " + FormatDuration(grace) + " (said \\"once\\")");
+                "and stays so for " + FormatDuration(grace) + " (said \\"once\\") [node-lost]");
             ''')
-        def offences(keys, text=ENTRY, file=source):
-            return list(rules.messages_are_said([file, File("docs/troubleshooting.md", f"### {keys}\n{text}")]))
+        def offences(keys, text=ENTRY, file=source, slug="node-lost"):
+            return list(rules.messages_are_said([file, File("docs/troubleshooting.md", f"### {slug}\n{keys}\n{text}")]))
         for lawful in ("`node NAME is lost: its connection closed and stays so for TIME`", "`its connection closed and stays`",
                        '`for TIME (said "once")`', "`node NAME is lost` `NAME is lost: its connection`"):
             self.assertEqual(offences(lawful), [])
@@ -145,6 +145,23 @@ class WholeTrees(unittest.TestCase):
         self.assertEqual(len(offences(key, "**Cause:** a.\n**Do:** c.\n")), 1)
         self.assertEqual(len(offences(key, file=File("tests/a.cc", source.text))), 1)
         self.assertEqual(len(offences(key, file=File("agent/a.cc", "// its connection closed and stays\n"))), 1)
+
+    def test_messages_end_in_the_slug_that_is_their_heading(self):
+        source = File("agent/a.cc", 'Say("the node is lost: " + why + " [node-lost]");\n'
+                                    'Say("the disk is full: " + (a ? " [disk-full]" : " [disk-gone]"));\n'
+                                    'Say("usage: ddprun [options]");\n')
+        waits = File("rendezvous/messages/describe.cc", 'return "it waits for the node";\n')
+        def offences(*entries, files=(source, waits)):
+            page = "".join(f"### {slug}\n{quoted}\n{ENTRY}" for slug, quoted in entries)
+            return len(list(rules.messages_are_said([*files, File("docs/troubleshooting.md", page)])))
+        whole = [("node-lost", "`the node is lost: WHY`, after `it waits for the node`"),
+                 ("disk-full", "`the disk is full: WHY`"), ("disk-gone", "`the disk is full: WHY`")]
+        self.assertEqual(offences(*whole), 0)
+        self.assertEqual(offences(*whole, ("no-node", "`it waits for the node`")), 0)
+        self.assertEqual(offences(*whole[:2]), 1)  # [disk-gone] is explained nowhere.
+        self.assertEqual(offences(*whole, ("node-lost", "`the node is lost: WHY`")), 1)  # Twice.
+        self.assertEqual(offences(*whole, ("node-gone", "`the node is lost: WHY`")), 1)  # Ends in another slug.
+        self.assertEqual(offences(*whole, ("disk-lost", "text alone")), 1)
 
     def test_files_that_pages_name_are_written(self):
         source = File("agent/a.cc", 'Write(dir / "events.jsonl"); Write("rank-" + rank + ".lines.txt");\n// "old.log"\n')

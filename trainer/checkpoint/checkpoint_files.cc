@@ -153,7 +153,7 @@ std::optional<Error> ModelMismatch(const TrainState& state, const CheckpointConf
                                         "), this program trains '" + config.model + "' (" +
                                         config.model_description +
                                         "): choose the same model, or another directory; nothing "
-                                        "was deleted"};
+                                        "was deleted [other-model]"};
 }
 
 ReadOutcome ReadCheckpoint(FileSystem& files, const fs::path& path, std::uint64_t digest,

@@ -143,7 +143,7 @@ Result<LoadOutcome> CheckpointStore::Load() {
                  "none of the checkpoints in '" + config_.directory.native() +
                      "' can be read; restore one of them, or give another directory to start "
                      "afresh:" +
-                     broken};
+                     broken + " [checkpoints-damaged]"};
   }
   RETURN_IF_ERROR(NameUncommitted(outcome.warnings));
   return outcome;
@@ -210,6 +210,7 @@ Error CheckpointStore::WithSpace(Error error, std::uint64_t wanted) const {
   // After StartAfresh the directory may hold others.
   error.message +=
       lineage_.empty() ? "this training has no older checkpoint)" : "the older checkpoints stay)";
+  error.message += " [checkpoint-space]";
   return error;
 }
 

@@ -161,7 +161,8 @@ Result<void> FenceLog::CheckClaim(const Writer& writer, const Tail& tail,
   if (lives) {
     return Refused("checkpoint directory '" + directory_.native() + "' is in use by " +
                    Describe(tail.newest->writer) +
-                   ", which still runs: stop it, or give this run another directory");
+                   ", which still runs: stop it, or give this run another directory "
+                   "[checkpoint-in-use]");
   }
   return {};
 }
@@ -207,7 +208,8 @@ Result<FenceRecord> FenceLog::CheckMine(const Writer& writer) const {
   if (tail.last_number == 0) {
     return Error{ErrorKind::kUnavailable, "the fence records in checkpoint directory '" +
                                               directory_.native() +
-                                              "' are gone: was it emptied or unmounted?"};
+                                              "' are gone: was it emptied or unmounted? "
+                                              "[fence-records-gone]"};
   }
   if (!tail.newest || tail.newest->number != tail.last_number) {
     return Invalid("the newest fence record cannot be read" +
@@ -217,7 +219,7 @@ Result<FenceRecord> FenceLog::CheckMine(const Writer& writer) const {
   if (!SameWorld(tail.newest->writer, writer)) {
     return Refused("checkpoint directory '" + directory_.native() + "' was taken over by " +
                    Describe(tail.newest->writer) + ": this world, " + Describe(writer) +
-                   ", may no longer write to it");
+                   ", may no longer write to it [checkpoint-taken-over]");
   }
   return *tail.newest;
 }

@@ -69,7 +69,7 @@ Result<Device> ChooseGpu(const DeviceWish& wish, BackendChoice backend, const Wo
       return Error{ErrorKind::kInvalid,
                    Asked(wish, backend) + " puts all " + std::to_string(env.local_world_size) +
                        " ranks of this node on one GPU, which NCCL refuses; --device=cuda gives "
-                       "each its own, --backend=gloo lets them share one"};
+                       "each its own, --backend=gloo lets them share one [shared-gpu]"};
     }
     return Device{.kind = DeviceKind::kCuda, .index = *wish.index};
   }
@@ -77,11 +77,12 @@ Result<Device> ChooseGpu(const DeviceWish& wish, BackendChoice backend, const Wo
   // With one GPU made visible to each, local ranks are all 0; a shared one is found in the group.
   const bool own = count == 1 && local == 0 && here.visible;
   if (local >= count || (static_cast<int>(env.local_world_size) > count && !own)) {
-    return Error{ErrorKind::kInvalid,
-                 Asked(wish, backend) + ": " + std::to_string(env.local_world_size) +
-                     " ranks on this node, and " + there +
-                     "; each rank needs its own: start fewer (--nproc-per-node=" +
-                     std::to_string(count) + "), or train on the CPU with --device=cpu"};
+    return Error{
+        ErrorKind::kInvalid,
+        Asked(wish, backend) + ": " + std::to_string(env.local_world_size) +
+            " ranks on this node, and " + there +
+            "; each rank needs its own: start fewer (--nproc-per-node=" + std::to_string(count) +
+            "), or train on the CPU with --device=cpu [shared-gpu]"};
   }
   return Device{.kind = DeviceKind::kCuda, .index = local};
 }
@@ -124,7 +125,7 @@ Result<Device> ChooseDevice(const DeviceWish& wish, BackendChoice backend, const
     return Error{ErrorKind::kInvalid, Asked(wish, backend) + " needs a GPU: " + obstacle + "; " +
                                           Driver(here) +
                                           ". --device=cpu --backend=auto trains "
-                                          "without one"};
+                                          "without one [needs-gpu]"};
   }
   return Device{.note = "training on the CPU although " + Driver(here) + ": " + obstacle};
 }

@@ -231,7 +231,8 @@ Error CollectiveError(std::uint32_t rank, const std::string& doing) {
   const std::string who = error.kind == ErrorKind::kUnavailable
                               ? "a peer of rank " + std::to_string(rank) + " is gone: "
                               : "rank " + std::to_string(rank) + " failed: ";
-  error.message = who + "cannot " + doing + ": " + error.message;
+  error.message = who + "cannot " + doing + ": " + error.message +
+                  (error.kind == ErrorKind::kUnavailable ? " [peer-gone]" : "");
   return error;
 }
 
@@ -241,8 +242,10 @@ Result<std::unique_ptr<ProcessGroup>> ProcessGroup::Join(const WorkerEnv& env,
   const bool nccl_asked = options.device.plugin && options.backend == BackendChoice::kNccl;
   if (env.world_size > 1 || nccl_asked) {
     if (!options.interface.empty() && if_nametoindex(options.interface.c_str()) == 0) {
-      return SystemError("use the network interface (GLOO_SOCKET_IFNAME)", options.interface,
-                         errno);
+      Error error =
+          SystemError("use the network interface (GLOO_SOCKET_IFNAME)", options.interface, errno);
+      error.message += " [no-interface]";
+      return error;
     }
     Result<std::unique_ptr<TorchGroup>> formed = Error{};
     try {

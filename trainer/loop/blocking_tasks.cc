@@ -65,7 +65,7 @@ Result<void> Wait(Training& training, BlockingTask&& task, bool together) {
     }
     if (busy && due.word) {
       Log(LogLevel::kWarning, task.what + ", " + std::to_string(wait.Lasted(now).count()) +
-                                  (task.on_disk ? " s so far: waiting for the disk"
+                                  (task.on_disk ? " s so far: waiting for the disk [disk-wait]"
                                                 : " s so far: waiting for the CPU"));
     }
     if (now - told >= kTellEvery) {

@@ -83,7 +83,7 @@ Result<void> ReadStart(Training& training, Checkpointing& checkpointing, Choice&
                    checkpointing.Choose(choice.asked, choice.remembered, choice.loaded));
   if (RunFiles::StopAsked(config.checkpoint_dir)) {
     return Error{ErrorKind::kRefused, "'" + (config.checkpoint_dir / "STOP").native() +
-                                          "' asks not to train: remove it to train on"};
+                                          "' asks not to train: remove it to train on [stop-file]"};
   }
   // After the directory was made, where metrics may be.
   RETURN_IF_ERROR(OpenOutputs(training, choice.plan));

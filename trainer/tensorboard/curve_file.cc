@@ -10,6 +10,7 @@
 
 #include "common/endpoint.h"
 #include "common/log.h"
+#include "common/slug.h"
 
 namespace ddprun {
 namespace {
@@ -55,6 +56,7 @@ Error CannotUse(const std::filesystem::path& directory, int error_number) {
                       error_number == ESTALE || error_number == EMFILE || error_number == ENFILE ||
                       error_number == ENOMEM;
   error.kind = passes ? ErrorKind::kUnavailable : ErrorKind::kInvalid;
+  error.message += " [tensorboard-files]";
   return error;
 }
 
@@ -98,7 +100,7 @@ Result<CurveFile> CurveFile::Open(const std::filesystem::path& directory, std::u
                     return MakeCurveFile(path, static_cast<std::uint64_t>(std::max(now, 0.0)));
                   }});
   if (!opened && opened.error().kind == ErrorKind::kUnavailable) {
-    Log(LogLevel::kWarning, opened.error().message + "; training goes on without them");
+    Log(LogLevel::kWarning, Continue(opened.error().message, "; training goes on without them"));
     return file;
   }
   if (!opened) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/overload.h"
+#include "common/slug.h"
 #include "rendezvous/core/failover/serving.h"
 
 namespace ddprun {
@@ -135,8 +136,9 @@ void OnUnreadable(FailoverStepContext& step, const ClaimsUnreadable& unreadable)
   const bool starting = !state.following && step.now < state.begun + lease;
   if (!state.told_unreadable && !starting) {
     state.told_unreadable = true;
-    step.Say(NoticeLevel::kWarning, step.config.claims + " cannot be read: " + unreadable.text +
-                                        "; while that is so this node takes nothing over");
+    step.Say(NoticeLevel::kWarning,
+             step.config.claims + " cannot be read: " +
+                 Continue(unreadable.text, "; while that is so this node takes nothing over"));
   }
 }
 
@@ -173,7 +175,7 @@ void OnNotClaimed(FailoverStepContext& step, const NotClaimed& refused) {
   if (!refused.was_first && !state.told_refused) {
     state.told_refused = true;
     step.Say(NoticeLevel::kWarning,
-             "this node cannot become the leader: " + refused.text + "; trying again");
+             "this node cannot become the leader: " + Continue(refused.text, "; trying again"));
   }
 }
 

@@ -114,9 +114,9 @@ void OnStuck(FailoverStepContext& step, const CounterStuck& stuck) {
   state.next = step.now + lease / kReadsPerLeaseWhenMissed;
   if (!state.told_unreadable) {
     state.told_unreadable = true;
-    step.Say(NoticeLevel::kWarning,
-             "the claim in " + step.config.claims + " cannot be written: " + stuck.text +
-                 "; this server steps down when that lasts " + FormatDuration(lease));
+    step.Say(NoticeLevel::kWarning, "the claim in " + step.config.claims + " cannot be written: " +
+                                        stuck.text + "; this server steps down when that lasts " +
+                                        FormatDuration(lease) + " [claim-not-written]");
   }
 }
 
