@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "common/slug.h"
 #include "common/text.h"
 #include "launcher/command_line/addresses.h"
 #include "launcher/command_line/flags.h"
@@ -92,7 +93,7 @@ Result<HostOrders> HostOrders::Make(const LaunchConfig& config) {
   orders.finds_first_ = config.spec.max_nodes > 1 && !IsSet(config, "rdzv-endpoint");
   const auto agent = FindProgram(config.launch_agent.front(), GetProcessEnv);
   if (!agent) {
-    return Error{agent.error().kind, agent.error().message + " (--launch-agent)"};
+    return Error{agent.error().kind, Continue(agent.error().message, " (--launch-agent)")};
   }
   orders.agent_ = *agent;
   std::error_code error;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "common/exit_code.h"
+#include "common/slug.h"
 #include "rendezvous/core/bytes.h"
 #include "rendezvous/core/permanent_error.h"
 #include "rendezvous/messages/describe.h"
@@ -312,7 +313,8 @@ Judgement JudgeWithinBudget(Budget& budget, const Drain& drain, const RunSpec& s
     judgement.outcome.reset();
   }
   if (judgement.outcome && HasWindow(spec) && !budget.charged.empty()) {
-    judgement.outcome->text += " (--restart-window=" + FormatDuration(spec.restart_window) + ")";
+    judgement.outcome->text = Continue(
+        judgement.outcome->text, " (--restart-window=" + FormatDuration(spec.restart_window) + ")");
   }
   if (!judgement.charged && !judgement.excused) {
     return judgement;
