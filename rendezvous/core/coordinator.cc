@@ -195,11 +195,8 @@ void OnReport(CoordinatorStepContext& step, const NodeReport& report) {
   if (EndFenceOf(state, step.config, report)) {
     JudgeIfDrained(step);
   }
-  if (state.nodes.at(key).lost && !HasEnded(state)) {
+  if (state.nodes.at(key).lost || HasEnded(state)) {
     TakeLateSuccess(step, key, report);
-    return;
-  }
-  if (HasEnded(state)) {
     return;
   }
   if (!state.world) {
