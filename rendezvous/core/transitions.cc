@@ -42,10 +42,8 @@ void OnHang(CoordinatorStepContext& step, WorkerFailure hang) {
   }
 }
 
-void EndIfAllHaveFinished(CoordinatorStepContext& step) {
-  if (step.state.world->roll.unfinished.empty()) {
-    EndRun(step, Finish{Ending::kSucceeded, 0, "all workers finished", {}});
-  }
+void EndWithSuccess(CoordinatorStepContext& step) {
+  EndRun(step, Finish{Ending::kSucceeded, 0, "all workers finished", {}});
 }
 
 void ReportFromMember(CoordinatorStepContext& step, const NodeKey& key, const Member& member,
@@ -87,8 +85,8 @@ void ReportFromMember(CoordinatorStepContext& step, const NodeKey& key, const Me
     CollectEvidence(*state.drain, *state.world, key, report, step.config.run_bytes / 4, step.now);
   }
   // Also of a world that is being stopped: a node that succeeded may not have known yet.
-  if (IsActive(state)) {
-    EndIfAllHaveFinished(step);
+  if (IsActive(state) && state.world->roll.unfinished.empty()) {
+    EndWithSuccess(step);
   }
 }
 
@@ -133,7 +131,10 @@ void TakeLateSuccess(CoordinatorStepContext& step, const NodeKey& key, const Nod
   if (const auto place = state.world->places.find(key); place != state.world->places.end()) {
     state.world->members[place->second].succeeded = true;
     Refile(state, step.config, key.node);
-    EndIfAllHaveFinished(step);
+    const auto& unfinished = state.world->roll.unfinished;
+    if (unfinished.empty()) {
+      EndWithSuccess(step);
+    }
   }
 }
 
