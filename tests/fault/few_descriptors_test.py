@@ -111,7 +111,7 @@ class TooFew(DdprunTest):
                 run = self.limited(10, 10, *arguments)
                 self.assertEqual(run.wait(), 70, run.all())
                 self.assertRegex(run.err(), r"^ddprun[^\n]* ddprun may have 10 files open at once \(ulimit -n\): "
-                                            r"too few; 24 would do, and up to ten more for each worker\n$")
+                                            r"too few; 24 would do, and up to ten more for each worker \[descriptor-limit\]\n$")
 
     def test_a_limit_that_may_be_raised_is(self):
         run = self.limited(10, 64, FAKE_WORKER, "--env-file=" + self.path("there"))

@@ -196,7 +196,7 @@ class PreloadEqual(EqualTest):
                               environment={"PYTHON_EXEC": sys.executable})
         said = re.findall("not used: .*", run.err())
         if "did not answer within" not in run.err():
-            self.assertEqual(said, ["not used: the program changes the variable SET before it imports tree. Restarts will be slower"])
+            self.assertEqual(said, ["not used: the program changes the variable SET before it imports tree. Restarts will be slower [preload-not-used]"])
 
 
 if __name__ == "__main__":
