@@ -36,7 +36,7 @@ constexpr std::chrono::milliseconds kShutdownGrace{200};
 constexpr std::size_t kMemoryBytes = std::size_t{1} << 30;  // 10,000 agents take a third of it.
 // As for a first call: ten thousand handshakes at once take two busy cores longer than 10 s.
 constexpr int kHandshakeMs = 30'000;
-// Connections without a call, or so many as take half of all descriptors: each takes two, and 64
+// Connections without a call, or so many as take half of all descriptors: each takes two, and 96
 // KiB. As many nodes as there may be can come at once.
 constexpr std::size_t kMostUnauthenticated = 10'000;
 constexpr int kStreamsPerConnection = 16;  // An agent has a call and a stream.

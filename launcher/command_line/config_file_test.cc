@@ -47,7 +47,7 @@ TEST_F(ConfigFile, QuotesKeepWhatStandsInThem) {
                                      "no-python=true run.toml:3"));
 }
 
-// A regular expression without its backslashes is another one, and nobody would see why.
+// A regular expression without its backslashes is another one, and its error would come late.
 TEST_F(ConfigFile, NoBackslashAndNoQuoteIsLeftOut) {
   EXPECT_THAT(Read(R"(progress-from = 'step (\d+)')"),
               ::testing::ElementsAre(R"(progress-from=step (\d+) run.toml:1)"));

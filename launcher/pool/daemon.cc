@@ -327,7 +327,7 @@ class Daemon {
     }
   }
 
-  // Twice as often as systemd asks for. With the status, as a full socket loses a message.
+  // Twice as often as systemd asks for. Each time with the status: a full socket loses messages.
   void Watchdog() {
     const auto period =
         ParseNumber<std::uint64_t>(GetProcessEnv("WATCHDOG_USEC").value_or("")).value_or(0);

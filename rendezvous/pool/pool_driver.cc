@@ -157,7 +157,7 @@ void PoolDriver::KeepNew() {
   }
 }
 
-// True as well: it need not be.
+// Also true of a client of which nothing has to be kept.
 bool PoolDriver::IsKept(const Key& key) const {
   const auto has = [&key](const std::vector<PoolWish>& wishes) {
     return std::ranges::count(wishes, key.second, &PoolWish::run_id) > 0;
