@@ -230,7 +230,7 @@ Result<void> Understand(CLI::App& app, RawFlags& raw, const std::vector<std::str
   config.token = get_env("DDPRUN_TOKEN").value_or("");
   config.in_slurm_job = IsInSlurmJob(get_env);
   if (!config.standalone) {
-    problems.Check(CheckExposure(config.endpoint, config));
+    problems.Check(CheckExposure("--rdzv-endpoint", config.endpoint, config));
   }
   if (!problems.text.empty()) {
     return Error{ErrorKind::kInvalid, WithOrigins(problems.text, settings)};

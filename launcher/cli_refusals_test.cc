@@ -283,5 +283,12 @@ TEST(CommandLine, EveryProblemIsToldAtOnce) {
   }
 }
 
+TEST(CommandLine, AServerWithoutATokenIsNotOpenedOnEveryAddress) {
+  const std::string server = Refusal({"rendezvous", "--listen=0.0.0.0:1"});
+  EXPECT_TRUE(server.starts_with("--listen: on every address")) << server;
+  const std::string launch = Refusal({"--nnodes=2", "--rdzv-endpoint=0.0.0.0:1", "p"});
+  EXPECT_TRUE(launch.starts_with("--rdzv-endpoint: on every address")) << launch;
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -37,15 +37,17 @@ Result<void> CheckStateDir(const ServerConfig& config) {
 }  // namespace
 
 // Every address at once is a mistake more often than a wish.
-Result<void> CheckExposure(const Endpoint& endpoint, const AccessFlags& flags) {
+Result<void> CheckExposure(const std::string& flag, const Endpoint& endpoint,
+                           const AccessFlags& flags) {
   const bool proves = !flags.token_file.empty() || !flags.token.empty() ||
                       !flags.tls.authority.empty() || !flags.run_dir.empty();
   if (!IsWildcard(endpoint.host) || proves || flags.insecure) {
     return {};
   }
   return Invalid(
-      "on every address of this machine any peer that reaches it could join: name one "
-      "address, set --token-file (or DDPRUN_TOKEN) or --tls-ca, or set --insecure",
+      flag +
+          ": on every address of this machine any peer that reaches it could join: name one "
+          "address, set --token-file (or DDPRUN_TOKEN) or --tls-ca, or set --insecure",
       ToString(endpoint));
 }
 
@@ -129,7 +131,7 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
   ParseRest(line, config, get_env);
   config.in_slurm_job = IsInSlurmJob(get_env);
   line.problems.Check(CheckTls(config.tls, !config.run_dir.empty()));
-  line.problems.Check(CheckExposure(config.listen, config));
+  line.problems.Check(CheckExposure("--listen", config.listen, config));
   line.problems.Check(CheckStateDir(config));
   return Ended(line, config);
 }

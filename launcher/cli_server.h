@@ -14,6 +14,7 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
 Result<CommandLine> ParseDaemon(const std::vector<std::string>& args, const GetEnv& get_env);
 
 // Refused where any peer could join without a token or a certificate.
-Result<void> CheckExposure(const Endpoint& endpoint, const AccessFlags& flags);
+Result<void> CheckExposure(const std::string& flag, const Endpoint& endpoint,
+                           const AccessFlags& flags);
 
 }  // namespace ddprun

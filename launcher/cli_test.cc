@@ -227,8 +227,8 @@ TEST(CommandLine, WithoutAHangTimeoutAHangOfTenMinutesIsOnlyReported) {
 
 TEST(CommandLine, TheHangTimeoutIsATime) {
   const std::map<std::string, int> milliseconds = {
-      {"30", 30'000},  {"0.5", 500},      {"90s", 90'000},    {"250ms", 250},
-      {"5m", 300'000}, {"2min", 120'000}, {"1.5h", 5'400'000}};
+      {"0.0001", 1},  {"0.57", 570},   {"30", 30'000},    {"0.5", 500},       {"90s", 90'000},
+      {"250ms", 250}, {"5m", 300'000}, {"2min", 120'000}, {"1.5h", 5'400'000}};
   for (const auto& [text, expected] : milliseconds) {
     EXPECT_EQ(Launch({"--hang-timeout=" + text, "p"}).hang_timeout, Duration{expected}) << text;
   }

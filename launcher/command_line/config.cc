@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <set>
 
 #include "agent/workers/worker_spec.h"
@@ -117,12 +118,18 @@ Result<std::vector<std::string>> ParseFilters(const std::string& text) {
   return filters;
 }
 
+// A time too short for a millisecond is one, since 0 means "never" to many flags.
+Duration FromSeconds(double seconds) {
+  const auto rounded = static_cast<Duration::rep>(std::llround(seconds * 1000));
+  return Duration(seconds > 0 ? std::max<Duration::rep>(1, rounded) : 0);
+}
+
 Result<Duration> ParseSeconds(const std::string& flag, const std::string& text) {
   const auto seconds = ParseNumber<double>(text);
   if (!seconds || !(*seconds >= 0) || *seconds > 1e9) {
     return Invalid(flag + " must be a number of seconds, 0 or more", text);
   }
-  return Duration(static_cast<Duration::rep>(*seconds * 1000));
+  return FromSeconds(*seconds);
 }
 
 bool IsRunName(std::string_view text) {
@@ -140,8 +147,7 @@ Result<Duration> ParseDuration(const std::string& flag, const std::string& text)
       static_cast<double>(number->count()) * unit->second > 1e12) {
     return Invalid(flag + " must be a time such as 30, 90s, 500ms, 5m or 2h", text);
   }
-  return Duration(
-      static_cast<Duration::rep>(std::stod(text.substr(0, letters)) * 1000 * unit->second));
+  return FromSeconds(std::stod(text.substr(0, letters)) * unit->second);
 }
 
 // A lease as rendezvous/core reckons it.

@@ -106,6 +106,10 @@ Result<void> ReadSlots(std::istream& words, LaunchHost& host) {
       return Invalid("after a host come slots=N and max_slots=N, nothing else", InOneLine(word));
     }
     ASSIGN_OR_RETURN(const std::uint32_t slots, ParseSlots(word.substr(key.size() + 1)));
+    const bool is_given = key == "slots" ? host.workers.has_value() : host.most_workers != 0;
+    if (is_given) {
+      return Invalid("a host's " + key + " is given twice", InOneLine(word));
+    }
     if (key == "slots") {
       host.workers = slots;
     } else {

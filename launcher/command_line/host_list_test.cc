@@ -51,6 +51,10 @@ TEST(HostList, ErrorsNameTheLine) {
             "hosts:2: after a host come slots=N and max_slots=N, nothing else: 'cores=4'");
   EXPECT_EQ(WhyNot(ParseHostfile("hosts", "n1\nn2 slots\n")),
             "hosts:2: after a host come slots=N and max_slots=N, nothing else: 'slots'");
+  EXPECT_EQ(WhyNot(ParseHostfile("hosts", "n1 slots=4 slots=5\n")),
+            "hosts:1: a host's slots is given twice: 'slots=5'");
+  EXPECT_EQ(WhyNot(ParseHostfile("hosts", "n1:4 slots=2\n")),
+            "hosts:1: a host's slots is given twice: 'slots=2'");
   EXPECT_EQ(WhyNot(ParseHostfile("hosts", "n1 slots=9 max_slots=8")),
             "host n1 has 9 slots, more than 8, its most");
   EXPECT_EQ(WhyNot(ParseHostfile("hosts", "# nothing\n")), "no host is named");

@@ -527,7 +527,13 @@ PoolStatus PoolCore::Status() const {
   for (const auto& [name, daemon] : daemons_) {
     status.members.push_back({name, daemon.offer.facts, StateOf(name, daemon)});
   }
+  std::vector<std::pair<std::uint64_t, RunId>> by_ticket;
   for (const auto& [id, run] : runs_) {
+    by_ticket.emplace_back(run.wish.ticket, id);
+  }
+  std::ranges::sort(by_ticket);
+  for (const auto& [ticket, id] : by_ticket) {
+    const Run& run = runs_.at(id);
     const PoolView view = ViewFor(id);
     const auto [phase, words] = view.over ? std::pair(PoolRunPhase::kOver, std::string("over"))
                                 : !view.placed

@@ -100,7 +100,13 @@ TEST_F(PoolCoreTest, RunsArePlacedInTheOrderInWhichTheyCame) {
   Obey();
   Wish("big", 2, 2);
   Wish("small", 1, 1);
+  Wish("after", 1, 1);
   EXPECT_EQ(core_.ViewFor("small").place, 2u);
+  std::vector<RunId> shown;
+  for (const PoolQueued& run : core_.Status().runs) {
+    shown.push_back(run.run_id);
+  }
+  EXPECT_EQ(shown, (std::vector<RunId>{"a", "big", "small", "after"}));
   End("n1", 0);
   EXPECT_FALSE(core_.ViewFor("small").placed) << "it must not overtake";
   End("n2", 0);
