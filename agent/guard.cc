@@ -250,7 +250,7 @@ int WaitForAgent(Guard& guard) {
 }
 
 // Writes a line, for at most a second: a stderr that is not read must not block the launch's end.
-void Say(const std::string& text) {
+void Say(LogLevel level, const std::string& text) {
   struct sigaction interrupt {};
   interrupt.sa_handler = [](int) {};  // Without SA_RESTART: write(2) returns.
   ::sigaction(SIGALRM, &interrupt, nullptr);
@@ -260,7 +260,7 @@ void Say(const std::string& text) {
   ::sigprocmask(SIG_UNBLOCK, &alarm, nullptr);   // Our parent may have blocked it.
   const itimerval every_second{{1, 0}, {1, 0}};  // The first may come before the write.
   ::setitimer(ITIMER_REAL, &every_second, nullptr);
-  const std::string line = InLogFormat(LogLevel::kError, text, "ddprun: " + text + "\n");
+  const std::string line = InLogFormat(level, text, Heading(level, "ddprun") + " " + text + "\n");
   (void)!::write(STDERR_FILENO, line.data(), line.size());
   const itimerval never{};
   ::setitimer(ITIMER_REAL, &never, nullptr);
@@ -272,8 +272,8 @@ void EndWhatIsLeft(Guard& guard) {
   std::vector<pid_t> living;
   for (int round = 1; !SweepOnce(living, guard.spared); ++round) {
     if (round % kSayAfterRounds == 0 && !living.empty()) {
-      Say("waiting for process " + std::to_string(living.front()) +
-          ", which does not die of SIGKILL (stuck in the kernel?)");
+      Say(LogLevel::kInfo, "waiting for process " + std::to_string(living.front()) +
+                               ", which does not die of SIGKILL (stuck in the kernel?)");
     }
     AwaitSignal(guard);
   }
@@ -379,7 +379,7 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main,
   Guard guard;
   const Result<void> started = HaveAgent(guard, agent_main, before);
   if (!started) {
-    Say(started.error().message);
+    Say(LogLevel::kError, started.error().message);
     return 1;
   }
   ::setpgid(guard.agent, guard.agent);  // The agent does the same; either may be first.
@@ -393,14 +393,15 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main,
   }
   const Killed* const killed = std::get_if<Killed>(&status);
   if (killed != nullptr && guard.ended_by == 0) {
-    Say("the agent was " + Describe(*killed) + "; ended what it started [agent-killed]");
+    Say(LogLevel::kError,
+        "the agent was " + Describe(*killed) + "; ended what it started [agent-killed]");
   }
   for (const std::string& directory : {guard.directory, guard.unused}) {
     // After an orderly end the agent has often removed them already.
     const std::string left =
         directory.empty() ? "" : RemoveInTime(directory, [&] { return AwaitSignal(guard); });
     if (!left.empty()) {
-      Say(left);
+      Say(LogLevel::kWarning, left);
     }
   }
   AwaitTidying(guard);

@@ -56,6 +56,11 @@ const char* WordOf(LogLevel level) {
   return "error";
 }
 
+// "warning: " before a line's text.
+std::string MarkOf(LogLevel level) {
+  return level < LogLevel::kWarning ? "" : std::string(WordOf(level)) + ": ";
+}
+
 std::string InJson(LogLevel level, std::string_view text) {
   using Json = nlohmann::ordered_json;
   const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -136,10 +141,11 @@ const char* WhatWasThrown(Thrown& thrown) {
     thrown.what = WhatWasThrown(thrown);
   }
   char line[1024];
-  const int size = std::snprintf(
-      line, sizeof line, "%s | %s (%.500s): ddprun ends with %d, and ends what it started; %s\n",
-      who_said.empty() ? "ddprun" : who_said.c_str(), thrown.kind, thrown.what,
-      exit_code_of_exceptions, thrown.hint);
+  const int size =
+      std::snprintf(line, sizeof line,
+                    "%s | error: %s (%.500s): ddprun ends with %d, and ends what it started; %s\n",
+                    who_said.empty() ? "ddprun" : who_said.c_str(), thrown.kind, thrown.what,
+                    exit_code_of_exceptions, thrown.hint);
   (void)!::write(STDERR_FILENO, line, std::min(sizeof line - 1, static_cast<std::size_t>(size)));
   ::_exit(exit_code_of_exceptions);
 }
@@ -250,7 +256,8 @@ void StartLog(const std::string& who, LogLevel least) {
   std::shared_ptr<spdlog::sinks::sink> sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   if (LineWriter* const queue = writer) {
     queue->SetWording([who](const std::string& text) {
-      return InLogFormat(LogLevel::kWarning, text, who + " | " + text + "\n");
+      const LogLevel level = LogLevel::kWarning;
+      return InLogFormat(level, text, who + " | " + MarkOf(level) + text + "\n");
     });
     sink = std::make_shared<QueueSink>();
   }
@@ -286,7 +293,8 @@ void SetLogFormat(LogFormat format) {
 void Log(LogLevel level, std::string_view text) {
   spdlog::logger* const logger = spdlog::default_logger_raw();
   if (log_format == LogFormat::kText) {
-    logger->log(ToSpdlog(level), "{} | {}", Colored(level, who_said), PrintableLine(text));
+    logger->log(ToSpdlog(level), "{} | {}{}", Colored(level, who_said), MarkOf(level),
+                PrintableLine(text));
   } else if (logger->should_log(ToSpdlog(level))) {
     logger->log(ToSpdlog(level), "{}", InJson(level, text));
   }

@@ -1,4 +1,5 @@
-// ddprun's own lines on stderr: "ddprun n03 | text". The workers' output never passes here.
+// ddprun's own lines on stderr: "ddprun n03 | text", with "warning: " or "error: " before the text
+// of those levels. The workers' output never passes here.
 //
 // Or, for programs that collect them, a line of JSON each:
 //   {"unix_time":1795566552.358,"level":"warning","who":"ddprun n03","text":"..."}

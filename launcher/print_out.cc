@@ -15,7 +15,7 @@ namespace ddprun {
 int PrintOut(const std::string& text) {
   const Result<void> written = WriteAll(STDOUT_FILENO, text, "standard output");
   if (!written) {
-    std::fprintf(stderr, "ddprun: %s\n", written.error().message.c_str());
+    std::fprintf(stderr, "ddprun: error: %s\n", written.error().message.c_str());
     return 1;
   }
   return kExitOk;

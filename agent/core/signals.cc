@@ -30,13 +30,12 @@ void Leave(AgentStepContext& step, const SignalArrived& request, Leaving leaving
   state.signal = request.signal;
   state.leaving = leaving;
   if (state.phase == AgentPhase::kRunning) {
-    step.Tell(NoticeLevel::kWarning,
-              why + (state.start_lasts || request.starting
-                         ? ": the workers are not started yet, and will not be"
-                         : given));
+    step.Tell(NoticeLevel::kInfo, why + (state.start_lasts || request.starting
+                                             ? ": the workers are not started yet, and will not be"
+                                             : given));
     BeginStop(step, true, request.signal);
   } else if (state.phase == AgentPhase::kIdle) {
-    step.Tell(NoticeLevel::kWarning, why + ": leaving the run");
+    step.Tell(NoticeLevel::kInfo, why + ": leaving the run");
     state.exit_at = step.now + kLeaveAlone;
   }
 }
@@ -87,7 +86,7 @@ void OnSignal(AgentStepContext& step, const SignalArrived& arrived) {
     return;
   }
   if (state.signal != 0) {
-    step.Tell(NoticeLevel::kWarning, "got " + name + " again: killing the workers");
+    step.Tell(NoticeLevel::kInfo, "got " + name + " again: killing the workers");
     if (HasWorkers(state)) {
       state.phase = AgentPhase::kStopping;
       KillNow(step);

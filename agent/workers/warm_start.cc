@@ -363,7 +363,7 @@ void WarmStart::SayCold(const std::string& why) {
   if (std::exchange(said_, why) != why) {
     const bool asked = !plan_.preload.empty() && !plan_.automatic;
     Log(asked ? LogLevel::kWarning : LogLevel::kDebug,
-        asked ? "warning: --preload not used: " + WithoutSlug(why) +
+        asked ? "--preload not used: " + WithoutSlug(why) +
                     ". Restarts will be slower [preload-not-used]"
               : "preload process not used: " + why);
   }

@@ -30,7 +30,7 @@ void LaunchEnd::OnSignal(int signal) {
       kept_ = signal;
       break;
     case Phase::kServing:
-      Log(LogLevel::kWarning, "got " + SignalName(signal) + ": the rendezvous server stops now");
+      Log(LogLevel::kInfo, "got " + SignalName(signal) + ": the rendezvous server stops now");
       BeOver();
       break;
   }

@@ -201,13 +201,14 @@ std::string SayHowItEnded(const Exit& exit) {
   }
   if (exit.code == kExitRestart) {
     const bool left = finish.ending == Ending::kLeft;
-    Log(LogLevel::kWarning,
+    Log(LogLevel::kInfo,
         std::string(left ? "left the run for the scheduler" : "stopped on request") +
             ", and saved: exit code 75, start this " + (left ? "node" : "run") + " again");
     return "";
   }
   const bool failed = finish.ending == Ending::kFailed && finish.exit_code != kExitInterrupted;
-  Log(LogLevel::kError, (failed ? "the run failed: " : "") + finish.text);
+  Log(failed ? LogLevel::kError : LogLevel::kWarning,
+      (failed ? "the run failed: " : "") + finish.text);
   return TerminationText(finish);
 }
 
@@ -253,7 +254,7 @@ void ReportFailure(Loop& loop, const Exit& exit, const LaunchConfig& config,
                                       " (is its file system responding?): continuing without");
         }
         if (stays) {
-          Log(LogLevel::kError, "logs are in " + place);
+          Log(LogLevel::kInfo, "logs are in " + place);
         }
         if (ReportsForAll(config)) {
           LogReport(

@@ -284,8 +284,10 @@ class Daemon {
 
   void OnLine(std::string line) {
     std::optional<SaidLine> said = ParseSaid(line);
-    if (!said && line.starts_with("ddprun: ")) {  // Before its log was set up.
-      said = SaidLine{0, static_cast<std::uint32_t>(LogLevel::kError), line.substr(8)};
+    constexpr std::string_view kHeading = "ddprun: error: ";  // Before its log was set up.
+    if (!said && line.starts_with(kHeading)) {
+      said =
+          SaidLine{0, static_cast<std::uint32_t>(LogLevel::kError), line.substr(kHeading.size())};
     }
     if (said) {
       AddSaid(*std::move(said));

@@ -160,7 +160,7 @@ Result<std::shared_ptr<HostedPart>> HostedPart::Start(AsioLoop& loop,
 
 void HostedPart::OnLaunched(Result<LaunchedWorker> launched) {
   if (!launched) {
-    told_.said("ddprun: " + launched.error().message);
+    told_.said("ddprun: error: " + launched.error().message);
     code_ = kExitUnavailable;
     return Look();
   }

@@ -118,9 +118,9 @@ class PoolLaunch {
 
   // The pool takes a launch that stands still for one that has gone.
   void StandStill() const {
-    Log(LogLevel::kWarning, std::string("got SIGTSTP (Ctrl-Z): ") +
-                                (wish_.placed ? "the run ends" : "this leaves the queue") + " in " +
-                                FormatDuration(kPoolSilence) + " unless it goes on (fg or bg)");
+    Log(LogLevel::kInfo, std::string("got SIGTSTP (Ctrl-Z): ") +
+                             (wish_.placed ? "the run ends" : "this leaves the queue") + " in " +
+                             FormatDuration(kPoolSilence) + " unless it goes on (fg or bg)");
     FlushLog(kPoolFlushLimit);
     ::raise(SIGSTOP);
   }
@@ -321,7 +321,8 @@ class PoolLaunch {
     if (code_ == kExitOk || said_why_it_failed_ || stopped_by_ > 0) {
       return;
     }
-    if (const auto run = EndAtServer()) {
+    const auto run = EndAtServer();
+    if (run && std::ranges::count(remembered_, run->outcome) == 0) {
       Log(LogLevel::kError, run->outcome);
     }
   }

@@ -95,7 +95,7 @@ void ServerRole::OnStoreClients(AsioLoop& loop, std::function<void(UniqueFd)> ad
 void WarnIfOpen(const Endpoint& endpoint, const Access& access, const std::string& why_no_token) {
   const bool asks = !access.token.empty() || (access.tls.serves() && access.tls.calls());
   if (!asks && !IsLoopback(endpoint.host)) {
-    Log(LogLevel::kWarning, "warning: no token: anyone who can reach " + ToString(endpoint) +
+    Log(LogLevel::kWarning, "no token: anyone who can reach " + ToString(endpoint) +
                                 " can join this run. Set the same --token-file on all nodes" +
                                 (why_no_token.empty() ? "" : " (" + why_no_token + ")") +
                                 " [no-token]");

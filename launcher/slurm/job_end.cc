@@ -70,7 +70,7 @@ JobEnd::JobEnd(AsioLoop& loop, const LaunchConfig& config,
                     return;
                   }
                   Log(LogLevel::kWarning,
-                      "warning: ignoring --stop-before: the job's end time is unknown (squeue: " +
+                      "ignoring --stop-before: the job's end time is unknown (squeue: " +
                           (printed ? "it printed '" + *printed + "'"
                                    : WithoutSlug(printed.error().message)) +
                           "); set --time-limit [stop-before]");
@@ -90,8 +90,7 @@ void JobEnd::Know(Duration left, const std::string& origin) {
   std::string text = "the job ends in " + FormatDuration(left) + " (" + origin + ")";
   const bool soon = before >= left;
   if (soon) {
-    text = "warning: ignoring --stop-before=" + FormatDuration(before) + ": " + text +
-           " [stop-before]";
+    text = "ignoring --stop-before=" + FormatDuration(before) + ": " + text + " [stop-before]";
   } else if (before > Duration{0}) {
     known.stop = known.ends - before;
     text += "; the workers are asked to save " + FormatDuration(before) + " before (--stop-before)";

@@ -119,7 +119,7 @@ int PrintStacks(const StacksRequest& request) {
   }
   const std::string told = code == kFramesUnknown ? kFramesUnknownText : "";
   if (!paper.problem().empty()) {
-    std::fprintf(stderr, "ddprun: %s\n", InOneLine(paper.problem()).c_str());
+    std::fprintf(stderr, "ddprun: error: %s\n", InOneLine(paper.problem()).c_str());
     code = 1;
   }
   if (!request.into.empty()) {  // The caller reads it there: its exit code may be taken.

@@ -69,7 +69,7 @@ void OnControlled(CoordinatorStepContext& step, const Controlled& controlled) {
   if (!answer.accepted) {
     return;
   }
-  step.Say(kEventAsked, NoticeLevel::kWarning, "asked by an operator: " + answer.text).node =
+  step.Say(kEventAsked, NoticeLevel::kInfo, "asked by an operator: " + answer.text).node =
       controlled.node;
   ++state.edition;
   if (controlled.verb == ControlVerb::kStop) {

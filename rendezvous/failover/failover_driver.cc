@@ -270,8 +270,8 @@ void FailoverDriver::BeginTerm(const CoordinatorConfig& term_config, const TakeC
   coordinator_->OnStep([this](const CoordinatorState& run) { NoteRun(run); });
   if (take.takes_over) {
     coordinator_->TakeOver(take.died, take.over);
-    Log(LogLevel::kWarning, "becoming the leader (claim " + std::to_string(take.number) + " in " +
-                                claims_->Where() + ")");
+    Log(LogLevel::kInfo, "becoming the leader (claim " + std::to_string(take.number) + " in " +
+                             claims_->Where() + ")");
   }
   Log(LogLevel::kInfo, "serving the rendezvous at " + ToString(endpoint_));
   if (options_.on_serving) {

@@ -231,7 +231,7 @@ class NoMemory(DdprunTest):
         open(self.go, "w").close()
         self.assertEqual(run.wait(), 70, run.all())
         self.assertEqual(self.mark.living(), [])
-        self.assertRegex(run.err(), r"^ddprun \| out of memory \(std::bad_alloc\): ddprun ends with 70, and ends "
+        self.assertRegex(run.err(), r"^ddprun \| error: out of memory \(std::bad_alloc\): ddprun ends with 70, and ends "
                                     r"what it started; is it limited \(ulimit -v, .*\)\?\n$")
 
     def test_a_server_without_memory_says_so(self):
@@ -251,7 +251,7 @@ class NoMemory(DdprunTest):
             return server.process.poll() is not None
         self.wait_for(gone, server)
         self.assertEqual(server.wait(), 70, server.all())
-        self.assertIn("ddprun rendezvous | out of memory (std::bad_alloc): ddprun ends with 70", server.err())
+        self.assertIn("ddprun rendezvous | error: out of memory (std::bad_alloc): ddprun ends with 70", server.err())
 
 
 if __name__ == "__main__":

@@ -215,7 +215,7 @@ class Answers(DdprunTest):
                 run = subprocess.run([DDPRUN, *words], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE,
                                      text=True, env=self.environment, cwd=self.directory, timeout=30)
                 self.assertEqual(run.returncode, 1, run.stderr)
-                self.assertEqual(run.stderr, "ddprun: cannot write 'standard output': No space left on device\n")
+                self.assertEqual(run.stderr, "ddprun: error: cannot write 'standard output': No space left on device\n")
 
 
 class Events(DdprunTest):

@@ -85,7 +85,7 @@ class Disk(support.TrainerTest):
             "--batch=8", "--epochs=100", *arguments, at_once=False)
         self.assertTrue(workers[0].wait_for_step(5), "it ended too early")
         os.mkfifo(self.fifo)
-        words = "ddprun-train | samples of hdf5 are being read, 2 s so far: waiting for the disk"
+        words = "ddprun-train | warning: samples of hdf5 are being read, 2 s so far: waiting for the disk"
         while words not in workers[0].text("err"):  # The other rank may wait for this one.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 workers[0].process.wait(0.1)
