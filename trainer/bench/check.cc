@@ -1,109 +1,83 @@
 #include "trainer/bench/check.h"
 
+#include <ATen/Functions.h>
+
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <iterator>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
+
+#include "trainer/group/reference_collectives.h"
+#include "trainer/group/torch_group.h"
 
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kShare = 5;  // Elements per rank.
+using Tensors = std::vector<at::Tensor>;
 
-// Of integers for bitwise operations, else of floats; all values are small whole numbers, so that
-// any order of adding gives the same.
-struct Numbers {
-  Element element;
-  std::vector<std::byte> bytes;
+constexpr std::int64_t kShare = 5;  // Elements per rank.
+constexpr std::pair<ReduceOperation, const char*> kOperations[] = {
+    {ReduceOperation::SUM, "SUM"},   {ReduceOperation::PRODUCT, "PRODUCT"},
+    {ReduceOperation::MIN, "MIN"},   {ReduceOperation::MAX, "MAX"},
+    {ReduceOperation::BAND, "BAND"}, {ReduceOperation::BOR, "BOR"},
+    {ReduceOperation::BXOR, "BXOR"}, {ReduceOperation::AVG, "AVG"}};
 
-  Numbers(Element of, std::size_t count) : element(of), bytes(count * sizeof(float)) {}
-  void Put(std::size_t i, double value) {
-    if (element == Element::kI32) {
-      reinterpret_cast<std::int32_t*>(bytes.data())[i] = static_cast<std::int32_t>(value);
-    } else {
-      reinterpret_cast<float*>(bytes.data())[i] = static_cast<float>(value);
-    }
-  }
-  double Get(std::size_t i) const {
-    if (element == Element::kI32) {
-      return reinterpret_cast<const std::int32_t*>(bytes.data())[i];
-    }
-    return reinterpret_cast<const float*>(bytes.data())[i];
-  }
-  std::size_t count() const { return bytes.size() / sizeof(float); }
-};
-
-double ExactValue(std::size_t rank, std::size_t i) {
-  return static_cast<double>((rank * 3 + i * 2) % 7 + 1);
+bool IsBitwise(ReduceOperation operation) {
+  return operation == ReduceOperation::BAND || operation == ReduceOperation::BOR ||
+         operation == ReduceOperation::BXOR;
 }
 
-Numbers OwnNumbers(Element element, std::size_t rank, std::size_t count) {
-  Numbers numbers(element, count);
-  for (std::size_t i = 0; i < count; ++i) {
-    numbers.Put(i, ExactValue(rank, i));
-  }
-  return numbers;
+// The numbers that a rank gives: small and whole, so that any order of adding gives the same.
+at::Tensor ValuesOf(std::int64_t rank, std::int64_t count) {
+  return at::arange(count, at::kLong).mul(2).add(rank * 3).remainder(7).add(1);
 }
 
-// Written apart from Combine, so that the two can be compared.
-double Expected(ReduceOp op, std::size_t ranks, std::size_t i) {
-  double value = ExactValue(0, i);
-  for (std::size_t rank = 1; rank < ranks; ++rank) {
-    const double next = ExactValue(rank, i);
-    const auto bits = static_cast<std::int64_t>(value);
-    const auto next_bits = static_cast<std::int64_t>(next);
-    switch (op) {
-      case ReduceOp::kSum:
-      case ReduceOp::kAvg:
-        value += next;
-        break;
-      case ReduceOp::kProduct:
-        value *= next;
-        break;
-      case ReduceOp::kMin:
-        value = std::min(value, next);
-        break;
-      case ReduceOp::kMax:
-        value = std::max(value, next);
-        break;
-      case ReduceOp::kBand:
-        value = static_cast<double>(bits & next_bits);
-        break;
-      case ReduceOp::kBor:
-        value = static_cast<double>(bits | next_bits);
-        break;
-      case ReduceOp::kBxor:
-        value = static_cast<double>(bits ^ next_bits);
-        break;
-    }
+// Written apart from the collectives' own arithmetic, so that the two can be compared.
+at::Tensor Expected(ReduceOperation operation, const Tensors& of_ranks) {
+  const at::Tensor all = at::stack(of_ranks);
+  switch (operation) {
+    case ReduceOperation::SUM:
+      return all.sum(0);
+    case ReduceOperation::AVG:
+      return all.to(at::kDouble).mean(0);
+    case ReduceOperation::PRODUCT:
+      return all.prod(0);
+    case ReduceOperation::MIN:
+      return all.amin(0);
+    case ReduceOperation::MAX:
+      return all.amax(0);
+    default:
+      break;
   }
-  return op == ReduceOp::kAvg ? value / static_cast<double>(ranks) : value;
+  at::Tensor bits = all[0];
+  for (std::int64_t rank = 1; rank < all.size(0); ++rank) {
+    bits = operation == ReduceOperation::BAND  ? at::bitwise_and(bits, all[rank])
+           : operation == ReduceOperation::BOR ? at::bitwise_or(bits, all[rank])
+                                               : at::bitwise_xor(bits, all[rank]);
+  }
+  return bits;
 }
 
-using ExpectedAt = std::function<double(std::size_t)>;
-
-bool Equal(const Numbers& numbers, const ExpectedAt& expected) {
-  for (std::size_t i = 0; i < numbers.count(); ++i) {
-    if (std::abs(numbers.Get(i) - expected(i)) > 1e-5 * std::abs(expected(i))) {
-      return false;
-    }
-  }
-  return true;
+bool Equal(const at::Tensor& here, const at::Tensor& expected) {
+  return at::allclose(here.to(at::kCPU, at::kDouble), expected.to(at::kDouble), 1e-5, 0);
 }
-
-// One way of doing a collective: whether the result was right here.
-using Attempt = std::function<Result<bool>()>;
 
 class Checker {
  public:
   Checker(ProcessGroup& group, const std::string& name)
-      : group_(group), name_(name), collectives_(group), wire_(TorchWire(group)) {}
+      : group_(group),
+        torch_(*group.torch()->group),
+        device_(group.torch()->device),
+        name_(name),
+        rank_(group.rank()),
+        size_(group.size()) {}
 
   Result<void> PointToPoint();
   Result<void> Moving();
-  Result<void> Reducing(ReduceOp op);
+  Result<void> Reducing(ReduceOperation operation, const char* name);
   Result<void> Barrier();
 
   std::vector<CheckedRow> rows;
@@ -111,8 +85,10 @@ class Checker {
  private:
   static constexpr const char* kBuilt = "built from send/recv";
 
-  Result<void> Row(const std::string& collective, std::string_view operation,
-                   const std::string& made_by, const Attempt& attempt) {
+  // One way of doing a collective: whether the result was right here. The group throws where it
+  // lacks the collective, and where it lost a peer.
+  Result<void> Row(const std::string& collective, const char* operation, const std::string& made_by,
+                   const std::function<bool()>& attempt) {
     constexpr std::string_view kShared[] = {"broadcast", "all_gather", "reduce", "all_reduce",
                                             "barrier"};
     if (group_.backend() == "nccl" && made_by != name_) {
@@ -122,171 +98,195 @@ class Checker {
         (made_by != name_ || std::ranges::find(kShared, collective) == std::end(kShared))) {
       return {};
     }
-    const Result<bool> right = attempt();
-    if (!right && right.error().kind != ErrorKind::kSystem) {
-      return right.error();
+    std::optional<bool> right;
+    try {
+      right = attempt();
+    } catch (const std::exception&) {
+      const Error error = CollectiveError(group_.rank(), "take part in " + collective);
+      if (error.kind != ErrorKind::kSystem) {
+        return error;
+      }
     }
-    double wrong = right && *right ? 0 : 1;
+    double wrong = right.value_or(false) ? 0 : 1;
     RETURN_IF_ERROR(group_.Sum(std::span(&wrong, 1)));
-    rows.push_back(CheckedRow{collective, std::string(operation),
-                              right ? made_by : "not in " + made_by, wrong == 0});
+    rows.push_back(
+        CheckedRow{collective, operation, right ? made_by : "not in " + made_by, wrong == 0});
     return {};
   }
 
-  std::size_t rank() const { return group_.rank(); }
-  std::size_t size() const { return group_.size(); }
-  std::size_t last() const { return size() - 1; }
+  at::Tensor Own(std::int64_t count, at::ScalarType type = at::kFloat) const {
+    return ValuesOf(rank_, count).to(device_, type);
+  }
+  at::Tensor Zeros(std::int64_t count, at::ScalarType type = at::kFloat) const {
+    return at::zeros({count}, at::TensorOptions(device_).dtype(type));
+  }
+  std::int64_t last() const { return size_ - 1; }
 
   ProcessGroup& group_;
+  c10d::ProcessGroup& torch_;
+  const at::Device device_;
   const std::string name_;
-  TorchCollectives collectives_;
-  const std::unique_ptr<Wire> wire_;
+  const std::int64_t rank_;
+  const std::int64_t size_;
 };
 
-// `wanted` only has to hold where `here`.
-Result<bool> Judged(const Result<void>& done, bool here, const Numbers& numbers,
-                    const ExpectedAt& wanted) {
-  if (!done) {
-    return done.error();
-  }
-  return !here || Equal(numbers, wanted);
-}
-
 Result<void> Checker::PointToPoint() {
-  const std::size_t next = (rank() + 1) % size();
-  const std::size_t previous = (rank() + last()) % size();
-  Numbers out = OwnNumbers(Element::kF32, rank(), kShare);
-  Numbers in(Element::kF32, kShare);
-  const ExpectedAt from_previous = [&](std::size_t i) { return ExactValue(previous, i); };
-  RETURN_IF_ERROR(Row("send, recv", "-", name_, [&]() -> Result<bool> {
+  const std::int64_t next = (rank_ + 1) % size_;
+  const std::int64_t previous = (rank_ + last()) % size_;
+  const at::Tensor out = Own(kShare);
+  const at::Tensor in = Zeros(kShare);
+  const auto from_previous = [&] { return Equal(in, ValuesOf(previous, kShare)); };
+  RETURN_IF_ERROR(Row("send, recv", "-", name_, [&] {
     // Up the ranks, one after the other.
-    Result<void> done;
-    if (rank() > 0) {
-      done = Recv(*wire_, in.bytes, rank() - 1);
+    if (rank_ > 0) {
+      Recv(torch_, in, rank_ - 1);
     }
-    if (done && rank() < last()) {
-      done = Send(*wire_, out.bytes, rank() + 1);
+    if (rank_ < last()) {
+      Send(torch_, out, rank_ + 1);
     }
-    return Judged(done, rank() > 0, in, from_previous);
+    return rank_ == 0 || from_previous();
   }));
-  in = Numbers(Element::kF32, kShare);
-  RETURN_IF_ERROR(Row("isend, irecv", "-", name_, [&]() -> Result<bool> {
+  in.zero_();
+  RETURN_IF_ERROR(Row("isend, irecv", "-", name_, [&] {
     // NCCL carries the messages of a rank one after the other, in the order in which they were
     // started: if every rank of the ring received first, none would ever send.
-    std::unique_ptr<Transfer> sending;
-    if (rank() == 0) {
-      sending = wire_->StartSend(out.bytes, next);
+    Tensors sent = {out};
+    Tensors received = {in};
+    c10::intrusive_ptr<c10d::Work> sending;
+    if (rank_ == 0) {
+      sending = torch_.send(sent, static_cast<int>(next), 0);
     }
-    const auto receiving = wire_->StartRecv(in.bytes, previous);
-    if (rank() != 0) {
-      sending = wire_->StartSend(out.bytes, next);
+    const auto receiving = torch_.recv(received, static_cast<int>(previous), 0);
+    if (rank_ != 0) {
+      sending = torch_.send(sent, static_cast<int>(next), 0);
     }
-    const Result<void> received = receiving->Wait();
-    const Result<void> sent = sending->Wait();
-    return Judged(received ? sent : received, true, in, from_previous);
+    receiving->wait();
+    sending->wait();
+    return from_previous();
   }));
-  in = Numbers(Element::kF32, kShare);
-  return Row("sendrecv", "-", kBuilt, [&]() -> Result<bool> {
-    return Judged(SendRecv(*wire_, out.bytes, next, in.bytes, previous), true, in, from_previous);
+  in.zero_();
+  return Row("sendrecv", "-", kBuilt, [&] {
+    SendRecv(torch_, out, next, in, previous);
+    return from_previous();
   });
 }
 
 Result<void> Checker::Moving() {
-  const Element element = Element::kF32;
-  const Numbers own = OwnNumbers(element, rank(), kShare);
-  const Numbers all = OwnNumbers(element, rank(), kShare * size());
-  const ExpectedAt of_every_rank = [](std::size_t i) { return ExactValue(i / kShare, i % kShare); };
-  // Share `rank` of what each rank holds.
-  const ExpectedAt exchanged = [&](std::size_t i) {
-    return ExactValue(i / kShare, rank() * kShare + i % kShare);
-  };
+  const at::Tensor own = Own(kShare);
+  const at::Tensor all = Own(kShare * size_);
+  const at::Tensor of_root = ValuesOf(last(), kShare * size_);
+  Tensors own_of_ranks;
+  Tensors shares_of_ranks;  // Share `rank` of what each rank holds.
+  for (std::int64_t rank = 0; rank < size_; ++rank) {
+    own_of_ranks.push_back(ValuesOf(rank, kShare));
+    shares_of_ranks.push_back(ValuesOf(rank, kShare * size_).chunk(size_)[rank_]);
+  }
+  const at::Tensor of_every_rank = at::cat(own_of_ranks);
+  const at::Tensor exchanged = at::cat(shares_of_ranks);
   RETURN_IF_ERROR(Row("broadcast", "-", name_, [&] {
-    Numbers data = own;
-    const Result<void> done = collectives_.Broadcast(data.bytes, last());
-    return Judged(done, true, data, [&](std::size_t i) { return ExactValue(last(), i); });
+    Tensors data = {own.clone()};
+    c10d::BroadcastOptions options;
+    options.rootRank = last();
+    torch_.broadcast(data, options)->wait();
+    return Equal(data[0], own_of_ranks.back());
   }));
   RETURN_IF_ERROR(Row("scatter", "-", name_, [&] {
-    Numbers source = all;
-    Numbers share(element, kShare);
-    const Result<void> done = collectives_.Scatter(source.bytes, share.bytes, last());
-    return Judged(done, true, share,
-                  [&](std::size_t i) { return ExactValue(last(), rank() * kShare + i); });
+    Tensors share = {Zeros(kShare)};
+    std::vector<Tensors> source;
+    if (rank_ == last()) {
+      source.push_back(all.chunk(size_));
+    }
+    c10d::ScatterOptions options;
+    options.rootRank = last();
+    torch_.scatter(share, source, options)->wait();
+    return Equal(share[0], of_root.chunk(size_)[rank_]);
   }));
   RETURN_IF_ERROR(Row("gather", "-", name_, [&] {
-    Numbers share = own;
-    Numbers whole(element, kShare * size());
-    const Result<void> done = collectives_.Gather(share.bytes, whole.bytes, last());
-    return Judged(done, rank() == last(), whole, of_every_rank);
+    Tensors share = {own};
+    const at::Tensor whole = Zeros(kShare * size_);
+    std::vector<Tensors> out;
+    if (rank_ == last()) {
+      out.push_back(whole.chunk(size_));
+    }
+    c10d::GatherOptions options;
+    options.rootRank = last();
+    torch_.gather(out, share, options)->wait();
+    return rank_ != last() || Equal(whole, of_every_rank);
   }));
   RETURN_IF_ERROR(Row("all_gather", "-", name_, [&] {
-    Numbers share = own;
-    Numbers whole(element, kShare * size());
-    const Result<void> done = collectives_.AllGather(share.bytes, whole.bytes);
-    return Judged(done, true, whole, of_every_rank);
+    Tensors share = {own};
+    const at::Tensor whole = Zeros(kShare * size_);
+    std::vector<Tensors> out = {whole.chunk(size_)};
+    torch_.allgather(out, share)->wait();
+    return Equal(whole, of_every_rank);
   }));
   RETURN_IF_ERROR(Row("all_to_all", "-", name_, [&] {
-    Numbers source = all;
-    Numbers whole(element, kShare * size());
-    const Result<void> done = collectives_.AllToAll(source.bytes, whole.bytes);
-    return Judged(done, true, whole, exchanged);
+    const at::Tensor whole = Zeros(kShare * size_);
+    Tensors from = all.chunk(size_);
+    Tensors to = whole.chunk(size_);
+    torch_.alltoall(to, from)->wait();
+    return Equal(whole, exchanged);
   }));
   return Row("all_to_all", "-", kBuilt, [&] {
-    Numbers whole(element, kShare * size());
-    const Result<void> done = AllToAll(*wire_, all.bytes, whole.bytes);
-    return Judged(done, true, whole, exchanged);
+    const at::Tensor whole = Zeros(kShare * size_);
+    AllToAll(torch_, all, whole);
+    return Equal(whole, exchanged);
   });
 }
 
-Result<void> Checker::Reducing(ReduceOp op) {
-  const Element element = Defined({op, Element::kF32}) ? Element::kF32 : Element::kI32;
-  const Reduction reduction{op, element};
-  const std::string_view operation = NameOf(op);
-  const ExpectedAt reduced = [&](std::size_t i) { return Expected(op, size(), i); };
-  const ExpectedAt own_share = [&](std::size_t i) { return reduced(rank() * kShare + i); };
-  using InPlace = std::function<Result<void>(Numbers&)>;
+Result<void> Checker::Reducing(ReduceOperation operation, const char* name) {
+  const at::ScalarType type = IsBitwise(operation) ? at::kInt : at::kFloat;
+  Tensors of_ranks;
+  for (std::int64_t rank = 0; rank < size_; ++rank) {
+    of_ranks.push_back(ValuesOf(rank, kShare * size_));
+  }
+  const at::Tensor reduced = Expected(operation, of_ranks);
+  using InPlace = std::function<void(const at::Tensor& data)>;
   const auto in_place = [&](const char* collective, const std::string& made_by, bool everywhere,
                             const InPlace& run) {
-    return Row(collective, operation, made_by, [&] {
-      Numbers data = OwnNumbers(element, rank(), kShare);
-      const Result<void> done = run(data);
-      return Judged(done, everywhere || rank() == last(), data, reduced);
+    return Row(collective, name, made_by, [&] {
+      const at::Tensor data = Own(kShare, type);
+      run(data);
+      return (!everywhere && rank_ != last()) || Equal(data, reduced.narrow(0, 0, kShare));
     });
   };
-  RETURN_IF_ERROR(in_place("reduce", name_, false, [&](Numbers& data) {
-    return collectives_.Reduce(reduction, data.bytes, last());
+  RETURN_IF_ERROR(in_place("reduce", name_, false, [&](const at::Tensor& data) {
+    LibraryReduce(torch_, operation, data, last());
   }));
-  RETURN_IF_ERROR(in_place("reduce", kBuilt, false, [&](Numbers& data) {
-    return ReduceNaive(*wire_, Style::kBlocking, reduction, data.bytes, last());
+  RETURN_IF_ERROR(in_place("reduce", kBuilt, false, [&](const at::Tensor& data) {
+    ReduceNaive(torch_, Style::kBlocking, operation, data, last());
   }));
-  RETURN_IF_ERROR(in_place("all_reduce", name_, true, [&](Numbers& data) {
-    return collectives_.AllReduce(reduction, data.bytes);
+  RETURN_IF_ERROR(in_place("all_reduce", name_, true, [&](const at::Tensor& data) {
+    LibraryAllReduce(torch_, operation, data);
   }));
-  RETURN_IF_ERROR(in_place("all_reduce", kBuilt, true, [&](Numbers& data) {
-    return AllReduceRing(*wire_, Style::kBlocking, reduction, data.bytes);
+  RETURN_IF_ERROR(in_place("all_reduce", kBuilt, true, [&](const at::Tensor& data) {
+    AllReduceRing(torch_, Style::kBlocking, operation, data);
   }));
-  const auto scattered = [&](const std::string& made_by, auto run) {
-    return Row("reduce_scatter", operation, made_by, [&] {
-      Numbers source = OwnNumbers(element, rank(), kShare * size());
-      Numbers share(element, kShare);
-      const Result<void> done = run(source, share);
-      return Judged(done, true, share, own_share);
-    });
-  };
-  RETURN_IF_ERROR(scattered(name_, [&](Numbers& source, Numbers& share) {
-    return collectives_.ReduceScatter(reduction, source.bytes, share.bytes);
+  const at::Tensor source = Own(kShare * size_, type);
+  const at::Tensor own_share = reduced.chunk(size_)[rank_];
+  RETURN_IF_ERROR(Row("reduce_scatter", name, name_, [&] {
+    Tensors share = {Zeros(kShare, type)};
+    std::vector<Tensors> in = {source.chunk(size_)};
+    c10d::ReduceScatterOptions options;
+    options.reduceOp = operation;
+    torch_.reduce_scatter(share, in, options)->wait();
+    return Equal(share[0], own_share);
   }));
-  return scattered(kBuilt, [&](Numbers& source, Numbers& share) {
-    return ReduceScatter(*wire_, reduction, source.bytes, share.bytes);
+  return Row("reduce_scatter", name, kBuilt, [&] {
+    const at::Tensor share = Zeros(kShare, type);
+    ReduceScatter(torch_, operation, source, share);
+    return Equal(share, own_share);
   });
 }
 
 // Right when no rank leaves before the last one has come: each says in the store that it comes.
 Result<void> Checker::Barrier() {
-  return Row("barrier", "-", name_, [&]() -> Result<bool> {
-    RETURN_IF_ERROR(collectives_.Count("at-barrier", 1));
-    RETURN_IF_ERROR(collectives_.Barrier());
-    ASSIGN_OR_RETURN(const std::int64_t came, collectives_.Count("at-barrier", 0));
-    return came == static_cast<std::int64_t>(size());
+  return Row("barrier", "-", name_, [&] {
+    torch_.getStore()->add("at-barrier", 1);
+    c10d::BarrierOptions options;
+    options.device = device_;  // Else the CPU's backend would meet.
+    torch_.barrier(options)->wait();
+    return torch_.getStore()->add("at-barrier", 0) == size_;
   });
 }
 
@@ -296,8 +296,8 @@ Result<std::vector<CheckedRow>> CheckCollectives(ProcessGroup& group, const std:
   Checker checker(group, library);
   RETURN_IF_ERROR(checker.PointToPoint());
   RETURN_IF_ERROR(checker.Moving());
-  for (const ReduceOp op : kReduceOps) {
-    RETURN_IF_ERROR(checker.Reducing(op));
+  for (const auto& [operation, name] : kOperations) {
+    RETURN_IF_ERROR(checker.Reducing(operation, name));
   }
   RETURN_IF_ERROR(checker.Barrier());
   return std::move(checker.rows);

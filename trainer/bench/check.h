@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/result.h"
-#include "trainer/group/torch_collectives.h"
+#include "trainer/group/process_group.h"
 
 namespace ddprun {
 

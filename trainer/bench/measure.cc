@@ -1,170 +1,178 @@
 #include "trainer/bench/measure.h"
 
+#include <ATen/Functions.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <span>
 #include <string_view>
 #include <utility>
+
+#include "trainer/group/reference_collectives.h"
+#include "trainer/group/torch_group.h"
 
 namespace ddprun {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Floats = std::vector<float>;
 
-constexpr std::size_t kWindow = 16;
-constexpr Reduction kSum{ReduceOp::kSum, Element::kF32};
-
-std::span<std::byte> BytesOf(Floats& floats) {
-  return std::as_writable_bytes(std::span(floats));
-}
+constexpr int kWindow = 16;
 
 // Small whole numbers: any order of adding gives the same sum.
-float SentValue(std::size_t rank, std::size_t i) {
-  return static_cast<float>(rank + 1 + i % 7);
-}
-
-void Fill(Floats& floats, std::size_t rank) {
-  for (std::size_t i = 0; i < floats.size(); ++i) {
-    floats[i] = SentValue(rank, i);
-  }
-}
-
-bool HoldsSum(const Floats& floats, std::size_t ranks) {
-  for (std::size_t i = 0; i < floats.size(); ++i) {
-    const std::size_t sum = ranks * (ranks + 1) / 2 + ranks * (i % 7);
-    if (floats[i] != static_cast<float>(sum)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-bool HoldsValuesOf(const Floats& floats, std::size_t rank) {
-  for (std::size_t i = 0; i < floats.size(); ++i) {
-    if (floats[i] != SentValue(rank, i)) {
-      return false;
-    }
-  }
-  return true;
+at::Tensor SentBy(std::int64_t rank, std::int64_t count) {
+  return at::arange(count, at::kFloat).remainder(7).add(rank + 1);
 }
 
 // `work` is one round between two looks at the clock.
 struct Round {
   std::function<void()> prepare;
-  std::function<Result<void>()> work;
+  std::function<void()> work;
   std::function<bool()> right;
 };
 
-// One round more than is counted: the first pays for connections and pages.
-Result<Measured> TimeRounds(ProcessGroup& group, Measured measured, std::int64_t rounds,
-                            double divisor, const Round& round) {
-  TorchCollectives collectives(group);
-  std::vector<double> seconds;
-  double wrong = 0;
-  for (std::int64_t i = 0; i <= rounds; ++i) {
-    round.prepare();
-    RETURN_IF_ERROR(collectives.Barrier());
-    const Clock::time_point begin = Clock::now();
-    RETURN_IF_ERROR(round.work());
-    const double passed = std::chrono::duration<double>(Clock::now() - begin).count();
-    seconds.push_back(collectives.Seconds().value_or(passed));
-    wrong += round.right() ? 0 : 1;
+class Timer {
+ public:
+  explicit Timer(ProcessGroup& group)
+      : group_(group), torch_(*group.torch()->group), device_(group.torch()->device) {}
+
+  // One round more than is counted: the first pays for connections and pages.
+  Result<Measured> Time(Measured measured, std::int64_t rounds, double divisor,
+                        const Round& round) const {
+    std::vector<double> seconds;
+    double wrong = 0;
+    try {
+      for (std::int64_t i = 0; i <= rounds; ++i) {
+        round.prepare();
+        Meet();
+        AwaitDevice();
+        const Clock::time_point begin = Clock::now();
+        round.work();
+        AwaitDevice();
+        seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+        wrong += round.right() ? 0 : 1;
+      }
+      const at::Tensor longest = at::tensor(seconds, at::kDouble).to(device_);
+      LibraryAllReduce(torch_, ReduceOperation::MAX, longest);
+      const at::Tensor here = longest.cpu();
+      seconds.assign(here.const_data_ptr<double>(), here.const_data_ptr<double>() + here.numel());
+    } catch (const std::exception&) {
+      return CollectiveError(group_.rank(), "measure " + measured.operation);
+    }
+    RETURN_IF_ERROR(group_.Sum(std::span(&wrong, 1)));
+    for (std::size_t i = 1; i < seconds.size(); ++i) {
+      measured.microseconds.push_back(seconds[i] * 1e6 / divisor);
+    }
+    std::sort(measured.microseconds.begin(), measured.microseconds.end());
+    measured.right = wrong == 0;
+    return measured;
   }
-  RETURN_IF_ERROR(collectives.AllReduce({ReduceOp::kMax, Element::kF64},
-                                        std::as_writable_bytes(std::span(seconds))));
-  RETURN_IF_ERROR(group.Sum(std::span(&wrong, 1)));
-  for (std::size_t i = 1; i < seconds.size(); ++i) {
-    measured.microseconds.push_back(seconds[i] * 1e6 / divisor);
+
+ private:
+  void Meet() const {
+    c10d::BarrierOptions options;
+    options.device = device_;  // Else the CPU's backend would meet.
+    torch_.barrier(options)->wait();
   }
-  std::sort(measured.microseconds.begin(), measured.microseconds.end());
-  measured.right = wrong == 0;
-  return measured;
-}
+  // Until all that a GPU was told is done.
+  void AwaitDevice() const {
+    if (!device_.is_cpu()) {
+      c10::impl::VirtualGuardImpl(device_.type()).getStream(device_).synchronize();
+    }
+  }
+
+  ProcessGroup& group_;
+  c10d::ProcessGroup& torch_;
+  const at::Device device_;
+};
 
 class Sends {
  public:
-  Sends(ProcessGroup& group, std::size_t floats)
-      : rank_(group.rank()),
+  Sends(ProcessGroup& group, std::int64_t floats)
+      : torch_(*group.torch()->group),
+        rank_(group.rank()),
         last_(group.size() - 1),
-        wire_(TorchWire(group)),
-        out_(floats),
-        in_(floats) {}
+        out_(SentBy(rank_, floats)),
+        in_(at::empty_like(out_)) {}
 
-  void Prepare() {
-    Fill(out_, rank_);
-    std::fill(in_.begin(), in_.end(), 0.0F);
-  }
-  bool Right() const { return !TakesPart() || HoldsValuesOf(in_, Peer()); }
+  void Prepare() { in_.zero_(); }
+  bool Right() const { return !TakesPart() || in_.equal(SentBy(Peer(), in_.numel())); }
 
-  Result<void> PingPong() {
+  void PingPong() {
     if (rank_ == 0) {
-      RETURN_IF_ERROR(Send(*wire_, BytesOf(out_), last_));
-      return Recv(*wire_, BytesOf(in_), last_);
+      Send(torch_, out_, last_);
+      Recv(torch_, in_, last_);
+    } else if (rank_ == last_) {
+      Recv(torch_, in_, 0);
+      Send(torch_, out_, 0);
     }
-    if (rank_ == last_) {
-      RETURN_IF_ERROR(Recv(*wire_, BytesOf(in_), 0));
-      return Send(*wire_, BytesOf(out_), 0);
-    }
-    return {};
   }
 
   // The answer at the end tells rank 0 that all have arrived.
-  Result<void> Stream() {
+  void Stream() {
     if (!TakesPart()) {
-      return {};
+      return;
     }
-    std::vector<std::unique_ptr<Transfer>> transfers;
-    for (std::size_t i = 0; i < kWindow; ++i) {
-      transfers.push_back(rank_ == 0 ? wire_->StartSend(BytesOf(out_), last_)
-                                     : wire_->StartRecv(BytesOf(in_), 0));
+    std::vector<at::Tensor> tensors = {rank_ == 0 ? out_ : in_};
+    std::vector<c10::intrusive_ptr<c10d::Work>> works;
+    for (int i = 0; i < kWindow; ++i) {
+      works.push_back(rank_ == 0 ? torch_.send(tensors, static_cast<int>(last_), 0)
+                                 : torch_.recv(tensors, 0, 0));
     }
-    for (const auto& transfer : transfers) {
-      RETURN_IF_ERROR(transfer->Wait());
+    for (const auto& work : works) {
+      work->wait();
     }
-    return rank_ == 0 ? Recv(*wire_, BytesOf(in_).first(sizeof(float)), last_)
-                      : Send(*wire_, BytesOf(out_).first(sizeof(float)), 0);
+    if (rank_ == 0) {
+      Recv(torch_, in_.narrow(0, 0, 1), last_);
+    } else {
+      Send(torch_, out_.narrow(0, 0, 1), 0);
+    }
   }
-  bool StreamRight() const { return rank_ != last_ || HoldsValuesOf(in_, 0); }
+  bool StreamRight() const { return rank_ != last_ || Right(); }
 
  private:
   bool TakesPart() const { return rank_ == 0 || rank_ == last_; }
-  std::size_t Peer() const { return rank_ == 0 ? last_ : 0; }
+  std::int64_t Peer() const { return rank_ == 0 ? last_ : 0; }
 
-  const std::size_t rank_;
-  const std::size_t last_;
-  const std::unique_ptr<Wire> wire_;
-  Floats out_;
-  Floats in_;
+  c10d::ProcessGroup& torch_;
+  const std::int64_t rank_;
+  const std::int64_t last_;
+  const at::Tensor out_;
+  const at::Tensor in_;
 };
 
 struct Way {
   const char* operation;
   std::string made_by;
   bool at_root;  // Only rank 0 has the result.
-  std::function<Result<void>(std::span<std::byte>)> run;
+  std::function<void(const at::Tensor&)> run;
 };
 
-std::vector<Way> TorchWays(TorchCollectives& theirs, const std::string& name) {
-  using Bytes = std::span<std::byte>;
-  return {{"reduce", name, true, [&](Bytes data) { return theirs.Reduce(kSum, data, 0); }},
-          {"all-reduce", name, false, [&](Bytes data) { return theirs.AllReduce(kSum, data); }}};
+std::vector<Way> LibrarysWays(c10d::ProcessGroup& torch, const std::string& name) {
+  return {
+      {"reduce", name, true,
+       [&torch](const at::Tensor& data) { LibraryReduce(torch, ReduceOperation::SUM, data, 0); }},
+      {"all-reduce", name, false,
+       [&torch](const at::Tensor& data) { LibraryAllReduce(torch, ReduceOperation::SUM, data); }}};
 }
 
-void AddBuiltWays(Wire& wire, std::vector<Way>& ways) {
-  using Bytes = std::span<std::byte>;
+void AddBuiltWays(c10d::ProcessGroup& torch, std::vector<Way>& ways) {
+  constexpr ReduceOperation kSum = ReduceOperation::SUM;
   for (const Style style : {Style::kBlocking, Style::kOverlapped}) {
     const std::string calls = style == Style::kBlocking ? "send/recv" : "isend/irecv";
-    ways.push_back({"reduce", calls + ", naive", true, [&wire, style](Bytes data) {
-                      return ReduceNaive(wire, style, kSum, data, 0);
+    ways.push_back({"reduce", calls + ", naive", true, [&torch, style](const at::Tensor& data) {
+                      ReduceNaive(torch, style, kSum, data, 0);
                     }});
-    ways.push_back({"reduce", calls + ", ring", true,
-                    [&wire, style](Bytes data) { return ReduceRing(wire, style, kSum, data, 0); }});
-    ways.push_back({"all-reduce", calls + ", naive", false, [&wire, style](Bytes data) {
-                      return AllReduceNaive(wire, style, kSum, data);
+    ways.push_back({"reduce", calls + ", ring", true, [&torch, style](const at::Tensor& data) {
+                      ReduceRing(torch, style, kSum, data, 0);
                     }});
-    ways.push_back({"all-reduce", calls + ", ring", false,
-                    [&wire, style](Bytes data) { return AllReduceRing(wire, style, kSum, data); }});
+    ways.push_back(
+        {"all-reduce", calls + ", naive", false,
+         [&torch, style](const at::Tensor& data) { AllReduceNaive(torch, style, kSum, data); }});
+    ways.push_back({"all-reduce", calls + ", ring", false, [&torch, style](const at::Tensor& data) {
+                      AllReduceRing(torch, style, kSum, data);
+                    }});
   }
   std::stable_sort(ways.begin(), ways.end(), [](const Way& a, const Way& b) {
     return std::string_view(a.operation) > b.operation;  // "reduce" first.
@@ -173,14 +181,21 @@ void AddBuiltWays(Wire& wire, std::vector<Way>& ways) {
 
 Result<std::vector<Measured>> MeasureWays(ProcessGroup& group, const std::vector<Way>& ways,
                                           std::int64_t bytes, std::int64_t rounds) {
-  Floats data(static_cast<std::size_t>(bytes) / sizeof(float));
+  const auto count = bytes / static_cast<std::int64_t>(sizeof(float));
+  const at::Device device = group.torch()->device;
+  const at::Tensor own = SentBy(group.rank(), count).to(device);
+  at::Tensor sum = at::zeros({count});
+  for (std::uint32_t rank = 0; rank < group.size(); ++rank) {
+    sum.add_(SentBy(rank, count));
+  }
+  sum = sum.to(device);
+  const at::Tensor data = own.clone();
   std::vector<Measured> rows;
   for (const Way& way : ways) {
-    const Round round{
-        [&] { Fill(data, group.rank()); }, [&] { return way.run(BytesOf(data)); },
-        [&] { return (way.at_root && group.rank() != 0) || HoldsSum(data, group.size()); }};
-    ASSIGN_OR_RETURN(Measured row, TimeRounds(group, {way.operation, way.made_by, bytes, {}, false},
-                                              rounds, 1, round));
+    const Round round{[&] { data.copy_(own); }, [&] { way.run(data); },
+                      [&] { return (way.at_root && group.rank() != 0) || data.equal(sum); }};
+    ASSIGN_OR_RETURN(Measured row, Timer(group).Time({way.operation, way.made_by, bytes, {}, false},
+                                                     rounds, 1, round));
     rows.push_back(std::move(row));
   }
   return rows;
@@ -190,34 +205,30 @@ Result<std::vector<Measured>> MeasureWays(ProcessGroup& group, const std::vector
 
 Result<std::vector<Measured>> MeasureSends(ProcessGroup& group, const std::string& library,
                                            std::int64_t bytes, std::int64_t rounds) {
-  Sends sends(group, static_cast<std::size_t>(bytes) / sizeof(float));
+  Sends sends(group, bytes / static_cast<std::int64_t>(sizeof(float)));
+  const Timer timer(group);
   const auto prepare = [&] { sends.Prepare(); };
-  std::vector<Measured> rows;
-  ASSIGN_OR_RETURN(Measured one, TimeRounds(group, {"send", library, bytes, {}, false}, rounds, 2,
-                                            {prepare, [&] { return sends.PingPong(); },
-                                             [&] { return sends.Right(); }}));
-  rows.push_back(std::move(one));
+  ASSIGN_OR_RETURN(Measured one,
+                   timer.Time({"send", library, bytes, {}, false}, rounds, 2,
+                              {prepare, [&] { sends.PingPong(); }, [&] { return sends.Right(); }}));
   ASSIGN_OR_RETURN(
       Measured many,
-      TimeRounds(group, {"send, 16 at once", library, bytes, {}, false}, rounds, kWindow,
-                 {prepare, [&] { return sends.Stream(); }, [&] { return sends.StreamRight(); }}));
-  rows.push_back(std::move(many));
-  return rows;
+      timer.Time({"send, 16 at once", library, bytes, {}, false}, rounds, kWindow,
+                 {prepare, [&] { sends.Stream(); }, [&] { return sends.StreamRight(); }}));
+  return std::vector<Measured>{std::move(one), std::move(many)};
 }
 
 Result<std::vector<Measured>> MeasureReductions(ProcessGroup& group, const std::string& library,
                                                 std::int64_t bytes, std::int64_t rounds) {
-  TorchCollectives theirs(group);
-  const std::unique_ptr<Wire> wire = TorchWire(group);
-  std::vector<Way> ways = TorchWays(theirs, library);
-  AddBuiltWays(*wire, ways);
+  c10d::ProcessGroup& torch = *group.torch()->group;
+  std::vector<Way> ways = LibrarysWays(torch, library);
+  AddBuiltWays(torch, ways);
   return MeasureWays(group, ways, bytes, rounds);
 }
 
 Result<std::vector<Measured>> MeasureShared(ProcessGroup& group, const std::string& library,
                                             std::int64_t bytes, std::int64_t rounds) {
-  TorchCollectives theirs(group);
-  return MeasureWays(group, TorchWays(theirs, library), bytes, rounds);
+  return MeasureWays(group, LibrarysWays(*group.torch()->group, library), bytes, rounds);
 }
 
 }  // namespace ddprun

@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <concepts>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
 #if defined(__x86_64__)
@@ -196,12 +197,6 @@ std::size_t SizeOf(Element element) {
   std::size_t size = 0;
   As(element, [&](auto zero) { size = sizeof zero; });
   return size;
-}
-
-std::string_view NameOf(ReduceOp op) {
-  constexpr std::string_view kNames[] = {"SUM",  "PRODUCT", "MIN",  "MAX",
-                                         "BAND", "BOR",     "BXOR", "AVG"};
-  return kNames[static_cast<std::size_t>(op)];
 }
 
 bool Defined(const Reduction& reduction) {

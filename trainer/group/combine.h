@@ -7,16 +7,10 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string_view>
 
 namespace ddprun {
 
 enum class ReduceOp { kSum, kProduct, kMin, kMax, kBand, kBor, kBxor, kAvg };
-inline constexpr ReduceOp kReduceOps[] = {ReduceOp::kSum,  ReduceOp::kProduct, ReduceOp::kMin,
-                                          ReduceOp::kMax,  ReduceOp::kBand,    ReduceOp::kBor,
-                                          ReduceOp::kBxor, ReduceOp::kAvg};
 
 enum class Element { kF64, kF32, kF16, kBF16, kI64, kI32, kI8, kU8 };
 
@@ -26,7 +20,6 @@ struct Reduction {
 };
 
 std::size_t SizeOf(Element element);
-std::string_view NameOf(ReduceOp op);
 
 // Bitwise operations are for integers.
 bool Defined(const Reduction& reduction);

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -13,6 +15,11 @@ namespace {
 
 constexpr Element kElements[] = {Element::kF64, Element::kF32, Element::kF16, Element::kBF16,
                                  Element::kI64, Element::kI32, Element::kI8,  Element::kU8};
+
+constexpr std::pair<ReduceOp, const char*> kReduceOps[] = {
+    {ReduceOp::kSum, "SUM"},   {ReduceOp::kProduct, "PRODUCT"}, {ReduceOp::kMin, "MIN"},
+    {ReduceOp::kMax, "MAX"},   {ReduceOp::kBand, "BAND"},       {ReduceOp::kBor, "BOR"},
+    {ReduceOp::kBxor, "BXOR"}, {ReduceOp::kAvg, "AVG"}};
 
 bool Floats(Element element) {
   return element == Element::kF64 || element == Element::kF32 || element == Element::kF16 ||
@@ -74,13 +81,13 @@ TEST(Combine, IsTheSameBitsWithEveryInstructionSet) {
     GTEST_SKIP() << "this processor has one only";
   }
   for (const Element element : kElements) {
-    for (const ReduceOp op : kReduceOps) {
+    for (const auto& [op, name] : kReduceOps) {
       const Reduction reduction{op, element};
       if (!Defined(reduction)) {
         continue;
       }
       for (const std::size_t count : {0, 1, 7, 8, 9, 65536}) {
-        const std::string what = std::string(NameOf(op)) + " of " + std::to_string(count) +
+        const std::string what = std::string(name) + " of " + std::to_string(count) +
                                  " elements of kind " + std::to_string(static_cast<int>(element));
         const std::size_t bytes = count * SizeOf(element);
         std::vector<std::uint8_t> plain =
@@ -96,6 +103,42 @@ TEST(Combine, IsTheSameBitsWithEveryInstructionSet) {
       }
     }
   }
+}
+
+TEST(Combine, EachOperationOfWholeNumbers) {
+  const std::pair<ReduceOp, std::int32_t> wanted[] = {
+      {ReduceOp::kSum, 18}, {ReduceOp::kProduct, 72}, {ReduceOp::kMin, 6},   {ReduceOp::kMax, 12},
+      {ReduceOp::kBand, 4}, {ReduceOp::kBor, 14},     {ReduceOp::kBxor, 10}, {ReduceOp::kAvg, 9}};
+  for (const auto& [op, result] : wanted) {
+    const Reduction reduction{op, Element::kI32};
+    std::int32_t into = 12;
+    const std::int32_t other = 6;
+    Combine(reduction, &into, &other, 1);
+    Average(reduction, &into, 1, 2);
+    EXPECT_EQ(into, result) << static_cast<int>(op);
+  }
+}
+
+TEST(Combine, HalfPrecisionRoundsToNearestEven) {
+  std::uint16_t into = 0x3f80;         // 1 as bfloat16
+  const std::uint16_t other = 0x3b80;  // 2^-8: half of the last place; the even neighbour is 1.
+  Combine({ReduceOp::kSum, Element::kBF16}, &into, &other, 1);
+  EXPECT_EQ(into, 0x3f80);
+  const std::uint16_t more = 0x3bc0;  // 1.5 times that
+  Combine({ReduceOp::kSum, Element::kBF16}, &into, &more, 1);
+  EXPECT_EQ(into, 0x3f81);
+  std::uint16_t half = 0x3c00;  // 1 as half
+  Combine({ReduceOp::kSum, Element::kF16}, &half, &half, 1);
+  EXPECT_EQ(half, 0x4000);
+  std::uint16_t nan = 0x7fc0;
+  Combine({ReduceOp::kMax, Element::kBF16}, &into, &nan, 1);
+  EXPECT_EQ(into, 0x7fc0);
+}
+
+TEST(Combine, BitsAreForIntegers) {
+  EXPECT_FALSE(Defined({ReduceOp::kBxor, Element::kF32}));
+  EXPECT_TRUE(Defined({ReduceOp::kBxor, Element::kU8}));
+  EXPECT_TRUE(Defined({ReduceOp::kAvg, Element::kBF16}));
 }
 
 TEST(Combine, RoundsHalvesToTheNearestEven) {

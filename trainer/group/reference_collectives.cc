@@ -1,7 +1,8 @@
 #include "trainer/group/reference_collectives.h"
 
-#include <algorithm>
-#include <cstring>
+#include <ATen/Functions.h>
+
+#include <utility>
 #include <vector>
 
 #include "common/check.h"
@@ -9,221 +10,254 @@
 namespace ddprun {
 namespace {
 
-using Bytes = std::span<std::byte>;
-using ConstBytes = std::span<const std::byte>;
+using Group = c10d::ProcessGroup;
 
-// Several transfers; the first error counts, but all are waited for.
+// Several transfers; the tensors live until all are done.
 class Transfers {
  public:
-  explicit Transfers(Wire& wire) : wire_(wire) {}
-
-  void Send(ConstBytes bytes, std::size_t to) {
-    if (!bytes.empty()) {
-      started_.push_back(wire_.StartSend(bytes, to));
+  explicit Transfers(Group& group) : group_(group) {}
+  void Send(const at::Tensor& data, std::int64_t to) {
+    if (data.numel() > 0) {
+      std::vector<at::Tensor> tensors = {data};
+      started_.emplace_back(group_.send(tensors, static_cast<int>(to), 0), data);
     }
   }
-  void Recv(Bytes bytes, std::size_t from) {
-    if (!bytes.empty()) {
-      started_.push_back(wire_.StartRecv(bytes, from));
+  void Recv(const at::Tensor& data, std::int64_t from) {
+    if (data.numel() > 0) {
+      std::vector<at::Tensor> tensors = {data};
+      started_.emplace_back(group_.recv(tensors, static_cast<int>(from), 0), data);
     }
   }
-  Result<void> Wait() {
-    Result<void> all;
-    for (const std::unique_ptr<Transfer>& transfer : std::exchange(started_, {})) {
-      if (Result<void> one = transfer->Wait(); !one && all) {
-        all = std::move(one);
-      }
+  void Wait() {
+    for (const auto& [work, data] : std::exchange(started_, {})) {
+      work->wait();
     }
-    return all;
   }
 
  private:
-  Wire& wire_;
-  std::vector<std::unique_ptr<Transfer>> started_;
+  Group& group_;
+  std::vector<std::pair<c10::intrusive_ptr<c10d::Work>, at::Tensor>> started_;
 };
 
-void CombineBytes(const Reduction& reduction, Bytes into, ConstBytes other) {
-  Combine(reduction, into.data(), other.data(), into.size() / SizeOf(reduction.element));
+void Combine(ReduceOperation operation, const at::Tensor& into, const at::Tensor& other) {
+  switch (operation) {
+    case ReduceOperation::SUM:
+    case ReduceOperation::AVG:
+      into.add_(other);
+      return;
+    case ReduceOperation::PRODUCT:
+      into.mul_(other);
+      return;
+    case ReduceOperation::MIN:
+      into.copy_(at::minimum(into, other));
+      return;
+    case ReduceOperation::MAX:
+      into.copy_(at::maximum(into, other));
+      return;
+    case ReduceOperation::BAND:
+      into.bitwise_and_(other);
+      return;
+    case ReduceOperation::BOR:
+      into.bitwise_or_(other);
+      return;
+    case ReduceOperation::BXOR:
+      into.bitwise_xor_(other);
+      return;
+    default:
+      CHECK(false);
+  }
 }
 
-void AverageBytes(const Reduction& reduction, Bytes data, std::size_t ranks) {
-  Average(reduction, data.data(), data.size() / SizeOf(reduction.element), ranks);
+// An average is a sum, divided once all ranks are in it.
+void Average(ReduceOperation operation, const at::Tensor& data, std::int64_t ranks) {
+  if (operation == ReduceOperation::AVG) {
+    data.div_(ranks);
+  }
 }
 
-// Share `index` of data divided among the ranks, whole elements each; some may be empty.
-Bytes Share(const Wire& wire, const Reduction& reduction, Bytes data, std::size_t index) {
-  const std::size_t width = SizeOf(reduction.element);
-  const std::size_t count = data.size() / width;
-  const std::size_t begin = count * index / wire.size();
-  const std::size_t end = count * (index + 1) / wire.size();
-  return data.subspan(begin * width, (end - begin) * width);
+// Share `index` of data divided among the ranks; some may be empty.
+at::Tensor Share(const Group& group, const at::Tensor& data, std::int64_t index) {
+  const std::int64_t begin = data.numel() * index / group.getSize();
+  const std::int64_t end = data.numel() * (index + 1) / group.getSize();
+  return data.narrow(0, begin, end - begin);
 }
 
 // To the next rank and from the previous one. Without overlap even ranks send first, so that no
 // round of a ring can stand still, also where a send waits for its receiver.
-Result<void> Pass(Wire& wire, Style style, ConstBytes out, Bytes in) {
-  const std::size_t next = (wire.rank() + 1) % wire.size();
-  const std::size_t previous = (wire.rank() + wire.size() - 1) % wire.size();
+void Pass(Group& group, Style style, const at::Tensor& out, const at::Tensor& in) {
+  const int size = group.getSize();
+  const int next = (group.getRank() + 1) % size;
+  const int previous = (group.getRank() + size - 1) % size;
   if (style == Style::kOverlapped) {
-    return SendRecv(wire, out, next, in, previous);
+    SendRecv(group, out, next, in, previous);
+  } else if (group.getRank() % 2 == 0) {
+    Send(group, out, next);
+    Recv(group, in, previous);
+  } else {
+    Recv(group, in, previous);
+    Send(group, out, next);
   }
-  if (wire.rank() % 2 == 0) {
-    RETURN_IF_ERROR(Send(wire, out, next));
-    return Recv(wire, in, previous);
-  }
-  RETURN_IF_ERROR(Recv(wire, in, previous));
-  return Send(wire, out, next);
 }
 
 // After it share (rank + 1) % size is complete on this rank.
-Result<void> RingReduceScatter(Wire& wire, Style style, const Reduction& reduction, Bytes data) {
-  const std::size_t size = wire.size();
-  std::vector<std::byte> incoming(Share(wire, reduction, data, size - 1).size() +
-                                  SizeOf(reduction.element));
-  for (std::size_t round = 0; round + 1 < size; ++round) {
-    const Bytes out = Share(wire, reduction, data, (wire.rank() + size - round) % size);
-    const Bytes into = Share(wire, reduction, data, (wire.rank() + size - round - 1) % size);
-    const Bytes in = Bytes(incoming).first(into.size());
-    RETURN_IF_ERROR(Pass(wire, style, out, in));
-    CombineBytes(reduction, into, in);
+void RingReduceScatter(Group& group, Style style, ReduceOperation operation,
+                       const at::Tensor& data) {
+  const int size = group.getSize();
+  const int rank = group.getRank();
+  const at::Tensor incoming = at::empty_like(Share(group, data, size - 1));  // The largest.
+  for (int round = 0; round + 1 < size; ++round) {
+    const at::Tensor into = Share(group, data, (rank + 2 * size - round - 1) % size);
+    const at::Tensor in = incoming.narrow(0, 0, into.numel());
+    Pass(group, style, Share(group, data, (rank + size - round) % size), in);
+    Combine(operation, into, in);
   }
-  AverageBytes(reduction, Share(wire, reduction, data, (wire.rank() + 1) % size), size);
-  return {};
+  Average(operation, Share(group, data, (rank + 1) % size), size);
 }
 
 // In rank order, whoever's message comes first.
-Result<void> CollectAtRoot(Wire& wire, Style style, const Reduction& reduction, Bytes data) {
-  const std::size_t size = wire.size();
-  const bool overlapped = style == Style::kOverlapped;
-  std::vector<std::byte> incoming(data.size() * (overlapped ? size : 1));
-  std::vector<std::byte> sum(data.size());
-  Transfers transfers(wire);
-  for (std::size_t rank = 0; overlapped && rank < size; ++rank) {
-    if (rank != wire.rank()) {
-      transfers.Recv(Bytes(incoming).subspan(rank * data.size(), data.size()), rank);
+void CollectAtRoot(Group& group, Style style, ReduceOperation operation, const at::Tensor& data) {
+  const int size = group.getSize();
+  std::vector<at::Tensor> all;
+  Transfers transfers(group);
+  for (int rank = 0; rank < size; ++rank) {
+    all.push_back(rank == group.getRank() ? data : at::empty_like(data));
+    if (rank != group.getRank() && style == Style::kOverlapped) {
+      transfers.Recv(all.back(), rank);
     }
   }
-  RETURN_IF_ERROR(transfers.Wait());
-  for (std::size_t rank = 0; rank < size; ++rank) {
-    ConstBytes theirs = data;
-    if (rank != wire.rank()) {
-      if (!overlapped) {
-        RETURN_IF_ERROR(Recv(wire, incoming, rank));
-      }
-      theirs = Bytes(incoming).subspan(overlapped ? rank * data.size() : 0, data.size());
+  transfers.Wait();
+  at::Tensor sum;
+  for (int rank = 0; rank < size; ++rank) {
+    if (rank != group.getRank() && style == Style::kBlocking) {
+      Recv(group, all[rank], rank);
     }
     if (rank == 0) {
-      std::copy(theirs.begin(), theirs.end(), sum.begin());
+      sum = all[0].clone();
     } else {
-      CombineBytes(reduction, sum, theirs);
+      Combine(operation, sum, all[rank]);
     }
   }
-  AverageBytes(reduction, sum, size);
-  std::copy(sum.begin(), sum.end(), data.begin());
-  return {};
+  Average(operation, sum, size);
+  data.copy_(sum);
 }
 
 }  // namespace
 
-Result<void> Send(Wire& wire, ConstBytes bytes, std::size_t to) {
-  return bytes.empty() ? Result<void>{} : wire.StartSend(bytes, to)->Wait();
+void Send(Group& group, const at::Tensor& data, std::int64_t to) {
+  Transfers one(group);
+  one.Send(data, to);
+  one.Wait();
 }
 
-Result<void> Recv(Wire& wire, Bytes bytes, std::size_t from) {
-  return bytes.empty() ? Result<void>{} : wire.StartRecv(bytes, from)->Wait();
+void Recv(Group& group, const at::Tensor& data, std::int64_t from) {
+  Transfers one(group);
+  one.Recv(data, from);
+  one.Wait();
 }
 
-Result<void> SendRecv(Wire& wire, ConstBytes out, std::size_t to, Bytes in, std::size_t from) {
-  Transfers both(wire);
+void SendRecv(Group& group, const at::Tensor& out, std::int64_t to, const at::Tensor& in,
+              std::int64_t from) {
+  Transfers both(group);
   both.Recv(in, from);
   both.Send(out, to);
-  return both.Wait();
+  both.Wait();
 }
 
-Result<void> ReduceNaive(Wire& wire, Style style, const Reduction& reduction, Bytes data,
-                         std::size_t root) {
-  CHECK(Defined(reduction));
-  if (wire.rank() != root) {
-    return Send(wire, data, root);
+void ReduceNaive(Group& group, Style style, ReduceOperation operation, const at::Tensor& data,
+                 std::int64_t root) {
+  if (group.getRank() != root) {
+    Send(group, data, root);
+  } else {
+    CollectAtRoot(group, style, operation, data);
   }
-  return CollectAtRoot(wire, style, reduction, data);
 }
 
-Result<void> AllReduceNaive(Wire& wire, Style style, const Reduction& reduction, Bytes data) {
-  RETURN_IF_ERROR(ReduceNaive(wire, style, reduction, data, 0));
-  if (wire.rank() != 0) {
-    return Recv(wire, data, 0);
+void AllReduceNaive(Group& group, Style style, ReduceOperation operation, const at::Tensor& data) {
+  ReduceNaive(group, style, operation, data, 0);
+  if (group.getRank() != 0) {
+    Recv(group, data, 0);
+    return;
   }
-  Transfers transfers(wire);
-  for (std::size_t rank = 1; rank < wire.size(); ++rank) {
+  Transfers transfers(group);
+  for (int rank = 1; rank < group.getSize(); ++rank) {
     transfers.Send(data, rank);
     if (style == Style::kBlocking) {
-      RETURN_IF_ERROR(transfers.Wait());
+      transfers.Wait();
     }
   }
-  return transfers.Wait();
+  transfers.Wait();
 }
 
-Result<void> ReduceRing(Wire& wire, Style style, const Reduction& reduction, Bytes data,
-                        std::size_t root) {
-  CHECK(Defined(reduction));
-  RETURN_IF_ERROR(RingReduceScatter(wire, style, reduction, data));
-  const std::size_t size = wire.size();
-  if (wire.rank() != root) {
-    return Send(wire, Share(wire, reduction, data, (wire.rank() + 1) % size), root);
+void ReduceRing(Group& group, Style style, ReduceOperation operation, const at::Tensor& data,
+                std::int64_t root) {
+  RingReduceScatter(group, style, operation, data);
+  const int size = group.getSize();
+  if (group.getRank() != root) {
+    Send(group, Share(group, data, (group.getRank() + 1) % size), root);
+    return;
   }
-  Transfers transfers(wire);
-  for (std::size_t step = 1; step < size; ++step) {
-    const std::size_t from = (root + step) % size;
-    transfers.Recv(Share(wire, reduction, data, (from + 1) % size), from);
+  Transfers transfers(group);
+  for (int step = 1; step < size; ++step) {
+    const std::int64_t from = (root + step) % size;
+    transfers.Recv(Share(group, data, (from + 1) % size), from);
     if (style == Style::kBlocking) {
-      RETURN_IF_ERROR(transfers.Wait());
+      transfers.Wait();
     }
   }
-  return transfers.Wait();
+  transfers.Wait();
 }
 
-Result<void> AllReduceRing(Wire& wire, Style style, const Reduction& reduction, Bytes data) {
-  CHECK(Defined(reduction));
-  RETURN_IF_ERROR(RingReduceScatter(wire, style, reduction, data));
-  const std::size_t size = wire.size();
-  for (std::size_t round = 0; round + 1 < size; ++round) {
-    const Bytes out = Share(wire, reduction, data, (wire.rank() + 1 + size - round) % size);
-    const Bytes in = Share(wire, reduction, data, (wire.rank() + size - round) % size);
-    RETURN_IF_ERROR(Pass(wire, style, out, in));
+void AllReduceRing(Group& group, Style style, ReduceOperation operation, const at::Tensor& data) {
+  RingReduceScatter(group, style, operation, data);
+  const int size = group.getSize();
+  const int rank = group.getRank();
+  for (int round = 0; round + 1 < size; ++round) {
+    Pass(group, style, Share(group, data, (rank + 1 + size - round) % size),
+         Share(group, data, (rank + size - round) % size));
   }
-  return {};
 }
 
-Result<void> AllToAll(Wire& wire, ConstBytes in, Bytes out) {
-  CHECK(in.size() == out.size() && in.size() % wire.size() == 0);
-  const std::size_t share = in.size() / wire.size();
-  Transfers transfers(wire);
-  for (std::size_t step = 1; step < wire.size(); ++step) {
-    const std::size_t from = (wire.rank() + wire.size() - step) % wire.size();
-    const std::size_t to = (wire.rank() + step) % wire.size();
-    transfers.Recv(out.subspan(from * share, share), from);
-    transfers.Send(in.subspan(to * share, share), to);
+void AllToAll(Group& group, const at::Tensor& in, const at::Tensor& out) {
+  const int size = group.getSize();
+  const int rank = group.getRank();
+  CHECK(in.numel() == out.numel() && in.numel() % size == 0);
+  Transfers transfers(group);
+  for (int step = 1; step < size; ++step) {
+    const int from = (rank + size - step) % size;
+    const int to = (rank + step) % size;
+    transfers.Recv(Share(group, out, from), from);
+    transfers.Send(Share(group, in, to), to);
   }
-  const ConstBytes own = in.subspan(wire.rank() * share, share);
-  std::copy(own.begin(), own.end(), out.begin() + static_cast<std::ptrdiff_t>(wire.rank() * share));
-  return transfers.Wait();
+  Share(group, out, rank).copy_(Share(group, in, rank));
+  transfers.Wait();
 }
 
-Result<void> ReduceScatter(Wire& wire, const Reduction& reduction, ConstBytes in, Bytes out) {
-  CHECK(Defined(reduction) && in.size() == out.size() * wire.size());
-  std::vector<std::byte> shares(in.size());
-  RETURN_IF_ERROR(AllToAll(wire, in, shares));
-  for (std::size_t rank = 0; rank < wire.size(); ++rank) {
-    const Bytes theirs = Bytes(shares).subspan(rank * out.size(), out.size());
-    if (rank == 0) {
-      std::copy(theirs.begin(), theirs.end(), out.begin());
-    } else {
-      CombineBytes(reduction, out, theirs);
-    }
+void ReduceScatter(Group& group, ReduceOperation operation, const at::Tensor& in,
+                   const at::Tensor& out) {
+  CHECK(in.numel() == out.numel() * group.getSize());
+  const at::Tensor shares = at::empty_like(in);
+  AllToAll(group, in, shares);
+  out.copy_(Share(group, shares, 0));
+  for (int rank = 1; rank < group.getSize(); ++rank) {
+    Combine(operation, out, Share(group, shares, rank));
   }
-  AverageBytes(reduction, out, wire.size());
-  return {};
+  Average(operation, out, group.getSize());
+}
+
+void LibraryReduce(Group& group, ReduceOperation operation, const at::Tensor& data,
+                   std::int64_t root) {
+  std::vector<at::Tensor> tensors = {data};
+  c10d::ReduceOptions options;
+  options.reduceOp = operation;
+  options.rootRank = root;
+  group.reduce(tensors, options)->wait();
+}
+
+void LibraryAllReduce(Group& group, ReduceOperation operation, const at::Tensor& data) {
+  std::vector<at::Tensor> tensors = {data};
+  c10d::AllreduceOptions options;
+  options.reduceOp = operation;
+  group.allreduce(tensors, options)->wait();
 }
 
 }  // namespace ddprun

@@ -1,66 +1,53 @@
 // Collectives made of nothing but send and receive, for what a library lacks and to see what its
-// own are worth.
+// own are worth; and the library's own reductions, by the same signature.
 //
-// Every rank of the wire calls the same function with the same sizes. Sums are formed in an order
-// that depends on the ranks only, never on timing. Data is bytes; a reduction says what they mean
-// (their number is a multiple of the element's size). Nothing here times out: the wire does. After
-// an error the wire cannot be used.
+// Every rank of the group calls the same function with tensors of the same size: contiguous, of one
+// dimension, where the group's messages lie. Sums are formed in an order that depends on the ranks
+// only, never on timing. Nothing here times out: the group does. Its exceptions pass through, and
+// it cannot be used after one. Included only by files that see libtorch anyway.
 #pragma once
 
-#include <cstddef>
-#include <memory>
-#include <span>
+#include <ATen/core/Tensor.h>
 
-#include "common/result.h"
-#include "trainer/group/combine.h"
+#include <cstdint>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 namespace ddprun {
 
-// A send or receive under way; its bytes must stay until Wait has returned.
-class Transfer {
- public:
-  virtual ~Transfer() = default;
-  virtual Result<void> Wait() = 0;
-};
-
-// Point-to-point messages between ranks, in order per pair. No message is empty.
-class Wire {
- public:
-  virtual ~Wire() = default;
-  virtual std::size_t rank() const = 0;
-  virtual std::size_t size() const = 0;
-  virtual std::unique_ptr<Transfer> StartSend(std::span<const std::byte> bytes, std::size_t to) = 0;
-  virtual std::unique_ptr<Transfer> StartRecv(std::span<std::byte> bytes, std::size_t from) = 0;
-};
+using ReduceOperation = c10d::ReduceOp::RedOpType;
 
 // kBlocking: one transfer at a time, send/recv. kOverlapped: all that can be, isend/irecv.
 enum class Style { kBlocking, kOverlapped };
 
-Result<void> Send(Wire& wire, std::span<const std::byte> bytes, std::size_t to);
-Result<void> Recv(Wire& wire, std::span<std::byte> bytes, std::size_t from);
-
+// Nothing is sent or received of a tensor without elements.
+void Send(c10d::ProcessGroup& group, const at::Tensor& data, std::int64_t to);
+void Recv(c10d::ProcessGroup& group, const at::Tensor& data, std::int64_t from);
 // Both at once, as MPI_Sendrecv; the two may be different peers.
-Result<void> SendRecv(Wire& wire, std::span<const std::byte> out, std::size_t to,
-                      std::span<std::byte> in, std::size_t from);
+void SendRecv(c10d::ProcessGroup& group, const at::Tensor& out, std::int64_t to,
+              const at::Tensor& in, std::int64_t from);
 
 // Naive: every rank sends everything to the root. On other ranks `data` stays as it was.
-Result<void> ReduceNaive(Wire& wire, Style style, const Reduction& reduction,
-                         std::span<std::byte> data, std::size_t root);
-Result<void> AllReduceNaive(Wire& wire, Style style, const Reduction& reduction,
-                            std::span<std::byte> data);
+void ReduceNaive(c10d::ProcessGroup& group, Style style, ReduceOperation operation,
+                 const at::Tensor& data, std::int64_t root);
+void AllReduceNaive(c10d::ProcessGroup& group, Style style, ReduceOperation operation,
+                    const at::Tensor& data);
 
 // Ring: each rank reduces its share while the shares go round. On other ranks than the root `data`
 // holds parts of sums afterwards.
-Result<void> ReduceRing(Wire& wire, Style style, const Reduction& reduction,
-                        std::span<std::byte> data, std::size_t root);
-Result<void> AllReduceRing(Wire& wire, Style style, const Reduction& reduction,
-                           std::span<std::byte> data);
+void ReduceRing(c10d::ProcessGroup& group, Style style, ReduceOperation operation,
+                const at::Tensor& data, std::int64_t root);
+void AllReduceRing(c10d::ProcessGroup& group, Style style, ReduceOperation operation,
+                   const at::Tensor& data);
 
 // `in` is one share of `out`'s size per rank; `out` becomes this rank's, reduced over all.
-Result<void> ReduceScatter(Wire& wire, const Reduction& reduction, std::span<const std::byte> in,
-                           std::span<std::byte> out);
-
+void ReduceScatter(c10d::ProcessGroup& group, ReduceOperation operation, const at::Tensor& in,
+                   const at::Tensor& out);
 // Share r of `in` goes to rank r; share r of `out` comes from it.
-Result<void> AllToAll(Wire& wire, std::span<const std::byte> in, std::span<std::byte> out);
+void AllToAll(c10d::ProcessGroup& group, const at::Tensor& in, const at::Tensor& out);
+
+// The library's. On other ranks than the root `data` may hold anything afterwards.
+void LibraryReduce(c10d::ProcessGroup& group, ReduceOperation operation, const at::Tensor& data,
+                   std::int64_t root);
+void LibraryAllReduce(c10d::ProcessGroup& group, ReduceOperation operation, const at::Tensor& data);
 
 }  // namespace ddprun

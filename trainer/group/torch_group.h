@@ -37,7 +37,6 @@ struct TorchGroup {
   std::string note;
   c10::intrusive_ptr<c10d::Backend> nccl;  // Null where tensors lie on the CPU.
   at::Device device = at::kCPU;            // Of what `nccl` carries.
-  double seconds = 0;                      // Of the last collective of comm/library there.
 };
 
 // The exception being handled, in words. An exception of the transport means that a peer is gone
