@@ -3,16 +3,12 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <cstddef>
-#include <optional>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -20,101 +16,43 @@
 #include "common/ids.h"
 
 namespace ddprun {
+namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kOffer = "shm/offer";
 constexpr const char* kVerdict = "shm/verdict";
 constexpr const char* kYes = "yes";
 constexpr std::string_view kNo = "no: ";
-constexpr timeval kPatience{10, 0};  // For a message that is on its way on this machine.
 
 std::string AnswerOf(std::size_t rank) {
   return "shm/answer/" + std::to_string(rank);
-}
-
-std::optional<std::uint64_t> ParseHex(std::string_view text) {
-  std::uint64_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [parsed, error] = std::from_chars(text.data(), end, value, 16);
-  return error == std::errc{} && parsed == end ? std::optional(value) : std::nullopt;
-}
-
-struct Hello {
-  std::uint64_t secret = 0;
-  std::uint64_t rank = 0;
-};
-
-// In the abstract namespace: it ends with the socket.
-std::pair<sockaddr_un, socklen_t> AddressOf(std::uint64_t name) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string text = "ddprun-shm-" + Hex(name);
-  std::copy(text.begin(), text.end(), address.sun_path + 1);
-  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size())};
 }
 
 Error LastError(std::string_view tried) {
   return SystemError(tried, "shared memory", errno);
 }
 
-Result<void> SetPatience(int socket) {
-  if (setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience) != 0 ||
-      setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience) != 0) {
-    return LastError("set the patience of a socket for");
-  }
-  return {};
-}
-
-Result<void> CheckSameUser(int socket) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-    return LastError("ask who wants");
-  }
-  if (peer.uid != geteuid()) {
-    return Error{ErrorKind::kRefused, "a process of user " + std::to_string(peer.uid) +
-                                          " is at the other end of the socket"};
-  }
-  return {};
-}
-
-// Descriptors travel beside one byte.
-Result<void> SendFds(int socket, const std::vector<int>& fds) {
-  return SendWithDescriptors(socket, "m", fds, 0) ? Result<void>() : LastError("hand over");
-}
-
-Result<std::vector<UniqueFd>> ReceiveFds(int socket, std::size_t count) {
-  char byte = 0;
-  Received received = ReceiveWithDescriptors(socket, {&byte, 1}, count, 0);
-  if (received.size != 1 || received.descriptors.size() != count) {
-    return Error{ErrorKind::kUnavailable, "rank 0 did not hand over the shared memory"};
-  }
-  return std::move(received.descriptors);
-}
-
 // Rank 0's side until all have the memory.
 struct Host {
-  std::uint64_t secret = 0;  // Proves that a rank is of this world, and that it sees this memory.
-  UniqueFd listener;
+  std::string name;  // Random, so that no other process has a memory of this name.
   UniqueFd memory;
   std::vector<UniqueFd> read_ends;
   std::vector<UniqueFd> write_ends;
 
-  static Result<Host> Open(std::size_t size, std::uint64_t name);
-  Result<void> HandOver(std::size_t size);
+  static Result<Host> Open(std::size_t size);
+  std::string Offer() const;
 };
 
-Result<Host> Host::Open(std::size_t size, std::uint64_t name) {
+Result<Host> Host::Open(std::size_t size) {
   Host host;
-  if (getrandom(&host.secret, sizeof host.secret, 0) != sizeof host.secret) {
-    return LastError("draw a secret for");
+  std::uint64_t drawn = 0;
+  if (getrandom(&drawn, sizeof drawn, 0) != sizeof drawn) {
+    return LastError("draw a name for");
   }
-  host.memory = UniqueFd(memfd_create("ddprun-shm", MFD_CLOEXEC));
+  host.name = "ddprun-shm-" + Hex(drawn);
+  host.memory = UniqueFd(memfd_create(host.name.c_str(), MFD_CLOEXEC));
   if (!host.memory ||
-      ftruncate(host.memory.get(),
-                static_cast<off_t>(SharedMapping::BytesFor(size) + sizeof host.secret)) != 0 ||
-      pwrite(host.memory.get(), &host.secret, sizeof host.secret,
-             static_cast<off_t>(SharedMapping::BytesFor(size))) != sizeof host.secret) {
+      ftruncate(host.memory.get(), static_cast<off_t>(SharedMapping::BytesFor(size))) != 0) {
     return LastError("create");
   }
   for (std::size_t rank = 0; rank < size; ++rank) {
@@ -125,59 +63,27 @@ Result<Host> Host::Open(std::size_t size, std::uint64_t name) {
     host.read_ends.emplace_back(ends[0]);
     host.write_ends.emplace_back(ends[1]);
   }
-  host.listener = UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const auto [address, length] = AddressOf(name);
-  if (!host.listener ||
-      bind(host.listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
-      listen(host.listener.get(), static_cast<int>(size)) != 0) {
-    return LastError("listen for ranks that want");
-  }
   return host;
 }
 
-// Every other rank has said that it is connected and has sent its hello: nothing to wait for, also
-// where a stranger came too.
-Result<void> Host::HandOver(std::size_t size) {
-  std::vector<UniqueFd> sockets;
-  for (std::size_t done = 1; done < size;) {
-    UniqueFd socket(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!socket) {
-      return LastError("accept a rank that wants");
-    }
-    Hello hello;
-    if (!SetPatience(socket.get()) || !CheckSameUser(socket.get()) ||
-        recv(socket.get(), &hello, sizeof hello, MSG_DONTWAIT) != sizeof hello ||
-        hello.secret != secret || hello.rank == 0 || hello.rank >= size ||
-        !write_ends[hello.rank]) {
-      continue;  // Not one of us.
-    }
-    std::vector<int> fds = {memory.get(), write_ends[hello.rank].get()};
-    for (const UniqueFd& end : read_ends) {
-      fds.push_back(end.get());
-    }
-    RETURN_IF_ERROR(SendFds(socket.get(), fds));
-    write_ends[hello.rank].Reset();  // Now that rank alone holds its lifeline.
-    sockets.push_back(std::move(socket));
-    ++done;
+// Its descriptors by their numbers: "PID NAME MEMORY READ WRITE ...", with both ends of each rank's
+// lifeline.
+std::string Host::Offer() const {
+  std::ostringstream text;
+  text << getpid() << ' ' << name << ' ' << memory.get();
+  for (std::size_t rank = 0; rank < read_ends.size(); ++rank) {
+    text << ' ' << read_ends[rank].get() << ' ' << write_ends[rank].get();
   }
-  for (const UniqueFd& socket : sockets) {
-    char mapped = 0;
-    if (recv(socket.get(), &mapped, 1, 0) != 1 || mapped != 'y') {
-      return Error{ErrorKind::kUnavailable, "a rank could not map it"};
-    }
-  }
-  return {};
+  return text.str();
 }
 
 Result<SharedOutcome> Offer(Board& board, std::size_t size, std::chrono::milliseconds timeout) {
-  std::uint64_t name = 0;
-  const bool drawn = getrandom(&name, sizeof name, 0) == sizeof name;
-  Result<Host> host = drawn ? Host::Open(size, name) : LastError("draw a name for");
+  Result<Host> host = Host::Open(size);
   if (!host) {
     RETURN_IF_ERROR(board.Set(kOffer, std::string(kNo) + host.error().message));
     return SharedOutcome{nullptr, host.error().message};
   }
-  RETURN_IF_ERROR(board.Set(kOffer, Hex(name) + Hex(host->secret)));
+  RETURN_IF_ERROR(board.Set(kOffer, host->Offer()));
   std::string why_not;
   for (std::size_t rank = 1; rank < size; ++rank) {
     ASSIGN_OR_RETURN(const std::string answer, board.Get(AnswerOf(rank)));
@@ -185,91 +91,99 @@ Result<SharedOutcome> Offer(Board& board, std::size_t size, std::chrono::millise
       why_not = "rank " + std::to_string(rank) + " " + answer;
     }
   }
+  Result<SharedMapping> mapping =
+      SharedMapping::Map(host->memory.get(), SharedMapping::BytesFor(size));
+  if (why_not.empty() && !mapping) {
+    why_not = mapping.error().message;
+  }
   std::unique_ptr<SharedWorld> world;
   if (why_not.empty()) {
-    const Result<void> handed = host->HandOver(size);
-    Result<SharedMapping> mapping =
-        SharedMapping::Map(host->memory.get(), SharedMapping::BytesFor(size));
-    if (handed && mapping) {
-      host->read_ends[0].Reset();
-      world = std::make_unique<SharedWorld>(
-          *std::move(mapping),
-          Lifelines{std::move(host->write_ends[0]), std::move(host->read_ends)}, 0, size, timeout);
-    } else {
-      why_not = handed ? mapping.error().message : handed.error().message;
-    }
+    Lifelines lifelines{std::move(host->write_ends[0]), std::move(host->read_ends)};
+    lifelines.peers[0].Reset();
+    host->write_ends.clear();  // Now each rank alone holds its own.
+    world =
+        std::make_unique<SharedWorld>(*std::move(mapping), std::move(lifelines), 0, size, timeout);
   }
   RETURN_IF_ERROR(board.Set(kVerdict, world ? kYes : why_not));
   return SharedOutcome{std::move(world), why_not};
 }
 
-// A rank other than 0: connected to rank 0, and known to it.
-Result<UniqueFd> Connect(std::uint64_t name, const Hello& hello) {
-  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const auto [address, length] = AddressOf(name);
-  if (!socket || connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
-    return Error{ErrorKind::kUnavailable, std::string("does not reach rank 0's socket (") +
-                                              std::strerror(errno) +
-                                              "): another machine or network namespace"};
+// The same as another rank reads it.
+struct Offered {
+  fs::path descriptors;  // The kernel opens them to processes of its machine, PID namespace, user.
+  std::string name;
+  std::string memory;
+  std::vector<std::string> read_ends;
+  std::vector<std::string> write_ends;
+
+  static Result<Offered> Read(const std::string& text, std::size_t size);
+  // Where they are those of another process, this must come before any of them is opened.
+  Result<void> CheckMemory() const;
+  Result<UniqueFd> Open(const std::string& descriptor, int how) const;
+};
+
+Result<Offered> Offered::Read(const std::string& text, std::size_t size) {
+  std::istringstream in(text);
+  std::string process;
+  Offered offered;
+  in >> process >> offered.name >> offered.memory;
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    in >> offered.read_ends.emplace_back() >> offered.write_ends.emplace_back();
   }
-  RETURN_IF_ERROR(SetPatience(socket.get()));
-  RETURN_IF_ERROR(CheckSameUser(socket.get()));
-  if (send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) {
-    return LastError("ask rank 0 for");
-  }
-  return socket;
+  offered.descriptors = fs::path("/proc") / process / "fd";
+  return in ? Result<Offered>(std::move(offered))
+            : Invalid("rank 0's offer of shared memory is not one", text);
 }
 
-Result<std::unique_ptr<SharedWorld>> Receive(int socket, const Hello& hello, std::size_t size,
-                                             std::chrono::milliseconds timeout) {
-  ASSIGN_OR_RETURN(std::vector<UniqueFd> fds, ReceiveFds(socket, size + 2));
-  const std::size_t bytes = SharedMapping::BytesFor(size);
-  std::uint64_t seen = 0;
-  if (pread(fds[0].get(), &seen, sizeof seen, static_cast<off_t>(bytes)) != sizeof seen ||
-      seen != hello.secret) {
-    return Error{ErrorKind::kInvalid, "the memory that was handed over is not rank 0's"};
+Result<void> Offered::CheckMemory() const {
+  std::error_code code;
+  const std::string link = fs::read_symlink(descriptors / memory, code);
+  if (!code && link.starts_with("/memfd:" + name)) {
+    return {};
   }
-  ASSIGN_OR_RETURN(SharedMapping mapping, SharedMapping::Map(fds[0].get(), bytes));
+  return Error{ErrorKind::kUnavailable,
+               "does not see rank 0's memory (" +
+                   (code ? code.message() : std::string("another process is there")) +
+                   "): another machine, user or PID namespace"};
+}
+
+Result<UniqueFd> Offered::Open(const std::string& descriptor, int how) const {
+  UniqueFd fd(open((descriptors / descriptor).c_str(), how | O_CLOEXEC | O_NONBLOCK));
+  return fd ? Result<UniqueFd>(std::move(fd)) : LastError("open rank 0's");
+}
+
+Result<std::unique_ptr<SharedWorld>> Take(const Offered& offered, std::size_t rank,
+                                          std::size_t size, std::chrono::milliseconds timeout) {
+  RETURN_IF_ERROR(offered.CheckMemory());
+  ASSIGN_OR_RETURN(const UniqueFd memory, offered.Open(offered.memory, O_RDWR));
+  ASSIGN_OR_RETURN(SharedMapping mapping,
+                   SharedMapping::Map(memory.get(), SharedMapping::BytesFor(size)));
   Lifelines lifelines;
-  lifelines.own = std::move(fds[1]);
-  for (std::size_t rank = 0; rank < size; ++rank) {
-    lifelines.peers.push_back(rank == hello.rank ? UniqueFd() : std::move(fds[rank + 2]));
+  ASSIGN_OR_RETURN(lifelines.own, offered.Open(offered.write_ends[rank], O_WRONLY));
+  for (std::size_t peer = 0; peer < size; ++peer) {
+    UniqueFd& line = lifelines.peers.emplace_back();
+    if (peer != rank) {
+      ASSIGN_OR_RETURN(line, offered.Open(offered.read_ends[peer], O_RDONLY));
+    }
   }
-  if (send(socket, "y", 1, MSG_NOSIGNAL) != 1) {
-    return LastError("confirm");
-  }
-  return std::make_unique<SharedWorld>(std::move(mapping), std::move(lifelines), hello.rank, size,
+  return std::make_unique<SharedWorld>(std::move(mapping), std::move(lifelines), rank, size,
                                        timeout);
 }
 
 Result<SharedOutcome> Answer(Board& board, std::size_t rank, std::size_t size,
                              std::chrono::milliseconds timeout) {
-  ASSIGN_OR_RETURN(const std::string offer, board.Get(kOffer));
-  if (offer.starts_with(kNo)) {
-    return SharedOutcome{nullptr, offer.substr(kNo.size())};
+  ASSIGN_OR_RETURN(const std::string text, board.Get(kOffer));
+  if (text.starts_with(kNo)) {
+    return SharedOutcome{nullptr, text.substr(kNo.size())};
   }
-  const std::optional<std::uint64_t> name = ParseHex(std::string_view(offer).substr(0, 16));
-  const std::optional<std::uint64_t> secret =
-      ParseHex(offer.size() > 16 ? std::string_view(offer).substr(16) : std::string_view());
-  if (!name || !secret) {
-    return Invalid("rank 0's offer of shared memory is not one", offer);
-  }
-  const Hello hello{*secret, rank};
-  const Result<UniqueFd> socket = Connect(*name, hello);
-  RETURN_IF_ERROR(board.Set(AnswerOf(rank), socket ? kYes : socket.error().message));
-  std::unique_ptr<SharedWorld> world;
-  if (socket) {
-    if (auto received = Receive(socket->get(), hello, size, timeout)) {
-      world = *std::move(received);
-    } else {
-      shutdown(socket->get(), SHUT_RDWR);  // Rank 0 waits no longer.
-    }
-  }
+  ASSIGN_OR_RETURN(const Offered offered, Offered::Read(text, size));
+  Result<std::unique_ptr<SharedWorld>> world = Take(offered, rank, size, timeout);
+  RETURN_IF_ERROR(board.Set(AnswerOf(rank), world ? kYes : world.error().message));
   ASSIGN_OR_RETURN(const std::string verdict, board.Get(kVerdict));
   if (verdict != kYes || !world) {
     return SharedOutcome{nullptr, verdict};
   }
-  return SharedOutcome{std::move(world), ""};
+  return SharedOutcome{*std::move(world), ""};
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // How ranks find out that they share memory, and come to use it.
 //
-// Proved, not guessed from names: rank 0 hands every other rank an anonymous memory file over a
-// Unix socket, which only processes of one machine (and network namespace) and one user can do;
-// what they then read there must be the secret that rank 0 wrote. Nothing has a name in the file
-// system, so nothing is left behind whoever dies when. All ranks get the same answer.
+// Proved, not guessed from names: the others open rank 0's anonymous memory file by its number in
+// rank 0's process, which only processes of one machine (and PID namespace) and one user can do; it
+// must have the random name that rank 0 gave it. Nothing has a name in the file system, so nothing
+// is left behind whoever dies when. All ranks get the same answer.
 #pragma once
 
 #include <chrono>

@@ -170,31 +170,46 @@ TEST(SharedWorld, AKilledPeerEndsTheWaitOfAll) {
   EXPECT_EQ(waitpid(child, nullptr, 0), child);
 }
 
-// As from another machine: rank 0's socket is not there.
-TEST(SharedJoin, WhoDoesNotReachTheSocketMakesAllOfThemDoWithout) {
-  MapBoard board;
-  board.change_ = [](const std::string& key, const std::string& text) {
-    return key == "shm/offer" ? std::string(16, '0') + text.substr(16) : text;
-  };
-  OnRanks(3, [&](std::size_t rank) {
-    const Result<SharedOutcome> joined = JoinShared(board, rank, 3, kLong);
-    ASSERT_TRUE(joined);
-    EXPECT_FALSE(joined->world);
-    EXPECT_NE(joined->why_not.find("rank 1 does not reach rank 0's socket"), std::string::npos)
-        << joined->why_not;
-  });
+// As from another machine, where that process does not exist or has other descriptors.
+TEST(SharedJoin, WhoDoesNotSeeTheMemoryMakesAllOfThemDoWithout) {
+  for (const bool exists : {true, false}) {
+    MapBoard board;
+    board.change_ = [exists](const std::string& key, const std::string& text) {
+      const std::string another = exists ? std::to_string(getppid()) : "0";
+      return key == "shm/offer" ? another + text.substr(text.find(' ')) : text;
+    };
+    OnRanks(3, [&](std::size_t rank) {
+      const Result<SharedOutcome> joined = JoinShared(board, rank, 3, kLong);
+      ASSERT_TRUE(joined);
+      EXPECT_FALSE(joined->world);
+      EXPECT_NE(joined->why_not.find("rank 1 does not see rank 0's memory"), std::string::npos)
+          << joined->why_not;
+    });
+  }
 }
 
-TEST(SharedJoin, AWrongSecretIsNotLetIn) {
+TEST(SharedJoin, AMemoryOfAnotherNameIsNotRankZeros) {
   MapBoard board;
   board.change_ = [](const std::string& key, const std::string& text) {
-    return key == "shm/offer" ? text.substr(0, 16) + std::string(16, '0') : text;
+    const std::size_t name = text.find("ddprun-shm-");
+    return key == "shm/offer" ? text.substr(0, name) + "another" + text.substr(name) : text;
   };
   OnRanks(2, [&](std::size_t rank) {
     const Result<SharedOutcome> joined = JoinShared(board, rank, 2, kLong);
     ASSERT_TRUE(joined);
     EXPECT_FALSE(joined->world);
+    EXPECT_NE(joined->why_not.find("another process is there"), std::string::npos)
+        << joined->why_not;
   });
+}
+
+TEST(SharedJoin, AnOfferThatIsNoneIsAnError) {
+  MapBoard board;
+  board.change_ = [](const std::string& key, const std::string& text) {
+    return key == "shm/offer" ? text.substr(0, text.rfind(' ')) : text;
+  };
+  EXPECT_TRUE(board.Set("shm/offer", "1 ddprun-shm-0 3 4 5 6 7"));
+  EXPECT_TRUE(Fails(JoinShared(board, 1, 2, kLong), ErrorKind::kInvalid));
 }
 
 }  // namespace
