@@ -34,7 +34,8 @@ bool GradientScale::Unscale(const std::vector<at::Tensor>& gradients) {
 }
 
 std::vector<NamedTensor> GradientScale::state() const {
-  return on_ ? std::vector<NamedTensor>{{kName, numbers_}} : std::vector<NamedTensor>{};
+  return on_ ? std::vector<NamedTensor>{{kName, numbers_, false, /*may_be_missing=*/true}}
+             : std::vector<NamedTensor>{};
 }
 
 }  // namespace ddprun

@@ -8,38 +8,40 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/result.h"
 #include "trainer/checkpoint/snapshot_copier.h"
 #include "trainer/learning/buckets.h"
+#include "trainer/learning/device_memory.h"
 #include "trainer/learning/score.h"
 
 namespace ddprun {
 
-// Memory of this process on its GPU, as libtorch's allocator counts it.
-struct DeviceMemory {
-  std::uint64_t bytes = 0;
-  std::uint64_t peak = 0;
-};
+class ProcessGroup;
+struct NamedTensor;
 
 class Learner {
  public:
-  Learner() = default;
+  // `apart`: the state is not in the host's memory, so that a view copies it. The group outlives
+  // it.
+  Learner(ProcessGroup& group, bool apart);
   Learner(const Learner&) = delete;
   Learner& operator=(const Learner&) = delete;
-  virtual ~Learner() = default;
+  virtual ~Learner();
 
   // Names, shapes and sizes: equal only for equal models.
-  virtual std::string Describe() const = 0;
+  std::string Describe() const;
 
   // Parameters, buffers and optimizer state in the host's memory, which stays as long as the
   // learner lives. It is the memory in use, or copies that are valid from the view's wait() until
   // the next View.
-  virtual SnapshotView View() const = 0;
-  virtual std::uint64_t StateBytes() const = 0;  // The size of all of these.
-  virtual Result<void> CopyFrom(const Snapshot& snapshot) = 0;
+  SnapshotView View() const;
+  std::uint64_t StateBytes() const;  // The size of all of these.
+  Result<void> CopyFrom(const Snapshot& snapshot);
 
   // Sends the state of the rank `from` to all ranks; then steps can be taken. `buckets`: from the
   // checkpoint, so that a resumed run adds gradients in the same order as a run that did not stop;
@@ -49,16 +51,16 @@ class Learner {
   // `wait` is called in each step just before parameters and optimizer state change; between two
   // such calls they do not change (SnapshotCopier's contract). A forward changes buffers at any
   // time.
-  virtual void BeforeUpdate(std::function<void()> wait) = 0;
+  void BeforeUpdate(std::function<void()> wait) { before_update_ = std::move(wait); }
 
   // How gradients are grouped and ordered; empty before the first step and in a group of one.
   virtual const Buckets& buckets() const = 0;
 
   // Whether the model has buffers. They differ from rank to rank; rank 0's are the ones that
   // matter.
-  virtual bool HasBuffers() const = 0;
+  bool HasBuffers() const;
   // Before evaluations: sends rank 0's buffers to all ranks.
-  virtual Result<void> ShareBuffers() = 0;
+  Result<void> ShareBuffers();
 
   // The score of this rank's samples since the last call. Waits for the GPU.
   virtual Result<Score> TakeScore() = 0;
@@ -74,6 +76,27 @@ class Learner {
   // The largest difference of a parameter's number here and on rank 0. All ranks must call it. 0
   // where gradients are always averaged.
   virtual Result<double> DistanceFromRankZero() { return 0.0; }
+
+ protected:
+  // Parameters, buffers and whatever else is kept; then the state of what updates them.
+  virtual std::vector<NamedTensor> ModelTensors() const = 0;
+  virtual std::vector<NamedTensor> OptimizerTensors() const = 0;
+  // Before these are read, and after they were written: where numbers of them lie elsewhere too.
+  virtual void GatherNumbers() const {}
+  virtual void ReturnNumbers() const {}
+
+  // Throws what the group throws.
+  void ReceiveState(std::uint32_t from) const;
+  // Before the state changes.
+  void AwaitCopies() const;
+
+ private:
+  struct Mirrors;
+
+  ProcessGroup& group_;
+  const bool apart_;
+  std::function<void()> before_update_;
+  const std::unique_ptr<Mirrors> mirrors_;  // Of a state that is apart.
 };
 
 }  // namespace ddprun

@@ -17,7 +17,6 @@
 #include "trainer/learning/objective.h"
 #include "trainer/learning/optimizer.h"
 #include "trainer/learning/score_keeper.h"
-#include "trainer/learning/state_view.h"
 #include "trainer/learning/step_replay.h"
 #include "trainer/learning/trained_model.h"
 #include "trainer/profiler/recorder.h"
@@ -26,6 +25,14 @@ namespace ddprun {
 
 static_assert(ModelLearner::kSlots == BatchSlots::kSlots);
 static_assert(ModelLearner::kWarmSteps == StepReplay::kWarmSteps);
+
+namespace {
+
+bool IsApart(const LearnerOptions& options) {
+  return options.apart || options.device.kind != DeviceKind::kCpu;
+}
+
+}  // namespace
 
 struct ModelLearner::Impl {
   Impl(const ModelEntry& entry, const LearnerOptions& learner_options, ProcessGroup& process_group);
@@ -42,7 +49,6 @@ struct ModelLearner::Impl {
   const Objective objective;
   Optimizer optimizer;
   GradientScale scale;
-  StateView state;
   ScoreKeeper scores;
   at::Generator random;
   at::Tensor weight;        // The weight of a sample's loss in this step.
@@ -53,7 +59,6 @@ struct ModelLearner::Impl {
   std::optional<StepReplay> replay;  // If the options have a graph.
   std::optional<Batch> whole_step;   // For Update, which replays the whole step with it.
   const Buckets no_buckets;
-  std::function<void()> before_update;
   std::unique_ptr<GradientExchange>
       exchange;  // None in a group of one. Last: refers to the others.
 };
@@ -71,7 +76,6 @@ ModelLearner::Impl::Impl(const ModelEntry& entry, const LearnerOptions& learner_
       objective(options.task, options.loss),
       optimizer(options.optimizer, model.names(), model.parameters()),
       scale(options.precision, device),
-      state(model, optimizer, scale, options.apart || !device.is_cpu()),
       scores(device),
       random(at::globalContext().defaultGenerator(device)),
       weight(at::zeros({}, at::TensorOptions(at::kFloat).device(device))),
@@ -159,7 +163,7 @@ Result<void> ModelLearner::Impl::UpdateFromGradients(std::optional<double> lr) {
 
 ModelLearner::ModelLearner(const ModelEntry& model, const LearnerOptions& options,
                            ProcessGroup& group)
-    : impl_(std::make_unique<Impl>(model, options, group)) {}
+    : Learner(group, IsApart(options)), impl_(std::make_unique<Impl>(model, options, group)) {}
 
 ModelLearner::~ModelLearner() = default;
 
@@ -176,13 +180,7 @@ Result<void> ModelLearner::Start(const Buckets& buckets, std::uint32_t from) {
     if (my.group.torch() == nullptr) {
       return {};
     }
-    std::vector<at::Tensor> tensors;
-    for (const std::vector<NamedTensor>& items : {my.model.State(), my.state.OptimizerState()}) {
-      for (const NamedTensor& item : items) {
-        tensors.push_back(item.tensor);
-      }
-    }
-    Broadcast(my.group, tensors, from);
+    ReceiveState(from);
     if (my.options.sync) {
       my.exchange =
           std::make_unique<GradientExchange>(my.model.parameters(), *my.group.torch(), buckets,
@@ -197,7 +195,7 @@ Result<void> ModelLearner::Start(const Buckets& buckets, std::uint32_t from) {
 Result<void> ModelLearner::MakeRoom(std::size_t part, std::size_t evaluation) {
   Impl& my = *impl_;
   try {
-    my.slots.emplace(my.options.task, my.device, my.state.IsCopied(), part, evaluation);
+    my.slots.emplace(my.options.task, my.device, IsApart(my.options), part, evaluation);
     return {};
   } catch (const std::exception&) {
     return DescribeCurrentException();
@@ -216,10 +214,6 @@ bool ModelLearner::HasParameters() const {
   return !impl_->model.parameters().empty();
 }
 
-bool ModelLearner::HasBuffers() const {
-  return !impl_->model.buffers().empty();
-}
-
 Result<void> ModelLearner::Backward(const Part& part) {
   CHECK(part.count <= impl_->slots->most(part.slot) && part.global_count > 0);
   try {
@@ -232,9 +226,7 @@ Result<void> ModelLearner::Backward(const Part& part) {
 
 Result<void> ModelLearner::Update(double lr) {
   Impl& my = *impl_;
-  if (my.before_update && !my.state.IsCopied()) {
-    my.before_update();
-  }
+  AwaitCopies();
   const std::string step = "finish step " + std::to_string(my.optimizer.steps() + 1);
   try {
     if (const auto batch = std::exchange(my.whole_step, std::nullopt)) {
@@ -265,18 +257,6 @@ std::optional<double> ModelLearner::GradientNorm() const {
 
 std::optional<DeviceMemory> ModelLearner::MemoryOnDevice() const {
   return MemoryOf(impl_->device);
-}
-
-Result<void> ModelLearner::ShareBuffers() {
-  if (impl_->group.torch() == nullptr || impl_->model.buffers().empty()) {
-    return {};
-  }
-  try {
-    Broadcast(impl_->group, impl_->model.buffers());
-    return {};
-  } catch (const std::exception&) {
-    return CollectiveError(impl_->group.rank(), "receive the buffers");
-  }
 }
 
 Result<double> ModelLearner::DistanceFromRankZero() {
@@ -328,28 +308,16 @@ Result<Score> ModelLearner::Evaluate(std::size_t count) {
   }
 }
 
-std::string ModelLearner::Describe() const {
-  std::string text;
-  for (const NamedTensor& item : impl_->model.State()) {
-    text += (text.empty() ? "" : " ") + item.name + ShapeText(item.tensor.sizes());
+std::vector<NamedTensor> ModelLearner::ModelTensors() const {
+  return impl_->model.State();
+}
+
+std::vector<NamedTensor> ModelLearner::OptimizerTensors() const {
+  std::vector<NamedTensor> state = impl_->optimizer.state();
+  for (NamedTensor& item : impl_->scale.state()) {
+    state.push_back(std::move(item));
   }
-  return text;
-}
-
-void ModelLearner::BeforeUpdate(std::function<void()> wait) {
-  impl_->before_update = std::move(wait);
-}
-
-SnapshotView ModelLearner::View() const {
-  return impl_->state.View(impl_->before_update);
-}
-
-std::uint64_t ModelLearner::StateBytes() const {
-  return impl_->state.Bytes();
-}
-
-Result<void> ModelLearner::CopyFrom(const Snapshot& snapshot) {
-  return impl_->state.CopyFrom(snapshot);
+  return state;
 }
 
 const Buckets& ModelLearner::buckets() const {

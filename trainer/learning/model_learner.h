@@ -97,21 +97,17 @@ class ModelLearner final : public Learner {
   // Evaluates the samples in kEvaluationSlot, on this rank only. Nothing is learned.
   Result<Score> Evaluate(std::size_t count);
 
-  std::string Describe() const override;
-  SnapshotView View() const override;
-  std::uint64_t StateBytes() const override;
-  Result<void> CopyFrom(const Snapshot& snapshot) override;
   Result<void> Start(const Buckets& buckets, std::uint32_t from) override;
-  void BeforeUpdate(std::function<void()> wait) override;
   const Buckets& buckets() const override;
-  bool HasBuffers() const override;
-  Result<void> ShareBuffers() override;
   Result<Score> TakeScore() override;
   std::optional<double> GradientNorm() const override;
   std::optional<DeviceMemory> MemoryOnDevice() const override;
   Result<double> DistanceFromRankZero() override;
 
  private:
+  std::vector<NamedTensor> ModelTensors() const override;
+  std::vector<NamedTensor> OptimizerTensors() const override;
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

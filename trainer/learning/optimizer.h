@@ -22,6 +22,9 @@ at::Tensor ClipNorm(const std::vector<at::Tensor>& gradients, double most);
 struct NamedTensor {
   std::string name;
   at::Tensor tensor;  // Shares its memory with the owner.
+  // A forward changes it, or the program between two steps.
+  bool changes_at_any_time = false;
+  bool may_be_missing = false;  // A checkpoint may lack it; then it stays as it is.
 };
 
 class Optimizer {

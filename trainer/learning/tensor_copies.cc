@@ -69,11 +69,11 @@ std::vector<TensorView> ViewsOf(const std::vector<NamedTensor>& tensors) {
   for (const NamedTensor* const item : order) {
     const at::Tensor& tensor = item->tensor;
     CHECK(tensor.is_contiguous());
-    views.push_back(
-        {.name = item->name,
-         .dtype = TypeOf(tensor),
-         .shape = tensor.sizes().vec(),
-         .bytes = {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()}});
+    views.push_back({.name = item->name,
+                     .dtype = TypeOf(tensor),
+                     .shape = tensor.sizes().vec(),
+                     .bytes = {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()},
+                     .forward_changes_it = item->changes_at_any_time});
   }
   return views;
 }
@@ -85,6 +85,9 @@ Result<void> CopyBack(const std::vector<Tensor>& from, const std::vector<NamedTe
   }
   for (const NamedTensor& item : to) {
     const auto found = index.find(item.name);
+    if (found == index.end() && item.may_be_missing) {
+      continue;
+    }
     if (found == index.end()) {
       return Invalid("the checkpoint lacks a tensor of this model", item.name);
     }

@@ -24,7 +24,7 @@ bool CanBeSaved(const at::Tensor& tensor);
 std::vector<TensorView> ViewsOf(const std::vector<NamedTensor>& tensors);
 
 // Each tensor of `to` from the one of its name; what else there is in `from` is left alone.
-// kInvalid: one is missing, or has another type or shape.
+// kInvalid: one is missing that may not be, or has another type or shape.
 Result<void> CopyBack(const std::vector<Tensor>& from, const std::vector<NamedTensor>& to);
 
 // Copies of a device's tensors in the host's memory, always in the same place.

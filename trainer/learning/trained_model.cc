@@ -72,11 +72,6 @@ TrainedModel::TrainedModel(std::shared_ptr<TorchModel> model, const ModelPlan& p
   }
 }
 
-bool TrainedModel::IsBuffer(const std::string& name) const {
-  const std::vector<std::string>& names = model_->buffer_names;
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 at::Tensor TrainedModel::Output(const std::vector<at::Tensor>& inputs, bool training) const {
   const Autocast autocast(precision_, device_.type());
   return model_->forward(inputs, training).to(inputs[0].device(), at::kFloat);
@@ -110,14 +105,14 @@ Result<std::vector<at::Tensor>> TrainedModel::Gradients() const {
 std::vector<NamedTensor> TrainedModel::State() const {
   std::vector<NamedTensor> state;
   const auto add = [&](const std::vector<std::string>& names,
-                       const std::vector<at::Tensor>& tensors) {
+                       const std::vector<at::Tensor>& tensors, bool buffers) {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      state.push_back({names[i], tensors[i]});
+      state.push_back({names[i], tensors[i], /*changes_at_any_time=*/buffers});
     }
   };
-  add(model_->names, model_->parameters);
-  add(model_->buffer_names, model_->buffers);
-  add(model_->frozen_names, model_->frozen);
+  add(model_->names, model_->parameters, false);
+  add(model_->buffer_names, model_->buffers, true);
+  add(model_->frozen_names, model_->frozen, false);
   return state;
 }
 

@@ -13,7 +13,7 @@
 
 #include "common/result.h"
 #include "trainer/device/choose_device.h"
-#include "trainer/learning/learner.h"
+#include "trainer/learning/device_memory.h"
 #include "trainer/learning/optimizer.h"
 #include "trainer/models/torch_model.h"
 #include "trainer/options/learning_options.h"
@@ -41,9 +41,6 @@ class TrainedModel {
   // Those that are trained.
   const std::vector<std::string>& names() const { return model_->names; }
   const std::vector<at::Tensor>& parameters() const { return model_->parameters; }
-  const std::vector<at::Tensor>& buffers() const { return model_->buffers; }
-  bool IsBuffer(const std::string& name) const;
-
   // float32 and where the input is, whatever it was computed in and wherever.
   at::Tensor Output(const std::vector<at::Tensor>& inputs, bool training) const;
 

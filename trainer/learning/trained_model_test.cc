@@ -30,8 +30,8 @@ TEST(TrainedModel, WhatIsFrozenIsPartOfTheStateAndNotTrained) {
   }
   EXPECT_EQ(names, (std::vector<std::string>{"body.weight", "seen", "head.weight"}));
   EXPECT_FALSE(model.State()[2].tensor.requires_grad());
-  EXPECT_TRUE(model.IsBuffer("seen"));
-  EXPECT_FALSE(model.IsBuffer("head.weight"));
+  EXPECT_TRUE(model.State()[1].changes_at_any_time);
+  EXPECT_FALSE(model.State()[2].changes_at_any_time);
 }
 
 TEST(TrainedModel, AParameterWithoutGradientIsNamed) {

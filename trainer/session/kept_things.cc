@@ -6,7 +6,8 @@
 
 namespace ddprun {
 
-Result<void> KeptThings::AddTensor(const std::string& name, const at::Tensor& tensor) {
+Result<void> KeptThings::AddTensor(const std::string& name, const at::Tensor& tensor,
+                                   bool changes_at_any_time) {
   if (name.empty()) {
     return Error{ErrorKind::kInvalid, "Keep: a tensor needs a name"};
   }
@@ -21,7 +22,7 @@ Result<void> KeptThings::AddTensor(const std::string& name, const at::Tensor& te
                      "safetensors has (float64, float32, float16, bfloat16, int64, int32, uint8, "
                      "bool)"};
   }
-  model_.push_back({name, tensor});
+  model_.push_back({name, tensor, changes_at_any_time});
   return {};
 }
 
@@ -30,11 +31,10 @@ Result<void> KeptThings::Add(const std::string& name,
   const std::string prefix = name.empty() ? "" : name + ".";
   modules_.push_back(module);
   for (const auto& item : module->named_parameters()) {
-    RETURN_IF_ERROR(AddTensor(prefix + item.key(), item.value()));
+    RETURN_IF_ERROR(AddTensor(prefix + item.key(), item.value(), /*changes_at_any_time=*/false));
   }
   for (const auto& item : module->named_buffers()) {
-    RETURN_IF_ERROR(AddTensor(prefix + item.key(), item.value()));
-    loose_.insert(prefix + item.key());
+    RETURN_IF_ERROR(AddTensor(prefix + item.key(), item.value(), /*changes_at_any_time=*/true));
   }
   return {};
 }
@@ -51,9 +51,7 @@ Result<void> KeptThings::Add(const std::string& name, torch::optim::Optimizer& o
 }
 
 Result<void> KeptThings::Add(const std::string& name, const at::Tensor& tensor) {
-  RETURN_IF_ERROR(AddTensor(name, tensor));
-  loose_.insert(name);
-  return {};
+  return AddTensor(name, tensor, /*changes_at_any_time=*/true);
 }
 
 Result<void> KeptThings::Close() {

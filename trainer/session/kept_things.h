@@ -35,10 +35,6 @@ class KeptThings {
   void TakeSteps() const;
   void GiveSteps() const;
 
-  // Whether a forward, or the program between two steps, may change it.
-  bool ChangesAtAnyTime(const std::string& name) const { return loose_.contains(name); }
-  bool HasBuffers() const { return !loose_.empty(); }
-
   const std::vector<std::shared_ptr<torch::nn::Module>>& modules() const { return modules_; }
   const std::vector<torch::optim::Optimizer*>& optimizers() const { return optimizers_; }
 
@@ -48,14 +44,14 @@ class KeptThings {
       const std::vector<std::shared_ptr<torch::nn::Module>>& replicated) const;
 
  private:
-  Result<void> AddTensor(const std::string& name, const at::Tensor& tensor);
+  Result<void> AddTensor(const std::string& name, const at::Tensor& tensor,
+                         bool changes_at_any_time);
   // Empty: not kept.
   std::string NameOf(const at::Tensor& tensor) const;
 
   std::vector<NamedTensor> model_;
   std::vector<NamedTensor> optimizer_;
   std::set<std::string> names_;
-  std::set<std::string> loose_;
   std::vector<std::shared_ptr<torch::nn::Module>> modules_;
   std::vector<torch::optim::Optimizer*> optimizers_;
   std::vector<std::string> optimizer_names_;

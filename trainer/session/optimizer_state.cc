@@ -115,7 +115,8 @@ Result<OptimizerState> OptimizerState::Of(
   OptimizerState& state = maker.state;
   if (!state.counters_.empty()) {
     state.steps_ = at::zeros({static_cast<std::int64_t>(state.counters_.size())}, at::kLong);
-    state.tensors_.push_back({name + ".step", state.steps_});
+    // TakeSteps changes it.
+    state.tensors_.push_back({name + ".step", state.steps_, /*changes_at_any_time=*/true});
   }
   return std::move(state);
 }

@@ -62,7 +62,11 @@ SessionLearner::SessionLearner(KeptThings kept,
                                std::vector<std::shared_ptr<torch::nn::Module>> replicated,
                                ProcessGroup& group, at::Device device,
                                const ExchangeOptions& options)
-    : kept_(std::move(kept)), group_(group), device_(device), options_(options) {
+    : Learner(group, !device.is_cpu()),
+      kept_(std::move(kept)),
+      group_(group),
+      device_(device),
+      options_(options) {
   for (std::shared_ptr<torch::nn::Module>& module : replicated) {
     Replica replica;
     std::unordered_set<const c10::TensorImpl*> seen;  // A submodule may have two names.
@@ -83,16 +87,8 @@ Result<void> SessionLearner::Start(const Buckets& buckets, std::uint32_t from) {
     return {};
   }
   try {
-    kept_.TakeSteps();
+    ReceiveState(from);
     std::vector<at::Tensor> tensors;
-    for (const std::vector<NamedTensor>* const items : {&kept_.model(), &kept_.optimizer()}) {
-      for (const NamedTensor& item : *items) {
-        tensors.push_back(item.tensor);
-      }
-    }
-    Broadcast(group_, tensors, from);
-    kept_.GiveSteps();
-    tensors.clear();
     for (const Replica& replica : replicas_) {  // Things that are kept too are equal already.
       for (const at::Tensor& parameter : replica.module->parameters()) {
         tensors.push_back(parameter);
@@ -195,9 +191,7 @@ Result<void> SessionLearner::Backward(const at::Tensor& loss, double weight, boo
   } catch (const std::exception&) {
     return CollectiveError(group_.rank(), "finish the backward of a step");
   }
-  if (before_update_ && device_.is_cpu()) {
-    before_update_();
-  }
+  AwaitCopies();
   may_change_ = true;
   sums_ = !exchanges;
   return {};
@@ -206,7 +200,7 @@ Result<void> SessionLearner::Backward(const at::Tensor& loss, double weight, boo
 Result<void> SessionLearner::CheckUnchanged() const {
   for (std::size_t i = 0; !may_change_ && i < versions_.size(); ++i) {
     const NamedTensor& item = kept_.model()[i];
-    if (versions_[i] != item.tensor._version() && !kept_.ChangesAtAnyTime(item.name)) {
+    if (versions_[i] != item.tensor._version() && !item.changes_at_any_time) {
       return Error{ErrorKind::kInvalid,
                    "the kept parameter '" + item.name +
                        "' was changed before Backward. Change parameters between Backward and "
@@ -280,72 +274,6 @@ Result<Score> SessionLearner::TakeScore() {
     return score;
   } catch (const std::exception&) {
     return CollectiveError(group_.rank(), "compute the metrics");
-  }
-}
-
-std::string SessionLearner::Describe() const {
-  std::string text;
-  for (const NamedTensor& item : kept_.model()) {
-    text += (text.empty() ? "" : " ") + item.name + ShapeText(item.tensor.sizes());
-  }
-  return text;
-}
-
-SnapshotView SessionLearner::View() const {
-  kept_.TakeSteps();
-  if (!device_.is_cpu()) {
-    if (before_update_) {
-      before_update_();  // Until the copies of the last view have been read.
-    }
-    return {ViewsOf(model_mirror_.Copy(kept_.model())),
-            ViewsOf(optimizer_mirror_.Copy(kept_.optimizer())), [this] {
-              model_mirror_.Wait();
-              optimizer_mirror_.Wait();
-            }};
-  }
-  SnapshotView view{ViewsOf(kept_.model()), ViewsOf(kept_.optimizer()), {}};
-  for (TensorView& tensor : view.model) {
-    tensor.forward_changes_it = kept_.ChangesAtAnyTime(tensor.name);
-  }
-  for (TensorView& tensor : view.optimizer) {
-    tensor.forward_changes_it = tensor.name.ends_with(".step");  // The next View changes it.
-  }
-  return view;
-}
-
-std::uint64_t SessionLearner::StateBytes() const {
-  std::uint64_t bytes = 0;
-  for (const std::vector<NamedTensor>* const items : {&kept_.model(), &kept_.optimizer()}) {
-    for (const NamedTensor& item : *items) {
-      bytes += item.tensor.nbytes();
-    }
-  }
-  return bytes;
-}
-
-Result<void> SessionLearner::CopyFrom(const Snapshot& snapshot) {
-  RETURN_IF_ERROR(CopyBack(snapshot.model, kept_.model()));
-  RETURN_IF_ERROR(CopyBack(snapshot.optimizer, kept_.optimizer()));
-  kept_.GiveSteps();
-  return {};
-}
-
-// Also what the program changes by itself: rank 0's is what is saved.
-Result<void> SessionLearner::ShareBuffers() {
-  if (group_.torch() == nullptr) {
-    return {};
-  }
-  try {
-    std::vector<at::Tensor> tensors;
-    for (const NamedTensor& item : kept_.model()) {
-      if (kept_.ChangesAtAnyTime(item.name)) {
-        tensors.push_back(item.tensor);
-      }
-    }
-    Broadcast(group_, tensors);
-    return {};
-  } catch (const std::exception&) {
-    return CollectiveError(group_.rank(), "receive the buffers");
   }
 }
 

@@ -52,20 +52,18 @@ class SessionLearner final : public Learner {
   // replicated and optimized parameters are undefined again.
   void ForgetGradients();
 
-  std::string Describe() const override;
-  SnapshotView View() const override;
-  std::uint64_t StateBytes() const override;
-  Result<void> CopyFrom(const Snapshot& snapshot) override;
   Result<void> Start(const Buckets& buckets, std::uint32_t from) override;
-  void BeforeUpdate(std::function<void()> wait) override { before_update_ = std::move(wait); }
   const Buckets& buckets() const override { return buckets_; }
-  bool HasBuffers() const override { return kept_.HasBuffers(); }
-  Result<void> ShareBuffers() override;
   Result<Score> TakeScore() override;
   std::optional<double> LearningRate() const override;  // Of the first optimizer's first group.
   std::optional<DeviceMemory> MemoryOnDevice() const override;
 
  private:
+  std::vector<NamedTensor> ModelTensors() const override { return kept_.model(); }
+  std::vector<NamedTensor> OptimizerTensors() const override { return kept_.optimizer(); }
+  void GatherNumbers() const override { kept_.TakeSteps(); }
+  void ReturnNumbers() const override { kept_.GiveSteps(); }
+
   struct Replica {
     std::shared_ptr<torch::nn::Module> module;
     std::vector<std::string> names;
@@ -91,7 +89,6 @@ class SessionLearner final : public Learner {
   const at::Device device_;
   const ExchangeOptions options_;
   Buckets buckets_;  // Of all replicas; parameters are counted through.
-  std::function<void()> before_update_;
   at::Tensor weight_;
   double weight_there_ = 0;
   bool may_change_ = false;             // After a Backward of the open step.
@@ -99,8 +96,6 @@ class SessionLearner final : public Learner {
   std::vector<std::int64_t> versions_;  // Of the kept tensors, when the last step ended.
   std::map<std::string, Sum> metrics_;
   std::size_t samples_ = 0;
-  mutable HostMirror model_mirror_;
-  mutable HostMirror optimizer_mirror_;
 };
 
 }  // namespace ddprun
