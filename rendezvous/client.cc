@@ -95,7 +95,7 @@ Result<SyncReply> ReplyOf(const Call& call, const grpc::Status& status, const En
   if (!status.ok()) {
     return ErrorOf(status, endpoint, call.deadline, access);
   }
-  Result<SyncReply> reply = ReplyFromProto(call.reply);
+  Result<SyncReply> reply = FromProto<SyncReply>(call.reply);
   const auto clock = OffsetOf(call.sent_unix_us, call.reply.received_unix_us(),
                               call.reply.sent_unix_us(), call.heard_unix_us);
   if (!reply) {
@@ -314,7 +314,7 @@ std::unique_ptr<CommandStream> GrpcSyncChannel::State::OpenCommands(const Member
   in_grpc_->fetch_add(1);
   stub_->async()->Observe(&call->context, call->stream.get());
   call->stream->Begin({[call, ears, &loop = loop_](v1::Command wire) {
-                         Result<NodeCommand> command = CommandFromProto(wire);
+                         Result<NodeCommand> command = FromProto<NodeCommand>(wire);
                          if (!command) {
                            call->stream->Cancel(grpc::Status::CANCELLED);
                            return;

@@ -97,7 +97,7 @@ Result<std::vector<RunStatus>> AskStatus(const ServerAddress& server, const RunI
   ASSIGN_OR_RETURN(const std::shared_ptr<Stub> stub, Connect(server, timeout));
   ASSIGN_OR_RETURN(const v1::DescribeReply reply,
                    AskBy(*stub, &Stub::Describe, request, server, timeout));
-  Result<std::vector<RunStatus>> runs = StatusFromProto(reply);
+  Result<std::vector<RunStatus>> runs = FromProto<std::vector<RunStatus>>(reply);
   if (!runs) {
     return Malformed(server, runs.error());
   }
@@ -148,7 +148,7 @@ class NodesAsked::State {
     if (come_.empty()) {
       return ended_ ? Result<std::optional<AskReply>>(*ended_) : std::optional<AskReply>();
     }
-    Result<AskReply> reply = AskReplyFromProto(come_.front());
+    Result<AskReply> reply = FromProto<AskReply>(come_.front());
     come_.pop_front();
     changed_.notify_all();
     if (!reply) {

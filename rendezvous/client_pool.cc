@@ -104,7 +104,7 @@ class PoolClient::State : public std::enable_shared_from_this<PoolClient::State>
       };
     };
     call->stream->Begin({[call, post, &loop = loop_](v1::PoolReply wire) {
-                           const Result<PoolReply> reply = PoolReplyFromProto(wire);
+                           const Result<PoolReply> reply = FromProto<PoolReply>(wire);
                            if (!reply) {
                              call->stream->Cancel(
                                  {grpc::StatusCode::FAILED_PRECONDITION,
@@ -191,7 +191,7 @@ Result<PoolStatus> AskPool(const Endpoint& endpoint, const Access& access, Durat
   if (!answered) {
     return WhyEnded(status, endpoint, access);
   }
-  ASSIGN_OR_RETURN(const PoolReply reply, PoolReplyFromProto(wire));
+  ASSIGN_OR_RETURN(const PoolReply reply, FromProto<PoolReply>(wire));
   const PoolStatus* const known = std::get_if<PoolStatus>(&reply);
   return known != nullptr ? Result<PoolStatus>(*known) : NoPool(endpoint);
 }

@@ -319,7 +319,7 @@ grpc::ServerUnaryReactor* RendezvousService::Sync(grpc::CallbackServerContext* c
   if (const grpc::Status allowed = admission_.Check(*context); !allowed.ok()) {
     return EndAtOnce(context, allowed);
   }
-  Result<NodeReport> report = ReportFromProto(*request);
+  Result<NodeReport> report = FromProto<NodeReport>(*request);
   if (!report) {
     return EndAtOnce(context, StatusOf(report.error()));
   }
@@ -360,7 +360,7 @@ grpc::ServerUnaryReactor* RendezvousService::Control(grpc::CallbackServerContext
   if (const grpc::Status allowed = admission_.Check(*context); !allowed.ok()) {
     return EndAtOnce(context, allowed);
   }
-  const Result<ControlRequest> asked = ControlFromProto(*request);
+  const Result<ControlRequest> asked = FromProto<ControlRequest>(*request);
   if (!asked) {
     return EndAtOnce(context, StatusOf(asked.error()));
   }
@@ -392,8 +392,9 @@ grpc::ServerBidiReactor<v1::AskMessage, v1::AskReply>* RendezvousService::AskNod
 grpc::ServerBidiReactor<v1::PoolReport, v1::PoolReply>* RendezvousService::Pool(
     grpc::CallbackServerContext* context) {
   return ServeStream<PoolReport, PoolReply, v1::PoolReply>(
-      inbox_, context, admission_.Check(*context), kMostUnsentOfPool, PoolReportFromProto,
-      PoolReportFromProto, inbox_->handlers.pool);
+      inbox_, context, admission_.Check(*context), kMostUnsentOfPool,
+      FromProto<PoolReport, v1::PoolReport>, FromProto<PoolReport, v1::PoolReport>,
+      inbox_->handlers.pool);
 }
 
 void RendezvousService::OnAuthenticated(std::function<void(const std::string&)> callback) {

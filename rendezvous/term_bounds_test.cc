@@ -29,7 +29,7 @@ NodeReport Plain() {
 std::string Refusal(const NodeReport& report, std::int64_t unix_ms) {
   v1::SyncRequest wire;
   ToProto(report, &wire);
-  const Result<NodeReport> read = ReportFromProtoAt(wire, unix_ms);
+  const Result<NodeReport> read = FromProtoAt<NodeReport>(wire, unix_ms);
   return read ? "" : read.error().message;
 }
 
@@ -104,7 +104,7 @@ TEST(TermBounds, ServersAreNotBelievedEither) {
   const Term far{std::uint64_t{1} << 62};
   v1::SyncReply reply;
   ToProto(SyncReply{Wait{}, 1, Duration{1}, Duration{1}, far}, &reply);
-  EXPECT_FALSE(ReplyFromProto(reply));
+  EXPECT_FALSE(FromProto<SyncReply>(reply));
   const Claim claim{1, far, {"h0", 1}, 0, false};
   EXPECT_TRUE(Fails(DecodeClaim(Encode(claim), 1),
                     "claim 1, made by the server at h0:1, has the term 46116860"));

@@ -1,13 +1,12 @@
 #include "rendezvous/wire/convert.h"
 
 #include <string>
+#include <type_traits>
 
 #include "rendezvous/wire/wire_messages.h"
 
 namespace ddprun {
 namespace {
-
-constexpr std::size_t kMaxRuns = 1000;
 
 // For the one who asks, whose log shows it.
 Error OtherProtocol(std::uint32_t said) {
@@ -16,144 +15,65 @@ Error OtherProtocol(std::uint32_t said) {
                                    ": run the same ddprun on every node [protocol-differs]"};
 }
 
-template <class Value>
-Result<Value> Read(const auto& wire, std::string_view of = "") {
-  Reader in(kServersAhead);
-  return ReadFields<Value>(wire, in, of);
-}
-
 }  // namespace
 
-// ---- A node's calls ----
-Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire) {
-  return ReportFromProtoAt(wire, LatestUnixMilliseconds());
-}
-
-Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t unix_ms) {
-  if (wire.protocol() != kProtocol) {
-    return OtherProtocol(wire.protocol());
+template <class Value, class Wire>
+Result<Value> FromProtoAt(const Wire& wire, std::int64_t unix_ms) {
+  if constexpr (requires { wire.protocol(); }) {
+    if (wire.protocol() != kProtocol) {
+      return OtherProtocol(wire.protocol());
+    }
   }
-  Reader in(unix_ms, kNodesAhead);
-  return ReadFields<NodeReport>(wire, in);
+  Reader in(unix_ms, std::is_same_v<Value, NodeReport> ? kNodesAhead : kServersAhead);
+  return ReadFields<Value>(wire, in);
 }
 
-Result<SyncReply> ReplyFromProto(const v1::SyncReply& wire) {
-  return Read<SyncReply>(wire);
+template <class Value, class Wire>
+Result<Value> FromProto(const Wire& wire) {
+  return FromProtoAt<Value>(wire, LatestUnixMilliseconds());
 }
 
-void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
-  wire->set_protocol(kProtocol);
-  WriteFields(report, wire);
-}
-
-void ToProto(const SyncReply& reply, v1::SyncReply* wire) {
-  WriteFields(reply, wire);
-}
-
-// ---- Looks from outside, and operators' wishes ----
-Result<std::vector<RunStatus>> StatusFromProto(const v1::DescribeReply& wire) {
-  Reader in(kServersAhead);
-  std::vector<RunStatus> runs;
-  FieldReader(wire, in).List(FIELD(runs), runs, kMaxRuns, "");
-  return in.Taken(std::move(runs));
-}
-
-Result<ControlRequest> ControlFromProto(const v1::ControlRequest& wire) {
-  return Read<ControlRequest>(wire);
-}
-
-void ToProto(const std::vector<RunStatus>& runs, v1::DescribeReply* wire) {
-  for (const RunStatus& run : runs) {
-    WriteFields(run, wire->add_runs());
+template <class Value, class Wire>
+void ToProto(const Value& value, Wire* wire) {
+  if constexpr (requires { wire->set_protocol(kProtocol); }) {
+    wire->set_protocol(kProtocol);
   }
+  WriteFields(value, wire);
 }
 
-void ToProto(const ControlRequest& request, v1::ControlRequest* wire) {
-  WriteFields(request, wire);
-}
+#define BOTH_WAYS(Value, Wire)                          \
+  template Result<Value> FromProto<Value>(const Wire&); \
+  template void ToProto(const Value&, Wire*);
 
-// ---- Operators' requests to nodes ----
+BOTH_WAYS(NodeReport, v1::SyncRequest)
+template Result<NodeReport> FromProtoAt<NodeReport>(const v1::SyncRequest&, std::int64_t);
+BOTH_WAYS(SyncReply, v1::SyncReply)
+BOTH_WAYS(std::vector<RunStatus>, v1::DescribeReply)
+BOTH_WAYS(ControlRequest, v1::ControlRequest)
+BOTH_WAYS(NodeCommand, v1::Command)
+BOTH_WAYS(AskReply, v1::AskReply)
+BOTH_WAYS(PoolReport, v1::PoolReport)
+BOTH_WAYS(PoolReply, v1::PoolReply)
+BOTH_WAYS(Membership, v1::Membership)
+BOTH_WAYS(AskStart, v1::AskStart)
+template void ToProto(const AnswerPiece&, v1::Piece*);
+
 Result<Membership> MembershipFromProto(const v1::NodeMessage& wire) {
-  return Read<Membership>(wire.self());
+  return FromProto<Membership>(wire.self());
 }
 
 Result<AnswerPiece> PieceFromProto(const v1::NodeMessage& wire) {
-  return Read<AnswerPiece>(wire.piece(), "piece");
+  Reader in(kServersAhead);
+  return ReadFields<AnswerPiece>(wire.piece(), in, "piece");
 }
 
-Result<NodeCommand> CommandFromProto(const v1::Command& wire) {
-  return Read<NodeCommand>(wire);
-}
-
-Result<AskStart> AskStartFromProto(const v1::AskMessage& message) {
-  return Read<AskStart>(message.start());
+Result<AskStart> AskStartFromProto(const v1::AskMessage& wire) {
+  return FromProto<AskStart>(wire.start());
 }
 
 Result<NodeId> NextFromProto(const v1::AskMessage& wire) {
   Reader in(kServersAhead);
   return in.Taken(in.Name("next", wire.next()));
-}
-
-Result<AskReply> AskReplyFromProto(const v1::AskReply& wire) {
-  return Read<AskReply>(wire);
-}
-
-void ToProto(const Membership& self, v1::Membership* wire) {
-  WriteFields(self, wire);
-}
-
-void ToProto(const AnswerPiece& piece, v1::Piece* wire) {
-  WriteFields(piece, wire);
-}
-
-void ToProto(const NodeCommand& command, v1::Command* wire) {
-  WriteFields(command, wire);
-}
-
-void ToProto(const AskStart& start, v1::AskStart* wire) {
-  WriteFields(start, wire);
-}
-
-void ToProto(const AskReply& reply, v1::AskReply* wire) {
-  WriteFields(reply, wire);
-}
-
-// ---- A pool ----
-Result<PoolReport> PoolReportFromProto(const v1::PoolReport& wire) {
-  if (wire.protocol() != kProtocol) {
-    return OtherProtocol(wire.protocol());
-  }
-  PoolReport report;
-  Reader in(kServersAhead);
-  {
-    const FieldReader io(wire, in);
-    (void)(io.Choice<PoolOffer>(FIELD(offer), report) || io.Choice<PoolWish>(FIELD(wish), report));
-  }
-  return in.Taken(std::move(report));
-}
-
-Result<PoolReply> PoolReplyFromProto(const v1::PoolReply& wire) {
-  PoolReply reply;
-  Reader in(kServersAhead);
-  {
-    const FieldReader io(wire, in);
-    io.Check(io.Choice<PoolOrder>(FIELD(order), reply) || io.Choice<PoolView>(FIELD(view), reply) ||
-                 io.Choice<PoolStatus>(FIELD(status), reply),
-             "kind", "is missing");
-  }
-  return in.Taken(std::move(reply));
-}
-
-void ToProto(const PoolReport& report, v1::PoolReport* wire) {
-  wire->set_protocol(kProtocol);
-  const FieldWriter io(*wire);
-  (void)(io.Choice<PoolOffer>(FIELD(offer), report) || io.Choice<PoolWish>(FIELD(wish), report));
-}
-
-void ToProto(const PoolReply& reply, v1::PoolReply* wire) {
-  const FieldWriter io(*wire);
-  (void)(io.Choice<PoolOrder>(FIELD(order), reply) || io.Choice<PoolView>(FIELD(view), reply) ||
-         io.Choice<PoolStatus>(FIELD(status), reply));
 }
 
 }  // namespace ddprun

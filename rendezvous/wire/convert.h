@@ -6,6 +6,8 @@
 // reading would refuse for its size: text for people and lists are cut to their bounds.
 #pragma once
 
+#include <cstdint>
+
 #include "common/result.h"
 #include "proto/rendezvous.pb.h"
 #include "rendezvous/core/status.h"
@@ -19,38 +21,19 @@ namespace ddprun {
 // refused.
 inline constexpr std::uint32_t kProtocol = 3;
 
-Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire);
+// For the messages that convert.cc lists.
+template <class Value, class Wire>
+Result<Value> FromProto(const Wire& wire);
 // Where the clock says so.
-Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t unix_ms);
-Result<SyncReply> ReplyFromProto(const v1::SyncReply& wire);
+template <class Value, class Wire>
+Result<Value> FromProtoAt(const Wire& wire, std::int64_t unix_ms);
+template <class Value, class Wire>
+void ToProto(const Value& value, Wire* wire);
 
-// Looks from outside and an operator's wishes.
-Result<std::vector<RunStatus>> StatusFromProto(const v1::DescribeReply& wire);
-Result<ControlRequest> ControlFromProto(const v1::ControlRequest& wire);
-void ToProto(const std::vector<RunStatus>& runs, v1::DescribeReply* wire);
-void ToProto(const ControlRequest& request, v1::ControlRequest* wire);
-
-// Operators' requests to nodes. Of the two streams' messages from a client the first one opens the
-// stream.
+// Of the two streams' messages from a client the first one opens the stream.
 Result<Membership> MembershipFromProto(const v1::NodeMessage& wire);
 Result<AnswerPiece> PieceFromProto(const v1::NodeMessage& wire);
-Result<NodeCommand> CommandFromProto(const v1::Command& wire);
-Result<AskStart> AskStartFromProto(const v1::AskMessage& message);
+Result<AskStart> AskStartFromProto(const v1::AskMessage& wire);
 Result<NodeId> NextFromProto(const v1::AskMessage& wire);
-Result<AskReply> AskReplyFromProto(const v1::AskReply& wire);
-void ToProto(const Membership& self, v1::Membership* wire);
-void ToProto(const AnswerPiece& piece, v1::Piece* wire);
-void ToProto(const NodeCommand& command, v1::Command* wire);
-void ToProto(const AskStart& start, v1::AskStart* wire);
-void ToProto(const AskReply& reply, v1::AskReply* wire);
-
-// A pool's streams.
-Result<PoolReport> PoolReportFromProto(const v1::PoolReport& wire);
-Result<PoolReply> PoolReplyFromProto(const v1::PoolReply& wire);
-void ToProto(const PoolReport& report, v1::PoolReport* wire);
-void ToProto(const PoolReply& reply, v1::PoolReply* wire);
-
-void ToProto(const NodeReport& report, v1::SyncRequest* wire);
-void ToProto(const SyncReply& reply, v1::SyncReply* wire);
 
 }  // namespace ddprun

@@ -24,7 +24,7 @@ TEST(WirePool, MessagesCrossAsTheyAre) {
        {PoolReport(kOffer), PoolReport(kWish), PoolReport(PoolQuestion{})}) {
     v1::PoolReport wire;
     ToProto(report, &wire);
-    EXPECT_EQ(PoolReportFromProto(wire).value(), report);
+    EXPECT_EQ(FromProto<PoolReport>(wire).value(), report);
   }
   const PoolOrder order{"run", 7, "/here", {"--", "train.py"}, "\2", true, true, true};
   const PoolView view{4, true, 2, "why", {{"n1", true, 3, {{1, 2, "a line"}}}}, true, 3};
@@ -33,7 +33,7 @@ TEST(WirePool, MessagesCrossAsTheyAre) {
   for (const PoolReply& reply : {PoolReply(order), PoolReply(view), PoolReply(status)}) {
     v1::PoolReply wire;
     ToProto(reply, &wire);
-    EXPECT_EQ(PoolReplyFromProto(wire).value(), reply);
+    EXPECT_EQ(FromProto<PoolReply>(wire).value(), reply);
   }
 }
 
@@ -53,7 +53,7 @@ std::string RefusalOf(Value value, Spoil spoil) {
   spoil(value);
   v1::PoolReport wire;
   ToProto(PoolReport(value), &wire);
-  const auto report = PoolReportFromProto(wire);
+  const auto report = FromProto<PoolReport>(wire);
   return report ? "accepted" : report.error().message;
 }
 
@@ -71,8 +71,8 @@ TEST(WirePool, WhatCannotBeIsRefusedByField) {
             "offer.said is too long");
   v1::PoolReport of_another;
   of_another.set_protocol(kProtocol + 1);
-  EXPECT_FALSE(PoolReportFromProto(of_another));
-  EXPECT_FALSE(PoolReplyFromProto(v1::PoolReply()));
+  EXPECT_FALSE(FromProto<PoolReport>(of_another));
+  EXPECT_FALSE(FromProto<PoolReply>(v1::PoolReply()));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ TEST(WireRequests, CrossAsTheyAre) {
        {NodeCommand{7, false, kSpec, 8'192}, NodeCommand{.request = 7, .over = true}}) {
     v1::Command told;
     ToProto(command, &told);
-    EXPECT_EQ(CommandFromProto(told).value(), command);
+    EXPECT_EQ(FromProto<NodeCommand>(told).value(), command);
   }
 
   const AskStart start{"", "token", kSpec, {"n0", "n1"}};
@@ -33,7 +33,7 @@ TEST(WireRequests, CrossAsTheyAre) {
   for (const AskReply& answer : {AskReply{{"n0"}, {}, {}}, AskReply{{}, "n0", kPiece}}) {
     v1::AskReply answered;
     ToProto(answer, &answered);
-    EXPECT_EQ(AskReplyFromProto(answered).value(), answer);
+    EXPECT_EQ(FromProto<AskReply>(answered).value(), answer);
   }
 }
 
@@ -83,9 +83,9 @@ TEST(WireRequests, WhatCannotBeIsRefusedByField) {
 
   v1::Command command;
   ToProto(NodeCommand{.request = 1}, &command);
-  EXPECT_TRUE(CommandFromProto(command));
+  EXPECT_TRUE(FromProto<NodeCommand>(command));
   command.set_piece_bytes(kMaxPieceBytes + 1);
-  EXPECT_FALSE(CommandFromProto(command));
+  EXPECT_FALSE(FromProto<NodeCommand>(command));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ Result<NodeReport> AcrossTheWire(const NodeReport& report) {
   ToProto(report, &wire);
   v1::SyncRequest read;
   EXPECT_TRUE(read.ParseFromString(wire.SerializeAsString()));
-  return ReportFromProto(read);
+  return FromProto<NodeReport>(read);
 }
 
 Result<SyncReply> AcrossTheWire(const SyncReply& reply) {
@@ -33,7 +33,7 @@ Result<SyncReply> AcrossTheWire(const SyncReply& reply) {
   ToProto(reply, &wire);
   v1::SyncReply read;
   EXPECT_TRUE(read.ParseFromString(wire.SerializeAsString()));
-  return ReplyFromProto(read);
+  return FromProto<SyncReply>(read);
 }
 
 template <class T>
@@ -140,7 +140,7 @@ void ExpectRefused(const std::vector<Refusal>& refusals) {
   for (const Refusal& refusal : refusals) {
     v1::SyncRequest wire = WireReport();
     refusal.spoil(wire);
-    const Result<NodeReport> report = ReportFromProto(wire);
+    const Result<NodeReport> report = FromProto<NodeReport>(wire);
     ASSERT_FALSE(report) << refusal.field;
     EXPECT_EQ(report.error().kind, ErrorKind::kInvalid);
     EXPECT_TRUE(report.error().message.starts_with(std::string(refusal.field) + " "))
@@ -260,7 +260,7 @@ TEST(Convert, DirectivesThatCannotBeUsedAreRefusedByField) {
     v1::SyncReply wire;
     ToProto(SyncReply{directive, 0, 1ms, 1ms, {}}, &wire);
     spoil(*wire.mutable_directive());
-    const Result<SyncReply> reply = ReplyFromProto(wire);
+    const Result<SyncReply> reply = FromProto<SyncReply>(wire);
     return reply ? "accepted" : reply.error().message.substr(0, reply.error().message.find(' '));
   };
   EXPECT_EQ(error_of(Wait{}, [](auto& d) { d.Clear(); }), "directive");
@@ -300,7 +300,7 @@ TEST(Convert, RepliesThatCannotBeUsedAreRefusedByField) {
     v1::SyncReply wire;
     ToProto(SyncReply{}, &wire);
     spoil(wire);
-    const Result<SyncReply> reply = ReplyFromProto(wire);
+    const Result<SyncReply> reply = FromProto<SyncReply>(wire);
     return reply ? "accepted" : reply.error().message.substr(0, reply.error().message.find(' '));
   };
   EXPECT_EQ(error_of([](auto&) {}), "accepted");

@@ -34,7 +34,7 @@ TEST(WireFields, EveryFieldOfARunsShapeCrosses) {
   Filler{}(kSpecFields, report.spec);
   v1::SyncRequest wire;
   ToProto(report, &wire);
-  const Result<NodeReport> read = ReportFromProto(wire);
+  const Result<NodeReport> read = FromProto<NodeReport>(wire);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->spec, report.spec);
 }
@@ -57,10 +57,10 @@ struct WireStatus : testing::Test {
     fill(kRunEventFields, run.events.emplace_back());
     run.events.back().level = NoticeLevel::kWarning;
     fill(kCauseTotalFields, run.totals.emplace_back());
-    ToProto({run}, &wire);
+    ToProto(std::vector<RunStatus>{run}, &wire);
   }
   std::string Refusal() const {
-    const auto runs = StatusFromProto(wire);
+    const auto runs = FromProto<std::vector<RunStatus>>(wire);
     return runs ? "accepted" : runs.error().message;
   }
 
@@ -69,7 +69,7 @@ struct WireStatus : testing::Test {
 };
 
 TEST_F(WireStatus, EveryFieldCrosses) {
-  const auto runs = StatusFromProto(wire);
+  const auto runs = FromProto<std::vector<RunStatus>>(wire);
   ASSERT_TRUE(runs) << runs.error().message;
   EXPECT_EQ(runs->front(), run);
 }
@@ -102,7 +102,7 @@ TEST_F(WireStatus, WhatCannotBeIsRefusedByField) {
 TEST_F(WireStatus, WritingCutsWhatReadingWouldRefuse) {
   run.waits_for = std::string(kMaxTextBytes + 1, 'x');
   wire.Clear();
-  ToProto({run}, &wire);
+  ToProto(std::vector<RunStatus>{run}, &wire);
   EXPECT_EQ(Refusal(), "accepted");
 }
 

@@ -333,6 +333,13 @@ void Fields(const Io& io, Of<Io, RunStatus>& run) {
   io.List(FIELD(training), run.training, kMostTrainingPoints, "training");
 }
 
+inline constexpr std::size_t kMaxRuns = 1000;
+
+template <class Io>
+void Fields(const Io& io, Of<Io, std::vector<RunStatus>>& runs) {
+  io.List(FIELD(runs), runs, kMaxRuns, "");
+}
+
 template <class Io>
 void Fields(const Io& io, Of<Io, ControlRequest>& request) {
   io(FIELD(run_id), request.run_id);
@@ -498,6 +505,21 @@ template <class Io>
 void Fields(const Io& io, Of<Io, PoolStatus>& status) {
   io.List(FIELD(members), status.members, kMostDaemons, "members");
   io.List(FIELD(runs), status.runs, kMostWishes + kMostPastRuns, "runs");
+}
+
+// None: a question.
+template <class Io>
+void Fields(const Io& io, Of<Io, PoolReport>& report) {
+  (void)(io.template Choice<PoolOffer>(FIELD(offer), report) ||
+         io.template Choice<PoolWish>(FIELD(wish), report));
+}
+
+template <class Io>
+void Fields(const Io& io, Of<Io, PoolReply>& reply) {
+  const bool known = io.template Choice<PoolOrder>(FIELD(order), reply) ||
+                     io.template Choice<PoolView>(FIELD(view), reply) ||
+                     io.template Choice<PoolStatus>(FIELD(status), reply);
+  io.Check(known, "kind", "is missing");
 }
 
 // ---- A claim's entry ----

@@ -339,7 +339,7 @@ bool LightChannel::State::OnFrame(FrameType type, char flags, std::uint32_t stre
         wire.ParseFromArray(message_.data() + 5, static_cast<int>(message_.size()) - 5);
     if (whole) {
       stream_ += 2;
-      End(ReplyFromProto(wire));
+      End(FromProto<SyncReply>(wire));
     } else {
       Fail("the call was refused");
     }

@@ -39,22 +39,22 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string bytes = input.RestText();
   switch (kind % 6) {
     case 0:
-      Converse<v1::SyncRequest>(bytes, ReportFromProto);
+      Converse<v1::SyncRequest>(bytes, FromProto<NodeReport, v1::SyncRequest>);
       break;
     case 1:
-      Converse<v1::SyncReply>(bytes, ReplyFromProto);
+      Converse<v1::SyncReply>(bytes, FromProto<SyncReply, v1::SyncReply>);
       break;
     case 2:
-      Converse<v1::DescribeReply>(bytes, StatusFromProto);
+      Converse<v1::DescribeReply>(bytes, FromProto<std::vector<RunStatus>, v1::DescribeReply>);
       break;
     case 3:
-      Converse<v1::ControlRequest>(bytes, ControlFromProto);
+      Converse<v1::ControlRequest>(bytes, FromProto<ControlRequest, v1::ControlRequest>);
       break;
     case 4:
-      Converse<v1::PoolReport>(bytes, PoolReportFromProto);
+      Converse<v1::PoolReport>(bytes, FromProto<PoolReport, v1::PoolReport>);
       break;
     default:
-      Converse<v1::PoolReply>(bytes, PoolReplyFromProto);
+      Converse<v1::PoolReply>(bytes, FromProto<PoolReply, v1::PoolReply>);
       break;
   }
   return 0;
