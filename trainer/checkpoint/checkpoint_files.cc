@@ -1,7 +1,6 @@
 #include "trainer/checkpoint/checkpoint_files.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -14,41 +13,10 @@ namespace {
 
 constexpr const char* kModel = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
-constexpr const char* kRankStates = "rank-states.safetensors";
+constexpr const char* kRankStates = "rank-states.safetensors";  // Of generators: none any more.
 constexpr const char* kState = "state.json";
 constexpr const char* kSidecar = "state.json.xxh64";
 constexpr std::size_t kMaxState = 64 << 20;
-constexpr std::string_view kCpu = ".cpu_rng";
-constexpr std::string_view kDevice = ".device_rng";
-
-Tensor RawBytes(std::string name, const std::string& bytes) {
-  return {std::move(name), DType::kU8, {static_cast<std::int64_t>(bytes.size())}, bytes};
-}
-
-std::vector<Tensor> ToTensors(const std::map<std::uint32_t, RankRandomness>& states) {
-  std::vector<Tensor> out;
-  for (const auto& [rank, state] : states) {
-    out.push_back(RawBytes(std::to_string(rank) + std::string(kCpu), state.cpu_rng));
-    out.push_back(RawBytes(std::to_string(rank) + std::string(kDevice), state.device_rng));
-  }
-  return out;
-}
-
-Result<std::map<std::uint32_t, RankRandomness>> ToRankStates(std::vector<Tensor> tensors,
-                                                             const fs::path& path) {
-  std::map<std::uint32_t, RankRandomness> out;
-  for (Tensor& tensor : tensors) {
-    std::uint32_t rank = 0;
-    const char* end = tensor.name.data() + tensor.name.size();
-    const auto [stop, error] = std::from_chars(tensor.name.data(), end, rank);
-    const std::string_view rest(stop, static_cast<std::size_t>(end - stop));
-    if (error != std::errc() || tensor.dtype != DType::kU8 || (rest != kCpu && rest != kDevice)) {
-      return Invalid("'" + tensor.name + "' is no generator's state in", path.native());
-    }
-    (rest == kCpu ? out[rank].cpu_rng : out[rank].device_rng) = std::string_view(tensor.bytes);
-  }
-  return out;
-}
 
 Result<std::vector<Tensor>> ReadTensors(FileSystem& files, const fs::path& directory,
                                         const StateFile& state, const std::string& name) {
@@ -88,16 +56,15 @@ Result<Snapshot> ReadContents(FileSystem& files, const fs::path& directory, Stat
   Snapshot snapshot;
   ASSIGN_OR_RETURN(snapshot.model, ReadTensors(files, directory, state, kModel));
   ASSIGN_OR_RETURN(snapshot.optimizer, ReadTensors(files, directory, state, kOptimizer));
-  ASSIGN_OR_RETURN(std::vector<Tensor> ranks, ReadTensors(files, directory, state, kRankStates));
-  ASSIGN_OR_RETURN(snapshot.rank_states, ToRankStates(std::move(ranks), directory / kRankStates));
+  RETURN_IF_ERROR(ReadTensors(files, directory, state, kRankStates));  // Whole, and not used.
   snapshot.state = std::move(state.state);
   return snapshot;
 }
 
 }  // namespace
 
-CheckpointFiles::CheckpointFiles(const Snapshot& snapshot, TrainState state)
-    : rank_tensors_(ToTensors(snapshot.rank_states)) {
+CheckpointFiles::CheckpointFiles(const Snapshot& snapshot, TrainState state) {
+  static const std::vector<Tensor> kNoTensors;
   const SafetensorsMetadata metadata{
       {"format", "pt"}, {"step", std::to_string(state.step)}, {"model", state.model}};
   const auto add = [&](const char* name, const std::vector<Tensor>& tensors) {
@@ -112,7 +79,7 @@ CheckpointFiles::CheckpointFiles(const Snapshot& snapshot, TrainState state)
   parts_.reserve(3);
   add(kModel, snapshot.model);
   add(kOptimizer, snapshot.optimizer);
-  add(kRankStates, rank_tensors_);
+  add(kRankStates, kNoTensors);
   state_.state = std::move(state);
   state_.state.total_bytes = bytes_;
   // Digests have a fixed width: the text is as long now as it will be with them.

@@ -50,7 +50,6 @@ class CheckpointFiles {
     const std::vector<Tensor>& tensors;
   };
 
-  std::vector<Tensor> rank_tensors_;
   std::vector<Part> parts_;
   StateFile state_;  // Its digests are known once the files are written.
   std::uint64_t bytes_ = 0;

@@ -115,9 +115,6 @@ std::uint64_t ByteCount(const Snapshot& snapshot) {
       bytes += tensor.bytes.size();
     }
   }
-  for (const auto& [rank, state] : snapshot.rank_states) {
-    bytes += state.cpu_rng.size() + state.device_rng.size();
-  }
   return bytes;
 }
 

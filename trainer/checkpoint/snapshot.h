@@ -31,13 +31,6 @@ struct Tensor {
   bool operator==(const Tensor&) const = default;
 };
 
-// The part that differs per rank: the state of its random number generators. Empty: none.
-struct RankRandomness {
-  std::string cpu_rng;
-  std::string device_rng;
-  bool operator==(const RankRandomness&) const = default;
-};
-
 struct TrainState {
   static constexpr std::uint32_t kSchema = 1;
 
@@ -77,10 +70,9 @@ struct Snapshot {
   std::vector<Tensor> model;
   std::vector<Tensor> optimizer;
   TrainState state;
-  std::map<std::uint32_t, RankRandomness> rank_states;
 };
 
-// Bytes of all tensors and generators, as copied.
+// Bytes of all tensors, as copied.
 std::uint64_t ByteCount(const Snapshot& snapshot);
 
 // One file of a checkpoint, as state.json lists it.

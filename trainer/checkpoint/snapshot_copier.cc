@@ -67,7 +67,6 @@ void SnapshotCopier::Begin(SnapshotView view, TrainState state, std::optional<Sn
   Wait();
   view_ = std::move(view);
   snapshot_ = spent ? *std::move(spent) : Snapshot{};
-  snapshot_.rank_states.clear();
   snapshot_.state = std::move(state);
   Prepare(view_.model, snapshot_.model);
   Prepare(view_.optimizer, snapshot_.optimizer);
