@@ -152,22 +152,13 @@ Result<MetricsFile> MetricsFile::Open(const std::filesystem::path& path, Generat
   metrics.generation_ = generation;
   metrics.world_size_ = world_size;
   if (!path.empty()) {
-    ASSIGN_OR_RETURN(metrics.lines_.emplace(),
+    ASSIGN_OR_RETURN(metrics.lines_,
                      LineFile::Open(path, {.what = "metrics", .flag = "--metrics"}));
   }
   return metrics;
 }
 
-void MetricsFile::Finish() {
-  if (lines_) {
-    lines_->Finish();
-  }
-}
-
 void MetricsFile::Append(const ProgressPoint& point) {
-  if (!lines_) {
-    return;
-  }
   const double time =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   nlohmann::json object = {
@@ -194,10 +185,7 @@ void MetricsFile::Append(const ProgressPoint& point) {
     object["gpu_mem"] = *point.gpu_bytes;
     object["gpu_mem_peak"] = *point.gpu_peak;
   }
-  if (const Result<void> written = lines_->Append(object.dump() + "\n"); !written) {
-    Log(LogLevel::kWarning, written.error().message + "; no more metrics are written");
-    lines_.reset();
-  }
+  lines_.Append(object.dump() + "\n");
 }
 
 }  // namespace ddprun

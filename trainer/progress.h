@@ -77,10 +77,10 @@ class MetricsFile {
                                   std::uint32_t world_size);
   void Append(const ProgressPoint& point);
   // Until all is written, but not for long: what still is not is said.
-  void Finish();
+  void Finish() { lines_.Finish(); }
 
  private:
-  std::optional<LineFile> lines_;
+  LineFile lines_;
   Generation generation_;
   std::uint32_t world_size_ = 1;
 };

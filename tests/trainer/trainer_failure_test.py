@@ -146,7 +146,7 @@ class Failure(support.TrainerTest):
         with open(self.path("m.fifo"), "rb") as reader:
             self.assertIn(b'"step"', reader.readline())
         self.assertEqual(worker.wait(), 0, worker.text("err"))
-        self.assertIn("Broken pipe; no more metrics are written", worker.text("err"))
+        self.assertIn("Broken pipe; nothing more is written to it", worker.text("err"))
 
     def test_parameters_that_cannot_be_looked_at(self):
         os.symlink("loop", self.path("loop"))
@@ -224,7 +224,7 @@ class Failure(support.TrainerTest):
         workers = self.start(arguments, ranks=2, limits={resource.RLIMIT_FSIZE: 30_000})
         for rank, worker in enumerate(workers):
             self.assertEqual(worker.wait(), 0, worker.text("err"))
-            self.assertIn(f"rank-{rank}.jsonl': File too large; no more of the sample log is written", worker.text("err"))
+            self.assertIn(f"rank-{rank}.jsonl': File too large; nothing more is written to it", worker.text("err"))
             self.assertIn(f"cannot write 'prof/trace-generation-1-rank-{rank}.json': File too large", worker.text("err"))
 
     # It is saved before anything that may be refused.

@@ -43,7 +43,7 @@ class TensorBoard(support.TrainerTest):
     def test_a_disk_that_refuses_is_said_once(self):
         (worker,) = self.start(SHORT, limits={resource.RLIMIT_FSIZE: 6144})
         self.assertEqual(worker.wait(), 0, worker.text("err"))
-        self.assertEqual(worker.text("err").count("File too large; no more TensorBoard events are written"), 1)
+        self.assertEqual(worker.text("err").count("'curves': File too large; nothing more is written to it"), 1)
 
 
 if __name__ == "__main__":

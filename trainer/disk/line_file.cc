@@ -87,31 +87,32 @@ Result<LineFile> LineFile::Open(const std::filesystem::path& path, const LineFil
   return lines;
 }
 
-Result<void> LineFile::Append(const std::string& line) {
+void LineFile::Append(const std::string& line) {
   if (!file_) {
-    return {};
+    return;
   }
-  {
-    const std::lock_guard lock(file_->mutex);
-    if (file_->failed) {
-      return *file_->failed;
-    }
-    if (file_->unwritten_bytes + line.size() <= kMostWaiting) {
-      file_->waiting += line;
-      file_->unwritten_bytes += line.size();
-      ++file_->unwritten;
-      if (++file_->waiting_lines == 1) {  // Else a call that will take it along waits already.
-        thread_->Post([file = file_] { file->Write(); });
-      }
-      return {};
-    }
+  std::unique_lock lock(file_->mutex);
+  if (file_->failed) {
+    Log(LogLevel::kWarning, file_->failed->message + "; nothing more is written to it");
+    lock.unlock();
+    file_.reset();
+    return;
   }
+  if (file_->unwritten_bytes + line.size() <= kMostWaiting) {
+    file_->waiting += line;
+    file_->unwritten_bytes += line.size();
+    ++file_->unwritten;
+    if (++file_->waiting_lines == 1) {  // Else a call that will take it along waits already.
+      thread_->Post([file = file_] { file->Write(); });
+    }
+    return;
+  }
+  lock.unlock();
   if (dropped_++ == 0) {
     Log(LogLevel::kWarning, "the " + what_ + " file '" + file_->path +
                                 "' does not take more lines: its file system is not responding, or "
                                 "it has no reader; they are dropped until it does (said once)");
   }
-  return {};
 }
 
 void LineFile::Finish() {

@@ -34,8 +34,8 @@ class LineFile {
   // An error: it cannot be opened; not that it has not been yet.
   static Result<LineFile> Open(const std::filesystem::path& path, const LineFileOptions& options);
 
-  // With its newline. An error: an earlier one could not be written, and nothing is any more.
-  Result<void> Append(const std::string& line);
+  // With its newline. Once a line could not be written, that is said and nothing is any more.
+  void Append(const std::string& line);
   // Until all is written, but not for long: what still is not is said.
   void Finish();
 

@@ -4,12 +4,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "trainer/extras/sample_log.h"
+#include "trainer/disk/line_file.h"
 #include "trainer/loop/blocking_tasks.h"
 #include "trainer/loop/step_observer.h"
 #include "trainer/profiler/memory.h"
@@ -103,31 +104,43 @@ class Skewed final : public StepObserver {
   const std::chrono::milliseconds by_;
 };
 
-// --sample-log
+// --sample-log: which samples each step used, for people who check. One file per generation and
+// rank, one JSON object per step:
+//
+//   {"epoch":0,"step":1,"samples":[5,1022,...]}
+//
+// A line is handed over when its step is finished on this rank, and holds up nobody, whatever the
+// disk does (line_file.h): of a rank that is killed the lines that wait are missing. Steps that a
+// later generation repeats are in its file again: those of the generation whose checkpoint was
+// resumed count up to that checkpoint's step.
 class LoggedSamples final : public StepObserver {
  public:
   explicit LoggedSamples(Training& training) : training_(training) {}
 
   Result<void> BeforeFirstStep() override {
-    ASSIGN_OR_RETURN(log_, SampleLog::Open(training_.config.sample_log, training_.env));
+    const WorkerEnv& env = training_.env;
+    const std::string name = "generation-" + std::to_string(env.generation.value) + ".rank-" +
+                             std::to_string(env.rank) + ".jsonl";
+    ASSIGN_OR_RETURN(
+        lines_,
+        LineFile::Open(training_.config.sample_log / name,
+                       {.what = "sample log", .flag = "--sample-log", .make_directory = true}));
     return {};
   }
-
   Result<void> AfterStep(const FinishedStep& step) override {
-    log_->Append(step.epoch, training_.state.step, step.samples);
+    const nlohmann::ordered_json line = {
+        {"epoch", step.epoch}, {"step", training_.state.step}, {"samples", step.samples}};
+    lines_.Append(line.dump() + "\n");
     return {};
   }
-
   Result<void> Close(const Result<TrainingEnd>& /*end*/) override {
-    if (log_) {
-      log_->Finish();
-    }
+    lines_.Finish();
     return {};
   }
 
  private:
   Training& training_;
-  std::optional<SampleLog> log_;
+  LineFile lines_;
 };
 
 // --no-sync: says how far the ranks' parameters are apart at the end.

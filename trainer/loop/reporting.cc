@@ -94,7 +94,7 @@ void Reporting::Publish(const Score& score, double seconds, const FinishedStep& 
   }
   point.last_checkpoint = saving_.checkpointing()->last_saved();
   training_.printer->Print(point, step.epoch_ended);
-  training_.metrics->Append(point);
+  training_.metrics.Append(point);
   training_.curves.Append(point.step, ScalarsOf(point, training_.env.generation, ResidentBytes()));
   training_.heartbeat.Report(
       {point.loss, point.samples_per_second, point.last_checkpoint, point.total_steps});
@@ -104,9 +104,7 @@ Result<void> Reporting::Close(const Result<TrainingEnd>& /*end*/) {
   if (training_.printer) {
     training_.printer->EndLine();
   }
-  if (training_.metrics) {
-    training_.metrics->Finish();
-  }
+  training_.metrics.Finish();
   training_.curves.Finish();
   return {};
 }

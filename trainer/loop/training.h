@@ -73,7 +73,7 @@ struct Training {
   std::unique_ptr<ProcessGroup> group;
   std::unique_ptr<Learner> learner;        // Destroyed before the group.
   std::optional<ProgressPrinter> printer;  // Rank 0 only.
-  std::optional<MetricsFile> metrics;      // Rank 0 only.
+  MetricsFile metrics;                     // Rank 0 only.
   CurveFile curves;                        // Rank 0 only.
   std::optional<RunFiles> run_files;       // Rank 0 only.
 

@@ -37,12 +37,8 @@ struct Profiler::Trace {
 Result<Profiler> Profiler::Open(const std::filesystem::path& directory,
                                 const ProfileSchedule& schedule, const WorkerEnv& env) {
   Profiler profiler;
-  profiler.directory_ = directory;
   profiler.schedule_ = schedule;
   profiler.rank_ = env.rank;
-  if (directory.empty()) {
-    return profiler;
-  }
   profiler.trace_ = std::make_shared<Trace>();
   profiler.trace_->path = directory / ("trace-generation-" + std::to_string(env.generation.value) +
                                        "-rank-" + std::to_string(env.rank) + ".json");
@@ -61,9 +57,6 @@ Result<Profiler> Profiler::Open(const std::filesystem::path& directory,
 }
 
 void Profiler::BeginStep() {
-  if (directory_.empty()) {
-    return;
-  }
   const ProfilePhase phase = PhaseAt(schedule_, step_);
   if (phase == ProfilePhase::kOff) {
     recorder_.reset();
@@ -73,9 +66,6 @@ void Profiler::BeginStep() {
 }
 
 void Profiler::EndStep() {
-  if (directory_.empty()) {
-    return;
-  }
   if (recorder_) {
     std::vector<ProfiledEvent> events = recorder_->Take();
     if (PhaseAt(schedule_, step_) == ProfilePhase::kActive) {
@@ -92,7 +82,7 @@ void Profiler::EndStep() {
 }
 
 bool Profiler::MakesTrace() const {
-  return !directory_.empty() && PhaseAt(schedule_, step_) == ProfilePhase::kActive &&
+  return PhaseAt(schedule_, step_) == ProfilePhase::kActive &&
          PhaseAt(schedule_, step_ + 1) != ProfilePhase::kActive;
 }
 
@@ -117,9 +107,6 @@ void Profiler::Write() {
 }
 
 Result<void> Profiler::Flush() {
-  if (!trace_) {
-    return {};
-  }
   std::unique_lock lock(trace_->mutex);
   const std::chrono::milliseconds limit = kMostFlushing + TimeFor(trace_->bytes);
   lock.unlock();

@@ -20,7 +20,7 @@ namespace ddprun {
 
 class Profiler {
  public:
-  // An empty directory: does nothing. Else it is made.
+  // The directory is made.
   static Result<Profiler> Open(const std::filesystem::path& directory,
                                const ProfileSchedule& schedule, const WorkerEnv& env);
 
@@ -41,7 +41,6 @@ class Profiler {
   struct Trace;
   void Write();
 
-  std::filesystem::path directory_;
   ProfileSchedule schedule_;
   std::uint32_t rank_ = 0;
   std::uint64_t step_ = 0;

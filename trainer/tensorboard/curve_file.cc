@@ -107,27 +107,13 @@ Result<CurveFile> CurveFile::Open(const std::filesystem::path& directory, std::u
     return opened.error();
   }
   file.records_ = *std::move(opened);
-  file.Write(TfRecord(FileVersionEvent(now)) + TfRecord(SessionStartEvent(now, step + 1)));
+  file.records_.Append(TfRecord(FileVersionEvent(now)) +
+                       TfRecord(SessionStartEvent(now, step + 1)));
   return file;
 }
 
 void CurveFile::Append(std::uint64_t step, std::span<const Scalar> scalars) {
-  if (records_) {
-    Write(TfRecord(ScalarsEvent(WallTime(), step, scalars)));
-  }
-}
-
-void CurveFile::Write(const std::string& records) {
-  if (const Result<void> written = records_->Append(records); !written) {
-    Log(LogLevel::kWarning, written.error().message + "; no more TensorBoard events are written");
-    records_.reset();
-  }
-}
-
-void CurveFile::Finish() {
-  if (records_) {
-    records_->Finish();
-  }
+  records_.Append(TfRecord(ScalarsEvent(WallTime(), step, scalars)));
 }
 
 }  // namespace ddprun

@@ -12,7 +12,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -33,12 +32,10 @@ class CurveFile {
 
   void Append(std::uint64_t step, std::span<const Scalar> scalars);
   // Until all is written, but not for long: what still is not is said.
-  void Finish();
+  void Finish() { records_.Finish(); }
 
  private:
-  void Write(const std::string& records);
-
-  std::optional<LineFile> records_;
+  LineFile records_;
 };
 
 // The work of Open's thread: events.out.tfevents.<second>.<host>.<pid>.<n>, a new file in
