@@ -39,12 +39,8 @@ std::string AddressOfPeer(std::string_view plain_peer) {
 }
 
 void PeerCalls::Opened(const std::string& peer, Time now) {
-  Connection connection;
-  connection.opened = now;
-  connection.filled = now;
-  open_[peer] = std::move(connection);
+  open_[peer] = Connection{.filled = now};
   closed_.erase(peer);
-  uncalled_.emplace_back(now, peer);
 }
 
 bool PeerCalls::Admit(const std::string& peer, Time now) {
@@ -53,7 +49,6 @@ bool PeerCalls::Admit(const std::string& peer, Time now) {
     return true;
   }
   Connection& connection = open->second;
-  connection.called = true;
   constexpr Duration kPerCall = Duration{1'000} / kCallsPerSecond;
   const auto more = (now - connection.filled) / kPerCall;
   if (more > 0) {
@@ -66,28 +61,6 @@ bool PeerCalls::Admit(const std::string& peer, Time now) {
   }
   --connection.left;
   return true;
-}
-
-bool PeerCalls::HasCalled(const std::string& peer) const {
-  const auto open = open_.find(peer);
-  return open != open_.end() && open->second.called;
-}
-
-std::vector<std::string> PeerCalls::Silent(Time now, Duration patience) {
-  std::vector<std::string> silent;
-  while (!uncalled_.empty() && uncalled_.front().first + patience <= now) {
-    const auto open = open_.find(uncalled_.front().second);
-    if (open != open_.end() && !open->second.called &&
-        open->second.opened == uncalled_.front().first) {
-      silent.push_back(open->first);
-    }
-    uncalled_.pop_front();
-  }
-  return silent;
-}
-
-std::optional<Time> PeerCalls::NextSilent(Duration patience) const {
-  return uncalled_.empty() ? std::nullopt : std::optional(uncalled_.front().first + patience);
 }
 
 bool PeerCalls::Called(const std::string& peer, const CallName& name) {

@@ -3,17 +3,14 @@
 //
 // gRPC tells of a closed connection through the calls that are open on it, and of nothing else. An
 // agent is between two calls for the time its next report takes, so one that is killed just then
-// would be missed until its lease ends. Also bounds what one connection may ask for: how long it
-// may last without a call, and how fast its calls may come. Decides nothing about nodes; holds no
-// socket.
+// would be missed until its lease ends. Also bounds how fast the calls of one connection may come.
+// Decides nothing about nodes; holds no socket.
 #pragma once
 
 #include <deque>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "common/time.h"
@@ -36,12 +33,6 @@ class PeerCalls {
   void Opened(const std::string& peer, Time now);
   // Of every call that may be made here, whatever it asks for. False: they come too fast.
   bool Admit(const std::string& peer, Time now);
-  // Whether a call of this connection has come so far.
-  bool HasCalled(const std::string& peer) const;
-  // Connections that have lasted so long without a call; each is named once.
-  std::vector<std::string> Silent(Time now, Duration patience);
-  // When the next of them might be due; none: nothing is waited for.
-  std::optional<Time> NextSilent(Duration patience) const;
   // A call arrived. False: its connection has closed already, and no caller waits for the answer.
   // Calls of connections whose opening was not seen here are not followed.
   bool Called(const std::string& peer, const CallName& name);
@@ -53,15 +44,11 @@ class PeerCalls {
  private:
   using Calls = std::vector<CallName>;  // One of each caller, few: a proxy may carry several.
   struct Connection {
-    Calls calls;
-    Time opened;
-    bool called = false;
+    Calls calls{};
     int left = kCallsAtOnce;  // Calls that may come at once.
     Time filled;              // When it was last counted up.
   };
   std::map<std::string, Connection> open_;
-  std::deque<std::pair<Time, std::string>>
-      uncalled_;                         // In order of opening; may have called since.
   std::map<std::string, Calls> closed_;  // The latest, with the calls that were reported with them.
   std::deque<std::string> latest_;       // Closed ones, in order; each is in closed_ or forgotten.
 };

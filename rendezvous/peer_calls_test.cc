@@ -9,7 +9,6 @@ namespace ddprun {
 namespace {
 
 using Calls = std::vector<CallName>;
-using Names = std::vector<std::string>;
 using namespace std::chrono_literals;
 
 Time At(Duration since_start) {
@@ -81,22 +80,6 @@ TEST(PeerCalls, RemembersFewCallersAndFewClosedConnections) {
   }
   EXPECT_TRUE(peers.Called("a:1", Call("n0", 2)));  // Forgotten, so nobody's.
   EXPECT_FALSE(peers.Called("b:99", Call("n0", 2)));
-}
-
-TEST(PeerCalls, AConnectionWithoutACallIsNamedOnceItsTimeIsOver) {
-  PeerCalls peers;
-  EXPECT_EQ(peers.NextSilent(30s), std::nullopt);
-  peers.Opened("a:1", At(0s));
-  peers.Opened("b:2", At(1s));
-  peers.Opened("c:3", At(2s));
-  peers.Opened("d:4", At(3s));
-  EXPECT_TRUE(peers.Admit("b:2", At(4s)));
-  peers.Closed("c:3");
-  EXPECT_EQ(peers.NextSilent(30s), At(30s));
-  EXPECT_TRUE(peers.Silent(At(29s), 30s).empty());
-  EXPECT_EQ(peers.Silent(At(30s), 30s), Names{"a:1"});
-  EXPECT_EQ(peers.Silent(At(40s), 30s), Names{"d:4"});
-  EXPECT_EQ(peers.NextSilent(30s), std::nullopt);
 }
 
 TEST(PeerCalls, CallsThatComeTooFastAreRefusedUntilTheyDoNot) {

@@ -135,14 +135,12 @@ Result<Tls> CertificateOf(const Access& access, const std::string& token) {
 
 struct RendezvousServer::Serving {
   Serving(AsioLoop& loop, RendezvousHandlers handlers, const Access& access, Duration call_patience)
-      : patience(call_patience),
-        service(loop, std::move(handlers), access.token, access.tls.serves()),
+      : service(loop, std::move(handlers), access.token, access.tls.serves()),
         watch(
             loop, [this](const std::string& peer) { service.OnClosed(peer); },
-            [this](const std::string& peer, const char* why) { rejected.Note(peer, why); },
-            std::min(kMostUnauthenticated, OneDescriptorIn(4))),
-        rejected(loop, "rendezvous"),
-        silence(loop) {
+            [this](const std::string& peer, const std::string& why) { rejected.Note(peer, why); },
+            std::min(kMostUnauthenticated, OneDescriptorIn(4)), call_patience),
+        rejected(loop, "rendezvous") {
     service.OnAuthenticated([this](const std::string& peer) { watch.MarkAuthenticated(peer); });
   }
 
@@ -155,28 +153,13 @@ struct RendezvousServer::Serving {
                     "descriptors (ulimit -n) are in use [descriptor-limit]");
       return false;
     }
-    const bool first = !service.NextSilent(patience);
     service.OnOpened(peer);
-    if (first) {
-      EndTheSilent();
-    }
     return true;
   }
 
-  void EndTheSilent() {
-    for (const std::string& peer : service.Silent(patience)) {
-      rejected.Note(peer,
-                    "it made no call that may be made here within " + FormatDuration(patience));
-      watch.End(peer);
-    }
-    silence.ArmAt(service.NextSilent(patience), [this] { EndTheSilent(); });
-  }
-
-  const Duration patience;
   RendezvousService service;
   ConnectionWatch watch;
   RejectedConnections rejected;
-  LoopTimer silence;
   std::unique_ptr<HandOver> hand_over;      // None: calls in the clear are refused.
   std::unique_ptr<HandOver> hand_over_tls;  // None: TLS is not spoken here.
   std::unique_ptr<grpc::Server> server;

@@ -197,7 +197,7 @@ struct RendezvousService::Inbox {
     if (closed) {
       return false;
     }
-    if (authenticated && !peers.HasCalled(peer)) {
+    if (authenticated) {
       authenticated(peer);
     }
     if (!peers.Admit(peer, loop.Now())) {
@@ -411,14 +411,6 @@ void RendezvousService::OnClosed(const std::string& peer) {
       inbox_->handlers.cancel(name);
     }
   }
-}
-
-std::vector<std::string> RendezvousService::Silent(Duration patience) {
-  return inbox_->peers.Silent(inbox_->loop.Now(), patience);
-}
-
-std::optional<Time> RendezvousService::NextSilent(Duration patience) const {
-  return inbox_->peers.NextSilent(patience);
 }
 
 void RendezvousService::Close() {

@@ -42,17 +42,13 @@ class RendezvousService final : public v1::Rendezvous::CallbackService {
 
   CallAdmission& admission() { return admission_; }
 
-  // Sets it before the first connection: called on the loop when the first call of a connection is
+  // Sets it before the first connection: called on the loop when a call of a connection is
   // accepted.
   void OnAuthenticated(std::function<void(const std::string& peer)> callback);
   // On the loop: a connection, named by its other end ("1.2.3.4:5"), has begun, or was closed
   // there. A connection for which these are not called is known only by its open calls.
   void OnOpened(const std::string& peer);
   void OnClosed(const std::string& peer);
-  // Connections without an accepted call that are older than `patience`, and when to look again.
-  std::vector<std::string> Silent(Duration patience);
-  std::optional<Time> NextSilent(Duration patience) const;
-
   // On the loop: refuses every parked call. The handlers are not called any more.
   void Close();
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/files.h"
+#include "common/time.h"
 #include "rendezvous/listener/bytes_received.h"
 #include "rendezvous/listener/plain_address.h"
 #include "rendezvous/listener/rejected.h"
@@ -54,18 +55,18 @@ void EndNow(int fd) {
 
 class ConnectionWatch::State : public std::enable_shared_from_this<ConnectionWatch::State> {
  public:
-  State(AsioLoop& loop, Told closed, Ended ended, std::size_t most)
+  State(AsioLoop& loop, Told closed, Ended ended, std::size_t most, Duration patience)
       : loop_(loop),
         closed_(std::move(closed)),
         ended_(std::move(ended)),
         most_(most),
+        patience_(patience),
         epoll_(loop.io()),
         look_(loop),
         ask_(loop) {}
 
   std::string Watch(int fd);
   void MarkAuthenticated(const std::string& peer);
-  void End(const std::string& peer);
   void Close();
 
  private:
@@ -77,7 +78,7 @@ class ConnectionWatch::State : public std::enable_shared_from_this<ConnectionWat
   };
   bool Begin();
   bool IsRoomFor(const std::string& peer);
-  void EndUnauthenticated(Number number, const char* why);
+  void EndUnauthenticated(Number number, const std::string& why);
   void Wait();
   void OnReady();
   void OnEnd(Number number);
@@ -90,6 +91,7 @@ class ConnectionWatch::State : public std::enable_shared_from_this<ConnectionWat
   Told closed_;
   Ended ended_;
   const std::size_t most_;
+  const Duration patience_;
   // One epoll descriptor for all of them. It reports only ends; bytes do not wake it.
   EpollDescriptor epoll_;
   std::map<Number, Watched> watched_;
@@ -151,7 +153,7 @@ bool ConnectionWatch::State::IsRoomFor(const std::string& peer) {
   return who.has_value();
 }
 
-void ConnectionWatch::State::EndUnauthenticated(Number number, const char* why) {
+void ConnectionWatch::State::EndUnauthenticated(Number number, const std::string& why) {
   unauthenticated_.Remove(number);
   const Watched& watched = watched_.at(number);
   const std::string peer = watched.peer;
@@ -170,12 +172,6 @@ void ConnectionWatch::State::MarkAuthenticated(const std::string& peer) {
   if (!LeavesHalf(watched_.at(found->second).copy.get())) {
     LetOneCopyGo();
     LetOneCopyGo();  // Two, so that all are closed when the other half is used up too.
-  }
-}
-
-void ConnectionWatch::State::End(const std::string& peer) {
-  if (const auto found = number_of_.find(peer); found != number_of_.end()) {
-    ::shutdown(watched_.at(found->second).copy.get(), SHUT_RDWR);
   }
 }
 
@@ -273,6 +269,10 @@ void ConnectionWatch::State::Look() {
       EndUnauthenticated(number, "it sent too much before a call that may be made here");
     }
   }
+  while (const auto silent = unauthenticated_.Since(loop_.Now() - patience_)) {
+    EndUnauthenticated(*silent,
+                       "it made no call that may be made here within " + FormatDuration(patience_));
+  }
   if (unauthenticated_.size() > 0) {
     LookAgain();
   }
@@ -299,8 +299,9 @@ void ConnectionWatch::State::OnEnd(Number number) {
   closed(peer);
 }
 
-ConnectionWatch::ConnectionWatch(AsioLoop& loop, Told closed, Ended ended, std::size_t most)
-    : state_(std::make_shared<State>(loop, std::move(closed), std::move(ended), most)) {}
+ConnectionWatch::ConnectionWatch(AsioLoop& loop, Told closed, Ended ended, std::size_t most,
+                                 Duration patience)
+    : state_(std::make_shared<State>(loop, std::move(closed), std::move(ended), most, patience)) {}
 
 ConnectionWatch::~ConnectionWatch() {
   state_->Close();
@@ -312,10 +313,6 @@ std::string ConnectionWatch::Watch(int fd) {
 
 void ConnectionWatch::MarkAuthenticated(const std::string& peer) {
   state_->MarkAuthenticated(peer);
-}
-
-void ConnectionWatch::End(const std::string& peer) {
-  state_->End(peer);
 }
 
 }  // namespace ddprun

@@ -10,7 +10,7 @@
 // kMaxUnauthenticatedBytes; beyond that it is ended within milliseconds. A reader is not trusted
 // with bytes of an unknown sender (Debian's gRPC copies a header that never ends with each of its
 // frames: CVE-2023-33953). If too many connections are not accepted, one is ended for the next, or
-// the next is not watched (unauthenticated.h).
+// the next is not watched (unauthenticated.h). One without an accepted call ends after a while.
 #pragma once
 
 #include <cstddef>
@@ -31,12 +31,13 @@ inline constexpr std::uint64_t kMaxUnauthenticatedBytes = 96 * 1024;
 class ConnectionWatch {
  public:
   using Told = std::function<void(const std::string& peer)>;
-  using Ended = std::function<void(const std::string& peer, const char* why)>;
+  using Ended = std::function<void(const std::string& peer, const std::string& why)>;
 
   // Both are called on the loop with what Watch returned, and never once this is destroyed.
-  // `ended`: a connection was ended before it was accepted, because it sent too much or too many
-  // others wait; `closed` follows. `most`: how many may be without an accepted call.
-  ConnectionWatch(AsioLoop& loop, Told closed, Ended ended, std::size_t most);
+  // `ended`: a connection was ended before it was accepted, because it sent too much, too many
+  // others wait, or `patience` was over; `closed` follows. `most`: how many may be without an
+  // accepted call.
+  ConnectionWatch(AsioLoop& loop, Told closed, Ended ended, std::size_t most, Duration patience);
   ~ConnectionWatch();
   ConnectionWatch(const ConnectionWatch&) = delete;
   ConnectionWatch& operator=(const ConnectionWatch&) = delete;
@@ -46,12 +47,8 @@ class ConnectionWatch {
   // caller must then close it.
   std::string Watch(int fd);
 
-  // Its first call was accepted. Does nothing for a connection that is not watched.
+  // A call was accepted. Does nothing for a connection that is not watched.
   void MarkAuthenticated(const std::string& peer);
-
-  // Ends the connection for both sides; `closed` follows. Does nothing for a connection that is not
-  // watched, or that is accepted and has no duplicate.
-  void End(const std::string& peer);
 
  private:
   class State;

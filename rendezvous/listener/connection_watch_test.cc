@@ -64,9 +64,9 @@ class Watching : public testing::Test {
   }
 
   std::vector<std::string> ended_;
-  ConnectionWatch watch_{loop_, [this](const std::string& peer) { closed_.push_back(peer); },
-                         [this](const std::string& peer, const char*) { ended_.push_back(peer); },
-                         kMost};
+  ConnectionWatch watch_{
+      loop_, [this](const std::string& peer) { closed_.push_back(peer); },
+      [this](const std::string& peer, const std::string&) { ended_.push_back(peer); }, kMost, 1min};
 };
 
 TEST_F(Watching, TheOtherEndCloses) {
@@ -94,14 +94,21 @@ TEST_F(Watching, TheReaderShutsItDownAndNothingOfItStays) {
   ASSERT_TRUE(Until(1));
 }
 
-TEST_F(Watching, ItIsEndedForBothSides) {
+TEST_F(Watching, ItIsEndedForBothSidesOnceItsTimeIsOver) {
+  std::vector<std::string> whys;
+  ConnectionWatch impatient(
+      loop_, [this](const std::string& peer) { closed_.push_back(peer); },
+      [&](const std::string&, const std::string& why) { whys.push_back(why); }, kMost, 50ms);
   Pair pair = Connect();
-  watch_.End(pair.name);  // Not watched yet.
-  EXPECT_EQ(watch_.Watch(pair.here.get()), pair.name);
-  watch_.End(pair.name);
+  Pair accepted = Connect();
+  EXPECT_EQ(impatient.Watch(pair.here.get()), pair.name);
+  EXPECT_EQ(impatient.Watch(accepted.here.get()), accepted.name);
+  impatient.MarkAuthenticated(accepted.name);
   ASSERT_TRUE(Until(1));
+  EXPECT_EQ(closed_, (std::vector<std::string>{pair.name}));
+  EXPECT_EQ(whys, (std::vector<std::string>{"it made no call that may be made here within 50 ms"}));
   char byte = 0;
-  EXPECT_EQ(::recv(pair.there.get(), &byte, 1, 0), 0);
+  EXPECT_LE(::recv(pair.there.get(), &byte, 1, 0), 0);
 }
 
 TEST_F(Watching, ManyAtOnce) {
@@ -272,7 +279,7 @@ TEST(ConnectionWatchEnd, SaysNothingOnceItIsDestroyed) {
   {
     ConnectionWatch watch(
         loop, [](const std::string&) { FAIL() << "it is gone"; },
-        [](const std::string&, const char*) { FAIL() << "it is gone"; }, 1);
+        [](const std::string&, const std::string&) { FAIL() << "it is gone"; }, 1, 1min);
     EXPECT_EQ(watch.Watch(pair.here.get()), pair.name);
   }
   pair.there.Reset();

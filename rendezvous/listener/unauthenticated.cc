@@ -32,6 +32,12 @@ void UnauthenticatedConnections::Count(const std::string& address, Number number
   }
 }
 
+std::optional<UnauthenticatedConnections::Number> UnauthenticatedConnections::Since(
+    Time then) const {
+  const bool there = !all_.empty() && all_.begin()->second.since <= then;
+  return there ? std::optional(all_.begin()->first) : std::nullopt;
+}
+
 UnauthenticatedConnections::Number UnauthenticatedConnections::After(Number number) const {
   const auto next = all_.upper_bound(number);
   return next == all_.end() ? all_.begin()->first : next->first;

@@ -32,6 +32,8 @@ class UnauthenticatedConnections {
   // False: it is none.
   bool Remove(Number number);
   std::size_t size() const { return all_.size(); }
+  // The oldest one, if it came by then.
+  std::optional<Number> Since(Time then) const;
   // The next in turn after one that is here or not. Not where there are none.
   Number After(Number number) const;
 

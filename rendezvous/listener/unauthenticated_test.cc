@@ -38,6 +38,19 @@ TEST(UnauthenticatedConnections, EqualsAreEvictedOnlyWhenTheyHaveHadTheirTime) {
   EXPECT_EQ(connections.ToEvict("c", At(0s)), 0u);
 }
 
+TEST(UnauthenticatedConnections, TheOldestIsNamedOnceItsTimeIsOver) {
+  UnauthenticatedConnections connections;
+  EXPECT_EQ(connections.Since(At(9s)), std::nullopt);
+  connections.Add(0, "a", At(0s));
+  connections.Add(1, "b", At(1s));
+  connections.Add(2, "a", At(2s));
+  EXPECT_TRUE(connections.Remove(0));
+  EXPECT_EQ(connections.Since(At(0s)), std::nullopt);
+  EXPECT_EQ(connections.Since(At(2s)), 1u);
+  EXPECT_TRUE(connections.Remove(1));
+  EXPECT_EQ(connections.Since(At(2s)), 2u);
+}
+
 TEST(UnauthenticatedConnections, AreLookedAtInTurn) {
   UnauthenticatedConnections connections;
   connections.Add(3, "a", At(0s));
