@@ -32,6 +32,14 @@ void UniqueFd::Reset() {
   }
 }
 
+Result<Pipe> MakePipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return SystemError("make", "a pipe", errno);
+  }
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
 namespace {
 
 Error OpenError(const std::filesystem::path& path, int error_number) {

@@ -34,6 +34,12 @@ class UniqueFd {
   int fd_ = -1;
 };
 
+struct Pipe {
+  UniqueFd reader;
+  UniqueFd writer;
+};
+Result<Pipe> MakePipe();
+
 // The whole file, refused beyond max_bytes. A path that is not a file (a FIFO, a device, a
 // directory) is kInvalid and never waited for; a link is as good as its target.
 Result<std::string> ReadFile(const std::filesystem::path& path, std::size_t max_bytes);

@@ -12,6 +12,8 @@
 #include <memory>
 #include <string>
 
+#include "agent/host/verdict.h"
+#include "agent/workers/child_run.h"
 #include "common/loop.h"
 
 namespace ddprun {
@@ -32,8 +34,19 @@ class NodeCheck {
   void Stop();
 
  private:
-  class State;
-  std::shared_ptr<State> state_;  // Shared with what is under way.
+  void OnEnded(const CheckOutcome* outcome);
+  void SweepThenTell(const std::string& unfit, Time until);
+  void Tell(const std::string& unfit);
+
+  Loop& loop_;
+  const std::string command_;
+  const Duration limit_;
+  LoopTimer sweep_;
+  std::shared_ptr<ChildRun> child_;           // Of the newest one.
+  std::function<void(std::string)> verdict_;  // None is waited for.
+  std::string last_;
+  // Gone with this: what is still called back then does nothing.
+  const std::shared_ptr<void> alive_ = std::make_shared<char>();
 };
 
 }  // namespace ddprun

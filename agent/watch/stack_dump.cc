@@ -1,17 +1,13 @@
 #include "agent/watch/stack_dump.h"
 
 #include <cxxabi.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -21,8 +17,7 @@
 #include <vector>
 
 #include "agent/watch/worker_answer.h"
-#include "agent/workers/worker_launcher.h"
-#include "agent/workers/worker_spec.h"
+#include "agent/workers/child_run.h"
 #include "common/files.h"
 
 namespace ddprun {
@@ -91,112 +86,48 @@ std::vector<fs::path> ThreadsOf(pid_t pid) {
   return threads;
 }
 
-std::string FindInPath(const std::string& name) {
-  const char* const path = std::getenv("PATH");
-  std::istringstream directories(path == nullptr ? "/usr/bin:/bin" : path);
-  for (std::string directory; std::getline(directories, directory, ':');) {
-    const std::string file = directory + "/" + name;
-    if (::access(file.c_str(), X_OK) == 0) {
-      return file;
-    }
-  }
-  return "";
-}
-
-// Set by SIGTERM, which is blocked but in WaitFor: the caller does not want the stacks of a live
-// worker any more, and the worker must be released before this process ends.
-volatile std::sig_atomic_t given_up = 0;
-
-void HearGivenUp() {
-  struct sigaction hear {};
-  hear.sa_handler = [](int) { given_up = 1; };
-  ::sigaction(SIGTERM, &hear, nullptr);
+// Readable after SIGTERM, by which the caller says that it does not want the stacks of a live
+// worker any more: the worker must be released before this process ends.
+UniqueFd HearGivenUp() {
   sigset_t term;
   ::sigemptyset(&term);
   ::sigaddset(&term, SIGTERM);
   ::sigprocmask(SIG_BLOCK, &term, nullptr);
+  return UniqueFd(::signalfd(-1, &term, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-// Until there is something to read; false: not in time, or given up.
-bool WaitFor(int fd, Clock::time_point deadline) {
-  sigset_t none;
-  ::sigemptyset(&none);
-  while (given_up == 0) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) {
-      return false;
-    }
-    const timespec limit{left / 1000, left % 1000 * 1'000'000};
-    pollfd ready{fd, POLLIN, 0};
-    if (const int count = ::ppoll(&ready, 1, &limit, &none); count >= 0 || errno != EINTR) {
-      return count > 0;
-    }
-  }
-  return false;
-}
-
-// Ends what the tool started, and waits for the tool until `deadline`: it may have closed its
-// output and live on. Not at all where its output is not read any more: it stands in a write.
-int EndOf(pid_t child, bool at_once, Clock::time_point deadline) {
-  constexpr std::chrono::milliseconds kLook{10};
-  siginfo_t ended{};
-  while (!at_once && Clock::now() < deadline &&
-         ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-         ended.si_pid == 0) {
-    std::this_thread::sleep_for(kLook);
-  }
-  ::kill(-child, SIGKILL);  // Not reaped: the group's number is still its own.
-  ::kill(child, SIGKILL);
-  int status = 1;
-  ::waitpid(child, &status, 0);
-  return status;
+bool IsGivenUp(const UniqueFd& given_up) {
+  pollfd there{given_up.get(), POLLIN, 0};
+  return ::poll(&there, 1, 0) == 1;
 }
 
 // Takes what the tool printed, at most kMaxToolBytes; the tool and all that it started are gone
 // afterwards.
 bool RunTool(const std::vector<std::string>& command, Clock::time_point deadline,
-             const std::function<void(std::string_view)>& put) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return false;
-  }
-  const UniqueFd from_tool(ends[0]);
-  UniqueFd to_us(ends[1]);
-  const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+             const UniqueFd& given_up, const std::function<void(std::string_view)>& put) {
   WorkerSpec spec;
   spec.helper = true;
   spec.command = {command[0], command};
   spec.environment = ProcessEnvironment();
-  const auto tool = LaunchWorker(spec, {nothing.get(), to_us.get(), to_us.get()});
-  if (!tool) {
-    return false;
+  std::size_t taken = 0;
+  const auto status =
+      ChildRun().Run(spec, {.limit = std::chrono::ceil<Duration>(deadline - Clock::now()),
+                            .both = true,
+                            .ends = given_up.get(),
+                            .output = [&](int, std::string_view bytes) {
+                              put(bytes);
+                              taken += bytes.size();
+                              return taken < kMaxToolBytes;
+                            }});
+  const std::string name = fs::path(command[0]).filename().native();
+  const bool whole = taken < kMaxToolBytes;
+  if (!whole) {
+    put("\n(" + name + " prints more than " + std::to_string(kMaxToolBytes >> 10) +
+        " KiB: stopped)\n");
+  } else if (status && !*status) {
+    put("(" + name + (IsGivenUp(given_up) ? " was given up)" : kToolTookTooLong) + "\n");
   }
-  const pid_t child = tool->pid;
-  to_us.Reset();
-  bool in_time = true;
-  bool whole = false;
-  for (std::size_t taken = 0; in_time && taken < kMaxToolBytes;) {
-    if (!WaitFor(from_tool.get(), deadline)) {
-      put("(" + fs::path(command[0]).filename().native() +
-          (given_up != 0 ? " was given up)" : kToolTookTooLong) + "\n");
-      in_time = false;
-      break;
-    }
-    char bytes[8192];
-    const ssize_t got = ::read(from_tool.get(), bytes, sizeof bytes);
-    whole = got <= 0;
-    if (whole) {
-      break;
-    }
-    put({bytes, static_cast<std::size_t>(got)});
-    taken += static_cast<std::size_t>(got);
-  }
-  if (in_time && !whole) {
-    put("\n(" + fs::path(command[0]).filename().native() + " prints more than " +
-        std::to_string(kMaxToolBytes >> 10) + " KiB: stopped)\n");
-  }
-  const int status = EndOf(child, !whole, deadline);
-  return in_time && (status == 0 || !whole);
+  return status && (!whole || (*status && Succeeded(**status)));
 }
 
 // "#1  0x7f in _ZN5torch3RunEv () from x.so" as "#1  0x7f in torch::Run() () from x.so". A name
@@ -304,8 +235,8 @@ bool TellsItself(pid_t pid, const std::string& ask, Duration limit,
 // that is to come; SIGCONT ends both.
 bool Hold(pid_t pid, const std::vector<fs::path>& threads, bool live,
           const std::vector<std::string>& command, Clock::time_point deadline,
-          const std::function<void(std::string_view)>& put) {
-  const bool told = RunTool(command, deadline, put);
+          const UniqueFd& given_up, const std::function<void(std::string_view)>& put) {
+  const bool told = RunTool(command, deadline, given_up, put);
   if (live && (!told || !WhyHandsOff(threads).empty())) {
     ::kill(pid, SIGCONT);
   }
@@ -321,9 +252,8 @@ StacksFound DumpStacks(pid_t pid, Duration limit, bool live, const std::string& 
   if (threads.empty()) {
     return StacksFound::kNoProcess;
   }
-  if (live) {
-    HearGivenUp();
-  } else {
+  const UniqueFd given_up = live ? HearGivenUp() : UniqueFd();
+  if (!live) {
     WaitUntilUntraced(threads);
   }
   const std::string hands_off = WhyHandsOff(threads);
@@ -343,8 +273,8 @@ StacksFound DumpStacks(pid_t pid, Duration limit, bool live, const std::string& 
   }
   const bool python = IsPython(pid);
   const std::string name = python ? "py-spy" : "gdb";
-  const std::string tool = given_up == 0 ? FindInPath(name) : "";
-  if (tool.empty()) {
+  const auto tool = FindProgram(name, GetProcessEnv);
+  if (!tool || IsGivenUp(given_up)) {
     put(kernels + "(" + name + kToolIsMissing + "\n");
     return python && hands_off.empty() ? StacksFound::kKernelsOnly : StacksFound::kAll;
   }
@@ -356,11 +286,11 @@ StacksFound DumpStacks(pid_t pid, Duration limit, bool live, const std::string& 
   DemangledLines lines(put);
   const bool told =
       Hold(pid, threads, live,
-           python ? std::vector<std::string>{tool, "dump", "--pid", number}
-                  : std::vector<std::string>{tool, "-nx", "-nw", "-batch", "-p", number, "-iex",
+           python ? std::vector<std::string>{*tool, "dump", "--pid", number}
+                  : std::vector<std::string>{*tool, "-nx", "-nw", "-batch", "-p", number, "-iex",
                                              "set demangle-style none", "-ex",
                                              "thread apply all -ascending backtrace 60"},
-           deadline, [&](std::string_view text) { lines.Put(text); });
+           deadline, given_up, [&](std::string_view text) { lines.Put(text); });
   lines.End();
   put(kKernelsView + kernels);
   return python && !told && hands_off.empty() ? StacksFound::kKernelsOnly : StacksFound::kAll;

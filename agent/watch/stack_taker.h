@@ -9,12 +9,14 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "agent/workers/child_run.h"
 #include "common/files.h"
 #include "common/loop.h"
 
@@ -55,8 +57,20 @@ class StackTaker {
   void Forget();
 
  private:
-  class State;
-  std::shared_ptr<State> state_;  // Shared with what is under way.
+  void Next();
+  void Run(std::size_t at);
+  WorkerSpec SpecOf(const StackJob& job) const;
+
+  Loop& loop_;
+  const std::string program_;
+  std::vector<StackJob> jobs_;
+  Duration limit_{0};
+  Done done_;
+  std::vector<int> codes_;
+  std::vector<std::shared_ptr<ChildRun>> children_;  // Shared with their threads.
+  std::size_t running_ = 0;
+  std::size_t started_ = 0;
+  std::shared_ptr<void> round_;  // Renewed by Forget: calls back for an earlier one do nothing.
 };
 
 }  // namespace ddprun

@@ -23,19 +23,6 @@ constexpr Duration kFollowLimit{3'000};
 constexpr std::size_t kMostQuoted = 3;  // Lines.
 constexpr auto kReadable = boost::asio::posix::descriptor_base::wait_read;
 
-struct Pipe {
-  UniqueFd reader;
-  UniqueFd writer;
-};
-
-Result<Pipe> MakePipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return SystemError("make", "a pipe", errno);
-  }
-  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
-
 }  // namespace
 
 // The process's ends of its pipes, until it has them.

@@ -118,19 +118,14 @@ Result<std::shared_ptr<HostedPart>> HostedPart::Start(AsioLoop& loop,
     return Error{ErrorKind::kUnavailable, "processes of another run are still here"};
   }
   RETURN_IF_ERROR(WritePart(lock.get(), file, name, 0));
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return SystemError("make", "a pipe", errno);
-  }
-  UniqueFd reader(ends[0]);
-  UniqueFd writer(ends[1]);
+  ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
   auto part = std::make_shared<HostedPart>(loop, file, name, std::move(told));
-  part->pipe_.assign(reader.Release());
+  part->pipe_.assign(pipe.reader.Release());
   part->pipe_.native_non_blocking(true);
   part->Read();
   // The directory's disk may hang.
   const auto held =
-      std::make_shared<std::pair<UniqueFd, UniqueFd>>(std::move(writer), std::move(lock));
+      std::make_shared<std::pair<UniqueFd, UniqueFd>>(std::move(pipe.writer), std::move(lock));
   const auto under_way = std::make_shared<LaunchUnderWay>();
   const auto launched = std::make_shared<Result<LaunchedWorker>>(
       Error{ErrorKind::kUnavailable, "cannot start ddprun in '" + launch.directory.native() +
