@@ -68,7 +68,7 @@ class ProcessWorkers final : public NodeWorkers {
   // The window size of ddprun's terminal has changed.
   void SetWindows() { runner_.SetWindows(); }
 
-  std::string Unread() const { return runner_.Unread(); }
+  std::string Unread() { return runner_.Unread(); }
   // Waits until the console has taken what the workers printed, or the limit is over.
   void FlushOutput(Duration limit) { runner_.FlushOutput(limit); }
 

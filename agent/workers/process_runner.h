@@ -19,15 +19,19 @@
 
 #include <sys/types.h>
 
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/workers/generation_maker.h"
 #include "agent/workers/strays.h"
+#include "agent/workers/template_output.h"
 #include "agent/workers/worker_output.h"
 #include "common/asio_loop.h"
 #include "common/exit_status.h"
@@ -80,35 +84,66 @@ class ProcessRunner {
   void SetWindows();
 
   // No process of a generation is left; true before the first Spawn.
-  bool Empty() const;
+  bool Empty() const { return workers_.empty() && !maker_.making(); }
 
   // GenerationMaker::Cleanup.
-  void Cleanup(std::function<void()> work);
+  void Cleanup(std::function<void()> work) { maker_.Cleanup(std::move(work)); }
 
   // The step of a start that is under way, for people; "": no start is.
-  std::string Starting() const;
+  std::string Starting() const { return maker_.Step(); }
 
   // Lets an automatic template be made where it can be. To be called again and again.
   void LookForTemplate();
   // WarmStart::State.
-  std::string TemplateState() const;
+  std::string TemplateState() const { return maker_.TemplateState(); }
 
   // WarmStart::Keep.
-  pid_t KeepTemplate();
+  pid_t KeepTemplate() { return maker_.KeepTemplate(); }
 
   // 0: this worker is not running.
   pid_t PidOf(std::uint32_t local_rank) const;
 
   // The console that has not taken all of the workers' output yet, for people; "": none.
-  std::string Unread() const;
+  std::string Unread() { return consoles_.Unread(); }
 
   // Blocks until the console has taken what the workers printed, or the limit is over: for an agent
   // about to exit.
-  void FlushOutput(Duration limit);
+  void FlushOutput(Duration limit) { consoles_.Flush(limit); }
 
  private:
-  class State;
-  std::shared_ptr<State> state_;  // Shared with pending waits.
+  struct Worker {
+    Worker(AsioLoop& loop, std::uint32_t rank) : local_rank(rank), pidfd(loop.io()), retry(loop) {}
+
+    std::uint32_t local_rank;
+    pid_t pid = 0;
+    bool running = false;  // Not reaped: its process id and group cannot be another process's.
+    bool dying = false;    // NoteDying.
+    boost::asio::posix::stream_descriptor pidfd;
+    LoopTimer retry;
+    std::unique_ptr<WorkerOutput> output;
+  };
+
+  void Adopt(std::vector<SpawnedWorker> made);
+  bool GiveUpStart();
+  void WaitFor(Worker& worker);
+  void OnEnded(Worker& worker);
+  void FinishIfNothingIsLeft();
+  void BeginDrain();
+  void Finish();
+  std::set<pid_t> RunningWorkers() const;
+
+  AsioLoop& loop_;
+  const RunnerConfig config_;
+  const RunnerEvents events_;
+  Consoles consoles_;
+  TemplateOutput templates_;
+  GenerationMaker maker_;
+  std::vector<std::unique_ptr<Worker>> workers_;  // Empty, and none made: none is left.
+  const std::shared_ptr<Strays> strays_;
+  LoopTimer drain_limit_;
+  bool draining_ = false;  // No process is left, but output may be.
+  // Gone with this: waits that are still called back then do nothing.
+  const std::shared_ptr<void> alive_ = std::make_shared<char>();
 };
 
 }  // namespace ddprun

@@ -240,21 +240,8 @@ void Consoles::Flush(Duration limit) {
   err.Flush(std::max(kLeast, limit - used));
 }
 
-class WorkerOutput::State {
- public:
-  void Add(AsioLoop& loop, Consoles& consoles, const WorkerSpec& spec, OpenedOutput::Stream opened);
-  bool drained() const;
-  void SayWhenDrained();
-
-  std::vector<std::shared_ptr<OutputStream>> streams;
-  std::shared_ptr<OutputStream> errors;       // Of `streams`, or none.
-  std::shared_ptr<PrintedProgress> progress;  // Or none.
-  fs::path error_file;                        // A log that the worker writes itself, or empty.
-  std::function<void()> on_drained;
-};
-
-void WorkerOutput::State::Add(AsioLoop& loop, Consoles& consoles, const WorkerSpec& spec,
-                              OpenedOutput::Stream opened) {
+void WorkerOutput::Add(AsioLoop& loop, Consoles& consoles, const WorkerSpec& spec,
+                       OpenedOutput::Stream opened) {
   const bool is_error = opened.target == STDERR_FILENO;
   const StreamPlan& plan = is_error ? spec.err : spec.out;
   OutputSink& console = is_error ? consoles.err : consoles.out;
@@ -279,10 +266,10 @@ void WorkerOutput::State::Add(AsioLoop& loop, Consoles& consoles, const WorkerSp
     stream.name = NameOnTerminal(spec, plan);
   }
   if (plan.read && consoles.progress.forms && IsWorkers(spec)) {
-    if (!progress) {
-      progress = std::make_shared<PrintedProgress>(loop, consoles.progress, spec.local_rank);
+    if (!progress_) {
+      progress_ = std::make_shared<PrintedProgress>(loop, consoles.progress, spec.local_rank);
     }
-    stream.reader = [reader = progress, is_error](std::string_view bytes) {
+    stream.reader = [reader = progress_, is_error](std::string_view bytes) {
       reader->Feed(is_error, bytes);
     };
   }
@@ -293,13 +280,13 @@ void WorkerOutput::State::Add(AsioLoop& loop, Consoles& consoles, const WorkerSp
     stream.filtered =
         std::make_unique<OutputSink>(loop, std::move(opened.filtered), plan.filtered_file.native());
   }
-  streams.push_back(
+  streams_.push_back(
       std::make_shared<OutputStream>(loop, std::move(opened.pipe), std::move(stream)));
-  errors = is_error ? streams.back() : errors;
+  errors_ = is_error ? streams_.back() : errors_;
 }
 
-bool WorkerOutput::State::drained() const {
-  for (const auto& stream : streams) {
+bool WorkerOutput::drained() const {
+  for (const auto& stream : streams_) {
     if (!stream->drained()) {
       return false;
     }
@@ -307,19 +294,18 @@ bool WorkerOutput::State::drained() const {
   return true;
 }
 
-void WorkerOutput::State::SayWhenDrained() {
-  if (on_drained && drained()) {
-    std::exchange(on_drained, nullptr)();
+void WorkerOutput::SayWhenDrained() {
+  if (on_drained_ && drained()) {
+    std::exchange(on_drained_, nullptr)();
   }
 }
 
 WorkerOutput::WorkerOutput(AsioLoop& loop, Consoles& consoles, const WorkerSpec& spec,
-                           OpenedOutput opened)
-    : state_(std::make_shared<State>()) {
+                           OpenedOutput opened) {
   std::set<AnswerKind> past = {AnswerKind::kOut, AnswerKind::kErr};
   for (OpenedOutput::Stream& stream : opened.streams) {
     past.erase(stream.target == STDERR_FILENO ? AnswerKind::kErr : AnswerKind::kOut);
-    state_->Add(loop, consoles, spec, std::move(stream));
+    Add(loop, consoles, spec, std::move(stream));
   }
   for (const AnswerKind stream : past) {
     if (consoles.kept && IsWorkers(spec)) {
@@ -328,47 +314,36 @@ WorkerOutput::WorkerOutput(AsioLoop& loop, Consoles& consoles, const WorkerSpec&
     }
   }
   if (!PassesTheAgent(spec.err, true)) {
-    state_->error_file = spec.err.file;
+    error_file_ = spec.err.file;
   }
 }
 
-WorkerOutput::~WorkerOutput() = default;
-
 void WorkerOutput::Start(std::function<void()> on_drained) {
-  state_->on_drained = std::move(on_drained);
+  on_drained_ = std::move(on_drained);
   SetWindows();  // The sizes may have changed since the terminals were made.
-  for (const auto& stream : state_->streams) {
-    stream->Start([weak = std::weak_ptr<State>(state_)] {
-      if (const auto state = weak.lock()) {
-        state->SayWhenDrained();
-      }
-    });
+  for (const auto& stream : streams_) {
+    stream->Start([this] { SayWhenDrained(); });
   }
 }
 
 LastErrors WorkerOutput::TakeLastErrors() {
-  for (const auto& stream : state_->streams) {
+  for (const auto& stream : streams_) {
     stream->ReadAllThereIs();
   }
-  if (state_->progress) {
-    state_->progress->End();
+  if (progress_) {
+    progress_->End();
   }
-  return state_->errors ? LastErrors{state_->errors->LastLines(), {}}
-                        : LastErrors{{}, state_->error_file};
+  return errors_ ? LastErrors{errors_->LastLines(), {}} : LastErrors{{}, error_file_};
 }
 
 void WorkerOutput::SetWindows() {
-  for (const auto& stream : state_->streams) {
-    stream->SetWindow(stream == state_->errors ? STDERR_FILENO : STDOUT_FILENO);
+  for (const auto& stream : streams_) {
+    stream->SetWindow(stream == errors_ ? STDERR_FILENO : STDOUT_FILENO);
   }
 }
 
-bool WorkerOutput::drained() const {
-  return state_->drained();
-}
-
 void WorkerOutput::Abandon() {
-  for (const auto& stream : state_->streams) {
+  for (const auto& stream : streams_) {
     stream->Abandon();
   }
 }

@@ -82,7 +82,6 @@ Result<OpenedOutput> OpenOutput(const WorkerSpec& spec, bool inherit);
 class WorkerOutput {
  public:
   WorkerOutput(AsioLoop& loop, Consoles& consoles, const WorkerSpec& spec, OpenedOutput opened);
-  ~WorkerOutput();
   WorkerOutput(const WorkerOutput&) = delete;
   WorkerOutput& operator=(const WorkerOutput&) = delete;
 
@@ -103,8 +102,14 @@ class WorkerOutput {
   void Abandon();
 
  private:
-  class State;
-  std::shared_ptr<State> state_;  // Shared with pending reads.
+  void Add(AsioLoop& loop, Consoles& consoles, const WorkerSpec& spec, OpenedOutput::Stream opened);
+  void SayWhenDrained();
+
+  std::vector<std::shared_ptr<OutputStream>> streams_;
+  std::shared_ptr<OutputStream> errors_;       // Of `streams_`, or none.
+  std::shared_ptr<PrintedProgress> progress_;  // Or none.
+  std::filesystem::path error_file_;           // A log that the worker writes itself, or empty.
+  std::function<void()> on_drained_;
 };
 
 }  // namespace ddprun
