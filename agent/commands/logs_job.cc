@@ -14,6 +14,7 @@
 
 #include "common/files.h"
 #include "common/text.h"
+#include "rendezvous/term_bounds.h"
 
 namespace ddprun {
 namespace {
@@ -22,12 +23,6 @@ constexpr Duration kTogether{100};     // Output that comes within this time goe
 constexpr Duration kFileLimit{5'000};  // For a disk.
 constexpr Duration kLookAgain{1'000};  // At a file that may have grown.
 constexpr std::size_t kReadAtOnce = KeptOutput::kMostOfRecord;
-
-std::int64_t UnixNow() {  // As the records have it.
-  return std::chrono::floor<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 // A worker's own file, read from `at` on.
 struct FileEnd {
@@ -109,26 +104,22 @@ bool ReadFiles(std::vector<FileEnd>& files, bool follow, std::size_t most, std::
   return false;
 }
 
-class LogsJob final : public RequestJob, public std::enable_shared_from_this<LogsJob> {
+class LogsJob final : public RequestJob {
  public:
   LogsJob(Loop& loop, std::shared_ptr<KeptOutput> kept, const RequestSpec& spec)
       : loop_(loop),
         kept_(std::move(kept)),
         spec_(spec),
-        since_(spec.back ? UnixNow() - spec.back->count()
+        since_(spec.back ? UnixMilliseconds() - spec.back->count()
                          : std::numeric_limits<std::int64_t>::min()),
         timer_(loop) {}
+
+  ~LogsJob() override { kept_->Stop(listener_); }
 
   void Next(std::size_t most, std::function<void(JobPiece)> done) override {
     most_ = most;
     done_ = std::move(done);
     Look();
-  }
-
-  void GiveUp() {
-    kept_->Stop(listener_);
-    timer_.Cancel();
-    done_ = nullptr;
   }
 
  private:
@@ -193,10 +184,10 @@ class LogsJob final : public RequestJob, public std::enable_shared_from_this<Log
         [files, text, more, first, counted, follow = spec_.follow, most = most_] {
           *more = ReadFiles(*files, follow, most, *first, *text);
         },
-        [weak = weak_from_this(), files, text, more, first](bool in_time) {
-          if (const auto self = weak.lock(); self && self->done_) {
-            self->first_ = in_time ? *first : 0;
-            self->OnFiles(in_time ? files : nullptr, text, *more && in_time);
+        [this, alive = std::weak_ptr(alive_), files, text, more, first](bool in_time) {
+          if (!alive.expired() && done_) {
+            first_ = in_time ? *first : 0;
+            OnFiles(in_time ? files : nullptr, text, *more && in_time);
           }
         });
   }
@@ -238,11 +229,7 @@ class LogsJob final : public RequestJob, public std::enable_shared_from_this<Log
       return Deliver(!more && ends);
     }
     kept_->Stop(listener_);
-    listener_ = kept_->Listen([weak = weak_from_this()] {
-      if (const auto self = weak.lock()) {
-        self->LookSoon();
-      }
-    });
+    listener_ = kept_->Listen([this] { LookSoon(); });
     if (have_files) {
       timer_.ArmAt(loop_.Now() + kLookAgain, [this] { Look(); });
     }
@@ -255,9 +242,9 @@ class LogsJob final : public RequestJob, public std::enable_shared_from_this<Log
 
   void Deliver(bool last) {
     timer_.Cancel();
-    loop_.Post([weak = weak_from_this(), last] {
-      if (const auto self = weak.lock(); self && self->done_) {
-        std::exchange(self->done_, nullptr)({std::move(self->piece_), last});
+    loop_.Post([this, alive = std::weak_ptr(alive_), last] {
+      if (!alive.expired() && done_) {
+        std::exchange(done_, nullptr)({std::move(piece_), last});
       }
     });
   }
@@ -278,26 +265,15 @@ class LogsJob final : public RequestJob, public std::enable_shared_from_this<Log
   std::string piece_;
   std::function<void(JobPiece)> done_;
   LoopTimer timer_;
-};
-
-// Work that is under way when the job ends finds no owner.
-class OwnedLogsJob final : public RequestJob {
- public:
-  explicit OwnedLogsJob(std::shared_ptr<LogsJob> job) : job_(std::move(job)) {}
-  ~OwnedLogsJob() override { job_->GiveUp(); }
-  void Next(std::size_t most, std::function<void(JobPiece)> done) override {
-    job_->Next(most, std::move(done));
-  }
-
- private:
-  std::shared_ptr<LogsJob> job_;
+  // Gone with this: what is still called back then does nothing.
+  const std::shared_ptr<void> alive_ = std::make_shared<char>();
 };
 
 }  // namespace
 
 std::unique_ptr<RequestJob> MakeLogsJob(Loop& loop, std::shared_ptr<KeptOutput> kept,
                                         const RequestSpec& spec) {
-  return std::make_unique<OwnedLogsJob>(std::make_shared<LogsJob>(loop, std::move(kept), spec));
+  return std::make_unique<LogsJob>(loop, std::move(kept), spec);
 }
 
 }  // namespace ddprun

@@ -1,73 +1,72 @@
 #include "agent/commands/stacks_job.h"
 
 #include <deque>
+#include <memory>
 #include <utility>
+#include <vector>
 
 namespace ddprun {
 namespace {
 
-struct Found {
-  explicit Found(Loop& the_loop) : loop(the_loop) {}
-
-  Loop& loop;
-  bool all = false;
-  std::deque<AnswerRecord> records;
-  std::size_t told = 0;  // Bytes of the first one's text.
-  std::size_t most = 0;
-  std::function<void(JobPiece)> done;  // Empty: no caller waits.
-
-  void Deliver(const std::shared_ptr<Found>& self) {
-    if (!done || !all) {
-      return;
-    }
-    JobPiece piece;
-    while (!records.empty() && piece.bytes.size() + 2 * kRecordHead < most) {
-      const AnswerRecord& record = records.front();
-      const std::size_t room = most - piece.bytes.size() - kRecordHead;
-      AnswerRecord part = record;
-      part.text = record.text.substr(told, room);
-      told += part.text.size();
-      AppendRecord(part, piece.bytes);
-      if (told == record.text.size()) {
-        records.pop_front();
-        told = 0;
-      }
-    }
-    piece.last = records.empty();
-    loop.Post([self, piece = std::move(piece)] {
-      if (const auto hears = std::exchange(self->done, nullptr)) {
-        hears(piece);
-      }
-    });
-  }
-};
-
 class StacksJob final : public RequestJob {
  public:
-  StacksJob(Loop& loop, const TakeStacksOf& take, const RequestSpec& spec)
-      : found_(std::make_shared<Found>(loop)) {
-    give_up_ = take(spec, [found = found_](std::vector<AnswerRecord> records) {
-      found->records.assign(records.begin(), records.end());
-      found->all = true;
-      found->Deliver(found);
-    });
+  StacksJob(Loop& loop, const TakeStacksOf& take, const RequestSpec& spec) : loop_(loop) {
+    give_up_ =
+        take(spec, [this, alive = std::weak_ptr(alive_)](const std::vector<AnswerRecord>& records) {
+          if (!alive.expired()) {
+            records_.assign(records.begin(), records.end());
+            all_ = true;
+            Deliver();
+          }
+        });
   }
   ~StacksJob() override {
-    found_->done = nullptr;
-    if (give_up_ && !found_->all) {
+    if (give_up_ && !all_) {
       give_up_();
     }
   }
 
   void Next(std::size_t most, std::function<void(JobPiece)> done) override {
-    found_->most = most;
-    found_->done = std::move(done);
-    found_->Deliver(found_);
+    most_ = most;
+    done_ = std::move(done);
+    Deliver();
   }
 
  private:
-  const std::shared_ptr<Found> found_;
+  void Deliver() {
+    if (!done_ || !all_) {
+      return;
+    }
+    JobPiece piece;
+    while (!records_.empty() && piece.bytes.size() + 2 * kRecordHead < most_) {
+      const AnswerRecord& record = records_.front();
+      const std::size_t room = most_ - piece.bytes.size() - kRecordHead;
+      AnswerRecord part = record;
+      part.text = record.text.substr(told_, room);
+      told_ += part.text.size();
+      AppendRecord(part, piece.bytes);
+      if (told_ == record.text.size()) {
+        records_.pop_front();
+        told_ = 0;
+      }
+    }
+    piece.last = records_.empty();
+    loop_.Post([this, alive = std::weak_ptr(alive_), piece = std::move(piece)] {
+      if (const auto hears = alive.expired() ? nullptr : std::exchange(done_, nullptr)) {
+        hears(piece);
+      }
+    });
+  }
+
+  Loop& loop_;
+  bool all_ = false;
+  std::deque<AnswerRecord> records_;
+  std::size_t told_ = 0;  // Bytes of the first one's text.
+  std::size_t most_ = 0;
+  std::function<void(JobPiece)> done_;  // Empty: no caller waits.
   std::function<void()> give_up_;
+  // Gone with this: what is still called back then does nothing.
+  const std::shared_ptr<void> alive_ = std::make_shared<char>();
 };
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 #include <utility>
 
 #include "agent/watch/evidence_bundle.h"
@@ -12,30 +11,6 @@ namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The dumps that torch's recorders were asked for.
-struct Dumps {
-  std::vector<HungWorker> promised;
-  fs::file_time_type since;
-  std::size_t kept = 0;
-};
-
-// `torchfrtrace` reads a directory of them.
-void KeepDumps(const std::shared_ptr<Dumps>& dumps, const fs::path& bundle) {
-  const auto end = std::chrono::steady_clock::now() + HangEvidence::kOfDumps;
-  for (const HungWorker& worker : dumps->promised) {
-    const auto left = std::max(std::chrono::steady_clock::duration::zero(),
-                               end - std::chrono::steady_clock::now());
-    const Result<void> kept = KeepDump(worker.recorder, worker.rank, dumps->since,
-                                       std::chrono::floor<std::chrono::milliseconds>(left),
-                                       DumpFile(bundle, worker.rank));
-    dumps->kept += kept ? 1 : 0;
-    if (!kept) {
-      Log(LogLevel::kWarning, "what NCCL's recorder knows of rank " + std::to_string(worker.rank) +
-                                  " is not kept: " + kept.error().message);
-    }
-  }
-}
 
 // The part of it that a thread may own.
 HangWish AskedOf(const HangWish& wish) {
@@ -63,232 +38,217 @@ fs::path StacksOf(const HangWish& wish, const HungWorker& worker) {
   return wish.bundle.empty() ? worker.stacks : RankFile(wish.bundle, worker.rank, kStacksFile);
 }
 
-class HangEvidence::State : public std::enable_shared_from_this<State> {
- public:
-  State(Loop& loop, std::string program)
-      : loop_(loop), taker_(loop, std::move(program)), dumped_(loop) {}
-
-  void Take(HangWish wish, Duration limit, std::function<void(const HangWish&)> done) {
-    Forget();
-    wish_ = std::move(wish);
-    limit_ = limit;
-    done_ = std::move(done);
-    if (wish_.bundle.empty()) {
-      TakeStacks();
-      return;
-    }
-    const auto made = std::make_shared<Result<void>>();
-    dumps_ = std::make_shared<Dumps>();
-    OnDisk(
-        kOfDisk,
-        [made, bundle = wish_.bundle, workers = wish_.workers, dumps = dumps_] {
-          *made = MakeBundle(bundle);
-          dumps->since = fs::file_time_type::clock::now();
-          std::copy_if(workers.begin(), workers.end(), std::back_inserter(dumps->promised),
-                       [](const auto& one) { return AskForDump(one.recorder, one.rank); });
-        },
-        [this, made](bool in_time) {
-          if (!in_time) {
-            dumps_ = nullptr;
-          }
-          if (!in_time || !*made) {
-            Log(LogLevel::kWarning, "no evidence is kept of this hang but stacks: " +
-                                        (in_time ? made->error().message
-                                                 : "the file system of '" + wish_.bundle.native() +
-                                                       "' is not responding"));
-            wish_.bundle.clear();
-          }
-          TakeStacks();
-        });
-  }
-
-  void Forget() {
-    ++round_;
-    taker_.Forget();
-    dumped_.Cancel();
-    aborted_.clear();
-    done_ = nullptr;
-    Written();
-  }
-
-  void WhenWritten(std::function<void()> then) {
-    then_ = std::move(then);
-    if (!writing_) {
-      Written();
-    }
-  }
-
-  void Ended(std::uint32_t local_rank) {
-    if (aborted_.erase(local_rank) > 0 && aborted_.empty()) {
-      dumped_.Cancel();
-      WriteRest();
-    }
-  }
-
-  void AllGone() {
-    taker_.Forget();
-    if (!aborted_.empty()) {
-      dumped_.Cancel();
-      WriteRest();
-    } else if (!writing_) {
-      Forget();
-    }
-  }
-
- private:
-  void OnDisk(Duration limit, std::function<void()> work, std::function<void(bool)> then) {
-    loop_.RunBounded(
-        limit, std::move(work),
-        [weak = weak_from_this(), round = round_, then = std::move(then)](bool in_time) {
-          if (const auto self = weak.lock(); self && self->round_ == round) {
-            then(in_time);
-          }
-        });
-  }
-
-  void TakeStacks() {
-    std::vector<StackJob> jobs;
-    for (const HungWorker& worker : wish_.workers) {
-      jobs.push_back({.pid = worker.pid,
-                      .title = "stacks of rank " + std::to_string(worker.rank) + " (pid " +
-                               std::to_string(worker.pid) + ")",
-                      .file = StacksOf(wish_, worker),
-                      .also = worker.errors,
-                      .notify = worker.notify,
-                      .recorder = wish_.bundle.empty()
-                                      ? fs::path()
-                                      : RankFile(wish_.bundle, worker.rank, "collectives.json")});
-    }
-    if (wish_.take_live) {
-      wish_.take_live(std::move(jobs), [weak = weak_from_this(), round = round_] {
-        if (const auto self = weak.lock(); self && self->round_ == round) {
-          self->WaitForDumps({});
-        }
-      });
-      return;
-    }
-    taker_.Take(std::move(jobs), limit_,
-                [this](const std::vector<int>& codes) { WaitForDumps(codes); });
-  }
-
-  void WaitForDumps(const std::vector<int>& codes) {
-    if (!dumps_ || dumps_->promised.empty() || wish_.bundle.empty()) {
-      OnTaken(codes);
-      return;
-    }
-    OnDisk(
-        kOfDumps + kOfDisk / 2,
-        [dumps = dumps_, bundle = wish_.bundle] { KeepDumps(dumps, bundle); },
-        [this, codes, dumps = dumps_](bool in_time) {
-          if (in_time && dumps->kept > 0) {
-            Log(LogLevel::kWarning,
-                "what NCCL's recorder knows is analysed by: torchfrtrace --prefix " +
-                    std::string(kDumpPrefix) + " " + wish_.bundle.native());
-          }
-          OnTaken(codes);
-        });
-  }
-
-  void OnTaken(const std::vector<int>& codes) {
-    for (std::size_t i = 0; i < codes.size(); ++i) {
-      if (codes[i] == kFramesUnknown && wish_.may_abort) {
-        Log(LogLevel::kWarning, "rank " + std::to_string(wish_.workers[i].rank) +
-                                    " does not tell where its Python stands (its interpreter may "
-                                    "be held): SIGABRT, so that it prints that on its stderr");
-        wish_.abort(wish_.workers[i]);
-        aborted_.insert(wish_.workers[i].local_rank);
-      }
-    }
-    if (!aborted_.empty()) {
-      dumped_.ArmAt(loop_.Now() + kOfDump, [this] { WriteRest(); });
-    } else {
-      WriteRest();
-    }
-  }
-
-  void WriteRest() {
-    aborted_.clear();
-    writing_ = true;
-    if (wish_.bundle.empty()) {
-      Finish();
-      return;
-    }
-    NodePart part{.node = wish_.node, .workers = {}, .last_lines = {}};
-    for (const HungWorker& worker : wish_.workers) {
-      part.workers.push_back({worker.rank, worker.pid});
-      part.last_lines.emplace_back(worker.rank, wish_.last_lines(worker.local_rank));
-    }
-    const auto written = std::make_shared<Result<void>>();
-    OnDisk(
-        kOfDisk,
-        [written, part = std::move(part), asked = AskedOf(wish_)] {
-          *written = WriteNodePart(asked.bundle, part);
-          *written = *written ? AllHaveStacks(asked) : *written;
-        },
-        [this, written](bool in_time) {
-          if (!in_time || !*written) {
-            wish_.failed =
-                in_time ? written->error().message
-                        : "the file system of '" + wish_.bundle.native() + "' is not responding";
-            Log(LogLevel::kWarning, "not all evidence of this hang is kept: " + wish_.failed);
-          }
-          Finish();
-        });
-  }
-
-  void Finish() {
-    if (const auto done = std::exchange(done_, nullptr)) {
-      done(wish_);
-    }
-    Written();
-  }
-
-  void Written() {
-    writing_ = false;
-    if (const auto then = std::exchange(then_, nullptr)) {
-      then();
-    }
-  }
-
-  Loop& loop_;
-  StackTaker taker_;
-  LoopTimer dumped_;
-  std::set<std::uint32_t> aborted_;  // Local ranks that have not ended yet.
-  bool writing_ = false;             // The last part.
-  HangWish wish_;
-  std::shared_ptr<Dumps> dumps_;  // With what is under way.
-  Duration limit_{0};
-  std::function<void(const HangWish&)> done_;
-  std::function<void()> then_;
-  std::uint64_t round_ = 0;
+// The dumps that torch's recorders were asked for.
+struct HangEvidence::Dumps {
+  std::vector<HungWorker> promised;
+  fs::file_time_type since;
+  std::size_t kept = 0;
 };
 
+// `torchfrtrace` reads a directory of them.
+void HangEvidence::KeepDumps(Dumps& dumps, const fs::path& bundle) {
+  const auto end = std::chrono::steady_clock::now() + kOfDumps;
+  for (const HungWorker& worker : dumps.promised) {
+    const auto left = std::max(std::chrono::steady_clock::duration::zero(),
+                               end - std::chrono::steady_clock::now());
+    const Result<void> kept = KeepDump(worker.recorder, worker.rank, dumps.since,
+                                       std::chrono::floor<std::chrono::milliseconds>(left),
+                                       DumpFile(bundle, worker.rank));
+    dumps.kept += kept ? 1 : 0;
+    if (!kept) {
+      Log(LogLevel::kWarning, "what NCCL's recorder knows of rank " + std::to_string(worker.rank) +
+                                  " is not kept: " + kept.error().message);
+    }
+  }
+}
+
 HangEvidence::HangEvidence(Loop& loop, std::string program)
-    : state_(std::make_shared<State>(loop, std::move(program))) {}
+    : loop_(loop), taker_(loop, std::move(program)), dumped_(loop) {}
 
 HangEvidence::~HangEvidence() {
-  state_->WhenWritten(nullptr);
-  state_->Forget();
+  WhenWritten(nullptr);
+  Forget();
 }
 
 void HangEvidence::Take(HangWish wish, Duration limit, std::function<void(const HangWish&)> done) {
-  state_->Take(std::move(wish), limit, std::move(done));
-}
-
-void HangEvidence::Ended(std::uint32_t local_rank) {
-  state_->Ended(local_rank);
-}
-
-void HangEvidence::AllGone() {
-  state_->AllGone();
+  Forget();
+  wish_ = std::move(wish);
+  limit_ = limit;
+  done_ = std::move(done);
+  if (wish_.bundle.empty()) {
+    TakeStacks();
+    return;
+  }
+  const auto made = std::make_shared<Result<void>>();
+  dumps_ = std::make_shared<Dumps>();
+  OnDisk(
+      kOfDisk,
+      [made, bundle = wish_.bundle, workers = wish_.workers, dumps = dumps_] {
+        *made = MakeBundle(bundle);
+        dumps->since = fs::file_time_type::clock::now();
+        std::copy_if(workers.begin(), workers.end(), std::back_inserter(dumps->promised),
+                     [](const auto& one) { return AskForDump(one.recorder, one.rank); });
+      },
+      [this, made](bool in_time) {
+        if (!in_time) {
+          dumps_ = nullptr;
+        }
+        if (!in_time || !*made) {
+          Log(LogLevel::kWarning, "no evidence is kept of this hang but stacks: " +
+                                      (in_time ? made->error().message
+                                               : "the file system of '" + wish_.bundle.native() +
+                                                     "' is not responding"));
+          wish_.bundle.clear();
+        }
+        TakeStacks();
+      });
 }
 
 void HangEvidence::Forget() {
-  state_->Forget();
+  round_ = std::make_shared<char>();
+  taker_.Forget();
+  dumped_.Cancel();
+  aborted_.clear();
+  done_ = nullptr;
+  Written();
 }
 
 void HangEvidence::WhenWritten(std::function<void()> then) {
-  state_->WhenWritten(std::move(then));
+  then_ = std::move(then);
+  if (!writing_) {
+    Written();
+  }
+}
+
+void HangEvidence::Ended(std::uint32_t local_rank) {
+  if (aborted_.erase(local_rank) > 0 && aborted_.empty()) {
+    dumped_.Cancel();
+    WriteRest();
+  }
+}
+
+void HangEvidence::AllGone() {
+  taker_.Forget();
+  if (!aborted_.empty()) {
+    dumped_.Cancel();
+    WriteRest();
+  } else if (!writing_) {
+    Forget();
+  }
+}
+
+void HangEvidence::OnDisk(Duration limit, std::function<void()> work,
+                          std::function<void(bool)> then) {
+  loop_.RunBounded(limit, std::move(work),
+                   [round = std::weak_ptr(round_), then = std::move(then)](bool in_time) {
+                     if (!round.expired()) {
+                       then(in_time);
+                     }
+                   });
+}
+
+void HangEvidence::TakeStacks() {
+  std::vector<StackJob> jobs;
+  for (const HungWorker& worker : wish_.workers) {
+    jobs.push_back({.pid = worker.pid,
+                    .title = "stacks of rank " + std::to_string(worker.rank) + " (pid " +
+                             std::to_string(worker.pid) + ")",
+                    .file = StacksOf(wish_, worker),
+                    .also = worker.errors,
+                    .notify = worker.notify,
+                    .recorder = wish_.bundle.empty()
+                                    ? fs::path()
+                                    : RankFile(wish_.bundle, worker.rank, "collectives.json")});
+  }
+  if (wish_.take_live) {
+    wish_.take_live(std::move(jobs), [this, round = std::weak_ptr(round_)] {
+      if (!round.expired()) {
+        WaitForDumps({});
+      }
+    });
+    return;
+  }
+  taker_.Take(std::move(jobs), limit_,
+              [this](const std::vector<int>& codes) { WaitForDumps(codes); });
+}
+
+void HangEvidence::WaitForDumps(const std::vector<int>& codes) {
+  if (!dumps_ || dumps_->promised.empty() || wish_.bundle.empty()) {
+    OnTaken(codes);
+    return;
+  }
+  OnDisk(
+      kOfDumps + kOfDisk / 2,
+      [dumps = dumps_, bundle = wish_.bundle] { KeepDumps(*dumps, bundle); },
+      [this, codes, dumps = dumps_](bool in_time) {
+        if (in_time && dumps->kept > 0) {
+          Log(LogLevel::kWarning,
+              "what NCCL's recorder knows is analysed by: torchfrtrace --prefix " +
+                  std::string(kDumpPrefix) + " " + wish_.bundle.native());
+        }
+        OnTaken(codes);
+      });
+}
+
+void HangEvidence::OnTaken(const std::vector<int>& codes) {
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    if (codes[i] == kFramesUnknown && wish_.may_abort) {
+      Log(LogLevel::kWarning, "rank " + std::to_string(wish_.workers[i].rank) +
+                                  " does not tell where its Python stands (its interpreter may "
+                                  "be held): SIGABRT, so that it prints that on its stderr");
+      wish_.abort(wish_.workers[i]);
+      aborted_.insert(wish_.workers[i].local_rank);
+    }
+  }
+  if (!aborted_.empty()) {
+    dumped_.ArmAt(loop_.Now() + kOfDump, [this] { WriteRest(); });
+  } else {
+    WriteRest();
+  }
+}
+
+void HangEvidence::WriteRest() {
+  aborted_.clear();
+  writing_ = true;
+  if (wish_.bundle.empty()) {
+    Finish();
+    return;
+  }
+  NodePart part{.node = wish_.node, .workers = {}, .last_lines = {}};
+  for (const HungWorker& worker : wish_.workers) {
+    part.workers.push_back({worker.rank, worker.pid});
+    part.last_lines.emplace_back(worker.rank, wish_.last_lines(worker.local_rank));
+  }
+  const auto written = std::make_shared<Result<void>>();
+  OnDisk(
+      kOfDisk,
+      [written, part = std::move(part), asked = AskedOf(wish_)] {
+        *written = WriteNodePart(asked.bundle, part);
+        *written = *written ? AllHaveStacks(asked) : *written;
+      },
+      [this, written](bool in_time) {
+        if (!in_time || !*written) {
+          wish_.failed =
+              in_time ? written->error().message
+                      : "the file system of '" + wish_.bundle.native() + "' is not responding";
+          Log(LogLevel::kWarning, "not all evidence of this hang is kept: " + wish_.failed);
+        }
+        Finish();
+      });
+}
+
+void HangEvidence::Finish() {
+  if (const auto done = std::exchange(done_, nullptr)) {
+    done(wish_);
+  }
+  Written();
+}
+
+void HangEvidence::Written() {
+  writing_ = false;
+  if (const auto then = std::exchange(then_, nullptr)) {
+    then();
+  }
 }
 
 }  // namespace ddprun

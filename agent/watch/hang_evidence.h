@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -80,8 +81,28 @@ class HangEvidence {
   void WhenWritten(std::function<void()> then);
 
  private:
-  class State;
-  std::shared_ptr<State> state_;  // Shared with what is under way.
+  struct Dumps;
+
+  void OnDisk(Duration limit, std::function<void()> work, std::function<void(bool)> then);
+  void TakeStacks();
+  void WaitForDumps(const std::vector<int>& codes);
+  void OnTaken(const std::vector<int>& codes);
+  void WriteRest();
+  void Finish();
+  void Written();
+  static void KeepDumps(Dumps& dumps, const std::filesystem::path& bundle);
+
+  Loop& loop_;
+  StackTaker taker_;
+  LoopTimer dumped_;
+  std::set<std::uint32_t> aborted_;  // Local ranks that have not ended yet.
+  bool writing_ = false;             // The last part.
+  HangWish wish_;
+  std::shared_ptr<Dumps> dumps_;  // With what is under way.
+  Duration limit_{0};
+  std::function<void(const HangWish&)> done_;
+  std::function<void()> then_;
+  std::shared_ptr<void> round_;  // Renewed by Forget: calls back for an earlier one do nothing.
 };
 
 }  // namespace ddprun

@@ -6,7 +6,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -111,47 +110,39 @@ NotifyFiles::~NotifyFiles() {
   }
 }
 
-// Shared with waits in flight.
-class NotifySockets::State : public std::enable_shared_from_this<State> {
- public:
-  struct Socket {
-    Socket(AsioLoop& loop, std::uint32_t rank, int fd)
-        : local_rank(rank), descriptor(loop.io(), fd) {}
-    std::uint32_t local_rank;
-    boost::asio::posix::stream_descriptor descriptor;
-  };
+NotifySockets::NotifySockets(AsioLoop& loop, OnNotification on_notification)
+    : loop_(loop), on_notification_(std::move(on_notification)) {}
 
-  State(AsioLoop& loop_in, OnNotification call) : loop(loop_in), on_notification(std::move(call)) {}
+NotifySockets::~NotifySockets() {
+  Close();
+}
 
-  void Wait(const std::shared_ptr<Socket>& socket);
-  bool ReceiveFrom(std::uint32_t local_rank, int most);
-  bool Receive(Socket& socket);
-  SentDescriptor DescriptorOf(Received& message);
-  bool ReceiveAll(Socket& socket, int most);
-  void Close();
+void NotifySockets::Listen(NotifyFiles& files) {
+  Close();
+  std::uint32_t rank = 0;
+  for (UniqueFd& fd : files.sockets_) {
+    auto socket = std::make_shared<Socket>(loop_, rank++, fd.Release());
+    sockets_.push_back(socket);
+    Wait(socket);
+  }
+}
 
-  AsioLoop& loop;
-  OnNotification on_notification;
-  std::vector<std::shared_ptr<Socket>> sockets;
-  ForeignDescriptors descriptors;
-};
-
-void NotifySockets::State::Wait(const std::shared_ptr<Socket>& socket) {
+// One that is open has its owner.
+void NotifySockets::Wait(const std::shared_ptr<Socket>& socket) {
   socket->descriptor.async_wait(boost::asio::posix::descriptor_base::wait_read,
-                                [weak = weak_from_this(), socket](boost::system::error_code error) {
-                                  const auto self = weak.lock();
-                                  if (error || !self || !socket->descriptor.is_open()) {
+                                [this, socket](boost::system::error_code error) {
+                                  if (error || !socket->descriptor.is_open()) {
                                     return;
                                   }
-                                  self->ReceiveAll(*socket, kMaxPerTurn);
+                                  ReceiveAll(*socket, kMaxPerTurn);
                                   if (socket->descriptor.is_open()) {
-                                    self->Wait(socket);
+                                    Wait(socket);
                                   }
                                 });
 }
 
 // True: nothing waits any more.
-bool NotifySockets::State::ReceiveAll(Socket& socket, int most) {
+bool NotifySockets::ReceiveAll(Socket& socket, int most) {
   for (int i = 0; i < most; ++i) {
     if (!socket.descriptor.is_open() || !Receive(socket)) {
       return true;
@@ -160,37 +151,37 @@ bool NotifySockets::State::ReceiveAll(Socket& socket, int most) {
   return false;
 }
 
-bool NotifySockets::State::ReceiveFrom(std::uint32_t local_rank, int most) {
-  if (local_rank >= sockets.size()) {
+bool NotifySockets::ReceiveMost(std::uint32_t local_rank, int most) {
+  if (local_rank >= sockets_.size()) {
     return true;
   }
-  const std::shared_ptr<Socket> socket = sockets[local_rank];
+  const std::shared_ptr<Socket> socket = sockets_[local_rank];
   return ReceiveAll(*socket, most);
 }
 
 // False: nothing waits.
-bool NotifySockets::State::Receive(Socket& socket) {
+bool NotifySockets::Receive(Socket& socket) {
   char bytes[kMaxNotifyBytes];
   Received message = ReceiveWithDescriptors(socket.descriptor.native_handle(), bytes,
-                                            descriptors.full() ? 0 : 1, MSG_DONTWAIT | MSG_TRUNC);
+                                            descriptors_.full() ? 0 : 1, MSG_DONTWAIT | MSG_TRUNC);
   if (message.size < 0) {
     return false;
   }
   const SentDescriptor sent = DescriptorOf(message);
   const std::size_t size = static_cast<std::size_t>(message.size);
   if (size <= sizeof bytes) {  // A longer one is dropped whole.
-    on_notification(socket.local_rank, ParseNotification({bytes, size}), sent);
+    on_notification_(socket.local_rank, ParseNotification({bytes, size}), sent);
   }
   return true;
 }
 
-SentDescriptor NotifySockets::State::DescriptorOf(Received& message) {
+SentDescriptor NotifySockets::DescriptorOf(Received& message) {
   SentDescriptor sent{.cut = message.cut};
   if (!message.descriptors.empty()) {
-    const ForeignFd low = descriptors.Take(std::move(message.descriptors.front()));
+    const ForeignFd low = descriptors_.Take(std::move(message.descriptors.front()));
     UniqueFd lifted(::fcntl(low->get(), F_DUPFD_CLOEXEC, kAboveBlocks));
     if (lifted) {
-      sent.file = descriptors.Take(std::move(lifted));
+      sent.file = descriptors_.Take(std::move(lifted));
     } else {
       sent.cut = true;
     }
@@ -198,47 +189,26 @@ SentDescriptor NotifySockets::State::DescriptorOf(Received& message) {
   return sent;
 }
 
-void NotifySockets::State::Close() {
-  for (const auto& socket : sockets) {
+void NotifySockets::Close() {
+  for (const auto& socket : sockets_) {
     boost::system::error_code ignored;
     socket->descriptor.close(ignored);
   }
-  sockets.clear();
-}
-
-NotifySockets::NotifySockets(AsioLoop& loop, OnNotification on_notification)
-    : state_(std::make_shared<State>(loop, std::move(on_notification))) {}
-
-NotifySockets::~NotifySockets() {
-  state_->Close();
-}
-
-void NotifySockets::Listen(NotifyFiles& files) {
-  state_->Close();
-  std::uint32_t rank = 0;
-  for (UniqueFd& fd : files.sockets_) {
-    auto socket = std::make_shared<State::Socket>(state_->loop, rank++, fd.Release());
-    state_->sockets.push_back(socket);
-    state_->Wait(socket);
-  }
+  sockets_.clear();
 }
 
 bool NotifySockets::ReceiveWaiting(std::uint32_t local_rank) {
-  return state_->ReceiveFrom(local_rank, kMaxWaiting);
+  return ReceiveMost(local_rank, kMaxWaiting);
 }
 
 void NotifySockets::ReceiveFrom(std::uint32_t local_rank) {
-  state_->ReceiveFrom(local_rank, kMaxAtEnd);
+  ReceiveMost(local_rank, kMaxAtEnd);
 }
 
 void NotifySockets::ReceiveFromAll() {
-  for (std::uint32_t rank = 0; rank < state_->sockets.size(); ++rank) {
+  for (std::uint32_t rank = 0; rank < sockets_.size(); ++rank) {
     ReceiveFrom(rank);
   }
-}
-
-void NotifySockets::Close() {
-  state_->Close();
 }
 
 }  // namespace ddprun

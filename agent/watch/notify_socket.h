@@ -5,6 +5,7 @@
 // lost there), not in the agent. So are their descriptors: one for each datagram.
 #pragma once
 
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -69,8 +70,24 @@ class NotifySockets {
   void Close();
 
  private:
-  class State;
-  std::shared_ptr<State> state_;  // Shared with waits in flight.
+  struct Socket {
+    Socket(AsioLoop& loop, std::uint32_t rank, int fd)
+        : local_rank(rank), descriptor(loop.io(), fd) {}
+
+    std::uint32_t local_rank;
+    boost::asio::posix::stream_descriptor descriptor;
+  };
+
+  void Wait(const std::shared_ptr<Socket>& socket);
+  bool ReceiveMost(std::uint32_t local_rank, int most);
+  bool ReceiveAll(Socket& socket, int most);
+  bool Receive(Socket& socket);
+  SentDescriptor DescriptorOf(Received& message);
+
+  AsioLoop& loop_;
+  const OnNotification on_notification_;
+  std::vector<std::shared_ptr<Socket>> sockets_;
+  ForeignDescriptors descriptors_;
 };
 
 }  // namespace ddprun

@@ -6,10 +6,15 @@
 // times are the workers' wall clock, which is this machine's.
 #pragma once
 
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "agent/watch/timer_request.h"
 #include "common/asio_loop.h"
@@ -34,8 +39,22 @@ class TimerWatchdog {
   void Forget();
 
  private:
-  class State;
-  std::shared_ptr<State> state_;  // Shared with waits in flight.
+  void Wait();
+  void ReadOnePiece();
+  void Take(std::string_view line);
+  void Complain(const std::string& what);
+  void LookAtTimers();
+
+  AsioLoop& loop_;
+  const std::function<void(const TimerRequest&)> expire_;
+  boost::asio::posix::stream_descriptor pipe_;
+  LoopTimer timer_;
+  std::filesystem::path path_;
+  std::string text_;
+  std::map<std::pair<std::int64_t, std::string>, TimerRequest> timers_;
+  bool complained_ = false;
+  // Gone with this: what is still called back then does nothing.
+  const std::shared_ptr<void> alive_ = std::make_shared<char>();
 };
 
 }  // namespace ddprun
