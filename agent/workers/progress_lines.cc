@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "agent/workers/terminal_text.h"
 #include "common/text.h"
 
 namespace ddprun {
@@ -149,57 +150,26 @@ void ProgressCount::Take(const ProgressForms::Found& found) {
 }
 
 void ProgressLines::Feed(std::string_view bytes, ProgressCount& count) {
-  while (!bytes.empty()) {
-    if (line_.size() == kMaxLine) {  // The rest of it is not looked at.
-      const std::string_view rest = bytes.substr(0, bytes.find('\n'));
-      bytes.remove_prefix(std::min(rest.find('\r'), rest.size()));
-      if (bytes.empty()) {
-        return;
-      }
+  constexpr std::size_t kMostRaw = 4 * kMaxLine;  // The rest of a line is not looked at.
+  while (true) {
+    const std::size_t end = EndOfLine(bytes);
+    line_ += bytes.substr(0, std::min(end, kMostRaw - line_.size()));
+    if (end == bytes.size()) {
+      break;
     }
-    const char byte = bytes.front();
-    bytes.remove_prefix(1);
-    if (byte == '\n' || byte == '\r') {
-      EndLine(count);
-    } else {
-      Put(byte);
+    if (const auto found = forms_->Find(Text())) {
+      count.Take(*found);
     }
+    line_.clear();
+    bytes.remove_prefix(end + 1);
   }
-  if (const auto found = forms_->FindInOpenLine(line_)) {
+  if (const auto found = forms_->FindInOpenLine(Text())) {
     count.Take(*found);
   }
 }
 
-void ProgressLines::Put(char byte) {
-  switch (escape_) {
-    case Escape::kNone:
-      if (byte == '\x1b') {
-        escape_ = Escape::kBegun;
-      } else {
-        line_.push_back(byte);
-      }
-      return;
-    case Escape::kBegun:
-      escape_ = byte == '[' ? Escape::kControl : byte == ']' ? Escape::kText : Escape::kNone;
-      return;
-    case Escape::kControl:
-      escape_ = byte >= '@' && byte <= '~' ? Escape::kNone : Escape::kControl;
-      return;
-    case Escape::kText:
-      escape_ = byte == '\a' ? Escape::kNone : byte == '\x1b' ? Escape::kTextEnd : Escape::kText;
-      return;
-    case Escape::kTextEnd:
-      escape_ = byte == '\\' ? Escape::kNone : Escape::kText;
-      return;
-  }
-}
-
-void ProgressLines::EndLine(ProgressCount& count) {
-  escape_ = Escape::kNone;
-  if (const auto found = forms_->Find(line_)) {
-    count.Take(*found);
-  }
-  line_.clear();
+std::string ProgressLines::Text() const {
+  return WithoutEscapes(line_).substr(0, kMaxLine);
 }
 
 }  // namespace ddprun

@@ -90,14 +90,10 @@ class ProgressLines {
   void Feed(std::string_view bytes, ProgressCount& count);
 
  private:
-  enum class Escape { kNone, kBegun, kControl, kText, kTextEnd };
-
-  void Put(char byte);
-  void EndLine(ProgressCount& count);
+  std::string Text() const;
 
   std::shared_ptr<const ProgressForms> forms_;
-  std::string line_;
-  Escape escape_ = Escape::kNone;
+  std::string line_;  // As it came.
 };
 
 }  // namespace ddprun
