@@ -1,8 +1,6 @@
 #include "agent/workers/output_sink.h"
 
 #include <cerrno>
-#include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -15,41 +13,10 @@ namespace ddprun {
 
 // Outlives the sink while its thread is stuck in write(2) or close(2).
 struct OutputSink::Shared {
-  void Serve(const std::shared_ptr<Shared>& self);  // On the thread.
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  OutputSink* sink = nullptr;  // nullptr: gone, and with it whoever wants to hear of anything.
-  std::string batch;           // To be written next.
-  bool writing = false;
   UniqueFd fd;  // The thread's, once there is one.
+  std::mutex mutex;
+  OutputSink* sink = nullptr;  // nullptr: gone, and with it whoever wants to hear of anything.
 };
-
-void OutputSink::Shared::Serve(const std::shared_ptr<Shared>& self) {
-  std::unique_lock lock(mutex);
-  while (true) {
-    changed.wait(lock, [this] { return sink == nullptr || !batch.empty(); });
-    if (batch.empty()) {
-      break;
-    }
-    writing = true;
-    std::string lines = std::exchange(batch, {});
-    lock.unlock();
-    const int error_number = WriteLines(fd.get(), lines);
-    lock.lock();
-    writing = false;
-    changed.notify_all();
-    if (sink != nullptr) {
-      sink->loop_.Post([self, error_number] {
-        if (self->sink != nullptr) {  // It changes on the loop alone.
-          self->sink->OnWritten(error_number);
-        }
-      });
-    }
-  }
-  lock.unlock();
-  fd.Reset();  // A network file system writes what it holds back.
-}
 
 OutputSink::OutputSink(Loop& loop, UniqueFd fd, std::string name)
     : loop_(loop), name_(std::move(name)), shared_(std::make_shared<Shared>()) {
@@ -61,16 +28,27 @@ OutputSink::~OutputSink() {
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->sink = nullptr;
-    shared_->changed.notify_all();
   }
-  if (!HaveThread()) {
-    (void)shared_->fd.Release();  // Better left open than waited for.
+  // A network file system writes what it holds back. Without a thread the file is better left open
+  // than waited for.
+  if (!queue_.Post([shared = shared_] { shared->fd.Reset(); })) {
+    (void)shared_->fd.Release();
   }
 }
 
-bool OutputSink::HaveThread() {
-  thread_ = thread_ || StartThread([shared = shared_] { shared->Serve(shared); });
-  return thread_;
+// False: there is no thread for it.
+bool OutputSink::Write(std::string lines) {
+  return queue_.Post([shared = shared_, lines = std::move(lines)] {
+    const int error_number = WriteLines(shared->fd.get(), lines);
+    const std::lock_guard lock(shared->mutex);
+    if (shared->sink != nullptr) {
+      shared->sink->loop_.Post([shared, error_number] {
+        if (shared->sink != nullptr) {  // It changes on the loop alone.
+          shared->sink->OnWritten(error_number);
+        }
+      });
+    }
+  });
 }
 
 void OutputSink::Append(std::string_view lines) {
@@ -89,18 +67,13 @@ void OutputSink::Append(std::string_view lines) {
 
 void OutputSink::StartWriting() {
   writing_ = true;
-  if (!HaveThread()) {
-    pending_.clear();
+  if (!Write(std::exchange(pending_, {}))) {
     loop_.Post([shared = shared_] {
       if (shared->sink != nullptr) {
         shared->sink->OnWritten(EAGAIN);
       }
     });
-    return;
   }
-  const std::lock_guard lock(shared_->mutex);
-  shared_->batch += std::exchange(pending_, {});
-  shared_->changed.notify_all();
 }
 
 void OutputSink::PassOver() {
@@ -139,16 +112,10 @@ void OutputSink::WhenWritten(std::function<void()> call) {
 }
 
 void OutputSink::Flush(Duration limit) {
-  if (!thread_) {
-    return;
+  if (!pending_.empty()) {
+    Write(std::exchange(pending_, {}));
   }
-  std::unique_lock lock(shared_->mutex);
-  shared_->batch += std::exchange(pending_, {});
-  shared_->changed.notify_all();
-  const bool written = shared_->changed.wait_for(
-      lock, limit, [this] { return shared_->batch.empty() && !shared_->writing; });
-  if (!written) {
-    lock.unlock();
+  if (!queue_.Drain(limit)) {
     Log(LogLevel::kWarning,
         "the workers' output to " + name_ + " was not read in time: the end of it is lost");
   }

@@ -20,6 +20,7 @@
 
 #include "common/files.h"
 #include "common/loop.h"
+#include "common/task_queue.h"
 
 namespace ddprun {
 
@@ -53,7 +54,7 @@ class OutputSink {
 
  private:
   struct Shared;
-  bool HaveThread();
+  bool Write(std::string lines);
   void StartWriting();
   void OnWritten(int error_number);
 
@@ -61,12 +62,12 @@ class OutputSink {
   std::string name_;
   std::shared_ptr<Shared> shared_;
   std::string pending_;
-  bool thread_ = false;  // Started at the first line, or to close.
   bool writing_ = false;
   bool complained_ = false;
   bool passed_over_ = false;
   std::size_t dropped_ = 0;  // Bytes, since then.
   std::vector<std::function<void()>> waiting_;
+  TaskQueue queue_;  // Its thread writes, and closes.
 };
 
 }  // namespace ddprun
