@@ -17,6 +17,13 @@ namespace {
 
 constexpr Duration kSlowStart{1'000};  // Until a message says what the start waits for.
 
+// As a worker says it: twelve days at most.
+std::optional<std::chrono::microseconds> Bounded(std::optional<std::uint64_t> microseconds) {
+  constexpr std::uint64_t kLongest = std::uint64_t{1} << 40;
+  return microseconds ? std::optional(std::chrono::microseconds(std::min(*microseconds, kLongest)))
+                      : std::nullopt;
+}
+
 }  // namespace
 
 AgentDriver::AgentDriver(Loop& loop, AgentConfig config, AgentParts parts)
@@ -210,7 +217,6 @@ void AgentDriver::OnNotification(std::uint32_t local_rank, const Notification& n
   if (local_rank < said_hello_.size() && notification.ready) {
     said_hello_[local_rank] = true;
   }
-  constexpr std::uint64_t kLongest = std::uint64_t{1} << 40;  // Twelve days.
   WorkerSpoke spoke{local_rank,
                     notification.ready,
                     notification.step,
@@ -221,26 +227,20 @@ void AgentDriver::OnNotification(std::uint32_t local_rank, const Notification& n
                     notification.samples_per_s,
                     notification.checkpoint,
                     notification.steps,
-                    {}};
+                    Bounded(notification.work_microseconds)};
   spoke.printed = notification.printed;
   spoke.printed_step = notification.printed_step;
   spoke.collectives = notification.collectives;
   spoke.world_collectives = notification.world_collectives;
   spoke.in_collective = notification.in_collective;
-  if (const auto microseconds = notification.still_microseconds) {
-    spoke.still =
-        std::chrono::floor<Duration>(std::chrono::microseconds(std::min(*microseconds, kLongest)));
+  if (const auto still = Bounded(notification.still_microseconds)) {
+    spoke.still = std::chrono::floor<Duration>(*still);
   }
-  if (const auto microseconds = notification.idle_microseconds) {
-    spoke.idle =
-        std::chrono::floor<Duration>(std::chrono::microseconds(std::min(*microseconds, kLongest)));
+  if (const auto idle = Bounded(notification.idle_microseconds)) {
+    spoke.idle = std::chrono::floor<Duration>(*idle);
   }
-  if (const auto microseconds = notification.work_microseconds) {
-    spoke.work = std::chrono::microseconds(std::min(*microseconds, kLongest));
-  }
-  if (const auto microseconds = notification.extend_microseconds) {
-    spoke.extend =
-        std::chrono::ceil<Duration>(std::chrono::microseconds(std::min(*microseconds, kLongest)));
+  if (const auto extend = Bounded(notification.extend_microseconds)) {
+    spoke.extend = std::chrono::ceil<Duration>(*extend);
   }
   Feed(spoke);
 }

@@ -65,12 +65,7 @@ bool IsUnspecified(const in6_addr& address) {
 }  // namespace
 
 Result<Endpoint> ParseEndpoint(std::string_view text, std::optional<std::uint16_t> default_port) {
-  while (!text.empty() && text.front() == ' ') {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && text.back() == ' ') {
-    text.remove_suffix(1);
-  }
+  text = Trimmed(text);
   std::string_view host = text;
   std::string_view port;
   bool has_port = false;

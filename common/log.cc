@@ -25,17 +25,8 @@ namespace ddprun {
 namespace {
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return spdlog::level::debug;
-    case LogLevel::kInfo:
-      return spdlog::level::info;
-    case LogLevel::kWarning:
-      return spdlog::level::warn;
-    case LogLevel::kError:
-      return spdlog::level::err;
-  }
-  return spdlog::level::err;
+  static_assert(static_cast<int>(LogLevel::kError) + 1 == spdlog::level::err);
+  return static_cast<spdlog::level::level_enum>(static_cast<int>(level) + 1);
 }
 
 std::string who_said;  // Before the bar.
@@ -43,17 +34,8 @@ LogFormat log_format = LogFormat::kText;
 bool shows_live_line = true;
 
 const char* WordOf(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return "debug";
-    case LogLevel::kInfo:
-      return "info";
-    case LogLevel::kWarning:
-      return "warning";
-    case LogLevel::kError:
-      return "error";
-  }
-  return "error";
+  constexpr const char* kWords[] = {"debug", "info", "warning", "error"};
+  return kWords[static_cast<int>(level)];
 }
 
 // "warning: " before a line's text.

@@ -24,6 +24,7 @@
 #include "launcher/verbs/slow_output.h"
 #include "launcher/verbs/told_records.h"
 #include "rendezvous/messages/describe.h"
+#include "rendezvous/term_bounds.h"
 
 namespace ddprun {
 namespace {
@@ -41,12 +42,6 @@ constexpr Duration kSlack{30'000};  // A node may open its stream so late.
 Time SteadyNow() {
   return Time(std::chrono::duration_cast<Time::duration>(
       std::chrono::steady_clock::now().time_since_epoch()));
-}
-
-std::int64_t UnixMs() {
-  return std::chrono::floor<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 std::string ClockTime(std::int64_t unix_ms) {
@@ -386,8 +381,9 @@ int PrintLogs(const LogsRequest& request) {
     merge.BeginAgain();
     records.BeginAgain();
     wanted.spec.lines.reset();  // All that was printed meanwhile is wanted.
-    wanted.spec.back = kSlack + Duration(std::max<std::int64_t>(
-                                    0, UnixMs() - records.newest().value_or(UnixMs())));
+    wanted.spec.back =
+        kSlack + Duration(std::max<std::int64_t>(
+                     0, UnixMilliseconds() - records.newest().value_or(UnixMilliseconds())));
     std::this_thread::sleep_for(std::chrono::seconds(1));
   }
 }
@@ -422,8 +418,9 @@ void RunFollower::Follow(const std::stop_token& leaves) {
       if (output.failed() || errors.failed()) {
         break;
       }
-      request.spec.back = kSlack + Duration(std::max<std::int64_t>(
-                                       0, UnixMs() - records.newest().value_or(UnixMs())));
+      request.spec.back =
+          kSlack + Duration(std::max<std::int64_t>(
+                       0, UnixMilliseconds() - records.newest().value_or(UnixMilliseconds())));
       merge.BeginAgain();
       records.BeginAgain();
     }

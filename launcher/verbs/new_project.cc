@@ -10,6 +10,7 @@
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "launcher/print_out.h"
 #include "launcher/verbs/example_files.h"
 
@@ -27,11 +28,7 @@ bool IsTargetName(std::string_view name) {
 }
 
 std::string ForProgram(std::string text, const std::string& name) {
-  constexpr std::string_view kExample = "mlp";
-  for (std::size_t at = text.find(kExample); at != std::string::npos;
-       at = text.find(kExample, at + name.size())) {
-    text.replace(at, kExample.size(), name);
-  }
+  ReplaceAll(text, "mlp", name);  // The example's.
   return text;
 }
 
