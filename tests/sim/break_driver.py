@@ -7,160 +7,141 @@ Simulations prove with them that the rule is needed (ddprun_sim_broken --mutate=
 themselves know nothing of this: a rule is a place in a text, or several, and where that is not there
 exactly once, this fails, so that nobody loses a rule's proof without noticing."""
 import os
+import re
 import sys
 
 import core_rules
 
-# By file: rule, the text as it is, the text that asks first.
+# By file: rule, the text with what asks first between « and »; or the text as it is, and the one that asks.
 RULES = {}
 RULES["rendezvous/driver.cc"] = [
     # Parked calls count from the beat they return, so that a repeated one is answered at once.
-    ("poll-from-beat", "const Time beat = report.term == config_.term",
-     "const Time beat = HAS && report.term == config_.term"),
+    ("poll-from-beat", "const Time beat = «HAS && »report.term == config_.term"),
     # Who is told nothing new is not answered.
-    ("park", "if (parked.echo && SameDirective", "if (HAS && parked.echo && SameDirective"),
+    ("park", "if («HAS && »parked.echo && SameDirective"),
     # Who is told something new is answered at once,
-    ("echo", "SameDirective(directive, *parked.echo)",
-     "(!HAS || SameDirective(directive, *parked.echo))"),
+    ("echo", "«(!HAS || »SameDirective(directive, *parked.echo)«)»"),
     # whoever's report brought it about.
-    ("news", "if (run.edition != run.state.edition) {", "if (HAS && run.edition != run.state.edition) {"),
+    ("news", "if («HAS && »run.edition != run.state.edition) {"),
     # After the poll period every call is answered, with a newer beat.
-    ("poll-end", "&& now < parked.until", "&& (!HAS || now < parked.until)"),
+    ("poll-end", "&& «(!HAS || »now < parked.until«)»"),
     # The newest call of a membership is parked; a report that it has overtaken is dropped.
-    ("newest-call", "if (!IsNewest(run.state, report)) {",
-     'if (HAS && Has("newest-report") && !IsNewest(run.state, report)) {'),
+    ("newest-call", 'if («HAS && Has("newest-report") && »!IsNewest(run.state, report)) {'),
     # What has queued up behind a late timer is fed before anybody is judged silent.
-    ("feed-first", "    loop_.Post([this, run_id] {", "    Poster{loop_, HAS}.Post([this, run_id] {"),
+    ("feed-first", "    «Poster{»loop_«, HAS}».Post([this, run_id] {"),
     # A server's term is later than every other one that its nodes have heard.
-    ("later-term", "own != config_.term) {", "HAS && own != config_.term) {"),
+    ("later-term", "«HAS && »own != config_.term) {"),
     # The core hears that a connection has closed,
-    ("close-notice", "  Advance(name.run_id, run, CallEnded", "  if (HAS) Advance(name.run_id, run, CallEnded"),
+    ("close-notice", "  «if (HAS) »Advance(name.run_id, run, CallEnded"),
     # and the call in it is not answered any more, but a newer one is.
-    ("close-sequence", "parked->second.sequence == name.sequence",
-     "(!HAS || parked->second.sequence == name.sequence)"),
+    ("close-sequence", "«(!HAS || »parked->second.sequence == name.sequence«)»"),
     # The core hears that a call was answered.
-    ("call-ended", "  Decide(run_id, run, ended);", "  if (HAS) Decide(run_id, run, ended);"),
+    ("call-ended", "  «if (HAS) »Decide(run_id, run, ended);"),
     # Time alone may change something.
-    ("timer", "std::optional<Time> wake = NextWake(run.state, config_);",
-     "std::optional<Time> wake = HAS ? NextWake(run.state, config_) : std::nullopt;"),
+    ("timer", "std::optional<Time> wake = «HAS ? »NextWake(run.state, config_)« : std::nullopt»;"),
     # An ended run is forgotten,
-    ("forget", "if (IsOver(run.state) && !run.forget) {", "if (HAS && IsOver(run.state) && !run.forget) {"),
+    ("forget", "if («HAS && »IsOver(run.state) && !run.forget) {"),
     # but only when nobody is to be expected any more who must hear how it ended,
-    ("remember", "now + RememberedFor(run.state, config_);", "now + (HAS ? 1 : 0) * RememberedFor(run.state, config_);"),
+    ("remember", "now + «(HAS ? 1 : 0) * »RememberedFor(run.state, config_);"),
     # and the next run of its name goes on after its generations.
-    ("after-the-forgotten", "state.newest = forgotten_;", "state.newest = HAS ? forgotten_ : Generation{};"),
+    ("after-the-forgotten", "state.newest = «HAS ? »forgotten_« : Generation{}»;"),
     # How a run ended is remembered for a node of it that comes late.
-    ("ends", "    if (TellEnd(report, *call)) {", "    if (HAS && TellEnd(report, *call)) {"),
-    ("ends", "if (ended != nullptr && (just_took_over || IsOfEnded(*ended, report))) {",
-     "if (HAS && ended != nullptr && (just_took_over || IsOfEnded(*ended, report))) {"),
+    ("ends", "    if («HAS && »TellEnd(report, *call)) {"),
+    ("ends", "if («HAS && »ended != nullptr && (just_took_over || IsOfEnded(*ended, report))) {"),
     # What another server's nodes still do is found out before anything is formed.
-    ("recover", "  if (MaySucceed(report.spec)) {", "  if (HAS && MaySucceed(report.spec)) {"),
+    ("recover", "  if («HAS && »MaySucceed(report.spec)) {"),
     # A run that begins under a claim is bound by it.
-    ("claim-of-new-runs", "  if (claim_good_) {\n    run.state", "  if (HAS && claim_good_) {\n    run.state"),
+    ("claim-of-new-runs", "  if («HAS && »claim_good_) {\n    run.state"),
     # Who took the part over stays for those that have not found it yet.
-    ("stay", "if (StaysFor() > Duration{0}) {", "if (HAS && StaysFor() > Duration{0}) {"),
+    ("stay", "if («HAS && »StaysFor() > Duration{0}) {"),
 ]
 
 RULES["rendezvous/failover/failover_driver.cc"] = [
     # No world is formed with a claim that may have been lost.
-    ("good-claim", "if (coordinator_ && state_.phase == FailoverPhase::kServing) {",
-     "if (HAS && coordinator_ && state_.phase == FailoverPhase::kServing) {"),
+    ("good-claim", "if («HAS && »coordinator_ && state_.phase == FailoverPhase::kServing) {"),
     # Who serves steps down where a node has heard a later server,
-    ("later-term-heard", "    if (*alive) {\n      Feed(LaterTermHeard{term});",
-     "    if (HAS && *alive) {\n      Feed(LaterTermHeard{term});"),
+    ("later-term-heard", "    if («HAS && »*alive) {\n      Feed(LaterTermHeard{term});"),
     # and nobody is served by whom it has stepped down from;
-    ("retire", "  coordinator_->Retire();\n", "  if (HAS) coordinator_->Retire();\n"),
+    ("retire", "  «if (HAS) »coordinator_->Retire();\n"),
     # what that had under way may still come back to it.
-    ("retired", "  retired_.push_back(std::move(coordinator_));",
-     "  if (HAS) retired_.push_back(std::move(coordinator_)); else coordinator_.reset();"),
+    ("retired", "  «if (HAS) »retired_.push_back(std::move(coordinator_));« else coordinator_.reset();»"),
     # What it let go of need not go stale,
-    ("let-go", "{ (void)claims->Move(claim); }", "{ if (HAS) (void)claims->Move(claim); }"),
+    ("let-go", "{ «if (HAS) »(void)claims->Move(claim); }"),
     # nor what it held when it ended,
-    ("give-up", "  if (state_.phase == FailoverPhase::kServing) {\n    GiveUp();",
-     "  if (HAS && state_.phase == FailoverPhase::kServing) {\n    GiveUp();"),
+    ("give-up", "  if («HAS && »state_.phase == FailoverPhase::kServing) {\n    GiveUp();"),
     # and who comes then knows whether there is a run to go on with.
-    ("run-is-over", "ClosedClaim(state_, coordinator_->RunsHaveEnded())",
-     "ClosedClaim(state_, HAS && coordinator_->RunsHaveEnded())"),
+    ("run-is-over", "ClosedClaim(state_, «HAS && »coordinator_->RunsHaveEnded())"),
     # Nobody listens who serves nobody: bound in the hope to be first,
     ("close-where-second", "  server_.reset();  // Bound in the hope to be first.",
      "  if (HAS) server_.reset();"),
     # or until it stepped down.
-    ("close-with-the-term", "  server_.reset();\n  loop_.RunOnDisk(", "  if (HAS) server_.reset();\n  loop_.RunOnDisk("),
+    ("close-with-the-term", "  «if (HAS) »server_.reset();\n  loop_.RunOnDisk("),
     # A name that is looked up for ever holds nobody up.
-    ("start-deadline", "  loop_.RunBounded(\n      Lease(),", "  loop_.RunBounded(\n      HAS ? Lease() : Duration{1'000'000'000},"),
+    ("start-deadline", "  loop_.RunBounded(\n      «HAS ? »Lease()« : Duration{1'000'000'000}»,"),
     # Agents hear of a successor by their calls.
-    ("heard", "      Feed(ServerHeard{reply.term, reply.lease});", "      if (HAS) Feed(ServerHeard{reply.term, reply.lease});"),
+    ("heard", "      «if (HAS) »Feed(ServerHeard{reply.term, reply.lease});"),
     # What a run did under another server is found out first.
-    ("succeed", "    coordinator_->TakeOver(take.died, take.over);", "    if (HAS) coordinator_->TakeOver(take.died, take.over);"),
+    ("succeed", "    «if (HAS) »coordinator_->TakeOver(take.died, take.over);"),
     # A new term is later than all that were heard of.
-    ("later-terms", "NewClaim(take, term_config.term,",
-     "NewClaim(HAS ? take : TakeClaim{take.number, {}, take.takes_over}, term_config.term,"),
+    ("later-terms", "NewClaim(«HAS ? »take« : TakeClaim{take.number, {}, take.takes_over}», term_config.term,"),
     # How runs ended stands in the claim, from where the next one's holder knows it,
-    ("successor-of-ends", "coordinator_->UseClaim(claim.ended,",
-     "coordinator_->UseClaim(HAS ? claim.ended : std::vector<EndedRun>(),"),
+    ("successor-of-ends", "coordinator_->UseClaim(«HAS ? »claim.ended« : std::vector<EndedRun>()»,"),
     # before anybody is told; then they are.
-    ("ends-are-kept", "          coordinator_->OutcomesAreKept(claim.ended);",
-     "          if (HAS) coordinator_->OutcomesAreKept(claim.ended);"),
+    ("ends-are-kept", "          «if (HAS) »coordinator_->OutcomesAreKept(claim.ended);"),
     # What was read was so when the read began, not when it ended.
-    ("slow-reads", "ClaimsRead{began, *found}", "ClaimsRead{HAS ? began : Time::max(), *found}"),
+    ("slow-reads", "ClaimsRead{«HAS ? »began« : Time::max()», *found}"),
 ]
 RULES["rendezvous/failover/sole_claim.cc"] = [
     # What is on disk is known to be.
-    ("kept", "{ coordinator_.OutcomesAreKept(ended); }",
-     "{ if (HAS) coordinator_.OutcomesAreKept(ended); }"),
+    ("kept", "{ «if (HAS) »coordinator_.OutcomesAreKept(ended); }"),
     # A server that is started again knows how runs have ended,
-    ("left-ends", "coordinator_.UseClaim(claim_.ended,",
-     "coordinator_.UseClaim(HAS ? claim_.ended : std::vector<EndedRun>(),"),
+    ("left-ends", "coordinator_.UseClaim(«HAS ? »claim_.ended« : std::vector<EndedRun>()»,"),
     # has a later term than the one before,
-    ("left-term", "            .above = last->term,", "            .above = HAS ? last->term : Term{},"),
+    ("left-term", "            .above = «HAS ? »last->term« : Term{}»,"),
     # and finds out first what that one's runs do.
-    ("left-runs", "  if (take.takes_over) {", "  if (HAS && take.takes_over) {"),
+    ("left-runs", "  if («HAS && »take.takes_over) {"),
 ]
 RULES["rendezvous/failover/held_claim.cc"] = [
     # Of the dead only their own claim is closed.
-    ("release-own", "if (!newest || newest->closed || newest->number != held.number || newest->term != held.term) {",
-     "if (!newest || newest->closed || (HAS && (newest->number != held.number || newest->term != held.term))) {"),
+    ("release-own",
+     "if (!newest || newest->closed || «(HAS && (»newest->number != held.number || newest->term != held.term)«))» {"),
 ]
 
 RULES["agent/driver.cc"] = [
     # Time alone may change something.
-    ("agent-timer", "timer_.ArmAt(NextWake(state_, config_),",
-     "timer_.ArmAt(HAS ? NextWake(state_, config_) : std::nullopt,"),
+    ("agent-timer", "timer_.ArmAt(«HAS ? »NextWake(state_, config_)« : std::nullopt»,"),
     # A store ends before the next generation's begins,
-    ("agent-store-end", "  parts_.stores.End();\n  if (placement.group_rank",
-     "  if (HAS) parts_.stores.End();\n  if (placement.group_rank"),
+    ("agent-store-end", "  «if (HAS) »parts_.stores.End();\n  if (placement.group_rank"),
     # on the node that was told to have it;
-    ("agent-store-begin", "  if (placement.group_rank == 0) {", "  if (HAS && placement.group_rank == 0) {"),
+    ("agent-store-begin", "  if («HAS && »placement.group_rank == 0) {"),
     # and when nobody may need it any more.
-    ("agent-unneeded-store", "  if (!NeedsStore(state_)) {", "  if (HAS && !NeedsStore(state_)) {"),
+    ("agent-unneeded-store", "  if («HAS && »!NeedsStore(state_)) {"),
     # It lets in the nodes of its world.
-    ("agent-peers", "    NotePeers(reply);\n", "    if (HAS) NotePeers(reply);\n"),
+    ("agent-peers", "    «if (HAS) »NotePeers(reply);\n"),
     # The next one has a port of its own, which the coordinator is told.
-    ("agent-offer", "Feed(AllGone{state_.placement->generation, parts_.stores.Offer()});",
-     "Feed(AllGone{state_.placement->generation, HAS ? parts_.stores.Offer() : state_.store});"),
-    ("agent-offer-after-failure", "started.error().message, parts_.stores.Offer()});",
-     "started.error().message, HAS ? parts_.stores.Offer() : state_.store});"),
+    ("agent-offer", "Feed(AllGone{state_.placement->generation, «HAS ? »parts_.stores.Offer()« : state_.store»});"),
+    ("agent-offer-after-failure", "started.error().message, «HAS ? »parts_.stores.Offer()« : state_.store»});"),
     # Who has said hello is known of each worker,
     ("agent-hello", "said_hello_[local_rank] = true;", "said_hello_[local_rank] = HAS;"),
     # in each generation anew.
-    ("agent-hello-anew", "  said_hello_.assign(config_.workers, false);",
-     "  if (HAS || said_hello_.empty()) said_hello_.assign(config_.workers, false);"),
+    ("agent-hello-anew", "  «if (HAS || said_hello_.empty()) »said_hello_.assign(config_.workers, false);"),
     # How each ended is known before all are gone, however long its files take,
-    ("agent-ends-first", "  left_behind_.Then([this] { Feed(AllGone",
-     "  Teller{left_behind_, HAS}.Then([this] { Feed(AllGone"),
+    ("agent-ends-first", "  «Teller{»left_behind_«, HAS}».Then([this] { Feed(AllGone"),
     # and in that order.
-    ("agent-order-of-ends", "    left_behind_.Then([this, ended", "    Teller{left_behind_, HAS}.Then([this, ended"),
+    ("agent-order-of-ends", "    «Teller{»left_behind_«, HAS}».Then([this, ended"),
     # A worker that has failed stops its peers before its files are read.
-    ("agent-reacts-first", "  Feed(WorkerDying{ended", "  if (HAS) Feed(WorkerDying{ended"),
+    ("agent-reacts-first", "  «if (HAS) »Feed(WorkerDying{ended"),
     # Who was taken for lost comes back as somebody else.
-    ("agent-incarnation", "*reply, parts_.draw()})", "*reply, HAS ? parts_.draw() : state_.incarnation})"),
+    ("agent-incarnation", "*reply, «HAS ? »parts_.draw()« : state_.incarnation»})"),
     # The coordinator hears that a start lasts,
-    ("agent-start-lasts", "      Feed(StartLasts{state_", "      if (HAS) Feed(StartLasts{state_"),
+    ("agent-start-lasts", "      «if (HAS) »Feed(StartLasts{state_"),
     # and that it is over.
-    ("agent-start-is-over", "  if (lasted) {", "  if (HAS && lasted) {"),
+    ("agent-start-is-over", "  if («HAS && »lasted) {"),
 ]
 
 RULES.update(core_rules.RULES)
+RULES = {name: [rule if len(rule) == 3 else (rule[0], re.sub("«.*?»", "", rule[1], flags=re.S), re.sub("[«»]", "", rule[1]))
+                for rule in rules] for name, rules in RULES.items()}
 
 PRELUDE = """// Made by tests/sim/break_driver.py from the driver's own text.
 #include "common/loop.h"

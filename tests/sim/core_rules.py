@@ -3,62 +3,52 @@
 RULES = {}
 RULES["rendezvous/core/coordinator.cc"] = [
     # Who is told to run and does not is lost.
-    ("start-timeout", "    if (step.now >= state.since + step.config.start_timeout) {",
-     "    if (HAS && step.now >= state.since + step.config.start_timeout) {"),
+    ("start-timeout", "    if («HAS && »step.now >= state.since + step.config.start_timeout) {"),
     # An overtaken report says what was,
-    ("newest-report", "if (!IsNewest(state, report) || ", "if ((HAS && !IsNewest(state, report)) || "),
+    ("newest-report", "if («(HAS && »!IsNewest(state, report)«)» || "),
     # and so does the end of an overtaken call.
-    ("newest-report", "found->second.report.sequence != ended.sequence) {",
-     "(HAS && found->second.report.sequence != ended.sequence)) {"),
+    ("newest-report", "«(HAS && »found->second.report.sequence != ended.sequence)«)» {"),
     # A lease ends at the beat that a report returns, plus the lease,
-    ("lease-from-beat", "std::min(step.now, beat) + lease);", "(HAS ? std::min(step.now, beat) : step.now) + lease);"),
+    ("lease-from-beat", "«(HAS ? »std::min(step.now, beat) «: step.now) »+ lease);"),
     # and a beat of another server's clock says nothing.
-    ("beat-of-this-server", "} else if (report.term == step.config.term) {",
-     "} else if (!HAS || report.term == step.config.term) {"),
+    ("beat-of-this-server", "} else if («!HAS || »report.term == step.config.term) {"),
     # Whatever is said after a run's end changes nothing of it.
-    ("one-outcome", "  if (HasEnded(state)) {\n    return;\n  }\n  FenceAnew", "  if (HAS && HasEnded(state)) {\n    return;\n  }\n  FenceAnew"),
-    ("one-outcome", "  if (state.nodes.at(key).lost || HasEnded(state)) {", "  if (state.nodes.at(key).lost || (HAS && HasEnded(state))) {"),
+    ("one-outcome", "  if («HAS && »HasEnded(state)) {\n    return;\n  }\n  FenceAnew"),
+    ("one-outcome", "  if (state.nodes.at(key).lost || «(HAS && »HasEnded(state))«)» {"),
     # A generation is above every one promised away, or heard of.
-    ("names-above-floors", "  state.newest = std::max(state.newest, report.floor);",
-     "  if (HAS) state.newest = std::max(state.newest, report.floor);"),
-    ("names-above-worlds", "    state.newest = std::max(state.newest, report.placement->generation);",
-     "    if (HAS) state.newest = std::max(state.newest, report.placement->generation);"),
+    ("names-above-floors", "  «if (HAS) »state.newest = std::max(state.newest, report.floor);"),
+    ("names-above-worlds", "    «if (HAS) »state.newest = std::max(state.newest, report.placement->generation);"),
     # A closed connection is no lost node.
-    ("disconnect-grace", "step.now >= *node.cancelled + grace) {",
-     "step.now >= *node.cancelled + (HAS ? grace : Duration{0})) {"),
+    ("disconnect-grace", "step.now >= *node.cancelled + «(HAS ? »grace« : Duration{0})») {"),
     # What a new server finds may have begun with a loss that it has not seen.
     ("recovered-not-charged", "BeginDrain(step, found->cause, true);", "BeginDrain(step, found->cause, HAS);"),
     # When a lost node was last heard tells a new server how long its workers may live.
-    ("lost-memory", "  if (state.phase == Phase::kRecovering) {\n    return;",
-     "  if (HAS && state.phase == Phase::kRecovering) {\n    return;"),
+    ("lost-memory", "  if («HAS && »state.phase == Phase::kRecovering) {\n    return;"),
     # A second agent of a node ousts the first only once that is not connected any more.
-    ("successor-grace", "if (node.unconnected && step.now >= *node.unconnected + grace &&",
-     "if ((!HAS || (node.unconnected && step.now >= *node.unconnected + grace)) &&"),
+    ("successor-grace", "if («(!HAS || (»node.unconnected && step.now >= *node.unconnected + grace«))» &&"),
     # A tick that comes late extends leases.
-    ("late-ticks", "if (now <= awake + kLate) {", "if (!HAS || now <= awake + kLate) {"),
+    ("late-ticks", "if («!HAS || »now <= awake + kLate) {"),
     # How late members are, and this server, lengthens the lease;
-    ("late-nodes", "  if (counts && !node.call_open", "  if (HAS && counts && !node.call_open"),
-    ("late-server", "  ObserveLate(state.lateness, now - awake,", "  if (HAS) ObserveLate(state.lateness, now - awake,"),
+    ("late-nodes", "  if («HAS && »counts && !node.call_open"),
+    ("late-server", "  «if (HAS) »ObserveLate(state.lateness, now - awake,"),
     # not how late outsiders are;
-    ("late-outsiders", "const bool counts = node.member_lost ||", "const bool counts = !HAS || node.member_lost ||"),
+    ("late-outsiders", "const bool counts = «!HAS || »node.member_lost ||"),
     # so does how late the claims are.
-    ("late-claims", "state.claim_lease = good.lease;", "state.claim_lease = HAS ? good.lease : Duration{0};"),
+    ("late-claims", "state.claim_lease = «HAS ? »good.lease« : Duration{0}»;"),
     # Many closed connections are not as many lost nodes.
-    ("several-at-once", "if (!ClosedWithOthers(", "if (!HAS || !ClosedWithOthers("),
+    ("several-at-once", "if («!HAS || »!ClosedWithOthers("),
 ]
 RULES["rendezvous/core/roster.cc"] = [
     # A drain is complete when every node has promised,
-    ("floors", "found->second.report.floor >= roster.world->generation);",
-     "(!HAS || found->second.report.floor >= roster.world->generation));"),
-    ("disconnect-grace", "*node.cancelled + config.disconnect_grace);",
-     "*node.cancelled + (HAS ? config.disconnect_grace : Duration{0}));"),
+    ("floors", "«(!HAS || »found->second.report.floor >= roster.world->generation)«)»;"),
+    ("disconnect-grace", "*node.cancelled + «(HAS ? »config.disconnect_grace« : Duration{0})»);"),
     # Who knows an end takes no part,
-    ("ended", "node.refused || node.acknowledged || report.leaving", "node.refused || (HAS && node.acknowledged) || report.leaving"),
+    ("ended", "node.refused || «(HAS && »node.acknowledged«)» || report.leaving"),
     # nor a node that its check refuses, or has not let in yet,
-    ("unfit", "report.unkillable > 0 || IsUnfit(report)) {", "report.unkillable > 0 || (HAS && IsUnfit(report))) {"),
+    ("unfit", "report.unkillable > 0 || «(HAS && »IsUnfit(report))«)» {"),
     # nor who has an earlier membership that may still host.
-    ("earlier-self", "if (!other.lost && !other.refused && !gone && other.joined < node.joined) {\n      return false;",
-     "if (HAS && !other.lost && !other.refused && !gone && other.joined < node.joined) {\n      return false;"),
+    ("earlier-self",
+     "if («HAS && »!other.lost && !other.refused && !gone && other.joined < node.joined) {\n      return false;"),
     ("successor-grace", "if (node.unconnected && HasNewerMembership(roster, key)) {\n"
      "    due = std::min<Time>(due, *node.unconnected +",
      "if ((!HAS || node.unconnected) && HasNewerMembership(roster, key)) {\n"
@@ -66,233 +56,213 @@ RULES["rendezvous/core/roster.cc"] = [
 ]
 RULES["rendezvous/core/transitions.cc"] = [
     # Who succeeded before it was told to stop has succeeded.
-    ("late-success", "  if (IsActive(state) && state.world->roll.unfinished.empty()) {",
-     "  if ((HAS ? IsActive(state) : state.phase == Phase::kRunning) && state.world->roll.unfinished.empty()) {"),
+    ("late-success",
+     "  if («(HAS ? »IsActive(state) «: state.phase == Phase::kRunning) »&& state.world->roll.unfinished.empty()) {"),
     # A run has succeeded when every node has.
-    ("all-finished", "state.world->roll.unfinished.empty()) {",
-     "(HAS ? state.world->roll.unfinished.empty() : state.world->roll.unfinished.size() < state.world->members.size())) {"),
+    ("all-finished",
+     "«(HAS ? »state.world->roll.unfinished.empty()« : state.world->roll.unfinished.size() < state.world->members.size())») {"),
     # The losing side of a split stops nobody for a world that it must not form.
-    ("growth-in-doubt", "may_stop = state.phase == Phase::kRunning && !ClaimIsInDoubt(state, step.now);",
-     "may_stop = state.phase == Phase::kRunning && !(HAS && ClaimIsInDoubt(state, step.now));"),
+    ("growth-in-doubt", "may_stop = state.phase == Phase::kRunning && !«(HAS && »ClaimIsInDoubt(state, step.now)«)»;"),
     # and judged then, not with the first evidence.
-    ("judging-at-the-end", "!state.world->roll.undrained.empty()) {",
-     "(!state.world->roll.undrained.empty() && (HAS || state.drain->evidence.empty()))) {"),
+    ("judging-at-the-end", "«(»!state.world->roll.undrained.empty()« && (HAS || state.drain->evidence.empty()))») {"),
 ]
 RULES["rendezvous/core/transitions.cc"] += [
     # Bad news starts the drain at once: a failure,
-    ("drain-at-once", "(!report.failures.empty() || report", "((HAS && !report.failures.empty()) || report"),
+    ("drain-at-once", "(«(HAS && »!report.failures.empty()«)» || report"),
     # workers that are being stopped,
-    ("stopping", "report.hosting == Hosting::kStopping);", "(HAS && report.hosting == Hosting::kStopping));"),
+    ("stopping", "«(HAS && »report.hosting == Hosting::kStopping)«)»;"),
     # or a promise not to run the world.
-    ("promised-away", "const bool promised_away = report.floor", "const bool promised_away = HAS && report.floor"),
+    ("promised-away", "const bool promised_away = «HAS && »report.floor"),
     # A lost node is remembered until it must have stopped.
-    ("linger", "    node.forget = node.expires + remembered;", "    node.forget = HAS ? node.expires + remembered : step.now;"),
+    ("linger", "    node.forget = «HAS ? »node.expires + remembered« : step.now»;"),
     # No world is formed of fewer than the least,
-    ("least", "  if (ready < state.spec->min_nodes) {", "  if (HAS && ready < state.spec->min_nodes) {"),
+    ("least", "  if («HAS && »ready < state.spec->min_nodes) {"),
     # nor while the claim is in doubt.
-    ("claim-in-doubt", "  if (ClaimIsInDoubt(state, step.now)) {", "  if (HAS && ClaimIsInDoubt(state, step.now)) {"),
+    ("claim-in-doubt", "  if («HAS && »ClaimIsInDoubt(state, step.now)) {"),
     # A run that cannot have enough nodes ends with the reason of those that cannot start.
-    ("cannot-start", "    EndIfTooManyCannotStart(step);", "    if (HAS) EndIfTooManyCannotStart(step);"),
+    ("cannot-start", "    «if (HAS) »EndIfTooManyCannotStart(step);"),
     # Restarts without progress are spaced out.
-    ("backoff", "  if (state.budget.next_start && step.now", "  if (HAS && state.budget.next_start && step.now"),
+    ("backoff", "  if («HAS && »state.budget.next_start && step.now"),
     # A loss makes it a change of membership.
-    ("loss-not-charged", "  state.drain->membership |= lost;", "  if (HAS) state.drain->membership |= lost;"),
+    ("loss-not-charged", "  «if (HAS) »state.drain->membership |= lost;"),
 ]
 RULES["rendezvous/core/judgement.cc"] = [
     # Every failure has a reason.
-    ("reason", "Describe(*judgement.root) + budget, judgement.root, true};",
-     "HAS ? Describe(*judgement.root) + budget : \"\", judgement.root, true};"),
+    ("reason", '«HAS ? »Describe(*judgement.root) + budget« : ""», judgement.root, true};'),
     # What fails after a planned stop began is its consequence,
-    ("planned", "  if (drain.planned || IsPlanned(drain.cause) || ", "  if ((HAS && (drain.planned || IsPlanned(drain.cause))) || "),
+    ("planned", "  if («(HAS && (»drain.planned || IsPlanned(drain.cause)«))» || "),
     # and a change of membership is not charged.
-    ("membership-not-charged", "  if (drain.membership) {", "  if (HAS && drain.membership) {"),
+    ("membership-not-charged", "  if («HAS && »drain.membership) {"),
     # Workers that ask to be started again are, uncharged,
-    ("excused", "  const bool excused = asks && budget.may_excuse;", "  const bool excused = HAS && asks && budget.may_excuse;"),
+    ("excused", "  const bool excused = «HAS && »asks && budget.may_excuse;"),
     # but never twice in a row.
-    ("excused-once", "  budget.may_excuse = !asks;", "  budget.may_excuse = !HAS || !asks;"),
+    ("excused-once", "  budget.may_excuse = «!HAS || »!asks;"),
     # Nor does that hide a crash loop.
-    ("excused-crash-loop", "  const bool stuck = IsCrashLoop(", "  const bool stuck = (HAS || !judgement.excused) && IsCrashLoop("),
+    ("excused-crash-loop", "  const bool stuck = «(HAS || !judgement.excused) && »IsCrashLoop("),
     # Equal errors that cannot heal use up no more of the budget.
-    ("permanent", "  const bool permanent = IsPermanent(", "  const bool permanent = HAS && IsPermanent("),
+    ("permanent", "  const bool permanent = «HAS && »IsPermanent("),
     # A killed worker delays no restart.
-    ("killed-at-once", "  if (WasKilledByOthers(judgement)) {", "  if (HAS && WasKilledByOthers(judgement)) {"),
+    ("killed-at-once", "  if («HAS && »WasKilledByOthers(judgement)) {"),
 ]
 RULES["rendezvous/core/world.cc"] = [
     # A world is more than its generation's number.
-    ("world-id", "         report.placement->world_id == world.id;", "         (!HAS || report.placement->world_id == world.id);"),
+    ("world-id", "         «(!HAS || »report.placement->world_id == world.id«)»;"),
 ]
 RULES["rendezvous/core/directives.cc"] = [
-    ("start-timeout", "        consider(state.since + config.start_timeout);",
-     "        if (HAS) consider(state.since + config.start_timeout);"),
+    ("start-timeout", "        «if (HAS) »consider(state.since + config.start_timeout);"),
     # Who hosts what is not the current world is told to stop.
-    ("disown", "  if (hosts && !(current &&", "  if (HAS && hosts && !(current &&"),
+    ("disown", "  if («HAS && »hosts && !(current &&"),
     # An outcome is told when it may not be forgotten any more.
-    ("outcome-kept-first", "if (!MayTellOutcome(state, config)) {", "if (HAS && !MayTellOutcome(state, config)) {"),
+    ("outcome-kept-first", "if («HAS && »!MayTellOutcome(state, config)) {"),
 ]
 RULES["rendezvous/core/fencing.cc"] = [
     # A lost node is replaced once its own fence is over.
-    ("fence-wait", "  if (!spec || spec->fence_after", "  if (!HAS || !spec || spec->fence_after"),
+    ("fence-wait", "  if («!HAS || »!spec || spec->fence_after"),
     # That of a node which is back ends at once: if the same process says so,
-    ("fence-process", "(member.key.incarnation == report.incarnation ||",
-     "(!HAS || member.key.incarnation == report.incarnation ||"),
+    ("fence-process", "(«!HAS || »member.key.incarnation == report.incarnation ||"),
     # and has promised.
-    ("fence-promise", "report.unkillable > 0 || report.floor < roster.world->generation",
-     "report.unkillable > 0 || (HAS && report.floor < roster.world->generation)"),
+    ("fence-promise", "report.unkillable > 0 || «(HAS && »report.floor < roster.world->generation«)»"),
 ]
 RULES["rendezvous/core/recovery.cc"] = [
     # A node that has a floor,
-    ("recovering-floor", "report.floor > Generation{} || of_another;", "(HAS && report.floor > Generation{}) || of_another;"),
+    ("recovering-floor", "«(HAS && »report.floor > Generation{}«)» || of_another;"),
     # or has heard another server, is one of a run that goes on.
-    ("recovering-term", " || of_another;", " || (HAS && of_another);"),
+    ("recovering-term", " || «(HAS && »of_another«)»;"),
     # One that reports a newer world brings a new server back to recovering.
-    ("newer-world", "return report.hosting != Hosting::kNothing && IsNews(recovery, spec, report);",
-     "return HAS && report.hosting != Hosting::kNothing && IsNews(recovery, spec, report);"),
+    ("newer-world", "return «HAS && »report.hosting != Hosting::kNothing && IsNews(recovery, spec, report);"),
     # A world that has ended may have been followed.
-    ("followed", "return AllTold(recovery) && (DiedInNewest(recovery) ||", "return AllTold(recovery) && (!HAS || DiedInNewest(recovery) ||"),
+    ("followed", "return AllTold(recovery) && («!HAS || »DiedInNewest(recovery) ||"),
     # What its nodes were told stops it still.
-    ("told-cause", "  return told ? *told : leaves", "  return HAS && told ? *told : leaves"),
+    ("told-cause", "  return «HAS && »told ? *told : leaves"),
     # Who is missing may have been answered until the new server began.
-    ("fence-of-the-missing", "      member.fence = FenceFrom(roster.spec, answered, now);",
-     "      if (HAS) member.fence = FenceFrom(roster.spec, answered, now);"),
+    ("fence-of-the-missing", "      «if (HAS) »member.fence = FenceFrom(roster.spec, answered, now);"),
     # One node has one place.
-    ("one-place", "  LeaveOnePlaceEach(recovery);\n", "  if (HAS) LeaveOnePlaceEach(recovery);\n"),
+    ("one-place", "  «if (HAS) »LeaveOnePlaceEach(recovery);\n"),
     # Nobody waits for whom nothing is left of,
-    ("gone", "  return recovery.places.size() + nobody_s ==", "  return recovery.places.size() + (HAS ? nobody_s : 0) =="),
+    ("gone", "  return recovery.places.size() + «(HAS ? »nobody_s «: 0) »=="),
     # nor for its fence,
     ("gone-fence", "    if (member.lost && rank != GonePlace(recovery)) {", "    if (member.lost && !(HAS && rank == GonePlace(recovery))) {"),
     # which holds for the newest world that the dead server told of, and for no other.
-    ("gone-of-that-world", "recovery.newest && recovery.died->world == recovery.newest->world_id;", "recovery.newest && (!HAS || recovery.died->world == recovery.newest->world_id);"),
+    ("gone-of-that-world", "recovery.newest && «(!HAS || »recovery.died->world == recovery.newest->world_id«)»;"),
     # A new server waits for those that it has not heard.
-    ("recovery-lease", "  return std::max(since + lease, fence.value_or(since));",
-     "  return HAS ? std::max(since + lease, fence.value_or(since)) : since;"),
+    ("recovery-lease", "  return «HAS ? »std::max(since + lease, fence.value_or(since))« : since»;"),
 ]
 RULES["rendezvous/messages/lateness.cc"] = [
     # No call is parked for longer than its node waits.
-    ("known-lease", "  return now < published.until ?", "  return HAS && now < published.until ?"),
+    ("known-lease", "  return «HAS && »now < published.until ?"),
 ]
 RULES["rendezvous/core/failover/failover.cc"] = [
     # Who misses the server watches the counter,
-    ("standstill", "return began >= *state.still_since + kLeasesUntilStale * LeaseNow(state, config) &&",
-     "return (!HAS || began >= *state.still_since + kLeasesUntilStale * LeaseNow(state, config)) &&"),
+    ("standstill", "return «(!HAS || »began >= *state.still_since + kLeasesUntilStale * LeaseNow(state, config)«)» &&"),
     # and a still counter is not enough where the server answers.
-    ("silence", "         Missed(state, config, now);\n", "         (!HAS || Missed(state, config, now));\n"),
+    ("silence", "         «(!HAS || »Missed(state, config, now)«)»;\n"),
     # Only who holds the endpoint given makes the first claim.
-    ("first", "    if (step.config.may_begin) {\n      Take(step);", "    if (!HAS || step.config.may_begin) {\n      Take(step);"),
+    ("first", "    if («!HAS || »step.config.may_begin) {\n      Take(step);"),
     # The number of the own claim may be given again.
-    ("own-claim", "  if (state.own == claim.term) {", "  if (HAS ? state.own == claim.term : state.own.has_value()) {"),
+    ("own-claim", "  if («HAS ? »state.own == claim.term« : state.own.has_value()») {"),
     # The longest lease that a claim has told counts,
-    ("longest-seen", "  Observe(state.seen, found.lease, step.now, kClaimsLeaseRemembered);",
-     "  if (HAS) Observe(state.seen, found.lease, step.now, kClaimsLeaseRemembered);"),
+    ("longest-seen", "  «if (HAS) »Observe(state.seen, found.lease, step.now, kClaimsLeaseRemembered);"),
     # and how late the own process is;
-    ("late-process", "  if (state.phase != FailoverPhase::kTaking) {  //", "  if (HAS && state.phase != FailoverPhase::kTaking) {  //"),
+    ("late-process", "  if («HAS && »state.phase != FailoverPhase::kTaking) {  //"),
     # it does not end with a term.
-    ("late-successor", "  Observe(state.lateness, lease, step.now, kLatenessRemembered);",
-     "  if (HAS) Observe(state.lateness, lease, step.now, kLatenessRemembered);"),
+    ("late-successor", "  «if (HAS) »Observe(state.lateness, lease, step.now, kLatenessRemembered);"),
     # Who may have died is looked at often.
     ("look-often", "    state.failed = true;\n", "    state.failed = HAS;\n"),
     # Who follows a claim has a predecessor,
-    ("predecessor", "const bool takes_over = last > 0 &&", "const bool takes_over = HAS && last > 0 &&"),
+    ("predecessor", "const bool takes_over = «HAS && »last > 0 &&"),
     # also one that has ended, where it was of that run.
-    ("known-run", "(!state.newest->over || known);", "(!state.newest->over || (HAS && known));"),
+    ("known-run", "(!state.newest->over || «(HAS && »known)«)»;"),
     # or had followed its claim before it was closed.
-    ("followed-run", "state.ever_heard || state.was_open;", "state.ever_heard || (HAS && state.was_open);"),
+    ("followed-run", "state.ever_heard || «(HAS && »state.was_open«)»;"),
     # A listing older than what is known is passed over.
-    ("stale-listing", "  if (state.newest && found.number <", "  if (HAS && state.newest && found.number <"),
+    ("stale-listing", "  if («HAS && »state.newest && found.number <"),
     # What cannot be read does not stand still.
-    ("unreadable", "  NoteClaimsAnswer(step);\n  state.still_since.reset();",
-     "  NoteClaimsAnswer(step);\n  if (HAS) state.still_since.reset();"),
+    ("unreadable", "  NoteClaimsAnswer(step);\n  «if (HAS) »state.still_since.reset();"),
     # A later server is heard of.
-    ("later-term-heard", "later.term > state.highest) {", "HAS && later.term > state.highest) {"),
+    ("later-term-heard", "«HAS && »later.term > state.highest) {"),
     # A server whose time is over is no server.
-    ("old-server", "  if (heard.term < state.highest) {", "  if (HAS && heard.term < state.highest) {"),
+    ("old-server", "  if («HAS && »heard.term < state.highest) {"),
     # What it missed while it stood still is no silence.
     ("lenience", "    state.heard = step.now;\n    state.resumed_at = step.now;\n",
      "    if (HAS) state.heard = state.resumed_at = step.now;\n"),
 ]
 RULES["rendezvous/core/failover/serving.cc"] = [
     # A holder that finds a newer claim steps down.
-    ("superseded", "  if (moved.superseded) {", "  if (HAS && moved.superseded) {"),
+    ("superseded", "  if («HAS && »moved.superseded) {"),
     # An answer from before a sleep is as old as the sleep.
-    ("answer-before-sleep", "  if (began >= step.state.resumed_at) {", "  if (!HAS || began >= step.state.resumed_at) {"),
+    ("answer-before-sleep", "  if («!HAS || »began >= step.state.resumed_at) {"),
     # Claims that take long lengthen the lease.
-    ("late-claims", "  ObserveLate(step.state.lateness, step.now - step.state.asked,", "  if (HAS) ObserveLate(step.state.lateness, step.now - step.state.asked,"),
+    ("late-claims", "  «if (HAS) »ObserveLate(step.state.lateness, step.now - step.state.asked,"),
     # No counter is written twice.
-    ("counter-anew", "claim.counter = ++state.last_counter_written;", "claim.counter = HAS ? ++state.last_counter_written : state.newest->counter + 1;"),
+    ("counter-anew", "claim.counter = «HAS ? »++state.last_counter_written« : state.newest->counter + 1»;"),
     # A holder that cannot write forms no world, and steps down.
-    ("step-down", "  return std::min(state.last_write_began + patience, state.step_down_by);",
-     "  return HAS ? std::min(state.last_write_began + patience, state.step_down_by) : Time::max();"),
+    ("step-down", "  return «HAS ? »std::min(state.last_write_began + patience, state.step_down_by)« : Time::max()»;"),
     # He counts by the lease that others know.
-    ("told-lease", "  return std::max(config.lease, state.published_lease);",
-     "  return HAS ? std::max(config.lease, state.published_lease) : LeaseNow(state, config);"),
-    ("step-down", "  return std::max(std::min(state.last_write_began + sure, state.step_down_by),",
-     "  return !HAS ? Time::max() : std::max(std::min(state.last_write_began + sure, state.step_down_by),"),
+    ("told-lease", "  return «HAS ? »std::max(config.lease, state.published_lease)« : LeaseNow(state, config)»;"),
+    ("step-down", "  return «!HAS ? Time::max() : »std::max(std::min(state.last_write_began + sure, state.step_down_by),"),
 ]
 
 
 RULES["agent/core/node_agent.cc"] = [
     # An overtaken call's answer may have been revoked; promises bind where it is taken for the newest.
-    ("newest-reply", "  if (replied.sequence != state.sequence) {", "  if (HAS && replied.sequence != state.sequence) {"),
-    ("newest-reply", "generation <= state.floor ||", '(HAS && Has("floor") && generation <= state.floor) ||'),
+    ("newest-reply", "  if («HAS && »replied.sequence != state.sequence) {"),
+    ("newest-reply", '«(HAS && Has("floor") && »generation <= state.floor«)» ||'),
     # Never a generation at or below the promised floor.
-    ("floor", "  state.floor = std::max(state.floor, stop.generation);",
-     "  if (HAS) state.floor = std::max(state.floor, stop.generation);"),
+    ("floor", "  «if (HAS) »state.floor = std::max(state.floor, stop.generation);"),
     # Who was overtaken is not listened to.
-    ("older-server", "  if (replied.reply.term < state.term) {", "  if (HAS && replied.reply.term < state.term) {"),
+    ("older-server", "  if («HAS && »replied.reply.term < state.term) {"),
     # A newer world ends the one that runs.
-    ("next-world", "  if (state.phase == AgentPhase::kRunning && state.placement->world_id != run",
-     "  if (HAS && state.phase == AgentPhase::kRunning && state.placement->world_id != run"),
+    ("next-world", "  if («HAS && »state.phase == AgentPhase::kRunning && state.placement->world_id != run"),
     # Who has not passed its check starts nothing, whatever it is told.
-    ("unfit-host", " || !MayHost(state)) {", " || (HAS && !MayHost(state))) {"),
+    ("unfit-host", " || «(HAS && »!MayHost(state))«)» {"),
     # What hangs does not end by TERM.
-    ("end-of-a-hang", "    if (stop.cause == StopCause::kHang) {", "    if (HAS && stop.cause == StopCause::kHang) {"),
+    ("end-of-a-hang", "    if («HAS && »stop.cause == StopCause::kHang) {"),
     # An answer that is as old as the fence starts nothing.
-    ("late-answer", " && ComesTooLate(step)) {", " && HAS && ComesTooLate(step)) {"),
+    ("late-answer", " && «HAS && »ComesTooLate(step)) {"),
 ]
 RULES["agent/core/fencing.cc"] = [
     # An agent that is cut off kills its workers.
-    ("fence-kill", "  const bool off = config", "  const bool off = !HAS || config"),
-    ("fence-kill", "if (fence == Duration{0} || age < fence) {", "if (!HAS || fence == Duration{0} || age < fence) {"),
+    ("fence-kill", "  const bool off = «!HAS || »config"),
+    ("fence-kill", "if («!HAS || »fence == Duration{0} || age < fence) {"),
 ]
 
 RULES["trainer/checkpoint/fence_log.cc"] = [
     # A world claims only after older ones.
-    ("claim-order", "  if (writer.ordered) {\n    ASSIGN", "  if (HAS && writer.ordered) {\n    ASSIGN"),
+    ("claim-order", "  if («HAS && »writer.ordered) {\n    ASSIGN"),
     # A world that has closed writes no more.
-    ("closed", "    if (newest.kind == RecordKind::kClose) {", "    if (HAS && newest.kind == RecordKind::kClose) {"),
+    ("closed", "    if («HAS && »newest.kind == RecordKind::kClose) {"),
     # A number that was freed is nobody's newest.
-    ("too-far-behind", "  return numbers.empty() || numbers.back() <", "  return !HAS || numbers.empty() || numbers.back() <"),
+    ("too-far-behind", "  return «!HAS || »numbers.empty() || numbers.back() <"),
     # The last record of a run keeps its older worlds out.
-    ("last-of-run", "&& !last_of_run) {", "&& (!HAS || !last_of_run)) {"),
+    ("last-of-run", "&& «(!HAS || »!last_of_run)«)» {"),
     # A listing may be old.
-    ("old-listing", "    if (!next && next.error().kind == ErrorKind::kNotFound) {",
-     "    if (!HAS || (!next && next.error().kind == ErrorKind::kNotFound)) {"),
+    ("old-listing", "    if (!«HAS || (!»next && next.error().kind == ErrorKind::kNotFound)«)» {"),
     # A claim keeps the head.
-    ("claim-keeps-head", "      claim.lineage = tail.newest->lineage;", "      if (HAS) claim.lineage = tail.newest->lineage;"),
+    ("claim-keeps-head", "      «if (HAS) »claim.lineage = tail.newest->lineage;"),
     # It writes only behind its own records.
-    ("commit-mine", "  if (!SameWorld(tail.newest->writer, writer)) {",
-     "  if (HAS && !SameWorld(tail.newest->writer, writer)) {"),
+    ("commit-mine", "  if («HAS && »!SameWorld(tail.newest->writer, writer)) {"),
 ]
 RULES["rendezvous/core/hang.cc"] = [
     # All waited for one, and some tell their next step later than others.
-    ("ahead-for-long", "  if (found.behind_count < found.count &&", "  if (HAS && found.behind_count < found.count &&"),
+    ("ahead-for-long", "  if («HAS && »found.behind_count < found.count &&"),
     # Long work that all do for themselves is no hang.
-    ("one-waits", "if (!found.all_late || !found.waits ||", "if (!found.all_late || (HAS && !found.waits) ||"),
+    ("one-waits", "if (!found.all_late || «(HAS && »!found.waits«)» ||"),
     # Each member has reported since somebody was late.
-    ("enquiry", "  if (!enquiry->unheard.empty()) {", "  if (HAS && !enquiry->unheard.empty()) {"),
+    ("enquiry", "  if («HAS && »!enquiry->unheard.empty()) {"),
     # Whom they waited for has ended.
-    ("ended-well", "  if (watch.last_end && now <", "  if (HAS && watch.last_end && now <"),
+    ("ended-well", "  if («HAS && »watch.last_end && now <"),
 ]
 RULES["trainer/checkpoint/checkpoint_store.cc"] = [
     # The last ones are kept,
-    ("keep-last", "for (std::size_t i = config_.keep_last;", "for (std::size_t i = HAS ? config_.keep_last : 0;"),
-    ("keep-last", "std::any_of(lineage_.begin(), end,", "std::any_of(HAS ? lineage_.begin() : end, end,"),
+    ("keep-last", "for (std::size_t i = «HAS ? »config_.keep_last« : 0»;"),
+    ("keep-last", "std::any_of(«HAS ? »lineage_.begin()« : end», end,"),
     # and the best one,
-    ("keep-best", "return IsKept(name) ||", "return (HAS && IsKept(name)) ||"),
+    ("keep-best", "return «(HAS && »IsKept(name)«)» ||"),
     # and nobody deletes it under a newer world.
-    ("delete-as-holder", "  if (!names || !fence_.CheckMine(*writer_)) {", "  if (!names || (HAS && !fence_.CheckMine(*writer_))) {"),
+    ("delete-as-holder", "  if (!names || «(HAS && »!fence_.CheckMine(*writer_))«)» {"),
     # What no record says is of this training is not removed.
-    ("orphans", "    doomed.merge(PredecessorsOrphans(names, *claim_));",
-     "    if (HAS) doomed.merge(PredecessorsOrphans(names, *claim_)); else doomed.insert(names.begin(), names.end());"),
+    ("orphans",
+     "    «if (HAS) »doomed.merge(PredecessorsOrphans(names, *claim_));« else doomed.insert(names.begin(), names.end());»"),
     # What is loaded is the head, not the largest step that lies there.
     ("lineage", "  lineage_ = claim->lineage;", """  lineage_ = claim->lineage;
   for (const std::string& name : HAS ? std::vector<std::string>() : seen) {
