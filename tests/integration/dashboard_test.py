@@ -10,7 +10,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from ddprun_runs import FAKE_WORKER, DdprunTest  # noqa: E402
-from watching_test import PROMTOOL, Watching  # noqa: E402
+from watching_test import PROMTOOL  # noqa: E402
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 # What Grafana puts in by itself.
@@ -69,8 +69,6 @@ def chosen(expression, run):
 
 @unittest.skipUnless(PROMTOOL, "without promtool")
 class Shown(DdprunTest):
-    place, get, metrics = Watching.place, Watching.get, Watching.metrics
-
     def promtool(self, *arguments):
         told = subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, timeout=60)
         self.assertEqual(told.returncode, 0, told.stdout + told.stderr)
@@ -113,7 +111,6 @@ class Shown(DdprunTest):
                 "promql_expr_test": tests}]}))
 
 
-del Watching  # Its tests are its own file's.
 
 if __name__ == "__main__":
     unittest.main()

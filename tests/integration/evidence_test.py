@@ -32,11 +32,7 @@ class Evidence(DdprunTest):
         return os.path.join(self.run_directory(), "report.html")
 
     def wait_for_step(self, run, step=1):
-        def holds():
-            asked = subprocess.run([DDPRUN, "status", f"--rdzv-id={self.run_id}", "-o", "json"], env=self.environment,
-                                   capture_output=True, text=True, timeout=LIMIT)
-            return asked.returncode == 0 and json.loads(asked.stdout)["runs"][0]["step"] >= step
-        self.wait_for(holds, run, what=f"step {step}")
+        self.wait_for(lambda: (told := self.status()) and told["step"] >= step, run, what=f"step {step}")
 
     def report(self, *arguments, expect=0, cwd=None):
         done = subprocess.run([DDPRUN, "report", *arguments], env=self.environment, capture_output=True,

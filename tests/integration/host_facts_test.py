@@ -1,7 +1,5 @@
 """What ddprun itself knows of each node's GPUs (--host-check): with a driver that is made up."""
 
-import http.client
-import json
 import os
 import sys
 import unittest
@@ -102,23 +100,12 @@ class OneNode(Machines):
         self.gpus(0, WELL + "\ngpu 0 ecc 3\ngpu 0 throttle 64")
         run = self.start("--http-listen=127.0.0.1:0", FAKE_WORKER, HELLO, f"--wait-file={self.go}",
                          environment=self.around(0))
-        port = self.wait_for_text(run, r"127\.0\.0\.1:(\d+)").group(1)
-
-        def metrics():
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-            connection.request("GET", "/metrics")
-            text = connection.getresponse().read().decode()
-            connection.close()
-            return text if "ddprun_node_facts_bad" in text else None
-        text = self.wait_for(metrics, run)
-        for line in ('ddprun_node_gpu_uncorrected_errors{gpu="0"} 3', 'ddprun_node_gpu_lost{gpu="1"} 0',
-                     'ddprun_node_gpu_throttled{gpu="0",why="hw_thermal"} 1', "ddprun_node_facts_bad 1"):
-            self.assertIn("\n" + line + "\n", text)
-
-        def told():
-            node = json.loads(self.ask("status", "-o", "json").out())["runs"][0]["nodes"][0]
-            return {fact["name"]: fact for fact in node["facts"]}
-        facts = self.wait_for(told, run)
+        self.wait_for(lambda: "ddprun_node_facts_bad" in self.metrics(run)[0], run)
+        told, text = self.metrics(run)
+        for name, value in (('ddprun_node_gpu_uncorrected_errors{gpu="0"}', "3"), ('ddprun_node_gpu_lost{gpu="1"}', "0"),
+                            ('ddprun_node_gpu_throttled{gpu="0",why="hw_thermal"}', "1"), ("ddprun_node_facts_bad", "1")):
+            self.assertEqual(told.get(name), value, text)
+        facts = self.wait_for(lambda: {fact["name"]: fact for fact in self.status()["nodes"][0]["facts"]}, run)
         self.assertEqual(facts["gpu0"], {"name": "gpu0", "value": "3 uncorrected memory errors", "bad": True})
         open(self.go, "w").close()
         self.assertEqual(run.wait(), 0, run.all())

@@ -120,9 +120,7 @@ class KeepWarm(DdprunTest):
         auto = ("--nproc-per-node=2", "--keep-warm=60s")
         run = self.start(*auto, self.path("say.py"), self.path("said"), "wait")
         self.said(2, run)
-        loaded = ("status", "-o", "json")
-        self.wait_for(lambda: "has loaded torch,torch._dynamo" in subprocess.run(
-            [DDPRUN, *loaded], env=self.environment, capture_output=True, text=True, check=False).stdout, run)
+        self.wait_for(lambda: "has loaded torch,torch._dynamo" in str(self.status()), run)
         self.terminate(run)
         for line, expected in (("X = 1", True), ("print('before')", False)):
             kept = self.mark.living("ddprun: preload process")

@@ -4,13 +4,12 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 import side_by_side  # noqa: E402
-from ddprun_runs import DDPRUN, DdprunTest, children_of, command_of, read_text  # noqa: E402
+from ddprun_runs import DdprunTest, children_of, command_of, read_text  # noqa: E402
 
 TWO = "--nproc-per-node=2"
 # A torch of a few lines: it has a library of that name in its memory, and is loud.
@@ -56,12 +55,8 @@ class PreloadAuto(DdprunTest):
         return run
 
     def preloaded(self):
-        asked = subprocess.run([DDPRUN, "status", f"--rdzv-id={self.run_id}", "-o", "json"], env=self.environment,
-                               capture_output=True, check=False)
-        if asked.returncode != 0:
-            return ""
-        [node] = json.loads(asked.stdout)["runs"][0]["nodes"]
-        return "".join(fact["value"] for fact in node["facts"] if fact["name"] == "preload")
+        told = self.status()
+        return "".join(fact["value"] for fact in told["nodes"][0]["facts"] if fact["name"] == "preload") if told else ""
 
     def restart(self, run):
         os.kill(self.said("0")[1]["pid"], signal.SIGKILL)
@@ -100,8 +95,7 @@ class PreloadAuto(DdprunTest):
 
     def test_there_is_none_on_request(self):
         run = self.say("--preload=none", "--max-restarts=1")
-        self.wait_for(lambda: subprocess.run([DDPRUN, "status", f"--rdzv-id={self.run_id}"], env=self.environment,
-                                             capture_output=True, check=False).returncode == 0, run)
+        self.wait_for(self.status, run)
         self.assertEqual(self.preloaded(), "")
         self.assertEqual({told["pid"] == told["loaded"] for told in self.restart(run)}, {True})
 

@@ -1,6 +1,5 @@
 """--progress-from: what workers print is read, and goes where it went."""
 
-import json
 import os
 import pathlib
 import re
@@ -48,12 +47,8 @@ class Progress(DdprunTest):
                 self.assertEqual(run.wait(), 0, run.all())
 
     def told_step(self):
-        asked = self.start("status", f"--rdzv-id={self.run_id}", "-o", "json")
-        if asked.wait() != 0:
-            return None
-        runs = json.loads(asked.out())
-        node = (runs[0] if isinstance(runs, list) else runs.get("runs", [runs])[0])["nodes"][0]
-        return node.get("step"), node.get("step_source")
+        told = self.status()
+        return told and (told["nodes"][0].get("step"), told["nodes"][0].get("step_source"))
 
     # Fails once; then takes no step before `go` is there.
     AGAIN = """
@@ -72,18 +67,12 @@ touch again; wait_for go; echo 'step: 2'; wait_for end
         self.wait_for(lambda: os.path.exists(self.path("again")), run)
         return run
 
-    def shown(self, *flags):
-        return self.ask("status", f"--rdzv-id={self.run_id}", *flags).out()
-
-    def goodput(self):
-        return json.loads(self.shown("-o", "json"))["runs"][0]["goodput"]
-
     def test_a_recovery_ends_with_the_first_step_that_is_printed(self):
         run = self.recovers("echo 'step: 1';", r"--progress-from=step[ =:]+(\d+)")
         self.assertNotRegex(run.err(), "recovered|run again")
         pathlib.Path(self.path("go")).touch()
         self.wait_for_text(run, r"recovered in \d+ ms \(.*first step \d+")
-        self.assertGreater(self.goodput(), 0)
+        self.assertGreater(self.status()["goodput"], 0)
         self.terminate(run)
         self.assertEqual(len(re.findall("recovered in", run.err())), 1)
 

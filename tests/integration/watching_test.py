@@ -1,8 +1,6 @@
 """--http-listen: probes and metrics of every agent, as Kubernetes and Prometheus ask for them."""
 
-import http.client
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -37,31 +35,11 @@ LISTEN = "--http-listen=127.0.0.1:0"
 
 
 class Watching(DdprunTest):
-    def place(self, run):
-        """Where its listener is, once it says so."""
-        host, port = self.wait_for_text(run, r"probes and metrics: http://([\d.]+):(\d+)").groups()
-        return host, int(port)
-
-    def get(self, run, path):
-        connection = http.client.HTTPConnection(*self.place(run), timeout=20)
-        self.addCleanup(connection.close)
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
-
-    def end(self, run):
-        self.terminate(run)
-
-    def metrics(self, run):
-        status, text = self.get(run, "/metrics")
-        self.assertEqual(status, 200)
-        return dict(re.findall(r"^(\w+(?:\{.*\})?) (\S+)$", text, re.M)), text
-
     def test_a_node_tells_its_run(self):
         run = self.start("--nproc-per-node=2", LISTEN, FAKE_WORKER, HELLO, "--hang")
-        self.wait_for(lambda: self.get(run, "/readyz") == (200, "running generation 1\n"), run)
-        self.assertEqual(self.get(run, "/livez"), (200, "the control loop turns\n"))
-        self.assertEqual(self.get(run, "/passwd")[0], 404)
+        self.wait_for(lambda: self.http_get(run, "/readyz") == (200, "running generation 1\n"), run)
+        self.assertEqual(self.http_get(run, "/livez"), (200, "the control loop turns\n"))
+        self.assertEqual(self.http_get(run, "/passwd")[0], 404)
         told, text = self.metrics(run)
         for name, value in {"ddprun_generation": "1", "ddprun_world_size": "2", "ddprun_workers_alive": "2",
                             "ddprun_worker_starts_total": "2", "ddprun_ready": "1",
@@ -73,7 +51,7 @@ class Watching(DdprunTest):
         self.assertNotIn("ddprun_lost_seconds_total{", text, "no step is known")
         if PROMTOOL:
             self.promtool("check metrics", text=text)
-        self.end(run)
+        self.terminate(run)
 
     def promtool(self, what, *files, text=None):
         checked = subprocess.run([PROMTOOL, *what.split(), *files], input=text, text=True,
@@ -92,13 +70,13 @@ class Watching(DdprunTest):
 
     def test_a_node_that_waits_is_alive_and_not_ready(self):
         run = self.start("--nnodes=2", f"--rdzv-endpoint={self.endpoint}", LISTEN, FAKE_WORKER, "--exit=0")
-        self.wait_for(lambda: "1 of 2 are here" in self.get(run, "/readyz")[1], run)
-        self.assertEqual(self.get(run, "/readyz")[0], 503)
-        self.assertEqual(self.get(run, "/livez")[0], 200)
+        self.wait_for(lambda: "1 of 2 are here" in self.http_get(run, "/readyz")[1], run)
+        self.assertEqual(self.http_get(run, "/readyz")[0], 503)
+        self.assertEqual(self.http_get(run, "/livez")[0], 200)
         told, text = self.metrics(run)
         self.assertEqual(told['ddprun_nodes{state="ready"}'], "1", text)
         self.assertGreaterEqual(float(told["ddprun_wait_seconds"]), 0)
-        self.end(run)
+        self.terminate(run)
 
     def test_a_bad_place_is_said_before_anything_starts(self):
         for place in ("8080", "somewhere", "127.0.0.1:99999", "127.0.0.1:", ":x"):

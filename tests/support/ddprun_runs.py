@@ -6,6 +6,7 @@ the one wait, bounded. Every test has its own loopback address, so no port can b
 """
 
 import atexit
+import http.client
 import json
 import os
 import re
@@ -325,11 +326,27 @@ class DdprunTest(unittest.TestCase):
         return self.wait_for(lambda: re.search(pattern, run.err()), run, limit=limit,
                              what=f"/{pattern}/ on stderr")
 
-    def status(self, endpoint):
-        """Of the one run served there; None while nobody answers."""
-        done = subprocess.run([DDPRUN, "status", f"--endpoint={endpoint}", "--output=json"],
+    def status(self, endpoint=None):
+        """Of the one run served there, or by this test on this machine; None while nobody answers."""
+        where = [f"--endpoint={endpoint}"] if endpoint else []
+        done = subprocess.run([DDPRUN, "status", *where, "--output=json"],
                               env=self.environment, capture_output=True, text=True, timeout=LIMIT)
         return json.loads(done.stdout)["runs"][0] if done.returncode == 0 else None
+
+    def http_get(self, run, path):
+        """(status, text) of the listener that its --http-listen names."""
+        host, port = self.wait_for_text(run, r"probes and metrics: http://([\d.]+):(\d+)").groups()
+        connection = http.client.HTTPConnection(host, int(port), timeout=20)
+        self.addCleanup(connection.close)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+    def metrics(self, run):
+        """name{labels} -> value; and the text."""
+        status, text = self.http_get(run, "/metrics")
+        self.assertEqual(status, 200)
+        return dict(re.findall(r"^(\w+(?:\{.*\})?) (\S+)$", text, re.M)), text
 
     def wait_for_renewals(self, endpoint, name, *runs):
         """That this node's lease is renewed for longer than it lasts."""
