@@ -10,7 +10,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from bridge_network import BridgeNetwork  # noqa: E402
-from ddprun_runs import DDPRUN, DdprunTest, read_text  # noqa: E402
+from ddprun_runs import DdprunTest, read_text  # noqa: E402
 from networks import namespaces_work  # noqa: E402
 
 DRIVER = os.environ.get("FAKE_NVML_LIBRARY", "")
@@ -87,10 +87,9 @@ class Nodes(Machine):
         self.network.switch.run("tc", "qdisc", verb, "dev", f"m{i}", "root", "tbf", "rate", rate, *SHAPE)
 
     def begin(self, i, *flags, nodes=NODES, gpus="count 2"):
-        command = self.network.on_machine(i, [
-            DDPRUN, "check", f"--nnodes={nodes}", "--rdzv-endpoint=10.98.0.1:29400", f"--node-rank={i}",
-            f"--local-addr={self.network.address(i)}", *flags])
-        return self.start(*command[1:], executable=command[0], environment=self.machine(i, gpus))
+        return self.start("check", f"--nnodes={nodes}", "--rdzv-endpoint=10.98.0.1:29400", f"--node-rank={i}",
+                          f"--local-addr={self.network.address(i)}", *flags, machine=(self.network, i),
+                          environment=self.machine(i, gpus))
 
     def check(self, *flags, expect=0, gpus=None, nodes=NODES):
         runs = [self.begin(i, *flags, gpus=(gpus or {}).get(i, "count 2"), nodes=nodes) for i in range(nodes)]

@@ -5,7 +5,6 @@ MUNGE is a made-up one; tests/slurm has the real one.
 """
 
 import os
-import shutil
 import signal
 import sys
 import unittest
@@ -37,11 +36,10 @@ class MungeTest(DdprunTest):
 
     def on(self, machine, *arguments, environment=None, program=DDPRUN):
         named = f'echo host{machine} > /proc/sys/kernel/hostname && exec "$0" "$@"'
-        command = self.network.on_machine(machine, ["unshare", "--uts", "sh", "-c", named, program])
         # As another machine has it: nothing is found by files.
         mine = {"XDG_RUNTIME_DIR": self.path("run" if machine == 0 else f"elsewhere{machine}")}
-        return self.start(*command[1:], *arguments, executable=shutil.which(command[0]),
-                          environment={**mine, **(environment or {})})
+        return self.start("--uts", "sh", "-c", named, program, *arguments, executable="unshare",
+                          machine=(self.network, machine), environment={**mine, **(environment or {})})
 
     def node(self, rank, *flags, machine=None, worker=(), environment=None):
         return self.on(rank if machine is None else machine, "--nnodes=2", f"--node-rank={rank}",

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import signal
 import sys
 import time
@@ -11,16 +10,15 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from bridge_network import BridgeNetwork  # noqa: E402
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, children_of, command_of, eventually, read_bytes  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, children_of, command_of, eventually, read_bytes  # noqa: E402
 from local_sshd import SshdTest, all_there  # noqa: E402
 from networks import namespaces_work  # noqa: E402
 
 
 class HostsTest(SshdTest):
     def launch(self, names, *arguments):
-        program = self.network.on_machine(self.hosts, [DDPRUN]) if self.network else [DDPRUN]
-        return self.start(*program[1:], f"--hosts={','.join(names)}", f"--launch-agent={self.sshd.agent()}", *arguments,
-                          executable=shutil.which(program[0]))
+        return self.start(f"--hosts={','.join(names)}", f"--launch-agent={self.sshd.agent()}", *arguments,
+                          machine=self.network and (self.network, self.hosts))
 
     def ranks(self, run):
         """(generation, rank) -> (host, pid) of the newest generation."""

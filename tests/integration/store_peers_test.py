@@ -5,7 +5,6 @@ On machines of their own (network namespaces, so as root).
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import unittest
@@ -13,7 +12,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from bridge_network import BridgeNetwork  # noqa: E402
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
 from networks import namespaces_work  # noqa: E402
 
 # VALIDATE and PING from an address; prints whether it was answered.
@@ -60,10 +59,9 @@ class Peers(DdprunTest):
     def node(self, machine, *flags, nnodes="2"):
         if ":" not in nnodes:
             flags = (*flags, f"--node-rank={machine}")
-        command = self.network.on_machine(machine, [DDPRUN])
-        return self.start(*command[1:], f"--nnodes={nnodes}", f"--rdzv-id={self.run_id}", "--insecure",
+        return self.start(f"--nnodes={nnodes}", f"--rdzv-id={self.run_id}", "--insecure",
                           f"--rdzv-endpoint={self.network.address(0)}:29400", *flags,
-                          FAKE_WORKER, HELLO, f"--wait-file={self.go}", executable=shutil.which(command[0]))
+                          FAKE_WORKER, HELLO, f"--wait-file={self.go}", machine=(self.network, machine))
 
     def ask(self, store, machine, source=""):
         host, port = store.rsplit(":", 1)
@@ -108,20 +106,16 @@ class Peers(DdprunTest):
         machine = self.network.machines[1]
         machine.run("ip", "route", "add", "local", HIDDEN, "dev", "lo", "table", "local")
         machine.run("ip", "route", "add", self.network.address(0) + "/32", "dev", "eth0", "src", HIDDEN)
-
-        server = self.network.on_machine(2, [DDPRUN])
         self.endpoint = self.network.address(2) + ":29400"
-        rendezvous = self.start(*server[1:], "rendezvous", f"--listen={self.endpoint}", "--insecure",
-                                executable=shutil.which(server[0]))
+        rendezvous = self.start("rendezvous", f"--listen={self.endpoint}", "--insecure", machine=(self.network, 2))
         self.wait_for_text(rendezvous, "serving at")
 
     def behind_a_nat(self, *flags):
         nodes = []
         for i in range(2):
-            command = self.network.on_machine(i, [DDPRUN])
             nodes.append(self.start(
-                *command[1:], "--nnodes=2", f"--rdzv-id={self.run_id}", "--insecure",
-                f"--rdzv-endpoint={self.endpoint}", *flags, sys.executable, "-c", RETRIES, self.go, executable=shutil.which(command[0])))
+                "--nnodes=2", f"--rdzv-id={self.run_id}", "--insecure", f"--rdzv-endpoint={self.endpoint}", *flags,
+                sys.executable, "-c", RETRIES, self.go, machine=(self.network, i)))
             self.wait_for_text(nodes[i], "waiting for nodes" if i == 0 else "started rank")
         return nodes
 

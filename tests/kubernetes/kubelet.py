@@ -7,7 +7,6 @@ of another one has another address. Needs root.
 """
 
 import os
-import shutil
 import signal
 import sys
 import uuid
@@ -86,9 +85,8 @@ class KubeletTest(DdprunTest):
         for name in ("ckpt", "roots"):
             os.mkdir(self.path(name))
         self._tell_names()
-        command = self.network.on_machine(0, [sys.executable, "-B", os.path.join(HERE, "dns.py"),
-                                              self.network.address(0), self.path("names")])
-        dns = self.start(*command[1:], executable=shutil.which(command[0]))
+        dns = self.start("-B", os.path.join(HERE, "dns.py"), self.network.address(0), self.path("names"),
+                         executable=sys.executable, machine=(self.network, 0))
         self.wait_for_text(dns, "serving")
         self.run_directory_stays = True
 
@@ -135,11 +133,11 @@ class KubeletTest(DdprunTest):
                        **(extra or {})}
         command = [expanded(word, environment)
                    for word in self.container["command"] + self.container["args"]]
-        outer = self.network.on_machine(address, [
-            "unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
-            "sh", "-c", CONTAINER, "sh", root, files, self.path("ckpt"), host,
-            "env", "-i", *(f"{k}={v}" for k, v in environment.items()), *command])
-        pod = Pod(self.start(*outer[1:], executable=shutil.which(outer[0])), index, address)
+        started = self.start("--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+                             "sh", "-c", CONTAINER, "sh", root, files, self.path("ckpt"), host,
+                             "env", "-i", *(f"{k}={v}" for k, v in environment.items()), *command,
+                             executable="unshare", machine=(self.network, address))
+        pod = Pod(started, index, address)
         self.pods.append(pod)
         return pod
 

@@ -242,9 +242,11 @@ class DdprunTest(unittest.TestCase):
     def path(self, *names):
         return os.path.join(self.directory, *names)
 
-    def start(self, *arguments, environment=None, executable=DDPRUN, out=None, err=None):
-        """`out`, `err`: descriptors in place of the files that Run reads."""
+    def start(self, *arguments, environment=None, executable=DDPRUN, machine=None, out=None, err=None):
+        """`machine`: another one, as (network, number). `out`, `err`: descriptors in place of the files that Run reads."""
         self.started += 1
+        if machine:
+            executable, *arguments = machine[0].on_machine(machine[1], [executable, *arguments])
         run = Run(list(arguments), {**self.environment, **(environment or {})}, self.directory,
                   f"run{self.started}", executable, out, err)
         self.addCleanup(self._end, run)

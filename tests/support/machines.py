@@ -4,10 +4,9 @@ With root every machine is a network namespace on one bridge, so a lost host is 
 are on loopback, and what is lost refuses connections.
 """
 
-import shutil
 
 from bridge_network import BridgeNetwork
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest
 from networks import namespaces_work
 
 LIMIT = 40  # Seconds for a takeover: five leases and a second are 16, the machine is shared.
@@ -30,10 +29,7 @@ class MachinesTest(DdprunTest):
         self.run_directory_stays = True  # A killed agent cannot remove its own.
 
     def launch(self, i, *arguments):
-        if self.network is None:
-            return self.start(*arguments)
-        command = self.network.on_machine(i, [DDPRUN])
-        return self.start(*command[1:], *arguments, executable=shutil.which(command[0]))
+        return self.start(*arguments, machine=self.network and (self.network, i))
 
     def start_node(self, i, *flags, nnodes, program=None):
         node = self.launch(i, f"--nnodes={nnodes}", f"--rdzv-id={self.run_id}", "-v",
