@@ -4,7 +4,7 @@
 
 All daemons share this machine's cores. The plain launches are nodes of one run, which meet at the same server; both are
 in turn. With --script: a program that was run there before, from the launch to its first step on two daemons; it notes
-that as tests/bench/warm_start_worker.py does. Then: a killed launch until none of its workers is left, and a daemon that is
+that as tests/bench/recovery_worker.py does. Then: a killed launch until none of its workers is left, and a daemon that is
 killed and started again until it is free in the pool.
 """
 

@@ -32,7 +32,7 @@ from measuring import LIMIT, clean_environment, stamped
 from ddprun_runs import children_of, eventually, free_endpoint, read_bytes, workers_below
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SCRIPT = os.path.join(HERE, "warm_start_worker.py")
+SCRIPT = os.path.join(HERE, "recovery_worker.py")
 CHUNK = 5
 PARTS = ("detect", "stop", "form", "start", "state", "first_step")
 

@@ -35,7 +35,7 @@ class Kind:
         self.taken = []  # [parts] of each recovery, in ms.
 
     def measure(self):
-        run = Run(self.launcher, [os.path.join(HERE, "recovery_worker.py"), "STAMPS"], self.nodes, self.environment)
+        run = Run(self.launcher, [os.path.join(HERE, "recovery_worker.py"), "STAMPS", "parts"], self.nodes, self.environment)
         self.last_step(run, 0)
         for number in range(1, CHUNK + 1):
             victim = workers_below(run.nodes[-1].pid)[-1]

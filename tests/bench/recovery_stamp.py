@@ -1,4 +1,4 @@
-"""When the program of recovery_parts.py began: its first import, which is not loaded ahead."""
+"""When recovery_worker.py began: its first import, which is not loaded ahead."""
 
 import time
 

@@ -1,11 +1,16 @@
-"""An unmodified DDP program that notes how far it was when (for recovery_parts.py): begun, imported, joined, stepped."""
+"""An unmodified DDP program that notes RANK, PID and when its first step was taken.
+
+With the word `parts` also how far it was when: begun, imported, joined; with `rest` it rests after that step.
+"""
 
 import recovery_stamp
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+import gc
 import os
+import signal
 import sys
 import time
 
@@ -22,10 +27,15 @@ def main():
         optimizer.zero_grad()
         model(torch.randn(16, 32)).sum().backward()
         optimizer.step()
+        now = time.monotonic_ns()
+        if first and "rest" in sys.argv:
+            gc.collect()  # What it holds is measured once it has told its step.
         if first:
+            parts = [recovery_stamp.BEGUN, imported, joined] if "parts" in sys.argv else []
             with open(sys.argv[1], "a") as stamps:
-                stamps.write(f"{dist.get_rank()} {os.getpid()} {recovery_stamp.BEGUN} {imported} {joined} "
-                             f"{time.monotonic_ns()}\n")
+                print(dist.get_rank(), os.getpid(), *parts, now, file=stamps)
+        if "rest" in sys.argv:
+            signal.pause()
         first = False
 
 

@@ -1,6 +1,6 @@
 """From a launch to the first step of its last rank, for a program that was run before (--keep-warm).
 
-    second_start.py build/bin/ddprun tests/bench/warm_start_worker.py --python=PYTHON [--workers=2] [--runs=10] [--torchrun=PATH]
+    second_start.py build/bin/ddprun tests/bench/recovery_worker.py --python=PYTHON [--workers=2] [--runs=10] [--torchrun=PATH]
                     [--flag=--preload=imports]...
 
 The program gets a file as its argument, and notes there `RANK PID NANOSECONDS` at its first step. All are in turn: ddprun
