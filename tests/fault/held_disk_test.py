@@ -7,7 +7,6 @@ import signal
 import socket
 import struct
 import sys
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 

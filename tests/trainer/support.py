@@ -182,6 +182,12 @@ class TrainerTest(unittest.TestCase):
             self.assertEqual(worker.wait(WHOLE_LIMIT), expect, f"rank {rank}: {worker.text('err')}")
         return workers
 
+    def trained(self, arguments, name, **how):
+        """To the end, in a directory of its own: the workers, and the parameters' bytes."""
+        self.checkpoints = self.path(name + ".ckpt")
+        workers = self.run_world([*arguments, f"--dump-parameters={name}.st"], **how)
+        return workers, self.bytes_of(name + ".st")
+
     def wait_for_commit(self, worker, commits=1):
         """Until there are so many checkpoints to resume from; False if the worker ended before."""
         return worker.wait_until(lambda: self.is_committed(commits), f"{commits} checkpoints")
@@ -209,8 +215,12 @@ class TrainerTest(unittest.TestCase):
         self.assertEqual(worker.wait(), expect, worker.text("err"))
         return worker
 
-    def path(self, name):
-        return os.path.join(self.directory, name)
+    def path(self, *names):
+        return os.path.join(self.directory, *names)
+
+    def json_of(self, *names):
+        with open(self.path(*names)) as file:
+            return json.load(file)
 
     def bytes_of(self, name):
         with open(self.path(name), "rb") as file:
@@ -243,8 +253,7 @@ class TrainerTest(unittest.TestCase):
         """Whether the training has saved its end, even if it was killed before it could exit."""
         if not self.is_committed():
             return False
-        with open(os.path.join(self.checkpoints, self.head(), "state.json")) as file:
-            return json.load(file)["finished"]
+        return self.json_of(self.checkpoints, self.head(), "state.json")["finished"]
 
 
 def accuracy(worker, of="test"):

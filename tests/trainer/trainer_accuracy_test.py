@@ -7,9 +7,7 @@ import support
 
 class Accuracy(support.TrainerTest):
     def train(self, name, *arguments, ranks=1):
-        worker, *_ = self.run_world(
-            [f"--checkpoint-dir={self.path(name + '.ckpt')}", f"--dump-parameters={name}.st",
-             "--checkpoint-every=1000", *arguments], ranks=ranks)
+        (worker, *_), _ = self.trained(["--checkpoint-every=1000", *arguments], name, ranks=ranks)
         return support.accuracy(worker)
 
     def test_five_epochs(self):

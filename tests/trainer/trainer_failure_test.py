@@ -6,7 +6,6 @@ import shutil
 import signal
 import stat
 import time
-import unittest
 
 import support
 

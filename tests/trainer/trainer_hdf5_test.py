@@ -19,10 +19,7 @@ class Hdf5(support.TrainerTest):
                        check=True, timeout=60)
 
     def trained(self, dataset, arguments, name, *more):
-        self.checkpoints = self.path(name + ".ckpt")
-        self.run_world(MODEL + ["--dataset=" + dataset, "--data-arg=" + arguments,
-                                f"--dump-parameters={name}.st", *more], ranks=2)
-        return self.bytes_of(name + ".st")
+        return super().trained([*MODEL, "--dataset=" + dataset, "--data-arg=" + arguments, *more], name, ranks=2)[1]
 
     def refused(self, words, arguments=SHAPE):
         self.checkpoints = self.path("refused.ckpt")

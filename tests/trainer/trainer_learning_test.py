@@ -12,19 +12,14 @@ TOY = ["--model=toy", "--data-arg=train=400,test=40"]
 
 
 class Learning(support.TrainerTest):
-    def trained(self, arguments, name, ranks=1):
-        self.checkpoints = self.path(name + ".ckpt")
-        workers = self.run_world(arguments + [f"--dump-parameters={name}.st"], ranks=ranks)
-        return workers, self.bytes_of(name + ".st")
-
     # One step of SGD moves the parameters by the norm of the gradient times the learning rate.
     def test_clipping_is_of_the_whole_averaged_gradient(self):
         one_step = TOY + ["--limit-train=40", "--batch=40", "--epochs=1"]
         _, before = self.trained(one_step + ["--lr=1e-30"], "before")
         for ranks in (1, 2):
             share = [f"--batch={40 // ranks}", "--lr=1"]
-            _, clipped = self.trained(one_step + share + ["--clip-norm=0.01"], f"c{ranks}", ranks)
-            loose_run, loose = self.trained(one_step + share + ["--clip-norm=1000"], f"l{ranks}", ranks)
+            _, clipped = self.trained(one_step + share + ["--clip-norm=0.01"], f"c{ranks}", ranks=ranks)
+            loose_run, loose = self.trained(one_step + share + ["--clip-norm=1000"], f"l{ranks}", ranks=ranks)
             self.assertAlmostEqual(self.distance(before, clipped), 0.01, delta=1e-4)
             moved = self.distance(before, loose)
             self.assertGreater(moved, 0.1)
@@ -66,14 +61,12 @@ class Learning(support.TrainerTest):
     def test_the_result_is_json_also_of_a_training_that_is_finished_already(self):
         arguments = TOY + ["--epochs=2", "--result=" + self.path("result.json")]
         self.trained(arguments, "r", ranks=2)
-        with open(self.path("result.json")) as file:
-            first = json.load(file)
+        first = self.json_of("result.json")
         self.assertEqual((first["model"], first["world_size"], first["steps"]), ("toy", 2, 20))
         self.assertGreater(first["metrics"]["test_loss"], 0)
         os.unlink(self.path("result.json"))
         self.run_world(arguments, ranks=2, generation=2)
-        with open(self.path("result.json")) as file:
-            self.assertEqual(json.load(file)["metrics"], first["metrics"])
+        self.assertEqual(self.json_of("result.json")["metrics"], first["metrics"])
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ A program that was killed or stopped in the middle ends with the bits of one tha
 import json
 import os
 import subprocess
-import unittest
 
 import support
 
@@ -56,8 +55,7 @@ class Library(support.TrainerTest):
         workers = self.run_world(self.arguments + ["--validate-every=20", "--keep-best",
                                                    "--result=" + result], ranks=2)
         self.assertIn("validation at step 20 on the validation set: loss", workers[0].text("err"))
-        with open(result) as file:
-            metrics = json.load(file)["metrics"]
+        metrics = self.json_of(result)["metrics"]
         self.assertLess(metrics["validation_loss"], 3)  # That of a model that knows nothing is 5.5.
         self.assertIn("validation loss", workers[0].text("out"))
 

@@ -40,11 +40,8 @@ class Models(support.TrainerTest):
         self.assertEqual(set(known), {*TINY, "mlp", "linear"}, "TINY lacks a model")
 
     def trained(self, arguments, name, ranks=1, epochs=2):
-        self.checkpoints = self.path(name + ".ckpt")
-        workers = self.run_world(
-            arguments + [f"--epochs={epochs}", "--checkpoint-every=7",
-                         f"--dump-parameters={name}.st"], ranks=ranks)
-        return workers[0], self.bytes_of(name + ".st")
+        workers, data = super().trained([*arguments, f"--epochs={epochs}", "--checkpoint-every=7"], name, ranks=ranks)
+        return workers[0], data
 
     def test_a_model_in_two_parts_is_the_same_model(self):
         split = ["--split-devices=cpu,cpu"]

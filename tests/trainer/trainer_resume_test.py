@@ -2,7 +2,6 @@
 
 import os
 import signal
-import unittest
 
 import support
 
@@ -12,10 +11,7 @@ SHORT = ["--epochs=2", "--limit-train=4800", "--batch=16", "--checkpoint-every=2
 
 class Resume(support.TrainerTest):
     def undisturbed(self, arguments, ranks, name="undisturbed"):
-        self.run_world(
-            arguments + [f"--checkpoint-dir={self.path(name + '.ckpt')}",
-                         f"--dump-parameters={name}.st"], ranks=ranks)
-        return self.bytes_of(name + ".st")
+        return self.trained(arguments, name, ranks=ranks)[1]
 
     def killed(self, arguments, ranks, steps, victims):
         """Kills `victims` in turn, once they have taken each of `steps`.
@@ -76,7 +72,7 @@ class Resume(support.TrainerTest):
         one = self.undisturbed(arguments + ["--bucket-mib=25"], 3, "one")
         several = self.undisturbed(arguments + ["--bucket-mib=0.005"], 3, "several")
         self.assert_same_bits(one, several)
-        self.run_world(SHORT + ["--backend=shm", "--epochs=1"], ranks=3)
+        self.trained(SHORT + ["--backend=shm", "--epochs=1"], "shm", ranks=3)
         workers = self.run_world(SHORT + ["--backend=gloo", "--resume=must"], ranks=3, generation=2)
         self.assertIn("formed by gloo, before by shm", workers[0].text("err"))
 

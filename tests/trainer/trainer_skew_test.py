@@ -1,6 +1,5 @@
 """One rank is slower than the others, or so slow that they take it for gone."""
 
-import json
 import re
 import unittest
 
@@ -13,22 +12,18 @@ STEPS = 4  # That are looked at.
 class Skew(support.TrainerTest):
     def seconds(self, rank, of):
         """Of all ranges and operations that `of` chooses, in the rank's trace."""
-        with open(self.path(f"prof/trace-generation-1-rank-{rank}.json")) as file:
-            events = [e for e in json.load(file)["traceEvents"] if e["ph"] == "X"]
+        events = [e for e in self.json_of(f"prof/trace-generation-1-rank-{rank}.json")["traceEvents"] if e["ph"] == "X"]
         return sum(e["dur"] for e in events if of(e)) / 1e6
 
     def test_the_others_wait_for_a_slow_rank_in_the_all_reduce_and_the_numbers_stay(self):
         def reducing(event):
             return event["cat"] == "communication" and "all" in event["name"]
 
-        self.checkpoints = self.path("even.ckpt")
-        self.run_world(TOY + ["--dump-parameters=even.st"], ranks=2)
-        self.checkpoints = self.path("skew.ckpt")
-        workers = self.run_world(
-            TOY + ["--skew=1:150", "--dump-parameters=skew.st", "--profile=" + self.path("prof"),
-                   f"--profile-schedule=2,1,{STEPS}"], ranks=2)
+        _, even = self.trained(TOY, "even", ranks=2)
+        workers, skewed = self.trained(TOY + ["--skew=1:150", "--profile=" + self.path("prof"),
+                                              f"--profile-schedule=2,1,{STEPS}"], "skew", ranks=2)
         self.assertIn("rank 1 is made slower by 150 ms in every step (--skew)", workers[0].text("err"))
-        self.assert_same_bits(self.bytes_of("even.st"), self.bytes_of("skew.st"))
+        self.assert_same_bits(even, skewed)
         self.assertGreaterEqual(self.seconds(1, lambda e: e["name"] == "skew"), STEPS * 0.15)
         self.assertEqual(self.seconds(0, lambda e: e["name"] == "skew"), 0)
         waited = [self.seconds(rank, reducing) for rank in range(2)]

@@ -3,7 +3,6 @@
 import ctypes
 import os
 import signal
-import unittest
 
 import support
 from sample_audit import audit_samples
@@ -36,8 +35,7 @@ class Stop(support.TrainerTest):
         return int(said[0].split("saved at step ")[1].split(":")[0])
 
     def test_any_rank_may_be_asked_and_the_bits_are_those_of_an_undisturbed_training(self):
-        self.checkpoints = self.path("undisturbed.ckpt")
-        self.run_world(SHORT + ["--dump-parameters=undisturbed.st"], ranks=2)
+        _, undisturbed = self.trained(SHORT, "undisturbed", ranks=2)
         self.checkpoints = self.path("ckpt")
         log = ["--sample-log=samples"]
         step = 0
@@ -49,7 +47,7 @@ class Stop(support.TrainerTest):
         last = self.run_world(SHORT + log + ["--dump-parameters=stopped.st", "--resume=must"], ranks=2,
                               generation=len(requests) + 1)
         self.assertIn(f"resumed at step {step},", last[0].text("err"))
-        self.assert_same_bits(self.bytes_of("undisturbed.st"), self.bytes_of("stopped.st"))
+        self.assert_same_bits(undisturbed, self.bytes_of("stopped.st"))
         audit = audit_samples(self.path("samples"))
         self.assertEqual(audit.steps_taken, STEPS_OF_TWO, "no step may be taken twice")
 

@@ -26,10 +26,6 @@ def validations(worker):
 
 
 class UsesTest(TrainerTest):
-    def json_of(self, *path):
-        with open(os.path.join(self.directory, *path)) as file:
-            return json.load(file)
-
     def test_the_best_is_kept_published_and_found_again(self):
         arguments = RESTLESS + ["--publish=out", "--keep-last=2"]
         first = self.run_alone(arguments)
