@@ -37,17 +37,9 @@ class HeldDisk(DdprunTest):
     def logs(self):
         return f"--log-dir={self.path('logs')}"
 
-    def fails_once(self):
-        """Once `self.go` is there, in the first generation; then hangs."""
-        return [FAKE_WORKER, HELLO, "--on-restart=0", f"--wait-file={self.go}", "--exit=1", "--always", "--hang"]
-
-    def replaces_its_worker_and_obeys(self, run, first, codes=(143,)):
+    def replaces_its_worker_and_obeys(self, run, codes=(143,)):
         """While something is held."""
-        generation = run.generations()[-1]
-        open(self.go, "w").close()
-        newer = self.wait_for(lambda: [g for g in run.generations() if g > generation], run,
-                              what="a generation after the failure")
-        self.assertNotEqual(first, self.wait_for_workers(run, 1, newer[0]))
+        self.replace_a_worker(run)
         run.signal(signal.SIGTERM)
         self.assertIn(run.wait(), codes, run.all())
         self.assertEqual(self.mark.living(), [])
@@ -121,8 +113,7 @@ class HeldDisk(DdprunTest):
     # Its lease is renewed, and when the other node fails it joins the next generation; what the
     # disk does to the one before is nothing any more.
     def test_a_generation_that_is_given_up_never_comes_to_life(self):
-        fails = ["--on-restart=0", f"--wait-file={self.go}", "--exit=1", "--always", "--hang"]
-        server = self.node(0, *fails, flags=["--max-restarts=1"])
+        server = self.node(0, *self.fails_once()[2:], flags=["--max-restarts=1"])
         held = self.node(1, "--hang", flags=["--max-restarts=1"],
                          hold=self.hold("mkdir:attempt_0/0"))
         self.wait_until_held(server, held)
@@ -193,8 +184,7 @@ class HeldDisk(DdprunTest):
     def test_a_log_that_cannot_be_closed(self):
         run = self.start(self.logs(), "--tee=3", "--max-restarts=1", *self.fails_once(),
                          environment=self.hold("close:attempt_0/0/stdout.log"))
-        first = self.wait_for_workers(run, 1)
-        self.replaces_its_worker_and_obeys(run, first)
+        self.replaces_its_worker_and_obeys(run)
         self.assertTrue(os.path.exists(self.fifo + ".held"))
 
     def test_a_schedulers_command_whose_disk_hangs(self):
@@ -206,8 +196,7 @@ class HeldDisk(DdprunTest):
             "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1", "SLURM_JOB_NODELIST": "n00",
             "SLURMD_NODENAME": "n00"})
         self.wait_until_held(run)
-        first = self.wait_for_workers(run, 1)
-        self.replaces_its_worker_and_obeys(run, first, (75, 143))  # Of Slurm; it has hardly begun.
+        self.replaces_its_worker_and_obeys(run, (75, 143))  # Of Slurm; it has hardly begun.
 
     # ddprun itself, which takes the stacks of hung workers.
     def test_the_programs_own_disk_hangs(self):

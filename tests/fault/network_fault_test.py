@@ -35,10 +35,6 @@ class Network(DdprunTest):
     def world(self, after=0):
         return self.wait_for_world(self.nodes, 2, after)
 
-    def pause(self, milliseconds):
-        """As long as another run takes: nothing else can be waited for where nothing may happen."""
-        self.assertEqual(self.start(FAKE_WORKER, f"--sleep-ms={milliseconds}").wait(), 0)
-
     def let_them_end(self):
         open(self.go, "w").close()
         self.all_end(self.nodes)
@@ -59,7 +55,7 @@ class Network(DdprunTest):
         def disturb():
             for _ in range(3):
                 self.assertTrue(eventually(self.proxy.cut), "no connection to cut")
-                self.pause(1200)  # Until a parked call has been answered again.
+                self.pause(1.2)  # Until a parked call has been answered again.
 
         self.undisturbed(disturb)
 
@@ -67,7 +63,7 @@ class Network(DdprunTest):
         first = self.start_nodes()
         guard = self.nodes[1].process.pid
         os.kill(guard, signal.SIGSTOP)
-        self.pause(4000)
+        self.pause(4)
         os.kill(guard, signal.SIGCONT)
         self.let_them_end()
         for node in self.nodes:

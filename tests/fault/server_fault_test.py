@@ -19,9 +19,8 @@ class ServerFault(DdprunTest):
         self.nodes = []
         self.server = None
 
-    def start_server(self, state=True):
-        flags = [f"--state-dir={self.state}"] if state else []
-        self.server = self.start("rendezvous", f"--listen={self.endpoint}", "-v", *flags)
+    def start_server(self):
+        self.server = self.start("rendezvous", f"--listen={self.endpoint}", "-v", f"--state-dir={self.state}")
         self.wait_for_text(self.server, "serving at")
 
     def kill_server(self):
@@ -63,26 +62,18 @@ class ServerFault(DdprunTest):
         self.terminate(self.server)
 
     # ---- Killed and started again ----
-    def restart_disturbs_nobody(self, down=0.0, state=True):
-        self.start_server(state)
+    def test_away_for_longer_than_a_lease(self):
+        self.start_server()
         self.start_nodes()
         generation, workers = self.world()
         for _ in range(2):
             self.kill_server()
-            self.pause(down)
-            self.start_server(state)
+            self.pause(LEASE + 1)
+            self.start_server()
             self.wait_until_connected()
         self.end()
         self.assertEqual(self.pids(), set(workers.values()), self.all())
         self.assertEqual({g for n in self.nodes for g in n.generations()}, {generation}, self.all())
-
-    def pause(self, seconds):
-        """As long as another process takes: nothing else can be waited for where nothing happens."""
-        if seconds:
-            self.assertEqual(self.start(FAKE_WORKER, f"--sleep-ms={seconds * 1000:.0f}").wait(), 0)
-
-    def test_away_for_longer_than_a_lease(self):
-        self.restart_disturbs_nobody(down=LEASE + 1)
         for node in self.nodes:
             self.assertRegex(node.err(), "cannot reach the rendezvous .*the workers continue")
             self.assertRegex(node.err(), "is reachable again")

@@ -63,10 +63,6 @@ class FullPipe:
 
 
 class Standstill(DdprunTest):
-    def fails_once(self):
-        """Fails when asked, in the first generation; then hangs."""
-        return [FAKE_WORKER, HELLO, "--on-restart=0", f"--wait-file={self.go}", "--exit=1", "--always", "--hang"]
-
     def node(self, pipe, *flags):
         return self.start("-v", "--max-restarts=3", "--event-log-handler=console", *flags,
                           *self.fails_once(), err=pipe.writer)
@@ -75,15 +71,6 @@ class Standstill(DdprunTest):
         host, port = self.endpoint.split(":")
         with socket.socket() as client:
             return client.connect_ex((host, int(port))) == 0
-
-    def replace_a_worker(self, run):
-        [first] = self.wait_for_workers(run, 1).values()
-        generation = run.generations()[-1]
-        open(self.go, "w").close()
-        newer = self.wait_for(lambda: [g for g in run.generations() if g > generation], run,
-                              what="a generation after the failure")
-        [second] = self.wait_for_workers(run, 1, newer[0]).values()
-        self.assertNotEqual(first, second)
 
     # Ctrl-S, a stopped pager, an ssh that hangs: of the server, and of a node.
     def test_nobody_reads_what_server_and_node_say(self):

@@ -257,6 +257,24 @@ class DdprunTest(unittest.TestCase):
             self.mark.kill()
             run.process.wait()
 
+    def pause(self, seconds):
+        """As long as another run takes: nothing else can be waited for where nothing may happen."""
+        self.ask(FAKE_WORKER, f"--sleep-ms={1000 * seconds:.0f}")
+
+    def fails_once(self):
+        """A worker that fails once `self.go` is there, in the first generation; the next one hangs."""
+        return [FAKE_WORKER, HELLO, "--on-restart=0", f"--wait-file={self.go}", "--exit=1", "--always", "--hang"]
+
+    def replace_a_worker(self, run):
+        """Of a run of fails_once: another one takes its place."""
+        [first] = self.wait_for_workers(run, 1).values()
+        generation = run.generations()[-1]
+        open(self.go, "w").close()
+        newer = self.wait_for(lambda: [g for g in run.generations() if g > generation], run,
+                              what="a generation after the failure")
+        [second] = self.wait_for_workers(run, 1, newer[0]).values()
+        self.assertNotEqual(first, second)
+
     def all_end(self, runs, code=0, limit=LIMIT):
         for run in runs:
             self.assertEqual(run.wait(limit), code, "\n".join(r.all() for r in runs))
