@@ -33,6 +33,15 @@ struct Fencing : testing::Test {
     b.Hosts(At(1s));
     ASSERT_EQ(story.state.phase, Phase::kRunning);
   }
+  // With workers of n1 alone.
+  void BothReportToANewServer() {
+    story.Restart();
+    a.report.outcome = Outcome::kStopped;
+    a.report.hosting = Hosting::kNothing;
+    a.report.floor = {1};
+    a.Says(At(20s));
+    b.Says(At(20s));
+  }
   // n0 goes on talking, and stops its workers when told to.
   void PassWithA(Duration from, Duration until) {
     for (Duration when = from; when <= until; when += 500ms) {
@@ -110,9 +119,7 @@ TEST_F(Fencing, AnotherMachineOfItsNameDoesNot) {
 }
 
 TEST_F(Fencing, ANewServerWaitsForThoseItHasNeverHeard) {
-  story.config.term = {2};
-  story.state = {};
-  story.state.run_id = "run";
+  story.Restart();
   a.Says(At(20s));
   EXPECT_EQ(story.state.phase, Phase::kRecovering);
   PassWithA(20'500ms, 33'500ms);
@@ -123,14 +130,7 @@ TEST_F(Fencing, ANewServerWaitsForThoseItHasNeverHeard) {
 
 // (Seed 80201407850.) A new server's own answers count, however late in its recovery.
 TEST_F(Fencing, ANodeLostWhileAServerRecoversHasItsFenceFromThen) {
-  story.config.term = {2};
-  story.state = {};
-  story.state.run_id = "run";
-  a.report.outcome = Outcome::kStopped;
-  a.report.hosting = Hosting::kNothing;
-  a.report.floor = {1};
-  a.Says(At(20s));
-  b.Says(At(20s));
+  BothReportToANewServer();
   PassWithA(20'500ms, 22s);
   b.Hears(At(22s)).Says(At(22s));
   PassWithA(22'500ms, 24s);
@@ -148,14 +148,7 @@ TEST_F(Fencing, ItDoesSoHoweverLongTheFence) {
   RunSpec spec = kFenced;
   spec.fence_after = 60s;
   Form(spec);
-  story.config.term = {2};
-  story.state = {};
-  story.state.run_id = "run";
-  a.report.outcome = Outcome::kStopped;
-  a.report.hosting = Hosting::kNothing;
-  a.report.floor = {1};
-  a.Says(At(20s));
-  b.Says(At(20s));
+  BothReportToANewServer();
   for (auto when = 22s; when <= 44s; when += 2s) {
     PassWithA(when, when);
     b.Hears(At(when)).Says(At(when));

@@ -54,6 +54,14 @@ class PoolCoreTest : public ::testing::Test {
       }
     }
   }
+  // The run "a", on so many daemons from n1 on.
+  void Begin(std::uint32_t daemons) {
+    for (std::uint32_t i = 1; i <= daemons; ++i) {
+      Offer("n" + std::to_string(i));
+    }
+    Wish("a", daemons, daemons);
+    Obey();
+  }
   void End(const std::string& name, std::optional<int> code) {
     PoolOffer& offer = daemons_[name];
     offer.ended.push_back({offer.run_id, offer.part, code});
@@ -219,9 +227,7 @@ TEST_F(PoolCoreTest, TheEndsOfTheLastDetachedRunsAreKnown) {
 }
 
 TEST_F(PoolCoreTest, ALaunchThatComesBackInTimeKeepsItsRun) {
-  Offer("n1");
-  Wish("a", 1, 1);
-  Obey();
+  Begin(1);
   core_.OnLaunchGone("a", {7}, now_);
   Pass(PoolCore::kLaunchPatience / 2);
   SayWish("a");
@@ -238,10 +244,7 @@ TEST_F(PoolCoreTest, AnotherRunOfTheSameNameIsRefused) {
 }
 
 TEST_F(PoolCoreTest, TheCodeIsOfThePartThatFailedFirst) {
-  Offer("n1");
-  Offer("n2");
-  Wish("a", 2, 2);
-  Obey();
+  Begin(2);
   End("n2", 3);
   EXPECT_FALSE(core_.OrderFor("n1").end) << "it may end by itself";
   Pass(PoolCore::kFailureGrace);
@@ -251,10 +254,7 @@ TEST_F(PoolCoreTest, TheCodeIsOfThePartThatFailedFirst) {
 }
 
 TEST_F(PoolCoreTest, ADaemonThatIsLostIsReplacedBeforeAnyoneElseIsServed) {
-  Offer("n1");
-  Offer("n2");
-  Wish("a", 2, 2);
-  Obey();
+  Begin(2);
   Wish("b", 1, 1);
   core_.OnDaemonGone("n2", {1}, now_);
   Pass(PoolCore::kDaemonPatience - Duration{1});
@@ -267,9 +267,7 @@ TEST_F(PoolCoreTest, ADaemonThatIsLostIsReplacedBeforeAnyoneElseIsServed) {
 }
 
 TEST_F(PoolCoreTest, AMachineThatBeganAgainLosesItsPartAndMayGetANewOne) {
-  Offer("n1");
-  Wish("a", 1, 1);
-  Obey();
+  Begin(1);
   const std::uint64_t first = core_.OrderFor("n1").part;
   daemons_["n1"].run_id.clear();
   daemons_["n1"].part = 0;
@@ -279,9 +277,7 @@ TEST_F(PoolCoreTest, AMachineThatBeganAgainLosesItsPartAndMayGetANewOne) {
 }
 
 TEST_F(PoolCoreTest, NothingRunsTwiceAcrossServers) {
-  Offer("n1");
-  Wish("a", 1, 1);
-  Obey();
+  Begin(1);
   PoolWish unaware = wishes_["a"];
   unaware.placed = false;  // It has not heard so.
   BeginAgain();
@@ -296,9 +292,7 @@ TEST_F(PoolCoreTest, NothingRunsTwiceAcrossServers) {
 }
 
 TEST_F(PoolCoreTest, ARunThatNoDaemonRemembersIsOver) {
-  Offer("n1");
-  Wish("a", 1, 1);
-  Obey();
+  Begin(1);
   SayWish("a");
   BeginAgain();
   SayWish("a");
@@ -326,9 +320,7 @@ TEST_F(PoolCoreTest, ANewServerEndsARunWhoseLaunchDoesNotComeUnlessItIsDetached)
 }
 
 TEST_F(PoolCoreTest, ADaemonThatComesLateToANewServerKeepsItsRun) {
-  Offer("n1");
-  Wish("a", 1, 1);
-  Obey();
+  Begin(1);
   SayWish("a");
   BeginAgain();
   Offer("n2");
@@ -343,9 +335,7 @@ TEST_F(PoolCoreTest, ADaemonThatComesLateToANewServerKeepsItsRun) {
 }
 
 TEST_F(PoolCoreTest, ANewServerWhoseClockIsBehindGivesNoNumberTwice) {
-  Offer("n1");
-  Wish("a", 1, 1);
-  Obey();
+  Begin(1);
   const std::uint64_t part = core_.OrderFor("n1").part;
   End("n1", 0);
   core_ = PoolCore(1, now_);
@@ -357,10 +347,7 @@ TEST_F(PoolCoreTest, ANewServerWhoseClockIsBehindGivesNoNumberTwice) {
 }
 
 TEST_F(PoolCoreTest, ARunGoesOnWithoutADrainedDaemonAndGetsAnother) {
-  Offer("n1");
-  Offer("n2");
-  Wish("a", 2, 2);
-  Obey();
+  Begin(2);
   Offer("n3");
   core_.Drain("n2");
   End("n2", 143);
@@ -391,9 +378,7 @@ TEST_F(PoolCoreTest, APartThatNoRunHasIsEnded) {
 }
 
 TEST_F(PoolCoreTest, AnEndedRunOfTheSameNameIsNotTakenForThisOne) {
-  Offer("n1");
-  Wish("a", 1, 1);
-  Obey();
+  Begin(1);
   End("n1", 5);
   core_.OnLaunchGone("a", {7}, now_);
   Pass(Duration{0});

@@ -8,8 +8,7 @@ using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
 TEST(Failover, TheHolderMovesItsCounterEveryThirdOfALease) {
-  Node node(true);
-  node.Serve(1, At(0s));
+  Node node = Holder();
   EXPECT_EQ(NextWake(node.state, node.config), At(1s));
   node.Move(At(1s));
   EXPECT_EQ(node.state.newest->counter, 1u);
@@ -18,8 +17,7 @@ TEST(Failover, TheHolderMovesItsCounterEveryThirdOfALease) {
 
 // An outcome is told once it is written: nobody waits for the next third of a lease.
 TEST(Failover, HowARunEndedIsWrittenAtOnceAndHandedOn) {
-  Node node(true);
-  node.Serve(1, At(0s));
+  Node node = Holder();
   const EndedRun first{"first", {7}, Finish{}};
   const EndedRun second{"second", {9}, Finish{}};
   node.Feed(RunsEnded{{first}}, At(100ms));
@@ -42,8 +40,7 @@ TEST(Failover, HowARunEndedIsWrittenAtOnceAndHandedOn) {
 
 // Beyond some 300 nodes a lease is longer than the least, and so are its thirds.
 TEST(Failover, WhoNeverHeardTheServerKnowsItsLeaseFromTheClaim) {
-  Node node(true);
-  node.Serve(1, At(0s));
+  Node node = Holder();
   node.Feed(LeaseSet{30s}, At(500ms));
   node.Tick(At(1s));
   const Claim claim = node.Get<MoveCounter>().claim;
@@ -70,8 +67,7 @@ TEST(Failover, AMoveThatTakesLongLengthensTheLease) {
 }
 
 TEST(Failover, AHolderThatCannotWriteForALeaseStepsDown) {
-  Node node(true);
-  node.Serve(1, At(0s));
+  Node node = Holder();
   node.Move(At(1s));
   node.Tick(At(2s));
   node.Feed(CounterStuck{ClaimOf(1, 0).term, "no space"}, At(2s));
@@ -88,8 +84,7 @@ TEST(Failover, AHolderThatCannotWriteForALeaseStepsDown) {
 
 // What was written began before it hung: only from then on is it known.
 TEST(Failover, AWriteCountsFromItsBeginning) {
-  Node node(true);
-  node.Serve(1, At(0s));
+  Node node = Holder();
   node.Tick(At(1s));
   const Claim written = node.Get<MoveCounter>().claim;
   node.Feed(CounterMoved{At(1s), written, false}, At(3900ms));
@@ -101,8 +96,7 @@ TEST(Failover, AWriteCountsFromItsBeginning) {
 // It may have been written, and the answer lost: written again the same, readers would not see that
 // the holder lives, while the holder counts on it.
 TEST(Failover, NoCounterIsWrittenTwice) {
-  Node node(true);
-  node.Serve(1, At(0s));
+  Node node = Holder();
   node.Tick(At(1s));
   EXPECT_EQ(node.Get<MoveCounter>().claim.counter, 1u);
   node.Feed(CounterStuck{ClaimOf(1, 0).term, "no answer"}, At(1100ms));
@@ -118,8 +112,7 @@ TEST(Failover, NoCounterIsWrittenTwice) {
 }
 
 TEST(Failover, AHolderThatSeesANewerClaimStepsDownAndFollowsIt) {
-  Node node(true);
-  node.Serve(1, At(0s));
+  Node node = Holder();
   node.Move(At(1s), true);
   EXPECT_TRUE(node.Has<StepDown>());
   node.Read(ClaimOf(2, 1), At(1s));
@@ -127,8 +120,7 @@ TEST(Failover, AHolderThatSeesANewerClaimStepsDownAndFollowsIt) {
 }
 
 TEST(Failover, AHolderWhoseNodesHaveHeardALaterServerStepsDown) {
-  Node node(true);
-  node.Serve(1, At(0s));
+  Node node = Holder();
   node.Feed(LaterTermHeard{Term{100}}, At(1s));
   EXPECT_FALSE(node.Has<StepDown>());
   node.Feed(LaterTermHeard{Term{101}}, At(1s));
@@ -138,8 +130,7 @@ TEST(Failover, AHolderWhoseNodesHaveHeardALaterServerStepsDown) {
 
 // Nobody else wanted it meanwhile: it need not wait for itself.
 TEST(Failover, WhoLetGoTakesItsOwnClaimAgainAtOnce) {
-  Node node(true);
-  node.Serve(1, At(0s));
+  Node node = Holder();
   node.Tick(At(4s));
   Claim closed = node.Get<StepDown>().claim;
   closed.closed = true;
@@ -149,8 +140,7 @@ TEST(Failover, WhoLetGoTakesItsOwnClaimAgainAtOnce) {
 }
 
 TEST(Failover, AnOldClaimsLateWriteMeansNothingToTheNewOne) {
-  Node node(true);
-  node.Serve(1, At(0s));
+  Node node = Holder();
   node.Tick(At(1s));
   ASSERT_TRUE(node.Has<MoveCounter>());
   const Claim old = node.Get<MoveCounter>().claim;
@@ -165,8 +155,7 @@ TEST(Failover, AnOldClaimsLateWriteMeansNothingToTheNewOne) {
 // ---- A claim in doubt ----
 // Nodes that are cut off count as lost after a lease; by then nobody forms a world without them.
 TEST(Failover, AClaimIsInDoubtSoonerThanALeaseWithoutAMove) {
-  Node node(true);
-  node.Serve(1, At(0s));
+  Node node = Holder();
   EXPECT_EQ(ClaimGoodUntil(node.state, node.config), At(2s));
   node.Move(At(1s));
   EXPECT_EQ(ClaimGoodUntil(node.state, node.config), At(3s));
@@ -177,8 +166,7 @@ TEST(Failover, AClaimIsInDoubtSoonerThanALeaseWithoutAMove) {
 
 // (Seed 68307198762: two servers, since a lease that had grown was told to nobody yet.)
 TEST(Failover, AHolderCountsByTheLeaseThatItsClaimTells) {
-  Node node(true);
-  node.Serve(1, At(0s));
+  Node node = Holder();
   node.Feed(LeaseSet{12s}, At(500ms));
   EXPECT_EQ(ClaimGoodUntil(node.state, node.config), At(2s));
   node.Move(At(1s));
@@ -195,8 +183,7 @@ TEST(Failover, AHolderCountsByTheLeaseThatItsClaimTells) {
 // (Seed 272970155170: woken after another had taken over, with the answer of a move of long ago.)
 TEST(Failover, AnAnswerFromBeforeASleepLeavesTheClaimInDoubt) {
   for (const bool tick_first : {false, true}) {
-    Node node(true);
-    node.Serve(1, At(0s));
+    Node node = Holder();
     node.Tick(At(1s));
     const Claim moved = node.Get<MoveCounter>().claim;
     if (tick_first) {
@@ -209,8 +196,7 @@ TEST(Failover, AnAnswerFromBeforeASleepLeavesTheClaimInDoubt) {
 
 // Else no world could be formed where each write takes that long.
 TEST(Failover, AMoveThatHasJustSucceededIsGoodHoweverLongItTook) {
-  Node node(true);
-  node.Serve(1, At(0s));
+  Node node = Holder();
   node.Tick(At(1s));
   const Claim moved = node.Get<MoveCounter>().claim;
   node.Tick(At(2s));

@@ -85,6 +85,13 @@ struct Node {
   }
 };
 
+// It serves by claim 1.
+inline Node Holder() {
+  Node node(true);
+  node.Serve(1, At(Duration{0}));
+  return node;
+}
+
 // A follower of claim 1 that has heard its server once.
 inline Node Follower() {
   Node node(false);

@@ -6,18 +6,13 @@
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/core/testing/invariants.h"
 #include "rendezvous/core/testing/pair.h"
-#include "rendezvous/core/testing/story.h"
 
 namespace ddprun {
 
 inline constexpr RunSpec kElastic{.min_nodes = 1, .max_nodes = 2, .max_restarts = 1};
 
 // Two nodes that host generation 1 of a server with term 1, which then dies.
-struct Recovering : testing::Test {
-  Story story;
-  Node a{story, "n0", kTwo};
-  Node b{story, "n1", kTwo};
-
+struct Recovering : PairOfNodes {
   void SetUp() override { Form(kTwo); }
   void TearDown() override {
     EXPECT_EQ(BrokenInvariant(story.state, story.config, At(Duration{20'000})), std::nullopt);
@@ -30,11 +25,7 @@ struct Recovering : testing::Test {
     FormWorld(At(Duration{0}), a, b);
     ASSERT_EQ(story.state.phase, Phase::kRunning);
   }
-  void Restart() {
-    story.config.term = {2};
-    story.state = {};
-    story.state.run_id = "run";
-  }
+  void Restart() { story.Restart(); }
   // Both report, and no world known so far can go on: a newer one might be heard of yet.
   void HearUntilALeaseIsOver() {
     a.Says(At(Duration{5'000}));

@@ -39,6 +39,12 @@ struct Story {
   }
   bool ended = false;            // By the last event.
   std::vector<NodeId> evidence;  // Who was to keep it; of all.
+  // A server that has heard nothing yet takes the place of the first one.
+  void Restart() {
+    config.term = {2};
+    state = {};
+    state.run_id = "run";
+  }
   void Feed(const CoordinatorEvent& event, Time now) {
     CoordinatorEffects effects = Step(state, config, event, now);
     events = std::move(effects.events);
