@@ -70,7 +70,11 @@ class LifeLocksTest : public ::testing::Test {
     for (char byte = 0; count > 0 && ::read(ready_[0], &byte, 1) == 1; --count) {
     }
   }
-  void Watch() { watch_.Watch(pids_); }
+  // All, until so many are ready.
+  void Watch(std::size_t count) {
+    watch_.Watch(pids_);
+    AwaitReady(count);
+  }
   void Kill(std::size_t n) const { ::kill(pids_[n], SIGKILL); }
   // Without taking it away.
   void AwaitEnd(std::size_t n) const {
@@ -125,8 +129,7 @@ TEST_F(LifeLocksTest, ADeathIsToldWhoeverDies) {
   Start([] { ::_exit(7); });
   Start([] { ::raise(SIGTERM); });
   Start();
-  Watch();
-  AwaitReady(2);
+  Watch(2);
   EXPECT_TRUE(RunUntil([this] { return told_.size() == 2; }));
   EXPECT_THAT(told_, ElementsAre(1, 2));
   Kill(0);
@@ -143,8 +146,7 @@ TEST_F(LifeLocksTest, TheThreadsOfOneThatIsKilledDieWithIt) {
       std::thread([] { ::pause(); }).detach();
     }
   });
-  Watch();
-  AwaitReady(1);
+  Watch(1);
   Kill(0);
   EXPECT_TRUE(RunUntil([this] { return told_.contains(0); }));
 }
@@ -154,7 +156,7 @@ TEST_F(LifeLocksTest, OneThatHasDiedBeforeItIsWatchedIsTold) {
   AwaitReady(1);
   Kill(0);
   AwaitEnd(0);
-  Watch();
+  Watch(0);
   EXPECT_TRUE(RunUntil([this] { return told_.contains(0); }));
 }
 
@@ -162,8 +164,7 @@ TEST_F(LifeLocksTest, OneThatHasDiedBeforeItIsWatchedIsTold) {
 TEST_F(LifeLocksTest, ANormalEndIsNoDeath) {
   Start([] { ::_exit(0); });
   Start();
-  Watch();
-  AwaitReady(1);
+  Watch(1);
   AwaitEnd(0);
   EXPECT_THAT(ToldBeforeTheLast(), IsEmpty());
 }
@@ -174,8 +175,7 @@ TEST_F(LifeLocksTest, AnotherProgramInItsPlaceIsNoDeath) {
     ::execl("/bin/sh", "sh", "-c", ("printf . > " + go + "; exec sleep 1000").c_str(), nullptr);
   });
   Start();
-  Watch();
-  AwaitReady(2);
+  Watch(2);
   EXPECT_THAT(ToldBeforeTheLast(), IsEmpty());
 }
 
@@ -195,8 +195,7 @@ TEST_F(LifeLocksTest, TheEndOfItsFirstThreadIsNoDeath) {
     ::syscall(SYS_exit, 7);
   });
   Start();
-  Watch();
-  AwaitReady(2);
+  Watch(2);
   EXPECT_THAT(ToldBeforeTheLast(), IsEmpty());
 }
 
@@ -208,8 +207,7 @@ TEST_F(LifeLocksTest, AMarkThatIsWrittenIsNoDeath) {
   });
   Start([this] { Word(1) = 12345; });
   Start();
-  Watch();
-  AwaitReady(3);
+  Watch(3);
   Kill(1);  // Its lock said nothing of it.
   EXPECT_THAT(ToldBeforeTheLast(), IsEmpty());
 }
@@ -219,8 +217,7 @@ TEST_F(LifeLocksTest, AWorkerCannotEndAnother) {
   Start();
   Start([this] { Word(0) = FUTEX_OWNER_DIED; });
   Start();
-  Watch();
-  AwaitReady(3);
+  Watch(3);
   EXPECT_THAT(ToldBeforeTheLast(), IsEmpty());
 }
 
@@ -235,8 +232,7 @@ TEST_F(LifeLocksTest, AWorkerThatWakesAgainAndAgainIsNotListenedTo) {
       std::this_thread::yield();
     }
   });
-  Watch();
-  AwaitReady(1);
+  Watch(1);
   EXPECT_LE(wakes, 5U);
 }
 
@@ -249,8 +245,7 @@ TEST_F(LifeLocksTest, AChildOfTheWorkerTakesNoLock) {
       ::waitpid(child, nullptr, 0);
     }
   });
-  Watch();
-  AwaitReady(1);
+  Watch(1);
   EXPECT_EQ(Word(0) & FUTEX_TID_MASK, static_cast<std::uint32_t>(pids_[0]));
   Kill(0);
   EXPECT_TRUE(RunUntil([this] { return told_.contains(0); }));
@@ -258,8 +253,7 @@ TEST_F(LifeLocksTest, AChildOfTheWorkerTakesNoLock) {
 
 TEST_F(LifeLocksTest, TheNextWorkersFindFreeLocks) {
   Start();
-  Watch();
-  AwaitReady(1);
+  Watch(1);
   watch_.End();
   Kill(0);
   AwaitEnd(0);
@@ -267,8 +261,7 @@ TEST_F(LifeLocksTest, TheNextWorkersFindFreeLocks) {
   ::waitpid(pids_[0], nullptr, 0);
   pids_.clear();
   Start();
-  Watch();
-  AwaitReady(1);
+  Watch(1);
   Kill(0);
   EXPECT_TRUE(RunUntil([this] { return told_.contains(0); }));
 }
