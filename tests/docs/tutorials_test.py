@@ -17,6 +17,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
+import side_by_side  # noqa: E402
 from ddprun_runs import eventually, free_endpoint  # noqa: E402
 
 ROOT = os.path.join(HERE, "..", "..")
@@ -154,4 +155,4 @@ class Tutorial(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main(at_once=3)
