@@ -6,6 +6,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from ddprun_nodes import MeetingNodes  # noqa: E402
 from ddprun_runs import FAKE_WORKER, HELLO, read_text  # noqa: E402
 
@@ -112,4 +113,4 @@ class OneNode(Machines):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    side_by_side.main(at_once=2)

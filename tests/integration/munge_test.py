@@ -11,6 +11,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from bridge_network import BridgeNetwork  # noqa: E402
 from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, read_text  # noqa: E402
 from networks import namespaces_work  # noqa: E402
@@ -149,4 +150,4 @@ class Munge(MungeTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main(at_once=2)

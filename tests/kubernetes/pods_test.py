@@ -11,6 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from kubelet import GO, KubeletTest  # noqa: E402
 
+import side_by_side  # noqa: E402
 from ddprun_runs import FAKE_WORKER, HELLO  # noqa: E402
 from networks import namespaces_work  # noqa: E402
 
@@ -121,4 +122,4 @@ class Pods(KubeletTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main(at_once=3)
