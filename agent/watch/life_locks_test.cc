@@ -20,6 +20,7 @@
 #include "common/asio_loop.h"
 #include "common/files.h"
 #include "proto/life_lock.h"
+#include "rendezvous/testing/pump.h"
 
 namespace ddprun {
 namespace {
@@ -92,13 +93,7 @@ class LifeLocksTest : public ::testing::Test {
     return others;
   }
 
-  bool RunUntil(const std::function<bool()>& condition) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (!condition() && std::chrono::steady_clock::now() < end) {
-      loop_.io().run_one_for(std::chrono::milliseconds(2));
-    }
-    return condition();
-  }
+  bool RunUntil(const std::function<bool()>& condition) { return PumpUntil(loop_, condition); }
 
   // The child's own place in the page.
   std::uint32_t& Word(std::size_t number) const {

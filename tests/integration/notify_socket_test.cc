@@ -14,6 +14,7 @@
 #include <map>
 #include <thread>
 
+#include "rendezvous/testing/pump.h"
 #include "tests/support/marked.h"
 #include "tests/support/scratch_directory.h"
 
@@ -32,13 +33,7 @@ class NotifySocketTest : public ::testing::Test {
                    sent_.push_back(sent);
                  }) {}
 
-  bool RunUntil(const std::function<bool()>& condition) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (!condition() && std::chrono::steady_clock::now() < end) {
-      loop_.io().run_one_for(std::chrono::milliseconds(2));
-    }
-    return condition();
-  }
+  bool RunUntil(const std::function<bool()>& condition) { return PumpUntil(loop_, condition); }
 
   NotifyFiles Open(const std::string& directory, std::uint32_t workers) {
     Result<NotifyFiles> files = NotifyFiles::Make(directory, workers);

@@ -15,6 +15,7 @@
 
 #include "agent/workers/process_runner.h"
 #include "agent/workers/worker_launcher.h"
+#include "rendezvous/testing/pump.h"
 #include "tests/support/marked.h"
 #include "tests/support/scratch_directory.h"
 
@@ -67,13 +68,7 @@ class RunnerTest : public ::testing::Test {
   }
 
   // False: not within ten seconds.
-  bool RunUntil(const std::function<bool()>& condition) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (!condition() && std::chrono::steady_clock::now() < end) {
-      loop_.io().run_one_for(std::chrono::milliseconds(2));
-    }
-    return condition();
-  }
+  bool RunUntil(const std::function<bool()>& condition) { return PumpUntil(loop_, condition); }
   bool RunUntilAllGone() {
     return RunUntil([this] { return all_gone_; });
   }
