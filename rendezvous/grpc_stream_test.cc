@@ -16,6 +16,7 @@ struct Streams : WireTest {
   int node_ended = 0;
   int server_heard_end = 0;
 
+  void SetUp() override { Serve({"127.0.0.1", 0}); }
   // A node whose first report was answered.
   std::unique_ptr<GrpcSyncChannel> Joins() {
     auto channel = std::make_unique<GrpcSyncChannel>(loop_, endpoint_);
@@ -49,7 +50,6 @@ struct Streams : WireTest {
 };
 
 TEST_F(Streams, CommandsGoToTheNodeAndPiecesComeBack) {
-  Serve({"127.0.0.1", 0});
   const auto channel = Joins();
   const auto stream = Opens(*channel);
   const NodeCommand command{3, false, {.kind = RequestKind::kStacks}, 8'192};
@@ -65,7 +65,6 @@ TEST_F(Streams, CommandsGoToTheNodeAndPiecesComeBack) {
 }
 
 TEST_F(Streams, EitherEndEndsIt) {
-  Serve({"127.0.0.1", 0});
   const auto channel = Joins();
   auto stream = Opens(*channel);
   node_stream_->End({ErrorKind::kUnavailable, "no more"});
@@ -83,7 +82,6 @@ TEST_F(Streams, EitherEndEndsIt) {
 }
 
 TEST_F(Streams, AChannelMayEndBeforeItsStream) {
-  Serve({"127.0.0.1", 0});
   auto channel = Joins();
   const auto stream = Opens(*channel);
   channel.reset();
@@ -92,7 +90,6 @@ TEST_F(Streams, AChannelMayEndBeforeItsStream) {
 }
 
 TEST_F(Streams, ANodeThatWasNotAnsweredYetHasNone) {
-  Serve({"127.0.0.1", 0});
   GrpcSyncChannel channel(loop_, endpoint_);
   EXPECT_EQ(channel.OpenCommands(self), nullptr);
   channel.Send(Report(1), 5s, Note());
@@ -102,7 +99,6 @@ TEST_F(Streams, ANodeThatWasNotAnsweredYetHasNone) {
 
 // The server keeps a bounded number of messages for it.
 TEST_F(Streams, ANodeThatDoesNotReadIsCutOff) {
-  Serve({"127.0.0.1", 0});
   const auto channel = Joins();
   const auto stream = Opens(*channel);
   for (int i = 0; i < 10'000; ++i) {
@@ -113,7 +109,6 @@ TEST_F(Streams, ANodeThatDoesNotReadIsCutOff) {
 }
 
 TEST_F(Streams, AnOperatorTakesPieceAfterPiece) {
-  Serve({"127.0.0.1", 0});
   const AskStart start{"run", "token", {.kind = RequestKind::kSave}, {"n0"}};
   int wanted = 0;
   const auto told = Asks(
@@ -154,7 +149,6 @@ TEST_F(Streams, AnOperatorTakesPieceAfterPiece) {
 }
 
 TEST_F(Streams, AnOperatorWhoGoesIsNoticed) {
-  Serve({"127.0.0.1", 0});
   bool ended = false;
   const auto told = Asks(
       [&]() -> Result<void> {

@@ -26,8 +26,11 @@ TEST(PlainPeer, IsTheAddressOfEachOfGrpcsSpellings) {
   EXPECT_EQ(PlainPeer("somebody"), "somebody");
 }
 
-TEST(PeerCalls, AConnectionThatClosesNamesTheNewestCallOfEachCaller) {
+struct PeerCallsTest : testing::Test {
   PeerCalls peers;
+};
+
+TEST_F(PeerCallsTest, AConnectionThatClosesNamesTheNewestCallOfEachCaller) {
   peers.Opened("a:1", At(0s));
   peers.Opened("b:2", At(0s));
   EXPECT_TRUE(peers.Called("a:1", Call("n0", 1)));
@@ -39,8 +42,7 @@ TEST(PeerCalls, AConnectionThatClosesNamesTheNewestCallOfEachCaller) {
   EXPECT_EQ(peers.Closed("b:2"), (Calls{Call("n2", 9)}));
 }
 
-TEST(PeerCalls, ACallThatArrivesAfterTheEndOfItsConnectionIsToldAtOnce) {
-  PeerCalls peers;
+TEST_F(PeerCallsTest, ACallThatArrivesAfterTheEndOfItsConnectionIsToldAtOnce) {
   peers.Opened("a:1", At(0s));
   EXPECT_TRUE(peers.Called("a:1", Call("n0", 1)));
   EXPECT_EQ(peers.Closed("a:1").size(), 1u);
@@ -50,8 +52,7 @@ TEST(PeerCalls, ACallThatArrivesAfterTheEndOfItsConnectionIsToldAtOnce) {
   EXPECT_TRUE(peers.IsTold("a:1", Call("n0", 2)));
 }
 
-TEST(PeerCalls, APortIsUsedAgain) {
-  PeerCalls peers;
+TEST_F(PeerCallsTest, APortIsUsedAgain) {
   peers.Opened("a:1", At(0s));
   EXPECT_TRUE(peers.Closed("a:1").empty());
   peers.Opened("a:1", At(0s));
@@ -60,14 +61,12 @@ TEST(PeerCalls, APortIsUsedAgain) {
   EXPECT_EQ(peers.Closed("a:1"), (Calls{Call("n0", 3)}));
 }
 
-TEST(PeerCalls, AConnectionNobodyOpenedIsNotFollowed) {
-  PeerCalls peers;
+TEST_F(PeerCallsTest, AConnectionNobodyOpenedIsNotFollowed) {
   EXPECT_TRUE(peers.Called("a:1", Call("n0", 1)));
   EXPECT_TRUE(peers.Closed("a:1").empty());
 }
 
-TEST(PeerCalls, RemembersFewCallersAndFewClosedConnections) {
-  PeerCalls peers;
+TEST_F(PeerCallsTest, RemembersFewCallersAndFewClosedConnections) {
   peers.Opened("a:1", At(0s));
   for (int i = 0; i < 100; ++i) {
     EXPECT_TRUE(peers.Called("a:1", Call("n" + std::to_string(i), 1)));
@@ -82,8 +81,7 @@ TEST(PeerCalls, RemembersFewCallersAndFewClosedConnections) {
   EXPECT_FALSE(peers.Called("b:99", Call("n0", 2)));
 }
 
-TEST(PeerCalls, CallsThatComeTooFastAreRefusedUntilTheyDoNot) {
-  PeerCalls peers;
+TEST_F(PeerCallsTest, CallsThatComeTooFastAreRefusedUntilTheyDoNot) {
   peers.Opened("a:1", At(0s));
   peers.Opened("b:2", At(0s));
   for (int i = 0; i < kCallsAtOnce; ++i) {

@@ -19,8 +19,11 @@ std::vector<std::uint64_t> StepsOf(const WorldDetails& details) {
   return steps;
 }
 
-TEST(WorldDetails, ShowsNodesOfTheNewestWorldAlone) {
+struct WorldDetailsTest : testing::Test {
   WorldDetails details;
+};
+
+TEST_F(WorldDetailsTest, ShowsNodesOfTheNewestWorldAlone) {
   details.Take(kNode, {1}, 0, {.ranks = {{RankState::kRunning, 5, {}, {}, 0}}});
   RunStatus status;
   status.nodes = {{.node = "n0", .incarnation = {7}}, {.node = "n0", .incarnation = {8}}};
@@ -35,7 +38,7 @@ TEST(WorldDetails, ShowsNodesOfTheNewestWorldAlone) {
 }
 
 // A world that starts again has not told it yet.
-TEST(WorldDetails, KnowsHowManyStepsThereAreUntilItIsToldAnew) {
+TEST_F(WorldDetailsTest, KnowsHowManyStepsThereAreUntilItIsToldAnew) {
   const auto shown = [](const WorldDetails& details) {
     RunStatus status;
     details.AddTo(status);
@@ -51,8 +54,7 @@ TEST(WorldDetails, KnowsHowManyStepsThereAreUntilItIsToldAnew) {
   EXPECT_EQ(shown(details), 1'500u);
 }
 
-TEST(WorldDetails, ShowsSoManyRanksAndNoMore) {
-  WorldDetails details;
+TEST_F(WorldDetailsTest, ShowsSoManyRanksAndNoMore) {
   RunStatus status;
   for (std::uint64_t i = 0; i < 20; ++i) {
     const NodeKey key{"n", {i + 1}};
@@ -64,8 +66,7 @@ TEST(WorldDetails, ShowsSoManyRanksAndNoMore) {
   EXPECT_EQ(status.nodes[16].rank_details.ranks.size(), 0u);
 }
 
-TEST(WorldDetails, TheCurveGoesBackWithTheTraining) {
-  WorldDetails details;
+TEST_F(WorldDetailsTest, TheCurveGoesBackWithTheTraining) {
   for (const std::uint64_t step : {10, 20, 30, 40}) {
     details.Take(kNode, {1}, 0, At(step, 1));
   }
@@ -76,8 +77,7 @@ TEST(WorldDetails, TheCurveGoesBackWithTheTraining) {
   EXPECT_EQ(details.curve().size(), 3u);
 }
 
-TEST(WorldDetails, ALongCurveKeepsItsShape) {
-  WorldDetails details;
+TEST_F(WorldDetailsTest, ALongCurveKeepsItsShape) {
   for (std::uint64_t step = 1; step <= 100'000; ++step) {
     details.Take(kNode, {1}, 0, At(step, 1));
     ASSERT_LE(details.curve().size(), kMostTrainingPoints);
@@ -92,8 +92,7 @@ TEST(WorldDetails, ALongCurveKeepsItsShape) {
 }
 
 // Whoever makes steps up spoils the curve, and nothing else.
-TEST(WorldDetails, AnyStepIsTaken) {
-  WorldDetails details;
+TEST_F(WorldDetailsTest, AnyStepIsTaken) {
   details.Take(kNode, {1}, 0, At(UINT64_MAX, 1));
   details.Take(kNode, {1}, 0, At(0, 1));
   details.Take(kNode, {1}, 0, At(UINT64_MAX, 1));

@@ -12,31 +12,31 @@ OverdueStop::Time At(int second) {
   return OverdueStop::Time{} + seconds(second);
 }
 
-TEST(OverdueStop, WithoutARequestAHangIsNotItsAffair) {
-  OverdueStop stop(At(0));
+struct OverdueStopTest : testing::Test {
+  OverdueStop stop{At(0)};
+};
+
+TEST_F(OverdueStopTest, WithoutARequestAHangIsNotItsAffair) {
   EXPECT_FALSE(stop.Look(At(1), 1, kStepping, false));
   EXPECT_FALSE(stop.Look(At(1000), 1, kStepping, false));
 }
 
 // Otherwise a request in the middle of a long hang would end it at once.
-TEST(OverdueStop, PatienceBeginsWithTheRequest) {
-  OverdueStop stop(At(0));
+TEST_F(OverdueStopTest, PatienceBeginsWithTheRequest) {
   stop.Look(At(0), 1, kStepping, false);
   EXPECT_FALSE(stop.Look(At(100), 1, kStepping, true));
   EXPECT_FALSE(stop.Look(At(105), 1, kStepping, true));
   EXPECT_TRUE(stop.Look(At(106), 1, kStepping, true));
 }
 
-TEST(OverdueStop, AStepThatEndsBeginsItAnew) {
-  OverdueStop stop(At(0));
+TEST_F(OverdueStopTest, AStepThatEndsBeginsItAnew) {
   stop.Look(At(0), 0, kStepping, true);
   EXPECT_FALSE(stop.Look(At(4), 1, kStepping, true));
   EXPECT_FALSE(stop.Look(At(4 + 5 + 2 * 4), 1, kStepping, true));
   EXPECT_TRUE(stop.Look(At(4 + 5 + 2 * 4 + 1), 1, kStepping, true));
 }
 
-TEST(OverdueStop, SavingAndEvaluatingTakeTheirTime) {
-  OverdueStop stop(At(0));
+TEST_F(OverdueStopTest, SavingAndEvaluatingTakeTheirTime) {
   stop.Look(At(0), 1, kStepping, true);
   EXPECT_FALSE(stop.Look(At(100), 1, kBusy, true));
   EXPECT_FALSE(stop.Look(At(200), 1, kBusy, true));
@@ -45,8 +45,7 @@ TEST(OverdueStop, SavingAndEvaluatingTakeTheirTime) {
 }
 
 // Its share takes a minute, so the others' may take as long again; a hung peer's never ends.
-TEST(OverdueStop, InAValidationTheOthersHaveWhatItsOwnShareTook) {
-  OverdueStop stop(At(0));
+TEST_F(OverdueStopTest, InAValidationTheOthersHaveWhatItsOwnShareTook) {
   stop.Look(At(0), 0, kStepping, true);
   stop.Look(At(1), 1, kBusy, true);
   stop.Look(At(61), 1, kBusy, true);
@@ -56,8 +55,7 @@ TEST(OverdueStop, InAValidationTheOthersHaveWhatItsOwnShareTook) {
 }
 
 // Turns are short, whatever a step took; who does not save gives a disk its time.
-TEST(OverdueStop, WhileOneSavesEachTurnBeginsItAnew) {
-  OverdueStop stop(At(0));
+TEST_F(OverdueStopTest, WhileOneSavesEachTurnBeginsItAnew) {
   stop.Look(At(0), 1, kBusy, true);
   for (int turn = 1; turn < 30; ++turn) {
     EXPECT_FALSE(stop.Look(At(4 * turn), 1, kInTurn, true, {std::uint64_t(turn), seconds(0)}));
@@ -66,8 +64,7 @@ TEST(OverdueStop, WhileOneSavesEachTurnBeginsItAnew) {
   EXPECT_TRUE(stop.Look(At(116 + 6), 1, kInTurn, true, {29, seconds(0)}));
 }
 
-TEST(OverdueStop, WhoDoesNotSaveWaitsForLonger) {
-  OverdueStop stop(At(0));
+TEST_F(OverdueStopTest, WhoDoesNotSaveWaitsForLonger) {
   stop.Look(At(0), 1, kBusy, true);
   stop.Look(At(1), 1, kInTurn, true, {1, seconds(20)});
   EXPECT_FALSE(stop.Look(At(1 + 5 + 20), 1, kInTurn, true, {1, seconds(20)}));
@@ -75,8 +72,7 @@ TEST(OverdueStop, WhoDoesNotSaveWaitsForLonger) {
 }
 
 // It has saved for a minute, which is no measure for the turn after that.
-TEST(OverdueStop, WhoSavesIsNotHurriedAndThenNotWaitedFor) {
-  OverdueStop stop(At(0));
+TEST_F(OverdueStopTest, WhoSavesIsNotHurriedAndThenNotWaitedFor) {
   stop.Look(At(0), 1, kBusy, true, {1, seconds(0)});
   EXPECT_FALSE(stop.Look(At(60), 1, kBusy, true, {1, seconds(0)}));
   EXPECT_FALSE(stop.Look(At(65), 1, kInTurn, true, {1, seconds(0)}));
@@ -84,15 +80,13 @@ TEST(OverdueStop, WhoSavesIsNotHurriedAndThenNotWaitedFor) {
 }
 
 // Nothing is known of it, and it loads libraries and chooses kernels.
-TEST(OverdueStop, TheFirstStepMayTakeLonger) {
-  OverdueStop stop(At(0));
+TEST_F(OverdueStopTest, TheFirstStepMayTakeLonger) {
   stop.Look(At(0), 0, kStepping, true);
   EXPECT_FALSE(stop.Look(At(5 + 2 * 10), 0, kStepping, true));
   EXPECT_TRUE(stop.Look(At(5 + 2 * 10 + 1), 0, kStepping, true));
 }
 
-TEST(OverdueStop, WhoReadsItsSamplesGivesTheDiskItsTime) {
-  OverdueStop stop(At(0));
+TEST_F(OverdueStopTest, WhoReadsItsSamplesGivesTheDiskItsTime) {
   stop.Look(At(0), 1, kStepping, true);
   stop.Look(At(1), 1, kReading, true);
   EXPECT_FALSE(stop.Look(At(1 + 5 + 20), 1, kReading, true));
@@ -101,18 +95,17 @@ TEST(OverdueStop, WhoReadsItsSamplesGivesTheDiskItsTime) {
 }
 
 // They cannot say that they read.
-TEST(OverdueStop, PeersWhoReadTheirSamplesHaveTheirDisksTimeToo) {
-  OverdueStop stop(At(0), seconds(20));
-  stop.Look(At(0), 1, kStepping, true);
-  EXPECT_FALSE(stop.Look(At(5 + 20), 1, kStepping, true));
-  EXPECT_TRUE(stop.Look(At(5 + 20 + 1), 1, kStepping, true));
-  stop.Look(At(30), 1, kInTurn, true, {1, seconds(0)});
-  EXPECT_TRUE(stop.Look(At(30 + 5 + 1), 1, kInTurn, true, {1, seconds(0)}));
+TEST_F(OverdueStopTest, PeersWhoReadTheirSamplesHaveTheirDisksTimeToo) {
+  OverdueStop patient(At(0), seconds(20));
+  patient.Look(At(0), 1, kStepping, true);
+  EXPECT_FALSE(patient.Look(At(5 + 20), 1, kStepping, true));
+  EXPECT_TRUE(patient.Look(At(5 + 20 + 1), 1, kStepping, true));
+  patient.Look(At(30), 1, kInTurn, true, {1, seconds(0)});
+  EXPECT_TRUE(patient.Look(At(30 + 5 + 1), 1, kInTurn, true, {1, seconds(0)}));
 }
 
 // A validation is no measure for the steps after it.
-TEST(OverdueStop, AStepIsMeasuredByStepsAlone) {
-  OverdueStop stop(At(0));
+TEST_F(OverdueStopTest, AStepIsMeasuredByStepsAlone) {
   stop.Look(At(0), 0, kStepping, true);
   stop.Look(At(1), 1, kBusy, true);
   stop.Look(At(61), 1, kWaiting, true);

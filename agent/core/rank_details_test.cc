@@ -10,10 +10,6 @@ namespace {
 
 struct AgentRankDetails : Agent {
   RankDetails Seen() const { return RankDetailsOf(state, config); }
-  void Speak(std::uint32_t local_rank, WorkerSpoke spoke, Duration when) {
-    spoke.local_rank = local_rank;
-    Feed(spoke, when);
-  }
 };
 
 TEST_F(AgentRankDetails, IsEmptyWithoutWorkers) {

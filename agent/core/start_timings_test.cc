@@ -10,14 +10,13 @@ namespace {
 
 struct AgentPace : Agent {
   StartTimings Told() const { return ReportOf(state, config).start_timings; }
-  void Speak(std::uint32_t local_rank, WorkerSpoke spoke, Duration when) {
-    spoke.local_rank = local_rank;
-    Feed(spoke, when);
+  void SetUp() override {
+    Agent::SetUp();
+    TellRun(1, 1s);
   }
 };
 
 TEST_F(AgentPace, CountsFromTheDirectiveToItsLastWorker) {
-  TellRun(1, 1s);
   Feed(WorkersStarted{{1}}, 1s + 20ms);
   EXPECT_EQ(Told(), (StartTimings{{}, 20ms, {}, {}}));
   Speak(0, {.step = 700, .resume = 700}, 1s + 24ms);
@@ -31,7 +30,6 @@ TEST_F(AgentPace, CountsFromTheDirectiveToItsLastWorker) {
 }
 
 TEST_F(AgentPace, WithoutResumeAnyStepIsTheFirst) {
-  TellRun(1, 1s);
   Speak(0, {.step = 1}, 1s + 50ms);
   Speak(1, {.ready = true}, 1s + 50ms);
   EXPECT_EQ(Told(), StartTimings{});
@@ -41,7 +39,6 @@ TEST_F(AgentPace, WithoutResumeAnyStepIsTheFirst) {
 
 // A program that reports none: the first step that is seen ends its start, of whatever rank.
 TEST_F(AgentPace, AFirstStepMayBePrintedOrACollective) {
-  TellRun(1, 1s);
   Speak(1, {.collectives = 0, .still = 10ms}, 1s + 30ms);
   Speak(0, {.printed = 0}, 1s + 30ms);
   EXPECT_EQ(Told(), StartTimings{});
@@ -60,7 +57,6 @@ TEST_F(AgentPace, AFirstStepMayBePrintedOrACollective) {
 
 // It travels with the next report.
 TEST_F(AgentPace, IsNoReasonToSpeak) {
-  TellRun(1, 1s);
   Feed(WorkersStarted{{1}}, 1s + 20ms);
   EXPECT_FALSE(Did<SendReport>());
   Speak(0, {.resume = 700}, 1s + 24ms);
@@ -68,7 +64,6 @@ TEST_F(AgentPace, IsNoReasonToSpeak) {
 }
 
 TEST_F(AgentPace, BadNewsSayHowLongTheyWereHeld) {
-  TellRun(1, 1s);
   Feed(WorkerEnded{.generation = {1}, .pid = 100, .status = Killed{9}, .noticed = At(2s)},
        2s + 3ms);
   ASSERT_TRUE(Did<SendReport>());
@@ -78,7 +73,6 @@ TEST_F(AgentPace, BadNewsSayHowLongTheyWereHeld) {
 }
 
 TEST_F(AgentPace, TheNextGenerationBeginsAnew) {
-  TellRun(1, 1s);
   Feed(WorkersStarted{{1}}, 1s + 20ms);
   TellStop(1, StopCause::kNodeLost, 2s);
   Gone(2s);

@@ -38,6 +38,10 @@ struct Agent : testing::Test {
   void TellStop(std::uint64_t generation, StopCause cause, Duration when) {
     Told(Stop{{generation}, {generation}, cause}, when);
   }
+  void Speak(std::uint32_t local_rank, WorkerSpoke spoke, Duration when) {
+    spoke.local_rank = local_rank;
+    Feed(spoke, when);
+  }
   void Ends(std::uint32_t local_rank, ExitStatus status, Duration when) {
     Feed(WorkerEnded{state.placement->generation, local_rank, 100 + local_rank, status}, when);
   }

@@ -62,8 +62,11 @@ TEST(CpuLists, AreTheKernels) {
   EXPECT_EQ(ToString(ParseCpuList("1,x")), "1");
 }
 
-TEST(NumaBinding, TwoSocketsEightGpus) {
+struct NumaBindingTest : testing::Test {
   FakeMachine machine;
+};
+
+TEST_F(NumaBindingTest, TwoSocketsEightGpus) {
   MakeTwoSockets(machine);
   const std::string zero = "0-3,8-11";
   const std::string one = "4-7,12-15";
@@ -76,22 +79,19 @@ TEST(NumaBinding, TwoSocketsEightGpus) {
   EXPECT_EQ(Plan(machine, NumaMode::kNone, 2, "0-15"), "- | -");
 }
 
-TEST(NumaBinding, ExclusiveGivesTheRestToTheFirst) {
-  FakeMachine machine;
+TEST_F(NumaBindingTest, ExclusiveGivesTheRestToTheFirst) {
   MakeTwoSockets(machine);
   EXPECT_EQ(Plan(machine, NumaMode::kExclusive, 3, "0-15", "0,1,2"), "0-1,8-9 | 2,10 | 3,11");
 }
 
 // The other GPUs' share stays free for whoever uses them.
-TEST(NumaBinding, ExclusiveCountsGpusAndWhereThereAreMoreWorkers) {
-  FakeMachine machine;
+TEST_F(NumaBindingTest, ExclusiveCountsGpusAndWhereThereAreMoreWorkers) {
   MakeTwoSockets(machine);
   EXPECT_EQ(Plan(machine, NumaMode::kExclusive, 1, "0-15", "0,1"), "0-1,8-9");
   EXPECT_EQ(Plan(machine, NumaMode::kExclusive, 4, "0-15", "0,1"), "0,8 | 1,9 | 2,10 | 3,11");
 }
 
-TEST(NumaBinding, NothingOutsideTheGivenMask) {
-  FakeMachine machine;
+TEST_F(NumaBindingTest, NothingOutsideTheGivenMask) {
   MakeTwoSockets(machine);
   EXPECT_EQ(Plan(machine, NumaMode::kNode, 2, "1-2,5", "0,4"), "1-2 | 5");
   const std::string alone = Plan(machine, NumaMode::kNode, 2, "0-3", "0,4");
@@ -100,15 +100,13 @@ TEST(NumaBinding, NothingOutsideTheGivenMask) {
             std::string::npos);
 }
 
-TEST(NumaBinding, TooFewCoresForExclusiveIsRefused) {
-  FakeMachine machine;
+TEST_F(NumaBindingTest, TooFewCoresForExclusiveIsRefused) {
   MakeTwoSockets(machine);
   EXPECT_NE(Plan(machine, NumaMode::kExclusive, 8, "0-1,4-7").find("has 2 allowed cores"),
             std::string::npos);
 }
 
-TEST(NumaBinding, CoreComplexesGoRound) {
-  FakeMachine machine;
+TEST_F(NumaBindingTest, CoreComplexesGoRound) {
   MakeAmd(machine);
   machine.AddNvidia("0000:01:00.0", "GPU-0", 0);
   machine.AddNvidia("0000:02:00.0", "GPU-1", 0);
@@ -119,8 +117,7 @@ TEST(NumaBinding, CoreComplexesGoRound) {
   EXPECT_EQ(Plan(machine, NumaMode::kSocket, 1, "0-7"), "0-7") << "both nodes of the socket";
 }
 
-TEST(NumaBinding, WithoutGpusWorkersAreSpread) {
-  FakeMachine machine;
+TEST_F(NumaBindingTest, WithoutGpusWorkersAreSpread) {
   MakeAmd(machine);
   EXPECT_EQ(Plan(machine, NumaMode::kNode, 1, "0-7"), "4-7");
   EXPECT_EQ(Plan(machine, NumaMode::kNode, 2, "0-7"), "0-3 | 4-7");
@@ -130,8 +127,7 @@ TEST(NumaBinding, WithoutGpusWorkersAreSpread) {
   EXPECT_EQ(Plan(machine, NumaMode::kNode, 3, "0-3,4"), "0-3 | 0-3 | 4") << "by allowed CPUs";
 }
 
-TEST(NumaBinding, WithoutNumaInformationItSaysSo) {
-  FakeMachine machine;
+TEST_F(NumaBindingTest, WithoutNumaInformationItSaysSo) {
   for (const NumaMode mode : {NumaMode::kNode, NumaMode::kExclusive}) {
     const std::string plan = Plan(machine, mode, 2, "0-3");
     EXPECT_EQ(plan.substr(0, 9), mode == NumaMode::kNode ? "0-3 | 0-3" : "0-1 | 2-3");
@@ -139,8 +135,7 @@ TEST(NumaBinding, WithoutNumaInformationItSaysSo) {
   }
 }
 
-TEST(NumaBinding, AMigDeviceCannotBePlaced) {
-  FakeMachine machine;
+TEST_F(NumaBindingTest, AMigDeviceCannotBePlaced) {
   MakeTwoSockets(machine);
   const std::string plan = Plan(machine, NumaMode::kNode, 2, "0-15", "MIG-1,MIG-2");
   EXPECT_EQ(plan.substr(0, 20), "0-3,8-11 | 4-7,12-15");

@@ -15,11 +15,14 @@ struct Read {
   ProgressCount count;
 };
 
+struct ProgressLinesTest : testing::Test {
+  Read read;
+};
+
 constexpr auto kNone = std::optional<std::uint64_t>();
 
 // Written by tqdm 4.70.1 into a pipe.
-TEST(ProgressLines, TqdmsBar) {
-  Read read;
+TEST_F(ProgressLinesTest, TqdmsBar) {
   read.Feed("\r  0%|          | 0/5 [00:00<?, ?it/s]");
   EXPECT_EQ(read.count.counted(), 0u);
   read.Feed("\r 20%|\xe2\x96\x88\xe2\x96\x88        | 1/5 [00:00<00:00,  6.66it/s]");
@@ -32,20 +35,17 @@ TEST(ProgressLines, TqdmsBar) {
   EXPECT_EQ(read.count.absolute(), kNone);
 }
 
-TEST(ProgressLines, TqdmWithoutATotal) {
-  Read read;
+TEST_F(ProgressLinesTest, TqdmWithoutATotal) {
   read.Feed("\r0it [00:00, ?it/s]\r1it [00:00,  6.66it/s]\r5it [00:00,  6.65it/s]");
   EXPECT_EQ(read.count.counted(), 5u);
 }
 
-TEST(ProgressLines, ScaledNumbersCountByTheirPercentage) {
-  Read read;
+TEST_F(ProgressLinesTest, ScaledNumbersCountByTheirPercentage) {
   read.Feed("model.safetensors:  37%|###7      | 1.20G/3.25G [00:09<00:15, 132MB/s]");
   EXPECT_EQ(read.count.counted(), 37u);
 }
 
-TEST(ProgressLines, LightningsEpochsGoOnCounting) {
-  Read read;
+TEST_F(ProgressLinesTest, LightningsEpochsGoOnCounting) {
   read.Feed("\rEpoch 0:  50%|#####     | 5/10 [00:00<00:00, 68.3it/s, v_num=0]");
   read.Feed("\rEpoch 0: 100%|##########| 10/10 [00:00<00:00, 68.3it/s, v_num=0]");
   read.Feed("\rEpoch 1:  20%|##        | 2/10 [00:00<00:00, 68.3it/s, v_num=0]");
@@ -55,8 +55,7 @@ TEST(ProgressLines, LightningsEpochsGoOnCounting) {
   EXPECT_EQ(read.count.absolute(), kNone);
 }
 
-TEST(ProgressLines, TorchtitansStepIsTheRuns) {
-  Read read;
+TEST_F(ProgressLinesTest, TorchtitansStepIsTheRuns) {
   read.Feed(
       "[titan] 2025-01-07 00:53:20,012 - root - INFO - \x1b[31mstep: 10  \x1b[32mloss:  7.39"
       "  \x1b[33mmemory: 42.1GiB(53.2%)\x1b[39m\n");
@@ -67,7 +66,7 @@ TEST(ProgressLines, TorchtitansStepIsTheRuns) {
   EXPECT_EQ(read.count.counted(), 20u);
 }
 
-TEST(ProgressLines, UsualLines) {
+TEST_F(ProgressLinesTest, UsualLines) {
   for (const auto& [line, counted, absolute] :
        {std::tuple("step 10", 10u, true), std::tuple("step=10 loss=2", 10u, true),
         std::tuple("Step: 10/100", 10u, false),
@@ -88,16 +87,14 @@ TEST(ProgressLines, UsualLines) {
 }
 
 // "step 9" of "step 99" would be a step back.
-TEST(ProgressLines, ALineCountsOnceItHasEnded) {
-  Read read;
+TEST_F(ProgressLinesTest, ALineCountsOnceItHasEnded) {
   read.Feed("step 98\nstep 9");
   EXPECT_EQ(read.count.absolute(), 98u);
   read.Feed("9\n");
   EXPECT_EQ(read.count.absolute(), 99u);
 }
 
-TEST(ProgressLines, AStepThatFallsWasNotTheRuns) {
-  Read read;
+TEST_F(ProgressLinesTest, AStepThatFallsWasNotTheRuns) {
   read.Feed("step 10\nstep 20\nstep 5\n");
   EXPECT_EQ(read.count.counted(), 25u);
   EXPECT_EQ(read.count.absolute(), kNone);
@@ -106,23 +103,21 @@ TEST(ProgressLines, AStepThatFallsWasNotTheRuns) {
 }
 
 // Two hung bars that are drawn again and again do not move.
-TEST(ProgressLines, BarsOfOneProgramAreToldApart) {
-  Read read;
+TEST_F(ProgressLinesTest, BarsOfOneProgramAreToldApart) {
   for (int i = 0; i < 100; ++i) {
     read.Feed("\router:  50%|##| 1/2 [00:00<00:00]\r\n\rinner:  50%|##| 5/10 [00:00<00:00]\x1b[A");
   }
   EXPECT_EQ(read.count.counted(), 6u);
 }
 
-TEST(ProgressLines, TracksAreBounded) {
-  Read read;
+TEST_F(ProgressLinesTest, TracksAreBounded) {
   for (int i = 0; i < 100'000; ++i) {
     read.Feed("bar" + std::to_string(i) + ":  50%|##| 1/2 [00:00<00:00]\r");
   }
   EXPECT_EQ(read.count.counted(), 100'000u);
 }
 
-TEST(ProgressLines, AnExpressionOfTheUsers) {
+TEST_F(ProgressLinesTest, AnExpressionOfTheUsers) {
   Read read(R"(batch[ =:]+(\d+))");
   read.Feed("\x1b[1mbatch\x1b[0m = 17 of 20\nstep 5\nbatch 18446744073709551616\n");
   EXPECT_EQ(read.count.counted(), 17u);
@@ -130,7 +125,7 @@ TEST(ProgressLines, AnExpressionOfTheUsers) {
   EXPECT_EQ(Read("at (.*)").Feed("at noon\nat 3\n").count.counted(), 3u);
 }
 
-TEST(ProgressLines, WhatCannotBeAnExpressionSaysWhy) {
+TEST_F(ProgressLinesTest, WhatCannotBeAnExpressionSaysWhy) {
   EXPECT_EQ(ProgressForms::Make("step (\\d+").error().message, "missing ): step (\\d+");
   EXPECT_EQ(ProgressForms::Make("step").error().message,
             "it needs a group in parentheses, which is the step");
@@ -138,8 +133,7 @@ TEST(ProgressLines, WhatCannotBeAnExpressionSaysWhy) {
   EXPECT_FALSE(ProgressForms::Make("((a{1000}){1000})"));
 }
 
-TEST(ProgressLines, ALineWithoutEndIsReadInItsFirstKilobyte) {
-  Read read;
+TEST_F(ProgressLinesTest, ALineWithoutEndIsReadInItsFirstKilobyte) {
   read.Feed("step 3 ");
   for (int i = 0; i < 160; ++i) {
     read.Feed(std::string(64 * 1024, 'x'));
@@ -150,8 +144,7 @@ TEST(ProgressLines, ALineWithoutEndIsReadInItsFirstKilobyte) {
   EXPECT_EQ(read.count.counted(), 4u);
 }
 
-TEST(ProgressLines, HostileBytes) {
-  Read read;
+TEST_F(ProgressLinesTest, HostileBytes) {
   read.Feed(std::string(3000, '\0') + "\n" + std::string("\0step 3\n", 8));
   EXPECT_EQ(read.count.counted(), 3u);
   read.Feed("\x1b[" + std::string(100'000, '1') + "\nstep 4\n");

@@ -9,8 +9,11 @@ AnswerRecord At(std::int64_t ms, AnswerKind of = AnswerKind::kOut) {
   return {ms, 3, 1, of, "text"};
 }
 
-TEST(ToldRecords, OfOneServerAllAreNew) {
+struct ToldRecordsTest : testing::Test {
   ToldRecords records;
+};
+
+TEST_F(ToldRecordsTest, OfOneServerAllAreNew) {
   for (const std::int64_t ms : {10, 10, 11, 9}) {  // Its clock was put back.
     EXPECT_TRUE(records.IsNew("n0", At(ms)));
   }
@@ -18,8 +21,7 @@ TEST(ToldRecords, OfOneServerAllAreNew) {
 }
 
 // Three of one millisecond, of which the first server told two.
-TEST(ToldRecords, TheNextOneGoesOnWithinAMillisecond) {
-  ToldRecords records;
+TEST_F(ToldRecordsTest, TheNextOneGoesOnWithinAMillisecond) {
   for (const std::int64_t ms : {10, 11, 11}) {
     EXPECT_TRUE(records.IsNew("n0", At(ms)));
   }
@@ -32,8 +34,7 @@ TEST(ToldRecords, TheNextOneGoesOnWithinAMillisecond) {
 }
 
 // The second server went before it told all that the first one had.
-TEST(ToldRecords, WhatWasToldStaysTold) {
-  ToldRecords records;
+TEST_F(ToldRecordsTest, WhatWasToldStaysTold) {
   EXPECT_TRUE(records.IsNew("n0", At(20)));
   records.BeginAgain();
   EXPECT_FALSE(records.IsNew("n0", At(5)));
@@ -42,8 +43,7 @@ TEST(ToldRecords, WhatWasToldStaysTold) {
   EXPECT_TRUE(records.IsNew("n0", At(21)));
 }
 
-TEST(ToldRecords, StreamsNodesAndNotesAreApart) {
-  ToldRecords records;
+TEST_F(ToldRecordsTest, StreamsNodesAndNotesAreApart) {
   EXPECT_TRUE(records.IsNew("n0", At(20)));
   records.BeginAgain();
   EXPECT_TRUE(records.IsNew("n0", At(20, AnswerKind::kErr)));
@@ -51,8 +51,7 @@ TEST(ToldRecords, StreamsNodesAndNotesAreApart) {
   EXPECT_TRUE(records.IsNew("n0", At(0, AnswerKind::kNote)));
 }
 
-TEST(ToldRecords, OfMoreStreamsThanThereCanBeAllIsNew) {
-  ToldRecords records;
+TEST_F(ToldRecordsTest, OfMoreStreamsThanThereCanBeAllIsNew) {
   AnswerRecord record = At(20);
   for (record.rank = 0; record.rank < ToldRecords::kMostStreams + 10; ++record.rank) {
     EXPECT_TRUE(records.IsNew("n0", record));
@@ -64,8 +63,7 @@ TEST(ToldRecords, OfMoreStreamsThanThereCanBeAllIsNew) {
   EXPECT_TRUE(records.IsNew("n0", record));
 }
 
-TEST(ToldRecords, AFileIsNotToldTwice) {
-  ToldRecords records;
+TEST_F(ToldRecordsTest, AFileIsNotToldTwice) {
   EXPECT_TRUE(records.IsNew("n0", At(0)));
   EXPECT_TRUE(records.IsNew("n0", At(0)));
   records.BeginAgain();

@@ -35,7 +35,8 @@ class Claims : public testing::Test {
   void Write(const std::string& name, const std::string& text) const {
     std::ofstream(path_ / name) << text;
   }
-  Claim NewestOf(ClaimDirectory& directory) const {
+  Claim Newest() { return NewestOf(directory_); }
+  static Claim NewestOf(ClaimDirectory& directory) {
     const Result<std::optional<Claim>> newest = directory.Newest();
     EXPECT_TRUE(newest && *newest) << (newest ? "none" : newest.error().message);
     return newest && *newest ? **newest : Claim{};
@@ -43,6 +44,7 @@ class Claims : public testing::Test {
 
   ScratchDirectory scratch_;
   const fs::path path_ = scratch_.path();
+  ClaimDirectory directory_{path_};  // Of all nodes.
 };
 
 TEST_F(Claims, AnEmptyDirectoryHasNone) {
@@ -54,32 +56,29 @@ TEST_F(Claims, AnEmptyDirectoryHasNone) {
 }
 
 TEST_F(Claims, WhatIsMadeIsRead) {
-  ClaimDirectory directory(path_);
   const Term latest = TermBoundsAt(UnixMilliseconds(), kServersAhead).term;
   Finish outcome{Ending::kFailed, 7, "rank 0\nended", WorkerFailure{.host = "n0"}, true};
   const Claim claim{
       1,    latest, {"::1", 65535},  std::uint64_t{1} << 62,
       true, false,  Duration{9'000}, {{"run", {12}, outcome}, {"other", {}, Finish{}}}};
-  ASSERT_TRUE(directory.Make(claim));
-  EXPECT_EQ(NewestOf(directory), claim);
+  ASSERT_TRUE(directory_.Make(claim));
+  EXPECT_EQ(Newest(), claim);
   EXPECT_EQ(Files(), 1u) << "a temporary file is left";
 }
 
 TEST_F(Claims, TheHighestNumberCounts) {
-  ClaimDirectory directory(path_);
   for (std::uint64_t number = 1; number <= 11; ++number) {
-    ASSERT_TRUE(directory.Make(ClaimOf(number)));
+    ASSERT_TRUE(directory_.Make(ClaimOf(number)));
   }
-  EXPECT_EQ(NewestOf(directory).number, 11u);
+  EXPECT_EQ(Newest().number, 11u);
 }
 
 TEST_F(Claims, ANumberIsMadeOnceAndKeepsItsText) {
-  ClaimDirectory directory(path_);
-  ASSERT_TRUE(directory.Make(ClaimOf(1)));
+  ASSERT_TRUE(directory_.Make(ClaimOf(1)));
   Claim other = ClaimOf(1);
   other.endpoint.host = "other";
-  EXPECT_TRUE(Fails(directory.Make(other), ErrorKind::kRefused));
-  EXPECT_EQ(NewestOf(directory), ClaimOf(1));
+  EXPECT_TRUE(Fails(directory_.Make(other), ErrorKind::kRefused));
+  EXPECT_EQ(Newest(), ClaimOf(1));
   EXPECT_EQ(Files(), 1u);
 }
 
@@ -100,106 +99,98 @@ TEST_F(Claims, OfManyMakersOneSucceeds) {
 }
 
 TEST_F(Claims, TheCounterMovesInPlaceAndANewerClaimIsSeen) {
-  ClaimDirectory directory(path_);
   Claim claim = ClaimOf(1);
-  ASSERT_TRUE(directory.Make(claim));
+  ASSERT_TRUE(directory_.Make(claim));
   claim.counter = 12345;
-  const Result<bool> moved = directory.Move(claim);
+  const Result<bool> moved = directory_.Move(claim);
   ASSERT_TRUE(moved) << moved.error().message;
   EXPECT_FALSE(*moved);
-  EXPECT_EQ(NewestOf(directory).counter, 12345u);
-  ASSERT_TRUE(directory.Make(ClaimOf(2)));
+  EXPECT_EQ(Newest().counter, 12345u);
+  ASSERT_TRUE(directory_.Make(ClaimOf(2)));
   claim.closed = true;
-  ASSERT_TRUE(directory.Move(claim));
-  EXPECT_TRUE(*directory.Move(claim));
-  EXPECT_EQ(NewestOf(directory).number, 2u);
+  ASSERT_TRUE(directory_.Move(claim));
+  EXPECT_TRUE(*directory_.Move(claim));
+  EXPECT_EQ(Newest().number, 2u);
 }
 
 TEST_F(Claims, HowAClaimWasClosedIsKept) {
-  ClaimDirectory directory(path_);
   Claim claim = ClaimOf(1);
-  ASSERT_TRUE(directory.Make(claim));
+  ASSERT_TRUE(directory_.Make(claim));
   for (const bool over : {false, true}) {
     claim.closed = true;
     claim.over = over;
-    ASSERT_TRUE(directory.Move(claim));
-    EXPECT_EQ(NewestOf(directory), claim);
+    ASSERT_TRUE(directory_.Move(claim));
+    EXPECT_EQ(Newest(), claim);
   }
 }
 
 // Where it was removed, its holder must not bring it back: its number may be another's by then.
 TEST_F(Claims, AClaimThatIsGoneCannotBeMoved) {
-  ClaimDirectory directory(path_);
-  ASSERT_TRUE(directory.Make(ClaimOf(1)));
+  ASSERT_TRUE(directory_.Make(ClaimOf(1)));
   fs::remove(path_ / "term-1");
-  EXPECT_FALSE(directory.Move(ClaimOf(1)));
+  EXPECT_FALSE(directory_.Move(ClaimOf(1)));
   EXPECT_EQ(Files(), 0u);
 }
 
 TEST_F(Claims, HowARunEndedIsAddedToAClaimAndHandedOn) {
-  ClaimDirectory directory(path_);
   Claim claim = ClaimOf(1);
-  ASSERT_TRUE(directory.Make(claim));
+  ASSERT_TRUE(directory_.Make(claim));
   claim.ended = {{"run", {12}, Finish{}}};
-  ASSERT_TRUE(directory.Move(claim));
-  EXPECT_EQ(NewestOf(directory), claim);
+  ASSERT_TRUE(directory_.Move(claim));
+  EXPECT_EQ(Newest(), claim);
   // By who read the claim before that.
-  const Result<Claim> next = directory.Make(ClaimOf(2));
+  const Result<Claim> next = directory_.Make(ClaimOf(2));
   ASSERT_TRUE(next);
   EXPECT_EQ(next->ended, claim.ended);
   // Who made that one has died before it was ever written again.
-  const Result<Claim> after_next = directory.Make(ClaimOf(3));
+  const Result<Claim> after_next = directory_.Make(ClaimOf(3));
   ASSERT_TRUE(after_next);
   EXPECT_EQ(after_next->ended, claim.ended);
   claim.ended.clear();
-  ASSERT_TRUE(directory.Move(claim));
+  ASSERT_TRUE(directory_.Move(claim));
   EXPECT_EQ(Files(), 3u) << "a temporary file is left";
 }
 
 // It would else keep everybody from taking over for ever. Its holder writes it anew if he lives.
 TEST_F(Claims, ATornClaimIsOneThatStandsStill) {
-  ClaimDirectory directory(path_);
-  ASSERT_TRUE(directory.Make(ClaimOf(1)));
+  ASSERT_TRUE(directory_.Make(ClaimOf(1)));
   Write("term-2", "");
   Claim torn = ClaimOf(1);
   torn.number = 2;
-  EXPECT_EQ(NewestOf(directory), torn);
+  EXPECT_EQ(Newest(), torn);
   Write("term-2", "ddprun cla");
-  EXPECT_EQ(NewestOf(directory), torn);
-  ASSERT_TRUE(directory.Make(ClaimOf(3)));
-  EXPECT_EQ(NewestOf(directory), ClaimOf(3));
+  EXPECT_EQ(Newest(), torn);
+  ASSERT_TRUE(directory_.Make(ClaimOf(3)));
+  EXPECT_EQ(Newest(), ClaimOf(3));
 }
 
 // Each number below it was looked for, which took days.
 TEST_F(Claims, AnEmptyFileWithTheHighestNumberIsFollowedAtOnce) {
-  ClaimDirectory directory(path_);
-  ASSERT_TRUE(directory.Make(ClaimOf(1)));
+  ASSERT_TRUE(directory_.Make(ClaimOf(1)));
   Claim torn = ClaimOf(1);
   torn.number = std::uint64_t{1} << 48;
   Write("term-" + std::to_string(torn.number), "");
-  EXPECT_EQ(NewestOf(directory), torn);
+  EXPECT_EQ(Newest(), torn);
   Claim next = ClaimOf(2);
   next.number = torn.number + 1;
-  ASSERT_TRUE(directory.Make(next));
-  EXPECT_EQ(NewestOf(directory), next);
+  ASSERT_TRUE(directory_.Make(next));
+  EXPECT_EQ(Newest(), next);
 }
 
 // It was looked for under the name term-7, and its absence ended every read.
 TEST_F(Claims, ANumberThatIsWrittenInAnotherWayIsNoClaim) {
-  ClaimDirectory directory(path_);
-  ASSERT_TRUE(directory.Make(ClaimOf(1)));
+  ASSERT_TRUE(directory_.Make(ClaimOf(1)));
   Write("term-007", "");
-  EXPECT_EQ(NewestOf(directory), ClaimOf(1));
+  EXPECT_EQ(Newest(), ClaimOf(1));
 }
 
 TEST_F(Claims, AClaimOfAnotherVersionIsRefusedWithItsDirectoryAndWhatToDo) {
-  ClaimDirectory directory(path_);
   Write("term-1", "ddprun claim 99\n");
-  const Result<std::optional<Claim>> newest = directory.Newest();
+  const Result<std::optional<Claim>> newest = directory_.Newest();
   ASSERT_FALSE(newest);
   EXPECT_EQ(newest.error().kind, ErrorKind::kUnavailable);
   EXPECT_EQ(newest.error().message,
-            directory.Where() +
+            directory_.Where() +
                 ": claim 1 is a file of another version or another program: "
                 "'ddprun claim 99' (use the ddprun that wrote it, or another "
                 "directory)");
@@ -207,8 +198,7 @@ TEST_F(Claims, AClaimOfAnotherVersionIsRefusedWithItsDirectoryAndWhatToDo) {
 
 // A FIFO held the disk's thread, and so the server's part, for ever.
 TEST_F(Claims, WhatIsNoFileIsAsGoodAsATornClaimAndNeverWaitedFor) {
-  ClaimDirectory directory(path_);
-  ASSERT_TRUE(directory.Make(ClaimOf(1)));
+  ASSERT_TRUE(directory_.Make(ClaimOf(1)));
   Claim torn = ClaimOf(1);
   torn.number = 2;
   const fs::path place = path_ / "term-2";
@@ -219,29 +209,28 @@ TEST_F(Claims, WhatIsNoFileIsAsGoodAsATornClaimAndNeverWaitedFor) {
   };
   for (const auto& make : kinds) {
     make();
-    EXPECT_EQ(NewestOf(directory), torn);
-    EXPECT_FALSE(directory.Move(torn)) << "it is nobody's";
-    EXPECT_FALSE(directory.Move(ClaimOf(1))) << "somebody may serve above it";
-    EXPECT_FALSE(directory.Make(torn));
-    ASSERT_TRUE(directory.Make(ClaimOf(3)));
-    EXPECT_EQ(NewestOf(directory), ClaimOf(3));
+    EXPECT_EQ(Newest(), torn);
+    EXPECT_FALSE(directory_.Move(torn)) << "it is nobody's";
+    EXPECT_FALSE(directory_.Move(ClaimOf(1))) << "somebody may serve above it";
+    EXPECT_FALSE(directory_.Make(torn));
+    ASSERT_TRUE(directory_.Make(ClaimOf(3)));
+    EXPECT_EQ(Newest(), ClaimOf(3));
     fs::remove(path_ / "term-3");
     fs::remove(place);
   }
   ASSERT_EQ(::mkfifo((path_ / "token").c_str(), 0600), 0);
-  ASSERT_TRUE(directory.Announce({"n2", 2}, "0123456789abcdef"));
+  ASSERT_TRUE(directory_.Announce({"n2", 2}, "0123456789abcdef"));
   EXPECT_EQ(*ReadFile(path_ / "token", 100), "0123456789abcdef\n");
 }
 
 // Its holder may live and move it, in a way that is not understood here.
 TEST_F(Claims, WhatAnotherVersionWroteIsNotTakenForTorn) {
-  ClaimDirectory directory(path_);
   for (const char* const text : {"ddprun claim 3\nmore\n", "notes\n"}) {
     Write("term-1", text);
-    EXPECT_TRUE(Fails(directory.Newest(), ErrorKind::kUnavailable)) << text;
+    EXPECT_TRUE(Fails(directory_.Newest(), ErrorKind::kUnavailable)) << text;
   }
   Write("term-1", "ddprun claim 1\nterm 7\nendpoint n0:1\ncounter 3\nclosed 2\n");
-  const Claim before = NewestOf(directory);
+  const Claim before = Newest();
   EXPECT_EQ(before.endpoint, (Endpoint{"n0", 1}));
   EXPECT_TRUE(before.counter == 3 && before.over && before.lease == Duration{0});
 }
@@ -253,13 +242,12 @@ TEST_F(Claims, HalfAClaimOrAStrangersFileIsNoClaim) {
   }
   EXPECT_FALSE(DecodeClaim(whole + "\n", 1));
   EXPECT_FALSE(DecodeClaim("notes\n", 1));
-  ClaimDirectory directory(path_);
   Write("term-1", whole.substr(0, whole.size() - 2));
-  EXPECT_EQ(NewestOf(directory), Claim{.number = 1});
+  EXPECT_EQ(Newest(), Claim{.number = 1});
   Write("term-1", whole);
   Write("term-x", "");
   Write("terms", "");
-  EXPECT_EQ(NewestOf(directory), ClaimOf(1));
+  EXPECT_EQ(Newest(), ClaimOf(1));
 }
 
 TEST_F(Claims, ADirectoryThatIsGoneIsAnErrorNotAnAnswer) {
@@ -289,8 +277,7 @@ TEST_F(Claims, AStateDirectoryIsOneServersAlone) {
 }
 
 TEST_F(Claims, ARunDirectoryIsNoStateDirectory) {
-  ClaimDirectory nodes(path_);
-  ASSERT_TRUE(nodes.Make(ClaimOf(1)));
+  ASSERT_TRUE(directory_.Make(ClaimOf(1)));
   EXPECT_TRUE(
       Fails(ClaimDirectory(path_, kStateDirectory).Lock(), ErrorKind::kInvalid, "--state-dir"));
 }
@@ -323,11 +310,10 @@ TEST_F(Claims, AsManyEndedRunsAsAServerRemembersAreRead) {
 }
 
 TEST_F(Claims, TheEndpointAndTheTokenAreTheNewestServers) {
-  ClaimDirectory directory(path_);
-  const Result<void> first = directory.Announce({"n1", 1}, "0123456789abcdef-1");
+  const Result<void> first = directory_.Announce({"n1", 1}, "0123456789abcdef-1");
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_EQ(*ReadFile(path_ / "token", 100), "0123456789abcdef-1\n");
-  ASSERT_TRUE(directory.Announce({"n2", 2}, "0123456789abcdef-2"));
+  ASSERT_TRUE(directory_.Announce({"n2", 2}, "0123456789abcdef-2"));
   EXPECT_EQ(*ReadFile(path_ / "token", 100), "0123456789abcdef-2\n");
   EXPECT_EQ(*ReadFile(path_ / "endpoint", 100), "n2:2\n");
   EXPECT_EQ(fs::status(path_ / "token").permissions() & fs::perms(077), fs::perms::none);
