@@ -15,8 +15,7 @@ TEST_F(Agent, IntroducesItselfAtOnce) {
   EXPECT_FALSE(send->report.echo);
 }
 
-TEST_F(Agent, RunsWhatItHasNotPromisedAway) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, RunsWhatItHasNotPromisedAway) {
   EXPECT_TRUE(Did<Spawn>());
   EXPECT_EQ(Find<SendReport>()->report.hosting, Hosting::kWorkers);
   EXPECT_EQ(Find<SendReport>()->deadline, 1'300ms);
@@ -51,8 +50,7 @@ TEST_F(Agent, NeverRunsAtOrBelowItsFloor) {
 }
 
 // A worker with much memory ends long after its peers could have been stopped.
-TEST_F(Agent, ADyingWorkersPeersAreStoppedBeforeItsEnd) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, ADyingWorkersPeersAreStoppedBeforeItsEnd) {
   Feed(WorkerDying{{1}, 1}, 2s);
   ASSERT_TRUE(Did<SignalWorkers>());
   EXPECT_EQ(Find<SignalWorkers>()->signal, kTerm);
@@ -72,8 +70,7 @@ TEST_F(Agent, ADyingWorkersPeersAreStoppedBeforeItsEnd) {
   EXPECT_EQ(Find<SendReport>()->report.outcome, Outcome::kFailed);
 }
 
-TEST_F(Agent, AWorkerThatDiesInAStopIsStopped) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, AWorkerThatDiesInAStopIsStopped) {
   TellStop(1, StopCause::kFailure, 2s);
   Feed(WorkerDying{{1}, 1}, 3s);
   EXPECT_TRUE(effects.empty());
@@ -96,8 +93,7 @@ TEST_F(Agent, ADeathOfAnotherGenerationOrOfOneThatHasEndedStopsNobody) {
 }
 
 // Of one generation's dying ranks the next one knows nothing.
-TEST_F(Agent, ADeathIsForgottenWithItsGeneration) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, ADeathIsForgottenWithItsGeneration) {
   Feed(WorkerDying{{1}, 1}, 2s);
   BothEnd(Killed{kTerm}, Killed{9}, 3s);
   TellRun(2, 4s);
@@ -123,8 +119,7 @@ TEST_F(Agent, RunningIgnoresTheSameAndOlderRunsAndDrainsForNewer) {
 }
 
 // The next spawn waits until every process of the last one is gone, not just its workers.
-TEST_F(Agent, ALastExitIsNotYetTheEnd) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, ALastExitIsNotYetTheEnd) {
   Ends(0, Exited{0}, 2s);
   Ends(1, Exited{0}, 2s);
   EXPECT_EQ(state.phase, AgentPhase::kRunning);
@@ -137,8 +132,7 @@ TEST_F(Agent, ALastExitIsNotYetTheEnd) {
   EXPECT_EQ(report.store, (Endpoint{"n0", 2}));
 }
 
-TEST_F(Agent, TheFirstFailureStopsTheRestAndStaysFirst) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, TheFirstFailureStopsTheRestAndStaysFirst) {
   Ends(1, Exited{3}, 2s);
   EXPECT_EQ(Find<SignalWorkers>()->signal, kTerm);
   EXPECT_EQ(state.phase, AgentPhase::kStopping);
@@ -172,8 +166,7 @@ TEST_F(Agent, StopOfAnOlderGenerationLeavesWorkersAlone) {
   EXPECT_EQ(state.floor, Generation{6});
 }
 
-TEST_F(Agent, APlannedStopGivesTimeToSave) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, APlannedStopGivesTimeToSave) {
   TellStop(1, StopCause::kScaleUp, 2s);
   EXPECT_EQ(*NextWake(state, config), At(32s));
   // A peer is lost meanwhile: a rank that is blocked with it never sees TERM.
@@ -183,8 +176,7 @@ TEST_F(Agent, APlannedStopGivesTimeToSave) {
   EXPECT_EQ(*NextWake(state, config), At(8s));
 }
 
-TEST_F(Agent, WhoOutlivesTheGraceIsKilledAndThenReported) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, WhoOutlivesTheGraceIsKilledAndThenReported) {
   TellStop(1, StopCause::kFailure, 2s);
   Feed(AgentTick{}, 6'999ms);
   EXPECT_FALSE(Did<KillWorkers>());
@@ -198,8 +190,7 @@ TEST_F(Agent, WhoOutlivesTheGraceIsKilledAndThenReported) {
   EXPECT_EQ(Find<SendReport>()->report.unkillable, 0u);
 }
 
-TEST_F(Agent, WorkersThatCannotStartAreReported) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, WorkersThatCannotStartAreReported) {
   Feed(SpawnFailed{{1}, "cannot execute 'x'", {"n0", 3}}, 1s);
   const NodeReport report = Find<SendReport>()->report;
   EXPECT_EQ(report.outcome, Outcome::kSpawnFailed);
@@ -224,8 +215,7 @@ TEST_F(Agent, FinishDoesNotWaitLongForTheAcknowledgement) {
   EXPECT_EQ(Find<Exit>()->code, 0);
 }
 
-TEST_F(Agent, FinishInRunningStopsFirst) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, FinishInRunningStopsFirst) {
   Told(Finish{Ending::kFailed, 3, "failed", {}}, 2s);
   EXPECT_TRUE(Did<SignalWorkers>());
   EXPECT_FALSE(Did<Exit>());
@@ -235,8 +225,7 @@ TEST_F(Agent, FinishInRunningStopsFirst) {
   EXPECT_EQ(Find<Exit>()->code, 3);
 }
 
-TEST_F(Agent, FinishInStoppingIsRemembered) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, FinishInStoppingIsRemembered) {
   TellStop(1, StopCause::kFailure, 2s);
   Told(Finish{Ending::kFailed, 3, "failed", {}}, 2s);
   EXPECT_FALSE(Did<Exit>());
@@ -245,8 +234,7 @@ TEST_F(Agent, FinishInStoppingIsRemembered) {
   EXPECT_EQ(Find<Exit>()->code, 3);
 }
 
-TEST_F(Agent, DeclaredLostItStopsAndJoinsAsANewMember) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, DeclaredLostItStopsAndJoinsAsANewMember) {
   TellStop(1, StopCause::kDeclaredLost, 2s);
   EXPECT_EQ(state.phase, AgentPhase::kStopping);
   EXPECT_EQ(state.incarnation, Incarnation{11});
@@ -259,8 +247,7 @@ TEST_F(Agent, DeclaredLostItStopsAndJoinsAsANewMember) {
 }
 
 // A late answer to the old membership's call must not pass for one to the new membership's.
-TEST_F(Agent, ANewMembershipTakesNoAnswerToTheOldOne) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, ANewMembershipTakesNoAnswerToTheOldOne) {
   const std::uint64_t old = state.sequence;
   TellStop(1, StopCause::kDeclaredLost, 2s);
   Gone(3s);
@@ -282,8 +269,7 @@ TEST_F(Agent, AServerOfAnEarlierTermIsNotObeyed) {
 }
 
 // torch's clients would try for half an hour.
-TEST_F(Agent, WorkersThatTheStoreRefusesAreStoppedAndTheReasonIsTold) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, WorkersThatTheStoreRefusesAreStoppedAndTheReasonIsTold) {
   Feed(StoreRefuses{{7}, "of another generation"}, 2s);
   EXPECT_FALSE(Did<SignalWorkers>());
   Feed(StoreRefuses{{1}, "the store refuses"}, 2s);

@@ -12,14 +12,20 @@ struct AgentRankDetails : Agent {
   RankDetails Seen() const { return RankDetailsOf(state, config); }
 };
 
+struct RunningAgentRankDetails : AgentRankDetails {
+  void SetUp() override {
+    AgentRankDetails::SetUp();
+    TellRun(1, 1s);
+  }
+};
+
 TEST_F(AgentRankDetails, IsEmptyWithoutWorkers) {
   EXPECT_EQ(Seen(), RankDetails{});
   TellRun(1, 1s);
   EXPECT_EQ(Seen().ranks, std::vector<RankDetail>(2));
 }
 
-TEST_F(AgentRankDetails, TellsEachRankAsOfTheNewestCall) {
-  TellRun(1, 1s);
+TEST_F(RunningAgentRankDetails, TellsEachRankAsOfTheNewestCall) {
   Speak(1, {.step = 7, .phase = "train"}, 2s);
   Told(RunOf(1), 5s);
   const RankDetails told = Seen();
@@ -30,8 +36,7 @@ TEST_F(AgentRankDetails, TellsEachRankAsOfTheNewestCall) {
 }
 
 // Which rank is in a collective is seen from outside. The phase that a worker reports says more.
-TEST_F(AgentRankDetails, ShowsWhoIsInACollectiveOfThoseThatReportSteps) {
-  TellRun(1, 1s);
+TEST_F(RunningAgentRankDetails, ShowsWhoIsInACollectiveOfThoseThatReportSteps) {
   Speak(0, {.step = 7}, 2s);
   Speak(1, {.step = 7, .phase = "data"}, 2s);
   const auto phase = [this](std::uint32_t rank) { return Seen().ranks[rank].phase; };
@@ -50,8 +55,7 @@ TEST_F(AgentRankDetails, ShowsWhoIsInACollectiveOfThoseThatReportSteps) {
 }
 
 // The first STEP of a world that goes on from a checkpoint is no time of 1,000 steps.
-TEST_F(AgentRankDetails, MeasuresWhatAStepTakes) {
-  TellRun(1, 1s);
+TEST_F(RunningAgentRankDetails, MeasuresWhatAStepTakes) {
   Speak(0, {.step = 1'000}, 2s);
   EXPECT_EQ(Seen().ranks[0].step_time.count(), 0);
   Speak(0, {.step = 1'002}, 3s);
@@ -62,8 +66,7 @@ TEST_F(AgentRankDetails, MeasuresWhatAStepTakes) {
   EXPECT_EQ(Seen().ranks[0].step_time, 550ms);
 }
 
-TEST_F(AgentRankDetails, TellsTheLeastOfTheLastTwentySteps) {
-  TellRun(1, 1s);
+TEST_F(RunningAgentRankDetails, TellsTheLeastOfTheLastTwentySteps) {
   Speak(0, {.step = 100}, 2s);
   for (std::uint64_t step = 101; step < 120; ++step) {
     Speak(0, {.step = step, .work = 60ms}, 2s + (step - 100) * 100ms);
@@ -79,8 +82,7 @@ TEST_F(AgentRankDetails, TellsTheLeastOfTheLastTwentySteps) {
   EXPECT_EQ(Seen().ranks[0].work, 60ms);
 }
 
-TEST_F(AgentRankDetails, CountsStepsThatAreToldTogether) {
-  TellRun(1, 1s);
+TEST_F(RunningAgentRankDetails, CountsStepsThatAreToldTogether) {
   Speak(0, {.step = 100}, 2s);
   Speak(0, {.step = 115, .work = 3ms}, 3s);
   Speak(0, {.step = 119, .work = 9ms}, 4s);
@@ -92,15 +94,13 @@ TEST_F(AgentRankDetails, CountsStepsThatAreToldTogether) {
 }
 
 // A program that says STEP alone: what its steps take.
-TEST_F(AgentRankDetails, MeasuresStepsWhereNoWorkIsTold) {
-  TellRun(1, 1s);
+TEST_F(RunningAgentRankDetails, MeasuresStepsWhereNoWorkIsTold) {
   Speak(0, {.step = 100}, 2s);
   Speak(0, {.step = 120}, 4s);
   EXPECT_EQ(Seen().ranks[0].work, 100ms);
 }
 
-TEST_F(AgentRankDetails, KeepsWhatTheRankThatKnowsHasToldLast) {
-  TellRun(1, 1s);
+TEST_F(RunningAgentRankDetails, KeepsWhatTheRankThatKnowsHasToldLast) {
   Speak(0, {.step = 5}, 2s);
   Speak(0, {.loss = 0.5, .samples_per_s = 100.0}, 2s);
   Speak(0, {.step = 6}, 3s);
@@ -118,16 +118,14 @@ TEST_F(AgentRankDetails, SaysHowManyStepsThereAreInAll) {
   EXPECT_FALSE(Seen().training);  // It is no point of the curve.
 }
 
-TEST_F(AgentRankDetails, TravelsWithTheNextReport) {
-  TellRun(1, 1s);
+TEST_F(RunningAgentRankDetails, TravelsWithTheNextReport) {
   Speak(0, {.step = 5, .loss = 0.5}, 2s);
   EXPECT_FALSE(Did<SendReport>());
   Told(RunOf(1), 3s);
   EXPECT_EQ(Find<SendReport>()->report.rank_details, Seen());
 }
 
-TEST_F(AgentRankDetails, SaysWhoHasEnded) {
-  TellRun(1, 1s);
+TEST_F(RunningAgentRankDetails, SaysWhoHasEnded) {
   Speak(1, {.step = 7}, 2s);
   Ends(1, Exited{0}, 3s);
   EXPECT_EQ(Seen().ranks[1].state, RankState::kEnded);

@@ -8,12 +8,8 @@
 namespace ddprun {
 namespace {
 
-struct AgentPace : Agent {
+struct AgentPace : RunningAgent {
   StartTimings Told() const { return ReportOf(state, config).start_timings; }
-  void SetUp() override {
-    Agent::SetUp();
-    TellRun(1, 1s);
-  }
 };
 
 TEST_F(AgentPace, CountsFromTheDirectiveToItsLastWorker) {

@@ -74,4 +74,12 @@ struct Agent : testing::Test {
   }
 };
 
+// It hosts generation 1 since second 1.
+struct RunningAgent : Agent {
+  void SetUp() override {
+    Agent::SetUp();
+    TellRun(1, 1s);
+  }
+};
+
 }  // namespace ddprun

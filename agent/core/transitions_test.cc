@@ -10,8 +10,7 @@ namespace ddprun {
 namespace {
 
 // There is no worker yet to which the signal could be passed on.
-TEST_F(Agent, ASignalDuringAStartThatLastsIsSaidSo) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, ASignalDuringAStartThatLastsIsSaidSo) {
   EXPECT_FALSE(ReportOf(state, config).starting);
   Feed(StartLasts{{1}}, 2s);
   EXPECT_TRUE(Find<SendReport>()->report.starting);
@@ -23,14 +22,12 @@ TEST_F(Agent, ASignalDuringAStartThatLastsIsSaidSo) {
   EXPECT_FALSE(ReportOf(state, config).starting);
 }
 
-TEST_F(Agent, ASignalDuringAShortStartIsSaidSoToo) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, ASignalDuringAShortStartIsSaidSoToo) {
   Feed(SignalArrived{kTerm, /*starting=*/true}, 1'100ms);
   EXPECT_EQ(Find<Say>()->text, "got SIGTERM: the workers are not started yet, and will not be");
 }
 
-TEST_F(Agent, TermLeavesAndASecondOneKills) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, TermLeavesAndASecondOneKills) {
   Feed(SignalArrived{kTerm}, 2s);
   EXPECT_EQ(Find<SignalWorkers>()->signal, kTerm);
   EXPECT_EQ(Find<SendReport>()->report.leaving, Leaving::kLeave);
@@ -44,22 +41,19 @@ TEST_F(Agent, TermLeavesAndASecondOneKills) {
 }
 
 // Workers that can save must not get the same signal as workers whose peer is gone.
-TEST_F(Agent, OnlyAStopForLossTellsWorkersToEndAtOnce) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, OnlyAStopForLossTellsWorkersToEndAtOnce) {
   TellStop(1, StopCause::kScaleUp, 2s);
   EXPECT_FALSE(Find<SignalWorkers>()->end_at_once);
   TellStop(1, StopCause::kNodeLost, 3s);
   EXPECT_TRUE(Find<SignalWorkers>()->end_at_once);
 }
 
-TEST_F(Agent, AFailedWorkersPeersAreToldToEndAtOnce) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, AFailedWorkersPeersAreToldToEndAtOnce) {
   TellStop(1, StopCause::kFailure, 2s);
   EXPECT_TRUE(Find<SignalWorkers>()->end_at_once);
 }
 
-TEST_F(Agent, AWorkerThatIsActiveAfterAFailureHasTheShutdownTimeout) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, AWorkerThatIsActiveAfterAFailureHasTheShutdownTimeout) {
   Ends(0, Exited{1}, 2s);
   EXPECT_EQ(*NextWake(state, config), At(7s));
   EXPECT_FALSE(Find<SendReport>()->report.saving);
@@ -95,8 +89,7 @@ TEST_F(Agent, AShutdownTimeoutThatIsSetCountsForAStopByFailureToo) {
   EXPECT_EQ(*NextWake(state, config), At(10s));
 }
 
-TEST_F(Agent, ALossInAPlannedStopLeavesActiveWorkersWhatThatHadPromised) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, ALossInAPlannedStopLeavesActiveWorkersWhatThatHadPromised) {
   TellStop(1, StopCause::kScaleUp, 2s);
   TellStop(1, StopCause::kNodeLost, 26s);
   EXPECT_EQ(*NextWake(state, config), At(31s));
@@ -104,8 +97,7 @@ TEST_F(Agent, ALossInAPlannedStopLeavesActiveWorkersWhatThatHadPromised) {
   EXPECT_EQ(*NextWake(state, config), At(32s));
 }
 
-TEST_F(Agent, WorkersThatAreKilledAlreadyGetNoMoreTime) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, WorkersThatAreKilledAlreadyGetNoMoreTime) {
   Ends(0, Exited{1}, 2s);
   Feed(AgentTick{}, 7s);
   EXPECT_TRUE(Did<KillWorkers>());
@@ -150,8 +142,7 @@ TEST_F(Agent, UserSignalsGoToTheWorkersAndChangeNothing) {
 }
 
 // Workers that are not started yet cannot get them.
-TEST_F(Agent, UserSignalsWaitForWorkersThatAreBeingStarted) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, UserSignalsWaitForWorkersThatAreBeingStarted) {
   Feed(SignalArrived{kUsr1, /*starting=*/true}, 2s);
   EXPECT_TRUE(effects.empty());
   Feed(WorkersStarted{{1}}, 3s);
@@ -187,8 +178,7 @@ TEST_F(Agent, BeforeTheFirstContactTheJoinTimeoutIsTheLimit) {
   EXPECT_EQ(Find<Exit>()->code, 69);
 }
 
-TEST_F(Agent, WorkersGoOnWithoutAServer) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, WorkersGoOnWithoutAServer) {
   Feed(CallFailed{state.sequence, "gone"}, 5s);
   Feed(AgentTick{}, 10'000s);
   EXPECT_FALSE(Did<Exit>() || Did<SignalWorkers>() || Did<KillWorkers>());
@@ -228,8 +218,7 @@ TEST_F(Agent, AWaitIsToldOncePerReason) {
   EXPECT_FALSE(Did<Say>());
 }
 
-TEST_F(Agent, EventsOfEarlierGenerationsAreOldNews) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, EventsOfEarlierGenerationsAreOldNews) {
   Gone(2s);
   TellRun(2, 3s);
   Feed(WorkerEnded{{1}, 0, 1, Exited{1}}, 4s);
@@ -249,8 +238,7 @@ TEST_F(Agent, FailuresInAReportAreBounded) {
 }
 
 // Otherwise the failure report on another node could only say that a worker failed.
-TEST_F(Agent, AReportCarriesWhatAFailedWorkerLeft) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, AReportCarriesWhatAFailedWorkerLeft) {
   const FailureDetails details{1'795'263'336'042, "/logs/0/error.json", "ValueError: boom", "at x"};
   Feed(WorkerEnded{{1}, 0, 1, Exited{1}, false, "", details}, 2s);
   const NodeReport report = ReportOf(state, config);
@@ -259,8 +247,7 @@ TEST_F(Agent, AReportCarriesWhatAFailedWorkerLeft) {
 }
 
 // An exception is recorded before its process is gone, and peers may die of it in between.
-TEST_F(Agent, FailuresAreInTheOrderOfTheirErrorFiles) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, FailuresAreInTheOrderOfTheirErrorFiles) {
   Ends(0, Exited{1}, 5s);
   Feed(WorkerEnded{{1}, 1, 101, Killed{kTerm}, false, "", {}, At(3s)}, 6s);
   const NodeReport report = ReportOf(state, config);
@@ -272,8 +259,7 @@ TEST_F(Agent, FailuresAreInTheOrderOfTheirErrorFiles) {
   EXPECT_FALSE(report.failures[1].recorded);
 }
 
-TEST_F(Agent, AnErrorThatTheStopBroughtAboutIsNone) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, AnErrorThatTheStopBroughtAboutIsNone) {
   Ends(0, Exited{3}, 5s);
   Feed(WorkerEnded{{1}, 1, 101, Exited{1}, false, "", {}, At(5s)}, 6s);
   const NodeReport report = ReportOf(state, config);
@@ -283,8 +269,7 @@ TEST_F(Agent, AnErrorThatTheStopBroughtAboutIsNone) {
   EXPECT_EQ(report.failures[1].after, 1s);
 }
 
-TEST_F(Agent, AWorkerFailedWhenItsEndWasNoticedNotWhenItsFilesWereRead) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, AWorkerFailedWhenItsEndWasNoticedNotWhenItsFilesWereRead) {
   Feed(WorkerEnded{{1}, 0, 100, Exited{3}, false, "", {}, {}, At(4'900ms)}, 5s);
   Feed(WorkerEnded{{1}, 1, 101, Exited{1}, false, "", {}, At(4'950ms)}, 6s);
   const NodeReport report = ReportOf(state, config);
@@ -314,8 +299,7 @@ TEST_F(Agent, DescribesItselfInOneLine) {
 }
 
 // The pause was for another server, the one that did not answer.
-TEST_F(Agent, AsksAnotherServerAtOnce) {
-  TellRun(1, 1s);
+TEST_F(RunningAgent, AsksAnotherServerAtOnce) {
   Feed(CallFailed{state.sequence, "refused"}, 2s);
   Feed(ServerChanged{}, 2'001ms);
   EXPECT_TRUE(Did<SendReport>());

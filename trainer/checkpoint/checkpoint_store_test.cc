@@ -36,6 +36,7 @@ void ExpectSame(const Snapshot& loaded, const Snapshot& saved) {
 
 class CheckpointStoreTest : public testing::Test {
  protected:
+  void SetUp() override { Start(1); }
   // A new process of run "a".
   CheckpointStore& Start(std::uint64_t generation) { return Start(World("a", generation)); }
   CheckpointStore& Start(const Writer& writer) {
@@ -61,14 +62,13 @@ class CheckpointStoreTest : public testing::Test {
 };
 
 TEST_F(CheckpointStoreTest, ANewDirectoryIsAFreshStart) {
-  const Result<LoadOutcome> outcome = Start(1).Load();
+  const Result<LoadOutcome> outcome = store_->Load();
   ASSERT_TRUE(outcome);
   EXPECT_FALSE(outcome->checkpoint);
   EXPECT_THAT(outcome->warnings, IsEmpty());
 }
 
 TEST_F(CheckpointStoreTest, GivesBackWhatWasSaved) {
-  Start(1);
   Save(100);
   const CheckpointRef ref = Save(200);
   EXPECT_EQ(ref.directory, "step-00000200-" + Hex(0xabc001));
@@ -89,7 +89,6 @@ TEST_F(CheckpointStoreTest, GivesBackWhatWasSaved) {
 }
 
 TEST_F(CheckpointStoreTest, AFlippedByteAnywhereFallsBackToTheParentWithAWarning) {
-  Start(1);
   Save(100);
   const CheckpointRef newest = Save(200);
   for (const char* name :
@@ -113,7 +112,6 @@ TEST_F(CheckpointStoreTest, AFlippedByteAnywhereFallsBackToTheParentWithAWarning
 }
 
 TEST_F(CheckpointStoreTest, AMissingOrCutFileFallsBackToo) {
-  Start(1);
   Save(100);
   const CheckpointRef newest = Save(200);
   MemoryFileSystem before = files_;
@@ -128,7 +126,6 @@ TEST_F(CheckpointStoreTest, AMissingOrCutFileFallsBackToo) {
 }
 
 TEST_F(CheckpointStoreTest, AReadErrorThatPassesCostsNoStep) {
-  Start(1);
   Save(100);
   Save(200);
   Start(2);
@@ -142,7 +139,6 @@ TEST_F(CheckpointStoreTest, AReadErrorThatPassesCostsNoStep) {
 
 // After a fallback the broken head is no ancestor: the lineage continues from the loaded one.
 TEST_F(CheckpointStoreTest, ASaveAfterAFallbackDescendsFromWhatWasLoaded) {
-  Start(1);
   const CheckpointRef good = Save(100);
   const CheckpointRef broken = Save(200);
   files_.Flip(PathOf(broken) / "state.json", 5);
@@ -155,7 +151,6 @@ TEST_F(CheckpointStoreTest, ASaveAfterAFallbackDescendsFromWhatWasLoaded) {
 }
 
 TEST_F(CheckpointStoreTest, NothingButBrokenCheckpointsIsAnErrorThatNamesThem) {
-  Start(1);
   const CheckpointRef first = Save(100);
   const CheckpointRef second = Save(200);
   files_.Flip(PathOf(first) / "model.safetensors", 5);
@@ -167,7 +162,6 @@ TEST_F(CheckpointStoreTest, NothingButBrokenCheckpointsIsAnErrorThatNamesThem) {
 }
 
 TEST_F(CheckpointStoreTest, AnotherModelIsAnErrorThatNamesBothAndDeletesNothing) {
-  Start(1);
   const CheckpointRef ref = Save(100);
   config_.model = "resnet";
   const Result<LoadOutcome> outcome = Start(2).Load();
@@ -183,7 +177,6 @@ TEST_F(CheckpointStoreTest, AnotherModelIsAnErrorThatNamesBothAndDeletesNothing)
 
 // The newer world may be loading a checkpoint that would be removed.
 TEST_F(CheckpointStoreTest, NothingIsPrunedOnceANewerWorldHasClaimed) {
-  Start(1);
   for (std::uint64_t step = 1; step <= 3; ++step) {
     Save(step);
   }
@@ -200,7 +193,6 @@ TEST_F(CheckpointStoreTest, NothingIsPrunedOnceANewerWorldHasClaimed) {
 }
 
 TEST_F(CheckpointStoreTest, TheFenceStopsAReplacedWorldBeforeItWrites) {
-  Start(1);
   Save(100);
   CheckpointStore newer(files_, config_);
   ASSERT_TRUE(newer.Claim(World("a", 2)));
@@ -211,7 +203,6 @@ TEST_F(CheckpointStoreTest, TheFenceStopsAReplacedWorldBeforeItWrites) {
 }
 
 TEST_F(CheckpointStoreTest, UncommittedCheckpointsAreNamedWhenStartingAfresh) {
-  Start(1);
   const CheckpointRef ref = Save(100);
   for (const char* record : {"fence-1", "fence-2"}) {
     ASSERT_TRUE(files_.Remove(std::filesystem::path(kDirectory) / record));
@@ -223,7 +214,6 @@ TEST_F(CheckpointStoreTest, UncommittedCheckpointsAreNamedWhenStartingAfresh) {
 }
 
 TEST_F(CheckpointStoreTest, TheSameStepTwiceIsTwoCheckpoints) {
-  Start(1);
   Save(100);
   Snapshot last = SnapshotAt(100);
   last.state.finished = true;
@@ -235,7 +225,6 @@ TEST_F(CheckpointStoreTest, TheSameStepTwiceIsTwoCheckpoints) {
 
 // The link was made, but the fsync after it failed: Save reports that, and it is the head anyway.
 TEST_F(CheckpointStoreTest, ACommitWhoseAnswerGotLostIsTheNextOnesParent) {
-  Start(1);
   Save(100);
   bool linked = false;
   files_.before = [&](std::string_view operation, const std::filesystem::path& path) {
@@ -255,7 +244,6 @@ TEST_F(CheckpointStoreTest, ACommitWhoseAnswerGotLostIsTheNextOnesParent) {
 }
 
 TEST_F(CheckpointStoreTest, LeftoversOfOlderWorldsGoAtTheClaimAndCheckpointsStay) {
-  Start(1);
   const CheckpointRef ref = Save(100);
   const std::filesystem::path directory = kDirectory;
   for (const char* name : {".tmp-step-00000200-00000000000abc01", ".trash-step-1", ".fence-x-3"}) {
@@ -266,7 +254,6 @@ TEST_F(CheckpointStoreTest, LeftoversOfOlderWorldsGoAtTheClaimAndCheckpointsStay
 }
 
 TEST_F(CheckpointStoreTest, TooLittleSpaceIsSaidInBytesBeforeAnythingIsWritten) {
-  Start(1);
   const CheckpointRef ref = Save(100);
   files_.free_bytes = 1000;
   const Result<SaveReport> report = store_->Save(SnapshotAt(200));
@@ -281,7 +268,6 @@ TEST_F(CheckpointStoreTest, TooLittleSpaceIsSaidInBytesBeforeAnythingIsWritten) 
 }
 
 TEST_F(CheckpointStoreTest, TooLittleSpaceForTheFirstOneLeavesNone) {
-  Start(1);
   files_.free_bytes = 1000;
   const Result<SaveReport> report = store_->Save(SnapshotAt(200));
   EXPECT_TRUE(Fails(report, "this training has no older checkpoint)"));
