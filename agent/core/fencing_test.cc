@@ -42,6 +42,18 @@ TEST_F(Fenced, TheirEndIsNoFailure) {
   EXPECT_TRUE(Did<Spawn>());
 }
 
+// A worker that was dying before, and was not stopped, has not finished either.
+TEST_F(Fenced, AWorkerThatWasKilledBeforeHasNotSucceeded) {
+  TellRun(1, 1s);
+  Ends(0, Exited{0}, 9s);
+  Feed(WorkerDying{{1}, 1}, 10s);
+  Feed(AgentTick{}, 11s);
+  ASSERT_TRUE(state.fenced);
+  Ends(1, Killed{9}, 12s);
+  Gone(12s);
+  EXPECT_EQ(ReportOf(state, config).outcome, Outcome::kStopped);
+}
+
 TEST_F(Fenced, AnAnswerCountsFromItsQuestion) {
   TellRun(1, 1s);
   TellRun(1, 9s);

@@ -225,8 +225,11 @@ void OnWorkerEnded(AgentStepContext& step, const WorkerEnded& ended) {
     state.unkillable = std::max(1u, state.alive);
   }
   const bool stopping = WasStopped(state, ended.local_rank);
-  if (Succeeded(ended.status) || state.fenced) {
+  if (Succeeded(ended.status)) {
     state.succeeded += stopping ? 0 : 1;
+    return;
+  }
+  if (state.fenced) {
     return;
   }
   state.saved_before &= !ended.said_hello;
