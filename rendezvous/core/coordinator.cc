@@ -192,11 +192,13 @@ void OnReport(CoordinatorStepContext& step, const NodeReport& report) {
     return;
   }
   FenceAnew(state, step.config, report, step.now);
-  if (EndFenceOf(state, step.config, report)) {
+  if (state.nodes.at(key).lost) {
+    TakeLateSuccess(step, key, report);  // First: the end of its fence may form the next world.
+  }
+  if (!HasEnded(state) && EndFenceOf(state, step.config, report)) {
     JudgeIfDrained(step);
   }
   if (state.nodes.at(key).lost || HasEnded(state)) {
-    TakeLateSuccess(step, key, report);
     return;
   }
   if (!state.world) {

@@ -68,6 +68,16 @@ TEST_F(Fencing, ALostNodeThatComesBackWithWorkersIsWaitedFor) {
   EXPECT_EQ(story.state.world->generation, Generation{2});
 }
 
+// The report that ends its fence may say that it has finished: then no next world is formed first.
+TEST_F(Fencing, ALostNodeThatComesBackWithItsSuccessEndsTheRun) {
+  a.Ends(Outcome::kSucceeded, {}, At(2s));
+  PassWithA(2'500ms, 6s);
+  ASSERT_EQ(story.state.phase, Phase::kDraining);
+  b.Ends(Outcome::kSucceeded, {}, At(7s));
+  EXPECT_TRUE(HasEnded(story.state));
+  EXPECT_EQ(story.state.world->generation, Generation{1});
+}
+
 // What SIGKILL does not end, nobody knows the end of: it is waited for as long as for any other.
 TEST_F(Fencing, WorkersThatOutliveTheirEndDoNotHoldTheOthersForEver) {
   PassWithA(2s, 9s);
