@@ -94,10 +94,14 @@ void PoolCore::TakeEnded(const std::string& name, const EndedPart& ended) {
   if (part->phase == PartPhase::kEnded) {
     return;
   }
+  const bool has_ended = std::ranges::any_of(run.parts, [](const Part& other) {
+    return other.phase == PartPhase::kEnded && !other.left && other.exit_code &&
+           other.exit_code != kExitUnavailable;
+  });
   part->phase = PartPhase::kEnded;
   part->exit_code = ended.exit_code;
-  if (part->left) {
-    return;
+  if (part->left || (has_ended && ended.exit_code == kExitUnavailable)) {
+    return;  // A node that comes after the run's end does not find it.
   }
   run.last_code = ended.exit_code ? ended.exit_code : run.last_code;
   run.failure = !run.failure && IsFailure(ended.exit_code) ? ended.exit_code : run.failure;
@@ -379,6 +383,9 @@ void PoolCore::PlaceRuns() {
   };
   bool enough = true;
   for (Run* const run : runs) {
+    if (run->inherited && !judges_ && run->placed && Living(*run) < run->wish.min_nodes) {
+      enough = false;  // Its daemons may still come; until that is known it is not overtaken.
+    }
     if (takes_more(*run) && Living(*run) < run->wish.min_nodes) {
       enough = Give(*run) && enough;
     }

@@ -334,6 +334,21 @@ TEST_F(PoolCoreTest, ADaemonThatComesLateToANewServerKeepsItsRun) {
   EXPECT_FALSE(core_.OrderFor("n1").end);
 }
 
+TEST_F(PoolCoreTest, ARunWhoseDaemonsMayStillComeIsNotOvertakenAtANewServer) {
+  Begin(2);
+  Wish("later", 1, 1);
+  BeginAgain();
+  Say("n1");
+  SayWish("a");
+  SayWish("later");
+  Offer("n3");
+  Pass(PoolCore::kDaemonPatience - Duration{1});
+  EXPECT_EQ(On("later"), "");
+  Pass(PoolCore::kDaemonPatience);
+  EXPECT_EQ(On("a"), "n1 n3");
+  EXPECT_EQ(On("later"), "");
+}
+
 TEST_F(PoolCoreTest, ANewServerWhoseClockIsBehindGivesNoNumberTwice) {
   Begin(1);
   const std::uint64_t part = core_.OrderFor("n1").part;
@@ -367,6 +382,21 @@ TEST_F(PoolCoreTest, ARunThatGoesOnWithoutAFailedPartSucceeds) {
   End("n1", 0);
   EXPECT_TRUE(core_.ViewFor("a").over);
   EXPECT_EQ(core_.ViewFor("a").exit_code, 0);
+}
+
+TEST_F(PoolCoreTest, APartThatComesAfterTheEndDoesNotChangeIt) {
+  for (const int code : {0, 130}) {
+    Offer("n1");
+    Offer("n2");
+    Wish("a", 1, 2);
+    Obey();
+    End("n1", code);
+    End("n2", 69);  // Its node does not find the run any more.
+    EXPECT_EQ(core_.ViewFor("a").exit_code, code);
+    core_.OnLaunchGone("a", {7}, now_);
+    Pass(Duration{0});
+    wishes_.clear();
+  }
 }
 
 TEST_F(PoolCoreTest, APartThatNoRunHasIsEnded) {
