@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/slug.h"
 #include "rendezvous/store/refused_clients.h"
 
 namespace ddprun {
@@ -118,8 +119,8 @@ void StoreProbe::OnAnswer() {
   if (refusal->count >= most ||
       (tries_since_ && loop_.Now() >= *tries_since_ + patience_.refused)) {
     refused_before_ = true;
-    tells_.on_refused(text + " (it has refused " + std::to_string(refusal->count) +
-                      " connections like theirs)");
+    tells_.on_refused(Continue(
+        text, " (it has refused " + std::to_string(refusal->count) + " connections like theirs)"));
     return;
   }
   if (!std::exchange(warned_, true)) {

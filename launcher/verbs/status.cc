@@ -10,6 +10,7 @@
 
 #include "common/files.h"
 #include "common/log.h"
+#include "common/slug.h"
 #include "launcher/headline.h"
 #include "launcher/print_out.h"
 #include "launcher/status_json.h"
@@ -190,8 +191,10 @@ std::string BeginningOf(const RunStatus& run, std::int64_t now_unix) {
   if (run.outcome.empty()) {
     text += PrintableLine(HeadlineOf(run).text) + "\n" + Slow(run);
   } else {
-    text += "outcome: " + PrintableLine(run.outcome) + " (exit code " +
-            std::to_string(run.exit_code) + ")\n";
+    text +=
+        "outcome: " +
+        Continue(PrintableLine(run.outcome), " (exit code " + std::to_string(run.exit_code) + ")") +
+        "\n";
   }
   return text;
 }
