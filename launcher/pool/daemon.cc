@@ -114,15 +114,20 @@ class Daemon {
     if (!found) {
       return {};
     }
+    const std::string& pool = found->name.pool;
+    const bool same = pool == ToString(config_.pool);
     if (!found->runs) {
-      Remember(found->name, std::nullopt);
+      if (same) {
+        Remember(found->name, std::nullopt);
+      }
       return {};
     }
-    if (const std::string& pool = found->name.pool; pool != ToString(config_.pool)) {
+    if (!same) {
       return Error{ErrorKind::kRefused, "run " + found->name.run_id + " of the pool at " + pool +
                                             " goes on here: start this daemon with --pool=" + pool +
                                             ", or end the run (ddprun stop " + found->name.run_id +
-                                            " --pool=" + pool + ")"};
+                                            " --pool=" + pool + "; if that pool is gone: kill " +
+                                            std::to_string(found->guard) + ")"};
     }
     Log(LogLevel::kInfo, "run " + found->name.run_id + " of an earlier daemon goes on here");
     offer_.said_part = found->name.part;

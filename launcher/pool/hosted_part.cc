@@ -51,10 +51,13 @@ Result<void> WritePart(int fd, const std::filesystem::path& file, const PartName
                        pid_t guard) {
   const std::string text = name.run_id + " " + std::to_string(name.part) + " " +
                            (name.detached ? "1 " : "0 ") + name.pool + " " + std::to_string(guard);
-  if (::ftruncate(fd, 0) != 0 || ::lseek(fd, 0, SEEK_SET) != 0) {
+  if (::lseek(fd, 0, SEEK_SET) != 0) {
     return SystemError("write", file.native(), errno);
   }
-  return WriteAll(fd, text, file);
+  RETURN_IF_ERROR(WriteAll(fd, text, file));  // On a full disk the old text stays.
+  return ::ftruncate(fd, static_cast<off_t>(text.size())) == 0
+             ? Result<void>()
+             : SystemError("write", file.native(), errno);
 }
 
 // Its standard output and error are `out`; its processes keep `lock`.
@@ -99,6 +102,11 @@ Result<std::optional<HostedPart::Found>> HostedPart::Look(const std::filesystem:
   ASSIGN_OR_RETURN(const bool is_free, LockFile(fd.get(), file));
   ASSIGN_OR_RETURN(const std::string text, ReadToEnd(fd.get(), file, kMostOfFile));
   std::optional<Found> found = ParseFound(text);
+  if (!found && !is_free) {
+    return Error{ErrorKind::kRefused, "a run goes on here, and '" + file.native() +
+                                          "' does not tell which: end it first (its processes "
+                                          "have that file open)"};
+  }
   if (found) {
     found->runs = !is_free;
   }

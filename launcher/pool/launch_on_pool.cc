@@ -136,6 +136,11 @@ class PoolLaunch {
         Log(LogLevel::kWarning, "the pool at " + ToString(pool_) +
                                     " cannot be reached; the run ends when its server is back, "
                                     "as this launch has gone");
+      } else if (wish_.detached && !known_) {
+        Log(LogLevel::kWarning, "the pool at " + ToString(pool_) +
+                                    " has not answered; if it has taken " + "run " + wish_.run_id +
+                                    ", `ddprun stop " + wish_.run_id +
+                                    " --pool=" + ToString(pool_) + "` ends it");
       }
       return End(over_ ? code_ : kExitSignalBase + signal);
     }

@@ -157,12 +157,12 @@ void PoolDriver::KeepNew() {
   }
 }
 
-// Also true of a client of which nothing has to be kept.
-bool PoolDriver::IsKept(const Key& key) const {
-  const auto has = [&key](const std::vector<PoolWish>& wishes) {
-    return std::ranges::count(wishes, key.second, &PoolWish::run_id) > 0;
+// Also true of a run of which nothing has to be kept.
+bool PoolDriver::IsKept(const RunId& run_id) const {
+  const auto has = [&run_id](const std::vector<PoolWish>& wishes) {
+    return std::ranges::count(wishes, run_id, &PoolWish::run_id) > 0;
   };
-  return key.first == Kind::kDaemon || !has(detached_) || has(kept_);
+  return !has(detached_) || has(kept_);
 }
 
 void PoolDriver::Settle() {
@@ -186,7 +186,8 @@ void PoolDriver::Settle() {
   core_.Settle(now);
   KeepNew();
   for (auto& [key, client] : clients_) {
-    if (!IsKept(key)) {
+    // No daemon starts a run that the next server would not know.
+    if (!IsKept(key.first == Kind::kDaemon ? core_.OrderFor(key.second).run_id : key.second)) {
       continue;
     }
     PoolReply reply = key.first == Kind::kDaemon ? PoolReply(core_.OrderFor(key.second))

@@ -54,7 +54,7 @@ class PoolDriver {
   Result<std::string> OnControl(const ControlRequest& request);
   void Settle();
   void KeepNew();
-  bool IsKept(const Key& key) const;
+  bool IsKept(const RunId& run_id) const;
 
   Loop& loop_;
   PoolCore core_;

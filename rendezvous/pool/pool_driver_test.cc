@@ -1,0 +1,66 @@
+#include "rendezvous/pool/pool_driver.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "rendezvous/testing/stream_testing.h"
+#include "tests/support/instant_loop.h"
+
+namespace ddprun {
+namespace {
+
+using PoolLog = StreamLog<PoolReport, PoolReply>;
+
+class PoolDriverTest : public testing::Test {
+ protected:
+  std::shared_ptr<PoolLog> Come(const PoolReport& first) {
+    auto log = std::make_shared<PoolLog>();
+    handlers_.pool(first, std::make_unique<LoggedStream<PoolReport, PoolReply>>(log));
+    return log;
+  }
+
+  InstantLoop loop_;
+  PoolDriver driver_{loop_, 1'000};
+  RendezvousHandlers handlers_ = driver_.With({});
+  std::function<void()> kept_;
+};
+
+bool IsOrdered(const PoolLog& daemon, const RunId& run_id) {
+  return std::ranges::any_of(daemon.sent, [&](const PoolReply& reply) {
+    const auto* const order = std::get_if<PoolOrder>(&reply);
+    return order != nullptr && order->run_id == run_id;
+  });
+}
+
+// Or a server that ends in between would let it run, and not know it.
+TEST_F(PoolDriverTest, ADetachedRunIsNeitherStartedNorAnsweredBeforeItIsKept) {
+  driver_.KeepDetached({},
+                       [this](std::vector<PoolWish>, std::function<void()> kept) { kept_ = kept; });
+  const auto daemon = Come(PoolOffer{.name = "n1", .incarnation = {1}});
+  loop_.GoTo(loop_.Now() + PoolCore::kRecovery);
+  const auto launch = Come(PoolWish{.run_id = "a",
+                                    .incarnation = {7},
+                                    .min_nodes = 1,
+                                    .max_nodes = 1,
+                                    .args = {"--", "a"},
+                                    .detached = true});
+  ASSERT_TRUE(kept_);
+  EXPECT_FALSE(IsOrdered(*daemon, "a"));
+  EXPECT_TRUE(launch->sent.empty());
+  kept_();
+  EXPECT_TRUE(IsOrdered(*daemon, "a"));
+  EXPECT_EQ(launch->sent.size(), 1u);
+}
+
+TEST_F(PoolDriverTest, OthersNeedNotBeKept) {
+  const auto daemon = Come(PoolOffer{.name = "n1", .incarnation = {1}});
+  loop_.GoTo(loop_.Now() + PoolCore::kRecovery);
+  Come(PoolWish{
+      .run_id = "a", .incarnation = {7}, .min_nodes = 1, .max_nodes = 1, .args = {"--", "a"}});
+  EXPECT_TRUE(IsOrdered(*daemon, "a"));
+}
+
+}  // namespace
+}  // namespace ddprun
