@@ -3,17 +3,14 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 
-#include <condition_variable>
-#include <deque>
 #include <functional>
-#include <mutex>
+#include <limits>
 #include <stdexcept>
-#include <stop_token>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "common/task_queue.h"
 #include "trainer/group/shared_world.h"
 
 namespace ddprun {
@@ -21,7 +18,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
-using Collective = std::function<Result<void>()>;
+using Collective = std::function<Result<void>(SharedWorld&)>;
 
 constexpr std::size_t kInlineBytes = std::size_t{512} << 10;
 
@@ -110,8 +107,8 @@ class ShmWork : public c10d::Work {
         future_(c10::make_intrusive<c10::ivalue::Future>(
             c10::ListType::create(c10::TensorType::get()))) {}
 
-  void Run() {
-    const Result<void> done = std::exchange(collective_, {})();
+  void Run(SharedWorld& world) {
+    const Result<void> done = std::exchange(collective_, {})(world);
     if (done) {
       finish();
       future_->markCompleted(c10::IValue(results_));
@@ -132,47 +129,6 @@ class ShmWork : public c10d::Work {
 
 using ShmWorkPointer = c10::intrusive_ptr<ShmWork>;
 
-// Runs works in the order in which they are given to it.
-class Runner {
- public:
-  void Run(const ShmWorkPointer& work, bool small) {
-    std::unique_lock lock(mutex_);
-    if (small && unfinished_ == 0) {
-      lock.unlock();  // The caller's thread is the only one that gives works.
-      work->Run();
-      return;
-    }
-    if (!thread_.joinable()) {
-      thread_ = std::jthread([this](const std::stop_token& end) { Loop(end); });
-    }
-    ++unfinished_;
-    queue_.push_back(work);
-    changed_.notify_all();
-  }
-
- private:
-  void Loop(const std::stop_token& end) {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      if (!changed_.wait(lock, end, [&] { return !queue_.empty(); })) {
-        return;
-      }
-      const ShmWorkPointer work = std::move(queue_.front());
-      queue_.pop_front();
-      lock.unlock();
-      work->Run();
-      lock.lock();
-      --unfinished_;
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::deque<ShmWorkPointer> queue_;
-  std::size_t unfinished_ = 0;
-  std::jthread thread_;  // Last: at its end it runs all that waits.
-};
-
 class ShmBackend : public c10d::Backend {
  public:
   explicit ShmBackend(std::shared_ptr<SharedWorld> world)
@@ -186,25 +142,28 @@ class ShmBackend : public c10d::Backend {
   WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
     const at::Tensor tensor = TheOne(tensors);
     const Reduction reduction = ReductionOf(options.reduceOp, tensor);
-    return Start(
-        c10d::OpType::ALLREDUCE, "shm:all_reduce", tensors, tensors,
-        [this, tensor, reduction] { return world_->AllReduce(reduction, BytesOf(tensor)); });
+    return Start(c10d::OpType::ALLREDUCE, "shm:all_reduce", tensors, tensors,
+                 [tensor, reduction](SharedWorld& world) {
+                   return world.AllReduce(reduction, BytesOf(tensor));
+                 });
   }
 
   // Every rank gets what only the root is promised.
   WorkPointer reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
     const at::Tensor tensor = TheOne(tensors);
     const Reduction reduction = ReductionOf(options.reduceOp, tensor);
-    return Start(c10d::OpType::REDUCE, "shm:reduce", tensors, tensors, [this, tensor, reduction] {
-      return world_->AllReduce(reduction, BytesOf(tensor));
-    });
+    return Start(c10d::OpType::REDUCE, "shm:reduce", tensors, tensors,
+                 [tensor, reduction](SharedWorld& world) {
+                   return world.AllReduce(reduction, BytesOf(tensor));
+                 });
   }
 
   WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
     const at::Tensor tensor = TheOne(tensors);
     const auto root = static_cast<std::size_t>(options.rootRank);
-    return Start(c10d::OpType::BROADCAST, "shm:broadcast", tensors, tensors,
-                 [this, tensor, root] { return world_->Broadcast(BytesOf(tensor), root); });
+    return Start(
+        c10d::OpType::BROADCAST, "shm:broadcast", tensors, tensors,
+        [tensor, root](SharedWorld& world) { return world.Broadcast(BytesOf(tensor), root); });
   }
 
   WorkPointer allgather(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -214,19 +173,20 @@ class ShmBackend : public c10d::Backend {
     const Tensors all = outputs[0];
     const at::Tensor flat =
         at::empty({static_cast<std::int64_t>(all.size()), own.numel()}, own.options());
-    return Start(c10d::OpType::ALLGATHER, "shm:all_gather", inputs, all, [this, own, all, flat] {
-      Result<void> done = world_->AllGather(BytesOf(own), BytesOf(flat));
-      for (std::size_t rank = 0; done && rank < all.size(); ++rank) {
-        const at::Tensor& output = all[rank];
-        output.copy_(flat[static_cast<std::int64_t>(rank)].view_as(output));
-      }
-      return done;
-    });
+    return Start(c10d::OpType::ALLGATHER, "shm:all_gather", inputs, all,
+                 [own, all, flat](SharedWorld& world) {
+                   Result<void> done = world.AllGather(BytesOf(own), BytesOf(flat));
+                   for (std::size_t rank = 0; done && rank < all.size(); ++rank) {
+                     const at::Tensor& output = all[rank];
+                     output.copy_(flat[static_cast<std::int64_t>(rank)].view_as(output));
+                   }
+                   return done;
+                 });
   }
 
   WorkPointer barrier(const c10d::BarrierOptions&) override {
     return Start(c10d::OpType::BARRIER, "shm:barrier", {}, {},
-                 [this] { return world_->Barrier(); });
+                 [](SharedWorld& world) { return world.Barrier(); });
   }
 
  private:
@@ -234,12 +194,18 @@ class ShmBackend : public c10d::Backend {
                     const Tensors& results, Collective collective) {
     auto work = c10::make_intrusive<ShmWork>(getRank(), type, title, inputs, results,
                                              std::move(collective));
-    runner_.Run(work, inputs.empty() || inputs.front().nbytes() <= kInlineBytes);
+    // The caller's thread is the only one that gives works, so none comes between.
+    const bool small = inputs.empty() || inputs.front().nbytes() <= kInlineBytes;
+    const bool now =
+        (small && thread_.Idle()) || !thread_.Post([world = world_, work] { work->Run(*world); });
+    if (now) {
+      work->Run(*world_);
+    }
     return work;
   }
 
   const std::shared_ptr<SharedWorld> world_;
-  Runner runner_;  // Last: its thread uses the world until it has ended.
+  TaskQueue thread_{std::numeric_limits<std::size_t>::max()};  // Takes works in their order.
 };
 
 }  // namespace
