@@ -2,15 +2,14 @@
 
 #include <grpcpp/client_context.h>
 
-#include <atomic>
 #include <optional>
 #include <utility>
 
 #include "common/slug.h"
 #include "proto/rendezvous.grpc.pb.h"
 #include "rendezvous/grpc_channel.h"
-#include "rendezvous/grpc_stream.h"
 #include "rendezvous/listener/grpc_admission.h"
+#include "rendezvous/stream_end.h"
 #include "rendezvous/term_bounds.h"
 #include "rendezvous/wire/convert.h"
 
@@ -55,41 +54,6 @@ void LeaveOutTexts(v1::SyncRequest& request) {
 using WireCommands = ClientStream<v1::Command, v1::NodeMessage>;
 constexpr std::size_t kMostUnsentPieces = 6 * kMostAsks;  // One of each request, and its beginning.
 
-// The loop's end of a stream: gRPC's threads post to it.
-struct CommandEars {
-  std::function<void(const NodeCommand&)> heard;
-  std::function<void()> ended;
-};
-
-// One stream of commands, as gRPC uses it.
-struct CommandsCall {
-  grpc::ClientContext context;
-  std::shared_ptr<WireCommands> stream = std::make_shared<WireCommands>(context, kMostUnsentPieces);
-};
-
-class GrpcCommands final : public CommandStream {
- public:
-  GrpcCommands(std::shared_ptr<CommandsCall> call, std::shared_ptr<CommandEars> ears)
-      : call_(std::move(call)), ears_(std::move(ears)) {}
-  ~GrpcCommands() override {
-    *ears_ = {};
-    call_->stream->Cancel(grpc::Status::CANCELLED);
-  }
-  void Listen(std::function<void(const NodeCommand&)> heard, std::function<void()> ended) override {
-    *ears_ = {std::move(heard), std::move(ended)};
-  }
-  void Send(const AnswerPiece& piece) override {
-    v1::NodeMessage wire;
-    ToProto(piece, wire.mutable_piece());
-    call_->stream->Send(std::move(wire));
-  }
-  void End(const Error& /*why*/) override {}
-
- private:
-  const std::shared_ptr<CommandsCall> call_;
-  const std::shared_ptr<CommandEars> ears_;
-};
-
 Result<SyncReply> ReplyOf(const Call& call, const grpc::Status& status, const Endpoint& endpoint,
                           const Access& access) {
   if (!status.ok()) {
@@ -118,7 +82,7 @@ class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChann
   void Cancel();
   std::unique_ptr<CommandStream> OpenCommands(const Membership& self);
   void CancelCommands();
-  void WaitForGrpc();
+  void WaitForGrpc() const { in_grpc_.Wait(); }
 
  private:
   void LookUp();
@@ -134,7 +98,7 @@ class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChann
   const Endpoint endpoint_;
   const Access access_;
   std::shared_ptr<Call> current_;
-  std::weak_ptr<CommandsCall> commands_;
+  std::weak_ptr<WireCommands> commands_;
   std::shared_ptr<grpc::Channel> channel_;  // Of stub_, or of an earlier stub.
   std::unique_ptr<Stub> stub_;  // None: not connected yet, or the connection was given up.
   bool unanswered_ = true;      // No call on this connection was answered; it leads to target_.
@@ -143,7 +107,7 @@ class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChann
   bool is_name_ = false;
   bool looking_up_ = false;
   LoopTimer limit_;  // The current call's deadline. gRPC's own would cost a timer at both ends.
-  std::shared_ptr<std::atomic<int>> in_grpc_ = std::make_shared<std::atomic<int>>(0);
+  CallsInGrpc in_grpc_;
 };
 
 void GrpcSyncChannel::State::Send(const NodeReport& report, Duration deadline, Done done) {
@@ -265,7 +229,7 @@ void GrpcSyncChannel::State::Start() {
   }
   current_->began_ready = channel_->GetState(false) == GRPC_CHANNEL_READY;
   ShowToken(current_->context, access_.token);
-  in_grpc_->fetch_add(1);
+  in_grpc_.Add();
   const auto call = current_;
   call->sent_unix_us = UnixMicroseconds();
   stub_->async()->Sync(
@@ -277,8 +241,7 @@ void GrpcSyncChannel::State::Start() {
             self->OnStatus(call, status);
           }
         });
-        in_grpc->fetch_sub(1);
-        in_grpc->notify_all();
+        in_grpc.Remove();
       });
 }
 
@@ -308,49 +271,21 @@ std::unique_ptr<CommandStream> GrpcSyncChannel::State::OpenCommands(const Member
   if (!stub_ || unanswered_) {  // A server reads little before the first call is accepted.
     return nullptr;
   }
-  const auto call = std::make_shared<CommandsCall>();
-  const auto ears = std::make_shared<CommandEars>();
-  ShowToken(call->context, access_.token);
-  in_grpc_->fetch_add(1);
-  stub_->async()->Observe(&call->context, call->stream.get());
-  call->stream->Begin({[call, ears, &loop = loop_](v1::Command wire) {
-                         Result<NodeCommand> command = FromProto<NodeCommand>(wire);
-                         if (!command) {
-                           call->stream->Cancel(grpc::Status::CANCELLED);
-                           return;
-                         }
-                         loop.Post([call, ears, command = *std::move(command)] {
-                           if (const auto heard = ears->heard) {  // A copy: it may end the stream.
-                             heard(command);
-                             call->stream->ReadOn();
-                           }
-                         });
-                       },
-                       [call, ears, &loop = loop_, in_grpc = in_grpc_] {
-                         loop.Post([ears] {
-                           if (const auto ended = ears->ended) {
-                             ended();
-                           }
-                         });
-                         in_grpc->fetch_sub(1);
-                         in_grpc->notify_all();
-                       }});
+  const auto call = std::make_shared<WireCommands>(kMostUnsentPieces);
+  auto commands = OpenStream<AnswerPiece>(
+      loop_, in_grpc_, access_.token, call,
+      [this](auto* context, auto* stream) { stub_->async()->Observe(context, stream); },
+      FromProto<NodeCommand, v1::Command>);
   v1::NodeMessage hello;
   ToProto(self, hello.mutable_self());
-  call->stream->Send(std::move(hello));
+  call->Send(std::move(hello));
   commands_ = call;
-  return std::make_unique<GrpcCommands>(call, ears);
+  return commands;
 }
 
 void GrpcSyncChannel::State::CancelCommands() {
   if (const auto call = commands_.lock()) {
-    call->stream->Cancel(grpc::Status::CANCELLED);
-  }
-}
-
-void GrpcSyncChannel::State::WaitForGrpc() {
-  for (int calls = in_grpc_->load(); calls != 0; calls = in_grpc_->load()) {
-    in_grpc_->wait(calls);
+    call->Cancel(grpc::Status::CANCELLED);
   }
 }
 

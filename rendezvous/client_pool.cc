@@ -3,32 +3,25 @@
 #include <grpcpp/client_context.h>
 
 #include <algorithm>
-#include <atomic>
 #include <string>
 #include <utility>
 
 #include "common/log.h"
 #include "proto/rendezvous.grpc.pb.h"
 #include "rendezvous/grpc_channel.h"
-#include "rendezvous/grpc_stream.h"
 #include "rendezvous/listener/grpc_admission.h"
+#include "rendezvous/stream_end.h"
 #include "rendezvous/wire/convert.h"
 
 namespace ddprun {
 namespace {
 
 using WireStream = ClientStream<v1::PoolReply, v1::PoolReport>;
+using PoolEnd = StreamEnd<PoolReply, PoolReport, WireStream>;
 constexpr std::size_t kMostUnsent = 16;
 constexpr Duration kFirstRetry{50};
 constexpr Duration kLongestRetry{1'000};
 constexpr Duration kConnectLimit{10'000};
-
-// One stream, as gRPC uses it.
-struct PoolCall {
-  grpc::ClientContext context;
-  std::unique_ptr<v1::Rendezvous::Stub> stub;
-  std::shared_ptr<WireStream> stream = std::make_shared<WireStream>(context, kMostUnsent);
-};
 
 Error NoPool(const Endpoint& endpoint) {
   return {ErrorKind::kRefused,
@@ -59,7 +52,7 @@ class PoolClient::State : public std::enable_shared_from_this<PoolClient::State>
   void Say(const PoolReport& report) {
     const bool first = !report_;
     report_ = report;
-    if (call_) {
+    if (stream_) {
       SendReport();
     } else if (first) {
       LookUp();
@@ -69,12 +62,8 @@ class PoolClient::State : public std::enable_shared_from_this<PoolClient::State>
   void Close() {
     closed_ = true;
     timer_.Cancel();
-    if (const auto call = std::exchange(call_, nullptr)) {
-      call->stream->Cancel(grpc::Status::CANCELLED);
-    }
-    for (int calls = in_grpc_->load(); calls != 0; calls = in_grpc_->load()) {
-      in_grpc_->wait(calls);
-    }
+    stream_.reset();
+    in_grpc_.Wait();
   }
 
  private:
@@ -90,60 +79,30 @@ class PoolClient::State : public std::enable_shared_from_this<PoolClient::State>
     if (!target) {
       return OnLost(target.error());
     }
-    const auto call = std::make_shared<PoolCall>();
-    call->stub =
+    const auto stub =
         v1::Rendezvous::NewStub(OpenChannel(*target, endpoint_.host, access_, kPoolSilence));
-    ShowToken(call->context, access_.token);
-    in_grpc_->fetch_add(1);
-    call->stub->async()->Pool(&call->context, call->stream.get());
-    const auto post = [weak = weak_from_this(), call](auto what) {
-      return [weak, call, what = std::move(what)] {
-        if (const auto self = weak.lock(); self && self->call_ == call) {
-          what(*self);
-        }
-      };
-    };
-    call->stream->Begin({[call, post, &loop = loop_](v1::PoolReply wire) {
-                           const Result<PoolReply> reply = FromProto<PoolReply>(wire);
-                           if (!reply) {
-                             call->stream->Cancel(
-                                 {grpc::StatusCode::FAILED_PRECONDITION,
-                                  "the server sent a malformed message: " + reply.error().message});
-                             return;
-                           }
-                           loop.Post(
-                               post([call, reply = *reply](State& self) { self.OnReply(reply); }));
-                         },
-                         [call, post, &loop = loop_, in_grpc = in_grpc_] {
-                           loop.Post(post([status = call->stream->status()](State& self) {
-                             self.OnLost(WhyEnded(status, self.endpoint_, self.access_));
-                           }));
-                           in_grpc->fetch_sub(1);
-                           in_grpc->notify_all();
-                         }});
-    call_ = call;
+    stream_ = OpenStream<PoolReport>(
+        loop_, in_grpc_, access_.token, std::make_shared<WireStream>(kMostUnsent),
+        [&stub](auto* context, auto* stream) { stub->async()->Pool(context, stream); },
+        FromProto<PoolReply, v1::PoolReply>);
+    stream_->Listen([this](const PoolReply& reply) { OnReply(reply); },
+                    [this] { OnLost(WhyEnded(stream_->call().status(), endpoint_, access_)); });
     heard_ = false;
     SendReport();
   }
 
   void SendReport() {
-    v1::PoolReport wire;
-    ToProto(*report_, &wire);
-    call_->stream->Send(std::move(wire));
+    stream_->Send(*report_);
     timer_.ArmAt(loop_.Now() + kPoolPeriod, [this] { SendReport(); });
   }
 
   void OnReply(const PoolReply& reply) {
     heard_ = true;
-    const auto call = call_;
     told_.heard(reply);  // May end this client.
-    call->stream->ReadOn();
   }
 
   void OnLost(const Error& why) {
-    if (const auto call = std::exchange(call_, nullptr)) {
-      call->stream->Cancel(grpc::Status::CANCELLED);
-    }
+    stream_.reset();
     retry_ = heard_ ? kFirstRetry : std::min(kLongestRetry, retry_ * 2);
     heard_ = false;
     timer_.ArmAt(loop_.Now() + retry_, [this] { LookUp(); });
@@ -155,12 +114,12 @@ class PoolClient::State : public std::enable_shared_from_this<PoolClient::State>
   const Access access_;
   const Told told_;
   std::optional<PoolReport> report_;
-  std::shared_ptr<PoolCall> call_;
+  std::unique_ptr<PoolEnd> stream_;
   bool heard_ = false;  // On this stream.
   bool closed_ = false;
   Duration retry_ = kFirstRetry;
   LoopTimer timer_;
-  std::shared_ptr<std::atomic<int>> in_grpc_ = std::make_shared<std::atomic<int>>(0);
+  CallsInGrpc in_grpc_;
 };
 
 PoolClient::PoolClient(Loop& loop, const Endpoint& endpoint, Access access, Told told)

@@ -291,6 +291,21 @@ std::shared_ptr<grpc::Channel> ChannelOver(UniqueFd socket, Duration silence) {
   return grpc::CreateCustomInsecureChannelFromFd("rendezvous", socket.Release(), arguments);
 }
 
+grpc::Status StatusOf(const Error& error) {
+  switch (error.kind) {
+    case ErrorKind::kInvalid:
+      return {grpc::StatusCode::INVALID_ARGUMENT, error.message};
+    case ErrorKind::kUnavailable:
+      return {grpc::StatusCode::UNAVAILABLE, error.message};
+    case ErrorKind::kNotFound:
+      return {grpc::StatusCode::NOT_FOUND, error.message};
+    case ErrorKind::kRefused:
+    case ErrorKind::kSystem:
+      break;
+  }
+  return {grpc::StatusCode::FAILED_PRECONDITION, error.message};
+}
+
 Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration waited,
               const Access& access) {
   const std::string where = ToString(endpoint);

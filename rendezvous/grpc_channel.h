@@ -36,6 +36,9 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const std:
 // A channel over a connected socket of this machine, in the clear. It ends with the connection.
 std::shared_ptr<grpc::Channel> ChannelOver(UniqueFd socket, Duration silence);
 
+// Of a server, for a caller.
+grpc::Status StatusOf(const Error& error);
+
 // For a status that is not OK. `waited`: the call's deadline; `access`: what the call was made
 // with.
 Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration waited,

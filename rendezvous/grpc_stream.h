@@ -26,6 +26,7 @@ template <class Reactor, class Context, class In, class Out>
 class GrpcStream : public Reactor,
                    public std::enable_shared_from_this<GrpcStream<Reactor, Context, In, Out>> {
  public:
+  using Sent = Out;
   static constexpr bool kServes = std::is_same_v<Context, grpc::CallbackServerContext>;
   struct Events {                   // On gRPC's threads.
     std::function<void(In)> heard;  // Nothing more is read until ReadOn.
@@ -174,11 +175,17 @@ class ServerStream final
   void OnDone() override { this->Done(); }
 };
 
+struct OwnContext {
+  grpc::ClientContext own;
+};
+
 template <class In, class Out>
 class ClientStream final
-    : public GrpcStream<grpc::ClientBidiReactor<Out, In>, grpc::ClientContext, In, Out> {
+    : private OwnContext,
+      public GrpcStream<grpc::ClientBidiReactor<Out, In>, grpc::ClientContext, In, Out> {
  public:
-  using ClientStream::GrpcStream::GrpcStream;
+  explicit ClientStream(std::size_t most_queued) : ClientStream::GrpcStream(own, most_queued) {}
+  grpc::ClientContext& context() { return own; }
   // With which the server has ended it. Once it has ended.
   const grpc::Status& status() const { return status_; }
 

@@ -43,17 +43,11 @@ class LocalPendingSync final : public PendingSync {
   std::shared_ptr<LocalCall> call_;
 };
 
-// The handlers of one end of a local stream.
-template <class In>
-struct LocalEars {
-  std::function<void(const In&)> heard;
-  std::function<void()> ended;
-};
-
 template <class In, class Out>
 class LocalStream final : public MessageStream<In, Out> {
  public:
-  LocalStream(Loop& loop, std::shared_ptr<LocalEars<In>> own, std::shared_ptr<LocalEars<Out>> other)
+  LocalStream(Loop& loop, std::shared_ptr<StreamEars<In>> own,
+              std::shared_ptr<StreamEars<Out>> other)
       : loop_(loop), own_(std::move(own)), other_(std::move(other)) {}
   ~LocalStream() override {
     *own_ = {};
@@ -77,8 +71,8 @@ class LocalStream final : public MessageStream<In, Out> {
 
  private:
   Loop& loop_;
-  const std::shared_ptr<LocalEars<In>> own_;
-  const std::shared_ptr<LocalEars<Out>> other_;
+  const std::shared_ptr<StreamEars<In>> own_;
+  const std::shared_ptr<StreamEars<Out>> other_;
 };
 
 }  // namespace
@@ -100,8 +94,8 @@ struct LocalSyncChannel::State : std::enable_shared_from_this<State> {
     if (!handlers.observe) {
       return nullptr;
     }
-    const auto node = std::make_shared<LocalEars<NodeCommand>>();
-    const auto server = std::make_shared<LocalEars<AnswerPiece>>();
+    const auto node = std::make_shared<StreamEars<NodeCommand>>();
+    const auto server = std::make_shared<StreamEars<AnswerPiece>>();
     loop.Post([weak = weak_from_this(), node, server, self] {
       if (const auto state = weak.lock()) {
         state->handlers.observe(self, std::make_unique<LocalStream<AnswerPiece, NodeCommand>>(

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "common/check.h"
-#include "rendezvous/grpc_stream.h"
 #include "rendezvous/peer_calls.h"
+#include "rendezvous/stream_end.h"
 #include "rendezvous/term_bounds.h"
 #include "rendezvous/wire/convert.h"
 
@@ -62,21 +62,6 @@ using SyncCall = UnaryCall<v1::SyncReply>;
 constexpr std::size_t kMostUnsentCommands = 64;
 constexpr std::size_t kMostUnsentOfPool = 16;
 
-grpc::Status StatusOf(const Error& error) {
-  switch (error.kind) {
-    case ErrorKind::kInvalid:
-      return {grpc::StatusCode::INVALID_ARGUMENT, error.message};
-    case ErrorKind::kUnavailable:
-      return {grpc::StatusCode::UNAVAILABLE, error.message};
-    case ErrorKind::kNotFound:
-      return {grpc::StatusCode::NOT_FOUND, error.message};
-    case ErrorKind::kRefused:
-    case ErrorKind::kSystem:
-      break;
-  }
-  return {grpc::StatusCode::FAILED_PRECONDITION, error.message};
-}
-
 grpc::ServerUnaryReactor* EndAtOnce(grpc::CallbackServerContext* context,
                                     const grpc::Status& status) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
@@ -128,46 +113,20 @@ class GrpcPendingSync final : public PendingSync, public OpenCall {
   std::shared_ptr<All> open_;
 };
 
-// Brings messages of a stream from gRPC's threads to the loop.
-template <class In>
-struct Ears {
-  std::function<void(const In&)> heard;
-  std::function<void()> ended;
-};
-
 // The loop's side of a stream.
-template <class In, class Out, class WireIn, class WireOut>
-class ServedStream final : public MessageStream<In, Out>, public OpenCall {
+template <class In, class Out, class Call>
+class ServedStream final : public StreamEnd<In, Out, Call>, public OpenCall {
  public:
-  using Call = ServerStream<WireIn, WireOut>;
-  ServedStream(std::shared_ptr<Call> call, std::shared_ptr<Ears<In>> ears,
+  ServedStream(std::shared_ptr<Call> call, std::shared_ptr<StreamEars<In>> ears,
                std::shared_ptr<All> open)
-      : call_(std::move(call)), ears_(std::move(ears)), open_(std::move(open)) {
+      : StreamEnd<In, Out, Call>(std::move(call), std::move(ears)), open_(std::move(open)) {
     open_->insert(this);
   }
-  ~ServedStream() override {
-    open_->erase(this);
-    *ears_ = {};
-    call_->Cancel({grpc::StatusCode::UNAVAILABLE, "superseded"});
-  }
-  void Listen(std::function<void(const In&)> heard, std::function<void()> ended) override {
-    *ears_ = {std::move(heard), std::move(ended)};
-    call_->ReadOn();
-  }
-  void Send(const Out& message) override {
-    WireOut wire;
-    ToProto(message, &wire);
-    call_->Send(std::move(wire));
-  }
-  void End(const Error& why) override { call_->End(StatusOf(why)); }
-  void RefuseEarly(const Error& why) override {
-    *ears_ = {};
-    call_->Cancel(StatusOf(why));
-  }
+  ~ServedStream() override { open_->erase(this); }
+
+  void RefuseEarly(const Error& why) override { this->GiveUp(why); }
 
  private:
-  const std::shared_ptr<Call> call_;
-  const std::shared_ptr<Ears<In>> ears_;
   const std::shared_ptr<All> open_;
 };
 
@@ -264,27 +223,22 @@ grpc::ServerBidiReactor<WireIn, WireOut>* ServeStream(const std::shared_ptr<Inbo
     return new RefusedStream<WireIn, WireOut>(
         allowed.ok() ? grpc::Status{grpc::StatusCode::UNIMPLEMENTED, ""} : allowed);
   }
-  const auto call = std::make_shared<ServerStream<WireIn, WireOut>>(*context, most_unsent);
+  using Call = ServerStream<WireIn, WireOut>;
+  const auto call = std::make_shared<Call>(*context, most_unsent);
   const std::string peer = PlainPeer(context->peer());
-  const auto ears = std::make_shared<Ears<In>>();
+  const auto ears = std::make_shared<StreamEars<In>>();
   const auto opened = std::make_shared<bool>(false);  // Messages come one at a time.
   const auto hear = [=](const WireIn& wire) -> Result<void> {
     if (*opened) {
-      ASSIGN_OR_RETURN(const In message, later(wire));
-      inbox->loop.Post([=] {
-        if (const auto heard = ears->heard) {  // A copy: it may end the stream.
-          heard(message);
-          call->ReadOn();
-        }
-      });
+      ASSIGN_OR_RETURN(In message, later(wire));
+      Deliver(inbox->loop, call, ears, std::move(message));
       return {};
     }
     *opened = true;
     ASSIGN_OR_RETURN(const auto question, first(wire));
     inbox->loop.Post([=] {
       if (inbox->Admits(*call, peer)) {
-        open(question,
-             std::make_unique<ServedStream<In, Out, WireIn, WireOut>>(call, ears, inbox->open));
+        open(question, std::make_unique<ServedStream<In, Out, Call>>(call, ears, inbox->open));
       }
     });
     return {};

@@ -48,6 +48,13 @@ class MessageStream {
   // Tells the other end why it ends, once it has what was sent before. A server's end has this.
   virtual void End(const Error& why) = 0;
 };
+// The handlers of such an end; empty ones once it has gone.
+template <class In>
+struct StreamEars {
+  std::function<void(const In&)> heard;
+  std::function<void()> ended;
+};
+
 using NodeStream = MessageStream<AnswerPiece, NodeCommand>;  // A server's end of a node's stream.
 using CommandStream = MessageStream<NodeCommand, AnswerPiece>;  // The node's end of it.
 using OperatorStream = MessageStream<NodeId, AskReply>;   // A server's end of an operator's stream.

@@ -58,6 +58,10 @@ BOTH_WAYS(Membership, v1::Membership)
 BOTH_WAYS(AskStart, v1::AskStart)
 template void ToProto(const AnswerPiece&, v1::Piece*);
 
+void ToProto(const AnswerPiece& piece, v1::NodeMessage* wire) {
+  ToProto(piece, wire->mutable_piece());
+}
+
 Result<Membership> MembershipFromProto(const v1::NodeMessage& wire) {
   return FromProto<Membership>(wire.self());
 }

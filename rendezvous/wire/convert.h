@@ -31,6 +31,7 @@ template <class Value, class Wire>
 void ToProto(const Value& value, Wire* wire);
 
 // Of the two streams' messages from a client the first one opens the stream.
+void ToProto(const AnswerPiece& piece, v1::NodeMessage* wire);
 Result<Membership> MembershipFromProto(const v1::NodeMessage& wire);
 Result<AnswerPiece> PieceFromProto(const v1::NodeMessage& wire);
 Result<AskStart> AskStartFromProto(const v1::AskMessage& wire);
