@@ -101,32 +101,23 @@ std::size_t Product(const std::vector<std::uint32_t>& dimensions) {
   return size;
 }
 
-Error TooShort(const std::filesystem::path& path, std::size_t promised, std::size_t there) {
-  return BadFile(path, "truncated: its header promises " + std::to_string(promised) +
-                           " bytes of data, there are " + std::to_string(there));
-}
-
-Error TooLong(const std::filesystem::path& path, std::size_t promised) {
-  return BadFile(path, "longer than the " + std::to_string(promised) +
-                           " bytes of data that its header promises");
-}
-
-Result<IdxArray> FromMapped(const std::filesystem::path& path, MappedFile mapped,
-                            std::size_t dimensions) {
-  const auto file = std::make_shared<const MappedFile>(std::move(mapped));
-  const std::size_t header_size = std::min(file->bytes().size(), 4 + 4 * dimensions);
+// `bytes`: of the whole file, unpacked.
+Result<IdxArray> FromBytes(const std::filesystem::path& path, std::span<const std::uint8_t> bytes,
+                           std::size_t dimensions, std::shared_ptr<const void> owner) {
+  const std::size_t header_size = std::min(bytes.size(), 4 + 4 * dimensions);
   IdxArray array;
-  ASSIGN_OR_RETURN(array.dimensions,
-                   Dimensions(path, file->bytes().first(header_size), dimensions));
+  ASSIGN_OR_RETURN(array.dimensions, Dimensions(path, bytes.first(header_size), dimensions));
+  array.bytes = bytes.subspan(header_size);
+  array.owner = std::move(owner);
   const std::size_t size = Product(array.dimensions);
-  array.bytes = file->bytes().subspan(header_size);
   if (array.bytes.size() < size) {
-    return TooShort(path, size, array.bytes.size());
+    return BadFile(path, "truncated: its header promises " + std::to_string(size) +
+                             " bytes of data, there are " + std::to_string(array.bytes.size()));
   }
   if (array.bytes.size() > size) {
-    return TooLong(path, size);
+    return BadFile(path, "longer than the " + std::to_string(size) +
+                             " bytes of data that its header promises");
   }
-  array.owner = file;
   return array;
 }
 
@@ -138,31 +129,20 @@ Result<IdxArray> Unpack(const std::filesystem::path& path, std::size_t dimension
     return SystemError("open", path.string(), errno == 0 ? ENOMEM : errno);
   }
   gzbuffer(file.get(), 1u << 18);
-  std::vector<std::uint8_t> header(4 + 4 * dimensions);
-  ASSIGN_OR_RETURN(const std::size_t header_size,
-                   Read(file.get(), path, header.data(), header.size()));
-  header.resize(header_size);
-  IdxArray array;
-  ASSIGN_OR_RETURN(array.dimensions, Dimensions(path, header, dimensions));
-  const std::size_t size = Product(array.dimensions);
+  const auto bytes = std::make_shared<std::vector<std::uint8_t>>(4 + 4 * dimensions);
+  ASSIGN_OR_RETURN(const std::size_t header, Read(file.get(), path, bytes->data(), bytes->size()));
+  bytes->resize(header);
+  ASSIGN_OR_RETURN(const std::vector<std::uint32_t> claimed, Dimensions(path, *bytes, dimensions));
+  const std::size_t size = Product(claimed);
   if (size / kMostUnpacked > packed_size) {  // Before memory is taken for what cannot come.
     return BadFile(path, "truncated: its header promises " + std::to_string(size) +
                              " bytes of data, and its " + std::to_string(packed_size) +
                              " compressed bytes cannot hold as many");
   }
-  const auto bytes = std::make_shared<std::vector<std::uint8_t>>(size);
-  ASSIGN_OR_RETURN(const std::size_t got, Read(file.get(), path, bytes->data(), size));
-  if (got < size) {
-    return TooShort(path, size, got);
-  }
-  std::uint8_t extra = 0;
-  ASSIGN_OR_RETURN(const std::size_t more, Read(file.get(), path, &extra, 1));
-  if (more != 0) {
-    return TooLong(path, size);
-  }
-  array.bytes = *bytes;
-  array.owner = bytes;
-  return array;
+  bytes->resize(header + size + 1);  // One more, to see whether there is more.
+  ASSIGN_OR_RETURN(const std::size_t got, Read(file.get(), path, bytes->data() + header, size + 1));
+  bytes->resize(header + got);
+  return FromBytes(path, *bytes, dimensions, bytes);
 }
 
 }  // namespace
@@ -171,8 +151,11 @@ Result<IdxArray> ReadIdx(const std::filesystem::path& path, std::size_t expected
   ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
   const std::span<const std::uint8_t> bytes = file.bytes();
   const bool packed = bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
-  return packed ? Unpack(path, expected_dimensions, bytes.size())
-                : FromMapped(path, std::move(file), expected_dimensions);
+  if (packed) {
+    return Unpack(path, expected_dimensions, bytes.size());
+  }
+  const auto mapped = std::make_shared<const MappedFile>(std::move(file));
+  return FromBytes(path, mapped->bytes(), expected_dimensions, mapped);
 }
 
 }  // namespace ddprun
