@@ -29,7 +29,6 @@
 #include "agent/kept_launch.h"
 #include "agent/last_sweep.h"
 #include "agent/limited_child.h"
-#include "agent/workers/directory_removal.h"
 #include "agent/workers/wait_status.h"
 #include "agent/workers/worker_launcher.h"
 #include "common/exit_code.h"
@@ -389,7 +388,11 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main,
   const ExitStatus status = DecodeWaitStatus(WaitForAgent(guard));
   EndWhatIsLeft(guard);
   if (after_death && !guard.at_death.empty()) {  // It may rely on that no process is left.
-    RunInChild([&] { after_death(guard.at_death); }, kAfterDeathLimit, [&] { AwaitSignal(guard); });
+    const auto work = [&] {
+      after_death(guard.at_death);
+      return true;
+    };
+    RunInChild(work, kAfterDeathLimit, kAfterDeathLimit, [&] { return AwaitSignal(guard); });
   }
   const Killed* const killed = std::get_if<Killed>(&status);
   if (killed != nullptr && guard.ended_by == 0) {
