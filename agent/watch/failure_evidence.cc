@@ -8,30 +8,14 @@
 
 namespace ddprun {
 
-struct FailureEvidence::State {
-  bool refused = false;
-  int under_way = 0;
-  std::function<void()> then;
-
-  void TellIfWritten() {
-    if (under_way == 0 && then) {
-      std::exchange(then, nullptr)();
-    }
-  }
-};
-
-FailureEvidence::FailureEvidence(Loop& loop) : loop_(loop), state_(std::make_shared<State>()) {}
-
-FailureEvidence::~FailureEvidence() {
-  state_->then = nullptr;
-}
+FailureEvidence::FailureEvidence(Loop& loop) : loop_(loop) {}
 
 void FailureEvidence::Keep(const std::filesystem::path& bundle, NodePart part,
                            std::vector<Recorder> recorders, std::filesystem::file_time_type began,
                            std::shared_ptr<const void> held) {
   const auto written = std::make_shared<Result<void>>();
   const auto holds = std::make_shared<std::shared_ptr<const void>>(std::move(held));
-  ++state_->under_way;
+  ++under_way_;
   loop_.RunBounded(
       HangEvidence::kOfDisk,
       [written, holds, bundle, part = std::move(part), recorders = std::move(recorders), began] {
@@ -42,19 +26,28 @@ void FailureEvidence::Keep(const std::filesystem::path& bundle, NodePart part,
         }
         holds->reset();  // Here: what ends with it asks the disk.
       },
-      [state = state_, written](bool in_time) {
-        if (in_time && !*written && !std::exchange(state->refused, true)) {
+      [this, alive = std::weak_ptr(alive_), written](bool in_time) {
+        if (alive.expired()) {
+          return;
+        }
+        if (in_time && !*written && !std::exchange(refused_, true)) {
           Log(LogLevel::kWarning,
               "no evidence is kept of this failure: " + written->error().message);
         }
-        --state->under_way;
-        state->TellIfWritten();
+        --under_way_;
+        TellIfWritten();
       });
 }
 
 void FailureEvidence::WhenWritten(std::function<void()> then) {
-  state_->then = std::move(then);
-  state_->TellIfWritten();
+  then_ = std::move(then);
+  TellIfWritten();
+}
+
+void FailureEvidence::TellIfWritten() {
+  if (under_way_ == 0 && then_) {
+    std::exchange(then_, nullptr)();
+  }
 }
 
 }  // namespace ddprun

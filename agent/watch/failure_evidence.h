@@ -18,7 +18,6 @@ namespace ddprun {
 class FailureEvidence {
  public:
   explicit FailureEvidence(Loop& loop);
-  ~FailureEvidence();
   FailureEvidence(const FailureEvidence&) = delete;
   FailureEvidence& operator=(const FailureEvidence&) = delete;
 
@@ -36,9 +35,14 @@ class FailureEvidence {
   void WhenWritten(std::function<void()> then);
 
  private:
-  struct State;
+  void TellIfWritten();
+
   Loop& loop_;
-  const std::shared_ptr<State> state_;  // Shared with writes that are left behind.
+  bool refused_ = false;
+  int under_way_ = 0;
+  std::function<void()> then_;
+  // Gone with this: what is still called back then does nothing.
+  const std::shared_ptr<void> alive_ = std::make_shared<char>();
 };
 
 }  // namespace ddprun
