@@ -65,17 +65,12 @@ Result<UniqueFd> FileOf(const std::string& text, const char* name) {
   return file;
 }
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PreloadPurpose, preload, file, directory, command, environment,
+                                   streams)
+
 Result<UniqueFd> FileOf(const PreloadPurpose& purpose) {
-  nlohmann::json text = {{"version", kTemplateVersion},
-                         {"preload", purpose.preload},
-                         {"file", purpose.file},
-                         {"directory", purpose.directory},
-                         {"command", purpose.command},
-                         {"environment", purpose.environment},
-                         {"streams", nlohmann::json::array()}};
-  for (const auto& [mode, device] : purpose.streams) {
-    text["streams"].push_back({mode, device});
-  }
+  nlohmann::json text = purpose;
+  text["version"] = kTemplateVersion;
   return FileOf(text.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace), "ddprun-plan");
 }
 
@@ -86,15 +81,8 @@ Result<PreloadPurpose> ReadPurpose(const UniqueFd& file) {
   ASSIGN_OR_RETURN(const std::string text, ReadToEnd(file.get(), "a plan", kMostPlanBytes));
   const nlohmann::json plan = ParseJson(text);
   try {
-    PreloadPurpose purpose;
-    plan.at("preload").get_to(purpose.preload);
-    plan.at("file").get_to(purpose.file);
-    plan.at("directory").get_to(purpose.directory);
-    plan.at("command").get_to(purpose.command);
-    plan.at("environment").get_to(purpose.environment);
-    plan.at("streams").get_to(purpose.streams);
     if (plan.at("version") == kTemplateVersion) {
-      return purpose;
+      return plan.get<PreloadPurpose>();
     }
   } catch (const nlohmann::json::exception&) {
   }
