@@ -128,9 +128,10 @@ Result<std::shared_ptr<HostedPart>> HostedPart::Start(AsioLoop& loop,
   RETURN_IF_ERROR(WritePart(lock.get(), file, name, 0));
   ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
   auto part = std::make_shared<HostedPart>(loop, file, name, std::move(told));
-  part->pipe_.assign(pipe.reader.Release());
-  part->pipe_.native_non_blocking(true);
-  part->Read();
+  part->output_ = std::make_shared<OutputStream>(
+      loop, std::move(pipe.reader),
+      OutputStream::Plan{.reader = [part = part.get()](auto bytes) { part->TakeLines(bytes); }});
+  part->output_->Start([] {});
   // The directory's disk may hang.
   const auto held =
       std::make_shared<std::pair<UniqueFd, UniqueFd>>(std::move(pipe.writer), std::move(lock));
@@ -201,24 +202,10 @@ HostedPart::HostedPart(AsioLoop& loop, std::filesystem::path file, PartName name
       name_(std::move(name)),
       told_(std::move(told)),
       pidfd_(loop.io()),
-      pipe_(loop.io()),
       look_(loop),
       kill_(loop) {}
 
 HostedPart::~HostedPart() = default;
-
-void HostedPart::Read() {
-  pipe_.async_read_some(
-      boost::asio::buffer(piece_),
-      [weak = weak_from_this()](boost::system::error_code error, std::size_t size) {
-        if (const auto self = weak.lock()) {
-          self->TakeLines({self->piece_, size});
-          if (!error) {
-            self->Read();
-          }
-        }
-      });
-}
 
 void HostedPart::TakeLines(std::string_view bytes) {
   while (!bytes.empty()) {

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/workers/output_stream.h"
 #include "agent/workers/worker_launcher.h"
 #include "agent/workers/worker_spec.h"
 #include "common/asio_loop.h"
@@ -79,7 +80,6 @@ class HostedPart : public std::enable_shared_from_this<HostedPart> {
  private:
   void OnLaunched(Result<LaunchedWorker> launched);
   void Watch(pid_t guard, UniqueFd pidfd);
-  void Read();
   void TakeLines(std::string_view bytes);
   void Look();
 
@@ -92,10 +92,9 @@ class HostedPart : public std::enable_shared_from_this<HostedPart> {
   bool is_child_ = false;
   std::optional<int> code_;
   boost::asio::posix::stream_descriptor pidfd_;
-  boost::asio::posix::stream_descriptor pipe_;
-  char piece_[16384];
-  std::string line_;    // That has not ended yet.
-  bool skips_ = false;  // The rest of a line that is too long.
+  std::shared_ptr<OutputStream> output_;  // None: of an earlier daemon.
+  std::string line_;                      // That has not ended yet.
+  bool skips_ = false;                    // The rest of a line that is too long.
   bool ends_ = false;
   LoopTimer look_;
   LoopTimer kill_;
