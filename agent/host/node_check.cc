@@ -2,12 +2,12 @@
 
 #include <sys/prctl.h>
 
-#include <sstream>
 #include <utility>
 #include <vector>
 
 #include "agent/workers/process_tree.h"
 #include "common/log.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -32,11 +32,7 @@ CheckOutcome RunCommand(const WorkerSpec& spec, Duration limit, ChildRun& child)
 }
 
 void ShowOutput(const std::string& output, LogLevel level) {
-  std::istringstream lines(output);
-  std::vector<std::string> all;
-  for (std::string line; std::getline(lines, line);) {
-    all.push_back(line);
-  }
+  const std::vector<std::string> all = Split(output, '\n');
   const std::size_t first = all.size() > kMostLinesShown ? all.size() - kMostLinesShown : 0;
   for (std::size_t i = first; i < all.size(); ++i) {
     Log(level, "node check | " + Printable(all[i]));

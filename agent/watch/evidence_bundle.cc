@@ -8,6 +8,7 @@
 #include <ctime>
 
 #include "common/files.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -26,11 +27,9 @@ std::string Quoted(const fs::path& path, std::size_t most_lines) {
     return "";
   }
   std::string quoted = path.native() + ":\n";
-  std::size_t begin = 0;
-  for (std::size_t line = 0; line < most_lines && begin < text->size(); ++line) {
-    const std::size_t end = std::min(text->find('\n', begin), text->size());
-    quoted += "  " + text->substr(begin, end - begin) + "\n";
-    begin = end + 1;
+  for (const std::string& line : Split(*text, '\n')) {
+    quoted += most_lines > 0 ? "  " + line + "\n" : "";
+    most_lines -= most_lines > 0 ? 1 : 0;
   }
   return quoted;
 }
@@ -66,9 +65,7 @@ std::string Process(const ProcessOfRank& one) {
   if (!status) {
     return text + " gone\n";
   }
-  for (std::size_t begin = 0; begin < status->size();) {
-    const std::size_t end = std::min(status->find('\n', begin), status->size());
-    const std::string_view line(status->data() + begin, end - begin);
+  for (const std::string& line : Split(*status, '\n')) {
     for (const char* const name : {"State:", "VmRSS:", "VmSwap:", "Threads:"}) {
       if (line.starts_with(name)) {
         std::string value(line);
@@ -76,7 +73,6 @@ std::string Process(const ProcessOfRank& one) {
         text += " " + value;
       }
     }
-    begin = end + 1;
   }
   return text + "\n";
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "common/files.h"
+#include "common/text.h"
 #include "rendezvous/listener/ready_within.h"
 
 namespace ddprun {
@@ -29,13 +30,10 @@ std::string NotifySocketOf(int pid) {
   const Result<std::string> text =
       ReadFile("/proc/" + std::to_string(pid) + "/environ", kMostOfEnvironment);
   constexpr std::string_view kName = "DDPRUN_NOTIFY_SOCKET=";
-  for (std::size_t at = 0; text && at < text->size();) {
-    const std::size_t end = std::min(text->find('\0', at), text->size());
-    const std::string_view entry(text->data() + at, end - at);
+  for (const std::string& entry : Split(text ? *text : "", '\0')) {
     if (entry.starts_with(kName)) {
-      return std::string(entry.substr(kName.size()));
+      return entry.substr(kName.size());
     }
-    at = end + 1;
   }
   return "";
 }

@@ -197,12 +197,9 @@ std::vector<Gpu> VisibleGpus(const std::vector<Gpu>& all, const std::optional<st
     const std::string entry(Trimmed(part));
     const bool mig = entry.starts_with("MIG-");
     std::string uuid = mig ? entry.substr(4, entry.find('/') - 4) : entry;
-    std::size_t index = all.size();
-    const char* const end = entry.data() + entry.size();
-    const auto [parsed, error] = std::from_chars(entry.data(), end, index);
-    const bool number = error == std::errc{} && parsed == end;
-    const auto found = number
-                           ? all.begin() + static_cast<std::ptrdiff_t>(std::min(index, all.size()))
+    const auto index = ParseNumber<std::size_t>(entry);
+    const auto found = index
+                           ? all.begin() + static_cast<std::ptrdiff_t>(std::min(*index, all.size()))
                            : std::find_if(all.begin(), all.end(), [&](const Gpu& gpu) {
                                return uuid.starts_with("GPU-") && gpu.uuid.starts_with(uuid);
                              });

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "agent/generation.h"
@@ -90,10 +89,7 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
   facts.hang = root.hang;
   facts.nobody_lags = root.nobody_lags;
   facts.stopped = root.stopped_by_us;
-  std::istringstream lines(root.last_lines);
-  for (std::string line; std::getline(lines, line);) {
-    facts.last_lines.push_back(line);
-  }
+  facts.last_lines = Split(root.last_lines, '\n');
   const std::string host = HostName();
   for (const EndedWorker& ended : attempt.failed) {
     if (ended.rank != root.rank || ended.pid != root.pid || root.host != host) {

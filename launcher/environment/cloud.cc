@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "common/json.h"
+#include "common/text.h"
 #include "launcher/environment/reading.h"
 
 namespace ddprun {
@@ -81,13 +82,7 @@ Result<std::optional<LaunchContext>> ReadKubernetes(const ContextQuery& query) {
   const std::string nodes = Said(query, "nnodes").value_or("");
   const std::size_t colon = nodes.find(':');
   const std::string most = colon == std::string::npos ? nodes : nodes.substr(colon + 1);
-  const auto parse = [](const std::string& text) {
-    const bool digits =
-        !text.empty() && text.size() < 7 &&
-        std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-    return digits ? static_cast<std::uint32_t>(std::stoul(text)) : 0;
-  };
-  Place place{.count = parse(most),
+  Place place{.count = ParseNumber<std::uint32_t>(most).value_or(0),
               .index = *index,
               .port = kPort,
               .count_origin = "--nnodes",

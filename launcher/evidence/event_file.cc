@@ -14,6 +14,7 @@
 
 #include "common/files.h"
 #include "common/json.h"
+#include "common/text.h"
 #include "launcher/status_json.h"
 #include "rendezvous/messages/history.h"
 
@@ -81,12 +82,10 @@ struct EventFile::Shared {
     }
     tail.resize(static_cast<std::size_t>(got));
     torn = !tail.empty() && tail.back() != '\n';
-    for (std::size_t at = 0; at < tail.size();) {
-      const std::size_t end = std::min(tail.find('\n', at), tail.size());
-      if (tail[at] == '{') {
-        there->insert(PlaceOf(std::string_view(tail).substr(at, end - at)));
+    for (const std::string& line : Split(tail, '\n')) {
+      if (line.starts_with('{')) {
+        there->insert(PlaceOf(line));
       }
-      at = end + 1;
     }
     return {};
   }

@@ -54,11 +54,7 @@ Result<bool> OrderReader::Feed(std::string_view bytes) {
   }
   const std::string words = bytes_.substr(line + 1, *size);
   bytes_.erase(0, line + 1 + *size);
-  std::vector<std::string> all;
-  for (std::size_t at = 0, end = 0; (end = words.find('\0', at)) != std::string::npos;) {
-    all.push_back(words.substr(at, end - at));
-    at = end + 1;
-  }
+  const std::vector<std::string> all = Split(words, '\0');
   if (all.size() < kFixedWords || words.back() != '\0') {
     return NoOrder();
   }

@@ -20,17 +20,14 @@ std::optional<std::uint32_t> RankIn(std::string_view text) {
 
 Result<std::vector<RankSpan>> ParseRankSpans(const std::string& flag, const std::string& text) {
   std::vector<RankSpan> spans;
-  for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string_view entry = std::string_view(text).substr(begin, end - begin);
+  for (const std::string& entry : Split(text.empty() ? "" : text + ",", ',')) {
     const std::size_t dash = entry.find('-');
     const auto first = RankIn(entry.substr(0, dash));
-    const auto last = dash == std::string_view::npos ? first : RankIn(entry.substr(dash + 1));
+    const auto last = dash == std::string::npos ? first : RankIn(entry.substr(dash + 1));
     if (!first || !last || *first > *last) {
       return Invalid(flag + " must be ranks and spans of them, like 3,7,10-12", text);
     }
     spans.push_back({*first, *last});
-    begin = end + 1;
   }
   if (spans.size() > kMostRankSpans) {
     return Invalid(flag + " takes " + std::to_string(kMostRankSpans) + " ranks and spans at most",

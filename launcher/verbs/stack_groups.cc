@@ -4,22 +4,14 @@
 #include <map>
 #include <optional>
 
+#include "common/text.h"
+
 namespace ddprun {
 namespace {
 
 constexpr std::size_t kMostFrames = 60;
 constexpr std::size_t kInHeadline = 3;
 constexpr std::size_t kMostOfName = 200;
-
-std::vector<std::string_view> LinesOf(std::string_view text) {
-  std::vector<std::string_view> lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
-}
 
 struct Frame {
   std::string name;
@@ -90,7 +82,7 @@ std::vector<Frame> KernelsWords(std::string_view line) {
 
 // The frames of one thread from line `at` on.
 template <class FrameOf>
-std::vector<Frame> FramesFrom(const std::vector<std::string_view>& lines, std::size_t at,
+std::vector<Frame> FramesFrom(const std::vector<std::string>& lines, std::size_t at,
                               FrameOf frame_of) {
   std::vector<Frame> frames;
   for (; at < lines.size() && frames.size() < kMostFrames; ++at) {
@@ -109,7 +101,7 @@ std::vector<Frame> FramesFrom(const std::vector<std::string_view>& lines, std::s
 }
 
 std::vector<Frame> FramesOf(std::string_view text) {
-  std::vector<std::string_view> lines = LinesOf(text);
+  std::vector<std::string> lines = Split(text, '\n');
   // Of its own process alone: helpers come after it.
   std::size_t processes = 0;
   const auto helpers = std::ranges::find_if(lines, [&](std::string_view line) {

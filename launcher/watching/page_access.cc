@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "common/text.h"
 #include "rendezvous/listener/control_token.h"
 
 namespace ddprun {
@@ -95,17 +96,14 @@ May PageAccess::WithKey(const std::string& key) const {
 
 May PageAccess::Of(const HttpRequest& request) const {
   May may = WithKey("");
-  const std::string_view cookies = request.cookie;
-  for (std::size_t begin = 0; begin < cookies.size();) {
-    const std::size_t end = std::min(cookies.find(';', begin), cookies.size());
-    std::string_view one = cookies.substr(begin, end - begin);
-    one.remove_prefix(std::min(one.find_first_not_of(' '), one.size()));
+  for (const std::string& cookie : Split(request.cookie, ';')) {
+    const std::string_view one =
+        std::string_view(cookie).substr(std::min(cookie.find_first_not_of(' '), cookie.size()));
     for (const Keys& keys : keys_) {
       if (one.starts_with(keys.cookie + "=")) {
         may = std::max(may, keys.Allow(std::string(one.substr(keys.cookie.size() + 1))));
       }
     }
-    begin = end + 1;
   }
   return may;
 }
