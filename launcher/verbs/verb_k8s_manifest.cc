@@ -8,6 +8,7 @@
 
 #include "launcher/command_line/flags.h"
 #include "launcher/verbs/example_files.h"
+#include "launcher/verbs/filled_example.h"
 #include "launcher/verbs/verb_line.h"
 
 namespace ddprun {
@@ -172,20 +173,6 @@ Result<std::string> ProgramWords(const std::string& name, std::vector<std::strin
   return words;
 }
 
-using Words = std::vector<std::pair<std::string_view, std::string>>;
-
-// In one pass: what was put in is not looked at again.
-std::string Filled(std::string_view text, const Words& words) {
-  std::string filled;
-  while (!text.empty()) {
-    const auto found =
-        std::ranges::find_if(words, [&](const auto& word) { return text.starts_with(word.first); });
-    filled += found == words.end() ? std::string(1, text.front()) : found->second;
-    text.remove_prefix(found == words.end() ? 1 : found->first.size());
-  }
-  return filled;
-}
-
 std::string Limits(const RawManifest& raw, const ManifestWish& wish) {
   std::string limits = wish.gpus > 0 ? "nvidia.com/gpu: " + std::to_string(wish.gpus) : "";
   for (const auto& [name, amount] : {std::pair("cpu", raw.cpus), std::pair("memory", raw.memory)}) {
@@ -205,27 +192,27 @@ Result<std::string> Manifest(const RawManifest& raw, const ManifestWish& wish) {
   const std::uint32_t workers = wish.workers > 0 ? wish.workers : std::max(1u, wish.gpus);
   const std::uint32_t save =
       wish.grace > 2 * kLeftOfGrace ? wish.grace - kLeftOfGrace : std::max(1u, wish.grace / 2);
-  return Filled(wish.file,
-                {{"\"train\"", '"' + raw.name + '"'},
-                 {"patch job train", "patch job " + raw.name},
-                 {"train-0.train", raw.name + "-0." + raw.name},
-                 {"\"train:latest\"", image},
-                 {"\"ckpt\"", '"' + raw.claim + '"'},
-                 {"\"torch-distributed\"", '"' + raw.runtime + '"'},
-                 {"--nnodes=2:8", "--nnodes=" + nodes},
-                 {"--nnodes=8", "--nnodes=" + nodes},
-                 {"completions: 2", "completions: " + least},
-                 {"completions: 8", "completions: " + most},
-                 {"\"completions\": 8", "\"completions\": " + most},
-                 {"parallelism: 2", "parallelism: " + least},
-                 {"parallelism: 8", "parallelism: " + most},
-                 {"\"parallelism\": 8", "\"parallelism\": " + most},
-                 {"numNodes: 8", "numNodes: " + most},
-                 {"--nproc-per-node=8", "--nproc-per-node=" + std::to_string(workers)},
-                 {"nvidia.com/gpu: 8", Limits(raw, wish)},
-                 {"Seconds: 150", "Seconds: " + std::to_string(wish.grace)},
-                 {"--shutdown-timeout=120", "--shutdown-timeout=" + std::to_string(save)},
-                 {R"("ddprun-train", "--model=mlp", "--checkpoint-dir=/ckpt/train")", program}});
+  return FilledExample(
+      wish.file, {{"\"train\"", '"' + raw.name + '"'},
+                  {"patch job train", "patch job " + raw.name},
+                  {"train-0.train", raw.name + "-0." + raw.name},
+                  {"\"train:latest\"", image},
+                  {"\"ckpt\"", '"' + raw.claim + '"'},
+                  {"\"torch-distributed\"", '"' + raw.runtime + '"'},
+                  {"--nnodes=2:8", "--nnodes=" + nodes},
+                  {"--nnodes=8", "--nnodes=" + nodes},
+                  {"completions: 2", "completions: " + least},
+                  {"completions: 8", "completions: " + most},
+                  {"\"completions\": 8", "\"completions\": " + most},
+                  {"parallelism: 2", "parallelism: " + least},
+                  {"parallelism: 8", "parallelism: " + most},
+                  {"\"parallelism\": 8", "\"parallelism\": " + most},
+                  {"numNodes: 8", "numNodes: " + most},
+                  {"--nproc-per-node=8", "--nproc-per-node=" + std::to_string(workers)},
+                  {"nvidia.com/gpu: 8", Limits(raw, wish)},
+                  {"Seconds: 150", "Seconds: " + std::to_string(wish.grace)},
+                  {"--shutdown-timeout=120", "--shutdown-timeout=" + std::to_string(save)},
+                  {R"("ddprun-train", "--model=mlp", "--checkpoint-dir=/ckpt/train")", program}});
 }
 
 }  // namespace

@@ -2,18 +2,45 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
+#include <vector>
 
 #include "launcher/command_line/problems.h"
-#include "launcher/slurm/slurm_script.h"
+#include "launcher/command_line/quoted.h"
+#include "launcher/verbs/example_files.h"
+#include "launcher/verbs/filled_example.h"
 #include "launcher/verbs/verb_line.h"
 
 namespace ddprun {
 namespace {
 
 constexpr std::uint32_t kCpusPerGpu = 4;
+constexpr std::uint32_t kLeft = 30;  // Seconds from the workers' last to the job's.
+
+enum class Form {
+  kWholeJob,  // Slurm starts the job again where a node is lost.
+  kElastic,   // In place, with spare nodes.
+  kArray,     // A chain of jobs of one node.
+};
+
+struct ScriptWish {
+  Form form = Form::kWholeJob;
+  std::string name;                  // Of the job.
+  std::uint32_t nodes = 1;           // That train.
+  std::uint32_t spares = 0;          // kElastic: beside them,
+  std::uint32_t least = 0;           // and how few go on.
+  std::uint32_t jobs = 0;            // kArray: of the chain.
+  std::uint32_t gpus = 0;            // Per node; 0: no line asks for any.
+  std::uint32_t cpus = 0;            // Per node; 0: the same.
+  std::uint32_t workers = 0;         // Per node; 0: as ddprun finds (one per GPU).
+  std::string time;                  // As --time of sbatch.
+  std::uint32_t warning = 0;         // Seconds before the end.
+  std::vector<std::string> sbatch;   // More of sbatch's own flags: "--partition=gpu".
+  std::vector<std::string> program;  // With its arguments.
+};
 
 struct RawWish {
-  SlurmScriptWish wish{.name = "train", .time = "24:00:00", .warning = 180};
+  ScriptWish wish{.name = "train", .time = "24:00:00", .warning = 180};
   std::optional<std::uint32_t> cpus, spares, least, jobs;
   bool elastic = false;
   bool exclusive = false;  // sbatch's own, as all rows of kOfSbatch.
@@ -40,7 +67,7 @@ Result<void> CheckWord(const std::string& flag, const std::string& text) {
 }
 
 void AddFlags(FlagRows& flags, RawWish& raw) {
-  SlurmScriptWish& wish = raw.wish;
+  ScriptWish& wish = raw.wish;
   flags.Count("--nodes", wish.nodes, 1, "N", "Nodes that train (default 1)");
   flags.Count("--gpus", wish.gpus, 0, "N", "GPUs per node, each with a worker (default: none)");
   flags.Count("--cpus", raw.cpus, 1, "N", "CPUs per node (default: 4 for each GPU)");
@@ -94,7 +121,7 @@ void AddForeignFlags(FlagRows& flags, RawWish& raw) {
 }
 
 void ReadForm(const VerbLine& line, RawWish& raw, Problems& problems) {
-  SlurmScriptWish& wish = raw.wish;
+  ScriptWish& wish = raw.wish;
   const bool array = !ValueOf(line.settings, "array").value_or("").empty();
   if (ValueOf(line.settings, "nodes").value_or("").find(':') != std::string::npos) {
     problems.Add(kElasticNodes);
@@ -106,7 +133,7 @@ void ReadForm(const VerbLine& line, RawWish& raw, Problems& problems) {
     problems.Add("--spares and --least need --elastic");
   }
   if (raw.elastic) {
-    wish.form = SlurmForm::kElastic;
+    wish.form = Form::kElastic;
     wish.spares = raw.spares.value_or(1);
     wish.least = raw.least.value_or(std::max(1u, wish.nodes - 1));
     if (wish.least > wish.nodes) {
@@ -114,13 +141,95 @@ void ReadForm(const VerbLine& line, RawWish& raw, Problems& problems) {
                    " is more than --nodes=" + std::to_string(wish.nodes));
     }
   } else if (array) {
-    wish.form = SlurmForm::kArray;
+    wish.form = Form::kArray;
     wish.jobs = raw.jobs.value_or(1);
     if (wish.nodes != 1) {
       problems.Add("--array is a chain of jobs of one node: --nodes=" + std::to_string(wish.nodes) +
                    " contradicts it");
     }
   }
+}
+
+bool IsTrainer(const ScriptWish& wish) {
+  const std::string& file = wish.program.front();
+  return file.substr(file.rfind('/') + 1) == "ddprun-train";
+}
+
+// The trainer's checkpoints outlive a requeue, whose job id stays, and not another job of this
+// name.
+std::string ProgramLine(const ScriptWish& wish) {
+  const bool placed = std::ranges::any_of(
+      wish.program, [](const std::string& word) { return word.starts_with("--checkpoint-dir"); });
+  const bool array = wish.form == Form::kArray;
+  return QuotedLine(wish.program) + (IsTrainer(wish) && !placed
+                                         ? std::string(" --checkpoint-dir=\"ckpt-$SLURM_") +
+                                               (array ? "ARRAY_" : "") + "JOB_ID\""
+                                         : "");
+}
+
+std::string Spares(const ScriptWish& wish) {
+  const std::string train = std::to_string(wish.nodes);
+  return wish.spares > 0
+             ? train + " of " + std::to_string(wish.nodes + wish.spares) +
+                   " nodes train and the others wait. When one is lost, the others continue "
+                   "within\n# seconds, with a spare in its place."
+             : train +
+                   " nodes train, and none waits. When one is lost, the others continue within "
+                   "seconds,\n# as long as " +
+                   std::to_string(wish.least) + " are left.";
+}
+
+// Lines of their own, before "set -u".
+std::string MoreOfSbatch(const ScriptWish& wish) {
+  std::string more;
+  for (const std::string& flag : wish.sbatch) {
+    more += "#SBATCH " + flag + "\n";
+  }
+  return more;
+}
+
+std::string Script(const ScriptWish& wish) {
+  const auto text = [](const std::string& before, std::uint32_t number,
+                       const std::string& after = "") {
+    return before + std::to_string(number) + after;
+  };
+  const std::uint32_t save =
+      wish.warning > 2 * kLeft ? wish.warning - kLeft : std::max(1u, wish.warning / 2);
+  const std::string workers = wish.workers > 0 ? text(" --nproc-per-node=", wish.workers) : "";
+  const std::string nodes = text("--nodes=", wish.nodes + wish.spares, " ");
+  const std::string timeout = text("--shutdown-timeout=", save) + workers;
+  const std::string catches = IsTrainer(wish)
+                                  ? ""
+                                  : "# For the job to be queued again, the program must catch "
+                                    "USR1, save and end with 75.\n";
+  return FilledExample(
+      wish.form == Form::kElastic ? kElasticSbatch
+      : wish.form == Form::kArray ? kArraySbatch
+                                  : kWholeJobSbatch,
+      {{"4 of 5 nodes train and the others wait. When one is lost, the others continue within\n"
+        "# seconds, with a spare in its place.",
+        Spares(wish)},
+       {"--job-name=train-array", "--job-name=" + wish.name},
+       {"--job-name=train-elastic", "--job-name=" + wish.name},
+       {"--job-name=train", "--job-name=" + wish.name},
+       {"--array=0-9%", text("--array=0-", std::max(1u, wish.jobs) - 1, "%")},
+       {"--nodes=4 ", nodes},
+       {"--nodes=5 ", nodes},
+       {" --cpus-per-task=32", wish.cpus > 0 ? text(" --cpus-per-task=", wish.cpus) : ""},
+       {"#SBATCH --gpus-per-node=8\n",
+        wish.gpus > 0 ? text("#SBATCH --gpus-per-node=", wish.gpus, "\n") : ""},
+       {"--time=24:00:00", "--time=" + wish.time},
+       {"--time=04:00:00", "--time=" + wish.time},
+       {"USR1@180", text("USR1@", wish.warning)},
+       {"USR1@120", text("USR1@", wish.warning)},
+       {"set -u\n", MoreOfSbatch(wish) + "set -u\n"},
+       {"srun --cpus", catches + "srun --cpus"},
+       {"--nnodes=3:4", text("--nnodes=", wish.least, text(":", wish.nodes))},
+       {"--shutdown-timeout=150", timeout},
+       {"--shutdown-timeout=90", timeout},
+       {R"(ddprun-train --model=mlp --checkpoint-dir="ckpt-$SLURM_JOB_ID")", ProgramLine(wish)},
+       {R"(ddprun-train --model=mlp --checkpoint-dir="ckpt-$SLURM_ARRAY_JOB_ID")",
+        ProgramLine(wish)}});
 }
 
 }  // namespace
@@ -135,7 +244,7 @@ std::string ParseSlurmScript(VerbLine& line) {
   if (raw.exclusive) {
     line.problems.Add(OfSbatch("--exclusive"));
   }
-  SlurmScriptWish& wish = raw.wish;
+  ScriptWish& wish = raw.wish;
   ReadForm(line, raw, line.problems);
   line.problems.Check(CheckWord("--time", wish.time));
   line.problems.Check(CheckWord("--name", wish.name));
@@ -145,7 +254,7 @@ std::string ParseSlurmScript(VerbLine& line) {
     line.problems.Add("no program given. Usage: ddprun slurm-script [options] PROGRAM [arguments]");
     return "";
   }
-  return SlurmScript(wish);
+  return Script(wish);
 }
 
 }  // namespace ddprun

@@ -103,7 +103,17 @@ TEST(Verbs, SlurmScriptSaysWhatWasAsked) {
   }
   EXPECT_FALSE(Has(text, "checkpoint-dir"));
   EXPECT_TRUE(Has(text, "must catch USR1, save and end with 75.\nsrun ")) << text;
-  EXPECT_FALSE(Has(text, "%n")) << text;
+}
+
+TEST(Verbs, SlurmScriptKeepsNoWordOfItsExample) {
+  for (const char* const form : {"--nodes=3", "--elastic", "--array=2"}) {
+    const std::string text =
+        Script({form, "--gpus=2", "--time=9", "--warning=70", "--name=mine", "p"});
+    for (const char* const part : {"train-", "mlp", "ckpt", "0-9", "4 of 5", "3:4", "00:00", "=32",
+                                   "-node=8", "USR1@1", "=150", "=90"}) {
+      EXPECT_FALSE(Has(text, part)) << part << text;
+    }
+  }
 }
 
 TEST(Verbs, SlurmScriptHasItsForms) {

@@ -1,0 +1,18 @@
+// A file of examples/ with the words of one wish in place of its own: what users read there and
+// what they have made for them is one text.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+
+// Each with what is put in its place; where several fit, the first one does.
+using ExampleWords = std::vector<std::pair<std::string_view, std::string>>;
+
+// In one pass: what was put in is not looked at again.
+std::string FilledExample(std::string_view text, const ExampleWords& words);
+
+}  // namespace ddprun
