@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +13,8 @@ namespace {
 
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr std::int64_t kNow = 1'700'000'000;
 
@@ -35,8 +38,14 @@ RunStatus Sample() {
   return run;
 }
 
-TEST(Status, OneRunIsOneScreen) {
-  EXPECT_EQ(FormatStatus({Sample()}, "n0:29400", kNow),
+struct Status : testing::Test {
+  RunStatus run = Sample();
+  std::string Text(std::int64_t now = kNow) const { return FormatStatus({run}, "n0:29400", now); }
+  nlohmann::json Json() const { return nlohmann::json::parse(StatusJson({run}, "n0:29400", kNow)); }
+};
+
+TEST_F(Status, OneRunIsOneScreen) {
+  EXPECT_EQ(Text(),
             "run demo: RUNNING for 12.0 s, generation 2 of 2 nodes and 4 workers (--nnodes=1:3), "
             "restarts 1 of 3\n"
             "training: step 118\n"
@@ -49,10 +58,9 @@ TEST(Status, OneRunIsOneScreen) {
 }
 
 // What a node says of itself adds no line to what others read.
-TEST(Status, WhatOthersSaidStaysInItsLine) {
-  RunStatus run = Sample();
+TEST_F(Status, WhatOthersSaidStaysInItsLine) {
   const auto lines = [&] {
-    const std::string status = FormatStatus({run}, "n0:29400", kNow);
+    const std::string status = Text();
     const std::string listed = FormatStatus({run, run}, "n0:29400", kNow);
     const std::string screen = FormatScreen(run, kNow, 30);
     return std::tuple(std::ranges::count(status, '\n'), std::ranges::count(listed, '\n'),
@@ -67,8 +75,8 @@ TEST(Status, WhatOthersSaidStaysInItsLine) {
   run.events[0].text += "\nlately:\n  1 s ago: \x1b[2K";
   run.startups[0].cause += "\nrun demo: ENDED";
   EXPECT_EQ(lines(), before);
-  EXPECT_EQ(FormatStatus({run}, "n0:29400", kNow).find('\x1b'), std::string::npos);
-  EXPECT_NE(FormatStatus({run}, "n0:29400", kNow).find("bad\\n  n9#0"), std::string::npos);
+  EXPECT_THAT(Text(), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(Text(), HasSubstr("bad\\n  n9#0"));
   run.waits_for = "";
   run.outcome = "failed";
   const auto ended = lines();
@@ -77,8 +85,8 @@ TEST(Status, WhatOthersSaidStaysInItsLine) {
 }
 
 // Of hundreds those come first that somebody looks for.
-TEST(Status, OnAScreenTheOddNodeIsOnTop) {
-  RunStatus run;
+TEST_F(Status, OnAScreenTheOddNodeIsOnTop) {
+  run = {};
   run.run_id = "big";
   run.phase = "running";
   for (std::uint32_t i = 0; i < 500; ++i) {
@@ -102,126 +110,105 @@ TEST(Status, OnAScreenTheOddNodeIsOnTop) {
   EXPECT_LT(late, behind);
   EXPECT_LT(behind, text.find("n0 "));
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 24);
-  EXPECT_NE(text.find("more"), std::string::npos);
+  EXPECT_THAT(text, HasSubstr("more"));
 }
 
-TEST(Status, WhatIsLoadedAheadIsALineForEachThatDiffers) {
-  RunStatus run = Sample();
-  const auto text = [&] { return FormatStatus({run}, "n0:29400", kNow); };
+TEST_F(Status, WhatIsLoadedAheadIsALineForEachThatDiffers) {
   for (NodeStatus& node : run.nodes) {
     node.facts = {{"clock", "0 us off", false}, {"preload", "has loaded torch", false}};
   }
-  EXPECT_NE(text().find("\npreload: has loaded torch\nlately:"), std::string::npos) << text();
+  EXPECT_THAT(Text(), HasSubstr("\npreload: has loaded torch\nlately:"));
 
   run.nodes[1].facts[1].value = "cold: a\nb";
-  EXPECT_NE(text().find("\npreload: cold: a\\nb (n1#0)\n"
-                        "preload: has loaded torch (n0#0 and 1 more)\nlately:"),
-            std::string::npos)
-      << text();
+  EXPECT_THAT(Text(), HasSubstr("\npreload: cold: a\\nb (n1#0)\n"
+                                "preload: has loaded torch (n0#0 and 1 more)\nlately:"));
 }
 
-TEST(Status, WhatWasLostIsToldAsGoodput) {
-  RunStatus run = Sample();
+TEST_F(Status, WhatWasLostIsToldAsGoodput) {
   run.known = 120s;
-  EXPECT_EQ(FormatStatus({run}, "n0:29400", kNow).find("goodput"), std::string::npos);
+  EXPECT_THAT(Text(), Not(HasSubstr("goodput")));
   run.totals = {{"worker", 1, 1s}};
-  const std::string text = FormatStatus({run}, "n0:29400", kNow);
-  EXPECT_NE(text.find("\ngoodput: 99.1 % of 2 min 00 s\nlately:"), std::string::npos) << text;
+  const std::string text = Text();
+  EXPECT_THAT(text, HasSubstr("\ngoodput: 99.1 % of 2 min 00 s\nlately:"));
 }
 
-TEST(Status, WithoutAStepNeitherRecoveryNorGoodputIsClaimed) {
-  RunStatus run = Sample();
+TEST_F(Status, WithoutAStepNeitherRecoveryNorGoodputIsClaimed) {
   run.known = 120s;
   run.totals = {{"worker", 1, 0s}};
   for (NodeStatus& node : run.nodes) {
     node.step = 0;
   }
   run.startups = {Startup{.cause = "x", .age = 3s, .stop = 40ms, .start = 42ms}};
-  const std::string text = FormatStatus({run}, "n0:29400", kNow);
-  EXPECT_NE(
-      text.find("\nworkers run again after 82 ms (stop 40, start 42); no step is known yet; "),
-      std::string::npos)
-      << text;
-  EXPECT_NE(text.find("\ngoodput: unknown"), std::string::npos) << text;
+  const std::string text = Text();
+  EXPECT_THAT(
+      text,
+      HasSubstr("\nworkers run again after 82 ms (stop 40, start 42); no step is known yet; "));
+  EXPECT_THAT(text, HasSubstr("\ngoodput: unknown"));
 }
 
-TEST(Status, AStartHasTheWordsOfItsEvent) {
-  RunStatus run = Sample();
+TEST_F(Status, AStartHasTheWordsOfItsEvent) {
   const auto told = [&](const Startup& startup) {
     run.startups = {startup};
-    return FormatStatus({run}, "n0:29400", kNow);
+    return Text();
   };
-  EXPECT_NE(told({.form = 4s}).find("\nstarting: 4000 ms (form 4000); "), std::string::npos);
-  EXPECT_NE(told({.start = 2ms}).find("\nworkers run after 2 ms (start 2); no step is known yet"),
-            std::string::npos);
-  EXPECT_NE(told({.start = 2ms, .first_step = 3ms}).find("\nstarted in 5 ms ("), std::string::npos);
-  EXPECT_NE(told({.stop = 1ms}).find("\nrecovering: 1 ms ("), std::string::npos);
-  EXPECT_NE(told({.stop = 1ms, .start = 2ms, .first_step = 3ms}).find("\nrecovered in 6 ms ("),
-            std::string::npos);
+  EXPECT_THAT(told({.form = 4s}), HasSubstr("\nstarting: 4000 ms (form 4000); "));
+  EXPECT_THAT(told({.start = 2ms}),
+              HasSubstr("\nworkers run after 2 ms (start 2); no step is known yet"));
+  EXPECT_THAT(told({.start = 2ms, .first_step = 3ms}), HasSubstr("\nstarted in 5 ms ("));
+  EXPECT_THAT(told({.stop = 1ms}), HasSubstr("\nrecovering: 1 ms ("));
+  EXPECT_THAT(told({.stop = 1ms, .start = 2ms, .first_step = 3ms}),
+              HasSubstr("\nrecovered in 6 ms ("));
 }
 
-TEST(Status, ARunWithoutANameIsNotCalledNone) {
-  RunStatus run = Sample();
+TEST_F(Status, ARunWithoutANameIsNotCalledNone) {
   run.run_id = "none";
-  EXPECT_TRUE(FormatStatus({run}, "n0:29400", kNow).starts_with("run: "));
+  EXPECT_TRUE(Text().starts_with("run: "));
 }
 
-TEST(Status, WhatIsBadOfAMachineIsShownWhereNothingRefusesIt) {
-  RunStatus run = Sample();
+TEST_F(Status, WhatIsBadOfAMachineIsShownWhereNothingRefusesIt) {
   run.nodes[2].facts = {
       {"gpu3", "Xid 74", true}, {"link.eth0", "lost", true}, {"gpus", "7", false}};
-  const std::string text = FormatStatus({run}, "n0:29400", kNow);
-  EXPECT_NE(text.find("REASON\n"), std::string::npos);
-  EXPECT_NE(text.find(" gpu3 Xid 74; link.eth0 lost\n"), std::string::npos) << text;
+  const std::string text = Text();
+  EXPECT_THAT(text, HasSubstr("REASON\n"));
+  EXPECT_THAT(text, HasSubstr(" gpu3 Xid 74; link.eth0 lost\n"));
   run.nodes[2].facts = {{"gpus", "7", false}};
-  EXPECT_EQ(FormatStatus({run}, "n0:29400", kNow).find("REASON"), std::string::npos);
+  EXPECT_THAT(Text(), Not(HasSubstr("REASON")));
 }
 
-TEST(Status, WhyANodeIsUnfitIsShownWhereOneIs) {
-  RunStatus run = Sample();
+TEST_F(Status, WhyANodeIsUnfitIsShownWhereOneIs) {
   run.nodes[2].state = "unfit";
   run.nodes[2].reason = "GPU 3 is gone";
-  const std::string text = FormatStatus({run}, "n0:29400", kNow);
-  EXPECT_NE(text.find("  NODE  HOST  STATE    RANKS  SEEN        STEP  PHASE        REASON\n"
-                      "  n0#0  n0    running  0-1    300 ms ago  120   reduce\n"),
-            std::string::npos)
-      << text;
-  EXPECT_NE(
-      text.find("  n2#0  n2    unfit    -      500 ms ago  -                  GPU 3 is gone\n"),
-      std::string::npos)
-      << text;
-  EXPECT_EQ(
-      nlohmann::json::parse(StatusJson({run}, "n0:29400", kNow))["runs"][0]["nodes"][2]["reason"],
-      "GPU 3 is gone");
+  const std::string text = Text();
+  EXPECT_THAT(text,
+              HasSubstr("  NODE  HOST  STATE    RANKS  SEEN        STEP  PHASE        REASON\n"
+                        "  n0#0  n0    running  0-1    300 ms ago  120   reduce\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("  n2#0  n2    unfit    -      500 ms ago  -                  GPU 3 is gone\n"));
+  EXPECT_EQ(Json()["runs"][0]["nodes"][2]["reason"], "GPU 3 is gone");
 }
 
-TEST(Status, TheReasonForAWaitAndTheOutcomeAreTold) {
-  RunStatus run = Sample();
+TEST_F(Status, TheReasonForAWaitAndTheOutcomeAreTold) {
   run.waits_for = "waiting for nodes: 1 of 2 are here";
-  const std::string waits = FormatStatus({run}, "n0:29400", kNow);
-  EXPECT_NE(waits.find("\nwaiting for nodes: 1 of 2 are here\n"), std::string::npos) << waits;
+  const std::string waits = Text();
+  EXPECT_THAT(waits, HasSubstr("\nwaiting for nodes: 1 of 2 are here\n"));
   run.outcome = "stopped on request";
   run.exit_code = 130;
-  const std::string text = FormatStatus({run}, "n0:29400", kNow);
-  EXPECT_NE(text.find("\noutcome: stopped on request (exit code 130)\n"), std::string::npos)
-      << text;
+  const std::string text = Text();
+  EXPECT_THAT(text, HasSubstr("\noutcome: stopped on request (exit code 130)\n"));
 }
 
-TEST(Status, WhatTheSchedulerDoesIsTold) {
-  RunStatus run = Sample();
+TEST_F(Status, WhatTheSchedulerDoesIsTold) {
   run.requeues = 2;
   run.job_ends_unix = kNow + 4'000;
-  EXPECT_NE(FormatStatus({run}, "n0:29400", kNow)
-                .find("restarts 1 of 3, requeued 2 times, the job ends in 1 h 06 min\n"),
-            std::string::npos);
-  EXPECT_NE(FormatStatus({run}, "n0:29400", kNow + 4'000).find("the job's time is over"),
-            std::string::npos);
-  const auto json = nlohmann::json::parse(StatusJson({run}, "n0:29400", kNow));
+  EXPECT_THAT(Text(), HasSubstr("restarts 1 of 3, requeued 2 times, the job ends in 1 h 06 min\n"));
+  EXPECT_THAT(Text(kNow + 4'000), HasSubstr("the job's time is over"));
+  const auto json = Json();
   EXPECT_EQ(json["runs"][0]["requeues"], 2);
   EXPECT_EQ(json["runs"][0]["job_seconds_left"], 4'000);
 }
 
-TEST(Status, SeveralRunsAreListed) {
+TEST_F(Status, SeveralRunsAreListed) {
   const std::string text = FormatStatus({Sample(), Sample()}, "n0:29400", kNow);
   EXPECT_TRUE(text.starts_with("2 runs at n0:29400 (--rdzv-id=NAME shows one of them):\n")) << text;
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
@@ -229,7 +216,7 @@ TEST(Status, SeveralRunsAreListed) {
 }
 
 // From what nodes say to the screen, in one go: so a new field needs one test.
-TEST(Status, ARunsStateReachesTheScreen) {
+TEST_F(Status, ARunsStateReachesTheScreen) {
   Story story;
   Node node(story, "n0", {.min_nodes = 2, .max_nodes = 2, .max_restarts = 3});
   node.Says(At(0s));
@@ -240,10 +227,9 @@ TEST(Status, ARunsStateReachesTheScreen) {
             "  n0    n0    ready  -      2.0 s ago  -\n");
 }
 
-TEST(Status, JsonHasItAll) {
-  RunStatus run = Sample();
+TEST_F(Status, JsonHasItAll) {
   run.events[0].text = "\xff";
-  const auto json = nlohmann::json::parse(StatusJson({run}, "n0:29400", kNow));
+  const auto json = Json();
   EXPECT_EQ(json["endpoint"], "n0:29400");
   const auto& told = json["runs"][0];
   EXPECT_EQ(told["phase"], "running");
