@@ -3,9 +3,9 @@
 
     cluster.py run NODES COMMAND [ARGUMENT...]     COMMAND with SLURM_CONF set, then all is taken down
 
-Node names are addresses (127.0.1.1, ...), so that whatever a list of nodes names can be reached
+Node names are addresses (127.0.2.1, ...), so that whatever a list of nodes names can be reached
 without a line in /etc/hosts. Needs Debian's slurmctld, slurmd and slurm-client; neither root, nor
-munge, nor systemd, nor an accounting database. Each cluster has its own directory and ports.
+munge, nor systemd, nor an accounting database. Each cluster has its own directory, addresses and ports.
 Up in under half a second.
 """
 
@@ -67,22 +67,29 @@ def missing():
     return [program for program in PROGRAMS if not find(program)]
 
 
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+def own_network(nodes):
+    """A loopback network, and ports of it, that no other cluster has; and what keeps them so: job numbers, of which
+    ddprun derives ports, begin with 1 in each."""
+    for number in range(2, 255):
+        first, *ports = range(10_000 + 32 * number, 10_000 + 32 * number + 2 + nodes)
+        holder = socket.socket()
+        try:
+            holder.bind((f"127.0.{number}.254", first))
+            for port in ports:
+                with socket.socket() as probe:
+                    probe.bind(("", port))
+            return f"127.0.{number}", ports, holder
+        except OSError:
+            holder.close()
+    raise RuntimeError("no loopback network is free")
 
 
 class Cluster:
     slurmd_timeout = 10  # Seconds until Slurm itself takes a silent node for lost.
 
     def __init__(self, nodes):
-        self.nodes = [f"127.0.1.{i + 1}" for i in range(nodes)]
+        network, self.ports, self.holder = own_network(nodes)
+        self.nodes = [f"{network}.{i + 1}" for i in range(nodes)]
         self.directory = tempfile.mkdtemp(prefix="ddprun_slurm_")
         self.conf = os.path.join(self.directory, "slurm.conf")
         self.daemons = []
@@ -90,7 +97,7 @@ class Cluster:
     def up(self):
         host = socket.gethostname().split(".")[0]
         user = subprocess.check_output(["id", "-un"], text=True).strip()
-        controller, *ports = free_ports(1 + len(self.nodes))
+        controller, *ports = self.ports
         text = self.settings(host=host, address="127.0.0.1", user=user, port=controller)
         for node, port in zip(self.nodes, ports):
             os.makedirs(os.path.join(self.directory, "spool", node))

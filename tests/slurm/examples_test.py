@@ -2,25 +2,19 @@
 what `ddprun slurm-script` prints, and so does another of its scripts."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
-import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from slurm_runs import DDPRUN, SlurmTest, eventually, read_text  # noqa: E402
+from slurm_runs import DDPRUN, SAMPLES, TRAINING, SlurmTest, eventually, read_text  # noqa: E402
 
+import side_by_side  # noqa: E402
 from ddprun_runs import TRAIN, command_of  # noqa: E402
-from sample_audit import audit_samples  # noqa: E402
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "slurm")
-SAMPLES = 8000
-STEPS = 2 * SAMPLES // 32  # Two epochs, two ranks with a batch of 16 each.
-
-
-TRAINING = ("ddprun-train", "--model=mlp")
+PROGRAM = ("ddprun-train", "--model=mlp")
 MADE = {
     "whole-job.sbatch": ("--nodes=4", "--gpus=8"),
     "elastic.sbatch": ("--elastic", "--nodes=4", "--gpus=8", "--name=train-elastic"),
@@ -37,7 +31,7 @@ class Example(SlurmTest):
     def test_they_are_what_slurm_script_prints(self):
         for name, flags in MADE.items():
             with self.subTest(name):
-                self.assertEqual(slurm_script(*flags, *TRAINING), read_text(os.path.join(EXAMPLES, name)))
+                self.assertEqual(slurm_script(*flags, *PROGRAM), read_text(os.path.join(EXAMPLES, name)))
 
     # As a user does: no file of ours, sbatch takes it as it is, and it runs on two nodes.
     def test_a_printed_script_runs(self):
@@ -61,41 +55,27 @@ class Example(SlurmTest):
         with open(path, "w") as file:
             file.write(text.replace("#SBATCH --gpus-per-node=8\n", ""))
         told = self.ask(
-            "--parsable", f"--output={self.out}", "--cpus-per-task=1", *flags, path, "--epochs=2",
-            f"--limit-train={samples}", "--batch=16", "--checkpoint-every=100000",
-            f"--sample-log={self.path('samples')}",
-            "--skew=0:10",  # Else a fast machine may have trained all before Slurm acts.
-            executable="sbatch")
+            "--parsable", f"--output={self.out}", "--cpus-per-task=1", *flags, path, *TRAINING,
+            f"--limit-train={samples}", f"--sample-log={self.path('samples')}", executable="sbatch")
         return told.out().strip()
-
-    def wait_for_training(self):
-        found = eventually(lambda: re.search(r" step ([2-9]\d|\d{3,})/", read_text(self.out)), 60)
-        self.assertTrue(found, read_text(self.out))
-
-    def assert_went_on(self, job):
-        self.wait_for_state(job, "COMPLETED 0:0", self.out, 90)
-        text = read_text(self.out)
-        [stopped] = re.findall(r"saved at step (\d+)", text)
-        self.assertIn(f"resumed at step {stopped},", text)
-        self.assertEqual(audit_samples(self.path("samples")).steps_taken, STEPS, text)
 
     def test_whole_job(self):
         job = self.submit("whole-job.sbatch", "--nodes=2")
-        self.wait_for_training()
+        self.wait_for_training(self.out)
         self.cluster.run("scancel", "-s", "USR1", job)
-        self.assert_went_on(job)
-        self.assertIn("exit code 75, start this run again", read_text(self.out))
+        self.wait_for_state(job, "COMPLETED 0:0", self.out, 90)
+        self.assertIn("exit code 75, start this run again", self.assert_went_on(self.out))
 
     def test_trap(self):
         job = self.submit("trap.sbatch", "--nodes=2")
-        self.wait_for_training()
+        self.wait_for_training(self.out)
         self.cluster.run("scancel", "-b", "-s", "USR1", job)
-        self.assert_went_on(job)
-        self.assertIn("told to stop", read_text(self.out))
+        self.wait_for_state(job, "COMPLETED 0:0", self.out, 90)
+        self.assertIn("told to stop", self.assert_went_on(self.out))
 
     def test_elastic(self):
         job = self.submit("elastic.sbatch", "--nodes=4", samples=2 * SAMPLES)
-        self.wait_for_training()
+        self.wait_for_training(self.out)
         workers = [pid for pid in self.mark.living("ddprun-train")
                    if "--nnodes" not in command_of(pid) and "job.sh" not in command_of(pid)]
         os.kill(workers[0], signal.SIGKILL)
@@ -104,16 +84,13 @@ class Example(SlurmTest):
 
     def test_array(self):
         job = self.submit("array.sbatch", "--array=0-2%1", samples=SAMPLES // 2)
-        self.wait_for_training()
+        self.wait_for_training(self.out)
         self.cluster.run("scancel", "-s", "USR1", f"{job}_0")
         self.assertTrue(eventually(self.cluster.is_empty, 60), read_text(self.out))
-        text = read_text(self.out)
+        text = self.assert_went_on(self.out)
         self.assertIn("task 1 of array", text)
         self.assertNotIn("task 2 of array", text)
-        [stopped] = re.findall(r"saved at step (\d+)", text)
-        self.assertIn(f"resumed at step {stopped},", text)
-        self.assertEqual(audit_samples(self.path("samples")).steps_taken, STEPS, text)
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main(at_once=6)

@@ -15,6 +15,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cluster import find  # noqa: E402
 from host_runs import DDPRUN, FAKE_WORKER, HostsTest  # noqa: E402
 
+import side_by_side  # noqa: E402
+
 STEP = ("--ntasks-per-node=1", "--no-kill", "--kill-on-bad-exit=0")
 
 
@@ -154,4 +156,4 @@ class Addresses(HostsTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main(at_once=4)

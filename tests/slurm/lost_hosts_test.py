@@ -5,12 +5,12 @@ import json
 import os
 import signal
 import sys
-import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from host_runs import LIMIT, HostsTest, eventually, read_text  # noqa: E402
 
+import side_by_side  # noqa: E402
 from ddprun_runs import TRAIN, command_of  # noqa: E402
 
 SAMPLES, EPOCHS, BATCH = 48000, 2, 16
@@ -106,4 +106,4 @@ class Noticed(HostsTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main(at_once=5)

@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -11,9 +12,14 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 from cluster import Cluster, lacking  # noqa: E402
 from ddprun_runs import DDPRUN, DdprunTest, eventually, read_text  # noqa: E402
+from sample_audit import audit_samples  # noqa: E402
 
 NODES = 4
 LIMIT = 40  # Seconds, of a step.
+SAMPLES = 8000
+STEPS = 2 * SAMPLES // 32  # Two epochs, two ranks with a batch of 16 each.
+TRAINING = ("--epochs=2", "--batch=16", "--checkpoint-every=100000",
+            "--skew=0:10")  # Else a fast machine may have trained all before Slurm acts.
 
 
 def port_of(job):
@@ -89,6 +95,18 @@ class SlurmTest(DdprunTest):
         found = eventually(lambda: self.state(job).startswith(state), limit)
         self.assertTrue(found, f"job {job} is {self.state(job)}, not {state}\n{read_text(out)}")
 
+    def wait_for_training(self, out):
+        found = eventually(lambda: re.search(r" step ([2-9]\d|\d{3,})/", read_text(out)), 60)
+        self.assertTrue(found, read_text(out))
+
+    def assert_went_on(self, out):
+        """No step of the trainer's sample log is taken twice, none is left out. What the job has said."""
+        text = read_text(out)
+        [stopped] = re.findall(r"saved at step (\d+)", text)
+        self.assertIn(f"resumed at step {stopped},", text)
+        self.assertEqual(audit_samples(self.path("samples")).steps_taken, STEPS, text)
+        return text
+
     def environments(self, pattern, count):
         """Of all workers, by rank."""
         return [self.environment_of(pattern.replace("%r", str(rank))) for rank in range(count)]
@@ -97,4 +115,4 @@ class SlurmTest(DdprunTest):
         return self.path("env.%r")
 
 
-__all__ = ["DDPRUN", "LIMIT", "NODES", "SlurmTest", "eventually", "port_of", "read_text"]
+__all__ = ["DDPRUN", "LIMIT", "NODES", "SAMPLES", "TRAINING", "SlurmTest", "eventually", "port_of", "read_text"]

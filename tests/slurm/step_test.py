@@ -3,12 +3,12 @@
 import os
 import signal
 import sys
-import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from slurm_runs import DDPRUN, SlurmTest, port_of, read_text  # noqa: E402
 
+import side_by_side  # noqa: E402
 from ddprun_runs import FAKE_WORKER, HELLO, HOLD_CALLS, children_of, command_of, kill_all, read_bytes  # noqa: E402
 
 
@@ -27,8 +27,9 @@ class Step(SlurmTest):
             self.assertEqual((env["WORLD_SIZE"], env["LOCAL_WORLD_SIZE"]), ("6", "2"))
             self.assertEqual(env["TORCHELASTIC_RUN_ID"], f"{job}.0.0")
             self.assertEqual(env["MASTER_PORT"], envs[0]["MASTER_PORT"])
-        self.assertIn(f"Slurm step {job}.0: node 2 of 3, 127.0.1.3", run.err())
-        self.assertIn(f"serving the rendezvous at 127.0.1.1:{port_of(job + '.0')}", run.err())
+        first, _, third, _ = self.cluster.nodes
+        self.assertIn(f"Slurm step {job}.0: node 2 of 3, {third}", run.err())
+        self.assertIn(f"serving the rendezvous at {first}:{port_of(job + '.0')}", run.err())
         logs = os.listdir(self.path("ddprun_logs"))
         self.assertEqual([name.split("_")[0] for name in logs], [f"{job}.0.0"] * 3)
 
@@ -37,9 +38,10 @@ class Step(SlurmTest):
         run = self.srun("-N2", "--ntasks-per-node=1", "--time=10", DDPRUN, "--stop-before=90s", FAKE_WORKER,
                         HELLO, "--hang")
         self.wait_for(lambda: "the job ends in" in run.err(), run)
-        self.assertRegex(run.err(), r"127.0.1.1 \| the job ends in \d+ min \d\d s \(squeue\); the workers "
+        first, second, *_ = self.cluster.nodes
+        self.assertRegex(run.err(), rf"{first} \| the job ends in \d+ min \d\d s \(squeue\); the workers "
                                     r"are asked to save 1 min 30 s before")
-        self.assertNotIn("127.0.1.2 | the job ends", run.err())
+        self.assertNotIn(f"{second} | the job ends", run.err())
         self.terminate(run, 137)  # As srun ends a step.
         self.assert_gone(10)
 
@@ -47,11 +49,11 @@ class Step(SlurmTest):
     def test_a_taken_port_is_named_with_its_owner(self):
         hold = self.path("hold.py")
         self.write(hold, "import os, select, socket, sys\n"
-                         "port = int(sys.argv[1])\n"
-                         "other = os.spawnlp(os.P_NOWAIT, sys.argv[2], sys.argv[2], 'rendezvous', f'--listen=127.0.1.1:{port}')\n"
+                         "host, port = sys.argv[1].split(':')\n"
+                         "other = os.spawnlp(os.P_NOWAIT, sys.argv[2], sys.argv[2], 'rendezvous', f'--listen={host}:{port}')\n"
                          "while True:\n"
                          "    try:\n"
-                         "        socket.create_connection(('127.0.1.1', port)).close()\n"
+                         "        socket.create_connection((host, int(port))).close()\n"
                          "        break\n"
                          "    except OSError:\n"
                          "        select.select([], [], [], 0.01)\n"
@@ -63,7 +65,7 @@ class Step(SlurmTest):
             f"port=$({sys.executable} -c 'import sys; sys.path.insert(0, sys.argv[1]);"
             f" import slurm_runs; print(slurm_runs.port_of(sys.argv[2]))'"
             f" {os.path.dirname(os.path.abspath(__file__))} $SLURM_JOB_ID.0)\n"
-            f"{sys.executable} {hold} $port {DDPRUN} srun -N2 -n2 --kill-on-bad-exit=1 {DDPRUN} {FAKE_WORKER}\n", "-N2")
+            f"{sys.executable} {hold} {self.cluster.nodes[0]}:$port {DDPRUN} srun -N2 -n2 --kill-on-bad-exit=1 {DDPRUN} {FAKE_WORKER}\n", "-N2")
         self.wait_for_state(job, "FAILED", out)
         self.assertRegex(read_text(out), f"port {port_of(job + '.0')} is in use by process \\d+ \\(ddprun\\); "
                          "another ddprun rendezvous answers there. The port is derived from the job's id. "
@@ -201,4 +203,4 @@ class Ending(SlurmTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main(at_once=4)
