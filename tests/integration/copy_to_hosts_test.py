@@ -7,10 +7,10 @@ import re
 import shlex
 import shutil
 import sys
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from ddprun_runs import DDPRUN, read_bytes  # noqa: E402
 from fake_hosts import HostsTest  # noqa: E402
 
@@ -147,4 +147,4 @@ for kept in {self.path("home")}/.cache/ddprun/copies/*; do cp -n {self.path("awa
 
 
 if __name__ == "__main__":
-    unittest.main()
+    side_by_side.main(at_once=4)

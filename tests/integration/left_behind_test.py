@@ -3,9 +3,9 @@
 import os
 import signal
 import sys
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import side_by_side  # noqa: E402
 from ddprun_runs import DdprunTest, read_text  # noqa: E402
 
 # Makes a segment named after its rank, with a helper process that has it open too, and ends as it is
@@ -179,4 +179,4 @@ class Processes(DdprunTest):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[1:]])
+    side_by_side.main(at_once=4)

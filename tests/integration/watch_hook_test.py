@@ -6,10 +6,10 @@ import glob
 import os
 import shutil
 import sys
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from ddprun_runs import DdprunTest, read_text  # noqa: E402
 from process_state import RUNS_OWN  # noqa: E402
 
@@ -153,4 +153,4 @@ class WatchHook(DdprunTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    side_by_side.main(at_once=4)
