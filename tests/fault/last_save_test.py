@@ -3,10 +3,10 @@
 import os
 import sys
 import time
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from ddprun_runs import DdprunTest  # noqa: E402
 
 TWO = "--nproc-per-node=2"
@@ -122,4 +122,4 @@ class LastSave(DdprunTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    side_by_side.main(at_once=4)

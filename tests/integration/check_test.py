@@ -9,6 +9,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+import side_by_side  # noqa: E402
 from bridge_network import BridgeNetwork  # noqa: E402
 from ddprun_runs import DdprunTest, read_text  # noqa: E402
 from networks import namespaces_work  # noqa: E402
@@ -140,4 +141,4 @@ class Nodes(Machine):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    side_by_side.main(at_once=4)
