@@ -1,7 +1,9 @@
 #include "rendezvous/messages/describe.h"
 
 #include <algorithm>
+#include <array>
 
+#include "common/check.h"
 #include "common/overload.h"
 #include "common/text.h"
 
@@ -184,47 +186,38 @@ std::string Describe(const WaitReason& reason) {
   return text;
 }
 
+namespace {
+
+struct WordsOfCause {
+  StopCause cause;
+  const char* reason;
+  const char* word;
+};
+constexpr std::array kWordsOfCauses{
+    WordsOfCause{StopCause::kFailure, "a worker failed", "worker"},
+    WordsOfCause{StopCause::kNodeLost, "a node was lost", "node_lost"},
+    WordsOfCause{StopCause::kDeclaredLost, "this node was declared lost", "node_lost"},
+    WordsOfCause{StopCause::kScaleUp, "a node joins", "scale_up"},
+    WordsOfCause{StopCause::kLeave, "a node leaves", "leave"},
+    WordsOfCause{StopCause::kOperator, "an operator stops the run", "stop"},
+    WordsOfCause{StopCause::kHang, "workers make no progress", "hang"},
+    WordsOfCause{StopCause::kSuperseded, "its world is not the current one", "superseded"},
+};
+
+const WordsOfCause& WordsFor(StopCause cause) {
+  const auto found = std::ranges::find(kWordsOfCauses, cause, &WordsOfCause::cause);
+  CHECK(found != kWordsOfCauses.end());
+  return *found;
+}
+
+}  // namespace
+
 std::string Describe(StopCause cause) {
-  switch (cause) {
-    case StopCause::kFailure:
-      return "a worker failed";
-    case StopCause::kNodeLost:
-      return "a node was lost";
-    case StopCause::kDeclaredLost:
-      return "this node was declared lost";
-    case StopCause::kScaleUp:
-      return "a node joins";
-    case StopCause::kLeave:
-      return "a node leaves";
-    case StopCause::kOperator:
-      return "an operator stops the run";
-    case StopCause::kHang:
-      return "workers make no progress";
-    case StopCause::kSuperseded:
-      return "its world is not the current one";
-  }
-  return "";
+  return WordsFor(cause).reason;
 }
 
 std::string WordOf(StopCause cause) {
-  switch (cause) {
-    case StopCause::kFailure:
-      return "worker";
-    case StopCause::kNodeLost:
-    case StopCause::kDeclaredLost:
-      return "node_lost";
-    case StopCause::kScaleUp:
-      return "scale_up";
-    case StopCause::kLeave:
-      return "leave";
-    case StopCause::kOperator:
-      return "stop";
-    case StopCause::kHang:
-      return "hang";
-    case StopCause::kSuperseded:
-      return "superseded";
-  }
-  return "";
+  return WordsFor(cause).word;
 }
 
 std::string Describe(const Directive& directive) {
