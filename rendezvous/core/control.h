@@ -13,7 +13,7 @@
 namespace ddprun {
 
 // The request of an operator who may make it (that is checked before).
-enum class ControlVerb { kDrain, kStop };
+enum class ControlVerb { kDrain = 1, kStop };
 struct Controlled {
   ControlVerb verb = ControlVerb::kStop;
   NodeId node;  // Of kDrain.

@@ -39,24 +39,25 @@ struct Placement {
 };
 
 // ---- Directives ----
+// Enums that are sent have the numbers of proto/*.proto, where 0 is none.
 enum class WaitFor {
-  kNodes,        // Fewer than min_nodes are here.
-  kLastCall,     // Enough are here; more may come until the deadline.
-  kDrain,        // Other nodes are still stopping the last generation.
-  kPeers,        // Own workers have finished; those of other nodes have not.
-  kSpare,        // The world is complete without this node.
-  kSettling,     // The world grows soon; others that come now are taken along.
-  kHeldBack,     // Was lost too often of late to make the world restart for it.
-  kNoGrowth,     // There is room, but the run does not grow (--scale-up=never).
-  kFinishing,    // There is room, but workers have finished already: too late to join.
-  kEarlierSelf,  // An earlier membership of the same node is not over yet.
-  kRecovery,     // The server is new and collects reports.
-  kClaim,        // Enough are here, but the server may have lost its claim to serve.
-  kOutcomeKept,  // The server's claim does not have the outcome yet.
-  kRoom,         // The server cannot remember one more node of this run.
-  kCheck,        // A node's check (--node-check) has given no verdict yet.
-  kUnfit,        // This node's check (--node-check) refuses it.
-  kBackoff,      // The workers failed again and again without progress (--restart-backoff).
+  kNodes = 1,         // Fewer than min_nodes are here.
+  kLastCall = 2,      // Enough are here; more may come until the deadline.
+  kDrain = 3,         // Other nodes are still stopping the last generation.
+  kPeers = 4,         // Own workers have finished; those of other nodes have not.
+  kSpare = 5,         // The world is complete without this node.
+  kSettling = 8,      // The world grows soon; others that come now are taken along.
+  kHeldBack = 9,      // Was lost too often of late to make the world restart for it.
+  kNoGrowth = 10,     // There is room, but the run does not grow (--scale-up=never).
+  kFinishing = 11,    // There is room, but workers have finished already: too late to join.
+  kEarlierSelf = 6,   // An earlier membership of the same node is not over yet.
+  kRecovery = 7,      // The server is new and collects reports.
+  kClaim = 13,        // Enough are here, but the server may have lost its claim to serve.
+  kOutcomeKept = 12,  // The server's claim does not have the outcome yet.
+  kRoom = 14,         // The server cannot remember one more node of this run.
+  kCheck = 15,        // A node's check (--node-check) has given no verdict yet.
+  kUnfit = 16,        // This node's check (--node-check) refuses it.
+  kBackoff = 17,      // The workers failed again and again without progress (--restart-backoff).
 };
 
 struct WaitReason {
@@ -73,14 +74,14 @@ struct WaitReason {
 };
 
 enum class StopCause {
-  kFailure,       // A worker failed somewhere.
+  kFailure = 1,   // A worker failed somewhere.
   kNodeLost,      // Another node was lost.
   kDeclaredLost,  // This node was declared lost: draw a new incarnation.
   kScaleUp,
-  kLeave,       // A node leaves on request.
-  kOperator,    // An operator stops the run.
-  kHang,        // Workers make no progress: take their stacks, then kill them.
-  kSuperseded,  // The workers belong to a world that is not the current one.
+  kLeave,           // A node leaves on request.
+  kOperator,        // An operator stops the run.
+  kHang = 20,       // Workers make no progress: take their stacks, then kill them.
+  kSuperseded = 7,  // The workers belong to a world that is not the current one.
 };
 // Planned stops give workers the shutdown timeout, so that checkpoints finish.
 bool IsPlanned(StopCause cause);
@@ -118,7 +119,7 @@ struct WorkerFailure {
 bool IsCollateral(const WorkerFailure& failure);
 
 enum class Ending {
-  kSucceeded,
+  kSucceeded = 1,
   kFailed,
   kLeft,     // This node left on request; the run may go on.
   kRefused,  // This node cannot be part of the run (exit 2).
@@ -193,15 +194,15 @@ struct StartTimings {
   bool operator==(const StartTimings&) const = default;
 };
 
-enum class Hosting { kNothing, kWorkers, kStopping };
+enum class Hosting { kNothing = 1, kWorkers, kStopping };
 enum class Outcome {
-  kNone,       // No generation has ended on this node.
+  kNone = 1,   // No generation has ended on this node.
   kSucceeded,  // Every worker exited 0.
   kFailed,
   kStopped,  // Stopped by us before it ended by itself.
   kSpawnFailed,
 };
-enum class Leaving { kNo, kLeave, kStopRun };
+enum class Leaving { kNo = 1, kLeave, kStopRun };
 
 // The facts of a node that last as long as it does.
 struct NodeIdentity {

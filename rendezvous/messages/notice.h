@@ -5,7 +5,7 @@
 
 namespace ddprun {
 
-enum class NoticeLevel { kDetail, kInfo, kWarning };
+enum class NoticeLevel { kDetail = 1, kInfo, kWarning };
 struct Notice {
   NoticeLevel level = NoticeLevel::kInfo;
   std::string text;

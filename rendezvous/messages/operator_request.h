@@ -31,7 +31,7 @@ inline constexpr std::size_t kMaxRefusal = 512;           // A sentence.
 inline constexpr std::uint32_t kMostLastLines = 100'000;  // An agent counts them on its loop.
 
 enum class RequestKind {
-  kLogs,      // The output of workers.
+  kLogs = 1,  // The output of workers.
   kStacks,    // Where their threads stand.
   kSave,      // Tells workers to save, by the signal that they have said.
   kStopSoon,  // Tells a node to save and end, with "start me again".

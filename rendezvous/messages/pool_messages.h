@@ -138,7 +138,7 @@ struct PoolMember {
   std::string state;
   bool operator==(const PoolMember&) const = default;
 };
-enum class PoolRunPhase { kWaits, kRuns, kEnds, kOver };
+enum class PoolRunPhase { kWaits = 1, kRuns, kEnds, kOver };
 struct PoolQueued {
   RunId run_id;
   std::uint32_t min_nodes = 1;

@@ -32,7 +32,6 @@
 #include "rendezvous/core/status.h"
 #include "rendezvous/messages/fields.h"
 #include "rendezvous/messages/run_event.h"
-#include "rendezvous/wire/wire_enums.h"
 #include "rendezvous/wire/wire_reader.h"
 
 namespace ddprun {
@@ -51,6 +50,9 @@ template <class GetFn, class SetFn, class HasFn, class MutableFn>
 class GeneratedField {
  public:
   constexpr GeneratedField(std::string_view field, GetFn, SetFn, HasFn, MutableFn) : name(field) {}
+
+  template <class Wire>
+  using Type = std::decay_t<std::invoke_result_t<GetFn, const Wire&>>;
 
   // A value has the type that the message has it as: no number is narrowed before its check.
   template <class T, class Wire>
@@ -73,8 +75,7 @@ class GeneratedField {
 
  private:
   template <class T, class Wire>
-  static constexpr bool kIs =
-      std::is_same_v<T, std::decay_t<std::invoke_result_t<GetFn, const Wire&>>>;
+  static constexpr bool kIs = std::is_same_v<T, Type<Wire>>;
 };
 
 // A field that a table's row names: by reflection, since tables know no protobuf. A duration's name
@@ -195,11 +196,9 @@ class FieldWriter {
   void Possible(const auto& field, ddprun::Number<Tag> value) const {
     (*this)(field, value);
   }
-  template <class Value, class Table>
-  void Enum(const auto& field, Value value, const Table& names) const {
-    const auto found = std::ranges::find(names, value, &Table::value_type::first);
-    CHECK(found != names.end());
-    field.Set(wire_, found->second);
+  template <class Field>
+  void Enum(const Field& field, auto value) const {
+    field.Set(wire_, static_cast<typename Field::template Type<Wire>>(value));
   }
   void Name(const auto& field, const std::string& value, std::size_t /*most*/ = 0) const {
     (*this)(field, value);
@@ -353,15 +352,15 @@ class FieldReader {
   void Possible(const auto& field, Generation& value) const {
     value = in_.Generation(field.name, field.template Get<std::uint64_t>(wire_));
   }
-  template <class Value, class Table>
-  void Enum(const auto& field, Value& value, const Table& names) const {
-    using Sent = typename Table::value_type::second_type;
-    const Sent number = field.template Get<Sent>(wire_);
-    const auto found = std::ranges::find(names, number, &Table::value_type::second);
-    if (found == names.end()) {
+  template <class Field, class Value>
+  void Enum(const Field& field, Value& value) const {
+    using Sent = typename Field::template Type<Wire>;
+    const int number = field.template Get<Sent>(wire_);
+    if (number == 0 ||
+        google::protobuf::GetEnumDescriptor<Sent>()->FindValueByNumber(number) == nullptr) {
       in_.Refuse(field.name, "has the unknown value " + std::to_string(number));
     } else {
-      value = found->first;
+      value = static_cast<Value>(number);
     }
   }
   void Name(const auto& field, std::string& value, std::size_t most = kMaxNameBytes) const {

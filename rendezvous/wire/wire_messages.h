@@ -181,7 +181,7 @@ void Fields(const Io& io, Of<Io, RankDetails>& details, std::uint32_t workers = 
 template <class Io>
 void Fields(const Io& io, Of<Io, RunEvent>& event) {
   io.Rows(kRunEventFields, event);
-  io.Enum(FIELD(level), event.level, kNoticeLevel);
+  io.Enum(FIELD(level), event.level);
 }
 
 template <class Io>
@@ -194,7 +194,7 @@ void Fields(const Io& io, Of<Io, EventMark>& mark) {
 template <class Io>
 void Fields(const Io& io, Of<Io, Wait>& wait) {
   auto& reason = wait.reason;
-  io.Enum(FIELD(what), reason.what, kWaitFor);
+  io.Enum(FIELD(what), reason.what);
   io.Number(FIELD(have), reason.have, 0, kMaxNodes);
   io.Number(FIELD(need), reason.need, 0, kMaxNodes);
   io.Number(FIELD(want), reason.want, 0, kMaxNodes);
@@ -215,12 +215,12 @@ template <class Io>
 void Fields(const Io& io, Of<Io, Stop>& stop) {
   io.Possible(FIELD(generation), stop.generation);
   io(FIELD(world_id), stop.world_id);
-  io.Enum(FIELD(cause), stop.cause, kStopCause);
+  io.Enum(FIELD(cause), stop.cause);
 }
 
 template <class Io>
 void Fields(const Io& io, Of<Io, Finish>& finish) {
-  io.Enum(FIELD(ending), finish.ending, kEnding);
+  io.Enum(FIELD(ending), finish.ending);
   io(FIELD(exit_code), finish.exit_code);
   io.Check(finish.exit_code != 0 || finish.ending == Ending::kSucceeded, "exit_code",
            "is 0, which says success, where there was none");
@@ -241,9 +241,9 @@ void Fields(const Io& io, Of<Io, Directive>& directive) {
 // ---- A call of a node, and its answer ----
 template <class Io>
 void WorkersFields(const Io& io, Of<Io, NodeReport>& report) {
-  io.Enum(FIELD(hosting), report.hosting, kHosting);
+  io.Enum(FIELD(hosting), report.hosting);
   io.Message(FIELD(placement), report.placement);
-  io.Enum(FIELD(outcome), report.outcome, kOutcome);
+  io.Enum(FIELD(outcome), report.outcome);
   io.List(FIELD(failures), report.failures, kMaxFailures, "failure");
   io.Text(FIELD(spawn_failure), report.spawn_failure, kMaxTextBytes);
   io.Possible(FIELD(floor), report.floor);
@@ -255,7 +255,7 @@ void WorkersFields(const Io& io, Of<Io, NodeReport>& report) {
   io.Message(FIELD(rank_details), report.rank_details, "rank_details", report.workers);
   io.Number(FIELD(ended_well), report.ended_well, 0, report.workers);
   io.List(FIELD(progress_groups), report.progress_groups, kMaxProgressGroups, "progress_group");
-  io.Enum(FIELD(leaving), report.leaving, kLeaving);
+  io.Enum(FIELD(leaving), report.leaving);
   io(FIELD(starting), report.starting);
   io(FIELD(saving), report.saving);
 }
@@ -343,7 +343,7 @@ void Fields(const Io& io, Of<Io, std::vector<RunStatus>>& runs) {
 template <class Io>
 void Fields(const Io& io, Of<Io, ControlRequest>& request) {
   io(FIELD(run_id), request.run_id);
-  io.Enum(FIELD(verb), request.verb, kControlVerb);
+  io.Enum(FIELD(verb), request.verb);
   io(FIELD(node), request.node);
   io.Check(request.verb != ControlVerb::kDrain || !request.node.empty(), "node", "is empty");
   io.Text(FIELD(token), request.token, kMaxTokenBytes);
@@ -357,7 +357,7 @@ void Fields(const Io& io, Of<Io, RankSpan>& span) {
 
 template <class Io>
 void Fields(const Io& io, Of<Io, RequestSpec>& spec) {
-  io.Enum(FIELD(kind), spec.kind, kRequestKind);
+  io.Enum(FIELD(kind), spec.kind);
   io.List(FIELD(ranks), spec.ranks, kMostRankSpans, "spec.ranks");
   io(FIELD(back_ms), spec.back);
   io(FIELD(follow), spec.follow);
@@ -497,7 +497,7 @@ void Fields(const Io& io, Of<Io, PoolQueued>& run) {
   io.Name(FIELD(run_id), run.run_id);
   io(FIELD(min_nodes), run.min_nodes);
   io(FIELD(max_nodes), run.max_nodes);
-  io.Enum(FIELD(phase), run.phase, kPoolRunPhase);
+  io.Enum(FIELD(phase), run.phase);
   io.Text(FIELD(state), run.state, kMaxPoolState);
 }
 

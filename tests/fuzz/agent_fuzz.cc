@@ -192,13 +192,18 @@ class Machine {
                                             own + 1, kEnd - 1, kEnd})};
   }
 
+  static StopCause SomeCause(FuzzInput& input) {
+    const std::uint8_t number = input.Byte() % 8;
+    return number == 0 ? StopCause::kHang : static_cast<StopCause>(number);
+  }
+
   Directive SomeDirective(FuzzInput& input) const {
     const std::uint8_t kind = input.Byte();
     const WorldId world{state_.placement && kind % 2 == 0 ? state_.placement->world_id.value
                                                           : input.Byte()};
     switch (kind / 2 % 8) {
       case 0:
-        return ddprun::Wait{{.what = static_cast<WaitFor>(input.Byte() % 16),
+        return ddprun::Wait{{.what = static_cast<WaitFor>(1 + input.Byte() % 17),
                              .have = input.Byte(),
                              .need = input.Byte(),
                              .remaining = SomeTime(input)}};
@@ -218,9 +223,9 @@ class Machine {
         return Run{placement};
       }
       case 4:
-        return Stop{SomeGeneration(input), world, static_cast<StopCause>(input.Byte() % 8)};
+        return Stop{SomeGeneration(input), world, SomeCause(input)};
       default:
-        return Finish{static_cast<Ending>(input.Byte() % 5), input.Byte(), SomeText(input),
+        return Finish{static_cast<Ending>(1 + input.Byte() % 5), input.Byte(), SomeText(input),
                       std::nullopt, input.Byte() % 2 == 0};
     }
   }
