@@ -22,7 +22,7 @@ Result<void> StepReplay::Step(const Batch& batch, std::size_t place) {
   std::optional<Recorded>& recorded = recorded_.at(place);
   if (!recorded) {
     RETURN_IF_ERROR(graph_->Record([this, batch] { step_(batch); }));
-    recorded.emplace().number = recordings_++;
+    recorded = Recorded{recordings_++, {}};
     for (const at::Tensor& parameter : parameters_) {
       recorded->gradients.push_back(parameter.grad());
     }
