@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,7 +12,6 @@
 #include <chrono>
 #include <utility>
 
-#include "agent/workers/process_tree.h"
 #include "common/files.h"
 
 namespace ddprun {
@@ -44,9 +44,10 @@ void TakeOutput(Streams& streams, const ChildPlan& plan) {
 }
 
 // Kills the child and its process group. Both numbers are still its own: its status was not taken.
+// Members of the group that are no descendants of this process any more are met, too.
 void Kill(pid_t child) {
+  ::kill(-child, SIGKILL);
   ::kill(child, SIGKILL);
-  SignalMembers(Within::kGroup, {child}, {}, {SIGKILL});
 }
 
 // Waits for its end, ends what it leaves in its group, and only then takes its status, unless a
@@ -64,7 +65,7 @@ std::optional<ExitStatus> StatusAtEnd(const LaunchedWorker& child) {
   if (!ended) {
     return std::nullopt;
   }
-  SignalMembers(Within::kGroup, {child.pid}, {}, {SIGKILL});
+  Kill(child.pid);
   (void)wait(0);
   return ended->si_code == CLD_EXITED
              ? ExitStatus(Exited{ended->si_status})
