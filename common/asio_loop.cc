@@ -27,6 +27,7 @@ Time BootTime() {
 class AsioAlarm final : public Alarm {
  public:
   explicit AsioAlarm(boost::asio::io_context& io) : timer_(io) {}
+  ~AsioAlarm() override { Cancel(); }  // An expiry may be queued.
 
   void Set(Time when, std::function<void()> fire) override {
     armed_ = std::make_shared<bool>(true);
