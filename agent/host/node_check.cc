@@ -21,11 +21,13 @@ constexpr const char* kOutlives = "it outlives SIGKILL (a disk or a device that 
 // On a thread, with which the command would die. It may stay here for ever.
 CheckOutcome RunCommand(const WorkerSpec& spec, Duration limit, ChildRun& child) {
   CheckOutcome outcome;
-  const auto status =
-      child.Run(spec, {.limit = limit, .both = true, .output = [&](int, std::string_view bytes) {
-                         AppendCheckOutput(outcome.output, bytes);
-                         return true;
-                       }});
+  const auto status = child.Run(spec, {.limit = limit,
+                                       .both = true,
+                                       .spares_trackers = true,
+                                       .output = [&](int, std::string_view bytes) {
+                                         AppendCheckOutput(outcome.output, bytes);
+                                         return true;
+                                       }});
   outcome.error = status ? "" : status.error().message;
   outcome.status = status ? *status : std::nullopt;
   return outcome;

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <utility>
 
+#include "agent/workers/process_tree.h"
 #include "common/files.h"
 
 namespace ddprun {
@@ -44,15 +45,19 @@ void TakeOutput(Streams& streams, const ChildPlan& plan) {
 }
 
 // Kills the child and its process group. Both numbers are still its own: its status was not taken.
-// Members of the group that are no descendants of this process any more are met, too.
-void Kill(pid_t child) {
-  ::kill(-child, SIGKILL);
+void Kill(pid_t child, const ChildPlan& plan) {
+  if (!plan.spares_trackers) {
+    ::kill(-child, SIGKILL);
+  }
   ::kill(child, SIGKILL);
+  if (plan.spares_trackers) {
+    SignalMembers(Within::kGroup, {child}, {}, {SIGKILL});
+  }
 }
 
 // Waits for its end, ends what it leaves in its group, and only then takes its status, unless a
 // sweep of foreign children has done so.
-std::optional<ExitStatus> StatusAtEnd(const LaunchedWorker& child) {
+std::optional<ExitStatus> StatusAtEnd(const LaunchedWorker& child, const ChildPlan& plan) {
   const auto wait = [&](int how) {
     siginfo_t ended{};
     int got = -1;
@@ -65,7 +70,7 @@ std::optional<ExitStatus> StatusAtEnd(const LaunchedWorker& child) {
   if (!ended) {
     return std::nullopt;
   }
-  Kill(child.pid);
+  Kill(child.pid, plan);
   (void)wait(0);
   return ended->si_code == CLD_EXITED
              ? ExitStatus(Exited{ended->si_status})
@@ -85,7 +90,7 @@ bool AwaitEnd(const LaunchedWorker& child, const ChildPlan& plan, const LaunchUn
     const Duration left = end ? std::chrono::ceil<Duration>(*end - Clock::now()) : kLongest;
     const bool given_up = under_way.given_up();
     if (left <= Duration{0} || ends || (given_up && plan.signal == SIGKILL)) {
-      Kill(child.pid);
+      Kill(child.pid, plan);
       return false;
     }
     if (given_up && !std::exchange(asked, true)) {
@@ -127,7 +132,7 @@ Result<std::optional<ExitStatus>> ChildRun::Run(const WorkerSpec& spec, const Ch
     ::fcntl(pipe->get(), F_SETFL, O_NONBLOCK);
   }
   const bool ended = AwaitEnd(child, plan, under_way_, streams);
-  const std::optional<ExitStatus> status = StatusAtEnd(child);
+  const std::optional<ExitStatus> status = StatusAtEnd(child, plan);
   TakeOutput(streams, plan);
   return ended ? status : std::nullopt;
 }

@@ -30,6 +30,9 @@ struct ChildPlan {
   bool errors = false;   // or `output` gets it; else it goes nowhere.
   int signal = SIGKILL;  // Where it is given up: another one only asks it to end.
   int ends = -1;         // Readable: it is killed.
+  // Of its group, what tidies up after it (Python's tracker of shared memory) may end by itself.
+  // For a process to which orphans come: others of the group are found among its descendants.
+  bool spares_trackers = false;
   // Of STDOUT_FILENO or STDERR_FILENO. False: no more of it is read, and writing it is refused.
   std::function<bool(int stream, std::string_view bytes)> output = {};
 };
