@@ -1,5 +1,5 @@
-// A file of examples/ with the words of one wish in place of its own: what users read there and
-// what they have made for them is one text.
+// A file of examples/ with the words of one wish in place of its own: the example
+// that users read and the file that ddprun writes for them are one text.
 #pragma once
 
 #include <string>

@@ -210,8 +210,8 @@ TEST_F(Claims, WhatIsNoFileIsAsGoodAsATornClaimAndNeverWaitedFor) {
   for (const auto& make : kinds) {
     make();
     EXPECT_EQ(Newest(), torn);
-    EXPECT_FALSE(directory_.Move(torn)) << "it is nobody's";
-    EXPECT_FALSE(directory_.Move(ClaimOf(1))) << "somebody may serve above it";
+    EXPECT_FALSE(directory_.Move(torn)) << "it has no owner";
+    EXPECT_FALSE(directory_.Move(ClaimOf(1))) << "another server may serve above it";
     EXPECT_FALSE(directory_.Make(torn));
     ASSERT_TRUE(directory_.Make(ClaimOf(3)));
     EXPECT_EQ(Newest(), ClaimOf(3));

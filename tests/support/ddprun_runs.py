@@ -347,7 +347,7 @@ class DdprunTest(unittest.TestCase):
                              what=f"/{pattern}/ on stderr")
 
     def status(self, endpoint=None):
-        """Of the one run served there, or by this test on this machine; None while nobody answers."""
+        """Of the one run served there, or by this test on this machine; None while no server answers."""
         where = [f"--endpoint={endpoint}"] if endpoint else []
         done = subprocess.run([DDPRUN, "status", *where, "--output=json"],
                               env=self.environment, capture_output=True, text=True, timeout=LIMIT)

@@ -109,7 +109,7 @@ class Skewed final : public StepObserver {
 //
 //   {"epoch":0,"step":1,"samples":[5,1022,...]}
 //
-// A line is handed over when its step is finished on this rank, and holds up nobody, whatever the
+// A line is handed over when its step is finished on this rank, and holds up no step, whatever the
 // disk does (line_file.h): of a rank that is killed the lines that wait are missing. Steps that a
 // later generation repeats are in its file again: those of the generation whose checkpoint was
 // resumed count up to that checkpoint's step.
