@@ -9,6 +9,7 @@
 #include "launcher/command_line/flags.h"
 #include "launcher/command_line/help.h"
 #include "launcher/command_line/host_flags.h"
+#include "launcher/command_line/message_help.h"
 #include "launcher/command_line/raw_flags.h"
 #include "launcher/completion.h"
 #include "launcher/environment/detect.h"
@@ -339,30 +340,41 @@ std::string ProgramName(const std::string& argv0) {
 
 namespace {
 
-// `ddprun help`, `ddprun help VERB`, and what is not a verb but asked for like one.
+// `ddprun help`, `ddprun help VERB`, `ddprun help SLUG`, and what is neither but asked for like
+// one.
 Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv& get_env) {
   if (rest.empty()) {
     return CommandLine(Print{ShortHelp("ddprun")});
   }
-  const std::vector<std::string> verbs = VerbNames();
+  std::vector<std::string> names = VerbNames();
   if (rest.size() == 1 && (rest.front() == "run" || rest.front() == "help")) {
     return CommandLine(Print{rest.front() == "run" ? LongHelp("ddprun") : ShortHelp("ddprun")});
   }
   if (rest.size() == 1 && rest.front() == "exit-codes") {
     return CommandLine(Print{ExitCodesHelp()});
   }
-  if (rest.size() == 1 && std::ranges::find(verbs, rest.front()) != verbs.end()) {
+  if (rest.size() == 1 && rest.front() == "messages") {
+    return CommandLine(Print{MessagesHelp()});
+  }
+  if (rest.size() == 1 && std::ranges::find(names, rest.front()) != names.end()) {
     return ParseCommandLine({rest.front(), "--help"}, get_env);
   }
   const std::string& word = rest.back();
-  const auto nearest = Nearest(verbs, word, word.size() / 2);
+  // With its brackets too, as the message ends in it.
+  const bool in_brackets = word.size() > 2 && word.front() == '[' && word.back() == ']';
+  if (auto text = MessageHelp(in_brackets ? word.substr(1, word.size() - 2) : word)) {
+    return CommandLine(Print{*std::move(text)});
+  }
+  std::ranges::move(ExplainedSlugs(), std::back_inserter(names));
+  const auto nearest = Nearest(names, word, word.size() / 2);
   return Error{ErrorKind::kInvalid,
-               "'" + InOneLine(word) + "' is not a command of ddprun" +
+               "'" + InOneLine(word) + "' is not a command of ddprun, and no message ends in it" +
                    (word.starts_with("ddprun-") ? ". Use `" + InOneLine(word) + " --help`"
                     : word == "train" ? ". `ddprun help run` describes a launch, `ddprun-train "
                                         "--help` the bundled trainer"
                     : nearest         ? "; did you mean `ddprun help " + *nearest + "`?"
-                                      : ". `ddprun help` lists them")};
+                                      : ". `ddprun help` lists the commands, `ddprun help "
+                                        "messages` what messages end in")};
 }
 
 }  // namespace

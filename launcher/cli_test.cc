@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include "launcher/cli_testing.h"
+#include "launcher/command_line/message_help.h"
 #include "launcher/command_line/raw_flags.h"
 #include "launcher/scrub.h"
 
@@ -284,6 +285,29 @@ TEST(CommandLine, HelpAndVersionAreWordsToo) {
   // The first screen names every command.
   for (const std::string& verb : VerbNames()) {
     EXPECT_TRUE(verb == "run" || printed({"help"}).find(verb) != std::string::npos) << verb;
+  }
+}
+
+TEST(CommandLine, HelpExplainsAMessageByTheWordItEndsIn) {
+  const auto printed = [](const std::string& word) {
+    const Result<CommandLine> line = ParseCommandLine({"help", word}, Environment({}));
+    const Print* const print = line ? std::get_if<Print>(&*line) : nullptr;
+    return print != nullptr ? print->text : line ? "another request" : line.error().message;
+  };
+  const std::string help = printed("no-restarts-left");
+  EXPECT_TRUE(help.starts_with("`no restarts are allowed (--max-restarts)`")) << help;
+  for (const char* const part : {"\n\nCause: ", "\n\nConfirm: ", "\n\nDo: "}) {
+    EXPECT_NE(help.find(part), std::string::npos) << help;
+  }
+  EXPECT_EQ(printed("[no-restarts-left]"), help);
+  EXPECT_NE(printed("no-restart-left").find("did you mean `ddprun help no-restarts-left`?"),
+            std::string::npos);
+  EXPECT_NE(printed("[]").find("`ddprun help messages`"), std::string::npos);
+  for (const std::string& slug : ExplainedSlugs()) {
+    EXPECT_NE(printed("messages").find("\n" + slug + "\n  `"), std::string::npos) << slug;
+    // No markup is left: neither a link nor bold text.
+    EXPECT_EQ(printed(slug).find("]("), std::string::npos) << printed(slug);
+    EXPECT_EQ(printed(slug).find("**"), std::string::npos) << printed(slug);
   }
 }
 

@@ -57,7 +57,10 @@ std::string ExitCodes(const std::string& name) {
     }
   }
   // torchrun has no commands.
-  codes += name == "ddprun" ? ". `ddprun help exit-codes` says more." : ".";
+  codes += name == "ddprun"
+               ? ". `ddprun help exit-codes` says more. `ddprun help NAME` explains a message that "
+                 "ends in [NAME]."
+               : ".";
   return Wrapped(codes, 0, kHelpWidth) + "\n";
 }
 

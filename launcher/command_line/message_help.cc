@@ -1,0 +1,81 @@
+#include "launcher/command_line/message_help.h"
+
+#include <regex>
+
+#include "launcher/command_line/help.h"
+#include "launcher/command_line/message_pages.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kWidth = 100;
+
+// "### slug", its messages in one line, and what follows up to the next heading. The style test
+// holds the pages to it.
+struct Entry {
+  std::string slug;
+  std::string messages;
+  std::string text;
+};
+
+std::vector<Entry> Entries() {
+  constexpr std::string_view kHeading = "\n### ";
+  std::vector<Entry> entries;
+  for (const std::string_view page : kMessagePages) {
+    for (std::size_t at = page.find(kHeading); at != page.npos;) {
+      const std::size_t begin = at + kHeading.size();
+      const std::size_t slug_end = page.find('\n', begin);
+      const std::size_t messages_end = page.find('\n', slug_end + 1);
+      entries.push_back(
+          {std::string(page.substr(begin, slug_end - begin)),
+           std::string(page.substr(slug_end + 1, messages_end - slug_end - 1)),
+           std::string(page.substr(messages_end, page.find("\n#", messages_end) - messages_end))});
+      at = page.find(kHeading, messages_end);
+    }
+  }
+  return entries;
+}
+
+// Without bold marks and the targets of links.
+std::string Plain(const std::string& markdown) {
+  static const std::regex kLink(R"(\[([^\]]+)\]\([^)]+\))");
+  static const std::regex kBold(R"(\*\*([^*]+)\*\*)");
+  return std::regex_replace(std::regex_replace(markdown, kLink, "$1"), kBold, "$1");
+}
+
+}  // namespace
+
+std::vector<std::string> ExplainedSlugs() {
+  std::vector<std::string> slugs;
+  for (Entry& entry : Entries()) {
+    slugs.push_back(std::move(entry.slug));
+  }
+  return slugs;
+}
+
+std::optional<std::string> MessageHelp(std::string_view slug) {
+  for (const Entry& entry : Entries()) {
+    if (entry.slug != slug) {
+      continue;
+    }
+    std::string help = Wrapped(Plain(entry.messages), 0, kWidth) + "\n";
+    // Each part begins in a line of its own: cause, how to confirm it, what to do.
+    for (std::size_t at = entry.text.find("\n**"); at != std::string::npos;) {
+      const std::size_t next = entry.text.find("\n**", at + 1);
+      help += "\n" + Wrapped(Plain(entry.text.substr(at, next - at)), 0, kWidth) + "\n";
+      at = next;
+    }
+    return help;
+  }
+  return std::nullopt;
+}
+
+std::string MessagesHelp() {
+  std::string help = "`ddprun help NAME` explains the messages that end in [NAME]:\n";
+  for (const Entry& entry : Entries()) {
+    help += "\n" + entry.slug + "\n  " + Wrapped(Plain(entry.messages), 2, kWidth) + "\n";
+  }
+  return help;
+}
+
+}  // namespace ddprun
