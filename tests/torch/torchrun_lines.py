@@ -9,18 +9,18 @@ DIFFERENT = {
     "long lists": "`-r` and `-t` name local ranks of any number of digits.",
     "seconds": "Times may be fractions of a second.",
     "ranks": "A node rank that no node of the run can have is refused.",
-    "standalone": "`--standalone` with `--nnodes=2` beside it is refused: the second would never be "
-                  "heard.",
+    "standalone": "`--standalone` with `--nnodes=2` beside it is refused: a standalone run has one "
+                  "node.",
     "workers": "`--nproc-per-node` must be 1 or more.",
     "empty": "An empty or spaced run id, or one with `/`, is refused: it names a directory and a "
              "run.",
-    "empty flags": "An empty `PET_` variable of a flag without a value means nothing said.",
+    "empty flags": "An empty `PET_` variable of a flag without a value is ignored.",
     "PET_": "Every flag has its `PET_` variable; torchrun leaves out `--logs-specs` and "
             "`--numa-binding`.",
     "dev null": "With `--log-dir=/dev/null` `-r`, `-t` and the filter still say what the console "
                 "shows; torchrun ignores them then.",
     "endpoint": "With `--rdzv-endpoint` the workers' store has a port of its own, unless "
-                "`--rdzv-backend=static` is said too; torchrun takes static for granted.",
+                "`--rdzv-backend=static` is set too; torchrun takes static for granted.",
     "threads": "`OMP_NUM_THREADS`, where it is not set and there are several workers, is the allowed "
                "CPUs divided by the workers, not 1.",
     "arguments": "Arguments reach the program as they are, `$$` and a leading `--` too; only "
