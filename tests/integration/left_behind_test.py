@@ -105,7 +105,8 @@ class SharedMemory(DdprunTest):
         run.signal(signal.SIGUSR1)
         run.wait()
         self.assertEqual(len(set(trackers)), 2)
-        self.assertEqual(self.segments(), [], run.all())
+        # A tracker may just have begun: on a busy machine it needs longer than ddprun waits for it.
+        self.wait_for(lambda: not self.segments(), run, what="no segment")
 
     def test_whoever_of_ddprun_is_killed(self):
         for victim in ("agent", "guard"):

@@ -211,6 +211,8 @@ RULES["agent/core/node_agent.cc"] = [
     ("floor", "  «if (HAS) »state.floor = std::max(state.floor, stop.generation);"),
     # Who was overtaken is not listened to.
     ("older-server", "  if («HAS && »replied.reply.term < state.term) {"),
+    # The fence's time runs from when the answered report was sent: the server's runs from when it came.
+    ("fence-from-sent", "  state.answered = «HAS ? »state.sent« : step.now»;"),
     # A newer world ends the one that runs.
     ("next-world", "  if («HAS && »state.phase == AgentPhase::kRunning && state.placement->world_id != run"),
     # Who has not passed its check starts nothing, whatever it is told.

@@ -104,15 +104,19 @@ class Laws {
     told_.reset();
     OnAnotherRun();
   }
-  // An agent has ended with the run of that term: these lives of machines have heard of it.
+  // A server answers this node how the run has ended.
+  void OnOutcomeAnswered(const NodeKey& key) { answered_in_[key] = runs_; }
+  // The agent of this node has ended with the run of that term: these lives of machines have heard
+  // of it. An answer that was on its way while another run began is about the run before.
   using Lives = std::set<std::pair<std::string, std::uint64_t>>;
-  void OnOutcomeTold(Term term, const Lives& lives) {
-    if (term >= another_run_) {
+  void OnOutcomeTold(Term term, const NodeKey& key, const Lives& lives) {
+    if (term >= another_run_ && answered_in_[key] == runs_) {
       knew_.insert(lives.begin(), lives.end());
     }
   }
-  // Somebody who knows nothing of it begins another run.
+  // A node that knows nothing of it begins another run.
   void OnAnotherRun(Term term = {}) {
+    ++runs_;
     another_run_ = std::max(another_run_, term);
     knew_.clear();
   }
@@ -171,6 +175,8 @@ class Laws {
   std::map<std::string, Pace> pace_;
   Lives knew_;
   Term another_run_;
+  std::uint64_t runs_ = 0;  // Of that name, before the one of now.
+  std::map<NodeKey, std::uint64_t> answered_in_;
   std::optional<Finish> told_;     // By this run's servers.
   std::optional<Finish> outcome_;  // Told by the first agent that ended with the run.
 };

@@ -176,7 +176,7 @@ void Machine::OnExit(const Exit& exit) {
   simulation_.laws.OnExit(config_.host, config_.node, exit.finish);
   if (exit.finish &&
       (exit.finish->ending == Ending::kSucceeded || exit.finish->ending == Ending::kFailed)) {
-    simulation_.OutcomeTold(agent_->state().term);
+    simulation_.OutcomeTold(agent_->state().term, {config_.node, agent_->state().incarnation});
   }
   simulation_.agenda.After(0ms, InThisLife([this, code = exit.code] {
                              if (candidate_) {

@@ -342,6 +342,9 @@ void Server::OnAnswer(const Asked& asked, const Directive& directive) {
   if (simulation_.transcript.words() && asked.IsOther(directive)) {
     Tell("tells ", asked.key.node, " to ", Describe(directive));
   }
+  if (std::holds_alternative<Finish>(directive)) {
+    laws_.OnOutcomeAnswered(asked.key);
+  }
   laws_.OnDirective(state(), asked.key, directive);
 }
 

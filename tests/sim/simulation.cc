@@ -52,14 +52,14 @@ void Simulation::Heal() {
   }
 }
 
-void Simulation::OutcomeTold(Term term) {
+void Simulation::OutcomeTold(Term term, const NodeKey& key) {
   Laws::Lives lives;
   for (const auto& machine : machines) {
     if (machine->alive() && machine->agent().term != Term{}) {
       lives.emplace(machine->host(), machine->life());
     }
   }
-  laws.OnOutcomeTold(term, lives);
+  laws.OnOutcomeTold(term, key, lives);
 }
 
 bool Simulation::Quiet() const {

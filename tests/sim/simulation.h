@@ -147,7 +147,7 @@ class Simulation {
   // No more faults: calm weather, well-behaved workers, every machine in order again.
   void Heal();
   // By some server, to some agent.
-  void OutcomeTold(Term term);
+  void OutcomeTold(Term term, const NodeKey& key);
   // No agent lives any more.
   bool Quiet() const;
 
