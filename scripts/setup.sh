@@ -2,7 +2,7 @@
 # Installs what a fresh Debian 12 misses to build ddprun: packages and libtorch. More, by flag:
 #   --quick  what units and the style test need      --fuzz   the compiler of the fuzz targets
 #   --tests  both, and what whole programs are tested with: Slurm, Open MPI, Python packages
-#   --torch  the real torch, accelerate, Lightning and TensorBoard
+#   --torch  the real torch, accelerate, Lightning, DeepSpeed, TorchX, torchft and TensorBoard
 #   --old-torches   older releases of torch, without CUDA, for a test of compatibility
 #   --docs   what builds the documentation site (--tests has it too)
 #   --cuda   the real torch, which has the libraries for GPUs, and headers
@@ -239,9 +239,12 @@ lock_cache
   ": 2.4 GB to download, 4 GB on disk" "$pins/tests.txt" "$pins/torch.txt"
 [[ $want_torch == no ]] || install_beside "$(frameworks)" 300 "accelerate, Lightning, transformers and TensorBoard" \
   ": 25 MB to download, 110 MB on disk" "$pins/frameworks.txt"
+[[ $want_torch == no ]] || install_beside "$(more_frameworks)" 150 "DeepSpeed, TorchX and torchft" \
+  ": 10 MB to download, 60 MB on disk" "$pins/more-frameworks.txt"
 if [[ $want_torch == yes ]]; then
   compile_python "$(torch_venv)/bin/python3" "$(torch_venv)"
   compile_python "$(torch_venv)/bin/python3" "$(frameworks)"
+  compile_python "$(torch_venv)/bin/python3" "$(more_frameworks)"
 fi
 [[ $want_old == no ]] || install_old_torches
 [[ $want_cuda == no ]] || install_beside "$(cuda_headers)" 100 "CUDA headers" \

@@ -38,7 +38,8 @@ if [[ $quick == yes ]]; then
   ctest_arguments+=(-L '^quick$')
 elif [[ $want_torch == yes ]]; then
   "$root/scripts/setup.sh" --tests --torch
-  extra=(-DDDPRUN_TEST_PYTHON="$(torch_venv)/bin/python3" -DDDPRUN_FRAMEWORKS="$(frameworks)")
+  extra=(-DDDPRUN_TEST_PYTHON="$(torch_venv)/bin/python3" -DDDPRUN_FRAMEWORKS="$(frameworks)"
+    -DDDPRUN_MORE_FRAMEWORKS="$(more_frameworks)")
 else
   "$root/scripts/setup.sh" --tests
   extra=(-DDDPRUN_TEST_PYTHON="$(test_venv)/bin/python3")
