@@ -43,11 +43,10 @@ os.kill(max(found)[1], 9)
 """
 
 
-def blocks(page):
+def blocks(text):
     """[("file", "commands" or "output", lines)] of a page, in their order. A file's first line has its name."""
-    with open(os.path.join(ROOT, "docs", page), encoding="utf-8") as file:
-        found = re.findall(r"^```(python)?\n(.*?)^```", file.read(), re.S | re.M)
-    is_command = re.compile(r"(ddprun (?!.*\|)|ddprun example|pip |pkill |rm |mkdir )")
+    found = re.findall(r"^```(python)?\n(.*?)^```", text, re.S | re.M)
+    is_command = re.compile(r"(ddprun (?!.*\|)|ddprun example|pip |pkill |rm |mkdir |torchft_lighthouse |torchx )")
     return [("file" if language else "commands" if is_command.match(text) else "output", text.splitlines())
             for language, text in found]
 
@@ -108,8 +107,8 @@ class Tutorial(unittest.TestCase):
         line = re.sub(r"\bvm\b", HOST, line)
         terminal = Terminal(line, self.folder, self.environment)
         self.terminals.append(terminal)
-        if re.match(r"ddprun -(?!-dry-run)", line):
-            return  # A launch: it goes on while the page goes on.
+        if re.match(r"ddprun -(?!-dry-run)|torchft_lighthouse ", line):
+            return  # A launch or a service: it goes on while the page goes on.
         self.assertEqual(terminal.wait(), 0, f"{line}\n{''.join(terminal.lines)}")
         self.assertTrue(terminal.lines or not line.startswith("ddprun ") or ">" in line, f"{line} printed nothing")
 
@@ -120,8 +119,15 @@ class Tutorial(unittest.TestCase):
     def transcript(self):
         return "\n".join(f"--- {terminal.command}\n{''.join(terminal.lines)}" for terminal in self.terminals)
 
-    def play(self, page):
-        for kind, lines in blocks(page):
+    def play(self, page, since="", until="", instead=()):
+        """`since`, `until`: headings. `instead`: (address of the page, one that no other test uses)."""
+        with open(os.path.join(ROOT, "docs", page), encoding="utf-8") as file:
+            text = file.read()
+        text = text[text.index(since):text.index(until) if until else None]
+        for address, free in instead:
+            self.assertIn(address, text)
+            text = text.replace(address, free)
+        for kind, lines in blocks(text):
             if kind == "output":
                 self.expect(lines)
             elif kind == "file":
@@ -151,7 +157,16 @@ class Tutorial(unittest.TestCase):
     @unittest.skipUnless(os.environ.get("DDPRUN_FRAMEWORKS"), "without accelerate, Lightning and transformers")
     def test_frameworks(self):
         self.environment["PYTHONPATH"] = os.environ["DDPRUN_FRAMEWORKS"] + ":" + os.path.join(ROOT, "launcher/python")
-        self.assertEqual(self.play("frameworks.md"), [0] * 4)
+        self.assertEqual(self.play("frameworks.md", until="## DeepSpeed"), [0] * 4)
+
+    @unittest.skipUnless(os.environ.get("DDPRUN_MORE_FRAMEWORKS"), "without DeepSpeed, TorchX and torchft")
+    def test_more_frameworks(self):
+        folders = [os.environ["DDPRUN_MORE_FRAMEWORKS"], os.environ["DDPRUN_FRAMEWORKS"]]
+        self.environment["PATH"] = os.path.join(folders[0], "bin") + ":" + self.environment["PATH"]
+        self.environment["PYTHONPATH"] = ":".join(folders)
+        lighthouse, rendezvous = free_endpoint(), free_endpoint()
+        instead = [("localhost:29510", lighthouse), ("[::]:29510", lighthouse), (":29400", ":" + rendezvous.split(":")[1])]
+        self.assertEqual(self.play("frameworks.md", since="## DeepSpeed", instead=instead), [0] * 3)
 
 
 if __name__ == "__main__":
