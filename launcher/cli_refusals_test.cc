@@ -54,8 +54,8 @@ TEST(CommandLine, WhatDoesNotCountIsSaid) {
 
 TEST(CommandLine, WhatIsNoVariableOfAWorkerIsRefused) {
   const std::vector<std::pair<std::string, std::string>> table = {
-      {"A", "--env must be NAME=VALUE, without a line break: 'A'"},
-      {"A=1\n2", "--env must be NAME=VALUE, without a line break: '2'"},
+      {"A", "--env must be NAME=VALUE: 'A'"},
+      {"A=1\nB=2", "the value of --env must have no line break: 'A=1\\nB=2'"},
       {"A B=1", "--env must be NAME=VALUE"},
       {"RANK=0", "--env cannot set what ddprun itself sets for a worker: 'RANK'"},
       {"DDPRUN_X=0", "--env cannot set what ddprun itself sets"},

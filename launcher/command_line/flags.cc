@@ -220,6 +220,9 @@ Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>
       }
       value = words[++i];
     }
+    if (value && AddsUp(app, NameOf(option)) && value->find('\n') != std::string::npos) {
+      return Invalid("the value of " + name + " must have no line break", InOneLine(*value));
+    }
     line.settings.push_back({NameOf(option), value.value_or(kOn), kCommandLine});
   }
   line.rest.assign(words.begin() + static_cast<std::ptrdiff_t>(std::min(i, words.size())),

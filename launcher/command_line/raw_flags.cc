@@ -100,7 +100,7 @@ Result<std::map<std::string, std::string>> ParseVariables(const std::string& tex
         !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
         std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
     if (equals == std::string::npos || !is_name) {
-      return Invalid("--env must be NAME=VALUE, without a line break", line);
+      return Invalid("--env must be NAME=VALUE", line);
     }
     if (ours.contains(name) || name.starts_with("DDPRUN_") || name.starts_with("PET_")) {
       return Invalid("--env cannot set what ddprun itself sets for a worker", name);
@@ -252,8 +252,8 @@ void AddProgram(CLI::App& app, RawFlags& raw) {
   program
       .Read("--env", config.variables, "", "NAME=VALUE",
             "Set this variable for every worker, on all nodes; may be repeated. VALUE knows "
-            "${role_name}, ${local_rank}, ${rank} and ${hostname}. Not for secrets: it is on "
-            "command lines",
+            "${role_name}, ${local_rank}, ${rank} and ${hostname} ($${rank} stands for ${rank} "
+            "itself). Not for secrets: it is on command lines",
             ParseVariables)
       ->multi_option_policy(CLI::MultiOptionPolicy::Join);  // Values add up, a line each.
   program.Switch("--virtual-local-rank", config.virtual_local_rank,
