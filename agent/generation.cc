@@ -122,7 +122,8 @@ Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, SpawnContext& 
     const WorkerEnv env = EnvOf(plan, local);
     WorkerSpec spec = MakeWorkerSpec(options.command, env, plan.environment, output);
     for (const auto& [name, value] : options.variables) {
-      spec.environment[name] = ExpandMacros(value, env, output.hostname);
+      spec.environment[name] =
+          ExpandMacros(value, env, output.hostname, DollarPairs::kAreOneBeforeNames);
     }
     spec.local_rank = local;  // Of this agent.
     if (options.virtual_local_rank) {

@@ -70,7 +70,7 @@ StreamPlan PlanStream(const OutputRequest& output, const WorkerEnv& env, std::ui
                   .shown = static_cast<std::uint32_t>(shown_ranks),
                   .world = env.world_size};
   } else if (tee || output.prefix_all) {
-    plan.prefix = ExpandMacros(output.prefix_template, env, output.hostname);
+    plan.prefix = ExpandMacros(output.prefix_template, env, output.hostname, DollarPairs::kAreOne);
   }
   if (discards) {
     plan.file = redirect && !tee ? output.directory : fs::path();
@@ -265,38 +265,42 @@ std::optional<std::size_t> OmpThreads(const std::map<std::string, std::string>& 
   return std::max<std::size_t>(1, allowed_cpus / workers);
 }
 
-std::string ExpandMacros(const std::string& text, const WorkerEnv& env,
-                         const std::string& hostname) {
-  return ExpandTemplate(text, {{"local_rank", std::to_string(env.local_rank)},
-                               {"rank", std::to_string(env.rank)},
-                               {"role_name", env.role_name},
-                               {"hostname", hostname}});
+std::string ExpandMacros(const std::string& text, const WorkerEnv& env, const std::string& hostname,
+                         DollarPairs pairs) {
+  return ExpandTemplate(text,
+                        {{"local_rank", std::to_string(env.local_rank)},
+                         {"rank", std::to_string(env.rank)},
+                         {"role_name", env.role_name},
+                         {"hostname", hostname}},
+                        pairs);
 }
 
 std::string ExpandTemplate(const std::string& text,
-                           const std::map<std::string, std::string>& values) {
+                           const std::map<std::string, std::string>& values, DollarPairs pairs) {
   const auto in_name = [](char c) {
     return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   };
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
-    const bool braced = text.compare(i, 2, "${") == 0;
-    const std::size_t begin = i + (braced ? 2 : 1);
+    if (text[i] != '$') {
+      out += text[i++];
+      continue;
+    }
+    const std::size_t after = std::min(text.find_first_not_of('$', i), text.size());
+    const std::size_t dollars = after - i;
+    const bool braced = text.compare(after, 1, "{") == 0;
+    const std::size_t begin = after + (braced ? 1 : 0);
     std::size_t end = begin;
-    while (text[i] == '$' && end < text.size() && in_name(text[end])) {
+    while (end < text.size() && in_name(text[end])) {
       ++end;
     }
-    const auto value = values.find(text.substr(std::min(begin, text.size()), end - begin));
-    const bool closed = !braced || (end < text.size() && text[end] == '}');
-    if (text.compare(i, 2, "$$") == 0) {
-      out += '$';
-      i += 2;
-    } else if (text[i] == '$' && closed && value != values.end()) {
-      out += value->second;
-      i = end + (braced ? 1 : 0);
-    } else {
-      out += text[i++];
-    }
+    const auto value = values.find(text.substr(begin, end - begin));
+    const bool known = value != values.end() && (!braced || text.compare(end, 1, "}") == 0);
+    const bool replaced = known && dollars % 2 == 1;  // All but the last one are pairs.
+    const std::size_t left_out = known || pairs == DollarPairs::kAreOne ? dollars / 2 : 0;
+    out.append(dollars - left_out - (replaced ? 1 : 0), '$');
+    out += replaced ? value->second : "";
+    i = replaced ? end + (braced ? 1 : 0) : after;
   }
   return out;
 }

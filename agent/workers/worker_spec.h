@@ -147,14 +147,17 @@ std::map<std::string, std::string> ProcessEnvironment();
 std::optional<std::size_t> OmpThreads(const std::map<std::string, std::string>& environment,
                                       std::size_t workers, std::size_t allowed_cpus);
 
-// "${name}" and "$name" with the value of the name, "$$" as "$"; what has no value stays: as
-// Python's string.Template does it, and so torchrun.
+// "$$" is one dollar, as in Python's string.Template, and so for torchrun; or it is that only
+// before a name that has a value, so that any text without one stays as it is.
+enum class DollarPairs { kAreOne, kAreOneBeforeNames };
+
+// "${name}" and "$name" with the value of the name; what has no value stays.
 std::string ExpandTemplate(const std::string& text,
-                           const std::map<std::string, std::string>& values);
+                           const std::map<std::string, std::string>& values, DollarPairs pairs);
 
 // The same with what --log-line-prefix-template and --env know of a worker.
-std::string ExpandMacros(const std::string& text, const WorkerEnv& env,
-                         const std::string& hostname);
+std::string ExpandMacros(const std::string& text, const WorkerEnv& env, const std::string& hostname,
+                         DollarPairs pairs);
 
 // CPUs this process may run on.
 CpuSet AllowedCpuSet();

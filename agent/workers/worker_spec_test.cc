@@ -98,11 +98,24 @@ TEST(Templates, AreExpandedAsPythonsAre) {
       {"${role_name}", "${rank}"},
       {"$ranks ${ranks} ${rank", "$ranks ${ranks} ${rank"},
       {"$", "$"},
+      {"$$ $$$rank $$$ranks", "$ $3 $$ranks"},
       {"${}$", "${}$"},
       {"a$rank-b", "a3-b"},
       {"", ""}};
   for (const auto& [text, expected] : table) {
-    EXPECT_EQ(ExpandTemplate(text, values), expected) << text;
+    EXPECT_EQ(ExpandTemplate(text, values, DollarPairs::kAreOne), expected) << text;
+  }
+}
+
+// Of a variable's value, which may be any text.
+TEST(Templates, WithoutAKnownNameATextStaysAsItIs) {
+  const std::map<std::string, std::string> values = {{"rank", "3"}};
+  const std::vector<std::pair<std::string, std::string>> table = {
+      {"a$$b$", "a$$b$"},         {"$$$ $$ranks ${$$", "$$$ $$ranks ${$$"},
+      {"$rank ${rank}x", "3 3x"}, {"$$rank $${rank}", "$rank ${rank}"},
+      {"$$$rank", "$3"},          {"$$$$rank$$", "$$rank$$"}};
+  for (const auto& [text, expected] : table) {
+    EXPECT_EQ(ExpandTemplate(text, values, DollarPairs::kAreOneBeforeNames), expected) << text;
   }
 }
 

@@ -68,10 +68,11 @@ class Programs(DdprunTest):
     def test_env_sets_variables_of_workers(self):
         self.write("ddprun.toml", 'env = "OF_FILE=f"\nenv = "WINS=file"\n')
         run = self.run_ddprun(TWO, "--env=A=a=b", "--env", "CACHE=/c/${local_rank}.$rank", "--env=WINS=line", "--env=HOME=",
-                              "--env=OMP_NUM_THREADS=3", FAKE_WORKER, f"--env-file={self.path('env.%r')}")
+                              "--env=OMP_NUM_THREADS=3", "--env=ODD= $$ a$$b $${rank} \\n", FAKE_WORKER, f"--env-file={self.path('env.%r')}")
         for rank in (0, 1):
             env = self.environment_of(self.path(f"env.{rank}"))
             names = ("OF_FILE", "A", "CACHE", "WINS", "HOME", "OMP_NUM_THREADS")
+            self.assertEqual(env["ODD"], " $$ a$$b ${rank} \\n")
             self.assertEqual([env[name] for name in names], ["f", "a=b", f"/c/{rank}.{rank}", "line", "", "3"])
             self.assertNotIn("DDPRUN_ENV", env)
         self.assertNotIn("OMP_NUM_THREADS", run.err())
