@@ -161,7 +161,7 @@ Result<CommandLine> ParseDaemon(const std::vector<std::string>& args, const GetE
   AddTls(line.flags, config.tls, "The certificate to show (or DDPRUN_TLS_CERT)",
          "Speak TLS: trust what this certificate signed (or DDPRUN_TLS_CA)");
   ParseRest(line, config, get_env);
-  if (config.pool.host.empty()) {
+  if (config.pool.host.empty() && line.problems.text.empty()) {
     line.problems.Add("no pool given: set --pool=HOST:PORT, the address of a `ddprun rendezvous`");
   }
   const auto may_not_be = [](char c) { return c <= ' ' || c > '~' || c == ',' || c == '/'; };
