@@ -69,6 +69,8 @@ class ProcessWorkers final : public NodeWorkers {
   void SetWindows() { runner_.SetWindows(); }
 
   std::string Unread() { return runner_.Unread(); }
+  // On standard output, among what the workers print.
+  void Print(std::string_view text) { runner_.Print(text); }
   // Waits until the console has taken what the workers printed, or the limit is over.
   void FlushOutput(Duration limit) { runner_.FlushOutput(limit); }
 

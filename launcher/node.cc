@@ -16,6 +16,7 @@
 #include "launcher/command_line/addresses.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/end/event_log.h"
+#include "launcher/hosts/control_stream.h"
 #include "launcher/node_slot.h"
 #include "launcher/run_token.h"
 #include "rendezvous/listener/control_token.h"
@@ -334,6 +335,11 @@ void LaunchedNode::OnExit(const Exit& exit) {
     LogAsIs(EndEvent(config_, HostName(), exit.code == kExitOk, restarts_used_,
                      std::chrono::system_clock::now()) +
             "\n");
+  }
+  const bool run_ended = exit.finish && (exit.finish->ending == Ending::kSucceeded ||
+                                         exit.finish->ending == Ending::kFailed);
+  if (run_ended && !config_.context.word.empty()) {
+    agent_->workers.Print(RunEndMark(config_.context.word));
   }
   end_->Begin(exit);
 }

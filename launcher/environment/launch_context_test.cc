@@ -421,19 +421,20 @@ TEST(Nothing, IsOneNode) {
 }
 
 TEST(LaunchContext, APlaceThatHostsGave) {
-  const LaunchPlace place{.index = 2, .node = "n3", .hosts = {"n1", "n2", "n3"}};
+  const LaunchPlace place{.index = 2, .node = "n3", .hosts = {"n1", "n2", "n3"}, .word = "w"};
   const LaunchContext around = Found(
       {{{kLaunchPlace, Encode(place)}, {"SLURM_JOB_ID", "5"}}, {{"rdzv-endpoint", "n1", "f"}}});
   EXPECT_EQ(around.scheduler, Scheduler::kHosts);
   EXPECT_EQ(around.index, 2u);
   EXPECT_EQ(around.node, "n3");
   EXPECT_EQ(around.hosts, place.hosts);
+  EXPECT_EQ(around.word, "w");
   EXPECT_FALSE(around.on_first_node);
   EXPECT_TRUE(around.settings.empty());
   const LaunchContext anywhere = Found({{{kLaunchPlace, Encode({std::nullopt, "n3", {"n3"}})}}});
   EXPECT_FALSE(anywhere.IsPlaced());
   for (const char* const text :
-       {"1", "1 n2", "2 n2 n1,n2", "x n1 n1", "1 n2 ", "-1 n1 n1,n2", "0  n1", "0 n1 n1 n1"}) {
+       {"1", "1 n2", "2 n2 n1,n2", "x n1 n1", "1 n2 ", "-1 n1 n1,n2", "0  n1", "0 n1 n1 w x"}) {
     EXPECT_NE(Refusal({{{kLaunchPlace, text}}}).find(kLaunchPlace), std::string::npos) << text;
   }
 }

@@ -12,7 +12,8 @@ std::string Encode(const LaunchPlace& place) {
   return (place.index   ? std::to_string(*place.index)
           : place.joins ? (place.followed ? "+" : "*")
                         : "-") +
-         " " + place.node + " " + Joined(place.hosts, ",");
+         " " + place.node + " " + Joined(place.hosts, ",") +
+         (place.word.empty() ? "" : " " + place.word);
 }
 
 Result<std::optional<LaunchContext>> ReadLaunchPlace(const ContextQuery& query) {
@@ -21,7 +22,8 @@ Result<std::optional<LaunchContext>> ReadLaunchPlace(const ContextQuery& query) 
     return std::optional<LaunchContext>();
   }
   const std::vector<std::string> words = Split(*text, ' ');
-  const std::vector<std::string> hosts = Split(words.size() == 3 ? words[2] : "", ',');
+  const bool whole = words.size() == 3 || words.size() == 4;
+  const std::vector<std::string> hosts = Split(whole ? words[2] : "", ',');
   const bool followed = !words.empty() && words[0] == "+";
   const bool joins = followed || (!words.empty() && words[0] == "*");
   const bool placed = !words.empty() && words[0] != "-" && !joins;
@@ -42,6 +44,7 @@ Result<std::optional<LaunchContext>> ReadLaunchPlace(const ContextQuery& query) 
   }
   context.node = words[1];
   context.hosts = hosts;
+  context.word = words.size() == 4 ? words[3] : "";
   if (placed) {
     context.index = *index;
     context.on_first_node = *index == 0;

@@ -1,7 +1,9 @@
 // The place of a node that `ddprun --hosts` or a daemon starts, told to the node in one variable.
 //
-//   "1 n2 n1,n2,n3"    the second of three nodes, called n2; the node with place 0 hosts the server
-//   "- n2 n1,n2,n3"    the user has said where the nodes meet: no place is given
+//   "1 n2 n1,n2,n3 w"  the second of three nodes, called n2; the node with place 0 hosts the
+//   server.
+//                      Its launcher hears of the run's end by the word w
+//   "- n2 n1,n2,n3 w"  the user has said where the nodes meet: no place is given
 //   "+ n2 n2"          the node of a daemon: it joins the server of the pool, and never serves; its
 //                      launch follows what it prints
 //   "* n2 n2"          the same, but no launch follows it
@@ -25,6 +27,7 @@ struct LaunchPlace {
   std::optional<std::uint32_t> index;
   std::string node;
   std::vector<std::string> hosts;
+  std::string word = {};
   bool joins = false;     // The server of a pool.
   bool followed = false;  // And its launch prints what the workers print.
 };

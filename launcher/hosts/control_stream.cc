@@ -13,6 +13,7 @@ constexpr std::size_t kFixedWords = 4;
 constexpr char kEdge = '\x1e';  // Around a mark: ASCII's record separator.
 constexpr std::string_view kGreets = "ddprun node 1";
 constexpr std::string_view kLacks = "ddprun lacks ";
+constexpr std::string_view kRunEnds = "run";  // In the place of an exit code.
 constexpr std::size_t kMaxMark = 96;
 
 Error NoOrder() {
@@ -66,6 +67,10 @@ std::string Greeting() {
   return std::string(1, kEdge) + std::string(kGreets) + kEdge;
 }
 
+std::string RunEndMark(const std::string& word) {
+  return kEdge + word + " " + std::string(kRunEnds) + kEdge;
+}
+
 std::string EndMark(const std::string& word, int exit_code) {
   return std::string(1, kEdge) + word + " " + std::to_string(exit_code) + kEdge;
 }
@@ -86,7 +91,12 @@ bool MarkReader::Take(std::string_view mark, std::string& shown) {
   if (mark.size() <= word_.size() || !mark.starts_with(word_) || mark[word_.size()] != ' ') {
     return false;
   }
-  const auto code = ParseNumber<int>(mark.substr(word_.size() + 1));
+  const std::string_view end = mark.substr(word_.size() + 1);
+  if (greeted_ && end == kRunEnds) {
+    run_ended_ = true;
+    return true;
+  }
+  const auto code = ParseNumber<int>(end);
   if (greeted_ && code) {
     exit_code_ = *code & 0xff;
   }

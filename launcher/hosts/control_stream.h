@@ -5,11 +5,12 @@
 //                   | the order, once: what is to be started, with which token and in which place
 //                   | then a byte each: the number of a signal, or 0: the launcher is still there
 //   on its stdout   | with --copy, the number of each file that this host lacks (host_copies.h)
-//                   | a greeting before all else; what is printed; at the end the exit code
+//                   | a greeting before all else; what is printed; whether the run has ended, and
+//                   | not this node's part alone; at the end the exit code
 //
 // Whatever a host's shell prints before the greeting is not the run's. The order comes only after
-// the greeting, so nothing but a ddprun gets the token. The exit code carries a word of the order,
-// which no worker knows.
+// the greeting, so nothing but a ddprun gets the token. What is said of the end carries a word of
+// the order, which no worker knows.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ inline constexpr Duration kStillTherePeriod{2'500};
 inline constexpr Duration kSilenceLimit{10'000};
 
 struct NodeOrder {
-  std::string word;       // Comes back with the exit code.
+  std::string word;       // Comes back with the run's end and the exit code.
   std::string token;      // DDPRUN_TOKEN; empty: none.
   std::string place;      // kLaunchPlace
   std::string directory;  // The working directory.
@@ -54,9 +55,10 @@ class OrderReader {
 };
 
 std::string Greeting();
+std::string RunEndMark(const std::string& word);
 std::string EndMark(const std::string& word, int exit_code);
 
-// Takes the files asked for, the greeting and the exit code out of a host's output.
+// Takes the files asked for, the greeting, the run's end and the exit code out of a host's output.
 class MarkReader {
  public:
   explicit MarkReader(std::string word) : word_(std::move(word)) {}
@@ -67,6 +69,7 @@ class MarkReader {
   // The file that was asked for last. Each is asked for once at most, in the order of their
   // numbers, before the greeting.
   std::optional<std::size_t> lacks() const { return lacks_; }
+  bool run_ended() const { return run_ended_; }
   std::optional<int> exit_code() const { return exit_code_; }
 
  private:
@@ -76,6 +79,7 @@ class MarkReader {
   std::string held_;  // Begins like a mark.
   bool greeted_ = false;
   std::optional<std::size_t> lacks_;
+  bool run_ended_ = false;
   std::optional<int> exit_code_;
 };
 

@@ -43,6 +43,17 @@ TEST(ControlStream, WhatAShellPrintsBeforeTheGreetingIsNotShown) {
   EXPECT_TRUE(reader.greeted());
 }
 
+TEST(ControlStream, ARunsEndIsSaidBeforeTheNodes) {
+  MarkReader reader("w0rd");
+  reader.Feed(Greeting());
+  EXPECT_EQ(reader.Feed("half a " + RunEndMark("other") + RunEndMark("w0rd") + "line\n"),
+            "half a " + RunEndMark("other") + "line\n");
+  EXPECT_TRUE(reader.run_ended());
+  EXPECT_FALSE(reader.exit_code());
+  EXPECT_EQ(reader.Feed(EndMark("w0rd", 3)), "");
+  EXPECT_EQ(reader.exit_code(), 3);
+}
+
 TEST(ControlStream, FilesAreAskedForOnceEachBeforeTheGreeting) {
   MarkReader reader("w0rd");
   EXPECT_EQ(reader.Feed("hello\x1e"

@@ -170,7 +170,7 @@ std::string HostLink::TakeMarks(std::string_view bytes) {
   }
   if (const std::optional<int> code = marks_.exit_code(); code && !ended_) {
     ended_ = true;
-    Tell([ends = told_.ends, code = *code] { ends(code); });
+    Tell([ends = told_.ends, code = *code, run = marks_.run_ended()] { ends(code, run); });
     CloseInput();  // A process that keeps the host's streams open may keep ssh, too.
   }
   return shown;

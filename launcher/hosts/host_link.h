@@ -40,7 +40,7 @@ class HostLink : public std::enable_shared_from_this<HostLink> {
   struct Told {
     std::function<void(std::size_t file)> lacks;
     std::function<void()> greets;
-    std::function<void(int code)> ends;
+    std::function<void(int code, bool run_ended)> ends;
     std::function<void(const std::string& why)> gone;  // Also after `ends`.
   };
 

@@ -173,7 +173,10 @@ std::vector<Setting> HostOrders::Flags(std::size_t host, std::optional<std::size
 }
 
 NodeOrder HostOrders::Order(std::size_t host, std::optional<std::size_t> first) const {
-  LaunchPlace place{.index = std::nullopt, .node = ReachedAs(config_.hosts[host].name)};
+  LaunchPlace place{.index = std::nullopt,
+                    .node = ReachedAs(config_.hosts[host].name),
+                    .hosts = {},
+                    .word = word_};
   for (const LaunchHost& other : config_.hosts) {
     place.hosts.push_back(ReachedAs(other.name));
   }

@@ -53,7 +53,7 @@ class HostsTurn {
       const auto others = static_cast<std::size_t>(std::ranges::count_if(
           state_.hosts, [](const HostState& other) { return other.phase != HostPhase::kEnded; }));
       const bool wanting = IsFailure(event.code) && others < config_.min_nodes;
-      if (wanting || (state_.first == event.host && config_.first_ends_run)) {
+      if (event.run_ended || wanting || (state_.first == event.host && config_.first_ends_run)) {
         state_.run_code = state_.run_code.value_or(event.code);
         EndBy(HostsConfig::kEndGrace);
       }

@@ -20,12 +20,13 @@
 //
 // A host that was never reached counts as missing. With fewer than MIN others the launch ends with
 // 69; otherwise the host is tried again, after 2, 4, 8, ... 60 s, and so is one that is lost. The
-// run is over when no host runs, or is about to, for the first time. Where only the first host can
-// host the rendezvous its end is the run's. So is the failure of a host, which lacks the
-// program perhaps, if fewer than MIN others are left. The others have kEndGrace to follow, then
-// SIGTERM and kEndGrace more, and then they are dropped. After a signal that stops they have what
-// workers have (stop_limit), after a second one kEndGrace: a host's exit code may be behind output
-// that nobody reads.
+// run is over when no host runs, or is about to, for the first time; or when a host that ends says
+// so. A host that began just then may look for the run in vain. Where only the first host can host
+// the rendezvous its end is the run's. So is the failure of a host, which lacks the program
+// perhaps, if fewer than MIN others are left. The others have kEndGrace to follow, then SIGTERM and
+// kEndGrace more, and then they are dropped. After a signal that stops they have what workers have
+// (stop_limit), after a second one kEndGrace: a host's exit code may be behind output that nobody
+// reads.
 #pragma once
 
 #include <cstddef>
@@ -89,6 +90,7 @@ struct HostGreets {
 struct HostEnds {
   std::size_t host;
   int code;
+  bool run_ended = false;  // It has said so: the run, and not its own part alone.
 };
 struct HostGone {  // The connection to it has ended.
   std::size_t host;

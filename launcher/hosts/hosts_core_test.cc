@@ -223,6 +223,22 @@ TEST(HostsCore, WhereOthersMayServeTheLastOneEndsTheRun) {
   EXPECT_EQ(story.Feed(HostEnds{1, 7}).exit_code, 7);
 }
 
+// It may have begun just then, and would look for the run in vain. A node that was drained says
+// nothing of the run.
+TEST(HostsCore, WhoMayLookForARunThatHasEndedIsStopped) {
+  for (const int code : {0, 7}) {
+    HostsStory story(4, 1);
+    story.config.first_ends_run = false;
+    story.AllGreet();
+    story.Feed(HostEnds{0, 0});
+    EXPECT_THAT(story.After(100s).signals, IsEmpty());
+    story.Feed(HostGone{2, "x"});
+    story.Feed(HostEnds{1, code, true});
+    EXPECT_THAT(story.After(5s).signals, ElementsAre(Pair(3, SIGTERM)));
+    EXPECT_EQ(story.Feed(HostEnds{3, 69}).exit_code, code);
+  }
+}
+
 // Words of a connection that was dropped may still be under way.
 TEST(HostsCore, WhatComesAfterTheEndChangesNothing) {
   HostsStory story(2, 2);

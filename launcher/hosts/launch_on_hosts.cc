@@ -128,8 +128,8 @@ class HostsDriver {
                                                     Feed(HostLacks{host, file});
                                                   },
                                                   [this, host] { Feed(HostGreets{host}); },
-                                                  [this, host](int code) {
-                                                    Feed(HostEnds{host, code});
+                                                  [this, host](int code, bool run_ended) {
+                                                    Feed(HostEnds{host, code, run_ended});
                                                   },
                                                   [this, host](const std::string& why) {
                                                     Feed(HostGone{host, why});

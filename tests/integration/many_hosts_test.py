@@ -4,11 +4,13 @@ import os
 import re
 import signal
 import sys
+import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 import side_by_side  # noqa: E402
-from ddprun_runs import FAKE_WORKER, HELLO, command_of, eventually, read_bytes, read_text  # noqa: E402
+from ddprun_runs import (  # noqa: E402
+    FAKE_WORKER, HELLO, HOLD_CALLS, command_of, eventually, held_calls, read_bytes, read_text)
 from fake_hosts import HostsTest  # noqa: E402
 
 REFUSED = "echo 'ssh: connect to host {} port 22: Connection refused' >&2; exit 255"
@@ -142,6 +144,22 @@ class ManyHosts(HostsTest):
         self.assertIn(f"serving the rendezvous at {names[1]}:", run.err())
         down.clear()
         self.wait_for_ranks(run, 3)
+        self.write("go", "")
+        self.assertEqual(run.wait(), 0, run.all())
+
+    @unittest.skipUnless(HOLD_CALLS, "no hold_calls.so")
+    def test_a_host_that_begins_as_the_run_ends_is_not_waited_for(self):
+        names = self.names(2)
+        fifo = self.path("fifo")
+        os.mkfifo(fifo)
+        shared = self.path("shared")
+        os.mkdir(shared)
+        held = " ".join(f"{name}={value}" for name, value in held_calls("open:/shared/", fifo).items())
+        self.hosts.behave = lambda host, command: f"{held} {command}" if host == names[1] else command
+        run = self.launch(names, f"--run-dir={shared}", "--nnodes=1:2", "--rdzv-conf=last_call_timeout=0",
+                          *self.waiting_worker())
+        self.wait_for_ranks(run, 1)
+        self.wait_for(lambda: os.path.exists(fifo + ".held"), run, what="a host that is about to look for the run")
         self.write("go", "")
         self.assertEqual(run.wait(), 0, run.all())
 
