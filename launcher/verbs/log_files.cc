@@ -106,6 +106,14 @@ Result<std::string> EndOf(const fs::path& directory, const fs::path& file,
 
 }  // namespace
 
+bool NamesDirectory(const std::string& word) {
+  return word.find('/') != std::string::npos || word == "." || word == "..";
+}
+
+bool HasLogFiles(const std::string& directory) {
+  return !LogsIn(directory).empty();
+}
+
 int PrintLogFiles(const std::string& directory, std::optional<std::uint32_t> lines) {
   std::error_code error;
   if (!fs::is_directory(directory, error)) {

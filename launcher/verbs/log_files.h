@@ -7,6 +7,12 @@
 
 namespace ddprun {
 
+// Whether a word of the command line can only be a directory, as it is no name of a run.
+bool NamesDirectory(const std::string& word);
+
+// Whether PrintLogFiles would print something.
+bool HasLogFiles(const std::string& directory);
+
 // To stdout: the end of each worker's logs, attempt by attempt, each below its name. Of a directory
 // without logs the last lines in its newest evidence. `lines`: the last ones of each file alone. 0;
 // 1: there are none; 2: it is no directory.

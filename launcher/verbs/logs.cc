@@ -318,12 +318,38 @@ std::optional<int> AwaitInPool(const PoolQueued& queued, LogsRequest& wanted, st
   return std::nullopt;
 }
 
+bool IsNowhere(const Result<ServerPlace>& place) {
+  return !place && place.error().kind == ErrorKind::kUnavailable;
+}
+
+// Whether nothing that is asked knows the run.
+bool IsNoRun(const Result<ServerPlace>& place, const Error& error) {
+  return IsNowhere(place) || (place && error.kind == ErrorKind::kNotFound);
+}
+
+int PrintUnanswered(const Result<ServerPlace>& place, const Error& error) {
+  return PrintError(
+      "logs", {error.kind,
+               Continue(error.message, IsNowhere(place) ? "; of a run that is over, name the "
+                                                          "directory of its logs: ddprun logs DIR"
+                                                        : "")});
+}
+
+int PrintDirectory(const LogsRequest& request) {
+  const RequestSpec& spec = request.spec;
+  return spec.ranks.empty() && request.nodes.empty() && !request.json && !spec.follow && !spec.back
+             ? PrintLogFiles(request.word, spec.lines)
+             : PrintError("logs", Invalid("ddprun logs DIR takes no option but -n, and shows all "
+                                          "files of",
+                                          request.word));
+}
+
 }  // namespace
 
 // A server that went while it was followed has a successor, or comes back, or the run is over.
 int PrintLogs(const LogsRequest& request) {
-  if (!request.directory.empty()) {
-    return PrintLogFiles(request.directory, request.spec.lines);
+  if (NamesDirectory(request.word)) {
+    return PrintDirectory(request);
   }
   LogsRequest wanted = request;
   std::optional<ServerPlace> followed;
@@ -360,12 +386,9 @@ int PrintLogs(const LogsRequest& request) {
     lost = lost.value_or(SteadyNow());
     if (!request.spec.follow || !followed || !may_return) {
       output.Finish();
-      const bool none = !place && place.error().kind == ErrorKind::kUnavailable;
-      return PrintError("logs", {code.error().kind,
-                                 Continue(code.error().message,
-                                          none ? "; of a run that is over, name the directory of "
-                                                 "its logs: ddprun logs DIR"
-                                               : "")});
+      return !followed && IsNoRun(place, code.error()) && HasLogFiles(request.word)
+                 ? PrintDirectory(request)
+                 : PrintUnanswered(place, code.error());
     }
     if (HasEnded(*followed)) {
       ComplainOfLogs(ServerGone(*followed) +

@@ -14,7 +14,7 @@
 namespace ddprun {
 
 struct LogsRequest {
-  std::string directory;  // Of a run's logs (log_files.h); empty: its server is asked.
+  std::string word;  // The run's name, or the directory of its logs (log_files.h); empty: neither.
   ServerQuery server;
   RequestSpec spec;
   std::vector<NodeId> nodes;  // None: all.

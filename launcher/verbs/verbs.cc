@@ -161,11 +161,6 @@ VerbRequest ParseStacks(VerbLine& line, const GetEnv& get_env) {
   return request;
 }
 
-// A word that no run's name can be.
-bool NamesDirectory(const std::string& word) {
-  return word.find('/') != std::string::npos || word == "." || word == "..";
-}
-
 VerbRequest ParseLogs(VerbLine& line, const GetEnv& get_env) {
   LogsRequest request;
   AddServerFlags(line.flags, request.server);
@@ -179,19 +174,14 @@ VerbRequest ParseLogs(VerbLine& line, const GetEnv& get_env) {
                   "Only lines of this last time: 30s, 5m, 2h",
                   std::bind_front(ParseDuration, "--since"));
   line.Parse(get_env);
-  if (line.rest.size() == 1 && NamesDirectory(line.rest.front())) {
-    request.directory = line.rest.front();
-    const bool more = !request.spec.ranks.empty() || !request.nodes.empty() || request.json ||
-                      request.spec.follow || request.spec.back;
-    line.problems.Check(
-        more ? Invalid("ddprun logs DIR takes no option but -n, and shows all files of",
-                       request.directory)
-             : Result<void>());
+  request.word = line.rest.size() == 1 ? line.rest.front() : "";
+  if (NamesDirectory(request.word)) {
     return request;
   }
   if (request.spec.ranks.empty() && line.rest.size() == 1) {
     if (auto ranks = ParseRankSpans("", line.rest.front()); ranks && !ranks->empty()) {
       request.spec.ranks = *std::move(ranks);
+      request.word.clear();
       line.rest.clear();
     }
   }
