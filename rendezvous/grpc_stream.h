@@ -36,15 +36,16 @@ class GrpcStream : public Reactor,
   GrpcStream(Context& context, std::size_t most_queued)
       : context_(context), most_queued_(most_queued) {}
 
-  // Lives until gRPC is done with it and no pointer to it is left.
+  // Lives until gRPC is done with it and no pointer to it is left. A server's end reads its first
+  // message at ReadOn.
   void Begin(Events events) {
     self_ = this->shared_from_this();
     events_ = std::move(events);
     if constexpr (!kServes) {
       this->AddHold();
       this->StartCall();
+      ReadOn();
     }
-    ReadOn();
   }
 
   void ReadOn() {

@@ -255,6 +255,13 @@ grpc::ServerBidiReactor<WireIn, WireOut>* ServeStream(const std::shared_ptr<Inbo
                    }
                  });
                }});
+  // Its first message may be larger than what a connection may send before this, and slow.
+  inbox->loop.Post([inbox, call, peer] {
+    if (inbox->authenticated) {
+      inbox->authenticated(peer);
+    }
+    call->ReadOn();
+  });
   return call.get();
 }
 

@@ -25,7 +25,7 @@ namespace ddprun {
 
 // How many bytes a connection may receive before its first call is accepted: a large first message
 // may fill HTTP/2's first window (64 KiB) before a busy server looks at its token, after the
-// handshake and the headers.
+// handshake and the headers. A stream's message has no more before that.
 inline constexpr std::uint64_t kMaxUnauthenticatedBytes = 96 * 1024;
 
 class ConnectionWatch {

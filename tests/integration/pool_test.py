@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import side_by_side  # noqa: E402
 from ddprun_runs import (  # noqa: E402
     DDPRUN, FAKE_WORKER, HELLO, HOLD_CALLS, DdprunTest, command_of, held_calls, read_bytes, read_text)
+from tcp_proxy import TcpProxy  # noqa: E402
 
 
 class PoolTest(DdprunTest):
@@ -312,6 +313,20 @@ class PoolTest(DdprunTest):
         self.wait_for_states(*there, n1="free")
         self.assertIn("--log-dir", self.ask("logs", "first", expect=1).err())
         self.assertIn("the pool has no daemon 'n7'", self.ask("drain", "n7", expect=1).err())
+        self.end(there)
+
+    def test_a_long_command_line_may_come_slowly(self):
+        self.environment["DDPRUN_TOKEN"] = "0123456789-this-is-secret"
+        there = self.pool(None, "n1")
+        proxy = TcpProxy(self.endpoint)
+        self.addCleanup(proxy.close)
+        proxy.stalls_after = 130_000
+        run = self.start(f"--pool={proxy.endpoint}", FAKE_WORKER, HELLO, *2 * [f"--print={'x' * 90_000}"])
+        self.wait_for(lambda: proxy.mode == "stall", run, *there, what="most of the command line")
+        self.pause(0.1)
+        proxy.set("pass")
+        self.assertEqual(run.wait(), 0, run.err())
+        self.assertNotIn("closed the connection", there[0].err())
         self.end(there)
 
     def test_a_launch_may_stay_on_this_machine(self):

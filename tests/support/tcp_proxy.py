@@ -18,6 +18,7 @@ class TcpProxy:
         self.endpoint = "127.0.0.1:%d" % self.listener.getsockname()[1]
         self.changed = threading.Condition()
         self.mode = "pass"
+        self.stalls_after = None  # Bytes for the target.
         self.closed = False
         self.pairs = []
         threading.Thread(target=self._accept, daemon=True).start()
@@ -26,6 +27,13 @@ class TcpProxy:
         with self.changed:
             self.mode = mode
             self.changed.notify_all()
+
+    def _count(self, size):
+        if self.stalls_after is not None:
+            self.stalls_after -= size
+            if self.stalls_after <= 0:
+                self.stalls_after = None
+                self.set("stall")
 
     def cut(self):
         """Resets every connection there is, as a firewall that forgot them."""
@@ -79,6 +87,8 @@ class TcpProxy:
                 with self.changed:
                     self.changed.wait_for(lambda: self.mode != "stall" or self.closed)
                 sink.sendall(piece)
+                if sink.getpeername() == self.target:
+                    self._count(len(piece))
             with self.changed:  # A silent network does not pass on that one end has gone.
                 self.changed.wait_for(lambda: self.mode != "stall" or self.closed)
             sink.shutdown(socket.SHUT_WR)
