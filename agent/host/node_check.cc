@@ -51,6 +51,7 @@ NodeCheck::~NodeCheck() {
 }
 
 void NodeCheck::Run(const std::string& cause, std::function<void(std::string)> verdict) {
+  Stop();
   verdict_ = std::move(verdict);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // Processes that it leaves become this process's children.
                                        // Set again for workers.
@@ -66,8 +67,8 @@ void NodeCheck::Run(const std::string& cause, std::function<void(std::string)> v
       [spec, outcome, limit = limit_, child = child_] {
         *outcome = RunCommand(spec, limit, *child);
       },
-      [this, alive = std::weak_ptr(alive_), outcome](bool in_time) {
-        if (!alive.expired() && verdict_) {
+      [this, alive = std::weak_ptr(alive_), outcome, child = child_](bool in_time) {
+        if (!alive.expired() && verdict_ && child == child_) {
           OnEnded(in_time ? outcome.get() : nullptr);
         }
       });
@@ -79,6 +80,14 @@ void NodeCheck::Stop() {
   if (child_) {
     child_->GiveUp();
   }
+}
+
+void NodeCheck::End(std::function<void()> done) {
+  if (!verdict_) {
+    return done();
+  }
+  verdict_ = [done = std::move(done)](const std::string&) { done(); };
+  child_->GiveUp();
 }
 
 void NodeCheck::OnEnded(const CheckOutcome* outcome) {

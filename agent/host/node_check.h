@@ -26,12 +26,17 @@ class NodeCheck {
   NodeCheck& operator=(const NodeCheck&) = delete;
 
   // `verdict` comes on the loop, later, once: why the node is unfit; "": it passes. Until then no
-  // worker may be started. `cause`: what the command finds in DDPRUN_CHECK_CAUSE. One at a time.
+  // worker may be started. `cause`: what the command finds in DDPRUN_CHECK_CAUSE. One that still
+  // runs is stopped first.
   void Run(const std::string& cause, std::function<void(std::string)> verdict);
 
   // Ends one that runs; no verdict comes any more. Processes that it left in other sessions are
   // ended by the guard.
   void Stop();
+
+  // Ends one that runs, with all that it has started; `done` comes instead of the verdict, or at
+  // once if none runs.
+  void End(std::function<void()> done);
 
  private:
   void OnEnded(const CheckOutcome* outcome);

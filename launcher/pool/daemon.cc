@@ -38,7 +38,8 @@ namespace ddprun {
 namespace {
 
 constexpr Duration kDaemonFlushLimit{1'000};
-constexpr Duration kUnfitFor{60'000};  // After a run could not be started here.
+constexpr Duration kCheckEndLimit{1'000};  // For a check that runs when the daemon is stopped.
+constexpr Duration kUnfitFor{60'000};      // After a run could not be started here.
 constexpr const char* kOwnVariables[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
                                          "LISTEN_FDS",    "LISTEN_PID",    "INVOCATION_ID"};
 
@@ -78,6 +79,7 @@ class Daemon {
         notifier_(GetProcessEnv("NOTIFY_SOCKET").value_or("")),
         watchdog_(loop_),
         fit_again_(loop_),
+        stop_(loop_),
         client_(loop_, config.pool, access_,
                 {[this](const PoolReply& reply) { OnReply(reply); },
                  [this](const Error& why) { OnLost(why); }}) {
@@ -95,11 +97,16 @@ class Daemon {
       stopped_by = signal;
       Log(LogLevel::kInfo, "stopped by " + SignalName(signal) +
                                (part_ ? "; run " + part_->name().run_id + " goes on" : ""));
-      loop_.Stop();
+      check_.End([this] { loop_.Stop(); });
+      stop_.ArmAt(loop_.Now() + kCheckEndLimit, [this] { loop_.Stop(); });
     });
     Log(LogLevel::kInfo, "offering this machine (" + offer_.facts + ") to the pool at " +
                              ToString(config_.pool) + " as " + config_.name);
-    CheckNode("start");
+    if (part_) {
+      Say();  // A check is for a machine without workers.
+    } else {
+      CheckNode("start");
+    }
     notifier_.Send("READY=1");
     Watchdog();
     loop_.Run();
@@ -153,6 +160,7 @@ class Daemon {
   }
 
   void CheckNode(const std::string& cause) {
+    checked_ = true;
     if (config_.node_check.empty()) {
       return Say();
     }
@@ -327,8 +335,8 @@ class Daemon {
     Log(LogLevel::kInfo, "run " + name.run_id + " has ended" +
                              (code ? " with exit code " + std::to_string(*code) : "") +
                              (failed && why != offer_.said.end() ? ": " + why->text : ""));
-    if (failed) {
-      CheckNode("end");
+    if (failed || !checked_) {
+      CheckNode(failed ? "end" : "start");
     } else {
       Say();
     }
@@ -353,6 +361,7 @@ class Daemon {
   std::shared_ptr<HostedPart> part_;    // nullptr: the machine has no run.
   std::optional<std::size_t> signals_;  // That were passed on to it; none: by an earlier daemon.
   std::uint64_t last_said_ = 0;
+  bool checked_ = false;
   bool lost_ = true;
   std::string said_why_;
   NodeCheck check_;
@@ -360,6 +369,7 @@ class Daemon {
   std::string status_;  // For systemd.
   LoopTimer watchdog_;
   LoopTimer fit_again_;
+  LoopTimer stop_;
   PoolClient client_;
 };
 

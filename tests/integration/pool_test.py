@@ -315,6 +315,29 @@ class PoolTest(DdprunTest):
         self.assertIn("the pool has no daemon 'n7'", self.ask("drain", "n7", expect=1).err())
         self.end(there)
 
+    def test_a_check_is_for_a_machine_without_workers_and_ends_with_its_daemon(self):
+        causes = self.path("causes")
+        check = f"--node-check=echo $DDPRUN_CHECK_CAUSE >> {causes}; [ ! -e {self.path('hangs')} ] || sleep 1000"
+        server = self.serve()
+        daemon = self.daemon("n1", check)
+        self.wait_for_states(server, daemon, n1="free")
+        run = self.start(FAKE_WORKER, HELLO, f"--wait-file={self.go}", "--exit=7", "--always")
+        self.wait_for_ranks(run, 1, server, daemon)
+        daemon.signal(signal.SIGKILL)
+        daemon.wait()
+        daemon = self.daemon("n1", check)
+        self.wait_for_states(server, daemon, run, n1=f"run {self.look()['runs'][0]['run_id']}")
+        self.assertEqual(read_text(causes), "start\n")
+        self.write("hangs", "")
+        self.write("go", "")
+        self.assertEqual(run.wait(), 7, run.all())
+        self.wait_for(lambda: read_text(causes).count("\n") == 2, server, daemon, what="a check")
+        self.wait_for_states(server, daemon, n1="unfit: its node check (--node-check) runs")
+        self.wait_for(lambda: self.mark.living("sleep"), daemon, what="a check that hangs")
+        self.terminate(daemon)
+        self.assertEqual(self.mark.living("sleep"), [])
+        self.end([server])
+
     def test_a_long_command_line_may_come_slowly(self):
         self.environment["DDPRUN_TOKEN"] = "0123456789-this-is-secret"
         there = self.pool(None, "n1")
