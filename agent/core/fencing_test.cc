@@ -19,11 +19,12 @@ TEST_F(Fenced, WhoIsNotAnsweredKillsItsWorkers) {
   TellRun(1, 2s);  // is answered a second later, and another one leaves.
   EXPECT_EQ(*NextWake(state, config), At(11s));  // From when the answered one was sent.
   Feed(CallFailed{state.sequence, "no route", false}, 4s);
+  ASSERT_TRUE(Did<Say>());
   EXPECT_NE(Find<Say>()->text.find("without an answer for 10"), std::string::npos);
   Feed(AgentTick{}, 10'900ms);
   EXPECT_FALSE(Did<KillWorkers>());
   Feed(AgentTick{}, 11s);
-  EXPECT_TRUE(Did<KillWorkers>());
+  ASSERT_TRUE(Did<KillWorkers>());
   EXPECT_FALSE(Did<SignalWorkers>());
   EXPECT_NE(Find<Say>()->text.find("--fence-after"), std::string::npos);
 }

@@ -154,7 +154,7 @@ void OnReplied(AgentStepContext& step, const Replied& replied) {
   }
   state.outage_told = false;
   state.heard = step.now;
-  state.answered = state.sent;
+  state.answered = state.sent;  // Not now: the server counts from before it answered (fencing.h).
   state.ever_heard = true;
   state.backoff = Duration{0};
   state.retry_at.reset();

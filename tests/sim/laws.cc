@@ -107,7 +107,8 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
                               !ever_paused_.contains(host);
     BreakIf(id != state.world->id && (!fenced || kills_itself), "generation ",
             state.world->generation, " was formed while ", host, " still runs generation ",
-            live.placement.generation);
+            live.placement.generation,
+            kills_itself ? ", whose workers --fence-after kills before that" : "");
   }
 }
 

@@ -1,7 +1,9 @@
 // What must never happen in any history, whatever the faults: checked at every step.
 //
-// Looks at the coordinator's state and at the simulated processes; changes neither. Workers of a
-// node that was declared lost are exempt where two worlds are compared: fences hold those back.
+// Looks at the coordinator's state and at the simulated processes; changes neither. Workers run
+// until "(its workers are gone)". Those of a node that was declared lost are exempt where two
+// worlds are compared, since fences hold them back; not with --fence-after, which kills them in
+// time.
 #pragma once
 
 #include <map>

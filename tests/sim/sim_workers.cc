@@ -6,6 +6,7 @@
 
 #include "agent/watch/left_behind.h"
 #include "common/exit_code.h"
+#include "rendezvous/core/fencing.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/simulation.h"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr Duration kBeat{250};
 constexpr Duration kFreeing{1'000};                  // The memory of a worker that dies.
+constexpr Duration kFreeingFenced = kKillTakes / 3;  // The coordinator relies on it.
 constexpr std::int64_t kUnixMs = 1'700'000'000'000;  // Where the simulated time begins.
 
 }  // namespace
@@ -254,6 +256,10 @@ void SimWorkers::EndSoon(Worker& worker, Duration delay, ExitStatus status) {
   });
 }
 
+Duration SimWorkers::LongestFreeing() const {
+  return simulation_.setup.spec.fence_after > 0ms ? kFreeingFenced : kFreeing;
+}
+
 // The agent may hear at once that a worker dies, and how it ended only once its memory was freed.
 void SimWorkers::Die(Worker& worker, ExitStatus status) {
   Random& random = simulation_.random;
@@ -267,7 +273,8 @@ void SimWorkers::Die(Worker& worker, ExitStatus status) {
   }
   worker.dying = true;
   Arrive([this, local = worker.local_rank] { events_.dying(local); });
-  After(random.Between(0ms, kFreeing), [this, &worker, status] { EndWorker(worker, status); });
+  After(random.Between(0ms, LongestFreeing()),
+        [this, &worker, status] { EndWorker(worker, status); });
 }
 
 void SimWorkers::EndWorker(Worker& worker, ExitStatus status) {
@@ -295,7 +302,7 @@ void SimWorkers::EndWorker(Worker& worker, ExitStatus status) {
   Arrive([this, end] { events_.ended(end); });
   simulation_.WorkerDied(machine_, placement_->world_id, rank, Succeeded(status));
   if (!AnyWorker()) {
-    After(simulation_.random.Chance(0.1) ? simulation_.random.Between(0ms, 1s) : 2ms,
+    After(simulation_.random.Chance(0.1) ? simulation_.random.Between(0ms, LongestFreeing()) : 2ms,
           [this] { AllGone(); });
   }
 }

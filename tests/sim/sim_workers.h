@@ -137,6 +137,7 @@ class SimWorkers final : public NodeWorkers {
   void BeginLabour(Worker& worker);
   void Beat(Worker& worker);
   void Hang(Worker& worker);
+  Duration LongestFreeing() const;
   void EndSoon(Worker& worker, Duration delay, ExitStatus status);
   void Die(Worker& worker, ExitStatus status);
   void EndWorker(Worker& worker, ExitStatus status);
