@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
 #include <cerrno>
@@ -25,15 +26,10 @@ constexpr auto kReadable = boost::asio::posix::descriptor_base::wait_read;
 
 }  // namespace
 
-// The process's ends of its pipes, until it has them.
-struct HostLink::Ends {
-  UniqueFd in;
-  UniqueFd out;
-  UniqueFd err;
-};
-
-HostLink::HostLink(AsioLoop& loop, const std::string& name, const std::string& word, Told told)
+HostLink::HostLink(AsioLoop& loop, std::size_t host, const std::string& name,
+                   const std::string& word, Told told)
     : loop_(loop),
+      host_(host),
       name_(name),
       told_(std::move(told)),
       marks_(word),
@@ -45,14 +41,13 @@ HostLink::~HostLink() {
   Kill();
 }
 
-void HostLink::Start(WorkerSpec spec, const Console& console) {
+void HostLink::Start(WorkerSpec spec, Consoles& consoles) {
   auto in = MakePipe();
   auto out = MakePipe();
   auto err = MakePipe();
   for (const auto* const pipe : {&in, &out, &err}) {
     if (!*pipe) {
-      loop_.Post([self = shared_from_this(), why = pipe->error().message] { self->TellGone(why); });
-      return;
+      return Tell(HostGone{host_, pipe->error().message});
     }
   }
   runs_ = true;
@@ -61,15 +56,15 @@ void HostLink::Start(WorkerSpec spec, const Console& console) {
   const std::string prefix = "[" + name_ + "] ";
   out_ = std::make_shared<OutputStream>(
       loop_, std::move(out->reader),
-      OutputStream::Plan{.console = console.out,
-                         .open_line = console.open_line,
+      OutputStream::Plan{.console = &consoles.out,
+                         .open_line = &consoles.open_line,
                          .prefix = prefix,
                          .shown = [this](std::string_view bytes) { return TakeMarks(bytes); }});
   err_ = std::make_shared<OutputStream>(
       loop_, std::move(err->reader),
       OutputStream::Plan{
-          .console = console.err,
-          .open_line = console.open_line,
+          .console = &consoles.err,
+          .open_line = &consoles.open_line,
           .prefix = prefix,
           .shown = [this](std::string_view bytes) { return greeted_ ? std::string(bytes) : ""; },
           .keep_tail = true});
@@ -80,13 +75,15 @@ void HostLink::Start(WorkerSpec spec, const Console& console) {
       }
     });
   }
-  // On a thread that lives as long as the loop: the process dies with it.
+  // On a thread that lives as long as the loop: the process dies with it. It has its ends then.
+  using Ends = std::array<UniqueFd, 3>;
   auto ends = std::make_shared<Ends>(
       Ends{std::move(in->reader), std::move(out->writer), std::move(err->writer)});
   auto launched = std::make_shared<Result<LaunchedWorker>>(Error{});
   loop_.RunOnDisk(
       [spec = std::move(spec), ends = std::move(ends), launched] {
-        *launched = LaunchWorker(spec, {ends->in.get(), ends->out.get(), ends->err.get()});
+        const auto& [in, out, err] = *ends;
+        *launched = LaunchWorker(spec, {in.get(), out.get(), err.get()});
         *ends = {};
       },
       [self = shared_from_this(), launched] { self->OnLaunched(std::move(*launched)); });
@@ -95,8 +92,7 @@ void HostLink::Start(WorkerSpec spec, const Console& console) {
 void HostLink::OnLaunched(Result<LaunchedWorker> launched) {
   if (!launched) {
     runs_ = false;
-    TellGone(launched.error().message);
-    return;
+    return Tell(HostGone{host_, launched.error().message});
   }
   pid_ = launched->pid;
   if (dropped_) {
@@ -131,7 +127,7 @@ void HostLink::OnExit() {
 void HostLink::LookForEnd() {
   if (status_ && out_->drained() && err_->drained()) {
     limit_.Cancel();
-    TellGone(WhyGone());
+    Tell(HostGone{host_, WhyGone()});
   }
 }
 
@@ -145,32 +141,28 @@ std::string HostLink::WhyGone() const {
 }
 
 // Posted: whoever is told may end this link.
-void HostLink::Tell(std::function<void()> call) {
-  loop_.Post([weak = weak_from_this(), call = std::move(call)] {
+void HostLink::Tell(const HostsEvent& event) {
+  loop_.Post([weak = weak_from_this(), event] {
     if (const auto self = weak.lock(); self && !self->dropped_) {
-      call();
+      self->told_(event);
     }
   });
-}
-
-void HostLink::TellGone(const std::string& why) {
-  Tell([gone = told_.gone, why] { gone(why); });
 }
 
 std::string HostLink::TakeMarks(std::string_view bytes) {
   std::string shown = marks_.Feed(bytes);
   if (marks_.lacks() != lacks_) {
     lacks_ = marks_.lacks();
-    Tell([lacks = told_.lacks, file = *lacks_] { lacks(file); });
+    Tell(HostLacks{host_, *lacks_});
   }
   if (marks_.greeted() && !greeted_) {
     err_->ReadAllThereIs();  // Text before the greeting is not the run's there, either.
     greeted_ = true;
-    Tell(told_.greets);
+    Tell(HostGreets{host_});
   }
   if (const std::optional<int> code = marks_.exit_code(); code && !ended_) {
     ended_ = true;
-    Tell([ends = told_.ends, code = *code, run = marks_.run_ended()] { ends(code, run); });
+    Tell(HostEnds{host_, *code, marks_.run_ended()});
     CloseInput();  // A process that keeps the host's streams open may keep ssh, too.
   }
   return shown;

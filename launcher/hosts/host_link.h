@@ -17,37 +17,30 @@
 #include <string>
 #include <vector>
 
-#include "agent/workers/output_sink.h"
 #include "agent/workers/output_stream.h"
 #include "agent/workers/worker_launcher.h"
+#include "agent/workers/worker_output.h"
 #include "agent/workers/worker_spec.h"
 #include "common/asio_loop.h"
 #include "common/exit_status.h"
 #include "common/files.h"
 #include "launcher/hosts/control_stream.h"
+#include "launcher/hosts/hosts_core.h"
 
 namespace ddprun {
 
 class HostLink : public std::enable_shared_from_this<HostLink> {
  public:
-  struct Console {
-    OutputSink* out = nullptr;
-    OutputSink* err = nullptr;
-    OpenLine* open_line = nullptr;  // On both.
-  };
-  // Each is called once at most, `lacks` once for each file; on the loop, never from inside a call
-  // to the link.
-  struct Told {
-    std::function<void(std::size_t file)> lacks;
-    std::function<void()> greets;
-    std::function<void(int code, bool run_ended)> ends;
-    std::function<void(const std::string& why)> gone;  // Also after `ends`.
-  };
+  // HostLacks, once for each file; HostGreets, HostEnds and HostGone, each once at most, and the
+  // last one also after HostEnds. On the loop, never from inside a call to the link.
+  using Told = std::function<void(const HostsEvent&)>;
 
-  HostLink(AsioLoop& loop, const std::string& name, const std::string& word, Told told);
+  // `host`: of these events.
+  HostLink(AsioLoop& loop, std::size_t host, const std::string& name, const std::string& word,
+           Told told);
   ~HostLink();
 
-  void Start(WorkerSpec spec, const Console& console);
+  void Start(WorkerSpec spec, Consoles& consoles);
   void Send(std::string_view bytes);
   void Send(std::shared_ptr<const std::string> bytes);
   // After the greeting, unless more is on its way already.
@@ -59,21 +52,20 @@ class HostLink : public std::enable_shared_from_this<HostLink> {
   bool runs() const { return runs_; }
 
  private:
-  struct Ends;
   void OnLaunched(Result<LaunchedWorker> launched);
   std::string TakeMarks(std::string_view bytes);
   void OnExit();
   void LookForEnd();
   std::string WhyGone() const;
-  void Tell(std::function<void()> call);
-  void TellGone(const std::string& why);
+  void Tell(const HostsEvent& event);
   void Write();
   void CloseInput();
   void Kill();
 
   AsioLoop& loop_;
+  const std::size_t host_;
   const std::string name_;
-  Told told_;
+  const Told told_;
   MarkReader marks_;
   std::optional<std::size_t> lacks_;
   bool greeted_ = false;

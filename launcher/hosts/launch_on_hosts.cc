@@ -1,6 +1,5 @@
 #include "launcher/hosts/launch_on_hosts.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -12,7 +11,7 @@
 
 #include "agent/guard.h"
 #include "agent/last_sweep.h"
-#include "agent/workers/output_sink.h"
+#include "agent/workers/worker_output.h"
 #include "common/asio_loop.h"
 #include "common/exit_code.h"
 #include "common/exit_status.h"
@@ -32,10 +31,6 @@ constexpr Duration kLauncherSweepLimit{5'000};
 constexpr Duration kLastLinesLimit{1'000};
 constexpr Duration kLinksLimit{4'000};  // For hosts that were dropped, to end what they have.
 constexpr Duration kLookAtLinks{10};
-
-UniqueFd Duplicate(int fd) {
-  return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-}
 
 HostsConfig ConfigOf(const LaunchConfig& launch, const HostOrders& orders) {
   HostsConfig config;
@@ -59,8 +54,7 @@ class HostsDriver {
       : orders_(orders),
         config_(ConfigOf(launch, orders)),
         guard_(std::move(guard)),
-        out_(loop_, Duplicate(STDOUT_FILENO), "standard output"),
-        err_(loop_, Duplicate(STDERR_FILENO), "standard error"),
+        consoles_(loop_),
         links_(launch.hosts.size()),
         wake_(loop_),
         alive_(loop_),
@@ -118,23 +112,14 @@ class HostsDriver {
       exit_code_ = *effects.exit_code;
       End(loop_.Now() + kLinksLimit);
     }
-    wake_.ArmAt(NextWake(state_), [this] { Feed(HostsTick{!out_.HasRoom() || !err_.HasRoom()}); });
+    wake_.ArmAt(NextWake(state_),
+                [this] { Feed(HostsTick{!consoles_.out.HasRoom() || !consoles_.err.HasRoom()}); });
   }
 
   void Start(std::size_t host) {
-    links_[host] =
-        std::make_shared<HostLink>(loop_, config_.names[host], orders_.word(),
-                                   HostLink::Told{[this, host](std::size_t file) {
-                                                    Feed(HostLacks{host, file});
-                                                  },
-                                                  [this, host] { Feed(HostGreets{host}); },
-                                                  [this, host](int code, bool run_ended) {
-                                                    Feed(HostEnds{host, code, run_ended});
-                                                  },
-                                                  [this, host](const std::string& why) {
-                                                    Feed(HostGone{host, why});
-                                                  }});
-    links_[host]->Start(orders_.Connection(host), {&out_, &err_, &open_line_});
+    links_[host] = std::make_shared<HostLink>(loop_, host, config_.names[host], orders_.word(),
+                                              [this](const HostsEvent& event) { Feed(event); });
+    links_[host]->Start(orders_.Connection(host), consoles_);
   }
 
   void SayStillThere() {
@@ -156,19 +141,14 @@ class HostsDriver {
     }
     readers_.Begin(
         OutputFlushTimeout(exit_code_, state_.stop_signal.has_value()),
-        [this]() -> std::string {
-          return !out_.Idle() ? out_.name() : !err_.Idle() ? err_.name() : "";
-        },
-        [this] { loop_.Stop(); });
+        [this] { return consoles_.Unread(); }, [this] { loop_.Stop(); });
   }
 
   AsioLoop loop_;
   const HostOrders& orders_;
   const HostsConfig config_;
   GuardLink guard_;
-  OutputSink out_;
-  OutputSink err_;
-  OpenLine open_line_;
+  Consoles consoles_;
   HostsState state_;
   std::vector<std::shared_ptr<HostLink>> links_;
   LoopTimer wake_;
