@@ -9,11 +9,6 @@
 namespace ddprun {
 namespace {
 
-Incarnation DrawIncarnation() {
-  std::random_device device;
-  return {(static_cast<std::uint64_t>(device()) << 32 | device()) | 1};
-}
-
 // A job that is done at once, with its result as records.
 std::unique_ptr<RequestJob> MakeOrder(Loop& loop, const RequestSpec& spec,
                                       std::function<std::vector<AnswerRecord>()> carry_out) {
@@ -87,6 +82,11 @@ constexpr Duration kLastWords{2'000};
 constexpr Duration kFollowerComes{60'000};  // And reads it all.
 
 }  // namespace
+
+Incarnation DrawIncarnation() {
+  std::random_device device;
+  return {(static_cast<std::uint64_t>(device()) << 32 | device()) | 1};
+}
 
 ProcessAgent::ProcessAgent(AsioLoop& loop, const std::shared_ptr<const AgentOptions>& its_options,
                            std::unique_ptr<SyncChannel> its_channel,

@@ -16,6 +16,9 @@
 
 namespace ddprun {
 
+// At random; never 0.
+Incarnation DrawIncarnation();
+
 class ProcessAgent {
  public:
   // `own_addresses`: as AgentParts has them.

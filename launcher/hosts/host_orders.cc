@@ -76,6 +76,23 @@ std::vector<Setting> SettingsThatTravel(const LaunchConfig& config) {
   return flags;
 }
 
+Setting NodesFlag(std::uint32_t min_nodes, std::uint32_t max_nodes) {
+  const std::string most = std::to_string(max_nodes);
+  return {"nnodes", min_nodes == max_nodes ? most : std::to_string(min_nodes) + ":" + most,
+          kCommandLine};
+}
+
+RunId NameOfRun(const LaunchConfig& config) {
+  return IsSet(config, "rdzv-id") ? config.run_id : "run-" + DrawToken().substr(0, 16);
+}
+
+Result<std::string> WorkingDirectory() {
+  std::error_code error;
+  const std::filesystem::path directory = std::filesystem::current_path(error);
+  return error ? Error{ErrorKind::kInvalid, "the working directory is gone: " + error.message()}
+               : Result<std::string>(directory.native());
+}
+
 std::vector<std::string> ArgumentsWith(const std::vector<Setting>& flags,
                                        const LaunchConfig& config) {
   std::vector<std::string> args;
@@ -96,17 +113,13 @@ Result<HostOrders> HostOrders::Make(const LaunchConfig& config) {
     return Error{agent.error().kind, Continue(agent.error().message, " (--launch-agent)")};
   }
   orders.agent_ = *agent;
-  std::error_code error;
-  orders.directory_ = std::filesystem::current_path(error).native();
-  if (error) {
-    return Error{ErrorKind::kInvalid, "the working directory is gone: " + error.message()};
-  }
+  ASSIGN_OR_RETURN(orders.directory_, WorkingDirectory());
   orders.program_ = OwnProgram(config);
   if (config.copy) {
     ASSIGN_OR_RETURN(orders.copies_, FindCopies(config, orders.program_));
   }
   orders.word_ = DrawToken().substr(0, 32);
-  orders.run_id_ = IsSet(config, "rdzv-id") ? config.run_id : "run-" + DrawToken().substr(0, 16);
+  orders.run_id_ = NameOfRun(config);
   ASSIGN_OR_RETURN(orders.token_, TokenFor(config));
   orders.environment_ = ProcessEnvironment();
   orders.environment_.erase("DDPRUN_TOKEN");
@@ -144,13 +157,10 @@ WorkerSpec HostOrders::Connection(std::size_t host) const {
 std::vector<Setting> HostOrders::Flags(std::size_t host, std::optional<std::size_t> first) const {
   const RunSpec& spec = config_.spec;
   const LaunchHost& listed = config_.hosts[host];
-  std::vector<Setting> flags;
+  std::vector<Setting> flags = {NodesFlag(spec.min_nodes, spec.max_nodes)};
   const auto add = [&](const std::string& name, const std::string& value) {
     flags.push_back({name, value, kCommandLine});
   };
-  const std::string most = std::to_string(spec.max_nodes);
-  add("nnodes",
-      spec.min_nodes == spec.max_nodes ? most : std::to_string(spec.min_nodes) + ":" + most);
   if (spec.max_nodes > 1 || IsSet(config_, "rdzv-id")) {
     add("rdzv-id", run_id_);
   }

@@ -21,6 +21,12 @@ namespace ddprun {
 // The settings of a launch that a node of it on another machine needs, as flags: all that were made
 // but those of one machine.
 std::vector<Setting> SettingsThatTravel(const LaunchConfig& config);
+// --nnodes.
+Setting NodesFlag(std::uint32_t min_nodes, std::uint32_t max_nodes);
+// As given, or drawn.
+RunId NameOfRun(const LaunchConfig& config);
+// Where a launch is, and so its nodes elsewhere. kInvalid: it is gone.
+Result<std::string> WorkingDirectory();
 // `flags`, then the program and its arguments.
 std::vector<std::string> ArgumentsWith(const std::vector<Setting>& flags,
                                        const LaunchConfig& config);

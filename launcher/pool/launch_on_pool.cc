@@ -7,17 +7,16 @@
 #include <boost/asio/signal_set.hpp>
 #include <cstdio>
 #include <deque>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "agent/guard_signals.h"
+#include "agent/process_agent.h"
 #include "common/asio_loop.h"
 #include "common/exit_code.h"
 #include "common/exit_status.h"
@@ -43,30 +42,16 @@ constexpr Duration kLookAtFollower{20};
 constexpr Duration kPoolFlushLimit{1'000};
 constexpr std::size_t kMostRemembered = 64;  // Lines of hosts, so that equal ones are shown once.
 
-std::uint64_t Draw() {
-  std::random_device device;
-  return static_cast<std::uint64_t>(device()) << 32 | device() | 1;
-}
-
 Result<PoolWish> WishOf(const LaunchConfig& config) {
   PoolWish wish;
-  wish.incarnation = {Draw()};
-  wish.run_id = IsSet(config, "rdzv-id") ? config.run_id : "run-" + Hex(Draw());
+  wish.incarnation = DrawIncarnation();
+  wish.run_id = NameOfRun(config);
   wish.min_nodes = config.spec.min_nodes;
   wish.max_nodes = config.spec.max_nodes;
   wish.detached = config.detach;
-  std::error_code error;
-  wish.directory = std::filesystem::current_path(error).native();
-  if (error) {
-    return Error{ErrorKind::kInvalid, "the working directory is gone: " + error.message()};
-  }
+  ASSIGN_OR_RETURN(wish.directory, WorkingDirectory());
   std::vector<Setting> flags = SettingsThatTravel(config);
-  flags.insert(flags.begin(),
-               {"nnodes",
-                wish.min_nodes == wish.max_nodes
-                    ? std::to_string(wish.max_nodes)
-                    : std::to_string(wish.min_nodes) + ":" + std::to_string(wish.max_nodes),
-                kCommandLine});
+  flags.insert(flags.begin(), NodesFlag(wish.min_nodes, wish.max_nodes));
   wish.args = ArgumentsWith(flags, config);
   if (WorkBytes(wish.directory, wish.args) > kMaxWork || wish.args.size() > kMostWorkArgs) {
     return Error{ErrorKind::kInvalid, "the command line is too long for a pool, which takes " +
