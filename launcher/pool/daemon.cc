@@ -8,12 +8,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <utility>
 #include <variant>
 
 #include "agent/host/node_check.h"
+#include "agent/process_agent.h"
 #include "agent/workers/worker_spec.h"
 #include "common/asio_loop.h"
 #include "common/exit_code.h"
@@ -33,6 +33,7 @@
 #include "launcher/server/server_files.h"
 #include "proto/notify.h"
 #include "rendezvous/client_pool.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {
@@ -46,8 +47,8 @@ constexpr const char* kOwnVariables[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATC
 std::string FactsOfMachine() {
   const std::uint32_t gpus = CountDevices();
   const std::size_t cpus = AllowedCpus();
-  return (gpus > 0 ? std::to_string(gpus) + (gpus == 1 ? " GPU, " : " GPUs, ") : "") +
-         std::to_string(cpus) + (cpus == 1 ? " CPU" : " CPUs");
+  return (gpus > 0 ? CountOf(gpus, "GPU") + ", " : "") +
+         CountOf(static_cast<std::uint32_t>(cpus), "CPU");
 }
 
 // A line of the launch (--log-format=json); nullopt: another one.
@@ -83,9 +84,8 @@ class Daemon {
         client_(loop_, config.pool, access_,
                 {[this](const PoolReply& reply) { OnReply(reply); },
                  [this](const Error& why) { OnLost(why); }}) {
-    std::random_device device;
     offer_.name = config.name;
-    offer_.incarnation = {static_cast<std::uint64_t>(device()) << 32 | device() | 1};
+    offer_.incarnation = DrawIncarnation();
     offer_.facts = FactsOfMachine();
   }
 
@@ -328,13 +328,10 @@ class Daemon {
     part_.reset();
     Remember(name, code);
     const bool failed = code && *code != kExitOk;
-    const auto why = std::ranges::find_if(offer_.said, [](const SaidLine& line) {
-      return line.level == static_cast<std::uint32_t>(LogLevel::kError) &&
-             line.text.find('\n') == std::string::npos;
-    });
+    const SaidLine* const why = FirstError(offer_.said);
     Log(LogLevel::kInfo, "run " + name.run_id + " has ended" +
                              (code ? " with exit code " + std::to_string(*code) : "") +
-                             (failed && why != offer_.said.end() ? ": " + why->text : ""));
+                             (failed && why != nullptr ? ": " + why->text : ""));
     if (failed || !checked_) {
       CheckNode(failed ? "end" : "start");
     } else {

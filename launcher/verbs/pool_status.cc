@@ -8,6 +8,7 @@
 #include "launcher/print_out.h"
 #include "launcher/status_json.h"
 #include "rendezvous/client_pool.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {
@@ -21,8 +22,8 @@ std::string NodesOf(const PoolQueued& run) {
 
 std::string PoolText(const PoolStatus& pool, const std::string& where) {
   const auto free = std::ranges::count(pool.members, "free", &PoolMember::state);
-  std::string text = "pool at " + where + ": " + std::to_string(pool.members.size()) +
-                     (pool.members.size() == 1 ? " daemon, " : " daemons, ") +
+  std::string text = "pool at " + where + ": " +
+                     CountOf(static_cast<std::uint32_t>(pool.members.size()), "daemon") + ", " +
                      std::to_string(free) + " free\n";
   std::vector<std::vector<std::string>> rows;
   for (const PoolMember& member : pool.members) {

@@ -6,6 +6,7 @@
 // or repeated messages change nothing. The server answers with an order, or with a view of the run.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -44,6 +45,16 @@ struct SaidLine {
   std::string text;
   bool operator==(const SaidLine&) const = default;
 };
+
+inline constexpr std::uint32_t kErrorLevel = 3;  // LogLevel::kError
+
+// Of one line: not a failure's report. nullptr: none.
+inline const SaidLine* FirstError(const std::vector<SaidLine>& said) {
+  const auto why = std::ranges::find_if(said, [](const SaidLine& line) {
+    return line.level == kErrorLevel && line.text.find('\n') == std::string::npos;
+  });
+  return why == said.end() ? nullptr : &*why;
+}
 
 // A part is one node of a run, on one daemon. No number is given twice.
 struct EndedPart {
@@ -115,7 +126,6 @@ inline std::size_t WorkBytes(const std::string& directory, const std::vector<std
 struct PoolPart {
   std::string name;  // The daemon.
   bool ended = false;
-  std::optional<int> exit_code;
   std::vector<SaidLine> said = {};
   bool operator==(const PoolPart&) const = default;
 };

@@ -6,6 +6,7 @@
 
 #include "common/exit_code.h"
 #include "common/exit_status.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {
@@ -20,11 +21,6 @@ bool IsFailure(std::optional<int> code) {
          *code != kExitTerminated;
 }
 
-std::string Count(std::size_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
-constexpr std::uint32_t kErrorLevel = 3;   // LogLevel::kError
 constexpr std::size_t kLineOverhead = 32;  // Of a line in a message.
 
 std::vector<SaidLine> Newest(const std::vector<SaidLine>& said, std::size_t most_bytes) {
@@ -310,10 +306,7 @@ void PoolCore::Remember(const Run& run) {
   std::string state =
       view.exit_code ? "has ended with exit code " + std::to_string(*view.exit_code) : "has ended";
   for (const PoolPart& part : view.parts) {
-    const auto why = std::ranges::find_if(part.said, [](const SaidLine& line) {
-      return line.level == kErrorLevel && line.text.find('\n') == std::string::npos;
-    });
-    if (why != part.said.end()) {
+    if (const SaidLine* const why = FirstError(part.said)) {
       state += ": " + part.name + ": " + why->text;
       break;
     }
@@ -326,12 +319,12 @@ void PoolCore::Remember(const Run& run) {
   }
 }
 
+bool PoolCore::TakesRuns(const Daemon& daemon) {
+  return !daemon.gone && !daemon.drained && !daemon.offer.drained && daemon.offer.unfit.empty();
+}
+
 bool PoolCore::IsFree(const std::string& name, const Daemon& daemon) const {
-  if (daemon.gone || daemon.drained || daemon.offer.drained || !daemon.offer.unfit.empty() ||
-      !daemon.offer.run_id.empty()) {
-    return false;
-  }
-  return RunOf(name).empty();
+  return TakesRuns(daemon) && daemon.offer.run_id.empty() && RunOf(name).empty();
 }
 
 std::vector<std::string> PoolCore::FreeFor(const Run& run) const {
@@ -479,7 +472,7 @@ PoolView PoolCore::ViewFor(const RunId& run_id) const {
     view.waits = WaitsFor(run, view.place);
   }
   for (const Part& part : run.parts) {
-    PoolPart shown{.name = part.name, .ended = !part.lives(), .exit_code = part.exit_code};
+    PoolPart shown{.name = part.name, .ended = !part.lives()};
     const auto daemon = daemons_.find(part.name);
     if (daemon != daemons_.end() && daemon->second.offer.said_part == part.number) {
       shown.said = Newest(daemon->second.offer.said, kMostSaidOfView / run.parts.size());
@@ -493,13 +486,9 @@ std::string PoolCore::WaitsFor(const Run& run, std::size_t place) const {
   if (recovers_) {
     return "the pool's server has just begun, and waits for its daemons";
   }
-  const std::string needs = "it needs " + Count(run.wish.min_nodes, "daemon");
-  std::size_t usable = 0;
-  for (const auto& [name, daemon] : daemons_) {
-    usable += !daemon.gone && !daemon.drained && !daemon.offer.drained && daemon.offer.unfit.empty()
-                  ? 1
-                  : 0;
-  }
+  const std::string needs = "it needs " + CountOf(run.wish.min_nodes, "daemon");
+  const auto usable = static_cast<std::size_t>(
+      std::ranges::count_if(daemons_, [](const auto& entry) { return TakesRuns(entry.second); }));
   if (usable < run.wish.min_nodes) {
     return needs + ", and the pool has " + std::to_string(usable) + " that can take a run";
   }

@@ -108,6 +108,8 @@ class PoolCore {
   void LookAtDaemons(Time now);
   // False: it is to be forgotten.
   bool LookAtRun(Run& run, Time now) const;
+  // Where no run is there.
+  static bool TakesRuns(const Daemon& daemon);
   bool IsFree(const std::string& name, const Daemon& daemon) const;
   std::vector<std::string> FreeFor(const Run& run) const;
   // All that it can have; false: not enough.

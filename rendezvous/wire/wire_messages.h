@@ -470,7 +470,6 @@ template <class Io>
 void Fields(const Io& io, Of<Io, PoolPart>& part) {
   io.Name(FIELD(name), part.name);
   io(FIELD(ended), part.ended);
-  io(FIELD(exit_code), part.exit_code);
   io.List(FIELD(said), part.said, kMostSaidLines, "said");
 }
 
