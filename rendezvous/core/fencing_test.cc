@@ -121,8 +121,10 @@ TEST_F(Fencing, AnotherMachineOfItsNameDoesNot) {
   Node other(story, "n1", kFenced, 2);
   other.report.floor = {1};
   other.Says(At(6'500ms));
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
   other.report.floor = {3};
   other.Says(At(6'600ms));
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
   other.report.former_incarnation = {77};
   other.Says(At(6'700ms));
   EXPECT_EQ(story.state.phase, Phase::kDraining);
