@@ -167,25 +167,17 @@ bool PoolDriver::IsKept(const RunId& run_id) const {
 
 void PoolDriver::Settle() {
   const Time now = loop_.Now();
-  std::vector<std::pair<Key, Incarnation>> silent;
-  std::optional<Time> next;
-  for (const auto& [key, client] : clients_) {
-    const Time end = client.heard + kPoolSilence;
-    if (end <= now) {
-      silent.emplace_back(key, client.incarnation);
-    } else {
-      next = next ? std::min(*next, end) : end;
-    }
-  }
-  if (!silent.empty()) {
-    for (const auto& [key, incarnation] : silent) {
-      OnGone(key, incarnation);
-    }
-    return;
+  const auto silent = std::ranges::find_if(
+      clients_, [&](const auto& entry) { return entry.second.heard + kPoolSilence <= now; });
+  if (silent != clients_.end()) {
+    return OnGone(Key(silent->first), silent->second.incarnation);  // And looks again.
   }
   core_.Settle(now);
   KeepNew();
+  std::optional<Time> wake = core_.NextWake();
   for (auto& [key, client] : clients_) {
+    const Time end = client.heard + kPoolSilence;
+    wake = std::min(wake.value_or(end), end);
     // No daemon starts a run that the next server would not know.
     if (!IsKept(key.first == Kind::kDaemon ? core_.OrderFor(key.second).run_id : key.second)) {
       continue;
@@ -197,9 +189,7 @@ void PoolDriver::Settle() {
       client.sent = std::move(reply);
     }
   }
-  const std::optional<Time> wake = core_.NextWake();
-  next = next && wake ? std::min(*next, *wake) : next ? next : wake;
-  wake_.ArmAt(next, [this] { Settle(); });
+  wake_.ArmAt(wake, [this] { Settle(); });
 }
 
 }  // namespace ddprun
