@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <memory>
-#include <random>
 #include <utility>
 
 #include "agent/host/interfaces.h"
@@ -85,8 +84,7 @@ Result<int> LaunchedNode::Run() {
 
 Result<void> LaunchedNode::SetUp() {
   if (config_.run_id.empty()) {
-    std::random_device device;
-    config_.run_id = "run-" + Hex(static_cast<std::uint64_t>(device()) << 32 | device());
+    config_.run_id = "run-" + DrawToken().substr(0, 16);
   }
   ASSIGN_OR_RETURN(const NodeSlot slot, NameThisNode(config_));
   name_ = slot.node;
