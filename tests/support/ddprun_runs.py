@@ -319,10 +319,10 @@ class DdprunTest(unittest.TestCase):
             return None
         return self.wait_for(look, *others, *runs, limit=limit, what=f"a world of {size} after generation {after}")
 
-    def trainers(self):
-        """pid -> (generation, rank) of each ddprun-train of this test that has a rank."""
+    def trainers(self, program="ddprun-train"):
+        """pid -> (generation, rank) of each such process of this test that has a rank."""
         found = {}
-        for pid in self.mark.living("ddprun-train"):
+        for pid in self.mark.living(program):
             env = dict(e.split(b"=", 1) for e in read_bytes(f"/proc/{pid}/environ").split(b"\0") if b"=" in e)
             if b"RANK" in env and b"DDPRUN_GENERATION" in env:
                 found[pid] = (int(env[b"DDPRUN_GENERATION"]), int(env[b"RANK"]))

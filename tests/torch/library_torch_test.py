@@ -9,39 +9,12 @@ import tempfile
 import unittest
 
 import torch
+from charlm_model import Transformer
 from safetensors.torch import load_file, save_file
 from torch import nn
 
 DDPRUN, CHARLM = os.environ["DDPRUN"], os.environ["CHARLM"]
 CONTEXT, WIDTH, LAYERS, HEADS, BATCH = 64, 32, 2, 2, 64
-
-
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.ln_1, self.ln_2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.c_attn, self.c_proj = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.c_fc, self.c_out = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
-
-    def forward(self, x):
-        parts = (part.view(*x.shape[:2], HEADS, -1).transpose(1, 2) for part in self.c_attn(self.ln_1(x)).chunk(3, 2))
-        seen = nn.functional.scaled_dot_product_attention(*parts, is_causal=True)
-        x = x + self.c_proj(seen.transpose(1, 2).reshape(x.shape))
-        return x + self.c_out(nn.functional.gelu(self.c_fc(self.ln_2(x))))
-
-
-class Transformer(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.wte, self.wpe = nn.Embedding(256, WIDTH), nn.Embedding(CONTEXT, WIDTH)
-        self.h = nn.ModuleList(Block() for _ in range(LAYERS))
-        self.ln_f, self.lm_head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 256)
-
-    def forward(self, text):
-        x = self.wte(text) + self.wpe(torch.arange(text.shape[1]))
-        for block in self.h:
-            x = block(x)
-        return self.lm_head(self.ln_f(x))
 
 
 def windows(text):
@@ -92,7 +65,7 @@ class Library(unittest.TestCase):
         return loss, load_file(self.path("end")), [sum(shares, []) for shares in zip(*steps, strict=True)]
 
     def test_its_loss_is_that_of_the_same_model_in_pytorch(self):
-        model = Transformer()
+        model = Transformer(CONTEXT, WIDTH, LAYERS, HEADS)
         save_file(model.state_dict(), self.path("start"))
         loss, parameters, steps = self.charlm()
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

@@ -12,6 +12,7 @@
 #include "trainer/data/batch_slots.h"
 #include "trainer/group/torch_group.h"
 #include "trainer/learning/broadcast.h"
+#include "trainer/learning/compiled_forward.h"
 #include "trainer/learning/gradient_exchange.h"
 #include "trainer/learning/gradient_scale.h"
 #include "trainer/learning/objective.h"
@@ -55,9 +56,10 @@ struct ModelLearner::Impl {
   double weight_there = 0;  // The value in `weight`, known without a look at the device.
   at::Tensor norm;          // Of the last step's gradients, if has_norm.
   bool has_norm = false;
-  std::optional<BatchSlots> slots;   // Set by MakeRoom.
-  std::optional<StepReplay> replay;  // If the options have a graph.
-  std::optional<Batch> whole_step;   // For Update, which replays the whole step with it.
+  std::optional<CompiledForward> compiled;  // For evaluations. Set by Start.
+  std::optional<BatchSlots> slots;          // Set by MakeRoom.
+  std::optional<StepReplay> replay;         // If the options have a graph.
+  std::optional<Batch> whole_step;          // For Update, which replays the whole step with it.
   const Buckets no_buckets;
   std::unique_ptr<GradientExchange>
       exchange;  // None in a group of one. Last: refers to the others.
@@ -170,6 +172,10 @@ ModelLearner::~ModelLearner() = default;
 Result<void> ModelLearner::Start(const Buckets& buckets, std::uint32_t from) {
   Impl& my = *impl_;
   RETURN_IF_ERROR(my.model.placed());
+  if (!my.options.evaluation_package.empty()) {
+    ASSIGN_OR_RETURN(my.compiled,
+                     CompiledForward::Load(my.options.evaluation_package, my.model.State()));
+  }
   try {
     if (my.replay && my.device.is_cuda()) {
       // The default stream cannot be recorded, nor DDP's hooks that were made for it.
@@ -294,7 +300,15 @@ Result<Score> ModelLearner::Evaluate(std::size_t count) {
     const at::NoGradGuard no_grad;
     const Score training = my.scores.Take();
     const Batch batch = my.slots->Take(kEvaluationSlot, count);
-    const at::Tensor output = my.model.Output(batch.inputs, /*training=*/false);
+    const auto eager = [&](const std::vector<at::Tensor>& inputs) {
+      return my.model.Output(inputs, /*training=*/false);
+    };
+    at::Tensor output;
+    if (my.compiled) {
+      ASSIGN_OR_RETURN(output, my.compiled->Run(batch.inputs, eager));
+    } else {
+      output = eager(batch.inputs);
+    }
     const at::Tensor loss = my.objective.LossOf(output, batch);
     my.scores.Add(output, loss, batch, my.objective.LossesOfOneSample());
     my.scores.Join();

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -43,8 +44,9 @@ struct LearnerOptions {
   Loss loss = Loss::kByTargets;
   bool sync = true;                 // False: gradients are not averaged, to show how ranks differ.
   std::vector<std::string> freeze;  // Parameters whose names begin so are not trained.
-  std::vector<std::string> split_devices;  // One for each part of the model; none: not split.
-  Device device;                           // Where the model is and steps are computed.
+  std::vector<std::string> split_devices;    // One for each part of the model; none: not split.
+  Device device;                             // Where the model is and steps are computed.
+  std::filesystem::path evaluation_package;  // A CompiledForward; empty: the model evaluates.
   // Records steps of one part and replays them, except for the update with float16, about which the
   // host decides. nullptr: steps are never replayed.
   std::shared_ptr<StepGraph> graph;

@@ -52,6 +52,7 @@ LearnerOptions OptionsOf(const Training& training) {
   options.sync = !config.run.no_sync;
   options.freeze = config.run.freeze;
   options.split_devices = config.run.split_devices;
+  options.evaluation_package = config.run.eval_package;
   options.bucket_bytes = static_cast<std::size_t>(config.bucket_mib * (1 << 20));
   return options;
 }

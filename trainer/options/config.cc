@@ -167,7 +167,7 @@ constexpr const char* kOfOurModels[] = {
     "--optimizer",     "--lr",        "--weight-decay", "--momentum",       "--nesterov",
     "--clip-norm",     "--grad-norm", "--loss",         "--freeze",         "--cuda-graph",
     "--split-devices", "--stage-dir", "--version",      "--sync-batchnorm", "--validation-samples",
-    "--limit-train",   "--no-sync"};
+    "--limit-train",   "--no-sync",   "--eval-package"};
 
 // "width=64,heads=4"
 std::string SharedFlags(const std::vector<ProgramFlag>& flags) {

@@ -225,6 +225,10 @@ std::vector<std::string> Problems(const TrainConfig& config) {
   CheckWord(problems, ParseResumeMode(config.resume).has_value(), "--resume", "auto, never or must",
             config.resume);
   CheckRunOptions(config.run, problems);
+  if (!config.run.eval_package.empty() && config.learning.autocast != "off") {
+    problems.push_back(
+        "--eval-package is not for --autocast: a package computes as it was exported");
+  }
   return problems;
 }
 

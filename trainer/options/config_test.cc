@@ -151,6 +151,12 @@ TEST(Config, RefusesToLearnSo) {
   EXPECT_NE(Refusal({"--schedule=step"}).text.find("--decay-every must"), std::string::npos);
 }
 
+TEST(Config, APackageIsNotForAutocast) {
+  EXPECT_EQ(std::get<TrainConfig>(ParseAll({"--eval-package=/m.pt2"})).run.eval_package, "/m.pt2");
+  EXPECT_NE(Refusal({"--eval-package=/m.pt2", "--autocast=bf16"}).text.find("not for --autocast"),
+            std::string::npos);
+}
+
 TEST(Config, NamesEveryProblemAtOnce) {
   const EarlyExit exit =
       Refusal({"--model=vgg", "--dataset=cifar", "--epochs=0", "--batch=0", "--lr=-1", "--seed=-1",

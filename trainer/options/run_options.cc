@@ -49,6 +49,9 @@ void AddRunOptions(CLI::App& app, RunOptions& options) {
   app.add_option("--early-stop", options.early_stop,
                  "End after so many validations in a row without a gain (0: never)")
       ->capture_default_str();
+  app.add_option("--eval-package", options.eval_package,
+                 "Evaluate with this AOTInductor package of the model, made in Python. It is code "
+                 "that runs here: use only one that you trust");
   app.add_option("--publish", options.publish,
                  "At the end write model.safetensors (parameters only; the best with --keep-best) "
                  "and model.json to this directory");

@@ -28,8 +28,9 @@ struct RunOptions {
   std::int64_t validate_every = 0;      // Steps; 0: never.
   std::int64_t validation_samples = 0;  // The last ones of the training set; 0: the test set.
   bool keep_best = false;
-  std::int64_t early_stop = 0;    // Validations without a gain; 0: never.
-  std::filesystem::path publish;  // Directory. Empty: none.
+  std::int64_t early_stop = 0;         // Validations without a gain; 0: never.
+  std::filesystem::path eval_package;  // Computes the forward of evaluations. Empty: none.
+  std::filesystem::path publish;       // Directory. Empty: none.
   std::filesystem::path init_from;
   std::string init_strict = "yes";
   std::vector<std::string> freeze;         // Prefixes of parameters' names.

@@ -15,6 +15,7 @@
 #include "trainer/data/sampler.h"
 #include "trainer/include/ddprun/trainer.h"
 #include "trainer/learning/autocast.h"
+#include "trainer/learning/compiled_forward.h"
 #include "trainer/learning/torch_settings.h"
 #include "trainer/learning/trained_model.h"
 #include "trainer/loop/start.h"
@@ -419,6 +420,28 @@ void Session::ValidateData(Data data, std::function<std::vector<Metric>(Batch&)>
   }
   impl_->validation = std::move(data);
   impl_->score = std::move(score);
+}
+
+Session::Forward Session::LoadForward(const std::string& file, const torch::nn::Module& module,
+                                      Forward eager) {
+  if (file.empty()) {
+    return eager;
+  }
+  if (impl_->precision != Precision::kFloat32) {
+    Misuse("CompiledForward: --autocast is not for a package, which computes as it was exported");
+  }
+  std::vector<NamedTensor> state;
+  for (const auto& item : module.named_parameters()) {
+    state.push_back({item.key(), item.value()});
+  }
+  for (const auto& item : module.named_buffers()) {
+    state.push_back({item.key(), item.value()});
+  }
+  const auto package = std::make_shared<ddprun::CompiledForward>(
+      OrLeave(ddprun::CompiledForward::Load(file, state)));
+  return [package, eager = std::move(eager)](const std::vector<torch::Tensor>& inputs) {
+    return OrLeave(package->Run(inputs, eager));
+  };
 }
 
 void Session::BeginBatches(Data data, const LoadOptions& options) {

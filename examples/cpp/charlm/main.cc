@@ -74,9 +74,8 @@ struct Transformer : torch::nn::Module {
   torch::nn::Linear output{nullptr};
 };
 
-torch::Tensor Loss(Transformer& model, const ddprun::Batch& batch) {
-  return torch::nn::functional::cross_entropy(model.forward(batch.data).view({-1, 256}),
-                                              batch.target.view({-1}));
+torch::Tensor Loss(const torch::Tensor& scores, const ddprun::Batch& batch) {
+  return torch::nn::functional::cross_entropy(scores.view({-1, 256}), batch.target.view({-1}));
 }
 
 std::string Sample(Transformer& model, const std::string& start, int count, torch::Device device) {
@@ -108,15 +107,18 @@ void Body(ddprun::Session& session) {
   torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(1e-3));
   session.Keep("", model);
   session.Keep("optimizer", optimizer);
+  const auto forward = session.CompiledForward(
+      session.flag("eval-package"), model,
+      [&](const std::vector<torch::Tensor>& inputs) { return model->forward(inputs[0]); });
   session.Validate(Windows{bytes.narrow(0, all - all / 10, all / 10), length},
                    [&](ddprun::Batch& batch) -> std::vector<ddprun::Metric> {
-                     return {{"loss", Loss(*model, batch)}};
+                     return {{"loss", Loss(forward({batch.data}), batch)}};
                    });
   for (ddprun::Batch& batch :
        session.Batches(Windows{bytes.narrow(0, 0, all - all / 10), length})) {
     torch::Tensor loss;
     for (const ddprun::Batch& part : session.Parts(batch)) {
-      loss = Loss(*model, part);
+      loss = Loss(model->forward(part.data), part);
       session.Backward(loss);
     }
     torch::nn::utils::clip_grad_norm_(model->parameters(), 1.0);
@@ -138,5 +140,6 @@ int main(int argc, char** argv) {
                                   {"width", "128", "Numbers for each byte"},
                                   {"layers", "4", "Blocks"},
                                   {"heads", "4", "Heads of attention in a block"},
-                                  {"dropout", "0.1", "Part of the numbers that is left out"}}});
+                                  {"dropout", "0.1", "Part of the numbers that is left out"},
+                                  {"eval-package", "", "Validates with this package", false}}});
 }

@@ -221,6 +221,22 @@ class DDPRUN_TRAINER_API Session {
     ValidateData(internal::DataOf(std::move(data)), std::move(score));
   }
 
+  // The forward of a replicated module for Validate, on the CPU: the first output of a package that
+  // torch.export and AOTInductor made in Python, with the module's parameters of now. `file` is
+  // code that runs in this process: load only one that you trust. An empty one: `eager` itself,
+  // with which the package is compared at its first batch. No gradient passes it.
+  using Forward = std::function<torch::Tensor(const std::vector<torch::Tensor>& inputs)>;
+  template <class Module>
+  Forward CompiledForward(const std::string& file, const std::shared_ptr<Module>& module,
+                          Forward eager) {
+    return LoadForward(file, *module, std::move(eager));
+  }
+  template <class Contained>
+  Forward CompiledForward(const std::string& file, const torch::nn::ModuleHolder<Contained>& holder,
+                          Forward eager) {
+    return LoadForward(file, *holder, std::move(eager));
+  }
+
   // All samples of --epochs, in an order that depends on --seed alone: each sample of an epoch is
   // learned from once, whatever the number of ranks and however often the training was interrupted.
   // When the loop begins, what is kept gets the state of the checkpoint to continue from. When a
@@ -250,6 +266,7 @@ class DDPRUN_TRAINER_API Session {
   friend class ddprun::Batches::Iterator;
   friend class ddprun::Parts::Iterator;
 
+  Forward LoadForward(const std::string& file, const torch::nn::Module& module, Forward eager);
   void ReplicateModule(const std::shared_ptr<torch::nn::Module>& module);
   void ValidateData(Data data, std::function<std::vector<Metric>(Batch&)> score);
   void BeginBatches(Data data, const LoadOptions& options);

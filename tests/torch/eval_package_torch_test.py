@@ -1,0 +1,105 @@
+"""Does a package of AOTInductor evaluate as the program itself would, and is a wrong one refused? DdprunTest sees that
+nothing stays in TMPDIR."""
+
+import json
+import os
+import re
+import signal
+import sys
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "support"))
+
+import torch  # noqa: E402
+from charlm_model import Transformer  # noqa: E402
+from ddprun_runs import TRAIN, DdprunTest, eventually, read_bytes, read_text  # noqa: E402
+from export_package import Mlp, export  # noqa: E402
+from torch import nn  # noqa: E402
+
+CHARLM = os.environ["CHARLM"]
+LIMIT = 120
+SMALL = ["--context=32", "--width=32", "--layers=2", "--heads=2", "--batch=8", "--epochs=1", "--checkpoint-every=20",
+         "--validate-every=20"]
+VALIDATION = re.compile(r"validation at step (\d+) on [^:]*: loss ([\d.]+)")
+
+
+class WithoutRelu(nn.Module):
+    """The mlp's names and shapes, and another function of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(784, 50), nn.Linear(50, 10)
+
+    def forward(self, images):
+        return self.fc2(self.fc1(images.flatten(1)))
+
+
+class EvalPackage(DdprunTest):
+    def setUp(self):
+        super().setUp()
+        torch.set_num_threads(1)
+        self.environment["OMP_NUM_THREADS"] = "1"
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = self.path("inductor")
+
+    def package(self, name, model, inputs):
+        export(model, (inputs,), self.path(name))
+        return "--eval-package=" + self.path(name)
+
+    def charlm(self, name, *flags, killed=False):
+        """The losses of its validations by step, the last one, and its parameters at the end."""
+        run = self.start("--nproc-per-node=2", "--max-restarts=1", CHARLM, *SMALL, "--data=" + self.path("text"),
+                         "--checkpoint-dir=" + self.path(name), "--result=" + self.path(name + ".json"),
+                         "--dump-parameters=" + self.path(name + ".end"), *(["--skew=0:5"] if killed else []), *flags)
+        if killed:
+            self.assertTrue(eventually(lambda: "validation at step 40" in run.err(), LIMIT), run.all())
+            os.kill(next(pid for pid, (_, rank) in self.trainers(CHARLM).items() if rank == 1), signal.SIGKILL)
+        self.assertEqual(run.wait(LIMIT), 0, run.all())
+        self.assertEqual("restarting all workers (1 of 1)" in run.err(), killed, run.err())
+        steps = {int(step): float(loss) for step, loss in VALIDATION.findall(run.err())}
+        last = json.loads(read_text(self.path(name + ".json")))["metrics"]["validation_loss"]
+        return steps, last, read_bytes(self.path(name + ".end"))
+
+    def test_a_program_validates_with_it_before_and_after_a_kill(self):
+        self.write("text", "".join(f"{number % 12} hours and {number % 60} minutes; " for number in range(2500)))
+        flag = self.package("charlm.pt2", Transformer(32, 32, 2, 2), torch.zeros(4, 32, dtype=torch.long))
+        eager_steps, eager, end = self.charlm("eager")
+        self.assertGreater(len(eager_steps), 3)
+        for name, killed in (("package", False), ("killed", True)):
+            steps, last, parameters = self.charlm(name, flag, killed=killed)
+            self.assertEqual(steps.keys(), eager_steps.keys())
+            for step, loss in steps.items():
+                self.assertAlmostEqual(loss, eager_steps[step], delta=2e-4, msg=f"{name}, step {step}")
+            self.assertAlmostEqual(last, eager, delta=1e-5 * eager)
+            self.assertEqual(parameters, end, "the validation changes the training")
+
+    def train(self, workers, *flags, expect=0):
+        return self.run_ddprun(f"--nproc-per-node={workers}", TRAIN, "--epochs=1", "--limit-train=1280", "--batch=64", "--lr=0.01",
+                               "--validate-every=5", "--resume=never", *flags, expect=expect, limit=LIMIT)
+
+    def test_ddprun_train_evaluates_with_it(self):
+        flag = self.package("mlp.pt2", Mlp(), torch.zeros(64, 1, 28, 28))
+        eager, compiled = (re.findall(r"loss (\d\.\d{3})", run.err() + run.out())
+                           for run in (self.train(2), self.train(2, flag)))
+        self.assertEqual(compiled, eager)
+
+    def test_a_package_that_does_not_fit_ends_the_training_with_2(self):
+        images = torch.zeros(64, 1, 28, 28)
+        self.write("text.pt2", "no package")
+        other_names = nn.Sequential(nn.Flatten(), nn.Linear(784, 50), nn.ReLU(), nn.Linear(50, 10))
+        for flag, why in (
+                ("--eval-package=" + self.path("nowhere.pt2"), "No such file or directory"),
+                ("--eval-package=" + self.path("text.pt2"), "Failed to initialize zip archive"),
+                (self.package("names.pt2", other_names, images), "it lacks the model's 'fc1.weight'"),
+                (self.package("shapes.pt2", Mlp(30), images),
+                 "its 'fc1.weight' is Float[30,784], that of the model is Float[50,784]"),
+                (self.package("other.pt2", WithoutRelu(), images), "it computes something else than the model")):
+            with self.subTest(why):
+                # One rank: a peer would be ended while it loads, and leave its folder in TMPDIR.
+                run = self.train(1, flag, expect=2)
+                self.assertIn("cannot evaluate with the package '" + flag.split("=")[1] + "': " + why, run.err())
+                self.assertIn("Export the model that is trained, as docs/own-model.md shows", run.err())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
