@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <link.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 #include <unistd.h>
 
@@ -9,8 +10,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
+#include <memory>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "trainer/learning/tensor_copies.h"
@@ -20,6 +23,7 @@ namespace {
 
 // Of what the compiler changes; a model that is another one differs by far more.
 constexpr double kTolerance = 1e-3;
+constexpr char kUnpacked[] = "/aotinductor_";
 
 std::string FirstLineOf(const std::exception& error) {
   const std::string_view text = error.what();
@@ -30,85 +34,75 @@ std::string TypeText(const at::Tensor& tensor) {
   return std::string(at::toString(tensor.scalar_type())) + ShapeText(tensor.sizes());
 }
 
-// The loader unpacks a package in TMPDIR and removes that in its destructor, which neither a killed
-// process nor a package that cannot be loaded reaches. Once the library is mapped, nothing reads
-// the files: so they go with this folder.
-class FolderForFiles {
- public:
-  FolderForFiles() {
-    if (const char* const before = std::getenv("TMPDIR")) {
-      before_ = before;
-    }
-    std::string path = before_.value_or("/tmp") + "/ddprun-package-XXXXXX";
-    if (mkdtemp(path.data()) != nullptr) {
-      path_ = path;
-      setenv("TMPDIR", path_.c_str(), /*overwrite=*/1);
-    }
-  }
-  ~FolderForFiles() {
-    if (path_.empty()) {
-      return;
-    }
-    if (before_) {
-      setenv("TMPDIR", before_->c_str(), /*overwrite=*/1);
-    } else {
-      unsetenv("TMPDIR");
-    }
+// The loader unpacks a package in TMPDIR and removes that in its destructor, which a killed process
+// never reaches. Once the library is mapped, nothing reads the files.
+void RemoveUnpackedFiles() {
+  std::string library;  // The one that was loaded last.
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* found) {
+        if (std::strstr(info->dlpi_name, kUnpacked) != nullptr) {
+          *static_cast<std::string*>(found) = info->dlpi_name;
+        }
+        return 0;
+      },
+      &library);
+  const std::size_t folder = library.rfind(kUnpacked);
+  if (folder != std::string::npos) {
     std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
+    std::filesystem::remove_all(library.substr(0, library.find('/', folder + 1)), ignored);
   }
-  FolderForFiles(const FolderForFiles&) = delete;
-  FolderForFiles& operator=(const FolderForFiles&) = delete;
-
- private:
-  std::optional<std::string> before_;
-  std::string path_;
-};
+}
 
 // Constants of the program, which are no parameters.
 bool BelongsToPackage(const std::string& name) {
   return name.starts_with("_tensor_constant");
 }
 
-}  // namespace
+class Package {
+ public:
+  Package(const std::filesystem::path& file, Forward model)
+      : file_(file.native()), model_(std::move(model)) {}
 
-CompiledForward::CompiledForward(const std::filesystem::path& file) : file_(file.native()) {}
-CompiledForward::CompiledForward(CompiledForward&& other) noexcept = default;
-CompiledForward& CompiledForward::operator=(CompiledForward&& other) noexcept = default;
-CompiledForward::~CompiledForward() = default;
+  Result<void> Load(const std::vector<NamedTensor>& state);
+  Result<at::Tensor> Run(const std::vector<at::Tensor>& inputs);
 
-Error CompiledForward::Refused(const std::string& why) const {
-  return {ErrorKind::kInvalid,
-          "cannot evaluate with the package '" + file_ + "': " + why +
-              ". Export the model that is trained, as docs/own-model.md shows"};
-}
+ private:
+  using Tensors = std::unordered_map<std::string, at::Tensor>;
 
-Result<CompiledForward> CompiledForward::Load(const std::filesystem::path& file,
-                                              std::vector<NamedTensor> state) {
-  CompiledForward forward(file);
-  if (access(file.c_str(), R_OK) != 0) {
-    return forward.Refused(std::strerror(errno));
+  // Sets tensors_. Empty: they fit.
+  std::string Bind(const std::vector<NamedTensor>& state, const Tensors& of_package);
+  Error Refused(const std::string& why) const {
+    return {ErrorKind::kInvalid,
+            "cannot evaluate with the package '" + file_ + "': " + why +
+                ". Export the model that is trained, as docs/own-model.md shows"};
+  }
+
+  const std::string file_;
+  const Forward model_;
+  std::unique_ptr<torch::inductor::AOTIModelPackageLoader> package_;
+  Tensors tensors_;  // The model's own, by the package's names.
+  bool compared_ = false;
+};
+
+Result<void> Package::Load(const std::vector<NamedTensor>& state) {
+  if (access(file_.c_str(), R_OK) != 0) {
+    return Refused(std::strerror(errno));
   }
   // The library reads it at its first run. Without it a batch of a shape that the package is not
   // for is read beyond its end.
   setenv("AOTI_RUNTIME_CHECK_INPUTS", "1", /*overwrite=*/1);
   try {
-    const FolderForFiles folder;
-    forward.package_ = std::make_unique<torch::inductor::AOTIModelPackageLoader>(
-        forward.file_, "model", /*run_single_threaded=*/true);
-    const std::string misfit =
-        forward.Bind(state, forward.package_->get_runner()->extract_constants_map(false));
-    if (!misfit.empty()) {
-      return forward.Refused(misfit);
-    }
-    return forward;
+    package_ = std::make_unique<torch::inductor::AOTIModelPackageLoader>(
+        file_, "model", /*run_single_threaded=*/true);
+    RemoveUnpackedFiles();
+    const std::string misfit = Bind(state, package_->get_runner()->extract_constants_map(false));
+    return misfit.empty() ? Result<void>() : Refused(misfit);
   } catch (const std::exception& error) {
-    return forward.Refused(FirstLineOf(error));
+    return Refused(FirstLineOf(error));
   }
 }
 
-std::string CompiledForward::Bind(const std::vector<NamedTensor>& state,
-                                  const Tensors& of_package) {
+std::string Package::Bind(const std::vector<NamedTensor>& state, const Tensors& of_package) {
   for (const NamedTensor& item : state) {
     const auto found = of_package.find(item.name);
     if (found == of_package.end()) {
@@ -145,8 +139,7 @@ std::string CompiledForward::Bind(const std::vector<NamedTensor>& state,
   return "";
 }
 
-Result<at::Tensor> CompiledForward::Run(const std::vector<at::Tensor>& inputs,
-                                        const Forward& model) {
+Result<at::Tensor> Package::Run(const std::vector<at::Tensor>& inputs) {
   at::Tensor output;
   try {
     const at::NoGradGuard no_grad;
@@ -163,7 +156,7 @@ Result<at::Tensor> CompiledForward::Run(const std::vector<at::Tensor>& inputs,
     return Refused(FirstLineOf(error));
   }
   if (!std::exchange(compared_, true)) {
-    const at::Tensor expected = model(inputs);
+    const at::Tensor expected = model_(inputs);
     const double most = expected.abs().nan_to_num(0, 0, 0).max().item<double>();
     if (!output.sizes().equals(expected.sizes()) ||
         !output.allclose(expected, kTolerance, kTolerance * most, /*equal_nan=*/true)) {
@@ -172,6 +165,16 @@ Result<at::Tensor> CompiledForward::Run(const std::vector<at::Tensor>& inputs,
     }
   }
   return output;
+}
+
+}  // namespace
+
+Result<CompiledForward> LoadCompiledForward(const std::filesystem::path& file,
+                                            const std::vector<NamedTensor>& state, Forward model) {
+  const auto package = std::make_shared<Package>(file, std::move(model));
+  RETURN_IF_ERROR(package->Load(state));
+  return CompiledForward(
+      [package](const std::vector<at::Tensor>& inputs) { return package->Run(inputs); });
 }
 
 }  // namespace ddprun

@@ -56,10 +56,10 @@ struct ModelLearner::Impl {
   double weight_there = 0;  // The value in `weight`, known without a look at the device.
   at::Tensor norm;          // Of the last step's gradients, if has_norm.
   bool has_norm = false;
-  std::optional<CompiledForward> compiled;  // For evaluations. Set by Start.
-  std::optional<BatchSlots> slots;          // Set by MakeRoom.
-  std::optional<StepReplay> replay;         // If the options have a graph.
-  std::optional<Batch> whole_step;          // For Update, which replays the whole step with it.
+  CompiledForward evaluation;        // If the options have a package: set by Start.
+  std::optional<BatchSlots> slots;   // Set by MakeRoom.
+  std::optional<StepReplay> replay;  // If the options have a graph.
+  std::optional<Batch> whole_step;   // For Update, which replays the whole step with it.
   const Buckets no_buckets;
   std::unique_ptr<GradientExchange>
       exchange;  // None in a group of one. Last: refers to the others.
@@ -173,8 +173,11 @@ Result<void> ModelLearner::Start(const Buckets& buckets, std::uint32_t from) {
   Impl& my = *impl_;
   RETURN_IF_ERROR(my.model.placed());
   if (!my.options.evaluation_package.empty()) {
-    ASSIGN_OR_RETURN(my.compiled,
-                     CompiledForward::Load(my.options.evaluation_package, my.model.State()));
+    ASSIGN_OR_RETURN(my.evaluation,
+                     LoadCompiledForward(my.options.evaluation_package, my.model.State(),
+                                         [&my](const std::vector<at::Tensor>& inputs) {
+                                           return my.model.Output(inputs, /*training=*/false);
+                                         }));
   }
   try {
     if (my.replay && my.device.is_cuda()) {
@@ -300,14 +303,11 @@ Result<Score> ModelLearner::Evaluate(std::size_t count) {
     const at::NoGradGuard no_grad;
     const Score training = my.scores.Take();
     const Batch batch = my.slots->Take(kEvaluationSlot, count);
-    const auto eager = [&](const std::vector<at::Tensor>& inputs) {
-      return my.model.Output(inputs, /*training=*/false);
-    };
     at::Tensor output;
-    if (my.compiled) {
-      ASSIGN_OR_RETURN(output, my.compiled->Run(batch.inputs, eager));
+    if (my.evaluation) {
+      ASSIGN_OR_RETURN(output, my.evaluation(batch.inputs));
     } else {
-      output = eager(batch.inputs);
+      output = my.model.Output(batch.inputs, /*training=*/false);
     }
     const at::Tensor loss = my.objective.LossOf(output, batch);
     my.scores.Add(output, loss, batch, my.objective.LossesOfOneSample());

@@ -437,11 +437,8 @@ Session::Forward Session::LoadForward(const std::string& file, const torch::nn::
   for (const auto& item : module.named_buffers()) {
     state.push_back({item.key(), item.value()});
   }
-  const auto package = std::make_shared<ddprun::CompiledForward>(
-      OrLeave(ddprun::CompiledForward::Load(file, state)));
-  return [package, eager = std::move(eager)](const std::vector<torch::Tensor>& inputs) {
-    return OrLeave(package->Run(inputs, eager));
-  };
+  return [compiled = OrLeave(LoadCompiledForward(file, state, std::move(eager)))](
+             const std::vector<torch::Tensor>& inputs) { return OrLeave(compiled(inputs)); };
 }
 
 void Session::BeginBatches(Data data, const LoadOptions& options) {
