@@ -16,6 +16,7 @@
 #include "launcher/command_line/removed.h"
 #include "launcher/print_out.h"
 #include "launcher/verbs/environment_report.h"
+#include "launcher/verbs/log_files.h"
 #include "launcher/verbs/pool_status.h"
 #include "launcher/verbs/rank_spans.h"
 #include "launcher/verbs/verb_example.h"
