@@ -27,7 +27,7 @@ TEST(WirePool, MessagesCrossAsTheyAre) {
     EXPECT_EQ(FromProto<PoolReport>(wire).value(), report);
   }
   const PoolOrder order{"run", 7, "/here", {"--", "train.py"}, "\2", true, true, true};
-  const PoolView view{4, true, 2, "why", {{"n1", true, 3, {{1, 2, "a line"}}}}, true, 3};
+  const PoolView view{4, true, 2, "why", {{"n1", true, {{1, 2, "a line"}}}}, true, 3};
   const PoolStatus status{{{"n1", "8 GPUs", "free"}},
                           {{"run", 1, 2, PoolRunPhase::kRuns, "runs on n1"}}};
   for (const PoolReply& reply : {PoolReply(order), PoolReply(view), PoolReply(status)}) {
