@@ -234,7 +234,6 @@ TEST(CommandLine, WhatAVerbRefusesIsOneLineToo) {
       {"logs", "--node=," + said},
       {"logs", "--output=" + said},
       {"logs", "--since=" + said},
-      {"logs", "-f", said},
       {"status", "-o", said},
       {"stacks", said},
       {"stacks", "--limit=" + said, "1"},

@@ -106,10 +106,6 @@ Result<std::string> EndOf(const fs::path& directory, const fs::path& file,
 
 }  // namespace
 
-bool NamesDirectory(const std::string& word) {
-  return word.find('/') != std::string::npos || word == "." || word == "..";
-}
-
 bool HasLogFiles(const std::string& directory) {
   return !LogsIn(directory).empty();
 }

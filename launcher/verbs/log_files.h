@@ -8,7 +8,9 @@
 namespace ddprun {
 
 // Whether a word of the command line can only be a directory, as it is no name of a run.
-bool NamesDirectory(const std::string& word);
+inline bool NamesDirectory(const std::string& word) {
+  return word.find('/') != std::string::npos || word == "." || word == "..";
+}
 
 // Whether PrintLogFiles would print something.
 bool HasLogFiles(const std::string& directory);
