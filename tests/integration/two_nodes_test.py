@@ -22,6 +22,18 @@ class FewestAndMost(DdprunTest):
         carriers = [n for n in nodes if "serving the rendezvous at" in n.err()]
         self.assertEqual(len(carriers), 1, "\n".join(n.all() for n in nodes))
 
+    # The first node ended at once with the server, and the other one looked for it for ten minutes.
+    def test_a_node_that_stands_still_as_too_few_came_hears_of_it(self):
+        other, first = [self.start("--nnodes=3", f"--node-rank={rank}", f"--rdzv-endpoint={self.endpoint}",
+                                   "--rdzv-conf=join_timeout=2", FAKE_WORKER) for rank in (1, 0)]
+        self.wait_for_text(other, "waiting for nodes: 2 of 3")
+        agent = other.agent()
+        os.kill(agent, signal.SIGSTOP)  # For less than the lease of a run's first minute.
+        self.wait_for_text(first, "2 of 3 nodes came within")
+        os.kill(agent, signal.SIGCONT)
+        self.all_end([first, other], 69)
+        self.assertIn("2 of 3 nodes came within", other.err())
+
     def test_a_node_without_the_program_leaves_the_others_to_train(self):
         missing = self.path("not-here")
 
