@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Duration kDiskLimit{1'000};  // Below any lease: the server may be here.
+constexpr Duration kDiskLimit{1'000};  // No longer than any lease: the server may be here.
 
 // A worker that had left its error and was then killed by ddprun: the signal says nothing about the
 // cause.

@@ -389,7 +389,7 @@ def messages_are_said(files):
             if len(VARIES.sub("", key)) < LEAST_OF_A_KEY:
                 yield f"{page.path}:{line}: '{key}' could be anything"
             elif not said:
-                yield f"{page.path}:{line}: nothing says '{key}'"
+                yield f"{page.path}:{line}: no literal of the product has the parts of '{key}' in this order ({VARIES.pattern} vary)"
             elif key in messages and ends and not any(slug in end for end in ends):
                 yield f"{page.path}:{line}: '{key}' does not end in [{slug}]"
         if re.findall(r"^\*\*(\w+):\*\*", text, re.M) != ["Cause", "Confirm", "Do"]:

@@ -53,7 +53,8 @@ struct Story {
     evidence.insert(evidence.end(), effects.evidence.begin(), effects.evidence.end());
   }
   void Tick(Time now) { Feed(ddprun::Tick{}, now); }
-  // Ticks whenever the coordinator asks to be woken, as a driver does.
+  // Ticks whenever the coordinator asks to be woken, as a driver does. Nodes that say nothing lose
+  // their leases meanwhile.
   void Pass(Time until) {
     for (auto wake = NextWake(state, config); wake && *wake <= until;
          wake = NextWake(state, config)) {
