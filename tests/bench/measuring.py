@@ -73,7 +73,7 @@ def together(launch, nodes, command, folder, environment, limit):
     begin = time.time()
     agents = [subprocess.Popen(
         [*launch, *([f"--node-rank={node}"] if nodes > 1 else []), *command], cwd=folder, env=environment,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for node in range(nodes)]
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace") for node in range(nodes)]
     said = [agent.communicate(timeout=limit) for agent in agents]
     for agent, (_, errors) in zip(agents, said):
         if agent.returncode != 0:

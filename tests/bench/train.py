@@ -9,6 +9,10 @@ number of samples and seed, save nothing meanwhile, and are measured in turn, so
 machine does hits all of them. Ratios are taken within a turn; the bound is the lower end of a
 one-sided 95% interval of their geometric mean. Two nodes are two agents of this machine that know
 each other by address alone, so their ranks talk through Gloo over TCP.
+
+--packages=mlp,charlm measures validations instead, by the program's own forward and by a package of
+AOTInductor: the processor time of steps of one rank with a validation after each, less that
+of the same steps without.
 """
 
 import argparse
@@ -16,7 +20,9 @@ import functools
 import json
 import math
 import os
+import resource
 import statistics
+import subprocess
 import tempfile
 
 from measuring import clean_environment, together
@@ -121,6 +127,32 @@ def measure(bench, turns, model, nodes, workers, batch, samples):
                 [theirs[0] / mine[0] for mine, theirs in zip(ours, results["tuned"])])
 
 
+def measure_packages(bench, turns, models):
+    text = os.path.join(bench.scratch, "text")
+    with open(statistics.__file__, "rb") as source, open(text, "wb") as out:
+        out.write(source.read(40_000))
+    programs = {"mlp": (64, [os.path.join(bench.bin, "ddprun-train"), "--limit-train=25600"]),
+                "charlm": (16, [os.path.join(bench.bin, "../examples/charlm"), "--data=" + text])}
+    for model in models:
+        batch, program = programs[model]
+        package = os.path.join(bench.scratch, model + ".pt2")
+        subprocess.run([bench.python, os.path.join(HERE, "../torch/export_package.py"), model, package],
+                       env=dict(clean_environment(), TORCHINDUCTOR_CACHE_DIR=bench.scratch + "/inductor"), check=True)
+        print(f"evaluation of {model}, {turns} turns:", flush=True)
+        ways = {"": [], "own forward": ["--validate-every=1"], "package": ["--validate-every=1", "--eval-package=" + package]}
+        results = {name: [] for name in ways}
+        for _ in range(turns):
+            for name, flags in ways.items():
+                before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+                bench.trained([*program, *flags], 1, 1, batch)
+                results[name].append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before)
+        without = results.pop("")
+        taken = {name: [used - bare for used, bare in zip(values, without)] for name, values in results.items()}
+        for name, values in taken.items():
+            print_values("validations by the " + name, values, "s")
+        print_ratio("speed of the package against own", [own / theirs for own, theirs in zip(*taken.values())])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -129,9 +161,13 @@ def main():
     parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--models", default="mlp,vgg11,transformer")
     parser.add_argument("--flags", default="", help="more of ddprun-train's, as --backend=gloo")
+    parser.add_argument("--packages", default="", help="evaluation by packages instead: mlp,charlm")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ddprun_bench_") as scratch:
         bench = Bench(asked, scratch)
+        if asked.packages:
+            measure_packages(bench, asked.turns, asked.packages.split(","))
+            return
         for row in (row for row in ROWS if row[0] in asked.models.split(",")):
             measure(bench, asked.turns, *row)
 

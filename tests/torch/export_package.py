@@ -6,6 +6,7 @@
 import os
 import re
 import sys
+import zipfile
 
 import torch
 from charlm_model import Transformer
@@ -32,6 +33,10 @@ def shown():
 
 def export(model, inputs, path):
     exec(shown().replace('"model.pt2"', repr(path)), {"model": model, "inputs": inputs})  # noqa: S102
+    with zipfile.ZipFile(path) as package:
+        texts = [package.read(name).decode() for name in package.namelist() if name.endswith("wrapper_metadata.json")]
+    if not texts or "INVALID" in texts[0]:
+        raise RuntimeError(f"the package has no vector instructions: {texts}")
 
 
 def main(name, path, *sizes):
