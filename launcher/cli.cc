@@ -346,26 +346,31 @@ Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv
   if (rest.empty()) {
     return CommandLine(Print{ShortHelp("ddprun")});
   }
+  if (rest.size() > 1) {
+    return Error{ErrorKind::kInvalid,
+                 "ddprun help takes one name: of a command, or of a message that ends in [NAME]"};
+  }
   std::vector<std::string> names = VerbNames();
-  if (rest.size() == 1 && (rest.front() == "run" || rest.front() == "help")) {
+  if (rest.front() == "run" || rest.front() == "help") {
     return CommandLine(Print{rest.front() == "run" ? LongHelp("ddprun") : ShortHelp("ddprun")});
   }
-  if (rest.size() == 1 && rest.front() == "exit-codes") {
+  if (rest.front() == "exit-codes") {
     return CommandLine(Print{ExitCodesHelp()});
   }
-  if (rest.size() == 1 && rest.front() == "messages") {
+  if (rest.front() == "messages") {
     return CommandLine(Print{MessagesHelp()});
   }
-  if (rest.size() == 1 && std::ranges::find(names, rest.front()) != names.end()) {
+  if (std::ranges::find(names, rest.front()) != names.end()) {
     return ParseCommandLine({rest.front(), "--help"}, get_env);
   }
-  const std::string& word = rest.back();
+  const std::string& word = rest.front();
   // With its brackets too, as the message ends in it.
   const bool in_brackets = word.size() > 2 && word.front() == '[' && word.back() == ']';
   if (auto text = MessageHelp(in_brackets ? word.substr(1, word.size() - 2) : word)) {
     return CommandLine(Print{*std::move(text)});
   }
   std::ranges::move(ExplainedSlugs(), std::back_inserter(names));
+  names.insert(names.end(), {"exit-codes", "messages"});
   const auto nearest = Nearest(names, word, word.size() / 2);
   return Error{ErrorKind::kInvalid,
                "'" + InOneLine(word) + "' is not a command of ddprun, and no message ends in it" +

@@ -302,6 +302,7 @@ TEST(CommandLine, HelpExplainsAMessageByTheWordItEndsIn) {
   EXPECT_EQ(printed("[no-restarts-left]"), help);
   EXPECT_NE(printed("no-restart-left").find("did you mean `ddprun help no-restarts-left`?"),
             std::string::npos);
+  EXPECT_NE(printed("mesages").find("did you mean `ddprun help messages`?"), std::string::npos);
   EXPECT_NE(printed("[]").find("`ddprun help messages`"), std::string::npos);
   for (const std::string& slug : ExplainedSlugs()) {
     EXPECT_NE(printed("messages").find("\n" + slug + "\n  `"), std::string::npos) << slug;

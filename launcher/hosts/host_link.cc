@@ -150,6 +150,7 @@ void HostLink::Tell(const HostsEvent& event) {
 }
 
 std::string HostLink::TakeMarks(std::string_view bytes) {
+  heard_ = true;
   std::string shown = marks_.Feed(bytes);
   if (marks_.lacks() != lacks_) {
     lacks_ = marks_.lacks();

@@ -50,6 +50,8 @@ class HostLink : public std::enable_shared_from_this<HostLink> {
   void Drop();
   // Its process is there, or about to be.
   bool runs() const { return runs_; }
+  // Whether output has come since this was last asked.
+  bool Heard() { return std::exchange(heard_, false); }
 
  private:
   void OnLaunched(Result<LaunchedWorker> launched);
@@ -68,6 +70,7 @@ class HostLink : public std::enable_shared_from_this<HostLink> {
   const Told told_;
   MarkReader marks_;
   std::optional<std::size_t> lacks_;
+  bool heard_ = false;
   bool greeted_ = false;
   bool ended_ = false;
   bool dropped_ = false;

@@ -78,8 +78,11 @@ class HostsTurn {
   }
 
   void On(const HostsTick& event) {
-    if (event.output_waits && state_.end_by && !state_.stop_signal) {
-      state_.end_by = now_ + HostsConfig::kEndGrace;  // The hosts cannot print what they have.
+    // A host that has not printed all yet, over a slow connection perhaps. One that is cut off from
+    // the run may train on, and print for ever.
+    const bool prints = event.output_comes && now_ < state_.over_since + HostsConfig::kOutputLimit;
+    if ((event.output_waits || prints) && state_.end_by && !state_.stop_signal) {
+      state_.end_by = now_ + HostsConfig::kEndGrace;
     }
   }
 
@@ -119,6 +122,7 @@ class HostsTurn {
 
   // Only hosts that run are still waited for, and no longer than this.
   void EndBy(Duration limit) {
+    state_.over_since = state_.end_by ? state_.over_since : now_;
     state_.end_by = std::min(state_.end_by.value_or(now_ + limit), now_ + limit);
     for (std::size_t i = 0; i < state_.hosts.size(); ++i) {
       if (state_.hosts[i].phase != HostPhase::kRunning) {

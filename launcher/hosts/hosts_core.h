@@ -23,7 +23,8 @@
 // run is over when no host runs, or is about to, for the first time; or when a host that ends says
 // so. A host that began just then may look for the run in vain. Where only the first host can host
 // the rendezvous its end is the run's. So is the failure of a host, which lacks the program
-// perhaps, if fewer than MIN others are left. The others have kEndGrace to follow, then SIGTERM and
+// perhaps, if fewer than MIN others are left. The others have kEndGrace to follow, and longer while
+// their output still comes (kOutputLimit), then SIGTERM and
 // kEndGrace more, and then they are dropped. After a signal that stops they have what workers have
 // (stop_limit), after a second one kEndGrace: a host's exit code may be behind output that nobody
 // reads.
@@ -53,6 +54,7 @@ struct HostsConfig {
   static constexpr Duration kGreetingLimit{60'000};
   static constexpr Duration kCopyLimit{600'000};  // For the greeting, after a file was asked for.
   static constexpr Duration kEndGrace{5'000};
+  static constexpr Duration kOutputLimit{300'000};  // For what hosts have not printed by then.
   static constexpr Duration kFirstRetry{2'000};
   static constexpr Duration kLongestRetry{60'000};
 };
@@ -74,6 +76,7 @@ struct HostsState {
   std::optional<int> run_code;   // Of the host whose end was the run's.
   std::optional<int> last_code;  // Of the host that ended last.
   std::optional<Time> end_by;    // The run ends; hosts that run may do so until then.
+  Time over_since;               // Since that began.
   bool terminated = false;       // They got a signal that stops.
   bool over = false;
 };
@@ -102,6 +105,7 @@ struct LaunchSignal {
 };
 struct HostsTick {
   bool output_waits = false;  // For a reader of the launcher's own output.
+  bool output_comes = false;  // Some came from a host since the event before this one.
 };
 using HostsEvent =
     std::variant<LaunchBegins, HostLacks, HostGreets, HostEnds, HostGone, LaunchSignal, HostsTick>;

@@ -185,6 +185,22 @@ TEST(HostsCore, WhoDoesNotFollowTheFirstHostsEndIsStopped) {
   EXPECT_EQ(story.last.exit_code, 0);
 }
 
+// Over a slow connection; one that is cut off from the run may print for ever.
+TEST(HostsCore, AHostMayPrintWhatItHasAtTheRunsEnd) {
+  HostsStory story(2, 2);
+  story.AllGreet();
+  story.Feed(HostEnds{0, 0, true});
+  for (Duration passed{0}; passed < HostsConfig::kOutputLimit; passed += 5s) {
+    story.now += 5s;
+    const HostsTick tick{.output_comes = true};
+    EXPECT_EQ(story.Feed(tick).signals.empty(), passed + 5s < HostsConfig::kOutputLimit);
+  }
+  HostsStory silent(2, 2);
+  silent.AllGreet();
+  silent.Feed(HostEnds{0, 0, true});
+  EXPECT_THAT(silent.After(5s).signals, ElementsAre(Pair(1, SIGTERM)));
+}
+
 // The others would wait for it until their join timeout.
 TEST(HostsCore, ANodeThatCannotBeginEndsAFixedRun) {
   HostsStory story(2, 2);

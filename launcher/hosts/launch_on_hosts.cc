@@ -112,8 +112,16 @@ class HostsDriver {
       exit_code_ = *effects.exit_code;
       End(loop_.Now() + kLinksLimit);
     }
-    wake_.ArmAt(NextWake(state_),
-                [this] { Feed(HostsTick{!consoles_.out.HasRoom() || !consoles_.err.HasRoom()}); });
+    wake_.ArmAt(NextWake(state_), [this] {
+      Feed(HostsTick{!consoles_.out.HasRoom() || !consoles_.err.HasRoom(), Heard()});
+    });
+    Heard();
+  }
+
+  // Whether a host has printed something since this was last asked.
+  bool Heard() {
+    return std::ranges::count_if(links_, [](const auto& link) { return link && link->Heard(); }) >
+           0;
   }
 
   void Start(std::size_t host) {

@@ -253,6 +253,8 @@ class Daemon {
     }
     Log(LogLevel::kInfo, "run " + order.run_id + " begins");
     part_ = *std::move(started);
+    fit_again_.Cancel();  // A check is for a machine without workers.
+    offer_.unfit.clear();
     Say();
     PassOn(order);
   }

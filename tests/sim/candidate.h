@@ -193,6 +193,7 @@ class Candidate {
     machine_.Tell("(serves with claim ", take_.number, ", term ", term,
                   take_.takes_over ? ", as a successor)" : ")");
     simulation_.laws.OnReign(term);
+    machine_.server().NoteClaim(take_);
     if (!take_.takes_over) {
       simulation_.laws.OnAnotherRun(term);
     }

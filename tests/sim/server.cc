@@ -172,7 +172,7 @@ void Server::Stand() {
     claim_ = std::make_unique<SoleClaim>(machine_.loop(), disk_, *own_);
     (void)claim_->Take(take, {});
   }
-  knew_run_ = !take.ended.empty();
+  NoteClaim(take);
   Listen(own_->Handlers());
 }
 

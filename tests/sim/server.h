@@ -86,6 +86,8 @@ class Server {
   bool MayBeLookedFor() const;
   // Whoever is told something else than it knows hears it at once: no other event may come.
   void CheckOpenCalls();
+  // Which runs have ended, as the claim says with which it serves.
+  void NoteClaim(const TakeClaim& take) { knew_run_ = !take.ended.empty(); }
   // Of all lives together.
   std::uint64_t worlds() const { return worlds_; }
   std::uint32_t restarts() const { return restarts_; }

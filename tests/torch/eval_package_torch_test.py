@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import unittest
+import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
@@ -99,6 +100,20 @@ class EvalPackage(DdprunTest):
                 run = self.train(1, flag, expect=2)
                 self.assertIn("cannot evaluate with the package '" + flag.split("=")[1] + "': " + why, run.err())
                 self.assertIn("Export the model that is trained, as docs/own-model.md shows", run.err())
+
+    # DdprunTest sees that nothing of it is left in TMPDIR. A folder was taken, and removed as if the loader had made it.
+    def test_what_cannot_be_loaded_leaves_all_folders_as_they_are(self):
+        flag = self.package("good.pt2", Mlp(), torch.zeros(64, 1, 28, 28))
+        with zipfile.ZipFile(flag.split("=")[1]) as good, zipfile.ZipFile(self.path("broken.pt2"), "w") as broken:
+            good.extractall(self.path("aotinductor_mine"))
+            for name in good.namelist():
+                broken.writestr(name, b"no library" if name.endswith(".so") else good.read(name))
+        before = os.listdir(self.path("aotinductor_mine"))
+        run = self.train(1, "--eval-package=" + self.path("aotinductor_mine"), expect=2)
+        self.assertIn("it is no file", run.err())
+        self.assertEqual(os.listdir(self.path("aotinductor_mine")), before)
+        run = self.train(1, "--eval-package=" + self.path("broken.pt2"), expect=2)
+        self.assertIn("invalid ELF header", run.err())
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <link.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 #include <unistd.h>
 
@@ -11,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -23,7 +24,6 @@ namespace {
 
 // Of what the compiler changes; a model that is another one differs by far more.
 constexpr double kTolerance = 1e-3;
-constexpr char kUnpacked[] = "/aotinductor_";
 
 std::string FirstLineOf(const std::exception& error) {
   const std::string_view text = error.what();
@@ -35,23 +35,37 @@ std::string TypeText(const at::Tensor& tensor) {
 }
 
 // The loader unpacks a package in TMPDIR and removes that in its destructor, which a killed process
-// never reaches. Once the library is mapped, nothing reads the files.
-void RemoveUnpackedFiles() {
-  std::string library;  // The one that was loaded last.
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t, void* found) {
-        if (std::strstr(info->dlpi_name, kUnpacked) != nullptr) {
-          *static_cast<std::string*>(found) = info->dlpi_name;
-        }
-        return 0;
-      },
-      &library);
-  const std::size_t folder = library.rfind(kUnpacked);
-  if (folder != std::string::npos) {
-    std::error_code ignored;
-    std::filesystem::remove_all(library.substr(0, library.find('/', folder + 1)), ignored);
+// never reaches, and not at all if the package cannot be loaded. So TMPDIR is a folder of our own
+// meanwhile: once the library is mapped, nothing reads the files.
+class UnpackFolder {
+ public:
+  UnpackFolder() : path_(std::filesystem::temp_directory_path() / "ddprun_package_XXXXXX") {
+    if (mkdtemp(path_.data()) == nullptr) {
+      throw std::runtime_error("cannot make '" + path_ + "': " + std::strerror(errno));
+    }
+    setenv("TMPDIR", path_.c_str(), /*overwrite=*/1);
   }
-}
+  ~UnpackFolder() {
+    if (before_) {
+      setenv("TMPDIR", before_->c_str(), /*overwrite=*/1);
+    } else {
+      unsetenv("TMPDIR");
+    }
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  UnpackFolder(const UnpackFolder&) = delete;
+  UnpackFolder& operator=(const UnpackFolder&) = delete;
+
+ private:
+  static std::optional<std::string> TmpDir() {
+    const char* const value = std::getenv("TMPDIR");
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  }
+
+  const std::optional<std::string> before_ = TmpDir();
+  std::string path_;
+};
 
 // Constants of the program, which are no parameters.
 bool BelongsToPackage(const std::string& name) {
@@ -85,6 +99,10 @@ class Package {
 };
 
 Result<void> Package::Load(const std::vector<NamedTensor>& state) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file_, error)) {  // The loader also takes a folder.
+    return Refused(error ? error.message() : "it is no file");
+  }
   if (access(file_.c_str(), R_OK) != 0) {
     return Refused(std::strerror(errno));
   }
@@ -92,9 +110,9 @@ Result<void> Package::Load(const std::vector<NamedTensor>& state) {
   // for is read beyond its end.
   setenv("AOTI_RUNTIME_CHECK_INPUTS", "1", /*overwrite=*/1);
   try {
+    const UnpackFolder folder;
     package_ = std::make_unique<torch::inductor::AOTIModelPackageLoader>(
         file_, "model", /*run_single_threaded=*/true);
-    RemoveUnpackedFiles();
     const std::string misfit = Bind(state, package_->get_runner()->extract_constants_map(false));
     return misfit.empty() ? Result<void>() : Refused(misfit);
   } catch (const std::exception& error) {
@@ -159,6 +177,7 @@ Result<at::Tensor> Package::Run(const std::vector<at::Tensor>& inputs) {
     const at::Tensor expected = model_(inputs);
     const double most = expected.abs().nan_to_num(0, 0, 0).max().item<double>();
     if (!output.sizes().equals(expected.sizes()) ||
+        output.scalar_type() != expected.scalar_type() ||
         !output.allclose(expected, kTolerance, kTolerance * most, /*equal_nan=*/true)) {
       return Refused("it computes something else than the model, from " + TypeText(inputs[0]) +
                      " a " + TypeText(output));
