@@ -1,5 +1,5 @@
-// What docs/troubleshooting.md and its two other pages say about a message, for `ddprun help SLUG`:
-// a machine that runs ddprun from a wheel has no docs.
+// The entries of docs/troubleshooting.md and its two other pages, for `ddprun help SLUG`: a machine
+// that runs ddprun from a wheel has no docs.
 #pragma once
 
 #include <optional>

@@ -107,7 +107,7 @@ bool AgentEnd::ServeOn(std::function<void()> done) {
     own->WhenUnneeded(std::move(done));  // A reader may still follow the output.
     return true;
   }
-  // A node that gives up has reached no server, so its own serves nobody either.
+  // A node that gives up has reached no server, so its own server has no nodes either.
   const bool gives_up = exit_.code == kExitUnavailable && !exit_.finish;
   if (serving == nullptr || gives_up) {
     return false;

@@ -53,7 +53,7 @@ struct LaunchContext {
   bool on_first_node = false;          // The one that they meet at.
   bool joins = false;         // The server at the endpoint is there, and this node never serves.
   bool followed = false;      // A launch elsewhere prints what the workers print.
-  std::string word;           // With which the run's end is told to a launch elsewhere; empty: not.
+  std::string word;           // Marks the run's end for a launch elsewhere; empty: not.
   bool derived_port = false;  // The port was made of the job's id: the user did not choose it.
   std::optional<TaskSlot> task_slot;
   std::optional<std::uint32_t> cpus;  // That were given to this process; none: not said.

@@ -26,8 +26,8 @@
 // perhaps, if fewer than MIN others are left. The others have kEndGrace to follow, and longer while
 // their output still comes (kOutputLimit), then SIGTERM and
 // kEndGrace more, and then they are dropped. After a signal that stops they have what workers have
-// (stop_limit), after a second one kEndGrace: a host's exit code may be behind output that nobody
-// reads.
+// (stop_limit), after a second one kEndGrace: a host's exit code may be behind output without a
+// reader.
 #pragma once
 
 #include <cstddef>

@@ -215,7 +215,7 @@ TEST(HostsCore, ANodeThatCannotBeginEndsAFixedRun) {
   EXPECT_EQ(elastic.Feed(HostEnds{0, 0}).exit_code, 0);
 }
 
-// Its exit code may be behind output that nobody reads.
+// Its exit code may be behind output without a reader.
 TEST(HostsCore, AHostThatDoesNotEndAfterASignalIsDropped) {
   HostsStory story(2, 2);
   story.AllGreet();
