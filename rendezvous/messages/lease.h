@@ -44,10 +44,9 @@ inline constexpr int kTriesPerPoll = 4;
 inline constexpr Duration kLargeWorldsPoll{3'000};
 inline constexpr int kStartsPerPoll = 12;
 inline constexpr int kBatchesPerPoll = 64;
-// A closed connection to lost: a fifth of the least lease. Above an agent's pause before it
-// connects anew (20 to 50 ms).
-inline constexpr int kGracesPerLease = 5;
-inline constexpr Duration kDisconnectGrace = kBaseLease / kGracesPerLease;
+// From a closed connection to the loss of its node, however long a lease is. Above an agent's pause
+// before it connects anew (20 to 50 ms), below a poll: a close tells of a loss sooner than silence.
+inline constexpr Duration kDisconnectGrace{200};
 // Memberships that are lost or know the end, and outcomes: for those who come late. Long leases.
 inline constexpr int kLeasesRemembered = 10;
 
@@ -70,7 +69,8 @@ static_assert(kCallTimeoutTenths > 10 && 2 * kCallTimeoutTenths < 10 * kPollsPer
 static_assert(kThirdsUntilDoubt < kMovesPerLease && kMovesPerLease < kStepDownThirds);
 static_assert(kStepDownThirds < kMovesPerLease * kLeasesUntilStale);
 static_assert(kReadsPerLeaseWhenMissed > kMovesPerLease);
-static_assert(kGracesPerLease > kPollsPerLease && kLateTicksPerLease > kMovesPerLease);
+static_assert(kPollsPerLease * kDisconnectGrace < kBaseLease);
+static_assert(kLateTicksPerLease > kMovesPerLease);
 static_assert(kClaimCallsPerLease > kMovesPerLease);
 static_assert(kBaseLease < kLongLease && kProbation <= kLatenessRemembered);
 
