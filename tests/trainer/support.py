@@ -30,7 +30,7 @@ WHOLE_LIMIT = 180  # Of a training from its beginning to its end, beside whateve
 ATTEMPTS = 8
 
 CONTRACT = (
-    "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK MASTER_ADDR MASTER_PORT "
+    "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE MASTER_ADDR MASTER_PORT "
     "TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT DDPRUN_TERM DDPRUN_GENERATION "
     "DDPRUN_WORLD_ID DDPRUN_NOTIFY_SOCKET GLOO_SOCKET_IFNAME"
 ).split()
@@ -147,9 +147,9 @@ class TrainerTest(unittest.TestCase):
         self.started = 0
 
     def start(self, arguments, ranks=1, run="run", generation=1, ordered=True, environment=None,
-              more=None, limits=None, stderr=None):
-        """The workers of one generation. Without `ordered`: as plain torchrun starts them. `more`:
-        arguments of single ranks. `stderr`: files of single ranks."""
+              more=None, limits=None, stderr=None, nodes=1):
+        """The workers of one generation, of `nodes` equal nodes. Without `ordered`: as plain torchrun
+        starts them. `more`: arguments of single ranks. `stderr`: files of single ranks."""
         store = None
         if ranks > 1:
             store = Store()
@@ -158,7 +158,9 @@ class TrainerTest(unittest.TestCase):
         workers = []
         for rank in range(ranks):
             env = {
-                "RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks,
+                "RANK": rank, "WORLD_SIZE": ranks,
+                "LOCAL_RANK": rank % (ranks // nodes), "LOCAL_WORLD_SIZE": ranks // nodes,
+                "GROUP_RANK": rank // (ranks // nodes), "GROUP_WORLD_SIZE": nodes,
                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": store.port if store else 1,
                 "TORCHELASTIC_RUN_ID": run, "TORCHELASTIC_RESTART_COUNT": generation - 1,
             }

@@ -35,6 +35,28 @@ class Learning(support.TrainerTest):
         one, other = support.parameters(one), support.parameters(other)
         return math.sqrt(sum((a - b) ** 2 for name in one for a, b in zip(one[name], other[name])))
 
+    # Two numbers have one sum; of four it depends on the order.
+    def test_ranks_of_several_nodes_average_as_those_of_one(self):
+        arguments = TOY + ["--epochs=2"]
+        _, one = self.trained(arguments, "one", ranks=2)
+        for name, how in {"nodes": {"nodes": 2}, "gloo": {}}.items():
+            flags = ["--backend=gloo"] if name == "gloo" else []
+            workers, other = self.trained(arguments + flags, name, ranks=2, **how)
+            self.assertIn("through Gloo", workers[0].text("err"))
+            self.assert_same_bits(one, other, name)
+        _, one = self.trained(arguments, "four", ranks=4)
+        for nodes in (2, 4):
+            _, other = self.trained(arguments, f"four{nodes}", ranks=4, nodes=nodes)
+            self.assertLess(support.largest_difference(one, other), 1e-5)
+
+    def test_a_rank_that_dies_ends_those_of_all_nodes(self):
+        workers = self.start(TOY + ["--epochs=100000", "--checkpoint-every=1000000"], ranks=4, nodes=2)
+        self.assertTrue(workers[0].wait_for_step(5))
+        workers[3].kill()
+        for worker in workers[:3]:
+            self.assertEqual(worker.wait(), 75, worker.text("err"))
+            self.assertIn("[peer-gone]", worker.text("err"))
+
     def test_compressed_gradients_are_close_and_not_equal(self):
         arguments = TOY + ["--epochs=2"]
         _, whole = self.trained(arguments, "whole", ranks=2)

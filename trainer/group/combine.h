@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 namespace ddprun {
 
@@ -36,5 +37,11 @@ void Combine(const Reduction& reduction, void* into, const void* other, std::siz
 // The last step of kAvg, nothing for the others: data[i] /= ranks.
 void Average(const Reduction& reduction, void* data, std::size_t count, std::size_t ranks,
              Instructions with = BestInstructions());
+
+// into[i] = from[i] * factor.
+void Scale(const float* from, float factor, float* into, std::size_t count);
+
+// into[i] = from[0][i] + from[1][i] + ..., added in that order. `into` may be one of them.
+void Sum(std::span<const float* const> from, float* into, std::size_t count);
 
 }  // namespace ddprun

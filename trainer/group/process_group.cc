@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstring>
 #include <new>
+#include <stdexcept>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -21,6 +22,7 @@
 #include "trainer/group/nccl_group.h"
 #include "trainer/group/shared_join.h"
 #include "trainer/group/shm_backend.h"
+#include "trainer/group/small_sums.h"
 #include "trainer/group/torch_group.h"
 
 namespace ddprun {
@@ -150,6 +152,34 @@ c10::intrusive_ptr<c10d::Backend> MakeGloo(const c10::intrusive_ptr<c10d::Store>
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, gloo_options);
 }
 
+// Within each node through shared memory. All nodes have them or none.
+Result<void> AddSmallSums(TorchGroup& torch, const c10::intrusive_ptr<c10d::Store>& store,
+                          const c10::intrusive_ptr<c10d::Backend>& all, const WorkerEnv& env,
+                          const GroupOptions& options, const std::string& own_address) {
+  c10d::PrefixStore of_node("node/" + std::to_string(env.group_rank), store);
+  StoreBoard board(of_node);
+  ASSIGN_OR_RETURN(SharedOutcome shared,
+                   JoinShared(board, env.local_rank, env.local_world_size, options.timeout));
+  std::vector<at::Tensor> shares = {at::full({1}, shared.world ? 1 : 0, at::kInt)};
+  c10d::AllreduceOptions least;
+  least.reduceOp = c10d::ReduceOp::MIN;
+  all->allreduce(shares, least)->wait();
+  if (shares[0].item<int>() == 0) {
+    return {};
+  }
+  SmallSums::Nodes nodes{env.group_world_size, env.group_rank, nullptr};
+  if (env.group_world_size == env.world_size) {
+    nodes.leaders = all;
+  } else if (env.local_rank == 0) {
+    nodes.leaders =
+        MakeGloo(c10::make_intrusive<c10d::PrefixStore>("leaders", store),
+                 static_cast<int>(nodes.own), static_cast<int>(nodes.count), options, own_address);
+  }
+  torch.small =
+      std::make_unique<SmallSums>(std::move(shared.world), env.world_size, std::move(nodes));
+  return {};
+}
+
 // Tensors in the CPU's memory travel through this, also between ranks that compute on GPUs.
 Result<void> AddCpuBackend(TorchGroup& torch, const c10::intrusive_ptr<c10d::Store>& store,
                            const WorkerEnv& env, const GroupOptions& options) {
@@ -160,7 +190,9 @@ Result<void> AddCpuBackend(TorchGroup& torch, const c10::intrusive_ptr<c10d::Sto
   if (shared.world) {
     torch.backend = "shm";
     torch.note = "the ranks talk through shared memory";
-    backend = MakeShmBackend(std::move(shared.world));
+    const std::shared_ptr<SharedWorld> world = std::move(shared.world);
+    backend = MakeShmBackend(world);
+    torch.small = std::make_shared<SmallSums>(world, env.world_size, SmallSums::Nodes{});
   } else {
     std::string own_address;
     if (options.interface.empty()) {
@@ -171,6 +203,9 @@ Result<void> AddCpuBackend(TorchGroup& torch, const c10::intrusive_ptr<c10d::Sto
     type = BackendType::GLOO;
     backend = MakeGloo(store, static_cast<int>(env.rank), static_cast<int>(env.world_size), options,
                        own_address);
+    if (options.backend == BackendChoice::kAuto && env.group_world_size > 1) {
+      RETURN_IF_ERROR(AddSmallSums(torch, store, backend, env, options, own_address));
+    }
   }
   torch.group->setDefaultBackend(type);
   torch.group->setBackend(c10::DeviceType::CPU, type, backend);
@@ -224,6 +259,19 @@ Error DescribeCurrentException() {
   } catch (const std::exception& error) {  // Gloo's exceptions; their types are not ours to name.
     return {ErrorKind::kUnavailable, Essence(error.what())};
   }
+}
+
+void TorchGroup::AverageSmall(std::span<const std::span<float>> tensors) {
+  group->Enter();
+  small->Average(tensors);
+}
+
+std::exception_ptr ExceptionFor(const Error& error) {
+  if (error.kind == ErrorKind::kUnavailable) {
+    return std::make_exception_ptr(std::runtime_error(error.message));
+  }
+  return std::make_exception_ptr(c10::Error(
+      c10::SourceLocation{__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, error.message));
 }
 
 Error CollectiveError(std::uint32_t rank, const std::string& doing) {

@@ -47,11 +47,12 @@ constexpr auto kLeastSpin = std::chrono::microseconds(1);
 constexpr std::uint32_t kTryAgain = 64;
 constexpr timespec kGlance{0, 4'000'000};  // A sleeping rank looks around this often.
 
-enum What : std::uint32_t { kAllReduce = 1, kCollected, kBroadcast, kAllGather, kBarrier };
+enum What : std::uint32_t { kAllReduce = 1, kCollected, kBroadcast, kAllGather, kBarrier, kSum };
 
 std::string NameOf(std::uint32_t what) {
   constexpr const char* kNames[] = {"nothing",     "an all-reduce", "an all-reduce's second half",
-                                    "a broadcast", "an all-gather", "a barrier"};
+                                    "a broadcast", "an all-gather", "a barrier",
+                                    "a sum"};
   return what < std::size(kNames) ? kNames[what] : "something unknown";
 }
 
@@ -179,6 +180,52 @@ Result<void> SharedWorld::ReduceChunk(const Reduction& reduction, std::span<std:
       std::memcpy(chunk.data() + begin_of(peer), Slot(peer) + begin_of(peer),
                   begin_of(peer + 1) - begin_of(peer));
     }
+  }
+  return {};
+}
+
+Result<void> SharedWorld::Sum(Tensors tensors, float factor, const Across& across) {
+  std::size_t count = 0;
+  ++operations_;
+  for (const std::span<float> tensor : tensors) {
+    CHECK(tensor.size() <= kMostSummed - count);
+    Scale(tensor.data(), factor, Numbers(rank_) + count, tensor.size());
+    count += tensor.size();
+  }
+  const Doing doing{kSum, across ? 1U : 0U, count * sizeof(float)};
+  RETURN_IF_ERROR(Meet(doing));
+  const auto sum_slots = [&](std::size_t begin, std::size_t end, float* into) {
+    std::vector<const float*> slots;
+    for (std::size_t rank = 0; rank < size_; ++rank) {
+      slots.push_back(Numbers(rank) + begin);
+    }
+    ddprun::Sum(slots, into, end - begin);
+  };
+  if (!across && (size_ == 2 || count * sizeof(float) <= kDirectBytes)) {
+    std::size_t begin = 0;
+    for (const std::span<float> tensor : tensors) {
+      sum_slots(begin, begin + tensor.size(), tensor.data());
+      begin += tensor.size();
+    }
+    return {};
+  }
+  // Each rank sums one share, of all with `across` rank 0, where its own part of that share was.
+  const auto begin_of = [&](std::size_t rank) {
+    return across ? (rank == 0 ? 0 : count) : count * rank / size_;
+  };
+  sum_slots(begin_of(rank_), begin_of(rank_ + 1), Numbers(rank_) + begin_of(rank_));
+  if (across && rank_ == 0) {
+    RETURN_IF_ERROR(across({Numbers(0), count}));
+  }
+  RETURN_IF_ERROR(Meet(doing));
+  std::size_t begin = 0;
+  for (const std::span<float> tensor : tensors) {
+    for (std::size_t rank = 0; rank < size_; ++rank) {
+      const std::size_t from = std::clamp(begin_of(rank), begin, begin + tensor.size());
+      const std::size_t to = std::clamp(begin_of(rank + 1), begin, begin + tensor.size());
+      std::copy(Numbers(rank) + from, Numbers(rank) + to, tensor.data() + (from - begin));
+    }
+    begin += tensor.size();
   }
   return {};
 }

@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -59,6 +60,14 @@ class SharedWorld {
               std::chrono::milliseconds timeout);
 
   Result<void> AllReduce(const Reduction& reduction, std::span<std::byte> data);
+
+  // Several tensors at once, such as gradients, without a copy of them beside the shared one:
+  // each number becomes the sum over the ranks of `factor` times it. Of kMostSummed at most.
+  // `across`: rank 0 calls it with the sum, and all ranks get what it leaves there.
+  using Tensors = std::span<const std::span<float>>;
+  using Across = std::function<Result<void>(std::span<float> sum)>;
+  static constexpr std::size_t kMostSummed = std::size_t{1} << 18;  // A slot: 1 MiB.
+  Result<void> Sum(Tensors tensors, float factor, const Across& across = {});
   Result<void> Broadcast(std::span<std::byte> data, std::size_t root);
   // `all` is one share of `own`'s size per rank, in rank order.
   Result<void> AllGather(std::span<const std::byte> own, std::span<std::byte> all);
@@ -85,6 +94,7 @@ class SharedWorld {
   void Reduce(const Reduction& reduction, std::byte* into, std::size_t begin,
               std::size_t end) const;
   Result<void> ReduceChunk(const Reduction& reduction, std::span<std::byte> chunk);
+  float* Numbers(std::size_t rank) const { return reinterpret_cast<float*>(Slot(rank)); }
   Result<void> Meet(const Doing& doing);
   Result<void> WaitFor(std::size_t peer);
   bool MaySpin();

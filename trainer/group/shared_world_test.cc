@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -68,6 +69,59 @@ TEST(SharedWorld, SumsInRankOrder) {
       }
     });
   }
+}
+
+// Tensors of odd sizes, in one meeting and in two; what rank 0 adds for other nodes reaches all.
+TEST(SharedWorld, SumsSeveralTensorsAtOnce) {
+  for (const std::size_t size : {1, 2, 3, 4}) {
+    OnEveryRank(size, kLong, [&](SharedWorld& world) {
+      for (const bool across : {false, true}) {
+        for (const std::vector<std::size_t>& counts : {std::vector<std::size_t>{1},
+                                                       {3, 0, 7},
+                                                       {1, 9'000, 4'095, 2},
+                                                       {200'000, 11, 62'133}}) {
+          std::vector<std::vector<float>> tensors;
+          for (const std::size_t count : counts) {
+            for (std::vector<float>& tensor = tensors.emplace_back(); tensor.size() < count;) {
+              tensor.push_back(ValueOf(world.rank(), tensor.size()));
+            }
+          }
+          const std::vector<std::span<float>> spans(tensors.begin(), tensors.end());
+          SharedWorld::Across double_it;
+          if (across) {
+            double_it = [&world](std::span<float> sum) {
+              EXPECT_EQ(world.rank(), 0U);
+              std::ranges::for_each(sum, [](float& number) { number *= 2; });
+              return Result<void>{};
+            };
+          }
+          ASSERT_TRUE(world.Sum(spans, 0.5F, double_it));
+          for (const std::vector<float>& tensor : tensors) {
+            for (std::size_t i = 0; i < tensor.size(); ++i) {
+              float sum = 0.5F * ValueOf(0, i);
+              for (std::size_t rank = 1; rank < size; ++rank) {
+                sum += 0.5F * ValueOf(rank, i);
+              }
+              ASSERT_EQ(tensor[i], across ? 2 * sum : sum)
+                  << size << " ranks, element " << i << " of " << tensor.size();
+            }
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST(SharedWorld, WhatFailsAcrossNodesEndsTheWaitOfAll) {
+  OnEveryRank(2, milliseconds(300), [](SharedWorld& world) {
+    std::vector<float> numbers(10, 1);
+    const std::vector<std::span<float>> spans = {numbers};
+    const Result<void> done = world.Sum(spans, 1, [](std::span<float>) -> Result<void> {
+      return Error{ErrorKind::kUnavailable, "the other node is gone"};
+    });
+    EXPECT_FALSE(done);
+    EXPECT_EQ(done.error().kind, ErrorKind::kUnavailable);
+  });
 }
 
 // Many in a row, without a pause: no slot is filled again while somebody still reads it.

@@ -5,13 +5,13 @@
 
 #include <functional>
 #include <limits>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/task_queue.h"
 #include "trainer/group/shared_world.h"
+#include "trainer/group/torch_group.h"
 
 namespace ddprun {
 namespace {
@@ -85,16 +85,6 @@ const at::Tensor& TheOne(const Tensors& tensors) {
 
 std::span<std::byte> BytesOf(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
-}
-
-// The exception for each kind that DescribeCurrentException distinguishes: a peer is gone, or our
-// own trouble.
-std::exception_ptr ExceptionFor(const Error& error) {
-  if (error.kind == ErrorKind::kUnavailable) {
-    return std::make_exception_ptr(std::runtime_error(error.message));
-  }
-  return std::make_exception_ptr(c10::Error(
-      c10::SourceLocation{__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, error.message));
 }
 
 class ShmWork : public c10d::Work {

@@ -2,13 +2,18 @@
 #pragma once
 
 #include <chrono>
+#include <exception>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "common/result.h"
 
 namespace ddprun {
+
+class SmallSums;
 
 // Remembers when this rank has begun its first all-reduce since it was asked.
 class WatchedGroup final : public c10d::ProcessGroup {
@@ -17,10 +22,14 @@ class WatchedGroup final : public c10d::ProcessGroup {
 
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
                                            const c10d::AllreduceOptions& options) override {
+    Enter();
+    return c10d::ProcessGroup::allreduce(tensors, options);
+  }
+
+  void Enter() {
     if (!entered) {
       entered = std::chrono::steady_clock::now();
     }
-    return c10d::ProcessGroup::allreduce(tensors, options);
   }
 
   std::optional<std::chrono::steady_clock::time_point> entered;
@@ -32,7 +41,11 @@ struct TorchGroup {
   TorchGroup(const TorchGroup&) = delete;
   TorchGroup& operator=(const TorchGroup&) = delete;
 
+  // SmallSums::Average. Only if `small` is there.
+  void AverageSmall(std::span<const std::span<float>> tensors);
+
   c10::intrusive_ptr<WatchedGroup> group;
+  std::shared_ptr<SmallSums> small;  // Null: not all nodes' ranks share memory, or it is not asked.
   std::string backend;
   std::string note;
   c10::intrusive_ptr<c10d::Backend> nccl;  // Null where tensors lie on the CPU.
@@ -42,6 +55,9 @@ struct TorchGroup {
 // The exception being handled, in words. An exception of the transport means that a peer is gone
 // (kUnavailable); everything else is our own trouble (kSystem).
 Error DescribeCurrentException();
+
+// The reverse: an exception that DescribeCurrentException takes for an error of this kind.
+std::exception_ptr ExceptionFor(const Error& error);
 
 // The same for a collective: "a peer of rank R is gone: cannot DOING: ...".
 Error CollectiveError(std::uint32_t rank, const std::string& doing);

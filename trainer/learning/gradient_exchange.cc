@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "common/check.h"
+#include "trainer/group/small_sums.h"
+#include "trainer/profiler/recorder.h"
 
 namespace ddprun {
 namespace {
@@ -46,7 +48,10 @@ class CompressedExchange
 GradientExchange::GradientExchange(std::vector<at::Tensor> parameters, TorchGroup& group,
                                    const Buckets& recorded, std::size_t bucket_bytes,
                                    Compression compression)
-    : parameters_(std::move(parameters)) {
+    : parameters_(std::move(parameters)), group_(group) {
+  if (group.small && compression == Compression::kNone && Small(bucket_bytes)) {
+    return;
+  }
   const std::size_t first = std::min(kFirstBucketBytes, bucket_bytes);
   const std::vector<bool> sparse(parameters_.size(), false);
   Buckets initial = recorded;
@@ -91,18 +96,51 @@ bool GradientExchange::UsableHere(const Buckets& recorded) const {
   return count == seen.size();
 }
 
+bool GradientExchange::Small(std::size_t bucket_bytes) const {
+  std::size_t bytes = 0;
+  for (const at::Tensor& parameter : parameters_) {
+    if (!parameter.is_cpu() || parameter.scalar_type() != at::kFloat) {
+      return false;
+    }
+    bytes += parameter.nbytes();
+  }
+  return bytes <= std::min(SmallSums::kMostBytes, bucket_bytes);
+}
+
 void GradientExchange::BeforeForward() {
-  reducer_->prepare_for_forward();
+  if (reducer_) {
+    reducer_->prepare_for_forward();
+  }
 }
 
 void GradientExchange::BeforeBackward() {
-  reducer_->prepare_for_backward({});
+  if (reducer_) {
+    reducer_->prepare_for_backward({});
+  }
+}
+
+void GradientExchange::AfterBackward() {
+  if (reducer_) {
+    return;
+  }
+  const NamedRange range("average_gradients");
+  std::vector<std::span<float>> gradients;
+  gradients.reserve(parameters_.size());
+  for (const at::Tensor& parameter : parameters_) {
+    at::Tensor& gradient = parameter.mutable_grad();
+    if (!gradient.defined()) {
+      return;  // Here as on all ranks: the caller says so.
+    }
+    gradient = gradient.contiguous();
+    gradients.emplace_back(gradient.mutable_data_ptr<float>(), gradient.numel());
+  }
+  group_.AverageSmall(gradients);
 }
 
 // Acts once, after the first step: buckets in the order in which gradients became ready, agreed
 // upon by all ranks.
 void GradientExchange::AfterStep() {
-  if (!reducer_->rebuild_buckets()) {
+  if (!reducer_ || !reducer_->rebuild_buckets()) {
     return;
   }
   buckets_.clear();

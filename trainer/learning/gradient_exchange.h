@@ -1,4 +1,5 @@
-// Averages gradients over the ranks while backward still runs: c10d's Reducer and its buckets.
+// Averages gradients over the ranks: while backward still runs by c10d's Reducer and its buckets,
+// or after it, by SmallSums, where they are few and fit one bucket.
 //
 // The order in which gradients lie in buckets decides how sums are rounded with three ranks or
 // more, so it can be read and given back. Included only by files that see libtorch anyway; what
@@ -28,21 +29,26 @@ class GradientExchange {
                    std::size_t bucket_bytes, Compression compression);
   ~GradientExchange();
 
+  // Backward itself hands over each gradient. Otherwise AfterBackward takes them as they are then.
+  bool during_backward() const { return reducer_ != nullptr; }
   // Around a forward whose backward shall exchange what has been added up until then.
   void BeforeForward();
   void BeforeBackward();
+  void AfterBackward();
   // Once the gradients have been used.
   void AfterStep();
 
-  // Empty before the first step of a run without a record.
+  // Empty before the first step of a run without a record, and where there are none.
   const Buckets& buckets() const { return buckets_; }
 
  private:
   bool UsableHere(const Buckets& recorded) const;
+  bool Small(std::size_t bucket_bytes) const;
 
   const std::vector<at::Tensor> parameters_;
+  TorchGroup& group_;
   Buckets buckets_;
-  std::unique_ptr<c10d::Reducer> reducer_;
+  std::unique_ptr<c10d::Reducer> reducer_;  // None: SmallSums averages.
 };
 
 }  // namespace ddprun

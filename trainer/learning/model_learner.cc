@@ -40,6 +40,7 @@ struct ModelLearner::Impl {
 
   Result<void> AddGradients(const Part& part);
   void ForwardBackward(const Batch& batch, bool first, bool last);
+  void ByAutograd(const Batch& batch, bool first, bool exchanges);
   // Without `lr`: the optimizer has begun this step already.
   Result<void> UpdateFromGradients(std::optional<double> lr);
 
@@ -126,24 +127,31 @@ Result<void> ModelLearner::Impl::AddGradients(const Part& part) {
 }
 
 void ModelLearner::Impl::ForwardBackward(const Batch& batch, bool first, bool last) {
+  const bool exchanges = exchange && last;
+  ByAutograd(batch, first, exchanges);
+  if (exchanges) {
+    exchange->AfterBackward();
+  }
+  scores.Join();
+}
+
+void ModelLearner::Impl::ByAutograd(const Batch& batch, bool first, bool exchanges) {
   if (first) {
     model.ForgetGradients();
   }
-  if (exchange && last) {
+  if (exchanges) {
     exchange->BeforeForward();
   }
   std::optional<NamedRange> range(std::in_place, "forward");
   const at::Tensor output = model.Output(batch.inputs, /*training=*/true);
   const at::Tensor loss = objective.LossOf(output, batch);
   range.reset();
-  if (exchange && last) {
+  if (exchanges) {
     exchange->BeforeBackward();
   }
   scores.Add(output, loss, batch, objective.LossesOfOneSample());
-  range.emplace("backward");
+  const NamedRange backward("backward");
   loss.backward(weight);
-  range.reset();
-  scores.Join();
 }
 
 Result<void> ModelLearner::Impl::UpdateFromGradients(std::optional<double> lr) {

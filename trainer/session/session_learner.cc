@@ -182,6 +182,7 @@ Result<void> SessionLearner::Backward(const at::Tensor& loss, double weight, boo
     for (Replica* const replica : reached) {
       if (replica->exchange && exchanges) {
         const bool first = replica->exchange->buckets().empty();
+        replica->exchange->AfterBackward();
         replica->exchange->AfterStep();
         if (first) {
           NoteBuckets();
