@@ -18,6 +18,7 @@
 #include "trainer/learning/objective.h"
 #include "trainer/learning/optimizer.h"
 #include "trainer/learning/score_keeper.h"
+#include "trainer/learning/step_plan.h"
 #include "trainer/learning/step_replay.h"
 #include "trainer/learning/trained_model.h"
 #include "trainer/profiler/recorder.h"
@@ -59,6 +60,7 @@ struct ModelLearner::Impl {
   bool has_norm = false;
   CompiledForward evaluation;        // If the options have a package: set by Start.
   std::optional<BatchSlots> slots;   // Set by MakeRoom.
+  std::optional<StepPlan> plan;      // If the model has one.
   std::optional<StepReplay> replay;  // If the options have a graph.
   std::optional<Batch> whole_step;   // For Update, which replays the whole step with it.
   const Buckets no_buckets;
@@ -83,6 +85,9 @@ ModelLearner::Impl::Impl(const ModelEntry& entry, const LearnerOptions& learner_
       random(at::globalContext().defaultGenerator(device)),
       weight(at::zeros({}, at::TensorOptions(at::kFloat).device(device))),
       norm(at::zeros_like(weight)) {
+  if (options.task.classifies() && model.IsPlainLinear()) {
+    plan.emplace(model.parameters());
+  }
   if (!options.graph) {
     return;
   }
@@ -128,7 +133,12 @@ Result<void> ModelLearner::Impl::AddGradients(const Part& part) {
 
 void ModelLearner::Impl::ForwardBackward(const Batch& batch, bool first, bool last) {
   const bool exchanges = exchange && last;
-  ByAutograd(batch, first, exchanges);
+  if (plan && first && last && !(exchanges && exchange->during_backward())) {
+    plan->Step(batch, weight);
+    scores.Add(plan->output(), plan->loss(), batch, objective.LossesOfOneSample());
+  } else {
+    ByAutograd(batch, first, exchanges);
+  }
   if (exchanges) {
     exchange->AfterBackward();
   }

@@ -72,6 +72,12 @@ TrainedModel::TrainedModel(std::shared_ptr<TorchModel> model, const ModelPlan& p
   }
 }
 
+bool TrainedModel::IsPlainLinear() const {
+  return model_->linear_layers && model_->frozen.empty() && precision_ == Precision::kFloat32 &&
+         std::ranges::all_of(model_->parameters,
+                             [](const at::Tensor& parameter) { return parameter.is_cpu(); });
+}
+
 at::Tensor TrainedModel::Output(const std::vector<at::Tensor>& inputs, bool training) const {
   const Autocast autocast(precision_, device_.type());
   return model_->forward(inputs, training).to(inputs[0].device(), at::kFloat);

@@ -41,6 +41,8 @@ class TrainedModel {
   // Those that are trained.
   const std::vector<std::string>& names() const { return model_->names; }
   const std::vector<at::Tensor>& parameters() const { return model_->parameters; }
+  // TorchModel::linear_layers, all of them trained, in float32 on the CPU.
+  bool IsPlainLinear() const;
   // float32 and where the input is, whatever it was computed in and wherever.
   at::Tensor Output(const std::vector<at::Tensor>& inputs, bool training) const;
 

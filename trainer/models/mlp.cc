@@ -46,6 +46,7 @@ std::shared_ptr<TorchModel> TwoLayers(const std::string& first, const std::strin
   AddLinear(*model, first, inputs, hidden, generator);
   AddLinear(*model, second, hidden, outputs, generator);
   model->parts = {0, 0, 1, 1};
+  model->linear_layers = true;
   model->forward = [p = model->parameters](const std::vector<at::Tensor>& batch, bool) {
     return LinearOf(LinearOf(batch[0].flatten(1), p[0], p[1]).relu_(), p[2], p[3]);
   };
@@ -66,6 +67,7 @@ std::shared_ptr<TorchModel> MakeLinear(const Task& task, const Arguments&, std::
   const at::Generator generator = at::detail::createCPUGenerator(seed);
   auto model = std::make_shared<TorchModel>();
   AddLinear(*model, "fc", NumbersIn(task.inputs[0]), task.classes, generator);
+  model->linear_layers = true;
   model->forward = [p = model->parameters](const std::vector<at::Tensor>& batch, bool) {
     return at::linear(batch[0].flatten(1), p[0], p[1]);
   };

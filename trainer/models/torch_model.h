@@ -25,6 +25,8 @@ struct TorchModel {
   // Of each parameter, which part of the model it is in, from 0, if that can be spread over devices
   // (placement.h): forward then takes what it works on to where the next part's parameters are.
   std::vector<std::size_t> parts;
+  // `forward` is linear layers with ReLU between them, whose weights and biases are `parameters`.
+  bool linear_layers = false;
   // `inputs` are the task's, each with the samples as first dimension: zero samples are fine. The
   // result is [samples, classes] or of the targets' shape.
   std::function<at::Tensor(const std::vector<at::Tensor>& inputs, bool training)> forward;
