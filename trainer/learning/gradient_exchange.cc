@@ -123,7 +123,7 @@ void GradientExchange::AfterBackward() {
   if (reducer_) {
     return;
   }
-  const NamedRange range("average_gradients");
+  const NamedRange range("average");
   std::vector<std::span<float>> gradients;
   gradients.reserve(parameters_.size());
   for (const at::Tensor& parameter : parameters_) {

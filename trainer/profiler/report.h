@@ -12,7 +12,7 @@ namespace ddprun {
 
 enum class EventKind {
   kOperator,
-  kRange,  // Named by the trainer: data, forward, backward, optimizer, checkpoint.
+  kRange,  // Named by the trainer: data, forward, backward, average, optimizer, checkpoint.
   kAsync,
 };
 
