@@ -134,6 +134,9 @@ void HostLink::LookForEnd() {
 std::string HostLink::WhyGone() const {
   std::vector<std::string> lines = err_->LastLines();
   const std::size_t quoted = greeted_ ? 1 : kMostQuoted;
+  if (greeted_) {  // The run's own lines came the same way.
+    std::erase_if(lines, [](const std::string& line) { return line.starts_with("ddprun"); });
+  }
   lines.erase(lines.begin(),
               lines.end() - static_cast<std::ptrdiff_t>(std::min(lines.size(), quoted)));
   const std::string how = "the launch agent ended with " + Describe(*status_);

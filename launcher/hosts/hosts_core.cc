@@ -28,6 +28,7 @@ class HostsTurn {
     HostState& host = state_.hosts[event.host];
     if (host.phase == HostPhase::kStarting && event.file < config_.copies.size()) {
       Await(host, HostsConfig::kCopyLimit);
+      host.slow.reset();
       effects_.sent.emplace_back(event.host, event.file);
       Say(LogLevel::kInfo, "host " + config_.names[event.host] + " lacks " +
                                config_.copies[event.file] + ": sending it");
@@ -181,7 +182,23 @@ class HostsTurn {
     state_.last_code = kExitUnavailable;
   }
 
+  void SayWhoIsSlow() {
+    std::string names;
+    for (std::size_t i = 0; i < state_.hosts.size(); ++i) {
+      HostState& host = state_.hosts[i];
+      if (host.slow && *host.slow <= now_) {
+        names += host.phase == HostPhase::kStarting ? " " + config_.names[i] : "";
+        host.slow.reset();
+      }
+    }
+    if (!names.empty()) {
+      Say(LogLevel::kInfo, "waiting for an answer of" + names + ", up to " +
+                               FormatDuration(HostsConfig::kGreetingLimit));
+    }
+  }
+
   void LookAtClock() {
+    SayWhoIsSlow();
     for (std::size_t i = 0; i < state_.hosts.size(); ++i) {
       HostState& host = state_.hosts[i];
       if (!host.deadline || *host.deadline > now_) {
@@ -260,6 +277,7 @@ class HostsTurn {
       if (host.phase == HostPhase::kWaiting) {
         host.phase = HostPhase::kStarting;
         Await(host, HostsConfig::kGreetingLimit);
+        host.slow = now_ + HostsConfig::kSlowGreeting;
         effects_.started.push_back(i);
         ++starting;
       }
@@ -283,8 +301,11 @@ HostsEffects Step(HostsState& state, const HostsConfig& config, const HostsEvent
 std::optional<Time> NextWake(const HostsState& state) {
   std::optional<Time> wake = state.over ? std::nullopt : state.end_by;
   for (const HostState& host : state.hosts) {
-    if (host.deadline && (!wake || *host.deadline < *wake)) {
-      wake = host.deadline;
+    const bool starts = host.phase == HostPhase::kStarting;
+    for (const std::optional<Time> time : {host.deadline, starts ? host.slow : std::nullopt}) {
+      if (time && (!wake || *time < *wake)) {
+        wake = time;
+      }
     }
   }
   return wake;

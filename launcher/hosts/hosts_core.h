@@ -51,6 +51,7 @@ struct HostsConfig {
   bool first_ends_run = false;  // And no other host can take it over.
   Duration stop_limit{40'000};
   static constexpr std::size_t kAtOnce = 64;
+  static constexpr Duration kSlowGreeting{5'000};  // Then a line names who is waited for.
   static constexpr Duration kGreetingLimit{60'000};
   static constexpr Duration kCopyLimit{600'000};  // For the greeting, after a file was asked for.
   static constexpr Duration kEndGrace{5'000};
@@ -66,6 +67,7 @@ struct HostState {
   bool reached = false;          // Was Running once.
   std::uint32_t failures = 0;    // In a row.
   std::optional<Time> deadline;  // Of kStarting: for the greeting. Of kFailed: the next try.
+  std::optional<Time> slow;      // Of kStarting: when that is said, unless it was.
   Duration limit{0};             // Of kStarting: how long that is after the last sign of the host.
 };
 
