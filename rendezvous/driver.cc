@@ -503,10 +503,23 @@ void CoordinatorDriver::ForgetRun(const RunId& run_id) {
   const auto found = runs_.find(run_id);
   const CoordinatorState& state = found->second->state;
   RememberEnd(ToRemember(run_id, state.newest, *state.outcome));
-  forgotten_ = std::max(forgotten_, state.newest);
-  unkept_.erase(run_id);
-  requests_.ForgetRun(run_id);
-  runs_.erase(found);
+  Erase(found);
+}
+
+void CoordinatorDriver::ForgetForAnother(const RunId& run_id) {
+  if (std::erase_if(ended_, [&](const EndedRun& run) { return run.run_id == run_id; }) > 0) {
+    KeepInClaim();
+  }
+  if (const auto found = runs_.find(run_id); found != runs_.end()) {
+    Erase(found);
+  }
+}
+
+void CoordinatorDriver::Erase(Runs::iterator run) {
+  forgotten_ = std::max(forgotten_, run->second->state.newest);
+  unkept_.erase(run->first);
+  requests_.ForgetRun(run->first);
+  runs_.erase(run);
 }
 
 bool CoordinatorDriver::ForgetARunThatWasLeft() {
@@ -521,9 +534,7 @@ bool CoordinatorDriver::ForgetARunThatWasLeft() {
   if (empty == runs_.end()) {
     return false;
   }
-  forgotten_ = std::max(forgotten_, empty->second->state.newest);
-  requests_.ForgetRun(empty->first);
-  runs_.erase(empty);
+  Erase(empty);
   return true;
 }
 
@@ -580,6 +591,9 @@ Result<std::vector<RunStatus>> CoordinatorDriver::StatusOfRuns(const RunId& run_
     statuses.push_back(std::move(status));
   }
   if (statuses.empty() && !run_id.empty()) {
+    if (const EndedRun* const ended = FindEnded(ended_, run_id)) {
+      return std::vector{StatusOf(Restore(*ended, now), config_, now)};
+    }
     return Error{ErrorKind::kNotFound, "this server knows no run '" + run_id + "'"};
   }
   return statuses;

@@ -62,6 +62,9 @@ class CoordinatorDriver {
   void OnLaterTerm(std::function<void(Term)> callback) { on_later_term_ = std::move(callback); }
   // For a server that needs a claim: until when it is good.
   void ClaimIsGood(const ClaimGood& good);
+  // The next run of this name is another one, although this one may not have ended as a run does:
+  // its nodes were killed, or their pool ended it.
+  void ForgetForAnother(const RunId& run_id);
   // Forgets every run. Parked calls are refused, and later reports too.
   void Retire();
 
@@ -130,6 +133,8 @@ class CoordinatorDriver {
     std::uint64_t edition = 0;          // The state's, when all parked calls were last compared.
   };
 
+  using Runs = std::map<RunId, std::unique_ptr<RunEntry>>;
+
   void EndIfUnneeded();
   // Tells a node without workers how its run ended. False: it is no such node.
   bool TellEnd(const NodeReport& report, PendingSync& call);
@@ -141,6 +146,7 @@ class CoordinatorDriver {
   // Another server preceded this one, and nodes that run what that formed may be yet to be heard.
   bool MaySucceed(const RunSpec& spec) const;
   void ForgetRun(const RunId& run_id);
+  void Erase(Runs::iterator run);
   // Forgets the ended run that all nodes left first, or a run that never had a world and has no
   // node. False: there is none.
   bool ForgetARunThatWasLeft();
@@ -165,7 +171,7 @@ class CoordinatorDriver {
 
   Loop& loop_;
   CoordinatorConfig config_;
-  std::map<RunId, std::unique_ptr<RunEntry>> runs_;
+  Runs runs_;
   std::function<void()> when_unneeded_;
   std::function<void(Term)> on_later_term_;  // None: this server takes a later term still.
   std::optional<Time> took_over_;

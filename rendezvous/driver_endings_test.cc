@@ -41,6 +41,30 @@ TEST_F(Ended, AStragglerHearsHowAndIsNotInTheWayOfTheNextRunOfThatName) {
   });
 }
 
+TEST_F(Ended, ItsEndIsToldToThoseWhoAskForIt) {
+  OnLoop([&] {
+    const auto status = driver.StatusOfRuns("run");
+    ASSERT_TRUE(status && status->size() == 1);
+    EXPECT_EQ(status->front().exit_code, 3);
+    EXPECT_FALSE(driver.StatusOfRuns("other"));
+  });
+}
+
+// A pool knows that none of its nodes is left.
+TEST_F(Ended, ForgottenForAnotherItIsInNobodysWay) {
+  OnLoop([&] {
+    NodeReport report = ReportOf("n1", {8});
+    report.hosting = Hosting::kWorkers;
+    report.placement = Placement{};
+    report.placement->generation = {5};
+    (void)Tell(report);
+    driver.ForgetForAnother("run");
+    const auto begun = Tell(ReportOf("n2", {}));
+    EXPECT_TRUE(begun && std::holds_alternative<Wait>(*begun));
+    EXPECT_EQ(driver.StateOf("run")->newest, Generation{5});
+  });
+}
+
 // They may be in the way of another's.
 TEST_F(Ended, AStragglersWorkersAreWaitedFor) {
   OnLoop([&] {

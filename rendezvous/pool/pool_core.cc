@@ -166,6 +166,7 @@ Result<void> PoolCore::OnWish(const PoolWish& wish) {
   NumbersAreAbove(run.wish.ticket);
   run.inherited = run.inherited || run.adopted || (!known && wish.placed);
   run.placed = run.placed || wish.placed;
+  run.begun = run.begun || run.placed;
   if (std::ranges::any_of(wish.signals, AsksForTheEnd)) {
     StopWaiting(wish.run_id);
   }
@@ -347,6 +348,9 @@ bool PoolCore::Give(Run& run) {
     return false;
   }
   run.placed = true;
+  if (!std::exchange(run.begun, true)) {
+    begun_.push_back(run.wish.run_id);
+  }
   std::erase_if(run.parts, [](const Part& part) { return part.phase == PartPhase::kLost; });
   const std::size_t most = run.wish.max_nodes - std::min<std::size_t>(living, run.wish.max_nodes);
   for (std::size_t i = 0; i < std::min(free.size(), most); ++i) {

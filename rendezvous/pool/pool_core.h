@@ -30,6 +30,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/result.h"
@@ -65,6 +66,8 @@ class PoolCore {
   // Looks at the clock and places runs: after each of the calls above, and at NextWake.
   void Settle(Time now);
   std::optional<Time> NextWake() const;
+  // Runs that got their first daemons since the last call. An earlier run of such a name is over.
+  std::vector<RunId> TakeBegun() { return std::exchange(begun_, {}); }
 
   PoolOrder OrderFor(const std::string& name) const;
   PoolView ViewFor(const RunId& run_id) const;
@@ -91,6 +94,7 @@ class PoolCore {
     PoolWish wish;
     bool adopted = false;  // Only its daemons have told of it.
     bool placed = false;
+    bool begun = false;      // It was placed before, here or by an earlier server.
     bool inherited = false;  // An earlier server has placed it.
     bool ends = false;
     bool over = false;
@@ -128,6 +132,7 @@ class PoolCore {
   bool judges_ = false;
   std::map<std::string, Daemon> daemons_;
   std::map<RunId, Run> runs_;
+  std::vector<RunId> begun_;
   std::deque<PoolQueued> ended_;  // Detached runs, whose ends no launch has heard.
 };
 

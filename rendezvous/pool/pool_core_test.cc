@@ -407,6 +407,27 @@ TEST_F(PoolCoreTest, APartThatNoRunHasIsEnded) {
   EXPECT_EQ(core_.OrderFor("n1").run_id, "old");
 }
 
+// What a server knows of the name is forgotten then, and at no other time.
+TEST_F(PoolCoreTest, ARunBeginsOnce) {
+  Begin(1);
+  EXPECT_EQ(core_.TakeBegun(), std::vector<RunId>{"a"});
+  Offer("n2");
+  daemons_["n1"].incarnation = {2};  // Its machine begins again, without the part.
+  daemons_["n1"].run_id.clear();
+  daemons_["n1"].part = 0;
+  Say("n1");
+  Obey();
+  EXPECT_NE(On("a"), "");
+  EXPECT_TRUE(core_.TakeBegun().empty());
+  BeginAgain();
+  for (const char* const name : {"n1", "n2"}) {
+    Say(name);
+  }
+  SayWish("a");
+  Pass(PoolCore::kDaemonPatience);
+  EXPECT_TRUE(core_.TakeBegun().empty());
+}
+
 TEST_F(PoolCoreTest, AnEndedRunOfTheSameNameIsNotTakenForThisOne) {
   Begin(1);
   End("n1", 5);

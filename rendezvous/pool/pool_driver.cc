@@ -9,7 +9,9 @@
 
 namespace ddprun {
 
-RendezvousHandlers PoolDriver::With(RendezvousHandlers handlers) {
+RendezvousHandlers PoolDriver::With(RendezvousHandlers handlers,
+                                    std::function<void(const RunId&)> forget) {
+  forget_ = std::move(forget);
   control_ = handlers.control;
   handlers.control = [this](const ControlRequest& request) { return OnControl(request); };
   handlers.pool = [this](const PoolReport& first, std::unique_ptr<PoolStream> stream) {
@@ -173,6 +175,9 @@ void PoolDriver::Settle() {
     return OnGone(Key(silent->first), silent->second.incarnation);  // And looks again.
   }
   core_.Settle(now);
+  for (const RunId& run_id : core_.TakeBegun()) {
+    forget_(run_id);
+  }
   KeepNew();
   std::optional<Time> wake = core_.NextWake();
   for (auto& [key, client] : clients_) {

@@ -23,7 +23,9 @@ class PoolDriverTest : public testing::Test {
 
   InstantLoop loop_;
   PoolDriver driver_{loop_, 1'000};
-  RendezvousHandlers handlers_ = driver_.With({});
+  std::vector<RunId> forgotten_;
+  RendezvousHandlers handlers_ =
+      driver_.With({}, [this](const RunId& run_id) { forgotten_.push_back(run_id); });
   std::function<void()> kept_;
 };
 
@@ -60,6 +62,7 @@ TEST_F(PoolDriverTest, OthersNeedNotBeKept) {
   Come(PoolWish{
       .run_id = "a", .incarnation = {7}, .min_nodes = 1, .max_nodes = 1, .args = {"--", "a"}});
   EXPECT_TRUE(IsOrdered(*daemon, "a"));
+  EXPECT_EQ(forgotten_, std::vector<RunId>{"a"});
 }
 
 }  // namespace
