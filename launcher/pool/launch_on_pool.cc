@@ -71,6 +71,7 @@ class PoolLaunch {
         access_(access),
         signals_(loop_.io()),
         end_(loop_),
+        unread_(loop_),
         client_(loop_, pool_, access,
                 {[this](const PoolReply& reply) { OnReply(reply); },
                  [this](const Error& why) { OnLost(why); }}) {}
@@ -134,10 +135,28 @@ class PoolLaunch {
       Log(LogLevel::kInfo, "got " + SignalName(signal) + ": leaving the queue of the pool");
     }
     stopped_by_ += stops ? 1 : 0;
+    if (stops && follower_) {
+      LeaveOutputThatIsNotRead(loop_.Now() + kLastWordsLimit);
+    }
     if ((wish_.placed || stops) && wish_.signals.size() < kMostSignals) {
       wish_.signals.push_back(static_cast<char>(signal));
       client_.Say(wish_);
     }
+  }
+
+  // The nodes of a run that has ended wait until their output is printed.
+  void LeaveOutputThatIsNotRead(Time limit) {
+    if (over_) {
+      return;
+    }
+    Time next = follower_->prints() ? limit : loop_.Now() + kLastWordsLimit;
+    if (loop_.Now() >= next) {
+      if (const auto run = EndAtServer()) {
+        return End(run->exit_code);
+      }
+      next = loop_.Now() + kLastWordsLimit;
+    }
+    unread_.ArmAt(loop_.Now() + kLookAtFollower, [this, next] { LeaveOutputThatIsNotRead(next); });
   }
 
   void OnLost(const Error& why) {
@@ -321,8 +340,8 @@ class PoolLaunch {
     if (!follower_ || follower_->done() || loop_.Now() >= limit) {
       return End(code_);
     }
-    const Time next =
-        follower_->prints() ? loop_.Now() + kLastWordsLimit : limit;  // A slow reader.
+    const bool slow_reader = follower_->prints() && stopped_by_ == 0;
+    const Time next = slow_reader ? loop_.Now() + kLastWordsLimit : limit;
     end_.ArmAt(loop_.Now() + kLookAtFollower, [this, next] { AwaitOutput(next); });
   }
 
@@ -344,6 +363,7 @@ class PoolLaunch {
   const Access access_;
   boost::asio::signal_set signals_;
   LoopTimer end_;
+  LoopTimer unread_;
   bool known_ = false;  // The server has taken the wish.
   bool lost_ = false;
   bool over_ = false;

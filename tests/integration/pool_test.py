@@ -143,18 +143,21 @@ class PoolTest(DdprunTest):
             self.wait_for_states(*there, n1="free", n2="free")
         self.end(there)
 
-    def test_the_second_ctrl_c_ends_a_launch_whose_output_is_not_read(self):
+    def test_ctrl_c_ends_a_launch_whose_output_is_not_read_and_a_second_one_at_once(self):
         there = self.pool(None, "n1")
-        reader, writer = os.pipe()
-        run = self.start(self.write("much.py", "while True:\n    print('much ' * 2000, flush=True)\n"), out=writer)
-        os.close(writer)
-        self.wait_for(lambda: self.is_full(reader), run, what="a full pipe")
-        run.signal(signal.SIGINT)
-        self.wait_for_text(run, "the run was stopped on request")
-        run.signal(signal.SIGINT)
-        self.assertEqual(run.wait(), 130, run.all())
-        self.assertNotIn("cannot be reached", run.err())
-        os.close(reader)
+        script = self.write("much.py", "while True:\n    print('much ' * 2000, flush=True)\n")
+        for again in (False, True):
+            reader, writer = os.pipe()
+            run = self.start(script, out=writer)
+            os.close(writer)
+            self.wait_for(lambda: self.is_full(reader), run, what="a full pipe")
+            run.signal(signal.SIGINT)
+            self.wait_for_text(run, "the run was stopped on request")
+            if again:
+                run.signal(signal.SIGINT)
+            self.assertEqual(run.wait(), 130, run.all())
+            self.assertNotIn("cannot be reached", run.err())
+            os.close(reader)
         self.wait_for_states(*there, n1="free")
         self.end(there)
 
@@ -164,6 +167,22 @@ class PoolTest(DdprunTest):
         import struct
         import termios
         return struct.unpack("i", fcntl.ioctl(reader, termios.FIONREAD, bytes(4)))[0] > 50_000
+
+    def test_a_name_may_be_used_again(self):
+        there = self.pool(None, "n1", "n2")
+        named = ["--rdzv-id=again", "--nnodes=2"]
+        for code in (0, 3, 0):
+            run = self.start(*named, "/bin/sh", "-c", f"exit {code}")
+            self.assertEqual(run.wait(), code, run.all())
+        run = self.start(*named, *self.waiting())
+        self.wait_for_ranks(run, 2)
+        run.signal(signal.SIGKILL)
+        run.wait()
+        self.wait_for_states(*there, n1="free", n2="free")
+        run = self.start("--rdzv-id=again", "--nnodes=1", "/bin/sh", "-c", "echo $TORCHELASTIC_RESTART_COUNT")
+        self.assertEqual(run.wait(), 0, run.all())
+        self.assertIn("] 0\n", run.out())
+        self.end(there)
 
     def test_runs_wait_in_order_and_one_may_leave(self):
         there = self.pool(None, "n1")
