@@ -22,7 +22,8 @@ namespace {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-constexpr int kSigTerm = 15;              // POSIX number; <signal.h> stays out of the core.
+constexpr int kSigInt = 2;  // POSIX numbers; <signal.h> stays out of the core.
+constexpr int kSigTerm = 15;
 constexpr Duration kFirstBackoff = 20ms;  // gRPC's own default, 1 s, is a lost second per cut.
 constexpr Duration kLastBackoff = 1s;
 // Longer each time: a server that thousands come to would else only see calls that are given up.
@@ -83,7 +84,7 @@ void OnStop(AgentStepContext& step, const Stop& stop, Incarnation spare) {
       state.fitness.suspect = true;
       BeginHangStop(step);
     } else {
-      BeginStop(step, IsPlanned(stop.cause), kSigTerm);
+      BeginStop(step, IsPlanned(stop.cause), stop.interrupts ? kSigInt : kSigTerm);
     }
   } else if (state.phase == AgentPhase::kStopping && state.planned && !IsPlanned(stop.cause)) {
     HurryStop(step);

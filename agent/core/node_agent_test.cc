@@ -102,6 +102,13 @@ TEST_F(RunningAgent, ADeathIsForgottenWithItsGeneration) {
   EXPECT_TRUE(Find<SendReport>()->report.failures.at(0).stopped_by_us);
 }
 
+TEST_F(RunningAgent, CtrlCOnAnotherNodeIsCtrlCHere) {
+  Stop stop{{1}, {1}, StopCause::kOperator};
+  stop.interrupts = true;
+  Told(stop, 2s);
+  EXPECT_EQ(Find<SignalWorkers>()->signal, kInt);
+}
+
 TEST_F(Agent, RunningIgnoresTheSameAndOlderRunsAndDrainsForNewer) {
   TellRun(2, 1s);
   TellRun(2, 2s);

@@ -29,6 +29,7 @@ void Leave(AgentStepContext& step, const SignalArrived& request, Leaving leaving
   AgentState& state = step.state;
   state.signal = request.signal;
   state.leaving = leaving;
+  state.interrupted = request.signal == kSigInt;
   if (state.phase == AgentPhase::kRunning) {
     step.Tell(NoticeLevel::kInfo, why + (state.start_lasts || request.starting
                                              ? ": the workers are not started yet, and will not be"

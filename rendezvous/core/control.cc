@@ -73,7 +73,7 @@ void OnControlled(CoordinatorStepContext& step, const Controlled& controlled) {
       controlled.node;
   ++state.edition;
   if (controlled.verb == ControlVerb::kStop) {
-    StopRun(step);
+    StopRun(step, /*interrupts=*/false);
     JudgeIfDrained(step);
     return;
   }

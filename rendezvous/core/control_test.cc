@@ -37,9 +37,18 @@ TEST_F(Control, ADrainedNodeLeavesUnchargedAndTheOthersGoOn) {
 TEST_F(Control, AStoppedRunEndsWith130) {
   Ask(ControlVerb::kStop, "", At(1s));
   EXPECT_EQ(std::get<Stop>(b.Told(At(1s))).cause, StopCause::kOperator);
+  EXPECT_FALSE(std::get<Stop>(b.Told(At(1s))).interrupts);
   a.Ends(Outcome::kStopped, {}, At(2s));
   b.Ends(Outcome::kStopped, {}, At(2s));
   EXPECT_EQ(std::get<Finish>(a.Told(At(2s))).exit_code, 130);
+}
+
+// As if all workers were in front of one terminal.
+TEST_F(Control, CtrlCOnOneNodeInterruptsTheWorkersOfAll) {
+  a.report.leaving = Leaving::kStopRun;
+  a.report.interrupted = true;
+  a.Says(At(1s));
+  EXPECT_TRUE(std::get<Stop>(b.Told(At(1s))).interrupts);
 }
 
 TEST(ControlBeforeAWorld, StopEndsAWaitingRunAtOnceAndDrainLetsANodeGo) {

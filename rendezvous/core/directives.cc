@@ -217,7 +217,8 @@ Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& c
   }
   if (state.phase == Phase::kDraining && member != nullptr &&
       (hosts || report.floor < state.world->generation)) {
-    return Stop{state.world->generation, state.world->id, state.drain->cause};
+    return Stop{state.world->generation, state.world->id, state.drain->cause,
+                state.drain->interrupts};
   }
   if (report.leaving == Leaving::kLeave && (member == nullptr || !hosts)) {
     const bool bound = state.phase == Phase::kRunning && member != nullptr && !member->succeeded;

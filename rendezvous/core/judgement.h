@@ -53,6 +53,7 @@ struct Drain {
   StopCause cause = StopCause::kFailure;
   Time began;
   bool membership = false;  // A node was lost or leaves: not charged.
+  bool interrupts = false;  // By SIGINT, which a node got (Stop::interrupts).
   bool planned = false;     // It began as a planned stop: later failures are its consequence.
   // A new server found this world without some of its nodes, which may run a newer world. A worker
   // that the newer world's fence refuses says "do not restart" too.

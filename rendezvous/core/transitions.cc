@@ -367,9 +367,10 @@ void BeginDrain(CoordinatorStepContext& step, StopCause cause, bool membership) 
       .cause = WordOf(cause);
 }
 
-void StopRun(CoordinatorStepContext& step) {
+void StopRun(CoordinatorStepContext& step, bool interrupts) {
   if (IsActive(step.state)) {
     BeginDrain(step, StopCause::kOperator, true);
+    step.state.drain->interrupts |= interrupts;
   } else {
     EndRun(step, StoppedOnRequest());
   }
@@ -392,7 +393,7 @@ void ActOnReport(CoordinatorStepContext& step, const NodeKey& key, const NodeRep
   if (leaving == Leaving::kStopRun) {
     if (!MayStopRun(state, state.phase == Phase::kGathering, key)) {
       leaving = Leaving::kLeave;
-    } else if (StopRun(step); HasEnded(state)) {
+    } else if (StopRun(step, report.interrupted); HasEnded(state)) {
       return;
     }
   }

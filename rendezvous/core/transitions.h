@@ -58,7 +58,7 @@ void GoOn(CoordinatorStepContext& step);
 void BeginDrain(CoordinatorStepContext& step, StopCause cause, bool membership);
 
 // On request, by a node's signal or by a control call: after the workers have had time to save.
-void StopRun(CoordinatorStepContext& step);
+void StopRun(CoordinatorStepContext& step, bool interrupts);
 
 // Applies the node's newest report to the current world, or to the next one. `report`: with what is
 // not kept of it.

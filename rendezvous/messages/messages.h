@@ -138,6 +138,7 @@ struct Stop {
   Generation generation;  // Promise never to run this one or an earlier one.
   WorldId world_id;
   StopCause cause = StopCause::kFailure;
+  bool interrupts = false;  // The workers get SIGINT, as those of the node that got it (Ctrl-C).
   bool operator==(const Stop&) const = default;
 };
 struct Finish {
@@ -237,7 +238,8 @@ struct NodeStanding {
   std::uint32_t restarts_used = 0;      // As last received.
   std::uint32_t unkillable = 0;         // Workers that outlived SIGKILL.
   Leaving leaving = Leaving::kNo;
-  bool saving = false;  // Its workers have the shutdown timeout, not the stop grace.
+  bool interrupted = false;  // It leaves because of SIGINT.
+  bool saving = false;       // Its workers have the shutdown timeout, not the stop grace.
   bool operator==(const NodeStanding&) const = default;
 };
 

@@ -74,6 +74,7 @@ inline NodeReport FullReport() {
                             {1000, "", 0, 2, 0, Duration(0), ProgressSource::kCollectives}};
   report.leaving = Leaving::kStopRun;
   report.starting = true;
+  report.interrupted = true;
   report.saving = true;
   report.checking = true;
   report.unfit = "GPU 3\xff is gone";

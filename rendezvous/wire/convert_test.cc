@@ -90,7 +90,7 @@ std::vector<Directive> EveryDirective() {
   for (const StopCause cause :
        {StopCause::kFailure, StopCause::kNodeLost, StopCause::kDeclaredLost, StopCause::kScaleUp,
         StopCause::kLeave, StopCause::kOperator, StopCause::kSuperseded}) {
-    all.emplace_back(Stop{{4}, {77}, cause});
+    all.emplace_back(Stop{{4}, {77}, cause, cause == StopCause::kOperator});
   }
   for (const Ending ending :
        {Ending::kSucceeded, Ending::kFailed, Ending::kLeft, Ending::kRefused, Ending::kEnded}) {

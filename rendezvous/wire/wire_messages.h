@@ -216,6 +216,7 @@ void Fields(const Io& io, Of<Io, Stop>& stop) {
   io.Possible(FIELD(generation), stop.generation);
   io(FIELD(world_id), stop.world_id);
   io.Enum(FIELD(cause), stop.cause);
+  io(FIELD(interrupts), stop.interrupts);
 }
 
 template <class Io>
@@ -257,6 +258,7 @@ void WorkersFields(const Io& io, Of<Io, NodeReport>& report) {
   io.List(FIELD(progress_groups), report.progress_groups, kMaxProgressGroups, "progress_group");
   io.Enum(FIELD(leaving), report.leaving);
   io(FIELD(starting), report.starting);
+  io(FIELD(interrupted), report.interrupted);
   io(FIELD(saving), report.saving);
 }
 
