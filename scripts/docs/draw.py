@@ -1,9 +1,10 @@
 """Draws the pictures of the pages, light and dark: scripts/docs/draw.py NAME FILE < INPUT
 
-    recovery  docs/pictures/recovery.svg   INPUT: of tests/bench/recovery_parts.py
-    failover  docs/pictures/failover.svg   INPUT: of scripts/demo-takeover.sh
-    slurm     docs/pictures/slurm.svg      no INPUT
-    restarts  docs/pictures/restarts.svg   no INPUT
+    recovery      docs/pictures/recovery.svg      INPUT: of tests/bench/recovery_parts.py
+    failover      docs/pictures/failover.svg      INPUT: of scripts/demo-takeover.sh
+    architecture  docs/pictures/architecture.svg  no INPUT
+    slurm         docs/pictures/slurm.svg         no INPUT
+    restarts      docs/pictures/restarts.svg      no INPUT
 
 Each is an SVG that loads nothing. docs/pictures/demo.svg is made by scripts/pictures.py.
 """
@@ -13,7 +14,7 @@ import json
 import re
 import sys
 
-# Of the text, of boxes and of the parts of a bar, as in docs/pictures/architecture.svg.
+# Of the text, of boxes and of the parts of a bar.
 STYLE = """
   text { font: 15px system-ui, 'Segoe UI', Roboto, Helvetica, 'DejaVu Sans', sans-serif; fill: #1f2328 }
   .small { font-size: 13px; fill: #59636e } .head { font-weight: 600 }
@@ -147,6 +148,47 @@ def failover(given):
     return picture
 
 
+def architecture(_):
+    """The processes of a run of two nodes, and what passes between them."""
+    picture = Picture(940, 430, "On each node a guard starts an agent, and the agent starts the workers. "
+                                "One agent hosts the rendezvous server.")
+    for node, x in enumerate((20, 520)):
+        picture.rect(x, 20, 400, 280, "node", 10)
+        picture.text(x + 18, 46, f"node n{node}", "head")
+    picture.box(38, 62, 122, [("guard", ""), ("outlives agent", "small")])
+    picture.rect(190, 62, 214, 108, "box")
+    picture.text(206, 84, "agent")
+    picture.box(206, 96, 182, [("rendezvous server", ""), ("forms worlds, one port", "small")], "server")
+    picture.arrow((160, 86), (190, 86))
+    picture.rect(538, 62, 226, 108, "box")
+    picture.text(554, 84, "agent")
+    for row, words in enumerate(("starts and watches workers;", "becomes the leader if n0 dies", "and both share a directory")):
+        picture.text(554, 106 + 19 * row, words, "small")
+    picture.box(800, 62, 102, [("guard", "")])
+    picture.arrow((800, 80), (764, 80))
+    for y, words, below, points in ((112, "report", -7, (538, 388)), (138, "directive", 18, (388, 538))):
+        picture.arrow((points[0], y), (points[1], y))
+        picture.text(471, y + below, words, "small", "middle")
+    for rank, x in enumerate((190, 306, 538, 654)):
+        picture.box(x, 222, 98, [("worker", ""), (f"rank {rank}", "small")], "worker")
+        picture.arrow((x + 49, 170), (x + 49, 222))
+    for y, words in ((190, "environment,"), (208, "notify socket")):
+        picture.text(297, y, words, "small", "middle")
+    picture.arrow((471, 249), (538, 249))
+    picture.arrow((471, 249), (404, 249))
+    for y, words in ((240, "NCCL, Gloo;"), (268, "one store per"), (285, "generation")):
+        picture.text(471, y, words, "small", "middle")
+    picture.box(190, 342, 562, [("shared directory", ""),
+                                ("claims (which node hosts the server), and checkpoints fenced by world", "small")], "node")
+    picture.arrow((239, 276), (239, 342))
+    picture.arrow((703, 276), (703, 342))
+    picture.text(38, 356, "you", "head")
+    for row, words in enumerate(("ddprun status, logs,", "stacks, drain; page", "and metrics")):
+        picture.text(38, 376 + 18 * row, words, "small")
+    picture.arrow((52, 340), (52, 190), (176, 190), (176, 134), (206, 134))
+    return picture
+
+
 def slurm(_):
     """Which process starts which in a Slurm job of two nodes."""
     picture = Picture(940, 500, "What starts what in a Slurm job")
@@ -174,7 +216,7 @@ def slurm(_):
     picture.arrow((208, 291), (224, 291), (224, 180), (340, 180), (340, 194))
     picture.arrow((340, 180), (800, 180), (800, 194))
     picture.text(24, 462, "Slurm starts one ddprun on each node, and ddprun starts the workers.", "small")
-    picture.text(24, 482, "srun is on the first node: when that is lost, only --log-dir keeps the output.", "small")
+    picture.text(24, 482, "srun is on the first node: when that is lost, only -r 3 or -t 3 keeps the output.", "small")
     return picture
 
 
@@ -184,7 +226,7 @@ QUESTIONS = [
     ("May a node be lost, and can", "fewer nodes continue?", "--nnodes=MIN:MAX", "the others continue; uses no restart"),
     ("May the host of the server", "be lost too?", "--run-dir=SHARED", "another node becomes the leader"),
     ("Does the job have a time limit,", "or can it be preempted?", "--stop-before=180s", "all save; 75: start the job again"),
-    ("Can it hang", "without ending?", "--hang-timeout=5m", "stacks are kept, all workers start again"),
+    ("Can it hang", "without ending?", "--hang-timeout=5m", "stacks are kept; restarts if --max-restarts is set"),
     ("Are its imports slow, beyond", "torch, which is loaded ahead?", "--preload=imports", "a restart takes a tenth of a second"),
     ("Do you start it", "again and again?", "--keep-warm=10m", "the next run starts without its imports"),
 ]
@@ -209,7 +251,7 @@ def restarts(_):
     return picture
 
 
-DRAWN = {"recovery": recovery, "failover": failover, "slurm": slurm, "restarts": restarts}
+DRAWN = {"recovery": recovery, "failover": failover, "architecture": architecture, "slurm": slurm, "restarts": restarts}
 
 
 def main():

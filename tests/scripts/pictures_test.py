@@ -58,7 +58,7 @@ class Pictures(unittest.TestCase):
             return path.read_text()
 
     def test_what_needs_no_run_is_as_it_is_drawn(self):
-        for name in ("slurm", "restarts"):
+        for name in ("architecture", "slurm", "restarts"):
             self.assertEqual((ROOT / f"docs/pictures/{name}.svg").read_text(), self.draw(name))
 
     def test_bars_are_as_long_as_what_was_measured(self):
