@@ -168,6 +168,18 @@ def events():
 
 # Python: signatures and docstrings of what the package exports.
 
+def arguments_of(taken):
+    """The arguments of a signature: a comma within brackets, as of Union[str, os.PathLike[str]], belongs to a type."""
+    parts, depth = [""], 0
+    for character in taken:
+        depth += (character in "[(") - (character in "])")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]
+
+
 def signature(node, name):
     """As it is defined; a long one has a line for each argument."""
     inits = [item for item in getattr(node, "body", []) if getattr(item, "name", "") == "__init__"]
@@ -179,8 +191,7 @@ def signature(node, name):
     line = f"{'class ' if is_class else ''}{name}({taken}){returned}"
     if len(line) <= 80:
         return line
-    arguments = re.split(r", (?![^\[(]*[\])])", taken)  # Not at the commas of Union[int, str].
-    return f"{name}(\n" + "".join(f"    {argument},\n" for argument in arguments) + f"){returned}"
+    return f"{name}(\n" + "".join(f"    {argument},\n" for argument in arguments_of(taken)) + f"){returned}"
 
 
 def prose(docstring):

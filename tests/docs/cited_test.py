@@ -1,5 +1,6 @@
-"""Flags and variables that the pages cite are there. Files and links are seen by tests/style."""
+"""Flags and variables that the pages cite are there, and signatures are whole. tests/style sees files and links."""
 
+import ast
 import glob
 import os
 import pathlib
@@ -66,6 +67,12 @@ class Cited(unittest.TestCase):
         known = set(listed) | {"DDPRUN_" + flag[2:].upper().replace("-", "_") for flag in flags_of_ddprun()}
         unknown = [f"{where}: {name}" for where, name in cited(re.compile(r"\bDDPRUN_[A-Z_]+[A-Z]\b")) if name not in known]
         self.assertEqual(unknown, [])
+
+    def test_a_signature_has_a_line_for_each_argument_with_its_whole_type(self):
+        source_of = "def f(one: 'Union[str, os.PathLike[str]]', two: 'Callable[[int, str], Dict[str, List[int]]]' = g(1, 2)): pass"
+        self.assertEqual(references.signature(ast.parse(source_of).body[0], "ddprun.f"),
+                         "ddprun.f(\n    one: 'Union[str, os.PathLike[str]]',\n"
+                         "    two: 'Callable[[int, str], Dict[str, List[int]]]'=g(1, 2),\n)")
 
 
 if __name__ == "__main__":
