@@ -57,7 +57,8 @@ ControlAnswer AnswerTo(const CoordinatorState& state, const Controlled& controll
   const auto others = staying - (node->report.leaving == Leaving::kNo ? 1 : 0);
   const std::uint32_t least = state.spec->min_nodes;
   return {true, "node " + controlled.node + " leaves the " + NameOf(state.run_id) +
-                    (others >= least
+                    (others == 0 ? "; the run has no other node, and ends unless one joins"
+                     : others >= least
                          ? "; the others continue"
                          : "; " + std::to_string(others) + " of at least " + std::to_string(least) +
                                " nodes are left: the run waits for more")};

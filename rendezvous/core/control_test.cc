@@ -85,6 +85,9 @@ TEST_F(Control, AnswersSayWhatFollowsOrWhatIsWrong) {
   story.state.spec->min_nodes = 2;
   EXPECT_EQ(answer(ControlVerb::kDrain, "n0").text,
             "node n0 leaves the run 'run'; 1 of at least 2 nodes are left: the run waits for more");
+  Ask(ControlVerb::kDrain, "n1", At(1s));
+  EXPECT_EQ(answer(ControlVerb::kDrain, "n0").text,
+            "node n0 leaves the run 'run'; the run has no other node, and ends unless one joins");
   Ask(ControlVerb::kStop, "", At(1s));
   a.Ends(Outcome::kStopped, {}, At(2s));
   b.Ends(Outcome::kStopped, {}, At(2s));

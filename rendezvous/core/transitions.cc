@@ -119,6 +119,14 @@ std::string WhyItCannotStart(const NodeReport& report) {
   return "node " + report.node + " cannot start its workers: " + report.unfit;
 }
 
+// A message about workers that start again must not follow when the last node leaves.
+bool SomeMemberStays(const CoordinatorState& state) {
+  return std::ranges::any_of(state.world->members, [&](const Member& member) {
+    const auto node = state.nodes.find(member.key);
+    return !member.lost && node != state.nodes.end() && node->second.report.leaving == Leaving::kNo;
+  });
+}
+
 }  // namespace
 
 void TakeLateSuccess(CoordinatorStepContext& step, const NodeKey& key, const NodeReport& report) {
@@ -326,9 +334,10 @@ void JudgeIfDrained(CoordinatorStepContext& step) {
                                 : Describe(cause);
     const bool fewer = cause == StopCause::kNodeLost || cause == StopCause::kLeave;
     NoteStopped(state.startups, why, WordOf(cause), step.from, step.now);
-    step.Say(kEventStopped, NoticeLevel::kInfo,
-             why + ": restarting " + (fewer ? "the remaining" : "all") +
-                 " workers (does not use a restart)")
+    const std::string next = !fewer                   ? "restarting all workers"
+                             : SomeMemberStays(state) ? "restarting the remaining workers"
+                                                      : "no node of this world is left";
+    step.Say(kEventStopped, NoticeLevel::kInfo, why + ": " + next + " (does not use a restart)")
         .cause = WordOf(cause);
   }
   step.Enter(Phase::kGathering);
