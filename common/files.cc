@@ -79,7 +79,7 @@ Result<UniqueFd> OpenToRead(const std::filesystem::path& path) {
     return OpenError(path, errno);
   }
   if (!S_ISREG(info.st_mode)) {
-    return Invalid("this is no ordinary file", path.native());
+    return Invalid("this is not an ordinary file", path.native());
   }
   return fd;
 }
@@ -97,8 +97,9 @@ Result<UniqueFd> OpenOrdinary(const std::filesystem::path& path, int flags, unsi
   }
   struct stat info {};
   if (!fd || ::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
-    return Error{ErrorKind::kRefused, "cannot open '" + path.native() +
-                                          "': it is no ordinary file (a FIFO, a device or a link)"};
+    return Error{ErrorKind::kRefused,
+                 "cannot open '" + path.native() +
+                     "': it is not an ordinary file (a FIFO, a device or a link)"};
   }
   // A process that gets it from us, a worker as its output, expects it to wait.
   const int status = ::fcntl(fd.get(), F_GETFL);

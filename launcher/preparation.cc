@@ -50,7 +50,7 @@ Result<Preparation> Prepare(const LaunchConfig& config) {
         ErrorKind::kInvalid,
         "--attach-rank=" + std::to_string(*config.attached) +
             " gives a worker ddprun's terminal, but ddprun has none: its standard input is "
-            "no terminal (under ssh: ssh -t; under srun: srun --pty) [no-terminal]"};
+            "not a terminal (under ssh: ssh -t; under srun: srun --pty) [no-terminal]"};
   }
   Preparation preparation;
   ASSIGN_OR_RETURN(preparation.command, FindCommand(config, GetProcessEnv));

@@ -33,7 +33,7 @@ Result<std::string> ShareToken(const fs::path& file) {
   if (::stat(file.c_str(), &info) == 0) {
     return S_ISREG(info.st_mode)  // Else reading it might never end.
                ? Result<std::string>(file.native())
-               : Invalid("what lies in the place of the run's token is no file", file.native());
+               : Invalid("the path of the run's token is not a file", file.native());
   }
   RETURN_IF_ERROR(MakeDirectories(file.parent_path(), 0700));
   ASSIGN_OR_RETURN(const fs::path made, WriteTemporary(file.parent_path(), DrawToken() + "\n"));

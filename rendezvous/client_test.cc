@@ -113,7 +113,7 @@ TEST_F(Busy, AConnectionThatWasMadeDuringTheCallServesTheNextOne) {
 TEST_F(Busy, AStrangersWordsAreAnError) {
   const std::string web = "is not a ddprun rendezvous: it said HTTP/1, as a web server does";
   const std::array<std::pair<const char*, std::string>, 3> strangers = {
-      {{"SSH-2.0-OpenSSH_9.2\r\n", "is not a ddprun rendezvous: what it said is no HTTP/2"},
+      {{"SSH-2.0-OpenSSH_9.2\r\n", "is not a ddprun rendezvous: its answer is not HTTP/2"},
        {"HTTP/1.1 200 OK\r\n\r\nhi", web},
        {"HTTP/1.0 404 Not Found\r\n\r\n", web}}};
   for (const auto& [says, is] : strangers) {

@@ -76,7 +76,7 @@ std::string StrangersWords(const grpc::Status& status) {
     return "it said HTTP/1, as a web server does, and speaks no gRPC";
   }
   return message.find("Failed parsing HTTP/2") != std::string::npos
-             ? "what it said is no HTTP/2, so it speaks no gRPC"
+             ? "its answer is not HTTP/2, so it speaks no gRPC"
              : "";
 }
 

@@ -35,7 +35,7 @@ std::string WhyNotYet(Term term, std::int64_t unix_ms) {
   const std::uint64_t named = term.value / kTermsOfAMillisecond;
   const auto ahead = std::chrono::milliseconds(named - std::min(named, now));
   const bool years = ahead > std::chrono::years(10);
-  return "which cannot be yet: whoever named it had a clock that is " +
+  return "which cannot be yet: the clock of its source was " +
          (years ? "years" : FormatDuration(ahead)) + " ahead of the one that reads it, " +
          DateOf(unix_ms) + " (compare `date -u` on both hosts) [clock-differs]";
 }

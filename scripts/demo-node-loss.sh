@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trains on two nodes (two agents on this machine), switches one of them off in the middle of an
-# epoch and later starts it again; shows in one screen how the other goes on alone and how the world
+# epoch and later starts it again; shows in one screen how the other continues alone and how the world
 # grows again. Fails unless both end well, at both sizes was trained, and no process is left.
 #   DDPRUN_BIN=FOLDER   the binaries to use (build/bin, built when missing)
 set -euo pipefail
@@ -71,5 +71,5 @@ wait "$second" || code=$?
 nothing_left
 [[ -n $accuracy ]] || die 1 "no line tells the final accuracy: $folder/first.log"
 say "final: ${accuracy:0:100}"
-say "a node lost: trains alone after $alone; a node back: together after $together; no restart charged"
+say "a node lost: trains alone after $alone; a node back: together after $together; no restart used"
 say "whole run $(seconds_since "$begin"); everything it printed: $folder/first.log"

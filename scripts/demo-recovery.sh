@@ -99,7 +99,7 @@ left=$(processes_of "")
 [[ $code -eq 0 ]] || die 1 "ddprun ended with $code; its output: $folder/output.log"
 [[ -z $left ]] || die 1 "processes of the run are left: ${left//$'\n'/ }"
 [[ -n $killed ]] || die 1 "the run ended before a worker could be killed: $folder/output.log"
-[[ -n $resumed ]] || die 1 "training never went on after the kill: $folder/output.log"
+[[ -n $resumed ]] || die 1 "training never continued after the kill: $folder/output.log"
 [[ -n $accuracy ]] || die 1 "no line tells the final accuracy: $folder/output.log"
 [[ -z $parts ]] || say "killed to the next step by parts: $parts"
 say "final: ${accuracy:0:100}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Trains on two nodes, both on this machine, through a rendezvous server of its own; kills that
 # server in the middle of an epoch, starts it again on the same endpoint, and shows in one screen
-# that nobody stopped. Fails unless both workers are the same processes afterwards, training went on
+# that nobody stopped. Fails unless both workers are the same processes afterwards, training continued
 # without a server, the run ends well, and no process of it is left.
 #   DDPRUN_BIN=FOLDER   the binaries to use (build/bin, built when missing)
 set -euo pipefail
@@ -86,7 +86,7 @@ while next_line kill -0 "${pids[@]}" 2>/dev/null; do
     without=$((without + 1))
     show "$line"
     if [[ -n $missed && $without -ge 2 ]]; then
-      show ">>> training goes on without a server (lines of progress: $without); starting it again"
+      show ">>> training continues without a server (lines of progress: $without); starting it again"
       start_server "$port"
       back_at=$EPOCHREALTIME
     fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trains on two nodes (two agents on this machine) with a shared run directory, kills every process
-# of the one that carries the rendezvous server in the middle of an epoch, and later starts it
+# of the one that hosts the rendezvous server in the middle of an epoch, and later starts it
 # again; shows in one screen how the other becomes the leader, continues alone, and how the
 # old one joins it. Fails unless both end well, at both sizes was trained, and no process is left.
 #   DDPRUN_BIN=FOLDER   the binaries to use (build/bin, built when missing)

@@ -83,7 +83,7 @@ bool Checkpointing::PlanFromMemory(const TrainState& asked, const Remembered& re
   if (why_not) {
     if (!made || made->step < state.step) {  // Else it is only older.
       plan.notes.push_back("the state of step " + std::to_string(state.step) +
-                           " in memory is passed over: " + *why_not);
+                           " in memory is ignored: " + *why_not);
     }
     return false;
   }
@@ -97,7 +97,7 @@ bool Checkpointing::PlanFromMemory(const TrainState& asked, const Remembered& re
     last_saved_ = made->step;
   }
   save_is_owed_ = true;
-  plan.notes.push_back("going on from memory, where rank " + std::to_string(remembered.rank) +
+  plan.notes.push_back("continuing from memory, where rank " + std::to_string(remembered.rank) +
                        " has the newest state; the newest checkpoint is " +
                        (last_saved_ ? "of step " + std::to_string(*last_saved_) : "none"));
   return true;
@@ -171,7 +171,7 @@ void Checkpointing::Save(SnapshotView view, TrainState state, bool best) {
     skipped_ = true;
     say_(LogLevel::kWarning, "the checkpoint of step " + std::to_string(state.step) +
                                  " is skipped: the disk is slower than --checkpoint-every asks for "
-                                 "(said once) [checkpoint-skipped]");
+                                 "(further ones are not reported) [checkpoint-skipped]");
   }
 }
 
@@ -184,7 +184,7 @@ Result<void> Checkpointing::SaveNow(Snapshot&& snapshot) {
   saver_->Drain();
   RETURN_IF_ERROR(Poll());
   if (!last_saved_ || *last_saved_ != step || last_failed_) {
-    const char* const next = last_saved_ ? "started again, training goes on from the one before"
+    const char* const next = last_saved_ ? "started again, training continues from the one before"
                                          : "there is none before it: started again with nothing "
                                            "but this directory, training begins anew";
     return Error{ErrorKind::kSystem,
@@ -219,7 +219,7 @@ Result<void> Checkpointing::Poll() {
         best_unsaved_.reset();
       }
     } else if (result.error->kind != ErrorKind::kRefused) {
-      say_(LogLevel::kError, Continue(result.error->message, "; training goes on"));
+      say_(LogLevel::kError, Continue(result.error->message, "; training continues"));
     }
     for (const std::string& warning : result.warnings) {
       say_(LogLevel::kWarning, warning);

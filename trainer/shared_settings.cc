@@ -66,7 +66,7 @@ SharedSettings SharedSettingsOf(const TrainConfig& config) {
       {"--epochs", std::to_string(config.epochs)},
       {"--batch", std::to_string(config.batch)},
       {"--micro-batch", std::to_string(config.micro_batch)},
-      {"going on from memory (--memory-snapshots, --resume)", Text(config.GoesOnFromMemory())},
+      {"continuing from memory (--memory-snapshots, --resume)", Text(config.GoesOnFromMemory())},
       {"--seed", std::to_string(config.seed)},
       {"--optimizer", config.optimizer},
       {"--lr", Text(config.lr)},

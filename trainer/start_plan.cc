@@ -72,7 +72,7 @@ Result<StartPlan> StartPlanFromText(std::string_view text) {
   try {
     const nlohmann::json json = ParseJson(text);
     if (!json.is_object()) {
-      return Invalid("rank 0 sent a plan that is no JSON object", text.substr(0, 40));
+      return Invalid("rank 0 sent a plan that is not a JSON object", text.substr(0, 40));
     }
     const int kind = json.at("kind").get<int>();
     if (kind < 0 || kind > static_cast<int>(StartKind::kFinished)) {

@@ -119,10 +119,10 @@ void StopGuard::Run(const std::stop_token& end) {
               ", but a peer hangs and does not come to the end. Ending without it; what is saved "
               "stays");
     } else if (is == RankIs::kReading) {
-      Log(LogLevel::kError, "asked to stop, but the samples of step " +
-                                std::to_string(heartbeat_.step() + 1) +
-                                " do not come: their disk does not answer. Ending without saving; "
-                                "the last checkpoint stays");
+      Log(LogLevel::kError,
+          "asked to stop, but the samples of step " + std::to_string(heartbeat_.step() + 1) +
+              " do not come: their file system is not responding. Ending without saving; "
+              "the last checkpoint stays");
     } else {
       Log(LogLevel::kError,
           "asked to stop, but " +

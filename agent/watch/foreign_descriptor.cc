@@ -14,7 +14,7 @@ Result<std::uint64_t> BytesOfSealed(int fd) {
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & kSealed) != kSealed) {
     return Error{ErrorKind::kRefused,
-                 "it is no memfd that is sealed against shrinking and growing"};
+                 "it is not a memfd that is sealed against shrinking and growing"};
   }
   struct stat info {};
   if (::fstat(fd, &info) != 0) {

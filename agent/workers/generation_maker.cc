@@ -260,7 +260,7 @@ void GenerationMaker::Make(PrepareWorkers prepare,
   }
   job_->result = Error{ErrorKind::kUnavailable,
                        "no thread can be had that starts them (" + std::to_string(stuck) +
-                           " earlier ones wait for disks that do not answer)"};
+                           " earlier ones wait for file systems that are not responding)"};
   job_->Tell(job_);
 }
 

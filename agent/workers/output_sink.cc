@@ -89,8 +89,8 @@ void OutputSink::OnWritten(int error_number) {
   writing_ = false;
   if (std::exchange(passed_over_, false)) {
     const std::string lost = std::to_string(dropped_) + " bytes of output are missing";
-    Log(LogLevel::kWarning, "the disk of " + name_ + " answers again; " + lost + " there");
-    pending_ = "\nddprun | " + lost + " here: the disk did not answer\n";
+    Log(LogLevel::kWarning, "the file system of " + name_ + " responds again; " + lost + " there");
+    pending_ = "\nddprun | " + lost + " here: the file system did not respond\n";
   }
   if (error_number != 0 && !complained_) {
     complained_ = true;

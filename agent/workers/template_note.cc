@@ -56,7 +56,8 @@ Result<void> CheckTemplateNote(const std::filesystem::path& program) {
   std::error_code ignored;  // A link that leads nowhere is no ordinary file.
   ASSIGN_OR_RETURN(const UniqueFd fd,
                    OpenOrdinary(std::filesystem::canonical(program, ignored), O_RDONLY, 0));
-  const Error none{ErrorKind::kNotFound, "'" + program.native() + "' is no template by itself"};
+  const Error none{ErrorKind::kNotFound,
+                   "'" + program.native() + "' is not a preload process by itself"};
   Elf64_Ehdr head;
   if (!ReadAt(fd.get(), 0, &head, sizeof head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
       head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_phentsize != sizeof(Elf64_Phdr) ||

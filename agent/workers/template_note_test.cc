@@ -81,7 +81,7 @@ TEST_F(TemplateNote, OfAnotherVersionIsNamed) {
 }
 
 TEST_F(TemplateNote, OfAnotherNameOrSizeIsNone) {
-  const std::string none = "is no template by itself";
+  const std::string none = "is not a preload process by itself";
   EXPECT_THAT(Check(Note("GNU", kTemplateNoteType, "\1\0\0\0")), HasSubstr(none));
   EXPECT_THAT(Check(Note("ddprum", kTemplateNoteType, "abcd")), HasSubstr(none));
   segment_.p_filesz = 0;
@@ -94,27 +94,27 @@ TEST_F(TemplateNote, SizesThatLieLeadNowhere) {
     for (const std::uint32_t size : {0xffffffffu, 0xfffffffdu, 0x7fffffffu, 1000u}) {
       std::string notes = Note("GNU", 3, "0123") + Ours(kTemplateVersion);
       std::memcpy(notes.data() + at, &size, sizeof size);
-      EXPECT_THAT(Check(notes), HasSubstr("is no template")) << at << " " << size;
+      EXPECT_THAT(Check(notes), HasSubstr("is not a preload process")) << at << " " << size;
     }
   }
   segment_.p_filesz = std::numeric_limits<std::uint64_t>::max();
-  EXPECT_THAT(Check(Ours(kTemplateVersion)), HasSubstr("is no template"));
+  EXPECT_THAT(Check(Ours(kTemplateVersion)), HasSubstr("is not a preload process"));
   segment_.p_filesz = 4096;  // More than there is.
-  EXPECT_THAT(Check(Ours(kTemplateVersion)), HasSubstr("is no template"));
+  EXPECT_THAT(Check(Ours(kTemplateVersion)), HasSubstr("is not a preload process"));
   segment_.p_filesz = 20;
   segment_.p_offset = std::numeric_limits<std::uint64_t>::max() - 8;
-  EXPECT_THAT(Check(Ours(kTemplateVersion)), HasSubstr("is no template"));
+  EXPECT_THAT(Check(Ours(kTemplateVersion)), HasSubstr("is not a preload process"));
 }
 
 TEST_F(TemplateNote, HeadersThatLieLeadNowhere) {
   head_.e_phnum = 0xffff;
-  EXPECT_THAT(Check(Ours(kTemplateVersion)), HasSubstr("is no template"));
+  EXPECT_THAT(Check(Ours(kTemplateVersion)), HasSubstr("is not a preload process"));
   head_.e_phnum = 1;
   head_.e_phentsize = 8;
-  EXPECT_THAT(Check(Ours(kTemplateVersion)), HasSubstr("is no template"));
+  EXPECT_THAT(Check(Ours(kTemplateVersion)), HasSubstr("is not a preload process"));
   head_.e_phentsize = sizeof(Elf64_Phdr);
   head_.e_phoff = std::numeric_limits<std::uint64_t>::max();
-  EXPECT_THAT(Check(Ours(kTemplateVersion)), HasSubstr("is no template"));
+  EXPECT_THAT(Check(Ours(kTemplateVersion)), HasSubstr("is not a preload process"));
 }
 
 TEST_F(TemplateNote, AnythingButAnOrdinaryFileIsNotWaitedFor) {
@@ -125,7 +125,7 @@ TEST_F(TemplateNote, AnythingButAnOrdinaryFileIsNotWaitedFor) {
   EXPECT_NE(Check(folder_), "");
   EXPECT_NE(Check(folder_ / "missing"), "");
   std::ofstream(folder_ / "script") << "#!/bin/sh\n";
-  EXPECT_THAT(Check(folder_ / "script"), HasSubstr("is no template by itself"));
+  EXPECT_THAT(Check(folder_ / "script"), HasSubstr("is not a preload process by itself"));
 }
 
 }  // namespace

@@ -123,7 +123,7 @@ void WarmStart::TakeGiven() {
 }
 
 void WarmStart::SayKeptOneIsNotUsed(const std::string& why) {
-  Set("cold: the preload process that was kept is not used: " + why);
+  Set("the kept preload process is not used: " + why);
   Log(LogLevel::kInfo,
       "the preload process that was kept is not used: " + why + " [kept-preload-not-used]");
 }
@@ -359,7 +359,7 @@ Result<LaunchedWorker> WarmStart::Launch(const WorkerSpec& spec, const ChildStdi
 }
 
 void WarmStart::SayCold(const std::string& why) {
-  Set("cold: " + why);
+  Set("not used: " + why);
   if (std::exchange(said_, why) != why) {
     const bool asked = !plan_.preload.empty() && !plan_.automatic;
     Log(asked ? LogLevel::kWarning : LogLevel::kDebug,

@@ -267,7 +267,7 @@ Result<LaunchedWorker> WorkerTemplate::Fork(const WorkerSpec& spec, const ChildS
 // Its session and its parent are as they should be once it says so itself.
 Result<LaunchedWorker> WorkerTemplate::Adopt(pid_t pid, int line, LaunchUnderWay& under_way) {
   if (!IsLivingChild(pid)) {
-    return Goes("it names a process that is no worker of its own");
+    return Goes("it names a process that is not a worker of its own");
   }
   const bool wanted = under_way.Begun(pid);
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));

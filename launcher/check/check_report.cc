@@ -170,13 +170,13 @@ Result<CheckedNode> NodeFromJson(const std::string& text, std::size_t nodes) {
     CheckedNode node = ParseJson(text);
     for (const CheckedLink& link : node.links) {
       if (link.to >= nodes) {
-        return Invalid("a node tells of a link to a node that is not there",
+        return Invalid("a node reports a link to a node that is not there",
                        std::to_string(link.to));
       }
     }
     return node;
   } catch (const nlohmann::json::exception& error) {
-    return Invalid("a node tells something else than what it was asked for", error.what());
+    return Invalid("a node sent an unexpected answer", error.what());
   }
 }
 

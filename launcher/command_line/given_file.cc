@@ -40,7 +40,7 @@ class Waiting {
     }
     if (!told_ && waited >= patience_.named) {
       told_ = true;
-      patience_.say("waiting for what writes to '" + path_.native() + "', which is no file, " +
+      patience_.say("waiting for what writes to '" + path_.native() + "', which is not a file, " +
                     FormatDuration(patience_.limit) + " at most");
     }
     const Duration until = told_ ? patience_.limit : std::min(patience_.named, patience_.limit);
@@ -78,7 +78,7 @@ Result<std::string> ReadFromWriter(int fd, const std::filesystem::path& path, st
       return text;
     } else if (!waiting.ForMore(fd, ended)) {
       return Error{ErrorKind::kInvalid,
-                   "cannot read '" + path.native() + "': it is no file, and what writes to it " +
+                   "cannot read '" + path.native() + "': it is not a file, and what writes to it " +
                        (text.empty() ? "has written nothing" : "has not come to an end") +
                        " within " + FormatDuration(patience.limit) + " (name a file)"};
     }

@@ -81,7 +81,7 @@ TEST_F(GivenFile, AFifoWithoutAWriterIsNamedAndThenRefused) {
   EXPECT_THAT(Refusal(fifo_), AllOf(HasSubstr("cannot read '" + fifo_ + "'"),
                                     HasSubstr("has written nothing within 20 ms")));
   EXPECT_THAT(said_, ElementsAre("waiting for what writes to '" + fifo_ +
-                                 "', which is no file, 20 ms at most"));
+                                 "', which is not a file, 20 ms at most"));
 }
 
 TEST_F(GivenFile, AWriterThatNeverEndsIsRefused) {

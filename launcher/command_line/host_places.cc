@@ -36,7 +36,7 @@ TemporaryPlace FindTemporaryPlace(const GetEnv& get_env) {
                          : "TMPDIR=" + named + " cannot be used (" + why + "): using " + place};
     }
     if (why.empty()) {
-      why = S_ISREG(info.st_mode) ? "it is no directory" : std::strerror(errno);
+      why = S_ISREG(info.st_mode) ? "it is not a directory" : std::strerror(errno);
     }
   }
   return {named.empty() ? "/tmp" : named, ""};  // The error of its first use says the rest.

@@ -28,7 +28,7 @@ Result<std::string> ParseBackend(const std::string& text) {
   if (text != "ddprun" && text != "c10d" && text != "static") {
     return Error{ErrorKind::kInvalid,
                  "--rdzv-backend='" + text +
-                     "' is not served: leave the flag out, or say c10d or static; ddprun brings "
+                     "' is not served: leave the flag out, or set c10d or static; ddprun brings "
                      "its own server, so no etcd and no plug-in is needed"};
   }
   return text;
@@ -155,7 +155,7 @@ void AddHosts(CLI::App& app, RawFlags& raw) {
               "Have the daemons of this pool start the nodes (`ddprun daemon`, docs/pool.md): "
               "--nnodes of them, as soon as they are free");
   hosts.Switch("--detach", config.detach,
-               "With --pool: end as soon as the pool has the run, which goes on");
+               "With --pool: end as soon as the pool has the run, which continues");
 }
 
 void AddRendezvous(CLI::App& app, RawFlags& raw) {

@@ -96,7 +96,7 @@ void AgentEnd::HandOver(Time limit, std::function<void()> done) {
                      [this, limit, done = std::move(done)] { HandOver(limit, done); });
     return;
   }
-  Log(LogLevel::kInfo, "this node is done; another one carries the rendezvous from now on");
+  Log(LogLevel::kInfo, "this node is done; another node hosts the rendezvous now");
   done();
 }
 

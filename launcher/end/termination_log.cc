@@ -19,7 +19,7 @@ Result<void> Write(const std::filesystem::path& file, const std::string& text) {
     return SystemError("open", file.native(), errno);
   }
   if (!S_ISREG(info.st_mode)) {
-    return Invalid("the termination log is no ordinary file", file.native());
+    return Invalid("the termination log is not an ordinary file", file.native());
   }
   if (::ftruncate(fd.get(), 0) != 0) {
     return SystemError("empty", file.native(), errno);

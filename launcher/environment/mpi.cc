@@ -146,10 +146,10 @@ Result<LaunchContext> ReadDialect(const ContextQuery& query, const Dialect& dial
     if (workers != "1" || Said(query, "nnodes")) {
       return Error{ErrorKind::kInvalid,
                    context.name + " started " + std::to_string(*local_size.value) +
-                       " ddprun on this machine: each is one worker then, and " +
+                       " ddprun on this machine, so each becomes one worker. " +
                        (workers != "1" ? "--nproc-per-node=" + workers : "--nnodes") +
                        " contradicts that. For one ddprun per node that starts its workers "
-                       "itself say mpirun --map-by ppr:1:node (mpiexec -ppn 1); else leave the "
+                       "itself use mpirun --map-by ppr:1:node (mpiexec -ppn 1); else leave the "
                        "flag out"};
     }
     context.task_slot = TaskSlot{*local_rank.value, *local_size.value};

@@ -115,9 +115,9 @@ Result<void> TakeTaskSlot(const ContextQuery& query, const SlurmStep& step,
     return Error{
         ErrorKind::kInvalid,
         "Slurm started " + std::to_string(step.tasks) + " ddprun on " + std::to_string(step.nodes) +
-            " nodes: each is one worker then, and " +
+            " nodes, so each becomes one worker. " +
             (workers != "1" ? "--nproc-per-node=" + workers : "--nnodes") +
-            " contradicts that. For one ddprun per node that starts its workers itself say "
+            " contradicts that. For one ddprun per node that starts its workers itself use "
             "srun --ntasks-per-node=1 (and -c for its CPUs); else leave the flag out "
             "[tasks-per-node]"};
   }

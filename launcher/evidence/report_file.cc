@@ -24,8 +24,9 @@ constexpr unsigned kEvidenceMode = 0644;
 Result<void> BeOrdinary(const fs::path& path) {
   struct stat found {};
   if (::lstat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
-    return Error{ErrorKind::kRefused, "cannot write '" + path.native() +
-                                          "': it is no ordinary file (a FIFO, a device or a link)"};
+    return Error{ErrorKind::kRefused,
+                 "cannot write '" + path.native() +
+                     "': it is not an ordinary file (a FIFO, a device or a link)"};
   }
   return {};
 }

@@ -181,7 +181,7 @@ TEST_F(ReportFileTest, WhatTheDiskRefusesIsSaid) {
   testing::internal::CaptureStderr();
   Serve(Ended());
   FlushLog(Duration{1'000});
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("it is no ordinary file"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("it is not an ordinary file"));
 }
 
 // Of a server alone, which knows several.

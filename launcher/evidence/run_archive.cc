@@ -67,7 +67,8 @@ class Gatherer {
       const fs::path& path = wish_.directories[i];
       UniqueFd root(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC));
       if (!root) {
-        return Error{ErrorKind::kInvalid, "'" + path.native() + "' is no directory of a run: " +
+        return Error{ErrorKind::kInvalid, "'" + path.native() +
+                                              "' is not the directory of a run: " +
                                               std::generic_category().message(errno)};
       }
       roots_.push_back(std::move(root));
@@ -163,7 +164,7 @@ class Gatherer {
                           ? IsOfBundle(name)
                           : std::ranges::find(kWorkerFiles, name) != kWorkerFiles.end();
     if (!S_ISREG(info.st_mode)) {
-      LeaveOut(NameOf(directory, full), "no ordinary file");
+      LeaveOut(NameOf(directory, full), "not an ordinary file");
     } else if (!ours) {
       LeaveOut(NameOf(directory, full), "none of those that are packed");
     } else if (std::ranges::find(wish_.made, NameOf(directory, full), &MadeFile::name) !=

@@ -75,7 +75,7 @@ TEST_F(RunArchiveTest, WhatIsNoOrdinaryFileIsNamedAlone) {
   ASSERT_TRUE(packed);
   EXPECT_EQ(packed->files, 0u);
   EXPECT_EQ(packed->left_out, 5u);
-  EXPECT_THAT(Packed("MANIFEST"), HasSubstr("attempt_1: no ordinary file"));
+  EXPECT_THAT(Packed("MANIFEST"), HasSubstr("attempt_1: not an ordinary file"));
 }
 
 TEST_F(RunArchiveTest, OfALongLogThereIsItsEnd) {

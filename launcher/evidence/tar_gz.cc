@@ -47,7 +47,7 @@ Result<void> MayHaveName(const fs::path& path, IfThere if_there) {
   }
   if (!S_ISREG(found.st_mode)) {
     return Error{ErrorKind::kRefused,
-                 "'" + path.native() + "' is no ordinary file, and is not replaced"};
+                 "'" + path.native() + "' is not an ordinary file, and is not replaced"};
   }
   return {};
 }

@@ -96,7 +96,7 @@ class Daemon {
     signals.async_wait([&](boost::system::error_code, int signal) {
       stopped_by = signal;
       Log(LogLevel::kInfo, "stopped by " + SignalName(signal) +
-                               (part_ ? "; run " + part_->name().run_id + " goes on" : ""));
+                               (part_ ? "; run " + part_->name().run_id + " continues" : ""));
       check_.End([this] { loop_.Stop(); });
       stop_.ArmAt(loop_.Now() + kCheckEndLimit, [this] { loop_.Stop(); });
     });
@@ -130,13 +130,13 @@ class Daemon {
       return {};
     }
     if (!same) {
-      return Error{ErrorKind::kRefused, "run " + found->name.run_id + " of the pool at " + pool +
-                                            " goes on here: start this daemon with --pool=" + pool +
-                                            ", or end the run (ddprun stop " + found->name.run_id +
-                                            " --pool=" + pool + "; if that pool is gone: kill " +
-                                            std::to_string(found->guard) + ")"};
+      return Error{ErrorKind::kRefused,
+                   "run " + found->name.run_id + " of the pool at " + pool +
+                       " continues here: start this daemon with --pool=" + pool +
+                       ", or end the run (ddprun stop " + found->name.run_id + " --pool=" + pool +
+                       "; if that pool is gone: kill " + std::to_string(found->guard) + ")"};
     }
-    Log(LogLevel::kInfo, "run " + found->name.run_id + " of an earlier daemon goes on here");
+    Log(LogLevel::kInfo, "run " + found->name.run_id + " of an earlier daemon continues here");
     offer_.said_part = found->name.part;
     part_ = HostedPart::Adopt(loop_, file_, *found, Told());
     return {};

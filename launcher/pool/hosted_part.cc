@@ -103,8 +103,8 @@ Result<std::optional<HostedPart::Found>> HostedPart::Look(const std::filesystem:
   ASSIGN_OR_RETURN(const std::string text, ReadToEnd(fd.get(), file, kMostOfFile));
   std::optional<Found> found = ParseFound(text);
   if (!found && !is_free) {
-    return Error{ErrorKind::kRefused, "a run goes on here, and '" + file.native() +
-                                          "' does not tell which: end it first (its processes "
+    return Error{ErrorKind::kRefused, "a run still runs here, and '" + file.native() +
+                                          "' does not name it: end it first (its processes "
                                           "have that file open)"};
   }
   if (found) {
@@ -138,7 +138,7 @@ Result<std::shared_ptr<HostedPart>> HostedPart::Start(AsioLoop& loop,
   const auto under_way = std::make_shared<LaunchUnderWay>();
   const auto launched = std::make_shared<Result<LaunchedWorker>>(
       Error{ErrorKind::kUnavailable, "cannot start ddprun in '" + launch.directory.native() +
-                                         "': its disk has not answered within " +
+                                         "': its file system has not responded within " +
                                          FormatDuration(kSpawnLimit)});
   loop.RunBounded(
       kSpawnLimit,

@@ -106,7 +106,7 @@ class PoolLaunch {
   void StandStill() const {
     Log(LogLevel::kInfo, std::string("got SIGTSTP (Ctrl-Z): ") +
                              (wish_.placed ? "the run ends" : "this leaves the queue") + " in " +
-                             FormatDuration(kPoolSilence) + " unless it goes on (fg or bg)");
+                             FormatDuration(kPoolSilence) + " unless it continues (fg or bg)");
     FlushLog(kPoolFlushLimit);
     ::raise(SIGSTOP);
   }
@@ -168,7 +168,7 @@ class PoolLaunch {
       Log(LogLevel::kWarning,
           Continue(why.message,
                    std::string("; trying again") +
-                       (wish_.placed ? ", and the run goes on"
+                       (wish_.placed ? ", and the run continues"
                         : known_     ? ""
                                      : ", until Ctrl-C. Does `ddprun rendezvous` run there?")));
     }

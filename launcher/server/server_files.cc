@@ -68,9 +68,8 @@ Result<ServerPlace> PlaceIn(const fs::path& run_directory) {
   }
   Result<std::string> text = ReadOrdinary(run_directory / "endpoint", kMaxEndpointFile);
   if (!text) {
-    return Error{
-        ErrorKind::kInvalid,
-        text.error().message + ": is it the run directory of a node that carries a server?"};
+    return Error{ErrorKind::kInvalid,
+                 text.error().message + ": is it the run directory of a node that hosts a server?"};
   }
   text->erase(std::min(text->find('\n'), text->size()));
   ServerPlace place;

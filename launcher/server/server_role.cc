@@ -264,7 +264,7 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
     } else if (config.node_rank) {
       // If the ranks are not fixed, another node may well have that address.
       Log(LogLevel::kWarning, bound.error().message +
-                                  ": this node, rank 0, does not carry the rendezvous (is "
+                                  ": this node, rank 0, does not host the rendezvous (is "
                                   "--rdzv-endpoint right?)");
     }
   }

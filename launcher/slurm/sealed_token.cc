@@ -15,7 +15,7 @@ constexpr std::string_view kPurpose = "ddprun token 2\n";
 Result<std::string> OpenSealedToken(const std::string& sealed) {
   ASSIGN_OR_RETURN(const std::string text, OpenByMunge(sealed));
   if (!text.starts_with(kPurpose) || text.size() < kPurpose.size() + kLeastToken) {
-    return Error{ErrorKind::kInvalid, "what was sealed is no token"};
+    return Error{ErrorKind::kInvalid, "the sealed text is not a token"};
   }
   return text.substr(kPurpose.size());
 }

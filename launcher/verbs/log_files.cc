@@ -114,7 +114,7 @@ int PrintLogFiles(const std::string& directory, std::optional<std::uint32_t> lin
   std::error_code error;
   if (!fs::is_directory(directory, error)) {
     return PrintError("logs",
-                      {ErrorKind::kInvalid, "'" + directory + "' is no directory of a run"});
+                      {ErrorKind::kInvalid, "'" + directory + "' is not the directory of a run"});
   }
   const std::vector<fs::path> files = LogsIn(directory);
   if (files.empty()) {

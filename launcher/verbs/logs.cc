@@ -198,7 +198,7 @@ void LogsSession::OnPiece(const NodeId& node, const AnswerPiece& piece) {
   came_ = piece.bytes.empty() ? came_ : SteadyNow();
   bytes_[node] += piece.bytes.size();
   if (!request_.spec.follow && bytes_[node] > kMostOfNode) {
-    GiveUp(node, "has sent more than a node keeps: the rest is passed over");
+    GiveUp(node, "has sent more than a node keeps: the rest is ignored");
   }
   std::vector<AnswerRecord> records;
   if (const Result<void> read = ReadRecords(piece.bytes, records); !read) {

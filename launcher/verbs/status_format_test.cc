@@ -119,8 +119,8 @@ TEST_F(Status, WhatIsLoadedAheadIsALineForEachThatDiffers) {
   }
   EXPECT_THAT(Text(), HasSubstr("\npreload: has loaded torch\nlately:"));
 
-  run.nodes[1].facts[1].value = "cold: a\nb";
-  EXPECT_THAT(Text(), HasSubstr("\npreload: cold: a\\nb (n1#0)\n"
+  run.nodes[1].facts[1].value = "cannot: a\nb";
+  EXPECT_THAT(Text(), HasSubstr("\npreload: cannot: a\\nb (n1#0)\n"
                                 "preload: has loaded torch (n0#0 and 1 more)\nlately:"));
 }
 

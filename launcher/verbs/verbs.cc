@@ -113,7 +113,7 @@ void AddAgentsFlags(FlagRows& flags, StacksRequest& request) {
         flags.Switch("--live", request.live,
                      "They must continue, so no debugger where it could leave them stopped"),
         flags.Value("--notify", request.notify, "SOCKET",
-                    "The socket on which the first one tells of itself"),
+                    "The socket to which the first process reports itself"),
         flags.Value("--recorder", request.recorder, "FILE",
                     "This file, made anew, for torch's record of its last collectives"),
         flags.Value("--also", request.also, "FILE", "Appended to this file too, if it exists")}) {

@@ -186,7 +186,7 @@ HttpAnswer PageAnswers::Session(const HttpRequest& request) const {
 HttpAnswer PageAnswers::Proof(const HttpRequest& request) const {
   const std::optional<PageKeys> proofs = view_.access.Proofs(request);
   if (!proofs) {
-    return {kForbidden, "this page is not there, or that is no nonce\n"};
+    return {kForbidden, "this page is not there, or the nonce is not valid\n"};
   }
   return {200,
           OrderedJson{{"look", proofs->look}, {"operate", proofs->operate}}.dump(),
@@ -201,7 +201,7 @@ HttpAnswer PageAnswers::Wish(const HttpRequest& request) const {
   }
   const bool drains = request.path == "/api/drain";
   if (drains && !IsNodeName(request.body)) {
-    return {kBadRequest, "that is no name of a node\n"};
+    return {kBadRequest, "that is not the name of a node\n"};
   }
   return {.act = [wish = wish_, drains, node = request.body](auto done) {
     wish(drains ? ControlVerb::kDrain : ControlVerb::kStop, drains ? node : "", std::move(done));

@@ -24,7 +24,7 @@ std::optional<std::string> WhyMalformed(const NodeReport& report) {
   const RunSpec& spec = report.spec;
   if (spec.min_nodes < 1 || spec.min_nodes > spec.max_nodes) {
     return "--nnodes=" + std::to_string(spec.min_nodes) + ":" + std::to_string(spec.max_nodes) +
-           " is no range of node counts";
+           " is not a range of node counts";
   }
   if (report.workers < 1 || report.workers > kMaxWorkers) {
     return "--nproc-per-node=" + std::to_string(report.workers) + " is not within 1 to " +

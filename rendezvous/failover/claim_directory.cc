@@ -91,7 +91,7 @@ Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
   for (std::string line; std::getline(stream, line);) {
     lines.push_back(line);
   }
-  const Error bad = Invalid("this is no whole claim of ddprun's", text.substr(0, 80));
+  const Error bad = Invalid("this is not a whole claim of ddprun's", text.substr(0, 80));
   if (!lines.empty() && lines[0] == kKindBefore && lines.size() == kFixedLines - 1) {
     lines[0] = kKind;  // It named no lease, and no ends of runs.
     lines.emplace_back("lease 0");

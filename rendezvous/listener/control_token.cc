@@ -107,7 +107,7 @@ Result<void> ControlToken::Check(std::string_view given) {
   return Error{ErrorKind::kRefused,
                given.empty()
                    ? "a token is needed: --token-file=FILE or DDPRUN_TOKEN (the node that "
-                     "carries the server has it in its run directory)"
+                     "hosts the server has it in its run directory)"
                    : "this is not the server's token"};
 }
 

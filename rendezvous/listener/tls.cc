@@ -70,8 +70,8 @@ Result<Tls> ReadTls(const TlsFiles& files) {
   Tls tls;
   if (files.certificate.empty() != files.key.empty()) {
     return Error{ErrorKind::kInvalid,
-                 "--tls-cert and --tls-key go together: a certificate is "
-                 "shown by who has its key"};
+                 "--tls-cert and --tls-key go together: a certificate "
+                 "needs its key"};
   }
   if (!files.certificate.empty()) {
     ASSIGN_OR_RETURN(tls.certificate, ReadPem("--tls-cert", files.certificate));

@@ -146,7 +146,7 @@ std::string Describe(const WaitReason& reason) {
     case WaitFor::kSettling:
       return "joining the running world of " + CountOf(reason.have, "node") +
              (reason.remaining ? " in " + FormatDuration(*reason.remaining) : "") +
-             ", together with whoever else comes now";
+             ", together with other nodes that come now";
     case WaitFor::kHeldBack:
       return HeldBack(reason);
     case WaitFor::kBackoff:

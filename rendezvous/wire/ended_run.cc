@@ -13,7 +13,7 @@ std::string Encode(const EndedRun& run) {
 Result<EndedRun> DecodeEndedRun(const std::string& bytes) {
   v1::ClaimEntry wire;
   if (!wire.ParseFromString(bytes) || !wire.has_ended()) {
-    return Error{ErrorKind::kInvalid, "is no record of this program's"};
+    return Error{ErrorKind::kInvalid, "is not a record of this program"};
   }
   Reader in(kServersAhead);
   return ReadFields<EndedRun>(wire.ended(), in, "ended");

@@ -18,7 +18,7 @@ std::string Encode(const std::vector<PoolWish>& wishes) {
 Result<std::vector<PoolWish>> DecodeWishes(const std::string& bytes) {
   v1::PoolWishes wire;
   if (!wire.ParseFromString(bytes) || static_cast<std::size_t>(wire.wishes_size()) > kMostWishes) {
-    return Error{ErrorKind::kInvalid, "it is no list of a pool's runs"};
+    return Error{ErrorKind::kInvalid, "it is not a list of a pool's runs"};
   }
   std::vector<PoolWish> wishes;
   for (const v1::PoolWish& one : wire.wishes()) {

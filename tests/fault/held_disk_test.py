@@ -81,9 +81,9 @@ class HeldDisk(DdprunTest):
         self.wait_for(lambda: os.path.exists(done), run, what="the worker's end", limit=60)
         self.assertRegex(run.err(), r"the workers' output to \S+/stdout.log is not written: its file system is not responding")
         self.let_go()
-        self.wait_for_text(run, r"the disk of \S+/stdout.log answers again; (\d+) bytes of output are missing there")
+        self.wait_for_text(run, r"the file system of \S+/stdout.log responds again; (\d+) bytes of output are missing there")
         (log,) = glob.glob(self.path("logs/*/attempt_0/0/stdout.log"))
-        self.wait_for(lambda: "bytes of output are missing here: the disk did not answer\n" in read_text(log), run)
+        self.wait_for(lambda: "bytes of output are missing here: the file system did not respond\n" in read_text(log), run)
         shown = [int(line) for line in re.findall(r"line (\d+) END", run.out())]
         self.assertEqual(shown, list(range(len(shown))))  # All of it on the console.
         self.terminate(run)

@@ -78,7 +78,7 @@ class MemoryRecovery(DdprunTest):
         kills = self.kill_often(*runs)
         self.all_end(runs, limit=LIMIT)
         self.assertGreater(kills, KILLS // 2, "the training ended before most kills")
-        from_memory = len(re.findall("going on from memory", runs[0].err()))
+        from_memory = len(re.findall("continuing from memory", runs[0].err()))
         print(f"{name}: {kills} kills, {from_memory} starts from memory", file=sys.stderr)
         return from_memory, runs[0]
 
@@ -119,7 +119,7 @@ class MemoryRecovery(DdprunTest):
                 os.kill(goes.process.pid, signal.SIGKILL)
                 again = node(lost)
                 first = again if lost == 0 else stays
-                self.wait_for_text(first, f"going on from memory, where rank {1 - lost} has the newest", limit=LIMIT)
+                self.wait_for_text(first, f"continuing from memory, where rank {1 - lost} has the newest", limit=LIMIT)
                 self.all_end((stays, again), limit=LIMIT)
                 self.assertTrue(self.parameters(name) == calm, first.all())
 
@@ -131,7 +131,7 @@ class MemoryRecovery(DdprunTest):
         self.kill_a_worker()
         self.wait_for_text(run, r"resumed at step \d+", limit=LIMIT)
         step = int(re.search(r"resumed at step (\d+)", run.all())[1])
-        self.assertIn("going on from memory", run.all())
+        self.assertIn("continuing from memory", run.all())
 
         def newest():
             saved = [entry for entry in os.listdir(self.path("saved")) if entry.startswith("step-")]

@@ -27,7 +27,7 @@ class TemporaryFolder(DdprunTest):
 
     def test_one_that_cannot_be_used_is_named_and_another_taken(self):
         open(self.path("file"), "w").close()
-        for place, why in ((self.path("missing"), "No such file or directory"), (self.path("file"), "it is no directory")):
+        for place, why in ((self.path("missing"), "No such file or directory"), (self.path("file"), "it is not a directory")):
             run = self.ask("--nproc-per-node=2", FAKE_WORKER, environment={"TMPDIR": place})
             self.assertRegex(run.err(), f"TMPDIR={place} cannot be used .{why}.: using /tmp\n")
         run = self.start(FAKE_WORKER, environment={"TMPDIR": ""})
@@ -67,7 +67,7 @@ class CommandLine(DdprunTest):
         self.refused("--nnodes=2", "--rdzv-endpoint=127.0.0.1:0", f"--token-file={fifo}", FAKE_WORKER,
                      names="--token-file: a token file must be an ordinary file")
         run = self.start(f"--config={fifo}", FAKE_WORKER, "--print=one")
-        self.wait_for_text(run, f"ddprun: warning: waiting for what writes to '{fifo}', which is no file, 1 min")
+        self.wait_for_text(run, f"ddprun: warning: waiting for what writes to '{fifo}', which is not a file, 1 min")
         self.write(fifo, "nproc-per-node = 2\n")
         self.assertEqual(run.wait(), 0, run.all())
         self.assertEqual(run.out(), "one\none\n")
@@ -196,7 +196,7 @@ class Network(DdprunTest):
 
     def test_rank_0_says_that_the_endpoint_is_not_its_own(self):
         run = self.start_node("192.0.2.1:29400", "--node-rank=0")
-        self.ends(run, "'192.0.2.1' is not an address of this machine: .*rank 0, does not carry")
+        self.ends(run, "'192.0.2.1' is not an address of this machine: .*rank 0, does not host")
 
     def test_two_agents_of_the_same_rank(self):
         first = self.start_node(self.endpoint, "--node-rank=0", timeout=60)

@@ -135,7 +135,7 @@ for kept in {self.path("home")}/.cache/ddprun/copies/*; do cp -n {self.path("awa
 
     def test_the_program_is_not_here(self):
         for program, why in (("nothing.py", "cannot open '{}': No such file or directory (--copy)"),
-                             ("/dev", "this is no ordinary file: '{}' (--copy)"),
+                             ("/dev", "this is not an ordinary file: '{}' (--copy)"),
                              ("large.py", "the file is larger than 268435456 bytes: '{}' (--copy)")):
             with open(self.path("own/large.py"), "w") as large:
                 large.truncate(256 * 2**20 + 1)

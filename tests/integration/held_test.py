@@ -49,7 +49,7 @@ class Held(DdprunTest):
     def test_a_fifo_for_a_log_is_refused(self):
         run = self.leaves_fifos("--next")
         self.assertNotEqual(run.wait(), 0, run.all())
-        self.assertRegex(run.err(), "cannot open '[^']*/attempt_1/0/stdout.log': it is no ordinary file")
+        self.assertRegex(run.err(), "cannot open '[^']*/attempt_1/0/stdout.log': it is not an ordinary file")
 
     def test_a_fifo_as_the_parents_error_file_is_not_waited_for(self):
         os.mkfifo(self.path("fifo"))

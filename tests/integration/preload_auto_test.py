@@ -138,7 +138,7 @@ class PreloadAuto(DdprunTest):
             before="os.mkdir(sys.argv[1] + os.environ['TORCHELASTIC_RESTART_COUNT'] + os.environ['RANK'])\n"
                    "os.environ['OMP_NUM_THREADS'] = '7'"))
         run = self.say("--max-restarts=1")
-        self.wait_for(lambda: re.search(r"^cold: .*say\.py:3 comes before `import torch` \(line \d\)$", self.preloaded()), run)
+        self.wait_for(lambda: re.search(r"^not used: .*say\.py:3 comes before `import torch` \(line \d\)$", self.preloaded()), run)
         self.assertEqual({told["pid"] == told["loaded"] for told in self.restart(run)}, {True})
         self.assertNotIn("loaded ahead", run.err())
 

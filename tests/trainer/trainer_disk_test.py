@@ -163,7 +163,7 @@ class Disk(support.TrainerTest):
             self.assertIn("asked to stop, but the last checkpoint", worker.text("err"))
         self.assert_ended(all_wait, 75)
         for worker in all_wait:
-            self.assertRegex(worker.text("err"), r"asked to stop, but the checkpoint to go on from \(step \d+\)")
+            self.assertRegex(worker.text("err"), r"asked to stop, but the checkpoint to continue from \(step \d+\)")
         self.assertNotIn("saved at step", all_wait[0].text("err"))
         self.checkpoints = unfinished
         self.run_world(SHORT, ranks=2, generation=2)

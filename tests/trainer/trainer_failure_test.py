@@ -208,13 +208,13 @@ class Failure(support.TrainerTest):
     def test_files_that_may_not_grow_do_not_end_the_training(self):
         limits = {resource.RLIMIT_FSIZE: 100_000}
         for epochs, next_start in ((1, "there is none before it: started again with nothing but this directory, training begins anew"),
-                                   (2, "started again, training goes on from the one before")):
+                                   (2, "started again, training continues from the one before")):
             arguments = ["--limit-train=640", f"--epochs={epochs}"]
             (worker,) = self.start(arguments, limits=limits, generation=2 * epochs - 1)
             self.assertEqual(worker.wait(), 1, worker.text("err"))
             said = worker.text("err")
             self.assertIn("File too large", said)
-            self.assertIn("; training goes on", said)
+            self.assertIn("; training continues", said)
             self.assertIn(f"could not be saved in '{self.checkpoints}'; {next_start}", said)
             self.run_world(arguments, generation=2 * epochs)
 

@@ -115,7 +115,7 @@ class Stop(support.TrainerTest):
         first, other = self.start(evaluating, ranks=2)
         self.assertTrue(first.wait_for_phase("evaluate"))
         first.kill(signal.SIGTERM)
-        words = "asked to stop: step 20 is being saved, and the evaluation goes on"
+        words = "asked to stop: step 20 is being saved, and the evaluation continues"
         self.assertTrue(first.wait_for_text(words), first.text("err"))
         self.assertTrue(self.eventually_saved(first, 20), self.lineage())
         for worker in (first, other):

@@ -124,7 +124,7 @@ Result<LoadOutcome> CheckpointStore::Load() {
     }
     if (read.checkpoint) {
       if (i > 0) {
-        outcome.warnings.back() += "; going on from '" + lineage_[i].directory + "'";
+        outcome.warnings.back() += "; continuing from '" + lineage_[i].directory + "'";
       }
       lineage_.erase(lineage_.begin(), lineage_.begin() + static_cast<std::ptrdiff_t>(i));
       outcome.checkpoint = std::move(read.checkpoint);
@@ -177,7 +177,7 @@ Result<void> CheckpointStore::NameUncommitted(std::vector<std::string>& warnings
   for (const std::string& name : names) {
     if (IsCheckpointName(name)) {
       warnings.push_back("'" + name +
-                         "' was never committed and is not used; to go on from it, "
+                         "' was never committed and is not used; to continue from it, "
                          "give its path");
     }
   }

@@ -105,7 +105,7 @@ TEST_F(CheckpointStoreTest, AFlippedByteAnywhereFallsBackToTheParentWithAWarning
       EXPECT_EQ(outcome->checkpoint->snapshot.state.step, 100u);
       ASSERT_EQ(outcome->warnings.size(), 1u);
       EXPECT_THAT(outcome->warnings[0], HasSubstr(path.native()));
-      EXPECT_THAT(outcome->warnings[0], HasSubstr("going on from 'step-00000100-"));
+      EXPECT_THAT(outcome->warnings[0], HasSubstr("continuing from 'step-00000100-"));
       files_.Flip(path, index);
     }
   }

@@ -103,7 +103,8 @@ class Publisher {
     }
     if (IsKeptByName()) {  // Its readers, or its training, would lose it.
       return Invalid(
-          "that is published already, or a checkpoint that a training goes on from: publish a copy "
+          "that is published already, or a checkpoint from which a training continues: publish a "
+          "copy "
           "of it",
           source_.native());
     }

@@ -110,7 +110,7 @@ Result<GpuPlugin> GpuPlugin::Load(const fs::path& file) {
   const auto function = reinterpret_cast<DdprunCudaApiFunction>(dlsym(handle, kDdprunCudaApiName));
   if (function == nullptr) {
     return Error{ErrorKind::kSystem,
-                 "'" + path.native() + "' is no GPU plug-in of ddprun-train: " + LoaderError()};
+                 "'" + path.native() + "' is not a GPU plug-in of ddprun-train: " + LoaderError()};
   }
   const DdprunCudaApi& api = *function();
   if (api.version != kDdprunCudaVersion) {

@@ -111,7 +111,7 @@ void LineFile::Append(const std::string& line) {
   if (dropped_++ == 0) {
     Log(LogLevel::kWarning, "the " + what_ + " file '" + file_->path +
                                 "' does not take more lines: its file system is not responding, or "
-                                "it has no reader; they are dropped until it does (said once)");
+                                "it has no reader; they are dropped until it does");
   }
 }
 

@@ -24,16 +24,18 @@ struct LongRead {
     const DiskWait::Due due = wait.Look(now, options.asked_to_stop());
     const std::string lasted = InSeconds(wait.Lasted(now));
     if (due.give_up) {
-      options.give_up({ErrorKind::kUnavailable,
-                       "asked to stop, but " + options.what + " for " + lasted +
-                           ": the disk does not answer. Ending without saving; the last checkpoint "
-                           "stays"});
+      options.give_up(
+          {ErrorKind::kUnavailable,
+           "asked to stop, but " + options.what + " for " + lasted +
+               ": the file system is not responding. Ending without saving; the last checkpoint "
+               "stays"});
     } else if (options.limit && now - begin >= *options.limit) {
-      options.give_up({ErrorKind::kSystem,
-                       options.what + " for " + lasted +
-                           ", and the disk does not answer: the other ranks wait no longer "
-                           "(--collective-timeout). Started again, training goes on from the last "
-                           "checkpoint"});
+      options.give_up(
+          {ErrorKind::kSystem,
+           options.what + " for " + lasted +
+               ", and the file system is not responding: the other ranks wait no longer "
+               "(--collective-timeout). Started again, training continues from the last "
+               "checkpoint"});
     } else if (due.word) {
       Log(LogLevel::kWarning, options.what + ", " + lasted + " so far: waiting for the disk");
     }

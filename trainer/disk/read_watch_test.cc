@@ -44,7 +44,8 @@ TEST(ReadWatch, EndsARankBeforeItsPeersTakeItForGone) {
   const ReadWatch::Reading reading(watch);
   const Error error = watched.Reason();
   EXPECT_EQ(error.kind, ErrorKind::kSystem);
-  EXPECT_NE(error.message.find("samples of x are being read for 1 s, and the disk does not answer"),
+  EXPECT_NE(error.message.find(
+                "samples of x are being read for 1 s, and the file system is not responding"),
             std::string::npos)
       << error.message;
 }

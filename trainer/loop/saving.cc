@@ -67,8 +67,9 @@ void Saving::Remember() {
 Result<void> Saving::SaveAndStop() {
   training_.heartbeat.Phase(kCheckpointPhase);
   const std::string step = std::to_string(training_.state.step);
-  BlockingTask task{.what = "the checkpoint to go on from (step " + step + ") is being saved in '" +
-                            training_.config.checkpoint_dir.native() + "'",
+  BlockingTask task{.what = "the checkpoint to continue from (step " + step +
+                            ") is being saved in '" + training_.config.checkpoint_dir.native() +
+                            "'",
                     // Another save may still be under way.
                     .bytes = 2 * training_.learner->StateBytes()};
   if (checkpointing_) {
@@ -77,7 +78,7 @@ Result<void> Saving::SaveAndStop() {
       Result<void> saved = checkpointing_->SaveNow(std::move(*snapshot));
       if (saved) {
         Log(LogLevel::kInfo, "stopping on request, saved at step " + step +
-                                 ": started again, training goes on from there");
+                                 ": started again, training continues from there");
       }
       checkpointing_->End();
       return saved;
@@ -93,7 +94,7 @@ void Saving::SaveIfAskedToStop() {
   }
   checkpointing_->Save(training_.learner->View(), training_.StateNow(), /*best=*/false);
   training_.Say(LogLevel::kInfo, "asked to stop: step " + std::to_string(training_.state.step) +
-                                     " is being saved, and the evaluation goes on");
+                                     " is being saved, and the evaluation continues");
 }
 
 Snapshot Saving::MakeSnapshot() const {

@@ -80,10 +80,10 @@ void AddRunOptions(CLI::App& app, RunOptions& options) {
   app.add_option("--skew", options.skew,
                  "RANK:MILLISECONDS,...: make these ranks slower by so much in every step, to see "
                  "what the others do");
-  app.add_option(
-         "--memory-snapshots", options.memory_snapshots,
-         "yes: the state is left in memory with ddprun too, so that a restart goes on from there; "
-         "no: restarts go on from checkpoints alone")
+  app.add_option("--memory-snapshots", options.memory_snapshots,
+                 "yes: the state is left in memory with ddprun too, so that a restart continues "
+                 "from there; "
+                 "no: restarts continue from checkpoints alone")
       ->capture_default_str();
   app.add_flag("--no-sync", options.no_sync,
                "Do not average gradients over the ranks, to see how far their models part");

@@ -100,7 +100,7 @@ Result<CurveFile> CurveFile::Open(const std::filesystem::path& directory, std::u
                     return MakeCurveFile(path, static_cast<std::uint64_t>(std::max(now, 0.0)));
                   }});
   if (!opened && opened.error().kind == ErrorKind::kUnavailable) {
-    Log(LogLevel::kWarning, Continue(opened.error().message, "; training goes on without them"));
+    Log(LogLevel::kWarning, Continue(opened.error().message, "; training continues without them"));
     return file;
   }
   if (!opened) {
