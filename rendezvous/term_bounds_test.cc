@@ -63,12 +63,13 @@ TEST(TermBounds, TheRefusalSaysByHowMuchTheClocksDiffer) {
   NodeReport report = Plain();
   report.term = TermOf(kNow + 4 * kDay);
   EXPECT_NE(Refusal(report, kNow)
-                .find("a clock that is 96 h 00 min ahead of the one that reads "
+                .find("the clock of its source was 96 h 00 min ahead of the one that reads "
                       "it, 2027-01-15 08:00 UTC (compare `date -u` on both"),
             std::string::npos)
       << Refusal(report, kNow);
   report.term = {std::numeric_limits<std::uint64_t>::max()};
-  EXPECT_NE(Refusal(report, kNow).find("a clock that is years ahead"), std::string::npos);
+  EXPECT_NE(Refusal(report, kNow).find("the clock of its source was years ahead"),
+            std::string::npos);
   constexpr std::int64_t kDayInMicroseconds = kDay * 1'000;
   const auto at = [](std::int64_t offset) {
     return ClockAt({"n0", 29400}, ClockOffset{offset, 1});

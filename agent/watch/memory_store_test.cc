@@ -106,7 +106,7 @@ TEST_F(MemoryStoreTest, OnlyMemoryThatKeepsItsSize) {
       foreign_.Take(UniqueFd(::open("/", O_PATH | O_CLOEXEC))),
   };
   for (const ForeignFd& file : wrong) {
-    EXPECT_THAT(Leave(0, "a", file), HasSubstr("no memfd that is sealed")) << file->get();
+    EXPECT_THAT(Leave(0, "a", file), HasSubstr("not a memfd that is sealed")) << file->get();
   }
   EXPECT_THAT(Names(0), IsEmpty());
 }

@@ -259,7 +259,7 @@ TEST_F(StepPagesTest, OnlyAPageThatStaysOne) {
                 HasSubstr("it has " + std::to_string(bytes) + " bytes, not 4096"));
   }
   EXPECT_THAT(Refused(Make(kStepPageBytes, F_SEAL_GROW).file),
-              HasSubstr("no memfd that is sealed"));
+              HasSubstr("not a memfd that is sealed"));
   const Worker other = Make();
   other.page->magic = kStepPageMagic + 1;
   EXPECT_THAT(Refused(other.file), HasSubstr("does not begin as a step page"));

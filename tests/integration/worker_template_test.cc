@@ -99,7 +99,7 @@ TEST_F(WorkerTemplateTest, OneThatDoesNotSpeakAsItShouldIsGone) {
 TEST_F(WorkerTemplateTest, AProcessThatIsNoWorkerOfItsIsNotTaken) {
   const pid_t self = ::getpid();
   for (const std::string how : {"names-stranger", "names-agent"}) {
-    EXPECT_THAT(WhyNotForked(how), HasSubstr("no worker of its own")) << how;
+    EXPECT_THAT(WhyNotForked(how), HasSubstr("not a worker of its own")) << how;
     EXPECT_TRUE(template_->gone());
   }
   EXPECT_EQ(::getpid(), self);
