@@ -48,8 +48,8 @@ struct AgentOptions {
   bool templates = true;
   KeepPlan keep;                        // WarmPlan's.
   std::shared_ptr<GivenPreload> given;  // The same.
-  bool of_daemon = false;  // A reader of the workers' output asks for it (agent/commands/),
-  bool followed = false;   // and the launch does: it comes, or has come.
+  bool of_daemon = false;  // The launch reads the workers' output by requests (agent/commands/).
+  bool followed = false;   // A daemon's launch reads the output, or will.
   Duration linger{0};      // RunnerConfig's.
   std::string node_check;  // Of this machine, for /bin/sh; empty: none is run.
   Duration node_check_timeout{60'000};

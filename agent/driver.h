@@ -102,8 +102,8 @@ class AgentDriver {
   std::string start_waits_for_;  // Shown to people; empty: it does not take long.
   LeftBehind left_behind_;
   std::string addresses_;  // Of this node, as last looked up.
-  WorldId peers_of_;       // The world of the last directive to run,
-  std::string peers_;      // and the addresses of its nodes.
+  WorldId peers_of_;       // The world of the last directive to run.
+  std::string peers_;      // The addresses of that world's nodes.
   std::vector<bool> said_hello_;
   LastAttempt last_attempt_;
 };

@@ -48,7 +48,7 @@ struct WorkersEvents {
   std::function<void(std::uint32_t local_rank, const Notification&)> spoke;
   // It will end, and not with success: known before its memory was given back. Of some workers.
   std::function<void(std::uint32_t local_rank)> dying;
-  std::function<void(WorkerEnd)> ended;  // In wait order; what it said before comes before.
+  std::function<void(WorkerEnd)> ended;  // In wait order; its earlier reports come before.
   // After the order to end at once: a worker that catches TERM has worked since a second ago.
   std::function<void()> active;
   // Nothing is left of the generation, and its output was drained.

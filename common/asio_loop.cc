@@ -15,7 +15,7 @@ namespace {
 
 constexpr Duration kPatience{1'000};  // Of the loop's end, with a disk that hangs.
 
-// The clock that goes on while the machine is suspended, as that of all other machines does: a
+// The clock that runs on while the machine is suspended, as that of all other machines does: a
 // process that wakes finds that its leases are over. A timer that was armed before is late then.
 Time BootTime() {
   timespec time{};

@@ -34,8 +34,8 @@ class Loop {
   // Any thread. Runs later, on the loop, in order of posting.
   virtual void Post(std::function<void()> work) = 0;
 
-  // `work` on the one thread for names and strangers (started at the first use), then `done` on the
-  // loop. In order.
+  // `work` on the one thread for name lookups and untrusted peers (started at the first use), then
+  // `done` on the loop. In order.
   virtual void RunBlocking(std::function<void()> work, std::function<void()> done) = 0;
 
   // The same on a thread of the disk's, which may hang for ever: then nothing that comes after it

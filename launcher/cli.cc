@@ -44,7 +44,7 @@ void ResolveHang(const RawFlags& raw, LaunchConfig& config) {
     config.hang_timeout = Duration{0};  // A start alone is judged; a debugger may hold a worker.
   } else if (!IsSet(config, "on-hang")) {
     config.hang_by_default = true;
-    config.spec.on_hang = kHangIsTold;
+    config.spec.on_hang = kHangIsReported;
   }
 }
 

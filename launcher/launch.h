@@ -1,4 +1,4 @@
-// The launch verb: guard and agent, and the rendezvous server where this node carries it.
+// The launch verb: guard and agent, and the rendezvous server where this node hosts it.
 #pragma once
 
 #include "launcher/command_line/config.h"

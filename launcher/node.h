@@ -1,5 +1,5 @@
 // One node of a run, from its first report to its exit code: the agent, the server if this node
-// carries it, and the page and probes of both.
+// hosts it, and the page and probes of both.
 //
 // Connects these parts and passes events on. It decides nothing itself; how the launch ends is in
 // end/agent_end.

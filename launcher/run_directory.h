@@ -42,7 +42,7 @@ Result<void> MakeOwnDirectory(const std::filesystem::path& directory);
 void RemoveOwnDirectory(const std::filesystem::path& directory);
 
 // Where what is known of the run stays when it is over: `run_dir` (--run-dir), which nodes share,
-// so that whoever serves goes on with one file; else the run directory. Empty: nowhere.
+// so that any server continues the same file; else the run directory. Empty: nowhere.
 std::filesystem::path EvidencePlace(const std::string& run_dir, const RunDirectory& directory);
 
 }  // namespace ddprun

@@ -6,8 +6,9 @@
 //   --insecure, or certificates      none
 //   anything else                    none
 //
-// Mode 0600; the first node draws it. All of a user's runs on loopback share one token: whoever can
-// read one token file of this user can read any other. A forwarded port makes no difference.
+// Mode 0600; the first node draws it. All of a user's runs on loopback share one token: a process
+// that can read one token file of this user can read any other. A forwarded port makes no
+// difference.
 #pragma once
 
 #include <filesystem>

@@ -22,7 +22,7 @@ OrderedJson EventInJson(const RunEvent& event);
 // The points of the curve.
 OrderedJson TrainingInJson(const std::vector<TrainingPoint>& training);
 
-// On one line, or with `indent` spaces; what is no UTF-8 is replaced.
+// On one line, or with `indent` spaces; bytes that are not UTF-8 are replaced.
 std::string JsonText(const OrderedJson& json, int indent = -1);
 
 }  // namespace ddprun

@@ -11,7 +11,7 @@
 // A SOCK_SEQPACKET connection joins the two sides; `ddprun` is its client:
 //
 //   ddprun -> kept    KeptRequest::kLaunch with kLaunchDescriptors | kState | kEnd
-//   kept -> ddprun    KeptReply; of kState with the plan's file. After kLaunch the guard goes on:
+//   kept -> ddprun    KeptReply; of kState with the plan's file. After kLaunch the guard continues:
 //   guard -> ddprun   what it has inherited (a text); after that it waits
 //   ddprun -> guard   one byte 'g': go, it is what ddprun itself was started with. End of file: the
 //                     guard ends, and nothing has happened. Then the number of each signal

@@ -11,7 +11,7 @@
 //                      here by itself, before it waited for other ranks; for people
 //   STEP_PAGE=1        with one memfd beside it: its steps are there (step_page.h); without one:
 //                      so many of them were when this was sent
-//   RESUME=1200        its state is there, and it goes on from that step; once, before the first
+//   RESUME=1200        its state is there, and it continues from that step; once, before the first
 //   PHASE=checkpoint   what it is doing, one word
 //   EXTEND_TIMEOUT_USEC=60000000
 //                      as systemd's: the next progress may come that much later than now, however
@@ -27,7 +27,7 @@
 //   CPU
 //                      time
 //   SAVE_SIGNAL=23     this signal (1 to 64; not KILL, not STOP) makes it save and
-//                      go on: ddprun save sends it only to workers that have said so
+//                      continue: ddprun save sends it only to workers that have said so
 //   FDSTORE=1  FDNAME=model
 //                      as systemd's, with one memfd beside it (SCM_RIGHTS): keep it for the next
 //                      worker of this local rank (memory_block.h); "stored" without a name

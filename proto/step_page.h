@@ -13,7 +13,7 @@
 //           PHASE between two steps stays between them
 //
 // Numbers of 8 bytes, aligned and in this machine's order, each stored at once. The reader trusts
-// none of it: whatever stands here is read as a worker's word.
+// none of it: its values are read as a worker's word.
 #pragma once
 
 #include <cstddef>

@@ -54,8 +54,8 @@ struct TemplateRequest {
   std::uint32_t blocks = 0;  // At most kMostBlocks.
   // Not 0: no worker is wanted (kept_template.h).
   std::uint32_t keep_ms = 0;
-  std::int32_t agent = 0;  // Its pid,
-  std::int32_t guard = 0;  // and that of its guard.
+  std::int32_t agent = 0;  // The agent's pid.
+  std::int32_t guard = 0;  // The pid of the agent's guard.
 };
 
 struct WorkerImage {

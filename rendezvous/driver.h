@@ -90,7 +90,7 @@ class CoordinatorDriver {
   // that it does not know may be about to find it, and must learn how their run ended.
   Duration StaysFor() const;
 
-  // No run of this server has workers any more. If it took over a run that may be going on, it also
+  // No run of this server has workers any more. If it took over a run that may still run, it also
   // has heard of a run.
   bool RunsHaveEnded() const;
 

@@ -108,7 +108,7 @@ TEST_F(Ended, RunsThatEverybodyHasLeftMakeRoom) {
   });
 }
 
-// Otherwise its claim would tell the next server of a run that may be going on, and the first nodes
+// Otherwise its claim would tell the next server of a run that may still run, and the first nodes
 // of the next run would hear how the old one ended.
 TEST_F(Ended, AServerThatWaitedForStragglersInVainLeavesTheRunEnded) {
   OnLoop([&] {
@@ -143,7 +143,7 @@ TEST_F(Ended, RunsThatNobodyHasBegunMakeRoomOnceNobodyIsThere) {
     return run != nullptr && run->index.served == 0;
   };
   std::size_t left = 0;
-  const std::function<void()> look = [&] {  // The loop goes on meanwhile.
+  const std::function<void()> look = [&] {  // The loop continues meanwhile.
     while (left < CoordinatorDriver::kMaxRuns && is_left(left)) {
       ++left;
     }

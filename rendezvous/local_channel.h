@@ -1,4 +1,4 @@
-// The agent that carries the server talks to it without a socket: same loop, same rules.
+// The agent that hosts the server talks to it without a socket: same loop, same rules.
 //
 // Destroying it gives up its call without a word to the server, which goes with it.
 #pragma once

@@ -69,8 +69,8 @@ grpc::ServerUnaryReactor* EndAtOnce(grpc::CallbackServerContext* context,
   return reactor;
 }
 
-// The loop's part of a call that is open. RefuseEarly ends it when the server closes; what its
-// owner does later has no effect.
+// The loop's part of a call that is open. RefuseEarly ends it when the server closes; later
+// calls of its owner have no effect.
 class OpenCall {
  public:
   using All = std::set<OpenCall*>;

@@ -2,10 +2,10 @@
 // side.
 //
 // In a world that trains together all ranks take their steps at the pace of the slowest, so the
-// time of a step tells nothing; what counts is what a rank does before it waits for the others
-// (WORK_USEC), and the least of its last kWorkSteps steps, so that one that is held up now and then
-// is not named. A rank is slow if it needs kSlowerThanMost times what most need, and that is a
-// fifth of a step at least: less is nothing that anyone waits for.
+// time of a step shows nothing. The measure is the time in which a rank works before it waits for
+// the others (WORK_USEC), and the least of its last kWorkSteps steps, so that one that is held up
+// now and then is not named. A rank is slow if it needs kSlowerThanMost times what most need, and
+// that is a fifth of a step at least: less is nothing that anyone waits for.
 //
 // Pure. For people: nothing is decided by it.
 #pragma once

@@ -45,7 +45,7 @@ std::int64_t UnixMilliseconds();
 std::int64_t LatestUnixMilliseconds();
 // `now` counts as shown.
 std::int64_t Latest(std::int64_t now, std::atomic<std::int64_t>& latest);
-std::int64_t UnixMicroseconds();  // For people alone,
-double UnixSeconds();             // as these.
+std::int64_t UnixMicroseconds();  // For people alone.
+double UnixSeconds();             // For people alone.
 
 }  // namespace ddprun

@@ -1,6 +1,6 @@
-// How a node's Sync call reaches a server's driver and its answer comes back, whatever carries it.
+// How a node's Sync call reaches a server's driver and its answer comes back, over any transport.
 //
-// Two ways exist: gRPC between machines, and a direct one where the agent carries the server
+// Two ways exist: gRPC between machines, and a direct one where the agent hosts the server
 // itself. Neither knows what a report means. Everything here is used, and calls back, on the loop;
 // nothing calls back from inside the call that caused it.
 //

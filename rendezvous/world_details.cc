@@ -48,7 +48,7 @@ std::vector<RunEvent> WorldDetails::NewlySlow(Time now) {
 }
 
 void WorldDetails::Note(const TrainingPoint& point) {
-  // A world that goes on from a checkpoint trains some steps again.
+  // A world that continues from a checkpoint trains some steps again.
   const auto later = std::ranges::lower_bound(curve_, point.step, {}, &TrainingPoint::step);
   const bool newest = later == curve_.end();
   if (!newest && later + 1 == curve_.end() && later->step == point.step) {

@@ -90,7 +90,7 @@ bool Checkpointing::PlanFromMemory(const TrainState& asked, const Remembered& re
   std::vector<std::string> notes;
   Result<TrainState> goes_on = ContinueFrom(state, asked, notes);
   if (!goes_on) {
-    return false;  // The disk has the same training, and says why it cannot go on.
+    return false;  // The disk has the same training, and says why it cannot continue.
   }
   plan = {.kind = StartKind::kFromMemory, .state = *std::move(goes_on), .notes = std::move(notes)};
   if (made) {

@@ -41,7 +41,7 @@ class Checkpointing {
   Checkpointing(const TrainConfig& config, const WorkerEnv& env,
                 const std::string& model_description, Say say);
 
-  // On a thread: claims the directory, and decides where this training goes on: from the state in
+  // On a thread: claims the directory, and decides where this training continues: from the state in
   // memory where that counts, else from the newest checkpoint. `loaded` becomes the snapshot to
   // copy the tensors from, if there is one. kRefused: another run uses the directory, or another
   // world took over.
@@ -72,7 +72,7 @@ class Checkpointing {
   Result<std::optional<LoadedCheckpoint>> LoadBest();
 
   // Says what became of saves. The only error: another world has taken over (kRefused). A failed
-  // save is said, and training goes on with the older checkpoints.
+  // save is said, and training continues with the older checkpoints.
   Result<void> Poll();
 
   std::optional<std::uint64_t> last_saved() const { return last_saved_; }

@@ -61,7 +61,7 @@ class Heartbeat {
       TellFirst(step);
     }
   }
-  // The step that training goes on from, sent before this returns: that a world came so far is
+  // The step that training continues from, sent before this returns: that a world came so far is
   // progress (--crash-loop-limit), however soon it ends.
   void Resume(std::uint64_t step);
   // Rank 0's report; sent as it is.

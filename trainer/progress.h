@@ -31,15 +31,15 @@ struct ProgressPoint {
   double step_seconds = 0;  // Mean since the last report.
   std::uint64_t samples_left = 0;
   std::uint32_t ranks = 1;
-  std::optional<std::uint64_t> gpu_bytes;        // Of rank 0 on its GPU, now
-  std::optional<std::uint64_t> gpu_peak;         // and at most.
+  std::optional<std::uint64_t> gpu_bytes;        // Bytes of rank 0 on its GPU now.
+  std::optional<std::uint64_t> gpu_peak;         // The most bytes of rank 0 on its GPU.
   std::optional<double> gradient_norm;           // Of the last step, before clipping.
   std::optional<std::uint64_t> last_checkpoint;  // Step.
   std::map<std::string, double> others;          // Numbers that a program names itself.
 };
 
 // "epoch 3/5 step 1200/4690 loss 0.412 acc 88.1% norm 1.93 lr 1.0e-03 5.1k samples/s (2.6k/rank)
-// eta 0:12 ckpt 1000", in one line; what is not known or says nothing is left out.
+// eta 0:12 ckpt 1000", in one line; unknown and empty values are left out.
 std::string ProgressLine(const ProgressPoint& point);
 
 // "train/loss" and what else is known. `gen` and `mem` as in the metrics file.

@@ -25,7 +25,7 @@ enum class StartKind {
 struct StartPlan {
   StartKind kind = StartKind::kFresh;
   std::optional<Error> refusal;    // Every rank ends with it.
-  TrainState state;                // Where to go on; a fresh start is a state too.
+  TrainState state;                // Where to continue; a fresh start is a state too.
   std::vector<std::string> notes;  // For the log: warnings, and what was adapted.
 };
 
@@ -36,7 +36,7 @@ Result<StartPlan> StartPlanFromText(std::string_view text);
 TrainState FreshState(const TrainConfig& config, std::uint32_t world_size,
                       const std::string& model_description);
 
-// How `asked` (a fresh state) goes on from a checkpoint: an error where that is another training
+// How `asked` (a fresh state) continues from a checkpoint: an error where that is another training
 // (data, seed); otherwise the state to start with and, in `notes`, what was adapted. The global
 // batch stays what it was, whatever the world size, unless --batch was changed.
 Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked,

@@ -1,5 +1,5 @@
 // TERM, INT, USR1 and USR2 as a request: save at the next step that all ranks agree on, and end.
-// URG as another one: save, and go on.
+// URG as another one: save, and continue.
 //
 // Decides only for this process: until Catch, and for a signal that says "end at once"
 // (proto/stop_signal.h), the process ends as it would without a handler. The trainer decides about

@@ -36,7 +36,7 @@ namespace {
 
 // Each step frees what it allocated. Given back to the system it would come back page by page, each
 // cleared and entered: a tenth of the time of a VGG11. So what was in use once is kept, in huge
-// pages where the system allows it; whoever set the variable himself has the say.
+// pages where the system allows it; a variable that the user has set is kept.
 void KeepFreedMemory() {
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
@@ -122,7 +122,7 @@ std::variant<TrainConfig, EarlyExit> ParseWith(const WorkerProgram& program,
 }
 
 // Started as a template, this process has loaded what a worker needs once it is here: each worker
-// goes on from here, in a process of its own.
+// continues from here, in a process of its own.
 void ServeAsTemplate(const WorkerProgram& program, int argc, char** argv) {
   const int socket = ddprun_template_open();
   if (socket < 0) {

@@ -59,7 +59,7 @@ class Commands {
   Time opened_{};
   Duration retry_ = kFirstRetry;
   LoopTimer finish_;
-  std::function<void()> finished_;  // Empty: the run goes on.
+  std::function<void()> finished_;  // Empty: the run continues.
   bool had_follower_ = false;
   bool needs_follower_ = false;
 };

@@ -78,7 +78,7 @@ struct WorkerSpoke {
   std::uint32_t local_rank = 0;
   bool ready = false;
   std::optional<std::uint64_t> step;
-  std::optional<std::uint64_t> resume;  // Its state is there, and it goes on from this step.
+  std::optional<std::uint64_t> resume;  // Its state is there, and it continues from this step.
   std::optional<std::string> phase;
   std::optional<Duration> extend;  // The next progress may come this much later than now.
   std::optional<double> loss;      // For people:

@@ -1,5 +1,5 @@
-// --fence-after: a node that got no answer for so long kills its own workers, for the others may be
-// about to replace them. Pure.
+// --fence-after: a node that got no answer for so long kills its own workers, because
+// other nodes may replace them. Pure.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ void FenceIfDue(AgentStepContext& step);
 // node by now, and no workers may be started by it. Says so.
 bool ComesTooLate(AgentStepContext& step);
 
-// How the node continues while it has no server: "; the workers go on, ...".
+// How the node continues while it has no server: "; the workers continue, ...".
 std::string OutageInWords(const AgentState& state, const AgentConfig& config);
 
 }  // namespace ddprun

@@ -1,6 +1,6 @@
 // Decides when this machine is checked (--host-check, --node-check), and what the verdict means:
-// whether a world may have it. The coordinator hears of it in the report; what runs the check is
-// the driver's.
+// whether a world may have it. The coordinator hears of it in the report; the driver
+// runs the check.
 //
 //   is        | starts   | workers fail | all are gone | it passes | it fails | a pause is over
 //   fit       | checking | suspect      | -            | -         | -        | -

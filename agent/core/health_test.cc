@@ -122,7 +122,7 @@ TEST_F(Health, ALateTickJudgesNobody) {
   EXPECT_EQ(Late(), 4u);
 }
 
-// A suspended job: the workers go on with the step in which they were stopped.
+// A suspended job: the workers continue with the step in which they were stopped.
 TEST_F(Health, APauseOfTheWorkersTooTakesNoneOfTheirTime) {
   Says(0, 7, 2s);
   Tick(5s);

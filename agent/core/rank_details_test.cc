@@ -54,7 +54,7 @@ TEST_F(RunningAgentRankDetails, ShowsWhoIsInACollectiveOfThoseThatReportSteps) {
   EXPECT_EQ(phase(0), 0u);
 }
 
-// The first STEP of a world that goes on from a checkpoint is no time of 1,000 steps.
+// The first STEP of a world that continues from a checkpoint is no time of 1,000 steps.
 TEST_F(RunningAgentRankDetails, MeasuresWhatAStepTakes) {
   Speak(0, {.step = 1'000}, 2s);
   EXPECT_EQ(Seen().ranks[0].step_time.count(), 0);

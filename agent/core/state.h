@@ -19,19 +19,22 @@ inline constexpr Duration kStopGrace{5'000};  // A coordinator relies on it, unl
 inline constexpr Duration kTellsOthers{30'000};
 
 struct AgentConfig : NodeIdentity {
-  std::string server;     // For people: where the rendezvous is,
-  std::string successor;  // and which node becomes the leader then; empty: not to be said.
+  std::string server;     // The rendezvous' address, for messages.
+  std::string successor;  // The node that becomes the leader next, for messages; empty: unknown.
   Duration stop_grace = kStopGrace;  // TERM to KILL after a failure or loss; longer where active.
   Duration outage_limit{600'000};    // An idle node without a server gives up after it.
   Duration hang_timeout{0};          // Without progress for longer, a worker is late; 0: never.
   Duration start_timeout{0};         // The same from the start to the first progress; 0: never.
-  bool says_unwatched = true;        // Also of workers of which nothing is seen.
-  bool start_spares_busy = true;     // Then only a worker that was idle for hang_timeout is late.
-  bool judges_unseen = false;        // Then also a worker of which nothing was seen yet.
-  bool preemptible = false;          // A scheduler's signals mean: save, the run will go on later.
-  bool leaves_alone = false;         // They may concern this node alone, and others go on without.
-  bool checks_node = false;          // --host-check, --node-check
-  bool alone = false;                // No other node can join the run.
+  bool says_unwatched = true;        // Warns if no worker reports progress.
+  // A start counts as late only for a worker that was idle for hang_timeout.
+  bool start_spares_busy = true;
+  // At the end of start_timeout a worker of which nothing was seen is late too.
+  bool judges_unseen = false;
+  bool preemptible = false;  // A scheduler's signals mean: save, the run continues later.
+  // A scheduler's signals make only this node leave; other nodes continue.
+  bool leaves_alone = false;
+  bool checks_node = false;  // --host-check, --node-check
+  bool alone = false;        // No other node can join the run.
   std::string cannot_start;  // Why the workers cannot start on this machine; empty: they can.
   int give_up_code = 0;      // Of a run that must not be started again; 0: the run's own.
 };
@@ -51,14 +54,14 @@ struct Heartbeat {
   std::uint64_t printed = 0;                      // The steps counted in its printed lines.
   std::uint64_t step = 0;
   std::string phase;
-  Time stepped;                            // When the step was reported,
-  std::chrono::microseconds step_time{0};  // and what one takes, smoothed; 0: not known.
-  std::vector<StepWork> work;  // Newest last, kWorkSteps steps and those that were reported with
-                               // them.
+  Time stepped;                            // When the step was reported.
+  std::chrono::microseconds step_time{0};  // The time of a step, smoothed; 0: unknown.
+  std::vector<StepWork> work;  // Newest last: kWorkSteps steps, and those reported with them.
   Time since;                  // Of its last progress: a larger STEP, another PHASE, or the hello.
   Duration allowed{0};         // From then on.
   bool in_collective = false;  // As its watch says of a worker of kTold; for people.
-  bool unjoined = false;       // It has begun no collective; late is whom its watch calls still.
+  // It has begun no collective: it is late only if its watch reports it as still.
+  bool unjoined = false;
   bool late = false;
   bool forgiven = false;  // The agent was paused since: it was given time once.
   bool operator==(const Heartbeat&) const = default;
@@ -123,16 +126,16 @@ struct AgentState : NodeStanding {
   HostFacts facts;               // Of this machine, for people.
   std::optional<JobEndKnown> job_end;
   int signal = 0;             // The first that asked to end, or the job's end did (TERM); 0: none.
-  bool saved = false;         // A worker ended with "start me again" after hello,
-  bool unsaved = false;       // or in another way than that or success.
+  bool saved = false;         // A worker ended with "start me again" after hello.
+  bool unsaved = false;       // A worker ended in another way: neither saved nor successful.
   bool saved_before = false;  // The last generation here had saved; no worker of this one has said
                               // hello.
   std::optional<Finish> finish;
   std::optional<Time> exit_at;  // Done: the acknowledgement is not waited for longer.
 
   Time heard;           // Last reply, or the start.
-  Time sent;            // The newest call,
-  Time answered;        // and the newest of those that were answered.
+  Time sent;            // When the newest call was sent.
+  Time answered;        // When the newest answered call was sent.
   bool fenced = false;  // The workers are being killed: no server answered for too long.
   bool ever_heard = false;
   bool outage_told = false;
@@ -140,8 +143,8 @@ struct AgentState : NodeStanding {
   Duration backoff{0};
   std::string last_error;
   std::optional<WaitReason> waiting;  // As last shown to people.
-  History history;                    // Of the run, as its servers sent it: for the next server,
-  EventMark events_kept;              // which knows of those before its term as far as this.
+  History history;        // The run's history as its servers sent it, for the next server.
+  EventMark events_kept;  // The newest event before its term that the present server knows.
 };
 
 // Its workers are being stopped, and this one was not dying before.

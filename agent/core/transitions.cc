@@ -97,7 +97,8 @@ void KillNow(AgentStepContext& step) {
 }
 
 void RenewMembership(AgentState& state) {
-  // The sequence goes on growing: a late answer to the old membership must not pass for a new one.
+  // The sequence continues to grow: a late answer to the old membership must not pass for a new
+  // one.
   state.former_incarnation = state.incarnation;
   state.incarnation = *std::exchange(state.next_incarnation, std::nullopt);
   state.echo.reset();

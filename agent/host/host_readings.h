@@ -30,8 +30,8 @@ struct GpuReading {
   std::uint32_t index = 0;                   // As nvidia-smi counts.
   std::string uuid;                          // Empty: not known.
   bool mine = true;                          // The run may use it.
-  bool lost = false;                         // The driver cannot reach it any more,
-  bool needs_reset = false;                  // or not before a reset.
+  bool lost = false;                         // The driver cannot reach it any more.
+  bool needs_reset = false;                  // The driver cannot use it before a reset.
   std::string error;                         // Else why there was no reading; empty: there was one.
   std::optional<std::uint64_t> uncorrected;  // ECC errors since the driver was loaded.
   std::optional<RemappedRows> rows;

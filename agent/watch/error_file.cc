@@ -18,8 +18,8 @@ using nlohmann::json;
 constexpr std::size_t kMaxBytes = 1024 * 1024;
 constexpr double kMostSeconds = 1e15;
 constexpr std::size_t kEscape = 6;  // Characters: \\uXXXX.
-constexpr unsigned kHigh = 0xD800;  // Of UTF-16's pairs the first,
-constexpr unsigned kLow = 0xDC00;   // and the second.
+constexpr unsigned kHigh = 0xD800;  // The first half of a UTF-16 pair.
+constexpr unsigned kLow = 0xDC00;   // The second half of a UTF-16 pair.
 
 // A number, or the decimal text of one.
 std::optional<std::int64_t> Seconds(const json& value) {

@@ -1,5 +1,5 @@
 // The evidence that a node keeps of workers that failed, in the generation's bundle: their last
-// lines and what the kernel knows of the machine. Written beside what goes on: a restart waits for
+// lines and what the kernel knows of the machine. Written beside the run: a restart waits for
 // none of it, the end of the run a second at most. Decides nothing; lives on the loop, and blocks
 // nowhere.
 #pragma once

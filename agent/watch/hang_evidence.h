@@ -1,4 +1,4 @@
-// The evidence that is kept of hung workers, before they are killed or where they go on: their
+// The evidence that is kept of hung workers, before they are killed or where they continue: their
 // stacks, what torch recorded, what they printed last, and what the kernel knows of the machine; in
 // the generation's bundle where one is kept, else the stacks alone, in a file of each worker.
 //
@@ -44,7 +44,7 @@ struct HangWish {
   std::vector<HungWorker> workers;
   // On the loop: what that rank printed last.
   std::function<std::string(std::uint32_t local_rank)> last_lines;
-  // Where they are to go on: takes their stacks in its place, and leaves them unharmed; the end
+  // Where they are to continue: takes their stacks in its place, and leaves them unharmed; the end
   // comes once, later, unless it is forgotten.
   std::function<void(std::vector<StackJob> jobs, std::function<void()> done)> take_live = {};
   std::string failed = {};  // As carried out: what could not be kept.

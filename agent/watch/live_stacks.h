@@ -1,6 +1,6 @@
-// Where workers that are to go on stand, for operators: in memory, so that no disk is needed; taken
-// by the children that take hung workers' (stack_taker.h), which hold no worker that they could
-// harm.
+// The stacks of workers that continue to run, for operators: in memory, so that no disk is needed;
+// taken by the children that take hung workers' (stack_taker.h), which hold no worker that they
+// could harm.
 //
 // One taking at a time, others wait their turn. Bounded in time: 10 s for a worker and some 40 s
 // for all of a node; in memory: kMostOfOne for each worker. Lives on the loop.
@@ -37,7 +37,7 @@ class LiveStacks {
   // to a file. Its turn's number.
   std::uint64_t Take(std::vector<Target> targets, Done done);
 
-  // The caller does not want it any more: the reading goes on, and the next caller has its turn.
+  // The caller does not want it any more: the reading continues, and the next caller has its turn.
   // Nothing where it is over.
   void GiveUp(std::uint64_t turn);
 

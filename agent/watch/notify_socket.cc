@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 // nothing is would cost as much as what came. So a flood never holds up the loop, either.
 constexpr int kMaxPerTurn = 1;
 constexpr int kMaxWaiting = 64;
-// At the end nothing comes after it; what is left of a worker may go on sending.
+// At the end nothing comes after it; processes that a worker left may continue to send.
 constexpr int kMaxAtEnd = 4096;
 
 // Room for "/", ten digits, and a process's number after a point.

@@ -3,8 +3,8 @@
 // interpreter, write `<dump><rank>` within a second or so (ProcessGroupNCCL.hpp, DumpPipe; torch
 // 2.2 and later).
 //
-// Pipe and file are the worker's: whatever they are, they delay nothing here, and never take more
-// than kMostDump. The file is a pickle: it is kept and never read. Blocks, bounded: for threads.
+// Pipe and file are the worker's. They delay nothing here, and never take more than kMostDump. The
+// file is a pickle: it is kept and never read. Blocks, bounded: for threads.
 #pragma once
 
 #include <chrono>

@@ -183,7 +183,7 @@ char StateLetter(const fs::path& task) {
   return state == "gone" || state.empty() ? '\0' : state.front();
 }
 
-// Why no tool may hold a process that is to go on; "": it may.
+// Why no tool may hold a process that is to continue; "": it may.
 std::string WhyHandsOff(const std::vector<fs::path>& threads) {
   for (const fs::path& thread : threads) {
     switch (StateLetter(thread)) {

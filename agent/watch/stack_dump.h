@@ -6,7 +6,7 @@
 // For a process of its own (`ddprun stacks`), since it blocks: on /proc, on the process, and on the
 // tools, which get `limit` at most and are killed then. Bounded: kMaxThreads threads and
 // kMaxToolBytes bytes. Never changes the process, but for the moment in which a tool holds it. A
-// process that is to go on
+// process that is to continue
 // (`live`) is held by no tool while it is stopped or waits in the kernel where nothing wakes it: a
 // tool that is killed there could leave it stopped for ever. One that was stopped so is continued.
 #pragma once

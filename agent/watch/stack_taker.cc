@@ -20,7 +20,7 @@ int RunToEnd(const WorkerSpec& spec, bool live, ChildRun& child,
              const std::shared_ptr<UniqueFd>& output) {
   constexpr std::size_t kMostSaid = 1024;
   std::string said;
-  // One that holds a worker which is to go on is asked to let it go; others are killed.
+  // One that holds a worker which is to continue is asked to let it go; others are killed.
   const auto ended = child.Run(spec, {.out = output ? output->get() : -1,
                                       .signal = live ? SIGTERM : SIGKILL,
                                       .output = [&](int, std::string_view bytes) {

@@ -34,7 +34,7 @@ struct StackJob {
   std::filesystem::path also =
       {};  // Appended to it too where this file exists: the worker's stderr.
   std::shared_ptr<UniqueFd> output = nullptr;
-  bool live = false;                    // It is to go on: --live.
+  bool live = false;                    // It is to continue: --live.
   std::string notify = {};              // Its notify socket; empty: as its environment says.
   std::filesystem::path recorder = {};  // Torch's record goes here; empty: nowhere.
 };

@@ -50,7 +50,7 @@ std::optional<std::uint64_t> StepReader::News(StepPage& page) const {
 std::optional<Notification> StepReader::Read(StepPage& page, std::uint64_t most) {
   const std::uint64_t there = Load(page.count);
   const std::uint64_t count = std::min(there, most);
-  if (there < seen_) {  // No worker of ours does that; what comes now is as new as any.
+  if (there < seen_) {  // No worker of ours does that; later entries are as new as any.
     seen_ = 0;
     last_.reset();
   }
@@ -125,7 +125,7 @@ Result<std::optional<Notification>> StepPages::Take(std::uint32_t local_rank,
   std::optional<Notification> left;
   Page& page = pages_[local_rank];
   if (page.memory) {
-    // First that, then the last look: whoever writes looks at it after he has written.
+    // First that, then the last look: a writer looks at it after its write.
     std::atomic_ref(page.memory->reader).store(kPageIsReadNoMore, std::memory_order_seq_cst);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     left = page.reader.Read(*page.memory, kAllEntries);

@@ -31,8 +31,8 @@ class StepReader {
 
  private:
   std::uint64_t seen_ = 0;
-  std::optional<StepEntry> last_;     // Of those,
-  std::optional<StepEntry> highest_;  // and the first with the highest step.
+  std::optional<StepEntry> last_;     // The newest step read so far.
+  std::optional<StepEntry> highest_;  // The first entry with the highest step.
 };
 
 // Of the workers of one generation, by local rank, one each.

@@ -3,8 +3,8 @@
 //
 //   {"version": 1, "pid": 42, "scope_id": "step", "expiration_time": 1795263336.5, "signal": 9}
 //
-// A negative expiration_time takes it back; a signal of 0 or less means: only say so. Pure; whoever
-// may open the pipe may write anything, so nothing else is a request.
+// A negative expiration_time takes it back; a signal of 0 or less means: only say so. Pure. Any
+// process that may open the pipe may write anything, so nothing else is a request.
 #pragma once
 
 #include <cstdint>

@@ -26,8 +26,8 @@ namespace ddprun {
 struct ChildPlan {
   std::optional<Duration> limit = {};
   int out = -1;          // Its standard output; -1: `output` gets it.
-  bool both = false;     // Standard error goes there too;
-  bool errors = false;   // or `output` gets it; else it goes nowhere.
+  bool both = false;     // Standard error goes where standard output goes.
+  bool errors = false;   // `output` gets standard error; if neither is set, it is dropped.
   int signal = SIGKILL;  // Where it is given up: another one only asks it to end.
   int ends = -1;         // Readable: it is killed.
   // Of its group, what tidies up after it (Python's tracker of shared memory) may end by itself.

@@ -31,7 +31,7 @@ class LineAssembler {
   // Appends what is left as a last, completed line.
   void Finish(std::string& lines);
 
-  // The text appended so far ends within a line, and goes on there without a prefix.
+  // The text appended so far ends within a line, and continues there without a prefix.
   bool open() const { return open_; }
 
  private:

@@ -45,7 +45,7 @@ class OutputStream : public std::enable_shared_from_this<OutputStream> {
     std::unique_ptr<OutputSink> filtered;  // nullptr: none. Console lines that a filter knows.
     std::vector<std::string> filters;
     std::string prefix;  // On the console.
-    // What of some bytes is shown; none: all. Other readers get them as they are.
+    // The part of some bytes that is shown; none: all. Other readers get them as they are.
     std::function<std::string(std::string_view)> shown;
     bool keep_tail = false;
     std::shared_ptr<KeptOutput> kept;              // nullptr: not kept for later requests.

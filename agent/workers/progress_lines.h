@@ -4,7 +4,7 @@
 // without escape sequences (colours, cursor moves); each in linear time, whatever the expression.
 //
 // Every movement of every form counts, so the count only grows. Bars are distinguished by name and
-// total, at most kMostTracks of them; one that begins anew goes on counting. Bars that are not
+// total, at most kMostTracks of them; one that begins anew continues counting. Bars that are not
 // training (Loading, Map, Validation, Sanity Checking) count too: they are life, and a node that
 // evaluates does not hang. No bar's number is a step of the run: bars begin anew after a restart,
 // and in each epoch. A step is the run's where the user's own expression takes it, or the line says
@@ -43,7 +43,7 @@ class ProgressForms {
     bool absolute = false;
   };
   std::optional<Found> Find(std::string_view line) const;
-  // The same in a line that may go on: a bar alone, which says when it is whole.
+  // The same in a line that may continue: a bar alone, which says when it is whole.
   std::optional<Found> FindInOpenLine(std::string_view line) const;
 
  private:

@@ -27,9 +27,9 @@ struct PythonProgram {
   std::string kind;                // "file", "module" or "text".
   std::string name;                // Its path, name or source.
   std::string path;                // The path that Python will put first into sys.path.
-  std::size_t at = 0;              // In argv: the first argument that names it,
-  std::string options;             // and the options that are in the same word: "-u" of "-um".
-  std::size_t arguments = 0;       // Also there: the first argument of the program's own.
+  std::size_t at = 0;              // Index in argv of the first argument that names the program.
+  std::string options;             // Options in the same word as the program's: "-u" of "-um".
+  std::size_t arguments = 0;       // Index in argv of the program's first own argument.
 };
 
 // `directory` is the one that the command will run in. Reads the first lines of a script. The error
@@ -38,8 +38,8 @@ Result<PythonProgram> ReadPythonCommand(const Command& command,
                                         const std::filesystem::path& directory);
 
 struct PythonHook {
-  WorkerSpec spec;   // Of the template,
-  WorkerSpec probe;  // and of the interpreter that says whether it loads the hook.
+  WorkerSpec spec;   // Of the preload process.
+  WorkerSpec probe;  // Of the interpreter that reports whether it loads the hook.
   UniqueFd file;     // The file that both get beside their three descriptors.
 };
 struct PreloadRequest {

@@ -30,7 +30,7 @@ namespace ddprun {
 struct StraysOfWorker {
   std::optional<std::uint32_t> local_rank;  // None: nothing tells which worker's they were.
   std::vector<std::string> names;           // "sh", one for each process.
-  bool lingers = false;                     // They may go on for a while; else they were killed.
+  bool lingers = false;                     // They may continue for a while; else they were killed.
 };
 
 class Strays : public std::enable_shared_from_this<Strays> {

@@ -30,7 +30,8 @@ bool IsPseudoTerminal(const struct stat& stream) {
          driver < UNIX98_PTY_SLAVE_MAJOR + UNIX98_PTY_MAJOR_COUNT;
 }
 
-// Device and inode are another's; what a program can ask of its streams at its start is not.
+// Device and inode may differ; the answers that a program gets about its streams at its start do
+// not.
 bool SameKind(const struct stat& a, const struct stat& b) {
   if (IsPseudoTerminal(a) && IsPseudoTerminal(b)) {
     return true;

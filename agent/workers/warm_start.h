@@ -1,6 +1,6 @@
 // When a worker is forked from a template and when it is started from its file: the one place that
-// knows. A template is never needed: whatever is wrong with it is said in one line, the workers
-// start cold, and another one is made beside them, at most kMostTemplates for a run.
+// knows. A preload process is never needed: any fault of it is reported in one line, the workers
+// start without it, and another one is made beside them, at most kMostTemplates for a run.
 //
 // A plan is automatic where the user did not ask for a template. The template is then made once the
 // workers run and have loaded torch. It loads in the background, and only State() reports it.

@@ -43,7 +43,7 @@ class LaunchUnderWay {
   // Becomes readable then; -1: the system had none.
   int wake() const { return wake_.get(); }
 
-  // In the new process, which shares the agent's memory: false: it is not to go on.
+  // In the new process, which shares the agent's memory: false: it is not to continue.
   bool BeginInChild();
   // Another process made it: the same.
   bool Begun(pid_t pid);

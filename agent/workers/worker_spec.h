@@ -68,8 +68,8 @@ struct StreamPlan {
   // Equal lines of several ranks are said once there (line_merger); nullopt: each rank's.
   struct Merge {
     std::uint32_t rank = 0;
-    std::uint32_t shown = 1;  // Ranks of this node whose lines are shown,
-    std::uint32_t world = 1;  // of so many.
+    std::uint32_t shown = 1;  // Ranks of this node whose lines are shown.
+    std::uint32_t world = 1;  // Ranks of the world.
   };
   std::optional<Merge> merge;
   bool read = false;  // The agent is to see it, wherever it goes.
@@ -151,7 +151,7 @@ std::optional<std::size_t> OmpThreads(const std::map<std::string, std::string>& 
 // before a name that has a value, so that any text without one stays as it is.
 enum class DollarPairs { kAreOne, kAreOneBeforeNames };
 
-// "${name}" and "$name" with the value of the name; what has no value stays.
+// "${name}" and "$name" with the value of the name; names without a value stay.
 std::string ExpandTemplate(const std::string& text,
                            const std::map<std::string, std::string>& values, DollarPairs pairs);
 

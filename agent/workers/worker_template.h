@@ -3,7 +3,7 @@
 //
 //   state    | says ready | refuses, or ends | no answer in time
 //   ---------|------------|------------------|-------------------------------------------------
-//   Loading  | Ready      | Gone, with why   | Loading (who waits goes on without it)
+//   Loading  | Ready      | Gone, with why   | Loading (who waits continues without it)
 //   Ready    |            | Gone, with why   | Late: that worker is begun from its file; what the
 //            |            |                  | template forks later sees that no caller is left
 //   Late     |            | Gone             | an answer: Ready. Asked again without one: Gone

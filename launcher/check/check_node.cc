@@ -35,8 +35,8 @@ constexpr Duration kLinkPatience{5'000};
 constexpr Duration kStorePatience{30'000};  // More than a node needs for a round.
 constexpr std::size_t kMostValue = 64 << 10;
 constexpr std::size_t kMostOthers = 8;
-constexpr std::size_t kTimes = 2;      // Of every link,
-constexpr std::size_t kMostTimes = 5;  // and of one that seems slow.
+constexpr std::size_t kTimes = 2;      // Measurements of every link.
+constexpr std::size_t kMostTimes = 5;  // Measurements of a link that seems slow.
 constexpr auto kSending = std::chrono::milliseconds(500);
 constexpr int kPiece = 256 << 10;
 

@@ -60,7 +60,7 @@ void ResolveEndpoint(const RawFlags& raw, LaunchConfig& config, Problems& proble
   }
 }
 
-// A run that can go on without one of its nodes is to go on without the first one, too.
+// A run that can continue without one of its nodes must also continue without the first one.
 void TakeSharedDirectory(LaunchConfig& config) {
   const bool spare = config.spec.min_nodes < config.spec.max_nodes ||
                      config.context.hosts.size() > config.spec.max_nodes;

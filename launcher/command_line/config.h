@@ -1,5 +1,6 @@
 // The configuration that the command line, and the environment beside it, ask for. Values and their
-// validation; no flag is read anywhere else, none after the start.
+// validation; no flag is read anywhere else, none after the start. A bad value ends ddprun with
+// exit code 2, and all problems are reported at once (problems.h).
 #pragma once
 
 #include <algorithm>
@@ -35,12 +36,12 @@ namespace ddprun {
 struct HandledSignals {
   std::string text;                  // As given; every worker finds it in its environment.
   std::set<int> numbers;             // Passed on to the workers.
-  std::vector<std::string> unknown;  // Said once, and left out.
+  std::vector<std::string> unknown;  // Reported once, and left out.
 };
 
 // Which peers may call, and what this process shows where it calls.
 struct AccessFlags {
-  std::string token_file;         // --token-file: what all must show.
+  std::string token_file;         // --token-file: the token that all peers must prove.
   std::string token;              // DDPRUN_TOKEN; no worker sees it.
   std::string run_dir;            // --run-dir: shared by the nodes; empty: no node takes over.
   TlsFiles tls;                   // --tls-cert, --tls-key, --tls-ca
@@ -137,7 +138,7 @@ struct DaemonConfig : AccessFlags {
   Endpoint pool;
   std::string name;                           // Empty: the host's.
   std::string program;                        // ddprun itself.
-  std::vector<std::string> launch_variables;  // That would configure its runs: these do not count.
+  std::vector<std::string> launch_variables;  // Variables that would configure its runs: ignored.
   std::string node_check;                     // Empty: none.
   Duration node_check_timeout{60'000};
   Duration keep_warm{600'000};

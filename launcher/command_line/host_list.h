@@ -15,7 +15,7 @@
 namespace ddprun {
 
 struct LaunchHost {
-  std::string address;                   // What ssh is given: "user@n3"; no brackets.
+  std::string address;                   // The argument of ssh: "user@n3"; no brackets.
   std::string name;                      // "n3": this node's name, and how other nodes reach it.
   std::optional<std::uint32_t> workers;  // Its slots; none: --nproc-per-node says.
   std::uint32_t most_workers = 0;        // Its max_slots; 0: no bound.

@@ -1,7 +1,7 @@
 // A process's knowledge of how it was started, and the questions by which it finds that out
 // (detect.h).
 //
-// Values; what they mean for a launch is the command line's.
+// Values; the command line decides what they mean for a launch.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ struct LaunchContext {
   std::vector<std::string> warnings;
 
   std::string node;                    // This node's name there; empty: the host's own.
-  std::optional<std::uint32_t> index;  // Of this node, or process, among all; 0 carries the server.
+  std::optional<std::uint32_t> index;  // Of this node, or process, among all; 0 hosts the server.
   std::vector<std::string> hosts;      // Of all nodes in their order, where they are known.
   bool on_first_node = false;          // The one that they meet at.
   bool joins = false;         // The server at the endpoint is there, and this node never serves.

@@ -1,10 +1,10 @@
-// The events of a run as lines of JSON in its run directory, by the node that carries the server:
+// The events of a run as lines of JSON in its run directory, by the node that hosts the server:
 //
 //   <run directory>/events.jsonl     appended to; beyond kMostBytes it becomes
 //   <run directory>/events.1.jsonl   the one before, which goes then
 //
-// A run that moves its server goes on in the same file where nodes share the directory: what stands
-// at its end is not written again. A line has number and term, so that whoever reads can order what
+// If the server moves and nodes share the directory, the run continues in the same file. Events at
+// its end are not written again. A line has number and term, so that whoever reads can order what
 // two servers wrote beside each other.
 //
 // Never holds the loop up (side_writer.h): what does not fit into kMostWaiting meanwhile is

@@ -28,7 +28,7 @@ class ReportFile {
   using Look = std::function<std::optional<RunStatus>(const RunId&)>;
 
   // `run_id`: empty: the run that has the first event, and after its end the next one's. `node`:
-  // that carries the server, for people.
+  // that hosts the server, for people.
   ReportFile(Loop& loop, const std::filesystem::path& directory, RunId run_id, std::string node);
   ReportFile(const ReportFile&) = delete;
   ReportFile& operator=(const ReportFile&) = delete;

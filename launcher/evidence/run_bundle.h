@@ -30,7 +30,7 @@ class RunBundle {
 
   using Look = std::function<std::optional<RunStatus>(const RunId&)>;
 
-  // `place`: where bundles are. `node`: that carries the server.
+  // `place`: where bundles are. `node`: the one that hosts the server.
   RunBundle(Loop& loop, std::filesystem::path place, std::string node);
   RunBundle(const RunBundle&) = delete;
   RunBundle& operator=(const RunBundle&) = delete;

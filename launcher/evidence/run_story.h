@@ -19,7 +19,7 @@ struct RunStory {
   RunStatus run;
   std::int64_t unix_ms = 0;           // As of.
   Term term;                          // Of the server that tells it.
-  std::string node;                   // That carries it; empty: a server alone.
+  std::string node;                   // The node that hosts the server; empty: a server alone.
   std::string remark = {};            // Before the headline, where the run is not over.
   std::vector<RunEvent> events = {};  // All that are kept; `run` has the last ones.
 };

@@ -143,7 +143,7 @@ std::string HostLink::WhyGone() const {
   return lines.empty() ? how : InOneLine(Joined(lines, "; ")) + " (" + how + ")";
 }
 
-// Posted: whoever is told may end this link.
+// Posted: the callback may end this link.
 void HostLink::Tell(const HostsEvent& event) {
   loop_.Post([weak = weak_from_this(), event] {
     if (const auto self = weak.lock(); self && !self->dropped_) {

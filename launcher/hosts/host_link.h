@@ -45,8 +45,9 @@ class HostLink : public std::enable_shared_from_this<HostLink> {
   void Send(std::shared_ptr<const std::string> bytes);
   // After the greeting, unless more is on its way already.
   void SayStillThere();
-  // Nothing more is told. The host sees the end of its input, and ends what it has; what connects
-  // to it is killed if it does not follow, at once where the host has not greeted.
+  // Nothing more is reported. The host sees the end of its input, and ends its processes. The
+  // command that connects to it is killed if it does not follow, at once where the host has not
+  // greeted.
   void Drop();
   // Its process is there, or about to be.
   bool runs() const { return runs_; }

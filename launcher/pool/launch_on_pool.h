@@ -5,7 +5,7 @@
 //   waits --a signal that stops--> leaves the queue: 128 + its number
 //   placed --a signal--> every node's guard gets it
 //
-// While the pool's server is gone, the run goes on. With --detach it ends once the pool has the
+// While the pool's server is gone, the run continues. With --detach it ends once the pool has the
 // run.
 #pragma once
 

@@ -1,7 +1,7 @@
 // The rendezvous verb: a server alone, until SIGINT or SIGTERM.
 //
 // With a state directory it may be killed and started again on the same endpoint at any moment: it
-// goes on with its runs from what its claim there and their nodes say.
+// continues with its runs from what its claim there and their nodes say.
 #pragma once
 
 #include "launcher/command_line/config.h"

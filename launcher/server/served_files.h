@@ -3,8 +3,8 @@
 // written, and at its end removed, on threads of their own: their disks may hang, and the server
 // serves all the same.
 //
-// Decides nothing but when to go on without: files that are written too late are removed at once.
-// On the loop, but for Open and RemoveNow.
+// Decides nothing but when to continue without: files that are written too late are removed at
+// once. On the loop, but for Open and RemoveNow.
 #pragma once
 
 #include <filesystem>

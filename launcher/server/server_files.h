@@ -1,4 +1,4 @@
-// How the verbs find a server and its token: by files that the agent which carries the server
+// How the verbs find a server and its token: by files that the agent which hosts the server
 // leaves in its run directory, and by a link with which this user's verbs on this machine find it.
 //
 //   <run directory>/endpoint    HOST:PORT

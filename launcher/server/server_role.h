@@ -1,9 +1,9 @@
-// Whether this node carries the rendezvous server, and the way its agent speaks to it.
+// Whether this node hosts the rendezvous server, and the way its agent speaks to it.
 //
-// Fixed ranks: node rank 0 alone tries. Elastic: whoever holds the endpoint's address and binds
-// first; a port in use is joined if a ddprun rendezvous answers there. Standalone: no socket, but
-// for the workers' store where its port was given. With a shared directory: whoever has the newest
-// claim in it, which changes while the run goes on.
+// Fixed ranks: node rank 0 alone tries. Elastic: the node that holds the endpoint's address and
+// binds first; a port in use is joined if a ddprun rendezvous answers there. Standalone: no socket,
+// but for the workers' store where its port was given. With a shared directory: the node that has
+// the newest claim in it, which changes while the run continues.
 #pragma once
 
 #include <filesystem>
@@ -34,12 +34,12 @@ struct ServerNews {
 
 struct ServerRole {
   std::unique_ptr<FailoverDriver> failover;        // With a shared directory: instead of the next.
-  std::unique_ptr<CoordinatorDriver> coordinator;  // None: another node carries the server.
+  std::unique_ptr<CoordinatorDriver> coordinator;  // None: another node hosts the server.
   std::unique_ptr<RendezvousServer> server;        // None: no other node can come.
   std::unique_ptr<SyncChannel> channel;            // Of this node's agent.
   std::string where;                               // For people.
-  Endpoint bound;  // Without `failover`: where this node serves; port 0: another one does,
-  Endpoint known;  // and where the run's server is; port 0: that is yet to be found.
+  Endpoint bound;  // Without `failover`: where this node serves; port 0: another node serves.
+  Endpoint known;  // Without `failover`: where the run's server is; port 0: unknown yet.
   std::string operators_token;  // Of this run's servers, as far as it is known here.
   // The workers' store is at one literal endpoint: its port, and where only this node needs it, the
   // socket that listens there.
@@ -57,7 +57,7 @@ struct ServerRole {
   // Where the run's server is, as far as this node knows; port 0: it does not.
   Endpoint ServerAt() const { return failover ? failover->server_at() : known; }
   // Where no other node can come: this machine's operators can, from now on. None: they cannot, and
-  // the run goes on without.
+  // the run continues without.
   std::optional<ServerFiles> OpenControlSocket(AsioLoop& loop,
                                                const std::filesystem::path& run_directory,
                                                const RunId& run_id);

@@ -2,7 +2,7 @@
 // it, on any host of the site, and tells who sealed it.
 //
 // Its library is looked for when it is wanted first (dlopen), so neither building nor running needs
-// it. Its daemon may be missing, or hang: whatever is asked blocks for 10 s at most, and is never
+// it. Its daemon may be missing, or hang: a question blocks for 10 s at most, and is never
 // asked on the loop. Decides nothing of what a text means.
 //
 // kUnavailable, of both: its daemon does not answer. kInvalid: there is no MUNGE, or it cannot.

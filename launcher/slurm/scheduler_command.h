@@ -19,7 +19,7 @@ namespace ddprun {
 class SchedulerCommand {
  public:
   // The text that it printed on stdout, or why it failed, with its stderr; control characters made
-  // visible. Of each stream 64 KiB are taken; a command that goes on writing gets SIGPIPE.
+  // visible. Of each stream 64 KiB are taken; a command that continues writing gets SIGPIPE.
   using Done = std::function<void(const Result<std::string>& printed)>;
 
   explicit SchedulerCommand(Loop& loop);

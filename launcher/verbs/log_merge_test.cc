@@ -99,7 +99,7 @@ TEST(LogMerge, AnEndlessLineIsCut) {
   EXPECT_GE(lines, 5u);
 }
 
-// What came from one server and is not shown yet stays, and the next one's goes on with it.
+// What came from one server and is not shown yet stays, and the next one's continues with it.
 TEST(LogMerge, AnotherServerGoesOn) {
   LogMerge merge(true);
   merge.Expect("n0");

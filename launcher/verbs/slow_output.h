@@ -1,4 +1,4 @@
-// Standard output, or error, for a verb that must go on asking while its reader stands still (a
+// Standard output, or error, for a verb that must continue asking while its reader stands still (a
 // pager).
 #pragma once
 

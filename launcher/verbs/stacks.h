@@ -17,7 +17,7 @@ struct StacksRequest {
   std::string title;       // The first line; empty: none.
   std::string into;        // This file, made anew with mode 0600; empty: stdout.
   std::string also;        // Appended to this file too, if it exists.
-  bool live = false;       // Nothing may be left stopped: it is to go on.
+  bool live = false;       // Nothing may be left stopped: it is to continue.
   std::string notify;      // The first one's notify socket; empty: its environment says which.
   std::string recorder;    // Torch's record of its last collectives, made anew, mode 0600.
 };

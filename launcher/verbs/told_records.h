@@ -36,8 +36,8 @@ class ToldRecords {
     std::uint64_t count = 0;  // Of that millisecond.
   };
 
-  std::map<Stream, Told> before_;  // By earlier servers,
-  std::map<Stream, Told> now_;     // and by this one: the records that it has sent or gone through.
+  std::map<Stream, Told> before_;  // Records that earlier servers sent.
+  std::map<Stream, Told> now_;     // Records that this server has sent or gone through.
   std::optional<std::int64_t> newest_;
 };
 

@@ -20,8 +20,8 @@ constexpr std::uint32_t kLeftOfGrace = 30;   // Seconds from the workers' last t
 
 struct ManifestWish {
   std::string_view file = kJobYaml;
-  std::uint32_t least = 1;           // Nodes: so few train,
-  std::uint32_t most = 1;            // and so many can; more than `least`: elastic.
+  std::uint32_t least = 1;           // The least nodes that train.
+  std::uint32_t most = 1;            // The most nodes that train; more than `least`: elastic.
   std::uint32_t gpus = 0;            // Per node; 0: no limit asks for any.
   std::uint32_t workers = 0;         // Per node; 0: one per GPU, else 1.
   std::uint32_t grace = 150;         // Seconds from TERM to KILL.

@@ -27,8 +27,8 @@ struct ScriptWish {
   Form form = Form::kWholeJob;
   std::string name;                  // Of the job.
   std::uint32_t nodes = 1;           // That train.
-  std::uint32_t spares = 0;          // kElastic: beside them,
-  std::uint32_t least = 0;           // and how few go on.
+  std::uint32_t spares = 0;          // kElastic: nodes beside those that train.
+  std::uint32_t least = 0;           // kElastic: the least nodes that continue.
   std::uint32_t jobs = 0;            // kArray: of the chain.
   std::uint32_t gpus = 0;            // Per node; 0: no line asks for any.
   std::uint32_t cpus = 0;            // Per node; 0: the same.

@@ -13,11 +13,11 @@ namespace ddprun {
 struct HttpRequest {
   bool post = false;  // Else GET or HEAD.
   bool head = false;
-  std::string path;    // Without its query,
-  std::string run;     // and what that names as ?run=; empty: nothing.
+  std::string path;    // Without its query.
+  std::string run;     // The run that the query names (?run=); empty: none.
   std::string end;     // This end of its connection: "10.0.0.3:29400".
-  std::string host;    // As the Host header says,
-  std::string origin;  // and the Origin header; empty: there is none.
+  std::string host;    // The Host header.
+  std::string origin;  // The Origin header; empty: there is none.
   std::string cookie;
   std::string body;
   bool at_port = false;    // It came to the server's own port, which any peer can reach.
@@ -31,9 +31,9 @@ struct HttpAnswer {
   std::string body;
   std::string type = "text/plain; charset=utf-8";
   std::vector<std::pair<std::string, std::string>> headers;
-  bool stream = false;    // Instead: News for as long as the reader stays,
-  std::string stream_of;  // of this run alone; empty: of whatever there is.
-  // Instead: done is called with the answer, from any thread, once or never.
+  bool stream = false;    // Instead of `body`: News for as long as the reader stays.
+  std::string stream_of;  // The run that the stream is of; empty: all runs.
+  // Instead of `body`: done is called with the answer, from any thread, once or never.
   std::function<void(std::function<void(HttpAnswer)> done)> act;
 };
 

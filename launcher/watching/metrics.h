@@ -27,7 +27,7 @@ struct MetricRow {
   std::string type;    // "gauge" or "counter".
   std::string labels;  // "state"; empty: none.
   std::string help;
-  bool of_run = false;  // Reported only by the node that carries the server.
+  bool of_run = false;  // Reported only by the node that hosts the server.
 };
 std::vector<MetricRow> MetricTable();
 

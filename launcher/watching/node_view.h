@@ -16,11 +16,11 @@ namespace ddprun {
 // Since the agent's start.
 struct WorkerCounts {
   std::uint64_t started = 0;
-  std::uint64_t succeeded = 0;  // Ended with 0,
-  std::uint64_t failed = 0;     // with another code,
-  std::uint64_t killed = 0;     // or by a signal, ours too.
-  Generation generation;        // The newest that was started here,
-  std::uint32_t of_it = 0;      // and how many of its workers were.
+  std::uint64_t succeeded = 0;  // Ended with 0.
+  std::uint64_t failed = 0;     // Ended with another code.
+  std::uint64_t killed = 0;     // Ended by a signal, ours too.
+  Generation generation;        // The newest generation that was started here.
+  std::uint32_t of_it = 0;      // Workers of that generation that were started.
 
   // `ended`: none: it was started.
   void Count(Generation of, const std::optional<ExitStatus>& ended);
@@ -41,14 +41,14 @@ struct NodeView {
   Term term;
   Generation generation;  // 0: it runs none.
   std::uint32_t world_size = 0;
-  std::uint32_t workers = 0;  // Wanted,
-  std::uint32_t alive = 0;    // and there.
-  bool starting = false;      // They are being made.
+  std::uint32_t workers = 0;  // Workers that this node should run.
+  std::uint32_t alive = 0;    // Workers that run.
+  bool starting = false;      // Workers are being made.
   std::uint32_t restarts_used = 0;
   std::uint32_t max_restarts = 0;
-  bool ever_heard = false;            // Of a server,
-  Duration heard{0};                  // and how long ago.
-  std::vector<RankProgress> ranks;    // Those that tell STEP or PHASE.
+  bool ever_heard = false;            // A server has answered.
+  Duration heard{0};                  // How long ago a server answered last.
+  std::vector<RankProgress> ranks;    // Ranks that report STEP or PHASE.
   std::optional<WaitReason> waiting;  // Why an idle node waits.
   bool leaving = false;
   std::optional<std::int64_t> job_ends_unix;

@@ -35,8 +35,8 @@ struct RunLine {
 struct PageView {
   NodeView node;
   PageAccess access;
-  std::string server_at;                 // For people,
-  std::string server_page;               // and for their browser: "n0:29400"; empty: not known.
+  std::string server_at;    // The server's address, for people.
+  std::string server_page;  // The address of the server's page: "n0:29400"; empty: unknown.
   std::vector<std::string> others = {};  // Where other nodes answer it, kMostOthers at most.
   std::vector<RunLine> runs = {};  // Of a server of several: this one is one of them, or none.
   bool one_of_many = false;        // The server may have other runs, now or later.

@@ -18,8 +18,8 @@ struct CoordinatorConfig {
   Duration disconnect_grace{kDisconnectGrace};
   Duration stop_grace{5'000};      // TERM to KILL after a failure or loss.
   Duration start_timeout{30'000};  // From a Run directive until the node hosts it.
-  Duration settle{150};            // Arrivals closer than this make one restart,
-  Duration settle_limit{1'000};    // which comes at most so long after the first of them.
+  Duration settle{150};            // Arrivals closer than this make one restart.
+  Duration settle_limit{1'000};    // The latest restart after the first of such arrivals.
   bool proven = true;   // Machines are known to keep up; else leases are long for kProbation.
   bool alone = false;   // Only one node can come: one that is unfit is not waited for.
   bool claims = false;  // This server has a claim: an outcome is announced only once the claim has

@@ -1,8 +1,8 @@
 // An operator's requests to a run: that a node leaves it, or that all of it stops.
 //
 // Pure. Whether the caller may ask is decided before (rendezvous/listener/control_token.h).
-// Draining is a planned leave: the world drains with the shutdown timeout, nothing is charged, the
-// others go on without the node, and it finishes with Finish(left). Stopping is the INT of any
+// Draining is a planned leave: the world drains with the shutdown timeout, it uses no restart, the
+// others continue without the node, and it finishes with Finish(left). Stopping is the INT of any
 // agent.
 #pragma once
 

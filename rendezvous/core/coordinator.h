@@ -14,7 +14,7 @@
 //   Draining  --judge: budget spent, stop requested, a worker said "do not restart"-> Failed
 //
 // A server that no other one preceded starts in Gathering. recovery.h says how a new server comes
-// back to a run that goes on.
+// back to a run that continues.
 #pragma once
 
 #include <optional>
@@ -45,8 +45,8 @@ struct Tick {};
 // The claim has the run's outcome, or cannot be written.
 struct OutcomeKept {};
 // Only the holder of a claim serves here (core/failover/failover.h), and this one is good until
-// then. Beyond it the server may be on the losing side of a split: what runs goes on, but it forms
-// no world. Never fed to a server that needs no claim.
+// then. Beyond it the server may be on the losing side of a split: its workers continue, but it
+// forms no world. Never fed to a server that needs no claim.
 struct ClaimGood {
   Time until;
   Duration lease{0};  // As long as the claim's lateness asks for; no node is lost sooner.
@@ -59,7 +59,8 @@ using CoordinatorEvent =
 struct CoordinatorEffects {
   std::vector<RunEvent> events;  // Without number and time.
   bool ended = false;            // In this step: its outcome is to be kept, OutcomeKept answers.
-  std::vector<NodeId> evidence;  // These keep what is known of their workers, which hang and go on.
+  // These keep what is known of their workers, which hang and continue.
+  std::vector<NodeId> evidence;
 };
 
 CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config,

@@ -127,7 +127,7 @@ TEST_F(Pair, ATickThatDecidesNothingAsksForALaterOne) {
   EXPECT_GT(*NextWake(story.state, story.config), At(1'200ms));
 }
 
-// The promises may all be waiting in the socket when a paused server goes on.
+// The promises may all be waiting in the socket when a paused server continues.
 TEST_F(Pair, ALateTickForgivesADrainToo) {
   a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
   story.Tick(At(60s));

@@ -42,7 +42,7 @@ struct Fencing : testing::Test {
     a.Says(At(20s));
     b.Says(At(20s));
   }
-  // n0 goes on talking, and stops its workers when told to.
+  // n0 continues talking, and stops its workers when told to.
   void PassWithA(Duration from, Duration until) {
     for (Duration when = from; when <= until; when += 500ms) {
       story.Pass(At(when));

@@ -140,7 +140,7 @@ TEST(Formation, AReformationWaitsForTheNotReadyUntilTheLastCall) {
   EXPECT_EQ(Names(*story.state.world), (Order{"n0"}));
 }
 
-// It may be on the losing side of a split: what runs goes on, but nothing new begins.
+// It may be on the losing side of a split: workers continue, but nothing new begins.
 TEST(Formation, NoWorldIsFormedWhileTheServersClaimIsInDoubt) {
   Story story;
   const RunSpec spec{.min_nodes = 1, .max_nodes = 2, .last_call = 500ms};

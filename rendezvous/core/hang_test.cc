@@ -131,7 +131,7 @@ TEST_F(Hangs, AFinishedNodeIsNotWaitedFor) {
   EXPECT_EQ(story.state.drain->hang->rank, 0u);
 }
 
-// The killed worker's own end completes the report; the budget is charged, then spent.
+// The killed worker's own end completes the report; it uses the last restart.
 TEST_F(Hangs, IsChargedAndEndsTheRunWith124WhenTheBudgetIsSpent) {
   for (const std::uint64_t generation : {1u, 2u}) {
     ASSERT_EQ(story.state.world->generation, Generation{generation});
@@ -216,7 +216,7 @@ TEST_F(HangsFail, TheRunIsOverWhateverTheBudget) {
 }
 
 struct HangsAreTold : Hangs {
-  HangsAreTold() { a.report.spec.on_hang = b.report.spec.on_hang = kHangIsTold; }
+  HangsAreTold() { a.report.spec.on_hang = b.report.spec.on_hang = kHangIsReported; }
 };
 
 TEST_F(HangsAreTold, OnceForEachVerdictAndTheRunGoesOn) {

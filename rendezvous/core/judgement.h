@@ -1,14 +1,13 @@
-// Decides, once a world is drained, what ended it and what follows: the root cause, whether the
-// restart budget is charged, when the next world may form, and the outcome of a run that goes on no
-// further.
+// Decides, once a world is drained, what ended it and what follows: the root cause, whether it uses
+// a restart, when the next world may form, and the outcome of a run that ends.
 //
 // Pure. Judged at the end and not at the first bad news, since a dead node's peers fail first. One
 // budget for the whole run: --max-restarts incidents, or as many within any --restart-window. A run
-// whose workers tell their steps and fail --crash-loop-limit times in a row without getting beyond
-// the highest step ends with 76, since another restart would fail the same way; where no worker
-// tells steps nothing is concluded from their absence. So does a run whose worlds end as often in a
-// row with the same permanent error (permanent_error.h) before any progress. Never charges a drain
-// that was a change of membership.
+// whose workers report their steps and fail --crash-loop-limit times in a row without getting
+// beyond the highest step ends with 76, since another restart would fail the same way; where no
+// worker reports steps nothing is concluded from their absence. So does a run whose worlds end as
+// often in a row with the same permanent error (permanent_error.h) before any progress. A drain for
+// a change of membership uses no restart.
 //
 // Restarts without progress are spaced out, so that an outage of half a minute does not use up the
 // budget within a second. A world makes progress by a step, by a collective, or by living for
@@ -17,7 +16,7 @@
 // after it. A worker that another process killed (SIGKILL) says nothing about the program, and
 // never delays a restart.
 //
-//   | the first of these that is so                   | charged | the run ends             |
+//   | the first of these that is so                   | restart | the run ends             |
 //   |-------------------------------------------------|---------|--------------------------|
 //   | an operator stops the run                       | no      | 130                      |
 //   | a worker says "do not restart" (76 after hello) | no      | 76                       |
@@ -52,8 +51,8 @@ struct Evidence {
 struct Drain {
   StopCause cause = StopCause::kFailure;
   Time began;
-  bool membership = false;  // A node was lost or leaves: not charged.
-  bool interrupts = false;  // By SIGINT, which a node got (Stop::interrupts).
+  bool membership = false;  // A node was lost or leaves: uses no restart.
+  bool interrupts = false;  // A node got SIGINT (Stop::interrupts).
   bool planned = false;     // It began as a planned stop: later failures are its consequence.
   // A new server found this world without some of its nodes, which may run a newer world. A worker
   // that the newer world's fence refuses says "do not restart" too.
@@ -67,16 +66,16 @@ struct Drain {
 };
 
 struct Budget {
-  std::uint32_t used = 0;          // Charged incidents of the whole run.
+  std::uint32_t used = 0;          // Incidents of the whole run that used a restart.
   std::vector<Time> charged;       // Those within the restart window, oldest first.
   std::uint64_t highest = 0;       // The highest STEP of any worker so far.
-  std::uint64_t reached = 0;       // `highest` when the last incident was charged.
+  std::uint64_t reached = 0;       // `highest` when the last restart was used.
   bool told = false;               // At least one worker reports its steps.
   std::uint32_t stuck = 0;         // Incidents in a row without a higher step, the last included.
   bool may_excuse = false;         // The world before did not end by asking for a restart.
   Time formed;                     // When the current world was formed; long ago, if not known.
   bool worked = false;             // The current world has made progress.
-  std::uint32_t fruitless = 0;     // Charged incidents in a row whose worlds made no progress.
+  std::uint32_t fruitless = 0;     // Restarts used in a row whose worlds made no progress.
   std::string error;               // The permanent error of the last such world; empty: none.
   std::uint32_t same_error = 0;    // How many such worlds in a row have ended with it.
   std::optional<Time> next_start;  // No world is formed earlier.
@@ -86,7 +85,7 @@ inline constexpr Duration kALongLife{60'000};
 
 struct Judgement {
   bool charged = false;               // It uses one restart of the budget.
-  bool excused = false;               // All that failed ask to be started again: not charged.
+  bool excused = false;               // All that failed ask to be started again: uses no restart.
   std::optional<Finish> outcome;      // Of the run, if it ends; else the next world gathers.
   std::optional<WorkerFailure> root;  // The failure that ended the world, if a worker's did.
 };

@@ -13,7 +13,8 @@
 
 namespace ddprun {
 
-// Without what is evidence or the driver's. Where its workers stand matters in a world alone.
+// Drops evidence and the driver's fields. Steps and phases of workers are kept of world members
+// only.
 NodeReport ToKeep(const NodeReport& report, bool in_world);
 
 // Of a report that takes a place in the world looked for: with its failures, whose texts come again

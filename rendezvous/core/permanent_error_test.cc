@@ -55,7 +55,7 @@ TEST(PermanentErrorTest, WhatMayHeal) {
   EXPECT_EQ(Of(1, "ConnectionRefusedError: [Errno 111] Connection refused\n"), "");
   EXPECT_EQ(Of(1, "FileNotFoundError: [Errno 2] No such file or directory: 'data.bin'\n"), "");
   EXPECT_EQ(Of(2, "cannot reach the database\n"), "");
-  EXPECT_EQ(Of(1, "ImportError: no apex, going on without\ncannot reach the database\n"), "");
+  EXPECT_EQ(Of(1, "ImportError: no apex, continuing without\ncannot reach the database\n"), "");
   EXPECT_EQ(Of(3, "NameError: name 'x' is not defined\n"), "");
   EXPECT_EQ(Of(1, ""), "");
   EXPECT_EQ(Of(2, "GPU memory usage: 43%\nerror: cannot reach storage\n"), "");

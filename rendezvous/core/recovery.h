@@ -16,9 +16,9 @@
 //   |           | who names it takes its place there                                          |
 //   | gone      | the old server's own node, if its guard says so, is lost, and not waited for |
 //   | all taken | each hosts or succeeded -> Running, no worker restarts                      |
-//   |           | else, it is the last world (the guard says so) -> Draining, not charged     |
+//   |           | else, it is the last world (the guard says so) -> Draining, uses no restart |
 //   | node lost | its place is free again                                                     |
-//   | a lease   | -> Draining, not charged, the missing are lost; no world heard of ->        |
+//   | a lease   | -> Draining, uses no restart, the missing are lost; no world heard of ->    |
 //   |           | Gathering. With --fence-after it is as long as that                         |
 //
 // The cause of such a drain is the last one that the nodes got, so that a planned stop keeps its
@@ -44,8 +44,8 @@ struct Died {
 };
 
 // The words for what a server knows of the past. A term *takes over* from another one, whose claim
-// said so; a server that is new to a run has *entered* Recovering for it; what it finds there is
-// *recovered*. It *formed* a world if that is this term's own.
+// said so; a server that is new to a run has *entered* Recovering for it; a world that it finds
+// there is *recovered*. It *formed* a world if that is this term's own.
 //
 // The facts that a server that is new to a run has found out about the world that its nodes may
 // still run.
@@ -53,7 +53,7 @@ struct Recovery {
   struct Place {
     NodeKey key;
     NodeReport report;  // As kept, and its failures. Stays when a node that knows the end is gone.
-    // By the old server; what this one says since replaces the echo.
+    // By the old server; directives of this one replace the echo.
     std::optional<StopCause> told;
   };
   std::optional<Placement> newest;        // A placement in the newest world that was reported.
@@ -67,7 +67,7 @@ struct Recovery {
 struct Recovered {
   World world;
   bool goes_on = false;                   // All of it runs, so no worker is disturbed.
-  StopCause cause = StopCause::kFailure;  // Why it is stopped, if it does not go on.
+  StopCause cause = StopCause::kFailure;  // Why it is stopped, if it does not continue.
   bool perhaps_stale = false;             // Missing nodes may run a newer world.
 };
 

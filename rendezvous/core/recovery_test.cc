@@ -340,7 +340,7 @@ TEST_F(AfterDeath, WhoIsGoneNeedsNoFence) {
   EXPECT_EQ(story.state.phase, Phase::kRunning);
 }
 
-// The node carried the server and had no place in the world.
+// The node hosted the server and had no place in the world.
 TEST_F(AfterDeath, OfASpareEveryPlaceIsWaitedForAndNothingElse) {
   Form(kElastic);
   Die({"n7", {7}}, story.state.world->id, std::nullopt);

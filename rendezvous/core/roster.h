@@ -77,8 +77,8 @@ struct NodeIndex {
   std::uint32_t coming = 0;        // Belong to the run, but are not ready yet.
   std::uint32_t served = 0;        // Neither lost, nor has it acknowledged how the run ended.
   std::set<NodeKey> unfit;         // No world may have them: node checks, or they cannot start.
-  std::uint32_t cannot_start = 0;  // Of these, the ones that cannot start their workers,
-  std::uint32_t gives_up = 0;      // and of those, the ones that leave.
+  std::uint32_t cannot_start = 0;  // Unfit nodes that cannot start their workers.
+  std::uint32_t gives_up = 0;      // Nodes that cannot start their workers and leave.
   std::size_t bytes = 0;           // Of all.
   bool operator==(const NodeIndex&) const = default;
 };

@@ -141,9 +141,9 @@ struct RunStatus {
   std::vector<NodeStatus> nodes;
   std::uint32_t more_nodes = 0;
   std::vector<Startup> startups;        // Oldest first, as many as are kept.
-  std::vector<RunEvent> events;         // Oldest first, the last ones; filled in by their keeper,
-  std::vector<CauseTotal> totals;       // as are these,
-  std::vector<TrainingPoint> training;  // and this: by steps.
+  std::vector<RunEvent> events;         // The last events, oldest first; filled in by their keeper.
+  std::vector<CauseTotal> totals;       // Costs by cause; filled in by the same keeper.
+  std::vector<TrainingPoint> training;  // Ordered by step; filled in by the same keeper.
   std::uint64_t steps = 0;  // In all, as workers reported, beside `training`; 0: none did.
   Duration known{0};        // How far back events go: goodput counts from there. 0: there are none.
   bool operator==(const RunStatus&) const = default;

@@ -14,11 +14,11 @@
 namespace ddprun {
 namespace {
 
-// Said once for each verdict: of a world that goes on it comes with every report.
+// Said once for each verdict: of a world that continues it comes with every report.
 void OnHang(CoordinatorStepContext& step, WorkerFailure hang) {
   CoordinatorState& state = step.state;
   const std::string why = Describe(hang);
-  const bool goes_on = state.spec->on_hang == kHangIsTold;
+  const bool goes_on = state.spec->on_hang == kHangIsReported;
   const std::string told = std::to_string(state.world->generation.value) + " " + why;
   if (goes_on && std::exchange(state.hang.told, told) == told) {
     return;

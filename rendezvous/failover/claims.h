@@ -1,4 +1,4 @@
-// Where the claims to the server's part are kept: a shared directory, or what stands for one in a
+// Where the claims to be the server are kept: a shared directory, or what stands for one in a
 // simulation. Their meaning is decided in core/failover.
 //
 // Blocks: every call may wait for a disk. One thread at a time.

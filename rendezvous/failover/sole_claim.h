@@ -1,5 +1,5 @@
 // The claim of a server in a directory that no other server may use (--state-dir), so that one
-// started again goes on with its runs. It keeps the server's term and how runs have ended; nodes
+// started again continues with its runs. It keeps the server's term and how runs have ended; nodes
 // tell the rest.
 //
 // Decides nothing about runs. The directory is locked: no other process watches the claim's

@@ -29,8 +29,8 @@ namespace ddprun {
 
 struct AcceptorOptions {
   Duration patience{10'000};               // For the first bytes, or a whole HTTP request.
-  std::size_t max_undecided = 1024;        // Beyond it the oldest undecided connection is closed,
-  std::size_t max_undecided_of_one = 512;  // or the oldest of that address.
+  std::size_t max_undecided = 1024;        // Undecided connections; beyond it the oldest is closed.
+  std::size_t max_undecided_of_one = 512;  // The same of one address.
   Duration call_patience{30'000};          // Of the server, for a gRPC connection's first call.
   Health health;                           // The answer to GET /healthz.
   std::string refusal;                     // Why calls without TLS are refused.

@@ -44,7 +44,7 @@ std::string AddressIn(const std::string& peer) {
 }
 
 // Resets the connection for every holder and drops the bytes that have come. A shutdown would not
-// do: bytes that a sender goes on sending would still be read.
+// do: bytes that a sender continues sending would still be read.
 void EndNow(int fd) {
   sockaddr nobody{};
   nobody.sa_family = AF_UNSPEC;

@@ -14,7 +14,7 @@
 
 namespace ddprun {
 
-inline constexpr std::size_t kLeastToken = 16;  // Characters; what is shorter can be guessed.
+inline constexpr std::size_t kLeastToken = 16;  // Characters; a shorter token can be guessed.
 
 // 256 random bits as hexadecimal digits.
 std::string DrawToken();

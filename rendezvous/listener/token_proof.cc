@@ -51,7 +51,7 @@ std::string NameFor(const X509* certificate, const std::string& token) {
 }
 
 std::string NameOf(const X509* certificate) {
-  std::array<char, 128> name{};  // More than a common name may have; what is longer is cut.
+  std::array<char, 128> name{};  // More than a common name may have; a longer one is cut.
   const int size = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName,
                                              name.data(), static_cast<int>(name.size()));
   return {name.data(), static_cast<std::size_t>(std::max(size, 0))};

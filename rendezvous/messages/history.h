@@ -20,8 +20,8 @@ namespace ddprun {
 // The causes that ended worlds, and their costs, since the oldest event that ever was here.
 struct CauseTotal {
   std::string cause;        // In one of our words; any other is "other".
-  std::uint64_t ended = 0;  // Worlds, charged or not,
-  Duration lost{0};         // and how long nothing was trained until the next one did.
+  std::uint64_t ended = 0;  // Worlds that ended, whether they used a restart or not.
+  Duration lost{0};         // Time without training until the next world trained.
   bool operator==(const CauseTotal&) const = default;
 };
 

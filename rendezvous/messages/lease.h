@@ -18,16 +18,16 @@ inline constexpr Duration kBaseLease{1'000};
 // for longer the moment at which another one is replaced. Where there is no saying how late others
 // are, as for a node that has just started, this one counts.
 inline constexpr Duration kLongLease{3'000};
-// How often what was seen to take long must fit into a lease: of 2/3 that a node has to answer it
-// has used less than half; a server that stood still has not lost its claim; a claim's move and one
-// more lie well within the third that they have.
+// A lease is at least so many times the longest time that was seen. So a node has used less than
+// half of the 2/3 of a lease in which it must answer. A server that stood still has not lost its
+// claim. A claim's move and one more lie well within their third.
 inline constexpr int kTurnaroundsPerLease = 4;
 inline constexpr int kStandstillsPerLease = 4;
 inline constexpr int kClaimCallsPerLease = 9;
 // For so long at least, and twice as long at most.
 inline constexpr Duration kLatenessRemembered{300'000};
-// Of claims that are read here and there one may be older than another, and tell a lease that
-// counts no more: the longest that was read counts for so long, which is twice what a claim that
+// Of claims that are read here and there one may be older than another, and name an outdated
+// lease: the longest that was read counts for so long, which is twice what a claim that
 // stands still is waited for.
 inline constexpr Duration kClaimsLeaseRemembered = 4 * kLongLease;
 // Before anything is known of them.
@@ -54,7 +54,7 @@ inline constexpr int kLeasesRemembered = 10;
 inline constexpr int kMovesPerLease = 3;  // Of the counter; looks at it too. In these thirds count:
 // A holder that cannot move it forms no world from here on: its nodes may count it as lost soon.
 inline constexpr int kThirdsUntilDoubt = 2;
-// It lets go; what is left until others take over is for slow reads and writes of theirs.
+// It steps down; the time until others take over is for their slow reads and writes.
 inline constexpr int kStepDownThirds = 4;
 // Then others may take over: never before the holder has let go.
 inline constexpr int kLeasesUntilStale = 2;

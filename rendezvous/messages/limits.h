@@ -24,14 +24,14 @@ inline constexpr std::size_t kMaxErrorMessage = 2'048;
 inline constexpr std::size_t kMaxTraceback = 8'192;  // Its end: some 100 frames.
 inline constexpr std::size_t kMaxLastLines = 4'096;  // The end of a worker's stderr: a screen.
 inline constexpr std::size_t kMaxHangText = 512;
-inline constexpr std::size_t kMaxUnfit = 256;  // Why a node is unfit: a line;
+inline constexpr std::size_t kMaxUnfit = 256;  // Why a node is unfit: a line.
 inline constexpr std::size_t kMaxNamedUnfit =
-    kMaxNameBytes + kMaxUnfit + 3;            // and which: "n0 (why)".
+    kMaxNameBytes + kMaxUnfit + 3;            // The same with the node's name: "n0 (why)".
 inline constexpr std::size_t kMaxFacts = 12;  // Of a machine: what is bad comes first.
 inline constexpr std::size_t kMaxFactName = 32;
 inline constexpr std::size_t kMaxFactValue = 96;
-inline constexpr std::size_t kMaxAddresses = 16;        // Of one node,
-inline constexpr std::size_t kMaxAddressesBytes = 640;  // as text.
+inline constexpr std::size_t kMaxAddresses = 16;        // Addresses of one node.
+inline constexpr std::size_t kMaxAddressesBytes = 640;  // Bytes of one node's addresses, as text.
 // Of all nodes of a world: half of what one message may hold (grpc_limits.h).
 inline constexpr std::size_t kMaxPeersBytes = std::size_t{512} << 10;
 inline constexpr std::size_t kMaxNamed = 8;           // Nodes in one line; the rest is counted.
@@ -45,8 +45,9 @@ inline constexpr int kMaxSignal = 64;          // Linux has no higher one.
 inline constexpr std::size_t kMostOutside = 5'120;    // Bytes, of a membership in no world.
 inline constexpr std::size_t kMostMemberships = 64;   // Of one node id.
 inline constexpr std::size_t kMostSpawnFailures = 8;  // Of one drain, in words.
-inline constexpr std::size_t kMostEndedRuns = 256;    // How they ended, of one server,
-inline constexpr std::size_t kMostEndedInClaim = 16;  // and in a claim that all read often.
+inline constexpr std::size_t kMostEndedRuns = 256;    // Ended runs that a server remembers.
+// Ended runs in a claim, which all nodes read often.
+inline constexpr std::size_t kMostEndedInClaim = 16;
 
 // ---- Of what is shown ----
 inline constexpr std::size_t kMaxListedNodes = 1'000;  // Of a run, the world's first.

@@ -66,7 +66,7 @@ struct WaitReason {
   std::uint32_t need = 0;             // min_nodes.
   std::uint32_t want = 0;             // max_nodes.
   std::vector<std::string> missing;   // At most kMaxNamed node ids.
-  std::optional<Duration> remaining;  // Until the coordinator goes on or gives up.
+  std::optional<Duration> remaining;  // Until the coordinator continues or gives up.
   std::uint32_t losses = 0;           // kHeldBack: of this node; kBackoff: failures in a row.
   Duration span{0};                   // kHeldBack: the losses were within this time.
   std::vector<std::string> unfit;     // Nodes that are, "n0 (why)", at most kMaxNamed; or why.
@@ -121,7 +121,7 @@ bool IsCollateral(const WorkerFailure& failure);
 enum class Ending {
   kSucceeded = 1,
   kFailed,
-  kLeft,     // This node left on request; the run may go on.
+  kLeft,     // This node left on request; the run may continue.
   kRefused,  // This node cannot be part of the run (exit 2).
   kEnded,    // The run was over before this node came.
 };
@@ -189,9 +189,11 @@ struct ProgressGroup {
 // How soon a directive was carried out, by the node's own clock; bounded by nothing but that.
 struct StartTimings {
   std::optional<Duration> detect;   // From the first end of a worker that it noticed to its report.
-  std::optional<Duration> started;  // Since its Run directive came: all its workers are started,
-  std::optional<Duration> restored;  // all of them have their state back (RESUME),
-  std::optional<Duration> stepped;   // all have taken a step from there (STEP).
+  std::optional<Duration> started;  // From its Run directive until all its workers are started.
+  // From its Run directive until all workers have their state back (RESUME).
+  std::optional<Duration> restored;
+  // From its Run directive until all workers have taken a step beyond that state (STEP).
+  std::optional<Duration> stepped;
   bool operator==(const StartTimings&) const = default;
 };
 
@@ -257,8 +259,8 @@ struct NodeReport : NodeIdentity, NodeStanding {
   std::uint32_t ended_well = 0;    // Workers of that placement; the others still run.
   std::int64_t job_ends_unix = 0;  // When the job ends: seconds since 1970; 0: not known.
   std::string addresses;         // Of this node, "10.0.0.2,fd00::2"; empty: not known, or too many.
-  EventMark events_seen;         // The newest event of the run that this node keeps,
-  std::vector<RunEvent> events;  // and those that a new server has said it lacks.
+  EventMark events_seen;         // The newest event of the run that this node keeps.
+  std::vector<RunEvent> events;  // The events that a new server has said it lacks.
   std::string seen_at;  // The server's own word: from where its calls come; empty: from here.
   bool operator==(const NodeReport&) const = default;
 };

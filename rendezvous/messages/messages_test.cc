@@ -36,7 +36,7 @@ TEST(Spec, AFlagThatTakesWordsIsToldByThem) {
   EXPECT_EQ(FlagOf(scale, RunSpec{.scale_up = false}), "--scale-up=never");
   EXPECT_EQ(FlagOf(scale, RunSpec{}), "--scale-up=restart");
   const SpecField hang("on_hang", &RunSpec::on_hang, kRefuse, "restart|fail|observe");
-  EXPECT_EQ(FlagOf(hang, RunSpec{.on_hang = kHangIsTold}), "--on-hang=observe");
+  EXPECT_EQ(FlagOf(hang, RunSpec{.on_hang = kHangIsReported}), "--on-hang=observe");
   EXPECT_EQ(FlagOf(hang, RunSpec{.on_hang = 3}), "--on-hang=3");  // Of a later release.
   EXPECT_EQ(FlagOf(SpecField("max_restarts", &RunSpec::max_restarts), RunSpec{}),
             "--max-restarts=0");

@@ -35,7 +35,7 @@ enum class RequestKind {
   kStacks,    // Where their threads stand.
   kSave,      // Tells workers to save, by the signal that they have said.
   kStopSoon,  // Tells a node to save and end, with "start me again".
-  kEvidence,  // Keeps what is known of workers that go on, in their generation's bundle.
+  kEvidence,  // Keeps what is known of workers that continue, in their generation's bundle.
 };
 
 struct RankSpan {
@@ -48,7 +48,7 @@ struct RequestSpec {
   RequestKind kind = RequestKind::kLogs;
   std::vector<RankSpan> ranks;        // None: all.
   std::optional<Duration> back = {};  // Logs: no older than this; none: all that are kept.
-  bool follow = false;                // Logs: goes on when all is sent.
+  bool follow = false;                // Logs: continues when all is sent.
   // Logs: of what is kept already, only the last lines of each worker; none: all.
   std::optional<std::uint32_t> lines = {};
   bool operator==(const RequestSpec&) const = default;

@@ -25,14 +25,14 @@ inline constexpr Duration kPoolPeriod{2'500};
 inline constexpr Duration kPoolSilence{10'000};
 inline constexpr std::size_t kMostDaemons = 1'000;
 inline constexpr std::size_t kMostWishes = 256;      // Runs that wait or train, as of a server.
-inline constexpr std::size_t kMaxWork = 256 << 10;   // Bytes of a run's directory and arguments,
-inline constexpr std::size_t kMostWorkArgs = 4'096;  // and how many arguments.
+inline constexpr std::size_t kMaxWork = 256 << 10;   // Bytes of a run's directory and arguments.
+inline constexpr std::size_t kMostWorkArgs = 4'096;  // Arguments of a run.
 inline constexpr std::size_t kMostPastRuns = 16;     // Whose ends the server remembers.
 inline constexpr std::size_t kMostSignals = 16;     // Of a run: those after them are not passed on.
 inline constexpr std::size_t kMostEndedParts = 16;  // That a daemon remembers.
-inline constexpr std::size_t kMostSaidLines = 32;   // Of ddprun on one host, the newest,
-inline constexpr std::size_t kMaxSaidLine = 8 << 10;    // and the bytes of one: a failure's report,
-inline constexpr std::size_t kMaxSaidBytes = 32 << 10;  // and of all.
+inline constexpr std::size_t kMostSaidLines = 32;   // The newest lines of ddprun on one host.
+inline constexpr std::size_t kMaxSaidLine = 8 << 10;  // Bytes of one such line: a failure's report.
+inline constexpr std::size_t kMaxSaidBytes = 32 << 10;  // Bytes of all such lines.
 
 inline constexpr std::size_t kMaxPoolFacts = 128;
 inline constexpr std::size_t kMaxPoolState = 512;
@@ -111,7 +111,7 @@ struct PoolWish {
   std::string directory;
   std::vector<std::string> args;
   std::string signals;    // That it has got; while it waits, it leaves the queue by one.
-  bool detached = false;  // It goes on without its launch.
+  bool detached = false;  // The run continues without its launch.
   bool operator==(const PoolWish&) const = default;
 };
 

@@ -1,8 +1,10 @@
 // The run, as every node's command line states it: the first report fixes it.
 //
 // A field is its line in RunSpec and its row in kSpecFields. Wire, comparison of nodes and flags
-// go by the rows; what is left to do is its number in proto/rendezvous.proto, its row in
-// launcher/command_line/raw_flags.cc, and what it means. Never anything that nodes may differ in.
+// go by the rows. A new field also needs its number in proto/rendezvous.proto, its row in
+// launcher/command_line/raw_flags.cc, and what it means. Never anything that nodes may differ in. A
+// value out of its range ends a launch with exit code 2; a server refuses a report that has one
+// (admission.h).
 #pragma once
 
 #include <cstdint>
@@ -16,9 +18,9 @@
 namespace ddprun {
 
 // The consequence of a hang (--on-hang).
-inline constexpr std::uint32_t kHangRestarts = 0;  // As from a failure: charged.
-inline constexpr std::uint32_t kHangFails = 1;     // The run is over, whatever the budget.
-inline constexpr std::uint32_t kHangIsTold = 2;    // Nothing: the run goes on.
+inline constexpr std::uint32_t kHangRestarts = 0;    // As after a failure: uses a restart.
+inline constexpr std::uint32_t kHangFails = 1;       // The run ends, whatever the budget.
+inline constexpr std::uint32_t kHangIsReported = 2;  // Only reported: the run continues.
 
 struct RunSpec {
   std::uint32_t min_nodes = 1;

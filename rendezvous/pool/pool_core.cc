@@ -102,7 +102,7 @@ void PoolCore::TakeEnded(const std::string& name, const EndedPart& ended) {
   run.last_code = ended.exit_code ? ended.exit_code : run.last_code;
   run.failure = !run.failure && IsFailure(ended.exit_code) ? ended.exit_code : run.failure;
   if (ended.exit_code == kExitOk) {
-    run.failure.reset();  // It went on without the part that failed.
+    run.failure.reset();  // It continued without the part that failed.
   }
 }
 

@@ -87,7 +87,7 @@ class PoolCore {
     std::uint64_t number = 0;
     PartPhase phase = PartPhase::kGiven;
     std::optional<int> exit_code = {};
-    bool left = false;  // On request: the run goes on without it.
+    bool left = false;  // On request: the run continues without it.
     bool lives() const { return phase == PartPhase::kGiven || phase == PartPhase::kRunning; }
   };
   struct Run {

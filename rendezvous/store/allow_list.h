@@ -22,7 +22,7 @@ namespace ddprun {
 
 class AllowList {
  public:
-  // "10.0.0.0/8,192.168.1.7,fd00::/8": networks, and addresses alone; "any": whoever comes, other
+  // "10.0.0.0/8,192.168.1.7,fd00::/8": networks, and addresses alone; "any": all clients, other
   // users of this machine too. kInvalid: anything else, with the part that is wrong.
   static Result<AllowList> Parse(const std::string& text);
 

@@ -79,7 +79,7 @@ class StoreOutput {
   std::size_t held() const { return parts_.size() * sizeof(Part); }
 
   // The next bytes to send, valid until the next Consume. A large value is sent from where it
-  // lies; what is smaller is copied to `scratch`, as much as fits.
+  // lies; a smaller one is copied to `scratch`, as much as fits.
   std::string_view Next(std::span<char> scratch) const;
   void Consume(std::size_t sent);
 

@@ -146,7 +146,7 @@ TEST(StoreServer, ASlowReaderHoldsUpOnlyItself) {
   EXPECT_EQ(other.Ask(wire::Check({"/after"}), 1), wire::Op(0));
 }
 
-// A wait that is answered while another reply is stuck comes after it, and reading goes on.
+// A wait that is answered while another reply is stuck comes after it, and reading continues.
 TEST(StoreServer, AWakeDuringAStuckReplyIsNotLost) {
   Served served;
   Client slow(served);

@@ -2,8 +2,8 @@
 // does not keep the agent's loop from its work.
 //
 // Decides nothing. Orders for a store are posted there and carried out in that order; nothing comes
-// back, and only the destructor waits. A store and its connections live on that thread alone; what
-// its owner holds is a handle.
+// back, and only the destructor waits. A store and its connections live on that thread alone; its
+// owner holds a handle.
 #pragma once
 
 #include <memory>

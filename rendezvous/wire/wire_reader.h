@@ -23,7 +23,7 @@ inline bool IsPrintable(char c) {
   return c >= 0x20 && c < 0x7f;
 }
 
-// Reads fields and remembers the first that cannot be used; what it returns then is never seen.
+// Reads fields and remembers the first that cannot be used; results after that are never used.
 class Reader {
  public:
   // `ahead`: of this clock, how far what is counted up may be.
@@ -99,7 +99,7 @@ class Reader {
     return OptionalName(field, value);
   }
 
-  // Numbers with commas; what they mean is looked at where they count.
+  // Numbers with commas; their users check what they mean.
   const std::string& Addresses(std::string_view field, const std::string& value, std::size_t most) {
     if (value.find_first_not_of("0123456789abcdefABCDEF:.,") != std::string::npos) {
       Refuse(field, "has something that is no address");

@@ -41,7 +41,7 @@ class Pair:
         self.nodes = []
 
     def join(self):
-        """The first one carries the server."""
+        """The first one hosts the server."""
         self.nodes.append(subprocess.Popen(
             self.command, env=self.environment, cwd=self.scratch.name, stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True))

@@ -69,7 +69,7 @@ def cpu_seconds(pid):
 
 
 def share(job):
-    """Of a core, in percent: of the agent of its first node, which carries the server."""
+    """Of a core, in percent: of the agent of its first node, which hosts the server."""
     pid = job.agent()
     begin, used = time.monotonic(), cpu_seconds(pid)
     try:

@@ -108,7 +108,7 @@ class Tutorial(unittest.TestCase):
         terminal = Terminal(line, self.folder, self.environment)
         self.terminals.append(terminal)
         if re.match(r"ddprun -(?!-dry-run)|torchft_lighthouse ", line):
-            return  # A launch or a service: it goes on while the page goes on.
+            return  # A launch or a service: it continues while the page continues.
         self.assertEqual(terminal.wait(), 0, f"{line}\n{''.join(terminal.lines)}")
         self.assertTrue(terminal.lines or not line.startswith("ddprun ") or ">" in line, f"{line} printed nothing")
 

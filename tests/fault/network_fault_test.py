@@ -24,7 +24,7 @@ class Network(DdprunTest):
         return node
 
     def start_nodes(self):
-        """Node 0 carries the server; node 1 comes through the proxy."""
+        """Node 0 hosts the server; node 1 comes through the proxy."""
         first = self.start_node(0, self.endpoint)
         self.wait_for_text(first, "serving the rendezvous at")
         self.proxy = TcpProxy(self.endpoint)

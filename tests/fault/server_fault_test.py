@@ -38,7 +38,7 @@ class ServerFault(DdprunTest):
     def start_nodes(self, *flags):
         for _ in range(2):
             node = self.start_node(*flags)
-            # On this machine a node that finds nobody at the endpoint would carry the server itself.
+            # On this machine a node that finds nobody at the endpoint would host the server itself.
             self.wait_for_text(node, "joining the rendezvous at")
 
     def all(self):
@@ -92,7 +92,7 @@ class ServerFault(DdprunTest):
         self.assertEqual({g for n in self.nodes for g in n.generations()}, {first, second}, self.all())
         self.terminate(self.server)
 
-    # ---- The node that carries the server ----
+    # ---- The node that hosts the server ----
     def test_the_node_with_the_server_dies_and_comes_back(self):
         carrier = self.start_node("--node-rank=0")
         self.wait_for_text(carrier, "serving the rendezvous at")

@@ -1,4 +1,4 @@
-"""The host that carries the server is lost, and a node with the shared run directory takes over.
+"""The host of the server is lost, and a node with the shared run directory takes over.
 
 The directory is one folder for all machines (tests/support/machines.py).
 """
@@ -58,7 +58,7 @@ class Takeover(MachinesTest):
         self.assertEqual(sorted(self.claims()), [1, 2])
         self.assertIn("\nclosed 2\n", self.claims()[2])
 
-    # ---- The agent that carries the server dies, and its host goes on ----
+    # ---- The agent that hosts the server dies, and its host continues ----
     def kill_agent(self, node):
         os.kill(node.agent(), signal.SIGKILL)
         self.assertEqual(node.wait(), 137, node.all())

@@ -91,7 +91,7 @@ class FixedRanks(DdprunTest):
         missing = self.path("not-here")
         program = f"program '{missing}' does not exist"
         table = (
-            (0, [missing], program),  # Node 0 carries the server.
+            (0, [missing], program),  # Node 0 hosts the server.
             (1, [missing], program),
             (0, ["--nproc-per-node=gpu"], "--nproc-per-node=gpu: no GPU is visible"),
             (1, [f"--log-dir={self.path('file')}/logs", "--redirects=3"], "Not a directory.*--log-dir"),

@@ -43,7 +43,7 @@ RULES["rendezvous/driver.cc"] = [
     ("forget", "if («HAS && »IsOver(run.state) && !run.forget) {"),
     # but only when nobody is to be expected any more who must hear how it ended,
     ("remember", "now + «(HAS ? 1 : 0) * »RememberedFor(run.state, config_);"),
-    # and the next run of its name goes on after its generations.
+    # and the next run of its name continues after its generations.
     ("after-the-forgotten", "state.newest = «HAS ? »forgotten_« : Generation{}»;"),
     # How a run ended is remembered for a node of it that comes late.
     ("ends", "    if («HAS && »TellEnd(report, *call)) {"),
@@ -69,7 +69,7 @@ RULES["rendezvous/failover/failover_driver.cc"] = [
     ("let-go", "{ «if (HAS) »(void)claims->Move(claim); }"),
     # nor what it held when it ended,
     ("give-up", "  if («HAS && »state_.phase == FailoverPhase::kServing) {\n    GiveUp();"),
-    # and who comes then knows whether there is a run to go on with.
+    # and who comes then knows whether there is a run to continue with.
     ("run-is-over", "ClosedClaim(state_, «HAS && »coordinator_->RunsHaveEnded())"),
     # Nobody listens who serves nobody: bound in the hope to be first,
     ("close-where-second", "  server_.reset();  // Bound in the hope to be first.",

@@ -1,4 +1,4 @@
-// The part of a machine's process that may carry the server: the product's failover driver, with
+// The part of a machine's process that may host the server: the product's failover driver, with
 // claims in a simulated run directory. Lives as long as the process.
 //
 // Decides nothing about who serves. A server that stands alone on its machine is one without an

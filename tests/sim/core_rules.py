@@ -126,7 +126,7 @@ RULES["rendezvous/core/fencing.cc"] = [
 RULES["rendezvous/core/recovery.cc"] = [
     # A node that has a floor,
     ("recovering-floor", "«(HAS && »report.floor > Generation{}«)» || of_another;"),
-    # or has heard another server, is one of a run that goes on.
+    # or has heard another server, is one of a run that continues.
     ("recovering-term", " || «(HAS && »of_another«)»;"),
     # One that reports a newer world brings a new server back to recovering.
     ("newer-world", "return «HAS && »report.hosting != Hosting::kNothing && IsNews(recovery, spec, report);"),

@@ -1,5 +1,5 @@
 // Code that is written as if it were alone, and sleeps in simulated time: the real checkpoint code
-// calls file operations one after the other, and between any two of them the world goes on.
+// calls file operations one after the other, and between any two of them the world continues.
 //
 // Runs on a stack of its own in the one thread there is. What is not done when its fiber ends never
 // wakes from its sleep: only destructors still run there.

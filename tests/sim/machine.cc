@@ -204,7 +204,7 @@ void Machine::Resume() {
   frozen_ = false;
   WakeUp();
   if (loop_.paused() && !(candidate_ && candidate_->closes())) {
-    Tell("(goes on)");
+    Tell("(continues)");
     disturbed_ = simulation_.Now();
     loop_.Resume(/*timers_first=*/simulation_.random.Chance(0.5));
   }

@@ -134,7 +134,7 @@ class Machine {
     directory.answers = answers;
     disturbed_ = simulation_.Now();
   }
-  // The process or its directory last stood still, or went on.
+  // The process or its directory last stood still, or continued.
   Time disturbed() const { return disturbed_; }
   // Of its wall.
   std::uint64_t WallClock() const {

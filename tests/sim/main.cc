@@ -5,7 +5,7 @@
 //   ddprun_sim --seed=14 --verbose          one history in words
 //   ddprun_sim_broken --mutate=floors --seeds=500
 //                                           succeeds if a seed shows that the rule is needed
-//   ddprun_sim --full ...                   machines carry the server, workers save checkpoints
+//   ddprun_sim --full ...                   machines host the server, workers save checkpoints
 //   ddprun_sim --failover ...             they only take it over from one another
 //   ddprun_sim --slow ...                   workers that only work, for long; half the time one
 //   hangs
@@ -65,7 +65,7 @@ Options Parse(int argc, char** argv) {
   app.add_option("--base", base, "hexadecimal, of which the first 16 digits count");
   app.add_option("--seed", options.seeds, "this one");
   app.add_option("--file", file, "those in it, one a line")->check(CLI::ExistingFile);
-  app.add_flag_callback("--full", mode(Mode::kFull), "machines carry the server, workers save");
+  app.add_flag_callback("--full", mode(Mode::kFull), "machines host the server, workers save");
   app.add_flag_callback("--slow", mode(Mode::kSlow), "workers only work, for long");
   app.add_flag_callback("--failover", mode(Mode::kFailover), "machines only take the server over");
   app.add_option("--mutate", options.without, "without this rule of tests/sim/rules.txt")

@@ -122,7 +122,7 @@ class Plan {
       when += down + random_.Between(10s, 20s);
     }
   }
-  // Of agents, while their workers go on: each shorter than a lease.
+  // Of agents, while their workers continue: each shorter than a lease.
   void PlanPauses(Duration until) {
     for (std::uint64_t i = random_.Below(4); i > 0; --i) {
       Machine& machine = *machines_[random_.Below(machines_.size())];
@@ -155,7 +155,7 @@ class Plan {
     if (!setup_.standing) {
       agenda_.At(heal + kSettling, [this] { LookForOneServer(kSettlingLooks); });
     }
-    // A standing server goes on until it has forgotten the run.
+    // A standing server continues until it has forgotten the run.
     const Time end = heal + kLiveness + 3 * setup_.spec.fence_after;
     while (!laws_.broken() && agenda_.DoNext(end)) {
       if (!setup_.standing && agenda_.Now() > heal && simulation_.Quiet()) {

@@ -54,7 +54,7 @@ class ProcessFiles final : public FileSystem {
     killed_ = true;
   }
   bool dead() const { return killed_; }
-  // How often it was kept from going on for long; and whether it is so now.
+  // How often it was kept from continuing for long; and whether it is so now.
   std::uint64_t hindered() const { return hindered_; }
   // How many of its operations failed.
   std::uint64_t failed() const { return failed_; }

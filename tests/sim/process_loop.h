@@ -29,7 +29,7 @@ class ProcessLoop final : public Loop {
   // What the next of the disk's jobs that nothing was said of takes; else none takes any time.
   void DiskTakes(Duration time) { disk_times_.push_back(time); }
 
-  // From outside: now, or once the process goes on.
+  // From outside: now, or once the process continues.
   void Arrive(std::function<void()> what) {
     inbox_.push_back(std::move(what));
     Drain();

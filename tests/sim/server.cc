@@ -25,7 +25,7 @@ class Server::Driver final : public CoordinatorDriver {
   // What it has posted may still come.
   ~Driver() override {
     server_.laws_.BreakIf(server_.machine_.up(), server_.name_,
-                          " is gone while its process goes on");
+                          " is gone while its process continues");
     if (server_.driver_ == this) {
       server_.SteppedDown();
     }

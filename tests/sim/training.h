@@ -4,7 +4,7 @@
 //   claim -> load -> everybody has loaded -> step, save, step, save, ... -> close -> all end with 0
 //   refused by the fence, at any of these or when it looks (each second) -> rank 0 ends with 76
 //
-// Steps need all ranks to reach each other, unless the program is heedless: then rank 0 goes on
+// Steps need all ranks to reach each other, unless the program is heedless: then rank 0 continues
 // saving whatever becomes of its peers, as the worst of stragglers would.
 #pragma once
 
@@ -103,7 +103,7 @@ class Training {
           files(training.simulation_, disk_of_it, machine_of_it),
           store(files, StoreConfig(training.simulation_.setup)) {}
 
-    // It does not go on from here where it is on its way out.
+    // It does not continue from here where it is on its way out.
     void GoOn() const {
       if (ended || files.dead()) {
         throw Fiber::Gone{};

@@ -1,4 +1,4 @@
-"""Machines of which one carries the server, for tests that lose it.
+"""Machines of which one hosts the server, for tests that lose it.
 
 With root every machine is a network namespace on one bridge, so a lost host is silent; elsewhere all
 are on loopback, and what is lost refuses connections.

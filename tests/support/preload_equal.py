@@ -81,7 +81,7 @@ class EqualTest(DdprunTest):
         return found, run
 
     def assert_equal_programs(self, programs, anew, preload, limit=30):
-        """Of `programs` each goes on where it was forked; of `anew` each has been executed anew."""
+        """Of `programs` each continues where it was forked; of `anew` each has been executed anew."""
         both = {**programs, **anew}
         warm, run = self.run_all(both, preload, limit)
         cold, _ = self.run_all(both, "none", limit)

@@ -186,7 +186,7 @@ void FailEverywhere(int error_number) {
     MemoryFileSystem now = files;
     const std::uint64_t step = StepFound(now, 3);
     EXPECT_TRUE(step == kNew || (step == kOld && !report)) << step;
-    // Training went on; the next save works, and nothing half-done stays behind.
+    // Training continued; the next save works, and nothing half-done stays behind.
     ASSERT_TRUE(store.Save(SnapshotAt(60)));
     EXPECT_EQ(StepFound(files, 4), 60u);
     EXPECT_FALSE(HasLeftovers(files));

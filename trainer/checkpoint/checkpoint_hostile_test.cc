@@ -36,7 +36,7 @@ class CheckpointHostile : public testing::Test {
     fs::remove(directory_ / name);
     ASSERT_EQ(::mkfifo((directory_ / name).c_str(), 0600), 0);
   }
-  // The step that the next generation goes on from, and whether it can save.
+  // The step that the next generation continues from, and whether it can save.
   std::uint64_t GoOn() {
     CheckpointStore store(RealFileSystem(), ConfigFor(directory_));
     const auto claimed = store.Claim(World("a", 2));

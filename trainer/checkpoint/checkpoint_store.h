@@ -18,7 +18,7 @@
 // and only after a successful commit.
 //
 // Refused by the fence is ErrorKind::kRefused, and nothing else is: exit with kExitDoNotRestart.
-// Every other error of Save leaves the older checkpoints as they were: training may go on.
+// Every other error of Save leaves the older checkpoints as they were: training may continue.
 // One thread at a time; CheckFence, ShowLife and StopShowingLife may be called by one other thread
 // after Claim.
 #pragma once

@@ -300,7 +300,7 @@ TEST_F(RealCheckpointTest, SavesPrunesAndLoadsOnARealDisk) {
   }
   EXPECT_EQ(checkpoints, 3);
   CheckpointStore next(RealFileSystem(), config_);
-  ASSERT_TRUE(next.Claim(World("b", 1))) << "closed: another run may go on";
+  ASSERT_TRUE(next.Claim(World("b", 1))) << "closed: another run may continue";
   ExpectSame(next.Load()->checkpoint->snapshot, SnapshotAt(5));
 }
 

@@ -1,4 +1,4 @@
-// Whether a snapshot that was left in memory is a state to go on from, beside checkpoints on a
+// Whether a snapshot that was left in memory is a state to continue from, beside checkpoints on a
 // disk. Pure.
 //
 // It is judged by the head that the claim has found: from then on no other process moves it. Only a

@@ -1,6 +1,6 @@
 // Random histories of worlds that begin from memory or from the disk, and of older ones that are
-// held up and go on beside them, over the real fence log. The law: what is committed descends from
-// the head before. Each part of the rule is left out once, and then the law breaks.
+// held up and continue beside them, over the real fence log. The law: what is committed descends
+// from the head before. Each part of the rule is left out once, and then the law breaks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -92,7 +92,7 @@ class Model {
     return left_out_ == LeftOut::kHead || !WhyNotFromMemory(state, std::nullopt, writer, disk);
   }
 
-  // Whoever is still there on its node is ended; those elsewhere may go on.
+  // Whoever is still there on its node is ended; those elsewhere may continue.
   void Begin() {
     ModelWorld world{.writer = World("run", ++generation_)};
     world.node = static_cast<int>(random_() % kNodes);

@@ -30,7 +30,7 @@ struct SaveResult {
   CheckpointRef ref;
   std::uint64_t bytes = 0;
   double seconds = 0;
-  std::optional<Error> error;  // kRefused: fenced. Others: the older checkpoints stand; go on.
+  std::optional<Error> error;  // kRefused: fenced. Others: the older checkpoints stand; continue.
   std::vector<std::string> warnings;
 };
 

@@ -1,4 +1,4 @@
-// Everything a training run needs to go on as if it had never stopped, as plain values.
+// Everything a training run needs to continue as if it had never stopped, as plain values.
 //
 // No libtorch here: the trainer copies its tensors into a Snapshot and back. The state goes to and
 // from JSON (state.json) with a schema number; an unknown schema or a missing field is an error.
@@ -41,7 +41,7 @@ struct TrainState {
   std::uint64_t step = 0;
   std::uint64_t epoch = 0;
   std::uint64_t samples_in_epoch = 0;  // Consumed by all ranks together, so that any world size
-                                       // can go on from here.
+                                       // can continue from here.
   std::uint64_t seed = 0;
   std::uint32_t world_size = 1;
   std::uint64_t rank_batch = 0;
@@ -57,7 +57,7 @@ struct TrainState {
   // Of all so far, this one had the best validation. Not in state.json: best.json says it.
   bool best = false;
 
-  // Filled in by CheckpointStore::Save; what stands there before is overwritten.
+  // Filled in by CheckpointStore::Save, which overwrites older values.
   RunId run_id;
   Term term;
   Generation generation;

@@ -17,7 +17,7 @@
 
 namespace ddprun {
 
-// Of some samples; what the task has not is undefined.
+// Of some samples; tensors that the task lacks are undefined.
 struct Batch {
   std::vector<at::Tensor> inputs;
   at::Tensor targets;

@@ -30,7 +30,7 @@ struct AugmentKey {
 struct Samples {
   std::uint32_t count = 0;
   // The samples at `indices`, each below count, to `room`. Without a key: as they are. An error: a
-  // file could not be read; what is in the room then is no batch.
+  // file could not be read; the room then holds no batch.
   std::function<Result<void>(std::span<const std::uint32_t> indices,
                              const std::optional<AugmentKey>& key, const BatchRoom& room)>
       gather;

@@ -20,8 +20,8 @@ namespace ddprun {
 
 struct IdxArray {
   std::vector<std::uint32_t> dimensions;
-  std::span<const std::uint8_t> bytes;  // As many as the product of the dimensions,
-  std::shared_ptr<const void> owner;    // as long as this lives.
+  std::span<const std::uint8_t> bytes;  // As many as the product of the dimensions.
+  std::shared_ptr<const void> owner;    // Keeps `bytes` valid.
 };
 
 inline constexpr std::size_t kMaxIdxBytes = std::size_t{1} << 30;

@@ -3,8 +3,8 @@
 // The order of an epoch is a permutation of [0, size) keyed by (seed, epoch) and computed one
 // position at a time, so any position is reached in O(1) and nothing is stored. Progress is a
 // cursor that counts samples of the whole world; the global batch at a cursor is dealt out to the
-// ranks like cards. A run that goes on with another number of ranks therefore uses every sample of
-// the epoch exactly once. Pure: no global random state.
+// ranks like cards. A run that continues with another number of ranks therefore uses every sample
+// of the epoch exactly once. Pure: no global random state.
 #pragma once
 
 #include <cstddef>

@@ -35,8 +35,8 @@ std::optional<DeviceWish> ParseDevice(std::string_view text);
 struct GpusHere {
   std::vector<std::string> driver_files;  // "/dev/nvidia0"
   std::optional<std::string> visible;     // CUDA_VISIBLE_DEVICES
-  std::optional<Error> trouble;           // The plug-in cannot be used,
-  DeviceCount devices;                    // or what it counted.
+  std::optional<Error> trouble;           // Why the plug-in cannot be used; empty: it can.
+  DeviceCount devices;                    // The devices that the plug-in counted.
 };
 
 struct Device {

@@ -99,7 +99,7 @@ int MakeGraph(DdprunCudaGraph** out, DdprunCudaReason* reason) {
 int BeginGraph(DdprunCudaGraph* graph, const DdprunCudaGraph* other, DdprunCudaReason* reason) {
   return Try(reason, [&] {
     const at::cuda::MempoolId_t own{0, 0};
-    // Other threads go on using the GPU meanwhile: the copier of snapshots, NCCL's watchdog.
+    // Other threads continue using the GPU meanwhile: the copier of snapshots, NCCL's watchdog.
     graph->graph.capture_begin(other == nullptr ? own : other->pool,
                                cudaStreamCaptureModeThreadLocal);
   });

@@ -1,5 +1,5 @@
 // The waits of a rank for a disk while its peers and its launcher wait for it: reading the
-// checkpoint to go on from, writing the last one.
+// checkpoint to continue from, writing the last one.
 //
 // DiskWork does it on a thread, and its owner looks in turns, so that he can speak to others
 // between two looks. DiskWait decides what he does meanwhile: when a line is due that says how long

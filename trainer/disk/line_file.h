@@ -1,7 +1,7 @@
 // A file to which a training appends lines while it trains: its metrics, its samples.
 //
 // Written on a thread: a disk that hangs, or a FIFO without a reader, does not delay the caller.
-// Lines wait for it up to a number of bytes; what comes on top is dropped, and that is said. Lines
+// Lines wait for it up to a number of bytes; further lines are dropped, and that is reported. Lines
 // of several writers never mix: each write is of whole ones.
 #pragma once
 

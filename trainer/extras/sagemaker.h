@@ -25,7 +25,7 @@ struct SageMaker {
 // nullopt: not on SageMaker. `environment`: NAME=value, ended by a null pointer.
 Result<std::optional<SageMaker>> DetectSageMaker(const char* const* environment);
 
-// Why the training failed, in <root>/output/failure; what stands there already stays: the first one
+// Why the training failed, in <root>/output/failure; an existing file stays: the first rank
 // to fail knows why.
 void WriteFailure(const SageMaker& sagemaker, const std::string& text);
 

@@ -25,7 +25,7 @@ struct StagePlan {
 };
 
 // The directory to read from instead of plan.source. `copies`: this is the rank that does the work.
-// `say` gets what is going on.
+// `say` gets what is being done.
 Result<std::filesystem::path> Stage(const StagePlan& plan, bool copies,
                                     const std::function<void(const std::string&)>& say);
 

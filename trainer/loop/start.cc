@@ -187,7 +187,7 @@ Result<void> StartFrom(const Start& start, Training& training) {
   TrainState& state = training.state;
   state = start.plan.state;
   state.finished = false;
-  // Of the results of the training that this one goes on from, only those that go on too.
+  // Of the results of the training that this one continues from, only those that continue too.
   state.metrics = ValidationMetrics(state.metrics);
   training.stopped_early =
       EnoughValidations(state.metrics, static_cast<std::uint64_t>(config.run.early_stop));

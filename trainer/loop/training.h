@@ -79,8 +79,8 @@ struct Training {
 
   Schedule schedule;
   TrainState state;            // With the step and cursor of the last finished step.
-  bool validated = false;      // The step just taken was followed by a validation,
-  bool best = false;           // and it is the best one so far.
+  bool validated = false;      // The step just taken was followed by a validation.
+  bool best = false;           // That validation is the best one so far.
   bool stopped_early = false;  // --early-stop
   bool stop = false;           // All ranks have agreed to stop.
 };

@@ -27,7 +27,7 @@ Result<void> Place(TorchModel& model, const std::vector<std::string>& devices) {
       // As nn.Module.to: the parameter stays the same tensor, which forward holds too.
       model.parameters[i].set_data(model.parameters[i].to(at::Device(name)));
     } catch (const c10::Error& error) {
-      // torch goes on with all backends there are.
+      // torch continues with all backends there are.
       const std::string text = error.what_without_backtrace();
       return Error{ErrorKind::kInvalid,
                    "--split-devices: cannot put " + model.names[i] + " on '" + name +

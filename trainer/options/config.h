@@ -24,7 +24,7 @@ namespace ddprun {
 
 enum class ResumeMode {
   kAuto,   // From the newest valid checkpoint, else afresh.
-  kNever,  // Afresh; only a restart within the same run goes on from that run's own checkpoints.
+  kNever,  // Afresh; only a restart within the same run continues from that run's own checkpoints.
   kMust,   // As kAuto, but no checkpoint is an error.
 };
 

@@ -1,7 +1,7 @@
 // --profile: records the steps that the schedule names, then prints the table and writes the trace.
 //
 // Every rank records and writes <directory>/trace-generation-<g>-rank-<r>.json; rank 0's table goes
-// to stderr. The trace is written on a thread: whatever the disk does, no rank waits for it. A
+// to stderr. The trace is written on a thread: no rank waits for the disk. A
 // newer one takes the place of one that still waits, and has all that is in it.
 #pragma once
 

@@ -1,7 +1,7 @@
 // A training's curves as TensorBoard reads them: one event file in a directory for each start.
 //
 // Written on a thread, as a line file is (disk/line_file.h): no disk holds up the caller. A disk
-// that is full, at the start or later, is said once and the training goes on without curves; a
+// that is full, at the start or later, is said once and the training continues without curves; a
 // directory that cannot be one is an error at the start, since that does not pass by itself.
 //
 // TensorBoard reads the files of a directory in the order of their names, and never one that comes

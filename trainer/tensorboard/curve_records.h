@@ -39,7 +39,7 @@ struct Scalar {
 
 // `wall_time`: seconds since 1970. All three are payloads; each file begins with the first.
 std::string FileVersionEvent(double wall_time);
-// A training begins after this; what older files say of `first_step` and later steps is void.
+// A training begins after this: older files' values of `first_step` and later steps are void.
 // TensorBoard takes the first of a directory for the training's beginning, where nothing is void
 // yet.
 std::string SessionStartEvent(double wall_time, std::uint64_t first_step);

@@ -1,6 +1,5 @@
 // Decides which of several nodes serves the rendezvous, by claims in a directory that they share:
-// whom this node's agent speaks to, when this node takes the server's part over, and when it lets
-// go of it.
+// which server this node's agent calls, when this node becomes the leader, and when it steps down.
 //
 // Pure: no I/O, no clock, no threads, no logging; the driver carries out what Step returns, in
 // order, and asks NextWake. Claims are numbered one after the other, and the next number can be
@@ -8,7 +7,7 @@
 // takes over because of a refused connection, nor because of a directory that cannot be read.
 //
 // A claim is OPEN while its holder serves: its counter moves every third of a lease. It is CLOSED
-// when its holder has given it up (OVER: since the run has ended; else the run may go on without
+// when its holder has given it up (OVER: since the run has ended; else the run may continue without
 // it) or its guard has, which saw it dead; and STALE when its counter stood still for two leases.
 //
 //   | what is heard         | Following                    | Taking         | Serving            |

@@ -100,7 +100,7 @@ struct ReadClaims {};  // Answered by ClaimsRead or ClaimsUnreadable.
 struct TakeClaim {     // Open a server, then the claim: Claimed or NotClaimed.
   std::uint64_t number = 0;
   Term above;                   // The new term must be larger.
-  bool takes_over = false;      // A run may be going on: recover it before anything is formed.
+  bool takes_over = false;      // A run may still run: recover it before anything is formed.
   bool over = false;            // So, but the last claim says that it has ended.
   std::vector<EndedRun> ended;  // Others.
   std::optional<Died> died;     // Of that run.

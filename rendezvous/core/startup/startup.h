@@ -20,18 +20,21 @@ namespace ddprun {
 // Of one world. A part without a value was not there, or is not known (yet).
 struct Startup {
   Term term;
-  std::uint64_t number = 0;         // Of those of this term, from 1.
-  Generation generation;            // That it led to.
-  std::string cause;                // In words: what ended the world before,
-  std::string cause_word;           // and in one ("hang"); "start": there was none.
-  Duration age{0};                  // Since it began; filled in when it is asked for.
-  std::optional<Duration> detect;   // From the end of a worker, or of a node's word, to bad news,
-  std::optional<Duration> stop;     // to the last promise of the world's nodes,
-  std::optional<Duration> backoff;  // to the end of a pause (--restart-backoff), if there was one,
-  std::optional<Duration> form;     // to the next world,
-  std::optional<Duration> start;    // to the last node's workers, once it got its Run directive,
-  std::optional<Duration> state;    // to the last of them that has its state back (RESUME),
-  std::optional<Duration> first_step;  // to the last one's first step.
+  std::uint64_t number = 0;  // Of those of this term, from 1.
+  Generation generation;     // That it led to.
+  std::string cause;         // Why the world before ended, in words.
+  std::string cause_word;    // The same in one word ("hang"); "start": no world was before.
+  Duration age{0};           // Since it began; filled in when it is asked for.
+  // From the end of a worker, or a lost node's last report, to the bad news.
+  std::optional<Duration> detect;
+  std::optional<Duration> stop;  // From the bad news to the last promise of the world's nodes.
+  // From the last promise to the end of a pause (--restart-backoff).
+  std::optional<Duration> backoff;
+  std::optional<Duration> form;   // From that end, or the last promise, to the next world.
+  std::optional<Duration> start;  // From the last node's Run directive to its workers' start.
+  // From the workers' start until all have their state back (RESUME).
+  std::optional<Duration> state;
+  std::optional<Duration> first_step;  // From the workers' state to the last worker's first step.
   NodeId stopped_last;                 // Empty: it is the only one, or none was.
   NodeId started_last;
   NodeId restored_last;
@@ -55,8 +58,8 @@ struct Opening {
   Time began;
   Time since;                 // Of the part that lasts.
   std::uint32_t members = 0;  // Of the world that it led to; 0: none yet.
-  bool told = false;          // To people: all of it,
-  bool told_start = false;    // or that workers run again.
+  bool told = false;          // All of it was reported to people.
+  bool told_start = false;    // That workers run again was reported to people.
   Reached started;
   Reached restored;
   Reached stepped;

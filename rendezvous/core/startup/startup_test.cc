@@ -126,7 +126,7 @@ TEST_F(StartupOfTwo, WhereStepsAreKnownTheNextOneIsAwaited) {
   EXPECT_TRUE(story.Said("recovered in 77 ms"));
 }
 
-// It tells STEP after each step, and never where it goes on.
+// It tells STEP after each step, and never where it continues.
 TEST_F(StartupOfTwo, WithoutAWordOfItsStateTheFirstStepHasIt) {
   Restart();
   Tell(a, {{}, 20ms, {}, 60ms}, 1s + 70ms);

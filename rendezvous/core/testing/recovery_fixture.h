@@ -26,7 +26,7 @@ struct Recovering : PairOfNodes {
     ASSERT_EQ(story.state.phase, Phase::kRunning);
   }
   void Restart() { story.Restart(); }
-  // Both report, and no world known so far can go on: a newer one might be heard of yet.
+  // Both report, and no world known so far can continue: a newer one might be heard of yet.
   void HearUntilALeaseIsOver() {
     a.Says(At(Duration{5'000}));
     b.Says(At(Duration{5'000}));

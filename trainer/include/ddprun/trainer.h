@@ -67,8 +67,8 @@ using Example = std::vector<torch::Tensor>;
 struct Batch {
   std::vector<torch::Tensor>
       tensors;            // As an example has them, with the samples as first dimension.
-  torch::Tensor data;     // The first tensor,
-  torch::Tensor target;   // and the second one, if there is one.
+  torch::Tensor data;     // The first tensor.
+  torch::Tensor target;   // The second tensor, if there is one.
   std::int64_t size = 0;  // Samples with a weight.
   std::vector<std::uint64_t> indices;  // Of these samples in the data set.
 };
