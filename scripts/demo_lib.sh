@@ -1,4 +1,4 @@
-# What the demos beside it do alike; sourced after lib.sh, never run.
+# Functions of all demos beside it; sourced after lib.sh, never run.
 # shellcheck shell=bash disable=SC2034,SC2154
 
 # begin_demo NAME LINES: the programs, and a folder to work in; shows at most so many lines.
@@ -53,7 +53,7 @@ show() {
   printf '%7s  %.*s\n' "$(seconds_since "$begin")" 125 "$1"
 }
 
-# What several processes say, line by line: they write to &"$output".
+# The output of several processes, line by line: they write to &"$output".
 open_output() {
   mkfifo output
   exec {output}<>output

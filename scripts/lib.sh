@@ -47,7 +47,7 @@ torch_venv() {
 # Releases of torch whose programs must run too, the oldest first.
 old_torches=(2.4.1 2.9.1)
 old_torch_venv() { printf '%s/torch-%s-venv-%s' "$cache" "$1" "$(hash_of "$root/scripts/pins/torch-$1.txt")"; }
-# What compiling against CUDA needs and the torch venv lacks.
+# Headers that compiling against CUDA needs and the torch venv lacks.
 cuda_headers() { printf '%s/cuda-headers-%s' "$cache" "$(hash_of "$root/scripts/pins/cuda.txt")"; }
 # Where the torch venv has its packages, if it is there.
 torch_packages() { printf '%s\n' "$(torch_venv)"/lib/python3*/site-packages; }

@@ -8,7 +8,7 @@
 # --as-built packs what the build folder holds (target packed); the other options are scripts/build.sh's.
 # All kinds come from one build folder (build, or DDPRUN_BUILD_DIR), and two builds of a commit are the
 # same bytes: times are the commit's.
-# What each is for, and how it is installed: docs/install.md. Exit code 1: a check of a package failed.
+# Their use and installation: docs/install.md. Exit code 1: a check of a package failed.
 set -euo pipefail
 script_name=package
 # shellcheck source=lib.sh

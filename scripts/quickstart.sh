@@ -8,7 +8,7 @@ script_name=quickstart
 started=$EPOCHREALTIME
 [[ $# -eq 0 ]] || die 2 "takes no arguments; run build/bin/ddprun yourself for anything else"
 
-"$root/scripts/build.sh" --target=bin/ddprun --target=bin/ddprun-train  # What this needs, and no more.
+"$root/scripts/build.sh" --target=bin/ddprun --target=bin/ddprun-train  # Only the programs that this needs.
 bin=$root/${DDPRUN_BUILD_DIR:-build}/bin
 runs=$root/${DDPRUN_BUILD_DIR:-build}/quickstart
 mkdir -p "$runs"

@@ -25,7 +25,7 @@ DDPRUN_BUILD_DIR=$build "$root/scripts/build.sh" "${what[@]}" -DDDPRUN_TESTS=ON 
 # Programs are several times as slow with it.
 find "$root/$build" -name CTestTestfile.cmake -exec sed -i -E 's/ TIMEOUT "([0-9]+)"/ TIMEOUT "\10"/' {} +
 
-# What is found ends the program with a code that no test expects. Its report is in a file, since some
+# A finding ends the program with a code that no test expects. Its report is in a file, since some
 # tests have nobody read stderr, or read it for other things; all are shown at the end.
 found=$root/$build/found
 rm -rf "$found"

@@ -7,7 +7,7 @@
 #   --docs   what builds the documentation site (--tests has it too)
 #   --cuda   the real torch, which has the libraries for GPUs, and headers
 #
-# What is there is left alone; a second run takes under a second. Downloads go to one cache that
+# Installed parts are left alone; a second run takes under a second. Downloads go to one cache that
 # all clones share: $DDPRUN_CACHE, else $XDG_CACHE_HOME/ddprun, else ~/.cache/ddprun.
 # Exit codes: 0 all there, 1 a step failed, 2 this machine needs somebody else's help first.
 set -euo pipefail
@@ -81,7 +81,7 @@ lock_cache() {
     say "waiting for another setup that works in $cache"
     flock "$lock"
   fi
-  rm -rf "$cache"/.setup-scratch-*  # What a killed setup left: we hold the lock.
+  rm -rf "$cache"/.setup-scratch-*  # Left by a killed setup: we hold the lock.
   scratch=$(mktemp -d "$cache/.setup-scratch-XXXXXX")
 }
 

@@ -8,7 +8,7 @@
 #   -C whole                  also what is too slow for each change
 #   --no-torch                without the real torch (2.4 GB to download, 4 GB on disk), and so
 #                             without label torch: unmodified PyTorch programs under ddprun
-# What fails is run once more by itself; what then passes is named as flaky and does not count.
+# A failed test is run once more by itself. If it then passes, it is named as flaky and ignored.
 # DDPRUN_TEST_JOBS: quarters of a core that tests may take together (five for each core, since they also wait).
 # Exit codes: 0 none failed, 2 none was run or the usage is wrong, else ctest's.
 set -euo pipefail

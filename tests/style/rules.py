@@ -414,6 +414,10 @@ DIALECT = {
     "a sentence that begins with What": SENTENCE + r"(?:What|Whatever)\b(?![^.\0]*\?)",
     "who is": r"\bwho is\b",
     "that which": r"\bthat which\b",
+    "a clause that begins with what, whoever": r"; (?:what|who|whatever|whoever)\b|: (?:who|what)ever\b",
+    "go on": r"\b(?:go|goes|going|went) on\b",
+    "carries the server": r"\bcarr(?:y|ies|ied|ying) (?:the|a|one) (?:server|rendezvous)\b",
+    "charged": r"\bcharged\b",
 }
 # Words that were replaced by standard terms (docs/concepts.md has the terms).
 REPLACED = re.compile(
@@ -425,11 +429,14 @@ REPLACED = re.compile(
 
 def plain_words(files):
     """Comments and messages are written in plain English, and code has the standard terms."""
-    product = [file for file in files if file.is_cpp and not file.is_test
-               and file.path.startswith(("launcher/", "agent/", "rendezvous/", "trainer/", "common/", "proto/"))]
-    for kind, said in (("comments", lambda file: file.comments), ("literals", lambda file: file.said)):
+    ours = [file for file in files if not file.is_test
+            and file.path.startswith(("launcher/", "agent/", "rendezvous/", "trainer/", "common/", "proto/", "scripts/"))]
+    product = [file for file in ours if file.is_cpp]
+    scripts = [file for file in ours if file.suffix in (".py", ".html") or file.is_script]
+    for kind, those, said in (("comments", product, lambda file: file.comments), ("literals", product, lambda file: file.said),
+                              ("comments of scripts, and pages,", scripts, lambda file: file.remarks)):
         for name, pattern in DIALECT.items():
-            found = [file.path for file in product for _ in re.finditer(pattern, said(file))]
+            found = [file.path for file in those for _ in re.finditer(pattern, said(file))]
             if len(found) > MOST_DIALECT:
                 yield f"{kind} have {len(found)} times: {name} ({MOST_DIALECT} are allowed): {', '.join(sorted(set(found)))}"
     for file in product:

@@ -3,9 +3,11 @@
 import ast
 import dataclasses
 import functools
+import io
 import pathlib
 import re
 import subprocess
+import tokenize
 
 CODE_SUFFIXES = {".cc", ".h", ".py", ".sh", ".cmake", ".proto"}
 DATA_SUFFIXES = {".gz", ".png", ".bin"}
@@ -90,6 +92,18 @@ class File:
         return text
 
     @functools.cached_property
+    def remarks(self):
+        """What a script says to its readers, and a page of HTML to its users: \0 between paragraphs."""
+        if self.suffix == ".html":
+            return re.sub(r"<(script|style)\b.*?</\1>|<[^>]*>", "\0", self.text, flags=re.DOTALL)
+        if self.suffix != ".py":
+            found = [(number, line.split("# ", 1)[1]) for number, line in enumerate(self.lines) if re.search(r"(^|\s)# ", line)]
+            return _paragraphs((number, number, words) for number, words in found)
+        tokens = tokenize.generate_tokens(io.StringIO(self.text).readline)
+        return _paragraphs((token.start[0], token.end[0], token.string.strip("#\" \n")) for token in tokens
+                           if token.type == tokenize.COMMENT or token.string.startswith('"""'))
+
+    @functools.cached_property
     def includes(self):
         """(line, name, quoted?) of every #include."""
         found = []
@@ -98,6 +112,15 @@ class File:
             if match:
                 found.append((number, match.group(2), match.group(1) == '"'))
         return found
+
+
+def _paragraphs(pieces):
+    """Pieces of (first line, last line, words): those on lines that follow each other joined, else \0 between them."""
+    text, last = "", -1
+    for begin, end, words in pieces:
+        text += (" " if begin == last + 1 else "\0") + words
+        last = end
+    return text
 
 
 def functions_of(file):

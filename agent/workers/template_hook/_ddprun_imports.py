@@ -137,7 +137,7 @@ def _source(program):
 def _is_harmless(node):
     """It cannot change what a later import finds, and may be executed twice."""
     import ast
-    if isinstance(node, (ast.Import, ast.ImportFrom, ast.Try, ast.ExceptHandler)):  # What is within counts by itself.
+    if isinstance(node, (ast.Import, ast.ImportFrom, ast.Try, ast.ExceptHandler)):  # Their statements count by themselves.
         return True
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return not node.decorator_list

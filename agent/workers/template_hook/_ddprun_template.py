@@ -22,7 +22,7 @@ def _own_files(program, installed):
 
 
 class _Unchanged:
-    """What another run must find as it is (--keep-warm): each file that was loaded, the directories of packages, and
+    """The state that another run must find unchanged (--keep-warm): each file that was loaded, the directories of packages, and
     which names beside the program would hide what was loaded."""
 
     def __init__(self, program, beside):
@@ -135,7 +135,7 @@ class _Watch:
         return found
 
     def look(self, doer):
-        """What is new since the last look is the doing of this module."""
+        """Changes since the last look are the doing of this module."""
         if self.last is None:
             return
         before, self.last = self.last, self._state()
@@ -253,7 +253,7 @@ class _Background:
 
 
 class _Silence:
-    """What is printed meanwhile goes nowhere."""
+    """Output meanwhile is dropped."""
 
     def __enter__(self):
         self.saved = [os.dup(1), os.dup(2)]
@@ -287,7 +287,7 @@ def _write(name, content):
 
 
 def _draw_anew(multiprocessing, threading):
-    """What each process of its own draws at its start."""
+    """Draws the values that each process of its own draws at its start."""
     if multiprocessing is not None:
         multiprocessing.current_process().authkey = os.urandom(32)
     if hasattr(threading, "main_thread") and hasattr(threading.main_thread(), "_set_native_id"):
@@ -300,7 +300,7 @@ def _given():
 
 
 def _changes(hook):
-    """What start-up has made of the environment that the interpreter was given: name -> value, or
+    """The changes that start-up has made to the environment that the interpreter was given: name -> value, or
     None where it was removed."""
     given = _given()
     now = dict(os.environb)
@@ -480,7 +480,7 @@ def _become_worker(begun, words, library, hook, trees, watch, given, changed):
     whole, own = _take(environment, given, changed)
     _take_arguments(words())
     _draw_anew(trees.find("multiprocessing.process"), trees.find("threading"))
-    trees.atexit.register(trees.gc.unfreeze)  # What is frozen has finalizers too.
+    trees.atexit.register(trees.gc.unfreeze)  # Frozen objects have finalizers too.
 
     def disagree(why):
         library.ddprun_template_retire(why.encode("utf-8", "replace"))
@@ -553,7 +553,7 @@ def _wait_here():
             return
         trees.forget()
         # The template itself, executed anew, or its program, begun by another process: never to run
-        # without a rank. Anything else goes on as without us.
+        # without a rank. Anything else continues as without us.
         tail = [os.fsencode(word) for word in hook["tail"]]
         if hook.get("taken") == os.getpid() or _command_line()[-len(tail):] == tail:
             os._exit(1)

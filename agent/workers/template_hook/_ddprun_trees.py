@@ -31,7 +31,7 @@ imports it. To know these, each import statement is noted too.
 
 Where they differ, the worker executes its program anew, cold, unless the program has had an effect: it has written
 something, has or had a child, has another thread or descriptor, or may have read its input. Then it says so, once, and
-goes on with what was loaded ahead. Either way the preload process forks no more workers.
+continues with what was loaded ahead. Either way the preload process forks no more workers.
 """
 
 import builtins
@@ -47,7 +47,7 @@ _MODULE, _FUNCTION = type(sys), type(lambda: 0)
 _LISTS = ("sys.path", "sys.meta_path", "filters", "handlers")
 _OURS = {("sitecustomize", None), ("atexit", "register"), ("importlib._bootstrap", "_find_and_load"),
          ("importlib._bootstrap", "_new_module"), ("builtins", "__import__")}  # Names that this module changes; None: all.
-_CYTHON = ("cython_runtime", "_cython_")  # What all that Cython has compiled shares: the first one makes it.
+_CYTHON = ("cython_runtime", "_cython_")  # All Cython modules share these: the first one makes them.
 _ALIASES = {"_frozen_importlib": "importlib._bootstrap", "_frozen_importlib_external": "importlib._bootstrap_external",
             "__main__": "__mp_main__"}  # Modules that are always there, and whose package may come later.
 
@@ -198,7 +198,7 @@ class Trees:
                 **{kind: list(now) for kind, now in zip(_LISTS, self._lists())}}
 
     def _note(self):
-        """What has changed since the last look is the doing of the module that is executed now."""
+        """Changes since the last look are the doing of the module that is executed now."""
         before, self.last = self.last, self._look()
         for kind, now in self.last.items():
             was = before[kind]
@@ -252,7 +252,7 @@ class Trees:
             if name in self.modules:
                 self._claim(name)
                 self._loaded(name)
-            else:  # What it has done before it failed is then its importer's doing.
+            else:  # Its changes before it failed are then its importer's doing.
                 self.needs.setdefault(self.stack[-1], set()).update(self.needs.pop(name, ()))
                 self.effects = [(self.stack[-1] if owner == name else owner, *what) for owner, *what in self.effects]
             if self.stack == [None]:
@@ -503,7 +503,7 @@ class Trees:
             if "logging" in owners:
                 old = self.logging._startTime
                 self.logging._startTime = self.time.time() if isinstance(old, float) else self.time.time_ns()
-            for one in wanted:  # Last: another thread that finds them goes on at once.
+            for one in wanted:  # Last: another thread that finds them continues at once.
                 if not (one.startswith(_CYTHON) and one in self.modules):
                     self.modules[one] = self.parked[one]
                 del self.parked[one]
@@ -560,7 +560,7 @@ class Trees:
                     os.chdir(self.directory)
                     os.execvpe(sys.orig_argv[0], sys.orig_argv, self.given)
                 except OSError:
-                    pass  # It goes on, and says so.
+                    pass  # It continues, and says so.
         said = "ddprun: warning: %s. It was loaded ahead without that. Set --preload=none to load it after that.\n" % text
         os.write(2, said.encode("utf-8", "replace"))
 

@@ -98,7 +98,7 @@ def _children(pid, most=64):
 
 
 def _life():
-    """What changes where any thread of this process or its children runs, this one apart; None: there are more
+    """A value that changes where any thread of this process or its children runs, this one apart; None: there are more
     than can be looked at each second."""
     import threading
     own = str(threading.get_native_id())

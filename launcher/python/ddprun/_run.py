@@ -62,7 +62,7 @@ def _pickled(call: Any) -> "tuple[str, bytes]":
         if _has_script() or b"__main__" not in content:
             return "pickle", content
         why = "it is defined in an interactive session"
-    except Exception as error:  # What cannot be pickled says so by any kind of exception.
+    except Exception as error:  # A value that cannot be pickled raises any kind of exception.
         why = _caller.told(error)
     try:
         cloudpickle = importlib.import_module("cloudpickle")
@@ -128,7 +128,7 @@ def _results(folder: str) -> List[Any]:
             content = file.read()
         try:
             good, value = pickle.loads(content)
-        except Exception as error:  # What cannot be unpickled says so by any kind of exception.
+        except Exception as error:  # A value that cannot be unpickled raises any kind of exception.
             raise TypeError(f"rank {rank} has finished, but its result cannot be unpickled by the caller: "
                             f"{_caller.told(error)}") from error
         if not good:
@@ -153,7 +153,7 @@ def run(fn: Callable[..., T], nprocs: Union[int, str] = 1, *, args: Sequence[Any
 
     Workers find the function by its name. A function of a module is imported. For a function of a script each worker
     loads that script anew, so put the call of `run` below `if __name__ == "__main__":`, as with multiprocessing's spawn. A
-    function of a notebook, or a closure, is pickled by value; that needs cloudpickle. What workers print is printed by
+    function of a notebook, or a closure, is pickled by value; that needs cloudpickle. The output of workers is printed by
     the caller.
 
     Raises RunError with the root cause if the run fails. Raises TypeError if the function, its arguments or its result
@@ -193,13 +193,13 @@ def _failure(code: int, folder: str) -> RunError:
 
 
 def _said_beside(folder: str) -> str:
-    """What ended a rank, where there was no room for its error's file; empty: nobody has said."""
+    """The cause of a rank's end, if there was no room for its error's file; empty: unknown."""
     try:
         for rank, path in _newest(folder):
             with open(path, "rb") as file:
                 good, value = pickle.load(file)
             if not good and type(value) is RuntimeError:  # Other refusals are of who has finished.
                 return f"rank {rank}: {value}"
-    except Exception as error:  # What cannot be unpickled says so by any kind of exception.
+    except Exception as error:  # A value that cannot be unpickled raises any kind of exception.
         return f"its results cannot be read: {_caller.told(error)}" if isinstance(error, OSError) else ""
     return ""

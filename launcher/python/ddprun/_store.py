@@ -26,7 +26,7 @@ def _find(name: str) -> Optional[mmap.mmap]:
     if name not in names:
         return None
     try:
-        file = fcntl.fcntl(3 + names.index(name), fcntl.F_DUPFD_CLOEXEC, 3)  # What is looked at is what is mapped.
+        file = fcntl.fcntl(3 + names.index(name), fcntl.F_DUPFD_CLOEXEC, 3)  # The descriptor that is checked is the one that is mapped.
     except OSError:
         return None  # Closed by the program.
     try:

@@ -20,7 +20,7 @@ _SHORT = 800  # Characters of a refusal, of up to 4 bytes each.
 
 def _write_error(error: BaseException, result: str) -> None:
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
-    if not path or os.path.exists(path):  # What @record has written stays.
+    if not path or os.path.exists(path):  # A file of @record stays.
         return
     message = _caller.told(error)
     try:
@@ -65,7 +65,7 @@ def _refuse(path: str, why: Exception) -> None:
 def _write_result(path: str, kind: str, value: Any) -> None:
     try:
         content = importlib.import_module(kind).dumps((True, value))
-    except Exception as error:  # What cannot be pickled says so by any kind of exception.
+    except Exception as error:  # A value that cannot be pickled raises any kind of exception.
         _refuse(path, TypeError(f"its result of type {type(value).__name__} cannot be pickled: {_caller.told(error)}"))
         return
     try:
