@@ -21,10 +21,11 @@ std::string SettingsFile(const std::string& text) {
 
 TEST(CommandLine, AProblemTellsWhoSetTheFlag) {
   EXPECT_EQ(Refusal({"p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "-3"}}),
-            "--shutdown-timeout must be a number of seconds, 0 or more: '-3' (--shutdown-timeout "
-            "is from TORCH_ELASTIC_SHUTDOWN_TIMEOUT=-3)");
+            "--shutdown-timeout must be a time such as 30, 500ms, 90s, 5m, 1h30m, 1d or 01:30:00: "
+            "'-3' (--shutdown-timeout is from TORCH_ELASTIC_SHUTDOWN_TIMEOUT=-3)");
   EXPECT_EQ(Refusal({"--shutdown-timeout=-3", "p"}),
-            "--shutdown-timeout must be a number of seconds, 0 or more: '-3'");
+            "--shutdown-timeout must be a time such as 30, 500ms, 90s, 5m, 1h30m, 1d or 01:30:00: "
+            "'-3'");
   const std::string two = Refusal({"p"}, {{"PET_NNODES", "2:1"}, {"DDPRUN_MAX_RESTARTS", "x"}});
   EXPECT_NE(two.find("'2:1' (--nnodes is from PET_NNODES=2:1)"), std::string::npos) << two;
   EXPECT_NE(two.find("'x' (--max-restarts is from DDPRUN_MAX_RESTARTS=x)\n"), std::string::npos);

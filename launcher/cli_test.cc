@@ -180,6 +180,16 @@ TEST(CommandLine, OneNodeOpensNoSocket) {
   EXPECT_EQ(Launch({"--nnodes=2", "p"}).endpoint, (Endpoint{"127.0.0.1", 29400}));
 }
 
+// One reading of time, whatever the flag: torchrun's own take plain seconds alone.
+TEST(CommandLine, EveryTimeMayHaveUnits) {
+  const LaunchConfig config =
+      Launch({"--shutdown-timeout=1m30s", "--rdzv-conf=join_timeout=1h30m,last_call_timeout=30s",
+              "--monitor-interval=100ms", "--exit-barrier-timeout=00:05:00", "p"});
+  EXPECT_EQ(config.spec.shutdown_timeout, Duration{90'000});
+  EXPECT_EQ(config.spec.join_timeout, Duration{5'400'000});
+  EXPECT_EQ(config.spec.last_call, Duration{30'000});
+}
+
 TEST(CommandLine, TimeoutsTakeFractions) {
   const LaunchConfig config =
       Launch({"--rdzv-conf=join_timeout=1.5,last_call_timeout=0.25,read_timeout=60", "p"});
@@ -228,13 +238,20 @@ TEST(CommandLine, WithoutAHangTimeoutAHangOfTenMinutesIsOnlyReported) {
 
 TEST(CommandLine, TheHangTimeoutIsATime) {
   const std::map<std::string, int> milliseconds = {
-      {"0.0001", 1},  {"0.57", 570},   {"30", 30'000},    {"0.5", 500},       {"90s", 90'000},
-      {"250ms", 250}, {"5m", 300'000}, {"2min", 120'000}, {"1.5h", 5'400'000}};
+      {"0.0001", 1},           {"0.57", 570},
+      {"30", 30'000},          {"0.5", 500},
+      {"90s", 90'000},         {"250ms", 250},
+      {"5m", 300'000},         {"2min", 120'000},
+      {"1.5h", 5'400'000},     {"1h30m", 5'400'000},
+      {"1m0.5s", 60'500},      {"1d", 86'400'000},
+      {"01:30:00", 5'400'000}, {"1d2h3m4s5ms", 93'784'005},
+      {"1e3", 1'000'000}};
   for (const auto& [text, expected] : milliseconds) {
     EXPECT_EQ(Launch({"--hang-timeout=" + text, "p"}).hang_timeout, Duration{expected}) << text;
   }
   EXPECT_EQ(Launch({"p"}, {{"PET_HANG_TIMEOUT", "7"}}).hang_timeout, Duration{7'000});
-  for (const char* bad : {"-1", "x", "5 s", "3d", "s", "1e3", "."}) {
+  for (const char* bad : {"-1", "x", "5 s", "3w", "s", ".", "1h30", "1m1h", "1s1s", "90:00",
+                          "01:60:00", "1:2:3:4", "1e12"}) {
     EXPECT_NE(Refusal({"--hang-timeout", bad, "p"}).find("--hang-timeout must be a time"),
               std::string::npos)
         << bad;

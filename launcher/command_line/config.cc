@@ -124,12 +124,41 @@ Duration FromSeconds(double seconds) {
   return Duration(seconds > 0 ? std::max<Duration::rep>(1, rounded) : 0);
 }
 
-Result<Duration> ParseSeconds(const std::string& flag, const std::string& text) {
-  const auto seconds = ParseNumber<double>(text);
-  if (!seconds || !(*seconds >= 0) || *seconds > 1e9) {
-    return Invalid(flag + " must be a number of seconds, 0 or more", text);
+// Seconds of "01:30:00".
+std::optional<double> OfClock(const std::string& text) {
+  const std::vector<std::string> parts = Split(text, ':');
+  if (parts.size() != 3) {
+    return std::nullopt;
   }
-  return FromSeconds(*seconds);
+  const auto hours = ParseNumber<std::uint32_t>(parts[0]);
+  const auto minutes = ParseNumber<std::uint32_t>(parts[1]);
+  const auto seconds = ParseNumber<std::uint32_t>(parts[2]);
+  if (!hours || !minutes || !seconds || *minutes > 59 || *seconds > 59) {
+    return std::nullopt;
+  }
+  return *hours * 3600.0 + *minutes * 60.0 + *seconds;
+}
+
+// Seconds of "1h30m": numbers with units, each smaller than the one before.
+std::optional<double> OfUnits(std::string_view text) {
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"d", 86400}, {"h", 3600}, {"min", 60}, {"m", 60}, {"s", 1}, {"ms", 0.001}};
+  double sum = 0;
+  double last = 86401;
+  while (!text.empty()) {
+    const std::size_t letters = std::min(text.find_first_not_of("0123456789."), text.size());
+    const std::size_t end = std::min(text.find_first_of("0123456789.", letters), text.size());
+    const auto number = ParseNumber<double>(text.substr(0, letters));
+    const auto unit = std::ranges::find(kUnits, text.substr(letters, end - letters),
+                                        &std::pair<std::string_view, double>::first);
+    if (!number || unit == std::end(kUnits) || unit->second >= last) {
+      return std::nullopt;
+    }
+    last = unit->second;
+    sum += *number * last;
+    text.remove_prefix(end);
+  }
+  return sum;
 }
 
 bool IsRunName(std::string_view text) {
@@ -138,16 +167,14 @@ bool IsRunName(std::string_view text) {
 }
 
 Result<Duration> ParseDuration(const std::string& flag, const std::string& text) {
-  static const std::map<std::string, double> kUnits = {{"", 1},   {"s", 1},    {"ms", 0.001},
-                                                       {"m", 60}, {"min", 60}, {"h", 3600}};
-  const std::size_t letters = std::min(text.find_first_not_of("0123456789."), text.size());
-  const auto unit = kUnits.find(text.substr(letters));
-  const Result<Duration> number = ParseSeconds(flag, text.substr(0, letters));
-  if (unit == kUnits.end() || !number ||
-      static_cast<double>(number->count()) * unit->second > 1e12) {
-    return Invalid(flag + " must be a time such as 30, 90s, 500ms, 5m or 2h", text);
+  auto seconds = ParseNumber<double>(text);
+  seconds = seconds ? seconds : OfClock(text);
+  seconds = seconds || text.empty() ? seconds : OfUnits(text);
+  if (!seconds || !(*seconds >= 0) || *seconds > 1e9) {
+    return Invalid(flag + " must be a time such as 30, 500ms, 90s, 5m, 1h30m, 1d or 01:30:00",
+                   text);
   }
-  return FromSeconds(std::stod(text.substr(0, letters)) * unit->second);
+  return FromSeconds(*seconds);
 }
 
 // A lease as rendezvous/core reckons it.
@@ -248,7 +275,7 @@ Result<void> CheckIgnored(const std::string& key, const std::string& value, Conf
   std::transform(small.begin(), small.end(), small.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (kind == ConfValue::kSeconds) {
-    RETURN_IF_ERROR(ParseSeconds(name, value));
+    RETURN_IF_ERROR(ParseDuration(name, value));
   } else if (kind == ConfValue::kCount && !ParseNumber<std::uint32_t>(value)) {
     return Invalid(name + " must be a number, 0 or more", value);
   } else if (kind == ConfValue::kTruth && !kTruths.contains(small)) {
@@ -283,11 +310,12 @@ Result<void> ParseRendezvousConf(const std::string& given, bool is_static, Launc
     }
     const auto ignored = IgnoredConf().find(key);
     if (key == "join_timeout") {
-      ASSIGN_OR_RETURN(join, ParseSeconds("--rdzv-conf join_timeout", value));
+      ASSIGN_OR_RETURN(join, ParseDuration("--rdzv-conf join_timeout", value));
     } else if (key == "timeout" && is_static) {
-      ASSIGN_OR_RETURN(timeout, ParseSeconds("--rdzv-conf timeout", value));
+      ASSIGN_OR_RETURN(timeout, ParseDuration("--rdzv-conf timeout", value));
     } else if (key == "last_call_timeout") {
-      ASSIGN_OR_RETURN(config.spec.last_call, ParseSeconds("--rdzv-conf last_call_timeout", value));
+      ASSIGN_OR_RETURN(config.spec.last_call,
+                       ParseDuration("--rdzv-conf last_call_timeout", value));
     } else if (ignored == IgnoredConf().end()) {
       config.warnings.push_back("--rdzv-conf: ignoring the unknown key '" + key +
                                 "'. Supported: join_timeout, last_call_timeout");

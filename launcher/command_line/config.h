@@ -201,10 +201,7 @@ Result<HandledSignals> ParseSignals(const std::string& text);
 // "torch,torch._dynamo", "imports": names and commas, nothing else.
 Result<std::string> ParsePreload(const std::string& preload);
 
-// Seconds, fractions too, as a duration that is not negative.
-Result<Duration> ParseSeconds(const std::string& flag, const std::string& text);
-
-// "30", "90s", "500ms", "5m", "2h". Without a unit: seconds.
+// "30", "90s", "500ms", "5m", "1h30m", "1d", "01:30:00". Without a unit: seconds, fractions too.
 Result<Duration> ParseDuration(const std::string& flag, const std::string& text);
 
 // Whether a run may be named so: 1 to 128 printable characters without spaces and '/'.

@@ -87,7 +87,18 @@ CLI::Option* FlagRows::Value(const char* flag, Duration& value, const char* form
                              const char* help) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(value).count();
   return Read(flag, value, std::to_string(seconds), form, help,
-              std::bind_front(form == std::string("SECONDS") ? ParseSeconds : ParseDuration, flag));
+              std::bind_front(ParseDuration, flag));
+}
+
+CLI::Option* FlagRows::Seconds(const char* flag, std::uint32_t& value, const char* help) {
+  return Read(flag, value, "", "DURATION", help,
+              [flag](const std::string& text) -> Result<std::uint32_t> {
+                ASSIGN_OR_RETURN(const Duration time, ParseDuration(flag, text));
+                const auto whole = std::chrono::floor<std::chrono::seconds>(time);
+                return whole == time && whole.count() > 0
+                           ? Result<std::uint32_t>(static_cast<std::uint32_t>(whole.count()))
+                           : Invalid(std::string(flag) + " must be whole seconds, 1 or more", text);
+              });
 }
 
 CLI::Option* FlagRows::Read(const char* flag, const std::string& fallback, const char* form,

@@ -35,8 +35,9 @@ class FlagRows {
   CLI::Option* Value(const char* flag, bool& value, const char* form, const char* help);
   // 0 or more.
   CLI::Option* Value(const char* flag, std::uint32_t& value, const char* form, const char* help);
-  // The form is SECONDS or DURATION.
   CLI::Option* Value(const char* flag, Duration& value, const char* form, const char* help);
+  // Whole seconds, 1 or more, for a program that takes no other time.
+  CLI::Option* Seconds(const char* flag, std::uint32_t& value, const char* help);
   // One word for each value of an enumeration, in its order.
   template <class Enumeration>
   CLI::Option* Choice(const char* flag, Enumeration& value, const char* form, const char* help) {

@@ -170,8 +170,8 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
                   "All are served by ddprun's own server", ParseBackend);
   rendezvous.Value(
       "--rdzv-conf", raw.conf, "KEY=VALUE,...",
-      "join_timeout=SECONDS (600; of a static rendezvous also called timeout), "
-      "last_call_timeout=SECONDS (5); torchrun's other keys are checked and have no effect");
+      "join_timeout=DURATION (10m; of a static rendezvous also called timeout), "
+      "last_call_timeout=DURATION (5s); torchrun's other keys are checked and have no effect");
   rendezvous.Switch("--standalone", raw.standalone,
                     "One node, no sockets for others; the default with one node");
   rendezvous.Value("--local-addr", config.local_address, "ADDRESS",
@@ -289,10 +289,9 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
   FlagRows ending(app, "Restarts and signals");
   ending.Value("--max-restarts", config.spec.max_restarts, "N",
                "Worker failures after which the run still continues, counted over all nodes");
-  ending.Value(
-      "--restart-window", config.spec.restart_window, "DURATION",
-      "Only failures within this time count against --max-restarts: SECONDS, or as 10m, 1h; "
-      "0: all of the run's");
+  ending.Value("--restart-window", config.spec.restart_window, "DURATION",
+               "Only failures within this time count against --max-restarts: 30, 10m, 1h; "
+               "0: all of the run's");
   ending.Value(
       "--crash-loop-limit", config.spec.crash_loop_limit, "N",
       "After so many failures in a row without a step (STEP=N on the notify socket) beyond the "
@@ -307,7 +306,7 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
               "asked not to be restarted (76), or workers hung (124). For a scheduler's rules, as "
               "Kubernetes' podFailurePolicy. Default: the code that tells why",
               ParseGiveUpCode);
-  ending.Value("--shutdown-timeout", config.spec.shutdown_timeout, "SECONDS",
+  ending.Value("--shutdown-timeout", config.spec.shutdown_timeout, "DURATION",
                "From a forwarded signal to SIGKILL, the same on all nodes. If set, also for the "
                "peers of a failed worker; else these have 30 s while they catch SIGTERM and work, "
                "5 s while idle (TORCH_ELASTIC_SHUTDOWN_TIMEOUT sets it too)");
@@ -339,14 +338,14 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
               "run, and are passed on unless this flag leaves them out; another one that is left "
               "out ends the run at once",
               ParseSignals);
-  ending.Read("--monitor-interval", raw.no_effect, "0.1", "SECONDS",
+  ending.Read("--monitor-interval", raw.no_effect, "0.1", "DURATION",
               "Accepted for torchrun's sake, and without effect: ddprun notices the end of a "
               "worker at once",
-              std::bind_front(ParseSeconds, "--monitor-interval"));
+              std::bind_front(ParseDuration, "--monitor-interval"));
   ending.Read(
-      "--exit-barrier-timeout", raw.no_effect, "300", "SECONDS",
+      "--exit-barrier-timeout", raw.no_effect, "300", "DURATION",
       "Accepted for scripts that set it, and without effect: a run ends on all nodes together",
-      std::bind_front(ParseSeconds, "--exit-barrier-timeout"));
+      std::bind_front(ParseDuration, "--exit-barrier-timeout"));
 }
 
 void AddHangs(CLI::App& app, RawFlags& raw) {

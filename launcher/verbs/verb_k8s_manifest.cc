@@ -49,8 +49,8 @@ void AddManifestFlags(FlagRows& flags, RawManifest& raw, ManifestWish& wish) {
               "The container's image, which has ddprun and PROGRAM (default train:latest)");
   flags.Value("--claim", raw.claim, "NAME",
               "The PersistentVolumeClaim that all nodes share (default ckpt)");
-  flags.Count("--grace", wish.grace, 1, "SECONDS",
-              "Seconds from TERM to KILL of a pod; workers have 30 less to save (default 150)");
+  flags.Seconds("--grace", wish.grace,
+                "From TERM to KILL of a pod; workers have 30 s less to save (default 150s)");
   flags.Value("--name", raw.name, "NAME", "The job's name (default train)");
   flags.Switch("--jobset", raw.job_set, "A JobSet (default: an Indexed Job and a Service)");
   flags.Switch("--trainjob", raw.train_job, "A TrainJob of Kubeflow's Trainer");

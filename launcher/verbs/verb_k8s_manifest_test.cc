@@ -62,6 +62,7 @@ TEST(K8sManifest, RefusesNonsenseInOneLine) {
 }
 
 TEST(K8sManifest, TakesWhatKubernetesDoes) {
+  ExpectParts(Printed({"--grace=5m", "x"}), {"Seconds: 300", "--shutdown-timeout=270"});
   ExpectParts(Printed({"--cpus=0.5", "--memory=1.5Gi", "--claim=a.b-c.0", "x"}),
               {"{cpu: \"0.5\", memory: \"1.5Gi\"}", "claimName: \"a.b-c.0\""});
   ExpectParts(

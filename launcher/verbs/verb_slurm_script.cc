@@ -75,8 +75,8 @@ void AddFlags(FlagRows& flags, RawWish& raw) {
               "Workers per node (default: one per GPU, else 1)");
   flags.Value("--time", wish.time, "TIME",
               "The job's time limit, as sbatch takes it (default 24:00:00)");
-  flags.Count("--warning", wish.warning, 1, "SECONDS",
-              "How long before the time limit the workers are asked to save (default 180)");
+  flags.Seconds("--warning", wish.warning,
+                "How long before the time limit the workers are asked to save (default 3m)");
   flags.Switch(
       "--elastic", raw.elastic,
       "With spare nodes: a lost node is replaced within the job (default: Slurm starts the "

@@ -105,6 +105,14 @@ TEST(Verbs, SlurmScriptSaysWhatWasAsked) {
   EXPECT_TRUE(Has(text, "must catch USR1, save and end with 75.\nsrun ")) << text;
 }
 
+TEST(Verbs, SlurmScriptsWarningIsATime) {
+  EXPECT_TRUE(Has(Script({"--warning=1h30m", "p"}), "\n#SBATCH --signal=USR1@5400\n"));
+  EXPECT_TRUE(Has(Script({"--warning=00:02:00", "p"}), "\n#SBATCH --signal=USR1@120\n"));
+  EXPECT_EQ(Script({"--warning=0", "p"}), "--warning must be whole seconds, 1 or more: '0'");
+  EXPECT_EQ(Script({"--warning=1500ms", "p"}),
+            "--warning must be whole seconds, 1 or more: '1500ms'");
+}
+
 TEST(Verbs, SlurmScriptKeepsNoWordOfItsExample) {
   for (const char* const form : {"--nodes=3", "--elastic", "--array=2"}) {
     const std::string text =
