@@ -61,7 +61,7 @@ void CheckMachine(const Result<T>& result, LaunchConfig& config, Problems& probl
 
 // Which GPUs, and by them how many workers.
 void ResolveSize(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
-  if (!raw.gpus.empty() || SaysNothing(config.settings, "gpus")) {
+  if (!raw.gpus.empty() || SaysNothing(config.settings, "gpu-ids")) {
     // Before srun or ssh this is not the node that has them.
     const bool here = config.context.launcher.empty() && !StartsElsewhere(config);
     const std::optional<std::string> visible = here ? VisibleGpuList() : std::nullopt;
@@ -70,7 +70,7 @@ void ResolveSize(const RawFlags& raw, LaunchConfig& config, Problems& problems) 
     CheckMachine(gpus, config, problems);
     config.gpus = gpus ? *gpus : "";
     if (here && gpus && !visible && devices == 0) {  // A machine may hide them from ddprun.
-      config.warnings.push_back("--gpus=" + raw.gpus +
+      config.warnings.push_back("--gpu-ids=" + raw.gpus +
                                 ": no GPU was found here, and workers get CUDA_VISIBLE_DEVICES=" +
                                 config.gpus + PerhapsACount(raw.gpus));
     }
@@ -173,13 +173,15 @@ Result<CommandLine> ParseCompletion(const std::vector<std::string>& args) {
   return CommandLine(Print{std::move(script)});
 }
 
-// The defaults that apply where no flag is set: torchrun's own variables, and one of its users'.
+// The defaults that apply where no flag is set: torchrun's own variables, one of its users', and an
+// old name.
 std::vector<Setting> OtherDefaults(const GetEnv& get_env) {
   std::vector<Setting> found;
   for (const auto& [flag, variable] :
        {std::pair("shutdown-timeout", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"),
         std::pair("log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"),
-        std::pair("nproc-per-node", "PET_N_PROC_PER_NODE")}) {  // Kubeflow's operator v1's.
+        std::pair("nproc-per-node", "PET_N_PROC_PER_NODE"),  // Kubeflow's operator v1's.
+        std::pair("gpu-ids", "DDPRUN_GPUS")}) {              // The flag's old name.
     if (const auto value = get_env(variable); value && !value->empty()) {
       found.push_back({flag, *value, variable});
     }

@@ -114,7 +114,7 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
                   [](const std::string& text) { return ParseEndpoint(text, 29400); });
   line.flags.Value("--state-dir", config.state_dir, "DIR",
                    "DIR that survives this server: one started again with it continues its runs");
-  line.flags.Value("--run-dir", config.run_dir, "DIR",
+  line.flags.Value("--run-dir,--shared-dir", config.run_dir, "DIR",
                    "DIR that all nodes share: a node takes over if this server dies, and this one "
                    "takes over if such a node does");
   line.flags  // Removed: hidden, and refused.

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include "launcher/cli_testing.h"
+#include "launcher/command_line/flags.h"
 #include "launcher/command_line/message_help.h"
 #include "launcher/command_line/raw_flags.h"
 #include "launcher/scrub.h"
@@ -178,6 +179,18 @@ TEST(CommandLine, OneNodeOpensNoSocket) {
   EXPECT_TRUE(Launch({"--nnodes=1", "--rdzv-endpoint=n0:1", "p"}).standalone);
   EXPECT_FALSE(Launch({"--nnodes=1:2", "p"}).standalone);
   EXPECT_EQ(Launch({"--nnodes=2", "p"}).endpoint, (Endpoint{"127.0.0.1", 29400}));
+}
+
+TEST(CommandLine, AFlagMayHaveAliases) {
+  const LaunchConfig config =
+      Launch({"--nodes=2:3", "--endpoint=n0:7", "--shared-dir=d", "--gpus=1,0", "p"});
+  EXPECT_EQ(config.spec.max_nodes, 3u);
+  EXPECT_EQ(config.endpoint, (Endpoint{"n0", 7}));
+  EXPECT_EQ(config.run_dir, "d");
+  EXPECT_EQ(ValueOf(config.settings, "gpu-ids"), "1,0");
+  EXPECT_EQ(Launch({"--gpus=1", "--gpu-ids=2", "p"}).gpus, "2");  // The later one counts.
+  EXPECT_EQ(Launch({"p"}, {{"DDPRUN_GPUS", "3"}}).gpus, "3");
+  EXPECT_EQ(Launch({"--gpu=4", "p"}).gpus, "4");  // torchrun's abbreviations, of one name alone.
 }
 
 // One reading of time, whatever the flag: torchrun's own take plain seconds alone.

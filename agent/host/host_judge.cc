@@ -212,7 +212,7 @@ std::string RefusalOf(const GpuReadings& gpus) {
     }
   }
   return first + (more == 0 ? "" : "; " + std::to_string(more) + " more GPUs are bad") +
-         (first.empty() ? "" : " (host check; --gpus leaves it out)");
+         (first.empty() ? "" : " (host check; --gpu-ids leaves it out)");
 }
 
 bool HostJudge::Steady(const std::string& name, bool bad) {

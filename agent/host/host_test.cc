@@ -51,7 +51,7 @@ HostView Judge(const GpuReading& gpu) {
 
 TEST(HostJudge, WhatRefusesAMachineIsWhatNoTrainingSurvives) {
   EXPECT_EQ(Judge({.lost = true}).refuses,
-            "GPU 1 (GPU-1): has fallen off the bus (host check; --gpus leaves it out)");
+            "GPU 1 (GPU-1): has fallen off the bus (host check; --gpu-ids leaves it out)");
   EXPECT_THAT(Judge({.needs_reset = true}).refuses, HasSubstr("must be reset"));
   EXPECT_THAT(Judge({.recovery = GpuRecovery::kReset}).refuses, HasSubstr("asks for a reset"));
   EXPECT_THAT(Judge({.recovery = GpuRecovery::kReboot}).refuses, HasSubstr("asks for a reboot"));
@@ -98,9 +98,10 @@ TEST(HostJudge, AnothersGpuRefusesNobody) {
 TEST(HostJudge, OneIsNamedAndTheOthersAreCounted) {
   GpuReading lost;
   lost.lost = true;
-  EXPECT_EQ(RefusalOf(Gpus({{}, lost, lost, lost})),
-            "GPU 1 (GPU-1): has fallen off the bus; 2 more GPUs are bad (host check; --gpus leaves "
-            "it out)");
+  EXPECT_EQ(
+      RefusalOf(Gpus({{}, lost, lost, lost})),
+      "GPU 1 (GPU-1): has fallen off the bus; 2 more GPUs are bad (host check; --gpu-ids leaves "
+      "it out)");
 }
 
 // Clocks fall for a moment at each step's end.

@@ -69,7 +69,7 @@ struct LaunchConfig : AccessFlags, ProgramRequest {
   bool own_run_dir = false;     // ddprun chose it: it makes it, and removes it after a success.
   std::string role = "default";
   int give_up_code = 0;  // 0: the code that tells why.
-  std::string gpus;      // --gpus, as CUDA_VISIBLE_DEVICES will have it; empty: all there are.
+  std::string gpus;      // --gpu-ids, as CUDA_VISIBLE_DEVICES will have it; empty: all there are.
   std::optional<std::uint32_t> attached;  // --attach-rank
   HostCheck host_check = HostCheck::kOn;  // --host-check
   std::string node_check;                 // --node-check; empty: none.
@@ -174,7 +174,7 @@ Result<Endpoint> ParseHttpListen(const std::string& text);
 // "2" -> 2:2, "1:4". Anything else, zero, or MIN > MAX is refused.
 Result<std::pair<std::uint32_t, std::uint32_t>> ParseNodes(const std::string& text);
 
-// A count, "cpu", "gpu" or "auto" (GPUs if there are any, else CPUs). `gpus`: what --gpus has
+// A count, "cpu", "gpu" or "auto" (GPUs if there are any, else CPUs). `gpus`: what --gpu-ids has
 // chosen of them; empty: nothing.
 Result<std::uint32_t> ParseWorkers(const std::string& text, const std::string& gpus = "");
 

@@ -96,7 +96,7 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
                            "' must be one number or word, or stand in quotes (single ones, if it "
                            "has a backslash)");
     }
-    settings.push_back({key, *value, where});
+    settings.push_back({NameOf(option), *value, where});
   }
   return settings;
 }

@@ -36,6 +36,10 @@ class ConfigFile : public ::testing::Test {
   CLI::App app_;
 };
 
+TEST_F(ConfigFile, AliasesAreNamesToo) {
+  EXPECT_THAT(Read("shared-dir = d"), ::testing::ElementsAre("run-dir=d run.toml:1"));
+}
+
 TEST_F(ConfigFile, NamesAreThoseOfTheFlags) {
   EXPECT_THAT(Read("# a run\n\nnnodes = \"1:4\"  # elastic\nnproc_per_node=2\n"),
               ::testing::ElementsAre("nnodes=1:4 run.toml:3", "nproc-per-node=2 run.toml:4"));
@@ -65,7 +69,7 @@ TEST_F(ConfigFile, AByteOrderMarkIsNoPartOfTheFirstName) {
 }
 
 TEST_F(ConfigFile, WhatIsWrongIsNamedWithItsLine) {
-  EXPECT_THAT(Refusal("nnodes = 1\nnodes = 2\n"), HasSubstr("run.toml:2: unknown name 'nodes'"));
+  EXPECT_THAT(Refusal("nnodes = 1\nnode = 2\n"), HasSubstr("run.toml:2: unknown name 'node'"));
   EXPECT_THAT(Refusal("[run]\n"), HasSubstr("run.toml:1: expected `name = value`"));
   EXPECT_THAT(Refusal("nnodes\n"), HasSubstr("run.toml:1: expected"));
   EXPECT_THAT(Refusal("nnodes = [1, 2]\n"), HasSubstr("the value of 'nnodes'"));

@@ -13,7 +13,8 @@ namespace {
 
 // "--redirects" of "-r,--redirects".
 std::string LongName(const std::string& flag) {
-  return flag.substr(flag.find("--"));
+  const std::size_t begin = flag.find("--");
+  return flag.substr(begin, flag.find(',', begin) - begin);
 }
 
 // "restart, fail or observe"
@@ -52,7 +53,7 @@ Result<std::uint32_t> FlagRows::ParseCount(const std::string& flag, std::uint32_
                                            const std::string& text) {
   const auto number = NotNegative(text);
   if (!number || *number < least || *number > kMostOfAJob) {
-    return Invalid(flag + " must be a number from " + std::to_string(least) + " to " +
+    return Invalid(LongName(flag) + " must be a number from " + std::to_string(least) + " to " +
                        std::to_string(kMostOfAJob),
                    text);
   }
@@ -79,7 +80,7 @@ CLI::Option* FlagRows::Value(const char* flag, std::uint32_t& value, const char*
               [flag](const std::string& text) -> Result<std::uint32_t> {
                 const auto number = NotNegative(text);
                 return number ? Result<std::uint32_t>(*number)
-                              : Invalid(std::string(flag) + " must be 0 or more", text);
+                              : Invalid(LongName(flag) + " must be 0 or more", text);
               });
 }
 
@@ -97,7 +98,7 @@ CLI::Option* FlagRows::Seconds(const char* flag, std::uint32_t& value, const cha
                 const auto whole = std::chrono::floor<std::chrono::seconds>(time);
                 return whole == time && whole.count() > 0
                            ? Result<std::uint32_t>(static_cast<std::uint32_t>(whole.count()))
-                           : Invalid(std::string(flag) + " must be whole seconds, 1 or more", text);
+                           : Invalid(LongName(flag) + " must be whole seconds, 1 or more", text);
               });
 }
 
@@ -143,6 +144,9 @@ std::vector<FlagRow> RowsOf(const CLI::App& app) {
     row.fallback = valued ? option->get_default_str() : "";
     row.group = option->get_group();
     row.help = option->get_description();
+    for (std::size_t i = 1; i < option->get_lnames().size(); ++i) {
+      row.help += (i == 1 ? ". Also --" : ", --") + option->get_lnames()[i];
+    }
     rows.push_back(std::move(row));
   }
   return rows;

@@ -25,16 +25,12 @@ bool AddsUp(const CLI::App& app, const std::string& name) {
   return option != nullptr && option->get_multi_option_policy() == CLI::MultiOptionPolicy::Join;
 }
 
-// Its long name, or the one letter of a flag that has no other.
-std::string NameOf(const CLI::Option* option) {
-  return option->get_lnames().empty() ? option->get_snames().front() : option->get_lnames().front();
-}
-
+// Without aliases, which neither abbreviations nor suggestions use.
 std::vector<std::string> LongNames(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) {
-      names.push_back(name);
+    if (!option->get_lnames().empty()) {
+      names.push_back(option->get_lnames().front());
     }
   }
   return names;
@@ -62,13 +58,9 @@ std::size_t Distance(const std::string& a, const std::string& b) {
 // error; or some of its words, as "restarts" of "max-restarts".
 std::optional<std::string> Meant(const std::vector<std::string>& names, const std::string& name) {
   constexpr std::pair<const char*, const char*> kElsewhere[] = {
-      {"num-processes", "nproc-per-node"},
-      {"num-gpus", "nproc-per-node"},
-      {"num-machines", "nnodes"},
-      {"machine-rank", "node-rank"},
-      {"max-retries", "max-restarts"},
-      {"retries", "max-restarts"},
-      {"tail", "lines"},
+      {"num-processes", "nproc-per-node"}, {"num-gpus", "nproc-per-node"},
+      {"num-machines", "nnodes"},          {"machine-rank", "node-rank"},
+      {"max-retries", "max-restarts"},     {"retries", "max-restarts"},
   };
   for (const auto& [theirs, ours] : kElsewhere) {
     if (name == theirs && std::ranges::count(names, ours) > 0) {
@@ -121,11 +113,11 @@ std::string OriginInWords(const Setting& setting) {
   return InOneLine(variable ? setting.origin + "=" + setting.value : setting.origin);
 }
 
-// The one known name that `given` is, or is a prefix of.
-Result<std::string> Canonical(const std::vector<std::string>& names, std::string given,
-                              const std::string& more) {
+// The one known name that `given` is, or is a prefix of; or the alias that it is.
+Result<std::string> Canonical(const CLI::App& app, const std::vector<std::string>& names,
+                              std::string given, const std::string& more) {
   std::replace(given.begin(), given.end(), '_', '-');
-  if (std::find(names.begin(), names.end(), given) != names.end()) {
+  if (!given.empty() && app.get_option_no_throw("--" + given) != nullptr) {
     return given;
   }
   if (const auto why = WhyRefused("--" + given)) {
@@ -147,6 +139,18 @@ Result<std::string> Canonical(const std::vector<std::string>& names, std::string
   return Unknown(names, given, more);
 }
 
+// The flag for which mpirun and srun have this letter, with the count that follows it.
+std::string MeantByLetter(const std::string& arg, const std::string& next) {
+  const bool workers = arg.starts_with("-n");
+  if (!workers && !arg.starts_with("-N")) {
+    return "";
+  }
+  std::string count = arg.substr(arg.starts_with("-np") ? 3 : 2);
+  count = count.starts_with('=') ? count.substr(1) : count.empty() ? next : count;
+  return std::string("; did you mean ") + (workers ? "--nproc-per-node" : "--nnodes") +
+         (NotNegative(count) ? "=" + count : "") + "?";
+}
+
 constexpr const char* kPrefixes[] = {"DDPRUN_", "PET_"};  // The first one that is set counts.
 
 // "MAX_RESTARTS"
@@ -158,6 +162,10 @@ std::string VariableOf(std::string flag) {
 }
 
 }  // namespace
+
+std::string NameOf(const CLI::Option* option) {
+  return option->get_lnames().empty() ? option->get_snames().front() : option->get_lnames().front();
+}
 
 std::optional<std::string> Nearest(const std::vector<std::string>& names, const std::string& name,
                                    std::size_t wrong) {
@@ -193,7 +201,7 @@ Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>
     if (arg.starts_with("--")) {
       const std::size_t equals = arg.find('=');
       ASSIGN_OR_RETURN(const std::string canonical,
-                       Canonical(names, arg.substr(2, equals - 2), more));
+                       Canonical(app, names, arg.substr(2, equals - 2), more));
       name = "--" + canonical;
       if (equals != std::string::npos) {
         value = arg.substr(equals + 1);
@@ -204,11 +212,9 @@ Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>
     const CLI::Option* const option = app.get_option_no_throw(name);
     if (option == nullptr) {
       const bool launches = std::ranges::count(names, "nproc-per-node") > 0;
-      const char* const meant = !launches               ? ""
-                                : arg.starts_with("-n") ? "; did you mean --nproc-per-node?"
-                                : arg.starts_with("-N") ? "; did you mean --nnodes?"
-                                                        : "";  // mpirun's and srun's.
-      return Error{ErrorKind::kInvalid, "unknown option " + InOneLine(arg) + meant + more};
+      const std::string next = i + 1 < words.size() ? words[i + 1] : "";
+      return Error{ErrorKind::kInvalid, "unknown option " + InOneLine(arg) +
+                                            (launches ? MeantByLetter(arg, next) : "") + more};
     }
     if (!TakesValue(option) && value && name.size() == 2 &&
         arg[2] != '=') {  // -mv: two switches in one word.

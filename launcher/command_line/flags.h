@@ -21,6 +21,10 @@ struct SplitLine {
   std::vector<std::string> rest;  // The program and its arguments.
 };
 
+// By which settings name it: its first long name, or the one letter of a flag that has no other.
+// Further long names are aliases.
+std::string NameOf(const CLI::Option* option);
+
 // An unknown or ambiguous flag is refused, with the nearest known one.
 Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>& args);
 

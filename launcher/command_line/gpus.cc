@@ -56,12 +56,12 @@ Result<std::string> ChooseGpus(const std::string& text, const std::optional<std:
   for (std::string entry : Split(text + ",", ',')) {
     const std::optional<std::uint32_t> number = ParseNumber<std::uint32_t>(entry);
     if (!IsUuid(entry) && !number) {
-      return Invalid("--gpus must be numbers or UUIDs (GPU-..., MIG-...) with commas", text);
+      return Invalid("--gpu-ids must be numbers or UUIDs (GPU-..., MIG-...) with commas", text);
     }
     const std::size_t there = visible ? seen.size() : devices;
     if (number && (visible || devices != 0) && *number >= there) {
       return Error{ErrorKind::kNotFound,
-                   "--gpus=" + text + ": there is no GPU " + entry + " here: " +
+                   "--gpu-ids=" + text + ": there is no GPU " + entry + " here: " +
                        (visible ? "the list of those that ddprun may see, '" + *visible + "', has "
                                 : "this node has ") +
                        std::to_string(there) + ", counted from 0" + PerhapsACount(text) +
@@ -71,7 +71,7 @@ Result<std::string> ChooseGpus(const std::string& text, const std::optional<std:
       entry = visible ? seen[*number] : std::to_string(*number);  // "01" is 1.
     }
     if (!chosen.insert(entry).second) {
-      return Invalid("--gpus names a GPU twice", text);
+      return Invalid("--gpu-ids names a GPU twice", text);
     }
     list += (list.empty() ? "" : ",") + entry;
   }

@@ -1,5 +1,5 @@
-// This node's GPUs as variables and device files tell, and which of them a run may use (--gpus). No
-// driver is asked.
+// This node's GPUs as variables and device files tell, and which of them a run may use (--gpu-ids).
+// No driver is asked.
 #pragma once
 
 #include <cstdint>

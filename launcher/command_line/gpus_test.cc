@@ -152,11 +152,11 @@ TEST(Gpus, AMachineThatShowsNoneIsBelievedWithAWarning) {
   };
   EXPECT_EQ(warnings("8"),
             std::vector<std::string>{
-                "--gpus=8: no GPU was found here, and workers get CUDA_VISIBLE_DEVICES=8; for 8 "
+                "--gpu-ids=8: no GPU was found here, and workers get CUDA_VISIBLE_DEVICES=8; for 8 "
                 "workers set --nproc-per-node=8"});
   EXPECT_EQ(warnings("0,1"),
             std::vector<std::string>{
-                "--gpus=0,1: no GPU was found here, and workers get CUDA_VISIBLE_DEVICES=0,1"});
+                "--gpu-ids=0,1: no GPU was found here, and workers get CUDA_VISIBLE_DEVICES=0,1"});
   ::setenv("CUDA_VISIBLE_DEVICES", "4,5", 1);
   EXPECT_TRUE(warnings("1").empty());
   ::unsetenv("CUDA_VISIBLE_DEVICES");

@@ -106,7 +106,7 @@ Result<std::map<std::string, std::string>> ParseVariables(const std::string& tex
       return Invalid("--env cannot set what ddprun itself sets for a worker", name);
     }
     if (name == "CUDA_VISIBLE_DEVICES") {
-      return Invalid("--env does not choose GPUs: use --gpus", line);
+      return Invalid("--env does not choose GPUs: use --gpu-ids", line);
     }
     if (line.size() > kMostOfVariable) {
       return Invalid("--env: Linux takes no variable of more than 128 KiB", name);
@@ -119,7 +119,8 @@ Result<std::map<std::string, std::string>> ParseVariables(const std::string& tex
 void AddSize(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
   FlagRows size(app, "Size");
-  size.Value("--nnodes", raw.nnodes, "N|MIN:MAX", "Nodes: N, or MIN:MAX for an elastic run");
+  size.Value("--nnodes,--nodes", raw.nnodes, "N|MIN:MAX",
+             "Nodes: N, or MIN:MAX for an elastic run");
   size.Value("--scale-up", config.spec.scale_up, "restart|never",
              "When a node comes while fewer than MAX run: restart (all workers get "
              "--shutdown-timeout to save, then start again together with it) or never (it waits as "
@@ -127,7 +128,7 @@ void AddSize(CLI::App& app, RawFlags& raw) {
   size.Value("--nproc-per-node", raw.workers, "N|auto|gpu|cpu",
              "Workers on this node: a number, one per visible GPU, one per allowed CPU; auto: GPUs "
              "if there are any, else CPUs");
-  size.Value("--gpus", raw.gpus, "LIST",
+  size.Value("--gpu-ids,--gpus", raw.gpus, "LIST",
              "GPUs of this node that the run may use, as 1,3: numbers among those of "
              "CUDA_VISIBLE_DEVICES, or UUIDs, a MIG slice's too. Workers see them in "
              "CUDA_VISIBLE_DEVICES, and --nproc-per-node=gpu counts them");
@@ -161,7 +162,7 @@ void AddHosts(CLI::App& app, RawFlags& raw) {
 void AddRendezvous(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
   FlagRows rendezvous(app, "Rendezvous");
-  rendezvous.Value("--rdzv-endpoint", raw.endpoint, "HOST[:PORT]",
+  rendezvous.Value("--rdzv-endpoint,--endpoint", raw.endpoint, "HOST[:PORT]",
                    "Where the nodes meet (default 127.0.0.1:29400); the node that has that address "
                    "and comes first hosts the server");
   rendezvous.Read("--rdzv-id", raw.run_id, raw.run_id, "NAME",
@@ -203,7 +204,7 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
   rendezvous.Switch("--insecure", config.insecure,
                     "Draw no token: everyone who reaches the endpoint may join. On every node. "
                     "Also lets the server listen on every address of this machine (0.0.0.0, ::)");
-  rendezvous.Value("--run-dir", config.run_dir, "DIR|none",
+  rendezvous.Value("--run-dir,--shared-dir", config.run_dir, "DIR|none",
                    "A directory that all nodes share, a new one for each run: when the host of the "
                    "server dies, another node hosts the server and the run continues. Not with a "
                    "static rendezvous. Default: .ddprun/JOB.STEP.RESTARTS in a Slurm step whose "

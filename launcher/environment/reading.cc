@@ -79,8 +79,8 @@ Setting WorkersByGpus(const ContextQuery& query) {
   const auto set = [](std::uint32_t count, const std::string& origin) {
     return Setting{"nproc-per-node", std::to_string(std::max(1u, count)), origin};
   };
-  if (const auto chosen = Said(query, "gpus"); chosen && !chosen->empty()) {
-    return Setting{"nproc-per-node", "gpu", "--gpus"};
+  if (const auto chosen = Said(query, "gpu-ids"); chosen && !chosen->empty()) {
+    return Setting{"nproc-per-node", "gpu", "--gpu-ids"};
   }
   if (const auto list = query.get_env("CUDA_VISIBLE_DEVICES")) {
     const bool none = list->empty() || *list == "NoDevFiles" || list->front() == '-';

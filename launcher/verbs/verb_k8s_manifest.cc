@@ -36,7 +36,7 @@ struct RawManifest {
 };
 
 void AddManifestFlags(FlagRows& flags, RawManifest& raw, ManifestWish& wish) {
-  flags.Value("--nodes", raw.nodes, "N|MIN:MAX",
+  flags.Value("--nodes,--nnodes", raw.nodes, "N|MIN:MAX",
               "Nodes, a pod each: N, or MIN:MAX for a run that continues without the lost ones and "
               "grows (default 1)");
   flags.Count("--gpus", wish.gpus, 0, "N", "GPUs per node, each with a worker (default: none)");

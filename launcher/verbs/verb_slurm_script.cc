@@ -68,7 +68,7 @@ Result<void> CheckWord(const std::string& flag, const std::string& text) {
 
 void AddFlags(FlagRows& flags, RawWish& raw) {
   ScriptWish& wish = raw.wish;
-  flags.Count("--nodes", wish.nodes, 1, "N", "Nodes that train (default 1)");
+  flags.Count("--nodes,--nnodes", wish.nodes, 1, "N", "Nodes that train (default 1)");
   flags.Count("--gpus", wish.gpus, 0, "N", "GPUs per node, each with a worker (default: none)");
   flags.Count("--cpus", raw.cpus, 1, "N", "CPUs per node (default: 4 for each GPU)");
   flags.Count("--nproc-per-node", wish.workers, 0, "N",
@@ -102,22 +102,17 @@ Error OfSbatch(const std::string& flag) {
   return {ErrorKind::kInvalid, flag + " is a flag of sbatch: set --sbatch=" + flag};
 }
 
-// Flags of sbatch and of the launch, which are answered with those that are meant.
+// Flags of sbatch, which are answered with --sbatch.
 void AddForeignFlags(FlagRows& flags, RawWish& raw) {
-  const auto add = [&flags](const char* flag, const ReadText& read) {
-    flags.Read(flag, "", "VALUE", "", read)->group("");
-  };
   for (const std::string flag : kOfSbatch) {
     const std::string name = flag.substr(flag.find("--"));
-    add(flag.c_str(),
-        [name](const std::string& text) -> Result<void> { return OfSbatch(name + "=" + text); });
+    flags
+        .Read(
+            flag.c_str(), "", "VALUE", "",
+            [name](const std::string& text) -> Result<void> { return OfSbatch(name + "=" + text); })
+        ->group("");
   }
   flags.Switch("--exclusive", raw.exclusive, "")->group("");
-  add("--nnodes", [](const std::string& text) -> Result<void> {
-    return Error{ErrorKind::kInvalid, text.find(':') == text.npos
-                                          ? "unknown option --nnodes; did you mean --nodes?"
-                                          : kElasticNodes};
-  });
 }
 
 void ReadForm(const VerbLine& line, RawWish& raw, Problems& problems) {

@@ -31,11 +31,12 @@ namespace {
 constexpr std::size_t kMostPackedDirectories = 256;
 
 void AddServerFlags(FlagRows& flags, ServerQuery& query) {
-  flags.Value("--endpoint", query.endpoint, "HOST:PORT",
-              "The server's address, as --rdzv-endpoint (default: your run on this machine)");
+  flags.Value("--endpoint,--rdzv-endpoint", query.endpoint, "HOST:PORT",
+              "The server's address, as of the launch (default: your run on this machine)");
   flags.Value("--pool", query.pool, "HOST:PORT",
               "The pool's address, in place of --endpoint (or DDPRUN_POOL)");
-  flags.Value("--run-dir", query.run_dir, "DIR", "The run directory, in place of --endpoint");
+  flags.Value("--run-dir,--shared-dir", query.run_dir, "DIR",
+              "The run directory, in place of --endpoint");
   flags.Value("--rdzv-id", query.run_id, "NAME", "The name of the run, where there are several");
   flags.Value(
       "--token-file", query.token_file, "FILE",
@@ -168,7 +169,7 @@ VerbRequest ParseLogs(VerbLine& line, const GetEnv& get_env) {
   AddNodeFlags(line.flags, request.spec, request.nodes, request.json);
   line.flags.Switch("-f,--follow", request.spec.follow,
                     "Continue with what they print, until Ctrl-C");
-  line.flags.Count("-n,--lines", request.spec.lines, 0, "N",
+  line.flags.Count("-n,--lines,--tail", request.spec.lines, 0, "N",
                    "Only the last N lines of each worker (of its log files: of each file), and "
                    "with -f what follows");
   line.flags.Read("--since", request.spec.back, "", "DURATION",
