@@ -7,28 +7,31 @@
 namespace ddprun {
 namespace {
 
-bool CountsForStop(const NodeState& node) {
-  return !node.lost && !node.refused && !node.acknowledged;
-}
-
-// The node's newest membership, if it has one that is not over.
-const NodeState* FindNode(const CoordinatorState& state, const NodeId& id) {
+// The newest membership, of those that are not over, of the node that is named so; or of the one
+// node of the host that is.
+const NodeState* FindNode(const CoordinatorState& state, const NodeId& name) {
   const NodeState* newest = nullptr;
-  for (auto entry = state.nodes.lower_bound(NodeKey{id, {0}});
-       entry != state.nodes.end() && entry->first.node == id; ++entry) {
-    if (CountsForStop(entry->second) &&
-        (newest == nullptr || entry->second.joined > newest->joined)) {
-      newest = &entry->second;
+  const NodeState* of_host = nullptr;
+  bool several = false;
+  for (const auto& [key, node] : state.nodes) {
+    if (!IsThere(node)) {
+      continue;
+    }
+    if (key.node == name && (newest == nullptr || node.joined > newest->joined)) {
+      newest = &node;
+    } else if (key.node.starts_with(name + "#")) {
+      several |= of_host != nullptr && of_host->report.node != key.node;
+      of_host = of_host == nullptr || node.joined > of_host->joined ? &node : of_host;
     }
   }
-  return newest;
+  return newest != nullptr || several ? newest : of_host;
 }
 
 std::string KnownNodes(const CoordinatorState& state) {
   std::string names;
   std::size_t named = 0;
   for (const auto& [key, node] : state.nodes) {
-    if (CountsForStop(node) && named++ < kMaxNamed) {
+    if (IsThere(node) && named++ < kMaxNamed) {
       names += (names.empty() ? "" : " ") + key.node;
     }
   }
@@ -51,17 +54,18 @@ ControlAnswer AnswerTo(const CoordinatorState& state, const Controlled& controll
     return {false, "the " + NameOf(state.run_id) + " has no node '" + controlled.node +
                        "': " + KnownNodes(state)};
   }
-  const auto staying = std::count_if(state.nodes.begin(), state.nodes.end(), [](const auto& e) {
-    return CountsForStop(e.second) && e.second.report.leaving == Leaving::kNo;
-  });
-  const auto others = staying - (node->report.leaving == Leaving::kNo ? 1 : 0);
+  const auto others = StayingNodes(state) - (node->report.leaving == Leaving::kNo ? 1 : 0);
   const std::uint32_t least = state.spec->min_nodes;
-  return {true, "node " + controlled.node + " leaves the " + NameOf(state.run_id) +
-                    (others == 0 ? "; the run has no other node, and ends unless one joins"
-                     : others >= least
-                         ? "; the others continue"
-                         : "; " + std::to_string(others) + " of at least " + std::to_string(least) +
-                               " nodes are left: the run waits for more")};
+  const std::string left =
+      std::to_string(others) + " of at least " + std::to_string(least) + " nodes are left";
+  // The only node mostly hosts the server too, which ends with it.
+  const std::string then = others >= least ? "the others continue"
+                           : others > 0    ? left + ": the run waits for more"
+                           : state.spec->max_nodes == 1
+                               ? "the run ends: it has no other node"
+                               : "the run ends unless its server is on another host: it has "
+                                 "no other node";
+  return {true, "node " + node->report.node + " leaves the " + NameOf(state.run_id) + "; " + then};
 }
 
 void OnControlled(CoordinatorStepContext& step, const Controlled& controlled) {
@@ -70,8 +74,8 @@ void OnControlled(CoordinatorStepContext& step, const Controlled& controlled) {
   if (!answer.accepted) {
     return;
   }
-  step.Say(kEventAsked, NoticeLevel::kInfo, "asked by an operator: " + answer.text).node =
-      controlled.node;
+  RunEvent& event =
+      step.Say(kEventAsked, NoticeLevel::kInfo, "asked by an operator: " + answer.text);
   ++state.edition;
   if (controlled.verb == ControlVerb::kStop) {
     StopRun(step, /*interrupts=*/false);
@@ -79,6 +83,7 @@ void OnControlled(CoordinatorStepContext& step, const Controlled& controlled) {
     return;
   }
   const NodeReport& report = FindNode(state, controlled.node)->report;
+  event.node = report.node;
   const NodeKey key{report.node, report.incarnation};
   Change(state, step.config, key, [](NodeState& node) {
     node.asked_to_leave = true;

@@ -61,6 +61,46 @@ TEST(ControlBeforeAWorld, StopEndsAWaitingRunAtOnceAndDrainLetsANodeGo) {
   EXPECT_EQ(story.state.phase, Phase::kFailed);
 }
 
+// A host's name means its node where it has one alone.
+TEST(ControlOfHosts, ADrainTakesAHostsNameForItsOnlyNode) {
+  Story story;
+  const RunSpec spec{.min_nodes = 1, .max_nodes = 3};
+  Node a(story, "n0#0", spec);
+  Node b(story, "n1#0", spec);
+  Node c(story, "n1#1", spec);
+  a.Says(At(0s));
+  b.Says(At(0s));
+  const auto answer = [&](const NodeId& node) {
+    return AnswerTo(story.state, Controlled{ControlVerb::kDrain, node});
+  };
+  EXPECT_EQ(answer("n1").text, "node n1#0 leaves the run 'run'; the others continue");
+  EXPECT_FALSE(answer("n").accepted);
+  c.Says(At(0s));
+  EXPECT_FALSE(answer("n1").accepted);
+  story.Feed(Controlled{ControlVerb::kDrain, "n0"}, At(1s));
+  EXPECT_EQ(std::get<Stop>(a.Told(At(1s))).cause, StopCause::kLeave);
+}
+
+TEST(ControlOfHosts, NobodyRestartsWhereTheOnlyNodeLeaves) {
+  Story story;
+  Node a(story, "n0#0", RunSpec{.min_nodes = 1, .max_nodes = 1});
+  FormWorld(At(0s), a);
+  story.Feed(Controlled{ControlVerb::kDrain, "n0"}, At(1s));
+  EXPECT_TRUE(story.Said("node n0#0 leaves the run 'run'; the run ends: it has no other node"));
+  a.Ends(Outcome::kStopped, {}, At(2s));
+  EXPECT_EQ(std::get<Finish>(a.Told(At(2s))).ending, Ending::kLeft);
+  EXPECT_TRUE(story.Said("a node leaves: no node is left"));
+}
+
+TEST(ControlOfHosts, AnElasticRunOutlivesItsOnlyNodeWhereItsServerDoes) {
+  Story story;
+  Node a(story, "n0#0", RunSpec{.min_nodes = 1, .max_nodes = 2});
+  a.Says(At(0s));
+  EXPECT_EQ(AnswerTo(story.state, Controlled{ControlVerb::kDrain, "n0#0"}).text,
+            "node n0#0 leaves the run 'run'; the run ends unless its server is on another host: it "
+            "has no other node");
+}
+
 // Its next report, sent before it heard of the wish, must not take the wish back.
 TEST_F(Control, ADrainOutlivesTheNodesOwnReports) {
   Ask(ControlVerb::kDrain, "n1", At(1s));
@@ -87,7 +127,8 @@ TEST_F(Control, AnswersSayWhatFollowsOrWhatIsWrong) {
             "node n0 leaves the run 'run'; 1 of at least 2 nodes are left: the run waits for more");
   Ask(ControlVerb::kDrain, "n1", At(1s));
   EXPECT_EQ(answer(ControlVerb::kDrain, "n0").text,
-            "node n0 leaves the run 'run'; the run has no other node, and ends unless one joins");
+            "node n0 leaves the run 'run'; the run ends unless its server is on another host: it "
+            "has no other node");
   Ask(ControlVerb::kStop, "", At(1s));
   a.Ends(Outcome::kStopped, {}, At(2s));
   b.Ends(Outcome::kStopped, {}, At(2s));

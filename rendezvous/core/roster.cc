@@ -129,6 +129,16 @@ void CallRoll(const Roster& roster, std::size_t rank, RollCall& roll) {
 
 }  // namespace
 
+bool IsThere(const NodeState& node) {
+  return !node.lost && !node.refused && !node.acknowledged;
+}
+
+std::size_t StayingNodes(const Roster& roster) {
+  return static_cast<std::size_t>(std::ranges::count_if(roster.nodes, [](const auto& entry) {
+    return IsThere(entry.second) && entry.second.report.leaving == Leaving::kNo;
+  }));
+}
+
 bool IsReady(const Roster& roster, const NodeKey& key) {
   const NodeState& node = roster.nodes.at(key);
   const NodeReport& report = node.report;

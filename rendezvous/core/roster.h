@@ -94,6 +94,12 @@ struct Roster {
                               // so that a driver need not look at every parked call each time.
 };
 
+// Neither lost nor refused, nor has it acknowledged how the run ended.
+bool IsThere(const NodeState& node);
+
+// Nodes that are there and do not leave.
+std::size_t StayingNodes(const Roster& roster);
+
 // Not lost, refused, unfit or leaving; hosts nothing; no earlier membership of its node is left.
 bool IsReady(const Roster& roster, const NodeKey& key);
 

@@ -119,14 +119,6 @@ std::string WhyItCannotStart(const NodeReport& report) {
   return "node " + report.node + " cannot start its workers: " + report.unfit;
 }
 
-// A message about workers that start again must not follow when the last node leaves.
-bool SomeMemberStays(const CoordinatorState& state) {
-  return std::ranges::any_of(state.world->members, [&](const Member& member) {
-    const auto node = state.nodes.find(member.key);
-    return !member.lost && node != state.nodes.end() && node->second.report.leaving == Leaving::kNo;
-  });
-}
-
 }  // namespace
 
 void TakeLateSuccess(CoordinatorStepContext& step, const NodeKey& key, const NodeReport& report) {
@@ -333,12 +325,11 @@ void JudgeIfDrained(CoordinatorStepContext& step) {
                                 ? Describe(*judgement.root) + ": it asks to be started again"
                                 : Describe(cause);
     const bool fewer = cause == StopCause::kNodeLost || cause == StopCause::kLeave;
+    const std::string then = StayingNodes(state) == 0 ? "no node is left"
+                             : fewer ? "restarting the remaining workers (does not use a restart)"
+                                     : "restarting all workers (does not use a restart)";
     NoteStopped(state.startups, why, WordOf(cause), step.from, step.now);
-    const std::string next = !fewer                   ? "restarting all workers"
-                             : SomeMemberStays(state) ? "restarting the remaining workers"
-                                                      : "no node of this world is left";
-    step.Say(kEventStopped, NoticeLevel::kInfo, why + ": " + next + " (does not use a restart)")
-        .cause = WordOf(cause);
+    step.Say(kEventStopped, NoticeLevel::kInfo, why + ": " + then).cause = WordOf(cause);
   }
   step.Enter(Phase::kGathering);
   TryForm(step);
