@@ -101,6 +101,13 @@ void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& prob
     problems.Add("--standalone is for one node, but --nnodes=" + raw.nnodes);
   }
   ResolveEndpoint(raw, config, problems);
+  // With srun before it, or on the hosts that it names, the launch finds the address.
+  const bool elsewhere = StartsElsewhere(config) || !config.context.launcher.empty();
+  if (config.spec.max_nodes > 1 && raw.endpoint.empty() && raw.master_addr.empty() && !elsewhere) {
+    config.warnings.push_back("--nnodes=" + raw.nnodes +
+                              " without --rdzv-endpoint: " + config.endpoint.host +
+                              " is this machine only. Set --rdzv-endpoint=HOST:PORT on all nodes");
+  }
   if (!raw.node_rank.empty()) {
     config.node_rank = NotNegative(raw.node_rank);
     if (!config.node_rank || *config.node_rank >= config.spec.max_nodes) {

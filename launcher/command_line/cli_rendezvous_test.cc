@@ -6,13 +6,28 @@ namespace ddprun {
 namespace {
 
 TEST(CommandLine, ARunDirectoryIsForRunsOfSeveralNodes) {
-  const LaunchConfig two = Launch({"--nnodes=2", "--run-dir=d", "p"});
+  const LaunchConfig two = Launch({"--nnodes=2", "--rdzv-endpoint=n0", "--run-dir=d", "p"});
   EXPECT_EQ(two.run_dir, "d");
   EXPECT_TRUE(two.warnings.empty());
   const LaunchConfig one = Launch({"p"}, {{"DDPRUN_RUN_DIR", "d"}});
   EXPECT_EQ(one.run_dir, "");
   ASSERT_EQ(one.warnings.size(), 1u);
   EXPECT_NE(one.warnings.front().find("ignoring --run-dir"), std::string::npos);
+}
+
+// Each would wait for the others on its own loopback.
+TEST(CommandLine, SeveralNodesWithoutAnEndpointAreWarned) {
+  const std::string warning =
+      "--nnodes=1:2 without --rdzv-endpoint: 127.0.0.1 is this machine only. Set "
+      "--rdzv-endpoint=HOST:PORT on all nodes";
+  EXPECT_EQ(Launch({"--nnodes=1:2", "p"}).warnings, std::vector<std::string>{warning});
+  EXPECT_EQ(Launch({"--nnodes=1:2", "--master-port=1", "p"}).warnings,
+            std::vector<std::string>{warning});
+  for (const char* const known :
+       {"--rdzv-endpoint=127.0.0.1:7", "--master-addr=n0", "--hosts=n0,n1", "--pool=n0"}) {
+    EXPECT_TRUE(Launch({"--nnodes=2", known, "p"}).warnings.empty()) << known;
+  }
+  EXPECT_TRUE(Launch({"p"}).warnings.empty());
 }
 
 // Whatever else is said: a launch that counts on a takeover learns at once that none comes.
@@ -48,13 +63,13 @@ TEST(CommandLine, RendezvousConfIsTakenWithQuotesAndUnknownKeys) {
   for (const char* quote : {"'", "\""}) {
     const std::string list = "join_timeout=5,last_call_timeout=1,timeout=5";
     const LaunchConfig config =
-        Launch({"--nnodes=1:2", "--rdzv-conf=" + (quote + list) + quote, "p"});
+        Launch({"--rdzv-endpoint=n0", "--rdzv-conf=" + (quote + list) + quote, "p"});
     EXPECT_EQ(config.spec.join_timeout, Duration{5'000});
     EXPECT_EQ(config.spec.last_call, Duration{1'000});
     EXPECT_TRUE(config.warnings.empty());
   }
   const LaunchConfig config =
-      Launch({"--nnodes=2", "--rdzv-conf=nonsense=1,join_timeout='6'", "p"});
+      Launch({"--rdzv-endpoint=n0", "--rdzv-conf=nonsense=1,join_timeout='6'", "p"});
   EXPECT_EQ(config.spec.join_timeout, Duration{6'000});
   ASSERT_EQ(config.warnings.size(), 1u);
   EXPECT_NE(config.warnings[0].find("unknown key 'nonsense'"), std::string::npos);

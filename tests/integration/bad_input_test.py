@@ -53,7 +53,8 @@ class CommandLine(DdprunTest):
     def test_what_is_refused_is_one_line_and_commands_no_terminal(self):
         for flag in ("--local-addr", "--interface", "--config", "--print-completion"):
             with self.subTest(flag):
-                run = self.refused("--nnodes=2", f"{flag}=a\nb\x1b[31m\x07{'x' * 100_000}", FAKE_WORKER,
+                run = self.refused("--nnodes=2", "--rdzv-endpoint=127.0.0.1:1",
+                                   f"{flag}=a\nb\x1b[31m\x07{'x' * 100_000}", FAKE_WORKER,
                                    names=r"a\\nb\\x1b\[31m\\x07x{100,} \.\.\. .*x{200}")
                 self.assertEqual(run.err().count("\n"), 1, run.err())
                 self.assertLess(len(run.err()), 4_000)
