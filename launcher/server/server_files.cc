@@ -203,14 +203,18 @@ Result<ServerPlace> FindLinked(const RunId& run_id) {
       return std::ranges::find_if(found, is_here)->place;
     }
     for (const Linked& linked : found) {  // An error is one line, so the list is printed here.
-      std::fprintf(stderr, "  %s  %s  in %s: %s\n", PrintableLine(linked.place.run_id).c_str(),
-                   PrintableLine(linked.place.Where()).c_str(),
-                   PrintableLine(linked.started_in).c_str(), PrintableLine(linked.command).c_str());
+      const ServerPlace& place = linked.place;
+      const std::string flag = place.control_socket.empty()
+                                   ? "--endpoint=" + ToString(place.endpoint)
+                                   : "--run-dir=" + place.directory.native();
+      std::fprintf(stderr, "  %s  %s  in %s: %s\n", PrintableLine(place.run_id).c_str(),
+                   PrintableLine(flag).c_str(), PrintableLine(linked.started_in).c_str(),
+                   PrintableLine(linked.command).c_str());
     }
     return Error{ErrorKind::kInvalid, "several runs of yours on this machine" +
                                           (run_id.empty() ? "" : " are named '" + run_id + "'") +
-                                          ". Name one, as in 'ddprun status NAME', or set "
-                                          "--run-dir=DIR or --endpoint=HOST:PORT"};
+                                          ". Select one with --rdzv-id=NAME, --run-dir=DIR or "
+                                          "--endpoint=HOST:PORT"};
   }
   return found.front().place;
 }

@@ -306,8 +306,7 @@ Result<std::string> PageAt(const ServerPlace& place, const std::vector<RunStatus
   Result<std::string> links = ReadOrdinary(place.control_socket / kPageLinks, kMostPageLinks);
   if (!links) {
     return Error{ErrorKind::kUnavailable,
-                 "this run of one node shows no page: start it with --http-listen=127.0.0.1:0 (" +
-                     links.error().message + ")"};
+                 "this run of one node shows no page: start it with --http-listen=127.0.0.1:0"};
   }
   return *links;
 }

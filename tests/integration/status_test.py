@@ -51,7 +51,7 @@ class OneNode(Asks):
         self.addCleanup(here.wait)
         self.addCleanup(here.terminate)
         several = self.wait_for(lambda: (said := self.ask("status", expect=2).err()).count("  in ") == 3 and said)
-        self.assertRegex(several, rf"(?m)^  third  unix:\S+  in {other}: \S*ddprun --rdzv-id=third ")
+        self.assertRegex(several, rf"(?m)^  third  --run-dir=\S+  in {other}: \S*ddprun --rdzv-id=third ")
         asked = subprocess.run([DDPRUN, "stop"], cwd=other, env=self.environment, capture_output=True, text=True)
         self.assertEqual((asked.returncode, here.wait()), (0, 130), asked.stderr)
         for run in runs:
@@ -64,8 +64,8 @@ class OneNode(Asks):
         logs = self.path("d" * 120)
         runs = [self.start_one(run_id=name, flags=[f"--log-dir={logs}"]) for name in ("first", "second")]
         several = self.ask("status", expect=2).err()
-        self.assertRegex(several, "several runs of yours on this machine. Name one, as in 'ddprun status NAME'")
-        self.assertRegex(several, r"(?m)^  first  unix:")
+        self.assertRegex(several, "several runs of yours on this machine. Select one with --rdzv-id=NAME, ")
+        self.assertRegex(several, r"(?m)^  first  --run-dir=\S+  in ")
         self.ask("stop", "--rdzv-id=second")
         self.assertEqual(runs[1].wait(), 130)
         directory = next(os.path.join(logs, name) for name in os.listdir(logs) if name.startswith("first_"))
