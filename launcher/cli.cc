@@ -309,7 +309,7 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
 }
 
 constexpr const char* kCheckHelp =
-    "usage: ddprun check [-o text|json] [flags of a launch]\n\n"
+    "Usage: ddprun check [-o text|json] [flags of a launch]\n\n"
     "Looks at this machine, or at all nodes of a run (srun ddprun check; --nnodes=N with\n"
     "--rdzv-endpoint): GPUs (--host-check), the command of --node-check, and how fast the nodes\n"
     "send to each other, by plain TCP. Names what is bad or slow.\n\n"

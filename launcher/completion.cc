@@ -239,7 +239,7 @@ Result<std::string> CompletionScript(const std::string& shell, const std::string
 }
 
 std::string CompletionHelp() {
-  return R"(usage: ddprun completion bash|zsh|fish
+  return R"(Usage: ddprun completion bash|zsh|fish
 
 Prints a script that completes ddprun's flags, their values, and programs:
   bash   source <(ddprun completion bash)

@@ -105,7 +105,7 @@ std::string VersionText() {
 std::string ShortHelp(const std::string& name) {
   const std::string usage =
       "Launch and supervise distributed PyTorch training (takes torchrun's flags)\n\n"
-      "usage: @ [OPTIONS] PROGRAM [ARGUMENTS]\n"
+      "Usage: @ [OPTIONS] PROGRAM [ARGUMENTS]\n"
       "       @ [OPTIONS] -m MODULE [ARGUMENTS]\n";
   return Named(usage + (name == "ddprun" ? kCommands : "") + kOptions, name) + "\n" +
          ExitCodes(name);

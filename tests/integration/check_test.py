@@ -70,7 +70,7 @@ class OneNode(Machine):
                            (("--node-chek=true",), "--node-chek"),
                            (("--no-pairs",), "--no-pairs was removed. ")):
             self.assertIn(why, self.check(*flags, expect=2).err())
-        self.assertIn("usage: ddprun check", self.check("--help").out())
+        self.assertIn("Usage: ddprun check", self.check("--help").out())
 
 
 @unittest.skipUnless(namespaces_work(), "needs root and network namespaces")

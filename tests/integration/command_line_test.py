@@ -96,7 +96,7 @@ class AsTorchrun(DdprunTest):
 
     def test_its_texts_say_torchrun(self):
         run = self.ask("--help", executable=self.torchrun)
-        self.assertIn("usage: torchrun [OPTIONS] PROGRAM", run.out())
+        self.assertIn("Usage: torchrun [OPTIONS] PROGRAM", run.out())
         self.assertNotIn("slurm-script", run.out())
         run = self.ask("--nope", executable=self.torchrun, expect=2)
         self.assertRegex(run.err(), r"^torchrun: error: unknown option --nope \(torchrun --help")
