@@ -33,8 +33,9 @@ void PutOctal(std::string& header, std::size_t at, std::size_t width, std::uint6
 }
 
 Error IsThere(const fs::path& path) {
-  return Error{ErrorKind::kRefused,
-               "'" + path.native() + "' is there already, and is not replaced unless -o names it"};
+  return Error{
+      ErrorKind::kRefused,
+      "'" + path.native() + "' is there already, and is not replaced unless --file names it"};
 }
 
 Result<void> MayHaveName(const fs::path& path, IfThere if_there) {

@@ -159,11 +159,19 @@ int PackReport(const ReportRequest& request) {
   wish.directories = known->directories;
   wish.unix_time = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   AddPage(*known, wish);
-  const bool named = !request.output.empty();
-  const std::string name = named ? request.output : wish.root + ".tar.gz";
+  const bool named = !request.file.empty();
+  const std::string name = named ? request.file : wish.root + ".tar.gz";
   const auto packed = WriteArchive(wish, name, named ? IfThere::kReplace : IfThere::kKeep);
   if (!packed) {
     return PrintError("report", packed.error());
+  }
+  if (request.json) {
+    OrderedJson told;
+    told["file"] = name;
+    told["files"] = packed->files;
+    told["bytes"] = packed->bytes;
+    told["left_out"] = packed->left_out;
+    return PrintOut(JsonText(told, 2) + "\n");
   }
   const std::string left = packed->left_out == 0 ? ""
                                                  : "; " + std::to_string(packed->left_out) +

@@ -15,7 +15,8 @@ namespace ddprun {
 struct ReportRequest {
   ServerQuery server;
   std::vector<std::string> directories;  // None: that of the server which is found.
-  std::string output;                    // Empty: by the run's name, here, and nothing is replaced.
+  std::string file;                      // Empty: by the run's name, here, and nothing is replaced.
+  bool json = false;                     // How to tell what was packed.
 };
 
 // 0; 1: the file cannot be written, or there is nothing to pack; 2: that is no directory; 69: no

@@ -269,12 +269,17 @@ VerbRequest ParseNew(VerbLine& line, const GetEnv& /*get_env*/) {
 VerbRequest ParseReport(VerbLine& line, const GetEnv& get_env) {
   ReportRequest request;
   AddServerFlags(line.flags, request.server);
-  line.flags.Value("-o,--report-file", request.output, "FILE",
+  line.flags.Value("--file,--report-file", request.file, "FILE",
                    "The file, which is replaced where it is there already (default: "
                    "ddprun-report-RUN.tar.gz, which is not)");
+  AddFormat(line.flags, request.json);
   line.Parse(get_env);
-  if (SaysNothing(line.settings, "report-file")) {
-    line.problems.Add("--report-file needs the name of a file");
+  if (SaysNothing(line.settings, "file")) {
+    line.problems.Add("--file needs the name of a file");
+  }
+  if (const std::string form = ValueOf(line.settings, "output").value_or("");
+      form.find_first_of("./") != form.npos) {  // -o named the file once.
+    line.problems.Add("to name the file set --file=" + InOneLine(form));
   }
   if (std::ranges::count(line.rest, "") > 0) {
     line.problems.Add("the name of a run directory is empty");
@@ -338,7 +343,7 @@ constexpr Verb kVerbs[] = {
     {"new", ParseNew, " DIR",
      "Makes the directory DIR with a C++ program that trains a model of its own: main.cc and "
      "CMakeLists.txt. It needs ddprun's trainer library"},
-    {"report", ParseReport, "",
+    {"report", ParseReport, " [DIR...]",
      "Packs what is known of a run into one file: its page, events, failure and logs, the last "
      "16 MiB of each and 256 MiB in all, and no token or key. Of the run directories that are "
      "named (<log dir>/<run>_<...>, and --run-dir where there is one), else of the run of yours "

@@ -300,19 +300,23 @@ TEST(Verbs, StacksOfProcessesAndOfARun) {
   EXPECT_EQ(std::get<RunStacksRequest>(*run).spec.kind, RequestKind::kStacks);
 }
 
-// DDPRUN_OUTPUT is a form of what other verbs print, and no file's name.
+// DDPRUN_OUTPUT is the form of what a verb prints, and not a file's name.
 TEST(Verbs, ReportTakesDirectoriesAndAFile) {
-  const auto parsed = Parsed({"report", "logs/a", "-o", "x.tar.gz", "logs/b"},
+  const auto parsed = Parsed({"report", "logs/a", "--file", "x.tar.gz", "logs/b"},
                              {{"DDPRUN_OUTPUT", "json"}, {"DDPRUN_TOKEN", "0123456789abcdef"}});
   ASSERT_TRUE(parsed) << parsed.error().message;
   const auto& report = std::get<ReportRequest>(*parsed);
   EXPECT_EQ(report.directories, (std::vector<std::string>{"logs/a", "logs/b"}));
-  EXPECT_EQ(report.output, "x.tar.gz");
+  EXPECT_EQ(report.file, "x.tar.gz");
   EXPECT_EQ(report.server.token, "0123456789abcdef");
   const auto bare = Parsed({"report"}, {{"DDPRUN_OUTPUT", "json"}});
   ASSERT_TRUE(bare) << bare.error().message;
-  EXPECT_EQ(std::get<ReportRequest>(*bare).output, "");
-  EXPECT_NE(Problem({"report", "-o", ""}), "");
+  EXPECT_EQ(std::get<ReportRequest>(*bare).file, "");
+  EXPECT_EQ(std::get<ReportRequest>(*Parsed({"report", "--report-file=y"})).file, "y");
+  EXPECT_TRUE(std::get<ReportRequest>(*Parsed({"report", "-o", "json"})).json);
+  EXPECT_EQ(Problem({"report", "-o", "x.tar.gz"}),
+            "--output must be text or json: 'x.tar.gz'\nto name the file set --file=x.tar.gz");
+  EXPECT_EQ(Problem({"report", "--file="}), "--file needs the name of a file");
   EXPECT_NE(Problem({"report", ""}), "");
   std::vector<std::string> many(300, "logs");
   many.front() = "report";

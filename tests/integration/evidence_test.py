@@ -97,7 +97,8 @@ class Packed(Evidence):
         before = os.stat(archive).st_ino
         self.assertIn("is there already", self.report(self.run_directory(), expect=1).stderr)
         self.assertEqual(os.stat(archive).st_ino, before)
-        self.report(self.run_directory(), "-o", archive)
+        told = json.loads(self.report(self.run_directory(), f"--file={archive}", "-o", "json").stdout)
+        self.assertEqual((told["file"], told["files"]), (archive, len(inside) - 1))  # Beside its MANIFEST.
         self.assertNotEqual(os.stat(archive).st_ino, before)
         self.assertEqual(os.listdir(self.path("here")), [os.path.basename(archive)])
 
@@ -121,7 +122,7 @@ class Packed(Evidence):
         run = self.launch("--print-raw=" + "x" * 4000, "--spew=64", "--hang", flags=("-r", "3", "--nproc-per-node=2"))
         self.wait_for(lambda: glob.glob(self.path("logs", "*", "attempt_0", "*", "stdout.log")), run)
         for i in range(5):
-            self.report(self.run_directory(), "-o", f"{i}.tar.gz")
+            self.report(self.run_directory(), f"--file={i}.tar.gz")
             for bytes_ in self.packed(self.path("here", f"{i}.tar.gz")).values():
                 self.assertLessEqual(len(bytes_), 16 << 20)
         self.terminate(run)

@@ -73,7 +73,7 @@ class Hangs(DdprunTest):
         self.assertEqual(kinds, ["formed", "started", "hung"])
         self.assertIn("what is known of the hang (stacks, what torch recorded, last lines) is in " + bundle, run.err())
         packed = self.path("packed.tar.gz")
-        self.ask("report", "-o", packed, self.of_the_run())
+        self.ask("report", f"--file={packed}", self.of_the_run())
         with tarfile.open(packed) as archive:
             names = [member.name.partition("/")[2] for member in archive]
         for wanted in ("verdict.txt", "state.json", "events.jsonl", "rank-0.stacks.txt", "rank-1.stacks.txt"):
