@@ -313,8 +313,7 @@ constexpr const char* kCheckHelp =
     "Looks at this machine, or at all nodes of a run (srun ddprun check; --nnodes=N with\n"
     "--rdzv-endpoint): GPUs (--host-check), the command of --node-check, and how fast the nodes\n"
     "send to each other, by plain TCP. Names what is bad or slow.\n\n"
-    "Exit codes: 0 all is well; 1 something is bad, and named; 2 a bad command line; else as of\n"
-    "a launch (69: not all nodes came).\n";
+    "Exit codes: ddprun help exit-codes\n";
 
 Result<CommandLine> ParseCheck(const std::vector<std::string>& args, const GetEnv& get_env) {
   if (std::ranges::count(args, "-h") + std::ranges::count(args, "--help") > 0) {

@@ -34,7 +34,7 @@ inline std::vector<ExitCodeRow> ExitCodeTable() {
        "no server answers; `check`: not all nodes came", ""},
       {name(kExitInternal), "ddprun itself failed",
        "ddprun itself failed (out of memory, or a defect of its own); one line says of what",
-       "the same", ""},
+       "ddprun itself failed; one line says of what", ""},
       {name(kExitRestart), "saved: start it again",
        "a scheduler stopped the run, or `ddprun stop --soon` did, and all workers have saved: "
        "start it again",

@@ -84,6 +84,13 @@ class Documents(unittest.TestCase):
         for flag in flags_in_help(os.path.join(os.path.dirname(TRAIN), "ddprun-bench-comm")):
             self.assertIn(f"{flag}\\fR", page)
 
+    def test_exit_codes_are_listed_by_their_table_alone(self):
+        for name in ("ddprun.1", "ddprun-train.1", "ddprun-bench-comm.1"):
+            self.assertEqual(re.findall(r"[Ee]xit codes:? [0-9].*", read(f"docs/man/{name}")), [])
+        if DDPRUN:
+            self.assertIn("Exit codes: ddprun help exit-codes\n", output(DDPRUN, "check", "--help"))
+        self.assertIn(".PP\nOf another command:\n", read("docs/man/ddprun.1"))
+
     def test_code_that_the_page_of_models_shows_is_in_the_tree(self):
         shown = re.findall(r"\(\.\./(examples/[\w/]+\.cc)\)[^\n]*:\n\n```cpp\n(.*?)```",
                            read("docs/own-model.md"), re.S)

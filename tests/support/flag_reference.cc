@@ -111,6 +111,8 @@ int main(int argc, char** argv) {
     ddprun::PrintCodes();
   } else if (form == "codes-man") {
     ddprun::PrintCodesMan(&ddprun::ExitCodeRow::launch);
+    std::printf(".PP\nOf another command:\n");
+    ddprun::PrintCodesMan(&ddprun::ExitCodeRow::command);
   } else if (form == "trainer-codes-man") {
     ddprun::PrintCodesMan(&ddprun::ExitCodeRow::trainer);
   } else {
