@@ -466,13 +466,12 @@ std::vector<AnswerRecord> ProcessWorkers::TellToSave(const RequestSpec& spec) {
     }
     const int signal = save_signals_[local];
     const bool told = signal != 0 && ::kill(pid, signal) == 0;
-    records.push_back(
-        {UnixMilliseconds(), rank, placement_.generation.value,
-         told ? AnswerKind::kDone : AnswerKind::kNote,
-         told ? SignalName(signal)
-         : signal == 0
-             ? "was not asked: it has no signal for that (SAVE_SIGNAL: docs/writing-a-worker.md)"
-             : "is ending"});
+    records.push_back({UnixMilliseconds(), rank, placement_.generation.value,
+                       told ? AnswerKind::kDone : AnswerKind::kNote,
+                       told          ? SignalName(signal)
+                       : signal == 0 ? "was not asked: it has no signal for that (SAVE_SIGNAL: "
+                                       "ddprun help writing-a-worker)"
+                                     : "is ending"});
   }
   return records;
 }

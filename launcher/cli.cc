@@ -349,7 +349,8 @@ Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv
   }
   if (rest.size() > 1) {
     return Error{ErrorKind::kInvalid,
-                 "ddprun help takes one name: of a command, or of a message that ends in [NAME]"};
+                 "ddprun help takes one name: of a command, of a topic, or of a message that ends "
+                 "in [NAME]"};
   }
   std::vector<std::string> names = VerbNames();
   if (rest.front() == "run" || rest.front() == "help") {
@@ -367,19 +368,24 @@ Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv
   const std::string& word = rest.front();
   // With its brackets too, as the message ends in it.
   const bool in_brackets = word.size() > 2 && word.front() == '[' && word.back() == ']';
+  if (auto text = TopicHelp(word)) {
+    return CommandLine(Print{*std::move(text)});
+  }
   if (auto text = MessageHelp(in_brackets ? word.substr(1, word.size() - 2) : word)) {
     return CommandLine(Print{*std::move(text)});
   }
   std::ranges::move(ExplainedSlugs(), std::back_inserter(names));
+  std::ranges::move(Topics(), std::back_inserter(names));
   names.insert(names.end(), {"exit-codes", "messages"});
   const auto nearest = Nearest(names, word, word.size() / 2);
   return Error{ErrorKind::kInvalid,
-               "'" + InOneLine(word) + "' is not a command of ddprun, and no message ends in it" +
+               "'" + InOneLine(word) +
+                   "' is not a command or topic of ddprun, and no message ends in it" +
                    (word.starts_with("ddprun-") ? ". Use `" + InOneLine(word) + " --help`"
                     : word == "train" ? ". `ddprun help run` describes a launch, `ddprun-train "
                                         "--help` the bundled trainer"
                     : nearest         ? "; did you mean `ddprun help " + *nearest + "`?"
-                                      : ". `ddprun help` lists the commands, `ddprun help "
+                                      : ". `ddprun help` lists commands and topics, `ddprun help "
                                         "messages` what messages end in")};
 }
 

@@ -139,7 +139,7 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
 Result<CommandLine> ParseDaemon(const std::vector<std::string>& args, const GetEnv& get_env) {
   VerbLine line(
       "Offers this machine to a pool, and runs the nodes that it is given: one run at a "
-      "time (docs/pool.md)",
+      "time (ddprun help pool)",
       args);
   DaemonConfig config;
   line.flags.Read("--pool", config.pool, "", "HOST:PORT",

@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <set>
+
+#include "common/text.h"
 #include "launcher/cli_testing.h"
 #include "launcher/command_line/flags.h"
+#include "launcher/command_line/help.h"
 #include "launcher/command_line/message_help.h"
 #include "launcher/command_line/raw_flags.h"
 #include "launcher/scrub.h"
@@ -179,6 +183,32 @@ TEST(CommandLine, OneNodeOpensNoSocket) {
   EXPECT_TRUE(Launch({"--nnodes=1", "--rdzv-endpoint=n0:1", "p"}).standalone);
   EXPECT_FALSE(Launch({"--nnodes=1:2", "p"}).standalone);
   EXPECT_EQ(Launch({"--nnodes=2", "p"}).endpoint, (Endpoint{"127.0.0.1", 29400}));
+}
+
+// A page that a flag or a message names must be there: packages have no docs/.
+TEST(CommandLine, HelpShowsTheTopicsThatItNames) {
+  const std::string before = "ddprun help ";
+  std::set<std::string> named;
+  for (const FlagRow& row : FlagTable()) {
+    EXPECT_EQ(row.help.find("docs/"), std::string::npos) << row.help;
+    if (const std::size_t at = row.help.find(before); at != std::string::npos) {
+      const std::size_t begin = at + before.size();
+      named.insert(row.help.substr(begin, row.help.find(')', begin) - begin));
+    }
+  }
+  EXPECT_GE(named.size(), 5u);
+  for (const std::string& topic : named) {
+    EXPECT_TRUE(TopicHelp(topic)) << topic;
+  }
+  EXPECT_NE(ShortHelp("ddprun").find("\n  " + Joined(Topics(), "  ") + "\n"), std::string::npos);
+  for (const std::string& topic : Topics()) {
+    const Result<CommandLine> line = ParseCommandLine({"help", topic}, Environment({}));
+    ASSERT_TRUE(line) << line.error().message;
+    const std::string& page = std::get<Print>(*line).text;
+    EXPECT_TRUE(page.starts_with("# ")) << page;
+    EXPECT_EQ(page.find("]("), std::string::npos) << page;
+    EXPECT_EQ(page.find("!["), std::string::npos) << page;
+  }
 }
 
 TEST(CommandLine, AFlagMayHaveAliases) {

@@ -18,6 +18,9 @@ Commands (@ help COMMAND describes one):
   act on a run    save  drain  stop
   prepare one     example  new  check  env  slurm-script  k8s-manifest
   other           rendezvous  daemon  publish  preload  completion  version  help
+
+Topics (@ help TOPIC shows a page):
+  hosts  node-checks  pool  slurm  watching  writing-a-worker
 )";
 
 constexpr const char* kOptions = R"(
@@ -30,7 +33,7 @@ Options that most runs need (@ --help lists all):
   --max-restarts N                  restarts after failures, over all nodes         [0]
   --preload imports                 load all the script's imports ahead of a restart [auto]
   --run-dir DIR                     shared directory: the first host may die too
-  --log-dir DIR, -r 3, -t 3         keep the workers' output in files
+  --log-dir DIR -t 3                keep the workers' output in files too
   --dry-run                         say what would be done, and why; start nothing
 
 Examples:

@@ -1,5 +1,7 @@
 #include "launcher/command_line/message_help.h"
 
+#include <algorithm>
+#include <iterator>
 #include <regex>
 
 #include "launcher/command_line/help.h"
@@ -21,7 +23,7 @@ struct Entry {
 std::vector<Entry> Entries() {
   constexpr std::string_view kHeading = "\n### ";
   std::vector<Entry> entries;
-  for (const std::string_view page : kMessagePages) {
+  for (const auto& [name, page] : kMessagePages) {
     for (std::size_t at = page.find(kHeading); at != page.npos;) {
       const std::size_t begin = at + kHeading.size();
       const std::size_t slug_end = page.find('\n', begin);
@@ -36,11 +38,13 @@ std::vector<Entry> Entries() {
   return entries;
 }
 
-// Without bold marks and the targets of links.
+// Without pictures, comments, bold marks and the targets of links.
 std::string Plain(const std::string& markdown) {
+  static const std::regex kLeftOut(R"((!\[[^\]]*\]\([^)]+\)|<!--[^>]*-->)\n+)");
   static const std::regex kLink(R"(\[([^\]]+)\]\([^)]+\))");
   static const std::regex kBold(R"(\*\*([^*]+)\*\*)");
-  return std::regex_replace(std::regex_replace(markdown, kLink, "$1"), kBold, "$1");
+  const std::string text = std::regex_replace(markdown, kLeftOut, "");
+  return std::regex_replace(std::regex_replace(text, kLink, "$1"), kBold, "$1");
 }
 
 }  // namespace
@@ -68,6 +72,20 @@ std::optional<std::string> MessageHelp(std::string_view slug) {
     return help;
   }
   return std::nullopt;
+}
+
+std::vector<std::string> Topics() {
+  std::vector<std::string> topics;
+  for (const Page& page : kTopicPages) {
+    topics.emplace_back(page.name);
+  }
+  return topics;
+}
+
+std::optional<std::string> TopicHelp(std::string_view topic) {
+  const auto page = std::ranges::find(kTopicPages, topic, &Page::name);
+  return page == std::end(kTopicPages) ? std::nullopt
+                                       : std::optional(Plain(std::string(page->text)));
 }
 
 std::string MessagesHelp() {

@@ -142,7 +142,7 @@ void AddHosts(CLI::App& app, RawFlags& raw) {
   hosts.Value("--hosts", raw.hosts, "HOST[:N],...",
               "Start a node on each of these hosts through ssh, as n1,n2:4,user@n3; N is that "
               "host's --nproc-per-node, and a host named several times has as many workers. "
-              "--nnodes is then the number of hosts, unless it is set (docs/hosts.md)");
+              "--nnodes is then the number of hosts, unless it is set (ddprun help hosts)");
   hosts.Value("--hostfile", raw.hostfile, "FILE",
               "The same, one host a line, with slots=N for its --nproc-per-node and max_slots=N "
               "for the most that it may have, as Open MPI reads it");
@@ -153,7 +153,7 @@ void AddHosts(CLI::App& app, RawFlags& raw) {
   hosts.Switch("--copy", config.copy,
                "With --hosts: send ddprun and the program's file to hosts that lack them");
   hosts.Value("--pool", raw.pool, "HOST[:PORT]",
-              "Have the daemons of this pool start the nodes (`ddprun daemon`, docs/pool.md): "
+              "Have the daemons of this pool start the nodes (`ddprun daemon`; ddprun help pool): "
               "--nnodes of them, as soon as they are free");
   hosts.Switch("--detach", config.detach,
                "With --pool: end as soon as the pool has the run, which continues");
@@ -324,13 +324,13 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
       "Action when the host health check fails (a GPU that has fallen off the bus or must "
       "be reset): on: this node does not join until it passes, as with --node-check; "
       "observe: only reported, in status, events and metrics; off: disabled "
-      "(docs/node-checks.md)");
+      "(ddprun help node-checks)");
   ending.Value(
       "--node-check", config.node_check, "COMMAND",
       "A command for /bin/sh that checks this machine, before it joins and after workers have "
       "failed on it. Exit code 0: fit. Any other: the node does not join, the command's last line "
       "is the reason, a spare takes its place, and the check runs again later "
-      "(docs/node-checks.md)");
+      "(ddprun help node-checks)");
   ending.Value("--node-check-timeout", config.node_check_timeout, "DURATION",
                "Longest time of a check. After it the command and all that it has started are "
                "killed, and the check has failed. 30, 90s, 5m");
@@ -356,7 +356,7 @@ void AddHangs(CLI::App& app, RawFlags& raw) {
               "Workers that make no progress for this long hang: their stacks are kept and all "
               "workers restarted. Progress is STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET, else, of "
               "Python programs, torch's collectives. 30, 90s, 5m; 0: never "
-              "(docs/writing-a-worker.md). Unless the flag is set, a hang is only reported");
+              "(ddprun help writing-a-worker). Unless the flag is set, a hang is only reported");
   hangs.Value("--start-timeout", config.start_timeout, "DURATION",
               "Workers that make no first progress within this time of their start hang too: a "
               "stale lock, a download that stalls. A worker without --progress-from must be a "
@@ -370,7 +370,7 @@ void AddHangs(CLI::App& app, RawFlags& raw) {
   hangs.Read("--progress-from", config.progress_from, "", "REGEX|auto",
              "Read the workers' progress from what they print: the first group of REGEX is the "
              "step of the rank that printed it, as 'step[ =:]+(\\d+)'; auto: the bars and lines "
-             "of the usual frameworks (docs/writing-a-worker.md)",
+             "of the usual frameworks (ddprun help writing-a-worker)",
              ParseProgressForms);
 }
 
@@ -414,11 +414,12 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
               "console: torchrun's events, one JSON object per line on stderr, when a worker "
               "starts or ends and when the agent does; a Python plug-in is refused",
               ParseEventHandler);
-  output.Read("--http-listen", config.http_listen, "", "HOST:PORT",
-              "Answer GET /livez, /readyz and /metrics (Prometheus) there, on every node: for "
-              "probes and monitoring (docs/watching.md). Everyone who reaches it may read; :PORT "
-              "is every IPv4 address",
-              ParseHttpListen);
+  output.Read(
+      "--http-listen", config.http_listen, "", "HOST:PORT",
+      "Answer GET /livez, /readyz and /metrics (Prometheus) there, on every node: for "
+      "probes and monitoring (ddprun help watching). Everyone who reaches it may read; :PORT "
+      "is every IPv4 address",
+      ParseHttpListen);
   output.Read("--logs-specs", "", "default",
               "Only 'default': Python plug-ins that choose the log files are refused",
               CheckLogsSpecs);

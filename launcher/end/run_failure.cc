@@ -227,7 +227,7 @@ void WarnOfUncaughtSignal(const Exit& exit, const LastAttempt& attempt) {
         (one ? "rank " : "ranks ") + RangesOf(ranks, ", ") + (one ? " was" : " were") +
             " ended by " + SignalName(signal) +
             ", which the program does not catch, so nothing may be saved. To save and be started "
-            "again, catch it, save and end with 75 (docs/slurm.md#being-stopped)");
+            "again, catch it, save and end with 75 (ddprun help slurm)");
   }
 }
 
