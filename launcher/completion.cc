@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 #include "common/text.h"
+#include "launcher/command_line/message_help.h"
 #include "launcher/command_line/raw_flags.h"
 #include "launcher/verbs/verbs.h"
 
@@ -28,6 +29,9 @@ std::string Valued(const std::string& separator) {
   for (const FlagRow& row : FlagTable()) {
     if (!row.form.empty()) {
       names.push_back("--" + row.name);
+      for (const std::string& alias : row.aliases) {
+        names.push_back("--" + alias);
+      }
       if (!row.short_name.empty()) {
         names.push_back("-" + row.short_name);
       }
@@ -96,7 +100,7 @@ complete -F _@ @
 constexpr const char* kBashVerbs = R"sh(case $program in
       completion) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$cur")) ;;
       example) COMPREPLY=($(compgen -W 'ddp elastic fsdp lightning' -- "$cur")) ;;
-      help) COMPREPLY=($(compgen -W '%verb_names%' -- "$cur")) ;;
+      help) COMPREPLY=($(compgen -W '%verb_names% exit-codes messages %topics%' -- "$cur")) ;;
     esac
     [[ $program != @(completion|example|help) ]] || return
     if [[ $cur == -* && ' %verb_names% ' == *" $program "* ]]; then
@@ -129,6 +133,7 @@ std::string Bash(const std::string& name, bool verbs) {
   ReplaceAll(script, "%values%", values);
   ReplaceAll(script, "%flags%", Joined(flags, "\n"));
   ReplaceAll(script, "%verbs%", verbs ? kBashVerbs : ":");
+  ReplaceAll(script, "%topics%", Joined(Topics(), " "));
   ReplaceAll(script, "%verb_names%", verbs ? VerbWords() : "");
   ReplaceAll(script, "_@", "_" + name);
   ReplaceAll(script, "for @:", "for " + name + ":");

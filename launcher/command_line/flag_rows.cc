@@ -144,8 +144,10 @@ std::vector<FlagRow> RowsOf(const CLI::App& app) {
     row.fallback = valued ? option->get_default_str() : "";
     row.group = option->get_group();
     row.help = option->get_description();
-    for (std::size_t i = 1; i < option->get_lnames().size(); ++i) {
-      row.help += (i == 1 ? ". Also --" : ", --") + option->get_lnames()[i];
+    const std::vector<std::string>& names = option->get_lnames();
+    row.aliases.assign(names.begin() + (names.empty() ? 0 : 1), names.end());
+    for (const std::string& alias : row.aliases) {
+      row.help += (&alias == &row.aliases.front() ? ". Also --" : ", --") + alias;
     }
     rows.push_back(std::move(row));
   }

@@ -83,6 +83,7 @@ class FlagRows {
 // One flag as a text, for help and documentation.
 struct FlagRow {
   std::string name;                  // Without dashes; empty: it has only a short name.
+  std::vector<std::string> aliases;  // Other long names. Mostly none.
   std::string short_name;            // Mostly empty.
   std::string form;                  // Of its value; empty: it takes no value.
   std::vector<std::string> choices;  // The words in `form`.

@@ -127,6 +127,8 @@ class Completion(DdprunTest):
             "ddprun --nnodes=1:2 --rdzv-endpoint=n0:29400 --dry": ["--dry-run "],
             "ddprun --role x --prefix=": ["none", "rank"],
             "ddprun --role ": [],
+            "ddprun --gpus 1 --dry": ["--dry-run "],
+            "ddprun help host": ["hosts"],
             "ddprun -r 3 --log-dir ru": ["run"],
             "ddprun completion ": ["bash", "zsh", "fish"],
             "ddprun rend": ["rendezvous"],
