@@ -380,7 +380,8 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
   output.Value(
       "--log-dir", config.log_dir, "DIR",
       "Keep events, reports and evidence in DIR/<run id>_<unique>, and what -r or -t send to "
-      "files below attempt_<n>/<local rank>; /dev/null: write no file at all");
+      "files below attempt_<n>/<local rank>. Without -r and -t no file has output. /dev/null: "
+      "write no file at all");
   output.Read("-r,--redirects", "0", "BITS",
               "Streams to files only: 1 stdout, 2 stderr, 3 both, or 0:3,1:0 by local rank",
               [&config](const std::string& text) {
