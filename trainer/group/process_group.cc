@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <map>
 #include <new>
+#include <set>
 #include <stdexcept>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -152,10 +154,43 @@ c10::intrusive_ptr<c10d::Backend> MakeGloo(const c10::intrusive_ptr<c10d::Store>
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, gloo_options);
 }
 
+// Whether the ranks say of themselves what makes whole nodes of them. Launchers may know only how
+// many ranks a node has, and not which (proto/task_env.h).
+bool AreNodes(const std::vector<at::Tensor>& places, std::uint32_t nodes) {
+  std::map<std::int64_t, std::set<std::int64_t>> there;  // Local ranks, by node.
+  std::map<std::int64_t, std::int64_t> sizes;
+  for (const at::Tensor& place : places) {
+    const auto* const said = place.const_data_ptr<std::int64_t>();
+    const std::int64_t node = said[0];
+    const std::int64_t local_rank = said[1];
+    const std::int64_t local_size = said[2];
+    const bool known = !sizes.emplace(node, local_size).second;
+    if (node < 0 || node >= nodes || said[3] != nodes || local_rank < 0 ||
+        local_rank >= local_size || (known && sizes[node] != local_size) ||
+        !there[node].insert(local_rank).second) {
+      return false;
+    }
+  }
+  return there.size() == nodes && std::ranges::all_of(there, [&](const auto& ranks) {
+           return static_cast<std::int64_t>(ranks.second.size()) == sizes[ranks.first];
+         });
+}
+
 // Within each node through shared memory. All nodes have them or none.
 Result<void> AddSmallSums(TorchGroup& torch, const c10::intrusive_ptr<c10d::Store>& store,
                           const c10::intrusive_ptr<c10d::Backend>& all, const WorkerEnv& env,
                           const GroupOptions& options, const std::string& own_address) {
+  std::vector<at::Tensor> own = {
+      at::tensor({std::int64_t{env.group_rank}, std::int64_t{env.local_rank},
+                  std::int64_t{env.local_world_size}, std::int64_t{env.group_world_size}})};
+  std::vector<std::vector<at::Tensor>> places(1);
+  for (std::uint32_t rank = 0; rank < env.world_size; ++rank) {
+    places[0].push_back(at::zeros_like(own[0]));
+  }
+  all->allgather(places, own)->wait();
+  if (env.group_world_size < 2 || !AreNodes(places[0], env.group_world_size)) {
+    return {};
+  }
   c10d::PrefixStore of_node("node/" + std::to_string(env.group_rank), store);
   StoreBoard board(of_node);
   ASSIGN_OR_RETURN(SharedOutcome shared,
@@ -167,8 +202,9 @@ Result<void> AddSmallSums(TorchGroup& torch, const c10::intrusive_ptr<c10d::Stor
   if (shares[0].item<int>() == 0) {
     return {};
   }
+  shared.world->NameRanksFrom(env.rank - env.local_rank);
   SmallSums::Nodes nodes{env.group_world_size, env.group_rank, nullptr};
-  if (env.group_world_size == env.world_size) {
+  if (env.world_size == env.group_world_size && env.rank == env.group_rank) {
     nodes.leaders = all;
   } else if (env.local_rank == 0) {
     nodes.leaders =
@@ -176,7 +212,7 @@ Result<void> AddSmallSums(TorchGroup& torch, const c10::intrusive_ptr<c10d::Stor
                  static_cast<int>(nodes.own), static_cast<int>(nodes.count), options, own_address);
   }
   torch.small =
-      std::make_unique<SmallSums>(std::move(shared.world), env.world_size, std::move(nodes));
+      std::make_shared<SmallSums>(std::move(shared.world), env.world_size, std::move(nodes));
   return {};
 }
 
@@ -203,7 +239,7 @@ Result<void> AddCpuBackend(TorchGroup& torch, const c10::intrusive_ptr<c10d::Sto
     type = BackendType::GLOO;
     backend = MakeGloo(store, static_cast<int>(env.rank), static_cast<int>(env.world_size), options,
                        own_address);
-    if (options.backend == BackendChoice::kAuto && env.group_world_size > 1) {
+    if (options.backend == BackendChoice::kAuto && !options.device.plugin) {
       RETURN_IF_ERROR(AddSmallSums(torch, store, backend, env, options, own_address));
     }
   }

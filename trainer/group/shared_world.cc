@@ -280,11 +280,12 @@ Result<void> SharedWorld::Meet(const Doing& doing) {
     RETURN_IF_ERROR(WaitFor(peer));
     const Doing& theirs = Area(peer).doing[meetings_ % 2];
     if (!(theirs == doing)) {
-      return Error{ErrorKind::kSystem, "the ranks disagree: rank " + std::to_string(rank_) +
-                                           " takes part in " + NameOf(doing.what) + " of " +
-                                           std::to_string(doing.bytes) + " bytes, rank " +
-                                           std::to_string(peer) + " in " + NameOf(theirs.what) +
-                                           " of " + std::to_string(theirs.bytes)};
+      return Error{ErrorKind::kSystem,
+                   "the ranks disagree: rank " + std::to_string(first_ + rank_) +
+                       " takes part in " + NameOf(doing.what) + " of " +
+                       std::to_string(doing.bytes) + " bytes, rank " +
+                       std::to_string(first_ + peer) + " in " + NameOf(theirs.what) + " of " +
+                       std::to_string(theirs.bytes)};
     }
   }
   return {};
@@ -346,9 +347,9 @@ Result<void> SharedWorld::Sleep(std::size_t peer) {
     }
     Result<void> around = LookAround();
     if (around && Clock::now() > deadline) {
-      around =
-          Error{ErrorKind::kUnavailable, "rank " + std::to_string(peer) + " has been silent for " +
-                                             std::to_string(timeout_.count()) + " ms"};
+      around = Error{ErrorKind::kUnavailable, "rank " + std::to_string(first_ + peer) +
+                                                  " has been silent for " +
+                                                  std::to_string(timeout_.count()) + " ms"};
     }
     // It may have come, and even have finished and ended, just before this was seen.
     if (!around && !Reached(area.arrived.load(), meetings_)) {
@@ -370,7 +371,9 @@ Result<void> SharedWorld::LookAround() const {
     const auto gone = std::find_if(lines.begin(), lines.end(),
                                    [](const pollfd& line) { return line.revents != 0; });
     return Error{ErrorKind::kUnavailable,
-                 "the process of rank " + std::to_string(gone - lines.begin()) + " has ended"};
+                 "the process of rank " +
+                     std::to_string(first_ + static_cast<std::size_t>(gone - lines.begin())) +
+                     " has ended"};
   }
   return {};
 }

@@ -73,6 +73,9 @@ class SharedWorld {
   Result<void> AllGather(std::span<const std::byte> own, std::span<std::byte> all);
   Result<void> Barrier();
 
+  // For messages: the number of rank 0 in a world of several nodes. Before the first call.
+  void NameRanksFrom(std::size_t first) { first_ = first; }
+
   // Ends a wait of this rank, and all to come. From any thread or signal handler.
   void Abort() { aborted_.store(true, std::memory_order_relaxed); }
 
@@ -107,6 +110,7 @@ class SharedWorld {
   const std::size_t rank_;
   const std::size_t size_;
   const std::chrono::milliseconds timeout_;
+  std::size_t first_ = 0;
   std::optional<bool> spins_;   // There is a core for every rank. None: not all ranks have said so
                                 // yet.
   std::uint32_t meetings_ = 0;  // How often this rank has met the others.

@@ -1,5 +1,7 @@
 #include "trainer/learning/gradient_exchange.h"
 
+#include <ATen/Functions.h>
+
 #include <algorithm>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <utility>
@@ -128,10 +130,7 @@ void GradientExchange::AfterBackward() {
   gradients.reserve(parameters_.size());
   for (const at::Tensor& parameter : parameters_) {
     at::Tensor& gradient = parameter.mutable_grad();
-    if (!gradient.defined()) {
-      return;  // Here as on all ranks: the caller says so.
-    }
-    gradient = gradient.contiguous();
+    gradient = gradient.defined() ? gradient.contiguous() : at::zeros_like(parameter);
     gradients.emplace_back(gradient.mutable_data_ptr<float>(), gradient.numel());
   }
   group_.AverageSmall(gradients);

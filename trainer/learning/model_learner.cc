@@ -139,7 +139,7 @@ void ModelLearner::Impl::ForwardBackward(const Batch& batch, bool first, bool la
   } else {
     ByAutograd(batch, first, exchanges);
   }
-  if (exchanges) {
+  if (exchanges && model.Gradients()) {  // Else the update says which are missing.
     exchange->AfterBackward();
   }
   scores.Join();
