@@ -506,11 +506,19 @@ void CoordinatorDriver::ForgetRun(const RunId& run_id) {
   Erase(found);
 }
 
-void CoordinatorDriver::ForgetForAnother(const RunId& run_id) {
+void CoordinatorDriver::ForgetForAnother(const RunId& run_id,
+                                         const std::function<bool(const NodeId&)>& of_pool) {
+  const auto found = runs_.find(run_id);
+  if (found != runs_.end() &&
+      std::ranges::any_of(found->second->state.nodes, [&](const auto& entry) {
+        return !entry.second.lost && !of_pool(entry.first.node);
+      })) {
+    return;
+  }
   if (std::erase_if(ended_, [&](const EndedRun& run) { return run.run_id == run_id; }) > 0) {
     KeepInClaim();
   }
-  if (const auto found = runs_.find(run_id); found != runs_.end()) {
+  if (found != runs_.end()) {
     Erase(found);
   }
 }

@@ -63,8 +63,8 @@ class CoordinatorDriver {
   // For a server that needs a claim: until when it is good.
   void ClaimIsGood(const ClaimGood& good);
   // The next run of this name is another one, although this one may not have ended as a run does:
-  // its nodes were killed, or their pool ended it.
-  void ForgetForAnother(const RunId& run_id);
+  // its nodes were killed, or their pool ended it. Unless it has a node that is not `of_pool`.
+  void ForgetForAnother(const RunId& run_id, const std::function<bool(const NodeId&)>& of_pool);
   // Forgets every run. Parked calls are refused, and later reports too.
   void Retire();
 

@@ -58,7 +58,10 @@ TEST_F(Ended, ForgottenForAnotherItIsInNobodysWay) {
     report.placement = Placement{};
     report.placement->generation = {5};
     (void)Tell(report);
-    driver.ForgetForAnother("run");
+    driver.ForgetForAnother("run", [](const NodeId&) { return false; });
+    const auto other = Tell(ReportOf("n2", {}));
+    EXPECT_TRUE(other && std::holds_alternative<Finish>(*other));
+    driver.ForgetForAnother("run", [](const NodeId&) { return true; });
     const auto begun = Tell(ReportOf("n2", {}));
     EXPECT_TRUE(begun && std::holds_alternative<Wait>(*begun));
     EXPECT_EQ(driver.StateOf("run")->newest, Generation{5});

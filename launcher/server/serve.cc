@@ -180,9 +180,10 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
   PoolDriver pool(loop, static_cast<std::uint64_t>(UnixMicroseconds()));
   RendezvousHandlers handlers = coordinator.Handlers();
   if (!access->token.empty()) {  // It is needed to join a pool, to launch there and to look.
-    handlers = pool.With(std::move(handlers), [&coordinator](const RunId& run_id) {
-      coordinator.ForgetForAnother(run_id);
-    });
+    handlers =
+        pool.With(std::move(handlers), [&coordinator](const RunId& run_id, const auto& of_pool) {
+          coordinator.ForgetForAnother(run_id, of_pool);
+        });
   }
   RendezvousServer server(loop, std::move(handlers), options);
   server.Require(*access);

@@ -31,6 +31,9 @@ Directive WithoutWords(const Directive& directive) {
   if (const auto* const finish = std::get_if<Finish>(&directive)) {
     return Finish{finish->ending, finish->exit_code, {}, {}, finish->gave_up};
   }
+  if (const auto* const stop = std::get_if<Stop>(&directive)) {
+    return Stop{stop->generation, stop->world_id, stop->cause};  // An older node returns no more.
+  }
   return directive;
 }
 

@@ -85,7 +85,7 @@ void PoolCore::TakeEnded(const std::string& name, const EndedPart& ended) {
   Part* part = Find(ended.run_id, name, ended.part);
   if (part == nullptr) {
     part = &run.parts.emplace_back(Part{.name = name, .number = ended.part});
-    run.placed = true;
+    run.placed = run.begun = true;
   }
   if (part->phase == PartPhase::kEnded) {
     return;
@@ -141,7 +141,7 @@ void PoolCore::TakePart(const PoolOffer& offer, Time now) {
     run.wish.detached = offer.detached;
     run.gone = std::max(now, judges_at_);
   }
-  run.placed = true;
+  run.placed = run.begun = true;
   run.parts.push_back({.name = offer.name, .number = offer.part, .phase = PartPhase::kRunning});
 }
 

@@ -72,6 +72,7 @@ class PoolCore {
   PoolOrder OrderFor(const std::string& name) const;
   PoolView ViewFor(const RunId& run_id) const;
   PoolStatus Status() const;
+  bool HasDaemon(const std::string& name) const { return daemons_.contains(name); }
   // The run that this daemon serves; empty: none.
   RunId RunOf(const std::string& name) const;
 

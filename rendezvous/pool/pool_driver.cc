@@ -9,8 +9,7 @@
 
 namespace ddprun {
 
-RendezvousHandlers PoolDriver::With(RendezvousHandlers handlers,
-                                    std::function<void(const RunId&)> forget) {
+RendezvousHandlers PoolDriver::With(RendezvousHandlers handlers, Forget forget) {
   forget_ = std::move(forget);
   control_ = handlers.control;
   handlers.control = [this](const ControlRequest& request) { return OnControl(request); };
@@ -176,7 +175,7 @@ void PoolDriver::Settle() {
   }
   core_.Settle(now);
   for (const RunId& run_id : core_.TakeBegun()) {
-    forget_(run_id);
+    forget_(run_id, [this](const NodeId& node) { return core_.HasDaemon(node); });
   }
   KeepNew();
   std::optional<Time> wake = core_.NextWake();

@@ -32,9 +32,11 @@ class PoolDriver {
   void KeepDetached(std::vector<PoolWish> earlier, Keep keep);
 
   // `handlers` of a coordinator, with a pool: its streams, and operators' requests about daemons
-  // and runs that wait. `forget`: an earlier run of this name, before the first daemon of the new
-  // one gets its order.
-  RendezvousHandlers With(RendezvousHandlers handlers, std::function<void(const RunId&)> forget);
+  // and runs that wait. `forget`: an earlier run of this name if its nodes are the pool's, before
+  // the first daemon of the new one gets its order.
+  using IsNode = std::function<bool(const NodeId&)>;
+  using Forget = std::function<void(const RunId&, const IsNode& of_pool)>;
+  RendezvousHandlers With(RendezvousHandlers handlers, Forget forget);
 
  private:
   enum class Kind { kDaemon, kLaunch };
@@ -60,7 +62,7 @@ class PoolDriver {
   Loop& loop_;
   PoolCore core_;
   std::function<Result<std::string>(const ControlRequest&)> control_;
-  std::function<void(const RunId&)> forget_;
+  Forget forget_;
   static constexpr std::size_t kMostQuestions = 16;
   std::vector<std::unique_ptr<PoolStream>> questions_;
   std::map<Key, Client> clients_;

@@ -25,7 +25,10 @@ class PoolDriverTest : public testing::Test {
   PoolDriver driver_{loop_, 1'000};
   std::vector<RunId> forgotten_;
   RendezvousHandlers handlers_ =
-      driver_.With({}, [this](const RunId& run_id) { forgotten_.push_back(run_id); });
+      driver_.With({}, [this](const RunId& run_id, const PoolDriver::IsNode& of_pool) {
+        EXPECT_TRUE(of_pool("n1") && !of_pool("n2"));
+        forgotten_.push_back(run_id);
+      });
   std::function<void()> kept_;
 };
 
