@@ -22,6 +22,8 @@ namespace {
 constexpr Duration kOutputLimit{1'000};  // After the process's end, for those who keep its pipes.
 constexpr Duration kFollowLimit{3'000};
 constexpr std::size_t kMostQuoted = 3;  // Lines.
+constexpr std::string_view kWordsOfSsh[] = {"client_loop: ", "Connection ", "Timeout, ",
+                                            "Read from remote host", "ssh"};
 constexpr auto kReadable = boost::asio::posix::descriptor_base::wait_read;
 
 }  // namespace
@@ -134,8 +136,11 @@ void HostLink::LookForEnd() {
 std::string HostLink::WhyGone() const {
   std::vector<std::string> lines = err_->LastLines();
   const std::size_t quoted = greeted_ ? 1 : kMostQuoted;
-  if (greeted_) {  // The run's own lines came the same way.
-    std::erase_if(lines, [](const std::string& line) { return line.starts_with("ddprun"); });
+  if (greeted_) {  // The run's lines came the same way. These are ssh's.
+    std::erase_if(lines, [](const std::string& line) {
+      return std::ranges::none_of(kWordsOfSsh,
+                                  [&](std::string_view word) { return line.starts_with(word); });
+    });
   }
   lines.erase(lines.begin(),
               lines.end() - static_cast<std::ptrdiff_t>(std::min(lines.size(), quoted)));

@@ -244,7 +244,7 @@ class Daemon {
       // Another machine may take it. This one may need a person: its directory may be gone, as at
       // the last logout of its user. Or its disk was full.
       Log(LogLevel::kError, "unfit, so it takes no run: " + started.error().message);
-      AddSaid({0, static_cast<std::uint32_t>(LogLevel::kError),
+      AddSaid({0, static_cast<std::uint32_t>(LogLevel::kWarning),
                "cannot take part: " + InOneLine(started.error().message)});
       offer_.unfit = started.error().message.substr(0, kMaxUnfit);
       fit_again_.ArmAt(loop_.Now() + kUnfitFor, [this] {

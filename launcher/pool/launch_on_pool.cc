@@ -151,7 +151,9 @@ class PoolLaunch {
     }
     Time next = follower_->prints() ? limit : loop_.Now() + kLastWordsLimit;
     if (loop_.Now() >= next) {
-      if (const auto run = EndAtServer()) {
+      if (const auto run = lost_ ? std::nullopt : EndAtServer()) {
+        Log(LogLevel::kWarning,
+            "the run has ended; the rest of its output is not read, and left out");
         return End(run->exit_code);
       }
       next = loop_.Now() + kLastWordsLimit;
@@ -196,6 +198,7 @@ class PoolLaunch {
       return Leave(*view);
     }
     if (!view->placed) {
+      ShowSaid(*view);  // A daemon that could not take part.
       if (std::exchange(said_wait_, view->waits) != view->waits) {
         Log(LogLevel::kInfo, "waiting in the pool: " + view->waits);
       }
@@ -230,6 +233,9 @@ class PoolLaunch {
     }
     if (!follower_) {
       follower_ = std::make_unique<RunFollower>(Place(), wish_.run_id);
+      if (stopped_by_ > 0) {
+        LeaveOutputThatIsNotRead(loop_.Now() + kLastWordsLimit);
+      }
     }
     ShowSaid(view);
   }
