@@ -173,7 +173,7 @@ TEST(Slurm, GpusMakeWorkers) {
   EXPECT_EQ(ValueOf(Found({variables}), "nproc-per-node"), "2");
   variables["CUDA_VISIBLE_DEVICES"] = "0,1,2";
   EXPECT_EQ(ValueOf(Found({variables}), "nproc-per-node"), "3");
-  EXPECT_EQ(ValueOf(Found({variables, {{"gpus", "0,2", ""}}}), "nproc-per-node"), "gpu");
+  EXPECT_EQ(ValueOf(Found({variables, {{"gpu-ids", "0,2", ""}}}), "nproc-per-node"), "gpu");
   variables.erase("CUDA_VISIBLE_DEVICES");
   EXPECT_EQ(ValueOf(Found({variables}), "nproc-per-node"), "2");
   variables.erase("SLURM_STEP_GPUS");

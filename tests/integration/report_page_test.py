@@ -80,7 +80,7 @@ class Report(BrowserTest):
 
     def unpacked(self, *verb):
         archive = self.path("packed.tar.gz")
-        done = subprocess.run([DDPRUN, *verb, "-o", archive], env=self.environment, capture_output=True,
+        done = subprocess.run([DDPRUN, *verb, "--file", archive], env=self.environment, capture_output=True,
                               text=True, timeout=LIMIT)
         self.assertEqual(done.returncode, 0, done.stderr)
         with tarfile.open(archive) as tar:
