@@ -34,8 +34,11 @@ for pid in filter(str.isdigit, os.listdir("/proc")):
         own = b"TUTORIAL=" + os.environb[b"TUTORIAL"] in read("environ").split(b"\\0")
         name = read("comm").decode().strip() if sys.argv[3] == "-x" else read("cmdline").replace(b"\\0", b" ").decode()
         same = name == sys.argv[4] if sys.argv[3] == "-x" else sys.argv[4] in name
-        if own and same and int(pid) not in (os.getpid(), os.getppid()):
-            found.append((int(read("stat").rsplit(b")")[-1].split()[19]), int(pid)))
+        stat = read("stat").rsplit(b")")[-1].split()
+        # A process that another one has just forked is not meant, as one without a program of its own.
+        forked = os.readlink(f"/proc/{{pid}}/exe") == os.readlink(f"/proc/{{int(stat[1])}}/exe")
+        if own and same and not (sys.argv[3] == "-f" and forked) and int(pid) not in (os.getpid(), os.getppid()):
+            found.append((int(stat[19]), int(pid)))
     except OSError:
         pass
 assert sys.argv[1:3] == ["-KILL", "-n"] and found, (sys.argv, found)
