@@ -17,6 +17,14 @@ struct Ended : DriverTest {
     report.term = term;
     return report;
   }
+  // Of the run that has ended.
+  static NodeReport WithWorkers() {
+    NodeReport report = ReportOf("n1", {8});
+    report.hosting = Hosting::kWorkers;
+    report.placement = Placement{};
+    report.placement->generation = {5};
+    return report;
+  }
   std::optional<Directive> Tell(const NodeReport& report) {
     const auto asked = std::make_shared<AskedSync>();
     driver.OnReport(report, asked);
@@ -50,14 +58,10 @@ TEST_F(Ended, ItsEndIsToldToThoseWhoAskForIt) {
   });
 }
 
-// A pool knows that none of its nodes is left.
-TEST_F(Ended, ForgottenForAnotherItIsInNobodysWay) {
+// A pool knows that no node of it is left.
+TEST_F(Ended, ForgottenForAnotherItIsInTheWayOfNone) {
   OnLoop([&] {
-    NodeReport report = ReportOf("n1", {8});
-    report.hosting = Hosting::kWorkers;
-    report.placement = Placement{};
-    report.placement->generation = {5};
-    (void)Tell(report);
+    (void)Tell(WithWorkers());
     driver.ForgetForAnother("run", [](const NodeId&) { return false; });
     const auto other = Tell(ReportOf("n2", {}));
     EXPECT_TRUE(other && std::holds_alternative<Finish>(*other));
@@ -71,11 +75,7 @@ TEST_F(Ended, ForgottenForAnotherItIsInNobodysWay) {
 // They may be in the way of another's.
 TEST_F(Ended, AStragglersWorkersAreWaitedFor) {
   OnLoop([&] {
-    NodeReport report = ReportOf("n1", {8});
-    report.hosting = Hosting::kWorkers;
-    report.placement = Placement{};
-    report.placement->generation = {5};
-    const auto told = Tell(report);
+    const auto told = Tell(WithWorkers());
     EXPECT_TRUE(told && std::holds_alternative<Finish>(*told));
     const auto late = Tell(ReportOf("n2", {}));
     ASSERT_TRUE(late && std::holds_alternative<Finish>(*late));

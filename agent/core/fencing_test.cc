@@ -29,7 +29,7 @@ TEST_F(Fenced, WhoIsNotAnsweredKillsItsWorkers) {
   EXPECT_NE(Find<Say>()->text.find("--fence-after"), std::string::npos);
 }
 
-// That the fence kills them is nobody's failure: it uses no restart.
+// A kill by the fence is no worker's failure: it uses no restart.
 TEST_F(Fenced, TheirEndIsNoFailure) {
   TellRun(1, 1s);
   Feed(AgentTick{}, 11s);

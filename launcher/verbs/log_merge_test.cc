@@ -99,7 +99,7 @@ TEST(LogMerge, AnEndlessLineIsCut) {
   EXPECT_GE(lines, 5u);
 }
 
-// What came from one server and is not shown yet stays, and the next one's continues with it.
+// Lines of one server that are not shown yet stay, and those of the next one follow them.
 TEST(LogMerge, AnotherServerGoesOn) {
   LogMerge merge(true);
   merge.Expect("n0");

@@ -55,7 +55,7 @@ TEST_F(LackingNodes, EndsARunThatNeedsEveryNode) {
   ExpectEnd(b, At(1s));
 }
 
-// It may host the server: the others would find nobody, and wait for the join timeout.
+// It may host the server: the others would find no server, and wait for the join timeout.
 TEST_F(LackingNodes, TheOthersAreWaitedForAndHearWhyAtOnce) {
   Lacks(b, At(0s));
   const std::string waits = Describe(b.Waits(At(0s)));

@@ -163,7 +163,7 @@ TEST_F(Unfit, WhoPassesAgainIsWelcomeAndTold) {
   EXPECT_EQ(a.Waits(At(12s)).what, WaitFor::kSpare);
 }
 
-// Who trained before continues at once; what the outsider turns out to be makes it grow, perhaps.
+// The nodes that trained before continue at once; the outsider makes the world grow if it is fit.
 TEST_F(Unfit, TheVerdictOnAnOutsiderIsNotWaitedFor) {
   RunSpec spec = kTwoOfThree;
   spec.max_nodes = 3;

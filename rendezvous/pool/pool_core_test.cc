@@ -407,7 +407,7 @@ TEST_F(PoolCoreTest, APartThatNoRunHasIsEnded) {
   EXPECT_EQ(core_.OrderFor("n1").run_id, "old");
 }
 
-// What a server knows of the name is forgotten then, and at no other time.
+// The server forgets an earlier run of the name then, and at no other time.
 TEST_F(PoolCoreTest, ARunBeginsOnce) {
   Begin(1);
   EXPECT_EQ(core_.TakeBegun(), std::vector<RunId>{"a"});

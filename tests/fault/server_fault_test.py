@@ -38,7 +38,7 @@ class ServerFault(DdprunTest):
     def start_nodes(self, *flags):
         for _ in range(2):
             node = self.start_node(*flags)
-            # On this machine a node that finds nobody at the endpoint would host the server itself.
+            # On this machine a node that finds no server at the endpoint would host the server itself.
             self.wait_for_text(node, "joining the rendezvous at")
 
     def all(self):

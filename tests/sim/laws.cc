@@ -54,7 +54,7 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
 }
 
 // Whom a new server has not heard within its lease is as lost as if it had been told so. A world
-// that continues under a new server has lost nobody, whatever the old one thought.
+// that continues under a new server has lost no node, whatever the old one thought.
 void Laws::NoteRecovered(const CoordinatorState& state, Time lease_over, Time now) {
   const bool left = phase_before_ == Phase::kRecovering && state.phase != Phase::kRecovering;
   if (left && state.recovery.newest && now >= lease_over) {
