@@ -84,12 +84,15 @@ std::string SizeText(std::int64_t bytes) {
 
 struct Groups {
   std::unique_ptr<ProcessGroup> gloo;
-  std::unique_ptr<ProcessGroup> shared;  // Null where the ranks do not share memory.
+  std::unique_ptr<ProcessGroup> shared;  // Null where no ranks share memory.
   std::unique_ptr<ProcessGroup> nccl;    // Null where they have no GPUs.
+
+  const char* shared_name() const {
+    return shared && shared->backend() == "nodes" ? "node by node" : "shared memory";
+  }
 };
 
 constexpr const char* kGloo = "gloo";
-constexpr const char* kShared = "shared memory";
 constexpr const char* kNccl = "nccl";
 
 // Whether everything was right.
@@ -97,7 +100,8 @@ Result<bool> Check(const Groups& groups, const BenchOptions& options) {
   ProcessGroup& group = *groups.gloo;
   ASSIGN_OR_RETURN(std::vector<CheckedRow> rows, CheckCollectives(group, kGloo));
   if (groups.shared) {
-    ASSIGN_OR_RETURN(const std::vector<CheckedRow> more, CheckCollectives(*groups.shared, kShared));
+    ASSIGN_OR_RETURN(const std::vector<CheckedRow> more,
+                     CheckCollectives(*groups.shared, groups.shared_name()));
     rows.insert(rows.end(), more.begin(), more.end());
   }
   if (groups.nccl) {
@@ -136,7 +140,7 @@ Result<bool> Measure(const Groups& groups, const BenchOptions& options) {
   };
   for (const auto& [measure, measured, name] :
        {Part{MeasureSends, &group, kGloo}, Part{MeasureReductions, &group, kGloo},
-        Part{MeasureShared, groups.shared.get(), kShared},
+        Part{MeasureShared, groups.shared.get(), groups.shared_name()},
         Part{MeasureShared, groups.nccl.get(), kNccl}}) {
     for (const std::int64_t bytes : options.bytes) {
       if (measured == nullptr) {
@@ -213,7 +217,7 @@ int Main(int argc, char** argv) {
     }
     *group = *std::move(joined);
   }
-  if (groups.shared->backend() != "shm") {
+  if (groups.shared->backend() == "gloo") {
     groups.shared.reset();
   }
   if (Result<void> joined = JoinNccl(*env, options, group_options, groups); !joined) {

@@ -15,12 +15,12 @@
 #include <set>
 #include <stdexcept>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 #include <vector>
 
 #include "common/files.h"
+#include "trainer/group/across_nodes.h"
 #include "trainer/group/nccl_group.h"
 #include "trainer/group/shared_join.h"
 #include "trainer/group/shm_backend.h"
@@ -139,9 +139,9 @@ Result<SharedOutcome> ShareMemory(const WorkerEnv& env, const GroupOptions& opti
   return outcome;
 }
 
-c10::intrusive_ptr<c10d::Backend> MakeGloo(const c10::intrusive_ptr<c10d::Store>& store, int rank,
-                                           int size, const GroupOptions& options,
-                                           const std::string& own_address) {
+c10::intrusive_ptr<GlooOfNodes> MakeGloo(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                         int size, const GroupOptions& options,
+                                         const std::string& own_address) {
   // Gloo writes to a peer that is gone with writev, whose signal would end this process before it
   // can say so. Python, which Gloo is used from elsewhere, ignores it too.
   std::signal(SIGPIPE, SIG_IGN);
@@ -151,7 +151,7 @@ c10::intrusive_ptr<c10d::Backend> MakeGloo(const c10::intrusive_ptr<c10d::Store>
       options.interface.empty()
           ? c10d::ProcessGroupGloo::createDeviceForHostname(own_address)
           : c10d::ProcessGroupGloo::createDeviceForInterface(options.interface));
-  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, gloo_options);
+  return c10::make_intrusive<GlooOfNodes>(store, rank, size, gloo_options);
 }
 
 // Whether the ranks say of themselves what makes whole nodes of them. Launchers may know only how
@@ -176,10 +176,10 @@ bool AreNodes(const std::vector<at::Tensor>& places, std::uint32_t nodes) {
          });
 }
 
-// Within each node through shared memory. All nodes have them or none.
-Result<void> AddSmallSums(TorchGroup& torch, const c10::intrusive_ptr<c10d::Store>& store,
-                          const c10::intrusive_ptr<c10d::Backend>& all, const WorkerEnv& env,
-                          const GroupOptions& options, const std::string& own_address) {
+// Within each node through shared memory. All nodes do or none.
+Result<void> SumByNodes(TorchGroup& torch, const c10::intrusive_ptr<c10d::Store>& store,
+                        const c10::intrusive_ptr<GlooOfNodes>& all, const WorkerEnv& env,
+                        const GroupOptions& options, const std::string& own_address) {
   std::vector<at::Tensor> own = {
       at::tensor({std::int64_t{env.group_rank}, std::int64_t{env.local_rank},
                   std::int64_t{env.local_world_size}, std::int64_t{env.group_world_size}})};
@@ -203,16 +203,22 @@ Result<void> AddSmallSums(TorchGroup& torch, const c10::intrusive_ptr<c10d::Stor
     return {};
   }
   shared.world->NameRanksFrom(env.rank - env.local_rank);
-  SmallSums::Nodes nodes{env.group_world_size, env.group_rank, nullptr};
+  c10::intrusive_ptr<c10d::Backend> leaders;
   if (env.world_size == env.group_world_size && env.rank == env.group_rank) {
-    nodes.leaders = all;
+    leaders = all;
   } else if (env.local_rank == 0) {
-    nodes.leaders =
-        MakeGloo(c10::make_intrusive<c10d::PrefixStore>("leaders", store),
-                 static_cast<int>(nodes.own), static_cast<int>(nodes.count), options, own_address);
+    leaders = MakeGloo(c10::make_intrusive<c10d::PrefixStore>("leaders", store),
+                       static_cast<int>(env.group_rank), static_cast<int>(env.group_world_size),
+                       options, own_address);
   }
-  torch.small =
-      std::make_shared<SmallSums>(std::move(shared.world), env.world_size, std::move(nodes));
+  const std::shared_ptr<SharedWorld> world = std::move(shared.world);
+  const SharedWorld::Across across = AcrossNodes(std::move(leaders));
+  torch.small = std::make_shared<SmallSums>(world, env.world_size, across);
+  if (env.world_size > env.group_world_size) {
+    torch.backend = "nodes";
+    torch.note = "the ranks of a node talk through shared memory, nodes through Gloo";
+    all->SumBy(MakeShmBackend(world, across));
+  }
   return {};
 }
 
@@ -228,7 +234,7 @@ Result<void> AddCpuBackend(TorchGroup& torch, const c10::intrusive_ptr<c10d::Sto
     torch.note = "the ranks talk through shared memory";
     const std::shared_ptr<SharedWorld> world = std::move(shared.world);
     backend = MakeShmBackend(world);
-    torch.small = std::make_shared<SmallSums>(world, env.world_size, SmallSums::Nodes{});
+    torch.small = std::make_shared<SmallSums>(world, env.world_size, SharedWorld::Across{});
   } else {
     std::string own_address;
     if (options.interface.empty()) {
@@ -237,10 +243,11 @@ Result<void> AddCpuBackend(TorchGroup& torch, const c10::intrusive_ptr<c10d::Sto
     torch.backend = "gloo";
     torch.note = "the ranks talk through Gloo (" + shared.why_not + ")";
     type = BackendType::GLOO;
-    backend = MakeGloo(store, static_cast<int>(env.rank), static_cast<int>(env.world_size), options,
-                       own_address);
+    const auto all = MakeGloo(store, static_cast<int>(env.rank), static_cast<int>(env.world_size),
+                              options, own_address);
+    backend = all;
     if (options.backend == BackendChoice::kAuto && !options.device.plugin) {
-      RETURN_IF_ERROR(AddSmallSums(torch, store, backend, env, options, own_address));
+      RETURN_IF_ERROR(SumByNodes(torch, store, all, env, options, own_address));
     }
   }
   torch.group->setDefaultBackend(type);

@@ -1,11 +1,11 @@
 // The ranks of one generation and what they do together: a process group formed over the
 // generation's store, through shared memory where all ranks are on one node, else through Gloo.
+// Nodes of several ranks each sum in shared memory first ("nodes").
 //
-// Chosen for the whole world, by all ranks alike; ranks of one node do not share memory when others
-// are elsewhere. Ranks that compute on GPUs have NCCL as well, for what lies there: all must, and
-// each on its own GPU (kInvalid). Sums through shared memory are formed in rank order, so that they
-// are the same in every run; Gloo's are too, in another order: with three ranks or more they differ
-// in rounding.
+// Chosen for the whole world, by all ranks alike. Ranks that compute on GPUs have NCCL as well, for
+// what lies there: all must, and each on its own GPU (kInvalid). Sums through shared memory are
+// formed in rank order, so that they are the same in every run; Gloo's and those of nodes are too,
+// in another order: with three ranks or more they differ in rounding.
 //
 // A process without peers has a group of one that needs no store. A collective that fails is
 // ErrorKind::kUnavailable: a peer is gone, or silent for longer than the timeout. The group cannot
@@ -36,8 +36,8 @@ class ProcessGroup {
   std::uint32_t rank() const { return rank_; }
   std::uint32_t size() const { return size_; }
 
-  // The carrier of gradients: "shm", "gloo" or "nccl", which decides how sums are rounded; "none"
-  // in a group of one, unless NCCL was asked for by name.
+  // The carrier of gradients: "shm", "nodes", "gloo" or "nccl", which decides how sums are rounded;
+  // "none" in a group of one, unless NCCL was asked for by name.
   const std::string& backend() const { return backend_; }
   // Which and why, for the log.
   const std::string& note() const { return note_; }

@@ -47,12 +47,20 @@ constexpr auto kLeastSpin = std::chrono::microseconds(1);
 constexpr std::uint32_t kTryAgain = 64;
 constexpr timespec kGlance{0, 4'000'000};  // A sleeping rank looks around this often.
 
-enum What : std::uint32_t { kAllReduce = 1, kCollected, kBroadcast, kAllGather, kBarrier, kSum };
+enum What : std::uint32_t {
+  kAllReduce = 1,
+  kCollected,
+  kBroadcast,
+  kAllGather,
+  kBarrier,
+  kSum,
+  kAcross
+};
 
 std::string NameOf(std::uint32_t what) {
-  constexpr const char* kNames[] = {"nothing",     "an all-reduce", "an all-reduce's second half",
-                                    "a broadcast", "an all-gather", "a barrier",
-                                    "a sum"};
+  constexpr const char* kNames[] = {
+      "nothing",   "an all-reduce", "an all-reduce's second half", "a broadcast", "an all-gather",
+      "a barrier", "a sum",         "a sum of several nodes"};
   return what < std::size(kNames) ? kNames[what] : "something unknown";
 }
 
@@ -134,100 +142,87 @@ std::byte* SharedWorld::Slot(std::size_t rank) const {
   return mapping_.data() + AreasBytes(size_) + (rank * 2 + operations_ % 2) * kSlotBytes;
 }
 
-Result<void> SharedWorld::AllReduce(const Reduction& reduction, std::span<std::byte> data) {
+Result<void> SharedWorld::AllReduce(const Reduction& reduction, std::span<std::byte> data,
+                                    const Across& across) {
   CHECK(Defined(reduction) && data.size() % SizeOf(reduction.element) == 0);
-  for (std::size_t at = 0; at < data.size(); at += kSlotBytes) {
-    RETURN_IF_ERROR(
-        ReduceChunk(reduction, data.subspan(at, std::min(kSlotBytes, data.size() - at))));
-  }
-  return {};
-}
-
-// Bytes [begin, end) of all slots of this operation, in rank order.
-void SharedWorld::Reduce(const Reduction& reduction, std::byte* into, std::size_t begin,
-                         std::size_t end) const {
-  const std::size_t count = (end - begin) / SizeOf(reduction.element);
-  std::memcpy(into + begin, Slot(0) + begin, end - begin);
-  for (std::size_t peer = 1; peer < size_; ++peer) {
-    Combine(reduction, into + begin, Slot(peer) + begin, count);
-  }
-  Average(reduction, into + begin, count, size_);
-}
-
-Result<void> SharedWorld::ReduceChunk(const Reduction& reduction, std::span<std::byte> chunk) {
-  ++operations_;
-  std::memcpy(Slot(rank_), chunk.data(), chunk.size());
+  CHECK(!across || reduction.op == ReduceOp::kSum);
   const auto detail =
       static_cast<std::uint32_t>(reduction.op) << 8 | static_cast<std::uint32_t>(reduction.element);
-  RETURN_IF_ERROR(Meet({kAllReduce, detail, chunk.size()}));
-  if (size_ == 2 || chunk.size() <= kDirectBytes) {
-    Reduce(reduction, chunk.data(), 0, chunk.size());
-    return {};
-  }
-  // Each rank reduces one share and puts it where its own part of that share was, which no other
-  // rank reads.
-  const std::size_t width = SizeOf(reduction.element);
-  const auto begin_of = [&](std::size_t rank) {
-    return chunk.size() / width * rank / size_ * width;
-  };
-  const std::size_t begin = begin_of(rank_);
-  const std::size_t end = begin_of(rank_ + 1);
-  Reduce(reduction, chunk.data(), begin, end);
-  std::memcpy(Slot(rank_) + begin, chunk.data() + begin, end - begin);
-  RETURN_IF_ERROR(Meet({kCollected, detail, chunk.size()}));
-  for (std::size_t peer = 0; peer < size_; ++peer) {
-    if (peer != rank_) {
-      std::memcpy(chunk.data() + begin_of(peer), Slot(peer) + begin_of(peer),
-                  begin_of(peer + 1) - begin_of(peer));
-    }
+  for (std::size_t at = 0; at < data.size(); at += kSlotBytes) {
+    const auto chunk = data.subspan(at, std::min(kSlotBytes, data.size() - at));
+    ++operations_;
+    std::memcpy(Slot(rank_), chunk.data(), chunk.size());
+    RETURN_IF_ERROR(
+        ReduceSlots(reduction, {kAllReduce, detail, chunk.size()}, across, {&chunk, 1}));
   }
   return {};
 }
 
 Result<void> SharedWorld::Sum(Tensors tensors, float factor, const Across& across) {
+  std::vector<std::span<std::byte>> into;
   std::size_t count = 0;
   ++operations_;
   for (const std::span<float> tensor : tensors) {
     CHECK(tensor.size() <= kMostSummed - count);
-    Scale(tensor.data(), factor, Numbers(rank_) + count, tensor.size());
+    Scale(tensor.data(), factor, reinterpret_cast<float*>(Slot(rank_)) + count, tensor.size());
     count += tensor.size();
+    into.push_back(std::as_writable_bytes(tensor));
   }
-  const Doing doing{kSum, across ? 1U : 0U, count * sizeof(float)};
+  const Reduction sum{ReduceOp::kSum, Element::kF32};
+  return ReduceSlots(sum, {kSum, 0, count * sizeof(float)}, across, into);
+}
+
+// The bytes of all slots of this operation, one after another in `into`.
+Result<void> SharedWorld::ReduceSlots(const Reduction& reduction, Doing doing, const Across& across,
+                                      std::span<const std::span<std::byte>> into) {
   RETURN_IF_ERROR(Meet(doing));
-  const auto sum_slots = [&](std::size_t begin, std::size_t end, float* into) {
-    std::vector<const float*> slots;
-    for (std::size_t rank = 0; rank < size_; ++rank) {
-      slots.push_back(Numbers(rank) + begin);
-    }
-    ddprun::Sum(slots, into, end - begin);
-  };
-  if (!across && (size_ == 2 || count * sizeof(float) <= kDirectBytes)) {
-    std::size_t begin = 0;
-    for (const std::span<float> tensor : tensors) {
-      sum_slots(begin, begin + tensor.size(), tensor.data());
-      begin += tensor.size();
-    }
-    return {};
+  const bool direct = !across && (size_ == 2 || doing.bytes <= kDirectBytes);
+  if (!direct) {
+    // Each rank reduces one share, which no other rank reads, in rank 0's slot.
+    const std::size_t width = SizeOf(reduction.element);
+    const std::size_t begin = doing.bytes / width * rank_ / size_ * width;
+    const std::size_t end = doing.bytes / width * (rank_ + 1) / size_ * width;
+    Reduce(reduction, Slot(0) + begin, begin, end);
+    doing.what = kCollected;
+    RETURN_IF_ERROR(Meet(doing));
   }
-  // Each rank sums one share, of all with `across` rank 0, where its own part of that share was.
-  const auto begin_of = [&](std::size_t rank) {
-    return across ? (rank == 0 ? 0 : count) : count * rank / size_;
-  };
-  sum_slots(begin_of(rank_), begin_of(rank_ + 1), Numbers(rank_) + begin_of(rank_));
-  if (across && rank_ == 0) {
-    RETURN_IF_ERROR(across({Numbers(0), count}));
+  if (across) {
+    if (rank_ == 0) {
+      RETURN_IF_ERROR(across(reduction.element, {Slot(0), doing.bytes}));
+    }
+    doing.what = kAcross;
+    RETURN_IF_ERROR(Meet(doing));
   }
-  RETURN_IF_ERROR(Meet(doing));
   std::size_t begin = 0;
-  for (const std::span<float> tensor : tensors) {
-    for (std::size_t rank = 0; rank < size_; ++rank) {
-      const std::size_t from = std::clamp(begin_of(rank), begin, begin + tensor.size());
-      const std::size_t to = std::clamp(begin_of(rank + 1), begin, begin + tensor.size());
-      std::copy(Numbers(rank) + from, Numbers(rank) + to, tensor.data() + (from - begin));
+  for (const std::span<std::byte> piece : into) {
+    if (direct) {
+      Reduce(reduction, piece.data(), begin, begin + piece.size());
+    } else {
+      std::memcpy(piece.data(), Slot(0) + begin, piece.size());
     }
-    begin += tensor.size();
+    begin += piece.size();
   }
   return {};
+}
+
+// Bytes [begin, end) of all slots of this operation, in rank order. `into` may lie in a slot.
+void SharedWorld::Reduce(const Reduction& reduction, std::byte* into, std::size_t begin,
+                         std::size_t end) const {
+  const std::size_t count = (end - begin) / SizeOf(reduction.element);
+  if (reduction.op == ReduceOp::kSum && reduction.element == Element::kF32) {
+    std::vector<const float*> slots;
+    for (std::size_t rank = 0; rank < size_; ++rank) {
+      slots.push_back(reinterpret_cast<const float*>(Slot(rank) + begin));
+    }
+    return ddprun::Sum(slots, reinterpret_cast<float*>(into), count);
+  }
+  if (into != Slot(0) + begin) {
+    std::memcpy(into, Slot(0) + begin, end - begin);
+  }
+  for (std::size_t peer = 1; peer < size_; ++peer) {
+    Combine(reduction, into, Slot(peer) + begin, count);
+  }
+  Average(reduction, into, count, size_);
 }
 
 Result<void> SharedWorld::Broadcast(std::span<std::byte> data, std::size_t root) {

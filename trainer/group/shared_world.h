@@ -59,13 +59,17 @@ class SharedWorld {
   SharedWorld(SharedMapping mapping, Lifelines lifelines, std::size_t rank, std::size_t size,
               std::chrono::milliseconds timeout);
 
-  Result<void> AllReduce(const Reduction& reduction, std::span<std::byte> data);
+  // Of several nodes' sums: rank 0 calls it with each piece of its node's sum, and all ranks get
+  // what it leaves there.
+  using Across = std::function<Result<void>(Element element, std::span<std::byte> sum)>;
+
+  // `across`: only for a sum.
+  Result<void> AllReduce(const Reduction& reduction, std::span<std::byte> data,
+                         const Across& across = {});
 
   // Several tensors at once, such as gradients, without a copy of them beside the shared one:
   // each number becomes the sum over the ranks of `factor` times it. Of kMostSummed at most.
-  // `across`: rank 0 calls it with the sum, and all ranks get what it leaves there.
   using Tensors = std::span<const std::span<float>>;
-  using Across = std::function<Result<void>(std::span<float> sum)>;
   static constexpr std::size_t kMostSummed = std::size_t{1} << 18;  // A slot: 1 MiB.
   Result<void> Sum(Tensors tensors, float factor, const Across& across = {});
   Result<void> Broadcast(std::span<std::byte> data, std::size_t root);
@@ -96,8 +100,8 @@ class SharedWorld {
   std::byte* Slot(std::size_t rank) const;
   void Reduce(const Reduction& reduction, std::byte* into, std::size_t begin,
               std::size_t end) const;
-  Result<void> ReduceChunk(const Reduction& reduction, std::span<std::byte> chunk);
-  float* Numbers(std::size_t rank) const { return reinterpret_cast<float*>(Slot(rank)); }
+  Result<void> ReduceSlots(const Reduction& reduction, Doing doing, const Across& across,
+                           std::span<const std::span<std::byte>> into);
   Result<void> Meet(const Doing& doing);
   Result<void> WaitFor(std::size_t peer);
   bool MaySpin();

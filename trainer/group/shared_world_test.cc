@@ -89,9 +89,10 @@ TEST(SharedWorld, SumsSeveralTensorsAtOnce) {
           const std::vector<std::span<float>> spans(tensors.begin(), tensors.end());
           SharedWorld::Across double_it;
           if (across) {
-            double_it = [&world](std::span<float> sum) {
+            double_it = [&world](Element, std::span<std::byte> sum) {
               EXPECT_EQ(world.rank(), 0U);
-              std::ranges::for_each(sum, [](float& number) { number *= 2; });
+              Combine(kSum, sum.data(), std::vector(sum.begin(), sum.end()).data(),
+                      sum.size() / sizeof(float));
               return Result<void>{};
             };
           }
@@ -116,9 +117,10 @@ TEST(SharedWorld, WhatFailsAcrossNodesEndsTheWaitOfAll) {
   OnEveryRank(2, milliseconds(300), [](SharedWorld& world) {
     std::vector<float> numbers(10, 1);
     const std::vector<std::span<float>> spans = {numbers};
-    const Result<void> done = world.Sum(spans, 1, [](std::span<float>) -> Result<void> {
-      return Error{ErrorKind::kUnavailable, "the other node is gone"};
-    });
+    const Result<void> done =
+        world.Sum(spans, 1, [](Element, std::span<std::byte>) -> Result<void> {
+          return Error{ErrorKind::kUnavailable, "the other node is gone"};
+        });
     EXPECT_FALSE(done);
     EXPECT_EQ(done.error().kind, ErrorKind::kUnavailable);
   });

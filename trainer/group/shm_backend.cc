@@ -3,14 +3,15 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/task_queue.h"
-#include "trainer/group/shared_world.h"
 #include "trainer/group/torch_group.h"
 
 namespace ddprun {
@@ -22,28 +23,15 @@ using Collective = std::function<Result<void>(SharedWorld&)>;
 
 constexpr std::size_t kInlineBytes = std::size_t{512} << 10;
 
+// By Element.
+constexpr at::ScalarType kTypes[] = {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16,
+                                     at::kLong,   at::kInt,   at::kChar, at::kByte};
+
 Element ElementOf(const at::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case at::kDouble:
-      return Element::kF64;
-    case at::kFloat:
-      return Element::kF32;
-    case at::kHalf:
-      return Element::kF16;
-    case at::kBFloat16:
-      return Element::kBF16;
-    case at::kLong:
-      return Element::kI64;
-    case at::kInt:
-      return Element::kI32;
-    case at::kChar:
-      return Element::kI8;
-    case at::kByte:
-    case at::kBool:
-      return Element::kU8;
-    default:
-      TORCH_CHECK(false, "shared memory reduces no ", tensor.scalar_type(), " tensors");
-  }
+  const at::ScalarType type = tensor.scalar_type() == at::kBool ? at::kByte : tensor.scalar_type();
+  const auto* const found = std::ranges::find(kTypes, type);
+  TORCH_CHECK(found != std::end(kTypes), "shared memory reduces no ", type, " tensors");
+  return static_cast<Element>(found - kTypes);
 }
 
 Reduction ReductionOf(const c10d::ReduceOp& op, const at::Tensor& tensor) {
@@ -121,9 +109,10 @@ using ShmWorkPointer = c10::intrusive_ptr<ShmWork>;
 
 class ShmBackend : public c10d::Backend {
  public:
-  explicit ShmBackend(std::shared_ptr<SharedWorld> world)
+  ShmBackend(std::shared_ptr<SharedWorld> world, SharedWorld::Across across)
       : Backend(static_cast<int>(world->rank()), static_cast<int>(world->size())),
-        world_(std::move(world)) {}
+        world_(std::move(world)),
+        across_(std::move(across)) {}
   ~ShmBackend() override { world_->Abort(); }
 
   const std::string getBackendName() const override { return "shm"; }
@@ -133,8 +122,8 @@ class ShmBackend : public c10d::Backend {
     const at::Tensor tensor = TheOne(tensors);
     const Reduction reduction = ReductionOf(options.reduceOp, tensor);
     return Start(c10d::OpType::ALLREDUCE, "shm:all_reduce", tensors, tensors,
-                 [tensor, reduction](SharedWorld& world) {
-                   return world.AllReduce(reduction, BytesOf(tensor));
+                 [tensor, reduction, across = across_](SharedWorld& world) {
+                   return world.AllReduce(reduction, BytesOf(tensor), across);
                  });
   }
 
@@ -195,13 +184,19 @@ class ShmBackend : public c10d::Backend {
   }
 
   const std::shared_ptr<SharedWorld> world_;
+  const SharedWorld::Across across_;                           // None: the world has all ranks.
   TaskQueue thread_{std::numeric_limits<std::size_t>::max()};  // Takes works in their order.
 };
 
 }  // namespace
 
-c10::intrusive_ptr<c10d::Backend> MakeShmBackend(std::shared_ptr<SharedWorld> world) {
-  return c10::make_intrusive<ShmBackend>(std::move(world));
+at::ScalarType TypeOf(Element element) {
+  return kTypes[static_cast<std::size_t>(element)];
+}
+
+c10::intrusive_ptr<c10d::Backend> MakeShmBackend(std::shared_ptr<SharedWorld> world,
+                                                 SharedWorld::Across across) {
+  return c10::make_intrusive<ShmBackend>(std::move(world), std::move(across));
 }
 
 }  // namespace ddprun

@@ -6,13 +6,19 @@
 // barrier, of dense CPU tensors; the rest is refused by c10d's base class.
 #pragma once
 
+#include <c10/core/ScalarType.h>
+
 #include <memory>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "trainer/group/shared_world.h"
+
 namespace ddprun {
 
-class SharedWorld;
+at::ScalarType TypeOf(Element element);
 
-c10::intrusive_ptr<c10d::Backend> MakeShmBackend(std::shared_ptr<SharedWorld> world);
+// `across`: what all-reduces sums of several nodes, and nothing else.
+c10::intrusive_ptr<c10d::Backend> MakeShmBackend(std::shared_ptr<SharedWorld> world,
+                                                 SharedWorld::Across across = {});
 
 }  // namespace ddprun
