@@ -231,24 +231,8 @@ void Average(const Reduction& reduction, void* data, std::size_t count, std::siz
 }
 
 void Scale(const float* from, float factor, float* into, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    into[i] = from[i] * factor;
-  }
-}
-
-void Sum(std::span<const float* const> from, float* into, std::size_t count) {
-  constexpr std::size_t kBlock = 1024;  // It stays in the first-level cache while others are added.
-  float sums[kBlock];
-  for (std::size_t begin = 0; begin < count; begin += kBlock) {
-    const std::size_t size = std::min(kBlock, count - begin);
-    std::copy_n(from[0] + begin, size, sums);
-    for (const float* const more : from.subspan(1)) {
-      for (std::size_t i = 0; i < size; ++i) {
-        sums[i] += more[begin + i];
-      }
-    }
-    std::copy_n(sums, size, into + begin);
-  }
+  const auto scaled = [factor](float, float value) { return value * factor; };
+  Each(BestInstructions(), scaled, count, into, from);
 }
 
 }  // namespace ddprun

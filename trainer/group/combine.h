@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 
 namespace ddprun {
 
@@ -40,8 +39,5 @@ void Average(const Reduction& reduction, void* data, std::size_t count, std::siz
 
 // into[i] = from[i] * factor.
 void Scale(const float* from, float factor, float* into, std::size_t count);
-
-// into[i] = from[0][i] + from[1][i] + ..., added in that order. `into` may be one of them.
-void Sum(std::span<const float* const> from, float* into, std::size_t count);
 
 }  // namespace ddprun

@@ -177,48 +177,56 @@ Result<void> SharedWorld::ReduceSlots(const Reduction& reduction, Doing doing, c
                                       std::span<const std::span<std::byte>> into) {
   RETURN_IF_ERROR(Meet(doing));
   const bool direct = !across && (size_ == 2 || doing.bytes <= kDirectBytes);
+  // Otherwise each rank reduces one share, which no other rank reads, where it is taken from.
+  const std::size_t width = SizeOf(reduction.element);
+  const auto begin_of = [&](std::size_t rank) {
+    return doing.bytes / width * rank / size_ * width;
+  };
+  const auto reduced = [&](std::size_t rank) { return Slot(across ? 0 : rank); };
   if (!direct) {
-    // Each rank reduces one share, which no other rank reads, in rank 0's slot.
-    const std::size_t width = SizeOf(reduction.element);
-    const std::size_t begin = doing.bytes / width * rank_ / size_ * width;
-    const std::size_t end = doing.bytes / width * (rank_ + 1) / size_ * width;
-    Reduce(reduction, Slot(0) + begin, begin, end);
+    const std::size_t begin = begin_of(rank_);
+    Reduce(reduction, reduced(rank_) + begin, begin, begin_of(rank_ + 1));
     doing.what = kCollected;
     RETURN_IF_ERROR(Meet(doing));
   }
   if (across) {
     if (rank_ == 0) {
-      RETURN_IF_ERROR(across(reduction.element, {Slot(0), doing.bytes}));
+      RETURN_IF_ERROR(across(reduction.element, {reduced(0), doing.bytes}));
     }
     doing.what = kAcross;
     RETURN_IF_ERROR(Meet(doing));
   }
   std::size_t begin = 0;
   for (const std::span<std::byte> piece : into) {
+    const std::size_t end = begin + piece.size();
     if (direct) {
-      Reduce(reduction, piece.data(), begin, begin + piece.size());
-    } else {
-      std::memcpy(piece.data(), Slot(0) + begin, piece.size());
+      Reduce(reduction, piece.data(), begin, end);
     }
-    begin += piece.size();
+    for (std::size_t rank = 0; rank < size_ && !direct; ++rank) {
+      const std::size_t from = std::clamp(begin_of(rank), begin, end);
+      const std::size_t to = std::clamp(begin_of(rank + 1), begin, end);
+      std::copy(reduced(rank) + from, reduced(rank) + to, piece.data() + (from - begin));
+    }
+    begin = end;
   }
   return {};
 }
 
-// Bytes [begin, end) of all slots of this operation, in rank order. `into` may lie in a slot.
+// Bytes [begin, end) of all slots of this operation, in rank order. `into` may be their place in
+// the own slot.
 void SharedWorld::Reduce(const Reduction& reduction, std::byte* into, std::size_t begin,
                          std::size_t end) const {
-  const std::size_t count = (end - begin) / SizeOf(reduction.element);
-  if (reduction.op == ReduceOp::kSum && reduction.element == Element::kF32) {
-    std::vector<const float*> slots;
-    for (std::size_t rank = 0; rank < size_; ++rank) {
-      slots.push_back(reinterpret_cast<const float*>(Slot(rank) + begin));
+  if (into == Slot(rank_) + begin && rank_ != 0) {  // By way of a buffer, piece by piece.
+    alignas(64) std::byte piece[kPage];
+    for (std::size_t at = begin; at < end; at += kPage) {
+      const std::size_t bytes = std::min(kPage, end - at);
+      Reduce(reduction, piece, at, at + bytes);
+      std::memcpy(into + (at - begin), piece, bytes);
     }
-    return ddprun::Sum(slots, reinterpret_cast<float*>(into), count);
+    return;
   }
-  if (into != Slot(0) + begin) {
-    std::memcpy(into, Slot(0) + begin, end - begin);
-  }
+  const std::size_t count = (end - begin) / SizeOf(reduction.element);
+  std::memmove(into, Slot(0) + begin, end - begin);
   for (std::size_t peer = 1; peer < size_; ++peer) {
     Combine(reduction, into, Slot(peer) + begin, count);
   }
