@@ -27,16 +27,16 @@ void (*end_of_process)(const Error&) = nullptr;
   std::abort();
 }
 
-// A variable that is set already stays. Unless dumps are asked for there are none, and libtorch's
-// watchdog makes no pause for them (four times this number of milliseconds, 15 s by default, in any
-// case): a time-out ends this process at once, and no request of an earlier generation is looked
-// for.
+// A variable that is set already stays. libtorch's watchdog waits for dumps after a time-out: four
+// times this number of milliseconds, 15 s by default, even if there are none. So without a request
+// for dumps they are turned off and that wait is made short: a time-out ends this process at once.
+// No dump request of an earlier generation is looked for either.
 void SetDefaults() {
   if (getenv("TORCH_NCCL_DUMP_ON_TIMEOUT") == nullptr) {
     setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "0", /*overwrite=*/0);
     setenv("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1", /*overwrite=*/0);
   }
-  // Two ranks that exchange messages are no mistake (ddprun-bench-comm does).
+  // No warning about two ranks that exchange messages: ddprun-bench-comm does so.
   setenv("TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING", "false", /*overwrite=*/0);
   setenv("TORCH_NCCL_LOG_CPP_STACK_ON_UNCLEAN_SHUTDOWN", "0", /*overwrite=*/0);
 }
@@ -67,7 +67,7 @@ Result<void> AgreeOnDevices(c10d::Store& store, const WorkerEnv& env, const Grou
     if (first != mine) {
       return Error{ErrorKind::kInvalid, "rank " + std::to_string(env.rank) + " computes on " +
                                             mine + ", rank 0 on " + first +
-                                            ": all must do alike; say which with --device"};
+                                            ". Set the same --device on all nodes: cpu or cuda"};
     }
   }
   if (!options.device.plugin || options.backend == BackendChoice::kGloo) {

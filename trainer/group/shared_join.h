@@ -1,9 +1,9 @@
 // How ranks find out that they share memory, and come to use it.
 //
-// Proved, not guessed from names: the others open rank 0's anonymous memory file by its number in
-// rank 0's process, which only processes of one machine (and PID namespace) and one user can do; it
-// must have the random name that rank 0 gave it. Nothing has a name in the file system, so nothing
-// is left behind whoever dies when. All ranks get the same answer.
+// Host names prove nothing. So the other ranks open rank 0's anonymous memory file by its number in
+// rank 0's process. Only processes of one machine, one PID namespace and one user can do that. The
+// file must have the random name that rank 0 gave it. The file has no place in the file system, so
+// no death of a rank leaves anything behind. All ranks get the same answer.
 #pragma once
 
 #include <chrono>
@@ -16,18 +16,18 @@
 
 namespace ddprun {
 
-// Where ranks leave texts for each other: the generation's store.
+// The texts that ranks leave for each other; they lie in the generation's store.
 class Board {
  public:
   virtual ~Board() = default;
   virtual Result<void> Set(const std::string& key, const std::string& text) = 0;
-  // Waits until it is there.
+  // Waits until a rank has set the key.
   virtual Result<std::string> Get(const std::string& key) = 0;
 };
 
 struct SharedOutcome {
-  std::unique_ptr<SharedWorld> world;  // Null: they do not share memory,
-  std::string why_not;                 // for this reason.
+  std::unique_ptr<SharedWorld> world;  // Null if the ranks do not share memory.
+  std::string why_not;                 // Why `world` is null; empty if it is not.
 };
 
 inline constexpr std::size_t kMostSharedRanks = 128;

@@ -19,14 +19,13 @@
 
 namespace ddprun {
 
-// One per rank, on cache lines of its own. Two descriptions, since a peer can be one meeting
-// ahead, but not two.
+// One per rank, on cache lines of its own.
 struct alignas(128) RankArea {
-  std::atomic<std::uint32_t> arrived;  // Meetings this rank has come to; the futex.
-  std::atomic<std::uint32_t> sleepers;
-  SharedWorld::Doing doing[2];
-  std::atomic<std::uint32_t> told_cores;  // Once it has written:
-  cpu_set_t cores;                        // where it may run.
+  std::atomic<std::uint32_t> arrived;   // Meetings that this rank has come to. Peers sleep on it.
+  std::atomic<std::uint32_t> sleepers;  // Peers that sleep on `arrived`.
+  SharedWorld::Doing doing[2];  // Its last two operations: a slow peer may still read the first.
+  std::atomic<std::uint32_t> told_cores;  // 1 once this rank has written `cores`.
+  cpu_set_t cores;                        // The cores on which this rank may run.
 };
 
 namespace {
@@ -39,13 +38,14 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kSlotBytes = std::size_t{1} << 20;
 // Up to this size every rank reduces everything itself: one meeting instead of two.
 constexpr std::size_t kDirectBytes = std::size_t{16} << 10;
-// Looking costs a core. Where the peer needs that very core, because others have taken the rest, it
-// must not be kept from it: the time is halved when looking was in vain and doubled when it was
-// not, and now and then the whole is tried again.
+// How long a rank spins before it sleeps. Spinning occupies a core. If other programs have taken
+// the remaining cores, the awaited peer needs this one. So the time is halved after a spin that
+// ended without the peer, and doubled after one that ended with it. Every kTryAgain waits it is set
+// to the maximum again.
 constexpr auto kMostSpin = std::chrono::microseconds(60);
 constexpr auto kLeastSpin = std::chrono::microseconds(1);
 constexpr std::uint32_t kTryAgain = 64;
-constexpr timespec kGlance{0, 4'000'000};  // A sleeping rank looks around this often.
+constexpr timespec kGlance{0, 4'000'000};  // A sleeping rank checks its peers this often.
 
 enum What : std::uint32_t {
   kAllReduce = 1,
@@ -72,7 +72,7 @@ bool Reached(std::uint32_t arrived, std::uint32_t wanted) {
   return static_cast<std::int32_t>(arrived - wanted) >= 0;  // Counters wrap.
 }
 
-// Across processes, so not the private kind.
+// FUTEX_WAIT, not FUTEX_WAIT_PRIVATE: the ranks are different processes.
 void FutexWait(std::atomic<std::uint32_t>& word, std::uint32_t seen, const timespec& limit) {
   syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, seen, &limit, nullptr, 0);
 }
@@ -82,7 +82,7 @@ void FutexWakeAll(std::atomic<std::uint32_t>& word) {
           0);
 }
 
-// None where they cannot be known.
+// Empty if the kernel does not say them.
 cpu_set_t OwnCores() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -177,7 +177,8 @@ Result<void> SharedWorld::ReduceSlots(const Reduction& reduction, Doing doing, c
                                       std::span<const std::span<std::byte>> into) {
   RETURN_IF_ERROR(Meet(doing));
   const bool direct = !across && (size_ == 2 || doing.bytes <= kDirectBytes);
-  // Otherwise each rank reduces one share, which no other rank reads, where it is taken from.
+  // Otherwise each rank reduces one share, which no other rank reads until all have met again,
+  // where all then take it from.
   const std::size_t width = SizeOf(reduction.element);
   const auto begin_of = [&](std::size_t rank) {
     return doing.bytes / width * rank / size_ * width;
@@ -272,7 +273,7 @@ Result<void> SharedWorld::Meet(const Doing& doing) {
   RankArea& own = Area(rank_);
   ++meetings_;
   own.doing[meetings_ % 2] = doing;
-  own.arrived.store(meetings_);  // Sequentially consistent, as the sleepers' recheck below.
+  own.arrived.store(meetings_);  // Sequentially consistent, as the check in Sleep() is.
   if (own.sleepers.load() > 0) {
     FutexWakeAll(own.arrived);
   }
@@ -309,7 +310,7 @@ bool SharedWorld::MaySpin() {
   std::vector<cpu_set_t> cores;
   for (std::size_t rank = 0; rank < size_; ++rank) {
     if (Area(rank).told_cores.load(std::memory_order_acquire) == 0) {
-      return false;  // It has not even begun.
+      return false;  // That rank has not begun yet.
     }
     cores.push_back(Area(rank).cores);
   }
@@ -317,7 +318,7 @@ bool SharedWorld::MaySpin() {
   return *spins_;
 }
 
-// Whether that was enough.
+// True if the peer came within the time.
 bool SharedWorld::Spin(const std::atomic<std::uint32_t>& arrived) {
   if (++waits_ % kTryAgain == 0) {
     spin_ = kMostSpin;
@@ -354,14 +355,14 @@ Result<void> SharedWorld::Sleep(std::size_t peer) {
                                                   " has been silent for " +
                                                   std::to_string(timeout_.count()) + " ms"};
     }
-    // It may have come, and even have finished and ended, just before this was seen.
+    // The peer may have come, and even have ended, just before the error was found.
     if (!around && !Reached(area.arrived.load(), meetings_)) {
       return around;
     }
   }
 }
 
-// Whether all peers' processes are there.
+// An error if a peer's process has ended, or after Abort.
 Result<void> SharedWorld::LookAround() const {
   if (aborted_.load(std::memory_order_relaxed)) {
     return Error{ErrorKind::kUnavailable, "the group was asked to stop"};

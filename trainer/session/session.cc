@@ -29,7 +29,8 @@
 namespace ddprun {
 namespace {
 
-// Leaves the program's function; no handler of the program catches it.
+// Thrown to leave the program's function. It does not derive from std::exception, so a program's
+// handler for those does not catch it.
 struct LeaveProgram {
   Result<TrainingEnd> end;
 };
@@ -62,7 +63,7 @@ void Seed(const at::Device& device, std::uint64_t seed) {
   }
 }
 
-// Kept modules in eval mode as long as it lives; then each submodule in its own mode again.
+// Puts kept modules into eval mode. Its destructor puts each submodule back into its earlier mode.
 class Evaluating {
  public:
   explicit Evaluating(const std::vector<std::shared_ptr<torch::nn::Module>>& modules) {
@@ -127,7 +128,7 @@ struct Session::Impl {
   const Precision precision;
 
   std::vector<std::shared_ptr<torch::nn::Module>> replicated;
-  KeptThings kept;  // Until the learner has it.
+  KeptThings kept;  // Empty once the learner has taken it.
   std::optional<Data> validation;
   std::function<std::vector<Metric>(Batch&)> score;
 
@@ -135,13 +136,13 @@ struct Session::Impl {
   LoadOptions load_options;
   SessionLearner* learner = nullptr;
   FusedStep fused;
-  std::vector<double> rates;  // Of the optimizers' groups, as the program set them.
+  std::vector<double> rates;  // The learning rates that the program gave the optimizers' groups.
   std::optional<std::string> metric_names;
 
-  std::optional<Batch> batch;  // None: no step is open.
+  std::optional<Batch> batch;  // Empty if no step is open.
   std::uint64_t global_count = 0;
-  std::size_t parts = 1;  // Of the open step,
-  std::size_t part = 0;   // and the current one.
+  std::size_t parts = 1;  // How many parts the open step has.
+  std::size_t part = 0;   // The current part of the open step, from 0.
   std::int64_t part_size = 0;
   std::optional<Autocast> autocast;
   std::optional<Result<TrainingEnd>> end;
@@ -190,7 +191,7 @@ void Session::Impl::Begin(Data data, const LoadOptions& options) {
   MakeLearner();
   Dataset& set = training.dataset;
   set.train.count = static_cast<std::uint32_t>(data.size);
-  training.samples_on_disk = true;  // Perhaps.
+  training.samples_on_disk = true;  // The program's data set may read from a disk.
   if (validation) {
     set.validation = Samples{static_cast<std::uint32_t>(validation->size), {}};
     set.validation_is = "validation set";
@@ -212,7 +213,7 @@ void Session::Impl::Begin(Data data, const LoadOptions& options) {
   learner->ForgetGradients();
 }
 
-// Where a batch is worth a thread, as far as the first sample tells.
+// Whether a thread prepares batches ahead. The first sample's size decides, if --prefetch is auto.
 bool Session::Impl::PreparesAhead() {
   const std::string& prefetch = training.config.learning.prefetch;
   if (prefetch != "auto" || load_options.threads > 0) {
@@ -272,7 +273,7 @@ Result<Score> Session::Impl::ScoreOf(std::span<const std::uint32_t> indices) {
   }
 }
 
-// The sum over the ranks has no names.
+// Metrics are summed over the ranks by their position, so names must be the same everywhere.
 void Session::Impl::AgreeOnNames(const std::vector<Metric>& metrics) {
   if (!metric_names) {
     const std::string mine = NamesOf(metrics);
@@ -292,7 +293,7 @@ void Session::Impl::AgreeOnNames(const std::vector<Metric>& metrics) {
   }
 }
 
-// Rates stay the program's own where no flag asks for another.
+// Without a flag that asks for other rates, the program's own stay.
 void Session::Impl::SetLearningRates() {
   const LearningOptions& learning = training.config.learning;
   if (learning.schedule == "constant" && learning.warmup_steps == 0 && !training.config.scale_lr) {
