@@ -169,9 +169,9 @@ Result<Start> AgreeOnStart(Training& training, Saving& saving) {
   Start start;
   ASSIGN_OR_RETURN(start.plan, StartPlanFromText(text));
   if (start.plan.refusal) {
-    return Error{start.plan.refusal->kind, training.IsRankZero()
-                                               ? start.plan.refusal->message
-                                               : "rank 0 did not start (its own line says why)"};
+    // With its reason on every rank: the launcher may end rank 0 before it prints its own line.
+    return Error{start.plan.refusal->kind, (training.IsRankZero() ? "" : "rank 0 did not start: ") +
+                                               start.plan.refusal->message};
   }
   if (start.plan.kind == StartKind::kFromMemory) {
     start.state_from = choice->remembered->rank;
