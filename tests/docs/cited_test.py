@@ -20,7 +20,7 @@ FLAG = re.compile(r"(?<![\w-])--[a-zA-Z][\w-]*\w(?![\w-])")
 # Of other programs, and of torchrun where its flag is not ddprun's.
 FOREIGN = {
     "sbatch, srun, squeue": ["account", "cpus-per-task", "gpus-per-node", "kill-on-bad-exit", "me", "mem", "no-kill",
-                             "ntasks-per-node", "open-mode", "pty", "requeue", "signal", "wait"],
+                             "ntasks-per-node", "pty", "requeue", "signal", "wait"],
     "pip, podman, apt, cmake, venv": ["allow-downgrades", "build-arg", "component", "dest", "find-links", "from", "install",
                                       "no-index", "system-site-packages", "target"],
     "kubectl": ["from-literal"],

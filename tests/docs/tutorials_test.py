@@ -1,157 +1,30 @@
-"""The tutorials do what they say: each command of a page is run in a terminal of its own, in the page's order.
-
-A block of output must then be printed, line by line, by one of them; numbers of several digits and the machine's name
-may differ. The only thing replaced is pkill, which here sees the page's own processes alone.
-"""
+"""The tutorials and the page of frameworks do what they say (tests/support/tutorials.py)."""
 
 import os
 import re
-import signal
-import socket
-import subprocess
 import sys
-import tempfile
-import threading
 import unittest
+from pathlib import Path
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "support"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 import side_by_side  # noqa: E402
-from ddprun_runs import eventually, free_endpoint  # noqa: E402
-
-ROOT = os.path.join(HERE, "..", "..")
-DDPRUN = os.environ["DDPRUN"]
-LIMIT = 120  # Seconds for what a block prints.
-HOST = socket.gethostname().split(".")[0]
-INSTALLED = "pip install ddprun-*.whl"  # As it is here.
-PKILL = f"""#!{sys.executable}
-import os, sys
-found = []
-for pid in filter(str.isdigit, os.listdir("/proc")):
-    read = lambda name: open(f"/proc/{{pid}}/{{name}}", "rb").read()
-    try:
-        own = b"TUTORIAL=" + os.environb[b"TUTORIAL"] in read("environ").split(b"\\0")
-        name = read("comm").decode().strip() if sys.argv[3] == "-x" else read("cmdline").replace(b"\\0", b" ").decode()
-        same = name == sys.argv[4] if sys.argv[3] == "-x" else sys.argv[4] in name
-        stat = read("stat").rsplit(b")")[-1].split()
-        # A process that another one has just forked is not meant, as one without a program of its own.
-        forked = os.readlink(f"/proc/{{pid}}/exe") == os.readlink(f"/proc/{{int(stat[1])}}/exe")
-        if own and same and not (sys.argv[3] == "-f" and forked) and int(pid) not in (os.getpid(), os.getppid()):
-            found.append((int(stat[19]), int(pid)))
-    except OSError:
-        pass
-assert sys.argv[1:3] == ["-KILL", "-n"] and found, (sys.argv, found)
-os.kill(max(found)[1], 9)
-"""
+from ddprun_runs import free_endpoint  # noqa: E402
+from tutorials import ROOT, PageTest  # noqa: E402
 
 
-def blocks(text):
-    """[("file", "commands" or "output", lines)] of a page, in their order. A file's first line has its name."""
-    found = re.findall(r"^```(python)?\n(.*?)^```", text, re.S | re.M)
-    is_command = re.compile(r"(ddprun (?!.*\|)|ddprun example|pip |pkill |rm |mkdir |torchft_lighthouse |torchx )")
-    return [("file" if language else "commands" if is_command.match(text) else "output", text.splitlines())
-            for language, text in found]
-
-
-def pattern(line):
-    """What a line of output looks like elsewhere: ranks and generations, which have one digit, are the same."""
-    parts = re.split(r"(\d[\d.]+|\bvm\b)", line)
-    return "".join(re.escape(part) if number % 2 == 0 else re.escape(HOST) if part == "vm" else r"\d[\d.]*"
-                   for number, part in enumerate(parts))
-
-
-class Terminal:
-    def __init__(self, command, folder, environment):
-        self.command, self.lines, self.seen = command, [], 0
-        self.process = subprocess.Popen(["bash", "-c", command], cwd=folder, env=environment, text=True, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
-        self.reader = threading.Thread(target=lambda: self.lines.extend(self.process.stdout), daemon=True)
-        self.reader.start()
-
-    def prints(self, wanted):
-        """Whether it has printed them in this order, after what was found before."""
-        at = self.seen
-        for line in wanted:
-            at = next((n for n in range(at, len(self.lines)) if re.search(pattern(line), self.lines[n])), None)
-            if at is None:
-                return False
-            at += 1
-        self.seen = at
-        return True
-
-    def wait(self):
-        code = self.process.wait(LIMIT)
-        self.reader.join(LIMIT)
-        self.process.stdout.close()
-        return code
-
-
-class Tutorial(unittest.TestCase):
-    def setUp(self):
-        home = tempfile.TemporaryDirectory(prefix="tutorial_")
-        self.addCleanup(home.cleanup)
-        self.folder, self.terminals = home.name, []
-        with open(os.path.join(self.folder, "pkill"), "w", encoding="utf-8") as file:
-            file.write(PKILL)
-        os.chmod(file.name, 0o700)
-        places = [self.folder, os.path.dirname(DDPRUN), os.path.dirname(sys.executable), os.environ["PATH"]]
-        self.environment = {"PATH": ":".join(places), "HOME": self.folder, "XDG_RUNTIME_DIR": self.folder, "LANG": "C.UTF-8",
-                            "TUTORIAL": os.path.basename(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
-        self.addCleanup(self.end)
-
-    def end(self):
-        for terminal in self.terminals:
-            if terminal.process.poll() is None:
-                terminal.process.send_signal(signal.SIGTERM)
-                terminal.wait()
-
-    def run_command(self, line):
-        line = re.sub(r"\bvm\b", HOST, line)
-        terminal = Terminal(line, self.folder, self.environment)
-        self.terminals.append(terminal)
-        if re.match(r"ddprun -(?!-dry-run)|torchft_lighthouse ", line):
-            return  # A launch or a service: it continues while the page continues.
-        self.assertEqual(terminal.wait(), 0, f"{line}\n{''.join(terminal.lines)}")
-        self.assertTrue(terminal.lines or not line.startswith("ddprun ") or ">" in line, f"{line} printed nothing")
-
-    def expect(self, lines):
-        found = eventually(lambda: any(terminal.prints(lines) for terminal in reversed(self.terminals)), LIMIT)
-        self.assertTrue(found, "not printed: " + "\n".join(lines) + "\n" + self.transcript())
-
-    def transcript(self):
-        return "\n".join(f"--- {terminal.command}\n{''.join(terminal.lines)}" for terminal in self.terminals)
-
-    def play(self, page, since="", until="", instead=()):
-        """`since`, `until`: headings. `instead`: (address of the page, one that no other test uses)."""
-        with open(os.path.join(ROOT, "docs", page), encoding="utf-8") as file:
-            text = file.read()
-        text = text[text.index(since):text.index(until) if until else None]
-        for address, free in instead:
-            self.assertIn(address, text)
-            text = text.replace(address, free)
-        for kind, lines in blocks(text):
-            if kind == "output":
-                self.expect(lines)
-            elif kind == "file":
-                with open(os.path.join(self.folder, lines[0].removeprefix("# ")), "w", encoding="utf-8") as file:
-                    file.write("\n".join(lines) + "\n")
-            else:
-                for line in lines:
-                    if line != INSTALLED:
-                        self.run_command(line)
-        launches = [terminal for terminal in self.terminals if re.match(r"ddprun -(?!-dry-run)", terminal.command)]
-        self.assertTrue(launches)
-        return [terminal.wait() for terminal in launches]
-
+class Tutorials(PageTest):
     def test_every_tutorial_is_played(self):
-        with open(os.path.join(ROOT, "scripts/docs/mkdocs.yml"), encoding="utf-8") as file:
-            tab = re.search(r"- Tutorials:\n(.*?)- How-to:", file.read(), re.S)[1]
-        tests = {name.removeprefix("test_").replace("_", "-") + ".md" for name in dir(self) if name.startswith("test_")}
-        self.assertEqual(set(re.findall(r"\S+\.md", tab)) - tests, {"index.md"})
+        tab = re.search(r"- Tutorials:\n(.*?)- How-to:", Path(ROOT, "scripts/docs/mkdocs.yml").read_text(encoding="utf-8"), re.S)[1]
+        tests = "".join(path.read_text(encoding="utf-8") for path in Path(ROOT, "tests").glob("*/*_test.py"))
+        played = re.findall(r'self\.play\("([\w-]+\.md)"', tests)
+        self.assertEqual(set(re.findall(r"\S+\.md", tab)) - set(played), {"index.md"})
 
     def test_first_run(self):
         self.assertEqual(self.play("first-run.md"), [130])
+
+    def test_move_from_torchrun(self):
+        self.assertEqual(self.play("move-from-torchrun.md"), [0, 7])
 
     def test_elastic_run(self):
         self.environment["DDPRUN_RDZV_ENDPOINT"] = free_endpoint()  # Else other tests may have the default port.

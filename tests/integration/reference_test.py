@@ -93,11 +93,11 @@ class Documents(unittest.TestCase):
 
     def test_code_that_the_page_of_models_shows_is_in_the_tree(self):
         shown = re.findall(r"\(\.\./(examples/[\w/]+\.cc)\)[^\n]*:\n\n```cpp\n(.*?)```",
-                           read("docs/own-model.md"), re.S)
+                           read("docs/first-model.md"), re.S)
         self.assertEqual(len(shown), 1)
         for name, text in shown:
             self.assertIn(textwrap.indent(text, "    "), read(name),
-                          f"docs/own-model.md shows an older {name}")
+                          f"docs/first-model.md shows an older {name}")
 
     def test_pages_have_their_sections(self):
         sections = {"ddprun.1": ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "ENVIRONMENT", "FILES",

@@ -1,13 +1,17 @@
-"""A project with a model of its own, outside of the tree: on the installed library, and with ddprun as a part of it."""
+"""A project with a model of its own, outside of the tree: on the installed library, as its tutorial has it
+(tests/support/tutorials.py), and with ddprun as a part of it."""
 
 import os
 import shutil
-import tempfile
+import sys
 import unittest
 
-from made import BUILD, ROOT, call, clean_environment
+from made import BUILD, ROOT, call
 
-DDPRUN = os.environ["DDPRUN"]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from tutorials import DDPRUN, PageTest  # noqa: E402
+
 JOBS = max(len(os.sched_getaffinity(0)) // 2, 1)  # A file that sees libtorch takes 1.3 GB.
 FETCHES = f"""cmake_minimum_required(VERSION 3.25)
 project(mine LANGUAGES CXX)
@@ -25,42 +29,41 @@ def cached(name):
         return next(line.strip().partition("=")[2] for line in file if line.startswith(name + ":"))
 
 
-class OwnProject(unittest.TestCase):
+class OwnProject(PageTest):
+    limit = 3000
+
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="ddprun_test_")
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
+        self.environment.update(Libtorch_ROOT=cached("Libtorch_PREFIX"), CMAKE_BUILD_PARALLEL_LEVEL=str(JOBS), OMP_NUM_THREADS="1")
 
     def path(self, *names):
         return os.path.join(self.folder, *names)
 
-    def builds_and_learns(self, *settings):
-        call("cmake", "-S", self.path("mine"), "-B", self.path("build"), "-DCMAKE_BUILD_TYPE=Release",
-             f"-DLibtorch_ROOT={cached('Libtorch_PREFIX')}", *settings)
-        call("cmake", "--build", self.path("build"), "-j", JOBS, limit=3000)
-        self.assertFalse(os.path.exists(self.path("build", "bin")), "programs of ddprun were built too")
-        said = call(DDPRUN, "--nproc-per-node=2", self.path("build", "mine"), "--epochs=2", cwd=self.folder,
-                    env=clean_environment(OMP_NUM_THREADS="1"))
-        self.assertRegex(said, r"epoch 2/2 .*accuracy 0\.9")
+    def run_command(self, line):
+        super().run_command(line)
+        self.terminals[-1].wait(self.limit)  # Here each launch begins where the one before has ended.
 
-    def finds_the_gpu_plug_in(self, folder):
-        os.makedirs(folder, exist_ok=True)
-        shutil.copy(BUILD / "tests" / "fake_device.so", os.path.join(folder, "libddprun_cuda.so"))
-        said = call(DDPRUN, self.path("build", "mine"), "--device=cuda", expect=2, cwd=self.folder, env=clean_environment())
+    def test_first_model(self):
+        os.symlink(BUILD, self.path("build"))
+        self.assertEqual(self.play("first-model.md"), [0, 0, 2, 0])
+        self.assertRegex(self.transcript(), r"epoch 4/4 .*accuracy 0\.9")
+        # The installed library finds a plug-in for GPUs.
+        os.makedirs(self.path("ddprun", "lib", "ddprun"), exist_ok=True)
+        shutil.copy(BUILD / "tests" / "fake_device.so", self.path("ddprun", "lib", "ddprun", "libddprun_cuda.so"))
+        said = call(DDPRUN, self.path("my-model", "build", "my-model"), "--device=cuda", expect=2, cwd=self.folder,
+                    env=self.environment)
         self.assertIn("registered by process", said)  # Why it has no GPU.
-
-    def test_on_the_installed_library(self):
-        call("cmake", "--build", BUILD, "-j", JOBS, "--target", "ddprun_trainer", limit=3000)
-        call("cmake", "--install", BUILD, "--component", "library", "--prefix", self.path("prefix"))
-        call(DDPRUN, "new", self.path("mine"))
-        self.builds_and_learns(f"-DCMAKE_PREFIX_PATH={self.path('prefix')}")
-        self.finds_the_gpu_plug_in(self.path("prefix", "lib", "ddprun"))
 
     def test_with_ddprun_as_a_part_of_it(self):
         os.mkdir(self.path("mine"))
         shutil.copy(ROOT / "examples/cpp/mlp/main.cc", self.path("mine"))
         with open(self.path("mine", "CMakeLists.txt"), "w", encoding="utf-8") as file:
             file.write(FETCHES)
-        self.builds_and_learns()
+        call("cmake", "-S", self.path("mine"), "-B", self.path("build"), "-DCMAKE_BUILD_TYPE=Release", env=self.environment)
+        call("cmake", "--build", self.path("build"), limit=self.limit, env=self.environment)
+        self.assertFalse(os.path.exists(self.path("build", "bin")), "programs of ddprun were built too")
+        said = call(DDPRUN, "--nproc-per-node=2", self.path("build", "mine"), "--epochs=2", cwd=self.folder, env=self.environment)
+        self.assertRegex(said, r"epoch 2/2 .*accuracy 0\.9")
 
 
 if __name__ == "__main__":

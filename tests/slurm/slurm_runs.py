@@ -30,15 +30,19 @@ def port_of(job):
     return 20000 + value % 10000
 
 
+def skip_without_slurm():
+    if lacking():
+        if os.environ.get("CI") == "true":
+            raise RuntimeError(lacking())
+        raise unittest.SkipTest(lacking())
+
+
 class SlurmTest(DdprunTest):
     cluster = None
 
     @classmethod
     def setUpClass(cls):
-        if lacking():
-            if os.environ.get("CI") == "true":
-                raise RuntimeError(lacking())
-            raise unittest.SkipTest(lacking())
+        skip_without_slurm()
         cls.cluster = cls.begin()
         atexit.register(cls.cluster.down)
 
@@ -115,4 +119,5 @@ class SlurmTest(DdprunTest):
         return self.path("env.%r")
 
 
-__all__ = ["DDPRUN", "LIMIT", "NODES", "SAMPLES", "TRAINING", "SlurmTest", "eventually", "port_of", "read_text"]
+__all__ = ["DDPRUN", "LIMIT", "NODES", "SAMPLES", "TRAINING", "SlurmTest", "eventually", "port_of", "read_text",
+           "skip_without_slurm"]

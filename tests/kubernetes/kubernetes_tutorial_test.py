@@ -1,0 +1,57 @@
+"""The tutorial of Kubernetes does what it says of ddprun (tests/support/tutorials.py): pods are made of its manifest, and
+kubectl is replaced by what kubelet and the Job's controller then do."""
+
+import os
+import re
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from kubelet import KubeletTest  # noqa: E402
+from manifests import container_of, judge, objects  # noqa: E402
+
+from networks import namespaces_work  # noqa: E402
+from tutorials import PageTest  # noqa: E402
+
+
+@unittest.skipUnless(namespaces_work(), "no network namespaces without root")
+class KubernetesTutorial(PageTest, KubeletTest):
+    def pod(self, index):
+        return next(pod for pod in self.pods if pod.index == index)
+
+    def run_command(self, line):
+        verb = re.match(r"kubectl (\w+ \S+)|", line)[1]
+        if verb == "apply -f":
+            with open(os.path.join(self.folder, line.split()[-1]), encoding="utf-8") as file:
+                self.things = objects(file.read())
+            for thing in self.things:
+                judge(thing)
+            self.container, self.kind = container_of(self.things), self.things[-1]["kind"]
+            for index in range(self.things[-1]["spec"]["completions"]):
+                self.create(index)
+        elif verb == "logs -f":
+            paths = self.pod(int(line.rpartition("-")[2])).run.paths.values()
+            super().run_command("tail -F --lines=+1 " + " ".join(paths))
+        elif verb == "patch job":
+            for index in range(len(self.pods), int(re.search(r'"completions": (\d+)', line)[1])):
+                self.create(index)
+        elif verb == "delete pod":
+            evicted = self.pod(int(line.rpartition("-")[2]))
+            evicted.term()
+            self.assertEqual(evicted.run.wait(), 75, evicted.run.all())
+            self.gone(evicted)
+            self.create(evicted.index)
+        elif verb == "delete job":
+            for pod in self.pods:
+                pod.term()
+            self.all_end([pod.run for pod in self.pods], 75)
+        else:
+            super().run_command(line)
+
+    def test_first_kubernetes_job(self):
+        self.play("first-kubernetes-job.md")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
