@@ -88,12 +88,12 @@ class SessionLearner final : public Learner {
   ProcessGroup& group_;
   const at::Device device_;
   const ExchangeOptions options_;
-  Buckets buckets_;  // Of all replicas; parameters are counted through.
+  Buckets buckets_;  // The buckets of all replicas; their parameters are numbered consecutively.
   at::Tensor weight_;
   double weight_there_ = 0;
-  bool may_change_ = false;             // After a Backward of the open step.
-  bool sums_ = false;                   // Gradients of parts, not yet exchanged.
-  std::vector<std::int64_t> versions_;  // Of the kept tensors, when the last step ended.
+  bool may_change_ = false;             // Whether a Backward of the open step has returned.
+  bool sums_ = false;                   // Whether gradients of parts wait to be exchanged.
+  std::vector<std::int64_t> versions_;  // The kept tensors' change counters after the last step.
   std::map<std::string, Sum> metrics_;
   std::size_t samples_ = 0;
 };
