@@ -44,7 +44,7 @@ class Failure(support.TrainerTest):
     def test_must_resume_what_is_not_there(self):
         workers = self.run_world(["--resume=must"], ranks=2, expect=2)
         self.assertIn("there is no checkpoint in", self.complaint(workers[0])[-1])
-        self.assertIn("rank 0 did not start", self.complaint(workers[1])[-1])
+        self.assertIn("rank 0 did not start: --resume=must, but there is no checkpoint", self.complaint(workers[1])[-1])
 
     def test_directory_that_cannot_be_written(self):
         open(self.path("file"), "w").close()
