@@ -140,6 +140,14 @@ TEST(CommandLine, BadInputIsNamed) {
   }
 }
 
+// A settings file or the environment may say how hosts are reached if a launch has some.
+TEST(CommandLine, FlagsOfHostsAreRefusedWithoutHosts) {
+  EXPECT_EQ(Refusal({"--copy", "--launch-agent=ssh -p 2222", "p"}),
+            "--copy is for --hosts and --hostfile, and neither is given\n"
+            "--launch-agent is for --hosts and --hostfile, and neither is given");
+  EXPECT_TRUE(Launch({"p"}, {{"DDPRUN_COPY", "1"}, {"DDPRUN_LAUNCH_AGENT", "ssh"}}).hosts.empty());
+}
+
 TEST(CommandLine, AValueThatCannotBeIsNamed) {
   const std::vector<std::pair<std::string, std::string>> table = {
       {"--no", "ambiguous: it could be --node-rank --no-auto-srun --no-python"},

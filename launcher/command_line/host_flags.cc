@@ -16,6 +16,12 @@ constexpr std::size_t kMaxHostfile = 4 << 20;
 constexpr const char* kOfOneNode[] = {"node-rank",   "standalone",  "local-addr",
                                       "master-addr", "master-port", "attach-rank"};
 
+// Of a flag; empty: it is none of these.
+std::string OriginOf(const LaunchConfig& config, const char* flag) {
+  const auto found = std::ranges::find(config.settings, flag, &Setting::name);
+  return found == config.settings.end() ? "" : found->origin;
+}
+
 Result<std::vector<LaunchHost>> HostsInFile(const std::string& name) {
   ASSIGN_OR_RETURN(const std::string text, ReadGiven(name, kMaxHostfile, {.say = SayWait}));
   return ParseHostfile(name, text);
@@ -47,9 +53,16 @@ void CheckCounts(const std::string& flag, const RawFlags& raw, const LaunchConfi
 
 void ResolveHosts(RawFlags& raw, LaunchConfig& config, Problems& problems) {
   const bool listed = IsSet(config, "hosts");
-  if ((!listed && !IsSet(config, "hostfile")) || config.context.scheduler == Scheduler::kHosts) {
-    if (config.copy && config.context.scheduler != Scheduler::kHosts) {
-      problems.Add("--copy is for --hosts and --hostfile, and neither is given");
+  if (config.context.scheduler == Scheduler::kHosts) {
+    return;
+  }
+  if (!listed && !IsSet(config, "hostfile")) {
+    // A settings file or the environment may have them for other launches.
+    for (const char* const flag : {"copy", "launch-agent"}) {
+      if (OriginOf(config, flag) == kCommandLine) {
+        problems.Add("--" + std::string(flag) +
+                     " is for --hosts and --hostfile, and neither is given");
+      }
     }
     return;
   }
@@ -82,11 +95,8 @@ void ResolvePool(RawFlags& raw, LaunchConfig& config, Problems& problems) {
   if (config.context.joins) {
     return;
   }
-  const auto origin = [&](const char* flag) {
-    const auto found = std::ranges::find(config.settings, flag, &Setting::name);
-    return found == config.settings.end() ? std::string() : found->origin;
-  };
-  const bool here = origin("standalone") == kCommandLine && origin("pool") != kCommandLine;
+  const bool here =
+      OriginOf(config, "standalone") == kCommandLine && OriginOf(config, "pool") != kCommandLine;
   if (!IsSet(config, "pool") || raw.pool.empty() || here) {
     if (config.detach) {
       problems.Add("--detach is for a run of a pool: give --pool too");
