@@ -43,6 +43,18 @@ std::size_t StartOfLastLines(std::string_view text, std::size_t lines) {
   return at;
 }
 
+std::string Shortened(std::string text, std::size_t most) {
+  constexpr std::string_view kRest = "...";
+  if (text.size() <= most) {
+    return text;
+  }
+  std::size_t end = most - kRest.size();
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) {
+    --end;
+  }
+  return text.substr(0, end).append(kRest);
+}
+
 std::string_view Trimmed(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n";
   const std::size_t first = std::min(text.find_first_not_of(kBlanks), text.size());

@@ -63,6 +63,9 @@ std::string Joined(const std::vector<std::string>& parts, std::string_view betwe
 // Where the last `lines` lines of a text begin. The last line may have no end.
 std::size_t StartOfLastLines(std::string_view text, std::size_t lines);
 
+// At most `most` bytes of a text for people, in whole characters; "..." stands for the rest.
+std::string Shortened(std::string text, std::size_t most);
+
 // Without the blanks and ends of lines around it.
 std::string_view Trimmed(std::string_view text);
 

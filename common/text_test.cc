@@ -54,6 +54,13 @@ TEST(Text, TheLastLinesOfATextMayHaveNoEnd) {
   EXPECT_EQ(last("", 1), "");
 }
 
+TEST(Text, ALongTextIsCutBetweenCharacters) {
+  EXPECT_EQ(Shortened("six or", 6), "six or");
+  EXPECT_EQ(Shortened("seven b", 6), "sev...");
+  EXPECT_EQ(Shortened("né à là", 6), "né...");
+  EXPECT_EQ(Shortened("éé à là", 6), "é...");
+}
+
 TEST(Text, BlanksAreTakenFromBothEnds) {
   EXPECT_EQ(Trimmed(" \ta b\r\n"), "a b");
   EXPECT_EQ(Trimmed(" \n"), "");

@@ -2,6 +2,7 @@
 // error everywhere.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -18,5 +19,7 @@ int PrintError(const std::string& verb, const Error& error);
 
 // Columns as wide as their widest entry, a line for each row, whatever stands in it.
 std::string AlignedRows(std::vector<std::vector<std::string>> rows, const std::string& indent = "");
+// Of a text of others in such a row: its line stays readable.
+inline constexpr std::size_t kMostOfCell = 100;
 
 }  // namespace ddprun

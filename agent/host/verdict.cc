@@ -1,6 +1,9 @@
 #include "agent/host/verdict.h"
 
+#include <utility>
+
 #include "common/log.h"
+#include "common/text.h"
 #include "rendezvous/messages/limits.h"
 
 namespace ddprun {
@@ -20,17 +23,6 @@ std::string LastLineOf(const std::string& output) {
 // As a shell says it: found nothing of the name, or may not execute it.
 bool CannotBeRun(const ExitStatus& status) {
   return status == ExitStatus(Exited{126}) || status == ExitStatus(Exited{127});
-}
-
-// Not inside of a character.
-std::string CutTo(std::size_t most, std::string text) {
-  if (text.size() > most) {
-    while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0U) == 0x80U) {
-      --most;
-    }
-    text.resize(most);
-  }
-  return text;
 }
 
 }  // namespace
@@ -55,7 +47,7 @@ std::string VerdictOf(const CheckOutcome& outcome, Duration limit) {
   } else if (!Succeeded(*outcome.status)) {
     why = said.empty() ? Describe(*outcome.status) : said;
   }
-  return CutTo(kMaxUnfit, std::move(why));
+  return Shortened(std::move(why), kMaxUnfit);
 }
 
 }  // namespace ddprun

@@ -46,7 +46,7 @@ TEST(Verdict, AReasonIsPrintableAndBounded) {
   for (int i = 0; i < 300; ++i) {
     wide += "é";
   }
-  const std::string cut = Of(Exited{1}, "x" + wide);
+  const std::string cut = Of(Exited{1}, "xy" + wide);
   EXPECT_EQ(cut.size(), kMaxUnfit - 1);  // Not in the middle of one.
   EXPECT_EQ(Of(Exited{1}, "x" + std::string(10'000, 'y')).size(), kMaxUnfit);
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "common/text.h"
 #include "launcher/print_out.h"
 #include "launcher/status_json.h"
 #include "rendezvous/client_pool.h"
@@ -27,7 +28,8 @@ std::string PoolText(const PoolStatus& pool, const std::string& where) {
                      std::to_string(free) + " free\n";
   std::vector<std::vector<std::string>> rows;
   for (const PoolMember& member : pool.members) {
-    rows.push_back({member.name, PrintableLine(member.facts), PrintableLine(member.state)});
+    rows.push_back({member.name, PrintableLine(member.facts),
+                    Shortened(PrintableLine(member.state), kMostOfCell)});
   }
   text += AlignedRows(std::move(rows), "  ");
   if (!pool.runs.empty()) {

@@ -11,6 +11,7 @@
 #include "common/files.h"
 #include "common/log.h"
 #include "common/slug.h"
+#include "common/text.h"
 #include "launcher/headline.h"
 #include "launcher/print_out.h"
 #include "launcher/status_json.h"
@@ -77,7 +78,7 @@ std::string Ranks(const NodeStatus& node) {
                            : first + "-" + std::to_string(node.first_rank + node.workers - 1);
 }
 
-// Why no world has it; else what is bad about its machine.
+// Why no world has it; else what is bad about its machine. The whole is in --output=json.
 std::string WhatIsWrong(const NodeStatus& node) {
   std::string wrong = node.reason;
   for (const HostFact& fact : node.facts) {
@@ -85,7 +86,7 @@ std::string WhatIsWrong(const NodeStatus& node) {
       wrong += (wrong.empty() ? "" : "; ") + fact.name + " " + fact.value;
     }
   }
-  return wrong;
+  return Shortened(PrintableLine(wrong), kMostOfCell);
 }
 
 // A node's row of the table, and what stands above it.

@@ -188,6 +188,17 @@ TEST_F(Status, WhyANodeIsUnfitIsShownWhereOneIs) {
   EXPECT_EQ(Json()["runs"][0]["nodes"][2]["reason"], "GPU 3 is gone");
 }
 
+// What a node check printed: its line stays readable, and the JSON has all of it.
+TEST_F(Status, ALongReasonIsCut) {
+  const std::string reason = "NCCL " + std::string(200, 'x');
+  run.nodes[2].reason = reason;
+  const std::string text = Text();
+  EXPECT_THAT(text, HasSubstr("NCCL xxx"));
+  EXPECT_THAT(text, HasSubstr("xxx...\n"));
+  EXPECT_THAT(text, Not(HasSubstr(std::string(100, 'x'))));
+  EXPECT_EQ(Json()["runs"][0]["nodes"][2]["reason"], reason);
+}
+
 TEST_F(Status, TheReasonForAWaitAndTheOutcomeAreTold) {
   run.waits_for = "waiting for nodes: 1 of 2 are here";
   const std::string waits = Text();

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/text.h"
 #include "rendezvous/core/bytes.h"
 
 namespace ddprun {
 namespace {
+
+constexpr std::size_t kMostOfCheck = 100;  // Of its words, beside other nodes' in one line.
 
 bool IsOutsider(const Roster& roster, const NodeKey& key) {
   return FindMember(roster, key) == nullptr;
@@ -238,8 +241,9 @@ std::vector<std::string> UnfitNodes(const Roster& roster) {
     }
     const NodeReport& report = roster.nodes.at(key).report;
     const std::string why = report.unfit.empty() ? "no verdict yet" : report.unfit;
-    const char* const what = CannotStart(report) ? "cannot start its workers: " : "node check: ";
-    nodes.push_back(key.node + " (" + what + why + ")");
+    nodes.push_back(key.node + (CannotStart(report)
+                                    ? " (cannot start its workers: " + why + ")"
+                                    : " (node check: " + Shortened(why, kMostOfCheck) + ")"));
   }
   return nodes;
 }

@@ -101,6 +101,13 @@ TEST_F(Unfit, AFirstWorldDoesNotWaitForAVerdict) {
   EXPECT_FALSE(InWorld(a));
 }
 
+TEST_F(Unfit, OtherNodesHearTheBeginningOfALongReason) {
+  Refuse(a, std::string(kMaxUnfit, 'x'), At(0s));
+  b.Says(At(0s));
+  EXPECT_EQ(b.Waits(At(0s)).unfit,
+            std::vector<std::string>{"n0 (node check: " + std::string(97, 'x') + "...)"});
+}
+
 TEST_F(Unfit, ARunThatIsTooFewForItSaysWhoIsRefusedAndWhy) {
   Refuse(a, "no InfiniBand", At(0s));
   b.Says(At(0s));
