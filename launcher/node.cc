@@ -337,7 +337,7 @@ void LaunchedNode::OnExit(const Exit& exit) {
   const bool run_ended = exit.finish && (exit.finish->ending == Ending::kSucceeded ||
                                          exit.finish->ending == Ending::kFailed);
   if (run_ended && !config_.context.word.empty()) {
-    agent_->workers.Print(RunEndMark(config_.context.word));
+    agent_->workers.Print(RunEndMark(config_.context.word, exit.code));
   }
   end_->Begin(exit);
 }

@@ -13,7 +13,7 @@ constexpr std::size_t kFixedWords = 4;
 constexpr char kEdge = '\x1e';  // Around a mark: ASCII's record separator.
 constexpr std::string_view kGreets = "ddprun node 1";
 constexpr std::string_view kLacks = "ddprun lacks ";
-constexpr std::string_view kRunEnds = "run";  // In the place of an exit code.
+constexpr std::string_view kRunEnds = "run ";  // Before the exit code: of the run.
 constexpr std::size_t kMaxMark = 96;
 
 Error NoOrder() {
@@ -67,8 +67,8 @@ std::string Greeting() {
   return std::string(1, kEdge) + std::string(kGreets) + kEdge;
 }
 
-std::string RunEndMark(const std::string& word) {
-  return kEdge + word + " " + std::string(kRunEnds) + kEdge;
+std::string RunEndMark(const std::string& word, int exit_code) {
+  return kEdge + word + " " + std::string(kRunEnds) + std::to_string(exit_code) + kEdge;
 }
 
 std::string EndMark(const std::string& word, int exit_code) {
@@ -92,15 +92,13 @@ bool MarkReader::Take(std::string_view mark, std::string& shown) {
     return false;
   }
   const std::string_view end = mark.substr(word_.size() + 1);
-  if (greeted_ && end == kRunEnds) {
-    run_ended_ = true;
-    return true;
+  const bool of_run = end.starts_with(kRunEnds);
+  const auto code = ParseNumber<int>(end.substr(of_run ? kRunEnds.size() : 0));
+  if (!greeted_ || !code) {
+    return false;
   }
-  const auto code = ParseNumber<int>(end);
-  if (greeted_ && code) {
-    exit_code_ = *code & 0xff;
-  }
-  return greeted_ && code.has_value();
+  (of_run ? run_code_ : exit_code_) = *code & 0xff;
+  return true;
 }
 
 std::string MarkReader::Feed(std::string_view bytes) {

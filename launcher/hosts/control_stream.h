@@ -5,8 +5,8 @@
 //                   | the order, once: what is to be started, with which token and in which place
 //                   | then a byte each: the number of a signal, or 0: the launcher is still there
 //   on its stdout   | with --copy, the number of each file that this host lacks (host_copies.h)
-//                   | a greeting before all else; what is printed; whether the run has ended, and
-//                   | not this node's part alone; at the end the exit code
+//                   | a greeting before all else; what is printed; when the run has ended, and not
+//                   | this node's part alone, how it has; at the end the exit code
 //
 // Whatever a host's shell prints before the greeting is not the run's. The order comes only after
 // the greeting, so nothing but a ddprun gets the token. What is said of the end carries a word of
@@ -55,7 +55,7 @@ class OrderReader {
 };
 
 std::string Greeting();
-std::string RunEndMark(const std::string& word);
+std::string RunEndMark(const std::string& word, int exit_code);
 std::string EndMark(const std::string& word, int exit_code);
 
 // Takes the files asked for, the greeting, the run's end and the exit code out of a host's output.
@@ -69,7 +69,8 @@ class MarkReader {
   // The file that was asked for last. Each is asked for once at most, in the order of their
   // numbers, before the greeting.
   std::optional<std::size_t> lacks() const { return lacks_; }
-  bool run_ended() const { return run_ended_; }
+  // Once the run has ended: the exit code that follows, if the connection lasts.
+  std::optional<int> run_code() const { return run_code_; }
   std::optional<int> exit_code() const { return exit_code_; }
 
  private:
@@ -79,7 +80,7 @@ class MarkReader {
   std::string held_;  // Begins like a mark.
   bool greeted_ = false;
   std::optional<std::size_t> lacks_;
-  bool run_ended_ = false;
+  std::optional<int> run_code_;
   std::optional<int> exit_code_;
 };
 

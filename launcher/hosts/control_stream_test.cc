@@ -46,9 +46,9 @@ TEST(ControlStream, WhatAShellPrintsBeforeTheGreetingIsNotShown) {
 TEST(ControlStream, ARunsEndIsSaidBeforeTheNodes) {
   MarkReader reader("w0rd");
   reader.Feed(Greeting());
-  EXPECT_EQ(reader.Feed("half a " + RunEndMark("other") + RunEndMark("w0rd") + "line\n"),
-            "half a " + RunEndMark("other") + "line\n");
-  EXPECT_TRUE(reader.run_ended());
+  EXPECT_EQ(reader.Feed("half a " + RunEndMark("other", 3) + RunEndMark("w0rd", 3) + "line\n"),
+            "half a " + RunEndMark("other", 3) + "line\n");
+  EXPECT_EQ(reader.run_code(), 3);
   EXPECT_FALSE(reader.exit_code());
   EXPECT_EQ(reader.Feed(EndMark("w0rd", 3)), "");
   EXPECT_EQ(reader.exit_code(), 3);

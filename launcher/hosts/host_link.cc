@@ -129,6 +129,9 @@ void HostLink::OnExit() {
 void HostLink::LookForEnd() {
   if (status_ && out_->drained() && err_->drained()) {
     limit_.Cancel();
+    if (marks_.run_code() && !marks_.exit_code()) {  // The connection broke just then.
+      Tell(HostEnds{host_, *marks_.run_code(), true});
+    }
     Tell(HostGone{host_, WhyGone()});
   }
 }
@@ -171,7 +174,7 @@ std::string HostLink::TakeMarks(std::string_view bytes) {
   }
   if (const std::optional<int> code = marks_.exit_code(); code && !ended_) {
     ended_ = true;
-    Tell(HostEnds{host_, *code, marks_.run_ended()});
+    Tell(HostEnds{host_, *code, marks_.run_code().has_value()});
     CloseInput();  // A process that keeps the host's streams open may keep ssh, too.
   }
   return shown;

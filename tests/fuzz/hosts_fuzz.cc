@@ -46,8 +46,8 @@ void ReadMarks(std::string_view bytes, std::size_t piece) {
     shown += reader.Feed(bytes.substr(at, piece));
   }
   CHECK(shown.size() <= bytes.size());
-  CHECK(reader.exit_code() || reader.run_ended() || shown == bytes.substr(0, shown.size()));
-  CHECK(reader.exit_code() || reader.run_ended() || shown.size() + 96 >= bytes.size());
+  CHECK(reader.exit_code() || reader.run_code() || shown == bytes.substr(0, shown.size()));
+  CHECK(reader.exit_code() || reader.run_code() || shown.size() + 96 >= bytes.size());
 }
 
 }  // namespace

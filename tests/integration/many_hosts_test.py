@@ -175,6 +175,15 @@ class ManyHosts(HostsTest):
         self.assertEqual(run.wait(), 0, run.all())
         self.run_directory_stays = True
 
+    def test_a_connection_that_breaks_after_the_runs_end_loses_no_host(self):
+        until_the_run_ends = self.write("cut.py", "import os\nread = piece = b'-'\n"
+                                                  "while piece and b' run 7\\x1e' not in read:\n"
+                                                  "    piece = os.read(0, 4096)\n    os.write(1, piece)\n    read += piece\n")
+        self.hosts.behave = lambda host, command: f"{command} | {sys.executable} -S -E {until_the_run_ends}; exit 255"
+        run = self.launch(self.names(2), FAKE_WORKER, "--exit=7", "--always")
+        self.assertEqual(run.wait(), 7, run.all())
+        self.assertNotIn("lost the connection", run.err())
+
     def test_what_answers_is_no_ddprun(self):
         for command, why in (("exit 0", "the launch agent ended with exit code 0"),
                              ("echo hello", "the launch agent ended with exit code 0"),
