@@ -321,6 +321,7 @@ void OnTick(AgentStepContext& step) {
   if (due(StopTime(state))) {
     OnTimeUp(step);
   }
+  TerminateIfDue(step);
   if (due(state.kill_at)) {
     if (state.taking_stacks) {
       step.Tell(NoticeLevel::kInfo, "taking the stacks lasts too long: killing the workers");

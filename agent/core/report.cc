@@ -98,6 +98,7 @@ std::optional<Time> NextWake(const AgentState& state, const AgentConfig& config)
       wake = wake ? std::min(*wake, *when) : *when;
     }
   };
+  consider(state.terminate_at);
   consider(state.kill_at);
   consider(state.unkillable_at);
   consider(state.exit_at);

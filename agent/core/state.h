@@ -118,6 +118,7 @@ struct AgentState : NodeStanding {
 
   bool planned = false;               // The stop in progress gives time to save.
   bool taking_stacks = false;         // The workers hang: they are killed once that is done.
+  std::optional<Time> terminate_at;   // Of a stop by SIGINT: TERM to workers that ignore it.
   std::optional<Time> kill_at;        // TERM to KILL.
   std::optional<Time> unkillable_at;  // KILL to "cannot be killed".
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/exit_code.h"
+#include "rendezvous/messages/describe.h"
 #include "rendezvous/messages/lease.h"
 
 namespace ddprun {
@@ -56,13 +57,31 @@ void BeginStop(AgentStepContext& step, bool planned, int signal) {
   state.saving = !planned && step.config.stop_grace > kStopGrace;
   state.stop_began = step.now;
   state.kill_at = step.now + (planned ? step.config.spec.shutdown_timeout : step.config.stop_grace);
+  if (planned && signal == kInterrupt) {
+    const Duration last = std::min(kStopGrace, step.config.spec.shutdown_timeout / 2);
+    state.terminate_at = *state.kill_at - last;
+  }
   step.effects.push_back(SignalWorkers{signal, !planned});
+}
+
+void TerminateIfDue(AgentStepContext& step) {
+  AgentState& state = step.state;
+  if (!state.terminate_at || step.now < *state.terminate_at) {
+    return;
+  }
+  state.terminate_at.reset();
+  if (state.alive > 0) {
+    step.Tell(NoticeLevel::kInfo,
+              "SIGINT has not ended " + CountOf(state.alive, "worker") + ": sending SIGTERM");
+  }
+  step.effects.push_back(SignalWorkers{kTerminate});
 }
 
 void HurryStop(AgentStepContext& step) {
   AgentState& state = step.state;
   state.planned = false;
   state.saving = step.config.stop_grace > kStopGrace;
+  state.terminate_at.reset();
   step.effects.push_back(SignalWorkers{kTerminate, true});
   if (state.kill_at) {
     state.kill_at = std::min<Time>(*state.kill_at, step.now + step.config.stop_grace);
@@ -90,6 +109,7 @@ void ProlongStop(AgentStepContext& step, const StillActive& active) {
 }
 
 void KillNow(AgentStepContext& step) {
+  step.state.terminate_at.reset();
   step.state.kill_at.reset();
   step.state.taking_stacks = false;
   step.state.unkillable_at = step.now + kUnkillable;
@@ -119,6 +139,7 @@ void BecomeIdle(AgentStepContext& step, Generation generation) {
   AgentState& state = step.state;
   state.phase = AgentPhase::kIdle;
   state.floor = std::max(state.floor, generation);
+  state.terminate_at.reset();
   state.kill_at.reset();
   state.taking_stacks = false;
   state.saving = false;

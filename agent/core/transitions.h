@@ -41,6 +41,10 @@ void ExitNow(AgentStepContext& step, int code, std::string text);
 // the shutdown timeout, others the stop grace.
 void BeginStop(AgentStepContext& step, bool planned, int signal);
 
+// In a planned stop by SIGINT workers that ignore it, as those of a shell's background do, get TERM
+// in the last part of the grace.
+void TerminateIfDue(AgentStepContext& step);
+
 // A planned stop has become one by failure or loss: a rank that is blocked with a dead peer never
 // sees TERM, so a long grace would be of no use.
 void HurryStop(AgentStepContext& step);

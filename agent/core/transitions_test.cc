@@ -40,6 +40,32 @@ TEST_F(RunningAgent, TermLeavesAndASecondOneKills) {
   EXPECT_EQ(Find<Exit>()->code, 143);
 }
 
+TEST_F(RunningAgent, WorkersThatIgnoreAnInterruptGetTermBeforeTheyAreKilled) {
+  Feed(SignalArrived{kInt}, 2s);
+  EXPECT_EQ(Find<SignalWorkers>()->signal, kInt);
+  EXPECT_EQ(*NextWake(state, config), At(27s));
+  Ends(0, Killed{kInt}, 3s);
+  Feed(AgentTick{}, 27s);
+  ASSERT_TRUE(Did<SignalWorkers>());
+  EXPECT_EQ(Find<SignalWorkers>()->signal, kTerm);
+  EXPECT_FALSE(Find<SignalWorkers>()->end_at_once);
+  EXPECT_EQ(Find<Say>()->text, "SIGINT has not ended 1 worker: sending SIGTERM");
+  EXPECT_EQ(*NextWake(state, config), At(32s));
+  Feed(AgentTick{}, 32s);
+  EXPECT_TRUE(Did<KillWorkers>());
+}
+
+// Of another node, within a short grace.
+TEST_F(RunningAgent, SoDoThoseThatAnotherNodesInterruptStops) {
+  config.spec.shutdown_timeout = 4s;
+  Told(Stop{{1}, {1}, StopCause::kOperator, /*interrupts=*/true}, 2s);
+  EXPECT_EQ(Find<SignalWorkers>()->signal, kInt);
+  EXPECT_EQ(*NextWake(state, config), At(4s));
+  TellStop(1, StopCause::kNodeLost, 3s);  // They get it at once.
+  EXPECT_EQ(Find<SignalWorkers>()->signal, kTerm);
+  EXPECT_EQ(*NextWake(state, config), At(6s));
+}
+
 // Workers that can save must not get the same signal as workers whose peer is gone.
 TEST_F(RunningAgent, OnlyAStopForLossTellsWorkersToEndAtOnce) {
   TellStop(1, StopCause::kScaleUp, 2s);
