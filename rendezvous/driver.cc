@@ -626,16 +626,19 @@ Result<RunId> CoordinatorDriver::RunNamed(const RunId& run_id) const {
   }
   std::vector<RunId> active;
   for (const auto& [id, run] : runs_) {
-    if (!run->state.outcome) {
+    if (!run->state.outcome && run->state.index.served > 0) {
       active.push_back(id);
     }
   }
   if (active.size() == 1 || runs_.size() == 1) {
     return active.empty() ? runs_.begin()->first : active.front();
   }
+  if (runs_.empty()) {
+    return Error{ErrorKind::kNotFound, "this server has no run"};
+  }
   return Error{ErrorKind::kNotFound,
                "this server has " +
-                   (active.empty() ? std::to_string(runs_.size()) + " runs, which have ended"
+                   (active.empty() ? std::to_string(runs_.size()) + " runs, none of which is active"
                                    : std::to_string(active.size()) + " active runs") +
                    ": name one (ddprun status lists them)"};
 }

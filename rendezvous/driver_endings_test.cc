@@ -72,6 +72,29 @@ TEST_F(Ended, ForgottenForAnotherItIsInTheWayOfNone) {
   });
 }
 
+// As of a run whose launch was killed.
+TEST_F(Ended, ARunWhoseNodesHaveAllLeftIsNotTakenForTheOneToStop) {
+  OnLoop([&] {
+    driver.SetToken("token");
+    const ControlRequest stop{.run_id = "", .verb = ControlVerb::kStop, .token = "token"};
+    EXPECT_EQ(driver.OnControl(stop).error().message, "this server has no run");
+    NodeReport leaver = ReportOf("n1", {9});
+    leaver.run_id = "left";
+    leaver.leaving = Leaving::kLeave;
+    leaver.echo = Tell(leaver);
+    leaver.sequence = 2;
+    (void)Tell(leaver);
+    NodeReport trains = ReportOf("n2", {9});
+    trains.run_id = "trains";
+    (void)Tell(trains);
+    EXPECT_TRUE(driver.OnControl(stop));
+    EXPECT_TRUE(driver.StateOf("trains")->outcome);
+    EXPECT_EQ(driver.OnControl(stop).error().message,
+              "this server has 2 runs, none of which is active: name one (ddprun status lists "
+              "them)");
+  });
+}
+
 // They may be in the way of another's.
 TEST_F(Ended, AStragglersWorkersAreWaitedFor) {
   OnLoop([&] {

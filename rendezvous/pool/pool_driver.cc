@@ -121,14 +121,28 @@ void PoolDriver::OnGone(const Key& key, Incarnation incarnation) {
   Settle();
 }
 
+// Without a name the only run is meant, if it waits or trains.
+Result<std::string> PoolDriver::OnStop(ControlRequest request) {
+  if (request.run_id.empty()) {
+    std::vector<PoolQueued> runs = core_.Status().runs;
+    std::erase_if(runs, [](const PoolQueued& run) { return run.phase == PoolRunPhase::kOver; });
+    if (runs.size() > 1) {
+      return Error{ErrorKind::kNotFound, "the pool has " + std::to_string(runs.size()) +
+                                             " runs: name one (ddprun status lists them)"};
+    }
+    request.run_id = runs.empty() ? "" : runs.front().run_id;
+  }
+  if (!core_.StopWaiting(request.run_id)) {
+    return control_(request);
+  }
+  Settle();
+  return "run '" + request.run_id + "' leaves the queue of the pool";
+}
+
 // A daemon's name is that of its node, which leaves its run as any other.
 Result<std::string> PoolDriver::OnControl(const ControlRequest& request) {
-  if (request.verb == ControlVerb::kStop && core_.StopWaiting(request.run_id)) {
-    Settle();
-    return "run '" + request.run_id + "' leaves the queue of the pool";
-  }
   if (request.verb != ControlVerb::kDrain) {
-    return control_(request);
+    return request.verb == ControlVerb::kStop ? OnStop(request) : control_(request);
   }
   if (!core_.Drain(request.node)) {
     return request.run_id.empty()

@@ -54,6 +54,7 @@ class PoolDriver {
   void OnReport(const Key& key, Incarnation incarnation, const PoolReport& report);
   Result<void> Take(const PoolReport& report);
   void OnGone(const Key& key, Incarnation incarnation);
+  Result<std::string> OnStop(ControlRequest request);
   Result<std::string> OnControl(const ControlRequest& request);
   void Settle();
   void KeepNew();

@@ -24,11 +24,17 @@ class PoolDriverTest : public testing::Test {
   InstantLoop loop_;
   PoolDriver driver_{loop_, 1'000};
   std::vector<RunId> forgotten_;
+  std::vector<RunId> stopped_;
   RendezvousHandlers handlers_ =
-      driver_.With({}, [this](const RunId& run_id, const PoolDriver::IsNode& of_pool) {
-        EXPECT_TRUE(of_pool("n1") && !of_pool("n2"));
-        forgotten_.push_back(run_id);
-      });
+      driver_.With({.control =
+                        [this](const ControlRequest& request) {
+                          stopped_.push_back(request.run_id);
+                          return Result<std::string>("the run stops");
+                        }},
+                   [this](const RunId& run_id, const PoolDriver::IsNode& of_pool) {
+                     EXPECT_TRUE(of_pool("n1") && !of_pool("n2"));
+                     forgotten_.push_back(run_id);
+                   });
   std::function<void()> kept_;
 };
 
@@ -57,6 +63,27 @@ TEST_F(PoolDriverTest, ADetachedRunIsNeitherStartedNorAnsweredBeforeItIsKept) {
   kept_();
   EXPECT_TRUE(IsOrdered(*daemon, "a"));
   EXPECT_EQ(launch->sent.size(), 1u);
+}
+
+// Those that wait count, and those that are over do not.
+TEST_F(PoolDriverTest, AStopWithoutANameMeansTheOnlyRun) {
+  const auto stop = [&](const RunId& run_id) {
+    return handlers_.control({.run_id = run_id, .verb = ControlVerb::kStop});
+  };
+  const auto wish = [&](const RunId& run_id) {
+    Come(PoolWish{.run_id = run_id, .incarnation = {7}, .args = {"--", "a"}});
+  };
+  Come(PoolOffer{.name = "n1", .incarnation = {1}});
+  loop_.GoTo(loop_.Now() + PoolCore::kRecovery);
+  EXPECT_EQ(stop("").value(), "the run stops");
+  wish("trains");
+  EXPECT_EQ(stop("").value(), "the run stops");
+  EXPECT_EQ(stopped_, (std::vector<RunId>{"", "trains"}));
+  wish("waits");
+  EXPECT_EQ(stop("").error().message, "the pool has 2 runs: name one (ddprun status lists them)");
+  EXPECT_EQ(stop("waits").value(), "run 'waits' leaves the queue of the pool");
+  EXPECT_EQ(stop("").value(), "the run stops");
+  EXPECT_EQ(stopped_.back(), "trains");
 }
 
 TEST_F(PoolDriverTest, OthersNeedNotBeKept) {

@@ -218,7 +218,7 @@ class Control(Operators):
         self.wait_for_text(server, "serving at")
         refused = self.ask("stop", f"--endpoint={self.endpoint}", expect=1,
                            environment={"DDPRUN_TOKEN": TOKEN})
-        self.assertIn("this server has 0 runs", refused.err())
+        self.assertIn("this server has no run", refused.err())
         self.terminate(server)
 
 
