@@ -7,6 +7,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <cstdio>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -149,14 +150,16 @@ class PoolLaunch {
     if (over_) {
       return;
     }
-    Time next = follower_->prints() ? limit : loop_.Now() + kLastWordsLimit;
-    if (loop_.Now() >= next) {
-      if (const auto run = lost_ ? std::nullopt : EndAtServer()) {
+    const Time next = follower_->prints() ? limit : loop_.Now() + kLastWordsLimit;
+    if (loop_.Now() >= next && !lost_) {
+      return AskHowItEnded([this](const std::optional<RunStatus>& run) {
+        if (!run || over_) {
+          return LeaveOutputThatIsNotRead(loop_.Now() + kLastWordsLimit);
+        }
         Log(LogLevel::kWarning,
             "the run has ended; the rest of its output is not read, and left out");
-        return End(run->exit_code);
-      }
-      next = loop_.Now() + kLastWordsLimit;
+        End(run->exit_code);
+      });
     }
     unread_.ArmAt(loop_.Now() + kLookAtFollower, [this, next] { LeaveOutputThatIsNotRead(next); });
   }
@@ -303,43 +306,56 @@ class PoolLaunch {
       Log(LogLevel::kInfo, "taken out of the queue of the pool, on request");
     }
     ShowSaid(view);
-    code_ = stopped_waiting_by_ && !view.placed ? kExitSignalBase + *stopped_waiting_by_
-            : view.exit_code                    ? *view.exit_code
-                                                : CodeAtServer();
-    if (view.placed) {
-      SayWhy();
+    const bool left = stopped_waiting_by_ && !view.placed;
+    const bool known = left || view.exit_code;
+    code_ =
+        left ? kExitSignalBase + *stopped_waiting_by_ : view.exit_code.value_or(kExitUnavailable);
+    if (known && !WantsToKnowWhy()) {
+      return PrintTheRest();
     }
+    AskHowItEnded([this, known](const std::optional<RunStatus>& run) {
+      if (!known && run) {
+        code_ = run->exit_code;
+      } else if (!known) {
+        Log(LogLevel::kError,
+            "the run has ended, and how is not known: its daemons and the pool's "
+            "server were started again meanwhile");
+      }
+      if (run && WantsToKnowWhy() && std::ranges::count(remembered_, run->outcome) == 0) {
+        Log(LogLevel::kError, run->outcome);
+      }
+      PrintTheRest();
+    });
+  }
+
+  bool WantsToKnowWhy() const {
+    return wish_.placed && code_ != kExitOk && !said_why_it_failed_ && stopped_by_ == 0;
+  }
+
+  // How the run has ended, of which no daemon knows enough: an earlier one had started the node.
+  // None: it runs, or no server has said so in time.
+  void AskHowItEnded(std::function<void(const std::optional<RunStatus>&)> then) {
+    asks_ = true;
+    const auto ended = std::make_shared<std::optional<RunStatus>>();
+    loop_.RunBounded(
+        kAskLimit,
+        [ended, place = Place(), run_id = wish_.run_id] {
+          const auto runs = AskStatus(place, run_id, kAskLimit);
+          if (runs && !runs->empty() && !runs->front().outcome.empty()) {
+            *ended = runs->front();
+          }
+        },
+        [this, ended, then = std::move(then)](bool in_time) {
+          asks_ = !in_time;
+          then(in_time ? *ended : std::nullopt);
+        });
+  }
+
+  void PrintTheRest() {
     if (follower_) {
       follower_->RunIsOver();
     }
     AwaitOutput(loop_.Now() + kLastWordsLimit);
-  }
-
-  // How the run has ended, of which no daemon knows enough: an earlier one had started the node.
-  std::optional<RunStatus> EndAtServer() const {
-    const auto runs = AskStatus(Place(), wish_.run_id, kAskLimit);
-    return runs && !runs->empty() && !runs->front().outcome.empty() ? std::optional(runs->front())
-                                                                    : std::nullopt;
-  }
-
-  int CodeAtServer() const {
-    if (const auto run = EndAtServer()) {
-      return run->exit_code;
-    }
-    Log(LogLevel::kError,
-        "the run has ended, and how is not known: its daemons and the pool's "
-        "server were started again meanwhile");
-    return kExitUnavailable;
-  }
-
-  void SayWhy() const {
-    if (code_ == kExitOk || said_why_it_failed_ || stopped_by_ > 0) {
-      return;
-    }
-    const auto run = EndAtServer();
-    if (run && std::ranges::count(remembered_, run->outcome) == 0) {
-      Log(LogLevel::kError, run->outcome);
-    }
   }
 
   void AwaitOutput(Time limit) {
@@ -354,8 +370,8 @@ class PoolLaunch {
   void End(int code) {
     code_ = code;
     over_ = true;
-    if (follower_ && !follower_->done()) {
-      FlushLog(kPoolFlushLimit);  // The follower may wait for a server that does not answer.
+    if (asks_ || (follower_ && !follower_->done())) {
+      FlushLog(kPoolFlushLimit);  // These may wait for a server that does not answer.
       ::_exit(code);
     }
     loop_.Stop();
@@ -373,6 +389,7 @@ class PoolLaunch {
   bool known_ = false;  // The server has taken the wish.
   bool lost_ = false;
   bool over_ = false;
+  bool asks_ = false;  // Perhaps on a thread that is still at it.
   int code_ = kExitOk;
   std::optional<int> stopped_waiting_by_;
   int stopped_by_ = 0;  // Signals that stop: the third ends this process, whatever the pool does.

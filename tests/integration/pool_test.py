@@ -145,7 +145,7 @@ class PoolTest(DdprunTest):
 
     def test_ctrl_c_ends_a_launch_whose_output_is_not_read_and_a_second_one_at_once(self):
         there = self.pool(None, "n1")
-        script = self.write("much.py", "while True:\n    print('much ' * 2000, flush=True)\n")
+        script = self.much()
         for again in (False, True):
             reader, writer = os.pipe()
             run = self.start(script, out=writer)
@@ -160,6 +160,29 @@ class PoolTest(DdprunTest):
             os.close(reader)
         self.wait_for_states(*there, n1="free")
         self.end(there)
+
+    def test_a_launch_hears_signals_while_it_asks_a_silent_server(self):
+        self.environment["DDPRUN_TOKEN"] = "0123456789-this-is-secret"
+        there = self.pool(None, "n1")
+        proxy = TcpProxy(self.endpoint)
+        self.addCleanup(proxy.close)
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        run = self.start(f"--pool={proxy.endpoint}", self.much(), out=writer)
+        os.close(writer)
+        self.wait_for(lambda: self.is_full(reader), run, what="a full pipe")
+        proxy.set("stall")
+        before = len(proxy.pairs)
+        run.signal(signal.SIGINT)
+        self.wait_for(lambda: len(proxy.pairs) > before, run, what="the question how the run has ended")
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.wait(3), 130, run.all())  # The answer is waited for longer.
+        proxy.cut()
+        self.wait_for_states(*there, n1="free")
+        self.end(there)
+
+    def much(self):
+        return self.write("much.py", "while True:\n    print('much ' * 2000, flush=True)\n")
 
     def is_full(self, reader):
         """64 KiB, or less than a line is free of them."""
