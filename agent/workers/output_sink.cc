@@ -52,7 +52,7 @@ bool OutputSink::Write(std::string lines) {
 }
 
 void OutputSink::Append(std::string_view lines) {
-  if (lines.empty()) {
+  if (lines.empty() || left_) {
     return;
   }
   if (passed_over_) {
@@ -67,6 +67,7 @@ void OutputSink::Append(std::string_view lines) {
 
 void OutputSink::StartWriting() {
   writing_ = true;
+  began_ = loop_.Now();
   if (!Write(std::exchange(pending_, {}))) {
     loop_.Post([shared = shared_] {
       if (shared->sink != nullptr) {
@@ -83,6 +84,14 @@ void OutputSink::PassOver() {
       "the workers' output to " + name_ +
           " is not written: its file system is not responding. Until it does, their output there "
           "is dropped, and they continue [output-not-written]");
+}
+
+void OutputSink::Leave() {
+  left_ = true;
+  pending_.clear();
+  for (const auto& call : std::exchange(waiting_, {})) {
+    call();
+  }
 }
 
 void OutputSink::OnWritten(int error_number) {

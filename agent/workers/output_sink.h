@@ -42,9 +42,14 @@ class OutputSink {
   // is very long.
   void Append(std::string_view lines);
 
-  bool HasRoom() const { return passed_over_ || pending_.size() < kRoom; }
+  // For a console whose reader stands still: what it has not read is dropped, and all that comes.
+  void Leave();
+
+  bool HasRoom() const { return left_ || passed_over_ || pending_.size() < kRoom; }
   const std::string& name() const { return name_; }
-  bool Idle() const { return pending_.empty() && !writing_; }
+  bool Idle() const { return left_ || (pending_.empty() && !writing_); }
+  // Nothing was taken for so long.
+  bool StandsFor(Duration duration) const { return writing_ && loop_.Now() >= began_ + duration; }
 
   // Once, on the loop, after the write now under way.
   void WhenWritten(std::function<void()> call);
@@ -65,6 +70,8 @@ class OutputSink {
   bool writing_ = false;
   bool complained_ = false;
   bool passed_over_ = false;
+  bool left_ = false;
+  Time began_;               // The write under way.
   std::size_t dropped_ = 0;  // Bytes, since then.
   std::vector<std::function<void()>> waiting_;
   TaskQueue queue_;  // Its thread writes, and closes.

@@ -75,6 +75,7 @@ class HostsTurn {
       EndBy(state_.stop_signal ? HostsConfig::kEndGrace : config_.stop_limit);
       state_.stop_signal = event.number;
       state_.terminated = true;
+      state_.look_at = now_ + HostsConfig::kReaderLimit;
     }
   }
 
@@ -84,6 +85,10 @@ class HostsTurn {
     const bool prints = event.output_comes && now_ < state_.over_since + HostsConfig::kOutputLimit;
     if ((event.output_waits || prints) && state_.end_by && !state_.stop_signal) {
       state_.end_by = now_ + HostsConfig::kEndGrace;
+    }
+    if (state_.look_at && *state_.look_at <= now_) {
+      effects_.leaves_output = event.output_stands;
+      state_.look_at = now_ + HostsConfig::kReaderLimit;
     }
   }
 
@@ -243,6 +248,7 @@ class HostsTurn {
     }
     state_.over = true;
     state_.end_by.reset();
+    state_.look_at.reset();
     const std::optional<int> known = state_.run_code ? state_.run_code : state_.last_code;
     effects_.exit_code = known                ? *known
                          : state_.stop_signal ? kExitSignalBase + *state_.stop_signal
@@ -300,6 +306,9 @@ HostsEffects Step(HostsState& state, const HostsConfig& config, const HostsEvent
 
 std::optional<Time> NextWake(const HostsState& state) {
   std::optional<Time> wake = state.over ? std::nullopt : state.end_by;
+  if (state.look_at && (!wake || *state.look_at < *wake)) {
+    wake = state.look_at;
+  }
   for (const HostState& host : state.hosts) {
     const bool starts = host.phase == HostPhase::kStarting;
     for (const std::optional<Time> time : {host.deadline, starts ? host.slow : std::nullopt}) {

@@ -24,10 +24,12 @@
 // so. A host that began just then may look for the run in vain. Where only the first host can host
 // the rendezvous its end is the run's. So is the failure of a host, which lacks the program
 // perhaps, if fewer than MIN others are left. The others have kEndGrace to follow, and longer while
-// their output still comes (kOutputLimit), then SIGTERM and
-// kEndGrace more, and then they are dropped. After a signal that stops they have what workers have
-// (stop_limit), after a second one kEndGrace: a host's exit code may be behind output without a
-// reader.
+// their output still comes (kOutputLimit), then SIGTERM and kEndGrace more, and then they are
+// dropped. After a signal that stops they have what workers have (stop_limit), after a second one
+// kEndGrace.
+//
+// A host's exit code comes behind its output. After a signal that stops, output whose reader stands
+// still is left out, so that the exit code is read.
 #pragma once
 
 #include <cstddef>
@@ -56,6 +58,7 @@ struct HostsConfig {
   static constexpr Duration kCopyLimit{600'000};  // For the greeting, after a file was asked for.
   static constexpr Duration kEndGrace{5'000};
   static constexpr Duration kOutputLimit{300'000};  // For what hosts have not printed by then.
+  static constexpr Duration kReaderLimit{2'000};    // After a signal that stops.
   static constexpr Duration kFirstRetry{2'000};
   static constexpr Duration kLongestRetry{60'000};
 };
@@ -79,6 +82,7 @@ struct HostsState {
   std::optional<int> last_code;  // Of the host that ended last.
   std::optional<Time> end_by;    // The run ends; hosts that run may do so until then.
   Time over_since;               // Since that began.
+  std::optional<Time> look_at;   // The launcher's output, after a signal that stops.
   bool terminated = false;       // They got a signal that stops.
   bool over = false;
 };
@@ -106,8 +110,9 @@ struct LaunchSignal {
   bool stops;
 };
 struct HostsTick {
-  bool output_waits = false;  // For a reader of the launcher's own output.
-  bool output_comes = false;  // Some came from a host since the event before this one.
+  bool output_waits = false;   // For a reader of the launcher's own output.
+  bool output_stands = false;  // It has taken nothing for kReaderLimit.
+  bool output_comes = false;   // Some came from a host since the event before this one.
 };
 using HostsEvent =
     std::variant<LaunchBegins, HostLacks, HostGreets, HostEnds, HostGone, LaunchSignal, HostsTick>;
@@ -120,6 +125,7 @@ struct HostsEffects {
   std::vector<std::pair<std::size_t, std::size_t>> sent;  // Host and file.
   std::vector<std::size_t> ordered;
   std::vector<std::pair<std::size_t, int>> signals;
+  bool leaves_output = false;    // That has no reader.
   std::optional<int> exit_code;  // The launch is over.
 };
 

@@ -227,18 +227,37 @@ TEST(HostsCore, ANodeThatCannotBeginEndsAFixedRun) {
   EXPECT_EQ(elastic.Feed(HostEnds{0, 0}).exit_code, 0);
 }
 
-// Its exit code may be behind output without a reader.
 TEST(HostsCore, AHostThatDoesNotEndAfterASignalIsDropped) {
-  HostsStory story(2, 2);
+  for (const bool again : {false, true}) {
+    HostsStory story(2, 2);
+    story.AllGreet();
+    story.Feed(LaunchSignal{SIGTERM, true});
+    Duration limit = 40s;
+    if (again) {
+      story.After(1s);
+      story.Feed(LaunchSignal{SIGINT, true});
+      limit = 5s;
+    }
+    EXPECT_THAT(story.After(limit - 1s).dropped, IsEmpty());
+    story.now += 1s;
+    EXPECT_THAT(story.Feed(HostsTick{.output_waits = true}).dropped, ElementsAre(0, 1));
+    EXPECT_EQ(story.last.exit_code, again ? 130 : 143);
+  }
+}
+
+// The exit codes of the hosts are behind it.
+TEST(HostsCore, OutputWhoseReaderStandsStillIsLeftOutAfterASignal) {
+  HostsStory story(1, 1);
   story.AllGreet();
-  story.Feed(LaunchSignal{SIGTERM, true});
-  EXPECT_EQ(NextWake(story.state), story.now + 40s);
-  story.After(1s);
+  EXPECT_FALSE(story.Feed(HostsTick{.output_stands = true}).leaves_output);
   story.Feed(LaunchSignal{SIGINT, true});
-  EXPECT_EQ(NextWake(story.state), story.now + 5s);
-  story.now += 5s;
-  EXPECT_THAT(story.Feed(HostsTick{.output_waits = true}).dropped, ElementsAre(0, 1));
-  EXPECT_EQ(story.last.exit_code, 130);
+  for (const bool stands : {false, true}) {
+    EXPECT_EQ(NextWake(story.state), story.now + HostsConfig::kReaderLimit);
+    story.now += HostsConfig::kReaderLimit;
+    EXPECT_EQ(story.Feed(HostsTick{.output_stands = stands}).leaves_output, stands);
+  }
+  EXPECT_EQ(story.Feed(HostEnds{0, 130}).exit_code, 130);
+  EXPECT_EQ(NextWake(story.state), std::nullopt);
 }
 
 // Where another node can take the rendezvous over, the first host may be drained.

@@ -108,12 +108,20 @@ class HostsDriver {
       const char number = static_cast<char>(signal);
       links_[host]->Send({&number, 1});
     }
+    if (effects.leaves_output) {
+      LeaveOutput();
+    }
     if (effects.exit_code) {
       exit_code_ = *effects.exit_code;
       End(loop_.Now() + kLinksLimit);
     }
     wake_.ArmAt(NextWake(state_), [this] {
-      Feed(HostsTick{!consoles_.out.HasRoom() || !consoles_.err.HasRoom(), Heard()});
+      HostsTick tick{.output_comes = Heard()};
+      for (const OutputSink* const sink : {&consoles_.out, &consoles_.err}) {
+        tick.output_waits |= !sink->HasRoom();
+        tick.output_stands |= HoldsHostsUp(*sink);
+      }
+      Feed(tick);
     });
     Heard();
   }
@@ -122,6 +130,21 @@ class HostsDriver {
   bool Heard() {
     return std::ranges::count_if(links_, [](const auto& link) { return link && link->Heard(); }) >
            0;
+  }
+
+  // What hosts print is not read meanwhile.
+  static bool HoldsHostsUp(const OutputSink& sink) {
+    return !sink.HasRoom() && sink.StandsFor(HostsConfig::kReaderLimit);
+  }
+
+  void LeaveOutput() {
+    for (OutputSink* const sink : {&consoles_.out, &consoles_.err}) {
+      if (HoldsHostsUp(*sink)) {
+        Log(LogLevel::kWarning,
+            "the rest of the hosts' output to " + sink->name() + " is not read, and left out");
+        sink->Leave();
+      }
+    }
   }
 
   void Start(std::size_t host) {

@@ -226,17 +226,20 @@ class ManyHosts(HostsTest):
         self.assertEqual(run.out(), "")
 
     def test_nobody_reads(self):
-        names = self.names(2)
-        reader, writer = os.pipe()
-        self.addCleanup(os.close, reader)
-        run = self.launch(names, FAKE_WORKER, f"--touch={self.path('begun.%r')}", "--spew=4", "--hang", out=writer)
-        os.close(writer)
-        self.wait_for(lambda: os.path.exists(self.path("begun.1")), run)
-        run.signal(signal.SIGTERM)
-        self.wait_for_text(run, "on request")
-        run.signal(signal.SIGINT)
-        self.assertIn(run.wait(), (130, 143), run.all())
-        self.assertTrue(eventually(lambda: not self.mark.living()), run.all())
+        for again in (False, True):
+            with self.subTest("two signals" if again else "one signal"):
+                reader, writer = os.pipe()
+                begun = self.path(f"begun.{again}")
+                run = self.launch(self.names(2), FAKE_WORKER, f"--touch={begun}.%r", "--spew=4", "--hang", out=writer)
+                os.close(writer)
+                self.wait_for(lambda begun=begun: os.path.exists(f"{begun}.1"), run)
+                run.signal(signal.SIGTERM)
+                if again:
+                    self.wait_for_text(run, "on request")
+                    run.signal(signal.SIGINT)
+                self.assertIn(run.wait(), (130, 143), run.all())
+                self.assertTrue(eventually(lambda: not self.mark.living()), run.all())
+                os.close(reader)
 
     def test_this_machine_needs_no_ssh(self):
         run = self.ask("--hosts=localhost:2", "--launch-agent=false", FAKE_WORKER, HELLO)
