@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 constexpr Time kStart{std::chrono::seconds(100)};
 
 struct Merging : testing::Test {
-  LineMerger merger;
+  LineMerger merger{{}};
   std::string out;
   Merging() { merger.Expect(4, 4); }
   void Say(std::uint32_t rank, std::string_view line, Duration after = 0ms) {
@@ -77,6 +77,32 @@ TEST_F(Merging, RanksOfOneNodeAmongOthersAreNamed) {
   Say(2, "a");
   Say(3, "a");
   EXPECT_EQ(out, "[ranks 2-3] a\n");
+}
+
+// As of hosts, whose workers' lines are each one's own.
+TEST(MergingOfSomeLines, OthersWaitOnlyBehindThem) {
+  LineMerger merger({.patience = 500ms,
+                     .merges = [](std::string_view line) { return line.starts_with("error"); },
+                     .names =
+                         [](const std::set<std::uint32_t>& hosts) {
+                           return std::string(hosts.size() > 2 ? "all" : "some");
+                         }});
+  merger.Expect(3, 3);
+  std::string out;
+  merger.Add(0, "step 1", kStart, out);
+  merger.Add(1, "step 1", kStart, out);
+  EXPECT_EQ(out, "[some] step 1\n[some] step 1\n");
+  out.clear();
+  merger.Add(0, "error: refused", kStart, out);
+  merger.Add(0, "step 2", kStart, out);
+  merger.Add(1, "step 2", kStart, out);
+  EXPECT_EQ(out, "[some] step 2\n");
+  out.clear();
+  merger.Add(1, "error: refused", kStart, out);
+  EXPECT_EQ(out, "");
+  EXPECT_EQ(merger.due(), kStart + 500ms);
+  merger.Add(2, "error: refused", kStart, out);
+  EXPECT_EQ(out, "[all] error: refused\n[some] step 2\n");
 }
 
 TEST_F(Merging, IsBounded) {

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace ddprun {
 
-MergedConsole::MergedConsole(Loop& loop, OutputSink& sink)
-    : loop_(loop), sink_(sink), timer_(loop) {}
+MergedConsole::MergedConsole(Loop& loop, OutputSink& sink, LineMerger::Plan plan)
+    : loop_(loop), sink_(sink), merger_(std::move(plan)), timer_(loop) {}
 
 void MergedConsole::Put(std::uint32_t rank, std::string_view lines) {
   std::string out;

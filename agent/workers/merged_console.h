@@ -14,7 +14,7 @@ namespace ddprun {
 
 class MergedConsole {
  public:
-  MergedConsole(Loop& loop, OutputSink& sink);
+  MergedConsole(Loop& loop, OutputSink& sink, LineMerger::Plan plan = {});
 
   void Expect(std::uint32_t shown, std::uint32_t world) { merger_.Expect(shown, world); }
   void Put(std::uint32_t rank, std::string_view lines);

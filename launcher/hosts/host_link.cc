@@ -43,7 +43,7 @@ HostLink::~HostLink() {
   Kill();
 }
 
-void HostLink::Start(WorkerSpec spec, Consoles& consoles) {
+void HostLink::Start(WorkerSpec spec, Consoles& consoles, MergedConsole& errors) {
   auto in = MakePipe();
   auto out = MakePipe();
   auto err = MakePipe();
@@ -55,19 +55,18 @@ void HostLink::Start(WorkerSpec spec, Consoles& consoles) {
   runs_ = true;
   input_.assign(in->writer.Release());
   input_.native_non_blocking(true);
-  const std::string prefix = "[" + name_ + "] ";
   out_ = std::make_shared<OutputStream>(
       loop_, std::move(out->reader),
       OutputStream::Plan{.console = &consoles.out,
                          .open_line = &consoles.open_line,
-                         .prefix = prefix,
+                         .prefix = "[" + name_ + "] ",
                          .shown = [this](std::string_view bytes) { return TakeMarks(bytes); }});
   err_ = std::make_shared<OutputStream>(
       loop_, std::move(err->reader),
       OutputStream::Plan{
           .console = &consoles.err,
-          .open_line = &consoles.open_line,
-          .prefix = prefix,
+          .merged = &errors,
+          .rank = static_cast<std::uint32_t>(host_),
           .shown = [this](std::string_view bytes) { return greeted_ ? std::string(bytes) : ""; },
           .keep_tail = true});
   for (const auto& stream : {out_, err_}) {

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/workers/merged_console.h"
 #include "agent/workers/output_stream.h"
 #include "agent/workers/worker_launcher.h"
 #include "agent/workers/worker_output.h"
@@ -40,7 +41,8 @@ class HostLink : public std::enable_shared_from_this<HostLink> {
            Told told);
   ~HostLink();
 
-  void Start(WorkerSpec spec, Consoles& consoles);
+  // `errors`: in front of the console for errors.
+  void Start(WorkerSpec spec, Consoles& consoles, MergedConsole& errors);
   void Send(std::string_view bytes);
   void Send(std::shared_ptr<const std::string> bytes);
   // After the greeting, unless more is on its way already.

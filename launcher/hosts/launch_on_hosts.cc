@@ -6,16 +6,21 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "agent/guard.h"
 #include "agent/last_sweep.h"
+#include "agent/workers/merged_console.h"
 #include "agent/workers/worker_output.h"
 #include "common/asio_loop.h"
 #include "common/exit_code.h"
 #include "common/exit_status.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "launcher/end/output_flush.h"
 #include "launcher/hosts/host_link.h"
 #include "launcher/hosts/host_orders.h"
@@ -47,6 +52,28 @@ HostsConfig ConfigOf(const LaunchConfig& launch, const HostOrders& orders) {
   return config;
 }
 
+// Warnings and errors of ddprun that several hosts give at the same moment are one line.
+LineMerger::Plan MergingOf(const HostsConfig& config) {
+  constexpr Duration kPatience{500};
+  constexpr std::size_t kMostNames = 4;
+  return {.patience = kPatience,
+          .merges =
+              [](std::string_view line) {
+                return line.starts_with("ddprun | warning: ") ||
+                       line.starts_with("ddprun | error: ") ||
+                       line.starts_with("ddprun: error: ");  // Of one that did not begin.
+              },
+          .names =
+              [&config](const std::set<std::uint32_t>& hosts) {
+                std::vector<std::string> names;
+                for (const std::uint32_t host : hosts) {
+                  names.push_back(config.names[host]);
+                }
+                return names.size() > kMostNames ? std::to_string(names.size()) + " hosts"
+                                                 : Joined(names, " ");
+              }};
+}
+
 // Feeds the core and carries its effects out.
 class HostsDriver {
  public:
@@ -55,6 +82,7 @@ class HostsDriver {
         config_(ConfigOf(launch, orders)),
         guard_(std::move(guard)),
         consoles_(loop_),
+        errors_(loop_, consoles_.err, MergingOf(config_)),
         links_(launch.hosts.size()),
         wake_(loop_),
         alive_(loop_),
@@ -62,6 +90,8 @@ class HostsDriver {
         readers_(loop_) {}
 
   int Run() {
+    const auto hosts = static_cast<std::uint32_t>(config_.names.size());
+    errors_.Expect(hosts, hosts);
     guard_.Watch(
         loop_, [this](int signal) { OnSignal(signal); },
         [] {
@@ -150,7 +180,7 @@ class HostsDriver {
   void Start(std::size_t host) {
     links_[host] = std::make_shared<HostLink>(loop_, host, config_.names[host], orders_.word(),
                                               [this](const HostsEvent& event) { Feed(event); });
-    links_[host]->Start(orders_.Connection(host), consoles_);
+    links_[host]->Start(orders_.Connection(host), consoles_, errors_);
   }
 
   void SayStillThere() {
@@ -170,6 +200,7 @@ class HostsDriver {
       end_.ArmAt(loop_.Now() + kLookAtLinks, [this, limit] { End(limit); });
       return;
     }
+    errors_.Finish();
     readers_.Begin(
         OutputFlushTimeout(exit_code_, state_.stop_signal.has_value()),
         [this] { return consoles_.Unread(); }, [this] { loop_.Stop(); });
@@ -180,6 +211,7 @@ class HostsDriver {
   const HostsConfig config_;
   GuardLink guard_;
   Consoles consoles_;
+  MergedConsole errors_;
   HostsState state_;
   std::vector<std::shared_ptr<HostLink>> links_;
   LoopTimer wake_;

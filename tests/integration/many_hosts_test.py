@@ -73,6 +73,7 @@ class ManyHosts(HostsTest):
         self.assertEqual(run.wait(), 7, run.all())
         self.assertIn(f"[{names[2]}] no such file", run.err())
         self.assertEqual(run.err().count("Root Cause"), 1, run.err())
+        self.assertIn(f"[{' '.join(names)}] ddprun | error: the run failed", run.err(), "one line for all hosts")
         self.assertEqual(self.mark.living(), [])
 
     def test_signals_go_to_all_hosts(self):
@@ -176,8 +177,8 @@ class ManyHosts(HostsTest):
         self.run_directory_stays = True
 
     def test_a_connection_that_breaks_after_the_runs_end_loses_no_host(self):
-        until_the_run_ends = self.write("cut.py", "import os\nread = piece = b'-'\n"
-                                                  "while piece and b' run 7\\x1e' not in read:\n"
+        until_the_run_ends = self.write("cut.py", "import os, re\nread = piece = b'-'\n"
+                                                  "while piece and not re.search(b' run[ 0-9]*\\x1e', read):\n"
                                                   "    piece = os.read(0, 4096)\n    os.write(1, piece)\n    read += piece\n")
         self.hosts.behave = lambda host, command: f"{command} | {sys.executable} -S -E {until_the_run_ends}; exit 255"
         run = self.launch(self.names(2), FAKE_WORKER, "--exit=7", "--always")
