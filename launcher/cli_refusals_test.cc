@@ -148,6 +148,12 @@ TEST(CommandLine, FlagsOfHostsAreRefusedWithoutHosts) {
   EXPECT_TRUE(Launch({"p"}, {{"DDPRUN_COPY", "1"}, {"DDPRUN_LAUNCH_AGENT", "ssh"}}).hosts.empty());
 }
 
+// Its launch would try for ever.
+TEST(CommandLine, APoolWithoutATokenIsRefused) {
+  EXPECT_EQ(Refusal({"--pool=n0", "--insecure", "p"}),
+            "--pool and --insecure exclude each other: a pool has a token");
+}
+
 TEST(CommandLine, AValueThatCannotBeIsNamed) {
   const std::vector<std::pair<std::string, std::string>> table = {
       {"--no", "ambiguous: it could be --node-rank --no-auto-srun --no-python"},

@@ -26,7 +26,7 @@ constexpr Duration kConnectLimit{10'000};
 Error NoPool(const Endpoint& endpoint) {
   return {ErrorKind::kRefused,
           "the rendezvous at " + ToString(endpoint) +
-              " has no pool: it needs a token (--token-file or DDPRUN_TOKEN), and no --run-dir"};
+              " has no pool: start it with a token (--token-file=FILE) and without --run-dir"};
 }
 
 Error WhyEnded(const grpc::Status& status, const Endpoint& endpoint, const Access& access) {

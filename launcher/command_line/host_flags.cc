@@ -115,6 +115,9 @@ void ResolvePool(RawFlags& raw, LaunchConfig& config, Problems& problems) {
       problems.Add("--pool and --" + std::string(flag) + " exclude each other");
     }
   }
+  if (config.insecure) {
+    problems.Add("--pool and --insecure exclude each other: a pool has a token");
+  }
   const Result<Endpoint> pool = ParseEndpoint(raw.pool, 29400);
   problems.Check("--pool", pool);
   if (pool) {

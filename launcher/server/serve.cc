@@ -86,7 +86,7 @@ Result<void> Open(FailoverDriver& failover, GrpcNetwork& network, const ServerCo
                   const Access& access) {
   std::unique_ptr<RendezvousServer> server = network.NewRendezvous(failover.Handlers());
   ASSIGN_OR_RETURN(Endpoint bound, server->Listen(config.listen));
-  WarnIfOpen(bound, access);
+  WarnIfOpen(bound, access, config.insecure);
   bound.host = IsWildcard(bound.host) ? HostName() : bound.host;
   failover.UseServer(std::move(server), bound);
   return {};
@@ -201,7 +201,7 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
     Log(LogLevel::kError, InOneLine(open.error().message));
     return kExitUnavailable;
   }
-  WarnIfOpen(*bound, *access, drawn.why_not);
+  WarnIfOpen(*bound, *access, config.insecure, drawn.why_not);
   std::optional<SoleClaim> claim;
   if (left->claims) {
     claim.emplace(loop, left->claims, coordinator);

@@ -92,11 +92,14 @@ void ServerRole::OnStoreClients(AsioLoop& loop, std::function<void(UniqueFd)> ad
   }
 }
 
-void WarnIfOpen(const Endpoint& endpoint, const Access& access, const std::string& why_no_token) {
+void WarnIfOpen(const Endpoint& endpoint, const Access& access, bool insecure,
+                const std::string& why_no_token) {
   const bool asks = !access.token.empty() || (access.tls.serves() && access.tls.calls());
   if (!asks && !IsLoopback(endpoint.host)) {
-    Log(LogLevel::kWarning, "no token: anyone who can reach " + ToString(endpoint) +
-                                " can join this run. Set the same --token-file on all nodes" +
+    Log(LogLevel::kWarning, (insecure ? "--insecure is set: anyone who can reach "
+                                      : "no token: anyone who can reach ") +
+                                ToString(endpoint) + " can join this run" +
+                                (insecure ? "" : ". Set the same --token-file on all nodes") +
                                 (why_no_token.empty() ? "" : " (" + why_no_token + ")") +
                                 " [no-token]");
   }
@@ -251,7 +254,7 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
       role.bound = role.known = **bound;
       role.store_port = config.literal_master ? (*bound)->port : 0;
       Log(LogLevel::kInfo, "serving the rendezvous at " + role.where);
-      WarnIfOpen(**bound, access, drawn.why_not);
+      WarnIfOpen(**bound, access, config.insecure, drawn.why_not);
       role.channel = std::make_unique<LocalSyncChannel>(loop, coordinator->Handlers());
       role.coordinator = std::move(coordinator);
       role.server = std::move(server);

@@ -74,7 +74,7 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
 
 // Warns once that any peer can join, if peers of other users could come. `why_no_token`: where one
 // was looked for.
-void WarnIfOpen(const Endpoint& endpoint, const Access& access,
+void WarnIfOpen(const Endpoint& endpoint, const Access& access, bool insecure,
                 const std::string& why_no_token = "");
 
 // The token that drain and stop need: the one that every caller shows; else one that the servers of

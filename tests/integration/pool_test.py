@@ -439,13 +439,14 @@ class PoolTest(DdprunTest):
     def test_a_server_without_a_token_has_no_pool(self):
         server = self.start("rendezvous", f"--listen={self.endpoint}", "--insecure")
         self.wait_for_text(server, "serving at")
-        run = self.ask("--insecure", FAKE_WORKER, expect=69)
-        self.assertIn("has no pool", run.err())
+        run = self.ask(FAKE_WORKER, expect=2)
+        self.assertIn("it has none (--insecure?)", run.err())
         self.terminate(server)
 
     def test_what_makes_no_sense_is_refused(self):
         for flags, why in ((["--hosts=a,b"], "--pool and --hosts exclude each other"),
                            (["--run-dir=/tmp"], "--pool and --run-dir exclude each other"),
+                           (["--insecure"], "--pool and --insecure exclude each other: a pool has a token"),
                            (["--node-rank=1", "--nnodes=2"], "--node-rank excludes --pool")):
             self.assertIn(why, self.ask(*flags, "x.py", expect=2).err())
         each = self.ask("--dry-run", "--env=A=1", "--env=B=2", "--env=B=3", "x.py").out()

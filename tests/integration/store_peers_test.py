@@ -109,6 +109,7 @@ class Peers(DdprunTest):
         self.endpoint = self.network.address(2) + ":29400"
         rendezvous = self.start("rendezvous", f"--listen={self.endpoint}", "--insecure", machine=(self.network, 2))
         self.wait_for_text(rendezvous, "serving at")
+        self.assertIn(f"--insecure is set: anyone who can reach {self.endpoint} can join this run [no-token]", rendezvous.err())
 
     def behind_a_nat(self, *flags):
         nodes = []
