@@ -91,13 +91,12 @@ class Documents(unittest.TestCase):
             self.assertIn("Exit codes: ddprun help exit-codes\n", output(DDPRUN, "check", "--help"))
         self.assertIn(".PP\nOf another command:\n", read("docs/man/ddprun.1"))
 
-    def test_code_that_the_page_of_models_shows_is_in_the_tree(self):
-        shown = re.findall(r"\(\.\./(examples/[\w/]+\.cc)\)[^\n]*:\n\n```cpp\n(.*?)```",
-                           read("docs/first-model.md"), re.S)
+    def test_code_that_the_readme_shows_is_in_the_tree(self):
+        shown = re.findall(r"\((examples/[\w/]+\.cc)\)[^\n]*:\n\n```cpp\n(.*?)```", read("README.md"), re.S)
         self.assertEqual(len(shown), 1)
         for name, text in shown:
             self.assertIn(textwrap.indent(text, "    "), read(name),
-                          f"docs/first-model.md shows an older {name}")
+                          f"README.md shows an older {name}")
 
     def test_pages_have_their_sections(self):
         sections = {"ddprun.1": ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "ENVIRONMENT", "FILES",
