@@ -56,10 +56,10 @@ TEST(Lateness, CallsAreParkedByTheLeaseThatNodesKnow) {
   EXPECT_EQ(LeaseKnown(published, 1s, At(6s)), 1s);
 }
 
-// Two nodes of a world, with the lease that runs have.
+// Two nodes of a world, with a lease that lateness can lengthen.
 struct LatePair : PairOfNodes {
   LatePair() {
-    story.config.base_lease = kBaseLease;
+    story.config.base_lease = 1s;
     Form();
   }
   Duration Lease() const { return LeaseOf(story.state, story.config); }

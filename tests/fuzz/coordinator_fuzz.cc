@@ -22,7 +22,8 @@ using namespace ddprun;
 
 constexpr std::size_t kRunBytes = 60'000;
 constexpr std::size_t kWorldsPart = 40'000;  // Its members, whom nobody forgets.
-constexpr Duration kBeat{300};  // Of a lease of 1 s: what a node returns is one beat old.
+constexpr Duration kLease{1'000};
+constexpr Duration kBeat = kLease * 3 / 10;  // What a node returns is one beat old.
 constexpr int kMostSteps = 400;
 
 Time At(Duration since_start) {
@@ -36,6 +37,7 @@ struct PlayedRun {
   PlayedRun() {
     state.run_id = "run";
     config.term = {1};
+    config.base_lease = kLease;
     config.run_bytes = kRunBytes;
   }
   void Feed(const CoordinatorEvent& event, Time now) {

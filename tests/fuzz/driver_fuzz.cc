@@ -21,7 +21,8 @@ using namespace ddprun;
 
 constexpr int kMostSteps = 300;
 constexpr int kOtherRuns = 6;
-constexpr Duration kBeat{500};
+constexpr Duration kLease{1'000};
+constexpr Duration kBeat = kLease / 2;
 constexpr const char* kRun = "run";
 const RunSpec kShape{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1'000};
 
@@ -46,7 +47,7 @@ class Call final : public PendingSync {
 
 struct Server {
   InstantLoop loop;
-  CoordinatorDriver driver{loop, {.term = {1}, .seed = 7}};
+  CoordinatorDriver driver{loop, {.term = {1}, .seed = 7, .base_lease = kLease}};
   RendezvousHandlers handlers = driver.Handlers();
 
   std::shared_ptr<Answered> Ask(const NodeReport& report) {

@@ -126,7 +126,7 @@ class Plan {
   void PlanPauses(Duration until) {
     for (std::uint64_t i = random_.Below(4); i > 0; --i) {
       Machine& machine = *machines_[random_.Below(machines_.size())];
-      const Duration lasts = random_.Between(50ms, kBaseLease / 2);
+      const Duration lasts = random_.Between(50ms, setup_.base_lease / 2);
       agenda_.After(random_.Between(1s, until), [this, &machine, lasts] {
         machine.Pause();
         agenda_.After(lasts, [&machine] { machine.Resume(); });
@@ -189,7 +189,7 @@ class Plan {
   }
   // Blips that follow each other closely are one that is longer.
   void TroubleSoon(Time end) {
-    const Duration least = blips_only_ ? 9 * kBaseLease : kLongLease;
+    const Duration least = blips_only_ ? 9 * setup_.base_lease : kLongLease;
     agenda_.After(random_.Between(least, least + 6s), [this, end] {
       if (agenda_.Now() < end) {
         TroubleSoon(end);
@@ -200,7 +200,7 @@ class Plan {
   void Trouble() {
     Machine& machine = *machines_[random_.Below(machines_.size())];
     // A holder counts from its last write's beginning, and that and the next one take their time.
-    const Duration lasts = random_.Between(50ms, blips_only_ ? kBaseLease * 9 / 10 : 20s);
+    const Duration lasts = random_.Between(50ms, blips_only_ ? setup_.base_lease * 9 / 10 : 20s);
     const std::uint64_t kind = random_.Below(blips_only_ ? 3 : 4);
     if (kind == 0 && !old_reads_) {
       machine.SetLink(false, false);

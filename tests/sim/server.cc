@@ -139,6 +139,7 @@ Server::Server(Simulation& simulation, Machine& machine)
   config_.term = highest_term_ = {7};
   config_.stop_grace = StopGraceOf(simulation.setup);
   config_.start_timeout = 5s;
+  config_.base_lease = simulation.setup.base_lease;
   config_.lease_per_node = simulation.setup.lease_per_node;
   config_.run_bytes = simulation.setup.run_bytes.value_or(config_.run_bytes);
   if (simulation.setup.state_dir) {

@@ -66,6 +66,7 @@ struct Setup {
   bool standing = false;  // One server stands, on the last machine; else its part moves.
   std::optional<std::uint32_t> bare;  // A machine without an agent of the run.
   std::uint32_t machines = 2;
+  Duration base_lease{1'000};  // Its own: histories outlive a change of kBaseLease.
   Duration lease_per_node{9};
   std::vector<std::uint32_t> workers;  // Per machine.
   std::optional<std::uint32_t> twin;   // This machine says that it is n0, as the first one does.

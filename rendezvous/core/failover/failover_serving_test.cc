@@ -52,7 +52,7 @@ TEST(Failover, WhoNeverHeardTheServerKnowsItsLeaseFromTheClaim) {
 // A disk beside a heavy writer; a move that failed, too.
 TEST(Failover, AMoveThatTakesLongLengthensTheLease) {
   Node node(true);
-  node.config.lease = kBaseLease;
+  node.config.lease = 1s;
   node.Serve(1, At(0s));
   const Time began = *NextWake(node.state, node.config);
   node.Tick(began);
@@ -208,7 +208,7 @@ TEST(Failover, AMoveThatHasJustSucceededIsGoodHoweverLongItTook) {
 // A run's leases are long in its first minute: a server that dies later is not waited for by them.
 TEST(Failover, OnceAClaimHasToldShorterOnesForAWhileTheyCount) {
   Node node(false);
-  node.config.lease = kBaseLease;
+  node.config.lease = 1s;
   Claim claim = ClaimOf(1, 5);
   claim.lease = 3s;
   node.Read(claim, At(0s));

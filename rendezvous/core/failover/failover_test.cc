@@ -189,7 +189,7 @@ TEST(Failover, ALargeWorldsLeaseIsWaitedFor) {
 // An old listing shows the claim as it was before its server or nodes were late.
 TEST(Failover, TheLongestLeaseThatAClaimToldIsWaitedFor) {
   Node node(false);
-  node.config.lease = kBaseLease;
+  node.config.lease = 1s;
   Claim claim = ClaimOf(1, 5);
   claim.lease = 3s;
   node.Read(claim, At(0s));
@@ -201,7 +201,7 @@ TEST(Failover, TheLongestLeaseThatAClaimToldIsWaitedFor) {
 
 TEST(Failover, AProcessThatStandsStillWaitsLongerForOthers) {
   Node node(false);
-  node.config.lease = kBaseLease;
+  node.config.lease = 1s;
   node.Read(ClaimOf(1, 5), At(0s));
   node.Tick(*NextWake(node.state, node.config) + 500ms);
   EXPECT_EQ(LeaseNow(node.state, node.config), 2s);
@@ -210,7 +210,7 @@ TEST(Failover, AProcessThatStandsStillWaitsLongerForOthers) {
 // The cause that made machines late does not end with a term.
 TEST(Failover, AnHeirBeginsWithTheLeaseThatItWaitedFor) {
   Node node(false);
-  node.config.lease = kBaseLease;
+  node.config.lease = 1s;
   Claim claim = ClaimOf(1, 5);
   claim.lease = 2s;
   node.Read(claim, At(0s));
