@@ -1,5 +1,5 @@
 // All times that hang on a lease, as parts of one, each with the inequality that it must keep. L: a
-// lease, of `max(base, nodes * per node, what lateness asks for)`: a second for up to 111 nodes.
+// lease, of `max(base, nodes * per node, what lateness asks for)`.
 //
 //   |  0        1/3        2/3         1         4/3                   2
 //   |  a move,  a move,    in doubt:   nodes     a holder              a claim is stale:

@@ -144,7 +144,7 @@ def failover(given):
             ends = [(lanes[lane] + (110 if lane == 0 else -110), lanes[1] + (-90 if lane == 0 else 90)) for lane in boxes]
             for near, far in ends:  # The server writes its claim, the others read it.
                 picture.arrow(*[(x, y + 18) for x in ((near, far) if kind == "server" else (far, near))])
-    picture.text(24, bottom + 26, "A real run of scripts/demo-takeover.sh on one machine, in its first minute: leases are 3 s, later 1 s.", "small")
+    picture.text(24, bottom + 26, "A real run of scripts/demo-takeover.sh on one machine, in its first minute, when leases are long.", "small")
     return picture
 
 
