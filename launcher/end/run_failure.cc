@@ -20,13 +20,15 @@
 #include "launcher/end/python_frames.h"
 #include "launcher/end/termination_log.h"
 #include "proto/worker_env.h"
+#include "rendezvous/messages/lease.h"
 
 namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Duration kDiskLimit{1'000};  // No longer than any lease: the server may be here.
+constexpr Duration kDiskLimit{1'000};
+static_assert(kDiskLimit <= kBaseLease);  // The server may be here.
 
 // A worker that had left its error and was then killed by ddprun: the signal says nothing about the
 // cause.

@@ -9,7 +9,7 @@ import textwrap
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 import side_by_side  # noqa: E402
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, kill_all, read_text  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, kill_all, long_lease, read_text  # noqa: E402
 from tcp_proxy import TcpProxy  # noqa: E402
 
 # Speaks to the store of its generation, says so, and once more when it is told to.
@@ -67,17 +67,19 @@ class Fences(DdprunTest):
         return pids
 
     def test_who_is_cut_off_kills_its_workers_before_others_take_their_place(self):
-        first = self.start_node(self.endpoint, "--node-rank=0", "--fence-after=6", *self.worker())
+        seconds = 2 * long_lease()
+        fence = f"--fence-after={seconds}"
+        first = self.start_node(self.endpoint, "--node-rank=0", fence, *self.worker())
         self.wait_for_text(first, "serving the rendezvous at")
         proxy = TcpProxy(self.endpoint)
         self.addCleanup(proxy.close)
-        second = self.start_node(proxy.endpoint, "--node-rank=1", "--fence-after=6", *self.worker())
+        second = self.start_node(proxy.endpoint, "--node-rank=1", fence, *self.worker())
         generation = self.world_of_two(first, second)
         (cut_off,) = second.workers(generation).values()
         proxy.set("stall")
         self.wait_for(lambda: max(first.generations()) > generation, first, second, what="the next world")
         self.assertFalse(self.lives(cut_off), first.all() + second.all())
-        self.assertRegex(second.err(), r"has not answered for 6.0 s \(--fence-after\): killing the workers")
+        self.assertRegex(second.err(), rf"has not answered for {seconds} s \(--fence-after\): killing the workers")
         self.assertIn("will not be replaced for ", first.err())
         proxy.set("pass")
         self.world_of_two(first, second, after=generation)

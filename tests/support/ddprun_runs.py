@@ -34,6 +34,12 @@ FOREIGN = re.compile(
 )
 
 
+def long_lease():
+    """Seconds of a lease in a run's first minute."""
+    header = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../rendezvous/messages/lease.h")
+    return int(re.search(r"kLongLease\{([\d']+)\}", read_text(header))[1].replace("'", "")) / 1000
+
+
 def eventually(condition, limit=LIMIT):
     """What `condition` returns once it is true; its last answer when the limit has passed."""
     start = time.monotonic()
