@@ -2,13 +2,15 @@
 rule that can be switched off has a row, each row a rule or a unit test that exists.
 
 usage: rules_test.py SOURCE_DIR
-       rules_test.py --for-cmake SOURCE_DIR    RULE;MODE;SEED of each row that a simulation shows
+       rules_test.py --for-cmake WHAT SOURCE_DIR    sources with rules; unit-tests that prove one; rows of simulations
        rules_test.py --units BROKEN_UNITS SOURCE_DIR    the unit test of each row passes with the rule and fails without"""
 import os
 import pathlib
 import re
 import subprocess
 import sys
+
+import break_driver
 
 HERE = pathlib.Path(__file__).parent
 MODES = {"sim", "full", "failover", "slow"}
@@ -32,18 +34,34 @@ def points_of_design(source):
     return [point.replace("*", "") for point in re.findall(r"^ *(?:-|\d\.) (.+)$", text, re.M)]
 
 
+def unit_tests(source):
+    """{name: files that have a test of that name}"""
+    found = {}
+    for file in source.glob("*/**/*_test.cc"):
+        name = file.relative_to(source)
+        if "build" not in name.parts:
+            for test in re.findall(r"^TEST(?:_F)?\(\w+, (\w+)\)", file.read_text(encoding="utf-8"), re.M):
+                found.setdefault(test, set()).add(str(name))
+    return found
+
+
+def for_cmake(what, source):
+    """A list of CMake."""
+    if what == "sources":
+        return ";".join(break_driver.RULES)
+    if what == "unit-tests":
+        tests = unit_tests(source)
+        return ";".join(sorted({file for _, _, how, test in rows(source) if how == "unit" for file in tests.get(test, ())}))
+    return ";".join(f"{rule} {mode} {seed}" for _, rule, mode, seed in rows(source) if mode in MODES)
+
+
 def problems(source):
-    sys.path.insert(0, str(HERE))
-    import break_driver  # pylint: disable=import-outside-toplevel
     switchable = {rule for rules in break_driver.RULES.values() for rule, _, _ in rules}
     simulated = re.search(r"rules = \{(.*?)\};", (HERE / "rules.h").read_text(encoding="utf-8"), re.S)
     switchable |= set(re.findall(r'"([a-z-]+)"', simulated.group(1)))
     table = list(rows(source))
     headings = [point for point, rule, _, _ in table if rule is None and not point.startswith("(")]
-    units = set()
-    for test in source.glob("*/**/*_test.cc"):
-        if "build" not in test.relative_to(source).parts:
-            units |= set(re.findall(r"^TEST(?:_F)?\(\w+, (\w+)\)", test.read_text(encoding="utf-8"), re.M))
+    units = unit_tests(source)
     for point in points_of_design(source):
         if not any(point.startswith(heading) for heading in headings):
             yield f"no heading of rules.txt is the beginning of this point of design.md: {point}"
@@ -88,7 +106,7 @@ def unproved(binary, source):
 def main():
     source = pathlib.Path(sys.argv[-1])
     if sys.argv[1] == "--for-cmake":
-        print("|".join(f"{rule};{how};{what}" for _, rule, how, what in rows(source) if how in MODES))
+        print(for_cmake(sys.argv[2], source))
         return 0
     found = list(unproved(sys.argv[2], source) if sys.argv[1] == "--units" else problems(source))
     print("\n".join(found) or "every rule has its proof")
