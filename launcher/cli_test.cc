@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <map>
 #include <set>
 
 #include "common/text.h"
@@ -240,17 +242,30 @@ TEST(CommandLine, TimeoutsTakeFractions) {
   EXPECT_EQ(config.spec.last_call, Duration{250});
 }
 
-TEST(CommandLine, ElasticityHasItsFlags) {
-  const LaunchConfig plain = Launch({"p"});
-  EXPECT_TRUE(plain.spec.scale_up);
-  EXPECT_EQ(plain.spec.restart_window, Duration{0});
-  EXPECT_EQ(plain.spec.crash_loop_limit, 3u);
-  const LaunchConfig config = Launch({"--scale-up=never", "--fence-after=30",
-                                      "--restart-window=1.5h", "--crash-loop-limit=0", "p"});
-  EXPECT_FALSE(config.spec.scale_up);
-  EXPECT_EQ(config.spec.restart_window, std::chrono::minutes(90));
-  EXPECT_EQ(config.spec.crash_loop_limit, 0u);
-  EXPECT_EQ(Launch({"--restart-window=90", "p"}).spec.restart_window, std::chrono::seconds(90));
+// A flag has the name of its field, but for four fields that --nnodes and --rdzv-conf set.
+TEST(Flags, SetTheirFieldsOfTheRun) {
+  std::map<std::string, FlagRow> rows;
+  for (const FlagRow& row : FlagTable()) {
+    rows[row.name] = row;
+  }
+  const RunSpec plain = Launch({"p"}).spec;
+  std::set<std::string> others;
+  ForEach(kSpecFields, [&](const auto& field) {
+    std::string name = field.name;
+    std::ranges::replace(name, '_', '-');
+    const auto row = rows.find(name);
+    if (row == rows.end()) {
+      others.insert(name);
+      return;
+    }
+    const FlagRow& flag = row->second;
+    const std::string value = flag.choices.empty() ? "3600" : flag.choices.at(1);
+    RunSpec spec = Launch({"--" + name + "=" + value, "p"}).spec;
+    EXPECT_NE(spec.*field.member, plain.*field.member) << name;
+    spec.*field.member = plain.*field.member;
+    EXPECT_EQ(spec, plain) << name;
+  });
+  EXPECT_EQ(others, (std::set<std::string>{"join-timeout", "last-call", "max-nodes", "min-nodes"}));
 }
 
 TEST(CommandLine, WithoutAHangTimeoutAHangOfTenMinutesIsOnlyReported) {
