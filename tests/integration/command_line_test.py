@@ -118,7 +118,7 @@ class Completion(DdprunTest):
 
     def test_flags_values_programs_and_verbs(self):
         table = {
-            "ddprun --max": ["--max-restarts="],
+            "ddprun --max-rest": ["--max-restarts="],
             "ddprun --stand": ["--standalone "],
             "ddprun --no_py": ["--no-python "],
             "ddprun --nproc-per-node=": ["auto", "gpu", "cpu"],
@@ -134,10 +134,10 @@ class Completion(DdprunTest):
             "ddprun rend": ["rendezvous"],
             f"{DDPRUN} rendezvous --state": ["--state-dir"],
             f"{DDPRUN} logs --foll": ["--follow"],
-            f"{DDPRUN} check --max": ["--max-restarts"],
+            f"{DDPRUN} check --max-rest": ["--max-restarts"],
             "ddprun example f": ["fsdp"],
-            "ddprun train.py --max": [],
-            "ddprun -- env --max": [],
+            "ddprun train.py --max-rest": [],
+            "ddprun -- env --max-rest": [],
         }
         for line, expected in table.items():
             with self.subTest(line):

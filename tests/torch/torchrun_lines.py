@@ -81,7 +81,7 @@ def from_the_environment():
 def abbreviations():
     yield line("--nproc=2", why="prefixes")
     yield line("--redirect=3")
-    yield line("--max=2", why="prefixes")
+    yield line("--max-rest=2")
     yield line("--dup=x")  # Ambiguous.
     yield line("--rdzv=x")  # Ambiguous.
     yield line("--n=1")  # Ambiguous.
