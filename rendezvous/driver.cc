@@ -171,7 +171,7 @@ CoordinatorDriver::RunEntry& CoordinatorDriver::BeginRun(const NodeReport& repor
   }
   const bool told = took_over_ && claim_good_;  // Its predecessor's claim, how late machines are.
   if (!config_.proven && !told) {
-    run.state.lateness = Unproven(loop_.Now());
+    run.state.lateness = Unproven(config_.long_lease, loop_.Now());
   }
   run.state.run_id = report.run_id;
   run.state.newest = forgotten_;
@@ -386,7 +386,7 @@ void CoordinatorDriver::TakeOver(const std::optional<Died>& died, bool over) {
   took_over_ = loop_.Now();
   had_runs_ = over;  // The run that this server took over is known to have ended.
   died_ = died;
-  stays_until_ = *took_over_ + std::max(config_.base_lease, kLongLease);
+  stays_until_ = *took_over_ + std::max(config_.base_lease, config_.long_lease);
 }
 
 // A run that is first heard of later is begun as any other: nodes of an older world would call for

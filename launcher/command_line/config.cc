@@ -180,8 +180,8 @@ Result<Duration> ParseDuration(const std::string& flag, const std::string& text)
 // A lease as rendezvous/core reckons it.
 Result<void> CheckFence(const RunSpec& spec, const std::string& text) {
   const CoordinatorConfig reckoned;
-  const Duration least = 2 * std::max<Duration>({reckoned.base_lease, kLongLease,
-                                                 reckoned.lease_per_node * spec.max_nodes});
+  const Duration least =
+      2 * std::max<Duration>(reckoned.long_lease, reckoned.lease_per_node * spec.max_nodes);
   if (spec.fence_after > Duration{0} && spec.fence_after < least) {
     return Invalid("--fence-after must be 0 or at least " + FormatDuration(least) + " for " +
                        std::to_string(spec.max_nodes) +

@@ -15,6 +15,7 @@ struct CoordinatorConfig {
   std::uint64_t seed = 0;           // World ids are drawn from it.
   Duration base_lease{kBaseLease};  // The lease is max(base, nodes * per node), so that 10,000
   Duration lease_per_node{9};       // nodes cost a few percent of a core.
+  Duration long_lease{kLongLease};
   Duration disconnect_grace{kDisconnectGrace};
   Duration stop_grace{5'000};      // TERM to KILL after a failure or loss.
   Duration start_timeout{30'000};  // From a Run directive until the node hosts it.

@@ -107,15 +107,16 @@ bool CollectForRecovery(CoordinatorStepContext& step, const NodeKey& key,
 // ---- Reports ----
 // Notes how late a member's report is. `unconnected` is the time at which its last call was
 // answered.
-void NoteTurnaround(CoordinatorState& state, const NodeKey& key, const NodeState& node, Time now) {
-  const bool counts = node.member_lost || FindMember(state, key) != nullptr;
+void NoteTurnaround(CoordinatorStepContext& step, const NodeKey& key, const NodeState& node) {
+  const bool counts = node.member_lost || FindMember(step.state, key) != nullptr;
   if (counts && !node.call_open && node.unconnected) {
-    ObserveLate(state.lateness, now - *node.unconnected, kTurnaroundsPerLease, now);
+    ObserveLate(step.state.lateness, step.now - *node.unconnected, kTurnaroundsPerLease,
+                step.config.long_lease, step.now);
   }
 }
 
 void Arrive(CoordinatorStepContext& step, NodeState& node, const NodeReport& report) {
-  NoteTurnaround(step.state, {report.node, report.incarnation}, node, step.now);
+  NoteTurnaround(step, {report.node, report.incarnation}, node);
   if (!node.refused && !node.lost) {
     NoteFitness(step, node.report, report);
     NoteFacts(step, node.report, report);
@@ -329,7 +330,7 @@ void ForgiveOwnPause(CoordinatorState& state, const CoordinatorConfig& config, T
   if (now <= awake + kLate) {
     return;
   }
-  ObserveLate(state.lateness, now - awake, kStandstillsPerLease, now);
+  ObserveLate(state.lateness, now - awake, kStandstillsPerLease, config.long_lease, now);
   const auto late = now - awake + config.disconnect_grace;
   if (state.drain) {
     state.drain->began += late;

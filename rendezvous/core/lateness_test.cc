@@ -26,21 +26,21 @@ TEST(Lateness, TheLongestOfTheLastMinutesCounts) {
 }
 
 TEST(Lateness, WhoIsNotProvenHasALongLeaseForAMinute) {
-  WindowedMax longest = Unproven(At(0s));
+  WindowedMax longest = Unproven(3s, At(0s));
   Observe(longest, 0s, At(59s), kLatenessRemembered);
-  EXPECT_EQ(Value(longest), kLongLease);
+  EXPECT_EQ(Value(longest), 3s);
   Observe(longest, 300ms, At(60s), kLatenessRemembered);
   EXPECT_EQ(Value(longest), 300ms);
-  longest = Unproven(At(0s));
+  longest = Unproven(3s, At(0s));
   Observe(longest, 2s, At(30s), kLatenessRemembered);  // What was seen then counts as ever.
   Observe(longest, 0s, At(61s), kLatenessRemembered);
   EXPECT_EQ(Value(longest), 2s);
 }
 
 TEST(Lateness, NothingLengthensALeaseBeyondTheLongOne) {
-  EXPECT_EQ(LeaseThatFits(300ms, 4), 1'200ms);
-  EXPECT_EQ(LeaseThatFits(-5ms, 4), 0ms);
-  EXPECT_EQ(LeaseThatFits(Duration::max(), 4), kLongLease);
+  EXPECT_EQ(LeaseThatFits(300ms, 4, 3s), 1'200ms);
+  EXPECT_EQ(LeaseThatFits(-5ms, 4, 3s), 0ms);
+  EXPECT_EQ(LeaseThatFits(Duration::max(), 4, 3s), 3s);
 }
 
 // Else a node whose call is parked for a third of the longer one believes the server to be gone.
@@ -89,7 +89,7 @@ TEST_F(LatePair, WhoWasLostForItsSilenceIsNotLostForItAgain) {
   story.Tick(At(1'050ms));
   ASSERT_TRUE(story.Said("node n0 is lost: nothing heard for its lease"));
   a.Hears(At(100ms)).Says(At(1'100ms));
-  EXPECT_EQ(Lease(), kLongLease);
+  EXPECT_EQ(Lease(), story.config.long_lease);
 }
 
 TEST_F(LatePair, OutsidersAreNotWaitedFor) {

@@ -70,11 +70,11 @@ Duration LeaseOf(const CoordinatorState& state, const CoordinatorConfig& config)
 
 Duration LeaseOfRecovery(const CoordinatorState& state, const CoordinatorConfig& config) {
   const Duration lease = LeaseOf(state, config);
-  return state.claim_good ? lease : std::max(lease, kLongLease);
+  return state.claim_good ? lease : std::max(lease, config.long_lease);
 }
 
 Duration RememberedFor(const CoordinatorState& state, const CoordinatorConfig& config) {
-  return kLeasesRemembered * std::max(LeaseOf(state, config), kLongLease);
+  return kLeasesRemembered * std::max(LeaseOf(state, config), config.long_lease);
 }
 
 std::size_t NodesThatCount(const CoordinatorState& state) {
@@ -107,7 +107,7 @@ Time EndOfDrain(const CoordinatorState& state, const CoordinatorConfig& config, 
   const Duration grace = IsPlanned(state.drain->cause) ? timeout
                          : saving                      ? std::max(timeout, config.stop_grace)
                                                        : config.stop_grace;
-  return state.drain->began + grace + std::max(LeaseOf(state, config), kLongLease);
+  return state.drain->began + grace + std::max(LeaseOf(state, config), config.long_lease);
 }
 
 std::size_t BytesOf(const CoordinatorState& state) {

@@ -16,16 +16,16 @@ void Observe(WindowedMax& longest, Duration seen, Time now, Duration remembered)
   longest.recent = std::max(longest.recent, seen);
 }
 
-WindowedMax Unproven(Time now) {
-  return {.before = kLongLease, .turned = now - (kLatenessRemembered - kProbation)};
+WindowedMax Unproven(Duration long_lease, Time now) {
+  return {.before = long_lease, .turned = now - (kLatenessRemembered - kProbation)};
 }
 
 Duration Value(const WindowedMax& longest) {
   return std::max(longest.recent, longest.before);
 }
 
-Duration LeaseThatFits(Duration took, int times) {
-  return std::min(times * std::clamp<Duration>(took, Duration{0}, kLongLease), kLongLease);
+Duration LeaseThatFits(Duration took, int times, Duration long_lease) {
+  return std::min(times * std::clamp<Duration>(took, Duration{0}, long_lease), long_lease);
 }
 
 void ObservePublished(PublishedLease& published, Duration lease, Time now) {

@@ -2,8 +2,8 @@
 // longest in the last minutes must fit into one several times.
 //
 // Pure. A lease is lengthened at once, and shortened once nothing like it was seen for five to ten
-// minutes, or by a new term that has not seen it. Never beyond kLongLease. Leases that claims have
-// named count for less long (kClaimsLeaseRemembered).
+// minutes, or by a new term that has not seen it. Never beyond a long lease. Leases that claims
+// have named count for less long (kLongLeasesRemembered).
 //
 //   | who sees it       | what                                                  | must fit |
 //   |-------------------|-------------------------------------------------------|----------|
@@ -31,20 +31,20 @@ struct WindowedMax {
 // It counts for `remembered`, and twice as long at most.
 void Observe(WindowedMax& longest, Duration seen, Time now, Duration remembered);
 
-// Of machines that have not been seen at work yet: as if kLongLease had been needed, for
+// Of machines that have not been seen at work yet: as if a long lease had been needed, for
 // kProbation. When workers start all at once is when machines are latest, and what a false loss
 // costs then is what a long lease would save.
-WindowedMax Unproven(Time now);
+WindowedMax Unproven(Duration long_lease, Time now);
 
 Duration Value(const WindowedMax& longest);
 
-// A lease into which that fits so often; kLongLease at most.
-Duration LeaseThatFits(Duration took, int times);
+// A lease into which that fits so often; a long one at most.
+Duration LeaseThatFits(Duration took, int times, Duration long_lease);
 
 // The same of a difference of two moments.
 template <class Span>
-void ObserveLate(WindowedMax& lateness, Span took, int times, Time now) {
-  Observe(lateness, LeaseThatFits(std::chrono::ceil<Duration>(took), times), now,
+void ObserveLate(WindowedMax& lateness, Span took, int times, Duration long_lease, Time now) {
+  Observe(lateness, LeaseThatFits(std::chrono::ceil<Duration>(took), times, long_lease), now,
           kLatenessRemembered);
 }
 

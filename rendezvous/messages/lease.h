@@ -27,9 +27,9 @@ inline constexpr int kClaimCallsPerLease = 9;
 // For so long at least, and twice as long at most.
 inline constexpr Duration kLatenessRemembered{300'000};
 // Of claims that are read here and there one may be older than another, and name an outdated
-// lease: the longest that was read counts for so long, which is twice what a claim that
-// stands still is waited for.
-inline constexpr Duration kClaimsLeaseRemembered = 4 * kLongLease;
+// lease: the longest that was read counts for so many long leases, which is twice what a claim
+// that stands still is waited for.
+inline constexpr int kLongLeasesRemembered = 4;
 // Before anything is known of them.
 inline constexpr Duration kProbation{60'000};
 // A server parks a call for L/3 at most: two in a row may be lost, and the lease is kept.

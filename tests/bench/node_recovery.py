@@ -169,7 +169,7 @@ def main():
         table.row(f"{name}: worker killed to both nodes' run again", values)
     print_cost_of_access(table, own, asked)
     rows = {"agent killed to the survivor's world runs": agent_killed,
-            "node silent (lease 3 s) to the survivor's runs": node_off,
+            "node silent to the survivor's runs": node_off,
             "node joins a running 1:2 to both run": node_joins}
     for name, measure in rows.items():
         table.row(f"ddprun: {name}", [measure(own, asked.stamp) for _ in range(asked.runs)])

@@ -161,6 +161,7 @@ class Candidate {
   FailoverOptions Options() {
     FailoverOptions options;
     options.core.lease = simulation_.setup.base_lease;
+    options.core.long_lease = simulation_.setup.long_lease;
     options.core.listens = !machine_.bare();
     options.core.given = PlaceOf(0);
     options.claims = ClaimsOf(simulation_, machine_);

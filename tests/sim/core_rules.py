@@ -161,7 +161,7 @@ RULES["rendezvous/core/failover/failover.cc"] = [
     # The number of the own claim may be given again.
     ("own-claim", "  if («HAS ? »state.own == claim.term« : state.own.has_value()») {"),
     # The longest lease that a claim has told counts,
-    ("longest-seen", "  «if (HAS) »Observe(state.seen, found.lease, step.now, kClaimsLeaseRemembered);"),
+    ("longest-seen", "  «if (HAS) »Observe(state.seen, found.lease, step.now,"),
     # and how late the own process is;
     ("late-process", "  if («HAS && »state.phase != FailoverPhase::kTaking) {  //"),
     # it does not end with a term.

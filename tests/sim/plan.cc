@@ -189,7 +189,7 @@ class Plan {
   }
   // Blips that follow each other closely are one that is longer.
   void TroubleSoon(Time end) {
-    const Duration least = blips_only_ ? 9 * setup_.base_lease : kLongLease;
+    const Duration least = blips_only_ ? 9 * setup_.base_lease : setup_.long_lease;
     agenda_.After(random_.Between(least, least + 6s), [this, end] {
       if (agenda_.Now() < end) {
         TroubleSoon(end);

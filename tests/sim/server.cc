@@ -140,6 +140,7 @@ Server::Server(Simulation& simulation, Machine& machine)
   config_.stop_grace = StopGraceOf(simulation.setup);
   config_.start_timeout = 5s;
   config_.base_lease = simulation.setup.base_lease;
+  config_.long_lease = simulation.setup.long_lease;
   config_.lease_per_node = simulation.setup.lease_per_node;
   config_.run_bytes = simulation.setup.run_bytes.value_or(config_.run_bytes);
   if (simulation.setup.state_dir) {
@@ -224,7 +225,8 @@ void Server::StopListening() {
 }
 
 bool Server::MayBeLookedFor() const {
-  return takes_over_ && machine_.loop().Now() < began_ + std::max(config_.base_lease, kLongLease);
+  return takes_over_ &&
+         machine_.loop().Now() < began_ + std::max(config_.base_lease, config_.long_lease);
 }
 
 // ---- What arrives ----

@@ -137,7 +137,7 @@ void SimWorkers::TakeStacks(const std::vector<std::uint32_t>& /*local_ranks*/, D
                             std::function<void()> done) {
   // A tool may take longer than the core waits for it, where a coordinator waits for that. Else all
   // workers must be gone, and that be heard, before the coordinator takes the node for lost.
-  const Duration until_lost = StopGraceOf(simulation_.setup) + kLongLease;
+  const Duration until_lost = StopGraceOf(simulation_.setup) + simulation_.setup.long_lease;
   const Duration most =
       simulation_.setup.slow ? kEvidenceTime + kBeat : until_lost - kFreeing - 2 * kBeat;
   After(simulation_.random.Between(10ms, most), [this, done = std::move(done)] {

@@ -66,7 +66,9 @@ struct Setup {
   bool standing = false;  // One server stands, on the last machine; else its part moves.
   std::optional<std::uint32_t> bare;  // A machine without an agent of the run.
   std::uint32_t machines = 2;
-  Duration base_lease{1'000};  // Its own: histories outlive a change of kBaseLease.
+  // Leases of their own: a change of lease.h changes no history.
+  Duration base_lease{1'000};
+  Duration long_lease{3'000};
   Duration lease_per_node{9};
   std::vector<std::uint32_t> workers;  // Per machine.
   std::optional<std::uint32_t> twin;   // This machine says that it is n0, as the first one does.
@@ -164,7 +166,7 @@ class Simulation {
                                        : random.Between(weather.min_delay, weather.max_delay);
   }
   Duration LongestLease() const {
-    return std::max<Duration>(kLongLease, setup.lease_per_node * setup.machines);
+    return std::max<Duration>(setup.long_lease, setup.lease_per_node * setup.machines);
   }
   void WorkerJoined(Machine& machine, const Placement& placement, std::uint32_t rank);
   // Of the world; where the setup has slow work.

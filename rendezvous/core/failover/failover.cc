@@ -22,7 +22,7 @@ void Take(FailoverStepContext& step) {
   const bool takes_over = last > 0 && (!state.newest->over || known);
   const bool goes_on = takes_over && state.newest->closed && !state.newest->over;
   // The cause that makes machines late does not end with a term.
-  const Duration lease = std::min(LeaseNow(state, step.config), kLongLease);
+  const Duration lease = std::min(LeaseNow(state, step.config), step.config.long_lease);
   Observe(state.lateness, lease, step.now, kLatenessRemembered);
   step.effects.push_back(TakeClaim{last + 1, state.highest, takes_over,
                                    takes_over && state.newest->over,
@@ -106,7 +106,7 @@ void OnRead(FailoverStepContext& step, const ClaimsRead& read) {
       is_new ? found.counter : std::max(found.counter, state.newest->counter);
   state.newest = found;
   state.newest->counter = counter;
-  Observe(state.seen, found.lease, step.now, kClaimsLeaseRemembered);
+  Observe(state.seen, found.lease, step.now, kLongLeasesRemembered * step.config.long_lease);
   state.highest = std::max(state.highest, found.term);
   if (IsFree(state, step.config, read.began, step.now)) {
     Take(step);
@@ -190,7 +190,8 @@ void ForgiveStandingStill(FailoverStepContext& step) {
     state.resumed_at = step.now;
   }
   if (state.phase != FailoverPhase::kTaking) {  // Then nothing is due.
-    ObserveLate(state.lateness, step.now - due, kStandstillsPerLease, step.now);
+    ObserveLate(state.lateness, step.now - due, kStandstillsPerLease, step.config.long_lease,
+                step.now);
   }
   state.last_event = step.now;
 }

@@ -28,7 +28,8 @@ Duration LeaseNow(const FailoverState& state, const FailoverConfig& config) {
 }
 
 void NoteClaimsAnswer(FailoverStepContext& step) {
-  ObserveLate(step.state.lateness, step.now - step.state.asked, kClaimCallsPerLease, step.now);
+  ObserveLate(step.state.lateness, step.now - step.state.asked, kClaimCallsPerLease,
+              step.config.long_lease, step.now);
 }
 
 void BecomeFollower(FailoverStepContext& step) {

@@ -42,9 +42,10 @@ struct HeldClaim {
 
 struct FailoverConfig {
   Duration lease{kBaseLease};  // The least; a large world's is as long as its server says.
-  bool may_begin = false;      // Holds the endpoint given: makes the first claim.
-  bool listens = true;  // False: no agent here speaks to the server; its claim's moves must do.
-  Endpoint given;       // Where the first server is awaited.
+  Duration long_lease{kLongLease};
+  bool may_begin = false;  // Holds the endpoint given: makes the first claim.
+  bool listens = true;     // False: no agent here speaks to the server; its claim's moves must do.
+  Endpoint given;          // Where the first server is awaited.
   std::string claims = "the run directory";  // Where they are kept, for people.
 };
 
