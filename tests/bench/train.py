@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Samples per second and time to the first step: ddprun-train beside two Python scripts.
+"""Samples per second and time to the first step: ddprun-train beside Python scripts.
 
     python3 tests/bench/train.py build/bin --python=VENV/bin/python3
 
 VENV: with the torch that ddprun-train was built with (scripts/setup.sh --torch). The peers are
-train_peer.py's two styles, and for the mlp library_mlp, the same on the trainer's library. All run one thread per rank, under the same launcher, with the same batch,
-number of samples and seed, save nothing meanwhile, and are measured in turn, so that what else the
-machine does hits all of them. Ratios are taken within a turn; the bound is the lower end of a
+train_peer.py's styles, torch.compile among them, and for the mlp library_mlp, the same on the trainer's library. All
+run under the same launcher, with the same batch, number of samples and seed, one thread per rank (styles with -2 have
+two), save nothing meanwhile, and are measured in turn, so that what else the machine does hits all of them. Ratios are taken within a turn; the bound is the lower end of a
 one-sided 95% interval of their geometric mean. Two nodes are two agents of this machine that know
 each other by address alone, so their ranks talk through Gloo over TCP.
 
@@ -103,9 +103,12 @@ def print_values(name, values, unit):
 
 def measure(bench, turns, model, nodes, workers, batch, samples):
     row = (model, nodes, workers, batch, samples)
+    styles = ["tuned", "dataloader", "compiled"]
+    if nodes * workers == 1:
+        styles += ["tuned-2", "compiled-2"]  # On both cores.
     print(f"{model}, batch {batch}, {nodes} node(s) of {workers} worker(s), {turns} turns:", flush=True)
     ways = {"ddprun-train": bench.ours, **({"library": bench.library} if model == "mlp" else {}),
-            **{style: functools.partial(bench.peer, style) for style in ("tuned", "dataloader")}}
+            **{style: functools.partial(bench.peer, style) for style in styles}}
     results = {name: [] for name in ways}
     for _ in range(turns):
         for name, way in ways.items():
@@ -113,7 +116,7 @@ def measure(bench, turns, model, nodes, workers, batch, samples):
     for name, values in results.items():
         print_values(name, [rate for _, rate in values], "samples/s")
     ours = results["ddprun-train"]
-    for style in ("tuned", "dataloader"):
+    for style in styles:
         print_ratio(f"samples/s against {style}",
                     [mine[1] / theirs[1] for mine, theirs in zip(ours, results[style])])
     if model != "mlp":
