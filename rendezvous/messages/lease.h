@@ -39,7 +39,7 @@ inline constexpr int kCallTimeoutTenths = 13;
 // An agent that finds no server doubles its pause up to poll/4: a small run finds a restarted one
 // at once, a large one gently.
 inline constexpr int kTriesPerPoll = 4;
-// Where polls are so long (some 1,300 nodes) what would come at one moment is spread: starts over
+// Where polls are so long (some 1,000 nodes) what would come at one moment is spread: starts over
 // a part of a poll, answers into batches.
 inline constexpr Duration kLargeWorldsPoll{3'000};
 inline constexpr int kStartsPerPoll = 12;

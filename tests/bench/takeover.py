@@ -22,10 +22,10 @@ import time
 from measuring import LIMIT, Table, arguments, clean_environment, milliseconds, tree_of
 
 from bridge_network import BridgeNetwork
-from ddprun_runs import children_of, eventually, kill_all, read_text
+from ddprun_runs import children_of, eventually, kill_all, lease, read_text
 from networks import namespaces_work
 
-BAR = 3.5
+BAR = 3 * lease("kBaseLease") + 0.5
 AGE = {"--age": {"type": float, "default": 0, "help": "of a run when it is struck, in seconds (0)"}}
 
 

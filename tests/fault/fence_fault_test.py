@@ -9,7 +9,7 @@ import textwrap
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 import side_by_side  # noqa: E402
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, kill_all, long_lease, read_text  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, kill_all, lease, read_text  # noqa: E402
 from tcp_proxy import TcpProxy  # noqa: E402
 
 # Speaks to the store of its generation, says so, and once more when it is told to.
@@ -67,7 +67,7 @@ class Fences(DdprunTest):
         return pids
 
     def test_who_is_cut_off_kills_its_workers_before_others_take_their_place(self):
-        seconds = 2 * long_lease()
+        seconds = 2 * lease("kLongLease")
         fence = f"--fence-after={seconds}"
         first = self.start_node(self.endpoint, "--node-rank=0", fence, *self.worker())
         self.wait_for_text(first, "serving the rendezvous at")

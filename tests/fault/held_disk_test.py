@@ -225,6 +225,7 @@ class HeldDisk(DdprunTest):
         other = self.node(1, "--hang")
         self.wait_until_held(server, other)
         answered = self.status(self.endpoint) is not None
+        # The limit is kDiskLimit of launcher/end/run_failure.cc, and no lease.
         in_time = answered and "takes longer than 1.0 s" not in server.err()
         self.assertEqual(other.wait(), 4, server.all() + other.all())
         server.signal(signal.SIGTERM)

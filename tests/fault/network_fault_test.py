@@ -7,7 +7,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 import side_by_side  # noqa: E402
-from ddprun_runs import FAKE_WORKER, HELLO, LATE, DdprunTest, eventually, long_lease  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, LATE, DdprunTest, eventually, lease  # noqa: E402
 from tcp_proxy import TcpProxy  # noqa: E402
 
 
@@ -55,7 +55,7 @@ class Network(DdprunTest):
         def disturb():
             for _ in range(3):
                 self.assertTrue(eventually(self.proxy.cut), "no connection to cut")
-                self.pause(long_lease() / 3 + 0.2)  # Until a parked call has been answered again.
+                self.pause(lease("kLongLease") / 3 + 0.2)  # Until a parked call has been answered again.
 
         self.undisturbed(disturb)
 
@@ -63,7 +63,7 @@ class Network(DdprunTest):
         first = self.start_nodes()
         guard = self.nodes[1].process.pid
         os.kill(guard, signal.SIGSTOP)
-        self.pause(long_lease() + 1)
+        self.pause(lease("kLongLease") + 1)
         os.kill(guard, signal.SIGCONT)
         self.let_them_end()
         for node in self.nodes:

@@ -7,7 +7,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 import side_by_side  # noqa: E402
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, long_lease  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, lease  # noqa: E402
 
 
 class ServerFault(DdprunTest):
@@ -66,7 +66,7 @@ class ServerFault(DdprunTest):
         generation, workers = self.world()
         for _ in range(2):
             self.kill_server()
-            self.pause(long_lease() + 1)
+            self.pause(lease("kLongLease") + 1)
             self.start_server()
             self.wait_until_connected()
         self.end()

@@ -34,10 +34,10 @@ FOREIGN = re.compile(
 )
 
 
-def long_lease():
-    """Seconds of a lease in a run's first minute."""
+def lease(name):
+    """Seconds of one of lease.h: kBaseLease, or kLongLease of a run's first minute."""
     header = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../rendezvous/messages/lease.h")
-    return int(re.search(r"kLongLease\{([\d']+)\}", read_text(header))[1].replace("'", "")) / 1000
+    return int(re.search(name + r"\{([\d']+)\}", read_text(header))[1].replace("'", "")) / 1000
 
 
 def eventually(condition, limit=LIMIT):

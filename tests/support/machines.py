@@ -6,10 +6,10 @@ are on loopback, and what is lost refuses connections.
 
 
 from bridge_network import BridgeNetwork
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, long_lease
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, lease
 from networks import namespaces_work
 
-LIMIT = 5 * long_lease() + 25  # Seconds for a takeover: five leases and a second, and the machine is shared.
+LIMIT = 5 * lease("kLongLease") + 25  # Seconds for a takeover: five leases and a second, and the machine is shared.
 
 
 class MachinesTest(DdprunTest):
