@@ -148,19 +148,22 @@ class TrainerTest(unittest.TestCase):
 
     def start(self, arguments, ranks=1, run="run", generation=1, ordered=True, environment=None,
               more=None, limits=None, stderr=None, nodes=1):
-        """The workers of one generation, of `nodes` equal nodes. Without `ordered`: as plain torchrun
-        starts them. `more`: arguments of single ranks. `stderr`: files of single ranks."""
+        """The workers of one generation, of `nodes` equal nodes, or of the node of each rank. Without
+        `ordered`: as plain torchrun starts them. `more`: arguments of single ranks. `stderr`: files of
+        single ranks."""
         store = None
         if ranks > 1:
             store = Store()
             self.addCleanup(store.close)
         self.started += 1
         workers = []
-        for rank in range(ranks):
+        if isinstance(nodes, int):
+            nodes = [rank // (ranks // nodes) for rank in range(ranks)]
+        for rank, node in enumerate(nodes):
             env = {
                 "RANK": rank, "WORLD_SIZE": ranks,
-                "LOCAL_RANK": rank % (ranks // nodes), "LOCAL_WORLD_SIZE": ranks // nodes,
-                "GROUP_RANK": rank // (ranks // nodes), "GROUP_WORLD_SIZE": nodes,
+                "LOCAL_RANK": nodes[:rank].count(node), "LOCAL_WORLD_SIZE": nodes.count(node),
+                "GROUP_RANK": node, "GROUP_WORLD_SIZE": len(set(nodes)),
                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": store.port if store else 1,
                 "TORCHELASTIC_RUN_ID": run, "TORCHELASTIC_RESTART_COUNT": generation - 1,
             }

@@ -55,12 +55,17 @@ class Learning(support.TrainerTest):
             self.assertIn(way, workers[0].text("err"))
 
     def test_a_rank_that_dies_ends_those_of_all_nodes(self):
-        workers = self.start(TOY + ["--epochs=100000", "--checkpoint-every=1000000"], ranks=4, nodes=2)
-        self.assertTrue(workers[0].wait_for_step(5))
-        workers[3].kill()
-        for worker in workers[:3]:
-            self.assertEqual(worker.wait(), 75, worker.text("err"))
-            self.assertIn("[peer-gone]", worker.text("err"))
+        endless = ["--model=toy", "--data-arg=train=400000,test=40", "--checkpoint-every=1000000"]
+        # By turns: as `srun --distribution=cyclic` starts them.
+        for nodes, neighbour in ((2, 2), ([0, 1, 0, 1], 1)):
+            self.checkpoints = self.path(f"{neighbour}.ckpt")
+            workers = self.start(endless, ranks=4, nodes=nodes)
+            self.assertTrue(workers[0].wait_for_step(5))
+            workers[3].kill()
+            for worker in workers[:3]:
+                self.assertEqual(worker.wait(), 75, worker.text("err"))
+                self.assertIn("[peer-gone]", worker.text("err"))
+            self.assertIn("the process of rank 3 has ended", workers[neighbour].text("err"))
 
     def test_compressed_gradients_are_close_and_not_equal(self):
         arguments = TOY + ["--epochs=2"]

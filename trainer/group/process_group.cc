@@ -202,7 +202,14 @@ Result<void> SumByNodes(TorchGroup& torch, const c10::intrusive_ptr<c10d::Store>
   if (shares[0].item<int>() == 0) {
     return {};
   }
-  shared.world->NameRanksFrom(env.rank - env.local_rank);
+  std::vector<std::size_t> numbers(env.local_world_size);
+  for (std::size_t rank = 0; rank < env.world_size; ++rank) {
+    const auto* const said = places[0][rank].const_data_ptr<std::int64_t>();
+    if (said[0] == env.group_rank) {
+      numbers[static_cast<std::size_t>(said[1])] = rank;
+    }
+  }
+  shared.world->NumberRanks(std::move(numbers));
   c10::intrusive_ptr<c10d::Backend> leaders;
   if (env.world_size == env.group_world_size && env.rank == env.group_rank) {
     leaders = all;

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -126,9 +127,11 @@ SharedWorld::SharedWorld(SharedMapping mapping, Lifelines lifelines, std::size_t
       rank_(rank),
       size_(size),
       timeout_(timeout),
+      numbers_(size),
       spin_(kMostSpin) {
   static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
   CHECK(rank < size && lifelines_.peers.size() == size);
+  std::iota(numbers_.begin(), numbers_.end(), std::size_t{0});
   RankArea& own = Area(rank);
   own.cores = OwnCores();
   own.told_cores.store(1, std::memory_order_release);
@@ -285,11 +288,9 @@ Result<void> SharedWorld::Meet(const Doing& doing) {
     const Doing& theirs = Area(peer).doing[meetings_ % 2];
     if (!(theirs == doing)) {
       return Error{ErrorKind::kSystem,
-                   "the ranks disagree: rank " + std::to_string(first_ + rank_) +
-                       " takes part in " + NameOf(doing.what) + " of " +
-                       std::to_string(doing.bytes) + " bytes, rank " +
-                       std::to_string(first_ + peer) + " in " + NameOf(theirs.what) + " of " +
-                       std::to_string(theirs.bytes)};
+                   "the ranks disagree: " + Name(rank_) + " takes part in " + NameOf(doing.what) +
+                       " of " + std::to_string(doing.bytes) + " bytes, " + Name(peer) + " in " +
+                       NameOf(theirs.what) + " of " + std::to_string(theirs.bytes)};
     }
   }
   return {};
@@ -351,8 +352,7 @@ Result<void> SharedWorld::Sleep(std::size_t peer) {
     }
     Result<void> around = LookAround();
     if (around && Clock::now() > deadline) {
-      around = Error{ErrorKind::kUnavailable, "rank " + std::to_string(first_ + peer) +
-                                                  " has been silent for " +
+      around = Error{ErrorKind::kUnavailable, Name(peer) + " has been silent for " +
                                                   std::to_string(timeout_.count()) + " ms"};
     }
     // The peer may have come, and even have ended, just before the error was found.
@@ -374,12 +374,15 @@ Result<void> SharedWorld::LookAround() const {
   if (poll(lines.data(), lines.size(), 0) > 0) {
     const auto gone = std::find_if(lines.begin(), lines.end(),
                                    [](const pollfd& line) { return line.revents != 0; });
-    return Error{ErrorKind::kUnavailable,
-                 "the process of rank " +
-                     std::to_string(first_ + static_cast<std::size_t>(gone - lines.begin())) +
-                     " has ended"};
+    return Error{
+        ErrorKind::kUnavailable,
+        "the process of " + Name(static_cast<std::size_t>(gone - lines.begin())) + " has ended"};
   }
   return {};
+}
+
+std::string SharedWorld::Name(std::size_t rank) const {
+  return "rank " + std::to_string(numbers_[rank]);
 }
 
 }  // namespace ddprun

@@ -21,6 +21,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/files.h"
@@ -77,8 +79,8 @@ class SharedWorld {
   Result<void> AllGather(std::span<const std::byte> own, std::span<std::byte> all);
   Result<void> Barrier();
 
-  // For messages: the number of rank 0 in a world of several nodes. Before the first call.
-  void NameRanksFrom(std::size_t first) { first_ = first; }
+  // For messages: the ranks' numbers in a world of several nodes. Before the first call.
+  void NumberRanks(std::vector<std::size_t> numbers) { numbers_ = std::move(numbers); }
 
   // Ends a wait of this rank, and all to come. From any thread or signal handler.
   void Abort() { aborted_.store(true, std::memory_order_relaxed); }
@@ -108,13 +110,14 @@ class SharedWorld {
   bool Spin(const std::atomic<std::uint32_t>& arrived);
   Result<void> Sleep(std::size_t peer);
   Result<void> LookAround() const;
+  std::string Name(std::size_t rank) const;
 
   const SharedMapping mapping_;
   const Lifelines lifelines_;
   const std::size_t rank_;
   const std::size_t size_;
   const std::chrono::milliseconds timeout_;
-  std::size_t first_ = 0;
+  std::vector<std::size_t> numbers_;
   std::optional<bool> spins_;   // There is a core for every rank. None: not all ranks have said so
                                 // yet.
   std::uint32_t meetings_ = 0;  // How often this rank has met the others.
