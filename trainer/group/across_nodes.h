@@ -12,8 +12,8 @@
 
 namespace ddprun {
 
-// `leaders`: of the ranks that are rank 0 of a node's SharedWorld, in the order of the nodes. Null
-// on the others, where the result is never called.
+// `leaders`: of the ranks that are rank 0 of a node's SharedWorld, in any order. Null on the
+// others, where the result is never called.
 SharedWorld::Across AcrossNodes(c10::intrusive_ptr<c10d::Backend> leaders);
 
 // Gloo among all ranks of several nodes; sums are made node by node once it knows how.

@@ -211,7 +211,7 @@ Result<void> SumByNodes(TorchGroup& torch, const c10::intrusive_ptr<c10d::Store>
   }
   shared.world->NumberRanks(std::move(numbers));
   c10::intrusive_ptr<c10d::Backend> leaders;
-  if (env.world_size == env.group_world_size && env.rank == env.group_rank) {
+  if (env.world_size == env.group_world_size) {
     leaders = all;
   } else if (env.local_rank == 0) {
     leaders = MakeGloo(c10::make_intrusive<c10d::PrefixStore>("leaders", store),
