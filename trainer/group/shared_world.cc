@@ -352,8 +352,12 @@ Result<void> SharedWorld::Sleep(std::size_t peer) {
     }
     Result<void> around = LookAround();
     if (around && Clock::now() > deadline) {
-      around = Error{ErrorKind::kUnavailable, Name(peer) + " has been silent for " +
-                                                  std::to_string(timeout_.count()) + " ms"};
+      const std::string time = " for " + std::to_string(timeout_.count()) + " ms";
+      // Rank 0 may be there, and wait in vain itself.
+      const bool across = peer == 0 && Area(rank_).doing[meetings_ % 2].what == kAcross;
+      around = Error{ErrorKind::kUnavailable,
+                     across ? "nothing of the other nodes came through " + Name(peer) + time
+                            : Name(peer) + " has been silent" + time};
     }
     // The peer may have come, and even have ended, just before the error was found.
     if (!around && !Reached(area.arrived.load(), meetings_)) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <functional>
+#include <latch>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -123,6 +124,26 @@ TEST(SharedWorld, WhatFailsAcrossNodesEndsTheWaitOfAll) {
         });
     EXPECT_FALSE(done);
     EXPECT_EQ(done.error().kind, ErrorKind::kUnavailable);
+  });
+}
+
+// Rank 0 waits for another node until rank 1 has given up.
+TEST(SharedWorld, WhoWaitsForOtherNodesIsNotCalledSilent) {
+  std::latch given_up(1);
+  OnEveryRank(2, milliseconds(500), [&](SharedWorld& world) {
+    std::vector<float> data(3, 1.0F);
+    const Result<void> done =
+        world.AllReduce(kSum, BytesOf(data), [&](Element, std::span<std::byte>) -> Result<void> {
+          given_up.wait();
+          return Error{ErrorKind::kUnavailable, "the other node is silent"};
+        });
+    if (world.rank() == 1) {
+      given_up.count_down();
+    }
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().message,
+              world.rank() == 0 ? "the other node is silent"
+                                : "nothing of the other nodes came through rank 0 for 500 ms");
   });
 }
 
