@@ -20,13 +20,17 @@ SHARED = ["broadcast", "all_gather", "reduce", "all_reduce", "barrier"]
 
 
 class BenchComm(unittest.TestCase):
-    def start(self, ranks, *arguments):
+    def start(self, ranks, *arguments, nodes=None):
+        """`nodes`: the node of each rank, if there are several."""
+        nodes = nodes or [0] * ranks
         store = support.Store()
         self.addCleanup(store.close)
         kept = {k: v for k, v in os.environ.items() if k not in support.CONTRACT}
         processes = []
-        for rank in range(ranks):
-            env = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks,
+        for rank, node in enumerate(nodes):
+            env = {"RANK": rank, "WORLD_SIZE": ranks,
+                   "LOCAL_RANK": nodes[:rank].count(node), "LOCAL_WORLD_SIZE": nodes.count(node),
+                   "GROUP_RANK": node, "GROUP_WORLD_SIZE": len(set(nodes)),
                    "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": store.port}
             process = subprocess.Popen([BENCH, *arguments], stdout=subprocess.PIPE,
                                        stderr=subprocess.PIPE, text=True,
@@ -42,19 +46,19 @@ class BenchComm(unittest.TestCase):
         process.stdout.close()
         process.stderr.close()
 
-    def tables(self, ranks, *arguments):
+    def tables(self, ranks, *arguments, nodes=None):
         """Each rank's stdout; all must succeed."""
         outputs = []
-        for process in self.start(ranks, *arguments):
+        for process in self.start(ranks, *arguments, nodes=nodes):
             out, err = process.communicate(timeout=support.LIMIT)
             self.assertEqual((process.returncode, err), (0, ""), out)
             outputs.append(out)
         self.assertEqual(set(outputs[1:]), {""}, "rank 0 alone prints")
         return outputs[0]
 
-    def rows_of(self, ranks, *arguments):
+    def rows_of(self, ranks, *arguments, nodes=None):
         with tempfile.NamedTemporaryFile("r", suffix=".csv") as file:
-            table = self.tables(ranks, *arguments, "--csv=" + file.name)
+            table = self.tables(ranks, *arguments, "--csv=" + file.name, nodes=nodes)
             rows = list(csv.DictReader(file))
         self.assertEqual(len(table.splitlines()), len(rows) + 1, table)
         self.assertTrue(all(row["ranks"] == str(ranks) for row in rows))
@@ -73,6 +77,14 @@ class BenchComm(unittest.TestCase):
             shared = {(r["collective"], r["operation"]) for r in rows
                       if r["right"] == "right" and r["made_by"] == "shared memory"}
             self.assertEqual(shared, {w for w in wanted if w[0] in SHARED})
+
+    def test_only_sums_of_all_are_made_node_by_node(self):
+        for arguments in (["--check"], ["--bytes=1000", "--rounds=5"]):
+            rows = self.rows_of(3, *arguments, nodes=[0, 0, 1])
+            self.assertEqual({row["right"] for row in rows}, {"right"})
+            ours = [row for row in rows if row["made_by"] == "node by node"]
+            self.assertEqual(len(ours), 1, ours)
+            self.assertIn(ours[0]["operation"], ("SUM", "all-reduce"))
 
     def test_the_table_of_times(self):
         rows = self.rows_of(3, "--bytes=4,1000", "--rounds=5")

@@ -228,7 +228,11 @@ Result<std::vector<Measured>> MeasureReductions(ProcessGroup& group, const std::
 
 Result<std::vector<Measured>> MeasureShared(ProcessGroup& group, const std::string& library,
                                             std::int64_t bytes, std::int64_t rounds) {
-  return MeasureWays(group, LibrarysWays(*group.torch()->group, library), bytes, rounds);
+  std::vector<Way> ways = LibrarysWays(*group.torch()->group, library);
+  if (group.backend() == "nodes") {  // It reduces through Gloo, which was measured.
+    std::erase_if(ways, [](const Way& way) { return way.at_root; });
+  }
+  return MeasureWays(group, ways, bytes, rounds);
 }
 
 }  // namespace ddprun

@@ -33,6 +33,7 @@ Result<std::vector<Measured>> MeasureSends(ProcessGroup& group, const std::strin
                                            std::int64_t bytes, std::int64_t rounds);
 
 // Reduce and all-reduce alone: of a group that shares memory, which sends no messages, or of NCCL.
+// Of nodes that share memory only all-reduce is not Gloo's.
 Result<std::vector<Measured>> MeasureShared(ProcessGroup& group, const std::string& library,
                                             std::int64_t bytes, std::int64_t rounds);
 
