@@ -54,7 +54,8 @@ SharedWorld::Across AcrossNodes(c10::intrusive_ptr<c10d::Backend> leaders) {
 c10::intrusive_ptr<c10d::Work> GlooOfNodes::allreduce(std::vector<at::Tensor>& tensors,
                                                       const c10d::AllreduceOptions& options) {
   const bool by_nodes = sums_ && options.reduceOp == c10d::ReduceOp::SUM && tensors.size() == 1 &&
-                        tensors.front().is_cpu() && tensors.front().is_non_overlapping_and_dense();
+                        tensors.front().is_cpu() && ShmReduces(tensors.front().scalar_type()) &&
+                        tensors.front().is_non_overlapping_and_dense();
   return by_nodes ? sums_->allreduce(tensors, options)
                   : ProcessGroupGloo::allreduce(tensors, options);
 }

@@ -27,11 +27,14 @@ constexpr std::size_t kInlineBytes = std::size_t{512} << 10;
 constexpr at::ScalarType kTypes[] = {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16,
                                      at::kLong,   at::kInt,   at::kChar, at::kByte};
 
+const at::ScalarType* Find(at::ScalarType type) {
+  return std::ranges::find(kTypes, type == at::kBool ? at::kByte : type);
+}
+
 Element ElementOf(const at::Tensor& tensor) {
-  const at::ScalarType type = tensor.scalar_type() == at::kBool ? at::kByte : tensor.scalar_type();
-  const auto* const found = std::ranges::find(kTypes, type);
-  TORCH_CHECK(found != std::end(kTypes), "shared memory reduces no ", type, " tensors");
-  return static_cast<Element>(found - kTypes);
+  const at::ScalarType type = tensor.scalar_type();
+  TORCH_CHECK(ShmReduces(type), "shared memory reduces no ", type, " tensors");
+  return static_cast<Element>(Find(type) - kTypes);
 }
 
 Reduction ReductionOf(const c10d::ReduceOp& op, const at::Tensor& tensor) {
@@ -189,6 +192,10 @@ class ShmBackend : public c10d::Backend {
 };
 
 }  // namespace
+
+bool ShmReduces(at::ScalarType type) {
+  return Find(type) != std::end(kTypes);
+}
 
 at::ScalarType TypeOf(Element element) {
   return kTypes[static_cast<std::size_t>(element)];

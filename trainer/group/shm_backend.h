@@ -15,6 +15,8 @@
 
 namespace ddprun {
 
+// Whether it reduces tensors of this type.
+bool ShmReduces(at::ScalarType type);
 at::ScalarType TypeOf(Element element);
 
 // `across`: what all-reduces sums of several nodes, and nothing else.
