@@ -153,7 +153,7 @@ Result<void> SharedWorld::AllReduce(const Reduction& reduction, std::span<std::b
       static_cast<std::uint32_t>(reduction.op) << 8 | static_cast<std::uint32_t>(reduction.element);
   for (std::size_t at = 0; at < data.size(); at += kSlotBytes) {
     const auto chunk = data.subspan(at, std::min(kSlotBytes, data.size() - at));
-    ++operations_;
+    RETURN_IF_ERROR(Begin());
     std::memcpy(Slot(rank_), chunk.data(), chunk.size());
     RETURN_IF_ERROR(
         ReduceSlots(reduction, {kAllReduce, detail, chunk.size()}, across, {&chunk, 1}));
@@ -164,7 +164,7 @@ Result<void> SharedWorld::AllReduce(const Reduction& reduction, std::span<std::b
 Result<void> SharedWorld::Sum(Tensors tensors, float factor, const Across& across) {
   std::vector<std::span<std::byte>> into;
   std::size_t count = 0;
-  ++operations_;
+  RETURN_IF_ERROR(Begin());
   for (const std::span<float> tensor : tensors) {
     CHECK(tensor.size() <= kMostSummed - count);
     Scale(tensor.data(), factor, reinterpret_cast<float*>(Slot(rank_)) + count, tensor.size());
@@ -195,7 +195,7 @@ Result<void> SharedWorld::ReduceSlots(const Reduction& reduction, Doing doing, c
   }
   if (across) {
     if (rank_ == 0) {
-      RETURN_IF_ERROR(across(reduction.element, {reduced(0), doing.bytes}));
+      RETURN_IF_ERROR(Noted(across(reduction.element, {reduced(0), doing.bytes})));
     }
     doing.what = kAcross;
     RETURN_IF_ERROR(Meet(doing));
@@ -241,7 +241,7 @@ Result<void> SharedWorld::Broadcast(std::span<std::byte> data, std::size_t root)
   CHECK(root < size_);
   for (std::size_t at = 0; at < data.size(); at += kSlotBytes) {
     const auto chunk = data.subspan(at, std::min(kSlotBytes, data.size() - at));
-    ++operations_;
+    RETURN_IF_ERROR(Begin());
     if (rank_ == root) {
       std::memcpy(Slot(root), chunk.data(), chunk.size());
     }
@@ -257,7 +257,7 @@ Result<void> SharedWorld::AllGather(std::span<const std::byte> own, std::span<st
   CHECK(all.size() == own.size() * size_);
   for (std::size_t at = 0; at < own.size(); at += kSlotBytes) {
     const auto chunk = own.subspan(at, std::min(kSlotBytes, own.size() - at));
-    ++operations_;
+    RETURN_IF_ERROR(Begin());
     std::memcpy(Slot(rank_), chunk.data(), chunk.size());
     RETURN_IF_ERROR(Meet({kAllGather, 0, chunk.size()}));
     for (std::size_t peer = 0; peer < size_; ++peer) {
@@ -268,8 +268,25 @@ Result<void> SharedWorld::AllGather(std::span<const std::byte> own, std::span<st
 }
 
 Result<void> SharedWorld::Barrier() {
-  ++operations_;
+  RETURN_IF_ERROR(Begin());
   return Meet({kBarrier, 0, 0});
+}
+
+// The next operation, unless one has failed: peers may still be in that one. They would meet this
+// one in its place, or read what this one writes.
+Result<void> SharedWorld::Begin() {
+  if (failed_) {
+    return *failed_;
+  }
+  ++operations_;
+  return {};
+}
+
+Result<void> SharedWorld::Noted(Result<void> done) {
+  if (!done) {
+    failed_ = done.error();
+  }
+  return done;
 }
 
 Result<void> SharedWorld::Meet(const Doing& doing) {
@@ -284,13 +301,14 @@ Result<void> SharedWorld::Meet(const Doing& doing) {
     if (peer == rank_) {
       continue;
     }
-    RETURN_IF_ERROR(WaitFor(peer));
+    RETURN_IF_ERROR(Noted(WaitFor(peer)));
     const Doing& theirs = Area(peer).doing[meetings_ % 2];
     if (!(theirs == doing)) {
-      return Error{ErrorKind::kSystem,
-                   "the ranks disagree: " + Name(rank_) + " takes part in " + NameOf(doing.what) +
-                       " of " + std::to_string(doing.bytes) + " bytes, " + Name(peer) + " in " +
-                       NameOf(theirs.what) + " of " + std::to_string(theirs.bytes)};
+      return Noted(Error{ErrorKind::kSystem, "the ranks disagree: " + Name(rank_) +
+                                                 " takes part in " + NameOf(doing.what) + " of " +
+                                                 std::to_string(doing.bytes) + " bytes, " +
+                                                 Name(peer) + " in " + NameOf(theirs.what) +
+                                                 " of " + std::to_string(theirs.bytes)});
     }
   }
   return {};

@@ -8,9 +8,9 @@
 //
 // A wait ends with kUnavailable within milliseconds when a peer's process ends (each rank's
 // lifeline is a pipe that only it can write to), after the timeout when a peer is silent, at once
-// after Abort. After an error the world cannot be used, but it can be destroyed. All ranks call the
-// same functions in the same order with the same sizes; if they do not, that is said. One thread
-// at a time, except Abort.
+// after Abort. After an error every call says the same one; the world can be destroyed. All ranks
+// call the same functions in the same order with the same sizes; if they do not, that is said. One
+// thread at a time, except Abort.
 #pragma once
 
 #include <atomic>
@@ -104,6 +104,8 @@ class SharedWorld {
               std::size_t end) const;
   Result<void> ReduceSlots(const Reduction& reduction, Doing doing, const Across& across,
                            std::span<const std::span<std::byte>> into);
+  Result<void> Begin();
+  Result<void> Noted(Result<void> done);
   Result<void> Meet(const Doing& doing);
   Result<void> WaitFor(std::size_t peer);
   bool MaySpin();
@@ -122,7 +124,8 @@ class SharedWorld {
                                 // yet.
   std::uint32_t meetings_ = 0;  // How often this rank has met the others.
   std::uint32_t operations_ = 0;
-  std::uint32_t waits_ = 0;  // How many waits were not over at once.
+  std::optional<Error> failed_;  // What every operation says after one that did not work.
+  std::uint32_t waits_ = 0;      // How many waits were not over at once.
   std::chrono::nanoseconds spin_;
   std::atomic<bool> aborted_{false};
 };
