@@ -7,6 +7,25 @@
 #include "common/log.h"
 
 namespace ddprun {
+namespace {
+
+// CLI11 would take the next word as the value, whatever it is.
+std::vector<std::string> EmptyValues(const CLI::App& app, int argc, const char* const* argv) {
+  std::vector<std::string> problems;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (!word.starts_with("--") || !word.ends_with('=')) {
+      continue;
+    }
+    const CLI::Option* const option = app.get_option_no_throw(word.substr(0, word.size() - 1));
+    if (option != nullptr && option->get_items_expected_max() > 0) {
+      problems.push_back(word + " has no value");
+    }
+  }
+  return problems;
+}
+
+}  // namespace
 
 void CheckWord(std::vector<std::string>& problems, bool known, const std::string& flag,
                const std::string& words, const std::string& value) {
@@ -25,6 +44,9 @@ EarlyExit WrongCommandLine(const CLI::App& app, const std::vector<std::string>& 
 }
 
 std::optional<EarlyExit> ParseWords(CLI::App& app, int argc, const char* const* argv) {
+  if (const std::vector<std::string> problems = EmptyValues(app, argc, argv); !problems.empty()) {
+    return WrongCommandLine(app, problems);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version

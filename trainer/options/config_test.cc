@@ -193,6 +193,16 @@ TEST(Config, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(Refusal({"--lr=nan"}).code, 2);
 }
 
+TEST(Config, AnEmptyValueDoesNotTakeTheNextWord) {
+  for (const char* const flag : {"--publish=", "--model-arg=", "--freeze=", "--seed="}) {
+    const EarlyExit exit = Refusal({flag, "--epochs=1"});
+    EXPECT_EQ(exit.code, 2) << flag;
+    EXPECT_NE(exit.text.find(std::string(flag) + " has no value\n"), std::string::npos)
+        << exit.text;
+  }
+  EXPECT_EQ(std::get<TrainConfig>(ParseAll({"--model-arg", "", "--epochs=1"})).epochs, 1);
+}
+
 TEST(Config, TheLastOfTwoCounts) {
   EXPECT_EQ(std::get<TrainConfig>(ParseAll({"--epochs=2", "--epochs=3"})).epochs, 3);
 }
