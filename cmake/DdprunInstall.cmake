@@ -84,7 +84,7 @@ if(DDPRUN_WITH_TRAINER)
        "set(ddprun_VERSION ${PROJECT_VERSION})\nset(ddprun_LIBTORCH_VERSION ${DDPRUN_LIBTORCH_VERSION})\n")
   include(CMakePackageConfigHelpers)
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/ddprunConfigVersion.cmake
-                                   COMPATIBILITY SameMinorVersion)
+                                   COMPATIBILITY SameMajorVersion)
   install(FILES cmake/package/ddprunConfig.cmake cmake/FindLibtorch.cmake
                 ${PROJECT_BINARY_DIR}/package/ddprunBuiltWith.cmake
                 ${PROJECT_BINARY_DIR}/package/ddprunConfigVersion.cmake
