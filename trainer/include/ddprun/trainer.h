@@ -81,7 +81,7 @@ struct Metric {
       : name(std::move(metric_name)), number(metric_value) {}
 
   std::string name;
-  torch::Tensor tensor;  // Of one number; read when the next report is due. Undefined: `number`.
+  torch::Tensor tensor;  // Of one number; see EndStep. Undefined: `number`.
   double number = 0;
 };
 
@@ -257,8 +257,9 @@ class DDPRUN_TRAINER_API Session {
   // fused kernels, with the same state and the numbers of optimizer.step() but for rounding; others
   // take their own.
   void Step(torch::optim::Optimizer& optimizer);
-  // Ends the step of this batch. Each step has the same metrics on all ranks; "loss" is the one
-  // that is reported as such.
+  // Ends the step of this batch. A metric's tensor on a GPU is read when the next report is due, so
+  // that no step waits for it; one on the CPU is read at once. Each step has the same metrics on
+  // all ranks; "loss" is the one that is reported as such.
   void EndStep(const std::vector<Metric>& metrics = {});
 
  private:
