@@ -49,8 +49,7 @@ struct Block : torch::nn::Module {
 
 struct Transformer : torch::nn::Module {
   Transformer(std::int64_t length, std::int64_t width, int layers, std::int64_t heads,
-              double dropout)
-      : context(length) {
+              double dropout) {
     bytes = register_module("wte", torch::nn::Embedding(256, width));
     places = register_module("wpe", torch::nn::Embedding(length, width));
     blocks = register_module("h", torch::nn::ModuleList());
@@ -67,7 +66,6 @@ struct Transformer : torch::nn::Module {
     }
     return output(norm(x));
   }
-  std::int64_t context;
   torch::nn::Embedding bytes{nullptr}, places{nullptr};
   torch::nn::ModuleList blocks{nullptr};
   torch::nn::LayerNorm norm{nullptr};
@@ -78,18 +76,16 @@ torch::Tensor Loss(const torch::Tensor& scores, const ddprun::Batch& batch) {
   return torch::nn::functional::cross_entropy(scores.view({-1, 256}), batch.target.view({-1}));
 }
 
-std::string Sample(Transformer& model, const std::string& start, int count, torch::Device device) {
+std::string Sample(Transformer& model, std::string text, int count, torch::Device device) {
   const torch::NoGradGuard no_grad;
   model.eval();
-  std::string text = start;
+  torch::Tensor bytes =
+      torch::tensor(std::vector<std::int64_t>(text.begin(), text.end()), device).unsqueeze(0);
   for (int i = 0; i < count; ++i) {
-    const std::string end = text.substr(
-        text.size() - std::min<std::size_t>(text.size(), static_cast<std::size_t>(model.context)));
-    const torch::Tensor input =
-        torch::tensor(std::vector<std::int64_t>(end.begin(), end.end())).bitwise_and(255);
-    const torch::Tensor scores =
-        model.forward(input.unsqueeze(0).to(device)).select(1, -1).squeeze(0) / 0.8;
-    text += static_cast<char>(torch::multinomial(scores.softmax(0), 1).item<std::int64_t>());
+    const torch::Tensor seen = bytes.slice(1, -model.places->options.num_embeddings());
+    const torch::Tensor scores = model.forward(seen).select(1, -1) / 0.8;
+    bytes = torch::cat({bytes, torch::multinomial(scores.softmax(1), 1)}, 1);
+    text += static_cast<char>(bytes[0][-1].item<std::int64_t>());
   }
   return text;
 }
@@ -116,14 +112,15 @@ void Body(ddprun::Session& session) {
                    });
   for (ddprun::Batch& batch :
        session.Batches(Windows{bytes.narrow(0, 0, all - all / 10), length})) {
-    torch::Tensor loss;
+    torch::Tensor sum = torch::zeros({}, session.device());
     for (const ddprun::Batch& part : session.Parts(batch)) {
-      loss = Loss(model->forward(part.data), part);
+      const torch::Tensor loss = Loss(model->forward(part.data), part);
       session.Backward(loss);
+      sum += loss.detach() * part.size;
     }
     torch::nn::utils::clip_grad_norm_(model->parameters(), 1.0);
     session.Step(optimizer);
-    session.EndStep({{"loss", loss}});
+    session.EndStep({{"loss", sum / batch.size}});
   }
   if (session.is_main()) {
     std::cout << Sample(*model, "The ", 200, session.device()) << std::endl;
