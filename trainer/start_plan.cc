@@ -51,7 +51,10 @@ std::string Hyperparameter(const TrainState& state, const std::string& name) {
     return found->second;
   }
   // As before there was a choice.
-  return name == "loss" ? "auto" : name == "no_sync" ? "no" : "unknown";
+  return name == "loss"          ? "auto"
+         : name == "no_sync"     ? "no"
+         : name == "limit_train" ? "none"  // Of a program.
+                                 : "unknown";
 }
 
 }  // namespace
@@ -131,7 +134,7 @@ TrainState FreshState(const TrainConfig& config, std::uint32_t world_size,
   if (config.own_model) {  // These flags are not the program's.
     for (const char* const name :
          {"optimizer", "lr", "weight_decay", "momentum", "nesterov", "clip_norm", "data_arguments",
-          "validation_samples", "limit_train", "loss", "no_sync", "model_arguments"}) {
+          "validation_samples", "loss", "model_arguments"}) {
       state.hyperparameters.erase(name);
     }
     state.hyperparameters["program_flags"] = config.program_arguments;

@@ -8,7 +8,7 @@ import support
 class Use(support.TrainerTest):
     def ends(self, how, code, says, *flags):
         self.checkpoints = self.path(how)
-        (worker,) = self.run_world([f"--how={how}", "--epochs=2", "--batch=16", *flags], expect=code)
+        (worker,) = self.run_world(["--how", how, "--epochs=2", "--batch=16", *flags], expect=code)
         if says:
             self.assertIn(says, worker.text("err"))
 
@@ -33,6 +33,17 @@ class Use(support.TrainerTest):
     def test_a_flag_of_the_trainer_is_taken(self):
         (worker,) = self.run_world(["--taken"], expect=2)
         self.assertIn("the program's flag 'epochs' needs another name", worker.text("err"))
+
+    def test_a_program_has_its_version(self):
+        (worker,) = self.run_world(["--version"])
+        self.assertRegex(worker.text("out"), r"^session_program \(ddprun \d.*, libtorch \d.*\)$")
+
+    def test_only_the_first_samples_are_trained_on(self):
+        flags = ["--how=first", "--epochs=1", "--batch=4"]
+        self.run_world([*flags, "--limit-train=8", "--result=" + self.path("result")])
+        self.assertEqual(self.json_of("result")["steps"], 2)
+        (worker,) = self.run_world(flags, expect=2, generation=2)
+        self.assertIn("the checkpoint is of another training: --limit-train", worker.text("err"))
 
     def test_a_validation_leaves_each_module_its_mode(self):
         self.ends("", 0, "validation at step 2", "--validate-every=2")

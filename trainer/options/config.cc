@@ -165,9 +165,8 @@ void ResolveModel(TrainConfig& config) {
 constexpr const char* kOfOurModels[] = {
     "--model",         "--model-arg", "--dataset",      "--data-arg",       "--data-root",
     "--optimizer",     "--lr",        "--weight-decay", "--momentum",       "--nesterov",
-    "--clip-norm",     "--grad-norm", "--loss",         "--freeze",         "--cuda-graph",
-    "--split-devices", "--stage-dir", "--version",      "--sync-batchnorm", "--validation-samples",
-    "--limit-train",   "--no-sync",   "--eval-package"};
+    "--clip-norm",     "--grad-norm", "--loss",         "--freeze",         "--eval-package",
+    "--split-devices", "--stage-dir", "--cuda-graph",   "--sync-batchnorm", "--validation-samples"};
 
 // "width=64,heads=4"
 std::string SharedFlags(const std::vector<ProgramFlag>& flags) {
@@ -221,6 +220,8 @@ std::variant<TrainConfig, EarlyExit> ParseProgram(TrainConfig config,
   for (const char* const name : kOfOurModels) {
     app.remove_option(app.get_option(name));
   }
+  app.set_version_flag("--version", config.model + " (ddprun " DDPRUN_VERSION
+                                                   ", libtorch " DDPRUN_LIBTORCH_VERSION ")");
   app.get_option("--batch")
       ->description("Samples per optimizer step on each rank")
       ->capture_default_str();

@@ -171,7 +171,8 @@ void Session::Impl::MakeLearner() {
   auto made = std::make_unique<SessionLearner>(
       std::move(kept), replicated, *training.group, device,
       ExchangeOptions{static_cast<std::size_t>(training.config.bucket_mib * (1 << 20)),
-                      *ParseCompression(training.config.learning.compress)});
+                      *ParseCompression(training.config.learning.compress),
+                      !training.config.run.no_sync});
   learner = made.get();
   training.learner = std::move(made);
 }
@@ -184,6 +185,9 @@ void Session::Impl::Begin(Data data, const LoadOptions& options) {
   if (data.size == 0 || data.size > kMost) {
     Misuse("Batches: the data set has " + std::to_string(data.size) + " samples, not 1 to " +
            std::to_string(kMost));
+  }
+  if (const std::optional<std::int64_t> most = training.config.limit_train) {
+    data.size = std::min(data.size, static_cast<std::uint64_t>(*most));
   }
   if (training.config.run.validate_every > 0 && !validation) {
     Misuse("--validate-every: this program has no validation data (session.Validate)");

@@ -97,7 +97,7 @@ Result<void> SessionLearner::Start(const Buckets& buckets, std::uint32_t from) {
     Broadcast(group_, tensors, from);
     std::size_t first = 0;
     for (Replica& replica : replicas_) {
-      if (!replica.parameters.empty()) {
+      if (!replica.parameters.empty() && options_.sync) {
         replica.exchange = std::make_unique<GradientExchange>(
             replica.parameters, *group_.torch(),
             PartOfBuckets(buckets, first, replica.parameters.size()), options_.bucket_bytes,

@@ -26,6 +26,7 @@ struct ExchangeOptions {
   std::size_t bucket_bytes = std::size_t{25} << 20;
   Compression compression = Compression::kNone;
 };
+  bool sync = true;  // False: gradients are not averaged.
 
 class SessionLearner final : public Learner {
  public:
