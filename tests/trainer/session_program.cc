@@ -36,6 +36,9 @@ void Body(ddprun::Session& session) {
     session.Replicate(net->first);
   }
   net->norm->eval();
+  const bool trains = how == "trains another";
+  torch::Tensor other = torch::ones({1, 2}, torch::TensorOptions().requires_grad(true));
+  torch::optim::SGD of_other({other}, torch::optim::SGDOptions(0.1));
   torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   if (how != "keeps nothing") {
     session.Keep("net", net);
@@ -60,13 +63,16 @@ void Body(ddprun::Session& session) {
         throw std::runtime_error("its own");
       }
       for (const ddprun::Batch& part : session.Parts(batch)) {
-        session.Backward(
-            torch::nn::functional::cross_entropy(net->forward(part.data), part.target));
+        const torch::Tensor scaled = how.ends_with("another") ? part.data * other : part.data;
+        session.Backward(torch::nn::functional::cross_entropy(net->forward(scaled), part.target));
         if (how == "leaves the parts") {
           break;
         }
       }
       optimizer.step();
+      if (trains) {
+        of_other.step();
+      }
       session.EndStep({{how == "two lines" ? "a\nb" : "late", late}});
     }
   } catch (const std::runtime_error&) {

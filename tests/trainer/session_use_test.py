@@ -34,6 +34,22 @@ class Use(support.TrainerTest):
         (worker,) = self.run_world(["--taken"], expect=2)
         self.assertIn("the program's flag 'epochs' needs another name", worker.text("err"))
 
+    def test_a_trained_tensor_in_no_module_is_told_once(self):
+        lost = "no checkpoint holds these trained tensors (session.Keep): [1,2]"
+        apart = ("the gradients of these are not averaged over the ranks, as no module for session.Replicate has them: "
+                 "[1,2]")
+        for how, ranks, flags, says in (
+                ("trains another", 1, [], [lost]),
+                ("trains another", 2, [], [lost + "; " + apart]),
+                ("trains another", 2, ["--no-sync"], [lost]),
+                ("looks at another", 2, [], [])):
+            with self.subTest(how, ranks=ranks, flags=flags):
+                self.checkpoints = self.path(f"{how} {self.started}")
+                workers = self.run_world(["--how=" + how, "--epochs=2", "--batch=16", *flags], ranks=ranks)
+                lines = [line for worker in workers for line in worker.text("err").splitlines()
+                         if "these trained tensors" in line]
+                self.assertEqual([line[line.index("no checkpoint"):] for line in lines], says)
+
     def test_a_program_has_its_version(self):
         (worker,) = self.run_world(["--version"])
         self.assertRegex(worker.text("out"), r"^session_program \(ddprun \d.*, libtorch \d.*\)$")

@@ -38,6 +38,8 @@ class KeptThings {
   const std::vector<std::shared_ptr<torch::nn::Module>>& modules() const { return modules_; }
   const std::vector<torch::optim::Optimizer*>& optimizers() const { return optimizers_; }
 
+  bool Has(const at::Tensor& tensor) const { return !NameOf(tensor).empty(); }
+
   // Warnings: trained parameters that no kept module or tensor has, as "parameter 3 [2,2] in group
   // 0 of optimizer 'adam'", and replicated ones that no kept optimizer trains.
   std::vector<std::string> Problems(

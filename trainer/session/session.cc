@@ -544,6 +544,10 @@ void Session::EndStep(const std::vector<Metric>& metrics) {
   }
   my.autocast.reset();
   OrLeave(my.learner->CheckStep());
+  if (const std::string what = my.learner->TrainedElsewhere();
+      !what.empty() && my.training.IsRankZero()) {
+    my.training.Say(LogLevel::kWarning, what);
+  }
   my.AgreeOnNames(metrics);
   const auto samples = static_cast<std::size_t>(my.batch->size);
   for (const Metric& metric : metrics) {

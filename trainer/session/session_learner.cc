@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -15,9 +16,11 @@
 namespace ddprun {
 namespace {
 
+using Leaves = std::unordered_map<const c10::TensorImpl*, at::Tensor>;
+
 // Leaves of the graph behind `loss`.
-std::unordered_set<const c10::TensorImpl*> LeavesOf(const at::Tensor& loss) {
-  std::unordered_set<const c10::TensorImpl*> leaves;
+Leaves LeavesOf(const at::Tensor& loss) {
+  Leaves leaves;
   std::unordered_set<const torch::autograd::Node*> seen;
   std::vector<torch::autograd::Node*> open;
   const auto visit = [&](torch::autograd::Node* node) {
@@ -30,7 +33,7 @@ std::unordered_set<const c10::TensorImpl*> LeavesOf(const at::Tensor& loss) {
     torch::autograd::Node& node = *open.back();
     open.pop_back();
     if (const auto* const leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(&node)) {
-      leaves.insert(leaf->variable.unsafeGetTensorImpl());
+      leaves.emplace(leaf->variable.unsafeGetTensorImpl(), leaf->variable);
     }
     for (const torch::autograd::Edge& edge : node.next_edges()) {
       visit(edge.function.get());
@@ -129,13 +132,13 @@ void SessionLearner::NoteBuckets() {
 }
 
 Result<std::vector<SessionLearner::Replica*>> SessionLearner::Reached(const at::Tensor& loss) {
-  const std::unordered_set<const c10::TensorImpl*> leaves = LeavesOf(loss);
+  Leaves leaves = LeavesOf(loss);
   std::vector<Replica*> reached;
   for (Replica& replica : replicas_) {
     std::string missing;
     std::size_t count = 0;
     for (std::size_t i = 0; i < replica.parameters.size(); ++i) {
-      if (leaves.contains(replica.parameters[i].unsafeGetTensorImpl())) {
+      if (leaves.erase(replica.parameters[i].unsafeGetTensorImpl()) > 0) {
         ++count;
       } else {
         missing += (missing.empty() ? "" : ", ") + replica.names[i];
@@ -152,7 +155,44 @@ Result<std::vector<SessionLearner::Replica*>> SessionLearner::Reached(const at::
     }
     reached.push_back(&replica);
   }
+  if (looks_elsewhere_) {
+    for (const auto& [impl, leaf] : leaves) {
+      if (leaf.layout() == at::kStrided) {
+        elsewhere_.emplace_back(leaf, leaf.detach().to(at::kCPU, leaf.scalar_type(),
+                                                       /*non_blocking=*/false, /*copy=*/true));
+      }
+    }
+  }
   return reached;
+}
+
+// A leaf that the step did not change may be an input, or of a model that is not trained. The first
+// step tells: a copy in each would cost too much, and optimizers do not count their changes.
+std::string SessionLearner::TrainedElsewhere() {
+  looks_elsewhere_ = false;
+  std::string shapes;
+  std::string not_kept;
+  std::unordered_set<const c10::TensorImpl*> seen;  // By several losses.
+  for (const auto& [leaf, before] : std::exchange(elsewhere_, {})) {
+    if (!seen.insert(leaf.unsafeGetTensorImpl()).second || leaf.detach().cpu().equal(before)) {
+      continue;
+    }
+    shapes += (shapes.empty() ? "" : ", ") + ShapeText(leaf.sizes());
+    if (!kept_.Has(leaf)) {
+      not_kept += (not_kept.empty() ? "" : ", ") + ShapeText(leaf.sizes());
+    }
+  }
+  std::string text;
+  if (!not_kept.empty()) {
+    text = "no checkpoint holds these trained tensors (session.Keep): " + not_kept;
+  }
+  if (!shapes.empty() && group_.size() > 1 && options_.sync) {
+    text += (text.empty() ? "" : "; ") +
+            ("the gradients of these are not averaged over the ranks, as no module for "
+             "session.Replicate has them: " +
+             shapes);
+  }
+  return text;
 }
 
 Result<void> SessionLearner::Backward(const at::Tensor& loss, double weight, bool exchanges) {

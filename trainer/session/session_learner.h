@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trainer/group/process_group.h"
@@ -25,8 +26,8 @@ namespace ddprun {
 struct ExchangeOptions {
   std::size_t bucket_bytes = std::size_t{25} << 20;
   Compression compression = Compression::kNone;
-};
   bool sync = true;  // False: gradients are not averaged.
+};
 
 class SessionLearner final : public Learner {
  public:
@@ -49,6 +50,9 @@ class SessionLearner final : public Learner {
   // At the end of a step. kInvalid: a sum of gradients was not exchanged, or a kept parameter was
   // changed without a Backward.
   Result<void> CheckStep() const;
+  // At the end of a step: a warning about tensors that it has trained though no replicated module
+  // has them. Empty: none, or not the first step.
+  std::string TrainedElsewhere();
   // The step is over: parameters may not change until the next Backward, and the gradients of all
   // replicated and optimized parameters are undefined again.
   void ForgetGradients();
@@ -77,7 +81,7 @@ class SessionLearner final : public Learner {
     at::Tensor on_device;
   };
 
-  // Those with a parameter that the loss reaches.
+  // Those with a parameter that the loss reaches. Notes the leaves that are in none of them.
   Result<std::vector<Replica*>> Reached(const at::Tensor& loss);
   void NoteBuckets();
   // Copies for a checkpoint may be under way until a Backward. libtorch counts the changes of each
@@ -92,6 +96,8 @@ class SessionLearner final : public Learner {
   Buckets buckets_;  // The buckets of all replicas; their parameters are numbered consecutively.
   at::Tensor weight_;
   double weight_there_ = 0;
+  std::vector<std::pair<at::Tensor, at::Tensor>> elsewhere_;  // With copies of before.
+  bool looks_elsewhere_ = true;
   bool may_change_ = false;             // Whether a Backward of the open step has returned.
   bool sums_ = false;                   // Whether gradients of parts wait to be exchanged.
   std::vector<std::int64_t> versions_;  // The kept tensors' change counters after the last step.
