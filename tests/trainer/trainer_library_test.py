@@ -1,13 +1,15 @@
 """Programs with a model of their own, on the trainer as a library: those of examples/cpp.
 
-A program that was killed or stopped in the middle ends with the bits of one that was not.
+Each, with a rank killed in the middle, ends with the bits of an undisturbed one; charlm also when it was stopped.
 """
 
 import json
 import os
+import re
 import subprocess
 
 import support
+from ddprun_runs import DdprunTest, kill_all, read_bytes, workers_below
 
 DDPRUN = os.environ["DDPRUN"]
 EXAMPLES = os.path.dirname(os.environ["DDPRUN_TRAIN"])  # The program that support starts: charlm.
@@ -15,13 +17,17 @@ SMALL = ["--context=32", "--width=32", "--layers=1", "--heads=2", "--epochs=2", 
          "--checkpoint-every=20"]
 
 
+def write_text(path):
+    with open(path, "w") as file:  # Any text: a clock that counts in words.
+        for number in range(2000):
+            file.write(f"{number % 12} hours and {number % 60} minutes; ")
+
+
 class Library(support.TrainerTest):
     def setUp(self):
         super().setUp()
         text = self.path("text")
-        with open(text, "w") as file:  # Any text: a clock that counts in words.
-            for number in range(2000):
-                file.write(f"{number % 12} hours and {number % 60} minutes; ")
+        write_text(text)
         self.arguments = SMALL + ["--data=" + text]
 
     def final_bytes(self, arguments, **how):
@@ -96,6 +102,35 @@ class Library(support.TrainerTest):
         made = self.run_under_ddprun("gan", "--epochs=6").stdout
         radius = float(made.split("mean radius of points made: ")[1].split()[0])
         self.assertAlmostEqual(radius, 1, delta=0.4)
+
+
+class Killed(DdprunTest):
+    def launch(self, name, program, flags):
+        return self.start("--nproc-per-node=2", "--max-restarts=1", os.path.join(EXAMPLES, program), *flags,
+                          f"--checkpoint-dir={name}", f"--dump-parameters={name}.st")
+
+    def killed_once(self, name, program, flags):
+        for attempt in range(1, support.ATTEMPTS):
+            run = self.launch(f"{name}.{attempt}", program, [*flags, *support.slowed(attempt), "--progress-every=0.01"])
+            self.wait_for(lambda run=run: re.search(r"step \d\d+/", run.all()) or run.process.poll() is not None,
+                          run, limit=support.LIMIT, what="step 10")
+            kill_all(workers_below(run.process.pid)[:1])
+            self.all_end([run], limit=support.WHOLE_LIMIT)
+            if "was killed by signal 9" in run.err() and "resumed at step" in run.err():
+                return read_bytes(self.path(f"{name}.{attempt}.st"))
+        return self.fail("no kill came before the end of the training")
+
+    def test_each_example_ends_with_the_bits_of_an_undisturbed_one(self):
+        write_text(self.path("text"))
+        for program, *flags in (["mlp", "--epochs=1", "--publish=circle"],
+                                ["finetune", "--epochs=1", "--init-from=circle"],
+                                ["gan", "--epochs=2"],
+                                ["charlm", *SMALL, "--data=text"]):
+            with self.subTest(program):
+                self.all_end([self.launch("whole." + program, program, flags)], limit=support.WHOLE_LIMIT)
+                whole = read_bytes(self.path(f"whole.{program}.st"))
+                self.assertGreater(len(whole), 500)
+                self.assertTrue(self.killed_once("killed." + program, program, flags) == whole, "the parameters differ")
 
 
 if __name__ == "__main__":
