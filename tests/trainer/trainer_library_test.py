@@ -65,6 +65,15 @@ class Library(support.TrainerTest):
         self.assertLess(metrics["validation_loss"], 3)  # That of a model that knows nothing is 5.5.
         self.assertIn("validation loss", workers[0].text("out"))
 
+    def test_the_loss_of_a_batch_in_parts_is_that_of_the_whole(self):
+        losses = []
+        for name, flags in (("whole", []), ("parts", ["--micro-batch=3"])):
+            self.checkpoints = self.path(name)
+            self.run_world([*self.arguments, "--epochs=1", "--limit-train=8", "--dropout=0", *flags])
+            with open(self.path(name, "metrics.jsonl")) as file:
+                losses.append(json.loads(file.readlines()[-1])["loss"])
+        self.assertAlmostEqual(*losses, delta=1e-5)  # Of the one step.
+
     def test_says_what_is_wrong_with_its_flags(self):
         for flags, code, says in (
                 (["--width=32", "--lr=1"], 2, "--lr"),
