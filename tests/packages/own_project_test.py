@@ -43,10 +43,23 @@ class OwnProject(PageTest):
         super().run_command(line)
         self.terminals[-1].wait(self.limit)  # Here each launch begins where the one before has ended.
 
+    def build_examples(self, *settings):
+        """Each folder is a project by itself, and what it makes trains."""
+        for name, *flags in (["mlp", "--publish=circle"], ["finetune", "--init-from=circle"], ["gan"],
+                             ["charlm", f"--data={ROOT}/README.md", "--layers=1", "--width=32"]):
+            build = self.path("build-" + name)
+            call("cmake", "-S", ROOT / "examples/cpp" / name, "-B", build, "-DCMAKE_BUILD_TYPE=Release", *settings,
+                 env=self.environment)
+            call("cmake", "--build", build, limit=self.limit, env=self.environment)
+            call(DDPRUN, "--nproc-per-node=2", os.path.join(build, name), "--epochs=1", *flags, cwd=self.folder,
+                 env=self.environment)
+
     def test_first_model(self):
         os.symlink(BUILD, self.path("build"))
         self.assertEqual(self.play("first-model.md"), [0, 0, 2, 0])
         self.assertRegex(self.transcript(), r"epoch 4/4 .*accuracy 0\.9")
+        call("ctest", "--test-dir", self.path("my-model", "build"), "--no-tests=error", env=self.environment)
+        self.build_examples("-DCMAKE_PREFIX_PATH=" + self.path("ddprun"))
         # The installed library finds a plug-in for GPUs.
         os.makedirs(self.path("ddprun", "lib", "ddprun"), exist_ok=True)
         shutil.copy(BUILD / "tests" / "fake_device.so", self.path("ddprun", "lib", "ddprun", "libddprun_cuda.so"))
