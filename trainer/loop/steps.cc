@@ -1,6 +1,5 @@
 #include "trainer/loop/steps.h"
 
-#include <optional>
 #include <utility>
 
 #include "trainer/data/sampler.h"
@@ -14,9 +13,14 @@ TrainingSteps::TrainingSteps(Training& training)
     : training_(training),
       saving_(training),
       reporting_(training, saving_),
-      validation_(training),
       stopping_(training, saving_),
-      observers_{&reporting_, &validation_, &saving_, &stopping_} {}
+      observers_{&reporting_} {
+  if (training.config.run.validate_every > 0) {
+    observers_.push_back(&validation_.emplace(training));
+  }
+  observers_.push_back(&saving_);
+  observers_.push_back(&stopping_);
+}
 
 void TrainingSteps::Add(std::unique_ptr<StepObserver> observer) {
   observers_.insert(observers_.begin() + static_cast<std::ptrdiff_t>(added_.size()),

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/result.h"
@@ -57,8 +58,8 @@ class TrainingSteps {
   Training& training_;
   Saving saving_;
   Reporting reporting_;
-  Validation validation_;
   Stopping stopping_;
+  std::optional<Validation> validation_;  // --validate-every
   std::vector<std::unique_ptr<StepObserver>> added_;
   std::vector<StepObserver*> observers_;
   std::unique_ptr<BatchFeed> feed_;  // May fill the learner's memory: destroyed before it.

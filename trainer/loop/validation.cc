@@ -14,7 +14,7 @@ Result<void> Validation::AfterStep(const FinishedStep& /*step*/) {
   const auto every = static_cast<std::uint64_t>(training_.config.run.validate_every);
   TrainState& state = training_.state;
   training_.best = false;
-  training_.validated = every > 0 && state.step % every == 0;
+  training_.validated = state.step % every == 0;
   if (!training_.validated) {
     return {};
   }
