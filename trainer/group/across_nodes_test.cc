@@ -9,7 +9,7 @@
 
 #include "trainer/group/ranks_testing.h"
 #include "trainer/group/shm_backend.h"
-#include "trainer/group/small_sums.h"
+#include "trainer/group/torch_group.h"
 
 namespace ddprun {
 namespace {
@@ -64,17 +64,21 @@ class Nodes {
 };
 
 // Nodes of one rank and of several, unequal ones, one node; more than two, and calls in a row.
-TEST(SmallSums, EveryRankHasTheSameMean) {
+TEST(AverageSmall, EveryRankHasTheSameMean) {
   for (const std::vector<std::size_t>& ranks :
        {std::vector<std::size_t>{3}, {1, 1}, {2, 2}, {1, 3}, {1, 2, 1}}) {
     Nodes nodes(ranks);
     std::vector<std::vector<float>> found(nodes.size());
     nodes.OnEveryRank([&](std::size_t rank, const auto& world, const auto& across) {
-      SmallSums sums(world, static_cast<std::uint32_t>(nodes.size()), across);
+      TorchGroup torch;
+      torch.group =
+          c10::make_intrusive<WatchedGroup>(static_cast<int>(rank), static_cast<int>(nodes.size()));
+      torch.shared = world;
+      torch.across = across;
       for (float call = 0; call < 20; ++call) {
         std::vector<float> large(9'001, 0.1F * static_cast<float>(rank) + call);
         std::vector<float> small(3, static_cast<float>(rank) * call);
-        sums.Average(std::vector<std::span<float>>{large, small});
+        torch.AverageSmall(std::vector<std::span<float>>{large, small});
         found[rank].insert(found[rank].end(), {large.front(), large.back(), small.back()});
       }
     });

@@ -24,7 +24,6 @@
 #include "trainer/group/nccl_group.h"
 #include "trainer/group/shared_join.h"
 #include "trainer/group/shm_backend.h"
-#include "trainer/group/small_sums.h"
 #include "trainer/group/torch_group.h"
 
 namespace ddprun {
@@ -218,13 +217,12 @@ Result<void> SumByNodes(TorchGroup& torch, const c10::intrusive_ptr<c10d::Store>
                        static_cast<int>(env.group_rank), static_cast<int>(env.group_world_size),
                        options, own_address);
   }
-  const std::shared_ptr<SharedWorld> world = std::move(shared.world);
-  const SharedWorld::Across across = AcrossNodes(std::move(leaders));
-  torch.small = std::make_shared<SmallSums>(world, env.world_size, across);
+  torch.shared = std::move(shared.world);
+  torch.across = AcrossNodes(std::move(leaders));
   if (env.world_size > env.group_world_size) {
     torch.backend = "nodes";
     torch.note = "the ranks of a node talk through shared memory, nodes through Gloo";
-    all->SumBy(MakeShmBackend(world, across));
+    all->SumBy(MakeShmBackend(torch.shared, torch.across));
   }
   return {};
 }
@@ -239,9 +237,8 @@ Result<void> AddCpuBackend(TorchGroup& torch, const c10::intrusive_ptr<c10d::Sto
   if (shared.world) {
     torch.backend = "shm";
     torch.note = "the ranks talk through shared memory";
-    const std::shared_ptr<SharedWorld> world = std::move(shared.world);
-    backend = MakeShmBackend(world);
-    torch.small = std::make_shared<SmallSums>(world, env.world_size, SharedWorld::Across{});
+    torch.shared = std::move(shared.world);
+    backend = MakeShmBackend(torch.shared);
   } else {
     std::string own_address;
     if (options.interface.empty()) {
@@ -311,9 +308,12 @@ Error DescribeCurrentException() {
   }
 }
 
-void TorchGroup::AverageSmall(std::span<const std::span<float>> tensors) {
+void TorchGroup::AverageSmall(SharedWorld::Tensors tensors) {
   group->Enter();
-  small->Average(tensors);
+  const auto factor = static_cast<float>(1.0 / group->getSize());
+  if (const Result<void> done = shared->Sum(tensors, factor, across); !done) {
+    std::rethrow_exception(ExceptionFor(done.error()));
+  }
 }
 
 std::exception_ptr ExceptionFor(const Error& error) {

@@ -10,10 +10,9 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "common/result.h"
+#include "trainer/group/shared_world.h"
 
 namespace ddprun {
-
-class SmallSums;
 
 // Remembers when this rank has begun its first all-reduce since it was asked.
 class WatchedGroup final : public c10d::ProcessGroup {
@@ -41,11 +40,16 @@ struct TorchGroup {
   TorchGroup(const TorchGroup&) = delete;
   TorchGroup& operator=(const TorchGroup&) = delete;
 
-  // SmallSums::Average. Only if `small` is there.
-  void AverageSmall(std::span<const std::span<float>> tensors);
+  // Each number becomes its mean over the ranks of all nodes, in the calling thread: of tensors
+  // that are small, for which c10d's buckets, dispatch and copies would take longer than the work.
+  // The ranks of a node add theirs up in shared memory, in their order. Throws what the transport
+  // throws. Only if `shared` is there.
+  void AverageSmall(SharedWorld::Tensors tensors);
 
   c10::intrusive_ptr<WatchedGroup> group;
-  std::shared_ptr<SmallSums> small;  // Null: not all nodes' ranks share memory, or it is not asked.
+  // This node's ranks. Null: not all nodes' ranks share memory, or it is not asked.
+  std::shared_ptr<SharedWorld> shared;
+  SharedWorld::Across across;  // None where there is one node.
   std::string backend;
   std::string note;
   c10::intrusive_ptr<c10d::Backend> nccl;  // Null where tensors lie on the CPU.

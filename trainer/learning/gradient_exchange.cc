@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "common/check.h"
-#include "trainer/group/small_sums.h"
 #include "trainer/profiler/recorder.h"
 
 namespace ddprun {
@@ -15,6 +14,10 @@ namespace {
 
 // As PyTorch does: a small first bucket lets the first all-reduce begin early.
 constexpr std::size_t kFirstBucketBytes = std::size_t{1} << 20;
+
+// All gradients together. Larger ones gain by an exchange while backward still runs.
+constexpr std::size_t kMostAfterBackward = std::size_t{512} << 10;
+static_assert(kMostAfterBackward <= SharedWorld::kMostSummed * sizeof(float));
 
 // A bucket travels as 16-bit numbers, half the bytes: as PyTorch's fp16_compress_hook and
 // bf16_compress_hook. Divided first, so that a sum of many ranks does not overflow.
@@ -51,7 +54,7 @@ GradientExchange::GradientExchange(std::vector<at::Tensor> parameters, TorchGrou
                                    const Buckets& recorded, std::size_t bucket_bytes,
                                    Compression compression)
     : parameters_(std::move(parameters)), group_(group) {
-  if (group.small && compression == Compression::kNone && Small(bucket_bytes)) {
+  if (group.shared && compression == Compression::kNone && Small(bucket_bytes)) {
     return;
   }
   const std::size_t first = std::min(kFirstBucketBytes, bucket_bytes);
@@ -106,7 +109,7 @@ bool GradientExchange::Small(std::size_t bucket_bytes) const {
     }
     bytes += parameter.nbytes();
   }
-  return bytes <= std::min(SmallSums::kMostBytes, bucket_bytes);
+  return bytes <= std::min(kMostAfterBackward, bucket_bytes);
 }
 
 void GradientExchange::BeforeForward() {

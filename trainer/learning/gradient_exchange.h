@@ -1,5 +1,5 @@
 // Averages gradients over the ranks: while backward still runs by c10d's Reducer and its buckets,
-// or after it, by SmallSums, where they are few and fit one bucket.
+// or after it, by TorchGroup::AverageSmall, where they are few and fit one bucket.
 //
 // The order in which gradients lie in buckets decides how sums are rounded with three ranks or
 // more, so it can be read and given back. Included only by files that see libtorch anyway; what
@@ -48,7 +48,7 @@ class GradientExchange {
   const std::vector<at::Tensor> parameters_;
   TorchGroup& group_;
   Buckets buckets_;
-  std::unique_ptr<c10d::Reducer> reducer_;  // None: SmallSums averages.
+  std::unique_ptr<c10d::Reducer> reducer_;  // None: AverageSmall.
 };
 
 }  // namespace ddprun
