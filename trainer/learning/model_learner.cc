@@ -15,7 +15,6 @@
 #include "trainer/learning/compiled_forward.h"
 #include "trainer/learning/gradient_exchange.h"
 #include "trainer/learning/gradient_scale.h"
-#include "trainer/learning/objective.h"
 #include "trainer/learning/optimizer.h"
 #include "trainer/learning/score_keeper.h"
 #include "trainer/learning/step_plan.h"
@@ -34,6 +33,14 @@ bool IsApart(const LearnerOptions& options) {
   return options.apart || options.device.kind != DeviceKind::kCpu;
 }
 
+double LossesOfOneSample(const Task& task, Loss loss) {
+  if (task.classifies()) {
+    return 1;
+  }
+  const auto numbers = static_cast<double>(NumbersIn(task.target));
+  return loss == Loss::kCrossEntropy ? numbers / static_cast<double>(task.target[0]) : numbers;
+}
+
 }  // namespace
 
 struct ModelLearner::Impl {
@@ -42,6 +49,8 @@ struct ModelLearner::Impl {
   Result<void> AddGradients(const Part& part);
   void ForwardBackward(const Batch& batch, bool first, bool last);
   void ByAutograd(const Batch& batch, bool first, bool exchanges);
+  // The sum over samples, so that parts and ranks add up.
+  at::Tensor LossOf(const at::Tensor& output, const Batch& batch) const;
   // Without `lr`: the optimizer has begun this step already.
   Result<void> UpdateFromGradients(std::optional<double> lr);
 
@@ -49,7 +58,9 @@ struct ModelLearner::Impl {
   ProcessGroup& group;
   const at::Device device;
   TrainedModel model;
-  const Objective objective;
+  // How many losses are in a sample's, of which PyTorch takes the mean: for float targets one of
+  // each number, or one of each distribution.
+  const double losses_of_one_sample;
   Optimizer optimizer;
   GradientScale scale;
   ScoreKeeper scores;
@@ -78,7 +89,7 @@ ModelLearner::Impl::Impl(const ModelEntry& entry, const LearnerOptions& learner_
              .split_devices = options.split_devices,
              .freeze = options.freeze,
              .precision = options.precision}),
-      objective(options.task, options.loss),
+      losses_of_one_sample(LossesOfOneSample(options.task, options.loss)),
       optimizer(options.optimizer, model.names(), model.parameters()),
       scale(options.precision, device),
       scores(device),
@@ -113,9 +124,9 @@ Result<void> ModelLearner::Impl::AddGradients(const Part& part) {
   // The exchange divides by the number of ranks. This weight undoes that and divides by all samples
   // of the global batch. Without an exchange, if all ranks have equal shares, it gives the mean
   // over this rank's samples.
-  const double numbers = objective.LossesOfOneSample();
-  const double counts = scale.factor() * (static_cast<double>(group.size()) /
-                                          (static_cast<double>(part.global_count) * numbers));
+  const double counts =
+      scale.factor() * (static_cast<double>(group.size()) /
+                        (static_cast<double>(part.global_count) * losses_of_one_sample));
   if (weight_there != counts) {
     weight.fill_(counts);
     weight_there = counts;
@@ -135,7 +146,7 @@ void ModelLearner::Impl::ForwardBackward(const Batch& batch, bool first, bool la
   const bool exchanges = exchange && last;
   if (plan && first && last && !(exchanges && exchange->during_backward())) {
     plan->Step(batch, weight);
-    scores.Add(plan->output(), plan->loss(), batch, objective.LossesOfOneSample());
+    scores.Add(plan->output(), plan->loss(), batch, losses_of_one_sample);
   } else {
     ByAutograd(batch, first, exchanges);
   }
@@ -154,14 +165,24 @@ void ModelLearner::Impl::ByAutograd(const Batch& batch, bool first, bool exchang
   }
   std::optional<NamedRange> range(std::in_place, "forward");
   const at::Tensor output = model.Output(batch.inputs, /*training=*/true);
-  const at::Tensor loss = objective.LossOf(output, batch);
+  const at::Tensor loss = LossOf(output, batch);
   range.reset();
   if (exchanges) {
     exchange->BeforeBackward();
   }
-  scores.Add(output, loss, batch, objective.LossesOfOneSample());
+  scores.Add(output, loss, batch, losses_of_one_sample);
   const NamedRange backward("backward");
   loss.backward(weight);
+}
+
+at::Tensor ModelLearner::Impl::LossOf(const at::Tensor& output, const Batch& batch) const {
+  if (options.task.classifies()) {
+    return at::cross_entropy_loss(output, batch.labels, {}, at::Reduction::Sum);
+  }
+  if (options.loss == Loss::kCrossEntropy) {
+    return at::cross_entropy_loss(output, batch.targets, {}, at::Reduction::Sum);
+  }
+  return at::mse_loss(output, batch.targets, at::Reduction::Sum);
 }
 
 Result<void> ModelLearner::Impl::UpdateFromGradients(std::optional<double> lr) {
@@ -327,8 +348,8 @@ Result<Score> ModelLearner::Evaluate(std::size_t count) {
     } else {
       output = my.model.Output(batch.inputs, /*training=*/false);
     }
-    const at::Tensor loss = my.objective.LossOf(output, batch);
-    my.scores.Add(output, loss, batch, my.objective.LossesOfOneSample());
+    const at::Tensor loss = my.LossOf(output, batch);
+    my.scores.Add(output, loss, batch, my.losses_of_one_sample);
     my.scores.Join();
     my.slots->Done();
     my.scores.AddSamples(count);

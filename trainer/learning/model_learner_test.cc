@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "trainer/checkpoint/snapshot_copier.h"
 #include "trainer/learning/graph_testing.h"
@@ -258,6 +259,62 @@ TEST(Learner, SkipsAStepThatOverflowsAndKeepsTheScaleInItsSnapshot) {
   World plain("", 0);  // From float16 to float32 and back: the scale is dropped, then fresh.
   ASSERT_TRUE(plain.learner.CopyFrom(after));
   ASSERT_TRUE(resumed.learner.CopyFrom(CopyNow(plain.learner.View(), {})));
+}
+
+// Gives back what it is given.
+std::shared_ptr<TorchModel> MakeEcho(const Task&, const Arguments&, std::uint64_t) {
+  auto model = std::make_shared<TorchModel>();
+  model->forward = [](const std::vector<at::Tensor>& batch, bool) { return batch[0]; };
+  return model;
+}
+
+constexpr ModelEntry kEcho = {.name = "echo",
+                              .recipe = {"", "sgd", 0.1, 1},
+                              .most_threads = 1,
+                              .evaluation_batch = 1,
+                              .arguments = {},
+                              .misfit = nullptr,
+                              .make = MakeEcho};
+
+// Of one sample for which the model gives `output`.
+double LossFor(const Task& task, Loss loss, const std::vector<float>& output,
+               const std::vector<float>& target) {
+  LearnerOptions options;
+  options.task = task;
+  options.loss = loss;
+  const auto group = std::move(*ProcessGroup::Join(WorkerEnv{}, GroupOptions{}));
+  ModelLearner learner(kEcho, options, *group);
+  EXPECT_TRUE(learner.Start({}, 0));
+  EXPECT_TRUE(learner.MakeRoom(1, 1));
+  const BatchRoom room = learner.room(ModelLearner::kEvaluationSlot);
+  std::ranges::copy(output, room.inputs[0]);
+  if (task.classifies()) {
+    room.labels[0] = 0;
+  } else {
+    std::ranges::copy(target, room.targets);
+  }
+  return learner.Evaluate(1)->loss_sum;
+}
+
+// As torch.nn.functional.cross_entropy of the same numbers in Python: the mean over distributions.
+TEST(Loss, FloatTargetsCanBeProbabilities) {
+  const double first = std::log(2);                       // -log(1/2)
+  const double second = std::log(1 + std::exp(1)) - 0.5;  // Half of each.
+  const double third = std::log(1 + std::exp(2));         // The smaller one is right.
+  EXPECT_NEAR(LossFor({.inputs = {{2, 3}}, .classes = 0, .target = {2, 3}}, Loss::kCrossEntropy,
+                      {0, 1, 2, 0, 0, 0}, {1, 0.5F, 0, 0, 0.5F, 1}),
+              (first + second + third) / 3, 1e-6);
+}
+
+TEST(Loss, SquaresAreOfEachNumber) {
+  EXPECT_EQ(
+      LossFor({.inputs = {{2}}, .classes = 0, .target = {2}}, Loss::kByTargets, {2, 4}, {0, 0}),
+      10);
+}
+
+TEST(Loss, LabelsHaveOneLossASample) {
+  EXPECT_NEAR(LossFor({.inputs = {{2}}, .classes = 2, .target = {}}, Loss::kByTargets, {0, 0}, {}),
+              std::log(2), 1e-6);
 }
 
 }  // namespace
