@@ -3,23 +3,13 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "trainer/learning/loss_scaler.h"
-
 namespace ddprun {
 
-GradientScale::GradientScale(Precision precision, at::Device device)
-    : on_(precision == Precision::kFloat16),
-      device_(device),
+GradientScale::GradientScale(at::Device device)
+    : device_(device),
       numbers_(at::tensor({LossScale{}.scale, LossScale{}.good_steps}, at::kDouble)) {}
 
-double GradientScale::factor() const {
-  return on_ ? *numbers_.const_data_ptr<double>() : 1;
-}
-
 bool GradientScale::Unscale(const std::vector<at::Tensor>& gradients) {
-  if (!on_) {
-    return true;
-  }
   const at::NoGradGuard no_grad;
   auto* const numbers = numbers_.mutable_data_ptr<double>();
   const at::TensorOptions there = at::TensorOptions(at::kFloat).device(device_);
@@ -31,11 +21,6 @@ bool GradientScale::Unscale(const std::vector<at::Tensor>& gradients) {
   numbers[0] = next.scale;
   numbers[1] = next.good_steps;
   return !overflowed;
-}
-
-std::vector<NamedTensor> GradientScale::state() const {
-  return on_ ? std::vector<NamedTensor>{{kName, numbers_, false, /*may_be_missing=*/true}}
-             : std::vector<NamedTensor>{};
 }
 
 }  // namespace ddprun

@@ -62,7 +62,7 @@ struct ModelLearner::Impl {
   // each number, or one of each distribution.
   const double losses_of_one_sample;
   Optimizer optimizer;
-  GradientScale scale;
+  std::optional<GradientScale> scale;  // With float16.
   ScoreKeeper scores;
   at::Generator random;
   at::Tensor weight;        // The weight of a sample's loss in this step.
@@ -91,18 +91,20 @@ ModelLearner::Impl::Impl(const ModelEntry& entry, const LearnerOptions& learner_
              .precision = options.precision}),
       losses_of_one_sample(LossesOfOneSample(options.task, options.loss)),
       optimizer(options.optimizer, model.names(), model.parameters()),
-      scale(options.precision, device),
       scores(device),
       random(at::globalContext().defaultGenerator(device)),
       weight(at::zeros({}, at::TensorOptions(at::kFloat).device(device))),
       norm(at::zeros_like(weight)) {
+  if (options.precision == Precision::kFloat16) {
+    scale.emplace(device);
+  }
   if (options.task.classifies() && model.IsPlainLinear()) {
     plan.emplace(model.parameters());
   }
   if (!options.graph) {
     return;
   }
-  if (scale.on()) {
+  if (scale) {
     // The host must look at the gradients to know whether there is an update, so that is not
     // recorded.
     replay.emplace(options.graph, model.parameters(), [this](const Batch& batch) {
@@ -124,9 +126,9 @@ Result<void> ModelLearner::Impl::AddGradients(const Part& part) {
   // The exchange divides by the number of ranks. This weight undoes that and divides by all samples
   // of the global batch. Without an exchange, if all ranks have equal shares, it gives the mean
   // over this rank's samples.
-  const double counts =
-      scale.factor() * (static_cast<double>(group.size()) /
-                        (static_cast<double>(part.global_count) * losses_of_one_sample));
+  const double counts = (scale ? scale->factor() : 1) *
+                        (static_cast<double>(group.size()) /
+                         (static_cast<double>(part.global_count) * losses_of_one_sample));
   if (weight_there != counts) {
     weight.fill_(counts);
     weight_there = counts;
@@ -187,7 +189,7 @@ at::Tensor ModelLearner::Impl::LossOf(const at::Tensor& output, const Batch& bat
 
 Result<void> ModelLearner::Impl::UpdateFromGradients(std::optional<double> lr) {
   ASSIGN_OR_RETURN(const std::vector<at::Tensor> gradients, model.Gradients());
-  const bool finite = scale.Unscale(gradients);
+  const bool finite = !scale || scale->Unscale(gradients);
   if (options.clip_norm > 0 || options.measure_norm) {
     // The gradients are averaged by now, so every rank gets the same norm.
     norm.copy_(ClipNorm(gradients, options.clip_norm));
@@ -278,7 +280,7 @@ Result<void> ModelLearner::Update(double lr) {
   const std::string step = "finish step " + std::to_string(my.optimizer.steps() + 1);
   try {
     if (const auto batch = std::exchange(my.whole_step, std::nullopt)) {
-      const bool updates = !my.scale.on();
+      const bool updates = !my.scale;
       if (updates) {
         my.optimizer.Begin(lr);
       }
@@ -367,8 +369,8 @@ std::vector<NamedTensor> ModelLearner::ModelTensors() const {
 
 std::vector<NamedTensor> ModelLearner::OptimizerTensors() const {
   std::vector<NamedTensor> state = impl_->optimizer.state();
-  for (NamedTensor& item : impl_->scale.state()) {
-    state.push_back(std::move(item));
+  if (impl_->scale) {
+    state.push_back(impl_->scale->state());
   }
   return state;
 }

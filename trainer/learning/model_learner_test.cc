@@ -256,6 +256,8 @@ TEST(Learner, SkipsAStepThatOverflowsAndKeepsTheScaleInItsSnapshot) {
   World resumed(options);
   ASSERT_TRUE(resumed.learner.CopyFrom(after));
   EXPECT_EQ(LossScaleIn(CopyNow(resumed.learner.View(), {})), LossScaleIn(after));
+  options.precision = Precision::kBFloat16;
+  EXPECT_EQ(LossScaleIn(CopyNow(World(options).learner.View(), {})), 0);  // None.
   World plain("", 0);  // From float16 to float32 and back: the scale is dropped, then fresh.
   ASSERT_TRUE(plain.learner.CopyFrom(after));
   ASSERT_TRUE(resumed.learner.CopyFrom(CopyNow(plain.learner.View(), {})));
