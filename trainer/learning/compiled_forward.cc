@@ -17,8 +17,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "trainer/learning/tensor_copies.h"
-
 namespace ddprun {
 namespace {
 

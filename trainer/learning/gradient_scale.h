@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "trainer/learning/optimizer.h"
+#include "trainer/learning/named_tensor.h"
 
 namespace ddprun {
 

@@ -1,15 +1,87 @@
 #include "trainer/learning/learner.h"
 
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
+#include <cstring>
+#include <map>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "common/check.h"
 #include "trainer/group/process_group.h"
 #include "trainer/group/torch_group.h"
 #include "trainer/learning/broadcast.h"
-#include "trainer/learning/tensor_copies.h"
+#include "trainer/learning/host_mirror.h"
 
 namespace ddprun {
+namespace {
+
+DType TypeOf(const at::Tensor& tensor) {
+  const std::optional<DType> type = SavedType(tensor);
+  CHECK(type);
+  return *type;
+}
+
+// Tensors of wider types come first: a file of them then has each at a multiple of its size.
+std::vector<TensorView> ViewsOf(const std::vector<NamedTensor>& tensors) {
+  std::vector<const NamedTensor*> order;
+  for (const NamedTensor& item : tensors) {
+    order.push_back(&item);
+  }
+  std::stable_sort(order.begin(), order.end(), [](const NamedTensor* one, const NamedTensor* two) {
+    return one->tensor.element_size() > two->tensor.element_size();
+  });
+  std::vector<TensorView> views;
+  for (const NamedTensor* const item : order) {
+    const at::Tensor& tensor = item->tensor;
+    CHECK(tensor.is_contiguous());
+    views.push_back({.name = item->name,
+                     .dtype = TypeOf(tensor),
+                     .shape = tensor.sizes().vec(),
+                     .bytes = {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()},
+                     .forward_changes_it = item->changes_at_any_time});
+  }
+  return views;
+}
+
+// Each tensor of `to` from the one of its name; what else there is in `from` is left alone.
+// kInvalid: one is missing that may not be, or has another type or shape.
+Result<void> CopyBack(const std::vector<Tensor>& from, const std::vector<NamedTensor>& to) {
+  std::map<std::string_view, const Tensor*> index;
+  for (const Tensor& tensor : from) {
+    index[tensor.name] = &tensor;
+  }
+  for (const NamedTensor& item : to) {
+    const auto found = index.find(item.name);
+    if (found == index.end() && item.may_be_missing) {
+      continue;
+    }
+    if (found == index.end()) {
+      return Invalid("the checkpoint lacks a tensor of this model", item.name);
+    }
+    const Tensor& saved = *found->second;
+    const at::Tensor& tensor = item.tensor;
+    if (saved.dtype != TypeOf(tensor) || saved.shape != tensor.sizes().vec() ||
+        saved.bytes.size() != tensor.nbytes()) {
+      return Invalid("a tensor of the checkpoint has another type or shape than this model's " +
+                         ShapeText(tensor.sizes()),
+                     item.name);
+    }
+    if (tensor.device().is_cpu()) {
+      std::memcpy(tensor.mutable_data_ptr(), saved.bytes.data(), saved.bytes.size());
+    } else {
+      const at::NoGradGuard no_grad;
+      tensor.copy_(at::from_blob(const_cast<char*>(saved.bytes.data()), tensor.sizes(),
+                                 tensor.scalar_type()));
+    }
+  }
+  return {};
+}
+
+}  // namespace
 
 struct Learner::Mirrors {
   HostMirror model;

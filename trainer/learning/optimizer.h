@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/learning/named_tensor.h"
 #include "trainer/options/optimizer_options.h"
 
 namespace ddprun {
@@ -18,14 +19,6 @@ namespace ddprun {
 // As torch.nn.utils.clip_grad_norm_: the norm over all gradients, which are scaled down to `most`
 // if it is larger; 0: only measured.
 at::Tensor ClipNorm(const std::vector<at::Tensor>& gradients, double most);
-
-struct NamedTensor {
-  std::string name;
-  at::Tensor tensor;  // Shares its memory with the owner.
-  // A forward changes it, or the program between two steps.
-  bool changes_at_any_time = false;
-  bool may_be_missing = false;  // A checkpoint may lack it; then it stays as it is.
-};
 
 class Optimizer {
  public:

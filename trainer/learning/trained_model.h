@@ -14,7 +14,7 @@
 #include "common/result.h"
 #include "trainer/device/choose_device.h"
 #include "trainer/learning/device_memory.h"
-#include "trainer/learning/optimizer.h"
+#include "trainer/learning/named_tensor.h"
 #include "trainer/models/torch_model.h"
 #include "trainer/options/learning_options.h"
 

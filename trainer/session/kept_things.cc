@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "trainer/learning/tensor_copies.h"
-
 namespace ddprun {
 
 Result<void> KeptThings::AddTensor(const std::string& name, const at::Tensor& tensor,
@@ -15,7 +13,7 @@ Result<void> KeptThings::AddTensor(const std::string& name, const at::Tensor& te
     return Error{ErrorKind::kInvalid, "Keep: there are two tensors named '" + name +
                                           "'. Give the two things that you keep different names"};
   }
-  if (!tensor.defined() || !tensor.is_contiguous() || !CanBeSaved(tensor)) {
+  if (!tensor.defined() || !tensor.is_contiguous() || !SavedType(tensor)) {
     return Error{ErrorKind::kInvalid,
                  "Keep: '" + name +
                      "' cannot be saved. It must be a contiguous tensor of a type that "

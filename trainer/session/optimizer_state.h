@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/result.h"
-#include "trainer/learning/optimizer.h"
+#include "trainer/learning/named_tensor.h"
 
 namespace ddprun {
 

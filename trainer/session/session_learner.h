@@ -18,7 +18,6 @@
 #include "trainer/group/process_group.h"
 #include "trainer/learning/gradient_exchange.h"
 #include "trainer/learning/learner.h"
-#include "trainer/learning/tensor_copies.h"
 #include "trainer/session/kept_things.h"
 
 namespace ddprun {
