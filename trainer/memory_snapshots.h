@@ -42,7 +42,7 @@ class MemorySnapshots {
 
   // Whether Begin would cost no more than it may. Where none are made it costs nothing.
   bool Ready(std::chrono::steady_clock::time_point now) const;
-  // As Checkpointing::Save: WaitForCopy before anything viewed changes.
+  // In the background: WaitForCopy before anything viewed changes.
   void Begin(SnapshotView view, TrainState state);
   void WaitForCopy();
 

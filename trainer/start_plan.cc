@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "common/json.h"
+#include "trainer/checkpoint/memory_start.h"
+#include "trainer/learning/early_stopping.h"
 
 namespace ddprun {
 namespace {
@@ -55,6 +57,82 @@ std::string Hyperparameter(const TrainState& state, const std::string& name) {
          : name == "no_sync"     ? "no"
          : name == "limit_train" ? "none"  // Of a program.
                                  : "unknown";
+}
+
+// A restart of the run that wrote it, as opposed to a new run of the same name.
+bool WrittenBy(const WorkerEnv& env, const TrainState& state) {
+  return state.run_id == env.run_id && state.generation < env.generation;
+}
+
+// Whether the state counts, and the start then.
+bool StartFromMemory(const TrainConfig& config, const Writer& writer, const CheckpointStore& store,
+                     const TrainState& asked, const Remembered& remembered, ChosenStart& start) {
+  const TrainState& state = remembered.state;
+  const auto found = state.metrics.find(kBestStep);
+  const std::optional<std::uint64_t> best =
+      config.run.keep_best && found != state.metrics.end()
+          ? std::optional(static_cast<std::uint64_t>(found->second))
+          : std::nullopt;
+  const DiskHead disk{store.head(), store.best()};
+  const std::optional<MadeBy> made = disk.head ? WhoMade(disk.head->directory) : std::nullopt;
+  const bool same =
+      state.model == asked.model && state.model_description == asked.model_description;
+  const std::optional<std::string> why_not =
+      same ? WhyNotFromMemory(state, best, writer, disk) : "it is of another model";
+  if (why_not) {
+    if (!made || made->step < state.step) {  // Else it is only older.
+      start.plan.notes.push_back("the state of step " + std::to_string(state.step) +
+                                 " in memory is ignored: " + *why_not);
+    }
+    return false;
+  }
+  std::vector<std::string> notes;
+  Result<TrainState> goes_on = ContinueFrom(state, asked, notes);
+  if (!goes_on) {
+    return false;  // The disk has the same training, and says why it cannot continue.
+  }
+  start.plan = {
+      .kind = StartKind::kFromMemory, .state = *std::move(goes_on), .notes = std::move(notes)};
+  if (made) {
+    start.last_saved = made->step;
+  }
+  start.plan.notes.push_back(
+      "continuing from memory, where rank " + std::to_string(remembered.rank) +
+      " has the newest state; the newest checkpoint is " +
+      (start.last_saved ? "of step " + std::to_string(*start.last_saved) : "none"));
+  return true;
+}
+
+Result<void> StartFromDisk(const TrainConfig& config, const WorkerEnv& env, CheckpointStore& store,
+                           const TrainState& asked, ChosenStart& start) {
+  StartPlan& plan = start.plan;
+  Result<LoadOutcome> outcome = store.Load();
+  const bool found = outcome && outcome->checkpoint;
+  if (config.resume_mode == ResumeMode::kNever &&
+      !(found && WrittenBy(env, outcome->checkpoint->snapshot.state))) {
+    store.StartAfresh();
+    outcome = LoadOutcome{};
+  }
+  if (!outcome) {
+    return std::move(outcome).error();
+  }
+  plan.notes.insert(plan.notes.end(), outcome->warnings.begin(), outcome->warnings.end());
+  if (outcome->checkpoint) {
+    Snapshot& snapshot = outcome->checkpoint->snapshot;
+    ASSIGN_OR_RETURN(plan.state, ContinueFrom(snapshot.state, asked, plan.notes));
+    plan.kind = StartKind::kResume;
+    const bool early = config.run.early_stop > 0 && plan.state.metrics.count(kStoppedEarly) > 0;
+    if (plan.state.finished &&
+        (early || plan.state.epoch >= static_cast<std::uint64_t>(config.epochs))) {
+      plan.kind = StartKind::kFinished;
+    }
+    start.last_saved = snapshot.state.step;
+    start.loaded = std::move(snapshot);
+  } else if (config.resume_mode == ResumeMode::kMust) {
+    return Error{ErrorKind::kInvalid, "--resume=must, but there is no checkpoint in '" +
+                                          config.checkpoint_dir.string() + "' [no-checkpoint]"};
+  }
+  return {};
 }
 
 }  // namespace
@@ -203,6 +281,24 @@ Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked
                     std::to_string(saved.global_batch) + " samples, dealt out evenly");
   }
   return state;
+}
+
+Result<ChosenStart> ChooseStart(const TrainConfig& config, const WorkerEnv& env,
+                                const Writer& writer, CheckpointStore& store,
+                                const TrainState& asked,
+                                const std::optional<Remembered>& remembered) {
+  ChosenStart start;
+  start.plan.state = asked;
+  if (!remembered || !StartFromMemory(config, writer, store, asked, *remembered, start)) {
+    RETURN_IF_ERROR(StartFromDisk(config, env, store, asked, start));
+  }
+  TrainState& state = start.plan.state;
+  state.run_id = writer.run_id;
+  state.term = writer.term;
+  state.generation = writer.generation;
+  state.world_id = writer.world_id;
+  state.parent = store.head() ? store.head()->directory : "";
+  return start;
 }
 
 }  // namespace ddprun

@@ -1,6 +1,7 @@
 // The start of a training: rank 0's decision, sent to every rank.
 //
-// Pure. The plan carries no tensors: those travel from rank 0 to the others by themselves.
+// It decides by itself, so that no two ranks can decide differently. The plan carries no tensors:
+// those travel from rank 0 to the others by themselves.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,8 @@
 #include <vector>
 
 #include "common/result.h"
+#include "proto/worker_env.h"
+#include "trainer/checkpoint/checkpoint_store.h"
 #include "trainer/checkpoint/snapshot.h"
 #include "trainer/options/config.h"
 
@@ -41,5 +44,24 @@ TrainState FreshState(const TrainConfig& config, std::uint32_t world_size,
 // batch stays what it was, whatever the world size, unless --batch was changed.
 Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked,
                                 std::vector<std::string>& notes);
+
+// The newest state that ranks have in memory.
+struct Remembered {
+  TrainState state;
+  std::uint32_t rank = 0;  // That has it.
+};
+
+struct ChosenStart {
+  StartPlan plan;
+  std::optional<Snapshot> loaded;           // To copy the tensors from, where it is a checkpoint.
+  std::optional<std::uint64_t> last_saved;  // The step of the newest checkpoint.
+};
+
+// Where this training continues: from the state in memory where that counts, else from the newest
+// checkpoint. The writer has claimed the store: no other process moves what is found there.
+Result<ChosenStart> ChooseStart(const TrainConfig& config, const WorkerEnv& env,
+                                const Writer& writer, CheckpointStore& store,
+                                const TrainState& asked,
+                                const std::optional<Remembered>& remembered);
 
 }  // namespace ddprun

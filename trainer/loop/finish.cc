@@ -19,11 +19,11 @@ namespace ddprun {
 namespace {
 
 // Parameters of the best checkpoint where best ones are kept, else the last.
-Result<void> PublishResult(Training& training, Checkpointing& checkpointing, const Snapshot& last) {
+Result<void> PublishResult(Training& training, Saving& saving, const Snapshot& last) {
   const RunOptions& run = training.config.run;
   Snapshot snapshot = last;
   if (run.keep_best) {
-    Result<std::optional<LoadedCheckpoint>> best = checkpointing.LoadBest();
+    Result<std::optional<LoadedCheckpoint>> best = saving.LoadBest();
     if (!best && best.error().kind != ErrorKind::kSystem) {  // Still so after a restart.
       return Error{
           ErrorKind::kRefused,
@@ -45,17 +45,15 @@ Result<void> PublishResult(Training& training, Checkpointing& checkpointing, con
 // Rank 0. One after the other, so that each says by itself what is waited for.
 Result<void> WriteEverything(Training& training, Saving& saving, bool save) {
   const TrainConfig& config = training.config;
-  Checkpointing& checkpointing = *saving.checkpointing();
   const auto last = std::make_shared<const Snapshot>(saving.MakeSnapshot());
   const std::uint64_t bytes = ByteCount(*last);
   const std::string directory = "'" + config.checkpoint_dir.native() + "'";
   if (save) {  // Before all that a full disk may refuse.
-    RETURN_IF_ERROR(
-        Await(training,
-              {.what = "the last checkpoint (step " + std::to_string(training.state.step) +
-                       ") is being saved in " + directory,
-               .bytes = 2 * bytes,  // One may be on its way already.
-               .work = [&checkpointing, last] { return checkpointing.SaveNow(Snapshot(*last)); }}));
+    RETURN_IF_ERROR(Await(
+        training, {.what = "the last checkpoint (step " + std::to_string(training.state.step) +
+                           ") is being saved in " + directory,
+                   .bytes = 2 * bytes,  // One may be on its way already.
+                   .work = [&saving, last] { return saving.SaveNow(Snapshot(*last)); }}));
   }
   if (const std::filesystem::path& path = config.dump_parameters; !path.empty()) {
     RETURN_IF_ERROR(
@@ -67,14 +65,10 @@ Result<void> WriteEverything(Training& training, Saving& saving, bool save) {
     RETURN_IF_ERROR(Await(
         training, {.what = "the model is being published in '" + config.run.publish.native() + "'",
                    .bytes = 2 * bytes,
-                   .work = [&, last] { return PublishResult(training, checkpointing, *last); }}));
+                   .work = [&, last] { return PublishResult(training, saving, *last); }}));
   }
   RETURN_IF_ERROR(Await(training, {.what = "the checkpoints in " + directory + " are being closed",
-                                   .work = [&checkpointing] {
-                                     Result<void> closed = checkpointing.Close();
-                                     checkpointing.End();
-                                     return closed;
-                                   }}));
+                                   .work = [&saving] { return saving.CloseDirectory(); }}));
   if (const std::filesystem::path& path = config.learning.result; !path.empty()) {
     RETURN_IF_ERROR(
         Await(training, {.what = "the result is being written to '" + path.native() + "'",

@@ -92,7 +92,7 @@ void Reporting::Publish(const Score& score, double seconds, const FinishedStep& 
     point.gpu_bytes = memory->bytes;
     point.gpu_peak = memory->peak;
   }
-  point.last_checkpoint = saving_.checkpointing()->last_saved();
+  point.last_checkpoint = saving_.last_saved();
   training_.printer->Print(point, step.epoch_ended);
   training_.metrics.Append(point);
   training_.curves.Append(point.step, ScalarsOf(point, training_.env.generation, ResidentBytes()));

@@ -1,59 +1,100 @@
 #include "trainer/loop/saving.h"
 
 #include <chrono>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "common/check.h"
+#include "common/slug.h"
 #include "trainer/loop/blocking_tasks.h"
 #include "trainer/profiler/recorder.h"
 #include "trainer/stop_request.h"
 
 namespace ddprun {
+namespace {
 
-void Saving::Open(const std::string& model_description) {
-  if (training_.IsRankZero()) {
-    checkpointing_ = std::make_unique<Checkpointing>(
-        training_.config, training_.env, model_description,
-        [this](LogLevel level, const std::string& text) { training_.Say(level, text); });
-  }
+// From a start from memory to its first checkpoint, where none is due before.
+constexpr std::chrono::seconds kOwed{10};
+
+Writer WriterOf(const WorkerEnv& env) {
+  const bool alone = env.run_id.empty();
+  return MakeWriter(alone ? "alone" : env.run_id, env.term, env.generation, env.world_id);
+}
+
+CheckpointConfig StoreConfig(const TrainConfig& config, const std::string& model_description) {
+  CheckpointConfig store;
+  store.directory = config.checkpoint_dir;
+  store.keep_last = static_cast<std::size_t>(config.keep_last);
+  store.model = config.model;
+  store.model_description = model_description;
+  return store;
+}
+
+}  // namespace
+
+MemorySnapshots* Saving::OpenMemory() {
   if (training_.config.GoesOnFromMemory()) {
     memory_ = std::make_unique<MemorySnapshots>(training_.env);
   }
+  return memory_.get();
+}
+
+Result<ChosenStart> Saving::Choose(const TrainState& asked,
+                                   const std::optional<Remembered>& remembered) {
+  CHECK(!store_);
+  last_handed_over_ = std::chrono::steady_clock::now();
+  const Writer writer = WriterOf(training_.env);
+  store_.emplace(RealFileSystem(), StoreConfig(training_.config, asked.model_description));
+  ASSIGN_OR_RETURN(const std::vector<std::string> warnings, store_->Claim(writer));
+  for (const std::string& warning : warnings) {
+    training_.Say(LogLevel::kWarning, warning);
+  }
+  saver_ = std::make_unique<Saver>(*store_, SaverOptions{});
+  ASSIGN_OR_RETURN(ChosenStart start, ChooseStart(training_.config, training_.env, writer, *store_,
+                                                  asked, remembered));
+  last_saved_ = start.last_saved;
+  handed_over_ = start.last_saved;
+  save_is_owed_ = start.plan.kind == StartKind::kFromMemory;
+  copier_ = std::make_unique<SnapshotCopier>(
+      [this](Snapshot&& snapshot) { CHECK(saver_->Save(std::move(snapshot))); });
+  return start;
 }
 
 Result<void> Saving::BeforeFirstStep() {
-  if (checkpointing_ || memory_) {
+  if (training_.IsRankZero() || memory_) {
     training_.learner->BeforeUpdate([this] { WaitForCopies(); });
   }
-  if (checkpointing_ && save_first_) {
-    checkpointing_->Save(training_.learner->View(), training_.StateNow(), /*best=*/false);
+  if (training_.IsRankZero() && save_first_) {
+    Save(/*best=*/false);
   }
   return {};
 }
 
 Result<void> Saving::AfterStep(const FinishedStep& step) {
-  if (!checkpointing_) {
+  if (!training_.IsRankZero()) {
     return {};
   }
   const NamedRange range("checkpoint");
-  RETURN_IF_ERROR(checkpointing_->Poll());
+  RETURN_IF_ERROR(Poll());
   const bool best = training_.best && training_.config.run.keep_best;
   // A save that was asked for may be of any step, so it waits until the saver has room.
-  const bool asked = save_asked_ && (best || checkpointing_->HasRoom());
-  const std::uint64_t number = training_.state.step;
+  const bool asked = save_asked_ && (best || HasRoom());
   // The last step is saved with the training's result in it (finish.h).
-  if (best || asked || (!training_.Done() && checkpointing_->Due(number, step.epoch_ended))) {
-    checkpointing_->Save(training_.learner->View(), training_.StateNow(), best);
+  if (best || asked || (!training_.Done() && Due(step.epoch_ended))) {
+    Save(best);
   }
   if (asked) {
     save_asked_ = false;
-    training_.Say(LogLevel::kInfo, "saving step " + std::to_string(number) + ", as SAVE asked");
+    training_.Say(LogLevel::kInfo,
+                  "saving step " + std::to_string(training_.state.step) + ", as SAVE asked");
   }
   return {};
 }
 
 bool Saving::MayRemember() const {
-  return memory_ && memory_->Ready(std::chrono::steady_clock::now()) &&
-         (!checkpointing_ || checkpointing_->MayRemember(training_.state.step));
+  return memory_ && memory_->Ready(std::chrono::steady_clock::now()) && !best_unsaved_ &&
+         handed_over_ != training_.state.step;
 }
 
 // Only rank 0's buffers count, so that what others have is not the state.
@@ -72,15 +113,15 @@ Result<void> Saving::SaveAndStop() {
                             "'",
                     // Another save may still be under way.
                     .bytes = 2 * training_.learner->StateBytes()};
-  if (checkpointing_) {
+  if (training_.IsRankZero()) {
     const auto snapshot = std::make_shared<Snapshot>(MakeSnapshot());
     task.work = [this, snapshot, step] {
-      Result<void> saved = checkpointing_->SaveNow(std::move(*snapshot));
+      Result<void> saved = SaveNow(std::move(*snapshot));
       if (saved) {
         Log(LogLevel::kInfo, "stopping on request, saved at step " + step +
                                  ": started again, training continues from there");
       }
-      checkpointing_->End();
+      EndThreads();
       return saved;
     };
   }
@@ -88,11 +129,11 @@ Result<void> Saving::SaveAndStop() {
 }
 
 void Saving::SaveIfAskedToStop() {
-  if (!checkpointing_ || !StopRequest::Signal() ||
-      checkpointing_->handed_over() == training_.state.step || !checkpointing_->HasRoom()) {
+  if (!training_.IsRankZero() || !StopRequest::Signal() || handed_over_ == training_.state.step ||
+      !HasRoom()) {
     return;
   }
-  checkpointing_->Save(training_.learner->View(), training_.StateNow(), /*best=*/false);
+  Save(/*best=*/false);
   training_.Say(LogLevel::kInfo, "asked to stop: step " + std::to_string(training_.state.step) +
                                      " is being saved, and the evaluation continues");
 }
@@ -102,13 +143,109 @@ Snapshot Saving::MakeSnapshot() const {
   return CopyNow(training_.learner->View(), training_.StateNow());
 }
 
+Result<void> Saving::SaveNow(Snapshot&& snapshot) {
+  copier_->Wait();
+  saver_->Drain();
+  RETURN_IF_ERROR(Poll());
+  const std::uint64_t step = snapshot.state.step;
+  CHECK(saver_->Save(std::move(snapshot)));
+  saver_->Drain();
+  RETURN_IF_ERROR(Poll());
+  if (!last_saved_ || *last_saved_ != step || last_failed_) {
+    const char* const next = last_saved_ ? "started again, training continues from the one before"
+                                         : "there is none before it: started again with nothing "
+                                           "but this directory, training begins anew";
+    return Error{ErrorKind::kSystem, "the last checkpoint (step " + std::to_string(step) +
+                                         ") could not be saved in '" +
+                                         training_.config.checkpoint_dir.string() + "'; " + next +
+                                         " [checkpoint-space]"};
+  }
+  return {};
+}
+
+Result<std::optional<LoadedCheckpoint>> Saving::LoadBest() {
+  copier_->Wait();
+  saver_->Drain();  // The store is ours while the saver has nothing to do.
+  RETURN_IF_ERROR(Poll());
+  return store_->LoadBest();
+}
+
+Result<void> Saving::CloseDirectory() {
+  Result<void> closed = saver_->Close();
+  EndThreads();
+  return closed;
+}
+
+bool Saving::Due(bool epoch_ended) const {
+  const std::uint64_t step = training_.state.step;
+  const CheckpointInterval& interval = training_.config.checkpoint_interval;
+  const auto since = std::chrono::steady_clock::now() - last_handed_over_;
+  return epoch_ended || (interval.steps && step % *interval.steps == 0) ||
+         (interval.time && since >= *interval.time) || (save_is_owed_ && since >= kOwed);
+}
+
+void Saving::Save(bool best) {
+  SnapshotView view = training_.learner->View();
+  TrainState state = training_.StateNow();
+  last_handed_over_ = std::chrono::steady_clock::now();
+  handed_over_ = state.step;
+  save_is_owed_ = false;
+  if (best) {
+    best_unsaved_ = state.step;
+  }
+  copier_->Wait();
+  std::optional<Snapshot> surpassed = best ? saver_->TakeQueued() : std::nullopt;
+  if (surpassed) {
+    copier_->Begin(std::move(view), std::move(state), std::move(surpassed));
+  } else if (saver_->HasRoom()) {
+    copier_->Begin(std::move(view), std::move(state), saver_->TakeSpent());
+  } else if (!skipped_) {
+    skipped_ = true;
+    training_.Say(LogLevel::kWarning,
+                  "the checkpoint of step " + std::to_string(state.step) +
+                      " is skipped: the disk is slower than --checkpoint-every asks for "
+                      "(further ones are not reported) [checkpoint-skipped]");
+  }
+}
+
+bool Saving::HasRoom() {
+  copier_->Wait();
+  return saver_->HasRoom();
+}
+
+Result<void> Saving::Poll() {
+  for (const SaveResult& result : saver_->TakeResults()) {
+    last_failed_ = result.error.has_value();
+    if (!result.error) {
+      last_saved_ = result.step;
+      if (best_unsaved_ == result.step) {
+        best_unsaved_.reset();
+      }
+    } else if (result.error->kind != ErrorKind::kRefused) {
+      training_.Say(LogLevel::kError, Continue(result.error->message, "; training continues"));
+    }
+    for (const std::string& warning : result.warnings) {
+      training_.Say(LogLevel::kWarning, warning);
+    }
+  }
+  if (const std::optional<Error> fenced = saver_->fenced()) {
+    return *fenced;
+  }
+  return {};
+}
+
 void Saving::WaitForCopies() const {
-  if (checkpointing_) {
-    checkpointing_->WaitForCopy();
+  if (copier_) {
+    copier_->WaitForCopy();
   }
   if (memory_) {
     memory_->WaitForCopy();
   }
+}
+
+void Saving::EndThreads() {
+  copier_.reset();
+  saver_.reset();
 }
 
 }  // namespace ddprun

@@ -1,17 +1,23 @@
 // Which states of a training outlive it: checkpoints, which rank 0 makes, and the copy that each
 // node's first rank leaves in memory.
 //
-// The loop waits for no disk: both copy the state beside the next forward and backward.
+// The loop waits for no disk: both copy the state beside the next forward and backward. Files and
+// their safety are the checkpoint library's.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
-#include <string>
+#include <optional>
 
 #include "common/result.h"
-#include "trainer/checkpointing.h"
+#include "trainer/checkpoint/checkpoint_store.h"
+#include "trainer/checkpoint/saver.h"
+#include "trainer/checkpoint/snapshot_copier.h"
 #include "trainer/loop/step_observer.h"
 #include "trainer/loop/training.h"
 #include "trainer/memory_snapshots.h"
+#include "trainer/start_plan.h"
 
 namespace ddprun {
 
@@ -19,11 +25,12 @@ class Saving final : public StepObserver {
  public:
   explicit Saving(Training& training) : training_(training) {}
 
-  // Once the learner is made, before anything is read.
-  void Open(const std::string& model_description);
-
-  Checkpointing* checkpointing() { return checkpointing_.get(); }  // Null: not rank 0.
-  MemorySnapshots* memory() { return memory_.get(); }  // Null: on no rank (--memory-snapshots).
+  // Once the learner is made. Null: on no rank (--memory-snapshots).
+  MemorySnapshots* OpenMemory();
+  // Rank 0, on a thread: claims the directory, so that no other process moves what is there, and
+  // decides where this training continues. kRefused: another run uses the directory, or another
+  // world took over.
+  Result<ChosenStart> Choose(const TrainState& asked, const std::optional<Remembered>& remembered);
 
   // The first checkpoint is saved before the first step: a directory that cannot be written shows
   // at once.
@@ -32,9 +39,12 @@ class Saving final : public StepObserver {
   // Saves what is due.
   Result<void> AfterStep(const FinishedStep& step) override;
 
+  // The step of the newest checkpoint. Rank 0.
+  std::optional<std::uint64_t> last_saved() const { return last_saved_; }
   // A save of the next state for which the saver has room, whatever step that is. Rank 0.
   void AskToSave() { save_asked_ = true; }
-  // Whether the state of this step may be left in memory, as far as this rank knows.
+  // Whether the state of this step may be left in memory, as far as this rank knows: not while it
+  // is being saved, and not beyond a best one that is not, without which none counts.
   bool MayRemember() const;
   void Remember();
 
@@ -46,14 +56,43 @@ class Saving final : public StepObserver {
   void SaveIfAskedToStop();
   Snapshot MakeSnapshot() const;
 
+  // These are for rank 0, on a thread. Writes this one before it returns; an error if that failed.
+  Result<void> SaveNow(Snapshot&& snapshot);
+  // The checkpoint with the best validation; none: there is none.
+  Result<std::optional<LoadedCheckpoint>> LoadBest();
+  // This run is done with the directory. Nothing is saved any more.
+  Result<void> CloseDirectory();
+
  private:
+  // Whether a save is due after the last step.
+  bool Due(bool epoch_ended) const;
+  // In the background, the copy too: WaitForCopies before anything viewed changes. Never waits for
+  // the disk. Skipped, like a bus that is full, while an earlier one still waits; the best one so
+  // far takes that one's place instead.
+  void Save(bool best);
+  // Whether it would not be skipped. Waits for the copy.
+  bool HasRoom();
+  // Says what became of saves. The only error: another world has taken over (kRefused). A failed
+  // save is said, and training continues with the older checkpoints.
+  Result<void> Poll();
   void WaitForCopies() const;
+  // Ends the threads of the checkpoints, which may wait for the disk.
+  void EndThreads();
 
   Training& training_;
   std::unique_ptr<MemorySnapshots> memory_;
-  std::unique_ptr<Checkpointing> checkpointing_;
   bool save_first_ = false;
   bool save_asked_ = false;
+  std::optional<CheckpointStore> store_;    // Rank 0, and all below.
+  std::unique_ptr<Saver> saver_;            // From the claim on: this run is seen to live.
+  std::unique_ptr<SnapshotCopier> copier_;  // Once chosen; hands over to the saver.
+  std::chrono::steady_clock::time_point last_handed_over_;
+  std::optional<std::uint64_t> last_saved_;
+  std::optional<std::uint64_t> handed_over_;   // The step of the last one.
+  std::optional<std::uint64_t> best_unsaved_;  // The step of a best one that is not saved yet.
+  bool save_is_owed_ = false;                  // Begun from memory, and not saved since.
+  bool last_failed_ = false;
+  bool skipped_ = false;
 };
 
 }  // namespace ddprun

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/checkpoint/memory_start.h"
 #include "trainer/learning/early_stopping.h"
 #include "trainer/learning/transfer.h"
 #include "trainer/loop/blocking_tasks.h"
@@ -24,8 +25,7 @@ struct Choice {
   std::optional<Snapshot> found;         // In this node's memory.
   std::optional<Remembered> remembered;  // The newest that any rank has found.
   Result<void> read;
-  StartPlan plan;
-  std::optional<Snapshot> loaded;
+  ChosenStart chosen;
   std::vector<Tensor> given;  // From --init-from, if no checkpoint was loaded.
 };
 
@@ -76,18 +76,17 @@ Result<void> OpenOutputs(Training& training, const StartPlan& plan) {
 }
 
 // Rank 0, on the disk's thread.
-Result<void> ReadStart(Training& training, Checkpointing& checkpointing, Choice& choice) {
+Result<void> ReadStart(Training& training, Saving& saving, Choice& choice) {
   const TrainConfig& config = training.config;
   RETURN_IF_ERROR(PrepareOutputs(config));
-  ASSIGN_OR_RETURN(choice.plan,
-                   checkpointing.Choose(choice.asked, choice.remembered, choice.loaded));
+  ASSIGN_OR_RETURN(choice.chosen, saving.Choose(choice.asked, choice.remembered));
   if (RunFiles::StopAsked(config.checkpoint_dir)) {
     return Error{ErrorKind::kRefused, "'" + (config.checkpoint_dir / "STOP").native() +
                                           "' asks not to train: remove it to train on [stop-file]"};
   }
   // After the directory was made, where metrics may be.
-  RETURN_IF_ERROR(OpenOutputs(training, choice.plan));
-  if (choice.plan.kind == StartKind::kFresh && !config.run.init_from.empty()) {
+  RETURN_IF_ERROR(OpenOutputs(training, choice.chosen.plan));
+  if (choice.chosen.plan.kind == StartKind::kFresh && !config.run.init_from.empty()) {
     ASSIGN_OR_RETURN(choice.given, ReadParameters(RealFileSystem(), config.run.init_from));
   }
   return {};
@@ -104,14 +103,15 @@ Result<void> StartFromOthers(Training& training, const std::vector<Tensor>& give
 }
 
 // Rank 0.
-Result<StartPlan> ChooseStart(Training& training, Choice& choice) {
+Result<StartPlan> TakeStart(Training& training, Choice& choice) {
   RETURN_IF_ERROR(choice.read);
-  if (choice.loaded) {
-    RETURN_IF_ERROR(training.learner->CopyFrom(*choice.loaded));
-  } else if (choice.plan.kind == StartKind::kFresh && !training.config.run.init_from.empty()) {
-    RETURN_IF_ERROR(StartFromOthers(training, choice.given, choice.plan));
+  StartPlan& plan = choice.chosen.plan;
+  if (choice.chosen.loaded) {
+    RETURN_IF_ERROR(training.learner->CopyFrom(*choice.chosen.loaded));
+  } else if (plan.kind == StartKind::kFresh && !training.config.run.init_from.empty()) {
+    RETURN_IF_ERROR(StartFromOthers(training, choice.given, plan));
   }
-  return std::move(choice.plan);
+  return std::move(plan);
 }
 
 }  // namespace
@@ -149,20 +149,19 @@ Result<Start> AgreeOnStart(Training& training, Saving& saving) {
         FreshState(training.config, training.env.world_size, training.learner->Describe());
     choice->asked.hyperparameters["backend"] = training.group->backend();
   }
-  saving.Open(choice->asked.model_description);
-  RETURN_IF_ERROR(LookInMemory(training, saving.memory(), choice));
+  RETURN_IF_ERROR(LookInMemory(training, saving.OpenMemory(), choice));
   BlockingTask task{.what = "the checkpoints in '" + training.config.checkpoint_dir.native() +
                             "' are being claimed and read"};
   if (training.IsRankZero()) {
     task.work = [&training, &saving, choice] {
-      choice->read = ReadStart(training, *saving.checkpointing(), *choice);
+      choice->read = ReadStart(training, saving, *choice);
       return Result<void>();
     };
   }
   RETURN_IF_ERROR(AwaitTogether(training, std::move(task)));
   std::string text;
   if (training.IsRankZero()) {
-    Result<StartPlan> plan = ChooseStart(training, *choice);
+    Result<StartPlan> plan = TakeStart(training, *choice);
     text = ToText(plan ? *plan : StartPlan{.refusal = plan.error()});
   }
   ASSIGN_OR_RETURN(text, training.group->BroadcastText(std::move(text)));
