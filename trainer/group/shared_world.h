@@ -124,7 +124,7 @@ class SharedWorld {
                                 // yet.
   std::uint32_t meetings_ = 0;  // How often this rank has met the others.
   std::uint32_t operations_ = 0;
-  std::optional<Error> failed_;  // What every operation says after one that did not work.
+  std::optional<Error> failed_;  // Of an operation; every later one returns it too.
   std::uint32_t waits_ = 0;      // How many waits were not over at once.
   std::chrono::nanoseconds spin_;
   std::atomic<bool> aborted_{false};
