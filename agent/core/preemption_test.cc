@@ -45,6 +45,11 @@ TEST_F(Preempted, AnyOfItsSignalsStopsTheRunOnce) {
   EXPECT_EQ(*NextWake(state, config), At(32s));
 }
 
+TEST_F(Preempted, AStartThatIsNotOverIsGivenUp) {
+  Feed(SignalArrived{kUsr1, /*starting=*/true}, 2s);
+  EXPECT_EQ(Find<SignalWorkers>()->signal, kTerm);
+}
+
 TEST_F(Preempted, WhenEveryWorkerHasSavedTheRunMayBeStartedAgain) {
   Feed(SignalArrived{kTerm}, 2s);
   BothEndSaying(75, 75, 3s);

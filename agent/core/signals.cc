@@ -12,7 +12,8 @@ constexpr int kSigInt = 2;  // POSIX numbers; <signal.h> stays out of the core.
 constexpr int kSigQuit = 3;
 constexpr int kSigUsr1 = 10;
 constexpr int kSigUsr2 = 12;
-constexpr int kPreempted = 15;
+constexpr int kSigTerm = 15;
+constexpr int kPreempted = kSigTerm;
 
 // Of an idle node: it never had workers, or what became of them is judged and the next world
 // gathers.
@@ -31,10 +32,11 @@ void Leave(AgentStepContext& step, const SignalArrived& request, Leaving leaving
   state.leaving = leaving;
   state.interrupted = request.signal == kSigInt;
   if (state.phase == AgentPhase::kRunning) {
-    step.Tell(NoticeLevel::kInfo, why + (state.start_lasts || request.starting
-                                             ? ": the workers are not started yet, and will not be"
-                                             : given));
-    BeginStop(step, true, request.signal);
+    const bool starting = state.start_lasts || request.starting;
+    step.Tell(NoticeLevel::kInfo,
+              why + (starting ? ": the workers are not started yet, and will not be" : given));
+    // A start that is not over gets TERM, which it is given up by. USR1 would reach no worker.
+    BeginStop(step, true, starting ? kSigTerm : request.signal);
   } else if (state.phase == AgentPhase::kIdle) {
     step.Tell(NoticeLevel::kInfo, why + ": leaving the run");
     state.exit_at = step.now + kLeaveAlone;

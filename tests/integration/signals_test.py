@@ -88,8 +88,9 @@ class Signals(DdprunTest):
                 "SLURM_STEP_TASKS_PER_NODE": "1", "SLURMD_NODENAME": name}
         for program, told in ((f"touch {up}$RANK; exec sleep 1000", True),
                               (f"trap 'exit 1' USR1; touch {up}$RANK; while :; do sleep 0.01; done", False)):
-            run = self.start("--nproc-per-node=2", "bash", "-c", program, environment=step)
+            run = self.start("--verbose", "--nproc-per-node=2", "bash", "-c", program, environment=step)
             self.wait_for(lambda: all(os.path.exists(f"{up}{rank}") for rank in (0, 1)), run)
+            self.wait_for_text(run, "started ranks 0 to 1")  # Before that it gives the start up.
             run.signal(signal.SIGUSR1)
             self.assertEqual(run.wait(), 138, run.all())
             self.assertEqual("ranks 0-1 were ended by SIGUSR1, which the program does not catch" in run.err(), told,
