@@ -152,7 +152,7 @@ class OneNode(Asks):
         text = self.ask("stacks").out()
         self.assertRegex(text, r"(?m)^2 ranks \(0,2\): \S.*\n    ")
         self.assertRegex(text, r"(?m)^1 rank \(1\): state T")
-        self.assertEqual(sorted(map(state, pids)), ["S", "S", "T"])  # As they were.
+        self.wait_for(lambda: sorted(map(state, pids)) == ["S", "S", "T"], what="processes as they were")
 
     def test_stacks_without_frames_say_why(self):
         self.write(os.path.join(self.path("tools"), "gdb"), "#!/bin/sh\necho '(gdb took too long: stopped)'\n", 0o755)

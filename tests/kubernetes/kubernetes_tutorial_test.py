@@ -31,13 +31,13 @@ class KubernetesTutorial(PageTest, KubeletTest):
             for index in range(self.things[-1]["spec"]["completions"]):
                 self.create(index)
         elif verb == "logs -f":
-            paths = self.pod(int(line.rpartition("-")[2])).run.paths.values()
+            paths = self.pod(self.index_of(line)).run.paths.values()
             super().run_command("tail -F --lines=+1 " + " ".join(paths))
         elif verb == "patch job":
             for index in range(len(self.pods), int(re.search(r'"completions": (\d+)', line)[1])):
                 self.create(index)
         elif verb == "delete pod":
-            evicted = self.pod(int(line.rpartition("-")[2]))
+            evicted = self.pod(self.index_of(line))
             evicted.term()
             self.assertEqual(evicted.run.wait(), 75, evicted.run.all())
             self.gone(evicted)
@@ -48,6 +48,10 @@ class KubernetesTutorial(PageTest, KubeletTest):
             self.all_end([pod.run for pod in self.pods], 75)
         else:
             super().run_command(line)
+
+    def index_of(self, line):
+        """Of a pod that is chosen by its labels; its name has a random end."""
+        return int(re.search(r" -l job-name=train,batch\.kubernetes\.io/job-completion-index=(\d+)$", line)[1])
 
     def test_first_kubernetes_job(self):
         self.play("first-kubernetes-job.md")
