@@ -101,7 +101,7 @@ std::optional<WarmPlan> PlanTemplate(const AgentOptions& options,
     plan.spec.environment.erase(name);
   }
   for (StreamPlan* const stream : {&plan.spec.out, &plan.spec.err}) {
-    stream->prefix = stream->prefix.empty() ? "" : "[template]:";
+    stream->prefix = stream->prefix.empty() ? "" : "[preload]:";
   }
   return plan;
 }

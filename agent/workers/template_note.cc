@@ -79,8 +79,9 @@ Result<void> CheckTemplateNote(const std::filesystem::path& program) {
     if (const std::uint32_t version = VersionIn(notes); version == kTemplateVersion) {
       return {};
     } else if (version != 0) {
-      return Error{ErrorKind::kRefused, "'" + program.native() + "' is a template of version " +
-                                            std::to_string(version) + ", and this is " +
+      return Error{ErrorKind::kRefused, "'" + program.native() +
+                                            "' is built for preload protocol " +
+                                            std::to_string(version) + "; this ddprun has " +
                                             std::to_string(kTemplateVersion)};
     }
   }

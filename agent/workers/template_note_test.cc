@@ -77,7 +77,7 @@ TEST_F(TemplateNote, IsFoundAmongOthers) {
 }
 
 TEST_F(TemplateNote, OfAnotherVersionIsNamed) {
-  EXPECT_THAT(Check(Ours(kTemplateVersion + 5)), HasSubstr("is a template of version 9"));
+  EXPECT_THAT(Check(Ours(kTemplateVersion + 5)), HasSubstr("is built for preload protocol 9"));
 }
 
 TEST_F(TemplateNote, OfAnotherNameOrSizeIsNone) {

@@ -240,7 +240,7 @@ Result<void> WarmStart::Start() {
   ASSIGN_OR_RETURN(OpenedOutput output, OpenOutput(spec, plan_.inherit));
   for (int target = 0; target < 3; ++target) {
     if (::fstat(output.stdio[target], &streams_[target]) != 0) {
-      return SystemError("look at", "the streams of a template", errno);
+      return SystemError("look at", "the streams of a preload process", errno);
     }
   }
   {
@@ -270,7 +270,7 @@ std::string WarmStart::WaitsFor() const {
   return !current || current->gone() || current->ready() || waited_ || plan_.automatic || given_
              ? ""
          : plan_.preload.empty()
-             ? "loading the template of '" + plan_.spec.command.file.native() + "'"
+             ? "starting the preload process of '" + plan_.spec.command.file.native() + "'"
              : "preloading " + plan_.preload + " (once for each node; restarts find it done)";
 }
 
@@ -287,7 +287,8 @@ void WarmStart::Await(const LaunchUnderWay& under_way) {
     SayKeptOneIsNotUsed(ready.error().message);
     current->End();
   } else if (!ready && !under_way.given_up() && !(loading && plan_.automatic)) {
-    SayCold((plan_.automatic ? "" : "the template cannot be used: ") + ready.error().message);
+    SayCold((plan_.automatic ? "" : "the preload process cannot be used: ") +
+            ready.error().message);
   }
   if (!ready) {
     return;

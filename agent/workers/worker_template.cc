@@ -24,7 +24,7 @@ namespace {
 Result<std::pair<UniqueFd, UniqueFd>> Line() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    return SystemError("make", "a socket to a template", errno);
+    return SystemError("make", "a socket to a preload process", errno);
   }
   return std::pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
 }
@@ -34,7 +34,7 @@ Result<std::vector<MemoryBlock>> Places() {
   const UniqueFd file(::memfd_create("ddprun-place", MFD_CLOEXEC));
   auto place = std::make_shared<UniqueFd>(::fcntl(file.get(), F_DUPFD_CLOEXEC, kAboveBlocks));
   if (!*place) {
-    return SystemError("make", "a memory file for a template", errno);
+    return SystemError("make", "a memory file for a preload process", errno);
   }
   return std::vector<MemoryBlock>(kMostBlocks, {"", std::move(place)});
 }
@@ -87,7 +87,7 @@ Result<std::shared_ptr<WorkerTemplate>> WorkerTemplate::Start(WorkerSpec spec,
   ASSIGN_OR_RETURN(auto ends, Line());
   const UniqueFd own(::fcntl(ends.second.get(), F_DUPFD_CLOEXEC, kAboveBlocks));
   if (!own) {
-    return SystemError("make", "a socket to a template", errno);
+    return SystemError("make", "a socket to a preload process", errno);
   }
   ends.second.Reset();
   ASSIGN_OR_RETURN(spec.blocks, Places());
@@ -199,7 +199,7 @@ Result<TemplateReply> WorkerTemplate::Receive(int socket, Duration limit,
     std::memcpy(&sender, CMSG_DATA(head), sizeof sender);
   }
   if (!whole || (verified && sender.pid != reply.pid)) {
-    return Error{ErrorKind::kUnavailable, "it does not speak as a template of this build does"};
+    return Error{ErrorKind::kUnavailable, "it does not speak the preload protocol of this build"};
   }
   return reply;
 }

@@ -275,7 +275,7 @@ if "background_thread:false" not in FOUND:
         self.write("both.py", shows)
         run = self.run_ddprun(TWO, "--preload=arrow", self.path("both.py"),
                               environment={"JE_ARROW_MALLOC_CONF": "background_thread:true"})
-        self.assertIn("--preload not used: the template cannot be used: nothing can be loaded ahead: arrow (starts a thread)", run.err())
+        self.assertIn("--preload not used: the preload process cannot be used: nothing can be loaded ahead: arrow (starts a thread)", run.err())
 
     def test_a_restart_is_forked_too_and_a_changed_file_is_loaded_anew(self):
         self.write("again.py", SAY + """
