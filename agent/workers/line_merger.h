@@ -30,7 +30,7 @@ class LineMerger {
   struct Plan {
     Duration patience = kPatience;
     std::function<bool(std::string_view line)> merges;  // None: all lines are merged.
-    // What stands before a line; none: the ranks.
+    // The words before a line. None: they name the ranks.
     std::function<std::string(const std::set<std::uint32_t>& ranks)> names;
   };
   explicit LineMerger(Plan plan) : plan_(std::move(plan)) {}

@@ -162,7 +162,7 @@ class HostsDriver {
            0;
   }
 
-  // What hosts print is not read meanwhile.
+  // The hosts' output is not read meanwhile.
   static bool HoldsHostsUp(const OutputSink& sink) {
     return !sink.HasRoom() && sink.StandsFor(HostsConfig::kReaderLimit);
   }

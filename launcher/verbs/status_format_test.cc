@@ -188,7 +188,7 @@ TEST_F(Status, WhyANodeIsUnfitIsShownWhereOneIs) {
   EXPECT_EQ(Json()["runs"][0]["nodes"][2]["reason"], "GPU 3 is gone");
 }
 
-// What a node check printed: its line stays readable, and the JSON has all of it.
+// The reason of a node check: its line stays readable, and the JSON has all of it.
 TEST_F(Status, ALongReasonIsCut) {
   const std::string reason = "NCCL " + std::string(200, 'x');
   run.nodes[2].reason = reason;

@@ -3,7 +3,7 @@
 // Nodes of several ranks each sum in shared memory first ("nodes").
 //
 // Chosen for the whole world, by all ranks alike. Ranks that compute on GPUs have NCCL as well, for
-// what lies there: all must, and each on its own GPU (kInvalid). Sums through shared memory are
+// tensors on GPUs: all must, and each on its own GPU (kInvalid). Sums through shared memory are
 // formed in rank order, so that they are the same in every run; Gloo's and those of nodes are too,
 // in another order: with three ranks or more they differ in rounding.
 //

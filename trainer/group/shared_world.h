@@ -62,7 +62,7 @@ class SharedWorld {
               std::chrono::milliseconds timeout);
 
   // Of several nodes' sums: rank 0 calls it with each piece of its node's sum, and all ranks get
-  // what it leaves there.
+  // the piece as it is then.
   using Across = std::function<Result<void>(Element element, std::span<std::byte> sum)>;
 
   // `across`: only for a sum.
