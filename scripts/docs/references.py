@@ -230,7 +230,6 @@ def python():
 MADE = {
     "flags": lambda: starless(output(FLAG_REFERENCE, "markdown")),
     "commands": commands,
-    "exit-codes": lambda: output(FLAG_REFERENCE, "codes"),
     "metrics": lambda: output(FLAG_REFERENCE, "metrics"),
     "environment": environment,
     "files": files,

@@ -1,4 +1,4 @@
-"""Help, manual pages and the reference name every flag; `--rewrite` writes what is generated in the manual pages.
+"""Help, manual pages and the reference name every flag; `--rewrite` writes what is generated in the pages.
 
 reference_test.py FLAG_REFERENCE ROOT [--rewrite]
 """
@@ -18,6 +18,7 @@ GENERATED = [  # File, form, first and last line of what is generated.
     ("docs/man/ddprun.1", "man", '.\\" flags', '.\\" end of flags'),
     ("docs/man/ddprun.1", "codes-man", '.\\" codes', '.\\" end of codes'),
     ("docs/man/ddprun-train.1", "trainer-codes-man", '.\\" codes', '.\\" end of codes'),
+    ("docs/troubleshooting.md", "codes", "<!-- codes", "\n<!-- end of codes"),
 ]
 
 
