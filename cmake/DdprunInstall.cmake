@@ -1,5 +1,5 @@
 # What `cmake --install` puts where, by component; scripts/package.sh makes packages of them.
-#   launcher    ddprun, its manual pages and completions
+#   launcher    ddprun, its manual pages (one for each command, too) and completions
 #   trainer     ddprun-train as built: it finds libtorch where CMake has found it
 #   portable-trainer    the same to be carried elsewhere: it finds libtorch by its own place alone
 #   library     ddprun/trainer.h and what a program with a model of its own links (target ddprun_trainer)
@@ -35,6 +35,12 @@ endfunction()
 ddprun_install_completion(bash bash-completion/completions ddprun)
 ddprun_install_completion(zsh zsh/site-functions _ddprun)
 ddprun_install_completion(fish fish/vendor_completions.d ddprun.fish)
+install(CODE "${making}
+              execute_process(COMMAND \"${CMAKE_COMMAND}\" -E env \"DDPRUN=$<TARGET_FILE:ddprun>\" \"${Python3_EXECUTABLE}\" -B
+                                      \"${PROJECT_SOURCE_DIR}/scripts/docs/verb_pages.py\" \"\${made}\" COMMAND_ERROR_IS_FATAL ANY)
+              file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_MANDIR}/man1\" TYPE DIRECTORY
+                   FILES \"\${made}/\")
+              file(REMOVE_RECURSE \"\${made}\")" COMPONENT launcher)
 
 install(FILES README.md DESTINATION ${doc} COMPONENT documents EXCLUDE_FROM_ALL)
 install(DIRECTORY docs/ DESTINATION ${doc}/docs COMPONENT documents EXCLUDE_FROM_ALL

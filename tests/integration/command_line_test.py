@@ -10,8 +10,10 @@ import subprocess
 import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "..", "scripts/docs")]
 
+import references  # noqa: E402
 from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
 
 BUILD = os.environ.get("DDPRUN_BUILD", "")
@@ -244,10 +246,13 @@ class Installed(DdprunTest):
                        check=True, stdout=subprocess.DEVNULL)
         found = {os.path.relpath(os.path.join(folder, name), prefix)
                  for folder, _, names in os.walk(prefix) for name in names}
-        self.assertEqual(found, {
+        verbs = {f"share/man/man1/ddprun-{verb}.1" for verb in references.helps()}
+        self.assertLess({"share/man/man1/ddprun-status.1", "share/man/man1/ddprun-daemon.1"}, verbs)
+        self.assertEqual(found - verbs, {
             "bin/ddprun", "share/man/man1/ddprun.1", "share/man/man5/ddprun.toml.5",
             "share/bash-completion/completions/ddprun", "share/zsh/site-functions/_ddprun",
             "share/fish/vendor_completions.d/ddprun.fish"})
+        self.assertEqual(verbs - found, set())
         self.ask("--version", executable=os.path.join(prefix, "bin/ddprun"))
         with open(os.path.join(prefix, "share/bash-completion/completions/ddprun")) as file:
             self.assertIn("complete -F _ddprun ddprun", file.read())

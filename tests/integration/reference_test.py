@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 import unittest
 
@@ -41,6 +42,10 @@ def flags_in_help(binary):
     found = set(re.findall(r"^  (?:-\w, ?)?(--[a-z][\w-]*)", output(binary, "--help"), re.M))
     assert len(found) > 5, found
     return found
+
+
+def flags_in_help_of(verb):
+    return set(re.findall(r"--[a-z][\w-]*", output(DDPRUN, "help", verb))) - {"--help"}
 
 
 def spellings(text):
@@ -92,6 +97,25 @@ class Documents(unittest.TestCase):
             self.assertIn("Exit codes: ddprun help exit-codes\n", output(DDPRUN, "check", "--help"))
         self.assertIn(".PP\nOf another command:\n", read("docs/man/ddprun.1"))
 
+    def test_every_command_has_a_page_with_all_of_its_options(self):
+        if not DDPRUN:
+            self.skipTest("DDPRUN names no program")
+        with tempfile.TemporaryDirectory(prefix="ddprun_pages_") as folder:
+            output(sys.executable, "-B", os.path.join(ROOT, "scripts/docs/verb_pages.py"), folder)
+            listed = re.search(r"^Commands .*?\n\n", output(DDPRUN, "help"), re.S | re.M)[0]
+            verbs = set(re.findall(r"(?<=  )[a-z][\w-]*(?=  |$)", listed, re.M)) - {"other", "help", "version"}
+            self.assertLess({"status", "logs", "check", "completion", "daemon"}, verbs)
+            self.assertEqual(set(os.listdir(folder)), {f"ddprun-{verb}.1" for verb in verbs})
+            for name in os.listdir(folder):
+                with open(os.path.join(folder, name)) as file:
+                    page = file.read().replace("\\-", "-")
+                verb = name[len("ddprun-"):-len(".1")]
+                self.assertRegex(page, rf"\n\.SH NAME\nddprun-{verb} - [a-z].*[^ .:(]\n")
+                self.assertIn(f"\n.B ddprun {verb}", page)
+                for flag in flags_in_help_of(verb):
+                    self.assertIn(flag, page, name)
+                self.groff(os.path.join(folder, name))
+
     def test_code_that_the_readme_shows_is_in_the_tree(self):
         shown = re.findall(r"\((examples/[\w/]+\.cc)\)[^\n]*:\n\n```cpp\n(.*?)```", read("README.md"), re.S)
         self.assertEqual(len(shown), 1)
@@ -108,13 +132,16 @@ class Documents(unittest.TestCase):
             found = re.findall(r"^\.SH (.*)$", read(f"docs/man/{name}"), re.M)
             self.assertEqual([s for s in found if s in wanted], wanted, name)
 
+    def groff(self, path):
+        if shutil.which("groff"):
+            ran = subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8", path], capture_output=True, text=True)
+            self.assertEqual((ran.returncode, ran.stderr), (0, ""), path)
+
     def test_groff_has_nothing_to_say(self):
         if not shutil.which("groff"):
             self.skipTest("no groff")
         for name in ("ddprun.1", "ddprun-train.1", "ddprun-bench-comm.1", "ddprun.toml.5"):
-            ran = subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8",
-                                  os.path.join(ROOT, "docs/man", name)], capture_output=True, text=True)
-            self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+            self.groff(os.path.join(ROOT, "docs/man", name))
 
 
 if __name__ == "__main__":

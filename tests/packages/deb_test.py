@@ -69,6 +69,7 @@ class Debian(PackageCase):
         self.assert_two_ranks(self.inside("ddprun --nproc-per-node=2 train.py"))
         self.inside("source /usr/share/bash-completion/completions/ddprun && complete -p ddprun")
         self.inside("gzip -dc /usr/share/man/man1/ddprun.1.gz | grep -q '^.TH DDPRUN 1'")
+        self.inside("gzip -dc /usr/share/man/man1/ddprun-status.1.gz | grep -q '^.TH DDPRUN'")
         self.inside("python3 /usr/share/doc/ddprun/examples/heartbeat.py")
         self.inside("test -f /lib/systemd/system/ddprun-daemon@.service && ! ls /etc/systemd/system/*/ddprun* 2>&1")  # Disabled.
         if TRAIN:

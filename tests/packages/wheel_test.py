@@ -40,7 +40,7 @@ class Wheels(PackageCase):
         said = call(venv.python, "-c", "import ddprun; print(ddprun.executable(), ddprun.run(max, 2, args=(1, 2)))",
                     env=clean_environment(OMP_NUM_THREADS="1"))
         self.assertEqual(said.split("\n")[-2], f"{venv.bin / 'ddprun'} [2, 2]")
-        for name in ("share/man/man1/ddprun.1", "share/bash-completion/completions/ddprun"):
+        for name in ("share/man/man1/ddprun.1", "share/man/man1/ddprun-status.1", "share/bash-completion/completions/ddprun"):
             self.assertTrue((venv.folder / name).is_file(), name)
         self.assertEqual(list(venv.folder.rglob("ddprun/py.typed")) != [], True)
         self.assertEqual([str(name) for name in venv.folder.rglob("*.pth") if "ddprun" in name.name], [], "it takes part in each start")
