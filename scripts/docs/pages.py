@@ -4,6 +4,7 @@ A link that leaves docs/ leads to a page of the site: README.md and the like are
 References are made in place of their marks (references.py).
 """
 
+import html
 import pathlib
 import posixpath
 import re
@@ -16,6 +17,7 @@ OTHER_PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIB
                "SECURITY.md": "vulnerabilities.md"}
 LANGUAGES = {".cc": "cpp", ".h": "cpp", ".py": "python", ".sh": "bash"}
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
+PHOTO = re.compile(r"!\[([^\]]+)\]\((pictures/[\w-]+)\.png\)")
 CODE = re.compile(r"(^```.*?^```)", re.S | re.M)
 
 
@@ -78,6 +80,15 @@ def as_it_is_meant(text):
     return re.sub(rf"^((?! *{item})(?![|#\s]).+\n)(?={item})", r"\1\n", text, flags=re.M)
 
 
+def in_both_schemes(picture):
+    """A browser shows NAME-dark.png where it prefers dark; an SVG knows by itself."""
+    alt, name = picture.groups()
+    if not (ROOT / f"docs/{name}-dark.png").is_file():
+        return picture[0]
+    return (f'<picture><source media="(prefers-color-scheme: dark)" srcset="{name}-dark.png">'
+            f'<img alt="{html.escape(alt)}" src="{name}.png"></picture>')
+
+
 def on_page_markdown(markdown, page, **_):
     uri = page.file.src_uri
     if uri.startswith("source/"):
@@ -90,4 +101,5 @@ def on_page_markdown(markdown, page, **_):
         there = page_of(linked(path_of(uri), target))
         return before + posixpath.relpath(there, posixpath.dirname(uri) or ".") + after
 
-    return outside_of_code(lambda text: as_it_is_meant(LINK.sub(to_the_page, text)), references.filled(markdown))
+    return outside_of_code(lambda text: as_it_is_meant(LINK.sub(to_the_page, PHOTO.sub(in_both_schemes, text))),
+                           references.filled(markdown))

@@ -19,7 +19,7 @@ ROOT = os.path.join(HERE, "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "scripts/docs"))
 
 import references  # noqa: E402
-from browser import browser  # noqa: E402
+from browser import DARK, browser  # noqa: E402
 
 PYTHON = os.environ.get("DDPRUN_DOCS_PYTHON", "")
 LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "form": "action"}
@@ -127,6 +127,12 @@ class Site(unittest.TestCase):
                     self.assertEqual([a for a in asked if not a.startswith(origin)], [])
                     self.assertTrue(asked)
                     self.assertEqual(chrome.get_log("browser"), [])
+                shown = "const image = document.querySelector('picture img'); return [image.currentSrc, image.naturalWidth > 0]"
+                for media, name in (({"features": []}, "page.png"), (DARK, "page-dark.png")):
+                    chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+                    chrome.get(f"{origin}/watching.html")
+                    self.assertEqual(chrome.execute_script(shown), [f"{origin}/pictures/{name}", True])
+                chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
                 chrome.get(f"{origin}/index.html")  # But for the words of all pages, of which the search reads afterwards.
                 loaded = chrome.execute_script("return performance.getEntries().map(e => [e.name, e.decodedBodySize || 0])")
                 self.assertLess(sum(size for name, size in loaded if "search_index" not in name), 500_000)

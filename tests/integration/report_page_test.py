@@ -131,7 +131,7 @@ class Report(BrowserTest):
         dark.get("file://" + page)
         color = dark.execute_script("return getComputedStyle(document.body).backgroundColor")
         self.assertLess(max(int(n) for n in re.findall(r"\d+", color)[:3]), 60, color)
-        self.shot("page-dark.png", dark)
+        self.shot("report-dark.png", dark)
 
 
 if __name__ == "__main__":

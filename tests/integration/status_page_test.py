@@ -1,6 +1,6 @@
 """The status page in a real browser (Debian's Chromium, headless), as somebody looks at it.
 
-PAGE_SHOTS=DIRECTORY keeps screenshots there (docs/pictures/page.png is one of them).
+PAGE_SHOTS=DIRECTORY keeps screenshots there (docs/pictures/page.png and page-dark.png are two of them).
 """
 
 import os
@@ -16,7 +16,7 @@ from selenium.webdriver.common.keys import Keys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
-from browser import BrowserTest  # noqa: E402
+from browser import DARK, BrowserTest  # noqa: E402
 from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT  # noqa: E402
 
 LISTEN = "--http-listen=127.0.0.1:0"
@@ -39,6 +39,9 @@ class Page(BrowserTest):
         self.chrome.get(self.links()[link])
         return run
 
+    def background(self):
+        return self.chrome.execute_script("return getComputedStyle(document.body).backgroundColor")
+
     def test_a_failure_is_seen_as_it_happens(self):
         run = self.open_alone("--nproc-per-node=4", "--max-restarts=3", FAKE_WORKER, HELLO, *STEPS)
         self.shows("state", "RUNNING")
@@ -48,11 +51,16 @@ class Page(BrowserTest):
         os.kill(self.wait_for_workers(run, 4)[2], signal.SIGKILL)
         self.shows("starts", "rank 2 .* was killed by signal 9")
         self.shows("events", "restarting all workers")
-        self.shows("tiles", r"(?s)1 of 3\s+restarts used")
+        self.shows("tiles", r"(?s)running for.*1 of 3\s+restarts used")
         self.shows("headline", r"training: step \d+")
         self.chrome.find_element(By.ID, "grid").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
         self.shows("rank", "rank 1 on ")
         self.shot("page.png")
+        light = self.background()
+        self.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", DARK)
+        self.assertNotEqual(self.background(), light)
+        self.shot("page-dark.png")
+        self.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
         self.nothing_foreign()
         self.terminate(run)
 

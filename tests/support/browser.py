@@ -19,6 +19,7 @@ SHOTS = os.environ.get("PAGE_SHOTS")
 FLAGS = ("--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
          "--disable-background-networking --disable-component-update --disable-dev-shm-usage "
          "--window-size=1280,1000")
+DARK = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}  # Of Emulation.setEmulatedMedia.
 
 
 def browser(directory, *flags):
