@@ -52,6 +52,8 @@ struct AccessFlags {
 struct LaunchConfig : AccessFlags, ProgramRequest {
   RunSpec spec;               // kSpecFields says where nodes must agree.
   std::uint32_t workers = 1;  // --nproc-per-node
+  // --node-rank; none: the server gives this node its rank. A rank beyond --nnodes ends ddprun with
+  // exit code 2. A rank that another node has makes this node wait.
   std::optional<std::uint32_t> node_rank;
   std::vector<LaunchHost> hosts;          // --hosts, --hostfile; none: this node starts here.
   std::vector<std::string> launch_agent;  // The words of --launch-agent.
@@ -59,14 +61,20 @@ struct LaunchConfig : AccessFlags, ProgramRequest {
   std::optional<Endpoint> pool;           // --pool: its daemons start the nodes; none: they do not.
   bool detach = false;                    // --detach: the run does not need this launch.
   bool standalone = true;                 // No other node can come: no socket is opened.
+  // --rdzv-endpoint, else --master-addr and --master-port: the address of the rendezvous server. An
+  // address at which no server is found ends ddprun with exit code 69.
   Endpoint endpoint{"127.0.0.1", 29400};
   bool literal_master = false;  // The workers' MASTER_ADDR:MASTER_PORT is exactly `endpoint`.
   std::string run_id;           // Empty: to be drawn (standalone).
-  std::string local_address;    // Empty: found out.
-  std::string interface;        // --interface: whose address that is.
-  AllowList store_allowed;      // --store-allow
-  bool in_slurm_job = false;    // Nodes of one job may share a token by MUNGE.
-  bool own_run_dir = false;     // ddprun chose it: it makes it, and removes it after a success.
+  // --local-addr: the address at which other nodes reach this one; empty: that of `interface`, else
+  // the one that faces `endpoint`. An address of another machine ends ddprun with exit code 2.
+  std::string local_address;
+  // --interface: the network interface whose address is this node's; empty: not given. An interface
+  // that this machine lacks ends ddprun with exit code 2.
+  std::string interface;
+  AllowList store_allowed;    // --store-allow
+  bool in_slurm_job = false;  // Nodes of one job may share a token by MUNGE.
+  bool own_run_dir = false;   // ddprun chose it: it makes it, and removes it after a success.
   std::string role = "default";
   int give_up_code = 0;  // 0: the code that tells why.
   std::string gpus;      // --gpu-ids, as CUDA_VISIBLE_DEVICES will have it; empty: all there are.
