@@ -14,17 +14,20 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kSamples = 2;  // Normalising a batch takes more than one.
+// Normalising a batch takes more than one.
+constexpr std::int64_t kFewest = 2;
+// A rank's whole batch, for which oneDNN then has the kernels; of a large one a part.
+constexpr std::int64_t kMost = 64;
 
-void Clear(const Task& task, const BatchRoom& room) {
+void Clear(const Task& task, std::size_t samples, const BatchRoom& room) {
   for (std::size_t i = 0; i < task.inputs.size(); ++i) {
-    std::fill_n(room.inputs[i], kSamples * NumbersIn(task.inputs[i]), 0.0F);
+    std::fill_n(room.inputs[i], samples * NumbersIn(task.inputs[i]), 0.0F);
   }
   if (room.targets != nullptr) {
-    std::fill_n(room.targets, kSamples * NumbersIn(task.target), 0.0F);
+    std::fill_n(room.targets, samples * NumbersIn(task.target), 0.0F);
   }
   if (room.labels != nullptr) {
-    std::fill_n(room.labels, kSamples, 0);
+    std::fill_n(room.labels, samples, 0);
   }
 }
 
@@ -39,16 +42,17 @@ Result<void> Step(const TrainConfig& config) {
   ASSIGN_OR_RETURN(const auto group, ProcessGroup::Join({}, {}));
   ModelLearner learner(*FindModel(config.model), options, *group);
   RETURN_IF_ERROR(learner.Start({}, 0));
-  RETURN_IF_ERROR(learner.MakeRoom(kSamples, kSamples));
-  Clear(options.task, learner.room(0));
-  RETURN_IF_ERROR(learner.Backward({.count = kSamples, .global_count = kSamples}));
+  const auto samples = static_cast<std::size_t>(std::clamp(config.batch, kFewest, kMost));
+  RETURN_IF_ERROR(learner.MakeRoom(samples, samples));
+  Clear(options.task, samples, learner.room(0));
+  RETURN_IF_ERROR(learner.Backward({.count = samples, .global_count = samples}));
   return learner.Update(0);
 }
 
 }  // namespace
 
 void WarmUp(const TrainConfig& config) {
-  SetThreads(1);  // No pool of them: a fork would lose it.
+  SetUpLibtorch(1);
   if (MayUseGpu(config.device_wish, config.backend_choice)) {
     const Result<GpuPlugin> plugin = GpuPlugin::Load();
     if (plugin || plugin.error().kind != ErrorKind::kNotFound) {

@@ -202,7 +202,7 @@ int Main(int argc, char** argv) {
                "one rank has no peer to talk to: start two or more, as in ddprun "
                "--nproc-per-node=2 ddprun-bench-comm"});
   }
-  SetThreads(1);
+  SetUpLibtorch(1);
   GroupOptions group_options;
   group_options.timeout = std::chrono::seconds(options.collective_timeout);
   group_options.interface = GetProcessEnv("GLOO_SOCKET_IFNAME").value_or("");

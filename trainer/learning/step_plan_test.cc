@@ -4,22 +4,22 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
+#include "trainer/learning/matmul.h"
 #include "trainer/models/entries.h"
 #include "trainer/models/torch_model.h"
 
 namespace ddprun {
 namespace {
 
-Batch BatchOf(std::int64_t samples, const at::Generator& generator) {
+Batch BatchOf(std::int64_t samples, const Shape& shape, const at::Generator& generator) {
   Batch batch;
-  batch.inputs = {at::rand({samples, 5, 7}, generator)};
+  batch.inputs = {at::rand({samples, shape[0], shape[1]}, generator)};
   batch.labels = at::randint(4, {samples}, generator, at::kLong);
   return batch;
 }
 
-// One, two layers; batches that change their size; a rank without a share.
-TEST(StepPlan, HasAutogradsBits) {
-  const Task task{.inputs = {{5, 7}}, .classes = 4, .target = {}};
+// After steps of each number of samples in turn: one, two layers; a rank without a share.
+void ExpectAutogradsBits(const Task& task, const std::vector<std::int64_t>& steps) {
   const at::Generator generator = at::detail::createCPUGenerator(1);
   const at::Tensor weight = at::full({}, 0.3F);
   for (const ModelEntry* const entry : {&kLinear, &kMlp}) {
@@ -29,8 +29,8 @@ TEST(StepPlan, HasAutogradsBits) {
       parameter.set_requires_grad(true);
     }
     StepPlan plan(model->parameters);
-    for (const std::int64_t samples : {8, 64, 3, 0}) {
-      const Batch batch = BatchOf(samples, generator);
+    for (const std::int64_t samples : steps) {
+      const Batch batch = BatchOf(samples, task.inputs[0], generator);
       for (at::Tensor& parameter : model->parameters) {
         parameter.mutable_grad().reset();
       }
@@ -50,6 +50,15 @@ TEST(StepPlan, HasAutogradsBits) {
       }
     }
   }
+}
+
+TEST(StepPlan, HasAutogradsBits) {
+  ExpectAutogradsBits({.inputs = {{5, 7}}, .classes = 4, .target = {}}, {8, 64, 3, 0});
+}
+
+TEST(StepPlan, HasThemWithOneDnnToo) {
+  MultiplyWithOneDnn();
+  ExpectAutogradsBits({.inputs = {{28, 28}}, .classes = 10, .target = {}}, {64, 300});
 }
 
 }  // namespace

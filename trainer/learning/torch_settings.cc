@@ -5,10 +5,15 @@
 
 #include <cstdlib>
 
+#include "trainer/learning/matmul.h"
+
 namespace ddprun {
 
-void SetThreads(int threads) {
+void SetUpLibtorch(int threads) {
   at::set_num_threads(threads);
+  if (OneDnnIsFaster()) {
+    MultiplyWithOneDnn();
+  }
 }
 
 void DemandDeterminism() {

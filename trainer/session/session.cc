@@ -638,7 +638,7 @@ int Train(int argc, char** argv, const std::function<void(Session&)>& body,
                                 .most_threads = [](const TrainConfig&) { return 64; },
                                 .warm_up =
                                     [](const TrainConfig&) {
-                                      SetThreads(1);  // No pool of them: a fork would lose it.
+                                      SetUpLibtorch(1);
                                       (void)at::ones({1}).sum().item<float>();
                                     },
                                 .train =
