@@ -40,12 +40,12 @@ struct AgentOptions {
   StorePlace store;                     // Of this node.
   bool virtual_local_rank = false;
   std::uint32_t local_world_size = 0;  // Workers of all agents on this machine; 0: of this one.
-  // The modules that a template of Python workers loads (python_hook.h); empty: none, unless the
-  // program is one by itself and `templates` is set.
+  // The modules that a preload process of Python workers loads (python_hook.h); empty: none, unless
+  // the program is one by itself and `may_preload` is set.
   std::string preload;
   bool preload_auto = false;  // WarmPlan's `automatic`.
   std::string no_preload;     // Why Python workers have none, for people; "": nothing to say.
-  bool templates = true;
+  bool may_preload = true;
   KeepPlan keep;                        // WarmPlan's.
   std::shared_ptr<GivenPreload> given;  // The same.
   bool of_daemon = false;  // The launch reads the workers' output by requests (agent/commands/).

@@ -75,9 +75,9 @@ std::filesystem::path WorkersFile(const std::filesystem::path& attempt, std::uin
   return stays ? attempt / rank / name : attempt / (rank + "." + name);
 }
 
-std::optional<WarmPlan> PlanTemplate(const AgentOptions& options,
-                                     const std::map<std::string, std::string>& environment) {
-  if (!options.templates) {
+std::optional<WarmPlan> PlanWarmStart(const AgentOptions& options,
+                                      const std::map<std::string, std::string>& environment) {
+  if (!options.may_preload) {
     return std::nullopt;
   }
   const AgentConfig& core = options.core;
@@ -85,7 +85,7 @@ std::optional<WarmPlan> PlanTemplate(const AgentOptions& options,
   env.local_rank = core.first_local_rank;
   env.local_world_size = std::max(core.workers, options.local_world_size);
   WarmPlan plan{.spec = MakeWorkerSpec(options.command, env, environment,
-                                       OutputOf(options, options.run_directory / "template")),
+                                       OutputOf(options, options.run_directory / "preload")),
                 .own = NamesOfWorkers(options.virtual_local_rank),
                 .inherit = core.workers == 1,
                 .preload = options.preload,

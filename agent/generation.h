@@ -40,9 +40,9 @@ std::filesystem::path WorkersFile(const std::filesystem::path& attempt, std::uin
 
 inline constexpr const char* kErrorFile = "error.json";
 
-// The plan of these workers' template, if the options want one.
-std::optional<WarmPlan> PlanTemplate(const AgentOptions& options,
-                                     const std::map<std::string, std::string>& environment);
+// The plan of these workers' preload process, if the options want one.
+std::optional<WarmPlan> PlanWarmStart(const AgentOptions& options,
+                                      const std::map<std::string, std::string>& environment);
 
 Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, SpawnContext& context);
 

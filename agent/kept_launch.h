@@ -1,5 +1,5 @@
-// A launch that begins in a preload process of the run before (proto/kept_template.h): this process
-// is its guard or its agent, and `ddprun` at the user's shell stands for both.
+// A launch that begins in a preload process of the run before (proto/kept_preload_process.h): this
+// process is its guard or its agent, and `ddprun` at the user's shell stands for both.
 //
 //   begins                         | the guard                          | the agent
 //   -------------------------------|------------------------------------|---------------------------

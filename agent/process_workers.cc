@@ -84,7 +84,7 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
       runner_(loop,
               RunnerConfig{.linger = options_->linger,
                            .kept = kept_,
-                           .warm = PlanTemplate(*options_, environment_),
+                           .warm = PlanWarmStart(*options_, environment_),
                            .progress = {options_->progress_from,
                                         [this](std::uint32_t local_rank, const Notification& said) {
                                           events_.spoke(local_rank, said);
@@ -182,12 +182,12 @@ void ProcessWorkers::OnSpawned(const Result<void>& spawned) {
 }
 
 std::string ProcessWorkers::Preloaded() const {
-  const std::string state = runner_.TemplateState();
+  const std::string state = runner_.PreloadState();
   return state.empty() ? options_->no_preload : state;
 }
 
 void ProcessWorkers::LookAtPreload() {
-  runner_.LookForTemplate();
+  runner_.LookForPreload();
   if (std::string now = Preloaded(); std::exchange(preload_told_, now) != now) {
     preload_changed_();
   }

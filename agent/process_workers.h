@@ -39,7 +39,7 @@ class ProcessWorkers final : public NodeWorkers {
 
   // A sentence for people about the preload process. `changed` is called when it changes.
   std::string Preloaded() const;
-  pid_t KeepPreload() { return runner_.KeepTemplate(); }  // WarmStart::Keep.
+  pid_t KeepPreload() { return runner_.KeepPreload(); }  // WarmStart::Keep.
   void OnPreloaded(std::function<void()> changed) { preload_changed_ = std::move(changed); }
 
   void Listen(WorkersEvents events) override { events_ = std::move(events); }

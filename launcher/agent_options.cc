@@ -71,8 +71,8 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   options.command = prepared.command;
   options.variables = config.variables;
   options.cpus = prepared.numa.cpus;
-  options.templates = config.preload != "none" && config.cannot_start.empty();
-  options.preload = options.templates ? prepared.preload : "";
+  options.may_preload = config.preload != "none" && config.cannot_start.empty();
+  options.preload = options.may_preload ? prepared.preload : "";
   options.preload_auto = prepared.preload_auto;
   options.no_preload = prepared.no_preload;
   if (const auto socket = KeptSocket(config); socket && config.keep_warm > Duration{0}) {

@@ -12,7 +12,7 @@
 //   FUTEX_OWNER_DIED       that thread has ended, or has executed another program
 //
 // The agent trusts no byte of it (agent/watch/life_locks.h). Any program may take its lock. Without
-// it, a death is known a little later. C's runtime alone, as template_process.h.
+// it, a death is known a little later. C's runtime alone, as preload_process.h.
 #pragma once
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // Facts that a preload process reads about itself before it can be forked: its threads and open
-// GPUs. C's runtime alone, as template_process.h.
+// GPUs. C's runtime alone, as preload_process.h.
 #pragma once
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
 // The texts that `ps e`, /proc/PID/cmdline and /proc/PID/environ show of a process that has changed
-// its arguments or its environment. C's runtime alone, for template_process.cc.
+// its arguments or its environment. C's runtime alone, for preload_process.cc.
 #pragma once
 
 #include <fcntl.h>

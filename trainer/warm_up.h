@@ -1,4 +1,4 @@
-// The work of the preload process (proto/template_process.h) before it forks workers:
+// The work of the preload process (proto/preload_process.h) before it forks workers:
 //
 //   a training that may use a GPU | loads the GPU plug-in and calls no CUDA, which no fork survives
 //   any other, or no plug-in here | takes one step on zeros, so that workers find all of it made

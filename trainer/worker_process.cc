@@ -21,7 +21,7 @@
 #include "common/task_queue.h"
 #include "proto/life_lock.h"
 #include "proto/notify.h"
-#include "proto/template_process.h"
+#include "proto/preload_process.h"
 #include "proto/worker_env.h"
 #include "trainer/device/choose_device.h"
 #include "trainer/disk/disk_wait.h"
@@ -121,10 +121,10 @@ std::variant<TrainConfig, EarlyExit> ParseWith(const WorkerProgram& program,
   return program.parse(static_cast<int>(arguments.size()), arguments.data());
 }
 
-// Started as a template, this process has loaded what a worker needs once it is here: each worker
-// continues from here, in a process of its own.
-void ServeAsTemplate(const WorkerProgram& program, int argc, char** argv) {
-  const int socket = ddprun_template_open();
+// Started as a preload process, this process has loaded what a worker needs once it is here: each
+// worker continues from here, in a process of its own.
+void ServeAsPreloadProcess(const WorkerProgram& program, int argc, char** argv) {
+  const int socket = ddprun_preload_open();
   if (socket < 0) {
     return;
   }
@@ -132,13 +132,13 @@ void ServeAsTemplate(const WorkerProgram& program, int argc, char** argv) {
   if (const auto* const config = std::get_if<TrainConfig>(&parsed)) {
     program.warm_up(*config);
   }
-  ddprun_template_serve(socket);
+  ddprun_preload_serve(socket);
 }
 
 }  // namespace
 
 int RunWorker(const WorkerProgram& program, int argc, char** argv) {
-  ServeAsTemplate(program, argc, argv);
+  ServeAsPreloadProcess(program, argc, argv);
   TakeLifeLock();                 // One that was forked has it.
   std::signal(SIGPIPE, SIG_IGN);  // A reader that goes does not end a training.
   std::signal(SIGXFSZ, SIG_IGN);  // Nor does ulimit -f: what cannot be written says so.

@@ -12,7 +12,7 @@
 
 namespace ddprun {
 
-// The notify socket in a process's environment; "": none. One that came of a template has none.
+// The notify socket in a process's environment; "": none. A forked worker has none.
 std::string NotifySocketOf(int pid);
 
 // True: all of it came. False: that process does not listen there (a child has its parent's

@@ -15,7 +15,7 @@
 #include "agent/workers/worker_spec.h"
 #include "common/files.h"
 #include "common/json.h"
-#include "proto/worker_template.h"
+#include "proto/preload_protocol.h"
 
 namespace ddprun {
 namespace {
@@ -70,7 +70,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PreloadPurpose, preload, file, directory, com
 
 Result<UniqueFd> FileOf(const PreloadPurpose& purpose) {
   nlohmann::json text = purpose;
-  text["version"] = kTemplateVersion;
+  text["version"] = kPreloadVersion;
   return FileOf(text.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace), "ddprun-plan");
 }
 
@@ -81,7 +81,7 @@ Result<PreloadPurpose> ReadPurpose(const UniqueFd& file) {
   ASSIGN_OR_RETURN(const std::string text, ReadToEnd(file.get(), "a plan", kMostPlanBytes));
   const nlohmann::json plan = ParseJson(text);
   try {
-    if (plan.at("version") == kTemplateVersion) {
+    if (plan.at("version") == kPreloadVersion) {
       return plan.get<PreloadPurpose>();
     }
   } catch (const nlohmann::json::exception&) {

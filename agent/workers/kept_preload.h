@@ -1,5 +1,5 @@
 // A preload process that is kept after its run (--keep-warm), from the side of ddprun: its socket
-// and the text that says what it was made for. proto/kept_template.h has the protocol.
+// and the text that says what it was made for. proto/kept_preload_process.h has the protocol.
 #pragma once
 
 #include <sys/types.h>
@@ -17,7 +17,7 @@
 #include "common/files.h"
 #include "common/result.h"
 #include "common/time.h"
-#include "proto/kept_template.h"
+#include "proto/kept_preload_process.h"
 
 namespace ddprun {
 

@@ -27,10 +27,10 @@ ProcessRunner::ProcessRunner(AsioLoop& loop, RunnerConfig config, RunnerEvents e
       config_(std::move(config)),
       events_(std::move(events)),
       consoles_(loop, config_.kept, config_.progress),
-      templates_(loop, consoles_),
-      maker_(
-          loop, config_.crowd_patience,
-          config_.warm ? std::make_shared<WarmStart>(*config_.warm, templates_.Reader()) : nullptr),
+      preload_output_(loop, consoles_),
+      maker_(loop, config_.crowd_patience,
+             config_.warm ? std::make_shared<WarmStart>(*config_.warm, preload_output_.Reader())
+                          : nullptr),
       strays_(std::make_shared<Strays>(
           loop, config_.linger,
           Strays::Events{[this] { BeginDrain(); },
@@ -216,7 +216,7 @@ std::set<pid_t> ProcessRunner::RunningWorkers() const {
   return pids;
 }
 
-void ProcessRunner::LookForTemplate() {
+void ProcessRunner::LookForPreload() {
   const std::set<pid_t> running = RunningWorkers();
   if (!running.empty()) {
     maker_.LookAt({running.begin(), running.end()});

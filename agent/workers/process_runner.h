@@ -30,8 +30,8 @@
 #include <vector>
 
 #include "agent/workers/generation_maker.h"
+#include "agent/workers/preload_output.h"
 #include "agent/workers/strays.h"
-#include "agent/workers/template_output.h"
 #include "agent/workers/worker_output.h"
 #include "common/asio_loop.h"
 #include "common/exit_status.h"
@@ -92,13 +92,13 @@ class ProcessRunner {
   // The step of a start that is under way, for people; "": no start is.
   std::string Starting() const { return maker_.Step(); }
 
-  // Lets an automatic template be made where it can be. To be called again and again.
-  void LookForTemplate();
+  // Lets an automatic preload process be made where it can be. To be called again and again.
+  void LookForPreload();
   // WarmStart::State.
-  std::string TemplateState() const { return maker_.TemplateState(); }
+  std::string PreloadState() const { return maker_.PreloadState(); }
 
   // WarmStart::Keep.
-  pid_t KeepTemplate() { return maker_.KeepTemplate(); }
+  pid_t KeepPreload() { return maker_.KeepPreload(); }
 
   // 0: this worker is not running.
   pid_t PidOf(std::uint32_t local_rank) const;
@@ -138,7 +138,7 @@ class ProcessRunner {
   const RunnerConfig config_;
   const RunnerEvents events_;
   Consoles consoles_;
-  TemplateOutput templates_;
+  PreloadOutput preload_output_;
   GenerationMaker maker_;
   std::vector<std::unique_ptr<Worker>> workers_;  // Empty, and none made: none is left.
   const std::shared_ptr<Strays> strays_;

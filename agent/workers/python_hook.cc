@@ -34,7 +34,7 @@ Error Cannot(const std::string& option) {
   return {ErrorKind::kInvalid, "--preload cannot go with Python's " + option};
 }
 
-constexpr const char* kHookVariable = "DDPRUN_TEMPLATE_HOOK";
+constexpr const char* kHookVariable = "DDPRUN_PRELOAD_HOOK";
 
 // Short options that may be written together, and change nothing of how sys.path begins.
 constexpr std::string_view kHarmless = "bBdiOqRsuvx";
@@ -221,7 +221,7 @@ Result<PythonProgram> ReadPythonCommand(const Command& command, const fs::path& 
   return Cannot("prompt: there is no script");
 }
 
-Result<PythonHook> AddPythonHook(const PreloadRequest& request, const WorkerSpec& worker) {
+Result<PythonHook> AddPythonHook(const PythonHookRequest& request, const WorkerSpec& worker) {
   ASSIGN_OR_RETURN(const PythonProgram program,
                    ReadPythonCommand(worker.command, DirectoryOf(worker)));
   if (const auto safe = worker.environment.find("PYTHONSAFEPATH");

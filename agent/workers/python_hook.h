@@ -1,10 +1,10 @@
 // Puts a module called sitecustomize before all others, which acts inside the start-up of a Python
-// interpreter, out of the program's sight (template_hook/sitecustomize.py). It makes a command a
-// template (--preload), and a worker one that is watched (--hang-timeout).
+// interpreter, out of the program's sight (python_hook/sitecustomize.py). It makes a command a
+// preload process (--preload), and a worker one that is watched (--hang-timeout).
 //
-// An interpreter that did not load it would run a template's script, without a rank. So it is
-// asked first whether it does, with an empty program in the script's place (AsProbe): a wrapper, a
-// path file or an option may be in the way. The hook is a memory file, so no disk is in it.
+// An interpreter that did not load it would run a preload process's script, without a rank. So it
+// is asked first whether it does, with an empty program in the script's place (AsProbe): a wrapper,
+// a path file or an option may be in the way. The hook is a memory file, so no disk is in it.
 #pragma once
 
 #include <cstddef>
@@ -42,17 +42,17 @@ struct PythonHook {
   WorkerSpec probe;  // Of the interpreter that reports whether it loads the hook.
   UniqueFd file;     // The file that both get beside their three descriptors.
 };
-struct PreloadRequest {
+struct PythonHookRequest {
   std::string preload;      // --preload's modules, or "imports".
   bool background = false;  // Loads at low priority; output is dropped.
   bool keep = false;        // It may outlive the run, so all that it loads must be as it was.
-  // Variables that workers have and the template has not. A module that asks for one is not loaded
-  // ahead.
+  // Variables that workers have and the preload process has not. A module that asks for one is not
+  // loaded ahead.
   std::set<std::string> own;
 };
-Result<PythonHook> AddPythonHook(const PreloadRequest& request, const WorkerSpec& worker);
+Result<PythonHook> AddPythonHook(const PythonHookRequest& request, const WorkerSpec& worker);
 
-// The worker is watched once it loads torch.distributed (template_hook/_ddprun_watch.py), if it is
+// The worker is watched once it loads torch.distributed (python_hook/_ddprun_watch.py), if it is
 // started from its file. Changes nothing of a program that is not Python, or has options that keep
 // an interpreter from loading the hook.
 void AddWatchHook(WorkerSpec& worker);

@@ -155,7 +155,7 @@ TEST(AddPythonHook, TheHookComesBeforeThePathThatWasThere) {
   EXPECT_THAT(hook.spec.environment.at("PYTHONPATH"), StartsWith("/proc/self/fd/"));
   EXPECT_THAT(hook.spec.environment.at("PYTHONPATH"), HasSubstr(":/mine:/yours"));
   EXPECT_THAT(hook.spec.kept, ElementsAre(hook.file.get()));
-  const auto told = nlohmann::json::parse(hook.spec.environment.at("DDPRUN_TEMPLATE_HOOK"));
+  const auto told = nlohmann::json::parse(hook.spec.environment.at("DDPRUN_PRELOAD_HOOK"));
   EXPECT_EQ(told["pythonpath"], "/mine:/yours");
   EXPECT_EQ(told["preload"], "torch");
   EXPECT_FALSE(told["probe"]);
@@ -167,7 +167,7 @@ TEST(AddPythonHook, AnEmptyPathAddsNoEntry) {
   worker.environment["PYTHONPATH"] = "";
   const PythonHook hook = AddPythonHook({.preload = "torch"}, worker).value();
   EXPECT_EQ(hook.spec.environment.at("PYTHONPATH").find(':'), std::string::npos);
-  EXPECT_EQ(nlohmann::json::parse(hook.spec.environment.at("DDPRUN_TEMPLATE_HOOK"))["pythonpath"],
+  EXPECT_EQ(nlohmann::json::parse(hook.spec.environment.at("DDPRUN_PRELOAD_HOOK"))["pythonpath"],
             "");
 }
 
@@ -186,7 +186,7 @@ TEST(AddPythonHook, TheProbeHasAnEmptyProgramInTheScriptsPlace) {
 TEST(AddPythonHook, ArgumentsThatAreNoTextAreReplaced) {
   const PythonHook hook =
       AddPythonHook({.preload = "torch"}, Worker({"python3", "a.py", "\xff\n\""})).value();
-  const auto told = nlohmann::json::parse(hook.spec.environment.at("DDPRUN_TEMPLATE_HOOK"));
+  const auto told = nlohmann::json::parse(hook.spec.environment.at("DDPRUN_PRELOAD_HOOK"));
   EXPECT_EQ(told["arguments"][1], "\xef\xbf\xbd\n\"");
 }
 

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "agent/workers/memory_room.h"
+#include "agent/workers/preload_note.h"
 #include "agent/workers/python_hook.h"
-#include "agent/workers/template_note.h"
 #include "common/log.h"
 #include "common/slug.h"
 #include "proto/worker_env.h"
@@ -111,7 +111,7 @@ PreloadPurpose WarmStart::Purpose() const {
 void WarmStart::TakeGiven() {
   const Result<PreloadPurpose> kept = ReadPurpose(plan_.given->plan);
   const std::string difference = kept ? DifferenceOf(*kept, Purpose()) : "version";
-  auto given = WorkerTemplate::Take(std::move(*plan_.given));
+  auto given = PreloadHandle::Take(std::move(*plan_.given));
   if (!difference.empty()) {
     SayKeptOneIsNotUsed("its " + difference + " differs from this run's");
     return;
@@ -120,7 +120,7 @@ void WarmStart::TakeGiven() {
     std::tie(streams_[i].st_mode, streams_[i].st_rdev) = kept->streams[i];
   }
   given_ = true;
-  template_ = std::move(given);
+  process_ = std::move(given);
 }
 
 void WarmStart::SayKeptOneIsNotUsed(const std::string& why) {
@@ -129,9 +129,9 @@ void WarmStart::SayKeptOneIsNotUsed(const std::string& why) {
       "the preload process that was kept is not used: " + why + " [kept-preload-not-used]");
 }
 
-std::shared_ptr<WorkerTemplate> WarmStart::Current() const {
+std::shared_ptr<PreloadHandle> WarmStart::Current() const {
   const std::lock_guard lock(mutex_);
-  return template_;
+  return process_;
 }
 
 void WarmStart::Set(std::string state) {
@@ -148,8 +148,8 @@ void WarmStart::Look(const std::vector<pid_t>& workers) {
   if (const auto current = Current(); current && !current->gone()) {
     if (!current->ready()) {
       Await(LaunchUnderWay());
-      made_ = current->gone() ? kMostTemplates : made_;  // Modules that did not load will not load
-                                                         // later.
+      // Modules that did not load will not load later.
+      made_ = current->gone() ? kMostPreloadProcesses : made_;
       return;
     }
     current->LookWhetherItLives();
@@ -158,13 +158,13 @@ void WarmStart::Look(const std::vector<pid_t>& workers) {
     }
   }
   const auto now = std::chrono::steady_clock::now();
-  if (now < next_look_ || made_ == kMostTemplates) {
+  if (now < next_look_ || made_ == kMostPreloadProcesses) {
     return;
   }
   if (const std::string why = WhyNotYet(workers); !why.empty()) {
     Set("not loaded ahead yet: " + why);
   } else if (const Result<void> started = Start(); !started) {
-    made_ = kMostTemplates;
+    made_ = kMostPreloadProcesses;
     SayCold(started.error().message);
   }
   next_look_ = now + (probe_ ? kProbePause : pause_);
@@ -182,12 +182,13 @@ void WarmStart::Prepare() {
   if (const auto current = Current(); plan_.automatic || (current && !current->gone())) {
     return;
   }
-  if (made_ == kMostTemplates) {
+  if (made_ == kMostPreloadProcesses) {
     return;
   }
   if (const Result<void> started = Start(); !started) {
-    made_ = kMostTemplates;
-    if (started.error().kind != ErrorKind::kNotFound) {  // A program that is no template by itself.
+    made_ = kMostPreloadProcesses;
+    // kNotFound: a program that is no preload process by itself.
+    if (started.error().kind != ErrorKind::kNotFound) {
       SayCold(started.error().message);
     }
   }
@@ -200,7 +201,7 @@ Result<bool> WarmStart::HasAnswered(const WorkerSpec& probe) {
   if (!probe_) {
     const UniqueFd nowhere(::open("/dev/null", O_RDWR | O_CLOEXEC));
     ASSIGN_OR_RETURN(probe_,
-                     WorkerTemplate::Start(probe, {nowhere.get(), nowhere.get(), nowhere.get()}));
+                     PreloadHandle::Start(probe, {nowhere.get(), nowhere.get(), nowhere.get()}));
     probed_until_ = now + kMostProbing;
   }
   const Duration limit = plan_.automatic ? Duration{0} : kMostProbing;
@@ -221,7 +222,7 @@ Result<bool> WarmStart::HasAnswered(const WorkerSpec& probe) {
 Result<void> WarmStart::Start() {
   PythonHook hook{.spec = plan_.spec};
   if (plan_.preload.empty()) {
-    RETURN_IF_ERROR(CheckTemplateNote(hook.spec.command.file));
+    RETURN_IF_ERROR(CheckPreloadNote(hook.spec.command.file));
   } else {
     ASSIGN_OR_RETURN(hook, AddPythonHook({.preload = plan_.preload,
                                           .background = plan_.automatic,
@@ -249,15 +250,15 @@ Result<void> WarmStart::Start() {
       return {};
     }
   }
-  ASSIGN_OR_RETURN(auto started, WorkerTemplate::Start(spec, output.stdio));
+  ASSIGN_OR_RETURN(auto started, PreloadHandle::Start(spec, output.stdio));
   output.child_ends.clear();
   ++made_;
   waited_ = given_ = false;
   {
     const std::lock_guard lock(mutex_);
-    template_ = std::move(started);
+    process_ = std::move(started);
     if (closed_) {
-      template_->End();
+      process_->End();
     }
   }
   on_started_(spec, std::move(output));
@@ -353,7 +354,7 @@ Result<LaunchedWorker> WarmStart::Launch(const WorkerSpec& spec, const ChildStdi
       }
       const bool programs_doing = worker.error().kind == ErrorKind::kInvalid;
       why = (programs_doing ? "" : "the preload process: ") + worker.error().message;
-      made_ = programs_doing ? kMostTemplates : made_;
+      made_ = programs_doing ? kMostPreloadProcesses : made_;
     }
     SayCold(why);
   }
@@ -396,8 +397,8 @@ pid_t WarmStart::Keep() {
 void WarmStart::Close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
-  if (template_) {
-    template_->End();
+  if (process_) {
+    process_->End();
   }
 }
 

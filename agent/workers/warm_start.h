@@ -1,11 +1,13 @@
-// When a worker is forked from a template and when it is started from its file: the one place that
-// knows. A preload process is never needed: any fault of it is reported in one line, the workers
-// start without it, and another one is made beside them, at most kMostTemplates for a run.
+// When a worker is forked from a preload process and when it is started from its file: the one
+// place that knows. A preload process is never needed: any fault of it is reported in one line, the
+// workers start without it, and another one is made beside them, at most kMostPreloadProcesses for
+// a run.
 //
-// A plan is automatic where the user did not ask for a template. The template is then made once the
-// workers run and have loaded torch. It loads in the background, and only State() reports it.
+// A plan is automatic where the user did not ask for a preload process. The preload process is then
+// made once the workers run and have loaded torch. It loads in the background, and only State()
+// reports it.
 //
-//   a worker differs from the template in...      | it starts
+//   a worker differs from the preload process in  | it starts
 //   ----------------------------------------------|------------
 //   names that ranks and generations give         | warm
 //   CPUs                                          | warm; cold where OpenMP has looked at them
@@ -28,11 +30,11 @@
 #include <string>
 #include <vector>
 
-#include "agent/workers/worker_template.h"
+#include "agent/workers/preload_handle.h"
 
 namespace ddprun {
 
-// The plan of an agent's templates.
+// The plan of an agent's preload processes.
 struct WarmPlan {
   WorkerSpec spec;            // As a worker's, but without the names below.
   std::set<std::string> own;  // Names that each worker has by itself.
@@ -48,16 +50,16 @@ std::set<std::string> NamesOfWorkers(bool one_gpu_each);
 
 class WarmStart {
  public:
-  static constexpr int kMostTemplates = 5;
-  // For an interpreter to say that it would be a template.
+  static constexpr int kMostPreloadProcesses = 5;
+  // For an interpreter to say that it would be a preload process.
   static constexpr Duration kMostProbing{10'000};
-  // The first generation waits so long for a template that loads; the next ones do not.
+  // The first generation waits so long for a preload process that loads; the next ones do not.
   static constexpr Duration kMostLoading{60'000};
   // The same for one that was kept, which looks only whether its files have changed.
   static constexpr Duration kMostChecking{2'000};
 
-  // An automatic template is made only where this much memory is free. It uses some 400 MB, and
-  // each worker copies the pages that it writes to.
+  // An automatic preload process is made only where this much memory is free. It uses some 400 MB,
+  // and each worker copies the pages that it writes to.
   static constexpr std::uint64_t kLeastRoom = std::uint64_t{2} << 30;
   // Between two looks at workers that have not loaded torch; then twice as long, up to the longest.
   static constexpr Duration kFirstPause{2'000};
@@ -77,7 +79,7 @@ class WarmStart {
   // is room. To be called again and again while they run.
   void Look(const std::vector<pid_t>& workers);
   bool automatic() const { return plan_.automatic; }
-  // The state of the template, for people; "": there is none. From any thread.
+  // The state of the preload process, for people; "": there is none. From any thread.
   std::string State() const;
   // Before the workers of a generation; words for people: what it waits for, "" nothing.
   std::string WaitsFor() const;
@@ -91,11 +93,11 @@ class WarmStart {
   // pid; 0: there is none. Never waits.
   pid_t Keep();
 
-  // No template from here on; the one that is there ends.
+  // No preload process from here on; the one that is there ends.
   void Close();
 
  private:
-  std::shared_ptr<WorkerTemplate> Current() const;
+  std::shared_ptr<PreloadHandle> Current() const;
   std::string WhyCold(const WorkerSpec& spec, const ChildStdio& stdio) const;
   Result<bool> HasAnswered(const WorkerSpec& probe);
   Result<void> Start();
@@ -109,22 +111,22 @@ class WarmStart {
 
   const WarmPlan plan_;
   const OnStarted on_started_;
-  std::array<struct stat, 3> streams_{};  // Of the template.
+  std::array<struct stat, 3> streams_{};  // Of the preload process.
   std::size_t shared_words_ = 0;          // Of the command: all before the program's arguments.
   std::vector<std::string> interpreter_;  // The same words as Python finds them; none: no Python.
-  bool given_ = false;                    // The template is the one that the run before has kept.
-  std::string said_;                      // The last reason.
+  bool given_ = false;  // The preload process is the one that the run before has kept.
+  std::string said_;    // The last reason.
   int made_ = 0;
   bool waited_ = false;  // For the one that is there.
   bool loaded_ = false;  // At the last look.
-  std::shared_ptr<WorkerTemplate> probe_;
+  std::shared_ptr<PreloadHandle> probe_;
   std::chrono::steady_clock::time_point probed_until_;
   Duration pause_ = kFirstPause;
   std::chrono::steady_clock::time_point next_look_;
 
   mutable std::mutex mutex_;  // For what Close and State need.
   std::string state_;
-  std::shared_ptr<WorkerTemplate> template_;
+  std::shared_ptr<PreloadHandle> process_;
   bool closed_ = false;
 };
 

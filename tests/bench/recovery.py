@@ -1,5 +1,5 @@
 """From a worker's SIGKILL to the next optimizer step of every worker: how long, and which part of the
-way takes it; begun from its file or forked from a template, on one node and on two.
+way takes it; begun from its file or forked from a preload process, on one node and on two.
 
     recovery.py build/bin/ddprun build/bin/ddprun-train [--runs=50] [--python=PYTHON]
                 [--library=build/examples/mlp] [--torchrun=PATH] [--only=WORD,...]
@@ -11,7 +11,7 @@ tells. ddprun-train's first step is told to its agent at once, so its whole is t
 sees is missing (from the kill to the kernel's word, and the way of the directive), and `its line` is
 what is there from outside, some ten steps later. Of Python's, `the rest` is what the program does
 itself: it joins its peers and takes a step. --python measures beside it what
-eight workers and their template hold in memory.
+eight workers and their preload process hold in memory.
 """
 
 import argparse
@@ -208,14 +208,14 @@ def memory(ddprun, python, preload, count=8):
     return total
 
 
-def print_template(ddprun, python, runs):
+def print_preload(ddprun, python, runs):
     ways = {"cold": ["--preload=none"], "--preload": ["--preload=torch,torch._dynamo"]}
     sizes = {name: [] for name in ways}
     for _ in range(runs):
         for name, flags in ways.items():
             sizes[name].append(memory(ddprun, python, flags))
     for name in ways:
-        row(f"Python {name}: 8 workers (and template), PSS", sizes[name], "MB")
+        row(f"Python {name}: 8 workers (and preload process), PSS", sizes[name], "MB")
     shares = [100 * warm / cold for warm, cold in zip(sizes["--preload"], sizes["cold"])]
     row("  that, of the cold ones", shares, "%")
 
@@ -267,7 +267,7 @@ def main():
         if kind.gave_up:
             print(f"  did not come back within {LIMIT} s: {kind.gave_up} times")
     if asked.python and not asked.only:
-        print_template(asked.ddprun, asked.python, max(1, asked.runs // (2 * CHUNK)))
+        print_preload(asked.ddprun, asked.python, max(1, asked.runs // (2 * CHUNK)))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
 GLIBC = (2, 34)
 OF_GLIBC = re.compile(r"lib(c|m|dl|rt|pthread|resolv)\.so\.\d|ld-linux[\w-]*\.so\.\d")
 # The program, and what it carries inside of itself for interpreters of others.
-FILES = ["bin/ddprun", "generated/libddprun_template.so"]
+FILES = ["bin/ddprun", "generated/libddprun_preload.so"]
 
 
 def readelf(flag, path):

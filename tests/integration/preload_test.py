@@ -1,4 +1,4 @@
-"""--preload: Python workers are forked from a template, and nothing else about them is different."""
+"""--preload: Python workers are forked from a preload process, and nothing else about them is different."""
 
 import json
 import os
@@ -78,13 +78,13 @@ class Preload(DdprunTest):
         self.assertNotIn("takes longer than usual", run.err())
         told = self.said()
         self.assertEqual(sorted(w["rank"] for w in told), ["0", "1"])
-        self.assertEqual(self.loads(), 1, "loaded by the template alone")
+        self.assertEqual(self.loads(), 1, "loaded by the preload process alone")
         for worker in told:
             self.assertNotEqual(worker["loaded"], worker["pid"])
             self.assertEqual(worker["session"], worker["pid"])
             self.assertEqual(sorted(worker["shown"]),
                              sorted(f"{k}={v}" for k, v in worker["environment"].items()))
-            self.assertFalse([name for name in worker["environment"] if "TEMPLATE" in name])
+            self.assertFalse([name for name in worker["environment"] if name.startswith("DDPRUN_PRELOAD_")])
         self.assertEqual(len({w["parent"] for w in told}), 1)
         self.assertEqual(len({w["random"] for w in told}), 2, "each has numbers of its own")
         os.unlink(self.path("said"))
@@ -291,7 +291,7 @@ sys.exit(3 if count < 3 else 0)
         self.assertEqual([w["loaded"] == -1 for w in told], [False, False, True, True], run.all())
         self.assertIn("--preload not used: the preload process: RuntimeError", run.err())
         self.assertIn("told.py has changed since it was loaded", run.err())
-        self.assertEqual(self.loads(), 3, "the template, the cold one, the next template")
+        self.assertEqual(self.loads(), 3, "the preload process, the cold one, the next preload process")
 
     def test_what_cannot_be_forked_starts_cold_and_says_why(self):
         for name, text, why in (
@@ -311,7 +311,7 @@ sys.exit(3 if count < 3 else 0)
                 self.assertEqual(len(self.said()), 2)
                 os.unlink(self.path("said"))
 
-    def test_a_template_that_is_killed_or_stands_still(self):
+    def test_a_preload_process_that_is_killed_or_stands_still(self):
         for number in (signal.SIGKILL, signal.SIGSTOP):
             with self.subTest(number.name):
                 self.write("wait.py", SAY + """
@@ -351,13 +351,13 @@ sys.exit(3 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 0)
         return self.skipTest("the preload process was late, and workers started cold")
 
     def warm_and_cold(self, text, preload="imports", environment=None):
-        """What two workers of a program print, forked from a template and started from its file."""
+        """What two workers of a program print, forked from a preload process and started from its file."""
         self.write("both.py", text)
         runs = [self.run_forked(f"--preload={how}", self.path("both.py"), environment=environment) for how in (preload, "none")]
         self.assertNotIn("cold", runs[0].err())
         return [sorted(run.out().splitlines()) for run in runs]
 
-    def test_the_template_never_runs_the_script(self):
+    def test_the_preload_process_never_runs_the_script(self):
         self.write("ranked.py", "import os\nopen(os.path.join(os.path.dirname(__file__), 'ranks'), 'a').write("
                                 "os.environ.get('RANK', 'none') + '\\n')\n")
         self.write("again.py", "import os, sys\nif 'RANK' not in os.environ:\n"

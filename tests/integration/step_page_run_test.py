@@ -103,7 +103,7 @@ class StepPages(Asks):
             """))
         self.wait_for(lambda: self.ranks().get("step", [0])[0] >= 5_000, run)
 
-    def test_a_worker_of_a_template_has_its_page(self):
+    def test_a_forked_worker_has_its_page(self):
         run = self.run_ddprun("-v", "--preload=ddprun", "--nproc-per-node=2", self.worker("go_to(1_000)"))
         self.assertNotIn("--preload not used", run.err())
 

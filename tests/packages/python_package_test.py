@@ -25,7 +25,7 @@ BARE_PYTHON = "/usr/bin/python3"
 import ddprun  # noqa: E402
 from ddprun import _caller  # noqa: E402
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "agent", "workers", "template_hook"))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "agent", "workers", "python_hook"))
 import _ddprun_watch  # noqa: E402
 
 

@@ -238,7 +238,7 @@ class StepPage(unittest.TestCase):
         self.assertEqual(self.words[1], 11)
 
     def test_a_child_of_who_has_none_makes_its_own(self):
-        child = os.fork()  # As a template's workers are made.
+        child = os.fork()  # As a preload process's workers are made.
         if child == 0:
             ddprun.step(70)
             os._exit(0)

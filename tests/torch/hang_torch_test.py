@@ -1,5 +1,5 @@
 """Unmodified programs that hang and tell nothing: torch's own count of collectives tells who is behind, through what
-ddprun puts into a Python that it starts, with nothing of ddprun installed there, or through a template (--preload)."""
+ddprun puts into a Python that it starts, with nothing of ddprun installed there, or through a preload process (--preload)."""
 
 import json
 import os
@@ -32,7 +32,7 @@ class Hangs(TorchTest):
         self.all_end(nodes, limit=LIMIT)
         self.assert_named("".join(node.err() for node in nodes), 1)
 
-    def test_workers_of_a_template_and_slow_ones(self):
+    def test_workers_of_a_preload_process_and_slow_ones(self):
         run = self.run_program(3, "silent.py", "stands still", "leaves the loop",
                                "prepares in a thread, compile, saves slowly",
                                flags=JUDGED)

@@ -14,7 +14,7 @@ class Preloaded(TorchTest):
         run = self.run_program(2, "late.py", flags=["--preload=imports,report", "--max-restarts=1"])
         # On a busy machine a fork may take longer than is waited for; then nothing is shown here.
         if "did not answer within" in run.err():
-            self.skipTest("the template was late, and workers started cold")
+            self.skipTest("the preload process was late, and workers started cold")
         for attempt in (0, 1):
             reports = self.reports(attempt)
             self.assertEqual(len(reports), 2, run.all())

@@ -61,7 +61,7 @@ def mark() -> List[str]:
 
 def _forget() -> None:
     global page, _may_offer
-    if page is not None:  # A template's workers have it yet to make.
+    if page is not None:  # Forked workers have it yet to make.
         page, _may_offer = None, False
 
 

@@ -11,7 +11,7 @@ import os
 # exception", below ~AsyncWork in torch 2.15; one run of seven, under torchrun as well).
 atexit.register(gc.collect)
 
-LOADED_BY = os.getpid()  # Not the program's own where it was forked from a template.
+LOADED_BY = os.getpid()  # Not the program's own where it was forked from a preload process.
 
 
 def report(**values):

@@ -1,5 +1,5 @@
-// A template that does as its first argument says: an honest one, which runs `sh -c ARGUMENT` as
-// its workers, or one that breaks proto/worker_template.h in one way.
+// A preload process that does as its first argument says: an honest one, which runs `sh -c
+// ARGUMENT` as its workers, or one that breaks proto/preload_protocol.h in one way.
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,16 +10,16 @@
 
 #include <string>
 
-#include "proto/template_process.h"
-#include "proto/worker_template.h"
+#include "proto/preload_process.h"
+#include "proto/preload_protocol.h"
 
 namespace {
 
-using ddprun::TemplateReply;
-using ddprun::TemplateRequest;
-using ddprun::TemplateWord;
+using ddprun::PreloadReply;
+using ddprun::PreloadRequest;
+using ddprun::PreloadWord;
 
-void Say(int socket, const TemplateReply& reply) {
+void Say(int socket, const PreloadReply& reply) {
   ::send(socket, &reply, sizeof reply, MSG_NOSIGNAL);
 }
 
@@ -30,9 +30,9 @@ void Say(int socket, const TemplateReply& reply) {
 }
 
 // Answers the first request with `reply`, whose sequence is filled in.
-[[noreturn]] void Answer(int socket, TemplateReply reply) {
+[[noreturn]] void Answer(int socket, PreloadReply reply) {
   Say(socket, {});
-  TemplateRequest request;
+  PreloadRequest request;
   if (::recv(socket, &request, sizeof request, 0) == sizeof request) {
     reply.sequence = request.sequence;
     Say(socket, reply);
@@ -43,7 +43,7 @@ void Say(int socket, const TemplateReply& reply) {
 // The first answer comes with the second request.
 int ComeLate(int socket, const char* text) {
   Say(socket, {});
-  TemplateRequest first;
+  PreloadRequest first;
   char control[256];
   iovec part{&first, sizeof first};
   msghdr message{};
@@ -59,10 +59,10 @@ int ComeLate(int socket, const char* text) {
   }
   pollfd second{socket, POLLIN, 0};
   ::poll(&second, 1, -1);
-  Say(socket, {.word = TemplateWord::kForked, .sequence = first.sequence, .pid = -1, .error = 11});
-  while (ddprun_template_wait(socket) == 1) {
-    if (ddprun_template_fork(socket) == 0) {
-      ddprun_template_begin();
+  Say(socket, {.word = PreloadWord::kForked, .sequence = first.sequence, .pid = -1, .error = 11});
+  while (ddprun_preload_wait(socket) == 1) {
+    if (ddprun_preload_fork(socket) == 0) {
+      ddprun_preload_begin();
       ::execl("/bin/sh", "sh", "-c", text, nullptr);
       ::_exit(127);
     }
@@ -75,10 +75,10 @@ int ComeLate(int socket, const char* text) {
 int main(int argc, char** argv) {
   const std::string how = argc > 1 ? argv[1] : "";
   const char* const text = argc > 2 ? argv[2] : "true";
-  const int socket = ddprun_template_open();
+  const int socket = ddprun_preload_open();
   if (how == "honest") {
     if (socket >= 0) {
-      ddprun_template_serve(socket);
+      ddprun_preload_serve(socket);
     }
     ::execl("/bin/sh", "sh", "-c", text, nullptr);
     return 127;
@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
     return 3;
   }
   if (how == "version") {
-    Say(socket, {.version = ddprun::kTemplateVersion + 1});
+    Say(socket, {.version = ddprun::kPreloadVersion + 1});
     Stay();
   }
   if (how == "short") {
@@ -98,22 +98,22 @@ int main(int argc, char** argv) {
     Stay();
   }
   if (how == "refuses") {  // And its text does not end.
-    TemplateReply reply{.word = TemplateWord::kRefuses};
+    PreloadReply reply{.word = PreloadWord::kRefuses};
     ::memset(reply.text, 'x', sizeof reply.text);
     Say(socket, reply);
     Stay();
   }
   if (how == "cannot-fork") {
-    Answer(socket, {.word = TemplateWord::kForked, .pid = -1, .error = 11});
+    Answer(socket, {.word = PreloadWord::kForked, .pid = -1, .error = 11});
   }
   if (how == "names-stranger") {
-    Answer(socket, {.word = TemplateWord::kForked, .pid = 1});
+    Answer(socket, {.word = PreloadWord::kForked, .pid = 1});
   }
   if (how == "names-agent") {
-    Answer(socket, {.word = TemplateWord::kForked, .pid = ::getppid()});
+    Answer(socket, {.word = PreloadWord::kForked, .pid = ::getppid()});
   }
   if (how == "names-itself") {
-    Answer(socket, {.word = TemplateWord::kForked, .pid = ::getpid()});
+    Answer(socket, {.word = PreloadWord::kForked, .pid = ::getpid()});
   }
   if (how == "ready-never-forks") {
     Say(socket, {});
@@ -122,6 +122,6 @@ int main(int argc, char** argv) {
   if (how == "late") {
     return ComeLate(socket, text);
   }
-  ::fprintf(stderr, "fake_template: nobody knows '%s'\n", how.c_str());
+  ::fprintf(stderr, "fake_preload: nobody knows '%s'\n", how.c_str());
   return 2;
 }

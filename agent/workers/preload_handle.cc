@@ -1,4 +1,4 @@
-#include "agent/workers/worker_template.h"
+#include "agent/workers/preload_handle.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/worker_template.h"
+#include "proto/preload_protocol.h"
 
 namespace ddprun {
 namespace {
@@ -29,7 +29,7 @@ Result<std::pair<UniqueFd, UniqueFd>> Line() {
   return std::pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
 }
 
-// Puts files that no other process has in the places of blocks (proto/worker_template.h).
+// Puts files that no other process has in the places of blocks (proto/preload_protocol.h).
 Result<std::vector<MemoryBlock>> Places() {
   const UniqueFd file(::memfd_create("ddprun-place", MFD_CLOEXEC));
   auto place = std::make_shared<UniqueFd>(::fcntl(file.get(), F_DUPFD_CLOEXEC, kAboveBlocks));
@@ -82,8 +82,8 @@ bool IsLivingChild(pid_t pid) {
 
 }  // namespace
 
-Result<std::shared_ptr<WorkerTemplate>> WorkerTemplate::Start(WorkerSpec spec,
-                                                              const ChildStdio& stdio) {
+Result<std::shared_ptr<PreloadHandle>> PreloadHandle::Start(WorkerSpec spec,
+                                                            const ChildStdio& stdio) {
   ASSIGN_OR_RETURN(auto ends, Line());
   const UniqueFd own(::fcntl(ends.second.get(), F_DUPFD_CLOEXEC, kAboveBlocks));
   if (!own) {
@@ -92,21 +92,21 @@ Result<std::shared_ptr<WorkerTemplate>> WorkerTemplate::Start(WorkerSpec spec,
   ends.second.Reset();
   ASSIGN_OR_RETURN(spec.blocks, Places());
   spec.helper = true;
-  spec.environment[kTemplateVariable] = std::to_string(own.get());
+  spec.environment[kPreloadVariable] = std::to_string(own.get());
   spec.kept.push_back(own.get());
   ASSIGN_OR_RETURN(LaunchedWorker process, LaunchWorker(spec, stdio));
-  return std::shared_ptr<WorkerTemplate>(
-      new WorkerTemplate(std::move(process), std::move(ends.first)));
+  return std::shared_ptr<PreloadHandle>(
+      new PreloadHandle(std::move(process), std::move(ends.first)));
 }
 
-std::shared_ptr<WorkerTemplate> WorkerTemplate::Take(GivenPreload given) {
+std::shared_ptr<PreloadHandle> PreloadHandle::Take(GivenPreload given) {
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, given.pid, 0)));
-  return std::shared_ptr<WorkerTemplate>(
-      new WorkerTemplate({given.pid, std::move(pidfd)}, std::move(given.socket)));
+  return std::shared_ptr<PreloadHandle>(
+      new PreloadHandle({given.pid, std::move(pidfd)}, std::move(given.socket)));
 }
 
-Result<pid_t> WorkerTemplate::Keep(int listener, int plan, Duration idle) {
-  const TemplateRequest order{
+Result<pid_t> PreloadHandle::Keep(int listener, int plan, Duration idle) {
+  const PreloadRequest order{
       .keep_ms = static_cast<std::uint32_t>(std::min<Duration::rep>(idle.count(), UINT32_MAX)),
       .agent = ::getpid(),
       .guard = ::getppid()};
@@ -123,30 +123,30 @@ Result<pid_t> WorkerTemplate::Keep(int listener, int plan, Duration idle) {
   return std::exchange(pid_, 0);
 }
 
-WorkerTemplate::~WorkerTemplate() {
+PreloadHandle::~PreloadHandle() {
   Goes("");
 }
 
-bool WorkerTemplate::gone() const {
+bool PreloadHandle::gone() const {
   const std::lock_guard lock(mutex_);
   return pid_ == 0;
 }
 
-void WorkerTemplate::End() {
+void PreloadHandle::End() {
   const std::lock_guard lock(mutex_);
   if (pid_ != 0) {
     ::kill(pid_, SIGKILL);
   }
 }
 
-void WorkerTemplate::LookWhetherItLives() {
+void PreloadHandle::LookWhetherItLives() {
   pollfd end{pidfd_.get(), POLLIN, 0};
   if (::poll(&end, 1, 0) == 1) {
     Goes("");
   }
 }
 
-Error WorkerTemplate::Goes(std::string why) {
+Error PreloadHandle::Goes(std::string why) {
   End();
   pollfd end{pidfd_.get(), POLLIN, 0};
   ::poll(&end, 1, static_cast<int>(kPatience.count()));
@@ -159,8 +159,8 @@ Error WorkerTemplate::Goes(std::string why) {
 }
 
 // `verified`: the kernel says who sent it, and that is whom it names.
-Result<TemplateReply> WorkerTemplate::Receive(int socket, Duration limit,
-                                              const LaunchUnderWay& under_way, bool verified) {
+Result<PreloadReply> PreloadHandle::Receive(int socket, Duration limit,
+                                            const LaunchUnderWay& under_way, bool verified) {
   const auto until = std::chrono::steady_clock::now() + limit;
   while (true) {
     const auto left =
@@ -179,7 +179,7 @@ Result<TemplateReply> WorkerTemplate::Receive(int socket, Duration limit,
     }
     break;
   }
-  TemplateReply reply;
+  PreloadReply reply;
   iovec part{&reply, sizeof reply};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))] = {};
   msghdr message{};
@@ -192,7 +192,7 @@ Result<TemplateReply> WorkerTemplate::Receive(int socket, Duration limit,
     return Error{ErrorKind::kUnavailable, "it has ended"};
   }
   reply.text[sizeof reply.text - 1] = '\0';
-  const bool whole = got == sizeof reply && reply.version == kTemplateVersion;
+  const bool whole = got == sizeof reply && reply.version == kPreloadVersion;
   const cmsghdr* const head = CMSG_FIRSTHDR(&message);
   ucred sender{};
   if (verified && head != nullptr && head->cmsg_type == SCM_CREDENTIALS) {
@@ -204,20 +204,20 @@ Result<TemplateReply> WorkerTemplate::Receive(int socket, Duration limit,
   return reply;
 }
 
-Result<void> WorkerTemplate::AwaitReady(Duration limit, const LaunchUnderWay& under_way) {
+Result<void> PreloadHandle::AwaitReady(Duration limit, const LaunchUnderWay& under_way) {
   if (gone()) {
     return Error{ErrorKind::kUnavailable, "it has ended"};
   }
   if (ready_) {
     return {};
   }
-  const Result<TemplateReply> reply = Receive(socket_.get(), limit, under_way, false);
+  const Result<PreloadReply> reply = Receive(socket_.get(), limit, under_way, false);
   if (!reply) {
     return reply.error().kind == ErrorKind::kRefused
                ? Error{ErrorKind::kRefused, "it is still being loaded"}
                : Goes("it ended while it was loaded");
   }
-  if (reply->word != TemplateWord::kReady) {
+  if (reply->word != PreloadWord::kReady) {
     return Goes(reply->text);
   }
   remark_ = reply->text;
@@ -225,15 +225,15 @@ Result<void> WorkerTemplate::AwaitReady(Duration limit, const LaunchUnderWay& un
   return {};
 }
 
-Result<LaunchedWorker> WorkerTemplate::Fork(const WorkerSpec& spec, const ChildStdio& stdio,
-                                            const std::vector<std::string>& command_line,
-                                            LaunchUnderWay& under_way) {
+Result<LaunchedWorker> PreloadHandle::Fork(const WorkerSpec& spec, const ChildStdio& stdio,
+                                           const std::vector<std::string>& command_line,
+                                           LaunchUnderWay& under_way) {
   ASSIGN_OR_RETURN(auto line, Line());
   constexpr int kOn = 1;
   ::setsockopt(line.first.get(), SOL_SOCKET, SO_PASSCRED, &kOn, sizeof kOn);
   ASSIGN_OR_RETURN(const UniqueFd image, ImageOf(spec, command_line));
-  const TemplateRequest request{.sequence = ++sequence_,
-                                .blocks = static_cast<std::uint32_t>(spec.blocks.size())};
+  const PreloadRequest request{.sequence = ++sequence_,
+                               .blocks = static_cast<std::uint32_t>(spec.blocks.size())};
   std::vector<int> descriptors = {stdio[0], stdio[1], stdio[2], line.second.get(), image.get()};
   for (const MemoryBlock& block : spec.blocks) {
     descriptors.push_back(block.file->get());
@@ -244,13 +244,13 @@ Result<LaunchedWorker> WorkerTemplate::Fork(const WorkerSpec& spec, const ChildS
   }
   line.second.Reset();
   while (true) {
-    const Result<TemplateReply> reply = Receive(socket_.get(), kPatience, under_way, false);
+    const Result<PreloadReply> reply = Receive(socket_.get(), kPatience, under_way, false);
     if (!reply) {
       const bool again = reply.error().kind == ErrorKind::kRefused && !std::exchange(late_, true);
       return again ? reply.error() : Goes(reply.error().message);
     }
     late_ = false;
-    if (reply->word == TemplateWord::kRefuses) {
+    if (reply->word == PreloadWord::kRefuses) {
       Error gone = Goes(reply->text);
       gone.kind = reply->error != 0 ? ErrorKind::kInvalid : gone.kind;
       return gone;
@@ -265,16 +265,16 @@ Result<LaunchedWorker> WorkerTemplate::Fork(const WorkerSpec& spec, const ChildS
 }
 
 // Its session and its parent are as they should be once it says so itself.
-Result<LaunchedWorker> WorkerTemplate::Adopt(pid_t pid, int line, LaunchUnderWay& under_way) {
+Result<LaunchedWorker> PreloadHandle::Adopt(pid_t pid, int line, LaunchUnderWay& under_way) {
   if (!IsLivingChild(pid)) {
     return Goes("it names a process that is not a worker of its own");
   }
   const bool wanted = under_way.Begun(pid);
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  Result<TemplateReply> reply = !wanted ? Error{ErrorKind::kRefused, "the start was given up"}
-                                : !pidfd
-                                    ? Result<TemplateReply>(SystemError("watch", "a worker", errno))
-                                    : Receive(line, kPatience, under_way, true);
+  Result<PreloadReply> reply = !wanted ? Error{ErrorKind::kRefused, "the start was given up"}
+                               : !pidfd
+                                   ? Result<PreloadReply>(SystemError("watch", "a worker", errno))
+                                   : Receive(line, kPatience, under_way, true);
   under_way.End();
   if (reply && reply->error == 0 && reply->pid == pid && ::getsid(pid) == pid &&
       ::send(line, "g", 1, MSG_NOSIGNAL) == 1) {

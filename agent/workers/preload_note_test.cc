@@ -1,4 +1,4 @@
-#include "agent/workers/template_note.h"
+#include "agent/workers/preload_note.h"
 
 #include <elf.h>
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@
 #include <fstream>
 #include <limits>
 
-#include "proto/worker_template.h"
+#include "proto/preload_protocol.h"
 #include "tests/support/scratch_directory.h"
 
 namespace ddprun {
@@ -20,9 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-class TemplateNote : public ::testing::Test {
+class PreloadNote : public ::testing::Test {
  protected:
-  TemplateNote() {
+  PreloadNote() {
     std::memcpy(head_.e_ident, ELFMAG, SELFMAG);
     head_.e_ident[EI_CLASS] = ELFCLASS64;
     head_.e_phentsize = sizeof(Elf64_Phdr);
@@ -43,11 +43,11 @@ class TemplateNote : public ::testing::Test {
     return note;
   }
   static std::string Ours(std::uint32_t version) {
-    return Note(kTemplateNoteName, kTemplateNoteType,
+    return Note(kPreloadNoteName, kPreloadNoteType,
                 {reinterpret_cast<const char*>(&version), sizeof version});
   }
 
-  // A program that has these notes; "": it is a template.
+  // A program that has these notes; "": it is a preload process.
   std::string Check(const std::string& notes) {
     if (segment_.p_filesz == 0) {
       segment_.p_filesz = notes.size();
@@ -61,7 +61,7 @@ class TemplateNote : public ::testing::Test {
     return Check(file);
   }
   static std::string Check(const fs::path& file) {
-    const Result<void> checked = CheckTemplateNote(file);
+    const Result<void> checked = CheckPreloadNote(file);
     return checked ? "" : checked.error().message;
   }
 
@@ -71,53 +71,53 @@ class TemplateNote : public ::testing::Test {
   Elf64_Phdr segment_{};
 };
 
-TEST_F(TemplateNote, IsFoundAmongOthers) {
-  EXPECT_EQ(
-      Check(Note("GNU", 3, "0123456789") + Note("ddprun", 1, "abcd") + Ours(kTemplateVersion)), "");
+TEST_F(PreloadNote, IsFoundAmongOthers) {
+  EXPECT_EQ(Check(Note("GNU", 3, "0123456789") + Note("ddprun", 1, "abcd") + Ours(kPreloadVersion)),
+            "");
 }
 
-TEST_F(TemplateNote, OfAnotherVersionIsNamed) {
-  EXPECT_THAT(Check(Ours(kTemplateVersion + 5)), HasSubstr("is built for preload protocol 9"));
+TEST_F(PreloadNote, OfAnotherVersionIsNamed) {
+  EXPECT_THAT(Check(Ours(kPreloadVersion + 5)), HasSubstr("is built for preload protocol 10"));
 }
 
-TEST_F(TemplateNote, OfAnotherNameOrSizeIsNone) {
+TEST_F(PreloadNote, OfAnotherNameOrSizeIsNone) {
   const std::string none = "is not a preload process by itself";
-  EXPECT_THAT(Check(Note("GNU", kTemplateNoteType, "\1\0\0\0")), HasSubstr(none));
-  EXPECT_THAT(Check(Note("ddprum", kTemplateNoteType, "abcd")), HasSubstr(none));
+  EXPECT_THAT(Check(Note("GNU", kPreloadNoteType, "\1\0\0\0")), HasSubstr(none));
+  EXPECT_THAT(Check(Note("ddprum", kPreloadNoteType, "abcd")), HasSubstr(none));
   segment_.p_filesz = 0;
-  EXPECT_THAT(Check(Note("ddprun", kTemplateNoteType, "abc")), HasSubstr(none));
+  EXPECT_THAT(Check(Note("ddprun", kPreloadNoteType, "abc")), HasSubstr(none));
 }
 
 // Sizes that a file claims are the file's: they lead nowhere outside of what was read.
-TEST_F(TemplateNote, SizesThatLieLeadNowhere) {
+TEST_F(PreloadNote, SizesThatLieLeadNowhere) {
   for (const std::size_t at : {offsetof(Elf64_Nhdr, n_namesz), offsetof(Elf64_Nhdr, n_descsz)}) {
     for (const std::uint32_t size : {0xffffffffu, 0xfffffffdu, 0x7fffffffu, 1000u}) {
-      std::string notes = Note("GNU", 3, "0123") + Ours(kTemplateVersion);
+      std::string notes = Note("GNU", 3, "0123") + Ours(kPreloadVersion);
       std::memcpy(notes.data() + at, &size, sizeof size);
       EXPECT_THAT(Check(notes), HasSubstr("is not a preload process")) << at << " " << size;
     }
   }
   segment_.p_filesz = std::numeric_limits<std::uint64_t>::max();
-  EXPECT_THAT(Check(Ours(kTemplateVersion)), HasSubstr("is not a preload process"));
+  EXPECT_THAT(Check(Ours(kPreloadVersion)), HasSubstr("is not a preload process"));
   segment_.p_filesz = 4096;  // More than there is.
-  EXPECT_THAT(Check(Ours(kTemplateVersion)), HasSubstr("is not a preload process"));
+  EXPECT_THAT(Check(Ours(kPreloadVersion)), HasSubstr("is not a preload process"));
   segment_.p_filesz = 20;
   segment_.p_offset = std::numeric_limits<std::uint64_t>::max() - 8;
-  EXPECT_THAT(Check(Ours(kTemplateVersion)), HasSubstr("is not a preload process"));
+  EXPECT_THAT(Check(Ours(kPreloadVersion)), HasSubstr("is not a preload process"));
 }
 
-TEST_F(TemplateNote, HeadersThatLieLeadNowhere) {
+TEST_F(PreloadNote, HeadersThatLieLeadNowhere) {
   head_.e_phnum = 0xffff;
-  EXPECT_THAT(Check(Ours(kTemplateVersion)), HasSubstr("is not a preload process"));
+  EXPECT_THAT(Check(Ours(kPreloadVersion)), HasSubstr("is not a preload process"));
   head_.e_phnum = 1;
   head_.e_phentsize = 8;
-  EXPECT_THAT(Check(Ours(kTemplateVersion)), HasSubstr("is not a preload process"));
+  EXPECT_THAT(Check(Ours(kPreloadVersion)), HasSubstr("is not a preload process"));
   head_.e_phentsize = sizeof(Elf64_Phdr);
   head_.e_phoff = std::numeric_limits<std::uint64_t>::max();
-  EXPECT_THAT(Check(Ours(kTemplateVersion)), HasSubstr("is not a preload process"));
+  EXPECT_THAT(Check(Ours(kPreloadVersion)), HasSubstr("is not a preload process"));
 }
 
-TEST_F(TemplateNote, AnythingButAnOrdinaryFileIsNotWaitedFor) {
+TEST_F(PreloadNote, AnythingButAnOrdinaryFileIsNotWaitedFor) {
   const fs::path fifo = folder_ / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   EXPECT_NE(Check(fifo), "");

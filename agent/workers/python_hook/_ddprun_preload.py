@@ -1,7 +1,6 @@
-# Part of sitecustomize.py. Makes this interpreter a template of workers (docs/recovery.md, --preload): loads what was asked
-# for inside its own start-up and waits there. A worker, forked here, takes this module back and goes
-# on to the script, as if nothing had been in between. Anything unforeseen ends the template, never
-# runs the script.
+# Part of sitecustomize.py. Makes this interpreter a preload process of workers (docs/recovery.md, --preload): loads
+# what was asked for inside its own start-up and waits there. A worker, forked here, takes this module back and goes on
+# to the script, as if nothing had been in between. Anything unforeseen ends the preload process, never runs the script.
 
 import os
 import sys
@@ -306,7 +305,7 @@ def _changes(hook):
     now = dict(os.environb)
     changed = {}
     for name in given.keys() | now.keys():
-        if given.get(name) != now.get(name) and not name.startswith(b"DDPRUN_TEMPLATE"):
+        if given.get(name) != now.get(name) and not name.startswith(b"DDPRUN_PRELOAD_"):
             changed[name] = _without_hook(now.get(name), hook)
     return given, changed
 
@@ -361,7 +360,7 @@ def _load(hook, imports, library, trees):
         else:
             failed = imports.preload(hook["preload"], program, hook["path"])
     ctypes.pythonapi.PyOS_BeforeFork()
-    library.ddprun_template_rehearse()  # Some libraries end their threads at a fork, and start them again.
+    library.ddprun_preload_rehearse()  # Some libraries end their threads at a fork, and start them again.
     ctypes.pythonapi.PyOS_AfterFork_Parent()
     reasons, users, left = trees.left_out()
     left = [[name, {os.fsdecode(key): value and os.fsdecode(value) for key, value in before.items()}] for name, before in left]
@@ -396,7 +395,7 @@ def _try_again(hook, watch):
     os.chdir(next(place for what, place in watch.first if what == "changes the directory"))
     if watch.background is not None:
         _write("/proc/self/oom_score_adj", watch.background.oom)
-    os.execvpe(sys.orig_argv[0], sys.orig_argv, {**_given(), b"DDPRUN_TEMPLATE_HOOK": json.dumps(hook).encode()})
+    os.execvpe(sys.orig_argv[0], sys.orig_argv, {**_given(), b"DDPRUN_PRELOAD_HOOK": json.dumps(hook).encode()})
 
 
 def _wait_for_a_worker(library, socket, hook, trees, imports, remark):
@@ -411,11 +410,11 @@ def _wait_for_a_worker(library, socket, hook, trees, imports, remark):
     api.Py_IncRef(ctypes.py_object(trees.parked))  # A module that no worker imports is not freed at its end either.
     trees.gc.collect()
     trees.gc.freeze()
-    if library.ddprun_template_ready(socket, remark.encode("utf-8", "replace")[:1000]) != 0:
+    if library.ddprun_preload_ready(socket, remark.encode("utf-8", "replace")[:1000]) != 0:
         os._exit(0)
     while True:
-        word = library.ddprun_template_wait(socket)
-        if word == 0 or library.ddprun_template_retired(socket):
+        word = library.ddprun_preload_wait(socket)
+        if word == 0 or library.ddprun_preload_retired(socket):
             os._exit(0)
         if word == 2:
             socket = _stay(library, socket, hook, trees, imports, remark, unchanged)
@@ -425,8 +424,8 @@ def _wait_for_a_worker(library, socket, hook, trees, imports, remark):
             if _stamp(name) != stamp:
                 raise RuntimeError("%s has changed since it was loaded" % name)
         api.PyOS_BeforeFork()
-        if library.ddprun_template_fork(socket) == 0:
-            begun = library.ddprun_template_begin()  # First: the next worker waits for it.
+        if library.ddprun_preload_fork(socket) == 0:
+            begun = library.ddprun_preload_begin()  # First: the next worker waits for it.
             api.PyOS_AfterFork_Child()
             return begun
         api.PyOS_AfterFork_Parent()
@@ -453,12 +452,12 @@ def _stay(library, socket, hook, trees, imports, remark, unchanged):
             why = file.read().decode("utf-8", "replace")
         return why or (os.waitpid(child, 0)[1] and "%s cannot be read" % unchanged.program[1]) or ""
     text = remark.encode("utf-8", "replace")[:1000]
-    socket = library.ddprun_template_keep(socket, text)
+    socket = library.ddprun_preload_keep(socket, text)
     why = unchanged.why_not(before_torch if hook["background"] else str)
     if why:
-        library.ddprun_template_refuse(socket, why.encode("utf-8", "replace")[:1000])
+        library.ddprun_preload_refuse(socket, why.encode("utf-8", "replace")[:1000])
         os._exit(0)
-    library.ddprun_template_ready(socket, text)
+    library.ddprun_preload_ready(socket, text)
     return socket
 
 
@@ -483,7 +482,7 @@ def _become_worker(begun, words, library, hook, trees, watch, given, changed):
     trees.atexit.register(trees.gc.unfreeze)  # Frozen objects have finalizers too.
 
     def disagree(why):
-        library.ddprun_template_retire(why.encode("utf-8", "replace"))
+        library.ddprun_preload_retire(why.encode("utf-8", "replace"))
     late, pid = "torch.distributed" in trees.parked, os.getpid()
 
     def start():
@@ -500,32 +499,32 @@ def _serve(hook, watch, imports, trees):
     import json
     socket = -1
     library = ctypes.PyDLL(hook["entry"])
-    library.ddprun_template_begin.restype = ctypes.POINTER(ctypes.c_char_p)
-    library.ddprun_template_arguments.restype = ctypes.c_void_p
+    library.ddprun_preload_begin.restype = ctypes.POINTER(ctypes.c_char_p)
+    library.ddprun_preload_arguments.restype = ctypes.c_void_p
 
     def words():
         size = ctypes.c_size_t()
-        begin = library.ddprun_template_arguments(ctypes.byref(size))
+        begin = library.ddprun_preload_arguments(ctypes.byref(size))
         return [os.fsdecode(word) for word in ctypes.string_at(begin, size.value).split(b"\0")[:-1]] if size.value else []
     try:
-        socket = library.ddprun_template_open()
+        socket = library.ddprun_preload_open()
         if hook["probe"]:
-            library.ddprun_template_ready(socket, b"")
+            library.ddprun_preload_ready(socket, b"")
             os._exit(0)
         if sys.implementation.name != "cpython" or not (3, 10) <= sys.version_info[:2] <= (3, 13):
             raise RuntimeError("--preload knows CPython 3.10 to 3.13")
         if _command_line() != [os.fsencode(word) for word in hook["arguments"]]:
             raise RuntimeError("the interpreter was started with other arguments")
-        library.ddprun_template_rename()
+        library.ddprun_preload_rename()
         # An interpreter that is executed anew from here on, or started by an import, finds this.
-        os.environ["DDPRUN_TEMPLATE_HOOK"] = json.dumps({**hook, "taken": os.getpid()})
+        os.environ["DDPRUN_PRELOAD_HOOK"] = json.dumps({**hook, "taken": os.getpid()})
         given, changed = _changes(hook)
         trees.begin({os.fsencode(name) for name in hook["workers"]})
         remark = _load(hook, imports, library, trees)
         begun = _wait_for_a_worker(library, socket, hook, trees, imports, remark)
     except BaseException as error:
         text = "%s" % error if type(error) is _Refused else "%s: %s" % (type(error).__name__, error)
-        library.ddprun_template_refuse(socket, text.encode("utf-8", "replace")[:1000])
+        library.ddprun_preload_refuse(socket, text.encode("utf-8", "replace")[:1000])
         os._exit(0)
     _become_worker(begun, words, library, hook, trees, watch, given, changed)
 
@@ -540,7 +539,7 @@ def _wait_here():
         exec(compile(__loader__.get_source("_ddprun_trees"), "<frozen importlib._bootstrap>", "exec"), space)
         trees = space["Trees"](_Watch())
         import json
-        hook = json.loads(os.environ["DDPRUN_TEMPLATE_HOOK"])
+        hook = json.loads(os.environ["DDPRUN_PRELOAD_HOOK"])
         entry = hook["entry"]
         import _ddprun_imports
         import _ddprun_watch
@@ -552,13 +551,13 @@ def _wait_here():
             _serve(hook, _ddprun_watch, _ddprun_imports, trees)
             return
         trees.forget()
-        # The template itself, executed anew, or its program, begun by another process: never to run
+        # The preload process itself, executed anew, or its program, begun by another process: never to run
         # without a rank. Anything else continues as without us.
         tail = [os.fsencode(word) for word in hook["tail"]]
         if hook.get("taken") == os.getpid() or _command_line()[-len(tail):] == tail:
             os._exit(1)
-        del os.environ["DDPRUN_TEMPLATE_HOOK"]
-        os.environ.pop("DDPRUN_TEMPLATE", None)
+        del os.environ["DDPRUN_PRELOAD_HOOK"]
+        os.environ.pop("DDPRUN_PRELOAD_SOCKET", None)
         if hook["pythonpath"] is None:
             os.environ.pop("PYTHONPATH", None)
         else:

@@ -28,7 +28,7 @@
 
 namespace ddprun {
 
-inline constexpr int kKeepDescriptors = 2;  // Of TemplateRequest: listening socket, plan.
+inline constexpr int kKeepDescriptors = 2;  // Of PreloadRequest: listening socket, plan.
 
 enum class KeptRequest : std::uint32_t { kLaunch = 1, kState = 2, kEnd = 3 };
 
@@ -43,7 +43,7 @@ struct KeptReply {
 inline constexpr int kLaunchDescriptors = 4;
 inline constexpr std::uint32_t kMostLaunchBytes = 16 << 20;
 
-// "guard LINK CONNECTION AGENT" or "agent LINK TEMPLATE SOCKET PLAN": descriptors, and the pids of
+// "guard LINK CONNECTION AGENT" or "agent LINK PRELOAD SOCKET PLAN": descriptors, and the pids of
 // the agent and of the preload process.
 inline constexpr const char* kKeptVariable = "DDPRUN_KEPT";
 
@@ -55,7 +55,7 @@ struct KeepOrder {
   std::uint32_t idle_ms = 0;
 };
 
-// The order that ddprun_template_wait has received (template_process.cc).
+// The order that ddprun_preload_wait has received (preload_process.cc).
 KeepOrder TakeKeepOrder();
 
 }  // namespace ddprun

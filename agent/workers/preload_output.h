@@ -1,4 +1,4 @@
-// The output of templates while they load, read like a worker's: the newest one's.
+// The output of preload processes while they load, read like a worker's: the newest one's.
 #pragma once
 
 #include <memory>
@@ -9,12 +9,12 @@
 
 namespace ddprun {
 
-class TemplateOutput {
+class PreloadOutput {
  public:
-  TemplateOutput(AsioLoop& loop, Consoles& consoles);
-  ~TemplateOutput();
-  TemplateOutput(const TemplateOutput&) = delete;
-  TemplateOutput& operator=(const TemplateOutput&) = delete;
+  PreloadOutput(AsioLoop& loop, Consoles& consoles);
+  ~PreloadOutput();
+  PreloadOutput(const PreloadOutput&) = delete;
+  PreloadOutput& operator=(const PreloadOutput&) = delete;
 
   // For any thread, and for longer than this lives.
   WarmStart::OnStarted Reader() const;

@@ -284,7 +284,7 @@ class Trees:
                     needed = vars(value).get("__name__")
                 elif kind is _FUNCTION or kind is type:
                     needed = value.__module__
-                elif kind is dict and "DDPRUN_TEMPLATE_HOOK" in value:
+                elif kind is dict and "DDPRUN_PRELOAD_HOOK" in value:
                     self.watch.did.setdefault(other, "copies the environment")
                 if needed not in _ALIASES.values():
                     needs.add(needed)

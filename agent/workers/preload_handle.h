@@ -1,11 +1,11 @@
-// One template (proto/worker_template.h) from the agent's side: a process that has loaded what
-// workers need, and workers forked from it.
+// One preload process (proto/preload_protocol.h) from the agent's side: a process that has loaded
+// what workers need, and workers forked from it.
 //
 //   state    | says ready | refuses, or ends | no answer in time
 //   ---------|------------|------------------|-------------------------------------------------
 //   Loading  | Ready      | Gone, with why   | Loading (who waits continues without it)
-//   Ready    |            | Gone, with why   | Late: that worker is begun from its file; what the
-//            |            |                  | template forks later sees that no caller is left
+//   Ready    |            | Gone, with why   | Late: that worker is begun from its file; one that
+//            |            |                  | is forked later sees that no caller is left
 //   Late     |            | Gone             | an answer: Ready. Asked again without one: Gone
 //
 // Gone: killed, and reaped unless the kernel keeps it for longer than a moment. Used by one thread
@@ -27,26 +27,26 @@
 
 namespace ddprun {
 
-class WorkerTemplate {
+class PreloadHandle {
  public:
-  // For an answer of a template that is ready. Forking takes some 10 ms, and more where it has much
-  // memory; a worker's own start takes 300 and more.
+  // For an answer of a preload process that is ready. Forking takes some 10 ms, and more where it
+  // has much memory; a worker's own start takes 300 and more.
   static constexpr Duration kPatience{200};
 
   // `spec`: a worker's, without what differs between workers. Blocks for its execve.
-  static Result<std::shared_ptr<WorkerTemplate>> Start(WorkerSpec spec, const ChildStdio& stdio);
+  static Result<std::shared_ptr<PreloadHandle>> Start(WorkerSpec spec, const ChildStdio& stdio);
   // One that this process was started with.
-  static std::shared_ptr<WorkerTemplate> Take(GivenPreload given);
-  ~WorkerTemplate();
-  WorkerTemplate(const WorkerTemplate&) = delete;
-  WorkerTemplate& operator=(const WorkerTemplate&) = delete;
+  static std::shared_ptr<PreloadHandle> Take(GivenPreload given);
+  ~PreloadHandle();
+  PreloadHandle(const PreloadHandle&) = delete;
+  PreloadHandle& operator=(const PreloadHandle&) = delete;
 
   // Waits while it loads; less where `under_way` is given up. Ready: nothing; else why not (yet).
   Result<void> AwaitReady(Duration limit, const LaunchUnderWay& under_way);
 
-  // The worker runs, its own session's leader and this process's child. An error: nothing runs,
-  // and gone() says whether another try makes sense. kInvalid: no template of this program does.
-  // `command_line`: the interpreter's, if it is another one than the template's; else none.
+  // The worker runs, its own session's leader and this process's child. An error: nothing runs, and
+  // gone() says whether another try makes sense. kInvalid: no preload process of this program does.
+  // `command_line`: the interpreter's, if it is another one than the preload process's; else none.
   Result<LaunchedWorker> Fork(const WorkerSpec& spec, const ChildStdio& stdio,
                               const std::vector<std::string>& command_line,
                               LaunchUnderWay& under_way);
@@ -56,7 +56,8 @@ class WorkerTemplate {
 
   bool gone() const;
   bool ready() const { return ready_ && !gone(); }
-  // The modules that are left out, for people; "": none. The template said so when it was ready.
+  // The modules that are left out, for people; "": none. The preload process said so when it was
+  // ready.
   const std::string& remark() const { return remark_; }
 
   // It stays when this process ends, for the launch that asks at `listener`, and is gone from here
@@ -67,10 +68,10 @@ class WorkerTemplate {
   void End();
 
  private:
-  WorkerTemplate(LaunchedWorker process, UniqueFd socket)
+  PreloadHandle(LaunchedWorker process, UniqueFd socket)
       : pid_(process.pid), pidfd_(std::move(process.pidfd)), socket_(std::move(socket)) {}
-  Result<struct TemplateReply> Receive(int socket, Duration limit, const LaunchUnderWay& under_way,
-                                       bool verified);
+  Result<struct PreloadReply> Receive(int socket, Duration limit, const LaunchUnderWay& under_way,
+                                      bool verified);
   Result<LaunchedWorker> Adopt(pid_t pid, int line, LaunchUnderWay& under_way);
   Error Goes(std::string why);
 

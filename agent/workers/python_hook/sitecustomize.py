@@ -1,5 +1,5 @@
 # The first module that a worker's Python loads, and a preload process's: python_hook.h. It takes back all that has led
-# to it, and then the user's own sitecustomize is imported. In a preload process _ddprun_template.py waits before that.
+# to it, and then the user's own sitecustomize is imported. In a preload process _ddprun_preload.py waits before that.
 # In a worker that is started from its file, the watch begins once torch.distributed is imported.
 import os
 import sys
@@ -45,8 +45,8 @@ def _forget(entry):
         del variables[b"PYTHONPATH"]
 
 
-if "DDPRUN_TEMPLATE_HOOK" in os.environ:
-    exec(compile(__loader__.get_source("_ddprun_template"), __file__, "exec"))
+if "DDPRUN_PRELOAD_HOOK" in os.environ:
+    exec(compile(__loader__.get_source("_ddprun_preload"), __file__, "exec"))
 else:
     sys.path[:] = [place for place in sys.path if place != __loader__.archive]
     try:

@@ -1,4 +1,4 @@
-#include "agent/workers/template_note.h"
+#include "agent/workers/preload_note.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/files.h"
-#include "proto/worker_template.h"
+#include "proto/preload_protocol.h"
 
 namespace ddprun {
 namespace {
@@ -37,9 +37,9 @@ std::uint32_t VersionIn(const std::string& notes) {
     if (name > notes.size() - at || size > notes.size() - at - name) {
       return 0;
     }
-    const bool ours = head.n_namesz == sizeof kTemplateNoteName &&
-                      std::memcmp(notes.data() + at, kTemplateNoteName, head.n_namesz) == 0 &&
-                      head.n_type == kTemplateNoteType;
+    const bool ours = head.n_namesz == sizeof kPreloadNoteName &&
+                      std::memcmp(notes.data() + at, kPreloadNoteName, head.n_namesz) == 0 &&
+                      head.n_type == kPreloadNoteType;
     std::uint32_t version = 0;
     if (ours && head.n_descsz == sizeof version) {
       std::memcpy(&version, notes.data() + at + name, sizeof version);
@@ -52,7 +52,7 @@ std::uint32_t VersionIn(const std::string& notes) {
 
 }  // namespace
 
-Result<void> CheckTemplateNote(const std::filesystem::path& program) {
+Result<void> CheckPreloadNote(const std::filesystem::path& program) {
   std::error_code ignored;  // A link that leads nowhere is no ordinary file.
   ASSIGN_OR_RETURN(const UniqueFd fd,
                    OpenOrdinary(std::filesystem::canonical(program, ignored), O_RDONLY, 0));
@@ -76,13 +76,13 @@ Result<void> CheckTemplateNote(const std::filesystem::path& program) {
     if (!ReadAt(fd.get(), segment.p_offset, notes.data(), notes.size())) {
       continue;
     }
-    if (const std::uint32_t version = VersionIn(notes); version == kTemplateVersion) {
+    if (const std::uint32_t version = VersionIn(notes); version == kPreloadVersion) {
       return {};
     } else if (version != 0) {
       return Error{ErrorKind::kRefused, "'" + program.native() +
                                             "' is built for preload protocol " +
                                             std::to_string(version) + "; this ddprun has " +
-                                            std::to_string(kTemplateVersion)};
+                                            std::to_string(kPreloadVersion)};
     }
   }
   return none;

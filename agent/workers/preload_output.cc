@@ -1,4 +1,4 @@
-#include "agent/workers/template_output.h"
+#include "agent/workers/preload_output.h"
 
 #include <mutex>
 #include <utility>
@@ -6,7 +6,7 @@
 namespace ddprun {
 
 // Between the maker's thread and the loop's end.
-struct TemplateOutput::Shared {
+struct PreloadOutput::Shared {
   AsioLoop& loop;
   Consoles& consoles;
   std::mutex mutex;
@@ -14,16 +14,16 @@ struct TemplateOutput::Shared {
   std::unique_ptr<WorkerOutput> output;  // The loop's.
 };
 
-TemplateOutput::TemplateOutput(AsioLoop& loop, Consoles& consoles)
+PreloadOutput::PreloadOutput(AsioLoop& loop, Consoles& consoles)
     : shared_(new Shared{.loop = loop, .consoles = consoles}) {}
 
-TemplateOutput::~TemplateOutput() {
+PreloadOutput::~PreloadOutput() {
   const std::lock_guard lock(shared_->mutex);
   shared_->closed = true;
   shared_->output.reset();
 }
 
-WarmStart::OnStarted TemplateOutput::Reader() const {
+WarmStart::OnStarted PreloadOutput::Reader() const {
   return [shared = shared_](const WorkerSpec& spec, OpenedOutput output) {
     const auto opened = std::make_shared<OpenedOutput>(std::move(output));
     const std::lock_guard lock(shared->mutex);

@@ -1,4 +1,4 @@
-#include "proto/kept_template.h"
+#include "proto/kept_preload_process.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -18,7 +18,7 @@
 #include <initializer_list>
 
 #include "proto/memory_block.h"
-#include "proto/template_process.h"
+#include "proto/preload_process.h"
 
 namespace ddprun {
 namespace {
@@ -299,7 +299,7 @@ int BecomeNext(Launch& launch, const Socket& socket) {
 }  // namespace
 }  // namespace ddprun
 
-int ddprun_template_keep(int agent, const char* remark) {
+int ddprun_preload_keep(int agent, const char* remark) {
   using namespace ddprun;
   const KeepOrder order = TakeKeepOrder();
   const long until = NowMs() + static_cast<long>(order.idle_ms);

@@ -1,4 +1,4 @@
-#include "proto/template_process.h"
+#include "proto/preload_process.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -17,26 +17,26 @@
 
 #include <cerrno>
 
-#include "proto/kept_template.h"
+#include "proto/kept_preload_process.h"
 #include "proto/life_lock.h"
 #include "proto/own_process.h"
+#include "proto/preload_protocol.h"
 #include "proto/shown_environment.h"
-#include "proto/worker_template.h"
 
 // The note by which an agent knows, from the program's file, that it can be a preload process.
 __asm__(
-    ".pushsection .note.ddprun.template,\"a\",%note\n"
+    ".pushsection .note.ddprun.preload,\"a\",%note\n"
     ".balign 4\n"
     ".long 7, 4, 0x7470\n"
     ".asciz \"ddprun\"\n"
     ".balign 4\n"
-    ".long 4\n"
+    ".long 5\n"
     ".popsection\n");
 
 namespace ddprun {
 namespace {
 
-static_assert(kTemplateNoteType == 0x7470 && kTemplateVersion == 4);
+static_assert(kPreloadNoteType == 0x7470 && kPreloadVersion == 5);
 
 // The last request. A worker is a fork of this process, so it finds its request here.
 struct Request {
@@ -45,38 +45,38 @@ struct Request {
   pid_t agent = 0;
   pid_t guard = 0;
   int count = 0;
-  int descriptors[kTemplateDescriptors + kMostBlocks] = {};
-  int blocks() const { return count - kTemplateDescriptors; }
+  int descriptors[kPreloadDescriptors + kMostBlocks] = {};
+  int blocks() const { return count - kPreloadDescriptors; }
   int line() const { return descriptors[3]; }
   int image() const { return descriptors[4]; }
 } request;
 
-// The file that holds the descriptor numbers of memory blocks (worker_template.h).
+// The file that holds the descriptor numbers of memory blocks (preload_protocol.h).
 struct stat place {};
 
-// Written by a worker, read by the template: the only memory that they share.
+// Written by a worker, read by the preload process: the only memory that they share.
 char* remark = nullptr;
 constexpr size_t kRemarkBytes = 200;
 
-// The template's own, which a worker shows again.
+// The preload process's own, which a worker shows again.
 ShownTexts arguments;
 
-// The worker's own. Empty: those of the template.
+// The worker's own. Empty: those of the preload process.
 struct {
   const char* begin = nullptr;
   const char* end = nullptr;
 } program_arguments;
 
-// Written by the process between template and worker, which shares this memory (vfork).
+// Written by the process between preload process and worker, which shares this memory (vfork).
 volatile pid_t forked = -1;
 volatile int fork_error = 0;
 
-bool Send(int socket, const TemplateReply& reply) {
+bool Send(int socket, const PreloadReply& reply) {
   return ::send(socket, &reply, sizeof reply, MSG_NOSIGNAL) == sizeof reply;
 }
 
-TemplateReply Refusal(const char* why) {
-  TemplateReply reply{.word = TemplateWord::kRefuses, .sequence = request.sequence};
+PreloadReply Refusal(const char* why) {
+  PreloadReply reply{.word = PreloadWord::kRefuses, .sequence = request.sequence};
   ::strncpy(reply.text, why, sizeof reply.text - 1);
   return reply;
 }
@@ -101,10 +101,10 @@ bool HoldsPlaces() {
 
 // In the worker, when it cannot be set up: tells the agent, which starts it from its file.
 [[noreturn]] void Fail(const char* step, int error) {
-  TemplateReply reply{.word = TemplateWord::kForked,
-                      .sequence = request.sequence,
-                      .pid = ::getpid(),
-                      .error = error};
+  PreloadReply reply{.word = PreloadWord::kForked,
+                     .sequence = request.sequence,
+                     .pid = ::getpid(),
+                     .error = error};
   ::strncpy(reply.text, step, sizeof reply.text - 1);
   Send(request.line(), reply);
   ::_exit(127);
@@ -115,7 +115,7 @@ void TakeBlocks() {
   for (int i = 0; i < kMostBlocks; ++i) {
     if (i >= request.blocks()) {
       ::close(kFirstBlock + i);
-    } else if (::dup2(request.descriptors[kTemplateDescriptors + i], kFirstBlock + i) < 0) {
+    } else if (::dup2(request.descriptors[kPreloadDescriptors + i], kFirstBlock + i) < 0) {
       Fail("hand memory on to", errno);
     }
   }
@@ -221,8 +221,7 @@ void BecomeWorker(const Image& image) {
 }
 
 void AwaitGo() {
-  TemplateReply reply{
-      .word = TemplateWord::kForked, .sequence = request.sequence, .pid = ::getpid()};
+  PreloadReply reply{.word = PreloadWord::kForked, .sequence = request.sequence, .pid = ::getpid()};
   char go = 0;
   ssize_t got = -1;
   if (Send(request.line(), reply)) {
@@ -277,13 +276,13 @@ using ddprun::request;
 
 extern "C" {
 
-int ddprun_template_open(void) {
-  const char* const text = ::getenv(ddprun::kTemplateVariable);
+int ddprun_preload_open(void) {
+  const char* const text = ::getenv(ddprun::kPreloadVariable);
   if (text == nullptr) {
     return -1;
   }
   const int socket = ::atoi(text);
-  ::unsetenv(ddprun::kTemplateVariable);
+  ::unsetenv(ddprun::kPreloadVariable);
   int type = 0;
   socklen_t size = sizeof type;
   const bool ours = socket > 2 && ::getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
@@ -300,7 +299,7 @@ int ddprun_template_open(void) {
   return socket;
 }
 
-void ddprun_template_rename(void) {
+void ddprun_preload_rename(void) {
   constexpr char kName[] = "ddprun: preload process";
   void* const place =
       ::mmap(nullptr, sizeof kName, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -311,25 +310,25 @@ void ddprun_template_rename(void) {
   }
 }
 
-void ddprun_template_refuse(int socket, const char* why) {
+void ddprun_preload_refuse(int socket, const char* why) {
   ddprun::Send(socket, ddprun::Refusal(why));
 }
 
-void ddprun_template_retire(const char* why) {
+void ddprun_preload_retire(const char* why) {
   ::strncpy(ddprun::remark, why, ddprun::kRemarkBytes - 1);
 }
 
-int ddprun_template_retired(int socket) {
+int ddprun_preload_retired(int socket) {
   if (ddprun::remark[0] == '\0') {
     return 0;
   }
-  ddprun::TemplateReply reply = ddprun::Refusal(ddprun::remark);
+  ddprun::PreloadReply reply = ddprun::Refusal(ddprun::remark);
   reply.error = ECANCELED;
   ddprun::Send(socket, reply);
   return 1;
 }
 
-void ddprun_template_rehearse(void) {
+void ddprun_preload_rehearse(void) {
   const pid_t rehearsal = ::fork();
   if (rehearsal == 0) {
     ::_exit(0);
@@ -339,7 +338,7 @@ void ddprun_template_rehearse(void) {
   }
 }
 
-int ddprun_template_ready(int socket, const char* remark) {
+int ddprun_preload_ready(int socket, const char* remark) {
   char names[120] = {};
   const int threads = ddprun::CountIn("/proc/self/task", [&](DIR* dir, const char* thread) {
     ddprun::AddThreadName(dir, thread, names, sizeof names);
@@ -357,17 +356,17 @@ int ddprun_template_ready(int socket, const char* remark) {
     ::snprintf(why, sizeof why, "it has closed descriptors that it was started with");
   }
   if (why[0] != '\0') {
-    ddprun_template_refuse(socket, why);
+    ddprun_preload_refuse(socket, why);
     return -1;
   }
-  ddprun::TemplateReply reply{.word = ddprun::TemplateWord::kReady, .pid = ::getpid()};
+  ddprun::PreloadReply reply{.word = ddprun::PreloadWord::kReady, .pid = ::getpid()};
   ::strncpy(reply.text, remark, sizeof reply.text - 1);
   // The agent may have ended, and have left an order to stay (--keep-warm).
   return ddprun::Send(socket, reply) || errno == EPIPE ? 0 : -1;
 }
 
-int ddprun_template_wait(int socket) {
-  ddprun::TemplateRequest wanted;
+int ddprun_preload_wait(int socket) {
+  ddprun::PreloadRequest wanted;
   iovec part{&wanted, sizeof wanted};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof request.descriptors)];
   msghdr message{};
@@ -379,7 +378,7 @@ int ddprun_template_wait(int socket) {
   do {
     got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
   } while (got < 0 && errno == EINTR);
-  if (got != sizeof wanted || wanted.version != ddprun::kTemplateVersion) {
+  if (got != sizeof wanted || wanted.version != ddprun::kPreloadVersion) {
     return 0;
   }
   request.sequence = wanted.sequence;
@@ -388,7 +387,7 @@ int ddprun_template_wait(int socket) {
   request.guard = wanted.guard;
   const cmsghdr* const head = CMSG_FIRSTHDR(&message);
   const size_t count =
-      wanted.keep_ms > 0 ? ddprun::kKeepDescriptors : ddprun::kTemplateDescriptors + wanted.blocks;
+      wanted.keep_ms > 0 ? ddprun::kKeepDescriptors : ddprun::kPreloadDescriptors + wanted.blocks;
   if (wanted.blocks > ddprun::kMostBlocks || head == nullptr || head->cmsg_type != SCM_RIGHTS ||
       head->cmsg_len != CMSG_LEN(count * sizeof(int))) {
     return 0;
@@ -403,7 +402,7 @@ int ddprun_template_wait(int socket) {
   return wanted.keep_ms > 0 ? 2 : 1;
 }
 
-int ddprun_template_fork(int socket) {
+int ddprun_preload_fork(int socket) {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -415,16 +414,16 @@ int ddprun_template_fork(int socket) {
     return 0;
   }
   ddprun::CloseRequest();
-  ddprun::TemplateReply reply{.word = ddprun::TemplateWord::kForked,
-                              .sequence = request.sequence,
-                              .pid = worker,
-                              .error = ddprun::fork_error};
+  ddprun::PreloadReply reply{.word = ddprun::PreloadWord::kForked,
+                             .sequence = request.sequence,
+                             .pid = worker,
+                             .error = ddprun::fork_error};
   ::strncpy(reply.text, worker < 0 ? "fork" : "", sizeof reply.text - 1);
   ddprun::Send(socket, reply);
   return worker;
 }
 
-char** ddprun_template_begin(void) {
+char** ddprun_preload_begin(void) {
   const ddprun::Image image = ddprun::MapImage();
   char** const environment = ddprun::EnvironmentOf(image);
   ddprun::BecomeWorker(image);
@@ -439,21 +438,21 @@ char** ddprun_template_begin(void) {
   return environment;
 }
 
-const char* ddprun_template_arguments(size_t* size) {
+const char* ddprun_preload_arguments(size_t* size) {
   const auto& all = ddprun::program_arguments;
   *size = static_cast<size_t>(all.end - all.begin);
   return all.begin;
 }
 
-void ddprun_template_serve(int socket) {
-  ddprun_template_rename();
-  ddprun_template_rehearse();
-  if (ddprun_template_ready(socket, "") != 0) {
+void ddprun_preload_serve(int socket) {
+  ddprun_preload_rename();
+  ddprun_preload_rehearse();
+  if (ddprun_preload_ready(socket, "") != 0) {
     ::_exit(0);
   }
-  while (ddprun_template_wait(socket) == 1) {
-    if (ddprun_template_fork(socket) == 0) {
-      ddprun_template_begin();
+  while (ddprun_preload_wait(socket) == 1) {
+    if (ddprun_preload_fork(socket) == 0) {
+      ddprun_preload_begin();
       return;
     }
   }

@@ -1,5 +1,5 @@
-// Templates that do not do what they should, and what becomes of the workers.
-#include "agent/workers/worker_template.h"
+// Preload processes that do not do what they should, and what becomes of the workers.
+#include "agent/workers/preload_handle.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -16,8 +16,8 @@
 #include "agent/workers/process_tree.h"
 #include "agent/workers/warm_start.h"
 #include "common/log.h"
+#include "proto/preload_protocol.h"
 #include "proto/worker_env.h"
-#include "proto/worker_template.h"
 
 namespace ddprun {
 namespace {
@@ -27,24 +27,24 @@ using ::testing::HasSubstr;
 constexpr Duration kLimit{10'000};
 
 WorkerSpec Fake(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "fake_template");
-  return MakeWorkerSpec({.file = FAKE_TEMPLATE, .argv = arguments}, {}, ProcessEnvironment(), {});
+  arguments.insert(arguments.begin(), "fake_preload");
+  return MakeWorkerSpec({.file = FAKE_PRELOAD, .argv = arguments}, {}, ProcessEnvironment(), {});
 }
 
-class WorkerTemplateTest : public ::testing::Test {
+class PreloadHandleTest : public ::testing::Test {
  protected:
   // Workers come to whom the process between leaves behind: the agent is a subreaper.
-  WorkerTemplateTest() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
-  ~WorkerTemplateTest() override {
-    template_.reset();
+  PreloadHandleTest() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
+  ~PreloadHandleTest() override {
+    process_.reset();
     while (::waitpid(-1, nullptr, 0) > 0) {
     }
   }
 
   Result<void> Start(std::vector<std::string> arguments, Duration limit = kLimit) {
-    template_ = WorkerTemplate::Start(Fake(std::move(arguments)), {0, 1, 2}).value();
+    process_ = PreloadHandle::Start(Fake(std::move(arguments)), {0, 1, 2}).value();
     const LaunchUnderWay nobody;
-    return template_->AwaitReady(limit, nobody);
+    return process_->AwaitReady(limit, nobody);
   }
   std::string WhyNotReady(std::vector<std::string> arguments, Duration limit = kLimit) {
     const Result<void> ready = Start(std::move(arguments), limit);
@@ -52,7 +52,7 @@ class WorkerTemplateTest : public ::testing::Test {
   }
   Result<LaunchedWorker> Fork(WorkerSpec spec) {
     LaunchUnderWay under_way;
-    return template_->Fork(spec, {0, 1, 2}, {}, under_way);
+    return process_->Fork(spec, {0, 1, 2}, {}, under_way);
   }
   std::string WhyNotForked(const std::string& how) {
     EXPECT_TRUE(Start({how}));
@@ -65,60 +65,60 @@ class WorkerTemplateTest : public ::testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
-  std::shared_ptr<WorkerTemplate> template_;
+  std::shared_ptr<PreloadHandle> process_;
 };
 
-TEST_F(WorkerTemplateTest, WhatCannotBeSetUpIsSaid) {
+TEST_F(PreloadHandleTest, WhatCannotBeSetUpIsSaid) {
   ASSERT_TRUE(Start({"honest"}));
   WorkerSpec spec = Fake({"honest"});
   spec.directory = "/there/is/no/such/place";
   const auto worker = Fork(spec);
   ASSERT_FALSE(worker);
   EXPECT_THAT(worker.error().message, HasSubstr("No such file or directory"));
-  EXPECT_FALSE(template_->gone());  // It was not at fault.
+  EXPECT_FALSE(process_->gone());  // It was not at fault.
   EXPECT_TRUE(Fork(Fake({"honest"})));
 }
 
-TEST_F(WorkerTemplateTest, OneThatLoadsIsNotWaitedForLongerThanSaid) {
+TEST_F(PreloadHandleTest, OneThatLoadsIsNotWaitedForLongerThanSaid) {
   EXPECT_THAT(WhyNotReady({"silent"}, Duration(20)), HasSubstr("it is still being loaded"));
-  EXPECT_FALSE(template_->gone());
-  EXPECT_FALSE(template_->ready());
+  EXPECT_FALSE(process_->gone());
+  EXPECT_FALSE(process_->ready());
 }
 
-TEST_F(WorkerTemplateTest, OneThatDoesNotSpeakAsItShouldIsGone) {
+TEST_F(PreloadHandleTest, OneThatDoesNotSpeakAsItShouldIsGone) {
   for (const auto& [how, why] : std::map<std::string, std::string>{
            {"ends", "it ended while it was loaded"},
            {"version", "it ended while it was loaded"},
            {"short", "it ended while it was loaded"},
-           {"refuses", std::string(sizeof(TemplateReply::text) - 1, 'x')}}) {
+           {"refuses", std::string(sizeof(PreloadReply::text) - 1, 'x')}}) {
     EXPECT_EQ(WhyNotReady({how}), why) << how;
-    EXPECT_TRUE(template_->gone()) << how;
+    EXPECT_TRUE(process_->gone()) << how;
   }
 }
 
-TEST_F(WorkerTemplateTest, AProcessThatIsNoWorkerOfItsIsNotTaken) {
+TEST_F(PreloadHandleTest, AProcessThatIsNoWorkerOfItsIsNotTaken) {
   const pid_t self = ::getpid();
   for (const std::string how : {"names-stranger", "names-agent"}) {
     EXPECT_THAT(WhyNotForked(how), HasSubstr("not a worker of its own")) << how;
-    EXPECT_TRUE(template_->gone());
+    EXPECT_TRUE(process_->gone());
   }
   EXPECT_EQ(::getpid(), self);
   EXPECT_THAT(WhyNotForked("cannot-fork"), HasSubstr("it cannot fork: Resource temporarily"));
-  EXPECT_TRUE(template_->gone());
+  EXPECT_TRUE(process_->gone());
   EXPECT_THAT(WhyNotForked("names-itself"), HasSubstr("it has ended"));
 }
 
 // Late, and then asked again without an answer: no third worker waits for it.
-TEST_F(WorkerTemplateTest, OneThatNeverAnswersIsAskedTwice) {
+TEST_F(PreloadHandleTest, OneThatNeverAnswersIsAskedTwice) {
   ASSERT_TRUE(Start({"ready-never-forks"}));
   EXPECT_FALSE(Fork(Fake({"ready-never-forks"})));
-  EXPECT_FALSE(template_->gone());
+  EXPECT_FALSE(process_->gone());
   EXPECT_FALSE(Fork(Fake({"ready-never-forks"})));
-  EXPECT_TRUE(template_->gone());
+  EXPECT_TRUE(process_->gone());
 }
 
 // An answer that belongs to a worker which nobody waits for any more is not the next one's.
-TEST_F(WorkerTemplateTest, ALateAnswerIsNotTheNextWorkers) {
+TEST_F(PreloadHandleTest, ALateAnswerIsNotTheNextWorkers) {
   ASSERT_TRUE(Start({"late", "exit 6"}));
   EXPECT_FALSE(Fork(Fake({"late"})));
   const auto worker = Fork(Fake({"late"}));
@@ -126,13 +126,14 @@ TEST_F(WorkerTemplateTest, ALateAnswerIsNotTheNextWorkers) {
   EXPECT_EQ(CodeOf(worker->pid), 6);
 }
 
-// Whoever gives the start up does not wait for the template's patience, nor is a worker left.
-TEST_F(WorkerTemplateTest, AStartThatWasGivenUpLeavesNothing) {
+// A caller that gives the start up does not wait for the preload process's patience, and no worker
+// is left.
+TEST_F(PreloadHandleTest, AStartThatWasGivenUpLeavesNothing) {
   ASSERT_TRUE(Start({"honest", "sleep 600"}));
   LaunchUnderWay under_way;
   under_way.GiveUp();
-  EXPECT_FALSE(template_->Fork(Fake({"honest"}), {0, 1, 2}, {}, under_way));
-  template_.reset();  // And the fixture finds no child that lives.
+  EXPECT_FALSE(process_->Fork(Fake({"honest"}), {0, 1, 2}, {}, under_way));
+  process_.reset();  // And the fixture finds no child that lives.
 }
 
 class WarmStartTest : public ::testing::Test {
@@ -216,9 +217,9 @@ TEST_F(WarmStartTest, AStreamOfAnotherKindIsCold) {
 }
 
 // Each that dies is replaced, but not for ever; a worker is never missing.
-TEST_F(WarmStartTest, FiveTemplatesAreMadeAtMost) {
+TEST_F(WarmStartTest, FivePreloadProcessesAreMadeAtMost) {
   Plan(Fake({"honest"}));
-  for (int made = 1; made <= WarmStart::kMostTemplates; ++made) {
+  for (int made = 1; made <= WarmStart::kMostPreloadProcesses; ++made) {
     EXPECT_EQ(started_, made);
     const std::vector<pid_t> children = ChildrenOf(::getpid());
     ASSERT_EQ(children.size(), 1u);
@@ -229,11 +230,11 @@ TEST_F(WarmStartTest, FiveTemplatesAreMadeAtMost) {
     warm_->Prepare();
     warm_->Await(LaunchUnderWay());
   }
-  EXPECT_EQ(started_, WarmStart::kMostTemplates);
+  EXPECT_EQ(started_, WarmStart::kMostPreloadProcesses);
 }
 
 // A program without the note is started from its file, and nothing is said about it.
-TEST_F(WarmStartTest, AnOrdinaryProgramIsNoTemplate) {
+TEST_F(WarmStartTest, AnOrdinaryProgramIsNoPreloadProcess) {
   WorkerSpec spec =
       MakeWorkerSpec({.file = "/bin/true", .argv = {"true"}}, {}, ProcessEnvironment(), {});
   Plan(spec);

@@ -1,4 +1,5 @@
-// Whether a program is a template by itself: its file carries the note of proto/worker_template.h.
+// Whether a program is a preload process by itself: its file carries the note of
+// proto/preload_protocol.h.
 //
 // Reads the file's headers, bounded, and nothing else of it. Waits for its disk.
 #pragma once
@@ -10,6 +11,6 @@
 namespace ddprun {
 
 // An error: it is none, of another version, or cannot be read; the message is for people.
-Result<void> CheckTemplateNote(const std::filesystem::path& program);
+Result<void> CheckPreloadNote(const std::filesystem::path& program);
 
 }  // namespace ddprun
