@@ -17,7 +17,7 @@ struct Arrives {
   bool is_new;
 };
 
-TEST(SignalRequests, SignalsThatMeanOneWishAreOneRequest) {
+TEST(SignalRequests, SignalsWithOneMeaningAreOneRequest) {
   struct Case {
     const char* rule;
     std::vector<Arrives> signals;

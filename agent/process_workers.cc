@@ -508,8 +508,8 @@ void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, D
                                 std::function<void()> done) {
   kept_evidence_ = true;
   live_stacks_.Forget();  // Two tools cannot hold one worker, and these are the last of it.
-  hang_evidence_.Take(WishFor(local_ranks), limit,
-                      [this, done = std::move(done)](const HangWish& carried_out) {
+  hang_evidence_.Take(HangRequestFor(local_ranks), limit,
+                      [this, done = std::move(done)](const HangEvidenceRequest& carried_out) {
                         if (!carried_out.bundle.empty()) {
                           SayWhereEvidenceIs(carried_out.bundle);
                           done();
@@ -522,8 +522,8 @@ void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, D
 }
 
 // Those that run.
-HangWish ProcessWorkers::WishFor(const std::vector<std::uint32_t>& local_ranks) {
-  HangWish wish{
+HangEvidenceRequest ProcessWorkers::HangRequestFor(const std::vector<std::uint32_t>& local_ranks) {
+  HangEvidenceRequest request{
       .bundle = options_->evidence.empty() ? std::filesystem::path()
                                            : BundleOf(options_->evidence, placement_.generation),
       .node = options_->core.node,
@@ -542,14 +542,14 @@ HangWish ProcessWorkers::WishFor(const std::vector<std::uint32_t>& local_ranks) 
   const bool stays = options_->directory_stays;
   for (const std::uint32_t local : local_ranks) {
     if (const pid_t pid = runner_.PidOf(local); pid != 0) {
-      wish.workers.push_back({pid, local, placement_.first_rank + local,
-                              WorkersFile(attempt_, local, kStacksFile, stays),
-                              stays ? WorkersFile(attempt_, local, "stderr.log", stays) : "",
-                              NotifySocketOfWorker(local),
-                              RecorderNamesIn(environment_, NotifySocketOfWorker(local))});
+      request.workers.push_back({pid, local, placement_.first_rank + local,
+                                 WorkersFile(attempt_, local, kStacksFile, stays),
+                                 stays ? WorkersFile(attempt_, local, "stderr.log", stays) : "",
+                                 NotifySocketOfWorker(local),
+                                 RecorderNamesIn(environment_, NotifySocketOfWorker(local))});
     }
   }
-  return wish;
+  return request;
 }
 
 void ProcessWorkers::KeepLiveEvidence(const RequestSpec& wanted, LiveStacks::Done done) {
@@ -559,41 +559,44 @@ void ProcessWorkers::KeepLiveEvidence(const RequestSpec& wanted, LiveStacks::Don
       locals.push_back(local);
     }
   }
-  HangWish wish = WishFor(locals);
+  HangEvidenceRequest request = HangRequestFor(locals);
   // Answered also where it is superseded, or its workers end.
   const auto answer = std::make_shared<LiveEvidence>(loop_, std::move(done));
-  for (const HungWorker& worker : wish.workers) {
+  for (const HungWorker& worker : request.workers) {
     answer->records.push_back(
         {UnixMilliseconds(), worker.rank, placement_.generation.value, AnswerKind::kNote, ""});
   }
-  if (wish.workers.empty() || wish.bundle.empty() || kept_evidence_ || !live_evidence_.expired()) {
+  if (request.workers.empty() || request.bundle.empty() || kept_evidence_ ||
+      !live_evidence_.expired()) {
     if (!kept_evidence_) {
-      answer->Say(AnswerKind::kNote, wish.bundle.empty()
+      answer->Say(AnswerKind::kNote, request.bundle.empty()
                                          ? "no evidence is kept without --log-dir or --run-dir"
                                          : "evidence of it is being kept already");
     }
     return;
   }
   live_evidence_ = answer;
-  wish.may_abort = false;
-  wish.take_live = [this, workers = wish.workers](const std::vector<StackJob>& jobs,
-                                                  std::function<void()> taken) {
+  request.may_abort = false;
+  request.take_live = [this, workers = request.workers](const std::vector<StackJob>& jobs,
+                                                        std::function<void()> taken) {
     std::vector<LiveStacks::Target> targets;
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       targets.push_back({jobs[i], workers[i].rank, placement_.generation.value});
     }
     live_stacks_.Take(std::move(targets), [taken = std::move(taken)](const auto&) { taken(); });
   };
-  hang_evidence_.Take(std::move(wish), Duration{0}, [answer](const HangWish& carried_out) {
-    if (!carried_out.failed.empty()) {
-      answer->Say(AnswerKind::kNote, "not all evidence of it is kept: " + carried_out.failed);
-    } else if (!carried_out.bundle.empty()) {
-      SayWhereEvidenceIs(carried_out.bundle);
-      answer->Say(AnswerKind::kDone, carried_out.bundle.native());
-    } else {
-      answer->Say(AnswerKind::kNote, "no evidence is kept of it: its directory could not be made");
-    }
-  });
+  hang_evidence_.Take(
+      std::move(request), Duration{0}, [answer](const HangEvidenceRequest& carried_out) {
+        if (!carried_out.failed.empty()) {
+          answer->Say(AnswerKind::kNote, "not all evidence of it is kept: " + carried_out.failed);
+        } else if (!carried_out.bundle.empty()) {
+          SayWhereEvidenceIs(carried_out.bundle);
+          answer->Say(AnswerKind::kDone, carried_out.bundle.native());
+        } else {
+          answer->Say(AnswerKind::kNote,
+                      "no evidence is kept of it: its directory could not be made");
+        }
+      });
 }
 
 std::string ProcessWorkers::NotifySocketOfWorker(std::uint32_t local_rank) const {

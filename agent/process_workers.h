@@ -94,7 +94,7 @@ class ProcessWorkers final : public NodeWorkers {
   void OnTimerExpired(const TimerRequest& request);
   void TellOfStacks(const std::filesystem::path& file, std::function<void()> done);
   void KeepEvidenceOfFailure();
-  HangWish WishFor(const std::vector<std::uint32_t>& local_ranks);
+  HangEvidenceRequest HangRequestFor(const std::vector<std::uint32_t>& local_ranks);
   std::size_t MostLines() const;
   std::string NotifySocketOfWorker(std::uint32_t local_rank) const;
   void Tell(std::uint32_t local_rank, std::optional<ExitStatus> ended) const;

@@ -36,7 +36,7 @@ Result<void> CheckStateDir(const ServerConfig& config) {
 
 }  // namespace
 
-// Every address at once is a mistake more often than a wish.
+// Every address at once is more often a mistake than intended.
 Result<void> CheckExposure(const std::string& flag, const Endpoint& endpoint,
                            const AccessFlags& flags) {
   const bool proves = !flags.token_file.empty() || !flags.token.empty() ||

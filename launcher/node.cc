@@ -209,7 +209,7 @@ Result<void> LaunchedNode::OpenWatch() {
   watch_ = MakePageListener(
       loop_, [this] { return LookForPage(); },
       [this](ControlVerb verb, const NodeId& node, const std::function<void(HttpAnswer)>& done) {
-        done(Wish(verb, node));
+        done(Control(verb, node));
       });
   if (watch_socket_) {
     RETURN_IF_ERROR(watch_->Listen(std::move(*watch_socket_)));
@@ -281,7 +281,7 @@ PageView LaunchedNode::LookForPage() const {
   return view;
 }
 
-HttpAnswer LaunchedNode::Wish(ControlVerb verb, const NodeId& node) const {
+HttpAnswer LaunchedNode::Control(ControlVerb verb, const NodeId& node) const {
   constexpr unsigned kConflict = 409;
   CoordinatorDriver* const server = Server();
   if (server == nullptr) {

@@ -53,7 +53,7 @@ Result<void> Step(const TrainConfig& config) {
 
 void WarmUp(const TrainConfig& config) {
   SetUpLibtorch(1);
-  if (MayUseGpu(config.device_wish, config.backend_choice)) {
+  if (MayUseGpu(config.device_spec, config.backend_choice)) {
     const Result<GpuPlugin> plugin = GpuPlugin::Load();
     if (plugin || plugin.error().kind != ErrorKind::kNotFound) {
       return;  // Without its file nothing was loaded, and the workers train on the CPU.

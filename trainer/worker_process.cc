@@ -164,7 +164,7 @@ int RunWorker(const WorkerProgram& program, int argc, char** argv) {
     EndAtOnce(env.error(), *sagemaker);
   }
   // Before anything asks libtorch about GPUs.
-  const Result<Device> device = OpenDevice(config.device_wish, config.backend_choice, *env);
+  const Result<Device> device = OpenDevice(config.device_spec, config.backend_choice, *env);
   if (!device) {
     EndAtOnce(device.error(), *sagemaker);
   }

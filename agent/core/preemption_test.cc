@@ -102,7 +102,7 @@ TEST_F(Preempted, WhenTheJobEndsSoonTheWorkersAreToldInTime) {
   EXPECT_EQ(CodeAfter(stopped, 82s), 75);
 }
 
-TEST_F(Preempted, AnEndWithoutAWishIsOnlyShown) {
+TEST_F(Preempted, AnEndWithoutARequestIsOnlyShown) {
   Feed(JobEndKnown{At(100s), 1'700'000'000, {}}, 2s);
   EXPECT_FALSE(NextWake(state, config));
   Feed(AgentTick{}, 99s);

@@ -13,17 +13,17 @@ namespace {
 namespace fs = std::filesystem;
 
 // The part of it that a thread may own.
-HangWish AskedOf(const HangWish& wish) {
-  HangWish asked = wish;
+HangEvidenceRequest AskedOf(const HangEvidenceRequest& request) {
+  HangEvidenceRequest asked = request;
   asked.last_lines = nullptr;
   asked.take_live = nullptr;
   asked.abort = nullptr;
   return asked;
 }
 
-Result<void> AllHaveStacks(const HangWish& wish) {
-  for (const HungWorker& worker : wish.workers) {
-    const fs::path file = StacksOf(wish, worker);
+Result<void> AllHaveStacks(const HangEvidenceRequest& request) {
+  for (const HungWorker& worker : request.workers) {
+    const fs::path file = StacksOf(request, worker);
     std::error_code error;
     if (!fs::is_regular_file(file, error) || fs::file_size(file, error) == 0) {
       return Error{ErrorKind::kUnavailable, "'" + file.native() + "' could not be written"};
@@ -34,8 +34,9 @@ Result<void> AllHaveStacks(const HangWish& wish) {
 
 }  // namespace
 
-fs::path StacksOf(const HangWish& wish, const HungWorker& worker) {
-  return wish.bundle.empty() ? worker.stacks : RankFile(wish.bundle, worker.rank, kStacksFile);
+fs::path StacksOf(const HangEvidenceRequest& request, const HungWorker& worker) {
+  return request.bundle.empty() ? worker.stacks
+                                : RankFile(request.bundle, worker.rank, kStacksFile);
 }
 
 // The dumps that torch's recorders were asked for.
@@ -70,12 +71,13 @@ HangEvidence::~HangEvidence() {
   Forget();
 }
 
-void HangEvidence::Take(HangWish wish, Duration limit, std::function<void(const HangWish&)> done) {
+void HangEvidence::Take(HangEvidenceRequest request, Duration limit,
+                        std::function<void(const HangEvidenceRequest&)> done) {
   Forget();
-  wish_ = std::move(wish);
+  request_ = std::move(request);
   limit_ = limit;
   done_ = std::move(done);
-  if (wish_.bundle.empty()) {
+  if (request_.bundle.empty()) {
     TakeStacks();
     return;
   }
@@ -83,7 +85,7 @@ void HangEvidence::Take(HangWish wish, Duration limit, std::function<void(const 
   dumps_ = std::make_shared<Dumps>();
   OnDisk(
       kOfDisk,
-      [made, bundle = wish_.bundle, workers = wish_.workers, dumps = dumps_] {
+      [made, bundle = request_.bundle, workers = request_.workers, dumps = dumps_] {
         *made = MakeBundle(bundle);
         dumps->since = fs::file_time_type::clock::now();
         std::copy_if(workers.begin(), workers.end(), std::back_inserter(dumps->promised),
@@ -96,9 +98,9 @@ void HangEvidence::Take(HangWish wish, Duration limit, std::function<void(const 
         if (!in_time || !*made) {
           Log(LogLevel::kWarning, "no evidence is kept of this hang but stacks: " +
                                       (in_time ? made->error().message
-                                               : "the file system of '" + wish_.bundle.native() +
+                                               : "the file system of '" + request_.bundle.native() +
                                                      "' is not responding"));
-          wish_.bundle.clear();
+          request_.bundle.clear();
         }
         TakeStacks();
       });
@@ -149,19 +151,19 @@ void HangEvidence::OnDisk(Duration limit, std::function<void()> work,
 
 void HangEvidence::TakeStacks() {
   std::vector<StackJob> jobs;
-  for (const HungWorker& worker : wish_.workers) {
+  for (const HungWorker& worker : request_.workers) {
     jobs.push_back({.pid = worker.pid,
                     .title = "stacks of rank " + std::to_string(worker.rank) + " (pid " +
                              std::to_string(worker.pid) + ")",
-                    .file = StacksOf(wish_, worker),
+                    .file = StacksOf(request_, worker),
                     .also = worker.errors,
                     .notify = worker.notify,
-                    .recorder = wish_.bundle.empty()
+                    .recorder = request_.bundle.empty()
                                     ? fs::path()
-                                    : RankFile(wish_.bundle, worker.rank, "collectives.json")});
+                                    : RankFile(request_.bundle, worker.rank, "collectives.json")});
   }
-  if (wish_.take_live) {
-    wish_.take_live(std::move(jobs), [this, round = std::weak_ptr(round_)] {
+  if (request_.take_live) {
+    request_.take_live(std::move(jobs), [this, round = std::weak_ptr(round_)] {
       if (!round.expired()) {
         WaitForDumps({});
       }
@@ -173,18 +175,18 @@ void HangEvidence::TakeStacks() {
 }
 
 void HangEvidence::WaitForDumps(const std::vector<int>& codes) {
-  if (!dumps_ || dumps_->promised.empty() || wish_.bundle.empty()) {
+  if (!dumps_ || dumps_->promised.empty() || request_.bundle.empty()) {
     OnTaken(codes);
     return;
   }
   OnDisk(
       kOfDumps + kOfDisk / 2,
-      [dumps = dumps_, bundle = wish_.bundle] { KeepDumps(*dumps, bundle); },
+      [dumps = dumps_, bundle = request_.bundle] { KeepDumps(*dumps, bundle); },
       [this, codes, dumps = dumps_](bool in_time) {
         if (in_time && dumps->kept > 0) {
           Log(LogLevel::kWarning,
               "what NCCL's recorder knows is analysed by: torchfrtrace --prefix " +
-                  std::string(kDumpPrefix) + " " + wish_.bundle.native());
+                  std::string(kDumpPrefix) + " " + request_.bundle.native());
         }
         OnTaken(codes);
       });
@@ -192,12 +194,12 @@ void HangEvidence::WaitForDumps(const std::vector<int>& codes) {
 
 void HangEvidence::OnTaken(const std::vector<int>& codes) {
   for (std::size_t i = 0; i < codes.size(); ++i) {
-    if (codes[i] == kFramesUnknown && wish_.may_abort) {
-      Log(LogLevel::kWarning, "rank " + std::to_string(wish_.workers[i].rank) +
+    if (codes[i] == kFramesUnknown && request_.may_abort) {
+      Log(LogLevel::kWarning, "rank " + std::to_string(request_.workers[i].rank) +
                                   " does not tell where its Python stands (its interpreter may "
                                   "be held): SIGABRT, so that it prints that on its stderr");
-      wish_.abort(wish_.workers[i]);
-      aborted_.insert(wish_.workers[i].local_rank);
+      request_.abort(request_.workers[i]);
+      aborted_.insert(request_.workers[i].local_rank);
     }
   }
   if (!aborted_.empty()) {
@@ -210,28 +212,28 @@ void HangEvidence::OnTaken(const std::vector<int>& codes) {
 void HangEvidence::WriteRest() {
   aborted_.clear();
   writing_ = true;
-  if (wish_.bundle.empty()) {
+  if (request_.bundle.empty()) {
     Finish();
     return;
   }
-  NodePart part{.node = wish_.node, .workers = {}, .last_lines = {}};
-  for (const HungWorker& worker : wish_.workers) {
+  NodePart part{.node = request_.node, .workers = {}, .last_lines = {}};
+  for (const HungWorker& worker : request_.workers) {
     part.workers.push_back({worker.rank, worker.pid});
-    part.last_lines.emplace_back(worker.rank, wish_.last_lines(worker.local_rank));
+    part.last_lines.emplace_back(worker.rank, request_.last_lines(worker.local_rank));
   }
   const auto written = std::make_shared<Result<void>>();
   OnDisk(
       kOfDisk,
-      [written, part = std::move(part), asked = AskedOf(wish_)] {
+      [written, part = std::move(part), asked = AskedOf(request_)] {
         *written = WriteNodePart(asked.bundle, part);
         *written = *written ? AllHaveStacks(asked) : *written;
       },
       [this, written](bool in_time) {
         if (!in_time || !*written) {
-          wish_.failed =
+          request_.failed =
               in_time ? written->error().message
-                      : "the file system of '" + wish_.bundle.native() + "' is not responding";
-          Log(LogLevel::kWarning, "not all evidence of this hang is kept: " + wish_.failed);
+                      : "the file system of '" + request_.bundle.native() + "' is not responding";
+          Log(LogLevel::kWarning, "not all evidence of this hang is kept: " + request_.failed);
         }
         Finish();
       });
@@ -239,7 +241,7 @@ void HangEvidence::WriteRest() {
 
 void HangEvidence::Finish() {
   if (const auto done = std::exchange(done_, nullptr)) {
-    done(wish_);
+    done(request_);
   }
   Written();
 }

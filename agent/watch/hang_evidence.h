@@ -38,7 +38,7 @@ struct HungWorker {
   RecorderNames recorder = {};
 };
 
-struct HangWish {
+struct HangEvidenceRequest {
   std::filesystem::path bundle;  // Empty: none is kept.
   std::string node;
   std::vector<HungWorker> workers;
@@ -54,7 +54,7 @@ struct HangWish {
 };
 
 // Where that worker's stacks are.
-std::filesystem::path StacksOf(const HangWish& wish, const HungWorker& worker);
+std::filesystem::path StacksOf(const HangEvidenceRequest& request, const HungWorker& worker);
 
 class HangEvidence {
  public:
@@ -68,9 +68,10 @@ class HangEvidence {
   HangEvidence(const HangEvidence&) = delete;
   HangEvidence& operator=(const HangEvidence&) = delete;
 
-  // `done` comes once, on the loop, with the wish as it was carried out: without a bundle where
+  // `done` comes once, on the loop, with the request as it was carried out: without a bundle where
   // none could be had. Each worker's stacks get `limit` at most.
-  void Take(HangWish wish, Duration limit, std::function<void(const HangWish&)> done);
+  void Take(HangEvidenceRequest request, Duration limit,
+            std::function<void(const HangEvidenceRequest&)> done);
   // This worker is no more, and what it printed has been read;
   void Ended(std::uint32_t local_rank);
   // nor is any. Facts that are known by then are written still, beside whatever follows.
@@ -97,10 +98,10 @@ class HangEvidence {
   LoopTimer dumped_;
   std::set<std::uint32_t> aborted_;  // Local ranks that have not ended yet.
   bool writing_ = false;             // The last part.
-  HangWish wish_;
+  HangEvidenceRequest request_;
   std::shared_ptr<Dumps> dumps_;  // With what is under way.
   Duration limit_{0};
-  std::function<void(const HangWish&)> done_;
+  std::function<void(const HangEvidenceRequest&)> done_;
   std::function<void()> then_;
   std::shared_ptr<void> round_;  // Renewed by Forget: calls back for an earlier one do nothing.
 };

@@ -60,11 +60,12 @@ bool IsOfBundle(const std::string& name) {
 
 class Gatherer {
  public:
-  Gatherer(const ArchiveWish& wish, const ArchiveBounds& bounds) : wish_(wish), bounds_(bounds) {}
+  Gatherer(const ArchiveContents& contents, const ArchiveBounds& bounds)
+      : contents_(contents), bounds_(bounds) {}
 
   Result<void> Look() {
-    for (std::size_t i = 0; i < wish_.directories.size(); ++i) {
-      const fs::path& path = wish_.directories[i];
+    for (std::size_t i = 0; i < contents_.directories.size(); ++i) {
+      const fs::path& path = contents_.directories[i];
       UniqueFd root(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC));
       if (!root) {
         return Error{ErrorKind::kInvalid, "'" + path.native() +
@@ -79,24 +80,25 @@ class Gatherer {
   }
 
   Result<Archived> Pack(TarGz& archive) {
-    for (const MadeFile& made : wish_.made) {
-      RETURN_IF_ERROR(archive.Add(wish_.root + "/" + made.name, made.bytes, wish_.unix_time));
+    for (const MadeFile& made : contents_.made) {
+      RETURN_IF_ERROR(
+          archive.Add(contents_.root + "/" + made.name, made.bytes, contents_.unix_time));
       Packed(made.name, made.bytes.size(), made.bytes.size(), ", made just now");
     }
     const std::uint64_t share = Share();
     for (const Finding& one : found_) {
       RETURN_IF_ERROR(PackOne(one, one.log ? share : bounds_.file, archive));
     }
-    RETURN_IF_ERROR(archive.Add(wish_.root + "/MANIFEST", Manifest(), wish_.unix_time));
+    RETURN_IF_ERROR(archive.Add(contents_.root + "/MANIFEST", Manifest(), contents_.unix_time));
     return packed_;
   }
 
  private:
   std::string NameOf(std::size_t directory, const std::string& below) const {
-    if (wish_.directories.size() == 1) {
+    if (contents_.directories.size() == 1) {
       return below;
     }
-    const fs::path& path = wish_.directories[directory];
+    const fs::path& path = contents_.directories[directory];
     const fs::path last = path.has_filename() ? path.filename() : path.parent_path().filename();
     return std::to_string(directory) + "-" + AsFileName(last.native()) + "/" + below;
   }
@@ -167,8 +169,8 @@ class Gatherer {
       LeaveOut(NameOf(directory, full), "not an ordinary file");
     } else if (!ours) {
       LeaveOut(NameOf(directory, full), "none of those that are packed");
-    } else if (std::ranges::find(wish_.made, NameOf(directory, full), &MadeFile::name) !=
-               wish_.made.end()) {
+    } else if (std::ranges::find(contents_.made, NameOf(directory, full), &MadeFile::name) !=
+               contents_.made.end()) {
       LeaveOut(NameOf(directory, full), "one that was made just now is in its place");
     } else if (found_.size() >= bounds_.files) {
       LeaveOut(NameOf(directory, full), "more files than are packed");
@@ -182,7 +184,7 @@ class Gatherer {
   std::uint64_t Share() const {
     std::uint64_t left = bounds_.all;
     std::vector<std::uint64_t> sizes;
-    for (const MadeFile& made : wish_.made) {
+    for (const MadeFile& made : contents_.made) {
       left -= std::min<std::uint64_t>(left, made.bytes.size());
     }
     for (const Finding& one : found_) {
@@ -248,19 +250,19 @@ class Gatherer {
       LeaveOut(name, "cannot be read");
       return {};
     }
-    RETURN_IF_ERROR(archive.Add(wish_.root + "/" + name, *bytes, one.mtime));
+    RETURN_IF_ERROR(archive.Add(contents_.root + "/" + name, *bytes, one.mtime));
     Packed(name, bytes->size(), std::max<std::uint64_t>(whole, bytes->size()), "");
     return {};
   }
 
   std::string Manifest() const {
-    std::string text = "Packed by ddprun " DDPRUN_VERSION " at " + std::to_string(wish_.unix_time) +
-                       " (seconds since 1970)";
-    for (std::size_t i = 0; i < wish_.directories.size(); ++i) {
-      text += (i == 0 ? ", of " : " and ") + Printable(wish_.directories[i].native());
+    std::string text = "Packed by ddprun " DDPRUN_VERSION " at " +
+                       std::to_string(contents_.unix_time) + " (seconds since 1970)";
+    for (std::size_t i = 0; i < contents_.directories.size(); ++i) {
+      text += (i == 0 ? ", of " : " and ") + Printable(contents_.directories[i].native());
     }
     text += "\n";
-    for (const std::string& remark : wish_.remarks) {
+    for (const std::string& remark : contents_.remarks) {
       text += Printable(remark) + "\n";
     }
     text += "\nIn this archive:\n" + inside_ + "\nNot in it:\n" +
@@ -271,7 +273,7 @@ class Gatherer {
     return text;
   }
 
-  const ArchiveWish& wish_;
+  const ArchiveContents& contents_;
   const ArchiveBounds bounds_;
   std::vector<UniqueFd> roots_;
   std::vector<Finding> found_;
@@ -283,8 +285,9 @@ class Gatherer {
 
 }  // namespace
 
-Result<Archived> ArchiveRun(const ArchiveWish& wish, TarGz& archive, const ArchiveBounds& bounds) {
-  Gatherer gatherer(wish, bounds);
+Result<Archived> ArchiveRun(const ArchiveContents& contents, TarGz& archive,
+                            const ArchiveBounds& bounds) {
+  Gatherer gatherer(contents, bounds);
   RETURN_IF_ERROR(gatherer.Look());
   return gatherer.Pack(archive);
 }

@@ -33,7 +33,7 @@ struct MadeFile {
   std::string bytes;
 };
 
-struct ArchiveWish {
+struct ArchiveContents {
   std::string root;
   std::vector<std::filesystem::path> directories;  // Of several, each has its name in the archive.
   std::vector<MadeFile> made;                      // In place of a directory's file of that name.
@@ -48,6 +48,7 @@ struct Archived {
 };
 
 // kInvalid: a directory is none. Any other error: the archive cannot be written.
-Result<Archived> ArchiveRun(const ArchiveWish& wish, TarGz& archive, const ArchiveBounds& bounds);
+Result<Archived> ArchiveRun(const ArchiveContents& contents, TarGz& archive,
+                            const ArchiveBounds& bounds);
 
 }  // namespace ddprun

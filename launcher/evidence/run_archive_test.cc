@@ -39,10 +39,10 @@ class RunArchiveTest : public testing::Test {
                         std::vector<fs::path> directories = {}) {
     auto archive = TarGz::Make(base_ / "out.tar.gz", IfThere::kReplace);
     EXPECT_TRUE(archive);
-    ArchiveWish wish{.root = "root",
-                     .directories = directories.empty() ? std::vector{run_} : directories,
-                     .made = std::move(made)};
-    Result<Archived> packed = ArchiveRun(wish, *archive, bounds);
+    ArchiveContents contents{.root = "root",
+                             .directories = directories.empty() ? std::vector{run_} : directories,
+                             .made = std::move(made)};
+    Result<Archived> packed = ArchiveRun(contents, *archive, bounds);
     if (packed) {
       EXPECT_TRUE(archive->Finish());
       // As anybody would.

@@ -43,32 +43,33 @@ constexpr Duration kLookAtFollower{20};
 constexpr Duration kPoolFlushLimit{1'000};
 constexpr std::size_t kMostRemembered = 64;  // Lines of hosts, so that equal ones are shown once.
 
-Result<PoolWish> WishOf(const LaunchConfig& config) {
-  PoolWish wish;
-  wish.incarnation = DrawIncarnation();
-  wish.run_id = NameOfRun(config);
-  wish.min_nodes = config.spec.min_nodes;
-  wish.max_nodes = config.spec.max_nodes;
-  wish.detached = config.detach;
-  ASSIGN_OR_RETURN(wish.directory, WorkingDirectory());
+Result<PoolRequest> RequestOf(const LaunchConfig& config) {
+  PoolRequest request;
+  request.incarnation = DrawIncarnation();
+  request.run_id = NameOfRun(config);
+  request.min_nodes = config.spec.min_nodes;
+  request.max_nodes = config.spec.max_nodes;
+  request.detached = config.detach;
+  ASSIGN_OR_RETURN(request.directory, WorkingDirectory());
   std::vector<Setting> flags = SettingsThatTravel(config);
-  flags.insert(flags.begin(), NodesFlag(wish.min_nodes, wish.max_nodes));
-  wish.args = ArgumentsWith(flags, config);
-  if (WorkBytes(wish.directory, wish.args) > kMaxWork || wish.args.size() > kMostWorkArgs) {
+  flags.insert(flags.begin(), NodesFlag(request.min_nodes, request.max_nodes));
+  request.args = ArgumentsWith(flags, config);
+  if (WorkBytes(request.directory, request.args) > kMaxWork ||
+      request.args.size() > kMostWorkArgs) {
     return Error{ErrorKind::kInvalid, "the command line is too long for a pool, which takes " +
                                           std::to_string(kMaxWork / 1024) +
                                           " KiB: put the arguments into a file"};
   }
-  return wish;
+  return request;
 }
 
 class PoolLaunch {
  public:
-  PoolLaunch(const LaunchConfig& config, PoolWish wish, const Access& access)
+  PoolLaunch(const LaunchConfig& config, PoolRequest request, const Access& access)
       : pool_(*config.pool),
         detach_(config.detach),
         keeps_output_(config.KeepsOutput()),
-        wish_(std::move(wish)),
+        request_(std::move(request)),
         access_(access),
         signals_(loop_.io()),
         end_(loop_),
@@ -88,7 +89,7 @@ class PoolLaunch {
       signals_.add(SIGTSTP);
     }
     WaitForSignal();
-    client_.Say(wish_);
+    client_.Say(request_);
     loop_.Run();
     return code_;
   }
@@ -106,7 +107,7 @@ class PoolLaunch {
   // The pool takes a launch that stands still for one that has gone.
   void StandStill() const {
     Log(LogLevel::kInfo, std::string("got SIGTSTP (Ctrl-Z): ") +
-                             (wish_.placed ? "the run ends" : "this leaves the queue") + " in " +
+                             (request_.placed ? "the run ends" : "this leaves the queue") + " in " +
                              FormatDuration(kPoolSilence) + " unless it continues (fg or bg)");
     FlushLog(kPoolFlushLimit);
     ::raise(SIGSTOP);
@@ -119,19 +120,19 @@ class PoolLaunch {
     const bool stops = AsksForTheEnd(signal);
     const bool unread = stopped_by_ > 0 && follower_ && follower_->prints();
     if (over_ || (stops && (lost_ || !known_ || unread || stopped_by_ > 1))) {
-      if (wish_.placed && !over_ && lost_) {
+      if (request_.placed && !over_ && lost_) {
         Log(LogLevel::kWarning, "the pool at " + ToString(pool_) +
                                     " cannot be reached; the run ends when its server is back, "
                                     "as this launch has gone");
-      } else if (wish_.detached && !known_) {
+      } else if (request_.detached && !known_) {
         Log(LogLevel::kWarning, "the pool at " + ToString(pool_) +
-                                    " has not answered; if it has taken " + "run " + wish_.run_id +
-                                    ", `ddprun stop " + wish_.run_id +
+                                    " has not answered; if it has taken " + "run " +
+                                    request_.run_id + ", `ddprun stop " + request_.run_id +
                                     " --pool=" + ToString(pool_) + "` ends it");
       }
       return End(over_ ? code_ : kExitSignalBase + signal);
     }
-    if (!wish_.placed && stops) {
+    if (!request_.placed && stops) {
       stopped_waiting_by_ = signal;
       Log(LogLevel::kInfo, "got " + SignalName(signal) + ": leaving the queue of the pool");
     }
@@ -139,9 +140,9 @@ class PoolLaunch {
     if (stops && follower_) {
       LeaveOutputThatIsNotRead(loop_.Now() + kLastWordsLimit);
     }
-    if ((wish_.placed || stops) && wish_.signals.size() < kMostSignals) {
-      wish_.signals.push_back(static_cast<char>(signal));
-      client_.Say(wish_);
+    if ((request_.placed || stops) && request_.signals.size() < kMostSignals) {
+      request_.signals.push_back(static_cast<char>(signal));
+      client_.Say(request_);
     }
   }
 
@@ -173,9 +174,9 @@ class PoolLaunch {
       Log(LogLevel::kWarning,
           Continue(why.message,
                    std::string("; trying again") +
-                       (wish_.placed ? ", and the run continues"
-                        : known_     ? ""
-                                     : ", until Ctrl-C. Does `ddprun rendezvous` run there?")));
+                       (request_.placed ? ", and the run continues"
+                        : known_        ? ""
+                                        : ", until Ctrl-C. Does `ddprun rendezvous` run there?")));
     }
     said_why_ = why.message;
   }
@@ -189,10 +190,10 @@ class PoolLaunch {
       Log(LogLevel::kInfo, "connected to the pool at " + ToString(pool_) + " again");
     }
     known_ = true;
-    if (view->ticket != wish_.ticket || view->placed != wish_.placed) {
-      wish_.ticket = view->ticket;
-      wish_.placed = view->placed;
-      client_.Say(wish_);
+    if (view->ticket != request_.ticket || view->placed != request_.placed) {
+      request_.ticket = view->ticket;
+      request_.placed = view->placed;
+      client_.Say(request_);
     }
     if (view->over) {
       return OnOver(*view);
@@ -231,11 +232,11 @@ class PoolLaunch {
     });
     names_ = names;
     if (more) {
-      Log(LogLevel::kInfo, "run " + wish_.run_id + " on " + Joined(names, " ") +
+      Log(LogLevel::kInfo, "run " + request_.run_id + " on " + Joined(names, " ") +
                                (gone.empty() ? "" : ", without " + Joined(gone, " ")));
     }
     if (!follower_) {
-      follower_ = std::make_unique<RunFollower>(Place(), wish_.run_id);
+      follower_ = std::make_unique<RunFollower>(Place(), request_.run_id);
       if (stopped_by_ > 0) {
         LeaveOutputThatIsNotRead(loop_.Now() + kLastWordsLimit);
       }
@@ -288,12 +289,12 @@ class PoolLaunch {
 
   void Leave(const PoolView& view) {
     const std::string at = " --pool=" + ToString(pool_);
-    PrintOut(wish_.run_id + "\n");
+    PrintOut(request_.run_id + "\n");
     Log(LogLevel::kInfo,
-        (view.placed ? "run " + wish_.run_id + " on " + Joined(NamesIn(view), " ")
-                     : "run " + wish_.run_id + " waits in the pool: " + view.waits) +
-            ". `ddprun logs -f " + wish_.run_id + at + "` follows it, `ddprun stop " +
-            wish_.run_id + at + "` ends it" +
+        (view.placed ? "run " + request_.run_id + " on " + Joined(NamesIn(view), " ")
+                     : "run " + request_.run_id + " waits in the pool: " + view.waits) +
+            ". `ddprun logs -f " + request_.run_id + at + "` follows it, `ddprun stop " +
+            request_.run_id + at + "` ends it" +
             (keeps_output_
                  ? ""
                  : ". Once it has ended its output is gone: --log-dir=DIR -r 3 keeps it"));
@@ -329,7 +330,7 @@ class PoolLaunch {
   }
 
   bool WantsToKnowWhy() const {
-    return wish_.placed && code_ != kExitOk && !said_why_it_failed_ && stopped_by_ == 0;
+    return request_.placed && code_ != kExitOk && !said_why_it_failed_ && stopped_by_ == 0;
   }
 
   // How the run has ended, of which no daemon knows enough: an earlier one had started the node.
@@ -339,7 +340,7 @@ class PoolLaunch {
     const auto ended = std::make_shared<std::optional<RunStatus>>();
     loop_.RunBounded(
         kAskLimit,
-        [ended, place = Place(), run_id = wish_.run_id] {
+        [ended, place = Place(), run_id = request_.run_id] {
           const auto runs = AskStatus(place, run_id, kAskLimit);
           if (runs && !runs->empty() && !runs->front().outcome.empty()) {
             *ended = runs->front();
@@ -381,12 +382,12 @@ class PoolLaunch {
   const Endpoint pool_;
   const bool detach_;
   const bool keeps_output_;  // In files.
-  PoolWish wish_;
+  PoolRequest request_;
   const Access access_;
   boost::asio::signal_set signals_;
   LoopTimer end_;
   LoopTimer unread_;
-  bool known_ = false;  // The server has taken the wish.
+  bool known_ = false;  // The server has taken the request.
   bool lost_ = false;
   bool over_ = false;
   bool asks_ = false;  // Perhaps on a thread that is still at it.
@@ -408,26 +409,27 @@ int RefuseLaunch(const LaunchConfig& config, const Error& error) {
   return kExitUsage;
 }
 
-std::string DescribeWish(const LaunchConfig& config, const PoolWish& wish) {
+std::string DescribeRequest(const LaunchConfig& config, const PoolRequest& request) {
   std::vector<std::string> words = {"ddprun"};
-  words.insert(words.end(), wish.args.begin(), wish.args.end());
+  words.insert(words.end(), request.args.begin(), request.args.end());
   return "ddprun " DDPRUN_VERSION
          ": what would be asked for (--dry-run: nothing is)\n\nthe pool at " +
-         ToString(*config.pool) + ", " + std::to_string(wish.min_nodes) +
-         (wish.min_nodes == wish.max_nodes ? "" : " to " + std::to_string(wish.max_nodes)) +
-         " of its daemons, each of which does\n  cd " + Quoted(wish.directory) + " && " +
+         ToString(*config.pool) + ", " + std::to_string(request.min_nodes) +
+         (request.min_nodes == request.max_nodes ? ""
+                                                 : " to " + std::to_string(request.max_nodes)) +
+         " of its daemons, each of which does\n  cd " + Quoted(request.directory) + " && " +
          QuotedLine(words) + "\n";
 }
 
 }  // namespace
 
 int LaunchOnPool(LaunchConfig config) {
-  const Result<PoolWish> wish = WishOf(config);
-  if (!wish) {
-    return RefuseLaunch(config, wish.error());
+  const Result<PoolRequest> request = RequestOf(config);
+  if (!request) {
+    return RefuseLaunch(config, request.error());
   }
   if (config.dry_run) {
-    return PrintOut(DescribeWish(config, *wish));
+    return PrintOut(DescribeRequest(config, *request));
   }
   const Result<void> found = FindToken(config, *config.pool);
   const Result<Access> access = found ? ChooseAccess(config) : Result<Access>(found.error());
@@ -436,7 +438,7 @@ int LaunchOnPool(LaunchConfig config) {
   }
   ::signal(SIGPIPE, SIG_IGN);
   StartLauncherLog(config);
-  const int code = PoolLaunch(config, *wish, *access).Run();
+  const int code = PoolLaunch(config, *request, *access).Run();
   FlushLog(kPoolFlushLimit);
   return code;
 }

@@ -25,7 +25,7 @@
 #include "rendezvous/failover/sole_claim.h"
 #include "rendezvous/pool/pool_driver.h"
 #include "rendezvous/term_bounds.h"
-#include "rendezvous/wire/kept_wishes.h"
+#include "rendezvous/wire/kept_requests.h"
 
 namespace ddprun {
 namespace {
@@ -148,14 +148,14 @@ int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
 // The detached runs of a pool, in a file.
 Result<void> KeepDetached(PoolDriver& pool, Loop& loop, const std::filesystem::path& file,
                           std::optional<KeptWrite>& writes) {
-  ASSIGN_OR_RETURN(std::vector<PoolWish> earlier, ReadWishes(file));
+  ASSIGN_OR_RETURN(std::vector<PoolRequest> earlier, ReadPoolRequests(file));
   writes.emplace(loop, "the file of detached runs '" + file.native() + "'", "those that wait");
-  pool.KeepDetached(
-      std::move(earlier), [&writes, file](std::vector<PoolWish> now, std::function<void()> done) {
-        writes->Write(
-            {.write = [file, now = std::move(now)] { return WriteWhole(file, Encode(now), 0600); },
-             .done = std::move(done)});
-      });
+  pool.KeepDetached(std::move(earlier), [&writes, file](std::vector<PoolRequest> now,
+                                                        std::function<void()> done) {
+    writes->Write(
+        {.write = [file, now = std::move(now)] { return WriteWhole(file, Encode(now), 0600); },
+         .done = std::move(done)});
+  });
   return {};
 }
 
@@ -209,10 +209,10 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
       return Refuse(taken.error());
     }
   }
-  std::optional<KeptWrite> wishes;
+  std::optional<KeptWrite> requests;
   if (left->claims && !access->token.empty()) {
     const auto file = std::filesystem::path(config.state_dir) / "pool";
-    if (const Result<void> kept = KeepDetached(pool, loop, file, wishes); !kept) {
+    if (const Result<void> kept = KeepDetached(pool, loop, file, requests); !kept) {
       return Refuse(kept.error());
     }
   }

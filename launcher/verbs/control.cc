@@ -11,13 +11,14 @@ constexpr Duration kControlPatience{5'000};
 
 }  // namespace
 
-int AskFor(const ControlWish& wish) {
-  const char* const verb = wish.verb == ControlVerb::kDrain ? "drain" : "stop";
-  const Result<ServerPlace> place = FindServer(wish.server);
+int AskFor(const ControlCommand& command) {
+  const char* const verb = command.verb == ControlVerb::kDrain ? "drain" : "stop";
+  const Result<ServerPlace> place = FindServer(command.server);
   if (!place) {
     return PrintError(verb, place.error());
   }
-  const ControlRequest asked{wish.server.run_id, wish.verb, wish.node, place->access.token};
+  const ControlRequest asked{command.server.run_id, command.verb, command.node,
+                             place->access.token};
   const Result<std::string> text = AskControl(*place, asked, kControlPatience);
   if (!text) {
     return PrintError(verb, text.error());

@@ -8,13 +8,13 @@
 
 namespace ddprun {
 
-struct ControlWish {
+struct ControlCommand {
   ServerQuery server;
   ControlVerb verb = ControlVerb::kStop;
   NodeId node;
 };
 
 // Says on stdout what follows. 0; 1: refused, the reason is on stderr; 69: no server answers.
-int AskFor(const ControlWish& wish);
+int AskFor(const ControlCommand& command);
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// A file of examples/ with the words of one wish in place of its own: the example
+// A file of examples/ with the words of one request in place of its own: the example
 // that users read and the file that ddprun writes for them are one text.
 #pragma once
 

@@ -21,21 +21,21 @@ int Fail(const Error& error) {
 
 }  // namespace
 
-int PublishAs(const PublishWish& wish, const GetEnv& get_env) {
+int PublishAs(const PublishCommand& command, const GetEnv& get_env) {
   const Result<WorkerEnv> env = FromEnvironment(get_env);
   if (!env) {
     return Fail(env.error());
   }
   const Result<Published> published =
       PublishFenced(RealFileSystem(),
-                    {.source = wish.source,
-                     .target = wish.target,
+                    {.source = command.source,
+                     .target = command.target,
                      .writer = MakeWriter(env->run_id, env->term, env->generation, env->world_id),
                      .before = {}});
   if (!published) {
     return Fail(published.error());
   }
-  (void)PrintOut("published '" + InOneLine(wish.target.native()) + "' (" +
+  (void)PrintOut("published '" + InOneLine(command.target.native()) + "' (" +
                  InOneLine(published->version.native()) + ", record " +
                  std::to_string(published->record) + ")" +
                  (published->replaced ? "; a newer one has replaced it already" : "") + "\n");

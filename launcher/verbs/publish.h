@@ -12,12 +12,12 @@
 
 namespace ddprun {
 
-struct PublishWish {
+struct PublishCommand {
   std::filesystem::path source;
   std::filesystem::path target;
 };
 
 // The exit code; kExitDoNotRestart: refused, nothing was replaced.
-int PublishAs(const PublishWish& wish, const GetEnv& get_env);
+int PublishAs(const PublishCommand& command, const GetEnv& get_env);
 
 }  // namespace ddprun

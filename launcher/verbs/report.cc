@@ -117,30 +117,31 @@ std::string NameOfRun(const KnownRun& known) {
   return fs::weakly_canonical(known.directories.front(), ignored).filename().native();
 }
 
-void AddPage(const KnownRun& known, ArchiveWish& wish) {
+void AddPage(const KnownRun& known, ArchiveContents& contents) {
   if (known.live) {
     RunStory story;
     story.run = *known.live;
-    story.unix_ms = wish.unix_time * 1'000;
+    story.unix_ms = contents.unix_time * 1'000;
     story.term = known.live->events.empty() ? Term{} : known.live->events.back().term;
     story.events = known.live->events;
-    wish.made.push_back({kReportFile, RunPage(story)});
-    wish.made.push_back({"status.json", JsonText(StateInJson(story)) + "\n"});
-    wish.remarks.emplace_back(
+    contents.made.push_back({kReportFile, RunPage(story)});
+    contents.made.push_back({"status.json", JsonText(StateInJson(story)) + "\n"});
+    contents.remarks.emplace_back(
         "The page shows the run as its server reported it when this was packed.");
     return;
   }
   if (!known.over) {
-    wish.remarks.emplace_back("No server of the run answered.");
+    contents.remarks.emplace_back("No server of the run answered.");
   }
 }
 
-Result<Archived> WriteArchive(const ArchiveWish& wish, const std::string& name, IfThere if_there) {
+Result<Archived> WriteArchive(const ArchiveContents& contents, const std::string& name,
+                              IfThere if_there) {
   ASSIGN_OR_RETURN(TarGz archive, TarGz::Make(name, if_there));
-  ASSIGN_OR_RETURN(const Archived packed, ArchiveRun(wish, archive, {}));
+  ASSIGN_OR_RETURN(const Archived packed, ArchiveRun(contents, archive, {}));
   if (packed.files == 0) {
     return Error{ErrorKind::kNotFound, "there is nothing of a run in '" +
-                                           wish.directories.front().native() +
+                                           contents.directories.front().native() +
                                            "' (is it <log dir>/<run>_<...>, or a --run-dir?)"};
   }
   RETURN_IF_ERROR(archive.Finish());
@@ -154,14 +155,14 @@ int PackReport(const ReportRequest& request) {
   if (!known) {
     return PrintError("report", known.error());
   }
-  ArchiveWish wish;
-  wish.root = "ddprun-report-" + AsFileName(NameOfRun(*known));
-  wish.directories = known->directories;
-  wish.unix_time = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  AddPage(*known, wish);
+  ArchiveContents contents;
+  contents.root = "ddprun-report-" + AsFileName(NameOfRun(*known));
+  contents.directories = known->directories;
+  contents.unix_time = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  AddPage(*known, contents);
   const bool named = !request.file.empty();
-  const std::string name = named ? request.file : wish.root + ".tar.gz";
-  const auto packed = WriteArchive(wish, name, named ? IfThere::kReplace : IfThere::kKeep);
+  const std::string name = named ? request.file : contents.root + ".tar.gz";
+  const auto packed = WriteArchive(contents, name, named ? IfThere::kReplace : IfThere::kKeep);
   if (!packed) {
     return PrintError("report", packed.error());
   }

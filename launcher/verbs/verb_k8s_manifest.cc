@@ -18,7 +18,7 @@ constexpr std::size_t kLongestObject = 253;  // Of names that are no host's.
 constexpr std::size_t kLongestLabel = 63;    // Of a pod's host name.
 constexpr std::uint32_t kLeftOfGrace = 30;   // Seconds from the workers' last to the pod's.
 
-struct ManifestWish {
+struct ManifestOptions {
   std::string_view file = kJobYaml;
   std::uint32_t least = 1;           // The least nodes that train.
   std::uint32_t most = 1;            // The most nodes that train; more than `least`: elastic.
@@ -35,21 +35,21 @@ struct RawManifest {
   bool job_set = false, train_job = false;
 };
 
-void AddManifestFlags(FlagRows& flags, RawManifest& raw, ManifestWish& wish) {
+void AddManifestFlags(FlagRows& flags, RawManifest& raw, ManifestOptions& options) {
   flags.Value("--nodes,--nnodes", raw.nodes, "N|MIN:MAX",
               "Nodes, a pod each: N, or MIN:MAX for a run that continues without the lost ones and "
               "grows (default 1)");
-  flags.Count("--gpus", wish.gpus, 0, "N", "GPUs per node, each with a worker (default: none)");
+  flags.Count("--gpus", options.gpus, 0, "N", "GPUs per node, each with a worker (default: none)");
   flags.Value("--cpus", raw.cpus, "N", "CPUs per node, as Kubernetes takes it (default: no limit)");
   flags.Value("--memory", raw.memory, "QUANTITY",
               "Memory per node, as Kubernetes takes it: 64Gi (default: no limit)");
-  flags.Count("--nproc-per-node", wish.workers, 0, "N",
+  flags.Count("--nproc-per-node", options.workers, 0, "N",
               "Workers per node (default: one per GPU, else 1)");
   flags.Value("--image", raw.image, "IMAGE",
               "The container's image, which has ddprun and PROGRAM (default train:latest)");
   flags.Value("--claim", raw.claim, "NAME",
               "The PersistentVolumeClaim that all nodes share (default ckpt)");
-  flags.Seconds("--grace", wish.grace,
+  flags.Seconds("--grace", options.grace,
                 "From TERM to KILL of a pod; workers have 30 s less to save (default 150s)");
   flags.Value("--name", raw.name, "NAME", "The job's name (default train)");
   flags.Switch("--jobset", raw.job_set, "A JobSet (default: an Indexed Job and a Service)");
@@ -105,7 +105,7 @@ void CheckQuantities(const RawManifest& raw, Problems& problems) {
   }
 }
 
-void ReadNodes(const std::string& text, ManifestWish& wish, Problems& problems) {
+void ReadNodes(const std::string& text, ManifestOptions& options, Problems& problems) {
   const std::size_t colon = text.find(':');
   const auto least = NotNegative(text.substr(0, colon));
   const auto most = colon == text.npos ? least : NotNegative(text.substr(colon + 1));
@@ -114,14 +114,14 @@ void ReadNodes(const std::string& text, ManifestWish& wish, Problems& problems) 
                  text + "'");
     return;
   }
-  wish.least = *least;
-  wish.most = *most;
+  options.least = *least;
+  options.most = *most;
 }
 
-void CheckNames(const RawManifest& raw, const ManifestWish& wish, Problems& problems) {
+void CheckNames(const RawManifest& raw, const ManifestOptions& options, Problems& problems) {
   const std::size_t longest = kLongestLabel -
                               std::string(raw.job_set || raw.train_job ? "-node-0-" : "-").size() -
-                              std::to_string(wish.most - 1).size();  // The last pod's host name.
+                              std::to_string(options.most - 1).size();  // The last pod's host name.
   if (!IsLabel(raw.name) || !IsLower(raw.name.front()) || raw.name.size() > longest) {
     problems.Add("--name must be a-z, 0-9 and inner hyphens from a letter on, " +
                  std::to_string(longest) + " at most, since pods' host names begin with it: '" +
@@ -173,8 +173,8 @@ Result<std::string> ProgramWords(const std::string& name, std::vector<std::strin
   return words;
 }
 
-std::string Limits(const RawManifest& raw, const ManifestWish& wish) {
-  std::string limits = wish.gpus > 0 ? "nvidia.com/gpu: " + std::to_string(wish.gpus) : "";
+std::string Limits(const RawManifest& raw, const ManifestOptions& options) {
+  std::string limits = options.gpus > 0 ? "nvidia.com/gpu: " + std::to_string(options.gpus) : "";
   for (const auto& [name, amount] : {std::pair("cpu", raw.cpus), std::pair("memory", raw.memory)}) {
     if (!amount.empty()) {
       limits += (limits.empty() ? "" : ", ") + std::string(name) + ": \"" + amount + '"';
@@ -183,44 +183,45 @@ std::string Limits(const RawManifest& raw, const ManifestWish& wish) {
   return limits;
 }
 
-Result<std::string> Manifest(const RawManifest& raw, const ManifestWish& wish) {
-  ASSIGN_OR_RETURN(const std::string program, ProgramWords(raw.name, wish.program));
+Result<std::string> Manifest(const RawManifest& raw, const ManifestOptions& options) {
+  ASSIGN_OR_RETURN(const std::string program, ProgramWords(raw.name, options.program));
   ASSIGN_OR_RETURN(const std::string image, Quoted(raw.image));
-  const std::string least = std::to_string(wish.least);
-  const std::string most = std::to_string(wish.most);
-  const std::string nodes = (wish.least < wish.most ? least + ":" : "") + most;
-  const std::uint32_t workers = wish.workers > 0 ? wish.workers : std::max(1u, wish.gpus);
-  const std::uint32_t save =
-      wish.grace > 2 * kLeftOfGrace ? wish.grace - kLeftOfGrace : std::max(1u, wish.grace / 2);
+  const std::string least = std::to_string(options.least);
+  const std::string most = std::to_string(options.most);
+  const std::string nodes = (options.least < options.most ? least + ":" : "") + most;
+  const std::uint32_t workers = options.workers > 0 ? options.workers : std::max(1u, options.gpus);
+  const std::uint32_t save = options.grace > 2 * kLeftOfGrace ? options.grace - kLeftOfGrace
+                                                              : std::max(1u, options.grace / 2);
   return FilledExample(
-      wish.file, {{"\"train\"", '"' + raw.name + '"'},
-                  {"patch job train", "patch job " + raw.name},
-                  {"train-0.train", raw.name + "-0." + raw.name},
-                  {"\"train:latest\"", image},
-                  {"\"ckpt\"", '"' + raw.claim + '"'},
-                  {"\"torch-distributed\"", '"' + raw.runtime + '"'},
-                  {"--nnodes=2:8", "--nnodes=" + nodes},
-                  {"--nnodes=8", "--nnodes=" + nodes},
-                  {"completions: 2", "completions: " + least},
-                  {"completions: 8", "completions: " + most},
-                  {"\"completions\": 8", "\"completions\": " + most},
-                  {"parallelism: 2", "parallelism: " + least},
-                  {"parallelism: 8", "parallelism: " + most},
-                  {"\"parallelism\": 8", "\"parallelism\": " + most},
-                  {"numNodes: 8", "numNodes: " + most},
-                  {"--nproc-per-node=8", "--nproc-per-node=" + std::to_string(workers)},
-                  {"nvidia.com/gpu: 8", Limits(raw, wish)},
-                  {"Seconds: 150", "Seconds: " + std::to_string(wish.grace)},
-                  {"--shutdown-timeout=120", "--shutdown-timeout=" + std::to_string(save)},
-                  {R"("ddprun-train", "--model=mlp", "--checkpoint-dir=/ckpt/train")", program}});
+      options.file,
+      {{"\"train\"", '"' + raw.name + '"'},
+       {"patch job train", "patch job " + raw.name},
+       {"train-0.train", raw.name + "-0." + raw.name},
+       {"\"train:latest\"", image},
+       {"\"ckpt\"", '"' + raw.claim + '"'},
+       {"\"torch-distributed\"", '"' + raw.runtime + '"'},
+       {"--nnodes=2:8", "--nnodes=" + nodes},
+       {"--nnodes=8", "--nnodes=" + nodes},
+       {"completions: 2", "completions: " + least},
+       {"completions: 8", "completions: " + most},
+       {"\"completions\": 8", "\"completions\": " + most},
+       {"parallelism: 2", "parallelism: " + least},
+       {"parallelism: 8", "parallelism: " + most},
+       {"\"parallelism\": 8", "\"parallelism\": " + most},
+       {"numNodes: 8", "numNodes: " + most},
+       {"--nproc-per-node=8", "--nproc-per-node=" + std::to_string(workers)},
+       {"nvidia.com/gpu: 8", Limits(raw, options)},
+       {"Seconds: 150", "Seconds: " + std::to_string(options.grace)},
+       {"--shutdown-timeout=120", "--shutdown-timeout=" + std::to_string(save)},
+       {R"("ddprun-train", "--model=mlp", "--checkpoint-dir=/ckpt/train")", program}});
 }
 
 }  // namespace
 
 std::string ParseK8sManifest(VerbLine& line) {
   RawManifest raw;
-  ManifestWish wish;
-  AddManifestFlags(line.flags, raw, wish);
+  ManifestOptions options;
+  AddManifestFlags(line.flags, raw, options);
   if (!line.ParseUpToProgram()) {
     return "";
   }
@@ -231,19 +232,19 @@ std::string ParseK8sManifest(VerbLine& line) {
   if (!raw.train_job && ValueOf(line.settings, "runtime")) {
     problems.Add("--runtime needs --trainjob");
   }
-  ReadNodes(raw.nodes, wish, problems);
-  wish.file = raw.train_job            ? kTrainJobYaml
-              : raw.job_set            ? kJobSetYaml
-              : wish.least < wish.most ? kElasticYaml
-                                       : kJobYaml;
+  ReadNodes(raw.nodes, options, problems);
+  options.file = raw.train_job                  ? kTrainJobYaml
+                 : raw.job_set                  ? kJobSetYaml
+                 : options.least < options.most ? kElasticYaml
+                                                : kJobYaml;
   CheckQuantities(raw, problems);
-  CheckNames(raw, wish, problems);
-  wish.program = line.rest;
-  if (wish.program.empty() || wish.program.front().empty()) {
+  CheckNames(raw, options, problems);
+  options.program = line.rest;
+  if (options.program.empty() || options.program.front().empty()) {
     problems.Add("no program given. Usage: ddprun k8s-manifest [options] PROGRAM [arguments]");
     return "";
   }
-  const Result<std::string> manifest = Manifest(raw, wish);
+  const Result<std::string> manifest = Manifest(raw, options);
   problems.Check(manifest);
   return manifest ? *manifest : "";
 }

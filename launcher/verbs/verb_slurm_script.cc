@@ -23,7 +23,7 @@ enum class Form {
   kArray,     // A chain of jobs of one node.
 };
 
-struct ScriptWish {
+struct ScriptOptions {
   Form form = Form::kWholeJob;
   std::string name;                  // Of the job.
   std::uint32_t nodes = 1;           // That train.
@@ -39,8 +39,8 @@ struct ScriptWish {
   std::vector<std::string> program;  // With its arguments.
 };
 
-struct RawWish {
-  ScriptWish wish{.name = "train", .time = "24:00:00", .warning = 180};
+struct RawOptions {
+  ScriptOptions options{.name = "train", .time = "24:00:00", .warning = 180};
   std::optional<std::uint32_t> cpus, spares, least, jobs;
   bool elastic = false;
   bool exclusive = false;  // sbatch's own, as all rows of kOfSbatch.
@@ -66,16 +66,16 @@ Result<void> CheckWord(const std::string& flag, const std::string& text) {
              : Invalid(flag + " must be one word", text);
 }
 
-void AddFlags(FlagRows& flags, RawWish& raw) {
-  ScriptWish& wish = raw.wish;
-  flags.Count("--nodes,--nnodes", wish.nodes, 1, "N", "Nodes that train (default 1)");
-  flags.Count("--gpus", wish.gpus, 0, "N", "GPUs per node, each with a worker (default: none)");
+void AddFlags(FlagRows& flags, RawOptions& raw) {
+  ScriptOptions& options = raw.options;
+  flags.Count("--nodes,--nnodes", options.nodes, 1, "N", "Nodes that train (default 1)");
+  flags.Count("--gpus", options.gpus, 0, "N", "GPUs per node, each with a worker (default: none)");
   flags.Count("--cpus", raw.cpus, 1, "N", "CPUs per node (default: 4 for each GPU)");
-  flags.Count("--nproc-per-node", wish.workers, 0, "N",
+  flags.Count("--nproc-per-node", options.workers, 0, "N",
               "Workers per node (default: one per GPU, else 1)");
-  flags.Value("--time", wish.time, "TIME",
+  flags.Value("--time", options.time, "TIME",
               "The job's time limit, as sbatch takes it (default 24:00:00)");
-  flags.Seconds("--warning", wish.warning,
+  flags.Seconds("--warning", options.warning,
                 "How long before the time limit the workers are asked to save (default 3m)");
   flags.Switch(
       "--elastic", raw.elastic,
@@ -86,14 +86,14 @@ void AddFlags(FlagRows& flags, RawWish& raw) {
               "With --elastic: the fewest nodes that continue (default: one less than --nodes)");
   flags.Count("--array", raw.jobs, 1, "N",
               "A chain of this many jobs of one node, each of which resumes the one before");
-  flags.Value("--name", wish.name, "NAME", "The job's name (default train)");
+  flags.Value("--name", options.name, "NAME", "The job's name (default train)");
   flags.Read("--sbatch", "", "FLAG",
              "One more flag of sbatch, as --sbatch=--partition=gpu; repeatable",
-             [&wish](const std::string& text) -> Result<void> {
+             [&options](const std::string& text) -> Result<void> {
                if (!text.starts_with("-") || !IsOneLine(text)) {
                  return Invalid("--sbatch takes a flag, as --sbatch=--partition=gpu", text);
                }
-               wish.sbatch.push_back(text);
+               options.sbatch.push_back(text);
                return {};
              });
 }
@@ -103,7 +103,7 @@ Error OfSbatch(const std::string& flag) {
 }
 
 // Flags of sbatch, which are answered with --sbatch.
-void AddForeignFlags(FlagRows& flags, RawWish& raw) {
+void AddForeignFlags(FlagRows& flags, RawOptions& raw) {
   for (const std::string flag : kOfSbatch) {
     const std::string name = flag.substr(flag.find("--"));
     flags
@@ -115,8 +115,8 @@ void AddForeignFlags(FlagRows& flags, RawWish& raw) {
   flags.Switch("--exclusive", raw.exclusive, "")->group("");
 }
 
-void ReadForm(const VerbLine& line, RawWish& raw, Problems& problems) {
-  ScriptWish& wish = raw.wish;
+void ReadForm(const VerbLine& line, RawOptions& raw, Problems& problems) {
+  ScriptOptions& options = raw.options;
   const bool array = !ValueOf(line.settings, "array").value_or("").empty();
   if (ValueOf(line.settings, "nodes").value_or("").find(':') != std::string::npos) {
     problems.Add(kElasticNodes);
@@ -128,109 +128,111 @@ void ReadForm(const VerbLine& line, RawWish& raw, Problems& problems) {
     problems.Add("--spares and --least need --elastic");
   }
   if (raw.elastic) {
-    wish.form = Form::kElastic;
-    wish.spares = raw.spares.value_or(1);
-    wish.least = raw.least.value_or(std::max(1u, wish.nodes - 1));
-    if (wish.least > wish.nodes) {
-      problems.Add("--least=" + std::to_string(wish.least) +
-                   " is more than --nodes=" + std::to_string(wish.nodes));
+    options.form = Form::kElastic;
+    options.spares = raw.spares.value_or(1);
+    options.least = raw.least.value_or(std::max(1u, options.nodes - 1));
+    if (options.least > options.nodes) {
+      problems.Add("--least=" + std::to_string(options.least) +
+                   " is more than --nodes=" + std::to_string(options.nodes));
     }
   } else if (array) {
-    wish.form = Form::kArray;
-    wish.jobs = raw.jobs.value_or(1);
-    if (wish.nodes != 1) {
-      problems.Add("--array is a chain of jobs of one node: --nodes=" + std::to_string(wish.nodes) +
-                   " contradicts it");
+    options.form = Form::kArray;
+    options.jobs = raw.jobs.value_or(1);
+    if (options.nodes != 1) {
+      problems.Add("--array is a chain of jobs of one node: --nodes=" +
+                   std::to_string(options.nodes) + " contradicts it");
     }
   }
 }
 
-bool IsTrainer(const ScriptWish& wish) {
-  const std::string& file = wish.program.front();
+bool IsTrainer(const ScriptOptions& options) {
+  const std::string& file = options.program.front();
   return file.substr(file.rfind('/') + 1) == "ddprun-train";
 }
 
 // The trainer's checkpoints outlive a requeue, whose job id stays, and not another job of this
 // name.
-std::string ProgramLine(const ScriptWish& wish) {
-  const bool placed = std::ranges::any_of(
-      wish.program, [](const std::string& word) { return word.starts_with("--checkpoint-dir"); });
-  const bool array = wish.form == Form::kArray;
-  return QuotedLine(wish.program) + (IsTrainer(wish) && !placed
-                                         ? std::string(" --checkpoint-dir=\"ckpt-$SLURM_") +
-                                               (array ? "ARRAY_" : "") + "JOB_ID\""
-                                         : "");
+std::string ProgramLine(const ScriptOptions& options) {
+  const bool placed = std::ranges::any_of(options.program, [](const std::string& word) {
+    return word.starts_with("--checkpoint-dir");
+  });
+  const bool array = options.form == Form::kArray;
+  return QuotedLine(options.program) + (IsTrainer(options) && !placed
+                                            ? std::string(" --checkpoint-dir=\"ckpt-$SLURM_") +
+                                                  (array ? "ARRAY_" : "") + "JOB_ID\""
+                                            : "");
 }
 
-std::string Spares(const ScriptWish& wish) {
-  const std::string train = std::to_string(wish.nodes);
-  return wish.spares > 0
-             ? train + " of " + std::to_string(wish.nodes + wish.spares) +
+std::string Spares(const ScriptOptions& options) {
+  const std::string train = std::to_string(options.nodes);
+  return options.spares > 0
+             ? train + " of " + std::to_string(options.nodes + options.spares) +
                    " nodes train and the others wait. When one is lost, the others continue "
                    "within\n# seconds, with a spare in its place."
              : train +
                    " nodes train, and none waits. When one is lost, the others continue within "
                    "seconds,\n# as long as " +
-                   std::to_string(wish.least) + " are left.";
+                   std::to_string(options.least) + " are left.";
 }
 
 // Lines of their own, before "set -u".
-std::string MoreOfSbatch(const ScriptWish& wish) {
+std::string MoreOfSbatch(const ScriptOptions& options) {
   std::string more;
-  for (const std::string& flag : wish.sbatch) {
+  for (const std::string& flag : options.sbatch) {
     more += "#SBATCH " + flag + "\n";
   }
   return more;
 }
 
-std::string Script(const ScriptWish& wish) {
+std::string Script(const ScriptOptions& options) {
   const auto text = [](const std::string& before, std::uint32_t number,
                        const std::string& after = "") {
     return before + std::to_string(number) + after;
   };
   const std::uint32_t save =
-      wish.warning > 2 * kLeft ? wish.warning - kLeft : std::max(1u, wish.warning / 2);
-  const std::string workers = wish.workers > 0 ? text(" --nproc-per-node=", wish.workers) : "";
-  const std::string nodes = text("--nodes=", wish.nodes + wish.spares, " ");
+      options.warning > 2 * kLeft ? options.warning - kLeft : std::max(1u, options.warning / 2);
+  const std::string workers =
+      options.workers > 0 ? text(" --nproc-per-node=", options.workers) : "";
+  const std::string nodes = text("--nodes=", options.nodes + options.spares, " ");
   const std::string timeout = text("--shutdown-timeout=", save) + workers;
-  const std::string catches = IsTrainer(wish)
+  const std::string catches = IsTrainer(options)
                                   ? ""
                                   : "# For the job to be queued again, the program must catch "
                                     "USR1, save and end with 75.\n";
   return FilledExample(
-      wish.form == Form::kElastic ? kElasticSbatch
-      : wish.form == Form::kArray ? kArraySbatch
-                                  : kWholeJobSbatch,
+      options.form == Form::kElastic ? kElasticSbatch
+      : options.form == Form::kArray ? kArraySbatch
+                                     : kWholeJobSbatch,
       {{"4 of 5 nodes train and the others wait. When one is lost, the others continue within\n"
         "# seconds, with a spare in its place.",
-        Spares(wish)},
-       {"--job-name=train-array", "--job-name=" + wish.name},
-       {"--job-name=train-elastic", "--job-name=" + wish.name},
-       {"--job-name=train", "--job-name=" + wish.name},
-       {"--array=0-9%", text("--array=0-", std::max(1u, wish.jobs) - 1, "%")},
+        Spares(options)},
+       {"--job-name=train-array", "--job-name=" + options.name},
+       {"--job-name=train-elastic", "--job-name=" + options.name},
+       {"--job-name=train", "--job-name=" + options.name},
+       {"--array=0-9%", text("--array=0-", std::max(1u, options.jobs) - 1, "%")},
        {"--nodes=4 ", nodes},
        {"--nodes=5 ", nodes},
-       {" --cpus-per-task=32", wish.cpus > 0 ? text(" --cpus-per-task=", wish.cpus) : ""},
+       {" --cpus-per-task=32", options.cpus > 0 ? text(" --cpus-per-task=", options.cpus) : ""},
        {"#SBATCH --gpus-per-node=8\n",
-        wish.gpus > 0 ? text("#SBATCH --gpus-per-node=", wish.gpus, "\n") : ""},
-       {"--time=24:00:00", "--time=" + wish.time},
-       {"--time=04:00:00", "--time=" + wish.time},
-       {"USR1@180", text("USR1@", wish.warning)},
-       {"USR1@120", text("USR1@", wish.warning)},
-       {"set -u\n", MoreOfSbatch(wish) + "set -u\n"},
+        options.gpus > 0 ? text("#SBATCH --gpus-per-node=", options.gpus, "\n") : ""},
+       {"--time=24:00:00", "--time=" + options.time},
+       {"--time=04:00:00", "--time=" + options.time},
+       {"USR1@180", text("USR1@", options.warning)},
+       {"USR1@120", text("USR1@", options.warning)},
+       {"set -u\n", MoreOfSbatch(options) + "set -u\n"},
        {"srun --cpus", catches + "srun --cpus"},
-       {"--nnodes=3:4", text("--nnodes=", wish.least, text(":", wish.nodes))},
+       {"--nnodes=3:4", text("--nnodes=", options.least, text(":", options.nodes))},
        {"--shutdown-timeout=150", timeout},
        {"--shutdown-timeout=90", timeout},
-       {R"(ddprun-train --model=mlp --checkpoint-dir="ckpt-$SLURM_JOB_ID")", ProgramLine(wish)},
+       {R"(ddprun-train --model=mlp --checkpoint-dir="ckpt-$SLURM_JOB_ID")", ProgramLine(options)},
        {R"(ddprun-train --model=mlp --checkpoint-dir="ckpt-$SLURM_ARRAY_JOB_ID")",
-        ProgramLine(wish)}});
+        ProgramLine(options)}});
 }
 
 }  // namespace
 
 std::string ParseSlurmScript(VerbLine& line) {
-  RawWish raw;
+  RawOptions raw;
   AddFlags(line.flags, raw);
   AddForeignFlags(line.flags, raw);
   if (!line.ParseUpToProgram()) {
@@ -239,17 +241,17 @@ std::string ParseSlurmScript(VerbLine& line) {
   if (raw.exclusive) {
     line.problems.Add(OfSbatch("--exclusive"));
   }
-  ScriptWish& wish = raw.wish;
+  ScriptOptions& options = raw.options;
   ReadForm(line, raw, line.problems);
-  line.problems.Check(CheckWord("--time", wish.time));
-  line.problems.Check(CheckWord("--name", wish.name));
-  wish.cpus = raw.cpus.value_or(wish.gpus * kCpusPerGpu);
-  wish.program = line.rest;
-  if (wish.program.empty() || wish.program.front().empty()) {
+  line.problems.Check(CheckWord("--time", options.time));
+  line.problems.Check(CheckWord("--name", options.name));
+  options.cpus = raw.cpus.value_or(options.gpus * kCpusPerGpu);
+  options.program = line.rest;
+  if (options.program.empty() || options.program.front().empty()) {
     line.problems.Add("no program given. Usage: ddprun slurm-script [options] PROGRAM [arguments]");
     return "";
   }
-  return Script(wish);
+  return Script(options);
 }
 
 }  // namespace ddprun

@@ -204,35 +204,35 @@ VerbRequest ParseStatus(VerbLine& line, const GetEnv& get_env) {
 }
 
 VerbRequest ParseDrain(VerbLine& line, const GetEnv& get_env) {
-  ControlWish wish{.verb = ControlVerb::kDrain};
-  AddServerFlags(line.flags, wish.server);
+  ControlCommand command{.verb = ControlVerb::kDrain};
+  AddServerFlags(line.flags, command.server);
   line.Parse(get_env);
   line.RefuseWords(1);
   if (line.rest.empty()) {
     line.problems.Add("no node given. Usage: ddprun drain NODE (ddprun status lists the nodes)");
   } else {
-    wish.node = line.rest.front();
+    command.node = line.rest.front();
   }
-  TakeServer(line, get_env, wish.server);
-  return wish;
+  TakeServer(line, get_env, command.server);
+  return command;
 }
 
 VerbRequest ParseStop(VerbLine& line, const GetEnv& get_env) {
-  ControlWish wish{.verb = ControlVerb::kStop};
+  ControlCommand command{.verb = ControlVerb::kStop};
   bool soon = false;
   OrderRequest order{.spec = {.kind = RequestKind::kStopSoon}};
-  AddServerFlags(line.flags, wish.server);
+  AddServerFlags(line.flags, command.server);
   line.flags.Switch("--soon", soon,
                     "Every node's workers save and end; ddprun ends with 75, \"start me again\", "
                     "where all have saved");
   AddFormat(line.flags, order.json, "Of --soon: text or json (default text)");
   line.Parse(get_env);
-  TakeNamedRun(line, get_env, wish.server);
+  TakeNamedRun(line, get_env, command.server);
   if (soon) {
-    order.server = std::move(wish.server);
+    order.server = std::move(command.server);
     return order;
   }
-  return wish;
+  return command;
 }
 
 VerbRequest ParseSave(VerbLine& line, const GetEnv& get_env) {
@@ -252,9 +252,9 @@ VerbRequest ParsePublish(VerbLine& line, const GetEnv& /*get_env*/) {
   line.Parse(NoVariable);
   if (line.rest.size() != 2) {
     line.problems.Add("ddprun publish takes two names: ddprun publish NEW FINAL");
-    return PublishWish{};
+    return PublishCommand{};
   }
-  return PublishWish{line.rest[0], line.rest[1]};
+  return PublishCommand{line.rest[0], line.rest[1]};
 }
 
 VerbRequest ParseNew(VerbLine& line, const GetEnv& /*get_env*/) {
@@ -411,26 +411,26 @@ Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv
 }
 
 int CarryOut(const VerbRequest& request) {
-  return std::visit(Overload{
-                        [](const StacksRequest& stacks) { return PrintStacks(stacks); },
-                        [](const RunStacksRequest& stacks) { return PrintRunStacks(stacks); },
-                        [](const LogsRequest& logs) { return PrintLogs(logs); },
-                        [](const OrderRequest& order) { return GiveOrder(order); },
-                        [](const StatusRequest& status) {
-                          return status.watch ? WatchStatus(status)
-                                 : AsksForPool(status.server)
-                                     ? PrintPool(status.server, status.json)
-                                     : PrintStatus(status);
-                        },
-                        [](const ControlWish& wish) { return AskFor(wish); },
-                        [](const PublishWish& wish) { return PublishAs(wish, GetProcessEnv); },
-                        [](const NewProjectRequest& project) { return MakeNewProject(project); },
-                        [](const ReportRequest& report) { return PackReport(report); },
-                        [](const KeptQuery& query) { return AnswerKept(query); },
-                        [](const ShowEnvironment&) { return PrintOut(EnvironmentReport()); },
-                        [](const HelpRequest& help) { return PrintOut(help.text); },
-                    },
-                    request);
+  return std::visit(
+      Overload{
+          [](const StacksRequest& stacks) { return PrintStacks(stacks); },
+          [](const RunStacksRequest& stacks) { return PrintRunStacks(stacks); },
+          [](const LogsRequest& logs) { return PrintLogs(logs); },
+          [](const OrderRequest& order) { return GiveOrder(order); },
+          [](const StatusRequest& status) {
+            return status.watch                 ? WatchStatus(status)
+                   : AsksForPool(status.server) ? PrintPool(status.server, status.json)
+                                                : PrintStatus(status);
+          },
+          [](const ControlCommand& command) { return AskFor(command); },
+          [](const PublishCommand& command) { return PublishAs(command, GetProcessEnv); },
+          [](const NewProjectRequest& project) { return MakeNewProject(project); },
+          [](const ReportRequest& report) { return PackReport(report); },
+          [](const KeptQuery& query) { return AnswerKept(query); },
+          [](const ShowEnvironment&) { return PrintOut(EnvironmentReport()); },
+          [](const HelpRequest& help) { return PrintOut(help.text); },
+      },
+      request);
 }
 
 }  // namespace ddprun

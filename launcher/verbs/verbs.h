@@ -29,7 +29,7 @@ struct HelpRequest {        // A text to print.
 };
 
 using VerbRequest = std::variant<StacksRequest, RunStacksRequest, LogsRequest, OrderRequest,
-                                 StatusRequest, ControlWish, PublishWish, NewProjectRequest,
+                                 StatusRequest, ControlCommand, PublishCommand, NewProjectRequest,
                                  ReportRequest, KeptQuery, ShowEnvironment, HelpRequest>;
 
 bool IsVerb(const std::string& word);

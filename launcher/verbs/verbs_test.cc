@@ -71,12 +71,12 @@ TEST(Verbs, DrainNamesOneNodeAndFlagsMayFollowIt) {
   const auto parsed =
       Parsed({"drain", "n1#0", "--endpoint=n0:1"}, {{"DDPRUN_TOKEN", "0123456789abcdef"}});
   ASSERT_TRUE(parsed) << parsed.error().message;
-  const auto& wish = std::get<ControlWish>(*parsed);
-  EXPECT_EQ(wish.verb, ControlVerb::kDrain);
-  EXPECT_EQ(wish.node, "n1#0");
-  EXPECT_EQ(wish.server.endpoint, "n0:1");
-  EXPECT_EQ(wish.server.token, "0123456789abcdef");
-  EXPECT_EQ(std::get<ControlWish>(*Parsed({"stop"})).verb, ControlVerb::kStop);
+  const auto& command = std::get<ControlCommand>(*parsed);
+  EXPECT_EQ(command.verb, ControlVerb::kDrain);
+  EXPECT_EQ(command.node, "n1#0");
+  EXPECT_EQ(command.server.endpoint, "n0:1");
+  EXPECT_EQ(command.server.token, "0123456789abcdef");
+  EXPECT_EQ(std::get<ControlCommand>(*Parsed({"stop"})).verb, ControlVerb::kStop);
 }
 
 std::string Script(std::vector<std::string> args) {
@@ -330,12 +330,12 @@ TEST(Verbs, SaveAndStopSoonAreOrders) {
   EXPECT_EQ(kept.spec.kind, RequestKind::kEvidence);
   EXPECT_TRUE(Wants(kept.spec, 3) && !Wants(kept.spec, 2));
   EXPECT_NE(Problem({"stacks", "--keep", "12"}).find("not of processes"), std::string::npos);
-  EXPECT_TRUE(std::holds_alternative<ControlWish>(*Parsed({"stop"})));
+  EXPECT_TRUE(std::holds_alternative<ControlCommand>(*Parsed({"stop"})));
 }
 
 TEST(Verbs, AWordIsTheNameOfARun) {
   EXPECT_EQ(std::get<StatusRequest>(*Parsed({"status", "demo", "-w"})).server.run_id, "demo");
-  EXPECT_EQ(std::get<ControlWish>(*Parsed({"stop", "demo"})).server.run_id, "demo");
+  EXPECT_EQ(std::get<ControlCommand>(*Parsed({"stop", "demo"})).server.run_id, "demo");
   EXPECT_EQ(std::get<OrderRequest>(*Parsed({"save", "demo"})).server.run_id, "demo");
   EXPECT_EQ(std::get<LogsRequest>(*Parsed({"logs", "demo", "-f"})).server.run_id, "demo");
   EXPECT_EQ(std::get<LogsRequest>(*Parsed({"logs", "demo"})).word, "demo");

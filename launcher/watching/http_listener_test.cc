@@ -253,13 +253,13 @@ TEST_F(HttpListenerTest, AReaderThatStandsStillIsDropped) {
   }
 }
 
-TEST_F(HttpListenerTest, AWishIsAnsweredByWhoCarriesItOut) {
+TEST_F(HttpListenerTest, ARequestIsAnsweredByItsHandler) {
   act_ = [](const std::function<void(HttpAnswer)>& done) { done({200, "so be it"}); };
   OpenAnswering();
   EXPECT_THAT(Get("/act"), EndsWith("so be it"));
 }
 
-TEST_F(HttpListenerTest, AWishThatNobodyAnswersIsLate) {
+TEST_F(HttpListenerTest, ARequestWithoutAnAnswerIsLate) {
   act_ = [](const std::function<void(HttpAnswer)>&) {};
   OpenAnswering();
   EXPECT_THAT(Get("/act"), EndsWith("late /act"));

@@ -194,7 +194,7 @@ HttpAnswer PageAnswers::Proof(const HttpRequest& request) const {
           {{"Access-Control-Allow-Origin", "*"}}};
 }
 
-HttpAnswer PageAnswers::Wish(const HttpRequest& request) const {
+HttpAnswer PageAnswers::Control(const HttpRequest& request) const {
   if (view_.access.Of(request) != May::kOperate) {
     return {kForbidden,
             "to operate this run takes the key to operate it: ddprun status --url prints it\n"};
@@ -203,8 +203,8 @@ HttpAnswer PageAnswers::Wish(const HttpRequest& request) const {
   if (drains && !IsNodeName(request.body)) {
     return {kBadRequest, "that is not the name of a node\n"};
   }
-  return {.act = [wish = wish_, drains, node = request.body](auto done) {
-    wish(drains ? ControlVerb::kDrain : ControlVerb::kStop, drains ? node : "", std::move(done));
+  return {.act = [control = control_, drains, node = request.body](auto done) {
+    control(drains ? ControlVerb::kDrain : ControlVerb::kStop, drains ? node : "", std::move(done));
   }};
 }
 
@@ -233,7 +233,7 @@ HttpAnswer PageAnswers::Reply(const HttpRequest& request) {
     if (!PageAccess::FromPage(request)) {
       return {kForbidden, "this is for the page's own script (it sends the header X-Ddprun)\n"};
     }
-    return path == "/api/session" ? Session(request) : Wish(request);
+    return path == "/api/session" ? Session(request) : Control(request);
   }
   if (path == "/") {
     return ThePage();

@@ -5,7 +5,7 @@
 //   POST /api/proof         that the key is known here, for a page elsewhere that leads here
 //   GET  /api/state.json    the run, once
 //   GET  /api/events        the same as a stream of server-sent events: state, events, training
-//   POST /api/drain, /stop  a wish, as those of the verbs
+//   POST /api/drain, /stop  an operator's request, as of the verbs
 //
 // Every answer is made of one look, on the listener's thread. /livez, /readyz and /metrics ask for
 // no key; all else does where the run has a token.
@@ -45,8 +45,8 @@ struct PageView {
 // Where a reader goes whose server is gone: where nodes say that they answer. Without `own`.
 std::vector<std::string> OtherPages(const RunStatus& run, const std::vector<std::string>& own);
 
-// Carries an operator's wish out; `done` gets what the server says.
-using PageWish =
+// Carries an operator's request out; `done` gets what the server says.
+using ControlHandler =
     std::function<void(ControlVerb verb, std::string node, std::function<void(HttpAnswer)> done)>;
 
 // To browsers that show none at the server's own port.
@@ -54,7 +54,8 @@ HttpAnswer ProbesNeedKey();
 
 class PageAnswers final : public HttpAnswers {
  public:
-  PageAnswers(PageView view, PageWish wish) : view_(std::move(view)), wish_(std::move(wish)) {}
+  PageAnswers(PageView view, ControlHandler control)
+      : view_(std::move(view)), control_(std::move(control)) {}
   HttpAnswer Reply(const HttpRequest& request) override;
   std::string News(StreamPlace& place) override;
 
@@ -62,11 +63,11 @@ class PageAnswers final : public HttpAnswers {
   HttpAnswer Probe(const std::string& path) const;
   HttpAnswer Session(const HttpRequest& request) const;
   HttpAnswer Proof(const HttpRequest& request) const;
-  HttpAnswer Wish(const HttpRequest& request) const;
+  HttpAnswer Control(const HttpRequest& request) const;
   const std::string& State();
 
   const PageView view_;
-  const PageWish wish_;
+  const ControlHandler control_;
   std::string state_;  // As JSON, after the first request for it.
 };
 

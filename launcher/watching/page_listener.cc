@@ -17,11 +17,11 @@ std::unique_ptr<HttpListener> ListenerOf(Loop& loop, std::function<HttpListener:
 }  // namespace
 
 std::unique_ptr<HttpListener> MakePageListener(Loop& loop, std::function<PageView()> look,
-                                               PageWish wish) {
-  const PageWish on_loop = [&loop, wish = std::move(wish)](ControlVerb verb, std::string node,
-                                                           auto done) {
-    loop.Post([wish, verb, node = std::move(node), done = std::move(done)]() mutable {
-      wish(verb, std::move(node), std::move(done));
+                                               ControlHandler control) {
+  const ControlHandler on_loop = [&loop, control = std::move(control)](
+                                     ControlVerb verb, std::string node, auto done) {
+    loop.Post([control, verb, node = std::move(node), done = std::move(done)]() mutable {
+      control(verb, std::move(node), std::move(done));
     });
   };
   return ListenerOf(loop, [look = std::move(look), on_loop] {
@@ -30,11 +30,12 @@ std::unique_ptr<HttpListener> MakePageListener(Loop& loop, std::function<PageVie
 }
 
 std::unique_ptr<HttpListener> MakeRunsListener(Loop& loop, std::function<ServerView()> look,
-                                               RunsAnswers::Wish wish) {
-  const RunsAnswers::Wish on_loop = [&loop, wish = std::move(wish)](
-                                        const RunId& run, ControlVerb verb, const std::string& node,
-                                        auto done) {
-    loop.Post([wish, run, verb, node, done = std::move(done)] { wish(run, verb, node, done); });
+                                               RunsAnswers::RunControl control) {
+  const RunsAnswers::RunControl on_loop = [&loop, control = std::move(control)](
+                                              const RunId& run, ControlVerb verb,
+                                              const std::string& node, auto done) {
+    loop.Post(
+        [control, run, verb, node, done = std::move(done)] { control(run, verb, node, done); });
   };
   return ListenerOf(loop, [look = std::move(look), on_loop] {
     return std::make_shared<RunsAnswers>(look(), on_loop);

@@ -13,12 +13,12 @@
 
 namespace ddprun {
 
-// `look` and `wish` run on the loop. The listener ends before the loop does.
+// `look` and `control` run on the loop. The listener ends before the loop does.
 std::unique_ptr<HttpListener> MakePageListener(Loop& loop, std::function<PageView()> look,
-                                               PageWish wish);
+                                               ControlHandler control);
 // Of a server alone.
 std::unique_ptr<HttpListener> MakeRunsListener(Loop& loop, std::function<ServerView()> look,
-                                               RunsAnswers::Wish wish);
+                                               RunsAnswers::RunControl control);
 
 // Binds the address at which such a listener answers.
 Result<ListenSocket> ListenForWatchers(const Endpoint& listen);

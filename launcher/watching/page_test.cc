@@ -44,7 +44,7 @@ struct PageTest : ::testing::Test {
     view.node.run = run;
     return PageAnswers(std::move(view),
                        [this](ControlVerb verb, const std::string& node, const auto& done) {
-                         wished = (verb == ControlVerb::kDrain ? "drain " : "stop ") + node;
+                         asked = (verb == ControlVerb::kDrain ? "drain " : "stop ") + node;
                          done({200, "it is done\n"});
                        })
         .Reply(request);
@@ -71,7 +71,7 @@ struct PageTest : ::testing::Test {
 
   std::string token = kToken;
   std::optional<RunStatus> run = Running();
-  std::string wished;
+  std::string asked;
   const PageKeys keys = PageKeysOf(kToken, "demo");
 };
 
@@ -115,18 +115,18 @@ TEST_F(PageTest, WithoutATokenEverybodyLooksAndNobodyOperates) {
   token = "";
   EXPECT_EQ(Ask({.path = "/api/state.json"}).status, 200u);
   EXPECT_EQ(Post("/api/stop", "").status, 403u);
-  EXPECT_EQ(wished, "");
+  EXPECT_EQ(asked, "");
 }
 
 TEST_F(PageTest, OperatingTakesItsOwnKey) {
   EXPECT_EQ(Post("/api/stop", "").status, 403u);
   EXPECT_EQ(Post("/api/stop", "", CookieFor(keys.look)).status, 403u);
-  EXPECT_EQ(wished, "");
+  EXPECT_EQ(asked, "");
   const HttpAnswer answer = Post("/api/drain", "n0", CookieFor(keys.operate));
   ASSERT_TRUE(answer.act);
   std::string said;
   answer.act([&](const HttpAnswer& done) { said = done.body; });
-  EXPECT_EQ(wished, "drain n0");
+  EXPECT_EQ(asked, "drain n0");
   EXPECT_EQ(said, "it is done\n");
   for (const std::string& name : {std::string(), std::string("a\nb"), std::string(256, 'n')}) {
     EXPECT_EQ(Post("/api/drain", name, CookieFor(keys.operate)).status, 400u);
@@ -212,7 +212,7 @@ TEST_F(PageTest, OnlyThePageItselfOperates) {
                  .by_script = true})
                 .status,
             403u);
-  EXPECT_EQ(wished, "");
+  EXPECT_EQ(asked, "");
 }
 
 // DNS rebinding: somebody else's name leads here.

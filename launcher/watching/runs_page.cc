@@ -61,8 +61,10 @@ PageAnswers& RunsAnswers::Page(const RunStatus* run) {
       view.runs.push_back({one.run_id, one.phase, HeadlineOf(one).text});
     }
     page = std::make_unique<PageAnswers>(
-        std::move(view), [wish = wish_, id](ControlVerb verb, const std::string& node,
-                                            const auto& done) { wish(id, verb, node, done); });
+        std::move(view),
+        [control = control_, id](ControlVerb verb, const std::string& node, const auto& done) {
+          control(id, verb, node, done);
+        });
   }
   return *page;
 }

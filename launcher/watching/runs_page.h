@@ -26,9 +26,10 @@ inline constexpr std::size_t kMostWhole = 16;
 
 class RunsAnswers final : public HttpAnswers {
  public:
-  using Wish = std::function<void(const RunId& run, ControlVerb verb, const std::string& node,
-                                  std::function<void(HttpAnswer)> done)>;
-  RunsAnswers(ServerView view, Wish wish) : view_(std::move(view)), wish_(std::move(wish)) {}
+  using RunControl = std::function<void(const RunId& run, ControlVerb verb, const std::string& node,
+                                        std::function<void(HttpAnswer)> done)>;
+  RunsAnswers(ServerView view, RunControl control)
+      : view_(std::move(view)), control_(std::move(control)) {}
   HttpAnswer Reply(const HttpRequest& request) override;
   std::string News(StreamPlace& place) override;
 
@@ -41,7 +42,7 @@ class RunsAnswers final : public HttpAnswers {
   PageAnswers& Page(const RunStatus* run);
 
   const ServerView view_;
-  const Wish wish_;
+  const RunControl control_;
   std::map<RunId, std::unique_ptr<PageAnswers>> pages_;
 };
 

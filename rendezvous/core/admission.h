@@ -20,7 +20,7 @@ std::optional<std::string> WhyRefused(const Roster& roster, const NodeReport& re
 // Peers are not trusted to agree: a place outside the run's own bounds is ignored.
 bool IsPossible(const Placement& placement, const NodeReport& report, const RunSpec& spec);
 
-// Whether the node's wish may end the run, and not only its own part: a member of the present
+// Whether the node's request may end the run, and not only its own part: a member of the present
 // world; where none runs, of the last one, or nodes that take a lost one's place; before the first
 // world, those that have waited for it. `gathering`: no world runs.
 bool MayStopRun(const Roster& roster, bool gathering, const NodeKey& key);

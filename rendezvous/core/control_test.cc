@@ -101,7 +101,7 @@ TEST(ControlOfHosts, AnElasticRunOutlivesItsOnlyNodeWhereItsServerDoes) {
             "has no other node");
 }
 
-// Its next report, sent before it heard of the wish, must not take the wish back.
+// Its next report, sent before it heard of the request, must not take the request back.
 TEST_F(Control, ADrainOutlivesTheNodesOwnReports) {
   Ask(ControlVerb::kDrain, "n1", At(1s));
   b.report.leaving = Leaving::kNo;

@@ -80,7 +80,7 @@ TEST_F(Outsiders, WhoTakesALostOnesPlaceStopsTheRun) {
   EXPECT_EQ(story.state.phase, Phase::kFailed);
 }
 
-TEST_F(Outsiders, AnotherWishIsLookedAtAnewOnceItIsAMember) {
+TEST_F(Outsiders, AnotherRequestIsLookedAtAnewOnceItIsAMember) {
   FormWorld(At(0s), a, outsider);
   outsider.report.leaving = Leaving::kStopRun;
   outsider.Says(At(1s));

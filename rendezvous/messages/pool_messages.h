@@ -1,7 +1,7 @@
 // The messages of daemons, launches and the server of a pool to each other. Values; nothing is
 // decided here.
 //
-// A daemon offers its machine, and a launch wishes for machines. Each keeps a stream open. A
+// A daemon offers its machine, and a launch requests machines. Each keeps a stream open. A
 // message on it says everything that its sender has to say now, so the newest one counts, and lost
 // or repeated messages change nothing. The server answers with an order, or with a view of the run.
 #pragma once
@@ -24,10 +24,10 @@ namespace ddprun {
 inline constexpr Duration kPoolPeriod{2'500};
 inline constexpr Duration kPoolSilence{10'000};
 inline constexpr std::size_t kMostDaemons = 1'000;
-inline constexpr std::size_t kMostWishes = 256;      // Runs that wait or train, as of a server.
-inline constexpr std::size_t kMaxWork = 256 << 10;   // Bytes of a run's directory and arguments.
-inline constexpr std::size_t kMostWorkArgs = 4'096;  // Arguments of a run.
-inline constexpr std::size_t kMostPastRuns = 16;     // Whose ends the server remembers.
+inline constexpr std::size_t kMostPoolRequests = 256;  // Runs that wait or train, as of a server.
+inline constexpr std::size_t kMaxWork = 256 << 10;     // Bytes of a run's directory and arguments.
+inline constexpr std::size_t kMostWorkArgs = 4'096;    // Arguments of a run.
+inline constexpr std::size_t kMostPastRuns = 16;       // Whose ends the server remembers.
 inline constexpr std::size_t kMostSignals = 16;     // Of a run: those after them are not passed on.
 inline constexpr std::size_t kMostEndedParts = 16;  // That a daemon remembers.
 inline constexpr std::size_t kMostSaidLines = 32;   // The newest lines of ddprun on one host.
@@ -101,7 +101,7 @@ struct PoolOrder {
 };
 
 // ---- Of a launch ----
-struct PoolWish {
+struct PoolRequest {
   RunId run_id;
   Incarnation incarnation;
   std::uint64_t ticket = 0;  // Its place in the queue, as the server has said; 0: not yet.
@@ -112,7 +112,7 @@ struct PoolWish {
   std::vector<std::string> args;
   std::string signals;    // That it has got; while it waits, it leaves the queue by one.
   bool detached = false;  // The run continues without its launch.
-  bool operator==(const PoolWish&) const = default;
+  bool operator==(const PoolRequest&) const = default;
 };
 
 inline std::size_t WorkBytes(const std::string& directory, const std::vector<std::string>& args) {
@@ -166,7 +166,7 @@ struct PoolStatus {
 struct PoolQuestion {
   bool operator==(const PoolQuestion&) const = default;
 };
-using PoolReport = std::variant<PoolQuestion, PoolOffer, PoolWish>;
+using PoolReport = std::variant<PoolQuestion, PoolOffer, PoolRequest>;
 using PoolReply = std::variant<PoolStatus, PoolOrder, PoolView>;
 
 }  // namespace ddprun

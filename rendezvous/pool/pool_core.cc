@@ -78,7 +78,7 @@ PoolCore::Part* PoolCore::Find(const RunId& run_id, const std::string& name, std
 // server had drawn first.
 void PoolCore::TakeEnded(const std::string& name, const EndedPart& ended) {
   const auto found = runs_.find(ended.run_id);
-  if (found == runs_.end() || found->second.over || ended.part < found->second.wish.ticket) {
+  if (found == runs_.end() || found->second.over || ended.part < found->second.request.ticket) {
     return;
   }
   Run& run = found->second;
@@ -130,45 +130,46 @@ void PoolCore::TakePart(const PoolOffer& offer, Time now) {
   }
   const auto found = runs_.find(offer.run_id);
   const bool is_new = found == runs_.end();
-  if (is_new ? (judges_ && !offer.detached) || runs_.size() >= kMostWishes
-             : offer.part < found->second.wish.ticket || found->second.over) {
+  if (is_new ? (judges_ && !offer.detached) || runs_.size() >= kMostPoolRequests
+             : offer.part < found->second.request.ticket || found->second.over) {
     return;  // No run has it, so it will end.
   }
   Run& run = runs_[offer.run_id];
   if (is_new) {
     run.adopted = true;
-    run.wish.run_id = offer.run_id;
-    run.wish.detached = offer.detached;
+    run.request.run_id = offer.run_id;
+    run.request.detached = offer.detached;
     run.gone = std::max(now, judges_at_);
   }
   run.placed = run.begun = true;
   run.parts.push_back({.name = offer.name, .number = offer.part, .phase = PartPhase::kRunning});
 }
 
-Result<void> PoolCore::OnWish(const PoolWish& wish) {
-  const auto found = runs_.find(wish.run_id);
+Result<void> PoolCore::OnRequest(const PoolRequest& request) {
+  const auto found = runs_.find(request.run_id);
   const bool known = found != runs_.end();
-  if (known && !found->second.adopted && found->second.wish.incarnation != wish.incarnation) {
-    const bool ends = found->second.gone && !found->second.wish.detached;
-    return Error{ErrorKind::kRefused, "a run named '" + wish.run_id + "' is in the pool already" +
+  if (known && !found->second.adopted && found->second.request.incarnation != request.incarnation) {
+    const bool ends = found->second.gone && !found->second.request.detached;
+    return Error{ErrorKind::kRefused, "a run named '" + request.run_id +
+                                          "' is in the pool already" +
                                           (ends ? ", and is ending" : "")};
   }
-  if (!known && runs_.size() >= kMostWishes) {
+  if (!known && runs_.size() >= kMostPoolRequests) {
     return Error{ErrorKind::kRefused,
-                 "the pool has " + std::to_string(kMostWishes) + " runs, the most it takes"};
+                 "the pool has " + std::to_string(kMostPoolRequests) + " runs, the most it takes"};
   }
-  Run& run = runs_[wish.run_id];
+  Run& run = runs_[request.run_id];
   // A ticket that cannot have been given yet, as after a clock that was far ahead, counts as none.
-  const std::uint64_t told = wish.ticket <= next_ + kMostAhead ? wish.ticket : 0;
-  const std::uint64_t earlier = std::max(told, run.wish.ticket);
-  run.wish = wish;
-  run.wish.ticket = earlier != 0 ? earlier : next_;
-  NumbersAreAbove(run.wish.ticket);
-  run.inherited = run.inherited || run.adopted || (!known && wish.placed);
-  run.placed = run.placed || wish.placed;
+  const std::uint64_t told = request.ticket <= next_ + kMostAhead ? request.ticket : 0;
+  const std::uint64_t earlier = std::max(told, run.request.ticket);
+  run.request = request;
+  run.request.ticket = earlier != 0 ? earlier : next_;
+  NumbersAreAbove(run.request.ticket);
+  run.inherited = run.inherited || run.adopted || (!known && request.placed);
+  run.placed = run.placed || request.placed;
   run.begun = run.begun || run.placed;
-  if (std::ranges::any_of(wish.signals, AsksForTheEnd)) {
-    StopWaiting(wish.run_id);
+  if (std::ranges::any_of(request.signals, AsksForTheEnd)) {
+    StopWaiting(request.run_id);
   }
   run.adopted = false;
   run.gone.reset();
@@ -182,21 +183,21 @@ Result<void> PoolCore::OnWish(const PoolWish& wish) {
   return {};
 }
 
-void PoolCore::Restore(const PoolWish& wish, Time now) {
-  if (wish.detached && OnWish(wish)) {
-    runs_.at(wish.run_id).gone = now;
+void PoolCore::Restore(const PoolRequest& request, Time now) {
+  if (request.detached && OnRequest(request)) {
+    runs_.at(request.run_id).gone = now;
   }
 }
 
-std::vector<PoolWish> PoolCore::Detached() const {
-  std::vector<PoolWish> wishes;
+std::vector<PoolRequest> PoolCore::Detached() const {
+  std::vector<PoolRequest> requests;
   for (const auto& [id, run] : runs_) {
-    if (run.wish.detached && !run.adopted && !run.over) {
-      wishes.push_back(run.wish);
-      wishes.back().placed = run.placed;
+    if (run.request.detached && !run.adopted && !run.over) {
+      requests.push_back(run.request);
+      requests.back().placed = run.placed;
     }
   }
-  return wishes;
+  return requests;
 }
 
 void PoolCore::OnDaemonGone(const std::string& name, Incarnation incarnation, Time now) {
@@ -208,7 +209,7 @@ void PoolCore::OnDaemonGone(const std::string& name, Incarnation incarnation, Ti
 
 void PoolCore::OnLaunchGone(const RunId& run_id, Incarnation incarnation, Time now) {
   const auto found = runs_.find(run_id);
-  if (found != runs_.end() && found->second.wish.incarnation == incarnation) {
+  if (found != runs_.end() && found->second.request.incarnation == incarnation) {
     found->second.gone = now;
   }
 }
@@ -278,7 +279,7 @@ std::size_t PoolCore::Living(const Run& run) {
 }
 
 bool PoolCore::LookAtRun(Run& run, Time now) const {
-  const bool left = run.gone && !run.wish.detached && now >= *run.gone + kLaunchPatience;
+  const bool left = run.gone && !run.request.detached && now >= *run.gone + kLaunchPatience;
   if (left && !run.placed) {
     return false;
   }
@@ -286,7 +287,7 @@ bool PoolCore::LookAtRun(Run& run, Time now) const {
   const std::size_t living = Living(run);
   const bool any_ended = std::ranges::any_of(
       run.parts, [](const Part& part) { return part.phase == PartPhase::kEnded && !part.left; });
-  if (run.failure && living > 0 && living < run.wish.min_nodes) {
+  if (run.failure && living > 0 && living < run.request.min_nodes) {
     run.ends_at = run.ends_at.value_or(now + kFailureGrace);
   }
   run.ends = run.ends || (run.ends_at && now >= *run.ends_at);
@@ -300,10 +301,10 @@ bool PoolCore::LookAtRun(Run& run, Time now) const {
 }
 
 void PoolCore::Remember(const Run& run) {
-  if (!run.wish.detached || !run.over) {
+  if (!run.request.detached || !run.over) {
     return;
   }
-  const PoolView view = ViewFor(run.wish.run_id);
+  const PoolView view = ViewFor(run.request.run_id);
   std::string state =
       view.exit_code ? "has ended with exit code " + std::to_string(*view.exit_code) : "has ended";
   for (const PoolPart& part : view.parts) {
@@ -312,9 +313,10 @@ void PoolCore::Remember(const Run& run) {
       break;
     }
   }
-  std::erase_if(ended_, [&](const PoolQueued& other) { return other.run_id == run.wish.run_id; });
-  ended_.push_back({run.wish.run_id, run.wish.min_nodes, run.wish.max_nodes, PoolRunPhase::kOver,
-                    state.substr(0, kMaxPoolState)});
+  std::erase_if(ended_,
+                [&](const PoolQueued& other) { return other.run_id == run.request.run_id; });
+  ended_.push_back({run.request.run_id, run.request.min_nodes, run.request.max_nodes,
+                    PoolRunPhase::kOver, state.substr(0, kMaxPoolState)});
   if (ended_.size() > kMostPastRuns) {
     ended_.pop_front();
   }
@@ -344,15 +346,16 @@ std::vector<std::string> PoolCore::FreeFor(const Run& run) const {
 bool PoolCore::Give(Run& run) {
   const std::vector<std::string> free = FreeFor(run);
   const std::size_t living = Living(run);
-  if (living + free.size() < run.wish.min_nodes) {
+  if (living + free.size() < run.request.min_nodes) {
     return false;
   }
   run.placed = true;
   if (!std::exchange(run.begun, true)) {
-    begun_.push_back(run.wish.run_id);
+    begun_.push_back(run.request.run_id);
   }
   std::erase_if(run.parts, [](const Part& part) { return part.phase == PartPhase::kLost; });
-  const std::size_t most = run.wish.max_nodes - std::min<std::size_t>(living, run.wish.max_nodes);
+  const std::size_t most =
+      run.request.max_nodes - std::min<std::size_t>(living, run.request.max_nodes);
   for (std::size_t i = 0; i < std::min(free.size(), most); ++i) {
     run.parts.push_back({.name = free[i], .number = next_++});
   }
@@ -366,7 +369,7 @@ std::vector<PoolCore::Run*> PoolCore::InOrder() {
       runs.push_back(&run);
     }
   }
-  std::ranges::sort(runs, {}, [](const Run* run) { return run->wish.ticket; });
+  std::ranges::sort(runs, {}, [](const Run* run) { return run->request.ticket; });
   return runs;
 }
 
@@ -380,10 +383,10 @@ void PoolCore::PlaceRuns() {
   };
   bool enough = true;
   for (Run* const run : runs) {
-    if (run->inherited && !judges_ && run->placed && Living(*run) < run->wish.min_nodes) {
+    if (run->inherited && !judges_ && run->placed && Living(*run) < run->request.min_nodes) {
       enough = false;  // Its daemons may still come; until that is known it is not overtaken.
     }
-    if (takes_more(*run) && Living(*run) < run->wish.min_nodes) {
+    if (takes_more(*run) && Living(*run) < run->request.min_nodes) {
       enough = Give(*run) && enough;
     }
   }
@@ -414,7 +417,7 @@ std::optional<Time> PoolCore::NextWake() const {
     }
   }
   for (const auto& [id, run] : runs_) {
-    if (run.gone && !run.wish.detached && !run.ends) {
+    if (run.gone && !run.request.detached && !run.ends) {
       at(*run.gone + kLaunchPatience);
     }
     if (run.ends_at && !run.ends) {
@@ -454,24 +457,25 @@ PoolOrder PoolCore::OrderFor(const std::string& name) const {
   const Part& part = *std::ranges::find_if(
       run.parts, [&](const Part& known) { return known.name == name && known.lives(); });
   order.part = part.number;
-  order.signals = run.wish.signals;
-  order.detached = run.wish.detached;
+  order.signals = run.request.signals;
+  order.detached = run.request.detached;
   order.end = run.ends;
   if (part.phase == PartPhase::kGiven) {
-    order.directory = run.wish.directory;
-    order.args = run.wish.args;
+    order.directory = run.request.directory;
+    order.args = run.request.args;
   }
   return order;
 }
 
 PoolView PoolCore::ViewFor(const RunId& run_id) const {
   const Run& run = runs_.at(run_id);
-  PoolView view{.ticket = run.wish.ticket, .placed = run.placed, .over = run.over};
+  PoolView view{.ticket = run.request.ticket, .placed = run.placed, .over = run.over};
   view.exit_code = run.failure ? run.failure : run.last_code;
   if (!run.placed && !run.over) {
     view.place = 1;
     for (const auto& [id, other] : runs_) {
-      view.place += !other.placed && !other.over && other.wish.ticket < run.wish.ticket ? 1 : 0;
+      view.place +=
+          !other.placed && !other.over && other.request.ticket < run.request.ticket ? 1 : 0;
     }
     view.waits = WaitsFor(run, view.place);
   }
@@ -490,10 +494,10 @@ std::string PoolCore::WaitsFor(const Run& run, std::size_t place) const {
   if (recovers_) {
     return "the pool's server has just begun, and waits for its daemons";
   }
-  const std::string needs = "it needs " + CountOf(run.wish.min_nodes, "daemon");
+  const std::string needs = "it needs " + CountOf(run.request.min_nodes, "daemon");
   const auto usable = static_cast<std::size_t>(
       std::ranges::count_if(daemons_, [](const auto& entry) { return TakesRuns(entry.second); }));
-  if (usable < run.wish.min_nodes) {
+  if (usable < run.request.min_nodes) {
     return needs + ", and the pool has " + std::to_string(usable) + " that can take a run";
   }
   if (place > 1) {
@@ -529,7 +533,7 @@ PoolStatus PoolCore::Status() const {
   }
   std::vector<std::pair<std::uint64_t, RunId>> by_ticket;
   for (const auto& [id, run] : runs_) {
-    by_ticket.emplace_back(run.wish.ticket, id);
+    by_ticket.emplace_back(run.request.ticket, id);
   }
   std::ranges::sort(by_ticket);
   for (const auto& [ticket, id] : by_ticket) {
@@ -546,7 +550,7 @@ PoolStatus PoolCore::Status() const {
         state += " " + part.name;
       }
     }
-    status.runs.push_back({id, run.wish.min_nodes, run.wish.max_nodes, phase, state});
+    status.runs.push_back({id, run.request.min_nodes, run.request.max_nodes, phase, state});
   }
   for (const PoolQueued& run : ended_) {
     if (!runs_.contains(run.run_id)) {

@@ -1,6 +1,6 @@
 // Decides which daemons of a pool take part in which runs. Pure: no streams, no clock.
 //
-// A run, by its launch's wish:
+// A run, by its launch's request:
 //
 //           | enough daemons | a part ends     | all have ended | all lost | launch gone | stop
 //   Waiting | Placed         | -               | -              | -        | forgotten   | Over
@@ -51,11 +51,11 @@ class PoolCore {
 
   // kRefused: why this daemon or launch is not taken.
   Result<void> OnOffer(const PoolOffer& offer, Time now);
-  Result<void> OnWish(const PoolWish& wish);
+  Result<void> OnRequest(const PoolRequest& request);
   // A detached run that an earlier server has kept; its launch has gone.
-  void Restore(const PoolWish& wish, Time now);
+  void Restore(const PoolRequest& request, Time now);
   // Those to be kept for the next server.
-  std::vector<PoolWish> Detached() const;
+  std::vector<PoolRequest> Detached() const;
   // Its stream has ended.
   void OnDaemonGone(const std::string& name, Incarnation incarnation, Time now);
   void OnLaunchGone(const RunId& run_id, Incarnation incarnation, Time now);
@@ -92,7 +92,7 @@ class PoolCore {
     bool lives() const { return phase == PartPhase::kGiven || phase == PartPhase::kRunning; }
   };
   struct Run {
-    PoolWish wish;
+    PoolRequest request;
     bool adopted = false;  // Only its daemons have told of it.
     bool placed = false;
     bool begun = false;      // It was placed before, here or by an earlier server.

@@ -26,21 +26,21 @@ class PoolCoreTest : public ::testing::Test {
     ASSERT_TRUE(core_.OnOffer(daemons_[name], now_));
     core_.Settle(now_);
   }
-  void Wish(const RunId& run, std::uint32_t least, std::uint32_t most, bool detached = false) {
-    PoolWish& wish = wishes_[run];
-    wish.run_id = run;
-    wish.incarnation = {7};
-    wish.min_nodes = least;
-    wish.max_nodes = most;
-    wish.args = {"--", run};
-    wish.detached = detached;
-    SayWish(run);
+  void Request(const RunId& run, std::uint32_t least, std::uint32_t most, bool detached = false) {
+    PoolRequest& request = requests_[run];
+    request.run_id = run;
+    request.incarnation = {7};
+    request.min_nodes = least;
+    request.max_nodes = most;
+    request.args = {"--", run};
+    request.detached = detached;
+    SayRequest(run);
   }
-  void SayWish(const RunId& run) {
-    ASSERT_TRUE(core_.OnWish(wishes_[run]));
+  void SayRequest(const RunId& run) {
+    ASSERT_TRUE(core_.OnRequest(requests_[run]));
     core_.Settle(now_);
-    wishes_[run].ticket = core_.ViewFor(run).ticket;
-    wishes_[run].placed = core_.ViewFor(run).placed;
+    requests_[run].ticket = core_.ViewFor(run).ticket;
+    requests_[run].placed = core_.ViewFor(run).placed;
   }
   // Each daemon starts what it is to start.
   void Obey() {
@@ -59,7 +59,7 @@ class PoolCoreTest : public ::testing::Test {
     for (std::uint32_t i = 1; i <= daemons; ++i) {
       Offer("n" + std::to_string(i));
     }
-    Wish("a", daemons, daemons);
+    Request("a", daemons, daemons);
     Obey();
   }
   void End(const std::string& name, std::optional<int> code) {
@@ -97,18 +97,18 @@ class PoolCoreTest : public ::testing::Test {
   Time now_{};
   PoolCore core_{1'000, now_};
   std::map<std::string, PoolOffer> daemons_;
-  std::map<RunId, PoolWish> wishes_;
+  std::map<RunId, PoolRequest> requests_;
 };
 
 TEST_F(PoolCoreTest, RunsArePlacedInTheOrderInWhichTheyCame) {
   Offer("n1");
   Offer("n2");
-  Wish("a", 2, 2);
+  Request("a", 2, 2);
   EXPECT_EQ(On("a"), "n1 n2");
   Obey();
-  Wish("big", 2, 2);
-  Wish("small", 1, 1);
-  Wish("after", 1, 1);
+  Request("big", 2, 2);
+  Request("small", 1, 1);
+  Request("after", 1, 1);
   EXPECT_EQ(core_.ViewFor("small").place, 2u);
   std::vector<RunId> shown;
   for (const PoolQueued& run : core_.Status().runs) {
@@ -124,7 +124,7 @@ TEST_F(PoolCoreTest, RunsArePlacedInTheOrderInWhichTheyCame) {
 
 TEST_F(PoolCoreTest, ARunOfMinToMaxTakesWhatIsFreeAndLaterMore) {
   Offer("n1");
-  Wish("e", 2, 3);
+  Request("e", 2, 3);
   EXPECT_EQ(core_.ViewFor("e").waits, "it needs 2 daemons, and the pool has 1 that can take a run");
   Offer("n2");
   EXPECT_EQ(On("e"), "n1 n2");
@@ -139,7 +139,7 @@ TEST_F(PoolCoreTest, DaemonsThatAreUnfitOrDrainedGetNothing) {
   Offer("n2");
   EXPECT_TRUE(core_.Drain("n2"));
   EXPECT_FALSE(core_.Drain("n9"));
-  Wish("a", 1, 1);
+  Request("a", 1, 1);
   EXPECT_FALSE(core_.ViewFor("a").placed);
   EXPECT_EQ(State("n1"), "unfit: a GPU is missing");
   EXPECT_EQ(State("n2"), "drained");
@@ -148,7 +148,7 @@ TEST_F(PoolCoreTest, DaemonsThatAreUnfitOrDrainedGetNothing) {
 
 TEST_F(PoolCoreTest, APartThatADaemonCannotStartIsGivenToAnother) {
   Offer("n1");
-  Wish("a", 1, 1);
+  Request("a", 1, 1);
   daemons_["n1"].unfit = "its directory is gone";
   Say("n1");
   Offer("n2");
@@ -158,9 +158,9 @@ TEST_F(PoolCoreTest, APartThatADaemonCannotStartIsGivenToAnother) {
 TEST_F(PoolCoreTest, ALaunchThatIsGoneEndsItsRunButNotADetachedOne) {
   Offer("n1");
   Offer("n2");
-  Wish("a", 1, 1);
-  Wish("d", 1, 1, /*detached=*/true);
-  Wish("waits", 1, 1);
+  Request("a", 1, 1);
+  Request("d", 1, 1, /*detached=*/true);
+  Request("waits", 1, 1);
   Obey();
   for (const char* const run : {"a", "d", "waits"}) {
     core_.OnLaunchGone(run, {7}, now_);
@@ -180,21 +180,21 @@ TEST_F(PoolCoreTest, ALaunchThatIsGoneEndsItsRunButNotADetachedOne) {
 
 TEST_F(PoolCoreTest, AServerKeepsItsDetachedRunsForTheNextOne) {
   Offer("n1");
-  Wish("a", 1, 1);
-  Wish("trains", 1, 1, /*detached=*/true);
-  Wish("waits", 1, 1, /*detached=*/true);
-  Wish("later", 1, 1, /*detached=*/true);
+  Request("a", 1, 1);
+  Request("trains", 1, 1, /*detached=*/true);
+  Request("waits", 1, 1, /*detached=*/true);
+  Request("later", 1, 1, /*detached=*/true);
   Obey();
   End("n1", 0);
   Obey();
   for (const char* const run : {"trains", "waits", "later"}) {
     core_.OnLaunchGone(run, {7}, now_);
   }
-  const std::vector<PoolWish> kept = core_.Detached();
+  const std::vector<PoolRequest> kept = core_.Detached();
   ASSERT_EQ(kept.size(), 3u) << "attached runs have their launches";
   BeginAgain();
-  for (const PoolWish& wish : kept) {
-    core_.Restore(wish, now_);
+  for (const PoolRequest& request : kept) {
+    core_.Restore(request, now_);
   }
   EXPECT_EQ(core_.Detached(), kept);
   Say("n1");
@@ -212,7 +212,7 @@ TEST_F(PoolCoreTest, TheEndsOfTheLastDetachedRunsAreKnown) {
   Offer("n1");
   for (std::size_t i = 0; i <= kMostPastRuns; ++i) {
     const RunId run = "r" + std::to_string(i);
-    Wish(run, 1, 1, /*detached=*/true);
+    Request(run, 1, 1, /*detached=*/true);
     core_.OnLaunchGone(run, {7}, now_);
     Obey();
     daemons_["n1"].said = {{1, 1, "begins"}, {2, 3, "its directory is not there"}};
@@ -221,8 +221,8 @@ TEST_F(PoolCoreTest, TheEndsOfTheLastDetachedRunsAreKnown) {
   }
   EXPECT_EQ(StateOfRun("r0"), "none");
   EXPECT_EQ(StateOfRun("r1"), "has ended with exit code 69: n1: its directory is not there");
-  wishes_.erase("r1");
-  Wish("r1", 1, 1, /*detached=*/true);
+  requests_.erase("r1");
+  Request("r1", 1, 1, /*detached=*/true);
   EXPECT_EQ(StateOfRun("r1"), "runs on n1");
 }
 
@@ -230,17 +230,17 @@ TEST_F(PoolCoreTest, ALaunchThatComesBackInTimeKeepsItsRun) {
   Begin(1);
   core_.OnLaunchGone("a", {7}, now_);
   Pass(PoolCore::kLaunchPatience / 2);
-  SayWish("a");
+  SayRequest("a");
   Pass(PoolCore::kLaunchPatience * 2);
   EXPECT_FALSE(core_.OrderFor("n1").end);
 }
 
 TEST_F(PoolCoreTest, AnotherRunOfTheSameNameIsRefused) {
   Offer("n1");
-  Wish("a", 1, 1);
-  PoolWish other = wishes_["a"];
+  Request("a", 1, 1);
+  PoolRequest other = requests_["a"];
   other.incarnation = {8};
-  EXPECT_FALSE(core_.OnWish(other));
+  EXPECT_FALSE(core_.OnRequest(other));
 }
 
 TEST_F(PoolCoreTest, TheCodeIsOfThePartThatFailedFirst) {
@@ -255,7 +255,7 @@ TEST_F(PoolCoreTest, TheCodeIsOfThePartThatFailedFirst) {
 
 TEST_F(PoolCoreTest, ADaemonThatIsLostIsReplacedBeforeAnyoneElseIsServed) {
   Begin(2);
-  Wish("b", 1, 1);
+  Request("b", 1, 1);
   core_.OnDaemonGone("n2", {1}, now_);
   Pass(PoolCore::kDaemonPatience - Duration{1});
   Offer("n3");
@@ -278,14 +278,14 @@ TEST_F(PoolCoreTest, AMachineThatBeganAgainLosesItsPartAndMayGetANewOne) {
 
 TEST_F(PoolCoreTest, NothingRunsTwiceAcrossServers) {
   Begin(1);
-  PoolWish unaware = wishes_["a"];
+  PoolRequest unaware = requests_["a"];
   unaware.placed = false;  // It has not heard so.
   BeginAgain();
   PoolOffer& offer = daemons_["n1"];
   offer.ended.push_back({"a", offer.part, 0});
   offer.run_id.clear();
   Say("n1");
-  ASSERT_TRUE(core_.OnWish(unaware));
+  ASSERT_TRUE(core_.OnRequest(unaware));
   Pass(PoolCore::kRecovery);
   EXPECT_TRUE(core_.ViewFor("a").over);
   EXPECT_EQ(core_.ViewFor("a").exit_code, 0);
@@ -293,9 +293,9 @@ TEST_F(PoolCoreTest, NothingRunsTwiceAcrossServers) {
 
 TEST_F(PoolCoreTest, ARunThatNoDaemonRemembersIsOver) {
   Begin(1);
-  SayWish("a");
+  SayRequest("a");
   BeginAgain();
-  SayWish("a");
+  SayRequest("a");
   Pass(PoolCore::kRecovery);
   EXPECT_FALSE(core_.ViewFor("a").over) << "its daemon may still come";
   Pass(PoolCore::kDaemonPatience);
@@ -306,8 +306,8 @@ TEST_F(PoolCoreTest, ARunThatNoDaemonRemembersIsOver) {
 TEST_F(PoolCoreTest, ANewServerEndsARunWhoseLaunchDoesNotComeUnlessItIsDetached) {
   Offer("n1");
   Offer("n2");
-  Wish("a", 1, 1);
-  Wish("d", 1, 1, /*detached=*/true);
+  Request("a", 1, 1);
+  Request("d", 1, 1, /*detached=*/true);
   Obey();
   BeginAgain();
   Say("n1");
@@ -321,10 +321,10 @@ TEST_F(PoolCoreTest, ANewServerEndsARunWhoseLaunchDoesNotComeUnlessItIsDetached)
 
 TEST_F(PoolCoreTest, ADaemonThatComesLateToANewServerKeepsItsRun) {
   Begin(1);
-  SayWish("a");
+  SayRequest("a");
   BeginAgain();
   Offer("n2");
-  SayWish("a");
+  SayRequest("a");
   Pass(PoolCore::kDaemonPatience - Duration{1});
   EXPECT_EQ(On("a"), "") << "its daemon may still come";
   Say("n1");
@@ -336,11 +336,11 @@ TEST_F(PoolCoreTest, ADaemonThatComesLateToANewServerKeepsItsRun) {
 
 TEST_F(PoolCoreTest, ARunWhoseDaemonsMayStillComeIsNotOvertakenAtANewServer) {
   Begin(2);
-  Wish("later", 1, 1);
+  Request("later", 1, 1);
   BeginAgain();
   Say("n1");
-  SayWish("a");
-  SayWish("later");
+  SayRequest("a");
+  SayRequest("later");
   Offer("n3");
   Pass(PoolCore::kDaemonPatience - Duration{1});
   EXPECT_EQ(On("later"), "");
@@ -356,8 +356,8 @@ TEST_F(PoolCoreTest, ANewServerWhoseClockIsBehindGivesNoNumberTwice) {
   core_ = PoolCore(1, now_);
   Say("n1");
   Pass(PoolCore::kRecovery);
-  wishes_.clear();
-  Wish("b", 1, 1);
+  requests_.clear();
+  Request("b", 1, 1);
   EXPECT_GT(core_.OrderFor("n1").part, part);
 }
 
@@ -376,7 +376,7 @@ TEST_F(PoolCoreTest, ARunGoesOnWithoutADrainedDaemonAndGetsAnother) {
 TEST_F(PoolCoreTest, ARunThatGoesOnWithoutAFailedPartSucceeds) {
   Offer("n1");
   Offer("n2");
-  Wish("a", 1, 2);
+  Request("a", 1, 2);
   Obey();
   End("n2", 137);
   End("n1", 0);
@@ -388,14 +388,14 @@ TEST_F(PoolCoreTest, APartThatComesAfterTheEndDoesNotChangeIt) {
   for (const int code : {0, 130}) {
     Offer("n1");
     Offer("n2");
-    Wish("a", 1, 2);
+    Request("a", 1, 2);
     Obey();
     End("n1", code);
     End("n2", 69);  // Its node does not find the run any more.
     EXPECT_EQ(core_.ViewFor("a").exit_code, code);
     core_.OnLaunchGone("a", {7}, now_);
     Pass(Duration{0});
-    wishes_.clear();
+    requests_.clear();
   }
 }
 
@@ -423,7 +423,7 @@ TEST_F(PoolCoreTest, ARunBeginsOnce) {
   for (const char* const name : {"n1", "n2"}) {
     Say(name);
   }
-  SayWish("a");
+  SayRequest("a");
   Pass(PoolCore::kDaemonPatience);
   EXPECT_TRUE(core_.TakeBegun().empty());
 }
@@ -434,26 +434,26 @@ TEST_F(PoolCoreTest, AnEndedRunOfTheSameNameIsNotTakenForThisOne) {
   core_.OnLaunchGone("a", {7}, now_);
   Pass(Duration{0});
   ASSERT_FALSE(Knows("a"));
-  wishes_.clear();
-  Wish("a", 1, 1);
+  requests_.clear();
+  Request("a", 1, 1);
   EXPECT_EQ(On("a"), "n1");
 }
 
 TEST_F(PoolCoreTest, ARunThatHasLostAllItsMachinesWaitsAgain) {
   Offer("n1");
   Offer("n2");
-  Wish("cannot start", 1, 1);
+  Request("cannot start", 1, 1);
   daemons_["n1"].unfit = "its disk is full";
   daemons_["n2"].unfit = "its disk is full";
   Say("n2");
   Say("n1");
   EXPECT_EQ(StateOfRun("cannot start"),
             "waits: it needs 1 daemon, and the pool has 0 that can take a run");
-  Wish("later", 1, 1);
+  Request("later", 1, 1);
   EXPECT_EQ(core_.ViewFor("later").place, 2u);
-  SayWish("cannot start");
-  wishes_["cannot start"].placed = true;  // It has not heard yet.
-  SayWish("cannot start");
+  SayRequest("cannot start");
+  requests_["cannot start"].placed = true;  // It has not heard yet.
+  SayRequest("cannot start");
   EXPECT_FALSE(core_.ViewFor("cannot start").placed);
   EXPECT_TRUE(core_.StopWaiting("cannot start"));
   daemons_["n1"].unfit.clear();
@@ -470,29 +470,29 @@ TEST_F(PoolCoreTest, ARunThatHasLostAllItsMachinesWaitsAgain) {
 }
 
 TEST_F(PoolCoreTest, ASignalTakesAWaitingRunOutOfTheQueueAtOnce) {
-  Wish("a", 1, 1);
-  wishes_["a"].signals = "\12";  // SIGUSR1, from a time when it ran.
-  SayWish("a");
+  Request("a", 1, 1);
+  requests_["a"].signals = "\12";  // SIGUSR1, from a time when it ran.
+  SayRequest("a");
   EXPECT_FALSE(core_.ViewFor("a").over);
-  wishes_["a"].signals = "\2";
-  SayWish("a");
+  requests_["a"].signals = "\2";
+  SayRequest("a");
   Offer("n1");
   EXPECT_TRUE(core_.ViewFor("a").over);
   EXPECT_EQ(State("n1"), "free");
 }
 
 TEST_F(PoolCoreTest, ATicketThatCannotBeGivesNoPlaceAndLosesNoRun) {
-  Wish("first", 1, 1);
-  wishes_["a"].ticket = kMaxCount;
-  Wish("a", 1, 1);
-  EXPECT_LT(wishes_["a"].ticket, 10'000u);
-  wishes_["a"].ticket = kMaxCount;  // Said again before it has heard.
-  SayWish("a");
-  Wish("last", 1, 1);
+  Request("first", 1, 1);
+  requests_["a"].ticket = kMaxCount;
+  Request("a", 1, 1);
+  EXPECT_LT(requests_["a"].ticket, 10'000u);
+  requests_["a"].ticket = kMaxCount;  // Said again before it has heard.
+  SayRequest("a");
+  Request("last", 1, 1);
   EXPECT_EQ(core_.ViewFor("a").place, 2u);
   EXPECT_EQ(core_.ViewFor("last").place, 3u);
   BeginAgain();
-  PoolWish kept{.run_id = "kept", .incarnation = {7}, .ticket = kMaxCount, .detached = true};
+  PoolRequest kept{.run_id = "kept", .incarnation = {7}, .ticket = kMaxCount, .detached = true};
   core_.Restore(kept, now_);
   EXPECT_TRUE(Knows("kept"));
 }

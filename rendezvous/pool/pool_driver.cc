@@ -19,10 +19,10 @@ RendezvousHandlers PoolDriver::With(RendezvousHandlers handlers, Forget forget) 
   return handlers;
 }
 
-void PoolDriver::KeepDetached(std::vector<PoolWish> earlier, Keep keep) {
-  std::ranges::sort(earlier, {}, &PoolWish::ticket);
-  for (const PoolWish& wish : earlier) {
-    core_.Restore(wish, loop_.Now());
+void PoolDriver::KeepDetached(std::vector<PoolRequest> earlier, Keep keep) {
+  std::ranges::sort(earlier, {}, &PoolRequest::ticket);
+  for (const PoolRequest& request : earlier) {
+    core_.Restore(request, loop_.Now());
   }
   detached_ = kept_ = std::move(earlier);
   keep_ = std::move(keep);
@@ -35,9 +35,9 @@ void PoolDriver::OnStream(const PoolReport& first, std::unique_ptr<PoolStream> s
   }
   const PoolOffer* const offer = std::get_if<PoolOffer>(&first);
   const Key key = offer != nullptr ? Key{Kind::kDaemon, offer->name}
-                                   : Key{Kind::kLaunch, std::get<PoolWish>(first).run_id};
+                                   : Key{Kind::kLaunch, std::get<PoolRequest>(first).run_id};
   const Incarnation incarnation =
-      offer != nullptr ? offer->incarnation : std::get<PoolWish>(first).incarnation;
+      offer != nullptr ? offer->incarnation : std::get<PoolRequest>(first).incarnation;
   const auto earlier = clients_.find(key);
   const bool there = earlier != clients_.end() && earlier->second.incarnation != incarnation;
   const Result<void> taken =
@@ -76,7 +76,7 @@ Result<void> PoolDriver::Take(const PoolReport& report) {
                  return Error{ErrorKind::kInvalid, "a question has a stream of its own"};
                },
                [this](const PoolOffer& offer) { return core_.OnOffer(offer, loop_.Now()); },
-               [this](const PoolWish& wish) { return core_.OnWish(wish); }},
+               [this](const PoolRequest& request) { return core_.OnRequest(request); }},
       report);
 }
 
@@ -90,11 +90,11 @@ void PoolDriver::OnReport(const Key& key, Incarnation incarnation, const PoolRep
     return;
   }
   const PoolOffer* const offer = std::get_if<PoolOffer>(&report);
-  const PoolWish* const wish = std::get_if<PoolWish>(&report);
+  const PoolRequest* const request = std::get_if<PoolRequest>(&report);
   const bool same = (offer != nullptr && key == Key{Kind::kDaemon, offer->name} &&
                      offer->incarnation == incarnation) ||
-                    (wish != nullptr && key == Key{Kind::kLaunch, wish->run_id} &&
-                     wish->incarnation == incarnation);
+                    (request != nullptr && key == Key{Kind::kLaunch, request->run_id} &&
+                     request->incarnation == incarnation);
   const Result<void> taken =
       same ? Take(report) : Error{ErrorKind::kInvalid, "the name changes within a stream"};
   if (!taken) {
@@ -162,7 +162,7 @@ Result<std::string> PoolDriver::OnControl(const ControlRequest& request) {
 }
 
 void PoolDriver::KeepNew() {
-  std::vector<PoolWish> detached = core_.Detached();
+  std::vector<PoolRequest> detached = core_.Detached();
   if (keep_ && detached != detached_) {
     detached_ = std::move(detached);
     keep_(detached_, [this, now = detached_] {
@@ -174,8 +174,8 @@ void PoolDriver::KeepNew() {
 
 // Also true of a run of which nothing has to be kept.
 bool PoolDriver::IsKept(const RunId& run_id) const {
-  const auto has = [&run_id](const std::vector<PoolWish>& wishes) {
-    return std::ranges::count(wishes, run_id, &PoolWish::run_id) > 0;
+  const auto has = [&run_id](const std::vector<PoolRequest>& requests) {
+    return std::ranges::count(requests, run_id, &PoolRequest::run_id) > 0;
   };
   return !has(detached_) || has(kept_);
 }

@@ -25,11 +25,11 @@ class PoolDriver {
       : loop_(loop), core_(first, loop.Now()), wake_(loop) {}
 
   // Writes the detached runs that the next server shall know; `kept`, on the loop: they are there.
-  using Keep = std::function<void(std::vector<PoolWish>, std::function<void()> kept)>;
+  using Keep = std::function<void(std::vector<PoolRequest>, std::function<void()> kept)>;
 
   // `earlier`: those of an earlier server. `keep` is called whenever they have changed; the launch
   // of one that is not kept yet is not answered. Before anything arrives.
-  void KeepDetached(std::vector<PoolWish> earlier, Keep keep);
+  void KeepDetached(std::vector<PoolRequest> earlier, Keep keep);
 
   // `handlers` of a coordinator, with a pool: its streams, and operators' requests about daemons
   // and runs that wait. `forget`: an earlier run of this name if its nodes are the pool's, before
@@ -67,9 +67,9 @@ class PoolDriver {
   static constexpr std::size_t kMostQuestions = 16;
   std::vector<std::unique_ptr<PoolStream>> questions_;
   std::map<Key, Client> clients_;
-  Keep keep_;                       // Empty: nothing is kept.
-  std::vector<PoolWish> detached_;  // As `keep_` got them.
-  std::vector<PoolWish> kept_;      // As they are kept.
+  Keep keep_;                          // Empty: nothing is kept.
+  std::vector<PoolRequest> detached_;  // As `keep_` got them.
+  std::vector<PoolRequest> kept_;      // As they are kept.
   LoopTimer wake_;
 };
 

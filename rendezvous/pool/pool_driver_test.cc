@@ -47,16 +47,16 @@ bool IsOrdered(const PoolLog& daemon, const RunId& run_id) {
 
 // Or a server that ends in between would let it run, and not know it.
 TEST_F(PoolDriverTest, ADetachedRunIsNeitherStartedNorAnsweredBeforeItIsKept) {
-  driver_.KeepDetached({},
-                       [this](std::vector<PoolWish>, std::function<void()> kept) { kept_ = kept; });
+  driver_.KeepDetached(
+      {}, [this](std::vector<PoolRequest>, std::function<void()> kept) { kept_ = kept; });
   const auto daemon = Come(PoolOffer{.name = "n1", .incarnation = {1}});
   loop_.GoTo(loop_.Now() + PoolCore::kRecovery);
-  const auto launch = Come(PoolWish{.run_id = "a",
-                                    .incarnation = {7},
-                                    .min_nodes = 1,
-                                    .max_nodes = 1,
-                                    .args = {"--", "a"},
-                                    .detached = true});
+  const auto launch = Come(PoolRequest{.run_id = "a",
+                                       .incarnation = {7},
+                                       .min_nodes = 1,
+                                       .max_nodes = 1,
+                                       .args = {"--", "a"},
+                                       .detached = true});
   ASSERT_TRUE(kept_);
   EXPECT_FALSE(IsOrdered(*daemon, "a"));
   EXPECT_TRUE(launch->sent.empty());
@@ -70,16 +70,16 @@ TEST_F(PoolDriverTest, AStopWithoutANameMeansTheOnlyRun) {
   const auto stop = [&](const RunId& run_id) {
     return handlers_.control({.run_id = run_id, .verb = ControlVerb::kStop});
   };
-  const auto wish = [&](const RunId& run_id) {
-    Come(PoolWish{.run_id = run_id, .incarnation = {7}, .args = {"--", "a"}});
+  const auto request = [&](const RunId& run_id) {
+    Come(PoolRequest{.run_id = run_id, .incarnation = {7}, .args = {"--", "a"}});
   };
   Come(PoolOffer{.name = "n1", .incarnation = {1}});
   loop_.GoTo(loop_.Now() + PoolCore::kRecovery);
   EXPECT_EQ(stop("").value(), "the run stops");
-  wish("trains");
+  request("trains");
   EXPECT_EQ(stop("").value(), "the run stops");
   EXPECT_EQ(stopped_, (std::vector<RunId>{"", "trains"}));
-  wish("waits");
+  request("waits");
   EXPECT_EQ(stop("").error().message, "the pool has 2 runs: name one (ddprun status lists them)");
   EXPECT_EQ(stop("waits").value(), "run 'waits' leaves the queue of the pool");
   EXPECT_EQ(stop("").value(), "the run stops");
@@ -89,7 +89,7 @@ TEST_F(PoolDriverTest, AStopWithoutANameMeansTheOnlyRun) {
 TEST_F(PoolDriverTest, OthersNeedNotBeKept) {
   const auto daemon = Come(PoolOffer{.name = "n1", .incarnation = {1}});
   loop_.GoTo(loop_.Now() + PoolCore::kRecovery);
-  Come(PoolWish{
+  Come(PoolRequest{
       .run_id = "a", .incarnation = {7}, .min_nodes = 1, .max_nodes = 1, .args = {"--", "a"}});
   EXPECT_TRUE(IsOrdered(*daemon, "a"));
   EXPECT_EQ(forgotten_, std::vector<RunId>{"a"});

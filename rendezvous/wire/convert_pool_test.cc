@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "rendezvous/wire/convert.h"
-#include "rendezvous/wire/kept_wishes.h"
+#include "rendezvous/wire/kept_requests.h"
 
 namespace ddprun {
 namespace {
@@ -17,11 +17,12 @@ const PoolOffer kOffer{"n1",
                        {{"run", 5, 3}, {"run", 6, std::nullopt}},
                        {{1, 2, "a line"}},
                        7};
-const PoolWish kWish{"run", {9}, 4, true, 2, 4, "/here", {"--", "train.py", ""}, "\2\17", true};
+const PoolRequest kRequest{"run",   {9}, 4, true, 2, 4, "/here", {"--", "train.py", ""},
+                           "\2\17", true};
 
 TEST(WirePool, MessagesCrossAsTheyAre) {
   for (const PoolReport& report :
-       {PoolReport(kOffer), PoolReport(kWish), PoolReport(PoolQuestion{})}) {
+       {PoolReport(kOffer), PoolReport(kRequest), PoolReport(PoolQuestion{})}) {
     v1::PoolReport wire;
     ToProto(report, &wire);
     EXPECT_EQ(FromProto<PoolReport>(wire).value(), report);
@@ -37,15 +38,15 @@ TEST(WirePool, MessagesCrossAsTheyAre) {
   }
 }
 
-TEST(WirePool, KeptWishesAreReadAsTheyWere) {
-  PoolWish second = kWish;
+TEST(WirePool, KeptRequestsAreReadAsTheyWere) {
+  PoolRequest second = kRequest;
   second.run_id = "second";
-  const std::vector<PoolWish> wishes{kWish, second};
-  EXPECT_EQ(DecodeWishes(Encode(wishes)).value(), wishes);
-  EXPECT_EQ(DecodeWishes("").value().size(), 0u);
-  EXPECT_EQ(DecodeWishes("no such bytes").error().kind, ErrorKind::kInvalid);
+  const std::vector<PoolRequest> requests{kRequest, second};
+  EXPECT_EQ(DecodePoolRequests(Encode(requests)).value(), requests);
+  EXPECT_EQ(DecodePoolRequests("").value().size(), 0u);
+  EXPECT_EQ(DecodePoolRequests("no such bytes").error().kind, ErrorKind::kInvalid);
   second.run_id.clear();
-  EXPECT_EQ(DecodeWishes(Encode({second})).error().message, "wish.run_id is empty");
+  EXPECT_EQ(DecodePoolRequests(Encode({second})).error().message, "request.run_id is empty");
 }
 
 template <class Value, class Spoil>
@@ -59,11 +60,12 @@ std::string RefusalOf(Value value, Spoil spoil) {
 
 TEST(WirePool, WhatCannotBeIsRefusedByField) {
   EXPECT_EQ(RefusalOf(kOffer, [](auto& o) { o.name.clear(); }), "offer.name is empty");
-  EXPECT_EQ(RefusalOf(kWish, [](auto& w) { w.min_nodes = 5; }),
-            "wish.max_nodes must be from 5 to 1000, not 4");
-  EXPECT_EQ(RefusalOf(kWish, [](auto& w) { w.run_id = "two words"; }), "wish.run_id has a space");
-  EXPECT_EQ(RefusalOf(kWish, [](auto& w) { w.args.assign(3, std::string(kMaxWork / 2, 'x')); }),
-            "wish.args is too long");
+  EXPECT_EQ(RefusalOf(kRequest, [](auto& w) { w.min_nodes = 5; }),
+            "request.max_nodes must be from 5 to 1000, not 4");
+  EXPECT_EQ(RefusalOf(kRequest, [](auto& w) { w.run_id = "two words"; }),
+            "request.run_id has a space");
+  EXPECT_EQ(RefusalOf(kRequest, [](auto& w) { w.args.assign(3, std::string(kMaxWork / 2, 'x')); }),
+            "request.args is too long");
   EXPECT_EQ(RefusalOf(kOffer,
                       [](auto& o) {
                         o.said.assign(5, {1, 1, std::string(kMaxSaidLine, 'x')});

@@ -453,19 +453,19 @@ void Fields(const Io& io, Of<Io, PoolOrder>& order) {
 }
 
 template <class Io>
-void Fields(const Io& io, Of<Io, PoolWish>& wish) {
-  io.Name(FIELD(run_id), wish.run_id);
-  io.Check(wish.run_id.find(' ') == std::string::npos, "run_id", "has a space");
-  io(FIELD(incarnation), wish.incarnation);
-  io.Number(FIELD(ticket), wish.ticket, 0, kMaxCount);
-  io(FIELD(placed), wish.placed);
-  io.Number(FIELD(min_nodes), wish.min_nodes, 1, kMostDaemons);
-  io.Number(FIELD(max_nodes), wish.max_nodes, wish.min_nodes, kMostDaemons);
-  io.Text(FIELD(directory), wish.directory, kMaxPath);
-  io.Texts(FIELD(args), wish.args, kMostWorkArgs, kMaxWork);
-  io.Check(WorkBytes(wish.directory, wish.args) <= kMaxWork, "args", "is too long");
-  io.Text(FIELD(signals), wish.signals, kMostSignals);
-  io(FIELD(detached), wish.detached);
+void Fields(const Io& io, Of<Io, PoolRequest>& request) {
+  io.Name(FIELD(run_id), request.run_id);
+  io.Check(request.run_id.find(' ') == std::string::npos, "run_id", "has a space");
+  io(FIELD(incarnation), request.incarnation);
+  io.Number(FIELD(ticket), request.ticket, 0, kMaxCount);
+  io(FIELD(placed), request.placed);
+  io.Number(FIELD(min_nodes), request.min_nodes, 1, kMostDaemons);
+  io.Number(FIELD(max_nodes), request.max_nodes, request.min_nodes, kMostDaemons);
+  io.Text(FIELD(directory), request.directory, kMaxPath);
+  io.Texts(FIELD(args), request.args, kMostWorkArgs, kMaxWork);
+  io.Check(WorkBytes(request.directory, request.args) <= kMaxWork, "args", "is too long");
+  io.Text(FIELD(signals), request.signals, kMostSignals);
+  io(FIELD(detached), request.detached);
 }
 
 template <class Io>
@@ -505,14 +505,14 @@ void Fields(const Io& io, Of<Io, PoolQueued>& run) {
 template <class Io>
 void Fields(const Io& io, Of<Io, PoolStatus>& status) {
   io.List(FIELD(members), status.members, kMostDaemons, "members");
-  io.List(FIELD(runs), status.runs, kMostWishes + kMostPastRuns, "runs");
+  io.List(FIELD(runs), status.runs, kMostPoolRequests + kMostPastRuns, "runs");
 }
 
 // None: a question.
 template <class Io>
 void Fields(const Io& io, Of<Io, PoolReport>& report) {
   (void)(io.template Choice<PoolOffer>(FIELD(offer), report) ||
-         io.template Choice<PoolWish>(FIELD(wish), report));
+         io.template Choice<PoolRequest>(FIELD(request), report));
 }
 
 template <class Io>

@@ -251,7 +251,7 @@ TEST_F(WireTest, StatusComesBackInValuesAndARunThatIsNotKnownIsSaid) {
   EXPECT_TRUE(Fails(nobody, ErrorKind::kUnavailable));
 }
 
-TEST_F(WireTest, ControlCarriesTheWishAndItsProof) {
+TEST_F(WireTest, ControlCarriesTheRequestAndItsProof) {
   server_.emplace(loop_, Handlers(), AcceptorOptions{});
   server_->Prove("secret");
   endpoint_ = *server_->Listen({"127.0.0.1", 0});

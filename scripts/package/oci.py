@@ -110,26 +110,26 @@ def main():
     for name in ("base", "tree", "version", "out"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--epoch", type=int, required=True)
-    wish = parser.parse_args()
-    created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(wish.epoch))
-    layers = [debian(wish.base, wish.epoch), tree(wish.tree, wish.epoch)]
+    options = parser.parse_args()
+    created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(options.epoch))
+    layers = [debian(options.base, options.epoch), tree(options.tree, options.epoch)]
     config = {
         "created": created, "os": "linux",
         "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
         "config": {"User": f"{USER}:{USER}", "Entrypoint": ["/usr/bin/ddprun"], "Cmd": ["--help"], "WorkingDir": "/tmp",
                    "Env": ["PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8"], "StopSignal": "SIGTERM",
-                   "Labels": {"org.opencontainers.image.version": wish.version, "org.opencontainers.image.licenses": "Apache-2.0"}},
+                   "Labels": {"org.opencontainers.image.version": options.version, "org.opencontainers.image.licenses": "Apache-2.0"}},
         "rootfs": {"type": "layers",
                    "diff_ids": ["sha256:" + hashlib.sha256(plain).hexdigest() for plain, _ in layers]},
-        "history": [{"created": created, "created_by": what} for what in ("Debian", f"ddprun {wish.version}")],
+        "history": [{"created": created, "created_by": what} for what in ("Debian", f"ddprun {options.version}")],
     }
-    archive = Archive(wish.out, wish.epoch)
+    archive = Archive(options.out, options.epoch)
     archive.put("oci-layout", as_json({"imageLayoutVersion": "1.0.0"}))
     packed = [archive.blob("layer.v1.tar+gzip", small) for _, small in layers]
     manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
                 "config": archive.blob("config.v1+json", as_json(config)), "layers": packed}
-    name = {"org.opencontainers.image.ref.name": wish.version,
-            "io.containerd.image.name": f"localhost/ddprun:{wish.version}"}
+    name = {"org.opencontainers.image.ref.name": options.version,
+            "io.containerd.image.name": f"localhost/ddprun:{options.version}"}
     listed = archive.blob("manifest.v1+json", as_json(manifest), annotations=name)
     archive.put("index.json", as_json({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json",
                                        "manifests": [listed]}))

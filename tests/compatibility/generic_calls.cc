@@ -72,19 +72,19 @@ std::pair<grpc::Status, std::string> Channel::Ask(const std::string& method,
 }
 
 // ---- Answering ----
-void Wish::PassedOn(std::shared_ptr<grpc::ClientContext> context) {
+void Cancellation::Forwarded(std::shared_ptr<grpc::ClientContext> context) {
   const std::lock_guard lock(mutex_);
-  passed_on_ = std::move(context);
+  forwarded_ = std::move(context);
   if (cancelled_) {
-    passed_on_->TryCancel();
+    forwarded_->TryCancel();
   }
 }
 
-void Wish::Cancel() {
+void Cancellation::Cancel() {
   const std::lock_guard lock(mutex_);
   cancelled_ = true;
-  if (passed_on_) {
-    passed_on_->TryCancel();
+  if (forwarded_) {
+    forwarded_->TryCancel();
   }
 }
 

@@ -32,16 +32,16 @@ class Channel {
   grpc::GenericStub stub_;
 };
 
-// Whether who called still waits: else what was passed on is given up too.
-class Wish {
+// Cancels the forwarded call once the caller has given its own up.
+class Cancellation {
  public:
-  void PassedOn(std::shared_ptr<grpc::ClientContext> context);
+  void Forwarded(std::shared_ptr<grpc::ClientContext> context);
   void Cancel();
 
  private:
   std::mutex mutex_;
   bool cancelled_ = false;
-  std::shared_ptr<grpc::ClientContext> passed_on_;
+  std::shared_ptr<grpc::ClientContext> forwarded_;
 };
 
 // One call that came: read, answered once.
@@ -55,12 +55,12 @@ class Incoming : public grpc::ServerGenericBidiReactor {
   void OnReadDone(bool ok) override;
   void Reply(const grpc::Status& status, const std::string& bytes);
   void ReplyLater(const std::string& bytes);
-  std::shared_ptr<Wish> wish() const { return wish_; }
-  void OnCancel() override { wish_->Cancel(); }
+  std::shared_ptr<Cancellation> cancellation() const { return cancellation_; }
+  void OnCancel() override { cancellation_->Cancel(); }
   void OnDone() override { delete this; }
 
  private:
-  const std::shared_ptr<Wish> wish_ = std::make_shared<Wish>();
+  const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>();
   const std::string method_;
   const std::chrono::system_clock::time_point deadline_;
   const Answer answer_;

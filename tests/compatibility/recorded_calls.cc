@@ -45,8 +45,9 @@ int Record(const std::string& server, const std::string& path) {
       }
       call->Reply(status, reply);
     };
-    const std::shared_ptr<Wish> wish = call->wish();  // The call may be gone when Begin returns.
-    wish->PassedOn(channel.Begin(method, request, deadline, answered));
+    const std::shared_ptr<Cancellation> cancellation =
+        call->cancellation();  // The call may be gone when Begin returns.
+    cancellation->Forwarded(channel.Begin(method, request, deadline, answered));
   });
 }
 

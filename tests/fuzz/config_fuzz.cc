@@ -53,7 +53,7 @@ int PrintPool(const ServerQuery&, bool) {
 int PrintStatus(const StatusRequest&) {
   CHECK(false);
 }
-int AskFor(const ControlWish&) {
+int AskFor(const ControlCommand&) {
   CHECK(false);
 }
 int PackReport(const ReportRequest&) {
@@ -65,7 +65,7 @@ int AnswerKept(const KeptQuery&) {
 int MakeNewProject(const NewProjectRequest&) {
   CHECK(false);
 }
-int PublishAs(const PublishWish&, const GetEnv&) {
+int PublishAs(const PublishCommand&, const GetEnv&) {
   CHECK(false);
 }
 

@@ -47,31 +47,31 @@ std::string Driver(const GpusHere& here) {
                                    : "the driver shows " + Joined(here.driver_files, ", ");
 }
 
-std::string Asked(const DeviceWish& wish, BackendChoice backend) {
-  if (wish.kind != DeviceKind::kCuda) {
+std::string Asked(const DeviceSpec& spec, BackendChoice backend) {
+  if (spec.kind != DeviceKind::kCuda) {
     return backend == BackendChoice::kNccl ? "--backend=nccl" : "--device=auto";
   }
-  return "--device=cuda" + (wish.index ? ":" + std::to_string(*wish.index) : "");
+  return "--device=cuda" + (spec.index ? ":" + std::to_string(*spec.index) : "");
 }
 
 // Every rank of the node sees the same GPUs, or one of its own (--virtual-local-rank).
-Result<Device> ChooseGpu(const DeviceWish& wish, BackendChoice backend, const WorkerEnv& env,
+Result<Device> ChooseGpu(const DeviceSpec& spec, BackendChoice backend, const WorkerEnv& env,
                          const GpusHere& here) {
   const int count = here.devices.count;
   const std::string there =
       std::to_string(count) + (count == 1 ? " GPU" : " GPUs") + " can be seen here" + Visible(here);
   const bool share = backend == BackendChoice::kGloo;
-  if (wish.index) {
-    if (*wish.index >= count) {
-      return Error{ErrorKind::kInvalid, Asked(wish, backend) + ": " + there};
+  if (spec.index) {
+    if (*spec.index >= count) {
+      return Error{ErrorKind::kInvalid, Asked(spec, backend) + ": " + there};
     }
     if (env.local_world_size > 1 && !share) {
       return Error{ErrorKind::kInvalid,
-                   Asked(wish, backend) + " puts all " + std::to_string(env.local_world_size) +
+                   Asked(spec, backend) + " puts all " + std::to_string(env.local_world_size) +
                        " ranks of this node on one GPU, which NCCL refuses; --device=cuda gives "
                        "each its own, --backend=gloo lets them share one [shared-gpu]"};
     }
-    return Device{.kind = DeviceKind::kCuda, .index = *wish.index};
+    return Device{.kind = DeviceKind::kCuda, .index = *spec.index};
   }
   const auto local = static_cast<int>(env.local_rank);
   // With one GPU made visible to each, local ranks are all 0; a shared one is found in the group.
@@ -79,7 +79,7 @@ Result<Device> ChooseGpu(const DeviceWish& wish, BackendChoice backend, const Wo
   if (local >= count || (static_cast<int>(env.local_world_size) > count && !own)) {
     return Error{
         ErrorKind::kInvalid,
-        Asked(wish, backend) + ": " + std::to_string(env.local_world_size) +
+        Asked(spec, backend) + ": " + std::to_string(env.local_world_size) +
             " ranks on this node, and " + there +
             "; each rank needs its own: start fewer (--nproc-per-node=" + std::to_string(count) +
             "), or train on the CPU with --device=cpu [shared-gpu]"};
@@ -89,15 +89,15 @@ Result<Device> ChooseGpu(const DeviceWish& wish, BackendChoice backend, const Wo
 
 }  // namespace
 
-std::optional<DeviceWish> ParseDevice(std::string_view text) {
+std::optional<DeviceSpec> ParseDevice(std::string_view text) {
   if (text == "auto") {
-    return DeviceWish{};
+    return DeviceSpec{};
   }
   if (text == "cpu") {
-    return DeviceWish{DeviceKind::kCpu, std::nullopt};
+    return DeviceSpec{DeviceKind::kCpu, std::nullopt};
   }
   if (text == "cuda") {
-    return DeviceWish{DeviceKind::kCuda, std::nullopt};
+    return DeviceSpec{DeviceKind::kCuda, std::nullopt};
   }
   constexpr std::string_view kPrefix = "cuda:";
   if (!text.starts_with(kPrefix)) {
@@ -107,22 +107,22 @@ std::optional<DeviceWish> ParseDevice(std::string_view text) {
   if (!index || *index < 0 || *index > 127) {
     return std::nullopt;
   }
-  return DeviceWish{DeviceKind::kCuda, *index};
+  return DeviceSpec{DeviceKind::kCuda, *index};
 }
 
-Result<Device> ChooseDevice(const DeviceWish& wish, BackendChoice backend, const WorkerEnv& env,
+Result<Device> ChooseDevice(const DeviceSpec& spec, BackendChoice backend, const WorkerEnv& env,
                             const GpusHere& here) {
-  const bool demanded = wish.kind == DeviceKind::kCuda || backend == BackendChoice::kNccl;
-  if (wish.kind == DeviceKind::kCpu || backend == BackendChoice::kShm ||
+  const bool demanded = spec.kind == DeviceKind::kCuda || backend == BackendChoice::kNccl;
+  if (spec.kind == DeviceKind::kCpu || backend == BackendChoice::kShm ||
       (here.driver_files.empty() && !demanded)) {
     return Device{};
   }
   const std::string obstacle = Obstacle(here);
   if (obstacle.empty()) {
-    return ChooseGpu(wish, backend, env, here);
+    return ChooseGpu(spec, backend, env, here);
   }
   if (demanded) {
-    return Error{ErrorKind::kInvalid, Asked(wish, backend) + " needs a GPU: " + obstacle + "; " +
+    return Error{ErrorKind::kInvalid, Asked(spec, backend) + " needs a GPU: " + obstacle + "; " +
                                           Driver(here) +
                                           ". --device=cpu --backend=auto trains "
                                           "without one [needs-gpu]"};
@@ -130,17 +130,17 @@ Result<Device> ChooseDevice(const DeviceWish& wish, BackendChoice backend, const
   return Device{.note = "training on the CPU although " + Driver(here) + ": " + obstacle};
 }
 
-bool MayUseGpu(const DeviceWish& wish, BackendChoice backend) {
-  const bool demanded = wish.kind == DeviceKind::kCuda || backend == BackendChoice::kNccl;
+bool MayUseGpu(const DeviceSpec& spec, BackendChoice backend) {
+  const bool demanded = spec.kind == DeviceKind::kCuda || backend == BackendChoice::kNccl;
   const bool hidden = GetProcessEnv("CUDA_VISIBLE_DEVICES") == "";
   const bool possible = backend != BackendChoice::kShm && !hidden && !DriverFiles().empty();
-  return wish.kind != DeviceKind::kCpu && (demanded || possible);
+  return spec.kind != DeviceKind::kCpu && (demanded || possible);
 }
 
-Result<Device> OpenDevice(const DeviceWish& wish, BackendChoice backend, const WorkerEnv& env) {
+Result<Device> OpenDevice(const DeviceSpec& spec, BackendChoice backend, const WorkerEnv& env) {
   std::optional<GpuPlugin> plugin;
   GpusHere here{.driver_files = DriverFiles(), .visible = GetProcessEnv("CUDA_VISIBLE_DEVICES")};
-  if (MayUseGpu(wish, backend)) {
+  if (MayUseGpu(spec, backend)) {
     Result<GpuPlugin> loaded = GpuPlugin::Load();
     if (!loaded) {
       here.trouble = loaded.error();
@@ -153,7 +153,7 @@ Result<Device> OpenDevice(const DeviceWish& wish, BackendChoice backend, const W
   } else {
     here.driver_files.clear();
   }
-  Result<Device> device = ChooseDevice(wish, backend, env, here);
+  Result<Device> device = ChooseDevice(spec, backend, env, here);
   if (device && device->kind == DeviceKind::kCuda) {
     RETURN_IF_ERROR(plugin->SetDevice(device->index));
     device->plugin = std::move(plugin);

@@ -25,12 +25,12 @@ enum class DeviceKind {
 };
 
 // --device=auto|cpu|cuda|cuda:N
-struct DeviceWish {
+struct DeviceSpec {
   DeviceKind kind = DeviceKind::kAuto;
   std::optional<int> index;
 };
 
-std::optional<DeviceWish> ParseDevice(std::string_view text);
+std::optional<DeviceSpec> ParseDevice(std::string_view text);
 
 struct GpusHere {
   std::vector<std::string> driver_files;  // "/dev/nvidia0"
@@ -47,14 +47,14 @@ struct Device {
 };
 
 // kInvalid: what was asked for cannot be had.
-Result<Device> ChooseDevice(const DeviceWish& wish, BackendChoice backend, const WorkerEnv& env,
+Result<Device> ChooseDevice(const DeviceSpec& spec, BackendChoice backend, const WorkerEnv& env,
                             const GpusHere& here);
 
 // Whether OpenDevice loads the GPU plug-in. Decided from the request and the driver's files; never
 // calls CUDA.
-bool MayUseGpu(const DeviceWish& wish, BackendChoice backend);
+bool MayUseGpu(const DeviceSpec& spec, BackendChoice backend);
 
 // With this machine's GPUs.
-Result<Device> OpenDevice(const DeviceWish& wish, BackendChoice backend, const WorkerEnv& env);
+Result<Device> OpenDevice(const DeviceSpec& spec, BackendChoice backend, const WorkerEnv& env);
 
 }  // namespace ddprun

@@ -24,8 +24,8 @@ GpusHere Gpus(int count) {
   return here;
 }
 
-const DeviceWish kAuto{};
-const DeviceWish kCuda{DeviceKind::kCuda, std::nullopt};
+const DeviceSpec kAuto{};
+const DeviceSpec kCuda{DeviceKind::kCuda, std::nullopt};
 
 std::string Refusal(const Result<Device>& device) {
   EXPECT_FALSE(device);
@@ -40,10 +40,10 @@ TEST(ChooseDevice, WithoutADriverItIsTheCpuAndNothingIsSaid) {
 }
 
 TEST(ChooseDevice, EachLocalRankGetsItsOwnGpu) {
-  for (const DeviceWish& wish : {kAuto, kCuda}) {
+  for (const DeviceSpec& spec : {kAuto, kCuda}) {
     for (std::uint32_t rank = 0; rank < 4; ++rank) {
       const Result<Device> device =
-          ChooseDevice(wish, BackendChoice::kAuto, Local(rank, 4), Gpus(8));
+          ChooseDevice(spec, BackendChoice::kAuto, Local(rank, 4), Gpus(8));
       ASSERT_TRUE(device);
       EXPECT_EQ(device->kind, DeviceKind::kCuda);
       EXPECT_EQ(device->index, static_cast<int>(rank));
@@ -75,7 +75,7 @@ TEST(ChooseDevice, ARankWithAGpuOfItsOwnTakesIt) {
 }
 
 TEST(ChooseDevice, AGpuByNumberIsForOneRankOrForGloo) {
-  const DeviceWish one{DeviceKind::kCuda, 1};
+  const DeviceSpec one{DeviceKind::kCuda, 1};
   EXPECT_EQ(ChooseDevice(one, BackendChoice::kAuto, Local(0, 1), Gpus(2))->index, 1);
   EXPECT_EQ(ChooseDevice(one, BackendChoice::kGloo, Local(1, 2), Gpus(2))->index, 1);
   EXPECT_THAT(Refusal(ChooseDevice(one, BackendChoice::kNccl, Local(1, 2), Gpus(2))),

@@ -136,7 +136,7 @@ void NamePaths(TrainConfig& config) {
 // The meaning of valid texts, and the defaults that depend on other flags.
 void Resolve(TrainConfig& config) {
   config.backend_choice = *ParseBackend(config.backend);
-  config.device_wish = *ParseDevice(config.device);
+  config.device_spec = *ParseDevice(config.device);
   config.resume_mode = *ParseResumeMode(config.resume);
   config.checkpoint_interval = *ParseCheckpointInterval(config.checkpoint_every);
   if (config.micro_batch == 0) {

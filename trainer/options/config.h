@@ -87,7 +87,7 @@ struct TrainConfig {
   ResumeMode resume_mode = ResumeMode::kAuto;
   CheckpointInterval checkpoint_interval;
   BackendChoice backend_choice = BackendChoice::kAuto;
-  DeviceWish device_wish;
+  DeviceSpec device_spec;
   Arguments model_arguments;
   Arguments data_arguments;
   OptimizerOptions optimizer_options;

@@ -135,16 +135,16 @@ void CheckOptimizer(std::vector<std::string>& problems, const TrainConfig& confi
 }
 
 void CheckDevice(std::vector<std::string>& problems, const TrainConfig& config) {
-  const std::optional<DeviceWish> wish = ParseDevice(config.device);
-  CheckWord(problems, wish.has_value(), "--device", "auto, cpu, cuda or cuda:N", config.device);
-  if (!wish) {
+  const std::optional<DeviceSpec> spec = ParseDevice(config.device);
+  CheckWord(problems, spec.has_value(), "--device", "auto, cpu, cuda or cuda:N", config.device);
+  if (!spec) {
     return;
   }
   const std::optional<BackendChoice> backend = ParseBackend(config.backend);
-  if (wish->kind == DeviceKind::kCpu && backend == BackendChoice::kNccl) {
+  if (spec->kind == DeviceKind::kCpu && backend == BackendChoice::kNccl) {
     problems.push_back("--backend=nccl is for GPUs, not for --device=cpu");
   }
-  if (wish->kind == DeviceKind::kCuda && backend == BackendChoice::kShm) {
+  if (spec->kind == DeviceKind::kCuda && backend == BackendChoice::kShm) {
     problems.push_back("--backend=shm is for CPUs, not for --device=" + config.device);
   }
 }

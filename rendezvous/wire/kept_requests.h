@@ -13,11 +13,11 @@
 namespace ddprun {
 
 // As the file's bytes.
-std::string Encode(const std::vector<PoolWish>& wishes);
-// kInvalid: these are not a file's bytes, or a wish in them is not valid.
-Result<std::vector<PoolWish>> DecodeWishes(const std::string& bytes);
+std::string Encode(const std::vector<PoolRequest>& requests);
+// kInvalid: these are not a file's bytes, or a request in them is not valid.
+Result<std::vector<PoolRequest>> DecodePoolRequests(const std::string& bytes);
 
 // Those of an earlier server; no file: none. Waits for the disk.
-Result<std::vector<PoolWish>> ReadWishes(const std::filesystem::path& file);
+Result<std::vector<PoolRequest>> ReadPoolRequests(const std::filesystem::path& file);
 
 }  // namespace ddprun
