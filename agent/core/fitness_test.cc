@@ -1,7 +1,7 @@
 // When a machine is looked at (--node-check), and what its verdict means for what it says and does.
 #include "agent/core/fitness.h"
 
-#include "agent/core/story_testing.h"
+#include "agent/core/scenario_testing.h"
 
 namespace ddprun {
 namespace {

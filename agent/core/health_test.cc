@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "agent/core/story_testing.h"
+#include "agent/core/scenario_testing.h"
 
 namespace ddprun {
 namespace {

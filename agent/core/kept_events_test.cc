@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "agent/core/report.h"
-#include "agent/core/story_testing.h"
+#include "agent/core/scenario_testing.h"
 
 namespace ddprun {
 namespace {

@@ -1,7 +1,7 @@
 // What a scheduler's signals do to a node: save, end, and say that the run may be started again.
 #include <gtest/gtest.h>
 
-#include "agent/core/story_testing.h"
+#include "agent/core/scenario_testing.h"
 
 namespace ddprun {
 namespace {

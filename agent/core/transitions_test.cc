@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "agent/core/describe.h"
-#include "agent/core/story_testing.h"
+#include "agent/core/scenario_testing.h"
 
 namespace ddprun {
 namespace {

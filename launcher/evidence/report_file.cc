@@ -41,7 +41,7 @@ struct ReportFile::Shared {
   const std::string own = ".new-" + Hex(std::random_device{}());
 
   std::mutex mutex;  // Of the next.
-  std::optional<RunStory> waiting;
+  std::optional<RunOverview> waiting;
 
   bool Waits() {
     const std::lock_guard lock(mutex);
@@ -49,38 +49,38 @@ struct ReportFile::Shared {
   }
 
   // The newest one counts.
-  void Put(RunStory story) {
+  void Put(RunOverview overview) {
     const std::lock_guard lock(mutex);
-    waiting = std::move(story);
+    waiting = std::move(overview);
   }
 
   Result<void> Write() {
-    std::optional<RunStory> story;
+    std::optional<RunOverview> overview;
     {
       const std::lock_guard lock(mutex);
-      story.swap(waiting);
+      overview.swap(waiting);
     }
-    Result<void> written = story ? Write(*story) : Result<void>();
+    Result<void> written = overview ? Write(*overview) : Result<void>();
     if (!written) {
       const std::lock_guard lock(mutex);
-      waiting = waiting ? std::move(waiting) : std::move(story);
+      waiting = waiting ? std::move(waiting) : std::move(overview);
     }
     return written;
   }
 
-  Result<void> Write(const RunStory& story) {
-    return IsOvertaken(story) ? Result<void>() : Replace(kReportFile, RunPage(story));
+  Result<void> Write(const RunOverview& overview) {
+    return IsOvertaken(overview) ? Result<void>() : Replace(kReportFile, RunPage(overview));
   }
 
   // A server that stood still may come back when a later one has ended the run.
-  bool IsOvertaken(const RunStory& story) const {
+  bool IsOvertaken(const RunOverview& overview) const {
     const OrderedJson run = RunInReport(directory / kReportFile);
     const auto term = run.find("term");
-    const bool told = run.value("run_id", OrderedJson()) == story.run.run_id && term != run.end() &&
-                      term->is_number_unsigned();
+    const bool told = run.value("run_id", OrderedJson()) == overview.run.run_id &&
+                      term != run.end() && term->is_number_unsigned();
     const Term other{told ? term->get<std::uint64_t>() : 0};
     // A term that cannot be real is ignored.
-    return other > story.term && other <= TermBoundsAt(story.unix_ms, kServersAhead).term;
+    return other > overview.term && other <= TermBoundsAt(overview.unix_ms, kServersAhead).term;
   }
 
   Result<void> Replace(const char* name, const std::string& text) const {
@@ -121,11 +121,11 @@ void ReportFile::Note(const RunId& run_id, const RunEvent& event) {
   if (any_run_ && run_id != run_id_ && (run_id_.empty() || over)) {
     Take(/*last=*/true);
     run_id_ = run_id;
-    teller_ = {};
+    collector_ = {};
     last_.reset();
   }
   if (run_id == run_id_) {
-    teller_.Note(event);
+    collector_.Note(event);
   }
 }
 
@@ -152,18 +152,18 @@ void ReportFile::Take(bool last) {
     return;
   }
   const std::int64_t now = UnixMilliseconds();
-  teller_.Look(*run);
+  collector_.Look(*run);
   const bool over = !run->outcome.empty();
   RunStatus bare = WithoutAges(*run);
   if ((over || last) && (last_ != bare || !over)) {  // The page shows the end as of then.
     last_ = std::move(bare);
-    teller_.AddLastSeen(*run);
+    collector_.AddLastSeen(*run);
     shared_->Put({.run = *std::move(run),
                   .unix_ms = now,
                   .term = term_,
                   .node = node_,
                   .remark = over ? "" : "not over when its server ended",
-                  .events = teller_.Events()});
+                  .events = collector_.Events()});
   }
   if (shared_->Waits()) {
     writer_.Write();

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "common/loop.h"
-#include "launcher/evidence/run_story.h"
+#include "launcher/evidence/run_overview.h"
 #include "launcher/evidence/side_writer.h"
 
 namespace ddprun {
@@ -57,7 +57,7 @@ class ReportFile {
   RunId run_id_;
   Look look_;  // None: no server is here.
   Term term_;
-  StoryTeller teller_;
+  OverviewCollector collector_;
   std::optional<RunStatus> last_;  // Without ages.
   const std::shared_ptr<Shared> shared_;
   SideWriter writer_;

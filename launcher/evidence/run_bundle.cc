@@ -122,9 +122,9 @@ void RunBundle::TakeState(const RunEvent& event) {
   if (run) {
     shared_->Put(
         {BundleOf(place_, open_), kStateFile,
-         [story = RunStory{
+         [overview = RunOverview{
               .run = *std::move(run), .unix_ms = event.when.ms, .term = term_, .node = node_}] {
-           return JsonText(StateInJson(story)) + "\n";
+           return JsonText(StateInJson(overview)) + "\n";
          }});
   }
 }

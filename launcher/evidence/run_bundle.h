@@ -16,7 +16,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/evidence/run_story.h"
+#include "launcher/evidence/run_overview.h"
 #include "launcher/evidence/side_writer.h"
 
 namespace ddprun {

@@ -13,11 +13,11 @@ constexpr std::size_t kMostPage = std::size_t{64} << 20;  // Of another server's
 
 }  // namespace
 
-std::string RunPage(const RunStory& story) {
-  OrderedJson run = StateInJson(story);
+std::string RunPage(const RunOverview& overview) {
+  OrderedJson run = StateInJson(overview);
   OrderedJson all;
   all["events"] = OrderedJson::array();
-  for (const RunEvent& event : story.events) {
+  for (const RunEvent& event : overview.events) {
     all["events"].push_back(EventInJson(event));
   }
   all["training"] = std::move(run["training"]);

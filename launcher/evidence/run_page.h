@@ -7,12 +7,12 @@
 #include <filesystem>
 #include <string>
 
-#include "launcher/evidence/run_story.h"
+#include "launcher/evidence/run_overview.h"
 
 namespace ddprun {
 
 // With all events that are known.
-std::string RunPage(const RunStory& story);
+std::string RunPage(const RunOverview& overview);
 
 // The run as the page in this file has it, as StateInJson made it; an empty object: there is none,
 // or it is no such page. Blocks.

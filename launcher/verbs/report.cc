@@ -119,13 +119,13 @@ std::string NameOfRun(const KnownRun& known) {
 
 void AddPage(const KnownRun& known, ArchiveContents& contents) {
   if (known.live) {
-    RunStory story;
-    story.run = *known.live;
-    story.unix_ms = contents.unix_time * 1'000;
-    story.term = known.live->events.empty() ? Term{} : known.live->events.back().term;
-    story.events = known.live->events;
-    contents.made.push_back({kReportFile, RunPage(story)});
-    contents.made.push_back({"status.json", JsonText(StateInJson(story)) + "\n"});
+    RunOverview overview;
+    overview.run = *known.live;
+    overview.unix_ms = contents.unix_time * 1'000;
+    overview.term = known.live->events.empty() ? Term{} : known.live->events.back().term;
+    overview.events = known.live->events;
+    contents.made.push_back({kReportFile, RunPage(overview)});
+    contents.made.push_back({"status.json", JsonText(StateInJson(overview)) + "\n"});
     contents.remarks.emplace_back(
         "The page shows the run as its server reported it when this was packed.");
     return;

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "launcher/verbs/status.h"
-#include "rendezvous/core/testing/story.h"
+#include "rendezvous/core/testing/scenario.h"
 
 namespace ddprun {
 namespace {
@@ -228,10 +228,10 @@ TEST_F(Status, SeveralRunsAreListed) {
 
 // From what nodes say to the screen, in one go: so a new field needs one test.
 TEST_F(Status, ARunsStateReachesTheScreen) {
-  Story story;
-  Node node(story, "n0", {.min_nodes = 2, .max_nodes = 2, .max_restarts = 3});
+  Scenario scenario;
+  Node node(scenario, "n0", {.min_nodes = 2, .max_nodes = 2, .max_restarts = 3});
   node.Says(At(0s));
-  EXPECT_EQ(FormatStatus({StatusOf(story.state, story.config, At(2s))}, "n0:29400", kNow),
+  EXPECT_EQ(FormatStatus({StatusOf(scenario.state, scenario.config, At(2s))}, "n0:29400", kNow),
             "run run: GATHERING for 2.0 s (--nnodes=2), restarts 0 of 3\n"
             "waiting for nodes: 1 of 2 are here; giving up in 9 min 58 s\n"
             "  NODE  HOST  STATE  RANKS  SEEN       STEP  PHASE\n"

@@ -5,7 +5,7 @@
 
 #include "rendezvous/core/roster.h"
 #include "rendezvous/core/testing/invariants.h"
-#include "rendezvous/core/testing/story.h"
+#include "rendezvous/core/testing/scenario.h"
 #include "rendezvous/messages/describe.h"
 
 namespace ddprun {
@@ -17,13 +17,13 @@ using std::chrono_literals::operator""s;
 
 // One node whose worker fails again and again.
 struct Failing : testing::Test {
-  Story story;
+  Scenario scenario;
   RunSpec spec{.max_restarts = 100, .restart_backoff = Duration{0}};
   std::optional<Node> node;
   Time now = At(0s);
 
   void Begin() {
-    node.emplace(story, "n0", spec);
+    node.emplace(scenario, "n0", spec);
     node->Says(now);
   }
   void Asks(std::uint64_t step, Duration after) {
@@ -35,25 +35,25 @@ struct Failing : testing::Test {
   void Fail(std::uint64_t step, Duration after, const WorkerFailure& failure = Failure(Exited{3})) {
     node->Hosts(now);
     now += after;
-    story.state.nodes.begin()->second.expires = now + 1s;  // It has been heard of meanwhile.
-    RefileAll(story.state, story.config);
+    scenario.state.nodes.begin()->second.expires = now + 1s;  // It has been heard of meanwhile.
+    RefileAll(scenario.state, scenario.config);
     node->report.progress = step;
     node->Ends(Outcome::kFailed, {failure}, now);
     node->report.progress = 0;
-    EXPECT_EQ(BrokenInvariant(story.state, story.config, now), std::nullopt);
+    EXPECT_EQ(BrokenInvariant(scenario.state, scenario.config, now), std::nullopt);
   }
-  const Finish& End() const { return *story.state.outcome; }
+  const Finish& End() const { return *scenario.state.outcome; }
 
   // Fails after `life`, and waits for the next world: from the start of this one to its start.
   Duration Spacing(Duration life, const WorkerFailure& failure = Failure(Exited{3})) {
-    const Time formed = story.state.world->formed;
+    const Time formed = scenario.state.world->formed;
     Fail(0, life, failure);
-    while (story.state.phase == Phase::kGathering) {
-      now = *NextWake(story.state, story.config);
+    while (scenario.state.phase == Phase::kGathering) {
+      now = *NextWake(scenario.state, scenario.config);
       node->Hears(now).Says(now);
-      story.Tick(now);
+      scenario.Tick(now);
     }
-    return std::chrono::floor<Duration>(story.state.world->formed - formed);
+    return std::chrono::floor<Duration>(scenario.state.world->formed - formed);
   }
 };
 
@@ -72,7 +72,7 @@ TEST_F(Failing, WithoutAWindowEveryFailureOfTheRunCounts) {
   Begin();
   Fail(0, 10min);
   Fail(0, 10min);
-  EXPECT_TRUE(story.Said("restarting all workers (2 of 2)"));
+  EXPECT_TRUE(scenario.Said("restarting all workers (2 of 2)"));
   Fail(0, 10min);
   EXPECT_EQ(End().exit_code, 3);
   EXPECT_NE(End().text.find("2 of 2 restarts are used"), std::string::npos);
@@ -85,9 +85,9 @@ TEST_F(Failing, WithAWindowOldFailuresAreForgiven) {
   for (int i = 0; i < 10; ++i) {
     Fail(0, 31s);
   }
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-  EXPECT_EQ(story.state.budget.used, 10u);  // Workers see every restart.
-  EXPECT_TRUE(story.Said("(2 of 2 within " + FormatDuration(60s) + ")"));
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.budget.used, 10u);  // Workers see every restart.
+  EXPECT_TRUE(scenario.Said("(2 of 2 within " + FormatDuration(60s) + ")"));
   Fail(0, 1s);
   EXPECT_EQ(End().exit_code, 3);
   EXPECT_NE(End().text.find("--restart-window=" + FormatDuration(60s)), std::string::npos);
@@ -97,11 +97,11 @@ TEST_F(Failing, ThreeFailuresWithoutProgressEndTheRun) {
   Begin();
   Fail(500, 1s);
   Fail(480, 1s);  // Resumed at its checkpoint, and died before it got as far again.
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
   Fail(500, 1s);
   EXPECT_EQ(End().exit_code, 76);
   EXPECT_NE(End().text.find("3 times in a row without getting beyond step 500"), std::string::npos);
-  EXPECT_EQ(story.state.budget.used, 2u);
+  EXPECT_EQ(scenario.state.budget.used, 2u);
 }
 
 TEST_F(Failing, ProgressBetweenFailuresIsNoCrashLoop) {
@@ -109,7 +109,7 @@ TEST_F(Failing, ProgressBetweenFailuresIsNoCrashLoop) {
   for (std::uint64_t i = 1; i <= 20; ++i) {
     Fail(i, 1s);
   }
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 // Where no worker tells its steps nothing follows from their absence.
@@ -118,7 +118,7 @@ TEST_F(Failing, ASilentProgramHasItsWholeBudget) {
   for (int i = 0; i < 100; ++i) {
     Fail(0, 1s);
   }
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
   Fail(0, 1s);
   EXPECT_EQ(End().exit_code, 3);
 }
@@ -129,7 +129,7 @@ TEST_F(Failing, TheLimitCanBeSwitchedOff) {
   for (int i = 0; i < 20; ++i) {
     Fail(7, 1s);
   }
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 // The worker's own code is the better news when the budget is spent as well.
@@ -149,13 +149,13 @@ TEST_F(Failing, WhoAsksToBeStartedAgainIsExcusedOnce) {
   Begin();
   Fail(0, 1s);
   Asks(0, 1s);
-  EXPECT_TRUE(story.Said("restarting all workers (does not use a restart)"));
+  EXPECT_TRUE(scenario.Said("restarting all workers (does not use a restart)"));
   EXPECT_TRUE(
-      story.Said("ended with exit code 75: it asks to be started again: restarting all workers "
-                 "(does not use a restart)"));
-  EXPECT_EQ(story.state.budget.used, 1u);
+      scenario.Said("ended with exit code 75: it asks to be started again: restarting all workers "
+                    "(does not use a restart)"));
+  EXPECT_EQ(scenario.state.budget.used, 1u);
   Asks(0, 1s);
-  EXPECT_EQ(story.state.budget.used, 2u);
+  EXPECT_EQ(scenario.state.budget.used, 2u);
   Asks(0, 1s);
   EXPECT_EQ(End().exit_code, 1);
   EXPECT_NE(End().text.find("2 of 2 restarts are used"), std::string::npos);
@@ -166,7 +166,7 @@ TEST_F(Failing, AnExcuseNeedsNoBudget) {
   Begin();
   Fail(0, 1s);
   Asks(0, 1s);
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
   Fail(0, 1s);
   EXPECT_EQ(End().exit_code, 3);
 }
@@ -184,10 +184,10 @@ TEST_F(Failing, AnExcuseIsNoProgress) {
   Begin();
   Fail(7, 1s);
   Asks(7, 1s);
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
   Fail(7, 1s);
   EXPECT_EQ(End().exit_code, 76);
-  EXPECT_EQ(story.state.budget.used, 1u);
+  EXPECT_EQ(scenario.state.budget.used, 1u);
 }
 
 TEST_F(Failing, ACrashLoopThatEndsAskingIsOneToo) {
@@ -225,9 +225,9 @@ TEST_F(Failing, APauseIsAPartOfTheRecovery) {
   spec.restart_backoff = 16s;
   Begin();
   Spacing(100ms);
-  EXPECT_EQ(story.state.startups.past.back().backoff, std::nullopt);
+  EXPECT_EQ(scenario.state.startups.past.back().backoff, std::nullopt);
   EXPECT_EQ(Spacing(100ms), Duration(2s));
-  const Startup& last = story.state.startups.past.back();
+  const Startup& last = scenario.state.startups.past.back();
   EXPECT_EQ(last.backoff, 1'900ms);
   EXPECT_EQ(last.form, Duration(0));
   EXPECT_NE(Describe(last).find("stop 0, backoff 1900, form 0"), std::string::npos)
@@ -293,7 +293,7 @@ TEST_F(Failing, ThreeEqualErrorsThatCannotHealEndTheRun) {
   Begin();
   Fail(0, 1s, LacksModule());
   Fail(0, 1s, LacksModule());
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
   Fail(0, 1s, LacksModule());
   EXPECT_EQ(End().exit_code, 76);
   EXPECT_TRUE(End().gave_up);
@@ -309,7 +309,7 @@ TEST_F(Failing, ErrorsThatDifferOrHealHaveTheirWholeBudget) {
     Fail(0, 1s, LacksModule("other"));
     Fail(0, 1s);
   }
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 TEST_F(Failing, AnErrorAfterProgressIsNotPermanent) {
@@ -318,13 +318,13 @@ TEST_F(Failing, AnErrorAfterProgressIsNotPermanent) {
   for (std::uint64_t step = 1; step < 10; ++step) {
     Fail(step, 1s, LacksModule());
   }
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 TEST_F(Failing, AProgramThatCannotBeStartedIsAPermanentError) {
   Begin();
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(story.state.phase, Phase::kRunning);
+    EXPECT_EQ(scenario.state.phase, Phase::kRunning);
     node->report.spawn_failure = "cannot execute ./train: No such file or directory";
     node->Hosts(now);
     node->Ends(Outcome::kFailed, {}, now);
@@ -339,8 +339,8 @@ TEST_F(Failing, ALostNodeIsNoIncident) {
   node->Hosts(now);
   node->report.leaving = Leaving::kLeave;  // A change of membership, whatever else failed.
   Fail(7, 1s);
-  EXPECT_EQ(story.state.budget.stuck, 2u);
-  EXPECT_EQ(story.state.budget.used, 2u);
+  EXPECT_EQ(scenario.state.budget.stuck, 2u);
+  EXPECT_EQ(scenario.state.budget.used, 2u);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include "rendezvous/core/status.h"
 #include "rendezvous/core/testing/invariants.h"
-#include "rendezvous/core/testing/story.h"
+#include "rendezvous/core/testing/scenario.h"
 #include "rendezvous/messages/describe.h"
 
 namespace ddprun {
@@ -15,13 +15,13 @@ constexpr RunSpec kOfTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 3, .las
 constexpr const char* kWhy = "node n1 cannot start its workers: no train.py";
 
 struct LackingNodes : testing::Test {
-  Story story;
-  Node a{story, "n0", kOfTwo};
-  Node b{story, "n1", kOfTwo};
-  Node c{story, "n2", kOfTwo};
+  Scenario scenario;
+  Node a{scenario, "n0", kOfTwo};
+  Node b{scenario, "n1", kOfTwo};
+  Node c{scenario, "n2", kOfTwo};
 
   void TearDown() override {
-    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(100s)), std::nullopt);
+    EXPECT_EQ(BrokenInvariant(scenario.state, scenario.config, At(100s)), std::nullopt);
   }
   void HaveShape(std::uint32_t min, std::uint32_t max) {
     for (Node* const node : {&a, &b, &c}) {
@@ -50,7 +50,7 @@ struct LackingNodes : testing::Test {
 TEST_F(LackingNodes, EndsARunThatNeedsEveryNode) {
   a.Says(At(0s)).Hears(At(0s));
   Lacks(b, At(1s));
-  EXPECT_EQ(story.state.worlds_formed, 0u);
+  EXPECT_EQ(scenario.state.worlds_formed, 0u);
   ExpectEnd(a, At(1s));
   ExpectEnd(b, At(1s));
 }
@@ -71,7 +71,7 @@ TEST_F(LackingNodes, NodesThatNeverComeAreWaitedForNoLongerThanItStays) {
   HaveShape(3, 3);
   a.Says(At(0s)).Hears(At(0s));
   Lacks(b, At(0s));
-  EXPECT_FALSE(story.state.outcome);
+  EXPECT_FALSE(scenario.state.outcome);
   EXPECT_EQ(a.Waits(At(0s)).unfit.size(), 1u);
   Leaves(b, At(30s));
   ExpectEnd(a, At(30s));
@@ -82,13 +82,13 @@ TEST_F(LackingNodes, ARunThatHasEnoughOthersGoesOnWithoutIt) {
   HaveShape(1, 2);
   a.Says(At(0s)).Hears(At(0s));
   Lacks(b, At(0s));
-  EXPECT_TRUE(story.Said(kWhy));
+  EXPECT_TRUE(scenario.Said(kWhy));
   const WaitReason waits = a.Waits(At(0s));
   EXPECT_EQ(waits.what, WaitFor::kLastCall);
   EXPECT_NE(Describe(waits).find("n1 (cannot start its workers: no train.py)"), std::string::npos);
-  story.Pass(At(1s));
-  ASSERT_EQ(story.state.phase, Phase::kRunning);
-  EXPECT_EQ(story.state.world->members.size(), 1u);
+  scenario.Pass(At(1s));
+  ASSERT_EQ(scenario.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.world->members.size(), 1u);
   const Finish end = std::get<Finish>(b.Told(At(1s)));
   EXPECT_EQ(end.ending, Ending::kRefused);
   EXPECT_EQ(end.exit_code, 2);
@@ -99,7 +99,7 @@ TEST_F(LackingNodes, TooManyOfThemEndARunOfFewestAndMost) {
   HaveShape(2, 3);
   Lacks(b, At(0s));
   a.Says(At(0s));
-  EXPECT_FALSE(story.state.outcome);  // Another one may come.
+  EXPECT_FALSE(scenario.state.outcome);  // Another one may come.
   Lacks(c, At(1s));
   ExpectEnd(a, At(1s));
   ExpectEnd(c, At(1s));
@@ -107,11 +107,11 @@ TEST_F(LackingNodes, TooManyOfThemEndARunOfFewestAndMost) {
 
 TEST_F(LackingNodes, TwoMembershipsOfOneNodeCountOnce) {
   HaveShape(2, 3);
-  Node again{story, "n1", a.report.spec, 2};
+  Node again{scenario, "n1", a.report.spec, 2};
   Lacks(b, At(0s));
   Lacks(again, At(0s));
   a.Says(At(0s));
-  EXPECT_FALSE(story.state.outcome);
+  EXPECT_FALSE(scenario.state.outcome);
 }
 
 // A scheduler may give the run another machine in its place.
@@ -119,28 +119,28 @@ TEST_F(LackingNodes, AReplacementThatCannotEndsNoRunThatHadAWorld) {
   FormWorld(At(0s), a, b);
   b.Closes(At(10s));
   a.Hears(At(10s)).Says(At(10s));
-  story.Pass(At(11s));
+  scenario.Pass(At(11s));
   a.Ends(Outcome::kStopped, {}, At(11s));
-  ASSERT_EQ(story.state.phase, Phase::kGathering);
-  Node replaced{story, "n1", kOfTwo, 2};
+  ASSERT_EQ(scenario.state.phase, Phase::kGathering);
+  Node replaced{scenario, "n1", kOfTwo, 2};
   Lacks(replaced, At(12s));
-  EXPECT_FALSE(story.state.outcome);
+  EXPECT_FALSE(scenario.state.outcome);
   EXPECT_EQ(a.Waits(At(12s)).unfit.size(), 1u);
   Leaves(replaced, At(13s));
-  EXPECT_FALSE(story.state.outcome);
+  EXPECT_FALSE(scenario.state.outcome);
   EXPECT_EQ(std::get<Finish>(replaced.Told(At(13s))).exit_code, 2);
-  Node third{story, "n1", kOfTwo, 3};
+  Node third{scenario, "n1", kOfTwo, 3};
   third.Says(At(13s));
-  EXPECT_EQ(story.state.worlds_formed, 1u);
+  EXPECT_EQ(scenario.state.worlds_formed, 1u);
   replaced.Hears(At(13s)).Says(At(13s));
-  EXPECT_EQ(story.state.worlds_formed, 2u);
+  EXPECT_EQ(scenario.state.worlds_formed, 2u);
 }
 
 TEST_F(LackingNodes, OfARunningWorldItIsNoSpare) {
   FormWorld(At(0s), a, b);
   Lacks(c, At(1s));
   EXPECT_EQ(std::get<Finish>(c.Told(At(1s))).ending, Ending::kRefused);
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 }  // namespace

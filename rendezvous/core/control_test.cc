@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "rendezvous/core/testing/story.h"
+#include "rendezvous/core/testing/scenario.h"
 
 namespace ddprun {
 namespace {
@@ -10,17 +10,17 @@ namespace {
 using std::chrono_literals::operator""s;
 
 struct Control : testing::Test {
-  Story story;
+  Scenario scenario;
   RunSpec spec{.min_nodes = 1, .max_nodes = 2};
-  Node a{story, "n0", spec};
-  Node b{story, "n1", spec};
+  Node a{scenario, "n0", spec};
+  Node b{scenario, "n1", spec};
 
   void SetUp() override {
     FormWorld(At(0s), a, b);
-    ASSERT_EQ(story.state.phase, Phase::kRunning);
+    ASSERT_EQ(scenario.state.phase, Phase::kRunning);
   }
   void Ask(ControlVerb verb, const NodeId& node, Time now) {
-    story.Feed(Controlled{verb, node}, now);
+    scenario.Feed(Controlled{verb, node}, now);
   }
 };
 
@@ -31,7 +31,7 @@ TEST_F(Control, ADrainedNodeLeavesUnchargedAndTheOthersGoOn) {
   b.Ends(Outcome::kStopped, {}, At(2s));
   EXPECT_EQ(std::get<Finish>(b.Told(At(2s))).ending, Ending::kLeft);
   EXPECT_TRUE(a.IsTold<ddprun::Run>(At(2s)));
-  EXPECT_EQ(story.state.budget.used, 0u);
+  EXPECT_EQ(scenario.state.budget.used, 0u);
 }
 
 TEST_F(Control, AStoppedRunEndsWith130) {
@@ -52,51 +52,51 @@ TEST_F(Control, CtrlCOnOneNodeInterruptsTheWorkersOfAll) {
 }
 
 TEST(ControlBeforeAWorld, StopEndsAWaitingRunAtOnceAndDrainLetsANodeGo) {
-  Story story;
-  Node a(story, "n0", {.min_nodes = 2, .max_nodes = 2});
+  Scenario scenario;
+  Node a(scenario, "n0", {.min_nodes = 2, .max_nodes = 2});
   a.Says(At(0s));
-  story.Feed(Controlled{ControlVerb::kDrain, "n0"}, At(1s));
+  scenario.Feed(Controlled{ControlVerb::kDrain, "n0"}, At(1s));
   EXPECT_EQ(std::get<Finish>(a.Told(At(1s))).ending, Ending::kLeft);
-  story.Feed(Controlled{ControlVerb::kStop, ""}, At(2s));
-  EXPECT_EQ(story.state.phase, Phase::kFailed);
+  scenario.Feed(Controlled{ControlVerb::kStop, ""}, At(2s));
+  EXPECT_EQ(scenario.state.phase, Phase::kFailed);
 }
 
 // A host's name means its node where it has one alone.
 TEST(ControlOfHosts, ADrainTakesAHostsNameForItsOnlyNode) {
-  Story story;
+  Scenario scenario;
   const RunSpec spec{.min_nodes = 1, .max_nodes = 3};
-  Node a(story, "n0#0", spec);
-  Node b(story, "n1#0", spec);
-  Node c(story, "n1#1", spec);
+  Node a(scenario, "n0#0", spec);
+  Node b(scenario, "n1#0", spec);
+  Node c(scenario, "n1#1", spec);
   a.Says(At(0s));
   b.Says(At(0s));
   const auto answer = [&](const NodeId& node) {
-    return AnswerTo(story.state, Controlled{ControlVerb::kDrain, node});
+    return AnswerTo(scenario.state, Controlled{ControlVerb::kDrain, node});
   };
   EXPECT_EQ(answer("n1").text, "node n1#0 leaves the run 'run'; the others continue");
   EXPECT_FALSE(answer("n").accepted);
   c.Says(At(0s));
   EXPECT_FALSE(answer("n1").accepted);
-  story.Feed(Controlled{ControlVerb::kDrain, "n0"}, At(1s));
+  scenario.Feed(Controlled{ControlVerb::kDrain, "n0"}, At(1s));
   EXPECT_EQ(std::get<Stop>(a.Told(At(1s))).cause, StopCause::kLeave);
 }
 
 TEST(ControlOfHosts, NobodyRestartsWhereTheOnlyNodeLeaves) {
-  Story story;
-  Node a(story, "n0#0", RunSpec{.min_nodes = 1, .max_nodes = 1});
+  Scenario scenario;
+  Node a(scenario, "n0#0", RunSpec{.min_nodes = 1, .max_nodes = 1});
   FormWorld(At(0s), a);
-  story.Feed(Controlled{ControlVerb::kDrain, "n0"}, At(1s));
-  EXPECT_TRUE(story.Said("node n0#0 leaves the run 'run'; the run ends: it has no other node"));
+  scenario.Feed(Controlled{ControlVerb::kDrain, "n0"}, At(1s));
+  EXPECT_TRUE(scenario.Said("node n0#0 leaves the run 'run'; the run ends: it has no other node"));
   a.Ends(Outcome::kStopped, {}, At(2s));
   EXPECT_EQ(std::get<Finish>(a.Told(At(2s))).ending, Ending::kLeft);
-  EXPECT_TRUE(story.Said("a node leaves: no node is left"));
+  EXPECT_TRUE(scenario.Said("a node leaves: no node is left"));
 }
 
 TEST(ControlOfHosts, AnElasticRunOutlivesItsOnlyNodeWhereItsServerDoes) {
-  Story story;
-  Node a(story, "n0#0", RunSpec{.min_nodes = 1, .max_nodes = 2});
+  Scenario scenario;
+  Node a(scenario, "n0#0", RunSpec{.min_nodes = 1, .max_nodes = 2});
   a.Says(At(0s));
-  EXPECT_EQ(AnswerTo(story.state, Controlled{ControlVerb::kDrain, "n0#0"}).text,
+  EXPECT_EQ(AnswerTo(scenario.state, Controlled{ControlVerb::kDrain, "n0#0"}).text,
             "node n0#0 leaves the run 'run'; the run ends unless its server is on another host: it "
             "has no other node");
 }
@@ -113,7 +113,7 @@ TEST_F(Control, ADrainOutlivesTheNodesOwnReports) {
 
 TEST_F(Control, AnswersSayWhatFollowsOrWhatIsWrong) {
   const auto answer = [&](ControlVerb verb, const NodeId& node) {
-    return AnswerTo(story.state, Controlled{verb, node});
+    return AnswerTo(scenario.state, Controlled{verb, node});
   };
   EXPECT_EQ(answer(ControlVerb::kDrain, "n1").text,
             "node n1 leaves the run 'run'; the others continue");
@@ -122,7 +122,7 @@ TEST_F(Control, AnswersSayWhatFollowsOrWhatIsWrong) {
   EXPECT_FALSE(answer(ControlVerb::kDrain, "n7").accepted);
   EXPECT_EQ(answer(ControlVerb::kStop, "").text,
             "the run 'run' stops; its workers have time to save (--shutdown-timeout)");
-  story.state.spec->min_nodes = 2;
+  scenario.state.spec->min_nodes = 2;
   EXPECT_EQ(answer(ControlVerb::kDrain, "n0").text,
             "node n0 leaves the run 'run'; 1 of at least 2 nodes are left: the run waits for more");
   Ask(ControlVerb::kDrain, "n1", At(1s));

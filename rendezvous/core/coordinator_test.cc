@@ -19,23 +19,23 @@ struct Pair : PairOfNodes {
 
 // Otherwise a world could start below min_nodes, with a node that has gone again.
 TEST(Coordinator, ALossBelowMinCancelsTheLastCall) {
-  Story story;
-  Node a(story, "n0", {.min_nodes = 2, .max_nodes = 3});
-  Node b(story, "n1", {.min_nodes = 2, .max_nodes = 3});
+  Scenario scenario;
+  Node a(scenario, "n0", {.min_nodes = 2, .max_nodes = 3});
+  Node b(scenario, "n1", {.min_nodes = 2, .max_nodes = 3});
   a.Says(At(0s));
   b.Says(At(0s));
-  EXPECT_TRUE(story.state.last_call);
+  EXPECT_TRUE(scenario.state.last_call);
   b.Closes(At(1s));
-  story.Pass(At(1'200ms));
-  EXPECT_FALSE(story.state.last_call);
+  scenario.Pass(At(1'200ms));
+  EXPECT_FALSE(scenario.state.last_call);
   EXPECT_EQ(a.Waits(At(2s)).what, WaitFor::kNodes);
 }
 
 TEST(Coordinator, TheJoinTimeoutEndsARunThatNeverFormed) {
-  Story story;
-  Node a(story, "n0", {.min_nodes = 2, .max_nodes = 2, .join_timeout = 2s});
+  Scenario scenario;
+  Node a(scenario, "n0", {.min_nodes = 2, .max_nodes = 2, .join_timeout = 2s});
   a.Says(At(0s)).Hears(At(1s)).Says(At(1s));
-  story.Pass(At(2s));
+  scenario.Pass(At(2s));
   EXPECT_EQ(std::get<Finish>(a.Told(At(2s))).exit_code, 69);
 }
 
@@ -46,35 +46,35 @@ TEST_F(Pair, NextGenerationWaitsForEveryPromise) {
   EXPECT_EQ(a.Waits(At(1s)).missing, std::vector<std::string>{"n1"});
   b.report.hosting = Hosting::kStopping;
   b.Says(At(2s));
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
   b.report.hosting = Hosting::kNothing;  // Hosts nothing, but has not promised.
   b.report.floor = {};
   b.Says(At(2s));
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
   b.Ends(Outcome::kStopped, {}, At(3s));
-  EXPECT_EQ(story.state.world->generation, Generation{2});
+  EXPECT_EQ(scenario.state.world->generation, Generation{2});
   EXPECT_EQ(std::get<ddprun::Run>(a.Told(At(3s))).placement.restarts_used, 1u);
 }
 
 // A dead node's peers fail first; its loss, known later, must be the verdict.
 TEST_F(Pair, ALossDuringTheDrainIsNotCharged) {
-  story.state.budget.used = 1;
+  scenario.state.budget.used = 1;
   a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
   b.Closes(At(1'100ms));
-  story.Pass(At(1'300ms));
-  EXPECT_EQ(story.state.phase, Phase::kGathering);
-  EXPECT_EQ(story.state.budget.used, 1u);
+  scenario.Pass(At(1'300ms));
+  EXPECT_EQ(scenario.state.phase, Phase::kGathering);
+  EXPECT_EQ(scenario.state.budget.used, 1u);
 }
 
 // The host of the store may have succeeded already; its peers fail because it is gone.
 TEST_F(Pair, TheLossOfANodeThatSucceededExcusesItsPeers) {
-  story.state.budget.used = 1;
+  scenario.state.budget.used = 1;
   a.Ends(Outcome::kSucceeded, {}, At(1s));
   a.Closes(At(1s));
-  story.Pass(At(1'200ms));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  scenario.Pass(At(1'200ms));
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
   b.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(2s));
-  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  EXPECT_EQ(scenario.state.phase, Phase::kGathering);
 }
 
 // An agent waits for the answer before it exits: a parked call would cost every run that time.
@@ -93,16 +93,16 @@ TEST_F(Pair, ANodeThatHasAcknowledgedTheEndGoesQuietly) {
   a.Ends(Outcome::kSucceeded, {}, At(1s));
   b.Ends(Outcome::kSucceeded, {}, At(2s));
   a.Hears(At(2s)).Says(At(2s)).Closes(At(2s));
-  story.Pass(At(2'200ms));
-  EXPECT_FALSE(story.Said("lost"));
+  scenario.Pass(At(2'200ms));
+  EXPECT_FALSE(scenario.Said("lost"));
 }
 
 TEST_F(Pair, ALeaseThatIsOverLosesTheNode) {
   a.Hears(At(1s)).Says(At(1s));
-  story.Pass(At(2'999ms));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-  story.Pass(At(3s));  // b's last beat was at 0 s.
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  scenario.Pass(At(2'999ms));
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
+  scenario.Pass(At(3s));  // b's last beat was at 0 s.
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
   const Stop stop = std::get<Stop>(b.Told(At(3s)));
   EXPECT_EQ(stop.cause, StopCause::kDeclaredLost);
 }
@@ -113,30 +113,30 @@ TEST_F(Pair, ANodeThatHearsNothingIsAsLostAsASilentOne) {
     a.Hears(At(t)).Says(At(t));
     b.Says(At(t));
   }
-  story.Pass(At(3s));
-  EXPECT_TRUE(story.Said("node n1 is lost"));
+  scenario.Pass(At(3s));
+  EXPECT_TRUE(scenario.Said("node n1 is lost"));
 }
 
 // One tick must be enough, whatever rule the wake-up was for.
 TEST_F(Pair, ATickThatDecidesNothingAsksForALaterOne) {
-  Node again(story, "n1", kTwo, 2);
+  Node again(scenario, "n1", kTwo, 2);
   a.Closes(At(1s));
   b.Closes(At(1s));
   again.Says(At(1'010ms));
-  story.Tick(At(1'200ms));
-  EXPECT_GT(*NextWake(story.state, story.config), At(1'200ms));
+  scenario.Tick(At(1'200ms));
+  EXPECT_GT(*NextWake(scenario.state, scenario.config), At(1'200ms));
 }
 
 // The promises may all be waiting in the socket when a paused server continues.
 TEST_F(Pair, ALateTickForgivesADrainToo) {
   a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
-  story.Tick(At(60s));
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
-  EXPECT_FALSE(story.Said("lost"));
+  scenario.Tick(At(60s));
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
+  EXPECT_FALSE(scenario.Said("lost"));
 }
 
 TEST_F(Pair, ANodeThatNeverHostsIsLost) {
-  Story other;
+  Scenario other;
   Node slow(other, "n0", {});
   slow.Says(At(0s));
   for (Duration t = 1s; t <= 31s; t += 1s) {
@@ -148,24 +148,24 @@ TEST_F(Pair, ANodeThatNeverHostsIsLost) {
 
 TEST_F(Pair, NoWorkersRemainOnceAllHaveLeftInOrder) {
   for (Node* node : {&a, &b}) {
-    EXPECT_FALSE(NoWorkersRemain(story.state));
+    EXPECT_FALSE(NoWorkersRemain(scenario.state));
     node->report.leaving = Leaving::kLeave;
     node->Ends(Outcome::kStopped, {}, At(1s));
   }
   for (Node* node : {&a, &b}) {
-    EXPECT_FALSE(NoWorkersRemain(story.state));
+    EXPECT_FALSE(NoWorkersRemain(scenario.state));
     node->Hears(At(1s)).Says(At(1s));
   }
-  EXPECT_TRUE(NoWorkersRemain(story.state));
+  EXPECT_TRUE(NoWorkersRemain(scenario.state));
 }
 
 TEST_F(Pair, OfANodeThatIsLostWorkersMayRemain) {
   a.report.leaving = Leaving::kLeave;
   a.Ends(Outcome::kStopped, {}, At(1s));
   a.Hears(At(1s)).Says(At(1s));
-  story.Pass(At(10s));
-  ASSERT_TRUE(story.state.nodes.at({"n1", {1}}).lost);
-  EXPECT_FALSE(NoWorkersRemain(story.state));
+  scenario.Pass(At(10s));
+  ASSERT_TRUE(scenario.state.nodes.at({"n1", {1}}).lost);
+  EXPECT_FALSE(NoWorkersRemain(scenario.state));
 }
 
 TEST_F(Pair, AFailureAfterAPlannedDrainBeganIsItsConsequence) {
@@ -174,12 +174,12 @@ TEST_F(Pair, AFailureAfterAPlannedDrainBeganIsItsConsequence) {
   WorkerFailure last_word = Failure(Exited{76});
   last_word.said_hello = true;
   b.Ends(Outcome::kFailed, {last_word}, At(2s));
-  EXPECT_EQ(story.state.phase, Phase::kGathering);
-  EXPECT_EQ(story.state.budget.used, 0u);
+  EXPECT_EQ(scenario.state.phase, Phase::kGathering);
+  EXPECT_EQ(scenario.state.budget.used, 0u);
 }
 
 TEST_F(Pair, AStrangeWorldIsStoppedAndNeverMet) {
-  Node c(story, "n2", kTwo);
+  Node c(scenario, "n2", kTwo);
   c.report.hosting = Hosting::kWorkers;
   c.report.placement = Placement{.term = {9}, .generation = {7}, .world_id = {77}};
   c.Says(At(1s));
@@ -188,7 +188,7 @@ TEST_F(Pair, AStrangeWorldIsStoppedAndNeverMet) {
   EXPECT_EQ(stop.cause, StopCause::kSuperseded);
   a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
   b.Ends(Outcome::kStopped, {}, At(1s));
-  EXPECT_EQ(story.state.world->generation, Generation{8});
+  EXPECT_EQ(scenario.state.world->generation, Generation{8});
 }
 
 // Two servers may give a number twice.

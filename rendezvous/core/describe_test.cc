@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "rendezvous/core/status.h"
-#include "rendezvous/core/testing/story.h"
+#include "rendezvous/core/testing/scenario.h"
 
 namespace ddprun {
 namespace {
@@ -64,13 +64,13 @@ TEST(Describe, AWaitAlwaysSaysWhyAndHowLong) {
 }
 
 TEST(Describe, AStateIsOneLineForTheRunAndOnePerNode) {
-  Story story;
-  Node a(story, "n0", {.min_nodes = 2, .max_nodes = 2});
-  Node b(story, "n1", {.min_nodes = 2, .max_nodes = 2});
+  Scenario scenario;
+  Node a(scenario, "n0", {.min_nodes = 2, .max_nodes = 2});
+  Node b(scenario, "n1", {.min_nodes = 2, .max_nodes = 2});
   a.Says(At(0s));
   b.Says(At(0s));
   a.Hosts(At(0s));
-  const std::vector<std::string> lines = Describe(story.state, story.config, At(4s));
+  const std::vector<std::string> lines = Describe(scenario.state, scenario.config, At(4s));
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[0],
             "run 'run': running for 4.0 s, restarts used 0 of 0, "

@@ -3,7 +3,7 @@
 
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/core/testing/invariants.h"
-#include "rendezvous/core/testing/story.h"
+#include "rendezvous/core/testing/scenario.h"
 
 namespace ddprun {
 namespace {
@@ -15,20 +15,20 @@ constexpr RunSpec kElastic{.min_nodes = 1, .max_nodes = 2, .last_call = 0s};
 
 // One node that hosts generation 1 of a run that may have two.
 struct Growing : testing::Test {
-  Story story;
-  Node a{story, "n0", kElastic};
-  Node b{story, "n1", kElastic};
+  Scenario scenario;
+  Node a{scenario, "n0", kElastic};
+  Node b{scenario, "n1", kElastic};
   void SetUp() override {
     a.Says(At(0s));
     a.Hosts(At(0s));
   }
   void TearDown() override {
-    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(0s)), std::nullopt);
+    EXPECT_EQ(BrokenInvariant(scenario.state, scenario.config, At(0s)), std::nullopt);
   }
 };
 
 TEST_F(Growing, NotOnceANodeHasSucceeded) {
-  Story other;
+  Scenario other;
   Node x(other, "n0", {.min_nodes = 1, .max_nodes = 3, .last_call = 0s});
   Node y(other, "n1", {.min_nodes = 1, .max_nodes = 3, .last_call = 0s});
   Node z(other, "n2", {.min_nodes = 1, .max_nodes = 3, .last_call = 0s});
@@ -50,7 +50,7 @@ TEST_F(Growing, NotOnceANodeHasSucceeded) {
 }
 
 TEST_F(Growing, WithoutScaleUpALaterNodeIsASpare) {
-  story.state.spec->scale_up = false;
+  scenario.state.spec->scale_up = false;
   b.Says(At(1s));
   EXPECT_EQ(b.Waits(At(1s)).what, WaitFor::kNoGrowth);
 }
@@ -69,13 +69,13 @@ TEST_F(Growing, AReturningNodeGetsTheOutcome) {
 }
 
 TEST_F(Growing, ANodeOfAnotherShapeIsRefused) {
-  Node c(story, "n2", {.min_nodes = 2, .max_nodes = 2});
+  Node c(scenario, "n2", {.min_nodes = 2, .max_nodes = 2});
   c.Says(At(1s));
   const Finish finish = std::get<Finish>(c.Told(At(1s)));
   EXPECT_EQ(finish.ending, Ending::kRefused);
   EXPECT_EQ(finish.exit_code, 2);
   EXPECT_NE(finish.text.find("--nnodes=2:2"), std::string::npos);
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 // Nothing from a socket may make a world of no nodes, or wrap a generation round.
@@ -87,27 +87,27 @@ TEST(Directives, ImpossibleReportsAreRefused) {
            [](NodeReport& r) { r.floor = {~0ull}; },
            [](NodeReport& r) { r.hosting = Hosting::kWorkers; },
            [](NodeReport& r) { r.placement = Placement{.generation = {~0ull}}; }}) {
-    Story story;
-    Node bad(story, "n0", kElastic);
+    Scenario scenario;
+    Node bad(scenario, "n0", kElastic);
     spoil(bad.report);
     bad.Says(At(0s));
-    story.Pass(At(1s));
+    scenario.Pass(At(1s));
     ASSERT_TRUE(bad.IsTold<Finish>(At(0s)));
     EXPECT_EQ(std::get<Finish>(bad.Told(At(0s))).ending, Ending::kRefused);
-    EXPECT_FALSE(story.state.world);
-    Node good(story, "n1", kElastic);
+    EXPECT_FALSE(scenario.state.world);
+    Node good(scenario, "n1", kElastic);
     good.Says(At(1s));
-    story.Pass(At(1s));
+    scenario.Pass(At(1s));
     EXPECT_TRUE(good.IsTold<ddprun::Run>(At(1s)));
   }
 }
 
 TEST(Directives, ARunsBudgetIsNotRaisedBeyondItsLimit) {
-  Story story;
-  Node a(story, "n0", kElastic);
+  Scenario scenario;
+  Node a(scenario, "n0", kElastic);
   a.report.restarts_used = 1'000;
   a.Says(At(0s));
-  EXPECT_EQ(BrokenInvariant(story.state, story.config, At(0s)), std::nullopt);
+  EXPECT_EQ(BrokenInvariant(scenario.state, scenario.config, At(0s)), std::nullopt);
 }
 
 }  // namespace

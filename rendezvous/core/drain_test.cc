@@ -20,10 +20,10 @@ TEST_F(Drained, WorkersThatCannotBeStoppedLoseTheirNode) {
   for (Duration t = 2s; t <= 9s; t += 1s) {
     a.Hears(At(t)).Says(At(t));
     b.Hears(At(t)).Says(At(t));
-    story.Pass(At(t));
+    scenario.Pass(At(t));
   }
-  EXPECT_EQ(story.state.phase, Phase::kGathering);  // 1 s + grace 5 s + lease 3 s.
-  EXPECT_EQ(story.state.budget.used, 0u);
+  EXPECT_EQ(scenario.state.phase, Phase::kGathering);  // 1 s + grace 5 s + lease 3 s.
+  EXPECT_EQ(scenario.state.budget.used, 0u);
   EXPECT_EQ(std::get<Stop>(b.Told(At(9s))).cause, StopCause::kDeclaredLost);
 }
 
@@ -32,12 +32,12 @@ TEST_F(Drained, WorkersThatSaveAfterAFailureHaveTheShutdownTimeout) {
   b.report.hosting = Hosting::kStopping;
   b.report.saving = true;
   for (Duration t = 2s; t <= 34s; t += 1s) {
-    EXPECT_EQ(story.state.phase, Phase::kDraining);
+    EXPECT_EQ(scenario.state.phase, Phase::kDraining);
     a.Hears(At(t)).Says(At(t));
     b.Hears(At(t)).Says(At(t));
-    story.Pass(At(t));
+    scenario.Pass(At(t));
   }
-  EXPECT_EQ(story.state.phase, Phase::kGathering);  // 1 s + timeout 30 s + lease 3 s.
+  EXPECT_EQ(scenario.state.phase, Phase::kGathering);  // 1 s + timeout 30 s + lease 3 s.
 }
 
 // A rank that is blocked in a collective with the lost node never sees TERM.
@@ -47,9 +47,9 @@ TEST_F(Drained, ALossDuringAPlannedDrainShortensTheGrace) {
   a.Says(At(1s));
   EXPECT_EQ(std::get<Stop>(b.Told(At(1s))).cause, StopCause::kLeave);
   a.Closes(At(2s));
-  story.Pass(At(2'200ms));
+  scenario.Pass(At(2'200ms));
   EXPECT_EQ(std::get<Stop>(b.Told(At(3s))).cause, StopCause::kNodeLost);
-  EXPECT_GE(*NextWake(story.state, story.config), At(2'200ms));
+  EXPECT_GE(*NextWake(scenario.state, scenario.config), At(2'200ms));
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "rendezvous/core/testing/invariants.h"
-#include "rendezvous/core/testing/story.h"
+#include "rendezvous/core/testing/scenario.h"
 
 namespace ddprun {
 namespace {
@@ -15,27 +15,27 @@ constexpr RunSpec kFenced{.min_nodes = 1, .max_nodes = 2, .fence_after = Duratio
 
 // Two nodes host generation 1; n1 is not heard again after second 1.
 struct Fencing : testing::Test {
-  Story story;
-  Node a{story, "n0", kFenced};
-  Node b{story, "n1", kFenced};
+  Scenario scenario;
+  Node a{scenario, "n0", kFenced};
+  Node b{scenario, "n1", kFenced};
 
   void SetUp() override { Form(kFenced); }
   void TearDown() override {
-    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(110s)), std::nullopt);
+    EXPECT_EQ(BrokenInvariant(scenario.state, scenario.config, At(110s)), std::nullopt);
   }
   void Form(const RunSpec& spec) {
-    story.state = {};
-    story.state.run_id = "run";
+    scenario.state = {};
+    scenario.state.run_id = "run";
     a.report.spec = b.report.spec = spec;
     a.Says(At(0s));
     b.Says(At(0s));
     a.Hosts(At(1s));
     b.Hosts(At(1s));
-    ASSERT_EQ(story.state.phase, Phase::kRunning);
+    ASSERT_EQ(scenario.state.phase, Phase::kRunning);
   }
   // With workers of n1 alone.
   void BothReportToANewServer() {
-    story.Restart();
+    scenario.Restart();
     a.report.outcome = Outcome::kStopped;
     a.report.hosting = Hosting::kNothing;
     a.report.floor = {1};
@@ -45,7 +45,7 @@ struct Fencing : testing::Test {
   // n0 continues talking, and stops its workers when told to.
   void PassWithA(Duration from, Duration until) {
     for (Duration when = from; when <= until; when += 500ms) {
-      story.Pass(At(when));
+      scenario.Pass(At(when));
       if (a.IsTold<Stop>(At(when)) && a.report.hosting == Hosting::kWorkers) {
         a.Ends(Outcome::kStopped, {}, At(when));
       } else {
@@ -63,19 +63,19 @@ TEST_F(Fencing, ALostNodeThatComesBackWithWorkersIsWaitedFor) {
   b.report.hosting = Hosting::kStopping;
   b.Hears(At(9s)).Says(At(9s));
   PassWithA(10s, 14s);
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
   b.Ends(Outcome::kStopped, {}, At(14s));
-  EXPECT_EQ(story.state.world->generation, Generation{2});
+  EXPECT_EQ(scenario.state.world->generation, Generation{2});
 }
 
 // The report that ends its fence may say that it has finished: then no next world is formed first.
 TEST_F(Fencing, ALostNodeThatComesBackWithItsSuccessEndsTheRun) {
   a.Ends(Outcome::kSucceeded, {}, At(2s));
   PassWithA(2'500ms, 6s);
-  ASSERT_EQ(story.state.phase, Phase::kDraining);
+  ASSERT_EQ(scenario.state.phase, Phase::kDraining);
   b.Ends(Outcome::kSucceeded, {}, At(7s));
-  EXPECT_TRUE(HasEnded(story.state));
-  EXPECT_EQ(story.state.world->generation, Generation{1});
+  EXPECT_TRUE(HasEnded(scenario.state));
+  EXPECT_EQ(scenario.state.world->generation, Generation{1});
 }
 
 // What SIGKILL does not end, nobody knows the end of: it is waited for as long as for any other.
@@ -87,57 +87,57 @@ TEST_F(Fencing, WorkersThatOutliveTheirEndDoNotHoldTheOthersForEver) {
   for (auto when = 10s; when < 20s; when += 1s) {
     PassWithA(when, when);
     b.Hears(At(when)).Says(At(when));
-    EXPECT_EQ(story.state.phase, Phase::kDraining);
+    EXPECT_EQ(scenario.state.phase, Phase::kDraining);
   }
   PassWithA(20s, 20s);
-  EXPECT_EQ(story.state.world->generation, Generation{2});
-  EXPECT_EQ(story.state.world->members.size(), 1u);
+  EXPECT_EQ(scenario.state.world->generation, Generation{2});
+  EXPECT_EQ(scenario.state.world->members.size(), 1u);
 }
 
 // Waiting on would cost time for nothing.
 TEST_F(Fencing, AProcessThatComesBackWithoutWorkersEndsItsFence) {
   PassWithA(2s, 6s);
-  ASSERT_EQ(story.state.phase, Phase::kDraining);
-  Node back(story, "n1", kFenced, 2);
+  ASSERT_EQ(scenario.state.phase, Phase::kDraining);
+  Node back(scenario, "n1", kFenced, 2);
   back.report.former_incarnation = b.report.incarnation;
   back.report.floor = {1};
   back.Says(At(6'500ms));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-  EXPECT_EQ(story.state.world->members.size(), 2u);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.world->members.size(), 2u);
 }
 
 TEST_F(Fencing, BeforeItHasPromisedItDoesNot) {
   PassWithA(2s, 6s);
-  Node back(story, "n1", kFenced, 2);
+  Node back(scenario, "n1", kFenced, 2);
   back.report.former_incarnation = b.report.incarnation;
   back.Says(At(6'500ms));
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
 }
 
 // (Seeds 558918356947, 521544365837.) Another machine of the same name knows nothing about the
 // workers of the lost one, whatever it has promised, perhaps to another server.
 TEST_F(Fencing, AnotherMachineOfItsNameDoesNot) {
   PassWithA(2s, 6s);
-  Node other(story, "n1", kFenced, 2);
+  Node other(scenario, "n1", kFenced, 2);
   other.report.floor = {1};
   other.Says(At(6'500ms));
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
   other.report.floor = {3};
   other.Says(At(6'600ms));
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
   other.report.former_incarnation = {77};
   other.Says(At(6'700ms));
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
 }
 
 TEST_F(Fencing, ANewServerWaitsForThoseItHasNeverHeard) {
-  story.Restart();
+  scenario.Restart();
   a.Says(At(20s));
-  EXPECT_EQ(story.state.phase, Phase::kRecovering);
+  EXPECT_EQ(scenario.state.phase, Phase::kRecovering);
   PassWithA(20'500ms, 33'500ms);
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
   PassWithA(34s, 34s);  // Recovery takes a lease.
-  EXPECT_EQ(story.state.world->generation, Generation{2});
+  EXPECT_EQ(scenario.state.world->generation, Generation{2});
 }
 
 // (Seed 80201407850.) A new server's own answers count, however late in its recovery.
@@ -148,11 +148,11 @@ TEST_F(Fencing, ANodeLostWhileAServerRecoversHasItsFenceFromThen) {
   PassWithA(22'500ms, 24s);
   b.Hears(At(24s)).Says(At(24s));
   PassWithA(24'500ms, 31s);  // The fence of whom nobody has heard: 20 s, 10 s, and 1 s.
-  ASSERT_EQ(story.state.phase, Phase::kDraining);
+  ASSERT_EQ(scenario.state.phase, Phase::kDraining);
   PassWithA(31'500ms, 34'500ms);
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
   PassWithA(35s, 35s);
-  EXPECT_EQ(story.state.world->generation, Generation{2});
+  EXPECT_EQ(scenario.state.world->generation, Generation{2});
 }
 
 // Whom it has forgotten meanwhile may have heard it last.
@@ -166,17 +166,17 @@ TEST_F(Fencing, ItDoesSoHoweverLongTheFence) {
     b.Hears(At(when)).Says(At(when));
   }
   PassWithA(45s, 104s);
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
   PassWithA(105s, 106s);
-  EXPECT_EQ(story.state.world->generation, Generation{2});
+  EXPECT_EQ(scenario.state.world->generation, Generation{2});
 }
 
 TEST_F(Fencing, NodesThatWantAnotherFenceAreRefused) {
   RunSpec other = kFenced;
   other.fence_after = Duration{0};
-  Node outsider(story, "n2", other);
+  Node outsider(scenario, "n2", other);
   outsider.Says(At(2s));
-  EXPECT_TRUE(story.Said("--fence-after=10"));
+  EXPECT_TRUE(scenario.Said("--fence-after=10"));
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "rendezvous/core/testing/story.h"
+#include "rendezvous/core/testing/scenario.h"
 
 namespace ddprun {
 namespace {
@@ -31,12 +31,12 @@ TEST(Formation, DigitsCompareAsNumbers) {
 }
 
 TEST(Formation, RanksFollowHostNamesNotArrival) {
-  Story story;
+  Scenario scenario;
   const RunSpec spec{.min_nodes = 3, .max_nodes = 3};
-  Node(story, "n10", spec).Says(At(0s));
-  Node(story, "n2", spec).Says(At(0s));
-  Node(story, "n1", spec).Says(At(0s));
-  EXPECT_EQ(Names(*story.state.world), (Order{"n1", "n2", "n10"}));
+  Node(scenario, "n10", spec).Says(At(0s));
+  Node(scenario, "n2", spec).Says(At(0s));
+  Node(scenario, "n1", spec).Says(At(0s));
+  EXPECT_EQ(Names(*scenario.state.world), (Order{"n1", "n2", "n10"}));
 }
 
 // What workers share, and leave behind, goes by the name of their world.
@@ -45,35 +45,35 @@ TEST(Formation, RunsOfOneServerNameTheirWorldsApart) {
   std::set<WorldId> names;
   for (const std::string run : {"a", "b"}) {
     for (const std::uint64_t before : {0u, 1u}) {  // Generations of a forgotten run of that name.
-      Story story;
-      story.state.run_id = run;
-      story.state.newest = {before};
-      Node(story, "n0", alone).Says(At(0s));
-      ASSERT_TRUE(story.state.world);
-      names.insert(story.state.world->id);
+      Scenario scenario;
+      scenario.state.run_id = run;
+      scenario.state.newest = {before};
+      Node(scenario, "n0", alone).Says(At(0s));
+      ASSERT_TRUE(scenario.state.world);
+      names.insert(scenario.state.world->id);
     }
   }
   EXPECT_EQ(names.size(), 4u);
 }
 
 TEST(Formation, ExplicitNodeRanksComeFirst) {
-  Story story;
+  Scenario scenario;
   const RunSpec spec{.min_nodes = 2, .max_nodes = 2};
-  Node a(story, "a", spec);
-  Node b(story, "b", spec);
+  Node a(scenario, "a", spec);
+  Node b(scenario, "b", spec);
   a.report.node_rank = 1;
   b.report.node_rank = 0;
   a.Says(At(0s));
   b.Says(At(0s));
-  EXPECT_EQ(Names(*story.state.world), (Order{"b", "a"}));
+  EXPECT_EQ(Names(*scenario.state.world), (Order{"b", "a"}));
 }
 
 TEST(Formation, RanksOfANodeAreContiguousAndRolesAreCounted) {
-  Story story;
+  Scenario scenario;
   const RunSpec spec{.min_nodes = 3, .max_nodes = 3};
-  Node a(story, "n0", spec);
-  Node b(story, "n1", spec);
-  Node c(story, "n2", spec);
+  Node a(scenario, "n0", spec);
+  Node b(scenario, "n1", spec);
+  Node c(scenario, "n2", spec);
   a.report.workers = 2;
   b.report.workers = 3;
   b.report.role = "reader";
@@ -91,70 +91,70 @@ TEST(Formation, RanksOfANodeAreContiguousAndRolesAreCounted) {
 
 // Three nodes of which the middle one is lost and replaced.
 TEST(Formation, AReplacementTakesTheLostPlace) {
-  Story story;
+  Scenario scenario;
   const RunSpec spec{.min_nodes = 3, .max_nodes = 3};
-  Node a(story, "n0", spec);
-  Node b(story, "n1", spec);
-  Node c(story, "n2", spec);
-  Node spare(story, "n9", spec);
+  Node a(scenario, "n0", spec);
+  Node b(scenario, "n1", spec);
+  Node c(scenario, "n2", spec);
+  Node spare(scenario, "n9", spec);
   FormWorld(At(0s), a, b, c);
   spare.Says(At(0s));
   EXPECT_EQ(spare.Waits(At(0s)).what, WaitFor::kSpare);
   b.Closes(At(1s));
-  story.Pass(At(1'200ms));
+  scenario.Pass(At(1'200ms));
   a.Ends(Outcome::kStopped, {}, At(1'300ms));
   c.Ends(Outcome::kStopped, {}, At(1'300ms));
-  EXPECT_EQ(Names(*story.state.world), (Order{"n0", "n9", "n2"}));
+  EXPECT_EQ(Names(*scenario.state.world), (Order{"n0", "n9", "n2"}));
 }
 
 // A node that was there before is never left out for one that was not.
 TEST(Formation, OldNodesGoBeforeNewOnes) {
-  Story story;
+  Scenario scenario;
   const RunSpec spec{.min_nodes = 1, .max_nodes = 2, .max_restarts = 1};
-  Node b(story, "n1", spec);
-  Node c(story, "n2", spec);
+  Node b(scenario, "n1", spec);
+  Node c(scenario, "n2", spec);
   FormWorld(At(0s), b, c);
-  Node a(story, "n0", spec);
+  Node a(scenario, "n0", spec);
   a.Says(At(0s));
   b.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
   c.Ends(Outcome::kStopped, {}, At(1s));
-  EXPECT_EQ(Names(*story.state.world), (Order{"n1", "n2"}));
+  EXPECT_EQ(Names(*scenario.state.world), (Order{"n1", "n2"}));
 }
 
 // Re-formation waits for a node that is still coming back, but not longer than a last call.
 TEST(Formation, AReformationWaitsForTheNotReadyUntilTheLastCall) {
-  Story story;
+  Scenario scenario;
   const RunSpec spec{.min_nodes = 1, .max_nodes = 2, .max_restarts = 1, .last_call = 2s};
-  Node a(story, "n0", spec);
-  Node b(story, "n1", spec);
+  Node a(scenario, "n0", spec);
+  Node b(scenario, "n1", spec);
   FormWorld(At(0s), a, b);
-  Node again(story, "n1", spec, 2);
+  Node again(scenario, "n1", spec, 2);
   again.report.hosting = Hosting::kStopping;  // Still stopping workers of an older world.
   again.report.placement = Placement{};
   b.Closes(At(0s));
   again.Says(At(100ms));
-  story.Pass(At(200ms));
+  scenario.Pass(At(200ms));
   a.Ends(Outcome::kStopped, {}, At(300ms));
   EXPECT_EQ(a.Waits(At(300ms)).what, WaitFor::kLastCall);
-  story.Pass(At(2'300ms));
-  EXPECT_EQ(Names(*story.state.world), (Order{"n0"}));
+  scenario.Pass(At(2'300ms));
+  EXPECT_EQ(Names(*scenario.state.world), (Order{"n0"}));
 }
 
 // It may be on the losing side of a split: workers continue, but nothing new begins.
 TEST(Formation, NoWorldIsFormedWhileTheServersClaimIsInDoubt) {
-  Story story;
+  Scenario scenario;
   const RunSpec spec{.min_nodes = 1, .max_nodes = 2, .last_call = 500ms};
-  story.Feed(ClaimGood{At(2s)}, At(0s));
-  Node a(story, "n0", spec);
+  scenario.Feed(ClaimGood{At(2s)}, At(0s));
+  Node a(scenario, "n0", spec);
   a.Says(At(1'900ms));
   EXPECT_EQ(a.Waits(At(1'900ms)).what, WaitFor::kLastCall);
-  story.Pass(At(2'400ms));
-  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  scenario.Pass(At(2'400ms));
+  EXPECT_EQ(scenario.state.phase, Phase::kGathering);
   EXPECT_EQ(a.Waits(At(2'400ms)).what, WaitFor::kClaim);
-  EXPECT_TRUE(!NextWake(story.state, story.config) ||
-              *NextWake(story.state, story.config) > At(2'400ms));
-  story.Feed(ClaimGood{At(2'600ms)}, At(2'600ms));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_TRUE(!NextWake(scenario.state, scenario.config) ||
+              *NextWake(scenario.state, scenario.config) > At(2'400ms));
+  scenario.Feed(ClaimGood{At(2'600ms)}, At(2'600ms));
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 }  // namespace

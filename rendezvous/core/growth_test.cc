@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "rendezvous/core/testing/invariants.h"
-#include "rendezvous/core/testing/story.h"
+#include "rendezvous/core/testing/scenario.h"
 #include "rendezvous/messages/describe.h"
 
 namespace ddprun {
@@ -17,20 +17,20 @@ constexpr RunSpec kUpToFour{.min_nodes = 1, .max_nodes = 4, .last_call = 0s};
 
 // One node that hosts generation 1 of a run that may have four.
 struct Arrivals : testing::Test {
-  Story story;
-  Node a{story, "n0", kUpToFour};
-  Node b{story, "n1", kUpToFour};
-  Node c{story, "n2", kUpToFour};
-  Node d{story, "n3", kUpToFour};
+  Scenario scenario;
+  Node a{scenario, "n0", kUpToFour};
+  Node b{scenario, "n1", kUpToFour};
+  Node c{scenario, "n2", kUpToFour};
+  Node d{scenario, "n3", kUpToFour};
   void SetUp() override {
     a.Says(At(0s));
     a.Hosts(At(0s));
   }
   void TearDown() override {
-    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(100s)), std::nullopt);
+    EXPECT_EQ(BrokenInvariant(scenario.state, scenario.config, At(100s)), std::nullopt);
   }
   void Refresh(Node& node, Time now) {
-    story.Pass(now);
+    scenario.Pass(now);
     node.Hears(now).Says(now);
   }
 };
@@ -40,27 +40,27 @@ TEST_F(Arrivals, ThoseThatComeCloseTogetherMakeOneRestart) {
   b.Says(At(1s));
   EXPECT_EQ(b.Waits(At(1s)).what, WaitFor::kSettling);
   EXPECT_EQ(b.Waits(At(1s)).remaining, 150ms);
-  story.Pass(At(1'100ms));
+  scenario.Pass(At(1'100ms));
   c.Says(At(1'100ms));
-  story.Pass(At(1'249ms));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-  story.Pass(At(1'250ms));
+  scenario.Pass(At(1'249ms));
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
+  scenario.Pass(At(1'250ms));
   EXPECT_EQ(std::get<Stop>(a.Told(At(1'250ms))).cause, StopCause::kScaleUp);
-  EXPECT_TRUE(story.Said("nodes n1 n2 join"));
+  EXPECT_TRUE(scenario.Said("nodes n1 n2 join"));
   a.Ends(Outcome::kStopped, {}, At(2s));
-  EXPECT_EQ(story.state.world->members.size(), 3u);
-  EXPECT_EQ(story.state.budget.used, 0u);
+  EXPECT_EQ(scenario.state.world->members.size(), 3u);
+  EXPECT_EQ(scenario.state.budget.used, 0u);
 }
 
 // The losing side of a split would stop its workers for a world that it must not form.
 TEST_F(Arrivals, NobodyIsStoppedWhileTheClaimIsInDoubt) {
-  story.Feed(ClaimGood{At(500ms)}, At(0s));
+  scenario.Feed(ClaimGood{At(500ms)}, At(0s));
   b.Says(At(1s));
   Refresh(a, At(2s));
   Refresh(b, At(2s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-  story.Feed(ClaimGood{At(5s)}, At(2'500ms));
-  story.Pass(At(2'650ms));
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
+  scenario.Feed(ClaimGood{At(5s)}, At(2'500ms));
+  scenario.Pass(At(2'650ms));
   EXPECT_EQ(std::get<Stop>(a.Told(At(2'650ms))).cause, StopCause::kScaleUp);
 }
 
@@ -68,32 +68,32 @@ TEST_F(Arrivals, NobodyIsStoppedWhileTheClaimIsInDoubt) {
 TEST_F(Arrivals, APlannedStopLastsAsLongAsTheRunsNodesWereTold) {
   RunSpec patient = kUpToFour;
   patient.shutdown_timeout = 60s;
-  story.state.spec = a.report.spec = b.report.spec = patient;
+  scenario.state.spec = a.report.spec = b.report.spec = patient;
   Refresh(a, At(1s));
   b.Says(At(1s));
   for (auto when = 2s; when <= 62s; when += 1s) {
-    story.Pass(At(when));
+    scenario.Pass(At(when));
     a.Hears(At(when)).Says(At(when));
     b.Hears(At(when)).Says(At(when));
   }
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
-  EXPECT_FALSE(story.state.world->members[0].lost);
-  Node hurried(story, "n4", kUpToFour);
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
+  EXPECT_FALSE(scenario.state.world->members[0].lost);
+  Node hurried(scenario, "n4", kUpToFour);
   hurried.Says(At(62s));
-  EXPECT_TRUE(story.Said("--shutdown-timeout=1 min"));
+  EXPECT_TRUE(scenario.Said("--shutdown-timeout=1 min"));
 }
 
 TEST_F(Arrivals, WhenTheWorldIsFullNobodyElseIsWaitedFor) {
   b.Says(At(1s));
   c.Says(At(1s));
   d.Says(At(1s));
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
 }
 
 // A stream of arrivals must not put the growth off for ever.
 TEST_F(Arrivals, TheFirstArrivalWaitsForASecondAtMost) {
   constexpr RunSpec kMany{.min_nodes = 1, .max_nodes = 100, .last_call = 0s};
-  Story other;
+  Scenario other;
   Node first(other, "n0", kMany);
   first.Says(At(0s));
   first.Hosts(At(0s));
@@ -111,12 +111,12 @@ TEST_F(Arrivals, TheFirstArrivalWaitsForASecondAtMost) {
 TEST_F(Arrivals, AnArrivalThatIsLostAgainStopsNobody) {
   b.Says(At(1s));
   b.Closes(At(1'010ms));
-  story.config.settle = 500ms;
+  scenario.config.settle = 500ms;
   c.Says(At(1'020ms));
   c.report.leaving = Leaving::kLeave;
   c.Says(At(1'030ms));
-  story.Pass(At(1'600ms));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  scenario.Pass(At(1'600ms));
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 // Joins as n1 with a new agent and is lost again, `times` times, a second each.
@@ -124,22 +124,22 @@ void Flap(Arrivals& test, Time from, int times) {
   for (int i = 0; i < times; ++i) {
     const Time now = from + 1s * i;
     test.Refresh(test.a, now);
-    Node flapping(test.story, "n1", kUpToFour, 100 + static_cast<std::uint64_t>(i));
+    Node flapping(test.scenario, "n1", kUpToFour, 100 + static_cast<std::uint64_t>(i));
     flapping.Says(now);
     flapping.Closes(now + 1ms);
-    test.story.Pass(now + 201ms);
+    test.scenario.Pass(now + 201ms);
   }
 }
 
 TEST_F(Arrivals, OneLossIsForgiven) {
-  story.config.settle = 800ms;  // Beyond the disconnect grace: it never makes the world stop.
+  scenario.config.settle = 800ms;  // Beyond the disconnect grace: it never makes the world stop.
   Flap(*this, At(1s), 1);
   b.Says(At(2s));
   EXPECT_EQ(b.Waits(At(2s)).what, WaitFor::kSettling);
 }
 
 TEST_F(Arrivals, AFlappingNodeIsHeldBackForAGrowingTime) {
-  story.config.settle = 800ms;
+  scenario.config.settle = 800ms;
   Flap(*this, At(1s), 3);  // Lost at 1.2, 2.2 and 3.2 s.
   Refresh(a, At(3'500ms));
   b.Says(At(3'500ms));
@@ -147,33 +147,33 @@ TEST_F(Arrivals, AFlappingNodeIsHeldBackForAGrowingTime) {
   EXPECT_EQ(reason.what, WaitFor::kHeldBack);
   EXPECT_EQ(reason.losses, 3u);
   EXPECT_EQ(Describe(reason), "held back for 7.7 s: this node was lost 3 times in 3.0 s");
-  EXPECT_EQ(story.state.growth.go, std::nullopt);
+  EXPECT_EQ(scenario.state.growth.go, std::nullopt);
   for (Duration t = 5s; t <= 11s; t += 1s) {
     Refresh(a, At(t));
     b.Hears(At(t)).Says(At(t));
-    EXPECT_EQ(story.state.phase, Phase::kRunning);
+    EXPECT_EQ(scenario.state.phase, Phase::kRunning);
   }
-  story.Pass(At(12'100ms));
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  scenario.Pass(At(12'100ms));
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
 }
 
 // A hold that ended while this server stood still must not make every later report look late: that
 // would put off all leases again and again.
 TEST_F(Arrivals, AnOverdueHoldIsForgivenOnce) {
-  story.config.settle = 800ms;
+  scenario.config.settle = 800ms;
   Flap(*this, At(1s), 3);
   Refresh(a, At(3'500ms));
   b.Says(At(3'500ms));
   for (Duration t = 20s; t <= 21s; t += 100ms) {  // Queued up; the timer is still to come.
     a.Hears(At(t)).Says(At(t));
   }
-  EXPECT_LE(story.state.nodes.at({"n1", {1}}).expires, At(21s + 3s + 1s));
+  EXPECT_LE(scenario.state.nodes.at({"n1", {1}}).expires, At(21s + 3s + 1s));
 }
 
 // Rather a doubtful node than no world.
 TEST_F(Arrivals, WhereTheOthersAreTooFewAFlappingNodeIsTaken) {
   constexpr RunSpec kPair{.min_nodes = 2, .max_nodes = 3, .last_call = 0s};
-  Story other;
+  Scenario other;
   NoteLoss(other.state.growth, "n1", At(0s));
   NoteLoss(other.state.growth, "n1", At(1s));
   Node x(other, "n0", kPair), y(other, "n1", kPair), z(other, "n2", kPair);

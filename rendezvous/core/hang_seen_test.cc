@@ -33,31 +33,31 @@ TEST_F(Hangs, OfThoseWhoAreCountedTheFewAreToBlameAheadToo) {
 
 TEST_F(Hangs, AtOneCollectiveWhoIsPastItIsToBlame) {
   Stand({Counted(0, 41, true, 2)}, {Counted(2, 41, false), Counted(3, 41, true)});
-  EXPECT_EQ(story.state.drain->hang->rank, 2u);
+  EXPECT_EQ(scenario.state.drain->hang->rank, 2u);
   EXPECT_NE(Why().find("3 of its peers wait in collective 41, it has left it"), std::string::npos)
       << Why();
 }
 
 TEST_F(Hangs, AllInOneCollectiveBlameNobody) {
   Stand({Counted(0, 41, true, 2)}, {Counted(2, 41, true, 2)});
-  EXPECT_TRUE(story.state.drain->hang->nobody_lags);
+  EXPECT_TRUE(scenario.state.drain->hang->nobody_lags);
 }
 
 // A first compile, an evaluation: nobody waits for anybody.
 TEST_F(Hangs, WhereNobodyWaitsInACollectiveNothingHangs) {
   Stand({Counted(0, 41, false, 2)}, {Counted(2, 40, false, 2)});
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 // Pipelines: one rank's collectives are rare.
 TEST_F(Hangs, WhileOneOfThoseThatAreSeenMovesNothingHangs) {
   Stand({Counted(0, 4, true)}, {Seen(2, 900, ProgressSource::kCollectives, false)});
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 TEST_F(Hangs, TheOneThatPrintsIsNotToBlameForIt) {
   Stand({Seen(0, 41, ProgressSource::kPrinted)}, {});
-  EXPECT_TRUE(story.state.drain->hang->nobody_lags);
+  EXPECT_TRUE(scenario.state.drain->hang->nobody_lags);
   EXPECT_EQ(Why(),
             "the workers hang: no step printed for 30.0 s (it is at step 41; nothing is known of 3 "
             "ranks)");
@@ -74,14 +74,14 @@ TEST_F(Hangs, WhereAllPrintWhoIsBehindIsToBlame) {
 // Of rank 0 nothing but its lines is known: the others' collectives are compared.
 TEST_F(Hangs, CollectivesAreNotComparedWithPrintedSteps) {
   Stand({Seen(0, 7, ProgressSource::kPrinted), Counted(1, 41, true)}, {Counted(2, 41, true, 2)});
-  EXPECT_TRUE(story.state.drain->hang->nobody_lags);
+  EXPECT_TRUE(scenario.state.drain->hang->nobody_lags);
   EXPECT_NE(Why().find("nothing is known of 1 rank)"), std::string::npos) << Why();
 }
 
 // Rank 0 tells its steps, its peers' collectives are counted.
 TEST_F(Hangs, WhoIsFurthestBehindIsFreshAmongThoseThatAreCompared) {
   Stand({Late(0, 5), Counted(1, 9, true)}, {Counted(2, 9, true, 2)});
-  EXPECT_NE(story.state.phase, Phase::kRunning);
+  EXPECT_NE(scenario.state.phase, Phase::kRunning);
 }
 
 TEST_F(Hangs, WhoNeverJoinsIsToBlame) {
@@ -104,7 +104,7 @@ TEST_F(Hangs, WhoNeverJoinsIsToBlameWhereOthersWaitInTheFirstCollective) {
 TEST_F(Hangs, WhoFallsSilentBeforeTheFirstCollectiveMayPrepareTheData) {
   const ProgressGroup unheard = Seen(2, 0, ProgressSource::kCollectives, true, kUnheard);
   Stand({Counted(0, 1, true, 2)}, {unheard, Counted(3, 1, true)});
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
   Stand({Counted(0, 6, true, 2)}, {unheard, Counted(3, 6, true)}, At(90s));
   EXPECT_EQ(Why(),
             "rank 2 (local rank 0, host n1) hung: no collective begun for 30.0 s (its peers are at "
@@ -133,35 +133,35 @@ TEST_F(Hangs, WhoDoesNotBeginInItsTimeIsToBlameWhereOthersWaitForIt) {
 
 TEST_F(Hangs, WhileOneBeginsInTimeTheStartIsNoHang) {
   Stand({NotBegun(0, 2)}, {Seen(2, 0, ProgressSource::kCollectives, false, kBeforeJoining, 2)});
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 // All look for each other, or all prepare the data and rest.
 TEST_F(Hangs, WhereNobodyWaitsForOthersToJoinNothingHangs) {
   const ProgressGroup absent = Seen(0, 0, ProgressSource::kCollectives, true, kBeforeJoining, 2);
   Stand({absent}, {Seen(2, 0, ProgressSource::kCollectives, true, kBeforeJoining, 2)});
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 // It prepares the data; the others wait for it in the first one.
 TEST_F(Hangs, WhoHasBegunNoCollectiveMayStillPrepareIt) {
   Stand({Counted(1, 1, true)}, {Counted(2, 1, true, 2)});
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 // Rank 2 waits in a group of its own with rank 3.
 TEST_F(Hangs, OfThoseBehindWhoWaitsForNobodyIsToBlame) {
   Stand({Counted(0, 11, true, 2)}, {Counted(2, 10, true), Counted(3, 10, false)});
-  EXPECT_EQ(story.state.drain->hang->rank, 3u);
+  EXPECT_EQ(scenario.state.drain->hang->rank, 3u);
 }
 
 // It came to the barrier at last, and is gone: the others' words of it are on their way.
 TEST_F(Hangs, WhoWaitedForOneThatHasEndedHasItsTimeFromThenOn) {
   a.report.ended_well = 1;
   Stand({Counted(1, 1, true)}, {Counted(2, 1, true, 2)});
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
   Stand({Counted(1, 1, true)}, {Counted(2, 1, true, 2)}, At(62s));
-  EXPECT_NE(story.state.phase, Phase::kRunning);
+  EXPECT_NE(scenario.state.phase, Phase::kRunning);
 }
 
 }  // namespace

@@ -25,15 +25,15 @@ TEST_F(Hangs, TheLocalRankIsTheMachinesNotTheAgents) {
 // Rank 0 writes a checkpoint for as long as it may; the others wait for it and are late.
 TEST_F(Hangs, NobodyIsToBlameWhileTheOneBehindMayStillWork) {
   Stand({InTime(0, 118, "checkpoint"), Late(1, 119)}, {Late(2, 119, "", 2)});
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
   Stand({Late(0, 118, "checkpoint"), Late(1, 119)}, {Late(2, 119, "", 2)}, At(32s));
   EXPECT_EQ(Why().substr(0, 40), "rank 0 (local rank 0, host n0) hung: no ");
 }
 
 TEST_F(Hangs, AtOneStepTheOddPhaseIsToBlame) {
   Stand({Late(0, 7, "reduce", 2)}, {Late(2, 7, "data"), Late(3, 7, "reduce")});
-  EXPECT_EQ(story.state.drain->hang->rank, 2u);
-  EXPECT_FALSE(story.state.drain->hang->nobody_lags);
+  EXPECT_EQ(scenario.state.drain->hang->rank, 2u);
+  EXPECT_FALSE(scenario.state.drain->hang->nobody_lags);
   EXPECT_NE(Why().find("its peers are in phase 'reduce', it is in phase 'data', all at step 7"),
             std::string::npos)
       << Why();
@@ -41,7 +41,7 @@ TEST_F(Hangs, AtOneStepTheOddPhaseIsToBlame) {
 
 TEST_F(Hangs, UnknownWhenAllAreEqual) {
   Stand({Late(0, 7, "x", 2)}, {Late(2, 7, "x", 2)});
-  EXPECT_TRUE(story.state.drain->hang->nobody_lags);
+  EXPECT_TRUE(scenario.state.drain->hang->nobody_lags);
   EXPECT_EQ(Why(),
             "the workers hang: no step for 30.0 s (all 4 ranks are at step 7 in phase 'x'; which "
             "of them is to blame is unknown)");
@@ -49,12 +49,12 @@ TEST_F(Hangs, UnknownWhenAllAreEqual) {
 
 TEST_F(Hangs, UnknownWhenTwoPhasesAreEquallyCommon) {
   Stand({Late(0, 7, "a", 2)}, {Late(2, 7, "b", 2)});
-  EXPECT_TRUE(story.state.drain->hang->nobody_lags);
+  EXPECT_TRUE(scenario.state.drain->hang->nobody_lags);
 }
 
 TEST_F(Hangs, UnknownWhenMostAreBehindOneThatFinishedItsStepFirst) {
   Stand({Late(0, 7), Late(1, 8)}, {Late(2, 7, "", 2)});
-  EXPECT_TRUE(story.state.drain->hang->nobody_lags);
+  EXPECT_TRUE(scenario.state.drain->hang->nobody_lags);
   EXPECT_NE(Why().find("3 of 4 ranks are at step 7"), std::string::npos) << Why();
 }
 
@@ -68,11 +68,11 @@ TEST_F(Hangs, HalfOfAllBehindTogetherAreTold) {
 TEST_F(Hangs, OldProgressGroupsAreNotJudged) {
   Stand(b, {InTime(2, 100), InTime(3, 100)}, At(10s));
   Stand(a, {Late(0, 120, "", 2)}, At(31s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
   Stand(b, {InTime(2, 121), InTime(3, 121)}, At(32s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);  // Rank 0 may have moved on too.
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);  // Rank 0 may have moved on too.
   Stand(a, {Late(0, 120, "", 2)}, At(33s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
   Stand({Late(0, 120, "", 2)}, {InTime(2, 121), InTime(3, 121)}, At(63s));
   EXPECT_EQ(Why().substr(0, 6), "rank 0");
 }
@@ -84,7 +84,7 @@ TEST_F(Hangs, WhoWaitedForLongMayTellItsStepLaterThanItsPeers) {
   Stand(a, {InTime(0, 15), Late(1, 15)}, At(31s));
   Stand(a, {InTime(0, 16), InTime(1, 16)}, At(40s));
   Stand(b, {InTime(2, 16), Late(3, 15)}, At(40s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning) << Why();
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning) << Why();
   Stand(a, {Late(0, 16, "", 2)}, At(70s));
   Stand(b, {Late(2, 16), Late(3, 15)}, At(70s));
   EXPECT_EQ(Why().substr(0, 6), "rank 3") << Why();
@@ -98,46 +98,46 @@ TEST_F(Hangs, WhoSaysNothingOnTheSocketCountsNowhere) {
 // Rank 3 still imports its libraries; its peers have said hello and wait for it to join.
 TEST_F(Hangs, ASlowStartOfOneWorkerIsNobodysHang) {
   Stand({Late(0, 0, "join", 2)}, {Late(2, 0, "join")});
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
   Stand({Late(0, 0, "join", 2)}, {Late(2, 0, "join"), Late(3, 0, "join")}, At(60s));
-  EXPECT_TRUE(story.state.drain->hang->nobody_lags);
+  EXPECT_TRUE(scenario.state.drain->hang->nobody_lags);
 }
 
 // It ended well without a word, or after its hello: nobody waits for its start.
 TEST_F(Hangs, WhoHasEndedIsNotWaitedForAtTheStart) {
   b.report.ended_well = 1;
   Stand({Late(0, 0, "join", 2)}, {Late(3, 0, "join")});
-  EXPECT_TRUE(story.state.drain->hang->nobody_lags);
+  EXPECT_TRUE(scenario.state.drain->hang->nobody_lags);
 }
 
 TEST(HangsAtTheStart, ANodeThatHasNotStartedIsWaitedFor) {
-  Story story;
+  Scenario scenario;
   const RunSpec spec{.min_nodes = 2, .max_nodes = 2};
-  Node a(story, "n0", spec);
-  Node b(story, "n1", spec);
+  Node a(scenario, "n0", spec);
+  Node b(scenario, "n1", spec);
   a.Says(At(0s));
   b.Says(At(0s));
   a.Hosts(At(0s));
   Hangs::Stand(a, {Late(0, 0)}, At(10s));
   b.Hears(At(10s)).Says(At(10s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 TEST_F(Hangs, AFinishedNodeIsNotWaitedFor) {
   Stand(a, {InTime(0, 5, "evaluate"), InTime(1, 6)}, At(1s));
   b.Ends(Outcome::kSucceeded, {}, At(20s));
   Stand(a, {Late(0, 5, "evaluate"), InTime(1, 6)}, At(31s));
-  ASSERT_TRUE(story.state.drain && story.state.drain->hang);
-  EXPECT_EQ(story.state.drain->hang->rank, 0u);
+  ASSERT_TRUE(scenario.state.drain && scenario.state.drain->hang);
+  EXPECT_EQ(scenario.state.drain->hang->rank, 0u);
 }
 
 // The killed worker's own end completes the report; it uses the last restart.
 TEST_F(Hangs, IsChargedAndEndsTheRunWith124WhenTheBudgetIsSpent) {
   for (const std::uint64_t generation : {1u, 2u}) {
-    ASSERT_EQ(story.state.world->generation, Generation{generation});
+    ASSERT_EQ(scenario.state.world->generation, Generation{generation});
     const Time now = At(generation * 40s);
     Stand({Late(0, 120, "", 2)}, {Late(2, 118), Late(3, 120)}, now);
-    ASSERT_EQ(story.state.phase, Phase::kDraining);
+    ASSERT_EQ(scenario.state.phase, Phase::kDraining);
     WorkerFailure killed = Failure(Killed{9});
     killed.rank = 2;
     killed.pid = 4711;
@@ -149,15 +149,15 @@ TEST_F(Hangs, IsChargedAndEndsTheRunWith124WhenTheBudgetIsSpent) {
     a.Ends(Outcome::kStopped, {}, now + 1s);
     b.Ends(Outcome::kStopped, {killed}, now + 1s);
     if (generation == 1) {
-      EXPECT_EQ(story.state.budget.used, 1u);
+      EXPECT_EQ(scenario.state.budget.used, 1u);
       a.Hosts(now + 2s);
       b.Hosts(now + 2s);
     }
   }
-  ASSERT_EQ(story.state.phase, Phase::kFailed);
-  EXPECT_EQ(story.state.outcome->exit_code, 124);
-  EXPECT_EQ(story.state.outcome->root->pid, 4711);
-  EXPECT_EQ(story.state.outcome->text,
+  ASSERT_EQ(scenario.state.phase, Phase::kFailed);
+  EXPECT_EQ(scenario.state.outcome->exit_code, 124);
+  EXPECT_EQ(scenario.state.outcome->root->pid, 4711);
+  EXPECT_EQ(scenario.state.outcome->text,
             "rank 2 (local rank 0, pid 4711, host host) hung: no step for 30.0 s (its peers are "
             "at step 120, it is at step 118); 1 of 1 restarts are used [no-restarts-left]");
 }
@@ -167,9 +167,9 @@ TEST_F(Hangs, IsNotChargedWhenANodeIsLostMeanwhile) {
   Stand({Late(0, 118), Late(1, 120)}, {Late(2, 120, "", 2)});
   a.Ends(Outcome::kStopped, {}, At(32s));
   b.Closes(At(32s));
-  story.Pass(At(33s));
-  EXPECT_EQ(story.state.phase, Phase::kGathering);
-  EXPECT_EQ(story.state.budget.used, 0u);
+  scenario.Pass(At(33s));
+  EXPECT_EQ(scenario.state.phase, Phase::kGathering);
+  EXPECT_EQ(scenario.state.budget.used, 0u);
 }
 
 // All wait in the first collective for who starts last; its step is heard of a moment earlier.
@@ -190,10 +190,10 @@ TEST_F(Hangs, WhoHasMadeNoStepYetHasItsTimeSinceTheFirstOne) {
 // ---- What follows ----
 TEST_F(Hangs, AnEventTellsOfItBeforeAnythingIsStopped) {
   Stand({Late(0, 8, "", 2)}, {Late(2, 5), Late(3, 8)});
-  const auto hung = story.Events(kEventHung);
+  const auto hung = scenario.Events(kEventHung);
   ASSERT_EQ(hung.size(), 1u);
   EXPECT_EQ(hung[0].cause, "hang");
-  EXPECT_EQ(hung[0].generation, story.state.world->generation);
+  EXPECT_EQ(hung[0].generation, scenario.state.world->generation);
   EXPECT_EQ(hung[0].text, Why() + " [workers-hang]");
 }
 
@@ -208,11 +208,11 @@ TEST_F(HangsFail, TheRunIsOverWhateverTheBudget) {
     node->report.hung_rank.reset();
     node->Ends(Outcome::kStopped, {}, At(32s));
   }
-  ASSERT_EQ(story.state.phase, Phase::kFailed);
-  EXPECT_EQ(story.state.outcome->exit_code, 124);
-  EXPECT_NE(story.state.outcome->text.find("a hang ends this run (--on-hang=fail)"),
+  ASSERT_EQ(scenario.state.phase, Phase::kFailed);
+  EXPECT_EQ(scenario.state.outcome->exit_code, 124);
+  EXPECT_NE(scenario.state.outcome->text.find("a hang ends this run (--on-hang=fail)"),
             std::string::npos)
-      << story.state.outcome->text;
+      << scenario.state.outcome->text;
 }
 
 struct HangsAreTold : Hangs {
@@ -222,24 +222,24 @@ struct HangsAreTold : Hangs {
 TEST_F(HangsAreTold, OnceForEachVerdictAndTheRunGoesOn) {
   Stand({Late(0, 8, "", 2)}, {Late(2, 5), Late(3, 8)});
   Stand({Late(0, 8, "", 2)}, {Late(2, 5), Late(3, 8)}, At(40s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-  const auto hung = story.Events(kEventHung);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
+  const auto hung = scenario.Events(kEventHung);
   ASSERT_EQ(hung.size(), 1u);
   EXPECT_EQ(hung[0].level, NoticeLevel::kWarning);
   EXPECT_NE(hung[0].text.find("the run continues (--on-hang=observe"), std::string::npos);
   Stand({Late(0, 9, "", 2)}, {Late(2, 6), Late(3, 9)}, At(90s));
-  EXPECT_EQ(story.Events(kEventHung).size(), 2u);
+  EXPECT_EQ(scenario.Events(kEventHung).size(), 2u);
 }
 
 TEST_F(HangsAreTold, EvidenceIsSentForOnceAMinute) {
   Stand({Late(0, 8, "", 2)}, {Late(2, 5), Late(3, 8)});
-  EXPECT_EQ(story.evidence.size(), 2u);  // Both nodes.
+  EXPECT_EQ(scenario.evidence.size(), 2u);  // Both nodes.
   Stand({Late(0, 9, "", 2)}, {Late(2, 6), Late(3, 9)}, At(60s));
-  ASSERT_EQ(story.Events(kEventHung).size(), 2u);
-  EXPECT_EQ(story.evidence.size(), 2u);
+  ASSERT_EQ(scenario.Events(kEventHung).size(), 2u);
+  EXPECT_EQ(scenario.evidence.size(), 2u);
   Stand({Late(0, 10, "", 2)}, {Late(2, 7), Late(3, 10)}, At(120s));
-  ASSERT_EQ(story.Events(kEventHung).size(), 3u);
-  EXPECT_EQ(story.evidence.size(), 4u);
+  ASSERT_EQ(scenario.Events(kEventHung).size(), 3u);
+  EXPECT_EQ(scenario.evidence.size(), 4u);
 }
 
 }  // namespace

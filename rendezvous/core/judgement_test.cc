@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "rendezvous/core/testing/story.h"
+#include "rendezvous/core/testing/scenario.h"
 
 namespace ddprun {
 namespace {

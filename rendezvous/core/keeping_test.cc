@@ -39,9 +39,9 @@ void MakeLongWinded(NodeReport& report) {
 }
 
 struct Kept : PairOfNodes {
-  Node MadeUp(int i) { return {story, "made-up-" + std::to_string(i), kTwo}; }
+  Node MadeUp(int i) { return {scenario, "made-up-" + std::to_string(i), kTwo}; }
   bool Knows(const Node& node) const {
-    return story.state.nodes.contains({node.report.node, node.report.incarnation});
+    return scenario.state.nodes.contains({node.report.node, node.report.incarnation});
   }
 };
 
@@ -54,10 +54,10 @@ TEST_F(Kept, AMembershipOutsideTheWorldCostsFourKilobytesAtMost) {
     if (i % 2 == 0) {
       outsider.report.spec.max_nodes = 4'000'000'000;  // Refused, in words.
     }
-    const std::size_t before = BytesOf(story.state);
+    const std::size_t before = BytesOf(scenario.state);
     outsider.Says(At(1s));
     EXPECT_TRUE(Knows(outsider));
-    EXPECT_LE(BytesOf(story.state), before + kMostOutside);
+    EXPECT_LE(BytesOf(scenario.state), before + kMostOutside);
   }
 }
 
@@ -79,14 +79,14 @@ TEST_F(Kept, NothingElseStaysOfWhatItSaid) {
 
 TEST_F(Kept, MadeUpMembershipsStayWithinTheBudgetOfTheRun) {
   Form();
-  story.config.run_bytes = 100'000;
+  scenario.config.run_bytes = 100'000;
   const Directive told = a.Told(At(1s));
   for (int i = 0; i < 1'000; ++i) {
     Node outsider = MadeUp(i);
     outsider.Says(At(1s));
-    ASSERT_LE(BytesOf(story.state), story.config.run_bytes);
+    ASSERT_LE(BytesOf(scenario.state), scenario.config.run_bytes);
   }
-  EXPECT_GT(story.state.nodes.size(), 30u);
+  EXPECT_GT(scenario.state.nodes.size(), 30u);
   EXPECT_EQ(a.Told(At(1s)), told);
   Node last = MadeUp(1'000);
   last.Says(At(1s));
@@ -96,43 +96,43 @@ TEST_F(Kept, MadeUpMembershipsStayWithinTheBudgetOfTheRun) {
 
 TEST_F(Kept, WhatWasLostIsForgottenForWhoComes) {
   Form();
-  story.config.run_bytes = 100'000;
+  scenario.config.run_bytes = 100'000;
   for (int i = 0; i < 1'000; ++i) {
     MadeUp(i).Says(At(1s));
   }
   a.Hears(At(3s)).Says(At(3s));
   b.Hears(At(3s)).Says(At(3s));
-  story.Pass(At(4s));
-  const std::uint64_t edition = story.state.edition;
+  scenario.Pass(At(4s));
+  const std::uint64_t edition = scenario.state.edition;
   Node comes = MadeUp(1'000);
   comes.Says(At(4s));
   EXPECT_TRUE(Knows(comes));
-  EXPECT_EQ(story.state.nodes.size(), 3u);
-  EXPECT_GT(story.state.edition, edition);  // Their calls may be parked.
+  EXPECT_EQ(scenario.state.nodes.size(), 3u);
+  EXPECT_GT(scenario.state.edition, edition);  // Their calls may be parked.
 }
 
 TEST_F(Kept, AMemberOfTheWorldIsNeverForgotten) {
   Form();
-  story.config.run_bytes = 0;
+  scenario.config.run_bytes = 0;
   a.Hears(At(1s)).Says(At(1s));
-  story.Pass(At(5s));
+  scenario.Pass(At(5s));
   MadeUp(1).Says(At(5s));
   EXPECT_TRUE(Knows(a));
-  EXPECT_TRUE(story.state.nodes.at({"n1", Incarnation{1}}).lost);
+  EXPECT_TRUE(scenario.state.nodes.at({"n1", Incarnation{1}}).lost);
 }
 
 // A node that was switched off again and again while the server stood still.
 TEST_F(Kept, ANodeMayHaveSixtyFourMemberships) {
   Form();
   for (std::uint64_t i = 2; i <= 70; ++i) {
-    Node again(story, "n1", kTwo, i);
+    Node again(scenario, "n1", kTwo, i);
     again.Says(At(1s));
     EXPECT_EQ(Knows(again), i <= kMostMemberships);
   }
   a.Hears(At(2s)).Says(At(2s));
   b.Hears(At(2s)).Says(At(2s));
-  story.Pass(At(4s));
-  Node again(story, "n1", kTwo, 71);
+  scenario.Pass(At(4s));
+  Node again(scenario, "n1", kTwo, 71);
   again.Says(At(4s));
   EXPECT_TRUE(Knows(again));
   EXPECT_TRUE(Knows(b));
@@ -143,42 +143,42 @@ TEST_F(Kept, OutsidersDoNotStretchTheLease) {
   for (int i = 0; i < 1'000; ++i) {
     MadeUp(i).Says(At(1s));
   }
-  EXPECT_EQ(LeaseOf(story.state, story.config), story.config.base_lease);
+  EXPECT_EQ(LeaseOf(scenario.state, scenario.config), scenario.config.base_lease);
 }
 
 TEST(KeptBeforeTheFirstWorld, ThoseThatWouldFormItCountForTheLease) {
-  Story story;
+  Scenario scenario;
   const RunSpec spec{.min_nodes = 2, .max_nodes = 700};
   for (int i = 0; i < 1'000; ++i) {
-    Node(story, "n" + std::to_string(i), spec).Says(At(0s));
+    Node(scenario, "n" + std::to_string(i), spec).Says(At(0s));
     if (i == 599) {
-      EXPECT_EQ(LeaseOf(story.state, story.config), 600 * story.config.lease_per_node);
+      EXPECT_EQ(LeaseOf(scenario.state, scenario.config), 600 * scenario.config.lease_per_node);
     }
   }
-  EXPECT_EQ(LeaseOf(story.state, story.config), 700 * story.config.lease_per_node);
+  EXPECT_EQ(LeaseOf(scenario.state, scenario.config), 700 * scenario.config.lease_per_node);
 }
 
 // Else every member of a large world could cost as much as all may.
 TEST_F(Kept, TextsOfFailuresGoFirst) {
   Form();
   a.Ends(Outcome::kFailed, {LongWinded(0), LongWinded(0)}, At(1s));
-  ASSERT_EQ(story.state.phase, Phase::kDraining);
-  EXPECT_EQ(story.state.drain->evidence[1].failure.last_lines.size(), kMaxLastLines);
-  story.config.run_bytes = 100'000;
+  ASSERT_EQ(scenario.state.phase, Phase::kDraining);
+  EXPECT_EQ(scenario.state.drain->evidence[1].failure.last_lines.size(), kMaxLastLines);
+  scenario.config.run_bytes = 100'000;
   a.Hears(At(2s));
   a.report.failures.assign(kMaxFailures, LongWinded(0));
   a.Says(At(2s));
-  ASSERT_EQ(story.state.drain->evidence.size(), kMaxFailures);
-  EXPECT_EQ(story.state.drain->evidence[0].failure.last_lines.size(), kMaxLastLines);
-  EXPECT_EQ(story.state.drain->evidence[7].failure.last_lines, "");
-  EXPECT_EQ(story.state.drain->evidence[7].failure.status, ExitStatus(Exited{1}));
-  EXPECT_LE(story.state.drain->bytes, 100'000u / 4);
+  ASSERT_EQ(scenario.state.drain->evidence.size(), kMaxFailures);
+  EXPECT_EQ(scenario.state.drain->evidence[0].failure.last_lines.size(), kMaxLastLines);
+  EXPECT_EQ(scenario.state.drain->evidence[7].failure.last_lines, "");
+  EXPECT_EQ(scenario.state.drain->evidence[7].failure.status, ExitStatus(Exited{1}));
+  EXPECT_LE(scenario.state.drain->bytes, 100'000u / 4);
 }
 
 // A server that is new to the run, and somebody who claims all of a world's places.
 TEST_F(Kept, PlacesInAWorldThatIsLookedForStayWithinTheBudget) {
-  story.config.run_bytes = 100'000;
-  Node liar(story, "n0", {.min_nodes = 1, .max_nodes = 100'000});
+  scenario.config.run_bytes = 100'000;
+  Node liar(scenario, "n0", {.min_nodes = 1, .max_nodes = 100'000});
   MakeLongWinded(liar.report);
   liar.report.hosting = Hosting::kStopping;
   liar.report.placement->generation = {1};
@@ -186,10 +186,11 @@ TEST_F(Kept, PlacesInAWorldThatIsLookedForStayWithinTheBudget) {
   for (std::uint32_t rank = 0; rank < 1'000; ++rank) {
     liar.report.placement->group_rank = liar.report.placement->first_rank = rank;
     liar.Says(At(0s));
-    ASSERT_LE(BytesOf(story.state), story.config.run_bytes + 2 * kMostOutside);  // And its place.
+    ASSERT_LE(BytesOf(scenario.state),
+              scenario.config.run_bytes + 2 * kMostOutside);  // And its place.
   }
-  EXPECT_EQ(story.state.phase, Phase::kRecovering);
-  EXPECT_GT(story.state.recovery.places.size(), 10u);
+  EXPECT_EQ(scenario.state.phase, Phase::kRecovering);
+  EXPECT_GT(scenario.state.recovery.places.size(), 10u);
 }
 
 TEST_F(Kept, WhoSaysSomethingElseEachTimeIsKeptOnce) {
@@ -199,7 +200,7 @@ TEST_F(Kept, WhoSaysSomethingElseEachTimeIsKeptOnce) {
     a.report.spawn_failure = "cannot execute x" + std::to_string(i);
     a.Hears(At(1s)).Says(At(1s));
   }
-  EXPECT_LE(story.state.drain->spawn_failures.size(), kMostSpawnFailures);
+  EXPECT_LE(scenario.state.drain->spawn_failures.size(), kMostSpawnFailures);
 }
 
 }  // namespace

@@ -59,10 +59,10 @@ TEST(Lateness, CallsAreParkedByTheLeaseThatNodesKnow) {
 // Two nodes of a world, with a lease that lateness can lengthen.
 struct LatePair : PairOfNodes {
   LatePair() {
-    story.config.base_lease = 1s;
+    scenario.config.base_lease = 1s;
     Form();
   }
-  Duration Lease() const { return LeaseOf(story.state, story.config); }
+  Duration Lease() const { return LeaseOf(scenario.state, scenario.config); }
 };
 
 TEST_F(LatePair, AMemberThatTakesLongToSpeakAgainLengthensTheLease) {
@@ -86,29 +86,29 @@ TEST_F(LatePair, NewsFromWhoseCallIsOpenIsNotLate) {
 TEST_F(LatePair, WhoWasLostForItsSilenceIsNotLostForItAgain) {
   a.Closes(At(100ms), false);
   b.Hears(At(800ms)).Says(At(900ms));
-  story.Tick(At(1'050ms));
-  ASSERT_TRUE(story.Said("node n0 is lost: nothing heard for its lease"));
+  scenario.Tick(At(1'050ms));
+  ASSERT_TRUE(scenario.Said("node n0 is lost: nothing heard for its lease"));
   a.Hears(At(100ms)).Says(At(1'100ms));
-  EXPECT_EQ(Lease(), story.config.long_lease);
+  EXPECT_EQ(Lease(), scenario.config.long_lease);
 }
 
 TEST_F(LatePair, OutsidersAreNotWaitedFor) {
-  Node outsider(story, "n2", kTwo);
+  Node outsider(scenario, "n2", kTwo);
   outsider.Says(At(0s)).Closes(At(0s), false);
   outsider.Says(At(900ms));
   EXPECT_EQ(Lease(), 1s);
 }
 
 TEST_F(LatePair, AServerThatStoodStillLengthensTheLease) {
-  story.Tick(*NextWake(story.state, story.config) + 600ms);
+  scenario.Tick(*NextWake(scenario.state, scenario.config) + 600ms);
   EXPECT_EQ(Lease(), 2'400ms);
 }
 
 // Its nodes must count as lost no sooner than its claim is in doubt.
 TEST_F(LatePair, TheClaimsLatenessIsTheNodesToo) {
-  story.Feed(ClaimGood{At(5s), 2s}, At(0s));
+  scenario.Feed(ClaimGood{At(5s), 2s}, At(0s));
   EXPECT_EQ(Lease(), 2s);
-  story.Feed(ClaimGood{At(6s), 0s}, At(1s));
+  scenario.Feed(ClaimGood{At(6s), 0s}, At(1s));
   EXPECT_EQ(Lease(), 1s);
 }
 

@@ -9,24 +9,24 @@ namespace {
 using std::chrono_literals::operator""s;
 
 struct Outsiders : PairOfNodes {
-  Node outsider{story, "n9", kTwo};
+  Node outsider{scenario, "n9", kTwo};
 };
 
 TEST_F(Outsiders, OnesInterruptEndsItsOwnPartAlone) {
   Form();
   outsider.report.leaving = Leaving::kStopRun;
   outsider.Says(At(1s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
   EXPECT_EQ(std::get<Finish>(outsider.Told(At(1s))).ending, Ending::kLeft);
 }
 
 // Whoever names itself as a member does not become that one.
 TEST_F(Outsiders, AMembersNameDoesNotStopTheRun) {
   Form();
-  Node other(story, "n0", kTwo, 77);
+  Node other(scenario, "n0", kTwo, 77);
   other.report.leaving = Leaving::kStopRun;
   other.Says(At(1s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 TEST_F(Outsiders, OnesInterruptDoesNotMakeADrainTheOperators) {
@@ -34,14 +34,14 @@ TEST_F(Outsiders, OnesInterruptDoesNotMakeADrainTheOperators) {
   a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
   outsider.report.leaving = Leaving::kStopRun;
   outsider.Says(At(1s));
-  EXPECT_EQ(story.state.drain->cause, StopCause::kFailure);
+  EXPECT_EQ(scenario.state.drain->cause, StopCause::kFailure);
 }
 
 TEST_F(Outsiders, WhoDidNotWaitForTheFirstWorldDoesNotStopTheRun) {
   a.Says(At(0s));
   outsider.report.leaving = Leaving::kStopRun;
   outsider.Says(At(1s));
-  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  EXPECT_EQ(scenario.state.phase, Phase::kGathering);
   EXPECT_EQ(std::get<Finish>(outsider.Told(At(1s))).ending, Ending::kLeft);
 }
 
@@ -58,10 +58,10 @@ TEST_F(Outsiders, BetweenTwoWorldsTheLastOnesNodesStopTheRun) {
   b.report.leaving = Leaving::kLeave;
   b.Ends(Outcome::kStopped, {}, At(1s));
   a.Ends(Outcome::kStopped, {}, At(1s));
-  ASSERT_EQ(story.state.phase, Phase::kGathering);
+  ASSERT_EQ(scenario.state.phase, Phase::kGathering);
   outsider.report.leaving = Leaving::kStopRun;
   outsider.Says(At(2s));
-  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  EXPECT_EQ(scenario.state.phase, Phase::kGathering);
   a.report.leaving = Leaving::kStopRun;
   a.Says(At(2s));
   EXPECT_EQ(std::get<Finish>(a.Told(At(2s))).exit_code, 130);
@@ -71,13 +71,13 @@ TEST_F(Outsiders, BetweenTwoWorldsTheLastOnesNodesStopTheRun) {
 TEST_F(Outsiders, WhoTakesALostOnesPlaceStopsTheRun) {
   Form();
   a.Hears(At(2s)).Says(At(2s));
-  story.Pass(At(4s));
+  scenario.Pass(At(4s));
   a.Ends(Outcome::kStopped, {}, At(4s));
-  ASSERT_EQ(story.state.phase, Phase::kGathering);
-  Node anew(story, "n1", kTwo, 2);
+  ASSERT_EQ(scenario.state.phase, Phase::kGathering);
+  Node anew(scenario, "n1", kTwo, 2);
   anew.report.leaving = Leaving::kStopRun;
   anew.Says(At(5s));
-  EXPECT_EQ(story.state.phase, Phase::kFailed);
+  EXPECT_EQ(scenario.state.phase, Phase::kFailed);
 }
 
 TEST_F(Outsiders, AnotherRequestIsLookedAtAnewOnceItIsAMember) {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "rendezvous/core/testing/story.h"
+#include "rendezvous/core/testing/scenario.h"
 
 namespace ddprun {
 namespace {
@@ -11,10 +11,10 @@ namespace {
 using std::chrono_literals::operator""s;
 
 struct Peers : testing::Test {
-  Story story;
+  Scenario scenario;
   const RunSpec spec{.min_nodes = 2, .max_nodes = 2};
-  Node first{story, "n0", spec};
-  Node second{story, "n1", spec};
+  Node first{scenario, "n0", spec};
+  Node second{scenario, "n1", spec};
 
   // A world of both, told to run.
   void Form(const std::string& of_first, const std::string& of_second,
@@ -24,9 +24,9 @@ struct Peers : testing::Test {
     second.report.seen_at = seen_at;
     first.Says(At(0s));
     second.Says(At(0s));
-    ASSERT_EQ(story.state.phase, Phase::kRunning);
+    ASSERT_EQ(scenario.state.phase, Phase::kRunning);
   }
-  std::string For(const Node& node) { return StorePeers(story.state, node.Told(At(0s))); }
+  std::string For(const Node& node) { return StorePeers(scenario.state, node.Told(At(0s))); }
 };
 
 TEST_F(Peers, TheFirstNodeHearsOfAll) {
@@ -43,11 +43,11 @@ TEST_F(Peers, NothingWhereOneNodeHasNotTold) {
 
 TEST_F(Peers, NothingBesideOtherDirectives) {
   Form("10.0.0.1", "10.0.0.2");
-  EXPECT_EQ(StorePeers(story.state, Wait{}), "");
+  EXPECT_EQ(StorePeers(scenario.state, Wait{}), "");
   EXPECT_EQ(StorePeers(CoordinatorState{}, first.Told(At(0s))), "");
   auto other = std::get<ddprun::Run>(first.Told(At(0s)));
   ++other.placement.world_id.value;
-  EXPECT_EQ(StorePeers(story.state, other), "");
+  EXPECT_EQ(StorePeers(scenario.state, other), "");
 }
 
 TEST_F(Peers, NothingThatIsTooMuchForAMessage) {

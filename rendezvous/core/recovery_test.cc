@@ -12,7 +12,7 @@ TEST_F(Recovering, ASuccessReportedAgainIsNotLost) {
   Restart();
   a.Says(At(5s));
   b.Says(At(5s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
   EXPECT_TRUE(a.IsTold<ddprun::Wait>(At(5s)));
   b.Ends(Outcome::kSucceeded, {}, At(6s));
   EXPECT_EQ(std::get<Finish>(a.Told(At(6s))).exit_code, 0);
@@ -26,7 +26,7 @@ TEST_F(Recovering, AllSucceededEndsTheRun) {
   Restart();
   a.Says(At(5s));
   b.Says(At(5s));
-  EXPECT_EQ(story.state.phase, Phase::kSucceeded);
+  EXPECT_EQ(scenario.state.phase, Phase::kSucceeded);
 }
 
 // A newer world, which this server cannot reach, may have taken its checkpoints over. So "do not
@@ -42,14 +42,14 @@ TEST_F(Recovering, DoNotRestartIsNotTheRunsEndWhereItsWorldMayBeAnOldOne) {
   a.report.floor = {1};
   a.Says(At(5s));
   a.Hears(At(7s)).Says(At(7s));
-  story.Pass(At(8s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-  EXPECT_EQ(story.state.world->generation, Generation{2});
+  scenario.Pass(At(8s));
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.world->generation, Generation{2});
 }
 
 // The old server may have known a loss that this one cannot: the budget is spared.
 TEST_F(Recovering, AFailureFoundIsNotCharged) {
-  story.state.budget.used = 1;
+  scenario.state.budget.used = 1;
   a.report.restarts_used = 1;
   Restart();
   a.report.hosting = Hosting::kNothing;
@@ -59,9 +59,9 @@ TEST_F(Recovering, AFailureFoundIsNotCharged) {
   HearUntilALeaseIsOver();
   EXPECT_EQ(std::get<Stop>(b.Told(At(8s))).cause, StopCause::kFailure);
   b.Ends(Outcome::kStopped, {}, At(9s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-  EXPECT_EQ(story.state.budget.used, 1u);
-  EXPECT_GT(story.state.world->generation, Generation{1});
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.budget.used, 1u);
+  EXPECT_GT(scenario.state.world->generation, Generation{1});
 }
 
 TEST_F(Recovering, AfterALeaseTheMissingAreLost) {
@@ -69,15 +69,15 @@ TEST_F(Recovering, AfterALeaseTheMissingAreLost) {
   Restart();
   b.Says(At(5s));
   b.Hears(At(7s)).Says(At(7s));
-  story.Pass(At(7'999ms));
-  EXPECT_EQ(story.state.phase, Phase::kRecovering);
+  scenario.Pass(At(7'999ms));
+  EXPECT_EQ(scenario.state.phase, Phase::kRecovering);
   EXPECT_EQ(*b.Waits(At(7'999ms)).remaining, 1ms);
-  story.Pass(At(8s));
+  scenario.Pass(At(8s));
   EXPECT_EQ(std::get<Stop>(b.Told(At(8s))).cause, StopCause::kNodeLost);
   b.Ends(Outcome::kStopped, {}, At(9s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-  EXPECT_EQ(story.state.budget.used, 0u);
-  EXPECT_EQ(story.state.world->members.size(), 1u);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.budget.used, 0u);
+  EXPECT_EQ(scenario.state.world->members.size(), 1u);
   // The missing node comes back with workers of the old world.
   EXPECT_TRUE(a.Says(At(10s)).IsTold<Stop>(At(10s)));
 }
@@ -86,17 +86,17 @@ TEST_F(Recovering, ANewcomerTakesAMissingOnesPlace) {
   Restart();
   b.Says(At(5s));
   b.Hears(At(7s)).Says(At(7s));
-  story.Pass(At(8s));
+  scenario.Pass(At(8s));
   b.Ends(Outcome::kStopped, {}, At(9s));
-  Node c(story, "n9", kTwo, 7);
+  Node c(scenario, "n9", kTwo, 7);
   c.Says(At(9s));
-  ASSERT_EQ(story.state.phase, Phase::kRunning);
+  ASSERT_EQ(scenario.state.phase, Phase::kRunning);
   EXPECT_EQ(std::get<ddprun::Run>(c.Told(At(9s))).placement.group_rank, 0u);
   EXPECT_EQ(std::get<ddprun::Run>(b.Told(At(9s))).placement.group_rank, 1u);
 }
 
 TEST_F(Recovering, NobodyWithWorkersMeansGatheringAfterALease) {
-  Story fresh;
+  Scenario fresh;
   fresh.config.term = {2};
   Node c(fresh, "n0", kElastic);
   c.report.term = {1};
@@ -110,7 +110,7 @@ TEST_F(Recovering, NobodyWithWorkersMeansGatheringAfterALease) {
 
 // Such a node will exit whatever a new server says, so no world may be formed with it.
 TEST_F(Recovering, WhoKnowsAnEndTakesNoPart) {
-  Story fresh;
+  Scenario fresh;
   fresh.config.term = {2};
   Node c(fresh, "n0", kElastic);
   c.report.term = {1};
@@ -125,7 +125,7 @@ TEST_F(Recovering, WhoKnowsAnEndTakesNoPart) {
 
 // A floor is a promise to an earlier server of the run.
 TEST_F(Recovering, WhoHasAFloorIsOfARunThatGoesOn) {
-  Story fresh;
+  Scenario fresh;
   fresh.config.term = {2};
   Node c(fresh, "n0", kElastic);
   c.report.floor = {3};
@@ -137,7 +137,7 @@ TEST_F(Recovering, WhoHasAFloorIsOfARunThatGoesOn) {
 TEST_F(Recovering, ANewerWorldTakesItBack) {
   Form(kElastic);
   Restart();
-  Node old(story, "n9", kElastic, 9);
+  Node old(scenario, "n9", kElastic, 9);
   old.report = a.report;
   old.report.node = "n9";
   old.report.placement->generation = {1};
@@ -146,13 +146,13 @@ TEST_F(Recovering, ANewerWorldTakesItBack) {
   old.report.placement->world_size = 1;
   old.report.placement->world_id = {77};
   old.Says(At(5s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
   a.report.placement->generation = b.report.placement->generation = {2};
   a.Says(At(5s));
-  EXPECT_EQ(story.state.phase, Phase::kRecovering);
+  EXPECT_EQ(scenario.state.phase, Phase::kRecovering);
   b.Says(At(5s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-  EXPECT_EQ(story.state.world->generation, Generation{2});
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.world->generation, Generation{2});
   EXPECT_EQ(std::get<Stop>(old.Told(At(5s))).cause, StopCause::kSuperseded);
 }
 
@@ -166,10 +166,10 @@ TEST_F(Recovering, AnEndedWorldMayHaveBeenFollowedByANewerOne) {
     node->report.floor = {1};
     node->Says(At(5s));
   }
-  EXPECT_EQ(story.state.phase, Phase::kRecovering);
+  EXPECT_EQ(scenario.state.phase, Phase::kRecovering);
   EXPECT_EQ(*a.Waits(At(5s)).remaining, 3s);
-  Node c(story, "n2", kTwo, 3);
-  Node d(story, "n3", kTwo, 4);
+  Node c(scenario, "n2", kTwo, 3);
+  Node d(scenario, "n3", kTwo, 4);
   std::uint32_t rank = 0;
   for (Node* const node : {&c, &d}) {
     node->report.term = {1};
@@ -180,14 +180,14 @@ TEST_F(Recovering, AnEndedWorldMayHaveBeenFollowedByANewerOne) {
     node->report.placement->group_rank = node->report.placement->first_rank = rank++;
     node->Says(At(6s));
   }
-  ASSERT_EQ(story.state.phase, Phase::kRunning);
-  EXPECT_EQ(story.state.world->id, WorldId{88});
+  ASSERT_EQ(scenario.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.world->id, WorldId{88});
 }
 
 // A planned stop that the old server began keeps its time to save.
 TEST_F(Recovering, TheCauseThatNodesWereToldStays) {
   a.report.hosting = b.report.hosting = Hosting::kStopping;
-  a.report.echo = b.report.echo = Stop{{1}, story.state.world->id, StopCause::kScaleUp};
+  a.report.echo = b.report.echo = Stop{{1}, scenario.state.world->id, StopCause::kScaleUp};
   Restart();
   HearUntilALeaseIsOver();
   EXPECT_EQ(std::get<Stop>(a.Told(At(8s))).cause, StopCause::kScaleUp);
@@ -203,9 +203,9 @@ TEST_F(Recovering, ANodeThatKnewTheEndAndLeftStillCounts) {
   b.report.placement.reset();
   b.report.floor = {};
   b.Says(At(6s));
-  story.Pass(At(8s));  // Its lease is over at the moment at which the others are given up.
-  EXPECT_EQ(story.state.phase, Phase::kGathering);
-  EXPECT_EQ(story.state.world->generation, Generation{1});
+  scenario.Pass(At(8s));  // Its lease is over at the moment at which the others are given up.
+  EXPECT_EQ(scenario.state.phase, Phase::kGathering);
+  EXPECT_EQ(scenario.state.world->generation, Generation{1});
 }
 
 // A rank that was late then may have continued, so all must report before one is blamed.
@@ -215,8 +215,8 @@ TEST_F(Recovering, NobodyIsBlamedForWhatWasSaidBefore) {
   a.report.hung_rank = 0;
   a.Says(At(5s));
   b.Says(At(5s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-  EXPECT_EQ(story.state.hang.enquiry, std::nullopt);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.hang.enquiry, std::nullopt);
 }
 
 TEST_F(Recovering, AWorkersLastWordCountsBeforeItsTextsHaveCome) {
@@ -229,8 +229,8 @@ TEST_F(Recovering, AWorkersLastWordCountsBeforeItsTextsHaveCome) {
   a.report.outcome = b.report.outcome = Outcome::kFailed;
   a.report.failures = {last};
   HearUntilALeaseIsOver();
-  ASSERT_EQ(story.state.phase, Phase::kFailed);
-  EXPECT_EQ(story.state.outcome->exit_code, 76);
+  ASSERT_EQ(scenario.state.phase, Phase::kFailed);
+  EXPECT_EQ(scenario.state.outcome->exit_code, 76);
 }
 
 TEST_F(Recovering, WhoClaimsEveryPlaceHasOne) {
@@ -239,9 +239,9 @@ TEST_F(Recovering, WhoClaimsEveryPlaceHasOne) {
   a.report.placement->group_rank = 1;
   a.report.placement->first_rank = 1;
   a.Hears(At(7s)).Says(At(7s));
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
   a.Ends(Outcome::kStopped, {}, At(7s));
-  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  EXPECT_EQ(scenario.state.phase, Phase::kGathering);
 }
 
 TEST_F(Recovering, ALostNodeLeavesItsPlace) {
@@ -249,56 +249,57 @@ TEST_F(Recovering, ALostNodeLeavesItsPlace) {
   Restart();
   a.Says(At(5s));
   a.Closes(At(5'100ms));
-  story.Pass(At(5'300ms));
-  EXPECT_TRUE(story.state.recovery.places.empty());
+  scenario.Pass(At(5'300ms));
+  EXPECT_TRUE(scenario.state.recovery.places.empty());
   b.Says(At(6s));
-  EXPECT_EQ(story.state.phase, Phase::kRecovering);
+  EXPECT_EQ(scenario.state.phase, Phase::kRecovering);
 }
 
 TEST_F(Recovering, AServerThatFollowsAnotherOneSaysWhatItLooksFor) {
   Restart();
-  story.state = Succeed(At(5s));
+  scenario.state = Succeed(At(5s));
   b.Says(At(5s));
-  EXPECT_NE(Describe(story.state, story.config, At(5s)).front().find("2 nodes of generation 1"),
-            std::string::npos);
+  EXPECT_NE(
+      Describe(scenario.state, scenario.config, At(5s)).front().find("2 nodes of generation 1"),
+      std::string::npos);
   a.Says(At(5s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 TEST_F(Recovering, AnOutcomeInTheClaimIsToldAlike) {
-  story.config.claims = true;
+  scenario.config.claims = true;
   a.Ends(Outcome::kSucceeded, {}, At(4s));
   b.Ends(Outcome::kSucceeded, {}, At(4s));
-  const EndedRun ended = ToRemember("run", story.state.newest, *story.state.outcome);
+  const EndedRun ended = ToRemember("run", scenario.state.newest, *scenario.state.outcome);
   Restart();
-  story.state = Restore(ended, At(5s));
+  scenario.state = Restore(ended, At(5s));
   EXPECT_EQ(std::get<Finish>(b.Says(At(5s)).Told(At(5s))).ending, Ending::kSucceeded);
   // Who never heard of this run must not believe that its own work has succeeded.
-  Node late(story, "n7", kTwo);
+  Node late(scenario, "n7", kTwo);
   EXPECT_EQ(std::get<Finish>(late.Says(At(5s)).Told(At(5s))).ending, Ending::kEnded);
 }
 
 TEST_F(Recovering, APausedServerGivesTheLeaseAgain) {
   Restart();
   a.Says(At(5s));
-  story.Tick(At(60s));  // Asked to be woken at 8 s.
-  EXPECT_EQ(story.state.phase, Phase::kRecovering);
+  scenario.Tick(At(60s));  // Asked to be woken at 8 s.
+  EXPECT_EQ(scenario.state.phase, Phase::kRecovering);
   b.Says(At(60s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 // What waited in the socket is fed one by one; the pause was one.
 TEST_F(Recovering, APauseIsForgivenOnce) {
-  story.state.last_call = At(3s);  // Something that only a tick settles stays due meanwhile.
-  story.state.phase = Phase::kGathering;
-  story.Tick(At(1s));
-  const Time before = story.state.nodes.at({"n0", {1}}).expires;
+  scenario.state.last_call = At(3s);  // Something that only a tick settles stays due meanwhile.
+  scenario.state.phase = Phase::kGathering;
+  scenario.Tick(At(1s));
+  const Time before = scenario.state.nodes.at({"n0", {1}}).expires;
   for (int i = 0; i < 5; ++i) {
     a.Closes(At(20s), false);
-    story.state.last_call = At(3s);
+    scenario.state.last_call = At(3s);
   }
-  EXPECT_LE(story.state.nodes.at({"n0", {1}}).expires, before + 18s);
-  story.state.last_call.reset();
+  EXPECT_LE(scenario.state.nodes.at({"n0", {1}}).expires, before + 18s);
+  scenario.state.last_call.reset();
 }
 
 TEST(Term, OfAServerWhoseClockWentBackIsRaised) {
@@ -313,43 +314,43 @@ TEST(Term, OfAServerWhoseClockWentBackIsRaised) {
 struct AfterDeath : Recovering {
   void Die(const NodeKey& key, WorldId world, std::optional<std::uint32_t> group_rank) {
     Restart();
-    story.state.recovery.died = Died{key, world, group_rank};
+    scenario.state.recovery.died = Died{key, world, group_rank};
   }
   NodeKey KeyOf(const Node& node) const { return {node.report.node, node.report.incarnation}; }
 };
 
 TEST_F(AfterDeath, WhoIsGoneIsNotWaitedFor) {
   Form(kElastic);
-  Die(KeyOf(a), story.state.world->id, 0);
+  Die(KeyOf(a), scenario.state.world->id, 0);
   b.Says(At(5s));
   EXPECT_EQ(std::get<Stop>(b.Told(At(5s))).cause, StopCause::kNodeLost);
-  EXPECT_EQ(story.state.world->members[0].key, KeyOf(a));
+  EXPECT_EQ(scenario.state.world->members[0].key, KeyOf(a));
   b.Ends(Outcome::kStopped, {}, At(5s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
-  EXPECT_EQ(story.state.world->members.size(), 1u);
-  EXPECT_EQ(story.state.budget.used, 0u);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.world->members.size(), 1u);
+  EXPECT_EQ(scenario.state.budget.used, 0u);
 }
 
 TEST_F(AfterDeath, WhoIsGoneNeedsNoFence) {
   RunSpec fenced = kElastic;
   fenced.fence_after = 60s;
   Form(fenced);
-  Die(KeyOf(a), story.state.world->id, 0);
+  Die(KeyOf(a), scenario.state.world->id, 0);
   b.Says(At(5s));
   b.Ends(Outcome::kStopped, {}, At(5s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 // The node hosted the server and had no place in the world.
 TEST_F(AfterDeath, OfASpareEveryPlaceIsWaitedForAndNothingElse) {
   Form(kElastic);
-  Die({"n7", {7}}, story.state.world->id, std::nullopt);
+  Die({"n7", {7}}, scenario.state.world->id, std::nullopt);
   b.Ends(Outcome::kStopped, {}, At(5s));
   b.Says(At(5s));
-  EXPECT_EQ(story.state.phase, Phase::kRecovering);
+  EXPECT_EQ(scenario.state.phase, Phase::kRecovering);
   a.Ends(Outcome::kStopped, {}, At(6s));
   a.Says(At(6s));
-  EXPECT_NE(story.state.phase, Phase::kRecovering);
+  EXPECT_NE(scenario.state.phase, Phase::kRecovering);
 }
 
 // In another world than the guard's, the missing node need not be the one that died. It may still
@@ -358,10 +359,10 @@ TEST_F(AfterDeath, InAnotherWorldEveryPlaceIsWaitedFor) {
   Form(kElastic);
   Die(KeyOf(a), WorldId{77}, 0);
   b.Says(At(5s));
-  EXPECT_EQ(story.state.phase, Phase::kRecovering);
+  EXPECT_EQ(scenario.state.phase, Phase::kRecovering);
   Die(KeyOf(a), b.report.placement->world_id, 9);  // A place that it cannot have had.
   b.Says(At(5s));
-  EXPECT_EQ(story.state.phase, Phase::kRecovering);
+  EXPECT_EQ(scenario.state.phase, Phase::kRecovering);
 }
 
 }  // namespace

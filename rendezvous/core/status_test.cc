@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "rendezvous/core/testing/story.h"
+#include "rendezvous/core/testing/scenario.h"
 
 namespace ddprun {
 namespace {
@@ -10,12 +10,12 @@ namespace {
 using std::chrono_literals::operator""s;
 
 struct Status : testing::Test {
-  Story story;
+  Scenario scenario;
   RunSpec spec{.min_nodes = 2, .max_nodes = 2, .max_restarts = 3};
-  Node a{story, "n0", spec};
-  Node b{story, "n1", spec};
+  Node a{scenario, "n0", spec};
+  Node b{scenario, "n1", spec};
 
-  RunStatus At_(Duration when) { return StatusOf(story.state, story.config, At(when)); }
+  RunStatus At_(Duration when) { return StatusOf(scenario.state, scenario.config, At(when)); }
 };
 
 TEST_F(Status, AGatheringRunSaysWhomItWaitsFor) {
@@ -36,7 +36,7 @@ TEST_F(Status, ARunningOneShowsTheWorldByRankWithSteps) {
   EXPECT_EQ(At_(0s).waits_for, "waiting until the workers are started on n1");
   b.report.progress_groups = {{118, "data", 1, 1, 1, 30s}, {120, "reduce", 2, 1, 0, Duration{0}}};
   b.Hosts(At(1s));
-  Node spare(story, "a9", spec);
+  Node spare(scenario, "a9", spec);
   spare.Says(At(1s));
   const RunStatus status = At_(1s);
   EXPECT_EQ(status.waits_for, "");
@@ -91,10 +91,10 @@ TEST_F(Status, AnEndedOneShowsItsOutcome) {
 TEST_F(Status, ANodeThatReturnedHasOneRow) {
   FormWorld(At(0s), a, b);
   b.Closes(At(1s));
-  story.Pass(At(2s));
+  scenario.Pass(At(2s));
   ASSERT_EQ(At_(2s).nodes.size(), 2u);
   EXPECT_EQ(At_(2s).nodes[1].state, "lost");
-  Node again(story, "n1", spec, 2);
+  Node again(scenario, "n1", spec, 2);
   again.Says(At(2s));
   ASSERT_EQ(At_(2s).nodes.size(), 2u);
   EXPECT_NE(At_(2s).nodes[1].state, "lost");
@@ -102,7 +102,7 @@ TEST_F(Status, ANodeThatReturnedHasOneRow) {
 
 TEST_F(Status, LongListsAreCut) {
   for (std::size_t i = 0; i < kMaxListedNodes + 5; ++i) {
-    Node(story, "m" + std::to_string(i), spec).Says(At(0s));
+    Node(scenario, "m" + std::to_string(i), spec).Says(At(0s));
   }
   const RunStatus status = At_(0s);
   EXPECT_EQ(status.nodes.size(), kMaxListedNodes);

@@ -17,34 +17,34 @@ struct Transitions : PairOfNodes {
 TEST_F(Transitions, TheFirstFailureStopsTheWorld) {
   a.report.failures = {Failure(Exited{1})};
   a.Says(At(1s));
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
 }
 
 // Why it stops them may follow.
 TEST_F(Transitions, ANodeThatStopsItsWorkersStopsTheWorld) {
   a.report.hosting = Hosting::kStopping;
   a.Says(At(1s));
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
 }
 
 TEST_F(Transitions, AnotherServersBeatSaysNothing) {
-  const Time expires = story.state.nodes.at({"n0", {1}}).expires;
+  const Time expires = scenario.state.nodes.at({"n0", {1}}).expires;
   a.report.term = {9};
   a.report.beat = At(2s).time_since_epoch().count();
   a.Says(At(2s));
-  EXPECT_EQ(story.state.nodes.at({"n0", {1}}).expires, expires);
+  EXPECT_EQ(scenario.state.nodes.at({"n0", {1}}).expires, expires);
 }
 
 // Failures without progress are spaced out.
 TEST_F(PairOfNodes, NoWorldIsFormedInThePauseAfterFailures) {
-  story.state.budget.next_start = At(5s);
+  scenario.state.budget.next_start = At(5s);
   a.Says(At(1s));
   b.Says(At(1s));
-  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  EXPECT_EQ(scenario.state.phase, Phase::kGathering);
   a.Says(At(4s));
   b.Says(At(4s));
-  story.Tick(At(5s));
-  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  scenario.Tick(At(5s));
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 }  // namespace

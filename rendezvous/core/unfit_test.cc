@@ -3,7 +3,7 @@
 
 #include "rendezvous/core/status.h"
 #include "rendezvous/core/testing/invariants.h"
-#include "rendezvous/core/testing/story.h"
+#include "rendezvous/core/testing/scenario.h"
 #include "rendezvous/messages/describe.h"
 #include "rendezvous/messages/limits.h"
 
@@ -16,13 +16,13 @@ using std::chrono_literals::operator""s;
 constexpr RunSpec kTwoOfThree{.min_nodes = 2, .max_nodes = 2, .max_restarts = 3, .last_call = 5s};
 
 struct Unfit : testing::Test {
-  Story story;
-  Node a{story, "n0", kTwoOfThree};
-  Node b{story, "n1", kTwoOfThree};
-  Node c{story, "n2", kTwoOfThree};
+  Scenario scenario;
+  Node a{scenario, "n0", kTwoOfThree};
+  Node b{scenario, "n1", kTwoOfThree};
+  Node c{scenario, "n2", kTwoOfThree};
 
   void TearDown() override {
-    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(100s)), std::nullopt);
+    EXPECT_EQ(BrokenInvariant(scenario.state, scenario.config, At(100s)), std::nullopt);
   }
   Node& Refuse(Node& node, const std::string& why, Time now) {
     node.report.checking = false;
@@ -36,26 +36,26 @@ struct Unfit : testing::Test {
     c.Says(At(0s));
     a.Hosts(At(0s));
     b.Hosts(At(0s));
-    ASSERT_EQ(story.state.phase, Phase::kRunning);
+    ASSERT_EQ(scenario.state.phase, Phase::kRunning);
     a.report.checking = true;
     a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(10s));
     b.Ends(Outcome::kStopped, {}, At(10s));
     c.Hears(At(10s)).Says(At(10s));
   }
   bool InWorld(const Node& node) const {
-    return FindMember(story.state, {node.report.node, node.report.incarnation}) != nullptr;
+    return FindMember(scenario.state, {node.report.node, node.report.incarnation}) != nullptr;
   }
 };
 
 // The verdict may be a pass, and who trained before keeps its rank, its caches and its memory.
 TEST_F(Unfit, ASpareWaitsForTheVerdictOnWhoTrainedBefore) {
   FailOnFirst();
-  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  EXPECT_EQ(scenario.state.phase, Phase::kGathering);
   EXPECT_EQ(b.Waits(At(10s)).what, WaitFor::kCheck);
   EXPECT_EQ(b.Waits(At(10s)).missing, std::vector<std::string>{"n0"});
   EXPECT_EQ(a.Waits(At(10s)).what, WaitFor::kCheck);
   Refuse(a, "", At(11s));
-  ASSERT_EQ(story.state.phase, Phase::kRunning);
+  ASSERT_EQ(scenario.state.phase, Phase::kRunning);
   EXPECT_TRUE(InWorld(a));
   EXPECT_TRUE(InWorld(b));
 }
@@ -63,14 +63,14 @@ TEST_F(Unfit, ASpareWaitsForTheVerdictOnWhoTrainedBefore) {
 TEST_F(Unfit, WhoIsRefusedIsReplacedAtOnceAndSaidOnce) {
   FailOnFirst();
   Refuse(a, "GPU 3 is gone", At(11s));
-  EXPECT_TRUE(story.Said("node n0 is refused by its node check: GPU 3 is gone"));
-  ASSERT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_TRUE(scenario.Said("node n0 is refused by its node check: GPU 3 is gone"));
+  ASSERT_EQ(scenario.state.phase, Phase::kRunning);
   EXPECT_FALSE(InWorld(a));
   EXPECT_TRUE(InWorld(c));
   Refuse(a, "GPU 3 is gone", At(12s));
-  EXPECT_FALSE(story.Said("n0"));
+  EXPECT_FALSE(scenario.Said("n0"));
   EXPECT_EQ(a.Waits(At(12s)).what, WaitFor::kUnfit);
-  const RunStatus status = StatusOf(story.state, story.config, At(12s));
+  const RunStatus status = StatusOf(scenario.state, scenario.config, At(12s));
   EXPECT_EQ(status.nodes.back().node, "n0");
   EXPECT_EQ(status.nodes.back().state, "unfit");
   EXPECT_EQ(status.nodes.back().reason, "GPU 3 is gone");
@@ -84,10 +84,10 @@ TEST_F(Unfit, AVerdictIsNotWaitedForLongerThanALastCallLasts) {
       node->Hears(At(now)).Says(At(now));
     }
   }
-  story.Pass(At(14'999ms));
-  EXPECT_EQ(story.state.phase, Phase::kGathering);
-  story.Pass(At(15s));
-  ASSERT_EQ(story.state.phase, Phase::kRunning);
+  scenario.Pass(At(14'999ms));
+  EXPECT_EQ(scenario.state.phase, Phase::kGathering);
+  scenario.Pass(At(15s));
+  ASSERT_EQ(scenario.state.phase, Phase::kRunning);
   EXPECT_FALSE(InWorld(a));
 }
 
@@ -97,7 +97,7 @@ TEST_F(Unfit, AFirstWorldDoesNotWaitForAVerdict) {
   a.Says(At(0s));
   b.Says(At(0s));
   c.Says(At(0s));
-  ASSERT_EQ(story.state.phase, Phase::kRunning);
+  ASSERT_EQ(scenario.state.phase, Phase::kRunning);
   EXPECT_FALSE(InWorld(a));
 }
 
@@ -114,7 +114,7 @@ TEST_F(Unfit, ARunThatIsTooFewForItSaysWhoIsRefusedAndWhy) {
   EXPECT_EQ(b.Waits(At(0s)).unfit, std::vector<std::string>{"n0 (node check: no InfiniBand)"});
   EXPECT_NE(Describe(b.Waits(At(0s))).find("kept out: n0 (node check: no InfiniBand)"),
             std::string::npos);
-  const std::string waits = StatusOf(story.state, story.config, At(0s)).waits_for;
+  const std::string waits = StatusOf(scenario.state, scenario.config, At(0s)).waits_for;
   EXPECT_NE(waits.find("1 of 2 are here"), std::string::npos) << waits;
   EXPECT_NE(waits.find("n0 (node check: no InfiniBand)"), std::string::npos) << waits;
 }
@@ -128,7 +128,7 @@ TEST_F(Unfit, SoItDoesOfOneThatIsLookedAt) {
 
 TEST_F(Unfit, ARunOfNobodyElseSaysSoToo) {
   Refuse(a, "no InfiniBand", At(0s));
-  const std::string waits = StatusOf(story.state, story.config, At(0s)).waits_for;
+  const std::string waits = StatusOf(scenario.state, scenario.config, At(0s)).waits_for;
   EXPECT_NE(waits.find("0 of 2 are here"), std::string::npos) << waits;
   EXPECT_NE(waits.find("n0 (node check: no InfiniBand)"), std::string::npos) << waits;
 }
@@ -136,10 +136,10 @@ TEST_F(Unfit, ARunOfNobodyElseSaysSoToo) {
 TEST_F(Unfit, AnEndForWantOfNodesSaysWhoWasRefused) {
   Refuse(a, "no InfiniBand", At(0s));
   b.Says(At(0s));
-  story.state.spec->join_timeout = 1s;
-  story.Pass(At(1s));
-  ASSERT_TRUE(story.state.outcome.has_value());
-  EXPECT_NE(story.state.outcome->text.find("kept out: n0 (node check: no InfiniBand)"),
+  scenario.state.spec->join_timeout = 1s;
+  scenario.Pass(At(1s));
+  ASSERT_TRUE(scenario.state.outcome.has_value());
+  EXPECT_NE(scenario.state.outcome->text.find("kept out: n0 (node check: no InfiniBand)"),
             std::string::npos);
 }
 
@@ -151,14 +151,14 @@ TEST_F(Unfit, AWorldWithOneThatIsRefusedStopsAsForOneThatLeaves) {
   b.Hosts(At(0s));
   ASSERT_TRUE(InWorld(a));
   Refuse(a, "bad", At(1s));
-  ASSERT_EQ(story.state.phase, Phase::kDraining);
+  ASSERT_EQ(scenario.state.phase, Phase::kDraining);
   EXPECT_EQ(std::get<Stop>(b.Told(At(1s))).cause, StopCause::kLeave);
   a.report.floor = {1};
   a.Hears(At(1s)).Says(At(1s));
   b.Ends(Outcome::kStopped, {}, At(1s));
-  ASSERT_EQ(story.state.phase, Phase::kRunning);
+  ASSERT_EQ(scenario.state.phase, Phase::kRunning);
   EXPECT_FALSE(InWorld(a));
-  EXPECT_EQ(story.state.budget.used, 0u);
+  EXPECT_EQ(scenario.state.budget.used, 0u);
 }
 
 // One that passes again is like one that comes: here the world is complete, so it is a spare.
@@ -166,7 +166,7 @@ TEST_F(Unfit, WhoPassesAgainIsWelcomeAndTold) {
   FailOnFirst();
   Refuse(a, "bad", At(11s));
   Refuse(a, "", At(12s));
-  EXPECT_TRUE(story.Said("node n0 passes its node check again"));
+  EXPECT_TRUE(scenario.Said("node n0 passes its node check again"));
   EXPECT_EQ(a.Waits(At(12s)).what, WaitFor::kSpare);
 }
 
@@ -180,14 +180,14 @@ TEST_F(Unfit, TheVerdictOnAnOutsiderIsNotWaitedFor) {
   }
   a.Says(At(0s));
   b.Says(At(0s));
-  story.Pass(At(1s));
+  scenario.Pass(At(1s));
   a.Hosts(At(1s));
   b.Hosts(At(1s));
   c.report.checking = true;
   c.Says(At(1s));
   a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(2s));
   b.Ends(Outcome::kStopped, {}, At(2s));
-  ASSERT_EQ(story.state.phase, Phase::kRunning);
+  ASSERT_EQ(scenario.state.phase, Phase::kRunning);
   EXPECT_FALSE(InWorld(c));
 }
 
@@ -195,15 +195,15 @@ TEST_F(Unfit, AFactThatTurnsBadIsSaidOnceAndAgainWhenItIsGood) {
   a.Says(At(0s));
   a.report.facts = {{"gpu3", "Xid 74", true}, {"links", "2 up", false}};
   a.Says(At(1s));
-  EXPECT_TRUE(story.Said("node n0: gpu3 Xid 74"));
+  EXPECT_TRUE(scenario.Said("node n0: gpu3 Xid 74"));
   a.report.facts = {{"gpu3", "Xid 74, 2 times", true}, {"links", "2 up", false}};
   a.Says(At(2s));
-  EXPECT_FALSE(story.Said("gpu3"));
-  EXPECT_EQ(StatusOf(story.state, story.config, At(2s)).nodes.front().facts, a.report.facts);
+  EXPECT_FALSE(scenario.Said("gpu3"));
+  EXPECT_EQ(StatusOf(scenario.state, scenario.config, At(2s)).nodes.front().facts, a.report.facts);
   a.report.facts = {{"links", "2 up", false}};
   a.Says(At(3s));
-  EXPECT_TRUE(story.Said("node n0: gpu3 is well again"));
-  EXPECT_FALSE(story.Said("links"));
+  EXPECT_TRUE(scenario.Said("node n0: gpu3 is well again"));
+  EXPECT_FALSE(scenario.Said("links"));
 }
 
 // Of a report that is full of bad ones nobody knows what else is bad.
@@ -220,34 +220,35 @@ TEST_F(Unfit, AFactThatWasPushedOutIsNotWellAgain) {
   a.Says(At(1s));
   a.report.facts = bad(0, kMaxFacts);
   a.Says(At(2s));
-  EXPECT_TRUE(story.Said("gpu0 Xid 74"));
-  EXPECT_FALSE(story.Said("well again"));
+  EXPECT_TRUE(scenario.Said("gpu0 Xid 74"));
+  EXPECT_FALSE(scenario.Said("well again"));
   a.report.facts = bad(1, kMaxFacts - 1);
   a.Says(At(3s));
-  EXPECT_TRUE(story.Said("gpu0 is well again"));
+  EXPECT_TRUE(scenario.Said("gpu0 is well again"));
   a.report.facts.back() = {"links", "2 up", false};
   a.report.facts.push_back({"memory", "none waits", false});  // Full, but not of bad ones.
   a.Says(At(4s));
-  EXPECT_TRUE(story.Said("gpu" + std::to_string(kMaxFacts - 1) + " is well again"));
+  EXPECT_TRUE(scenario.Said("gpu" + std::to_string(kMaxFacts - 1) + " is well again"));
 }
 
 // Nobody else can come, so there is nothing to wait for.
 TEST_F(Unfit, ARunOfOneNodeEndsWithIt) {
-  story.config.alone = true;
+  scenario.config.alone = true;
   a.report.spec.min_nodes = a.report.spec.max_nodes = 1;
   a.report.checking = true;
   a.Says(At(0s));
-  EXPECT_FALSE(story.state.outcome.has_value());
+  EXPECT_FALSE(scenario.state.outcome.has_value());
   Refuse(a, "no InfiniBand", At(1s));
-  ASSERT_TRUE(story.state.outcome.has_value());
-  EXPECT_EQ(story.state.outcome->exit_code, 69);
-  EXPECT_NE(story.state.outcome->text.find("only node is refused by its node check: no InfiniBand"),
-            std::string::npos);
+  ASSERT_TRUE(scenario.state.outcome.has_value());
+  EXPECT_EQ(scenario.state.outcome->exit_code, 69);
+  EXPECT_NE(
+      scenario.state.outcome->text.find("only node is refused by its node check: no InfiniBand"),
+      std::string::npos);
 }
 
 // A check may be over before the answer to the first report has come.
 TEST_F(Unfit, ItHearsWhyThoughItHasHeardNothingYet) {
-  story.config.alone = true;
+  scenario.config.alone = true;
   a.report.spec.min_nodes = a.report.spec.max_nodes = 1;
   a.report.checking = true;
   a.Says(At(0s));
@@ -272,10 +273,10 @@ TEST_F(Unfit, WhoIsRefusedIsNotWaitedForWhereFewerAreEnough) {
   a.report.checking = true;
   a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(10s));
   b.Ends(Outcome::kStopped, {}, At(10s));
-  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  EXPECT_EQ(scenario.state.phase, Phase::kGathering);
   Refuse(a, "bad", At(11s));
-  ASSERT_EQ(story.state.phase, Phase::kRunning);
-  EXPECT_EQ(story.state.world->members.size(), 1u);
+  ASSERT_EQ(scenario.state.phase, Phase::kRunning);
+  EXPECT_EQ(scenario.state.world->members.size(), 1u);
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ def recovery(given):
 
 
 # What a line of scripts/demo-takeover.sh is about: pattern, lanes, what is said of it, kind of box, the claim that is made or read.
-STORY = [
+TIMELINE = [
     (r"serving the rendezvous at", [0], "n0 hosts the server", "server", "claim 1"),
     (r">>> the host of the server is switched off", [0], "n0 is switched off", "blow", ""),
     (r"cannot reach the rendezvous", [2], "n1 gets no answer", "box", "claim 1 stands still"),
@@ -123,15 +123,15 @@ STORY = [
 def failover(given):
     """Which node does what while the server moves, by the times of a real run."""
     lines = [(float(time), words) for time, words in re.findall(r"^ *(\d+\.\d) s  (.*)$", given, re.M)]
-    picture = Picture(940, 100 + 62 * len(STORY) + 40, "The host of the server is lost, and another node takes over")
+    picture = Picture(940, 100 + 62 * len(TIMELINE) + 40, "The host of the server is lost, and another node takes over")
     picture.text(24, 34, "The host of the server is lost, and another node takes over", "head")
     lanes = [230, 520, 800]
-    bottom = 96 + 62 * len(STORY)
+    bottom = 96 + 62 * len(TIMELINE)
     for x, name in zip(lanes, ("node n0", "shared directory (--run-dir)", "node n1")):
         picture.text(x, 70, name, "head", "middle")
         picture.parts.append(f'<line class="grid" x1="{x}" y1="80" x2="{x}" y2="{bottom}"/>')
     after = -1.0
-    for row, (pattern, boxes, words, kind, claim) in enumerate(STORY):
+    for row, (pattern, boxes, words, kind, claim) in enumerate(TIMELINE):
         after = next((time for time, line in lines if time >= after and re.search(pattern, line)), None)
         if after is None:
             sys.exit(f"draw.py: no line of the input is '{pattern}'")

@@ -71,7 +71,7 @@ class Pictures(unittest.TestCase):
         self.assertIn(">4.0 s<", text)
         self.assertEqual(text.count(">40 ms<"), 2)
 
-    def test_a_story_has_the_times_of_its_run(self):
+    def test_a_timeline_has_the_times_of_its_run(self):
         lines = ["serving the rendezvous at x", ">>> the host of the server is switched off", "cannot reach the rendezvous",
                  "becoming the leader", "started rank 0 of 1", ">>> the old host is started again", "started rank 1 of 2"]
         text = self.draw("failover", "".join(f"  {number}.5 s  {line}\n" for number, line in enumerate(lines)))

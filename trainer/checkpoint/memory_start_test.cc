@@ -18,9 +18,9 @@ CheckpointRef MadeAt(std::uint64_t step, std::uint64_t generation, std::uint64_t
   return {name, digest};
 }
 
-struct Story {
+struct Scenario {
   // Left by generation 2 at step 150, on its way from kBase.
-  Story() {
+  Scenario() {
     state = StateOf(2, 150);
     disk.head = kBase;
   }
@@ -44,61 +44,61 @@ struct Story {
 };
 
 TEST(MemoryStart, CountsWhereTheHeadIsItsParent) {
-  Story story;
-  EXPECT_TRUE(story.Counts());
-  story.disk.head->directory += ".2";
-  EXPECT_FALSE(story.Counts());
-  story.disk.head.reset();
-  EXPECT_FALSE(story.Counts()) << "the directory was emptied";
-  story.state.parent.clear();
-  EXPECT_TRUE(story.Counts()) << "begun from nothing, and nothing is committed";
-  story.disk.head = kBase;
-  EXPECT_FALSE(story.Counts());
+  Scenario scenario;
+  EXPECT_TRUE(scenario.Counts());
+  scenario.disk.head->directory += ".2";
+  EXPECT_FALSE(scenario.Counts());
+  scenario.disk.head.reset();
+  EXPECT_FALSE(scenario.Counts()) << "the directory was emptied";
+  scenario.state.parent.clear();
+  EXPECT_TRUE(scenario.Counts()) << "begun from nothing, and nothing is committed";
+  scenario.disk.head = kBase;
+  EXPECT_FALSE(scenario.Counts());
 }
 
 TEST(MemoryStart, CountsWhereItsWorldMadeTheHeadOnTheWayThere) {
-  Story story;
+  Scenario scenario;
   for (const auto& [step, counts] : {std::pair(120, true), {150, true}, {151, false}}) {
-    story.disk.head = MadeAt(step, 2);
-    EXPECT_EQ(story.Counts(), counts) << step;
+    scenario.disk.head = MadeAt(step, 2);
+    EXPECT_EQ(scenario.Counts(), counts) << step;
   }
-  story.disk.head = MadeAt(120, 2);
-  story.disk.head->directory += ".2";
-  EXPECT_TRUE(story.Counts());
+  scenario.disk.head = MadeAt(120, 2);
+  scenario.disk.head->directory += ".2";
+  EXPECT_TRUE(scenario.Counts());
 }
 
 // A larger step proves nothing: what another world made is no ancestor.
 TEST(MemoryStart, NeverWhereAnotherWorldHasMovedTheHead) {
-  Story story;
+  Scenario scenario;
   for (const std::uint64_t generation : {1, 3, 4}) {
     for (const std::uint64_t step : {1, 149, 150, 1000}) {
-      story.disk.head = MadeAt(step, generation);
-      EXPECT_FALSE(story.Counts()) << generation << " " << step;
+      scenario.disk.head = MadeAt(step, generation);
+      EXPECT_FALSE(scenario.Counts()) << generation << " " << step;
     }
   }
 }
 
 TEST(MemoryStart, OnlyOfMyRunAndAnEarlierWorld) {
-  Story story;
-  story.writer.run_id = "other";
-  EXPECT_FALSE(story.Counts());
-  story = {};
-  story.state = Story::StateOf(3, 150);
-  EXPECT_FALSE(story.Counts());
-  story.state = Story::StateOf(4, 150);
-  EXPECT_FALSE(story.Counts());
-  story.writer.term = Term{8};
-  EXPECT_TRUE(story.Counts()) << "a later term orders first";
+  Scenario scenario;
+  scenario.writer.run_id = "other";
+  EXPECT_FALSE(scenario.Counts());
+  scenario = {};
+  scenario.state = Scenario::StateOf(3, 150);
+  EXPECT_FALSE(scenario.Counts());
+  scenario.state = Scenario::StateOf(4, 150);
+  EXPECT_FALSE(scenario.Counts());
+  scenario.writer.term = Term{8};
+  EXPECT_TRUE(scenario.Counts()) << "a later term orders first";
 }
 
 TEST(MemoryStart, ABestOneThatIsNotSavedIsNotPassed) {
-  Story story;
-  story.best = 140;
-  EXPECT_FALSE(story.Counts());
-  story.disk.best = MadeAt(130, 2);
-  EXPECT_FALSE(story.Counts());
-  story.disk.best = MadeAt(140, 2);
-  EXPECT_TRUE(story.Counts());
+  Scenario scenario;
+  scenario.best = 140;
+  EXPECT_FALSE(scenario.Counts());
+  scenario.disk.best = MadeAt(130, 2);
+  EXPECT_FALSE(scenario.Counts());
+  scenario.disk.best = MadeAt(140, 2);
+  EXPECT_TRUE(scenario.Counts());
 }
 
 // As the group's sum makes it; step 0: a rank without a state.
@@ -107,7 +107,7 @@ std::optional<std::uint32_t> Newest(
   std::vector<double> numbers(kAgeNumbers * ranks.size());
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     if (ranks[rank].second > 0) {
-      PutAge(Story::StateOf(ranks[rank].first, ranks[rank].second),
+      PutAge(Scenario::StateOf(ranks[rank].first, ranks[rank].second),
              std::span<double, kAgeNumbers>(&numbers[kAgeNumbers * rank], kAgeNumbers));
     }
   }

@@ -28,7 +28,7 @@ struct Node {
 
   explicit Node(bool may_begin) {
     config.may_begin = may_begin;
-    // Stories' times are told in it; nothing lengthens it.
+    // Scenarios count their times from it; nothing lengthens it.
     config.lease = config.long_lease = Duration{3'000};
     config.given = {"n1", 29400};
     BeginFailover(state, At(Duration{0}));

@@ -14,7 +14,7 @@ using std::chrono_literals::operator""s;
 // Two nodes, and how soon each says that it did what it was told.
 struct StartupOfTwo : PairOfNodes {
   std::string Newest(Duration when = 60s) {
-    const RunStatus status = StatusOf(story.state, story.config, At(when));
+    const RunStatus status = StatusOf(scenario.state, scenario.config, At(when));
     return status.startups.empty() ? "" : Describe(status.startups.back());
   }
   void Tell(Node& node, StartTimings timings, Duration when) {
@@ -44,8 +44,8 @@ TEST_F(StartupOfTwo, TheFirstStartSaysHowLongNodesWereWaitedFor) {
   a.Hosts(At(4s));
   b.Hosts(At(4s));
   EXPECT_EQ(Newest(), "4000 ms (form 4000)");
-  EXPECT_EQ(StatusOf(story.state, story.config, At(5s)).startups.back().cause, "first start");
-  EXPECT_EQ(StatusOf(story.state, story.config, At(5s)).startups.back().age, 5s);
+  EXPECT_EQ(StatusOf(scenario.state, scenario.config, At(5s)).startups.back().cause, "first start");
+  EXPECT_EQ(StatusOf(scenario.state, scenario.config, At(5s)).startups.back().age, 5s);
 }
 
 TEST_F(StartupOfTwo, EachPartIsTheSlowestNodesAndPartsDoNotOverlap) {
@@ -57,49 +57,49 @@ TEST_F(StartupOfTwo, EachPartIsTheSlowestNodesAndPartsDoNotOverlap) {
   EXPECT_EQ(Newest(), "52 ms (detect 2, stop 10 (n1), form 0, start 20 (n0), load state 20 (n1))");
   Tell(a, {{}, 20ms, 25ms, 65ms}, 1s + 70ms);
   Tell(a, {{}, 20ms, 25ms, 65ms}, 1s + 80ms);  // The same again is one node's word.
-  EXPECT_FALSE(story.Said("recovered"));
+  EXPECT_FALSE(scenario.Said("recovered"));
   Tell(b, {{}, 15ms, 40ms, 64ms}, 1s + 90ms);
   const std::string all =
       "77 ms (detect 2, stop 10 (n1), form 0, start 20 (n0), load state 20 (n1), first step 25 "
       "(n0))";
   EXPECT_EQ(Newest(), all);
-  EXPECT_TRUE(story.Said("recovered in " + all));
+  EXPECT_TRUE(scenario.Said("recovered in " + all));
   Tell(b, {{}, 15ms, 40ms, 64ms}, 2s);
-  EXPECT_FALSE(story.Said("recovered"));
+  EXPECT_FALSE(scenario.Said("recovered"));
 }
 
 TEST_F(StartupOfTwo, ItsCauseIsTheFailureThatEndedTheWorld) {
   Restart();
-  const Startup newest = StatusOf(story.state, story.config, At(2s)).startups.back();
+  const Startup newest = StatusOf(scenario.state, scenario.config, At(2s)).startups.back();
   EXPECT_NE(newest.cause.find("killed by signal 9"), std::string::npos) << newest.cause;
   EXPECT_EQ(newest.number, 2u);
   EXPECT_EQ(newest.generation, Generation{2});
-  EXPECT_EQ(newest.term, story.config.term);
+  EXPECT_EQ(newest.term, scenario.config.term);
 }
 
 TEST_F(StartupOfTwo, AProgramWithoutWordsIsKnownUpToItsStart) {
   Restart();
   Tell(a, {{}, 20ms, {}, {}}, 1s + 50ms);
   Tell(b, {{}, 15ms, {}, {}}, 2s);
-  EXPECT_TRUE(
-      story.Said("workers run again after 32 ms (detect 2, stop 10 (n1), form 0, start 20 (n0)); "
-                 "no step is known yet"));
+  EXPECT_TRUE(scenario.Said(
+      "workers run again after 32 ms (detect 2, stop 10 (n1), form 0, start 20 (n0)); "
+      "no step is known yet"));
   Tell(a, {{}, 20ms, {}, {}}, 12s);
-  EXPECT_FALSE(story.Said("run again"));
-  EXPECT_FALSE(story.Said("recovered"));
+  EXPECT_FALSE(scenario.Said("run again"));
+  EXPECT_FALSE(scenario.Said("recovered"));
   a.report.hosting = Hosting::kStopping;
   a.Says(At(13s));
-  EXPECT_FALSE(story.Said(" after "));
+  EXPECT_FALSE(scenario.Said(" after "));
 }
 
 TEST_F(StartupOfTwo, ALateFirstStepEndsTheRecoveryOfAProgramThatHadShownNone) {
   Restart();
   Tell(a, {{}, 20ms, {}, {}}, 1s + 50ms);
   Tell(b, {{}, 15ms, {}, {}}, 1s + 50ms);
-  EXPECT_TRUE(story.Said("workers run again after 32 ms"));
+  EXPECT_TRUE(scenario.Said("workers run again after 32 ms"));
   Tell(a, {{}, 20ms, {}, 9'500ms}, 11s);
   Tell(b, {{}, 15ms, {}, 9'500ms}, 11s);
-  EXPECT_TRUE(story.Said("recovered in 9512 ms"));
+  EXPECT_TRUE(scenario.Said("recovered in 9512 ms"));
   EXPECT_EQ(Newest(),
             "9512 ms (detect 2, stop 10 (n1), form 0, start 20 (n0), first step 9480 (n0))");
 }
@@ -110,7 +110,7 @@ TEST_F(StartupOfTwo, AStepThatWasSeenOnOneNodeIsTheWorldsFirst) {
   Tell(b, {{}, 15ms, {}, {}}, 1s + 50ms);
   a.report.progress_groups = {{.step = 1, .source = ProgressSource::kPrinted}};
   Tell(a, {{}, 20ms, {}, 300ms}, 1s + 310ms);
-  EXPECT_TRUE(story.Said("recovered in 312 ms"));
+  EXPECT_TRUE(scenario.Said("recovered in 312 ms"));
 }
 
 // Once a step was known there will be one again.
@@ -120,10 +120,10 @@ TEST_F(StartupOfTwo, WhereStepsAreKnownTheNextOneIsAwaited) {
   Restart();
   Tell(a, {{}, 20ms, {}, {}}, 1s + 50ms);
   Tell(b, {{}, 15ms, {}, {}}, 1s + 50ms);
-  EXPECT_FALSE(story.Said("run again"));
+  EXPECT_FALSE(scenario.Said("run again"));
   Tell(a, {{}, 20ms, {}, 60ms}, 12s);
   Tell(b, {{}, 15ms, {}, 65ms}, 12s);
-  EXPECT_TRUE(story.Said("recovered in 77 ms"));
+  EXPECT_TRUE(scenario.Said("recovered in 77 ms"));
 }
 
 // It tells STEP after each step, and never where it continues.
@@ -140,7 +140,7 @@ TEST_F(StartupOfTwo, AWorldThatEndsBeforeItsFirstStepIsToldWithWhatIsKnown) {
   a.report.hosting = Hosting::kStopping;
   a.report.failures = {Failure(Killed{9})};
   a.Says(At(2s));
-  EXPECT_TRUE(story.Said(
+  EXPECT_TRUE(scenario.Said(
       "workers ran again after 12 ms (detect 2, stop 10 (n1), form 0); no step was known"));
 }
 
@@ -150,9 +150,9 @@ TEST_F(StartupOfTwo, ALostNodesSilenceIsDetectsPart) {
   a.Says(At(1s));
   b.Hears(At(2s)).Says(At(2s));
   a.Closes(At(2s));
-  story.Pass(At(2s + 200ms));
+  scenario.Pass(At(2s + 200ms));
   b.Ends(Outcome::kStopped, {}, At(2s + 205ms));
-  story.Pass(At(60s));
+  scenario.Pass(At(60s));
   EXPECT_TRUE(Newest().find("detect 200, stop 5 (n1), form") != std::string::npos ||
               Newest().find("detect 200, stop 5, form") != std::string::npos)
       << Newest();

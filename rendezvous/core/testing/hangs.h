@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "rendezvous/core/hang.h"
-#include "rendezvous/core/testing/story.h"
+#include "rendezvous/core/testing/scenario.h"
 #include "rendezvous/messages/describe.h"
 
 namespace ddprun {
@@ -27,15 +27,15 @@ inline ProgressGroup InTime(std::uint32_t rank, std::uint64_t step, const std::s
 
 // Ranks 0-1 and 2-3.
 struct Hangs : testing::Test {
-  Story story;
+  Scenario scenario;
   RunSpec spec{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
-  Node a{story, "n0", spec};
-  Node b{story, "n1", spec};
+  Node a{scenario, "n0", spec};
+  Node b{scenario, "n1", spec};
 
   void SetUp() override {
     a.report.workers = b.report.workers = 2;
     FormWorld(At(0s), a, b);
-    ASSERT_EQ(story.state.phase, Phase::kRunning);
+    ASSERT_EQ(scenario.state.phase, Phase::kRunning);
   }
   static void Stand(Node& node, std::vector<ProgressGroup> groups, Time now) {
     node.report.hung_rank.reset();
@@ -60,12 +60,14 @@ struct Hangs : testing::Test {
     StandInTime(b, of_b, now - 30s);
     Stand(a, of_a, now);
     Stand(b, std::move(of_b), now);
-    if (story.state.phase == Phase::kRunning) {
+    if (scenario.state.phase == Phase::kRunning) {
       Stand(a, std::move(of_a), now);
     }
   }
   std::string Why() {
-    return story.state.drain && story.state.drain->hang ? Describe(*story.state.drain->hang) : "";
+    return scenario.state.drain && scenario.state.drain->hang
+               ? Describe(*scenario.state.drain->hang)
+               : "";
   }
 };
 

@@ -6,24 +6,24 @@
 #include <optional>
 
 #include "rendezvous/core/testing/invariants.h"
-#include "rendezvous/core/testing/story.h"
+#include "rendezvous/core/testing/scenario.h"
 
 namespace ddprun {
 
 inline constexpr RunSpec kTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
 
 struct PairOfNodes : testing::Test {
-  Story story;
-  Node a{story, "n0", kTwo};
-  Node b{story, "n1", kTwo};
+  Scenario scenario;
+  Node a{scenario, "n0", kTwo};
+  Node b{scenario, "n1", kTwo};
 
   // They host generation 1.
   void Form() {
     FormWorld(At(Duration{0}), a, b);
-    ASSERT_EQ(story.state.phase, Phase::kRunning);
+    ASSERT_EQ(scenario.state.phase, Phase::kRunning);
   }
   void TearDown() override {
-    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(Duration{0})), std::nullopt);
+    EXPECT_EQ(BrokenInvariant(scenario.state, scenario.config, At(Duration{0})), std::nullopt);
   }
 };
 

@@ -15,26 +15,26 @@ inline constexpr RunSpec kElastic{.min_nodes = 1, .max_nodes = 2, .max_restarts 
 struct Recovering : PairOfNodes {
   void SetUp() override { Form(kTwo); }
   void TearDown() override {
-    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(Duration{20'000})), std::nullopt);
+    EXPECT_EQ(BrokenInvariant(scenario.state, scenario.config, At(Duration{20'000})), std::nullopt);
   }
   void Form(const RunSpec& spec) {
-    story.state = {};
-    story.state.run_id = "run";
+    scenario.state = {};
+    scenario.state.run_id = "run";
     a.report.spec = b.report.spec = spec;
     a.report.term = b.report.term = {};
     FormWorld(At(Duration{0}), a, b);
-    ASSERT_EQ(story.state.phase, Phase::kRunning);
+    ASSERT_EQ(scenario.state.phase, Phase::kRunning);
   }
-  void Restart() { story.Restart(); }
+  void Restart() { scenario.Restart(); }
   // Both report, and no world known so far can continue: a newer one might be heard of yet.
   void HearUntilALeaseIsOver() {
     a.Says(At(Duration{5'000}));
     b.Says(At(Duration{5'000}));
     a.Hears(At(Duration{7'000})).Says(At(Duration{7'000}));
     b.Hears(At(Duration{7'000})).Says(At(Duration{7'000}));
-    story.Pass(At(Duration{7'999}));
-    EXPECT_EQ(story.state.phase, Phase::kRecovering);
-    story.Pass(At(Duration{8'000}));
+    scenario.Pass(At(Duration{7'999}));
+    EXPECT_EQ(scenario.state.phase, Phase::kRecovering);
+    scenario.Pass(At(Duration{8'000}));
   }
 };
 

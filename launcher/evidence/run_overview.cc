@@ -1,4 +1,4 @@
-#include "launcher/evidence/run_story.h"
+#include "launcher/evidence/run_overview.h"
 
 #include <limits>
 
@@ -21,23 +21,23 @@ RunStatus WithoutAges(RunStatus run) {
   return run;
 }
 
-OrderedJson StateInJson(const RunStory& story) {
-  OrderedJson json{{"term", story.term.value},
-                   {"unix_time", static_cast<double>(story.unix_ms) / 1000.0},
+OrderedJson StateInJson(const RunOverview& overview) {
+  OrderedJson json{{"term", overview.term.value},
+                   {"unix_time", static_cast<double>(overview.unix_ms) / 1000.0},
                    {"version", DDPRUN_VERSION},
-                   {"node", story.node}};
-  json.update(RunInJson(story.run, story.unix_ms / 1000));
-  if (!story.remark.empty()) {
-    json["headline"] = story.remark + ": " + json["headline"].get<std::string>();
+                   {"node", overview.node}};
+  json.update(RunInJson(overview.run, overview.unix_ms / 1000));
+  if (!overview.remark.empty()) {
+    json["headline"] = overview.remark + ": " + json["headline"].get<std::string>();
   }
   return json;
 }
 
-void StoryTeller::Note(const RunEvent& event) {
+void OverviewCollector::Note(const RunEvent& event) {
   (void)history_.Merge({event}, Term{std::numeric_limits<std::uint64_t>::max()});
 }
 
-void StoryTeller::AddLastSeen(RunStatus& run) const {
+void OverviewCollector::AddLastSeen(RunStatus& run) const {
   if (run.outcome.empty() || run.generation != seen_of_) {
     return;
   }
@@ -51,7 +51,7 @@ void StoryTeller::AddLastSeen(RunStatus& run) const {
   }
 }
 
-void StoryTeller::Look(const RunStatus& run) {
+void OverviewCollector::Look(const RunStatus& run) {
   if (run.generation != seen_of_) {
     seen_of_ = run.generation;
     seen_.clear();
@@ -63,7 +63,7 @@ void StoryTeller::Look(const RunStatus& run) {
   }
 }
 
-std::vector<RunEvent> StoryTeller::Events() const {
+std::vector<RunEvent> OverviewCollector::Events() const {
   return {history_.events().begin(), history_.events().end()};
 }
 

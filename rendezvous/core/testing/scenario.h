@@ -1,6 +1,6 @@
 // For the tests of the coordinator: nodes that say what a test wants them to, one line per event.
 //
-// A Node is a report that is edited and sent again with the next sequence number; a Story is one
+// A Node is a report that is edited and sent again with the next sequence number; a Scenario is one
 // run's coordinator. Neither decides anything.
 #pragma once
 
@@ -26,16 +26,16 @@ inline WorkerFailure Failure(ExitStatus status, Duration after = Duration{0}) {
   return failure;
 }
 
-struct Story {
+struct Scenario {
   CoordinatorState state;
   CoordinatorConfig config;
   std::vector<RunEvent> events;  // Of the last input.
   std::vector<RunEvent> told;    // All.
 
-  Story() {
+  Scenario() {
     state.run_id = "run";
     config.term = {1};
-    // Stories' times are told in it; nothing lengthens it.
+    // Scenarios count their times from it; nothing lengthens it.
     config.base_lease = config.long_lease = Duration{3'000};
   }
   bool ended = false;            // By the last event.
@@ -79,11 +79,11 @@ struct Story {
 };
 
 struct Node {
-  Story& story;
+  Scenario& scenario;
   NodeReport report;
 
-  Node(Story& of, const std::string& name, const RunSpec& spec, std::uint64_t incarnation = 1)
-      : story(of) {
+  Node(Scenario& of, const std::string& name, const RunSpec& spec, std::uint64_t incarnation = 1)
+      : scenario(of) {
     report.run_id = "run";
     report.node = name;
     report.host = name;
@@ -93,7 +93,7 @@ struct Node {
   }
 
   Directive Told(Time now) const {
-    return DirectiveFor(story.state, story.config, report.node, report.incarnation, now);
+    return DirectiveFor(scenario.state, scenario.config, report.node, report.incarnation, now);
   }
   template <class D>
   bool IsTold(Time now) const {
@@ -103,12 +103,12 @@ struct Node {
   // Sends the report as it is now.
   Node& Says(Time now) {
     ++report.sequence;
-    story.Feed(Reported{report}, now);
+    scenario.Feed(Reported{report}, now);
     return *this;
   }
   // Has had the server's answer of `now`.
   Node& Hears(Time now) {
-    report.term = story.config.term;
+    report.term = scenario.config.term;
     report.beat = now.time_since_epoch().count();
     report.echo = Told(now);
     return *this;
@@ -128,7 +128,7 @@ struct Node {
     return Hears(now).Says(now);
   }
   void Closes(Time now, bool cancelled = true) {
-    story.Feed(CallEnded{report.node, report.incarnation, report.sequence, cancelled}, now);
+    scenario.Feed(CallEnded{report.node, report.incarnation, report.sequence, cancelled}, now);
   }
 };
 

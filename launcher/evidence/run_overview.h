@@ -15,7 +15,7 @@
 
 namespace ddprun {
 
-struct RunStory {
+struct RunOverview {
   RunStatus run;
   std::int64_t unix_ms = 0;           // As of.
   Term term;                          // Of the server that tells it.
@@ -28,11 +28,11 @@ struct RunStory {
 RunStatus WithoutAges(RunStatus run);
 
 // The run's state as in `ddprun status -o json`; before it `term`, `unix_time`, `version`, `node`.
-OrderedJson StateInJson(const RunStory& story);
+OrderedJson StateInJson(const RunOverview& overview);
 
 // Collects what no server keeps: every event, and how far the ranks were before their world was
 // over.
-class StoryTeller {
+class OverviewCollector {
  public:
   void Note(const RunEvent& event);
   void Look(const RunStatus& run);
