@@ -452,8 +452,8 @@ std::function<void()> ProcessWorkers::TakeLiveStacks(const RequestSpec& spec,
           {{.pid = pid, .notify = NotifySocketOfWorker(local)}, rank, placement_.generation.value});
     }
   }
-  const std::uint64_t turn = live_stacks_.Take(std::move(targets), std::move(done));
-  return [this, turn] { live_stacks_.GiveUp(turn); };
+  const std::uint64_t number = live_stacks_.Take(std::move(targets), std::move(done));
+  return [this, number] { live_stacks_.GiveUp(number); };
 }
 
 std::vector<AnswerRecord> ProcessWorkers::TellToSave(const RequestSpec& spec) {

@@ -1,4 +1,4 @@
-// The loop of a real process: one thread, Asio's sockets and timers beside the turns, and threads
+// The loop of a real process: one thread, Asio's sockets and timers beside the tasks, and threads
 // for what may block. Time is CLOCK_BOOTTIME's, which runs on while the machine sleeps.
 //
 // Code that watches a socket, a process or a signal takes this class; all other code takes Loop.

@@ -188,8 +188,8 @@ void RendezvousService::Inbox::OnCancel(const std::string& peer, const CallName&
 
 namespace {
 
-// Answers a call in one turn of the loop: `ask` gives the answer there, `tell` writes it to the
-// reply.
+// Answers a call in one iteration of the loop: `ask` gives the answer there, `tell` writes it to
+// the reply.
 template <class Inbox, class Reply, class Ask, class Tell>
 grpc::ServerUnaryReactor* AnswerOnLoop(const std::shared_ptr<Inbox>& inbox,
                                        grpc::CallbackServerContext* context, Reply* reply, Ask ask,

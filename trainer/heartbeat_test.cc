@@ -100,7 +100,7 @@ TEST_F(Socket, TheQuickestStepSinceTheLastIsTold) {
   EXPECT_EQ(Next(), "STEP=100001\n");
 }
 
-// A world that is killed before the thread's next turn has still told where it continued.
+// A world that is killed before the thread's next iteration has still told where it continued.
 TEST_F(Socket, WhereTrainingGoesOnIsToldAtOnceAndOnce) {
   const Notifier notifier(path);
   {

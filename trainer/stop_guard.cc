@@ -30,7 +30,7 @@ RankIs WhatItIs(const TrainPhase* phase) {
 }  // namespace
 
 bool OverdueStop::Look(Time now, std::uint64_t step, RankIs is, bool asked_to_stop,
-                       PeersTurn turn) {
+                       PeersRound round) {
   const bool in_step = is == RankIs::kStepping || is == RankIs::kReading;
   if (step != step_) {
     const std::chrono::nanoseconds lasted = now - step_since_;
@@ -44,12 +44,12 @@ bool OverdueStop::Look(Time now, std::uint64_t step, RankIs is, bool asked_to_st
     busy_since_ = is_ == RankIs::kBusy ? busy_since_ : now;
     busy_ = now - busy_since_;
   }
-  if (step != step_ || turn.number != turn_ || (is != is_ && is_ != RankIs::kBusy) ||
+  if (step != step_ || round.number != round_ || (is != is_ && is_ != RankIs::kBusy) ||
       is == RankIs::kBusy || asked_to_stop != asked_) {
     since_ = now;
   }
   step_ = step;
-  turn_ = turn.number;
+  round_ = round.number;
   is_ = is;
   asked_ = asked_to_stop;
   const std::chrono::nanoseconds usual =
@@ -57,10 +57,10 @@ bool OverdueStop::Look(Time now, std::uint64_t step, RankIs is, bool asked_to_st
   std::chrono::seconds disk = peers_disk_;
   if (is == RankIs::kReading) {
     disk = DiskWait::kStopPatience;
-  } else if (is == RankIs::kInTurn) {
+  } else if (is == RankIs::kInRound) {
     disk = {};  // No rank reads any more.
   }
-  return asked_ && now - since_ > kPatience + 2 * usual + turn.more + disk;
+  return asked_ && now - since_ > kPatience + 2 * usual + round.more + disk;
 }
 
 StopGuard::StopGuard(const Heartbeat& heartbeat, std::function<bool()> asked,
@@ -72,34 +72,34 @@ void StopGuard::Agreed() {
   agreed_ = true;
 }
 
-StopGuard::Turn::Turn(StopGuard& guard, const DiskWork* work, std::chrono::seconds patience)
+StopGuard::Round::Round(StopGuard& guard, const DiskWork* work, std::chrono::seconds patience)
     : guard_(guard) {
   const std::lock_guard lock(guard_.mutex_);
-  guard_.in_turn_ = true;
-  ++guard_.turn_.number;
-  guard_.turn_.more = work ? std::chrono::seconds(0) : patience;
+  guard_.in_round_ = true;
+  ++guard_.round_.number;
+  guard_.round_.more = work ? std::chrono::seconds(0) : patience;
   guard_.work_ = work;
   guard_.patience_ = patience;
 }
 
-StopGuard::Turn::~Turn() {
+StopGuard::Round::~Round() {
   const std::lock_guard lock(guard_.mutex_);
-  guard_.in_turn_ = false;
-  guard_.turn_.more = {};
+  guard_.in_round_ = false;
+  guard_.round_.more = {};
   guard_.work_ = nullptr;
 }
 
 bool StopGuard::IsOverdue(OverdueStop& stop, OverdueStop::Time now, RankIs& is) {
   is = WhatItIs(heartbeat_.phase());
-  if (turn_seen_ != turn_.number) {
-    turn_seen_ = turn_.number;
+  if (round_seen_ != round_.number) {
+    round_seen_ = round_.number;
     work_until_ = now + patience_;
   }
-  if (in_turn_) {
-    is = work_ && !work_->IsDone() && now < work_until_ ? RankIs::kBusy : RankIs::kInTurn;
+  if (in_round_) {
+    is = work_ && !work_->IsDone() && now < work_until_ ? RankIs::kBusy : RankIs::kInRound;
   }
   const bool asked = agreed_ || StopRequest::Signal() || (asked_ && asked_());
-  return stop.Look(now, heartbeat_.step(), is, asked, turn_);
+  return stop.Look(now, heartbeat_.step(), is, asked, round_);
 }
 
 void StopGuard::Run(const std::stop_token& end) {
@@ -113,7 +113,7 @@ void StopGuard::Run(const std::stop_token& end) {
       continue;
     }
     const std::string step = std::to_string(heartbeat_.step());
-    if (is == RankIs::kInTurn) {
+    if (is == RankIs::kInRound) {
       Log(LogLevel::kError,
           "all stop after step " + step +
               ", but a peer hangs and does not come to the end. Ending without it; what is saved "

@@ -10,7 +10,7 @@
 // Where samples lie on disks, each rank's has its patience (disk_wait.h), and its peers have it
 // too.
 //
-// Once they have agreed one of them saves, and all speak to each other in turns meanwhile. A turn
+// Once they have agreed one of them saves, and all speak to each other in rounds meanwhile. A round
 // is as overdue as a step: of the rank that saves once it has saved, or its disk had its time; of
 // the others when that time is over too, so that no rank leaves before the one that saves.
 #pragma once
@@ -33,10 +33,10 @@ enum class RankIs {
   kReading,  // Its samples: the disk has its patience (disk_wait.h).
   kWaiting,  // For the others' shares of a validation.
   kBusy,     // With something of its own.
-  kInTurn,   // With the others, while one saves.
+  kInRound,  // With the others, while one saves.
 };
 
-struct PeersTurn {
+struct PeersRound {
   std::uint64_t number = 0;
   std::chrono::nanoseconds more{0};  // The time that it may take beyond that of a step.
 };
@@ -52,14 +52,14 @@ class OverdueStop {
   explicit OverdueStop(Time now, std::chrono::seconds peers_disk = {})
       : peers_disk_(peers_disk), since_(now) {}
 
-  bool Look(Time now, std::uint64_t step, RankIs is, bool asked_to_stop, PeersTurn turn = {});
+  bool Look(Time now, std::uint64_t step, RankIs is, bool asked_to_stop, PeersRound round = {});
 
  private:
   std::chrono::seconds peers_disk_;
   std::uint64_t step_ = 0;
-  std::uint64_t turn_ = 0;
+  std::uint64_t round_ = 0;
   RankIs is_ = RankIs::kBusy;
-  Time since_;  // This began, this turn too, or the stop was asked for, whichever came last.
+  Time since_;  // This began, this round too, or the stop was asked for, whichever came last.
   Time step_since_ = since_;
   Time busy_since_ = since_;
   std::chrono::nanoseconds longest_ = kFirstStep;  // Step.
@@ -79,14 +79,14 @@ class StopGuard {
   // All ranks stop at the step just taken, whoever was asked to.
   void Agreed();
 
-  // As long as it lives this rank waits for the others' part in a turn.
-  class Turn {
+  // As long as it lives this rank waits for the others' part in a round.
+  class Round {
    public:
     // `work`: this rank's; none: others have it. A disk is given `patience` for it.
-    Turn(StopGuard& guard, const DiskWork* work, std::chrono::seconds patience);
-    ~Turn();
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
+    Round(StopGuard& guard, const DiskWork* work, std::chrono::seconds patience);
+    ~Round();
+    Round(const Round&) = delete;
+    Round& operator=(const Round&) = delete;
 
    private:
     StopGuard& guard_;
@@ -102,11 +102,11 @@ class StopGuard {
   std::mutex mutex_;  // Of what follows.
   std::condition_variable_any ends_;
   bool agreed_ = false;
-  bool in_turn_ = false;
-  PeersTurn turn_;
+  bool in_round_ = false;
+  PeersRound round_;
   const DiskWork* work_ = nullptr;
   std::chrono::seconds patience_{0};
-  std::uint64_t turn_seen_ = 0;
+  std::uint64_t round_seen_ = 0;
   OverdueStop::Time work_until_;
   std::jthread thread_{[this](const std::stop_token& end) { Run(end); }};  // Last: it uses all.
 };

@@ -54,29 +54,29 @@ TEST_F(OverdueStopTest, InAValidationTheOthersHaveWhatItsOwnShareTook) {
   EXPECT_TRUE(stop.Look(At(61 + 5 + 2 * 60 + 1), 1, kWaiting, true));
 }
 
-// Turns are short, whatever a step took; who does not save gives a disk its time.
+// Rounds are short, whatever a step took; who does not save gives a disk its time.
 TEST_F(OverdueStopTest, WhileOneSavesEachTurnBeginsItAnew) {
   stop.Look(At(0), 1, kBusy, true);
-  for (int turn = 1; turn < 30; ++turn) {
-    EXPECT_FALSE(stop.Look(At(4 * turn), 1, kInTurn, true, {std::uint64_t(turn), seconds(0)}));
+  for (int round = 1; round < 30; ++round) {
+    EXPECT_FALSE(stop.Look(At(4 * round), 1, kInRound, true, {std::uint64_t(round), seconds(0)}));
   }
-  EXPECT_FALSE(stop.Look(At(116 + 5), 1, kInTurn, true, {29, seconds(0)}));
-  EXPECT_TRUE(stop.Look(At(116 + 6), 1, kInTurn, true, {29, seconds(0)}));
+  EXPECT_FALSE(stop.Look(At(116 + 5), 1, kInRound, true, {29, seconds(0)}));
+  EXPECT_TRUE(stop.Look(At(116 + 6), 1, kInRound, true, {29, seconds(0)}));
 }
 
 TEST_F(OverdueStopTest, WhoDoesNotSaveWaitsForLonger) {
   stop.Look(At(0), 1, kBusy, true);
-  stop.Look(At(1), 1, kInTurn, true, {1, seconds(20)});
-  EXPECT_FALSE(stop.Look(At(1 + 5 + 20), 1, kInTurn, true, {1, seconds(20)}));
-  EXPECT_TRUE(stop.Look(At(1 + 5 + 20 + 1), 1, kInTurn, true, {1, seconds(20)}));
+  stop.Look(At(1), 1, kInRound, true, {1, seconds(20)});
+  EXPECT_FALSE(stop.Look(At(1 + 5 + 20), 1, kInRound, true, {1, seconds(20)}));
+  EXPECT_TRUE(stop.Look(At(1 + 5 + 20 + 1), 1, kInRound, true, {1, seconds(20)}));
 }
 
-// It has saved for a minute, which is no measure for the turn after that.
+// It has saved for a minute, which is no measure for the round after that.
 TEST_F(OverdueStopTest, WhoSavesIsNotHurriedAndThenNotWaitedFor) {
   stop.Look(At(0), 1, kBusy, true, {1, seconds(0)});
   EXPECT_FALSE(stop.Look(At(60), 1, kBusy, true, {1, seconds(0)}));
-  EXPECT_FALSE(stop.Look(At(65), 1, kInTurn, true, {1, seconds(0)}));
-  EXPECT_TRUE(stop.Look(At(66), 1, kInTurn, true, {1, seconds(0)}));
+  EXPECT_FALSE(stop.Look(At(65), 1, kInRound, true, {1, seconds(0)}));
+  EXPECT_TRUE(stop.Look(At(66), 1, kInRound, true, {1, seconds(0)}));
 }
 
 // Nothing is known of it, and it loads libraries and chooses kernels.
@@ -100,8 +100,8 @@ TEST_F(OverdueStopTest, PeersWhoReadTheirSamplesHaveTheirDisksTimeToo) {
   patient.Look(At(0), 1, kStepping, true);
   EXPECT_FALSE(patient.Look(At(5 + 20), 1, kStepping, true));
   EXPECT_TRUE(patient.Look(At(5 + 20 + 1), 1, kStepping, true));
-  patient.Look(At(30), 1, kInTurn, true, {1, seconds(0)});
-  EXPECT_TRUE(patient.Look(At(30 + 5 + 1), 1, kInTurn, true, {1, seconds(0)}));
+  patient.Look(At(30), 1, kInRound, true, {1, seconds(0)});
+  EXPECT_TRUE(patient.Look(At(30 + 5 + 1), 1, kInRound, true, {1, seconds(0)}));
 }
 
 // A validation is no measure for the steps after it.

@@ -43,32 +43,32 @@ LiveStacks::LiveStacks(Loop& loop, std::string program)
     : loop_(loop), taker_(loop, std::move(program)) {}
 
 std::uint64_t LiveStacks::Take(std::vector<Target> targets, Done done) {
-  turns_.push_back({++last_turn_, std::move(targets), std::move(done)});
-  if (turns_.size() == 1) {
+  requests_.push_back({++last_number_, std::move(targets), std::move(done)});
+  if (requests_.size() == 1) {
     Begin();
   }
-  return last_turn_;
+  return last_number_;
 }
 
-void LiveStacks::GiveUp(std::uint64_t turn) {
-  const auto found = std::ranges::find(turns_, turn, &Turn::number);
-  if (found == turns_.end()) {
+void LiveStacks::GiveUp(std::uint64_t number) {
+  const auto found = std::ranges::find(requests_, number, &Request::number);
+  if (found == requests_.end()) {
     return;
   }
-  const bool under_way = found == turns_.begin();
-  turns_.erase(found);
+  const bool under_way = found == requests_.begin();
+  requests_.erase(found);
   if (under_way) {
     taker_.Forget();
-    if (!turns_.empty()) {
+    if (!requests_.empty()) {
       Begin();
     }
   }
 }
 
 void LiveStacks::Begin() {
-  Turn& turn = turns_.front();
+  Request& request = requests_.front();
   std::vector<StackJob> jobs;
-  for (Target& target : turn.targets) {
+  for (Target& target : request.targets) {
     StackJob& job = target.job;
     job.title = "rank " + std::to_string(target.rank) + " (pid " + std::to_string(job.pid) + ")";
     job.also.clear();
@@ -80,30 +80,30 @@ void LiveStacks::Begin() {
       jobs.push_back(job);
     }
   }
-  taker_.Take(std::move(jobs), LimitOfOne(turn.targets.size()), [this](const auto&) {
+  taker_.Take(std::move(jobs), LimitOfOne(request.targets.size()), [this](const auto&) {
     End();
-    if (!turns_.empty()) {
+    if (!requests_.empty()) {
       Begin();
     }
   });
 }
 
 void LiveStacks::End() {
-  const Turn turn = std::move(turns_.front());
-  turns_.pop_front();
+  const Request request = std::move(requests_.front());
+  requests_.pop_front();
   const std::size_t most =
-      std::min(kMostOfOne, kMostOfAll / std::max<std::size_t>(turn.targets.size(), 1));
+      std::min(kMostOfOne, kMostOfAll / std::max<std::size_t>(request.targets.size(), 1));
   std::vector<AnswerRecord> records;
-  for (const Target& target : turn.targets) {
+  for (const Target& target : request.targets) {
     records.push_back({StacksTime(), target.rank, target.generation, AnswerKind::kStack,
                        target.job.file.empty() ? TextOf(target.job.output, most) : ""});
   }
-  loop_.Post([done = turn.done, records = std::move(records)] { done(records); });
+  loop_.Post([done = request.done, records = std::move(records)] { done(records); });
 }
 
 void LiveStacks::Forget() {
   taker_.Forget();
-  while (!turns_.empty()) {
+  while (!requests_.empty()) {
     End();
   }
 }

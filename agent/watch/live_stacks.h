@@ -2,7 +2,7 @@
 // taken by the children that take hung workers' (stack_taker.h), which hold no worker that they
 // could harm.
 //
-// One taking at a time, others wait their turn. Bounded in time: 10 s for a worker and some 40 s
+// One taking at a time, the others wait. Bounded in time: 10 s for a worker and some 40 s
 // for all of a node; in memory: kMostOfOne for each worker. Lives on the loop.
 #pragma once
 
@@ -34,18 +34,18 @@ class LiveStacks {
   LiveStacks(Loop& loop, std::string program);
 
   // `done` comes once, on the loop, later: a record for each of them, without a text where it went
-  // to a file. Its turn's number.
+  // to a file. The request's number.
   std::uint64_t Take(std::vector<Target> targets, Done done);
 
-  // The caller does not want it any more: the reading continues, and the next caller has its turn.
-  // Nothing where it is over.
-  void GiveUp(std::uint64_t turn);
+  // The caller does not want it any more: the reading continues, and the next request
+  // begins. Nothing where it is over.
+  void GiveUp(std::uint64_t number);
 
   // Their generation is gone: a request that waits gets what there is.
   void Forget();
 
  private:
-  struct Turn {
+  struct Request {
     std::uint64_t number = 0;
     std::vector<Target> targets;
     Done done;
@@ -55,8 +55,8 @@ class LiveStacks {
 
   Loop& loop_;
   StackTaker taker_;
-  std::deque<Turn> turns_;  // The first is under way.
-  std::uint64_t last_turn_ = 0;
+  std::deque<Request> requests_;  // The first is under way.
+  std::uint64_t last_number_ = 0;
 };
 
 }  // namespace ddprun

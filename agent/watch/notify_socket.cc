@@ -19,9 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One each turn: a loop that waits again hears at once of what is left, and finding out that
+// One each iteration: a loop that waits again hears at once of what is left, and finding out that
 // nothing is would cost as much as what came. So a flood never holds up the loop, either.
-constexpr int kMaxPerTurn = 1;
+constexpr int kMaxPerIteration = 1;
 constexpr int kMaxWaiting = 64;
 // At the end nothing comes after it; processes that a worker left may continue to send.
 constexpr int kMaxAtEnd = 4096;
@@ -134,7 +134,7 @@ void NotifySockets::Wait(const std::shared_ptr<Socket>& socket) {
                                   if (error || !socket->descriptor.is_open()) {
                                     return;
                                   }
-                                  ReceiveAll(*socket, kMaxPerTurn);
+                                  ReceiveAll(*socket, kMaxPerIteration);
                                   if (socket->descriptor.is_open()) {
                                     Wait(socket);
                                   }

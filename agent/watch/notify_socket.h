@@ -1,7 +1,7 @@
 // The agent's side of proto/notify.h: one unix datagram socket per worker, so that the sender is
 // known without trusting it.
 //
-// Bounded: one datagram per socket and loop turn is read; a flood waits in the socket (and is
+// Bounded: one datagram per socket and loop iteration is read; a flood waits in the socket (and is
 // lost there), not in the agent. So are their descriptors: one for each datagram.
 #pragma once
 

@@ -2,8 +2,8 @@
 // piece of work; a worker that does not is signalled.
 //
 // Kills only workers of the generation that runs, never the agent (torchrun's takes itself along).
-// Bounded: so many timers, lines of the size a pipe keeps together, one piece per loop turn. The
-// times are the workers' wall clock, which is this machine's.
+// Bounded: so many timers, lines of the size a pipe keeps together, one piece per loop iteration.
+// The times are the workers' wall clock, which is this machine's.
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>

@@ -1,7 +1,7 @@
 // The agent's end of one pipe from a worker, or of a terminal that a stream of it has.
 //
-// At most one piece per loop turn is read; nothing while a sink has no room, unless it is a file
-// whose disk hangs.
+// At most one piece per loop iteration is read; nothing while a sink has no room, unless it is a
+// file whose disk hangs.
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>

@@ -110,7 +110,7 @@ void Strays::KillAll() {
   }
 }
 
-// Once for all that end in one turn of the loop: each look reads the list of all children.
+// Once for all that end in one iteration of the loop: each look reads the list of all children.
 void Strays::LookSoon() {
   if (std::exchange(look_is_due_, true)) {
     return;

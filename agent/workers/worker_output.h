@@ -2,9 +2,9 @@
 // reads, so that whole lines of several workers share a console. Where that is a terminal, each
 // stream shown there has a terminal of its own in place of its pipe (worker_terminal.h).
 //
-// Reads at most one bounded piece per stream and loop turn. While a console or file has no room
-// nothing is read, so a worker that prints faster than its output is read waits in its own write.
-// End of file is never taken for the worker's end, nor the worker's end for end of file.
+// Reads at most one bounded piece per stream and loop iteration. While a console or file has no
+// room nothing is read, so a worker that prints faster than its output is read waits in its own
+// write. End of file is never taken for the worker's end, nor the worker's end for end of file.
 #pragma once
 
 #include <filesystem>

@@ -94,7 +94,7 @@ TEST_F(ReportFileTest, OfARunThatIsNotOverSaySo) {
   EXPECT_THAT(File(kReportFile), HasSubstr("not over when its server ended"));
 }
 
-// While the loop turns: nothing before the end, and the end without anybody's asking.
+// While the loop runs: nothing before the end, and the end without anybody's asking.
 TEST_F(ReportFileTest, FollowTheRun) {
   AsioLoop loop;
   ReportFile files(loop, directory_, "demo", "n0");
@@ -174,7 +174,7 @@ TEST_F(ReportFileTest, AThousandNodesAreWrittenWhole) {
   EXPECT_LT(fs::file_size(directory_ / kReportFile), std::size_t{2} << 20);
 }
 
-// At its end too, where no loop turns any more.
+// At its end too, where no loop runs any more.
 TEST_F(ReportFileTest, WhatTheDiskRefusesIsSaid) {
   fs::create_directory(directory_ / kReportFile);
   StartLog("ddprun", LogLevel::kWarning);

@@ -17,9 +17,9 @@ bool IsFailure(int code) {
          code != kExitTerminated;
 }
 
-class HostsTurn {
+class HostsStepContext {
  public:
-  HostsTurn(HostsState& state, const HostsConfig& config, Time now)
+  HostsStepContext(HostsState& state, const HostsConfig& config, Time now)
       : state_(state), config_(config), now_(now) {}
 
   void On(const LaunchBegins&) { state_.hosts.resize(config_.names.size()); }
@@ -299,9 +299,9 @@ class HostsTurn {
 }  // namespace
 
 HostsEffects Step(HostsState& state, const HostsConfig& config, const HostsEvent& event, Time now) {
-  HostsTurn turn(state, config, now);
-  std::visit([&](const auto& known) { turn.On(known); }, event);
-  return turn.Finish();
+  HostsStepContext step(state, config, now);
+  std::visit([&](const auto& known) { step.On(known); }, event);
+  return step.Finish();
 }
 
 std::optional<Time> NextWake(const HostsState& state) {

@@ -98,7 +98,7 @@ Result<void> OpenWatch(ServerWatch& watch, const FailoverDriver& failover) {
 }
 
 // Serves while it has the newest claim of the run directory, and stands by while a node has it.
-int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
+int ServeWithFailover(const ServerConfig& config, AsioLoop& loop) {
   FailoverOptions options;
   options.core.listens = false;
   options.new_term_config = NewTermConfig;
@@ -231,7 +231,7 @@ int ServeUntilStopped(ServerConfig config) {
     return Refuse(found.error());
   }
   AsioLoop loop;
-  return config.run_dir.empty() ? ServeAlone(config, loop) : ServeInTurn(config, loop);
+  return config.run_dir.empty() ? ServeAlone(config, loop) : ServeWithFailover(config, loop);
 }
 
 }  // namespace

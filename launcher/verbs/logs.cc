@@ -34,7 +34,7 @@ constexpr Duration kServerPatience{15'000};  // For a server that went while it 
 
 // Of one node, without --follow: the output that it keeps, and the ends of files.
 constexpr std::size_t kMostOfNode = std::size_t{1} << 30;
-constexpr std::size_t kMostTaken = 4'096;  // Pieces in one turn.
+constexpr std::size_t kMostTaken = 4'096;  // Pieces in one round.
 constexpr Duration kUnread{500};           // Between two looks whether output has room again.
 
 constexpr Duration kSlack{30'000};  // A node may open its stream so late.
@@ -168,7 +168,7 @@ Result<void> LogsSession::Step() {
     waits_.try_emplace(node, SteadyNow());  // An entry that exists stays.
     asked_.Want(node);
   }
-  // All that has come is taken at once: the rest of a turn walks all nodes.
+  // All that has come is taken at once: the rest of a round walks all nodes.
   ASSIGN_OR_RETURN(std::optional<AskReply> reply, asked_.Next(wait));
   for (std::size_t taken = 0; reply && taken < kMostTaken; ++taken) {
     OnPiece(reply->node, reply->piece);

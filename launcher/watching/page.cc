@@ -158,7 +158,7 @@ HttpAnswer ProbesNeedKey() {
 
 HttpAnswer PageAnswers::Probe(const std::string& path) const {
   if (path == "/livez") {
-    return {200, "the control loop turns\n"};
+    return {200, "the control loop runs\n"};
   }
   if (path == "/readyz") {
     const Readiness readiness = ReadinessOf(view_.node);

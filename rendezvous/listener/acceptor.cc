@@ -27,7 +27,7 @@ namespace {
 using Descriptor = boost::asio::posix::stream_descriptor;
 using Readiness = boost::asio::posix::descriptor_base;
 
-constexpr int kAcceptsPerTurn = 64;
+constexpr int kAcceptsPerIteration = 64;
 constexpr std::size_t kMaxHttp2Told = 64 * 1024;  // A first call is shorter.
 // A fatal alert, protocol_version (RFC 8446, 6.2). After a plain close a client would try again.
 constexpr std::string_view kNoTlsHere("\x15\x03\x01\x00\x02\x02\x46", 7);
@@ -99,7 +99,7 @@ class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
   void ReadCall(Guests::iterator guest);
   void HandOver(Guests::iterator guest, const std::function<void(UniqueFd)>& to);
   void Remove(Guests::iterator guest);
-  void TurnAway(Guests::iterator guest, std::string_view reason);
+  void Reject(Guests::iterator guest, std::string_view reason);
   void ArmExpiry();
 
   AsioLoop& loop_;
@@ -126,7 +126,7 @@ void Acceptor::State::WaitForConnections() {
 }
 
 void Acceptor::State::AcceptSome() {
-  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+  for (int i = 0; i < kAcceptsPerIteration; ++i) {
     const int fd =
         ::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) {
@@ -183,10 +183,10 @@ void Acceptor::State::MakeRoomFor(const std::string& address) {
   const std::size_t most_of_one = std::min(options_.max_undecided_of_one, most);
   const auto own = of_address_.find(address);
   if (own != of_address_.end() && own->second.size() >= most_of_one) {
-    TurnAway(guests_.find(*own->second.begin()),
-             "it did not say what it is, and its address has too many of the kind");
+    Reject(guests_.find(*own->second.begin()),
+           "it did not say what it is, and its address has too many of the kind");
   } else if (guests_.size() >= most) {
-    TurnAway(guests_.begin(), "it did not say what it is, and there are too many of the kind");
+    Reject(guests_.begin(), "it did not say what it is, and there are too many of the kind");
   }
 }
 
@@ -255,7 +255,7 @@ void Acceptor::State::Decide(Guests::iterator guest) {
       ReadRequest(guest);
       return;
     case Protocol::kUnknown:
-      TurnAway(guest, "unrecognised protocol");
+      Reject(guest, "unrecognised protocol");
       return;
   }
 }
@@ -313,7 +313,7 @@ void Acceptor::State::ReadCall(Guests::iterator guest) {
         handlers_.refused(guest->second.address);
       }
     } else if (end || call.size() == kMaxHttp2Beginning) {
-      TurnAway(guest, "its HTTP/2 begins no call");
+      Reject(guest, "its HTTP/2 begins no call");
       return;
     }
   }
@@ -343,7 +343,7 @@ void Acceptor::State::Remove(Guests::iterator guest) {
   ArmExpiry();
 }
 
-void Acceptor::State::TurnAway(Guests::iterator guest, std::string_view reason) {
+void Acceptor::State::Reject(Guests::iterator guest, std::string_view reason) {
   rejected_.Note(guest->second.address, reason);
   Remove(guest);
 }
@@ -356,7 +356,7 @@ void Acceptor::State::ArmExpiry() {
   }
   expiry_.ArmAt(guests_.begin()->second.deadline, [this] {
     while (!guests_.empty() && guests_.begin()->second.deadline <= loop_.Now()) {
-      TurnAway(guests_.begin(), "it did not say what it is in time");
+      Reject(guests_.begin(), "it did not say what it is in time");
     }
     ArmExpiry();
   });

@@ -43,7 +43,7 @@ TEST(StoreServer, ALongAnswerTakesLittle) {
   for (int i = 0; i < 1'000; ++i) {
     EXPECT_TRUE(greedy.Read(8 + value.size()) == wire::Text(value));
   }
-  good.Settle();  // It is not kept from its turn.
+  good.Settle();  // It is served nevertheless.
   EXPECT_LE(served.On([](StoreServer& server) { return server.traffic(); }), 16u << 20);
   EXPECT_LE(served.On([](StoreServer& server) { return server.bytes(); }), 17'000u);
 }
@@ -150,7 +150,7 @@ TEST(StoreServer, WhatIsAskedOnceItIsOverIsNotBegun) {
   client.Settle();
   *over = true;
   client.Send(wire::Set("key", "value"));
-  for (int turn = 0; turn < 3; ++turn) {
+  for (int round = 0; round < 3; ++round) {
     EXPECT_EQ(served.Connections(), 1u);
   }
   EXPECT_EQ(served.On([](StoreServer& server) { return server.bytes(); }), 0u);

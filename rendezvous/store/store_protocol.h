@@ -26,7 +26,7 @@ struct StoreLimits {  // The first three are torch's.
   std::size_t value_bytes = 8 << 20;
   std::uint64_t keys = 128 << 10;
   std::size_t request_bytes = 256 << 20;
-  // Of all keys of one request: all are looked up in one turn, and no other client is answered
+  // Of all keys of one request: all are looked up in one iteration, and no other client is answered
   // meanwhile.
   std::size_t keys_bytes = 32 << 20;
 };

@@ -20,7 +20,7 @@ using asio::ip::tcp;
 
 constexpr std::size_t kReadBytes = 256 << 10;
 constexpr std::size_t kWriteBytes = 64 << 10;
-constexpr int kAcceptsPerTurn = 64;
+constexpr int kAcceptsPerIteration = 64;
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
 std::string NameOf(const tcp::endpoint& endpoint) {
@@ -62,7 +62,7 @@ void StoreServer::ArmAccept() {
 
 // accept4, since Asio's accept leaves the descriptor open for a worker started in between.
 void StoreServer::AcceptAll() {
-  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+  for (int i = 0; i < kAcceptsPerIteration; ++i) {
     const int fd = ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC);
     if (fd >= 0) {
       Adopt(fd);

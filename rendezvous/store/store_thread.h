@@ -18,7 +18,7 @@ namespace ddprun {
 class StoreThread {
  public:
   StoreThread();
-  ~StoreThread();  // After every HostedStore. Waits for the turn that the thread is in.
+  ~StoreThread();  // After every HostedStore. Waits for the loop iteration that the thread is in.
   StoreThread(const StoreThread&) = delete;
   StoreThread& operator=(const StoreThread&) = delete;
 

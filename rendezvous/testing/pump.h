@@ -1,4 +1,4 @@
-// For tests: turns a loop on the test's own thread until something is so, for a bounded time.
+// For tests: runs a loop on the test's own thread until something is so, for a bounded time.
 #pragma once
 
 #include <chrono>

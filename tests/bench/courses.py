@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The tables that courses ask for, measured on this machine.
 
-    python3 tests/bench/courses.py build/bin [--only=layouts,transformer,data] [--turns=3]
+    python3 tests/bench/courses.py build/bin [--only=layouts,transformer,data] [--rounds=3]
 
 layouts: the MLP on MNIST, 5 epochs, as 1x1, 1x2 and 2x1 (nodes x workers; 2x1 is two agents of this
 machine that know each other by address alone). transformer: the default nn.Transformer over 1, 2 and
@@ -28,7 +28,7 @@ WORKERS = [1, 2, 4]
 class Bench:
     def __init__(self, asked, scratch):
         self.bin, self.scratch = os.path.abspath(asked.bin), scratch
-        self.turns, self.samples = asked.turns, asked.samples
+        self.rounds, self.samples = asked.rounds, asked.samples
         self.environment = clean_environment()
         del self.environment["OMP_NUM_THREADS"]
 
@@ -59,7 +59,7 @@ def training_seconds(points, result):
 
 def layouts(bench):
     seen = {layout: [] for layout in LAYOUTS}
-    for _ in range(bench.turns):
+    for _ in range(bench.rounds):
         for layout in LAYOUTS:
             seconds, result, points = bench.train(*layout, ["--epochs=5"])
             seen[layout].append((seconds, training_seconds(points, result),
@@ -76,7 +76,7 @@ def transformer(bench):
     arguments = ["--model=transformer", "--scale-lr", "--epochs=1", "--progress-every=0",
                  f"--data-arg=train={bench.samples},test=8"]
     seen = {workers: [] for workers in WORKERS}
-    for _ in range(bench.turns):
+    for _ in range(bench.rounds):
         for workers in WORKERS:
             _, result, points = bench.train(1, workers, arguments)
             seen[workers].append((training_seconds(points, result), points[-1]["lr"],
@@ -112,7 +112,7 @@ def data(bench):
     print("|---|---|---|---|")
     for prefetch in ("off", "on"):
         seen = {name: [] for name in rows}
-        for _ in range(bench.turns):
+        for _ in range(bench.rounds):
             for name, arguments in rows.items():
                 with tempfile.TemporaryDirectory(dir=bench.scratch) as traces:
                     bench.train(1, 1, [*small, *arguments, f"--profile={traces}",
@@ -129,7 +129,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bin", help="where ddprun and ddprun-train are")
     parser.add_argument("--only", default="layouts,transformer,data")
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--samples", type=int, default=128, help="of the transformer's epoch (128)")
     asked = parser.parse_args()
     tables = {"layouts": layouts, "transformer": transformer, "data": data}

@@ -60,7 +60,7 @@ def main():
     table = Table()
     table.row(f"{asked.hosts} x ssh HOST true at once", [ssh for ssh, _ in pairs])
     table.row(f"ddprun --hosts, {asked.hosts} workers run", [run for _, run in pairs])
-    table.row("less 100 ms, by ssh of the same turn", [(run - 100) / ssh for ssh, run in pairs], "(bar: 1.2)")
+    table.row("less 100 ms, by ssh of the same round", [(run - 100) / ssh for ssh, run in pairs], "(bar: 1.2)")
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ def main():
     table = Table()
     table.row(f"{asked.daemons} plain launches at once, workers run", [plain for plain, _ in pairs])
     table.row(f"ddprun --pool on {asked.daemons} daemons, workers run", [pool for _, pool in pairs])
-    table.row("pool by plain, of the same turn", [pool / plain for plain, pool in pairs], "(bar: 1.2)")
+    table.row("pool by plain, of the same round", [pool / plain for plain, pool in pairs], "(bar: 1.2)")
     table.row("launch killed, no worker is left", killed, "ms (bar: 2000)")
     table.row("daemon killed and started again, free", back, "ms (bar: 1000)")
     if seconds:

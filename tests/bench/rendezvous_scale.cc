@@ -201,7 +201,7 @@ class Bench {
     return std::make_unique<GrpcSyncChannel>(loop_, server_.endpoint(), Access{options_.token, {}});
   }
 
-  // Turns the loop until `done`, which is looked at whenever a node has got somewhere.
+  // Runs the loop until `done`, which is looked at whenever a node has got somewhere.
   void RunUntil(const char* what, const std::function<bool()>& done) {
     round_.progress = [&] {
       if (done()) {
@@ -217,7 +217,7 @@ class Bench {
            std::to_string(round_.over) + " are over");
     });
     if (!done()) {
-      Turn();
+      RunLoop();
     }
     round_.progress = [] {};
   }
@@ -225,10 +225,10 @@ class Bench {
   void RunFor(Duration time) {
     LoopTimer end(loop_);
     end.ArmAt(loop_.Now() + time, [&] { loop_.Stop(); });
-    Turn();
+    RunLoop();
   }
 
-  void Turn() {
+  void RunLoop() {
     loop_.io().restart();
     loop_.Run();
   }

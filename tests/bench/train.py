@@ -6,7 +6,7 @@
 VENV: with the torch that ddprun-train was built with (scripts/setup.sh --torch). The peers are
 train_peer.py's styles, torch.compile among them, and for the mlp library_mlp, the same on the trainer's library. All
 run under the same launcher, with the same batch, number of samples and seed, one thread per rank (styles with -2 have
-two), save nothing meanwhile, and are measured in turn, so that what else the machine does hits all of them. Ratios are taken within a turn; the bound is the lower end of a
+two), save nothing meanwhile, and are measured in turn, so that what else the machine does hits all of them. Ratios are taken within a round; the bound is the lower end of a
 one-sided 95% interval of their geometric mean. Two nodes are two agents of this machine that know
 each other by address alone, so their ranks talk through Gloo over TCP.
 
@@ -29,7 +29,7 @@ from measuring import clean_environment, together
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT = 300
-# Of Student's distribution, one-sided 95%, by turns less one; beyond: close enough.
+# Of Student's distribution, one-sided 95%, by rounds less one; beyond: close enough.
 STUDENT = {9: 1.833, 10: 1.812, 11: 1.796, 12: 1.782, 13: 1.771, 14: 1.761, 19: 1.729}
 ROWS = [  # Model, nodes, workers of each, batch of each worker, samples.
     ("mlp", 1, 1, 64, 60_000),
@@ -101,16 +101,16 @@ def print_values(name, values, unit):
           f"{min(values):.5g} to {max(values):.5g}", flush=True)
 
 
-def measure(bench, turns, model, nodes, workers, batch, samples):
+def measure(bench, rounds, model, nodes, workers, batch, samples):
     row = (model, nodes, workers, batch, samples)
     styles = ["tuned", "dataloader", "compiled"]
     if nodes * workers == 1:
         styles += ["tuned-2", "compiled-2"]  # On both cores.
-    print(f"{model}, batch {batch}, {nodes} node(s) of {workers} worker(s), {turns} turns:", flush=True)
+    print(f"{model}, batch {batch}, {nodes} node(s) of {workers} worker(s), {rounds} rounds:", flush=True)
     ways = {"ddprun-train": bench.ours, **({"library": bench.library} if model == "mlp" else {}),
             **{style: functools.partial(bench.peer, style) for style in styles}}
     results = {name: [] for name in ways}
-    for _ in range(turns):
+    for _ in range(rounds):
         for name, way in ways.items():
             results[name].append(way(*row))
     for name, values in results.items():
@@ -130,7 +130,7 @@ def measure(bench, turns, model, nodes, workers, batch, samples):
                 [theirs[0] / mine[0] for mine, theirs in zip(ours, results["tuned"])])
 
 
-def measure_packages(bench, turns, models):
+def measure_packages(bench, rounds, models):
     text = os.path.join(bench.scratch, "text")
     with open(statistics.__file__, "rb") as source, open(text, "wb") as out:
         out.write(source.read(40_000))
@@ -141,10 +141,10 @@ def measure_packages(bench, turns, models):
         package = os.path.join(bench.scratch, model + ".pt2")
         subprocess.run([bench.python, os.path.join(HERE, "../torch/export_package.py"), model, package],
                        env=dict(clean_environment(), TORCHINDUCTOR_CACHE_DIR=bench.scratch + "/inductor"), check=True)
-        print(f"evaluation of {model}, {turns} turns:", flush=True)
+        print(f"evaluation of {model}, {rounds} rounds:", flush=True)
         ways = {"": [], "own forward": ["--validate-every=1"], "package": ["--validate-every=1", "--eval-package=" + package]}
         results = {name: [] for name in ways}
-        for _ in range(turns):
+        for _ in range(rounds):
             for name, flags in ways.items():
                 before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
                 bench.trained([*program, *flags], 1, 1, batch)
@@ -161,7 +161,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bin", help="where ddprun and ddprun-train are")
     parser.add_argument("--python", required=True, help="an interpreter with torch")
-    parser.add_argument("--turns", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--models", default="mlp,vgg11,transformer")
     parser.add_argument("--flags", default="", help="more of ddprun-train's, as --backend=gloo")
     parser.add_argument("--packages", default="", help="evaluation by packages instead: mlp,charlm")
@@ -169,10 +169,10 @@ def main():
     with tempfile.TemporaryDirectory(prefix="ddprun_bench_") as scratch:
         bench = Bench(asked, scratch)
         if asked.packages:
-            measure_packages(bench, asked.turns, asked.packages.split(","))
+            measure_packages(bench, asked.rounds, asked.packages.split(","))
             return
         for row in (row for row in ROWS if row[0] in asked.models.split(",")):
-            measure(bench, asked.turns, *row)
+            measure(bench, asked.rounds, *row)
 
 
 if __name__ == "__main__":

@@ -132,7 +132,7 @@ class HeldDisk(DdprunTest):
         self.assertEqual([server.wait(), held.wait()], [130, 130], server.all() + held.all())
         self.assertEqual(held.generations(), newer)
 
-    # Of the node that also hosts the server. Whoever reaches the store decides how long a turn of
+    # Of the node that also hosts the server. Whoever reaches the store decides how long an iteration of
     # its thread takes.
     def test_the_store_stands_still(self):
         about = self.path("environment")

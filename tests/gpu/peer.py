@@ -88,7 +88,7 @@ class Feed:
         if number == 0:
             self.order = torch.randperm(len(self.all[0]), device=self.all[0].device)
         indices = self.order[number * self.batch:(number + 1) * self.batch]
-        turn, self.at = self.at % 2, self.at + 1
+        slot, self.at = self.at % 2, self.at + 1
         if self.on_gpu:
             if into is None:
                 return [t[indices] for t in self.all]
@@ -96,17 +96,17 @@ class Feed:
                 torch.index_select(t, 0, indices, out=room)
             return into
         if self.copied and self.at > 2:
-            self.copied[turn].synchronize()
-        for room, t in zip(self.pinned[turn], self.all):
+            self.copied[slot].synchronize()
+        for room, t in zip(self.pinned[slot], self.all):
             torch.index_select(t, 0, indices, out=room)
         if into is None:
-            found = [room.to(self.device, non_blocking=True) for room in self.pinned[turn]]
+            found = [room.to(self.device, non_blocking=True) for room in self.pinned[slot]]
         else:
             found = into
-            for room, one in zip(into, self.pinned[turn]):
+            for room, one in zip(into, self.pinned[slot]):
                 room.copy_(one, non_blocking=True)
         if self.copied:
-            self.copied[turn].record()
+            self.copied[slot].record()
         return found
 
 

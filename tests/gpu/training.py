@@ -115,8 +115,8 @@ class Peer:
         return self.kit.finish(self.process, 10)
 
 
-def in_turn(kit, model, turns, ours, theirs, peer_flags=()):
-    """Both sides alternately, all ways in each turn: median, least and most samples a second of each."""
+def in_rounds(kit, model, rounds, ours, theirs, peer_flags=()):
+    """Both sides alternately, all ways in each round: median, least and most samples a second of each."""
     rates = {**{f"ddprun-train {name}": [] for name in ours}, **{f"torch {way}": [] for way in theirs}}
     peer = Peer(kit, model, *peer_flags) if theirs and kit.has_torch else None
     told, failures = {}, set()
@@ -126,7 +126,7 @@ def in_turn(kit, model, turns, ours, theirs, peer_flags=()):
                 told[f"first {way}"] = peer.measure(way)
             except Failed as failure:
                 failures.add(str(failure))
-        for _ in range(turns):
+        for _ in range(rounds):
             for name, flags in ours.items():
                 if kit.left() > 8:
                     rates[f"ddprun-train {name}"].append(rate_of(kit, model, *flags))
@@ -142,7 +142,7 @@ def in_turn(kit, model, turns, ours, theirs, peer_flags=()):
     told["samples_per_s"] = {name: summary_of(found) for name, found in rates.items() if found}
     for name, found in told["samples_per_s"].items():
         kit.say(f"  {model:12} {name:26} {found['median']:>12,.0f} samples/s ({found['least']:,.0f} to {found['most']:,.0f})")
-    return judged(told, failures, [name for name, found in rates.items() if len(found) < turns and (peer or "torch" not in name)])
+    return judged(told, failures, [name for name, found in rates.items() if len(found) < rounds and (peer or "torch" not in name)])
 
 
 def both(kit):
@@ -151,18 +151,18 @@ def both(kit):
 
 @check(20, gpu=False, timed=True)
 def rates_mlp(kit):
-    return in_turn(kit, "mlp", 1 if kit.pretend else 5, both(kit),
+    return in_rounds(kit, "mlp", 1 if kit.pretend else 5, both(kit),
                    ["eager:host"] if kit.pretend else ["eager:host", "eager:gpu", "graph:host", "graph:gpu"])
 
 
 @check(20, timed=True)
 def rates_vgg11(kit):
-    return in_turn(kit, "vgg11", 3, both(kit), ["eager:host", "graph:host"])
+    return in_rounds(kit, "vgg11", 3, both(kit), ["eager:host", "graph:host"])
 
 
 @check(20, timed=True)
 def rates_transformer(kit):
-    return in_turn(kit, "transformer", 3, both(kit), ["eager:host", "graph:host"])
+    return in_rounds(kit, "transformer", 3, both(kit), ["eager:host", "graph:host"])
 
 
 @check(0)
@@ -189,7 +189,7 @@ def rates_compiled(kit):
             left_out.append(model)
             continue
         try:
-            told[model] = in_turn(kit, model, 1 if model != "mlp" else 2, {"graph": GRAPH}, ["compile:host", "overhead:host"])
+            told[model] = in_rounds(kit, model, 1 if model != "mlp" else 2, {"graph": GRAPH}, ["compile:host", "overhead:host"])
         except Failed as failure:
             failures.append(str(failure))
             told[model] = failure.told
@@ -201,7 +201,7 @@ def rates_compiled(kit):
 
 @check(15, timed=True)
 def rates_bf16(kit):
-    return {model: in_turn(kit, model, 1, {"bf16": ["--autocast=bf16"], "bf16 graph": ["--autocast=bf16", *GRAPH]},
+    return {model: in_rounds(kit, model, 1, {"bf16": ["--autocast=bf16"], "bf16 graph": ["--autocast=bf16", *GRAPH]},
                            ["eager:host", "graph:host"], ["--autocast=bf16"]) for model in ("vgg11", "transformer")}
 
 

@@ -47,10 +47,10 @@ import os, signal
 rank = os.environ["RANK"]
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGWINCH])
 print(f"rank {rank} began")
-for turn in range(2):
-    while os.get_terminal_size(1).columns != 100 + turn:
+for step in range(2):
+    while os.get_terminal_size(1).columns != 100 + step:
         signal.sigwait([signal.SIGWINCH])  # As a program that redraws on the signal alone.
-    print(f"rank {rank} sees {100 + turn} columns")
+    print(f"rank {rank} sees {100 + step} columns")
 """
 
 

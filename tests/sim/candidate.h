@@ -63,7 +63,7 @@ class Candidate {
     const std::optional<Endpoint>& followed = driver_->state().following;
     return followed ? ServerAt(simulation_, *followed) : nullptr;
   }
-  void CheckTurn() {
+  void CheckAfterIteration() {
     const FailoverState& state = driver_->state();
     simulation_.laws.BreakIf(machine_.server().listens() &&
                                  state.phase == FailoverPhase::kFollowing &&

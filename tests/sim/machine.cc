@@ -67,7 +67,7 @@ Machine::Machine(Simulation& simulation, std::uint32_t index)
   if (!simulation.setup.shutdown_timeouts.empty()) {
     config_.spec.shutdown_timeout = simulation.setup.shutdown_timeouts.at(index);
   }
-  loop_.AfterEachTurn([this] { CheckTurn(); });
+  loop_.AfterEachIteration([this] { CheckAfterIteration(); });
 }
 
 Machine::~Machine() = default;
@@ -264,11 +264,11 @@ void Machine::AfterStep(const AgentEvent& event, const std::vector<AgentEffect>&
   }
 }
 
-// After each turn of the loop.
-void Machine::CheckTurn() {
+// After each iteration of the loop.
+void Machine::CheckAfterIteration() {
   server_.CheckOpenCalls();
   if (candidate_) {
-    candidate_->CheckTurn();
+    candidate_->CheckAfterIteration();
   }
   if (!alive()) {
     return;

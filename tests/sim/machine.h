@@ -187,7 +187,7 @@ class Machine {
   void OnExit(const Exit& exit);
   void BeforeStep(const AgentEvent& event, Time now);
   void AfterStep(const AgentEvent& event, const std::vector<AgentEffect>& effects, Time now);
-  void CheckTurn();
+  void CheckAfterIteration();
 
   Simulation& simulation_;
   const std::uint32_t index_;

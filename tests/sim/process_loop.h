@@ -23,8 +23,8 @@ class ProcessLoop final : public Loop {
  public:
   ProcessLoop(Agenda& agenda, Random& random) : agenda_(agenda), random_(random) {}
 
-  // Called when a turn of the loop is over.
-  void AfterEachTurn(std::function<void()> look) { look_ = std::move(look); }
+  // Called when an iteration of the loop is over.
+  void AfterEachIteration(std::function<void()> look) { look_ = std::move(look); }
 
   // What the next of the disk's jobs that nothing was said of takes; else none takes any time.
   void DiskTakes(Duration time) { disk_times_.push_back(time); }
@@ -85,15 +85,15 @@ class ProcessLoop final : public Loop {
   }
   // Every timer has expired that is due.
   bool on_time() const { return late_.empty() && !firing_late_; }
-  // What came while it stood still has its turns all at once.
+  // What came while it stood still has its iterations all at once.
   bool catches_up() const { return catches_up_; }
-  // A timer's own turn, while what has arrived before it waits.
+  // A timer's own iteration, while what has arrived before it waits.
   bool timers_come_first() const { return firing_late_ && !inbox_.empty(); }
 
   // ---- What drivers see ----
   void Post(std::function<void()> work) override {
     inbox_.push_back(std::move(work));
-    if (!turning_) {
+    if (!iterating_) {
       agenda_.After(0ms, [this] { Drain(); });
     }
   }
@@ -185,22 +185,22 @@ class ProcessLoop final : public Loop {
     agenda_.After(left - left * drift_ / 1'000'000,
                   [this, life = life_, alarm] { OnAlarm(life, alarm); });
   }
-  // One after the other: what arrives in a turn, or is posted there, has its own.
-  void Turn(const std::function<void()>& what) {
+  // One after the other: what arrives in an iteration, or is posted there, has its own.
+  void Iterate(const std::function<void()>& what) {
     const std::uint64_t life = life_;
-    turning_ = true;
+    iterating_ = true;
     what();
-    turning_ = false;
+    iterating_ = false;
     if (look_ && life == life_) {
       look_();
     }
   }
   void Drain() {
     const std::uint64_t life = life_;
-    while (life == life_ && !paused_ && !turning_ && !inbox_.empty()) {
+    while (life == life_ && !paused_ && !iterating_ && !inbox_.empty()) {
       const std::function<void()> next = std::move(inbox_.front());
       inbox_.pop_front();
-      Turn(next);
+      Iterate(next);
     }
   }
   void OnAlarm(std::uint64_t life, const std::shared_ptr<Armed>& alarm) {
@@ -216,7 +216,7 @@ class ProcessLoop final : public Loop {
       return;
     }
     alarm->armed = false;
-    Turn(alarm->fire);
+    Iterate(alarm->fire);
     if (!firing_late_) {
       Drain();
     }
@@ -282,10 +282,10 @@ class ProcessLoop final : public Loop {
   std::function<void()> look_;
   std::uint64_t life_ = 0;  // What belongs to an earlier process is void.
   bool paused_ = false;
-  bool turning_ = false;
+  bool iterating_ = false;
   bool firing_late_ = false;
   bool catches_up_ = false;
-  std::deque<std::function<void()>> inbox_;   // Has arrived, and waits its turn.
+  std::deque<std::function<void()>> inbox_;   // Has arrived, and waits.
   std::vector<std::shared_ptr<Armed>> late_;  // Timers that expired while it stood still.
   std::deque<DiskJob> disk_;                  // The first is under way.
   std::deque<Duration> disk_times_;

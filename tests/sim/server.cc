@@ -257,7 +257,7 @@ void Server::OnClosed(const NodeKey& key, std::uint64_t sequence, std::uint64_t 
       life, [this, name] { handlers_->cancel(name); }, [] {});
 }
 
-// ---- What must be true around each step of the core, and after each turn of the loop ----
+// ---- What must be true around each step of the core, and after each iteration of the loop ----
 void Server::BeforeStep(const CoordinatorState& state, const CoordinatorEvent& event, Time now) {
   laws_.OnWoken(name_, now, kServerPace);
   laws_.BreakIf(std::holds_alternative<Tick>(event) && machine_.loop().timers_come_first(), name_,

@@ -3,7 +3,7 @@
 // failover driver begins and ends it.
 //
 // Parks, answers and decides nothing. What is here: how calls get to the driver and answers away
-// from it, and what must be true around each step of the core and after each turn of the loop.
+// from it, and what must be true around each step of the core and after each iteration of the loop.
 #pragma once
 
 #include <cstdint>

@@ -171,15 +171,15 @@ class Disk(support.TrainerTest):
 
     # What they agreed on is saved; then rank 0 waits for no time-out.
     def test_a_peer_that_hangs_once_all_have_agreed_to_stop_costs_no_checkpoint(self):
-        for turns in (2, 4, 8, 16):
+        for rounds in (2, 4, 8, 16):
             workers = self.start_held("open:.tmp-step-00000000", "--epochs=100000", "--collective-timeout=600")
             self.assertTrue(workers[0].wait_for_step(20), "it ended too early")
             workers[0].kill(signal.SIGTERM)
             self.wait_for_words(workers[0], 1)
             workers[1].kill(signal.SIGSTOP)
-            # Its part in the turn of now it may have done, and then it is not missed if that is the last one.
+            # Its part in the current round it may have done, and then it is not missed if that is the last one.
             with self.assertRaises(subprocess.TimeoutExpired):
-                workers[0].process.wait(0.6 * turns)
+                workers[0].process.wait(0.6 * rounds)
             self.let_go()
             self.assertEqual(workers[0].wait(), 75, workers[0].text("err"))
             workers[1].kill(signal.SIGKILL)

@@ -1,7 +1,7 @@
 // The waits of a rank for a disk while its peers and its launcher wait for it: reading the
 // checkpoint to continue from, writing the last one.
 //
-// DiskWork does it on a thread, and its owner looks in turns, so that he can speak to others
+// DiskWork does it on a thread, and its owner looks in rounds, so that it can speak to others
 // between two looks. DiskWait decides what he does meanwhile: when a line is due that says how long
 // it has been, and when a stop has waited for long enough. It never decides that a disk is dead:
 // without a stop the wait has no end.

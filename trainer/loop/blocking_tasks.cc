@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kDiskTurn{500};
+constexpr std::chrono::milliseconds kDiskRound{500};
 constexpr std::chrono::seconds kTellEvery{5};
 
 Error GivenUp(const BlockingTask& task, std::chrono::seconds lasted) {
@@ -35,13 +35,13 @@ Result<void> Wait(Training& training, BlockingTask&& task, bool together) {
   if (task.work) {
     work.emplace(std::move(task.work));
   }
-  const auto turn = std::min<std::chrono::milliseconds>(
-      kDiskTurn, std::chrono::seconds(training.config.collective_timeout) / 4);
+  const auto round = std::min<std::chrono::milliseconds>(
+      kDiskRound, std::chrono::seconds(training.config.collective_timeout) / 4);
   Clock::time_point told = time.Look(Clock::now());
   std::optional<Result<void>> outcome;
   for (bool asked = false;;) {
     if (work && !outcome) {
-      outcome = work->Wait(turn);
+      outcome = work->Wait(round);
     }
     const bool busy = work && !outcome;
     const Clock::time_point now = time.Look(Clock::now());
@@ -51,9 +51,9 @@ Result<void> Wait(Training& training, BlockingTask&& task, bool together) {
                                   StopRequest::Signal() ? 1.0 : 0.0,
                                   busy && due.give_up ? 1.0 : 0.0};
     if (together) {
-      std::optional<StopGuard::Turn> in_turn;
+      std::optional<StopGuard::Round> in_round;
       if (training.guard) {
-        in_turn.emplace(*training.guard, work ? &*work : nullptr, wait.patience());
+        in_round.emplace(*training.guard, work ? &*work : nullptr, wait.patience());
       }
       RETURN_IF_ERROR(training.group->Sum(sums));
     }
