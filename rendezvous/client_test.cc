@@ -110,20 +110,20 @@ TEST_F(Busy, AConnectionThatWasMadeDuringTheCallServesTheNextOne) {
 }
 
 // Something else on the port must neither crash the channel nor hang it, and is named.
-TEST_F(Busy, AStrangersWordsAreAnError) {
+TEST_F(Busy, AnotherProtocolIsAnError) {
   const std::string web = "is not a ddprun rendezvous: it said HTTP/1, as a web server does";
-  const std::array<std::pair<const char*, std::string>, 3> strangers = {
+  const std::array<std::pair<const char*, std::string>, 3> others = {
       {{"SSH-2.0-OpenSSH_9.2\r\n", "is not a ddprun rendezvous: its answer is not HTTP/2"},
        {"HTTP/1.1 200 OK\r\n\r\nhi", web},
        {"HTTP/1.0 404 Not Found\r\n\r\n", web}}};
-  for (const auto& [says, is] : strangers) {
+  for (const auto& [says, is] : others) {
     heard_.clear();
     GrpcSyncChannel channel(loop_, endpoint_);
     channel.Send(Report(1), 5s, Note());
-    Peer stranger;
+    Peer other;
     ASSERT_TRUE(Until([&] {
-      if (stranger.Accept(listener_.get())) {
-        stranger.Say(says);
+      if (other.Accept(listener_.get())) {
+        other.Say(says);
       }
       return !heard_.empty();
     }));

@@ -147,7 +147,8 @@ TEST_F(Ended, AServerThatWaitedForStragglersInVainLeavesTheRunEnded) {
   });
 }
 
-// Strangers who come and go would else hold all places for as long as a run waits for its nodes.
+// Unknown nodes that come and go would else hold all places for as long as a run waits for its
+// nodes.
 TEST_F(Ended, RunsThatNobodyHasBegunMakeRoomOnceNobodyIsThere) {
   const auto name = [](std::size_t i) { return "run" + std::to_string(i); };
   const auto come = [&](const std::string& run) {

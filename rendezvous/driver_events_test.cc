@@ -121,15 +121,15 @@ TEST_F(DriverEvents, OfWhoIsNotKnownYetCountForNothingWhileItRecovers) {
   });
 }
 
-TEST_F(DriverEvents, OfAStrangerCountForNothing) {
+TEST_F(DriverEvents, OfAnUnknownNodeAreIgnored) {
   OnLoop([&] {
     Server server(loop, 9);
     server.Tell();
-    NodeReport stranger = server.report;
-    stranger.node = "n9";
-    stranger.sequence = 1;
-    stranger.events = {Of(7, 1)};
-    server.driver.OnReport(stranger, std::make_shared<AskedSync>());
+    NodeReport unknown = server.report;
+    unknown.node = "n9";
+    unknown.sequence = 1;
+    unknown.events = {Of(7, 1)};
+    server.driver.OnReport(unknown, std::make_shared<AskedSync>());
     EXPECT_EQ(server.Known().size(), 1u);
   });
 }

@@ -1,4 +1,4 @@
-// What strangers bring a server to say: a few lines, however often they come.
+// Lines that unauthenticated clients make a server write: a few, however often they come.
 #include <gtest/gtest.h>
 
 #include <algorithm>

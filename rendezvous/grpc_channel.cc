@@ -69,7 +69,7 @@ std::string LastCause(const std::string& message) {
 
 // gRPC has no code for a peer of another protocol, only these words; "": it is none. A failure that
 // is called OK is what it makes of HTTP/1's 200.
-std::string StrangersWords(const grpc::Status& status) {
+std::string OtherProtocolOf(const grpc::Status& status) {
   const std::string& message = status.error_message();
   if (message.find("Trying to connect an http1.x server") != std::string::npos ||
       LastCause(message) == "OK") {
@@ -337,7 +337,7 @@ Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration wai
                                            ": no answer within " + FormatDuration(waited) +
                                            " [rendezvous-unreachable]"};
     default:
-      if (const std::string words = StrangersWords(status); !words.empty()) {
+      if (const std::string words = OtherProtocolOf(status); !words.empty()) {
         return {ErrorKind::kRefused, "what listens at " + where +
                                          " is not a ddprun rendezvous: " + words +
                                          " (is the port right? choose another, if it is taken)"

@@ -1,7 +1,7 @@
 // The state that a worker reports of itself when it is asked (proto/notify.h, AskSocketBeside): a
 // thread of its own answers, where ddprun watches a Python program.
 //
-// Blocks, until `deadline`. Trusts nothing that comes: it is bounded, and text of a stranger's.
+// Blocks, until `deadline`. Trusts nothing that comes: it is bounded, untrusted text.
 #pragma once
 
 #include <chrono>

@@ -8,13 +8,13 @@
 namespace ddprun {
 namespace {
 
-// A stranger that connects first and stays silent is in nobody's way.
+// A client that connects first and stays silent blocks no measurement.
 TEST(CheckNode, ALinkIsMeasured) {
   Result<ListenSocket> listener = ListenOn({"127.0.0.1", 0});
   ASSERT_TRUE(listener);
-  const Result<UniqueFd> stranger = ConnectWithin(
+  const Result<UniqueFd> silent = ConnectWithin(
       listener->endpoint, "", std::chrono::steady_clock::now() + std::chrono::seconds(10));
-  ASSERT_TRUE(stranger);
+  ASSERT_TRUE(silent);
   ASSERT_TRUE(TakeLinks(std::move(listener->fd)));
   const Result<CheckedLink> link = MeasureLink(7, listener->endpoint);
   ASSERT_TRUE(link) << link.error().message;

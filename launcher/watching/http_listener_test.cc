@@ -1,4 +1,4 @@
-// Strangers at the port: they stand still, flood, and speak no HTTP.
+// Unauthenticated clients at the port: they stand still, flood, and speak no HTTP.
 #include "launcher/watching/http_listener.h"
 
 #include <gmock/gmock.h>
@@ -130,7 +130,7 @@ TEST_F(HttpListenerTest, WhatIsNoRequestIsClosed) {
   EXPECT_THAT(Get("/livez"), EndsWith("this is /livez"));
 }
 
-// A probe gets through although strangers hold every place.
+// A probe gets through although unauthenticated clients hold every place.
 TEST_F(HttpListenerTest, WhoIsIdleForLongestMakesRoom) {
   OpenAnswering();
   std::vector<tcp::socket> held;
@@ -141,18 +141,18 @@ TEST_F(HttpListenerTest, WhoIsIdleForLongestMakesRoom) {
   EXPECT_EQ(ReadAll(held.front()), "");  // It was closed.
 }
 
-// Strangers who ask and stand still take the places of their own kind, not of who watches.
+// Clients that send a request and stand still take the places of their own kind, not of a watcher.
 TEST_F(HttpListenerTest, WhoWatchesKeepsHisPlace) {
   act_ = [](const std::function<void(HttpAnswer)>&) {};  // Busy for as long as the test takes.
   OpenAnswering();
   tcp::socket watching = Begin("GET /stream HTTP/1.1\r\nHost: h\r\n\r\n");
   std::string seen;
   boost::asio::read_until(watching, boost::asio::dynamic_buffer(seen), "data: x\n\n");
-  std::vector<tcp::socket> strangers;
+  std::vector<tcp::socket> standing;
   for (std::size_t i = 0; i < 2 * HttpListener::kMostConnections; ++i) {
-    strangers.push_back(Begin("GET /act HTTP/1.1\r\nHost: h\r\n\r\n"));
+    standing.push_back(Begin("GET /act HTTP/1.1\r\nHost: h\r\n\r\n"));
   }
-  EXPECT_EQ(ReadAll(strangers.front()), "");  // It was closed.
+  EXPECT_EQ(ReadAll(standing.front()), "");  // It was closed.
   boost::system::error_code ended;
   boost::asio::read_until(watching, boost::asio::dynamic_buffer(seen), "data: xxx\n\n", ended);
   EXPECT_FALSE(ended) << ended.message();

@@ -88,7 +88,7 @@ TEST_F(PageTest, NothingIsToldWithoutAKey) {
   EXPECT_THAT(Ask({.path = "/"}).body, Not(HasSubstr("demo")));
 }
 
-// Strangers reach the server's own port unasked.
+// Unauthenticated clients reach the server's own port.
 TEST_F(PageTest, ProbesAtTheServersPortNeedAKey) {
   for (const char* const path : {"/readyz", "/metrics"}) {
     EXPECT_NE(Ask({.path = path}).status, 401u) << path;

@@ -235,7 +235,7 @@ TEST_F(Claims, WhatAnotherVersionWroteIsNotTakenForTorn) {
   EXPECT_TRUE(before.counter == 3 && before.over && before.lease == Duration{0});
 }
 
-TEST_F(Claims, HalfAClaimOrAStrangersFileIsNoClaim) {
+TEST_F(Claims, HalfAClaimOrAForeignFileIsNoClaim) {
   const std::string whole = Encode(ClaimOf(1));
   for (std::size_t length = 0; length < whole.size(); ++length) {
     EXPECT_FALSE(DecodeClaim(whole.substr(0, length), 1)) << length;

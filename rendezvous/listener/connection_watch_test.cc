@@ -163,16 +163,16 @@ TEST_F(Watching, WhoIsLetInMaySendMore) {
   Pair pair = Connect();
   ASSERT_EQ(watch_.Watch(pair.here.get()), pair.name);
   watch_.MarkAuthenticated(pair.name);
-  Pair stranger = Connect();  // Looked at all the while.
-  ASSERT_EQ(watch_.Watch(stranger.here.get()), stranger.name);
+  Pair client = Connect();  // Looked at all the while.
+  ASSERT_EQ(watch_.Watch(client.here.get()), client.name);
   for (int i = 0; i < 4; ++i) {
     Sends(pair, 32768);
     ReadAll(pair, 32768);
     loop_.io().poll();
   }
-  Sends(stranger, kMaxUnauthenticatedBytes + 1);
+  Sends(client, kMaxUnauthenticatedBytes + 1);
   ASSERT_TRUE(Until(1));
-  EXPECT_EQ(ended_, std::vector<std::string>{stranger.name});
+  EXPECT_EQ(ended_, std::vector<std::string>{client.name});
 }
 
 // Otherwise such connections would take all descriptors of a server, each for half a minute.
@@ -251,7 +251,7 @@ TEST_F(FewDescriptors, WhoIsLetInTakesOne) {
   pairs_[0].there.Reset();
   pairs_[3].there.Reset();
   ASSERT_TRUE(Until(2));
-  pairs_[1].there.Reset();  // A stranger.
+  pairs_[1].there.Reset();  // A client.
   ASSERT_TRUE(Until(3));
   EXPECT_EQ(closed_[2], pairs_[1].name);
   pairs_[2].there.Reset();

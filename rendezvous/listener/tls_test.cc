@@ -32,7 +32,7 @@ class TlsTest : public WireTest {
   }
 
   const TestAuthority ours_{"ours"};
-  const TestAuthority strangers_{"strangers"};
+  const TestAuthority others_{"others"};
 };
 
 TEST_F(TlsTest, AServerWithoutAnAuthorityHearsWhoTrustsIt) {
@@ -47,7 +47,7 @@ TEST_F(TlsTest, WithAnAuthorityOnlyWhoItSignedIsHeard) {
   Serve({"127.0.0.1", 0}, {"", Node(ours_)});
   EXPECT_EQ(TryToJoin({"", Node(ours_)}), "");
   EXPECT_NE(TryToJoin({"", CallerWithoutCertificate(ours_)}), "");
-  Tls impostor = Node(strangers_);
+  Tls impostor = Node(others_);
   impostor.authority = ours_.certificate();
   EXPECT_NE(TryToJoin({"", impostor}), "");
   EXPECT_EQ(reports_.size(), 1u);
@@ -61,7 +61,7 @@ TEST_F(TlsTest, WhereTheTwoEndsDoNotFitNothingIsReportedAndTheCallerIsToldWhy) {
     const char* says;
   };
   const std::vector<Case> cases = {
-      {"not signed by the authority", {"", Node(strangers_)}, {"", Node(ours_)}, "--tls-ca"},
+      {"not signed by the authority", {"", Node(others_)}, {"", Node(ours_)}, "--tls-ca"},
       {"of another host",
        {"", Node(ours_, "DNS:elsewhere.example")},
        {"", Node(ours_)},

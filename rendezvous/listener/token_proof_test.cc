@@ -74,7 +74,7 @@ TEST_F(TokenTest, ASquatterInTheClearIsToldNothing) {
 }
 
 TEST_F(TokenTest, ASquatterWithACertificateOfHisOwnIsToldNothing) {
-  ExpectNothingIsTold(TestAuthority("strangers").Issue("IP:127.0.0.1"), ErrorKind::kInvalid,
+  ExpectNothingIsTold(TestAuthority("others").Issue("IP:127.0.0.1"), ErrorKind::kInvalid,
                       kUnproven);
 }
 
@@ -100,7 +100,8 @@ TEST_F(TokenTest, ARelayIsToldNothing) {
   EXPECT_TRUE(reports_.empty() && asked_.empty());
 }
 
-// What strangers would hear if they were believed: the tests above would see it.
+// Answers that unauthenticated clients would get if they were believed: the tests above would see
+// them.
 TEST_F(TokenTest, WhoIsBelievedIsToldAll) {
   const TestAuthority authority("ours");
   ForeignServer believed(authority.Issue("IP:127.0.0.1"));
@@ -132,7 +133,7 @@ TEST_F(TokenTest, WhoHasTheTokenIsHeard) {
 }
 
 // His headers cost a server much (CVE-2023-33953), so nobody reads them.
-TEST_F(TokenTest, AStrangersHttp2IsNotBegun) {
+TEST_F(TokenTest, TheHttp2OfAnotherAuthorityIsNotBegun) {
   const auto told = [&](const std::optional<Pem>& shown) {
     return *Beside<ToldOverTls>([&] { return Result<ToldOverTls>(AskOverTls(endpoint_, shown)); });
   };
@@ -143,7 +144,7 @@ TEST_F(TokenTest, AStrangersHttp2IsNotBegun) {
   Serve({"127.0.0.1", 0}, {kToken, {}});
   EXPECT_EQ(told(std::nullopt).first, "");
   EXPECT_EQ(told(drawn(kOther)).first, "");
-  EXPECT_EQ(told(TestAuthority("strangers").Issue("IP:127.0.0.1")).first, "");
+  EXPECT_EQ(told(TestAuthority("others").Issue("IP:127.0.0.1")).first, "");
   const ToldOverTls let_in = told(drawn(kToken));
   EXPECT_NE(let_in.first, "");      // SETTINGS.
   EXPECT_FALSE(let_in.may_resume);  // Only a whole handshake proves the token.

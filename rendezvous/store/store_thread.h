@@ -1,4 +1,4 @@
-// A thread of its own for the workers' stores, so that a busy client, worker or stranger,
+// A thread of its own for the workers' stores, so that a busy client, authenticated or not,
 // does not keep the agent's loop from its work.
 //
 // Decides nothing. Orders for a store are posted there and carried out in that order; nothing comes

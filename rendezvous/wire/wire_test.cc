@@ -152,7 +152,8 @@ TEST_F(WireTest, AnOversizedMessageIsRefusedByTheServer) {
     grpc::ClientContext first;
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + 5s);
-    stub->Describe(&first, v1::DescribeRequest(), &description);  // A stranger may send less.
+    stub->Describe(&first, v1::DescribeRequest(),
+                   &description);  // An unauthenticated client may send less.
     return stub->Sync(&context, request, &reply);
   });
   EXPECT_EQ(status->error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status->error_message();

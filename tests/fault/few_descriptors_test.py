@@ -13,7 +13,7 @@ import side_by_side  # noqa: E402
 from ddprun_runs import DDPRUN, FAKE_WORKER, DdprunTest  # noqa: E402
 
 DESCRIPTORS = 256
-STRANGERS = 400
+CLIENTS = 400
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
 
 
@@ -62,8 +62,8 @@ class FewDescriptors(DdprunTest):
         return looks.wait(), looks
 
     def test_nobody_escapes_the_limits(self):
-        strangers = [self.connect() for _ in range(STRANGERS)]
-        served = [one for one in strangers if self.is_served(one)]
+        clients = [self.connect() for _ in range(CLIENTS)]
+        served = [one for one in clients if self.is_served(one)]
         self.assertGreater(len(served), 20, self.server.err())
         self.assertLess(len(served), DESCRIPTORS / 2, "each takes two descriptors")
         self.assertRegex(self.server.err(), "too many of the kind|nearly all descriptors .ulimit -n. are in use")
@@ -76,26 +76,26 @@ class FewDescriptors(DdprunTest):
 
     # They took all for half a minute, and nobody came in.
     def test_who_makes_no_call_makes_room_for_a_node(self):
-        strangers = [self.connect() for _ in range(STRANGERS)]
+        clients = [self.connect() for _ in range(CLIENTS)]
         self.ask("--nnodes=1:2", f"--rdzv-endpoint={self.endpoint}", "--insecure",
                  "--rdzv-conf=join_timeout=60", FAKE_WORKER)
         self.assertIn("it made no call that may be made here, and there are too many of the kind", self.server.err())
         self.assertNotIn("it made no call that may be made here within", self.server.err())
-        self.assertEqual(len(strangers), STRANGERS)
+        self.assertEqual(len(clients), CLIENTS)
         self.terminate(self.server)
 
     # It ended at once, as if another program had the port; nodes elsewhere look again too.
     def test_a_node_on_the_servers_machine_waits_for_room(self):
-        strangers = [self.connect() for _ in range(STRANGERS)]
-        self.assertGreater(len([one for one in strangers if self.is_served(one)]), 20)
+        clients = [self.connect() for _ in range(CLIENTS)]
+        self.assertGreater(len([one for one in clients if self.is_served(one)]), 20)
         node = self.start("--nnodes=1:2", "--node-rank=0", f"--rdzv-endpoint={self.endpoint}", "--insecure",
                           "--rdzv-conf=join_timeout=60", FAKE_WORKER)
         refused = (r"closed the connection without a word: looking again for up to 30.0 s|"
                    r"cannot reach the rendezvous [^\n]*; trying again")
         self.wait_for_text(node, refused + "|waiting for more nodes")
         if not re.search(refused, node.err()):
-            self.skipTest("on this slow machine strangers were let go before the node came")
-        for one in strangers:
+            self.skipTest("on this slow machine the clients were let go before the node came")
+        for one in clients:
             one.close()
         self.assertEqual(node.wait(), 0, node.all())
 

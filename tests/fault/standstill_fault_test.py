@@ -226,13 +226,13 @@ class NoMemory(DdprunTest):
         self.wait_for_text(server, "serving at")
         self.allow_no_more(server.process.pid)
         host, port = self.endpoint.split(":")
-        strangers = []
-        self.addCleanup(lambda: [s.close() for s in strangers])
+        clients = []
+        self.addCleanup(lambda: [s.close() for s in clients])
 
         def gone():
-            if server.process.poll() is None and len(strangers) < 8000:
+            if server.process.poll() is None and len(clients) < 8000:
                 try:
-                    strangers.append(socket.create_connection((host, int(port)), 1))
+                    clients.append(socket.create_connection((host, int(port)), 1))
                 except OSError:
                     pass
             return server.process.poll() is not None

@@ -42,10 +42,10 @@ class Takeover(MachinesTest):
         second = self.host_is_lost(3)
         if self.network:
             self.network.heal(0)
-        stranger = self.launch(0, "--nnodes=1:3", f"--rdzv-id={self.run_id}", f"--run-dir={self.shared}",
+        without_token = self.launch(0, "--nnodes=1:3", f"--rdzv-id={self.run_id}", f"--run-dir={self.shared}",
                                f"--rdzv-endpoint={self.endpoint}", *certificates.flags("n0"), FAKE_WORKER)
-        self.assertEqual(stranger.wait(), 2, stranger.all() + self.all())
-        self.assertIn("token", stranger.err())
+        self.assertEqual(without_token.wait(), 2, without_token.all() + self.all())
+        self.assertIn("token", without_token.err())
         back = self.start_node(0, nnodes="1:3")
         self.world(3, after=second)
         self.assertIn("joining the rendezvous at", back.err())

@@ -61,8 +61,8 @@ void Speak(HonestNode& node, PlayedRun& run, Time now) {
   node.Hear(run.Told(node.report, now), run.config.term, now.time_since_epoch().count());
 }
 
-// Whoever comes while a world runs that has no room is a stranger to it.
-void PlayStrangers(FuzzInput input) {
+// A node that comes while a world runs that has no room is an outsider to it.
+void PlayOutsiders(FuzzInput input) {
   const RunSpec spec{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
   PlayedRun alone, visited;
   std::array honest{HonestNode("n0", spec), HonestNode("n1", spec)};
@@ -169,7 +169,7 @@ void PlayLiars(FuzzInput input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   FuzzInput input(data, size);
   const std::size_t before = AllocatedBytes();
-  input.Byte() % 2 == 0 ? PlayStrangers(input) : PlayLiars(input);
+  input.Byte() % 2 == 0 ? PlayOutsiders(input) : PlayLiars(input);
   CHECK(AllocatedBytes() <= before + (1 << 20));  // Nothing stays.
   return 0;
 }

@@ -1,5 +1,5 @@
-// What strangers send the workers' store: the stream is cut anywhere, and means the same however it
-// is cut; what it asks for is done by a table that never holds more than its bound.
+// Bytes that clients send the workers' store: the stream is cut anywhere, and means the same
+// however it is cut; what it asks for is done by a table that never holds more than its bound.
 #include <algorithm>
 #include <array>
 #include <optional>

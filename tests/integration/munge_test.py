@@ -71,11 +71,11 @@ class Munge(MungeTest):
         self.wait_for_text(first, "serving the rendezvous")
         for flags, environment in (((), {"FAKE_MUNGE_USER": ANOTHER_USER}), (("--insecure",), {}),
                                    ((), {"DDPRUN_MUNGE_SOCKET": self.path("nowhere")})):
-            stranger = self.node(1, *flags, environment=environment)
-            self.assertEqual(stranger.wait(), 2, stranger.all())
-            self.assertIn("wants a token", stranger.err())
+            without_token = self.node(1, *flags, environment=environment)
+            self.assertEqual(without_token.wait(), 2, without_token.all())
+            self.assertIn("wants a token", without_token.err())
             if not flags:
-                self.assertRegex(stranger.err(), "MUNGE cannot open the token that was sealed: (Una|Failed)")
+                self.assertRegex(without_token.err(), "MUNGE cannot open the token that was sealed: (Una|Failed)")
         looks = self.on(1, "status", f"--endpoint={self.endpoint}")
         self.assertEqual(looks.wait(), 0, looks.all())
         self.assertIn(self.run_id, looks.out())

@@ -24,7 +24,7 @@ LISTEN = "--http-listen=127.0.0.1:0"
 STEPS = ("--notify=READY=1\nPHASE=train", "--step-ms=100", "--steps=100000")
 
 
-class Stranger(http.server.BaseHTTPRequestHandler):
+class OtherServer(http.server.BaseHTTPRequestHandler):
     """Answers where a page once was, and passes on what it is asked."""
 
     def do_POST(self):
@@ -96,21 +96,21 @@ class PageTakeover(MachinesTest, BrowserTest):
         self.shows("tiles", r"(?m)^2\s+workers")
         self.goes_on(old, 1)
 
-    def test_a_stranger_where_a_page_once_was_is_not_shown_the_key(self):
+    def test_another_server_where_a_page_once_was_is_not_shown_the_key(self):
         self.flags = [f"--run-dir={self.path('shared')}"]
         node = self.start_run(1)
         self.chrome.get(self.link(f"--run-dir={self.path('shared')}"))
         self.shows("state", "RUNNING")
-        stranger = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Stranger)
-        stranger.asked, stranger.real = [], self.chrome.execute_script("return location.origin")
-        threading.Thread(target=stranger.serve_forever, daemon=True).start()
-        self.addCleanup(stranger.server_close)
-        self.addCleanup(stranger.shutdown)
+        other = http.server.ThreadingHTTPServer(("127.0.0.1", 0), OtherServer)
+        other.asked, other.real = [], self.chrome.execute_script("return location.origin")
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        self.addCleanup(other.server_close)
+        self.addCleanup(other.shutdown)
         led = self.chrome.execute_async_script(
-            "const done = arguments[1]; lead([arguments[0]]).then(done)", f"127.0.0.1:{stranger.server_port}")
+            "const done = arguments[1]; lead([arguments[0]]).then(done)", f"127.0.0.1:{other.server_port}")
         self.assertIs(led, False)
-        self.assertEqual(len(stranger.asked), 1)
-        self.assertRegex(stranger.asked[0], rf"^/api/proof\?run={self.run_id} [0-9a-f]{{32}}$")
+        self.assertEqual(len(other.asked), 1)
+        self.assertRegex(other.asked[0], rf"^/api/proof\?run={self.run_id} [0-9a-f]{{32}}$")
         self.shows("state", "RUNNING")
         self.terminate(node)
 

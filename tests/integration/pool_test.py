@@ -431,10 +431,10 @@ class PoolTest(DdprunTest):
         run = self.ask(FAKE_WORKER, expect=2, environment=wrong)
         self.assertIn("token", run.err())
         self.assertIn("token", self.ask("status", expect=2, environment=wrong).err())
-        stranger = self.start("daemon", "--name=n9", environment=wrong)
-        self.wait_for_text(stranger, "token")
+        refused = self.start("daemon", "--name=n9", environment=wrong)
+        self.wait_for_text(refused, "token")
         self.assertEqual(self.states(), {"n1": "free"})
-        self.end([*there, stranger])
+        self.end([*there, refused])
 
     def test_a_server_without_a_token_has_no_pool(self):
         server = self.start("rendezvous", f"--listen={self.endpoint}", "--insecure")

@@ -98,7 +98,7 @@ TEST_F(PreloadHandleTest, OneThatDoesNotSpeakAsItShouldIsGone) {
 
 TEST_F(PreloadHandleTest, AProcessThatIsNoWorkerOfItsIsNotTaken) {
   const pid_t self = ::getpid();
-  for (const std::string how : {"names-stranger", "names-agent"}) {
+  for (const std::string how : {"names-other", "names-agent"}) {
     EXPECT_THAT(WhyNotForked(how), HasSubstr("not a worker of its own")) << how;
     EXPECT_TRUE(process_->gone());
   }

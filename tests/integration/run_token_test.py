@@ -1,4 +1,4 @@
-"""The token that nodes share unasked: who is let in by it, and that strangers are told nothing."""
+"""The token that nodes share unasked: who is let in by it, and that other users learn nothing."""
 
 import fcntl
 import os
@@ -60,10 +60,10 @@ class RunToken(DdprunTest):
         token = self.shared()
         for flags, why in (((), "does not prove that it has the same token"),
                            (("--insecure",), "the server wants a token")):
-            stranger = self.start_node(1, *flags, environment=self.elsewhere)
-            self.assertEqual(stranger.wait(), 2, stranger.all())
-            self.assertIn(why, stranger.err())
-            self.assertIn("--token-file=FILE or DDPRUN_TOKEN", stranger.err())
+            without_token = self.start_node(1, *flags, environment=self.elsewhere)
+            self.assertEqual(without_token.wait(), 2, without_token.all())
+            self.assertIn(why, without_token.err())
+            self.assertIn("--token-file=FILE or DDPRUN_TOKEN", without_token.err())
         second = self.start_node(1, worker=(f"--env-file={self.path('env.%r')}",))
         self.end(first, second)
         self.assertEqual(self.shared(), token, "it stays")
@@ -94,8 +94,8 @@ class RunToken(DdprunTest):
     def test_a_server_alone_on_loopback_has_the_same(self):
         server = self.start("rendezvous", f"--listen={self.endpoint}")
         self.wait_for_text(server, "serving at")
-        stranger = self.ask("status", f"--endpoint={self.endpoint}", environment=self.elsewhere, expect=2)
-        self.assertIn("the server wants a token", stranger.err())
+        without_token = self.ask("status", f"--endpoint={self.endpoint}", environment=self.elsewhere, expect=2)
+        self.assertIn("the server wants a token", without_token.err())
         first = self.start_node(0)
         self.wait_for_text(first, "waiting for nodes: 1 of 2")
         self.run_verb("status", self.run_id)
@@ -114,8 +114,8 @@ class RunToken(DdprunTest):
         path = self.path("shared", "token")
         self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
         token = read_text(path)
-        stranger = self.ask("status", f"--endpoint={self.endpoint}", environment=self.elsewhere, expect=2)
-        self.assertIn("the server wants a token", stranger.err())
+        without_token = self.ask("status", f"--endpoint={self.endpoint}", environment=self.elsewhere, expect=2)
+        self.assertIn("the server wants a token", without_token.err())
         # Another machine's node has the directory, and nothing else.
         self.end(first, self.start_node(1, directory, environment=self.elsewhere))
         self.assertEqual(read_text(path), token)

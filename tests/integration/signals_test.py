@@ -18,8 +18,8 @@ with open(os.environ["TORCHELASTIC_TIMER_FILE"], "w") as file:
                                "expiration_time": expires, "signal": number}) + "\\n")
         file.flush()
     file.write("no json\\n")
-    say(int(sys.argv[1]), 1, scope="of a stranger")
-    say(int(sys.argv[1]), 2, scope="of a stranger")
+    say(int(sys.argv[1]), 1, scope="of another process")
+    say(int(sys.argv[1]), 2, scope="of another process")
     say(os.getpid(), 4e9)
     say(os.getpid(), 1)
     signal.pause()
@@ -110,7 +110,7 @@ class Signals(DdprunTest):
 class Timers(DdprunTest):
     def test_one_that_runs_out_kills_its_worker_and_nobody_else(self):
         path = self.write("timer.py", TIMER)
-        # The stranger it tries to have killed is this test.
+        # The other process that it tries to have killed is this test.
         run = self.run_ddprun("-v", path, str(os.getpid()), expect=137,
                               environment={"TORCHELASTIC_ENABLE_FILE_TIMER": "1"})
         self.assertRegex(run.err(), r"watchdog timer 'step' of the worker of local rank 0 "
@@ -119,7 +119,7 @@ class Timers(DdprunTest):
         self.assertIn("ignored on the timer FIFO", run.err())
         self.assertIn("hint      : watchdog timer 'step' expired; ddprun killed the worker\n", run.err())
         self.assertNotIn("SIGKILL was sent by", run.err())
-        refused = f"ignoring watchdog timer 'of a stranger', which expired: process {os.getpid()} was not started"
+        refused = f"ignoring watchdog timer 'of another process', which expired: process {os.getpid()} was not started"
         self.assertEqual(run.err().count(refused), 1, run.err())
 
     def test_a_childs_timer_counts(self):

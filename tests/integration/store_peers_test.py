@@ -135,7 +135,7 @@ class Peers(DdprunTest):
         nodes = self.behind_a_nat(f"--store-allow={HIDDEN}")
         self.all_end(nodes)
 
-    def test_a_stranger_ends_no_run_however_often_it_knocks(self):
+    def test_a_refused_client_ends_no_run_however_often_it_connects(self):
         nodes = [self.node(0), self.node(1)]
         store = self.store_of(nodes)
         self.assertEqual({self.ask(store, 2) for _ in range(12)}, {"out"})

@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
   if (how == "cannot-fork") {
     Answer(socket, {.word = PreloadWord::kForked, .pid = -1, .error = 11});
   }
-  if (how == "names-stranger") {
+  if (how == "names-other") {
     Answer(socket, {.word = PreloadWord::kForked, .pid = 1});
   }
   if (how == "names-agent") {
