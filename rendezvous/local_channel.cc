@@ -46,8 +46,8 @@ class LocalPendingSync final : public PendingSync {
 template <class In, class Out>
 class LocalStream final : public MessageStream<In, Out> {
  public:
-  LocalStream(Loop& loop, std::shared_ptr<StreamEars<In>> own,
-              std::shared_ptr<StreamEars<Out>> other)
+  LocalStream(Loop& loop, std::shared_ptr<StreamHandlers<In>> own,
+              std::shared_ptr<StreamHandlers<Out>> other)
       : loop_(loop), own_(std::move(own)), other_(std::move(other)) {}
   ~LocalStream() override {
     *own_ = {};
@@ -71,8 +71,8 @@ class LocalStream final : public MessageStream<In, Out> {
 
  private:
   Loop& loop_;
-  const std::shared_ptr<StreamEars<In>> own_;
-  const std::shared_ptr<StreamEars<Out>> other_;
+  const std::shared_ptr<StreamHandlers<In>> own_;
+  const std::shared_ptr<StreamHandlers<Out>> other_;
 };
 
 }  // namespace
@@ -94,8 +94,8 @@ struct LocalSyncChannel::State : std::enable_shared_from_this<State> {
     if (!handlers.observe) {
       return nullptr;
     }
-    const auto node = std::make_shared<StreamEars<NodeCommand>>();
-    const auto server = std::make_shared<StreamEars<AnswerPiece>>();
+    const auto node = std::make_shared<StreamHandlers<NodeCommand>>();
+    const auto server = std::make_shared<StreamHandlers<AnswerPiece>>();
     loop.Post([weak = weak_from_this(), node, server, self] {
       if (const auto state = weak.lock()) {
         state->handlers.observe(self, std::make_unique<LocalStream<AnswerPiece, NodeCommand>>(

@@ -117,9 +117,9 @@ class GrpcPendingSync final : public PendingSync, public OpenCall {
 template <class In, class Out, class Call>
 class ServedStream final : public StreamEnd<In, Out, Call>, public OpenCall {
  public:
-  ServedStream(std::shared_ptr<Call> call, std::shared_ptr<StreamEars<In>> ears,
+  ServedStream(std::shared_ptr<Call> call, std::shared_ptr<StreamHandlers<In>> handlers,
                std::shared_ptr<All> open)
-      : StreamEnd<In, Out, Call>(std::move(call), std::move(ears)), open_(std::move(open)) {
+      : StreamEnd<In, Out, Call>(std::move(call), std::move(handlers)), open_(std::move(open)) {
     open_->insert(this);
   }
   ~ServedStream() override { open_->erase(this); }
@@ -226,19 +226,19 @@ grpc::ServerBidiReactor<WireIn, WireOut>* ServeStream(const std::shared_ptr<Inbo
   using Call = ServerStream<WireIn, WireOut>;
   const auto call = std::make_shared<Call>(*context, most_unsent);
   const std::string peer = PlainPeer(context->peer());
-  const auto ears = std::make_shared<StreamEars<In>>();
+  const auto handlers = std::make_shared<StreamHandlers<In>>();
   const auto opened = std::make_shared<bool>(false);  // Messages come one at a time.
   const auto hear = [=](const WireIn& wire) -> Result<void> {
     if (*opened) {
       ASSIGN_OR_RETURN(In message, later(wire));
-      Deliver(inbox->loop, call, ears, std::move(message));
+      Deliver(inbox->loop, call, handlers, std::move(message));
       return {};
     }
     *opened = true;
     ASSIGN_OR_RETURN(const auto question, first(wire));
     inbox->loop.Post([=] {
       if (inbox->Admits(*call, peer)) {
-        open(question, std::make_unique<ServedStream<In, Out, Call>>(call, ears, inbox->open));
+        open(question, std::make_unique<ServedStream<In, Out, Call>>(call, handlers, inbox->open));
       }
     });
     return {};
@@ -248,9 +248,9 @@ grpc::ServerBidiReactor<WireIn, WireOut>* ServeStream(const std::shared_ptr<Inbo
                    call->Cancel(StatusOf(heard.error()));
                  }
                },
-               [inbox, ears] {
-                 inbox->loop.Post([inbox, ears] {
-                   if (const auto ended = ears->ended; ended && !inbox->closed) {
+               [inbox, handlers] {
+                 inbox->loop.Post([inbox, handlers] {
+                   if (const auto ended = handlers->ended; ended && !inbox->closed) {
                      ended();
                    }
                  });

@@ -39,12 +39,12 @@ class CallsInGrpc {
 template <class In, class Out, class Call>
 class StreamEnd : public MessageStream<In, Out> {
  public:
-  StreamEnd(std::shared_ptr<Call> call, std::shared_ptr<StreamEars<In>> ears)
-      : call_(std::move(call)), ears_(std::move(ears)) {}
+  StreamEnd(std::shared_ptr<Call> call, std::shared_ptr<StreamHandlers<In>> handlers)
+      : call_(std::move(call)), handlers_(std::move(handlers)) {}
   ~StreamEnd() override { GiveUp({ErrorKind::kUnavailable, "superseded"}); }
 
   void Listen(std::function<void(const In&)> heard, std::function<void()> ended) override {
-    *ears_ = {std::move(heard), std::move(ended)};
+    *handlers_ = {std::move(heard), std::move(ended)};
     call_->ReadOn();
   }
   void Send(const Out& message) override {
@@ -55,22 +55,22 @@ class StreamEnd : public MessageStream<In, Out> {
   void End(const Error& why) override { call_->End(StatusOf(why)); }
   // At once; its owner hears nothing more.
   void GiveUp(const Error& why) {
-    *ears_ = {};
+    *handlers_ = {};
     call_->Cancel(StatusOf(why));
   }
   const Call& call() const { return *call_; }
 
  private:
   const std::shared_ptr<Call> call_;
-  const std::shared_ptr<StreamEars<In>> ears_;
+  const std::shared_ptr<StreamHandlers<In>> handlers_;
 };
 
 // From gRPC's threads: nothing more is read before the loop has taken this.
 template <class Call, class In>
 void Deliver(Loop& loop, const std::shared_ptr<Call>& call,
-             const std::shared_ptr<StreamEars<In>>& ears, In message) {
-  loop.Post([call, ears, message = std::move(message)] {
-    if (const auto heard = ears->heard) {  // A copy: it may end the stream.
+             const std::shared_ptr<StreamHandlers<In>>& handlers, In message) {
+  loop.Post([call, handlers, message = std::move(message)] {
+    if (const auto heard = handlers->heard) {  // A copy: it may end the stream.
       heard(message);
       call->ReadOn();
     }
@@ -83,26 +83,26 @@ auto OpenStream(Loop& loop, const CallsInGrpc& in_grpc, const std::string& token
                 std::shared_ptr<ClientStream<WireIn, WireOut>> call, const Start& start,
                 Result<In> (*read)(const WireIn&)) {
   using Call = ClientStream<WireIn, WireOut>;
-  const auto ears = std::make_shared<StreamEars<In>>();
+  const auto handlers = std::make_shared<StreamHandlers<In>>();
   ShowToken(call->context(), token);
   in_grpc.Add();
   start(&call->context(), call.get());
-  call->Begin({[call, ears, read, &loop](const WireIn& wire) {
+  call->Begin({[call, handlers, read, &loop](const WireIn& wire) {
                  if (Result<In> message = read(wire)) {
-                   Deliver(loop, call, ears, *std::move(message));
+                   Deliver(loop, call, handlers, *std::move(message));
                  } else {
                    call->Cancel(StatusOf(message.error()));
                  }
                },
-               [ears, in_grpc, &loop] {
-                 loop.Post([ears] {
-                   if (const auto ended = ears->ended) {
+               [handlers, in_grpc, &loop] {
+                 loop.Post([handlers] {
+                   if (const auto ended = handlers->ended) {
                      ended();
                    }
                  });
                  in_grpc.Remove();
                }});
-  return std::make_unique<StreamEnd<In, Out, Call>>(std::move(call), ears);
+  return std::make_unique<StreamEnd<In, Out, Call>>(std::move(call), handlers);
 }
 
 }  // namespace ddprun

@@ -50,7 +50,7 @@ class MessageStream {
 };
 // The handlers of such an end; empty ones once it has gone.
 template <class In>
-struct StreamEars {
+struct StreamHandlers {
   std::function<void(const In&)> heard;
   std::function<void()> ended;
 };
