@@ -61,11 +61,11 @@ void AllowList::AllowAlso(const std::string& addresses) {
 }
 
 std::optional<std::string> AllowList::WhyNot(const ip::address& peer, const ip::address& own,
-                                             const OtherEnd& end, uid_t self) const {
+                                             const SocketPeer& end, uid_t self) const {
   if (any_) {
     return std::nullopt;
   }
-  if (const Here* const here = std::get_if<Here>(&end)) {
+  if (const LocalPeer* const here = std::get_if<LocalPeer>(&end)) {
     if (here->user == self || here->user == 0) {
       return std::nullopt;
     }
@@ -73,7 +73,7 @@ std::optional<std::string> AllowList::WhyNot(const ip::address& peer, const ip::
            "'s of this machine, and this run is user " + std::to_string(self) +
            "'s (--store-allow=any lets all clients in)";
   }
-  if (std::holds_alternative<Closed>(end)) {
+  if (std::holds_alternative<ClosedPeer>(end)) {
     return "its other end, on this machine, is closed already, so its owner is unknown";
   }
   if (Allows(peer, own)) {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "common/result.h"
-#include "rendezvous/store/other_end.h"
+#include "rendezvous/store/socket_peer.h"
 
 namespace ddprun {
 
@@ -32,7 +32,7 @@ class AllowList {
 
   // Why this client is rejected; nothing: it may come in. `self`: whose the store is.
   std::optional<std::string> WhyNot(const boost::asio::ip::address& peer,
-                                    const boost::asio::ip::address& own, const OtherEnd& end,
+                                    const boost::asio::ip::address& own, const SocketPeer& end,
                                     uid_t self) const;
 
   // By address alone. `own`: the address that the connection came in at. IPv4 in IPv6's clothes

@@ -66,16 +66,16 @@ TEST(AllowList, OnThisMachineOnlySocketsOfTheStoresUser) {
   const auto own = ip::make_address("10.0.0.2");
   const AllowList nobody = *AllowList::Parse("192.168.0.1");
   const AllowList names = *AllowList::Parse("10.0.0.0/8");
-  EXPECT_FALSE(nobody.WhyNot(peer, own, Here{1000}, 1000));
-  EXPECT_FALSE(nobody.WhyNot(peer, own, Here{0}, 1000));
+  EXPECT_FALSE(nobody.WhyNot(peer, own, LocalPeer{1000}, 1000));
+  EXPECT_FALSE(nobody.WhyNot(peer, own, LocalPeer{0}, 1000));
   for (const AllowList& list : {names, AllowList()}) {
-    for (const OtherEnd& end : {OtherEnd(Here{1001}), OtherEnd(Closed{})}) {
+    for (const SocketPeer& end : {SocketPeer(LocalPeer{1001}), SocketPeer(ClosedPeer{})}) {
       EXPECT_TRUE(list.WhyNot(own, own, end, 1000));
       EXPECT_TRUE(list.WhyNot(peer, own, end, 0));
       EXPECT_FALSE(AllowList::Parse("any")->WhyNot(peer, own, end, 1000));
     }
   }
-  EXPECT_NE(names.WhyNot(peer, own, Here{1001}, 1000)->find("user 1001's of this machine"),
+  EXPECT_NE(names.WhyNot(peer, own, LocalPeer{1001}, 1000)->find("user 1001's of this machine"),
             std::string::npos);
 }
 
@@ -92,7 +92,7 @@ TEST(AllowList, TheNodesOfAWorldBesideWhatWasSaid) {
     }
     for (const char* peer : {"10.0.0.4", "fd00::3", "10.9.9.9"}) {
       EXPECT_FALSE(list.Allows(ip::make_address(peer), own)) << said << " " << peer;
-      EXPECT_NE(list.WhyNot(ip::make_address(peer), own, Elsewhere{}, 0)->find("world's nodes"),
+      EXPECT_NE(list.WhyNot(ip::make_address(peer), own, RemotePeer{}, 0)->find("world's nodes"),
                 std::string::npos);
     }
     EXPECT_EQ(list.Allows(ip::make_address("192.168.7.1"), own), *said != '\0');
@@ -103,13 +103,13 @@ TEST(AllowList, AnyIsAny) {
   AllowList list = *AllowList::Parse("any");
   list.AllowAlso("10.0.0.2");
   EXPECT_FALSE(
-      list.WhyNot(ip::make_address("10.9.9.9"), ip::make_address("10.0.0.1"), Elsewhere{}, 0));
+      list.WhyNot(ip::make_address("10.9.9.9"), ip::make_address("10.0.0.1"), RemotePeer{}, 0));
 }
 
 TEST(AllowList, ElsewhereAndWhereNobodyTellsItIsTheAddress) {
   const auto peer = ip::make_address("10.0.0.1");
   const auto own = ip::make_address("10.0.0.2");
-  for (const OtherEnd& end : {OtherEnd(Elsewhere{}), OtherEnd(Untold{})}) {
+  for (const SocketPeer& end : {SocketPeer(RemotePeer{}), SocketPeer(UnknownPeer{})}) {
     EXPECT_FALSE(AllowList().WhyNot(peer, own, end, 1000));
     EXPECT_FALSE(AllowList::Parse("10.0.0.0/8")->WhyNot(peer, own, end, 1000));
     EXPECT_TRUE(AllowList::Parse("10.1.0.0/16")->WhyNot(peer, own, end, 1000));

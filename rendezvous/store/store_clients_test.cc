@@ -34,8 +34,8 @@ bool AnswersUser(uid_t user, std::uint16_t port) {
 
 bool KernelTells(const Client& client) {
   const tcp::socket& socket = const_cast<Client&>(client).socket();
-  return std::holds_alternative<Here>(
-      FindOtherEnd(socket.local_endpoint(), socket.remote_endpoint()));
+  return std::holds_alternative<LocalPeer>(
+      FindSocketPeer(socket.local_endpoint(), socket.remote_endpoint()));
 }
 
 TEST(StoreClients, OfThisMachineAreLetInWhateverTheirAddress) {

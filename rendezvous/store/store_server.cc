@@ -101,9 +101,9 @@ void StoreServer::Adopt(int socket) {
     return;  // Gone already.
   }
   const tcp::endpoint own = owned.local_endpoint(error);
-  const OtherEnd end = FindOtherEnd(peer, own);
+  const SocketPeer end = FindSocketPeer(peer, own);
   auto why_not = options_.allowed.WhyNot(peer.address(), own.address(), end, ::geteuid());
-  if (why_not && std::holds_alternative<Closed>(end)) {
+  if (why_not && std::holds_alternative<ClosedPeer>(end)) {
     char byte = 0;
     if (::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0) {
       return;  // The client has sent nothing.
@@ -112,9 +112,9 @@ void StoreServer::Adopt(int socket) {
         "it was closed before its owner was known, so what it sent is not taken "
         "(--store-allow=any takes it)";
   }
-  if (why_not && !std::holds_alternative<Closed>(end)) {
+  if (why_not && !std::holds_alternative<ClosedPeer>(end)) {
     rejected_.Note(NameOf(peer), *why_not);
-    const bool here = std::holds_alternative<Here>(end);  // Its user, not its address.
+    const bool here = std::holds_alternative<LocalPeer>(end);  // Its user, not its address.
     refused_.Take(std::move(owned), here ? "any" : Plain(peer.address()).to_string(),
                   WithoutSlug(*why_not));
     return;

@@ -1,4 +1,4 @@
-#include "rendezvous/store/other_end.h"
+#include "rendezvous/store/socket_peer.h"
 
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
@@ -77,16 +77,16 @@ std::optional<inet_diag_msg> Find(const tcp::endpoint& local, const tcp::endpoin
 
 }  // namespace
 
-OtherEnd FindOtherEnd(const tcp::endpoint& peer, const tcp::endpoint& own) {
+SocketPeer FindSocketPeer(const tcp::endpoint& peer, const tcp::endpoint& own) {
   if (const auto socket = Find(peer, own)) {
-    return socket->idiag_inode != 0 ? OtherEnd(Here{socket->idiag_uid}) : Closed{};
+    return socket->idiag_inode != 0 ? SocketPeer(LocalPeer{socket->idiag_uid}) : ClosedPeer{};
   }
   if (!Find(own, peer)) {
-    return Untold{};
+    return UnknownPeer{};
   }
   const bool here = peer.address().is_loopback() || peer.address() == own.address() ||
                     Plain(peer.address()).is_loopback();
-  return here ? OtherEnd(Closed{}) : Elsewhere{};
+  return here ? SocketPeer(ClosedPeer{}) : RemotePeer{};
 }
 
 }  // namespace ddprun

@@ -12,16 +12,16 @@
 
 namespace ddprun {
 
-struct Elsewhere {};  // Another machine, or another network namespace of this one.
-struct Here {
+struct RemotePeer {};  // Another machine, or another network namespace of this one.
+struct LocalPeer {
   uid_t user = 0;
 };
-struct Closed {};  // Was here.
-struct Untold {};  // The kernel does not answer such questions, as in some sandboxes.
-using OtherEnd = std::variant<Elsewhere, Here, Closed, Untold>;
+struct ClosedPeer {};   // Was here.
+struct UnknownPeer {};  // The kernel does not answer such questions, as in some sandboxes.
+using SocketPeer = std::variant<RemotePeer, LocalPeer, ClosedPeer, UnknownPeer>;
 
 // `own`: this process's end.
-OtherEnd FindOtherEnd(const boost::asio::ip::tcp::endpoint& peer,
-                      const boost::asio::ip::tcp::endpoint& own);
+SocketPeer FindSocketPeer(const boost::asio::ip::tcp::endpoint& peer,
+                          const boost::asio::ip::tcp::endpoint& own);
 
 }  // namespace ddprun
