@@ -16,7 +16,7 @@
 #include "trainer/learning/gradient_exchange.h"
 #include "trainer/learning/gradient_scale.h"
 #include "trainer/learning/optimizer.h"
-#include "trainer/learning/score_keeper.h"
+#include "trainer/learning/score_accumulator.h"
 #include "trainer/learning/step_plan.h"
 #include "trainer/learning/step_replay.h"
 #include "trainer/learning/trained_model.h"
@@ -63,7 +63,7 @@ struct ModelLearner::Impl {
   const double losses_of_one_sample;
   Optimizer optimizer;
   std::optional<GradientScale> scale;  // With float16.
-  ScoreKeeper scores;
+  ScoreAccumulator scores;
   at::Generator random;
   at::Tensor weight;        // The weight of a sample's loss in this step.
   double weight_there = 0;  // The value in `weight`, known without a look at the device.

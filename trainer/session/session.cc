@@ -112,7 +112,7 @@ struct Session::Impl {
         precision(*ParsePrecision(of_training.config.learning.autocast)) {}
 
   void Begin(Data data, const LoadOptions& options);
-  KeptThings& OpenList();
+  CheckpointedState& OpenList();
   void MakeLearner();
   Result<std::unique_ptr<BatchFeed>> MakeFeed();
   bool PreparesAhead();
@@ -128,7 +128,7 @@ struct Session::Impl {
   const Precision precision;
 
   std::vector<std::shared_ptr<torch::nn::Module>> replicated;
-  KeptThings kept;  // Empty once the learner has taken it.
+  CheckpointedState kept;  // Empty once the learner has taken it.
   std::optional<Data> validation;
   std::function<std::vector<Metric>(Batch&)> score;
 
@@ -391,7 +391,7 @@ void Session::ReplicateModule(const std::shared_ptr<torch::nn::Module>& module) 
   impl_->replicated.push_back(module);
 }
 
-KeptThings& Session::Impl::OpenList() {
+CheckpointedState& Session::Impl::OpenList() {
   if (loader) {
     Misuse("Keep: call it before Batches");
   }

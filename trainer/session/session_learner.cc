@@ -61,7 +61,7 @@ Buckets PartOfBuckets(const Buckets& all, std::size_t first, std::size_t count) 
 
 }  // namespace
 
-SessionLearner::SessionLearner(KeptThings kept,
+SessionLearner::SessionLearner(CheckpointedState kept,
                                std::vector<std::shared_ptr<torch::nn::Module>> replicated,
                                ProcessGroup& group, at::Device device,
                                const ExchangeOptions& options)

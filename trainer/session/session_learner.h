@@ -18,7 +18,7 @@
 #include "trainer/group/process_group.h"
 #include "trainer/learning/gradient_exchange.h"
 #include "trainer/learning/learner.h"
-#include "trainer/session/kept_things.h"
+#include "trainer/session/checkpointed_state.h"
 
 namespace ddprun {
 
@@ -31,10 +31,10 @@ struct ExchangeOptions {
 class SessionLearner final : public Learner {
  public:
   // The group outlives it.
-  SessionLearner(KeptThings kept, std::vector<std::shared_ptr<torch::nn::Module>> replicated,
+  SessionLearner(CheckpointedState kept, std::vector<std::shared_ptr<torch::nn::Module>> replicated,
                  ProcessGroup& group, at::Device device, const ExchangeOptions& options);
 
-  const KeptThings& kept() const { return kept_; }
+  const CheckpointedState& kept() const { return kept_; }
 
   // backward() of `weight` times the loss. `exchanges`: then averages the gradients of the modules
   // that the loss reaches. When it returns, the program may change parameters and optimizer state.
@@ -87,7 +87,7 @@ class SessionLearner final : public Learner {
   // tensor (but not those of its data()).
   Result<void> CheckUnchanged() const;
 
-  const KeptThings kept_;
+  const CheckpointedState kept_;
   std::vector<Replica> replicas_;
   ProcessGroup& group_;
   const at::Device device_;

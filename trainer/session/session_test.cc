@@ -11,8 +11,8 @@
 #include "proto/worker_env.h"
 #include "trainer/group/process_group.h"
 #include "trainer/session/batch_loader.h"
+#include "trainer/session/checkpointed_state.h"
 #include "trainer/session/fused_step.h"
-#include "trainer/session/kept_things.h"
 #include "trainer/session/session_learner.h"
 
 namespace ddprun {
@@ -33,7 +33,7 @@ struct Trained {
     torch::manual_seed(1);
     net = torch::nn::Linear(3, 2);
     optimizer = make(net->parameters());
-    KeptThings kept;
+    CheckpointedState kept;
     EXPECT_TRUE(kept.Add("net", std::static_pointer_cast<torch::nn::Module>(net.ptr())));
     EXPECT_TRUE(kept.Add("optimizer", *optimizer));
     const Result<void> closed = kept.Close();
@@ -184,8 +184,8 @@ TEST(SessionLearner, MetricsAreMeansOverSamples) {
   EXPECT_EQ(trained.learner->TakeScore()->samples, 0U);
 }
 
-TEST(KeptThings, RefusesWhatACheckpointCannotHold) {
-  KeptThings kept;
+TEST(CheckpointedState, RefusesWhatACheckpointCannotHold) {
+  CheckpointedState kept;
   ASSERT_TRUE(kept.Add("one", at::zeros({2})));
   EXPECT_THAT(kept.Add("one", at::zeros({2})).error().message, HasSubstr("two tensors"));
   EXPECT_THAT(kept.Add("view", at::zeros({2, 3}).t()).error().message, HasSubstr("contiguous"));
@@ -197,8 +197,8 @@ TEST(KeptThings, RefusesWhatACheckpointCannotHold) {
   EXPECT_THAT(kept.Close().error().message, HasSubstr("dampening"));
 }
 
-TEST(KeptThings, NamesTheTrainedThatIsNotKept) {
-  KeptThings kept;
+TEST(CheckpointedState, NamesTheTrainedThatIsNotKept) {
+  CheckpointedState kept;
   torch::nn::Linear net(3, 2);
   torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1));
   ASSERT_TRUE(kept.Add("optimizer", optimizer));
@@ -207,8 +207,8 @@ TEST(KeptThings, NamesTheTrainedThatIsNotKept) {
               ElementsAre(StartsWith("parameter 1 [2] in group 0 of optimizer 'optimizer' is")));
 }
 
-TEST(KeptThings, RefusesAnOptimizerThatHasAParameterTwice) {
-  KeptThings kept;
+TEST(CheckpointedState, RefusesAnOptimizerThatHasAParameterTwice) {
+  CheckpointedState kept;
   torch::nn::Linear net(3, 2);
   torch::optim::SGD optimizer({net->weight, net->weight}, torch::optim::SGDOptions(0.1));
   ASSERT_TRUE(kept.Add("weight", net->weight));

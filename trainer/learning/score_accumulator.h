@@ -17,9 +17,9 @@
 
 namespace ddprun {
 
-class ScoreKeeper {
+class ScoreAccumulator {
  public:
-  explicit ScoreKeeper(at::Device device);
+  explicit ScoreAccumulator(at::Device device);
 
   // Of `batch`: the loss over its samples, each made of so many. On a GPU the current stream may
   // go on until Join; until then the tensors must live and keep what they hold.

@@ -1,4 +1,4 @@
-// The things that a program keeps: the one list that decides what a checkpoint holds.
+// The state that a program registers: the one list that decides what a checkpoint holds.
 //
 // Included only by files that see libtorch anyway.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace ddprun {
 
-class KeptThings {
+class CheckpointedState {
  public:
   // kInvalid: the name is taken, or a tensor cannot be saved; the message names it.
   Result<void> Add(const std::string& name, const std::shared_ptr<torch::nn::Module>& module);

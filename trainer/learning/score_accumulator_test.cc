@@ -1,4 +1,4 @@
-#include "trainer/learning/score_keeper.h"
+#include "trainer/learning/score_accumulator.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@ namespace ddprun {
 namespace {
 
 // As of a Transformer that computes with positions first.
-TEST(ScoreKeeper, CountsWhatIsRightHoweverTheOutputLiesInMemory) {
-  ScoreKeeper keeper(at::kCPU);
+TEST(ScoreAccumulator, CountsWhatIsRightHoweverTheOutputLiesInMemory) {
+  ScoreAccumulator keeper(at::kCPU);
   const at::Tensor logits = at::tensor({9.0F, 1.0F, 2.0F, 0.0F, 1.0F, 7.0F}).view({2, 3});
   const Batch batch{.inputs = {}, .targets = {}, .labels = at::tensor({0L, 2L})};
   keeper.Add(logits, at::tensor(1.5F), batch, 1);
@@ -21,8 +21,8 @@ TEST(ScoreKeeper, CountsWhatIsRightHoweverTheOutputLiesInMemory) {
   EXPECT_EQ(keeper.Take().samples, 0U);
 }
 
-TEST(ScoreKeeper, LossesOfFloatTargetsCountAsTheirMean) {
-  ScoreKeeper keeper(at::kCPU);
+TEST(ScoreAccumulator, LossesOfFloatTargetsCountAsTheirMean) {
+  ScoreAccumulator keeper(at::kCPU);
   const Batch batch{.inputs = {}, .targets = at::zeros({2, 4}), .labels = {}};
   keeper.Add(at::zeros({2, 4}), at::tensor(8.0F), batch, 4);
   const Score training = keeper.Take();

@@ -1,11 +1,11 @@
-#include "trainer/session/kept_things.h"
+#include "trainer/session/checkpointed_state.h"
 
 #include <utility>
 
 namespace ddprun {
 
-Result<void> KeptThings::AddTensor(const std::string& name, const at::Tensor& tensor,
-                                   bool changes_at_any_time) {
+Result<void> CheckpointedState::AddTensor(const std::string& name, const at::Tensor& tensor,
+                                          bool changes_at_any_time) {
   if (name.empty()) {
     return Error{ErrorKind::kInvalid, "Keep: a tensor needs a name"};
   }
@@ -24,8 +24,8 @@ Result<void> KeptThings::AddTensor(const std::string& name, const at::Tensor& te
   return {};
 }
 
-Result<void> KeptThings::Add(const std::string& name,
-                             const std::shared_ptr<torch::nn::Module>& module) {
+Result<void> CheckpointedState::Add(const std::string& name,
+                                    const std::shared_ptr<torch::nn::Module>& module) {
   const std::string prefix = name.empty() ? "" : name + ".";
   modules_.push_back(module);
   for (const auto& item : module->named_parameters()) {
@@ -37,7 +37,7 @@ Result<void> KeptThings::Add(const std::string& name,
   return {};
 }
 
-Result<void> KeptThings::Add(const std::string& name, torch::optim::Optimizer& optimizer) {
+Result<void> CheckpointedState::Add(const std::string& name, torch::optim::Optimizer& optimizer) {
   for (const std::string& other : optimizer_names_) {
     if (other == name) {
       return Error{ErrorKind::kInvalid, "Keep: there are two optimizers named '" + name + "'"};
@@ -48,11 +48,11 @@ Result<void> KeptThings::Add(const std::string& name, torch::optim::Optimizer& o
   return {};
 }
 
-Result<void> KeptThings::Add(const std::string& name, const at::Tensor& tensor) {
+Result<void> CheckpointedState::Add(const std::string& name, const at::Tensor& tensor) {
   return AddTensor(name, tensor, /*changes_at_any_time=*/true);
 }
 
-Result<void> KeptThings::Close() {
+Result<void> CheckpointedState::Close() {
   for (std::size_t i = 0; i < optimizers_.size(); ++i) {
     std::size_t unnamed = 0;
     ASSIGN_OR_RETURN(
@@ -67,19 +67,19 @@ Result<void> KeptThings::Close() {
   return {};
 }
 
-void KeptThings::TakeSteps() const {
+void CheckpointedState::TakeSteps() const {
   for (const OptimizerState& state : states_) {
     state.TakeSteps();
   }
 }
 
-void KeptThings::GiveSteps() const {
+void CheckpointedState::GiveSteps() const {
   for (const OptimizerState& state : states_) {
     state.GiveSteps();
   }
 }
 
-std::string KeptThings::NameOf(const at::Tensor& tensor) const {
+std::string CheckpointedState::NameOf(const at::Tensor& tensor) const {
   for (const NamedTensor& item : model_) {
     if (item.tensor.is_same(tensor)) {
       return item.name;
@@ -88,7 +88,7 @@ std::string KeptThings::NameOf(const at::Tensor& tensor) const {
   return "";
 }
 
-std::vector<std::string> KeptThings::Problems(
+std::vector<std::string> CheckpointedState::Problems(
     const std::vector<std::shared_ptr<torch::nn::Module>>& replicated) const {
   std::vector<std::string> found;
   std::set<const c10::TensorImpl*> optimized;

@@ -1,4 +1,4 @@
-#include "trainer/learning/score_keeper.h"
+#include "trainer/learning/score_accumulator.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -24,7 +24,7 @@ std::uint64_t CountCorrect(const at::Tensor& output, const std::int64_t* labels)
 
 }  // namespace
 
-ScoreKeeper::ScoreKeeper(at::Device device)
+ScoreAccumulator::ScoreAccumulator(at::Device device)
     : device_(device), tally_(at::zeros({2}, at::TensorOptions(at::kDouble).device(device))) {
   if (device.is_cuda()) {
     const c10::impl::VirtualGuardImpl gpu(device.type());
@@ -33,8 +33,8 @@ ScoreKeeper::ScoreKeeper(at::Device device)
   }
 }
 
-void ScoreKeeper::Add(const at::Tensor& output, const at::Tensor& loss, const Batch& batch,
-                      double losses_of_one_sample) {
+void ScoreAccumulator::Add(const at::Tensor& output, const at::Tensor& loss, const Batch& batch,
+                           double losses_of_one_sample) {
   const at::NoGradGuard no_grad;
   const bool labels = batch.labels.defined();
   if (!device_.is_cpu()) {
@@ -59,13 +59,13 @@ void ScoreKeeper::Add(const at::Tensor& output, const at::Tensor& loss, const Ba
   }
 }
 
-void ScoreKeeper::Join() {
+void ScoreAccumulator::Join() {
   if (beside_) {
     beside_->added.block(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
   }
 }
 
-Score ScoreKeeper::Take() {
+Score ScoreAccumulator::Take() {
   if (!device_.is_cpu()) {
     const at::Tensor sums = tally_.cpu();
     score_.loss_sum += sums[0].item<double>();
