@@ -8,7 +8,7 @@
 #include "common/overload.h"
 #include "rendezvous/core/admission.h"
 #include "rendezvous/core/fencing.h"
-#include "rendezvous/core/keeping.h"
+#include "rendezvous/core/retention.h"
 #include "rendezvous/core/transitions.h"
 #include "rendezvous/messages/describe.h"
 #include "rendezvous/messages/lease.h"

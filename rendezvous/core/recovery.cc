@@ -8,7 +8,7 @@
 #include "rendezvous/core/admission.h"
 #include "rendezvous/core/bytes.h"
 #include "rendezvous/core/fencing.h"
-#include "rendezvous/core/keeping.h"
+#include "rendezvous/core/retention.h"
 
 namespace ddprun {
 namespace {

@@ -1,4 +1,4 @@
-#include "rendezvous/core/keeping.h"
+#include "rendezvous/core/retention.h"
 
 #include <vector>
 

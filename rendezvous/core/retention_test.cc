@@ -1,5 +1,5 @@
 // What a run remembers of nodes, and how much: whoever makes them up.
-#include "rendezvous/core/keeping.h"
+#include "rendezvous/core/retention.h"
 
 #include <gtest/gtest.h>
 #include <malloc.h>
