@@ -153,8 +153,8 @@ std::vector<std::string> Play(const std::vector<std::string>& script) {
       Fail("cannot understand", script[i]);
     }
     Machine& machine = to_server ? server : *simulation.machines[index];
-    simulation.agenda.At(kBegin + Milliseconds(when),
-                         [what, &machine, code] { Do(what, machine, code); });
+    simulation.event_queue.At(kBegin + Milliseconds(when),
+                              [what, &machine, code] { Do(what, machine, code); });
   }
   simulation.RunUntil(kBegin + kEnd);
   std::vector<std::string> lines = simulation.transcript.lines();

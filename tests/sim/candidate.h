@@ -233,17 +233,18 @@ class Candidate {
     }
     const bool reachable = machine_.directory.answers;
     const Time began = simulation_.Now();
-    closing_ = std::make_unique<Fiber>(simulation_.agenda, [this, held, over, reachable, began] {
-      driver_->Close();
-      const bool failed = machine_.directory.failed >= began;
-      if (held && reachable && !failed && machine_.disturbed() < began) {
-        const Claim& claim = simulation_.run_directory->claims().at(*held);
-        simulation_.laws.BreakIf(
-            !claim.closed || claim.over != over, "who ends leaves claim ", *held,
-            claim.closed ? " that is not what has become of its run" : " open");
-      }
-      InThisLife(0ms, [machine = &machine_] { machine->EndProcess(true); });
-    });
+    closing_ =
+        std::make_unique<Fiber>(simulation_.event_queue, [this, held, over, reachable, began] {
+          driver_->Close();
+          const bool failed = machine_.directory.failed >= began;
+          if (held && reachable && !failed && machine_.disturbed() < began) {
+            const Claim& claim = simulation_.run_directory->claims().at(*held);
+            simulation_.laws.BreakIf(
+                !claim.closed || claim.over != over, "who ends leaves claim ", *held,
+                claim.closed ? " that is not what has become of its run" : " open");
+          }
+          InThisLife(0ms, [machine = &machine_] { machine->EndProcess(true); });
+        });
   }
   // What was let go of is closed as soon as the directory takes it.
   void ExpectClosed(std::uint64_t number) {
@@ -263,7 +264,7 @@ class Candidate {
     });
   }
   void InThisLife(Duration delay, std::function<void()> what) {
-    simulation_.agenda.After(delay, machine_.InThisLife(std::move(what)));
+    simulation_.event_queue.After(delay, machine_.InThisLife(std::move(what)));
   }
 
   Simulation& simulation_;

@@ -99,13 +99,14 @@ class SimChannel final : public SyncChannel {
     if (!call_ || (lost && !sure)) {
       return;
     }
-    simulation_.agenda.After(simulation_.Delay(), [simulation = &simulation_, server = &server_,
-                                                   sure, from = machine_.index(), call = *call_] {
-      if (sure || simulation->Carries(from, server->host())) {
-        server->OnClosed({call.report.node, call.report.incarnation}, call.report.sequence,
-                         call.server_life);
-      }
-    });
+    simulation_.event_queue.After(simulation_.Delay(),
+                                  [simulation = &simulation_, server = &server_, sure,
+                                   from = machine_.index(), call = *call_] {
+                                    if (sure || simulation->Carries(from, server->host())) {
+                                      server->OnClosed({call.report.node, call.report.incarnation},
+                                                       call.report.sequence, call.server_life);
+                                    }
+                                  });
   }
   // The connection closes, which this end sees; `sure`: so does the other one.
   void Reset(const CallRef& call, bool sure) {
@@ -143,7 +144,7 @@ class SimChannel final : public SyncChannel {
     });
   }
   void ArriveAfter(Duration delay, std::function<void()> what) {
-    simulation_.agenda.After(delay, [this, alive = alive_, what = std::move(what)] {
+    simulation_.event_queue.After(delay, [this, alive = alive_, what = std::move(what)] {
       if (*alive) {
         Arrive(what);
       }

@@ -259,7 +259,7 @@ class Faults {
     return simulation_.setup.standing ? *simulation_.machines.back() : AnyNode();
   }
   void After(Duration delay, std::function<void()> what) {
-    simulation_.agenda.After(delay, std::move(what));
+    simulation_.event_queue.After(delay, std::move(what));
   }
 
   Simulation& simulation_;

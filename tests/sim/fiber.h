@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "common/check.h"
-#include "tests/sim/agenda.h"
+#include "tests/sim/event_queue.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/common_interface_defs.h>
@@ -27,7 +27,8 @@ class Fiber {
   struct Gone {};
 
   // Begins at once, and is back here when it sleeps for the first time.
-  Fiber(Agenda& agenda, std::function<void()> body) : agenda_(agenda), body_(std::move(body)) {
+  Fiber(EventQueue& event_queue, std::function<void()> body)
+      : event_queue_(event_queue), body_(std::move(body)) {
     // Used again: to get one from the system each time costs more than what runs on it.
     static boost::context::pooled_fixedsize_stack stacks(kStack);
     const boost::context::stack_context stack = stacks.allocate();
@@ -63,7 +64,7 @@ class Fiber {
     CHECK(current_ != nullptr);
     Fiber& self = *current_;
     if (!self.abandoned_) {
-      self.agenda_.After(duration, [&self, alive = self.alive_] {
+      self.event_queue_.After(duration, [&self, alive = self.alive_] {
         if (*alive) {
           self.GoOn();
         }
@@ -105,7 +106,7 @@ class Fiber {
 
   static constexpr std::size_t kStack = 256 * 1024;
   static inline Fiber* current_ = nullptr;
-  Agenda& agenda_;
+  EventQueue& event_queue_;
   const std::function<void()> body_;
   boost::context::fiber own_;  // Where it sleeps.
   boost::context::fiber caller_;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "rendezvous/core/coordinator.h"
-#include "tests/sim/agenda.h"
+#include "tests/sim/event_queue.h"
 #include "tests/sim/transcript.h"
 
 namespace ddprun::sim {

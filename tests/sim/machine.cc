@@ -44,7 +44,7 @@ Machine::Machine(Simulation& simulation, std::uint32_t index)
       index_(index),
       bare_(simulation.setup.bare == index),
       clock_(static_cast<std::int64_t>(simulation.random.Below(40'000)) - 20'000),
-      loop_(simulation.agenda, simulation.random),
+      loop_(simulation.event_queue, simulation.random),
       server_(simulation, *this),
       workers_(simulation, *this, loop_),
       checks_(simulation, index),
@@ -134,13 +134,14 @@ void Machine::BeginRelease() {
   const auto held = std::make_shared<HeldClaim>(*std::exchange(held_, std::nullopt));
   const std::shared_ptr<Claims> claims = Candidate::ClaimsOf(simulation_, *this);
   const std::uint64_t release = releases_.size();
-  releases_.push_back(std::make_unique<Fiber>(simulation_.agenda, [this, held, claims, release] {
-    while (!Release(*claims, *held)) {
-      Fiber::Sleep(kReleaseTriesAgain);
-    }
-    simulation_.agenda.After(0ms, [this, release] { EndRelease(release); });
-  }));
-  simulation_.agenda.After(kReleaseLimit, [this, release] { EndRelease(release); });
+  releases_.push_back(
+      std::make_unique<Fiber>(simulation_.event_queue, [this, held, claims, release] {
+        while (!Release(*claims, *held)) {
+          Fiber::Sleep(kReleaseTriesAgain);
+        }
+        simulation_.event_queue.After(0ms, [this, release] { EndRelease(release); });
+      }));
+  simulation_.event_queue.After(kReleaseLimit, [this, release] { EndRelease(release); });
 }
 
 void Machine::EndRelease(std::uint64_t release) {
@@ -178,13 +179,13 @@ void Machine::OnExit(const Exit& exit) {
       (exit.finish->ending == Ending::kSucceeded || exit.finish->ending == Ending::kFailed)) {
     simulation_.OutcomeTold(agent_->state().term, {config_.node, agent_->state().incarnation});
   }
-  simulation_.agenda.After(0ms, InThisLife([this, code = exit.code] {
-                             if (candidate_) {
-                               candidate_->AgentEnded(code);
-                             } else {
-                               EndProcess(true);
-                             }
-                           }));
+  simulation_.event_queue.After(0ms, InThisLife([this, code = exit.code] {
+                                  if (candidate_) {
+                                    candidate_->AgentEnded(code);
+                                  } else {
+                                    EndProcess(true);
+                                  }
+                                }));
 }
 
 void Machine::Crash(bool noticed) {

@@ -172,7 +172,7 @@ class Machine {
           agent_->OnHostLooked({{}, why});
         },
         [this](Duration delay, auto comes) {
-          simulation_.agenda.After(delay, InThisLife([this, comes] { loop_.Arrive(comes); }));
+          simulation_.event_queue.After(delay, InThisLife([this, comes] { loop_.Arrive(comes); }));
         });
   }
 

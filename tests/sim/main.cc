@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "common/log.h"
-#include "tests/sim/agenda.h"
+#include "tests/sim/event_queue.h"
 #include "tests/sim/plan.h"
 #include "tests/sim/rules.h"
 

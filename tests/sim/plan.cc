@@ -39,7 +39,7 @@ class Plan {
         simulation_(SetupOf(mode), random_.Next(), words),
         faults_(simulation_, random_),
         more_faults_(simulation_, more_random_),
-        agenda_(simulation_.agenda),
+        event_queue_(simulation_.event_queue),
         laws_(simulation_.laws),
         setup_(simulation_.setup),
         machines_(simulation_.machines) {
@@ -91,25 +91,25 @@ class Plan {
   }
   void PlanMore(Duration until) {
     for (std::uint64_t i = more_ ? more_random_.Between(1, 5) : 0; i > 0; --i) {
-      agenda_.After(more_random_.Between(1s, until), [this] { more_faults_.More(); });
+      event_queue_.After(more_random_.Between(1s, until), [this] { more_faults_.More(); });
     }
   }
   void StartMachines(Duration until) {
     for (const auto& machine : machines_) {
       const bool soon = machine->bare() || calm_ || random_.Chance(0.6);
-      agenda_.After(random_.Between(0ms, soon ? 500ms : until * 2 / 3),
-                    [&machine = *machine] { machine.Start(); });
+      event_queue_.After(random_.Between(0ms, soon ? 500ms : until * 2 / 3),
+                         [&machine = *machine] { machine.Start(); });
     }
     if (setup_.standing && random_.Chance(0.3)) {  // All at once, and some of them late.
       const Duration burst = random_.Between(0ms, until * 2 / 3);
       for (std::size_t i = machines_.size() / 2; i + 1 < machines_.size(); ++i) {
-        agenda_.After(burst, [&machine = *machines_[i]] { machine.Start(); });
+        event_queue_.After(burst, [&machine = *machines_[i]] { machine.Start(); });
       }
     }
   }
   void PlanFaults(Duration until) {
     for (std::uint64_t i = random_.Between(setup_.standing ? 0 : 1, 12); i > 0; --i) {
-      agenda_.After(random_.Between(1s, until), [this] { faults_.Any(calm_); });
+      event_queue_.After(random_.Between(1s, until), [this] { faults_.Any(calm_); });
     }
   }
   // A server alone ends twice at most, far enough apart for each successor to be found.
@@ -118,7 +118,7 @@ class Plan {
     Duration when = random_.Between(12s, 25s);
     for (std::uint64_t i = random_.Below(3); i > 0; --i) {
       const Duration down = random_.Between(20s, 40s);
-      agenda_.After(when, [this, &alone, down] { faults_.End(alone, down); });
+      event_queue_.After(when, [this, &alone, down] { faults_.End(alone, down); });
       when += down + random_.Between(10s, 20s);
     }
   }
@@ -127,9 +127,9 @@ class Plan {
     for (std::uint64_t i = random_.Below(4); i > 0; --i) {
       Machine& machine = *machines_[random_.Below(machines_.size())];
       const Duration lasts = random_.Between(50ms, setup_.base_lease / 2);
-      agenda_.After(random_.Between(1s, until), [this, &machine, lasts] {
+      event_queue_.After(random_.Between(1s, until), [this, &machine, lasts] {
         machine.Pause();
-        agenda_.After(lasts, [&machine] { machine.Resume(); });
+        event_queue_.After(lasts, [&machine] { machine.Resume(); });
       });
     }
   }
@@ -150,15 +150,15 @@ class Plan {
       PlanFaults(until);
       PlanMore(until);
     }
-    const Time heal = agenda_.Now() + until;
-    agenda_.At(heal, [this] { simulation_.Heal(); });
+    const Time heal = event_queue_.Now() + until;
+    event_queue_.At(heal, [this] { simulation_.Heal(); });
     if (!setup_.standing) {
-      agenda_.At(heal + kSettling, [this] { LookForOneServer(kSettlingLooks); });
+      event_queue_.At(heal + kSettling, [this] { LookForOneServer(kSettlingLooks); });
     }
     // A standing server continues until it has forgotten the run.
     const Time end = heal + kLiveness + 3 * setup_.spec.fence_after;
-    while (!laws_.broken() && agenda_.DoNext(end)) {
-      if (!setup_.standing && agenda_.Now() > heal && simulation_.Quiet()) {
+    while (!laws_.broken() && event_queue_.DoNext(end)) {
+      if (!setup_.standing && event_queue_.Now() > heal && simulation_.Quiet()) {
         break;
       }
     }
@@ -174,24 +174,24 @@ class Plan {
     if (!blips_only_ && !old_reads_) {
       PlanMore(60s);
     }
-    agenda_.After(5s, [this] { TroubleSoon(agenda_.Now() + 55s); });
-    simulation_.RunUntil(agenda_.Now() + 85s);
+    event_queue_.After(5s, [this] { TroubleSoon(event_queue_.Now() + 55s); });
+    simulation_.RunUntil(event_queue_.Now() + 85s);
     laws_.BreakIf(blips_only_ && laws_.terms() != 1, "with blips alone ", laws_.terms(),
                   " servers serve");
     simulation_.Heal();
-    simulation_.RunUntil(agenda_.Now() + kSettling);
+    simulation_.RunUntil(event_queue_.Now() + kSettling);
     const std::uint64_t terms = laws_.terms();
     laws_.BreakIf(!OneServer() ||
                       !std::ranges::all_of(machines_, [](const auto& one) { return one->alive(); }),
                   "long after healing there is not one server that all follow");
-    simulation_.RunUntil(agenda_.Now() + kSettling);
+    simulation_.RunUntil(event_queue_.Now() + kSettling);
     laws_.BreakIf(laws_.terms() != terms, "the server changes though everything is well");
   }
   // Blips that follow each other closely are one that is longer.
   void TroubleSoon(Time end) {
     const Duration least = blips_only_ ? 9 * setup_.base_lease : setup_.long_lease;
-    agenda_.After(random_.Between(least, least + 6s), [this, end] {
-      if (agenda_.Now() < end) {
+    event_queue_.After(random_.Between(least, least + 6s), [this, end] {
+      if (event_queue_.Now() < end) {
         TroubleSoon(end);
         Trouble();
       }
@@ -204,19 +204,19 @@ class Plan {
     const std::uint64_t kind = random_.Below(blips_only_ ? 3 : 4);
     if (kind == 0 && !old_reads_) {
       machine.SetLink(false, false);
-      agenda_.After(lasts, [&machine] { machine.SetLink(true, false); });
+      event_queue_.After(lasts, [&machine] { machine.SetLink(true, false); });
     } else if (kind == 1) {
       faults_.Disk(machine, lasts);
     } else if (kind == 2) {
       machine.Pause();
       machine.SetWays(true, !old_reads_);  // Nor does it find answers when it wakes.
-      agenda_.After(lasts, [&machine] {
+      event_queue_.After(lasts, [&machine] {
         machine.SetWays(true, true);
         machine.Resume();
       });
     } else if (kind == 3 && !old_reads_) {
       machine.Crash(true);
-      agenda_.After(lasts, [&machine] { machine.Start(); });
+      event_queue_.After(lasts, [&machine] { machine.Start(); });
     }
   }
 
@@ -230,7 +230,7 @@ class Plan {
     const bool stale = mode_ == Mode::kFull && setup_.stale_claims > 0;
     laws_.BreakIf(overlaps_ >= (stale ? kLooksTogetherStale : kLooksTogether),
                   "two servers act side by side");
-    agenda_.After(kLook, [this] { Watch(); });
+    event_queue_.After(kLook, [this] { Watch(); });
   }
   // All agents that live follow it.
   bool OneServer() const {
@@ -256,7 +256,7 @@ class Plan {
       laws_.Break("long after healing there is not one server that all follow");
       return;
     }
-    agenda_.After(1s, [this, looks_left] { LookForOneServer(looks_left - 1); });
+    event_queue_.After(1s, [this, looks_left] { LookForOneServer(looks_left - 1); });
   }
   // Without a server the workers of a broken world hang for as long as they like.
   void CheckEnd() {
@@ -282,7 +282,7 @@ class Plan {
   void CheckSlowEnd() {
     for (const auto& machine : machines_) {
       if (const std::optional<Exit>& exit = machine->exit()) {
-        const std::string wrong = simulation_.last_labour()->WrongEnd(
+        const std::string wrong = simulation_.last_workload()->WrongEnd(
             exit->finish ? exit->finish->root : std::nullopt, exit->code == 0);
         if (!wrong.empty() && !laws_.broken()) {
           laws_.Break(wrong);
@@ -317,7 +317,7 @@ class Plan {
   Simulation simulation_;
   Faults faults_;
   Faults more_faults_;
-  Agenda& agenda_;
+  EventQueue& event_queue_;
   Laws& laws_;
   Setup& setup_;
   const std::vector<std::unique_ptr<Machine>>& machines_;

@@ -1,4 +1,4 @@
-// The loop of one simulated process: the simulation's agenda behind the interface that drivers
+// The loop of one simulated process: the simulation's event_queue behind the interface that drivers
 // take.
 //
 // The process may stand still, and then everything that arrives waits; or be killed, and then
@@ -14,14 +14,15 @@
 #include <vector>
 
 #include "common/loop.h"
-#include "tests/sim/agenda.h"
+#include "tests/sim/event_queue.h"
 #include "tests/sim/fiber.h"
 
 namespace ddprun::sim {
 
 class ProcessLoop final : public Loop {
  public:
-  ProcessLoop(Agenda& agenda, Random& random) : agenda_(agenda), random_(random) {}
+  ProcessLoop(EventQueue& event_queue, Random& random)
+      : event_queue_(event_queue), random_(random) {}
 
   // Called when an iteration of the loop is over.
   void AfterEachIteration(std::function<void()> look) { look_ = std::move(look); }
@@ -61,7 +62,7 @@ class ProcessLoop final : public Loop {
     while (!disk_.empty() && random_.Chance(0.5)) {
       const std::function<void()> work = std::move(disk_.front().work);
       disk_.pop_front();
-      const Fiber at_once(agenda_, [&work] { work(); });
+      const Fiber at_once(event_queue_, [&work] { work(); });
     }
     disk_.clear();
     disk_times_.clear();
@@ -72,7 +73,7 @@ class ProcessLoop final : public Loop {
   // Its clock gains so many millionths; and stands while the machine is suspended.
   void Drift(int millionths) {
     showed_ = Now();
-    set_at_ = agenda_.Now();
+    set_at_ = event_queue_.Now();
     drift_ = millionths;
   }
   void StopClock() {
@@ -94,7 +95,7 @@ class ProcessLoop final : public Loop {
   void Post(std::function<void()> work) override {
     inbox_.push_back(std::move(work));
     if (!iterating_) {
-      agenda_.After(0ms, [this] { Drain(); });
+      event_queue_.After(0ms, [this] { Drain(); });
     }
   }
   // Names are found at once.
@@ -132,14 +133,14 @@ class ProcessLoop final : public Loop {
         FinishTask(known, in_time);
       }
     };
-    task->fiber = std::make_unique<Fiber>(agenda_, [this, finish, work] {
+    task->fiber = std::make_unique<Fiber>(event_queue_, [this, finish, work] {
       work();
-      agenda_.After(0ms, [finish] { finish(true); });
+      event_queue_.After(0ms, [finish] { finish(true); });
     });
-    agenda_.After(limit, [finish] { finish(false); });
+    event_queue_.After(limit, [finish] { finish(false); });
   }
   Time Now() const override {
-    const auto since = agenda_.Now() - set_at_;
+    const auto since = event_queue_.Now() - set_at_;
     return clock_stands_ ? showed_ : showed_ + since + since * drift_ / 1'000'000;
   }
   void CheckOnLoop() const override {}  // There is one thread.
@@ -182,8 +183,8 @@ class ProcessLoop final : public Loop {
   std::unique_ptr<Alarm> NewAlarm() override { return std::make_unique<SimAlarm>(*this); }
   void Arm(const std::shared_ptr<Armed>& alarm) {
     const auto left = alarm->when - Now();
-    agenda_.After(left - left * drift_ / 1'000'000,
-                  [this, life = life_, alarm] { OnAlarm(life, alarm); });
+    event_queue_.After(left - left * drift_ / 1'000'000,
+                       [this, life = life_, alarm] { OnAlarm(life, alarm); });
   }
   // One after the other: what arrives in an iteration, or is posted there, has its own.
   void Iterate(const std::function<void()>& what) {
@@ -235,16 +236,16 @@ class ProcessLoop final : public Loop {
       takes = disk_times_.front();
       disk_times_.pop_front();
     }
-    agenda_.After(takes, [this, life = life_] {
+    event_queue_.After(takes, [this, life = life_] {
       if (life != life_) {
         return;
       }
       const auto slept = std::make_shared<bool>(false);
-      disk_fiber_ = std::make_unique<Fiber>(agenda_, [this, life, slept] {
+      disk_fiber_ = std::make_unique<Fiber>(event_queue_, [this, life, slept] {
         const std::function<void()> work = disk_.front().work;
         work();
         if (*slept) {
-          agenda_.After(0ms, [this, life] {
+          event_queue_.After(0ms, [this, life] {
             if (life == life_) {
               EndDiskJob();
             }
@@ -273,7 +274,7 @@ class ProcessLoop final : public Loop {
     std::erase_if(tasks_, [](const auto& one) { return !one->done && one->fiber->done(); });
   }
 
-  Agenda& agenda_;
+  EventQueue& event_queue_;
   Random& random_;
   int drift_ = 0;
   bool clock_stands_ = false;

@@ -306,8 +306,8 @@ void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& ev
 
 void Server::CheckHang(const World& world) {
   const Job& job = simulation_.job(world.id);
-  if (job.labour) {
-    const std::string wrong = job.labour->Found(simulation_.Now());
+  if (job.workload) {
+    const std::string wrong = job.workload->Found(simulation_.Now());
     laws_.BreakIf(!wrong.empty(), wrong);
   } else if (!job.MayHang()) {
     laws_.OnFalseHang();

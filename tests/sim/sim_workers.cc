@@ -175,7 +175,7 @@ void SimWorkers::Join(Worker& worker) {
   }
   simulation_.WorkerJoined(machine_, *placement_, RankOf(worker));
   if (setup.slow) {
-    BeginLabour(worker);
+    BeginWorkload(worker);
     return;
   }
   if (setup.asks_again) {
@@ -186,8 +186,8 @@ void SimWorkers::Join(Worker& worker) {
   }
 }
 
-void SimWorkers::BeginLabour(Worker& worker) {
-  simulation_.LabourOf(placement_->world_id, placement_->world_size)
+void SimWorkers::BeginWorkload(Worker& worker) {
+  simulation_.WorkloadOf(placement_->world_id, placement_->world_size)
       .Join(
           RankOf(worker),
           [this, &worker](const Notification& word) {
@@ -285,7 +285,7 @@ void SimWorkers::EndWorker(Worker& worker, ExitStatus status) {
   machine_.Tell("(rank ", rank, " ends: ", Describe(status), ")");
   const Setup& setup = simulation_.setup;
   if (setup.slow) {
-    simulation_.LabourOf(placement_->world_id, placement_->world_size).Leave(rank);
+    simulation_.WorkloadOf(placement_->world_id, placement_->world_size).Leave(rank);
   }
   if (setup.tells_steps && setup.hang_timeout == 0ms) {
     Say(worker, simulation_.StepOf(placement_->world_id));

@@ -110,7 +110,7 @@ class SimWorkers final : public NodeWorkers {
 
   // Unless a newer generation has been started by then.
   void After(Duration delay, std::function<void()> what) {
-    simulation_.agenda.After(delay, [this, batch = batch_, what = std::move(what)] {
+    simulation_.event_queue.After(delay, [this, batch = batch_, what = std::move(what)] {
       if (batch == batch_) {
         what();
       }
@@ -134,7 +134,7 @@ class SimWorkers final : public NodeWorkers {
     worker.said_hello = true;
     Arrive([this, local = worker.local_rank, step] { events_.spoke(local, {true, step, {}, {}}); });
   }
-  void BeginLabour(Worker& worker);
+  void BeginWorkload(Worker& worker);
   void Beat(Worker& worker);
   void Hang(Worker& worker);
   Duration LongestFreeing() const;

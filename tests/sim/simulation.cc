@@ -19,8 +19,8 @@ Simulation::Simulation(const Setup& given, std::uint64_t seed, bool words)
       setup(given),
       transcript(words),
       run_directory(std::make_unique<RunDirectory>()) {
-  agenda.At(kBegin, [] {});
-  agenda.DoNext(kBegin);
+  event_queue.At(kBegin, [] {});
+  event_queue.DoNext(kBegin);
   for (std::uint32_t i = 0; i < setup.machines; ++i) {
     machines.push_back(std::make_unique<Machine>(*this, i));
   }
@@ -77,13 +77,13 @@ bool Simulation::Reaches(std::uint32_t from, std::uint32_t to) const {
 
 void Simulation::Deliver(std::uint32_t from, std::uint32_t to, std::function<void()> arrive) {
   if (from == to) {
-    agenda.After(0ms, std::move(arrive));  // In its own process.
+    event_queue.After(0ms, std::move(arrive));  // In its own process.
     return;
   }
   const int copies = random.Chance(setup.weather.duplicate) ? 2 : 1;
   for (int i = 0; i < copies; ++i) {
     if (Carries(from, to) && !random.Chance(setup.weather.lose)) {
-      agenda.After(Delay(), [this, from, to, arrive] {
+      event_queue.After(Delay(), [this, from, to, arrive] {
         if (machines[to]->powered() && Carries(from, to)) {
           arrive();
         }
@@ -152,7 +152,7 @@ void Simulation::TellPeer(const Machine& from, Machine& to, WorldId world) {
     to.workers().PeerDied(world);
     return;
   }
-  agenda.After(1s, [this, &from, &to, world] { TellPeer(from, to, world); });
+  event_queue.After(1s, [this, &from, &to, world] { TellPeer(from, to, world); });
 }
 
 }  // namespace ddprun::sim

@@ -16,10 +16,10 @@
 
 #include "agent/core/node_agent.h"
 #include "rendezvous/core/coordinator.h"
-#include "tests/sim/agenda.h"
-#include "tests/sim/labour.h"
+#include "tests/sim/event_queue.h"
 #include "tests/sim/laws.h"
 #include "tests/sim/transcript.h"
+#include "tests/sim/workload.h"
 
 namespace ddprun::sim {
 
@@ -118,7 +118,7 @@ struct Job {
   std::map<std::uint32_t, Machine*> where;       // By rank.
   std::uint64_t first_step = 0;                  // Where it resumed.
   std::optional<Time> began;                     // Everybody was there.
-  std::unique_ptr<Labour> labour;                // Where the setup has slow work.
+  std::unique_ptr<Workload> workload;            // Where the setup has slow work.
 
   bool whole() const { return joined.size() == size; }
   // A hang may be found: some worker hangs, or waits for one that died.
@@ -136,7 +136,7 @@ class Simulation {
   Simulation(const Setup& setup, std::uint64_t seed, bool words);
   ~Simulation();
 
-  Time Now() const { return agenda.Now(); }
+  Time Now() const { return event_queue.Now(); }
   template <class... Parts>
   void Tell(const std::string& who, const Parts&... parts) {
     transcript.Tell(Now(), who, parts...);
@@ -144,7 +144,7 @@ class Simulation {
 
   // Everything due until `end` happens, or until a law is broken.
   void RunUntil(Time end) {
-    while (!laws.broken() && agenda.DoNext(end)) {
+    while (!laws.broken() && event_queue.DoNext(end)) {
     }
   }
   // No more faults: calm weather, well-behaved workers, every machine in order again.
@@ -170,18 +170,19 @@ class Simulation {
   }
   void WorkerJoined(Machine& machine, const Placement& placement, std::uint32_t rank);
   // Of the world; where the setup has slow work.
-  Labour& LabourOf(WorldId world, std::uint32_t ranks) {
+  Workload& WorkloadOf(WorldId world, std::uint32_t ranks) {
     Job& job = jobs_[world];
-    if (!job.labour) {
-      job.labour = std::make_unique<Labour>(agenda, random, *setup.slow, setup.hang_timeout, ranks);
-      last_labour_ = job.labour.get();
+    if (!job.workload) {
+      job.workload =
+          std::make_unique<Workload>(event_queue, random, *setup.slow, setup.hang_timeout, ranks);
+      last_workload_ = job.workload.get();
     }
-    return *job.labour;
+    return *job.workload;
   }
   void WorkerDied(Machine& machine, WorldId world, std::uint32_t rank, bool finished);
   void FinishWorld(WorldId world);
   Job& job(WorldId world) { return jobs_[world]; }
-  const Labour* last_labour() const { return last_labour_; }
+  const Workload* last_workload() const { return last_workload_; }
 
   // How far a world's workers have got by now: twenty steps a second, saved every forty.
   std::uint64_t StepOf(WorldId world) {
@@ -194,7 +195,7 @@ class Simulation {
     return job.first_step + steps;
   }
 
-  Agenda agenda;
+  EventQueue event_queue;
   Random random;
   Setup setup;
   Transcript transcript;
@@ -209,10 +210,10 @@ class Simulation {
  private:
   static constexpr Duration kStep{50};
 
-  const Labour* last_labour_ = nullptr;
+  const Workload* last_workload_ = nullptr;
   void TellPeer(const Machine& from, Machine& to, WorldId world);
   void FinishAfterWork(WorldId world) {
-    agenda.After(setup.work, [this, world] {
+    event_queue.After(setup.work, [this, world] {
       const Job& ended = jobs_[world];
       if (!ended.hung && (!ended.broken || setup.program == Program::kIndependent)) {
         FinishWorld(world);

@@ -45,8 +45,8 @@ class Training {
     shared.first_rank = shared.group_rank = 0;
     Process& process = Add(machine, shared, 0);
     process.disk.log.OnWorld(placement.world_id, placement.term, placement.generation);
-    process.work =
-        std::make_unique<Fiber>(simulation_.agenda, [this, &process] { RunRankZero(process); });
+    process.work = std::make_unique<Fiber>(simulation_.event_queue,
+                                           [this, &process] { RunRankZero(process); });
   }
   void WorkerDied(WorldId world, std::uint32_t rank) {
     for (const auto& process : processes_) {
@@ -153,7 +153,7 @@ class Training {
     Claim(process);
     const std::optional<LoadedCheckpoint> loaded = Load(process);
     process.watch =
-        std::make_unique<Fiber>(simulation_.agenda, [this, &process] { WatchFence(process); });
+        std::make_unique<Fiber>(simulation_.event_queue, [this, &process] { WatchFence(process); });
     const WorldId world = process.placement.world_id;
     while (!Together(process)) {
       process.Sleep(kLook);
@@ -167,7 +167,8 @@ class Training {
         ++loading_[world];
         Process& other = Add(*machine, process.placement, rank);
         other.work = std::make_unique<Fiber>(
-            simulation_.agenda, [this, &other, ref = loaded->ref] { LoadElsewhere(other, ref); });
+            simulation_.event_queue,
+            [this, &other, ref = loaded->ref] { LoadElsewhere(other, ref); });
       }
     }
     while (loading_[world] > 0) {
@@ -235,7 +236,7 @@ class Training {
       }
       const std::uint64_t hindered = process->files.hindered();
       const Duration old = simulation_.setup.stale_listings > 0 ? kOldestListing : 0ms;
-      simulation_.agenda.After(kNoticed + old, [this, &older = *process, hindered] {
+      simulation_.event_queue.After(kNoticed + old, [this, &older = *process, hindered] {
         if (!older.ended && !older.files.dead() && older.files.hindered() == hindered &&
             !older.files.held() && !older.disk.log.Holds(older.placement.world_id)) {
           simulation_.laws.Break("generation ", older.placement.generation,

@@ -9,7 +9,7 @@
 
 #include "common/ids.h"
 #include "common/time.h"
-#include "tests/sim/agenda.h"
+#include "tests/sim/event_queue.h"
 
 namespace ddprun::sim {
 

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 // Of a history. Not zero: no time is "never".
 constexpr Time kBegin{1'000s};
 
-class Agenda {
+class EventQueue {
  public:
   Time Now() const { return now_; }
 

@@ -17,7 +17,7 @@
 
 #include "proto/notify.h"
 #include "rendezvous/messages/messages.h"
-#include "tests/sim/agenda.h"
+#include "tests/sim/event_queue.h"
 #include "tests/sim/transcript.h"
 
 namespace ddprun::sim {
@@ -35,23 +35,23 @@ struct SlowWork {
   Duration hangs_after{0};  // Of the world's beginning.
 };
 
-class Labour {
+class Workload {
  public:
   using Tell = std::function<void(const Notification&)>;
 
   // `timeout`: --hang-timeout.
-  Labour(Agenda& agenda, Random& random, const SlowWork& slow, Duration timeout,
-         std::uint32_t ranks)
-      : agenda_(agenda), random_(random), slow_(slow), timeout_(timeout), hands_(ranks) {
+  Workload(EventQueue& event_queue, Random& random, const SlowWork& slow, Duration timeout,
+           std::uint32_t ranks)
+      : event_queue_(event_queue), random_(random), slow_(slow), timeout_(timeout), hands_(ranks) {
     if (slow_.hangs) {
-      agenda_.After(slow_.hangs_after, [this] { Hang(); });
+      event_queue_.After(slow_.hangs_after, [this] { Hang(); });
     }
   }
 
   void Join(std::uint32_t rank, Tell tell, std::function<void(Duration)> end) {
     Hand& hand = hands_.at(rank);
     hand.there = true;
-    hand.moved = agenda_.Now();
+    hand.moved = event_queue_.Now();
     hand.tell = std::move(tell);
     hand.end = std::move(end);
     Duration prepares = random_.Between(5ms, 500ms);
@@ -61,7 +61,7 @@ class Labour {
     if (slow_.heard == Heard::kCollectives) {
       Watch(rank);
     }
-    After(rank, prepares, &Labour::Arrive);
+    After(rank, prepares, &Workload::Arrive);
   }
   // It is no more.
   void Leave(std::uint32_t rank) { hands_.at(rank).there = false; }
@@ -108,8 +108,8 @@ class Labour {
     std::function<void(Duration)> end;
   };
 
-  void After(std::uint32_t rank, Duration delay, void (Labour::*what)(std::uint32_t)) {
-    agenda_.After(delay, [this, rank, what] {
+  void After(std::uint32_t rank, Duration delay, void (Workload::*what)(std::uint32_t)) {
+    event_queue_.After(delay, [this, rank, what] {
       if (hands_[rank].there) {
         (this->*what)(rank);
       }
@@ -175,7 +175,7 @@ class Labour {
       announced.extend_microseconds = static_cast<std::uint64_t>(lasts.count() + 2'000) * 1'000;
       hand.tell(announced);
     }
-    After(rank, lasts, &Labour::Enter);
+    After(rank, lasts, &Workload::Enter);
   }
   // The watch's last look tells that it waits for nobody any more; its end may last.
   void End(std::uint32_t rank) {
@@ -193,19 +193,19 @@ class Labour {
         slow_.heard == Heard::kCollectives || speaks.begun > (speaks.waits ? 1U : 0U);
     if (hand.there && heard && hand.begun < slow_.steps) {
       hand.hung = true;
-      hung_ = agenda_.Now();
+      hung_ = event_queue_.Now();
     }
   }
   void Watch(std::uint32_t rank) {
     Look(hands_[rank]);
-    After(rank, kEachLook, &Labour::Watch);
+    After(rank, kEachLook, &Workload::Watch);
   }
   void Look(Hand& hand) {
     Notification seen;
     seen.collectives = hand.begun;
     seen.world_collectives = hand.begun;
     if (hand.begun == 0) {
-      const Time now = agenda_.Now();
+      const Time now = event_queue_.Now();
       hand.moved = hand.joining || hand.hung ? hand.moved : now;
       seen.in_collective = hand.joining;
       seen.still_microseconds = static_cast<std::uint64_t>(
@@ -238,7 +238,7 @@ class Labour {
     return random_.Between(20ms, 400ms);
   }
 
-  Agenda& agenda_;
+  EventQueue& event_queue_;
   Random& random_;
   const SlowWork slow_;
   const Duration timeout_;
