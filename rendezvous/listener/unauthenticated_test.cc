@@ -51,7 +51,7 @@ TEST(UnauthenticatedConnections, TheOldestIsNamedOnceItsTimeIsOver) {
   EXPECT_EQ(connections.Since(At(2s)), 2u);
 }
 
-TEST(UnauthenticatedConnections, AreLookedAtInTurn) {
+TEST(UnauthenticatedConnections, AreLookedAtOneAfterTheOther) {
   UnauthenticatedConnections connections;
   connections.Add(3, "a", At(0s));
   connections.Add(5, "b", At(0s));

@@ -72,11 +72,11 @@ class Laws {
   void OnExit(const std::string& host, const NodeId& node, const std::optional<Finish>& finish);
   // Nobody spins: `who` has been woken at `now`.
   void OnWoken(const std::string& who, Time now, std::uint64_t limit) {
-    Pace& pace = pace_[who];
+    WakeRate& rate = wake_rates_[who];
     const auto second = std::chrono::floor<std::chrono::seconds>(now.time_since_epoch()).count();
-    pace.count = pace.second == second ? pace.count + 1 : 1;
-    pace.second = second;
-    BreakIf(pace.count > limit, who, " spins: woken more than ", limit, " times in one second");
+    rate.count = rate.second == second ? rate.count + 1 : 1;
+    rate.second = second;
+    BreakIf(rate.count > limit, who, " spins: woken more than ", limit, " times in one second");
   }
   // In calm weather nobody who lives is taken for lost, and no world for hung in which nobody
   // hangs. Where messages are delayed for longer than any timeout it may happen, and is counted.
@@ -137,7 +137,7 @@ class Laws {
     Placement shared;  // What every member must agree on.
     std::map<std::uint32_t, NodeId> rank_owner;
   };
-  struct Pace {
+  struct WakeRate {
     std::int64_t second = 0;
     std::uint64_t count = 0;
   };
@@ -174,7 +174,7 @@ class Laws {
   std::set<NodeId> exited_;  // Their agents ended by themselves: silence is no fault.
   std::map<NodeId, LiveWorkers> live_;
   std::map<WorldId, WorldFacts> worlds_;
-  std::map<std::string, Pace> pace_;
+  std::map<std::string, WakeRate> wake_rates_;
   Lives knew_;
   Term another_run_;
   std::uint64_t runs_ = 0;  // Of that name, before the one of now.

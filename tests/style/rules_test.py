@@ -85,6 +85,14 @@ SAMPLES = [
     (rules.plain_words, "launcher/a.html", "<p>told</p>" * 21, "<script>told();</script><p id='told'></p>" * 21),
     (rules.plain_words, "agent/a.cc", "RunShape shape;\n", "Pacemaker pace;\n"),
     (rules.plain_words, "agent/a.h", "// The doors of the agent.\n", "// Indoors.\n"),
+    (rules.plain_words, "agent/a.h", "// Started from a template.\n", "template <class T>\nvoid ExpandTemplate(T prefix_template);\n"),
+    (rules.plain_words, "agent/a.h", "class WorkerTemplate;\n", "using Of = typename Io::template Of<T>;\n"),
+    (rules.plain_words, "agent/a.h", "struct PoolWish;\n", "// Washes.\n"),
+    (rules.plain_words, "agent/a.h", "struct RunStory;\n", "struct History history;\n"),
+    (rules.plain_words, "agent/a.h", "PeersTurn turn_;\n", "// Turns it off, each in turn.\nint turnaround = kTurnarounds;\n"),
+    (rules.plain_words, "agent/a.h", "// One piece per loop turn.\n", "// It may turn out to be so; return_turned_off.\n"),
+    (rules.plain_words, "agent/a.h", "// Strangers may come.\n", "// A strange one.\n"),
+    (rules.plain_words, "tests/sim/a_test.cc", "TEST(A, AStrangerIsRefused) {}\n", "TEST(A, AClientIsRefused) {}\n"),
 ]
 
 
