@@ -124,7 +124,7 @@ Result<pid_t> PreloadHandle::Keep(int listener, int plan, Duration idle) {
 }
 
 PreloadHandle::~PreloadHandle() {
-  Goes("");
+  MarkGone("");
 }
 
 bool PreloadHandle::gone() const {
@@ -142,11 +142,11 @@ void PreloadHandle::End() {
 void PreloadHandle::LookWhetherItLives() {
   pollfd end{pidfd_.get(), POLLIN, 0};
   if (::poll(&end, 1, 0) == 1) {
-    Goes("");
+    MarkGone("");
   }
 }
 
-Error PreloadHandle::Goes(std::string why) {
+Error PreloadHandle::MarkGone(std::string why) {
   End();
   pollfd end{pidfd_.get(), POLLIN, 0};
   ::poll(&end, 1, static_cast<int>(kPatience.count()));
@@ -215,10 +215,10 @@ Result<void> PreloadHandle::AwaitReady(Duration limit, const LaunchUnderWay& und
   if (!reply) {
     return reply.error().kind == ErrorKind::kRefused
                ? Error{ErrorKind::kRefused, "it is still being loaded"}
-               : Goes("it ended while it was loaded");
+               : MarkGone("it ended while it was loaded");
   }
   if (reply->word != PreloadWord::kReady) {
-    return Goes(reply->text);
+    return MarkGone(reply->text);
   }
   remark_ = reply->text;
   ready_ = true;
@@ -240,24 +240,24 @@ Result<LaunchedWorker> PreloadHandle::Fork(const WorkerSpec& spec, const ChildSt
   }
   if (!SendWithDescriptors(socket_.get(), {reinterpret_cast<const char*>(&request), sizeof request},
                            descriptors, MSG_DONTWAIT)) {
-    return Goes("it cannot be asked: " + std::string(std::strerror(errno)));
+    return MarkGone("it cannot be asked: " + std::string(std::strerror(errno)));
   }
   line.second.Reset();
   while (true) {
     const Result<PreloadReply> reply = Receive(socket_.get(), kPatience, under_way, false);
     if (!reply) {
       const bool again = reply.error().kind == ErrorKind::kRefused && !std::exchange(late_, true);
-      return again ? reply.error() : Goes(reply.error().message);
+      return again ? reply.error() : MarkGone(reply.error().message);
     }
     late_ = false;
     if (reply->word == PreloadWord::kRefuses) {
-      Error gone = Goes(reply->text);
+      Error gone = MarkGone(reply->text);
       gone.kind = reply->error != 0 ? ErrorKind::kInvalid : gone.kind;
       return gone;
     }
     if (reply->sequence == request.sequence) {
       if (reply->pid <= 0) {
-        return Goes("it cannot fork: " + std::string(std::strerror(reply->error)));
+        return MarkGone("it cannot fork: " + std::string(std::strerror(reply->error)));
       }
       return Adopt(reply->pid, line.first.get(), under_way);
     }
@@ -267,7 +267,7 @@ Result<LaunchedWorker> PreloadHandle::Fork(const WorkerSpec& spec, const ChildSt
 // Its session and its parent are as they should be once it says so itself.
 Result<LaunchedWorker> PreloadHandle::Adopt(pid_t pid, int line, LaunchUnderWay& under_way) {
   if (!IsLivingChild(pid)) {
-    return Goes("it names a process that is not a worker of its own");
+    return MarkGone("it names a process that is not a worker of its own");
   }
   const bool wanted = under_way.Begun(pid);
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));

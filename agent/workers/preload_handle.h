@@ -73,7 +73,7 @@ class PreloadHandle {
   Result<struct PreloadReply> Receive(int socket, Duration limit, const LaunchUnderWay& under_way,
                                       bool verified);
   Result<LaunchedWorker> Adopt(pid_t pid, int line, LaunchUnderWay& under_way);
-  Error Goes(std::string why);
+  Error MarkGone(std::string why);
 
   mutable std::mutex mutex_;
   pid_t pid_ = 0;  // Not reaped, so its number is not another process's; with the lock.

@@ -69,7 +69,7 @@ class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
   void Close() {
     boost::system::error_code ignored;
     listener_.close(ignored);
-    guests_.clear();
+    pending_.clear();
     of_address_.clear();
     expiry_.Cancel();
     pause_.Cancel();
@@ -77,7 +77,7 @@ class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
 
  private:
   enum class Speaks { kUnknown, kHttp, kHttp2 };
-  struct Guest {
+  struct PendingConnection {
     Descriptor socket;
     Time deadline;
     std::size_t seen = 0;  // First bytes looked at.
@@ -86,20 +86,21 @@ class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
     bool told = false;  // The refusal of its call was sent.
     std::string address;
   };
-  using Guests = std::map<std::uint64_t, Guest>;  // In order of arrival, so of deadlines.
+  // In order of arrival, so of deadlines.
+  using PendingConnections = std::map<std::uint64_t, PendingConnection>;
 
   void WaitForConnections();
   void AcceptSome();
   void Admit(int fd, const std::string& address);
   void MakeRoomFor(const std::string& address);
-  void WaitForBytes(std::uint64_t id, Guest& guest);
-  void OnReadable(Guests::iterator guest);
-  void Decide(Guests::iterator guest);
-  void ReadRequest(Guests::iterator guest);
-  void ReadCall(Guests::iterator guest);
-  void HandOver(Guests::iterator guest, const std::function<void(UniqueFd)>& to);
-  void Remove(Guests::iterator guest);
-  void Reject(Guests::iterator guest, std::string_view reason);
+  void WaitForBytes(std::uint64_t id, PendingConnection& pending);
+  void OnReadable(PendingConnections::iterator pending);
+  void Decide(PendingConnections::iterator pending);
+  void ReadRequest(PendingConnections::iterator pending);
+  void ReadCall(PendingConnections::iterator pending);
+  void HandOver(PendingConnections::iterator pending, const std::function<void(UniqueFd)>& to);
+  void Remove(PendingConnections::iterator pending);
+  void Reject(PendingConnections::iterator pending, std::string_view reason);
   void ArmExpiry();
 
   AsioLoop& loop_;
@@ -110,8 +111,9 @@ class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
   RateLimitedLog lines_;
   LoopTimer expiry_;
   LoopTimer pause_;
-  Guests guests_;
-  std::map<std::string, std::set<std::uint64_t>> of_address_;  // Their guests, oldest first.
+  PendingConnections pending_;
+  // The pending connections of each address, oldest first.
+  std::map<std::string, std::set<std::uint64_t>> of_address_;
   std::uint64_t next_id_ = 0;
 };
 
@@ -166,15 +168,16 @@ void Acceptor::State::Admit(int fd, const std::string& address) {
     return;
   }
   const std::uint64_t id = next_id_++;
-  const auto [guest, added] = guests_.emplace(id, Guest{std::move(socket),
-                                                        loop_.Now() + options_.patience,
-                                                        0,
-                                                        {},
-                                                        Speaks::kUnknown,
-                                                        false,
-                                                        address});
+  const auto [pending, added] =
+      pending_.emplace(id, PendingConnection{std::move(socket),
+                                             loop_.Now() + options_.patience,
+                                             0,
+                                             {},
+                                             Speaks::kUnknown,
+                                             false,
+                                             address});
   of_address_[address].insert(id);
-  WaitForBytes(id, guest->second);
+  WaitForBytes(id, pending->second);
   ArmExpiry();
 }
 
@@ -183,180 +186,181 @@ void Acceptor::State::MakeRoomFor(const std::string& address) {
   const std::size_t most_of_one = std::min(options_.max_undecided_of_one, most);
   const auto own = of_address_.find(address);
   if (own != of_address_.end() && own->second.size() >= most_of_one) {
-    Reject(guests_.find(*own->second.begin()),
+    Reject(pending_.find(*own->second.begin()),
            "it did not say what it is, and its address has too many of the kind");
-  } else if (guests_.size() >= most) {
-    Reject(guests_.begin(), "it did not say what it is, and there are too many of the kind");
+  } else if (pending_.size() >= most) {
+    Reject(pending_.begin(), "it did not say what it is, and there are too many of the kind");
   }
 }
 
-void Acceptor::State::WaitForBytes(std::uint64_t id, Guest& guest) {
-  guest.socket.async_wait(Readiness::wait_read,
-                          [weak = weak_from_this(), id](boost::system::error_code error) {
-                            const auto self = weak.lock();
-                            if (!self || error) {
-                              return;
-                            }
-                            const auto guest = self->guests_.find(id);
-                            if (guest != self->guests_.end()) {
-                              self->OnReadable(guest);
-                            }
-                          });
+void Acceptor::State::WaitForBytes(std::uint64_t id, PendingConnection& pending) {
+  pending.socket.async_wait(Readiness::wait_read,
+                            [weak = weak_from_this(), id](boost::system::error_code error) {
+                              const auto self = weak.lock();
+                              if (!self || error) {
+                                return;
+                              }
+                              const auto pending = self->pending_.find(id);
+                              if (pending != self->pending_.end()) {
+                                self->OnReadable(pending);
+                              }
+                            });
 }
 
-void Acceptor::State::OnReadable(Guests::iterator guest) {
-  switch (guest->second.speaks) {
+void Acceptor::State::OnReadable(PendingConnections::iterator pending) {
+  switch (pending->second.speaks) {
     case Speaks::kUnknown:
-      return Decide(guest);
+      return Decide(pending);
     case Speaks::kHttp:
-      return ReadRequest(guest);
+      return ReadRequest(pending);
     case Speaks::kHttp2:
-      return ReadCall(guest);
+      return ReadCall(pending);
   }
 }
 
-void Acceptor::State::Decide(Guests::iterator guest) {
-  const int fd = guest->second.socket.native_handle();
+void Acceptor::State::Decide(PendingConnections::iterator pending) {
+  const int fd = pending->second.socket.native_handle();
   std::array<char, kMaxFirstBytes> bytes;
   const ssize_t count = ::recv(fd, bytes.data(), bytes.size(), MSG_PEEK);
   // Readable, but with no more bytes than last time: the other side has closed, or failed.
-  if (count <= static_cast<ssize_t>(guest->second.seen)) {
-    Remove(guest);
+  if (count <= static_cast<ssize_t>(pending->second.seen)) {
+    Remove(pending);
     return;
   }
-  guest->second.seen = static_cast<std::size_t>(count);
-  switch (ProtocolOf({bytes.data(), guest->second.seen})) {
+  pending->second.seen = static_cast<std::size_t>(count);
+  switch (ProtocolOf({bytes.data(), pending->second.seen})) {
     case Protocol::kUndecided:
-      WaitForMoreThan(fd, guest->second.seen);
-      WaitForBytes(guest->first, guest->second);
+      WaitForMoreThan(fd, pending->second.seen);
+      WaitForBytes(pending->first, pending->second);
       return;
     case Protocol::kGrpc:
       if (handlers_.grpc || options_.refusal.empty()) {
-        HandOver(guest, handlers_.grpc);
+        HandOver(pending, handlers_.grpc);
         return;
       }
       WaitForMoreThan(fd, 0);
-      guest->second.speaks = Speaks::kHttp2;
+      pending->second.speaks = Speaks::kHttp2;
       static_cast<void>(::send(fd, kHttp2Greeting.data(), kHttp2Greeting.size(), MSG_NOSIGNAL));
-      ReadCall(guest);
+      ReadCall(pending);
       return;
     case Protocol::kTls:
       if (!handlers_.tls) {
         RefuseTls(fd);
       }
-      HandOver(guest, handlers_.tls);
+      HandOver(pending, handlers_.tls);
       return;
     case Protocol::kStore:
-      HandOver(guest, handlers_.store);
+      HandOver(pending, handlers_.store);
       return;
     case Protocol::kHttp:
       WaitForMoreThan(fd, 0);
-      guest->second.speaks = Speaks::kHttp;
-      ReadRequest(guest);
+      pending->second.speaks = Speaks::kHttp;
+      ReadRequest(pending);
       return;
     case Protocol::kUnknown:
-      Reject(guest, "unrecognised protocol");
+      Reject(pending, "unrecognised protocol");
       return;
   }
 }
 
-void Acceptor::State::ReadRequest(Guests::iterator guest) {
-  const int fd = guest->second.socket.native_handle();
-  std::string& request = guest->second.request;
+void Acceptor::State::ReadRequest(PendingConnections::iterator pending) {
+  const int fd = pending->second.socket.native_handle();
+  std::string& request = pending->second.request;
   std::array<char, kMaxHttpRequest> bytes;
   const ssize_t count = ::recv(fd, bytes.data(), bytes.size() - request.size(), 0);
   if (count <= 0) {
-    Remove(guest);
+    Remove(pending);
     return;
   }
   request.append(bytes.data(), static_cast<std::size_t>(count));
   if (handlers_.http && AsksSomethingElse(request)) {
     std::string begun = std::move(request);
-    UniqueFd connection(guest->second.socket.release());
-    Remove(guest);
+    UniqueFd connection(pending->second.socket.release());
+    Remove(pending);
     handlers_.http(std::move(connection), std::move(begun));
     return;
   }
   const std::optional<std::string> reply = HttpReply(request, options_.health);
   if (!reply) {
-    WaitForBytes(guest->first, guest->second);
+    WaitForBytes(pending->first, pending->second);
     return;
   }
   // So short a reply fits into the empty send buffer of a new connection.
   if (::send(fd, reply->data(), reply->size(), MSG_NOSIGNAL) > 0) {
     ::shutdown(fd, SHUT_WR);
   }
-  Remove(guest);
+  Remove(pending);
 }
 
 // After the refusal was sent, later bytes are read and dropped: a close before that would reset the
 // connection and lose the refusal. `seen` counts all bytes that were read.
-void Acceptor::State::ReadCall(Guests::iterator guest) {
-  const int fd = guest->second.socket.native_handle();
-  std::string& call = guest->second.request;
+void Acceptor::State::ReadCall(PendingConnections::iterator pending) {
+  const int fd = pending->second.socket.native_handle();
+  std::string& call = pending->second.request;
   std::array<char, kMaxHttp2Beginning> bytes;
   const ssize_t count = ::recv(fd, bytes.data(), bytes.size() - call.size(), 0);
   if (count <= 0) {
-    Remove(guest);
+    Remove(pending);
     return;
   }
-  guest->second.seen += static_cast<std::size_t>(count);
-  if (!guest->second.told) {
+  pending->second.seen += static_cast<std::size_t>(count);
+  if (!pending->second.told) {
     call.append(bytes.data(), static_cast<std::size_t>(count));
     const std::optional<std::string> end = RefuseHttp2Call(call, options_.refusal);
     if (end && !end->empty()) {
       static_cast<void>(::send(fd, end->data(), end->size(), MSG_NOSIGNAL));
       ::shutdown(fd, SHUT_WR);
-      guest->second.told = true;
+      pending->second.told = true;
       call.clear();
       if (handlers_.refused) {
-        handlers_.refused(guest->second.address);
+        handlers_.refused(pending->second.address);
       }
     } else if (end || call.size() == kMaxHttp2Beginning) {
-      Reject(guest, "its HTTP/2 begins no call");
+      Reject(pending, "its HTTP/2 begins no call");
       return;
     }
   }
-  if (guest->second.seen > kMaxHttp2Told) {
-    Remove(guest);
+  if (pending->second.seen > kMaxHttp2Told) {
+    Remove(pending);
     return;
   }
-  WaitForBytes(guest->first, guest->second);
+  WaitForBytes(pending->first, pending->second);
 }
 
-void Acceptor::State::HandOver(Guests::iterator guest, const std::function<void(UniqueFd)>& to) {
-  WaitForMoreThan(guest->second.socket.native_handle(), 0);
-  UniqueFd fd(guest->second.socket.release());
-  Remove(guest);
+void Acceptor::State::HandOver(PendingConnections::iterator pending,
+                               const std::function<void(UniqueFd)>& to) {
+  WaitForMoreThan(pending->second.socket.native_handle(), 0);
+  UniqueFd fd(pending->second.socket.release());
+  Remove(pending);
   if (to) {
     to(std::move(fd));
   }
 }
 
-void Acceptor::State::Remove(Guests::iterator guest) {
-  const auto own = of_address_.find(guest->second.address);
-  own->second.erase(guest->first);
+void Acceptor::State::Remove(PendingConnections::iterator pending) {
+  const auto own = of_address_.find(pending->second.address);
+  own->second.erase(pending->first);
   if (own->second.empty()) {
     of_address_.erase(own);
   }
-  guests_.erase(guest);
+  pending_.erase(pending);
   ArmExpiry();
 }
 
-void Acceptor::State::Reject(Guests::iterator guest, std::string_view reason) {
-  rejected_.Note(guest->second.address, reason);
-  Remove(guest);
+void Acceptor::State::Reject(PendingConnections::iterator pending, std::string_view reason) {
+  rejected_.Note(pending->second.address, reason);
+  Remove(pending);
 }
 
 // One timer for all: each connection has the same patience, so the oldest one is always the next.
 void Acceptor::State::ArmExpiry() {
-  if (guests_.empty()) {
+  if (pending_.empty()) {
     expiry_.Cancel();
     return;
   }
-  expiry_.ArmAt(guests_.begin()->second.deadline, [this] {
-    while (!guests_.empty() && guests_.begin()->second.deadline <= loop_.Now()) {
-      Reject(guests_.begin(), "it did not say what it is in time");
+  expiry_.ArmAt(pending_.begin()->second.deadline, [this] {
+    while (!pending_.empty() && pending_.begin()->second.deadline <= loop_.Now()) {
+      Reject(pending_.begin(), "it did not say what it is in time");
     }
     ArmExpiry();
   });

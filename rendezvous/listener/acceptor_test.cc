@@ -289,18 +289,18 @@ TEST(Hello, SaysWhatAnsweredInstead) {
   const auto answer_with = [&](std::optional<std::string> words) {
     std::optional<Result<void>> result;
     bool done = false;
-    UniqueFd guest;
+    UniqueFd accepted;
     const Duration patience = words ? Duration(30s) : Duration(200ms);
     loop.RunBlocking([&] { result = Hello(other->endpoint, patience); }, [&] { done = true; });
     EXPECT_TRUE(PumpUntil(loop, [&] {
-      guest = UniqueFd(::accept(other->fd.get(), nullptr, nullptr));
-      return static_cast<bool>(guest);
+      accepted = UniqueFd(::accept(other->fd.get(), nullptr, nullptr));
+      return static_cast<bool>(accepted);
     }));
     char request[64];
-    EXPECT_GT(::recv(guest.get(), request, sizeof request, 0), 0);
+    EXPECT_GT(::recv(accepted.get(), request, sizeof request, 0), 0);
     if (words) {
-      ::send(guest.get(), words->data(), words->size(), MSG_NOSIGNAL);
-      guest.Reset();
+      ::send(accepted.get(), words->data(), words->size(), MSG_NOSIGNAL);
+      accepted.Reset();
     }
     EXPECT_TRUE(PumpUntil(loop, [&] { return done; }));
     return result->error();

@@ -59,7 +59,7 @@ class TokenTest : public WireTest {
       return AskControl({at, {}, {}}, {"run", ControlVerb::kStop, "", kToken}, 5s);
     });
     EXPECT_EQ(stopped.error().message, refused);
-    EXPECT_GE(foreign_server.guests(), 3);
+    EXPECT_GE(foreign_server.clients(), 3);
     if (shown) {
       EXPECT_EQ(foreign_server.heard(), "");
     } else {  // Hellos of TLS.

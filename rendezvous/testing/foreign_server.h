@@ -113,13 +113,13 @@ class ForeignServer {
   }
   ~ForeignServer() {
     ::shutdown(listener_.get(), SHUT_RDWR);  // Ends the accept.
-    ::shutdown(guest_, SHUT_RDWR);
+    ::shutdown(client_, SHUT_RDWR);
     thread_.join();
     SSL_CTX_free(tls_);
   }
 
   const Endpoint& endpoint() const { return endpoint_; }
-  int guests() const { return guests_; }
+  int clients() const { return clients_; }
   // All that callers said, without their TLS where he got so far.
   std::string heard() const {
     const std::lock_guard lock(mutex_);
@@ -159,29 +159,29 @@ class ForeignServer {
 
   void Serve() {
     while (true) {
-      const UniqueFd guest(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (!guest) {
+      const UniqueFd client(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!client) {
         return;
       }
-      guest_ = guest.get();
-      ++guests_;
-      tls_ == nullptr ? HearInTheClear(guest.get()) : HearOverTls(guest.get());
-      guest_ = -1;
+      client_ = client.get();
+      ++clients_;
+      tls_ == nullptr ? HearInTheClear(client.get()) : HearOverTls(client.get());
+      client_ = -1;
     }
   }
 
-  void HearInTheClear(int guest) {
+  void HearInTheClear(int client) {
     char bytes[4096];
-    (void)!::send(guest, kSettings.data(), kSettings.size(), MSG_NOSIGNAL);
+    (void)!::send(client, kSettings.data(), kSettings.size(), MSG_NOSIGNAL);
     for (ssize_t count = 1; count > 0;) {
-      count = ::recv(guest, bytes, sizeof bytes, 0);
+      count = ::recv(client, bytes, sizeof bytes, 0);
       Keep({bytes, static_cast<std::size_t>(std::max<ssize_t>(count, 0))});
     }
   }
 
-  void HearOverTls(int guest) {
+  void HearOverTls(int client) {
     SSL* const tls = SSL_new(tls_);
-    SSL_set_fd(tls, guest);
+    SSL_set_fd(tls, client);
     if (SSL_accept(tls) == 1) {
       SSL_write(tls, kSettings.data(), static_cast<int>(kSettings.size()));
       char bytes[4096];
@@ -201,8 +201,8 @@ class ForeignServer {
   SSL_CTX* tls_ = nullptr;
   UniqueFd listener_ = ListenOnLoopback();
   Endpoint endpoint_{"127.0.0.1", PortOf(listener_)};
-  std::atomic<int> guest_{-1};
-  std::atomic<int> guests_{0};
+  std::atomic<int> client_{-1};
+  std::atomic<int> clients_{0};
   mutable std::mutex mutex_;
   std::string heard_;
   std::thread thread_;
