@@ -110,7 +110,7 @@ class EvalPackage(DdprunTest):
                 broken.writestr(name, b"no library" if name.endswith(".so") else good.read(name))
         before = os.listdir(self.path("aotinductor_mine"))
         run = self.train(1, "--eval-package=" + self.path("aotinductor_mine"), expect=2)
-        self.assertIn("it is no file", run.err())
+        self.assertIn("it is not a file", run.err())
         self.assertEqual(os.listdir(self.path("aotinductor_mine")), before)
         run = self.train(1, "--eval-package=" + self.path("broken.pt2"), expect=2)
         self.assertIn("Error in dlopen", run.err())

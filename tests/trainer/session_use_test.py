@@ -27,7 +27,7 @@ class Use(support.TrainerTest):
         self.ends("leaves the parts", 2, "was left before its last part", "--micro-batch=5")
 
     def test_what_is_thrown_is_told_of_any_type(self):
-        self.ends("throws", 1, "the program failed: it threw something that is no std::exception")
+        self.ends("throws", 1, "the program failed: it threw an exception that is not a std::exception")
         self.ends("get throws", 1, "the data set failed at sample")
 
     def test_a_flag_of_the_trainer_is_taken(self):

@@ -207,8 +207,8 @@ class Failure(support.TrainerTest):
     # ulimit -f, whose signal would end this process.
     def test_files_that_may_not_grow_do_not_end_the_training(self):
         limits = {resource.RLIMIT_FSIZE: 100_000}
-        for epochs, next_start in ((1, "there is none before it: started again with nothing but this directory, training begins anew"),
-                                   (2, "started again, training continues from the one before")):
+        for epochs, next_start in ((1, "no earlier checkpoint exists: the next start begins anew"),
+                                   (2, "the next start continues from the checkpoint before it")):
             arguments = ["--limit-train=640", f"--epochs={epochs}"]
             (worker,) = self.start(arguments, limits=limits, generation=2 * epochs - 1)
             self.assertEqual(worker.wait(), 1, worker.text("err"))

@@ -87,32 +87,30 @@ class Publisher {
     std::error_code code;
     const fs::file_status source = fs::symlink_status(source_, code);
     if (!fs::exists(source)) {
-      return Invalid("there is nothing to publish", source_.native());
+      return Invalid("NEW does not exist", source_.native());
     }
     if (!EndsInName(source_)) {
-      return Invalid("what to publish must end in a name", source_.native());
+      return Invalid("NEW must end in a name", source_.native());
     }
     if (fs::is_symlink(source)) {  // Moved into the store it may lead nowhere.
       return Invalid(
-          "what is to be published is a symbolic link: publish the file or directory it leads to, "
-          "or a copy",
+          "NEW is a symbolic link: publish the file or directory that it points to, or a copy",
           source_.native());
     }
     if (!fs::is_regular_file(source) && !fs::is_directory(source)) {
-      return Invalid("what is to be published is neither a file nor a directory", source_.native());
+      return Invalid("NEW is neither a file nor a directory", source_.native());
     }
     if (IsKeptByName()) {  // Its readers, or its training, would lose it.
       return Invalid(
-          "that is published already, or a checkpoint from which a training continues: publish a "
-          "copy "
-          "of it",
+          "NEW is published already, or is a checkpoint from which a training continues: publish a "
+          "copy of it",
           source_.native());
     }
     if (!EndsInName(target_)) {
-      return Invalid("what to publish it as must end in a name", target_.native());
+      return Invalid("FINAL must end in a name", target_.native());
     }
     if (IsIn(Real(store_), Real(source_))) {
-      return Invalid("what to publish it as lies in what is to be published", target_.native());
+      return Invalid("FINAL lies inside NEW", target_.native());
     }
     const fs::file_status status = fs::symlink_status(target_, code);
     if (fs::is_symlink(status)) {

@@ -374,7 +374,7 @@ Result<void> SharedWorld::Sleep(std::size_t peer) {
       // Rank 0 may be there, and wait in vain itself.
       const bool across = peer == 0 && Area(rank_).doing[meetings_ % 2].what == kAcross;
       around = Error{ErrorKind::kUnavailable,
-                     across ? "nothing of the other nodes came through " + Name(peer) + time
+                     across ? "received nothing from the other nodes through " + Name(peer) + time
                             : Name(peer) + " has been silent" + time};
     }
     // The peer may have come, and even have ended, just before the error was found.

@@ -146,8 +146,9 @@ TEST(SharedWorld, WhoWaitsForOtherNodesIsNotCalledSilent) {
     }
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().message,
-              world.rank() == 0 ? "the other node is silent"
-                                : "nothing of the other nodes came through rank 0 for 500 ms");
+              world.rank() == 0
+                  ? "the other node is silent"
+                  : "received nothing from the other nodes through rank 0 for 500 ms");
   });
 }
 

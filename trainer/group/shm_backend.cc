@@ -33,7 +33,7 @@ const at::ScalarType* Find(at::ScalarType type) {
 
 Element ElementOf(const at::Tensor& tensor) {
   const at::ScalarType type = tensor.scalar_type();
-  TORCH_CHECK(ShmReduces(type), "shared memory reduces no ", type, " tensors");
+  TORCH_CHECK(ShmReduces(type), "the shared-memory backend cannot reduce ", type, " tensors");
   return static_cast<Element>(Find(type) - kTypes);
 }
 

@@ -99,7 +99,7 @@ class Package {
 Result<void> Package::Load(const std::vector<NamedTensor>& state) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(file_, error)) {  // The loader also takes a folder.
-    return Refused(error ? error.message() : "it is no file");
+    return Refused(error ? error.message() : "it is not a file");
   }
   if (access(file_.c_str(), R_OK) != 0) {
     return Refused(std::strerror(errno));

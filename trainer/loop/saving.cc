@@ -152,9 +152,9 @@ Result<void> Saving::SaveNow(Snapshot&& snapshot) {
   saver_->Drain();
   RETURN_IF_ERROR(Poll());
   if (!last_saved_ || *last_saved_ != step || last_failed_) {
-    const char* const next = last_saved_ ? "started again, training continues from the one before"
-                                         : "there is none before it: started again with nothing "
-                                           "but this directory, training begins anew";
+    const char* const next = last_saved_
+                                 ? "the next start continues from the checkpoint before it"
+                                 : "no earlier checkpoint exists: the next start begins anew";
     return Error{ErrorKind::kSystem, "the last checkpoint (step " + std::to_string(step) +
                                          ") could not be saved in '" +
                                          training_.config.checkpoint_dir.string() + "'; " + next +

@@ -59,7 +59,7 @@ std::string FirstLineOf(std::exception_ptr thrown) {
     const std::string text = error.what();
     return text.substr(0, text.find('\n'));
   } catch (...) {
-    return "it threw something that is no std::exception";
+    return "it threw an exception that is not a std::exception";
   }
 }
 
