@@ -121,16 +121,16 @@ class Answering : public StoreProbeTest {
 
 // torch's clients would try for half an hour, and name no cause.
 TEST_F(Answering, AStoreThatRefusesTheWorkersTenTimesIsToldWithTheFlag) {
-  Serve({"ddprun refuses 10.0.0.9 0 it is none of this world's nodes\n",
-         "ddprun refuses 10.0.0.9 9 it is none of this world's nodes\n",
-         "ddprun refuses 10.0.0.9 10 it is none of this world's nodes\n"});
+  Serve({"ddprun refuses 10.0.0.9 0 its address belongs to no node of this world\n",
+         "ddprun refuses 10.0.0.9 9 its address belongs to no node of this world\n",
+         "ddprun refuses 10.0.0.9 10 its address belongs to no node of this world\n"});
   loop_.Post([&] { probe_.Begin(Of(store_)); });
   loop_.Run();
   EXPECT_EQ(asked_, 3u);
   ASSERT_EQ(told_.size(), 1u);
   ASSERT_EQ(refused_.size(), 1u);
   for (const std::string& text : {told_[0], refused_[0]}) {
-    EXPECT_NE(text.find("it is none of this world's nodes"), std::string::npos) << text;
+    EXPECT_NE(text.find("its address belongs to no node of this world"), std::string::npos) << text;
     EXPECT_NE(text.find("Set --store-allow=10.0.0.9 on every node"), std::string::npos) << text;
   }
 }

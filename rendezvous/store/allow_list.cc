@@ -79,9 +79,10 @@ std::optional<std::string> AllowList::WhyNot(const ip::address& peer, const ip::
   if (Allows(peer, own)) {
     return std::nullopt;
   }
-  return nodes_.empty() ? "--store-allow does not name its address [store-client-refused]"
-                        : "it is none of this world's nodes, and --store-allow does not name its "
-                          "address [store-client-refused]";
+  return nodes_.empty()
+             ? "--store-allow does not name its address [store-client-refused]"
+             : "its address belongs to no node of this world, and --store-allow does not "
+               "name it [store-client-refused]";
 }
 
 bool AllowList::Allows(ip::address peer, ip::address own) const {

@@ -12,7 +12,7 @@ namespace {
 
 using boost::asio::ip::tcp;
 
-constexpr const char* kWhy = "it is none of this world's nodes";
+constexpr const char* kWhy = "its address belongs to no node of this world";
 
 class RefusedClientsTest : public testing::Test {
  protected:
