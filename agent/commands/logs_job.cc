@@ -161,8 +161,9 @@ class LogsJob final : public RequestJob {
     }
     if (terminal_) {
       Note("rank " + std::to_string(*terminal_) +
-           " has ddprun's own terminal or output, so nothing of it is kept (with "
-           "--prefix=rank it is) [output-not-kept]");
+           " has ddprun's own terminal or output, so its output is not kept. Set --prefix=rank to "
+           "keep "
+           "it [output-not-kept]");
     }
   }
 

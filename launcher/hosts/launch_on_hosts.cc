@@ -170,8 +170,8 @@ class HostsDriver {
   void LeaveOutput() {
     for (OutputSink* const sink : {&consoles_.out, &consoles_.err}) {
       if (HoldsHostsUp(*sink)) {
-        Log(LogLevel::kWarning,
-            "the rest of the hosts' output to " + sink->name() + " is not read, and left out");
+        Log(LogLevel::kWarning, "dropping the rest of the hosts' output: the reader of " +
+                                    sink->name() + " does not read");
         sink->Leave();
       }
     }

@@ -158,7 +158,7 @@ class PoolLaunch {
           return LeaveOutputThatIsNotRead(loop_.Now() + kLastWordsLimit);
         }
         Log(LogLevel::kWarning,
-            "the run has ended; the rest of its output is not read, and left out");
+            "the run has ended; dropping the rest of its output because its reader does not read");
         End(run->exit_code);
       });
     }
@@ -319,8 +319,8 @@ class PoolLaunch {
         code_ = run->exit_code;
       } else if (!known) {
         Log(LogLevel::kError,
-            "the run has ended, and how is not known: its daemons and the pool's "
-            "server were started again meanwhile");
+            "the run has ended with an unknown outcome: its daemons and the pool's server "
+            "restarted meanwhile. See `ddprun logs DIR`");
       }
       if (run && WantsToKnowWhy() && std::ranges::count(remembered_, run->outcome) == 0) {
         Log(LogLevel::kError, run->outcome);

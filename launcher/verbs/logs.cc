@@ -56,7 +56,7 @@ std::string ClockTime(std::int64_t unix_ms) {
   return text;
 }
 
-void ComplainOfLogs(const std::string& text) {
+void SayOfLogs(const std::string& text) {
   std::fprintf(stderr, "ddprun logs: %s\n", InOneLine(text).c_str());
 }
 
@@ -101,7 +101,7 @@ class LogsSession {
  private:
   void Complain(const std::string& text) {
     if (follower_ == nullptr) {
-      ComplainOfLogs(text);
+      SayOfLogs("warning: " + text);
     }
   }
   // A reader that stands still holds up the nodes, but is not forgotten by the server.
@@ -154,8 +154,8 @@ Result<int> LogsSession::Run() {
   } while (!Ends());
   if (!printed_ && said_.empty() && !missed_ && request_.spec.lines != 0) {
     Complain(
-        "nothing is kept of what was asked for: these ranks have printed nothing, or the run has "
-        "no such ranks");
+        "no output of these ranks: they have printed nothing, or the run does not have "
+        "them (ddprun status lists the ranks)");
   }
   return output_.Finish() && !missed_ ? kExitOk : 1;
 }
@@ -198,7 +198,7 @@ void LogsSession::OnPiece(const NodeId& node, const AnswerPiece& piece) {
   came_ = piece.bytes.empty() ? came_ : SteadyNow();
   bytes_[node] += piece.bytes.size();
   if (!request_.spec.follow && bytes_[node] > kMostOfNode) {
-    GiveUp(node, "has sent more than a node keeps: the rest is ignored");
+    GiveUp(node, "has sent more output than a node keeps; ignoring the rest");
   }
   std::vector<AnswerRecord> records;
   if (const Result<void> read = ReadRecords(piece.bytes, records); !read) {
@@ -209,8 +209,8 @@ void LogsSession::OnPiece(const NodeId& node, const AnswerPiece& piece) {
     const bool is_new = records_.IsNew(node, record);
     if (!is_new && record.unix_ms == 0 && said_.insert(node + " files").second) {
       Complain("node " + node +
-               ": what workers write to files of their own is not followed beyond a change "
-               "of server");
+               ": the server has changed, and the workers' log files are not followed any further. "
+               "Start ddprun logs -f again");
       missed_ = true;
     }
     return !is_new;
@@ -236,7 +236,7 @@ void LogsSession::GiveUpTheSilent() {
     const bool over = now - wait.second > kPatience;
     if (over) {
       GiveUp(wait.first,
-             "has not answered within " + FormatDuration(kPatience) + ": what it has is missing");
+             "has not answered within " + FormatDuration(kPatience) + "; its output is missing");
     }
     return over;
   });
@@ -311,7 +311,7 @@ std::optional<int> AwaitInPool(const PoolQueued& queued, LogsRequest& wanted, st
     return PrintError("logs", {ErrorKind::kNotFound, state});
   }
   if (waits && std::exchange(said, state) != state) {
-    ComplainOfLogs(state);
+    SayOfLogs(state);
     wanted.spec.lines.reset();  // It has printed nothing yet: all is what follows.
   }
   std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -330,7 +330,7 @@ bool IsNoRun(const Result<ServerPlace>& place, const Error& error) {
 int PrintUnanswered(const Result<ServerPlace>& place, const Error& error) {
   return PrintError(
       "logs", {error.kind,
-               Continue(error.message, IsNowhere(place) ? "; of a run that is over, name the "
+               Continue(error.message, IsNowhere(place) ? "; for a run that has ended, name the "
                                                           "directory of its logs: ddprun logs DIR"
                                                         : "")});
 }
@@ -391,15 +391,15 @@ int PrintLogs(const LogsRequest& request) {
                  : PrintUnanswered(place, code.error());
     }
     if (HasEnded(*followed)) {
-      ComplainOfLogs(ServerGone(*followed) +
-                     ": the run has ended, and its last lines may be missing");
+      SayOfLogs("warning: " + ServerGone(*followed) +
+                ": the run has ended, and its last lines may be missing");
       return output.Finish() ? kExitOk : 1;
     }
     if (SteadyNow() - *lost > kServerPatience) {
       output.Finish();
-      ComplainOfLogs(ServerGone(*followed) + ", and no other has taken over within " +
-                     FormatDuration(kServerPatience));
-      return kExitUnavailable;
+      return PrintError("logs", {ErrorKind::kUnavailable,
+                                 ServerGone(*followed) + ", and no other has taken over within " +
+                                     FormatDuration(kServerPatience)});
     }
     merge.BeginAgain();
     records.BeginAgain();

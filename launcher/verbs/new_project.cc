@@ -7,9 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/exit_code.h"
 #include "common/files.h"
-#include "common/log.h"
 #include "common/text.h"
 #include "launcher/print_out.h"
 #include "launcher/verbs/example_files.h"
@@ -56,13 +54,13 @@ int MakeNewProject(const NewProjectRequest& request) {
   const std::string name = directory.filename().native();
   Result<void> made =
       Error{ErrorKind::kInvalid, "the last part of '" + request.directory.native() +
-                                     "' names the program: use letters, digits, '-' and '_'"};
+                                     "' names the program: it must have only letters, digits, '-' "
+                                     "and '_'"};
   if (IsTargetName(name)) {
     made = Make(directory, name);
   }
   if (!made) {
-    Log(LogLevel::kError, "ddprun new: " + made.error().message);
-    return made.error().kind == ErrorKind::kInvalid ? kExitUsage : 1;
+    return PrintError("new", made.error());
   }
   const std::string& shown = directory.native();
   return PrintOut("made " + shown + "/CMakeLists.txt and " + shown +

@@ -117,7 +117,7 @@ int GiveOrder(const OrderRequest& request) {
   }
   const bool nothing = answers->done.empty() && answers->whole();
   if (nothing) {
-    complain("no worker of this run is running where it was asked");
+    complain("no worker of the run is running on the nodes that were asked");
   }
   const std::string text = request.json ? OrderJson(*answers, kind) : OrderText(*answers, kind);
   const bool printed = PrintOut(Printable(text)) == kExitOk;

@@ -13,7 +13,8 @@ namespace {
 int Fail(const Error& error) {
   const int code = PrintError("publish", error);
   if (error.kind == ErrorKind::kRefused) {
-    std::fputs("ddprun publish: this world was replaced; nothing was published\n", stderr);
+    std::fputs("ddprun publish: nothing was published: a newer world has replaced this one\n",
+               stderr);
     return kExitDoNotRestart;
   }
   return code == kExitUsage ? kExitUsage : 1;

@@ -97,7 +97,7 @@ Result<KnownRun> Know(const ReportRequest& request) {
   if (!place) {
     return Error{place.error().kind,
                  Continue(place.error().message,
-                          "; of a run that is over, name the directory: ddprun report DIR")};
+                          "; for a run that has ended, name its directory: ddprun report DIR")};
   }
   ASSIGN_OR_RETURN(known.live, AskThere(*place, request.server.run_id));
   if (!place->directory.empty()) {

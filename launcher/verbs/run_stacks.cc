@@ -26,7 +26,7 @@ void ComplainOfStacks(const std::string& text) {
 // Why no frame of the rank's program is known, and what to do; "": they are.
 std::string WhyFramesAreMissing(const StackText& stack) {
   const std::string view =
-      "warning: of rank " + std::to_string(stack.rank) + " only the kernel's view is known";
+      "warning: only the kernel's view of rank " + std::to_string(stack.rank) + " is known";
   if (stack.text.find(kToolIsMissing) != stack.text.npos) {
     return view +
            ". For Python frames install py-spy in the program's environment; for others install "
@@ -106,14 +106,14 @@ int PrintRunStacks(const RunStacksRequest& request) {
     return PrintError("stacks", all.error());
   }
   for (const auto& [node, why] : answers.refused) {
-    ComplainOfStacks("node " + node + ": " + why);
+    ComplainOfStacks("error: node " + node + ": " + why);
   }
   std::vector<StackText> stacks;
   for (auto& [rank, stack] : ranks) {
     stacks.push_back(std::move(stack));
   }
   if (stacks.empty()) {
-    ComplainOfStacks("no worker of this run is running where it was looked");
+    ComplainOfStacks("error: no worker of the run is running on the nodes that were asked");
     return 1;
   }
   for (const StackText& stack : stacks) {

@@ -161,7 +161,7 @@ class OneNode(Asks):
         self.wait_for_workers(run, 2)
         asked = self.ask("stacks")
         self.assertRegex(asked.out(), r"state S")
-        self.assertIn("warning: of rank 0 only the kernel's view is known, because the tool that reads its frames took "
+        self.assertIn("warning: only the kernel's view of rank 0 is known, because the tool that reads its frames took "
                       "too long", asked.err())
 
     def test_who_asks_for_stacks_and_goes_leaves_no_worker_held(self):
