@@ -73,7 +73,7 @@ template <class Config>
 void ParseRest(VerbLine& line, Config& config, const GetEnv& get_env) {
   line.flags.Choice("--log-format", config.log_format, "text|json",
                     "text or json: each line an object with unix_time, level, who and text");
-  line.flags.Switch("-v,--verbose", config.verbose, "Say every step");
+  line.flags.Switch("-v,--verbose", config.verbose, "Print every step");
   line.Parse(OnlyAccess(get_env));
   line.RefuseWords(0);
   config.token = get_env("DDPRUN_TOKEN").value_or("");
@@ -92,16 +92,17 @@ Result<CommandLine> Ended(const VerbLine& line, Config& config) {
 // The flags that decide who may join.
 void AddAccess(FlagRows& flags, ServerConfig& config) {
   flags.Value("--token-file", config.token_file, "FILE",
-              "File (mode 600) with the token that all must show, or DDPRUN_TOKEN or "
-              "DDPRUN_TOKEN_FILE; without one those who share a run directory, or this user's "
-              "nodes on loopback, have one all the same; else any node may join, but none "
-              "can drain or stop");
+              "File (mode 600) with the token that every peer must prove (or DDPRUN_TOKEN, "
+              "DDPRUN_TOKEN_FILE). Without it, nodes that share --run-dir, and your nodes on "
+              "loopback, use a generated token. Otherwise any node may join, and drain and stop "
+              "are refused");
   AddTls(flags, config.tls,
          "Speak TLS alone: the certificate (PEM), which must name the host that nodes call "
          "(or DDPRUN_TLS_CERT)",
          "Reject peers without a certificate that this one signed (or DDPRUN_TLS_CA)");
-  flags.Switch("--insecure", config.insecure,
-               "Draw no token, let any peer join, and serve on every address (0.0.0.0, ::) too");
+  flags.Switch(
+      "--insecure", config.insecure,
+      "Generate no token, let any peer join, and serve on every address (0.0.0.0, ::) too");
 }
 
 }  // namespace
@@ -156,8 +157,8 @@ Result<CommandLine> ParseDaemon(const std::vector<std::string>& args, const GetE
                    "How long a run's preload process is kept for the next run (default 10m; 0: it "
                    "ends with its run)");
   line.flags.Value("--token-file", config.token_file, "FILE",
-                   "File (mode 600) with the pool's token, or DDPRUN_TOKEN. On loopback this "
-                   "user's pool has one all the same");
+                   "File (mode 600) with the pool's token (or DDPRUN_TOKEN). Without it, your "
+                   "pool on loopback uses a generated token");
   AddTls(line.flags, config.tls, "The certificate to show (or DDPRUN_TLS_CERT)",
          "Speak TLS: trust what this certificate signed (or DDPRUN_TLS_CA)");
   ParseRest(line, config, get_env);

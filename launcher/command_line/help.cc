@@ -34,7 +34,7 @@ Options that most runs need (@ --help lists all):
   --preload imports                 load all the script's imports ahead of a restart [auto]
   --run-dir DIR                     shared directory: the first host may die too
   --log-dir DIR -t 3                keep the workers' output in files too
-  --dry-run                         say what would be done, and why; start nothing
+  --dry-run                         print what would be done, and why; start nothing
 
 Examples:
   @ --nproc-per-node=4 --max-restarts=3 train.py --lr 0.1                one machine

@@ -441,7 +441,7 @@ void AddHelp(CLI::App& app, RawFlags& raw) {
   help.Value(
       "--config", raw.config_file, "FILE",
       "File of `name = value` lines, names as the flags' (default ddprun.toml where there is "
-      "one); flags and environment count more");
+      "one); flags and the environment override it");
   help.Value("--print-completion", raw.print_completion, "bash|zsh|fish",
              "Print the shell's completion script, as `ddprun completion` does");
   help.Switch("--version", raw.version, "Print the version");
