@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "common/text.h"
 #include "launcher/cli_server.h"
 #include "launcher/command_line/cli_rendezvous.h"
 #include "launcher/command_line/config_file.h"
@@ -352,6 +353,14 @@ Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv
                  "ddprun help takes one name: of a command, of a topic, or of a message that ends "
                  "in [NAME]"};
   }
+  if (rest.front() == "-h" || rest.front() == "--help") {
+    return CommandLine(Print{ShortHelp("ddprun")});
+  }
+  if (rest.front().starts_with('-')) {
+    return Error{ErrorKind::kInvalid,
+                 "ddprun help takes a name, not the option '" + InOneLine(rest.front()) +
+                     "'. `ddprun --help` lists the options, `ddprun --version` prints the version"};
+  }
   std::vector<std::string> names = VerbNames();
   if (rest.front() == "run" || rest.front() == "help") {
     return CommandLine(Print{rest.front() == "run" ? LongHelp("ddprun") : ShortHelp("ddprun")});
@@ -374,19 +383,19 @@ Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv
   if (auto text = MessageHelp(in_brackets ? word.substr(1, word.size() - 2) : word)) {
     return CommandLine(Print{*std::move(text)});
   }
+  std::vector<std::string> topics = Topics();
+  topics.insert(topics.end(), {"exit-codes", "messages"});
+  std::ranges::copy(topics, std::back_inserter(names));
   std::ranges::move(ExplainedSlugs(), std::back_inserter(names));
-  std::ranges::move(Topics(), std::back_inserter(names));
-  names.insert(names.end(), {"exit-codes", "messages"});
   const auto nearest = Nearest(names, word, word.size() / 2);
   return Error{ErrorKind::kInvalid,
-               "'" + InOneLine(word) +
-                   "' is not a command or topic of ddprun, and no message ends in it" +
+               "no command, topic or message is named '" + InOneLine(word) + "'" +
                    (word.starts_with("ddprun-") ? ". Use `" + InOneLine(word) + " --help`"
                     : word == "train" ? ". `ddprun help run` describes a launch, `ddprun-train "
                                         "--help` the bundled trainer"
                     : nearest         ? "; did you mean `ddprun help " + *nearest + "`?"
-                                      : ". `ddprun help` lists commands and topics, `ddprun help "
-                                        "messages` what messages end in")};
+                                      : ". The topics are " + Joined(topics, ", ") +
+                                    ". `ddprun help` lists the commands")};
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ TEST(CommandLine, BadInputIsNamed) {
       {{"--trainjob-progress=on", "p"}, "--trainjob-progress was removed. A program reports"},
       {{"--nnode", "2", "p"}, ""},
       {{"--max-restart=1", "p"}, ""},
-      {{"--nprocpernode=2", "p"}, "did you mean --nproc-per-node"},
+      {{"--nprocpernode=2", "p"}, "did you mean --nproc-per-node=2?"},
       {{"-z", "p"}, "unknown option -z"},
       {{"--rdzv", "x", "p"}, "ambiguous"},
       {{"--nnodes"}, "--nnodes needs a value"},
@@ -192,11 +192,14 @@ TEST(CommandLine, AValueThatCannotBeIsNamed) {
 // Other launchers' names, some words of a flag, and typing errors.
 TEST(CommandLine, WhatWasMeantIsSuggested) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> table = {
-      {{"--nprocs=2", "p"}, "did you mean --nproc-per-node?"},
-      {{"--num_processes=2", "p"}, "did you mean --nproc-per-node?"},
-      {{"--restarts=2", "p"}, "did you mean --max-restarts?"},
-      {{"--max-retries=2", "p"}, "did you mean --max-restarts?"},
-      {{"--retries=2", "p"}, "did you mean --max-restarts?"},
+      {{"--nprocs=2", "p"}, "did you mean --nproc-per-node=2?"},
+      {{"--num_processes=2", "p"}, "did you mean --nproc-per-node=2?"},
+      {{"--num-gpus=2", "p"}, "did you mean --nproc-per-node=2?"},
+      {{"--num-gpus=all", "p"}, "did you mean --nproc-per-node?"},
+      {{"--num-gpus", "2", "p"}, "did you mean --nproc-per-node?"},
+      {{"--restarts=2", "p"}, "did you mean --max-restarts=2?"},
+      {{"--max-retries=2", "p"}, "did you mean --max-restarts=2?"},
+      {{"--retries=2", "p"}, "did you mean --max-restarts=2?"},
       {{"-N", "2", "p"}, "did you mean --nnodes=2?"},
       {{"-n", "8", "p"}, "did you mean --nproc-per-node=8?"},
       {{"-n8", "p"}, "did you mean --nproc-per-node=8?"},

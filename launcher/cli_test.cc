@@ -347,6 +347,9 @@ TEST(CommandLine, HelpAndVersionAreWordsToo) {
     return print != nullptr ? print->text : line ? "another request" : line.error().message;
   };
   EXPECT_EQ(printed({"help"}), printed({"-h"}));
+  EXPECT_EQ(printed({"help", "-h"}), printed({"-h"}));
+  EXPECT_EQ(printed({"help", "--help"}), printed({"-h"}));
+  EXPECT_NE(printed({"help", "-V"}).find("`ddprun --version`"), std::string::npos);
   EXPECT_EQ(printed({"help", "run"}), printed({"--help"}));
   EXPECT_EQ(printed({"help", "rendezvous"}), printed({"rendezvous", "--help"}));
   for (const char* const part : {"ddprun PROGRAM:", "  130, 143  stopped by", "ddprun-train and"}) {
@@ -378,7 +381,10 @@ TEST(CommandLine, HelpExplainsAMessageByTheWordItEndsIn) {
   EXPECT_NE(printed("no-restart-left").find("did you mean `ddprun help no-restarts-left`?"),
             std::string::npos);
   EXPECT_NE(printed("mesages").find("did you mean `ddprun help messages`?"), std::string::npos);
-  EXPECT_NE(printed("[]").find("`ddprun help messages`"), std::string::npos);
+  for (const char* const word : {"[]", "security"}) {
+    EXPECT_NE(printed(word).find("The topics are "), std::string::npos);
+    EXPECT_NE(printed(word).find("node-checks, "), std::string::npos);
+  }
   for (const std::string& slug : ExplainedSlugs()) {
     EXPECT_NE(printed("messages").find("\n" + slug + "\n  `"), std::string::npos) << slug;
     // No markup is left: neither a link nor bold text.

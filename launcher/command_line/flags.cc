@@ -83,11 +83,12 @@ std::optional<std::string> Meant(const std::vector<std::string>& names, const st
   return std::nullopt;
 }
 
+// With a number that was given, the suggestion can be copied as it is.
 Error Unknown(const std::vector<std::string>& names, const std::string& name,
-              const std::string& more) {
+              const std::optional<std::string>& value, const std::string& more) {
   std::string text = "unknown option --" + InOneLine(name);
   if (const auto meant = Meant(names, name)) {
-    text += "; did you mean --" + *meant + "?";
+    text += "; did you mean --" + *meant + (value && NotNegative(*value) ? "=" + *value : "") + "?";
   }
   return {ErrorKind::kInvalid, text + more};
 }
@@ -115,7 +116,8 @@ std::string OriginInWords(const Setting& setting) {
 
 // The one known name that `given` is, or is a prefix of; or the alias that it is.
 Result<std::string> Canonical(const CLI::App& app, const std::vector<std::string>& names,
-                              std::string given, const std::string& more) {
+                              std::string given, const std::optional<std::string>& value,
+                              const std::string& more) {
   std::replace(given.begin(), given.end(), '_', '-');
   if (!given.empty() && app.get_option_no_throw("--" + given) != nullptr) {
     return given;
@@ -136,7 +138,7 @@ Result<std::string> Canonical(const CLI::App& app, const std::vector<std::string
     }
     return Error{ErrorKind::kInvalid, text};
   }
-  return Unknown(names, given, more);
+  return Unknown(names, given, value, more);
 }
 
 // The flag for which mpirun and srun have this letter, with the count that follows it.
@@ -200,12 +202,12 @@ Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>
     std::optional<std::string> value;
     if (arg.starts_with("--")) {
       const std::size_t equals = arg.find('=');
-      ASSIGN_OR_RETURN(const std::string canonical,
-                       Canonical(app, names, arg.substr(2, equals - 2), more));
-      name = "--" + canonical;
       if (equals != std::string::npos) {
         value = arg.substr(equals + 1);
       }
+      ASSIGN_OR_RETURN(const std::string canonical,
+                       Canonical(app, names, arg.substr(2, equals - 2), value, more));
+      name = "--" + canonical;
     } else if (arg.size() > 2) {
       value = arg.substr(arg[2] == '=' ? 3 : 2);  // "-r3", "-r=3"
     }

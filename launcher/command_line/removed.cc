@@ -36,6 +36,9 @@ constexpr std::array kRefused{
                 "-- attach`)"},
     RefusedName{"cancel", kNoCommand,
                 "`ddprun stop` ends a run (a program of that name: `ddprun -- cancel`)"},
+    RefusedName{"restart", kNoCommand,
+                "`ddprun stop --soon` ends a run after its workers have saved; then start it again "
+                "(a program of that name: `ddprun -- restart`)"},
     RefusedName{"kill", kNoCommand,
                 "`ddprun stop` ends a run (a program of that name: `ddprun -- kill`)"},
 };

@@ -223,8 +223,8 @@ VerbRequest ParseStop(VerbLine& line, const GetEnv& get_env) {
   OrderRequest order{.spec = {.kind = RequestKind::kStopSoon}};
   AddServerFlags(line.flags, command.server);
   line.flags.Switch("--soon", soon,
-                    "Every node's workers save and end; ddprun ends with 75, \"start me again\", "
-                    "where all have saved");
+                    "All workers save and end. ddprun exits with 75 (\"start me again\") if all "
+                    "of them have saved");
   AddFormat(line.flags, order.json, "Of --soon: text or json (default text)");
   line.Parse(get_env);
   TakeNamedRun(line, get_env, command.server);
@@ -326,8 +326,8 @@ constexpr Verb kVerbs[] = {
      "every thread of these processes of this machine and of their descendants"},
     {"logs", ParseLogs, " [RUN, RANKS or DIR]",
      "Shows what the workers of a run printed last, on all nodes, in order of time. ddprun keeps "
-     "4 MiB of each worker, 64 MiB of a node. Of a run that is over, shows the logs in its "
-     "directory DIR (<log dir>/<run>_<...>)"},
+     "4 MiB of each worker, 64 MiB of a node. For a run that has ended, name its directory: DIR "
+     "(<log dir>/<run>_<...>)"},
     {"save", ParseSave, " [RUN]",
      "Asks the workers of a run to save now and to continue, by the signal that each has named "
      "(SAVE_SIGNAL). Names the workers that have named none"},
@@ -344,10 +344,9 @@ constexpr Verb kVerbs[] = {
      "Makes the directory DIR with a C++ program that trains a model of its own: main.cc and "
      "CMakeLists.txt. It needs ddprun's trainer library"},
     {"report", ParseReport, " [DIR...]",
-     "Packs what is known of a run into one file: its page, events, failure and logs, the last "
-     "16 MiB of each and 256 MiB in all, and no token or key. Of the run directories that are "
-     "named (<log dir>/<run>_<...>, and --run-dir where there is one), else of the run of yours "
-     "that is served on this machine"},
+     "Packs a run's page, events, failure and logs into one file: the last 16 MiB of each, 256 MiB "
+     "in all. Tokens and keys are left out. DIR is a run directory (<log dir>/<run>_<...>, or "
+     "--run-dir). Without DIR it packs your run on this machine"},
     {"env", ParseEnv, "",
      "Versions, GPUs, CPUs, limits, interfaces and the environment that ddprun sees"},
     {"example", ParsePrinted<ParseExample>, " NAME",
@@ -385,9 +384,19 @@ std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& e
     return nothing + "To start a script: `ddprun " + (named ? command[2] : "train.py") +
            "`. To start the bundled trainer: `ddprun ddprun-train`";
   }
-  // A typing error must not end anything: `drain` is near `train`, `stop` near `show`.
-  std::erase_if(verbs, [](const std::string& verb) { return verb == "drain" || verb == "stop"; });
+  // A typing error must not end anything: `drain` is near `train`, `stop` near `show`. These two
+  // are suggested only where one letter is missing or added, and with their effect.
+  std::erase_if(verbs, [&word = command[1]](const std::string& verb) {
+    const bool one_letter = word.size() != verb.size() && Nearest({verb}, word, 1);
+    return (verb == "drain" || verb == "stop") && !one_letter;
+  });
   const auto verb = Nearest(verbs, command[1], command[1].size() / 2);
+  if (verb == "drain") {
+    return nothing + "`ddprun drain NODE` takes a node out of its run";
+  }
+  if (verb == "stop") {
+    return nothing + "`ddprun stop` ends a run";
+  }
   return verb ? nothing + "Did you mean `ddprun " + *verb + "`?" : "";
 }
 

@@ -229,10 +229,14 @@ TEST(Verbs, OneThatWasMeantIsNamed) {
   }
 }
 
-// Whoever mistypes a program must not be led to end a run.
-TEST(Verbs, OneThatEndsSomethingIsNeverSuggested) {
+// A mistyped program must not lead anyone to end a run.
+TEST(Verbs, OneThatEndsSomethingIsSuggestedForOneLetterMoreOrLessWithItsEffect) {
   const Error missing{ErrorKind::kNotFound, "program was not found"};
-  for (const char* word : {"drian", "drai", "train", "show", "stap", "stp", "trains"}) {
+  EXPECT_EQ(PerhapsAVerb({"ddprun", "dran", "n1"}, missing),
+            "program 'dran' was not found. `ddprun drain NODE` takes a node out of its run");
+  EXPECT_EQ(PerhapsAVerb({"ddprun", "stopp"}, missing),
+            "program 'stopp' was not found. `ddprun stop` ends a run");
+  for (const char* word : {"drian", "train", "show", "stap", "step", "shop", "trains"}) {
     const std::string hint = PerhapsAVerb({"ddprun", word}, missing);
     EXPECT_EQ(hint.find("drain`"), std::string::npos) << hint;
     EXPECT_EQ(hint.find("stop`"), std::string::npos) << hint;
@@ -246,6 +250,7 @@ TEST(Verbs, CommandsOfOtherToolsNameOurs) {
   EXPECT_NE(Problem({"ps"}).find("ps is not a command of ddprun. `ddprun status` shows a run"),
             std::string::npos);
   EXPECT_NE(Problem({"cancel", "7"}).find("`ddprun stop` ends a run"), std::string::npos);
+  EXPECT_NE(Problem({"restart"}).find("`ddprun stop --soon` ends a run"), std::string::npos);
 }
 
 TEST(Verbs, AnExampleIsAProgram) {
