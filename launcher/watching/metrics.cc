@@ -109,15 +109,16 @@ std::uint64_t FurthestOf(const NodeView& view) {
 }
 
 constexpr Metric kOfNode[] = {
-    {"ddprun_build_info", "gauge", "version", "1; which ddprun this is.",
+    {"ddprun_build_info", "gauge", "version", "Always 1; the label is ddprun's version.",
      [](const NodeView&, Series& out) {
        out.Add({{"version", DDPRUN_VERSION}}, 1);
      }},
-    {"ddprun_run_info", "gauge", "run, node, scheduler", "1; which node of which run this is.",
+    {"ddprun_run_info", "gauge", "run, node, scheduler",
+     "Always 1; the labels are the run, this node and its scheduler.",
      [](const NodeView& view, Series& out) {
        out.Add({{"run", view.run_id}, {"node", view.node}, {"scheduler", view.scheduler}}, 1);
      }},
-    {"ddprun_agent_state", "gauge", "state", "1 for what this agent does, 0 for all else.",
+    {"ddprun_agent_state", "gauge", "state", "1 for this agent's state, 0 for the others.",
      [](const NodeView& view, Series& out) {
        out.AddState({"idle", "running", "stopping", "done"}, Describe(view.phase));
      }},
@@ -125,7 +126,8 @@ constexpr Metric kOfNode[] = {
      [](const NodeView& view, Series& out) { out.Add(ReadinessOf(view).ready); }},
     {"ddprun_server_term", "gauge", "", "Term of the server that this node follows.",
      [](const NodeView& view, Series& out) { out.Add(static_cast<double>(view.term.value)); }},
-    {"ddprun_server_heard_age_seconds", "gauge", "", "Since this node last heard the server.",
+    {"ddprun_server_heard_age_seconds", "gauge", "",
+     "Seconds since the server last answered this node.",
      [](const NodeView& view, Series& out) {
        if (view.ever_heard) {
          out.Add(Seconds(view.heard));
@@ -135,14 +137,13 @@ constexpr Metric kOfNode[] = {
      [](const NodeView& view, Series& out) {
        out.Add(static_cast<double>(view.generation.value));
      }},
-    {"ddprun_world_size", "gauge", "", "Workers in its world; 0: it is in none.",
+    {"ddprun_world_size", "gauge", "", "Workers in this node's world; 0: it is in none.",
      [](const NodeView& view, Series& out) { out.Add(view.world_size); }},
-    {"ddprun_workers_wanted", "gauge", "", "Workers that this node has when it runs.",
+    {"ddprun_workers_wanted", "gauge", "", "Workers that this node starts (--nproc-per-node).",
      [](const NodeView& view, Series& out) { out.Add(view.workers); }},
-    {"ddprun_workers_alive", "gauge", "", "Worker processes that are there.",
+    {"ddprun_workers_alive", "gauge", "", "Worker processes that are running.",
      [](const NodeView& view, Series& out) { out.Add(view.alive); }},
-    {"ddprun_workers_late", "gauge", "",
-     "Workers without progress for longer than --hang-timeout lets them.",
+    {"ddprun_workers_late", "gauge", "", "Workers without progress for longer than --hang-timeout.",
      [](const NodeView& view, Series& out) {
        out.Add(
            static_cast<double>(std::count_if(view.ranks.begin(), view.ranks.end(),
@@ -159,7 +160,8 @@ constexpr Metric kOfNode[] = {
      }},
     {"ddprun_restart_budget", "gauge", "", "Restarts that the run may use (--max-restarts).",
      [](const NodeView& view, Series& out) { out.Add(view.max_restarts); }},
-    {"ddprun_restart_budget_used", "gauge", "", "Restarts that count against it, as last heard.",
+    {"ddprun_restart_budget_used", "gauge", "",
+     "Restarts that the run has used, as the server last reported.",
      [](const NodeView& view, Series& out) { out.Add(view.restarts_used); }},
     {"ddprun_last_step", "gauge", "", "Highest STEP of a worker here; absent: none was reported.",
      [](const NodeView& view, Series& out) {
@@ -178,7 +180,7 @@ constexpr Metric kOfNode[] = {
        }
      }},
     {"ddprun_steps_behind_max", "gauge", "",
-     "Between the highest and the lowest STEP of the workers here.",
+     "Difference between the highest and the lowest STEP of the workers here.",
      [](const NodeView& view, Series& out) {
        if (const RankProgress* const slowest = SlowestOf(view)) {
          out.Add(static_cast<double>(FurthestOf(view) - slowest->step));
@@ -191,7 +193,7 @@ constexpr Metric kOfNode[] = {
        }
      }},
     {"ddprun_job_seconds_left", "gauge", "",
-     "Until the scheduler ends the job, where that is known.",
+     "Seconds until the scheduler ends the job; absent: unknown.",
      [](const NodeView& view, Series& out) {
        if (view.job_ends_unix) {
          out.Add(static_cast<double>(*view.job_ends_unix) - out.now);
@@ -210,11 +212,13 @@ constexpr Metric kOfNode[] = {
      "1: rows will be replaced at its next reset (pending), or none was left to do so (failed).",
      TellHost},
     {"ddprun_node_gpu_throttled", "gauge", "gpu, why",
-     "1: its clocks are low by heat or power: hw_slowdown, sw_thermal, hw_thermal, power_brake.",
+     "1: the GPU's clocks are reduced for heat or power: hw_slowdown, sw_thermal, hw_thermal, "
+     "power_brake.",
      TellHost},
     {"ddprun_node_clock_offset_seconds", "gauge", "",
-     "The server's clock less this node's; absent where the server is here.", TellHost},
-    {"ddprun_node_clock_uncertainty_seconds", "gauge", "", "So far off that may be.", TellHost},
+     "The server's clock minus this node's; absent if this node hosts the server.", TellHost},
+    {"ddprun_node_clock_uncertainty_seconds", "gauge", "",
+     "Largest error of ddprun_node_clock_offset_seconds.", TellHost},
 };
 
 // Includes totals of 0, because increase() cannot see a counter that begins above 0.
@@ -229,18 +233,19 @@ std::vector<CauseTotal> TotalsOf(const RunStatus& run) {
 }
 
 constexpr Metric kOfRun[] = {
-    {"ddprun_run_state", "gauge", "state", "1 for what the run does, 0 for all else.",
+    {"ddprun_run_state", "gauge", "state", "1 for the run's state, 0 for the others.",
      [](const NodeView& view, Series& out) {
        out.AddState({"recovering", "gathering", "running", "draining", "succeeded", "failed"},
                     view.run->phase);
      }},
-    {"ddprun_run_state_seconds", "gauge", "", "For how long it has done that.",
+    {"ddprun_run_state_seconds", "gauge", "", "Seconds that the run has been in this state.",
      [](const NodeView& view, Series& out) { out.Add(Seconds(view.run->phase_since)); }},
-    {"ddprun_wait_seconds", "gauge", "", "The same while nothing trains; 0: it trains, or is over.",
+    {"ddprun_wait_seconds", "gauge", "",
+     "Seconds in this state without training; 0: it trains, or has ended.",
      [](const NodeView& view, Series& out) {
        out.Add(view.run->waits_for.empty() ? 0 : Seconds(view.run->phase_since));
      }},
-    {"ddprun_nodes", "gauge", "state", "Nodes that the server knows, by what they do.",
+    {"ddprun_nodes", "gauge", "state", "Nodes that the server knows, by their state.",
      [](const NodeView& view, Series& out) {
        std::map<std::string, std::uint32_t> counts;
        for (const NodeStatus& node : view.run->nodes) {
@@ -258,7 +263,7 @@ constexpr Metric kOfRun[] = {
        out.Add({{"bound", "min"}}, view.run->min_nodes);
        out.Add({{"bound", "max"}}, view.run->max_nodes);
      }},
-    {"ddprun_requeues", "gauge", "", "How often a scheduler started the job again.",
+    {"ddprun_requeues", "gauge", "", "Times that a scheduler has started the job again.",
      [](const NodeView& view, Series& out) { out.Add(view.run->requeues); }},
     {"ddprun_last_start_seconds", "gauge", "phase",
      "Parts of the run's newest start or restart, as far as it has come: detect, stop, backoff, "
@@ -281,15 +286,16 @@ constexpr Metric kOfRun[] = {
     {"ddprun_worlds_ended_total", "counter", "cause",
      "Worlds that ended before the run did, whether or not they used a restart: worker, hang, "
      "node_lost, scale_up, "
-     "leave, stop, superseded, other. Of this and earlier servers, as far as that is known.",
+     "leave, stop, superseded, other. Includes the counts of earlier servers, as far as they are "
+     "known.",
      [](const NodeView& view, Series& out) {
        for (const CauseTotal& total : TotalsOf(*view.run)) {
          out.Add({{"cause", total.cause}}, static_cast<double>(total.ended));
        }
      }},
     {"ddprun_lost_seconds_total", "counter", "cause",
-     "From bad news to the first step of all workers: so long nothing was trained. Absent: no "
-     "step is known.",
+     "Seconds without training, from a failure to the first step of all workers. Absent: no step "
+     "is known.",
      [](const NodeView& view, Series& out) {
        const bool known = StepsAreKnown(*view.run);
        for (const CauseTotal& total : known ? TotalsOf(*view.run) : std::vector<CauseTotal>()) {
@@ -297,13 +303,12 @@ constexpr Metric kOfRun[] = {
        }
      }},
     {"ddprun_losing_seconds", "gauge", "",
-     "Time that is being lost, and that ddprun_lost_seconds_total has not yet: by a restart that "
-     "is not over, or steps that stand still. 0: it trains.",
+     "Seconds of the current loss, which ddprun_lost_seconds_total does not include yet: an "
+     "unfinished restart, or steps that stand still. 0: it trains.",
      [](const NodeView& view, Series& out) { out.Add(Seconds(LosingNow(*view.run))); }},
     {"ddprun_step_work_seconds", "gauge", "stat",
-     "Time that ranks need for a step before they wait for others, the least of their last 20 "
-     "steps: "
-     "min, median and max over ranks.",
+     "Seconds that ranks need for a step before they wait for others (the least of their last 20 "
+     "steps): min, median and max over ranks.",
      [](const NodeView& view, Series& out) {
        if (const Stragglers found = StragglersOf(*view.run); found.most.count() > 0) {
          out.Add({{"stat", "min"}}, Seconds(found.least));
@@ -316,14 +321,15 @@ constexpr Metric kOfRun[] = {
      [](const NodeView& view, Series& out) {
        out.Add(static_cast<double>(StragglersOf(*view.run).count));
      }},
-    {"ddprun_slow_rank", "gauge", "", "The slowest of them; absent: there is none.",
+    {"ddprun_slow_rank", "gauge", "",
+     "The slowest rank of ddprun_slow_ranks; absent: there is none.",
      [](const NodeView& view, Series& out) {
        if (const Stragglers found = StragglersOf(*view.run); !found.named.empty()) {
          out.Add(found.named.front().rank);
        }
      }},
     {"ddprun_node_heartbeat_age_seconds", "gauge", "node",
-     "Since the server last heard a node of the world.",
+     "Seconds since the server last heard from a node of the world.",
      [](const NodeView& view, Series& out) {
        for (const NodeStatus& node : view.run->nodes) {
          if (node.in_world) {
