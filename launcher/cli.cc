@@ -30,9 +30,10 @@ void ResolveJobEnd(LaunchConfig& config) {
     config.warnings.push_back(
         "ignoring --stop-before: the job's end time is unknown; set --time-limit [stop-before]");
   } else if (config.stop_before < config.spec.shutdown_timeout) {
-    config.warnings.push_back("--stop-before=" + FormatDuration(config.stop_before) +
-                              " is less than the workers have to save: --shutdown-timeout=" +
-                              FormatDuration(config.spec.shutdown_timeout));
+    config.warnings.push_back(
+        "--stop-before=" + FormatDuration(config.stop_before) +
+        " is shorter than --shutdown-timeout=" + FormatDuration(config.spec.shutdown_timeout) +
+        ": the job may end before the workers have saved");
   }
 }
 
@@ -98,7 +99,7 @@ void ResolveAttachedRank(const RawFlags& raw, LaunchConfig& config, Problems& pr
     problems.Add(flag + ": this run has ranks 0 to " + std::to_string(config.workers - 1));
   } else if (config.KeepsOutput() || config.merge_output) {
     problems.Add(flag +
-                 " leaves that worker the terminal, so nothing reads what it prints: leave out "
+                 " gives that worker the terminal, so ddprun cannot read its output: leave out "
                  "--redirects, --tee and --merge-output");
   } else if (config.hang_timeout > Duration{0} || config.start_timeout > Duration{0}) {
     problems.Add(flag +
@@ -146,10 +147,10 @@ void Resolve(RawFlags& raw, const std::vector<std::string>& rest, const std::str
   ResolveHang(raw, config);
   ResolveProgram(raw, config, problems);
   if (config.quiet && config.verbose) {
-    problems.Add("--quiet and --verbose ask for opposite things: give one of them");
+    problems.Add("--quiet and --verbose exclude each other");
   }
   if (config.node_check_timeout == Duration{0}) {
-    problems.Add("--node-check-timeout must be more than 0: a check needs a moment");
+    problems.Add("--node-check-timeout must be more than 0");
   }
   ResolveAttachedRank(raw, config, problems);
   if (rest.empty() || rest.front().empty()) {
@@ -165,7 +166,7 @@ void Resolve(RawFlags& raw, const std::vector<std::string>& rest, const std::str
 
 Result<CommandLine> ParseCompletion(const std::vector<std::string>& args) {
   if (args.size() != 1) {
-    return Error{ErrorKind::kInvalid, "one shell is wanted: ddprun completion bash|zsh|fish"};
+    return Error{ErrorKind::kInvalid, "ddprun completion takes one shell: bash, zsh or fish"};
   }
   if (args.front() == "-h" || args.front() == "--help") {
     return CommandLine(Print{CompletionHelp()});
@@ -280,7 +281,7 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
   ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, args));
   if (check != nullptr) {
     if (!line.rest.empty()) {
-      return Invalid("ddprun check takes no program", InOneLine(line.rest.front()));
+      return Invalid("ddprun check takes no program or argument", InOneLine(line.rest.front()));
     }
     line.rest = {check->program};
   }
@@ -311,9 +312,9 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
 
 constexpr const char* kCheckHelp =
     "Usage: ddprun check [-o text|json] [flags of a launch]\n\n"
-    "Looks at this machine, or at all nodes of a run (srun ddprun check; --nnodes=N with\n"
-    "--rdzv-endpoint): GPUs (--host-check), the command of --node-check, and how fast the nodes\n"
-    "send to each other, by plain TCP. Names what is bad or slow.\n\n"
+    "Checks this machine, or all nodes of a run (srun ddprun check; --nnodes=N with\n"
+    "--rdzv-endpoint): the GPUs (--host-check), the command of --node-check, and how fast the\n"
+    "nodes send to each other over plain TCP. Lists bad or slow nodes and links.\n\n"
     "Exit codes: ddprun help exit-codes\n";
 
 Result<CommandLine> ParseCheck(const std::vector<std::string>& args, const GetEnv& get_env) {

@@ -65,7 +65,7 @@ TEST(CommandLine, WhatIsNoVariableOfAWorkerIsRefused) {
       {"DDPRUN_X=0", "--env cannot set what ddprun itself sets"},
       {"CUDA_VISIBLE_DEVICES=0", "--env does not choose GPUs: use --gpu-ids"},
       {"A=" + std::string(128 << 10, 'x'),
-       "--env: Linux takes no variable of more than 128 KiB: 'A'"},
+       "--env: Linux allows no variable of more than 128 KiB: 'A'"},
   };
   for (const auto& [value, why] : table) {
     EXPECT_NE(Refusal({"--env=" + value, "p"}).find(why), std::string::npos) << value;
@@ -102,7 +102,7 @@ TEST(CommandLine, BadInputIsNamed) {
       {{"--rdzv-conf=read_timeout=x", "p"}, "--rdzv-conf read_timeout must be"},
       {{"--rdzv-conf=join_timeout=1,", "p"}, "key=value"},
       {{"--use-env", "--pass-local-rank", "p"}, "exclude each other"},
-      {{"completion"}, "one shell is wanted"},
+      {{"completion"}, "takes one shell"},
       {{"completion", "tcsh"}, "'tcsh'"},
       {{"env", "more"}, "unexpected argument: 'more'"},
       {{"--redirects=4", "p"}, "--redirects must be"},
@@ -138,8 +138,8 @@ TEST(CommandLine, BadInputIsNamed) {
 // A settings file or the environment may say how hosts are reached if a launch has some.
 TEST(CommandLine, FlagsOfHostsAreRefusedWithoutHosts) {
   EXPECT_EQ(Refusal({"--copy", "--launch-agent=ssh -p 2222", "p"}),
-            "--copy is for --hosts and --hostfile, and neither is given\n"
-            "--launch-agent is for --hosts and --hostfile, and neither is given");
+            "--copy needs --hosts or --hostfile\n"
+            "--launch-agent needs --hosts or --hostfile");
   EXPECT_TRUE(Launch({"p"}, {{"DDPRUN_COPY", "1"}, {"DDPRUN_LAUNCH_AGENT", "ssh"}}).hosts.empty());
 }
 
@@ -314,9 +314,10 @@ TEST(CommandLine, EveryProblemIsToldAtOnce) {
 
 TEST(CommandLine, AServerWithoutATokenIsNotOpenedOnEveryAddress) {
   const std::string server = Refusal({"rendezvous", "--listen=0.0.0.0:1"});
-  EXPECT_TRUE(server.starts_with("--listen: on every address")) << server;
+  EXPECT_TRUE(server.starts_with("--listen without a token must not be every address")) << server;
   const std::string launch = Refusal({"--nnodes=2", "--rdzv-endpoint=0.0.0.0:1", "p"});
-  EXPECT_TRUE(launch.starts_with("--rdzv-endpoint: on every address")) << launch;
+  EXPECT_TRUE(launch.starts_with("--rdzv-endpoint without a token must not be every address"))
+      << launch;
 }
 
 }  // namespace

@@ -46,8 +46,8 @@ Result<void> CheckExposure(const std::string& flag, const Endpoint& endpoint,
   }
   return Invalid(
       flag +
-          ": on every address of this machine any peer that reaches it could join: name one "
-          "address, set --token-file (or DDPRUN_TOKEN) or --tls-ca, or set --insecure",
+          " without a token must not be every address of this machine, because any peer could "
+          "join. Name one address, or set --token-file (or DDPRUN_TOKEN), --tls-ca or --insecure",
       ToString(endpoint));
 }
 
@@ -97,7 +97,7 @@ void AddAccess(FlagRows& flags, ServerConfig& config) {
               "loopback, use a generated token. Otherwise any node may join, and drain and stop "
               "are refused");
   AddTls(flags, config.tls,
-         "Speak TLS alone: the certificate (PEM), which must name the host that nodes call "
+         "Accept only TLS: the certificate (PEM), which must name the host that nodes call "
          "(or DDPRUN_TLS_CERT)",
          "Reject peers without a certificate that this one signed (or DDPRUN_TLS_CA)");
   flags.Switch(
@@ -113,11 +113,12 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
   line.flags.Read("--listen", config.listen, "", "HOST:PORT",
                   "HOST:PORT, port 0 for any free one (default 127.0.0.1:29400)",
                   [](const std::string& text) { return ParseEndpoint(text, 29400); });
-  line.flags.Value("--state-dir", config.state_dir, "DIR",
-                   "DIR that survives this server: one started again with it continues its runs");
+  line.flags.Value(
+      "--state-dir", config.state_dir, "DIR",
+      "DIR that survives this server: a server that is started with it again continues the runs");
   line.flags.Value("--run-dir,--shared-dir", config.run_dir, "DIR",
-                   "DIR that all nodes share: a node takes over if this server dies, and this one "
-                   "takes over if such a node does");
+                   "DIR that all nodes share: a node takes over if this server dies, and this "
+                   "server takes over if that node dies");
   line.flags  // Removed: hidden, and refused.
       .Read("--rdzv-endpoint", "", "", "",
             [](const std::string&) {

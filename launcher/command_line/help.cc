@@ -28,11 +28,11 @@ Options that most runs need (@ --help lists all):
   --nproc-per-node N|auto|gpu|cpu   workers on this node                            [1]
   --nnodes N|MIN:MAX                nodes; with MIN:MAX they may come and go        [1]
   --node-rank N                     this node's rank; node 0 hosts the server
-  --rdzv-endpoint HOST:PORT         where the nodes meet              [127.0.0.1:29400]
+  --rdzv-endpoint HOST:PORT         address of the rendezvous         [127.0.0.1:29400]
   --rdzv-id NAME                    name of the run                              [none]
   --max-restarts N                  restarts after failures, over all nodes         [0]
   --preload imports                 load all the script's imports ahead of a restart [auto]
-  --run-dir DIR                     shared directory: the first host may die too
+  --run-dir DIR                     shared directory: the run also survives its first host
   --log-dir DIR -t 3                keep the workers' output in files too
   --dry-run                         print what would be done, and why; start nothing
 

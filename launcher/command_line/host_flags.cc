@@ -60,8 +60,7 @@ void ResolveHosts(RawFlags& raw, LaunchConfig& config, Problems& problems) {
     // A settings file or the environment may have them for other launches.
     for (const char* const flag : {"copy", "launch-agent"}) {
       if (OriginOf(config, flag) == kCommandLine) {
-        problems.Add("--" + std::string(flag) +
-                     " is for --hosts and --hostfile, and neither is given");
+        problems.Add("--" + std::string(flag) + " needs --hosts or --hostfile");
       }
     }
     return;
@@ -99,7 +98,7 @@ void ResolvePool(RawFlags& raw, LaunchConfig& config, Problems& problems) {
       OriginOf(config, "standalone") == kCommandLine && OriginOf(config, "pool") != kCommandLine;
   if (!IsSet(config, "pool") || raw.pool.empty() || here) {
     if (config.detach) {
-      problems.Add("--detach is for a run of a pool: give --pool too");
+      problems.Add("--detach needs --pool");
     }
     return;
   }
@@ -126,8 +125,8 @@ void ResolvePool(RawFlags& raw, LaunchConfig& config, Problems& problems) {
   }
   const auto nodes = ParseNodes(raw.nnodes);
   if (nodes && nodes->second > kMostDaemons) {
-    problems.Add("--nnodes=" + raw.nnodes +
-                 " is more than a pool takes: " + std::to_string(kMostDaemons));
+    problems.Add("--nnodes=" + raw.nnodes + " is more than the nodes that a pool's run may have: " +
+                 std::to_string(kMostDaemons));
   }
 }
 

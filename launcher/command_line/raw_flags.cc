@@ -28,8 +28,8 @@ Result<std::string> ParseBackend(const std::string& text) {
   if (text != "ddprun" && text != "c10d" && text != "static") {
     return Error{ErrorKind::kInvalid,
                  "--rdzv-backend='" + text +
-                     "' is not served: leave the flag out, or set c10d or static; ddprun brings "
-                     "its own server, so no etcd and no plug-in is needed"};
+                     "' is not supported: leave the flag out, or set c10d or static. ddprun has "
+                     "its own server and needs neither etcd nor a plug-in"};
   }
   return text;
 }
@@ -109,7 +109,7 @@ Result<std::map<std::string, std::string>> ParseVariables(const std::string& tex
       return Invalid("--env does not choose GPUs: use --gpu-ids", line);
     }
     if (line.size() > kMostOfVariable) {
-      return Invalid("--env: Linux takes no variable of more than 128 KiB", name);
+      return Invalid("--env: Linux allows no variable of more than 128 KiB", name);
     }
     variables[name] = line.substr(equals + 1);
   }
@@ -122,15 +122,15 @@ void AddSize(CLI::App& app, RawFlags& raw) {
   size.Value("--nnodes,--nodes", raw.nnodes, "N|MIN:MAX",
              "Nodes: N, or MIN:MAX for an elastic run");
   size.Value("--scale-up", config.spec.scale_up, "restart|never",
-             "When a node comes while fewer than MAX run: restart (all workers get "
-             "--shutdown-timeout to save, then start again together with it) or never (it waits as "
-             "a spare). The first node's value counts");
+             "When a node joins while fewer than MAX run: restart (all workers have "
+             "--shutdown-timeout to save, then all start again with it) or never (it waits as a "
+             "spare). The first node's value applies");
   size.Value("--nproc-per-node", raw.workers, "N|auto|gpu|cpu",
              "Workers on this node: a number, one per visible GPU, one per allowed CPU; auto: GPUs "
              "if there are any, else CPUs");
   size.Value("--gpu-ids,--gpus", raw.gpus, "LIST",
-             "GPUs of this node that the run may use, as 1,3: numbers among those of "
-             "CUDA_VISIBLE_DEVICES, or UUIDs, a MIG slice's too. Workers see them in "
+             "GPUs of this node that the run may use, as 1,3: indices into CUDA_VISIBLE_DEVICES, "
+             "or UUIDs, also of MIG slices. Workers see them in "
              "CUDA_VISIBLE_DEVICES, and --nproc-per-node=gpu counts them");
   size.Value("--node-rank", raw.node_rank, "N",
              "This node's rank, where ranks are fixed by hand; rank 0 hosts the server");
@@ -141,40 +141,41 @@ void AddHosts(CLI::App& app, RawFlags& raw) {
   FlagRows hosts(app, "Hosts");
   hosts.Value("--hosts", raw.hosts, "HOST[:N],...",
               "Start a node on each of these hosts through ssh, as n1,n2:4,user@n3; N is that "
-              "host's --nproc-per-node, and a host named several times has as many workers. "
-              "--nnodes is then the number of hosts, unless it is set (ddprun help hosts)");
+              "host's --nproc-per-node. A host that is listed N times has N workers. --nnodes is "
+              "then the number of hosts, unless it is set (ddprun help hosts)");
   hosts.Value("--hostfile", raw.hostfile, "FILE",
               "The same, one host a line, with slots=N for its --nproc-per-node and max_slots=N "
               "for the most that it may have, as Open MPI reads it");
-  hosts.Read("--launch-agent", config.launch_agent, kSsh, "COMMAND",
-             "What starts ddprun on a host of --hosts: words without quotes, to which the host "
-             "and a command for its shell are added. It must pass standard input and output on",
-             ParseAgent);
+  hosts.Read(
+      "--launch-agent", config.launch_agent, kSsh, "COMMAND",
+      "Command that starts ddprun on a host of --hosts: words without quotes. ddprun appends the "
+      "host and a command for its shell. It must pass standard input and output through",
+      ParseAgent);
   hosts.Switch("--copy", config.copy,
                "With --hosts: send ddprun and the program's file to hosts that lack them");
   hosts.Value("--pool", raw.pool, "HOST[:PORT]",
               "Have the daemons of this pool start the nodes (`ddprun daemon`; ddprun help pool): "
               "--nnodes of them, as soon as they are free");
   hosts.Switch("--detach", config.detach,
-               "With --pool: end as soon as the pool has the run, which continues");
+               "With --pool: exit as soon as the pool has accepted the run, which continues");
 }
 
 void AddRendezvous(CLI::App& app, RawFlags& raw) {
   LaunchConfig& config = raw.config;
   FlagRows rendezvous(app, "Rendezvous");
   rendezvous.Value("--rdzv-endpoint,--endpoint", raw.endpoint, "HOST[:PORT]",
-                   "Where the nodes meet (default 127.0.0.1:29400); the node that has that address "
-                   "and comes first hosts the server");
+                   "Address of the rendezvous (default 127.0.0.1:29400). The first node that has "
+                   "this address hosts the server");
   rendezvous.Read("--rdzv-id", raw.run_id, raw.run_id, "NAME",
-                  "Name of the run; a server keeps runs apart by it", ParseRunName);
+                  "Name of the run, by which a server tells runs apart", ParseRunName);
   rendezvous.Read("--rdzv-backend", raw.backend, raw.backend, "ddprun|c10d|static",
-                  "All are served by ddprun's own server", ParseBackend);
+                  "All three use ddprun's own server", ParseBackend);
   rendezvous.Value(
       "--rdzv-conf", raw.conf, "KEY=VALUE,...",
       "join_timeout=DURATION (10m; of a static rendezvous also called timeout), "
       "last_call_timeout=DURATION (5s); torchrun's other keys are checked and have no effect");
   rendezvous.Switch("--standalone", raw.standalone,
-                    "One node, no sockets for others; the default with one node");
+                    "One node, without a network rendezvous; the default with one node");
   rendezvous.Value("--local-addr", config.local_address, "ADDRESS",
                    "Address under which other nodes reach this one (default: the one that faces "
                    "the endpoint)");
@@ -184,10 +185,10 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
       "as GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME, unless these are set");
   rendezvous.Value(
       "--token-file", config.token_file, "FILE",
-      "The token (in a file of mode 600; or DDPRUN_TOKEN) that every node must prove to the "
-      "rendezvous, and `ddprun status`, `drain` and `stop` too. Without it nodes that share "
-      "--run-dir, or whose endpoint is on loopback, draw one; else any node may join, and only "
-      "drain and stop need a token, which is in the server's run directory");
+      "File (mode 600) with the token that every node must prove to the rendezvous, and `ddprun "
+      "status`, `drain` and `stop` too (or DDPRUN_TOKEN). Without it, nodes that share --run-dir "
+      "or whose endpoint is on loopback use a generated token. Otherwise any node may join, and "
+      "only drain and stop need a token, which is in the server's run directory");
   rendezvous.Value("--tls-ca", config.tls.authority, "FILE",
                    "Speak TLS with the rendezvous, and trust what this certificate (PEM) signed. "
                    "The server's must name the host in --rdzv-endpoint");
@@ -198,12 +199,13 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
                    "The key of --tls-cert (PEM, mode 600, no passphrase)");
   rendezvous.Read(
       "--store-allow", config.store_allowed, "", "CIDR,...",
-      "Addresses and networks whose workers may use the store that this node hosts, beside the "
-      "nodes of the run. On this machine only its user's may; any: all, everywhere",
+      "Addresses and networks whose processes may use the workers' store on this node, beside the "
+      "nodes of the run. On this machine only processes of this user may. any: every client",
       AllowList::Parse);
-  rendezvous.Switch("--insecure", config.insecure,
-                    "Draw no token: everyone who reaches the endpoint may join. On every node. "
-                    "Also lets the server listen on every address of this machine (0.0.0.0, ::)");
+  rendezvous.Switch(
+      "--insecure", config.insecure,
+      "Generate no token: any process that reaches the endpoint may join. Set it on every node. "
+      "Also lets the server listen on every address of this machine (0.0.0.0, ::)");
   rendezvous.Value("--run-dir,--shared-dir", config.run_dir, "DIR|none",
                    "A directory that all nodes share, a new one for each run: when the host of the "
                    "server dies, another node hosts the server and the run continues. Not with a "
@@ -211,13 +213,13 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
                    "working directory is on NFS, Lustre, GPFS, BeeGFS, CephFS or WekaFS, if the "
                    "run can continue with fewer nodes; it is removed when the run has succeeded");
   rendezvous.Value("--master-addr", raw.master_addr, "HOST",
-                   "Static rendezvous: the host of node rank 0 (default 127.0.0.1), and "
-                   "MASTER_ADDR of every worker as it is written. Not used beside --rdzv-endpoint, "
+                   "Static rendezvous: the host of node rank 0 (default 127.0.0.1), and, as it is "
+                   "written, MASTER_ADDR of every worker. Not used with --rdzv-endpoint, "
                    "--standalone or --rdzv-backend=c10d");
   rendezvous.Value("--master-port", raw.master_port, "PORT",
                    "Static rendezvous: its port (default 29500 with --master-addr), and "
                    "MASTER_PORT of every worker; shared by the rendezvous and the workers' store. "
-                   "Not used where --master-addr is not");
+                   "Used only where --master-addr is");
 }
 
 void AddScheduler(CLI::App& app, RawFlags& raw) {
@@ -225,13 +227,14 @@ void AddScheduler(CLI::App& app, RawFlags& raw) {
   FlagRows scheduler(app, "Scheduler");
   scheduler.Switch("--no-auto-srun", config.no_auto_srun,
                    "In a Slurm job, but outside of a step: print the right command instead of "
-                   "putting srun before ddprun");
-  scheduler.Value("--stop-before", config.stop_before, "DURATION",
-                  "This long before the job ends every worker gets SIGTERM and --shutdown-timeout "
-                  "to save; if all have saved ddprun ends with 75: start this job again. 90s, 5m; "
-                  "0: never. Slurm says when the job ends, elsewhere --time-limit");
+                   "starting ddprun through srun");
+  scheduler.Value(
+      "--stop-before", config.stop_before, "DURATION",
+      "This long before the job ends, every worker gets SIGTERM and has --shutdown-timeout to "
+      "save. If all have saved, ddprun exits with 75: start this job again. 90s, 5m; 0: never. "
+      "Slurm reports when the job ends; elsewhere set --time-limit");
   scheduler.Read("--time-limit", config.time_limit, "", "DURATION",
-                 "The job ends this long after ddprun's start (default: what the scheduler says): "
+                 "The job ends this long after ddprun's start (default: as the scheduler reports): "
                  "for --stop-before, and shown by `ddprun status`. 90s, 5m, 24h",
                  std::bind_front(ParseDuration, "--time-limit"));
 }
@@ -241,20 +244,20 @@ void AddProgram(CLI::App& app, RawFlags& raw) {
   FlagRows program(app, "Program");
   program.Switch("-m,--module", config.module, "PROGRAM is a Python module");
   program.Switch("--no-python", config.no_python, "Execute PROGRAM itself, even a .py file");
-  program.Switch("--run-path", config.run_path,
-                 "Run PROGRAM through Python's runpy.run_path, whatever it is called; wins over "
-                 "--no-python");
+  program.Switch(
+      "--run-path", config.run_path,
+      "Run PROGRAM through Python's runpy.run_path, whatever its name; overrides --no-python");
   program.Switch("--pass-local-rank", config.pass_local_rank,
                  "Give PROGRAM --local-rank=<n> as its first argument, as torch.distributed.launch "
-                 "does; LOCAL_RANK is set all the same");
+                 "does; LOCAL_RANK is set too");
   program.Switch("--use-env", raw.use_env,
-                 "Accepted for torch.distributed.launch's sake: the local rank is in LOCAL_RANK, "
-                 "and no argument (not with --pass-local-rank)");
+                 "Accepted for compatibility with torch.distributed.launch: the local rank is in "
+                 "LOCAL_RANK, not in an argument (not with --pass-local-rank)");
   program
       .Read("--env", config.variables, "", "NAME=VALUE",
-            "Set this variable for every worker, on all nodes; may be repeated. VALUE knows "
+            "Set this variable for every worker, on all nodes; may be repeated. VALUE may contain "
             "${role_name}, ${local_rank}, ${rank} and ${hostname} ($${rank} stands for ${rank} "
-            "itself). Not for secrets: it is on command lines",
+            "itself). Not for secrets: command lines are visible",
             ParseVariables)
       ->multi_option_policy(CLI::MultiOptionPolicy::Join);  // Values add up, a line each.
   program.Switch("--virtual-local-rank", config.virtual_local_rank,
@@ -281,8 +284,9 @@ void AddProgram(CLI::App& app, RawFlags& raw) {
                  "Take MPI's variables (OMPI_*, PMI_*, PMIX_*, MPI_*, HYDRA_*) out of the workers' "
                  "environment");
   program.Read("--role", config.role, config.role, "NAME", "Name of the workers' role", ParseRole);
-  program.Choice("--start-method", raw.start_method, "spawn|fork|forkserver",
-                 "Accepted for torchrun's sake, and without effect: every worker is a new program");
+  program.Choice(
+      "--start-method", raw.start_method, "spawn|fork|forkserver",
+      "Accepted for compatibility with torchrun, without effect: every worker is a new program");
 }
 
 void AddEnding(CLI::App& app, RawFlags& raw) {
@@ -295,26 +299,26 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
                "0: all of the run's");
   ending.Value(
       "--crash-loop-limit", config.spec.crash_loop_limit, "N",
-      "After so many failures in a row without a step (STEP=N on the notify socket) beyond the "
-      "highest one the run ends with 76 although restarts are left; so do as many equal errors "
+      "The run ends with 76, although restarts are left, after this many failures in a row without "
+      "a new highest step (STEP=N on the notify socket). So it does after as many equal errors "
       "that cannot heal (a missing module, a usage error) before any progress. 0: never");
   ending.Value("--restart-backoff", config.spec.restart_backoff, "DURATION",
-               "The first restart comes at once. While workers fail without progress, later ones "
-               "come 2, 4, 8, ... s after the start before, and no later than this: 30, 90s, 5m; "
-               "0: all at once. Progress is a step, a collective, or a minute of life");
+               "Longest delay between restarts: 30, 90s, 5m; 0: no delay. The first restart is "
+               "immediate. While workers fail without progress, later ones begin 2, 4, 8, ... s "
+               "after the start before. Progress is a step, a collective, or a minute of life");
   ending.Read("--give-up-code", config.give_up_code, "", "N",
               "Exit code of a run that must not be tried again: the restarts are spent, a worker "
               "asked not to be restarted (76), or workers hung (124). For a scheduler's rules, as "
-              "Kubernetes' podFailurePolicy. Default: the code that tells why",
+              "Kubernetes' podFailurePolicy. Default: the code of the cause",
               ParseGiveUpCode);
   ending.Value("--shutdown-timeout", config.spec.shutdown_timeout, "DURATION",
-               "From a forwarded signal to SIGKILL, the same on all nodes. If set, also for the "
-               "peers of a failed worker; else these have 30 s while they catch SIGTERM and work, "
-               "5 s while idle (TORCH_ELASTIC_SHUTDOWN_TIMEOUT sets it too)");
+               "Time from a forwarded signal to SIGKILL, the same on all nodes. If set, it also "
+               "applies to the peers of a failed worker. Otherwise these have 30 s if they catch "
+               "SIGTERM and work, 5 s if idle (TORCH_ELASTIC_SHUTDOWN_TIMEOUT sets it too)");
   ending.Value("--linger", config.linger, "DURATION",
                "Processes that workers leave behind, as an upload, may run for this long after the "
-               "node's last worker has ended; after a failure or a stop no longer than workers "
-               "may. Then they are killed. 30, 90s, 5m; 0: at once");
+               "node's last worker has ended. After a failure or a stop they have no more time "
+               "than workers. Then they are killed. 30, 90s, 5m; 0: at once");
   ending.Value("--fence-after", config.spec.fence_after, "DURATION",
                "A node that the rendezvous has not answered for this long kills its own workers, "
                "and a lost node is not replaced earlier: so two worlds never run at once, whatever "
@@ -339,14 +343,14 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
               "run, and are passed on unless this flag leaves them out; another one that is left "
               "out ends the run at once",
               ParseSignals);
-  ending.Read("--monitor-interval", raw.no_effect, "0.1", "DURATION",
-              "Accepted for torchrun's sake, and without effect: ddprun notices the end of a "
-              "worker at once",
-              std::bind_front(ParseDuration, "--monitor-interval"));
   ending.Read(
-      "--exit-barrier-timeout", raw.no_effect, "300", "DURATION",
-      "Accepted for scripts that set it, and without effect: a run ends on all nodes together",
-      std::bind_front(ParseDuration, "--exit-barrier-timeout"));
+      "--monitor-interval", raw.no_effect, "0.1", "DURATION",
+      "Accepted for compatibility with torchrun, without effect: ddprun notices the end of a "
+      "worker at once",
+      std::bind_front(ParseDuration, "--monitor-interval"));
+  ending.Read("--exit-barrier-timeout", raw.no_effect, "300", "DURATION",
+              "Accepted for scripts that set it, without effect: a run ends on all nodes together",
+              std::bind_front(ParseDuration, "--exit-barrier-timeout"));
 }
 
 void AddHangs(CLI::App& app, RawFlags& raw) {
@@ -380,7 +384,7 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
   output.Value(
       "--log-dir", config.log_dir, "DIR",
       "Keep events, reports and evidence in DIR/<run id>_<unique>, and what -r or -t send to "
-      "files below attempt_<n>/<local rank>. Without -r and -t no file has output. /dev/null: "
+      "files below attempt_<n>/<local rank>. Without -r and -t output goes to no file. /dev/null: "
       "write no file at all");
   output.Read("-r,--redirects", "0", "BITS",
               "Streams to files only: 1 stdout, 2 stderr, 3 both, or 0:3,1:0 by local rank",
@@ -395,13 +399,14 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
   output.Value("--prefix", config.output.prefix_all, "none|rank",
                "rank: [<role><local rank>]: before every line");
   output.Switch("--merge-output", config.merge_output,
-                "Lines that ranks of this node print alike within 0.2 s are shown once, with their "
+                "Equal lines that ranks of this node print within 0.2 s are shown once, with their "
                 "ranks before them; files have all");
-  output.Value("--log-line-prefix-template", config.output.prefix_template, "TEMPLATE",
-               "Before teed lines; knows ${role_name}, ${local_rank}, ${rank}, ${hostname} "
-               "(TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE changes the default)");
+  output.Value(
+      "--log-line-prefix-template", config.output.prefix_template, "TEMPLATE",
+      "Text before teed lines; may contain ${role_name}, ${local_rank}, ${rank}, ${hostname} "
+      "(TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE changes the default)");
   output.Value("--attach-rank", raw.attach_rank, "RANK",
-               "The worker of this rank has ddprun's own terminal, for a debugger (breakpoint())");
+               "The worker of this rank gets ddprun's own terminal, for a debugger (breakpoint())");
   output.Read("--local-ranks-filter", config.output.console_ranks, "", "RANKS",
               "Only these local ranks, as 0,2, are shown on the console; files have all",
               std::bind_front(ParseRanks, "--local-ranks-filter"));
@@ -415,12 +420,11 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
               "console: torchrun's events, one JSON object per line on stderr, when a worker "
               "starts or ends and when the agent does; a Python plug-in is refused",
               ParseEventHandler);
-  output.Read(
-      "--http-listen", config.http_listen, "", "HOST:PORT",
-      "Answer GET /livez, /readyz and /metrics (Prometheus) there, on every node: for "
-      "probes and monitoring (ddprun help watching). Everyone who reaches it may read; :PORT "
-      "is every IPv4 address",
-      ParseHttpListen);
+  output.Read("--http-listen", config.http_listen, "", "HOST:PORT",
+              "Answer GET /livez, /readyz and /metrics (Prometheus) there, on every node: for "
+              "probes and monitoring (ddprun help watching). Reading needs no token; :PORT is "
+              "every IPv4 address",
+              ParseHttpListen);
   output.Read("--logs-specs", "", "default",
               "Only 'default': Python plug-ins that choose the log files are refused",
               CheckLogsSpecs);

@@ -37,7 +37,7 @@ struct RawManifest {
 
 void AddManifestFlags(FlagRows& flags, RawManifest& raw, ManifestOptions& options) {
   flags.Value("--nodes,--nnodes", raw.nodes, "N|MIN:MAX",
-              "Nodes, a pod each: N, or MIN:MAX for a run that continues without the lost ones and "
+              "Nodes, a pod each: N, or MIN:MAX for a run that continues without lost nodes and "
               "grows (default 1)");
   flags.Count("--gpus", options.gpus, 0, "N", "GPUs per node, each with a worker (default: none)");
   flags.Value("--cpus", raw.cpus, "N", "CPUs per node, as Kubernetes takes it (default: no limit)");
@@ -95,13 +95,16 @@ bool IsQuantity(const std::string& text, std::initializer_list<std::string_view>
 
 void CheckQuantities(const RawManifest& raw, Problems& problems) {
   if (!raw.cpus.empty() && !IsQuantity(raw.cpus, {"", "m"})) {
-    problems.Add("--cpus must be a number above 0, or so many thousandths: 4, 0.5, 500m: '" +
-                 raw.cpus + "'");
+    problems.Add(
+        "--cpus must be a number above 0 (500m are 500 thousandths), as 4, 0.5 or 500m: '" +
+        raw.cpus + "'");
   }
   if (!raw.memory.empty() && !IsQuantity(raw.memory, {"", "k", "M", "G", "T", "P", "E", "Ki", "Mi",
                                                       "Gi", "Ti", "Pi", "Ei"})) {
-    problems.Add("--memory must be a number of bytes above 0, or of a unit of Kubernetes: 64Gi: '" +
-                 raw.memory + "'");
+    problems.Add(
+        "--memory must be a number of bytes above 0, or a number with a unit of Kubernetes, as "
+        "64Gi: '" +
+        raw.memory + "'");
   }
 }
 
@@ -123,16 +126,16 @@ void CheckNames(const RawManifest& raw, const ManifestOptions& options, Problems
                               std::string(raw.job_set || raw.train_job ? "-node-0-" : "-").size() -
                               std::to_string(options.most - 1).size();  // The last pod's host name.
   if (!IsLabel(raw.name) || !IsLower(raw.name.front()) || raw.name.size() > longest) {
-    problems.Add("--name must be a-z, 0-9 and inner hyphens from a letter on, " +
-                 std::to_string(longest) + " at most, since pods' host names begin with it: '" +
-                 raw.name + "'");
+    problems.Add(
+        "--name must begin with a letter and have only a-z, 0-9 and inner hyphens, at most " +
+        std::to_string(longest) + " characters, because the pods' host names begin with it: '" +
+        raw.name + "'");
   }
   for (const auto& [flag, text] :
        {std::pair("--claim", raw.claim), std::pair("--runtime", raw.runtime)}) {
     if (!IsName(text)) {
       problems.Add(std::string(flag) +
-                   " must be a name of Kubernetes, a-z, 0-9 and inner hyphens, with single dots "
-                   "between: '" +
+                   " must be a name of Kubernetes (a-z, 0-9, inner hyphens, single dots): '" +
                    text + "'");
     }
   }
@@ -149,7 +152,7 @@ Result<std::string> Quoted(const std::string& word) {
   try {
     return nlohmann::json(word).dump(-1, ' ', escaped);
   } catch (const nlohmann::json::type_error&) {
-    return Invalid("a manifest is UTF-8, and this word is not", word);
+    return Invalid("a manifest must be UTF-8, and this word is not", word);
   }
 }
 

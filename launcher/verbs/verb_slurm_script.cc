@@ -139,8 +139,8 @@ void ReadForm(const VerbLine& line, RawOptions& raw, Problems& problems) {
     options.form = Form::kArray;
     options.jobs = raw.jobs.value_or(1);
     if (options.nodes != 1) {
-      problems.Add("--array is a chain of jobs of one node: --nodes=" +
-                   std::to_string(options.nodes) + " contradicts it");
+      problems.Add("--array makes a chain of jobs of one node, so it excludes --nodes=" +
+                   std::to_string(options.nodes));
     }
   }
 }
@@ -170,7 +170,7 @@ std::string Spares(const ScriptOptions& options) {
                    " nodes train and the others wait. When one is lost, the others continue "
                    "within\n# seconds, with a spare in its place."
              : train +
-                   " nodes train, and none waits. When one is lost, the others continue within "
+                   " nodes train, and no spare waits. When one is lost, the others continue within "
                    "seconds,\n# as long as " +
                    std::to_string(options.least) + " are left.";
 }

@@ -32,7 +32,7 @@ constexpr std::size_t kMostPackedDirectories = 256;
 
 void AddServerFlags(FlagRows& flags, ServerQuery& query) {
   flags.Value("--endpoint,--rdzv-endpoint", query.endpoint, "HOST:PORT",
-              "The server's address, as of the launch (default: your run on this machine)");
+              "The server's address, as the launch has it (default: your run on this machine)");
   flags.Value("--pool", query.pool, "HOST:PORT",
               "The pool's address, in place of --endpoint (or DDPRUN_POOL)");
   flags.Value("--run-dir,--shared-dir", query.run_dir, "DIR",
@@ -42,7 +42,7 @@ void AddServerFlags(FlagRows& flags, ServerQuery& query) {
       "--token-file", query.token_file, "FILE",
       "File with the server's token (or DDPRUN_TOKEN). Your own run on this machine needs none");
   flags.Switch("--insecure", query.insecure,
-               "Use no token, for a server that was started with --insecure");
+               "Use no token: the server was started with --insecure");
   flags.Value(
       "--tls-ca", query.tls.authority, "FILE",
       "Speak TLS: trust what this certificate signed (or DDPRUN_TLS_CA). Your own run on this "
@@ -150,13 +150,14 @@ VerbRequest ParseStacks(VerbLine& line, const GetEnv& get_env) {
     return run;
   }
   if (keep) {
-    line.problems.Add(Invalid("--keep is of a run's workers, not of processes", line.rest.front()));
+    line.problems.Add(
+        Invalid("--keep works for a run's workers, not for processes", line.rest.front()));
     return request;
   }
   for (const std::string& word : line.rest) {
     const auto pid = ParseNumber<std::int32_t>(word);
     if (!pid || *pid <= 0) {
-      line.problems.Add(Invalid("ddprun stacks takes process ids", word));
+      line.problems.Add(Invalid("ddprun stacks: not a process id", word));
     }
     request.pids.push_back(pid.value_or(0));
   }
@@ -167,13 +168,12 @@ VerbRequest ParseLogs(VerbLine& line, const GetEnv& get_env) {
   LogsRequest request;
   AddServerFlags(line.flags, request.server);
   AddNodeFlags(line.flags, request.spec, request.nodes, request.json);
-  line.flags.Switch("-f,--follow", request.spec.follow,
-                    "Continue with what they print, until Ctrl-C");
-  line.flags.Count("-n,--lines,--tail", request.spec.lines, 0, "N",
-                   "Only the last N lines of each worker (of its log files: of each file), and "
-                   "with -f what follows");
+  line.flags.Switch("-f,--follow", request.spec.follow, "Continue with new output, until Ctrl-C");
+  line.flags.Count(
+      "-n,--lines,--tail", request.spec.lines, 0, "N",
+      "Only the last N lines of each worker (of each of its log files), and with -f the new ones");
   line.flags.Read("--since", request.spec.back, "", "DURATION",
-                  "Only lines of this last time: 30s, 5m, 2h",
+                  "Only lines of this last period: 30s, 5m, 2h",
                   std::bind_front(ParseDuration, "--since"));
   line.Parse(get_env);
   request.word = line.rest.size() == 1 ? line.rest.front() : "";
@@ -270,8 +270,8 @@ VerbRequest ParseReport(VerbLine& line, const GetEnv& get_env) {
   ReportRequest request;
   AddServerFlags(line.flags, request.server);
   line.flags.Value("--file,--report-file", request.file, "FILE",
-                   "The file, which is replaced where it is there already (default: "
-                   "ddprun-report-RUN.tar.gz, which is not)");
+                   "The file; an existing one is replaced (default: ddprun-report-RUN.tar.gz; an "
+                   "existing one is not replaced)");
   AddFormat(line.flags, request.json);
   line.Parse(get_env);
   if (SaysNothing(line.settings, "file")) {
@@ -295,7 +295,7 @@ VerbRequest ParseReport(VerbLine& line, const GetEnv& get_env) {
 
 VerbRequest ParsePreload(VerbLine& line, const GetEnv& get_env) {
   KeptQuery query;
-  line.flags.Switch("--stop", query.stop, "End them");
+  line.flags.Switch("--stop", query.stop, "End these processes");
   line.Parse(get_env);
   line.RefuseWords(0);
   return query;
@@ -322,16 +322,17 @@ struct Verb {
 
 constexpr Verb kVerbs[] = {
     {"stacks", ParseStacks, " [PID...]",
-     "Shows where all workers of a run are; those at the same place are one group. With PID...: "
-     "every thread of these processes of this machine and of their descendants"},
+     "Shows where in their program all workers of a run are; workers at the same place are one "
+     "group. With PID...: every thread of these processes of this machine and of their "
+     "descendants"},
     {"logs", ParseLogs, " [RUN, RANKS or DIR]",
      "Shows what the workers of a run printed last, on all nodes, in order of time. ddprun keeps "
      "4 MiB of each worker, 64 MiB of a node. For a run that has ended, name its directory: DIR "
      "(<log dir>/<run>_<...>)"},
     {"save", ParseSave, " [RUN]",
-     "Asks the workers of a run to save now and to continue, by the signal that each has named "
-     "(SAVE_SIGNAL). Names the workers that have named none"},
-    {"status", ParseStatus, " [RUN]", "Shows a run: what it does, what it waits for, its nodes"},
+     "Asks the workers of a run to save now and to continue, by the signal that each has announced "
+     "(SAVE_SIGNAL). Lists the workers that have announced none"},
+    {"status", ParseStatus, " [RUN]", "Shows a run: its state, the reason for a wait, its nodes"},
     {"drain", ParseDrain, " NODE",
      "Takes NODE out of its run: its workers have time to save (--shutdown-timeout), and the other "
      "nodes continue. Uses no restart"},
@@ -339,7 +340,7 @@ constexpr Verb kVerbs[] = {
      "Stops a run: all workers have time to save (--shutdown-timeout)"},
     {"publish", ParsePublish, " NEW FINAL",
      "Makes the file or directory NEW visible as FINAL, unless a newer world of its run has "
-     "published: then it ends with 76 and nothing is replaced"},
+     "published. Then it exits with 76 and replaces nothing"},
     {"new", ParseNew, " DIR",
      "Makes the directory DIR with a C++ program that trains a model of its own: main.cc and "
      "CMakeLists.txt. It needs ddprun's trainer library"},
@@ -358,8 +359,8 @@ constexpr Verb kVerbs[] = {
      "Prints a manifest for Kubernetes that trains PROGRAM, ready for kubectl: ddprun k8s-manifest "
      "--nodes=2:8 --gpus=8 PROGRAM [arguments] > job.yaml"},
     {"preload", ParsePreload, "",
-     "Shows the preload processes that runs have kept (--keep-warm), with what each has loaded "
-     "ahead and what not"},
+     "Shows the preload processes that runs have kept (--keep-warm), and the modules that each has "
+     "loaded"},
 };
 
 }  // namespace

@@ -334,7 +334,7 @@ TEST(Verbs, SaveAndStopSoonAreOrders) {
   const auto kept = std::get<OrderRequest>(*Parsed({"stacks", "--keep", "--rank=3"}));
   EXPECT_EQ(kept.spec.kind, RequestKind::kEvidence);
   EXPECT_TRUE(Wants(kept.spec, 3) && !Wants(kept.spec, 2));
-  EXPECT_NE(Problem({"stacks", "--keep", "12"}).find("not of processes"), std::string::npos);
+  EXPECT_NE(Problem({"stacks", "--keep", "12"}).find("not for processes"), std::string::npos);
   EXPECT_TRUE(std::holds_alternative<ControlCommand>(*Parsed({"stop"})));
 }
 

@@ -142,7 +142,7 @@ for kept in {self.path("home")}/.cache/ddprun/copies/*; do cp -n {self.path("awa
             self.assertIn(why.format(self.path("own", program)), self.launch_copied(program=program, expect=2).err())
 
     def test_without_hosts(self):
-        self.assertIn("--copy is for --hosts and --hostfile, and neither is given",
+        self.assertIn("--copy needs --hosts or --hostfile",
                       self.ask("--copy", "true", expect=2).err())
 
 
