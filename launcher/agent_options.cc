@@ -31,7 +31,7 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
   core.server = server;
   core.successor = config.standalone || config.context.joins ? ""
                    : !HasFailover(config) ? "without --run-dir no other node becomes the leader"
-                                          : "another node becomes the leader if it stays away";
+                                          : "another node becomes the leader if it does not return";
   core.hang_timeout = config.hang_timeout;
   const bool start_is_set = IsSet(config, "start-timeout");
   core.says_unwatched = !config.hang_by_default;

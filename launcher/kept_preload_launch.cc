@@ -90,7 +90,7 @@ Result<UniqueFd> Begin(const std::filesystem::path& socket, const LaunchConfig& 
                           : -1;
   its.resize(static_cast<std::size_t>(std::max<ssize_t>(0, got)));
   if (got <= 0) {
-    return Error{ErrorKind::kUnavailable, "it did not begin the launch"};
+    return Error{ErrorKind::kUnavailable, "it has not started the launch in time"};
   }
   if (own.empty() || its != own) {
     std::istringstream a(own);
@@ -100,8 +100,7 @@ Result<UniqueFd> Begin(const std::filesystem::path& socket, const LaunchConfig& 
     while (std::getline(a, mine) && std::getline(b, other) && mine == other) {
     }
     return Error{ErrorKind::kRefused,
-                 "it was started with other limits, rights or control groups "
-                 "than this launch ('" +
+                 "its limits, rights or control groups differ from this launch's ('" +
                      Printable(other) + "', here '" + Printable(mine) + "')"};
   }
   if (::send(connection.get(), "g", 1, MSG_NOSIGNAL) != 1) {
@@ -185,8 +184,8 @@ std::optional<int> LaunchFromKept(LaunchConfig& config) {
       return StandFor(*begun);
     }
     if (begun.error().kind == ErrorKind::kRefused) {  // Else a name whose process was killed.
-      config.warnings.push_back("the preload process that was kept is not used: " +
-                                begun.error().message + " [kept-preload-not-used]");
+      config.warnings.push_back("not using the kept preload process: " + begun.error().message +
+                                " [kept-preload-not-used]");
       break;
     }
   }
@@ -203,7 +202,7 @@ int AnswerKept(const KeptQuery& query) {
       continue;  // A name whose process was killed.
     }
     const auto answer = AwaitKept(connection->get(), kAnswerLimit);
-    text += answer ? Describe(*answer) : "one whose run has not ended yet\n";
+    text += answer ? Describe(*answer) : "in use: its run has not ended yet\n";
     if (query.stop) {
       (void)AskKept(socket, KeptRequest::kEnd);
     }

@@ -33,7 +33,7 @@ void HaveRunDirectory(LaunchConfig& config) {
   }
   if (const Result<void> made = MakeOwnDirectory(config.run_dir); !made) {
     config.warnings.push_back(
-        "the run will not outlive the host of its rendezvous: " + made.error().message +
+        "the run will not survive the loss of its rendezvous host: " + made.error().message +
         ". Set --run-dir=DIR to a directory that all nodes share, or --run-dir=none");
     config.run_dir.clear();
     config.own_run_dir = false;

@@ -56,7 +56,7 @@ Result<int> LaunchedNode::Run() {
   }
   if (config_.context.waiter) {
     srun_watch_ = std::make_unique<SrunWatch>(loop_, *config_.context.waiter, [this] {
-      Log(LogLevel::kError, "srun is gone: no process waits for this step any more");
+      Log(LogLevel::kError, "srun has ended, so nothing waits for this step: stopping the workers");
       OnSignal(SIGTERM);
     });
   }
@@ -214,8 +214,8 @@ Result<void> LaunchedNode::OpenWatch() {
   if (watch_socket_) {
     RETURN_IF_ERROR(watch_->Listen(std::move(*watch_socket_)));
     Log(LogLevel::kInfo, "probes and metrics: http://" + ToString(watch_->endpoint()) +
-                             "/livez, /readyz and /metrics; the status page beside them: ddprun "
-                             "status --url prints its link");
+                             "/livez, /readyz and /metrics; `ddprun status --url` prints the link "
+                             "of the status page");
     LeavePageLinks();
   }
   return {};
@@ -230,7 +230,7 @@ void LaunchedNode::LeavePageLinks() const {
   links.pop_back();  // WriteTokenFile adds the last line end.
   const Result<void> left = WriteTokenFile(directory_->path() / kPageLinks, links);
   if (!left) {
-    Log(LogLevel::kWarning, "ddprun status --url will not find the page: " + left.error().message);
+    Log(LogLevel::kWarning, "ddprun status --url cannot find the page: " + left.error().message);
   }
 }
 

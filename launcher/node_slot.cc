@@ -105,7 +105,7 @@ Result<NodeSlot> TakeNodeSlot(const std::string& host, const Endpoint& endpoint,
     }
   }
   return Error{ErrorKind::kRefused, std::to_string(kMaxSlots) + " agents of the run '" + run_id +
-                                        "' are on this machine already"};
+                                        "' run on this machine already"};
 }
 
 }  // namespace

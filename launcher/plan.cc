@@ -46,7 +46,7 @@ std::string Program(const Command& command) {
 
 std::string WhyAlone(const LaunchConfig& config) {
   return IsGiven(config, "standalone") ? "standalone because of --standalone"
-                                       : "standalone because --nnodes allows one node alone";
+                                       : "standalone because --nnodes allows only one node";
 }
 
 std::string Server(const LaunchConfig& config) {
@@ -54,7 +54,7 @@ std::string Server(const LaunchConfig& config) {
   if (config.standalone) {
     return "this process, " + std::string(config.literal_master
                                               ? "and the workers' store at " + where
-                                              : "without a port: no other node can come");
+                                              : "without a port: no other node can join");
   }
   const std::string rank = config.node_rank ? std::to_string(*config.node_rank) : "";
   if (config.node_rank && *config.node_rank > 0) {
@@ -69,7 +69,7 @@ std::string Server(const LaunchConfig& config) {
            (given ? "" : " (--node-rank is not given)") + "; " + config.endpoint.host + " is " +
            here;
   }
-  return "the first node that has the address " + config.endpoint.host + " and binds port " +
+  return "the first node that has the address " + config.endpoint.host + " and can bind port " +
          std::to_string(config.endpoint.port) + ", because no --node-rank is given; " +
          config.endpoint.host + " is " + here;
 }
@@ -96,12 +96,13 @@ std::string Rendezvous(const LaunchConfig& config) {
   const std::string conf = "join within " + FormatDuration(config.spec.join_timeout) +
                            (config.spec.min_nodes < config.spec.max_nodes
                                 ? "; " + FormatDuration(config.spec.last_call) +
-                                      " for more nodes once the fewest are here"
+                                      " for more nodes once the minimum is here"
                                 : "");
   return "nodes\n" + Line("found", config.context.line) +
          Line("count", nodes + (config.standalone ? ", " + WhyAlone(config) : "")) +
-         Line("run id", config.run_id.empty() ? "drawn at the start, because the run is standalone"
-                                              : config.run_id) +
+         Line("run id", config.run_id.empty()
+                            ? "generated at the start, because the run is standalone"
+                            : config.run_id) +
          Line("server", Server(config)) + Line("store", Store(config)) +
          (config.run_dir.empty()
               ? ""
@@ -146,7 +147,7 @@ std::string Workers(const LaunchConfig& config, const Preparation& preparation) 
     }
     if (config.numa != NumaMode::kNone) {
       const CpuSet& cpus = preparation.numa.cpus[local];
-      own += cpus.empty() ? ", CPUs as ddprun's own" : ", CPUs " + ToString(cpus);
+      own += cpus.empty() ? ", the same CPUs as ddprun" : ", CPUs " + ToString(cpus);
     }
     text += Line("local rank " + std::to_string(local), own);
   }
@@ -178,7 +179,7 @@ std::string Environment(const LaunchConfig& config, const Preparation& preparati
                "RUN_ID, RESTART_COUNT, MAX_RESTARTS=" + std::to_string(config.spec.max_restarts) +
                    ", USE_AGENT_STORE=True, ERROR_FILE, SIGNALS_TO_HANDLE=" + config.signals.text);
   text += Variable("DDPRUN_*", "TERM, GENERATION, WORLD_ID, NOTIFY_SOCKET, STEP_PAGE, LIFE_LOCK");
-  text += Variable("LISTEN_*", "where the last worker of the local rank left memory");
+  text += Variable("LISTEN_*", "where the last worker of the local rank has left memory");
   for (const auto& [name, value] : config.variables) {
     text += Variable(name, InOneLine(value) + " (--env)");
   }

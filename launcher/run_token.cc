@@ -18,10 +18,10 @@ constexpr const char* kName = "token";
 
 // `flag`: where the place is from; empty: from this user.
 Error Explained(Error error, const char* flag) {
-  error.message = Continue(
-      error.message, std::string(" (") + flag +
-                         "for a token that this run's nodes share; --token-file=FILE gives them "
-                         "one, and --insecure goes without)");
+  error.message =
+      Continue(error.message, std::string(" (") + flag +
+                                  "for a token that this run's nodes share). Set "
+                                  "--token-file=FILE, or --insecure for a run without a token");
   error.kind = ErrorKind::kInvalid;
   return error;
 }

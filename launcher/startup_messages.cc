@@ -15,9 +15,8 @@ std::vector<std::string> StartupWarnings(const LaunchConfig& config, const Prepa
   std::vector<std::string> warnings = config.warnings;
   for (const std::string& name : config.signals.unknown) {
     warnings.push_back(
-        "--signals-to-handle: '" + name +
-        "' is left out: SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 can be "
-        "passed on");
+        "--signals-to-handle: ignoring '" + name +
+        "': only SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 can be passed on");
   }
   if (!prepared.no_preload.empty() && !prepared.preload_auto) {
     warnings.push_back(prepared.no_preload);

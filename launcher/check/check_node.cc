@@ -61,7 +61,7 @@ Result<std::string> Ask(int store, const std::string& request, std::size_t size)
   const ssize_t sent = ::send(store, request.data(), request.size(), MSG_NOSIGNAL);
   const ssize_t got = ::recv(store, answer.data(), size, MSG_WAITALL);
   if (sent != static_cast<ssize_t>(request.size()) || got != static_cast<ssize_t>(size)) {
-    return Error{ErrorKind::kUnavailable, "the run's store does not answer in time"};
+    return Error{ErrorKind::kUnavailable, "the run's store has not answered in time"};
   }
   return answer;
 }
@@ -160,7 +160,7 @@ Result<std::vector<CheckedNode>> HearAll(const CheckRun& run) {
     const Result<std::string> told = run.Hear(KeyOf("node", rank));
     if (!told) {
       return Error{ErrorKind::kUnavailable,
-                   "node " + std::to_string(rank) + " has reported nothing in time"};
+                   "node " + std::to_string(rank) + " has not reported in time"};
     }
     ASSIGN_OR_RETURN(CheckedNode node, NodeFromJson(*told, run.size));
     nodes.push_back(std::move(node));

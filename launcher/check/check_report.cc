@@ -170,8 +170,7 @@ Result<CheckedNode> NodeFromJson(const std::string& text, std::size_t nodes) {
     CheckedNode node = ParseJson(text);
     for (const CheckedLink& link : node.links) {
       if (link.to >= nodes) {
-        return Invalid("a node reports a link to a node that is not there",
-                       std::to_string(link.to));
+        return Invalid("a node reports a link to an unknown node", std::to_string(link.to));
       }
     }
     return node;

@@ -89,7 +89,7 @@ Result<std::string> AddressOf(const std::string& name) {
     known += (known.empty() ? "" : ", ") + interface.name;
   }
   return Error{ErrorKind::kInvalid, "--interface=" + name +
-                                        ": this machine has no such interface, but " + known +
+                                        ": this machine has no such interface. It has " + known +
                                         " [no-interface]"};
 }
 
@@ -160,9 +160,9 @@ Result<std::string> FindLocalAddress(const LaunchConfig& config) {
   }
   Result<std::string> address = RouteTo(host);
   if (!address) {
-    return Error{address.error().kind, address.error().message +
-                                           ": is --rdzv-endpoint right? (--local-addr gives this "
-                                           "node's own address)"};
+    return Error{address.error().kind,
+                 address.error().message +
+                     ". Check --rdzv-endpoint, or set this node's own address with --local-addr"};
   }
   return address;
 }
@@ -176,15 +176,14 @@ Result<Endpoint> FindMeetingPoint(const LaunchConfig& config) {
   if (!IsOnFirstNode(config.context)) {
     return Error{ErrorKind::kInvalid,
                  what +
-                     ", so this node cannot reach it: have the name looked up as the other "
-                     "nodes reach it, or give --rdzv-endpoint=ADDRESS:PORT [loopback-name]"};
+                     ", so this node cannot reach it. Let the name resolve to an address that the "
+                     "other nodes reach, or set --rdzv-endpoint=ADDRESS:PORT [loopback-name]"};
   }
   ASSIGN_OR_RETURN(const std::string address, FindLocalAddress(config));
   if (IsLoopback(address)) {
-    return Error{ErrorKind::kInvalid,
-                 what +
-                     ", and no other address of this machine is known: give --interface or "
-                     "--local-addr [loopback-name]"};
+    return Error{ErrorKind::kInvalid, what +
+                                          ", and no other address of this machine is known. Set "
+                                          "--interface or --local-addr [loopback-name]"};
   }
   return Endpoint{address, config.endpoint.port};
 }

@@ -87,8 +87,8 @@ void ResolveRunDirectory(LaunchConfig& config, Problems& problems) {
   } else if (config.literal_master) {
     problems.Add(
         "--run-dir excludes a static rendezvous (--master-addr, --master-port, "
-        "--rdzv-backend=static): the workers' store could not follow the server to "
-        "another host; set --rdzv-endpoint instead");
+        "--rdzv-backend=static): the workers' store could not move to another host with the "
+        "server. Set --rdzv-endpoint instead");
   }
 }
 
@@ -122,9 +122,11 @@ void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& prob
   if (config.tls.certificate.empty() != config.tls.key.empty()) {
     problems.Add("--tls-cert and --tls-key go together");
   } else if (!config.tls.certificate.empty() && config.tls.authority.empty()) {
-    problems.Add("--tls-cert needs --tls-ca too: by it nodes check each other's certificates");
+    problems.Add(
+        "--tls-cert needs --tls-ca, which the nodes use to check each other's certificates");
   } else if (config.tls.any() && config.tls.certificate.empty() && HasFailover(config)) {
-    problems.Add("--tls-ca needs --tls-cert where any node may have to serve (--run-dir)");
+    problems.Add(
+        "--tls-ca needs --tls-cert with --run-dir, because any node may have to host the server");
   }
 }
 

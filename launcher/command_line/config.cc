@@ -185,7 +185,7 @@ Result<void> CheckFence(const RunSpec& spec, const std::string& text) {
   if (spec.fence_after > Duration{0} && spec.fence_after < least) {
     return Invalid("--fence-after must be 0 or at least " + FormatDuration(least) + " for " +
                        std::to_string(spec.max_nodes) +
-                       " nodes, twice what makes a silent one lost",
+                       " nodes, twice the time after which a silent node is lost",
                    text);
   }
   return {};

@@ -68,7 +68,7 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
       return Error{ErrorKind::kInvalid, where + ": " + InOneLine(what)};
     };
     if (line.find('\0') != std::string::npos) {
-      return bad("a byte 0 is in the line");
+      return bad("the line contains a zero byte");
     }
     if (line.empty()) {
       continue;
@@ -85,16 +85,15 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
     const CLI::Option* const option = key.empty() ? nullptr : app.get_option_no_throw("--" + key);
     if (option == nullptr || key == "config" || key == "help" || key == "version" ||
         key == "print-completion") {
-      return bad("unknown name '" + key + "': names are those of the flags (ddprun --help)");
+      return bad("unknown name '" + key + "': use the names of the flags (ddprun --help)");
     }
     const std::optional<std::string> value = Value(std::string(Trimmed(line.substr(equals + 1))));
     const bool is_flag = option->get_items_expected_max() == 0;
     if (!value || (is_flag && *value != "true" && *value != "false")) {
-      return bad(is_flag
-                     ? "'" + key + "' is true or false"
-                     : "the value of '" + key +
-                           "' must be one number or word, or stand in quotes (single ones, if it "
-                           "has a backslash)");
+      return bad(is_flag ? "'" + key + "' must be true or false"
+                         : "the value of '" + key +
+                               "' must be one number or word, or be in quotes (in single quotes, "
+                               "if it has a backslash)");
     }
     settings.push_back({NameOf(option), *value, where});
   }

@@ -59,7 +59,7 @@ TEST_F(ConfigFile, NoBackslashAndNoQuoteIsLeftOut) {
   for (const char* const value : {R"("\d+")", R"("a\nb")", R"("a" "b")", R"('a' 'b')", R"('it's')",
                                   R"("a\")", R"('''a''')", R"(")", R"(')", R"("a')"}) {
     EXPECT_THAT(Refusal(std::string("role = ") + value + "\n"),
-                HasSubstr("stand in quotes (single ones, if it has a backslash)"))
+                HasSubstr("be in quotes (in single quotes, if it has a backslash)"))
         << value;
   }
 }
@@ -74,7 +74,7 @@ TEST_F(ConfigFile, WhatIsWrongIsNamedWithItsLine) {
   EXPECT_THAT(Refusal("nnodes\n"), HasSubstr("run.toml:1: expected"));
   EXPECT_THAT(Refusal("nnodes = [1, 2]\n"), HasSubstr("the value of 'nnodes'"));
   EXPECT_THAT(Refusal("nnodes =\n"), HasSubstr("the value of 'nnodes'"));
-  EXPECT_THAT(Refusal("standalone = maybe\n"), HasSubstr("'standalone' is true or false"));
+  EXPECT_THAT(Refusal("standalone = maybe\n"), HasSubstr("'standalone' must be true or false"));
   EXPECT_THAT(Refusal("config = 'x'\n"), HasSubstr("unknown name 'config'"));
   EXPECT_THAT(Refusal(std::string("role = 'a\0b'\n", 13)), HasSubstr("run.toml:1: a byte 0"));
 }

@@ -40,7 +40,7 @@ class Waiting {
     }
     if (!told_ && waited >= patience_.named) {
       told_ = true;
-      patience_.say("waiting for what writes to '" + path_.native() + "', which is not a file, " +
+      patience_.say("waiting for the writer of '" + path_.native() + "', which is not a file, " +
                     FormatDuration(patience_.limit) + " at most");
     }
     const Duration until = told_ ? patience_.limit : std::min(patience_.named, patience_.limit);
@@ -69,8 +69,7 @@ Result<std::string> ReadFromWriter(int fd, const std::filesystem::path& path, st
     if (got > 0) {
       text.append(piece, static_cast<std::size_t>(got));
       if (text.size() > max_bytes) {
-        return Invalid("more than " + std::to_string(max_bytes) + " bytes come from",
-                       path.native());
+        return Invalid("more than " + std::to_string(max_bytes) + " bytes in", path.native());
       }
     } else if (got < 0 && errno != EAGAIN && errno != EINTR) {
       return SystemError("read", path.native(), errno);
@@ -78,9 +77,9 @@ Result<std::string> ReadFromWriter(int fd, const std::filesystem::path& path, st
       return text;
     } else if (!waiting.ForMore(fd, ended)) {
       return Error{ErrorKind::kInvalid,
-                   "cannot read '" + path.native() + "': it is not a file, and what writes to it " +
-                       (text.empty() ? "has written nothing" : "has not come to an end") +
-                       " within " + FormatDuration(patience.limit) + " (name a file)"};
+                   "cannot read '" + path.native() + "': it is not a file, and its writer " +
+                       (text.empty() ? "has written nothing" : "has not closed it") + " within " +
+                       FormatDuration(patience.limit) + " (name a file)"};
     }
   }
 }

@@ -80,7 +80,7 @@ TEST_F(GivenFile, AFifoWithoutAWriterIsNamedAndThenRefused) {
   patience_.limit = 20ms;
   EXPECT_THAT(Refusal(fifo_), AllOf(HasSubstr("cannot read '" + fifo_ + "'"),
                                     HasSubstr("has written nothing within 20 ms")));
-  EXPECT_THAT(said_, ElementsAre("waiting for what writes to '" + fifo_ +
+  EXPECT_THAT(said_, ElementsAre("waiting for the writer of '" + fifo_ +
                                  "', which is not a file, 20 ms at most"));
 }
 
@@ -88,8 +88,8 @@ TEST_F(GivenFile, AWriterThatNeverEndsIsRefused) {
   patience_.limit = 20ms;
   const UniqueFd writer(::open(fifo_.c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_TRUE(WriteAll(writer.get(), "nnodes", fifo_));
-  EXPECT_THAT(Refusal(fifo_), HasSubstr("has not come to an end within 20 ms"));
-  EXPECT_THAT(Refusal("/dev/zero"), HasSubstr("more than 100 bytes come from: '/dev/zero'"));
+  EXPECT_THAT(Refusal(fifo_), HasSubstr("has not closed it within 20 ms"));
+  EXPECT_THAT(Refusal("/dev/zero"), HasSubstr("more than 100 bytes in: '/dev/zero'"));
 }
 
 }  // namespace

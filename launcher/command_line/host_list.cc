@@ -30,9 +30,10 @@ Result<std::uint32_t> ParseSlots(std::string_view text) {
 
 // "user@n3:4", "[fd00::1]:2"
 Result<LaunchHost> ParseHost(std::string_view word) {
-  const Error bad =
-      Invalid("a host must be NAME, NAME:SLOTS, USER@NAME or [IPV6]:SLOTS, without odd characters",
-              InOneLine(word));
+  const Error bad = Invalid(
+      "a host must be NAME, NAME:SLOTS, USER@NAME or [IPV6]:SLOTS, of letters, digits, '.', '_' "
+      "and '-'",
+      InOneLine(word));
   const std::size_t at = word.find('@');
   const std::string_view user = at == word.npos ? "" : word.substr(0, at);
   std::string_view rest = at == word.npos ? word : word.substr(at + 1);
@@ -84,9 +85,9 @@ class HostList {
     for (const LaunchHost& host : hosts_) {
       const std::uint32_t most = host.most_workers == 0 ? kMaxWorkers : host.most_workers;
       if (host.workers.value_or(0) > most) {
-        return Error{ErrorKind::kInvalid, "host " + host.name + " has " +
-                                              std::to_string(*host.workers) + " slots, more than " +
-                                              std::to_string(most) + ", its most"};
+        return Error{ErrorKind::kInvalid,
+                     "host " + host.name + " has " + std::to_string(*host.workers) +
+                         " slots, but at most " + std::to_string(most) + " are allowed"};
       }
     }
     return std::move(hosts_);
@@ -103,7 +104,7 @@ Result<void> ReadSlots(std::istream& words, LaunchHost& host) {
     std::string key = word.substr(0, word.find('='));
     std::ranges::replace(key, '-', '_');
     if (key.size() == word.size() || (key != "slots" && key != "max_slots")) {
-      return Invalid("after a host come slots=N and max_slots=N, nothing else", InOneLine(word));
+      return Invalid("only slots=N and max_slots=N may follow a host", InOneLine(word));
     }
     ASSIGN_OR_RETURN(const std::uint32_t slots, ParseSlots(word.substr(key.size() + 1)));
     const bool is_given = key == "slots" ? host.workers.has_value() : host.most_workers != 0;

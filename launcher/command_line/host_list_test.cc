@@ -48,22 +48,23 @@ TEST(HostList, NothingThatSshOrAShellWouldReadAsMore) {
 
 TEST(HostList, ErrorsNameTheLine) {
   EXPECT_EQ(WhyNot(ParseHostfile("hosts", "n1\nn2 cores=4\n")),
-            "hosts:2: after a host come slots=N and max_slots=N, nothing else: 'cores=4'");
+            "hosts:2: only slots=N and max_slots=N may follow a host: 'cores=4'");
   EXPECT_EQ(WhyNot(ParseHostfile("hosts", "n1\nn2 slots\n")),
-            "hosts:2: after a host come slots=N and max_slots=N, nothing else: 'slots'");
+            "hosts:2: only slots=N and max_slots=N may follow a host: 'slots'");
   EXPECT_EQ(WhyNot(ParseHostfile("hosts", "n1 slots=4 slots=5\n")),
             "hosts:1: a host's slots is given twice: 'slots=5'");
   EXPECT_EQ(WhyNot(ParseHostfile("hosts", "n1:4 slots=2\n")),
             "hosts:1: a host's slots is given twice: 'slots=2'");
   EXPECT_EQ(WhyNot(ParseHostfile("hosts", "n1 slots=9 max_slots=8")),
-            "host n1 has 9 slots, more than 8, its most");
+            "host n1 has 9 slots, but at most 8 are allowed");
   EXPECT_EQ(WhyNot(ParseHostfile("hosts", "# nothing\n")), "no host is named");
   EXPECT_EQ(WhyNot(ParseHosts("a@n1,n1")), "a host is named with two users: 'n1'");
 }
 
 TEST(HostList, AnIpv6AddressNeedsBrackets) {
   EXPECT_EQ(WhyNot(ParseHosts("fd00::1")),
-            "a host must be NAME, NAME:SLOTS, USER@NAME or [IPV6]:SLOTS, without odd characters: "
+            "a host must be NAME, NAME:SLOTS, USER@NAME or [IPV6]:SLOTS, of letters, digits, '.', "
+            "'_' and '-': "
             "'fd00::1'");
 }
 

@@ -96,7 +96,7 @@ void AgentEnd::HandOver(Time limit, std::function<void()> done) {
                      [this, limit, done = std::move(done)] { HandOver(limit, done); });
     return;
   }
-  Log(LogLevel::kInfo, "this node is done; another node hosts the rendezvous now");
+  Log(LogLevel::kInfo, "this node has finished; another node hosts the rendezvous now");
   done();
 }
 
@@ -122,12 +122,12 @@ bool AgentEnd::ServeOn(std::function<void()> done) {
                                          exit_.finish->ending == Ending::kRefused);
     const bool over = !leaves;
     Log(over ? LogLevel::kDebug : LogLevel::kInfo,
-        "this node is done; it serves the rendezvous on for " +
-            CountOf(static_cast<std::uint32_t>(nodes), "other node") + " (a signal stops it)");
+        "this node has finished, but still hosts the rendezvous for " +
+            CountOf(static_cast<std::uint32_t>(nodes), "other node") + " (a signal ends it)");
   } else if (const Duration stays = serving->StaysFor(); stays > Duration{0}) {
-    Log(LogLevel::kInfo, "this node is done; it became the leader, so it serves on for " +
+    Log(LogLevel::kInfo, "this node has finished, but hosts the rendezvous for another " +
                              FormatDuration(stays) +
-                             ": nodes that have not found it yet must hear how the run ended");
+                             ", so that nodes that have not found it yet learn how the run ended");
   }
   serving->WhenUnneeded(std::move(done));
   return true;

@@ -147,10 +147,10 @@ int PythonCode(const ExitStatus& status) {
 
 std::string HintFor(const FailureFacts& facts) {
   if (!facts.hang.empty()) {
-    return std::string(facts.nobody_lags ? "no rank lags behind the others: look for the one whose "
-                                           "stack differs"
-                                         : "the stacks show where this rank stood while its peers "
-                                           "waited") +
+    return std::string(facts.nobody_lags
+                           ? "no rank is behind the others: look for the rank whose stack differs"
+                           : "the stacks show where this rank stood while its peers "
+                             "waited") +
            (facts.root.stacks.empty() ? " (--log-dir keeps the stacks)" : "") +
            "; ddprun killed the workers [workers-hang]";
   }
@@ -159,23 +159,24 @@ std::string HintFor(const FailureFacts& facts) {
     return Printable(facts.root.message);
   }
   if (facts.root.message == kMemoryRanOut) {
-    return "the cgroup's memory limit was met (it counts oom_kill): fewer data loader workers, a "
-           "smaller batch, or a larger limit (Slurm: --mem) [memory-limit]";
+    return "the cgroup's memory limit was reached (oom_kill has risen). Use fewer data loader "
+           "workers, a smaller batch, or a larger limit (Slurm: --mem) [memory-limit]";
   }
   if (Mentions(facts, "CUDA out of memory") || Mentions(facts, "OutOfMemoryError")) {
-    return "the GPU's memory ran out: a smaller batch, gradient accumulation, or "
-           "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; another process may hold some of it "
+    return "the GPU's memory ran out. Use a smaller batch, gradient accumulation, or "
+           "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. Another process may hold some of it "
            "[gpu-memory]";
   }
   if (Mentions(facts, "Address already in use")) {
-    return "a port the program itself opens is taken: let it use MASTER_ADDR and MASTER_PORT as "
-           "given (ddprun serves the store there), or another port per run [program-port]";
+    return "a port that the program itself opens is in use. Let it use MASTER_ADDR and MASTER_PORT "
+           "as given (ddprun serves the store there), or another port per run [program-port]";
   }
   if (const Killed* const killed = std::get_if<Killed>(&status); killed && !facts.stopped) {
     if (killed->signal == SIGSEGV || killed->signal == SIGABRT || killed->signal == SIGBUS) {
       return std::string(killed->core_dumped ? "a core file was written"
                                              : "no core file was written (ulimit -c)") +
-             ": /proc/sys/kernel/core_pattern says where it goes; gdb shows the place [core-file]";
+             ". /proc/sys/kernel/core_pattern names its place; gdb shows where the program failed "
+             "[core-file]";
     }
     if (killed->signal == SIGKILL) {
       return "SIGKILL was sent by a person, the scheduler, or the kernel short of memory "
@@ -183,8 +184,8 @@ std::string HintFor(const FailureFacts& facts) {
     }
   }
   if (status == ExitStatus(Exited{2}) && facts.ran && *facts.ran < std::chrono::seconds(1)) {
-    return "exit code 2 at once is most often the program's own complaint about its arguments; "
-           "everything after PROGRAM is passed to it [exit-code-2]";
+    return "an immediate exit code 2 mostly means that the program rejects its arguments. "
+           "Everything after PROGRAM is passed to it [exit-code-2]";
   }
   return "";
 }

@@ -247,9 +247,9 @@ void ReportFailure(Loop& loop, const Exit& exit, const LaunchConfig& config,
       [found, exit, config, attempt, stays, place = directory.path().native(),
        done = std::move(done)](bool in_time) {
         if (!in_time) {
-          Log(LogLevel::kWarning, "reading and writing what tells of the failure in " + place +
+          Log(LogLevel::kWarning, "reading and writing the failure's evidence in " + place +
                                       " takes longer than " + FormatDuration(kDiskLimit) +
-                                      " (is its file system responding?): continuing without");
+                                      " (is its file system responding?): continuing without it");
         }
         if (stays) {
           Log(LogLevel::kInfo, "logs are in " + place);

@@ -60,8 +60,8 @@ std::function<void()> TerminationLogWriter(const std::string& text, const GetEnv
 }
 
 void SayTerminationLogHangs() {
-  Log(LogLevel::kWarning, "what '" + std::string(kTerminationLog) +
-                              "' should tell is not written: its file system is not responding");
+  Log(LogLevel::kWarning,
+      "cannot write '" + std::string(kTerminationLog) + "': its file system is not responding");
 }
 
 }  // namespace ddprun

@@ -94,9 +94,9 @@ Result<std::optional<LaunchContext>> ReadKubernetes(const ContextQuery& query) {
       place.index >= place.count) {
     return Error{ErrorKind::kInvalid,
                  "this is pod " + std::to_string(*index) +
-                     " of an indexed job of Kubernetes, which does not say how many there are: "
-                     "give --nnodes=<completions>, and where the pods have no subdomain (a "
-                     "headless service) --rdzv-endpoint=<host of pod 0>:29400 with --node-rank"};
+                     " of an indexed job of Kubernetes, but the number of pods is unknown. Set "
+                     "--nnodes=<completions>. If the pods have no subdomain (a headless service), "
+                     "also set --rdzv-endpoint=<host of pod 0>:29400 and --node-rank"};
   }
   const std::string job = context.node.substr(0, context.node.size() - ending.size());
   place.run_id = job;

@@ -33,7 +33,7 @@ Result<LaunchContext> FirstThatMatches(const ContextQuery& query) {
     }
   }
   LaunchContext nothing{.name = "nothing that is known"};
-  nothing.line = "no scheduler is known here: one node, unless flags say more";
+  nothing.line = "no known scheduler here: one node, unless flags set more";
   return nothing;
 }
 
@@ -49,10 +49,10 @@ LaunchContext FactsOf(const LaunchContext& found) {
   facts.ends_nodes_alone = found.ends_nodes_alone;
   facts.cpus = found.task_slot ? std::nullopt : found.cpus;
   if (found.task_slot && found.task_slot->local_rank == 0) {
-    facts.warnings.push_back(
-        found.name + " started " + std::to_string(found.task_slot->local_size) +
-        " ddprun on this node; each is a node of its own here (one per node: srun "
-        "--ntasks-per-node=1)");
+    facts.warnings.push_back(found.name + " started " +
+                             std::to_string(found.task_slot->local_size) +
+                             " ddprun processes on this node. Each becomes a node of its own. For "
+                             "one per node: srun --ntasks-per-node=1");
   }
   return facts;
 }
@@ -67,7 +67,7 @@ Result<LaunchContext> ReadContext(const ContextQuery& query) {
   if (Text(query, "TORCHELASTIC_RUN_ID")) {
     LaunchContext worker{.scheduler = Scheduler::kWorker, .name = "a worker of another launcher"};
     worker.line = "inside a worker of run " + *Text(query, "TORCHELASTIC_RUN_ID") +
-                  ": nothing is derived from its scheduler";
+                  ": the scheduler's variables are not used";
     return worker;
   }
   ASSIGN_OR_RETURN(std::optional<LaunchContext> launched, ReadLaunchPlace(query));
@@ -89,7 +89,7 @@ Result<LaunchContext> ReadContext(const ContextQuery& query) {
   }
   context.scheduler = Scheduler::kCommandLine;
   context.name = "the command line";
-  context.line = "the command line counts: " + placed +
+  context.line = "the command line decides: " + placed +
                  (found && found->scheduler != Scheduler::kNone ? ", not " + found->name : "");
   return context;
 }

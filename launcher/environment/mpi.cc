@@ -106,12 +106,12 @@ Result<Meeting> WhereTheyMeet(const ContextQuery& query, const std::string& job,
   }
   context.hosts = Unique(context.hosts);
   if (context.hosts.empty()) {
-    return Error{ErrorKind::kInvalid,
-                 context.name +
-                     " does not say where rank 0 is: set MASTER_ADDR to its host for "
-                     "every process (mpirun -x MASTER_ADDR=HOST, mpiexec -genv "
-                     "MASTER_ADDR HOST), or give --rdzv-endpoint=HOST:PORT, --nnodes "
-                     "and --node-rank"};
+    return Error{
+        ErrorKind::kInvalid,
+        context.name +
+            " does not name the host of rank 0. Set MASTER_ADDR to that host for every process "
+            "(mpirun -x MASTER_ADDR=HOST, mpiexec -genv "
+            "MASTER_ADDR HOST), or set --rdzv-endpoint=HOST:PORT, --nnodes and --node-rank"};
   }
   meeting.host = context.hosts.front();
   return meeting;
@@ -129,7 +129,7 @@ Result<LaunchContext> ReadDialect(const ContextQuery& query, const Dialect& dial
     return Error{ErrorKind::kInvalid,
                  context.name + " started this process, but " + rank.name + ", " + size.name +
                      ", " + local_rank.name + " and " + local_size.name +
-                     " do not say which of how many it is: start one ddprun per node and give "
+                     " do not give its rank and their number. Start one ddprun per node and set "
                      "--nnodes, --node-rank and --rdzv-endpoint"};
   }
   const bool one_machine = *local_size.value == *size.value;
@@ -146,11 +146,11 @@ Result<LaunchContext> ReadDialect(const ContextQuery& query, const Dialect& dial
     if (workers != "1" || Said(query, "nnodes")) {
       return Error{ErrorKind::kInvalid,
                    context.name + " started " + std::to_string(*local_size.value) +
-                       " ddprun on this machine, so each becomes one worker. " +
+                       " ddprun processes on this machine, so each becomes one worker. " +
                        (workers != "1" ? "--nproc-per-node=" + workers : "--nnodes") +
                        " contradicts that. For one ddprun per node that starts its workers "
-                       "itself use mpirun --map-by ppr:1:node (mpiexec -ppn 1); else leave the "
-                       "flag out"};
+                       "itself use mpirun --map-by ppr:1:node (mpiexec -ppn 1). Otherwise leave "
+                       "the flag out"};
     }
     context.task_slot = TaskSlot{*local_rank.value, *local_size.value};
     context.settings.push_back({"nproc-per-node", "1", "one process of " + context.name});

@@ -31,10 +31,9 @@ Result<std::uint32_t> CountOf(const ContextQuery& query, const std::string& name
                               const std::string& because) {
   ASSIGN_OR_RETURN(const std::optional<std::uint32_t> value, Count(query, name));
   if (!value) {
-    return Error{ErrorKind::kInvalid, "the environment variable " + name + " is missing, though " +
-                                          because +
-                                          " is set: give --nnodes, --node-rank and "
-                                          "--rdzv-endpoint instead"};
+    return Error{ErrorKind::kInvalid,
+                 "the environment variable " + name + " is missing, although " + because +
+                     " is set. Set --nnodes, --node-rank and --rdzv-endpoint instead"};
   }
   return *value;
 }

@@ -92,10 +92,10 @@ Result<SlurmStep> ReadStep(const ContextQuery& query, std::size_t hosts) {
   if (hosts != step.nodes || step.node >= step.nodes || step.task >= step.tasks) {
     return Error{ErrorKind::kInvalid,
                  "Slurm's variables contradict each other: SLURM_STEP_NODELIST names " +
-                     std::to_string(hosts) + " nodes, this is node " + std::to_string(step.node) +
-                     " of " + std::to_string(step.nodes) + ", task " + std::to_string(step.task) +
-                     " of " + std::to_string(step.tasks) +
-                     ": give --nnodes, --node-rank and --rdzv-endpoint instead"};
+                     std::to_string(hosts) + " nodes, but this is node " +
+                     std::to_string(step.node) + " of " + std::to_string(step.nodes) + ", task " +
+                     std::to_string(step.task) + " of " + std::to_string(step.tasks) +
+                     ". Set --nnodes, --node-rank and --rdzv-endpoint instead"};
   }
   const auto counts = ExpandCounts(Text(query, "SLURM_STEP_TASKS_PER_NODE").value_or(""));
   const bool told = counts && step.node < counts->size();
@@ -118,7 +118,7 @@ Result<void> TakeTaskSlot(const ContextQuery& query, const SlurmStep& step,
             " nodes, so each becomes one worker. " +
             (workers != "1" ? "--nproc-per-node=" + workers : "--nnodes") +
             " contradicts that. For one ddprun per node that starts its workers itself use "
-            "srun --ntasks-per-node=1 (and -c for its CPUs); else leave the flag out "
+            "srun --ntasks-per-node=1 (and -c for its CPUs). Otherwise leave the flag out "
             "[tasks-per-node]"};
   }
   context.task_slot = TaskSlot{step.local_task, step.local_tasks};

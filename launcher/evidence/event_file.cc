@@ -107,7 +107,7 @@ struct EventFile::Shared {
                        OpenOrdinary(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, kEventMode));
       struct stat found {};
       if (::fstat(fd.get(), &found) != 0) {
-        return SystemError("look at the events", path.native(), errno);
+        return SystemError("read the size of the events", path.native(), errno);
       }
       const auto size = static_cast<std::uint64_t>(found.st_size);
       if (!there) {
@@ -115,7 +115,7 @@ struct EventFile::Shared {
       }
       if (size >= kMostBytes && !again) {
         if (::rename(path.c_str(), before.c_str()) != 0) {
-          return SystemError("put the events aside as", before.native(), errno);
+          return SystemError("rename the full events file to", before.native(), errno);
         }
         torn = false;
         continue;

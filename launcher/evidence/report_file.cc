@@ -89,7 +89,7 @@ struct ReportFile::Shared {
     RETURN_IF_ERROR(BeOrdinary(path));
     RETURN_IF_ERROR(WriteWhole(made, text, kEvidenceMode));
     if (::rename(made.c_str(), path.c_str()) != 0) {
-      const Error refused = SystemError("give its name to", path.native(), errno);
+      const Error refused = SystemError("put the new report in place of", path.native(), errno);
       (void)std::remove(made.c_str());
       return refused;
     }

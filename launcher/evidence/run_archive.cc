@@ -83,7 +83,7 @@ class Gatherer {
     for (const MadeFile& made : contents_.made) {
       RETURN_IF_ERROR(
           archive.Add(contents_.root + "/" + made.name, made.bytes, contents_.unix_time));
-      Packed(made.name, made.bytes.size(), made.bytes.size(), ", made just now");
+      Packed(made.name, made.bytes.size(), made.bytes.size(), ", made for this archive");
     }
     const std::uint64_t share = Share();
     for (const Finding& one : found_) {
@@ -125,13 +125,13 @@ class Gatherer {
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(own < 0 ? nullptr : ::fdopendir(own),
                                                      ::closedir);
     if (!stream) {
-      LeaveOut(NameOf(directory, below), "cannot be looked at");
+      LeaveOut(NameOf(directory, below), "cannot be read");
       return;
     }
     std::set<std::string> names;  // In an order of its own.
     while (const dirent* const entry = ::readdir(stream.get())) {
       if (++entries_ > kMostEntries) {
-        LeaveOut(NameOf(directory, below), "there is more than can be looked at");
+        LeaveOut(NameOf(directory, below), "it has too many entries");
         break;
       }
       names.insert(entry->d_name);
@@ -158,7 +158,7 @@ class Gatherer {
       const UniqueFd inner(
           ::openat(fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
       inner ? Walk(directory, full + "/", inner.get())
-            : LeaveOut(NameOf(directory, full), "cannot be looked at");
+            : LeaveOut(NameOf(directory, full), "cannot be read");
       return;
     }
     const bool ours = depth == 0 ? std::ranges::find(kOwnFiles, name) != kOwnFiles.end()
@@ -168,12 +168,12 @@ class Gatherer {
     if (!S_ISREG(info.st_mode)) {
       LeaveOut(NameOf(directory, full), "not an ordinary file");
     } else if (!ours) {
-      LeaveOut(NameOf(directory, full), "none of those that are packed");
+      LeaveOut(NameOf(directory, full), "not one of ddprun's files");
     } else if (std::ranges::find(contents_.made, NameOf(directory, full), &MadeFile::name) !=
                contents_.made.end()) {
-      LeaveOut(NameOf(directory, full), "one that was made just now is in its place");
+      LeaveOut(NameOf(directory, full), "replaced by a newer one");
     } else if (found_.size() >= bounds_.files) {
-      LeaveOut(NameOf(directory, full), "more files than are packed");
+      LeaveOut(NameOf(directory, full), "the limit of files is reached");
     } else {
       found_.push_back({directory, full, static_cast<std::uint64_t>(info.st_size),
                         info.st_mtim.tv_sec, depth > 0});
@@ -241,7 +241,7 @@ class Gatherer {
     const std::string name = NameOf(one.directory, one.below);
     most = std::min(most, bounds_.all - std::min(bounds_.all, packed_.bytes));
     if (most == 0 && one.size > 0) {
-      LeaveOut(name, "no room is left");
+      LeaveOut(name, "the limit of bytes is reached");
       return {};
     }
     std::uint64_t whole = 0;

@@ -101,14 +101,14 @@ TEST_F(RunArchiveTest, LogsShareTheRoom) {
   const auto few = Pack({.files = 2});
   ASSERT_TRUE(few);
   EXPECT_EQ(few->files, 2u);
-  EXPECT_THAT(Packed("MANIFEST"), HasSubstr("more files than are packed"));
+  EXPECT_THAT(Packed("MANIFEST"), HasSubstr("the limit of files is reached"));
 }
 
 TEST_F(RunArchiveTest, WhatWasMadeNowTakesAFilesPlace) {
   Write(run_ / "report.html", "old");
   ASSERT_TRUE(Pack({}, {{"report.html", "new"}}));
   EXPECT_EQ(Packed("report.html"), "new");
-  EXPECT_THAT(Packed("MANIFEST"), HasSubstr("report.html: one that was made just now"));
+  EXPECT_THAT(Packed("MANIFEST"), HasSubstr("report.html: replaced by a newer one"));
 }
 
 TEST_F(RunArchiveTest, SeveralDirectoriesKeepApart) {

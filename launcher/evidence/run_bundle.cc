@@ -71,10 +71,11 @@ RunBundle::RunBundle(Loop& loop, fs::path place, std::string node)
     : place_(std::move(place)),
       node_(std::move(node)),
       shared_(std::make_shared<Shared>()),
-      writer_(loop, {.place = (place_ / kBundlePrefix).native() + "*",
-                     .consequence = "what the server knew of a hang or a failure is not kept there",
-                     .write = [shared = shared_] { return shared->Write(); },
-                     .waits = [shared = shared_] { return shared->Waits(); }}) {}
+      writer_(loop,
+              {.place = (place_ / kBundlePrefix).native() + "*",
+               .consequence = "the server's evidence of a hang or a failure is not kept there",
+               .write = [shared = shared_] { return shared->Write(); },
+               .waits = [shared = shared_] { return shared->Waits(); }}) {}
 
 void RunBundle::Begin(Look look, Term term) {
   look_ = std::move(look);

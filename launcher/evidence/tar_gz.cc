@@ -33,9 +33,8 @@ void PutOctal(std::string& header, std::size_t at, std::size_t width, std::uint6
 }
 
 Error IsThere(const fs::path& path) {
-  return Error{
-      ErrorKind::kRefused,
-      "'" + path.native() + "' is there already, and is not replaced unless --file names it"};
+  return Error{ErrorKind::kRefused,
+               "'" + path.native() + "' exists already, and is replaced only if --file names it"};
 }
 
 Result<void> MayHaveName(const fs::path& path, IfThere if_there) {
@@ -60,7 +59,7 @@ Result<std::string> TarHeader(const std::string& name, std::uint64_t size, std::
   if (name.size() > kTarName) {
     cut = name.find('/', name.size() - kTarName - 1);
     if (cut > kTarPrefix) {  // Or there is none.
-      return Invalid("this name is too long for an archive", name);
+      return Invalid("the name is too long for an archive", name);
     }
   }
   std::string header(kTarBlock, '\0');
@@ -170,7 +169,8 @@ Result<void> TarGz::GiveName() {
     if (::linkat(AT_FDCWD, open.c_str(), AT_FDCWD, part_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
       const int why = errno;
       part_.clear();
-      return why == EEXIST ? IsThere(path_) : SystemError("give its name to", path_.native(), why);
+      return why == EEXIST ? IsThere(path_)
+                           : SystemError("put the new archive in place of", path_.native(), why);
     }
     if (if_there_ == IfThere::kKeep) {
       part_.clear();
@@ -184,7 +184,7 @@ Result<void> TarGz::GiveName() {
   }
   if (done != 0) {
     return errno == EEXIST ? IsThere(path_)
-                           : SystemError("give its name to", path_.native(), errno);
+                           : SystemError("put the new archive in place of", path_.native(), errno);
   }
   part_.clear();
   return {};

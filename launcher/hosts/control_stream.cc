@@ -17,8 +17,7 @@ constexpr std::string_view kRunEnds = "run ";  // Before the exit code: of the r
 constexpr std::size_t kMaxMark = 96;
 
 Error NoOrder() {
-  return {ErrorKind::kInvalid,
-          "what comes on standard input is not from `ddprun --hosts` of this release"};
+  return {ErrorKind::kInvalid, "standard input has no order of `ddprun --hosts` of this release"};
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ RunId NameOfRun(const LaunchConfig& config) {
 Result<std::string> WorkingDirectory() {
   std::error_code error;
   const std::filesystem::path directory = std::filesystem::current_path(error);
-  return error ? Error{ErrorKind::kInvalid, "the working directory is gone: " + error.message()}
+  return error ? Error{ErrorKind::kInvalid, "cannot read the working directory: " + error.message()}
                : Result<std::string>(directory.native());
 }
 

@@ -169,7 +169,7 @@ class HostsStepContext {
                              HostsConfig::kLongestRetry);
       host.deadline = now_ + pause;
       Say(host.failures == 1 ? LogLevel::kWarning : LogLevel::kDebug,
-          Continue(what, "; it is tried again"));
+          Continue(what, "; trying again"));
     } else if (lost) {
       Say(LogLevel::kWarning, what);
     }
@@ -178,7 +178,7 @@ class HostsStepContext {
   void GiveUp(std::size_t possible) {
     if (config_.names.size() > 1) {
       Say(LogLevel::kError, "the run needs " + std::to_string(config_.min_nodes) + " of " +
-                                std::to_string(config_.names.size()) + " hosts, and " +
+                                std::to_string(config_.names.size()) + " hosts, but only " +
                                 std::to_string(possible) + " can be reached or are being tried");
     }
     for (std::size_t i = 0; i < state_.hosts.size(); ++i) {
@@ -197,7 +197,7 @@ class HostsStepContext {
       }
     }
     if (!names.empty()) {
-      Say(LogLevel::kInfo, "waiting for an answer of" + names + ", up to " +
+      Say(LogLevel::kInfo, "waiting for an answer from" + names + ", up to " +
                                FormatDuration(HostsConfig::kGreetingLimit));
     }
   }
@@ -214,7 +214,7 @@ class HostsStepContext {
         host.phase = HostPhase::kWaiting;
       } else {
         effects_.dropped.push_back(i);
-        Fail(i, "no ddprun has answered there within " + FormatDuration(host.limit));
+        Fail(i, "ddprun has not answered there within " + FormatDuration(host.limit));
       }
     }
   }

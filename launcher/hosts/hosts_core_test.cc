@@ -75,7 +75,7 @@ TEST(HostsCore, AHostMayAskForFilesAndHasTimeForThem) {
   scenario.Feed(HostLacks{0, 0});
   EXPECT_THAT(scenario.After(HostsConfig::kCopyLimit).dropped, ElementsAre(1));
   EXPECT_THAT(scenario.said,
-              HasSubstr("cannot reach host n2: no ddprun has answered there within 10 min"));
+              HasSubstr("cannot reach host n2: ddprun has not answered there within 10 min"));
 }
 
 TEST(HostsCore, AFixedRunEndsWithTheFirstHostThatCannotBeReached) {
@@ -137,9 +137,9 @@ TEST(HostsCore, WhoIsWaitedForIsSaidOnce) {
   scenario.Feed(HostGreets{1});
   EXPECT_EQ(NextWake(scenario.state), scenario.now + HostsConfig::kSlowGreeting);
   scenario.After(HostsConfig::kSlowGreeting);
-  EXPECT_EQ(scenario.said, "waiting for an answer of n1 n3, up to 1 min 00 s\n");
+  EXPECT_EQ(scenario.said, "waiting for an answer from n1 n3, up to 1 min 00 s\n");
   scenario.After(1s);
-  EXPECT_EQ(scenario.said, "waiting for an answer of n1 n3, up to 1 min 00 s\n");
+  EXPECT_EQ(scenario.said, "waiting for an answer from n1 n3, up to 1 min 00 s\n");
 }
 
 TEST(HostsCore, AHostThatNeverGreetsIsGivenUp) {
@@ -148,7 +148,7 @@ TEST(HostsCore, AHostThatNeverGreetsIsGivenUp) {
   EXPECT_EQ(NextWake(scenario.state), scenario.now + 55s);
   EXPECT_EQ(scenario.After(55s).exit_code, 69);
   EXPECT_THAT(scenario.last.dropped, ElementsAre(0));
-  EXPECT_THAT(scenario.said, HasSubstr("no ddprun has answered there within 1 min 00 s"));
+  EXPECT_THAT(scenario.said, HasSubstr("ddprun has not answered there within 1 min 00 s"));
 }
 
 TEST(HostsCore, ASignalGoesToWhatRunsAndEndsTheRest) {

@@ -77,7 +77,7 @@ class LauncherEar {
 void RunCopy(NodeOrder& order, const std::string& copy) {
   const auto end_of_flags = std::ranges::find(order.args, "--");
   if (order.args.end() - end_of_flags < 2) {
-    RefuseOrder(order.word, "the launcher's order names no program");
+    RefuseOrder(order.word, "the launcher's order has no program");
   }
   *(end_of_flags + 1) = copy;
 }

@@ -132,11 +132,11 @@ class Daemon {
     if (!same) {
       return Error{ErrorKind::kRefused,
                    "run " + found->name.run_id + " of the pool at " + pool +
-                       " continues here: start this daemon with --pool=" + pool +
+                       " still runs here. Start this daemon with --pool=" + pool +
                        ", or end the run (ddprun stop " + found->name.run_id + " --pool=" + pool +
                        "; if that pool is gone: kill " + std::to_string(found->guard) + ")"};
     }
-    Log(LogLevel::kInfo, "run " + found->name.run_id + " of an earlier daemon continues here");
+    Log(LogLevel::kInfo, "run " + found->name.run_id + " of an earlier daemon still runs here");
     offer_.said_part = found->name.part;
     part_ = HostedPart::Adopt(loop_, file_, *found, Told());
     return {};
@@ -164,11 +164,11 @@ class Daemon {
     if (config_.node_check.empty()) {
       return Say();
     }
-    offer_.unfit = "its node check (--node-check) runs";
+    offer_.unfit = "its node check (--node-check) is running";
     Say();
     check_.Run(cause, [this](const std::string& verdict) {
       if (!verdict.empty()) {
-        Log(LogLevel::kWarning, "unfit, so it takes no run: " + verdict);
+        Log(LogLevel::kWarning, "this machine is unfit and takes no run: " + verdict);
       }
       offer_.unfit = verdict.substr(0, kMaxUnfit);
       Say();
@@ -194,8 +194,7 @@ class Daemon {
   void Carry(const PoolOrder& order) {
     if (order.drained && !offer_.drained) {
       Log(LogLevel::kInfo,
-          "drained: this machine takes no more runs until the daemon is started "
-          "again");
+          "drained: this machine takes no more runs until its daemon is restarted");
       offer_.drained = true;
       Say();
     }
@@ -243,9 +242,9 @@ class Daemon {
     if (!started) {
       // Another machine may take it. This one may need a person: its directory may be gone, as at
       // the last logout of its user. Or its disk was full.
-      Log(LogLevel::kError, "unfit, so it takes no run: " + started.error().message);
+      Log(LogLevel::kError, "this machine is unfit and takes no run: " + started.error().message);
       AddSaid({0, static_cast<std::uint32_t>(LogLevel::kWarning),
-               "cannot take part: " + InOneLine(started.error().message)});
+               "cannot join the run: " + InOneLine(started.error().message)});
       offer_.unfit = started.error().message.substr(0, kMaxUnfit);
       fit_again_.ArmAt(loop_.Now() + kUnfitFor, [this] {
         offer_.unfit.clear();

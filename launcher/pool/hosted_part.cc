@@ -69,8 +69,9 @@ Result<LaunchedWorker> StartLaunch(WorkerSpec launch, int out, int lock,
   auto launched = LaunchWorker(launch, {nothing.get(), out, out}, &under_way);
   std::error_code unknown;
   if (!launched && !std::filesystem::is_directory(launch.directory, unknown)) {
-    return Error{ErrorKind::kNotFound, "the launch's directory '" + launch.directory.native() +
-                                           "' is not on this machine"};
+    return Error{ErrorKind::kNotFound, "the working directory of the launch, '" +
+                                           launch.directory.native() +
+                                           "', does not exist on this machine"};
   }
   return launched;
 }
@@ -88,8 +89,8 @@ Result<UniqueFd> HostedPart::Own(const std::filesystem::path& file) {
   }
   return errno == EAGAIN || errno == EACCES
              ? Error{ErrorKind::kRefused,
-                     "a daemon of this name runs on this machine already, and has '" +
-                         file.native() + "'; choose another --name, or end that one"}
+                     "a daemon of this name already runs on this machine and holds '" +
+                         file.native() + "'. Choose another --name, or stop that daemon"}
              : SystemError("lock", file.native(), errno);
 }
 
@@ -103,9 +104,9 @@ Result<std::optional<HostedPart::Found>> HostedPart::Look(const std::filesystem:
   ASSIGN_OR_RETURN(const std::string text, ReadToEnd(fd.get(), file, kMostOfFile));
   std::optional<Found> found = ParseFound(text);
   if (!found && !is_free) {
-    return Error{ErrorKind::kRefused, "a run still runs here, and '" + file.native() +
-                                          "' does not name it: end it first (its processes "
-                                          "have that file open)"};
+    return Error{ErrorKind::kRefused,
+                 "a run is still running here, but '" + file.native() +
+                     "' does not name it. Stop it first (its processes have that file open)"};
   }
   if (found) {
     found->runs = !is_free;

@@ -58,7 +58,7 @@ Result<PoolRequest> RequestOf(const LaunchConfig& config) {
       request.args.size() > kMostWorkArgs) {
     return Error{ErrorKind::kInvalid, "the command line is too long for a pool, which takes " +
                                           std::to_string(kMaxWork / 1024) +
-                                          " KiB: put the arguments into a file"};
+                                          " KiB at most. Put the arguments into a file"};
   }
   return request;
 }
@@ -107,8 +107,9 @@ class PoolLaunch {
   // The pool takes a launch that stands still for one that has gone.
   void StandStill() const {
     Log(LogLevel::kInfo, std::string("got SIGTSTP (Ctrl-Z): ") +
-                             (request_.placed ? "the run ends" : "this leaves the queue") + " in " +
-                             FormatDuration(kPoolSilence) + " unless it continues (fg or bg)");
+                             (request_.placed ? "the run ends" : "this launch leaves the queue") +
+                             " in " + FormatDuration(kPoolSilence) +
+                             " unless it continues (fg or bg)");
     FlushLog(kPoolFlushLimit);
     ::raise(SIGSTOP);
   }
@@ -122,8 +123,8 @@ class PoolLaunch {
     if (over_ || (stops && (lost_ || !known_ || unread || stopped_by_ > 1))) {
       if (request_.placed && !over_ && lost_) {
         Log(LogLevel::kWarning, "the pool at " + ToString(pool_) +
-                                    " cannot be reached; the run ends when its server is back, "
-                                    "as this launch has gone");
+                                    " cannot be reached. This launch has ended, so the run ends "
+                                    "when the server is back");
       } else if (request_.detached && !known_) {
         Log(LogLevel::kWarning, "the pool at " + ToString(pool_) +
                                     " has not answered; if it has taken " + "run " +
@@ -176,7 +177,7 @@ class PoolLaunch {
                    std::string("; trying again") +
                        (request_.placed ? ", and the run continues"
                         : known_        ? ""
-                                        : ", until Ctrl-C. Does `ddprun rendezvous` run there?")));
+                                        : " until Ctrl-C. Is `ddprun rendezvous` running there?")));
     }
     said_why_ = why.message;
   }
@@ -304,7 +305,7 @@ class PoolLaunch {
   void OnOver(const PoolView& view) {
     over_ = true;
     if (!view.placed && !stopped_waiting_by_) {
-      Log(LogLevel::kInfo, "taken out of the queue of the pool, on request");
+      Log(LogLevel::kInfo, "removed from the pool's queue on request");
     }
     ShowSaid(view);
     const bool left = stopped_waiting_by_ && !view.placed;

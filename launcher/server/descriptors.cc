@@ -28,10 +28,9 @@ Result<void> HaveDescriptors() {
     return {};
   }
   return Error{ErrorKind::kRefused, "ddprun may have " + std::to_string(limit.rlim_max) +
-                                        " files open at once (ulimit -n): too few; " +
+                                        " open files (ulimit -n), which is too few. It needs " +
                                         std::to_string(kLeast) +
-                                        " would do, and up to ten more for each worker "
-                                        "[descriptor-limit]"};
+                                        ", and up to ten more for each worker [descriptor-limit]"};
 }
 
 }  // namespace ddprun

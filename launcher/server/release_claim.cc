@@ -28,8 +28,8 @@ void ReleaseClaim(const std::string& run_dir, const std::string& held) {
   }
   if (!closed) {
     Log(LogLevel::kWarning,
-        "the claim of this node's server could not be closed: " + closed.error().message +
-            "; another node becomes the leader once that goes stale");
+        "cannot close the claim of this node's server: " + closed.error().message +
+            "; another node becomes the leader when the claim expires");
   } else if (*closed) {
     Log(LogLevel::kInfo,
         "this node's server died with its agent: closed its claim, so that "

@@ -59,7 +59,7 @@ Result<void> TakeClaimOf(Left& left, SoleClaim& claim, const Endpoint& endpoint)
   if (left.take.takes_over) {
     Log(LogLevel::kInfo, "continuing after an earlier server (claim " +
                              std::to_string(left.take.number) + " in " + left.claims->Where() +
-                             "): its runs' nodes tell what they do");
+                             "); the nodes of its runs will report to this one");
   }
   return {};
 }

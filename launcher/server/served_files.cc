@@ -44,11 +44,11 @@ void ServedFiles::Write(const Endpoint& endpoint, const std::string& token) {
       [this, written, batch = ++write_batch_](bool in_time) {
         if (!in_time) {
           Log(LogLevel::kWarning,
-              "writing where this node's server is takes longer than " +
+              "writing the address of this node's server takes longer than " +
                   FormatDuration(kServedFilesLimit) +
-                  " (is the file system of the run directory responding?): continuing without; "
-                  "ddprun's "
-                  "verbs need --endpoint, and --token-file where it asks for a token");
+                  " (is the file system of the run directory responding?). Continuing without it: "
+                  "`ddprun status` and other commands need --endpoint, and --token-file if the "
+                  "server has a token");
         } else if (!written->refused.empty()) {
           Log(LogLevel::kWarning, written->refused);
         } else if (batch == write_batch_) {

@@ -69,7 +69,7 @@ Result<ServerPlace> PlaceIn(const fs::path& run_directory) {
   Result<std::string> text = ReadOrdinary(run_directory / "endpoint", kMaxEndpointFile);
   if (!text) {
     return Error{ErrorKind::kInvalid,
-                 text.error().message + ": is it the run directory of a node that hosts a server?"};
+                 text.error().message + ". Is it the run directory of a node that hosts a server?"};
   }
   text->erase(std::min(text->find('\n'), text->size()));
   ServerPlace place;
@@ -228,9 +228,8 @@ Result<ServerPlace> Find(const ServerQuery& query) {
   ASSIGN_OR_RETURN(const Access given, ChooseAccess(query));
   RETURN_IF_ERROR(RefuseList(query.endpoint));
   if (query.endpoint.starts_with("unix:")) {
-    return Error{ErrorKind::kInvalid,
-                 "--endpoint takes HOST:PORT alone; the run that is served at unix:DIR/" +
-                     std::string(kControlSocket) + " is asked with --run-dir=DIR"};
+    return Error{ErrorKind::kInvalid, "--endpoint takes only HOST:PORT. For the run at unix:DIR/" +
+                                          std::string(kControlSocket) + " set --run-dir=DIR"};
   }
   if (!query.endpoint.empty()) {
     const Result<Endpoint> endpoint = ParseEndpoint(query.endpoint, kDefaultPort);

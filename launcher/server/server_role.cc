@@ -64,17 +64,17 @@ Result<std::optional<Endpoint>> BindOrFind(RendezvousServer& server, const Endpo
     const auto now = Clock::now();
     const std::string what = Continue(
         bound.error().message,
-        "; " + (hello ? "another ddprun rendezvous answers there" : hello.error().message));
+        "; " + (hello ? "another ddprun rendezvous already runs there" : hello.error().message));
     if (hello || hello.error().kind != ErrorKind::kUnavailable || now >= asked + kHelloTimeout ||
         now >= begin + kNobodyThere) {
       return Error{ErrorKind::kRefused,
                    Continue(what, derived ? ". The port is derived from the job's id. Set "
                                             "--rdzv-endpoint=HOST:PORT and --nnodes=N"
-                                          : ": choose another port in --rdzv-endpoint")};
+                                          : ". Choose another port in --rdzv-endpoint")};
     }
     if (!said && now >= begin + kSaidAfter) {
       said = true;
-      Log(LogLevel::kWarning, what + ": looking again for up to " + FormatDuration(kNobodyThere));
+      Log(LogLevel::kWarning, what + ": trying again for up to " + FormatDuration(kNobodyThere));
     }
     std::this_thread::sleep_for(kLookAgain);
   }
@@ -134,7 +134,8 @@ std::optional<ServerFiles> ServerRole::OpenControlSocket(AsioLoop& loop,
   auto files = opened ? ServerFiles::PublishControlSocket(run_directory, run_id)
                       : Result<ServerFiles>(opened.error());
   if (!files) {
-    Log(LogLevel::kWarning, "ddprun's verbs will not find this run: " + files.error().message);
+    Log(LogLevel::kWarning,
+        "`ddprun status` and other commands cannot find this run: " + files.error().message);
     return {};
   }
   control_socket = *std::move(opened);
@@ -211,7 +212,7 @@ Result<ServerRole> StandAlone(AsioLoop& loop, const LaunchConfig& config) {
     if (!socket) {
       return Error{
           socket.error().kind,
-          Continue(socket.error().message, ": choose another --master-port or --master-addr")};
+          Continue(socket.error().message, ". Choose another --master-port or --master-addr")};
     }
     role.store_port = socket->endpoint.port;
     role.store_socket = std::move(socket->fd);
@@ -266,9 +267,9 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
       return bound.error();
     } else if (config.node_rank) {
       // If the ranks are not fixed, another node may well have that address.
-      Log(LogLevel::kWarning, bound.error().message +
-                                  ": this node, rank 0, does not host the rendezvous (is "
-                                  "--rdzv-endpoint right?)");
+      Log(LogLevel::kWarning,
+          bound.error().message +
+              ": this node has rank 0, but does not host the rendezvous. Check --rdzv-endpoint");
     }
   }
   role.operators_token = access.token;

@@ -41,7 +41,7 @@ Result<void> ServerWatch::Open(Here here, Where served_at, Where server) {
         constexpr unsigned kConflict = 409;
         CoordinatorDriver* const serving = here_();
         const Result<std::string> said =
-            serving == nullptr ? Error{ErrorKind::kUnavailable, "another server has the run now"}
+            serving == nullptr ? Error{ErrorKind::kUnavailable, "another server hosts the run now"}
                                : serving->OnControl({run, verb, node, token_});
         done(said ? HttpAnswer{200, *said + "\n"}
                   : HttpAnswer{kConflict, said.error().message + "\n"});
@@ -52,8 +52,7 @@ Result<void> ServerWatch::Open(Here here, Where served_at, Where server) {
   RETURN_IF_ERROR(watch_->Listen(std::move(*socket_)));
   Log(LogLevel::kInfo,
       "probes and metrics: http://" + ToString(page_) +
-          "/livez, /readyz and /metrics; the status page beside them: ddprun status --url prints "
-          "its keys");
+          "/livez, /readyz and /metrics; `ddprun status --url` prints the link of the status page");
   return {};
 }
 
@@ -82,7 +81,7 @@ ServerView ServerWatch::Look() const {
   if (CoordinatorDriver* const serving = here_()) {
     view.runs = RunsOf(*serving);
   } else {
-    view.stands_by = "stands by: another server has the runs" +
+    view.stands_by = "standing by: another server hosts the runs" +
                      (view.server_page.empty() ? "" : ", at " + view.server_page);
   }
   return view;

@@ -20,8 +20,8 @@ constexpr char kRefusalBegins = 'd';  // A store that lets this node in answers 
 std::string InWords(const Refusal& refusal, const std::string& store) {
   return "the workers' store at " + store + " refuses this node's workers: " + refusal.why +
          (refusal.allow == "any" ? ""
-                                 : "; it sees them come from " + refusal.allow +
-                                       ", through a NAT, proxy or sidecar perhaps") +
+                                 : "; it sees their connections come from " + refusal.allow +
+                                       ", perhaps through a NAT, proxy or sidecar") +
          ". Set --store-allow=" + refusal.allow + " on every node [store-refuses]";
 }
 
@@ -43,12 +43,11 @@ void StoreProbe::Begin(const Endpoint& store) {
   store_ = {address, store.port};
   last_ = "no answer";
   limit_.ArmAt(loop_.Now() + patience_.unreachable, [this] {
-    const std::string text =
-        "cannot connect to " + name_ + " (" + last_ + ", for " +
-        FormatDuration(patience_.unreachable) +
-        "): the workers' store is there, at an address that rank 0's node has chosen. If that is "
-        "of a network that this node is not on, name another on that node: --interface=NAME or "
-        "--local-addr=ADDRESS [store-unreachable]";
+    const std::string text = "cannot connect to " + name_ + " (" + last_ + ", for " +
+                             FormatDuration(patience_.unreachable) +
+                             "), the workers' store on the node of rank 0. If this node is not on "
+                             "the network of that address, choose another one on that node: "
+                             "--interface=NAME or --local-addr=ADDRESS [store-unreachable]";
     Cancel();
     tells_.warning(text);
   });
@@ -120,7 +119,7 @@ void StoreProbe::OnAnswer() {
       (tries_since_ && loop_.Now() >= *tries_since_ + patience_.refused)) {
     refused_before_ = true;
     tells_.on_refused(Continue(
-        text, " (it has refused " + std::to_string(refusal->count) + " connections like theirs)"));
+        text, " (it has already refused " + std::to_string(refusal->count) + " such connections)"));
     return;
   }
   if (!std::exchange(warned_, true)) {

@@ -80,7 +80,7 @@ JobEnd::JobEnd(AsioLoop& loop, const LaunchConfig& config,
 
 void JobEnd::Know(Duration left, const std::string& origin) {
   if (left <= Duration{0} || left > kLongest) {
-    Log(LogLevel::kDebug, origin + " says nothing of use about the job's end");
+    Log(LogLevel::kDebug, origin + " does not give a usable end of the job");
     return;
   }
   JobEndKnown known;

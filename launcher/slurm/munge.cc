@@ -89,7 +89,7 @@ Result<ContextHolder> NewContext(const char* tried) {
   const std::string socket = GetProcessEnv(kSocketVariable).value_or("");
   if (!context ||
       (!socket.empty() && Munge().set(context.get(), kOptionSocket, socket.c_str()) != kSuccess)) {
-    return MungeError(tried, "it takes no context");
+    return MungeError(tried, "it cannot create a context");
   }
   return context;
 }
@@ -110,7 +110,7 @@ Result<std::string> SealNow(const std::string& text) {
 }
 
 Result<std::string> OpenNow(const std::string& sealed) {
-  constexpr const char* kTried = "open the token that was sealed";
+  constexpr const char* kTried = "open the sealed token";
   ASSIGN_OR_RETURN(const ContextHolder context, NewContext(kTried));
   void* text = nullptr;
   int size = 0;

@@ -48,7 +48,7 @@ Result<std::string> SchedulerCommand::Call::Ask() {
                                     }}));
   if (!status) {
     return Error{ErrorKind::kUnavailable,
-                 words.front() + " has ended, and its exit status is lost"};
+                 words.front() + " has ended, but its exit status is unknown"};
   }
   if (!Succeeded(*status)) {
     return Error{ErrorKind::kUnavailable, words.front() + " ended with " + Describe(*status) +
@@ -83,10 +83,10 @@ void SchedulerCommand::Run(const std::vector<std::string>& words, Duration limit
           call->child.GiveUp();
         }
         if (const Done done = std::exchange(call->done, nullptr)) {
-          done(in_time
-                   ? call->answer
-                   : Error{ErrorKind::kUnavailable,
-                           call->words.front() + " has not answered for " + FormatDuration(limit)});
+          done(in_time ? call->answer
+                       : Error{ErrorKind::kUnavailable, call->words.front() +
+                                                            " has not answered within " +
+                                                            FormatDuration(limit)});
         }
       });
 }

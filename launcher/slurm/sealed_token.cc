@@ -31,7 +31,8 @@ SealedToken DrawSealedToken() {
   // In a container with users of its own MUNGE knows this process by another number.
   const Result<std::string> opened = OpenSealedToken(*sealed);
   if (!opened) {
-    return {"", "", "what MUNGE sealed does not open here: " + WithoutSlug(opened.error().message)};
+    return {"", "",
+            "MUNGE cannot open here what it has sealed: " + WithoutSlug(opened.error().message)};
   }
   return {token, *sealed, ""};
 }
@@ -43,11 +44,9 @@ Result<std::string> TokenSealedAt(const Endpoint& endpoint, Duration patience) {
   }
   Result<std::string> token = OpenSealedToken(*sealed);
   if (!token) {
-    return Error{token.error().kind, "the rendezvous at " + ToString(endpoint) +
-                                         " wants a token: " +
-                                         Continue(token.error().message,
-                                                  "; give it with --token-file=FILE or "
-                                                  "DDPRUN_TOKEN")};
+    return Error{token.error().kind,
+                 "the rendezvous at " + ToString(endpoint) + " wants a token: " +
+                     Continue(token.error().message, ". Set --token-file=FILE or DDPRUN_TOKEN")};
   }
   return token;
 }

@@ -56,16 +56,16 @@ int StartUnderSrun(const LaunchConfig& config) {
   words.insert(words.end(), config.own_command.begin(), config.own_command.end());
   const std::string line = QuotedLine(words);
   if (config.dry_run) {
-    return PrintOut(config.context.line + "\nwould be executed (--no-auto-srun: not):\n  " + line +
+    return PrintOut(config.context.line + "\nwould run (unless --no-auto-srun is set):\n  " + line +
                     "\n");
   }
   if (config.no_auto_srun) {
-    Announce(LogLevel::kError, config.context.line + " (--no-auto-srun). Say:\n  " + line +
-                                   "\nor --nnodes=1 for this node alone [srun-forgotten]");
+    Announce(LogLevel::kError, config.context.line + " (--no-auto-srun). Run:\n  " + line +
+                                   "\nor set --nnodes=1 for this node only [srun-forgotten]");
     return kExitUsage;
   }
   Announce(LogLevel::kWarning,
-           config.context.line + ", so it is put before [srun-forgotten]:\n  " + line);
+           config.context.line + ", so ddprun starts through it [srun-forgotten]:\n  " + line);
   if (config.token.empty() && config.token_file.empty() && !config.tls.any()) {
     ::setenv("DDPRUN_TOKEN", DrawToken().c_str(), 1);
   }

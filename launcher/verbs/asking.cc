@@ -61,7 +61,7 @@ Result<void> GatherAnswers(
       const Result<void> read = ReadRecords(reply->piece.bytes, records);
       const bool too_much = (bytes[node] += reply->piece.bytes.size()) > kMostOfOneNode;
       const std::string refusal = !read      ? read.error().message
-                                  : too_much ? "it has sent more than a node has to say"
+                                  : too_much ? "it has sent more than a node may send"
                                              : reply->piece.refusal;
       for (AnswerRecord& record : records) {
         take(node, record);

@@ -42,9 +42,9 @@ std::string WhyImpossible(const LaunchConfig& config) {
   if (!counts || config.spec.min_nodes <= context.hosts.size()) {
     return "";
   }
-  return "--nnodes wants " + std::to_string(config.spec.min_nodes) + " nodes, but " + context.name +
+  return "--nnodes needs " + std::to_string(config.spec.min_nodes) + " nodes, but " + context.name +
          " has " + std::to_string(context.hosts.size()) +
-         ": leave it out, or ask the scheduler for more";
+         ". Leave the flag out, or ask the scheduler for more nodes";
 }
 
 std::vector<std::string> WarningsOf(const LaunchConfig& config, std::size_t cpus) {
@@ -55,8 +55,8 @@ std::vector<std::string> WarningsOf(const LaunchConfig& config, std::size_t cpus
     const std::string want = std::to_string(config.workers);
     warnings.push_back("Slurm gives this node " + std::to_string(cpus) + " CPU" +
                        (cpus == 1 ? "" : "s") + " for " + want +
-                       " workers: give srun itself --cpus-per-task=" + want +
-                       " or more (it does not take sbatch's)");
+                       " workers. Give srun --cpus-per-task=" + want +
+                       " or more (srun does not use sbatch's value)");
   }
   return warnings;
 }

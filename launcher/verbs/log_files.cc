@@ -119,7 +119,7 @@ int PrintLogFiles(const std::string& directory, std::optional<std::uint32_t> lin
   const std::vector<fs::path> files = LogsIn(directory);
   if (files.empty()) {
     return PrintError("logs", {ErrorKind::kNotFound,
-                               "no output of workers is in '" + directory +
+                               "no workers' output in '" + directory +
                                    "' (is it <log dir>/<run>_<...>?). To keep it in files, start "
                                    "the run with -r 3 or -t 3"});
   }

@@ -52,7 +52,7 @@ Result<RunStatus> AskThere(const ServerPlace& place, const RunId& run_id) {
   if (runs.size() != 1) {
     return Error{ErrorKind::kInvalid, "the server at " + place.Where() + " has " +
                                           std::to_string(runs.size()) +
-                                          " runs: name one with --rdzv-id (ddprun status lists "
+                                          " runs. Select one with --rdzv-id (ddprun status lists "
                                           "them)"};
   }
   return std::move(runs.front());
@@ -140,7 +140,7 @@ Result<Archived> WriteArchive(const ArchiveContents& contents, const std::string
   ASSIGN_OR_RETURN(TarGz archive, TarGz::Make(name, if_there));
   ASSIGN_OR_RETURN(const Archived packed, ArchiveRun(contents, archive, {}));
   if (packed.files == 0) {
-    return Error{ErrorKind::kNotFound, "there is nothing of a run in '" +
+    return Error{ErrorKind::kNotFound, "no files of a run in '" +
                                            contents.directories.front().native() +
                                            "' (is it <log dir>/<run>_<...>, or a --run-dir?)"};
   }

@@ -119,7 +119,7 @@ std::vector<Frame> FramesOf(std::string_view text) {
   for (std::size_t i = 0; i < lines.size() && frames.empty(); ++i) {
     frames = lines[i].starts_with("thread ") ? KernelsWords(lines[i]) : frames;
   }
-  const char* const none = "(nothing is known of it)";
+  const char* const none = "(unknown)";
   return frames.empty() ? std::vector<Frame>{{none, none}} : frames;
 }
 

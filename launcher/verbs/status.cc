@@ -299,15 +299,16 @@ Result<std::string> PageAt(const ServerPlace& place, const std::vector<RunStatus
   if (place.control_socket.empty()) {
     if (place.access.tls.serves() || place.access.tls.calls()) {
       return Error{ErrorKind::kUnavailable,
-                   "a server with certificates (--tls-cert) shows no page on its port: give "
-                   "--http-listen to its node, and open that address"};
+                   "a server with --tls-cert has no status page on its port. Start its node with "
+                   "--http-listen, and open that address"};
     }
     return PagesOf(runs, "http://" + ToString(place.endpoint), place.access.token);
   }
   Result<std::string> links = ReadOrdinary(place.control_socket / kPageLinks, kMostPageLinks);
   if (!links) {
-    return Error{ErrorKind::kUnavailable,
-                 "this run of one node shows no page: start it with --http-listen=127.0.0.1:0"};
+    return Error{
+        ErrorKind::kUnavailable,
+        "this run of one node has no status page. Start it with --http-listen=127.0.0.1:0"};
   }
   return *links;
 }

@@ -112,7 +112,7 @@ void HttpSession::Reply(HttpAnswers& answers) {
   } else if (host_.MayStream(*this)) {
     BeginStream(answers, answer.stream_of);
   } else {
-    Send({kHttpUnavailable, "too many are looking already\n"});
+    Send({kHttpUnavailable, "too many open pages\n"});
   }
 }
 

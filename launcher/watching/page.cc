@@ -112,8 +112,9 @@ const std::string& PageAnswers::State() {
     json["run"] = nullptr;
     json["runs"] = RunsInJson(view_.runs);
   } else {
-    json["headline"] = ReadinessOf(view_.node).words + "; the server of the run is at " +
-                       (view_.server_at.empty() ? "a place not known yet" : view_.server_at);
+    json["headline"] =
+        ReadinessOf(view_.node).words + "; the server of the run is at " +
+        (view_.server_at.empty() ? "an address that is not known yet" : view_.server_at);
     json["run"] = nullptr;
   }
   state_ = JsonText(json);
@@ -152,13 +153,13 @@ std::string PageAnswers::News(StreamPlace& place) {
 
 HttpAnswer ProbesNeedKey() {
   return {kUnauthorized,
-          "of a run with a token this port tells that only with its key (ddprun status --url); "
-          "the port of --http-listen needs no key\n"};
+          "this port needs the run's key, because the run has a token (ddprun status --url). The "
+          "port of --http-listen needs no key\n"};
 }
 
 HttpAnswer PageAnswers::Probe(const std::string& path) const {
   if (path == "/livez") {
-    return {200, "the control loop runs\n"};
+    return {200, "the control loop is running\n"};
   }
   if (path == "/readyz") {
     const Readiness readiness = ReadinessOf(view_.node);
@@ -186,7 +187,7 @@ HttpAnswer PageAnswers::Session(const HttpRequest& request) const {
 HttpAnswer PageAnswers::Proof(const HttpRequest& request) const {
   const std::optional<PageKeys> proofs = view_.access.Proofs(request);
   if (!proofs) {
-    return {kForbidden, "this page is not there, or the nonce is not valid\n"};
+    return {kForbidden, "no such page, or the nonce is not valid\n"};
   }
   return {200,
           OrderedJson{{"look", proofs->look}, {"operate", proofs->operate}}.dump(),
@@ -197,11 +198,11 @@ HttpAnswer PageAnswers::Proof(const HttpRequest& request) const {
 HttpAnswer PageAnswers::Control(const HttpRequest& request) const {
   if (view_.access.Of(request) != May::kOperate) {
     return {kForbidden,
-            "to operate this run takes the key to operate it: ddprun status --url prints it\n"};
+            "this needs the key for operating the run: ddprun status --url prints it\n"};
   }
   const bool drains = request.path == "/api/drain";
   if (drains && !IsNodeName(request.body)) {
-    return {kBadRequest, "that is not the name of a node\n"};
+    return {kBadRequest, "not the name of a node\n"};
   }
   return {.act = [control = control_, drains, node = request.body](auto done) {
     control(drains ? ControlVerb::kDrain : ControlVerb::kStop, drains ? node : "", std::move(done));
@@ -218,7 +219,7 @@ HttpAnswer PageAnswers::Reply(const HttpRequest& request) {
   }
   if (!view_.access.IsOurName(request.host)) {
     return {kMisdirected,
-            "this machine is not called so: ask by its address, its name, or localhost "
+            "this machine does not have that name. Use its address, its name, or localhost "
             "[page-name]\n"};
   }
   const bool proof = path == "/api/proof";
@@ -231,7 +232,8 @@ HttpAnswer PageAnswers::Reply(const HttpRequest& request) {
   }
   if (posts) {
     if (!PageAccess::FromPage(request)) {
-      return {kForbidden, "this is for the page's own script (it sends the header X-Ddprun)\n"};
+      return {kForbidden,
+              "only the page's own script may call this (it sends the header X-Ddprun)\n"};
     }
     return path == "/api/session" ? Session(request) : Control(request);
   }
@@ -239,11 +241,11 @@ HttpAnswer PageAnswers::Reply(const HttpRequest& request) {
     return ThePage();
   }
   if (path != "/api/state.json" && path != "/api/events") {
-    return {kNotFound, "there are /, /livez, /readyz and /metrics\n"};
+    return {kNotFound, "not found. Available: /, /livez, /readyz and /metrics\n"};
   }
   if (view_.access.Of(request) == May::kNothing) {
     return {kUnauthorized,
-            "this run is looked at with a key: ddprun status --url has it [page-key]\n"};
+            "this page needs a key: ddprun status --url prints a link with it [page-key]\n"};
   }
   if (path == "/api/events") {
     return request.head ? HttpAnswer{200, "", "text/event-stream"}

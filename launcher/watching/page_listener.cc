@@ -10,7 +10,7 @@ std::unique_ptr<HttpListener> ListenerOf(Loop& loop, std::function<HttpListener:
       [&loop, look = std::move(look)](std::function<void(HttpListener::Answer)> done) {
         loop.Post([look, done = std::move(done)] { done(look()); });
       },
-      std::make_shared<LatePage>("the control loop stands still: it did not answer within " +
+      std::make_shared<LatePage>("the control loop is stuck: it has not answered within " +
                                  FormatDuration(HttpListener::kPatienceWithLoop) + "\n"));
 }
 

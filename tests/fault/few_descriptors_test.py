@@ -90,7 +90,7 @@ class FewDescriptors(DdprunTest):
         self.assertGreater(len([one for one in clients if self.is_served(one)]), 20)
         node = self.start("--nnodes=1:2", "--node-rank=0", f"--rdzv-endpoint={self.endpoint}", "--insecure",
                           "--rdzv-conf=join_timeout=60", FAKE_WORKER)
-        refused = (r"closed the connection without a word: looking again for up to 30.0 s|"
+        refused = (r"closed the connection without a word: trying again for up to 30.0 s|"
                    r"cannot reach the rendezvous [^\n]*; trying again")
         self.wait_for_text(node, refused + "|waiting for more nodes")
         if not re.search(refused, node.err()):
@@ -110,8 +110,8 @@ class TooFew(DdprunTest):
             with self.subTest(arguments[0]):
                 run = self.limited(10, 10, *arguments)
                 self.assertEqual(run.wait(), 70, run.all())
-                self.assertRegex(run.err(), r"^ddprun[^\n]* ddprun may have 10 files open at once \(ulimit -n\): "
-                                            r"too few; 24 would do, and up to ten more for each worker \[descriptor-limit\]\n$")
+                self.assertRegex(run.err(), r"^ddprun[^\n]* ddprun may have 10 open files \(ulimit -n\), which is "
+                                            r"too few. It needs 24, and up to ten more for each worker \[descriptor-limit\]\n$")
 
     def test_a_limit_that_may_be_raised_is(self):
         run = self.limited(10, 64, FAKE_WORKER, "--env-file=" + self.path("there"))

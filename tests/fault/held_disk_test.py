@@ -146,7 +146,7 @@ class HeldDisk(DdprunTest):
         self.wait_until_held(server, other)
         self.wait_for_renewals(self.endpoint, "node0", server, other)
         server.signal(signal.SIGTERM)
-        self.wait_for_text(server, "this node is done; it serves the rendezvous on for 1 other node")
+        self.wait_for_text(server, "this node has finished, but still hosts the rendezvous for 1 other node")
         self.wait_for(lambda: not self.living_workers(), server, other, what="the end of the workers")
         self.terminate(other)
         self.let_go()

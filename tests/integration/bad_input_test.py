@@ -68,7 +68,7 @@ class CommandLine(DdprunTest):
         self.refused("--nnodes=2", "--rdzv-endpoint=127.0.0.1:0", f"--token-file={fifo}", FAKE_WORKER,
                      names="--token-file: a token file must be an ordinary file")
         run = self.start(f"--config={fifo}", FAKE_WORKER, "--print=one")
-        self.wait_for_text(run, f"ddprun: warning: waiting for what writes to '{fifo}', which is not a file, 1 min")
+        self.wait_for_text(run, f"ddprun: warning: waiting for the writer of '{fifo}', which is not a file, 1 min")
         self.write(fifo, "nproc-per-node = 2\n")
         self.assertEqual(run.wait(), 0, run.all())
         self.assertEqual(run.out(), "one\none\n")
@@ -165,7 +165,7 @@ class Network(DdprunTest):
                 run = self.start_node(endpoint, *flags)
                 self.ends(run, rf"port {server.server_port} is in use by .*{os.getpid()}")
                 self.assertRegex(run.err(), "is not a ddprun rendezvous: it said 'HTTP/1")
-                self.assertIn("choose another port in --rdzv-endpoint", run.err())
+                self.assertIn("Choose another port in --rdzv-endpoint", run.err())
             run = self.start_node(endpoint, "--node-rank=1")  # It would only join.
             self.ends(run, f"what listens at {endpoint} is not a ddprun rendezvous")
 
@@ -181,7 +181,7 @@ class Network(DdprunTest):
             bound.bind(("127.0.0.1", 0))
             endpoint = f"127.0.0.1:{bound.getsockname()[1]}"
             run = self.start_node(endpoint, "--nnodes=1:2", "--rdzv-conf=last_call_timeout=0")
-            self.wait_for_text(run, "is in use by .*: looking again for up to 30")
+            self.wait_for_text(run, "is in use by .*: trying again for up to 30")
         self.ends(run, f"serving the rendezvous at {endpoint}", expect=0)
 
     def test_many_nodes_that_try_in_vain_all_say_so(self):
@@ -197,7 +197,7 @@ class Network(DdprunTest):
 
     def test_rank_0_says_that_the_endpoint_is_not_its_own(self):
         run = self.start_node("192.0.2.1:29400", "--node-rank=0")
-        self.ends(run, "'192.0.2.1' is not an address of this machine: .*rank 0, does not host")
+        self.ends(run, "'192.0.2.1' is not an address of this machine: .*rank 0, but does not host")
 
     def test_two_agents_of_the_same_rank(self):
         first = self.start_node(self.endpoint, "--node-rank=0", timeout=60)

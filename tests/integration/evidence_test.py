@@ -90,7 +90,7 @@ class Packed(Evidence):
         for name in ("report.html", "events.jsonl", "attempt_0/1/stdout.log"):
             self.assertIn(name, inside)
         self.assertIn(b"hello", inside["attempt_0/1/stdout.log"])
-        self.assertIn(b"key.pem: none of those that are packed", inside["MANIFEST"])
+        self.assertIn(b"key.pem: not one of ddprun's files", inside["MANIFEST"])
         self.assertIn(b"attempt_0/0/stacks.txt: not an ordinary file", inside["MANIFEST"])
         self.assertFalse(any(SECRET.encode() in bytes_ for bytes_ in inside.values()))
         # What is there already stays, unless it is named.

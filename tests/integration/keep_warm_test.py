@@ -210,7 +210,7 @@ class KeepWarm(DdprunTest):
                 finally:
                     resource.setrlimit(resource.RLIMIT_NOFILE, limit)
                 self.assertFalse(used, run.all())
-                self.assertRegex(run.err(), "the preload process that was kept is not used: .*" + why)
+                self.assertRegex(run.err(), "not using the kept preload process: .*" + why)
                 os.path.exists(self.path("decimal.py")) and os.unlink(self.path("decimal.py"))
                 os.unlink(self.path("said"))
                 self.kept("--stop")

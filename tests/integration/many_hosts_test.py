@@ -293,7 +293,7 @@ class BadInput(HostsTest):
             done = subprocess.run([os.environ["DDPRUN"], "--order-on-stdin"], stdin=file, capture_output=True,
                                   env=self.environment, timeout=30, check=False)
         self.assertEqual(done.returncode, 2)
-        self.assertIn(b"is not from `ddprun --hosts` of this release", done.stderr)
+        self.assertIn(b"has no order of `ddprun --hosts` of this release", done.stderr)
 
 
 if __name__ == "__main__":

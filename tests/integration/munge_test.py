@@ -75,7 +75,7 @@ class Munge(MungeTest):
             self.assertEqual(without_token.wait(), 2, without_token.all())
             self.assertIn("wants a token", without_token.err())
             if not flags:
-                self.assertRegex(without_token.err(), "MUNGE cannot open the token that was sealed: (Una|Failed)")
+                self.assertRegex(without_token.err(), "MUNGE cannot open the sealed token: (Una|Failed)")
         looks = self.on(1, "status", f"--endpoint={self.endpoint}")
         self.assertEqual(looks.wait(), 0, looks.all())
         self.assertIn(self.run_id, looks.out())

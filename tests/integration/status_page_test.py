@@ -126,7 +126,7 @@ class Page(BrowserTest):
         self.assertFalse(self.chrome.find_element(By.ID, "stop").is_displayed())
         self.chrome.get(f"http://{page}/?run=b%26%3F%3D%25%3Ctwo%3E")
         self.shows("why", "with a key")
-        for name, answer in {"livez": "the control loop runs", "readyz": "serving 2 runs", "metrics": "ddprun_build_info"}.items():
+        for name, answer in {"livez": "the control loop is running", "readyz": "serving 2 runs", "metrics": "ddprun_build_info"}.items():
             self.chrome.get(f"http://{page}/{name}")
             self.assertIn(answer, self.chrome.page_source)
         for run in (*nodes, server):

@@ -35,7 +35,7 @@ class OneNode(Asks):
         (first,) = told["runs"][0]["startups"]
         self.assertEqual((first["number"], first["cause"]), (1, "first start"))
         self.assertRegex(shown, r"starting: \d+ ms \(form \d+\)")
-        self.assertIn("unix:DIR/operators is asked with --run-dir=DIR",
+        self.assertIn("For the run at unix:DIR/operators set --run-dir=DIR",
                       self.ask("status", "--endpoint=" + told["endpoint"], expect=2).err())
         self.ask("stop")
         self.assertEqual(run.wait(), 130, run.all())

@@ -38,7 +38,7 @@ class Watching(DdprunTest):
     def test_a_node_tells_its_run(self):
         run = self.start("--nproc-per-node=2", LISTEN, FAKE_WORKER, HELLO, "--hang")
         self.wait_for(lambda: self.http_get(run, "/readyz") == (200, "running generation 1\n"), run)
-        self.assertEqual(self.http_get(run, "/livez"), (200, "the control loop runs\n"))
+        self.assertEqual(self.http_get(run, "/livez"), (200, "the control loop is running\n"))
         self.assertEqual(self.http_get(run, "/passwd")[0], 404)
         told, text = self.metrics(run)
         for name, value in {"ddprun_generation": "1", "ddprun_world_size": "2", "ddprun_workers_alive": "2",

@@ -147,7 +147,7 @@ class Addresses(HostsTest):
         self.cluster.add_interface("n01", "eth2", "10.67.0.1")
         run = self.srun("-N2", *STEP, *self.agent("--interface=eth2"))
         self.wait_for(lambda: self.ends().get("n02") == 2, run, what="refusal")
-        self.assertIn("this machine has no such interface, but lo, eth0", self.words("n02"))
+        self.assertIn("this machine has no such interface. It has lo, eth0", self.words("n02"))
         self.cluster.restore()
         run = self.srun("-N2", *STEP, *self.agent("--interface=eth0"))
         self.world(2, run)

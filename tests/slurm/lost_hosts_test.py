@@ -58,7 +58,7 @@ class Unnoticed(HostsTest):
         for pid in sorted(pids, reverse=True):  # First its shepherd, which would end the step.
             os.kill(pid, signal.SIGKILL)
         self.wait_for_ends({"n01": 143, "n02": 130}, out)
-        self.assertIn("srun is gone: no process waits for this step any more", self.words("n01"))
+        self.assertIn("srun has ended, so nothing waits for this step: stopping the workers", self.words("n01"))
         self.assertTrue(self.state(job).startswith("RUNNING"), self.state(job))
 
 

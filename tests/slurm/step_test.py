@@ -68,12 +68,12 @@ class Step(SlurmTest):
             f"{sys.executable} {hold} {self.cluster.nodes[0]}:$port {DDPRUN} srun -N2 -n2 --kill-on-bad-exit=1 {DDPRUN} {FAKE_WORKER}\n", "-N2")
         self.wait_for_state(job, "FAILED", out)
         self.assertRegex(read_text(out), f"port {port_of(job + '.0')} is in use by process \\d+ \\(ddprun\\); "
-                         "another ddprun rendezvous answers there. The port is derived from the job's id. "
+                         "another ddprun rendezvous already runs there. The port is derived from the job's id. "
                          "Set --rdzv-endpoint=HOST:PORT and --nnodes=N")
 
     def test_one_cpu_for_many_workers_is_said(self):
         run = self.step("-N1", "-n1", DDPRUN, "--nproc-per-node=4", FAKE_WORKER)
-        self.assertRegex(run.err(), "gives this node 1 CPU for 4 workers: give srun itself --cpus-per-task=4")
+        self.assertRegex(run.err(), "gives this node 1 CPU for 4 workers. Give srun --cpus-per-task=4")
         run = self.step("-N1", "-n1", "-c4", DDPRUN, "--nproc-per-node=2", FAKE_WORKER)
         self.assertNotIn("for 2 workers: give srun", run.err())
 
@@ -133,7 +133,7 @@ class SharedDirectory(SlurmTest):
     def test_one_that_cannot_be_made_costs_a_warning(self):
         self.write(".ddprun", "")
         run = self.step("-N3", "--ntasks-per-node=1", DDPRUN, "--nnodes=2:3", FAKE_WORKER, environment=self.shown())
-        self.assertRegex(run.err(), r"the run will not outlive the host of its rendezvous: .*/\.ddprun.* Set --run-dir=DIR")
+        self.assertRegex(run.err(), r"the run will not survive the loss of its rendezvous host: .*/\.ddprun.* Set --run-dir=DIR")
 
 
 class SrunForgotten(SlurmTest):
@@ -146,7 +146,7 @@ class SrunForgotten(SlurmTest):
         self.assertEqual({env["LOCAL_WORLD_SIZE"] for env in envs}, {"2"})
         self.assertEqual({env["OMP_NUM_THREADS"] for env in envs}, {"1"})
         text = read_text(out)
-        self.assertRegex(text, r"srun was forgotten, so it is put before \[srun-forgotten\]:\n +srun .*-N3 -n3 "
+        self.assertRegex(text, r"srun was forgotten, so ddprun starts through it \[srun-forgotten\]:\n +srun .*-N3 -n3 "
                                r"--ntasks-per-node=1 -c2 \S+ddprun --nproc-per-node=2")
         self.assertNotIn("DDPRUN_TOKEN", str(envs))
         self.assertNotIn("can join this run", text)

@@ -34,7 +34,7 @@ class Death(TorchTest):
         run = self.ask("-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', cgroup, DDPRUN,
                        "--nproc-per-node=2", program("dies.py"), executable="/bin/sh", expect=137, limit=LIMIT)
         self.assertRegex(run.err(), r"the run failed: rank 1 .*killed by signal 9 \(SIGKILL\): memory ran out")
-        self.assertRegex(run.err(), "hint      : the cgroup's memory limit was met")
+        self.assertRegex(run.err(), "hint      : the cgroup's memory limit was reached")
 
 
 class Report(TorchTest):
