@@ -57,8 +57,8 @@ AgentDriver::AgentDriver(Loop& loop, AgentConfig config, AgentParts parts)
 Result<void> AgentDriver::Start() {
   if (const Result<void> offered = parts_.stores.Bind(); !offered) {
     return Error{ErrorKind::kInvalid,
-                 "no place for the workers' store: " + offered.error().message +
-                     ": is this one of this machine's addresses? (--local-addr)"};
+                 "cannot open a port for the workers' store: " + offered.error().message +
+                     ". Is this an address of this machine (--local-addr)?"};
   }
   Feed(Started{parts_.draw(), parts_.stores.Offer()});
   return {};

@@ -57,10 +57,10 @@ OutputRequest OutputOf(const AgentOptions& options, const std::filesystem::path&
 // Under a scheduler most nodes have no terminal, and only here is it known which one is asked.
 void Attach(WorkerSpec& spec, std::uint32_t rank) {
   if (::isatty(STDIN_FILENO) != 1) {
-    Log(LogLevel::kWarning, "rank " + std::to_string(rank) +
-                                " is to have the terminal (--attach-rank), but ddprun has none on "
-                                "this node: its output goes where that of others goes "
-                                "[no-terminal]");
+    Log(LogLevel::kWarning,
+        "rank " + std::to_string(rank) +
+            " cannot have the terminal (--attach-rank): ddprun has none on this node. Its output "
+            "goes where that of the other ranks goes [no-terminal]");
     return;
   }
   spec.terminal = true;

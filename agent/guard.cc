@@ -272,7 +272,7 @@ void EndWhatIsLeft(Guard& guard) {
   for (int round = 1; !SweepOnce(living, guard.spared); ++round) {
     if (round % kSayAfterRounds == 0 && !living.empty()) {
       Say(LogLevel::kInfo, "waiting for process " + std::to_string(living.front()) +
-                               ", which does not die of SIGKILL (stuck in the kernel?)");
+                               ", which has not ended after SIGKILL (stuck in the kernel?)");
     }
     AwaitSignal(guard);
   }
@@ -396,8 +396,8 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main,
   }
   const Killed* const killed = std::get_if<Killed>(&status);
   if (killed != nullptr && guard.ended_by == 0) {
-    Say(LogLevel::kError,
-        "the agent was " + Describe(*killed) + "; ended what it started [agent-killed]");
+    Say(LogLevel::kError, "the agent was " + Describe(*killed) +
+                              "; ended all processes that it had started [agent-killed]");
   }
   for (const std::string& directory : {guard.directory, guard.unused}) {
     // After an orderly end the agent has often removed them already.

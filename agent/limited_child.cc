@@ -63,7 +63,7 @@ std::string RemoveInTime(const std::string& directory, const std::function<bool(
     case WorkEnd::kDone:
       break;
     case WorkEnd::kFailed:
-      return left + "it could not be removed";
+      return left + "cannot remove it";
     case WorkEnd::kKilled:
       return left + "removing it takes too long (is its file system responding?)";
   }

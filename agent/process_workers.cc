@@ -36,7 +36,7 @@ std::map<std::string, std::string> WorkersEnvironment(const AgentOptions& option
 
 void SayWhereEvidenceIs(const std::filesystem::path& bundle) {
   Log(LogLevel::kWarning,
-      "what is known of the hang (stacks, what torch recorded, last lines) is in " +
+      "evidence of the hang (stacks, torch's flight recorder, last lines) is in " +
           bundle.native());
 }
 
@@ -47,7 +47,7 @@ std::string ForPeople(const std::string& text) {
   for (std::string line; std::getline(lines, line);) {
     shown += Printable(line) + "\n";
   }
-  return shown + "(--log-dir keeps those of all, and more)\n";
+  return shown + "(--log-dir keeps the stacks of all ranks, and more)\n";
 }
 
 // If no evidence was passed on before the last copy of this is destroyed, it says that there is
@@ -60,7 +60,7 @@ struct LiveEvidence {
   LiveEvidence(Loop& the_loop, LiveStacks::Done whom) : loop(the_loop), done(std::move(whom)) {}
   LiveEvidence(const LiveEvidence&) = delete;
   LiveEvidence& operator=(const LiveEvidence&) = delete;
-  ~LiveEvidence() { Say(AnswerKind::kNote, "no evidence is kept of it: it is being stopped"); }
+  ~LiveEvidence() { Say(AnswerKind::kNote, "no evidence was kept: the rank is being stopped"); }
 
   void Say(AnswerKind of, const std::string& text) {
     if (!done) {
@@ -202,8 +202,8 @@ void ProcessWorkers::OnSaid(std::uint32_t local_rank, const Notification& said,
   if (page) {
     TakePage(local_rank, sent);
   } else if (const Result<void> heard = memory_.Hear(local_rank, said, sent); !heard) {
-    TellRefusal(local_rank, "memory that the worker of local rank " + std::to_string(local_rank) +
-                                " leaves is refused: " + heard.error().message);
+    TellRefusal(local_rank, "cannot keep the memory that the worker of local rank " +
+                                std::to_string(local_rank) + " leaves: " + heard.error().message);
   }
   Pass(local_rank, said);
 }
@@ -227,13 +227,13 @@ void ProcessWorkers::TakePage(std::uint32_t local_rank, const SentDescriptor& se
   const bool first = pages_.empty();
   const Result<std::optional<Notification>> left =
       sent.cut ? Error{ErrorKind::kRefused,
-                       "more than one descriptor came with it, or the agent has no room for "
-                       "another one (ulimit -n)"}
+                       "its message had several descriptors, or the agent's limit of descriptors "
+                       "(ulimit -n) is reached"}
                : pages_.Take(local_rank, sent.file);
   if (!left) {
-    TellRefusal(local_rank,
-                "the step page of the worker of local rank " + std::to_string(local_rank) +
-                    " is refused, so its steps come as datagrams: " + left.error().message);
+    TellRefusal(local_rank, "cannot use the step page of the worker of local rank " +
+                                std::to_string(local_rank) +
+                                ", so it sends its steps as datagrams: " + left.error().message);
   } else if (*left) {
     Pass(local_rank, **left);
   }
@@ -394,11 +394,12 @@ void ProcessWorkers::OnTimerExpired(const TimerRequest& request) {
     if (worker == 0 || !(own || DescendsFrom(pid, worker))) {
       continue;
     }
-    Log(LogLevel::kWarning,
-        "watchdog timer '" + request.scope + "' of " + (own ? "" : "a child of ") +
-            "the worker of local rank " + std::to_string(local) + " (pid " + std::to_string(pid) +
-            ") expired: " +
-            (request.signal > 0 ? "sending it " + SignalName(request.signal) : "no signal asked"));
+    Log(LogLevel::kWarning, "watchdog timer '" + request.scope + "' of " +
+                                (own ? "" : "a child of ") + "the worker of local rank " +
+                                std::to_string(local) + " (pid " + std::to_string(pid) +
+                                ") expired: " +
+                                (request.signal > 0 ? "sending it " + SignalName(request.signal)
+                                                    : "it asked for no signal"));
     if (request.signal > 0) {
       if (own) {
         timer_kills_[local] = request;
@@ -469,7 +470,7 @@ std::vector<AnswerRecord> ProcessWorkers::TellToSave(const RequestSpec& spec) {
     records.push_back({UnixMilliseconds(), rank, placement_.generation.value,
                        told ? AnswerKind::kDone : AnswerKind::kNote,
                        told          ? SignalName(signal)
-                       : signal == 0 ? "was not asked: it has no signal for that (SAVE_SIGNAL: "
+                       : signal == 0 ? "was not asked: it has announced no signal (SAVE_SIGNAL: "
                                        "ddprun help writing-a-worker)"
                                      : "is ending"});
   }
@@ -571,7 +572,7 @@ void ProcessWorkers::KeepLiveEvidence(const RequestSpec& wanted, LiveStacks::Don
     if (!kept_evidence_) {
       answer->Say(AnswerKind::kNote, request.bundle.empty()
                                          ? "no evidence is kept without --log-dir or --run-dir"
-                                         : "evidence of it is being kept already");
+                                         : "its evidence is being kept already");
     }
     return;
   }
@@ -585,18 +586,19 @@ void ProcessWorkers::KeepLiveEvidence(const RequestSpec& wanted, LiveStacks::Don
     }
     live_stacks_.Take(std::move(targets), [taken = std::move(taken)](const auto&) { taken(); });
   };
-  hang_evidence_.Take(
-      std::move(request), Duration{0}, [answer](const HangEvidenceRequest& carried_out) {
-        if (!carried_out.failed.empty()) {
-          answer->Say(AnswerKind::kNote, "not all evidence of it is kept: " + carried_out.failed);
-        } else if (!carried_out.bundle.empty()) {
-          SayWhereEvidenceIs(carried_out.bundle);
-          answer->Say(AnswerKind::kDone, carried_out.bundle.native());
-        } else {
-          answer->Say(AnswerKind::kNote,
-                      "no evidence is kept of it: its directory could not be made");
-        }
-      });
+  hang_evidence_.Take(std::move(request), Duration{0},
+                      [answer](const HangEvidenceRequest& carried_out) {
+                        if (!carried_out.failed.empty()) {
+                          answer->Say(AnswerKind::kNote,
+                                      "some of its evidence was not kept: " + carried_out.failed);
+                        } else if (!carried_out.bundle.empty()) {
+                          SayWhereEvidenceIs(carried_out.bundle);
+                          answer->Say(AnswerKind::kDone, carried_out.bundle.native());
+                        } else {
+                          answer->Say(AnswerKind::kNote,
+                                      "no evidence was kept: its directory could not be created");
+                        }
+                      });
 }
 
 std::string ProcessWorkers::NotifySocketOfWorker(std::uint32_t local_rank) const {

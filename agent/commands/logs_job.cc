@@ -156,8 +156,8 @@ class LogsJob final : public RequestJob {
       starts_ = kept_->StartsOfLastLines(spec_, *spec_.lines);
     } else if (!kept_->ForgottenAfter(0, spec_).empty()) {
       Note(
-          "older output is not kept: the last 4 MiB of each worker are, 64 MiB of a node (all of "
-          "it is in files with -t 3 --log-dir=DIR)");
+          "older output is not kept: ddprun keeps the last 4 MiB of each worker, 64 MiB of a node. "
+          "To keep all of it set -t 3 --log-dir=DIR");
     }
     if (terminal_) {
       Note("rank " + std::to_string(*terminal_) +

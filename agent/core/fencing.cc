@@ -15,11 +15,11 @@ void FenceIfDue(AgentStepContext& step) {
   if (!fence || step.now < *fence) {
     return;
   }
-  step.Tell(NoticeLevel::kWarning,
-            "the rendezvous at " + step.config.server + " has not answered for " +
-                FormatDuration(step.config.spec.fence_after) +
-                " (--fence-after): killing the workers, for others may take their place now "
-                "[fence-after]");
+  step.Tell(NoticeLevel::kWarning, "the rendezvous at " + step.config.server +
+                                       " has not answered for " +
+                                       FormatDuration(step.config.spec.fence_after) +
+                                       " (--fence-after): killing the workers, because other nodes "
+                                       "may replace them now [fence-after]");
   state.fenced = true;
   state.phase = AgentPhase::kStopping;
   state.planned = false;
@@ -32,9 +32,10 @@ bool ComesTooLate(AgentStepContext& step) {
   if (fence == Duration{0} || age < fence) {
     return false;
   }
-  step.Tell(NoticeLevel::kWarning, "no workers are started by an answer of the rendezvous at " +
-                                       step.config.server + " that took " + FormatDuration(age) +
-                                       " (--fence-after): asking again");
+  step.Tell(NoticeLevel::kWarning,
+            "ignoring an order to start workers: the answer of the rendezvous at " +
+                step.config.server + " took " + FormatDuration(age) +
+                " (--fence-after). Asking again");
   return true;
 }
 
@@ -45,8 +46,8 @@ std::string OutageInWords(const AgentState& state, const AgentConfig& config) {
   const Duration fence = config.spec.fence_after;
   return "; the workers continue, trying again" +
          (fence == Duration{0} ? ""
-                               : "; without an answer for " + FormatDuration(fence) +
-                                     " they are killed (--fence-after)");
+                               : "; ddprun kills them after " + FormatDuration(fence) +
+                                     " without an answer (--fence-after)");
 }
 
 }  // namespace ddprun

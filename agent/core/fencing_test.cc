@@ -20,7 +20,7 @@ TEST_F(Fenced, WhoIsNotAnsweredKillsItsWorkers) {
   EXPECT_EQ(*NextWake(state, config), At(11s));  // From when the answered one was sent.
   Feed(CallFailed{state.sequence, "no route", false}, 4s);
   ASSERT_TRUE(Did<Say>());
-  EXPECT_NE(Find<Say>()->text.find("without an answer for 10"), std::string::npos);
+  EXPECT_NE(Find<Say>()->text.find("after 10.0 s without an answer"), std::string::npos);
   Feed(AgentTick{}, 10'900ms);
   EXPECT_FALSE(Did<KillWorkers>());
   Feed(AgentTick{}, 11s);

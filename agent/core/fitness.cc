@@ -69,7 +69,7 @@ void OnChecked(AgentStepContext& step, const NodeChecked& checked) {
   if (checked.unfit.empty()) {
     step.Tell(fitness.unfit.empty() ? NoticeLevel::kDetail : NoticeLevel::kInfo,
               fitness.unfit.empty() ? "this node passes its check (--node-check)"
-                                    : "this node passes its check again: it joins");
+                                    : "this node passes its check again and joins");
     fitness = {};
     return;
   }
@@ -102,7 +102,7 @@ void CheckAgainIfDue(AgentStepContext& step) {
   if (fitness.patience && step.now >= *fitness.patience) {
     fitness.patience.reset();
     step.Tell(fitness.unfit.empty() ? NoticeLevel::kInfo : NoticeLevel::kDetail,
-              "this node's check is not over yet: waiting for its verdict (--node-check)");
+              "this node's check is still running: waiting for its result (--node-check)");
   }
   if (fitness.again && step.now >= *fitness.again) {
     Check(step, CheckCause::kUnfit);

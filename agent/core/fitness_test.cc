@@ -194,7 +194,7 @@ TEST_F(Checked, AloneTheEndOfTheRunSaysIt) {
 TEST_F(Checked, PeopleHearOnceOfACheckThatLasts) {
   EXPECT_EQ(NextWake(state, config), At(1s));
   Feed(AgentTick{}, 1s);
-  EXPECT_NE(Find<Say>()->text.find("waiting for its verdict"), std::string::npos);
+  EXPECT_NE(Find<Say>()->text.find("waiting for its result"), std::string::npos);
   Feed(AgentTick{}, 2s);
   EXPECT_FALSE(Did<Say>());
   Verdict("", 3s);

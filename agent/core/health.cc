@@ -296,11 +296,11 @@ void FindLateWorkers(AgentStepContext& step) {
     step.state.told_unwatched = true;
     step.Tell(NoticeLevel::kWarning,
               "no worker has reported progress in " + FormatDuration(WatchedFor(step.config)) +
-                  ": until one does, " +
+                  ". Until one does, " +
                   (step.config.hang_timeout > Duration{0} ? "--hang-timeout" : "--start-timeout") +
-                  " watches none of them. Progress is seen of "
-                  "torch's collectives (start Python itself, not a script that starts it), of "
-                  "ddprun.step(), and of printed steps (set --progress-from) [no-progress]");
+                  " has no effect. ddprun sees progress in torch's collectives (start Python "
+                  "itself, not a script that starts it), in ddprun.step(), and in printed steps "
+                  "(set --progress-from) [no-progress]");
   }
   JudgeStart(step);
   const std::optional<Time> due = NextLate(step.state, step.config);

@@ -71,8 +71,8 @@ void OnStop(AgentStepContext& step, const Stop& stop, Incarnation spare) {
   state.floor = std::max(state.floor, stop.generation);
   if (stop.cause == StopCause::kDeclaredLost && !state.next_incarnation) {
     step.Tell(NoticeLevel::kWarning,
-              "this node was declared lost (cut off or paused for too long): its workers stop "
-              "and it joins again [declared-lost]");
+              "this node was declared lost (cut off or paused for too long): its workers stop and "
+              "it joins again [declared-lost]");
     state.next_incarnation = spare;
     if (!HasWorkers(state)) {
       RenewMembership(state);
@@ -324,7 +324,8 @@ void OnTick(AgentStepContext& step) {
   TerminateIfDue(step);
   if (due(state.kill_at)) {
     if (state.taking_stacks) {
-      step.Tell(NoticeLevel::kInfo, "taking the stacks lasts too long: killing the workers");
+      step.Tell(NoticeLevel::kInfo,
+                "reading the workers' stacks takes too long: killing the workers");
     } else if (state.alive > 0) {
       step.Tell(NoticeLevel::kWarning,
                 std::to_string(state.alive) + " workers have not ended in time: killing them");

@@ -33,8 +33,9 @@ void Leave(AgentStepContext& step, const SignalArrived& request, Leaving leaving
   state.interrupted = request.signal == kSigInt;
   if (state.phase == AgentPhase::kRunning) {
     const bool starting = state.start_lasts || request.starting;
-    step.Tell(NoticeLevel::kInfo,
-              why + (starting ? ": the workers are not started yet, and will not be" : given));
+    step.Tell(
+        NoticeLevel::kInfo,
+        why + (starting ? ": the workers are not started yet; cancelling their start" : given));
     // A start that is not over gets TERM, which it is given up by. USR1 would reach no worker.
     BeginStop(step, true, starting ? kSigTerm : request.signal);
   } else if (state.phase == AgentPhase::kIdle) {
@@ -124,7 +125,7 @@ void OnTimeUp(AgentStepContext& step) {
   const auto left = std::max<Time::duration>(step.state.job_end->ends - step.now, {});
   Preempt(step, {kPreempted},
           step.state.job_end->asked
-              ? "an operator wants the run to save and end (ddprun stop --soon)"
+              ? "an operator asked the run to save and end (ddprun stop --soon)"
               : "the job ends in " + FormatDuration(left) + " (--stop-before)");
 }
 

@@ -100,10 +100,9 @@ void ProlongStop(AgentStepContext& step, const StillActive& active) {
     return;
   }
   if (!std::exchange(state.saving, true)) {
-    step.Tell(NoticeLevel::kInfo,
-              "workers that have been asked to end are still active: they have " +
-                  FormatDuration(step.config.spec.shutdown_timeout) +
-                  " in all (--shutdown-timeout)");
+    step.Tell(NoticeLevel::kInfo, "workers that were asked to end are still active: they have " +
+                                      FormatDuration(step.config.spec.shutdown_timeout) +
+                                      " in all (--shutdown-timeout)");
   }
   state.kill_at = kill_at;
 }

@@ -18,13 +18,15 @@ TEST_F(RunningAgent, ASignalDuringAStartThatLastsIsSaidSo) {
   EXPECT_FALSE(Find<SendReport>()->report.starting);
   Feed(StartLasts{{1}}, 4s);
   Feed(SignalArrived{kTerm}, 5s);
-  EXPECT_EQ(Find<Say>()->text, "got SIGTERM: the workers are not started yet, and will not be");
+  EXPECT_EQ(Find<Say>()->text,
+            "got SIGTERM: the workers are not started yet; cancelling their start");
   EXPECT_FALSE(ReportOf(state, config).starting);
 }
 
 TEST_F(RunningAgent, ASignalDuringAShortStartIsSaidSoToo) {
   Feed(SignalArrived{kTerm, /*starting=*/true}, 1'100ms);
-  EXPECT_EQ(Find<Say>()->text, "got SIGTERM: the workers are not started yet, and will not be");
+  EXPECT_EQ(Find<Say>()->text,
+            "got SIGTERM: the workers are not started yet; cancelling their start");
 }
 
 TEST_F(RunningAgent, TermLeavesAndASecondOneKills) {
@@ -89,7 +91,7 @@ TEST_F(RunningAgent, AWorkerThatIsActiveAfterAFailureHasTheShutdownTimeout) {
   Feed(StillActive{{1}}, 6s);
   EXPECT_EQ(*NextWake(state, config), At(9s));
   EXPECT_EQ(Find<Say>()->text,
-            "workers that have been asked to end are still active: they have 30.0 s in all "
+            "workers that were asked to end are still active: they have 30.0 s in all "
             "(--shutdown-timeout)");
   EXPECT_TRUE(Find<SendReport>()->report.saving);
   Feed(StillActive{{1}}, 7s);

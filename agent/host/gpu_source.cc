@@ -87,7 +87,7 @@ class GpuSource::Library {
     find("nvmlDeviceRegisterEvents", register_events);
     find("nvmlEventSetWait_v2", wait);
     if (init == nullptr || shutdown == nullptr || count == nullptr || handle == nullptr) {
-      missing = std::string(kLibraryName) + " lacks nvmlInit_v2 or what goes with it";
+      missing = std::string(kLibraryName) + " lacks nvmlInit_v2 or a related function";
     }
   }
 
@@ -149,14 +149,14 @@ GpuReadings GpuSource::Read() {
   }
   if (!library_->held) {
     if (const int answer = library_->init(); answer != kSuccess) {
-      readings.error = "its driver cannot be asked: " + library_->WordsOf(answer);
+      readings.error = "cannot query the driver: " + library_->WordsOf(answer);
       return readings;
     }
     library_->held = true;
   }
   unsigned int count = 0;
   if (const int answer = library_->count(&count); answer != kSuccess) {
-    readings.error = "its driver cannot count GPUs: " + library_->WordsOf(answer);
+    readings.error = "the driver cannot count the GPUs: " + library_->WordsOf(answer);
     LetGo();
     return readings;
   }

@@ -48,11 +48,11 @@ std::string RecoveryInWords(GpuRecovery recovery) {
     case GpuRecovery::kDrainPeers:
       return "";
     case GpuRecovery::kReset:
-      return "its driver asks for a reset of it";
+      return "its driver asks for a reset of the GPU";
     case GpuRecovery::kReboot:
       return "its driver asks for a reboot";
     case GpuRecovery::kDrainAndReset:
-      return "its driver asks for its peers to be drained, and a reset of it";
+      return "its driver asks to drain its peers and to reset the GPU";
   }
   return "";
 }
@@ -97,7 +97,7 @@ std::string TroubleOf(const GpuReading& gpu, bool throttled) {
   if (gpu.rows && gpu.rows->failed) {
     Join(trouble, "no spare rows left");
   } else if (gpu.rows && gpu.rows->pending) {
-    Join(trouble, "rows are replaced at its next reset");
+    Join(trouble, "rows will be replaced at the next reset");
   }
   if (throttled) {
     std::string why;
@@ -149,7 +149,7 @@ void AddSamples(const GpuReading& gpu, std::vector<HostSample>& samples) {
 // ---- The rest ----
 void AddClock(const ClockOffset& clock, HostView& view) {
   char text[64];
-  std::snprintf(text, sizeof text, "the server's is %+.1f ms from it (within %.1f ms)",
+  std::snprintf(text, sizeof text, "the server's clock differs by %+.1f ms (within %.1f ms)",
                 static_cast<double>(clock.microseconds) / 1e3,
                 static_cast<double>(clock.within) / 1e3);
   view.facts.push_back({"clock", text, false});
@@ -212,7 +212,7 @@ std::string RefusalOf(const GpuReadings& gpus) {
     }
   }
   return first + (more == 0 ? "" : "; " + std::to_string(more) + " more GPUs are bad") +
-         (first.empty() ? "" : " (host check; --gpu-ids leaves it out)");
+         (first.empty() ? "" : " (host check; leave it out with --gpu-ids)");
 }
 
 bool HostJudge::Steady(const std::string& name, bool bad) {

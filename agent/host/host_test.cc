@@ -51,7 +51,7 @@ HostView Judge(const GpuReading& gpu) {
 
 TEST(HostJudge, WhatRefusesAMachineIsWhatNoTrainingSurvives) {
   EXPECT_EQ(Judge({.lost = true}).refuses,
-            "GPU 1 (GPU-1): has fallen off the bus (host check; --gpu-ids leaves it out)");
+            "GPU 1 (GPU-1): has fallen off the bus (host check; leave it out with --gpu-ids)");
   EXPECT_THAT(Judge({.needs_reset = true}).refuses, HasSubstr("must be reset"));
   EXPECT_THAT(Judge({.recovery = GpuRecovery::kReset}).refuses, HasSubstr("asks for a reset"));
   EXPECT_THAT(Judge({.recovery = GpuRecovery::kReboot}).refuses, HasSubstr("asks for a reboot"));
@@ -98,10 +98,9 @@ TEST(HostJudge, AnothersGpuRefusesNobody) {
 TEST(HostJudge, OneIsNamedAndTheOthersAreCounted) {
   GpuReading lost;
   lost.lost = true;
-  EXPECT_EQ(
-      RefusalOf(Gpus({{}, lost, lost, lost})),
-      "GPU 1 (GPU-1): has fallen off the bus; 2 more GPUs are bad (host check; --gpu-ids leaves "
-      "it out)");
+  EXPECT_EQ(RefusalOf(Gpus({{}, lost, lost, lost})),
+            "GPU 1 (GPU-1): has fallen off the bus; 2 more GPUs are bad (host check; leave it out "
+            "with --gpu-ids)");
 }
 
 // Clocks fall for a moment at each step's end.
@@ -222,7 +221,7 @@ TEST_F(Driver, OneThatHasFallenOffTheBusIsLost) {
 TEST_F(Driver, ThatCannotBeAskedIsSaid) {
   GpuSource source = Source();
   Say("init 18");
-  EXPECT_EQ(source.Read().error, "its driver cannot be asked: Driver/library version mismatch");
+  EXPECT_EQ(source.Read().error, "cannot query the driver: Driver/library version mismatch");
   Say("count 1");
   EXPECT_EQ(source.Read().error, "");
 }

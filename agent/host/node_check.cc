@@ -16,7 +16,7 @@ constexpr Duration kLaunchAndDeath{2'000};  // Beside its limit, until it counts
 constexpr Duration kSweepLimit{1'000};
 constexpr Duration kSweepAgain{5};
 constexpr std::size_t kMostLinesShown = 20;
-constexpr const char* kOutlives = "it outlives SIGKILL (a disk or a device that hangs?)";
+constexpr const char* kOutlives = "it has not ended after SIGKILL (a disk or a device that hangs?)";
 
 // On a thread, with which the command would die. It may stay here for ever.
 CheckOutcome RunCommand(const WorkerSpec& spec, Duration limit, ChildRun& child) {

@@ -38,12 +38,12 @@ std::string VerdictOf(const CheckOutcome& outcome, Duration limit) {
   const std::string said = Printable(LastLineOf(outcome.output));
   std::string why;
   if (!outcome.error.empty()) {
-    why = "it could not be run: " + Printable(outcome.error);
+    why = "cannot run it: " + Printable(outcome.error);
   } else if (!outcome.status) {
-    why = "no verdict within " + FormatDuration(limit) + " (--node-check-timeout)" +
-          (said.empty() ? "" : "; it said last: " + said);
+    why = "no result within " + FormatDuration(limit) + " (--node-check-timeout)" +
+          (said.empty() ? "" : "; its last line: " + said);
   } else if (CannotBeRun(*outcome.status)) {
-    why = "it could not be run: " + (said.empty() ? Describe(*outcome.status) : said);
+    why = "cannot run it: " + (said.empty() ? Describe(*outcome.status) : said);
   } else if (!Succeeded(*outcome.status)) {
     why = said.empty() ? Describe(*outcome.status) : said;
   }

@@ -26,17 +26,17 @@ TEST(Verdict, TheLastLineThatSaysSomethingIsTheReason) {
 }
 
 TEST(Verdict, WithoutAnEndTheLimitIsTheReason) {
-  EXPECT_EQ(Of(std::nullopt, ""), "no verdict within 1 min 00 s (--node-check-timeout)");
+  EXPECT_EQ(Of(std::nullopt, ""), "no result within 1 min 00 s (--node-check-timeout)");
   EXPECT_EQ(Of(std::nullopt, "pinging n7\n"),
-            "no verdict within 1 min 00 s (--node-check-timeout); it said last: pinging n7");
+            "no result within 1 min 00 s (--node-check-timeout); its last line: pinging n7");
 }
 
 TEST(Verdict, WhatCannotBeRunSaysSo) {
   EXPECT_EQ(VerdictOf({"cannot execute '/bin/sh'", {}, ""}, 60s),
-            "it could not be run: cannot execute '/bin/sh'");
+            "cannot run it: cannot execute '/bin/sh'");
   EXPECT_EQ(Of(Exited{127}, "sh: 1: nosuch: not found\n"),
-            "it could not be run: sh: 1: nosuch: not found");
-  EXPECT_EQ(Of(Exited{126}, ""), "it could not be run: " + Describe(ExitStatus(Exited{126})));
+            "cannot run it: sh: 1: nosuch: not found");
+  EXPECT_EQ(Of(Exited{126}, ""), "cannot run it: " + Describe(ExitStatus(Exited{126})));
 }
 
 // It goes to terminals and into messages.

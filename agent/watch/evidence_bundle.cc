@@ -116,9 +116,9 @@ Result<void> MakeBundle(const fs::path& bundle) {
     there += entry->path().filename().native().starts_with(kBundlePrefix) ? 1 : 0;
   }
   if (there >= kMostBundles) {
-    return Error{ErrorKind::kRefused, "the evidence of " + std::to_string(there) +
-                                          " generations is in '" + bundle.parent_path().native() +
-                                          "' already, and no more is kept"};
+    return Error{ErrorKind::kRefused, "'" + bundle.parent_path().native() +
+                                          "' already has the evidence of " + std::to_string(there) +
+                                          " generations, and no more is kept"};
   }
   return MakeDirectories(bundle, 0700);
 }

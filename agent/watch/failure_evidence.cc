@@ -32,7 +32,7 @@ void FailureEvidence::Keep(const std::filesystem::path& bundle, NodePart part,
         }
         if (in_time && !*written && !std::exchange(refused_, true)) {
           Log(LogLevel::kWarning,
-              "no evidence is kept of this failure: " + written->error().message);
+              "cannot keep evidence of this failure: " + written->error().message);
         }
         --under_way_;
         TellIfWritten();

@@ -26,7 +26,7 @@ Result<void> AllHaveStacks(const HangEvidenceRequest& request) {
     const fs::path file = StacksOf(request, worker);
     std::error_code error;
     if (!fs::is_regular_file(file, error) || fs::file_size(file, error) == 0) {
-      return Error{ErrorKind::kUnavailable, "'" + file.native() + "' could not be written"};
+      return Error{ErrorKind::kUnavailable, "cannot write '" + file.native() + "'"};
     }
   }
   return {};
@@ -57,8 +57,8 @@ void HangEvidence::KeepDumps(Dumps& dumps, const fs::path& bundle) {
                                        DumpFile(bundle, worker.rank));
     dumps.kept += kept ? 1 : 0;
     if (!kept) {
-      Log(LogLevel::kWarning, "what NCCL's recorder knows of rank " + std::to_string(worker.rank) +
-                                  " is not kept: " + kept.error().message);
+      Log(LogLevel::kWarning, "cannot keep NCCL's flight recorder of rank " +
+                                  std::to_string(worker.rank) + ": " + kept.error().message);
     }
   }
 }
@@ -96,7 +96,7 @@ void HangEvidence::Take(HangEvidenceRequest request, Duration limit,
           dumps_ = nullptr;
         }
         if (!in_time || !*made) {
-          Log(LogLevel::kWarning, "no evidence is kept of this hang but stacks: " +
+          Log(LogLevel::kWarning, "cannot keep evidence of this hang except stacks: " +
                                       (in_time ? made->error().message
                                                : "the file system of '" + request_.bundle.native() +
                                                      "' is not responding"));
@@ -184,9 +184,8 @@ void HangEvidence::WaitForDumps(const std::vector<int>& codes) {
       [dumps = dumps_, bundle = request_.bundle] { KeepDumps(*dumps, bundle); },
       [this, codes, dumps = dumps_](bool in_time) {
         if (in_time && dumps->kept > 0) {
-          Log(LogLevel::kWarning,
-              "what NCCL's recorder knows is analysed by: torchfrtrace --prefix " +
-                  std::string(kDumpPrefix) + " " + request_.bundle.native());
+          Log(LogLevel::kWarning, "to analyse NCCL's flight recorder: torchfrtrace --prefix " +
+                                      std::string(kDumpPrefix) + " " + request_.bundle.native());
         }
         OnTaken(codes);
       });
@@ -195,9 +194,10 @@ void HangEvidence::WaitForDumps(const std::vector<int>& codes) {
 void HangEvidence::OnTaken(const std::vector<int>& codes) {
   for (std::size_t i = 0; i < codes.size(); ++i) {
     if (codes[i] == kFramesUnknown && request_.may_abort) {
-      Log(LogLevel::kWarning, "rank " + std::to_string(request_.workers[i].rank) +
-                                  " does not tell where its Python stands (its interpreter may "
-                                  "be held): SIGABRT, so that it prints that on its stderr");
+      Log(LogLevel::kWarning,
+          "rank " + std::to_string(request_.workers[i].rank) +
+              " does not report its Python stack (something may hold its interpreter): sending "
+              "SIGABRT, so that it prints the stack on its stderr");
       request_.abort(request_.workers[i]);
       aborted_.insert(request_.workers[i].local_rank);
     }
@@ -233,7 +233,7 @@ void HangEvidence::WriteRest() {
           request_.failed =
               in_time ? written->error().message
                       : "the file system of '" + request_.bundle.native() + "' is not responding";
-          Log(LogLevel::kWarning, "not all evidence of this hang is kept: " + request_.failed);
+          Log(LogLevel::kWarning, "cannot keep all evidence of this hang: " + request_.failed);
         }
         Finish();
       });

@@ -11,23 +11,22 @@ void LeftBehind::Read(LeftFiles files, std::function<void(WorkerRemains)> told) 
   const auto item = std::make_shared<Item>();
   items_.push_back(item);
   const auto read = [found, read = std::move(files.read)] { *found = read(); };
-  loop_.RunBounded(kLimit, read,
-                   [this, found, item, directory = std::move(files.directory),
-                    lines = std::move(files.last_lines), told = std::move(told)](bool in_time) {
-                     if (in_time) {
-                       item->tell = [found, told] { told(std::move(*found)); };
-                     } else {
-                       Log(LogLevel::kWarning,
-                           "reading what a worker left in " + directory + " takes longer than " +
-                               FormatDuration(kLimit) +
-                               " (is its file system responding?): continuing without its error");
-                       WorkerRemains unread{{}, lines};
-                       unread.details.message =
-                           "(its files did not answer: " + directory.substr(0, kMaxPath) + ")";
-                       item->tell = [unread, told] { told(unread); };
-                     }
-                     TellNext();
-                   });
+  loop_.RunBounded(
+      kLimit, read,
+      [this, found, item, directory = std::move(files.directory),
+       lines = std::move(files.last_lines), told = std::move(told)](bool in_time) {
+        if (in_time) {
+          item->tell = [found, told] { told(std::move(*found)); };
+        } else {
+          Log(LogLevel::kWarning, "reading a worker's error file in " + directory +
+                                      " takes longer than " + FormatDuration(kLimit) +
+                                      " (is its file system responding?): continuing without it");
+          WorkerRemains unread{{}, lines};
+          unread.details.message = "(cannot read its files: " + directory.substr(0, kMaxPath) + ")";
+          item->tell = [unread, told] { told(unread); };
+        }
+        TellNext();
+      });
 }
 
 void LeftBehind::Then(std::function<void()> call) {

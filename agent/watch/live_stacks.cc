@@ -29,12 +29,12 @@ Duration LimitOfOne(std::size_t targets) {
 // Memory: it never waits.
 std::string TextOf(const std::shared_ptr<UniqueFd>& output, std::size_t most) {
   if (!output || !*output) {
-    return "(no memory could be had for its stacks)\n";
+    return "(no memory for its stacks)\n";
   }
   std::string text(most, '\0');
   const ssize_t got = ::pread(output->get(), text.data(), text.size(), 0);
   text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  return text.empty() ? "(nothing was found out in time)\n" : text;
+  return text.empty() ? "(nothing was read in time)\n" : text;
 }
 
 }  // namespace

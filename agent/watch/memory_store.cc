@@ -42,8 +42,8 @@ Result<void> MemoryStore::Hear(std::uint32_t local_rank, const Notification& sai
   }
   if (sent.cut) {
     return Refused(
-        "more than one descriptor came with a message, or the agent has no room for another one "
-        "(ulimit -n)");
+        "a message had several descriptors, or the agent's limit of descriptors (ulimit -n) is "
+        "reached");
   }
   if (said.store != (sent.file != nullptr)) {
     return Refused(said.store ? "FDSTORE=1 came without a descriptor"
@@ -65,13 +65,13 @@ Result<void> MemoryStore::Keep(std::uint32_t local_rank, const std::string& name
   auto& own = kept_[local_rank];
   const auto before = own.find(name);
   if (before == own.end() && own.size() >= kMostBlocks) {
-    return Refused("a worker may leave " + std::to_string(kMostBlocks) + " blocks");
+    return Refused("a worker may leave at most " + std::to_string(kMostBlocks) + " blocks");
   }
   const std::uint64_t others = bytes_ - (before == own.end() ? 0 : before->second.bytes);
   if (bytes > most_bytes_ - std::min(most_bytes_, others)) {
     return Refused("'" + name + "' has " + std::to_string(bytes) + " bytes, and " +
                    std::to_string(others) + " of " + std::to_string(most_bytes_) +
-                   " are taken (a quarter of the memory)");
+                   " are in use (a quarter of the memory)");
   }
   bytes_ = others + bytes;
   own[name] = {file, bytes};

@@ -73,7 +73,7 @@ bool AskForDump(const RecorderNames& names, std::uint32_t rank) {
 Result<void> KeepDump(const RecorderNames& names, std::uint32_t rank, fs::file_time_type since,
                       std::chrono::milliseconds limit, const fs::path& into) {
   if (names.dump.empty()) {
-    return Error{ErrorKind::kNotFound, "torch has no file for a dump"};
+    return Error{ErrorKind::kNotFound, "torch has named no file for its dump"};
   }
   const fs::path path = names.dump + std::to_string(rank);
   const auto end = std::chrono::steady_clock::now() + limit;

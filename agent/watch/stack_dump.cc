@@ -191,7 +191,7 @@ std::string WhyHandsOff(const std::vector<fs::path>& threads) {
       case 't':
         return "it is stopped, or a debugger holds it";
       case 'D':
-        return "it waits in the kernel where nothing can wake it";
+        return "it is in an uninterruptible wait in the kernel";
       case 'Z':
       case 'X':
         return "it is dying";
@@ -226,7 +226,7 @@ bool TellsItself(pid_t pid, const std::string& ask, Duration limit,
   if (whole) {
     put("-- reported by itself:\n" + text);
   } else if (!ask.empty() && ::access(ask.c_str(), F_OK) == 0) {
-    put("(it did not answer in time: something holds its interpreter)\n");
+    put("(its Python did not answer in time: something holds its interpreter)\n");
   }
   return whole;
 }

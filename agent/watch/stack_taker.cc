@@ -34,7 +34,7 @@ int RunToEnd(const WorkerSpec& spec, bool live, ChildRun& child,
   const bool unknown = told.ends_with(kFramesUnknownText);
   told.remove_suffix(unknown ? std::string_view(kFramesUnknownText).size() : 0);
   if (!told.empty()) {
-    Log(LogLevel::kWarning, "stacks are not kept: " + Printable(std::string(told)));
+    Log(LogLevel::kWarning, "cannot keep the stacks: " + Printable(std::string(told)));
   }
   return unknown ? kFramesUnknown : 0;
 }

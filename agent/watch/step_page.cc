@@ -114,7 +114,7 @@ Result<StepPages::Mapped> StepPages::Map(int fd) {
   }
   Mapped page(static_cast<StepPage*>(mapped));
   if (Load(page->magic) != kStepPageMagic) {
-    return Error{ErrorKind::kRefused, "it does not begin as a step page does"};
+    return Error{ErrorKind::kRefused, "it is not a step page"};
   }
   return page;
 }

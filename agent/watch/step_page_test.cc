@@ -262,7 +262,7 @@ TEST_F(StepPagesTest, OnlyAPageThatStaysOne) {
               HasSubstr("not a memfd that is sealed"));
   const Worker other = Make();
   other.page->magic = kStepPageMagic + 1;
-  EXPECT_THAT(Refused(other.file), HasSubstr("does not begin as a step page"));
+  EXPECT_THAT(Refused(other.file), HasSubstr("it is not a step page"));
   const Worker own = Make();
   const std::string again = "/proc/self/fd/" + std::to_string(own.file->get());
   EXPECT_THAT(Refused(foreign_.Take(UniqueFd(::open(again.c_str(), O_RDONLY | O_CLOEXEC)))),

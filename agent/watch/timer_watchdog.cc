@@ -51,7 +51,7 @@ Result<void> TimerWatchdog::Listen(const std::filesystem::path& path) {
     return SystemError("open the timer FIFO", path.native(), errno);
   }
   if (!S_ISFIFO(made.st_mode)) {
-    return Invalid("something else took the timer FIFO's place", path.native());
+    return Invalid("another file has replaced the timer FIFO", path.native());
   }
   pipe_.assign(fd.Release());
   Wait();
@@ -83,7 +83,7 @@ void TimerWatchdog::ReadOnePiece() {
   }
   text_.erase(0, begin);
   if (text_.size() > 2 * PIPE_BUF) {
-    Complain("a line that does not end");
+    Complain("a line without an end");
     text_.clear();
   }
   LookAtTimers();
@@ -107,7 +107,7 @@ void TimerWatchdog::Take(std::string_view line) {
 
 void TimerWatchdog::Complain(const std::string& what) {
   if (!std::exchange(complained_, true)) {
-    Log(LogLevel::kWarning, "ignored on the timer FIFO " + path_.native() + ": " + what);
+    Log(LogLevel::kWarning, "ignoring on the timer FIFO " + path_.native() + ": " + what);
   }
 }
 

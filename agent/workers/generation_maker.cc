@@ -41,7 +41,7 @@ void EndBegun(const std::vector<SpawnedWorker>& begun) {
 
 Error NotStarted(const WorkerSpec& spec, Error error) {
   error.message = "worker with local rank " + std::to_string(spec.local_rank) +
-                  " was not started: " + error.message;
+                  " did not start: " + error.message;
   return error;
 }
 
@@ -83,8 +83,9 @@ struct GenerationMaker::Job final : SpawnContext {
 Result<void> GenerationMaker::Job::Begin(std::string next) {
   const std::lock_guard lock(mutex);
   step = std::move(next);
-  return under_way.given_up() ? Result<void>(Error{ErrorKind::kUnavailable, "it was given up"})
-                              : Result<void>();
+  return under_way.given_up()
+             ? Result<void>(Error{ErrorKind::kUnavailable, "the start was cancelled"})
+             : Result<void>();
 }
 
 void GenerationMaker::Job::Make(const std::shared_ptr<Job>& self) {
@@ -156,9 +157,9 @@ Result<LaunchedWorker> GenerationMaker::Job::LaunchPatiently(const SpawnedWorker
     if (pause <= Duration{0}) {
       return Error{
           ErrorKind::kUnavailable,
-          Continue(process.error().message, "; it was tried again for " + FormatDuration(waited))};
+          Continue(process.error().message, "; tried again for " + FormatDuration(waited))};
     }
-    RETURN_IF_ERROR(Begin("it is tried again for " + FormatDuration(patience) + ": " +
+    RETURN_IF_ERROR(Begin("trying again for up to " + FormatDuration(patience) + ": " +
                           WithoutSlug(process.error().message)));
     pollfd given_up{under_way.wake(), POLLIN, 0};
     ::poll(&given_up, 1, static_cast<int>(pause.count()));

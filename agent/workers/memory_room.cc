@@ -62,8 +62,8 @@ std::optional<std::uint64_t> MemoryRoom(const MemoryFiles& files) {
 std::string WhyNoRoom(std::uint64_t bytes, const MemoryFiles& files) {
   const std::optional<std::uint64_t> room = MemoryRoom(files);
   if (room && *room < bytes) {
-    return std::to_string(*room >> 20) + " MiB of memory are free, and " +
-           std::to_string(bytes >> 20) + " are needed";
+    return std::to_string(bytes >> 20) + " MiB of memory are needed, but only " +
+           std::to_string(*room >> 20) + " are free";
   }
   std::ifstream pressure(files.proc / "pressure/memory");
   std::string some;

@@ -74,7 +74,8 @@ TEST_F(MemoryRoomTest, TheReasonNamesBothFigures) {
   Write(proc_ / "meminfo", "MemAvailable: 4096 kB\n");
 
   EXPECT_EQ(WhyNoRoom(4 * kMiB, {.proc = proc_}), "");
-  EXPECT_EQ(WhyNoRoom(5 * kMiB, {.proc = proc_}), "4 MiB of memory are free, and 5 are needed");
+  EXPECT_EQ(WhyNoRoom(5 * kMiB, {.proc = proc_}),
+            "5 MiB of memory are needed, but only 4 are free");
 }
 
 TEST_F(MemoryRoomTest, ThereIsNoneWhileProcessesWaitForMemory) {

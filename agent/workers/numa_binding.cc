@@ -170,7 +170,7 @@ Result<CpuSet> ExclusivePart(const Topology& topology, const Slot& slot, std::si
                  "--numa-binding=exclusive: NUMA node " + std::to_string(slot.node->number) +
                      " has " + std::to_string(cores.size()) + " allowed cores (CPUs " +
                      ToString(slot.node->cpus) + ") for " + std::to_string(sharers) +
-                     " GPUs or workers: start fewer workers, or use --numa-binding=node"};
+                     " GPUs or workers. Start fewer workers, or use --numa-binding=node"};
   }
   const std::size_t over = cores.size() % sharers;
   const std::size_t begin = slot.place * each + std::min(slot.place, over);
@@ -244,14 +244,15 @@ Result<NumaPlan> PlanNumaBinding(const NumaRequest& request, const MachineRoots&
                       : "no GPU: workers are spread over " + nodes;
   if (!placed) {
     plan.warnings.push_back(
-        "--numa-binding: where a MIG device is only the driver knows: workers are spread over " +
+        "--numa-binding: only the driver knows the place of a MIG device. Workers are spread "
+        "over " +
         nodes + " instead");
   }
   if (!topology.known()) {
     plan.warnings.push_back(
-        "--numa-binding: the kernel tells of no NUMA nodes (" +
+        "--numa-binding: the kernel reports no NUMA nodes (" +
         (roots.sys / "devices/system/node").native() +
-        "): all allowed CPUs count as one node, so that node and socket change nothing");
+        "). All allowed CPUs count as one node, so node and socket have no effect");
   }
   const std::vector<Slot> slots = MakeSlots(request, topology, by_gpu);
   for (std::uint32_t local_rank = 0; local_rank < request.workers; ++local_rank) {
@@ -261,8 +262,8 @@ Result<NumaPlan> PlanNumaBinding(const NumaRequest& request, const MachineRoots&
       plan.warnings.push_back("--numa-binding: GPU " + gpu.pci + " of local rank " +
                               std::to_string(local_rank) + " is on NUMA node " +
                               std::to_string(gpu.numa_node) +
-                              ", of which no CPU is allowed here (" + ToString(request.allowed) +
-                              "): this worker keeps all of them");
+                              ", but none of its CPUs is allowed here (" +
+                              ToString(request.allowed) + "). This worker keeps all allowed CPUs");
       continue;
     }
     const std::size_t sharers = static_cast<std::size_t>(std::count_if(

@@ -82,8 +82,8 @@ void OutputSink::PassOver() {
   dropped_ = std::exchange(pending_, {}).size();
   Log(LogLevel::kWarning,
       "the workers' output to " + name_ +
-          " is not written: its file system is not responding. Until it does, their output there "
-          "is dropped, and they continue [output-not-written]");
+          " is not written: its file system is not responding. Until it does, ddprun drops their "
+          "output there, and the workers continue [output-not-written]");
 }
 
 void OutputSink::Leave() {
@@ -105,7 +105,7 @@ void OutputSink::OnWritten(int error_number) {
     complained_ = true;
     Log(LogLevel::kWarning, "cannot write the workers' output to " + name_ + ": " +
                                 std::strerror(error_number) +
-                                "; what cannot be written is dropped, the workers continue");
+                                "; ddprun drops it, and the workers continue");
   }
   if (!pending_.empty()) {
     StartWriting();
@@ -126,7 +126,7 @@ void OutputSink::Flush(Duration limit) {
   }
   if (!queue_.Drain(limit)) {
     Log(LogLevel::kWarning,
-        "the workers' output to " + name_ + " was not read in time: the end of it is lost");
+        "the workers' output to " + name_ + " was not read in time: its end is lost");
   }
 }
 

@@ -67,14 +67,14 @@ Result<std::shared_ptr<const ProgressForms>> ProgressForms::Make(const std::stri
   }
   if (text.size() > kMaxExpression) {
     return Error{ErrorKind::kInvalid,
-                 "it must have at most " + std::to_string(kMaxExpression) + " bytes"};
+                 "the expression must have at most " + std::to_string(kMaxExpression) + " bytes"};
   }
   forms->own_ = Compiled(text, false);
   if (!forms->own_->ok()) {
     return Error{ErrorKind::kInvalid, forms->own_->error()};
   }
   if (forms->own_->NumberOfCapturingGroups() < 1) {
-    return Error{ErrorKind::kInvalid, "it needs a group in parentheses, which is the step"};
+    return Error{ErrorKind::kInvalid, "the expression needs a group in parentheses for the step"};
   }
   return std::shared_ptr<const ProgressForms>(std::move(forms));
 }

@@ -128,7 +128,7 @@ TEST_F(ProgressLinesTest, AnExpressionOfTheUsers) {
 TEST_F(ProgressLinesTest, WhatCannotBeAnExpressionSaysWhy) {
   EXPECT_EQ(ProgressForms::Make("step (\\d+").error().message, "missing ): step (\\d+");
   EXPECT_EQ(ProgressForms::Make("step").error().message,
-            "it needs a group in parentheses, which is the step");
+            "the expression needs a group in parentheses for the step");
   EXPECT_FALSE(ProgressForms::Make("(" + std::string(512, 'a') + ")"));
   EXPECT_FALSE(ProgressForms::Make("((a{1000}){1000})"));
 }

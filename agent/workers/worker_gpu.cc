@@ -16,10 +16,10 @@ Result<std::map<std::string, std::string>> AloneOnItsGpu(
   if (list != agent_environment.end()) {
     const std::vector<std::string> gpus = Split(list->second, ',');
     if (local_rank >= gpus.size()) {
-      return Error{ErrorKind::kNotFound, "--virtual-local-rank gives each worker one GPU, but " +
-                                             list->first + "='" + list->second + "' names " +
-                                             std::to_string(gpus.size()) + " for local rank " +
-                                             std::to_string(local_rank)};
+      return Error{ErrorKind::kNotFound,
+                   "--virtual-local-rank gives each worker one GPU, but " + list->first + "='" +
+                       list->second + "' has " + std::to_string(gpus.size()) +
+                       ", and none for local rank " + std::to_string(local_rank)};
     }
     gpu = Trimmed(gpus[local_rank]);
   }

@@ -314,16 +314,15 @@ Result<LaunchedWorker> LaunchWorker(const WorkerSpec& spec, const ChildStdio& st
   Error error = SystemError(setup.step, spec.command.file.native(), ec.value());
   const bool executing = std::string_view(setup.step) == "execute";
   if (executing && ec.value() == ENOEXEC) {
-    error.message += " (is its first line #! and an interpreter?)";
+    error.message += " (does its first line name an interpreter, as #!/bin/sh?)";
   } else if (executing && ec.value() == ENOENT && ::access(spec.command.file.c_str(), F_OK) == 0) {
-    error.message += " (the file is there; the interpreter it names is not)";
+    error.message += " (the file exists, but not the interpreter in its first line)";
   } else if (executing && ec.value() == EACCES) {
     error.message += " (is it executable: chmod +x?)";
   } else if (ec.value() == EAGAIN) {
-    error = {ErrorKind::kUnavailable,
-             error.message +
-                 " (no room for one more process: ulimit -u, the cgroup's pids.max) "
-                 "[process-limit]"};
+    error = {ErrorKind::kUnavailable, error.message +
+                                          " (the limit of processes is reached: ulimit -u, the "
+                                          "cgroup's pids.max) [process-limit]"};
   } else if (ec.value() == ENOMEM) {
     error = {ErrorKind::kUnavailable,
              error.message + " (no memory for one more process) [process-limit]"};

@@ -27,8 +27,8 @@ Error Refused(std::string_view tried, std::string_view on, int error_number) {
   rlimit files{};
   if (error_number == EMFILE && ::getrlimit(RLIMIT_NOFILE, &files) == 0) {
     error.message += "; ddprun may have " + std::to_string(files.rlim_cur) +
-                     " files open at once (ulimit -n), of which each worker needs up to ten: raise "
-                     "the limit, or start fewer workers on this node [descriptor-limit]";
+                     " open files (ulimit -n), and each worker needs up to ten. Raise the limit, "
+                     "or start fewer workers on this node [descriptor-limit]";
   }
   return error;
 }

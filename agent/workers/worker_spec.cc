@@ -105,7 +105,7 @@ bool IsOfAnEnvironment(const fs::path& folder) {
 
 Result<fs::path> FindProgram(const std::string& name, const GetEnv& get_env) {
   if (name.empty()) {
-    return Error{ErrorKind::kInvalid, "no program was named"};
+    return Error{ErrorKind::kInvalid, "no program given"};
   }
   if (name.find('/') != std::string::npos) {
     if (::access(name.c_str(), F_OK) != 0) {
@@ -139,7 +139,7 @@ Result<fs::path> FindProgram(const std::string& name, const GetEnv& get_env) {
   searched += "PATH (" + get_env("PATH").value_or("not set") + ")";
   std::string message = "program '" + name + "' was not found in " + searched;
   if (::access(name.c_str(), F_OK) == 0) {
-    message += "; there is a file of that name here: say './" + name + "'";
+    message += "; this directory has a file of that name: use './" + name + "'";
   }
   return Error{ErrorKind::kNotFound, message + " [program-not-found]"};
 }
@@ -154,10 +154,11 @@ Result<Interpreter> FindPython(const GetEnv& get_env, const fs::path& called_fro
   }
   std::vector<std::pair<fs::path, std::string>> places;
   if (const fs::path own = OwnFolder(); IsOfAnEnvironment(own)) {
-    places.emplace_back(own, "ddprun is of its environment");
+    places.emplace_back(own, "ddprun belongs to its environment");
   }
   if (IsOfAnEnvironment(called_from)) {
-    places.emplace_back(called_from, "the link that ddprun was called by is of its environment");
+    places.emplace_back(called_from,
+                        "the link by which ddprun was started belongs to its environment");
   }
   for (fs::path& directory : SearchPath(get_env)) {
     places.emplace_back(std::move(directory), "it is the first in PATH");
@@ -172,12 +173,13 @@ Result<Interpreter> FindPython(const GetEnv& get_env, const fs::path& called_fro
   }
   return Error{ErrorKind::kNotFound, "no Python was found in PATH (" +
                                          get_env("PATH").value_or("not set") +
-                                         "): name one in PYTHON_EXEC"};
+                                         "). Set PYTHON_EXEC to one"};
 }
 
 Result<Command> FindCommand(const ProgramRequest& request, const GetEnv& get_env) {
   if (request.module && request.no_python) {
-    return Error{ErrorKind::kInvalid, "--module needs Python, so --no-python cannot go with it"};
+    return Error{ErrorKind::kInvalid,
+                 "--module and --no-python exclude each other, because --module needs Python"};
   }
   Command command;
   const std::vector<std::string> local_rank =
@@ -194,7 +196,7 @@ Result<Command> FindCommand(const ProgramRequest& request, const GetEnv& get_env
     command.why = std::string(request.module     ? "--module"
                               : request.run_path ? "--run-path"
                                                  : "*.py") +
-                  " runs under Python, unbuffered; this one because " + python.why;
+                  " runs under Python, unbuffered. This Python was chosen because " + python.why;
     std::string program = request.program;
     if (request.module) {
       command.argv.push_back("-m");

@@ -69,7 +69,7 @@ class HeldDisk(DdprunTest):
         self.assertRegex(asked.out(), r"waiting until the workers are started on \S+, which takes longer")
         self.assertRegex(asked.out(), r"(?m)\bstarting\b")
         self.terminate(run)
-        self.assertIn("got SIGTERM: the workers are not started yet, and will not be\n", run.err())
+        self.assertIn("got SIGTERM: the workers are not started yet; cancelling their start\n", run.err())
         self.assertEqual(run.workers(), {})
 
     # Nor does the worker wait, which has others that wait for it.

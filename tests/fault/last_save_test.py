@@ -95,7 +95,7 @@ class LastSave(DdprunTest):
             with self.subTest(name):
                 self.ends(run, 0 if name == "is started again" else 3)
                 self.assertTrue(self.saved(name), run.all())
-                self.assertIn("workers that have been asked to end are still active: they have 30.0 s in all", run.err())
+                self.assertIn("workers that were asked to end are still active: they have 30.0 s in all", run.err())
                 self.assertNotIn("have not ended in time", run.err())
 
     # (A shell that waits for its child once more would give up at a second signal.)

@@ -125,7 +125,7 @@ class NothingIsLeft(DdprunTest):
                 os.kill(agent, signal.SIGKILL)
                 self.assertEqual(run.wait(), 137, run.all())
                 self.assertEqual(self.mark.living(), [])
-                self.assertIn("the agent was killed by signal 9 (SIGKILL); ended what it started", run.err())
+                self.assertIn("the agent was killed by signal 9 (SIGKILL); ended all processes that it had started", run.err())
 
     # As gRPC does without memory: no worker's 134.
     def test_an_agent_that_crashes_is_ddpruns_own_failure(self):

@@ -45,7 +45,7 @@ class OneNode(Machine):
         self.assertRegex(run.out(), r"\n\S+ +1 of 2 well +refuses +- +- +BAD\n")
         self.assertRegex(run.out(), r"\n\S+: gpu1 has fallen off the bus\n")
         self.assertRegex(run.out(), r"\n\S+ is refused by its node check: no network\n")
-        self.assertIn("would be refused: GPU 1: has fallen off the bus (host check; --gpu-ids leaves it out)\n", run.out())
+        self.assertIn("would be refused: GPU 1: has fallen off the bus (host check; leave it out with --gpu-ids)\n", run.out())
         told = json.loads(self.check("-o", "json", gpus="count 1\nxid 0 74", expect=1).out())
         node = told["nodes"][0]
         self.assertEqual((told["well"], told["problems"]), (False, [f"{node['host']}: gpu0 Xid 74"]))

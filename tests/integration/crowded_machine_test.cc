@@ -76,8 +76,9 @@ TEST_F(CrowdedMachine, PeopleAreToldWhatAStartWaitsForAndItCanBeGivenUp) {
   const auto says = [this](const char* text) {
     return runner_.Starting().find(text) != std::string::npos;
   };
-  EXPECT_TRUE(RunUntil([&] { return says("it is tried again for 1 min 00 s: cannot start"); }));
-  EXPECT_TRUE(says("Resource temporarily unavailable (no room for one more process: ulimit -u, "))
+  EXPECT_TRUE(RunUntil([&] { return says("trying again for up to 1 min 00 s: cannot start"); }));
+  EXPECT_TRUE(
+      says("Resource temporarily unavailable (the limit of processes is reached: ulimit -u, "))
       << runner_.Starting();
   runner_.KillAll();
   EXPECT_TRUE(RunUntilAllGone());

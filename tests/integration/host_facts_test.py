@@ -13,8 +13,8 @@ from ddprun_runs import FAKE_WORKER, HELLO, read_text  # noqa: E402
 DRIVER = os.environ.get("FAKE_NVML_LIBRARY", "")
 WELL = "count 2"
 LOST = "count 2\ngpu 1 answer 15"
-WHY = "GPU 1 (GPU-1000): has fallen off the bus (host check; --gpu-ids leaves it out)"
-NEVER_SEEN = "GPU 1: has fallen off the bus (host check; --gpu-ids leaves it out)"
+WHY = "GPU 1 (GPU-1000): has fallen off the bus (host check; leave it out with --gpu-ids)"
+NEVER_SEEN = "GPU 1: has fallen off the bus (host check; leave it out with --gpu-ids)"
 
 
 class Machines(MeetingNodes):

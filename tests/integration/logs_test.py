@@ -231,7 +231,7 @@ class Orders(Asks):
         self.assertEqual((told["told"], told["not_told"]), ([0], []))
         asked = self.ask("save", expect=1)
         self.assertIn("asked to save (SIGUSR1): rank 0", asked.out())
-        self.assertIn("rank 1: was not asked: it has no signal for that", asked.err())
+        self.assertIn("rank 1: was not asked: it has announced no signal", asked.err())
         self.assertNotIn("saved 1", run.out())
 
     def test_stop_soon_ends_with_start_me_again(self):
@@ -239,7 +239,7 @@ class Orders(Asks):
         self.wait_for_workers(run, 2)
         self.ask("stop", "--soon")
         self.assertEqual(run.wait(), 75, run.all())
-        self.assertIn("an operator wants the run to save and end", run.err())
+        self.assertIn("an operator asked the run to save and end", run.err())
 
 
 if __name__ == "__main__":

@@ -88,14 +88,14 @@ class OneNode(Asks):
 
     def test_one_that_hangs_is_cut_with_all_that_it_started(self):
         told = self.refused("echo pinging; " + HANGS, "--node-check-timeout=1")
-        self.assertIn("no verdict within 1.0 s (--node-check-timeout); it said last: pinging", told)
+        self.assertIn("no result within 1.0 s (--node-check-timeout); its last line: pinging", told)
 
     def test_what_cannot_be_run_is_a_verdict(self):
-        self.assertIn("refused by its node check: it could not be run: ", self.refused("./nosuch"))
+        self.assertIn("refused by its node check: cannot run it: ", self.refused("./nosuch"))
         fifo = self.path("fifo")
         os.mkfifo(fifo, 0o700)
-        self.assertIn("it could not be run: ", self.refused(fifo))
-        self.assertIn("no verdict within 1.0 s", self.refused(". " + fifo, "--node-check-timeout=1"))
+        self.assertIn("cannot run it: ", self.refused(fifo))
+        self.assertIn("no result within 1.0 s", self.refused(". " + fifo, "--node-check-timeout=1"))
 
     def test_what_it_leaves_or_does_without_its_output_counts_for_nothing(self):
         run = self.run_ddprun(
@@ -129,7 +129,7 @@ class OneNode(Asks):
 
     def test_a_check_that_lasts_is_told_and_nothing_is_started(self):
         run = self.start("--node-check=while ! test -e pass; do sleep 0.01; done", FAKE_WORKER, HELLO)
-        self.wait_for_text(run, "this node's check is not over yet")
+        self.wait_for_text(run, "this node's check is still running")
         self.assertEqual(run.out(), "")
         open(self.path("pass"), "w").close()
         self.assertEqual(run.wait(), 0, run.all())

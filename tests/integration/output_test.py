@@ -175,7 +175,7 @@ class Output(DdprunTest):
                 stderr=subprocess.PIPE, text=True)
             _, err = process.communicate(timeout=30)
         self.assertEqual(process.returncode, 0, err)
-        self.assertIn("No space left on device; what cannot be written is dropped", err)
+        self.assertIn("No space left on device; ddprun drops it", err)
         self.assertEqual(err.count("\n"), 1, "said once")
         self.assertTrue(all(os.path.exists(self.path(f"done.{r}")) for r in (0, 1)))
 

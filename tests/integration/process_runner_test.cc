@@ -52,7 +52,7 @@ TEST_F(ProcessRunnerTest, TheErrorSaysWhatTheUserCanDo) {
   std::filesystem::permissions(Scratch("script"), std::filesystem::perms::owner_all);
   EXPECT_THAT(Spawn(specs).error().message, HasSubstr("#!"));
   std::ofstream(Scratch("script")) << "#!/nowhere/python\n";
-  EXPECT_THAT(Spawn(specs).error().message, HasSubstr("the interpreter it names is not"));
+  EXPECT_THAT(Spawn(specs).error().message, HasSubstr("but not the interpreter in its first line"));
   specs = Specs(1, {});
   specs[0].directory = "/nowhere";
   EXPECT_THAT(Spawn(specs).error().message, HasSubstr("enter the working directory"));

@@ -116,7 +116,7 @@ class Timers(DdprunTest):
         self.assertRegex(run.err(), r"watchdog timer 'step' of the worker of local rank 0 "
                                     r"\(pid \d+\) expired: sending it SIGKILL")
         self.assertRegex(run.err(), r"the run failed: rank 0 .*killed by signal 9 \(SIGKILL\)")
-        self.assertIn("ignored on the timer FIFO", run.err())
+        self.assertIn("ignoring on the timer FIFO", run.err())
         self.assertIn("hint      : watchdog timer 'step' expired; ddprun killed the worker\n", run.err())
         self.assertNotIn("SIGKILL was sent by", run.err())
         refused = f"ignoring watchdog timer 'of another process', which expired: process {os.getpid()} was not started"

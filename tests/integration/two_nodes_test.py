@@ -95,7 +95,7 @@ class FixedRanks(DdprunTest):
             (1, [missing], program),
             (0, ["--nproc-per-node=gpu"], "--nproc-per-node=gpu: no GPU is visible"),
             (1, [f"--log-dir={self.path('file')}/logs", "--redirects=3"], "Not a directory.*--log-dir"),
-            (1, ["--module"], "no Python was found in PATH|name one in PYTHON_EXEC|PYTHON_EXEC names it"),
+            (1, ["--module"], "no Python was found in PATH|Set PYTHON_EXEC to one|PYTHON_EXEC names it"),
         )
         for bad, flags, why in table:
             for first in (0, 1):  # Whoever comes first.

@@ -33,7 +33,7 @@ class Wheels(PackageCase):
         venv.install(self.packages["ddprun"])
         self.assert_two_ranks(self.ddprun(venv, "--nproc-per-node=2", "train.py"))
         self.assertIn(f"ddprun {self.metadata('ddprun').version}", self.ddprun(venv, "--version"))
-        self.assertIn("ddprun is of its environment", self.ddprun(venv, "env"))
+        self.assertIn("ddprun belongs to its environment", self.ddprun(venv, "env"))
         said = call(venv.python, "-m", "ddprun", "--nproc-per-node=2", "train.py", cwd=self.folder,
                     env=clean_environment())
         self.assert_two_ranks(said)

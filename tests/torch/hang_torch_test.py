@@ -64,7 +64,7 @@ class Hangs(TorchTest):
         told = self.evidence(logs, 2)
         self.assertIn("something holds its interpreter", told("rank-2.stacks.txt"))
         self.assertEqual(told("rank_2"), "a pickle\n")
-        self.assertRegex(run.err(), r"analysed by: torchfrtrace --prefix rank_ \S+/evidence-2")
+        self.assertRegex(run.err(), r"to analyse NCCL's flight recorder: torchfrtrace --prefix rank_ \S+/evidence-2")
         self.assertRegex(told("rank-2.lines.txt"), r'(?s)Fatal Python error: Aborted.*silent\.py", line \d+ in <module>')
         told = self.evidence(logs, 3)
         # A rank that waits for a page from a slow disk cannot report by itself.
