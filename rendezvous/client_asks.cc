@@ -43,7 +43,7 @@ Error ErrorAtSocket(const grpc::Status& status, const std::filesystem::path& run
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return {ErrorKind::kUnavailable, run + "did not answer within " + FormatDuration(timeout)};
     case grpc::StatusCode::UNIMPLEMENTED:
-      return {ErrorKind::kRefused, run + "is of another release of ddprun: ask with the same one"};
+      return {ErrorKind::kRefused, run + "runs another release of ddprun. Use the same release"};
     default:
       return {ErrorKind::kUnavailable,
               run + "stopped answering, or has ended: " + status.error_message()};
@@ -169,7 +169,7 @@ class NodesAsked::State {
     }
     const std::lock_guard lock(mutex_);
     const grpc::Status status = stream_->Finish();
-    ended_ = status.ok() ? Error{ErrorKind::kUnavailable, "the server has ended the answer"}
+    ended_ = status.ok() ? Error{ErrorKind::kUnavailable, "the server ended the answer early"}
                          : ErrorFrom(status, server_, timeout_);
     changed_.notify_all();
   }

@@ -111,7 +111,8 @@ TEST_F(Busy, AConnectionThatWasMadeDuringTheCallServesTheNextOne) {
 
 // Something else on the port must neither crash the channel nor hang it, and is named.
 TEST_F(Busy, AnotherProtocolIsAnError) {
-  const std::string web = "is not a ddprun rendezvous: it said HTTP/1, as a web server does";
+  const std::string web =
+      "is not a ddprun rendezvous: it answers with HTTP/1, as a web server does";
   const std::array<std::pair<const char*, std::string>, 3> others = {
       {{"SSH-2.0-OpenSSH_9.2\r\n", "is not a ddprun rendezvous: its answer is not HTTP/2"},
        {"HTTP/1.1 200 OK\r\n\r\nhi", web},

@@ -150,7 +150,8 @@ class ControlSocket::State : public std::enable_shared_from_this<State> {
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     if (!server_) {
-      Log(LogLevel::kWarning, "cannot answer ddprun's verbs: the gRPC library refused to start");
+      Log(LogLevel::kWarning,
+          "cannot answer `ddprun status` and other commands: the gRPC library did not start");
     }
     return server_ != nullptr;
   }
@@ -199,7 +200,7 @@ Result<UniqueFd> ConnectToControlSocket(const fs::path& run_directory, Duration 
   }
   if (!IsOfThisUser(socket.get())) {  // Another user may have created the directory again.
     return Error{ErrorKind::kRefused, "'" + (run_directory / kControlSocket).native() +
-                                          "' is another user's: nothing is asked there"};
+                                          "' belongs to another user, so nothing is sent to it"};
   }
   return socket;
 }

@@ -104,7 +104,7 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
     if (runs_.size() >= kMaxRuns && !ForgetARunThatWasLeft()) {
       call->Refuse({ErrorKind::kRefused, "this rendezvous server already serves " +
                                              std::to_string(kMaxRuns) +
-                                             " runs, none of which all nodes have left"});
+                                             " runs, and each still has nodes"});
       return;
     }
     BeginRun(report);
@@ -122,14 +122,14 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
   // Nodes ignore a server whose term is lower than one that they have heard.
   if (const Term own = TermAfter(config_.term, report.term); own != config_.term) {
     if (on_later_term_) {
-      call->Refuse({ErrorKind::kUnavailable, "this server has been succeeded by a later one"});
+      call->Refuse({ErrorKind::kUnavailable, "a newer server has replaced this one"});
       loop_.Post([callback = on_later_term_, term = report.term] { callback(term); });
       return;
     }
     lines_.Say(LogLevel::kWarning, "a node has heard a later server",
                "node " + report.node +
-                   " has heard a later server than this one (has this machine's clock gone back?): "
-                   "serving under a later term [clock-differs]");
+                   " has heard from a newer server than this one (was this machine's clock set "
+                   "back?): serving under a higher term [clock-differs]");
     config_.term = own;
     KeepInClaim();
   }
@@ -610,8 +610,8 @@ Result<std::vector<RunStatus>> CoordinatorDriver::StatusOfRuns(const RunId& run_
 Result<void> CoordinatorDriver::MayOperate(const std::string& token) {
   Result<void> allowed = control_token_.Check(token);
   if (!allowed) {
-    lines_.Say(LogLevel::kWarning, "refused a control verb: " + allowed.error().message,
-               "refused a control verb (" + std::to_string(control_token_.refused()) +
+    lines_.Say(LogLevel::kWarning, "refused an operator's request: " + allowed.error().message,
+               "refused an operator's request (" + std::to_string(control_token_.refused()) +
                    " with a wrong token so far): " + allowed.error().message);
   }
   return allowed;
@@ -640,7 +640,7 @@ Result<RunId> CoordinatorDriver::RunNamed(const RunId& run_id) const {
                "this server has " +
                    (active.empty() ? std::to_string(runs_.size()) + " runs, none of which is active"
                                    : std::to_string(active.size()) + " active runs") +
-                   ": name one (ddprun status lists them)"};
+                   ". Name one (ddprun status lists them)"};
 }
 
 Result<std::string> CoordinatorDriver::OnControl(const ControlRequest& request) {

@@ -90,7 +90,7 @@ TEST_F(Ended, ARunWhoseNodesHaveAllLeftIsNotTakenForTheOneToStop) {
     EXPECT_TRUE(driver.OnControl(stop));
     EXPECT_TRUE(driver.StateOf("trains")->outcome);
     EXPECT_EQ(driver.OnControl(stop).error().message,
-              "this server has 2 runs, none of which is active: name one (ddprun status lists "
+              "this server has 2 runs, none of which is active. Name one (ddprun status lists "
               "them)");
   });
 }

@@ -73,38 +73,37 @@ std::string OtherProtocolOf(const grpc::Status& status) {
   const std::string& message = status.error_message();
   if (message.find("Trying to connect an http1.x server") != std::string::npos ||
       LastCause(message) == "OK") {
-    return "it said HTTP/1, as a web server does, and speaks no gRPC";
+    return "it answers with HTTP/1, as a web server does";
   }
-  return message.find("Failed parsing HTTP/2") != std::string::npos
-             ? "its answer is not HTTP/2, so it speaks no gRPC"
-             : "";
+  return message.find("Failed parsing HTTP/2") != std::string::npos ? "its answer is not HTTP/2"
+                                                                    : "";
 }
 
 // A caller that has a token and no authority.
 Error ProofError(const std::string& message, const Endpoint& endpoint) {
-  const std::string who = "what listens at " + ToString(endpoint);
+  const std::string who = "the listener at " + ToString(endpoint);
   constexpr const char* kGive =
-      "; give both the same with --token-file=FILE or DDPRUN_TOKEN, if it is the rendezvous";
+      ". If it is the rendezvous, set the same --token-file or DDPRUN_TOKEN on both sides";
   if (message.find(kUnproven) != std::string::npos) {
     return {
         ErrorKind::kInvalid,
         who +
-            " does not prove that it has the same token as this side, so nothing was sent to it: "
-            "it has another one (another user's run?), or certificates (--tls-ca=FILE)" +
+            " does not prove that it has the same token as this side, so ddprun sent nothing to "
+            "it. It has another token (another user's run?), or certificates (--tls-ca=FILE)" +
             kGive + " [token-differs]"};
   }
   if (message.find("alert protocol version") != std::string::npos) {  // As a server without one.
     return {ErrorKind::kInvalid,
             who +
                 " does not speak TLS, so it cannot prove that it has the same token as this side, "
-                "and nothing was sent to it: it has none (--insecure?)" +
+                "and ddprun sent nothing to it. It has no token (--insecure?)" +
                 kGive + " [token-differs]"};
   }
   constexpr std::string_view kHandshake = "Tls handshake failed: ";
   if (const std::size_t at = message.rfind(kHandshake); at != std::string::npos) {
     return {ErrorKind::kRefused, who +
-                                     " is not a ddprun rendezvous with a token, and nothing was "
-                                     "sent to it: no TLS with it, " +
+                                     " is not a ddprun rendezvous with a token, and ddprun sent "
+                                     "nothing to it. The TLS handshake failed: " +
                                      message.substr(at + kHandshake.size()) +
                                      " [not-a-rendezvous]"};
   }
@@ -128,7 +127,7 @@ Error TlsError(const std::string& message, const Endpoint& endpoint, const Tls& 
   }
   return {ErrorKind::kUnavailable,
           "cannot reach " + where + ": " + LastCause(message) +
-              (tls.serves() ? "" : " (over TLS; a server may want to see --tls-cert)") +
+              (tls.serves() ? "" : " (over TLS; the server may require --tls-cert)") +
               " [rendezvous-unreachable]"};
 }
 
@@ -311,8 +310,8 @@ Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration wai
   const std::string where = ToString(endpoint);
   switch (status.error_code()) {
     case grpc::StatusCode::INVALID_ARGUMENT:
-      return {ErrorKind::kInvalid, "the rendezvous at " + where +
-                                       " cannot use what it was sent: " + status.error_message()};
+      return {ErrorKind::kInvalid,
+              "the rendezvous at " + where + " rejected this request: " + status.error_message()};
     case grpc::StatusCode::NOT_FOUND:
       return {ErrorKind::kNotFound, "the rendezvous at " + where + ": " + status.error_message()};
     case grpc::StatusCode::FAILED_PRECONDITION:
@@ -320,28 +319,27 @@ Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration wai
               "the rendezvous at " + where + " refused: " + status.error_message()};
     case grpc::StatusCode::UNIMPLEMENTED:
       return {ErrorKind::kRefused,
-              "what listens at " + where +
+              "the listener at " + where +
                   " is not a ddprun rendezvous, or is one of another release: " +
                   status.error_message() + " [not-a-rendezvous]"};
     case grpc::StatusCode::UNAUTHENTICATED:
       if (status.error_message() == kTlsWanted) {
-        return {ErrorKind::kInvalid, "the rendezvous at " + where +
-                                         " refused this call: " + status.error_message() +
-                                         "; say whose certificate it has with --tls-ca=FILE"};
+        return {ErrorKind::kInvalid,
+                "the rendezvous at " + where + " refused this call: " + status.error_message() +
+                    ". Set --tls-ca=FILE to the certificate that signed the server's"};
       }
-      return {ErrorKind::kInvalid,
-              "the rendezvous at " + where + " refused this call: " + status.error_message() +
-                  "; give it with --token-file=FILE or DDPRUN_TOKEN [token-missing]"};
+      return {ErrorKind::kInvalid, "the rendezvous at " + where +
+                                       " refused this call: " + status.error_message() +
+                                       ". Set --token-file=FILE or DDPRUN_TOKEN [token-missing]"};
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return {ErrorKind::kUnavailable, "cannot reach the rendezvous at " + where +
                                            ": no answer within " + FormatDuration(waited) +
                                            " [rendezvous-unreachable]"};
     default:
       if (const std::string words = OtherProtocolOf(status); !words.empty()) {
-        return {ErrorKind::kRefused, "what listens at " + where +
-                                         " is not a ddprun rendezvous: " + words +
-                                         " (is the port right? choose another, if it is taken)"
-                                         " [not-a-rendezvous]"};
+        return {ErrorKind::kRefused,
+                "the listener at " + where + " is not a ddprun rendezvous: " + words +
+                    ". Check the port; choose another if it is in use [not-a-rendezvous]"};
       }
       if (access.tls.calls()) {
         return TlsError(status.error_message(), endpoint, access.tls);

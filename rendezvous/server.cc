@@ -148,9 +148,9 @@ struct RendezvousServer::Serving {
   bool Follow(int fd) {
     const std::string peer = watch.Watch(fd);
     if (peer.empty()) {
-      rejected.Note("the next one",
-                    "it has gone, or too many others have made no call yet, or nearly all "
-                    "descriptors (ulimit -n) are in use [descriptor-limit]");
+      rejected.Note("an unknown peer",
+                    "it has disconnected, or too many connections have made no call yet, or nearly "
+                    "all descriptors (ulimit -n) are in use [descriptor-limit]");
       return false;
     }
     service.OnOpened(peer);

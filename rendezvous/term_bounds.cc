@@ -35,9 +35,9 @@ std::string WhyNotYet(Term term, std::int64_t unix_ms) {
   const std::uint64_t named = term.value / kTermsOfAMillisecond;
   const auto ahead = std::chrono::milliseconds(named - std::min(named, now));
   const bool years = ahead > std::chrono::years(10);
-  return "which cannot be yet: the clock of its source was " +
-         (years ? "years" : FormatDuration(ahead)) + " ahead of the one that reads it, " +
-         DateOf(unix_ms) + " (compare `date -u` on both hosts) [clock-differs]";
+  return "which lies in the future: the clock of its source was " +
+         (years ? "years" : FormatDuration(ahead)) + " ahead of this host's, " + DateOf(unix_ms) +
+         " (compare `date -u` on both hosts) [clock-differs]";
 }
 
 std::string ClockAt(const Endpoint& endpoint, const std::optional<ClockOffset>& offset) {

@@ -156,8 +156,8 @@ Finish FinishFor(const CoordinatorState& state, const CoordinatorConfig& config,
   if (node.report.term == Term{0} && !config.alone && !was_here) {
     return {Ending::kEnded,
             kExitUnavailable,
-            "this run has ended before this node came (run id '" + state.run_id +
-                "'): use another --rdzv-id, or the same one " +
+            "this run ended before this node joined (run id '" + state.run_id +
+                "'). Use another --rdzv-id, or the same one " +
                 FormatDuration(RememberedFor(state, config)) +
                 " after its last node has ended [run-ended]",
             {}};

@@ -133,9 +133,9 @@ std::string InPhase(const std::string& phase) {
 // "at step 118 in phase 'save'", "in collective 41"
 std::string At(const ProgressGroup& group) {
   if (group.source == ProgressSource::kCollectives) {
-    return group.phase == kBeforeJoining ? "at no collective yet, and nothing of it moves"
+    return group.phase == kBeforeJoining ? "before the first collective, and idle"
            : group.phase == kUnheard
-               ? "at one of the first, and was not heard of since"
+               ? "at one of the first collectives, and silent since"
                : (group.phase == kInCollective ? "in collective " : "after collective ") +
                      std::to_string(group.step);
   }

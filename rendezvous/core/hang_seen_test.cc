@@ -95,10 +95,9 @@ TEST_F(Hangs, WhoNeverJoinsIsToBlame) {
 TEST_F(Hangs, WhoNeverJoinsIsToBlameWhereOthersWaitInTheFirstCollective) {
   const ProgressGroup absent = Seen(2, 0, ProgressSource::kCollectives, true, kBeforeJoining);
   Stand({Counted(0, 1, true, 2)}, {absent, Counted(3, 1, true)});
-  EXPECT_EQ(
-      Why(),
-      "rank 2 (local rank 0, host n1) hung: no collective begun for 30.0 s (its peers are at "
-      "collective 1, it is at no collective yet, and nothing of it moves; counts may be 1 s old)");
+  EXPECT_EQ(Why(),
+            "rank 2 (local rank 0, host n1) hung: no collective begun for 30.0 s (its peers are at "
+            "collective 1, it is before the first collective, and idle; counts may be 1 s old)");
 }
 
 TEST_F(Hangs, WhoFallsSilentBeforeTheFirstCollectiveMayPrepareTheData) {
@@ -108,8 +107,8 @@ TEST_F(Hangs, WhoFallsSilentBeforeTheFirstCollectiveMayPrepareTheData) {
   Stand({Counted(0, 6, true, 2)}, {unheard, Counted(3, 6, true)}, At(90s));
   EXPECT_EQ(Why(),
             "rank 2 (local rank 0, host n1) hung: no collective begun for 30.0 s (its peers are at "
-            "collective 6, it is at one of the first, and was not heard of since; counts may be 1 "
-            "s old)");
+            "collective 6, it is at one of the first collectives, and silent since; counts "
+            "may be 1 s old)");
 }
 
 // --start-timeout

@@ -143,7 +143,7 @@ std::string WaitsFor(const CoordinatorState& state, const CoordinatorConfig& con
           NamesOf(state, [](const Member&, const NodeState& node) { return node.report.starting; });
       if (!held.empty()) {
         return "waiting until the workers are started on " + held +
-               ", which takes longer than usual (its log says what for: a disk?)";
+               ", which takes longer than usual (see its log: is a file system slow?)";
       }
       const bool some = std::any_of(state.world->members.begin(), state.world->members.end(),
                                     [](const Member& m) { return m.succeeded; });

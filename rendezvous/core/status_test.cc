@@ -62,8 +62,8 @@ TEST_F(Status, AStartThatLastsIsNoRunningNode) {
   EXPECT_EQ(At_(2s).nodes[0].state, "running");
   EXPECT_EQ(At_(2s).nodes[1].state, "starting");
   EXPECT_EQ(At_(2s).waits_for,
-            "waiting until the workers are started on n1, which takes longer than usual (its log "
-            "says what for: a disk?)");
+            "waiting until the workers are started on n1, which takes longer than usual (see its "
+            "log: is a file system slow?)");
   b.report.starting = false;
   b.Hears(At(3s)).Says(At(3s));
   EXPECT_EQ(At_(3s).nodes[1].state, "running");

@@ -91,7 +91,7 @@ Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
   for (std::string line; std::getline(stream, line);) {
     lines.push_back(line);
   }
-  const Error bad = Invalid("this is not a whole claim of ddprun's", text.substr(0, 80));
+  const Error bad = Invalid("the claim is incomplete or damaged", text.substr(0, 80));
   if (!lines.empty() && lines[0] == kKindBefore && lines.size() == kFixedLines - 1) {
     lines[0] = kKind;  // It named no lease, and no ends of runs.
     lines.emplace_back("lease 0");
@@ -162,7 +162,7 @@ Result<UniqueFd> ClaimDirectory::Lock() const {
   const fs::path file = path_ / "lock";
   std::error_code none;
   if (fs::exists(FileOf(1), none) && !fs::exists(file, none)) {
-    return Invalid("the nodes of a run share this directory: name another one in --state-dir",
+    return Invalid("this is the run directory of a run's nodes. Set --state-dir to another one",
                    path_.native());
   }
   ASSIGN_OR_RETURN(UniqueFd fd, OpenOrdinary(file, O_RDWR | O_CREAT, 0600));
@@ -172,8 +172,8 @@ Result<UniqueFd> ClaimDirectory::Lock() const {
   return errno == EWOULDBLOCK
              ? Error{ErrorKind::kInvalid,
                      Where() +
-                         " is in use by another rendezvous server. Stop that one, or name "
-                         "another directory in --state-dir [state-dir-in-use]"}
+                         " is in use by another rendezvous server. Stop that one, or set "
+                         "--state-dir to another directory [state-dir-in-use]"}
              : SystemError("lock", file.native(), errno);
 }
 
@@ -266,7 +266,7 @@ Result<bool> ClaimDirectory::Move(const Claim& claim) {
   const std::string text = Encode(claim);
   struct stat before {};
   if (::fstat(fd.get(), &before) != 0) {
-    return SystemError("look at the claim", file.native(), errno);
+    return SystemError("read the size of the claim", file.native(), errno);
   }
   if (static_cast<std::size_t>(before.st_size) != text.size()) {
     RETURN_IF_ERROR(Replace(file, text));

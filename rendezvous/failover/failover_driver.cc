@@ -173,7 +173,7 @@ void FailoverDriver::Take(const TakeClaim& take) {
   if (server_) {
     MakeClaim(take);
   } else {
-    OpenServer(take, 0, "no place to serve at is known");
+    OpenServer(take, 0, "no address to listen on is known");
   }
 }
 
@@ -233,7 +233,8 @@ void FailoverDriver::MakeClaim(const TakeClaim& take) {
         }
         if (!*announced) {
           Log(LogLevel::kWarning,
-              announced->error().message + ": verbs on other machines will not find this server");
+              announced->error().message +
+                  ": `ddprun status` and other commands on other machines cannot find this server");
         }
         BeginTerm(term_config, take, **made);
         Feed(Claimed{began, **made});
@@ -346,9 +347,9 @@ void FailoverDriver::GiveUp() {
   const bool in_time = loop_.FinishOnDisk(
       kPatience, [claims = claims_, closed, moved] { *moved = claims->Move(closed); });
   if (!in_time) {
-    Log(LogLevel::kWarning, "the claim could not be given up: " + claims_->Where() + " is silent");
+    Log(LogLevel::kWarning, "cannot release the claim: " + claims_->Where() + " is not responding");
   } else if (!*moved) {
-    Log(LogLevel::kWarning, "the claim could not be given up: " + moved->error().message);
+    Log(LogLevel::kWarning, "cannot release the claim: " + moved->error().message);
   }
 }
 

@@ -59,9 +59,8 @@ void KeptWrite::OnWritten(const Result<void>& written) {
 void KeptWrite::Tell(const std::string& why) {
   if (!why.empty() && !failing_) {
     Log(LogLevel::kError, what_ + " cannot be written: " + why +
-                              "; the runs continue, but a server that is started again now does "
-                              "not know " +
-                              unknown_ + "; trying again [claim-not-written]");
+                              ". The runs continue, but a restarted server would not know " +
+                              unknown_ + ". Trying again [claim-not-written]");
   } else if (why.empty() && failing_) {
     Log(LogLevel::kInfo, what_ + " can be written again");
   }

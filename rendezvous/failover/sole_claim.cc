@@ -65,8 +65,8 @@ void SoleClaim::Close() {
       kClosesWithin, [claims = claims_, closed, moved] { *moved = claims->Move(closed); });
   if (!in_time || !*moved) {
     Log(LogLevel::kWarning,
-        "the claim could not be given up: " +
-            (in_time ? moved->error().message : claims_->Where() + " is silent"));
+        "cannot release the claim: " +
+            (in_time ? moved->error().message : claims_->Where() + " is not responding"));
   }
 }
 

@@ -187,9 +187,10 @@ void Acceptor::State::MakeRoomFor(const std::string& address) {
   const auto own = of_address_.find(address);
   if (own != of_address_.end() && own->second.size() >= most_of_one) {
     Reject(pending_.find(*own->second.begin()),
-           "it did not say what it is, and its address has too many of the kind");
+           "it has not identified itself, and its address has too many such connections");
   } else if (pending_.size() >= most) {
-    Reject(pending_.begin(), "it did not say what it is, and there are too many of the kind");
+    Reject(pending_.begin(),
+           "it has not identified itself, and there are too many such connections");
   }
 }
 
@@ -316,7 +317,7 @@ void Acceptor::State::ReadCall(PendingConnections::iterator pending) {
         handlers_.refused(pending->second.address);
       }
     } else if (end || call.size() == kMaxHttp2Beginning) {
-      Reject(pending, "its HTTP/2 begins no call");
+      Reject(pending, "its HTTP/2 does not begin with a call");
       return;
     }
   }
@@ -360,7 +361,7 @@ void Acceptor::State::ArmExpiry() {
   }
   expiry_.ArmAt(pending_.begin()->second.deadline, [this] {
     while (!pending_.empty() && pending_.begin()->second.deadline <= loop_.Now()) {
-      Reject(pending_.begin(), "it did not say what it is in time");
+      Reject(pending_.begin(), "it has not identified itself in time");
     }
     ArmExpiry();
   });

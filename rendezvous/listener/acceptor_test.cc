@@ -312,10 +312,10 @@ TEST(Hello, SaysWhatAnsweredInstead) {
   EXPECT_EQ(web.kind, ErrorKind::kRefused);
   const Error mute = answer_with("");
   EXPECT_EQ(mute.kind, ErrorKind::kUnavailable);  // A server without descriptors does so, too.
-  EXPECT_TRUE(mute.message.ends_with("without a word")) << mute.message;
+  EXPECT_TRUE(mute.message.ends_with("without an answer")) << mute.message;
   const Error hung = answer_with(std::nullopt);
   EXPECT_EQ(hung.kind, ErrorKind::kUnavailable);
-  EXPECT_TRUE(hung.message.ends_with("said nothing within 200 ms")) << hung.message;
+  EXPECT_TRUE(hung.message.ends_with("did not answer within 200 ms")) << hung.message;
 }
 
 TEST(Hello, SaysWhenNobodyIsThere) {

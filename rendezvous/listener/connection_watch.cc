@@ -147,8 +147,7 @@ bool ConnectionWatch::State::IsRoomFor(const std::string& peer) {
   }
   const auto who = unauthenticated_.ToEvict(AddressIn(peer), loop_.Now());
   if (who) {
-    EndUnauthenticated(*who,
-                       "it made no call that may be made here, and there are too many of the kind");
+    EndUnauthenticated(*who, "it made no permitted call, and there are too many such connections");
   }
   return who.has_value();
 }
@@ -266,12 +265,11 @@ void ConnectionWatch::State::Look() {
   }
   for (const Number number : flooded) {
     if (closed_) {
-      EndUnauthenticated(number, "it sent too much before a call that may be made here");
+      EndUnauthenticated(number, "it sent too much before a permitted call");
     }
   }
   while (const auto silent = unauthenticated_.Since(loop_.Now() - patience_)) {
-    EndUnauthenticated(*silent,
-                       "it made no call that may be made here within " + FormatDuration(patience_));
+    EndUnauthenticated(*silent, "it made no permitted call within " + FormatDuration(patience_));
   }
   if (unauthenticated_.size() > 0) {
     LookAgain();

@@ -106,7 +106,7 @@ TEST_F(Watching, ItIsEndedForBothSidesOnceItsTimeIsOver) {
   impatient.MarkAuthenticated(accepted.name);
   ASSERT_TRUE(Until(1));
   EXPECT_EQ(closed_, (std::vector<std::string>{pair.name}));
-  EXPECT_EQ(whys, (std::vector<std::string>{"it made no call that may be made here within 50 ms"}));
+  EXPECT_EQ(whys, (std::vector<std::string>{"it made no permitted call within 50 ms"}));
   char byte = 0;
   EXPECT_LE(::recv(pair.there.get(), &byte, 1, 0), 0);
 }

@@ -28,8 +28,8 @@ Result<std::string> TokenIn(int fd, const std::filesystem::path& path) {
   }
   if (!S_ISREG(info.st_mode)) {
     return Invalid(
-        "a token file must be an ordinary file, as it is read more than once "
-        "(DDPRUN_TOKEN takes the token itself)",
+        "a token file must be an ordinary file, because ddprun reads it more than once (or set "
+        "DDPRUN_TOKEN to the token)",
         path.native());
   }
   if ((info.st_mode & 077) != 0) {
@@ -39,13 +39,12 @@ Result<std::string> TokenIn(int fd, const std::filesystem::path& path) {
     return error;
   }
   if (info.st_uid != ::geteuid() && info.st_uid != 0) {
-    return Invalid("a token file must be this user's own or root's: another one's may know it",
-                   path.native());
+    return Invalid("a token file must belong to this user or to root", path.native());
   }
   ASSIGN_OR_RETURN(std::string token, ReadToEnd(fd, path, kMaxTokenFile));
   token.erase(std::min(token.find_first_of("\r\n"), token.size()));
   if (token.size() < kLeastToken) {
-    return Invalid("the token in its file must have at least 16 characters", path.native());
+    return Invalid("the token in the file must have at least 16 characters", path.native());
   }
   return token;
 }
@@ -97,7 +96,7 @@ Result<void> WriteTokenFile(const std::filesystem::path& path, const std::string
 Result<void> ControlToken::Check(std::string_view given) {
   if (!enabled()) {
     return Error{ErrorKind::kRefused,
-                 "this server takes no control verbs, since it has no token: start it with "
+                 "this server refuses drain and stop, because it has no token. Start it with "
                  "--token-file=FILE or DDPRUN_TOKEN [no-control-verbs]"};
   }
   if (SameToken(given, token_)) {
@@ -105,10 +104,9 @@ Result<void> ControlToken::Check(std::string_view given) {
   }
   ++refused_;
   return Error{ErrorKind::kRefused,
-               given.empty()
-                   ? "a token is needed: --token-file=FILE or DDPRUN_TOKEN (the node that "
-                     "hosts the server has it in its run directory)"
-                   : "this is not the server's token"};
+               given.empty() ? "this needs a token. Set --token-file=FILE or DDPRUN_TOKEN (the "
+                               "node that hosts the server has it in its run directory)"
+                             : "this is not the server's token"};
 }
 
 }  // namespace ddprun

@@ -30,7 +30,7 @@ grpc::Status CallAdmission::Check(const grpc::CallbackServerContext& context) {
     return grpc::Status::OK;
   }
   ++refused_;
-  Tell(context.peer(), has_one ? "it shows a wrong token" : "it shows no token");
+  Tell(context.peer(), has_one ? "its token is wrong" : "it has no token");
   return {grpc::StatusCode::UNAUTHENTICATED,
           has_one ? "this is not the server's token" : kTokenWanted};
 }
@@ -41,7 +41,7 @@ std::string CallAdmission::RefusalInTheClear() const {
 
 void CallAdmission::NoteInTheClear(const std::string& peer) {
   ++refused_;
-  Tell(peer, tls_ ? "it came in the clear" : "it shows no token");
+  Tell(peer, tls_ ? "it did not use TLS" : "it has no token");
 }
 
 void CallAdmission::Tell(const std::string& peer, const char* why) {

@@ -117,15 +117,15 @@ Result<std::string> Ask(const Endpoint& endpoint, const std::string& path, Durat
       std::string_view(reply).substr(body + 4).starts_with(kHealthGreeting)) {
     return reply.substr(body + 4);
   }
-  const std::string what = "what listens at " + ToString(endpoint);
+  const std::string what = "the listener at " + ToString(endpoint);
   if (!reply.empty()) {
     return Error{ErrorKind::kRefused,
-                 what + " is not a ddprun rendezvous: it said " + Quote(reply)};
+                 what + " is not a ddprun rendezvous: it answered " + Quote(reply)};
   }
   if (Clock::now() < deadline) {
-    return Error{ErrorKind::kUnavailable, what + " closed the connection without a word"};
+    return Error{ErrorKind::kUnavailable, what + " closed the connection without an answer"};
   }
-  return Error{ErrorKind::kUnavailable, what + " said nothing within " + FormatDuration(timeout)};
+  return Error{ErrorKind::kUnavailable, what + " did not answer within " + FormatDuration(timeout)};
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ Result<ListenPlace> LookUpToListen(const Endpoint& endpoint) {
     if (IsWildcard(*address->ai_addr) && !IsWildcard(endpoint.host)) {
       return Error{ErrorKind::kInvalid,
                    "cannot listen on " + ToString(endpoint) + ": '" + endpoint.host +
-                       "' means every address of this machine here (/etc/hosts): name one address"};
+                       "' resolves to every address of this machine (/etc/hosts). Use one address"};
     }
     std::memcpy(&place.addresses.emplace_back(), address->ai_addr, address->ai_addrlen);
   }

@@ -69,7 +69,7 @@ TEST_F(TlsTest, WhereTheTwoEndsDoNotFitNothingIsReportedAndTheCallerIsToldWhy) {
       {"called in the clear",
        {"", Node(ours_)},
        {},
-       "it speaks TLS alone; say whose certificate it has with"},
+       "it speaks TLS alone. Set --tls-ca=FILE to the certificate"},
       {"in the clear", {}, {"", Node(ours_)}, "does it speak TLS?"},
   };
   for (const Case& one : cases) {

@@ -120,7 +120,8 @@ TEST_F(TokenTest, WhoHasTheTokenIsHeard) {
   EXPECT_EQ(TryToJoin(endpoint_, {kToken, {}}), "");
   EXPECT_TRUE(look(kToken));
   for (const auto& [token, why] :
-       {std::pair(std::string(), "the server wants a token; give it with"), {kOther, kUnproven}}) {
+       {std::pair(std::string(), "the server wants a token. Set --token-file"),
+        {kOther, kUnproven}}) {
     const std::string refused = TryToJoin(endpoint_, {token, {}});
     EXPECT_THAT(refused, AllOf(HasSubstr(why), HasSubstr("--token-file=FILE or DDPRUN_TOKEN")));
     EXPECT_EQ(last_kind_, ErrorKind::kInvalid);
@@ -181,7 +182,7 @@ TEST_F(TokenTest, TheNextServerHasAnotherKeyAndIsBelieved) {
 
 TEST_F(TokenTest, WithoutATokenAServerHearsNobodyWhoHasOne) {
   Serve({"127.0.0.1", 0});
-  EXPECT_THAT(TryToJoin(endpoint_, {kToken, {}}), HasSubstr("it has none (--insecure?)"));
+  EXPECT_THAT(TryToJoin(endpoint_, {kToken, {}}), HasSubstr("It has no token (--insecure?)"));
   EXPECT_EQ(last_kind_, ErrorKind::kInvalid);
   EXPECT_TRUE(reports_.empty());
 }

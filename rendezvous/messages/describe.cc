@@ -175,8 +175,8 @@ std::string Describe(const WaitReason& reason) {
     case WaitFor::kOutcomeKept:
       return "the run has ended; waiting until the server has recorded its outcome";
     case WaitFor::kRoom:
-      return "the server remembers as many nodes of this run as it can, or as many agents of this "
-             "node: waiting until some are forgotten";
+      return "the server's limit of nodes for this run, or of agents for this node, is reached: "
+             "waiting until it forgets some";
     case WaitFor::kCheck:
       return NoVerdict(reason);
     case WaitFor::kUnfit:

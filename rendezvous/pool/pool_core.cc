@@ -39,7 +39,7 @@ std::vector<SaidLine> Newest(const std::vector<SaidLine>& said, std::size_t most
 Result<void> PoolCore::OnOffer(const PoolOffer& offer, Time now) {
   if (!daemons_.contains(offer.name) && daemons_.size() >= kMostDaemons) {
     return Error{ErrorKind::kRefused,
-                 "the pool has " + std::to_string(kMostDaemons) + " daemons, the most it takes"};
+                 "the pool has " + std::to_string(kMostDaemons) + " daemons, its maximum"};
   }
   NumbersAreAbove(offer.part);
   for (const EndedPart& ended : offer.ended) {
@@ -156,7 +156,7 @@ Result<void> PoolCore::OnRequest(const PoolRequest& request) {
   }
   if (!known && runs_.size() >= kMostPoolRequests) {
     return Error{ErrorKind::kRefused,
-                 "the pool has " + std::to_string(kMostPoolRequests) + " runs, the most it takes"};
+                 "the pool has " + std::to_string(kMostPoolRequests) + " runs, its maximum"};
   }
   Run& run = runs_[request.run_id];
   // A ticket that cannot have been given yet, as after a clock that was far ahead, counts as none.
@@ -492,7 +492,7 @@ PoolView PoolCore::ViewFor(const RunId& run_id) const {
 
 std::string PoolCore::WaitsFor(const Run& run, std::size_t place) const {
   if (recovers_) {
-    return "the pool's server has just begun, and waits for its daemons";
+    return "the pool's server has just started and waits for its daemons";
   }
   const std::string needs = "it needs " + CountOf(run.request.min_nodes, "daemon");
   const auto usable = static_cast<std::size_t>(

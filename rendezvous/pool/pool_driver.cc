@@ -44,7 +44,7 @@ void PoolDriver::OnStream(const PoolReport& first, std::unique_ptr<PoolStream> s
       there ? Error{ErrorKind::kRefused,
                     (offer != nullptr ? "a daemon" : "a run") + (" named '" + key.second) +
                         "' is in the pool already" +
-                        (offer != nullptr ? "; choose another --name, or end that one" : "")}
+                        (offer != nullptr ? ". Choose another --name, or stop that daemon" : "")}
             : Take(first);
   if (!taken) {
     return stream->End(taken.error());
@@ -128,7 +128,7 @@ Result<std::string> PoolDriver::OnStop(ControlRequest request) {
     std::erase_if(runs, [](const PoolQueued& run) { return run.phase == PoolRunPhase::kOver; });
     if (runs.size() > 1) {
       return Error{ErrorKind::kNotFound, "the pool has " + std::to_string(runs.size()) +
-                                             " runs: name one (ddprun status lists them)"};
+                                             " runs. Name one (ddprun status lists them)"};
     }
     request.run_id = runs.empty() ? "" : runs.front().run_id;
   }

@@ -80,7 +80,7 @@ TEST_F(PoolDriverTest, AStopWithoutANameMeansTheOnlyRun) {
   EXPECT_EQ(stop("").value(), "the run stops");
   EXPECT_EQ(stopped_, (std::vector<RunId>{"", "trains"}));
   request("waits");
-  EXPECT_EQ(stop("").error().message, "the pool has 2 runs: name one (ddprun status lists them)");
+  EXPECT_EQ(stop("").error().message, "the pool has 2 runs. Name one (ddprun status lists them)");
   EXPECT_EQ(stop("waits").value(), "run 'waits' leaves the queue of the pool");
   EXPECT_EQ(stop("").value(), "the run stops");
   EXPECT_EQ(stopped_.back(), "trains");

@@ -23,10 +23,10 @@ void OperatorRequests::OnNode(const Membership& name, std::unique_ptr<NodeStream
     return;
   }
   const Place place{name.run_id, name.node};
-  OnNodeEnded(place, "it was lost, and has come again");
+  OnNodeEnded(place, "it was lost and has joined again");
   nodes_[place] = std::move(stream);
   nodes_.at(place)->Listen([this, place](AnswerPiece piece) { OnPiece(place, std::move(piece)); },
-                           [this, place] { OnNodeEnded(place, "it is cut off, or gone"); });
+                           [this, place] { OnNodeEnded(place, "it is cut off or has ended"); });
   for (auto& [number, request] : requests_) {
     if (request.run_id != name.run_id) {
       continue;
@@ -76,7 +76,7 @@ void OperatorRequests::OnPiece(const Place& place, AnswerPiece piece) {
   Part& part = request.parts.at(place.second);
   if (!part.owed || piece.bytes.size() > request.piece_bytes) {
     TellOver(place, number);
-    Refuse(number, place.second, "it sent a piece that is larger than was asked for, or unasked");
+    Refuse(number, place.second, "it sent an answer that is too large or was not requested");
     return;
   }
   part.owed = false;
@@ -126,7 +126,7 @@ void OperatorRequests::MakeRoom(const RunId& run_id, bool follow) {
   if (longest != requests_.end() && idle(longest->second)) {
     const std::uint64_t number = longest->first;
     longest->second.stream->End(
-        Error{ErrorKind::kRefused, "what it was sent was not read, and others asked"});
+        Error{ErrorKind::kRefused, "its answers were not read while other requests waited"});
     Drop(number);
   }
 }
@@ -143,14 +143,15 @@ std::size_t OperatorRequests::BytesOfOperators() const {
 Result<void> OperatorRequests::MayBegin(const RunId& run_id, bool follow, std::size_t nodes) const {
   const std::size_t of_run = AskedOf(run_id, follow);
   if (of_run >= kMostAsks) {
-    return Error{ErrorKind::kRefused,
-                 std::to_string(of_run) +
-                     " others are being answered for this run: try again when one has ended"};
+    return Error{
+        ErrorKind::kRefused,
+        std::to_string(of_run) +
+            " other requests for this run are being answered. Try again when one has ended"};
   }
   if (BytesOfOperators() + std::size_t{PieceBytes(nodes)} * nodes > kMostPieceBytes) {
     return Error{ErrorKind::kRefused,
-                 "too much is being asked of this server's nodes: name some with --node, or try "
-                 "again when others have been answered"};
+                 "the server is answering too many requests. Select some nodes with --node, or try "
+                 "again later"};
   }
   return {};
 }

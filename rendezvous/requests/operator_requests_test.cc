@@ -83,13 +83,13 @@ TEST_F(Requests, ANodeThatIsCutOffOrComesAgainIsRefused) {
   const auto node = Opens();
   const auto one = Asks();
   node->Break();
-  EXPECT_EQ(one->sent.back().piece.refusal, "it is cut off, or gone");
+  EXPECT_EQ(one->sent.back().piece.refusal, "it is cut off or has ended");
   const auto second = Opens();
   const auto other = Asks();
   members = {2};
   const auto again = Opens("n0", 2);
   EXPECT_FALSE(second->open);
-  EXPECT_EQ(other->sent.back().piece.refusal, "it was lost, and has come again");
+  EXPECT_EQ(other->sent.back().piece.refusal, "it was lost and has joined again");
   EXPECT_TRUE(again->sent.empty());
 }
 

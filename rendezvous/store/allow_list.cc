@@ -69,9 +69,9 @@ std::optional<std::string> AllowList::WhyNot(const ip::address& peer, const ip::
     if (here->user == self || here->user == 0) {
       return std::nullopt;
     }
-    return "it is user " + std::to_string(here->user) +
-           "'s of this machine, and this run is user " + std::to_string(self) +
-           "'s (--store-allow=any lets all clients in)";
+    return "it belongs to user " + std::to_string(here->user) +
+           " of this machine, and this run to user " + std::to_string(self) +
+           " (--store-allow=any admits all clients)";
   }
   if (std::holds_alternative<ClosedPeer>(end)) {
     return "its other end, on this machine, is closed already, so its owner is unknown";

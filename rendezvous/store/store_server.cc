@@ -72,7 +72,7 @@ void StoreServer::AcceptAll() {
       break;
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      rejected_.Note("the next one", SystemError("accept", "a store client", errno).message);
+      rejected_.Note("an unknown client", SystemError("accept", "a store client", errno).message);
       accept_again_.ArmAt(loop_.Now() + kAcceptPause, [this] { ArmAccept(); });
       return;
     }
@@ -109,8 +109,8 @@ void StoreServer::Adopt(int socket) {
       return;  // The client has sent nothing.
     }
     why_not =
-        "it was closed before its owner was known, so what it sent is not taken "
-        "(--store-allow=any takes it)";
+        "it was closed before its owner was known, so its data was dropped (--store-allow=any "
+        "accepts it)";
   }
   if (why_not && !std::holds_alternative<ClosedPeer>(end)) {
     rejected_.Note(NameOf(peer), *why_not);
@@ -329,8 +329,8 @@ void StoreServer::BoundSilent() {
     silent_until_.pop_front();
     const auto found = connections_.find(id);
     if (found != connections_.end() && !found->second.parser.validated()) {
-      Drop(id, "it said nothing, and more than " + std::to_string(options_.max_silent) +
-                   " others came");
+      Drop(id, "it sent nothing, and more than " + std::to_string(options_.max_silent) +
+                   " others connected");
     }
   }
 }
@@ -342,7 +342,7 @@ void StoreServer::ExpireSilent() {
     silent_until_.pop_front();
     const auto found = connections_.find(id);
     if (found != connections_.end() && !found->second.parser.validated()) {
-      Drop(id, "it did not say what it is within " + FormatDuration(options_.validate_timeout));
+      Drop(id, "it has not identified itself within " + FormatDuration(options_.validate_timeout));
     }
   }
   if (!silent_until_.empty()) {

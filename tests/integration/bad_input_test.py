@@ -164,16 +164,16 @@ class Network(DdprunTest):
             for flags in (["--node-rank=0"], []):
                 run = self.start_node(endpoint, *flags)
                 self.ends(run, rf"port {server.server_port} is in use by .*{os.getpid()}")
-                self.assertRegex(run.err(), "is not a ddprun rendezvous: it said 'HTTP/1")
+                self.assertRegex(run.err(), "is not a ddprun rendezvous: it answered 'HTTP/1")
                 self.assertIn("Choose another port in --rdzv-endpoint", run.err())
             run = self.start_node(endpoint, "--node-rank=1")  # It would only join.
-            self.ends(run, f"what listens at {endpoint} is not a ddprun rendezvous")
+            self.ends(run, f"the listener at {endpoint} is not a ddprun rendezvous")
 
     def test_something_silent_has_the_port(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:
             endpoint = f"127.0.0.1:{silent.getsockname()[1]}"
             run = self.start_node(endpoint, "--node-rank=0")
-            self.ends(run, "is in use by .*said nothing within 3")
+            self.ends(run, "is in use by .*did not answer within 3")
 
     def test_a_port_that_gets_free_in_time_is_taken(self):
         # As when the server of an earlier run ends, or another agent does not listen yet.

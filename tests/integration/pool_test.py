@@ -440,7 +440,7 @@ class PoolTest(DdprunTest):
         server = self.start("rendezvous", f"--listen={self.endpoint}", "--insecure")
         self.wait_for_text(server, "serving at")
         run = self.ask(FAKE_WORKER, expect=2)
-        self.assertIn("it has none (--insecure?)", run.err())
+        self.assertIn("It has no token (--insecure?)", run.err())
         self.terminate(server)
 
     def test_what_makes_no_sense_is_refused(self):

@@ -197,11 +197,11 @@ class Control(Operators):
         elsewhere = {"XDG_RUNTIME_DIR": self.path("tmp")}
         for verb in ("status", "stop"):
             none = self.ask(verb, at, expect=2, environment=elsewhere)
-            self.assertIn("the server wants a token; give it with --token-file", none.err())
+            self.assertIn("the server wants a token. Set --token-file", none.err())
             wrong = self.ask(verb, at, expect=2,
                              environment={**elsewhere, "DDPRUN_TOKEN": "w" * 27})
             self.assertIn("does not prove that it has the same token", wrong.err())
-        self.wait_for_text(node, r"was refused: it shows no token \(1 refused so far\)")
+        self.wait_for_text(node, r"was refused: it has no token \(1 refused so far\)")
         self.ask("stop", at, f"--token-file={self.private_file('token', TOKEN)}", environment=elsewhere)
         self.assertEqual(node.wait(), 130, node.all())
         os.rmdir(self.path("tmp", "ddprun"))
@@ -211,7 +211,7 @@ class Control(Operators):
         server = self.start("rendezvous", f"--listen={self.endpoint}", "--insecure")
         self.wait_for_text(server, "serving at")
         refused = self.ask("stop", f"--endpoint={self.endpoint}", expect=1)
-        self.assertIn("start it with --token-file=FILE or DDPRUN_TOKEN", refused.err())
+        self.assertIn("Start it with --token-file=FILE or DDPRUN_TOKEN", refused.err())
         self.terminate(server)
         server = self.start("rendezvous", f"--listen={self.endpoint}",
                             environment={"DDPRUN_TOKEN": TOKEN})

@@ -117,8 +117,8 @@ void OnRead(FailoverStepContext& step, const ClaimsRead& read) {
     state.told_missing = true;
     step.Say(NoticeLevel::kWarning,
              "the server at " + ToString(found.endpoint) +
-                 " does not answer; a node becomes the leader once its claim in " +
-                 step.config.claims + " has stood still for " +
+                 " does not answer; a node becomes the leader when the server's claim in " +
+                 step.config.claims + " has not changed for " +
                  FormatDuration(kLeasesUntilStale * lease));
   }
 }
@@ -137,8 +137,8 @@ void OnUnreadable(FailoverStepContext& step, const ClaimsUnreadable& unreadable)
   if (!state.told_unreadable && !starting) {
     state.told_unreadable = true;
     step.Say(NoticeLevel::kWarning,
-             step.config.claims + " cannot be read: " +
-                 Continue(unreadable.text, "; while that is so this node takes nothing over"));
+             "cannot read " + step.config.claims + ": " +
+                 Continue(unreadable.text, "; until it can, this node cannot become the leader"));
   }
 }
 
@@ -225,7 +225,7 @@ std::vector<FailoverEffect> Step(FailoverState& state, const FailoverConfig& con
                  [&](const LaterTermHeard& later) {
                    if (state.phase == FailoverPhase::kServing && later.term > state.highest) {
                      state.highest = later.term;
-                     LetGo(step, "a node has heard a later server than this one");
+                     LetGo(step, "a node has heard from a newer server than this one");
                    }
                  },
                  [&](const Claimed& claimed) { OnClaimed(step, claimed); },

@@ -116,7 +116,7 @@ void OnStuck(FailoverStepContext& step, const CounterStuck& stuck) {
   if (!state.told_unreadable) {
     state.told_unreadable = true;
     step.Say(NoticeLevel::kWarning, "the claim in " + step.config.claims + " cannot be written: " +
-                                        stuck.text + "; this server steps down when that lasts " +
+                                        stuck.text + "; this server steps down if this lasts " +
                                         FormatDuration(lease) + " [claim-not-written]");
   }
 }
