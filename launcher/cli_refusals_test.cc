@@ -94,7 +94,7 @@ TEST(CommandLine, BadInputIsNamed) {
       {{"--nproc-per-node=two", "p"}, "'two'"},
       {{"--node-rank=2", "--nnodes=2", "p"}, "--node-rank must be from 0 to 1"},
       {{"--rdzv-endpoint=::1:9", "--nnodes=2", "p"}, "brackets"},
-      {{"--rdzv-backend=etcd", "p"}, "'etcd' is not served"},
+      {{"--rdzv-backend=etcd", "p"}, "'etcd' is not supported"},
       {{"--rdzv-conf=x", "p"}, "key=value"},
       {{"--fence-after=5", "--nnodes=2", "p"},
        "--fence-after must be 0 or at least " + FormatDuration(2 * kLongLease)},

@@ -22,7 +22,7 @@ std::string Known(std::span<const ArgumentEntry> known) {
     text +=
         (text.empty() ? "" : ", ") + std::string(entry.name) + " (" + Text(entry.standard) + ")";
   }
-  return text.empty() ? "it takes none" : "known, with their defaults: " + text;
+  return text.empty() ? "there are no arguments" : "the arguments and their defaults: " + text;
 }
 
 const ArgumentEntry* Find(std::string_view name, std::span<const ArgumentEntry> known) {
@@ -62,8 +62,8 @@ Result<Arguments> Arguments::Parse(std::string_view text, std::span<const Argume
     const std::string_view name = part.substr(0, part.find('='));
     const ArgumentEntry* const entry = Find(name, known);
     if (entry == nullptr || name.size() == part.size()) {
-      return Error{ErrorKind::kInvalid, "'" + std::string(part) + "' is not NAME=VALUE of an " +
-                                            "argument there is; " + Known(known)};
+      return Error{ErrorKind::kInvalid, "'" + std::string(part) + "' is not NAME=VALUE of a " +
+                                            "known argument; " + Known(known)};
     }
     if (!given.insert(name).second) {
       return Error{ErrorKind::kInvalid, std::string(name) + " is given twice"};

@@ -22,7 +22,7 @@ TEST(Arguments, WhatIsWrongIsSaidWithWhatIsKnown) {
     return read ? "accepted" : read.error().message;
   };
   for (const char* text : {"depth=3", "layers", "=3", ",", "layers=1,,dropout=0"}) {
-    EXPECT_NE(message(text).find("known, with their defaults: layers (6), dropout (0.1)"),
+    EXPECT_NE(message(text).find("the arguments and their defaults: layers (6), dropout (0.1)"),
               std::string::npos)
         << text << ": " << message(text);
   }

@@ -110,8 +110,8 @@ void MemorySnapshots::Write(Snapshot&& snapshot) {
   }
   if (failed_) {
     Log(LogLevel::kWarning,
-        "the state is not kept in memory for the next start: it is larger than 1/8 of the memory, "
-        "or there is no room; checkpoints are made as always");
+        "cannot keep the state in memory for the next start: it is larger than 1/8 of the memory, "
+        "or too little memory is free. Checkpoints are saved as usual");
   } else if (notifier_.SendWith(std::string("FDSTORE=1\nFDNAME=") + kName, spare_.file.get())) {
     std::swap(kept_, spare_);  // Else the agent is busy: it keeps the older one until next time.
   }

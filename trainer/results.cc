@@ -52,7 +52,7 @@ Result<void> PrepareOutput(const std::string& flag, const std::filesystem::path&
   }
   for (const std::filesystem::path& name : {path, UnfinishedOf(path)}) {
     if (::lstat(name.c_str(), &info) != 0 && errno != ENOENT) {
-      return SystemError("look at what " + flag + " names,", name.native(), errno);
+      return SystemError("read the state of the file of " + flag + ",", name.native(), errno);
     }
   }
   const std::filesystem::path directory = path.has_parent_path() ? path.parent_path() : ".";
@@ -60,12 +60,12 @@ Result<void> PrepareOutput(const std::string& flag, const std::filesystem::path&
     return Error{made.error().kind, flag + ": " + made.error().message};
   }
   if (::access(directory.c_str(), W_OK | X_OK) != 0) {
-    return SystemError("write what " + flag + " names in", directory.native(), errno);
+    return SystemError("write the file of " + flag + " in", directory.native(), errno);
   }
   if (::lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     return Error{ErrorKind::kInvalid,
                  flag + ": '" + path.native() + "' is " + KindName(info.st_mode) +
-                     ", which is left alone: name an ordinary file, or what is not there yet"};
+                     ", which is not replaced. Use an ordinary file or a new name"};
   }
   return {};
 }

@@ -12,7 +12,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::string_view kWhatToDo =
-    "; give another --checkpoint-dir, or start afresh in this one with --resume=never";
+    ". Set another --checkpoint-dir, or start afresh in this one with --resume=never";
 
 constexpr std::uint64_t kMaxGlobalBatch = std::uint64_t{1} << 40;
 
@@ -78,11 +78,11 @@ bool StartFromMemory(const TrainConfig& config, const Writer& writer, const Chec
   const bool same =
       state.model == asked.model && state.model_description == asked.model_description;
   const std::optional<std::string> why_not =
-      same ? WhyNotFromMemory(state, best, writer, disk) : "it is of another model";
+      same ? WhyNotFromMemory(state, best, writer, disk) : "it belongs to another model";
   if (why_not) {
     if (!made || made->step < state.step) {  // Else it is only older.
       start.plan.notes.push_back("the state of step " + std::to_string(state.step) +
-                                 " in memory is ignored: " + *why_not);
+                                 " in memory is not used: " + *why_not);
     }
     return false;
   }
@@ -171,8 +171,7 @@ Result<StartPlan> StartPlanFromText(std::string_view text) {
                      StateFileFromJson(json.at("state").get<std::string>(), "rank 0's plan"));
     plan.state = std::move(file.state);
   } catch (const nlohmann::json::exception& error) {
-    return Error{ErrorKind::kInvalid,
-                 std::string("rank 0 sent a plan that is not one: ") + error.what()};
+    return Error{ErrorKind::kInvalid, std::string("rank 0 sent an invalid plan: ") + error.what()};
   }
   return plan;
 }
@@ -242,7 +241,8 @@ Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked
     }
   }
   if (saved.global_batch == 0 || saved.global_batch > kMaxGlobalBatch) {
-    return Invalid("the checkpoint's global batch is absurd", std::to_string(saved.global_batch));
+    return Invalid("the checkpoint's global batch is not valid",
+                   std::to_string(saved.global_batch));
   }
   TrainState state = asked;
   state.step = saved.step;

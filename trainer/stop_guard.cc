@@ -114,22 +114,19 @@ void StopGuard::Run(const std::stop_token& end) {
     }
     const std::string step = std::to_string(heartbeat_.step());
     if (is == RankIs::kInRound) {
-      Log(LogLevel::kError,
-          "all stop after step " + step +
-              ", but a peer hangs and does not come to the end. Ending without it; what is saved "
-              "stays");
+      Log(LogLevel::kError, "all ranks stop after step " + step +
+                                ", but a peer hangs. Ending without it; saved checkpoints remain");
     } else if (is == RankIs::kReading) {
-      Log(LogLevel::kError,
-          "asked to stop, but the samples of step " + std::to_string(heartbeat_.step() + 1) +
-              " do not come: their file system is not responding. Ending without saving; "
-              "the last checkpoint stays");
+      Log(LogLevel::kError, "asked to stop, but the samples of step " +
+                                std::to_string(heartbeat_.step() + 1) +
+                                " have not been read: their file system is not responding. Ending "
+                                "without saving; the last checkpoint remains");
     } else {
       Log(LogLevel::kError,
           "asked to stop, but " +
               (is == RankIs::kWaiting ? "the validation after step " + step
                                       : "step " + std::to_string(heartbeat_.step() + 1)) +
-              " does not end: a peer hangs. Ending without saving; the last "
-              "checkpoint stays");
+              " does not end: a peer hangs. Ending without saving; the last checkpoint remains");
     }
     FlushLog(std::chrono::seconds(1));
     _exit(kExitRestart);

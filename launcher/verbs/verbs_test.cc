@@ -133,7 +133,7 @@ TEST(Verbs, SlurmScriptHasItsForms) {
   EXPECT_TRUE(Has(elastic, "ddprun-train --checkpoint-dir=\"ckpt-$SLURM_JOB_ID\" \"$@\""));
   EXPECT_TRUE(Has(elastic, "\n# 4 of 6 nodes train and the others wait.")) << elastic;
   const std::string none = Script({"--elastic", "--nodes=4", "--spares=0", "ddprun-train"});
-  EXPECT_TRUE(Has(none, "\n# 4 nodes train, and none waits.")) << none;
+  EXPECT_TRUE(Has(none, "\n# 4 nodes train, and no spare waits.")) << none;
   EXPECT_TRUE(Has(none, "as long as 3 are left")) << none;
   EXPECT_FALSE(Has(none, "a spare")) << none;
   EXPECT_TRUE(Has(Script({"--spares=0", "ddprun-train"}), "#SBATCH --nodes=1 "));

@@ -98,7 +98,7 @@ class Disk(support.TrainerTest):
         workers = self.start_reading("--prefetch=on", "--collective-timeout=8")
         codes = [worker.wait() for worker in workers]
         self.assertIn(codes, [[1, 1], [1, 75], [75, 1]], workers[0].text("err"))
-        self.assertIn("the other ranks wait no longer", workers[codes.index(1)].text("err"))
+        self.assertIn("the other ranks stop waiting", workers[codes.index(1)].text("err"))
 
     @unittest.skipUnless(WRITE_HDF5, "built without HDF5")
     def test_a_disk_that_answers_again_costs_nothing(self):
@@ -185,7 +185,7 @@ class Disk(support.TrainerTest):
             workers[1].kill(signal.SIGKILL)
             workers[1].wait()
             step = re.search(r"saved at step (\d+):", workers[0].text("err"))[1]
-            if f"all stop after step {step}, but a peer hangs" in workers[0].text("err"):
+            if f"all ranks stop after step {step}, but a peer hangs" in workers[0].text("err"):
                 break
         else:
             self.fail("it was never left waiting: " + workers[0].text("err"))
@@ -201,7 +201,7 @@ class Disk(support.TrainerTest):
         workers = self.run_world(SHORT + ["--sample-log=samples", "--profile=prof"], ranks=2)
         said = workers[1].text("err")
         self.assertIn("rank-1.jsonl' does not open", said)
-        self.assertIn(f"{STEPS} lines of sample log are not in 'samples/generation-1.rank-1.jsonl'", said)
+        self.assertIn(f"{STEPS} lines of sample log could not be written to 'samples/generation-1.rank-1.jsonl'", said)
         self.assertIn(b"traceEvents", self.bytes_of("prof/trace-generation-1-rank-1.json"))  # Made anew.
         self.assertEqual(len(self.bytes_of("samples/generation-1.rank-0.jsonl").splitlines()), STEPS)
         self.assertIn(b"traceEvents", self.bytes_of("prof/trace-generation-1-rank-0.json"))

@@ -167,7 +167,7 @@ class Failure(support.TrainerTest):
         for (name, kind), flag in zip(kinds.items(), 2 * ("--result", "--dump-parameters")):
             worker = self.run_alone(["--model=toy", "--epochs=1", f"{flag}={name}"], expect=2)
             (line,) = self.complaint(worker)
-            self.assertIn(f"{flag}: '{name}' is {kind}, which is left alone", line)
+            self.assertIn(f"{flag}: '{name}' is {kind}, which is not replaced", line)
         self.assertFalse(os.path.exists(self.checkpoints), "nothing may have been started")
         self.run_world(["--model=toy", "--result=fifo"], ranks=2, expect=2)
         late = {flag: self.start(["--model=toy", "--epochs=2", "--skew=0:20", f"{flag}=late{flag}",

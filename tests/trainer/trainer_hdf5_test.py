@@ -45,14 +45,14 @@ class Hdf5(support.TrainerTest):
     @unittest.skipUnless(WRITE_HDF5, "built without HDF5")
     def test_what_is_wrong_with_the_file_is_said(self):
         self.write(SHAPE + ",train=10,test=2")
-        self.refused("an array of 10x2x8 instead of floats, SAMPLESx2x16",
+        self.refused("the array has floats of shape 10x2x8 instead of floats of shape SAMPLESx2x16",
                      "source=2,target=3,d_model=16")
         with open(os.path.join(self.root, "seq2seq.h5"), "r+b") as file:
             file.truncate(100)
-        self.refused("not there, or not an HDF5 file")
+        self.refused("it does not exist, or is not an HDF5 file")
         self.root = self.path("nowhere")
         os.makedirs(self.root)
-        self.refused("not there, or not an HDF5 file")
+        self.refused("it does not exist, or is not an HDF5 file")
 
     @unittest.skipUnless(WRITE_HDF5, "built without HDF5")
     def test_a_sample_that_cannot_be_read_ends_the_training_with_the_reason(self):

@@ -134,7 +134,7 @@ class UsesTest(TrainerTest):
         self.assertRegex(workers[0].text("err"), r"saved at step \d+")
         refused = self.start(endless, ranks=2, generation=2)
         self.assertEqual([worker.wait() for worker in refused], [76, 76])
-        self.assertIn("STOP' asks not to train: remove it", refused[0].text("err"))
+        self.assertIn("STOP' exists, so nothing is trained. Remove it", refused[0].text("err"))
         os.unlink(stop)
         (worker,) = self.start(endless, generation=3)
         self.assertTrue(worker.wait_for_text("resumed at step"))

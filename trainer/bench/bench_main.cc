@@ -177,7 +177,7 @@ Result<void> JoinNccl(const WorkerEnv& env, const BenchOptions& options, GroupOp
   if (have < env.world_size) {
     return Error{ErrorKind::kInvalid, "only " + std::to_string(static_cast<int>(have)) + " of " +
                                           std::to_string(env.world_size) +
-                                          " ranks have a GPU: --device=cpu leaves NCCL out"};
+                                          " ranks have a GPU. Set --device=cpu to leave NCCL out"};
   }
   group_options.backend = BackendChoice::kNccl;
   group_options.name = kNccl;
@@ -199,8 +199,7 @@ int Main(int argc, char** argv) {
   }
   if (env->world_size < 2) {
     EndAtOnce({ErrorKind::kInvalid,
-               "one rank has no peer to talk to: start two or more, as in ddprun "
-               "--nproc-per-node=2 ddprun-bench-comm"});
+               "this needs two ranks or more, as in ddprun --nproc-per-node=2 ddprun-bench-comm"});
   }
   SetUpLibtorch(1);
   GroupOptions group_options;
@@ -228,7 +227,7 @@ int Main(int argc, char** argv) {
     EndAtOnce(right.error());
   }
   if (!*right) {
-    Log(LogLevel::kError, "a result is wrong, see WRONG in the table");
+    Log(LogLevel::kError, "a result is wrong: see WRONG in the table");
     return kExitWrong;
   }
   return kExitOk;

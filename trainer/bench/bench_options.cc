@@ -41,8 +41,7 @@ std::variant<BenchOptions, EarlyExit> ParseBench(int argc, const char* const* ar
       "ddprun-bench-comm");
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.add_flag("--check", options.check,
-               "Exercise every collective with every operation and say what is right, instead of "
-               "measuring");
+               "Check every collective with every operation, instead of measuring");
   app.add_option("--bytes", options.bytes, "Message sizes")
       ->delimiter(',')
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -53,7 +52,7 @@ std::variant<BenchOptions, EarlyExit> ParseBench(int argc, const char* const* ar
                  "auto, cpu, cuda or cuda:N: on GPUs NCCL is measured and checked too")
       ->capture_default_str();
   app.add_option("--collective-timeout", options.collective_timeout,
-                 "Seconds after which a silent peer counts as gone")
+                 "Seconds after which a silent peer counts as lost")
       ->capture_default_str();
   app.set_version_flag(
       "--version", "ddprun-bench-comm " DDPRUN_VERSION " (libtorch " DDPRUN_LIBTORCH_VERSION ")");

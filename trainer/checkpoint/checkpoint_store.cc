@@ -139,11 +139,11 @@ Result<LoadOutcome> CheckpointStore::Load() {
     broken += "\n  " + lineage_[i].directory + ": " + read.error.message;
   }
   if (!lineage_.empty()) {
-    return Error{ErrorKind::kInvalid,
-                 "none of the checkpoints in '" + config_.directory.native() +
-                     "' can be read; restore one of them, or give another directory to start "
-                     "afresh:" +
-                     broken + " [checkpoints-damaged]"};
+    return Error{
+        ErrorKind::kInvalid,
+        "none of the checkpoints in '" + config_.directory.native() +
+            "' can be read. Restore one of them, or set another directory to start afresh:" +
+            broken + " [checkpoints-damaged]"};
   }
   RETURN_IF_ERROR(NameUncommitted(outcome.warnings));
   return outcome;
@@ -166,7 +166,7 @@ void CheckpointStore::TakeOverBest(std::vector<std::string>& warnings) {
   } else if (std::none_of(before.begin(), before.end(),
                           [&](const FenceRecord& record) { return record.best == ref; })) {
     warnings.push_back("best.json names '" + ref.directory +
-                       "', and no record says that it is of this training: it is neither "
+                       "', but no record shows that it belongs to this training. It is neither "
                        "published nor removed");
   }
 }
@@ -276,8 +276,9 @@ void CheckpointStore::TellBest(std::vector<std::string>& warnings) {
     written = WriteBest(files_, config_.directory, *best_, writer_->world_id);
   }
   if (!written) {
-    warnings.push_back("'" + best_->directory +
-                       "' is the best, but best.json does not say so: " + written.error().message);
+    warnings.push_back(
+        "'" + best_->directory +
+        "' is the best checkpoint, but best.json cannot be updated: " + written.error().message);
   }
 }
 
@@ -360,7 +361,7 @@ void CheckpointStore::Prune(std::vector<std::string>& warnings) {
       removed = files_.Remove(trash);
     }
     if (!removed) {
-      warnings.push_back("an old checkpoint stays: " + removed.error().message);
+      warnings.push_back("cannot remove an old checkpoint: " + removed.error().message);
     }
   }
   fence_.Prune();

@@ -90,7 +90,7 @@ Result<FenceLog::Tail> FenceLog::ReadTail(std::vector<std::string>& warnings) co
     if (record) {
       tail.newest = *std::move(record);
     } else if (record.error().kind == ErrorKind::kInvalid) {
-      warnings.push_back(record.error().message + "; going by the record before it");
+      warnings.push_back(record.error().message + "; using the record before it");
     } else if (record.error().kind != ErrorKind::kNotFound) {
       return record.error();
     }
@@ -199,7 +199,7 @@ Result<FenceRecord> FenceLog::Claim(const Writer& writer, const Liveness& livene
     }
   }
   return Error{ErrorKind::kUnavailable, "cannot claim checkpoint directory '" +
-                                            directory_.native() + "': others keep claiming it"};
+                                            directory_.native() + "': other runs keep claiming it"};
 }
 
 Result<FenceRecord> FenceLog::CheckMine(const Writer& writer) const {

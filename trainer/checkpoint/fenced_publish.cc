@@ -207,7 +207,8 @@ class Publisher {
       const fs::path parent = target_.parent_path();
       RETURN_IF_ERROR(files_.Sync(parent.empty() ? fs::path(".") : parent));
     }
-    return Error{ErrorKind::kUnavailable, "others keep publishing '" + target_.native() + "'"};
+    return Error{ErrorKind::kUnavailable,
+                 "other processes keep publishing '" + target_.native() + "'"};
   }
 
   // Versions that fell out of the lineage, and what worlds before this one left without a commit.

@@ -83,11 +83,11 @@ Result<Snapshot> ReadBlock(const Bytes& block) {
     return Invalid("it holds no snapshot of this release", kName);
   }
   if (head.bytes > block.size() - sizeof head) {
-    return Invalid("its size is none", kName);
+    return Invalid("its size is not valid", kName);
   }
   const Bytes rest = block.Slice(sizeof head, head.bytes);
   if (Digest(rest) != head.digest) {
-    return Invalid("its digest is another one", kName);
+    return Invalid("its digest does not match", kName);
   }
   ASSIGN_OR_RETURN(SafetensorsFile file, ParseSafetensors(rest, kName));
   ASSIGN_OR_RETURN(StateFile state, StateFileFromJson(file.metadata[kStateText], kName));

@@ -9,10 +9,10 @@ std::optional<std::string> WhyNotFromMemory(const TrainState& state,
                                             std::optional<std::uint64_t> best, const Writer& writer,
                                             const DiskHead& disk) {
   if (state.run_id != writer.run_id) {
-    return "it is of another run";
+    return "it belongs to another run";
   }
   if (std::tuple(state.term, state.generation) >= std::tuple(writer.term, writer.generation)) {
-    return "it is of no earlier world";
+    return "it is not from an earlier world";
   }
   const auto made = [](const std::optional<CheckpointRef>& ref) {
     return ref ? WhoMade(ref->directory).value_or(MadeBy{}) : MadeBy{};
@@ -20,10 +20,10 @@ std::optional<std::string> WhyNotFromMemory(const TrainState& state,
   const bool is_parent = state.parent == (disk.head ? disk.head->directory : "");
   const MadeBy head = made(disk.head);
   if (!is_parent && (head.world != state.world_id || head.step > state.step)) {
-    return "the checkpoints have gone on without it";
+    return "the checkpoints are newer";
   }
   if (best && (!disk.best || made(disk.best).step != *best)) {
-    return "the best state since is not saved";
+    return "the best state since then is not saved";
   }
   return std::nullopt;
 }

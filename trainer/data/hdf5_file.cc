@@ -60,7 +60,7 @@ Result<Library> Load() {
     const char* const why = dlerror();
     return Error{ErrorKind::kNotFound,
                  std::string("cannot load the HDF5 library '" DDPRUN_HDF5_LIBRARY "': ") +
-                     (why == nullptr ? "it does not start" : why) +
+                     (why == nullptr ? "it cannot be initialised" : why) +
                      " (Debian's package libhdf5-103-1)"};
   }
   found.on_error(H5E_DEFAULT, nullptr, nullptr);  // We say it ourselves.
@@ -132,7 +132,7 @@ Result<Hdf5Array> Hdf5Array::Open(const std::filesystem::path& path, const std::
   lock.unlock();  // On any error, the handle's end needs it.
   if (handle->file < 0) {
     return Error{ErrorKind::kNotFound,
-                 "cannot open '" + path.string() + "': not there, or not an HDF5 file"};
+                 "cannot open '" + path.string() + "': it does not exist, or is not an HDF5 file"};
   }
   if (handle->array < 0) {
     return Error{ErrorKind::kNotFound, "no array '" + name + "' in '" + path.string() + "'"};
@@ -141,8 +141,9 @@ Result<Hdf5Array> Hdf5Array::Open(const std::filesystem::path& path, const std::
   const bool fits = dimensions == static_cast<int>(sample.size()) + 1 && handle->shape[0] > 0 &&
                     std::equal(wanted.begin(), wanted.end(), handle->shape.begin() + 1);
   if (!fits || !is_float) {
-    return Invalid("an array of " + std::string(is_float ? "" : "no floats and of ") +
-                       ToText(handle->shape) + " instead of floats, SAMPLESx" + ToText(wanted),
+    return Invalid("the array has " + std::string(is_float ? "floats" : "no floats") +
+                       " of shape " + ToText(handle->shape) +
+                       " instead of floats of shape SAMPLESx" + ToText(wanted),
                    handle->path);
   }
   Hdf5Array opened;
@@ -170,9 +171,9 @@ Result<void> Hdf5Array::Read(std::uint64_t first, std::uint64_t samples, float* 
     library.close_space(memory);
   }
   if (!done) {
-    return Error{ErrorKind::kSystem, "cannot read " + std::to_string(samples) + " samples from " +
-                                         std::to_string(first) + " on of '" + handle_->path +
-                                         "': the file is damaged or gone"};
+    return Error{ErrorKind::kSystem, "cannot read " + std::to_string(samples) +
+                                         " samples from number " + std::to_string(first) + " of '" +
+                                         handle_->path + "': the file is damaged or gone"};
   }
   return {};
 }

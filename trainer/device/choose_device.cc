@@ -68,8 +68,8 @@ Result<Device> ChooseGpu(const DeviceSpec& spec, BackendChoice backend, const Wo
     if (env.local_world_size > 1 && !share) {
       return Error{ErrorKind::kInvalid,
                    Asked(spec, backend) + " puts all " + std::to_string(env.local_world_size) +
-                       " ranks of this node on one GPU, which NCCL refuses; --device=cuda gives "
-                       "each its own, --backend=gloo lets them share one [shared-gpu]"};
+                       " ranks of this node on one GPU, which NCCL refuses. --device=cuda gives "
+                       "each its own; --backend=gloo lets them share one [shared-gpu]"};
     }
     return Device{.kind = DeviceKind::kCuda, .index = *spec.index};
   }
@@ -81,7 +81,7 @@ Result<Device> ChooseGpu(const DeviceSpec& spec, BackendChoice backend, const Wo
         ErrorKind::kInvalid,
         Asked(spec, backend) + ": " + std::to_string(env.local_world_size) +
             " ranks on this node, and " + there +
-            "; each rank needs its own: start fewer (--nproc-per-node=" + std::to_string(count) +
+            "; each rank needs its own. Start fewer (--nproc-per-node=" + std::to_string(count) +
             "), or train on the CPU with --device=cpu [shared-gpu]"};
   }
   return Device{.kind = DeviceKind::kCuda, .index = local};

@@ -115,9 +115,9 @@ Result<GpuPlugin> GpuPlugin::Load(const fs::path& file) {
   const DdprunCudaApi& api = *function();
   if (api.version != kDdprunCudaVersion) {
     return Error{ErrorKind::kSystem, "the GPU plug-in '" + path.native() + "' has version " +
-                                         std::to_string(api.version) + ", this program wants " +
+                                         std::to_string(api.version) + ", but this program needs " +
                                          std::to_string(kDdprunCudaVersion) +
-                                         ": build both from the same source"};
+                                         ". Build both from the same source"};
   }
   return GpuPlugin(path, api);
 }

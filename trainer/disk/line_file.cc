@@ -75,9 +75,10 @@ Result<LineFile> LineFile::Open(const std::filesystem::path& path, const LineFil
   lines.thread_ = std::make_unique<TaskQueue>();
   lines.thread_->Post([file = lines.file_, options] { file->Open(options); });
   if (!lines.thread_->Drain(kMostOpening)) {
-    Log(LogLevel::kWarning, "the " + options.what + " file '" + path.string() +
-                                "' does not open: its file system is not responding, or it is a "
-                                "FIFO without a reader; training continues, its lines wait");
+    Log(LogLevel::kWarning,
+        "the " + options.what + " file '" + path.string() +
+            "' cannot be opened yet: its file system is not responding, or it "
+            "is a FIFO without a reader. Training continues, and its lines wait");
     return lines;
   }
   const std::lock_guard lock(lines.file_->mutex);
@@ -110,8 +111,8 @@ void LineFile::Append(const std::string& line) {
   lock.unlock();
   if (dropped_++ == 0) {
     Log(LogLevel::kWarning, "the " + what_ + " file '" + file_->path +
-                                "' does not take more lines: its file system is not responding, or "
-                                "it has no reader; they are dropped until it does");
+                                "' takes no more lines: its file system is not responding, or it "
+                                "has no reader. Lines are dropped until it does");
   }
 }
 
@@ -123,7 +124,7 @@ void LineFile::Finish() {
   const std::lock_guard lock(file_->mutex);
   if (file_->unwritten + dropped_ > 0) {
     Log(LogLevel::kWarning, std::to_string(file_->unwritten + dropped_) + " lines of " + what_ +
-                                " are not in '" + file_->path + "', which did not take them" +
+                                " could not be written to '" + file_->path + "'" +
                                 (file_->failed ? ": " + file_->failed->message : " in time"));
   }
 }

@@ -24,18 +24,16 @@ struct LongRead {
     const DiskWait::Due due = wait.Look(now, options.asked_to_stop());
     const std::string lasted = InSeconds(wait.Lasted(now));
     if (due.give_up) {
-      options.give_up(
-          {ErrorKind::kUnavailable,
-           "asked to stop, but " + options.what + " for " + lasted +
-               ": the file system is not responding. Ending without saving; the last checkpoint "
-               "stays"});
+      options.give_up({ErrorKind::kUnavailable, "asked to stop, but " + options.what + " for " +
+                                                    lasted +
+                                                    ": the file system is not responding. Ending "
+                                                    "without saving; the last checkpoint remains"});
     } else if (options.limit && now - begin >= *options.limit) {
       options.give_up(
           {ErrorKind::kSystem,
            options.what + " for " + lasted +
-               ", and the file system is not responding: the other ranks wait no longer "
-               "(--collective-timeout). Started again, training continues from the last "
-               "checkpoint"});
+               ", and the file system is not responding: the other ranks stop waiting "
+               "(--collective-timeout). The next start continues from the last checkpoint"});
     } else if (due.word) {
       Log(LogLevel::kWarning, options.what + ", " + lasted + " so far: waiting for the disk");
     }

@@ -64,8 +64,8 @@ Result<void> CheckTrusted(const StagePlan& plan, const fs::path& directory) {
   const fs::path real = fs::canonical(directory, ignored);
   if (const Result<void> own = CheckOwnDirectory(real.empty() ? directory : real); !own) {
     return Error{ErrorKind::kInvalid, "cannot stage " + plan.name + ": " + own.error().message +
-                                          ": name one of your own, which need not exist yet "
-                                          "(--stage-dir), or chmod go-w it"};
+                                          ". Set --stage-dir to a directory of your own, which "
+                                          "need not exist yet, or chmod go-w it"};
   }
   return {};
 }

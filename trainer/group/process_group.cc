@@ -393,7 +393,7 @@ Result<std::string> ProcessGroup::BroadcastText(std::string text, std::uint32_t 
     const std::int64_t bytes = size.item<std::int64_t>();
     if (bytes < 0 || bytes > kMaxTextBytes) {
       return Error{ErrorKind::kInvalid, "rank " + std::to_string(from) + " sent a text of " +
-                                            std::to_string(bytes) + " bytes, which is absurd"};
+                                            std::to_string(bytes) + " bytes, which is too long"};
     }
     text.resize(static_cast<std::size_t>(bytes));
     if (bytes > 0) {

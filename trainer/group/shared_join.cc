@@ -132,7 +132,7 @@ Result<Offered> Offered::Read(const std::string& text, std::size_t size) {
   }
   offered.descriptors = fs::path("/proc") / process / "fd";
   return in ? Result<Offered>(std::move(offered))
-            : Invalid("rank 0's offer of shared memory is not one", text);
+            : Invalid("rank 0 sent an invalid offer of shared memory", text);
 }
 
 Result<void> Offered::CheckMemory() const {
@@ -191,8 +191,8 @@ Result<SharedOutcome> Answer(Board& board, std::size_t rank, std::size_t size,
 Result<SharedOutcome> JoinShared(Board& board, std::size_t rank, std::size_t size,
                                  std::chrono::milliseconds timeout) {
   if (size > kMostSharedRanks) {
-    return SharedOutcome{nullptr, "it is made for " + std::to_string(kMostSharedRanks) +
-                                      " ranks at most, these are " + std::to_string(size)};
+    return SharedOutcome{nullptr, "it supports at most " + std::to_string(kMostSharedRanks) +
+                                      " ranks, and there are " + std::to_string(size)};
   }
   return rank == 0 ? Offer(board, size, timeout) : Answer(board, rank, size, timeout);
 }

@@ -62,7 +62,7 @@ std::string NameOf(std::uint32_t what) {
   constexpr const char* kNames[] = {
       "nothing",   "an all-reduce", "an all-reduce's second half", "a broadcast", "an all-gather",
       "a barrier", "a sum",         "a sum of several nodes"};
-  return what < std::size(kNames) ? kNames[what] : "something unknown";
+  return what < std::size(kNames) ? kNames[what] : "an unknown operation";
 }
 
 std::size_t AreasBytes(std::size_t ranks) {

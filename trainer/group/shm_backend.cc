@@ -40,7 +40,7 @@ Element ElementOf(const at::Tensor& tensor) {
 Reduction ReductionOf(const c10d::ReduceOp& op, const at::Tensor& tensor) {
   const auto of = [&](ReduceOp ours) {
     const Reduction reduction{ours, ElementOf(tensor)};
-    TORCH_CHECK(Defined(reduction), "bitwise reductions are for integers");
+    TORCH_CHECK(Defined(reduction), "bitwise reductions need integers");
     return reduction;
   };
   switch (op) {
@@ -61,16 +61,16 @@ Reduction ReductionOf(const c10d::ReduceOp& op, const at::Tensor& tensor) {
     case c10d::ReduceOp::BXOR:
       return of(ReduceOp::kBxor);
     default:
-      TORCH_CHECK(false, "shared memory has no such reduction");
+      TORCH_CHECK(false, "the shared-memory backend does not support this reduction");
   }
 }
 
 const at::Tensor& TheOne(const Tensors& tensors) {
-  TORCH_CHECK(tensors.size() == 1, "one tensor at a time");
+  TORCH_CHECK(tensors.size() == 1, "the shared-memory backend takes one tensor per call");
   const at::Tensor& tensor = tensors.front();
   TORCH_CHECK(tensor.device().is_cpu() && tensor.layout() == at::kStrided &&
                   tensor.is_non_overlapping_and_dense(),
-              "shared memory takes dense tensors on the CPU");
+              "the shared-memory backend takes only dense tensors on the CPU");
   return tensor;
 }
 
@@ -151,7 +151,8 @@ class ShmBackend : public c10d::Backend {
   WorkPointer allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                         const c10d::AllgatherOptions&) override {
     const at::Tensor own = TheOne(inputs);
-    TORCH_CHECK(outputs.size() == 1 && outputs[0].size() == world_->size(), "one output per rank");
+    TORCH_CHECK(outputs.size() == 1 && outputs[0].size() == world_->size(),
+                "an all-gather needs one output per rank");
     const Tensors all = outputs[0];
     const at::Tensor flat =
         at::empty({static_cast<std::int64_t>(all.size()), own.numel()}, own.options());

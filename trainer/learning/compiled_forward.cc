@@ -126,12 +126,12 @@ std::string Package::Bind(const std::vector<NamedTensor>& state, const Tensors& 
     }
     const at::Tensor& theirs = found->second;
     if (theirs.device() != item.tensor.device()) {
-      return "it is for " + theirs.device().str() + ", and this rank computes on " +
+      return "it is for " + theirs.device().str() + ", but this rank computes on " +
              item.tensor.device().str();
     }
     // The library has sizes and strides in its code.
     if (TypeText(theirs) != TypeText(item.tensor) || theirs.strides() != item.tensor.strides()) {
-      return "its '" + item.name + "' is " + TypeText(theirs) + ", that of the model is " +
+      return "its '" + item.name + "' is " + TypeText(theirs) + ", but the model's is " +
              TypeText(item.tensor) +
              (theirs.sizes() == item.tensor.sizes() ? " in another layout" : "");
     }
@@ -177,8 +177,8 @@ Result<at::Tensor> Package::Run(const std::vector<at::Tensor>& inputs) {
     if (!output.sizes().equals(expected.sizes()) ||
         output.scalar_type() != expected.scalar_type() ||
         !output.allclose(expected, kTolerance, kTolerance * most, /*equal_nan=*/true)) {
-      return Refused("it computes something else than the model, from " + TypeText(inputs[0]) +
-                     " a " + TypeText(output));
+      return Refused("its result differs from the model's: it computes " + TypeText(output) +
+                     " from " + TypeText(inputs[0]));
     }
   }
   return output;

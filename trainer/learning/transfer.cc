@@ -55,11 +55,11 @@ Result<TransferReport> Transfer(const std::vector<Tensor>& given, bool strict,
   }
   const bool exact = report.missing.empty() && report.unused.empty() && report.misfits.empty();
   if (report.loaded.empty() || (strict && !exact)) {
-    return Error{ErrorKind::kInvalid, "the parameters do not fit this model" +
-                                          std::string(strict ? " (--init-strict=no takes those "
-                                                               "that do)"
-                                                             : ", none of them") +
-                                          ":\n" + Describe(report)};
+    return Error{ErrorKind::kInvalid,
+                 "the parameters do not fit this model" +
+                     std::string(strict ? " (--init-strict=no loads only those that do)"
+                                        : ", none of them") +
+                     ":\n" + Describe(report)};
   }
   model = std::move(filled);
   return report;

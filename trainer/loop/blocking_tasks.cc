@@ -21,8 +21,8 @@ Error GivenUp(const BlockingTask& task, std::chrono::seconds lasted) {
   return {ErrorKind::kUnavailable,
           "asked to stop, but " + task.what + " for " + std::to_string(lasted.count()) + " s" +
               (task.on_disk ? ": the file system is not responding" : "") +
-              ". Ending without it. Started again, training continues from the "
-              "last saved checkpoint, or from the beginning if there is none"};
+              ". Ending without it. The next start continues from the last saved checkpoint, or "
+              "from the beginning if there is none"};
 }
 
 Result<void> Wait(Training& training, BlockingTask&& task, bool together) {

@@ -28,8 +28,8 @@ Result<void> PublishResult(Training& training, Saving& saving, const Snapshot& l
       return Error{
           ErrorKind::kRefused,
           "the best checkpoint is broken, and nothing was published: " + best.error().message +
-              ". The training itself is finished and saved; started again without "
-              "--keep-best, it publishes the parameters of the last step"};
+              ". The training itself is finished and saved. To publish the parameters of the last "
+              "step, start it again without --keep-best"};
     }
     RETURN_IF_ERROR(best);
     if (*best) {

@@ -73,7 +73,7 @@ Result<void> LoadData(Training& training, std::function<Result<Dataset>()> load)
                                .on_disk = reads_files}));
   if (!*loaded) {
     return Error{ErrorKind::kUnavailable, "a peer of rank " + std::to_string(training.env.rank) +
-                                              " has no data (its own line says why)"};
+                                              " has no data (see that rank's own error)"};
   }
   training.dataset = std::move(**loaded);
   training.samples_on_disk = SamplesLieOnDisks(training.config);

@@ -118,8 +118,8 @@ Result<void> Saving::SaveAndStop() {
     task.work = [this, snapshot, step] {
       Result<void> saved = SaveNow(std::move(*snapshot));
       if (saved) {
-        Log(LogLevel::kInfo, "stopping on request, saved at step " + step +
-                                 ": started again, training continues from there");
+        Log(LogLevel::kInfo,
+            "stopping on request, saved at step " + step + "; the next start continues from there");
       }
       EndThreads();
       return saved;
@@ -202,9 +202,9 @@ void Saving::Save(bool best) {
   } else if (!skipped_) {
     skipped_ = true;
     training_.Say(LogLevel::kWarning,
-                  "the checkpoint of step " + std::to_string(state.step) +
-                      " is skipped: the disk is slower than --checkpoint-every asks for "
-                      "(further ones are not reported) [checkpoint-skipped]");
+                  "skipping the checkpoint of step " + std::to_string(state.step) +
+                      ": the disk is too slow for --checkpoint-every (further skips are not "
+                      "reported) [checkpoint-skipped]");
   }
 }
 

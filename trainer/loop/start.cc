@@ -81,8 +81,9 @@ Result<void> ReadStart(Training& training, Saving& saving, Choice& choice) {
   RETURN_IF_ERROR(PrepareOutputs(config));
   ASSIGN_OR_RETURN(choice.chosen, saving.Choose(choice.asked, choice.remembered));
   if (RunFiles::StopAsked(config.checkpoint_dir)) {
-    return Error{ErrorKind::kRefused, "'" + (config.checkpoint_dir / "STOP").native() +
-                                          "' asks not to train: remove it to train on [stop-file]"};
+    return Error{ErrorKind::kRefused,
+                 "'" + (config.checkpoint_dir / "STOP").native() +
+                     "' exists, so nothing is trained. Remove it to train on [stop-file]"};
   }
   // After the directory was made, where metrics may be.
   RETURN_IF_ERROR(OpenOutputs(training, choice.chosen.plan));

@@ -29,13 +29,13 @@ at::Tensor LinearOf(const at::Tensor& input, const at::Tensor& weight, const at:
 }
 
 std::string MisfitOfClassifier(const Task& task, const Arguments&) {
-  return task.inputs.size() == 1 && task.classifies() ? "" : "it classifies one input";
+  return task.inputs.size() == 1 && task.classifies() ? "" : "the model classifies a single input";
 }
 
 std::string MisfitOfToy(const Task& task, const Arguments&) {
   const bool fits =
       task.inputs == std::vector<Shape>{{10}} && !task.classifies() && task.target == Shape{5};
-  return fits ? "" : "it makes 5 numbers of 10";
+  return fits ? "" : "the model maps 10 numbers to 5";
 }
 
 std::shared_ptr<TorchModel> TwoLayers(const std::string& first, const std::string& second,

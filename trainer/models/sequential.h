@@ -12,7 +12,7 @@ namespace ddprun {
 // ModelEntry::misfit of a model for images in classes.
 inline std::string ClassifiesImages(const Task& task, const Arguments&) {
   const bool fits = task.inputs.size() == 1 && task.inputs[0].size() == 3 && task.classifies();
-  return fits ? "" : "it classifies images";
+  return fits ? "" : "the model classifies images";
 }
 
 // ModelEntry::make; `Layers` gives the module, freshly initialised.

@@ -17,11 +17,11 @@ std::string TransformerMisfit(const Task& task, const Arguments& arguments) {
                     task.inputs[1].size() == 2 && task.inputs[0][1] == task.inputs[1][1] &&
                     task.target == task.inputs[1];
   if (!fits) {
-    return "it makes a sequence of two sequences of vectors";
+    return "the model maps two sequences of vectors to one";
   }
   if (task.inputs[0][1] % arguments.Whole("heads") != 0) {
     return "the vectors' " + std::to_string(task.inputs[0][1]) +
-           " numbers do not divide among its heads=" + std::to_string(arguments.Whole("heads"));
+           " numbers cannot be divided among heads=" + std::to_string(arguments.Whole("heads"));
   }
   return "";
 }

@@ -46,7 +46,7 @@ class Vgg11Impl : public torch::nn::Module {
 
 std::string VggMisfit(const Task& task, const Arguments&) {
   const bool fits = task.inputs == std::vector<Shape>{{3, 32, 32}} && task.classifies();
-  return fits ? "" : "it classifies images of 3x32x32";
+  return fits ? "" : "the model classifies images of 3x32x32";
 }
 
 std::shared_ptr<TorchModel> MakeVgg(const Task& task, const Arguments& arguments,

@@ -77,12 +77,12 @@ void AddProcessOptions(CLI::App& app, TrainConfig& config) {
   app.add_option(
          "--threads", config.threads,
          "Threads per rank; 0: cores / ranks on this node, as far as the model has a use for "
-         "them. OMP_NUM_THREADS wins")
+         "them. OMP_NUM_THREADS overrides it")
       ->capture_default_str();
   app.add_option("--progress-every", config.progress_every,
                  "Seconds between progress lines (default: 1, or 0.2 on a terminal)");
   app.add_option("--collective-timeout", config.collective_timeout,
-                 "Seconds after which a silent peer counts as gone")
+                 "Seconds after which a silent peer counts as lost")
       ->capture_default_str();
   app.add_option("--backend", config.backend,
                  "auto: NCCL between GPUs, else shared memory where all ranks are on one node, "

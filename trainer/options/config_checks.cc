@@ -62,11 +62,11 @@ void CheckTask(std::vector<std::string>& problems, const TrainConfig& config) {
   const ModelEntry* const model = FindModel(config.model);
   const DatasetEntry* const dataset = FindDataset(config.dataset);
   if (model == nullptr) {
-    problems.push_back("--model: there is no '" + config.model +
+    problems.push_back("--model: unknown model '" + config.model +
                        "'; known: " + SuitingNames(KnownModels(), kAny));
   }
   if (dataset == nullptr) {
-    problems.push_back("--dataset: there is no '" + config.dataset +
+    problems.push_back("--dataset: unknown data set '" + config.dataset +
                        "'; known: " + SuitingNames(KnownDatasets(), kAny));
   } else if (dataset->reads_files && dataset->bundled.empty() && config.data_root.empty()) {
     problems.push_back("--dataset=" + config.dataset +
@@ -159,12 +159,13 @@ void CheckCudaGraph(std::vector<std::string>& problems, const TrainConfig& confi
       problems.push_back("--cuda-graph is not for " + what + ": " + why);
     }
   };
-  not_with(config.device == "cpu", "--device=cpu", "it is a GPU that replays it");
+  not_with(config.device == "cpu", "--device=cpu", "only a GPU can replay a graph");
   not_with(config.backend == "gloo" || config.backend == "shm", "--backend=" + config.backend,
-           "gradients would pass through the host, whose work no graph holds");
+           "gradients would pass through the host, whose work a graph cannot record");
   not_with(config.learning.compress != "off", "--compress",
-           "gradients are unpacked by the host's work");
-  not_with(!config.run.split_devices.empty(), "--split-devices", "it is recorded on one device");
+           "the host unpacks the gradients, which a graph cannot record");
+  not_with(!config.run.split_devices.empty(), "--split-devices",
+           "a graph is recorded on one device");
 }
 
 }  // namespace
@@ -227,7 +228,7 @@ std::vector<std::string> Problems(const TrainConfig& config) {
   CheckRunOptions(config.run, problems);
   if (!config.run.eval_package.empty() && config.learning.autocast != "off") {
     problems.push_back(
-        "--eval-package is not for --autocast: a package computes as it was exported");
+        "--eval-package and --autocast exclude each other: a package computes as it was exported");
   }
   return problems;
 }

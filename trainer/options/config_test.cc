@@ -87,7 +87,7 @@ TEST(Config, AModelAndDataThatDoNotFitAreRefusedWithThoseThatDo) {
        "data sets that fit it: mnist32, cifar10, synthetic; models that fit this data: mlp, "
        "linear, cnn");
   says({"--model=mlp", "--dataset=toy"}, "models that fit this data: toy");
-  says({"--model=transformer", "--data-arg=d_model=30"}, "do not divide among its heads=8");
+  says({"--model=transformer", "--data-arg=d_model=30"}, "cannot be divided among heads=8");
   says({"--dataset=cifar10"}, "set --data-root=DIR to the directory of its files");
   says({"--model=linear", "--model-arg=hidden=3"}, "--model-arg of linear: 'hidden=3'");
 }
@@ -163,8 +163,8 @@ TEST(Config, NamesEveryProblemAtOnce) {
                "--checkpoint-every=2m", "--resume=maybe", "--backend=mpi", "--keep-last=1",
                "--limit-train=0", "--threads=-1", "--collective-timeout=0", "--bucket-mib=0"});
   EXPECT_EQ(exit.code, 2);
-  for (const char* flag : {"--model: there is no 'vgg'; known: mlp, linear, toy, cnn",
-                           "--dataset: there is no 'cifar'", "--epochs", "--batch", "--lr",
+  for (const char* flag : {"--model: unknown model 'vgg'; known: mlp, linear, toy, cnn",
+                           "--dataset: unknown data set 'cifar'", "--epochs", "--batch", "--lr",
                            "--seed", "--checkpoint-every", "--resume", "--backend", "--keep-last",
                            "--limit-train", "--threads", "--collective-timeout", "--bucket-mib"}) {
     EXPECT_NE(exit.text.find(flag), std::string::npos) << flag << " in\n" << exit.text;

@@ -46,7 +46,8 @@ void AddLearningOptions(CLI::App& app, LearningOptions& options) {
                "An error instead of any operation without a deterministic implementation");
   app.add_flag("--cuda-graph", options.cuda_graph,
                "On a GPU: record forward and backward of a step once, and replay them");
-  app.add_flag("--sync-batchnorm", options.sync_batchnorm, "Refused, with the reason");
+  app.add_flag("--sync-batchnorm", options.sync_batchnorm,
+               "Not supported; the error gives the reason");
   app.add_option("--prefetch", options.prefetch,
                  "Gather the next batch on a thread: on, off, or auto (large batches)")
       ->capture_default_str();
@@ -82,10 +83,9 @@ std::vector<std::string> LearningProblems(const LearningOptions& options) {
             options.loss);
   if (options.sync_batchnorm) {
     problems.push_back(
-        "--sync-batchnorm: there is none. A step may be cut in parts, of which ranks can have "
-        "different numbers, and a collective in each forward would then wait for ever. Batch norm "
-        "uses each rank's own part, as DDP's does by default; a larger --batch makes its "
-        "statistics better");
+        "--sync-batchnorm is not supported. Ranks can cut a step into different numbers of parts, "
+        "so a collective in each forward would wait for ever. Batch norm uses each rank's own "
+        "part, as DDP's does by default. A larger --batch improves its statistics");
   }
   const bool prefetch_known =
       options.prefetch == "auto" || options.prefetch == "on" || options.prefetch == "off";

@@ -58,8 +58,8 @@ void AddRunOptions(CLI::App& app, RunOptions& options) {
   app.add_option("--init-from", options.init_from,
                  "Begin with the parameters in this safetensors file");
   app.add_option("--init-strict", options.init_strict,
-                 "yes: the file must hold exactly this model's parameters; no: take those that "
-                 "fit and say which do not")
+                 "yes: the file must hold exactly this model's parameters; no: load those that fit "
+                 "and report the others")
       ->capture_default_str();
   app.add_option("--freeze", options.freeze,
                  "Do not train parameters whose names begin with one of these")
@@ -78,15 +78,14 @@ void AddRunOptions(CLI::App& app, RunOptions& options) {
                  "Steps to wait, to warm up, to record, and how often: wait,warmup,active[,repeat]")
       ->capture_default_str();
   app.add_option("--skew", options.skew,
-                 "RANK:MILLISECONDS,...: make these ranks slower by so much in every step, to see "
-                 "what the others do");
+                 "RANK:MILLISECONDS,...: make these ranks slower by that much in every step, to "
+                 "see the effect on the others");
   app.add_option("--memory-snapshots", options.memory_snapshots,
-                 "yes: the state is left in memory with ddprun too, so that a restart continues "
-                 "from there; "
-                 "no: restarts continue from checkpoints alone")
+                 "yes: also keep the state in memory with ddprun, so that a restart continues from "
+                 "there; no: restarts continue only from checkpoints")
       ->capture_default_str();
   app.add_flag("--no-sync", options.no_sync,
-               "Do not average gradients over the ranks, to see how far their models part");
+               "Do not average gradients over the ranks, to see how far their models diverge");
 }
 
 void CheckRunOptions(const RunOptions& options, std::vector<std::string>& problems) {

@@ -116,8 +116,8 @@ Result<void> Profiler::Flush() {
     return *trace_->failed;
   }
   if (!done) {
-    return Error{ErrorKind::kSystem, "the profile is not in '" + trace_->path.native() +
-                                         "', which did not take it in time"};
+    return Error{ErrorKind::kSystem,
+                 "cannot write the profile to '" + trace_->path.native() + "' in time"};
   }
   return {};
 }

@@ -87,7 +87,7 @@ Result<Example> LoadExample(const Data& data, std::span<const std::uint64_t> ind
     if (data.fill && (tensor.dim() == 0 || tensor.size(0) != count)) {
       return Error{ErrorKind::kInvalid,
                    "the data set's Fill was asked for " + std::to_string(count) +
-                       " samples, and gave a tensor " + c10::str(tensor.sizes()) +
+                       " samples, but gave a tensor " + c10::str(tensor.sizes()) +
                        ". The first dimension of each tensor must be the samples"};
     }
   }

@@ -433,7 +433,9 @@ Session::Forward Session::LoadForward(const std::string& file, const torch::nn::
     return eager;
   }
   if (impl_->precision != Precision::kFloat32) {
-    Misuse("CompiledForward: --autocast is not for a package, which computes as it was exported");
+    Misuse(
+        "CompiledForward: --autocast does not apply to a package, which computes as it was "
+        "exported");
   }
   std::vector<NamedTensor> state;
   for (const auto& item : module.named_parameters()) {

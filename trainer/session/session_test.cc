@@ -270,7 +270,7 @@ TEST(BatchLoader, RefusesABatchWithoutARowForEachSample) {
   data.fill = [](std::span<const std::uint64_t>) { return Example{at::ones({2, 5}), at::ones(1)}; };
   const Result<Example> loaded = LoadExample(data, indices, {});
   ASSERT_FALSE(loaded);
-  EXPECT_THAT(loaded.error().message, HasSubstr("asked for 2 samples, and gave a tensor [1]"));
+  EXPECT_THAT(loaded.error().message, HasSubstr("asked for 2 samples, but gave a tensor [1]"));
 }
 
 TEST(BatchLoader, ARankWithoutAShareLoadsOneSampleWithoutAWeight) {
