@@ -69,7 +69,7 @@ class Page(BrowserTest):
         stop = self.chrome.find_element(By.ID, "stop")
         self.wait_for(stop.is_displayed, run)
         stop.click()
-        self.assertEqual(stop.text, "Really stop it?")
+        self.assertEqual(stop.text, "Really stop the run?")
         stop.click()
         self.assertNotEqual(run.wait(), 0, run.all())
         self.assertRegex(run.err(), "an operator")

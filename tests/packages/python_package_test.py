@@ -316,7 +316,7 @@ class Run(PackageTest):
 
     def test_a_script_without_its_guard_is_told_so(self):
         run = self.python("import ddprun\ndef work(): pass\nddprun.run(work, 1)\n", expect=1)
-        self.assertIn('put the call below  if __name__ == "__main__":', run.err())
+        self.assertIn('Put the call below  if __name__ == "__main__":', run.err())
 
     def test_an_interactive_session(self):
         """As a notebook: no script, and streams that are objects."""

@@ -130,7 +130,7 @@ def _source(program):
             raise ImportError("no module '%s' to take imports from" % text)
         text, package = spec.origin, spec.parent
     if not os.path.isfile(text):  # Reading a pipe would wait, and take what is in it from the workers.
-        raise OSError("the program '%s' is no file" % text[-150:])
+        raise OSError("the program '%s' is not a file" % text[-150:])
     return _text_of(text), text, package
 
 

@@ -27,6 +27,6 @@ def executable() -> str:
     """
     found = _installed() or shutil.which("ddprun")
     if found is None:
-        raise FileNotFoundError("no ddprun: neither installed with this package nor in PATH "
+        raise FileNotFoundError("cannot find ddprun: it is neither installed with this package nor in PATH "
                                 f"({os.environ.get('PATH', 'not set')})")
     return os.path.abspath(found)

@@ -60,7 +60,7 @@ def send(*lines: str, descriptor: Optional[int] = None) -> bool:
 def _number(value: SupportsIndex) -> int:
     number = operator.index(value)
     if not 0 <= number < _END:
-        raise ValueError(f"a step is a number from 0 to 2^63 - 1, not {number}")
+        raise ValueError(f"a step must be a number from 0 to 2^63 - 1, not {number}")
     return number
 
 
@@ -68,11 +68,11 @@ def _progress(name: Optional[str], within: Optional[float]) -> "list[str]":
     lines = []
     if name is not None:
         if not 1 <= len(name) <= 64 or not (name.isascii() and name.isprintable()):
-            raise ValueError(f"a phase is 1 to 64 printable ASCII characters, not {name!r}")
+            raise ValueError(f"a phase must be 1 to 64 printable ASCII characters, not {name!r}")
         lines.append(f"PHASE={name}")
     if within is not None:
         if not 0 < within < 1e9:
-            raise ValueError(f"within: seconds until the next progress, more than 0, not {within!r}")
+            raise ValueError(f"within must be more than 0 seconds, not {within!r}")
         lines.append(f"EXTEND_TIMEOUT_USEC={max(1, int(within * 1e6))}")
     return lines
 
@@ -81,7 +81,7 @@ def save_signal(number: SupportsIndex) -> None:
     """Names the signal on which this worker saves and continues, for `ddprun save`. Install the handler first."""
     value = operator.index(number)
     if not 1 <= value <= 64 or value in (9, 19):
-        raise ValueError(f"a signal that this program can act upon, not {number!r}")
+        raise ValueError(f"the save signal must be one that this program can handle, not {number!r}")
     send(f"SAVE_SIGNAL={value}")
 
 
@@ -130,7 +130,7 @@ def step(
     took = 0  # Not known.
     if work is not None:
         if not 0 <= work < 1e9:
-            raise ValueError(f"work: seconds of a step, not {work!r}")
+            raise ValueError(f"work must be the seconds of a step, not {work!r}")
         took = max(1, int(work * 1e6))
     page = _page.page
     known = within is None and (phase is None or phase == _phase) and (of is None or of == _total)

@@ -161,7 +161,7 @@ def run(fn: Callable[..., T], nprocs: Union[int, str] = 1, *, args: Sequence[Any
     workers and is then raised.
     """
     if _caller.loading:
-        raise RuntimeError("ddprun.run was called while a worker of it loads this script: put the call "
+        raise RuntimeError("ddprun.run was called while one of its workers loads this script. Put the call "
                            'below  if __name__ == "__main__":')
     with run_folder() as (folder, lock):
         kind, content = _pickled((fn, tuple(args), dict(kwargs or {})))

@@ -16,7 +16,7 @@ _NAMED = 200  # Characters of a name that its memfd has: the kernel takes 249.
 
 def _check(name: str) -> None:
     if not 1 <= len(name) <= 255 or not (name.isascii() and name.isprintable()) or ":" in name:
-        raise ValueError(f"a name is 1 to 255 printable ASCII characters other than ':', not {name!r}")
+        raise ValueError(f"a name must be 1 to 255 printable ASCII characters other than ':', not {name!r}")
 
 
 def _find(name: str) -> Optional[mmap.mmap]:
@@ -52,7 +52,7 @@ def _leave(name: str, size: int) -> mmap.mmap:
         fcntl.fcntl(file, _F_ADD_SEALS, _SEALS)
         listened = bool(os.environ.get("DDPRUN_NOTIFY_SOCKET"))
         if not send("FDSTORE=1", f"FDNAME={name}", descriptor=file) and listened:
-            print(f"ddprun.fdstore: the agent has no room for {name!r} now; it ends with this process",
+            print(f"ddprun.fdstore: the agent has no room for {name!r} now, so it is lost when this process ends",
                   file=sys.stderr)
         return mmap.mmap(file, size)
     finally:
@@ -78,7 +78,7 @@ def fdstore(name: str, size: Optional[int] = None) -> Optional[mmap.mmap]:
     if size is None:
         return _find(name)
     if size <= 0:
-        raise ValueError(f"memory has at least one byte, not {size}")
+        raise ValueError(f"the size must be at least one byte, not {size}")
     return _leave(name, size)
 
 
