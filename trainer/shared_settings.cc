@@ -146,7 +146,7 @@ class Verdict {
 };
 
 Error NotAlike(const std::string& verdict) {
-  return {ErrorKind::kRefused, "the ranks were not started alike: " + verdict +
+  return {ErrorKind::kRefused, "the ranks were started with different settings: " + verdict +
                                    ". All ranks of a training need the same; nothing was trained "
                                    "[ranks-differ]"};
 }

@@ -69,7 +69,8 @@ TEST(SharedSettings, HaveTheSameDataOnAllRanks) {
   EXPECT_EQ(agreed.error().kind, ErrorKind::kRefused);
   EXPECT_EQ(
       agreed.error().message,
-      "the ranks were not started alike: the number of training samples is 999 on rank 2, "
+      "the ranks were started with different settings: the number of training samples is 999 on "
+      "rank 2, "
       "1000 on rank 0. All ranks of a training need the same; nothing was trained [ranks-differ]");
 }
 
@@ -81,9 +82,10 @@ TEST(SharedSettings, ThatDifferEndAllRanksWithBothValues) {
   const std::vector<std::string> heard =
       Agree({Given({"--lr=0.01"}), Given({"--lr=0.01"}), Given({"--lr=0.5", "--seed=2"})});
   EXPECT_THAT(heard,
-              testing::Each("the ranks were not started alike: --lr is 0.5 on rank 2, 0.01 on "
-                            "rank 0; --seed is 2 on rank 2, 1 on rank 0. All ranks of a "
-                            "training need the same; nothing was trained [ranks-differ]"));
+              testing::Each(
+                  "the ranks were started with different settings: --lr is 0.5 on rank 2, 0.01 on "
+                  "rank 0; --seed is 2 on rank 2, 1 on rank 0. All ranks of a "
+                  "training need the same; nothing was trained [ranks-differ]"));
 }
 
 TEST(SharedSettings, OfManyRanksNameAFew) {

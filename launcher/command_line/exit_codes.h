@@ -33,8 +33,8 @@ inline std::vector<ExitCodeRow> ExitCodeTable() {
        "check",
        "no server answers; `check`: not all nodes came", ""},
       {name(kExitInternal), "ddprun itself failed",
-       "ddprun itself failed (out of memory, or a defect of its own); one line says of what",
-       "ddprun itself failed; one line says of what", ""},
+       "ddprun itself failed (out of memory, or a defect of its own); one line gives the cause",
+       "ddprun itself failed; one line gives the cause", ""},
       {name(kExitRestart), "saved: start it again",
        "a scheduler stopped the run, or `ddprun stop --soon` did, and all workers have saved: "
        "start it again",
