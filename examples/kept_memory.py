@@ -1,5 +1,5 @@
-"""Ten lines that leave memory with ddprun: who runs next as this local rank finds it. Without ddprun
-it is memory as any other."""
+"""Ten lines that leave memory with ddprun, where the next worker of this local rank finds it. Without
+ddprun it is ordinary memory."""
 import fcntl
 import mmap
 import os
@@ -14,7 +14,7 @@ def find(name):
 
 
 def leave(name, size):
-    """New memory: what is in it when this process dies is left, in place of what had the name."""
+    """New memory, which outlives this process and replaces earlier memory of this name."""
     file = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(file, size)
     fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)

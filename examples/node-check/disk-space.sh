@@ -1,5 +1,5 @@
 #!/bin/sh
-# Refuses a node on which a directory has less than so many GiB of free space:
+# Refuses a node on which a directory has less than this many GiB of free space:
 #   ddprun --node-check='examples/node-check/disk-space.sh /scratch 50' train.py
 set -eu
 directory=${1:-/tmp}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Refuses a node that has less than so many GiB of memory for new programs:
+# Refuses a node that has less than this many GiB of memory for new programs:
 #   ddprun --node-check='examples/node-check/memory.sh 64' train.py
 set -eu
 least=${1:-1}
