@@ -63,8 +63,8 @@ TEST(TermBounds, TheRefusalSaysByHowMuchTheClocksDiffer) {
   NodeReport report = Plain();
   report.term = TermOf(kNow + 4 * kDay);
   EXPECT_NE(Refusal(report, kNow)
-                .find("the clock of its source was 96 h 00 min ahead of the one that reads "
-                      "it, 2027-01-15 08:00 UTC (compare `date -u` on both"),
+                .find("the clock of its source was 96 h 00 min ahead of this host's, "
+                      "2027-01-15 08:00 UTC (compare `date -u` on both"),
             std::string::npos)
       << Refusal(report, kNow);
   report.term = {std::numeric_limits<std::uint64_t>::max()};

@@ -75,7 +75,7 @@ TEST(AllowList, OnThisMachineOnlySocketsOfTheStoresUser) {
       EXPECT_FALSE(AllowList::Parse("any")->WhyNot(peer, own, end, 1000));
     }
   }
-  EXPECT_NE(names.WhyNot(peer, own, LocalPeer{1001}, 1000)->find("user 1001's of this machine"),
+  EXPECT_NE(names.WhyNot(peer, own, LocalPeer{1001}, 1000)->find("user 1001 of this machine"),
             std::string::npos);
 }
 

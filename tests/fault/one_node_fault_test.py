@@ -135,7 +135,7 @@ class NothingIsLeft(DdprunTest):
                 self.wait_for_workers(run, 1)
                 os.kill(run.agent(), number)
                 self.assertEqual(run.wait(), 70, run.all())
-                self.assertIn(f"the agent was killed by signal {number} ({number.name}); ended what it", run.err())
+                self.assertIn(f"the agent was killed by signal {number} ({number.name}); ended all processes that it", run.err())
 
     def test_guard_and_agent_are_killed_together(self):
         run = self.start(TWO, FAKE_WORKER, HELLO, "--hang")

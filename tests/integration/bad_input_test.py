@@ -193,7 +193,7 @@ class Network(DdprunTest):
     def test_the_endpoints_host_has_no_address(self):
         for flags in (["--node-rank=0"], ["--node-rank=1"], []):
             run = self.start_node("no-such-host.invalid:29400", *flags)
-            self.ends(run, "'no-such-host.invalid': .*is --rdzv-endpoint right")
+            self.ends(run, "'no-such-host.invalid': .*Check --rdzv-endpoint")
 
     def test_rank_0_says_that_the_endpoint_is_not_its_own(self):
         run = self.start_node("192.0.2.1:29400", "--node-rank=0")

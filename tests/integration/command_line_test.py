@@ -46,7 +46,7 @@ class DryRun(DdprunTest):
     def test_one_node(self):
         plan = self.plan(TWO, FAKE_WORKER)
         self.assertIn("standalone because --nnodes", self.line(plan, "count"))
-        self.assertIn("no other node can come", self.line(plan, "server"))
+        self.assertIn("no other node can join", self.line(plan, "server"))
         self.assertEqual(self.line(plan, "local rank 1"), "RANK=1 LOCAL_RANK=1")
         self.assertIn("neither --redirects nor --tee", self.line(plan, "log files"))
         self.assertIn("because of --standalone", self.plan("--standalone", FAKE_WORKER))

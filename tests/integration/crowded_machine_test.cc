@@ -93,7 +93,7 @@ TEST_F(ImpatientOnCrowdedMachine, NotForEver) {
   ASSERT_TRUE(RunUntil([this] { return spawned_.has_value(); }));
   ASSERT_FALSE(*spawned_);
   EXPECT_THAT(spawned_->error().message,
-              HasSubstr("Cannot allocate memory (no memory for one more process); it was tried "
+              HasSubstr("Cannot allocate memory (no memory for one more process); tried "
                         "again for 120 ms"));
   EXPECT_GT(refused, 1);
   EXPECT_THAT(mark_.Living(), IsEmpty());

@@ -64,7 +64,7 @@ class KeptMemory(DdprunTest):
                     self.assertEqual(later["listen"], found)
                     self.assertEqual(sorted(later["shown"]), sorted(f"{k}={v}" for k, v in found.items()))
                     self.assertEqual(later["descriptors"], [*told[0]["descriptors"], *"56"])
-                refused = re.findall("memory that the worker of local rank 0 leaves is refused: .*", run.err())
+                refused = re.findall("cannot keep the memory that the worker of local rank 0 leaves: .*", run.err())
                 self.assertEqual(len(refused), 1, "once for a generation")
                 self.assertIn("FDNAME must have 1 to 255 characters", refused[0])
 

@@ -271,7 +271,7 @@ class BadInput(HostsTest):
     def test_flags_that_contradict_hosts(self):
         self.refused("--hosts: no host is named", "--hosts=")
         hostfile = self.write("hosts", "n1 slots=3 max_slots=2\n")
-        self.refused("--hostfile: host n1 has 3 slots, more than 2, its most", f"--hostfile={hostfile}")
+        self.refused("--hostfile: host n1 has 3 slots, but at most 2 are allowed", f"--hostfile={hostfile}")
         self.refused("--hostfile: cannot open '/no/file'", "--hostfile=/no/file")
         self.refused("but --hostfile names 1 host", "--nnodes=2", f"--hostfile={self.write('one', 'n1')}")
         self.refused("a host must be NAME", "--hosts=n1,-oProxyCommand=x")

@@ -85,8 +85,8 @@ class Peers(DdprunTest):
         store = self.store_of(nodes)
         self.assertEqual([self.ask(store, i) for i in range(3)], ["in", "in", "out"])
         self.assertEqual(self.ask(store, 1, SECOND), "in")
-        self.assertRegex(nodes[0].err(), rf"closed the connection of {self.network.address(2)}.*: it is none of "
-                                         "this world's nodes, and --store-allow does not name its address")
+        self.assertRegex(nodes[0].err(), rf"closed the connection of {self.network.address(2)}.*: its address "
+                                         "belongs to no node of this world, and --store-allow does not name it")
         self.end(*nodes)
 
     # Each generation has its own store, and its own nodes.
@@ -128,8 +128,8 @@ class Peers(DdprunTest):
                 nodes = self.behind_a_nat(*flags)
                 for node in nodes:
                     self.assertEqual(node.wait(30), 1, "\n".join(n.all() for n in nodes))
-                    self.assertRegex(node.err(), "the run failed: .* refuses this node's workers: it is none of this "
-                                                 f"world's nodes.*Set --store-allow={HIDDEN} on every node")
+                    self.assertRegex(node.err(), "the run failed: .* refuses this node's workers: its address belongs "
+                                                 f"to no node of this world.*Set --store-allow={HIDDEN} on every node")
                 self.assertEqual(nodes[1].err().count("stopping the workers: the workers' store"), times)
                 self.run_id += "again"
         nodes = self.behind_a_nat(f"--store-allow={HIDDEN}")

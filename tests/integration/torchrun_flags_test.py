@@ -29,7 +29,7 @@ class LiteralMaster(DdprunTest):
         first = self.start(*flags)
         self.wait_for_workers(first, 1)
         second = self.ask(*flags, expect=69)
-        self.assertRegex(second.err(), f"port {port} is in use .*choose another --master-port")
+        self.assertRegex(second.err(), f"port {port} is in use .*Choose another --master-port")
         self.terminate(first)
 
 

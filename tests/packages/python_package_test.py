@@ -150,7 +150,7 @@ class Workers(PackageTest):
         old = dict(item.split("=", 1) for item in read_text(self.path("old")).split("\0"))
         self.environment.update(old)
         run = self.python("import ddprun\nopen('late', 'w').close()\nddprun.publish('late', 'final')", expect=76)
-        self.assertIn("this world was replaced", run.err())
+        self.assertIn("a newer world has replaced this one", run.err())
         self.assertEqual(read_text(self.path("final")), "made")
 
     def test_as_a_module_it_is_ddprun_and_workers_have_its_python(self):

@@ -122,7 +122,7 @@ class BenchComm(unittest.TestCase):
         self.assertIn("--rounds", wrong.stderr)
         alone = run()
         self.assertEqual(alone.returncode, 2)
-        self.assertIn("start two or more", alone.stderr)
+        self.assertIn("this needs two ranks or more", alone.stderr)
 
 
 if __name__ == "__main__":

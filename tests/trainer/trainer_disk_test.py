@@ -200,7 +200,7 @@ class Disk(support.TrainerTest):
             os.mkfifo(self.path(os.path.join(directory, name)))
         workers = self.run_world(SHORT + ["--sample-log=samples", "--profile=prof"], ranks=2)
         said = workers[1].text("err")
-        self.assertIn("rank-1.jsonl' does not open", said)
+        self.assertIn("rank-1.jsonl' cannot be opened yet", said)
         self.assertIn(f"{STEPS} lines of sample log could not be written to 'samples/generation-1.rank-1.jsonl'", said)
         self.assertIn(b"traceEvents", self.bytes_of("prof/trace-generation-1-rank-1.json"))  # Made anew.
         self.assertEqual(len(self.bytes_of("samples/generation-1.rank-0.jsonl").splitlines()), STEPS)

@@ -18,7 +18,7 @@ Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
     return SystemError("open the data file", path.string(), errno);
   }
   if (!S_ISREG(status.st_mode)) {
-    return Invalid("a data file must be a regular file", path.string());
+    return Invalid("not a regular file", path.string());
   }
   MappedFile file;
   file.size_ = static_cast<std::size_t>(status.st_size);

@@ -144,7 +144,7 @@ TEST(Config, RefusesToLearnSo) {
   EXPECT_EQ(exit.code, 2);
   for (const char* text :
        {"--schedule must", "--warmup-steps must", "--decay-every must", "--decay-factor must",
-        "--clip-norm must", "--autocast must", "--compress must", "--sync-batchnorm: there is none",
+        "--clip-norm must", "--autocast must", "--compress must", "--sync-batchnorm is not supported",
         "--prefetch must"}) {
     EXPECT_NE(exit.text.find(text), std::string::npos) << text << " in\n" << exit.text;
   }
