@@ -281,7 +281,7 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
   ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, args));
   if (check != nullptr) {
     if (!line.rest.empty()) {
-      return Invalid("ddprun check takes no program or argument", InOneLine(line.rest.front()));
+      return Invalid("ddprun check takes no program", InOneLine(line.rest.front()));
     }
     line.rest = {check->program};
   }

@@ -83,7 +83,7 @@ std::string OtherProtocolOf(const grpc::Status& status) {
 Error ProofError(const std::string& message, const Endpoint& endpoint) {
   const std::string who = "the listener at " + ToString(endpoint);
   constexpr const char* kGive =
-      ". If it is the rendezvous, set the same --token-file or DDPRUN_TOKEN on both sides";
+      ". If it is the rendezvous, set the same --token-file=FILE or DDPRUN_TOKEN on both sides";
   if (message.find(kUnproven) != std::string::npos) {
     return {
         ErrorKind::kInvalid,

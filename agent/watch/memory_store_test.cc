@@ -114,7 +114,7 @@ TEST_F(MemoryStoreTest, OnlyMemoryThatKeepsItsSize) {
 TEST_F(MemoryStoreTest, WhatIsNotWholeIsRefused) {
   EXPECT_THAT(Hear(0, "STEP=1", {Memory(1)}), HasSubstr("without FDSTORE=1"));
   EXPECT_THAT(Hear(0, "FDSTORE=1", {}), HasSubstr("without a descriptor"));
-  EXPECT_THAT(Hear(0, "FDSTORE=1", {Memory(1), true}), HasSubstr("more than one"));
+  EXPECT_THAT(Hear(0, "FDSTORE=1", {Memory(1), true}), HasSubstr("several descriptors"));
   EXPECT_EQ(Hear(0, "STEP=1", {}), "");
   for (const std::string& name : {std::string(""), std::string("a:b"), std::string("a\tb"),
                                   std::string("\xc3\xa4"), std::string(256, 'x')}) {

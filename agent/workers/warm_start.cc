@@ -125,8 +125,7 @@ void WarmStart::TakeGiven() {
 
 void WarmStart::SayKeptOneIsNotUsed(const std::string& why) {
   Set("the kept preload process is not used: " + why);
-  Log(LogLevel::kInfo,
-      "the preload process that was kept is not used: " + why + " [kept-preload-not-used]");
+  Log(LogLevel::kInfo, "not using the kept preload process: " + why + " [kept-preload-not-used]");
 }
 
 std::shared_ptr<PreloadHandle> WarmStart::Current() const {

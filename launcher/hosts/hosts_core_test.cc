@@ -85,7 +85,7 @@ TEST(HostsCore, AFixedRunEndsWithTheFirstHostThatCannotBeReached) {
   EXPECT_EQ(effects.exit_code, 69);
   EXPECT_THAT(effects.dropped, ElementsAre(0, 2));
   EXPECT_THAT(scenario.said, HasSubstr("cannot reach host n2: ssh: no route [host-unreachable]\n"
-                                       "the run needs 3 of 3 hosts, and 2 can be reached"));
+                                       "the run needs 3 of 3 hosts, but only 2 can be reached"));
 }
 
 TEST(HostsCore, AnElasticRunGoesOnAndTriesAgain) {

@@ -75,9 +75,9 @@ TEST(K8sManifest, PodsNamesAreWhole) {
   const auto of = [](std::size_t length, const std::string& form) {
     return Printed({form, "--nodes=8", "--name=" + std::string(length, 'a'), "x"});
   };
-  ExpectParts(of(62, "--jobset"), {"54 at most"});
+  ExpectParts(of(62, "--jobset"), {"at most 54"});
   ExpectParts(of(54, "--jobset"), {"kind: JobSet"});
-  ExpectParts(of(62, "--gpus=0"), {"61 at most"});
+  ExpectParts(of(62, "--gpus=0"), {"at most 61"});
   ExpectParts(of(61, "--gpus=0"), {"kind: Job\n"});
 }
 

@@ -307,7 +307,7 @@ TEST(Hello, SaysWhatAnsweredInstead) {
   };
   const Error ssh = answer_with("SSH-2.0-OpenSSH_9.2\r\nmore");
   EXPECT_EQ(ssh.kind, ErrorKind::kRefused);
-  EXPECT_TRUE(ssh.message.ends_with("it said 'SSH-2.0-OpenSSH_9.2'")) << ssh.message;
+  EXPECT_TRUE(ssh.message.ends_with("it answered 'SSH-2.0-OpenSSH_9.2'")) << ssh.message;
   const Error web = answer_with("HTTP/1.0 200 OK\r\n\r\nhello");
   EXPECT_EQ(web.kind, ErrorKind::kRefused);
   const Error mute = answer_with("");

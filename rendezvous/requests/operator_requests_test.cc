@@ -116,7 +116,7 @@ TEST_F(Requests, APieceThatIsUnaskedOrTooLargeEndsTheNodesPart) {
   const auto node = Opens();
   const auto one = Asks();
   node->Say({1, std::string(kMaxPieceBytes + 1, 'x')});
-  EXPECT_NE(one->sent.back().piece.refusal.find("larger"), std::string::npos);
+  EXPECT_NE(one->sent.back().piece.refusal.find("too large"), std::string::npos);
   EXPECT_TRUE(node->sent.back().over);
   const auto other = Asks();
   node->Say({2, "one"});

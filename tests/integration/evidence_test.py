@@ -95,7 +95,7 @@ class Packed(Evidence):
         self.assertFalse(any(SECRET.encode() in bytes_ for bytes_ in inside.values()))
         # What is there already stays, unless it is named.
         before = os.stat(archive).st_ino
-        self.assertIn("is there already", self.report(self.run_directory(), expect=1).stderr)
+        self.assertIn("exists already", self.report(self.run_directory(), expect=1).stderr)
         self.assertEqual(os.stat(archive).st_ino, before)
         told = json.loads(self.report(self.run_directory(), f"--file={archive}", "-o", "json").stdout)
         self.assertEqual((told["file"], told["files"]), (archive, len(inside) - 1))  # Beside its MANIFEST.

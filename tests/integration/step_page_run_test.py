@@ -120,7 +120,7 @@ class StepPages(Asks):
             """))
         self.wait_for(lambda: "told" in run.out(), run)
         self.wait_for(lambda: self.ranks().get("step") == [3_000], run)
-        self.assertEqual(re.findall("the step page of the worker of local rank 0 is refused.*", run.err()),
+        self.assertEqual(re.findall("cannot use the step page of the worker of local rank 0.*", run.err()),
                          ["cannot use the step page of the worker of local rank 0, so it sends its steps as datagrams: "
                           "it is not a memfd that is sealed against shrinking and growing"])
 

@@ -63,7 +63,7 @@ class Programs(DdprunTest):
             self.assertEqual((env["LOCAL_RANK"], env["CUDA_VISIBLE_DEVICES"]), ("0", gpu))
         run = self.run_ddprun("--nproc-per-node=3", "--virtual-local-rank", FAKE_WORKER, expect=2,
                               environment=gpus)
-        self.assertIn("CUDA_VISIBLE_DEVICES='5,7' names 2", run.err())
+        self.assertIn("CUDA_VISIBLE_DEVICES='5,7' has 2", run.err())
 
     def test_env_sets_variables_of_workers(self):
         self.write("ddprun.toml", 'env = "OF_FILE=f"\nenv = "WINS=file"\n')
