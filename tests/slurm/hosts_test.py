@@ -137,7 +137,7 @@ class Addresses(HostsTest):
         choice = '[ $SLURM_NODEID = 0 ] && set -- "$@" --local-addr=10.66.0.1; exec "$@" '
         run = self.srun("-N2", *STEP, "bash", "-c", f"{choice} {FAKE_WORKER} --wait-file={self.go}",
                         "choice", DDPRUN, "-v")
-        self.wait_for_text(run, r"ddprun n02 \| warning: cannot connect to 10\.66\.0\.1:\d+ \(.*: the workers'")
+        self.wait_for_text(run, r"ddprun n02 \| warning: cannot connect to 10\.66\.0\.1:\d+ \(.*\), the workers'")
         self.release()
         self.assertEqual(run.wait(), 0, run.all())
         self.assertNotRegex(run.err(), r"n01 \| (?:warning: )?cannot connect")
