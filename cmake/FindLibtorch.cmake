@@ -2,7 +2,8 @@
 # <root>/nvidia/...), without the wheel's own TorchConfig.cmake: that one enables the CUDA language
 # and fails both with and without a CUDA toolkit.
 #
-#   Libtorch_ROOT   site-packages directory or unpacked prefix; default: the newest prefix that
+#   Libtorch_ROOT   site-packages directory or unpacked prefix; default: one of CMAKE_PREFIX_PATH (also as
+#                   torch.utils.cmake_prefix_path, a directory in it), then the newest prefix that
 #                   scripts/setup.sh made under the cache directory
 #   Libtorch_CUDA_ROOT      another site-packages directory with libtorch_cuda of the very same
 #                           version, where Libtorch_ROOT has none
@@ -11,7 +12,9 @@
 # Libtorch_VERSION, Libtorch_LIBRARY_DIR. Where the root holds libtorch_cuda and the headers of the
 # CUDA runtime and NCCL (scripts/setup.sh --cuda, or any PyTorch for GPUs), also Libtorch::cuda;
 # else Libtorch_CUDA_MISSING says what it lacks. Neither a CUDA compiler nor a toolkit is needed.
-set(_libtorch_roots ${Libtorch_ROOT} $ENV{Libtorch_ROOT})
+set(_libtorch_roots ${CMAKE_PREFIX_PATH})
+list(TRANSFORM _libtorch_roots REPLACE "/torch/share/cmake/?$" "")
+list(PREPEND _libtorch_roots ${Libtorch_ROOT} $ENV{Libtorch_ROOT})
 if(DEFINED ENV{XDG_CACHE_HOME})
   set(_libtorch_cache $ENV{XDG_CACHE_HOME})
 else()

@@ -46,7 +46,8 @@ torch=$(value_of DDPRUN_LIBTORCH_VERSION)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 
-# stage PREFIX COMPONENT...: as they are installed, stripped, with permissions that no umask changes.
+# stage PREFIX COMPONENT...: as they are installed, stripped, with permissions that no umask changes. CMake strips no
+# archive, whose local symbols name the build.
 stage() {
   local prefix=$1 component
   shift
@@ -54,6 +55,7 @@ stage() {
     cmake --install "$build" --prefix "$prefix" --component "$component" --strip >/dev/null ||
       die 1 "cannot install $component of $build (CMake's message is above)"
   done
+  find "$prefix" -name '*.a' -exec strip --strip-unneeded --remove-section=.comment {} +
   chmod -R u=rwX,go=rX "$prefix"
 }
 
@@ -91,7 +93,7 @@ keep() {
 
 make_tar() {
   local name=ddprun-$version-linux-$platform components=(launcher documents notices)
-  [[ $trainer == OFF ]] || components+=(portable-trainer)
+  [[ $trainer == OFF ]] || components+=(portable-trainer portable-library)
   rm -rf "$staging/tar"
   stage "$staging/tar/$name" "${components[@]}"
   tar -C "$staging/tar" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \

@@ -1,12 +1,15 @@
 # find_package(ddprun COMPONENTS trainer): the target ddprun::trainer, for programs with a model of their
-# own (ddprun/trainer.h). It needs libtorch, found as FindLibtorch.cmake says (-DLibtorch_ROOT=...): the
-# very version that the library was built with.
+# own (ddprun/trainer.h). It needs libtorch, found as FindLibtorch.cmake says (-DLibtorch_ROOT=...) or in
+# lib/ddprun beside it: the very version that the library was built with.
 if(NOT TARGET ddprun::trainer)  # It is built in the same tree.
   include(CMakeFindDependencyMacro)
+  get_filename_component(_ddprun_prefix ${CMAKE_CURRENT_LIST_DIR}/../../.. ABSOLUTE)
   list(PREPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR})
   find_dependency(Threads)
   find_dependency(ZLIB)
+  list(APPEND CMAKE_PREFIX_PATH ${_ddprun_prefix}/lib/ddprun)
   find_dependency(Libtorch)
+  list(POP_BACK CMAKE_PREFIX_PATH)
   list(POP_FRONT CMAKE_MODULE_PATH)
   include(${CMAKE_CURRENT_LIST_DIR}/ddprunBuiltWith.cmake)
   if(NOT Libtorch_VERSION VERSION_EQUAL ddprun_LIBTORCH_VERSION)
@@ -16,7 +19,6 @@ if(NOT TARGET ddprun::trainer)  # It is built in the same tree.
 ${Libtorch_VERSION} was found. Set Libtorch_ROOT to a directory that holds the former")
     return()
   endif()
-  get_filename_component(_ddprun_prefix ${CMAKE_CURRENT_LIST_DIR}/../../.. ABSOLUTE)
   add_library(ddprun::trainer STATIC IMPORTED)
   set_target_properties(ddprun::trainer PROPERTIES
     IMPORTED_LOCATION ${_ddprun_prefix}/lib/libddprun_trainer.a

@@ -54,7 +54,7 @@ make_debs() {
   rmdir "$tree/ddprun/usr/share/zsh/site-functions"
   make_deb ddprun 'libc6 (>= 2.34)' python3 'start and supervise distributed training'
   [[ $trainer != OFF ]] || return 0
-  stage "$tree/ddprun-train/usr" portable-trainer
+  stage "$tree/ddprun-train/usr" portable-trainer portable-library
   make_deb ddprun-train "ddprun (= $version), libc6 (>= 2.34), libgcc-s1, libstdc++6 (>= 11), zlib1g" \
-    libhdf5-103-1 'distributed data parallel trainer on libtorch'
+    'libhdf5-103-1, g++ (>= 12), cmake (>= 3.25), zlib1g-dev' 'distributed data parallel trainer on libtorch'
 }

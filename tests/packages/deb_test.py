@@ -78,6 +78,7 @@ class Debian(PackageCase):
             self.inside("mkdir /usr/lib/ddprun && ln -s /run/libtorch/torch /run/libtorch/nvidia /usr/lib/ddprun/")
             said = self.inside("ddprun --nproc-per-node=2 ddprun-train --dataset=mnist --model=mlp --epochs=1")
             self.assertIn("test accuracy", said)
+            self.inside("test -f /usr/lib/libddprun_trainer.a && test -f /usr/lib/cmake/ddprun/ddprunConfig.cmake")
             self.inside("rm -r /usr/lib/ddprun checkpoints && dpkg -P ddprun-train")
         self.inside("dpkg -i ./ddprun_*.deb")  # Again, as an upgrade is.
         self.assert_two_ranks(self.inside("ddprun --nproc-per-node=2 train.py"))
@@ -95,7 +96,7 @@ class Archive(PackageCase):
             self.assertEqual({(member.uid, member.gid) for member in file}, {(0, 0)})
             file.extractall(place)
         (top,) = pathlib.Path(place).iterdir()
-        self.assertEqual(sorted(path.name for path in top.iterdir()), ["bin", "share"])
+        self.assertEqual(sorted(path.name for path in top.iterdir()), ["bin", *(["include", "lib"] if TRAIN else []), "share"])
         environment = clean_environment(OMP_NUM_THREADS="1")
         self.assert_two_ranks(call(top / "bin/ddprun", "--nproc-per-node=2", "train.py", cwd=self.folder, env=environment))
         for name in ("docs/design.md", "examples/heartbeat.py", "third-party.txt", "LICENSE", "README.md"):

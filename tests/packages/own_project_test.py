@@ -1,12 +1,13 @@
 """A project with a model of its own, outside of the tree: on the installed library, as its tutorial has it
-(tests/support/tutorials.py), and with ddprun as a part of it."""
+(tests/support/tutorials.py), on the packed one, and with ddprun as a part of it."""
 
 import os
 import shutil
 import sys
+import tarfile
 import unittest
 
-from made import BUILD, ROOT, call
+from made import BUILD, ROOT, call, make_packages
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
@@ -66,6 +67,25 @@ class OwnProject(PageTest):
         said = call(DDPRUN, self.path("my-model", "build", "my-model"), "--device=cuda", expect=2, cwd=self.folder,
                     env=self.environment)
         self.assertIn("registered by process", said)  # Why it has no GPU.
+
+    def test_on_the_unpacked_archive(self):
+        (archive,) = make_packages(self.path("dist"), "tar")
+        with tarfile.open(archive) as file:
+            file.extractall(self.path("unpacked"))
+        (top,) = os.listdir(self.path("unpacked"))
+        top = self.path("unpacked", top)
+        launcher = os.path.join(top, "bin", "ddprun")
+        libtorch = self.environment.pop("Libtorch_ROOT")
+        call(launcher, "new", "mine", cwd=self.folder, env=self.environment)
+        configure = ["cmake", "-S", self.path("mine"), "-DCMAKE_BUILD_TYPE=Release", "-B", self.path("build")]
+        call(*configure, f"-DCMAKE_PREFIX_PATH={top};{libtorch}/torch/share/cmake", env=self.environment)
+        call("cmake", "--build", self.path("build"), limit=self.limit, env=self.environment)
+        said = call(launcher, "--nproc-per-node=2", self.path("build", "mine"), "--epochs=2", cwd=self.folder, env=self.environment)
+        self.assertRegex(said, r"epoch 2/2 .*accuracy 0\.9")
+        # Beside the library, where the packed ddprun-train looks too.
+        os.makedirs(os.path.join(top, "lib", "ddprun"), exist_ok=True)
+        os.symlink(os.path.join(libtorch, "torch"), os.path.join(top, "lib", "ddprun", "torch"))
+        call(*configure[:-1], self.path("beside"), "-DCMAKE_PREFIX_PATH=" + top, env=self.environment)
 
     def test_with_ddprun_as_a_part_of_it(self):
         os.mkdir(self.path("mine"))
