@@ -8,9 +8,11 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "trainer/disk/line_file.h"
+#include "trainer/extras/publishing.h"
 #include "trainer/loop/blocking_tasks.h"
 #include "trainer/loop/step_observer.h"
 #include "trainer/profiler/memory.h"
@@ -22,7 +24,7 @@ namespace {
 // --profile. A recorded step lasts until the next one begins.
 class Profile final : public StepObserver {
  public:
-  explicit Profile(Training& training) : training_(training) {}
+  using StepObserver::StepObserver;
 
   Result<void> BeforeFirstStep() override {
     const RunOptions& run = training_.config.run;
@@ -84,7 +86,6 @@ class Profile final : public StepObserver {
     }
   }
 
-  Training& training_;
   std::optional<Profiler> profiler_;
   bool in_step_ = false;
 };
@@ -92,7 +93,7 @@ class Profile final : public StepObserver {
 // --skew: makes each step of this rank longer.
 class Skewed final : public StepObserver {
  public:
-  explicit Skewed(std::chrono::milliseconds by) : by_(by) {}
+  Skewed(Training& training, std::chrono::milliseconds by) : StepObserver(training), by_(by) {}
 
   Result<void> BeforeStep() override {
     const NamedRange range("skew");
@@ -115,7 +116,7 @@ class Skewed final : public StepObserver {
 // resumed count up to that checkpoint's step.
 class LoggedSamples final : public StepObserver {
  public:
-  explicit LoggedSamples(Training& training) : training_(training) {}
+  using StepObserver::StepObserver;
 
   Result<void> BeforeFirstStep() override {
     const WorkerEnv& env = training_.env;
@@ -139,14 +140,13 @@ class LoggedSamples final : public StepObserver {
   }
 
  private:
-  Training& training_;
   LineFile lines_;
 };
 
 // --no-sync: says how far the ranks' parameters are apart at the end.
 class Distances final : public StepObserver {
  public:
-  explicit Distances(Training& training) : training_(training) {}
+  using StepObserver::StepObserver;
 
   Result<void> AfterLastStep() override {
     training_.heartbeat.Phase(kEvaluatedPhase);
@@ -162,9 +162,68 @@ class Distances final : public StepObserver {
     }
     return {};
   }
+};
+
+// --init-from: parameters of an older training.
+class BegunFrom final : public StepObserver {
+ public:
+  using StepObserver::StepObserver;
+
+  Result<void> ReadFreshState() override {
+    ASSIGN_OR_RETURN(given_, ReadParameters(RealFileSystem(), training_.config.run.init_from));
+    return {};
+  }
+  Result<void> TakeFreshState(std::vector<std::string>& notes) override {
+    const RunOptions& run = training_.config.run;
+    const std::vector<Tensor> given = std::move(given_);
+    Snapshot mine = CopyNow(training_.learner->View(), {});
+    ASSIGN_OR_RETURN(const TransferReport report,
+                     Transfer(given, run.init_strict == "yes", mine.model));
+    notes.push_back("parameters from '" + run.init_from.native() + "': " + Describe(report));
+    return training_.learner->CopyFrom(mine);
+  }
 
  private:
-  Training& training_;
+  std::vector<Tensor> given_;
+};
+
+// --publish: parameters of the best checkpoint where best ones are kept, else the last.
+class Published final : public StepObserver {
+ public:
+  using StepObserver::StepObserver;
+
+  Result<void> AfterLastSave(Saving& saving, const std::shared_ptr<const Snapshot>& last) override {
+    const std::string directory = training_.config.run.publish.native();
+    return Await(training_,
+                 {.what = "the model is being published in '" + directory + "'",
+                  .bytes = 2 * ByteCount(*last),
+                  .work = [this, &saving, last] { return PublishResult(saving, *last); }});
+  }
+
+ private:
+  Result<void> PublishResult(Saving& saving, const Snapshot& last) {
+    const RunOptions& run = training_.config.run;
+    Snapshot snapshot = last;
+    if (run.keep_best) {
+      Result<std::optional<LoadedCheckpoint>> best = saving.LoadBest();
+      if (!best && best.error().kind != ErrorKind::kSystem) {  // Still so after a restart.
+        return Error{
+            ErrorKind::kRefused,
+            "the best checkpoint is broken, and nothing was published: " + best.error().message +
+                ". The training itself is finished and saved. To publish the parameters of the "
+                "last "
+                "step, start it again without --keep-best"};
+      }
+      RETURN_IF_ERROR(best);
+      if (*best) {
+        snapshot = std::move((*best)->snapshot);
+      }
+    }
+    RETURN_IF_ERROR(Publish(RealFileSystem(), run.publish, snapshot.model, snapshot.state));
+    Log(LogLevel::kInfo, "published the parameters of step " + std::to_string(snapshot.state.step) +
+                             " in " + run.publish.native());
+    return {};
+  }
 };
 
 }  // namespace
@@ -179,13 +238,19 @@ void AddExtras(Training& training, TrainingSteps& steps) {
     by = skew.rank == training.env.rank ? skew.by : by;
   }
   if (by.count() > 0) {
-    steps.Add(std::make_unique<Skewed>(by));
+    steps.Add(std::make_unique<Skewed>(training, by));
   }
   if (!training.config.sample_log.empty()) {
     steps.Add(std::make_unique<LoggedSamples>(training));
   }
   if (run.no_sync && training.env.world_size > 1) {
     steps.Add(std::make_unique<Distances>(training));
+  }
+  if (!run.init_from.empty()) {
+    steps.Add(std::make_unique<BegunFrom>(training));
+  }
+  if (!run.publish.empty()) {
+    steps.Add(std::make_unique<Published>(training));
   }
 }
 

@@ -1,5 +1,6 @@
 // What a training does beside the training, where a flag asks for it: --profile, --skew,
-// --sample-log, --no-sync. The loop does not know these; they observe its steps.
+// --sample-log, --no-sync, --init-from, --publish. The loop does not know these; they observe its
+// steps.
 #pragma once
 
 #include "trainer/loop/steps.h"

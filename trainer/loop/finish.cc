@@ -12,35 +12,10 @@
 #include "trainer/learning/early_stopping.h"
 #include "trainer/loop/blocking_tasks.h"
 #include "trainer/loop/evaluation.h"
-#include "trainer/publishing.h"
 #include "trainer/results.h"
 
 namespace ddprun {
 namespace {
-
-// Parameters of the best checkpoint where best ones are kept, else the last.
-Result<void> PublishResult(Training& training, Saving& saving, const Snapshot& last) {
-  const RunOptions& run = training.config.run;
-  Snapshot snapshot = last;
-  if (run.keep_best) {
-    Result<std::optional<LoadedCheckpoint>> best = saving.LoadBest();
-    if (!best && best.error().kind != ErrorKind::kSystem) {  // Still so after a restart.
-      return Error{
-          ErrorKind::kRefused,
-          "the best checkpoint is broken, and nothing was published: " + best.error().message +
-              ". The training itself is finished and saved. To publish the parameters of the last "
-              "step, start it again without --keep-best"};
-    }
-    RETURN_IF_ERROR(best);
-    if (*best) {
-      snapshot = std::move((*best)->snapshot);
-    }
-  }
-  RETURN_IF_ERROR(Publish(RealFileSystem(), run.publish, snapshot.model, snapshot.state));
-  Log(LogLevel::kInfo, "published the parameters of step " + std::to_string(snapshot.state.step) +
-                           " in " + run.publish.native());
-  return {};
-}
 
 // Rank 0. One after the other, so that each says by itself what is waited for.
 Result<void> WriteEverything(Training& training, Saving& saving, bool save) {
@@ -61,11 +36,8 @@ Result<void> WriteEverything(Training& training, Saving& saving, bool save) {
                          .bytes = bytes,
                          .work = [path, last] { return WriteParameters(path, last->model); }}));
   }
-  if (!config.run.publish.empty()) {
-    RETURN_IF_ERROR(Await(
-        training, {.what = "the model is being published in '" + config.run.publish.native() + "'",
-                   .bytes = 2 * bytes,
-                   .work = [&, last] { return PublishResult(training, saving, *last); }}));
+  for (StepObserver* const observer : training.observers) {
+    RETURN_IF_ERROR(observer->AfterLastSave(saving, last));
   }
   RETURN_IF_ERROR(Await(training, {.what = "the checkpoints in " + directory + " are being closed",
                                    .work = [&saving] { return saving.CloseDirectory(); }}));

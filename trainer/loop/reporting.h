@@ -15,7 +15,7 @@ namespace ddprun {
 
 class Reporting final : public StepObserver {
  public:
-  Reporting(Training& training, Saving& saving) : training_(training), saving_(saving) {}
+  Reporting(Training& training, Saving& saving) : StepObserver(training), saving_(saving) {}
 
   Result<void> BeforeFirstStep() override;
   Result<void> AfterStep(const FinishedStep& step) override;
@@ -25,7 +25,6 @@ class Reporting final : public StepObserver {
   Result<void> Report(const FinishedStep& step);
   void Publish(const Score& score, double seconds, const FinishedStep& step);
 
-  Training& training_;
   Saving& saving_;
   bool replays_ = false;  // It was logged that steps are replayed.
   std::uint64_t report_at_ = 0;

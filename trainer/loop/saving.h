@@ -23,7 +23,7 @@ namespace ddprun {
 
 class Saving final : public StepObserver {
  public:
-  explicit Saving(Training& training) : training_(training) {}
+  using StepObserver::StepObserver;
 
   // Once the learner is made. Null: on no rank (--memory-snapshots).
   MemorySnapshots* OpenMemory();
@@ -79,7 +79,6 @@ class Saving final : public StepObserver {
   // Ends the threads of the checkpoints, which may wait for the disk.
   void EndThreads();
 
-  Training& training_;
   std::unique_ptr<MemorySnapshots> memory_;
   bool save_first_ = false;
   bool save_asked_ = false;

@@ -8,9 +8,7 @@
 
 #include "trainer/checkpoint/memory_start.h"
 #include "trainer/learning/early_stopping.h"
-#include "trainer/learning/transfer.h"
 #include "trainer/loop/blocking_tasks.h"
-#include "trainer/publishing.h"
 #include "trainer/results.h"
 #include "trainer/shared_settings.h"
 #include "trainer/start_log.h"
@@ -26,7 +24,6 @@ struct Choice {
   std::optional<Remembered> remembered;  // The newest that any rank has found.
   Result<void> read;
   ChosenStart chosen;
-  std::vector<Tensor> given;  // From --init-from, if no checkpoint was loaded.
 };
 
 // The newest state in the memory of any node.
@@ -87,20 +84,12 @@ Result<void> ReadStart(Training& training, Saving& saving, Choice& choice) {
   }
   // After the directory was made, where metrics may be.
   RETURN_IF_ERROR(OpenOutputs(training, choice.chosen.plan));
-  if (choice.chosen.plan.kind == StartKind::kFresh && !config.run.init_from.empty()) {
-    ASSIGN_OR_RETURN(choice.given, ReadParameters(RealFileSystem(), config.run.init_from));
+  if (choice.chosen.plan.kind == StartKind::kFresh) {
+    for (StepObserver* const observer : training.observers) {
+      RETURN_IF_ERROR(observer->ReadFreshState());
+    }
   }
   return {};
-}
-
-Result<void> StartFromOthers(Training& training, const std::vector<Tensor>& given,
-                             StartPlan& plan) {
-  const RunOptions& run = training.config.run;
-  Snapshot mine = CopyNow(training.learner->View(), {});
-  ASSIGN_OR_RETURN(const TransferReport report,
-                   Transfer(given, run.init_strict == "yes", mine.model));
-  plan.notes.push_back("parameters from '" + run.init_from.native() + "': " + Describe(report));
-  return training.learner->CopyFrom(mine);
 }
 
 // Rank 0.
@@ -109,8 +98,10 @@ Result<StartPlan> TakeStart(Training& training, Choice& choice) {
   StartPlan& plan = choice.chosen.plan;
   if (choice.chosen.loaded) {
     RETURN_IF_ERROR(training.learner->CopyFrom(*choice.chosen.loaded));
-  } else if (plan.kind == StartKind::kFresh && !training.config.run.init_from.empty()) {
-    RETURN_IF_ERROR(StartFromOthers(training, choice.given, plan));
+  } else if (plan.kind == StartKind::kFresh) {
+    for (StepObserver* const observer : training.observers) {
+      RETURN_IF_ERROR(observer->TakeFreshState(plan.notes));
+    }
   }
   return std::move(plan);
 }

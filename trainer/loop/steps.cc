@@ -13,18 +13,16 @@ TrainingSteps::TrainingSteps(Training& training)
     : training_(training),
       saving_(training),
       reporting_(training, saving_),
-      stopping_(training, saving_),
-      observers_{&reporting_} {
+      stopping_(training, saving_) {
+  training.observers = {&reporting_, &saving_, &stopping_};
   if (training.config.run.validate_every > 0) {
-    observers_.push_back(&validation_.emplace(training));
+    training.observers.insert(training.observers.begin() + 1, &validation_.emplace(training));
   }
-  observers_.push_back(&saving_);
-  observers_.push_back(&stopping_);
 }
 
 void TrainingSteps::Add(std::unique_ptr<StepObserver> observer) {
-  observers_.insert(observers_.begin() + static_cast<std::ptrdiff_t>(added_.size()),
-                    observer.get());
+  training_.observers.insert(
+      training_.observers.begin() + static_cast<std::ptrdiff_t>(added_.size()), observer.get());
   added_.push_back(std::move(observer));
 }
 
@@ -40,7 +38,7 @@ Result<bool> TrainingSteps::Begin(
   if (start.plan.kind == StartKind::kFresh) {
     saving_.SaveFirst();
   }
-  for (StepObserver* const observer : observers_) {
+  for (StepObserver* const observer : training_.observers) {
     RETURN_IF_ERROR(observer->BeforeFirstStep());
   }
   return true;
@@ -51,7 +49,7 @@ Result<const FeedPart*> TrainingSteps::NextPart() {
     training_.group->TakeEntry();
     step_began_ = std::chrono::steady_clock::now();
     training_.heartbeat.Phase(kDataPhase);
-    for (StepObserver* const observer : observers_) {
+    for (StepObserver* const observer : training_.observers) {
       RETURN_IF_ERROR(observer->BeforeStep());
     }
   }
@@ -75,7 +73,7 @@ Result<void> TrainingSteps::EndStep() {
   if (const auto entry = training_.group->TakeEntry()) {
     step.work = std::chrono::ceil<std::chrono::microseconds>(*entry - step_began_);
   }
-  for (StepObserver* const observer : observers_) {
+  for (StepObserver* const observer : training_.observers) {
     RETURN_IF_ERROR(observer->AfterStep(step));
   }
   return {};
@@ -89,7 +87,7 @@ Result<TrainingEnd> TrainingSteps::Finish() {
     RETURN_IF_ERROR(saving_.SaveAndStop());
     return TrainingEnd::kStopped;
   }
-  for (StepObserver* const observer : observers_) {
+  for (StepObserver* const observer : training_.observers) {
     RETURN_IF_ERROR(observer->AfterLastStep());
   }
   RETURN_IF_ERROR(ddprun::Finish(training_, saving_));
@@ -97,7 +95,7 @@ Result<TrainingEnd> TrainingSteps::Finish() {
 }
 
 Result<TrainingEnd> TrainingSteps::Close(Result<TrainingEnd> end) {
-  for (StepObserver* const observer : observers_) {
+  for (StepObserver* const observer : training_.observers) {
     if (const Result<void> closed = observer->Close(end); !closed && end) {
       end = closed.error();
     }

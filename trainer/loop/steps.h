@@ -61,7 +61,6 @@ class TrainingSteps {
   Stopping stopping_;
   std::optional<Validation> validation_;  // --validate-every
   std::vector<std::unique_ptr<StepObserver>> added_;
-  std::vector<StepObserver*> observers_;
   std::unique_ptr<BatchFeed> feed_;  // May fill the learner's memory: destroyed before it.
   const FeedPart* part_ = nullptr;
   std::chrono::steady_clock::time_point step_began_;

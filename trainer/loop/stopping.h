@@ -17,13 +17,12 @@ class Stopping final : public StepObserver {
  public:
   // Called after the validation and the save of a step, and last before the first step: from then
   // on signals are requests to stop.
-  Stopping(Training& training, Saving& saving) : training_(training), saving_(saving) {}
+  Stopping(Training& training, Saving& saving) : StepObserver(training), saving_(saving) {}
 
   Result<void> BeforeFirstStep() override;
   Result<void> AfterStep(const FinishedStep& step) override;
 
  private:
-  Training& training_;
   Saving& saving_;
   std::uint64_t agree_at_ = 0;  // The step at which all ranks next agree.
   std::uint64_t agreed_step_ = 0;

@@ -25,6 +25,7 @@
 #include "trainer/group/process_group.h"
 #include "trainer/heartbeat.h"
 #include "trainer/learning/learner.h"
+#include "trainer/loop/step_observer.h"
 #include "trainer/options/config.h"
 #include "trainer/progress.h"
 #include "trainer/schedule.h"
@@ -60,6 +61,7 @@ struct Training {
   const WorkerEnv& env;
   const Device& device;
 
+  std::vector<StepObserver*> observers;  // Set by TrainingSteps.
   Dataset dataset;
   bool samples_on_disk = false;  // Samples of a batch are read from files that may hang.
   // Scores some samples of a set, on this rank only.

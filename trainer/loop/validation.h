@@ -11,14 +11,12 @@ namespace ddprun {
 
 class Validation final : public StepObserver {
  public:
-  explicit Validation(Training& training) : training_(training) {}
+  using StepObserver::StepObserver;
 
   Result<void> AfterStep(const FinishedStep& step) override;
 
  private:
   void Report(const Evaluation& result);
-
-  Training& training_;
 };
 
 }  // namespace ddprun

@@ -1,8 +1,10 @@
-#include "trainer/publishing.h"
+#include "trainer/extras/publishing.h"
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "trainer/checkpoint/digest.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -41,6 +43,24 @@ Result<std::uint64_t> WriteBeside(FileSystem& files, const fs::path& path,
   return digest;
 }
 
+std::string Kind(const Tensor& tensor) {
+  std::string text;
+  for (const std::int64_t size : tensor.shape) {
+    text += (text.empty() ? "" : ",") + std::to_string(size);
+  }
+  return std::string(NameOf(tensor.dtype)) + "[" + text + "]";
+}
+
+void AddList(std::string& text, const char* what, const std::vector<std::string>& names) {
+  if (names.empty()) {
+    return;
+  }
+  text += (text.empty() ? "" : "\n") + std::string(what) + " " + std::to_string(names.size()) + ":";
+  for (const std::string& name : names) {
+    text += " " + name;
+  }
+}
+
 }  // namespace
 
 Result<void> Publish(FileSystem& files, const fs::path& directory,
@@ -73,6 +93,54 @@ Result<std::vector<Tensor>> ReadParameters(FileSystem& files, const fs::path& pa
   ASSIGN_OR_RETURN(const DigestedBytes read, files.ReadDigested(file, kAny));
   ASSIGN_OR_RETURN(SafetensorsFile parsed, ParseSafetensors(read.bytes, file.native()));
   return std::move(parsed.tensors);
+}
+
+Result<TransferReport> Transfer(const std::vector<Tensor>& given, bool strict,
+                                std::vector<Tensor>& model) {
+  std::map<std::string, const Tensor*> there;
+  for (const Tensor& tensor : given) {
+    there[tensor.name] = &tensor;
+  }
+  TransferReport report;
+  std::vector<Tensor> filled = model;
+  std::set<std::string> mine;
+  for (Tensor& tensor : filled) {
+    mine.insert(tensor.name);
+    const auto found = there.find(tensor.name);
+    if (found == there.end()) {
+      report.missing.push_back(tensor.name);
+    } else if (found->second->dtype != tensor.dtype || found->second->shape != tensor.shape) {
+      report.misfits.push_back(tensor.name + " (" + Kind(*found->second) + " there, " +
+                               Kind(tensor) + " here)");
+    } else {
+      tensor.bytes = found->second->bytes;
+      report.loaded.push_back(tensor.name);
+    }
+  }
+  for (const Tensor& tensor : given) {
+    if (mine.count(tensor.name) == 0) {
+      report.unused.push_back(tensor.name);
+    }
+  }
+  const bool exact = report.missing.empty() && report.unused.empty() && report.misfits.empty();
+  if (report.loaded.empty() || (strict && !exact)) {
+    return Error{ErrorKind::kInvalid,
+                 "the parameters do not fit this model" +
+                     std::string(strict ? " (--init-strict=no loads only those that do)"
+                                        : ", none of them") +
+                     ":\n" + Describe(report)};
+  }
+  model = std::move(filled);
+  return report;
+}
+
+std::string Describe(const TransferReport& report) {
+  std::string text;
+  AddList(text, "loaded", report.loaded);
+  AddList(text, "missing, left as initialised,", report.missing);
+  AddList(text, "of another shape, left as initialised,", report.misfits);
+  AddList(text, "not of this model, skipped,", report.unused);
+  return text;
 }
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-#include "trainer/publishing.h"
+#include "trainer/extras/publishing.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,6 @@
 #include "trainer/checkpoint/checkpoint_fixtures.h"
 #include "trainer/checkpoint/digest.h"
 #include "trainer/checkpoint/memory_file_system_testing.h"
-#include "trainer/learning/transfer.h"
 
 namespace ddprun {
 namespace {
