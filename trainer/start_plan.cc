@@ -60,12 +60,12 @@ std::string Hyperparameter(const TrainState& state, const std::string& name) {
 }
 
 // A restart of the run that wrote it, as opposed to a new run of the same name.
-bool WrittenBy(const WorkerEnv& env, const TrainState& state) {
-  return state.run_id == env.run_id && state.generation < env.generation;
+bool WrittenBy(const Writer& writer, const TrainState& state) {
+  return state.run_id == writer.run_id && state.generation < writer.generation;
 }
 
 // Whether the state counts, and the start then.
-bool StartFromMemory(const TrainConfig& config, const Writer& writer, const CheckpointStore& store,
+bool StartFromMemory(const TrainConfig& config, const CheckpointStore& store,
                      const TrainState& asked, const Remembered& remembered, ChosenStart& start) {
   const TrainState& state = remembered.state;
   const auto found = state.metrics.find(kBestStep);
@@ -78,7 +78,7 @@ bool StartFromMemory(const TrainConfig& config, const Writer& writer, const Chec
   const bool same =
       state.model == asked.model && state.model_description == asked.model_description;
   const std::optional<std::string> why_not =
-      same ? WhyNotFromMemory(state, best, writer, disk) : "it belongs to another model";
+      same ? WhyNotFromMemory(state, best, store.writer(), disk) : "it belongs to another model";
   if (why_not) {
     if (!made || made->step < state.step) {  // Else it is only older.
       start.plan.notes.push_back("the state of step " + std::to_string(state.step) +
@@ -103,13 +103,13 @@ bool StartFromMemory(const TrainConfig& config, const Writer& writer, const Chec
   return true;
 }
 
-Result<void> StartFromDisk(const TrainConfig& config, const WorkerEnv& env, CheckpointStore& store,
+Result<void> StartFromDisk(const TrainConfig& config, CheckpointStore& store,
                            const TrainState& asked, ChosenStart& start) {
   StartPlan& plan = start.plan;
   Result<LoadOutcome> outcome = store.Load();
   const bool found = outcome && outcome->checkpoint;
   if (config.resume_mode == ResumeMode::kNever &&
-      !(found && WrittenBy(env, outcome->checkpoint->snapshot.state))) {
+      !(found && WrittenBy(store.writer(), outcome->checkpoint->snapshot.state))) {
     store.StartAfresh();
     outcome = LoadOutcome{};
   }
@@ -283,15 +283,15 @@ Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked
   return state;
 }
 
-Result<ChosenStart> ChooseStart(const TrainConfig& config, const WorkerEnv& env,
-                                const Writer& writer, CheckpointStore& store,
+Result<ChosenStart> ChooseStart(const TrainConfig& config, CheckpointStore& store,
                                 const TrainState& asked,
                                 const std::optional<Remembered>& remembered) {
   ChosenStart start;
   start.plan.state = asked;
-  if (!remembered || !StartFromMemory(config, writer, store, asked, *remembered, start)) {
-    RETURN_IF_ERROR(StartFromDisk(config, env, store, asked, start));
+  if (!remembered || !StartFromMemory(config, store, asked, *remembered, start)) {
+    RETURN_IF_ERROR(StartFromDisk(config, store, asked, start));
   }
+  const Writer& writer = store.writer();
   TrainState& state = start.plan.state;
   state.run_id = writer.run_id;
   state.term = writer.term;

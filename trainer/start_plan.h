@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "common/result.h"
-#include "proto/worker_env.h"
 #include "trainer/checkpoint/checkpoint_store.h"
 #include "trainer/checkpoint/snapshot.h"
 #include "trainer/options/config.h"
@@ -57,10 +56,10 @@ struct ChosenStart {
   std::optional<std::uint64_t> last_saved;  // The step of the newest checkpoint.
 };
 
-// Where this training continues: from the state in memory where that counts, else from the newest
-// checkpoint. The writer has claimed the store: no other process moves what is found there.
-Result<ChosenStart> ChooseStart(const TrainConfig& config, const WorkerEnv& env,
-                                const Writer& writer, CheckpointStore& store,
+// Where the training that is `asked` for continues: from the state in memory where that counts,
+// else from the newest checkpoint. The store is claimed: no other process moves what is found
+// there.
+Result<ChosenStart> ChooseStart(const TrainConfig& config, CheckpointStore& store,
                                 const TrainState& asked,
                                 const std::optional<Remembered>& remembered);
 

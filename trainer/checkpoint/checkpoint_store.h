@@ -76,6 +76,8 @@ class CheckpointStore {
     best_.reset();
   }
 
+  // After Claim.
+  const Writer& writer() const { return *writer_; }
   // After Claim: what the next checkpoint descends from. None: nothing.
   std::optional<CheckpointRef> head() const {
     return lineage_.empty() ? std::nullopt : std::optional(lineage_.front());

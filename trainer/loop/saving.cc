@@ -44,15 +44,13 @@ Result<ChosenStart> Saving::Choose(const TrainState& asked,
                                    const std::optional<Remembered>& remembered) {
   CHECK(!store_);
   last_handed_over_ = std::chrono::steady_clock::now();
-  const Writer writer = WriterOf(training_.env);
   store_.emplace(RealFileSystem(), StoreConfig(training_.config, asked.model_description));
-  ASSIGN_OR_RETURN(const std::vector<std::string> warnings, store_->Claim(writer));
+  ASSIGN_OR_RETURN(const std::vector<std::string> warnings, store_->Claim(WriterOf(training_.env)));
   for (const std::string& warning : warnings) {
     training_.Say(LogLevel::kWarning, warning);
   }
   saver_ = std::make_unique<Saver>(*store_, SaverOptions{});
-  ASSIGN_OR_RETURN(ChosenStart start, ChooseStart(training_.config, training_.env, writer, *store_,
-                                                  asked, remembered));
+  ASSIGN_OR_RETURN(ChosenStart start, ChooseStart(training_.config, *store_, asked, remembered));
   last_saved_ = start.last_saved;
   handed_over_ = start.last_saved;
   save_is_owed_ = start.plan.kind == StartKind::kFromMemory;
