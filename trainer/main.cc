@@ -1,5 +1,6 @@
 // ddprun-train: one worker of a distributed training, or a training of one process.
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <new>
 #include <string>
@@ -8,11 +9,15 @@
 #include "common/log.h"
 #include "proto/worker_env.h"
 #include "trainer/data/entries.h"
+#include "trainer/device/choose_device.h"
+#include "trainer/device/gpu_plugin.h"
 #include "trainer/extras/staging.h"
+#include "trainer/group/process_group.h"
+#include "trainer/learning/model_learner.h"
+#include "trainer/learning/torch_settings.h"
 #include "trainer/loop/loop.h"
 #include "trainer/models/entries.h"
 #include "trainer/options/config.h"
-#include "trainer/warm_up.h"
 #include "trainer/worker_process.h"
 
 namespace ddprun {
@@ -56,6 +61,66 @@ Result<Dataset> LoadData(const TrainConfig& config, const WorkerEnv& env) {
         SplitValidation(*dataset, static_cast<std::uint32_t>(config.run.validation_samples)));
   }
   return dataset;
+}
+
+// Normalising a batch takes more than one.
+constexpr std::int64_t kFewestWarm = 2;
+// A rank's whole batch, for which oneDNN then has the kernels; of a large one a part.
+constexpr std::int64_t kMostWarm = 64;
+
+void Clear(const Task& task, std::size_t samples, const BatchRoom& room) {
+  for (std::size_t i = 0; i < task.inputs.size(); ++i) {
+    std::fill_n(room.inputs[i], samples * NumbersIn(task.inputs[i]), 0.0F);
+  }
+  if (room.targets != nullptr) {
+    std::fill_n(room.targets, samples * NumbersIn(task.target), 0.0F);
+  }
+  if (room.labels != nullptr) {
+    std::fill_n(room.labels, samples, 0);
+  }
+}
+
+Result<void> StepOnZeros(const TrainConfig& config) {
+  LearnerOptions options;
+  options.task = FindDataset(config.dataset)->task(config.data_arguments);
+  options.model_arguments = config.model_arguments;
+  options.optimizer = config.optimizer_options;
+  options.clip_norm = config.learning.clip_norm.value_or(0);
+  options.loss = *ParseLoss(config.learning.loss);
+  options.freeze = config.run.freeze;
+  ASSIGN_OR_RETURN(const auto group, ProcessGroup::Join({}, {}));
+  ModelLearner learner(*FindModel(config.model), options, *group);
+  RETURN_IF_ERROR(learner.Start({}, 0));
+  const auto samples = static_cast<std::size_t>(std::clamp(config.batch, kFewestWarm, kMostWarm));
+  RETURN_IF_ERROR(learner.MakeRoom(samples, samples));
+  Clear(options.task, samples, learner.room(0));
+  RETURN_IF_ERROR(learner.Backward({.count = samples, .global_count = samples}));
+  return learner.Update(0);
+}
+
+// The work of the preload process (proto/preload_process.h) before it forks workers:
+//
+//   a training that may use a GPU | loads the GPU plug-in and calls no CUDA, which no fork survives
+//   any other, or no plug-in here | takes one step on zeros, so that workers find all of it made
+//
+// Never both. libtorch's autograd engine counts devices once, at the first backward pass of a
+// process. A worker that is forked after that pass and then loads CUDA fails with
+// "device.index() < device_ready_queues_.size() INTERNAL ASSERT FAILED".
+//
+// Uses one thread, and neither files nor peers. Reports no error: each worker meets it again.
+void WarmUp(const TrainConfig& config) {
+  SetUpLibtorch(1);
+  if (MayUseGpu(config.device_spec, config.backend_choice)) {
+    const Result<GpuPlugin> plugin = GpuPlugin::Load();
+    if (plugin || plugin.error().kind != ErrorKind::kNotFound) {
+      return;  // Without its file nothing was loaded, and the workers train on the CPU.
+    }
+  }
+  try {
+    (void)StepOnZeros(config);
+  } catch (const std::exception&) {
+    // The workers will meet it, and say it.
+  }
 }
 
 const WorkerProgram kTrain = {

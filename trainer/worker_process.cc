@@ -185,7 +185,7 @@ int RunWorker(const WorkerProgram& program, int argc, char** argv) {
   Training training(config, *env, notifier, *device, fail);
   TrainingSteps steps(training);
   AddExtras(training, steps);
-  const Result<TrainingEnd> end = program.train(training, steps);
+  const Result<TrainingEnd> end = steps.Run([&] { return program.train(training, steps); });
   if (!end) {
     fail(end.error());
   }

@@ -1,4 +1,4 @@
-"""The preload process of a training on a GPU loads the GPU plug-in and takes no step (trainer/warm_up.h).
+"""The preload process of a training on a GPU loads the GPU plug-in and takes no step (trainer/main.cc).
 
 The plug-in here is fake_device.so: it registers a device with libtorch, as libtorch_cuda does, and its count of GPUs is a backward
 pass on that device, whose outcome it gives as the reason why there is no GPU.

@@ -1,5 +1,5 @@
-// One worker's training of one of ddprun-train's own models, from joining the world to the final
-// lines. loop.cc is all of it on one screen.
+// One worker's training of one of ddprun-train's own models, in a joined world: its data, its
+// model, its steps. TrainModel is all of it on one screen.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,8 @@
 
 namespace ddprun {
 
-// Of one worker. `load` is called on a thread; it may wait for a disk, and may outlive the
-// training: all ranks wait for the slowest one. Errors as in start.h; the process must then end
-// with _exit.
+// Within steps.Run. `load` is called on a thread; it may wait for a disk, and may outlive the
+// training. Errors as in start.h.
 Result<TrainingEnd> TrainModel(Training& training, TrainingSteps& steps,
                                std::function<Result<Dataset>()> load);
 

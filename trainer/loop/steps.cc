@@ -26,6 +26,24 @@ void TrainingSteps::Add(std::unique_ptr<StepObserver> observer) {
   added_.push_back(std::move(observer));
 }
 
+Result<TrainingEnd> TrainingSteps::Run(const std::function<Result<TrainingEnd>()>& train) {
+  training_.heartbeat.Phase(kJoinPhase);
+  Result<TrainingEnd> end = TrainingEnd::kFinished;
+  if (const Result<void> joined = JoinWorld(training_)) {
+    training_.heartbeat.Phase(kLoadPhase);
+    end = train();
+  } else {
+    end = joined.error();
+  }
+  for (StepObserver* const observer : training_.observers) {
+    if (const Result<void> closed = observer->Close(end); !closed && end) {
+      end = closed.error();
+    }
+  }
+  training_.guard.reset();
+  return end;
+}
+
 Result<bool> TrainingSteps::Begin(
     const std::function<Result<std::unique_ptr<BatchFeed>>()>& make_feed) {
   ASSIGN_OR_RETURN(const Start start, AgreeOnStart(training_, saving_));
@@ -92,16 +110,6 @@ Result<TrainingEnd> TrainingSteps::Finish() {
   }
   RETURN_IF_ERROR(ddprun::Finish(training_, saving_));
   return TrainingEnd::kFinished;
-}
-
-Result<TrainingEnd> TrainingSteps::Close(Result<TrainingEnd> end) {
-  for (StepObserver* const observer : training_.observers) {
-    if (const Result<void> closed = observer->Close(end); !closed && end) {
-      end = closed.error();
-    }
-  }
-  training_.guard.reset();
-  return end;
 }
 
 }  // namespace ddprun

@@ -4,10 +4,10 @@
 // chooses the checkpoint to start from. A stop request to any rank makes all of them save and end
 // after the same step, at most about 0.1 s later or at the next step.
 //
-//   Begin -> (NextPart..., EndStep) while MoreSteps -> Finish -> Close
+//   Run(Begin -> (NextPart..., EndStep) while MoreSteps -> Finish)
 //
-// All ranks make the same calls. After an error only Close may follow, and the process must end
-// with _exit: a broken process group cannot be destroyed in bounded time.
+// All ranks make the same calls. After an error no other may follow, and the process must end with
+// _exit: a broken process group cannot be destroyed in bounded time.
 #pragma once
 
 #include <chrono>
@@ -36,10 +36,13 @@ class TrainingSteps {
   // Called in each step before the loop's own observers, in the order of these calls.
   void Add(std::unique_ptr<StepObserver> observer);
 
+  // Joins the world, calls `train`, and closes all observers, whatever came before. Returns the end
+  // of `train`, or the first error. Errors as in start.h.
+  Result<TrainingEnd> Run(const std::function<Result<TrainingEnd>()>& train);
+
   // Gives the learner the state that all ranks start from. `make_feed` is called then, and gives
-  // this rank's samples from there on. The world is joined by now, the learner made, and the number
-  // of samples known. False: the training was finished before this start, and rank 0 has written
-  // its result again. Errors as in start.h.
+  // this rank's samples from there on. The learner is made by now, and the number of samples known.
+  // False: the training was finished before this start, and rank 0 has written its result again.
   Result<bool> Begin(const std::function<Result<std::unique_ptr<BatchFeed>>()>& make_feed);
 
   // Whether to take another step.
@@ -51,8 +54,6 @@ class TrainingSteps {
 
   // No step comes: final evaluations and the result, or the checkpoint to continue from.
   Result<TrainingEnd> Finish();
-  // Closes all observers, whatever came before. Returns `end`, or the first error here.
-  Result<TrainingEnd> Close(Result<TrainingEnd> end);
 
  private:
   Training& training_;

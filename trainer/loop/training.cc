@@ -64,6 +64,16 @@ std::uint64_t Training::LargestPart() const {
   return std::min(share, static_cast<std::uint64_t>(config.micro_batch));
 }
 
+FeedPlan Training::Feed(std::uint64_t most_per_part, bool ahead) const {
+  return {.start = {state.epoch, state.samples_in_epoch},
+          .seed = state.seed,
+          .global_batch = state.global_batch,
+          .most_per_part = most_per_part,
+          .rank = env.rank,
+          .world_size = env.world_size,
+          .ahead = ahead};
+}
+
 TrainState Training::StateNow() const {
   TrainState now = state;
   now.buckets = learner->buckets();

@@ -18,6 +18,7 @@
 #include "proto/notify.h"
 #include "proto/worker_env.h"
 #include "trainer/checkpoint/snapshot.h"
+#include "trainer/data/batch_feed.h"
 #include "trainer/data/dataset.h"
 #include "trainer/device/choose_device.h"
 #include "trainer/disk/read_watch.h"
@@ -53,6 +54,8 @@ struct Training {
   double LearningRate() const { return LearningRate(config.lr); }
   // The most samples of a step that this rank learns from at a time.
   std::uint64_t LargestPart() const;
+  // Of this rank's samples from the state on.
+  FeedPlan Feed(std::uint64_t most_per_part, bool ahead) const;
   // The state to save after the last finished step. It holds no states of random generators: what
   // a step draws at random is a function of (seed, step, rank), see StepSeed.
   TrainState StateNow() const;

@@ -234,16 +234,10 @@ bool Session::Impl::PreparesAhead() {
 }
 
 Result<std::unique_ptr<BatchFeed>> Session::Impl::MakeFeed() {
-  const TrainState& state = training.state;
   return std::make_unique<BatchFeed>(
       training.dataset.train.count,
-      FeedPlan{.start = {state.epoch, state.samples_in_epoch},
-               .seed = state.seed,
-               .global_batch = state.global_batch,
-               .most_per_part = LargestShare(state.global_batch, training.env.world_size),
-               .rank = training.env.rank,
-               .world_size = training.env.world_size,
-               .ahead = PreparesAhead()},
+      training.Feed(LargestShare(training.state.global_batch, training.env.world_size),
+                    PreparesAhead()),
       [this](const FeedPart& filled, const AugmentKey&) { return loader->Fill(filled); });
 }
 
@@ -590,11 +584,7 @@ bool Batches::Iterator::operator!=(std::default_sentinel_t) const {
 namespace {
 
 Result<TrainingEnd> RunBody(Session::Impl& impl, const std::function<void(Session&)>& body) {
-  Training& training = impl.training;
-  training.heartbeat.Phase(kJoinPhase);
-  RETURN_IF_ERROR(JoinWorld(training));
-  training.heartbeat.Phase(kLoadPhase);
-  Seed(impl.device, static_cast<std::uint64_t>(training.config.seed));
+  Seed(impl.device, static_cast<std::uint64_t>(impl.training.config.seed));
   try {
     Session session(&impl);
     body(session);
@@ -631,23 +621,21 @@ TrainConfig DefaultsOf(const Program& program, const char* argv0) {
 int Train(int argc, char** argv, const std::function<void(Session&)>& body,
           const Program& program) {
   const TrainConfig defaults = DefaultsOf(program, argc > 0 ? argv[0] : "program");
-  const WorkerProgram worker = {.name = defaults.model,
-                                .parse =
-                                    [&](int count, const char* const* words) {
-                                      return ParseProgram(defaults, program.description, count,
-                                                          words);
-                                    },
-                                .most_threads = [](const TrainConfig&) { return 64; },
-                                .warm_up =
-                                    [](const TrainConfig&) {
-                                      SetUpLibtorch(1);
-                                      (void)at::ones({1}).sum().item<float>();
-                                    },
-                                .train =
-                                    [&](Training& training, TrainingSteps& steps) {
-                                      Session::Impl impl(training, steps);
-                                      return steps.Close(RunBody(impl, body));
-                                    }};
+  std::optional<Session::Impl> impl;  // Outlives the steps, whose thread loads batches with it.
+  const WorkerProgram worker = {
+      .name = defaults.model,
+      .parse =
+          [&](int count, const char* const* words) {
+            return ParseProgram(defaults, program.description, count, words);
+          },
+      .most_threads = [](const TrainConfig&) { return 64; },
+      .warm_up =
+          [](const TrainConfig&) {
+            SetUpLibtorch(1);
+            (void)at::ones({1}).sum().item<float>();
+          },
+      .train = [&](Training& training,
+                   TrainingSteps& steps) { return RunBody(impl.emplace(training, steps), body); }};
   EndProcess(RunWorker(worker, argc, argv));
 }
 
