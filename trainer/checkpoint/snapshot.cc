@@ -39,8 +39,8 @@ std::map<std::string, std::string> TextMap(JsonFields& fields, const char* key) 
   return out;
 }
 
-std::vector<std::vector<std::size_t>> Buckets(JsonFields& fields) {
-  std::vector<std::vector<std::size_t>> out;
+Buckets BucketsFrom(JsonFields& fields) {
+  Buckets out;
   for (const json& bucket : fields.Array("buckets")) {
     std::vector<std::size_t>& indexes = out.emplace_back();
     for (const json& index : bucket) {
@@ -179,7 +179,7 @@ Result<StateFile> StateFileFromJson(std::string_view text, std::string_view name
   state.world_size = fields.Unsigned32("world_size");
   state.rank_batch = fields.Unsigned("rank_batch");
   state.global_batch = fields.Unsigned("global_batch");
-  state.buckets = Buckets(fields);
+  state.buckets = BucketsFrom(fields);
   state.hyperparameters = TextMap(fields, "hyperparameters");
   state.finished = fields.Flag("finished");
   state.loss = NumberFromJson(in.value("loss", json()), "loss", fields);

@@ -31,6 +31,10 @@ struct Tensor {
   bool operator==(const Tensor&) const = default;
 };
 
+// Which parameters' gradients are reduced together, and in what order: indexes of parameters, every
+// one exactly once.
+using Buckets = std::vector<std::vector<std::size_t>>;
+
 struct TrainState {
   static constexpr std::uint32_t kSchema = 1;
 
@@ -46,7 +50,7 @@ struct TrainState {
   std::uint32_t world_size = 1;
   std::uint64_t rank_batch = 0;
   std::uint64_t global_batch = 0;
-  std::vector<std::vector<std::size_t>> buckets;  // Indexes of parameters, as DDP reduced them.
+  Buckets buckets;  // As DDP reduced them.
   std::map<std::string, std::string> hyperparameters;
 
   bool finished = false;

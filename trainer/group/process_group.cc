@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/csrc/distributed/c10d/comm.hpp>
 #include <utility>
 #include <vector>
 
@@ -282,14 +283,22 @@ Result<std::unique_ptr<TorchGroup>> FormGroup(const WorkerEnv& env, const GroupO
   return torch;
 }
 
-void Broadcast(TorchGroup& torch, at::Tensor tensor, std::uint32_t from) {
-  std::vector<at::Tensor> tensors = {std::move(tensor)};
-  c10d::BroadcastOptions options;
-  options.rootRank = from;
-  torch.group->broadcast(tensors, options)->wait();
-}
-
 }  // namespace
+
+void Broadcast(TorchGroup& torch, const std::vector<at::Tensor>& tensors, std::uint32_t from) {
+  constexpr std::size_t kBytesAtATime = std::size_t{250} << 20;
+  const at::NoGradGuard no_grad;
+  // Coalescing wants one type on one device at a time.
+  std::map<std::pair<at::ScalarType, std::string>, std::vector<at::Tensor>> kinds;
+  for (const at::Tensor& tensor : tensors) {
+    if (torch.group->getSize() > 1 || !tensor.is_cpu()) {  // NCCL alone has no CPU part.
+      kinds[{tensor.scalar_type(), tensor.device().str()}].push_back(tensor);
+    }
+  }
+  for (const auto& [kind, same] : kinds) {
+    c10d::broadcast_coalesced(torch.group, same, kBytesAtATime, static_cast<int>(from));
+  }
+}
 
 Error DescribeCurrentException() {
   try {
@@ -389,7 +398,7 @@ Result<std::string> ProcessGroup::BroadcastText(std::string text, std::uint32_t 
   }
   try {
     at::Tensor size = at::full({1}, static_cast<std::int64_t>(text.size()), at::kLong);
-    Broadcast(*torch_, size, from);
+    Broadcast(*torch_, {size}, from);
     const std::int64_t bytes = size.item<std::int64_t>();
     if (bytes < 0 || bytes > kMaxTextBytes) {
       return Error{ErrorKind::kInvalid, "rank " + std::to_string(from) + " sent a text of " +
@@ -397,7 +406,7 @@ Result<std::string> ProcessGroup::BroadcastText(std::string text, std::uint32_t 
     }
     text.resize(static_cast<std::size_t>(bytes));
     if (bytes > 0) {
-      Broadcast(*torch_, at::from_blob(text.data(), {bytes}, at::kByte), from);
+      Broadcast(*torch_, {at::from_blob(text.data(), {bytes}, at::kByte)}, from);
     }
     return text;
   } catch (const std::exception&) {

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <vector>
 
 #include "common/result.h"
 #include "trainer/group/shared_world.h"
@@ -55,6 +57,9 @@ struct TorchGroup {
   c10::intrusive_ptr<c10d::Backend> nccl;  // Null where tensors lie on the CPU.
   at::Device device = at::kCPU;            // Of what `nccl` carries.
 };
+
+// The tensors of the rank `from` on all ranks, in place. Throws what the transport throws.
+void Broadcast(TorchGroup& torch, const std::vector<at::Tensor>& tensors, std::uint32_t from = 0);
 
 // The exception being handled, in words. An exception of the transport means that a peer is gone
 // (kUnavailable); everything else is our own trouble (kSystem).

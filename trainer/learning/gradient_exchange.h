@@ -12,8 +12,8 @@
 #include <memory>
 #include <vector>
 
+#include "trainer/checkpoint/snapshot.h"
 #include "trainer/group/torch_group.h"
-#include "trainer/learning/buckets.h"
 #include "trainer/options/learning_options.h"
 
 namespace c10d {

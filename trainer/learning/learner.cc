@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cstring>
@@ -13,8 +15,7 @@
 #include "common/check.h"
 #include "trainer/group/process_group.h"
 #include "trainer/group/torch_group.h"
-#include "trainer/learning/broadcast.h"
-#include "trainer/learning/host_mirror.h"
+#include "trainer/learning/named_tensor.h"
 
 namespace ddprun {
 namespace {
@@ -79,6 +80,48 @@ Result<void> CopyBack(const std::vector<Tensor>& from, const std::vector<NamedTe
     }
   }
   return {};
+}
+
+// Copies of a GPU's tensors for a snapshot: in the host's memory, always in the same place.
+class HostMirror {
+ public:
+  // Behind what the current stream has been told so far, and before what it will be told.
+  std::vector<NamedTensor> Copy(const std::vector<NamedTensor>& tensors);
+  // Until the last ones have arrived; in any thread.
+  void Wait() const;
+
+ private:
+  std::vector<NamedTensor> copies_;
+  std::map<c10::DeviceIndex, c10::Event> arrived_;  // Of each GPU.
+};
+
+std::vector<NamedTensor> HostMirror::Copy(const std::vector<NamedTensor>& tensors) {
+  const at::NoGradGuard no_grad;
+  std::map<c10::DeviceIndex, at::Device> gpus;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor& from = tensors[i].tensor;
+    if (from.device().is_cuda()) {
+      gpus.emplace(from.device().index(), from.device());
+    }
+    if (i == copies_.size()) {
+      copies_.push_back(
+          {tensors[i].name, at::empty(from.sizes(), at::TensorOptions()
+                                                        .dtype(from.scalar_type())
+                                                        .pinned_memory(from.device().is_cuda()))});
+    }
+    copies_[i].tensor.copy_(from, /*non_blocking=*/true);
+  }
+  for (const auto& [index, gpu] : gpus) {
+    c10::Event& event = arrived_.try_emplace(index, gpu.type()).first->second;
+    event.record(c10::impl::VirtualGuardImpl(gpu.type()).getStream(gpu));
+  }
+  return copies_;
+}
+
+void HostMirror::Wait() const {
+  for (const auto& [index, event] : arrived_) {
+    event.synchronize();
+  }
 }
 
 }  // namespace
@@ -151,7 +194,7 @@ Result<void> Learner::ShareBuffers() {
     }
   }
   try {
-    Broadcast(group_, buffers);
+    Broadcast(*group_.torch(), buffers);
     return {};
   } catch (const std::exception&) {
     return CollectiveError(group_.rank(), "receive the buffers");
@@ -166,7 +209,7 @@ void Learner::ReceiveState(std::uint32_t from) const {
       tensors.push_back(item.tensor);
     }
   }
-  Broadcast(group_, tensors, from);
+  Broadcast(*group_.torch(), tensors, from);
   ReturnNumbers();
 }
 

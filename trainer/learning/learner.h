@@ -15,8 +15,6 @@
 
 #include "common/result.h"
 #include "trainer/checkpoint/snapshot_copier.h"
-#include "trainer/learning/buckets.h"
-#include "trainer/learning/device_memory.h"
 #include "trainer/learning/score.h"
 
 namespace ddprun {
@@ -69,8 +67,6 @@ class Learner {
   virtual std::optional<double> GradientNorm() const { return std::nullopt; }
   // Of the next step, where the learner's program sets it; none: the training does.
   virtual std::optional<double> LearningRate() const { return std::nullopt; }
-  // None: the model is in the host's memory.
-  virtual std::optional<DeviceMemory> MemoryOnDevice() const = 0;
   // Whether steps are replayed from a recorded graph by now.
   virtual bool Replays() const { return false; }
   // The largest difference of a parameter's number here and on rank 0. All ranks must call it. 0

@@ -11,7 +11,6 @@
 #include "common/check.h"
 #include "trainer/data/batch_slots.h"
 #include "trainer/group/torch_group.h"
-#include "trainer/learning/broadcast.h"
 #include "trainer/learning/compiled_forward.h"
 #include "trainer/learning/gradient_exchange.h"
 #include "trainer/learning/gradient_scale.h"
@@ -305,10 +304,6 @@ std::optional<double> ModelLearner::GradientNorm() const {
   return impl_->has_norm ? std::optional<double>(impl_->norm.item<double>()) : std::nullopt;
 }
 
-std::optional<DeviceMemory> ModelLearner::MemoryOnDevice() const {
-  return MemoryOf(impl_->device);
-}
-
 Result<double> ModelLearner::DistanceFromRankZero() {
   try {
     const at::NoGradGuard no_grad;
@@ -317,7 +312,7 @@ Result<double> ModelLearner::DistanceFromRankZero() {
     for (const at::Tensor& parameter : parameters) {
       first.push_back(parameter.detach().clone());
     }
-    Broadcast(impl_->group, first);
+    Broadcast(*impl_->group.torch(), first);
     double most = 0;
     for (std::size_t i = 0; i < first.size(); ++i) {
       most = std::max(most, (first[i] - parameters[i]).abs().max().item<double>());

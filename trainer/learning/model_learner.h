@@ -103,7 +103,6 @@ class ModelLearner final : public Learner {
   const Buckets& buckets() const override;
   Result<Score> TakeScore() override;
   std::optional<double> GradientNorm() const override;
-  std::optional<DeviceMemory> MemoryOnDevice() const override;
   Result<double> DistanceFromRankZero() override;
 
  private:

@@ -1,6 +1,11 @@
 // How libtorch computes in this process. Torch-free.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
+#include "trainer/device/choose_device.h"
+
 namespace ddprun {
 
 // Threads of this process, and the library that multiplies matrices: before any other use of
@@ -9,5 +14,13 @@ void SetUpLibtorch(int threads);
 
 // Likewise. From then on an operation that cannot repeat its bits is an error.
 void DemandDeterminism();
+
+// Of this process on its GPU, as libtorch's allocator counts it.
+struct DeviceMemory {
+  std::uint64_t bytes = 0;
+  std::uint64_t peak = 0;
+};
+// None: it is the CPU.
+std::optional<DeviceMemory> MemoryOf(const Device& device);
 
 }  // namespace ddprun

@@ -1,14 +1,13 @@
 #include "trainer/learning/trained_model.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/CachingDeviceAllocator.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "common/check.h"
 #include "trainer/learning/autocast.h"
-#include "trainer/models/placement.h"
 
 namespace ddprun {
 namespace {
@@ -23,6 +22,39 @@ std::shared_ptr<TorchModel> MoveTo(at::Device device, std::shared_ptr<TorchModel
     }
   }
   return model;
+}
+
+// Gradients of different devices go into different buckets, and everything that is saved or sent is
+// by name. kInvalid: `devices` (as torch names them: cpu, cuda:1) are not one for each part of the
+// model, it has no parts, or memory cannot be had on one of them. Empty: nothing is moved.
+Result<void> Place(TorchModel& model, const std::vector<std::string>& devices) {
+  if (devices.empty()) {
+    return {};
+  }
+  const std::size_t parts =
+      model.parts.empty() ? 1 : 1 + *std::max_element(model.parts.begin(), model.parts.end());
+  if (model.parts.empty() || parts != devices.size()) {
+    const std::string names = std::to_string(devices.size()) + " devices";
+    return Invalid(parts == 1 ? "--split-devices: this model cannot be split"
+                              : "--split-devices must name a device for each of the model's " +
+                                    std::to_string(parts) + " parts",
+                   names);
+  }
+  const c10::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < model.parameters.size(); ++i) {
+    const std::string& name = devices[model.parts[i]];
+    try {
+      // As nn.Module.to: the parameter stays the same tensor, which forward holds too.
+      model.parameters[i].set_data(model.parameters[i].to(at::Device(name)));
+    } catch (const c10::Error& error) {
+      // torch continues with all backends there are.
+      const std::string text = error.what_without_backtrace();
+      return Error{ErrorKind::kInvalid,
+                   "--split-devices: cannot put " + model.names[i] + " on '" + name +
+                       "': " + text.substr(0, std::min(text.find('\n'), text.find(". ")))};
+    }
+  }
+  return {};
 }
 
 // A frozen parameter is part of the model, without gradient or optimizer.
@@ -48,17 +80,6 @@ at::Device TorchDevice(const Device& device) {
   return device.kind == DeviceKind::kCuda
              ? at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device.index))
              : at::Device(at::kCPU);
-}
-
-std::optional<DeviceMemory> MemoryOf(at::Device device) {
-  if (device.is_cpu()) {
-    return std::nullopt;
-  }
-  const auto all = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  const c10::CachingAllocator::Stat stat =
-      c10::getDeviceAllocator(device.type())->getDeviceStats(device.index()).allocated_bytes[all];
-  return DeviceMemory{static_cast<std::uint64_t>(stat.current),
-                      static_cast<std::uint64_t>(stat.peak)};
 }
 
 TrainedModel::TrainedModel(std::shared_ptr<TorchModel> model, const ModelPlan& plan)

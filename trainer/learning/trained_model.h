@@ -13,7 +13,6 @@
 
 #include "common/result.h"
 #include "trainer/device/choose_device.h"
-#include "trainer/learning/device_memory.h"
 #include "trainer/learning/named_tensor.h"
 #include "trainer/models/torch_model.h"
 #include "trainer/options/learning_options.h"
@@ -21,8 +20,6 @@
 namespace ddprun {
 
 at::Device TorchDevice(const Device& device);
-// None: it is the CPU.
-std::optional<DeviceMemory> MemoryOf(at::Device device);
 
 struct ModelPlan {
   at::Device device = at::kCPU;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "trainer/learning/torch_settings.h"
 #include "trainer/loop/evaluation.h"
 #include "trainer/profiler/memory.h"
 
@@ -88,7 +89,7 @@ void Reporting::Publish(const Score& score, double seconds, const FinishedStep& 
   point.samples_left = training_.SamplesLeft();
   point.ranks = training_.env.world_size;
   point.gradient_norm = training_.learner->GradientNorm();
-  if (const std::optional<DeviceMemory> memory = training_.learner->MemoryOnDevice()) {
+  if (const std::optional<DeviceMemory> memory = MemoryOf(training_.device)) {
     point.gpu_bytes = memory->bytes;
     point.gpu_peak = memory->peak;
   }

@@ -23,7 +23,7 @@ struct TorchModel {
   std::vector<std::string> frozen_names;
   std::vector<at::Tensor> frozen;
   // Of each parameter, which part of the model it is in, from 0, if that can be spread over devices
-  // (placement.h): forward then takes what it works on to where the next part's parameters are.
+  // (--split-devices): forward then takes what it works on to where the next part's parameters are.
   std::vector<std::size_t> parts;
   // `forward` is linear layers with ReLU between them, whose weights and biases are `parameters`.
   bool linear_layers = false;

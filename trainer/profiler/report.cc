@@ -4,10 +4,9 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
-
-#include "trainer/profiler/trace_file.h"
 
 namespace ddprun {
 namespace {
@@ -133,8 +132,12 @@ std::string ChromeTrace(std::vector<ProfiledEvent> events, std::uint32_t rank) {
   std::sort(events.begin(), events.end(), [](const ProfiledEvent& a, const ProfiledEvent& b) {
     return std::pair(a.begin, -a.end) < std::pair(b.begin, -b.end);
   });
-  TraceFile trace;
-  trace.NameProcess(rank, "rank " + std::to_string(rank));
+  nlohmann::json trace = nlohmann::json::array();
+  const auto name = [&](const char* what, std::uint64_t row, const std::string& text) {
+    trace.push_back(
+        {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", row}, {"args", {{"name", text}}}});
+  };
+  name("process_name", 0, "rank " + std::to_string(rank));
   std::map<std::uint64_t, bool> threads;
   std::vector<std::int64_t> async_ends;
   for (const ProfiledEvent& event : events) {
@@ -143,16 +146,23 @@ std::string ChromeTrace(std::vector<ProfiledEvent> events, std::uint32_t rank) {
       const std::size_t before = async_ends.size();
       row = kFirstAsyncRow + FreeRow(async_ends, event);
       if (async_ends.size() > before) {
-        trace.NameThread({rank, row}, "communication");
+        name("thread_name", row, "communication");
       }
     } else if (threads.emplace(row, true).second) {
-      trace.NameThread({rank, row}, "thread " + std::to_string(row));
+      name("thread_name", row, "thread " + std::to_string(row));
     }
-    trace.Slice({rank, row}, event.name, CategoryOf(event.kind),
-                static_cast<double>(event.begin - origin) / 1e3,
-                static_cast<double>(event.end - event.begin) / 1e3, {{"bytes", event.bytes}});
+    trace.push_back({{"name", event.name},
+                     {"cat", CategoryOf(event.kind)},
+                     {"ph", "X"},
+                     {"ts", static_cast<double>(event.begin - origin) / 1e3},
+                     {"dur", static_cast<double>(event.end - event.begin) / 1e3},
+                     {"pid", rank},
+                     {"tid", row},
+                     {"args", {{"bytes", event.bytes}}}});
   }
-  return std::move(trace).Text();
+  const nlohmann::json whole = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(trace)}};
+  // Names need not be UTF-8.
+  return whole.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace ddprun

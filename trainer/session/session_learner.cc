@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "trainer/group/torch_group.h"
-#include "trainer/learning/broadcast.h"
 #include "trainer/learning/trained_model.h"
 #include "trainer/profiler/recorder.h"
 
@@ -65,11 +64,7 @@ SessionLearner::SessionLearner(CheckpointedState kept,
                                std::vector<std::shared_ptr<torch::nn::Module>> replicated,
                                ProcessGroup& group, at::Device device,
                                const ExchangeOptions& options)
-    : Learner(group, !device.is_cpu()),
-      kept_(std::move(kept)),
-      group_(group),
-      device_(device),
-      options_(options) {
+    : Learner(group, !device.is_cpu()), kept_(std::move(kept)), group_(group), options_(options) {
   for (std::shared_ptr<torch::nn::Module>& module : replicated) {
     Replica replica;
     std::unordered_set<const c10::TensorImpl*> seen;  // A submodule may have two names.
@@ -97,7 +92,7 @@ Result<void> SessionLearner::Start(const Buckets& buckets, std::uint32_t from) {
         tensors.push_back(parameter);
       }
     }
-    Broadcast(group_, tensors, from);
+    Broadcast(*group_.torch(), tensors, from);
     std::size_t first = 0;
     for (Replica& replica : replicas_) {
       if (!replica.parameters.empty() && options_.sync) {
@@ -323,10 +318,6 @@ std::optional<double> SessionLearner::LearningRate() const {
     return 0;
   }
   return kept_.optimizers()[0]->param_groups()[0].options().get_lr();
-}
-
-std::optional<DeviceMemory> SessionLearner::MemoryOnDevice() const {
-  return MemoryOf(device_);
 }
 
 }  // namespace ddprun

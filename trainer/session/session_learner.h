@@ -60,7 +60,6 @@ class SessionLearner final : public Learner {
   const Buckets& buckets() const override { return buckets_; }
   Result<Score> TakeScore() override;
   std::optional<double> LearningRate() const override;  // Of the first optimizer's first group.
-  std::optional<DeviceMemory> MemoryOnDevice() const override;
 
  private:
   std::vector<NamedTensor> ModelTensors() const override { return kept_.model(); }
@@ -90,7 +89,6 @@ class SessionLearner final : public Learner {
   const CheckpointedState kept_;
   std::vector<Replica> replicas_;
   ProcessGroup& group_;
-  const at::Device device_;
   const ExchangeOptions options_;
   Buckets buckets_;  // The buckets of all replicas; their parameters are numbered consecutively.
   at::Tensor weight_;
