@@ -1,8 +1,6 @@
-// A checkpoint's state.json and the record of the best one.
+// A checkpoint's state.json.
 #include "common/check.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "trainer/checkpoint/best_record.h"
-#include "trainer/checkpoint/memory_file_system_testing.h"
 #include "trainer/checkpoint/snapshot.h"
 
 namespace {
@@ -21,28 +19,9 @@ void ReadState(const std::string& text) {
   CHECK(ToJson(*again) == written);
 }
 
-void ReadBestRecord(const std::string& text) {
-  MemoryFileSystem files;
-  const std::filesystem::path directory = "/checkpoints";
-  CHECK(files.MakeDirectory(directory));
-  CHECK(files.Write(directory / "best.json", {text}));
-  const Result<std::optional<CheckpointRef>> best = ReadBest(files, directory);
-  if (best && *best) {
-    CHECK(IsCheckpointName((*best)->directory));
-    CHECK(WriteBest(files, directory, **best, WorldId{1}));
-    const Result<std::optional<CheckpointRef>> again = ReadBest(files, directory);
-    CHECK(again && *again && **again == **best);
-  }
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  FuzzInput input(data, size);
-  if (input.Byte() % 2 == 0) {
-    ReadState(input.RestText());
-  } else {
-    ReadBestRecord(input.RestText());
-  }
+  ReadState(FuzzInput(data, size).RestText());
   return 0;
 }

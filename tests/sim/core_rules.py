@@ -264,13 +264,13 @@ RULES["trainer/checkpoint/checkpoint_store.cc"] = [
     ("delete-as-holder", "  if (!names || «(HAS && »!fence_.CheckMine(*writer_))«)» {"),
     # What no record says is of this training is not removed.
     ("orphans",
-     "    «if (HAS) »doomed.merge(PredecessorsOrphans(names, *claim_));« else doomed.insert(names.begin(), names.end());»"),
+     "    «if (HAS) »doomed.merge(Orphans(names, *claim_, fence_.Before(claim_->number)));« else doomed.insert(names.begin(), names.end());»"),
     # What is loaded is the head, not the largest step that lies there.
     ("lineage", "  lineage_ = claim->lineage;", """  lineage_ = claim->lineage;
   for (const std::string& name : HAS ? std::vector<std::string>() : seen) {
-    const auto digest = ReadSidecar(files_, config_.directory / name);
-    if (IsCheckpointName(name) && digest && (lineage_.empty() || name > lineage_.front().directory)) {
-      lineage_.insert(lineage_.begin(), CheckpointRef{name, *digest});
+    const auto text = files_.Read(config_.directory / name / "state.json", 1 << 20);
+    if (IsCheckpointName(name) && text && (lineage_.empty() || name > lineage_.front().directory)) {
+      lineage_.insert(lineage_.begin(), CheckpointRef{name, Digest(*text)});
     }
   }"""),
 ]

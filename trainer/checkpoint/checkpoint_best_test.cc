@@ -116,64 +116,6 @@ TEST_F(CheckpointBest, IsNotAnotherLineagesAfterARestartBeforeTheFirstOne) {
   EXPECT_THAT(Checkpoints(files), testing::Contains(old));
 }
 
-// As a release of this program left it that named the best one by best.json alone.
-void ForgetBest(MemoryFileSystem& files) {
-  for (const std::string& name : files.List(kDirectory).value()) {
-    const auto path = std::filesystem::path(kDirectory) / name;
-    if (name.starts_with("fence-") && name != "fence-alive") {
-      FenceRecord record = FenceRecordFromText(files.Read(path, 1 << 16).value(), 1, name).value();
-      record.best.reset();
-      ASSERT_TRUE(files.Write(path, {ToText(record)}));
-    }
-  }
-}
-
-TEST_F(CheckpointBest, OfAnOlderReleaseIsTakenOverWhereTheRecordsConnectIt) {
-  const std::string old = Train(29, /*closes=*/false);  // More than the lineage remembers.
-  ForgetBest(files);
-  {
-    CheckpointStore next(files, Config());
-    ASSERT_TRUE(next.Claim(World("a", 2)));
-    EXPECT_THAT(next.Load()->warnings,
-                testing::ElementsAre(testing::HasSubstr("is this training's best so far")));
-    EXPECT_EQ(BestStep(next), 1u);
-    SaveStep(next, 30, false);
-  }
-  CheckpointStore again(files, Config());
-  ASSERT_TRUE(again.Claim(World("a", 3)));
-  EXPECT_THAT(again.Load()->warnings, testing::IsEmpty()) << "said once";
-  EXPECT_EQ(BestStep(again), 1u);
-  SaveStep(again, 31, true);
-  EXPECT_EQ(BestStep(again), 31u);
-  EXPECT_THAT(Checkpoints(files), testing::Not(testing::Contains(old)));
-}
-
-TEST_F(CheckpointBest, OfAnOlderReleaseAndAnotherLineageIsLeftAlone) {
-  const std::string old = Train(99, /*closes=*/true);  // More than the records go back.
-  TrainAfresh(3);
-  ForgetBest(files);
-  CheckpointStore next(files, Config());
-  ASSERT_TRUE(next.Claim(World("b", 3)));
-  EXPECT_THAT(next.Load()->warnings,
-              testing::ElementsAre(testing::HasSubstr("neither published nor removed")));
-  EXPECT_EQ(BestStep(next), 0u);
-  for (std::uint64_t step = 4; step < 9; ++step) {
-    SaveStep(next, step, step == 4);
-  }
-  EXPECT_EQ(BestStep(next), 4u);
-  EXPECT_THAT(Checkpoints(files), testing::Contains(old));
-}
-
-// Files that are not (any more) what the record of the best one says are nobody's best.
-TEST_F(CheckpointBest, OfAnOlderReleaseThatIsGoneIsNotTakenOver) {
-  ASSERT_TRUE(files.Remove(std::filesystem::path(kDirectory) / Train(2, /*closes=*/false)));
-  ForgetBest(files);
-  CheckpointStore next(files, Config());
-  ASSERT_TRUE(next.Claim(World("a", 2)));
-  ASSERT_TRUE(next.Load());
-  EXPECT_EQ(BestStep(next), 0u);
-}
-
 // A crash anywhere in a save leaves a whole checkpoint as the best: the old one or the new.
 TEST_F(CheckpointBest, IsWholeWhereverASaveIsCutShort) {
   ASSERT_TRUE(files.MakeDirectory(kDirectory));

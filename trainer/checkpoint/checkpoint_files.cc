@@ -61,6 +61,20 @@ Result<Snapshot> ReadContents(FileSystem& files, const fs::path& directory, Stat
   return snapshot;
 }
 
+// Names both models and what to do. None: they match.
+std::optional<Error> ModelMismatch(const TrainState& state, const CheckpointConfig& config,
+                                   const fs::path& checkpoint) {
+  if (state.model == config.model && state.model_description == config.model_description) {
+    return std::nullopt;
+  }
+  return Error{ErrorKind::kInvalid, "checkpoint '" + checkpoint.native() + "' is of model '" +
+                                        state.model + "' (" + state.model_description +
+                                        "), this program trains '" + config.model + "' (" +
+                                        config.model_description +
+                                        "): choose the same model, or another directory; nothing "
+                                        "was deleted [other-model]"};
+}
+
 }  // namespace
 
 CheckpointFiles::CheckpointFiles(const Snapshot& snapshot, TrainState state) {
@@ -98,29 +112,6 @@ Result<std::uint64_t> CheckpointFiles::Write(FileSystem& files, const fs::path& 
   RETURN_IF_ERROR(files.Write(directory / kSidecar, {Hex(digest) + "\n"}));
   RETURN_IF_ERROR(files.Sync(directory / kSidecar));
   return digest;
-}
-
-Result<std::uint64_t> ReadSidecar(FileSystem& files, const fs::path& path) {
-  ASSIGN_OR_RETURN(const std::string text, files.Read(path / kSidecar, 64));
-  const std::optional<std::uint64_t> digest =
-      ParseHex(std::string_view(text).substr(0, text.empty() ? 0 : text.size() - 1));
-  if (!digest || text.back() != '\n') {
-    return Invalid("not an xxh64", (path / kSidecar).native());
-  }
-  return *digest;
-}
-
-std::optional<Error> ModelMismatch(const TrainState& state, const CheckpointConfig& config,
-                                   const fs::path& checkpoint) {
-  if (state.model == config.model && state.model_description == config.model_description) {
-    return std::nullopt;
-  }
-  return Error{ErrorKind::kInvalid, "checkpoint '" + checkpoint.native() + "' is of model '" +
-                                        state.model + "' (" + state.model_description +
-                                        "), this program trains '" + config.model + "' (" +
-                                        config.model_description +
-                                        "): choose the same model, or another directory; nothing "
-                                        "was deleted [other-model]"};
 }
 
 ReadOutcome ReadCheckpoint(FileSystem& files, const fs::path& path, std::uint64_t digest,

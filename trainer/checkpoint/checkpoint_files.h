@@ -64,10 +64,4 @@ struct ReadOutcome {
 ReadOutcome ReadCheckpoint(FileSystem& files, const std::filesystem::path& path,
                            std::uint64_t digest, const CheckpointConfig& config);
 
-// Names both models and what to do. None: they match.
-std::optional<Error> ModelMismatch(const TrainState& state, const CheckpointConfig& config,
-                                   const std::filesystem::path& checkpoint);
-
-Result<std::uint64_t> ReadSidecar(FileSystem& files, const std::filesystem::path& path);
-
 }  // namespace ddprun

@@ -5,7 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "trainer/checkpoint/best_record.h"
 #include "trainer/checkpoint/digest.h"
 #include "trainer/checkpoint/orphans.h"
 
@@ -76,9 +75,6 @@ Result<std::vector<std::string>> CheckpointStore::Claim(const Writer& writer) {
   best_ = claim->best;
   last_record_ = claim->number;
   claim_ = *std::move(claim);
-  if (const Result<std::optional<CheckpointRef>> told = ReadBest(files_, config_.directory)) {
-    told_ = *told;  // One that cannot be read is ignored.
-  }
   RemoveLeftovers(seen, warnings);
   return warnings;
 }
@@ -128,7 +124,6 @@ Result<LoadOutcome> CheckpointStore::Load() {
       }
       lineage_.erase(lineage_.begin(), lineage_.begin() + static_cast<std::ptrdiff_t>(i));
       outcome.checkpoint = std::move(read.checkpoint);
-      TakeOverBest(outcome.warnings);
       return outcome;
     }
     if (read.other_model) {
@@ -147,28 +142,6 @@ Result<LoadOutcome> CheckpointStore::Load() {
   }
   RETURN_IF_ERROR(NameUncommitted(outcome.warnings));
   return outcome;
-}
-
-// A release of this program that named the best one by best.json alone.
-void CheckpointStore::TakeOverBest(std::vector<std::string>& warnings) {
-  if (best_ || !told_ || !claim_) {
-    return;
-  }
-  const CheckpointRef& ref = *told_;
-  const std::vector<FenceRecord> before = fence_.Before(claim_->number);
-  if (Descends(lineage_, ref, before)) {
-    const Result<std::uint64_t> digest = ReadSidecar(files_, config_.directory / ref.directory);
-    if (digest && *digest == ref.digest) {
-      best_ = ref;
-      warnings.push_back("'" + ref.directory +
-                         "', which best.json names, is this training's best so far");
-    }
-  } else if (std::none_of(before.begin(), before.end(),
-                          [&](const FenceRecord& record) { return record.best == ref; })) {
-    warnings.push_back("best.json names '" + ref.directory +
-                       "', but no record shows that it belongs to this training. It is neither "
-                       "published nor removed");
-  }
 }
 
 // A start from nothing beside checkpoints that no record names must not go unnoticed.
@@ -246,7 +219,7 @@ Result<SaveReport> CheckpointStore::Save(const Snapshot& snapshot) {
     return WithSpace(std::move(written).error(), wanted);
   }
 
-  SaveReport report{{name, *written}, wanted, {}};
+  SaveReport report{{name, *written}, {}};
   std::vector<CheckpointRef> lineage{report.ref};
   lineage.insert(lineage.end(), lineage_.begin(), lineage_.end());
   lineage.resize(std::min(lineage.size(), config_.keep_last + kRememberPruned));
@@ -270,12 +243,21 @@ void CheckpointStore::SetBest(const std::optional<CheckpointRef>& best) {
   best_ = best;
 }
 
+// {"digest":"<xxh64 of its state.json>","directory":"step-00000900-9f0c55aa01234567"}, replaced by
+// a rename: at any instant the old record or the new one.
+Result<void> CheckpointStore::WriteBest() const {
+  RETURN_IF_ERROR(CheckFence());  // A newer world's file is not to be overwritten.
+  const fs::path temporary = config_.directory / (".tmp-best-" + Hex(writer_->world_id.value));
+  const std::string text =
+      R"({"digest":")" + Hex(best_->digest) + R"(","directory":")" + best_->directory + "\"}\n";
+  RETURN_IF_ERROR(files_.Write(temporary, {text}));
+  RETURN_IF_ERROR(files_.Sync(temporary));
+  RETURN_IF_ERROR(files_.Rename(temporary, config_.directory / "best.json"));
+  return files_.Sync(config_.directory);
+}
+
 void CheckpointStore::TellBest(std::vector<std::string>& warnings) {
-  Result<void> written = CheckFence();  // A newer world's file is not to be overwritten.
-  if (written) {
-    written = WriteBest(files_, config_.directory, *best_, writer_->world_id);
-  }
-  if (!written) {
+  if (const Result<void> written = WriteBest(); !written) {
     warnings.push_back(
         "'" + best_->directory +
         "' is the best checkpoint, but best.json cannot be updated: " + written.error().message);
@@ -331,22 +313,12 @@ std::set<std::string> CheckpointStore::Doomed(const std::vector<std::string>& na
   doomed.insert(surpassed_);
   surpassed_.clear();
   if (claim_) {
-    doomed.merge(PredecessorsOrphans(names, *claim_));
+    doomed.merge(Orphans(names, *claim_, fence_.Before(claim_->number)));
     claim_.reset();
   }
   std::erase_if(doomed,
                 [&](const std::string& name) { return IsKept(name) || !Contains(names, name); });
   return doomed;
-}
-
-std::set<std::string> CheckpointStore::PredecessorsOrphans(const std::vector<std::string>& names,
-                                                           const FenceRecord& claim) const {
-  const std::vector<std::string> found = Orphans(names, claim, fence_.Before(claim.number));
-  std::set<std::string> orphans(found.begin(), found.end());
-  if (told_) {  // Perhaps of a release of this program that kept it by that file alone.
-    orphans.erase(told_->directory);
-  }
-  return orphans;
 }
 
 void CheckpointStore::Prune(std::vector<std::string>& warnings) {

@@ -46,7 +46,6 @@ struct LoadOutcome {
 
 struct SaveReport {
   CheckpointRef ref;
-  std::uint64_t bytes = 0;
   std::vector<std::string> warnings;
 };
 
@@ -60,8 +59,7 @@ class CheckpointStore {
   Result<std::vector<std::string>> Claim(const Writer& writer);
 
   // After Claim. An error where checkpoints are recorded but none is valid, or the one found is of
-  // another model. Where no record knows of a best one, best.json's is taken over if it provably
-  // is an ancestor of the one found.
+  // another model.
   Result<LoadOutcome> Load();
 
   // The checkpoint that rank 0 chose, for any rank, without a claim.
@@ -102,18 +100,16 @@ class CheckpointStore {
  private:
   Result<bool> PredecessorLives(const FenceRecord& newest, const Writer& writer);
   void RemoveLeftovers(const std::vector<std::string>& names, std::vector<std::string>& warnings);
-  void TakeOverBest(std::vector<std::string>& warnings);
   Result<void> NameUncommitted(std::vector<std::string>& warnings) const;
   Result<std::string> FreeName(std::uint64_t step) const;
   Result<std::uint64_t> Publish(CheckpointFiles& contents, const std::filesystem::path& temporary,
                                 const std::filesystem::path& final_path);
   void SetBest(const std::optional<CheckpointRef>& best);
+  Result<void> WriteBest() const;
   void TellBest(std::vector<std::string>& warnings);
   bool IsKept(const std::string& name) const;
   void Prune(std::vector<std::string>& warnings);
   std::set<std::string> Doomed(const std::vector<std::string>& names);
-  std::set<std::string> PredecessorsOrphans(const std::vector<std::string>& names,
-                                            const FenceRecord& claim) const;
   Error WithSpace(Error error, std::uint64_t wanted) const;
 
   FileSystem& files_;
@@ -123,7 +119,6 @@ class CheckpointStore {
   std::optional<Writer> writer_;        // Set by Claim.
   std::vector<CheckpointRef> lineage_;  // The ancestors of the next checkpoint, nearest first.
   std::optional<CheckpointRef> best_;   // Of this lineage.
-  std::optional<CheckpointRef> told_;   // By best.json at the claim: perhaps another lineage's.
   std::string surpassed_;               // Once the best; to be removed. Empty: none.
   std::optional<FenceRecord> claim_;    // Until its predecessors' orphans are removed.
   std::uint64_t last_record_ = 0;       // My newest fence record, as far as I know.

@@ -1,6 +1,5 @@
 #include "trainer/checkpoint/orphans.h"
 
-#include <set>
 #include <string_view>
 
 #include "trainer/checkpoint/digest.h"
@@ -17,8 +16,8 @@ std::string WorldOf(const std::string& name) {
 
 }  // namespace
 
-std::vector<std::string> Orphans(const std::vector<std::string>& names, const FenceRecord& claim,
-                                 const std::vector<FenceRecord>& before) {
+std::set<std::string> Orphans(const std::vector<std::string>& names, const FenceRecord& claim,
+                              const std::vector<FenceRecord>& before) {
   std::set<std::string> worlds;
   std::set<std::string> named;
   const auto note = [&](const FenceRecord& record) {
@@ -35,10 +34,10 @@ std::vector<std::string> Orphans(const std::vector<std::string>& names, const Fe
     worlds.insert(Hex(record.writer.world_id.value));
   }
   worlds.erase(Hex(claim.writer.world_id.value));  // Can commit yet.
-  std::vector<std::string> orphans;
+  std::set<std::string> orphans;
   for (const std::string& name : names) {
     if (IsCheckpointName(name) && worlds.contains(WorldOf(name)) && !named.contains(name)) {
-      orphans.push_back(name);
+      orphans.insert(name);
     }
   }
   return orphans;

@@ -5,7 +5,7 @@
 // been committed; nor files that a record names, of whatever lineage.
 #pragma once
 
-#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,7 +15,7 @@ namespace ddprun {
 
 // `names`: of the directory, read after `claim` was written. `before`: FenceLog::Before(claim).
 // Only worlds with a record before the claim count: they can commit no more.
-std::vector<std::string> Orphans(const std::vector<std::string>& names, const FenceRecord& claim,
-                                 const std::vector<FenceRecord>& before);
+std::set<std::string> Orphans(const std::vector<std::string>& names, const FenceRecord& claim,
+                              const std::vector<FenceRecord>& before);
 
 }  // namespace ddprun

@@ -101,12 +101,8 @@ void Saver::NoteFenced(const Error& error) {
 SaveResult Saver::SaveOne(const Snapshot& snapshot) {
   SaveResult result;
   result.step = snapshot.state.step;
-  const Clock::time_point start = Clock::now();
   Result<SaveReport> report = store_.Save(snapshot);
-  result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (report) {
-    result.ref = report->ref;
-    result.bytes = report->bytes;
     result.warnings = std::move(report->warnings);
   } else {
     result.error = std::move(report).error();

@@ -27,9 +27,6 @@ struct SaverOptions {
 
 struct SaveResult {
   std::uint64_t step = 0;
-  CheckpointRef ref;
-  std::uint64_t bytes = 0;
-  double seconds = 0;
   std::optional<Error> error;  // kRefused: fenced. Others: the older checkpoints stand; continue.
   std::vector<std::string> warnings;
 };

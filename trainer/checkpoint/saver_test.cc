@@ -57,8 +57,6 @@ TEST_F(SaverTest, SavesInOrderAndReportsEachOnce) {
   for (std::uint64_t i = 0; i < 3; ++i) {
     EXPECT_EQ(results[i].step, i + 1);
     EXPECT_FALSE(results[i].error);
-    EXPECT_GT(results[i].bytes, 500u);
-    EXPECT_GT(results[i].seconds, 0);
   }
   EXPECT_TRUE(saver.TakeResults().empty());
   EXPECT_TRUE(saver.Close());
