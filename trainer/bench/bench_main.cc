@@ -1,7 +1,9 @@
 // ddprun-bench-comm: what communication between the ranks costs, and whether it is right.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -48,15 +50,8 @@ class Table {
     if (!shown_ || csv_.empty()) {
       return {};
     }
-    std::FILE* const file = std::fopen(csv_.c_str(), "w");
-    if (file == nullptr) {
-      return SystemError("write", csv_.string(), errno);
-    }
-    const bool written = std::fwrite(lines_.data(), 1, lines_.size(), file) == lines_.size();
-    if (std::fclose(file) != 0 || !written) {
-      return SystemError("write", csv_.string(), errno);
-    }
-    return {};
+    const UniqueFd file(::open(csv_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    return file ? WriteAll(file.get(), lines_, csv_) : SystemError("write", csv_.string(), errno);
   }
 
  private:
@@ -98,15 +93,14 @@ constexpr const char* kNccl = "nccl";
 // Whether everything was right.
 Result<bool> Check(const Groups& groups, const BenchOptions& options) {
   ProcessGroup& group = *groups.gloo;
-  ASSIGN_OR_RETURN(std::vector<CheckedRow> rows, CheckCollectives(group, kGloo));
-  if (groups.shared) {
-    ASSIGN_OR_RETURN(const std::vector<CheckedRow> more,
-                     CheckCollectives(*groups.shared, groups.shared_name()));
-    rows.insert(rows.end(), more.begin(), more.end());
-  }
-  if (groups.nccl) {
-    ASSIGN_OR_RETURN(const std::vector<CheckedRow> more, CheckCollectives(*groups.nccl, kNccl));
-    rows.insert(rows.end(), more.begin(), more.end());
+  std::vector<CheckedRow> rows;
+  for (const auto& [checked, name] :
+       {std::pair(&groups.gloo, kGloo), std::pair(&groups.shared, groups.shared_name()),
+        std::pair(&groups.nccl, kNccl)}) {
+    if (*checked) {
+      ASSIGN_OR_RETURN(const std::vector<CheckedRow> more, CheckCollectives(**checked, name));
+      rows.insert(rows.end(), more.begin(), more.end());
+    }
   }
   Table table(group.rank() == 0, options.csv, "collective,operation,made_by,ranks,right");
   table.Row(Format("%-15s %-8s %-22s %s", "collective", "op", "made by", "result"), "");

@@ -52,9 +52,9 @@ class CompressedExchange
 
 GradientExchange::GradientExchange(std::vector<at::Tensor> parameters, TorchGroup& group,
                                    const Buckets& recorded, std::size_t bucket_bytes,
-                                   Compression compression)
+                                   Precision compression)
     : parameters_(std::move(parameters)), group_(group) {
-  if (group.shared && compression == Compression::kNone && Small(bucket_bytes)) {
+  if (group.shared && compression == Precision::kFloat32 && Small(bucket_bytes)) {
     return;
   }
   const std::size_t first = std::min(kFirstBucketBytes, bucket_bytes);
@@ -76,9 +76,9 @@ GradientExchange::GradientExchange(std::vector<at::Tensor> parameters, TorchGrou
       /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
       std::vector<std::int64_t>{static_cast<std::int64_t>(first),
                                 static_cast<std::int64_t>(bucket_bytes)});
-  if (compression != Compression::kNone) {
+  if (compression != Precision::kFloat32) {
     reducer_->register_comm_hook(std::make_unique<CompressedExchange>(
-        group.group, compression == Compression::kFloat16 ? at::kHalf : at::kBFloat16));
+        group.group, compression == Precision::kFloat16 ? at::kHalf : at::kBFloat16));
   }
 }
 

@@ -26,7 +26,7 @@ class GradientExchange {
  public:
   // `recorded`: the order of an earlier run, ignored unless it has every parameter exactly once.
   GradientExchange(std::vector<at::Tensor> parameters, TorchGroup& group, const Buckets& recorded,
-                   std::size_t bucket_bytes, Compression compression);
+                   std::size_t bucket_bytes, Precision compression);
   ~GradientExchange();
 
   // Backward itself hands over each gradient. Otherwise AfterBackward takes them as they are then.

@@ -37,10 +37,10 @@ struct LearnerOptions {
   std::uint64_t seed = 1;
   OptimizerOptions optimizer;
   std::size_t bucket_bytes = std::size_t{25} << 20;
-  double clip_norm = 0;                       // Limit for the norm of all gradients; 0: none.
-  bool measure_norm = false;                  // Compute that norm also if nothing is clipped.
-  Precision precision = Precision::kFloat32;  // Of the forward, under autocast.
-  Compression compression = Compression::kNone;
+  double clip_norm = 0;                         // Limit for the norm of all gradients; 0: none.
+  bool measure_norm = false;                    // Compute that norm also if nothing is clipped.
+  Precision precision = Precision::kFloat32;    // Of the forward, under autocast.
+  Precision compression = Precision::kFloat32;  // Of gradients on their way.
   Loss loss = Loss::kByTargets;
   bool sync = true;                 // False: gradients are not averaged, to show how ranks differ.
   std::vector<std::string> freeze;  // Parameters whose names begin so are not trained.

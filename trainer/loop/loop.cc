@@ -52,7 +52,7 @@ LearnerOptions OptionsOf(const Training& training) {
   options.measure_norm = config.learning.grad_norm;
   options.precision = *ParsePrecision(config.learning.autocast);
   options.device = training.device;
-  options.compression = *ParseCompression(config.learning.compress);
+  options.compression = *ParsePrecision(config.learning.compress);
   options.loss = *ParseLoss(config.learning.loss);
   options.sync = !config.run.no_sync;
   options.freeze = config.run.freeze;

@@ -115,7 +115,7 @@ TEST(Config, ReadsHowToLearn) {
   EXPECT_DOUBLE_EQ(*config.learning.clip_norm, 1);
   EXPECT_TRUE(config.learning.grad_norm);
   EXPECT_EQ(config.learning.autocast, "bf16");
-  EXPECT_EQ(ParseCompression(config.learning.compress), Compression::kFloat16);
+  EXPECT_EQ(ParsePrecision(config.learning.compress), Precision::kFloat16);
   EXPECT_TRUE(config.learning.deterministic);
   EXPECT_FALSE(config.learning.cuda_graph);
   EXPECT_TRUE(PrefetchWanted(config.learning, 1));

@@ -77,7 +77,7 @@ std::vector<std::string> LearningProblems(const LearningOptions& options) {
   }
   CheckWord(problems, ParsePrecision(options.autocast).has_value(), "--autocast",
             "off, bf16 or fp16", options.autocast);
-  CheckWord(problems, ParseCompression(options.compress).has_value(), "--compress",
+  CheckWord(problems, ParsePrecision(options.compress).has_value(), "--compress",
             "off, fp16 or bf16", options.compress);
   CheckWord(problems, ParseLoss(options.loss).has_value(), "--loss", "auto or cross-entropy",
             options.loss);
@@ -105,12 +105,6 @@ std::optional<Precision> ParsePrecision(const std::string& text) {
   return MeaningOf<Precision>(text, {{"off", Precision::kFloat32},
                                      {"fp16", Precision::kFloat16},
                                      {"bf16", Precision::kBFloat16}});
-}
-
-std::optional<Compression> ParseCompression(const std::string& text) {
-  return MeaningOf<Compression>(text, {{"off", Compression::kNone},
-                                       {"fp16", Compression::kFloat16},
-                                       {"bf16", Compression::kBFloat16}});
 }
 
 std::optional<Loss> ParseLoss(const std::string& text) {

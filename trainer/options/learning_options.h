@@ -18,7 +18,6 @@ class App;
 namespace ddprun {
 
 enum class Precision { kFloat32, kFloat16, kBFloat16 };
-enum class Compression { kNone, kFloat16, kBFloat16 };
 enum class Loss { kByTargets, kCrossEntropy };
 
 struct LearningOptions {
@@ -44,9 +43,8 @@ std::vector<std::string> LearningProblems(const LearningOptions& options);
 
 // Of valid options.
 Schedule ScheduleOf(const LearningOptions& options, std::uint64_t total_steps);
-// Of --autocast.
+// Of --autocast and --compress.
 std::optional<Precision> ParsePrecision(const std::string& text);
-std::optional<Compression> ParseCompression(const std::string& text);
 // Of --loss.
 std::optional<Loss> ParseLoss(const std::string& text);
 // Whether to fill batches on a thread, for parts of so many numbers.

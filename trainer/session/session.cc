@@ -171,7 +171,7 @@ void Session::Impl::MakeLearner() {
   auto made = std::make_unique<SessionLearner>(
       std::move(kept), replicated, *training.group, device,
       ExchangeOptions{static_cast<std::size_t>(training.config.bucket_mib * (1 << 20)),
-                      *ParseCompression(training.config.learning.compress),
+                      *ParsePrecision(training.config.learning.compress),
                       !training.config.run.no_sync});
   learner = made.get();
   training.learner = std::move(made);

@@ -24,7 +24,7 @@ namespace ddprun {
 
 struct ExchangeOptions {
   std::size_t bucket_bytes = std::size_t{25} << 20;
-  Compression compression = Compression::kNone;
+  Precision compression = Precision::kFloat32;
   bool sync = true;  // False: gradients are not averaged.
 };
 
