@@ -18,11 +18,18 @@ std::string LoaderError() {
   return text == nullptr ? "the loader gave no reason" : text;
 }
 
-Error FailedIn(const fs::path& path, const std::string& tried, int status, const char* reason) {
-  std::string text(reason);
+// `call` gives the plug-in's status, and has a place for its reason.
+template <class Call>
+Result<void> Try(const fs::path& path, const std::string& tried, Call call) {
+  DdprunCudaReason reason{};
+  const int status = call(&reason);
+  if (status == kDdprunCudaOk) {
+    return {};
+  }
+  std::string text(reason.text);
   text.resize(std::min(text.size(), text.find('\n')));  // Advice and stacks follow.
-  return {status == kDdprunCudaPeerGone ? ErrorKind::kUnavailable : ErrorKind::kSystem,
-          "cannot " + tried + " through '" + path.native() + "': " + text};
+  return Error{status == kDdprunCudaPeerGone ? ErrorKind::kUnavailable : ErrorKind::kSystem,
+               "cannot " + tried + " through '" + path.native() + "': " + text};
 }
 
 // The loader begins what it says with the file at fault: by its whole path if it was found, or a
@@ -50,16 +57,13 @@ class CudaStepGraph : public StepGraph {
 
   Result<void> Record(const std::function<void()>& work) override {
     constexpr const char* kTried = "record the step as a CUDA graph";
-    DdprunCudaReason reason{};
     DdprunCudaGraph* graph = nullptr;
-    if (const int status = api_->make_graph(&graph, &reason); status != kDdprunCudaOk) {
-      return FailedIn(path_, kTried, status, reason.text);
-    }
+    RETURN_IF_ERROR(
+        Try(path_, kTried, [&](auto* reason) { return api_->make_graph(&graph, reason); }));
     const DdprunCudaGraph* const other = graphs_.empty() ? nullptr : graphs_.front();
     graphs_.push_back(graph);
-    if (const int status = api_->begin_graph(graph, other, &reason); status != kDdprunCudaOk) {
-      return FailedIn(path_, kTried, status, reason.text);
-    }
+    RETURN_IF_ERROR(
+        Try(path_, kTried, [&](auto* reason) { return api_->begin_graph(graph, other, reason); }));
     std::exception_ptr thrown;
     try {
       work();
@@ -67,23 +71,17 @@ class CudaStepGraph : public StepGraph {
       thrown = std::current_exception();
     }
     // Also after a failure: the stream would keep all later work.
-    const int status = api_->end_graph(graph, &reason);
+    const Result<void> ended =
+        Try(path_, kTried, [&](auto* reason) { return api_->end_graph(graph, reason); });
     if (thrown) {
       std::rethrow_exception(thrown);
     }
-    if (status != kDdprunCudaOk) {
-      return FailedIn(path_, kTried, status, reason.text);
-    }
-    return {};
+    return ended;
   }
 
   Result<void> Replay(std::size_t number) override {
-    DdprunCudaReason reason{};
-    if (const int status = api_->replay_graph(graphs_.at(number), &reason);
-        status != kDdprunCudaOk) {
-      return FailedIn(path_, "start the step's CUDA graph", status, reason.text);
-    }
-    return {};
+    return Try(path_, "start the step's CUDA graph",
+               [&](auto* reason) { return api_->replay_graph(graphs_.at(number), reason); });
   }
 
  private:
@@ -125,48 +123,38 @@ Result<GpuPlugin> GpuPlugin::Load(const fs::path& file) {
 GpuPlugin::GpuPlugin(fs::path path, const DdprunCudaApi& api)
     : path_(std::move(path)), api_(&api) {}
 
-Error GpuPlugin::Failed(const std::string& tried, int status, const char* reason) const {
-  return FailedIn(path_, tried, status, reason);
-}
-
 Result<DeviceCount> GpuPlugin::CountDevices() const {
   DeviceCount found;
-  DdprunCudaReason reason{};
-  if (const int status = api_->count_devices(&found.count, &reason); status != kDdprunCudaOk) {
-    return Failed("count the GPUs", status, reason.text);
-  }
-  found.why_none = reason.text;
+  RETURN_IF_ERROR(Try(path_, "count the GPUs", [&](auto* reason) {
+    const int status = api_->count_devices(&found.count, reason);
+    found.why_none = reason->text;
+    return status;
+  }));
   return found;
 }
 
 Result<void> GpuPlugin::SetDevice(int device) const {
-  DdprunCudaReason reason{};
-  if (const int status = api_->set_device(device, &reason); status != kDdprunCudaOk) {
-    return Failed("use GPU " + std::to_string(device), status, reason.text);
-  }
-  return {};
+  return Try(path_, "use GPU " + std::to_string(device),
+             [&](auto* reason) { return api_->set_device(device, reason); });
 }
 
 Result<DeviceFacts> GpuPlugin::Describe(int device) const {
   DdprunCudaDevice out{};
-  DdprunCudaReason reason{};
-  if (const int status = api_->describe(device, &out, &reason); status != kDdprunCudaOk) {
-    return Failed("ask about GPU " + std::to_string(device), status, reason.text);
-  }
+  RETURN_IF_ERROR(Try(path_, "ask about GPU " + std::to_string(device),
+                      [&](auto* reason) { return api_->describe(device, &out, reason); }));
   return DeviceFacts{out.name, out.identity, out.free_bytes, out.total_bytes};
 }
 
 Result<c10d::Backend*> GpuPlugin::MakeNccl(c10d::Store* store, int rank, int size, int device,
                                            std::chrono::milliseconds timeout) const {
   c10d::Backend* backend = nullptr;
-  DdprunCudaReason reason{};
-  if (const int status =
-          api_->make_nccl(store, rank, size, device, timeout.count(), &backend, &reason);
-      status != kDdprunCudaOk) {
-    return Failed("connect rank " + std::to_string(rank) + " of " + std::to_string(size) +
-                      " on GPU " + std::to_string(device) + " with NCCL " + NcclVersion(),
-                  status, reason.text);
-  }
+  RETURN_IF_ERROR(Try(path_,
+                      "connect rank " + std::to_string(rank) + " of " + std::to_string(size) +
+                          " on GPU " + std::to_string(device) + " with NCCL " + NcclVersion(),
+                      [&](auto* reason) {
+                        return api_->make_nccl(store, rank, size, device, timeout.count(), &backend,
+                                               reason);
+                      }));
   return backend;
 }
 

@@ -58,7 +58,6 @@ class GpuPlugin {
 
  private:
   GpuPlugin(std::filesystem::path path, const DdprunCudaApi& api);
-  Error Failed(const std::string& tried, int status, const char* reason) const;
 
   std::filesystem::path path_;
   const DdprunCudaApi* api_;
