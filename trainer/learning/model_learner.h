@@ -26,7 +26,6 @@
 #include "trainer/learning/learner.h"
 #include "trainer/models/model.h"
 #include "trainer/options/learning_options.h"
-#include "trainer/options/optimizer_options.h"
 #include "trainer/task.h"
 
 namespace ddprun {

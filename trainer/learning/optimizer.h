@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "trainer/learning/named_tensor.h"
-#include "trainer/options/optimizer_options.h"
+#include "trainer/options/learning_options.h"
 
 namespace ddprun {
 

@@ -17,7 +17,6 @@
 #include "trainer/device/choose_device.h"
 #include "trainer/options/command_line.h"
 #include "trainer/options/learning_options.h"
-#include "trainer/options/optimizer_options.h"
 #include "trainer/options/run_options.h"
 
 namespace ddprun {

@@ -107,6 +107,12 @@ std::optional<Precision> ParsePrecision(const std::string& text) {
                                      {"bf16", Precision::kBFloat16}});
 }
 
+std::optional<OptimizerKind> ParseOptimizer(const std::string& text) {
+  return MeaningOf<OptimizerKind>(text, {{"adam", OptimizerKind::kAdam},
+                                         {"adamw", OptimizerKind::kAdamW},
+                                         {"sgd", OptimizerKind::kSgd}});
+}
+
 std::optional<Loss> ParseLoss(const std::string& text) {
   return MeaningOf<Loss>(text,
                          {{"auto", Loss::kByTargets}, {"cross-entropy", Loss::kCrossEntropy}});

@@ -19,6 +19,19 @@ namespace ddprun {
 
 enum class Precision { kFloat32, kFloat16, kBFloat16 };
 enum class Loss { kByTargets, kCrossEntropy };
+enum class OptimizerKind { kAdam, kAdamW, kSgd };
+
+// Which optimizer, with what constants: torch.optim's meanings and defaults. The learning rate is
+// given anew at every step.
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::kAdam;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+  double momentum = 0;  // SGD only.
+  bool nesterov = false;
+};
 
 struct LearningOptions {
   std::string schedule = "constant";
@@ -45,6 +58,7 @@ std::vector<std::string> LearningProblems(const LearningOptions& options);
 Schedule ScheduleOf(const LearningOptions& options, std::uint64_t total_steps);
 // Of --autocast and --compress.
 std::optional<Precision> ParsePrecision(const std::string& text);
+std::optional<OptimizerKind> ParseOptimizer(const std::string& text);
 // Of --loss.
 std::optional<Loss> ParseLoss(const std::string& text);
 // Whether to fill batches on a thread, for parts of so many numbers.
