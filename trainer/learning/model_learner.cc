@@ -23,8 +23,7 @@
 
 namespace ddprun {
 
-static_assert(ModelLearner::kSlots == BatchSlots::kSlots);
-static_assert(ModelLearner::kWarmSteps == StepReplay::kWarmSteps);
+static_assert(ModelLearner::kEvaluationSlot + 1 == BatchSlots::kSlots);
 
 namespace {
 

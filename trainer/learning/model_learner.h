@@ -66,9 +66,7 @@ struct Part {
 
 class ModelLearner final : public Learner {
  public:
-  // Batches that can be in memory at a time: one to learn from, the next one that is being filled,
-  // and one to evaluate.
-  static constexpr std::size_t kSlots = 3;
+  // After the slots of one batch to learn from and of the next one, which is being filled.
   static constexpr std::size_t kEvaluationSlot = 2;
 
   ModelLearner(const ModelEntry& model, const LearnerOptions& options, ProcessGroup& group);
@@ -83,9 +81,7 @@ class ModelLearner final : public Learner {
   // Whether there is anything to train.
   bool HasParameters() const;
 
-  // Steps are replayed from a graph after kWarmSteps steps.
   bool Replays() const override;
-  static constexpr std::size_t kWarmSteps = 11;  // As PyTorch demands of one with DDP in it.
 
   // On a GPU these two only queue the work and do not wait for it. The slot may be filled again
   // once Backward has returned, after the last part once Update has returned. Between Backward and

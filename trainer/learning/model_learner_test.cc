@@ -8,6 +8,7 @@
 
 #include "trainer/checkpoint/snapshot_copier.h"
 #include "trainer/learning/graph_testing.h"
+#include "trainer/learning/step_replay.h"
 #include "trainer/models/torch_model.h"
 
 namespace ddprun {
@@ -185,7 +186,7 @@ TEST(Learner, ReplaysFullStepsOnceItIsWarmAndLearnsTheSame) {
   Score score;
   EXPECT_EQ(WeightsOverSteps(world, kSteps, score), weights);
   EXPECT_TRUE(world.learner.Replays());
-  EXPECT_EQ(graph->replays, 32 - static_cast<int>(ModelLearner::kWarmSteps));
+  EXPECT_EQ(graph->replays, 32 - static_cast<int>(StepReplay::kWarmSteps));
   EXPECT_EQ(score.samples, expected.samples);
   EXPECT_EQ(score.loss_sum, expected.loss_sum);
 }
@@ -199,7 +200,7 @@ TEST(Learner, StepsOfSeveralPartsOrNotRegularEverywhereAreNotReplayed) {
     const auto graph = std::make_shared<FakeGraph>();
     options.graph = graph;
     World world(options);
-    for (std::size_t i = 0; i < 2 * ModelLearner::kWarmSteps; ++i) {
+    for (std::size_t i = 0; i < 2 * StepReplay::kWarmSteps; ++i) {
       for (const Part& part : step) {
         ASSERT_TRUE(world.learner.Backward(part));
       }

@@ -53,6 +53,7 @@ Result<ChosenStart> Saving::Choose(const TrainState& asked,
   ASSIGN_OR_RETURN(ChosenStart start, ChooseStart(training_.config, *store_, asked, remembered));
   last_saved_ = start.last_saved;
   handed_over_ = start.last_saved;
+  begins_ = start.plan.kind == StartKind::kFresh;
   save_is_owed_ = start.plan.kind == StartKind::kFromMemory;
   copier_ = std::make_unique<SnapshotCopier>(
       [this](Snapshot&& snapshot) { CHECK(saver_->Save(std::move(snapshot))); });
@@ -63,7 +64,7 @@ Result<void> Saving::BeforeFirstStep() {
   if (training_.IsRankZero() || memory_) {
     training_.learner->BeforeUpdate([this] { WaitForCopies(); });
   }
-  if (training_.IsRankZero() && save_first_) {
+  if (begins_) {
     Save(/*best=*/false);
   }
   return {};

@@ -32,9 +32,8 @@ class Saving final : public StepObserver {
   // world took over.
   Result<ChosenStart> Choose(const TrainState& asked, const std::optional<Remembered>& remembered);
 
-  // The first checkpoint is saved before the first step: a directory that cannot be written shows
-  // at once.
-  void SaveFirst() { save_first_ = true; }
+  // Saves the first checkpoint of a training that begins afresh: a directory that cannot be written
+  // shows at once.
   Result<void> BeforeFirstStep() override;
   // Saves what is due.
   Result<void> AfterStep(const FinishedStep& step) override;
@@ -80,7 +79,6 @@ class Saving final : public StepObserver {
   void EndThreads();
 
   std::unique_ptr<MemorySnapshots> memory_;
-  bool save_first_ = false;
   bool save_asked_ = false;
   std::optional<CheckpointStore> store_;    // Rank 0, and all below.
   std::unique_ptr<Saver> saver_;            // From the claim on: this run is seen to live.
@@ -89,6 +87,7 @@ class Saving final : public StepObserver {
   std::optional<std::uint64_t> last_saved_;
   std::optional<std::uint64_t> handed_over_;   // The step of the last one.
   std::optional<std::uint64_t> best_unsaved_;  // The step of a best one that is not saved yet.
+  bool begins_ = false;                        // Afresh.
   bool save_is_owed_ = false;                  // Begun from memory, and not saved since.
   bool last_failed_ = false;
   bool skipped_ = false;

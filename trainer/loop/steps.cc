@@ -53,9 +53,6 @@ Result<bool> TrainingSteps::Begin(
   }
   RETURN_IF_ERROR(StartFrom(start, training_));
   ASSIGN_OR_RETURN(feed_, make_feed());
-  if (start.plan.kind == StartKind::kFresh) {
-    saving_.SaveFirst();
-  }
   for (StepObserver* const observer : training_.observers) {
     RETURN_IF_ERROR(observer->BeforeFirstStep());
   }
