@@ -95,10 +95,8 @@ Result<Dataset> Load(const fs::path& root, const Arguments&) {
 
 constinit const DatasetEntry kCifar10 = {
     .name = "cifar10",
-    .bundled = "",
     .reads_files = true,
     .files = Files,
-    .arguments = {},
     .task = [](const Arguments&) { return ImageTask(kFormat, kClasses); },
     .load = Load};
 

@@ -85,7 +85,6 @@ Result<Dataset> Load(const fs::path& root, const Arguments& arguments) {
 
 constinit const DatasetEntry kHdf5 = {
     .name = "hdf5",
-    .bundled = "",
     .reads_files = true,
     .files = [](const fs::path& root) { return FilesThere(root, {kFile}); },
     .arguments = kArguments,

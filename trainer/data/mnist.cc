@@ -95,7 +95,6 @@ constinit const DatasetEntry kMnist = {
     .bundled = "mnist",
     .reads_files = true,
     .files = Files,
-    .arguments = {},
     .task = [](const Arguments&) { return ImageTask(kPlain, kClasses); },
     .load = [](const fs::path& root, const Arguments&) { return Load(root, kPlain); }};
 
@@ -104,7 +103,6 @@ constinit const DatasetEntry kMnist32 = {
     .bundled = "mnist",
     .reads_files = true,
     .files = Files,
-    .arguments = {},
     .task = [](const Arguments&) { return ImageTask(kPadded, kClasses); },
     .load = [](const fs::path& root, const Arguments&) { return Load(root, kPadded); }};
 

@@ -1,5 +1,4 @@
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <system_error>
@@ -171,19 +170,13 @@ void CheckCudaGraph(std::vector<std::string>& problems, const TrainConfig& confi
 }  // namespace
 
 std::optional<CheckpointInterval> ParseCheckpointInterval(const std::string& text) {
-  std::uint64_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [parsed, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || value == 0 || value > 1'000'000'000) {
+  const bool seconds = text.ends_with('s');
+  const auto value = ParseNumber<std::uint64_t>(text.substr(0, text.size() - (seconds ? 1 : 0)));
+  if (!value || *value == 0 || *value > 1'000'000'000) {
     return std::nullopt;
   }
-  if (parsed == end) {
-    return CheckpointInterval{.steps = value};
-  }
-  if (parsed + 1 == end && *parsed == 's') {
-    return CheckpointInterval{.time = std::chrono::seconds(value)};
-  }
-  return std::nullopt;
+  return seconds ? CheckpointInterval{.time = std::chrono::seconds(*value)}
+                 : CheckpointInterval{.steps = *value};
 }
 
 std::optional<ResumeMode> ParseResumeMode(const std::string& text) {

@@ -1,8 +1,9 @@
 #include "trainer/options/run_options.h"
 
 #include <CLI/CLI.hpp>
-#include <charconv>
+#include <utility>
 
+#include "common/text.h"
 #include "trainer/options/command_line.h"
 
 namespace ddprun {
@@ -14,26 +15,17 @@ constexpr std::uint32_t kMostSkew = 3'600'000;
 
 std::optional<std::vector<Skew>> ParseSkews(const std::string& text) {
   std::vector<Skew> skews;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at != end) {
-    Skew skew;
-    std::uint32_t milliseconds = 0;
-    const auto rank = std::from_chars(at, end, skew.rank);
-    if (rank.ec != std::errc{} || rank.ptr == end || *rank.ptr != ':') {
+  for (const std::string& part : Split(text, ',')) {
+    const std::size_t colon = part.find(':');
+    const auto rank = ParseNumber<std::uint32_t>(part.substr(0, colon));
+    const auto milliseconds =
+        ParseNumber<std::uint32_t>(colon == part.npos ? "" : part.substr(colon + 1));
+    if (!rank || !milliseconds || *milliseconds > kMostSkew) {
       return std::nullopt;
     }
-    const auto by = std::from_chars(rank.ptr + 1, end, milliseconds);
-    const bool more = by.ptr != end;
-    if (by.ec != std::errc{} || milliseconds > kMostSkew ||
-        (more && (*by.ptr != ',' || by.ptr + 1 == end))) {
-      return std::nullopt;
-    }
-    skew.by = std::chrono::milliseconds(milliseconds);
-    skews.push_back(skew);
-    at = more ? by.ptr + 1 : end;
+    skews.push_back({*rank, std::chrono::milliseconds(*milliseconds)});
   }
-  return skews;
+  return text.ends_with(',') ? std::nullopt : std::optional(std::move(skews));
 }
 
 void AddRunOptions(CLI::App& app, RunOptions& options) {

@@ -1,7 +1,8 @@
 #include "trainer/profiler/schedule.h"
 
-#include <charconv>
 #include <vector>
+
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -12,27 +13,17 @@ constexpr std::uint64_t kMostSteps = 1'000'000'000;
 
 std::optional<ProfileSchedule> ParseProfileSchedule(const std::string& text) {
   std::vector<std::uint64_t> numbers;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (true) {
-    std::uint64_t value = 0;
-    const auto [stop, error] = std::from_chars(at, end, value);
-    if (error != std::errc{} || value > kMostSteps) {
+  for (const std::string& part : Split(text, ',')) {
+    const auto number = ParseNumber<std::uint64_t>(part);
+    if (!number || *number > kMostSteps) {
       return std::nullopt;
     }
-    numbers.push_back(value);
-    if (stop == end) {
-      break;
-    }
-    if (*stop != ',') {
-      return std::nullopt;
-    }
-    at = stop + 1;
+    numbers.push_back(*number);
   }
   if (numbers.size() == 3) {
     numbers.push_back(1);
   }
-  if (numbers.size() != 4 || numbers[2] == 0 || numbers[3] == 0) {
+  if (numbers.size() != 4 || numbers[2] == 0 || numbers[3] == 0 || text.ends_with(',')) {
     return std::nullopt;
   }
   return ProfileSchedule{numbers[0], numbers[1], numbers[2], numbers[3]};

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <exception>
 #include <filesystem>
 #include <limits>
@@ -361,12 +360,11 @@ const std::string& Session::flag(const std::string& name) const {
 
 double Session::number(const std::string& name) const {
   const std::string& text = flag(name);
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) {
+  const std::optional<double> value = ParseNumber<double>(text);
+  if (!value) {
     Misuse("--" + name + " must be a number, not '" + text + "'");
   }
-  return value;
+  return *value;
 }
 
 void Session::ReplicateModule(const std::shared_ptr<torch::nn::Module>& module) {

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 
 #include "common/endpoint.h"
 #include "common/log.h"
 #include "common/slug.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -27,14 +27,11 @@ double WallTime() {
 
 // 0: no event file's name.
 std::uint64_t SecondIn(std::string_view name) {
-  std::uint64_t second = 0;
   if (!name.starts_with(kPrefix) || name.size() <= kPrefix.size() + kDigits ||
       name[kPrefix.size() + kDigits] != '.') {
     return 0;
   }
-  const char* const digits = name.data() + kPrefix.size();
-  const auto read = std::from_chars(digits, digits + kDigits, second);
-  return read.ptr == digits + kDigits ? second : 0;
+  return ParseNumber<std::uint64_t>(name.substr(kPrefix.size(), kDigits)).value_or(0);
 }
 
 // The newest that is there, by its name; 0: none.
