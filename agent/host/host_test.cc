@@ -55,7 +55,8 @@ TEST(HostJudge, WhatRefusesAMachineIsWhatNoTrainingSurvives) {
   EXPECT_THAT(Judge({.needs_reset = true}).refuses, HasSubstr("must be reset"));
   EXPECT_THAT(Judge({.recovery = GpuRecovery::kReset}).refuses, HasSubstr("asks for a reset"));
   EXPECT_THAT(Judge({.recovery = GpuRecovery::kReboot}).refuses, HasSubstr("asks for a reboot"));
-  EXPECT_THAT(Judge({.recovery = GpuRecovery::kDrainAndReset}).refuses, HasSubstr("asks to drain its peers"));
+  EXPECT_THAT(Judge({.recovery = GpuRecovery::kDrainAndReset}).refuses,
+              HasSubstr("asks to drain its peers"));
   EXPECT_THAT(Judge({.xids = {{79, 1}}}).refuses, HasSubstr("Xid 79 (fallen off the bus)"));
   EXPECT_THAT(Judge({.uncorrected = 2, .rows = RemappedRows{.failed = true}}).refuses,
               HasSubstr("no spare rows"));

@@ -144,8 +144,8 @@ TEST(Config, RefusesToLearnSo) {
   EXPECT_EQ(exit.code, 2);
   for (const char* text :
        {"--schedule must", "--warmup-steps must", "--decay-every must", "--decay-factor must",
-        "--clip-norm must", "--autocast must", "--compress must", "--sync-batchnorm is not supported",
-        "--prefetch must"}) {
+        "--clip-norm must", "--autocast must", "--compress must",
+        "--sync-batchnorm is not supported", "--prefetch must"}) {
     EXPECT_NE(exit.text.find(text), std::string::npos) << text << " in\n" << exit.text;
   }
   EXPECT_NE(Refusal({"--schedule=step"}).text.find("--decay-every must"), std::string::npos);
