@@ -211,8 +211,7 @@ class Published final : public StepObserver {
             ErrorKind::kRefused,
             "the best checkpoint is broken, and nothing was published: " + best.error().message +
                 ". The training itself is finished and saved. To publish the parameters of the "
-                "last "
-                "step, start it again without --keep-best"};
+                "last step, start it again without --keep-best"};
       }
       RETURN_IF_ERROR(best);
       if (*best) {
