@@ -171,13 +171,5 @@ TEST_F(Fencing, ItDoesSoHoweverLongTheFence) {
   EXPECT_EQ(scenario.state.world->generation, Generation{2});
 }
 
-TEST_F(Fencing, NodesThatWantAnotherFenceAreRefused) {
-  RunSpec other = kFenced;
-  other.fence_after = Duration{0};
-  Node outsider(scenario, "n2", other);
-  outsider.Says(At(2s));
-  EXPECT_TRUE(scenario.Said("--fence-after=10"));
-}
-
 }  // namespace
 }  // namespace ddprun

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "rendezvous/core/testing/pair.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {
@@ -85,6 +86,39 @@ TEST_F(Outsiders, AnotherRequestIsLookedAtAnewOnceItIsAMember) {
   outsider.report.leaving = Leaving::kStopRun;
   outsider.Says(At(1s));
   EXPECT_EQ(std::get<Stop>(a.Told(At(1s))).cause, StopCause::kOperator);
+}
+
+void Change(bool& value) {
+  value = !value;
+}
+void Change(std::uint32_t& value) {
+  ++value;
+}
+void Change(Duration& value) {
+  value += 1s;
+}
+
+// Each row of kSpecFields.
+TEST(OptionsOfARun, NodesThatDifferAreRefusedOrUseTheFirstNodes) {
+  ForEach(kSpecFields, [](const auto& field) {
+    constexpr RunSpec kSpec{.min_nodes = 2, .max_nodes = 4};
+    RunSpec other = kSpec;
+    Change(other.*field.member);
+    Scenario scenario;
+    Node first(scenario, "n0", kSpec);
+    Node second(scenario, "n1", other);
+    first.Says(At(0s));
+    second.Says(At(0s));
+    const Directive answer = second.Told(At(0s));
+    const Finish* const refusal = std::get_if<Finish>(&answer);
+    EXPECT_EQ(refusal != nullptr, field.mismatch != Mismatch::kUseFirst) << field.name;
+    if (refusal != nullptr) {
+      EXPECT_EQ(refusal->ending, Ending::kRefused) << field.name;
+      EXPECT_NE(refusal->text.find(Describe(other)), std::string::npos) << refusal->text;
+      EXPECT_NE(Describe(other), Describe(kSpec)) << field.name;
+    }
+    EXPECT_EQ(*scenario.state.spec, kSpec) << field.name;
+  });
 }
 
 }  // namespace

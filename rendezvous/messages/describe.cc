@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
 #include "common/check.h"
 #include "common/overload.h"
@@ -10,12 +11,17 @@
 namespace ddprun {
 namespace {
 
-// Of "zero|one|two"; a number that has no word there, as itself.
-std::string ValueWord(std::string_view words, std::uint32_t value) {
-  for (std::uint32_t i = 0; i < value && !words.empty(); ++i) {
-    words.remove_prefix(std::min(words.find('|'), words.size() - 1) + 1);
+// "--max-restarts=3"
+template <class T>
+std::string FlagOf(const SpecField<T>& field, const RunSpec& spec) {
+  std::string flag = field.name;
+  std::ranges::replace(flag, '_', '-');
+  const T& value = spec.*field.member;
+  if constexpr (std::is_same_v<T, Duration>) {
+    return "--" + flag + "=" + FormatDuration(value);
+  } else {
+    return "--" + flag + "=" + std::to_string(value);
   }
-  return words.empty() ? std::to_string(value) : std::string(words.substr(0, words.find('|')));
 }
 
 // ": ValueError: bad"; empty: the program's last words are no exception of Python's.
@@ -241,21 +247,6 @@ std::string Describe(const Directive& directive) {
       },
       directive);
 }
-
-template <class T>
-std::string FlagOf(const SpecField<T>& field, const RunSpec& spec) {
-  std::string flag = field.name;
-  std::ranges::replace(flag, '_', '-');
-  const T& value = spec.*field.member;
-  if constexpr (std::is_same_v<T, Duration>) {
-    return "--" + flag + "=" + FormatDuration(value);
-  } else {
-    return "--" + flag + "=" + ValueWord(field.words, value);
-  }
-}
-template std::string FlagOf(const SpecField<bool>& field, const RunSpec& spec);
-template std::string FlagOf(const SpecField<std::uint32_t>& field, const RunSpec& spec);
-template std::string FlagOf(const SpecField<Duration>& field, const RunSpec& spec);
 
 std::string Describe(const RunSpec& spec) {
   std::string text =

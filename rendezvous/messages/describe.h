@@ -34,10 +34,6 @@ std::string Describe(StopCause cause);
 // The same as one word, for those who count: "node_lost".
 std::string WordOf(StopCause cause);
 
-// "--scale-up=never"
-template <class T>
-std::string FlagOf(const SpecField<T>& field, const RunSpec& spec);
-
 // "--nnodes=1:4 --max-restarts=3 --fence-after=10.0 s": what all nodes must have said.
 std::string Describe(const RunSpec& spec);
 

@@ -8,9 +8,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <tuple>
-#include <type_traits>
 
 #include "common/time.h"
 #include "rendezvous/messages/fields.h"
@@ -42,32 +40,19 @@ struct RunSpec {
 // How a node is treated whose value differs from that of the run's first node.
 enum class Mismatch {
   kUseFirst,        // It joins, and the first node's value counts.
-  kRefuse,          // It is refused, and the message names both values.
+  kRefuse,          // It is refused, and the message names both values: not of a switch.
   kRefuseWhereSet,  // It is refused too, but a message leaves a default out: of rare flags.
 };
 
 template <class T>
 struct SpecField {
-  constexpr SpecField(const char* field, T RunSpec::*of, Mismatch kind = Mismatch::kUseFirst,
-                      std::string_view value_words = {})
-      : name(field), member(of), mismatch(kind), words(value_words) {}
+  constexpr SpecField(const char* field, T RunSpec::*of, Mismatch kind = Mismatch::kUseFirst)
+      : name(field), member(of), mismatch(kind) {}
 
   const char* name;  // On the wire, where _ms follows a duration's; its flag has '-' for '_'.
   T RunSpec::*member;
   Mismatch mismatch;
-  std::string_view words;  // Of a flag that takes words, for 0 (false) and up: "never|restart".
 };
-
-// A refusal names both values: 0 and 1 are none of a switch.
-template <class... T>
-constexpr bool CanBeTold(const std::tuple<SpecField<T>...>& table) {
-  bool can = true;
-  ForEach(table, [&]<class Of>(const SpecField<Of>& field) {
-    can &= !std::is_same_v<Of, bool> || field.mismatch == Mismatch::kUseFirst ||
-           field.words.find('|') != std::string_view::npos;
-  });
-  return can;
-}
 
 inline constexpr std::tuple kSpecFields{
     SpecField{"min_nodes", &RunSpec::min_nodes, Mismatch::kRefuse},
@@ -84,6 +69,5 @@ inline constexpr std::tuple kSpecFields{
     SpecField{"on_hang", &RunSpec::on_hang},
 };
 static_assert(IsWhole<RunSpec>(kSpecFields));
-static_assert(CanBeTold(kSpecFields));
 
 }  // namespace ddprun
