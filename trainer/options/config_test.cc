@@ -131,7 +131,7 @@ TEST(Config, AGraphOfTheStepIsForOneGpuOrNccl) {
   const EarlyExit exit = Refusal({"--cuda-graph", "--device=cpu", "--backend=gloo",
                                   "--compress=bf16", "--split-devices=cpu,cpu"});
   EXPECT_EQ(exit.code, 2);
-  for (const char* text : {"not for --device=cpu: it is a GPU", "not for --backend=gloo:",
+  for (const char* text : {"not for --device=cpu: only a GPU", "not for --backend=gloo:",
                            "not for --compress:", "not for --split-devices:"}) {
     EXPECT_NE(exit.text.find(text), std::string::npos) << exit.text;
   }
@@ -153,7 +153,8 @@ TEST(Config, RefusesToLearnSo) {
 
 TEST(Config, APackageIsNotForAutocast) {
   EXPECT_EQ(std::get<TrainConfig>(ParseAll({"--eval-package=/m.pt2"})).run.eval_package, "/m.pt2");
-  EXPECT_NE(Refusal({"--eval-package=/m.pt2", "--autocast=bf16"}).text.find("not for --autocast"),
+  EXPECT_NE(Refusal({"--eval-package=/m.pt2", "--autocast=bf16"})
+                .text.find("--eval-package and --autocast exclude each other"),
             std::string::npos);
 }
 
