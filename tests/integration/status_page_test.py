@@ -86,9 +86,9 @@ class Page(BrowserTest):
         link = self.links()["look"]
         self.chrome.delete_all_cookies()
         self.chrome.get(link.split("#")[0])
-        self.shows("why", "with a key")
+        self.shows("why", "needs a key")
         self.chrome.find_element(By.ID, "key").send_keys("something else", Keys.ENTER)
-        self.shows("why", "not a key")
+        self.shows("why", "not valid for this run")
         key = self.chrome.find_element(By.ID, "key")
         key.clear()
         key.send_keys(link.split("=")[1], Keys.ENTER)
@@ -125,7 +125,7 @@ class Page(BrowserTest):
         self.shows("headline", r"training: step \d+")
         self.assertFalse(self.chrome.find_element(By.ID, "stop").is_displayed())
         self.chrome.get(f"http://{page}/?run=b%26%3F%3D%25%3Ctwo%3E")
-        self.shows("why", "with a key")
+        self.shows("why", "needs a key")
         for name, answer in {"livez": "the control loop is running", "readyz": "serving 2 runs", "metrics": "ddprun_build_info"}.items():
             self.chrome.get(f"http://{page}/{name}")
             self.assertIn(answer, self.chrome.page_source)
