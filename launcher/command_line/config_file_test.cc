@@ -76,7 +76,8 @@ TEST_F(ConfigFile, WhatIsWrongIsNamedWithItsLine) {
   EXPECT_THAT(Refusal("nnodes =\n"), HasSubstr("the value of 'nnodes'"));
   EXPECT_THAT(Refusal("standalone = maybe\n"), HasSubstr("'standalone' must be true or false"));
   EXPECT_THAT(Refusal("config = 'x'\n"), HasSubstr("unknown name 'config'"));
-  EXPECT_THAT(Refusal(std::string("role = 'a\0b'\n", 13)), HasSubstr("run.toml:1: the line contains a zero byte"));
+  EXPECT_THAT(Refusal(std::string("role = 'a\0b'\n", 13)),
+              HasSubstr("run.toml:1: the line contains a zero byte"));
 }
 
 }  // namespace

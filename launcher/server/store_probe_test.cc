@@ -47,7 +47,8 @@ TEST_F(StoreProbeTest, SaysOnceWhatWasTriedAndWhatCameOfIt) {
   loop_.Run();
   ASSERT_EQ(told_.size(), 1u);
   const std::string begin = "cannot connect to " + ToString(Of(nobody)) +
-                            " (Connection refused, for " + FormatDuration(Duration(20)) + "), the workers' store";
+                            " (Connection refused, for " + FormatDuration(Duration(20)) +
+                            "), the workers' store";
   EXPECT_EQ(told_[0].substr(0, begin.size()), begin);
   EXPECT_NE(told_[0].find("--interface=NAME"), std::string::npos);
 }
