@@ -69,8 +69,8 @@ class Hdf5(support.TrainerTest):
                          "--prefetch=" + prefetch, "--publish=out"], ranks=2)
             for worker in (first, other):
                 self.assertEqual(worker.wait(), 1)
-                self.assertRegex(worker.text("err"), r"ddprun-train \| error: cannot read 1 samples from \d+ "
-                                 r"on of '.*seq2seq.h5: train/source': the file is damaged or gone")
+                self.assertRegex(worker.text("err"), r"ddprun-train \| error: cannot read 1 samples from number \d+ "
+                                 r"of '.*seq2seq.h5: train/source': the file is damaged or gone")
 
     @unittest.skipIf(WRITE_HDF5, "built with HDF5")
     def test_without_hdf5_it_says_what_to_do(self):
