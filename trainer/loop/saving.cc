@@ -118,7 +118,7 @@ Result<void> Saving::SaveAndStop() {
       Result<void> saved = SaveNow(std::move(*snapshot));
       if (saved) {
         Log(LogLevel::kInfo,
-            "stopping on request, saved at step " + step + "; the next start continues from there");
+            "stopping on request, saved at step " + step + ": the next start continues from there");
       }
       EndThreads();
       return saved;
