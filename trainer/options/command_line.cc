@@ -38,7 +38,7 @@ EarlyExit WrongCommandLine(const CLI::App& app, const std::vector<std::string>& 
   const std::string& name = app.get_name();
   std::string text;
   for (const std::string& problem : problems) {
-    text += name + ": " + InOneLine(problem) + "\n";
+    text += name + ": error: " + InOneLine(problem) + "\n";
   }
   return {kExitUsage, text + name + ": nothing was started; see " + name + " --help\n"};
 }
