@@ -10,7 +10,7 @@ def main() -> None:
     try:
         program = executable()
     except FileNotFoundError as error:
-        sys.exit(f"python -m ddprun: {error}")
+        sys.exit(f"python -m ddprun: error: {error}")
     os.environ.setdefault("PYTHON_EXEC", sys.executable)
     os.execv(program, [program, *sys.argv[1:]])
 

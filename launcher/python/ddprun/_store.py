@@ -52,8 +52,8 @@ def _leave(name: str, size: int) -> mmap.mmap:
         fcntl.fcntl(file, _F_ADD_SEALS, _SEALS)
         listened = bool(os.environ.get("DDPRUN_NOTIFY_SOCKET"))
         if not send("FDSTORE=1", f"FDNAME={name}", descriptor=file) and listened:
-            print(f"ddprun.fdstore: the agent has no room for {name!r} now, so it is lost when this process ends",
-                  file=sys.stderr)
+            print(f"ddprun.fdstore: warning: the agent has no room for {name!r} now, so it is lost when this process "
+                  "ends", file=sys.stderr)
         return mmap.mmap(file, size)
     finally:
         os.close(file)  # The mapping has its own.

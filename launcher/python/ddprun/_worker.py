@@ -35,7 +35,7 @@ def _write_error(error: BaseException, result: str) -> None:
             json.dump(told, file, ensure_ascii=False)
     except OSError as refused:
         _remove(path)  # Half of it says less than none.
-        print(f"ddprun.run: cannot write {path}: {refused}", file=sys.stderr)
+        print(f"ddprun.run: error: cannot write {path}: {refused}", file=sys.stderr)
         with contextlib.suppress(OSError):
             _refuse(result, RuntimeError(message))
 
