@@ -44,11 +44,11 @@ Result<void> CheckExposure(const std::string& flag, const Endpoint& endpoint,
   if (!IsWildcard(endpoint.host) || proves || flags.insecure) {
     return {};
   }
-  return Invalid(
-      flag +
-          " without a token must not be every address of this machine, because any peer could "
-          "join. Name one address, or set --token-file (or DDPRUN_TOKEN), --tls-ca or --insecure",
-      ToString(endpoint));
+  return Error{ErrorKind::kInvalid,
+               flag + "=" + ToString(endpoint) +
+                   " would let any peer join without a token, on every address of this machine. "
+                   "Name one address, or set --token-file (or DDPRUN_TOKEN), --tls-ca or "
+                   "--insecure"};
 }
 
 namespace {
