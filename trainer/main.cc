@@ -13,6 +13,7 @@
 #include "trainer/device/gpu_plugin.h"
 #include "trainer/extras/staging.h"
 #include "trainer/group/process_group.h"
+#include "trainer/learning/matmul.h"
 #include "trainer/learning/model_learner.h"
 #include "trainer/learning/torch_settings.h"
 #include "trainer/loop/loop.h"
@@ -63,20 +64,25 @@ Result<Dataset> LoadData(const TrainConfig& config, const WorkerEnv& env) {
   return dataset;
 }
 
-// Normalising a batch takes more than one.
-constexpr std::int64_t kFewestWarm = 2;
-// A rank's whole batch, for which oneDNN then has the kernels; of a large one a part.
-constexpr std::int64_t kMostWarm = 64;
+// oneDNN keeps memory for each shape, and the models of this program have few. Those of programs on
+// the library may have one for each batch.
+void MultiplyWithTheFastest() {
+  if (OneDnnIsFaster()) {
+    MultiplyWithOneDnn();
+  }
+}
 
-void Clear(const Task& task, std::size_t samples, const BatchRoom& room) {
+constexpr std::size_t kWarmSamples = 2;  // Normalising a batch takes more than one.
+
+void Clear(const Task& task, const BatchRoom& room) {
   for (std::size_t i = 0; i < task.inputs.size(); ++i) {
-    std::fill_n(room.inputs[i], samples * NumbersIn(task.inputs[i]), 0.0F);
+    std::fill_n(room.inputs[i], kWarmSamples * NumbersIn(task.inputs[i]), 0.0F);
   }
   if (room.targets != nullptr) {
-    std::fill_n(room.targets, samples * NumbersIn(task.target), 0.0F);
+    std::fill_n(room.targets, kWarmSamples * NumbersIn(task.target), 0.0F);
   }
   if (room.labels != nullptr) {
-    std::fill_n(room.labels, samples, 0);
+    std::fill_n(room.labels, kWarmSamples, 0);
   }
 }
 
@@ -91,10 +97,9 @@ Result<void> StepOnZeros(const TrainConfig& config) {
   ASSIGN_OR_RETURN(const auto group, ProcessGroup::Join({}, {}));
   ModelLearner learner(*FindModel(config.model), options, *group);
   RETURN_IF_ERROR(learner.Start({}, 0));
-  const auto samples = static_cast<std::size_t>(std::clamp(config.batch, kFewestWarm, kMostWarm));
-  RETURN_IF_ERROR(learner.MakeRoom(samples, samples));
-  Clear(options.task, samples, learner.room(0));
-  RETURN_IF_ERROR(learner.Backward({.count = samples, .global_count = samples}));
+  RETURN_IF_ERROR(learner.MakeRoom(kWarmSamples, kWarmSamples));
+  Clear(options.task, learner.room(0));
+  RETURN_IF_ERROR(learner.Backward({.count = kWarmSamples, .global_count = kWarmSamples}));
   return learner.Update(0);
 }
 
@@ -109,7 +114,8 @@ Result<void> StepOnZeros(const TrainConfig& config) {
 //
 // Uses one thread, and neither files nor peers. Reports no error: each worker meets it again.
 void WarmUp(const TrainConfig& config) {
-  SetUpLibtorch(1);
+  SetThreads(1);  // No pool of them: a fork would lose it.
+  MultiplyWithTheFastest();
   if (MayUseGpu(config.device_spec, config.backend_choice)) {
     const Result<GpuPlugin> plugin = GpuPlugin::Load();
     if (plugin || plugin.error().kind != ErrorKind::kNotFound) {
@@ -130,6 +136,7 @@ const WorkerProgram kTrain = {
     .warm_up = WarmUp,
     .train =
         [](Training& training, TrainingSteps& steps) {
+          MultiplyWithTheFastest();
           return TrainModel(training, steps,
                             [&] { return LoadData(training.config, training.env); });
         }};

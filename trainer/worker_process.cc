@@ -174,7 +174,7 @@ int RunWorker(const WorkerProgram& program, int argc, char** argv) {
   if (!config.checkpoint_dir.empty()) {
     notifier.Send("SAVE_SIGNAL=" + std::to_string(StopRequest::SaveSignal()));
   }
-  SetUpLibtorch(ThreadsFor(program, config, *env));
+  SetThreads(ThreadsFor(program, config, *env));
   if (config.learning.deterministic) {
     DemandDeterminism();
   }

@@ -1,6 +1,8 @@
 // What a node that nobody knows may do to a run: take part, or go.
 #include <gtest/gtest.h>
 
+#include <type_traits>
+
 #include "rendezvous/core/testing/pair.h"
 #include "rendezvous/messages/describe.h"
 
@@ -113,6 +115,8 @@ TEST(OptionsOfARun, NodesThatDifferAreRefusedOrUseTheFirstNodes) {
     const Finish* const refusal = std::get_if<Finish>(&answer);
     EXPECT_EQ(refusal != nullptr, field.mismatch != Mismatch::kUseFirst) << field.name;
     if (refusal != nullptr) {
+      using Value = std::remove_cvref_t<decltype(other.*field.member)>;
+      EXPECT_FALSE((std::is_same_v<Value, bool>)) << field.name << ": 0 is no word of a switch";
       EXPECT_EQ(refusal->ending, Ending::kRefused) << field.name;
       EXPECT_NE(refusal->text.find(Describe(other)), std::string::npos) << refusal->text;
       EXPECT_NE(Describe(other), Describe(kSpec)) << field.name;

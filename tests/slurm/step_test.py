@@ -75,7 +75,7 @@ class Step(SlurmTest):
         run = self.step("-N1", "-n1", DDPRUN, "--nproc-per-node=4", FAKE_WORKER)
         self.assertRegex(run.err(), "gives this node 1 CPU for 4 workers. Give srun --cpus-per-task=4")
         run = self.step("-N1", "-n1", "-c4", DDPRUN, "--nproc-per-node=2", FAKE_WORKER)
-        self.assertNotIn("for 2 workers: give srun", run.err())
+        self.assertNotIn("for 2 workers", run.err())
 
 
 class TheScriptEverybodyHas(SlurmTest):

@@ -265,7 +265,7 @@ int Main(int argc, char** argv) {
     EndAtOnce({ErrorKind::kInvalid,
                "this needs two ranks or more, as in ddprun --nproc-per-node=2 ddprun-bench-comm"});
   }
-  SetUpLibtorch(1);
+  SetThreads(1);
   GroupOptions group_options;
   group_options.timeout = std::chrono::seconds(options.collective_timeout);
   group_options.interface = GetProcessEnv("GLOO_SOCKET_IFNAME").value_or("");

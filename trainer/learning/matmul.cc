@@ -1,20 +1,23 @@
 #include "trainer/learning/matmul.h"
 
 #include <ATen/CPUFunctions.h>
-#include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <tuple>
 
 namespace ddprun {
 namespace {
 
 // Multiplications below which finding oneDNN's kernel takes longer than it saves.
 constexpr std::int64_t kLeast = 1'000'000;
+constexpr std::int64_t kLeastSide = 8;  // MKL is faster with a few rows or columns.
 
+constexpr const char* kLinear = "mkldnn::_linear_pointwise";
 using Linear = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
                           std::string_view, c10::List<std::optional<at::Scalar>>,
                           std::optional<std::string_view>);
@@ -22,22 +25,25 @@ using Linear = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optio
 // left * right + bias, by the operator that torch.compile uses for linear layers.
 at::Tensor Product(const at::Tensor& left, const at::Tensor& right,
                    const std::optional<at::Tensor>& bias) {
-  static const auto linear = c10::Dispatcher::singleton()
-                                 .findSchemaOrThrow("mkldnn::_linear_pointwise", "")
-                                 .typed<Linear>();
+  static const auto linear =
+      c10::Dispatcher::singleton().findSchemaOrThrow(kLinear, "").typed<Linear>();
   static const c10::List<std::optional<at::Scalar>> none;
   return linear.call(left, right.t(), bias, "none", none, "");
 }
 
 bool IsDense(const at::Tensor& matrix) {
-  return matrix.is_cpu() && matrix.scalar_type() == at::kFloat && matrix.dim() == 2 &&
+  return matrix.is_cpu() && matrix.scalar_type() == at::kFloat &&
          (matrix.is_contiguous() || matrix.t().is_contiguous());
 }
 
 // Whatever is wrong with them is left to libtorch, which has the message.
 bool Pays(const at::Tensor& left, const at::Tensor& right) {
-  return IsDense(left) && IsDense(right) && left.size(1) == right.size(0) &&
-         left.size(0) * left.size(1) * right.size(1) >= kLeast;
+  if (left.dim() != 2 || right.dim() != 2 || left.size(1) != right.size(0)) {
+    return false;
+  }
+  const auto [rows, inner, columns] = std::tuple(left.size(0), left.size(1), right.size(1));
+  return rows * inner * columns >= kLeast && std::min({rows, inner, columns}) >= kLeastSide &&
+         IsDense(left) && IsDense(right);
 }
 
 bool Pays(const at::Tensor& bias, const at::Tensor& left, const at::Tensor& right,
@@ -83,7 +89,8 @@ struct Silence : c10::WarningHandler {
 
 bool OneDnnIsFaster() {
 #ifdef __x86_64__
-  return __builtin_cpu_is("amd") && __builtin_cpu_supports("avx512f");
+  return __builtin_cpu_is("amd") && __builtin_cpu_supports("avx512f") &&
+         c10::Dispatcher::singleton().findSchema({kLinear, ""}).has_value();
 #else
   return false;
 #endif

@@ -7,11 +7,12 @@
 
 namespace ddprun {
 
-// An AMD processor with AVX-512.
+// An AMD processor with AVX-512, and a libtorch that has oneDNN.
 bool OneDnnIsFaster();
 
 // From then on oneDNN computes the large products of at::mm and at::addmm in this process,
-// autograd's too. Sums may be in another order than MKL's.
+// autograd's too. Sums may be in another order than MKL's. It keeps kernels and memory for each
+// shape, hundreds of MB where shapes vary without end.
 void MultiplyWithOneDnn();
 
 }  // namespace ddprun

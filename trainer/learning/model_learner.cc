@@ -311,7 +311,9 @@ Result<double> ModelLearner::DistanceFromRankZero() {
     for (const at::Tensor& parameter : parameters) {
       first.push_back(parameter.detach().clone());
     }
-    Broadcast(*impl_->group.torch(), first);
+    if (impl_->group.torch() != nullptr) {
+      Broadcast(*impl_->group.torch(), first);
+    }
     double most = 0;
     for (std::size_t i = 0; i < first.size(); ++i) {
       most = std::max(most, (first[i] - parameters[i]).abs().max().item<double>());

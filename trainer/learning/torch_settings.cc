@@ -6,15 +6,10 @@
 
 #include <cstdlib>
 
-#include "trainer/learning/matmul.h"
-
 namespace ddprun {
 
-void SetUpLibtorch(int threads) {
+void SetThreads(int threads) {
   at::set_num_threads(threads);
-  if (OneDnnIsFaster()) {
-    MultiplyWithOneDnn();
-  }
 }
 
 void DemandDeterminism() {

@@ -8,9 +8,8 @@
 
 namespace ddprun {
 
-// Threads of this process, and the library that multiplies matrices: before any other use of
-// libtorch. With one thread it makes no pool of them, which a fork would lose.
-void SetUpLibtorch(int threads);
+// Fixed for the process, before any other use of libtorch.
+void SetThreads(int threads);
 
 // Likewise. From then on an operation that cannot repeat its bits is an error.
 void DemandDeterminism();

@@ -629,7 +629,7 @@ int Train(int argc, char** argv, const std::function<void(Session&)>& body,
       .most_threads = [](const TrainConfig&) { return 64; },
       .warm_up =
           [](const TrainConfig&) {
-            SetUpLibtorch(1);
+            SetThreads(1);  // No pool of them: a fork would lose it.
             (void)at::ones({1}).sum().item<float>();
           },
       .train = [&](Training& training,
