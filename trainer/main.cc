@@ -1,5 +1,6 @@
 // ddprun-train: one worker of a distributed training, or a training of one process.
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <filesystem>
 #include <new>
@@ -72,21 +73,30 @@ void MultiplyWithTheFastest() {
   }
 }
 
-constexpr std::size_t kWarmSamples = 2;  // Normalising a batch takes more than one.
+constexpr std::size_t kFewSamples = 2;  // Normalising a batch takes more than one.
+constexpr std::size_t kManySamples = 64;
+constexpr std::chrono::milliseconds kQuickStep{5};
 
-void Clear(const Task& task, const BatchRoom& room) {
+void Clear(const Task& task, std::size_t samples, const BatchRoom& room) {
   for (std::size_t i = 0; i < task.inputs.size(); ++i) {
-    std::fill_n(room.inputs[i], kWarmSamples * NumbersIn(task.inputs[i]), 0.0F);
+    std::fill_n(room.inputs[i], samples * NumbersIn(task.inputs[i]), 0.0F);
   }
   if (room.targets != nullptr) {
-    std::fill_n(room.targets, kWarmSamples * NumbersIn(task.target), 0.0F);
+    std::fill_n(room.targets, samples * NumbersIn(task.target), 0.0F);
   }
   if (room.labels != nullptr) {
-    std::fill_n(room.labels, kWarmSamples, 0);
+    std::fill_n(room.labels, samples, 0);
   }
 }
 
-Result<void> StepOnZeros(const TrainConfig& config) {
+Result<void> StepOnZeros(ModelLearner& learner, const Task& task, std::size_t samples) {
+  RETURN_IF_ERROR(learner.MakeRoom(samples, samples));
+  Clear(task, samples, learner.room(0));
+  RETURN_IF_ERROR(learner.Backward({.count = samples, .global_count = samples}));
+  return learner.Update(0);
+}
+
+Result<void> StepsOnZeros(const TrainConfig& config) {
   LearnerOptions options;
   options.task = FindDataset(config.dataset)->task(config.data_arguments);
   options.model_arguments = config.model_arguments;
@@ -97,16 +107,21 @@ Result<void> StepOnZeros(const TrainConfig& config) {
   ASSIGN_OR_RETURN(const auto group, ProcessGroup::Join({}, {}));
   ModelLearner learner(*FindModel(config.model), options, *group);
   RETURN_IF_ERROR(learner.Start({}, 0));
-  RETURN_IF_ERROR(learner.MakeRoom(kWarmSamples, kWarmSamples));
-  Clear(options.task, learner.room(0));
-  RETURN_IF_ERROR(learner.Backward({.count = kWarmSamples, .global_count = kWarmSamples}));
-  return learner.Update(0);
+  RETURN_IF_ERROR(StepOnZeros(learner, options.task, kFewSamples));
+  const auto begin = std::chrono::steady_clock::now();
+  RETURN_IF_ERROR(StepOnZeros(learner, options.task, kFewSamples));
+  // Kernels are made for a number of samples. A small model has those of a whole batch, too; of a
+  // large one that would take seconds and gigabytes.
+  const auto batch = static_cast<std::size_t>(config.batch);
+  return std::chrono::steady_clock::now() - begin < kQuickStep && batch <= kManySamples
+             ? StepOnZeros(learner, options.task, std::max(batch, kFewSamples))
+             : Result<void>{};
 }
 
 // The work of the preload process (proto/preload_process.h) before it forks workers:
 //
 //   a training that may use a GPU | loads the GPU plug-in and calls no CUDA, which no fork survives
-//   any other, or no plug-in here | takes one step on zeros, so that workers find all of it made
+//   any other, or no plug-in here | takes steps on zeros, so that workers find all of it made
 //
 // Never both. libtorch's autograd engine counts devices once, at the first backward pass of a
 // process. A worker that is forked after that pass and then loads CUDA fails with
@@ -123,7 +138,7 @@ void WarmUp(const TrainConfig& config) {
     }
   }
   try {
-    (void)StepOnZeros(config);
+    (void)StepsOnZeros(config);
   } catch (const std::exception&) {
     // The workers will meet it, and say it.
   }
