@@ -122,7 +122,7 @@ class Report(BrowserTest):
         self.assertEqual(len(self.chrome.find_elements(By.CSS_SELECTOR, "#grid i")), nodes * per_node)
         self.assertEqual([cell.get_attribute("title").split(",")[0]
                           for cell in self.chrome.find_elements(By.CSS_SELECTOR, "#grid i.slow")], ["rank 23 on n2"])
-        self.shows("rank", "rank 23 on n2, .*450 ms of it by itself, SLOW: most ranks need 200 ms")
+        self.shows("rank", "rank 23 on n2, .*450 ms of it without waiting, SLOW: most ranks need 200 ms")
         self.assertLess(self.chrome.find_element(By.ID, "grid").size["height"], 200)
         wide = self.chrome.execute_script("return document.documentElement.scrollWidth <= innerWidth")
         self.assertTrue(wide, "it scrolls sideways")

@@ -112,7 +112,7 @@ void LineFile::Append(const std::string& line) {
   if (dropped_++ == 0) {
     Log(LogLevel::kWarning, "the " + what_ + " file '" + file_->path +
                                 "' takes no more lines: its file system is not responding, or it "
-                                "has no reader. Lines are dropped until it does");
+                                "has no reader. Lines are dropped until that changes");
   }
 }
 
