@@ -1,5 +1,5 @@
 // One preload process (proto/preload_protocol.h) from the agent's side: a process that has loaded
-// what workers need, and workers forked from it.
+// the modules of the workers, and workers forked from it.
 //
 //   state    | says ready | refuses, or ends | no answer in time
 //   ---------|------------|------------------|-------------------------------------------------

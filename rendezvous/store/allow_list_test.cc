@@ -47,7 +47,7 @@ TEST(AllowList, RefusesWhatIsNoNetwork) {
                                  "10.0.0.0/-1", "fd00::/129", "10.0.0.0/8 "}) {
     const Result<AllowList> parsed = AllowList::Parse(text);
     if (text == std::string("10.0.0.0/8,")) {
-      EXPECT_TRUE(parsed);  // A last comma harms nobody.
+      EXPECT_TRUE(parsed);  // A last comma does no harm.
       continue;
     }
     ASSERT_FALSE(parsed) << text;
@@ -64,10 +64,10 @@ TEST(AllowList, RefusesWhatIsNoNetwork) {
 TEST(AllowList, OnThisMachineOnlySocketsOfTheStoresUser) {
   const auto peer = ip::make_address("10.0.0.1");
   const auto own = ip::make_address("10.0.0.2");
-  const AllowList nobody = *AllowList::Parse("192.168.0.1");
+  const AllowList one_address = *AllowList::Parse("192.168.0.1");
   const AllowList names = *AllowList::Parse("10.0.0.0/8");
-  EXPECT_FALSE(nobody.WhyNot(peer, own, LocalPeer{1000}, 1000));
-  EXPECT_FALSE(nobody.WhyNot(peer, own, LocalPeer{0}, 1000));
+  EXPECT_FALSE(one_address.WhyNot(peer, own, LocalPeer{1000}, 1000));
+  EXPECT_FALSE(one_address.WhyNot(peer, own, LocalPeer{0}, 1000));
   for (const AllowList& list : {names, AllowList()}) {
     for (const SocketPeer& end : {SocketPeer(LocalPeer{1001}), SocketPeer(ClosedPeer{})}) {
       EXPECT_TRUE(list.WhyNot(own, own, end, 1000));

@@ -43,8 +43,8 @@ class PreloadHandleTest : public ::testing::Test {
 
   Result<void> Start(std::vector<std::string> arguments, Duration limit = kLimit) {
     process_ = PreloadHandle::Start(Fake(std::move(arguments)), {0, 1, 2}).value();
-    const LaunchUnderWay nobody;
-    return process_->AwaitReady(limit, nobody);
+    const LaunchUnderWay launch;
+    return process_->AwaitReady(limit, launch);
   }
   std::string WhyNotReady(std::vector<std::string> arguments, Duration limit = kLimit) {
     const Result<void> ready = Start(std::move(arguments), limit);

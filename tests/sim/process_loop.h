@@ -86,7 +86,7 @@ class ProcessLoop final : public Loop {
   }
   // Every timer has expired that is due.
   bool on_time() const { return late_.empty() && !firing_late_; }
-  // What came while it stood still has its iterations all at once.
+  // Events that came while it stood still have their iterations all at once.
   bool catches_up() const { return catches_up_; }
   // A timer's own iteration, while what has arrived before it waits.
   bool timers_come_first() const { return firing_late_ && !inbox_.empty(); }

@@ -122,6 +122,6 @@ int main(int argc, char** argv) {
   if (how == "late") {
     return ComeLate(socket, text);
   }
-  ::fprintf(stderr, "fake_preload: nobody knows '%s'\n", how.c_str());
+  ::fprintf(stderr, "fake_preload: unknown: '%s'\n", how.c_str());
   return 2;
 }

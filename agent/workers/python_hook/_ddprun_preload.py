@@ -1,6 +1,6 @@
 # Part of sitecustomize.py. Makes this interpreter a preload process of workers (docs/recovery.md, --preload): loads
-# what was asked for inside its own start-up and waits there. A worker, forked here, takes this module back and goes on
-# to the script, as if nothing had been in between. Anything unforeseen ends the preload process, never runs the script.
+# the given modules inside its own start-up and waits there. A worker, forked here, takes this module back and continues
+# with the script, as if nothing had been in between. Anything unforeseen ends the preload process, never runs the script.
 
 import os
 import sys
