@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+import tempfile
 import unittest
 import zipfile
 
@@ -37,11 +38,19 @@ class WithoutRelu(nn.Module):
 
 
 class EvalPackage(DdprunTest):
+    @classmethod
+    def setUpClass(cls):
+        torch.set_num_threads(1)
+        # One for all: a compiler's run for its headers takes longer than one for a package.
+        cls.compiled = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.compiled.cleanup)
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(cls.compiled.name, "inductor")
+        cls.mlp = os.path.join(cls.compiled.name, "mlp.pt2")
+        export(Mlp(), (torch.zeros(64, 1, 28, 28),), cls.mlp)
+
     def setUp(self):
         super().setUp()
-        torch.set_num_threads(1)
         self.environment["OMP_NUM_THREADS"] = "1"
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = self.path("inductor")
 
     def package(self, name, model, inputs):
         export(model, (inputs,), self.path(name))
@@ -79,7 +88,7 @@ class EvalPackage(DdprunTest):
                                "--validate-every=5", "--resume=never", *flags, expect=expect, limit=LIMIT)
 
     def test_ddprun_train_evaluates_with_it(self):
-        flag = self.package("mlp.pt2", Mlp(), torch.zeros(64, 1, 28, 28))
+        flag = "--eval-package=" + self.mlp
         eager, compiled = (re.findall(r"loss (\d\.\d{3})", run.err() + run.out())
                            for run in (self.train(2), self.train(2, flag)))
         self.assertEqual(compiled, eager)
@@ -103,8 +112,7 @@ class EvalPackage(DdprunTest):
 
     # DdprunTest sees that nothing of it is left in TMPDIR. A folder was taken, and removed as if the loader had made it.
     def test_what_cannot_be_loaded_leaves_all_folders_as_they_are(self):
-        flag = self.package("good.pt2", Mlp(), torch.zeros(64, 1, 28, 28))
-        with zipfile.ZipFile(flag.split("=")[1]) as good, zipfile.ZipFile(self.path("broken.pt2"), "w") as broken:
+        with zipfile.ZipFile(self.mlp) as good, zipfile.ZipFile(self.path("broken.pt2"), "w") as broken:
             good.extractall(self.path("aotinductor_mine"))
             for name in good.namelist():
                 broken.writestr(name, b"no library" if name.endswith(".so") else good.read(name))
