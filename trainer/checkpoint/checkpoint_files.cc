@@ -15,7 +15,6 @@ constexpr const char* kModel = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kRankStates = "rank-states.safetensors";  // Of generators: none any more.
 constexpr const char* kState = "state.json";
-constexpr const char* kSidecar = "state.json.xxh64";
 constexpr std::size_t kMaxState = 64 << 20;
 
 Result<std::vector<Tensor>> ReadTensors(FileSystem& files, const fs::path& directory,
@@ -97,7 +96,7 @@ CheckpointFiles::CheckpointFiles(const Snapshot& snapshot, TrainState state) {
   state_.state = std::move(state);
   state_.state.total_bytes = bytes_;
   // Digests have a fixed width: the text is as long now as it will be with them.
-  bytes_ += ToJson(state_).size() + Hex(0).size() + 1;
+  bytes_ += ToJson(state_).size();
 }
 
 Result<std::uint64_t> CheckpointFiles::Write(FileSystem& files, const fs::path& directory) {
@@ -109,8 +108,6 @@ Result<std::uint64_t> CheckpointFiles::Write(FileSystem& files, const fs::path& 
   }
   ASSIGN_OR_RETURN(const std::uint64_t digest, files.Write(directory / kState, {ToJson(state_)}));
   RETURN_IF_ERROR(files.Sync(directory / kState));
-  RETURN_IF_ERROR(files.Write(directory / kSidecar, {Hex(digest) + "\n"}));
-  RETURN_IF_ERROR(files.Sync(directory / kSidecar));
   return digest;
 }
 

@@ -1,7 +1,6 @@
 // The contents of one checkpoint directory: which files, and how they vouch for each other.
 //
 //   the commit record -> state.json (its digest) -> every other file (size and digest)
-//   state.json.xxh64  -> state.json, for people who name a checkpoint by its path
 #pragma once
 
 #include <cstddef>
