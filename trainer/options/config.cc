@@ -163,10 +163,10 @@ void ResolveModel(TrainConfig& config) {
 
 // Flags about our models, and what a program with a model of its own does in its code.
 constexpr const char* kOfOurModels[] = {
-    "--model",         "--model-arg", "--dataset",      "--data-arg",       "--data-root",
-    "--optimizer",     "--lr",        "--weight-decay", "--momentum",       "--nesterov",
-    "--clip-norm",     "--grad-norm", "--loss",         "--freeze",         "--eval-package",
-    "--split-devices", "--stage-dir", "--cuda-graph",   "--sync-batchnorm", "--validation-samples"};
+    "--model",        "--model-arg", "--dataset",       "--data-arg",  "--data-root",
+    "--optimizer",    "--lr",        "--weight-decay",  "--momentum",  "--nesterov",
+    "--clip-norm",    "--grad-norm", "--loss",          "--freeze",    "--validation-samples",
+    "--eval-package", "--stage-dir", "--split-devices", "--cuda-graph"};
 
 // "width=64,heads=4"
 std::string SharedFlags(const std::vector<ProgramFlag>& flags) {

@@ -46,8 +46,6 @@ void AddLearningOptions(CLI::App& app, LearningOptions& options) {
                "An error instead of any operation without a deterministic implementation");
   app.add_flag("--cuda-graph", options.cuda_graph,
                "On a GPU: record forward and backward of a step once, and replay them");
-  app.add_flag("--sync-batchnorm", options.sync_batchnorm,
-               "Not supported; the error gives the reason");
   app.add_option("--prefetch", options.prefetch,
                  "Gather the next batch on a thread: on, off, or auto (large batches)")
       ->capture_default_str();
@@ -81,12 +79,6 @@ std::vector<std::string> LearningProblems(const LearningOptions& options) {
             "off, fp16 or bf16", options.compress);
   CheckWord(problems, ParseLoss(options.loss).has_value(), "--loss", "auto or cross-entropy",
             options.loss);
-  if (options.sync_batchnorm) {
-    problems.push_back(
-        "--sync-batchnorm is not supported. Ranks can cut a step into different numbers of parts, "
-        "so a collective in each forward would wait for ever. Batch norm uses each rank's own "
-        "part, as DDP's does by default. A larger --batch improves its statistics");
-  }
   const bool prefetch_known =
       options.prefetch == "auto" || options.prefetch == "on" || options.prefetch == "off";
   CheckWord(problems, prefetch_known, "--prefetch", "auto, on or off", options.prefetch);

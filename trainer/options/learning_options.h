@@ -45,7 +45,6 @@ struct LearningOptions {
   std::string loss = "auto";
   bool deterministic = false;
   bool cuda_graph = false;
-  bool sync_batchnorm = false;  // Always refused: see LearningProblems.
   std::string prefetch = "auto";
   std::filesystem::path result;     // Empty: none.
   std::filesystem::path stage_dir;  // Empty: data is read where it is.
