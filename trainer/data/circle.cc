@@ -15,9 +15,11 @@ static void Point(std::uint64_t draw, const BatchRoom& room) {
   *room.labels = point[0] * point[0] + point[1] * point[1] < 0.64F;
 }
 
-constinit const DatasetEntry kCircle = {.name = "circle",
-                                        .arguments = kMadeUpArguments,
-                                        .task = CircleTask,
-                                        .load = MakeUp<CircleTask, Point>};
+static Result<Dataset> DrawCircle(const std::filesystem::path&, const Arguments& arguments) {
+  return MakeUp(CircleTask(arguments), arguments, Point);
+}
+
+constinit const DatasetEntry kCircle = {
+    .name = "circle", .arguments = kMadeUpArguments, .task = CircleTask, .load = DrawCircle};
 
 }  // namespace ddprun

@@ -20,19 +20,18 @@ inline std::uint64_t MadeUpKey(const Arguments& arguments, std::uint64_t part) {
   return Mix(Mix(static_cast<std::uint64_t>(arguments.Whole("seed"))) ^ part);
 }
 
-// DatasetEntry::load of a set with kMadeUpArguments. `Draw` writes one sample, a function of the
-// random number that it is given, to where the room begins.
-template <Task (*TaskOf)(const Arguments&), void (*Draw)(std::uint64_t, const BatchRoom&)>
-Result<Dataset> MakeUp(const std::filesystem::path&, const Arguments& arguments) {
-  const Task task = TaskOf(arguments);
+// The data set of an entry whose arguments have `train`, `test` and `seed`. `draw` writes one
+// sample, a function of the random number that it is given, to where the room begins.
+template <class Draw>
+Dataset MakeUp(const Task& task, const Arguments& arguments, Draw draw) {
   const auto samples = [&](const char* count, std::uint64_t part) {
     return Samples{static_cast<std::uint32_t>(arguments.Whole(count)),
-                   [task, key = MadeUpKey(arguments, part)](std::span<const std::uint32_t> indices,
-                                                            const std::optional<AugmentKey>&,
-                                                            const BatchRoom& room) -> Result<void> {
+                   [task, draw, key = MadeUpKey(arguments, part)](
+                       std::span<const std::uint32_t> indices, const std::optional<AugmentKey>&,
+                       const BatchRoom& room) -> Result<void> {
                      BatchRoom place = room;
                      for (const std::uint32_t index : indices) {
-                       Draw(Mix(key ^ index), place);
+                       draw(Mix(key ^ index), place);
                        for (std::size_t i = 0; i < task.inputs.size(); ++i) {
                          place.inputs[i] += NumbersIn(task.inputs[i]);
                        }

@@ -17,36 +17,19 @@ Task SequenceTask(const Arguments& arguments) {
 }
 
 // Uniform in [0, 1), as torch.rand; the target is the target sequence itself.
-Samples SequenceSamples(std::uint32_t count, std::uint64_t key, std::size_t source,
-                        std::size_t target) {
-  return {count,
-          [key, source, target](std::span<const std::uint32_t> indices,
-                                const std::optional<AugmentKey>&,
-                                const BatchRoom& room) -> Result<void> {
-            float* out[] = {room.inputs[0], room.inputs[1]};
-            float* told = room.targets;
-            for (const std::uint32_t index : indices) {
-              const std::uint64_t draw = Mix(key ^ index);
-              for (std::size_t i = 0; i < source; ++i) {
-                *out[0]++ = UniformFloat(Mix(draw ^ i));
-              }
-              for (std::size_t i = 0; i < target; ++i) {
-                *told++ = *out[1]++ = UniformFloat(Mix(~draw ^ i));
-              }
-            }
-            return {};
-          }};
-}
-
 Result<Dataset> DrawSequences(const fs::path&, const Arguments& arguments) {
   const Task task = SequenceTask(arguments);
-  const auto samples = [&](const char* count, std::uint64_t part) {
-    return SequenceSamples(static_cast<std::uint32_t>(arguments.Whole(count)),
-                           MadeUpKey(arguments, part),
-                           static_cast<std::size_t>(NumbersIn(task.inputs[0])),
-                           static_cast<std::size_t>(NumbersIn(task.inputs[1])));
-  };
-  return Dataset{task, samples("train", 0), samples("test", 1)};
+  return MakeUp(task, arguments,
+                [source = NumbersIn(task.inputs[0]), target = NumbersIn(task.inputs[1])](
+                    std::uint64_t draw, const BatchRoom& room) {
+                  for (std::int64_t i = 0; i < source; ++i) {
+                    room.inputs[0][i] = UniformFloat(Mix(draw ^ static_cast<std::uint64_t>(i)));
+                  }
+                  for (std::int64_t i = 0; i < target; ++i) {
+                    room.targets[i] = room.inputs[1][i] =
+                        UniformFloat(Mix(~draw ^ static_cast<std::uint64_t>(i)));
+                  }
+                });
 }
 
 }  // namespace
