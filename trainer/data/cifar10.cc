@@ -28,8 +28,8 @@ constexpr ImageFormat kFormat = {.planes = 3,
                                  .flip = true};
 
 Result<MappedFile> OpenBatch(const fs::path& path) {
-  ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-  const std::span<const std::uint8_t> bytes = file.bytes();
+  ASSIGN_OR_RETURN(MappedFile file, MapFile(path));
+  const std::span<const std::uint8_t> bytes = file.bytes;
   const auto bad = [&](const std::string& why) {
     return Error{ErrorKind::kInvalid, "cannot use the data file '" + path.string() + "': " + why};
   };
@@ -53,16 +53,16 @@ Result<Samples> LoadSamples(const fs::path& root, const std::vector<std::string>
                  .label_stride = kRecordBytes,
                  .pieces = {},
                  .owner = {}};
-  auto files = std::make_shared<std::vector<MappedFile>>();
+  auto files = std::make_shared<std::vector<std::shared_ptr<const void>>>();
   for (const std::string& name : names) {
     std::error_code ignored;
     const fs::path nested = root / kFolder / name;
     ASSIGN_OR_RETURN(MappedFile file,
                      OpenBatch(fs::exists(nested, ignored) ? nested : root / name));
-    const std::uint8_t* const data = file.bytes().data();
+    const std::uint8_t* const data = file.bytes.data();
     out.pieces.push_back({data + 1, data});
     out.count += kRecords;
-    files->push_back(std::move(file));
+    files->push_back(std::move(file.owner));
   }
   out.owner = std::move(files);
   return MakeImageSamples(kFormat, std::move(out));

@@ -148,14 +148,13 @@ Result<IdxArray> Unpack(const std::filesystem::path& path, std::size_t dimension
 }  // namespace
 
 Result<IdxArray> ReadIdx(const std::filesystem::path& path, std::size_t expected_dimensions) {
-  ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-  const std::span<const std::uint8_t> bytes = file.bytes();
+  ASSIGN_OR_RETURN(MappedFile file, MapFile(path));
+  const std::span<const std::uint8_t> bytes = file.bytes;
   const bool packed = bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
   if (packed) {
     return Unpack(path, expected_dimensions, bytes.size());
   }
-  const auto mapped = std::make_shared<const MappedFile>(std::move(file));
-  return FromBytes(path, mapped->bytes(), expected_dimensions, mapped);
+  return FromBytes(path, bytes, expected_dimensions, std::move(file.owner));
 }
 
 }  // namespace ddprun

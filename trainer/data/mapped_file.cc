@@ -5,13 +5,12 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <utility>
 
 #include "common/files.h"
 
 namespace ddprun {
 
-Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
+Result<MappedFile> MapFile(const std::filesystem::path& path) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
   if (!fd || fstat(fd.get(), &status) != 0) {
@@ -21,24 +20,16 @@ Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
     return Invalid("not a regular file", path.string());
   }
   MappedFile file;
-  file.size_ = static_cast<std::size_t>(status.st_size);
-  if (file.size_ > 0) {
-    void* const data = mmap(nullptr, file.size_, PROT_READ, MAP_SHARED, fd.get(), 0);
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size > 0) {
+    void* const data = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
     if (data == MAP_FAILED) {
       return SystemError("map the data file", path.string(), errno);
     }
-    file.data_ = static_cast<const std::uint8_t*>(data);
+    file.bytes = {static_cast<const std::uint8_t*>(data), size};
+    file.owner = std::shared_ptr<void>(data, [size](void* mapped) { munmap(mapped, size); });
   }
   return file;
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) {
-    munmap(const_cast<std::uint8_t*>(data_), size_);
-  }
 }
 
 }  // namespace ddprun

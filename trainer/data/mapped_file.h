@@ -5,29 +5,20 @@
 // (SIGBUS), as with any mapping: replace data files by renaming, never in place.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 
 #include "common/result.h"
 
 namespace ddprun {
 
-class MappedFile {
- public:
-  static Result<MappedFile> Open(const std::filesystem::path& path);
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&&) = delete;
-  ~MappedFile();
-
-  std::span<const std::uint8_t> bytes() const { return {data_, size_}; }
-
- private:
-  MappedFile() = default;
-
-  const std::uint8_t* data_ = nullptr;  // Null: an empty file.
-  std::size_t size_ = 0;
+struct MappedFile {
+  std::span<const std::uint8_t> bytes;
+  std::shared_ptr<const void> owner;  // Keeps `bytes` valid. Null: an empty file.
 };
+
+Result<MappedFile> MapFile(const std::filesystem::path& path);
 
 }  // namespace ddprun

@@ -51,8 +51,7 @@ Result<Host> Host::Open(std::size_t size) {
   }
   host.name = "ddprun-shm-" + Hex(drawn);
   host.memory = UniqueFd(memfd_create(host.name.c_str(), MFD_CLOEXEC));
-  if (!host.memory ||
-      ftruncate(host.memory.get(), static_cast<off_t>(SharedMapping::BytesFor(size))) != 0) {
+  if (!host.memory || ftruncate(host.memory.get(), static_cast<off_t>(SharedBytes(size))) != 0) {
     return LastError("create");
   }
   for (std::size_t rank = 0; rank < size; ++rank) {
@@ -91,10 +90,9 @@ Result<SharedOutcome> Offer(Board& board, std::size_t size, std::chrono::millise
       why_not = "rank " + std::to_string(rank) + " " + answer;
     }
   }
-  Result<SharedMapping> mapping =
-      SharedMapping::Map(host->memory.get(), SharedMapping::BytesFor(size));
-  if (why_not.empty() && !mapping) {
-    why_not = mapping.error().message;
+  Result<SharedPages> pages = MapShared(host->memory.get(), size);
+  if (why_not.empty() && !pages) {
+    why_not = pages.error().message;
   }
   std::unique_ptr<SharedWorld> world;
   if (why_not.empty()) {
@@ -102,7 +100,7 @@ Result<SharedOutcome> Offer(Board& board, std::size_t size, std::chrono::millise
     lifelines.peers[0].Reset();
     host->write_ends.clear();  // Now each rank alone holds its own.
     world =
-        std::make_unique<SharedWorld>(*std::move(mapping), std::move(lifelines), 0, size, timeout);
+        std::make_unique<SharedWorld>(*std::move(pages), std::move(lifelines), 0, size, timeout);
   }
   RETURN_IF_ERROR(board.Set(kVerdict, world ? kYes : why_not));
   return SharedOutcome{std::move(world), why_not};
@@ -156,8 +154,7 @@ Result<std::unique_ptr<SharedWorld>> Take(const Offered& offered, std::size_t ra
                                           std::size_t size, std::chrono::milliseconds timeout) {
   RETURN_IF_ERROR(offered.CheckMemory());
   ASSIGN_OR_RETURN(const UniqueFd memory, offered.Open(offered.memory, O_RDWR));
-  ASSIGN_OR_RETURN(SharedMapping mapping,
-                   SharedMapping::Map(memory.get(), SharedMapping::BytesFor(size)));
+  ASSIGN_OR_RETURN(SharedPages pages, MapShared(memory.get(), size));
   Lifelines lifelines;
   ASSIGN_OR_RETURN(lifelines.own, offered.Open(offered.write_ends[rank], O_WRONLY));
   for (std::size_t peer = 0; peer < size; ++peer) {
@@ -166,8 +163,7 @@ Result<std::unique_ptr<SharedWorld>> Take(const Offered& offered, std::size_t ra
       ASSIGN_OR_RETURN(line, offered.Open(offered.read_ends[peer], O_RDONLY));
     }
   }
-  return std::make_unique<SharedWorld>(std::move(mapping), std::move(lifelines), rank, size,
-                                       timeout);
+  return std::make_unique<SharedWorld>(std::move(pages), std::move(lifelines), rank, size, timeout);
 }
 
 Result<SharedOutcome> Answer(Board& board, std::size_t rank, std::size_t size,

@@ -99,30 +99,23 @@ void Pause() {
 
 }  // namespace
 
-std::size_t SharedMapping::BytesFor(std::size_t ranks) {
+std::size_t SharedBytes(std::size_t ranks) {
   return AreasBytes(ranks) + ranks * 2 * kSlotBytes;
 }
 
-Result<SharedMapping> SharedMapping::Map(int fd, std::size_t bytes) {
+Result<SharedPages> MapShared(int fd, std::size_t ranks) {
+  const std::size_t bytes = SharedBytes(ranks);
   void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) {
     return SystemError("map shared memory of bytes", std::to_string(bytes), errno);
   }
-  return SharedMapping(static_cast<std::byte*>(data), bytes);
+  return SharedPages(static_cast<std::byte*>(data),
+                     [bytes](std::byte* mapped) { munmap(mapped, bytes); });
 }
 
-SharedMapping::SharedMapping(SharedMapping&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
-
-SharedMapping::~SharedMapping() {
-  if (data_ != nullptr) {
-    munmap(data_, bytes_);
-  }
-}
-
-SharedWorld::SharedWorld(SharedMapping mapping, Lifelines lifelines, std::size_t rank,
-                         std::size_t size, std::chrono::milliseconds timeout)
-    : mapping_(std::move(mapping)),
+SharedWorld::SharedWorld(SharedPages pages, Lifelines lifelines, std::size_t rank, std::size_t size,
+                         std::chrono::milliseconds timeout)
+    : pages_(std::move(pages)),
       lifelines_(std::move(lifelines)),
       rank_(rank),
       size_(size),
@@ -138,11 +131,11 @@ SharedWorld::SharedWorld(SharedMapping mapping, Lifelines lifelines, std::size_t
 }
 
 RankArea& SharedWorld::Area(std::size_t rank) const {
-  return *reinterpret_cast<RankArea*>(mapping_.data() + rank * sizeof(RankArea));
+  return *reinterpret_cast<RankArea*>(pages_.get() + rank * sizeof(RankArea));
 }
 
 std::byte* SharedWorld::Slot(std::size_t rank) const {
-  return mapping_.data() + AreasBytes(size_) + (rank * 2 + operations_ % 2) * kSlotBytes;
+  return pages_.get() + AreasBytes(size_) + (rank * 2 + operations_ % 2) * kSlotBytes;
 }
 
 Result<void> SharedWorld::AllReduce(const Reduction& reduction, std::span<std::byte> data,

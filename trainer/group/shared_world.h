@@ -31,25 +31,12 @@
 
 namespace ddprun {
 
-struct SharedHeader;
 struct RankArea;
 
-// Shared pages, unmapped at the end. Zero before the first use.
-class SharedMapping {
- public:
-  static std::size_t BytesFor(std::size_t ranks);
-  static Result<SharedMapping> Map(int fd, std::size_t bytes);
-  SharedMapping(SharedMapping&& other) noexcept;
-  SharedMapping& operator=(SharedMapping&&) = delete;
-  ~SharedMapping();
-
-  std::byte* data() const { return data_; }
-
- private:
-  SharedMapping(std::byte* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
-  std::byte* data_;
-  std::size_t bytes_;
-};
+// Shared pages of so many ranks, unmapped at the end. Zero before the first use.
+using SharedPages = std::shared_ptr<std::byte>;
+std::size_t SharedBytes(std::size_t ranks);
+Result<SharedPages> MapShared(int fd, std::size_t ranks);
 
 struct Lifelines {
   UniqueFd own;                 // Write end; closes with this process.
@@ -58,7 +45,7 @@ struct Lifelines {
 
 class SharedWorld {
  public:
-  SharedWorld(SharedMapping mapping, Lifelines lifelines, std::size_t rank, std::size_t size,
+  SharedWorld(SharedPages pages, Lifelines lifelines, std::size_t rank, std::size_t size,
               std::chrono::milliseconds timeout);
 
   // Of several nodes' sums: rank 0 calls it with each piece of its node's sum, and all ranks get
@@ -114,7 +101,7 @@ class SharedWorld {
   Result<void> LookAround() const;
   std::string Name(std::size_t rank) const;
 
-  const SharedMapping mapping_;
+  const SharedPages pages_;
   const Lifelines lifelines_;
   const std::size_t rank_;
   const std::size_t size_;
