@@ -55,12 +55,9 @@ Result<Host> Host::Open(std::size_t size) {
     return LastError("create");
   }
   for (std::size_t rank = 0; rank < size; ++rank) {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-      return LastError("open a pipe per rank for");
-    }
-    host.read_ends.emplace_back(ends[0]);
-    host.write_ends.emplace_back(ends[1]);
+    ASSIGN_OR_RETURN(Pipe lifeline, MakePipe());
+    host.read_ends.push_back(std::move(lifeline.reader));
+    host.write_ends.push_back(std::move(lifeline.writer));
   }
   return host;
 }
