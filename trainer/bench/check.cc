@@ -2,9 +2,7 @@
 
 #include <ATen/Functions.h>
 
-#include <algorithm>
 #include <functional>
-#include <iterator>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -89,16 +87,13 @@ class Checker {
   // lacks the collective, and where it lost a peer.
   Result<void> Row(const std::string& collective, const char* operation, const std::string& made_by,
                    const std::function<bool()>& attempt) {
-    constexpr std::string_view kShared[] = {"broadcast", "all_gather", "reduce", "all_reduce",
-                                            "barrier"};
-    if (group_.backend() == "nccl" && made_by != name_) {
+    if (group_.backend() != "gloo" && made_by != name_) {
       return {};  // The collectives built from messages were checked with Gloo's.
     }
-    const bool nodes = group_.backend() == "nodes";
-    const bool by_gloo = nodes ? collective != "all_reduce" || operation != std::string_view("SUM")
-                               : std::ranges::find(kShared, collective) == std::end(kShared);
-    if ((nodes || group_.backend() == "shm") && (made_by != name_ || by_gloo)) {
-      return {};
+    const bool sum = collective == "all_reduce" && operation == std::string_view("SUM");
+    const bool shared = sum || collective == "broadcast" || collective == "barrier";
+    if ((group_.backend() == "nodes" && !sum) || (group_.backend() == "shm" && !shared)) {
+      return {};  // By Gloo, or not at all.
     }
     std::optional<bool> right;
     try {

@@ -53,16 +53,19 @@ class Timer {
         seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
         wrong += round.right() ? 0 : 1;
       }
-      const at::Tensor longest = at::tensor(seconds, at::kDouble).to(device_);
-      LibraryAllReduce(torch_, ReduceOperation::MAX, longest);
-      const at::Tensor here = longest.cpu();
-      seconds.assign(here.const_data_ptr<double>(), here.const_data_ptr<double>() + here.numel());
     } catch (const std::exception&) {
       return CollectiveError(group_.rank(), "measure " + measured.operation);
     }
     RETURN_IF_ERROR(group_.Sum(std::span(&wrong, 1)));
+    std::vector<double> of_ranks(seconds.size() * group_.size());
+    std::ranges::copy(seconds, of_ranks.begin() + group_.rank() * seconds.size());
+    RETURN_IF_ERROR(group_.Sum(of_ranks));
     for (std::size_t i = 1; i < seconds.size(); ++i) {
-      measured.microseconds.push_back(seconds[i] * 1e6 / divisor);
+      double longest = 0;
+      for (std::size_t at = i; at < of_ranks.size(); at += seconds.size()) {
+        longest = std::max(longest, of_ranks[at]);
+      }
+      measured.microseconds.push_back(longest * 1e6 / divisor);
     }
     std::sort(measured.microseconds.begin(), measured.microseconds.end());
     measured.right = wrong == 0;
@@ -229,7 +232,7 @@ Result<std::vector<Measured>> MeasureReductions(ProcessGroup& group, const std::
 Result<std::vector<Measured>> MeasureShared(ProcessGroup& group, const std::string& library,
                                             std::int64_t bytes, std::int64_t rounds) {
   std::vector<Way> ways = LibrarysWays(*group.torch()->group, library);
-  if (group.backend() == "nodes") {  // It reduces through Gloo, which was measured.
+  if (group.backend() != "nccl") {  // Shared memory has no reduce.
     std::erase_if(ways, [](const Way& way) { return way.at_root; });
   }
   return MeasureWays(group, ways, bytes, rounds);

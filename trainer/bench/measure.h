@@ -32,8 +32,7 @@ struct Measured {
 Result<std::vector<Measured>> MeasureSends(ProcessGroup& group, const std::string& library,
                                            std::int64_t bytes, std::int64_t rounds);
 
-// Reduce and all-reduce alone: of a group that shares memory, which sends no messages, or of NCCL.
-// Of nodes that share memory only all-reduce is not Gloo's.
+// Of a group that shares memory, which sends no messages, all-reduce alone; of NCCL reduce as well.
 Result<std::vector<Measured>> MeasureShared(ProcessGroup& group, const std::string& library,
                                             std::int64_t bytes, std::int64_t rounds);
 

@@ -42,8 +42,7 @@ SharedWorld::Across AcrossNodes(c10::intrusive_ptr<c10d::Backend> leaders) {
       from_peer->resize(sum.size());
       Exchange(*leaders, sum, *from_peer);
       // Both have the same bits: a + b is b + a.
-      Combine({ReduceOp::kSum, element}, sum.data(), from_peer->data(),
-              sum.size() / SizeOf(element));
+      Add(element, sum.data(), from_peer->data(), sum.size() / SizeOf(element));
       return {};
     } catch (const std::exception&) {
       return DescribeCurrentException();

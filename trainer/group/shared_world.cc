@@ -48,19 +48,11 @@ constexpr auto kLeastSpin = std::chrono::microseconds(1);
 constexpr std::uint32_t kTryAgain = 64;
 constexpr timespec kGlance{0, 4'000'000};  // A sleeping rank checks its peers this often.
 
-enum What : std::uint32_t {
-  kAllReduce = 1,
-  kCollected,
-  kBroadcast,
-  kAllGather,
-  kBarrier,
-  kSum,
-  kAcross
-};
+enum What : std::uint32_t { kAllReduce = 1, kCollected, kBroadcast, kBarrier, kSum, kAcross };
 
 std::string NameOf(std::uint32_t what) {
   constexpr const char* kNames[] = {
-      "nothing",   "an all-reduce", "an all-reduce's second half", "a broadcast", "an all-gather",
+      "nothing",   "an all-reduce", "an all-reduce's second half", "a broadcast",
       "a barrier", "a sum",         "a sum of several nodes"};
   return what < std::size(kNames) ? kNames[what] : "an unknown operation";
 }
@@ -138,18 +130,15 @@ std::byte* SharedWorld::Slot(std::size_t rank) const {
   return pages_.get() + AreasBytes(size_) + (rank * 2 + operations_ % 2) * kSlotBytes;
 }
 
-Result<void> SharedWorld::AllReduce(const Reduction& reduction, std::span<std::byte> data,
+Result<void> SharedWorld::AllReduce(Element element, std::span<std::byte> data,
                                     const Across& across) {
-  CHECK(Defined(reduction) && data.size() % SizeOf(reduction.element) == 0);
-  CHECK(!across || reduction.op == ReduceOp::kSum);
-  const auto detail =
-      static_cast<std::uint32_t>(reduction.op) << 8 | static_cast<std::uint32_t>(reduction.element);
+  CHECK(data.size() % SizeOf(element) == 0);
+  const auto detail = static_cast<std::uint32_t>(element);
   for (std::size_t at = 0; at < data.size(); at += kSlotBytes) {
     const auto chunk = data.subspan(at, std::min(kSlotBytes, data.size() - at));
     RETURN_IF_ERROR(Begin());
     std::memcpy(Slot(rank_), chunk.data(), chunk.size());
-    RETURN_IF_ERROR(
-        ReduceSlots(reduction, {kAllReduce, detail, chunk.size()}, across, {&chunk, 1}));
+    RETURN_IF_ERROR(ReduceSlots(element, {kAllReduce, detail, chunk.size()}, across, {&chunk, 1}));
   }
   return {};
 }
@@ -164,31 +153,30 @@ Result<void> SharedWorld::Sum(Tensors tensors, float factor, const Across& acros
     count += tensor.size();
     into.push_back(std::as_writable_bytes(tensor));
   }
-  const Reduction sum{ReduceOp::kSum, Element::kF32};
-  return ReduceSlots(sum, {kSum, 0, count * sizeof(float)}, across, into);
+  return ReduceSlots(Element::kF32, {kSum, 0, count * sizeof(float)}, across, into);
 }
 
 // The bytes of all slots of this operation, one after another in `into`.
-Result<void> SharedWorld::ReduceSlots(const Reduction& reduction, Doing doing, const Across& across,
+Result<void> SharedWorld::ReduceSlots(Element element, Doing doing, const Across& across,
                                       std::span<const std::span<std::byte>> into) {
   RETURN_IF_ERROR(Meet(doing));
   const bool direct = !across && (size_ == 2 || doing.bytes <= kDirectBytes);
   // Otherwise each rank reduces one share, which no other rank reads until all have met again,
   // where all then take it from.
-  const std::size_t width = SizeOf(reduction.element);
+  const std::size_t width = SizeOf(element);
   const auto begin_of = [&](std::size_t rank) {
     return doing.bytes / width * rank / size_ * width;
   };
   const auto reduced = [&](std::size_t rank) { return Slot(across ? 0 : rank); };
   if (!direct) {
     const std::size_t begin = begin_of(rank_);
-    Reduce(reduction, reduced(rank_) + begin, begin, begin_of(rank_ + 1));
+    Reduce(element, reduced(rank_) + begin, begin, begin_of(rank_ + 1));
     doing.what = kCollected;
     RETURN_IF_ERROR(Meet(doing));
   }
   if (across) {
     if (rank_ == 0) {
-      RETURN_IF_ERROR(Noted(across(reduction.element, {reduced(0), doing.bytes})));
+      RETURN_IF_ERROR(Noted(across(element, {reduced(0), doing.bytes})));
     }
     doing.what = kAcross;
     RETURN_IF_ERROR(Meet(doing));
@@ -197,7 +185,7 @@ Result<void> SharedWorld::ReduceSlots(const Reduction& reduction, Doing doing, c
   for (const std::span<std::byte> piece : into) {
     const std::size_t end = begin + piece.size();
     if (direct) {
-      Reduce(reduction, piece.data(), begin, end);
+      Reduce(element, piece.data(), begin, end);
     }
     for (std::size_t rank = 0; rank < size_ && !direct; ++rank) {
       const std::size_t from = std::clamp(begin_of(rank), begin, end);
@@ -211,23 +199,22 @@ Result<void> SharedWorld::ReduceSlots(const Reduction& reduction, Doing doing, c
 
 // Bytes [begin, end) of all slots of this operation, in rank order. `into` may be their place in
 // the own slot.
-void SharedWorld::Reduce(const Reduction& reduction, std::byte* into, std::size_t begin,
+void SharedWorld::Reduce(Element element, std::byte* into, std::size_t begin,
                          std::size_t end) const {
   if (into == Slot(rank_) + begin && rank_ != 0) {  // By way of a buffer, piece by piece.
     alignas(64) std::byte piece[kPage];
     for (std::size_t at = begin; at < end; at += kPage) {
       const std::size_t bytes = std::min(kPage, end - at);
-      Reduce(reduction, piece, at, at + bytes);
+      Reduce(element, piece, at, at + bytes);
       std::memcpy(into + (at - begin), piece, bytes);
     }
     return;
   }
-  const std::size_t count = (end - begin) / SizeOf(reduction.element);
+  const std::size_t count = (end - begin) / SizeOf(element);
   std::memmove(into, Slot(0) + begin, end - begin);
   for (std::size_t peer = 1; peer < size_; ++peer) {
-    Combine(reduction, into, Slot(peer) + begin, count);
+    Add(element, into, Slot(peer) + begin, count);
   }
-  Average(reduction, into, count, size_);
 }
 
 Result<void> SharedWorld::Broadcast(std::span<std::byte> data, std::size_t root) {
@@ -241,20 +228,6 @@ Result<void> SharedWorld::Broadcast(std::span<std::byte> data, std::size_t root)
     RETURN_IF_ERROR(Meet({kBroadcast, static_cast<std::uint32_t>(root), chunk.size()}));
     if (rank_ != root) {
       std::memcpy(chunk.data(), Slot(root), chunk.size());
-    }
-  }
-  return {};
-}
-
-Result<void> SharedWorld::AllGather(std::span<const std::byte> own, std::span<std::byte> all) {
-  CHECK(all.size() == own.size() * size_);
-  for (std::size_t at = 0; at < own.size(); at += kSlotBytes) {
-    const auto chunk = own.subspan(at, std::min(kSlotBytes, own.size() - at));
-    RETURN_IF_ERROR(Begin());
-    std::memcpy(Slot(rank_), chunk.data(), chunk.size());
-    RETURN_IF_ERROR(Meet({kAllGather, 0, chunk.size()}));
-    for (std::size_t peer = 0; peer < size_; ++peer) {
-      std::memcpy(all.data() + peer * own.size() + at, Slot(peer), chunk.size());
     }
   }
   return {};

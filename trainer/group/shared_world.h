@@ -52,9 +52,8 @@ class SharedWorld {
   // the piece as it is then.
   using Across = std::function<Result<void>(Element element, std::span<std::byte> sum)>;
 
-  // `across`: only for a sum.
-  Result<void> AllReduce(const Reduction& reduction, std::span<std::byte> data,
-                         const Across& across = {});
+  // Each element becomes its sum over the ranks.
+  Result<void> AllReduce(Element element, std::span<std::byte> data, const Across& across = {});
 
   // Several tensors at once, such as gradients, without a copy of them beside the shared one:
   // each number becomes the sum over the ranks of `factor` times it. Of kMostSummed at most.
@@ -62,8 +61,6 @@ class SharedWorld {
   static constexpr std::size_t kMostSummed = std::size_t{1} << 18;  // A slot: 1 MiB.
   Result<void> Sum(Tensors tensors, float factor, const Across& across = {});
   Result<void> Broadcast(std::span<std::byte> data, std::size_t root);
-  // `all` is one share of `own`'s size per rank, in rank order.
-  Result<void> AllGather(std::span<const std::byte> own, std::span<std::byte> all);
   Result<void> Barrier();
 
   // For messages: the ranks' numbers in a world of several nodes. Before the first call.
@@ -87,9 +84,8 @@ class SharedWorld {
 
   RankArea& Area(std::size_t rank) const;
   std::byte* Slot(std::size_t rank) const;
-  void Reduce(const Reduction& reduction, std::byte* into, std::size_t begin,
-              std::size_t end) const;
-  Result<void> ReduceSlots(const Reduction& reduction, Doing doing, const Across& across,
+  void Reduce(Element element, std::byte* into, std::size_t begin, std::size_t end) const;
+  Result<void> ReduceSlots(Element element, Doing doing, const Across& across,
                            std::span<const std::span<std::byte>> into);
   Result<void> Begin();
   Result<void> Noted(Result<void> done);

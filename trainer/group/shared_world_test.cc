@@ -47,8 +47,6 @@ float ValueOf(std::size_t rank, std::size_t i) {
   return 1.0F / static_cast<float>(rank * 7 + i % 1000 + 1);
 }
 
-constexpr Reduction kSum{ReduceOp::kSum, Element::kF32};
-
 // Small, odd, beyond what everybody reduces alone, beyond one slot: always as one process would
 // add up rank by rank, to the last bit.
 TEST(SharedWorld, SumsInRankOrder) {
@@ -59,7 +57,7 @@ TEST(SharedWorld, SumsInRankOrder) {
         for (std::size_t i = 0; i < count; ++i) {
           data[i] = ValueOf(world.rank(), i);
         }
-        ASSERT_TRUE(world.AllReduce(kSum, BytesOf(data)));
+        ASSERT_TRUE(world.AllReduce(Element::kF32, BytesOf(data)));
         for (std::size_t i = 0; i < count; ++i) {
           float sum = ValueOf(0, i);
           for (std::size_t rank = 1; rank < size; ++rank) {
@@ -92,8 +90,8 @@ TEST(SharedWorld, SumsSeveralTensorsAtOnce) {
           if (across) {
             double_it = [&world](Element, std::span<std::byte> sum) {
               EXPECT_EQ(world.rank(), 0U);
-              Combine(kSum, sum.data(), std::vector(sum.begin(), sum.end()).data(),
-                      sum.size() / sizeof(float));
+              Add(Element::kF32, sum.data(), std::vector(sum.begin(), sum.end()).data(),
+                  sum.size() / sizeof(float));
               return Result<void>{};
             };
           }
@@ -136,8 +134,8 @@ TEST(SharedWorld, WhoWaitsForOtherNodesIsNotCalledSilent) {
   std::latch given_up(1);
   OnEveryRank(2, milliseconds(500), [&](SharedWorld& world) {
     std::vector<float> data(3, 1.0F);
-    const Result<void> done =
-        world.AllReduce(kSum, BytesOf(data), [&](Element, std::span<std::byte>) -> Result<void> {
+    const Result<void> done = world.AllReduce(
+        Element::kF32, BytesOf(data), [&](Element, std::span<std::byte>) -> Result<void> {
           given_up.wait();
           return Error{ErrorKind::kUnavailable, "the other node is silent"};
         });
@@ -155,12 +153,12 @@ TEST(SharedWorld, WhoWaitsForOtherNodesIsNotCalledSilent) {
 // Many in a row, without a pause: no slot is filled again while somebody still reads it.
 TEST(SharedWorld, FastRanksDoNotOvertakeSlowOnes) {
   OnEveryRank(3, kLong, [](SharedWorld& world) {
-    for (std::int64_t round = 0; round < 3000; ++round) {
-      std::vector<std::int64_t> data(round % 5 == 0 ? 9000 : 3,
-                                     round + static_cast<std::int64_t>(world.rank()));
-      ASSERT_TRUE(world.AllReduce({ReduceOp::kMax, Element::kI64}, BytesOf(data)));
-      ASSERT_EQ(data.front(), round + 2);
-      ASSERT_EQ(data.back(), round + 2);
+    for (int round = 0; round < 3000; ++round) {
+      std::vector<double> data(round % 5 == 0 ? 9000 : 3,
+                               round + static_cast<double>(world.rank()));
+      ASSERT_TRUE(world.AllReduce(Element::kF64, BytesOf(data)));
+      ASSERT_EQ(data.front(), 3 * round + 3);
+      ASSERT_EQ(data.back(), 3 * round + 3);
     }
   });
 }
@@ -168,8 +166,8 @@ TEST(SharedWorld, FastRanksDoNotOvertakeSlowOnes) {
 TEST(SharedWorld, RanksThatDoDifferentThingsAreTold) {
   OnEveryRank(2, kLong, [](SharedWorld& world) {
     std::vector<float> data(world.rank() == 0 ? 4 : 8);
-    EXPECT_TRUE(
-        Fails(world.AllReduce(kSum, BytesOf(data)), ErrorKind::kSystem, "the ranks disagree"));
+    EXPECT_TRUE(Fails(world.AllReduce(Element::kF32, BytesOf(data)), ErrorKind::kSystem,
+                      "the ranks disagree"));
   });
 }
 
@@ -211,7 +209,7 @@ TEST(SharedWorld, LeavingAfterTheLastOneHurtsNobody) {
   for (int round = 0; round < 50; ++round) {
     OnEveryRank(2, kLong, [](SharedWorld& world) {
       std::vector<float> data(1000, 1.0F);
-      ASSERT_TRUE(world.AllReduce(kSum, BytesOf(data)));
+      ASSERT_TRUE(world.AllReduce(Element::kF32, BytesOf(data)));
       EXPECT_EQ(data[999], 2.0F);
     });
   }

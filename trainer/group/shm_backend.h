@@ -2,7 +2,7 @@
 //
 // Small tensors are reduced in the calling thread: handing them to another and back would cost more
 // than the work. Large ones go to a thread of the backend, so that backward goes on meanwhile. Has
-// what c10d's Reducer and the process group need: all-reduce, reduce, broadcast, all-gather,
+// what c10d's Reducer and the process group need: sums of floating-point numbers, broadcast and
 // barrier, of dense CPU tensors; the rest is refused by c10d's base class.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace ddprun {
 
-// Whether it reduces tensors of this type.
+// Whether it adds up tensors of this type.
 bool ShmReduces(at::ScalarType type);
 at::ScalarType TypeOf(Element element);
 
