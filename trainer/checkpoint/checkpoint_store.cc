@@ -21,12 +21,6 @@ constexpr std::uint64_t kSpaceMargin = 64 * 1024;
 constexpr std::chrono::milliseconds kPatience{10'000};
 constexpr std::chrono::milliseconds kPatiencePoll{200};
 
-std::string NameFor(std::uint64_t step, WorldId world_id) {
-  char digits[24];
-  std::snprintf(digits, sizeof digits, "%08llu", static_cast<unsigned long long>(step));
-  return std::string("step-") + digits + "-" + Hex(world_id.value);
-}
-
 bool Contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -167,7 +161,7 @@ Result<LoadedCheckpoint> CheckpointStore::LoadExactly(const CheckpointRef& ref) 
 
 Result<std::string> CheckpointStore::FreeName(std::uint64_t step) const {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(config_.directory));
-  const std::string first = NameFor(step, writer_->world_id);
+  const std::string first = CheckpointName({step, writer_->world_id});
   std::string name = first;
   for (int again = 2; Contains(names, name); ++again) {
     name = first + "." + std::to_string(again);

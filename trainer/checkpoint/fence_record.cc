@@ -17,6 +17,7 @@ using nlohmann::json;
 constexpr std::uint32_t kSchema = 1;
 constexpr std::size_t kMaxRunId = 200;
 constexpr std::string_view kStep = "step-";
+constexpr std::size_t kStepDigits = 8;  // So that names sort by their steps.
 
 bool IsDigits(std::string_view text) {
   return !text.empty() && text.size() <= 20 &&
@@ -73,32 +74,27 @@ std::string Describe(const Writer& writer) {
          Hex(writer.world_id.value) + ")";
 }
 
-// step-<digits>-<16 hex>, and .<digits> where a world writes the same step again.
-bool IsCheckpointName(std::string_view name) {
-  if (!name.starts_with(kStep)) {
-    return false;
-  }
-  name.remove_prefix(kStep.size());
-  const std::size_t dash = name.find('-');
-  if (dash == std::string_view::npos || !IsDigits(name.substr(0, dash))) {
-    return false;
-  }
-  const std::string_view world = name.substr(dash + 1);
-  if (!ParseHex(world.substr(0, 16))) {
-    return false;
-  }
-  return world.size() == 16 || (world[16] == '.' && IsDigits(world.substr(17)));
+std::string CheckpointName(const MadeBy& made) {
+  const std::string step = std::to_string(made.step);
+  const std::string zeros(kStepDigits - std::min(kStepDigits, step.size()), '0');
+  return std::string(kStep) + zeros + step + "-" + Hex(made.world.value);
 }
 
+// step-<digits>-<16 hex>, and .<digits> where a world writes the same step again.
 std::optional<MadeBy> WhoMade(std::string_view name) {
-  if (!IsCheckpointName(name)) {
+  const std::size_t dash = name.find('-', kStep.size());
+  if (!name.starts_with(kStep) || dash == std::string_view::npos) {
     return std::nullopt;
   }
-  const std::size_t first = name.find('-') + 1;
-  const std::size_t dash = name.find('-', first);
-  MadeBy made;
-  std::from_chars(name.data() + first, name.data() + dash, made.step);
-  made.world.value = ParseHex(name.substr(dash + 1, 16)).value_or(0);
+  const std::string_view digits = name.substr(kStep.size(), dash - kStep.size());
+  const std::string_view rest = name.substr(dash + 1);
+  const std::optional<std::uint64_t> world = ParseHex(rest.substr(0, 16));
+  const bool again = rest.size() > 16 && rest[16] == '.' && IsDigits(rest.substr(17));
+  if (!IsDigits(digits) || !world || (rest.size() > 16 && !again)) {
+    return std::nullopt;
+  }
+  MadeBy made{.world = WorldId{*world}};
+  std::from_chars(digits.data(), digits.data() + digits.size(), made.step);
   return made;
 }
 

@@ -36,16 +36,17 @@ struct CheckpointRef {
   bool operator==(const CheckpointRef&) const = default;
 };
 
-// Whether the name has the form of a checkpoint's directory: what keeps a forged record from
-// pointing elsewhere.
-bool IsCheckpointName(std::string_view name);
-
-// The step and the world in a checkpoint's name.
+// The step and the world in the name of a checkpoint's directory.
 struct MadeBy {
   std::uint64_t step = 0;
   WorldId world;
 };
+std::string CheckpointName(const MadeBy& made);  // "step-00000100-9f0c55aa01234567"
+// None: a name of another form. That keeps a forged record from pointing elsewhere.
 std::optional<MadeBy> WhoMade(std::string_view name);
+inline bool IsCheckpointName(std::string_view name) {
+  return WhoMade(name).has_value();
+}
 
 enum class RecordKind { kClaim, kCommit, kClose };
 

@@ -1,10 +1,8 @@
 #include "trainer/checkpoint/fenced_publish.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
+#include <optional>
 #include <random>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -72,7 +70,7 @@ class Publisher {
     ASSIGN_OR_RETURN(const FenceRecord commit, log_.Commit(writer_, lineage));
     ASSIGN_OR_RETURN(const FenceRecord newest, Follow());
     Before("prune");
-    Prune(mine, name);
+    Prune(mine);
     return Published{store_ / name, commit.number, newest.lineage.front().directory != name};
   }
 
@@ -166,12 +164,10 @@ class Publisher {
 
   // The name of the version.
   Result<std::string> Move(std::uint64_t number) {
-    char digits[24];
-    std::snprintf(digits, sizeof digits, "%08llu", static_cast<unsigned long long>(number));
     // Ranks of one world may publish at once, on many machines.
     std::random_device random;
-    const std::string name = std::string("step-") + digits + "-" + Hex(writer_.world_id.value) +
-                             "." + std::to_string(random());
+    const std::string name =
+        CheckpointName({number, writer_.world_id}) + "." + std::to_string(random());
     Before("move");
     RETURN_IF_ERROR(files_.Rename(source_, store_ / name));
     RETURN_IF_ERROR(files_.Sync(store_));
@@ -212,15 +208,19 @@ class Publisher {
   }
 
   // Versions that fell out of the lineage, and what worlds before this one left without a commit.
-  // Only older ones than `mine`, since a newer world may publish at any moment.
-  void Prune(const FenceRecord& before, const std::string& mine) {
+  // Only those of numbers before mine, since a newer world may publish at any moment.
+  void Prune(const FenceRecord& claim) {
     const Result<std::vector<std::string>> names = files_.List(store_);
     for (const std::string& name : names ? *names : std::vector<std::string>{}) {
-      const bool foreign = name.find(Hex(writer_.world_id.value)) == name.npos;
-      const std::size_t index = IndexIn(before.lineage, name);
+      const std::optional<MadeBy> made = WhoMade(name);
+      if (!made || made->step > claim.number) {
+        continue;
+      }
+      const std::size_t index = IndexIn(claim.lineage, name);
       // Of mine that are not committed a peer may be at work on one.
-      const bool unwanted = index < before.lineage.size() ? index + 1 >= kKeepVersions : foreign;
-      if (IsCheckpointName(name) && NumberOf(name) < NumberOf(mine) && unwanted) {
+      const bool unwanted = index < claim.lineage.size() ? index + 1 >= kKeepVersions
+                                                         : made->world != writer_.world_id;
+      if (unwanted) {
         (void)files_.Remove(store_ / name);  // Room only.
       }
     }
@@ -233,10 +233,6 @@ class Publisher {
       return ref.directory == name;
     });
     return static_cast<std::size_t>(found - lineage.begin());
-  }
-
-  static std::uint64_t NumberOf(const std::string& version) {
-    return std::strtoull(version.c_str() + std::string_view("step-").size(), nullptr, 10);
   }
 
   FileSystem& files_;
