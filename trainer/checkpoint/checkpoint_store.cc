@@ -106,12 +106,7 @@ Result<LoadOutcome> CheckpointStore::Load() {
   LoadOutcome outcome;
   std::string broken;
   for (std::size_t i = 0; i < lineage_.size(); ++i) {
-    const fs::path path = config_.directory / lineage_[i].directory;
-    ReadOutcome read = ReadCheckpoint(files_, path, lineage_[i].digest, config_);
-    if (!read.checkpoint && read.error.kind == ErrorKind::kSystem) {
-      // Perhaps it passes: falling back costs steps.
-      read = ReadCheckpoint(files_, path, lineage_[i].digest, config_);
-    }
+    ReadOutcome read = Read(lineage_[i]);
     if (read.checkpoint) {
       if (i > 0) {
         outcome.warnings.back() += "; continuing from '" + lineage_[i].directory + "'";
@@ -151,8 +146,18 @@ Result<void> CheckpointStore::NameUncommitted(std::vector<std::string>& warnings
   return {};
 }
 
+ReadOutcome CheckpointStore::Read(const CheckpointRef& ref) const {
+  const fs::path path = config_.directory / ref.directory;
+  ReadOutcome read = ReadCheckpoint(files_, path, ref.digest, config_);
+  if (!read.checkpoint && read.error.kind == ErrorKind::kSystem) {
+    // Perhaps it passes: falling back costs steps.
+    read = ReadCheckpoint(files_, path, ref.digest, config_);
+  }
+  return read;
+}
+
 Result<LoadedCheckpoint> CheckpointStore::LoadExactly(const CheckpointRef& ref) const {
-  ReadOutcome read = ReadCheckpoint(files_, config_.directory / ref.directory, ref.digest, config_);
+  ReadOutcome read = Read(ref);
   if (!read.checkpoint) {
     return read.error;
   }
@@ -262,14 +267,8 @@ Result<std::optional<LoadedCheckpoint>> CheckpointStore::LoadBest() const {
   if (!best_) {
     return std::optional<LoadedCheckpoint>();
   }
-  Result<LoadedCheckpoint> best = LoadExactly(*best_);
-  if (!best && best.error().kind == ErrorKind::kSystem) {
-    best = LoadExactly(*best_);  // Perhaps it passes.
-  }
-  if (!best) {
-    return std::move(best).error();
-  }
-  return std::optional(*std::move(best));
+  ASSIGN_OR_RETURN(LoadedCheckpoint best, LoadExactly(*best_));
+  return std::optional(std::move(best));
 }
 
 bool CheckpointStore::IsKept(const std::string& name) const {

@@ -97,6 +97,7 @@ class CheckpointStore {
   void StopShowingLife();
 
  private:
+  ReadOutcome Read(const CheckpointRef& ref) const;
   Result<bool> PredecessorLives(const FenceRecord& newest, const Writer& writer);
   void RemoveLeftovers(const std::vector<std::string>& names, std::vector<std::string>& warnings);
   Result<void> NameUncommitted(std::vector<std::string>& warnings) const;
