@@ -139,8 +139,8 @@ Result<void> CheckpointStore::NameUncommitted(std::vector<std::string>& warnings
   for (const std::string& name : names) {
     if (IsCheckpointName(name)) {
       warnings.push_back("'" + name +
-                         "' was never committed and is not used; to continue from it, "
-                         "give its path");
+                         "' was never committed and is not used. To begin with its parameters, "
+                         "set --init-from to its path");
     }
   }
   return {};

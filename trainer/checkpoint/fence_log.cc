@@ -174,9 +174,8 @@ Result<FenceRecord> FenceLog::Claim(const Writer& writer, const Liveness& livene
     std::vector<std::string> seen;
     ASSIGN_OR_RETURN(const Tail tail, ReadTail(seen));
     if (!tail.newest && !seen.empty()) {  // To start afresh here would hide the checkpoints.
-      return Invalid("no fence record can be read (" + seen.front() +
-                         "): give another directory, or the checkpoint to load by its path",
-                     directory_.native());
+      return Error{ErrorKind::kInvalid, "no fence record can be read in '" + directory_.native() +
+                                            "' (" + seen.front() + "): set another directory"};
     }
     if (!tail.newest && tail.last_number > 0) {
       continue;  // Pruned while it was read: there are newer ones.
