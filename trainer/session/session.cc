@@ -257,10 +257,8 @@ Result<Score> Session::Impl::ScoreOf(std::span<const std::uint32_t> indices) {
     Score result;
     result.samples = wide.size();
     for (std::size_t i = 0; i < metrics.size(); ++i) {
-      const double mean =
-          metrics[i].tensor.defined() ? metrics[i].tensor.item<double>() : metrics[i].number;
       (i == 0 ? result.loss_sum : result.others[metrics[i].name]) +=
-          mean * static_cast<double>(wide.size());
+          ValueOf(metrics[i]) * static_cast<double>(wide.size());
     }
     return result;
   } catch (const LeaveProgram&) {
@@ -545,11 +543,7 @@ void Session::EndStep(const std::vector<Metric>& metrics) {
   my.AgreeOnNames(metrics);
   const auto samples = static_cast<std::size_t>(my.batch->size);
   for (const Metric& metric : metrics) {
-    if (metric.tensor.defined()) {
-      my.learner->AddMetric(metric.name, metric.tensor, samples);
-    } else {
-      my.learner->AddMetric(metric.name, metric.number, samples);
-    }
+    my.learner->AddMetric(metric, samples);
   }
   my.learner->AddSamples(samples);
   my.batch.reset();

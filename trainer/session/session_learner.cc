@@ -60,6 +60,10 @@ Buckets PartOfBuckets(const Buckets& all, std::size_t first, std::size_t count) 
 
 }  // namespace
 
+double ValueOf(const Metric& metric) {
+  return metric.tensor.defined() ? metric.tensor.item<double>() : metric.number;
+}
+
 SessionLearner::SessionLearner(CheckpointedState kept,
                                std::vector<std::shared_ptr<torch::nn::Module>> replicated,
                                ProcessGroup& group, at::Device device,
@@ -275,24 +279,17 @@ void SessionLearner::ForgetGradients() {
   }
 }
 
-void SessionLearner::AddMetric(const std::string& name, const at::Tensor& mean,
-                               std::size_t samples) {
-  if (mean.device().is_cpu()) {
-    AddMetric(name, mean.item<double>(), samples);
-    return;
+void SessionLearner::AddMetric(const Metric& metric, std::size_t samples) {
+  Sum& sum = metrics_[metric.name];
+  if (samples == 0) {
+    return;  // The value of a rank without a share of the batch: of a sample without a weight.
   }
-  Sum& sum = metrics_[name];
-  if (samples > 0) {
-    const at::Tensor added = mean.detach().to(at::kDouble) * static_cast<double>(samples);
+  const auto weight = static_cast<double>(samples);
+  if (metric.tensor.defined() && !metric.tensor.device().is_cpu()) {
+    const at::Tensor added = metric.tensor.detach().to(at::kDouble) * weight;
     sum.on_device = sum.on_device.defined() ? sum.on_device + added : added;
-  }
-}
-
-// The value of a rank without a share of the batch is that of a sample without a weight.
-void SessionLearner::AddMetric(const std::string& name, double mean, std::size_t samples) {
-  Sum& sum = metrics_[name];
-  if (samples > 0) {
-    sum.on_host += mean * static_cast<double>(samples);
+  } else {
+    sum.on_host += ValueOf(metric) * weight;
   }
 }
 

@@ -16,11 +16,14 @@
 #include <vector>
 
 #include "trainer/group/process_group.h"
+#include "trainer/include/ddprun/trainer.h"
 #include "trainer/learning/gradient_exchange.h"
 #include "trainer/learning/learner.h"
 #include "trainer/session/checkpointed_state.h"
 
 namespace ddprun {
+
+double ValueOf(const Metric& metric);  // Waits for the GPU.
 
 struct ExchangeOptions {
   std::size_t bucket_bytes = std::size_t{25} << 20;
@@ -43,8 +46,7 @@ class SessionLearner final : public Learner {
   Result<void> Backward(const at::Tensor& loss, double weight, bool exchanges);
 
   // Of one step or evaluation with so many samples: the mean over them.
-  void AddMetric(const std::string& name, const at::Tensor& mean, std::size_t samples);
-  void AddMetric(const std::string& name, double mean, std::size_t samples);
+  void AddMetric(const Metric& metric, std::size_t samples);
   void AddSamples(std::size_t samples) { samples_ += samples; }
   // At the end of a step. kInvalid: a sum of gradients was not exchanged, or a kept parameter was
   // changed without a Backward.
