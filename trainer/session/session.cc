@@ -500,15 +500,11 @@ Parts Session::Parts(const Batch& batch) {
 
 Parts::Iterator& Parts::Iterator::operator++() {
   ++at_;
-  session_->NextPart();
+  session_->impl_->part = at_;
   if (at_ < parts_->size()) {
     session_->impl_->part_size = (*parts_)[at_].size;
   }
   return *this;
-}
-
-void Session::NextPart() {
-  ++impl_->part;
 }
 
 void Session::Backward(const torch::Tensor& loss) {

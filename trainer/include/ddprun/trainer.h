@@ -273,7 +273,6 @@ class DDPRUN_TRAINER_API Session {
   void BeginBatches(Data data, const LoadOptions& options);
   void NextBatch();
   void LeaveBatches();
-  void NextPart();
   bool HasBatch() const;
   Batch& CurrentBatch() const;
 
