@@ -19,21 +19,6 @@ namespace {
 constexpr const char* kResultFlag = "--result";
 constexpr const char* kParametersFlag = "--dump-parameters";
 
-const char* KindName(mode_t mode) {
-  switch (mode & S_IFMT) {
-    case S_IFLNK:
-      return "a link";
-    case S_IFDIR:
-      return "a directory";
-    case S_IFIFO:
-      return "a FIFO";
-    case S_IFSOCK:
-      return "a socket";
-    default:
-      return "a device";
-  }
-}
-
 // Its name until it is whole; no user has a file of that name.
 std::filesystem::path UnfinishedOf(const std::filesystem::path& path) {
   return path.parent_path() / ("." + path.filename().native() + ".ddprun-part");
@@ -64,8 +49,8 @@ Result<void> PrepareOutput(const std::string& flag, const std::filesystem::path&
   }
   if (::lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     return Error{ErrorKind::kInvalid,
-                 flag + ": '" + path.native() + "' is " + KindName(info.st_mode) +
-                     ", which is not replaced. Use an ordinary file or a new name"};
+                 flag + ": '" + path.native() +
+                     "' is not an ordinary file, and is not replaced. Set another name"};
   }
   return {};
 }
