@@ -73,14 +73,6 @@ const Result<Library>& TheLibrary() {
   return library;
 }
 
-std::string ToText(const std::vector<hsize_t>& shape) {
-  std::string text;
-  for (const hsize_t size : shape) {
-    text += (text.empty() ? "" : "x") + std::to_string(size);
-  }
-  return text;
-}
-
 }  // namespace
 
 struct Hdf5Array::Handle {
@@ -137,13 +129,13 @@ Result<Hdf5Array> Hdf5Array::Open(const std::filesystem::path& path, const std::
   if (handle->array < 0) {
     return Error{ErrorKind::kNotFound, "no array '" + name + "' in '" + path.string() + "'"};
   }
-  std::vector<hsize_t> wanted(sample.begin(), sample.end());
-  const bool fits = dimensions == static_cast<int>(sample.size()) + 1 && handle->shape[0] > 0 &&
-                    std::equal(wanted.begin(), wanted.end(), handle->shape.begin() + 1);
+  const Shape shape(handle->shape.begin(), handle->shape.end());
+  const bool fits = dimensions == static_cast<int>(sample.size()) + 1 && shape[0] > 0 &&
+                    std::equal(sample.begin(), sample.end(), shape.begin() + 1);
   if (!fits || !is_float) {
     return Invalid("the array has " + std::string(is_float ? "floats" : "no floats") +
-                       " of shape " + ToText(handle->shape) +
-                       " instead of floats of shape SAMPLESx" + ToText(wanted),
+                       " of shape " + ToText(shape) + " instead of floats of shape SAMPLESx" +
+                       ToText(sample),
                    handle->path);
   }
   Hdf5Array opened;
