@@ -30,18 +30,15 @@ constexpr ImageFormat kFormat = {.planes = 3,
 Result<MappedFile> OpenBatch(const fs::path& path) {
   ASSIGN_OR_RETURN(MappedFile file, MapFile(path));
   const std::span<const std::uint8_t> bytes = file.bytes;
-  const auto bad = [&](const std::string& why) {
-    return Error{ErrorKind::kInvalid, "cannot use the data file '" + path.string() + "': " + why};
-  };
   if (bytes.size() != std::size_t{kRecords} * kRecordBytes) {
-    return bad(std::to_string(bytes.size()) + " bytes instead of the " +
-               std::to_string(std::size_t{kRecords} * kRecordBytes) +
-               " of 10,000 records (is it the binary version of CIFAR-10?)");
+    return BadFile(path, std::to_string(bytes.size()) + " bytes instead of the " +
+                             std::to_string(std::size_t{kRecords} * kRecordBytes) +
+                             " of 10,000 records (is it the binary version of CIFAR-10?)");
   }
   for (std::size_t record = 0; record < kRecords; ++record) {
     if (const std::uint8_t label = bytes[record * kRecordBytes]; label >= kClasses) {
-      return bad("label " + std::to_string(label) + " in record " + std::to_string(record) +
-                 "; labels are 0 to 9");
+      return BadFile(path, "label " + std::to_string(label) + " in record " +
+                               std::to_string(record) + "; labels are 0 to 9");
     }
   }
   return file;

@@ -22,10 +22,6 @@ struct CloseGz {
 };
 using GzFile = std::unique_ptr<gzFile_s, CloseGz>;
 
-Error BadFile(const std::filesystem::path& path, const std::string& why) {
-  return {ErrorKind::kInvalid, "cannot use the data file '" + path.string() + "': " + why};
-}
-
 // Up to `size` bytes; fewer only where the data ends. A gzip stream that stops in the middle or
 // fails its checksum is an error.
 Result<std::size_t> Read(gzFile file, const std::filesystem::path& path, std::uint8_t* to,

@@ -32,4 +32,8 @@ Result<MappedFile> MapFile(const std::filesystem::path& path) {
   return file;
 }
 
+Error BadFile(const std::filesystem::path& path, const std::string& why) {
+  return {ErrorKind::kInvalid, "cannot use the data file '" + path.string() + "': " + why};
+}
+
 }  // namespace ddprun

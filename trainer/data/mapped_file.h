@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "common/result.h"
 
@@ -20,5 +21,8 @@ struct MappedFile {
 };
 
 Result<MappedFile> MapFile(const std::filesystem::path& path);
+
+// kInvalid: a data set cannot use what is in the file.
+Error BadFile(const std::filesystem::path& path, const std::string& why);
 
 }  // namespace ddprun

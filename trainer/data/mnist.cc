@@ -5,6 +5,7 @@
 #include "trainer/data/entries.h"
 #include "trainer/data/idx.h"
 #include "trainer/data/images.h"
+#include "trainer/data/mapped_file.h"
 
 namespace ddprun {
 namespace {
@@ -45,10 +46,8 @@ Result<ImageBytes> LoadBytes(const fs::path& root, const std::string& prefix) {
   ASSIGN_OR_RETURN(IdxArray images, ReadIdx(image_path, 3));
   ASSIGN_OR_RETURN(IdxArray labels, ReadIdx(label_path, 1));
   if (images.dimensions[1] != kSide || images.dimensions[2] != kSide) {
-    return Error{ErrorKind::kInvalid, "cannot use the data file '" + image_path.string() +
-                                          "': images of " + std::to_string(images.dimensions[1]) +
-                                          "x" + std::to_string(images.dimensions[2]) +
-                                          " instead of 28x28"};
+    return BadFile(image_path, "images of " + std::to_string(images.dimensions[1]) + "x" +
+                                   std::to_string(images.dimensions[2]) + " instead of 28x28");
   }
   if (images.dimensions[0] != labels.dimensions[0]) {
     return Error{ErrorKind::kInvalid, "'" + image_path.string() + "' has " +
@@ -58,10 +57,9 @@ Result<ImageBytes> LoadBytes(const fs::path& root, const std::string& prefix) {
   }
   const auto largest = std::max_element(labels.bytes.begin(), labels.bytes.end());
   if (*largest >= kClasses) {
-    return Error{ErrorKind::kInvalid, "cannot use the data file '" + label_path.string() +
-                                          "': label " + std::to_string(*largest) + " at place " +
-                                          std::to_string(largest - labels.bytes.begin()) +
-                                          "; labels are 0 to 9"};
+    return BadFile(label_path, "label " + std::to_string(*largest) + " at place " +
+                                   std::to_string(largest - labels.bytes.begin()) +
+                                   "; labels are 0 to 9");
   }
   const std::uint32_t count = images.dimensions[0];
   const auto owner =
