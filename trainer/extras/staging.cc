@@ -12,7 +12,7 @@
 
 #include "common/files.h"
 #include "common/ids.h"
-#include "trainer/random.h"
+#include "trainer/checkpoint/digest.h"
 
 namespace ddprun {
 namespace {
@@ -22,13 +22,6 @@ using std::chrono_literals::operator""ms;
 
 constexpr auto kLook = 20ms;
 
-std::uint64_t Add(std::uint64_t hash, std::string_view text) {
-  for (const char byte : text) {
-    hash = Mix(hash ^ static_cast<unsigned char>(byte));
-  }
-  return Mix(hash ^ text.size());
-}
-
 struct Originals {
   std::string key;  // Changes when a file does, as far as its name, size and time tell.
   std::vector<std::uintmax_t> sizes;
@@ -36,7 +29,7 @@ struct Originals {
 
 Result<Originals> LookAt(const StagePlan& plan) {
   Originals originals;
-  std::uint64_t hash = Add(0, fs::absolute(plan.source).lexically_normal().string());
+  std::string facts = fs::absolute(plan.source).lexically_normal().string();
   for (const std::string& name : plan.files) {
     const fs::path path = plan.source / name;
     struct stat status {};
@@ -44,12 +37,12 @@ Result<Originals> LookAt(const StagePlan& plan) {
       return SystemError("stage the data file", path.string(), errno);
     }
     originals.sizes.push_back(static_cast<std::uintmax_t>(status.st_size));
-    hash = Add(hash, name);
+    facts += '\n' + name;
     for (const auto number : {status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec}) {
-      hash = Mix(hash ^ static_cast<std::uint64_t>(number));
+      facts += ' ' + std::to_string(number);
     }
   }
-  originals.key = plan.name + "-" + Hex(hash);
+  originals.key = plan.name + "-" + Hex(Digest(facts));
   return originals;
 }
 
