@@ -12,7 +12,7 @@ using Clock = std::chrono::steady_clock;
 
 Saver::Saver(CheckpointStore& store, SaverOptions options)
     : store_(store),
-      options_(options),
+      options_(std::move(options)),
       saver_([this] { RunSaver(); }),
       watcher_([this] { RunWatcher(); }) {}
 
@@ -145,6 +145,9 @@ void Saver::RunWatcher() {
     const Clock::time_point now = Clock::now();
     Result<void> fence;
     if (now >= next_check) {
+      if (options_.look) {
+        options_.look();
+      }
       fence = store_.CheckFence();  // A disk that does not answer is not a refusal.
       next_check = now + options_.check_fence;
     }

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -23,6 +24,8 @@ namespace ddprun {
 struct SaverOptions {
   std::chrono::milliseconds show_life{2000};
   std::chrono::milliseconds check_fence{1000};
+  // Called before each check of the fence, where a disk that hangs holds up nothing else.
+  std::function<void()> look;
 };
 
 struct SaveResult {

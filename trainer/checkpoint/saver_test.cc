@@ -15,8 +15,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr SaverOptions kQuick{.show_life = 5ms, .check_fence = 5ms};
-constexpr SaverOptions kSlow{.show_life = 1h, .check_fence = 1h};
+const SaverOptions kQuick{.show_life = 5ms, .check_fence = 5ms, .look = {}};
+const SaverOptions kSlow{.show_life = 1h, .check_fence = 1h, .look = {}};
 
 // Bounded waiting for what a thread does.
 bool Eventually(const std::function<bool()>& condition) {
@@ -41,6 +41,14 @@ class SaverTest : public testing::Test {
   const std::string directory_ = scratch_.path();
   std::optional<CheckpointStore> store_;
 };
+
+TEST_F(SaverTest, LooksAsOftenAsItChecksTheFence) {
+  std::atomic<int> looks = 0;
+  SaverOptions options = kQuick;
+  options.look = [&looks] { ++looks; };
+  const Saver saver(*store_, options);
+  EXPECT_TRUE(Eventually([&looks] { return looks > 2; }));
+}
 
 TEST_F(SaverTest, SavesInOrderAndReportsEachOnce) {
   Saver saver(*store_, kQuick);

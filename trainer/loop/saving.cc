@@ -49,7 +49,8 @@ Result<ChosenStart> Saving::Choose(const TrainState& asked,
   for (const std::string& warning : warnings) {
     training_.Say(LogLevel::kWarning, warning);
   }
-  saver_ = std::make_unique<Saver>(*store_, SaverOptions{});
+  RunFiles& files = training_.run_files.emplace(training_.config.checkpoint_dir);
+  saver_ = std::make_unique<Saver>(*store_, SaverOptions{.look = [&files] { files.Look(); }});
   ASSIGN_OR_RETURN(ChosenStart start, ChooseStart(training_.config, *store_, asked, remembered));
   last_saved_ = start.last_saved;
   handed_over_ = start.last_saved;

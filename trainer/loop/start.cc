@@ -69,7 +69,6 @@ Result<void> OpenOutputs(Training& training, const StartPlan& plan) {
   if (plan.kind != StartKind::kFinished) {
     ASSIGN_OR_RETURN(training.curves, CurveFile::Open(config.run.tensorboard, plan.state.step));
   }
-  training.run_files.emplace(config.checkpoint_dir);
   return {};
 }
 

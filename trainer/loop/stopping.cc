@@ -27,7 +27,7 @@ Result<void> Stopping::BeforeFirstStep() {
   if (training_.env.world_size > 1) {
     std::function<bool()> asked;
     if (training_.run_files) {
-      asked = [this] { return training_.run_files->StopsNow(); };
+      asked = [this] { return training_.run_files->stop(); };
     }
     training_.guard.emplace(
         training_.heartbeat, std::move(asked),
@@ -50,14 +50,13 @@ Result<void> Stopping::AfterStep(const FinishedStep& /*step*/) {
     const auto steps = static_cast<double>(step - agreed_step_);
     next = std::clamp(std::floor(steps / seconds * kAgreeInterval), 1.0, kMostStepsToAgree);
   }
-  const RunFiles::Asked asked =
-      training_.run_files ? training_.run_files->Poll() : RunFiles::Asked{};
-  if (asked.save || (training_.IsRankZero() && StopRequest::TakeSave())) {
+  std::optional<RunFiles>& files = training_.run_files;
+  if ((files && files->TakeSave()) || (training_.IsRankZero() && StopRequest::TakeSave())) {
     saving_.AskToSave();
   }
   // Whether one asks to stop, when to ask again, how many may not leave the state in memory now.
-  std::array<double, 3> sums = {StopRequest::Signal() || asked.stop ? 1.0 : 0.0, next,
-                                saving_.MayRemember() ? 0.0 : 1.0};
+  const bool stop = StopRequest::Signal() || (files && files->stop());
+  std::array<double, 3> sums = {stop ? 1.0 : 0.0, next, saving_.MayRemember() ? 0.0 : 1.0};
   RETURN_IF_ERROR(training_.group->Sum(sums));
   training_.stop = sums[0] > 0;
   if (sums[2] == 0 && !training_.stop && !training_.Done()) {
