@@ -442,14 +442,6 @@ void Session::BeginBatches(Data data, const LoadOptions& options) {
   impl_->Begin(std::move(data), options);
 }
 
-bool Session::HasBatch() const {
-  return impl_->batch.has_value();
-}
-
-Batch& Session::CurrentBatch() const {
-  return *impl_->batch;
-}
-
 void Session::NextBatch() {
   if (impl_->batch) {
     Misuse("the step of a batch was not ended: call session.EndStep once for each batch");
@@ -462,17 +454,6 @@ void Session::NextBatch() {
   } else {
     impl_->Finish();
   }
-}
-
-// The program's loop was left while steps remained. Called by a destructor: RunBody has the error.
-void Session::LeaveBatches() {
-  if (impl_->end || std::uncaught_exceptions() > 0) {
-    return;
-  }
-  impl_->batch.reset();
-  impl_->autocast.reset();
-  impl_->training.stopped_early = true;
-  impl_->end = impl_->steps.Finish();
 }
 
 Parts Session::Parts(const Batch& batch) {
@@ -547,8 +528,16 @@ void Session::EndStep(const std::vector<Metric>& metrics) {
   my.learner->ForgetGradients();
 }
 
+// Perhaps the program's loop was left while steps remained. RunBody has the error of the end.
 Batches::~Batches() {
-  session_->LeaveBatches();
+  Session::Impl& my = *session_->impl_;
+  if (my.end || std::uncaught_exceptions() > 0) {
+    return;
+  }
+  my.batch.reset();
+  my.autocast.reset();
+  my.training.stopped_early = true;
+  my.end = my.steps.Finish();
 }
 
 Batches::Iterator Batches::begin() const {
@@ -557,7 +546,7 @@ Batches::Iterator Batches::begin() const {
 }
 
 Batch& Batches::Iterator::operator*() const {
-  return session_->CurrentBatch();
+  return *session_->impl_->batch;
 }
 
 Batches::Iterator& Batches::Iterator::operator++() {
@@ -566,7 +555,7 @@ Batches::Iterator& Batches::Iterator::operator++() {
 }
 
 bool Batches::Iterator::operator!=(std::default_sentinel_t) const {
-  return session_->HasBatch();
+  return session_->impl_->batch.has_value();
 }
 
 namespace {

@@ -272,9 +272,6 @@ class DDPRUN_TRAINER_API Session {
   void ValidateData(Data data, std::function<std::vector<Metric>(Batch&)> score);
   void BeginBatches(Data data, const LoadOptions& options);
   void NextBatch();
-  void LeaveBatches();
-  bool HasBatch() const;
-  Batch& CurrentBatch() const;
 
   Impl* impl_;
 };
