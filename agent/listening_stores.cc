@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/log.h"
-#include "rendezvous/store/store_listener.h"
+#include "rendezvous/listener/listen_socket.h"
 
 namespace ddprun {
 
@@ -13,14 +13,14 @@ Result<void> ListeningStores::Bind() {
   if (listener_) {
     return {};
   }
-  StoreListener listener;
   if (place_.literal) {
     offered_ = *place_.literal;
-  } else {
-    offered_ = {place_.address, 0};
-    ASSIGN_OR_RETURN(listener, ListenForStore(place_.address, 0));
-    offered_.port = listener.port;
+    listener_ = UniqueFd();
+    return {};
   }
+  offered_ = {place_.address, 0};
+  ASSIGN_OR_RETURN(ListenSocket listener, ListenOn(offered_));
+  offered_ = listener.endpoint;
   listener_ = std::move(listener.fd);
   return {};
 }

@@ -158,12 +158,12 @@ TEST(StoreServer, WhatIsAskedOnceItIsOverIsNotBegun) {
 
 TEST(StoreThread, AStoreLivesApartFromItsOwner) {
   StoreThread thread;
-  auto listener = ListenForStore("127.0.0.1", 0);
+  auto listener = ListenOn({"127.0.0.1", 0});
   ASSERT_TRUE(listener);
   std::promise<void> released;
   thread.loop().Post([held = released.get_future().share()] { held.wait(); });
   auto store = std::make_unique<HostedStore>(thread, StoreOptions{}, std::move(listener->fd));
-  Client client(listener->port);  // In the backlog.
+  Client client(listener->endpoint.port);  // In the backlog.
   client.Send(wire::Ping(7));
   store->Adopt(UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)));
   released.set_value();

@@ -47,7 +47,7 @@ TEST(StoreClients, OfThisMachineAreLetInWhateverTheirAddress) {
   if (!KernelTells(own)) {
     GTEST_SKIP() << "this kernel does not tell whose a socket is";
   }
-  Client other(served, true, "127.0.0.1", "127.0.0.9");
+  Client other(served, true, "127.0.0.9");
   other.Settle();
 }
 
@@ -74,14 +74,14 @@ TEST(StoreClients, OfAnotherUserAreRejected) {
 // What it wrote could be anybody's.
 TEST(StoreClients, ThatAreClosedAlreadyAreRejected) {
   StoreThread thread;
-  auto listener = ListenForStore("127.0.0.1", 0);
+  auto listener = ListenOn({"127.0.0.1", 0});
   ASSERT_TRUE(listener);
   {
-    Client gone(listener->port);
+    Client gone(listener->endpoint.port);
     gone.Send(wire::Set("/k", "poison"));
   }
   HostedStore store(thread, {}, std::move(listener->fd));
-  Client own(listener->port);
+  Client own(listener->endpoint.port);
   own.Settle();
   if (KernelTells(own)) {
     EXPECT_EQ(own.Ask(wire::GetNumKeys(), 8), wire::Raw(std::int64_t{0}));

@@ -7,10 +7,8 @@
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 #include <future>
-#include <optional>
 #include <thread>
 
-#include "common/result_testing.h"
 #include "rendezvous/store/store_server_testing.h"
 
 namespace ddprun {
@@ -23,25 +21,6 @@ TEST(StoreServer, ServesOneClient) {
   EXPECT_EQ(client.Ask(wire::Set("/a", "1") + wire::Get("/a"), 9), wire::Text("1"));
   EXPECT_EQ(client.Ask(wire::Add("/n", 41) + wire::Add("/n", 1), 16),
             wire::Raw(std::int64_t{41}) + wire::Raw(std::int64_t{42}));
-}
-
-TEST(StoreServer, EmptyHostMeansBothFamilies) {
-  Served served({}, "");
-  Client v4(served);
-  v4.Settle();
-  std::optional<Client> v6;
-  try {
-    v6.emplace(served, true, "::1");
-  } catch (const boost::system::system_error&) {
-    GTEST_SKIP() << "this machine has no IPv6 loopback";
-  }
-  v6->Settle();
-}
-
-TEST(StoreServer, AnAddressInUseIsAnError) {
-  Served served;
-  EXPECT_TRUE(Fails(ListenForStore("127.0.0.1", served.port()), "Address already in use"));
-  EXPECT_FALSE(ListenForStore("localhost", 0));
 }
 
 TEST(StoreServer, DescriptorsDoNotReachWorkers) {

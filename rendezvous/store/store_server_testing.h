@@ -11,7 +11,7 @@
 #include <memory>
 #include <thread>
 
-#include "rendezvous/store/store_listener.h"
+#include "rendezvous/listener/listen_socket.h"
 #include "rendezvous/store/store_request_testing.h"
 #include "rendezvous/store/store_server.h"
 
@@ -23,11 +23,10 @@ using boost::asio::ip::tcp;
 // A server on a loop thread of its own, on any free port.
 class Served {
  public:
-  explicit Served(const StoreOptions& options = {}, const std::string& host = "127.0.0.1")
-      : server_(loop_, options) {
-    auto listener = ListenForStore(host, 0);
+  explicit Served(const StoreOptions& options = {}) : server_(loop_, options) {
+    auto listener = ListenOn({"127.0.0.1", 0});
     CHECK(listener.has_value());
-    port_ = listener->port;
+    port_ = listener->endpoint.port;
     server_.Serve(std::move(listener->fd));
     thread_ = std::thread([this] { loop_.Run(); });
   }
@@ -73,18 +72,16 @@ class Served {
 // A client that sends and reads raw bytes; a read that takes 10 s fails.
 class Client {
  public:
-  explicit Client(const Served& served, bool validate = true, const char* host = "127.0.0.1",
-                  const char* from = nullptr)
-      : Client(served.port(), validate, host, from) {}
+  explicit Client(const Served& served, bool validate = true, const char* from = nullptr)
+      : Client(served.port(), validate, from) {}
 
-  explicit Client(std::uint16_t port, bool validate = true, const char* host = "127.0.0.1",
-                  const char* from = nullptr)
+  explicit Client(std::uint16_t port, bool validate = true, const char* from = nullptr)
       : socket_(io_) {
     if (from != nullptr) {
       socket_.open(boost::asio::ip::tcp::v4());
       socket_.bind({boost::asio::ip::make_address(from), 0});
     }
-    socket_.connect({boost::asio::ip::make_address(host), port});
+    socket_.connect({boost::asio::ip::address_v4::loopback(), port});
     const timeval limit{10, 0};
     CHECK(::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) ==
           0);

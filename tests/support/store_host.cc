@@ -10,7 +10,7 @@
 
 #include "common/endpoint.h"
 #include "common/log.h"
-#include "rendezvous/store/store_listener.h"
+#include "rendezvous/listener/listen_socket.h"
 #include "rendezvous/store/store_server.h"
 
 namespace ddprun {
@@ -40,12 +40,12 @@ int Main(int argc, char** argv) {
   StartLog("store_host", LogLevel::kInfo);
   AsioLoop loop;
   StoreServer server(loop, {.allowed = *allowed});
-  auto listener = ListenForStore(endpoint->host, endpoint->port);
+  auto listener = ListenOn(*endpoint);
   if (!listener) {
     return Fail(listener.error().message);
   }
   server.Serve(std::move(listener->fd));
-  std::printf("listening %d\n", listener->port);
+  std::printf("listening %d\n", listener->endpoint.port);
   std::fflush(stdout);
 
   boost::asio::posix::stream_descriptor input(loop.io(), ::dup(STDIN_FILENO));
