@@ -1,27 +1,14 @@
 #include "rendezvous/store/store_server.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 
 #include <boost/asio/read.hpp>
-#include <boost/asio/write.hpp>
-#include <future>
-#include <thread>
 
 #include "rendezvous/store/store_server_testing.h"
 
 namespace ddprun {
 namespace {
-
-TEST(StoreServer, ServesOneClient) {
-  Served served;
-  Client client(served);
-  client.Settle();
-  EXPECT_EQ(client.Ask(wire::Set("/a", "1") + wire::Get("/a"), 9), wire::Text("1"));
-  EXPECT_EQ(client.Ask(wire::Add("/n", 41) + wire::Add("/n", 1), 16),
-            wire::Raw(std::int64_t{41}) + wire::Raw(std::int64_t{42}));
-}
 
 TEST(StoreServer, DescriptorsDoNotReachWorkers) {
   Served served;
@@ -41,19 +28,6 @@ TEST(StoreServer, DescriptorsDoNotReachWorkers) {
     }
   }
   EXPECT_EQ(open, 2);  // The listener and the accepted connection.
-}
-
-TEST(StoreServer, AWaiterIsWokenAndMayCancel) {
-  Served served;
-  Client waiter(served);
-  Client writer(served);
-  waiter.Send(wire::Wait({"/k"}));
-  waiter.Settle();
-  writer.Send(wire::Set("/k", "v"));
-  EXPECT_EQ(waiter.Read(1), wire::Op(0));
-  waiter.Send(wire::Wait({"/other"}));
-  EXPECT_EQ(waiter.Ask(wire::CancelWait(), 1), wire::Op(1));
-  EXPECT_EQ(waiter.Ask(wire::CancelWait(), 1), wire::Op(1));
 }
 
 // A worker that dies in a wait leaves nothing behind.
