@@ -187,21 +187,6 @@ TEST_F(TokenTest, WithoutATokenAServerHearsNobodyWhoHasOne) {
   EXPECT_TRUE(reports_.empty());
 }
 
-// Nodes need none, drain and stop do.
-TEST_F(TokenTest, AnOperatorsTokenIsProvenToo) {
-  server_.emplace(loop_, Handlers(), AcceptorOptions{});
-  server_->Prove("secret");
-  endpoint_ = *server_->Listen({"127.0.0.1", 0});
-  EXPECT_EQ(TryToJoin(endpoint_, {}), "");
-  const auto stop = [&](const std::string& token) {
-    return Beside<std::string>([&] {
-      return AskControl({endpoint_, {}, {}}, {"run", ControlVerb::kStop, "", token}, 5s);
-    });
-  };
-  EXPECT_TRUE(stop("secret"));
-  EXPECT_THAT(stop("another").error().message, HasSubstr(kUnproven));
-}
-
 TEST_F(TokenTest, TheUsersCertificatesWin) {
   const TestAuthority authority("ours");
   const Pem pem = authority.Issue("IP:127.0.0.1");

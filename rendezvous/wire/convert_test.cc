@@ -55,52 +55,17 @@ TEST(Convert, WhatIsAbsentStaysAbsent) {
   ExpectSame(report);
 }
 
-TEST(Convert, EveryValueOfAReportsEnumsSurvives) {
-  NodeReport report = FullReport();
-  for (const Hosting hosting : {Hosting::kNothing, Hosting::kWorkers, Hosting::kStopping}) {
-    report.hosting = hosting;
-    ExpectSame(report);
-  }
-  for (const Outcome outcome : {Outcome::kNone, Outcome::kSucceeded, Outcome::kFailed,
-                                Outcome::kStopped, Outcome::kSpawnFailed}) {
-    report.outcome = outcome;
-    ExpectSame(report);
-  }
-  for (const Leaving leaving : {Leaving::kNo, Leaving::kLeave, Leaving::kStopRun}) {
-    report.leaving = leaving;
-    ExpectSame(report);
-  }
-}
-
-std::vector<Directive> EveryDirective() {
-  std::vector<Directive> all;
-  all.emplace_back(Wait{{WaitFor::kNodes, 3, 4, 5, {"n03", "n04"}, 2'000ms}});
-  all.emplace_back(Wait{{.what = WaitFor::kUnfit, .unfit = {"a line"}}});
-  all.emplace_back(Wait{{WaitFor::kHeldBack, 3, 4, 5, {}, 8'000ms, 3, 60'000ms}});
-  all.emplace_back(ddprun::Run{SomePlacement()});
-  all.emplace_back(Finish{Ending::kFailed, 137, kBytes, SomeFailure(Killed{9, false}), true});
-  all.emplace_back(Finish{Ending::kSucceeded, 0, "", {}});
-  for (const WaitFor what :
-       {WaitFor::kNodes, WaitFor::kLastCall, WaitFor::kDrain, WaitFor::kPeers, WaitFor::kSpare,
-        WaitFor::kSettling, WaitFor::kHeldBack, WaitFor::kNoGrowth, WaitFor::kFinishing,
-        WaitFor::kEarlierSelf, WaitFor::kRecovery, WaitFor::kClaim, WaitFor::kOutcomeKept,
-        WaitFor::kRoom, WaitFor::kCheck, WaitFor::kUnfit}) {
-    all.emplace_back(Wait{{what, 0, 0, 0, {}, 0ms}});
-  }
-  for (const StopCause cause :
-       {StopCause::kFailure, StopCause::kNodeLost, StopCause::kDeclaredLost, StopCause::kScaleUp,
-        StopCause::kLeave, StopCause::kOperator, StopCause::kSuperseded}) {
-    all.emplace_back(Stop{{4}, {77}, cause, cause == StopCause::kOperator});
-  }
-  for (const Ending ending :
-       {Ending::kSucceeded, Ending::kFailed, Ending::kLeft, Ending::kRefused, Ending::kEnded}) {
-    all.emplace_back(Finish{ending, 2, "why", {}});
-  }
-  return all;
-}
-
+// Each value of their enums has its number (wire_fields_test), and crosses by it.
 TEST(Convert, EveryDirectiveSurvivesInAReplyAndAsEcho) {
-  for (const Directive& directive : EveryDirective()) {
+  const std::vector<Directive> directives = {
+      Wait{{WaitFor::kNodes, 3, 4, 5, {"n03", "n04"}, 2'000ms}},
+      Wait{{.what = WaitFor::kUnfit, .unfit = {"a line"}}},
+      Wait{{WaitFor::kHeldBack, 3, 4, 5, {}, 8'000ms, 3, 60'000ms}},
+      ddprun::Run{SomePlacement()},
+      Stop{{4}, {77}, StopCause::kOperator, true},
+      Finish{Ending::kFailed, 137, kBytes, SomeFailure(Killed{9, false}), true},
+      Finish{Ending::kSucceeded, 0, "", {}}};
+  for (const Directive& directive : directives) {
     ExpectSame(SyncReply{directive, INT64_MAX, 3'001ms, 1'001ms, {6}});
     NodeReport report = FullReport();
     report.echo = directive;

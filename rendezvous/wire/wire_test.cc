@@ -267,7 +267,8 @@ TEST_F(WireTest, ControlCarriesTheRequestAndItsProof) {
   EXPECT_EQ(asked_[0].run_id, "r1");
   EXPECT_EQ(asked_[0].node, "n1");
   EXPECT_EQ(asked_[0].verb, ControlVerb::kDrain);
-  request.token = "guess";  // Not shown to a server that does not prove it.
+  EXPECT_EQ(TryToJoin(endpoint_, {}), "");  // Nodes need no token, drain and stop do.
+  request.token = "guess";                  // Not shown to a server that does not prove it.
   EXPECT_EQ(ask().error().kind, ErrorKind::kInvalid);
   request.token = "";
   EXPECT_EQ(ask().error().kind, ErrorKind::kRefused);
