@@ -184,17 +184,5 @@ TEST_F(Ended, RunsThatNobodyHasBegunMakeRoomOnceNobodyIsThere) {
   });
 }
 
-TEST_F(Ended, RunsThatHaveNotEndedKeepTheirPlaces) {
-  OnLoop([&] {
-    NodeReport report = ReportOf("n1", {});
-    for (std::size_t i = 0; i < CoordinatorDriver::kMaxRuns; ++i) {
-      report.run_id = "run" + std::to_string(i);
-      EXPECT_TRUE(Tell(report)) << i;
-    }
-    report.run_id = "new";
-    EXPECT_FALSE(Tell(report));
-  });
-}
-
 }  // namespace
 }  // namespace ddprun

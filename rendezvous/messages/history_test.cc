@@ -46,13 +46,6 @@ TEST(History, WhatNodesKeptComesToItsPlaceOnce) {
   EXPECT_EQ(All(history), "a b c own");
 }
 
-TEST(History, NobodySpeaksForTheReignOfNowOrALaterOne) {
-  History history;
-  history.Append(Of(9, "own"));
-  EXPECT_TRUE(history.Merge({Of(9, "forged", 2), Of(10, "later", 1)}, {9}).empty());
-  EXPECT_EQ(All(history), "own");
-}
-
 TEST(History, TheOldestAfterAMarkComeFirst) {
   History history;
   for (const char* text : {"a", "b", "c", "d"}) {

@@ -19,15 +19,5 @@ TEST(Messages, AnEndIsTheSameInOtherWords) {
   EXPECT_FALSE(SameDirective(finish, Finish{Ending::kFailed, 2, "rank 0 failed", {}, true}));
 }
 
-TEST(Messages, PlannedStopsAreThoseThatSomebodyWanted) {
-  EXPECT_TRUE(IsPlanned(StopCause::kScaleUp));
-  EXPECT_TRUE(IsPlanned(StopCause::kLeave));
-  EXPECT_TRUE(IsPlanned(StopCause::kOperator));
-  EXPECT_FALSE(IsPlanned(StopCause::kFailure));
-  EXPECT_FALSE(IsPlanned(StopCause::kNodeLost));
-  EXPECT_FALSE(IsPlanned(StopCause::kDeclaredLost));
-  EXPECT_FALSE(IsPlanned(StopCause::kSuperseded));
-}
-
 }  // namespace
 }  // namespace ddprun
