@@ -66,22 +66,6 @@ TEST(Failover, AMoveThatTakesLongLengthensTheLease) {
   EXPECT_EQ(node.Get<MoveCounter>().claim.lease, 2'700ms);
 }
 
-TEST(Failover, AHolderThatCannotWriteForALeaseStepsDown) {
-  Node node = Holder();
-  node.Move(At(1s));
-  node.Tick(At(2s));
-  node.Feed(CounterStuck{ClaimOf(1, 0).term, "no space"}, At(2s));
-  EXPECT_NE(node.Get<Notice>().text.find("no space"), std::string::npos);
-  for (Time now = At(2300ms); now < At(5s); now += 300ms) {
-    node.Tick(now);
-    ASSERT_FALSE(node.Has<StepDown>());
-    node.Feed(CounterStuck{ClaimOf(1, 0).term, "no space"}, now);
-  }
-  node.Tick(At(5s));
-  EXPECT_TRUE(node.Has<StepDown>());
-  EXPECT_EQ(node.state.phase, FailoverPhase::kFollowing);
-}
-
 // What was written began before it hung: only from then on is it known.
 TEST(Failover, AWriteCountsFromItsBeginning) {
   Node node = Holder();
@@ -153,33 +137,6 @@ TEST(Failover, AnOldClaimsLateWriteMeansNothingToTheNewOne) {
 }
 
 // ---- A claim in doubt ----
-// Nodes that are cut off count as lost after a lease; by then nobody forms a world without them.
-TEST(Failover, AClaimIsInDoubtSoonerThanALeaseWithoutAMove) {
-  Node node = Holder();
-  EXPECT_EQ(ClaimGoodUntil(node.state, node.config), At(2s));
-  node.Move(At(1s));
-  EXPECT_EQ(ClaimGoodUntil(node.state, node.config), At(3s));
-  node.Tick(At(2s));
-  node.Feed(CounterStuck{ClaimOf(1, 0).term, "no"}, At(2s));
-  EXPECT_EQ(ClaimGoodUntil(node.state, node.config), At(3s));
-}
-
-// (Seed 68307198762: two servers, since a lease that had grown was told to nobody yet.)
-TEST(Failover, AHolderCountsByTheLeaseThatItsClaimTells) {
-  Node node = Holder();
-  node.Feed(LeaseSet{12s}, At(500ms));
-  EXPECT_EQ(ClaimGoodUntil(node.state, node.config), At(2s));
-  node.Move(At(1s));
-  EXPECT_EQ(ClaimGoodUntil(node.state, node.config), At(9s));
-  node.Feed(LeaseSet{3s}, At(2s));
-  node.Tick(At(5s));  // Told from here on, perhaps; nothing is heard of it.
-  ASSERT_TRUE(node.Has<MoveCounter>());
-  EXPECT_FALSE(node.Has<StepDown>());
-  EXPECT_EQ(*NextWake(node.state, node.config), At(9s));
-  node.Tick(At(9s));
-  EXPECT_TRUE(node.Has<StepDown>());
-}
-
 // (Seed 272970155170: woken after another had taken over, with the answer of a move of long ago.)
 TEST(Failover, AnAnswerFromBeforeASleepLeavesTheClaimInDoubt) {
   for (const bool tick_first : {false, true}) {

@@ -18,13 +18,6 @@ TEST(Failover, ANewClaimHasTheNumberAskedForAndTheClocksTerm) {
 }
 
 // ---- The first claim ----
-TEST(Failover, WhoHoldsTheEndpointMakesTheFirstClaim) {
-  Node node(true);
-  node.Read(std::nullopt, At(0s));
-  EXPECT_EQ(node.Get<TakeClaim>().number, 1u);
-  EXPECT_FALSE(node.Get<TakeClaim>().takes_over);
-}
-
 // Otherwise the server would be on the node that happened to start first.
 TEST(Failover, OthersWaitForTheFirstClaimHoweverLongItTakes) {
   Node node(false);
@@ -96,18 +89,6 @@ TEST(Failover, AFailedCallLooksOftenButProvesNothing) {
   node.Heard(Term{100}, At(6s));
   node.Read(ClaimOf(1, 6), *NextWake(node.state, node.config));
   EXPECT_GE(*NextWake(node.state, node.config), At(7s));
-}
-
-TEST(Failover, WhoTakesThePartOverKnowsWhoDied) {
-  Node node = Follower();
-  node.Feed(ServerCallFailed{}, At(1100ms));
-  Claim closed = ClaimOf(1, 6);
-  closed.closed = true;
-  closed.died = Died{{"n1", {7}}, {77}, 0};
-  node.Read(closed, *NextWake(node.state, node.config));
-  EXPECT_EQ(node.Get<TakeClaim>().number, 2u);
-  EXPECT_TRUE(node.Get<TakeClaim>().takes_over);
-  EXPECT_EQ(node.Get<TakeClaim>().died, closed.died);
 }
 
 TEST(Failover, OfARunThatIsOverNobodyNeedsToKnowWhoDied) {
