@@ -8,7 +8,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
 constexpr RunSpec kElastic{.min_nodes = 1, .max_nodes = 2, .last_call = 0s};
@@ -18,35 +17,27 @@ struct Growing : testing::Test {
   Scenario scenario;
   Node a{scenario, "n0", kElastic};
   Node b{scenario, "n1", kElastic};
-  void SetUp() override {
-    a.Says(At(0s));
-    a.Hosts(At(0s));
-  }
+  void SetUp() override { FormWorld(At(0s), a); }
   void TearDown() override {
     EXPECT_EQ(BrokenInvariant(scenario.state, scenario.config, At(0s)), std::nullopt);
   }
 };
 
-TEST_F(Growing, NotOnceANodeHasSucceeded) {
-  Scenario other;
-  Node x(other, "n0", {.min_nodes = 1, .max_nodes = 3, .last_call = 0s});
-  Node y(other, "n1", {.min_nodes = 1, .max_nodes = 3, .last_call = 0s});
-  Node z(other, "n2", {.min_nodes = 1, .max_nodes = 3, .last_call = 0s});
-  x.Says(At(0s));
-  y.Says(At(0s));
-  other.Pass(At(150ms));
-  x.report.placement = Placement{};
-  x.Ends(Outcome::kStopped, {}, At(200ms));
-  ASSERT_EQ(other.state.phase, Phase::kDraining);
-  x.report.floor = {1};
-  x.Says(At(200ms));
-  ASSERT_EQ(other.state.world->members.size(), 2u);
-  x.Hosts(At(1s));
-  y.Hosts(At(1s));
-  x.Ends(Outcome::kSucceeded, {}, At(2s));
-  z.Says(At(2s));
-  EXPECT_EQ(z.Waits(At(2s)).what, WaitFor::kFinishing);
-  EXPECT_EQ(other.state.phase, Phase::kRunning);
+TEST(Directives, ANodeThatComesOnceAnotherHasSucceededIsTooLate) {
+  const RunSpec spec{.min_nodes = 2, .max_nodes = 3, .last_call = 1s};
+  Scenario scenario;
+  Node a(scenario, "n0", spec);
+  Node b(scenario, "n1", spec);
+  Node c(scenario, "n2", spec);
+  a.Says(At(0s));
+  b.Says(At(0s));
+  scenario.Pass(At(1s));
+  a.Hosts(At(1s));
+  b.Hosts(At(1s));
+  a.Ends(Outcome::kSucceeded, {}, At(2s));
+  c.Says(At(2s));
+  EXPECT_EQ(c.Waits(At(2s)).what, WaitFor::kFinishing);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 TEST_F(Growing, WithoutScaleUpALaterNodeIsASpare) {
@@ -66,16 +57,6 @@ TEST_F(Growing, AReturningNodeGetsTheOutcome) {
   a.Ends(Outcome::kSucceeded, {}, At(1s));
   b.Hears(At(0s)).Says(At(2s));  // Was declared lost, has a new incarnation and a term.
   EXPECT_EQ(std::get<Finish>(b.Told(At(2s))).ending, Ending::kSucceeded);
-}
-
-TEST_F(Growing, ANodeOfAnotherShapeIsRefused) {
-  Node c(scenario, "n2", {.min_nodes = 2, .max_nodes = 2});
-  c.Says(At(1s));
-  const Finish finish = std::get<Finish>(c.Told(At(1s)));
-  EXPECT_EQ(finish.ending, Ending::kRefused);
-  EXPECT_EQ(finish.exit_code, 2);
-  EXPECT_NE(finish.text.find("--nnodes=2:2"), std::string::npos);
-  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 // Nothing from a socket may make a world of no nodes, or wrap a generation round.

@@ -22,10 +22,7 @@ struct Arrivals : testing::Test {
   Node b{scenario, "n1", kUpToFour};
   Node c{scenario, "n2", kUpToFour};
   Node d{scenario, "n3", kUpToFour};
-  void SetUp() override {
-    a.Says(At(0s));
-    a.Hosts(At(0s));
-  }
+  void SetUp() override { FormWorld(At(0s), a); }
   void TearDown() override {
     EXPECT_EQ(BrokenInvariant(scenario.state, scenario.config, At(100s)), std::nullopt);
   }
@@ -83,20 +80,12 @@ TEST_F(Arrivals, APlannedStopLastsAsLongAsTheRunsNodesWereTold) {
   EXPECT_TRUE(scenario.Said("--shutdown-timeout=1 min"));
 }
 
-TEST_F(Arrivals, WhenTheWorldIsFullNobodyElseIsWaitedFor) {
-  b.Says(At(1s));
-  c.Says(At(1s));
-  d.Says(At(1s));
-  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
-}
-
 // A stream of arrivals must not put the growth off for ever.
 TEST_F(Arrivals, TheFirstArrivalWaitsForASecondAtMost) {
   constexpr RunSpec kMany{.min_nodes = 1, .max_nodes = 100, .last_call = 0s};
   Scenario other;
   Node first(other, "n0", kMany);
-  first.Says(At(0s));
-  first.Hosts(At(0s));
+  FormWorld(At(0s), first);
   std::vector<Node> later;
   int came = 0;
   for (; other.state.phase == Phase::kRunning && came < 50; ++came) {

@@ -118,6 +118,7 @@ TEST(OptionsOfARun, NodesThatDifferAreRefusedOrUseTheFirstNodes) {
       using Value = std::remove_cvref_t<decltype(other.*field.member)>;
       EXPECT_FALSE((std::is_same_v<Value, bool>)) << field.name << ": 0 is no word of a switch";
       EXPECT_EQ(refusal->ending, Ending::kRefused) << field.name;
+      EXPECT_EQ(refusal->exit_code, 2) << field.name;
       EXPECT_NE(refusal->text.find(Describe(other)), std::string::npos) << refusal->text;
       EXPECT_NE(Describe(other), Describe(kSpec)) << field.name;
     }
