@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "rendezvous/core/testing/invariants.h"
 #include "rendezvous/core/testing/pair.h"
-#include "rendezvous/core/transitions.h"
 
 namespace ddprun {
 namespace {
@@ -39,33 +37,6 @@ TEST(Coordinator, TheJoinTimeoutEndsARunThatNeverFormed) {
   EXPECT_EQ(std::get<Finish>(a.Told(At(2s))).exit_code, 69);
 }
 
-// A failed node must not start the next generation while its peer may still run the old one.
-TEST_F(Pair, NextGenerationWaitsForEveryPromise) {
-  a.Ends(Outcome::kFailed, {Failure(Exited{3})}, At(1s));
-  EXPECT_EQ(std::get<Stop>(b.Told(At(1s))).generation, Generation{1});
-  EXPECT_EQ(a.Waits(At(1s)).missing, std::vector<std::string>{"n1"});
-  b.report.hosting = Hosting::kStopping;
-  b.Says(At(2s));
-  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
-  b.report.hosting = Hosting::kNothing;  // Hosts nothing, but has not promised.
-  b.report.floor = {};
-  b.Says(At(2s));
-  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
-  b.Ends(Outcome::kStopped, {}, At(3s));
-  EXPECT_EQ(scenario.state.world->generation, Generation{2});
-  EXPECT_EQ(std::get<ddprun::Run>(a.Told(At(3s))).placement.restarts_used, 1u);
-}
-
-// A dead node's peers fail first; its loss, known later, must be the verdict.
-TEST_F(Pair, ALossDuringTheDrainIsNotCharged) {
-  scenario.state.budget.used = 1;
-  a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
-  b.Closes(At(1'100ms));
-  scenario.Pass(At(1'300ms));
-  EXPECT_EQ(scenario.state.phase, Phase::kGathering);
-  EXPECT_EQ(scenario.state.budget.used, 1u);
-}
-
 // The host of the store may have succeeded already; its peers fail because it is gone.
 TEST_F(Pair, TheLossOfANodeThatSucceededExcusesItsPeers) {
   scenario.state.budget.used = 1;
@@ -97,16 +68,6 @@ TEST_F(Pair, ANodeThatHasAcknowledgedTheEndGoesQuietly) {
   EXPECT_FALSE(scenario.Said("lost"));
 }
 
-TEST_F(Pair, ALeaseThatIsOverLosesTheNode) {
-  a.Hears(At(1s)).Says(At(1s));
-  scenario.Pass(At(2'999ms));
-  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
-  scenario.Pass(At(3s));  // b's last beat was at 0 s.
-  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
-  const Stop stop = std::get<Stop>(b.Told(At(3s)));
-  EXPECT_EQ(stop.cause, StopCause::kDeclaredLost);
-}
-
 // A node that can send but gets no answer returns an old beat.
 TEST_F(Pair, ANodeThatHearsNothingIsAsLostAsASilentOne) {
   for (Duration t = 1s; t <= 3s; t += 1s) {
@@ -115,16 +76,6 @@ TEST_F(Pair, ANodeThatHearsNothingIsAsLostAsASilentOne) {
   }
   scenario.Pass(At(3s));
   EXPECT_TRUE(scenario.Said("node n1 is lost"));
-}
-
-// One tick must be enough, whatever rule the wake-up was for.
-TEST_F(Pair, ATickThatDecidesNothingAsksForALaterOne) {
-  Node again(scenario, "n1", kTwo, 2);
-  a.Closes(At(1s));
-  b.Closes(At(1s));
-  again.Says(At(1'010ms));
-  scenario.Tick(At(1'200ms));
-  EXPECT_GT(*NextWake(scenario.state, scenario.config), At(1'200ms));
 }
 
 // The promises may all be waiting in the socket when a paused server continues.

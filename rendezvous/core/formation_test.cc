@@ -30,15 +30,6 @@ TEST(Formation, DigitsCompareAsNumbers) {
   EXPECT_TRUE(CompareNatural("", "n1") < 0);
 }
 
-TEST(Formation, RanksFollowHostNamesNotArrival) {
-  Scenario scenario;
-  const RunSpec spec{.min_nodes = 3, .max_nodes = 3};
-  Node(scenario, "n10", spec).Says(At(0s));
-  Node(scenario, "n2", spec).Says(At(0s));
-  Node(scenario, "n1", spec).Says(At(0s));
-  EXPECT_EQ(Names(*scenario.state.world), (Order{"n1", "n2", "n10"}));
-}
-
 // What workers share, and leave behind, goes by the name of their world.
 TEST(Formation, RunsOfOneServerNameTheirWorldsApart) {
   const RunSpec alone{.min_nodes = 1, .max_nodes = 1};
@@ -138,23 +129,6 @@ TEST(Formation, AReformationWaitsForTheNotReadyUntilTheLastCall) {
   EXPECT_EQ(a.Waits(At(300ms)).what, WaitFor::kLastCall);
   scenario.Pass(At(2'300ms));
   EXPECT_EQ(Names(*scenario.state.world), (Order{"n0"}));
-}
-
-// It may be on the losing side of a split: workers continue, but nothing new begins.
-TEST(Formation, NoWorldIsFormedWhileTheServersClaimIsInDoubt) {
-  Scenario scenario;
-  const RunSpec spec{.min_nodes = 1, .max_nodes = 2, .last_call = 500ms};
-  scenario.Feed(ClaimGood{At(2s)}, At(0s));
-  Node a(scenario, "n0", spec);
-  a.Says(At(1'900ms));
-  EXPECT_EQ(a.Waits(At(1'900ms)).what, WaitFor::kLastCall);
-  scenario.Pass(At(2'400ms));
-  EXPECT_EQ(scenario.state.phase, Phase::kGathering);
-  EXPECT_EQ(a.Waits(At(2'400ms)).what, WaitFor::kClaim);
-  EXPECT_TRUE(!NextWake(scenario.state, scenario.config) ||
-              *NextWake(scenario.state, scenario.config) > At(2'400ms));
-  scenario.Feed(ClaimGood{At(2'600ms)}, At(2'600ms));
-  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 }  // namespace

@@ -64,24 +64,6 @@ TEST_F(Recovering, AFailureFoundIsNotCharged) {
   EXPECT_GT(scenario.state.world->generation, Generation{1});
 }
 
-TEST_F(Recovering, AfterALeaseTheMissingAreLost) {
-  Form(kElastic);
-  Restart();
-  b.Says(At(5s));
-  b.Hears(At(7s)).Says(At(7s));
-  scenario.Pass(At(7'999ms));
-  EXPECT_EQ(scenario.state.phase, Phase::kRecovering);
-  EXPECT_EQ(*b.Waits(At(7'999ms)).remaining, 1ms);
-  scenario.Pass(At(8s));
-  EXPECT_EQ(std::get<Stop>(b.Told(At(8s))).cause, StopCause::kNodeLost);
-  b.Ends(Outcome::kStopped, {}, At(9s));
-  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
-  EXPECT_EQ(scenario.state.budget.used, 0u);
-  EXPECT_EQ(scenario.state.world->members.size(), 1u);
-  // The missing node comes back with workers of the old world.
-  EXPECT_TRUE(a.Says(At(10s)).IsTold<Stop>(At(10s)));
-}
-
 TEST_F(Recovering, ANewcomerTakesAMissingOnesPlace) {
   Restart();
   b.Says(At(5s));

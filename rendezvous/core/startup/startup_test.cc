@@ -144,20 +144,6 @@ TEST_F(StartupOfTwo, AWorldThatEndsBeforeItsFirstStepIsToldWithWhatIsKnown) {
       "workers ran again after 12 ms (detect 2, stop 10 (n1), form 0); no step was known"));
 }
 
-TEST_F(StartupOfTwo, ALostNodesSilenceIsDetectsPart) {
-  a.report.spec = b.report.spec = {.min_nodes = 1, .max_nodes = 2, .max_restarts = 1};
-  Form();
-  a.Says(At(1s));
-  b.Hears(At(2s)).Says(At(2s));
-  a.Closes(At(2s));
-  scenario.Pass(At(2s + 200ms));
-  b.Ends(Outcome::kStopped, {}, At(2s + 205ms));
-  scenario.Pass(At(60s));
-  EXPECT_TRUE(Newest().find("detect 200, stop 5 (n1), form") != std::string::npos ||
-              Newest().find("detect 200, stop 5, form") != std::string::npos)
-      << Newest();
-}
-
 TEST(Startups, TheLastOnesAreKept) {
   Startups startups;
   World world;
