@@ -6,12 +6,10 @@
 #include <algorithm>
 #include <deque>
 #include <functional>
-#include <memory>
-#include <optional>
 #include <utility>
 
 #include "agent/fake_machine_testing.h"
-#include "common/check.h"
+#include "tests/support/instant_loop.h"
 
 namespace ddprun {
 namespace {
@@ -19,7 +17,8 @@ namespace {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-class ToldLoop final : public Loop {
+// A thread begins and ends when the test says so.
+class ToldLoop final : public InstantLoop {
  public:
   struct OnThread {
     std::function<void()> work;
@@ -27,18 +26,7 @@ class ToldLoop final : public Loop {
   };
   std::deque<OnThread> threads;
 
-  void Pass(Duration time) {
-    now_ += time;
-    if (due_ && *due_ <= now_) {
-      due_.reset();
-      std::exchange(fire_, nullptr)();
-    }
-    while (!posted_.empty()) {
-      const auto work = std::move(posted_.front());
-      posted_.pop_front();
-      work();
-    }
-  }
+  void Pass(Duration time) { GoTo(Now() + time); }
   OnThread Oldest() {
     OnThread oldest = std::move(threads.front());
     threads.pop_front();
@@ -50,32 +38,9 @@ class ToldLoop final : public Loop {
     oldest.done(true);
   }
 
-  void Post(std::function<void()> work) override { posted_.push_back(std::move(work)); }
   void RunBounded(Duration, std::function<void()> work, std::function<void(bool)> done) override {
     threads.push_back({std::move(work), std::move(done)});
   }
-  Time Now() const override { return now_; }
-  void CheckOnLoop() const override {}
-  void RunBlocking(std::function<void()>, std::function<void()>) override { CHECK(false); }
-  void RunOnDisk(std::function<void()>, std::function<void()>) override { CHECK(false); }
-  bool FinishOnDisk(Duration, std::function<void()>) override { return false; }
-
- private:
-  struct OneAlarm final : Alarm {
-    explicit OneAlarm(ToldLoop& of) : loop(of) {}
-    void Set(Time when, std::function<void()> fire) override {
-      loop.due_ = when;
-      loop.fire_ = std::move(fire);
-    }
-    void Cancel() override { loop.due_.reset(); }
-    ToldLoop& loop;
-  };
-  std::unique_ptr<Alarm> NewAlarm() override { return std::make_unique<OneAlarm>(*this); }
-
-  Time now_;
-  std::deque<std::function<void()>> posted_;
-  std::optional<Time> due_;
-  std::function<void()> fire_;
 };
 
 struct Watched : testing::Test {

@@ -13,7 +13,7 @@
 
 namespace ddprun {
 
-class InstantLoop final : public Loop {
+class InstantLoop : public Loop {
  public:
   void Post(std::function<void()> work) override { posted_.push_back(std::move(work)); }
   void RunBlocking(std::function<void()> work, std::function<void()> done) override {
