@@ -9,14 +9,11 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.abspath(os.path.join(HERE, "..", ".."))
-# Of tests/torch/programs_test.py, which the torch of now has for itself. Not the stores that workers open themselves: torch
-# 2.9 and older make a client of everybody who calls init_process_group("tcp://...") under an agent that hosts the store,
-# under torchrun too.
-TESTS = ("Training", "Others", "Torch.test_groups_again_and_again_barriers_and_objects", "Torch.test_rpc")
 
 
-def run(*command, limit):
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=limit, check=False)
+def run(*command, limit, **more):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=limit, check=False,
+                          env={**os.environ, **more})
 
 
 def old_torches():
@@ -34,7 +31,7 @@ class Torches(unittest.TestCase):
     def check(self, python, version):
         said = run(python, "-W", "ignore", "-c", "import torch; print(torch.__version__)", limit=300).stdout
         self.assertTrue(said.startswith(version), said)
-        done = run(python, "-B", os.path.join(ROOT, "tests", "torch", "programs_test.py"), *TESTS, limit=1500)
+        done = run(python, "-B", os.path.join(ROOT, "tests", "torch", "programs_test.py"), limit=1500, OLD_TORCH="1")
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertNotIn("skipped", done.stdout)
 
