@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 DDPRUN, CHARLM = os.environ["DDPRUN"], os.environ["CHARLM"]
-CONTEXT, WIDTH, LAYERS, HEADS, BATCH = 64, 32, 2, 2, 64
+CONTEXT, WIDTH, LAYERS, HEADS, BATCH = 64, 32, 1, 2, 64
 
 
 def windows(text):
