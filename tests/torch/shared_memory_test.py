@@ -26,7 +26,7 @@ class SharedMemory(TorchTest):
         self.check("file_descriptor", "well")
 
     def test_killed_workers_and_restarts_of_a_run_that_fails(self):
-        self.check("file_system", "5", "kill", flags=["--max-restarts=1"], expect=137)
+        self.check("file_system", "5", "kill", flags=["--preload=torch", "--max-restarts=1"], expect=137)
 
 
 if __name__ == "__main__":
