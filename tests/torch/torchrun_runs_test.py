@@ -64,29 +64,20 @@ class BothLaunchers(TorchTest):
 
 
 class Runs(BothLaunchers):
-    # 1 for each, said on the terminal, is what it sets; ddprun shares the CPUs out.
-    def test_two_with_a_role_and_macros_and_threads_shared_out(self):
+    # One thread for each, said on the terminal, is what it sets; ddprun shares the CPUs out.
+    def test_two_with_a_role_and_macros_and_files_and_threads_shared_out(self):
         del self.environment["OMP_NUM_THREADS"]
-        (theirs, _, _), (ours, _, _) = self.assert_alike(
+        (told, theirs, fill), (own_told, ours, own_fill) = self.assert_alike(
             "--nproc-per-node=2", "--role=trainer", "--max-restarts=2", "--signals-to-handle=SIGTERM,SIGUSR1",
-            arguments=("r${local_rank}.txt", "--nproc-per-node=7"), unlike=("OMP_NUM_THREADS",))
-        self.assertEqual(theirs[0]["environment"]["OMP_NUM_THREADS"], "1")
-        share = max(1, len(os.sched_getaffinity(0)) // 2)
-        self.assertEqual(ours[0]["environment"]["OMP_NUM_THREADS"], str(share))
-
-    def test_two_nodes_with_fixed_ranks(self):
-        self.assert_alike("--nnodes=2", "--nproc-per-node=2", "--master-addr=%HOST%",
-                          "--master-port=%PORT%", "--rdzv-id=both",
-                          agents=(["--node-rank=0"], ["--node-rank=1"]), literal=True)
-
-    def test_files(self):
-        (_, theirs, fill), (_, ours, own_fill) = self.assert_alike(
-            "--nproc-per-node=2", "--log-dir=%LOGS%/logs", "-r", "0:3", "-t", "1:3",
+            "--log-dir=%LOGS%/logs", "-r", "0:3", "-t", "1:3",
             "--log-line-prefix-template=<${role_name} ${local_rank} ${rank}>",
             "--duplicate-stdout-filters=out", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0",
-            "--rdzv-id=mine")
+            "--rdzv-id=mine", arguments=("r${local_rank}.txt", "--nproc-per-node=7"), unlike=("OMP_NUM_THREADS",))
+        self.assertEqual(told[0]["environment"]["OMP_NUM_THREADS"], "1")
+        share = max(1, len(os.sched_getaffinity(0)) // 2)
+        self.assertEqual(own_told[0]["environment"]["OMP_NUM_THREADS"], str(share))
         self.assertEqual(ours[0].out(), theirs[0].out())
-        self.assertEqual(ours[0].out(), "<default 1 1>out of 1\n")
+        self.assertEqual(ours[0].out(), "<trainer 1 1>out of 1\n")
         trees = []
         for folder in (fill["LOGS"], own_fill["LOGS"]):
             tree = {}
@@ -98,6 +89,11 @@ class Runs(BothLaunchers):
         for name in ("events.jsonl", "launched", "report.html"):  # What torchrun has no file for.
             self.assertTrue(trees[1].pop("/logs/mine_X/" + name))
         self.assertEqual(trees[1], trees[0])
+
+    def test_two_nodes_with_fixed_ranks(self):
+        self.assert_alike("--nnodes=2", "--nproc-per-node=2", "--master-addr=%HOST%",
+                          "--master-port=%PORT%", "--rdzv-id=both",
+                          agents=(["--node-rank=0"], ["--node-rank=1"]), literal=True)
 
 
 if __name__ == "__main__":
