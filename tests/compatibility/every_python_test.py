@@ -1,14 +1,19 @@
 """The wheel under every Python that it is for, with every test of the package under each."""
 
+import os
 import pathlib
+import sys
 import unittest
 
-from pythons_test import VERSIONS, Pythons
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "packages"))
 
-from made import ROOT, call
+from made import ROOT, call  # noqa: E402
+from pythons import VERSIONS, Pythons  # noqa: E402
 
 
 class Every(Pythons):
+    kinds = ("wheel",)
+
     def every_test_of_the_package(self, version):
         python = self.check(version)
         import cloudpickle  # Of this test's own Python; it is Python alone.

@@ -9,11 +9,12 @@ import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
 
-from made import BUILD, ROOT, TORCH_PYTHON, TRAIN, PackageCase, Venv, as_version, call, clean_environment, files_below
+from made import BUILD, ROOT, TORCH_PYTHON, TRAIN, Venv, as_version, call, clean_environment, files_below
+from pythons import VERSIONS, Pythons
 from run_path_test import bad_entries, binaries, run_paths
 
 
-class Wheels(PackageCase):
+class Wheels(Pythons):
     kinds = ("wheel",)
 
     def new_venv(self, name):
@@ -44,6 +45,13 @@ class Wheels(PackageCase):
             self.assertTrue((venv.folder / name).is_file(), name)
         self.assertEqual(list(venv.folder.rglob("ddprun/py.typed")) != [], True)
         self.assertEqual([str(name) for name in venv.folder.rglob("*.pth") if "ddprun" in name.name], [], "it takes part in each start")
+
+    # What these take, those between take: tests/compatibility/every_python_test.py asks them too.
+    def test_the_oldest_python(self):
+        self.check(VERSIONS[0])
+
+    def test_the_newest_python(self):
+        self.check(VERSIONS[-1])
 
     def test_upgrade_downgrade_and_uninstall(self):
         venv = self.new_venv("changing")

@@ -7,13 +7,8 @@ import glob
 import os
 import shutil
 import subprocess
-import sys
-import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "packages"))
-
-from made import PackageCase, call, clean_environment  # noqa: E402
+from made import PackageCase, call, clean_environment
 
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 WATCHES = "import importlib._bootstrap as it; print('start' in it._find_and_load.__code__.co_freevars)"
@@ -46,8 +41,6 @@ def find_python(version):
 
 
 class Pythons(PackageCase):
-    kinds = ("wheel",)
-
     def installed(self, version):
         """(its Python, its ddprun) in a virtual environment that has the wheel and nothing else."""
         python = find_python(version)
@@ -78,17 +71,3 @@ class Pythons(PackageCase):
         # No warning either, which a newer Python may have for what an older one took.
         call(python, "-W", "error", "-c", "import ddprun", env=environment)
         return python
-
-
-class OldestAndNewest(Pythons):
-    """What these take, those between take: every_python_test asks them too."""
-
-    def test_the_oldest(self):
-        self.check(VERSIONS[0])
-
-    def test_the_newest(self):
-        self.check(VERSIONS[-1])
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)
