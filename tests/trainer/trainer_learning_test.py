@@ -41,14 +41,13 @@ class Learning(support.TrainerTest):
         _, one = self.trained(arguments, "one", ranks=2)
         # Of mpirun's ranks it may not be known which are of one node.
         unknown = {"nodes": 2, "environment": {"GROUP_RANK": 0}}
-        for name, how in {"nodes": {"nodes": 2}, "unknown": unknown, "gloo": {}}.items():
-            flags = ["--backend=gloo"] if name == "gloo" else []
-            workers, other = self.trained(arguments + flags, name, ranks=2, **how)
+        for name, how in {"nodes": {"nodes": 2}, "unknown": unknown}.items():
+            workers, other = self.trained(arguments, name, ranks=2, **how)
             self.assertIn("through Gloo", workers[0].text("err"))
             self.assert_same_bits(one, other, name)
         _, one = self.trained(arguments, "four", ranks=4)
         # Of many gradients each bucket is summed node by node. Ranks may not be in the order of the nodes.
-        ways = ((2, []), (4, []), ([0, 2, 1, 3], []), (2, ["--bucket-mib=0.001"]))
+        ways = ((2, []), ([0, 2, 1, 3], []), (2, ["--bucket-mib=0.001"]))
         for nodes, flags in ways:
             workers, other = self.trained(arguments + flags, f"four{nodes}{flags}", ranks=4, nodes=nodes)
             self.assertLess(support.largest_difference(one, other), 1e-5)
