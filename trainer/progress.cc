@@ -1,16 +1,12 @@
 #include "trainer/progress.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "common/files.h"
 #include "common/log.h"
 #include "trainer/profiler/memory.h"
 
@@ -146,25 +142,13 @@ void ProgressPrinter::EndLine() {
   }
 }
 
-Result<MetricsFile> MetricsFile::Open(const std::filesystem::path& path, Generation generation,
-                                      std::uint32_t world_size) {
-  MetricsFile metrics;
-  metrics.generation_ = generation;
-  metrics.world_size_ = world_size;
-  if (!path.empty()) {
-    ASSIGN_OR_RETURN(metrics.lines_,
-                     LineFile::Open(path, {.what = "metrics", .flag = "--metrics"}));
-  }
-  return metrics;
-}
-
-void MetricsFile::Append(const ProgressPoint& point) {
+std::string MetricsLine(const ProgressPoint& point, Generation generation) {
   const double time =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   nlohmann::json object = {
       {"t", time},
-      {"gen", generation_.value},
-      {"world_size", world_size_},
+      {"gen", generation.value},
+      {"world_size", point.ranks},
       {"epoch", point.epoch},
       {"step", point.step},
       {"loss", point.loss},
@@ -185,7 +169,7 @@ void MetricsFile::Append(const ProgressPoint& point) {
     object["gpu_mem"] = *point.gpu_bytes;
     object["gpu_mem_peak"] = *point.gpu_peak;
   }
-  lines_.Append(object.dump() + "\n");
+  return object.dump() + "\n";
 }
 
 }  // namespace ddprun

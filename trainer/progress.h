@@ -6,15 +6,12 @@
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/ids.h"
-#include "common/result.h"
-#include "trainer/disk/line_file.h"
 #include "trainer/tensorboard/curve_records.h"
 
 namespace ddprun {
@@ -46,6 +43,9 @@ std::string ProgressLine(const ProgressPoint& point);
 std::vector<Scalar> ScalarsOf(const ProgressPoint& point, Generation generation,
                               std::uint64_t resident_bytes);
 
+// A line of --metrics: one JSON object.
+std::string MetricsLine(const ProgressPoint& point, Generation generation);
+
 class ProgressPrinter {
  public:
   // Seconds between lines; none: 1, or 0.2 on a terminal.
@@ -66,23 +66,6 @@ class ProgressPrinter {
   std::optional<double> every_;
   std::string open_line_;  // On the terminal; empty: none.
   std::optional<std::chrono::steady_clock::time_point> last_;
-};
-
-// Delays no rank, whatever its disk does (line_file.h).
-class MetricsFile {
- public:
-  // An empty path: Append does nothing. An error: it cannot be opened; not that it has not been
-  // yet.
-  static Result<MetricsFile> Open(const std::filesystem::path& path, Generation generation,
-                                  std::uint32_t world_size);
-  void Append(const ProgressPoint& point);
-  // Until all is written, but not for long: what still is not is said.
-  void Finish() { lines_.Finish(); }
-
- private:
-  LineFile lines_;
-  Generation generation_;
-  std::uint32_t world_size_ = 1;
 };
 
 }  // namespace ddprun

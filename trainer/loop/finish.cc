@@ -13,6 +13,7 @@
 #include "trainer/loop/blocking_tasks.h"
 #include "trainer/loop/evaluation.h"
 #include "trainer/results.h"
+#include "trainer/tensorboard/curve_file.h"
 
 namespace ddprun {
 namespace {
@@ -100,7 +101,7 @@ Result<void> Finish(Training& training, Saving& saving) {
   state.finished = true;
   const std::map<std::string, double> validation = ValidationMetrics(state.metrics);
   state.metrics = std::move(metrics);
-  training.curves.Append(state.step, CurvesOf(state.metrics));
+  training.curves.Append(CurveRecord(state.step, CurvesOf(state.metrics)));
   state.metrics.insert(validation.begin(), validation.end());
   if (training.stopped_early) {
     state.metrics[kStoppedEarly] = 1;

@@ -7,6 +7,7 @@
 #include "trainer/learning/torch_settings.h"
 #include "trainer/loop/evaluation.h"
 #include "trainer/profiler/memory.h"
+#include "trainer/tensorboard/curve_file.h"
 
 namespace ddprun {
 namespace {
@@ -95,8 +96,9 @@ void Reporting::Publish(const Score& score, double seconds, const FinishedStep& 
   }
   point.last_checkpoint = saving_.last_saved();
   training_.printer->Print(point, step.epoch_ended);
-  training_.metrics.Append(point);
-  training_.curves.Append(point.step, ScalarsOf(point, training_.env.generation, ResidentBytes()));
+  const Generation generation = training_.env.generation;
+  training_.metrics.Append(MetricsLine(point, generation));
+  training_.curves.Append(CurveRecord(point.step, ScalarsOf(point, generation, ResidentBytes())));
   training_.heartbeat.Report(
       {point.loss, point.samples_per_second, point.last_checkpoint, point.total_steps});
 }

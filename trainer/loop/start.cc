@@ -13,6 +13,7 @@
 #include "trainer/loop/blocking_tasks.h"
 #include "trainer/results.h"
 #include "trainer/shared_settings.h"
+#include "trainer/tensorboard/curve_file.h"
 
 namespace ddprun {
 namespace {
@@ -64,10 +65,12 @@ Result<void> LookInMemory(Training& training, MemorySnapshots* memory,
 // Rank 0. A training that does not begin has no curves to add to.
 Result<void> OpenOutputs(Training& training, const StartPlan& plan) {
   const TrainConfig& config = training.config;
-  ASSIGN_OR_RETURN(training.metrics, MetricsFile::Open(config.metrics, training.env.generation,
-                                                       training.env.world_size));
+  if (!config.metrics.empty()) {
+    ASSIGN_OR_RETURN(training.metrics,
+                     LineFile::Open(config.metrics, {.what = "metrics", .flag = "--metrics"}));
+  }
   if (plan.kind != StartKind::kFinished) {
-    ASSIGN_OR_RETURN(training.curves, CurveFile::Open(config.run.tensorboard, plan.state.step));
+    ASSIGN_OR_RETURN(training.curves, OpenCurves(config.run.tensorboard, plan.state.step));
   }
   return {};
 }

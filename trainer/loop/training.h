@@ -21,6 +21,7 @@
 #include "trainer/data/batch_feed.h"
 #include "trainer/data/dataset.h"
 #include "trainer/device/choose_device.h"
+#include "trainer/disk/line_file.h"
 #include "trainer/disk/read_watch.h"
 #include "trainer/disk/run_files.h"
 #include "trainer/group/process_group.h"
@@ -31,7 +32,6 @@
 #include "trainer/progress.h"
 #include "trainer/schedule.h"
 #include "trainer/stop_guard.h"
-#include "trainer/tensorboard/curve_file.h"
 
 namespace ddprun {
 
@@ -78,8 +78,8 @@ struct Training {
   std::unique_ptr<ProcessGroup> group;
   std::unique_ptr<Learner> learner;        // Destroyed before the group.
   std::optional<ProgressPrinter> printer;  // Rank 0 only.
-  MetricsFile metrics;                     // Rank 0 only.
-  CurveFile curves;                        // Rank 0 only.
+  LineFile metrics;                        // Rank 0 only.
+  LineFile curves;                         // Rank 0 only.
   std::optional<RunFiles> run_files;       // Rank 0 only.
 
   Schedule schedule;

@@ -7,6 +7,7 @@
 
 #include "trainer/learning/early_stopping.h"
 #include "trainer/profiler/recorder.h"
+#include "trainer/tensorboard/curve_file.h"
 
 namespace ddprun {
 
@@ -44,7 +45,7 @@ void Validation::Report(const Evaluation& result) {
   for (const auto& [name, value] : result.others) {
     curves.push_back({"validation/" + name, value});
   }
-  training_.curves.Append(state.step, curves);
+  training_.curves.Append(CurveRecord(state.step, curves));
   char text[160];
   std::snprintf(text, sizeof text, "validation at step %llu on the %s: loss %.4f",
                 static_cast<unsigned long long>(state.step),

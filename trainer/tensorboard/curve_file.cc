@@ -84,10 +84,9 @@ Result<UniqueFd> MakeCurveFile(const std::filesystem::path& directory, std::uint
   }
 }
 
-Result<CurveFile> CurveFile::Open(const std::filesystem::path& directory, std::uint64_t step) {
-  CurveFile file;
+Result<LineFile> OpenCurves(const std::filesystem::path& directory, std::uint64_t step) {
   if (directory.empty()) {
-    return file;
+    return LineFile();
   }
   const double now = WallTime();
   Result<LineFile> opened = LineFile::Open(
@@ -98,19 +97,16 @@ Result<CurveFile> CurveFile::Open(const std::filesystem::path& directory, std::u
                   }});
   if (!opened && opened.error().kind == ErrorKind::kUnavailable) {
     Log(LogLevel::kWarning, Continue(opened.error().message, "; training continues without them"));
-    return file;
+    return LineFile();
   }
-  if (!opened) {
-    return opened.error();
+  if (opened) {
+    opened->Append(TfRecord(FileVersionEvent(now)) + TfRecord(SessionStartEvent(now, step + 1)));
   }
-  file.records_ = *std::move(opened);
-  file.records_.Append(TfRecord(FileVersionEvent(now)) +
-                       TfRecord(SessionStartEvent(now, step + 1)));
-  return file;
+  return opened;
 }
 
-void CurveFile::Append(std::uint64_t step, std::span<const Scalar> scalars) {
-  records_.Append(TfRecord(ScalarsEvent(WallTime(), step, scalars)));
+std::string CurveRecord(std::uint64_t step, std::span<const Scalar> scalars) {
+  return TfRecord(ScalarsEvent(WallTime(), step, scalars));
 }
 
 }  // namespace ddprun

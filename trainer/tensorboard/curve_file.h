@@ -22,23 +22,14 @@
 
 namespace ddprun {
 
-class CurveFile {
- public:
-  // None: Append does nothing.
-  CurveFile() = default;
-  // `directory` is made. `step`: the last one that older files are right about. kInvalid: this
-  // directory will not do; not that it has not answered yet.
-  static Result<CurveFile> Open(const std::filesystem::path& directory, std::uint64_t step);
+// `directory` is made; an empty one: nothing is written. `step`: the last one that older files are
+// right about. kInvalid: this directory will not do; not that it has not answered yet.
+Result<LineFile> OpenCurves(const std::filesystem::path& directory, std::uint64_t step);
 
-  void Append(std::uint64_t step, std::span<const Scalar> scalars);
-  // Until all is written, but not for long: what still is not is said.
-  void Finish() { records_.Finish(); }
+// A line of that file, of now.
+std::string CurveRecord(std::uint64_t step, std::span<const Scalar> scalars);
 
- private:
-  LineFile records_;
-};
-
-// The work of Open's thread: events.out.tfevents.<second>.<host>.<pid>.<n>, a new file in
+// The work of OpenCurves' thread: events.out.tfevents.<second>.<host>.<pid>.<n>, a new file in
 // `directory`. kUnavailable: the disk is full or fails; kInvalid: anything else.
 Result<UniqueFd> MakeCurveFile(const std::filesystem::path& directory, std::uint64_t second);
 

@@ -41,10 +41,10 @@ struct CurveFileTest : testing::Test {
 };
 
 TEST_F(CurveFileTest, BeginsWithTheStepFromWhichOlderOnesAreVoid) {
-  Result<CurveFile> file = CurveFile::Open(directory, 40);
+  Result<LineFile> file = OpenCurves(directory, 40);
   ASSERT_TRUE(file) << file.error().message;
   const std::vector<Scalar> scalars = {{"train/loss", 0.5}};
-  file->Append(41, scalars);
+  file->Append(CurveRecord(41, scalars));
   file->Finish();
   ASSERT_EQ(Names().size(), 1u);
   const std::string content = Content(Names()[0]);
@@ -59,9 +59,9 @@ TEST_F(CurveFileTest, BeginsWithTheStepFromWhichOlderOnesAreVoid) {
 }
 
 TEST_F(CurveFileTest, IsNothingWithoutADirectory) {
-  Result<CurveFile> file = CurveFile::Open("", 0);
+  Result<LineFile> file = OpenCurves("", 0);
   ASSERT_TRUE(file);
-  file->Append(1, {});
+  file->Append(CurveRecord(1, {}));
   file->Finish();
 }
 
@@ -110,7 +110,7 @@ TEST_F(CurveFileTest, RefusesWhatIsNoDirectory) {
   std::ofstream(top / "file");
   for (const fs::path& bad : {top / "file", top / "file" / "below", fs::path("/proc/none")}) {
     EXPECT_TRUE(
-        Fails(CurveFile::Open(bad, 0), ErrorKind::kInvalid, "(--tensorboard) in '" + bad.native()))
+        Fails(OpenCurves(bad, 0), ErrorKind::kInvalid, "(--tensorboard) in '" + bad.native()))
         << bad;
   }
 }
