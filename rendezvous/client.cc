@@ -71,20 +71,19 @@ Result<SyncReply> ReplyOf(const Call& call, const grpc::Status& status, const En
   return reply;
 }
 
-}  // namespace
-
-class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChannel::State> {
+class GrpcSyncChannel final : public SyncChannel {
  public:
-  State(Loop& loop, const Endpoint& endpoint, Access access)
+  GrpcSyncChannel(Loop& loop, const Endpoint& endpoint, Access access)
       : loop_(loop), endpoint_(endpoint), access_(std::move(access)), limit_(loop) {}
+  ~GrpcSyncChannel() override;
 
-  void Send(const NodeReport& report, Duration deadline, Done done);
-  void Cancel();
-  std::unique_ptr<CommandStream> OpenCommands(const Membership& self);
-  void CancelCommands();
-  void WaitForGrpc() const { in_grpc_.Wait(); }
+  void Send(const NodeReport& report, Duration deadline, Done done) override;
+  void Cancel() override;
+  // None if there is no connection.
+  std::unique_ptr<CommandStream> OpenCommands(const Membership& self) override;
 
  private:
+  void CancelCommands();
   void LookUp();
   void OnOverdue();
   void OnTarget(const Result<std::string>& target);
@@ -108,9 +107,17 @@ class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChann
   bool looking_up_ = false;
   LoopTimer limit_;  // The current call's deadline. gRPC's own would cost a timer at both ends.
   CallsInGrpc in_grpc_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-void GrpcSyncChannel::State::Send(const NodeReport& report, Duration deadline, Done done) {
+GrpcSyncChannel::~GrpcSyncChannel() {
+  *alive_ = false;
+  Cancel();
+  CancelCommands();
+  in_grpc_.Wait();  // Its threads post to the loop, which may be destroyed next.
+}
+
+void GrpcSyncChannel::Send(const NodeReport& report, Duration deadline, Done done) {
   Cancel();
   current_ = std::make_shared<Call>();
   ToProto(report, &current_->request);
@@ -132,7 +139,7 @@ void GrpcSyncChannel::State::Send(const NodeReport& report, Duration deadline, D
   }
 }
 
-void GrpcSyncChannel::State::Cancel() {
+void GrpcSyncChannel::Cancel() {
   limit_.Cancel();
   if (current_) {
     current_->context.TryCancel();
@@ -145,7 +152,7 @@ void GrpcSyncChannel::State::Cancel() {
 // their server would otherwise shake hands only with nodes that have just given up. gRPC bounds the
 // time of a handshake. A look-up that is under way cannot be cancelled; the call that waits for it
 // can.
-void GrpcSyncChannel::State::OnOverdue() {
+void GrpcSyncChannel::OnOverdue() {
   current_->context.TryCancel();
   const std::string waited = FormatDuration(current_->deadline);
   const std::string where = "cannot reach the rendezvous at " + ToString(endpoint_) + ": ";
@@ -161,15 +168,15 @@ void GrpcSyncChannel::State::OnOverdue() {
       Error{ErrorKind::kUnavailable, where + what + waited + " [rendezvous-unreachable]"});
 }
 
-void GrpcSyncChannel::State::LookUp() {
+void GrpcSyncChannel::LookUp() {
   if (looking_up_) {
     return;  // A look-up is under way, and its answer serves this call too.
   }
   looking_up_ = true;
   const Result<std::string> address = GrpcTarget(endpoint_, Lookup::kAddressOnly);
-  const auto deliver = [weak = weak_from_this()](const Result<std::string>& target) {
-    if (const auto self = weak.lock()) {
-      self->OnTarget(target);
+  const auto deliver = [this, alive = alive_](const Result<std::string>& target) {
+    if (*alive) {
+      OnTarget(target);
     }
   };
   is_name_ = address && address->empty();
@@ -181,7 +188,7 @@ void GrpcSyncChannel::State::LookUp() {
 }
 
 // If there is a connection, the current call runs already, and only a new address matters.
-void GrpcSyncChannel::State::OnTarget(const Result<std::string>& target) {
+void GrpcSyncChannel::OnTarget(const Result<std::string>& target) {
   looking_up_ = false;
   if (!target) {
     if (current_ && !stub_) {
@@ -203,7 +210,7 @@ void GrpcSyncChannel::State::OnTarget(const Result<std::string>& target) {
 }
 
 // Repeats the current call on a connection to the name's new address.
-void GrpcSyncChannel::State::StartAgain() {
+void GrpcSyncChannel::StartAgain() {
   const auto again = std::make_shared<Call>();
   again->request = current_->request;
   again->sequence = current_->sequence;
@@ -216,14 +223,14 @@ void GrpcSyncChannel::State::StartAgain() {
   Start();
 }
 
-void GrpcSyncChannel::State::Connect() {
+void GrpcSyncChannel::Connect() {
   CancelCommands();  // Its connection was given up.
   channel_ = OpenChannel(target_, endpoint_.host, access_);
   stub_ = v1::Rendezvous::NewStub(channel_);
   unanswered_ = true;
 }
 
-void GrpcSyncChannel::State::Start() {
+void GrpcSyncChannel::Start() {
   if (unanswered_) {
     LeaveOutTexts(current_->request);
   }
@@ -234,19 +241,18 @@ void GrpcSyncChannel::State::Start() {
   call->sent_unix_us = UnixMicroseconds();
   stub_->async()->Sync(
       &call->context, &call->request, &call->reply,
-      [call, weak = weak_from_this(), &loop = loop_, in_grpc = in_grpc_](grpc::Status status) {
+      [this, alive = alive_, call, &loop = loop_, in_grpc = in_grpc_](grpc::Status status) {
         call->heard_unix_us = UnixMicroseconds();
-        loop.Post([call, weak, status = std::move(status)] {
-          if (const auto self = weak.lock()) {
-            self->OnStatus(call, status);
+        loop.Post([this, alive, call, status = std::move(status)] {
+          if (*alive) {
+            OnStatus(call, status);
           }
         });
         in_grpc.Remove();
       });
 }
 
-void GrpcSyncChannel::State::OnStatus(const std::shared_ptr<Call>& call,
-                                      const grpc::Status& status) {
+void GrpcSyncChannel::OnStatus(const std::shared_ptr<Call>& call, const grpc::Status& status) {
   if (call != current_) {
     return;  // Replaced or given up in between.
   }
@@ -260,13 +266,13 @@ void GrpcSyncChannel::State::OnStatus(const std::shared_ptr<Call>& call,
 }
 
 // `done` may send again, or destroy the channel.
-void GrpcSyncChannel::State::End(std::shared_ptr<Call> ended, Result<SyncReply> reply) {
+void GrpcSyncChannel::End(std::shared_ptr<Call> ended, Result<SyncReply> reply) {
   limit_.Cancel();
   current_.reset();
   ended->done(ended->sequence, std::move(reply));
 }
 
-std::unique_ptr<CommandStream> GrpcSyncChannel::State::OpenCommands(const Membership& self) {
+std::unique_ptr<CommandStream> GrpcSyncChannel::OpenCommands(const Membership& self) {
   CancelCommands();
   if (!stub_ || unanswered_) {  // A server reads little before the first call is accepted.
     return nullptr;
@@ -283,31 +289,16 @@ std::unique_ptr<CommandStream> GrpcSyncChannel::State::OpenCommands(const Member
   return commands;
 }
 
-void GrpcSyncChannel::State::CancelCommands() {
+void GrpcSyncChannel::CancelCommands() {
   if (const auto call = commands_.lock()) {
     call->Cancel(grpc::Status::CANCELLED);
   }
 }
 
-GrpcSyncChannel::GrpcSyncChannel(Loop& loop, const Endpoint& endpoint, Access access)
-    : state_(std::make_shared<State>(loop, endpoint, std::move(access))) {}
+}  // namespace
 
-GrpcSyncChannel::~GrpcSyncChannel() {
-  state_->Cancel();
-  state_->CancelCommands();
-  state_->WaitForGrpc();  // Its threads post to the loop, which may be destroyed next.
-}
-
-void GrpcSyncChannel::Send(const NodeReport& report, Duration deadline, Done done) {
-  state_->Send(report, deadline, std::move(done));
-}
-
-void GrpcSyncChannel::Cancel() {
-  state_->Cancel();
-}
-
-std::unique_ptr<CommandStream> GrpcSyncChannel::OpenCommands(const Membership& self) {
-  return state_->OpenCommands(self);
+std::unique_ptr<SyncChannel> GrpcChannelTo(Loop& loop, const Endpoint& endpoint, Access access) {
+  return std::make_unique<GrpcSyncChannel>(loop, endpoint, std::move(access));
 }
 
 }  // namespace ddprun

@@ -16,19 +16,9 @@
 
 namespace ddprun {
 
-class GrpcSyncChannel final : public SyncChannel {
- public:
-  GrpcSyncChannel(Loop& loop, const Endpoint& endpoint, Access access = {});
-  ~GrpcSyncChannel() override;  // Waits for gRPC to let go of cancelled calls: microseconds.
-
-  void Send(const NodeReport& report, Duration deadline, Done done) override;
-  void Cancel() override;
-  // On the connection of the reports. None if there is none.
-  std::unique_ptr<CommandStream> OpenCommands(const Membership& self) override;
-
- private:
-  class State;
-  std::shared_ptr<State> state_;  // Shared with pending calls.
-};
+// Its commands come on the connection of its reports. Its destruction waits for gRPC to let go of
+// cancelled calls: microseconds.
+std::unique_ptr<SyncChannel> GrpcChannelTo(Loop& loop, const Endpoint& endpoint,
+                                           Access access = {});
 
 }  // namespace ddprun

@@ -82,9 +82,9 @@ TEST_F(Busy, ALateAnswerIsNoReasonToDialAnewBeforeTheHandshake) {
       {{"127.0.0.1", ""}, {"127.0.0.1", "secret"}, {"localhost", ""}}};
   for (const auto& [host, token] : kinds) {
     heard_.clear();
-    GrpcSyncChannel channel(loop_, {host, endpoint_.port}, Access{token, {}});
+    const auto channel = GrpcChannelTo(loop_, {host, endpoint_.port}, Access{token, {}});
     for (std::size_t call = 1; call <= 3; ++call) {
-      channel.Send(Report(call), 600ms, Note());  // A name is looked up again meanwhile.
+      channel->Send(Report(call), 600ms, Note());  // A name is looked up again meanwhile.
       ASSERT_TRUE(UntilHeard(call));
       EXPECT_TRUE(Fails(heard_.back().reply, "no answer within"));
     }
@@ -94,17 +94,17 @@ TEST_F(Busy, ALateAnswerIsNoReasonToDialAnewBeforeTheHandshake) {
 
 // The handshake's end came so late that there was no time left for an answer.
 TEST_F(Busy, AConnectionThatWasMadeDuringTheCallServesTheNextOne) {
-  GrpcSyncChannel channel(loop_, endpoint_);
-  channel.Send(Report(1), 1s, Note());
+  const auto channel = GrpcChannelTo(loop_, endpoint_);
+  channel->Send(Report(1), 1s, Note());
   Peer server;
   ASSERT_TRUE(Until([&] { return server.Accept(listener_.get()); }));
   server.ShakeHands();
   ASSERT_TRUE(Until([&] { return server.HeardCall(); }));
   ASSERT_TRUE(UntilHeard(1));
-  channel.Send(Report(2), 300ms, Note());
+  channel->Send(Report(2), 300ms, Note());
   ASSERT_TRUE(UntilHeard(2));
   EXPECT_EQ(Connections(), 0);
-  channel.Send(Report(3), 300ms, Note());  // It may be half open.
+  channel->Send(Report(3), 300ms, Note());  // It may be half open.
   ASSERT_TRUE(UntilHeard(3));
   EXPECT_EQ(Connections(), 1);
 }
@@ -119,8 +119,8 @@ TEST_F(Busy, AnotherProtocolIsAnError) {
        {"HTTP/1.0 404 Not Found\r\n\r\n", web}}};
   for (const auto& [says, is] : others) {
     heard_.clear();
-    GrpcSyncChannel channel(loop_, endpoint_);
-    channel.Send(Report(1), 5s, Note());
+    const auto channel = GrpcChannelTo(loop_, endpoint_);
+    channel->Send(Report(1), 5s, Note());
     Peer other;
     ASSERT_TRUE(Until([&] {
       if (other.Accept(listener_.get())) {
@@ -154,7 +154,7 @@ class NameServer : public Busy {
     }
   }
   // Until the name is looked up again.
-  void CallUntilOld(GrpcSyncChannel& channel) {
+  void CallUntilOld(SyncChannel& channel) {
     for (const Time end = loop_.Now() + 1100ms; loop_.Now() <= end;) {
       channel.Send(Report(++calls_), 400ms, Note());
       ASSERT_TRUE(UntilHeard(calls_));
@@ -167,10 +167,10 @@ class NameServer : public Busy {
 
 // What is being made needs no address any more.
 TEST_F(NameServer, ThatHangsKeepsNoCallFromTheConnectionThatThereIs) {
-  GrpcSyncChannel channel(loop_, {kMoving, endpoint_.port});
-  CallUntilOld(channel);
+  const auto channel = GrpcChannelTo(loop_, {kMoving, endpoint_.port});
+  CallUntilOld(*channel);
   Hang();
-  channel.Send(Report(++calls_), 5s, Note());
+  channel->Send(Report(++calls_), 5s, Note());
   Peer server;
   ASSERT_TRUE(Until([&] { return server.Accept(listener_.get()); }));
   server.ShakeHands();
@@ -179,12 +179,12 @@ TEST_F(NameServer, ThatHangsKeepsNoCallFromTheConnectionThatThereIs) {
 }
 
 TEST_F(NameServer, MovesACallThatRunsToWhereTheNameIsNow) {
-  GrpcSyncChannel channel(loop_, {kMoving, endpoint_.port});
-  CallUntilOld(channel);
+  const auto channel = GrpcChannelTo(loop_, {kMoving, endpoint_.port});
+  CallUntilOld(*channel);
   Serve({"127.0.0.2", endpoint_.port});
   moving_to = "127.0.0.2";
   Hang();
-  channel.Send(Report(++calls_), 5s, Note());
+  channel->Send(Report(++calls_), 5s, Note());
   Answer();
   ASSERT_TRUE(UntilParked(1));
   EXPECT_EQ(reports_[0].sequence, calls_);
@@ -195,10 +195,10 @@ TEST_F(NameServer, MovesACallThatRunsToWhereTheNameIsNow) {
 
 // The connection may be all that is left to reach the server by.
 TEST_F(NameServer, WithoutAnAnswerEndsNoCallThatRuns) {
-  GrpcSyncChannel channel(loop_, {kMoving, endpoint_.port});
-  CallUntilOld(channel);
+  const auto channel = GrpcChannelTo(loop_, {kMoving, endpoint_.port});
+  CallUntilOld(*channel);
   moving_to = "";
-  channel.Send(Report(++calls_), 600ms, Note());
+  channel->Send(Report(++calls_), 600ms, Note());
   ASSERT_TRUE(UntilHeard(calls_));
   EXPECT_TRUE(Fails(heard_.back().reply, "no answer within"));
   EXPECT_EQ(Connections(), 1);

@@ -18,15 +18,15 @@ struct Streams : WireTest {
 
   void SetUp() override { Serve({"127.0.0.1", 0}); }
   // A node whose first report was answered.
-  std::unique_ptr<GrpcSyncChannel> Joins() {
-    auto channel = std::make_unique<GrpcSyncChannel>(loop_, endpoint_);
+  std::unique_ptr<SyncChannel> Joins() {
+    auto channel = GrpcChannelTo(loop_, endpoint_);
     channel->Send(Report(1), 5s, Note());
     EXPECT_TRUE(UntilParked(1));
     parked_[0]->Answer(Reply(1));
     EXPECT_TRUE(UntilHeard(1));
     return channel;
   }
-  std::unique_ptr<CommandStream> Opens(GrpcSyncChannel& channel) {
+  std::unique_ptr<CommandStream> Opens(SyncChannel& channel) {
     std::unique_ptr<CommandStream> stream = channel.OpenCommands(self);
     EXPECT_NE(stream, nullptr);
     stream->Listen([this](const NodeCommand& command) { commands.push_back(command); },
@@ -90,11 +90,11 @@ TEST_F(Streams, AChannelMayEndBeforeItsStream) {
 }
 
 TEST_F(Streams, ANodeThatWasNotAnsweredYetHasNone) {
-  GrpcSyncChannel channel(loop_, endpoint_);
-  EXPECT_EQ(channel.OpenCommands(self), nullptr);
-  channel.Send(Report(1), 5s, Note());
+  const auto channel = GrpcChannelTo(loop_, endpoint_);
+  EXPECT_EQ(channel->OpenCommands(self), nullptr);
+  channel->Send(Report(1), 5s, Note());
   ASSERT_TRUE(UntilParked(1));
-  EXPECT_EQ(channel.OpenCommands(self), nullptr);
+  EXPECT_EQ(channel->OpenCommands(self), nullptr);
 }
 
 // The server keeps a bounded number of messages for it.

@@ -75,47 +75,64 @@ class LocalStream final : public MessageStream<In, Out> {
   const std::shared_ptr<StreamHandlers<Out>> other_;
 };
 
-}  // namespace
+class LocalSyncChannel final : public SyncChannel {
+ public:
+  LocalSyncChannel(Loop& loop, RendezvousHandlers handlers)
+      : loop_(loop), handlers_(std::move(handlers)), limit_(loop) {}
+  ~LocalSyncChannel() override {
+    *alive_ = false;
+    Cancel();
+  }
 
-struct LocalSyncChannel::State : std::enable_shared_from_this<State> {
-  State(Loop& the_loop, RendezvousHandlers the_handlers)
-      : loop(the_loop), handlers(std::move(the_handlers)), limit(the_loop) {}
-
-  // Tells the server that the caller has gone, if it knows the call.
-  void GiveUp(const std::shared_ptr<LocalCall>& call) {
-    loop.Post([weak = weak_from_this(), call] {
-      if (const auto self = weak.lock(); self && call->delivered) {
-        self->handlers.cancel(call->name);
+  void Send(const NodeReport& report, Duration deadline, Done done) override {
+    Cancel();
+    current_ =
+        std::make_shared<LocalCall>(LocalCall{NameOf(report), deadline, std::move(done), false});
+    limit_.ArmAt(loop_.Now() + deadline, [this] { OnDeadline(); });
+    loop_.Post([this, alive = alive_, call = current_, report] {
+      if (*alive && call->done) {
+        call->delivered = true;
+        handlers_.sync(report, std::make_shared<LocalPendingSync>(loop_, call));
       }
     });
   }
 
-  std::unique_ptr<CommandStream> OpenCommands(const Membership& self) {
-    if (!handlers.observe) {
+  void Cancel() override {
+    limit_.Cancel();
+    if (current_ && current_->done) {
+      current_->done = nullptr;
+      GiveUp(current_);
+    }
+    current_.reset();
+  }
+
+  std::unique_ptr<CommandStream> OpenCommands(const Membership& self) override {
+    if (!handlers_.observe) {
       return nullptr;
     }
     const auto node = std::make_shared<StreamHandlers<NodeCommand>>();
     const auto server = std::make_shared<StreamHandlers<AnswerPiece>>();
-    loop.Post([weak = weak_from_this(), node, server, self] {
-      if (const auto state = weak.lock()) {
-        state->handlers.observe(self, std::make_unique<LocalStream<AnswerPiece, NodeCommand>>(
-                                          state->loop, server, node));
+    loop_.Post([this, alive = alive_, node, server, self] {
+      if (*alive) {
+        handlers_.observe(
+            self, std::make_unique<LocalStream<AnswerPiece, NodeCommand>>(loop_, server, node));
       }
     });
-    return std::make_unique<LocalStream<NodeCommand, AnswerPiece>>(loop, node, server);
+    return std::make_unique<LocalStream<NodeCommand, AnswerPiece>>(loop_, node, server);
   }
 
-  void Cancel() {
-    limit.Cancel();
-    if (current && current->done) {
-      current->done = nullptr;
-      GiveUp(current);
-    }
-    current.reset();
+ private:
+  // Tells the server that the caller has gone, if it knows the call.
+  void GiveUp(const std::shared_ptr<LocalCall>& call) {
+    loop_.Post([this, alive = alive_, call] {
+      if (*alive && call->delivered) {
+        handlers_.cancel(call->name);
+      }
+    });
   }
 
   void OnDeadline() {
-    const auto call = std::exchange(current, nullptr);
+    const auto call = std::exchange(current_, nullptr);
     if (const auto done = std::exchange(call->done, nullptr)) {
       GiveUp(call);
       done(call->name.sequence,
@@ -124,39 +141,17 @@ struct LocalSyncChannel::State : std::enable_shared_from_this<State> {
     }
   }
 
-  Loop& loop;
-  RendezvousHandlers handlers;
-  LoopTimer limit;
-  std::shared_ptr<LocalCall> current;
+  Loop& loop_;
+  const RendezvousHandlers handlers_;
+  LoopTimer limit_;
+  std::shared_ptr<LocalCall> current_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-LocalSyncChannel::LocalSyncChannel(Loop& loop, RendezvousHandlers handlers)
-    : state_(std::make_shared<State>(loop, std::move(handlers))) {}
+}  // namespace
 
-LocalSyncChannel::~LocalSyncChannel() {
-  state_->Cancel();
-}
-
-void LocalSyncChannel::Send(const NodeReport& report, Duration deadline, Done done) {
-  state_->Cancel();
-  state_->current =
-      std::make_shared<LocalCall>(LocalCall{NameOf(report), deadline, std::move(done), false});
-  state_->limit.ArmAt(state_->loop.Now() + deadline,
-                      [weak = std::weak_ptr(state_)] { weak.lock()->OnDeadline(); });
-  state_->loop.Post([weak = std::weak_ptr(state_), call = state_->current, report] {
-    if (const auto self = weak.lock(); self && call->done) {
-      call->delivered = true;
-      self->handlers.sync(report, std::make_shared<LocalPendingSync>(self->loop, call));
-    }
-  });
-}
-
-void LocalSyncChannel::Cancel() {
-  state_->Cancel();
-}
-
-std::unique_ptr<CommandStream> LocalSyncChannel::OpenCommands(const Membership& self) {
-  return state_->OpenCommands(self);
+std::unique_ptr<SyncChannel> LocalChannelTo(Loop& loop, RendezvousHandlers handlers) {
+  return std::make_unique<LocalSyncChannel>(loop, std::move(handlers));
 }
 
 }  // namespace ddprun

@@ -10,18 +10,6 @@
 
 namespace ddprun {
 
-class LocalSyncChannel final : public SyncChannel {
- public:
-  LocalSyncChannel(Loop& loop, RendezvousHandlers handlers);
-  ~LocalSyncChannel() override;
-
-  void Send(const NodeReport& report, Duration deadline, Done done) override;
-  void Cancel() override;
-  std::unique_ptr<CommandStream> OpenCommands(const Membership& self) override;
-
- private:
-  struct State;
-  std::shared_ptr<State> state_;  // Shared with the call that the server holds.
-};
+std::unique_ptr<SyncChannel> LocalChannelTo(Loop& loop, RendezvousHandlers handlers);
 
 }  // namespace ddprun

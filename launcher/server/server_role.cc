@@ -205,7 +205,7 @@ Result<ServerRole> StandAlone(AsioLoop& loop, const LaunchConfig& config) {
   CoordinatorConfig term_config = NewTermConfig();
   term_config.alone = true;
   role.coordinator = std::make_unique<CoordinatorDriver>(loop, term_config);
-  role.channel = std::make_unique<LocalSyncChannel>(loop, role.coordinator->Handlers());
+  role.channel = LocalChannelTo(loop, role.coordinator->Handlers());
   role.where = "this process";
   if (config.literal_master) {
     Result<ListenSocket> socket = ListenOn(config.endpoint);
@@ -256,7 +256,7 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
       role.store_port = config.literal_master ? (*bound)->port : 0;
       Log(LogLevel::kInfo, "serving the rendezvous at " + role.where);
       WarnIfOpen(**bound, access, config.insecure, drawn.why_not);
-      role.channel = std::make_unique<LocalSyncChannel>(loop, coordinator->Handlers());
+      role.channel = LocalChannelTo(loop, coordinator->Handlers());
       role.coordinator = std::move(coordinator);
       role.server = std::move(server);
       return role;
@@ -275,7 +275,7 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
   role.operators_token = access.token;
   role.known = config.endpoint;
   if (given) {
-    role.channel = std::make_unique<GrpcSyncChannel>(loop, config.endpoint, std::move(access));
+    role.channel = GrpcChannelTo(loop, config.endpoint, std::move(access));
   } else {
     role.channel = std::make_unique<SealedChannel>(loop, config.endpoint, std::move(access));
   }

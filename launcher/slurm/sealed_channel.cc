@@ -17,7 +17,7 @@ SealedChannel::SealedChannel(Loop& loop, const Endpoint& endpoint, Access access
     : loop_(loop),
       endpoint_(endpoint),
       access_(std::move(access)),
-      channel_(std::make_unique<GrpcSyncChannel>(loop_, endpoint_, access_)) {}
+      channel_(GrpcChannelTo(loop_, endpoint_, access_)) {}
 
 void SealedChannel::Send(const NodeReport& report, Duration deadline, Done done) {
   question_.reset();
@@ -55,7 +55,7 @@ void SealedChannel::AskForToken(const NodeReport& report, Duration deadline, con
           return;
         }
         access_.token = **token;
-        channel_ = std::make_unique<GrpcSyncChannel>(loop_, endpoint_, access_);
+        channel_ = GrpcChannelTo(loop_, endpoint_, access_);
         Send(report, deadline, done);
       });
 }

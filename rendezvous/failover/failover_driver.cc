@@ -279,7 +279,7 @@ void FailoverDriver::BeginTerm(const CoordinatorConfig& term_config, const TakeC
     options_.on_serving({*coordinator_, claim.endpoint, options_.operators_token});
   }
   if (channel_ != nullptr) {
-    channel_->SpeakThrough(std::make_unique<LocalSyncChannel>(loop_, coordinator_->Handlers()));
+    channel_->SpeakThrough(LocalChannelTo(loop_, coordinator_->Handlers()));
   }
 }
 

@@ -26,7 +26,7 @@ Result<ListenPlace> GrpcNetwork::LookUp(const Endpoint& endpoint) const {
 }
 
 std::unique_ptr<SyncChannel> GrpcNetwork::ChannelTo(const Endpoint& endpoint) {
-  return std::make_unique<GrpcSyncChannel>(loop_, endpoint, access_);
+  return GrpcChannelTo(loop_, endpoint, access_);
 }
 
 }  // namespace ddprun

@@ -291,11 +291,11 @@ TEST(ConnectionWatchEnd, SaysNothingOnceItIsDestroyed) {
 TEST_F(WireTest, AConnectionThatClosesBetweenTwoCallsIsACancelledCall) {
   for (const char* host : {"127.0.0.1", "::1"}) {
     Serve({host, 0});
-    GrpcSyncChannel other(loop_, endpoint_);
+    const auto other = GrpcChannelTo(loop_, endpoint_);
     {
-      GrpcSyncChannel channel(loop_, endpoint_);
-      other.Send(Report(1), 5s, Note());
-      channel.Send(Report(2), 5s, Note());
+      const auto channel = GrpcChannelTo(loop_, endpoint_);
+      other->Send(Report(1), 5s, Note());
+      channel->Send(Report(2), 5s, Note());
       ASSERT_TRUE(UntilParked(2));
       for (const auto& call : parked_) {
         call->Answer(Reply(1));
@@ -318,8 +318,8 @@ TEST_F(WireTest, AConnectionOnWhichNobodyCallsIsClosed) {
   server_.emplace(loop_, Handlers(), options);
   const Result<Endpoint> bound = server_->Listen({"127.0.0.1", 0});
   ASSERT_TRUE(bound) << bound.error().message;
-  GrpcSyncChannel caller(loop_, *bound);
-  caller.Send(Report(1), 5s, Note());
+  const auto caller = GrpcChannelTo(loop_, *bound);
+  caller->Send(Report(1), 5s, Note());
   ASSERT_TRUE(UntilParked(1));
 
   const UniqueFd silent = ConnectToLoopback(bound->port);

@@ -105,8 +105,9 @@ TEST_F(TokenTest, ARelayIsToldNothing) {
 TEST_F(TokenTest, WhoIsBelievedIsToldAll) {
   const TestAuthority authority("ours");
   ForeignServer believed(authority.Issue("IP:127.0.0.1"));
-  GrpcSyncChannel channel(loop_, believed.endpoint(), {kToken, {"", "", authority.certificate()}});
-  channel.Send(Report(1), 60s, Note());
+  const auto channel =
+      GrpcChannelTo(loop_, believed.endpoint(), {kToken, {"", "", authority.certificate()}});
+  channel->Send(Report(1), 60s, Note());
   EXPECT_TRUE(Until([&] { return believed.heard().find("PRI *") == 0; }));
 }
 
@@ -170,13 +171,13 @@ TEST_F(TokenTest, ACertificateWithAChainIsNotLookedAt) {
 // A restart, or another node that took over.
 TEST_F(TokenTest, TheNextServerHasAnotherKeyAndIsBelieved) {
   Serve({"127.0.0.1", 0}, {kToken, {}});
-  GrpcSyncChannel channel(loop_, endpoint_, {kToken, {}});
-  channel.Send(Report(1), 5s, Note());
+  const auto channel = GrpcChannelTo(loop_, endpoint_, {kToken, {}});
+  channel->Send(Report(1), 5s, Note());
   ASSERT_TRUE(UntilParked(1));
   server_->Shutdown();
   ASSERT_TRUE(UntilHeard(1));
   Serve(endpoint_, {kToken, {}});
-  channel.Send(Report(2), 5s, Note());
+  channel->Send(Report(2), 5s, Note());
   ASSERT_TRUE(UntilParked(2));
 }
 

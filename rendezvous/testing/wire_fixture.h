@@ -115,8 +115,8 @@ class WireTest : public testing::Test {
   std::string TryToJoin(const Endpoint& endpoint, const Access& access) {
     heard_.clear();
     const std::size_t parked = parked_.size();
-    GrpcSyncChannel channel(loop_, endpoint, access);
-    channel.Send(Report(1), std::chrono::seconds(5), Note());
+    const auto channel = GrpcChannelTo(loop_, endpoint, access);
+    channel->Send(Report(1), std::chrono::seconds(5), Note());
     EXPECT_TRUE(Until([&] { return parked_.size() > parked || !heard_.empty(); }));
     if (heard_.empty()) {
       return "";

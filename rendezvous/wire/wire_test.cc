@@ -33,9 +33,9 @@ class EitherChannel : public WireTest, public testing::WithParamInterface<const 
   void SetUp() override {
     if (GetParam() == std::string_view("grpc")) {
       Serve({"127.0.0.1", 0});
-      channel_ = std::make_unique<GrpcSyncChannel>(loop_, endpoint_);
+      channel_ = GrpcChannelTo(loop_, endpoint_);
     } else {
-      channel_ = std::make_unique<LocalSyncChannel>(loop_, Handlers());
+      channel_ = LocalChannelTo(loop_, Handlers());
     }
   }
 
@@ -131,10 +131,10 @@ TEST_P(EitherChannel, ADestroyedChannelIsSilent) {
 
 TEST_F(WireTest, AMalformedReportNeverReachesTheHandler) {
   Serve({"127.0.0.1", 0});
-  GrpcSyncChannel channel(loop_, endpoint_);
+  const auto channel = GrpcChannelTo(loop_, endpoint_);
   NodeReport report = Report(1);
   report.workers = 0;
-  channel.Send(report, 5s, Note());
+  channel->Send(report, 5s, Note());
   ASSERT_TRUE(UntilHeard(1));
   EXPECT_TRUE(Fails(heard_[0].reply, ErrorKind::kInvalid, "workers must be from 1 to 4096, not 0"));
   EXPECT_TRUE(reports_.empty());
@@ -161,8 +161,8 @@ TEST_F(WireTest, AnOversizedMessageIsRefusedByTheServer) {
 
 TEST_F(WireTest, AServersEndIsAnErrorAndItsSuccessorIsFound) {
   Serve({"127.0.0.1", 0});
-  GrpcSyncChannel channel(loop_, endpoint_);
-  channel.Send(Report(1), 5s, Note());
+  const auto channel = GrpcChannelTo(loop_, endpoint_);
+  channel->Send(Report(1), 5s, Note());
   ASSERT_TRUE(UntilParked(1));
   server_.reset();
   ASSERT_TRUE(UntilHeard(1));
@@ -172,7 +172,7 @@ TEST_F(WireTest, AServersEndIsAnErrorAndItsSuccessorIsFound) {
                               ": Connection refused [rendezvous-unreachable]";
   std::uint64_t sequence = 1;
   ASSERT_TRUE(Until([&] {
-    channel.Send(Report(++sequence), 5s, Note());
+    channel->Send(Report(++sequence), 5s, Note());
     const std::size_t before = heard_.size();
     return UntilHeard(before + 1) && heard_.back().reply.error().message == refused;
   })) << heard_.back().reply.error().message;
@@ -180,7 +180,7 @@ TEST_F(WireTest, AServersEndIsAnErrorAndItsSuccessorIsFound) {
   // The first call after the server's start must find it; gRPC's own backoff would still refuse it.
   Serve(endpoint_);
   const Time start = loop_.Now();
-  channel.Send(Report(++sequence), 5s, Note());
+  channel->Send(Report(++sequence), 5s, Note());
   ASSERT_TRUE(UntilParked(2));
   RecordProperty("reconnect_us", std::to_string((loop_.Now() - start).count()));
   parked_[1]->Answer(Reply(2));
@@ -189,8 +189,8 @@ TEST_F(WireTest, AServersEndIsAnErrorAndItsSuccessorIsFound) {
 }
 
 TEST_F(WireTest, AnUnknownHostIsNamed) {
-  GrpcSyncChannel channel(loop_, {"no-such-host.invalid", 1});
-  channel.Send(Report(1), 5s, Note());
+  const auto channel = GrpcChannelTo(loop_, {"no-such-host.invalid", 1});
+  channel->Send(Report(1), 5s, Note());
   ASSERT_TRUE(UntilHeard(1));
   EXPECT_TRUE(
       Fails(heard_[0].reply, ErrorKind::kUnavailable, "looking up 'no-such-host.invalid' "));
@@ -198,9 +198,9 @@ TEST_F(WireTest, AnUnknownHostIsNamed) {
 
 TEST_F(WireTest, NamesAreLookedUp) {
   Serve({"localhost", 0});
-  GrpcSyncChannel channel(loop_, endpoint_);
-  channel.Send(Report(1), 5s, [](auto, auto) { FAIL() << "the replaced call came back"; });
-  channel.Send(Report(2), 5s, Note());  // While the look-up is on its way.
+  const auto channel = GrpcChannelTo(loop_, endpoint_);
+  channel->Send(Report(1), 5s, [](auto, auto) { FAIL() << "the replaced call came back"; });
+  channel->Send(Report(2), 5s, Note());  // While the look-up is on its way.
   ASSERT_TRUE(UntilParked(1));
   EXPECT_EQ(reports_[0].sequence, 2u);
   parked_[0]->Answer(Reply(1));
@@ -210,8 +210,8 @@ TEST_F(WireTest, NamesAreLookedUp) {
 
 TEST_F(WireTest, ShutdownRefusesParkedCalls) {
   Serve({"127.0.0.1", 0});
-  GrpcSyncChannel channel(loop_, endpoint_);
-  channel.Send(Report(1), 30s, Note());
+  const auto channel = GrpcChannelTo(loop_, endpoint_);
+  channel->Send(Report(1), 30s, Note());
   ASSERT_TRUE(UntilParked(1));
   server_->Shutdown();
   ASSERT_TRUE(UntilHeard(1));
@@ -288,8 +288,8 @@ TEST_F(WireTest, OnePortServesAgentsProbesAndAStore) {
   ASSERT_EQ(::send(peer.get(), "\x00\xce\xf7\x85\x3c", 5, MSG_NOSIGNAL), 5);
   EXPECT_TRUE(Until([&] { return store.size() == 1; }));
 
-  GrpcSyncChannel channel(loop_, endpoint_);
-  channel.Send(Report(1), 5s, Note());
+  const auto channel = GrpcChannelTo(loop_, endpoint_);
+  channel->Send(Report(1), 5s, Note());
   EXPECT_TRUE(UntilParked(1));
 }
 

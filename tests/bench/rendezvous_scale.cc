@@ -198,7 +198,7 @@ class Bench {
     if (options_.light) {
       return std::make_unique<LightChannel>(loop_, server_.endpoint(), options_.token);
     }
-    return std::make_unique<GrpcSyncChannel>(loop_, server_.endpoint(), Access{options_.token, {}});
+    return GrpcChannelTo(loop_, server_.endpoint(), Access{options_.token, {}});
   }
 
   // Runs the loop until `done`, which is looked at whenever a node has got somewhere.
