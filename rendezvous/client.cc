@@ -155,7 +155,6 @@ void GrpcSyncChannel::Cancel() {
 void GrpcSyncChannel::OnOverdue() {
   current_->context.TryCancel();
   const std::string waited = FormatDuration(current_->deadline);
-  const std::string where = "cannot reach the rendezvous at " + ToString(endpoint_) + ": ";
   const bool connected = stub_ != nullptr;
   const auto state = connected ? channel_->GetState(false) : GRPC_CHANNEL_IDLE;
   const bool just_ready = state == GRPC_CHANNEL_READY && !current_->began_ready;
@@ -164,8 +163,7 @@ void GrpcSyncChannel::OnOverdue() {
   }
   const std::string what =
       connected ? "no answer within " : "looking up '" + endpoint_.host + "' takes longer than ";
-  End(current_,
-      Error{ErrorKind::kUnavailable, where + what + waited + " [rendezvous-unreachable]"});
+  End(current_, Unreachable(endpoint_, what + waited));
 }
 
 void GrpcSyncChannel::LookUp() {

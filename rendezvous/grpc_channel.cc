@@ -107,8 +107,7 @@ Error ProofError(const std::string& message, const Endpoint& endpoint) {
                                      message.substr(at + kHandshake.size()) +
                                      " [not-a-rendezvous]"};
   }
-  return {ErrorKind::kUnavailable, "cannot reach the rendezvous at " + ToString(endpoint) + ": " +
-                                       LastCause(message) + " [rendezvous-unreachable]"};
+  return Unreachable(endpoint, LastCause(message));
 }
 
 // gRPC has no code for these either. A handshake that failed fails again; a connection that only
@@ -125,10 +124,9 @@ Error TlsError(const std::string& message, const Endpoint& endpoint, const Tls& 
             "cannot speak TLS with " + where + ": " + message.substr(at + kHandshake.size()) +
                 " (does it speak TLS? is its certificate signed by --tls-ca?)"};
   }
-  return {ErrorKind::kUnavailable,
-          "cannot reach " + where + ": " + LastCause(message) +
-              (tls.serves() ? "" : " (over TLS; the server may require --tls-cert)") +
-              " [rendezvous-unreachable]"};
+  return Unreachable(
+      endpoint,
+      LastCause(message) + (tls.serves() ? "" : " (over TLS; the server may require --tls-cert)"));
 }
 
 // The certificate that a caller shows: one for all its channels. It stands as the authority too,
@@ -221,9 +219,8 @@ Result<std::string> GrpcTarget(const Endpoint& endpoint, Lookup lookup) {
     return std::string();
   }
   if (code != 0) {
-    return Error{ErrorKind::kUnavailable, "cannot reach the rendezvous at " + ToString(endpoint) +
-                                              ": looking up '" + endpoint.host + "' failed: " +
-                                              ::gai_strerror(code) + " [rendezvous-unreachable]"};
+    return Unreachable(endpoint,
+                       "looking up '" + endpoint.host + "' failed: " + ::gai_strerror(code));
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
   std::string target;
@@ -236,10 +233,8 @@ Result<std::string> GrpcTarget(const Endpoint& endpoint, Lookup lookup) {
 void LookUpTarget(Loop& loop, const Endpoint& endpoint,
                   std::function<void(const Result<std::string>& target)> done) {
   constexpr Duration kLimit{10'000};
-  const auto found = std::make_shared<Result<std::string>>(
-      Error{ErrorKind::kUnavailable, "cannot reach the rendezvous at " + ToString(endpoint) +
-                                         ": looking up '" + endpoint.host + "' takes longer than " +
-                                         FormatDuration(kLimit) + " [rendezvous-unreachable]"});
+  const auto found = std::make_shared<Result<std::string>>(Unreachable(
+      endpoint, "looking up '" + endpoint.host + "' takes longer than " + FormatDuration(kLimit)));
   loop.RunBounded(
       kLimit, [found, endpoint] { *found = GrpcTarget(endpoint, Lookup::kMayBlock); },
       [found, late = *found, done = std::move(done)](bool in_time) {
@@ -290,6 +285,11 @@ std::shared_ptr<grpc::Channel> ChannelOver(UniqueFd socket, Duration silence) {
   return grpc::CreateCustomInsecureChannelFromFd("rendezvous", socket.Release(), arguments);
 }
 
+Error Unreachable(const Endpoint& endpoint, const std::string& why) {
+  return {ErrorKind::kUnavailable, "cannot reach the rendezvous at " + ToString(endpoint) + ": " +
+                                       why + " [rendezvous-unreachable]"};
+}
+
 grpc::Status StatusOf(const Error& error) {
   switch (error.kind) {
     case ErrorKind::kInvalid:
@@ -332,9 +332,7 @@ Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration wai
                                        " refused this call: " + status.error_message() +
                                        ". Set --token-file=FILE or DDPRUN_TOKEN [token-missing]"};
     case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return {ErrorKind::kUnavailable, "cannot reach the rendezvous at " + where +
-                                           ": no answer within " + FormatDuration(waited) +
-                                           " [rendezvous-unreachable]"};
+      return Unreachable(endpoint, "no answer within " + FormatDuration(waited));
     default:
       if (const std::string words = OtherProtocolOf(status); !words.empty()) {
         return {ErrorKind::kRefused,
@@ -347,9 +345,7 @@ Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration wai
       if (!access.token.empty()) {
         return ProofError(status.error_message(), endpoint);
       }
-      return {ErrorKind::kUnavailable, "cannot reach the rendezvous at " + where + ": " +
-                                           LastCause(status.error_message()) +
-                                           " [rendezvous-unreachable]"};
+      return Unreachable(endpoint, LastCause(status.error_message()));
   }
 }
 

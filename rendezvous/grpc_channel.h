@@ -36,6 +36,9 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const std:
 // A channel over a connected socket of this machine, in the clear. It ends with the connection.
 std::shared_ptr<grpc::Channel> ChannelOver(UniqueFd socket, Duration silence);
 
+// kUnavailable, with where and why.
+Error Unreachable(const Endpoint& endpoint, const std::string& why);
+
 // Of a server, for a caller.
 grpc::Status StatusOf(const Error& error);
 
