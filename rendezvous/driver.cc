@@ -73,29 +73,49 @@ CoordinatorDriver::CoordinatorDriver(Loop& loop, const CoordinatorConfig& config
         return run != nullptr && HasReported(*run, {name.node, name.incarnation});
       }) {}
 
-RendezvousHandlers CoordinatorDriver::Handlers() {
+RendezvousHandlers CoordinatorDriver::HandlersOf(std::function<CoordinatorDriver*()> serving) {
+  static const Error kNotServing{ErrorKind::kUnavailable,
+                                 "this node does not serve the rendezvous"};
   return {
-      [this](NodeReport report, std::shared_ptr<PendingSync> call) {
-        OnReport(std::move(report), std::move(call));
+      [serving](NodeReport report, std::shared_ptr<PendingSync> call) {
+        if (CoordinatorDriver* const driver = serving()) {
+          driver->OnReport(std::move(report), std::move(call));
+        } else {
+          call->Refuse(kNotServing);
+        }
       },
-      [this](const CallName& name) { OnCancel(name); },
-      [this](const RunId& run_id) { return StatusOfRuns(run_id); },
-      [this](const ControlRequest& request) { return OnControl(request); },
-      [this](const Membership& name, std::unique_ptr<NodeStream> stream) {
-        requests_.OnNode(name, std::move(stream));
+      [serving](const CallName& name) {
+        if (CoordinatorDriver* const driver = serving()) {
+          driver->OnCancel(name);
+        }
       },
-      [this](const AskStart& start, std::unique_ptr<OperatorStream> stream) {
-        OnAsk(start, std::move(stream));
+      [serving](const RunId& run_id) -> Result<std::vector<RunStatus>> {
+        const CoordinatorDriver* const driver = serving();
+        return driver != nullptr ? driver->StatusOfRuns(run_id) : kNotServing;
+      },
+      [serving](const ControlRequest& request) -> Result<std::string> {
+        CoordinatorDriver* const driver = serving();
+        return driver != nullptr ? driver->OnControl(request) : kNotServing;
+      },
+      [serving](const Membership& name, std::unique_ptr<NodeStream> stream) {
+        if (CoordinatorDriver* const driver = serving()) {
+          driver->OnNode(name, std::move(stream));
+        } else {
+          stream->End(kNotServing);
+        }
+      },
+      [serving](const AskStart& start, std::unique_ptr<OperatorStream> stream) {
+        if (CoordinatorDriver* const driver = serving()) {
+          driver->OnAsk(start, std::move(stream));
+        } else {
+          stream->End(kNotServing);
+        }
       },
   };
 }
 
 void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync> call) {
   const RunId run_id = report.run_id;
-  if (retired_) {
-    call->Refuse({ErrorKind::kUnavailable, "this server has stepped down"});
-    return;
-  }
   auto found = runs_.find(run_id);
   if (found == runs_.end()) {
     if (TellEnd(report, *call)) {
@@ -344,7 +364,6 @@ void CoordinatorDriver::ClaimIsGood(const ClaimGood& good) {
 }
 
 void CoordinatorDriver::Retire() {
-  retired_ = true;
   stay_.Cancel();
   when_unneeded_ = nullptr;
   on_later_term_ = nullptr;

@@ -65,11 +65,14 @@ class CoordinatorDriver {
   // The next run of this name is another one, although this one may not have ended as a run does:
   // its nodes were killed, or their pool ended it. Unless it has a node that is not `of_pool`.
   void ForgetForAnother(const RunId& run_id, const std::function<bool(const NodeId&)>& of_pool);
-  // Forgets every run. Parked calls are refused, and later reports too.
+  // Forgets every run, and refuses parked calls. Nothing may arrive from then on.
   void Retire();
 
-  // The functions that a server's transports call.
-  RendezvousHandlers Handlers();
+  // The functions that a server's transports call. While none is `serving`, they refuse.
+  static RendezvousHandlers HandlersOf(std::function<CoordinatorDriver*()> serving);
+  RendezvousHandlers Handlers() {
+    return HandlersOf([this] { return this; });
+  }
 
   virtual void OnReport(NodeReport report, std::shared_ptr<PendingSync> call);
   virtual void OnCancel(const CallName& name);
@@ -189,7 +192,6 @@ class CoordinatorDriver {
   NoteRun note_run_;               // None: no one needs to know.
   KeepEvents keep_events_;         // None: they stay here alone.
   std::set<RunId> unkept_;         // Those whose outcome the claim does not have yet.
-  bool retired_ = false;
   ControlToken control_token_;
   OperatorRequests requests_;
 };

@@ -13,8 +13,6 @@ namespace {
 
 constexpr Duration kPatience{2'000};  // For the last write of a claim.
 
-const Error kNotServing{ErrorKind::kUnavailable, "this node does not serve the rendezvous"};
-
 FailoverEvent EventOf(const Result<std::optional<Claim>>& found, Time began) {
   return found ? FailoverEvent(ClaimsRead{began, *found})
                : FailoverEvent(ClaimsUnreadable{found.error().message});
@@ -51,40 +49,7 @@ FailoverDriver::~FailoverDriver() {
 }
 
 RendezvousHandlers FailoverDriver::Handlers() {
-  return {
-      [this](NodeReport report, std::shared_ptr<PendingSync> call) {
-        if (coordinator_) {
-          coordinator_->OnReport(std::move(report), std::move(call));
-        } else {
-          call->Refuse(kNotServing);
-        }
-      },
-      [this](const CallName& name) {
-        if (coordinator_) {
-          coordinator_->OnCancel(name);
-        }
-      },
-      [this](const RunId& run_id) -> Result<std::vector<RunStatus>> {
-        return coordinator_ ? coordinator_->StatusOfRuns(run_id) : kNotServing;
-      },
-      [this](const ControlRequest& request) -> Result<std::string> {
-        return coordinator_ ? coordinator_->OnControl(request) : kNotServing;
-      },
-      [this](const Membership& name, std::unique_ptr<NodeStream> stream) {
-        if (coordinator_) {
-          coordinator_->OnNode(name, std::move(stream));
-        } else {
-          stream->End(kNotServing);
-        }
-      },
-      [this](const AskStart& start, std::unique_ptr<OperatorStream> stream) {
-        if (coordinator_) {
-          coordinator_->OnAsk(start, std::move(stream));
-        } else {
-          stream->End(kNotServing);
-        }
-      },
-  };
+  return CoordinatorDriver::HandlersOf([this] { return coordinator_.get(); });
 }
 
 void FailoverDriver::UseServer(std::unique_ptr<ListeningServer> server, const Endpoint& endpoint) {
@@ -279,7 +244,7 @@ void FailoverDriver::BeginTerm(const CoordinatorConfig& term_config, const TakeC
     options_.on_serving({*coordinator_, claim.endpoint, options_.operators_token});
   }
   if (channel_ != nullptr) {
-    channel_->SpeakThrough(LocalChannelTo(loop_, coordinator_->Handlers()));
+    channel_->SpeakThrough(LocalChannelTo(loop_, Handlers()));
   }
 }
 
