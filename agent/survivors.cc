@@ -6,7 +6,6 @@
 
 #include <cstdlib>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -44,21 +43,10 @@ std::vector<pid_t> TreeOf(pid_t worker) {
 }  // namespace
 
 Survivors::Work Survivors::WorkOf(pid_t pid) {
-  constexpr int kFieldsBetween = 11;  // The name's end and utime.
+  constexpr std::size_t kUser = 14 - kFirstOfStat, kSystem = 15 - kFirstOfStat;  // CPU times.
   Work work;
-  const std::string stat = ReadProcFile(pid, "stat");
-  const std::size_t name_end = stat.rfind(')');
-  if (name_end != std::string::npos) {
-    std::istringstream fields(stat.substr(name_end + 1));
-    std::string skipped;
-    for (int i = 0; i < kFieldsBetween; ++i) {
-      fields >> skipped;
-    }
-    std::uint64_t user = 0;
-    std::uint64_t system = 0;
-    fields >> user >> system;
-    work.ticks = user + system;
-  }
+  const std::vector<std::uint64_t> stat = StatOf("/proc/" + std::to_string(pid));
+  work.ticks = stat.empty() ? 0 : stat[kUser] + stat[kSystem];
   work.written = NumberAfter(ReadProcFile(pid, "io"), "wchar:", 10).value_or(0);
   return work;
 }

@@ -13,12 +13,11 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <iterator>
 #include <mutex>
-#include <sstream>
 #include <thread>
 #include <utility>
 
+#include "agent/workers/process_tree.h"
 #include "common/files.h"
 #include "proto/life_lock.h"
 
@@ -27,21 +26,9 @@ namespace {
 
 // One worker's wake-ups: it takes its lock, says so, is waited for, dies.
 constexpr std::size_t kWakesOfOne = 4;
-constexpr std::size_t kMostOfStat = 4096;
-// Of proc(5)'s fields of /proc/PID/stat, which begin with the fourth one here.
-constexpr std::size_t kFlags = 9 - 4, kPending = 31 - 4, kExitCode = 52 - 4;
-
-// Empty: there is no such task any more.
-std::vector<std::uint64_t> StatOf(const std::filesystem::path& task) {
-  const Result<std::string> text = ReadFile(task / "stat", kMostOfStat);
-  const std::size_t state = text ? text->rfind(") ") : std::string::npos;
-  if (state == std::string::npos) {
-    return {};
-  }
-  std::istringstream fields(text->substr(state + std::strlen(") R")));
-  std::vector<std::uint64_t> found(std::istream_iterator<std::uint64_t>(fields), {});
-  return found.size() > kExitCode ? found : std::vector<std::uint64_t>();
-}
+// Of StatOf.
+constexpr std::size_t kFlags = 9 - kFirstOfStat, kPending = 31 - kFirstOfStat,
+                      kExitCode = 52 - kFirstOfStat;
 
 bool IsExiting(const std::vector<std::uint64_t>& stat) {
   constexpr std::uint64_t kExiting = 0x4;  // PF_EXITING.

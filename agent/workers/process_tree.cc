@@ -11,7 +11,10 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
+#include <iterator>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -38,14 +41,10 @@ std::vector<pid_t> NumbersIn(const std::string& directory) {
   return numbers;
 }
 
-// "pid (any name) state ppid ..."; 0: gone.
+// 0: gone.
 pid_t ParentOf(pid_t pid) {
-  const std::string stat = ReadProcFile(pid, "stat");
-  const std::size_t close = stat.rfind(')');
-  if (close == std::string::npos || close + 4 >= stat.size()) {
-    return 0;
-  }
-  return static_cast<pid_t>(std::atoi(stat.c_str() + close + 4));
+  const std::vector<std::uint64_t> stat = StatOf("/proc/" + std::to_string(pid));
+  return stat.empty() ? 0 : static_cast<pid_t>(stat.front());
 }
 
 // For kernels built without CONFIG_PROC_CHILDREN.
@@ -90,6 +89,20 @@ std::string ReadProcFile(pid_t pid, const char* name) {
   const Result<std::string> text =
       ReadFile("/proc/" + std::to_string(pid) + "/" + name, kMaxProcFile);
   return text ? *text : "";
+}
+
+std::vector<std::uint64_t> StatOf(const std::filesystem::path& task) {
+  constexpr std::size_t kLastOfStat = 52;
+  const Result<std::string> text = ReadFile(task / "stat", kMaxProcFile);
+  // "pid (any name) state ppid ..."
+  const std::size_t state = text ? text->rfind(") ") : std::string::npos;
+  if (state == std::string::npos) {
+    return {};
+  }
+  std::istringstream fields(text->substr(state + std::strlen(") R")));
+  std::vector<std::uint64_t> found(std::istream_iterator<std::uint64_t>(fields), {});
+  found.resize(kLastOfStat - kFirstOfStat + 1);
+  return found;
 }
 
 std::vector<pid_t> ChildrenOf(pid_t pid) {

@@ -7,6 +7,9 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <set>
 #include <string>
@@ -16,6 +19,11 @@ namespace ddprun {
 
 // A file of /proc/<pid>; empty: the process is gone, or another user's.
 std::string ReadProcFile(pid_t pid, const char* name);
+
+// The numbers in a task's `stat` file (proc(5)), from the fourth field, the parent, to the exit
+// code. Fields that this kernel does not have are 0. Empty: the task is gone.
+std::vector<std::uint64_t> StatOf(const std::filesystem::path& task);
+inline constexpr std::size_t kFirstOfStat = 4;
 
 // Direct children of `pid`, zombies too. May miss one that is born or re-parented meanwhile, so
 // whoever needs certainty asks again after acting.
