@@ -19,9 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One each iteration: a loop that waits again hears at once of what is left, and finding out that
-// nothing is would cost as much as what came. So a flood never holds up the loop, either.
-constexpr int kMaxPerIteration = 1;
 constexpr int kMaxWaiting = 64;
 // At the end nothing comes after it; processes that a worker left may continue to send.
 constexpr int kMaxAtEnd = 4096;
@@ -134,7 +131,10 @@ void NotifySockets::Wait(const std::shared_ptr<Socket>& socket) {
                                   if (error || !socket->descriptor.is_open()) {
                                     return;
                                   }
-                                  ReceiveAll(*socket, kMaxPerIteration);
+                                  // One: a loop that waits again hears at once of what is
+                                  // left, and finding out that nothing is would cost as much
+                                  // as what came. So a flood never holds up the loop, either.
+                                  Receive(*socket);
                                   if (socket->descriptor.is_open()) {
                                     Wait(socket);
                                   }
@@ -142,21 +142,17 @@ void NotifySockets::Wait(const std::shared_ptr<Socket>& socket) {
 }
 
 // True: nothing waits any more.
-bool NotifySockets::ReceiveAll(Socket& socket, int most) {
-  for (int i = 0; i < most; ++i) {
-    if (!socket.descriptor.is_open() || !Receive(socket)) {
-      return true;
-    }
-  }
-  return false;
-}
-
 bool NotifySockets::ReceiveMost(std::uint32_t local_rank, int most) {
   if (local_rank >= sockets_.size()) {
     return true;
   }
   const std::shared_ptr<Socket> socket = sockets_[local_rank];
-  return ReceiveAll(*socket, most);
+  for (int i = 0; i < most; ++i) {
+    if (!socket->descriptor.is_open() || !Receive(*socket)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // False: nothing waits.

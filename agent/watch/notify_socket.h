@@ -80,7 +80,6 @@ class NotifySockets {
 
   void Wait(const std::shared_ptr<Socket>& socket);
   bool ReceiveMost(std::uint32_t local_rank, int most);
-  bool ReceiveAll(Socket& socket, int most);
   bool Receive(Socket& socket);
   SentDescriptor DescriptorOf(Received& message);
 
