@@ -23,12 +23,10 @@ struct GenerationPlan {
   std::shared_ptr<const AgentOptions> options;
   std::map<std::string, std::string> environment;  // The agent's.
   Placement placement;
-  std::filesystem::path attempt;                 // To be made.
-  std::filesystem::path notify_directory;        // To be made, another one for each generation.
-  std::shared_ptr<const GenerationPlan> before;  // The plan of the last generation, whose files go
-                                                 // first.
-  std::string life_locks;                        // LifeLockWatch::Offer's.
-  NotifyFiles sockets;                           // The sockets that were made.
+  std::filesystem::path attempt;           // To be made.
+  std::filesystem::path notify_directory;  // To be made, another one for each generation.
+  std::string life_locks;                  // LifeLockWatch::Offer's.
+  NotifyFiles sockets;                     // The sockets that were made.
   // By local rank: what the last ones left. Until they are started.
   std::vector<std::vector<MemoryBlock>> memory;
 };
