@@ -131,10 +131,6 @@ struct EventFile::Shared {
     }
   }
 
-  bool Waits() {
-    const std::lock_guard lock(mutex);
-    return !waiting.empty();
-  }
   // As far as there is room for it beside what has come since.
   void PutBack(std::vector<WaitingEvent> lines) {
     const std::lock_guard lock(mutex);
@@ -156,8 +152,7 @@ EventFile::EventFile(Loop& loop, std::filesystem::path directory)
       writer_(loop,
               {.place = shared_->path.native(),
                .consequence = "events of this run are not in that file until it can be written",
-               .write = [shared = shared_] { return shared->Append(); },
-               .waits = [shared = shared_] { return shared->Waits(); }}) {}
+               .write = [shared = shared_] { return shared->Append(); }}) {}
 
 EventFile::~EventFile() = default;
 

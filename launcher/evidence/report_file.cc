@@ -105,8 +105,7 @@ ReportFile::ReportFile(Loop& loop, const fs::path& directory, RunId run_id, std:
       shared_(std::make_shared<Shared>(directory)),
       writer_(loop, {.place = (directory / kReportFile).native(),
                      .consequence = "how the run ended is not in that file until it can be written",
-                     .write = [shared = shared_] { return shared->Write(); },
-                     .waits = [shared = shared_] { return shared->Waits(); }}),
+                     .write = [shared = shared_] { return shared->Write(); }}),
       timer_(loop) {}
 
 void ReportFile::Begin(Look look, Term term) {

@@ -36,11 +36,6 @@ struct RunBundle::Shared {
   std::mutex mutex;
   std::vector<Part> waiting;
 
-  bool Waits() {
-    const std::lock_guard lock(mutex);
-    return !waiting.empty();
-  }
-
   // A part that the disk has no time for is dropped: workers must not wait for it.
   void Put(Part part) {
     const std::lock_guard lock(mutex);
@@ -74,8 +69,7 @@ RunBundle::RunBundle(Loop& loop, fs::path place, std::string node)
       writer_(loop,
               {.place = (place_ / kBundlePrefix).native() + "*",
                .consequence = "the server's evidence of a hang or a failure is not kept there",
-               .write = [shared = shared_] { return shared->Write(); },
-               .waits = [shared = shared_] { return shared->Waits(); }}) {}
+               .write = [shared = shared_] { return shared->Write(); }}) {}
 
 void RunBundle::Begin(Look look, Term term) {
   look_ = std::move(look);

@@ -32,7 +32,8 @@ SideWriter::SideWriter(Loop& loop, Parts parts)
     : loop_(loop), parts_(std::move(parts)), shared_(std::make_shared<Shared>(parts_.write)) {}
 
 void SideWriter::Write() {
-  if (shared_->writing.exchange(true)) {
+  again_ = shared_->writing.exchange(true);
+  if (again_) {
     return;
   }
   const auto refused = std::make_shared<std::string>();
@@ -48,7 +49,7 @@ void SideWriter::Write() {
       [this, refused](bool in_time) {
         if (IsWell(in_time, kPatience, *refused)) {
           said_ = false;
-          if (parts_.waits()) {
+          if (again_) {
             Write();
           }
         }

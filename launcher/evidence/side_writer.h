@@ -24,15 +24,14 @@ class SideWriter {
     std::string consequence;  // For the message: what is missing if it cannot be written.
     // On a thread, never twice at a time; it owns all that it touches.
     std::function<Result<void>()> write;
-    std::function<bool()> waits;  // Any thread: whether there is something to write.
   };
 
   SideWriter(Loop& loop, Parts parts);
   SideWriter(const SideWriter&) = delete;
   SideWriter& operator=(const SideWriter&) = delete;
 
-  // On the loop. Nothing where a thread is at it still, be it one that was left behind: it, or the
-  // next call, takes along what waits.
+  // On the loop. Where a thread is at it still, the next write begins at its end; if it was left
+  // behind, the next call takes along what waits.
   void Write();
 
   // The loop has ended: what waits is written, if that is possible within `limit`; where it is not,
@@ -49,6 +48,7 @@ class SideWriter {
   const Parts parts_;
   const std::shared_ptr<Shared> shared_;
   bool said_ = false;
+  bool again_ = false;  // Write was called during a write.
 };
 
 }  // namespace ddprun
