@@ -32,6 +32,11 @@ void SayWhoIsMissing(const char* verb, const std::set<NodeId>& left, std::size_t
 
 }  // namespace
 
+Time SteadyNow() {
+  return Time(std::chrono::duration_cast<Time::duration>(
+      std::chrono::steady_clock::now().time_since_epoch()));
+}
+
 Result<NodesAsked> AskNodes(const ServerPlace& place, const RunId& run_id, const RequestSpec& spec,
                             const std::vector<NodeId>& nodes) {
   return NodesAsked::Open(place, {run_id, place.access.token, spec, nodes}, kAnswerLimit);

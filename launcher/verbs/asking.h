@@ -16,6 +16,9 @@ namespace ddprun {
 
 inline constexpr Duration kPieceWait{2'000};  // At the time, where no piece comes.
 
+// As loops read it.
+Time SteadyNow();
+
 // The nodes of which all has come, and why not of the others.
 struct NodeAnswers {
   std::set<NodeId> whole;

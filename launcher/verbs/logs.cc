@@ -37,13 +37,6 @@ constexpr std::size_t kMostOfNode = std::size_t{1} << 30;
 constexpr std::size_t kMostTaken = 4'096;  // Pieces in one round.
 constexpr Duration kUnread{500};           // Between two looks whether output has room again.
 
-constexpr Duration kSlack{30'000};  // A node may open its stream so late.
-
-Time SteadyNow() {
-  return Time(std::chrono::duration_cast<Time::duration>(
-      std::chrono::steady_clock::now().time_since_epoch()));
-}
-
 std::string ClockTime(std::int64_t unix_ms) {
   const std::time_t seconds = static_cast<std::time_t>(unix_ms / 1000);
   std::tm parts{};
@@ -327,6 +320,15 @@ bool IsNoRun(const Result<ServerPlace>& place, const Error& error) {
   return IsNowhere(place) || (place && error.kind == ErrorKind::kNotFound);
 }
 
+// Another server is asked for all that came after the last record.
+void BeginAgain(RequestSpec& spec, LogMerge& merge, ToldRecords& records) {
+  constexpr Duration kSlack{30'000};  // A node may open its stream so late.
+  const std::int64_t now = UnixMilliseconds();
+  spec.back = kSlack + Duration(std::max<std::int64_t>(0, now - records.newest().value_or(now)));
+  merge.BeginAgain();
+  records.BeginAgain();
+}
+
 int PrintUnanswered(const Result<ServerPlace>& place, const Error& error) {
   return PrintError(
       "logs", {error.kind,
@@ -401,12 +403,8 @@ int PrintLogs(const LogsRequest& request) {
                                  ServerGone(*followed) + ", and no other has taken over within " +
                                      FormatDuration(kServerPatience)});
     }
-    merge.BeginAgain();
-    records.BeginAgain();
     wanted.spec.lines.reset();  // All that was printed meanwhile is wanted.
-    wanted.spec.back =
-        kSlack + Duration(std::max<std::int64_t>(
-                     0, UnixMilliseconds() - records.newest().value_or(UnixMilliseconds())));
+    BeginAgain(wanted.spec, merge, records);
     std::this_thread::sleep_for(std::chrono::seconds(1));
   }
 }
@@ -441,11 +439,7 @@ void RunFollower::Follow(const std::stop_token& leaves) {
       if (output.failed() || errors.failed()) {
         break;
       }
-      request.spec.back =
-          kSlack + Duration(std::max<std::int64_t>(
-                       0, UnixMilliseconds() - records.newest().value_or(UnixMilliseconds())));
-      merge.BeginAgain();
-      records.BeginAgain();
+      BeginAgain(request.spec, merge, records);
     }
     if (!last) {
       std::this_thread::sleep_for(pause);

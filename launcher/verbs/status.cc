@@ -36,15 +36,11 @@ std::string Upper(std::string text) {
   return text;
 }
 
-std::string Count(std::uint32_t n, const std::string& one) {
-  return std::to_string(n) + " " + one + (n == 1 ? "" : "s");
-}
-
 // ", requeued 2 times, the job ends in 3 h 20 min": what its scheduler does with it.
 std::string Job(const RunStatus& run, std::int64_t now_unix) {
   std::string text;
   if (run.requeues > 0) {
-    text += ", requeued " + Count(run.requeues, "time");
+    text += ", requeued " + CountOf(run.requeues, "time");
   }
   if (run.job_ends_unix > 0 && run.outcome.empty()) {
     const std::int64_t left = run.job_ends_unix - now_unix;
@@ -60,7 +56,7 @@ std::string Headline(const RunStatus& run, std::int64_t now_unix) {
                      Upper(run.phase) + " for " + FormatDuration(run.phase_since);
   if (run.generation.value > 0) {
     text += ", generation " + std::to_string(run.generation.value) + " of " +
-            Count(run.group_size, "node") + " and " + Count(run.world_size, "worker");
+            CountOf(run.group_size, "node") + " and " + CountOf(run.world_size, "worker");
   }
   text += " (--nnodes=" + std::to_string(run.min_nodes) +
           (run.max_nodes == run.min_nodes ? "" : ":" + std::to_string(run.max_nodes)) +
@@ -236,7 +232,7 @@ std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& 
   } else if (runs.size() == 1) {
     text = OneRun(runs.front(), now_unix);
   } else {
-    text = Count(static_cast<std::uint32_t>(runs.size()), "run") + " at " + where +
+    text = CountOf(static_cast<std::uint32_t>(runs.size()), "run") + " at " + where +
            " (--rdzv-id=NAME shows one of them):\n";
     for (const RunStatus& run : runs) {
       text += PrintableLine(Headline(run, now_unix) +

@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "launcher/print_out.h"
 #include "launcher/status_json.h"
+#include "launcher/verbs/asking.h"
 #include "launcher/verbs/pool_status.h"
 
 namespace ddprun {
@@ -21,11 +22,6 @@ constexpr Duration kLookEvery{1'000};
 constexpr Duration kServerLost{15'000};  // A takeover is over by then.
 constexpr std::size_t kRows = 24;        // Of a run with many nodes.
 constexpr const char* kClearScreen = "\033[H\033[J";
-
-Time WatchClock() {
-  return Time(std::chrono::duration_cast<Time::duration>(
-      std::chrono::steady_clock::now().time_since_epoch()));
-}
 
 struct LookText {
   std::string text;
@@ -68,7 +64,7 @@ int WatchStatus(const StatusRequest& request) {
   std::optional<Time> lost;
   for (bool first = true;; first = false) {
     const Result<LookText> look = LookOnce(request);
-    const Time now = WatchClock();
+    const Time now = SteadyNow();
     std::string text;
     if (look) {
       lost.reset();
