@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <future>
+
+#include "tests/support/scratch_directory.h"
 
 namespace ddprun {
 namespace {
@@ -15,14 +15,8 @@ namespace fs = std::filesystem;
 
 class OwnDirectory : public testing::Test {
  protected:
-  void SetUp() override {
-    fs::remove_all(place_);
-    ASSERT_TRUE(fs::create_directory(place_));
-  }
-  void TearDown() override { fs::remove_all(place_); }
-
-  const fs::path place_ =
-      fs::path(testing::TempDir()) / ("run_directory_test" + std::to_string(::getpid()));
+  ScratchDirectory scratch_;
+  const fs::path place_ = scratch_.path();
   const fs::path parent_ = place_ / ".ddprun";
   const fs::path own_ = parent_ / "7.0.0";
 };

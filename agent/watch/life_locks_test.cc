@@ -31,11 +31,6 @@ using ::testing::UnorderedElementsAre;
 
 class LifeLocksTest : public ::testing::Test {
  protected:
-  // A process that takes the lock of its number, does this, and else waits to be killed.
-  struct Child {
-    pid_t pid = 0;
-  };
-
   ~LifeLocksTest() override {
     for (const pid_t pid : pids_) {
       ::kill(pid, SIGKILL);
@@ -52,6 +47,7 @@ class LifeLocksTest : public ::testing::Test {
     ASSERT_EQ(::pipe2(ready_, O_CLOEXEC), 0);
   }
 
+  // A process that takes the lock of its number, does this, and else waits to be killed.
   void Start(const std::function<void()>& what = [] {}) {
     const std::string variable = LifeLockOf(file_, static_cast<std::uint32_t>(pids_.size()));
     const pid_t pid = ::fork();

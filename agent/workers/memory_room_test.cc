@@ -7,6 +7,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/scratch_directory.h"
+
 namespace ddprun {
 namespace {
 
@@ -16,9 +18,6 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 class MemoryRoomTest : public testing::Test {
  protected:
-  MemoryRoomTest() { fs::create_directories(proc_ / "pressure"); }
-  ~MemoryRoomTest() override { fs::remove_all(folder_); }
-
   static void Write(const fs::path& file, const std::string& text) {
     fs::create_directories(file.parent_path());
     std::ofstream(file) << text;
@@ -28,8 +27,8 @@ class MemoryRoomTest : public testing::Test {
     return {.proc = proc_, .cgroup = Cgroup{folder_ / "top/job", folder_ / "top", unified}};
   }
 
-  const fs::path folder_ =
-      testing::TempDir() + "/" + testing::UnitTest::GetInstance()->current_test_info()->name();
+  ScratchDirectory scratch_;
+  const fs::path folder_ = scratch_.path();
   const fs::path proc_ = folder_ / "proc";
 };
 

@@ -130,7 +130,6 @@ TEST(HostsCore, AllLostIsTheEnd) {
   EXPECT_EQ(scenario.Feed(HostGone{1, "x"}).exit_code, 69);
 }
 
-// As a shell does in place of ddprun.
 // A home on a disk that hangs: the first host of all may be the one.
 TEST(HostsCore, WhoIsWaitedForIsSaidOnce) {
   HostsScenario scenario(3, 2);
@@ -142,6 +141,7 @@ TEST(HostsCore, WhoIsWaitedForIsSaidOnce) {
   EXPECT_EQ(scenario.said, "waiting for an answer from n1 n3, up to 1 min 00 s\n");
 }
 
+// As a shell does in place of ddprun.
 TEST(HostsCore, AHostThatNeverGreetsIsGivenUp) {
   HostsScenario scenario(1, 1);
   scenario.After(HostsConfig::kSlowGreeting);
