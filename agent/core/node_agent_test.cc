@@ -216,12 +216,6 @@ TEST_F(Agent, FinishInIdleIsAcknowledgedThenObeyed) {
   EXPECT_EQ(Find<Exit>()->code, 3);  // What it was told first.
 }
 
-TEST_F(Agent, FinishDoesNotWaitLongForTheAcknowledgement) {
-  Told(Finish{Ending::kSucceeded, 0, "ok", {}}, 1s);
-  Feed(AgentTick{}, 1'200ms);
-  EXPECT_EQ(Find<Exit>()->code, 0);
-}
-
 TEST_F(RunningAgent, FinishInRunningStopsFirst) {
   Told(Finish{Ending::kFailed, 3, "failed", {}}, 2s);
   EXPECT_TRUE(Did<SignalWorkers>());

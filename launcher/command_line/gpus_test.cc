@@ -94,9 +94,6 @@ TEST(Gpus, NumbersCountThoseThatDdprunMaySee) {
   EXPECT_EQ(Chosen("1", "GPU-8f2a,GPU-77", 8), "GPU-77");
   EXPECT_EQ(Chosen("3,1", std::nullopt, 8), "3,1");  // Local rank 0 has the first.
   EXPECT_EQ(Chosen("5", std::nullopt, 0), "5");      // How many there are is not known.
-}
-
-TEST(Gpus, UuidsAreTakenAsTheyAre) {
   EXPECT_EQ(Chosen("GPU-8f2a,MIG-77", "0,1", 2), "GPU-8f2a,MIG-77");
 }
 

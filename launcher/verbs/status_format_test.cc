@@ -199,14 +199,10 @@ TEST_F(Status, ALongReasonIsCut) {
   EXPECT_EQ(Json()["runs"][0]["nodes"][2]["reason"], reason);
 }
 
-TEST_F(Status, TheReasonForAWaitAndTheOutcomeAreTold) {
-  run.waits_for = "waiting for nodes: 1 of 2 are here";
-  const std::string waits = Text();
-  EXPECT_THAT(waits, HasSubstr("\nwaiting for nodes: 1 of 2 are here\n"));
+TEST_F(Status, TheOutcomeIsTold) {
   run.outcome = "stopped on request";
   run.exit_code = 130;
-  const std::string text = Text();
-  EXPECT_THAT(text, HasSubstr("\noutcome: stopped on request (exit code 130)\n"));
+  EXPECT_THAT(Text(), HasSubstr("\noutcome: stopped on request (exit code 130)\n"));
 }
 
 TEST_F(Status, WhatTheSchedulerDoesIsTold) {
