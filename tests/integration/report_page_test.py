@@ -14,7 +14,7 @@ from selenium.webdriver.common.by import By
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from browser import BrowserTest, browser  # noqa: E402
+from browser import DARK, BrowserTest  # noqa: E402
 from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT, eventually, page_data  # noqa: E402
 
 HOSTILE = "</script><script>document.title='taken'</script><!--<script>"
@@ -126,12 +126,11 @@ class Report(BrowserTest):
         self.assertLess(self.chrome.find_element(By.ID, "grid").size["height"], 200)
         wide = self.chrome.execute_script("return document.documentElement.scrollWidth <= innerWidth")
         self.assertTrue(wide, "it scrolls sideways")
-        dark = browser(self.home.name, "--force-dark-mode", "--blink-settings=preferredColorScheme=0")
-        self.addCleanup(dark.quit)
-        dark.get("file://" + page)
-        color = dark.execute_script("return getComputedStyle(document.body).backgroundColor")
+        self.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", DARK)
+        color = self.chrome.execute_script("return getComputedStyle(document.body).backgroundColor")
         self.assertLess(max(int(n) for n in re.findall(r"\d+", color)[:3]), 60, color)
-        self.shot("report-dark.png", dark)
+        self.shot("report-dark.png")
+        self.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 if __name__ == "__main__":

@@ -22,9 +22,9 @@ FLAGS = ("--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-ru
 DARK = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}  # Of Emulation.setEmulatedMedia.
 
 
-def browser(directory, *flags):
+def browser(directory):
     options = Options()
-    for flag in (*FLAGS.split(), *flags, f"--user-data-dir={tempfile.mkdtemp(dir=directory)}"):
+    for flag in (*FLAGS.split(), f"--user-data-dir={tempfile.mkdtemp(dir=directory)}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     return webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
@@ -62,6 +62,6 @@ class BrowserTest(DdprunTest):
         bad = [line for line in self.chrome.get_log("browser") if line["level"] == "SEVERE"]
         self.assertEqual(bad, [])
 
-    def shot(self, name, chrome=None):
+    def shot(self, name):
         if SHOTS:
-            (chrome or self.chrome).save_screenshot(os.path.join(SHOTS, name))
+            self.chrome.save_screenshot(os.path.join(SHOTS, name))
