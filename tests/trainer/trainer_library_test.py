@@ -6,12 +6,10 @@ Each, with a rank killed in the middle, ends with the bits of an undisturbed one
 import json
 import os
 import re
-import subprocess
 
 import support
-from ddprun_runs import DdprunTest, kill_all, read_bytes, workers_below
+from ddprun_runs import DdprunTest, kill_all, read_bytes, read_text, workers_below
 
-DDPRUN = os.environ["DDPRUN"]
 EXAMPLES = os.path.dirname(os.environ["DDPRUN_TRAIN"])  # The program that support starts: charlm.
 SMALL = ["--context=32", "--width=32", "--layers=1", "--heads=2", "--epochs=2", "--batch=8",
          "--checkpoint-every=20"]
@@ -95,23 +93,6 @@ class Library(support.TrainerTest):
             (worker,) = self.run_world(self.arguments + [flag], expect=2, generation=generation)
             self.assertIn(refused[flag], worker.text("err"))
 
-    def run_under_ddprun(self, program, *arguments):
-        result = subprocess.run(
-            [DDPRUN, "--nproc-per-node=2", os.path.join(EXAMPLES, program), *arguments],
-            cwd=self.directory, capture_output=True, text=True, timeout=support.LIMIT)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return result
-
-    def test_the_other_examples_learn(self):
-        self.run_under_ddprun("mlp", "--epochs=3", "--publish=circle", "--result=mlp.json")
-        with open(self.path("checkpoints/mlp/metrics.jsonl")) as file:
-            self.assertGreater(json.loads(file.readlines()[-1])["accuracy"], 0.9)
-        tuned = self.run_under_ddprun("finetune", "--epochs=1", "--init-from=circle")
-        self.assertIn("parameters from 'circle'", tuned.stderr)
-        made = self.run_under_ddprun("gan", "--epochs=6").stdout
-        radius = float(made.split("mean radius of points made: ")[1].split()[0])
-        self.assertAlmostEqual(radius, 1, delta=0.4)
-
 
 class Killed(DdprunTest):
     def launch(self, name, program, flags):
@@ -129,17 +110,24 @@ class Killed(DdprunTest):
                 return read_bytes(self.path(f"{name}.{attempt}.st"))
         return self.fail("no kill came before the end of the training")
 
-    def test_each_example_ends_with_the_bits_of_an_undisturbed_one(self):
+    def test_each_example_learns_and_ends_with_the_bits_of_an_undisturbed_one(self):
         write_text(self.path("text"))
-        for program, *flags in (["mlp", "--epochs=1", "--publish=circle"],
+        runs = {}
+        for program, *flags in (["mlp", "--epochs=2", "--publish=circle"],
                                 ["finetune", "--epochs=1", "--init-from=circle"],
-                                ["gan", "--epochs=2"],
+                                ["gan", "--epochs=3"],
                                 ["charlm", *SMALL, "--data=text"]):
             with self.subTest(program):
-                self.all_end([self.launch("whole." + program, program, flags)], limit=support.WHOLE_LIMIT)
+                runs[program] = self.launch("whole." + program, program, flags)
+                self.all_end([runs[program]], limit=support.WHOLE_LIMIT)
                 whole = read_bytes(self.path(f"whole.{program}.st"))
                 self.assertGreater(len(whole), 500)
                 self.assertTrue(self.killed_once("killed." + program, program, flags) == whole, "the parameters differ")
+        told = read_text(self.path("whole.mlp/metrics.jsonl")).splitlines()
+        self.assertGreater(json.loads(told[-1])["accuracy"], 0.9)
+        self.assertIn("parameters from 'circle'", runs["finetune"].err())
+        radius = float(runs["gan"].out().split("mean radius of points made: ")[1].split()[0])
+        self.assertAlmostEqual(radius, 1, delta=0.4)
 
 
 if __name__ == "__main__":
