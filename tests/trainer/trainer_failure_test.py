@@ -219,8 +219,8 @@ class Failure(support.TrainerTest):
             self.run_world(arguments, generation=2 * epochs)
 
     def test_samples_and_profiles_that_a_disk_refuses_do_not_end_the_training(self):
-        arguments = ["--model=toy", "--epochs=20", "--sample-log=samples", "--profile=prof", "--profile-schedule=0,1,20,3"]
-        workers = self.start(arguments, ranks=2, limits={resource.RLIMIT_FSIZE: 30_000})
+        arguments = ["--model=toy", "--epochs=5", "--sample-log=samples", "--profile=prof", "--profile-schedule=0,1,5,1"]
+        workers = self.start(arguments, ranks=2, limits={resource.RLIMIT_FSIZE: 6144})
         for rank, worker in enumerate(workers):
             self.assertEqual(worker.wait(), 0, worker.text("err"))
             self.assertIn(f"rank-{rank}.jsonl': File too large; nothing more is written to it", worker.text("err"))
