@@ -10,7 +10,8 @@ SMALL = r"multiprocessing\b.*|torch\.utils\.serialization(\.config)?"
 
 
 class Preloaded(TorchTest):
-    def test_nothing_large_is_imported_late(self):
+    # libtorch's autograd counts devices at the first backward pass of a process.
+    def test_nothing_large_is_imported_late_and_a_device_that_a_worker_registers_is_served(self):
         run = self.run_program(2, "late.py", flags=["--preload=imports,report", "--max-restarts=1"])
         # On a busy machine a fork may take longer than is waited for; then nothing is shown here.
         if "did not answer within" in run.err():
@@ -20,6 +21,7 @@ class Preloaded(TorchTest):
             self.assertEqual(len(reports), 2, run.all())
             for report in reports:
                 self.assertTrue(report["forked"], run.all())
+                self.assertEqual(report["refused"], "", run.all())
                 self.assertTrue(report["same"])
                 self.assertEqual([m for m in report["late"] if not re.fullmatch(SMALL, m)], [])
         self.assertNotIn("--preload not used", run.all())
@@ -40,23 +42,13 @@ class Preloaded(TorchTest):
         self.assertEqual(run.wait(LIMIT), 0, run.all())
         self.assertNotIn("run again", run.err())
 
-    # libtorch's autograd counts devices at the first backward pass of a process.
-    def device_report(self, name, preload):
-        run = self.run_program(1, name, flags=[f"--preload={preload}"])
+    def test_a_module_that_takes_a_backward_pass_with_a_device_there_is_left_out(self):
+        run = self.run_program(1, "device_at_import.py", flags=["--preload=torch,report,device_module"])
         if "did not answer within" in run.err():
             self.skipTest("the preload process was late, and workers started cold")
         (report,) = self.reports()
-        self.assertEqual(report["refused"], "", run.all())
-        return report["forked"], run.err()
-
-    def test_a_device_that_a_worker_registers_is_served(self):
-        forked, _ = self.device_report("device_later.py", "torch,torch._dynamo,report")
-        self.assertTrue(forked)
-
-    def test_a_module_that_takes_a_backward_pass_with_a_device_there_is_left_out(self):
-        forked, said = self.device_report("device_at_import.py", "torch,report,device_module")
-        self.assertTrue(forked)
-        self.assertIn("without device_module (starts a thread)", said)
+        self.assertEqual((report["forked"], report["refused"]), (True, ""), run.all())
+        self.assertIn("without device_module (starts a thread)", run.err())
 
 
 if __name__ == "__main__":
