@@ -8,8 +8,9 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+from judges import judge  # noqa: E402
 from kubelet import KubeletTest  # noqa: E402
-from manifests import container_of, judge, objects  # noqa: E402
+from manifests import container_of, objects  # noqa: E402
 
 from networks import namespaces_work  # noqa: E402
 from tutorials import PageTest  # noqa: E402

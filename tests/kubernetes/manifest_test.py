@@ -9,7 +9,8 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from manifests import EXAMPLES, container_of, expanded, judge, objects, printed  # noqa: E402
+from judges import judge  # noqa: E402
+from manifests import EXAMPLES, container_of, expanded, objects, printed  # noqa: E402
 
 from ddprun_runs import DDPRUN, read_text  # noqa: E402
 
