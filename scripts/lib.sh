@@ -54,3 +54,4 @@ torch_packages() { printf '%s\n' "$(torch_venv)"/lib/python3*/site-packages; }
 # Beside the torch venv, not in it: another list here costs no second download of torch.
 frameworks() { printf '%s/frameworks-%s' "$cache" "$(hash_of "$root/scripts/pins/frameworks.txt")"; }
 more_frameworks() { printf '%s/more-frameworks-%s' "$cache" "$(hash_of "$root/scripts/pins/more-frameworks.txt")"; }
+torchtitan() { printf '%s/torchtitan-%s' "$cache" "$(hash_of "$root/scripts/pins/torchtitan.txt")"; }

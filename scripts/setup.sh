@@ -2,7 +2,7 @@
 # Installs what a fresh Debian 12 misses to build ddprun: packages and libtorch. More, by flag:
 #   --quick  what units and the style test need      --fuzz   the compiler of the fuzz targets
 #   --tests  both, and what whole programs are tested with: Slurm, Open MPI, Python packages
-#   --torch  the real torch, accelerate, Lightning, DeepSpeed, TorchX, torchft and TensorBoard
+#   --torch  the real torch, accelerate, Lightning, DeepSpeed, TorchX, torchft, torchtitan and TensorBoard
 #   --old-torches   older releases of torch, without CUDA, for a test of compatibility
 #   --docs   what builds the documentation site (--tests has it too)
 #   --cuda   the real torch, which has the libraries for GPUs, and headers
@@ -241,10 +241,13 @@ lock_cache
   ": 25 MB to download, 110 MB on disk" "$pins/frameworks.txt"
 [[ $want_torch == no ]] || install_beside "$(more_frameworks)" 150 "DeepSpeed, TorchX and torchft" \
   ": 10 MB to download, 60 MB on disk" "$pins/more-frameworks.txt"
+[[ $want_torch == no ]] || install_beside "$(torchtitan)" 400 "torchtitan" \
+  ": 71 MB to download, 240 MB on disk" "$pins/torchtitan.txt"
 if [[ $want_torch == yes ]]; then
   compile_python "$(torch_venv)/bin/python3" "$(torch_venv)"
   compile_python "$(torch_venv)/bin/python3" "$(frameworks)"
   compile_python "$(torch_venv)/bin/python3" "$(more_frameworks)"
+  compile_python "$(torch_venv)/bin/python3" "$(torchtitan)"
 fi
 [[ $want_old == no ]] || install_old_torches
 [[ $want_cuda == no ]] || install_beside "$(cuda_headers)" 100 "CUDA headers" \

@@ -39,7 +39,7 @@ if [[ $quick == yes ]]; then
 elif [[ $want_torch == yes ]]; then
   "$root/scripts/setup.sh" --tests --torch
   extra=(-DDDPRUN_TEST_PYTHON="$(torch_venv)/bin/python3" -DDDPRUN_FRAMEWORKS="$(frameworks)"
-    -DDDPRUN_MORE_FRAMEWORKS="$(more_frameworks)")
+    -DDDPRUN_MORE_FRAMEWORKS="$(more_frameworks)" -DDDPRUN_TORCHTITAN="$(torchtitan)")
 else
   "$root/scripts/setup.sh" --tests
   extra=(-DDDPRUN_TEST_PYTHON="$(test_venv)/bin/python3")

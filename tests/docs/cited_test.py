@@ -25,7 +25,7 @@ FOREIGN = {
                                       "no-index", "system-site-packages", "target"],
     "kubectl": ["from-literal"],
     "tensorboard": ["logdir"],
-    "torchft_lighthouse, torchtitan": ["bind", "config", "min-replicas"],
+    "torchft_lighthouse, torchtitan": ["bind", "checkpoint", "config", "min-replicas", "training"],
     "the reader's own program, examples": ["data", "local-rank", "out"],
     "a beginning of several": ["nproc"],
 }
