@@ -40,7 +40,8 @@ std::vector<Entry> Entries() {
 
 // Without pictures, comments, bold marks and the targets of links.
 std::string Plain(const std::string& markdown) {
-  static const std::regex kLeftOut(R"((!\[[^\]]*\]\([^)]+\)|<!--[^>]*-->)\n+)");
+  static const std::regex kLeftOut(
+      R"((!\[[^\]]*\]\([^)]+\)|<!--[^>]*-->|<picture>(?:[^<]|<(?!/picture>))*</picture>)\n+)");
   static const std::regex kLink(R"(\[([^\]]+)\]\([^)]+\))");
   static const std::regex kBold(R"(\*\*([^*]+)\*\*)");
   const std::string text = std::regex_replace(markdown, kLeftOut, "");

@@ -68,6 +68,13 @@ class Cited(unittest.TestCase):
         unknown = [f"{where}: {name}" for where, name in cited(re.compile(r"\bDDPRUN_[A-Z_]+[A-Z]\b")) if name not in known]
         self.assertEqual(unknown, [])
 
+    def test_no_page_that_help_prints_has_markup_of_pictures_or_links(self):
+        pages = os.path.join(ROOT, "launcher/command_line/message_pages.cmake")
+        topics = re.search(r"embed_pages\(topic_pages (.*)\)", pathlib.Path(pages).read_text(encoding="utf-8"))[1].split()
+        for topic in [*topics, "messages", *re.findall(r"^(\S+)$", references.output(references.DDPRUN, "help", "messages"), re.M)]:
+            text = CODE.sub("", references.output(references.DDPRUN, "help", topic))
+            self.assertNotRegex(text, r"<[!/a-z]|\]\(|\*\*", topic)
+
     def test_a_signature_has_a_line_for_each_argument_with_its_whole_type(self):
         source_of = "def f(one: 'Union[str, os.PathLike[str]]', two: 'Callable[[int, str], Dict[str, List[int]]]' = g(1, 2)): pass"
         self.assertEqual(references.signature(ast.parse(source_of).body[0], "ddprun.f"),
