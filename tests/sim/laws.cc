@@ -108,7 +108,8 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
     BreakIf(id != state.world->id && (!fenced || kills_itself), "generation ",
             state.world->generation, " was formed while ", host, " still runs generation ",
             live.placement.generation,
-            kills_itself ? ", whose workers --fence-after kills before that" : "");
+            kills_itself ? ", whose workers --fence-after kills before that"
+                         : ", which was not lost in the server's list of nodes after any step");
   }
 }
 

@@ -264,6 +264,12 @@ void Server::BeforeStep(const CoordinatorState& state, const CoordinatorEvent& e
                 " judges by the time before what has arrived");
   phase_before_ = state.phase;
   worlds_before_ = state.worlds_formed;
+  nodes_before_.clear();
+  if (simulation_.transcript.words()) {
+    for (const auto& [key, node] : state.nodes) {
+      nodes_before_.push_back(key);
+    }
+  }
   laws_.BeforeStep(state, machine_.deluded());
 }
 
@@ -294,6 +300,11 @@ void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& ev
   }
   for (const RunEvent& said : effects.events) {
     Tell(said.text);
+  }
+  for (const NodeKey& key : nodes_before_) {
+    if (!state.nodes.contains(key)) {
+      Tell("forgets this membership of node " + key.node);
+    }
   }
   worlds_ += state.worlds_formed - worlds_before_;
   restarts_ = state.budget.used;

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "rendezvous/driver.h"
 #include "rendezvous/failover/sole_claim.h"
@@ -153,6 +154,7 @@ class Server {
   bool knew_run_ = false;
   Phase phase_before_ = Phase::kGathering;
   std::uint64_t worlds_before_ = 0;
+  std::vector<NodeKey> nodes_before_;  // Where a trace is written: to see which are forgotten.
   std::uint64_t worlds_ = 0;
   std::uint32_t restarts_ = 0;
   std::optional<Time> over_since_;
