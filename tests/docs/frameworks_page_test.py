@@ -31,6 +31,7 @@ class Frameworks(PageTest):
 
     @unittest.skipUnless(TORCHTITAN, "without torchtitan")
     def test_torchtitan(self):
+        self.limit = 240  # Both ranks compute on CPUs, beside other tests.
         self.environment.update(PYTHONPATH=f"{TORCHTITAN}:{MORE}:{FRAMEWORKS}", OMP_NUM_THREADS="1")
         assets = Path(self.folder, "tests/assets")  # As in a clone of torchtitan, but smaller.
         for folder in ("tokenizer", "c4_test"):
