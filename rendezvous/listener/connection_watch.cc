@@ -6,24 +6,16 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <iterator>
-#include <map>
-#include <set>
 #include <utility>
 #include <vector>
 
-#include "common/files.h"
-#include "common/time.h"
 #include "rendezvous/listener/bytes_received.h"
 #include "rendezvous/listener/plain_address.h"
 #include "rendezvous/listener/rejected.h"
-#include "rendezvous/listener/unauthenticated.h"
 
 namespace ddprun {
 namespace {
-
-using EpollDescriptor = boost::asio::posix::stream_descriptor;
 
 // How often connections without an accepted call are looked at, and how many at a time.
 constexpr Duration kLook{10};
@@ -53,60 +45,18 @@ void EndNow(int fd) {
 
 }  // namespace
 
-class ConnectionWatch::State : public std::enable_shared_from_this<ConnectionWatch::State> {
- public:
-  State(AsioLoop& loop, Told closed, Ended ended, std::size_t most, Duration patience)
-      : loop_(loop),
-        closed_(std::move(closed)),
-        ended_(std::move(ended)),
-        most_(most),
-        patience_(patience),
-        epoll_(loop.io()),
-        look_(loop),
-        ask_(loop) {}
+ConnectionWatch::ConnectionWatch(AsioLoop& loop, Told closed, Ended ended, std::size_t most,
+                                 Duration patience)
+    : loop_(loop),
+      closed_(std::move(closed)),
+      ended_(std::move(ended)),
+      most_(most),
+      patience_(patience),
+      epoll_(loop.io()),
+      look_(loop),
+      ask_(loop) {}
 
-  std::string Watch(int fd);
-  void MarkAuthenticated(const std::string& peer);
-  void Close();
-
- private:
-  using Number = UnauthenticatedConnections::Number;
-  struct Watched {
-    UniqueFd copy;    // The duplicate; none: it was closed.
-    int reader = -1;  // The reader's descriptor, which it may have closed.
-    std::string peer;
-  };
-  bool Begin();
-  bool IsRoomFor(const std::string& peer);
-  void EndUnauthenticated(Number number, const std::string& why);
-  void Wait();
-  void OnReady();
-  void OnEnd(Number number);
-  void LookAgain();
-  void Look();
-  void LetOneCopyGo();
-  void AskTheKernel();
-
-  AsioLoop& loop_;
-  Told closed_;
-  Ended ended_;
-  const std::size_t most_;
-  const Duration patience_;
-  // One epoll descriptor for all of them. It reports only ends; bytes do not wake it.
-  EpollDescriptor epoll_;
-  std::map<Number, Watched> watched_;
-  std::map<std::string, Number> number_of_;
-  Number next_ = 0;
-  UnauthenticatedConnections unauthenticated_;  // Connections without an accepted call.
-  Number looked_at_ = 0;                        // The last of them that was looked at.
-  LoopTimer look_;
-  std::set<Number> doubled_;  // Accepted, with a duplicate.
-  std::set<Number> single_;   // Accepted, without one.
-  Number asked_about_ = 0;    // The last of them that was checked.
-  LoopTimer ask_;
-};
-
-bool ConnectionWatch::State::Begin() {
+bool ConnectionWatch::Begin() {
   const int fd = ::epoll_create1(EPOLL_CLOEXEC);
   if (fd < 0) {
     return false;
@@ -116,8 +66,8 @@ bool ConnectionWatch::State::Begin() {
   return true;
 }
 
-std::string ConnectionWatch::State::Watch(int fd) {
-  if (!closed_ || (!epoll_.is_open() && !Begin())) {
+std::string ConnectionWatch::Watch(int fd) {
+  if (!epoll_.is_open() && !Begin()) {
     return "";
   }
   UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
@@ -141,7 +91,7 @@ std::string ConnectionWatch::State::Watch(int fd) {
   return peer;
 }
 
-bool ConnectionWatch::State::IsRoomFor(const std::string& peer) {
+bool ConnectionWatch::IsRoomFor(const std::string& peer) {
   if (unauthenticated_.size() < most_) {
     return true;
   }
@@ -152,17 +102,15 @@ bool ConnectionWatch::State::IsRoomFor(const std::string& peer) {
   return who.has_value();
 }
 
-void ConnectionWatch::State::EndUnauthenticated(Number number, const std::string& why) {
+void ConnectionWatch::EndUnauthenticated(Number number, const std::string& why) {
   unauthenticated_.Remove(number);
   const Watched& watched = watched_.at(number);
   const std::string peer = watched.peer;
   EndNow(watched.copy.get());
-  if (const auto ended = ended_) {  // The call may destroy this object.
-    ended(peer, why);
-  }
+  ended_(peer, why);
 }
 
-void ConnectionWatch::State::MarkAuthenticated(const std::string& peer) {
+void ConnectionWatch::MarkAuthenticated(const std::string& peer) {
   const auto found = number_of_.find(peer);
   if (found == number_of_.end() || !unauthenticated_.Remove(found->second)) {
     return;
@@ -176,7 +124,7 @@ void ConnectionWatch::State::MarkAuthenticated(const std::string& peer) {
 
 // The epoll registration belongs to the connection: it stays, and reports its end, until the reader
 // closes its own descriptor. If the reader is faster nothing is reported, so AskTheKernel checks.
-void ConnectionWatch::State::LetOneCopyGo() {
+void ConnectionWatch::LetOneCopyGo() {
   if (doubled_.empty()) {
     return;
   }
@@ -191,7 +139,7 @@ void ConnectionWatch::State::LetOneCopyGo() {
 
 // Compares the peer of the reader's descriptor number, which may belong to another connection by
 // now.
-void ConnectionWatch::State::AskTheKernel() {
+void ConnectionWatch::AskTheKernel() {
   std::vector<Number> ended;
   auto next = single_.upper_bound(asked_about_);
   for (std::size_t left = std::min(kMostAskedAtOnce, single_.size()); left > 0; --left) {
@@ -207,55 +155,35 @@ void ConnectionWatch::State::AskTheKernel() {
     ask_.ArmAt(loop_.Now() + kAskAgain, [this] { AskTheKernel(); });
   }
   for (const Number number : ended) {
-    if (closed_) {
-      OnEnd(number);
-    }
+    OnEnd(number);
   }
 }
 
-void ConnectionWatch::State::Close() {
-  closed_ = nullptr;
-  ended_ = nullptr;
-  unauthenticated_ = {};
-  doubled_.clear();
-  single_.clear();
-  look_.Cancel();
-  ask_.Cancel();
-  boost::system::error_code ignored;
-  epoll_.close(ignored);
-  watched_.clear();
-  number_of_.clear();
+void ConnectionWatch::Wait() {
+  epoll_.async_wait(Epoll::wait_read, [this, alive = alive_](boost::system::error_code error) {
+    if (*alive && !error) {
+      OnReady();
+    }
+  });
 }
 
-void ConnectionWatch::State::Wait() {
-  epoll_.async_wait(EpollDescriptor::wait_read,
-                    [weak = weak_from_this()](boost::system::error_code error) {
-                      if (const auto self = weak.lock(); self && !error) {
-                        self->OnReady();
-                      }
-                    });
-}
-
-void ConnectionWatch::State::OnReady() {
+void ConnectionWatch::OnReady() {
   std::array<epoll_event, 64> events{};
-  const int count = epoll_.is_open() ? ::epoll_wait(epoll_.native_handle(), events.data(),
-                                                    static_cast<int>(events.size()), 0)
-                                     : 0;
-  for (int i = 0; i < count && closed_; ++i) {
+  const int count =
+      ::epoll_wait(epoll_.native_handle(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < count; ++i) {
     OnEnd(events[static_cast<std::size_t>(i)].data.u64);
   }
-  if (epoll_.is_open()) {
-    Wait();
-  }
+  Wait();
 }
 
-void ConnectionWatch::State::LookAgain() {
+void ConnectionWatch::LookAgain() {
   look_.ArmAt(loop_.Now() + kLook, [this] { Look(); });
 }
 
 // Polls the received bytes: a wait would not see them if the reader is as fast as the sender and
 // leaves nothing in the socket.
-void ConnectionWatch::State::Look() {
+void ConnectionWatch::Look() {
   std::vector<Number> flooded;
   for (std::size_t left = std::min(kMostAtOnce, unauthenticated_.size()); left > 0; --left) {
     looked_at_ = unauthenticated_.After(looked_at_);
@@ -264,9 +192,7 @@ void ConnectionWatch::State::Look() {
     }
   }
   for (const Number number : flooded) {
-    if (closed_) {
-      EndUnauthenticated(number, "it sent too much before a permitted call");
-    }
+    EndUnauthenticated(number, "it sent too much before a permitted call");
   }
   while (const auto silent = unauthenticated_.Since(loop_.Now() - patience_)) {
     EndUnauthenticated(*silent, "it made no permitted call within " + FormatDuration(patience_));
@@ -276,7 +202,7 @@ void ConnectionWatch::State::Look() {
   }
 }
 
-void ConnectionWatch::State::OnEnd(Number number) {
+void ConnectionWatch::OnEnd(Number number) {
   const auto found = watched_.find(number);
   if (found == watched_.end()) {
     return;
@@ -293,24 +219,7 @@ void ConnectionWatch::State::OnEnd(Number number) {
   doubled_.erase(number);
   single_.erase(number);
   watched_.erase(found);
-  const auto closed = closed_;  // The call may destroy this object.
-  closed(peer);
-}
-
-ConnectionWatch::ConnectionWatch(AsioLoop& loop, Told closed, Ended ended, std::size_t most,
-                                 Duration patience)
-    : state_(std::make_shared<State>(loop, std::move(closed), std::move(ended), most, patience)) {}
-
-ConnectionWatch::~ConnectionWatch() {
-  state_->Close();
-}
-
-std::string ConnectionWatch::Watch(int fd) {
-  return state_->Watch(fd);
-}
-
-void ConnectionWatch::MarkAuthenticated(const std::string& peer) {
-  state_->MarkAuthenticated(peer);
+  closed_(peer);
 }
 
 }  // namespace ddprun

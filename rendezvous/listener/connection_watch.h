@@ -13,13 +13,19 @@
 // the next is not watched (unauthenticated.h). One without an accepted call ends after a while.
 #pragma once
 
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "common/asio_loop.h"
+#include "common/files.h"
+#include "common/time.h"
+#include "rendezvous/listener/unauthenticated.h"
 
 namespace ddprun {
 
@@ -33,12 +39,12 @@ class ConnectionWatch {
   using Told = std::function<void(const std::string& peer)>;
   using Ended = std::function<void(const std::string& peer, const std::string& why)>;
 
-  // Both are called on the loop with what Watch returned, and never once this is destroyed.
-  // `ended`: a connection was ended before it was accepted, because it sent too much, too many
-  // others wait, or `patience` was over; `closed` follows. `most`: how many may be without an
-  // accepted call.
+  // Both are called on the loop with what Watch returned, and never once this is destroyed; neither
+  // may destroy it. `ended`: a connection was ended before it was accepted, because it sent too
+  // much, too many others wait, or `patience` was over; `closed` follows. `most`: how many may be
+  // without an accepted call.
   ConnectionWatch(AsioLoop& loop, Told closed, Ended ended, std::size_t most, Duration patience);
-  ~ConnectionWatch();
+  ~ConnectionWatch() { *alive_ = false; }
   ConnectionWatch(const ConnectionWatch&) = delete;
   ConnectionWatch& operator=(const ConnectionWatch&) = delete;
 
@@ -51,8 +57,42 @@ class ConnectionWatch {
   void MarkAuthenticated(const std::string& peer);
 
  private:
-  class State;
-  std::shared_ptr<State> state_;  // Shared with the pending wait.
+  using Epoll = boost::asio::posix::stream_descriptor;
+  using Number = UnauthenticatedConnections::Number;
+  struct Watched {
+    UniqueFd copy;    // The duplicate; none: it was closed.
+    int reader = -1;  // The reader's descriptor, which it may have closed.
+    std::string peer;
+  };
+  bool Begin();
+  bool IsRoomFor(const std::string& peer);
+  void EndUnauthenticated(Number number, const std::string& why);
+  void Wait();
+  void OnReady();
+  void OnEnd(Number number);
+  void LookAgain();
+  void Look();
+  void LetOneCopyGo();
+  void AskTheKernel();
+
+  AsioLoop& loop_;
+  Told closed_;
+  Ended ended_;
+  const std::size_t most_;
+  const Duration patience_;
+  // One epoll descriptor for all of them. It reports only ends; bytes do not wake it.
+  Epoll epoll_;
+  std::map<Number, Watched> watched_;
+  std::map<std::string, Number> number_of_;
+  Number next_ = 0;
+  UnauthenticatedConnections unauthenticated_;  // Connections without an accepted call.
+  Number looked_at_ = 0;                        // The last of them that was looked at.
+  LoopTimer look_;
+  std::set<Number> doubled_;  // Accepted, with a duplicate.
+  std::set<Number> single_;   // Accepted, without one.
+  Number asked_about_ = 0;    // The last of them that was checked.
+  LoopTimer ask_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace ddprun
