@@ -7,24 +7,17 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
 #include <cstring>
-#include <map>
-#include <set>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include "rendezvous/listener/first_bytes.h"
 #include "rendezvous/listener/http2_refusal.h"
 #include "rendezvous/listener/plain_address.h"
-#include "rendezvous/listener/rejected.h"
 
 namespace ddprun {
 namespace {
 
-using Descriptor = boost::asio::posix::stream_descriptor;
 using Readiness = boost::asio::posix::descriptor_base;
 
 constexpr int kAcceptsPerIteration = 64;
@@ -49,85 +42,31 @@ void RefuseTls(int fd) {
 
 }  // namespace
 
-class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
- public:
-  State(AsioLoop& loop, AcceptorOptions options, AcceptorHandlers handlers)
-      : loop_(loop),
-        options_(std::move(options)),
-        handlers_(std::move(handlers)),
-        listener_(loop.io()),
-        rejected_(loop, "rendezvous"),
-        lines_(loop),
-        expiry_(loop),
-        pause_(loop) {}
+Acceptor::Acceptor(AsioLoop& loop, AcceptorOptions options, AcceptorHandlers handlers)
+    : loop_(loop),
+      options_(std::move(options)),
+      handlers_(std::move(handlers)),
+      listener_(loop.io()),
+      rejected_(loop, "rendezvous"),
+      lines_(loop),
+      expiry_(loop),
+      pause_(loop) {}
 
-  void Start(UniqueFd listener) {
-    listener_.assign(listener.Release());
-    WaitForConnections();
-  }
+void Acceptor::Start(UniqueFd listener) {
+  listener_.assign(listener.Release());
+  WaitForConnections();
+}
 
-  void Close() {
-    boost::system::error_code ignored;
-    listener_.close(ignored);
-    pending_.clear();
-    of_address_.clear();
-    expiry_.Cancel();
-    pause_.Cancel();
-  }
-
- private:
-  enum class Speaks { kUnknown, kHttp, kHttp2 };
-  struct PendingConnection {
-    Descriptor socket;
-    Time deadline;
-    std::size_t seen = 0;  // First bytes looked at.
-    std::string request;   // Of an HTTP client: bytes that were read, not only peeked at.
-    Speaks speaks = Speaks::kUnknown;
-    bool told = false;  // The refusal of its call was sent.
-    std::string address;
-  };
-  // In order of arrival, so of deadlines.
-  using PendingConnections = std::map<std::uint64_t, PendingConnection>;
-
-  void WaitForConnections();
-  void AcceptSome();
-  void Admit(int fd, const std::string& address);
-  void MakeRoomFor(const std::string& address);
-  void WaitForBytes(std::uint64_t id, PendingConnection& pending);
-  void OnReadable(PendingConnections::iterator pending);
-  void Decide(PendingConnections::iterator pending);
-  void ReadRequest(PendingConnections::iterator pending);
-  void ReadCall(PendingConnections::iterator pending);
-  void HandOver(PendingConnections::iterator pending, const std::function<void(UniqueFd)>& to);
-  void Remove(PendingConnections::iterator pending);
-  void Reject(PendingConnections::iterator pending, std::string_view reason);
-  void ArmExpiry();
-
-  AsioLoop& loop_;
-  const AcceptorOptions options_;
-  AcceptorHandlers handlers_;
-  Descriptor listener_;
-  RejectedConnections rejected_;
-  RateLimitedLog lines_;
-  LoopTimer expiry_;
-  LoopTimer pause_;
-  PendingConnections pending_;
-  // The pending connections of each address, oldest first.
-  std::map<std::string, std::set<std::uint64_t>> of_address_;
-  std::uint64_t next_id_ = 0;
-};
-
-void Acceptor::State::WaitForConnections() {
+void Acceptor::WaitForConnections() {
   listener_.async_wait(Readiness::wait_read,
-                       [weak = weak_from_this()](boost::system::error_code error) {
-                         const auto self = weak.lock();
-                         if (self && !error) {
-                           self->AcceptSome();
+                       [this, alive = alive_](boost::system::error_code error) {
+                         if (*alive && !error) {
+                           AcceptSome();
                          }
                        });
 }
 
-void Acceptor::State::AcceptSome() {
+void Acceptor::AcceptSome() {
   for (int i = 0; i < kAcceptsPerIteration; ++i) {
     const int fd =
         ::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -151,7 +90,7 @@ void Acceptor::State::AcceptSome() {
   WaitForConnections();
 }
 
-void Acceptor::State::Admit(int fd, const std::string& address) {
+void Acceptor::Admit(int fd, const std::string& address) {
   if (!LeavesRoom(fd)) {
     ::close(fd);
     rejected_.Note(address, "nearly all descriptors (ulimit -n) are in use [descriptor-limit]");
@@ -181,7 +120,7 @@ void Acceptor::State::Admit(int fd, const std::string& address) {
   ArmExpiry();
 }
 
-void Acceptor::State::MakeRoomFor(const std::string& address) {
+void Acceptor::MakeRoomFor(const std::string& address) {
   const std::size_t most = std::min(options_.max_undecided, OneDescriptorIn(8));
   const std::size_t most_of_one = std::min(options_.max_undecided_of_one, most);
   const auto own = of_address_.find(address);
@@ -194,21 +133,20 @@ void Acceptor::State::MakeRoomFor(const std::string& address) {
   }
 }
 
-void Acceptor::State::WaitForBytes(std::uint64_t id, PendingConnection& pending) {
+void Acceptor::WaitForBytes(std::uint64_t id, PendingConnection& pending) {
   pending.socket.async_wait(Readiness::wait_read,
-                            [weak = weak_from_this(), id](boost::system::error_code error) {
-                              const auto self = weak.lock();
-                              if (!self || error) {
+                            [this, alive = alive_, id](boost::system::error_code error) {
+                              if (!*alive || error) {
                                 return;
                               }
-                              const auto pending = self->pending_.find(id);
-                              if (pending != self->pending_.end()) {
-                                self->OnReadable(pending);
+                              const auto pending = pending_.find(id);
+                              if (pending != pending_.end()) {
+                                OnReadable(pending);
                               }
                             });
 }
 
-void Acceptor::State::OnReadable(PendingConnections::iterator pending) {
+void Acceptor::OnReadable(PendingConnections::iterator pending) {
   switch (pending->second.speaks) {
     case Speaks::kUnknown:
       return Decide(pending);
@@ -219,7 +157,7 @@ void Acceptor::State::OnReadable(PendingConnections::iterator pending) {
   }
 }
 
-void Acceptor::State::Decide(PendingConnections::iterator pending) {
+void Acceptor::Decide(PendingConnections::iterator pending) {
   const int fd = pending->second.socket.native_handle();
   std::array<char, kMaxFirstBytes> bytes;
   const ssize_t count = ::recv(fd, bytes.data(), bytes.size(), MSG_PEEK);
@@ -264,7 +202,7 @@ void Acceptor::State::Decide(PendingConnections::iterator pending) {
   }
 }
 
-void Acceptor::State::ReadRequest(PendingConnections::iterator pending) {
+void Acceptor::ReadRequest(PendingConnections::iterator pending) {
   const int fd = pending->second.socket.native_handle();
   std::string& request = pending->second.request;
   std::array<char, kMaxHttpRequest> bytes;
@@ -295,7 +233,7 @@ void Acceptor::State::ReadRequest(PendingConnections::iterator pending) {
 
 // After the refusal was sent, later bytes are read and dropped: a close before that would reset the
 // connection and lose the refusal. `seen` counts all bytes that were read.
-void Acceptor::State::ReadCall(PendingConnections::iterator pending) {
+void Acceptor::ReadCall(PendingConnections::iterator pending) {
   const int fd = pending->second.socket.native_handle();
   std::string& call = pending->second.request;
   std::array<char, kMaxHttp2Beginning> bytes;
@@ -328,8 +266,8 @@ void Acceptor::State::ReadCall(PendingConnections::iterator pending) {
   WaitForBytes(pending->first, pending->second);
 }
 
-void Acceptor::State::HandOver(PendingConnections::iterator pending,
-                               const std::function<void(UniqueFd)>& to) {
+void Acceptor::HandOver(PendingConnections::iterator pending,
+                        const std::function<void(UniqueFd)>& to) {
   WaitForMoreThan(pending->second.socket.native_handle(), 0);
   UniqueFd fd(pending->second.socket.release());
   Remove(pending);
@@ -338,7 +276,7 @@ void Acceptor::State::HandOver(PendingConnections::iterator pending,
   }
 }
 
-void Acceptor::State::Remove(PendingConnections::iterator pending) {
+void Acceptor::Remove(PendingConnections::iterator pending) {
   const auto own = of_address_.find(pending->second.address);
   own->second.erase(pending->first);
   if (own->second.empty()) {
@@ -348,13 +286,13 @@ void Acceptor::State::Remove(PendingConnections::iterator pending) {
   ArmExpiry();
 }
 
-void Acceptor::State::Reject(PendingConnections::iterator pending, std::string_view reason) {
+void Acceptor::Reject(PendingConnections::iterator pending, std::string_view reason) {
   rejected_.Note(pending->second.address, reason);
   Remove(pending);
 }
 
 // One timer for all: each connection has the same patience, so the oldest one is always the next.
-void Acceptor::State::ArmExpiry() {
+void Acceptor::ArmExpiry() {
   if (pending_.empty()) {
     expiry_.Cancel();
     return;
@@ -365,17 +303,6 @@ void Acceptor::State::ArmExpiry() {
     }
     ArmExpiry();
   });
-}
-
-Acceptor::Acceptor(AsioLoop& loop, AcceptorOptions options, AcceptorHandlers handlers)
-    : state_(std::make_shared<State>(loop, std::move(options), std::move(handlers))) {}
-
-Acceptor::~Acceptor() {
-  state_->Close();
-}
-
-void Acceptor::Start(UniqueFd listener) {
-  state_->Start(std::move(listener));
 }
 
 }  // namespace ddprun

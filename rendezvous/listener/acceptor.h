@@ -16,14 +16,21 @@
 //            --anything else, silence, too many--> closed
 #pragma once
 
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
+#include <string>
+#include <string_view>
 
 #include "common/asio_loop.h"
 #include "common/files.h"
 #include "common/time.h"
 #include "rendezvous/listener/http.h"
+#include "rendezvous/listener/rejected.h"
 
 namespace ddprun {
 
@@ -48,7 +55,7 @@ struct AcceptorHandlers {
 class Acceptor {
  public:
   Acceptor(AsioLoop& loop, AcceptorOptions options, AcceptorHandlers handlers);
-  ~Acceptor();  // Closes the listening socket and all undecided connections.
+  ~Acceptor() { *alive_ = false; }  // The listening socket and all undecided connections close.
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
@@ -56,8 +63,47 @@ class Acceptor {
   void Start(UniqueFd listener);
 
  private:
-  class State;
-  std::shared_ptr<State> state_;  // Shared with pending waits, which find it closed.
+  using Descriptor = boost::asio::posix::stream_descriptor;
+  enum class Speaks { kUnknown, kHttp, kHttp2 };
+  struct PendingConnection {
+    Descriptor socket;
+    Time deadline;
+    std::size_t seen = 0;  // First bytes looked at.
+    std::string request;   // Of an HTTP client: bytes that were read, not only peeked at.
+    Speaks speaks = Speaks::kUnknown;
+    bool told = false;  // The refusal of its call was sent.
+    std::string address;
+  };
+  // In order of arrival, so of deadlines.
+  using PendingConnections = std::map<std::uint64_t, PendingConnection>;
+
+  void WaitForConnections();
+  void AcceptSome();
+  void Admit(int fd, const std::string& address);
+  void MakeRoomFor(const std::string& address);
+  void WaitForBytes(std::uint64_t id, PendingConnection& pending);
+  void OnReadable(PendingConnections::iterator pending);
+  void Decide(PendingConnections::iterator pending);
+  void ReadRequest(PendingConnections::iterator pending);
+  void ReadCall(PendingConnections::iterator pending);
+  void HandOver(PendingConnections::iterator pending, const std::function<void(UniqueFd)>& to);
+  void Remove(PendingConnections::iterator pending);
+  void Reject(PendingConnections::iterator pending, std::string_view reason);
+  void ArmExpiry();
+
+  AsioLoop& loop_;
+  const AcceptorOptions options_;
+  AcceptorHandlers handlers_;
+  Descriptor listener_;
+  RejectedConnections rejected_;
+  RateLimitedLog lines_;
+  LoopTimer expiry_;
+  LoopTimer pause_;
+  PendingConnections pending_;
+  // The pending connections of each address, oldest first.
+  std::map<std::string, std::set<std::uint64_t>> of_address_;
+  std::uint64_t next_id_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace ddprun
