@@ -208,14 +208,17 @@ Result<void> LaunchedNode::BindWatch() {
 Result<void> LaunchedNode::OpenWatch() {
   watch_ = MakePageListener(
       loop_, [this] { return LookForPage(); },
-      [this](ControlVerb verb, const NodeId& node, const std::function<void(HttpAnswer)>& done) {
-        done(Control(verb, node));
+      [this](const RunId& run, ControlVerb verb, const NodeId& node) -> Result<std::string> {
+        CoordinatorDriver* const server = Server();
+        if (server == nullptr) {
+          return Error{
+              ErrorKind::kUnavailable,
+              "this node does not host the rendezvous of the run: " + role_.where + " does"};
+        }
+        return server->OnControl({run, verb, node, role_.operators_token});
       });
   if (watch_socket_) {
-    RETURN_IF_ERROR(watch_->Listen(std::move(*watch_socket_)));
-    Log(LogLevel::kInfo, "probes and metrics: http://" + ToString(watch_->endpoint()) +
-                             "/livez, /readyz and /metrics; `ddprun status --url` prints the link "
-                             "of the status page");
+    RETURN_IF_ERROR(AnswerWatchers(*watch_, std::move(*watch_socket_)));
     LeavePageLinks();
   }
   return {};
@@ -279,18 +282,6 @@ PageView LaunchedNode::LookForPage() const {
                  places};
   view.access.AlsoOfAllRuns(role_.operators_token);
   return view;
-}
-
-HttpAnswer LaunchedNode::Control(ControlVerb verb, const NodeId& node) const {
-  constexpr unsigned kConflict = 409;
-  CoordinatorDriver* const server = Server();
-  if (server == nullptr) {
-    return {kConflict,
-            "this node does not host the rendezvous of the run: " + role_.where + " does\n"};
-  }
-  const Result<std::string> said =
-      server->OnControl({config_.run_id, verb, node, role_.operators_token});
-  return said ? HttpAnswer{200, *said + "\n"} : HttpAnswer{kConflict, said.error().message + "\n"};
 }
 
 void LaunchedNode::OnWorker(const WorkerNews& news) {

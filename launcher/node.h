@@ -49,7 +49,6 @@ class LaunchedNode {
   std::optional<RunStatus> LookAtRun() const;
   std::vector<std::string> PlacesOfPage() const;
   PageView LookForPage() const;
-  HttpAnswer Control(ControlVerb verb, const NodeId& node) const;
   void OnWorker(const WorkerNews& news);
   void OnSignal(int signal);
   void OnExit(const Exit& exit);

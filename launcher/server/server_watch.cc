@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "common/log.h"
 #include "launcher/command_line/addresses.h"
 
 namespace ddprun {
@@ -36,24 +35,13 @@ Result<void> ServerWatch::Open(Here here, Where served_at, Where server) {
   server_ = std::move(server);
   watch_ = MakeRunsListener(
       loop_, [this] { return Look(); },
-      [this](const RunId& run, ControlVerb verb, const NodeId& node,
-             const std::function<void(HttpAnswer)>& done) {
-        constexpr unsigned kConflict = 409;
-        CoordinatorDriver* const serving = here_();
-        const Result<std::string> said =
-            serving == nullptr ? Error{ErrorKind::kUnavailable, "another server hosts the run now"}
-                               : serving->OnControl({run, verb, node, token_});
-        done(said ? HttpAnswer{200, *said + "\n"}
-                  : HttpAnswer{kConflict, said.error().message + "\n"});
+      [this](const RunId& run, ControlVerb verb, const NodeId& node) -> Result<std::string> {
+        if (CoordinatorDriver* const serving = here_()) {
+          return serving->OnControl({run, verb, node, token_});
+        }
+        return Error{ErrorKind::kUnavailable, "another server hosts the run now"};
       });
-  if (!socket_) {
-    return {};
-  }
-  RETURN_IF_ERROR(watch_->Listen(std::move(*socket_)));
-  Log(LogLevel::kInfo,
-      "probes and metrics: http://" + ToString(page_) +
-          "/livez, /readyz and /metrics; `ddprun status --url` prints the link of the status page");
-  return {};
+  return socket_ ? AnswerWatchers(*watch_, std::move(*socket_)) : Result<void>();
 }
 
 std::function<void(UniqueFd, std::string)> ServerWatch::OfPort() {

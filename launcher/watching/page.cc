@@ -204,8 +204,9 @@ HttpAnswer PageAnswers::Control(const HttpRequest& request) const {
   if (drains && !IsNodeName(request.body)) {
     return {kBadRequest, "not the name of a node\n"};
   }
-  return {.act = [control = control_, drains, node = request.body](auto done) {
-    control(drains ? ControlVerb::kDrain : ControlVerb::kStop, drains ? node : "", std::move(done));
+  return {.act = [control = control_, run = view_.node.run_id, drains,
+                  node = drains ? request.body : ""](auto done) {
+    control(run, drains ? ControlVerb::kDrain : ControlVerb::kStop, node, std::move(done));
   }};
 }
 

@@ -46,8 +46,8 @@ struct PageView {
 std::vector<std::string> OtherPages(const RunStatus& run, const std::vector<std::string>& own);
 
 // Carries an operator's request out; `done` gets what the server says.
-using ControlHandler =
-    std::function<void(ControlVerb verb, std::string node, std::function<void(HttpAnswer)> done)>;
+using ControlHandler = std::function<void(const RunId& run, ControlVerb verb, const NodeId& node,
+                                          std::function<void(HttpAnswer)> done)>;
 
 // To browsers that show none at the server's own port.
 HttpAnswer ProbesNeedKey();

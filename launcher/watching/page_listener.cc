@@ -2,13 +2,29 @@
 
 #include <utility>
 
+#include "common/log.h"
+
 namespace ddprun {
 namespace {
 
-std::unique_ptr<HttpListener> ListenerOf(Loop& loop, std::function<HttpListener::Answer()> look) {
+constexpr unsigned kConflict = 409;
+
+template <typename Answers, typename Look>
+std::unique_ptr<HttpListener> ListenerOf(Loop& loop, Look look, Operate operate) {
+  const ControlHandler control = [&loop, operate = std::move(operate)](
+                                     const RunId& run, ControlVerb verb, const NodeId& node,
+                                     std::function<void(HttpAnswer)> done) {
+    loop.Post([operate, run, verb, node, done = std::move(done)] {
+      const Result<std::string> said = operate(run, verb, node);
+      done(said ? HttpAnswer{200, *said + "\n"}
+                : HttpAnswer{kConflict, said.error().message + "\n"});
+    });
+  };
   return std::make_unique<HttpListener>(
-      [&loop, look = std::move(look)](std::function<void(HttpListener::Answer)> done) {
-        loop.Post([look, done = std::move(done)] { done(look()); });
+      [&loop, look = std::move(look), control](std::function<void(HttpListener::Answer)> done) {
+        loop.Post([look, control, done = std::move(done)] {
+          done(std::make_shared<Answers>(look(), control));
+        });
       },
       std::make_shared<LatePage>("the control loop is stuck: it has not answered within " +
                                  FormatDuration(HttpListener::kPatienceWithLoop) + "\n"));
@@ -17,29 +33,13 @@ std::unique_ptr<HttpListener> ListenerOf(Loop& loop, std::function<HttpListener:
 }  // namespace
 
 std::unique_ptr<HttpListener> MakePageListener(Loop& loop, std::function<PageView()> look,
-                                               ControlHandler control) {
-  const ControlHandler on_loop = [&loop, control = std::move(control)](
-                                     ControlVerb verb, std::string node, auto done) {
-    loop.Post([control, verb, node = std::move(node), done = std::move(done)]() mutable {
-      control(verb, std::move(node), std::move(done));
-    });
-  };
-  return ListenerOf(loop, [look = std::move(look), on_loop] {
-    return std::make_shared<PageAnswers>(look(), on_loop);
-  });
+                                               Operate operate) {
+  return ListenerOf<PageAnswers>(loop, std::move(look), std::move(operate));
 }
 
 std::unique_ptr<HttpListener> MakeRunsListener(Loop& loop, std::function<ServerView()> look,
-                                               RunsAnswers::RunControl control) {
-  const RunsAnswers::RunControl on_loop = [&loop, control = std::move(control)](
-                                              const RunId& run, ControlVerb verb,
-                                              const std::string& node, auto done) {
-    loop.Post(
-        [control, run, verb, node, done = std::move(done)] { control(run, verb, node, done); });
-  };
-  return ListenerOf(loop, [look = std::move(look), on_loop] {
-    return std::make_shared<RunsAnswers>(look(), on_loop);
-  });
+                                               Operate operate) {
+  return ListenerOf<RunsAnswers>(loop, std::move(look), std::move(operate));
 }
 
 Result<ListenSocket> ListenForWatchers(const Endpoint& listen) {
@@ -48,6 +48,14 @@ Result<ListenSocket> ListenForWatchers(const Endpoint& listen) {
     return Error{socket.error().kind, "--http-listen: " + socket.error().message};
   }
   return socket;
+}
+
+Result<void> AnswerWatchers(HttpListener& listener, ListenSocket socket) {
+  RETURN_IF_ERROR(listener.Listen(std::move(socket)));
+  Log(LogLevel::kInfo, "probes and metrics: http://" + ToString(listener.endpoint()) +
+                           "/livez, /readyz and /metrics; `ddprun status --url` prints the link "
+                           "of the status page");
+  return {};
 }
 
 }  // namespace ddprun

@@ -13,14 +13,20 @@
 
 namespace ddprun {
 
-// `look` and `control` run on the loop. The listener ends before the loop does.
+// What the server says to an operator's request.
+using Operate =
+    std::function<Result<std::string>(const RunId& run, ControlVerb verb, const NodeId& node)>;
+
+// `look` and `operate` run on the loop. The listener ends before the loop does.
 std::unique_ptr<HttpListener> MakePageListener(Loop& loop, std::function<PageView()> look,
-                                               ControlHandler control);
+                                               Operate operate);
 // Of a server alone.
 std::unique_ptr<HttpListener> MakeRunsListener(Loop& loop, std::function<ServerView()> look,
-                                               RunsAnswers::RunControl control);
+                                               Operate operate);
 
 // Binds the address at which such a listener answers.
 Result<ListenSocket> ListenForWatchers(const Endpoint& listen);
+// From now on; says where.
+Result<void> AnswerWatchers(HttpListener& listener, ListenSocket socket);
 
 }  // namespace ddprun

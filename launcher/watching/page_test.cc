@@ -42,11 +42,12 @@ struct PageTest : ::testing::Test {
                   "n0:29400",
                   {"n1:8081"}};
     view.node.run = run;
-    return PageAnswers(std::move(view),
-                       [this](ControlVerb verb, const std::string& node, const auto& done) {
-                         asked = (verb == ControlVerb::kDrain ? "drain " : "stop ") + node;
-                         done({200, "it is done\n"});
-                       })
+    return PageAnswers(
+               std::move(view),
+               [this](const RunId&, ControlVerb verb, const NodeId& node, const auto& done) {
+                 asked = (verb == ControlVerb::kDrain ? "drain " : "stop ") + node;
+                 done({200, "it is done\n"});
+               })
         .Reply(request);
   }
   HttpAnswer Post(const std::string& path, const std::string& body,

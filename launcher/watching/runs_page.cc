@@ -60,11 +60,7 @@ PageAnswers& RunsAnswers::Page(const RunStatus* run) {
     for (const RunStatus& one : view_.runs.size() == 1 ? std::vector<RunStatus>() : view_.runs) {
       view.runs.push_back({one.run_id, one.phase, HeadlineOf(one).text});
     }
-    page = std::make_unique<PageAnswers>(
-        std::move(view),
-        [control = control_, id](ControlVerb verb, const std::string& node, const auto& done) {
-          control(id, verb, node, done);
-        });
+    page = std::make_unique<PageAnswers>(std::move(view), control_);
   }
   return *page;
 }

@@ -26,9 +26,7 @@ inline constexpr std::size_t kMostWhole = 16;
 
 class RunsAnswers final : public HttpAnswers {
  public:
-  using RunControl = std::function<void(const RunId& run, ControlVerb verb, const std::string& node,
-                                        std::function<void(HttpAnswer)> done)>;
-  RunsAnswers(ServerView view, RunControl control)
+  RunsAnswers(ServerView view, ControlHandler control)
       : view_(std::move(view)), control_(std::move(control)) {}
   HttpAnswer Reply(const HttpRequest& request) override;
   std::string News(StreamPlace& place) override;
@@ -42,7 +40,7 @@ class RunsAnswers final : public HttpAnswers {
   PageAnswers& Page(const RunStatus* run);
 
   const ServerView view_;
-  const RunControl control_;
+  const ControlHandler control_;
   std::map<RunId, std::unique_ptr<PageAnswers>> pages_;
 };
 
