@@ -64,11 +64,6 @@ Result<void> TakeClaimOf(Left& left, SoleClaim& claim, const Endpoint& endpoint)
   return {};
 }
 
-int Refuse(const Error& error) {
-  Log(LogLevel::kError, InOneLine(error.message));
-  return error.kind == ErrorKind::kInvalid ? kExitUsage : kExitUnavailable;
-}
-
 // The exit code of whatever stopped it.
 int RunUntilStopped(AsioLoop& loop) {
   int stopped_by = 0;
@@ -92,34 +87,20 @@ Result<void> Open(FailoverDriver& failover, GrpcNetwork& network, const ServerCo
   return {};
 }
 
-Result<void> OpenWatch(ServerWatch& watch, const FailoverDriver& failover) {
-  return watch.Open([&] { return failover.coordinator(); }, [&] { return failover.served_at(); },
-                    [&] { return failover.server_at(); });
-}
-
 // Serves while it has the newest claim of the run directory, and stands by while a node has it.
-int ServeWithFailover(const ServerConfig& config, AsioLoop& loop) {
+Result<int> ServeWithFailover(const ServerConfig& config, AsioLoop& loop) {
   FailoverOptions options;
   options.core.listens = false;
   options.new_term_config = NewTermConfig;
   options.core.given = config.listen;
-  const Result<Access> access = ChooseAccess(config);
-  if (!access) {
-    return Refuse({access.error().kind, WithOrigins(access.error().message, config.settings)});
-  }
+  ASSIGN_OR_RETURN(const Access access, ChooseAccess(config));
   const auto claims = std::make_shared<ClaimDirectory>(config.run_dir);
   options.claims = claims;
-  if (const Result<void> prepared = claims->Prepare(); !prepared) {
-    return Refuse(prepared.error());
-  }
-  const Result<std::string> operators = OperatorsToken(*access, config.run_dir);
-  if (!operators) {
-    return Refuse(operators.error());
-  }
-  options.operators_token = *operators;
-  ServerWatch watch(loop, config, *operators);
-  const auto network = std::make_shared<GrpcNetwork>(loop, *access, *operators);
-  if (!access->tls.serves()) {  // A browser asks in the clear.
+  RETURN_IF_ERROR(claims->Prepare());
+  ASSIGN_OR_RETURN(options.operators_token, OperatorsToken(access, config.run_dir));
+  ServerWatch watch(loop, config, options.operators_token);
+  const auto network = std::make_shared<GrpcNetwork>(loop, access, options.operators_token);
+  if (!access.tls.serves()) {  // A browser asks in the clear.
     network->UsePage(watch.OfPort());
   }
   options.network = network;
@@ -130,13 +111,11 @@ int ServeWithFailover(const ServerConfig& config, AsioLoop& loop) {
     evidence.ServerCame(server.coordinator);
   };
   FailoverDriver failover(loop, std::move(options), nullptr);
-  Result<void> open = watch.Bind();
-  open = open ? Open(failover, *network, config, *access) : open;
-  open = open ? OpenWatch(watch, failover) : open;
-  if (!open) {
-    Log(LogLevel::kError, InOneLine(open.error().message));
-    return kExitUnavailable;
-  }
+  RETURN_IF_ERROR(watch.Bind());
+  RETURN_IF_ERROR(Open(failover, *network, config, access));
+  RETURN_IF_ERROR(watch.Open([&] { return failover.coordinator(); },
+                             [&] { return failover.served_at(); },
+                             [&] { return failover.server_at(); }));
   failover.Start();
   const int code = RunUntilStopped(loop);
   evidence.LookLast();
@@ -159,65 +138,49 @@ Result<void> KeepDetached(PoolDriver& pool, Loop& loop, const std::filesystem::p
   return {};
 }
 
-int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
-  Result<Left> left = OpenState(config.state_dir);
-  if (!left) {
-    return Refuse(left.error());
-  }
+Result<int> ServeAlone(const ServerConfig& config, AsioLoop& loop) {
+  ASSIGN_OR_RETURN(Left left, OpenState(config.state_dir));
   CoordinatorConfig term_config = NewTermConfig();
-  term_config.term = NewClaim(left->take, term_config.term, config.listen).term;
-  Result<Access> access = ChooseAccess(config);
-  if (!access) {
-    return Refuse({access.error().kind, WithOrigins(access.error().message, config.settings)});
-  }
-  const bool given = !access->token.empty() || config.tls.any() || config.insecure;
+  term_config.term = NewClaim(left.take, term_config.term, config.listen).term;
+  ASSIGN_OR_RETURN(Access access, ChooseAccess(config));
+  const bool given = !access.token.empty() || config.tls.any() || config.insecure;
   const SealedToken drawn = config.in_slurm_job && !given ? DrawSealedToken() : SealedToken{};
-  access->token += drawn.token;
+  access.token += drawn.token;
   CoordinatorDriver coordinator(loop, term_config);
-  ServerWatch watch(loop, config, access->token);
+  ServerWatch watch(loop, config, access.token);
   AcceptorOptions options;
   options.health.sealed = drawn.sealed;
   PoolDriver pool(loop, static_cast<std::uint64_t>(UnixMicroseconds()));
   RendezvousHandlers handlers = coordinator.Handlers();
-  if (!access->token.empty()) {  // It is needed to join a pool, to launch there and to look.
+  if (!access.token.empty()) {  // It is needed to join a pool, to launch there and to look.
     handlers =
         pool.With(std::move(handlers), [&coordinator](const RunId& run_id, const auto& of_pool) {
           coordinator.ForgetForAnother(run_id, of_pool);
         });
   }
   RendezvousServer server(loop, std::move(handlers), options);
-  server.Require(*access);
-  coordinator.SetToken(access->token);
-  if (!access->tls.serves()) {
+  server.Require(access);
+  coordinator.SetToken(access.token);
+  if (!access.tls.serves()) {
     server.SetPage(watch.OfPort());
   }
-  const Result<void> watched = watch.Bind();
-  const Result<Endpoint> bound =
-      watched ? server.Listen(config.listen) : Result<Endpoint>(watched.error());
-  const auto at = [&bound] { return *bound; };
-  if (const auto open =
-          bound ? watch.Open([&] { return &coordinator; }, at, at) : Result<void>(bound.error());
-      !open) {
-    Log(LogLevel::kError, InOneLine(open.error().message));
-    return kExitUnavailable;
-  }
-  WarnIfOpen(*bound, *access, config.insecure, drawn.why_not);
+  RETURN_IF_ERROR(watch.Bind());
+  ASSIGN_OR_RETURN(const Endpoint bound, server.Listen(config.listen));
+  const auto at = [&bound] { return bound; };
+  RETURN_IF_ERROR(watch.Open([&] { return &coordinator; }, at, at));
+  WarnIfOpen(bound, access, config.insecure, drawn.why_not);
   std::optional<SoleClaim> claim;
-  if (left->claims) {
-    claim.emplace(loop, left->claims, coordinator);
-    if (const Result<void> taken = TakeClaimOf(*left, *claim, *bound); !taken) {
-      return Refuse(taken.error());
-    }
+  if (left.claims) {
+    claim.emplace(loop, left.claims, coordinator);
+    RETURN_IF_ERROR(TakeClaimOf(left, *claim, bound));
   }
   std::optional<KeptWrite> requests;
-  if (left->claims && !access->token.empty()) {
-    const auto file = std::filesystem::path(config.state_dir) / "pool";
-    if (const Result<void> kept = KeepDetached(pool, loop, file, requests); !kept) {
-      return Refuse(kept.error());
-    }
+  if (left.claims && !access.token.empty()) {
+    RETURN_IF_ERROR(
+        KeepDetached(pool, loop, std::filesystem::path(config.state_dir) / "pool", requests));
   }
   Log(LogLevel::kInfo,
-      "serving at " + ToString(*bound) + (left->claims ? ", state in " + config.state_dir : ""));
+      "serving at " + ToString(bound) + (left.claims ? ", state in " + config.state_dir : ""));
   const int code = RunUntilStopped(loop);
   server.Shutdown();
   if (claim) {
@@ -226,10 +189,8 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
   return code;
 }
 
-int ServeUntilStopped(ServerConfig config) {
-  if (const Result<void> found = FindToken(config, config.listen); !found) {
-    return Refuse(found.error());
-  }
+Result<int> ServeUntilStopped(ServerConfig config) {
+  RETURN_IF_ERROR(FindToken(config, config.listen));
   AsioLoop loop;
   return config.run_dir.empty() ? ServeAlone(config, loop) : ServeWithFailover(config, loop);
 }
@@ -243,13 +204,16 @@ int Serve(const ServerConfig& config) {
   QueueLog();
   StartLog("ddprun rendezvous", config.verbose ? LogLevel::kDebug : LogLevel::kInfo);
   const Result<void> enough = HaveDescriptors();
-  if (!enough) {
-    Log(LogLevel::kError, enough.error().message);
-  }
   RaiseFileLimit();
-  const int code = enough ? ServeUntilStopped(config) : kExitInternal;
+  const Result<int> code = enough ? ServeUntilStopped(config) : Result<int>(enough.error());
+  if (!code) {
+    Log(LogLevel::kError, WithOrigins(InOneLine(code.error().message), config.settings));
+  }
   FlushLog(kFlushLimit);
-  return code;
+  return code                                       ? *code
+         : !enough                                  ? kExitInternal
+         : code.error().kind == ErrorKind::kInvalid ? kExitUsage
+                                                    : kExitUnavailable;
 }
 
 }  // namespace ddprun
