@@ -11,9 +11,8 @@ OLD_TORCH = "OLD_TORCH" in os.environ
 
 
 class Programs(TorchTest):
-    # On two nodes and on one it trains the same: failures_test.py.
-    def test_the_tutorial_trains_the_same_bits_as_under_torchrun(self):
-        self.run_program(2, "tutorial.py")
+    def test_the_tutorial_trains_on_two_nodes_the_same_bits_as_under_torchrun(self):
+        self.run_on_nodes(2, 1, "tutorial.py")
         ours = self.reports()
         self.assertEqual([(r["rank"], r["world"]) for r in ours], [(0, 2), (1, 2)])
         self.assertEqual(len({r["parameters"] for r in ours}), 1, ours)

@@ -1,8 +1,7 @@
-"""Trains from its own checkpoint on. elastic.py killed: in the first world the last rank dies by SIGKILL."""
+"""Trains without a disturbance first; then again, from its own checkpoint on: in the first world the last rank dies by SIGKILL."""
 
 import os
 import signal
-import sys
 
 import torch
 import torch.distributed as dist
@@ -28,30 +27,45 @@ def load(model, optimizer):
     return saved["step"]
 
 
-def main(killed):
+def made():
+    torch.manual_seed(0)
+    model = DistributedDataParallel(torch.nn.Linear(10, 5))
+    return model, torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+
+
+def take(step, model, optimizer):
+    rank, world = dist.get_rank(), dist.get_world_size()
+    data = torch.randn(8 * world, 10, generator=torch.Generator().manual_seed(step))
+    optimizer.zero_grad()
+    outputs = model(data[rank::world])
+    torch.nn.functional.mse_loss(outputs, torch.ones_like(outputs)).backward()
+    optimizer.step()
+
+
+def main():
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
-    torch.manual_seed(0)
-    model = DistributedDataParallel(torch.nn.Linear(10, 5))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    start = load(model, optimizer)
+    first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    if first:
+        undisturbed = made()
+        for step in range(STEPS):
+            take(step, *undisturbed)
+        report(parameters=digest(undisturbed[0]))
+    training = made()
+    start = load(*training)
     for step in range(start, STEPS):
-        if killed and start == 0 and step == BAD_STEP:
-            dist.barrier()  # Rank 0 has saved.
+        if first and step == BAD_STEP:
+            dist.barrier()  # Rank 0 has saved, and both have told.
             if rank == world - 1:
                 os.kill(os.getpid(), signal.SIGKILL)
-        data = torch.randn(8 * world, 10, generator=torch.Generator().manual_seed(step))
-        optimizer.zero_grad()
-        outputs = model(data[rank::world])
-        torch.nn.functional.mse_loss(outputs, torch.ones_like(outputs)).backward()
-        optimizer.step()
+        take(step, *training)
         if rank == 0:
-            save(step + 1, model, optimizer)
-    report(world=world, start=start, parameters=digest(model))
+            save(step + 1, *training)
+    report(world=world, start=start, parameters=digest(training[0]))
     dist.barrier()
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] == ["killed"])
+    main()
