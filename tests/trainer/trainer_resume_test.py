@@ -72,8 +72,7 @@ class Resume(support.TrainerTest):
         one = self.undisturbed(arguments + ["--bucket-mib=25"], 3, "one")
         several = self.undisturbed(arguments + ["--bucket-mib=0.005"], 3, "several")
         self.assert_same_bits(one, several)
-        self.trained(SHORT + ["--backend=shm", "--epochs=1"], "shm", ranks=3)
-        workers = self.run_world(SHORT + ["--backend=gloo", "--resume=must"], ranks=3, generation=2)
+        workers = self.run_world(arguments + ["--backend=gloo", "--epochs=2", "--resume=must"], ranks=3, generation=2)
         self.assertIn("formed by gloo, before by shm", workers[0].text("err"))
 
     def test_alone_with_a_time_interval(self):
