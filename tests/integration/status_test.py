@@ -10,6 +10,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
+from certificates import Certificates  # noqa: E402
 from ddprun_asks import Asks  # noqa: E402
 from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO  # noqa: E402
 
@@ -206,6 +207,16 @@ class Control(Operators):
         self.assertEqual(node.wait(), 130, node.all())
         os.rmdir(self.path("tmp", "ddprun"))
         self.assertNotIn(TOKEN, node.err() + wrong.err())
+
+    def test_the_files_of_a_server_of_this_machine_that_speaks_tls_are_found(self):
+        certificates = Certificates(self.directory)
+        certificates.authority("ca")
+        certificates.certificate("node", "ca", "IP:" + self.endpoint.rsplit(":", 1)[0])
+        node = self.start_node(nnodes="2", flags=certificates.flags("node"))
+        self.wait_for_text(node, "waiting for nodes: 1 of 2")
+        self.assertIn(self.run_id, self.ask("status", f"--endpoint={self.endpoint}").out())
+        self.ask("stop", f"--endpoint={self.endpoint}", f"--rdzv-id={self.run_id}")
+        self.assertEqual(node.wait(), 130, node.all())
 
     def test_a_server_alone_needs_a_token_to_be_controlled(self):
         server = self.start("rendezvous", f"--listen={self.endpoint}", "--insecure")
