@@ -34,12 +34,6 @@ class LiteralMaster(DdprunTest):
 
 
 class Signals(DdprunTest):
-    def test_the_list_is_in_the_workers_environment(self):
-        self.run_ddprun("--signals-to-handle=SIGTERM,SIGWINCH", FAKE_WORKER,
-                        f"--env-file={self.path('env')}")
-        self.assertEqual(self.environment_of(self.path("env"))["TORCHELASTIC_SIGNALS_TO_HANDLE"],
-                         "SIGTERM,SIGWINCH")
-
     def test_a_stop_signal_left_out_ends_the_run_at_once(self):
         run = self.start("--signals-to-handle=SIGINT", TWO, FAKE_WORKER, HELLO, "--ignore-term",
                          "--hang")
@@ -49,11 +43,6 @@ class Signals(DdprunTest):
 
 
 class Programs(DdprunTest):
-    def test_run_path(self):
-        self.write("script", "import sys\nprint(__name__, sys.argv)\n")
-        run = self.run_ddprun("--run-path", "--no-python", "script", "--x", "${local_rank}")
-        self.assertEqual(run.out(), f"__main__ ['{self.path('script')}', '--x', '0']\n")
-
     def test_virtual_local_rank(self):
         gpus = {"CUDA_VISIBLE_DEVICES": "5,7"}
         self.run_ddprun(TWO, "--virtual-local-rank", FAKE_WORKER,

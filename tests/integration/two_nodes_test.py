@@ -119,20 +119,6 @@ class FixedRanks(DdprunTest):
         self.assertEqual(run.wait(), 2, run.all())
         self.assertNotIn("cannot start its workers", run.err())
 
-    def test_a_worker_killed_on_one_node_restarts_both(self):
-        nodes = self.start_nodes(HELLO, f"--wait-file={self.go}",
-                                 flags=("--nproc-per-node=2", "--max-restarts=1"))
-        workers = [self.wait_for_workers(node, 2) for node in nodes]
-        self.assertEqual([sorted(w) for w in workers], [[0, 1], [2, 3]])
-        os.kill(workers[1][3], signal.SIGKILL)
-        for node in nodes:
-            again = self.wait_for(lambda n=node: n.generations()[1:], *nodes)[0]
-            self.wait_for_workers(node, 2, again)
-        for pid in (*workers[0].values(), *workers[1].values()):
-            self.assertFalse(os.path.exists(f"/proc/{pid}"))
-        open(self.go, "w").close()
-        self.end(nodes, 0)
-
     def test_an_endpoint_with_port_0_is_told(self):
         self.endpoint = "127.0.0.1:0"
         first = self.start_node(0)
