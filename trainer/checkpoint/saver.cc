@@ -11,25 +11,7 @@ using Clock = std::chrono::steady_clock;
 }  // namespace
 
 Saver::Saver(CheckpointStore& store, SaverOptions options)
-    : store_(store),
-      options_(std::move(options)),
-      saver_([this] { RunSaver(); }),
-      watcher_([this] { RunWatcher(); }) {}
-
-Saver::~Saver() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
-  saver_.join();
-  {
-    const std::lock_guard lock(mutex_);
-    watched_enough_ = true;
-  }
-  changed_.notify_all();
-  watcher_.join();
-}
+    : store_(store), options_(std::move(options)) {}
 
 bool Saver::HasRoom() const {
   const std::lock_guard lock(mutex_);
@@ -110,13 +92,9 @@ SaveResult Saver::SaveOne(const Snapshot& snapshot) {
   return result;
 }
 
-void Saver::RunSaver() {
+void Saver::RunSaver(const std::stop_token& end) {
   std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [this] { return queued_ || stopping_; });
-    if (!queued_) {
-      return;
-    }
+  while (changed_.wait(lock, end, [this] { return queued_.has_value(); })) {
     std::optional<Snapshot> snapshot = std::exchange(queued_, std::nullopt);
     saving_ = true;
     lock.unlock();
@@ -136,11 +114,11 @@ void Saver::RunSaver() {
   }
 }
 
-void Saver::RunWatcher() {
+void Saver::RunWatcher(const std::stop_token& end) {
   Clock::time_point next_life = Clock::now();
   Clock::time_point next_check = Clock::now() + options_.check_fence;
   std::unique_lock lock(mutex_);
-  while (!watched_enough_ && !fenced_ && !closed_) {
+  while (!end.stop_requested() && !fenced_ && !closed_) {
     lock.unlock();
     const Clock::time_point now = Clock::now();
     Result<void> fence;
@@ -159,8 +137,8 @@ void Saver::RunWatcher() {
     if (!fence && fence.error().kind == ErrorKind::kRefused && !closed_) {
       NoteFenced(fence.error());
     }
-    changed_.wait_until(lock, std::min(next_life, next_check),
-                        [this] { return watched_enough_ || fenced_ || closed_; });
+    changed_.wait_until(lock, end, std::min(next_life, next_check),
+                        [this] { return fenced_ || closed_; });
   }
   lock.unlock();
   store_.StopShowingLife();

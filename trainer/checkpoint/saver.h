@@ -13,6 +13,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,10 +37,8 @@ struct SaveResult {
 
 class Saver {
  public:
-  // The store has claimed its directory.
+  // The store has claimed its directory. The destructor finishes what is in flight and queued.
   Saver(CheckpointStore& store, SaverOptions options);
-  // Finishes what is in flight and queued.
-  ~Saver();
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
@@ -64,8 +63,8 @@ class Saver {
   std::optional<Error> fenced() const;
 
  private:
-  void RunSaver();
-  void RunWatcher();
+  void RunSaver(const std::stop_token& end);
+  void RunWatcher(const std::stop_token& end);
   SaveResult SaveOne(const Snapshot& snapshot);
   void NoteFenced(const Error& error);  // With mutex_ held.
   bool Idle() const { return !queued_ && !saving_; }
@@ -73,17 +72,16 @@ class Saver {
   CheckpointStore& store_;
   const SaverOptions options_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   std::optional<Snapshot> queued_;
   std::optional<Snapshot> spent_;
   bool saving_ = false;
-  bool stopping_ = false;        // The destructor waits for the saver.
-  bool watched_enough_ = false;  // And then for the watcher.
-  bool closed_ = false;          // No fence to watch any more.
+  bool closed_ = false;  // No fence to watch any more.
   std::optional<Error> fenced_;
   std::vector<SaveResult> results_;
-  std::thread saver_;  // Last: they use all above.
-  std::thread watcher_;
+  // Last: they use all above. The watcher ends after the saver.
+  std::jthread watcher_{[this](const std::stop_token& end) { RunWatcher(end); }};
+  std::jthread saver_{[this](const std::stop_token& end) { RunSaver(end); }};
 };
 
 }  // namespace ddprun
