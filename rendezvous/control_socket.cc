@@ -72,22 +72,17 @@ RendezvousHandlers ForOperators(const RendezvousHandlers& handlers, const std::s
   return served;
 }
 
-}  // namespace
-
-class ControlSocket::State : public std::enable_shared_from_this<State> {
+class ServedControlSocket final : public ControlSocket {
  public:
-  State(AsioLoop& loop, RendezvousHandlers handlers)
-      : loop_(loop), service_(loop, std::move(handlers)), acceptor_(loop.io()), pause_(loop) {}
-
-  void Start(UniqueFd listener) {
-    acceptor_.assign(boost::asio::local::stream_protocol(), listener.Release());
+  ServedControlSocket(AsioLoop& loop, RendezvousHandlers handlers, UniqueFd listener)
+      : loop_(loop),
+        service_(loop, std::move(handlers)),
+        acceptor_(loop.io(), boost::asio::local::stream_protocol(), listener.Release()),
+        pause_(loop) {
     Accept();
   }
-
-  void Close() {
-    closed_ = true;
-    boost::system::error_code ignored;
-    acceptor_.close(ignored);
+  ~ServedControlSocket() override {
+    *alive_ = false;
     service_.Close();
     if (server_) {
       server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
@@ -96,24 +91,20 @@ class ControlSocket::State : public std::enable_shared_from_this<State> {
 
  private:
   void Accept() {
-    acceptor_.async_accept([self = shared_from_this()](boost::system::error_code error,
-                                                       UnixSocket socket) {
-      if (self->closed_ || error == boost::asio::error::operation_aborted) {
-        return;
-      }
-      if (!error && self->connections_ < kMostConnections && IsOfThisUser(socket.native_handle())) {
-        self->Serve(std::move(socket));
-      }
-      if (error) {  // No descriptor is free: the caller waits in the backlog.
-        self->pause_.ArmAt(self->loop_.Now() + kPauseAfterError, [weak = self->weak_from_this()] {
-          if (const auto state = weak.lock(); state && !state->closed_) {
-            state->Accept();
+    acceptor_.async_accept(
+        [this, alive = alive_](boost::system::error_code error, UnixSocket socket) {
+          if (!*alive) {
+            return;
           }
+          if (error) {  // No descriptor is free: the caller waits in the backlog.
+            pause_.ArmAt(loop_.Now() + kPauseAfterError, [this] { Accept(); });
+            return;
+          }
+          if (connections_ < kMostConnections && IsOfThisUser(socket.native_handle())) {
+            Serve(std::move(socket));
+          }
+          Accept();
         });
-        return;
-      }
-      self->Accept();
-    });
   }
 
   // gRPC gets a duplicate. This one is woken once either end has closed the connection.
@@ -128,9 +119,9 @@ class ControlSocket::State : public std::enable_shared_from_this<State> {
     ++connections_;
     const auto kept = std::make_shared<UnixSocket>(std::move(socket));
     kept->async_wait(UnixSocket::wait_error,
-                     [weak = weak_from_this(), kept](boost::system::error_code) {
-                       if (const auto self = weak.lock()) {
-                         --self->connections_;
+                     [this, alive = alive_, kept](boost::system::error_code) {
+                       if (*alive) {
+                         --connections_;
                        }
                      });
     grpc::AddInsecureChannelFromFd(server_.get(), fd);
@@ -161,9 +152,11 @@ class ControlSocket::State : public std::enable_shared_from_this<State> {
   boost::asio::local::stream_protocol::acceptor acceptor_;
   LoopTimer pause_;
   std::size_t connections_ = 0;
-  bool closed_ = false;
   std::unique_ptr<grpc::Server> server_;  // None: no operator has connected yet.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
+
+}  // namespace
 
 Result<std::unique_ptr<ControlSocket>> ControlSocket::Open(AsioLoop& loop,
                                                            const fs::path& run_directory,
@@ -178,13 +171,8 @@ Result<std::unique_ptr<ControlSocket>> ControlSocket::Open(AsioLoop& loop,
     return SystemError("listen for ddprun status, drain and stop at",
                        (run_directory / kControlSocket).native(), errno);
   }
-  auto state = std::make_shared<State>(loop, ForOperators(handlers, token));
-  state->Start(std::move(listener));
-  return std::unique_ptr<ControlSocket>(new ControlSocket(std::move(state)));
-}
-
-ControlSocket::~ControlSocket() {
-  state_->Close();
+  return std::make_unique<ServedControlSocket>(loop, ForOperators(handlers, token),
+                                               std::move(listener));
 }
 
 Result<UniqueFd> ConnectToControlSocket(const fs::path& run_directory, Duration timeout) {

@@ -26,14 +26,8 @@ class ControlSocket {
                                                      const std::filesystem::path& run_directory,
                                                      const RendezvousHandlers& handlers,
                                                      const std::string& token);
-  ~ControlSocket();  // Refuses parked calls and closes every connection: a fraction of a second.
-  ControlSocket(const ControlSocket&) = delete;
-  ControlSocket& operator=(const ControlSocket&) = delete;
-
- private:
-  class State;
-  explicit ControlSocket(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  std::shared_ptr<State> state_;  // Shared with pending waits.
+  // Refuses parked calls and closes every connection: a fraction of a second.
+  virtual ~ControlSocket() = default;
 };
 
 // A connection to the run's control socket. Blocks for `timeout` at most. kUnavailable: no run
