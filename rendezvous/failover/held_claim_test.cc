@@ -76,20 +76,14 @@ TEST_F(DeadClaim, IsLeftAloneOnceItIsOver) {
 }
 
 TEST_F(DeadClaim, IsLeftAloneWhereAnotherOneIsNewer) {
-  Make(ClaimOf(1));
-  Make(ClaimOf(2));
-  const Result<bool> closed = Release(*claims_, HeldOf(1));
-  EXPECT_TRUE(closed && !*closed);
-  EXPECT_EQ(Newest(), ClaimOf(2));
-}
-
-TEST_F(DeadClaim, IsLeftAloneWhereItIsAnothersOfThatNumber) {
-  Claim others = ClaimOf(1);
-  others.term = {9'000};
-  Make(others);
-  const Result<bool> closed = Release(*claims_, HeldOf(1));
-  EXPECT_TRUE(closed && !*closed);
-  EXPECT_EQ(Newest(), others);
+  Claim of_that_number = ClaimOf(1);
+  of_that_number.term = {9'000};
+  for (const Claim& others : {of_that_number, ClaimOf(2)}) {
+    Make(others);
+    const Result<bool> closed = Release(*claims_, HeldOf(1));
+    EXPECT_TRUE(closed && !*closed);
+    EXPECT_EQ(Newest(), others);
+  }
 }
 
 }  // namespace

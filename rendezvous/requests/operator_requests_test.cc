@@ -105,12 +105,6 @@ TEST_F(Requests, WhoFollowsAllNodesFollowsThoseThatComeLater) {
   EXPECT_EQ(named->sent.size(), 1u);
 }
 
-TEST_F(Requests, AMembershipThatHasNotReportedHasNoStream) {
-  const auto node = Opens("n0", 2);
-  EXPECT_TRUE(node->refused);
-  EXPECT_FALSE(node->open);
-}
-
 // A node decides nothing of what the server keeps.
 TEST_F(Requests, APieceThatIsUnaskedOrTooLargeEndsTheNodesPart) {
   const auto node = Opens();
@@ -230,6 +224,7 @@ TEST_F(OperatorsOfADriver, AskTheNodesThatHaveReported) {
     const auto early = std::make_shared<NodeLog>();
     handlers.observe({"run", "n0", {1}}, StreamTo(early));
     EXPECT_TRUE(early->refused);
+    EXPECT_FALSE(early->open);
     Joins();
     const auto node = std::make_shared<NodeLog>();
     handlers.observe({"run", "n0", {1}}, StreamTo(node));
