@@ -1,6 +1,6 @@
 # ddprun_portable(TARGET): a program that needs nothing but glibc 2.34 or newer (manylinux_2_34): the
 # compiler's runtime is linked into it, with what Debian's wants of a newer glibc (common/older_glibc.cc).
-# gRPC (StaticGrpc.cmake), Boost, spdlog and fmt are so for everybody. tests/integration/portable_test.py
+# gRPC (StaticGrpc.cmake), Boost, spdlog and fmt are so for everybody. tests/integration/run_path_test.py
 # reads what came of it.
 set(Boost_USE_STATIC_LIBS ON)
 
