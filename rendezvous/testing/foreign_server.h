@@ -53,10 +53,10 @@ inline EVP_PKEY* KeyOfWhoSawOnly(X509* certificate) {
   return key;
 }
 
-// What anybody learns who speaks TLS and believes whatever he is shown.
+// A server's answer over TLS to a client that accepts any certificate.
 struct ToldOverTls {
   std::string name;         // Of the server's certificate.
-  std::string first;        // What it says first. Empty: it ended the connection.
+  std::string first;        // The server's first bytes. Empty: it ended the connection.
   bool may_resume = false;  // Its next connection, without a whole handshake.
 };
 
