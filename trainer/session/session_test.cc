@@ -175,7 +175,7 @@ TEST(SessionLearner, MetricsAreMeansOverSamples) {
   trained.learner->AddMetric({"loss", at::full({}, 2.0)}, 3);
   trained.learner->AddMetric({"loss", 6.0}, 1);
   trained.learner->AddMetric({"loss", std::nan("")}, 0);  // A rank without a share.
-  trained.learner->AddMetric("other", 1.0, 4);
+  trained.learner->AddMetric({"other", 1.0}, 4);
   trained.learner->AddSamples(4);
   const Score score = *trained.learner->TakeScore();
   EXPECT_EQ(score.loss_sum, 12);
