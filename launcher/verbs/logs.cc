@@ -22,7 +22,7 @@
 #include "launcher/verbs/log_files.h"
 #include "launcher/verbs/pool_status.h"
 #include "launcher/verbs/slow_output.h"
-#include "launcher/verbs/told_records.h"
+#include "launcher/verbs/seen_records.h"
 #include "rendezvous/messages/describe.h"
 #include "rendezvous/term_bounds.h"
 
@@ -69,7 +69,7 @@ struct FollowerView {
 // of it later.
 class LogsSession {
  public:
-  LogsSession(NodesAsked asked, const LogsRequest& request, LogMerge& merge, ToldRecords& records,
+  LogsSession(NodesAsked asked, const LogsRequest& request, LogMerge& merge, SeenRecords& records,
               SlowOutput& output, FollowerView* follower = nullptr)
       : asked_(std::move(asked)),
         request_(request),
@@ -117,7 +117,7 @@ class LogsSession {
   NodesAsked asked_;
   const LogsRequest& request_;
   LogMerge& merge_;
-  ToldRecords& records_;
+  SeenRecords& records_;
   SlowOutput& output_;
   FollowerView* const follower_;  // nullptr: the verb.
   Time came_ = SteadyNow();       // The last piece that has something.
@@ -321,7 +321,7 @@ bool IsNoRun(const Result<ServerPlace>& place, const Error& error) {
 }
 
 // Another server is asked for all that came after the last record.
-void BeginAgain(RequestSpec& spec, LogMerge& merge, ToldRecords& records) {
+void BeginAgain(RequestSpec& spec, LogMerge& merge, SeenRecords& records) {
   constexpr Duration kSlack{30'000};  // A node may open its stream so late.
   const std::int64_t now = UnixMilliseconds();
   spec.back = kSlack + Duration(std::max<std::int64_t>(0, now - records.newest().value_or(now)));
@@ -358,7 +358,7 @@ int PrintLogs(const LogsRequest& request) {
   std::optional<Time> lost;
   std::string said_wait;  // Of a run of a pool.
   LogMerge merge(request.spec.follow);
-  ToldRecords records;
+  SeenRecords records;
   SlowOutput output;
   while (true) {
     const Result<ServerPlace> place = FindServer(wanted.server);
@@ -421,7 +421,7 @@ void RunFollower::Follow(const std::stop_token& leaves) {
   LogsRequest request;
   request.spec.follow = true;
   LogMerge merge(/*follow=*/true);
-  ToldRecords records;
+  SeenRecords records;
   SlowOutput output(STDOUT_FILENO);
   SlowOutput errors(STDERR_FILENO);
   FollowerView view{errors, [&](bool idle) {

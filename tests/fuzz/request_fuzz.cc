@@ -14,7 +14,7 @@
 #include "agent/commands/commands.h"
 #include "launcher/verbs/log_merge.h"
 #include "launcher/verbs/stack_groups.h"
-#include "launcher/verbs/told_records.h"
+#include "launcher/verbs/seen_records.h"
 #include "rendezvous/requests/operator_requests.h"
 #include "rendezvous/testing/stream_testing.h"
 #include "tests/fuzz/fuzz_input.h"
@@ -211,7 +211,7 @@ void PlayNode(FuzzInput& input) {
 // ---- An operator's verbs ----
 void PlayReader(FuzzInput& input) {
   LogMerge merge(input.Byte() % 2 == 0);
-  ToldRecords told;
+  SeenRecords told;
   std::vector<StackText> stacks;
   Time now{};
   for (const std::string& piece : input.Pieces("~~")) {

@@ -16,7 +16,7 @@
 
 namespace ddprun {
 
-class ToldRecords {
+class SeenRecords {
  public:
   static constexpr std::size_t kMostStreams = 131'072;
 

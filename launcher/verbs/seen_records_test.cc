@@ -1,4 +1,4 @@
-#include "launcher/verbs/told_records.h"
+#include "launcher/verbs/seen_records.h"
 
 #include <gtest/gtest.h>
 
@@ -9,11 +9,11 @@ AnswerRecord At(std::int64_t ms, AnswerKind of = AnswerKind::kOut) {
   return {ms, 3, 1, of, "text"};
 }
 
-struct ToldRecordsTest : testing::Test {
-  ToldRecords records;
+struct SeenRecordsTest : testing::Test {
+  SeenRecords records;
 };
 
-TEST_F(ToldRecordsTest, OfOneServerAllAreNew) {
+TEST_F(SeenRecordsTest, OfOneServerAllAreNew) {
   for (const std::int64_t ms : {10, 10, 11, 9}) {  // Its clock was put back.
     EXPECT_TRUE(records.IsNew("n0", At(ms)));
   }
@@ -21,7 +21,7 @@ TEST_F(ToldRecordsTest, OfOneServerAllAreNew) {
 }
 
 // Three of one millisecond, of which the first server told two.
-TEST_F(ToldRecordsTest, TheNextOneGoesOnWithinAMillisecond) {
+TEST_F(SeenRecordsTest, TheNextOneGoesOnWithinAMillisecond) {
   for (const std::int64_t ms : {10, 11, 11}) {
     EXPECT_TRUE(records.IsNew("n0", At(ms)));
   }
@@ -34,7 +34,7 @@ TEST_F(ToldRecordsTest, TheNextOneGoesOnWithinAMillisecond) {
 }
 
 // The second server went before it told all that the first one had.
-TEST_F(ToldRecordsTest, WhatWasToldStaysTold) {
+TEST_F(SeenRecordsTest, WhatWasToldStaysTold) {
   EXPECT_TRUE(records.IsNew("n0", At(20)));
   records.BeginAgain();
   EXPECT_FALSE(records.IsNew("n0", At(5)));
@@ -43,7 +43,7 @@ TEST_F(ToldRecordsTest, WhatWasToldStaysTold) {
   EXPECT_TRUE(records.IsNew("n0", At(21)));
 }
 
-TEST_F(ToldRecordsTest, StreamsNodesAndNotesAreApart) {
+TEST_F(SeenRecordsTest, StreamsNodesAndNotesAreApart) {
   EXPECT_TRUE(records.IsNew("n0", At(20)));
   records.BeginAgain();
   EXPECT_TRUE(records.IsNew("n0", At(20, AnswerKind::kErr)));
@@ -51,19 +51,19 @@ TEST_F(ToldRecordsTest, StreamsNodesAndNotesAreApart) {
   EXPECT_TRUE(records.IsNew("n0", At(0, AnswerKind::kNote)));
 }
 
-TEST_F(ToldRecordsTest, OfMoreStreamsThanThereCanBeAllIsNew) {
+TEST_F(SeenRecordsTest, OfMoreStreamsThanThereCanBeAllIsNew) {
   AnswerRecord record = At(20);
-  for (record.rank = 0; record.rank < ToldRecords::kMostStreams + 10; ++record.rank) {
+  for (record.rank = 0; record.rank < SeenRecords::kMostStreams + 10; ++record.rank) {
     EXPECT_TRUE(records.IsNew("n0", record));
   }
   records.BeginAgain();
   record.rank = 0;
   EXPECT_FALSE(records.IsNew("n0", record));
-  record.rank = ToldRecords::kMostStreams + 5;
+  record.rank = SeenRecords::kMostStreams + 5;
   EXPECT_TRUE(records.IsNew("n0", record));
 }
 
-TEST_F(ToldRecordsTest, AFileIsNotToldTwice) {
+TEST_F(SeenRecordsTest, AFileIsNotToldTwice) {
   EXPECT_TRUE(records.IsNew("n0", At(0)));
   EXPECT_TRUE(records.IsNew("n0", At(0)));
   records.BeginAgain();

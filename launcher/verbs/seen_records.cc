@@ -1,10 +1,10 @@
-#include "launcher/verbs/told_records.h"
+#include "launcher/verbs/seen_records.h"
 
 #include <algorithm>
 
 namespace ddprun {
 
-bool ToldRecords::IsNew(const NodeId& node, const AnswerRecord& record) {
+bool SeenRecords::IsNew(const NodeId& node, const AnswerRecord& record) {
   if (record.of == AnswerKind::kNote) {
     return true;
   }
@@ -23,7 +23,7 @@ bool ToldRecords::IsNew(const NodeId& node, const AnswerRecord& record) {
   return record.unix_ms > before->second.unix_ms || (same && now.count > before->second.count);
 }
 
-void ToldRecords::BeginAgain() {
+void SeenRecords::BeginAgain() {
   for (auto& [stream, told] : now_) {
     if (before_.size() >= kMostStreams && !before_.contains(stream)) {
       continue;
