@@ -7,7 +7,7 @@
 // its end are not written again. A line has number and term, so that whoever reads can order what
 // two servers wrote beside each other.
 //
-// Never holds the loop up (side_writer.h): what does not fit into kMostWaiting meanwhile is
+// Never holds the loop up (background_writer.h): what does not fit into kMostWaiting meanwhile is
 // dropped, and that is said once, as is what the disk refuses.
 #pragma once
 
@@ -16,7 +16,7 @@
 #include <string>
 
 #include "common/loop.h"
-#include "launcher/evidence/side_writer.h"
+#include "launcher/evidence/background_writer.h"
 #include "rendezvous/messages/run_event.h"
 
 namespace ddprun {
@@ -45,7 +45,7 @@ class EventFile {
   struct Shared;  // With the thread.
 
   const std::shared_ptr<Shared> shared_;
-  SideWriter writer_;
+  BackgroundWriter writer_;
 };
 
 }  // namespace ddprun

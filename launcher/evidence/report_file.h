@@ -3,7 +3,7 @@
 //
 // It is replaced at once or stays as it was. A path that is not an ordinary file is left alone, and
 // so is the page that a later server of the run has written. A disk that hangs or is full holds
-// nothing up (side_writer.h).
+// nothing up (background_writer.h).
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 
 #include "common/loop.h"
 #include "launcher/evidence/run_overview.h"
-#include "launcher/evidence/side_writer.h"
+#include "launcher/evidence/background_writer.h"
 
 namespace ddprun {
 
@@ -60,7 +60,7 @@ class ReportFile {
   OverviewCollector collector_;
   std::optional<RunStatus> last_;  // Without ages.
   const std::shared_ptr<Shared> shared_;
-  SideWriter writer_;
+  BackgroundWriter writer_;
   LoopTimer timer_;
 };
 

@@ -6,7 +6,7 @@
 //   restarting, or the run's end      verdict.txt: who was to blame, and what followed
 //
 // Of a change of membership nothing is kept. On the loop, but for Finish; disks hold nothing up
-// (side_writer.h).
+// (background_writer.h).
 #pragma once
 
 #include <deque>
@@ -17,7 +17,7 @@
 #include <string>
 
 #include "launcher/evidence/run_overview.h"
-#include "launcher/evidence/side_writer.h"
+#include "launcher/evidence/background_writer.h"
 
 namespace ddprun {
 
@@ -57,7 +57,7 @@ class RunBundle {
   Generation open_;      // Of the bundle whose verdict is still to come; 0: none.
   std::string verdict_;  // So far.
   const std::shared_ptr<Shared> shared_;
-  SideWriter writer_;
+  BackgroundWriter writer_;
 };
 
 }  // namespace ddprun

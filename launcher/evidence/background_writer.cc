@@ -1,4 +1,4 @@
-#include "launcher/evidence/side_writer.h"
+#include "launcher/evidence/background_writer.h"
 
 #include <atomic>
 #include <mutex>
@@ -8,7 +8,7 @@
 
 namespace ddprun {
 
-struct SideWriter::Shared {
+struct BackgroundWriter::Shared {
   explicit Shared(std::function<Result<void>()> how) : write(std::move(how)) {}
 
   const std::function<Result<void>()> write;
@@ -28,10 +28,10 @@ struct SideWriter::Shared {
   }
 };
 
-SideWriter::SideWriter(Loop& loop, Parts parts)
+BackgroundWriter::BackgroundWriter(Loop& loop, Parts parts)
     : loop_(loop), parts_(std::move(parts)), shared_(std::make_shared<Shared>(parts_.write)) {}
 
-void SideWriter::Write() {
+void BackgroundWriter::Write() {
   again_ = shared_->writing.exchange(true);
   if (again_) {
     return;
@@ -57,7 +57,7 @@ void SideWriter::Write() {
 }
 
 // A refusal belongs to the thread until it is in time.
-bool SideWriter::IsWell(bool in_time, Duration limit, const std::string& refused) {
+bool BackgroundWriter::IsWell(bool in_time, Duration limit, const std::string& refused) {
   if (in_time && refused.empty()) {
     return true;
   }
@@ -71,7 +71,7 @@ bool SideWriter::IsWell(bool in_time, Duration limit, const std::string& refused
   return false;
 }
 
-void SideWriter::Finish(Duration limit) {
+void BackgroundWriter::Finish(Duration limit) {
   const auto refused = std::make_shared<std::string>();
   const bool in_time = FinishesWithin(limit, [shared = shared_, refused] {
     if (auto written = shared->End(); !written) {

@@ -15,7 +15,7 @@
 
 namespace ddprun {
 
-class SideWriter {
+class BackgroundWriter {
  public:
   static constexpr Duration kPatience{2'000};  // Of one write; then it is said.
 
@@ -26,9 +26,9 @@ class SideWriter {
     std::function<Result<void>()> write;
   };
 
-  SideWriter(Loop& loop, Parts parts);
-  SideWriter(const SideWriter&) = delete;
-  SideWriter& operator=(const SideWriter&) = delete;
+  BackgroundWriter(Loop& loop, Parts parts);
+  BackgroundWriter(const BackgroundWriter&) = delete;
+  BackgroundWriter& operator=(const BackgroundWriter&) = delete;
 
   // On the loop. Where a thread is at it still, the next write begins at its end; if it was left
   // behind, the next call takes along what waits.
