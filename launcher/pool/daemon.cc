@@ -28,7 +28,7 @@
 #include "launcher/command_line/raw_flags.h"
 #include "launcher/environment/launch_place.h"
 #include "launcher/node_slot.h"
-#include "launcher/pool/hosted_part.h"
+#include "launcher/pool/launched_part.h"
 #include "launcher/run_token.h"
 #include "launcher/server/server_files.h"
 #include "proto/notify.h"
@@ -117,7 +117,7 @@ class Daemon {
  private:
   // A part that an earlier daemon has started.
   Result<void> FindEarlier() {
-    ASSIGN_OR_RETURN(const std::optional<HostedPart::Found> found, HostedPart::Look(file_));
+    ASSIGN_OR_RETURN(const std::optional<LaunchedPart::Found> found, LaunchedPart::Look(file_));
     if (!found) {
       return {};
     }
@@ -138,11 +138,11 @@ class Daemon {
     }
     Log(LogLevel::kInfo, "run " + found->name.run_id + " of an earlier daemon still runs here");
     offer_.said_part = found->name.part;
-    part_ = HostedPart::Adopt(loop_, file_, *found, Told());
+    part_ = LaunchedPart::Adopt(loop_, file_, *found, Told());
     return {};
   }
 
-  HostedPart::Told Told() {
+  LaunchedPart::Told Told() {
     return {[this](std::string line) { OnLine(std::move(line)); },
             [this](std::optional<int> code) { OnEnded(code); }};
   }
@@ -238,7 +238,7 @@ class Daemon {
     offer_.said_part = order.part;
     signals_ = 0;
     const PartName name{order.run_id, order.part, order.detached, ToString(config_.pool)};
-    auto started = HostedPart::Start(loop_, file_, name, LaunchOf(order), Told());
+    auto started = LaunchedPart::Start(loop_, file_, name, LaunchOf(order), Told());
     if (!started) {
       // Another machine may take it. This one may need a person: its directory may be gone, as at
       // the last logout of its user. Or its disk was full.
@@ -358,7 +358,7 @@ class Daemon {
   const std::filesystem::path file_;
   const Access access_;
   PoolOffer offer_;
-  std::shared_ptr<HostedPart> part_;    // nullptr: the machine has no run.
+  std::shared_ptr<LaunchedPart> part_;    // nullptr: the machine has no run.
   std::optional<std::size_t> signals_;  // That were passed on to it; none: by an earlier daemon.
   std::uint64_t last_said_ = 0;
   bool checked_ = false;
@@ -388,7 +388,7 @@ Result<int> Serve(DaemonConfig config) {
   config.program = std::filesystem::read_symlink("/proc/self/exe", error).native();
   ASSIGN_OR_RETURN(const std::filesystem::path directory, UserDirectory());
   const std::filesystem::path file = directory / ("daemon-" + AsFileName(config.name));
-  ASSIGN_OR_RETURN(const UniqueFd own, HostedPart::Own(file));
+  ASSIGN_OR_RETURN(const UniqueFd own, LaunchedPart::Own(file));
   Daemon daemon(config, file, std::move(access));
   return daemon.Run();
 }

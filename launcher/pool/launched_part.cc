@@ -1,4 +1,4 @@
-#include "launcher/pool/hosted_part.h"
+#include "launcher/pool/launched_part.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -34,7 +34,7 @@ Result<bool> LockFile(int fd, const std::filesystem::path& file) {
   return errno == EWOULDBLOCK ? Result<bool>(false) : SystemError("lock", file.native(), errno);
 }
 
-std::optional<HostedPart::Found> ParseFound(const std::string& text) {
+std::optional<LaunchedPart::Found> ParseFound(const std::string& text) {
   const std::vector<std::string> words = Split(text, ' ');
   if (words.size() != 5) {
     return std::nullopt;
@@ -44,7 +44,7 @@ std::optional<HostedPart::Found> ParseFound(const std::string& text) {
   if (!part || !guard || *guard < 0) {
     return std::nullopt;
   }
-  return HostedPart::Found{{words[0], *part, words[2] == "1", words[3]}, false, *guard};
+  return LaunchedPart::Found{{words[0], *part, words[2] == "1", words[3]}, false, *guard};
 }
 
 Result<void> WritePart(int fd, const std::filesystem::path& file, const PartName& name,
@@ -79,7 +79,7 @@ Result<LaunchedWorker> StartLaunch(WorkerSpec launch, int out, int lock,
 }  // namespace
 
 // A lock of the other kind, which goes with this descriptor alone.
-Result<UniqueFd> HostedPart::Own(const std::filesystem::path& file) {
+Result<UniqueFd> LaunchedPart::Own(const std::filesystem::path& file) {
   ASSIGN_OR_RETURN(UniqueFd fd, OpenOrdinary(file, O_RDWR | O_CREAT, 0600));
   struct flock whole {};
   whole.l_type = F_WRLCK;
@@ -94,7 +94,7 @@ Result<UniqueFd> HostedPart::Own(const std::filesystem::path& file) {
              : SystemError("lock", file.native(), errno);
 }
 
-Result<std::optional<HostedPart::Found>> HostedPart::Look(const std::filesystem::path& file) {
+Result<std::optional<LaunchedPart::Found>> LaunchedPart::Look(const std::filesystem::path& file) {
   const UniqueFd fd(::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) {
     return errno == ENOENT ? Result<std::optional<Found>>(std::nullopt)
@@ -114,7 +114,7 @@ Result<std::optional<HostedPart::Found>> HostedPart::Look(const std::filesystem:
   return found;
 }
 
-Result<std::shared_ptr<HostedPart>> HostedPart::Start(AsioLoop& loop,
+Result<std::shared_ptr<LaunchedPart>> LaunchedPart::Start(AsioLoop& loop,
                                                       const std::filesystem::path& file,
                                                       const PartName& name, WorkerSpec launch,
                                                       Told told) {
@@ -128,7 +128,7 @@ Result<std::shared_ptr<HostedPart>> HostedPart::Start(AsioLoop& loop,
   }
   RETURN_IF_ERROR(WritePart(lock.get(), file, name, 0));
   ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
-  auto part = std::make_shared<HostedPart>(loop, file, name, std::move(told));
+  auto part = std::make_shared<LaunchedPart>(loop, file, name, std::move(told));
   part->output_ = std::make_shared<OutputStream>(
       loop, std::move(pipe.reader),
       OutputStream::Plan{.reader = [part = part.get()](auto bytes) { part->TakeLines(bytes); }});
@@ -163,7 +163,7 @@ Result<std::shared_ptr<HostedPart>> HostedPart::Start(AsioLoop& loop,
   return part;
 }
 
-void HostedPart::OnLaunched(Result<LaunchedWorker> launched) {
+void LaunchedPart::OnLaunched(Result<LaunchedWorker> launched) {
   if (!launched) {
     told_.said("ddprun: error: " + launched.error().message);
     code_ = kExitUnavailable;
@@ -173,7 +173,7 @@ void HostedPart::OnLaunched(Result<LaunchedWorker> launched) {
   Watch(launched->pid, std::move(launched->pidfd));
 }
 
-void HostedPart::Watch(pid_t guard, UniqueFd pidfd) {
+void LaunchedPart::Watch(pid_t guard, UniqueFd pidfd) {
   guard_ = guard;
   if (!pidfd) {
     return Look();
@@ -190,14 +190,14 @@ void HostedPart::Watch(pid_t guard, UniqueFd pidfd) {
   }
 }
 
-std::shared_ptr<HostedPart> HostedPart::Adopt(AsioLoop& loop, const std::filesystem::path& file,
+std::shared_ptr<LaunchedPart> LaunchedPart::Adopt(AsioLoop& loop, const std::filesystem::path& file,
                                               const Found& found, Told told) {
-  auto part = std::make_shared<HostedPart>(loop, file, found.name, std::move(told));
+  auto part = std::make_shared<LaunchedPart>(loop, file, found.name, std::move(told));
   part->Watch(found.guard, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, found.guard, 0))));
   return part;
 }
 
-HostedPart::HostedPart(AsioLoop& loop, std::filesystem::path file, PartName name, Told told)
+LaunchedPart::LaunchedPart(AsioLoop& loop, std::filesystem::path file, PartName name, Told told)
     : loop_(loop),
       file_(std::move(file)),
       name_(std::move(name)),
@@ -206,9 +206,9 @@ HostedPart::HostedPart(AsioLoop& loop, std::filesystem::path file, PartName name
       look_(loop),
       kill_(loop) {}
 
-HostedPart::~HostedPart() = default;
+LaunchedPart::~LaunchedPart() = default;
 
-void HostedPart::TakeLines(std::string_view bytes) {
+void LaunchedPart::TakeLines(std::string_view bytes) {
   while (!bytes.empty()) {
     const std::size_t end = std::min(bytes.find('\n'), bytes.size());
     line_ += skips_ ? "" : bytes.substr(0, end);
@@ -226,7 +226,7 @@ void HostedPart::TakeLines(std::string_view bytes) {
 }
 
 // Processes that the launch has started may outlive its guard for a moment. They hold the lock.
-void HostedPart::Look() {
+void LaunchedPart::Look() {
   int status = 0;
   if (is_child_ && ::waitpid(guard_, &status, WNOHANG) == guard_) {
     code_ = ShellCode(DecodeWaitStatus(status));
@@ -246,7 +246,7 @@ void HostedPart::Look() {
   look_.ArmAt(loop_.Now() + kLookAgain, [this] { Look(); });
 }
 
-void HostedPart::Signal(int number) {
+void LaunchedPart::Signal(int number) {
   if (guard_ > 0) {
     ::kill(guard_, number);
   } else {
@@ -254,7 +254,7 @@ void HostedPart::Signal(int number) {
   }
 }
 
-void HostedPart::End() {
+void LaunchedPart::End() {
   if (std::exchange(ends_, true)) {
     return;
   }

@@ -38,7 +38,7 @@ struct PartName {
   std::string pool = {};  // HOST:PORT of its server.
 };
 
-class HostedPart : public std::enable_shared_from_this<HostedPart> {
+class LaunchedPart : public std::enable_shared_from_this<LaunchedPart> {
  public:
   struct Told {
     std::function<void(std::string line)> said;
@@ -59,12 +59,12 @@ class HostedPart : public std::enable_shared_from_this<HostedPart> {
   static Result<std::optional<Found>> Look(const std::filesystem::path& file);
 
   // Starts one. kUnavailable: processes of another part are there.
-  static Result<std::shared_ptr<HostedPart>> Start(AsioLoop& loop,
+  static Result<std::shared_ptr<LaunchedPart>> Start(AsioLoop& loop,
                                                    const std::filesystem::path& file,
                                                    const PartName& name, WorkerSpec launch,
                                                    Told told);
   // Watches one that an earlier daemon had started.
-  static std::shared_ptr<HostedPart> Adopt(AsioLoop& loop, const std::filesystem::path& file,
+  static std::shared_ptr<LaunchedPart> Adopt(AsioLoop& loop, const std::filesystem::path& file,
                                            const Found& found, Told told);
 
   const PartName& name() const { return name_; }
@@ -72,10 +72,10 @@ class HostedPart : public std::enable_shared_from_this<HostedPart> {
   // Within a second: SIGTERM to its guard, then SIGKILL.
   void End();
 
-  HostedPart(AsioLoop& loop, std::filesystem::path file, PartName name, Told told);
-  ~HostedPart();
-  HostedPart(const HostedPart&) = delete;
-  HostedPart& operator=(const HostedPart&) = delete;
+  LaunchedPart(AsioLoop& loop, std::filesystem::path file, PartName name, Told told);
+  ~LaunchedPart();
+  LaunchedPart(const LaunchedPart&) = delete;
+  LaunchedPart& operator=(const LaunchedPart&) = delete;
 
  private:
   void OnLaunched(Result<LaunchedWorker> launched);
