@@ -14,7 +14,7 @@
 #include "agent/core/node_agent.h"
 #include "agent/node_stores.h"
 #include "agent/node_workers.h"
-#include "agent/watch/left_behind.h"
+#include "agent/watch/remains_reader.h"
 #include "common/loop.h"
 #include "rendezvous/transport.h"
 
@@ -100,7 +100,7 @@ class AgentDriver {
   LoopTimer timer_;
   LoopTimer slow_start_;
   std::string start_waits_for_;  // Shown to people; empty: it does not take long.
-  LeftBehind left_behind_;
+  RemainsReader remains_reader_;
   std::string addresses_;  // Of this node, as last looked up.
   WorldId peers_of_;       // The world of the last directive to run.
   std::string peers_;      // The addresses of that world's nodes.

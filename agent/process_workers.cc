@@ -12,7 +12,7 @@
 
 #include "agent/watch/error_file.h"
 #include "agent/watch/evidence_bundle.h"
-#include "agent/watch/left_behind.h"
+#include "agent/watch/remains_reader.h"
 #include "agent/watch/memory_kills.h"
 #include "agent/workers/process_tree.h"
 #include "common/files.h"
@@ -612,7 +612,7 @@ std::string ProcessWorkers::NotifySocketOfWorker(std::uint32_t local_rank) const
 void ProcessWorkers::TellOfStacks(const std::filesystem::path& file, std::function<void()> done) {
   const auto text = std::make_shared<Result<std::string>>(std::string());
   loop_.RunBounded(
-      LeftBehind::kLimit, [text, file] { *text = ReadOrdinary(file, 2 << 20); },
+      RemainsReader::kLimit, [text, file] { *text = ReadOrdinary(file, 2 << 20); },
       [text, done = std::move(done)](bool in_time) {
         if (in_time && *text) {
           LogReport(LogLevel::kWarning, ForPeople(**text));

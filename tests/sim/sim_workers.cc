@@ -4,7 +4,7 @@
 #include <csignal>
 #include <utility>
 
-#include "agent/watch/left_behind.h"
+#include "agent/watch/remains_reader.h"
 #include "common/exit_code.h"
 #include "rendezvous/core/fencing.h"
 #include "tests/sim/fiber.h"
@@ -311,7 +311,7 @@ void SimWorkers::EndWorker(Worker& worker, ExitStatus status) {
 LeftFiles SimWorkers::FilesOfOne() {
   Random& random = simulation_.random;
   const Duration takes = random.Chance(simulation_.setup.conduct.slow_files)
-                             ? random.Between(1ms, 2 * LeftBehind::kLimit)
+                             ? random.Between(1ms, 2 * RemainsReader::kLimit)
                              : 0ms;
   return {"/logs",
           [takes] {

@@ -15,11 +15,11 @@
 
 namespace ddprun {
 
-class LeftBehind {
+class RemainsReader {
  public:
   static constexpr Duration kLimit{1'000};
 
-  explicit LeftBehind(Loop& loop) : loop_(loop) {}
+  explicit RemainsReader(Loop& loop) : loop_(loop) {}
 
   void Read(LeftFiles files, std::function<void(WorkerRemains)> told);
 

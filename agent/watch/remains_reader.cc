@@ -1,4 +1,4 @@
-#include "agent/watch/left_behind.h"
+#include "agent/watch/remains_reader.h"
 
 #include <utility>
 
@@ -6,7 +6,7 @@
 
 namespace ddprun {
 
-void LeftBehind::Read(LeftFiles files, std::function<void(WorkerRemains)> told) {
+void RemainsReader::Read(LeftFiles files, std::function<void(WorkerRemains)> told) {
   const auto found = std::make_shared<WorkerRemains>();
   const auto item = std::make_shared<Item>();
   items_.push_back(item);
@@ -29,13 +29,13 @@ void LeftBehind::Read(LeftFiles files, std::function<void(WorkerRemains)> told) 
       });
 }
 
-void LeftBehind::Then(std::function<void()> call) {
+void RemainsReader::Then(std::function<void()> call) {
   items_.push_back(std::make_shared<Item>(Item{std::move(call)}));
   TellNext();
 }
 
 // The caller may ask for more while it gets this.
-void LeftBehind::TellNext() {
+void RemainsReader::TellNext() {
   while (!items_.empty() && items_.front()->tell) {
     const std::shared_ptr<Item> next = std::move(items_.front());
     items_.pop_front();
