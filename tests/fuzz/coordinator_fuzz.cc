@@ -14,7 +14,7 @@
 #include "rendezvous/core/status.h"
 #include "rendezvous/core/testing/invariants.h"
 #include "rendezvous/messages/describe.h"
-#include "tests/fuzz/made_up_reports.h"
+#include "tests/fuzz/generated_reports.h"
 
 namespace {
 

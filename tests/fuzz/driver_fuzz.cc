@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "rendezvous/driver.h"
-#include "tests/fuzz/made_up_reports.h"
+#include "tests/fuzz/generated_reports.h"
 #include "tests/support/instant_loop.h"
 
 namespace {

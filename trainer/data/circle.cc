@@ -1,6 +1,6 @@
 // Points of a square in two classes: outside (0) or inside (1) of a circle. Made up.
 #include "trainer/data/entries.h"
-#include "trainer/data/made_up.h"
+#include "trainer/data/generated_samples.h"
 
 namespace ddprun {
 
@@ -20,6 +20,6 @@ static Result<Dataset> DrawCircle(const std::filesystem::path&, const Arguments&
 }
 
 constinit const DatasetEntry kCircle = {
-    .name = "circle", .arguments = kMadeUpArguments, .task = CircleTask, .load = DrawCircle};
+    .name = "circle", .arguments = kGeneratedArguments, .task = CircleTask, .load = DrawCircle};
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
 #include "trainer/data/entries.h"
-#include "trainer/data/made_up.h"
+#include "trainer/data/generated_samples.h"
 
 namespace ddprun {
 namespace {
@@ -7,7 +7,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr ArgumentEntry kSequenceArguments[] = {
-    {"train", 2048, 1, kMostMadeUp}, {"test", 64, 1, kMostMadeUp}, {"source", 1, 1, 65536},
+    {"train", 2048, 1, kMostGenerated}, {"test", 64, 1, kMostGenerated}, {"source", 1, 1, 65536},
     {"target", 20, 1, 65536},        {"d_model", 512, 1, 65536},   {"seed", 1, 0, kMostSeed}};
 
 Task SequenceTask(const Arguments& arguments) {

@@ -4,7 +4,7 @@
 
 #include "trainer/data/entries.h"
 #include "trainer/data/images.h"
-#include "trainer/data/made_up.h"
+#include "trainer/data/generated_samples.h"
 
 namespace ddprun {
 namespace {
@@ -64,8 +64,8 @@ Samples DrawImages(std::uint32_t count, std::uint64_t key) {
 Result<Dataset> DrawImageSet(const fs::path&, const Arguments& arguments) {
   return Dataset{
       ImageTask(kImageFormat, kClasses),
-      DrawImages(static_cast<std::uint32_t>(arguments.Whole("train")), MadeUpKey(arguments, 0)),
-      DrawImages(static_cast<std::uint32_t>(arguments.Whole("test")), MadeUpKey(arguments, 1))};
+      DrawImages(static_cast<std::uint32_t>(arguments.Whole("train")), GeneratedKey(arguments, 0)),
+      DrawImages(static_cast<std::uint32_t>(arguments.Whole("test")), GeneratedKey(arguments, 1))};
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #include "trainer/data/entries.h"
-#include "trainer/data/made_up.h"
+#include "trainer/data/generated_samples.h"
 
 namespace ddprun {
 namespace {
@@ -9,7 +9,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kToyInputs = 10;
 constexpr std::int64_t kToyTargets = 5;
 constexpr ArgumentEntry kToyArguments[] = {
-    {"train", 1000, 1, kMostMadeUp}, {"test", 200, 1, kMostMadeUp}, {"seed", 1, 0, kMostSeed}};
+    {"train", 1000, 1, kMostGenerated}, {"test", 200, 1, kMostGenerated}, {"seed", 1, 0, kMostSeed}};
 
 float Signed(std::uint64_t draw) {
   return 2 * UniformFloat(draw) - 1;
@@ -21,7 +21,7 @@ Task ToyTask(const Arguments&) {
 
 Result<Dataset> DrawToy(const fs::path&, const Arguments& arguments) {
   return MakeUp(ToyTask(arguments), arguments,
-                [weights = MadeUpKey(arguments, 2)](std::uint64_t draw, const BatchRoom& room) {
+                [weights = GeneratedKey(arguments, 2)](std::uint64_t draw, const BatchRoom& room) {
                   for (std::int64_t i = 0; i < kToyInputs; ++i) {
                     room.inputs[0][i] = Signed(Mix(draw ^ static_cast<std::uint64_t>(i)));
                   }

@@ -10,13 +10,13 @@
 
 namespace ddprun {
 
-inline constexpr double kMostMadeUp = 1 << 30;  // Samples that are never in memory.
+inline constexpr double kMostGenerated = 1 << 30;  // Samples that are never in memory.
 inline constexpr double kMostSeed = 1 << 30;
-inline constexpr ArgumentEntry kMadeUpArguments[] = {
-    {"train", 5000, 1, kMostMadeUp}, {"test", 1000, 1, kMostMadeUp}, {"seed", 1, 0, kMostSeed}};
+inline constexpr ArgumentEntry kGeneratedArguments[] = {
+    {"train", 5000, 1, kMostGenerated}, {"test", 1000, 1, kMostGenerated}, {"seed", 1, 0, kMostSeed}};
 
 // The purpose of a drawn number: parts of one data set never share numbers.
-inline std::uint64_t MadeUpKey(const Arguments& arguments, std::uint64_t part) {
+inline std::uint64_t GeneratedKey(const Arguments& arguments, std::uint64_t part) {
   return Mix(Mix(static_cast<std::uint64_t>(arguments.Whole("seed"))) ^ part);
 }
 
@@ -26,7 +26,7 @@ template <class Draw>
 Dataset MakeUp(const Task& task, const Arguments& arguments, Draw draw) {
   const auto samples = [&](const char* count, std::uint64_t part) {
     return Samples{static_cast<std::uint32_t>(arguments.Whole(count)),
-                   [task, draw, key = MadeUpKey(arguments, part)](
+                   [task, draw, key = GeneratedKey(arguments, part)](
                        std::span<const std::uint32_t> indices, const std::optional<AugmentKey>&,
                        const BatchRoom& room) -> Result<void> {
                      BatchRoom place = room;
