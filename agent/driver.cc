@@ -266,7 +266,7 @@ void AgentDriver::OnWorkerEnded(WorkerEnd end) {
   Feed(WorkerDying{ended.generation, ended.local_rank});
   const Duration ran = std::chrono::floor<Duration>(loop_.Now() - last_attempt_.started);
   remains_reader_.Read(std::move(end.left), [this, ended = std::move(ended), ran, now = loop_.Now(),
-                                          at = end.unix_ms](WorkerRemains remains) mutable {
+                                             at = end.unix_ms](WorkerRemains remains) mutable {
     if (const std::optional<Duration> ago = TakeTime(remains.details, ran, at)) {
       constexpr Duration kRounding{1};  // The file's time is in whole ones of these.
       ended.recorded = now - *ago - kRounding;
@@ -285,7 +285,9 @@ void AgentDriver::OnAllGone() {
     return;
   }
   EndStart();
-  remains_reader_.Then([this] { Feed(AllGone{state_.placement->generation, parts_.stores.Offer()}); });
+  remains_reader_.Then([this] {
+    Feed(AllGone{state_.placement->generation, parts_.stores.Offer()});
+  });
 }
 
 }  // namespace ddprun

@@ -12,8 +12,8 @@
 
 #include "agent/watch/error_file.h"
 #include "agent/watch/evidence_bundle.h"
-#include "agent/watch/remains_reader.h"
 #include "agent/watch/memory_kills.h"
+#include "agent/watch/remains_reader.h"
 #include "agent/workers/process_tree.h"
 #include "common/files.h"
 #include "common/log.h"

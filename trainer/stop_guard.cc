@@ -17,21 +17,21 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookInterval{200};
 
-RankIs WhatItIs(const TrainPhase* phase) {
+RankActivity ActivityIn(const TrainPhase* phase) {
   if (phase == &kStepPhase) {
-    return RankIs::kStepping;
+    return RankActivity::kStepping;
   }
   if (phase == &kDataPhase) {
-    return RankIs::kReading;
+    return RankActivity::kReading;
   }
-  return phase == &kEvaluatedPhase ? RankIs::kWaiting : RankIs::kBusy;
+  return phase == &kEvaluatedPhase ? RankActivity::kWaiting : RankActivity::kBusy;
 }
 
 }  // namespace
 
-bool OverdueStop::Look(Time now, std::uint64_t step, RankIs is, bool asked_to_stop,
+bool OverdueStop::Look(Time now, std::uint64_t step, RankActivity activity, bool asked_to_stop,
                        PeersRound round) {
-  const bool in_step = is == RankIs::kStepping || is == RankIs::kReading;
+  const bool in_step = activity == RankActivity::kStepping || activity == RankActivity::kReading;
   if (step != step_) {
     const std::chrono::nanoseconds lasted = now - step_since_;
     longest_ = measured_ ? std::max(longest_, lasted) : lasted;
@@ -40,24 +40,25 @@ bool OverdueStop::Look(Time now, std::uint64_t step, RankIs is, bool asked_to_st
   if (step != step_ || !in_step) {
     step_since_ = now;
   }
-  if (is == RankIs::kBusy) {
-    busy_since_ = is_ == RankIs::kBusy ? busy_since_ : now;
+  if (activity == RankActivity::kBusy) {
+    busy_since_ = activity_ == RankActivity::kBusy ? busy_since_ : now;
     busy_ = now - busy_since_;
   }
-  if (step != step_ || round.number != round_ || (is != is_ && is_ != RankIs::kBusy) ||
-      is == RankIs::kBusy || asked_to_stop != asked_) {
+  if (step != step_ || round.number != round_ ||
+      (activity != activity_ && activity_ != RankActivity::kBusy) ||
+      activity == RankActivity::kBusy || asked_to_stop != asked_) {
     since_ = now;
   }
   step_ = step;
   round_ = round.number;
-  is_ = is;
+  activity_ = activity;
   asked_ = asked_to_stop;
   const std::chrono::nanoseconds usual =
-      is == RankIs::kWaiting ? std::max(longest_, busy_) : longest_;
+      activity == RankActivity::kWaiting ? std::max(longest_, busy_) : longest_;
   std::chrono::seconds disk = peers_disk_;
-  if (is == RankIs::kReading) {
+  if (activity == RankActivity::kReading) {
     disk = DiskWait::kStopPatience;
-  } else if (is == RankIs::kInRound) {
+  } else if (activity == RankActivity::kInRound) {
     disk = {};  // No rank reads any more.
   }
   return asked_ && now - since_ > kPatience + 2 * usual + round.more + disk;
@@ -89,17 +90,18 @@ StopGuard::Round::~Round() {
   guard_.work_ = nullptr;
 }
 
-bool StopGuard::IsOverdue(OverdueStop& stop, OverdueStop::Time now, RankIs& is) {
-  is = WhatItIs(heartbeat_.phase());
+bool StopGuard::IsOverdue(OverdueStop& stop, OverdueStop::Time now, RankActivity& activity) {
+  activity = ActivityIn(heartbeat_.phase());
   if (round_seen_ != round_.number) {
     round_seen_ = round_.number;
     work_until_ = now + patience_;
   }
   if (in_round_) {
-    is = work_ && !work_->IsDone() && now < work_until_ ? RankIs::kBusy : RankIs::kInRound;
+    activity = work_ && !work_->IsDone() && now < work_until_ ? RankActivity::kBusy
+                                                              : RankActivity::kInRound;
   }
   const bool asked = agreed_ || StopRequest::Signal() || (asked_ && asked_());
-  return stop.Look(now, heartbeat_.step(), is, asked, round_);
+  return stop.Look(now, heartbeat_.step(), activity, asked, round_);
 }
 
 void StopGuard::Run(const std::stop_token& end) {
@@ -108,15 +110,15 @@ void StopGuard::Run(const std::stop_token& end) {
   OverdueStop stop(time.Look(Clock::now()), peers_disk_);
   std::unique_lock lock(mutex_);
   while (!ends_.wait_for(lock, end, kLookInterval, [&end] { return end.stop_requested(); })) {
-    RankIs is;
-    if (!IsOverdue(stop, time.Look(Clock::now()), is)) {
+    RankActivity activity;
+    if (!IsOverdue(stop, time.Look(Clock::now()), activity)) {
       continue;
     }
     const std::string step = std::to_string(heartbeat_.step());
-    if (is == RankIs::kInRound) {
+    if (activity == RankActivity::kInRound) {
       Log(LogLevel::kError, "all ranks stop after step " + step +
                                 ", but a peer hangs. Ending without it; saved checkpoints remain");
-    } else if (is == RankIs::kReading) {
+    } else if (activity == RankActivity::kReading) {
       Log(LogLevel::kError, "asked to stop, but the samples of step " +
                                 std::to_string(heartbeat_.step() + 1) +
                                 " have not been read: their file system is not responding. Ending "
@@ -124,8 +126,9 @@ void StopGuard::Run(const std::stop_token& end) {
     } else {
       Log(LogLevel::kError,
           "asked to stop, but " +
-              (is == RankIs::kWaiting ? "the validation after step " + step
-                                      : "step " + std::to_string(heartbeat_.step() + 1)) +
+              (activity == RankActivity::kWaiting
+                   ? "the validation after step " + step
+                   : "step " + std::to_string(heartbeat_.step() + 1)) +
               " does not end: a peer hangs. Ending without saving; the last checkpoint remains");
     }
     FlushLog(std::chrono::seconds(1));

@@ -28,7 +28,7 @@
 
 namespace ddprun {
 
-enum class RankIs {
+enum class RankActivity {
   kStepping,
   kReading,  // Its samples: the disk has its patience (disk_wait.h).
   kWaiting,  // For the others' shares of a validation.
@@ -52,13 +52,14 @@ class OverdueStop {
   explicit OverdueStop(Time now, std::chrono::seconds peers_disk = {})
       : peers_disk_(peers_disk), since_(now) {}
 
-  bool Look(Time now, std::uint64_t step, RankIs is, bool asked_to_stop, PeersRound round = {});
+  bool Look(Time now, std::uint64_t step, RankActivity activity, bool asked_to_stop,
+            PeersRound round = {});
 
  private:
   std::chrono::seconds peers_disk_;
   std::uint64_t step_ = 0;
   std::uint64_t round_ = 0;
-  RankIs is_ = RankIs::kBusy;
+  RankActivity activity_ = RankActivity::kBusy;
   Time since_;  // This began, this round too, or the stop was asked for, whichever came last.
   Time step_since_ = since_;
   Time busy_since_ = since_;
@@ -94,7 +95,7 @@ class StopGuard {
 
  private:
   void Run(const std::stop_token& end);
-  bool IsOverdue(OverdueStop& stop, OverdueStop::Time now, RankIs& is);
+  bool IsOverdue(OverdueStop& stop, OverdueStop::Time now, RankActivity& activity);
 
   const Heartbeat& heartbeat_;
   const std::function<bool()> asked_;

@@ -6,7 +6,7 @@ namespace ddprun {
 namespace {
 
 using std::chrono::seconds;
-using enum RankIs;
+using enum RankActivity;
 
 OverdueStop::Time At(int second) {
   return OverdueStop::Time{} + seconds(second);

@@ -13,8 +13,8 @@
 #include <string>
 
 #include "common/loop.h"
-#include "launcher/evidence/run_overview.h"
 #include "launcher/evidence/background_writer.h"
+#include "launcher/evidence/run_overview.h"
 
 namespace ddprun {
 

@@ -16,8 +16,8 @@
 #include <optional>
 #include <string>
 
-#include "launcher/evidence/run_overview.h"
 #include "launcher/evidence/background_writer.h"
+#include "launcher/evidence/run_overview.h"
 
 namespace ddprun {
 

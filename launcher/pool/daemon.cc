@@ -358,7 +358,7 @@ class Daemon {
   const std::filesystem::path file_;
   const Access access_;
   PoolOffer offer_;
-  std::shared_ptr<LaunchedPart> part_;    // nullptr: the machine has no run.
+  std::shared_ptr<LaunchedPart> part_;  // nullptr: the machine has no run.
   std::optional<std::size_t> signals_;  // That were passed on to it; none: by an earlier daemon.
   std::uint64_t last_said_ = 0;
   bool checked_ = false;

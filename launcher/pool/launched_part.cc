@@ -115,9 +115,9 @@ Result<std::optional<LaunchedPart::Found>> LaunchedPart::Look(const std::filesys
 }
 
 Result<std::shared_ptr<LaunchedPart>> LaunchedPart::Start(AsioLoop& loop,
-                                                      const std::filesystem::path& file,
-                                                      const PartName& name, WorkerSpec launch,
-                                                      Told told) {
+                                                          const std::filesystem::path& file,
+                                                          const PartName& name, WorkerSpec launch,
+                                                          Told told) {
   UniqueFd lock(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock) {
     return SystemError("open", file.native(), errno);
@@ -191,7 +191,7 @@ void LaunchedPart::Watch(pid_t guard, UniqueFd pidfd) {
 }
 
 std::shared_ptr<LaunchedPart> LaunchedPart::Adopt(AsioLoop& loop, const std::filesystem::path& file,
-                                              const Found& found, Told told) {
+                                                  const Found& found, Told told) {
   auto part = std::make_shared<LaunchedPart>(loop, file, found.name, std::move(told));
   part->Watch(found.guard, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, found.guard, 0))));
   return part;

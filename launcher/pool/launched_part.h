@@ -60,12 +60,12 @@ class LaunchedPart : public std::enable_shared_from_this<LaunchedPart> {
 
   // Starts one. kUnavailable: processes of another part are there.
   static Result<std::shared_ptr<LaunchedPart>> Start(AsioLoop& loop,
-                                                   const std::filesystem::path& file,
-                                                   const PartName& name, WorkerSpec launch,
-                                                   Told told);
+                                                     const std::filesystem::path& file,
+                                                     const PartName& name, WorkerSpec launch,
+                                                     Told told);
   // Watches one that an earlier daemon had started.
   static std::shared_ptr<LaunchedPart> Adopt(AsioLoop& loop, const std::filesystem::path& file,
-                                           const Found& found, Told told);
+                                             const Found& found, Told told);
 
   const PartName& name() const { return name_; }
   void Signal(int number);

@@ -21,8 +21,8 @@
 #include "launcher/verbs/asking.h"
 #include "launcher/verbs/log_files.h"
 #include "launcher/verbs/pool_status.h"
-#include "launcher/verbs/slow_output.h"
 #include "launcher/verbs/seen_records.h"
+#include "launcher/verbs/slow_output.h"
 #include "rendezvous/messages/describe.h"
 #include "rendezvous/term_bounds.h"
 

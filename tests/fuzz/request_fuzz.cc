@@ -13,8 +13,8 @@
 
 #include "agent/commands/commands.h"
 #include "launcher/verbs/log_merge.h"
-#include "launcher/verbs/stack_groups.h"
 #include "launcher/verbs/seen_records.h"
+#include "launcher/verbs/stack_groups.h"
 #include "rendezvous/requests/operator_requests.h"
 #include "rendezvous/testing/stream_testing.h"
 #include "tests/fuzz/fuzz_input.h"

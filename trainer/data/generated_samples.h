@@ -12,8 +12,9 @@ namespace ddprun {
 
 inline constexpr double kMostGenerated = 1 << 30;  // Samples that are never in memory.
 inline constexpr double kMostSeed = 1 << 30;
-inline constexpr ArgumentEntry kGeneratedArguments[] = {
-    {"train", 5000, 1, kMostGenerated}, {"test", 1000, 1, kMostGenerated}, {"seed", 1, 0, kMostSeed}};
+inline constexpr ArgumentEntry kGeneratedArguments[] = {{"train", 5000, 1, kMostGenerated},
+                                                        {"test", 1000, 1, kMostGenerated},
+                                                        {"seed", 1, 0, kMostSeed}};
 
 // The purpose of a drawn number: parts of one data set never share numbers.
 inline std::uint64_t GeneratedKey(const Arguments& arguments, std::uint64_t part) {

@@ -8,7 +8,7 @@ namespace fs = std::filesystem;
 
 constexpr ArgumentEntry kSequenceArguments[] = {
     {"train", 2048, 1, kMostGenerated}, {"test", 64, 1, kMostGenerated}, {"source", 1, 1, 65536},
-    {"target", 20, 1, 65536},        {"d_model", 512, 1, 65536},   {"seed", 1, 0, kMostSeed}};
+    {"target", 20, 1, 65536},           {"d_model", 512, 1, 65536},      {"seed", 1, 0, kMostSeed}};
 
 Task SequenceTask(const Arguments& arguments) {
   const Shape source = {arguments.Whole("source"), arguments.Whole("d_model")};

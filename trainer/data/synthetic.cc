@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "trainer/data/entries.h"
-#include "trainer/data/images.h"
 #include "trainer/data/generated_samples.h"
+#include "trainer/data/images.h"
 
 namespace ddprun {
 namespace {

@@ -8,8 +8,9 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kToyInputs = 10;
 constexpr std::int64_t kToyTargets = 5;
-constexpr ArgumentEntry kToyArguments[] = {
-    {"train", 1000, 1, kMostGenerated}, {"test", 200, 1, kMostGenerated}, {"seed", 1, 0, kMostSeed}};
+constexpr ArgumentEntry kToyArguments[] = {{"train", 1000, 1, kMostGenerated},
+                                           {"test", 200, 1, kMostGenerated},
+                                           {"seed", 1, 0, kMostSeed}};
 
 float Signed(std::uint64_t draw) {
   return 2 * UniformFloat(draw) - 1;
