@@ -28,6 +28,10 @@ int PrintError(const std::string& verb, const Error& error) {
                                                  : 1;
 }
 
+int PrintAnswer(const std::string& verb, const Result<std::string>& text) {
+  return text ? PrintOut(*text) : PrintError(verb, text.error());
+}
+
 std::string AlignedRows(std::vector<std::vector<std::string>> rows, const std::string& indent) {
   std::vector<std::size_t> widths;
   for (auto& row : rows) {

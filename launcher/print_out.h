@@ -17,6 +17,9 @@ int PrintOut(const std::string& text);
 // else 1.
 int PrintError(const std::string& verb, const Error& error);
 
+// One of both.
+int PrintAnswer(const std::string& verb, const Result<std::string>& text);
+
 // Columns as wide as their widest entry, a line for each row, whatever stands in it.
 std::string AlignedRows(std::vector<std::vector<std::string>> rows, const std::string& indent = "");
 // Of a text of others in such a row: its line stays readable.

@@ -1,7 +1,6 @@
 #include "launcher/verbs/control.h"
 
 #include "common/log.h"
-#include "launcher/print_out.h"
 #include "rendezvous/client_asks.h"
 
 namespace ddprun {
@@ -11,19 +10,11 @@ constexpr Duration kControlPatience{5'000};
 
 }  // namespace
 
-int AskFor(const ControlCommand& command) {
-  const char* const verb = command.verb == ControlVerb::kDrain ? "drain" : "stop";
-  const Result<ServerPlace> place = FindServer(command.server);
-  if (!place) {
-    return PrintError(verb, place.error());
-  }
-  const ControlRequest asked{command.server.run_id, command.verb, command.node,
-                             place->access.token};
-  const Result<std::string> text = AskControl(*place, asked, kControlPatience);
-  if (!text) {
-    return PrintError(verb, text.error());
-  }
-  return PrintOut(PrintableLine(*text) + "\n");
+Result<std::string> AskFor(const ControlCommand& command) {
+  ASSIGN_OR_RETURN(const ServerPlace place, FindServer(command.server));
+  const ControlRequest asked{command.server.run_id, command.verb, command.node, place.access.token};
+  ASSIGN_OR_RETURN(const std::string text, AskControl(place, asked, kControlPatience));
+  return PrintableLine(text) + "\n";
 }
 
 }  // namespace ddprun

@@ -14,7 +14,7 @@ struct ControlCommand {
   NodeId node;
 };
 
-// Says on stdout what follows. 0; 1: refused, the reason is on stderr; 69: no server answers.
-int AskFor(const ControlCommand& command);
+// Returns what follows, for stdout. kUnavailable: no server answers.
+Result<std::string> AskFor(const ControlCommand& command);
 
 }  // namespace ddprun

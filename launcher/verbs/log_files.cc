@@ -126,7 +126,7 @@ int PrintLogFiles(const std::string& directory, std::optional<std::uint32_t> lin
   int code = 0;
   for (const fs::path& file : files) {
     const Result<std::string> text = EndOf(directory, file, lines);
-    const int printed = text ? PrintOut(*text) : PrintError("logs", text.error());
+    const int printed = PrintAnswer("logs", text);
     code = std::max(code, printed);
     if (text && printed != 0) {
       break;  // Nothing reads it.

@@ -9,7 +9,6 @@
 
 #include "common/files.h"
 #include "common/text.h"
-#include "launcher/print_out.h"
 #include "launcher/verbs/example_files.h"
 
 namespace ddprun {
@@ -48,26 +47,22 @@ Result<void> Make(const std::filesystem::path& directory, const std::string& nam
 
 }  // namespace
 
-int MakeNewProject(const NewProjectRequest& request) {
+Result<std::string> MakeNewProject(const NewProjectRequest& request) {
   const std::filesystem::path directory =
       request.directory.has_filename() ? request.directory : request.directory.parent_path();
   const std::string name = directory.filename().native();
-  Result<void> made =
-      Error{ErrorKind::kInvalid, "the last part of '" + request.directory.native() +
-                                     "' names the program: it must have only letters, digits, '-' "
-                                     "and '_'"};
-  if (IsTargetName(name)) {
-    made = Make(directory, name);
+  if (!IsTargetName(name)) {
+    return Error{ErrorKind::kInvalid, "the last part of '" + request.directory.native() +
+                                          "' names the program: it must have only letters, digits, "
+                                          "'-' and '_'"};
   }
-  if (!made) {
-    return PrintError("new", made.error());
-  }
+  RETURN_IF_ERROR(Make(directory, name));
   const std::string& shown = directory.native();
-  return PrintOut("made " + shown + "/CMakeLists.txt and " + shown +
-                  "/main.cc. To build it, with ddprun's trainer library in PREFIX:\n  cmake -S " +
-                  shown + " -B " + shown +
-                  "/build -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH=PREFIX\n  cmake --build " +
-                  shown + "/build\n  ddprun --nproc-per-node=2 " + shown + "/build/" + name + "\n");
+  return "made " + shown + "/CMakeLists.txt and " + shown +
+         "/main.cc. To build it, with ddprun's trainer library in PREFIX:\n  cmake -S " + shown +
+         " -B " + shown +
+         "/build -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH=PREFIX\n  cmake --build " + shown +
+         "/build\n  ddprun --nproc-per-node=2 " + shown + "/build/" + name + "\n";
 }
 
 }  // namespace ddprun

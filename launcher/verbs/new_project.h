@@ -3,6 +3,9 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+
+#include "common/result.h"
 
 namespace ddprun {
 
@@ -10,8 +13,8 @@ struct NewProjectRequest {
   std::filesystem::path directory;  // Its last part names the program.
 };
 
-// Makes the directory and its files; nothing that exists is changed. The exit code; 2: the
-// directory exists, or its name is no name of a CMake target.
-int MakeNewProject(const NewProjectRequest& request);
+// Makes the directory and its files; nothing that exists is changed. Says, for stdout, how to build
+// it. kInvalid: the directory exists, or its name is no name of a CMake target.
+Result<std::string> MakeNewProject(const NewProjectRequest& request);
 
 }  // namespace ddprun

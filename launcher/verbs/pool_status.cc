@@ -76,9 +76,9 @@ std::optional<PoolQueued> QueuedRun(const ServerPlace& place, const RunId& run_i
   return run == pool->runs.end() ? std::nullopt : std::optional(*run);
 }
 
-int PrintQueued(const PoolQueued& run, const ServerPlace& place, bool json) {
-  return PrintOut(json ? PoolJson({.members = {}, .runs = {run}}, ToString(place.endpoint))
-                       : "run " + PrintableLine(run.run_id + " " + run.state) + "\n");
+std::string QueuedText(const PoolQueued& run, const ServerPlace& place, bool json) {
+  return json ? PoolJson({.members = {}, .runs = {run}}, ToString(place.endpoint))
+              : "run " + PrintableLine(run.run_id + " " + run.state) + "\n";
 }
 
 Result<std::string> PoolNow(const ServerQuery& server, bool json) {
@@ -86,11 +86,6 @@ Result<std::string> PoolNow(const ServerQuery& server, bool json) {
   ASSIGN_OR_RETURN(const PoolStatus pool, AskPool(place.endpoint, place.access, kPoolPatience));
   const std::string where = ToString(place.endpoint);
   return json ? PoolJson(pool, where) : PoolText(pool, where);
-}
-
-int PrintPool(const ServerQuery& server, bool json) {
-  const Result<std::string> text = PoolNow(server, json);
-  return text ? PrintOut(*text) : PrintError("status", text.error());
 }
 
 }  // namespace ddprun

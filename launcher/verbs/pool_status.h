@@ -17,14 +17,11 @@ bool AsksForPool(const ServerQuery& query);
 // The whole pool, as text or as JSON. kUnavailable: no server answers, or it has no pool.
 Result<std::string> PoolNow(const ServerQuery& server, bool json);
 
-// The same, to stdout. 0; 69.
-int PrintPool(const ServerQuery& server, bool json);
-
 // A run that waits in the pool or has ended there, so that the server has no nodes of it; none: the
 // place is no pool, or the pool does not know it.
 std::optional<PoolQueued> QueuedRun(const ServerPlace& place, const RunId& run_id);
 
-// That run alone, to stdout.
-int PrintQueued(const PoolQueued& run, const ServerPlace& place, bool json);
+// That run alone.
+std::string QueuedText(const PoolQueued& run, const ServerPlace& place, bool json);
 
 }  // namespace ddprun

@@ -11,7 +11,6 @@
 #include "launcher/evidence/report_file.h"
 #include "launcher/evidence/run_archive.h"
 #include "launcher/evidence/run_page.h"
-#include "launcher/print_out.h"
 #include "launcher/verbs/status.h"
 
 namespace ddprun {
@@ -150,36 +149,30 @@ Result<Archived> WriteArchive(const ArchiveContents& contents, const std::string
 
 }  // namespace
 
-int PackReport(const ReportRequest& request) {
-  const Result<KnownRun> known = Know(request);
-  if (!known) {
-    return PrintError("report", known.error());
-  }
+Result<std::string> PackReport(const ReportRequest& request) {
+  ASSIGN_OR_RETURN(const KnownRun known, Know(request));
   ArchiveContents contents;
-  contents.root = "ddprun-report-" + AsFileName(NameOfRun(*known));
-  contents.directories = known->directories;
+  contents.root = "ddprun-report-" + AsFileName(NameOfRun(known));
+  contents.directories = known.directories;
   contents.unix_time = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  AddPage(*known, contents);
+  AddPage(known, contents);
   const bool named = !request.file.empty();
   const std::string name = named ? request.file : contents.root + ".tar.gz";
-  const auto packed = WriteArchive(contents, name, named ? IfThere::kReplace : IfThere::kKeep);
-  if (!packed) {
-    return PrintError("report", packed.error());
-  }
+  ASSIGN_OR_RETURN(const Archived packed,
+                   WriteArchive(contents, name, named ? IfThere::kReplace : IfThere::kKeep));
   if (request.json) {
     OrderedJson told;
     told["file"] = name;
-    told["files"] = packed->files;
-    told["bytes"] = packed->bytes;
-    told["left_out"] = packed->left_out;
-    return PrintOut(JsonText(told, 2) + "\n");
+    told["files"] = packed.files;
+    told["bytes"] = packed.bytes;
+    told["left_out"] = packed.left_out;
+    return JsonText(told, 2) + "\n";
   }
-  const std::string left = packed->left_out == 0 ? ""
-                                                 : "; " + std::to_string(packed->left_out) +
-                                                       " left out, see its MANIFEST";
-  const std::string text = name + ": " + std::to_string(packed->files) + " files, " +
-                           std::to_string(packed->bytes) + " bytes" + left + "\n";
-  return PrintOut(Printable(text));
+  const std::string left =
+      packed.left_out == 0 ? ""
+                           : "; " + std::to_string(packed.left_out) + " left out, see its MANIFEST";
+  return Printable(name + ": " + std::to_string(packed.files) + " files, " +
+                   std::to_string(packed.bytes) + " bytes" + left + "\n");
 }
 
 }  // namespace ddprun

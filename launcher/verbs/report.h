@@ -19,8 +19,8 @@ struct ReportRequest {
   bool json = false;                     // How to tell what was packed.
 };
 
-// 0; 1: the file cannot be written, or there is nothing to pack; 2: that is no directory; 69: no
-// directory was given, and no server answers.
-int PackReport(const ReportRequest& request);
+// Returns, for stdout, what was packed. kInvalid: that is no directory; kUnavailable: none was
+// given, and no server answers.
+Result<std::string> PackReport(const ReportRequest& request);
 
 }  // namespace ddprun

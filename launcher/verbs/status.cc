@@ -311,28 +311,26 @@ Result<std::string> PageAt(const ServerPlace& place, const std::vector<RunStatus
 
 }  // namespace
 
-int PrintStatus(const StatusRequest& request) {
-  const Result<ServerPlace> place = FindServer(request.server);
-  if (!place) {
-    return PrintError("status", place.error());
+Result<std::string> StatusNow(const StatusRequest& request) {
+  if (AsksForPool(request.server)) {
+    return PoolNow(request.server, request.json);
   }
-  const auto runs = RunsAt(*place, request.server.run_id);
+  ASSIGN_OR_RETURN(const ServerPlace place, FindServer(request.server));
+  const auto runs = RunsAt(place, request.server.run_id);
   if (!runs) {
-    const auto queued = runs.error().kind == ErrorKind::kNotFound && !request.server.pool.empty()
-                            ? QueuedRun(*place, request.server.run_id)
-                            : std::nullopt;
-    return queued ? PrintQueued(*queued, *place, request.json) : PrintError("status", runs.error());
+    if (runs.error().kind == ErrorKind::kNotFound && !request.server.pool.empty()) {
+      if (const auto queued = QueuedRun(place, request.server.run_id)) {
+        return QueuedText(*queued, place, request.json);
+      }
+    }
+    return runs.error();
   }
   if (request.links) {
-    const Result<std::string> links = PageAt(*place, *runs);
-    if (!links) {
-      return PrintError("status", links.error());
-    }
-    return PrintOut(*links);
+    return PageAt(place, *runs);
   }
   const std::int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  return PrintOut(request.json ? StatusJson(*runs, place->Where(), now)
-                               : FormatStatus(*runs, place->Where(), now));
+  return request.json ? StatusJson(*runs, place.Where(), now)
+                      : FormatStatus(*runs, place.Where(), now);
 }
 
 }  // namespace ddprun

@@ -41,7 +41,7 @@ std::string StatusJson(const std::vector<RunStatus>& runs, const std::string& wh
 std::string PagesOf(const std::vector<RunStatus>& runs, const std::string& address,
                     const std::string& token);
 
-// To stdout. 0; 69: no server answers; 1: it knows no such run.
-int PrintStatus(const StatusRequest& request);
+// Asks once; for stdout. kUnavailable: no server answers.
+Result<std::string> StatusNow(const StatusRequest& request);
 
 }  // namespace ddprun

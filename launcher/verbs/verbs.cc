@@ -428,14 +428,17 @@ int CarryOut(const VerbRequest& request) {
           [](const LogsRequest& logs) { return PrintLogs(logs); },
           [](const OrderRequest& order) { return GiveOrder(order); },
           [](const StatusRequest& status) {
-            return status.watch                 ? WatchStatus(status)
-                   : AsksForPool(status.server) ? PrintPool(status.server, status.json)
-                                                : PrintStatus(status);
+            return status.watch ? WatchStatus(status) : PrintAnswer("status", StatusNow(status));
           },
-          [](const ControlCommand& command) { return AskFor(command); },
+          [](const ControlCommand& command) {
+            return PrintAnswer(command.verb == ControlVerb::kDrain ? "drain" : "stop",
+                               AskFor(command));
+          },
           [](const PublishCommand& command) { return PublishAs(command, GetProcessEnv); },
-          [](const NewProjectRequest& project) { return MakeNewProject(project); },
-          [](const ReportRequest& report) { return PackReport(report); },
+          [](const NewProjectRequest& project) {
+            return PrintAnswer("new", MakeNewProject(project));
+          },
+          [](const ReportRequest& report) { return PrintAnswer("report", PackReport(report)); },
           [](const KeptQuery& query) { return AnswerKept(query); },
           [](const ShowEnvironment&) { return PrintOut(EnvironmentReport()); },
           [](const HelpRequest& help) { return PrintOut(help.text); },

@@ -13,7 +13,7 @@
 
 namespace ddprun {
 
-// What the server says to an operator's request.
+// Returns what the server says to an operator's request.
 using Operate =
     std::function<Result<std::string>(const RunId& run, ControlVerb verb, const NodeId& node)>;
 

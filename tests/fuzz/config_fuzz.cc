@@ -13,7 +13,6 @@
 #include "launcher/verbs/environment_report.h"
 #include "launcher/verbs/logs.h"
 #include "launcher/verbs/orders.h"
-#include "launcher/verbs/pool_status.h"
 #include "launcher/verbs/report.h"
 #include "launcher/verbs/run_stacks.h"
 #include "launcher/verbs/stacks.h"
@@ -44,25 +43,19 @@ int GiveOrder(const OrderRequest&) {
 int WatchStatus(const StatusRequest&) {
   CHECK(false);
 }
-bool AsksForPool(const ServerQuery&) {
-  return false;
-}
-int PrintPool(const ServerQuery&, bool) {
-  return 0;
-}
-int PrintStatus(const StatusRequest&) {
+Result<std::string> StatusNow(const StatusRequest&) {
   CHECK(false);
 }
-int AskFor(const ControlCommand&) {
+Result<std::string> AskFor(const ControlCommand&) {
   CHECK(false);
 }
-int PackReport(const ReportRequest&) {
+Result<std::string> PackReport(const ReportRequest&) {
   CHECK(false);
 }
 int AnswerKept(const KeptQuery&) {
   CHECK(false);
 }
-int MakeNewProject(const NewProjectRequest&) {
+Result<std::string> MakeNewProject(const NewProjectRequest&) {
   CHECK(false);
 }
 int PublishAs(const PublishCommand&, const GetEnv&) {
