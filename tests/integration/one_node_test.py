@@ -1,14 +1,17 @@
-"""One node: how a run ends and is told, its output, and what a program's name means."""
+"""One node: how a run ends and is told, its output, what a program's name means, and old kernels."""
 
 import os
 import re
 import shutil
+import signal
 import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+SUPPORT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support")
+sys.path.insert(0, SUPPORT)
 
 from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, read_text  # noqa: E402
+from old_kernel import OLD_KERNELS  # noqa: E402
 
 TWO = "--nproc-per-node=2"
 
@@ -74,6 +77,27 @@ class Lookup(DdprunTest):
         words = ["--max-restarts=7", "$$", "a b", "", "ü", "--", "-v", "'\""]
         path = self.write("args.py", "import sys\nprint(repr(sys.argv[1:]))\n")
         self.assertEqual(self.run_ddprun(path, *words).out(), repr(words) + "\n")
+
+
+class OldKernel(DdprunTest):
+    """Older than the container, or one that refuses newer calls."""
+
+    def start_on(self, kernel, *arguments):
+        return self.start(os.path.join(SUPPORT, "old_kernel.py"), kernel, DDPRUN, *arguments, executable=sys.executable)
+
+    def test_workers_have_nothing_open_but_their_three(self):
+        for kernel in OLD_KERNELS:
+            run = self.start_on(kernel, "--nproc-per-node=2", FAKE_WORKER, "--print-state")
+            self.assertEqual(run.wait(), 0, f"{kernel}: {run.all()}")
+            self.assertEqual(re.findall(r"fds (.*)", run.out()), ["0 1 2 3"] * 2, f"{kernel}: {run.all()}")
+
+    def test_a_killed_worker_is_replaced_and_term_ends_all(self):
+        for kernel in OLD_KERNELS:
+            run = self.start_on(kernel, "--nproc-per-node=2", "--max-restarts=1", FAKE_WORKER, "--print=worker %r %g %p", "--hang")
+            workers = self.wait_for_workers(run, 2, 1)
+            os.kill(workers[0], signal.SIGKILL)
+            self.wait_for_workers(run, 2, 2)
+            self.terminate(run)
 
 
 if __name__ == "__main__":
