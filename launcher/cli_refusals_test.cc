@@ -196,6 +196,7 @@ TEST(CommandLine, WhatWasMeantIsSuggested) {
       {{"--num_processes=2", "p"}, "did you mean --nproc-per-node=2?"},
       {{"--num-gpus=2", "p"}, "did you mean --nproc-per-node=2?"},
       {{"--num-gpus=all", "p"}, "did you mean --nproc-per-node?"},
+      {{"--copi=3", "p"}, "did you mean --copy?"},
       {{"--num-gpus", "2", "p"}, "did you mean --nproc-per-node?"},
       {{"--restarts=2", "p"}, "did you mean --max-restarts=2?"},
       {{"--max-retries=2", "p"}, "did you mean --max-restarts=2?"},

@@ -83,12 +83,15 @@ std::optional<std::string> Meant(const std::vector<std::string>& names, const st
   return std::nullopt;
 }
 
-// With a number that was given, the suggestion can be copied as it is.
-Error Unknown(const std::vector<std::string>& names, const std::string& name,
+// With a number that was given, the suggestion can be copied as it is. A switch has none.
+Error Unknown(const CLI::App& app, const std::vector<std::string>& names, const std::string& name,
               const std::optional<std::string>& value, const std::string& more) {
   std::string text = "unknown option --" + InOneLine(name);
   if (const auto meant = Meant(names, name)) {
-    text += "; did you mean --" + *meant + (value && NotNegative(*value) ? "=" + *value : "") + "?";
+    const CLI::Option* const option = app.get_option_no_throw("--" + *meant);
+    const bool number = value && NotNegative(*value) && option != nullptr &&
+                        option->get_items_expected_max() > 0;
+    text += "; did you mean --" + *meant + (number ? "=" + *value : "") + "?";
   }
   return {ErrorKind::kInvalid, text + more};
 }
@@ -138,7 +141,7 @@ Result<std::string> Canonical(const CLI::App& app, const std::vector<std::string
     }
     return Error{ErrorKind::kInvalid, text};
   }
-  return Unknown(names, given, value, more);
+  return Unknown(app, names, given, value, more);
 }
 
 // The flag for which mpirun and srun have this letter, with the count that follows it.
