@@ -304,6 +304,7 @@ bool WasAhead(const std::vector<Rise>& rises, std::uint64_t step, Time now, Dura
 
 std::optional<WorkerFailure> FindHang(HangWatch& watch, const Roster& roster, Time now) {
   const WorldProgress found = Collect(roster);
+  watch.at = found.behind.empty() ? "" : At(found.behind.front());
   if (!found.behind.empty() && found.seen) {
     return FindHangOfSeen(watch, roster, found, now);
   }

@@ -57,6 +57,7 @@ struct HangWatch {
   std::uint32_t ended_well = 0;  // Workers that have succeeded, counted when a hang was looked for.
   std::optional<Time> last_end;  // When `ended_well` last rose.
   std::optional<HangEnquiry> enquiry;
+  std::string at;                // Where the ranks behind were when a hang was last looked for.
   std::string told;              // The hang that was announced, if nothing follows from it.
   std::optional<Time> evidence;  // When evidence of it was last asked for.
 };

@@ -227,6 +227,8 @@ TEST_F(HangsAreTold, OnceForEachVerdictAndTheRunGoesOn) {
   ASSERT_EQ(hung.size(), 1u);
   EXPECT_EQ(hung[0].level, NoticeLevel::kWarning);
   EXPECT_NE(hung[0].text.find("the run continues (--on-hang=observe"), std::string::npos);
+  Stand({Late(0, 9, "", 2)}, {Late(2, 5), Late(3, 9)}, At(50s));  // Its peers take steps.
+  EXPECT_EQ(scenario.Events(kEventHung).size(), 1u);
   Stand({Late(0, 9, "", 2)}, {Late(2, 6), Late(3, 9)}, At(90s));
   EXPECT_EQ(scenario.Events(kEventHung).size(), 2u);
 }

@@ -19,7 +19,9 @@ void OnHang(CoordinatorStepContext& step, WorkerFailure hang) {
   CoordinatorState& state = step.state;
   const std::string why = Describe(hang);
   const bool goes_on = state.spec->on_hang == kHangIsReported;
-  const std::string told = std::to_string(state.world->generation.value) + " " + why;
+  // Not by its whole text: its peers may take steps meanwhile.
+  const std::string told = std::to_string(state.world->generation.value) + " " +
+                           std::to_string(hang.rank) + " " + state.hang.at;
   if (goes_on && std::exchange(state.hang.told, told) == told) {
     return;
   }
