@@ -137,12 +137,14 @@ VerbRequest ParseStacks(VerbLine& line, const GetEnv& get_env) {
                   "With PID: time for gdb or py-spy (default 10s)",
                   std::bind_front(ParseDuration, "--limit"));
   AddAgentsFlags(line.flags, request);
+  const auto of_run = [&line] {
+    return line.rest.empty() || !ParseNumber<std::int32_t>(line.rest.front());
+  };
   // `stacks PID` reads no variables: the agent runs it, whatever its environment contains.
-  line.Parse(
-      [&](const std::string& name) { return line.rest.empty() ? get_env(name) : std::nullopt; });
-  if (line.rest.empty()) {
+  line.Parse([&](const std::string& name) { return of_run() ? get_env(name) : std::nullopt; });
+  if (of_run()) {
     run.whole = run.whole || !run.spec.ranks.empty();
-    TakeServer(line, get_env, run.server);
+    TakeNamedRun(line, get_env, run.server);
     if (keep) {
       run.spec.kind = RequestKind::kEvidence;
       return OrderRequest{std::move(run.server), run.spec, run.nodes, run.json};
@@ -321,7 +323,7 @@ struct Verb {
 };
 
 constexpr Verb kVerbs[] = {
-    {"stacks", ParseStacks, " [PID...]",
+    {"stacks", ParseStacks, " [RUN or PID...]",
      "Shows where in their program all workers of a run are; workers at the same place are one "
      "group. With PID...: every thread of these processes of this machine and of their "
      "descendants"},

@@ -299,6 +299,9 @@ TEST(Verbs, StacksOfProcessesAndOfARun) {
   EXPECT_TRUE(std::get<StacksRequest>(*processes).live);
   EXPECT_EQ(std::get<StacksRequest>(*processes).limit, 500ms);
   EXPECT_FALSE(Parsed({"stacks"}, environment));
+  const auto named = Parsed({"stacks", "demo"});
+  ASSERT_TRUE(named) << named.error().message;
+  EXPECT_EQ(std::get<RunStacksRequest>(*named).server.run_id, "demo");
   const auto run = Parsed({"stacks", "--rank=2"});
   ASSERT_TRUE(run) << run.error().message;
   EXPECT_TRUE(std::get<RunStacksRequest>(*run).whole);
