@@ -23,6 +23,8 @@ class KubernetesTutorial(PageTest, KubeletTest):
 
     def run_command(self, line):
         verb = re.match(r"kubectl (\w+ \S+)|", line)[1]
+        if verb in ("delete pod", "delete job"):  # A reader takes longer than a pod, which has nothing to save as it starts.
+            self.wait_for(self.all_train, *self.runs(), what="steps of all pods")
         if verb == "apply -f":
             with open(os.path.join(self.folder, line.split()[-1]), encoding="utf-8") as file:
                 self.things = objects(file.read())
@@ -49,6 +51,10 @@ class KubernetesTutorial(PageTest, KubeletTest):
             self.all_end([pod.run for pod in self.pods], 75)
         else:
             super().run_command(line)
+
+    def all_train(self):
+        newest = self.pod(0).run.err().rpartition("started rank 0 of ")[2]
+        return newest.startswith(f"{len(self.pods)} ") and "\nepoch " in newest
 
     def index_of(self, line):
         """Of a pod that is chosen by its labels; its name has a random end."""
