@@ -1,4 +1,4 @@
-"""What surrounds a launch: an outer launch, a scheduler's variables, the Python and the programs of an environment."""
+"""Surroundings of a launch: an outer launch, a scheduler's variables, the Python and the programs of an environment."""
 
 import os
 import shutil

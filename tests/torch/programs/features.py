@@ -1,4 +1,4 @@
-"""What programs do with torch.distributed beside training. features.py stores: with stores of their own, too."""
+"""Uses of torch.distributed beside training. features.py stores: with stores of the program's own, too."""
 
 import datetime
 import os
