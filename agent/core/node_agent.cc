@@ -327,8 +327,9 @@ void OnTick(AgentStepContext& step) {
       step.Tell(NoticeLevel::kInfo,
                 "reading the workers' stacks takes too long: killing the workers");
     } else if (state.alive > 0) {
-      step.Tell(NoticeLevel::kWarning,
-                std::to_string(state.alive) + " workers have not ended in time: killing them");
+      step.Tell(NoticeLevel::kWarning, CountOf(state.alive, "worker") +
+                                           " did not end in time: killing " +
+                                           (state.alive == 1 ? "it" : "them"));
     }
     KillNow(step);
   }

@@ -98,7 +98,7 @@ class LastSave(DdprunTest):
                 self.ends(run, 0 if name == "is started again" else 3)
                 self.assertTrue(self.saved(name), run.all())
                 self.assertIn("workers that were asked to end are still active: they have 30.0 s in all", run.err())
-                self.assertNotIn("have not ended in time", run.err())
+                self.assertNotIn("did not end in time", run.err())
 
     # (A shell that waits for its child once more would give up at a second signal.)
     def test_each_is_asked_once(self):
@@ -110,7 +110,7 @@ class LastSave(DdprunTest):
         start = time.monotonic()
         run = self.start_beside("rests", "rest()", seconds=3600)
         self.ends(run)
-        self.assertIn("1 workers have not ended in time: killing them", run.err())
+        self.assertIn("1 worker did not end in time: killing it", run.err())
         self.assertLess(time.monotonic() - start, 30)
 
     # As an interpreter on its way out: its handlers are gone, and it waits for what never comes.
@@ -120,7 +120,7 @@ class LastSave(DdprunTest):
                 run = self.start_beside(name, "signal.signal(signal.SIGTERM, signal.SIG_DFL); rest()", seconds=3600,
                                         wrapper=wrapper)
                 self.ends(run)
-                self.assertNotIn("have not ended in time", run.err())
+                self.assertNotIn("did not end in time", run.err())
 
 
 if __name__ == "__main__":
