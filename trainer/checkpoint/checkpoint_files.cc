@@ -13,6 +13,7 @@ namespace {
 
 constexpr const char* kModel = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
+constexpr const char* kRankStates = "rank-states.safetensors";  // Of generators: none any more.
 constexpr const char* kState = "state.json";
 constexpr std::size_t kMaxState = 64 << 20;
 
@@ -54,6 +55,7 @@ Result<Snapshot> ReadContents(FileSystem& files, const fs::path& directory, Stat
   Snapshot snapshot;
   ASSIGN_OR_RETURN(snapshot.model, ReadTensors(files, directory, state, kModel));
   ASSIGN_OR_RETURN(snapshot.optimizer, ReadTensors(files, directory, state, kOptimizer));
+  RETURN_IF_ERROR(ReadTensors(files, directory, state, kRankStates));  // Whole, and not used.
   snapshot.state = std::move(state.state);
   return snapshot;
 }
@@ -75,6 +77,7 @@ std::optional<Error> ModelMismatch(const TrainState& state, const CheckpointConf
 }  // namespace
 
 CheckpointFiles::CheckpointFiles(const Snapshot& snapshot, TrainState state) {
+  static const std::vector<Tensor> kNoTensors;
   const SafetensorsMetadata metadata{
       {"format", "pt"}, {"step", std::to_string(state.step)}, {"model", state.model}};
   const auto add = [&](const char* name, const std::vector<Tensor>& tensors) {
@@ -86,8 +89,10 @@ CheckpointFiles::CheckpointFiles(const Snapshot& snapshot, TrainState state) {
     bytes_ += entry.bytes;
     state_.files.push_back(std::move(entry));
   };
+  parts_.reserve(3);
   add(kModel, snapshot.model);
   add(kOptimizer, snapshot.optimizer);
+  add(kRankStates, kNoTensors);
   state_.state = std::move(state);
   state_.state.total_bytes = bytes_;
   // Digests have a fixed width: the text is as long now as it will be with them.

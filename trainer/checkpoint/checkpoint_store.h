@@ -1,7 +1,8 @@
 // A directory of checkpoints with one lineage, written and read so that a crash, a full disk, a
 // flipped bit or a world that was replaced never costs more than the steps since the last save.
 //
-//   ckpt/step-00000100-9f0c55aa01234567/   model.safetensors optimizer.safetensors state.json
+//   ckpt/step-00000100-9f0c55aa01234567/   model.safetensors optimizer.safetensors
+//                                          rank-states.safetensors state.json
 //   ckpt/fence-17                          who may write, and the lineage (fence_log.h)
 //   ckpt/fence-alive                       that the holder still runs (alive_file.h)
 //   ckpt/best.json                         the one with the best validation, for people to find:

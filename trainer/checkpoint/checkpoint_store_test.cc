@@ -9,7 +9,6 @@
 #include "tests/support/scratch_directory.h"
 #include "trainer/checkpoint/checkpoint_fixtures.h"
 #include "trainer/checkpoint/memory_file_system_testing.h"
-#include "trainer/checkpoint/safetensors.h"
 
 namespace ddprun {
 namespace {
@@ -89,25 +88,11 @@ TEST_F(CheckpointStoreTest, GivesBackWhatWasSaved) {
   EXPECT_FALSE(other.LoadExactly({ref.directory, ref.digest + 1}));
 }
 
-TEST_F(CheckpointStoreTest, ACheckpointOfAnOlderReleaseHasOneMoreFile) {
-  CheckpointRef ref = Save(100);
-  const std::filesystem::path state = PathOf(ref) / "state.json";
-  StateFile listed = StateFileFromJson(files_.Read(state, 1 << 20).value(), "state.json").value();
-  const std::string empty = SafetensorsHeader({}, {});
-  listed.files.push_back({"rank-states.safetensors", empty.size(), Digest(empty)});
-  ASSERT_TRUE(files_.Write(PathOf(ref) / "rank-states.safetensors", {empty}));
-  const Result<std::uint64_t> digest = files_.Write(state, {ToJson(listed)});
-  ASSERT_TRUE(digest);
-  ref.digest = *digest;
-  const Result<LoadedCheckpoint> loaded = store_->LoadExactly(ref);
-  ASSERT_TRUE(loaded) << loaded.error().message;
-  ExpectSame(loaded->snapshot, SnapshotAt(100));
-}
-
 TEST_F(CheckpointStoreTest, AFlippedByteAnywhereFallsBackToTheParentWithAWarning) {
   Save(100);
   const CheckpointRef newest = Save(200);
-  for (const char* name : {"model.safetensors", "optimizer.safetensors", "state.json"}) {
+  for (const char* name :
+       {"model.safetensors", "optimizer.safetensors", "rank-states.safetensors", "state.json"}) {
     const std::filesystem::path path = PathOf(newest) / name;
     for (const std::size_t index :
          {std::size_t{0}, files_.SizeOf(path) / 2, files_.SizeOf(path) - 1}) {
