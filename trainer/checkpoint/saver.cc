@@ -123,10 +123,10 @@ void Saver::RunWatcher(const std::stop_token& end) {
     const Clock::time_point now = Clock::now();
     Result<void> fence;
     if (now >= next_check) {
-      if (options_.look) {
+      fence = store_.CheckFence();  // A disk that does not answer is not a refusal.
+      if (fence && options_.look) {
         options_.look();
       }
-      fence = store_.CheckFence();  // A disk that does not answer is not a refusal.
       next_check = now + options_.check_fence;
     }
     if (now >= next_life) {

@@ -25,7 +25,8 @@ namespace ddprun {
 struct SaverOptions {
   std::chrono::milliseconds show_life{2000};
   std::chrono::milliseconds check_fence{1000};
-  // Called before each check of the fence, where a disk that hangs holds up nothing else.
+  // Called after each check of the fence that found nothing newer, where a disk that hangs holds up
+  // nothing else.
   std::function<void()> look;
 };
 

@@ -50,6 +50,23 @@ TEST_F(SaverTest, LooksAsOftenAsItChecksTheFence) {
   EXPECT_TRUE(Eventually([&looks] { return looks > 2; }));
 }
 
+// Its disk hangs.
+TEST_F(SaverTest, ALookThatHangsHoldsUpNoSave) {
+  std::promise<void> answer;
+  std::atomic<bool> looks = false;
+  SaverOptions options = kQuick;
+  options.look = [&looks, asked = answer.get_future().share()] {
+    looks = true;
+    asked.wait();
+  };
+  Saver saver(*store_, options);
+  ASSERT_TRUE(Eventually([&looks] { return looks.load(); }));
+  EXPECT_TRUE(saver.Save(SnapshotAt(1)));
+  saver.Drain();
+  EXPECT_TRUE(saver.HasRoom());
+  answer.set_value();
+}
+
 TEST_F(SaverTest, SavesInOrderAndReportsEachOnce) {
   Saver saver(*store_, kQuick);
   for (std::uint64_t step = 1; step <= 3; ++step) {
