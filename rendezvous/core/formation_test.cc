@@ -131,5 +131,20 @@ TEST(Formation, AReformationWaitsForTheNotReadyUntilTheLastCall) {
   EXPECT_EQ(Names(*scenario.state.world), (Order{"n0"}));
 }
 
+// It may be on the losing side of a split: workers continue, but nothing new begins.
+TEST(Formation, NoWorldIsFormedWhileTheServersClaimIsInDoubt) {
+  Scenario scenario;
+  const RunSpec spec{.min_nodes = 1, .max_nodes = 2, .last_call = 500ms};
+  scenario.Feed(ClaimGood{At(2s)}, At(0s));
+  Node a(scenario, "n0", spec);
+  a.Says(At(1'900ms));
+  EXPECT_EQ(a.Waits(At(1'900ms)).what, WaitFor::kLastCall);
+  scenario.Pass(At(2'400ms));
+  EXPECT_EQ(scenario.state.phase, Phase::kGathering);
+  EXPECT_EQ(a.Waits(At(2'400ms)).what, WaitFor::kClaim);
+  scenario.Feed(ClaimGood{At(2'600ms)}, At(2'600ms));
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
+}
+
 }  // namespace
 }  // namespace ddprun

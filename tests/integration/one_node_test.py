@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import socket
 import signal
 import sys
 import unittest
@@ -31,6 +32,32 @@ class HowARunEnds(DdprunTest):
         # "Restart me" is never the launcher's own code, or a scheduler would requeue for ever.
         run = self.run_ddprun(*count, "--notify=READY=1", "--exit=75", expect=1)
         self.assertEqual(len(run.generations()), 2, run.all())
+
+
+class Environment(DdprunTest):
+    def test_every_worker_gets_torchruns_variables_and_ddpruns(self):
+        path, go = self.path("env.%r"), self.path("go")
+        run = self.start("--nproc-per-node=3", f"--rdzv-id={self.run_id}", "--max-restarts=4",
+                         "--role=trainer", FAKE_WORKER, f"--env-file={path}", f"--wait-file={go}")
+        envs = [self.environment_of(self.path(f"env.{rank}")) for rank in range(3)]
+        for rank, env in enumerate(envs):
+            expected = {
+                "RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 3, "LOCAL_WORLD_SIZE": 3,
+                "GROUP_RANK": 0, "GROUP_WORLD_SIZE": 1, "ROLE_RANK": rank, "ROLE_WORLD_SIZE": 3,
+                "ROLE_NAME": "trainer", "TORCHELASTIC_RESTART_COUNT": 0,
+                "TORCHELASTIC_MAX_RESTARTS": 4, "TORCHELASTIC_RUN_ID": self.run_id,
+                "TORCHELASTIC_USE_AGENT_STORE": "True",
+            }
+            self.assertEqual({k: env.get(k) for k in expected},
+                             {k: str(v) for k, v in expected.items()})
+            for name in ("MASTER_ADDR", "MASTER_PORT", "DDPRUN_WORLD_ID", "DDPRUN_GENERATION"):
+                self.assertEqual(env[name], envs[0][name], name)
+        with socket.create_connection((envs[0]["MASTER_ADDR"], int(envs[0]["MASTER_PORT"])), 5):
+            pass
+        self.assertEqual(len({env["DDPRUN_NOTIFY_SOCKET"] for env in envs}), 3)
+        self.assertEqual(len({env["TORCHELASTIC_ERROR_FILE"] for env in envs}), 3)
+        self.write("go", "")
+        self.assertEqual(run.wait(), 0, run.all())
 
 
 class Output(DdprunTest):
