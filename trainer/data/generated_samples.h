@@ -1,4 +1,4 @@
-// Functions that made-up data sets share. Values, and the shortest way to such a data set.
+// Functions that generated data sets share. Values, and the shortest way to such a data set.
 #pragma once
 
 #include <cstdint>
