@@ -2,10 +2,10 @@
 // them leave a machine to the server: TLS by OpenSSL with one context for all, HTTP/2's frames by
 // hand.
 //
-// The server sees what it sees of GrpcChannelTo's channel: a connection of its own, the same handshake, a
-// certificate that must prove the token, the token in every call, one call at a time, and a fresh
-// connection after each call that had no answer. Only for the bench: who serves is trusted to speak
-// well.
+// The server sees what it sees of GrpcChannelTo's channel: a connection of its own, the same
+// handshake, a certificate that must prove the token, the token in every call, one call at a time,
+// and a fresh connection after each call that had no answer. Only for the bench: who serves is
+// trusted to speak well.
 #pragma once
 
 #include <memory>
