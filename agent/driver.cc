@@ -32,7 +32,7 @@ AgentDriver::AgentDriver(Loop& loop, AgentConfig config, AgentParts parts)
       parts_(std::move(parts)),
       timer_(loop),
       slow_start_(loop),
-      remains_reader_(loop) {
+      remains_(loop) {
   parts_.workers.Listen({
       [this](const Result<void>& started) { OnStarted(started); },
       [this](std::uint32_t local_rank, const Notification& notification) {
@@ -259,14 +259,14 @@ void AgentDriver::OnWorkerEnded(WorkerEnd end) {
                     {},
                     loop_.Now()};
   if (Succeeded(end.status)) {
-    remains_reader_.Then([this, ended = std::move(ended)] { Feed(ended); });
+    remains_.Then([this, ended = std::move(ended)] { Feed(ended); });
     return;
   }
   // The peers need not wait until its files have been read: their disk may hang.
   Feed(WorkerDying{ended.generation, ended.local_rank});
   const Duration ran = std::chrono::floor<Duration>(loop_.Now() - last_attempt_.started);
-  remains_reader_.Read(std::move(end.left), [this, ended = std::move(ended), ran, now = loop_.Now(),
-                                             at = end.unix_ms](WorkerRemains remains) mutable {
+  remains_.Read(std::move(end.left), [this, ended = std::move(ended), ran, now = loop_.Now(),
+                                      at = end.unix_ms](WorkerRemains remains) mutable {
     if (const std::optional<Duration> ago = TakeTime(remains.details, ran, at)) {
       constexpr Duration kRounding{1};  // The file's time is in whole ones of these.
       ended.recorded = now - *ago - kRounding;
@@ -285,9 +285,7 @@ void AgentDriver::OnAllGone() {
     return;
   }
   EndStart();
-  remains_reader_.Then([this] {
-    Feed(AllGone{state_.placement->generation, parts_.stores.Offer()});
-  });
+  remains_.Then([this] { Feed(AllGone{state_.placement->generation, parts_.stores.Offer()}); });
 }
 
 }  // namespace ddprun

@@ -100,7 +100,7 @@ class AgentDriver {
   LoopTimer timer_;
   LoopTimer slow_start_;
   std::string start_waits_for_;  // Shown to people; empty: it does not take long.
-  RemainsReader remains_reader_;
+  RemainsReader remains_;
   std::string addresses_;  // Of this node, as last looked up.
   WorldId peers_of_;       // The world of the last directive to run.
   std::string peers_;      // The addresses of that world's nodes.

@@ -126,9 +126,9 @@ RULES["agent/driver.cc"] = [
     # in each generation anew.
     ("agent-hello-anew", "  «if (HAS || said_hello_.empty()) »said_hello_.assign(config_.workers, false);"),
     # How each ended is known before all are gone, however long its files take,
-    ("agent-ends-first", "  «Teller{»remains_reader_«, HAS}».Then([this] { Feed(AllGone"),
+    ("agent-ends-first", "  «Teller{»remains_«, HAS}».Then([this] { Feed(AllGone"),
     # and in that order.
-    ("agent-order-of-ends", "    «Teller{»remains_reader_«, HAS}».Then([this, ended"),
+    ("agent-order-of-ends", "    «Teller{»remains_«, HAS}».Then([this, ended"),
     # A worker that has failed stops its peers before its files are read.
     ("agent-reacts-first", "  «if (HAS) »Feed(WorkerDying{ended"),
     # Who was taken for lost comes back as somebody else.

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <future>
 #include <semaphore>
 
 #include "tests/support/scratch_directory.h"
