@@ -89,8 +89,8 @@ Error Unknown(const CLI::App& app, const std::vector<std::string>& names, const 
   std::string text = "unknown option --" + InOneLine(name);
   if (const auto meant = Meant(names, name)) {
     const CLI::Option* const option = app.get_option_no_throw("--" + *meant);
-    const bool number = value && NotNegative(*value) && option != nullptr &&
-                        option->get_items_expected_max() > 0;
+    const bool number =
+        value && NotNegative(*value) && option != nullptr && option->get_items_expected_max() > 0;
     text += "; did you mean --" + *meant + (number ? "=" + *value : "") + "?";
   }
   return {ErrorKind::kInvalid, text + more};
