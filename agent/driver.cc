@@ -58,7 +58,7 @@ Result<void> AgentDriver::Start() {
   if (const Result<void> offered = parts_.stores.Bind(); !offered) {
     return Error{ErrorKind::kInvalid,
                  "cannot open a port for the workers' store: " + offered.error().message +
-                     ". Is this an address of this machine (--local-addr)?"};
+                     ". Set --local-addr to an address of this machine"};
   }
   Feed(Started{parts_.draw(), parts_.stores.Offer()});
   return {};

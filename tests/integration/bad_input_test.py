@@ -15,7 +15,7 @@ USAGE, UNAVAILABLE = 2, 69
 
 # Arguments (a worker that would succeed follows) and what the message must name.
 REFUSED = [
-    (["--nnodes=2", "--local-addr=192.0.2.1", "--rdzv-endpoint=127.0.0.1:0"], "'192.0.2.1:0': Cannot assign.*--local-addr"),
+    (["--nnodes=2", "--local-addr=192.0.2.1", "--rdzv-endpoint=127.0.0.1:0"], "'192.0.2.1' is not an address of this machine. Set --local-addr"),
     (["--nnodes=2", "--local-addr=no-such-host.invalid"], "'no-such-host.invalid'.*--local-addr"),
 ]
 
