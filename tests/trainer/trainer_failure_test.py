@@ -178,7 +178,7 @@ class Failure(support.TrainerTest):
             os.mkfifo(self.path("late" + flag))
         for flag, worker in late.items():
             self.assertEqual(worker.wait(), 2, worker.text("err"))
-            self.assertIn(f"{flag}: 'late{flag}' is a FIFO", self.complaint(worker)[-1])
+            self.assertIn(f"{flag}: 'late{flag}' is not an ordinary file", self.complaint(worker)[-1])
             modes["late" + flag] = stat.S_IFIFO | stat.S_IMODE(os.lstat(self.path("late" + flag)).st_mode)
         for name, mode in modes.items():
             self.assertEqual(os.lstat(self.path(name)).st_mode, mode, name)
