@@ -1,4 +1,4 @@
-"""Surroundings of a launch: an outer launch, a scheduler's variables, the Python and the programs of an environment."""
+"""A launch inside an outer launch or a scheduler job, and the Python and programs of its environment."""
 
 import os
 import shutil

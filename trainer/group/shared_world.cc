@@ -334,24 +334,24 @@ Result<void> SharedWorld::Sleep(std::size_t peer) {
     if (Reached(area.arrived.load(std::memory_order_acquire), meetings_)) {
       return {};
     }
-    Result<void> around = LookAround();
-    if (around && Clock::now() > deadline) {
+    Result<void> alive = CheckPeers();
+    if (alive && Clock::now() > deadline) {
       const std::string time = " for " + std::to_string(timeout_.count()) + " ms";
       // Rank 0 may be there, and wait in vain itself.
       const bool across = peer == 0 && Area(rank_).doing[meetings_ % 2].what == kAcross;
-      around = Error{ErrorKind::kUnavailable,
-                     across ? "received nothing from the other nodes through " + Name(peer) + time
-                            : Name(peer) + " has been silent" + time};
+      alive = Error{ErrorKind::kUnavailable,
+                    across ? "received nothing from the other nodes through " + Name(peer) + time
+                           : Name(peer) + " has been silent" + time};
     }
     // The peer may have come, and even have ended, just before the error was found.
-    if (!around && !Reached(area.arrived.load(), meetings_)) {
-      return around;
+    if (!alive && !Reached(area.arrived.load(), meetings_)) {
+      return alive;
     }
   }
 }
 
 // An error if a peer's process has ended, or after Abort.
-Result<void> SharedWorld::LookAround() const {
+Result<void> SharedWorld::CheckPeers() const {
   if (aborted_.load(std::memory_order_relaxed)) {
     return Error{ErrorKind::kUnavailable, "the group was asked to stop"};
   }

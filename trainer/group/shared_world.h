@@ -94,7 +94,7 @@ class SharedWorld {
   bool MaySpin();
   bool Spin(const std::atomic<std::uint32_t>& arrived);
   Result<void> Sleep(std::size_t peer);
-  Result<void> LookAround() const;
+  Result<void> CheckPeers() const;
   std::string Name(std::size_t rank) const;
 
   const SharedPages pages_;
