@@ -56,6 +56,16 @@ std::optional<EarlyExit> ParseWords(CLI::App& app, int argc, const char* const* 
     return EarlyExit{kExitOk, text.str()};
   } catch (const CLI::ExtrasError&) {
     return WrongCommandLine(app, {"unknown argument '" + app.remaining().front() + "'"});
+  } catch (const CLI::ConversionError& error) {
+    // "Could not convert: --lr = x"
+    const std::string text = error.what();
+    const std::size_t name = text.find("--");
+    const std::size_t value = text.find(" = ");
+    if (name >= value || value == text.npos) {
+      return WrongCommandLine(app, {text});
+    }
+    return WrongCommandLine(app, {text.substr(name, value - name) + " does not take the value '" +
+                                  text.substr(value + 3) + "'"});
   } catch (const CLI::ParseError& error) {
     return WrongCommandLine(app, {error.what()});
   }

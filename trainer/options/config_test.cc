@@ -189,7 +189,8 @@ TEST(Config, RefusesWhatItDoesNotKnow) {
       << Refusal({"--bogus=1"}).text;
   EXPECT_EQ(Refusal({"stray"}).code, 2);
   EXPECT_EQ(Refusal({"--epochs=many"}).code, 2);
-  EXPECT_NE(Refusal({"--epochs=many"}).text.find("--epochs"), std::string::npos);
+  EXPECT_NE(Refusal({"--epochs=many"}).text.find("--epochs does not take the value 'many'\n"),
+            std::string::npos);
   EXPECT_EQ(Refusal({"--lr=nan"}).code, 2);
 }
 
