@@ -227,7 +227,7 @@ QUESTIONS = [
     ("May the host of the server", "be lost too?", "--run-dir=SHARED", "another node becomes the leader"),
     ("Does the job have a time limit,", "or can it be preempted?", "--stop-before=180s", "all save; 75: start the job again"),
     ("Can it hang", "without ending?", "--hang-timeout=5m", "stacks are kept; restarts if --max-restarts is set"),
-    ("Are its imports slow, beyond", "torch, which is loaded ahead?", "--preload=imports", "a restart takes a tenth of a second"),
+    ("Are its imports slow, beyond", "torch, which is loaded ahead?", "--preload=imports", "a restart takes less than a second"),
     ("Do you start it", "again and again?", "--keep-warm=10m", "the next run starts without its imports"),
 ]
 
