@@ -15,7 +15,7 @@ struct Number {
 };
 
 // One attempt of a world to run; larger than every earlier one of the run. 0: none yet.
-// Goes on from run to run of a server.
+// Continues from run to run of a server.
 using Generation = Number<struct GenerationTag>;
 // One membership of an agent: random, drawn at start and again after it was declared lost.
 using Incarnation = Number<struct IncarnationTag>;

@@ -16,7 +16,7 @@
 // Blocks have fixed numbers, which whatever the preload process opens would take. So it is started
 // with a file in each of these places; in a worker they give way to its blocks, or are closed.
 //
-// Both ends are of one build: another version is refused, and the workers start cold.
+// Both ends are of one build: another version is refused, and the workers start without preloading.
 #pragma once
 
 #include <cstdint>

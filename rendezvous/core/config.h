@@ -11,11 +11,16 @@
 namespace ddprun {
 
 struct CoordinatorConfig {
-  Term term;                        // This server's.
-  std::uint64_t seed = 0;           // World ids are drawn from it.
-  Duration base_lease{kBaseLease};  // The lease is max(base, nodes * per node), so that 10,000
-  Duration lease_per_node{9};       // nodes cost a few percent of a core.
+  Term term;               // This server's.
+  std::uint64_t seed = 0;  // World ids are drawn from it.
+  // The least time after which a silent node is lost. If too short, a busy node is lost.
+  Duration base_lease{kBaseLease};
+  // The lease is at least this times the number of nodes: 10,000 nodes cost a few percent of a
+  // core.
+  Duration lease_per_node{9};
+  // The least lease while machines are not known to keep up (`proven`).
   Duration long_lease{kLongLease};
+  // From a closed connection to the node's loss. If too short, a reconnecting node is lost.
   Duration disconnect_grace{kDisconnectGrace};
   Duration stop_grace{5'000};      // TERM to KILL after a failure or loss.
   Duration start_timeout{30'000};  // From a Run directive until the node hosts it.

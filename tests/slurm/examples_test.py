@@ -71,7 +71,7 @@ class Example(SlurmTest):
         self.wait_for_training(self.out)
         self.cluster.run("scancel", "-b", "-s", "USR1", job)
         self.wait_for_state(job, "COMPLETED 0:0", self.out, 90)
-        self.assertIn("told to stop", self.assert_went_on(self.out))
+        self.assertIn("the job ends soon", self.assert_went_on(self.out))
 
     def test_elastic(self):
         job = self.submit("elastic.sbatch", "--nodes=4", samples=2 * SAMPLES)
