@@ -1,4 +1,4 @@
-"""One node: how a run ends and is told, its output, what a program's name means, and old kernels."""
+"""One node: the end of a run and its report, the workers' environment and output, programs by name, and old kernels."""
 
 import os
 import re

@@ -46,7 +46,7 @@ class Wheels(Pythons):
         self.assertEqual(list(venv.folder.rglob("ddprun/py.typed")) != [], True)
         self.assertEqual([str(name) for name in venv.folder.rglob("*.pth") if "ddprun" in name.name], [], "it takes part in each start")
 
-    # What these take, those between take: tests/compatibility/every_python_test.py asks them too.
+    # The versions between are tested by tests/compatibility/every_python_test.py.
     def test_the_oldest_python(self):
         self.check(VERSIONS[0])
 

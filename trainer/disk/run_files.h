@@ -19,7 +19,7 @@ class RunFiles {
 
   // May hang with its disk.
   void Look();
-  // What the last look found; by any thread.
+  // The result of the last look; for any thread.
   bool stop() const { return stop_; }
   // Whether a SAVE came since the last call.
   bool TakeSave() { return save_.exchange(false); }

@@ -1,9 +1,9 @@
 // c10d's backend for ranks that share memory.
 //
 // Small tensors are reduced in the calling thread: handing them to another and back would cost more
-// than the work. Large ones go to a thread of the backend, so that backward goes on meanwhile. Has
-// what c10d's Reducer and the process group need: sums of floating-point numbers, broadcast and
-// barrier, of dense CPU tensors; the rest is refused by c10d's base class.
+// than the work. Large ones go to a thread of the backend, so that backward goes on meanwhile. It
+// has sums of floating-point numbers, broadcast and barrier, of dense CPU tensors: c10d's Reducer
+// and the process group need these. c10d's base class refuses the rest.
 #pragma once
 
 #include <c10/core/ScalarType.h>

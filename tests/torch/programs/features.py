@@ -60,7 +60,7 @@ def own_stores():
     mixed = launchers_store().check(["from 0"])
     dist.barrier()  # Everybody has read.
     del store, own
-    dist.barrier()  # Nobody comes to that port before its store has gone.
+    dist.barrier()  # No rank connects to that port before its store has gone.
     dist.destroy_process_group()
 
     # tcp:// on a port of their own: rank 0 hosts there, whatever the launcher hosts elsewhere.
