@@ -28,40 +28,72 @@ struct WorkerNews {
 };
 
 struct AgentOptions {
+  // The core's configuration; its time-outs decide when workers are restarted.
   AgentConfig core;
+  // The workers' program: a file that is not there makes every generation fail.
   Command command;
-  OutputRequest output;                                // `directory` is filled in per generation.
-  std::shared_ptr<const ProgressForms> progress_from;  // nullptr: what workers print is not read.
-  bool keep_logs = false;               // --log-dir was given: files are wanted, and kept.
-  bool discard_logs = false;            // --log-dir=/dev/null: no file of a worker at all.
-  std::filesystem::path run_directory;  // Exists, mode 0700.
-  bool directory_stays = false;         // It outlives the run.
-  std::filesystem::path evidence;       // Bundles lie there (watch/evidence_bundle); empty: none.
-  StorePlace store;                     // Of this node.
+  // Where the workers' output goes; `directory` is filled in per generation.
+  OutputRequest output;
+  // The forms of printed steps; nullptr: steps that workers print are not read.
+  std::shared_ptr<const ProgressForms> progress_from;
+  // --log-dir was given, so output goes to files that stay; false: it goes to the console alone.
+  bool keep_logs = false;
+  // --log-dir=/dev/null: no file of a worker at all, so `ddprun logs` has none to show.
+  bool discard_logs = false;
+  // The directory of the run's files; it must exist with mode 0700, or other users read them.
+  std::filesystem::path run_directory;
+  // The run directory outlives the run; if wrongly true, temporary files are left behind.
+  bool directory_stays = false;
+  // The directory of evidence bundles (watch/evidence_bundle); empty: a failure leaves none.
+  std::filesystem::path evidence;
+  // Where this node's stores listen: an address that other nodes cannot reach fails every
+  // generation.
+  StorePlace store;
+  // Every worker has LOCAL_RANK=0 and sees one GPU; too few GPUs fail the generation.
   bool virtual_local_rank = false;
-  std::uint32_t local_world_size = 0;  // Workers of all agents on this machine; 0: of this one.
+  // Workers of all agents on this machine; 0: of this one. Too few give each worker too many
+  // threads.
+  std::uint32_t local_world_size = 0;
   // The modules that a preload process of Python workers loads (python_hook.h); empty: none, unless
   // the program is one by itself and `may_preload` is set.
   std::string preload;
-  bool preload_auto = false;  // WarmPlan's `automatic`.
-  std::string no_preload;     // Why Python workers have none, for people; "": nothing to say.
+  // ddprun chose the modules itself (WarmPlan's `automatic`); if wrongly false, they are loaded
+  // before the first workers start.
+  bool preload_auto = false;
+  // Why Python workers have no preload process, in a message; empty: no message.
+  std::string no_preload;
+  // False: no preload process at all, so every start takes its imports.
   bool may_preload = true;
-  KeepPlan keep;                        // WarmPlan's.
-  std::shared_ptr<GivenPreload> given;  // The same.
-  bool of_daemon = false;  // The launch reads the workers' output by requests (agent/commands/).
-  bool followed = false;   // A daemon's launch reads the output, or will.
-  Duration linger{0};      // RunnerConfig's.
-  std::string node_check;  // Of this machine, for /bin/sh; empty: none is run.
+  // How long the preload process outlives the run (WarmPlan's); 0: it ends with the run.
+  KeepPlan keep;
+  // The preload process that the last run has kept; nullptr: a new one is started.
+  std::shared_ptr<GivenPreload> given;
+  // The launch reads the workers' output by requests (agent/commands/); if wrongly false, it shows
+  // none.
+  bool of_daemon = false;
+  // A daemon's launch reads the output, or will; if wrongly true, the run's end waits for it.
+  bool followed = false;
+  // RunnerConfig's linger: 0 kills the processes that workers left.
+  Duration linger{0};
+  // The command that checks this machine, for /bin/sh; empty: a bad machine is not found.
+  std::string node_check;
+  // Longest time of a check: too short refuses a good machine, too long delays its joining.
   Duration node_check_timeout{60'000};
+  // The consequence of a bad GPU: kOff lets workers fail on it.
   HostCheck host_check = HostCheck::kOn;
+  // The machine's facts and GPUs that are watched.
   HostWatchOptions host;
-  std::map<std::string, std::string> variables;    // --env: of workers, with macros (ExpandMacros).
-  std::map<std::string, std::string> environment;  // Of workers, for variables that the user has
-                                                   // not set.
-  std::optional<std::uint32_t> attached;           // The rank that has the terminal.
-  std::vector<CpuSet> cpus;  // By local rank; none, or an empty one: the agent's own.
-  // None: no caller wants to know.
-  std::function<void()> on_start;  // A generation is about to be made, files first.
+  // --env: variables of workers, with macros (ExpandMacros); they override the agent's own.
+  std::map<std::string, std::string> variables;
+  // Variables of workers that the user has not set; the agent's own override them.
+  std::map<std::string, std::string> environment;
+  // The rank that has the terminal; none, or a rank of another node: no worker here has it.
+  std::optional<std::uint32_t> attached;
+  // CPUs by local rank; none, or an empty set: the agent's own.
+  std::vector<CpuSet> cpus;
+  // Called before a generation and its files are made; unset: no caller wants to know.
+  std::function<void()> on_start;
+  // Called when a worker starts or ends; unset: no caller wants to know.
   std::function<void(const WorkerNews&)> on_worker;
 };
 

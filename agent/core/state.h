@@ -19,24 +19,47 @@ inline constexpr Duration kStopGrace{5'000};  // A coordinator relies on it, unl
 inline constexpr Duration kTellsOthers{30'000};
 
 struct AgentConfig : NodeIdentity {
-  std::string server;     // The rendezvous' address, for messages.
-  std::string successor;  // The node that becomes the leader next, for messages; empty: unknown.
-  Duration stop_grace = kStopGrace;  // TERM to KILL after a failure or loss; longer where active.
-  Duration outage_limit{600'000};    // An idle node without a server gives up after it.
-  Duration hang_timeout{0};          // Without progress for longer, a worker is late; 0: never.
-  Duration start_timeout{0};         // The same from the start to the first progress; 0: never.
-  bool says_unwatched = true;        // Warns if no worker reports progress.
-  // A start counts as late only for a worker that was idle for hang_timeout.
+  // The rendezvous' address in messages: a wrong one only misleads their reader.
+  std::string server;
+  // The node that becomes the leader next, in messages; empty: they name none.
+  std::string successor;
+  // TERM to KILL after a failure or loss: too short kills workers that still save, too long delays
+  // the next generation. More than kStopGrace makes the node report `saving`.
+  Duration stop_grace = kStopGrace;
+  // An idle node without a server gives up after it (69): too short ends nodes during a takeover,
+  // too long keeps machines of a run that has gone.
+  Duration outage_limit{600'000};
+  // A worker without progress for longer is late: too short restarts workers in a long step; 0: no
+  // worker is judged.
+  Duration hang_timeout{0};
+  // A worker without a first progress by then is late: too short restarts workers that load data;
+  // 0: no start is judged.
+  Duration start_timeout{0};
+  // False: no warning says that hang_timeout has no effect since no worker reports progress.
+  bool says_unwatched = true;
+  // True: only a worker that was idle for hang_timeout starts too slowly; false: a busy one does
+  // too, so a long compilation counts as a hang.
   bool start_spares_busy = true;
-  // At the end of start_timeout a worker of which nothing was seen is late too.
+  // True: at the end of start_timeout a worker of which nothing was seen is late; without a source
+  // of progress that is every worker.
   bool judges_unseen = false;
-  bool preemptible = false;  // A scheduler's signals mean: save, the run continues later.
-  // A scheduler's signals make only this node leave; other nodes continue.
+  // A scheduler's signals mean "save, the job starts again": if wrongly false, ddprun does not exit
+  // with 75, and the scheduler ends the job.
+  bool preemptible = false;
+  // A scheduler's signals make only this node leave: if wrongly false, the loss of one node stops
+  // the whole run.
   bool leaves_alone = false;
-  bool checks_node = false;  // --host-check, --node-check
-  bool alone = false;        // No other node can join the run.
-  std::string cannot_start;  // Why the workers cannot start on this machine; empty: they can.
-  int give_up_code = 0;      // Of a run that must not be started again; 0: the run's own.
+  // --host-check and --node-check are run; false: a bad machine joins.
+  bool checks_node = false;
+  // No other node can join the run: if wrongly true, a failed node check is logged as a detail
+  // only.
+  bool alone = false;
+  // Why the workers cannot start on this machine; empty: they can, and a reason left out makes the
+  // first generation fail.
+  std::string cannot_start;
+  // The exit code of a run that must not be started again; 0: the run's own code, for which a
+  // scheduler may start the job again.
+  int give_up_code = 0;
 };
 
 // The time that the quickest of some steps took their rank by itself.

@@ -17,8 +17,11 @@
 namespace ddprun {
 
 struct HostWatchOptions {
+  // The directories where the machine's facts are read: wrong ones find no GPU and no fault.
   MachineRoots roots;
-  std::optional<std::string> visible_gpus;  // As CUDA_VISIBLE_DEVICES.
+  // The GPUs that are watched, as CUDA_VISIBLE_DEVICES has them; none: all, so a fault of a GPU
+  // that the run does not use counts too.
+  std::optional<std::string> visible_gpus;
 };
 
 class HostWatch {

@@ -50,12 +50,22 @@ struct RunnerEvents {
 };
 
 struct RunnerConfig {
-  Duration drain_limit = std::chrono::seconds(1);  // For EOF of a pipe that is still held open.
-  Duration linger{0};  // How long processes that workers left may run once all have ended.
-  Duration crowd_patience = std::chrono::seconds(10);  // While no process can be started.
-  std::shared_ptr<KeptOutput> kept = nullptr;          // None: workers' output is not kept.
-  std::optional<WarmPlan> warm;  // None: every worker is started from its file.
-  ProgressPlan progress = {};    // Called on the loop, before on_ended.
+  // For EOF of a pipe that is still held open: too short loses last lines, too long delays the next
+  // generation.
+  Duration drain_limit = std::chrono::seconds(1);
+  // How long processes that workers left may run once all have ended: 0 kills them at once, a long
+  // time delays the end of the run.
+  Duration linger{0};
+  // How long a start that finds no room for a process is tried again: too short fails a generation
+  // on a machine that is busy for a moment.
+  Duration crowd_patience = std::chrono::seconds(10);
+  // Receives the workers' output for requests; none: requests for logs find nothing.
+  std::shared_ptr<KeptOutput> kept = nullptr;
+  // How the preload process is made; none: every worker is started from its file, which is slower.
+  std::optional<WarmPlan> warm;
+  // Reads progress from output; called on the loop, before on_ended. Empty: printed steps are
+  // not seen.
+  ProgressPlan progress = {};
 };
 
 class ProcessRunner {

@@ -41,75 +41,143 @@ struct HandledSignals {
 
 // Which peers may call, and what this process shows where it calls.
 struct AccessFlags {
-  std::string token_file;         // --token-file: the token that all peers must prove.
-  std::string token;              // DDPRUN_TOKEN; no worker sees it.
-  std::string run_dir;            // --run-dir: shared by the nodes; empty: no node takes over.
-  TlsFiles tls;                   // --tls-cert, --tls-key, --tls-ca
-  bool insecure = false;          // --insecure: no token is drawn, and any peer may call.
-  std::vector<Setting> settings;  // These flags, and perhaps others, with their origins.
+  // --token-file: the file with the token that all peers must prove; another token than the others'
+  // keeps this node out.
+  std::string token_file;
+  // DDPRUN_TOKEN: the token itself, which no worker sees.
+  std::string token;
+  // --run-dir: a directory that the nodes share; empty: no other node becomes the leader.
+  std::string run_dir;
+  // --tls-cert, --tls-key, --tls-ca: a file that is not there ends ddprun with exit code 2.
+  TlsFiles tls;
+  // --insecure: no token is drawn, and any peer may call.
+  bool insecure = false;
+  // These flags, and perhaps others, with their origins; without them a message names no origin.
+  std::vector<Setting> settings;
 };
 
 struct LaunchConfig : AccessFlags, ProgramRequest {
-  RunSpec spec;               // kSpecFields says where nodes must agree.
-  std::uint32_t workers = 1;  // --nproc-per-node
+  // The settings on which nodes must agree as kSpecFields says: a node with another one is refused.
+  RunSpec spec;
+  // --nproc-per-node: too many workers share GPUs and cores, or exhaust the memory.
+  std::uint32_t workers = 1;
   // --node-rank; none: the server gives this node its rank. A rank beyond --nnodes ends ddprun with
   // exit code 2. A rank that another node has makes this node wait.
   std::optional<std::uint32_t> node_rank;
-  std::vector<LaunchHost> hosts;          // --hosts, --hostfile; none: this node starts here.
-  std::vector<std::string> launch_agent;  // The words of --launch-agent.
-  bool copy = false;                      // --copy: hosts need not have ddprun and the program.
-  std::optional<Endpoint> pool;           // --pool: its daemons start the nodes; none: they do not.
-  bool detach = false;                    // --detach: the run does not need this launch.
-  bool standalone = true;                 // No other node can come: no socket is opened.
+  // --hosts, --hostfile; none: this node starts here.
+  std::vector<LaunchHost> hosts;
+  // --launch-agent: a command that cannot run on a host makes that host unreachable.
+  std::vector<std::string> launch_agent;
+  // --copy: hosts get ddprun and the program; false: a host that lacks them cannot start.
+  bool copy = false;
+  // --pool: its daemons start the nodes; none: this launch does.
+  std::optional<Endpoint> pool;
+  // --detach: the run does not need this launch; without --pool ddprun ends with exit code 2.
+  bool detach = false;
+  // No other node can come, so no socket is opened; false: the node waits for others.
+  bool standalone = true;
   // --rdzv-endpoint, else --master-addr and --master-port: the address of the rendezvous server. An
   // address at which no server is found ends ddprun with exit code 69.
   Endpoint endpoint{"127.0.0.1", 29400};
-  bool literal_master = false;  // The workers' MASTER_ADDR:MASTER_PORT is exactly `endpoint`.
-  std::string run_id;           // Empty: to be drawn (standalone).
+  // The workers' MASTER_ADDR:MASTER_PORT is exactly `endpoint`; false: they get the store's
+  // address.
+  bool literal_master = false;
+  // --rdzv-id: nodes with different names wait for each other in vain; empty: drawn at the start of
+  // a standalone run.
+  std::string run_id;
   // --local-addr: the address at which other nodes reach this one; empty: that of `interface`, else
   // the one that faces `endpoint`. An address of another machine ends ddprun with exit code 2.
   std::string local_address;
   // --interface: the network interface whose address is this node's; empty: not given. An interface
   // that this machine lacks ends ddprun with exit code 2.
   std::string interface;
-  AllowList store_allowed;    // --store-allow
-  bool in_slurm_job = false;  // Nodes of one job may share a token by MUNGE.
-  bool own_run_dir = false;   // ddprun chose it: it makes it, and removes it after a success.
+  // --store-allow: too few addresses refuse workers, too many let other processes change their
+  // keys.
+  AllowList store_allowed;
+  // This process is in a Slurm job, whose nodes may share a token by MUNGE.
+  bool in_slurm_job = false;
+  // ddprun chose run_dir, so it makes it, and removes it after a success.
+  bool own_run_dir = false;
+  // --role: shown to workers and in output prefixes; more than 128 characters end ddprun with exit
+  // code 2.
   std::string role = "default";
-  int give_up_code = 0;  // 0: the code that tells why.
-  std::string gpus;      // --gpu-ids, as CUDA_VISIBLE_DEVICES will have it; empty: all there are.
-  std::optional<std::uint32_t> attached;  // --attach-rank
-  HostCheck host_check = HostCheck::kOn;  // --host-check
-  std::string node_check;                 // --node-check; empty: none.
-  Duration linger{0};                     // --linger
+  // --give-up-code: a code for which the scheduler starts the job again repeats the failure; 0: the
+  // run's own code.
+  int give_up_code = 0;
+  // --gpu-ids, as CUDA_VISIBLE_DEVICES will have it; empty: all GPUs. A GPU that is not there makes
+  // this node one that cannot start.
+  std::string gpus;
+  // --attach-rank: a rank that no node has leaves the terminal unused; none: no worker has it.
+  std::optional<std::uint32_t> attached;
+  // --host-check: off lets workers fail on a bad GPU.
+  HostCheck host_check = HostCheck::kOn;
+  // --node-check: a command that fails on good machines keeps them out; empty: none is run.
+  std::string node_check;
+  // --linger: how long processes that workers left may run; 0: they are ended at once.
+  Duration linger{0};
+  // --node-check-timeout: too short refuses good machines, too long delays their joining.
   Duration node_check_timeout{60'000};
-  Duration hang_timeout{600'000};  // 0: no worker is judged by its heartbeats.
-  bool hang_by_default = false;    // The user did not set it: a hang is only reported.
-  Duration start_timeout{0};       // 0: never. Unset, it follows from hang_timeout.
-  Duration stop_before{0};         // 0: no node learns that the job will end.
-  Duration time_limit{0};          // 0: the scheduler may know.
+  // --hang-timeout: too short restarts workers in a long step; 0: no worker is judged by its
+  // progress.
+  Duration hang_timeout{600'000};
+  // The user has not set hang_timeout: a hang is only reported.
+  bool hang_by_default = false;
+  // --start-timeout: too short restarts workers that load data; 0: never. Unset, it follows from
+  // hang_timeout.
+  Duration start_timeout{0};
+  // --stop-before: shorter than --shutdown-timeout, the job ends before workers have saved; 0: they
+  // are not asked to save.
+  Duration stop_before{0};
+  // --time-limit: too long asks workers to save too late; 0: as the scheduler reports.
+  Duration time_limit{0};
 
-  std::string cannot_start;  // Why the workers cannot start on this machine; empty: they can.
+  // Why the workers cannot start on this machine; empty: they can.
+  std::string cannot_start;
+  // --numa-binding: a mode that this machine cannot satisfy keeps its workers from starting.
   NumaMode numa = NumaMode::kNone;
+  // --virtual-local-rank: every worker sees one GPU as device 0; too few GPUs keep them from
+  // starting.
   bool virtual_local_rank = false;
-  std::map<std::string, std::string> variables;  // --env: of workers, with macros in the values.
+  // --env: variables of workers, with macros in the values; names of ddprun's own end ddprun with
+  // exit code 2.
+  std::map<std::string, std::string> variables;
+  // --preload: a module that cannot be imported makes every start take its imports.
   std::string preload = "auto";
-  Duration keep_warm{0};  // --keep-warm; 0: nothing outlives the run.
+  // --keep-warm: how long the preload process outlives the run; 0: not at all. Too long holds its
+  // memory.
+  Duration keep_warm{0};
+  // --scrub-env: workers get no variables of MPI; false: a library may take them for its own job.
   bool scrub_env = false;
-  std::optional<Endpoint> http_listen;  // --http-listen: probes and metrics; none: not served.
+  // --http-listen: where probes and metrics are served; an address in use ends ddprun, none: they
+  // are not served.
+  std::optional<Endpoint> http_listen;
+  // --signals-to-handle: a signal that is left out ends the run at once.
   HandledSignals signals;
 
-  std::string log_dir;  // Empty: no worker output is kept.
+  // --log-dir: where files of the run are kept; empty: no worker output is kept.
+  std::string log_dir;
+  // --redirects, --tee and their like: streams without a bit go to the console alone.
   OutputRequest output;
+  // --merge-output: equal lines of several ranks are shown once, up to 0.2 s late.
   bool merge_output = false;
-  std::shared_ptr<const ProgressForms> progress_from;  // --progress-from; nullptr: not given.
+  // --progress-from: a form that fits no line leaves hangs unseen; nullptr: not given.
+  std::shared_ptr<const ProgressForms> progress_from;
+  // --verbose: every step is logged; with --quiet ddprun ends with exit code 2.
   bool verbose = false;
+  // --quiet: only warnings and errors are logged.
   bool quiet = false;
+  // --log-format: a collector that reads lines of text cannot read JSON.
   LogFormat log_format = LogFormat::kText;
-  bool console_events = false;  // --event-log-handler=console
+  // --event-log-handler=console: torchrun's events go to stderr; false: to no place.
+  bool console_events = false;
+  // --dry-run: the plan is printed and nothing started.
   bool dry_run = false;
-  bool no_auto_srun = false;             // Else srun is put before ddprun where it was forgotten.
-  std::vector<std::string> own_command;  // As ddprun was called.
+  // --no-auto-srun: in a Slurm job outside of a step, the right command is printed; false: ddprun
+  // starts itself through srun.
+  bool no_auto_srun = false;
+  // The words by which ddprun was called, which a start through srun, or in a kept preload process,
+  // repeats.
+  std::vector<std::string> own_command;
 
   // Files are wanted for some stream of some worker.
   bool KeepsOutput() const {
@@ -124,33 +192,53 @@ struct LaunchConfig : AccessFlags, ProgramRequest {
     return verbose ? LogLevel::kDebug : quiet ? LogLevel::kWarning : LogLevel::kInfo;
   }
 
-  LaunchContext context;  // The scheduler or shell that started this process, and as which node.
+  // The scheduler or shell that started this process, and as which node.
+  LaunchContext context;
 
   // Variables that configure this launch, DDPRUN_<FLAG> and PET_<FLAG>: workers do not get them, or
   // a launch inside a worker would be configured by them too.
   std::vector<std::string> own_variables;
-  std::vector<std::string> warnings;  // Options that are ignored, and why; printed once.
+  // Options that are ignored, and why; printed once.
+  std::vector<std::string> warnings;
 };
 
 struct ServerConfig : AccessFlags {
+  // Where the server listens: an address in use, or of another machine, ends it at the start.
   Endpoint listen{"127.0.0.1", 29400};
-  std::string state_dir;                // Empty: nothing is kept.
-  std::optional<Endpoint> http_listen;  // Probes, metrics and page; none: on its own port alone.
+  // The directory of the server's claim; empty: a server that is started again knows no outcome and
+  // no term.
+  std::string state_dir;
+  // Where probes, metrics and page are served too; none: on the server's own port alone.
+  std::optional<Endpoint> http_listen;
+  // This process is in a Slurm job, whose nodes may share a token by MUNGE.
   bool in_slurm_job = false;
+  // --verbose: every step is logged.
   bool verbose = false;
+  // --log-format: a collector that reads lines of text cannot read JSON.
   LogFormat log_format = LogFormat::kText;
 };
 
 // `ddprun daemon`.
 struct DaemonConfig : AccessFlags {
+  // The pool's server: at a wrong address the daemon waits, and no run reaches it.
   Endpoint pool;
-  std::string name;                           // Empty: the host's.
-  std::string program;                        // ddprun itself.
-  std::vector<std::string> launch_variables;  // Variables that would configure its runs: ignored.
-  std::string node_check;                     // Empty: none.
+  // The daemon's name in the pool; empty: the host's. A name that another daemon of this
+  // machine has ends this one.
+  std::string name;
+  // The path of ddprun itself, which starts the runs.
+  std::string program;
+  // Variables that would configure its runs, and are ignored; one left out configures every run.
+  std::vector<std::string> launch_variables;
+  // The command that checks this machine; empty: none is run, and runs start on a bad machine.
+  std::string node_check;
+  // Longest time of a check: too short refuses a good machine, too long delays its runs.
   Duration node_check_timeout{60'000};
+  // How long a preload process waits for the next run: too long holds its memory; 0: it ends with
+  // its run.
   Duration keep_warm{600'000};
+  // --verbose: every step is logged.
   bool verbose = false;
+  // --log-format: a collector that reads lines of text cannot read JSON.
   LogFormat log_format = LogFormat::kText;
 };
 

@@ -46,20 +46,44 @@
 namespace ddprun {
 
 struct HostsConfig {
+  // The hosts in the user's order: the first that answers hosts the rendezvous.
   std::vector<std::string> names;
-  std::vector<std::string> copies;  // Files that hosts may lack, for messages.
+  // The files of --copy, in messages; a number beyond it is ignored.
+  std::vector<std::string> copies;
+  // The fewest hosts with which the run can continue: if fewer can be reached the launch ends with
+  // 69, so too many end it at one lost host.
   std::uint32_t min_nodes = 1;
-  bool finds_first = false;  // The first host hosts the rendezvous. False: the user has said where.
-  bool first_ends_run = false;  // And no other host can take it over.
+  // The first host hosts the rendezvous, so none starts before it answers; false: the user has said
+  // where the rendezvous is.
+  bool finds_first = false;
+  // The first host's end is the run's: if wrongly true, the others are ended although they could
+  // continue.
+  bool first_ends_run = false;
+  // From a signal that stops until hosts that still run are dropped: too short cuts off workers
+  // that save.
   Duration stop_limit{40'000};
+  // Hosts that are being started at once: too many overload the launching machine, one makes large
+  // launches slow.
   static constexpr std::size_t kAtOnce = 64;
-  static constexpr Duration kSlowGreeting{5'000};  // Then a line names who is waited for.
+  // After it a line names the hosts that are waited for: too short and it comes at every launch.
+  static constexpr Duration kSlowGreeting{5'000};
+  // For ddprun to answer on a host: too short drops slow hosts, too long delays the next try.
   static constexpr Duration kGreetingLimit{60'000};
-  static constexpr Duration kCopyLimit{600'000};  // For the greeting, after a file was asked for.
+  // For the same, after a file was asked for: too short drops a host over a slow network.
+  static constexpr Duration kCopyLimit{600'000};
+  // For hosts to follow the run's end, before SIGTERM and again after it: too short loses their
+  // last output.
   static constexpr Duration kEndGrace{5'000};
-  static constexpr Duration kOutputLimit{300'000};  // For what hosts have not printed by then.
-  static constexpr Duration kReaderLimit{2'000};    // After a signal that stops.
+  // For output that hosts have not printed by the run's end: too short loses it, too long waits for
+  // a host that prints for ever.
+  static constexpr Duration kOutputLimit{300'000};
+  // For the launcher's reader to take output after a signal that stops: too short loses output, too
+  // long delays the exit.
+  static constexpr Duration kReaderLimit{2'000};
+  // The pause before a failed host is tried again, doubled each time: too short floods a host that
+  // refuses.
   static constexpr Duration kFirstRetry{2'000};
+  // The longest such pause: too long finds a host late that is back.
   static constexpr Duration kLongestRetry{60'000};
 };
 

@@ -19,13 +19,20 @@ constexpr std::size_t kLongestLabel = 63;    // Of a pod's host name.
 constexpr std::uint32_t kLeftOfGrace = 30;   // Seconds from the workers' last to the pod's.
 
 struct ManifestOptions {
+  // The example that is filled in.
   std::string_view file = kJobYaml;
-  std::uint32_t least = 1;           // The least nodes that train.
-  std::uint32_t most = 1;            // The most nodes that train; more than `least`: elastic.
-  std::uint32_t gpus = 0;            // Per node; 0: no limit asks for any.
-  std::uint32_t workers = 0;         // Per node; 0: one per GPU, else 1.
-  std::uint32_t grace = 150;         // Seconds from TERM to KILL.
-  std::vector<std::string> program;  // With its arguments.
+  // The fewest nodes that train; more than the cluster has, and pods wait.
+  std::uint32_t least = 1;
+  // The most nodes that train; more than `least`: the run is elastic.
+  std::uint32_t most = 1;
+  // GPUs per node; 0: no limit asks for any.
+  std::uint32_t gpus = 0;
+  // Workers per node; 0: one per GPU, else 1.
+  std::uint32_t workers = 0;
+  // Seconds from TERM to KILL of a pod: too few, and workers are killed before they have saved.
+  std::uint32_t grace = 150;
+  // The program with its arguments; empty: refused.
+  std::vector<std::string> program;
 };
 
 struct RawManifest {

@@ -24,26 +24,43 @@ enum class Form {
 };
 
 struct ScriptOptions {
+  // The kind of job: kWholeJob loses a queue's waiting time at each lost node.
   Form form = Form::kWholeJob;
-  std::string name;                  // Of the job.
-  std::uint32_t nodes = 1;           // That train.
-  std::uint32_t spares = 0;          // kElastic: nodes beside those that train.
-  std::uint32_t least = 0;           // kElastic: the least nodes that continue.
-  std::uint32_t jobs = 0;            // kArray: of the chain.
-  std::uint32_t gpus = 0;            // Per node; 0: no line asks for any.
-  std::uint32_t cpus = 0;            // Per node; 0: the same.
-  std::uint32_t workers = 0;         // Per node; 0: as ddprun finds (one per GPU).
-  std::string time;                  // As --time of sbatch.
-  std::uint32_t warning = 0;         // Seconds before the end.
-  std::vector<std::string> sbatch;   // More of sbatch's own flags: "--partition=gpu".
-  std::vector<std::string> program;  // With its arguments.
+  // The job's name; a line break in it is refused.
+  std::string name;
+  // Nodes that train: more than the partition has, and sbatch refuses the job.
+  std::uint32_t nodes = 1;
+  // kElastic: nodes that wait for a loss; 0: a loss shrinks the run.
+  std::uint32_t spares = 0;
+  // kElastic: the fewest nodes that continue; more than `nodes` are refused.
+  std::uint32_t least = 0;
+  // kArray: the jobs of the chain; too few end it before the training does.
+  std::uint32_t jobs = 0;
+  // GPUs per node; 0: no line asks for any.
+  std::uint32_t gpus = 0;
+  // CPUs per node; 0: no line asks for any, and the site's default counts.
+  std::uint32_t cpus = 0;
+  // Workers per node; 0: as ddprun finds (one per GPU).
+  std::uint32_t workers = 0;
+  // The job's time limit, as --time of sbatch: too short ends the training before its end.
+  std::string time;
+  // Seconds before the end at which workers save: too few, and the job ends before they have.
+  std::uint32_t warning = 0;
+  // More of sbatch's own flags, as "--partition=gpu": a wrong one makes sbatch refuse the job.
+  std::vector<std::string> sbatch;
+  // The program with its arguments; empty: refused.
+  std::vector<std::string> program;
 };
 
 struct RawOptions {
+  // The options that the flags set directly, with the defaults of this command.
   ScriptOptions options{.name = "train", .time = "24:00:00", .warning = 180};
+  // As given; none: the default that follows from the other flags.
   std::optional<std::uint32_t> cpus, spares, least, jobs;
+  // --elastic: without it --spares and --least are refused.
   bool elastic = false;
-  bool exclusive = false;  // sbatch's own, as all rows of kOfSbatch.
+  // Is sbatch's own, as all rows of kOfSbatch: a set one is answered with --sbatch.
+  bool exclusive = false;
 };
 
 constexpr const char* kOfSbatch[] = {

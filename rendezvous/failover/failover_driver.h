@@ -29,15 +29,25 @@ struct NewServer {
 };
 
 struct FailoverOptions {
+  // The core's configuration; its leases decide when a dead leader is replaced.
   FailoverConfig core;
+  // Where claims are read and written: nodes with different places form two runs.
   std::shared_ptr<Claims> claims;
+  // Opens servers and channels; never null.
   std::shared_ptr<ServingNetwork> network;
-  std::vector<Endpoint> places;  // Where this node may serve: the first that can be bound.
-  std::string operators_token;   // Published for operators, with the endpoint.
-  // Tells the agent's guard what it must know from now on; must not wait. Unset: there is no guard.
+  // Where this node may serve: the first place that can be bound; empty: it never becomes the
+  // leader.
+  std::vector<Endpoint> places;
+  // Published for operators, with the endpoint: a wrong token refuses their requests.
+  std::string operators_token;
+  // Tells the agent's guard what it must know from now on; must not wait, as it runs on the loop.
+  // Unset: no guard closes a dead agent's claim.
   std::function<void(const std::optional<HeldClaim>&)> tell_guard;
+  // Makes the configuration of a term that begins; never unset.
   std::function<CoordinatorConfig()> new_term_config;
+  // Called when this node's server begins a term; unset: no caller wants to know.
   std::function<void(const NewServer&)> on_serving;
+  // Called when this node's server has ended its term; unset: no caller wants to know.
   std::function<void()> on_stepped_down;
 };
 

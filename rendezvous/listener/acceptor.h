@@ -35,12 +35,22 @@
 namespace ddprun {
 
 struct AcceptorOptions {
-  Duration patience{10'000};               // For the first bytes, or a whole HTTP request.
-  std::size_t max_undecided = 1024;        // Undecided connections; beyond it the oldest is closed.
-  std::size_t max_undecided_of_one = 512;  // The same of one address.
-  Duration call_patience{30'000};          // Of the server, for a gRPC connection's first call.
-  Health health;                           // The answer to GET /healthz.
-  std::string refusal;                     // Why calls without TLS are refused.
+  // For the first bytes, or a whole HTTP request: too short closes slow clients, too long keeps
+  // silent connections.
+  Duration patience{10'000};
+  // Connections whose protocol is not known yet: beyond it the oldest is closed, so too few lose
+  // nodes of a large run that connect at one moment.
+  std::size_t max_undecided = 1024;
+  // The same of one address: too few close connections of many nodes behind one address.
+  std::size_t max_undecided_of_one = 512;
+  // For the first call of a gRPC connection: too short closes nodes of a busy machine, too long
+  // keeps connections without a caller.
+  Duration call_patience{30'000};
+  // The answer to GET /healthz, which names the run: by a wrong one nodes take this server for
+  // another run's.
+  Health health;
+  // Why calls without TLS are refused; empty: they are closed without a reason.
+  std::string refusal;
 };
 
 // Each gets a socket that is connected, non-blocking and close-on-exec. An unset one closes it.

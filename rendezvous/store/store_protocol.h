@@ -21,13 +21,18 @@ namespace ddprun {
 
 inline constexpr std::uint32_t kStoreMagic = 0x3C85F7CE;
 
-struct StoreLimits {  // The first three are torch's.
+// The first three are torch's. A request beyond any of them closes its connection.
+struct StoreLimits {
+  // The bytes of one key: too few refuse keys that torch allows.
   std::size_t key_bytes = 8 << 10;
+  // The bytes of one value: too few refuse values that torch allows.
   std::size_t value_bytes = 8 << 20;
+  // The keys of one request: too few refuse a barrier of a large world.
   std::uint64_t keys = 128 << 10;
+  // The bytes of one request: too many let one client fill the memory.
   std::size_t request_bytes = 256 << 20;
-  // Of all keys of one request: all are looked up in one iteration, and no other client is answered
-  // meanwhile.
+  // The bytes of all keys of one request: all are looked up in one iteration, so too many keep the
+  // other clients waiting.
   std::size_t keys_bytes = 32 << 20;
 };
 

@@ -31,18 +31,29 @@
 namespace ddprun {
 
 struct StoreOptions {
+  // The bytes of all keys and values: a request that would exceed them closes its connection.
   std::size_t max_store_bytes = 1 << 30;
-  // Unfinished requests and unsent replies, of one connection and of all together. The values of
-  // replies count in the store.
+  // The unfinished request and unsent replies of one connection: beyond it the connection is
+  // closed, so less than StoreLimits::request_bytes refuses allowed requests.
   std::size_t max_connection_bytes = 512 << 20;
+  // The same of all connections together: beyond it those that hold the most are closed; too large
+  // a bound lets clients fill the memory.
   std::size_t max_traffic_bytes = 1 << 30;
+  // Connections at once: too few refuse workers of a large world.
   std::size_t max_connections = 32 << 10;
-  std::size_t max_silent = 4096;  // That have not said VALIDATE; beyond, the oldest is closed.
+  // Connections that have not said VALIDATE: beyond it the oldest is closed, so too few lose
+  // clients of a large world that connect at one moment.
+  std::size_t max_silent = 4096;
+  // From the connection to VALIDATE: too short closes clients of a busy machine, too long keeps
+  // silent connections.
   Duration validate_timeout = std::chrono::seconds(10);
+  // The bounds of a request: a larger one closes its connection.
   StoreLimits limits;
-  AllowList allowed;  // From where clients may come.
-  // Set by the caller that ends the store, on any thread: what clients asked for until then is not
-  // begun, and its loop is free for the end. None: it ends by Close alone.
+  // The addresses from which clients may come: too few refuse workers, too many let other processes
+  // change the workers' keys.
+  AllowList allowed;
+  // Set by the caller that ends the store, on any thread: requests that clients made until then are
+  // not begun, so that its loop is free. None: it ends by Close alone.
   std::shared_ptr<const std::atomic<bool>> over = nullptr;
 };
 

@@ -32,12 +32,18 @@ constexpr int kExitWrong = 1;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 
 struct BenchOptions {
-  bool check = false;  // Every collective once, instead of timings.
+  // Every collective is checked once; false: they are timed.
+  bool check = false;
+  // The message sizes: one that is no multiple of 4, or above 1 GiB, is refused.
   std::vector<std::int64_t> bytes = {4, 1 << 10, 16 << 10, 256 << 10, 4 << 20};
+  // How often each is timed: few give a noisy median.
   std::int64_t rounds = 30;
-  std::filesystem::path csv;  // Empty: none.
+  // The file of the table; empty: none is written.
+  std::filesystem::path csv;
+  // Seconds after which a silent peer counts as lost: too few end it at a slow message.
   std::int64_t collective_timeout = 60;
-  std::string device = "auto";  // Where there is a GPU for each rank, NCCL is looked at too.
+  // Where tensors are: with a GPU for each rank NCCL is timed too.
+  std::string device = "auto";
 };
 
 std::vector<std::string> Problems(const BenchOptions& options) {

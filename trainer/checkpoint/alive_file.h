@@ -19,12 +19,18 @@
 namespace ddprun {
 
 struct AliveOptions {
+  // flock decides where it works; false: the counter alone does, which takes `watch`.
   bool use_locks = true;
-  std::chrono::milliseconds watch{7000};  // Longer than three moves of the counter.
+  // How long the counter is watched: shorter than three of its moves takes a run that lives for a
+  // dead one.
+  std::chrono::milliseconds watch{7000};
+  // The time between two looks at the counter; 0 never ends the watch.
   std::chrono::milliseconds poll{500};
   // Sleeps that long; tests move the counter here instead.
   std::function<void(std::chrono::milliseconds)> wait;
-  std::string host;  // Empty: this machine's name.
+  // This machine's name: machines of one name trust a lock that only one of them sees; empty: as
+  // the system says.
+  std::string host;
 };
 
 class AliveFile {

@@ -18,11 +18,15 @@
 namespace ddprun {
 
 struct CheckpointConfig {
+  // The directory of the checkpoints: two trainings in one refuse each other.
   std::filesystem::path directory;
-  std::size_t keep_last = 3;  // At least 1, at most kMaxLineage / 2.
-  // The two must match on loading; a checkpoint of another model is an error, nothing is deleted.
+  // At least 1, at most kMaxLineage / 2: few leave no older checkpoint where the newest is damaged.
+  std::size_t keep_last = 3;
+  // The model's name: a checkpoint of another one is an error, and nothing is deleted.
   std::string model;
+  // The model's arguments: a checkpoint of other ones is an error, and nothing is deleted.
   std::string model_description;
+  // How a run that still writes to the directory is found.
   AliveOptions alive;
 };
 

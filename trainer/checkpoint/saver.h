@@ -23,10 +23,13 @@
 namespace ddprun {
 
 struct SaverOptions {
+  // The time between moves of the counter: more than a third of AliveOptions::watch lets a newcomer
+  // take this run for dead.
   std::chrono::milliseconds show_life{2000};
+  // The time between checks of the fence: too long lets a replaced world train on.
   std::chrono::milliseconds check_fence{1000};
-  // Called after each check of the fence that found nothing newer, where a disk that hangs holds up
-  // nothing else.
+  // Called after each check of the fence that found nothing newer, where a file system that hangs
+  // holds up nothing else; unset: no caller wants to know.
   std::function<void()> look;
 };
 

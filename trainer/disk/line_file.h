@@ -18,10 +18,14 @@
 namespace ddprun {
 
 struct LineFileOptions {
-  std::string what;  // "metrics"
-  std::string flag;  // "--metrics"
+  // The file's content in messages: "metrics".
+  std::string what;
+  // The flag in messages: "--metrics".
+  std::string flag;
+  // The file's directory is made; false: a directory that is not there is an error.
   bool make_directory = false;
-  // How, on the thread. None: made where it is not there, and appended to.
+  // Opens the file, on the thread, so it may hang; none: the file is made where it is not there,
+  // and appended to.
   std::function<Result<UniqueFd>(const std::filesystem::path&)> open;
 };
 

@@ -14,14 +14,20 @@ namespace ddprun {
 class Board;
 
 struct GroupOptions {
+  // After it a silent peer counts as lost: too short ends ranks at a slow step, too long finds a
+  // dead peer late.
   std::chrono::seconds timeout{120};
-  // Network interface for the ranks' connections (GLOO_SOCKET_IFNAME). Empty: the one that
-  // reaches the store.
+  // Network interface for the ranks' connections (GLOO_SOCKET_IFNAME): one that this machine lacks
+  // is an error; empty: the one that reaches the store.
   std::string interface;
+  // The library of collectives: one that the devices do not have is an error.
   BackendChoice backend = BackendChoice::kAuto;
-  Device device;              // Where this rank's tensors are.
-  std::string name = "main";  // A second group of the same generation needs another one.
-  // Settles what the ranks must agree on before they are a group; null: nothing.
+  // Where this rank's tensors are: two ranks on one GPU cannot use NCCL.
+  Device device;
+  // The group's name: two groups of one generation with one name mix their messages.
+  std::string name = "main";
+  // Settles the values on which ranks must agree before they are a group; null: ranks with
+  // different settings train together.
   std::function<Result<void>(Board&)> settle;
 };
 

@@ -31,21 +31,37 @@
 namespace ddprun {
 
 struct LearnerOptions {
+  // The shapes of samples and targets, for which the model is made.
   Task task;
+  // The model's arguments; Arguments has checked them.
   Arguments model_arguments;
+  // The initial parameters are drawn from it: another seed is another training.
   std::uint64_t seed = 1;
+  // The optimizer and its constants.
   OptimizerOptions optimizer;
+  // The bytes of a bucket of gradients: small ones cost a message each, large ones hide no time
+  // behind the backward.
   std::size_t bucket_bytes = std::size_t{25} << 20;
-  double clip_norm = 0;                         // Limit for the norm of all gradients; 0: none.
-  bool measure_norm = false;                    // Compute that norm also if nothing is clipped.
-  Precision precision = Precision::kFloat32;    // Of the forward, under autocast.
-  Precision compression = Precision::kFloat32;  // Of gradients on their way.
+  // The limit of the norm of all gradients: too small a limit slows learning down; 0: none.
+  double clip_norm = 0;
+  // The norm is computed also if nothing is clipped, which costs a pass over all gradients.
+  bool measure_norm = false;
+  // The digits of the forward, under autocast.
+  Precision precision = Precision::kFloat32;
+  // The digits of gradients on their way: fewer ones lose small gradients.
+  Precision compression = Precision::kFloat32;
+  // The loss: one that does not fit the targets gives numbers without meaning.
   Loss loss = Loss::kByTargets;
-  bool sync = true;                 // False: gradients are not averaged, to show how ranks differ.
-  std::vector<std::string> freeze;  // Parameters whose names begin so are not trained.
-  std::vector<std::string> split_devices;    // One for each part of the model; none: not split.
-  Device device;                             // Where the model is and steps are computed.
-  std::filesystem::path evaluation_package;  // A CompiledForward; empty: the model evaluates.
+  // False: gradients are not averaged, to show how ranks differ.
+  bool sync = true;
+  // Parameters whose names begin so are not trained; a prefix that fits all leaves none.
+  std::vector<std::string> freeze;
+  // One device for each part of the model; none: it is not split.
+  std::vector<std::string> split_devices;
+  // Where the model is and steps are computed.
+  Device device;
+  // A CompiledForward; empty: the model evaluates.
+  std::filesystem::path evaluation_package;
   // Records steps of one part and replays them, except for the update with float16, about which the
   // host decides. nullptr: steps are never replayed.
   std::shared_ptr<StepGraph> graph;

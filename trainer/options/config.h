@@ -41,57 +41,103 @@ struct ProgramFlag {
   bool same_on_all_ranks = true;
 };
 
-// Where the model's recipe decides, what stands here is that of mlp.
+// The defaults that a recipe decides are mlp's here. A value outside of its flag's range ends
+// ddprun-train with exit code 2 before anything starts.
 struct TrainConfig {
+  // A name that is not known is refused with the known ones.
   std::string model = "mlp";
-  std::string model_arg;            // "layers=1,ff=64"
-  std::string dataset = "mnist";    // By the model's recipe.
-  std::string data_arg;             // Likewise.
-  std::filesystem::path data_root;  // Empty: the data that came with the trainer.
+  // The model's arguments, as "layers=1,ff=64": checkpoints of other ones are refused.
+  std::string model_arg;
+  // The data set; unset, the recipe's. One that does not fit the model is refused.
+  std::string dataset = "mnist";
+  // The data set's arguments, as "train=1000".
+  std::string data_arg;
+  // The directory of the data; empty: the data that came with the trainer.
+  std::filesystem::path data_root;
+  // Times through the training set: too few end the training before it has learned.
   std::int64_t epochs = 5;
-  std::int64_t batch = 64;  // Of one rank; times the world size it is the global batch. Recipe.
-  std::int64_t micro_batch = 0;        // The most samples of one forward; 0: as many as --batch.
-  std::string optimizer = "adam";      // Recipe.
-  double lr = 1e-3;                    // Recipe.
-  bool scale_lr = false;               // Times the global batch's number of --batch.
-  std::optional<double> weight_decay;  // None: the optimizer's default.
+  // Samples of one rank in a step; unset, the recipe's. Too many exhaust the memory.
+  std::int64_t batch = 64;
+  // The most samples of one forward: too many exhaust the memory, few make steps slow; 0: as many
+  // as --batch.
+  std::int64_t micro_batch = 0;
+  // The optimizer; unset, the recipe's.
+  std::string optimizer = "adam";
+  // The learning rate; unset, the recipe's. Too large diverges, too small hardly learns.
+  double lr = 1e-3;
+  // The rate is multiplied by the number of --batch in a global batch: many ranks can diverge
+  // without a warm-up.
+  bool scale_lr = false;
+  // Pulls parameters to zero: too large keeps the model from learning; none: the optimizer's
+  // default.
+  std::optional<double> weight_decay;
+  // Of sgd only: near 1 the training overshoots; 0: none.
   double momentum = 0;
+  // Of sgd with momentum only: without momentum it is refused.
   bool nesterov = false;
+  // Decides initial parameters and sample order: another seed is another training.
   std::int64_t seed = 1;
-  std::filesystem::path checkpoint_dir;  // Empty: checkpoints/<dataset>-<model>.
+  // The directory of checkpoints; empty: checkpoints/<dataset>-<model>. One that another training
+  // uses is refused.
+  std::filesystem::path checkpoint_dir;
+  // Steps, or seconds as "30s": too long loses work at a failure, too short writes all the time.
   std::string checkpoint_every = "200";
+  // auto, never or must: "never" begins afresh beside existing checkpoints.
   std::string resume = "auto";
+  // Checkpoints to keep: few leave no older one where the newest is damaged, many fill the disk.
   std::int64_t keep_last = 3;
-  std::optional<std::int64_t> limit_train;  // Only the first samples of the training set.
-  std::filesystem::path metrics;            // Empty: metrics.jsonl beside the checkpoints.
-  std::filesystem::path dump_parameters;    // Empty: none.
-  std::filesystem::path sample_log;         // Directory. Empty: none.
-  std::int64_t threads = 0;                 // 0: this rank's share of the cores.
-  std::int64_t collective_timeout = 120;    // Seconds.
+  // Only the first samples of the training set; none: all.
+  std::optional<std::int64_t> limit_train;
+  // The file of metrics; "none": none is written; empty: metrics.jsonl beside the checkpoints.
+  std::filesystem::path metrics;
+  // The file of the final parameters; empty: none is written.
+  std::filesystem::path dump_parameters;
+  // The directory of sample logs; empty: none are written.
+  std::filesystem::path sample_log;
+  // Threads of this rank: too many compete with the other ranks; 0: this rank's share of the cores.
+  std::int64_t threads = 0;
+  // Seconds after which a silent peer counts as lost: too few end ranks at a slow step, too many
+  // find a dead peer late.
+  std::int64_t collective_timeout = 120;
+  // The size of a bucket of gradients: small ones cost a message each, large ones hide no time
+  // behind the backward.
   double bucket_mib = 25;
+  // auto, gloo, shm or nccl: one that the devices do not have is refused.
   std::string backend = "auto";
+  // auto, cpu, cuda or cuda:N: a GPU that is not there is an error.
   std::string device = "auto";
+  // The flags about how a step is computed.
   LearningOptions learning;
-  std::optional<double> progress_every;  // Seconds; none: 1, or 0.2 on a terminal.
+  // Seconds between progress lines: 0 prints every step; none: 1, or 0.2 on a terminal.
+  std::optional<double> progress_every;
 
+  // The flags beside the training itself.
   RunOptions run;
 
-  // A program with a model of its own: `model` is its name, and no flag about a model of ours
-  // counts.
+  // A program with a model of its own, whose name is `model`: flags about our models are ignored.
   bool own_model = false;
+  // The program's own flags; a name of ours is refused.
   std::vector<ProgramFlag> program_flags;
-  std::string program_arguments;  // "width=64,heads=4": those that are the same on all ranks.
+  // "width=64,heads=4": the program's flags that are the same on all ranks; a checkpoint of other
+  // values is refused.
+  std::string program_arguments;
 
-  // The meaning of the texts above; set by Parse once they are valid.
+  // The meaning of `resume`; as all fields below, set by Parse once the texts are valid.
   ResumeMode resume_mode = ResumeMode::kAuto;
+  // The meaning of checkpoint_every.
   CheckpointInterval checkpoint_interval;
+  // The meaning of `backend`.
   BackendChoice backend_choice = BackendChoice::kAuto;
+  // The meaning of `device`.
   DeviceSpec device_spec;
+  // The meaning of model_arg.
   Arguments model_arguments;
+  // The meaning of data_arg.
   Arguments data_arguments;
+  // The meaning of `optimizer` and its constants.
   OptimizerOptions optimizer_options;
 
-  // Not a training that is to begin anew, or whose ranks part.
+  // False for a training that is to begin anew, or whose ranks part.
   bool GoesOnFromMemory() const {
     return run.memory_snapshots == "yes" && resume_mode != ResumeMode::kNever && !run.no_sync;
   }

@@ -25,25 +25,44 @@ struct Skew {
 };
 
 struct RunOptions {
-  std::int64_t validate_every = 0;      // Steps; 0: never.
-  std::int64_t validation_samples = 0;  // The last ones of the training set; 0: the test set.
+  // Steps between validations: too few spend the time on them; 0: never.
+  std::int64_t validate_every = 0;
+  // The last samples of the training set, held back for validation: too many leave too few to train
+  // on; 0: the test set validates.
+  std::int64_t validation_samples = 0;
+  // The checkpoint with the least validation loss is kept; without validate_every the command line
+  // is refused.
   bool keep_best = false;
-  std::int64_t early_stop = 0;         // Validations without a gain; 0: never.
-  std::filesystem::path eval_package;  // Computes the forward of evaluations. Empty: none.
-  std::filesystem::path publish;       // Directory. Empty: none.
+  // Validations without a gain that end the training: too few end it at a plateau; 0: never.
+  std::int64_t early_stop = 0;
+  // The package that computes the forward of evaluations; empty: none. It is code that runs here.
+  std::filesystem::path eval_package;
+  // The directory of the published model; empty: none is published.
+  std::filesystem::path publish;
+  // The file of the first parameters; empty: they are drawn. One that does not fit ends the start.
   std::filesystem::path init_from;
+  // "no": parameters of init_from that do not fit are left out, and reported.
   std::string init_strict = "yes";
-  std::vector<std::string> freeze;         // Prefixes of parameters' names.
-  std::vector<std::string> split_devices;  // Of the model's parts, in order.
-  std::filesystem::path profile;           // Directory. Empty: none.
-  std::filesystem::path tensorboard;       // Directory. Empty: none.
+  // Prefixes of parameters that are not trained: if all are, the start fails.
+  std::vector<std::string> freeze;
+  // The devices of the model's parts, in order: another number than the model has parts fails.
+  std::vector<std::string> split_devices;
+  // The directory of traces; empty: none are recorded.
+  std::filesystem::path profile;
+  // The directory of TensorBoard's event files; empty: none are written.
+  std::filesystem::path tensorboard;
+  // The steps that are recorded: many of them make large traces.
   std::string profile_schedule = "1,1,3";
-  std::string skew;  // "1:250": rank 1 by 250 ms.
+  // "1:250" makes rank 1 slower by 250 ms in every step, and so all ranks.
+  std::string skew;
+  // "no": a restart continues only from checkpoints.
   std::string memory_snapshots = "yes";
-  bool no_sync = false;  // Gradients are not averaged.
+  // Gradients are not averaged, so the ranks' models diverge.
+  bool no_sync = false;
 
-  // What the texts above mean; set by FinishRunOptions once they are valid.
+  // The meaning of profile_schedule; set by FinishRunOptions once all texts are valid.
   ProfileSchedule schedule;
+  // The meaning of skew; set by FinishRunOptions too.
   std::vector<Skew> skews;
 };
 

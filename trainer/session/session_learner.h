@@ -26,9 +26,13 @@ namespace ddprun {
 double ValueOf(const Metric& metric);  // Waits for the GPU.
 
 struct ExchangeOptions {
+  // The bytes of a bucket of gradients: small ones cost a message each, large ones hide no time
+  // behind the backward.
   std::size_t bucket_bytes = std::size_t{25} << 20;
+  // The digits of gradients on their way: fewer ones lose small gradients.
   Precision compression = Precision::kFloat32;
-  bool sync = true;  // False: gradients are not averaged.
+  // False: gradients are not averaged, so the ranks' models diverge.
+  bool sync = true;
 };
 
 class SessionLearner final : public Learner {

@@ -41,17 +41,26 @@ struct HeldClaim {
 };
 
 struct FailoverConfig {
-  Duration lease{kBaseLease};  // The least; a large world's is as long as its server says.
+  // The least lease; a large world's is as long as its server says. Too short: a busy leader loses
+  // its claim; too long: a dead one is replaced late.
+  Duration lease{kBaseLease};
+  // The longest lease to which delays that were seen can lead: too short loses leaders on slow
+  // file systems, too long delays every takeover after one delay.
   Duration long_lease{kLongLease};
-  bool may_begin = false;  // Holds the endpoint given: makes the first claim.
-  bool listens = true;     // False: no agent here speaks to the server; its claim's moves must do.
-  Endpoint given;          // Where the first server is awaited.
-  std::string claims = "the run directory";  // Where they are kept, for people.
+  // This node holds the given endpoint and makes the first claim; false on all nodes: no run
+  // begins.
+  bool may_begin = false;
+  // False: no agent here calls the server, so only moves of its claim show that it lives.
+  bool listens = true;
+  // The first server's address: where it is wrong, nodes find no server until there is a claim.
+  Endpoint given;
+  // The place of the claims in messages: a wrong one only misleads their reader.
+  std::string claims = "the run directory";
 };
 
 // ---- Events ----
 struct ClaimsRead {
-  Time began;                   // Of the read: what it found was so at that moment or later.
+  Time began;                   // When the read began: the claim was so at that moment or later.
   std::optional<Claim> newest;  // None: there is no claim yet.
 };
 struct ClaimsUnreadable {
@@ -71,7 +80,7 @@ struct Claimed {
   Claim claim;
 };
 struct NotClaimed {
-  bool was_first = false;  // Another node was: not worth a word.
+  bool was_first = false;  // Another node was first, which needs no message.
   std::string text;
 };
 struct CounterMoved {
@@ -102,20 +111,20 @@ struct TakeClaim {     // Open a server, then the claim: Claimed or NotClaimed.
   std::uint64_t number = 0;
   Term above;                   // The new term must be larger.
   bool takes_over = false;      // A run may still run: recover it before anything is formed.
-  bool over = false;            // So, but the last claim says that it has ended.
-  std::vector<EndedRun> ended;  // Others.
-  std::optional<Died> died;     // Of that run.
-  Duration lease{0};            // As the new claim is to say.
+  bool over = false;            // The last claim says that its run has ended.
+  std::vector<EndedRun> ended;  // Other runs that have ended, from the last claim.
+  std::optional<Died> died;     // The node whose guard closed the last claim.
+  Duration lease{0};            // The lease that the new claim will name.
 };
-struct MoveCounter {  // CounterMoved or CounterStuck.
-  Claim claim;        // As it shall be.
+struct MoveCounter {  // Answered by CounterMoved or CounterStuck.
+  Claim claim;        // The claim's new text.
 };
-struct Follow {  // The agent speaks to this server from now on.
+struct Follow {  // The agent calls this server from now on.
   Endpoint endpoint;
 };
 struct StepDown {  // Stop serving; close the claim if that is possible.
   std::string text;
-  Claim claim;  // As it shall be.
+  Claim claim;  // The claim's new text.
 };
 using FailoverEffect = std::variant<ReadClaims, TakeClaim, MoveCounter, Follow, StepDown, Notice>;
 
