@@ -44,9 +44,9 @@ class ProcessAgent {
   NodeCheck check;
   HostWatch host;
   SyncChannel& channel;  // The driver's.
-  AgentDriver driver;    // It ends before what it stands on,
+  AgentDriver driver;    // Ends before the members above, which it uses.
   LoopTimer stop_soon;   // Gives the reply, that the stop has begun, time to arrive first.
-  Commands commands;     // and this before it.
+  Commands commands;     // Ends before the driver, which it uses.
 };
 
 }  // namespace ddprun

@@ -72,9 +72,11 @@ struct Notification {
   bool in_collective = false;
   std::optional<std::uint64_t> still_microseconds;
   std::optional<std::uint64_t> idle_microseconds;
-  // Read from its output by the agent; never from a datagram.
-  std::optional<std::uint64_t> printed;       // Counts every movement, and only grows;
-  std::optional<std::uint64_t> printed_step;  // the run's own step, where it prints one.
+  // The movements in the worker's output, which the agent counts; it only grows. Never from a
+  // datagram.
+  std::optional<std::uint64_t> printed;
+  // The step that the worker printed, if it prints one. Never from a datagram.
+  std::optional<std::uint64_t> printed_step;
   bool store = false;
   bool remove = false;
   std::optional<std::string> block;  // Empty: a name that no block can have.

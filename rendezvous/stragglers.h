@@ -29,9 +29,9 @@ struct Straggler {
 struct Stragglers {
   std::vector<Straggler> named;       // The slowest first, kMostStragglers at most.
   std::size_t count = 0;              // All of them.
-  std::chrono::microseconds least{};  // Times that ranks need for a step: the quickest,
-  std::chrono::microseconds usual{};  // most of them (the median; of two the quicker), the slowest;
-  std::chrono::microseconds most{};   // 0: no rank has reported one.
+  std::chrono::microseconds least{};  // The quickest rank's time for a step; 0: none is known.
+  std::chrono::microseconds usual{};  // The median rank's time; of two ranks the quicker one's.
+  std::chrono::microseconds most{};   // The slowest rank's time for a step.
 };
 
 class StepWorks {

@@ -46,9 +46,9 @@ Result<UniqueFd> FileOf(const std::string& text, const char* name);
 // The program and the environment that a preload process was made for.
 struct PreloadPurpose {
   std::string preload;
-  std::string file;  // That is executed,
-  std::string directory;
-  std::vector<std::string> command;  // with these words, up to the program's own arguments.
+  std::string file;                                // The file that is executed.
+  std::string directory;                           // The working directory of the program.
+  std::vector<std::string> command;                // The words up to the program's own arguments.
   std::map<std::string, std::string> environment;  // Common to all workers.
   // Type and device of its streams, as stat(2) has them: equal in the same process alone.
   std::array<std::pair<std::uint32_t, std::uint64_t>, 3> streams{};

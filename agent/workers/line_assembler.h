@@ -40,9 +40,9 @@ class LineAssembler {
   void EndUpdate(Time now, std::string& lines);
 
   std::string prefix_;
-  std::string line_;              // Without its end, nor what was given out already:
-  bool open_ = false;             // then the prefix too.
-  bool returned_ = false;         // line_ was followed by \r; the next byte says what that means.
+  std::string line_;              // The text that was not given out, of a line without its end.
+  bool open_ = false;             // A part of this line was given out, with its prefix.
+  bool returned_ = false;         // The line was followed by \r; the next byte shows its meaning.
   std::string update_;            // The newest progress update that was not shown.
   std::optional<Time> shown_at_;  // When an update was shown last.
 };

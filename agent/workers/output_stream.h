@@ -34,17 +34,19 @@ struct OpenLine {
 class OutputStream : public std::enable_shared_from_this<OutputStream> {
  public:
   struct Plan {
-    OutputSink* console = nullptr;        // nullptr: not shown.
-    bool as_it_is = false;                // There: bytes, and not whole lines.
-    OpenLine* open_line = nullptr;        // Of all streams; there where a console is.
-    TerminalConsole* terminal = nullptr;  // Instead of lines on the console, which is its sink.
-    std::string name;                     // There, before rows.
-    MergedConsole* merged = nullptr;   // Instead of the console; nullptr: its lines as they come.
-    std::uint32_t rank = 0;            // There.
-    std::unique_ptr<OutputSink> file;  // nullptr: none. Bytes as they are.
-    std::unique_ptr<OutputSink> filtered;  // nullptr: none. Console lines that a filter knows.
-    std::vector<std::string> filters;
-    std::string prefix;  // On the console.
+    OutputSink* console = nullptr;  // nullptr: not shown.
+    bool as_it_is = false;          // The console gets bytes as they come, not whole lines.
+    OpenLine* open_line = nullptr;  // The line that all streams share; set where a console is.
+    // Draws rows on the console, which is its sink; nullptr: the console gets lines.
+    TerminalConsole* terminal = nullptr;
+    std::string name;  // The stream's name, before the terminal's rows.
+    // Merges the lines of several ranks before the console; nullptr: lines go there as they come.
+    MergedConsole* merged = nullptr;
+    std::uint32_t rank = 0;                // The rank by which merged lines are named.
+    std::unique_ptr<OutputSink> file;      // Gets bytes as they are; nullptr: none.
+    std::unique_ptr<OutputSink> filtered;  // Gets the console's lines in which a filter occurs.
+    std::vector<std::string> filters;      // The texts of which a filtered line has one.
+    std::string prefix;                    // Before each line of the console.
     // The part of some bytes that is shown; none: all. Other readers get them as they are.
     std::function<std::string(std::string_view)> shown;
     bool keep_tail = false;

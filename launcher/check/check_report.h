@@ -23,8 +23,8 @@ struct CheckedNode {
   std::string host;
   HostFacts facts;
   std::string refused;     // Why --host-check would refuse it; empty: it would not.
-  bool asked = false;      // The user's own command was run:
-  std::string node_check;  // why it refuses the node; empty: it does not.
+  bool asked = false;      // The user's own command was run.
+  std::string node_check;  // Why that command refuses the node; empty: it does not.
   std::vector<CheckedLink> links;
   std::string verdict;  // "ok", "BAD", "NO LINK" or "SLOW".
 };

@@ -1,6 +1,6 @@
-// A file that the user named for us to read once: an ordinary one, or what a shell makes of <(...).
-// A path that is not a file is waited for, since its writer may have to ask a user first; never in
-// silence, and never for ever.
+// Reads a file that the user named, once: an ordinary file, or a pipe that a shell makes of <(...).
+// A pipe is waited for, since its writer may have to ask a user first. A message says so, and the
+// wait has a limit.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,15 @@
 namespace ddprun {
 
 struct GivenPatience {
+  // The longest wait: too short fails while a user types a password, too long hides a dead writer.
   Duration limit{60'000};
-  Duration named{1'000};                        // Then a message says so,
-  std::function<void(const std::string&)> say;  // once, what is waited for.
+  // The wait after which a message names the file: 0 gives one for every pipe.
+  Duration named{1'000};
+  // Prints that message, once.
+  std::function<void(const std::string&)> say;
 };
 
-// A warning before the log is set up, for `say`.
+// For `say`, before the log is set up: a warning.
 void SayWait(const std::string& text);
 
 Result<std::string> ReadGiven(const std::filesystem::path& path, std::size_t max_bytes,

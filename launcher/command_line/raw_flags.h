@@ -37,8 +37,8 @@ struct RawFlags {
   std::string gpus;
   std::string attach_rank;
   bool use_env = false;
-  Duration no_effect{0};           // Of torchrun's flags that are only checked.
-  std::uint32_t start_method = 0;  // Likewise.
+  Duration no_effect{0};           // Durations of torchrun that are only checked.
+  std::uint32_t start_method = 0;  // A flag of torchrun that is only checked.
   std::string config_file;
   std::string print_completion;
   bool version = false;

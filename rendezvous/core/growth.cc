@@ -11,8 +11,8 @@ constexpr Duration kLossesCount = 10min;
 constexpr std::size_t kForgiven = 1;  // Losses that cost no waiting: nodes do get cut off.
 constexpr Duration kFirstHold{4'000};
 constexpr Duration kLongestHold{120'000};
-constexpr std::size_t kMostNodes = 4'096;  // Remembered, and of each
-constexpr std::size_t kMostLosses = 16;    // so many: the longest hold is reached by then.
+constexpr std::size_t kMostNodes = 4'096;  // The nodes whose losses are remembered.
+constexpr std::size_t kMostLosses = 16;    // Of each node; the longest hold is reached by then.
 
 bool MayGrow(const Roster& roster) {
   return roster.spec->scale_up && roster.world->members.size() < roster.spec->max_nodes &&

@@ -85,11 +85,11 @@ struct RunEvent {
   std::string reason = {};  // As a notice's; stays with the server.
   std::string kind = {};
   std::string cause = {};  // In one word, what ended a world: "worker", "hang", "node_lost", ...
-  Generation generation = {};  // That it concerns; 0: none yet.
-  NodeId node = {};            // Empty: no single one.
-  Term term = {};              // From here on the driver's: where and
-  std::uint64_t number = 0;
-  UnixTime when = {};             // when, by the server's wall clock: for people alone.
+  Generation generation = {};     // That it concerns; 0: none yet.
+  NodeId node = {};               // Empty: no single one.
+  Term term = {};                 // The term of the server that reported it; set by the driver.
+  std::uint64_t number = 0;       // Its number within that term; set by the driver.
+  UnixTime when = {};             // When, by the server's wall clock; for messages alone.
   std::optional<Time> told = {};  // By the steady clock of its teller; {}: another server did.
   Duration age{0};                // Filled in when it is asked for.
   // Of "started" and "recovered", part by part (core/startup); those that are known.

@@ -1,9 +1,9 @@
-// Watches a training thread that reads samples, where they may lie on a disk that does not answer.
+// Watches a training thread that reads samples, where their file system may not respond.
 //
-// Read there they cost nothing but a look at the clock: a thread of the watch's own says what is
-// waited for and for how long, tells the launcher that this rank is alive, and looks for a stop. It
-// never decides that a disk is dead; but a rank that has peers ends shortly before these would take
-// it for gone, so that people hear the reason from the rank whose disk it is.
+// A watched read costs only a look at the clock. The watch's own thread logs which read lasts and
+// for how long, tells the launcher that this rank is alive, and looks for a stop. It never decides
+// that a file system has failed. But a rank that has peers ends shortly before they would take it
+// for lost, so that the reason comes from the rank whose file system it is.
 #pragma once
 
 #include <atomic>
@@ -22,11 +22,18 @@
 namespace ddprun {
 
 struct ReadWatchOptions {
-  std::string what;                                // "samples of mnist are being read"
-  std::optional<std::chrono::milliseconds> limit;  // Of the peers' patience; none: no peer waits.
+  // The subject of messages: "samples of mnist are being read".
+  std::string what;
+  // How long a read may take: longer than the peers wait, and they report this rank as lost; none:
+  // no peer waits.
+  std::optional<std::chrono::milliseconds> limit;
+  // Whether a stop was asked for; never unset.
   std::function<bool()> asked_to_stop;
-  std::function<void()> alive;                // Every few seconds of a read.
-  std::function<void(const Error&)> give_up;  // Ends the process; kUnavailable: for a stop.
+  // Called every few seconds of a read, and tells the launcher that this rank lives; never unset.
+  std::function<void()> alive;
+  // Ends the process; kUnavailable: for a stop. If it returns, it is called at the next look again.
+  std::function<void(const Error&)> give_up;
+  // The time between two looks: too long reports a slow read late.
   std::chrono::milliseconds look{500};
 };
 

@@ -45,11 +45,11 @@ class Optimizer {
   struct Group {
     std::vector<std::size_t> places;  // Among all parameters.
     std::vector<at::Tensor> parameters;
-    at::Tensor float_steps;               // As Adam's kernel wants it: counted by Apply,
-    std::vector<at::Tensor> every_steps;  // once per parameter.
-    std::int64_t counted = 0;             // What float_steps is after the step that has begun.
+    at::Tensor float_steps;               // The steps, as Adam's kernel wants it; Apply counts it.
+    std::vector<at::Tensor> every_steps;  // float_steps once for each parameter, for the kernel.
+    std::int64_t counted = 0;             // The value of float_steps after the step that has begun.
     at::Tensor rate;                      // The learning rate in a GPU's memory, float32.
-    double lr = 0;                        // The same, as it was given.
+    double lr = 0;                        // The learning rate, as it was given.
     std::vector<at::Tensor> first;        // exp_avg or momentum_buffer
     std::vector<at::Tensor> second;       // exp_avg_sq
   };
