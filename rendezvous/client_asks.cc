@@ -117,7 +117,7 @@ Result<std::string> AskControl(const ServerAddress& server, const ControlRequest
 }
 
 // A thread reads, since gRPC's reads have no time limit.
-class NodesAsked::State {
+class NodeQuery::State {
  public:
   State(ServerAddress server, std::shared_ptr<Stub> stub, Duration timeout)
       : server_(std::move(server)), stub_(std::move(stub)), timeout_(timeout) {
@@ -187,14 +187,14 @@ class NodesAsked::State {
   bool closes_ = false;
 };
 
-NodesAsked::NodesAsked(std::unique_ptr<State> state) : state_(std::move(state)) {}
-NodesAsked::NodesAsked(NodesAsked&& other) noexcept = default;
-NodesAsked::~NodesAsked() = default;
+NodeQuery::NodeQuery(std::unique_ptr<State> state) : state_(std::move(state)) {}
+NodeQuery::NodeQuery(NodeQuery&& other) noexcept = default;
+NodeQuery::~NodeQuery() = default;
 
-Result<NodesAsked> NodesAsked::Open(const ServerAddress& server, const AskStart& start,
-                                    Duration timeout) {
+Result<NodeQuery> NodeQuery::Open(const ServerAddress& server, const AskStart& start,
+                                  Duration timeout) {
   ASSIGN_OR_RETURN(std::shared_ptr<Stub> stub, Connect(server, timeout));
-  NodesAsked call(std::make_unique<State>(server, std::move(stub), timeout));
+  NodeQuery call(std::make_unique<State>(server, std::move(stub), timeout));
   v1::AskMessage message;
   ToProto(start, message.mutable_start());
   call.state_->Write(message);
@@ -202,15 +202,15 @@ Result<NodesAsked> NodesAsked::Open(const ServerAddress& server, const AskStart&
   if (!first) {
     return ErrorFrom({grpc::StatusCode::DEADLINE_EXCEEDED, ""}, server, timeout);
   }
-  call.asked_ = std::move(first->asked);
+  call.nodes_ = std::move(first->asked);
   return call;
 }
 
-Result<std::optional<AskReply>> NodesAsked::Next(Duration wait) {
+Result<std::optional<AskReply>> NodeQuery::Next(Duration wait) {
   return state_->Next(wait);
 }
 
-void NodesAsked::Want(const NodeId& node) {
+void NodeQuery::Want(const NodeId& node) {
   v1::AskMessage message;
   message.set_next(node);
   state_->Write(message);

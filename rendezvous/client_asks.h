@@ -33,27 +33,27 @@ Result<std::vector<RunStatus>> AskStatus(const ServerAddress& server, const RunI
 Result<std::string> AskControl(const ServerAddress& server, const ControlRequest& request,
                                Duration timeout);
 
-// An operator's request to nodes: a stream on a connection of its own.
-class NodesAsked {
+// An operator's request to nodes, by a stream on a connection of its own.
+class NodeQuery {
  public:
-  // Opens it, and waits until the server has said which nodes are asked. Looks the name up first.
-  static Result<NodesAsked> Open(const ServerAddress& server, const AskStart& start,
-                                 Duration timeout);
-  NodesAsked(NodesAsked&& other) noexcept;
-  ~NodesAsked();  // Ends the request.
+  // Opens it, and waits until the server has named the nodes that it asks. Looks up the host first.
+  static Result<NodeQuery> Open(const ServerAddress& server, const AskStart& start,
+                                Duration timeout);
+  NodeQuery(NodeQuery&& other) noexcept;
+  ~NodeQuery();  // Ends the request.
 
-  const std::vector<NodeId>& asked() const { return asked_; }
-  // The next piece that has come; none within `wait`: there is none. An error: the server ended the
-  // stream, or is gone.
+  const std::vector<NodeId>& nodes() const { return nodes_; }
+  // The next piece, or none if none comes within `wait`. An error: the server ended the stream, or
+  // is gone.
   Result<std::optional<AskReply>> Next(Duration wait);
   // The next piece of this node is wanted. The first one of each node comes unasked.
   void Want(const NodeId& node);
 
  private:
   class State;
-  explicit NodesAsked(std::unique_ptr<State> state);
+  explicit NodeQuery(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
-  std::vector<NodeId> asked_;
+  std::vector<NodeId> nodes_;
 };
 
 }  // namespace ddprun

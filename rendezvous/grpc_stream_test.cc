@@ -113,8 +113,8 @@ TEST_F(Streams, AnOperatorTakesPieceAfterPiece) {
   int wanted = 0;
   const auto told = Asks(
       [&]() -> Result<void> {
-        ASSIGN_OR_RETURN(NodesAsked call, NodesAsked::Open({endpoint_, {}, {}}, start, 5s));
-        EXPECT_EQ(call.asked(), std::vector<NodeId>{"n0"});
+        ASSIGN_OR_RETURN(NodeQuery call, NodeQuery::Open({endpoint_, {}, {}}, start, 5s));
+        EXPECT_EQ(call.nodes(), std::vector<NodeId>{"n0"});
         for (int i = 0; i < 2; ++i) {
           std::optional<AskReply> reply;
           while (!reply) {
@@ -152,7 +152,7 @@ TEST_F(Streams, AnOperatorWhoGoesIsNoticed) {
   bool ended = false;
   const auto told = Asks(
       [&]() -> Result<void> {
-        RETURN_IF_ERROR(NodesAsked::Open({endpoint_, {}, {}}, {.run_id = "run"}, 5s));
+        RETURN_IF_ERROR(NodeQuery::Open({endpoint_, {}, {}}, {.run_id = "run"}, 5s));
         return {};
       },
       [&] {

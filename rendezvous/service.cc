@@ -150,9 +150,9 @@ struct RendezvousService::Inbox {
   std::function<void(const std::string&)> authenticated;  // May be unset.
   bool closed = false;                                    // All except `loop` is used on the loop.
 
-  // Whether a call is accepted: not after Close, nor if a connection's calls come too fast.
+  // Accepts a call. False: after Close, or if a connection's calls come too fast.
   template <class Call>
-  bool Admits(Call& call, const std::string& peer) {
+  bool Accept(Call& call, const std::string& peer) {
     if (closed) {
       return false;
     }
@@ -197,7 +197,7 @@ grpc::ServerUnaryReactor* AnswerOnLoop(const std::shared_ptr<Inbox>& inbox,
   const auto call = UnaryCall<Reply>::Open(reply, [] {});
   const std::string peer = PlainPeer(context->peer());
   inbox->loop.Post([inbox, call, peer, ask = std::move(ask), tell = std::move(tell)] {
-    if (!inbox->Admits(*call, peer)) {
+    if (!inbox->Accept(*call, peer)) {
       return;
     }
     const auto answer = ask(inbox->handlers);
@@ -237,7 +237,7 @@ grpc::ServerBidiReactor<WireIn, WireOut>* ServeStream(const std::shared_ptr<Inbo
     *opened = true;
     ASSIGN_OR_RETURN(const auto question, first(wire));
     inbox->loop.Post([=] {
-      if (inbox->Admits(*call, peer)) {
+      if (inbox->Accept(*call, peer)) {
         open(question, std::make_unique<ServedStream<In, Out, Call>>(call, handlers, inbox->open));
       }
     });
@@ -291,7 +291,7 @@ grpc::ServerUnaryReactor* RendezvousService::Sync(grpc::CallbackServerContext* c
     inbox->loop.Post([inbox, peer, name] { inbox->OnCancel(peer, name); });
   });
   inbox_->loop.Post([inbox = inbox_, call, peer, report = *std::move(report)]() mutable {
-    if (inbox->Admits(*call, peer)) {
+    if (inbox->Accept(*call, peer)) {
       inbox->OnSync(std::move(report), std::make_shared<GrpcPendingSync>(call, inbox->open), peer);
     }
   });

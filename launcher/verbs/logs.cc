@@ -18,8 +18,8 @@
 #include "common/slug.h"
 #include "launcher/print_out.h"
 #include "launcher/status_json.h"
-#include "launcher/verbs/asking.h"
 #include "launcher/verbs/log_files.h"
+#include "launcher/verbs/node_query.h"
 #include "launcher/verbs/pool_status.h"
 #include "launcher/verbs/seen_records.h"
 #include "launcher/verbs/slow_output.h"
@@ -69,20 +69,20 @@ struct FollowerView {
 // of it later.
 class LogsSession {
  public:
-  LogsSession(NodesAsked asked, const LogsRequest& request, LogMerge& merge, SeenRecords& records,
+  LogsSession(NodeQuery query, const LogsRequest& request, LogMerge& merge, SeenRecords& records,
               SlowOutput& output, FollowerView* follower = nullptr)
-      : asked_(std::move(asked)),
+      : query_(std::move(query)),
         request_(request),
         merge_(merge),
         records_(records),
         output_(output),
         follower_(follower) {
-    for (const NodeId& node : asked_.asked()) {
+    for (const NodeId& node : query_.nodes()) {
       merge_.Expect(node);
       known_.insert(node);
       waits_[node] = SteadyNow();
     }
-    if (asked_.asked().empty()) {
+    if (query_.nodes().empty()) {
       Complain("the run has no node yet");
       missed_ = true;
     }
@@ -114,7 +114,7 @@ class LogsSession {
   void GiveUp(const NodeId& node, const std::string& why);
   void Print();
 
-  NodesAsked asked_;
+  NodeQuery query_;
   const LogsRequest& request_;
   LogMerge& merge_;
   SeenRecords& records_;
@@ -159,13 +159,13 @@ Result<void> LogsSession::Step() {
                                                                  : kPieceWait;
   for (const NodeId& node : merge_.Used()) {
     waits_.try_emplace(node, SteadyNow());  // An entry that exists stays.
-    asked_.Want(node);
+    query_.Want(node);
   }
   // All that has come is taken at once: the rest of a round walks all nodes.
-  ASSIGN_OR_RETURN(std::optional<AskReply> reply, asked_.Next(wait));
+  ASSIGN_OR_RETURN(std::optional<AskReply> reply, query_.Next(wait));
   for (std::size_t taken = 0; reply && taken < kMostTaken; ++taken) {
     OnPiece(reply->node, reply->piece);
-    ASSIGN_OR_RETURN(reply, asked_.Next(Duration{0}));
+    ASSIGN_OR_RETURN(reply, query_.Next(Duration{0}));
   }
   if (reply) {
     OnPiece(reply->node, reply->piece);
@@ -362,15 +362,15 @@ int PrintLogs(const LogsRequest& request) {
   SlowOutput output;
   while (true) {
     const Result<ServerPlace> place = FindServer(wanted.server);
-    Result<NodesAsked> asked =
-        place ? AskNodes(*place, wanted.server.run_id, wanted.spec, wanted.nodes) : place.error();
-    Result<int> code = asked ? Result<int>(0) : asked.error();
-    if (asked) {
+    Result<NodeQuery> query =
+        place ? QueryNodes(*place, wanted.server.run_id, wanted.spec, wanted.nodes) : place.error();
+    Result<int> code = query ? Result<int>(0) : query.error();
+    if (query) {
       if (!place->run_id.empty()) {  // Another run of this user is no successor.
         wanted.server.run_id = place->run_id;
       }
       followed = *place;
-      LogsSession session(*std::move(asked), wanted, merge, records, output);
+      LogsSession session(*std::move(query), wanted, merge, records, output);
       code = session.Run();
       lost.reset();
     }
@@ -430,10 +430,10 @@ void RunFollower::Follow(const std::stop_token& leaves) {
                     }};
   for (bool last = false; !last && !leaves.stop_requested();) {
     last = over_;
-    Result<NodesAsked> asked = AskNodes(place_, run_id_, request.spec, {});
-    pause = asked ? kAskAgain : std::min(2 * pause, kLongestPause);
-    if (asked) {
-      LogsSession session(*std::move(asked), request, merge, records, output, &view);
+    Result<NodeQuery> query = QueryNodes(place_, run_id_, request.spec, {});
+    pause = query ? kAskAgain : std::min(2 * pause, kLongestPause);
+    if (query) {
+      LogsSession session(*std::move(query), request, merge, records, output, &view);
       const Result<int> ended = session.Run();
       last = over_ && ended;
       if (output.failed() || errors.failed()) {

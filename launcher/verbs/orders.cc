@@ -8,7 +8,7 @@
 #include "common/text.h"
 #include "launcher/print_out.h"
 #include "launcher/status_json.h"
-#include "launcher/verbs/asking.h"
+#include "launcher/verbs/node_query.h"
 #include "launcher/verbs/rank_spans.h"
 
 namespace ddprun {
@@ -28,10 +28,10 @@ struct OrderAnswers {
 };
 
 Result<OrderAnswers> AskAll(const OrderRequest& request, const char* verb) {
-  ASSIGN_OR_RETURN(NodesAsked asked, AskNodes(request.server, request.spec, request.nodes));
+  ASSIGN_OR_RETURN(NodeQuery query, QueryNodes(request.server, request.spec, request.nodes));
   OrderAnswers answers;
   const Result<void> all = GatherAnswers(
-      std::move(asked), verb, PatienceWith(request.spec.kind),
+      std::move(query), verb, PatienceWith(request.spec.kind),
       [&](const NodeId& /*node*/, const AnswerRecord& record) {
         auto& told = record.of == AnswerKind::kDone ? answers.done : answers.not_done;
         told[record.text].push_back(record.rank);

@@ -10,7 +10,7 @@
 #include "common/text.h"
 #include "launcher/print_out.h"
 #include "launcher/status_json.h"
-#include "launcher/verbs/asking.h"
+#include "launcher/verbs/node_query.h"
 #include "launcher/verbs/rank_spans.h"
 
 namespace ddprun {
@@ -98,10 +98,10 @@ int PrintRunStacks(const RunStacksRequest& request) {
     stack.node = node;
     stack.text += record.text;
   };
-  Result<NodesAsked> asked = AskNodes(request.server, request.spec, request.nodes);
+  Result<NodeQuery> query = QueryNodes(request.server, request.spec, request.nodes);
   const Result<void> all =
-      asked ? GatherAnswers(*std::move(asked), "stacks", kStacksPatience, take, answers)
-            : asked.error();
+      query ? GatherAnswers(*std::move(query), "stacks", kStacksPatience, take, answers)
+            : query.error();
   if (!all) {
     return PrintError("stacks", all.error());
   }

@@ -12,7 +12,7 @@
 #include "common/log.h"
 #include "launcher/print_out.h"
 #include "launcher/status_json.h"
-#include "launcher/verbs/asking.h"
+#include "launcher/verbs/node_query.h"
 #include "launcher/verbs/pool_status.h"
 
 namespace ddprun {

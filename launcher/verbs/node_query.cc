@@ -1,4 +1,4 @@
-#include "launcher/verbs/asking.h"
+#include "launcher/verbs/node_query.h"
 
 #include <chrono>
 #include <cstdio>
@@ -37,29 +37,29 @@ Time SteadyNow() {
       std::chrono::steady_clock::now().time_since_epoch()));
 }
 
-Result<NodesAsked> AskNodes(const ServerPlace& place, const RunId& run_id, const RequestSpec& spec,
-                            const std::vector<NodeId>& nodes) {
-  return NodesAsked::Open(place, {run_id, place.access.token, spec, nodes}, kAnswerLimit);
+Result<NodeQuery> QueryNodes(const ServerPlace& place, const RunId& run_id, const RequestSpec& spec,
+                             const std::vector<NodeId>& nodes) {
+  return NodeQuery::Open(place, {run_id, place.access.token, spec, nodes}, kAnswerLimit);
 }
 
-Result<NodesAsked> AskNodes(const ServerQuery& server, const RequestSpec& spec,
-                            const std::vector<NodeId>& nodes) {
+Result<NodeQuery> QueryNodes(const ServerQuery& server, const RequestSpec& spec,
+                             const std::vector<NodeId>& nodes) {
   ASSIGN_OR_RETURN(const ServerPlace place, FindServer(server));
-  return AskNodes(place, server.run_id, spec, nodes);
+  return QueryNodes(place, server.run_id, spec, nodes);
 }
 
 Result<void> GatherAnswers(
-    NodesAsked asked, const char* verb, Duration patience,
+    NodeQuery query, const char* verb, Duration patience,
     const std::function<void(const NodeId& node, AnswerRecord& record)>& take,
     NodeAnswers& answers) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + patience;
   auto say = Clock::now() + kSayAfter;
-  std::set<NodeId> left(asked.asked().begin(), asked.asked().end());
+  std::set<NodeId> left(query.nodes().begin(), query.nodes().end());
   const std::size_t all = left.size();
   std::map<NodeId, std::size_t> bytes;
   while (!left.empty() && Clock::now() <= end) {
-    ASSIGN_OR_RETURN(const std::optional<AskReply> reply, asked.Next(kPieceWait));
+    ASSIGN_OR_RETURN(const std::optional<AskReply> reply, query.Next(kPieceWait));
     if (reply && left.contains(reply->node)) {
       const NodeId& node = reply->node;
       std::vector<AnswerRecord> records;
@@ -80,7 +80,7 @@ Result<void> GatherAnswers(
           answers.whole.insert(node);
         }
       }
-      asked.Want(node);
+      query.Want(node);
     }
     if (Clock::now() > say && !left.empty()) {
       say = Clock::now() + kSayAgain;
