@@ -38,7 +38,7 @@ class GuardLink {
              std::function<void()> on_guard_gone);
 
   // The guard keeps a duplicate of this descriptor, and so a lock on its file, until no process of
-  // this launch is left. False: the message could not be sent.
+  // this launch is left. False: the request could not be sent.
   bool HoldUntilGone(int fd);
 
   // When the agent is dead and no process of it is left, RunGuarded's `after_death` gets this text.
@@ -47,13 +47,13 @@ class GuardLink {
   void LeaveAtDeath(const std::string& text);
 
   // The guard does not end this process, which outlives the launch (--keep-warm). False: the
-  // message could not be sent.
+  // request could not be sent.
   bool Spare(pid_t pid);
 
   // When no process of this launch is left, the guard removes this directory, an absolute path,
-  // with its contents: the agent may be killed before it can. If its disk does not answer within
-  // seconds, the directory is left behind, and a message says so. False: the message could not be
-  // sent.
+  // with its contents: the agent may be killed before it can. If the file system is not responding
+  // for seconds, the directory is left behind, and a message says so. False: the request could not
+  // be sent.
   bool RemoveWhenGone(const std::filesystem::path& directory);
   // The same, unless the agent calls SayUsed: then the directory is kept.
   bool RemoveUnlessUsed(const std::filesystem::path& directory);

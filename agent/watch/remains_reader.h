@@ -1,9 +1,8 @@
-// The files that dead workers left, for people: the error file, and the end of a log that a worker
-// wrote by itself.
+// Reads the files that dead workers left, for messages: the error file, and the end of a log that a
+// worker wrote by itself.
 //
-// Never reads on the loop: a worker chose what lies there, and its disk may hang. A disk that does
-// not answer in kLimit is left out. Keeps the order: every answer comes in the order of the
-// requests.
+// Never reads on the loop: a worker chose the files' content, and their file system may hang. A
+// file that cannot be read within kLimit is left out. Answers come in the order of the requests.
 #pragma once
 
 #include <deque>

@@ -89,7 +89,7 @@ class CheckpointStore {
   // No more saves: another run may take the directory at once.
   Result<void> Close();
 
-  // kRefused: another world has taken over. Other kinds: the disk did not answer.
+  // kRefused: another world has taken over. Other kinds: the file system failed.
   Result<void> CheckFence() const;
 
   // Every two seconds or so.

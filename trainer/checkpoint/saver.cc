@@ -123,7 +123,7 @@ void Saver::RunWatcher(const std::stop_token& end) {
     const Clock::time_point now = Clock::now();
     Result<void> fence;
     if (now >= next_check) {
-      fence = store_.CheckFence();  // A disk that does not answer is not a refusal.
+      fence = store_.CheckFence();  // A file system that hangs is no refusal.
       if (fence && options_.look) {
         options_.look();
       }

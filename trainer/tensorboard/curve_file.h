@@ -22,8 +22,8 @@
 
 namespace ddprun {
 
-// `directory` is made; an empty one: nothing is written. `step`: the last one that older files are
-// right about. kInvalid: this directory will not do; not that it has not answered yet.
+// Makes `directory`; an empty name: nothing is written. `step`: the last step whose points in older
+// files are valid. kInvalid: this directory cannot be used; a file system that hangs is no error.
 Result<LineFile> OpenCurves(const std::filesystem::path& directory, std::uint64_t step);
 
 // A line of that file, of now.

@@ -1,4 +1,4 @@
-"""The folder of one `ddprun.run`, and those that killed callers have left."""
+"""Makes the folder of one `ddprun.run`, and removes folders that killed callers have left."""
 
 import contextlib
 import fcntl
@@ -14,7 +14,7 @@ _MOST_LOOKED_AT = 4000  # Entries of the temporary directory, of one run.
 
 @contextlib.contextmanager
 def run_folder() -> Iterator[Tuple[str, int]]:
-    """A new one, and the descriptor of its lock: while anybody has it open, nobody sweeps the folder."""
+    """A new folder, and the descriptor of its lock: while a process has it open, no other removes the folder."""
     _sweep()
     path = tempfile.mkdtemp(prefix=_PREFIX)
     held = -1
@@ -28,7 +28,7 @@ def run_folder() -> Iterator[Tuple[str, int]]:
 
 
 def _locked(path: str) -> int:
-    """Locked before it has its name, so that who finds a lock that nobody holds has found what was left."""
+    """The lock is taken before it gets its name, so a lock that no process holds marks a folder that was left."""
     beside = os.path.join(path, ".lock")
     held = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""Memory that outlives a worker: who runs next as this local rank finds it."""
+"""Memory that outlives a worker: the next worker of this local rank finds it."""
 
 import fcntl
 import mmap
