@@ -1,8 +1,8 @@
 // Feeds the node agent's core with what happens on this node, and carries out its effects: calls
 // to the rendezvous, workers, signals, the generation's store.
 //
-// No judgement here: what to do is agent/core's. Lives on the loop of the agent process. All that
-// it uses is given to it, the product's or a simulation's: a channel, workers, stores, chance.
+// No judgement here: agent/core decides. Lives on the loop of the agent process. Its channel,
+// workers, stores and random numbers come from its creator, the product or a simulation.
 #pragma once
 
 #include <filesystem>
@@ -37,7 +37,7 @@ struct LastAttempt {
   Generation generation;
   std::uint32_t restarts_used = 0;
   Time started;
-  std::vector<EndedWorker> failed;  // In wait order; those that we stopped too.
+  std::vector<EndedWorker> failed;  // In wait order, with workers that ddprun stopped.
 };
 
 // The objects that an agent's driver uses. The workers and stores outlive it.
@@ -45,13 +45,13 @@ struct AgentParts {
   std::unique_ptr<SyncChannel> channel;
   NodeWorkers& workers;
   NodeStores& stores;
-  std::function<Incarnation()> draw;           // A random one.
-  std::function<std::string()> own_addresses;  // As a report has them; none: not to be reported.
-  std::function<void(const Exit&)> on_exit;
-  // --host-check and --node-check, off the loop: answered later, once, by why the node is unfit;
-  // "": it is fit.
+  std::function<Incarnation()> draw;           // Draws a random incarnation.
+  std::function<std::string()> own_addresses;  // The node's addresses; unset: none is reported.
+  std::function<void(const Exit&)> on_exit;    // Called once, when the agent's part has ended.
+  // Runs --host-check and --node-check off the loop. Calls back once with the reason why the node
+  // is unfit; "": it is fit.
   std::function<void(CheckCause, std::function<void(std::string)>)> check = nullptr;
-  std::function<void(const ClockOffset&)> clock = nullptr;  // Of the server's; may be unset.
+  std::function<void(const ClockOffset&)> clock = nullptr;  // Gets the server's clock, if set.
 };
 
 class AgentDriver {

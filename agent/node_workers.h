@@ -1,11 +1,11 @@
-// The workers of this node, one generation after the other, as its driver asks for them and hears
-// of them. Real ones are processes (process_workers.h), others are a simulation's.
+// Interface to the workers of this node, one generation after the other. Real workers are processes
+// (process_workers.h), others are simulated.
 //
 //   Start -> started (a result) -> spoke* -> (dying) -> ended (each) -> all_gone
-//         -> all_gone: the stop was ordered before it was started
+//         -> all_gone: the stop was ordered before the start was done
 //
-// Decides nothing: the caller says which workers are stopped when. Used on the loop, and calls back
-// there, never from inside a call but HearNow.
+// Decides nothing: the caller says which workers are stopped when. Used on the loop. Calls back on
+// the loop, and never from inside a call, except for HearNow.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,10 @@ struct WorkerRemains {
   std::vector<std::string> last_lines;
 };
 
-// Where that lies, on a disk that may hang.
+// The files that a dead worker left, on a file system that may hang.
 struct LeftFiles {
-  std::string directory;                // For people.
-  std::function<WorkerRemains()> read;  // On any thread, and perhaps for ever.
+  std::string directory;                // For messages.
+  std::function<WorkerRemains()> read;  // May be called on any thread, and may never return.
   std::vector<std::string> last_lines;  // Known without reading files.
 };
 
@@ -38,15 +38,16 @@ struct WorkerEnd {
   std::uint32_t local_rank = 0;
   std::int64_t pid = 0;
   ExitStatus status;
-  std::int64_t unix_ms = 0;  // When it was noticed, beside what workers wrote of it.
-  LeftFiles left;            // Of one that failed.
+  std::int64_t unix_ms = 0;  // When the agent noticed it, by the wall clock.
+  LeftFiles left;            // The files of a worker that failed.
 };
 
 struct WorkersEvents {
   // All of them, or none: then no process of the generation is left.
   std::function<void(const Result<void>&)> started;
   std::function<void(std::uint32_t local_rank, const Notification&)> spoke;
-  // It will end, and not with success: known before its memory was given back. Of some workers.
+  // A worker will end, and not with success: known before its memory is freed, for workers with a
+  // life lock.
   std::function<void(std::uint32_t local_rank)> dying;
   std::function<void(WorkerEnd)> ended;  // In wait order; its earlier reports come before.
   // After the order to end at once: a worker that catches TERM has worked since a second ago.
@@ -62,23 +63,23 @@ class NodeWorkers {
   // Once, before all else.
   virtual void Listen(WorkersEvents events) = 0;
 
-  // Of the last generation nothing may be left. Returns the directory that has one for each of
-  // them.
+  // Starts a generation; no process of the last one may be left. Returns the directory that has a
+  // directory for each worker.
   virtual std::filesystem::path Start(const Placement& placement) = 0;
-  // The present step of the start, for people; "": nothing is being started. Said when it lasts;
-  // what may well last says why at its end, in parentheses.
+  // The present step of the start, for a message when it lasts; "": nothing is being started. A
+  // step that is slow by nature says why in parentheses.
   virtual std::string Starting() const = 0;
 
-  // TERM, INT, HUP and QUIT give a start up. `end_at_once`: proto/stop_signal.h.
+  // TERM, INT, HUP and QUIT also cancel a start. `end_at_once`: proto/stop_signal.h.
   virtual void SignalAll(int signal, bool end_at_once) = 0;
   virtual void KillAll() = 0;
 
-  // Reads the workers' progress that woke no thread: called before it is judged that one reports
-  // nothing. `spoke` is called from inside of it.
+  // Reads progress that has not been read yet, before the caller judges that a worker reports none.
+  // Calls `spoke` from inside.
   virtual void HearNow() {}
 
-  // Of those that run, in this order, into files, and tells people where; each within `limit`.
-  // `done` never comes once all are gone.
+  // Writes the stacks of these workers that run to files, in this order, each within `limit`, and
+  // logs where. `done` is not called once all workers are gone.
   virtual void TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
                           std::function<void()> done) = 0;
 };

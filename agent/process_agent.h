@@ -29,13 +29,14 @@ class ProcessAgent {
   // AgentDriver::Start; or the timers' FIFO cannot be made.
   Result<void> Start();
 
-  // Whether this machine is fit for workers: its own facts first, then the user's command.
+  // Finds whether this machine is fit for workers: by its own facts first, then by the user's
+  // command.
   void CheckNode(CheckCause cause, std::function<void(std::string)> verdict);
 
-  // The run is over here: a reader of its workers' output gets the rest, if it takes it soon.
+  // The run has ended here. Gives a reader of its workers' output the rest, if it takes that soon.
   void FinishRequests(std::function<void()> done);
 
-  // For people: the facts of this machine, and what is loaded ahead on it.
+  // Gives the driver the facts of this machine and of its preload process, for its reports.
   void TellFacts();
 
   const std::shared_ptr<const AgentOptions> options;

@@ -1,10 +1,10 @@
 // Turns argv into one of the things ddprun can do, or one message that names what is wrong.
 //
-// Called as torchrun it is torchrun: no word is a verb, and its texts say torchrun.
+// Called by the name torchrun, it knows no verbs, and its texts say torchrun.
 //
-// Every long flag in dash and underscore spelling and by unambiguous prefix; flag > DDPRUN_<FLAG> >
-// PET_<FLAG> > config file > default. Everything from the first word that is no flag on is the
-// program's own.
+// A long flag may be written with dashes or underscores, and shortened to an unambiguous prefix. A
+// flag overrides DDPRUN_<FLAG>, which overrides PET_<FLAG>, the config file, and the default. The
+// program's words begin with the first word that is no flag.
 #pragma once
 
 #include <string>

@@ -5,7 +5,7 @@
 
 namespace ddprun {
 
-// Returns the exit code for the shell. Call it before any thread exists.
+// Runs a launch and returns the exit code for the shell. Call it before any thread exists.
 int Launch(LaunchConfig config);
 
 }  // namespace ddprun

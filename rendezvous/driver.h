@@ -36,34 +36,34 @@ class CoordinatorDriver {
   CoordinatorDriver(const CoordinatorDriver&) = delete;
   CoordinatorDriver& operator=(const CoordinatorDriver&) = delete;
 
-  // Before anything arrives: this server has a claim, which says how these runs have ended. `keep`
-  // gets each time what it must say, of the last `most` runs, and no outcome is announced before
-  // OutcomesAreKept.
+  // Call it before anything arrives: this server has a claim, which names these runs as ended.
+  // When another run ends, `keep` gets the last `most` ended runs for the claim. No outcome is
+  // announced before OutcomesAreKept.
   using KeepOutcomes = std::function<void(const std::vector<EndedRun>&)>;
   void UseClaim(const std::vector<EndedRun>& ended, std::size_t most, KeepOutcomes keep);
   void OutcomesAreKept(const std::vector<EndedRun>& kept);
 
-  // Likewise: `note` sees each run after each step, before any node gets what is in it. It must not
-  // wait for anything.
+  // Call it before anything arrives: `note` sees each run after each step, before any node gets a
+  // reply that follows from it. It must not wait for anything.
   using NoteRun = std::function<void(const CoordinatorState&)>;
   void OnStep(NoteRun note) { note_run_ = std::move(note); }
 
-  // Before anything arrives: `keep` gets each event once it has its number, also events of earlier
-  // servers that nodes have kept. It must not wait for anything.
+  // Call it before anything arrives: `keep` gets each event once it has its number, also events of
+  // earlier servers that nodes have kept. It must not wait for anything.
   using KeepEvents = std::function<void(const RunId&, const RunEvent&)>;
   void TellEvents(KeepEvents keep) { keep_events_ = std::move(keep); }
 
-  // Before anything arrives: another server served before this one. So what the nodes still run is
-  // found out from their reports before a world is formed. `died`: that server died with its agent.
-  // `over`: that server's claim says that its run has ended. Its nodes may still come to hear so.
+  // Call it before anything arrives: another server served before this one. So no world is formed
+  // until reports have shown which world the nodes still run. `died`: that server died with its
+  // agent. `over`: that server's claim says that its run has ended, which late nodes must hear.
   void TakeOver(const std::optional<Died>& died, bool over);
-  // Called when a node has heard a later server, instead of taking a later term. On the loop, and
-  // not from inside OnReport.
+  // `callback` is called when a node has heard a later server; unset: this server takes a later
+  // term. It runs on the loop, and not from inside OnReport.
   void OnLaterTerm(std::function<void(Term)> callback) { on_later_term_ = std::move(callback); }
   // For a server that needs a claim: until when it is good.
   void ClaimIsGood(const ClaimGood& good);
-  // The next run of this name is another one, although this one may not have ended as a run does:
-  // its nodes were killed, or their pool ended it. Unless it has a node that is not `of_pool`.
+  // Forgets a run whose nodes were killed or ended by their pool, so that the next run of this name
+  // is a new one. A run with a node that is not `of_pool` is kept.
   void ForgetForAnother(const RunId& run_id, const std::function<bool(const NodeId&)>& of_pool);
   // Forgets every run, and refuses parked calls. Nothing may arrive from then on.
   void Retire();
@@ -86,15 +86,16 @@ class CoordinatorDriver {
   }
   void SetToken(std::string token) { control_token_.SetToken(std::move(token)); }
 
-  // Nodes that still need this server: not lost, and the run's end is not acknowledged by them.
+  // The number of nodes that still need this server: they are not lost, and have not acknowledged
+  // the run's end.
   std::size_t NodesServed() const;
 
   // How long this server must stay. One that took over stays for a lease after its beginning: nodes
   // that it does not know may be about to find it, and must learn how their run ended.
   Duration StaysFor() const;
 
-  // No run of this server has workers any more. If it took over a run that may still run, it also
-  // has heard of a run.
+  // Whether no run of this server has workers any more. After a takeover it is false until a node
+  // has reported.
   bool RunsHaveEnded() const;
 
   // The longest lease of its runs.

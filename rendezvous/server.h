@@ -36,25 +36,25 @@ class RendezvousServer final : public ListeningServer {
   // /healthz.
   void SetPage(std::function<void(UniqueFd, std::string)> page) { page_ = std::move(page); }
 
-  // Before Listen: every call must show the token, and speak TLS where there is one or the other.
-  // Without a certificate of the user's the server draws one that proves the token. Store clients
-  // have no way to.
+  // Call it before Listen. With a token every call must prove it; with a token or a certificate
+  // every call must use TLS. Without a certificate of the user the server makes one that proves the
+  // token. Store clients need neither.
   void Require(Access access) { access_ = std::move(access); }
 
-  // Before Listen, where no token is required: a caller that has this one may have it proven, and
-  // call over TLS.
+  // Call it before Listen, where no token is required: a caller that has this token may use TLS,
+  // and check that the server has it too.
   void Prove(std::string token) { proven_ = std::move(token); }
 
-  // Binds exactly the host named and serves. The endpoint as asked for, with the port bound. May
-  // block while a name is looked up. A refused Listen may be tried again. kUnavailable: the port is
-  // in use, and the message says by whom; kNotFound: the host is not this machine.
+  // Binds exactly the named host and serves. Returns that endpoint with the port that was bound.
+  // May block while a name is looked up. A refused Listen may be tried again. kUnavailable: the
+  // port is in use, and the message names its user; kNotFound: the host is not this machine.
   Result<Endpoint> Listen(const Endpoint& endpoint);
-  // The same where the name was looked up already.
+  // The same, after the name was looked up.
   Result<Endpoint> ListenAt(const ListenPlace& place) override;
 
-  // On the loop, or once it has ended. Refuses parked calls, closes every connection, joins; takes
-  // at most a fraction of a second. No handler is called afterwards. Nothing happens when not
-  // listening.
+  // Call it on the loop, or once that has ended. Refuses parked calls, closes every connection and
+  // joins gRPC's threads, in a fraction of a second. No handler is called afterwards. Without
+  // Listen it does nothing.
   void Shutdown() override;
 
  private:

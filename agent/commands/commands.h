@@ -27,14 +27,14 @@ class Commands {
   static constexpr Duration kFirstRetry{1'000};
   static constexpr Duration kLastRetry{30'000};
 
-  // `self`: which membership this is now. The channel outlives it.
+  // `self` returns the node's present membership. The channel must outlive this.
   Commands(Loop& loop, SyncChannel& channel, std::function<Membership()> self, MakeRequestJob make);
 
   void Start();
 
   // This node's part in the run has ended, and its jobs will end by themselves. Calls `done` once
-  // they have sent all their pieces, or after the limit. Without a job it calls it at once;
-  // `followed`: once a request has got the output to its end.
+  // they have sent all their pieces, or after the limit. Without a job it calls `done` at once; if
+  // `followed`, only after a request has got the output to its end.
   void Finish(Duration limit, bool followed, std::function<void()> done);
 
  private:

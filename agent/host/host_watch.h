@@ -1,8 +1,8 @@
 // Looks at this machine's GPUs for as long as the agent lives, each 10 s.
 //
-// Their driver is asked on a thread of its own that may be left behind: what hangs is not asked
-// again before it has answered, and counts as silent meanwhile, which is a fact too. Nothing here
-// waits. Lives on the loop.
+// The GPUs' driver is asked on a thread of its own, which may hang and is then left behind. It is
+// not asked again before it has answered; until then it counts as silent, and that is reported.
+// Nothing here waits. Lives on the loop.
 #pragma once
 
 #include <functional>
@@ -27,7 +27,7 @@ struct HostWatchOptions {
 class HostWatch {
  public:
   static constexpr Duration kPace{10'000};
-  static constexpr Duration kLimit{3'000};  // Of the driver, until it counts as silent.
+  static constexpr Duration kLimit{3'000};  // For the driver to answer, or it counts as silent.
 
   // `looked` comes after each look, on the loop.
   HostWatch(Loop& loop, const HostWatchOptions& options,
@@ -62,7 +62,7 @@ class HostWatch {
   LoopTimer timer_;
 };
 
-// The same once, for a caller without a loop. Waits, but not for ever.
+// Looks once, for a caller without a loop. Waits for a limited time.
 HostView LookAtHost(const HostWatchOptions& options);
 
 }  // namespace ddprun

@@ -8,7 +8,7 @@
 
 namespace ddprun {
 
-// Until SIGINT or SIGTERM. Returns the exit code for the shell.
+// Runs until SIGINT or SIGTERM, and returns the exit code for the shell.
 int RunDaemon(const DaemonConfig& config);
 
 }  // namespace ddprun

@@ -1,14 +1,14 @@
-// The status page: one file without anything from elsewhere, and what it asks for.
+// The status page, which is one file that loads nothing from elsewhere, and the answers to it.
 //
 //   GET  /                  the page; it knows nothing of the run
-//   POST /api/session       its key for a cookie; without one: what the cookie has
-//   POST /api/proof         that the key is known here, for a page elsewhere that leads here
+//   POST /api/session       a cookie for the key; without a key: the rights of the cookie
+//   POST /api/proof         a proof that this server knows the key, for a page of another node
 //   GET  /api/state.json    the run, once
 //   GET  /api/events        the same as a stream of server-sent events: state, events, training
 //   POST /api/drain, /stop  an operator's request, as of the verbs
 //
-// Every answer is made of one look, on the listener's thread. /livez, /readyz and /metrics ask for
-// no key; all else does where the run has a token.
+// Each answer is made of one look at the run, on the listener's thread. /livez, /readyz and
+// /metrics need no key. If the run has a token, all other requests need one.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace ddprun {
 
 inline constexpr std::size_t kMostOthers = 8;
 
-// One of several to choose from.
+// One of a server's runs, to choose from.
 struct RunLine {
   RunId run_id;
   std::string phase;
@@ -35,21 +35,21 @@ struct RunLine {
 struct PageView {
   NodeView node;
   PageAccess access;
-  std::string server_at;    // The server's address, for people.
+  std::string server_at;    // The server's address, as it is shown.
   std::string server_page;  // The address of the server's page: "n0:29400"; empty: unknown.
-  std::vector<std::string> others = {};  // Where other nodes answer it, kMostOthers at most.
-  std::vector<RunLine> runs = {};  // Of a server of several: this one is one of them, or none.
-  bool one_of_many = false;        // The server may have other runs, now or later.
+  std::vector<std::string> others = {};  // Pages of other nodes, kMostOthers at most.
+  std::vector<RunLine> runs = {};        // The server's runs, if it has several.
+  bool one_of_many = false;              // The server may have other runs, now or later.
 };
 
-// Where a reader goes whose server is gone: where nodes say that they answer. Without `own`.
+// The pages of other nodes, for a reader who finds this one gone. Without `own`.
 std::vector<std::string> OtherPages(const RunStatus& run, const std::vector<std::string>& own);
 
 // Carries an operator's request out; `done` gets what the server says.
 using ControlHandler = std::function<void(const RunId& run, ControlVerb verb, const NodeId& node,
                                           std::function<void(HttpAnswer)> done)>;
 
-// To browsers that show none at the server's own port.
+// The answer to a probe without a key, at the server's own port.
 HttpAnswer ProbesNeedKey();
 
 class PageAnswers final : public HttpAnswers {
@@ -74,13 +74,13 @@ class PageAnswers final : public HttpAnswers {
 // The page with its Content-Security-Policy: its own script and style alone.
 HttpAnswer ThePage();
 
-// The page with what it shows in it, as JSON: {"state", "events", "training", "unix_time"}. It
-// opens from a file, asks for nothing, and has its policy in itself.
+// The page with its data inside, as JSON: {"state", "events", "training", "unix_time"}. It can be
+// opened as a file, loads nothing, and contains its policy.
 std::string PageWith(const std::string& json);
-// The data of such a page; empty: it is none.
+// The data of such a page; empty: `page` is another one.
 std::string_view DataOfPage(std::string_view page);
 
-// Where the loop did not answer.
+// The answer to every request while the loop is stuck.
 class LatePage final : public HttpAnswers {
  public:
   explicit LatePage(std::string words) : words_(std::move(words)) {}

@@ -17,16 +17,16 @@ namespace ddprun {
 using Operate =
     std::function<Result<std::string>(const RunId& run, ControlVerb verb, const NodeId& node)>;
 
-// `look` and `operate` run on the loop. The listener ends before the loop does.
+// Makes an agent's listener. `look` and `operate` run on the loop, which must outlive it.
 std::unique_ptr<HttpListener> MakePageListener(Loop& loop, std::function<PageView()> look,
                                                Operate operate);
-// Of a server alone.
+// Makes the listener of a server without an agent.
 std::unique_ptr<HttpListener> MakeRunsListener(Loop& loop, std::function<ServerView()> look,
                                                Operate operate);
 
 // Binds the address at which such a listener answers.
 Result<ListenSocket> ListenForWatchers(const Endpoint& listen);
-// From now on; says where.
+// Begins to answer, and logs the address.
 Result<void> AnswerWatchers(HttpListener& listener, ListenSocket socket);
 
 }  // namespace ddprun

@@ -44,12 +44,12 @@ struct CallEnded {
 struct Tick {};
 // The claim has the run's outcome, or cannot be written.
 struct OutcomeKept {};
-// Only the holder of a claim serves here (core/failover/failover.h), and this one is good until
-// then. Beyond it the server may be on the losing side of a split: its workers continue, but it
-// forms no world. Never fed to a server that needs no claim.
+// This server's claim (core/failover/failover.h) is good until a time. After it another server may
+// have replaced this one: its workers continue, but it forms no world. Never fed to a server that
+// needs no claim.
 struct ClaimGood {
   Time until;
-  Duration lease{0};  // As long as the claim's lateness asks for; no node is lost sooner.
+  Duration lease{0};  // The lease that slow writes of the claim need; no node is lost sooner.
   bool operator==(const ClaimGood&) const = default;
 };
 using CoordinatorEvent =
@@ -57,9 +57,9 @@ using CoordinatorEvent =
 
 // ---- Effects ----
 struct CoordinatorEffects {
-  std::vector<RunEvent> events;  // Without number and time.
-  bool ended = false;            // In this step: its outcome is to be kept, OutcomeKept answers.
-  // These keep what is known of their workers, which hang and continue.
+  std::vector<RunEvent> events;  // Without number and time, which the driver sets.
+  bool ended = false;  // The run ended in this step: keep its outcome, then feed OutcomeKept.
+  // Nodes that write evidence of their workers, because these hang but are not stopped.
   std::vector<NodeId> evidence;
 };
 

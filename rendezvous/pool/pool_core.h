@@ -17,11 +17,11 @@
 // counts as lost with its part. If a part has failed, and fewer than MIN others are left, these
 // have kFailureGrace to end by themselves.
 //
-// A server's daemons and launches tell the next one all, but for detached runs, which are kept for
-// it. So nothing is placed for kRecovery after a server's beginning. For kDaemonPatience no run is
-// ended because no daemon has told of it, and one that was placed gets no further daemon. Tickets
+// A new server learns its state from the daemons and launches that call it; detached runs it reads
+// from a file. So it places nothing for kRecovery after its start. For kDaemonPatience it ends no
+// run that no daemon has reported, and gives no further daemon to a run that was placed. Tickets
 // and numbers of parts begin with `first`, and never go down: the driver takes the time of day, in
-// microseconds. A ticket that is a day ahead counts as none.
+// microseconds. A ticket that is a day ahead is ignored.
 #pragma once
 
 #include <cstddef>
@@ -49,24 +49,24 @@ class PoolCore {
   PoolCore(std::uint64_t first, Time now)
       : next_(first), recovers_until_(now + kRecovery), judges_at_(now + kDaemonPatience) {}
 
-  // kRefused: why this daemon or launch is not taken.
+  // Takes the word of a daemon, or of a launch. kRefused: the reason why it is not accepted.
   Result<void> OnOffer(const PoolOffer& offer, Time now);
   Result<void> OnRequest(const PoolRequest& request);
   // A detached run that an earlier server has kept; its launch has gone.
   void Restore(const PoolRequest& request, Time now);
-  // Those to be kept for the next server.
+  // The detached runs, which the driver keeps for the next server.
   std::vector<PoolRequest> Detached() const;
-  // Its stream has ended.
+  // The stream of a daemon, or of a launch, has ended.
   void OnDaemonGone(const std::string& name, Incarnation incarnation, Time now);
   void OnLaunchGone(const RunId& run_id, Incarnation incarnation, Time now);
-  // False: there is no such daemon.
+  // Gives this daemon no further run. False: there is no such daemon.
   bool Drain(const std::string& name);
   // Takes a run that waits out of the queue, for good. False: none of this name waits.
   bool StopWaiting(const RunId& run_id);
   // Looks at the clock and places runs: after each of the calls above, and at NextWake.
   void Settle(Time now);
   std::optional<Time> NextWake() const;
-  // Runs that got their first daemons since the last call. An earlier run of such a name is over.
+  // Runs that got their first daemons since the last call. An earlier run of such a name has ended.
   std::vector<RunId> TakeBegun() { return std::exchange(begun_, {}); }
 
   PoolOrder OrderFor(const std::string& name) const;

@@ -1,10 +1,9 @@
 // Decides what each request does to the store and which answers clients get: keys, queues, barrier
 // counters and the clients that wait for them.
 //
-// Pure: no socket, clock, thread or log. A refused request changes nothing, and its client is to be
-// disconnected. Behaves as torch's libuv server does, except for two accidents of that: here no
-// client is woken by a compare_set that stored nothing, or because one of several keys was set
-// twice.
+// Pure: no socket, clock, thread or log. A refused request changes nothing, and the caller
+// disconnects its client. Behaves as torch's libuv server does, with two exceptions: no client is
+// woken by a compare_set that stored nothing, or because one of several keys was set twice.
 #pragma once
 
 #include <compare>

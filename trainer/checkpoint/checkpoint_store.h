@@ -5,20 +5,20 @@
 //                                          rank-states.safetensors state.json
 //   ckpt/fence-17                          who may write, and the lineage (fence_log.h)
 //   ckpt/fence-alive                       that the holder still runs (alive_file.h)
-//   ckpt/best.json                         the one with the best validation, for people to find:
-//                                          what counts is the record, so that each lineage has its
-//                                          own and no other one keeps, publishes or removes it
+//   ckpt/best.json                         the one with the best validation, for people. ddprun
+//                                          itself reads it from the record, so that each lineage
+//                                          has its own
 //   ckpt/.tmp-*  .trash-*                  being written; being removed
 //
 // Save: temporary directory, every file and the directory fsynced, renamed, the parent fsynced,
 // then the commit record: that link is the commit point. Load follows the lineage of the newest
-// record and takes the first valid checkpoint, never simply the largest step. Of checkpoints
-// nothing is ever removed but my own head's ancestors beyond keep_last (never the best one), a best
-// one that was surpassed, and what I or an earlier world wrote and could not commit (orphans.h);
-// and only after a successful commit.
+// record and takes the first valid checkpoint, never simply the largest step. Checkpoints are
+// removed only after a successful commit: ancestors of this world's head beyond keep_last (never
+// the best one), a former best one, and files that this or an earlier world could not commit
+// (orphans.h).
 //
-// Refused by the fence is ErrorKind::kRefused, and nothing else is: exit with kExitDoNotRestart.
-// Every other error of Save leaves the older checkpoints as they were: training may continue.
+// ErrorKind::kRefused means that the fence refuses, and nothing else: exit with kExitDoNotRestart.
+// Every other error of Save leaves the older checkpoints as they were, so training may continue.
 // One thread at a time; CheckFence, ShowLife and StopShowingLife may be called by one other thread
 // after Claim.
 #pragma once
@@ -53,22 +53,22 @@ class CheckpointStore {
  public:
   CheckpointStore(FileSystem& files, CheckpointConfig config);
 
-  // Rank 0, before Load and Save: makes the directory, claims it, removes what older worlds left
-  // half-written. Returns warnings. The pause is at most AliveOptions::watch, or the ten seconds
-  // granted to an unordered world's predecessor of the same run to die.
+  // Called by rank 0, before Load and Save: makes the directory, claims it, and removes files that
+  // older worlds left half-written. Returns warnings. It waits for AliveOptions::watch at most; for
+  // ten seconds if an earlier start of the same run may still have to end.
   Result<std::vector<std::string>> Claim(const Writer& writer);
 
-  // After Claim. An error where checkpoints are recorded but none is valid, or the one found is of
-  // another model.
+  // After Claim: loads the newest valid checkpoint. An error if checkpoints are recorded but none
+  // is valid, or if the one found is of another model.
   Result<LoadOutcome> Load();
 
-  // The checkpoint that rank 0 chose, for any rank, without a claim.
+  // Loads the checkpoint that rank 0 chose; for any rank, without a claim.
   Result<LoadedCheckpoint> LoadExactly(const CheckpointRef& ref) const;
 
   // The one with the best validation of this lineage. None: there is none.
   Result<std::optional<LoadedCheckpoint>> LoadBest() const;
 
-  // After Claim, in the place of Load: saves descend from nothing, and what was committed stays.
+  // After Claim, instead of Load: the next checkpoint has no ancestor, and older ones stay.
   void StartAfresh() {
     lineage_.clear();
     best_.reset();
@@ -76,7 +76,7 @@ class CheckpointStore {
 
   // After Claim.
   const Writer& writer() const { return *writer_; }
-  // After Claim: what the next checkpoint descends from. None: nothing.
+  // After Claim: the parent of the next checkpoint. None: it has no ancestor.
   std::optional<CheckpointRef> head() const {
     return lineage_.empty() ? std::nullopt : std::optional(lineage_.front());
   }
@@ -92,9 +92,9 @@ class CheckpointStore {
   // kRefused: another world has taken over. Other kinds: the file system failed.
   Result<void> CheckFence() const;
 
-  // Every two seconds or so.
+  // Shows other runs that this one lives. Call it every SaverOptions::show_life.
   void ShowLife();
-  // No longer seen to live: after the fence refused, or at the end.
+  // Ends that, after the fence refused, or at the end.
   void StopShowingLife();
 
  private:

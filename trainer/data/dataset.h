@@ -1,9 +1,9 @@
 // A data set. entries.h has the table of those the trainer knows.
 //
-// Samples are not kept as the model sees them: a batch is gathered, augmented and normalised into
-// the room it is given, from bytes in memory or out of a generator. Gathering is pure: the same
-// samples and key give the same numbers, on whichever rank and in whatever order; any thread may
-// do it. Nothing here depends on libtorch.
+// A batch is gathered when it is needed: from bytes in memory, or from a generator, it is augmented
+// and normalised into the room that the caller gives. Gathering is pure: the same samples and key
+// give the same numbers on every rank and in every order. Any thread may do it. Nothing here
+// depends on libtorch.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace ddprun {
 
-// With the sample's index, what random changes to a sample depend on.
+// Random changes to a sample depend on this and on the sample's index.
 struct AugmentKey {
   std::uint64_t seed = 0;
   std::uint64_t epoch = 0;
@@ -29,8 +29,8 @@ struct AugmentKey {
 
 struct Samples {
   std::uint32_t count = 0;
-  // The samples at `indices`, each below count, to `room`. Without a key: as they are. An error: a
-  // file could not be read; the room then holds no batch.
+  // Writes the samples at `indices`, each below count, to `room`. Without a key they are not
+  // augmented. An error: a file could not be read, and the room holds no batch.
   std::function<Result<void>(std::span<const std::uint32_t> indices,
                              const std::optional<AugmentKey>& key, const BatchRoom& room)>
       gather;
@@ -53,7 +53,7 @@ struct DatasetEntry {
   // The data set whose bundled files it reads; empty: it reads none, or they must be named.
   std::string_view bundled = "";
   bool reads_files = false;
-  // Those of its files that are under `root`, by their names below it.
+  // Returns the names of the data set's files that are under `root`.
   std::vector<std::string> (*files)(const std::filesystem::path& root) =
       [](const std::filesystem::path&) { return std::vector<std::string>(); };
   std::span<const ArgumentEntry> arguments = {};
@@ -61,12 +61,12 @@ struct DatasetEntry {
   Result<Dataset> (*load)(const std::filesystem::path& root, const Arguments& arguments);
 };
 
-// Those of `names` that are files under `root`.
+// Returns those of `names` that are files under `root`.
 std::vector<std::string> FilesThere(const std::filesystem::path& root,
                                     std::initializer_list<const char*> names);
 
-// Where a data set lies that came with the trainer: ../share/ddprun/<name> beside the directory of
-// the executable.
+// The directory of a bundled data set: ../share/ddprun/<name> beside the directory of the
+// executable.
 std::filesystem::path BundledDatasetRoot(std::string_view name);
 
 }  // namespace ddprun

@@ -1,6 +1,5 @@
-// What a training does beside the training, where a flag asks for it: --profile, --skew,
-// --sample-log, --no-sync, --init-from, --publish. The loop does not know these; they observe its
-// steps.
+// The optional parts of a training, each asked for by a flag: --profile, --skew, --sample-log,
+// --no-sync, --init-from, --publish. The loop does not know them; they observe its steps.
 #pragma once
 
 #include "trainer/loop/steps.h"

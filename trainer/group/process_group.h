@@ -2,10 +2,10 @@
 // generation's store, through shared memory where all ranks are on one node, else through Gloo.
 // Nodes of several ranks each sum in shared memory first ("nodes").
 //
-// Chosen for the whole world, by all ranks alike. Ranks that compute on GPUs have NCCL as well, for
-// tensors on GPUs: all must, and each on its own GPU (kInvalid). Sums through shared memory are
-// formed in rank order, so that they are the same in every run; Gloo's and those of nodes are too,
-// in another order: with three ranks or more they differ in rounding.
+// All ranks choose the same way. Ranks that compute on GPUs also have NCCL, for tensors on GPUs.
+// Then every rank must, each on a GPU of its own, or Join fails with kInvalid. A sum is the same in
+// every run, because each way adds in a fixed order. The orders of the ways differ, and so do their
+// sums in rounding, with three ranks or more.
 //
 // A process without peers has a group of one that needs no store. A collective that fails is
 // ErrorKind::kUnavailable: a peer is gone, or silent for longer than the timeout. The group cannot
@@ -36,19 +36,19 @@ class ProcessGroup {
   std::uint32_t rank() const { return rank_; }
   std::uint32_t size() const { return size_; }
 
-  // The carrier of gradients: "shm", "nodes", "gloo" or "nccl", which decides how sums are rounded;
-  // "none" in a group of one, unless NCCL was asked for by name.
+  // The way of gradients, which decides how sums are rounded: "shm", "nodes", "gloo" or "nccl";
+  // "none" in a group of one, unless NCCL was requested by name.
   const std::string& backend() const { return backend_; }
-  // Which and why, for the log.
+  // The backend and the reason for it, for the log.
   const std::string& note() const { return note_; }
 
-  // One rank's text on every rank.
+  // Returns the text of rank `from` on every rank.
   Result<std::string> BroadcastText(std::string text, std::uint32_t from = 0);
   // Every element becomes its sum over the ranks.
   Result<void> Sum(std::span<double> values);
 
-  // When this rank has begun its first all-reduce of tensors since the last call; nullopt: none.
-  // Called where they are begun: not while one of another thread may.
+  // When this rank began its first all-reduce of tensors since the last call; nullopt: none. Call
+  // it on the thread that begins them.
   std::optional<std::chrono::steady_clock::time_point> TakeEntry();
 
   // For files that see libtorch; null where backend() is "none".

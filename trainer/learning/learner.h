@@ -1,6 +1,6 @@
-// What is learned, as the parts of a training see it: state that is saved, sent to other ranks and
-// given back, and what is known about the last steps. How a step is computed is another matter:
-// model_learner.h for the models of ddprun-train, trainer/session/ for a program's own.
+// The learned state, as the parts of a training see it: it is saved, sent to other ranks and
+// restored. Also facts about the last steps. Other files compute a step: model_learner.h for the
+// models of ddprun-train, trainer/session/ for a program's own.
 //
 // Torch-free to its callers. An error of kind kUnavailable means that a peer is gone. After any
 // error the learner cannot be used.
@@ -24,21 +24,21 @@ struct NamedTensor;
 
 class Learner {
  public:
-  // `apart`: the state is not in the host's memory, so that a view copies it. The group outlives
-  // it.
+  // `apart`: the state is not in the host's memory, so a view copies it. The group must outlive
+  // this.
   Learner(ProcessGroup& group, bool apart);
   Learner(const Learner&) = delete;
   Learner& operator=(const Learner&) = delete;
   virtual ~Learner();
 
-  // Names, shapes and sizes: equal only for equal models.
+  // The names, shapes and sizes of the state, as text that is equal only for equal models.
   std::string Describe() const;
 
   // Parameters, buffers and optimizer state in the host's memory, which stays as long as the
   // learner lives. It is the memory in use, or copies that are valid from the view's wait() until
   // the next View.
   SnapshotView View() const;
-  std::uint64_t StateBytes() const;  // The size of all of these.
+  std::uint64_t StateBytes() const;  // The size of the state.
   Result<void> CopyFrom(const Snapshot& snapshot);
 
   // Sends the state of the rank `from` to all ranks; then steps can be taken. `buckets`: from the
@@ -65,7 +65,7 @@ class Learner {
   // The norm of all averaged gradients in the last step, before clipping: the same on every rank.
   // None: not asked for, or no step yet.
   virtual std::optional<double> GradientNorm() const { return std::nullopt; }
-  // Of the next step, where the learner's program sets it; none: the training does.
+  // The learning rate of the next step, if the program sets it; none: the training sets it.
   virtual std::optional<double> LearningRate() const { return std::nullopt; }
   // Whether steps are replayed from a recorded graph by now.
   virtual bool Replays() const { return false; }
@@ -74,16 +74,17 @@ class Learner {
   virtual Result<double> DistanceFromRankZero() { return 0.0; }
 
  protected:
-  // Parameters, buffers and whatever else is kept; then the state of what updates them.
+  // Parameters, buffers and other kept tensors; then the state of the optimizers.
   virtual std::vector<NamedTensor> ModelTensors() const = 0;
   virtual std::vector<NamedTensor> OptimizerTensors() const = 0;
-  // Before these are read, and after they were written: where numbers of them lie elsewhere too.
+  // Called before these tensors are read, and after they are written: copies the step counters of a
+  // program's optimizers to them, and back.
   virtual void GatherNumbers() const {}
   virtual void ReturnNumbers() const {}
 
-  // Throws what the group throws.
+  // Throws the group's exceptions.
   void ReceiveState(std::uint32_t from) const;
-  // Before the state changes.
+  // Waits for copies of the state, before it changes.
   void AwaitCopies() const;
 
  private:

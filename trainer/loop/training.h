@@ -36,25 +36,25 @@
 namespace ddprun {
 
 struct Training {
-  // All arguments outlive it. `fail` ends the process; it is called from another thread while the
-  // training thread is stuck on a disk.
+  // All arguments must outlive it. `fail` ends the process; another thread calls it while the
+  // training thread waits for a file system that hangs.
   Training(const TrainConfig& train_config, const WorkerEnv& worker_env, const Notifier& notifier,
            const Device& own_device, std::function<void(const Error&)> fail);
 
   bool IsRankZero() const { return env.rank == 0; }
-  // A line for people, below the line that shows the progress.
+  // Logs a line below the line that shows the progress.
   void Say(LogLevel level, const std::string& text);
 
   std::uint64_t Epochs() const { return static_cast<std::uint64_t>(config.epochs); }
   bool Done() const { return stopped_early || state.epoch >= Epochs(); }
   std::uint64_t SamplesLeft() const;
   std::uint64_t StepsLeft() const;
-  // Of the next step: what the schedule makes of `lr`.
+  // The rate of the next step, which the schedule makes of `lr`.
   double LearningRate(double lr) const;
   double LearningRate() const { return LearningRate(config.lr); }
-  // The most samples of a step that this rank learns from at a time.
+  // The most samples that this rank learns from in one part of a step.
   std::uint64_t LargestPart() const;
-  // Of this rank's samples from the state on.
+  // The plan of this rank's samples from the present state on.
   FeedPlan Feed(std::uint64_t most_per_part, bool ahead) const;
   // The state to save after the last finished step. It holds no states of random generators: what
   // a step draws at random is a function of (seed, step, rank), see StepSeed.
@@ -84,9 +84,9 @@ struct Training {
 
   Schedule schedule;
   TrainState state;            // With the step and cursor of the last finished step.
-  bool validated = false;      // The step just taken was followed by a validation.
+  bool validated = false;      // A validation followed the step just taken.
   bool best = false;           // That validation is the best one so far.
-  bool stopped_early = false;  // --early-stop
+  bool stopped_early = false;  // --early-stop has ended the training.
   bool stop = false;           // All ranks have agreed to stop.
 };
 

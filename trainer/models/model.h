@@ -33,9 +33,9 @@ struct ModelEntry {
   // Samples of one evaluation forward: bounds its memory.
   std::uint64_t evaluation_batch;
   std::span<const ArgumentEntry> arguments;
-  // Why it cannot be trained on such samples with these arguments; empty: it can.
+  // Returns why the model cannot be trained on such samples with these arguments; empty: it can.
   std::string (*misfit)(const Task& task, const Arguments& arguments);
-  // Freshly initialised; the same seed gives the same parameters.
+  // Makes the model with new parameters; the same seed gives the same ones.
   std::shared_ptr<TorchModel> (*make)(const Task& task, const Arguments& arguments,
                                       std::uint64_t seed);
 };

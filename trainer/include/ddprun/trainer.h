@@ -43,34 +43,34 @@ namespace ddprun {
 
 // A flag of the program's own: --NAME=VALUE.
 struct Flag {
-  std::string name;   // "width"
-  std::string value;  // The default.
-  std::string help;
-  // Ranks with different values do not start, and a checkpoint of another value is refused. Set it
-  // to false for what may differ, such as paths.
+  std::string name;   // The name without dashes: "width".
+  std::string value;  // The value where the command line gives none.
+  std::string help;   // The line of --help.
+  // True: ranks with different values do not start, and a checkpoint of another value is refused.
+  // Set it to false for values that may differ, such as paths.
   bool same_on_all_ranks = true;
 };
 
 struct Program {
-  std::string name;  // Names the checkpoint directory. Empty: the file name of argv[0].
-  std::string description;
-  std::int64_t epochs = 5;  // Defaults of --epochs and --batch.
-  std::int64_t batch = 64;
-  std::vector<Flag> flags;
+  std::string name;  // The name of the checkpoint directory. Empty: the file name of argv[0].
+  std::string description;  // The first lines of --help.
+  std::int64_t epochs = 5;  // The default of --epochs.
+  std::int64_t batch = 64;  // The default of --batch: samples of one rank in a step.
+  std::vector<Flag> flags;  // A flag that ddprun has already ends the program with exit code 2.
 };
 
 // The tensors of one sample: data and target, or any other number of tensors.
 using Example = std::vector<torch::Tensor>;
 
-// The samples of one rank in one step, on the session's device. A rank that has no share of a small
-// last batch gets one sample, which has no weight.
+// The samples of one rank in one step, on the session's device. If the last batch of an epoch is
+// too small for all ranks, a rank without a share gets one sample, which is not learned from.
 struct Batch {
-  std::vector<torch::Tensor>
-      tensors;            // As an example has them, with the samples as first dimension.
-  torch::Tensor data;     // The first tensor.
-  torch::Tensor target;   // The second tensor, if there is one.
-  std::int64_t size = 0;  // Samples with a weight.
-  std::vector<std::uint64_t> indices;  // Of these samples in the data set.
+  // The tensors of an example, with the samples as first dimension.
+  std::vector<torch::Tensor> tensors;
+  torch::Tensor data;                  // The first tensor.
+  torch::Tensor target;                // The second tensor, if there is one.
+  std::int64_t size = 0;               // The number of samples that are learned from; 0: none.
+  std::vector<std::uint64_t> indices;  // The places of these samples in the data set.
 };
 
 // A named number of a step or a validation: the mean over the samples of the batch.
@@ -81,26 +81,32 @@ struct Metric {
       : name(std::move(metric_name)), number(metric_value) {}
 
   std::string name;
-  torch::Tensor tensor;  // Of one number; see EndStep. Undefined: `number`.
-  double number = 0;
+  torch::Tensor tensor;  // A tensor of one number (see EndStep); undefined: `number` is the value.
+  double number = 0;     // The value where `tensor` is undefined.
 };
 
 // A data set as a session takes it. Batches() and Validate() make one of any object with
 //   size()            the number of samples, and
 //   Get(index)        a torch::Tensor, a pair of them, a torch::data::Example<> or an Example; or
 //   Fill(indices)     the whole batch at once: an Example whose tensors have one row per index.
-// With Get, Collate(std::vector<Example>) makes a batch of samples that differ in size; without it
-// they are stacked. libtorch's own data sets, with size() and get(), will do too. The functions are
-// const, and threads call them at the same time; the same index gives the same sample each time.
+// Samples from Get are stacked. If they differ in size, Collate(std::vector<Example>) makes the
+// batch. libtorch's own data sets, with size() and get(), can be used too. The functions are const,
+// and threads call them at the same time. One index must give the same sample each time.
 struct Data {
+  // The number of samples.
   std::uint64_t size = 0;
-  std::function<Example(std::span<const std::uint64_t> indices)> fill;  // Or:
+  // Makes a whole batch; unset: `get` makes each sample.
+  std::function<Example(std::span<const std::uint64_t> indices)> fill;
+  // Makes one sample; not called where `fill` is set.
   std::function<Example(std::uint64_t index)> get;
+  // Makes a batch of samples from `get`; unset: they are stacked.
   std::function<Example(std::vector<Example> samples)> collate;
 };
 
 struct LoadOptions {
-  int threads = 0;  // That call Get for one batch; 0: the next batch is prepared by one thread.
+  // Threads that call Get for one batch: too many take the cores of the training; 0: one thread
+  // prepares the next batch.
+  int threads = 0;
 };
 
 class Session;
@@ -122,8 +128,8 @@ class DDPRUN_TRAINER_API Batches {
   explicit Batches(Session* session) : session_(session) {}
   Batches(const Batches&) = delete;
   Batches& operator=(const Batches&) = delete;
-  // A loop that was left by `break` ends the training early: it is evaluated and saved as finished.
-  // All ranks must leave it after the same step.
+  // A loop that is left by `break` ends the training early. The training is then evaluated, and
+  // saved as finished. All ranks must leave the loop after the same step.
   ~Batches();
   Iterator begin() const;
   std::default_sentinel_t end() const { return {}; }
@@ -132,8 +138,8 @@ class DDPRUN_TRAINER_API Batches {
   Session* session_;
 };
 
-// A batch in parts of at most --micro-batch samples, for which Backward adds gradients up and
-// exchanges them with the last part.
+// A batch in parts of at most --micro-batch samples. Backward adds their gradients up, and averages
+// them over the ranks with the last part.
 class DDPRUN_TRAINER_API Parts {
  public:
   class DDPRUN_TRAINER_API Iterator {
@@ -174,17 +180,17 @@ class DDPRUN_TRAINER_API Session {
   int rank() const;
   int world_size() const;
   int local_rank() const;
-  bool is_main() const { return rank() == 0; }  // Rank 0, which prints and saves.
-  torch::Device device() const;                 // Where this rank computes.
-  std::int64_t epoch() const;                   // From 0.
-  std::int64_t step() const;                    // Finished steps, of all starts.
+  bool is_main() const { return rank() == 0; }  // Rank 0 prints and saves.
+  torch::Device device() const;                 // The device of this rank's tensors.
+  std::int64_t epoch() const;                   // The present epoch, from 0.
+  std::int64_t step() const;                    // Finished steps, also those before a restart.
 
-  // The value of one of the program's own flags.
+  // The value of one of the program's own flags, as text or as a number.
   const std::string& flag(const std::string& name) const;
   double number(const std::string& name) const;
 
-  // Moves a module to device(). Its parameters start from rank 0's, and Backward averages their
-  // gradients over the ranks. All of them must take part in each loss that reaches the module.
+  // Moves a module to device(). Its parameters start with rank 0's values, and Backward averages
+  // their gradients over the ranks. A loss that uses the module must use all of its parameters.
   template <class Module>
   std::shared_ptr<Module> Replicate(std::shared_ptr<Module> module) {
     ReplicateModule(module);
@@ -196,10 +202,10 @@ class DDPRUN_TRAINER_API Session {
     return holder;
   }
 
-  // Adds a thing that every checkpoint holds. Names of a module's parameters are NAME.PARAMETER,
-  // with PARAMETER as PyTorch has it; with an empty name PARAMETER alone. Call it before Batches;
-  // the thing must outlive the loop. Change a module's parameters only between Backward and
-  // EndStep: until Backward a checkpoint may still copy them.
+  // Adds a module, an optimizer, a tensor or a number to every checkpoint. Call it before Batches;
+  // the object must outlive the loop. A checkpoint names a module's parameters NAME.PARAMETER, with
+  // PARAMETER as PyTorch has it; with an empty name PARAMETER alone. Change a module's parameters
+  // only between Backward and EndStep: until Backward a checkpoint may still copy them.
   void Keep(const std::string& name, const std::shared_ptr<torch::nn::Module>& module);
   template <class Contained>
   void Keep(const std::string& name, const torch::nn::ModuleHolder<Contained>& holder) {
@@ -208,23 +214,24 @@ class DDPRUN_TRAINER_API Session {
   // Adam, AdamW, SGD, RMSprop or Adagrad. EndStep sets the gradients of its parameters to zero, and
   // --schedule changes its learning rates.
   void Keep(const std::string& name, torch::optim::Optimizer& optimizer);
-  // Changed in place by the program, on rank 0 at least: rank 0's is saved.
+  // The program changes a kept tensor or number in place; a checkpoint holds rank 0's value.
   void Keep(const std::string& name, const torch::Tensor& tensor);
   void Keep(const std::string& name, double& value);
   void Keep(const std::string& name, std::int64_t& value);
 
   // Evaluates `data` every --validate-every steps and after the last one. `score` gets batches of
-  // at most --batch samples, in which no gradient is recorded and kept modules are in eval mode. It
-  // gives the means over the batch; the first is the loss. Before Batches.
+  // at most --batch samples; no gradient is recorded, and kept modules are in eval mode. It returns
+  // means over the batch, of which the first is the loss. Call it before Batches.
   template <class Set>
   void Validate(Set data, std::function<std::vector<Metric>(Batch&)> score) {
     ValidateData(internal::DataOf(std::move(data)), std::move(score));
   }
 
-  // The forward of a replicated module for Validate, on the CPU: the first output of a package that
-  // torch.export and AOTInductor made in Python, with the module's parameters of now. `file` is
-  // code that runs in this process: load only one that you trust. An empty one: `eager` itself,
-  // with which the package is compared at its first batch. No gradient passes it.
+  // Loads a faster forward of a replicated module for Validate, on the CPU. `file` is a package
+  // that torch.export and AOTInductor made in Python. It is code that runs in this process, so load
+  // only one that you trust. The function uses the module's present parameters, returns the
+  // package's first output, and records no gradient. `eager` is the forward in C++: the first batch
+  // of the package is compared with it. If `file` is empty, `eager` is returned.
   using Forward = std::function<torch::Tensor(const std::vector<torch::Tensor>& inputs)>;
   template <class Module>
   Forward CompiledForward(const std::string& file, const std::shared_ptr<Module>& module,
@@ -237,11 +244,12 @@ class DDPRUN_TRAINER_API Session {
     return LoadForward(file, *holder, std::move(eager));
   }
 
-  // All samples of --epochs, in an order that depends on --seed alone: each sample of an epoch is
-  // learned from once, whatever the number of ranks and however often the training was interrupted.
-  // When the loop begins, what is kept gets the state of the checkpoint to continue from. When a
-  // stop was asked for, the state is saved after EndStep and the program ends from within the loop,
-  // by an exception that is no std::exception. Once, with at least one module replicated.
+  // The batches of --epochs, in an order that depends on --seed alone. Each sample of an epoch is
+  // learned from once, whatever the number of ranks and however often the training is interrupted.
+  // When the loop begins, the kept objects get the state of the checkpoint to continue from. If a
+  // stop is requested, the state is saved after EndStep, and the program ends from within the loop,
+  // by an exception that is no std::exception. Call it once, after Replicate of at least one
+  // module.
   template <class Set>
   ddprun::Batches Batches(Set data, const LoadOptions& options = {}) {
     BeginBatches(internal::DataOf(std::move(data)), options);
@@ -250,16 +258,17 @@ class DDPRUN_TRAINER_API Session {
   // for (const Batch& part : session.Parts(batch)) session.Backward(...)
   ddprun::Parts Parts(const Batch& batch);
 
-  // backward() of a loss that is a mean over the samples of the batch or part, then the mean of the
-  // gradients over all samples of the step on all ranks. It may be called for several losses.
+  // Calls backward() of a loss, which must be a mean over the samples of the batch or part. Then it
+  // averages the gradients over all samples of the step on all ranks. It may be called for several
+  // losses.
   void Backward(const torch::Tensor& loss);
-  // The step of an optimizer, after Backward. Kept Adam, AdamW and SGD take it with libtorch's
-  // fused kernels, with the same state and the numbers of optimizer.step() but for rounding; others
-  // take their own.
+  // Takes the step of an optimizer, after Backward. For kept Adam, AdamW and SGD it uses libtorch's
+  // fused kernels, whose results differ from optimizer.step() only in rounding. For others it calls
+  // optimizer.step().
   void Step(torch::optim::Optimizer& optimizer);
   // Ends the step of this batch. A metric's tensor on a GPU is read when the next report is due, so
-  // that no step waits for it; one on the CPU is read at once. Each step has the same metrics on
-  // all ranks; "loss" is the one that is reported as such.
+  // that no step waits for it; one on the CPU is read at once. Pass the same metrics in each step
+  // on all ranks. The metric "loss" is shown as the loss.
   void EndStep(const std::vector<Metric>& metrics = {});
 
  private:
@@ -277,8 +286,8 @@ class DDPRUN_TRAINER_API Session {
 };
 
 // Runs the program: reads the flags, joins the other ranks, calls `body`, writes the result. The
-// flags are those of ddprun-train that are not about its models (--help lists them) and
-// `program.flags`. The value is main's exit code.
+// flags are `program.flags` and those of ddprun-train that are not about its models (--help lists
+// them). Return the value from main: it is the exit code.
 DDPRUN_TRAINER_API int Train(int argc, char** argv, const std::function<void(Session&)>& body,
                              const Program& program = {});
 
