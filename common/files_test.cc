@@ -32,7 +32,7 @@ TEST_F(Files, ReadsUpToTheBoundAndNoFurther) {
   EXPECT_TRUE(Fails(ReadFile(dir / "b", 5), ErrorKind::kNotFound, (dir / "b").native()));
 }
 
-// Whoever may write into a directory may put anything there.
+// Each user who may write into a directory may put anything there.
 TEST_F(Files, NeitherAFifoNorADeviceNorALinkIsOrdinary) {
   const fs::path file = dir / "file";
   std::ofstream(file) << "text";
@@ -77,7 +77,7 @@ TEST_F(Files, AFullDeviceIsAnErrorThatNamesTheFile) {
   EXPECT_TRUE(Fails(written, "No space left"));
 }
 
-// In a process of its own: whatever is written may be ten bytes long.
+// In a process of its own: any file that is written may be ten bytes long.
 int WritesWithLittleRoom(const std::filesystem::path& path, std::string_view text) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -101,7 +101,7 @@ TEST_F(Files, WholeOrNotAtAll) {
   EXPECT_FALSE(WriteWhole(dir / "nowhere/report", "x", 0644));
 }
 
-// Somebody's who was held in close(2), or a link that leads elsewhere.
+// The file of a process held in close(2), or a link that leads elsewhere.
 TEST_F(Files, WhatAnotherWriterLeftIsInNobodysWay) {
   std::ofstream(dir / "elsewhere") << "precious";
   std::filesystem::create_symlink(dir / "elsewhere", dir / "report.part");

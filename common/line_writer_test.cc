@@ -28,7 +28,7 @@ class LineWriterTest : public ::testing::Test {
     fd_ = UniqueFd(ends[1]);
     EXPECT_GE(::fcntl(ends[1], F_SETPIPE_SZ, kPipe), kPipe);
   }
-  // What has been written, once the writer has nothing more to write.
+  // The text written once the writer has nothing more to write.
   std::string ReadAll(LineWriter& writer) {
     ::fcntl(reader_.get(), F_SETFL, O_NONBLOCK);
     std::string text;

@@ -235,7 +235,7 @@ TEST(CommandLine, AValueOfASwitchIsRefusedInOurWords) {
   }
 }
 
-// Who reads it has a terminal, and a line for each problem.
+// Its reader has a terminal, and a line for each problem.
 TEST(CommandLine, WhatIsRefusedIsOneLineWhateverWasSaid) {
   const std::string where = " (--on-hang is from PET_ON_HANG=";
   const std::vector<std::pair<std::string, std::string>> table = {{"a\nb", "a\\nb"},

@@ -74,7 +74,7 @@ TEST(CommandLine, ANodeThatHostsStartedStartsNoHosts) {
   EXPECT_EQ(config.node_rank, 1u);
 }
 
-// What a scheduler says counts less than all that somebody has said, and more than a default.
+// A scheduler's value counts less than any that a person has set, and more than a default.
 TEST(CommandLine, ASchedulersWordIsBelowEveryOther) {
   const std::map<std::string, std::string> step = {
       {"SLURM_JOB_ID", "5"},         {"SLURM_STEP_ID", "0"},
@@ -139,11 +139,11 @@ TEST(CommandLine, AsTorchrunNoWordIsAVerb) {
   }
 }
 
-// What describes the flags is made of this table.
+// The description of the flags is made of this table.
 TEST(Flags, SayWhatTheirValuesAre) {
   for (const FlagRow& row : FlagTable()) {
     EXPECT_FALSE(row.help.empty()) << row.name;
-    EXPECT_NE(row.form, "TEXT") << row.name;  // CLI11's word where nobody said anything.
+    EXPECT_NE(row.form, "TEXT") << row.name;  // CLI11's word where no value was given.
     EXPECT_FALSE(row.group.empty()) << row.name;
   }
 }

@@ -21,7 +21,7 @@ RunStatus Running() {
 TEST(Headline, SaysWhatTheRunDoes) {
   RunStatus run = Running();
   EXPECT_EQ(HeadlineOf(run).text, "training: step 7");
-  run.steps = 6;  // It goes beyond what it told.
+  run.steps = 6;  // It goes beyond the announced number.
   EXPECT_EQ(HeadlineOf(run).text, "training: step 7");
   run.steps = 2'000;
   EXPECT_EQ(HeadlineOf(run).text, "training: step 7 of 2000");
@@ -153,7 +153,7 @@ TEST(Headline, OfProgramsThatTellNothing) {
   EXPECT_THAT(HeadlineOf(run).text, HasSubstr("no step reported; call"));
 }
 
-// Not everybody's collectives are steps.
+// Not every program's collectives are steps.
 TEST(Headline, CollectivesAreCalledSo) {
   RunStatus run;
   run.nodes = {{.node = "n0", .in_world = true, .step = 450, .step_source = "collectives"}};
@@ -175,7 +175,7 @@ TEST(Goodput, IsWhatWasNotLost) {
   EXPECT_DOUBLE_EQ(GoodputOf(run).value(), 0);
 }
 
-// What stands still, or is yet to train again, is not good until it is over.
+// A run that stands still, or is yet to train again, is not good until it is over.
 TEST(Goodput, FallsWhileNothingMoves) {
   RunStatus run = StalledRun(4);
   run.known = std::chrono::seconds(100);

@@ -48,7 +48,7 @@ TEST(Hostlist, ARefusalNamesTheItem) {
   EXPECT_EQ(Joined(ExpandHostlist("n[1-2],m[")), "refused");
 }
 
-// What a hostile or broken environment holds must not eat the memory of every node.
+// A hostile or broken environment must not eat the memory of every node.
 TEST(Hostlist, IsBounded) {
   EXPECT_EQ(Joined(ExpandHostlist("n[0-99999999999]")), "refused");
   EXPECT_EQ(Joined(ExpandHostlist("n[0-999999999999999999]")), "refused");

@@ -64,7 +64,8 @@ TEST(Notify, ReadsHowManyStepsAreOnThePage) {
   EXPECT_FALSE(ParseNotification("STEP=3").step_page);
 }
 
-// Who asks for a signal that no program can act upon would be killed or stopped by ddprun save.
+// A program that asks for a signal that no program can act upon would be killed or stopped by
+// ddprun save.
 TEST(Notify, ReadsTheSignalToSaveBy) {
   EXPECT_EQ(ParseNotification("SAVE_SIGNAL=23").save_signal, 23);
   for (const char* bad : {"0", "9", "19", "65", "-1", "USR1", ""}) {

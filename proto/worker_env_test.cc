@@ -24,7 +24,7 @@ TEST(WorkerEnv, WhatTheAgentWritesTheTrainerReads) {
   EXPECT_EQ(ToEnvironment(*back), ToEnvironment(env));
 }
 
-// Whoever reads no socket reads no page, and neither is passed on from an agent above.
+// A worker without a socket has no page, and neither is passed on from an agent above.
 TEST(WorkerEnv, AStepPageIsSpokenOfWhereSomebodyListens) {
   EXPECT_EQ(ToEnvironment({.notify_socket = "/tmp/x"}).at("DDPRUN_STEP_PAGE"), "1");
   EXPECT_EQ(ToEnvironment({}).at("DDPRUN_STEP_PAGE"), "");

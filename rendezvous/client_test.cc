@@ -55,7 +55,7 @@ class Peer {
   std::string heard_;
 };
 
-// A server that ten thousand have called: the kernel takes connections in, nobody shakes hands yet.
+// A server that ten thousand have called: the kernel takes connections in, without a handshake yet.
 class Busy : public WireTest {
  protected:
   void SetUp() override {
@@ -76,7 +76,8 @@ class Busy : public WireTest {
   std::vector<UniqueFd> counted_;
 };
 
-// Each new one would stand in line behind all others, and cost the server a handshake with nobody.
+// Each new one would stand in line behind all others, and cost the server a handshake with a caller
+// that is gone.
 TEST_F(Busy, ALateAnswerIsNoReasonToDialAnewBeforeTheHandshake) {
   const std::array<std::pair<const char*, const char*>, 3> kinds = {
       {{"127.0.0.1", ""}, {"127.0.0.1", "secret"}, {"localhost", ""}}};
@@ -142,7 +143,7 @@ class NameServer : public Busy {
     Answer();
     moving_to = nullptr;
   }
-  // What is looked up from now on waits for Answer.
+  // Each lookup from now on waits for Answer.
   void Hang() {
     hanging_.emplace();
     loop_.RunBlocking([answer = hanging_->get_future().share()] { answer.wait(); }, [] {});
@@ -165,7 +166,7 @@ class NameServer : public Busy {
   std::size_t calls_ = 0;
 };
 
-// What is being made needs no address any more.
+// A connection that is being made needs no address any more.
 TEST_F(NameServer, ThatHangsKeepsNoCallFromTheConnectionThatThereIs) {
   const auto channel = GrpcChannelTo(loop_, {kMoving, endpoint_.port});
   CallUntilOld(*channel);

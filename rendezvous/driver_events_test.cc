@@ -1,4 +1,4 @@
-// What has happened to a run: numbered, kept by nodes of its world, and known to the next server.
+// The events of a run: numbered, kept by nodes of its world, and known to the next server.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -115,7 +115,8 @@ TEST_F(DriverEvents, OfWhoIsNotKnownYetCountForNothingWhileItRecovers) {
       return std::count(server.kept.begin(), server.kept.end(), "run 7.1 node_lost");
     };
     EXPECT_EQ(kept(), 0);
-    ++server.report.sequence;  // What it has told nobody has, so it says so again.
+    // No other node has the events that it reported, so it reports them again.
+    ++server.report.sequence;
     server.driver.OnReport(server.report, std::make_shared<AskedSync>());
     EXPECT_EQ(kept(), 1);
   });

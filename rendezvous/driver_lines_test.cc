@@ -14,7 +14,7 @@ struct Flooded : DriverTest {
   static NodeReport ReportOf(int i, std::uint32_t nodes) {
     return FirstReportOf("n" + std::to_string(i), {.min_nodes = nodes, .max_nodes = nodes});
   }
-  // What is logged while the loop runs `work` to its end.
+  // The lines logged while the loop runs `work` to its end.
   std::string LinesOf(const std::function<void()>& work) {
     testing::internal::CaptureStderr();
     testing::internal::CaptureStdout();
@@ -43,7 +43,7 @@ TEST_F(Flooded, ByNodesThatAreRefused) {
     runs = driver.StatusOfRuns("run").value();
   });
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 5) << lines.substr(0, 1'000);
-  EXPECT_EQ(runs.at(0).events.size(), 5u);  // What else was said stays there too.
+  EXPECT_EQ(runs.at(0).events.size(), 5u);  // Its other words stay there too.
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ TEST_F(PeerCallsTest, RemembersFewCallersAndFewClosedConnections) {
     peers.Opened(peer, At(0s));
     peers.Closed(peer);
   }
-  EXPECT_TRUE(peers.Called("a:1", Call("n0", 2)));  // Forgotten, so nobody's.
+  EXPECT_TRUE(peers.Called("a:1", Call("n0", 2)));  // Forgotten, so it has no owner.
   EXPECT_FALSE(peers.Called("b:99", Call("n0", 2)));
 }
 

@@ -61,7 +61,7 @@ TEST(Stragglers, OfTwoTheQuickerIsTheMeasure) {
   EXPECT_EQ(RanksOf(SlowestOf({60, 30})), std::vector<std::uint32_t>{0});
 }
 
-// Ranks that have told nothing are no measure, nor are those that have ended.
+// Ranks that have reported nothing are no measure, nor are those that have ended.
 TEST(Stragglers, CountsWhoHasToldAlone) {
   const NodeId node = "n1";
   RankDetails details = Node({40, 40, 0, 0, 0});
@@ -73,7 +73,7 @@ TEST(Stragglers, CountsWhoHasToldAlone) {
   EXPECT_EQ(table.Slowest().count, 0u);
 }
 
-// A rank that needs twice as long for what is nothing beside the step keeps nobody waiting.
+// A rank that needs twice as long for a small part of the step keeps no other rank waiting.
 TEST(Stragglers, PassesOverWhatNobodyWaitsFor) {
   const NodeId node = "n0";
   StepWorks table;

@@ -25,7 +25,7 @@ NodeReport Plain() {
   return report;
 }
 
-// What a server reads whose clock says `unix_ms`; "": taken.
+// A server's result whose clock says `unix_ms`; "": taken.
 std::string Refusal(const NodeReport& report, std::int64_t unix_ms) {
   v1::SyncRequest wire;
   ToProto(report, &wire);
@@ -80,7 +80,7 @@ TEST(TermBounds, TheRefusalSaysByHowMuchTheClocksDiffer) {
   EXPECT_EQ(ClockAt({"n0", 29400}, std::nullopt), "");
 }
 
-// Whatever somebody made a server adopt, the next one's clock is past it.
+// Regardless of the term that a server was made to adopt, the next one's clock is past it.
 TEST(TermBounds, WhatWasAdoptedIsTakenAMomentLater) {
   NodeReport report = Plain();
   report.term = TermAfter({}, TermOf(kNow + kDay));

@@ -37,7 +37,7 @@ TEST_F(WorldDetailsTest, ShowsNodesOfTheNewestWorldAlone) {
   EXPECT_EQ(later.nodes[0].rank_details, RankDetails{});
 }
 
-// A world that starts again has not told it yet.
+// A world that starts again has not reported it yet.
 TEST_F(WorldDetailsTest, KnowsHowManyStepsThereAreUntilItIsToldAnew) {
   const auto shown = [](const WorldDetails& details) {
     RunStatus status;
@@ -91,7 +91,7 @@ TEST_F(WorldDetailsTest, ALongCurveKeepsItsShape) {
   }
 }
 
-// Whoever makes steps up spoils the curve, and nothing else.
+// A node that makes steps up spoils the curve, and nothing else.
 TEST_F(WorldDetailsTest, AnyStepIsTaken) {
   details.Take(kNode, {1}, 0, At(UINT64_MAX, 1));
   details.Take(kNode, {1}, 0, At(0, 1));

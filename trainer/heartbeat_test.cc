@@ -76,7 +76,7 @@ TEST_F(Socket, NothingIsSaidTwice) {
   EXPECT_LT(::recv(fd, &byte, 1, MSG_DONTWAIT), 0);
 }
 
-// Between two datagrams many steps may lie: the quickest of them is told, and none twice.
+// Between two datagrams many steps may lie: the quickest of them is reported, and none twice.
 TEST_F(Socket, TheQuickestStepSinceTheLastIsTold) {
   using std::chrono::microseconds;
   const Notifier notifier(path);
@@ -100,7 +100,7 @@ TEST_F(Socket, TheQuickestStepSinceTheLastIsTold) {
   EXPECT_EQ(Next(), "STEP=100001\n");
 }
 
-// A world that is killed before the thread's next iteration has still told where it continued.
+// A world that is killed before the thread's next iteration has still reported where it continued.
 TEST_F(Socket, WhereTrainingGoesOnIsToldAtOnceAndOnce) {
   const Notifier notifier(path);
   {

@@ -15,7 +15,7 @@ SharedSettings Given(const std::vector<const char*>& more) {
   return SharedSettingsOf(std::get<TrainConfig>(config));
 }
 
-// What each rank hears.
+// The settings that each rank hears.
 std::vector<std::string> Agree(const std::vector<SharedSettings>& ranks) {
   MapBoard board;
   std::vector<std::string> heard(ranks.size());

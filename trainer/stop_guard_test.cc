@@ -54,7 +54,7 @@ TEST_F(OverdueStopTest, InAValidationTheOthersHaveWhatItsOwnShareTook) {
   EXPECT_TRUE(stop.Look(At(61 + 5 + 2 * 60 + 1), 1, kWaiting, true));
 }
 
-// Rounds are short, whatever a step took; who does not save gives a disk its time.
+// Rounds are short, regardless of a step's time; a rank that does not save gives a disk its time.
 TEST_F(OverdueStopTest, WhileOneSavesEachTurnBeginsItAnew) {
   stop.Look(At(0), 1, kBusy, true);
   for (int round = 1; round < 30; ++round) {

@@ -26,7 +26,7 @@ struct FakeServer final : SyncChannel {
   std::shared_ptr<CommandLog> stream;
 };
 
-// Tells its number of pieces, and counts who is alive.
+// Reports its number of pieces, and counts the jobs that are alive.
 struct Counting final : RequestJob {
   Counting(Loop& the_loop, int& alive) : loop(the_loop), jobs(alive) { ++jobs; }
   ~Counting() override { --jobs; }

@@ -88,7 +88,7 @@ TEST_F(LogsJob, WhoFollowsHearsWhatComes) {
   EXPECT_FALSE(last);
 }
 
-// What made room between two pieces is missed, and that is said where it is missing.
+// Output that made room between two pieces is missed, and the gap is named where it is.
 TEST_F(LogsJob, WhoIsTooSlowHearsOfIt) {
   kept->Append(1, AnswerKind::kOut, "first\n", 1'000);
   const std::string much(KeptOutput::kMostOfRecord, 'x');
@@ -136,7 +136,7 @@ TEST_F(LogsJob, OfFilesTheLastLinesAreWantedAndThenAllThatFollows) {
   }
 }
 
-// A worker that writes faster than anybody reads, and one that has said a word.
+// One worker writes faster than its reader reads; the other has printed one line.
 struct GrowingFile : LogsJob {
   const fs::path file = directory / "stdout.log";
   const std::string much = std::string(100'000, 'x');

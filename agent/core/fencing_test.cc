@@ -39,7 +39,7 @@ TEST_F(Fenced, TheirEndIsNoFailure) {
   EXPECT_EQ(report.outcome, Outcome::kStopped);
   EXPECT_TRUE(report.failures.empty());
   EXPECT_EQ(report.floor, Generation{1});
-  Told(RunOf(2), 20s);  // Back, and told to run again.
+  Told(RunOf(2), 20s);  // Back, and directed to run again.
   EXPECT_TRUE(Did<Spawn>());
 }
 
@@ -70,7 +70,7 @@ TEST_F(Fenced, AnAnswerOlderThanTheFenceStartsNothing) {
   EXPECT_FALSE(Did<Spawn>());
   EXPECT_NE(Find<Say>()->text.find("--fence-after"), std::string::npos);
   EXPECT_EQ(state.echo, echo);
-  EXPECT_TRUE(Did<SendReport>());  // At once; what still holds is told again.
+  EXPECT_TRUE(Did<SendReport>());  // At once; failures that still hold are reported again.
   Told(RunOf(1), 12s);
   EXPECT_TRUE(Did<Spawn>());
 }

@@ -56,7 +56,7 @@ TEST_F(Agent, ManyFactsAreCutToAReports) {
   EXPECT_EQ(ReportOf(state, config).facts.size(), kMaxFacts);
 }
 
-// Else a server would believe in a machine at which nobody has looked.
+// Else a server would trust a machine that no check has looked at.
 TEST_F(Checked, TheFirstReportSaysThatItIsLookedAt) {
   EXPECT_EQ(Find<CheckNode>()->cause, CheckCause::kStart);
   ASSERT_TRUE(Did<SendReport>());
@@ -154,7 +154,7 @@ TEST_F(Checked, OneThatIsRefusedIsLookedAtAgainLaterEachTime) {
     Feed(AgentTick{}, now);
     ASSERT_TRUE(Did<CheckNode>());
     EXPECT_EQ(Find<CheckNode>()->cause, CheckCause::kUnfit);
-    EXPECT_EQ(Report().unfit, "bad");  // Until it passes: nobody waits for it.
+    EXPECT_EQ(Report().unfit, "bad");  // Until it passes, no node waits for it.
     EXPECT_FALSE(Report().checking);
     Verdict("bad", now);
   }

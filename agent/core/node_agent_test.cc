@@ -22,7 +22,8 @@ TEST_F(RunningAgent, RunsWhatItHasNotPromisedAway) {
   EXPECT_TRUE(NeedsStore(state));
 }
 
-// Ten thousand nodes told to run at once do not all answer at once; what happens is told at once.
+// Ten thousand nodes that get a directive to run do not all answer at once; news is reported at
+// once.
 TEST_F(Agent, InALargeWorldTheStartIsReportedInAMomentOfItsOwn) {
   state.incarnation = {500};
   Told(Wait{}, 1s);
@@ -39,7 +40,7 @@ TEST_F(Agent, InALargeWorldTheStartIsReportedInAMomentOfItsOwn) {
   EXPECT_EQ(Find<SendReport>()->report.failures.size(), 1u);
 }
 
-// The answer was under way while the coordinator was told "I host nothing, floor 2".
+// The answer was under way while the coordinator got "I host nothing, floor 2".
 TEST_F(Agent, NeverRunsAtOrBelowItsFloor) {
   TellStop(2, StopCause::kFailure, 1s);
   EXPECT_EQ(Find<SendReport>()->report.floor, Generation{2});
@@ -213,7 +214,7 @@ TEST_F(Agent, FinishInIdleIsAcknowledgedThenObeyed) {
   EXPECT_TRUE(std::holds_alternative<Finish>(*Find<SendReport>()->report.echo));
   Told(Finish{Ending::kSucceeded, 0, "changed its mind", {}}, 1'100ms);
   ASSERT_TRUE(Did<Exit>());
-  EXPECT_EQ(Find<Exit>()->code, 3);  // What it was told first.
+  EXPECT_EQ(Find<Exit>()->code, 3);  // Its first directive.
 }
 
 TEST_F(RunningAgent, FinishInRunningStopsFirst) {

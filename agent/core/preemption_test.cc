@@ -1,4 +1,5 @@
-// What a scheduler's signals do to a node: save, end, and say that the run may be started again.
+// The effects of a scheduler's signals on a node: save, end, and report that the run may be started
+// again.
 #include <gtest/gtest.h>
 
 #include "agent/core/scenario_testing.h"
@@ -86,7 +87,7 @@ TEST_F(Preempted, AFailureBeforeIsStillAFailure) {
   EXPECT_EQ(CodeAfter(Finish{Ending::kFailed, 3, "failed", {}}, 3s), 3);
 }
 
-// Nobody sends a signal: the agent itself knows when.
+// No signal arrives: the agent itself knows when.
 TEST_F(Preempted, WhenTheJobEndsSoonTheWorkersAreToldInTime) {
   Feed(JobEndKnown{At(100s), 1'700'000'000, At(80s)}, 2s);
   EXPECT_EQ(ReportOf(state, config).job_ends_unix, 1'700'000'000);
@@ -124,7 +125,7 @@ TEST_F(Evicted, WithoutASaveItEndsBySignal) {
   EXPECT_EQ(CodeAfter(left, 3s), 143);
 }
 
-// The others are told while its workers start again, who have nothing to save yet.
+// The other nodes hear of it while its workers, which have nothing to save yet, start again.
 TEST_F(Evicted, WorkersThatHaveJustBegunLoseNothing) {
   TellStop(1, StopCause::kLeave, 2s);
   BothEndSaying(75, 75, 3s);

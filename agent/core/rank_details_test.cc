@@ -88,7 +88,7 @@ TEST_F(RunningAgentRankDetails, CountsStepsThatAreToldTogether) {
   Speak(0, {.step = 119, .work = 9ms}, 4s);
   EXPECT_EQ(Seen().ranks[0].work.count(), 0);
   Speak(0, {.step = 130, .work = 9ms}, 5s);
-  EXPECT_EQ(Seen().ranks[0].work, 3ms);  // Of the last 20 some were told with it.
+  EXPECT_EQ(Seen().ranks[0].work, 3ms);  // Of the last 20 steps some were reported with it.
   Speak(0, {.step = UINT64_MAX, .work = 9ms}, 6s);
   EXPECT_EQ(Seen().ranks[0].work, 9ms);
 }

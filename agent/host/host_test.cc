@@ -116,7 +116,7 @@ TEST(HostJudge, WhatComesAndGoesCountsOnceItStays) {
   EXPECT_EQ(bad, (std::vector<bool>{0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 0}));
 }
 
-// A server refuses words that cannot be printed, and with them the node. What is bad comes first.
+// A server refuses words that cannot be printed, and with them the node. Bad facts come first.
 TEST(HostJudge, WordsOfADriverArePlain) {
   const HostView view = Judge({.error = "1: D\xc3\xa4WN\n"});
   ASSERT_FALSE(view.facts.empty());
@@ -251,7 +251,7 @@ TEST_F(Driver, WhichAreTheRunsOwn) {
   EXPECT_TRUE(IsVisibleGpu("MIG-GPU-8f2a/1/0", 0, "GPU-8f2a"));
   EXPECT_FALSE(IsVisibleGpu("MIG-77", 0, "GPU-8f2a"));  // Which one has it only the driver knows.
   EXPECT_TRUE(IsVisibleGpu("GPU-8f", 0, ""));
-  EXPECT_FALSE(IsVisibleGpu("0,-1,1", 1, "GPU-7"));  // What names nothing hides the rest.
+  EXPECT_FALSE(IsVisibleGpu("0,-1,1", 1, "GPU-7"));  // An entry that names no GPU hides the rest.
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// When sources are asked, and what is told of those that hang: time and threads are the test's.
+// When sources are asked, and the reports on those that hang: time and threads are the test's.
 #include "agent/host/host_watch.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ TEST_F(Watched, WhatStillHangsIsNotAskedAgainAndIsSilentForAsLong) {
 
 TEST_F(Watched, WhoHadNoThreadIsAskedAgain) {
   ASSERT_EQ(loop.threads.size(), 1u);
-  const auto done = loop.Oldest().done;  // What it had to do is dropped.
+  const auto done = loop.Oldest().done;  // Its work is dropped.
   done(false);
   loop.Pass(10s);
   ASSERT_EQ(loop.threads.size(), 1u);

@@ -56,7 +56,7 @@ TEST_F(Bundle, OnlySoManyAreKept) {
   EXPECT_TRUE(MakeBundle(BundleOf(place, {3}))) << "one that is there";
 }
 
-// Somebody else's file, or a link that leads elsewhere, is no directory for it.
+// Another user's file, or a link that leads elsewhere, is no directory for it.
 TEST_F(Bundle, WhatIsNoDirectoryIsNotFollowed) {
   const fs::path elsewhere = place / "elsewhere";
   fs::create_directories(elsewhere);

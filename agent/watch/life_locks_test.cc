@@ -79,7 +79,7 @@ class LifeLocksTest : public ::testing::Test {
     ::waitid(P_PID, static_cast<id_t>(pids_[n]), &ended, WEXITED | WNOWAIT);
   }
 
-  // The last one is killed and told: what was marked before it has been judged.
+  // The last one is killed and reported: entries marked before it have been judged.
   std::set<std::uint32_t> ToldBeforeTheLast() {
     Kill(pids_.size() - 1);
     const auto last = static_cast<std::uint32_t>(pids_.size() - 1);

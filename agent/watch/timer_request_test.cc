@@ -15,7 +15,7 @@ TEST(TimerRequest, AskedForAndTakenBack) {
             (TimerRequest{42, "s", 1, 0}));
 }
 
-// kill(0) and kill(-1) would reach everybody.
+// kill(0) and kill(-1) would reach every process.
 TEST(TimerRequest, NothingElseIsOne) {
   for (const char* line : {"", "{", "[]", "1", R"({"pid":42,"scope_id":"s","expiration_time":1})",
                            R"({"pid":0,"scope_id":"s","expiration_time":1,"signal":9})",

@@ -37,7 +37,7 @@ TEST(Gpus, TheBusIsAskedWhereADriverIs) {
   EXPECT_EQ(Addresses(ListGpus(machine.roots())), "0000:03:00.0");
 }
 
-// A driver of anybody's making may put there what it likes.
+// An unknown driver may put there any text.
 TEST(Gpus, FilesThatAreNoneOfTheKernelsAreLeftAlone) {
   FakeMachine machine;
   const std::string information = "proc/driver/nvidia/gpus/0000:01:00.0/information";

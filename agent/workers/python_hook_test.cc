@@ -161,7 +161,7 @@ TEST(AddPythonHook, TheHookComesBeforeThePathThatWasThere) {
   EXPECT_FALSE(told["probe"]);
 }
 
-// An empty entry in PYTHONPATH is the working directory, which nobody asked for.
+// An empty entry in PYTHONPATH is the working directory, which the user did not ask for.
 TEST(AddPythonHook, AnEmptyPathAddsNoEntry) {
   WorkerSpec worker = Worker({"python3", "a.py"});
   worker.environment["PYTHONPATH"] = "";
@@ -182,7 +182,7 @@ TEST(AddPythonHook, TheProbeHasAnEmptyProgramInTheScriptsPlace) {
   EXPECT_THAT(probe({"python3", "-c", "pass"}), ElementsAre("python3", "-c", ""));
 }
 
-// Arguments are bytes; the hook compares what it is told with what Python shows.
+// Arguments are bytes; the hook compares those that it gets with those that Python shows.
 TEST(AddPythonHook, ArgumentsThatAreNoTextAreReplaced) {
   const PythonHook hook =
       AddPythonHook({.preload = "torch"}, Worker({"python3", "a.py", "\xff\n\""})).value();

@@ -30,7 +30,7 @@ TEST(CommandLine, SeveralNodesWithoutAnEndpointAreWarned) {
   EXPECT_TRUE(Launch({"p"}).warnings.empty());
 }
 
-// Whatever else is said: a launch that counts on a takeover learns at once that none comes.
+// Regardless of the other flags: a launch that counts on a takeover learns at once that none comes.
 TEST(CommandLine, AListOfEndpointsIsRefusedWithWhatToUseInstead) {
   for (const std::string more : {"--nnodes=2:3", "--run-dir=d", "--rdzv-backend=static"}) {
     const std::string said = Refusal({"--nnodes=2", more, "--rdzv-endpoint=a:1,b,[::1]:3", "p"});

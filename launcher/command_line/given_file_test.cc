@@ -60,7 +60,7 @@ TEST_F(GivenFile, AFifoIsReadToItsWritersEnd) {
   EXPECT_THAT(said_, IsEmpty());
 }
 
-// A shell's <(...): what it runs may have ended before anybody reads.
+// A shell's <(...): the command in it may have ended before it is read.
 TEST_F(GivenFile, APipeWhoseWriterHasGoneIsRead) {
   for (const std::string text : {"nnodes = 2\n", ""}) {
     std::array<int, 2> ends{};
@@ -74,7 +74,7 @@ TEST_F(GivenFile, APipeWhoseWriterHasGoneIsRead) {
   }
 }
 
-// Nobody will ever write, and people must not look at an empty screen.
+// No process will ever write, and people must not look at an empty screen.
 TEST_F(GivenFile, AFifoWithoutAWriterIsNamedAndThenRefused) {
   patience_.named = 1ms;
   patience_.limit = 20ms;

@@ -50,7 +50,7 @@ TEST(FailureReport, WhoLeftAnErrorAndWasStoppedHasNoExitCode) {
   EXPECT_EQ(json["root_cause"]["ended"], "stopped by ddprun after its error");
 }
 
-// Who recorded an error and then outlived TERM was killed by nobody else.
+// A worker that recorded an error and then outlived TERM was killed by ddprun alone.
 TEST(FailureReport, ARootThatWasStoppedHasNoHintAboutItsSignal) {
   FailureFacts facts = Facts(Killed{SIGKILL});
   facts.stopped = true;

@@ -59,7 +59,7 @@ TEST_F(LaunchEnds, WhereNobodyNeedsAServerNothingIsServed) {
   EXPECT_EQ(steps, (Names{"report", "over"}));
 }
 
-// The report is told whole, and the server that would stay for others goes all the same.
+// The whole report is given, and the server that would stay for others goes all the same.
 TEST_F(LaunchEnds, ASignalDuringTheReportIsKept) {
   end.Begin(1, Duration{0});
   end.OnSignal(SIGTERM);

@@ -67,7 +67,7 @@ TEST_F(TerminationLog, IsWrittenInAPodThatHasOneAlone) {
   EXPECT_EQ(Text(), "why\n");
 }
 
-// Nobody reads it: an open for writing would wait for ever.
+// It has no reader: an open for writing would wait for ever.
 TEST_F(TerminationLog, AFifoInItsPlaceHoldsNobody) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   WriteTerminationLog("why\n", in_pod_, path_);

@@ -300,7 +300,7 @@ TEST(CommandLineFirst, APodIsToldAloneWhereverTheNodesMeet) {
       Found({Captured("kubernetes"), {endpoint, {"nnodes", "4", "command line"}}});
   EXPECT_FALSE(fixed.tells_before_end);
   const LaunchContext alone = Found({Captured("kubernetes"), {{"nnodes", "1", "command line"}}});
-  EXPECT_TRUE(alone.tells_before_end);  // Nobody waits for it.
+  EXPECT_TRUE(alone.tells_before_end);  // No process waits for it.
 }
 
 TEST(CommandLineFirst, KubeflowV2SaysAllInFlags) {

@@ -54,7 +54,7 @@ class ReportFileTest : public testing::Test {
     run.nodes[0].rank_details = {};
     return run;
   }
-  // What a server that ends tells last.
+  // The last words of a server that ends.
   void Serve(const RunStatus& run, Term term = kTerm) {
     AsioLoop loop;
     ReportFile files(loop, directory_, "demo", "n0");
@@ -94,7 +94,7 @@ TEST_F(ReportFileTest, OfARunThatIsNotOverSaySo) {
   EXPECT_THAT(File(kReportFile), HasSubstr("not over when its server ended"));
 }
 
-// While the loop runs: nothing before the end, and the end without anybody's asking.
+// While the loop runs: nothing before the end, and the end without a request.
 TEST_F(ReportFileTest, FollowTheRun) {
   AsioLoop loop;
   ReportFile files(loop, directory_, "demo", "n0");

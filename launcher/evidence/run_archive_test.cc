@@ -45,7 +45,7 @@ class RunArchiveTest : public testing::Test {
     Result<Archived> packed = ArchiveRun(contents, *archive, bounds);
     if (packed) {
       EXPECT_TRUE(archive->Finish());
-      // As anybody would.
+      // As any user would.
       fs::remove_all(base_ / "root");
       const std::string command = "tar -C " + base_.native() + " -xzf " +
                                   (base_ / "out.tar.gz").native() + " 2>" +

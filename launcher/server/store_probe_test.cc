@@ -24,7 +24,7 @@ class StoreProbeTest : public testing::Test {
              nullptr}};
   }
 
-  // Bound, so that nobody else takes it; refuses until it listens.
+  // Bound, so that no other process takes it; refuses until it listens.
   ip::tcp::acceptor Bound() {
     ip::tcp::acceptor socket(loop_.io());
     socket.open(ip::tcp::v4());
@@ -53,7 +53,7 @@ TEST_F(StoreProbeTest, SaysOnceWhatWasTriedAndWhatCameOfIt) {
   EXPECT_NE(told_[0].find("--interface=NAME"), std::string::npos);
 }
 
-// The store of a generation may come a moment after its workers are told of it.
+// The store of a generation may come a moment after its workers have its address.
 TEST_F(StoreProbeTest, TriesAgainAndIsContent) {
   ip::tcp::acceptor store = Bound();
   StoreProbe probe = Probe(Duration(60'000));

@@ -114,7 +114,7 @@ TEST(LogMerge, AnotherServerGoesOn) {
   EXPECT_EQ(lines[0].text, "half a line");
   EXPECT_FALSE(merge.Ended());
   merge.BeginAgain();
-  EXPECT_TRUE(merge.Ended());  // That one asks nobody.
+  EXPECT_TRUE(merge.Ended());  // That server asks no node.
 }
 
 // A node may make up as many workers as it likes.

@@ -20,7 +20,7 @@ TEST_F(SeenRecordsTest, OfOneServerAllAreNew) {
   EXPECT_EQ(records.newest(), 11);
 }
 
-// Three of one millisecond, of which the first server told two.
+// Three of one millisecond, of which the first server reported two.
 TEST_F(SeenRecordsTest, TheNextOneGoesOnWithinAMillisecond) {
   for (const std::int64_t ms : {10, 11, 11}) {
     EXPECT_TRUE(records.IsNew("n0", At(ms)));
@@ -33,7 +33,7 @@ TEST_F(SeenRecordsTest, TheNextOneGoesOnWithinAMillisecond) {
   EXPECT_TRUE(records.IsNew("n0", At(12)));
 }
 
-// The second server went before it told all that the first one had.
+// The second server went before it reported all that the first one had.
 TEST_F(SeenRecordsTest, WhatWasToldStaysTold) {
   EXPECT_TRUE(records.IsNew("n0", At(20)));
   records.BeginAgain();

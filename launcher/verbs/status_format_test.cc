@@ -57,7 +57,7 @@ TEST_F(Status, OneRunIsOneScreen) {
             "  5.0 s ago: node n3#0 is lost\n");
 }
 
-// What a node says of itself adds no line to what others read.
+// A node's own description adds no line to the table that others read.
 TEST_F(Status, WhatOthersSaidStaysInItsLine) {
   const auto lines = [&] {
     const std::string status = Text();
@@ -84,7 +84,7 @@ TEST_F(Status, WhatOthersSaidStaysInItsLine) {
   EXPECT_EQ(lines(), ended);
 }
 
-// Of hundreds those come first that somebody looks for.
+// Of hundreds the rows come first that a reader looks for.
 TEST_F(Status, OnAScreenTheOddNodeIsOnTop) {
   run = {};
   run.run_id = "big";

@@ -46,7 +46,7 @@ TEST(Verbs, WhatCannotBeUsedIsNamedWithItsVariable) {
   }
 }
 
-// Who reads it has a terminal.
+// Its reader has a terminal.
 TEST(Verbs, APlaceThatCannotBeIsRefusedInOneLine) {
   for (const std::string endpoint : {"n0:1\nx", "\n"}) {
     const auto parsed = Parsed({"status"}, {{"DDPRUN_ENDPOINT", endpoint}});

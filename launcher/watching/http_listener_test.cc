@@ -75,7 +75,7 @@ class HttpListenerTest : public ::testing::Test {
     boost::asio::write(socket, boost::asio::buffer(text));
     return socket;
   }
-  // What comes until the end.
+  // All that comes until the end.
   static std::string ReadAll(tcp::socket& socket) {
     std::string all;
     boost::system::error_code end;
@@ -171,7 +171,7 @@ TEST_F(HttpListenerTest, TheLoopIsAskedOnceAtATime) {
   for (int i = 0; i < 20; ++i) {
     sockets.push_back(Begin("GET / HTTP/1.0\r\n\r\n"));
   }
-  // Nobody answers: they hear that it stands still, and no second question was asked.
+  // No answer comes: the callers hear that it stands still, and no second question was asked.
   for (tcp::socket& socket : sockets) {
     EXPECT_THAT(ReadAll(socket), EndsWith("late /"));
   }
@@ -197,7 +197,7 @@ TEST_F(HttpListenerTest, ItsEndWaitsForNobody) {
   while (!asked) {
   }
   listener_.reset();
-  kept(std::make_shared<Echo>(HttpAnswer{}));  // Too late, and for nobody.
+  kept(std::make_shared<Echo>(HttpAnswer{}));  // Too late, and without a caller.
   EXPECT_EQ(ReadAll(idle), "");
 }
 
@@ -222,7 +222,7 @@ TEST_F(HttpListenerTest, AStreamGoesOnUntilItsReaderGoes) {
   EXPECT_THAT(Get("/livez"), EndsWith("this is /livez"));
 }
 
-// So many and no more; who has gone makes room.
+// So many and no more; a reader that has gone makes room.
 TEST_F(HttpListenerTest, StreamsAreBounded) {
   OpenAnswering();
   std::vector<tcp::socket> readers;
@@ -243,7 +243,7 @@ TEST_F(HttpListenerTest, StreamsAreBounded) {
   }
 }
 
-// Who stands still is dropped, and keeps nobody.
+// A reader that stands still is dropped, and keeps no other waiting.
 TEST_F(HttpListenerTest, AReaderThatStandsStillIsDropped) {
   large_ = std::string(std::size_t{16} << 20, 'a');
   OpenAnswering();

@@ -88,7 +88,7 @@ TEST(Metrics, LabelsCannotBreakOut) {
               HasSubstr("node=\"a\\\"} 1\\nddprun_evil{x=\\\"\\\\?\",scheduler="));
 }
 
-// Each line is HELP, TYPE or a series of the metric named right before; each name is told once.
+// Each line is HELP, TYPE or a series of the metric named right before; each name appears once.
 TEST(Metrics, AreWellFormed) {
   NodeView view = Running();
   view.run = RunStatus{.phase = "running"};

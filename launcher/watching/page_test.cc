@@ -59,7 +59,7 @@ struct PageTest : ::testing::Test {
                 .body = body,
                 .by_script = true});
   }
-  // What the browser sends back.
+  // The browser's answer.
   std::string CookieFor(const std::string& key) {
     const HttpAnswer answer = Post("/api/session", key);
     if (answer.headers.empty()) {
@@ -216,7 +216,7 @@ TEST_F(PageTest, OnlyThePageItselfOperates) {
   EXPECT_EQ(asked, "");
 }
 
-// DNS rebinding: somebody else's name leads here.
+// DNS rebinding: an attacker's name leads here.
 TEST_F(PageTest, AnotherNameIsNotServed) {
   for (const char* const host :
        {"evil.example", "evil.example:29400", "n0.evil.example", "", "["}) {

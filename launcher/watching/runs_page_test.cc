@@ -23,7 +23,7 @@ struct RunsPageTest : ::testing::Test {
                        })
         .Reply(request);
   }
-  // What the browser sends back, and which run it was told to ask for.
+  // The browser's answer, and the run that it was asked to show.
   std::pair<std::string, std::string> Show(const std::string& key, const RunId& run = "") {
     const HttpAnswer answer =
         Ask({.post = true, .path = "/api/session", .run = run, .body = key, .by_script = true});
@@ -53,7 +53,7 @@ TEST_F(RunsPageTest, AKeyOpensItsRunAlone) {
   EXPECT_EQ(Show("something else").first, "");
 }
 
-// Whoever began to read when there was one run does not see the next one.
+// A reader that began when there was one run does not see the next one.
 TEST_F(RunsPageTest, AStreamIsOfTheRunThatItWasAllowedFor) {
   const std::vector<RunStatus> both = runs;
   runs.resize(1);
@@ -74,7 +74,7 @@ TEST_F(RunsPageTest, AStreamIsOfTheRunThatItWasAllowedFor) {
   }
 }
 
-// Whose server is gone, and this one has the run now.
+// A run whose server is gone, and this one has the run now.
 TEST_F(RunsPageTest, AProofIsOfTheRunThatIsNamed) {
   const std::string nonce(32, 'a');
   const auto prove = [&](const RunId& run) {

@@ -1,4 +1,4 @@
-// What a worker's failure costs, and when another restart would not help.
+// The cost of a worker's failure, and when another restart would not help.
 #include "rendezvous/core/judgement.h"
 
 #include <gtest/gtest.h>
@@ -142,8 +142,8 @@ TEST_F(Failing, ASpentBudgetIsToldFirst) {
   EXPECT_EQ(End().exit_code, 3);
 }
 
-// Began from what counts no more: nobody's fault. Else a worker that asks each time would be
-// started for ever.
+// Began from a state that is no longer valid: no worker's fault. Else a worker that asks each time
+// would be started for ever.
 TEST_F(Failing, WhoAsksToBeStartedAgainIsExcusedOnce) {
   spec.max_restarts = 2;
   Begin();

@@ -1,4 +1,4 @@
-// What nodes are told, and which nodes may take part: elastic worlds, ends, refusals.
+// The directives of nodes, and which nodes may take part: elastic worlds, ends, refusals.
 #include <gtest/gtest.h>
 
 #include "rendezvous/core/coordinator.h"

@@ -1,4 +1,4 @@
-// How long a world that is told to stop may take.
+// How long a world that has to stop may take.
 #include <gtest/gtest.h>
 
 #include "rendezvous/core/testing/pair.h"

@@ -42,7 +42,7 @@ struct Fencing : testing::Test {
     a.Says(At(20s));
     b.Says(At(20s));
   }
-  // n0 continues talking, and stops its workers when told to.
+  // n0 continues talking, and stops its workers when it gets the directive.
   void PassWithA(Duration from, Duration until) {
     for (Duration when = from; when <= until; when += 500ms) {
       scenario.Pass(At(when));
@@ -78,7 +78,8 @@ TEST_F(Fencing, ALostNodeThatComesBackWithItsSuccessEndsTheRun) {
   EXPECT_EQ(scenario.state.world->generation, Generation{1});
 }
 
-// What SIGKILL does not end, nobody knows the end of: it is waited for as long as for any other.
+// The end of a worker that SIGKILL does not end is unknown: it is waited for as long as for any
+// other.
 TEST_F(Fencing, WorkersThatOutliveTheirEndDoNotHoldTheOthersForEver) {
   PassWithA(2s, 9s);
   b.report.hosting = Hosting::kStopping;
@@ -147,7 +148,7 @@ TEST_F(Fencing, ANodeLostWhileAServerRecoversHasItsFenceFromThen) {
   b.Hears(At(22s)).Says(At(22s));
   PassWithA(22'500ms, 24s);
   b.Hears(At(24s)).Says(At(24s));
-  PassWithA(24'500ms, 31s);  // The fence of whom nobody has heard: 20 s, 10 s, and 1 s.
+  PassWithA(24'500ms, 31s);  // The fence of nodes that were never heard: 20 s, 10 s, and 1 s.
   ASSERT_EQ(scenario.state.phase, Phase::kDraining);
   PassWithA(31'500ms, 34'500ms);
   EXPECT_EQ(scenario.state.phase, Phase::kDraining);

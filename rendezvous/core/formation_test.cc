@@ -30,7 +30,7 @@ TEST(Formation, DigitsCompareAsNumbers) {
   EXPECT_TRUE(CompareNatural("", "n1") < 0);
 }
 
-// What workers share, and leave behind, goes by the name of their world.
+// State that workers share, and leave behind, goes by the name of their world.
 TEST(Formation, RunsOfOneServerNameTheirWorldsApart) {
   const RunSpec alone{.min_nodes = 1, .max_nodes = 1};
   std::set<WorldId> names;

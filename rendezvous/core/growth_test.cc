@@ -61,7 +61,7 @@ TEST_F(Arrivals, NobodyIsStoppedWhileTheClaimIsInDoubt) {
   EXPECT_EQ(std::get<Stop>(a.Told(At(2'650ms))).cause, StopCause::kScaleUp);
 }
 
-// Whatever the server itself was started with: the nodes are told to save for so long.
+// Regardless of the server's own start options, the nodes get so long to save.
 TEST_F(Arrivals, APlannedStopLastsAsLongAsTheRunsNodesWereTold) {
   RunSpec patient = kUpToFour;
   patient.shutdown_timeout = 60s;

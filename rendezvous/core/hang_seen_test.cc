@@ -43,7 +43,7 @@ TEST_F(Hangs, AllInOneCollectiveBlameNobody) {
   EXPECT_TRUE(scenario.state.drain->hang->nobody_lags);
 }
 
-// A first compile, an evaluation: nobody waits for anybody.
+// A first compile, an evaluation: no rank waits for another.
 TEST_F(Hangs, WhereNobodyWaitsInACollectiveNothingHangs) {
   Stand({Counted(0, 41, false, 2)}, {Counted(2, 40, false, 2)});
   EXPECT_EQ(scenario.state.phase, Phase::kRunning);

@@ -103,7 +103,7 @@ TEST_F(Hangs, ASlowStartOfOneWorkerIsNobodysHang) {
   EXPECT_TRUE(scenario.state.drain->hang->nobody_lags);
 }
 
-// It ended well without a word, or after its hello: nobody waits for its start.
+// It ended well without a word, or after its hello: no rank waits for its start.
 TEST_F(Hangs, WhoHasEndedIsNotWaitedForAtTheStart) {
   b.report.ended_well = 1;
   Stand({Late(0, 0, "join", 2)}, {Late(3, 0, "join")});

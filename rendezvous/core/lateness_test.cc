@@ -32,7 +32,7 @@ TEST(Lateness, WhoIsNotProvenHasALongLeaseForAMinute) {
   Observe(longest, 300ms, At(60s), kLatenessRemembered);
   EXPECT_EQ(Value(longest), 300ms);
   longest = Unproven(3s, At(0s));
-  Observe(longest, 2s, At(30s), kLatenessRemembered);  // What was seen then counts as ever.
+  Observe(longest, 2s, At(30s), kLatenessRemembered);  // Measured then, it counts as ever.
   Observe(longest, 0s, At(61s), kLatenessRemembered);
   EXPECT_EQ(Value(longest), 2s);
 }

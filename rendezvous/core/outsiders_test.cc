@@ -1,4 +1,4 @@
-// What a node that nobody knows may do to a run: take part, or go.
+// The effects of an unknown node on a run: take part, or go.
 #include <gtest/gtest.h>
 
 #include <type_traits>
@@ -23,7 +23,7 @@ TEST_F(Outsiders, OnesInterruptEndsItsOwnPartAlone) {
   EXPECT_EQ(std::get<Finish>(outsider.Told(At(1s))).ending, Ending::kLeft);
 }
 
-// Whoever names itself as a member does not become that one.
+// A node that names itself as a member does not become that one.
 TEST_F(Outsiders, AMembersNameDoesNotStopTheRun) {
   Form();
   Node other(scenario, "n0", kTwo, 77);
@@ -48,7 +48,7 @@ TEST_F(Outsiders, WhoDidNotWaitForTheFirstWorldDoesNotStopTheRun) {
   EXPECT_EQ(std::get<Finish>(outsider.Told(At(1s))).ending, Ending::kLeft);
 }
 
-// What a person started is ended by that person.
+// A run that a person started is ended by that person.
 TEST_F(Outsiders, WhoWaitedForTheFirstWorldStopsTheRun) {
   a.Says(At(0s)).Hears(At(0s));
   a.report.leaving = Leaving::kStopRun;

@@ -16,7 +16,7 @@ struct Peers : testing::Test {
   Node first{scenario, "n0", spec};
   Node second{scenario, "n1", spec};
 
-  // A world of both, told to run.
+  // A world of both, with the directive to run.
   void Form(const std::string& of_first, const std::string& of_second,
             const std::string& seen_at = "") {
     first.report.addresses = of_first;

@@ -175,7 +175,7 @@ TEST_F(Recovering, TheCauseThatNodesWereToldStays) {
   EXPECT_EQ(std::get<Stop>(a.Told(At(8s))).cause, StopCause::kScaleUp);
 }
 
-// The old server told it how the run ended, so its success counts although it is gone.
+// The old server reported how the run ended, so its success counts although it is gone.
 TEST_F(Recovering, ANodeThatKnewTheEndAndLeftStillCounts) {
   a.Ends(Outcome::kSucceeded, {}, At(4s));
   Restart();
@@ -256,7 +256,7 @@ TEST_F(Recovering, AnOutcomeInTheClaimIsToldAlike) {
   Restart();
   scenario.state = Restore(ended, At(5s));
   EXPECT_EQ(std::get<Finish>(b.Says(At(5s)).Told(At(5s))).ending, Ending::kSucceeded);
-  // Who never heard of this run must not believe that its own work has succeeded.
+  // A node that never heard of this run must not believe that its own work has succeeded.
   Node late(scenario, "n7", kTwo);
   EXPECT_EQ(std::get<Finish>(late.Says(At(5s)).Told(At(5s))).ending, Ending::kEnded);
 }
@@ -270,7 +270,7 @@ TEST_F(Recovering, APausedServerGivesTheLeaseAgain) {
   EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
-// What waited in the socket is fed one by one; the pause was one.
+// Messages that waited in the socket are fed one by one; the pause was one.
 TEST_F(Recovering, APauseIsForgivenOnce) {
   scenario.state.last_call = At(3s);  // Something that only a tick settles stays due meanwhile.
   scenario.state.phase = Phase::kGathering;

@@ -1,4 +1,4 @@
-// What a run remembers of nodes, and how much: whoever makes them up.
+// A run's memory of nodes and its bounds, even for nodes that are made up.
 #include "rendezvous/core/retention.h"
 
 #include <gtest/gtest.h>
@@ -175,7 +175,7 @@ TEST_F(Kept, TextsOfFailuresGoFirst) {
   EXPECT_LE(scenario.state.drain->bytes, 100'000u / 4);
 }
 
-// A server that is new to the run, and somebody who claims all of a world's places.
+// A server that is new to the run, and a caller that claims all of a world's places.
 TEST_F(Kept, PlacesInAWorldThatIsLookedForStayWithinTheBudget) {
   scenario.config.run_bytes = 100'000;
   Node liar(scenario, "n0", {.min_nodes = 1, .max_nodes = 100'000});

@@ -52,7 +52,7 @@ TEST_F(Status, ARunningOneShowsTheWorldByRankWithSteps) {
   EXPECT_FALSE(status.nodes[2].in_world);
 }
 
-// It hosts them since it was told to: their program is on a disk that hangs.
+// It hosts them since it got the directive: their program is on a disk that hangs.
 TEST_F(Status, AStartThatLastsIsNoRunningNode) {
   a.Says(At(0s));
   b.Says(At(0s));

@@ -91,7 +91,7 @@ TEST_F(Unfit, AVerdictIsNotWaitedForLongerThanALastCallLasts) {
   EXPECT_FALSE(InWorld(a));
 }
 
-// Before the first world nobody has a place to keep.
+// Before the first world no node has a place to keep.
 TEST_F(Unfit, AFirstWorldDoesNotWaitForAVerdict) {
   a.report.checking = true;
   a.Says(At(0s));
@@ -193,7 +193,7 @@ TEST_F(Unfit, AFactThatTurnsBadIsSaidOnceAndAgainWhenItIsGood) {
   EXPECT_FALSE(scenario.Said("links"));
 }
 
-// Of a report that is full of bad ones nobody knows what else is bad.
+// A report that is full of bad facts may leave out others.
 TEST_F(Unfit, AFactThatWasPushedOutIsNotWellAgain) {
   const auto bad = [](std::size_t first, std::size_t count) {
     HostFacts facts;
@@ -235,7 +235,7 @@ TEST_F(Unfit, ARunOfOneNodeEndsWithItThoughItHasHeardNothingYet) {
             std::string::npos);
 }
 
-// Else one that is refused would make everybody wait for a last call that it never answers.
+// Else one that is refused would make every node wait for a last call that it never answers.
 TEST_F(Unfit, WhoIsRefusedIsNotWaitedForWhereFewerAreEnough) {
   RunSpec spec = kTwoOfThree;
   spec.min_nodes = 1;

@@ -125,7 +125,7 @@ TEST_F(Claims, HowARunEndedIsAddedToAClaimAndHandedOn) {
   const Result<Claim> next = directory_.Make(ClaimOf(2));
   ASSERT_TRUE(next);
   EXPECT_EQ(next->ended, claim.ended);
-  // Who made that one has died before it was ever written again.
+  // The maker of that one has died before it was ever written again.
   const Result<Claim> after_next = directory_.Make(ClaimOf(3));
   ASSERT_TRUE(after_next);
   EXPECT_EQ(after_next->ended, claim.ended);
@@ -134,7 +134,7 @@ TEST_F(Claims, HowARunEndedIsAddedToAClaimAndHandedOn) {
   EXPECT_EQ(Files(), 3u) << "a temporary file is left";
 }
 
-// It would else keep everybody from taking over for ever. Its holder writes it anew if he lives.
+// It would else keep every node from taking over for ever. Its holder writes it anew if he lives.
 TEST_F(Claims, ATornClaimIsOneThatStandsStill) {
   ASSERT_TRUE(directory_.Make(ClaimOf(1)));
   Write("term-2", "");

@@ -14,7 +14,7 @@ namespace {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-// A way to one server, as the test plays it. What it was asked outlives it.
+// A way to one server, as the test plays it. Its question outlives it.
 struct Asked {
   std::vector<std::uint64_t> sequences;
   SyncChannel::Done done;
@@ -104,7 +104,7 @@ TEST_F(Following, ACancelledCallIsForgotten) {
   EXPECT_TRUE(heard_.empty());
 }
 
-// Who listens may find that another server is to be followed.
+// The listener may find that another server is to be followed.
 TEST_F(Following, TheServerMayChangeWhileAnAnswerIsDelivered) {
   Go(first_);
   channel_.OnAnswer([this](const SyncReply& reply) {

@@ -274,7 +274,7 @@ TEST(ListenOn, AHostThatIsNotThisMachineIsToldApart) {
 
 TEST(ListenOn, BindsNoMoreThanTheAddressNamed) {
   bool both = false;
-  for (int port = 0; port < 20 && !both; ++port) {  // Somebody else may have one there.
+  for (int port = 0; port < 20 && !both; ++port) {  // Another process may have one there.
     const Result<ListenSocket> one = ListenOn({"127.0.0.1", 0});
     ASSERT_TRUE(one);
     both = ListenOn({"127.0.0.2", one->endpoint.port}).has_value();

@@ -74,7 +74,7 @@ TEST_F(Watching, TheOtherEndCloses) {
   Pair two = Connect();
   EXPECT_EQ(watch_.Watch(one.here.get()), one.name);
   EXPECT_EQ(watch_.Watch(two.here.get()), two.name);
-  ASSERT_EQ(::send(one.there.get(), "bytes", 5, MSG_NOSIGNAL), 5);  // That nobody reads.
+  ASSERT_EQ(::send(one.there.get(), "bytes", 5, MSG_NOSIGNAL), 5);  // These have no reader.
   two.there.Reset();
   ASSERT_TRUE(Until(1));
   EXPECT_EQ(closed_, (std::vector<std::string>{two.name}));

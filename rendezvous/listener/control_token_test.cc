@@ -18,7 +18,7 @@ struct TokenFile : testing::Test {
 
 TEST(ControlToken, OpensOnlyForItsToken) {
   ControlToken token;
-  EXPECT_FALSE(token.Check(""));  // Nobody controls a server without a token.
+  EXPECT_FALSE(token.Check(""));  // A server without a token cannot be controlled.
   EXPECT_FALSE(token.Check("x"));
   EXPECT_EQ(token.refused(), 0u);
   token.SetToken("0123456789abcdef");

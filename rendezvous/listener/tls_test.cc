@@ -1,4 +1,4 @@
-// Who is heard by a server that speaks TLS, and what everybody else is told.
+// The callers that a server with TLS hears, and the answer to all others.
 #include "rendezvous/listener/tls.h"
 
 #include <gmock/gmock.h>

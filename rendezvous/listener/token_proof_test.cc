@@ -1,4 +1,4 @@
-// A token is shown to who proves that he has it, and to nobody else.
+// A token is shown to a caller that proves that it has it, and to no other.
 #include "rendezvous/listener/token_proof.h"
 
 #include <gmock/gmock.h>
@@ -83,7 +83,7 @@ TEST_F(TokenTest, ASquatterWithAnotherTokenIsToldNothing) {
   ExpectNothingIsTold(Pem{drawn->certificate, drawn->key}, ErrorKind::kInvalid, kUnproven);
 }
 
-// The very certificate of the real server, which anybody may ask for.
+// The very certificate of the real server, which any caller may ask for.
 TEST_F(TokenTest, WhoReplaysTheServersCertificateIsToldNothing) {
   ExpectNothingIsTold(Pem{DrawCertificate(kToken)->certificate, ""}, ErrorKind::kRefused,
                       "is not a ddprun rendezvous with a token");
@@ -134,7 +134,7 @@ TEST_F(TokenTest, WhoHasTheTokenIsHeard) {
   EXPECT_TRUE(reports_.size() == 1 && asked_.empty());
 }
 
-// His headers cost a server much (CVE-2023-33953), so nobody reads them.
+// His headers cost a server much (CVE-2023-33953), so they are not read.
 TEST_F(TokenTest, TheHttp2OfAnotherAuthorityIsNotBegun) {
   const auto told = [&](const std::optional<Pem>& shown) {
     return *Beside<ToldOverTls>([&] { return Result<ToldOverTls>(AskOverTls(endpoint_, shown)); });
@@ -152,8 +152,8 @@ TEST_F(TokenTest, TheHttp2OfAnotherAuthorityIsNotBegun) {
   EXPECT_FALSE(let_in.may_resume);  // Only a whole handshake proves the token.
 }
 
-// OpenSSL checks every link before anybody can look whose the certificate is: 46 ms of a server for
-// 43 KB of an unauthenticated peer.
+// OpenSSL checks every link before a caller can look whose the certificate is: 46 ms of a server
+// for 43 KB of an unauthenticated peer.
 TEST_F(TokenTest, ACertificateWithAChainIsNotLookedAt) {
   Serve({"127.0.0.1", 0}, {kToken, {}});
   const Result<Tls> drawn = DrawCertificate(kToken);

@@ -18,7 +18,7 @@ TEST(AnswerRecords, ComeBackAsTheyWent) {
   EXPECT_EQ(read, (std::vector{kPrinted, kStands}));
 }
 
-// Whoever runs a node may send anything.
+// The owner of a node may send anything.
 TEST(AnswerRecords, WhatIsTornOrMadeUpIsRefusedAfterWhatIsGood) {
   std::string good;
   AppendRecord(kPrinted, good);

@@ -55,7 +55,7 @@ TEST(AllowList, RefusesWhatIsNoNetwork) {
   EXPECT_FALSE(AllowList::Parse(many));
 }
 
-// What the kernel knows of this machine's sockets counts before any address.
+// The kernel's knowledge of this machine's sockets counts before any address.
 TEST(AllowList, OnThisMachineOnlySocketsOfTheStoresUser) {
   const auto peer = ip::make_address("10.0.0.1");
   const auto own = ip::make_address("10.0.0.2");

@@ -16,7 +16,7 @@ constexpr const char* kWhy = "its address belongs to no node of this world";
 
 class RefusedClientsTest : public testing::Test {
  protected:
-  // A client that is refused, and says `words`. What it hears until it is closed.
+  // A client that is refused, and says `words`. The bytes that it hears until it is closed.
   std::string Hears(const std::string& words) {
     tcp::socket client(loop_.io());
     client.connect(acceptor_.local_endpoint());
@@ -52,7 +52,7 @@ TEST_F(RefusedClientsTest, OneThatAsksIsToldWhatToAllowAndWhy) {
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->allow, "10.0.0.9");
   EXPECT_EQ(refusal->why, kWhy);
-  EXPECT_EQ(refusal->count, 0u);  // Who asks is no client of the store.
+  EXPECT_EQ(refusal->count, 0u);  // The caller that asks is no client of the store.
 }
 
 TEST_F(RefusedClientsTest, ClientsOfAStoreAreCountedAndOthersAreNot) {

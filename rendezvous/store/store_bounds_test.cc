@@ -15,7 +15,7 @@ TEST(StoreServer, ConnectionsAreBounded) {
   a.Settle();
 }
 
-// Who floods with silence pushes out the silent, never those who work.
+// A client that floods with silence pushes out the silent, never those that work.
 TEST(StoreServer, SilentConnectionsAreBounded) {
   Served served({.max_silent = 2});
   Client working(served);

@@ -1,4 +1,4 @@
-// Who is let in, asked of the real kernel.
+// Which clients are admitted, asked of the real kernel.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,7 +51,7 @@ TEST(StoreClients, OfThisMachineAreLetInWhateverTheirAddress) {
   other.Settle();
 }
 
-// Who squats on a machine that several users share reads and writes nobody's keys.
+// A user who squats on a shared machine reads and writes no other user's keys.
 TEST(StoreClients, OfAnotherUserAreRejected) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "only root can be somebody else";
@@ -71,7 +71,7 @@ TEST(StoreClients, OfAnotherUserAreRejected) {
   EXPECT_TRUE(AnswersUser(kNobody, Served(open).port()));
 }
 
-// What it wrote could be anybody's.
+// Its bytes could be any client's.
 TEST(StoreClients, ThatAreClosedAlreadyAreRejected) {
   StoreThread thread;
   auto listener = ListenOn({"127.0.0.1", 0});

@@ -123,8 +123,8 @@ TEST(StoreParser, WholeRequestIsBounded) {
             "bad: a request");
 }
 
-// CHECK of 128,000 keys of 2 kB kept everybody else waiting for half a second, WAIT for one and a
-// half.
+// CHECK of 128,000 keys of 2 kB kept every other client waiting for half a second, WAIT for one and
+// a half.
 TEST(StoreParser, KeysOfARequestAreBoundedTogether) {
   const StoreLimits small{.keys_bytes = 1000};
   const std::string key(300, 'k');

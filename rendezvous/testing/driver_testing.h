@@ -1,4 +1,4 @@
-// For tests: a coordinator's driver on its loop, and what its callers are told.
+// For tests: a coordinator's driver on its loop, and the answers to its callers.
 #pragma once
 
 #include <gtest/gtest.h>

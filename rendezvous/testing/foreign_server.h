@@ -26,8 +26,8 @@
 
 namespace ddprun {
 
-// A key whose public half is the certificate's, and whose other half is not: all that somebody has
-// who has only seen the certificate.
+// A key whose public half is the certificate's, and whose other half is not: all that an attacker
+// has who has only seen the certificate.
 inline EVP_PKEY* KeyOfWhoSawOnly(X509* certificate) {
   EVP_PKEY* const theirs = X509_get0_pubkey(certificate);
   EVP_PKEY* const own = EVP_EC_gen("P-256");
@@ -60,7 +60,7 @@ struct ToldOverTls {
   bool may_resume = false;  // Its next connection, without a whole handshake.
 };
 
-// `shown`: to the server; what follows its certificate is a chain. Blocks.
+// `shown`: to the server; certificates after the first are a chain. Blocks.
 inline ToldOverTls AskOverTls(const Endpoint& endpoint, const std::optional<Pem>& shown = {}) {
   SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
   if (shown) {
@@ -91,7 +91,7 @@ inline ToldOverTls AskOverTls(const Endpoint& endpoint, const std::optional<Pem>
       SSL_connect(tls) == 1) {
     size = X509_NAME_get_text_by_NID(X509_get_subject_name(SSL_get0_peer_certificate(tls)),
                                      NID_commonName, told.name.data(), 128);
-    first = SSL_read(tls, told.first.data(), 128);  // What lets him resume comes before it.
+    first = SSL_read(tls, told.first.data(), 128);  // His session ticket comes before it.
     told.may_resume = SSL_SESSION_is_resumable(SSL_get0_session(tls)) == 1;
   }
   told.name.resize(static_cast<std::size_t>(std::max(size, 0)));

@@ -32,7 +32,7 @@ inline SyncReply Reply(std::uint64_t generation) {
   return {Stop{{generation}, {1}, StopCause::kLeave}, 5, Duration(3'000), Duration(1'000), {2}};
 }
 
-// What a channel's receiver heard.
+// The replies that a channel's receiver heard.
 struct Heard {
   std::uint64_t sequence = 0;
   Result<SyncReply> reply;
@@ -111,7 +111,7 @@ class WireTest : public testing::Test {
     return Until([&] { return heard_.size() >= count; });
   }
 
-  // What a node hears from `endpoint`: an empty text where its call is parked.
+  // The answer to a node from `endpoint`: an empty text where its call is parked.
   std::string TryToJoin(const Endpoint& endpoint, const Access& access) {
     heard_.clear();
     const std::size_t parked = parked_.size();
@@ -141,8 +141,8 @@ class WireTest : public testing::Test {
   std::vector<std::shared_ptr<PendingSync>> parked_;
   std::vector<CallName> cancelled_;
   std::vector<ControlRequest> asked_;
-  std::optional<Membership> node_self_;  // What the last stream of a node, and of an operator,
-  std::optional<AskStart> start_;        // began with.
+  std::optional<Membership> node_self_;  // The first words of a node's last stream.
+  std::optional<AskStart> start_;        // The first words of an operator's last stream.
   std::unique_ptr<NodeStream> node_stream_;
   std::unique_ptr<OperatorStream> operator_stream_;
   std::vector<Heard> heard_;

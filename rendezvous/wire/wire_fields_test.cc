@@ -176,7 +176,7 @@ TEST_F(WireStatus, WhatCannotBeIsRefusedByField) {
   }
 }
 
-// Workers and the system owe nobody short texts.
+// Workers and the system need not keep texts short.
 TEST_F(WireStatus, WritingCutsWhatReadingWouldRefuse) {
   run.waits_for = std::string(kMaxTextBytes + 1, 'x');
   wire.Clear();

@@ -85,7 +85,7 @@ TEST_P(EitherChannel, TheServerSeesACancelledCall) {
   channel_->Cancel();
   ASSERT_TRUE(Until([&] { return cancelled_.size() == 1; }));
   EXPECT_EQ(cancelled_[0], NameOf(Report(9)));
-  parked_[0]->Answer(Reply(1));  // To nobody.
+  parked_[0]->Answer(Reply(1));  // Without a caller.
   channel_->Send(Report(10), 5s, Note());
   ASSERT_TRUE(UntilParked(2));
   parked_[1]->Answer(Reply(2));

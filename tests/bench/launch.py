@@ -1,4 +1,4 @@
-"""What starting costs, what idling costs, how soon a worker's death is known.
+"""The cost of starting, the cost of idling, and how soon a worker's death is known.
 
     launch.py build/bin/ddprun build/tests/exec_stamp [--runs=20] [--window=120] [--torchrun=PATH]
 
@@ -56,7 +56,7 @@ def idle_wakeups(name, command, stamp, window):
     run = StampedRun([*command, *IDLE], stamp)
     run.wait_for_stamps(2)
     pids = supervisors(name, run.process.pid)
-    run.stays(2)  # What starting still has to do.
+    run.stays(2)  # The work that starting still has to do.
     before, begin = wakeups(pids), time.monotonic()
     run.stays(window)
     after, seconds = wakeups(pids), time.monotonic() - begin

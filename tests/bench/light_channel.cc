@@ -143,7 +143,7 @@ void LightChannel::State::Cancel() {
     stream_ += 2;
     Flush();
   } else {
-    out_ = Greeting();  // Nobody has heard of it.
+    out_ = Greeting();  // The server has not heard of it.
   }
 }
 
@@ -196,7 +196,7 @@ void LightChannel::State::Dial() {
   socklen_t size = sizeof address;
   const bool connected = ::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
   if (connected && session_) {
-    static_cast<void>(SSL_do_handshake(session_.get()));  // What it said is asked again.
+    static_cast<void>(SSL_do_handshake(session_.get()));  // Its result is asked for later.
     ERR_clear_error();
   }
   greeted_ = connected && !session_;
@@ -307,8 +307,8 @@ bool LightChannel::State::Take() {
   return true;
 }
 
-// False: the connection is no more. An answer is its message, whole; what has none is a refusal,
-// whatever its headers say.
+// False: the connection is no more. An answer is its message, whole; one without a message is a
+// refusal, regardless of its headers.
 bool LightChannel::State::OnFrame(FrameType type, char flags, std::uint32_t stream,
                                   std::string_view payload) {
   const std::uint64_t connection = connection_;

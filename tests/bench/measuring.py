@@ -1,4 +1,4 @@
-"""What the benchmarks of the launcher share: clean starts, waits, tables with spread."""
+"""The shared parts of the launcher's benchmarks: clean starts, waits, tables with spread."""
 
 import argparse
 import os

@@ -6,10 +6,10 @@ way takes it; begun from its file or forked from a preload process, on one node 
 
 Two workers in all; all kinds in turn, so that the machine's moods meet all alike. ddprun-train is
 its MLP on MNIST with checkpoints, Python (with a PYTHON that has torch) a DDP program of Gloo that
-knows nothing of ddprun and notes the moment of its first step. The parts are what `ddprun status`
-tells. ddprun-train's first step is told to its agent at once, so its whole is their sum: what nobody
-sees is missing (from the kill to the kernel's word, and the way of the directive), and `its line` is
-what is there from outside, some ten steps later. Of Python's, `the rest` is what the program does
+knows nothing of ddprun and notes the moment of its first step. The parts are those of `ddprun status`.
+ddprun-train reports its first step to its agent at once, so its whole is their sum: unseen times are
+missing (from the kill to the kernel's word, and the way of the directive), and `its line` is seen from
+outside, some ten steps later. Of Python's, `the rest` is what the program does
 itself: it joins its peers and takes a step. --python measures beside it what
 eight workers and their preload process hold in memory.
 """
@@ -38,7 +38,7 @@ PARTS = ("detect", "stop", "form", "start", "state", "first_step")
 
 
 class Run:
-    """One launcher, or one for each of two nodes; what they say is read as it comes."""
+    """One launcher, or one for each of two nodes; their lines are read as they come."""
 
     def __init__(self, launcher, program, nodes, environment, workers=2):
         self.scratch = tempfile.TemporaryDirectory(prefix="ddprun_bench_")

@@ -46,7 +46,7 @@ class Kind:
         run.end()
 
     def last_step(self, run, number):
-        """What the worker noted that stepped last, after so many restarts."""
+        """The note of the worker that stepped last, after so many restarts."""
         world = eventually(lambda: stamped(run.stamps, 2 * number, 2), LIMIT)
         if not world:
             sys.exit(f"{run.command}: no step within {LIMIT} s")

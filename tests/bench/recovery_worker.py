@@ -29,7 +29,7 @@ def main():
         optimizer.step()
         now = time.monotonic_ns()
         if first and "rest" in sys.argv:
-            gc.collect()  # What it holds is measured once it has told its step.
+            gc.collect()  # Its memory is measured once it has reported its step.
         if first:
             parts = [recovery_stamp.BEGUN, imported, joined] if "parts" in sys.argv else []
             with open(sys.argv[1], "a") as stamps:

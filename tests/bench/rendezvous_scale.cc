@@ -4,8 +4,8 @@
 //   rendezvous_scale DDPRUN [--agents=1000] [--rounds=5] [--idle=SECONDS] [--windows=N] [--token]
 //                    [--light] [--at-once=N] [--check]
 //
-// cold     nobody is connected -> every node has been told to run
-// warm     all but one wait; that one's first report -> the last node has been told to run
+// cold     no node is connected -> every node has its directive to run
+// warm     all but one wait; that one's first report -> the last node has its directive to run
 // idle     the server's share of a core while all nodes run and nothing happens
 // memory   the server's growth per node, in resident pages
 //
@@ -48,7 +48,7 @@ double MillisecondsSince(Clock::time_point begin) {
 }
 
 // ---- The nodes ----
-// Counts what the nodes of one round have been told.
+// Counts the directives of one round's nodes.
 struct Round {
   std::size_t waiting = 0;
   std::size_t running = 0;
@@ -367,8 +367,7 @@ int Main(int argc, char** argv) {
   const bool large = options.agents > 1'000;
   const auto bar = [&](double small, double big) { return large ? big : small; };
   std::printf("%zu nodes%*s%4s%11s%11s%11s\n", options.agents, 33, "", "n", "min", "median", "max");
-  bool good =
-      Row("cold: nobody connected to all told to run", figures.cold, "ms", bar(1'500, 12'000));
+  bool good = Row("cold: none connected to all may run", figures.cold, "ms", bar(1'500, 12'000));
   Row("cold: the server's CPU time", {figures.cold_cpu}, "ms", 0);
   Row("cold: the nodes' CPU time", {figures.cold_own_cpu}, "ms", 0);
   if (options.light) {
@@ -376,7 +375,7 @@ int Main(int argc, char** argv) {
         {static_cast<double>(figures.dialled) / static_cast<double>(options.agents)}, "", 0);
   }
   if (!figures.warm.empty()) {
-    good &= Row("warm: last report to all told to run", figures.warm, "ms", bar(250, 1'000));
+    good &= Row("warm: last report to all may run", figures.warm, "ms", bar(250, 1'000));
   }
   good &= Row("server memory per node", {figures.kilobytes}, "kB",
               large ? (options.token.empty() ? 40 : 110) : 0);

@@ -3,7 +3,7 @@
     takeover.py build/bin/ddprun build/tests/exec_stamp [--runs=5] [--age=62]
 
 Every machine is a network namespace on one bridge (needs root); off is: its link is cut and its
-processes are killed, so nobody hears of it. All see one folder as the run directory. In turn: three
+processes are killed, so no other machine hears of it. All see one folder as the run directory. In turn: three
 nodes and two, from the cut to the exec of the last worker of the next world; and a server alone on
 its host, killed for good, from the kill to the new server's word that every worker was found. And
 with the host alive, the server's agent of three nodes killed alone. A run's leases are long in its
@@ -78,11 +78,11 @@ class Machines:
         return max(int(ns) for _, _, ns in found)
 
     def skip(self):
-        """What was executed so far belongs to no world that is waited for."""
+        """Programs executed so far belong to no world that is waited for."""
         self.seen = len(read_text(self.stamps).splitlines())
 
     def wait_until(self, when, machine):
-        """What runs there may end before."""
+        """A program that runs there may end before."""
         try:
             self.runs[machine].wait(max(0, when - time.monotonic()))
         except subprocess.TimeoutExpired:

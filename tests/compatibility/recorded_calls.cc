@@ -1,14 +1,14 @@
-// What agents and servers of a release said to each other, as bytes in a file: noted between a real
-// agent and a real server, and played to those of now.
+// The calls between agents and servers of a release, as bytes in a file: noted between a real agent
+// and a real server, and played to those of now.
 //
 //   recorded_calls record SERVER FILE                     in between: listens (its address on
 //                                                         stdout), passes on, notes
 //   recorded_calls call SERVER FILE [PROTOCOL]            plays the agent
 //   recorded_calls serve FILE [REFUSAL]                   plays the server
 //
-// Who plays the agent puts the names that this server gave (term, world, beat) where the recorded
-// ones stood, and its own numbers of calls; all else is as it was, fields that nobody knows any
-// more too.
+// The player of the agent puts the names that this server gave (term, world, beat) where the
+// recorded ones stood, and its own numbers of calls; all else is as it was, also fields that are
+// unknown today.
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -33,7 +33,7 @@ int Record(const std::string& server, const std::string& path) {
   Channel channel(server);
   std::mutex mutex;
   std::ofstream file(path, std::ios::app);
-  std::string last;  // Noted; whoever asks again and again is noted once.
+  std::string last;  // Noted; a caller that asks again and again is noted once.
   return Listen([&](const std::string& method, const std::string& request,
                     std::chrono::system_clock::time_point deadline, Incoming* call) {
     const auto answered = [&, method, request, call](const grpc::Status& status,

@@ -1,4 +1,4 @@
-"""What agents and servers of every release have said, played to those of now: taken, or refused with the reason.
+"""The recorded calls of agents and servers of every release, played to those of now: taken, or refused with the reason.
 
 recorded_test.py --record   (root) notes what the programs of this build say into calls/, once for a release
 """

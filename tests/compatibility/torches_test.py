@@ -1,6 +1,6 @@
 """Programs under ddprun with the torch of other years: the environment, the store, and training to torchrun's very bits.
 
-scripts/setup.sh has them, each in a virtual environment of its own; what it misses it downloads (0.9 GB each).
+scripts/setup.sh has them, each in a virtual environment of its own; it downloads missing ones (0.9 GB each).
 """
 
 import os

@@ -32,7 +32,7 @@ def build(config, site):
 
 
 class Page(html.parser.HTMLParser):
-    """What a page loads, and the text of its article outside of code and headings."""
+    """The files that a page loads, and the text of its article outside of code and headings."""
 
     def __init__(self, text):
         super().__init__()

@@ -1,5 +1,5 @@
-"""Workers of a world that others have left behind: killed by their own node where it was asked to
-(--fence-after), and harmless where they go on."""
+"""Workers of a world that others have left behind: killed by their own node where it was asked
+to (--fence-after), and harmless where they continue."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ import side_by_side  # noqa: E402
 from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, kill_all, lease, read_text  # noqa: E402
 from tcp_proxy import TcpProxy  # noqa: E402
 
-# Speaks to the store of its generation, says so, and once more when it is told to.
+# Speaks to the store of its generation, says so, and once more when it is asked to.
 STORE_CLIENT = textwrap.dedent("""
     import os, select, socket, struct, sys
     def text(value):
@@ -107,7 +107,7 @@ class Fences(DdprunTest):
         output = sleeper.paths["out"]
         open(self.go, "w").close()
         os.kill(pids[0], signal.SIGCONT)  # The worker alone: its agent would end it.
-        # What it prints goes through its agent, which sleeps on; it has said all when it ends.
+        # Its output goes through its agent, which sleeps on; all of it is there when it ends.
         self.wait_for(lambda: self.stat(pids[0])[0] == "Z", first, what="the sleeper's end")
         for pid in pids[1:]:
             os.kill(pid, signal.SIGCONT)

@@ -1,4 +1,5 @@
-"""A server with few descriptors (ulimit -n): who is served is bounded, and who is not is not read."""
+"""A server with few descriptors (ulimit -n): the number of served connections is bounded, and the
+others are not read."""
 
 import os
 import re
@@ -38,7 +39,7 @@ class FewDescriptors(DdprunTest):
         return one
 
     def is_served(self, one):
-        """gRPC's own SETTINGS come to who is."""
+        """gRPC's own SETTINGS come to a served connection."""
         try:
             return one.recv(9) != b""
         except ConnectionResetError:
@@ -74,7 +75,7 @@ class FewDescriptors(DdprunTest):
         self.terminate(self.server)
 
 
-    # They took all for half a minute, and nobody came in.
+    # They took all for half a minute, and no node came in.
     def test_who_makes_no_call_makes_room_for_a_node(self):
         clients = [self.connect() for _ in range(CLIENTS)]
         self.ask("--nnodes=1:2", f"--rdzv-endpoint={self.endpoint}", "--insecure",

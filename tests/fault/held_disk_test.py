@@ -1,4 +1,4 @@
-"""A disk, a name server or the store's thread that does not answer: the agent goes on with its work."""
+"""A disk, a name server or the store's thread that does not answer: the agent continues its work."""
 
 import glob
 import os
@@ -28,7 +28,7 @@ class HeldDisk(DdprunTest):
         self.wait_for(lambda: os.path.exists(self.fifo + ".held"), *runs, what="the call that is held")
 
     def let_go(self):
-        # It stays open, so that nobody waits there any more.
+        # It stays open, so that no process waits there any more.
         self.addCleanup(os.close, os.open(self.fifo, os.O_RDWR))
 
     def living_workers(self):
@@ -50,7 +50,7 @@ class HeldDisk(DdprunTest):
             f"--master-port={self.endpoint.split(':')[1]}", f"--log-dir={self.path(f'logs{rank}')}", *flags,
             FAKE_WORKER, HELLO, *actions, environment=hold)
 
-    # Nobody would find it otherwise: the run is over before a slow disk has taken it.
+    # No other test would find it: the run is over before a slow disk has taken it.
     def test_evidence_of_the_last_failure_is_waited_for(self):
         run = self.start(self.logs(), FAKE_WORKER, "--exit=3", environment=self.hold("open:/evidence-1/node-"))
         self.wait_until_held(run)
@@ -98,7 +98,7 @@ class HeldDisk(DdprunTest):
         self.terminate(run)
         self.assertEqual(self.mark.living(), [])
 
-    # What the first worker wrote is kept, though nobody said where.
+    # The first worker's output is kept, though no place was given.
     def test_logs_of_a_worker_that_ran_before_the_start_was_given_up(self):
         logs = os.path.join(self.path("tmp"), "torchelastic_*", "**", "0", "stdout.log")
         kept = lambda: any("words\n" in read_text(path) for path in glob.glob(logs, recursive=True))
@@ -110,8 +110,8 @@ class HeldDisk(DdprunTest):
         self.terminate(run)
         self.assertTrue(kept())
 
-    # Its lease is renewed, and when the other node fails it joins the next generation; what the
-    # disk does to the one before is nothing any more.
+    # Its lease is renewed, and when the other node fails it joins the next generation; the disk's
+    # answer about the one before is nothing any more.
     def test_a_generation_that_is_given_up_never_comes_to_life(self):
         server = self.node(0, *self.fails_once()[2:], flags=["--max-restarts=1"])
         held = self.node(1, "--hang", flags=["--max-restarts=1"],
@@ -132,8 +132,8 @@ class HeldDisk(DdprunTest):
         self.assertEqual([server.wait(), held.wait()], [130, 130], server.all() + held.all())
         self.assertEqual(held.generations(), newer)
 
-    # Of the node that also hosts the server. Whoever reaches the store decides how long an iteration of
-    # its thread takes.
+    # Of the node that also hosts the server. A client that reaches the store decides how long an
+    # iteration of its thread takes.
     def test_the_store_stands_still(self):
         about = self.path("environment")
         server = self.node(0, f"--env-file={about}", "--hang", hold=self.hold("recv:hold-it"))
@@ -154,7 +154,7 @@ class HeldDisk(DdprunTest):
         self.assertNotIn("is lost", server.all())
 
     def takes_over_while_held(self, what, *flags):
-        """A node that could have been the first to serve; what it does then is held."""
+        """A node that could have been the first to serve; its operation then is held."""
         shared = f"--run-dir={self.path('shared')}"
         server = self.start("rendezvous", f"--listen={self.free_endpoint()}", shared)
         self.wait_for_text(server, "serving the rendezvous at")
@@ -242,7 +242,7 @@ class HeldDisk(DdprunTest):
     def test_how_the_run_failed_cannot_be_written(self):
         self.assertTrue(any(self.answers_while_it_reports() for _ in range(5)))
 
-    # What is begun goes with the agent, and it with its guard.
+    # A started operation goes with the agent, and it with its guard.
     def test_the_guard_is_killed_while_a_program_hangs(self):
         run = self.start("--nproc-per-node=2", FAKE_WORKER, HELLO, "--hang",
                          environment=self.hold("execve:LOCAL_RANK=1"))

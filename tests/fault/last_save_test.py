@@ -20,7 +20,7 @@ PROGRAM = """
 import os, pathlib, signal, sys, threading, time
 place, life = pathlib.Path(sys.argv[1]), os.environ["TORCHELASTIC_RESTART_COUNT"]
 ready, saved = place / ("ready." + life), place / ("saved." + life)
-told, seconds = threading.Event(), float(sys.argv[3])
+never, seconds = threading.Event(), float(sys.argv[3])
 def until_over():
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -28,14 +28,14 @@ def until_over():
 def compute():  # A fifth of a core, which is far more than threads that only wait use.
     for _ in until_over():
         sum(range(1000000))
-        told.wait(0.1)
+        never.wait(0.1)
 def write():
     with open(place / "checkpoint", "wb", buffering=0) as file:
         for _ in until_over():
             file.write(b"x")
-            told.wait(0.2)
+            never.wait(0.2)
 def rest():
-    told.wait(seconds)
+    never.wait(seconds)
 def child():  # The interpreter itself only waits.
     if os.fork() == 0:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -49,7 +49,7 @@ def save(*_):
 if life != "0":
     sys.exit(0)
 if os.environ["RANK"] == "0":
-    while not ready.exists(): told.wait(0.01)
+    while not ready.exists(): never.wait(0.01)
     sys.exit(3)
 signal.signal(signal.SIGTERM, save)
 ready.touch()

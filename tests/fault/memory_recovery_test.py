@@ -1,5 +1,5 @@
-"""The real trainer, killed at random steps: gone on with from memory, or from memory and checkpoints in
-turn, it ends with the bits of a run that nobody disturbed.
+"""The real trainer, killed at random steps: continued from memory, or from memory and checkpoints in
+turn, it ends with the bits of an undisturbed run.
 
 DDPRUN_MEMORY_KILLS=1000 kills it that often instead of 6 times, DDPRUN_SEED chooses the instants.
 """
@@ -40,7 +40,7 @@ class MemoryRecovery(DdprunTest):
         return self.parameters("calm")
 
     def kill_often(self, *runs):
-        """How often: each time after some steps that the newest world has told."""
+        """How often: each time after some steps that the newest world has reported."""
         chance = random.Random(SEED)
         told = runs[0]
         seen, kills = 0, 0
@@ -92,7 +92,7 @@ class MemoryRecovery(DdprunTest):
                     self.assertGreater(from_memory, 0, run.all())
 
     def steps_told(self, run):
-        """Since it began, or went on, the last time."""
+        """Since it began, or continued, the last time."""
         return len(TOLD.findall(re.split("global batch", run.all())[-1]))
 
     def kill_a_worker(self, rank=0):

@@ -1,4 +1,5 @@
-"""What ddprun writes to, or reads from, stands still: its own work goes on all the same."""
+"""A file or pipe that ddprun writes to, or reads from, stands still: its own work continues all
+the same."""
 
 import glob
 import os
@@ -20,7 +21,7 @@ from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, eventually, held
 
 
 class FullPipe:
-    """A pipe that nobody reads and nothing fits into, until `read_on`."""
+    """A pipe that has no reader and no room, until `read_on`."""
 
     def __init__(self, test):
         self.reader, self.writer = os.pipe()
@@ -49,7 +50,7 @@ class FullPipe:
             self.text = data[self.filling:].decode(errors="replace")
 
     def drop(self):
-        """Nobody can read it any more."""
+        """It cannot be read any more."""
         os.close(self.reader)
         self.reader = None
 
@@ -127,7 +128,7 @@ class Standstill(DdprunTest):
         pipe.thread.join()
         self.assertIn("Root Cause", pipe.text)
 
-    # The guard's words come after its sweep, and nobody has to hear them.
+    # The guard's words come after its sweep, and need no reader.
     def test_the_agent_is_killed_while_nobody_reads_or_can(self):
         for reader in ("stands still", "is gone"):
             with self.subTest(reader):

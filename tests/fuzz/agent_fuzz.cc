@@ -1,7 +1,7 @@
-// What a server that nobody can trust may tell one node, in whatever order, well formed and never
-// true, while its workers end, hang, speak and cannot be killed, and its check says what it likes:
-// the node keeps every promise that it made, has one generation at a time, says no more than it
-// may, never stands still, and kills what it stops.
+// Directives of an untrusted server to one node, in any order, well formed and never true, while
+// its workers end, hang, speak and cannot be killed, and its check says anything: the node keeps
+// every promise that it made, has one generation at a time, says no more than it may, never stands
+// still, and kills the workers that it stops.
 //
 // The input is a list of events; the machine here does what the agent tells it, late or never.
 #include <algorithm>
@@ -173,7 +173,7 @@ class Machine {
     return wake.has_value();
   }
 
-  // Nobody answers any more, and no worker ends by itself.
+  // No server answers any more, and no worker ends by itself.
   void IsLeftAlone() {
     for (int i = 0; i < 5'000 && !over_ && state_.phase == AgentPhase::kStopping && !killed_; ++i) {
       if (called()) {
@@ -258,7 +258,7 @@ class Machine {
     }
     CHECK(state_.failures.size() <= kMaxFailures);
     CHECK(state_.heartbeats.size() <= config_.workers);
-    // Somebody has to do something next, and it is not this node again and again.
+    // Another process has to do something next, and it is not this node again and again.
     CHECK(over_ || state_.call_open || running_ || NextWake(state_, config_));
   }
 
@@ -289,7 +289,7 @@ class Machine {
   std::optional<Placement> running_;  // Until every process is gone.
   std::uint32_t alive_ = 0;
   std::optional<Generation> ever_;  // The last that was started.
-  Generation promised_;             // Told to the server: never again one up to here.
+  Generation promised_;             // Promised to the server: never again one up to here.
   bool killed_ = false;
   bool checking_ = false;
   bool fit_ = true;

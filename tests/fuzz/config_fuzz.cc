@@ -23,7 +23,7 @@
 
 namespace ddprun {
 
-// What verbs do is not done here, and needs no gRPC then.
+// The work of verbs is not done here, and needs no gRPC then.
 std::string EnvironmentReport() {
   CHECK(false);
 }
@@ -110,7 +110,7 @@ void ReadCommandLine(std::vector<std::string> lines, const std::string& name) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const ScratchDirectory scratch;  // No ddprun.toml of anybody's is here.
+  static const ScratchDirectory scratch;  // No user's ddprun.toml is here.
   static const bool moved = ::chdir(scratch.path().c_str()) == 0;
   CHECK(moved);
   FuzzInput input(data, size);

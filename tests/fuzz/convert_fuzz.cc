@@ -1,5 +1,5 @@
 // Everything that peers and operators send a server, and a server its nodes: bytes to Protobuf to
-// values. What is taken must go back over the wire as it came.
+// values. Messages that are taken must go back over the wire as they came.
 #include <google/protobuf/stubs/logging.h>
 #include "rendezvous/wire/convert.h"
 

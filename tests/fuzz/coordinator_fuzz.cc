@@ -1,6 +1,6 @@
-// What somebody who is let in may say to the coordinator of a run, in whatever order, well formed
-// and never true: a node that is in no world changes nothing of what a world's nodes are told, one
-// that is a member harms its own run alone, and nobody makes the server hold more than it may.
+// Messages of authenticated callers to the coordinator of a run, in any order, well formed and
+// never true: a node that is in no world changes no directive of a world's nodes, one that is a
+// member harms its own run alone, and no caller makes the server hold more than it may.
 //
 // Two runs are played with two honest nodes each, on one clock. The input is a list of steps: who
 // speaks, what has happened to him, how much time goes by.
@@ -21,9 +21,9 @@ namespace {
 using namespace ddprun;
 
 constexpr std::size_t kRunBytes = 60'000;
-constexpr std::size_t kWorldsPart = 40'000;  // Its members, whom nobody forgets.
+constexpr std::size_t kWorldsPart = 40'000;  // Its members, which are never forgotten.
 constexpr Duration kLease{1'000};
-constexpr Duration kBeat = kLease * 3 / 10;  // What a node returns is one beat old.
+constexpr Duration kBeat = kLease * 3 / 10;  // The beat that a node returns is one beat old.
 constexpr int kMostSteps = 400;
 
 Time At(Duration since_start) {

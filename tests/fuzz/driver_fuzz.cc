@@ -1,6 +1,6 @@
-// What the nodes of one run, and people, may say to a server that has other runs as well: whatever
-// it is, nodes of the others are told the same at the same time, and people who ask about those
-// hear the same.
+// Messages of one run's nodes, and of people, to a server that has other runs as well: for any of
+// them, nodes of the others get the same directives at the same time, and people who ask about
+// those hear the same.
 //
 // Two servers with real drivers play one run of two honest nodes; to one of them others come, each
 // with a run of his own making. The input is a list of steps: who speaks, whose call ends, what is
@@ -26,7 +26,7 @@ constexpr Duration kBeat = kLease / 2;
 constexpr const char* kRun = "run";
 const RunSpec kShape{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1'000};
 
-// What came of a call, for as long as its caller wants to know.
+// The result of a call, for as long as its caller wants to know.
 struct Answered {
   std::optional<SyncReply> reply;
   bool refused = false;

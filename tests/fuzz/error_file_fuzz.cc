@@ -1,4 +1,4 @@
-// What a dying worker left in its error file, and what anybody wrote into the watchdog's pipe.
+// The error file of a dying worker, and any bytes in the watchdog's pipe.
 #include "agent/watch/error_file.h"
 #include "agent/watch/timer_request.h"
 #include "common/check.h"
@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text = FuzzInput(data, size).DeepText();
   const std::optional<WorkerError> error = ParseErrorFile(text);
   const std::optional<std::string> coded = WithErrorCode(text, 3);
-  CHECK(!error || coded);  // Whatever is an error of a worker is a JSON object.
+  CHECK(!error || coded);  // Each error of a worker is a JSON object.
   if (error) {
     const std::optional<WorkerError> again = ParseErrorFile(*coded);
     CHECK(again && again->message == error->message);

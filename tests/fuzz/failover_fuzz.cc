@@ -1,5 +1,5 @@
-// What a directory and servers that nobody can trust may bring a candidate to, well formed and
-// never true.
+// Answers of an untrusted directory and untrusted servers to a candidate, well formed and never
+// true.
 //
 // It asks for one thing at a time, and never again and again at once; serves what it has claimed
 // alone, and claims only beyond what it knows; moves its own claim alone, and its counter only
@@ -136,7 +136,7 @@ class Node {
                        CHECK(served_ && down.claim.number == served_->number);
                        CHECK(!down.text.empty());
                        served_.reset();
-                       asked_ = Asked::kNothing;  // A move that is under way moves nobody.
+                       asked_ = Asked::kNothing;  // During a move no second one begins.
                      },
                      [&](const Notice& notice) { CHECK(!notice.text.empty()); },
                  },

@@ -51,10 +51,10 @@ void UseLog(const std::vector<std::string>& pieces, bool others_live) {
   const Result<FenceRecord> claimed = log.Claim(writer, liveness, warnings);
   if (!claimed) {
     const Result<std::optional<FenceRecord>> after = log.Newest(warnings);
-    CHECK(after && *after == *before);  // Who was refused changed nothing.
+    CHECK(after && *after == *before);  // A refused writer changed nothing.
     return;
   }
-  // Nobody's checkpoints are hidden.
+  // No training's checkpoints are hidden.
   CHECK(!*before || (claimed->lineage == (**before).lineage && claimed->best == (**before).best));
   CHECK(log.CheckMine(writer));
   const CheckpointRef head{"step-00000100-0000000000000005", 17};

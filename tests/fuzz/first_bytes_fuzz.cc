@@ -1,5 +1,5 @@
-// Who speaks on a new connection, byte by byte, and the little HTTP, of both kinds, that the port
-// answers.
+// The first bytes on a new connection, one by one, and the little HTTP, of both kinds, that the
+// port answers.
 #include <algorithm>
 
 #include "common/check.h"
@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Protocol decided = Protocol::kUndecided;
   for (std::size_t length = 1; length <= std::min(bytes.size(), kMaxFirstBytes); ++length) {
     const Protocol protocol = ProtocolOf(bytes.substr(0, length));
-    // Nobody is handed over on bytes that more bytes would have given another meaning.
+    // No connection is handed over on bytes that more bytes would have given another meaning.
     CHECK(decided == Protocol::kUndecided || protocol == decided);
     decided = protocol;
   }

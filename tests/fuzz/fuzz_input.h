@@ -1,4 +1,4 @@
-// What every fuzz target is made of: the bytes of one input, taken apart front to back.
+// The base of every fuzz target: the bytes of one input, taken apart front to back.
 //
 // A target is one function, LLVMFuzzerTestOneInput: libFuzzer calls it (scripts/fuzz.sh), or
 // replay_main.cc with the inputs kept under corpus/. It aborts, by CHECK or by a sanitizer, on
@@ -19,7 +19,7 @@ extern "C" __attribute__((weak)) std::size_t __sanitizer_get_current_allocated_b
 
 namespace ddprun {
 
-// What the process has from its allocator now, whoever that is.
+// The memory that the process has from its allocator now, regardless of which one that is.
 inline std::size_t AllocatedBytes() {
   if (__sanitizer_get_current_allocated_bytes != nullptr) {
     return __sanitizer_get_current_allocated_bytes();
@@ -46,7 +46,7 @@ class FuzzInput {
   std::string_view Rest() const { return rest_; }
   std::string RestText() const { return std::string(rest_); }
 
-  // What is left; but OPEN~MIDDLE~CLOSE is a text with OPEN before and CLOSE behind MIDDLE so many
+  // The rest; but OPEN~MIDDLE~CLOSE is a text with OPEN before and CLOSE behind MIDDLE so many
   // times that together they are beyond any depth: no input of a few kB is by itself.
   std::string DeepText() const {
     const std::vector<std::string> parts = Pieces("~");
@@ -61,7 +61,7 @@ class FuzzInput {
     return before + parts[1] + after;
   }
 
-  // What is left, cut at each `separator`.
+  // The rest, cut at each `separator`.
   std::vector<std::string> Pieces(std::string_view separator) const {
     std::vector<std::string> pieces;
     std::string_view left = rest_;

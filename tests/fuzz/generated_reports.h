@@ -1,5 +1,5 @@
-// Who speaks to a coordinator: a node that does what it is told, and one that makes up all that the
-// border lets through (rendezvous/wire/wire_messages.h).
+// The nodes that speak to a coordinator: one that follows its directive, and one that makes up all
+// that the border lets through (rendezvous/wire/wire_messages.h).
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace ddprun {
 
-// Does what it is told; its workers never end by themselves.
+// Follows its directive; its workers never end by themselves.
 struct HonestNode {
   NodeReport report;
 

@@ -1,4 +1,4 @@
-// What any process of a worker may send the agent's notify socket.
+// Any bytes that a process of a worker may send to the agent's notify socket.
 #include "proto/notify.h"
 
 #include <algorithm>

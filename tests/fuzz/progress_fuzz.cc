@@ -1,4 +1,4 @@
-// What any worker prints, in pieces of any size, under --progress-from=auto or an expression.
+// Any output of a worker, in pieces of any size, under --progress-from=auto or an expression.
 #include <algorithm>
 
 #include "agent/workers/progress_lines.h"

@@ -20,7 +20,7 @@ bool Replay(const fs::path& path) {
     std::fprintf(stderr, "cannot read '%s'\n", path.c_str());
     return false;
   }
-  std::fprintf(stderr, "%s\n", path.c_str());  // Who reads a crash sees with what.
+  std::fprintf(stderr, "%s\n", path.c_str());  // The reader of a crash sees its input.
   LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   return true;
 }

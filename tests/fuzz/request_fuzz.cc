@@ -1,5 +1,5 @@
-// What nodes, operators and servers say of operators' requests to each other, whatever they are, in
-// three plays; the input's first byte says which, the others are its steps.
+// Messages of nodes, operators and servers about operators' requests, true or not, in three plays;
+// the input's first byte says which, the others are its steps.
 //
 //   server  an honest node's pieces reach their operator in their order, once each, and each is
 //           made because the operator wanted it
@@ -126,7 +126,7 @@ struct Server {
                              : Open(kNames[input.Byte() % 4], 1 + input.Byte() % 3);
     }
   }
-  // Operators go; what was asked is forgotten.
+  // Operators go; their requests are forgotten.
   void End() {
     for (auto& [which, one] : operators) {
       one.log->Break();

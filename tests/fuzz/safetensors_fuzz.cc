@@ -1,4 +1,4 @@
-// A checkpoint's tensors as somebody else's file may have them. What is taken is written back and
+// A checkpoint's tensors as a foreign file may have them. A file that is taken is written back and
 // read as the same.
 #include "trainer/checkpoint/safetensors.h"
 

@@ -1,5 +1,5 @@
-// What any process of a worker may write to its step page: pages as bytes, one after the other, and
-// before each how far a datagram says that it is to be read.
+// Any bytes that a process of a worker may write to its step page: pages as bytes, one after the
+// other, and before each how far a datagram says that it is to be read.
 #include "agent/watch/step_page.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Bytes that clients send the workers' store: the stream is cut anywhere, and means the same
-// however it is cut; what it asks for is done by a table that never holds more than its bound.
+// however it is cut; its requests are done by a table that never holds more than its bound.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -51,7 +51,7 @@ Parsed ParseAll(std::string_view bytes, std::size_t step) {
   return parsed;
 }
 
-// What is to be sent leaves whole, in whatever pieces the socket takes it.
+// Each answer leaves whole, in any pieces that the socket takes.
 std::string Drain(StoreOutput output, std::size_t step) {
   std::string sent;
   while (!output.empty()) {

@@ -11,10 +11,10 @@
 //                                scheduler's, of a program that saves; "trainer 1": workers
 //                                say hello
 //   > at 3s crash server         also: start server; "state-dir 1" in the first line: it has one;
-//                                "shared 1": no such machine, since nodes with one directory carry
+//                                "shared 1": no such machine, since nodes with one directory host
 //                                the server
 //
-// and goes on with the transcript. Blank lines before the transcript are ignored.
+// and continues with the transcript. Blank lines before the transcript are ignored.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -190,7 +190,7 @@ int main(int argc, char** argv) {
   if (argc < 2 || argc > 3 || (argc == 3 && std::string(argv[2]) != "--rewrite")) {
     ddprun::sim::Fail("usage: ddprun_golden FILE [--rewrite]", argc > 2 ? argv[2] : "");
   }
-  ddprun::StartLog("ddprun_golden", ddprun::LogLevel::kError);  // What nodes say is in it anyway.
+  ddprun::StartLog("ddprun_golden", ddprun::LogLevel::kError);  // Nodes' lines are in it anyway.
   const File file = ddprun::sim::Read(argv[1]);
   const std::vector<std::string> lines = ddprun::sim::Play(file.script);
   if (argc == 2) {

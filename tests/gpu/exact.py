@@ -1,4 +1,4 @@
-"""What must be equal bit for bit: resumed, replayed and moved trainings."""
+"""The trainings that must be equal bit for bit: resumed, replayed and moved."""
 
 import shutil
 

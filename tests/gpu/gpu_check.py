@@ -77,7 +77,7 @@ def run_check(kit, seconds, gpu, timed, function):
         result = {"status": "skipped" if kit.cut_off else "failed", "why": str(failure), "told": failure.told}
     except Skipped as reason:
         result = {"status": "skipped", "why": str(reason), "told": reason.told}
-    except Exception as error:  # Of the check itself; the others go on.
+    except Exception as error:  # Of the check itself; the others continue.
         result = {"status": "failed", "why": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
     if result["status"] != "ok":
         kit.say(f"  {result['status'].upper()}: {result['why'][:700]}")

@@ -17,7 +17,7 @@ def two_hosts(kit, *flags):
     """Two agents of one run whose ranks take each other for ranks of two hosts, so that both may use the one GPU.
 
     NCCL tells hosts apart by NCCL_HOSTID, ddprun-train by the kernel's boot id: the second agent sees another one, in a mount
-    namespace of its own. What they send goes through sockets of the loopback interface: this tests behaviour, not speed.
+    namespace of its own. Their data goes through sockets of the loopback interface: this tests behaviour, not speed.
     """
     if not kit.pretend and kit.run(["unshare", "-m", "true"], 5).code != 0:
         raise Skipped("two ranks cannot share a GPU here: unshare -m is refused")

@@ -15,7 +15,8 @@ STEPS = os.path.join(HERE, "ddp_steps.py")
 
 @check(30, gpu=False, after="nccl_two_ranks")
 def hang_evidence(kit):
-    """An ordinary torch program of two ranks, one of which takes part in nothing any more: who is named, and what is kept."""
+    """An ordinary torch program of two ranks, one of which takes part in nothing any more: the rank that is named, and the
+    evidence that is kept."""
     if not kit.has_torch:
         raise Skipped("there is no torch")
     nccl = kit.two_nccl_ranks and not kit.pretend

@@ -1,4 +1,5 @@
-"""What every check on a GPU machine uses: programs that are started, watched and ended in time, and results on disk."""
+"""The shared parts of every check on a GPU machine: programs that are started, watched and ended in time, and
+results on disk."""
 
 import contextlib
 import json
@@ -22,7 +23,7 @@ CHECKS = []
 
 
 class Failed(Exception):
-    """A check did not find what must be; `told` is what it has measured all the same."""
+    """A check did not find an expected state; `told` has its measurements all the same."""
 
     def __init__(self, why, told=None):
         super().__init__(why)
@@ -30,7 +31,8 @@ class Failed(Exception):
 
 
 class Skipped(Exception):
-    """A check, or a part of it, cannot be done here or in the time that is left; `told` is what was done."""
+    """A check, or a part of it, cannot be done here or in the time that is left; `told` has the parts
+    that were done."""
 
     def __init__(self, why, told=None):
         super().__init__(why)

@@ -1,4 +1,4 @@
-"""What the machine is, and what ddprun makes of its GPUs."""
+"""The machine itself, and ddprun's view of its GPUs."""
 
 import json
 import re

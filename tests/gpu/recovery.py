@@ -28,7 +28,7 @@ def newest_startup(kit):
 
 
 def preloaded(kit):
-    """What `ddprun status` says of the preload process of the only node."""
+    """The words of `ddprun status` on the preload process of the only node."""
     return "".join(fact["value"] for node in status_of_run(kit).get("nodes", []) for fact in node["facts"] if fact["name"] == "preload")
 
 

@@ -53,7 +53,7 @@ def every_model(kit):
 
 
 def judged(told, failures, left_out=()):
-    """What a check of several parts comes to."""
+    """The result of a check of several parts."""
     if failures:
         raise Failed("; ".join(failures), told)
     if left_out:

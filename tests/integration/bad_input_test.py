@@ -1,4 +1,4 @@
-"""What the user or the network gets wrong: one message that names it, the exit code, no crash."""
+"""Mistakes of the user or the network: one message that names each, the exit code, no crash."""
 
 import http.server
 import os
@@ -85,7 +85,7 @@ class CommandLine(DdprunTest):
         os.symlink("away", self.path("ddprun.toml"))
         self.refused(FAKE_WORKER, names="cannot open 'ddprun.toml': No such file or directory")
 
-    # What has to be looked for first: files, addresses, runs.
+    # Mistakes that need a look first: files, addresses, runs.
     def test_what_a_verb_does_not_find_is_one_line_too(self):
         verbs = ("status", "logs", "stacks", "save", "drain n0", "stop", "stop --soon", "report")
         table = [(verb.split(), flag) for verb in verbs for flag in ("--endpoint", "--run-dir", "--rdzv-id")]

@@ -58,7 +58,7 @@ class OneNode(Machine):
         self.assertNotIn("would be refused", run.out())
 
     def test_a_launch_that_is_killed_leaves_no_file(self):
-        """What is left in TMPDIR fails each test here."""
+        """A file left in TMPDIR fails each test here."""
         run = self.start("check", "--nnodes=2", f"--rdzv-endpoint={self.free_endpoint()}", environment=self.machine(0))
         self.wait_for_text(run, "waiting for nodes")
         run.signal(signal.SIGKILL)
@@ -83,7 +83,7 @@ class Nodes(Machine):
         for i in range(NODES):
             self.limit(i, FAST)
 
-    # What the switch sends to it, and what it sends.
+    # The packets that the switch sends to it, and those that it sends.
     def limit(self, i, rate, verb="add"):
         self.network.switch.run("tc", "qdisc", verb, "dev", f"m{i}", "root", "tbf", "rate", rate, *SHAPE)
 
@@ -112,7 +112,7 @@ class Nodes(Machine):
             self.network.switch.run("tc", *words.split())
         found, verdicts = self.problems()
         self.assertEqual(verdicts, ["ok"] * NODES, found)
-        for line, way in zip(found, ((1, 3), (3, 1))):  # What comes back waits in the same queue.
+        for line, way in zip(found, ((1, 3), (3, 1))):  # Packets that come back wait in the same queue.
             self.assertRegex(line, r"^slow link: node %d \(\S+\) -> node %d \(\S+\): \S+ MB/s; the median of all" % way)
         self.assertIn(len(found), (1, 2), found)
 

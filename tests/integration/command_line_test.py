@@ -1,4 +1,4 @@
-"""What a user sees of the command line: plans, reports, names, completion, CPUs, colours."""
+"""The user's view of the command line: plans, reports, names, completion, CPUs, colours."""
 
 import json
 import os

@@ -13,7 +13,7 @@ from ddprun_runs import FAKE_WORKER, DdprunTest  # noqa: E402
 from watching_test import PROMTOOL  # noqa: E402
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-# What Grafana puts in by itself.
+# Grafana's own settings.
 GIVEN = {"__range": "5m"}
 
 
@@ -93,7 +93,7 @@ class Shown(DdprunTest):
                 "ddprun_last_step 2" in text and "ddprun_node_step{" in text else ""
         text = self.wait_for(recovered, run)
         self.terminate(run)
-        # What a scheduler alone tells.
+        # The metrics of a scheduler alone.
         series = re.findall(r"^(\w+)(?:\{(.*)\})? (\S+)$", text + "ddprun_job_seconds_left 100\n", re.M)
         known = known_metrics()
         self.assertEqual({name for name, _, _ in series} - known.keys(), set())

@@ -74,7 +74,7 @@ class WhichPython(DdprunTest):
         self.write("train.py", "import os, sys\nprint('ran by', os.environ['WHO'] if 'WHO' in os.environ else sys.executable)\n")
 
     def folder(self, name, *programs):
-        """A folder of programs that say whose they are; a Python goes on with the script."""
+        """A folder of programs that say whose they are; a Python continues with the script."""
         place = self.path(name, "bin")
         os.makedirs(place)
         for program in programs:

@@ -1,4 +1,4 @@
-"""What a run leaves in its directory, whatever its end and its disk, and `ddprun report` of it."""
+"""The files of a run in its directory, for any end and any disk, and `ddprun report` of it."""
 
 import glob
 import json
@@ -51,7 +51,7 @@ class Evidence(DdprunTest):
 
 class AtItsEnd(Evidence):
 
-    # Nobody could say how it ended; its events up to then are there.
+    # How it ended is unknown; its events up to then are there.
     def test_a_run_whose_agent_was_killed(self):
         run = self.launch(*STEPS)
         self.wait_for_step(run)
@@ -93,7 +93,7 @@ class Packed(Evidence):
         self.assertIn(b"key.pem: not one of ddprun's files", inside["MANIFEST"])
         self.assertIn(b"attempt_0/0/stacks.txt: not an ordinary file", inside["MANIFEST"])
         self.assertFalse(any(SECRET.encode() in bytes_ for bytes_ in inside.values()))
-        # What is there already stays, unless it is named.
+        # A file that is there already stays, unless it is named.
         before = os.stat(archive).st_ino
         self.assertIn("exists already", self.report(self.run_directory(), expect=1).stderr)
         self.assertEqual(os.stat(archive).st_ino, before)

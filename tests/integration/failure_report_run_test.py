@@ -1,4 +1,4 @@
-"""What a failed run says last, and the error files that workers leave."""
+"""The last lines of a failed run, and the error files that workers leave."""
 
 import json
 import os
@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from ddprun_runs import DDPRUN, FAKE_WORKER, DdprunTest, read_text  # noqa: E402
 
 TWO = "--nproc-per-node=2"
-# What @record writes; the worker then fails like any other.
+# The file that @record writes; the worker then fails like any other.
 RECORD = """
 import json, os, sys
 with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:

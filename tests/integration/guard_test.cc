@@ -52,7 +52,7 @@ TEST_F(GuardTest, ADescriptorIsHeldUntilTheEnd) {
   EXPECT_FALSE(taken());
 }
 
-// What the agent left last, even if it dies right after it said so.
+// The agent's last words, even if it dies right after it said so.
 TEST_F(GuardTest, ATextThatTheAgentLeftIsDealtWithAfterItsDeath) {
   for (const std::string last : {"second", ""}) {
     const pid_t guard = ::fork();

@@ -1,4 +1,4 @@
-"""Hung workers: who is blamed, what becomes of the run, and the stacks it leaves."""
+"""Hung workers: the blamed rank, the end of the run, and the stacks it leaves."""
 
 import glob
 import json
@@ -152,7 +152,7 @@ class Hangs(DdprunTest):
                               limit=60)
         self.assertEqual(run.generations(), [1, 2])
         self.assertRegex(run.err(), r"restarting all workers \(1 of 1\): rank 1 \(.*\) hung: no step")
-        # Nobody asked for files, so the one to look at is shown, line by line.
+        # No files were asked for, so the one to look at is shown, line by line.
         self.assertRegex(run.err(), r"\n== stacks of rank 1 \(pid \d+\)\n-- process \d+:\n(-- gdb:|thread \d+ )")
         self.assertNotIn("\\n", run.err())
 

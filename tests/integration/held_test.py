@@ -8,7 +8,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 from ddprun_runs import DdprunTest, read_text  # noqa: E402
 
-# In its first generation it leaves FIFOs that nobody writes to or reads from where the agent looks
+# In its first generation it leaves FIFOs without writers and readers where the agent looks
 # for its files, and fails; then it waits.
 LEAVES_FIFOS = """
 import os, signal, sys

@@ -1,4 +1,4 @@
-"""What ddprun itself knows of each node's GPUs (--host-check): with a driver that is made up."""
+"""ddprun's own facts of each node's GPUs (--host-check): with a driver that is made up."""
 
 import os
 import sys
@@ -90,7 +90,7 @@ class OneNode(Machines):
         run = self.ask("--host-check=no", FAKE_WORKER, expect=2)
         self.assertIn("--host-check must be on, observe or off: 'no'", run.err())
 
-    # Seconds, not for ever; and the end waits for nobody.
+    # Seconds, not for ever; and the end waits for no process.
     def test_a_driver_that_hangs_delays_the_start_and_is_left_behind(self):
         fifo = self.path("fifo")
         os.mkfifo(fifo)

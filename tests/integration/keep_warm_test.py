@@ -62,7 +62,7 @@ class KeepWarm(DdprunTest):
         return self.wait_for(read, run, what=f"{count} workers")
 
     def first(self):
-        """What the workers of a run say, and the process that is kept."""
+        """The lines of a run's workers, and the process that is kept."""
         run = self.begin("1")
         self.assertEqual(run.wait(), 0, run.all())
         told = self.said(2, run)

@@ -1,4 +1,5 @@
-"""A worker's death is known before the process can be waited for: its peers stop, and its end is told when it has come.
+"""A worker's death is known before the process can be waited for: its peers stop, and its end is reported when it
+has come.
 
 A debugger holds the dead worker here, as the kernel does while it takes gigabytes back.
 """
@@ -15,7 +16,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "support"))
 from ddprun_runs import TRAIN, DdprunTest, read_text  # noqa: E402
 
 PTRACE_SEIZE = 0x4206
-# Rank 0 says that it was told to end, and ends.
+# Rank 0 says that it was asked to end, and ends.
 WORKER = """
 import os, signal
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
@@ -28,7 +29,7 @@ print("told", flush=True)
 
 
 def hold(pid):
-    """Nobody else can wait for it before `let_go`."""
+    """No other process can wait for it before `let_go`."""
     call = ctypes.CDLL(None, use_errno=True).ptrace
     call.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
     if call(PTRACE_SEIZE, pid, None, None) != 0:

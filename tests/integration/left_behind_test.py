@@ -1,4 +1,4 @@
-"""What a worker leaves behind when it ends: shared memory, and processes."""
+"""State that a worker leaves behind when it ends: shared memory, and processes."""
 
 import os
 import re
@@ -9,8 +9,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import side_by_side  # noqa: E402
 from ddprun_runs import DdprunTest, read_text  # noqa: E402
 
-# Makes a segment named after its rank, with a helper process that has it open too, and ends as it is
-# told for its attempt once both ranks are so far.
+# Makes a segment named after its rank, with a helper process that has it open too, and ends as its attempt is to
+# end once both ranks are so far.
 SEGMENTS = r"""
 import multiprocessing, os, select, signal, sys
 from multiprocessing import resource_tracker, shared_memory
@@ -138,7 +138,7 @@ class SharedMemory(DdprunTest):
         self.assertEqual(self.segments(), [], run.all())
 
 
-# A worker that starts something in the background, which writes a file once it is told so, and ends.
+# A worker that starts something in the background, which writes a file once it is asked to, and ends.
 UPLOAD = """
 import os, subprocess, sys
 script = 'read told <"$1"; echo "$told" >"$2"'

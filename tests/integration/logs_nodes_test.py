@@ -42,7 +42,7 @@ class Nodes(Asks):
         refused = self.ask("logs", f"--endpoint={self.endpoint}", expect=2, environment=away)
         self.assertIn("token", refused.err())
 
-    # Its agent stands still: it is named, and the others' lines are told.
+    # Its agent stands still: it is named, and the others' lines are shown.
     def test_a_node_that_never_answers(self):
         nodes = self.two()
         self.wait_for(self.all_told)
@@ -53,7 +53,7 @@ class Nodes(Asks):
         self.assertTrue({0, 1} <= told, asked.all())
         self.assertRegex(asked.err(), "node .* (has not answered within 15|is cut off)")
 
-    # One that another node has found again goes on, without a line twice.
+    # One that another node has found again continues, without a line twice.
     def test_who_follows_is_told_by_the_next_server_too(self):
         self.run_directory_stays = True
         shared = self.path("shared")

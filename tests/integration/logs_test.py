@@ -1,4 +1,4 @@
-"""What operators have fetched from all nodes: ddprun logs, stacks and status --watch."""
+"""Texts that operators have fetched from all nodes: ddprun logs, stacks and status --watch."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from ddprun_runs import FAKE_WORKER, HELLO, read_text  # noqa: E402
 
 
 class OneNode(Asks):
-    """A run that listens for nobody by TCP."""
+    """A run that does not listen by TCP."""
 
     def start_one(self, *actions, workers=2, flags=()):
         run = self.start(f"--rdzv-id={self.run_id}", f"--nproc-per-node={workers}", *flags, FAKE_WORKER, HELLO,

@@ -86,7 +86,7 @@ class Munge(MungeTest):
         self.assertNotIn(self.token(), first.all() + second.all())
         self.assertNotIn("can join this run", first.err())
 
-    # Outside of the job as well: whoever has the site's MUNGE, and is of that user.
+    # Outside of the job as well: each process that has the site's MUNGE, and is of that user.
     def test_whoever_is_refused_asks(self):
         first = self.node(0)
         self.wait_for_text(first, "serving the rendezvous")

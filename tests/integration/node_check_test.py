@@ -12,7 +12,7 @@ from ddprun_asks import Asks  # noqa: E402
 from ddprun_nodes import MeetingNodes  # noqa: E402
 from ddprun_runs import FAKE_WORKER, HELLO, command_of, eventually, read_text  # noqa: E402
 
-# Refuses where a file says why; what it is asked for is noted.
+# Refuses where a file says why; each request is noted.
 CHECK = 'echo "$DDPRUN_CHECK_CAUSE" >> "$NOTES"; if test -e "$WHY"; then cat "$WHY"; exit 1; fi'
 HANGS = "touch hanging; sleep 1000 & setsid sleep 1000 & (setsid sleep 1000 &) ; sleep 1000"
 
@@ -77,7 +77,7 @@ class OneNode(Asks):
         self.assertEqual(len(run.workers()), 1)
         self.assertEqual(run.err(), "")
 
-    # There is nobody else to wait for.
+    # There is no other node to wait for.
     def test_one_that_is_refused_ends_the_run(self):
         run = self.run_ddprun("--node-check=echo no disk; false", FAKE_WORKER, HELLO, expect=69)
         self.assertIn("this run's only node is refused by its node check: no disk", run.err())

@@ -114,7 +114,7 @@ TEST_F(NotifySocketTest, AFloodLeavesTurnsForOthers) {
   EXPECT_GT(said_[0].size(), 0U);
 }
 
-// It may have ended before anybody listened.
+// It may have ended before the agent listened.
 TEST_F(NotifySocketTest, WhatAWorkerSaidIsHeardBeforeItsEndIsTold) {
   const NotifyFiles files = Open(scratch_.path() / "notify", 1);
   Notifier(files.paths()[0]).Send("READY=1\n");

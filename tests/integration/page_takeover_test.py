@@ -1,5 +1,5 @@
-"""An open status page where the host of the server is lost: it goes on at the successor's, in a real
-browser (Debian's Chromium, headless)."""
+"""An open status page where the host of the server is lost: it continues at the successor's, in a
+real browser (Debian's Chromium, headless)."""
 
 import http.server
 import os
@@ -90,7 +90,7 @@ class PageTakeover(MachinesTest, BrowserTest):
         key = self.link(f"--run-dir={self.path('shared')}").split("#")[1]
         (other,) = (node for node in self.nodes if node is not old)
         page = re.search(r"probes and metrics: http://([\d.:]+)/", other.err())[1]
-        self.chrome.get(f"http://{page}/#{key}")  # Who wants to see that node does.
+        self.chrome.get(f"http://{page}/#{key}")  # A reader who wants to see that node does.
         self.shows("headline", f"the server of the run is at {self.endpoint}")
         self.chrome.find_element(By.ID, "go").click()
         self.shows("tiles", r"(?m)^2\s+workers")

@@ -38,7 +38,7 @@ if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
 class PreloadAuto(DdprunTest):
     def setUp(self):
         super().setUp()
-        self.run_id = os.path.basename(self.directory)  # Another run of this test may go on beside it.
+        self.run_id = os.path.basename(self.directory)  # Another run of this test may be there beside it.
         self.environment["PYTHON_EXEC"] = sys.executable
         self.write("torch/__init__.py", TORCH)
         self.write("torch/_dynamo.py", "")

@@ -1,4 +1,5 @@
-"""What was loaded ahead (--preload) is not seen in a worker before the program imports it, and is then as in a cold start.
+"""Modules loaded ahead (--preload) are not seen in a worker before the program imports them, and are then as in a cold
+start.
 
 `tree` does at its import all that imports do beside making a module; `leaf` is what it needs; `late` is a second tree.
 tests/torch/preload_equal_torch_test.py does the same with torch.
@@ -111,7 +112,7 @@ EFFECTS = {
     "has read from its input": "file = os.open(__file__, os.O_RDONLY)\nos.read(file, 9)\nos.dup2(file, 0)\nos.close(file)\n",
 }
 DIFFERS = "os.environ['SET'] = 'x'\nimport tree\nglobals().get('child') and child.kill()\nglobals().get('end') and end.set()\n"
-# What imports set of the process, and what they leave behind in ways of their own.
+# Settings of the process that imports change, and traces that they leave in ways of their own.
 SETS = """
 import atexit, functools, gc, locale, logging, multiprocessing, os, resource, signal, sys
 FOUND = [int(os.environ["NUMBER"]), os.environ.get("LOADED"), os.environ.get("CUDA_VISIBLE_DEVICES")]

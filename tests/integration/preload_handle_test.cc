@@ -117,7 +117,7 @@ TEST_F(PreloadHandleTest, OneThatNeverAnswersIsAskedTwice) {
   EXPECT_TRUE(process_->gone());
 }
 
-// An answer that belongs to a worker which nobody waits for any more is not the next one's.
+// An answer that belongs to a worker that was given up is not the next one's.
 TEST_F(PreloadHandleTest, ALateAnswerIsNotTheNextWorkers) {
   ASSERT_TRUE(Start({"late", "exit 6"}));
   EXPECT_FALSE(Fork(Fake({"late"})));
@@ -157,7 +157,7 @@ class WarmStartTest : public ::testing::Test {
     warm_->Prepare();
     warm_->Await(LaunchUnderWay());
   }
-  // What is said about it; "": it is warm.
+  // The reason in the log; "": it is warm.
   std::string Launch(const WorkerSpec& spec, ChildStdio stdio = {0, 1, 2}) {
     ::testing::internal::GetCapturedStderr();
     ::testing::internal::CaptureStderr();

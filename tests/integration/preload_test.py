@@ -61,7 +61,7 @@ class Preload(DdprunTest):
         return len(read_text(self.path("loads")).split())
 
     def opened(self, fifo):
-        """A reader waits there, and now goes on."""
+        """A reader waits there, and now continues."""
         try:
             os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
             return True
@@ -181,7 +181,7 @@ class Preload(DdprunTest):
 
     def test_all_imports_of_the_module_level_are_loaded_but_the_programs_own_modules(self):
         """Own modules are read: what they import is loaded."""
-        lib = self.path("venv", "site-packages")  # What is installed is not the program's own, wherever it lies.
+        lib = self.path("venv", "site-packages")  # Installed modules are not the program's own, wherever they lie.
         os.makedirs(os.path.join(lib, "pack"))
         os.symlink(lib, self.path("lib"))
         for name in ("one", "two", "three", "four", "five", "six", "pack/__init__", "pack/inner", "typing_only", "absent_in_function"):
@@ -351,7 +351,8 @@ sys.exit(3 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 0)
         return self.skipTest("the preload process was late, and workers started cold")
 
     def warm_and_cold(self, text, preload="imports", environment=None):
-        """What two workers of a program print, forked from a preload process and started from its file."""
+        """The output of two workers of a program, forked from a preload process and started from its
+        file."""
         self.write("both.py", text)
         runs = [self.run_forked(f"--preload={how}", self.path("both.py"), environment=environment) for how in (preload, "none")]
         self.assertNotIn("cold", runs[0].err())

@@ -58,8 +58,8 @@ TEST_F(ProcessRunnerTest, TheErrorSaysWhatTheUserCanDo) {
   EXPECT_THAT(Spawn(specs).error().message, HasSubstr("enter the working directory"));
 }
 
-// A disk that hangs holds up neither the loop nor the next generation, and what it lets go on later
-// finds that nobody wants it any more.
+// A disk that hangs holds up neither the loop nor the next generation, and a process that it
+// releases later finds that it is not wanted any more.
 TEST_F(ProcessRunnerTest, AStartThatIsGivenUpBeginsNothing) {
   std::promise<void> disk;
   std::promise<bool> wanted;
@@ -87,7 +87,8 @@ TEST_F(ProcessRunnerTest, AStartThatIsGivenUpBeginsNothing) {
   EXPECT_THAT(mark_.Living(), IsEmpty());
 }
 
-// What the agent started before is not the generation's: its status belongs to somebody else.
+// A process that the agent started before is not the generation's: its status belongs to another
+// owner.
 TEST_F(ProcessRunnerTest, ChildrenFromBeforeAreLeftAlone) {
   const pid_t hanging = ::fork();
   if (hanging == 0) {

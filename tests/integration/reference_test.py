@@ -67,7 +67,8 @@ class Documents(unittest.TestCase):
             self.assertIn(f"{flag}\\fR", page)
 
     def test_from_torchrun_has_rows_of_flags_alone(self):
-        """What torchrun has is seen by tests/torch/torchrun_table_test.py, where there is a torchrun."""
+        """torchrun's own flags are seen by tests/torch/torchrun_table_test.py, where there is a
+        torchrun."""
         page = read("docs/from-torchrun.md")
         section = page[page.index("## Flag by flag"):page.index("## Different on purpose")]
         rows = spellings("".join(re.findall(r"^\|([^|]*)\|", section, re.M)))

@@ -60,7 +60,7 @@ class Report(BrowserTest):
         self.shows("legend", "<img src=x onerror=alert.1.>")  # As they were seen last.
         self.shot("report-failed.png")
 
-    # What a run says of itself may be anything: the page shows it as words.
+    # A run's own description may be any text: the page shows it as words.
     def test_hostile_words_in_a_page_are_words(self):
         self.start(f"--log-dir={self.path('logs')}", f"--rdzv-id={self.run_id}", FAKE_WORKER, "--exit=0").wait()
         page = os.path.join(self.run_directory(), "report.html")

@@ -1,8 +1,8 @@
 """Where the binaries look for libraries, as built and as installed: never in the working directory.
 
-An empty entry of a RUNPATH means the working directory, and a relative one a place below it: whoever
-can write there chooses the code that runs. And ddprun runs where nothing but glibc 2.34 or newer is, and says nothing of
-where it was built.
+An empty entry of a RUNPATH means the working directory, and a relative one a place below it: a user who can write
+there chooses the code that runs. And ddprun runs where nothing but glibc 2.34 or newer is, and says nothing of where
+it was built.
 """
 
 import os

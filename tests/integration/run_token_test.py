@@ -1,4 +1,4 @@
-"""The token that nodes share unasked: who is let in by it, and that other users learn nothing."""
+"""The token that nodes share unasked: which nodes it admits, and that other users learn nothing."""
 
 import fcntl
 import os
@@ -30,7 +30,7 @@ class RunToken(DdprunTest):
         self.assertEqual(self.mark.living(), [])
 
     def shared(self):
-        """The token of this user's nodes on loopback, which nobody else can read."""
+        """The token of this user's nodes on loopback, which no other user can read."""
         path = self.path("run", "ddprun", "token")
         self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
         token = read_text(path).strip()
@@ -71,7 +71,7 @@ class RunToken(DdprunTest):
             self.assertNotIn(token, str(self.environment_of(self.path(f"env.{rank}"))))
         self.assertNotIn(token, first.all() + second.all())
 
-    # Who names it differently would be the same node twice.
+    # A node that names it differently would be the same node twice.
     def test_each_node_has_a_name_of_its_own_whatever_it_is_called(self):
         server = self.start("rendezvous", "--listen=127.0.0.1:0")
         self.wait_for_text(server, "serving at")
@@ -121,7 +121,8 @@ class RunToken(DdprunTest):
         self.assertEqual(read_text(path), token)
 
     def test_a_directory_that_others_can_write_to_is_passed_over(self):
-        """Who makes it first can neither choose the token nor keep this user's nodes from meeting."""
+        """A user who makes it first can neither choose the token nor keep this user's nodes from
+        meeting."""
         os.chmod(self.path("run"), 0o755)
         os.mkdir(self.path("run", "ddprun"))
         os.chmod(self.path("run", "ddprun"), 0o777)

@@ -21,7 +21,7 @@ using std::chrono_literals::operator""h;
 
 class SchedulerCommandTest : public ::testing::Test {
  protected:
-  // What a squeue answers that is this shell script.
+  // The answer of a squeue that is this shell script.
   Result<std::string> Ask(const std::string& script) {
     const fs::path program = scratch_.path() / "squeue";
     std::ofstream(program) << "#!/bin/sh\n" << script << "\n";

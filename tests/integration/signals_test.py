@@ -78,7 +78,7 @@ class Signals(DdprunTest):
         run.signal(signal.SIGKILL)
         run.wait(10)
         self.assertTrue(eventually(lambda: not self.mark.living()), self.mark.living())
-        for left in os.listdir(self.path("tmp")):  # Of both at once, nobody is left to tidy up.
+        for left in os.listdir(self.path("tmp")):  # Of both at once, no process is left to tidy up.
             shutil.rmtree(self.path("tmp", left))
 
     def test_a_program_that_does_not_catch_the_request_to_save_is_named(self):

@@ -46,7 +46,7 @@ class SlowRank(DdprunTest):
         run.wait()
 
     def test_it_is_named_within_twenty_steps(self):
-        run = self.start_ranks(21, "5:60000")  # Of the first step nobody knows when it began.
+        run = self.start_ranks(21, "5:60000")  # When the first step began is unknown.
         slow = self.wait_for(lambda: self.status()["slow_ranks"], run)
         self.assertEqual([(one["rank"], one["work_seconds"]) for one in slow], [(5, 0.06)])
         status = self.status()

@@ -1,4 +1,4 @@
-"""The status page in a real browser (Debian's Chromium, headless), as somebody looks at it.
+"""The status page in a real browser (Debian's Chromium, headless), as a reader looks at it.
 
 PAGE_SHOTS=DIRECTORY keeps screenshots there (docs/pictures/page.png and page-dark.png are two of them).
 """
@@ -95,7 +95,8 @@ class Page(BrowserTest):
         self.shows("state", "RUNNING")
         self.terminate(run)
 
-    # A server alone, of two runs: who has the key of all chooses; who has that of one sees that one.
+    # A server alone, of two runs: the holder of the key of all chooses; the holder of one run's key
+    # sees that one.
     def test_a_server_of_several_runs_lets_choose(self):
         token = self.private_file("token", "0123456789abcdef0123456789abcdef")
         access = f"--token-file={token}"

@@ -1,4 +1,4 @@
-"""What operators ask and say: ddprun status, drain and stop, and who may."""
+"""Operators' questions and orders: ddprun status, drain and stop, and who may."""
 
 import json
 import os
@@ -18,7 +18,7 @@ TOKEN = "a token that nobody guesses"
 
 
 class OneNode(Asks):
-    """A run that listens for no other node, and for nobody by TCP."""
+    """A run that listens for no other node, and not by TCP."""
 
     def start_one(self, *actions, run_id=None, flags=()):
         run = self.start(f"--rdzv-id={run_id or self.run_id}", *flags, FAKE_WORKER, HELLO,
@@ -76,7 +76,7 @@ class OneNode(Asks):
         self.assertEqual(runs[0].wait(), 130)
         self.assertFalse(os.path.lexists(os.path.join(directory, "operators")))
 
-    # Who has read the name of a directory that is gone could make it anew.
+    # A process that has read the name of a directory that is gone could make it anew.
     def test_a_link_is_followed_to_ones_own_directory_alone(self):
         self.ask("status", expect=69)
         links = self.path("run", "ddprun")
@@ -94,7 +94,7 @@ class OneNode(Asks):
         self.assertIn("no ddprun run of yours", self.ask("status", expect=69).err())
         self.assertNotIn("server-1-gone", os.listdir(links))
 
-    # Who says nothing, or nonsense, holds up nobody.
+    # A caller that says nothing, or nonsense, holds up no other.
     def test_callers_who_say_nothing(self):
         logs = self.path("logs")
         run = self.start_one(flags=[f"--log-dir={logs}"])
@@ -122,7 +122,7 @@ class Operators(Asks):
                           *flags, FAKE_WORKER, *(arguments or (HELLO, "--hang")), environment=environment)
 
     def status(self):
-        """No runs as long as nobody serves, or has drawn this user's first token."""
+        """No runs as long as no server is there, or has drawn this user's first token."""
         asked = self.start("status", f"--endpoint={self.endpoint}", "-o", "json",
                            environment=self.looker)
         code = asked.wait()

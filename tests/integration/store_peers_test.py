@@ -1,4 +1,4 @@
-"""Who reaches the store of a run that was told nothing about addresses: its own nodes.
+"""The clients that reach the store of a run without configured addresses: its own nodes.
 
 On machines of their own (network namespaces, so as root).
 """

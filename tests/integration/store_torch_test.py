@@ -86,7 +86,7 @@ def integer(number):
 
 
 class Wire:
-    """One raw connection; what comes back before the reply to a PING belongs to the request."""
+    """One raw connection; bytes that come back before the reply to a PING belong to the request."""
 
     def __init__(self, port):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)

@@ -22,7 +22,7 @@ TWO = "--nproc-per-node=2"
 ESCAPE = "\x1b"
 COLUMNS, ROWS = 71, 23
 
-# Says what it finds, then does what it is told through files.
+# Says what it finds, then follows orders in files.
 ABOUT = """
 import os, sys, termios
 rank = os.environ["RANK"]
@@ -55,7 +55,7 @@ for step in range(2):
 
 
 class Screen:
-    """What a person sees: rows, with those that have scrolled away."""
+    """The view of a person: rows, with those that have scrolled away."""
 
     def __init__(self, columns):
         self.columns, self.rows, self.row, self.column, self.wraps = columns, [""], 0, 0, True
@@ -263,7 +263,7 @@ class Bars(OnTerminal):
         self.assertNotIn(ESCAPE, self.text)
         self.assertEqual(sum(line.startswith("100%") for line in lines), 2, self.text)
 
-    # What ddprun says comes from another thread: it is a line of its own, above the rows.
+    # ddprun's words come from another thread: each is a line of its own, above the rows.
     def test_the_state_of_a_killed_worker_stays(self):
         self.launch(TWO, FAKE_WORKER, "--on-rank=1", "--print-raw=\\r12%|#|", f"--wait-file={self.path('go')}",
                     "--signal=9", "--always", "--hang")

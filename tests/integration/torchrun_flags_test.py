@@ -1,4 +1,5 @@
-"""What torchrun's users and their tools write, with the real ddprun: addresses, signals, programs."""
+"""Commands of torchrun's users and their tools, with the real ddprun: addresses, signals,
+programs."""
 
 import os
 import sys

@@ -65,7 +65,7 @@ class FixedRanks(DdprunTest):
         self.assertEqual(self.mark.living(), [])
 
     def test_both_finish_and_every_worker_has_its_place(self):
-        for first in (0, 1):  # Whoever comes first.
+        for first in (0, 1):  # Either may come first.
             with self.subTest(first=first):
                 self.endpoint = self.free_endpoint()
                 path = self.path(f"env{first}.%r")
@@ -98,7 +98,7 @@ class FixedRanks(DdprunTest):
             (1, ["--module"], "no Python was found in PATH|Set PYTHON_EXEC to one|PYTHON_EXEC names it"),
         )
         for bad, flags, why in table:
-            for first in (0, 1):  # Whoever comes first.
+            for first in (0, 1):  # Either may come first.
                 with self.subTest(flags, bad=bad, first=first):
                     self.endpoint = self.free_endpoint()
                     lacks = lambda: self.start(

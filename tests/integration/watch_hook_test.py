@@ -1,5 +1,5 @@
-"""What ddprun puts into a Python worker that it starts from its file: a hang is seen with nothing installed, and the program
-sees nothing of it. tests/torch/hang_torch_test.py has the same verdict of the real torch."""
+"""The hook that ddprun puts into a Python worker that it starts from its file: a hang is seen with nothing installed, and
+the program sees nothing of it. tests/torch/hang_torch_test.py has the same verdict of the real torch."""
 
 import ast
 import glob

@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
 
 PROMTOOL = os.environ.get("PROMTOOL")  # Empty: it is not there, and nothing is shown by it.
-# What is lost first counts, and what is being lost.
+# Time that is lost first counts, and time that is being lost.
 LOSSES = """
 rule_files: [{rules}]
 evaluation_interval: 1m

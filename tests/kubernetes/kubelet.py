@@ -23,7 +23,7 @@ ZONE = "default.svc.cluster.local"
 GO = "/ckpt/go"
 WORKER = (FAKE_WORKER, "--exit-on-term=75", "--notify=READY=1", HELLO, f"--wait-file={GO}")
 
-# $1: an empty directory; $2: the pod's files; $3: /ckpt's; $4: host name. What follows is executed.
+# $1: an empty directory; $2: the pod's files; $3: /ckpt's; $4: host name. The rest is executed.
 CONTAINER = f"PROGRAMS='{os.path.dirname(DDPRUN)} {os.path.dirname(FAKE_WORKER)}'" + r"""
 set -e
 root=$1 files=$2 ckpt=$3
@@ -91,7 +91,7 @@ class KubeletTest(DdprunTest):
         self.run_directory_stays = True
 
     def apply(self, *flags, worker=WORKER):
-        """What k8s-manifest prints for it is what the pods are made of."""
+        """The pods are made of the words that k8s-manifest prints for it."""
         self.things = objects(printed(*flags, "--nproc-per-node=1", "--", *worker))
         self.container = container_of(self.things)
         self.kind = self.things[-1]["kind"]

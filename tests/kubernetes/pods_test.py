@@ -1,4 +1,4 @@
-"""What happens to pods happens to a run: the manifests' own words, in namespaces that are as pods are."""
+"""Events of pods are events of a run: the manifests' own words, in namespaces that are as pods are."""
 
 import contextlib
 import os
@@ -72,7 +72,7 @@ class Pods(KubeletTest):
         self.world(3, after=first)
         self.end()
 
-    # The Job is deleted, or suspended by a queue: each pod is told by itself.
+    # The Job is deleted, or suspended by a queue: each pod hears of it by itself.
     def test_all_are_evicted_and_come_again(self):
         for flags in (("--nodes=2:3",), ("--nodes=3",)):
             with self.subTest(flags):

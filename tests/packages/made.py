@@ -30,7 +30,7 @@ def call(*command, expect=0, limit=600, **options):
 
 
 def clean_environment(**more):
-    """What a user has who has just logged in."""
+    """The environment of a user who has just logged in."""
     kept = ("HOME", "LANG", "LC_ALL", "TMPDIR", "DDPRUN_CACHE", "XDG_CACHE_HOME", "SOURCE_DATE_EPOCH")
     return {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", **{k: os.environ[k] for k in kept if k in os.environ},
             **more}

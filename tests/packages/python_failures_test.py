@@ -1,4 +1,4 @@
-"""What goes wrong around the Python package: a caller, a function or a disk that does what it should not."""
+"""Errors around the Python package: a caller, a function or a disk that does not do its part."""
 
 import os
 import sys

@@ -23,7 +23,7 @@ class Folders(unittest.TestCase):
         self.addCleanup(patch.stop)
 
     def left(self):
-        """What a caller that was killed leaves."""
+        """The files that a killed caller leaves."""
         path = tempfile.mkdtemp(prefix="ddprun_run_")
         for name in ("lock", "call"):
             open(os.path.join(path, name), "w").close()

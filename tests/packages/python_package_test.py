@@ -82,7 +82,7 @@ class Heartbeats(unittest.TestCase):
 # torch ends a worker whose pipe it cannot make.
 class Recorder(unittest.TestCase):
     def names(self, folder, **environment):
-        """What a worker of torch 2.7 is given beside what it has."""
+        """The variables of a worker of torch 2.7 beside its others."""
         torch = {"torch.version": types.SimpleNamespace(__version__="2.7.1")}
         with unittest.mock.patch.dict(os.environ, environment), unittest.mock.patch.dict(sys.modules, torch):
             before = dict(os.environ)

@@ -1,4 +1,4 @@
-"""What a release carries beside its packages: the list of what is linked, NOTICE, and the workflows that make it."""
+"""The files of a release beside its packages: the list of what is linked, NOTICE, and the workflows that make it."""
 
 import json
 import os

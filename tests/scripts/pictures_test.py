@@ -1,4 +1,5 @@
-"""The pictures of the pages: well-formed, small, without a request to anywhere; what a demo prints plays at its time."""
+"""The pictures of the pages: well-formed, small, without a request to anywhere; the text that a demo prints plays at
+its time."""
 
 import json
 import pathlib

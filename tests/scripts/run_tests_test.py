@@ -1,4 +1,5 @@
-"""What fails once and then passes is named and forgiven, nothing else: run_tests_test.py ROOT"""
+"""A test that fails once and then passes is named and forgiven, nothing else: run_tests_test.py
+ROOT"""
 
 import pathlib
 import subprocess

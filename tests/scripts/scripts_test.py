@@ -135,7 +135,8 @@ class Configure(unittest.TestCase):
         result = run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja",
                      *("-D" + line for line in cache if line.split(":")[0] in kept))
         self.assertEqual(result.returncode, 0, result.stderr)
-        # What only tests need is not there on a fresh machine: it is not even looked for.
+        # Packages that only tests need are not there on a fresh machine: they are not even looked
+        # for.
         configured = pathlib.Path(folder, "CMakeCache.txt").read_text()
         self.assertNotRegex(configured, r"(?m)^(GTest|boost_context\S*)_DIR:")
 

@@ -5,7 +5,7 @@ break_driver.py OUT_DIR FOLDER/SOURCE.cc... -> OUT_DIR/broken_FOLDER_SOURCE.cc..
 
 Simulations prove with them that the rule is needed (ddprun_sim_broken --mutate=RULE). The sources
 themselves know nothing of this: a rule is a place in a text, or several, and where that is not there
-exactly once, this fails, so that nobody loses a rule's proof without noticing."""
+exactly once, this fails, so that no rule's proof gets lost unnoticed."""
 import os
 import re
 import sys
@@ -17,9 +17,9 @@ RULES = {}
 RULES["rendezvous/driver.cc"] = [
     # Parked calls count from the beat they return, so that a repeated one is answered at once.
     ("poll-from-beat", "const Time beat = «HAS && »report.term == config_.term"),
-    # Who is told nothing new is not answered.
+    # A caller without news is not answered.
     ("park", "if («HAS && »parked.echo && SameDirective"),
-    # Who is told something new is answered at once,
+    # A caller whose directive has changed is answered at once,
     ("echo", "«(!HAS || »SameDirective(directive, *parked.echo)«)»"),
     # whoever's report brought it about.
     ("news", "if («HAS && »run.edition != run.state.edition) {"),
@@ -27,7 +27,7 @@ RULES["rendezvous/driver.cc"] = [
     ("poll-end", "&& «(!HAS || »now < parked.until«)»"),
     # The newest call of a membership is parked; a report that it has overtaken is dropped.
     ("newest-call", 'if («HAS && Has("newest-report") && »!IsNewest(run.state, report)) {'),
-    # What has queued up behind a late timer is fed before anybody is judged silent.
+    # Messages that have queued up behind a late timer are fed before a node is judged silent.
     ("feed-first", "    «Poster{»loop_«, HAS}».Post([this, run_id] {"),
     # A server's term is later than every other one that its nodes have heard.
     ("later-term", "«HAS && »own != config_.term) {"),
@@ -41,58 +41,58 @@ RULES["rendezvous/driver.cc"] = [
     ("timer", "std::optional<Time> wake = «HAS ? »NextWake(run.state, config_)« : std::nullopt»;"),
     # An ended run is forgotten,
     ("forget", "if («HAS && »IsOver(run.state) && !run.forget) {"),
-    # but only when nobody is to be expected any more who must hear how it ended,
+    # but only when no node is to be expected any more that must hear how it ended,
     ("remember", "now + «(HAS ? 1 : 0) * »RememberedFor(run.state, config_);"),
     # and the next run of its name continues after its generations.
     ("after-the-forgotten", "state.newest = «HAS ? »forgotten_« : Generation{}»;"),
     # How a run ended is remembered for a node of it that comes late.
     ("ends", "    if («HAS && »TellEnd(report, *call)) {"),
     ("ends", "if («HAS && »ended != nullptr && (just_took_over || IsOfEnded(*ended, report))) {"),
-    # What another server's nodes still do is found out before anything is formed.
+    # The work of another server's nodes is found out before anything is formed.
     ("recover", "  if («HAS && »MaySucceed(report.spec)) {"),
     # A run that begins under a claim is bound by it.
     ("claim-of-new-runs", "  if («HAS && »claim_good_) {\n    run.state"),
-    # Who took the part over stays for those that have not found it yet.
+    # A node that took the part over stays for those that have not found it yet.
     ("stay", "if («HAS && »StaysFor() > Duration{0}) {"),
 ]
 
 RULES["rendezvous/failover/failover_driver.cc"] = [
     # No world is formed with a claim that may have been lost.
     ("good-claim", "if («HAS && »coordinator_ && state_.phase == FailoverPhase::kServing) {"),
-    # Who serves steps down where a node has heard a later server,
+    # A serving node steps down where a node has heard a later server,
     ("later-term-heard", "    if («HAS && »*alive) {\n      Feed(LaterTermHeard{term});"),
-    # and nobody is served by whom it has stepped down from;
+    # and no node is served by a server from which it has stepped down;
     ("retire", "  «if (HAS) »coordinator_->Retire();\n"),
     # what that had under way may still come back to it.
     ("retired", "  «if (HAS) »retired_.push_back(std::move(coordinator_));« else coordinator_.reset();»"),
-    # What it let go of need not go stale,
+    # A claim that it let go of need not go stale,
     ("let-go", "{ «if (HAS) »(void)claims->Move(claim); }"),
     # nor what it held when it ended,
     ("give-up", "  if («HAS && »state_.phase == FailoverPhase::kServing) {\n    GiveUp();"),
     # and who comes then knows whether there is a run to continue with.
     ("run-is-over", "ClosedClaim(state_, «HAS && »coordinator_->RunsHaveEnded())"),
-    # Nobody listens who serves nobody: bound in the hope to be first,
+    # A node listens only where it serves: bound in the hope to be first,
     ("close-where-second", "  server_.reset();  // Bound in the hope to be first.",
      "  if (HAS) server_.reset();"),
     # or until it stepped down.
     ("close-with-the-term", "  «if (HAS) »server_.reset();\n  loop_.RunOnDisk("),
-    # A name that is looked up for ever holds nobody up.
+    # A name that is looked up for ever holds no other work up.
     ("start-deadline", "  loop_.RunBounded(\n      «HAS ? »Lease()« : Duration{1'000'000'000}»,"),
     # Agents hear of a successor by their calls.
     ("heard", "      «if (HAS) »Feed(ServerHeard{reply.term, reply.lease});"),
-    # What a run did under another server is found out first.
+    # A run's progress under another server is found out first.
     ("succeed", "    «if (HAS) »coordinator_->TakeOver(take.died, take.over);"),
     # A new term is later than all that were heard of.
     ("later-terms", "NewClaim(«HAS ? »take« : TakeClaim{take.number, {}, take.takes_over}», term_config.term,"),
     # How runs ended stands in the claim, from where the next one's holder knows it,
     ("successor-of-ends", "coordinator_->UseClaim(«HAS ? »claim.ended« : std::vector<EndedRun>()»,"),
-    # before anybody is told; then they are.
+    # before any caller hears of it; then they do.
     ("ends-are-kept", "          «if (HAS) »coordinator_->OutcomesAreKept(claim.ended);"),
-    # What was read was so when the read began, not when it ended.
+    # The text that was read was so when the read began, not when it ended.
     ("slow-reads", "ClaimsRead{«HAS ? »began« : Time::max()», *found}"),
 ]
 RULES["rendezvous/failover/sole_claim.cc"] = [
-    # What is on disk is known to be.
+    # The state on disk is known to be.
     ("kept", "{ «if (HAS) »coordinator_.OutcomesAreKept(ended); }"),
     # A server that is started again knows how runs have ended,
     ("left-ends", "coordinator_.UseClaim(«HAS ? »claim_.ended« : std::vector<EndedRun>()»,"),
@@ -112,16 +112,16 @@ RULES["agent/driver.cc"] = [
     ("agent-timer", "timer_.ArmAt(«HAS ? »NextWake(state_, config_)« : std::nullopt»,"),
     # A store ends before the next generation's begins,
     ("agent-store-end", "  «if (HAS) »parts_.stores.End();\n  if (placement.group_rank"),
-    # on the node that was told to have it;
+    # on the node that was directed to have it;
     ("agent-store-begin", "  if («HAS && »placement.group_rank == 0) {"),
-    # and when nobody may need it any more.
+    # and when no node may need it any more.
     ("agent-unneeded-store", "  if («HAS && »!NeedsStore(state_)) {"),
     # It lets in the nodes of its world.
     ("agent-peers", "    «if (HAS) »NotePeers(reply);\n"),
-    # The next one has a port of its own, which the coordinator is told.
+    # The next one has a port of its own, which the coordinator learns.
     ("agent-offer", "Feed(AllGone{state_.placement->generation, «HAS ? »parts_.stores.Offer()« : state_.store»});"),
     ("agent-offer-after-failure", "started.error().message, «HAS ? »parts_.stores.Offer()« : state_.store»});"),
-    # Who has said hello is known of each worker,
+    # For each worker it is known whether it has said hello,
     ("agent-hello", "said_hello_[local_rank] = true;", "said_hello_[local_rank] = HAS;"),
     # in each generation anew.
     ("agent-hello-anew", "  «if (HAS || said_hello_.empty()) »said_hello_.assign(config_.workers, false);"),
@@ -131,7 +131,7 @@ RULES["agent/driver.cc"] = [
     ("agent-order-of-ends", "    «Teller{»remains_«, HAS}».Then([this, ended"),
     # A worker that has failed stops its peers before its files are read.
     ("agent-reacts-first", "  «if (HAS) »Feed(WorkerDying{ended"),
-    # Who was taken for lost comes back as somebody else.
+    # A node that was taken for lost comes back as another one.
     ("agent-incarnation", "*reply, «HAS ? »parts_.draw()« : state_.incarnation»})"),
     # The coordinator hears that a start lasts,
     ("agent-start-lasts", "      «if (HAS) »Feed(StartLasts{state_"),

@@ -2,7 +2,7 @@
 // claims in a simulated run directory. Lives as long as the process.
 //
 // Decides nothing about who serves. A server that stands alone on its machine is one without an
-// agent beside it. What is here: how the process ends, and what must be true of it.
+// agent beside it. This header: how the process ends, and the conditions on it.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class Candidate {
         machine_(machine),
         channel_(channel),
         driver_(std::make_unique<Driver>(*this, Options(), channel)) {
-    // Who holds the endpoint given has bound it before.
+    // A candidate that holds the endpoint given has bound it before.
     if (machine.index() == 0) {
       auto server = std::make_unique<Listener>(machine.server(), driver_->Handlers());
       (void)server->ListenAt({PlaceOf(0), {}});
@@ -44,7 +44,7 @@ class Candidate {
     return std::make_shared<SimDirectory>(simulation, machine);
   }
 
-  // It serves on while somebody needs it.
+  // It serves on while a node needs it.
   void AgentEnded(int exit_code) {
     agent_ended_ = true;
     channel_->Cancel();
@@ -246,7 +246,7 @@ class Candidate {
           InThisLife(0ms, [machine = &machine_] { machine->EndProcess(true); });
         });
   }
-  // What was let go of is closed as soon as the directory takes it.
+  // A claim that was let go of is closed as soon as the directory takes it.
   void ExpectClosed(std::uint64_t number) {
     const Time since = simulation_.Now();
     InThisLife(kClosedWithin, [this, number, since] {

@@ -1,8 +1,8 @@
 // Where simulated machines keep their claims: a directory that they share, which may hang and show
 // what was long ago.
 //
-// What is asked of it is asked from a fiber, on a process's disk: it sleeps there. Decides
-// nothing; what must be true of each claim that is made is checked here.
+// Each of its operations is called from a fiber, on a process's disk: it sleeps there. Decides
+// nothing; the conditions on each claim that is made are checked here.
 #pragma once
 
 #include <cerrno>
@@ -21,7 +21,7 @@
 
 namespace ddprun::sim {
 
-// What has become of the directory over time.
+// The directory's condition over time.
 class RunDirectory {
  public:
   // A claim is made, or its counter moves.
@@ -114,7 +114,7 @@ class SimDirectory final : public Claims {
 
  private:
   static constexpr Duration kShort{20};
-  static constexpr Duration kOldest{10'000};  // What a stale read shows.
+  static constexpr Duration kOldest{10'000};  // The claims that a stale read shows.
   static constexpr Duration kHangPoll{50};
 
   void Reach() {
@@ -124,7 +124,7 @@ class SimDirectory final : public Claims {
     }
   }
   void Take(Duration most) { Fiber::Sleep(simulation_.random.Between(0ms, most)); }
-  // What an operation fails with; it may have been done all the same.
+  // The error with which an operation fails; it may have been done all the same.
   std::optional<Error> Failure(const char* what, bool writes) {
     const int error = machine_.directory.error;
     if (error == 0 || (error == ENOSPC && !writes) ||

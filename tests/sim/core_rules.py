@@ -2,7 +2,7 @@
 
 RULES = {}
 RULES["rendezvous/core/coordinator.cc"] = [
-    # Who is told to run and does not is lost.
+    # A node that is directed to run and does not is lost.
     ("start-timeout", "    if («HAS && »step.now >= state.since + step.config.start_timeout) {"),
     # An overtaken report says what was,
     ("newest-report", "if («(HAS && »!IsNewest(state, report)«)» || "),
@@ -12,7 +12,7 @@ RULES["rendezvous/core/coordinator.cc"] = [
     ("lease-from-beat", "«(HAS ? »std::min(step.now, beat) «: step.now) »+ lease);"),
     # and a beat of another server's clock says nothing.
     ("beat-of-this-server", "} else if («!HAS || »report.term == step.config.term) {"),
-    # Whatever is said after a run's end changes nothing of it.
+    # Words after a run's end change nothing of it.
     ("one-outcome", "  if («HAS && »HasEnded(state)) {\n    return;\n  }\n  FenceAnew"),
     ("one-outcome", "  if (state.nodes.at(key).lost || «(HAS && »HasEnded(state))«)» {"),
     # A generation is above every one promised away, or heard of.
@@ -20,7 +20,7 @@ RULES["rendezvous/core/coordinator.cc"] = [
     ("names-above-worlds", "    «if (HAS) »state.newest = std::max(state.newest, report.placement->generation);"),
     # A closed connection is no lost node.
     ("disconnect-grace", "step.now >= *node.cancelled + «(HAS ? »grace« : Duration{0})») {"),
-    # What a new server finds may have begun with a loss that it has not seen.
+    # A state that a new server finds may have begun with a loss that it has not seen.
     ("recovered-not-charged", "BeginDrain(step, found->cause, true);", "BeginDrain(step, found->cause, HAS);"),
     # When a lost node was last heard tells a new server how long its workers may live.
     ("lost-memory", "  if («HAS && »state.phase == Phase::kRecovering) {\n    return;"),
@@ -42,7 +42,7 @@ RULES["rendezvous/core/roster.cc"] = [
     # A drain is complete when every node has promised,
     ("floors", "«(!HAS || »found->second.report.floor >= roster.world->generation)«)»;"),
     ("disconnect-grace", "*node.cancelled + «(HAS ? »config.disconnect_grace« : Duration{0})»);"),
-    # Who knows an end takes no part,
+    # A node that knows an end takes no part,
     ("ended", "node.refused || «(HAS && »node.acknowledged«)» || report.leaving"),
     # nor a node that its check refuses, or has not let in yet,
     ("unfit", "report.unkillable > 0 || «(HAS && »IsUnfit(report))«)» {"),
@@ -55,13 +55,13 @@ RULES["rendezvous/core/roster.cc"] = [
      "    due = std::min<Time>(due, node.unconnected.value_or(Time{}) +"),
 ]
 RULES["rendezvous/core/transitions.cc"] = [
-    # Who succeeded before it was told to stop has succeeded.
+    # A node that succeeded before its directive to stop has succeeded.
     ("late-success",
      "  if («(HAS ? »IsActive(state) «: state.phase == Phase::kRunning) »&& state.world->roll.unfinished.empty()) {"),
     # A run has succeeded when every node has.
     ("all-finished",
      "«(HAS ? »state.world->roll.unfinished.empty()« : state.world->roll.unfinished.size() < state.world->members.size())») {"),
-    # The losing side of a split stops nobody for a world that it must not form.
+    # The losing side of a split stops no node for a world that it must not form.
     ("growth-in-doubt", "may_stop = state.phase == Phase::kRunning && !«(HAS && »ClaimIsInDoubt(state, step.now)«)»;"),
     # and judged then, not with the first evidence.
     ("judging-at-the-end", "«(»!state.world->roll.undrained.empty()« && (HAS || state.drain->evidence.empty()))») {"),
@@ -89,9 +89,9 @@ RULES["rendezvous/core/transitions.cc"] += [
 RULES["rendezvous/core/judgement.cc"] = [
     # Every failure has a reason.
     ("reason", '«HAS ? »Describe(*judgement.root) + budget« : ""», judgement.root, true};'),
-    # What fails after a planned stop began is its consequence,
+    # A failure after a planned stop began is its consequence,
     ("planned", "  if («(HAS && (»drain.planned || IsPlanned(drain.cause)«))» || "),
-    # and a change of membership is not charged.
+    # and a change of membership uses no restart.
     ("membership-not-charged", "  if («HAS && »drain.membership) {"),
     # Workers that ask to be started again are, uncharged,
     ("excused", "  const bool excused = «HAS && »asks && budget.may_excuse;"),
@@ -110,9 +110,9 @@ RULES["rendezvous/core/world.cc"] = [
 ]
 RULES["rendezvous/core/directives.cc"] = [
     ("start-timeout", "        «if (HAS) »consider(state.since + config.start_timeout);"),
-    # Who hosts what is not the current world is told to stop.
+    # A node that hosts another world than the current one gets the directive to stop.
     ("disown", "  if («HAS && »hosts && !(current &&"),
-    # An outcome is told when it may not be forgotten any more.
+    # An outcome is announced when it may not be forgotten any more.
     ("outcome-kept-first", "if («HAS && »!MayTellOutcome(state, config)) {"),
 ]
 RULES["rendezvous/core/fencing.cc"] = [
@@ -132,17 +132,17 @@ RULES["rendezvous/core/recovery.cc"] = [
     ("newer-world", "return «HAS && »report.hosting != Hosting::kNothing && IsNews(recovery, spec, report);"),
     # A world that has ended may have been followed.
     ("followed", "return AllTold(recovery) && («!HAS || »DiedInNewest(recovery) ||"),
-    # What its nodes were told stops it still.
+    # The directives of its nodes stop it still.
     ("told-cause", "  return «HAS && »told ? *told : leaves"),
-    # Who is missing may have been answered until the new server began.
+    # A missing node may have been answered until the new server began.
     ("fence-of-the-missing", "      «if (HAS) »member.fence = FenceFrom(roster.spec, answered, now);"),
     # One node has one place.
     ("one-place", "  «if (HAS) »LeaveOnePlaceEach(recovery);\n"),
-    # Nobody waits for whom nothing is left of,
+    # No node waits for a node of which nothing is left,
     ("gone", "  return recovery.places.size() + «(HAS ? »nobody_s «: 0) »=="),
     # nor for its fence,
     ("gone-fence", "    if (member.lost && rank != GonePlace(recovery)) {", "    if (member.lost && !(HAS && rank == GonePlace(recovery))) {"),
-    # which holds for the newest world that the dead server told of, and for no other.
+    # which holds for the newest world that the dead server announced, and for no other.
     ("gone-of-that-world", "recovery.newest && «(!HAS || »recovery.died->world == recovery.newest->world_id«)»;"),
     # A new server waits for those that it has not heard.
     ("recovery-lease", "  return «HAS ? »std::max(since + lease, fence.value_or(since))« : since»;"),
@@ -152,7 +152,7 @@ RULES["rendezvous/messages/lateness.cc"] = [
     ("known-lease", "  return «HAS && »now < published.until ?"),
 ]
 RULES["rendezvous/core/failover/failover.cc"] = [
-    # Who misses the server watches the counter,
+    # A node that misses the server watches the counter,
     ("standstill", "return «(!HAS || »began >= *state.still_since + kLeasesUntilStale * LeaseNow(state, config)«)» &&"),
     # and a still counter is not enough where the server answers.
     ("silence", "         «(!HAS || »Missed(state, config, now)«)»;\n"),
@@ -160,15 +160,15 @@ RULES["rendezvous/core/failover/failover.cc"] = [
     ("first", "    if («!HAS || »step.config.may_begin) {\n      Take(step);"),
     # The number of the own claim may be given again.
     ("own-claim", "  if («HAS ? »state.own == claim.term« : state.own.has_value()») {"),
-    # The longest lease that a claim has told counts,
+    # The longest lease in a claim counts,
     ("longest-seen", "  «if (HAS) »Observe(state.seen, found.lease, step.now,"),
     # and how late the own process is;
     ("late-process", "  if («HAS && »state.phase != FailoverPhase::kTaking) {  //"),
     # it does not end with a term.
     ("late-successor", "  «if (HAS) »Observe(state.lateness, lease, step.now, kLatenessRemembered);"),
-    # Who may have died is looked at often.
+    # A node that may have died is looked at often.
     ("look-often", "    state.failed = true;\n", "    state.failed = HAS;\n"),
-    # Who follows a claim has a predecessor,
+    # A node that follows a claim has a predecessor,
     ("predecessor", "const bool takes_over = «HAS && »last > 0 &&"),
     # also one that has ended, where it was of that run.
     ("known-run", "(!state.newest->over || «(HAS && »known)«)»;"),
@@ -176,13 +176,13 @@ RULES["rendezvous/core/failover/failover.cc"] = [
     ("followed-run", "state.ever_heard || «(HAS && »state.was_open«)»;"),
     # A listing older than what is known is passed over.
     ("stale-listing", "  if («HAS && »state.newest && found.number <"),
-    # What cannot be read does not stand still.
+    # A claim that cannot be read does not stand still.
     ("unreadable", "  NoteClaimsAnswer(step);\n  «if (HAS) »state.still_since.reset();"),
     # A later server is heard of.
     ("later-term-heard", "«HAS && »later.term > state.highest) {"),
     # A server whose time is over is no server.
     ("old-server", "  if («HAS && »heard.term < state.highest) {"),
-    # What it missed while it stood still is no silence.
+    # Messages that it missed while it stood still are no silence.
     ("lenience", "    state.heard = step.now;\n    state.resumed_at = step.now;\n",
      "    if (HAS) state.heard = state.resumed_at = step.now;\n"),
 ]
@@ -209,15 +209,15 @@ RULES["agent/core/node_agent.cc"] = [
     ("newest-reply", '«(HAS && Has("floor") && »generation <= state.floor«)» ||'),
     # Never a generation at or below the promised floor.
     ("floor", "  «if (HAS) »state.floor = std::max(state.floor, stop.generation);"),
-    # Who was overtaken is not listened to.
+    # An overtaken call is not listened to.
     ("older-server", "  if («HAS && »replied.reply.term < state.term) {"),
     # The fence's time runs from when the answered report was sent: the server's runs from when it came.
     ("fence-from-sent", "  state.answered = «HAS ? »state.sent« : step.now»;"),
     # A newer world ends the one that runs.
     ("next-world", "  if («HAS && »state.phase == AgentPhase::kRunning && state.placement->world_id != run"),
-    # Who has not passed its check starts nothing, whatever it is told.
+    # A node that has not passed its check starts nothing, under any directive.
     ("unfit-host", " || «(HAS && »!MayHost(state))«)» {"),
-    # What hangs does not end by TERM.
+    # A worker that hangs does not end by TERM.
     ("end-of-a-hang", "    if («HAS && »stop.cause == StopCause::kHang) {"),
     # An answer that is as old as the fence starts nothing.
     ("late-answer", " && «HAS && »ComesTooLate(step)) {"),
@@ -233,7 +233,7 @@ RULES["trainer/checkpoint/fence_log.cc"] = [
     ("claim-order", "  if («HAS && »writer.ordered) {\n    ASSIGN"),
     # A world that has closed writes no more.
     ("closed", "    if («HAS && »newest.kind == RecordKind::kClose) {"),
-    # A number that was freed is nobody's newest.
+    # A number that was freed is not the newest.
     ("too-far-behind", "  return «!HAS || »numbers.empty() || numbers.back() <"),
     # The last record of a run keeps its older worlds out.
     ("last-of-run", "&& «(!HAS || »!last_of_run)«)» {"),
@@ -249,7 +249,7 @@ RULES["rendezvous/core/hang.cc"] = [
     ("ahead-for-long", "  if («HAS && »found.behind_count < found.count &&"),
     # Long work that all do for themselves is no hang.
     ("one-waits", "if (!found.all_late || «(HAS && »!found.waits«)» ||"),
-    # Each member has reported since somebody was late.
+    # Each member has reported since one of them was late.
     ("enquiry", "  if («HAS && »!enquiry->unheard.empty()) {"),
     # Whom they waited for has ended.
     ("ended-well", "  if («HAS && »watch.last_end && now <"),
@@ -260,12 +260,12 @@ RULES["trainer/checkpoint/checkpoint_store.cc"] = [
     ("keep-last", "std::any_of(«HAS ? »lineage_.begin()« : end», end,"),
     # and the best one,
     ("keep-best", "return «(HAS && »IsKept(name)«)» ||"),
-    # and nobody deletes it under a newer world.
+    # and no other process deletes it under a newer world.
     ("delete-as-holder", "  if (!names || «(HAS && »!fence_.CheckMine(*writer_))«)» {"),
-    # What no record says is of this training is not removed.
+    # A file that no record names as this training's is not removed.
     ("orphans",
      "    «if (HAS) »doomed.merge(Orphans(names, *claim_, fence_.Before(claim_->number)));« else doomed.insert(names.begin(), names.end());»"),
-    # What is loaded is the head, not the largest step that lies there.
+    # The loaded one is the head, not the largest step that lies there.
     ("lineage", "  lineage_ = claim->lineage;", """  lineage_ = claim->lineage;
   for (const std::string& name : HAS ? std::vector<std::string>() : seen) {
     const auto text = files_.Read(config_.directory / name / "state.json", 1 << 20);

@@ -1,4 +1,4 @@
-// What goes wrong with machines, links, disks and workers, for how long, and how it is mended.
+// Faults of machines, links, disks and workers, for how long, and how each is mended.
 #pragma once
 
 #include <array>
@@ -249,7 +249,7 @@ class Faults {
     const std::uint64_t nodes = simulation_.machines.size() - (simulation_.setup.standing ? 1 : 0);
     return *simulation_.machines[random_.Below(nodes)];
   }
-  // Whoever serves now, or else any.
+  // The server of now, or else any.
   Machine& Serving() {
     for (const auto& machine : simulation_.machines) {
       if (machine->serves()) {

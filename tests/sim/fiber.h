@@ -1,8 +1,8 @@
 // Code that is written as if it were alone, and sleeps in simulated time: the real checkpoint code
 // calls file operations one after the other, and between any two of them the world continues.
 //
-// Runs on a stack of its own in the one thread there is. What is not done when its fiber ends never
-// wakes from its sleep: only destructors still run there.
+// Runs on a stack of its own in the one thread there is. A call that is not done when its fiber
+// ends never wakes from its sleep: only destructors still run there.
 #pragma once
 
 #include <boost/context/fiber.hpp>
@@ -23,7 +23,7 @@ namespace ddprun::sim {
 
 class Fiber {
  public:
-  // What ends a body from within.
+  // Ends a body from within.
   struct Gone {};
 
   // Begins at once, and is back here when it sleeps for the first time.

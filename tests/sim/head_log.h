@@ -1,8 +1,9 @@
-// What must be true of the checkpoints in one directory, whoever writes there and however late:
-// seen from where every record is known in the moment in which it is made.
+// The conditions on the checkpoints in one directory, for any writer and however late: seen from
+// where every record is known in the moment in which it is made.
 //
-// One lineage: each commit's parent is the head before it. Nobody commits behind a newer world's
-// claim, nothing acknowledged leaves the lineage, and who holds the claim finds the head whole.
+// One lineage: each commit's parent is the head before it. No training commits behind a newer
+// world's claim, nothing acknowledged leaves the lineage, and the holder of the claim finds the
+// head whole.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,7 @@ class HeadLog {
   void OnWorld(WorldId world, Term term, Generation generation) {
     ages_[world] = {term, generation};
   }
-  // A record has got its number. One of a number that was taken and freed before is nobody's
-  // newest.
+  // A record has got its number. One of a number that was taken and freed before is not the newest.
   void OnRecord(const FenceRecord& record) {
     if (record.number < highest_) {
       return;

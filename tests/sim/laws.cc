@@ -53,8 +53,8 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
   BreakIf(wake && ticked && *wake <= now, "the coordinator wants to be woken in the past");
 }
 
-// Whom a new server has not heard within its lease is as lost as if it had been told so. A world
-// that continues under a new server has lost no node, whatever the old one thought.
+// A node that a new server has not heard within its lease is as lost as if it had been declared so.
+// A world that continues under a new server has lost no node, whatever the old one thought.
 void Laws::NoteRecovered(const CoordinatorState& state, Time lease_over, Time now) {
   const bool left = phase_before_ == Phase::kRecovering && state.phase != Phase::kRecovering;
   if (left && state.recovery.newest && now >= lease_over) {
@@ -79,15 +79,16 @@ void Laws::NoteRecovered(const CoordinatorState& state, Time lease_over, Time no
   }
 }
 
-// A new world was formed: whoever still runs another one must be a node that was lost, or one that
-// this server has not heard for as long as a lost one, or run a world that it has not formed.
+// A new world was formed: a node that still runs another one must be lost, or one that this server
+// has not heard for as long as a lost one, or run a world that it has not formed.
 void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig& config, Time now) {
   for (const auto& [host, live] : live_) {
     const WorldId id = live.placement.world_id;
     if (splits_) {
-      // Whatever servers think of each other: who is cut off has killed its workers by now. Only a
-      // server that begins another run, after one that has ended or that nobody remembers, knows of
-      // no reason to wait for worlds before its own: whoever still runs one is told to stop.
+      // Regardless of the servers' views of each other: a node that is cut off has killed its
+      // workers by now. Only a server that begins another run, after one that has ended or is
+      // forgotten everywhere, knows of no reason to wait for worlds before its own: a node that
+      // still runs one gets the directive to stop.
       const bool known =
           !run_forgotten || state.recovery.entered || (world_before_ && world_before_->id == id);
       BreakIf(id != state.world->id && state.spec->fence_after > 0ms && known && !deluded_ &&
@@ -102,7 +103,7 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
                          (!last || now >= server_started_ + LeaseOfRecovery(state, config));
     const bool fenced = ever_lost_.contains(live.key) || lost_in_.contains({live.key, id}) ||
                         unheard || (!last && !formed_.contains(id));
-    // Who is cut off for as long as --fence-after kills its workers, lost or not.
+    // A node that is cut off for as long as --fence-after kills its workers, lost or not.
     const bool kills_itself = last && state.spec->fence_after > 0ms && !live.outlives_kill &&
                               !ever_paused_.contains(host);
     BreakIf(id != state.world->id && (!fenced || kills_itself), "generation ",
@@ -162,7 +163,7 @@ void Laws::CheckWindow(const CoordinatorState& state, const CoordinatorConfig& c
           "more incidents were paid for within the restart window than the budget has");
 }
 
-// A world stops for arrivals only where it may grow, has room, and somebody welcome is there.
+// A world stops for arrivals only where it may grow, has room, and a welcome node is there.
 void Laws::CheckGrowth(const CoordinatorState& state) {
   if (phase_before_ != Phase::kRunning || state.phase != Phase::kDraining ||
       state.drain->cause != StopCause::kScaleUp) {
@@ -207,7 +208,7 @@ void Laws::OnTold(const CoordinatorState& state, const std::string& host,
                   const LiveWorkers& spawned) {
   const Placement& placement = spawned.placement;
   const bool current = state.world && state.world->id == placement.world_id;
-  // What a dead server said may be heard until a new one is; whoever acts on it is late.
+  // A dead server's directive may be heard until a new server is; a node that acts on it is late.
   const bool heard = state.nodes.contains(spawned.key);
   if (!heard) {
     lost_in_.emplace(spawned.key, placement.world_id);

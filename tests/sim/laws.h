@@ -1,4 +1,4 @@
-// What must never happen in any history, whatever the faults: checked at every step.
+// Forbidden in any history, under any faults: checked at every step.
 //
 // Looks at the coordinator's state and at the simulated processes; changes neither. Workers run
 // until "(its workers are gone)". Those of a node that was declared lost are exempt where two
@@ -62,7 +62,7 @@ class Laws {
 
   // Machines go by their host's name: two of them may claim to be the same node.
   void OnSpawn(const std::string& host, const LiveWorkers& spawned);
-  // What the server that told it so thinks of that now.
+  // The opinion of that server now.
   void OnTold(const CoordinatorState& state, const std::string& host, const LiveWorkers& spawned);
   void OnGone(const std::string& host) { live_.erase(host); }
   // Some of its workers will not end when they are killed.
@@ -70,7 +70,7 @@ class Laws {
   // Its agent stands still: it cannot kill its workers in time.
   void OnPause(const std::string& host) { ever_paused_.insert(host); }
   void OnExit(const std::string& host, const NodeId& node, const std::optional<Finish>& finish);
-  // Nobody spins: `who` has been woken at `now`.
+  // No process spins: `who` has been woken at `now`.
   void OnWoken(const std::string& who, Time now, std::uint64_t limit) {
     WakeRate& rate = wake_rates_[who];
     const auto second = std::chrono::floor<std::chrono::seconds>(now.time_since_epoch()).count();
@@ -78,8 +78,8 @@ class Laws {
     rate.second = second;
     BreakIf(rate.count > limit, who, " spins: woken more than ", limit, " times in one second");
   }
-  // In calm weather nobody who lives is taken for lost, and no world for hung in which nobody
-  // hangs. Where messages are delayed for longer than any timeout it may happen, and is counted.
+  // In calm weather no live node is taken for lost, and no world for hung in which no rank hangs.
+  // Where messages are delayed for longer than any timeout it may happen, and is counted.
   bool losses_forbidden = false;
   std::uint64_t lost = 0;  // Those that had not acknowledged the end.
   std::uint64_t false_hangs = 0;
@@ -134,7 +134,7 @@ class Laws {
 
  private:
   struct WorldFacts {
-    Placement shared;  // What every member must agree on.
+    Placement shared;  // The values on which every member must agree.
     std::map<std::uint32_t, NodeId> rank_owner;
   };
   struct WakeRate {
@@ -180,7 +180,7 @@ class Laws {
   std::uint64_t runs_ = 0;  // Of that name, before the one of now.
   std::map<NodeKey, std::uint64_t> answered_in_;
   std::optional<Finish> told_;     // By this run's servers.
-  std::optional<Finish> outcome_;  // Told by the first agent that ended with the run.
+  std::optional<Finish> outcome_;  // Reported by the first agent that ended with the run.
 };
 
 }  // namespace ddprun::sim

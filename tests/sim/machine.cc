@@ -125,7 +125,8 @@ void Machine::OnWorkersGone() {
   }
 }
 
-// The guard's, when nothing is left: for two seconds. What hangs in the directory may land later.
+// The guard's, when nothing is left: for two seconds. An operation that hangs in the directory may
+// land later.
 void Machine::BeginRelease() {
   if (!held_ || releasing_) {
     return;
@@ -170,7 +171,7 @@ void Machine::EndProcess(bool noticed) {
   workers_.OnAgentDied();
 }
 
-// What the process still has to do is the launcher's.
+// The rest of the process's work is the launcher's.
 void Machine::OnExit(const Exit& exit) {
   exit_ = exit;
   ended_ = true;
@@ -239,7 +240,7 @@ bool Machine::Works(WorldId world) const {
 
 // ---- Around a step of the core ----
 void Machine::BeforeStep(const AgentEvent& event, Time now) {
-  if (!loop_.catches_up()) {  // What comes of a pause is as much as came in it.
+  if (!loop_.catches_up()) {  // After a pause all that came in it is fed at once.
     simulation_.laws.OnWoken(config_.host, now, kAgentPace);
   }
   workers_.CheckHeard(event);

@@ -1,8 +1,8 @@
-// One machine of a simulation: a process with the product's agent driver in it and what may carry
-// the server, its workers, and the guard that ends them when the process dies.
+// One machine of a simulation: a process with the product's agent driver in it and possibly the
+// server, its workers, and the guard that ends them when the process dies.
 //
-// Decides nothing. What is here: how the process starts, ends, is killed and stands still, and what
-// happens to the machine. A new process starts only after every worker of the last one is gone, as
+// Decides nothing. This header: how the process starts, ends, is killed and stands still, and the
+// faults of the machine. A new process starts only after every worker of the last one is gone, as
 // the slot lock demands.
 #pragma once
 
@@ -52,7 +52,7 @@ class Machine {
   // Its process is.
   bool up() const { return up_; }
   std::uint64_t life() const { return life_; }
-  // What belongs to an earlier process is void.
+  // A task of an earlier process is void.
   std::function<void()> InThisLife(std::function<void()> what) {
     return [this, life = life_, what = std::move(what)] {
       if (life == life_) {
@@ -67,7 +67,7 @@ class Machine {
   SimChecks& checks() { return checks_; }
   Server& server() { return server_; }
   bool serves() const;
-  // Its agent's calls go there, or would; none: nobody is known.
+  // Its agent's calls go there, or would; none: no server is known.
   const Server* speaks_to() const;
   // Its agent lives, and every worker of this world that it hosts.
   bool Works(WorldId world) const;
@@ -141,14 +141,14 @@ class Machine {
     return static_cast<std::uint64_t>(simulation_.Now().time_since_epoch() / 1ms + clock_);
   }
 
-  // What its guard has been told of its agent's claim.
+  // The guard's knowledge of its agent's claim.
   std::optional<HeldClaim>& held() { return held_; }
 
   // ---- What its parts tell it ----
   void OnWorkersGone();
   // Nothing in it has anything left to do. Not from inside the loop.
   void EndProcess(bool noticed);
-  // What its agent's calls go through while there is one.
+  // Its agent's calls go through it while there is one.
   void Connect(SimChannel* connection) { connection_ = connection; }
   void Disconnect(const SimChannel* connection) {
     connection_ = connection_ == connection ? nullptr : connection_;
@@ -204,7 +204,7 @@ class Machine {
   std::unique_ptr<AgentDriver> agent_;
   std::optional<Exit> exit_;
   bool up_ = false;
-  bool ended_ = false;  // The agent, by itself, as told or asked: no new one comes.
+  bool ended_ = false;  // The agent, by itself, as directed or asked: no new one comes.
   bool wants_start_ = false;
   bool link_ = true;
   bool speaks_ = true;

@@ -155,7 +155,7 @@ int CompareSpeed(const Options& options) {
 int Main(int argc, char** argv) {
   const Options options = Parse(argc, argv);
   std::set_terminate(TellSeed);
-  StartLog("ddprun_sim", LogLevel::kError);  // What servers say is in the transcript.
+  StartLog("ddprun_sim", LogLevel::kError);  // The servers' lines are in the transcript.
   if (options.speed) {
     return CompareSpeed(options);
   }

@@ -12,13 +12,13 @@ namespace ddprun::sim {
 namespace {
 
 constexpr Duration kLook{50};
-constexpr int kLooksTogether = 3;           // Waking, a process has a moment to find out.
-constexpr int kLooksTogetherStale = 40;     // Who read what was long ago is found out by its rival.
-constexpr Duration kLiveness{300'000};      // From healing to the end of every agent.
+constexpr int kLooksTogether = 3;        // Waking, a process has a moment to find out.
+constexpr int kLooksTogetherStale = 40;  // A node that read an old state is found out by its rival.
+constexpr Duration kLiveness{300'000};   // From healing to the end of every agent.
 constexpr Duration kLongForgotten{60'000};  // Twenty long leases after its end.
 constexpr Duration kSettling{30'000};
 constexpr double kUnfit = 0.3;
-constexpr int kSettlingLooks = 75;  // Who has heard nobody since gives up after 90 s.
+constexpr int kSettlingLooks = 75;  // A node that has heard no server since gives up after 90 s.
 
 // Checks came after the seeds that are kept (full_seeds.txt, rules.txt), which are none of these.
 bool MayHaveChecks(std::uint64_t seed) {

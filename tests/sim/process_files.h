@@ -1,8 +1,8 @@
 // The files of a checkpoint directory as one process sees them: between any two operations it may
-// stand still, be killed, or find that the disk does not answer; a listing may be old; what a
-// killed process asked for last may be done long after its end.
+// stand still, be killed, or find that the disk does not answer; a listing may be old; the last
+// write of a killed process may be done long after its end.
 //
-// Locks do nothing here, and nobody asks for one. A process always sees what it did itself.
+// Locks do nothing here, and no caller asks for one. A process always sees what it did itself.
 #pragma once
 
 #include <algorithm>
@@ -215,7 +215,7 @@ class ProcessFiles final : public FileSystem {
   std::uint64_t hindered_ = 0;
   std::uint64_t failed_ = 0;
   int held_ = 0;  // Fibers of it that are.
-  Time seen_;     // What was so then, or later, is what this process sees.
+  Time seen_;     // The state of then, or later, is what this process sees.
 };
 
 }  // namespace ddprun::sim

@@ -27,7 +27,7 @@ class ProcessLoop final : public Loop {
   // Called when an iteration of the loop is over.
   void AfterEachIteration(std::function<void()> look) { look_ = std::move(look); }
 
-  // What the next of the disk's jobs that nothing was said of takes; else none takes any time.
+  // The time of the disk's next job for which none was set; else none takes any time.
   void DiskTakes(Duration time) { disk_times_.push_back(time); }
 
   // From outside: now, or once the process continues.
@@ -148,7 +148,7 @@ class ProcessLoop final : public Loop {
  private:
   struct BoundedTask {
     std::unique_ptr<Fiber> fiber;
-    std::function<void(bool)> done;  // Empty: told already.
+    std::function<void(bool)> done;  // Empty: reported already.
   };
   struct DiskJob {
     std::function<void()> work;
@@ -281,7 +281,7 @@ class ProcessLoop final : public Loop {
   Time set_at_ = kBegin;  // The true time when its clock showed
   Time showed_ = kBegin;  // this.
   std::function<void()> look_;
-  std::uint64_t life_ = 0;  // What belongs to an earlier process is void.
+  std::uint64_t life_ = 0;  // A task of an earlier process is void.
   bool paused_ = false;
   bool iterating_ = false;
   bool firing_late_ = false;

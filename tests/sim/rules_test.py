@@ -84,7 +84,7 @@ def problems(source):
 
 
 def passes(binary, test, without):
-    """With one rule switched off; "": with all. What hangs or crashes does not."""
+    """With one rule switched off; "": with all. A mutant that hangs or crashes does not."""
     environment = dict(os.environ, DDPRUN_WITHOUT_RULE=without)
     try:
         run = subprocess.run([binary, f"--gtest_filter=*.{test}"], env=environment, timeout=5 if without else 20, check=False,

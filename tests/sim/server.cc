@@ -22,7 +22,7 @@ class Server::Driver final : public CoordinatorDriver {
  public:
   Driver(Server& server, const CoordinatorConfig& config)
       : CoordinatorDriver(server.machine_.loop(), config), server_(server) {}
-  // What it has posted may still come.
+  // Its posted tasks may still come.
   ~Driver() override {
     server_.laws_.BreakIf(server_.machine_.up(), server_.name_,
                           " is gone while its process continues");
@@ -111,7 +111,7 @@ void Server::Driver::OnReport(NodeReport report, std::shared_ptr<PendingSync> ca
   server_.highest_term_ = std::max(server_.highest_term_, config().term);
 }
 
-// Its state directory. What is written takes the time that the loop's disk was told of.
+// Its state directory. A write takes the time that was set for the loop's disk.
 class Server::Disk final : public Claims {
  public:
   Result<std::optional<Claim>> Newest() override { return newest; }
@@ -148,7 +148,7 @@ Server::Server(Simulation& simulation, Machine& machine)
   }
 }
 
-// What is parked is not answered.
+// Parked calls are not answered.
 Server::~Server() {
   ++life_;
   claim_.reset();
@@ -230,7 +230,7 @@ bool Server::MayBeLookedFor() const {
 }
 
 // ---- What arrives ----
-// What was sent while nobody was there was tried anew.
+// Messages sent while the server was down were tried anew.
 void Server::Arrive(std::uint64_t life, std::function<void()> what,
                     const std::function<void()>& refused) {
   if (!listens() || (life != life_ && life % 2 == 1)) {
@@ -325,7 +325,7 @@ void Server::CheckHang(const World& world) {
   }
 }
 
-// Nobody runs again whose run has ended, nor a world that has ended well everywhere.
+// No node runs again whose run has ended, nor a world that has ended well everywhere.
 void Server::CheckMembers(const World& world, const std::optional<World>& before) const {
   std::size_t ended_well = 0;
   for (const auto& machine : simulation_.machines) {
@@ -391,7 +391,7 @@ void Server::CheckOpenCalls() {
   laws_.BreakIf(counted != open, "the coordinator counts ", counted, " open calls of ", open);
 }
 
-// Nobody who works and can be heard starts over because of a new server. Only in calm weather:
+// No node that works and can be heard starts over because of a new server. Only in calm weather:
 // else a report may take longer than a lease.
 void Server::CheckRecovered(const CoordinatorState& state) const {
   if (phase_before_ != Phase::kRecovering || state.phase != Phase::kDraining ||
@@ -407,8 +407,8 @@ void Server::CheckRecovered(const CoordinatorState& state) const {
                 ", which works on every node");
 }
 
-// Whose claim has not moved for a lease may be on the losing side of a split, about to step down.
-// Where claims are read as they are, who forms a world also has the newest.
+// A server whose claim has not moved for a lease may be on the losing side of a split, about to
+// step down. Where claims are read as they are, who forms a world also has the newest.
 void Server::CheckClaim() const {
   const Time now = simulation_.Now();
   const Setup& setup = simulation_.setup;

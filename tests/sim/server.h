@@ -2,8 +2,8 @@
 // One that stands may have a claim on a disk that may be slow; where the part moves the product's
 // failover driver begins and ends it.
 //
-// Parks, answers and decides nothing. What is here: how calls get to the driver and answers away
-// from it, and what must be true around each step of the core and after each iteration of the loop.
+// Parks, answers and decides nothing. This header: how calls get to the driver and answers away
+// from it, and the conditions around each step of the core and after each iteration of the loop.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ class Server {
   }
   // Its process dies: nothing comes from it any more. Before its driver goes.
   void Vanish();
-  // Calls find these handlers from now on, or nobody.
+  // Calls find these handlers from now on, or none.
   void Listen(const RendezvousHandlers& handlers) {
     ++life_;
     handlers_ = handlers;
@@ -81,11 +81,11 @@ class Server {
     return run == nullptr ? none : *run;
   }
   const CoordinatorConfig& config() const { return driver_ ? driver_->config() : config_; }
-  // Everybody who had to know the run's end does since then; for driver's to forget.
+  // Every node that had to know the run's end does since then; for driver's to forget.
   const std::optional<Time>& over_since() const { return over_since_; }
   // Nodes that it has never heard of may be about to find it.
   bool MayBeLookedFor() const;
-  // Whoever is told something else than it knows hears it at once: no other event may come.
+  // A node whose directive differs from the one it knows hears it at once: no other event may come.
   void CheckOpenCalls();
   // Which runs have ended, as the claim says with which it serves.
   void NoteClaim(const TakeClaim& take) { knew_run_ = !take.ended.empty(); }
@@ -108,7 +108,7 @@ class Server {
   };
 
   void Arrive(std::uint64_t life, std::function<void()> what, const std::function<void()>& refused);
-  // Who comes later than that begins another run of the same name.
+  // A node that comes later than that begins another run of the same name.
   void NoteForgotten(const NodeReport& report) {
     const bool has_claim = disk_ && MayBeLookedFor();
     const bool knows = driver_->StateOf("run") != nullptr || has_claim;
@@ -142,7 +142,7 @@ class Server {
   std::unique_ptr<CoordinatorDriver> own_;      // Of one that stands,
   std::unique_ptr<SoleClaim> claim_;            // and its claim.
   CoordinatorDriver* driver_ = nullptr;         // None: it is down.
-  std::optional<RendezvousHandlers> handlers_;  // None: nobody listens.
+  std::optional<RendezvousHandlers> handlers_;  // None: no process listens.
   std::map<std::uint64_t, Asked> calls_;        // That are open, in the order of their arrival.
   std::uint64_t last_call_ = 0;
   std::optional<Asked> closing_;  // The call whose end the driver hears just now.

@@ -136,7 +136,7 @@ Setup SetupOfSlow(Random& random) {
     setup.workers.push_back(Draw(random, nodes == 1 ? 2 : 1, 3));
     ranks += i < nodes ? setup.workers.back() : 0;
   }
-  setup.program = Program::kHanging;  // Whoever waits for one that hangs is killed with it.
+  setup.program = Program::kHanging;  // A process that waits for one that hangs is killed with it.
   setup.weather.max_delay = random.Between(3ms, 100ms);
   setup.hang_timeout = Duration{1'000 * random.Between(3, 8)};
   SlowWork slow;

@@ -1,4 +1,4 @@
-// What is drawn before a history begins: the run, its workers, the weather, disks and claims.
+// Drawn before a history begins: the run, its workers, the weather, disks and claims.
 #pragma once
 
 #include "tests/sim/plan.h"
@@ -6,8 +6,8 @@
 
 namespace ddprun::sim {
 
-// Calm: no fault but of workers and of a server that stands alone. It shows what faults would
-// excuse: that nobody healthy is taken for lost, and that no worker notices a server's death.
+// Calm: no fault but of workers and of a server that stands alone. It shows errors that faults
+// would excuse: no healthy node is taken for lost, and no worker notices a server's death.
 Setup RandomSetup(Random& random, Mode mode, bool calm);
 // Clocks that drift, nodes that do not agree, two machines that claim to be one node.
 void DrawMore(Random& random, Mode mode, Setup& setup);

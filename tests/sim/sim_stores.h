@@ -1,4 +1,4 @@
-// The stores of a simulated agent: ports, and whether anybody listens there.
+// The stores of a simulated agent: ports, and whether a store listens there.
 #pragma once
 
 #include <optional>
@@ -35,9 +35,9 @@ class SimStores final : public NodeStores {
   }
   void End() override { open_.reset(); }
 
-  // What runs, and where.
+  // The running workers, and where.
   const std::optional<Endpoint>& open() const { return open_; }
-  // The agent is told whom a store is to let in that it begins now.
+  // The agent learns which clients a store that it begins now is to admit.
   void Expect(const std::string& peers) { peers_ = peers; }
   // Its process has ended.
   void Die() {

@@ -210,7 +210,7 @@ void SimWorkers::Beat(Worker& worker) {
 
 void SimWorkers::Hang(Worker& worker) {
   if (!worker.alive || worker.dying || !worker.said_hello) {
-    return;  // Nobody promises to find one that may not speak the protocol at all.
+    return;  // There is no promise to find one that may not speak the protocol at all.
   }
   worker.hung = worker.ignores_term = true;
   simulation_.job(placement_->world_id).hung = true;
@@ -230,7 +230,7 @@ void SimWorkers::EndAWorker(std::size_t n, ExitStatus status) {
   }
 }
 
-// Who has not come yet finds out when it comes.
+// A worker that has not come yet finds out when it comes.
 void SimWorkers::PeerDied(WorldId world) {
   const Program program = simulation_.setup.program;
   if (!Host(world) || (program != Program::kTrainer && program != Program::kPlain)) {

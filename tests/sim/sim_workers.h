@@ -1,8 +1,8 @@
 // The simulated processes of a machine: how their start lasts, how they work, end, resist and
 // vanish. They outlive an agent that dies, until the guard comes.
 //
-// Checks what the agent's core hears of them: everybody's end, in order, before it is told that all
-// are gone, and whether each had said hello.
+// Checks the reports to the agent's core: each worker's end, in order, before the news that all are
+// gone, and whether each had said hello.
 #pragma once
 
 #include <algorithm>
@@ -42,7 +42,7 @@ class SimWorkers final : public NodeWorkers {
   // ---- What happens to the machine ----
   bool left() const { return placement_.has_value(); }
   bool Host(WorldId world) const { return placement_ && placement_->world_id == world; }
-  // Nobody listens any more.
+  // No worker listens any more.
   void OnAgentDied() {
     listened_to_ = false;
     events_ = {};

@@ -128,7 +128,7 @@ void Simulation::WorkerDied(Machine& machine, WorldId world, std::uint32_t rank,
     training->WorkerDied(world, rank);
   }
   if (finished) {
-    job.steps[rank] = ~std::uint64_t{0};  // Nobody waits for it.
+    job.steps[rank] = ~std::uint64_t{0};  // No process waits for it.
     // Done early: the others do not wait for it.
     const bool came = job.joined.insert(rank).second;
     if (!job.done && came && job.whole()) {

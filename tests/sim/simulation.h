@@ -1,8 +1,8 @@
 // A whole run in one thread and no time: the product's drivers with their cores, and a network,
 // processes, disks and a clock that misbehave on order.
 //
-// Decides nothing about the run. What goes wrong and when is the plan's business, what must never
-// happen is the laws'.
+// Decides nothing about the run. Faults and their times are the plan's business, forbidden states
+// are the laws'.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class Machine;
 class RunDirectory;
 class Training;
 
-// What the network does to each message and call. All zero but delay: calm.
+// The network's effect on each message and call. All zero but delay: calm.
 struct Weather {
   double lose = 0;
   double duplicate = 0;
@@ -39,7 +39,7 @@ struct Weather {
   Duration slow_max{0};
 };
 
-// What kind of program the workers are: what they do when a peer dies.
+// The kind of program that the workers are: their reaction when a peer dies.
 enum class Program {
   kTrainer,      // Says hello, ends with 75.
   kPlain,        // Ends with 1, after TERM or its peer's death.
@@ -74,7 +74,7 @@ struct Setup {
   std::optional<std::uint32_t> twin;   // This machine says that it is n0, as the first one does.
   Program program = Program::kPlain;
   bool evicted = false;      // TERM is a scheduler's word, which takes machines one by one.
-  Duration work{5'000};      // From "everybody is here" to the end.
+  Duration work{5'000};      // From "all nodes are here" to the end.
   bool state_dir = false;    // The server has one.
   Duration slow_disk{5};     // A record is on disk after this long at most.
   bool clock_jumps = false;  // A restarted server's wall clock may have gone back.
@@ -117,7 +117,7 @@ struct Job {
   std::map<std::uint32_t, std::uint64_t> steps;  // By rank; none is two ahead of another.
   std::map<std::uint32_t, Machine*> where;       // By rank.
   std::uint64_t first_step = 0;                  // Where it resumed.
-  std::optional<Time> began;                     // Everybody was there.
+  std::optional<Time> began;                     // All nodes were there.
   std::unique_ptr<Workload> workload;            // Where the setup has slow work.
 
   bool whole() const { return joined.size() == size; }
@@ -203,9 +203,9 @@ class Simulation {
   std::vector<std::unique_ptr<Machine>> machines;
   std::set<std::pair<std::uint32_t, std::uint32_t>> cuts;  // One way, between two machines.
   bool names = true;                            // Else whatever name is looked up is never found,
-  bool names_fail = false;                      // or nobody has it.
+  bool names_fail = false;                      // or no node has it.
   std::unique_ptr<RunDirectory> run_directory;  // Where the server's part moves.
-  std::unique_ptr<Training> training;           // What the workers do; none: they wait.
+  std::unique_ptr<Training> training;           // The workers' program; none: they wait.
 
  private:
   static constexpr Duration kStep{50};

@@ -1,7 +1,7 @@
-// What workers do where their world is whole: rank 0 claims the checkpoints, loads their head,
-// makes steps and saves, through the real checkpoint store; the others load what it tells them to.
+// The workers' part where their world is whole: rank 0 claims the checkpoints, loads their head,
+// makes steps and saves, through the real checkpoint store; the others load what it names.
 //
-//   claim -> load -> everybody has loaded -> step, save, step, save, ... -> close -> all end with 0
+//   claim -> load -> all have loaded -> step, save, step, save, ... -> close -> all end with 0
 //   refused by the fence, at any of these or when it looks (each second) -> rank 0 ends with 76
 //
 // Steps need all ranks to reach each other, unless the program is heedless: then rank 0 continues

@@ -1,4 +1,4 @@
-// What happened, in words for people and as one number that tells two histories apart.
+// The events, in words for people and as one number that tells two histories apart.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
-// What the workers of a world do in histories of slow work (--slow): they prepare, join, and meet
-// in one collective after another. Between these they work, perhaps for longer than
-// --hang-timeout; one of them may hang. And what is told of each: its own words, what rank 0
-// prints, or its collectives as _ddprun_watch.py tells them, once a second.
+// The workers' part in histories of slow work (--slow): they prepare, join, and meet in one
+// collective after another. Between these they work, perhaps for longer than --hang-timeout; one of
+// them may hang. And the reports on each: its own words, rank 0's output, or its collectives as
+// _ddprun_watch.py reports them, once a second.
 //
-// Whoever only works must never be taken for hung; who hangs must be found, in time, and named
-// where collectives tell.
+// A rank that only works must never be taken for hung; one that hangs must be found, in time, and
+// named where collectives are reported.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct SlowWork {
   Heard heard = Heard::kCollectives;
   std::uint64_t steps = 20;
   std::uint32_t slow_rank = 0;
-  Duration longest{0};  // That nobody announces, while others wait.
+  Duration longest{0};  // Unannounced, while others wait.
   std::optional<std::uint32_t> hangs;
   Duration hangs_after{0};  // Of the world's beginning.
 };
@@ -72,7 +72,7 @@ class Workload {
     if (!hung_) {
       return "a world was stopped as hung in which everybody works";
     }
-    // What its peers still worked before they waited for it, and their longest announcement.
+    // The longest work of its peers before they waited for it, and their longest announcement.
     const Duration others = 4 * timeout_;
     return now - *hung_ > others + timeout_ + kFoundWithin
                ? Words("rank ", *slow_.hangs, " hung for long before it was found")
@@ -177,7 +177,7 @@ class Workload {
     }
     After(rank, lasts, &Workload::Enter);
   }
-  // The watch's last look tells that it waits for nobody any more; its end may last.
+  // The watch's last look reports that it waits for no rank any more; its end may last.
   void End(std::uint32_t rank) {
     if (slow_.heard == Heard::kCollectives) {
       Look(hands_[rank]);
@@ -187,7 +187,7 @@ class Workload {
   }
   void Hang() {
     Hand& hand = hands_.at(*slow_.hangs);
-    // Nobody promises to find one before the first word of those that are heard.
+    // There is no promise to find one before the first word of those that are heard.
     const Hand& speaks = slow_.heard == Heard::kPrinted ? hands_.front() : hand;
     const bool heard =
         slow_.heard == Heard::kCollectives || speaks.begun > (speaks.waits ? 1U : 0U);

@@ -182,7 +182,7 @@ def main(arguments, kind, why_not, usage):
 
 
 def lacking():
-    """What this machine lacks for a Slurm; empty: nothing."""
+    """The reason why this machine cannot have a Slurm; empty: none."""
     lacks = " ".join(missing())
     return "Slurm is not installed (scripts/setup.sh does): lacks " + lacks if lacks else ""
 

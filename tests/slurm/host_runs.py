@@ -1,4 +1,5 @@
-"""What the tests on hosts of their own share: worlds by the host of each rank, and who ended how."""
+"""The shared parts of the tests on hosts of their own: worlds by the host of each rank, and the
+end of each."""
 
 import os
 import shlex
@@ -46,7 +47,7 @@ class HostsTest(SlurmTest):
         return " ".join(map(shlex.quote, words))
 
     def words(self, node=None):
-        """What the ddprun of a node has said, or all of them."""
+        """The lines of a node's ddprun, or of all of them."""
         if node:
             return read_text(self.path(f"words.{node}"))
         return "".join(f"--- {node}\n{self.words(node)}" for node in self.cluster.nodes)

@@ -5,8 +5,8 @@
 
 Every host (n01, n02, ...) has its own network, hostname, processes, /etc/hosts and, where there is
 cgroup v1, its own part of the cgroups; "ctl" carries slurmctld and is where srun and sbatch are
-called. The files are everybody's, as a cluster's shared disk. Nothing is added to the network of
-the machine itself.
+called. All users may use the files, as on a cluster's shared disk. Nothing is added to the
+network of the machine itself.
 """
 
 import os
@@ -47,7 +47,7 @@ BEGIN_LOGIN = 'hostname "$1"; mount --bind "$2" /etc/hosts; shift 2; exec "$@"'
 
 
 def why_not():
-    """What this machine lacks for hosts; empty: nothing."""
+    """The reason why this machine cannot have hosts; empty: none."""
     if lacking():
         return lacking()
     if os.geteuid() != 0:
@@ -139,7 +139,7 @@ class HostCluster(Cluster):
             " ".join(CONTROLLERS), CGROUPS, find("slurmd"), "-D", "-N", node, "-f", self.conf]))
 
     def off(self, node):
-        """All at once: its link is dead before its processes are, so nobody hears of it."""
+        """All at once: its link is dead before its processes are, so no other host hears of it."""
         self.cut(node)
         self._kill(self.power.pop(node))
 

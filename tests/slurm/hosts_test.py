@@ -1,7 +1,7 @@
 """Hosts of a step that are switched off, cut, short of memory, or misled about addresses.
 
-Slurm itself notices nothing here, for it takes a silent node for lost only after an hour: whatever
-goes on does so by ddprun alone. lost_hosts_test has what Slurm does.
+Slurm itself notices nothing here, for it takes a silent node for lost only after an hour: each
+run continues by ddprun alone. lost_hosts_test has Slurm's part.
 """
 
 import os
@@ -69,7 +69,7 @@ class Munge(HostsTest):
         self.wait_for(lambda: os.path.exists(self.socket), what="munged")
         self.environment["DDPRUN_MUNGE_SOCKET"] = self.socket
 
-    # Nothing is said, and yet nobody else comes in: as another user's processes find it.
+    # Nothing is said, and yet no other caller comes in: as another user's processes find it.
     def test_the_nodes_of_a_step_share_a_token(self):
         run = self.srun("-N2", *STEP, *self.agent())
         self.world(2, run)

@@ -1,5 +1,5 @@
-"""What Slurm and ddprun make of a host that is lost: the slow part, of which each test waits until
-Slurm itself has noticed. Not in every CI run: ctest -C whole."""
+"""The reaction of Slurm and ddprun to a host that is lost: the slow part, of which each test
+waits until Slurm itself has noticed. Not in every CI run: ctest -C whole."""
 
 import json
 import os
@@ -89,7 +89,7 @@ class Noticed(HostsTest):
         self.wait_for_state(job, "COMPLETED 0:0", out)
         self.assertIn("srun ends with 0", read_text(out))
 
-    # The run goes on to its end without script and srun. The job stays, with nothing in it.
+    # The run continues to its end without script and srun. The job stays, with nothing in it.
     def test_the_batch_host_is_lost_with_no_kill(self):
         job, out = self.batch(
             self.script("--no-kill", agent=("--nnodes=1:3", f"--run-dir={self.path('shared')}")), "-N3",

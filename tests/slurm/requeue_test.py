@@ -1,4 +1,5 @@
-"""What a scheduler stops is saved and goes on: requeue and preemption, with ddprun-train.
+"""A run that a scheduler stops is saved and continues: requeue and preemption, with
+ddprun-train.
 
 The oracle is the trainer's sample log: no step is taken twice, none is left out.
 """
@@ -31,8 +32,8 @@ class Requeued(SlurmTest):
         self.assertIn(f"Slurm step {job}.0, requeued 1 time: node 0 of 2", text)
         return text
 
-    # TERM comes at once, and twice more when the grace of the partition is over. Who has ended by then
-    # is not requeued by Slurm itself: the script's last line does it.
+    # TERM comes at once, and twice more when the grace of the partition is over. A job that has ended
+    # by then is not requeued by Slurm itself: the script's last line does it.
     def test_preempted_it_loses_no_step(self):
         job, out = self.submit("--partition=low")
         self.wait_for_training(out)

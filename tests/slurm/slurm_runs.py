@@ -1,4 +1,5 @@
-"""What the tests with a real Slurm share: one cluster per file of tests, srun and sbatch in it."""
+"""The shared parts of the tests with a real Slurm: one cluster per file of tests, srun and
+sbatch in it."""
 
 import atexit
 import os
@@ -104,7 +105,7 @@ class SlurmTest(DdprunTest):
         self.assertTrue(found, read_text(out))
 
     def assert_went_on(self, out):
-        """No step of the trainer's sample log is taken twice, none is left out. What the job has said."""
+        """No step of the trainer's sample log is taken twice, none is left out. The job's output."""
         text = read_text(out)
         [stopped] = re.findall(r"saved at step (\d+)", text)
         self.assertIn(f"resumed at step {stopped},", text)

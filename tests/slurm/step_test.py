@@ -45,7 +45,8 @@ class Step(SlurmTest):
         self.terminate(run, 137)  # As srun ends a step.
         self.assert_gone(10)
 
-    # The port of a step is known beforehand, so somebody else may have it, another job's server too.
+    # The port of a step is known beforehand, so another process may have it, another job's server
+    # too.
     def test_a_taken_port_is_named_with_its_owner(self):
         hold = self.path("hold.py")
         self.write(hold, "import os, select, socket, sys\n"
@@ -190,8 +191,8 @@ class Ending(SlurmTest):
         self.assertEqual(run.wait(), 137, run.all())
         self.assert_gone(10)
 
-    # Slurm tells nobody: the tasks would run on for ever, and print into nothing. With srun goes the
-    # shepherd that it has beside it, which ends the step of one that dies alone.
+    # Slurm tells no process: the tasks would run for ever, and print into nothing. With srun goes
+    # the shepherd that it has beside it, which ends the step of one that dies alone.
     def test_a_srun_that_vanishes_ends_its_step(self):
         run = self.start_hanging()
         shepherds = children_of(run.process.pid)

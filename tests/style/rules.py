@@ -436,16 +436,19 @@ REPLACED_IN = (".proto", ".py", ".sh", ".md", ".html", ".js")  # Beside C++.
 
 def plain_words(files):
     """Comments and messages are written in plain English, and code has the standard terms."""
-    ours = [file for file in files if not file.is_test
-            and file.path.startswith(("launcher/", "agent/", "rendezvous/", "trainer/", "common/", "proto/", "scripts/"))]
-    product = [file for file in ours if file.is_cpp]
-    scripts = [file for file in ours if file.suffix in (".py", ".html") or file.is_script]
-    for kind, those, said in (("comments", product, lambda file: file.comments), ("literals", product, lambda file: file.said),
-                              ("comments of scripts, and pages,", scripts, lambda file: file.remarks)):
-        for name, pattern in DIALECT.items():
-            found = [file.path for file in those for _ in re.finditer(pattern, said(file))]
-            if len(found) > MOST_DIALECT:
-                yield f"{kind} have {len(found)} times: {name} ({MOST_DIALECT} are allowed): {', '.join(sorted(set(found)))}"
+    product = [file for file in files if not file.is_test
+               and file.path.startswith(("launcher/", "agent/", "rendezvous/", "trainer/", "common/", "proto/", "scripts/"))]
+    tests = [file for file in files if file.is_test and not file.path.startswith("tests/style/")]
+    for whose, ours in (("the product", product), ("tests", tests)):
+        cpp = [file for file in ours if file.is_cpp]
+        scripts = [file for file in ours if file.suffix in (".py", ".html") or file.is_script]
+        for kind, those, said in (("comments", cpp, lambda file: file.comments), ("literals", cpp, lambda file: file.said),
+                                  ("comments of scripts, and pages,", scripts, lambda file: file.remarks)):
+            for name, pattern in DIALECT.items():
+                found = [file.path for file in those for _ in re.finditer(pattern, said(file))]
+                if len(found) > MOST_DIALECT:
+                    yield (f"{kind} of {whose} have {len(found)} times: {name} ({MOST_DIALECT} are allowed): "
+                           f"{', '.join(sorted(set(found)))}")
     for file in files:
         checked = file.is_cpp or file.suffix in REPLACED_IN or file.is_script
         if file.path.startswith("tests/style/"):  # The list itself, and its samples.

@@ -80,6 +80,8 @@ SAMPLES = [
     (rules.plain_words, "agent/a.cc", 'Log("it was told " "nothing");\n' * 21, 'Log("x"); tests_are_told();\n' * 21),
     (rules.plain_words, "agent/a.cc", "// It goes on.\nint a;\n" * 21, "// It turns that on.\nint a;\n" * 21),
     (rules.plain_words, "agent/a.cc", "// Is kept; what\n// is new goes.\nint a;\n" * 21, "// Why; and what.\nint a;\n" * 21),
+    (rules.plain_words, "agent/a_test.cc", "// It waits for nobody.\nint a;\n" * 21, "// It waits for nobody.\nint a;\n" * 20),
+    (rules.plain_words, "tests/sim/a.py", "# It was told.\na = 1\n" * 21, "# It was told.\na = 1\n" * 20),
     (rules.plain_words, "agent/a.py", 'def a():\n    """It waits for\n    nobody."""\n' * 21, 'a = "nobody"\n' * 21),
     (rules.plain_words, "scripts/a.sh", "true  # Nobody\n" * 21, "echo nobody '#nobody'\n" * 21),
     (rules.plain_words, "launcher/a.html", "<p>told</p>" * 21, "<script>told();</script><p id='told'></p>" * 21),

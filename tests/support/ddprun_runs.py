@@ -1,8 +1,9 @@
 """Starts the real ddprun, finds the processes of a test, and waits for conditions.
 
-Every process of a test carries DDPRUN_TEST_MARK, whatever session it hides in; what is left at the
-end of a test is a failure of the test, and killed. Nothing sleeps for a fixed time: `eventually` is
-the one wait, bounded. Every test has its own loopback address, so no port can be taken by others.
+Every process of a test carries DDPRUN_TEST_MARK, in any session; a process that is left at the
+end of a test is a failure of the test, and killed. Nothing sleeps for a fixed time: `eventually`
+is the one wait, bounded. Every test has its own loopback address, so no port can be taken by
+others.
 """
 
 import atexit
@@ -28,7 +29,7 @@ RENEWALS = 5  # An idle node reports every third of a lease.
 # A node lost through no fault of its own, where the whole machine stood still.
 LATE = "is lost: its connection closed and it did not come back within 200 ms"
 
-# What a launcher above the test, or its shell, may have set.
+# Variables that a launcher above the test, or its shell, may have set.
 FOREIGN = re.compile(
     r"(DDPRUN|PET|TORCHELASTIC|SLURM|PMI|OMPI|MASTER|ROLE|GROUP|LOCAL)_\w*|\w*RANK|\w*WORLD_SIZE"
 )
@@ -41,7 +42,7 @@ def lease(name):
 
 
 def eventually(condition, limit=LIMIT):
-    """What `condition` returns once it is true; its last answer when the limit has passed."""
+    """The value of `condition` once it is true; its last answer when the limit has passed."""
     start = time.monotonic()
     while True:
         asked = time.monotonic()
@@ -49,7 +50,7 @@ def eventually(condition, limit=LIMIT):
         now = time.monotonic()
         if found or now > start + limit:
             return found
-        # Who looks all the time takes the machine from what is looked at.
+        # A loop that looks all the time takes the machine from the processes that it looks at.
         time.sleep(min(0.1, max(0.002, 2 * (now - asked), (now - start) / 100)))
 
 
@@ -62,7 +63,7 @@ def read_text(path):
 
 
 def page_data(path):
-    """What a run's report.html shows, and the page around it."""
+    """The text of a run's report.html, and the page around it."""
     before, data, after = re.split(r'(?<=<script type="application/json">)(.*?)(?=</script>)', read_text(path), 1, re.S)
     return json.loads(data), lambda shown: before + json.dumps(shown).replace("<", "\\u003c") + after
 
@@ -107,13 +108,15 @@ def workers_below(pid):
 
 
 def held_calls(what, fifo):
-    """The environment of a process that waits in this call as long as the FIFO is there and nobody has it open."""
+    """The environment of a process that waits in this call as long as the FIFO is there and not opened by
+    another process."""
     return {"LD_PRELOAD": HOLD_CALLS, "ASAN_OPTIONS": "verify_asan_link_order=0",
             "DDPRUN_HOLD": what, "DDPRUN_HOLD_FIFO": fifo}
 
 
 def free_endpoint():
-    """A free port on a loopback address that no other test uses, so nobody takes it meanwhile."""
+    """A free port on a loopback address that no other test uses, so no process takes it
+    meanwhile."""
     digits = uuid.uuid4().bytes
     host = f"127.{digits[0] % 250 + 2}.{digits[1]}.{digits[2] % 250 + 2}"
     with socket.socket() as probe:
@@ -156,7 +159,7 @@ class Run:
     def __init__(self, arguments, environment, directory, name, executable, stdout=None, stderr=None):
         self.paths = {s: os.path.join(directory, f"{name}.{s}") for s in ("out", "err")}
         with open(self.paths["out"], "wb") as out, open(self.paths["err"], "wb") as err:
-            # Its own session: a test's signals to it reach nobody else.
+            # Its own session: a test's signals to it reach no other process.
             self.process = subprocess.Popen(
                 [executable, *arguments], env=environment, cwd=directory, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=out if stdout is None else stdout,
@@ -206,7 +209,7 @@ class Run:
         return sorted({int(g) for g in re.findall(r"worker \d+ (\d+) \d+\n", self.out())})
 
 
-# What a fake worker says first, so that Run.workers finds it.
+# The first line of a fake worker, so that Run.workers finds it.
 HELLO = "--print=worker %r %g %p"
 
 
@@ -232,7 +235,7 @@ class DdprunTest(unittest.TestCase):
         )
         self.run_id = "test-" + self.mark.value[:12]
         self.endpoint = free_endpoint()  # Where the test's nodes meet.
-        self.go = self.path("go")  # What its workers wait for.
+        self.go = self.path("go")  # Its workers wait for it.
 
     def _nothing_is_left(self):
         # A test that failed may have left its runs going; its own message is the one to read.
@@ -286,7 +289,7 @@ class DdprunTest(unittest.TestCase):
             self.assertEqual(run.wait(limit), code, "\n".join(r.all() for r in runs))
 
     def terminate(self, run, code=143):
-        """A run, or a server alone, that nobody needs any more."""
+        """A run, or a server alone, that is not needed any more."""
         run.signal(signal.SIGTERM)
         self.assertEqual(run.wait(), code, run.all())
 
@@ -343,7 +346,7 @@ class DdprunTest(unittest.TestCase):
         return self.path(name)
 
     def private_file(self, name, text):
-        """Its path; nobody else can read it."""
+        """Its path; no other user can read it."""
         with open(os.open(self.path(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             file.write(text + "\n")
         return self.path(name)
@@ -387,7 +390,7 @@ class DdprunTest(unittest.TestCase):
         self.wait_for(renewed, *runs, what=f"renewals of the lease of {name}")
 
     def assert_gone(self, limit):
-        """No process of the test within `limit` seconds; what is left is shown."""
+        """No process of the test within `limit` seconds; those that are left are shown."""
         start = time.monotonic()
         eventually(lambda: not self.mark.living(), limit)
         left = [f"{pid} {command_of(pid)}" for pid in self.mark.living()]

@@ -44,7 +44,7 @@ struct End : torch::autograd::Node {
 
 pid_t registered_by = 0;
 
-// What `work` throws, in one line; "" where it throws nothing.
+// The exception that `work` throws, in one line; "" where it throws nothing.
 template <class Work>
 std::string ErrorOf(Work work) {
   try {

@@ -1,5 +1,5 @@
-// Stands for libmunge.so.2, for tests. What it is told is munged's socket is a directory here, and
-// what it seals lies there as a file: "<user> <who may open it>\n<text>". A credential names it.
+// Stands for libmunge.so.2, for tests. munged's socket is a directory here, and each sealed text
+// lies there as a file: "<user> <who may open it>\n<text>". A credential names it.
 //
 //   a file "fail" in there     everything fails
 //   FAKE_MUNGE_USER            whom MUNGE takes the process for
@@ -29,7 +29,7 @@ constexpr int kUserOption = 9;
 
 struct Context {
   fs::path directory = "/nonexistent/munge";
-  long opens = -1;  // Everybody.
+  long opens = -1;  // Every user.
   std::string why;
 };
 

@@ -1,12 +1,12 @@
-// What is loaded in the place of NVIDIA's library, with its own calling interface. What the GPUs
-// are like stands in the file that FAKE_NVML names, and is read anew by each call:
+// Loaded in the place of NVIDIA's library, with its own calling interface. The GPUs are described
+// in the file that FAKE_NVML names, which each call reads anew:
 //
 //   init CODE                         what nvmlInit_v2 answers
 //   count N                           GPUs; each well until a line says else
 //   gpu I answer CODE                 of every call on it; handle CODE: of looking it up alone
 //   gpu I uuid|ecc|throttle|recovery VALUE;  gpu I rows CORRECTABLE UNCORRECTABLE PENDING FAILED
-//   xid I NUMBER                      an event, told once
-//   hang FIFO                         the call stands still until somebody writes to it
+//   xid I NUMBER                      an event, reported once
+//   hang FIFO                         the call stands still until a process writes to it
 //
 // FAKE_NVML.log has a line for each init and shutdown.
 #include <fcntl.h>

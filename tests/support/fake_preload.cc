@@ -52,7 +52,7 @@ int ComeLate(int socket, const char* text) {
   message.msg_control = control;
   message.msg_controllen = sizeof control;
   ::recvmsg(socket, &message, 0);
-  for (int fd = 3; fd < 64; ++fd) {  // What came with it.
+  for (int fd = 3; fd < 64; ++fd) {  // The descriptors that came with it.
     if (fd != socket) {
       ::close(fd);
     }

@@ -58,7 +58,7 @@ const std::string shown_mounts = [] {
   return std::string(value == nullptr ? "" : value);
 }();
 
-// What is held of this kind of call; empty: nothing.
+// The held file of this kind of call; empty: nothing.
 std::string_view PartOf(std::string_view kind) {
   const std::string_view text = held;
   return text.starts_with(kind) ? text.substr(kind.size()) : std::string_view();

@@ -9,7 +9,8 @@ import subprocess
 
 from ddprun_runs import DdprunTest, children_of, eventually, free_endpoint, read_text
 
-# What scripts/setup.sh has fetched, or the machine's own; sshd wants to be called by a whole path.
+# The program that scripts/setup.sh has fetched, or the machine's own; sshd wants to be called by a
+# whole path.
 SSHD = shutil.which(os.environ.get("SSHD", "")) or shutil.which(
     "sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 
@@ -30,7 +31,7 @@ class LocalSshd:
         host, self.port = free_endpoint().rsplit(":", 1)
         base = host.rsplit(".", 1)[0]
         self.names = [network.address(i) if network else f"{base}.{i + 1}" for i in range(hosts)]
-        self.silent_name = f"{base}.250"  # Nobody listens there.
+        self.silent_name = f"{base}.250"  # No process listens there.
         for key in ("host", "user"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self._path(key)], check=True)
         if os.geteuid() == 0:

@@ -12,8 +12,8 @@
 
 namespace ddprun::testing {
 
-// Sets DDPRUN_TEST_MARK, unique to this object, in the test's own environment. Whatever is started
-// from then on carries it, whatever sessions it hides in. What is left at the end is killed.
+// Sets DDPRUN_TEST_MARK, unique to this object, in the test's own environment. Each process that is
+// started from then on carries it, in any session. Processes that are left at the end are killed.
 class ProcessMark {
  public:
   ProcessMark();
@@ -21,7 +21,7 @@ class ProcessMark {
   ProcessMark(const ProcessMark&) = delete;
   ProcessMark& operator=(const ProcessMark&) = delete;
 
-  // Living processes that carry the mark; zombies have no environment and do not count.
+  // Living processes that carry the mark; zombies have no environment and are left out.
   std::vector<pid_t> Living() const;
   // Those whose command line contains the text.
   std::vector<pid_t> Living(const std::string& command_part) const;

@@ -1,4 +1,5 @@
-"""What a Python process is, in parts that can be compared with those of another one. Imports nothing that is not there."""
+"""The state of a Python process, in parts that can be compared with those of another one. Imports nothing that is not
+there."""
 
 import os
 import sys
@@ -35,7 +36,7 @@ def filters():
 
 
 def namespaces():
-    """Names in each module. What a call leaves in a module is there once it was called."""
+    """Names in each module. State that a call leaves in a module is there once it was called."""
     return {name: sorted(key for key in vars(module) if key != "__warningregistry__")
             for name, module in sys.modules.items() if isinstance(module, type(sys)) and name != "__main__"}
 
@@ -53,7 +54,7 @@ def registered():
 
 
 def settings():
-    """Of the process, beside its modules. What is imported for it is then there."""
+    """Of the process, beside its modules. Modules that are imported for it are then there."""
     import gc
     import locale
     import logging

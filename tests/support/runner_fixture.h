@@ -49,7 +49,7 @@ class RunnerTest : public ::testing::Test {
     return specs;
   }
 
-  // Told in spawned_, in a later iteration of the loop.
+  // Noted in spawned_, in a later iteration of the loop.
   void BeginToSpawn(const std::vector<WorkerSpec>& specs) {
     spawned_.reset();
     runner_.Spawn([specs](SpawnContext&) -> Result<std::vector<WorkerSpec>> { return specs; },

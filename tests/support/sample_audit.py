@@ -5,7 +5,7 @@ import os
 
 
 class Audit:
-    """What the sample logs of a finished training say: see trainer/extras/sample_log.h."""
+    """The content of a finished training's sample logs: see trainer/extras/sample_log.h."""
 
     def __init__(self):
         self.generations = []

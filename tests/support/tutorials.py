@@ -53,7 +53,7 @@ def blocks(text):
 
 
 def pattern(line):
-    """What a line of output looks like elsewhere: ranks and generations, which have one digit, are the same."""
+    """A line of output as it looks elsewhere: ranks and generations, which have one digit, are the same."""
     parts = re.split(r"(\d[\d.]+|\bvm\b)", line)
     return "".join(re.escape(part) if number % 2 == 0 else re.escape(HOST) if part == "vm" else r"\d[\d.]*"
                    for number, part in enumerate(parts))

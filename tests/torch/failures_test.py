@@ -72,7 +72,7 @@ class Report(TorchTest):
 
 
 class Restart(TorchTest):
-    # Under torchrun the second attempt sees the first one's keys, and counters go on from there.
+    # Under torchrun the second attempt sees the first one's keys, and counters continue from there.
     def test_every_attempt_has_a_store_of_its_own(self):
         run = self.run_program(2, "restarts.py", flags=["--preload=torch", "--max-restarts=1"])
         self.assertIn("restarting all workers (1 of 1)", run.err())

@@ -4,7 +4,8 @@ import unittest
 
 from torch_runs import TorchTest
 
-# What the script of a job of one node and two tasks finds; ddprun is started once, and starts both.
+# The variables of a job of one node and two tasks that the script finds; ddprun is started once,
+# and starts both.
 SLURM = {"SLURM_NTASKS": "2", "SLURM_JOB_NAME": "train", "SLURM_JOB_ID": "7", "SLURM_PROCID": "0",
          "SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_NTASKS_PER_NODE": "2",
          "SLURM_NODELIST": "localhost", "SLURM_JOB_NODELIST": "localhost", "SLURM_NNODES": "1",

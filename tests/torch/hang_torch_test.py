@@ -1,5 +1,6 @@
-"""Unmodified programs that hang and tell nothing: torch's own count of collectives tells who is behind, through what
-ddprun puts into a Python that it starts, with nothing of ddprun installed there, or through a preload process (--preload)."""
+"""Unmodified programs that hang and report nothing: torch's own count of collectives shows which rank is behind, through
+the hook that ddprun puts into a Python that it starts, with nothing of ddprun installed there, or through a preload
+process (--preload)."""
 
 import json
 import os
@@ -15,7 +16,7 @@ JUDGED = (FORKED, f"--hang-timeout={SILENCE}", "--start-timeout=2m", "--max-rest
 
 class Hangs(TorchTest):
     def hung(self, text):
-        """Who hung and why, in the order of attempts, as the log has it."""
+        """The rank that hung and why, in the order of attempts, as the log has it."""
         return re.findall(r"ddprun[^|\n]*\| [^\n]*?rank (\d+) [^\n]*hung: ([^\n]*)", text)
 
     def assert_named(self, text, times):

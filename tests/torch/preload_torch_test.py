@@ -5,7 +5,7 @@ import unittest
 
 from torch_runs import LIMIT, TorchTest, program
 
-# Small ones, which Python or torch load for a call; what DDP loads late is a thousand modules.
+# Small ones, which Python or torch load for a call; DDP's late modules are a thousand.
 SMALL = r"multiprocessing\b.*|torch\.utils\.serialization(\.config)?"
 
 

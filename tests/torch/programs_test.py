@@ -5,8 +5,8 @@ import unittest
 
 from torch_runs import TorchTest
 
-# Torch 2.9 and older make a client of everybody who calls init_process_group("tcp://...") under an agent that hosts the
-# store, under torchrun too. TORCHELASTIC_USE_AGENT_STORE=True must not do that.
+# Torch 2.9 and older make a client of each process that calls init_process_group("tcp://...") under an agent that hosts
+# the store, under torchrun too. TORCHELASTIC_USE_AGENT_STORE=True must not do that.
 OLD_TORCH = "OLD_TORCH" in os.environ
 
 

@@ -46,7 +46,8 @@ class TensorBoard(DdprunTest):
         return [json.loads(line) for line in read_text(self.path("ckpt/metrics.jsonl")).splitlines()]
 
     def killed_and_resumed(self, *arguments):
-        """Kills rank 0 at step 350, between two checkpoints; the step from which the next generation went on."""
+        """Kills rank 0 at step 350, between two checkpoints; the step from which the next generation
+        continued."""
         run = self.start("--nproc-per-node=2", "--max-restarts=3", TRAIN, *LONG, "--skew=0:1", *arguments)
         def step():
             return max((row["step"] for row in self.metrics() if row["gen"] == 1), default=0)
@@ -78,7 +79,8 @@ class TensorBoard(DdprunTest):
         self.assert_shown_once(resumed)
         self.assertEqual(len(self.files()), 2)
 
-    # Also where its writer was killed within a write: what is whole counts, and the next file goes on.
+    # Also where its writer was killed within a write: whole records count, and the next file
+    # continues.
     def test_a_training_that_goes_on_is_shown_once(self):
         resumed = self.killed_and_resumed("--checkpoint-every=100")
         self.assertGreaterEqual(resumed, 100)

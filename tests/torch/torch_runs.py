@@ -37,7 +37,7 @@ class TorchTest(DdprunTest):
         self.environment["REPORTS"] = self.reports_folder
 
     def reports(self, attempt=0):
-        """What the ranks of one attempt told, in their order."""
+        """The reports of one attempt's ranks, in their order."""
         found = {}
         for name in os.listdir(self.reports_folder):
             if parts := re.fullmatch(rf"(\d+)\.{attempt}\.json", name):
@@ -45,13 +45,13 @@ class TorchTest(DdprunTest):
         return [found[rank] for rank in sorted(found)]
 
     def told(self):
-        """What dump.py told, in the order of ranks."""
+        """The reports of dump.py, in the order of ranks."""
         names = [n for n in os.listdir(self.reports_folder) if re.fullmatch(r"\d+\.json", n)]
         return [json.loads(read_text(os.path.join(self.reports_folder, name)))
                 for name in sorted(names, key=lambda n: int(n.split(".")[0]))]
 
     def run_program(self, workers, name, *arguments, flags=(), expect=0):
-        """Under ddprun, to its end; what it had said before is forgotten."""
+        """Under ddprun, to its end; its earlier output is forgotten."""
         self.new_reports()
         return self.run_ddprun(f"--nproc-per-node={workers}", *flags, program(name), *arguments,
                                expect=expect, limit=LIMIT)

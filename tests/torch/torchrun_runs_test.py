@@ -12,7 +12,7 @@ DRAWN = ("TORCHELASTIC_RUN_ID",)
 
 class BothLaunchers(TorchTest):
     def both(self, *flags, agents=((),), file="dump.py", arguments=(), environment=None):
-        """What each worker told, under torchrun and under ddprun; and their runs."""
+        """The reports of each worker, under torchrun and under ddprun; and their runs."""
         answers = []
         for executable in (TORCHRUN, None):
             self.new_reports()
@@ -30,7 +30,8 @@ class BothLaunchers(TorchTest):
         return answers
 
     def seen(self, told, fill, literal):
-        """What must be equal of a worker: where a value is drawn, only that there is one."""
+        """The values that must be equal of a worker: where a value is drawn, only that there is
+        one."""
         environment = {}
         for name, value in told["environment"].items():
             value = value.replace(fill["HOST"], "%HOST%") if literal else value
@@ -86,7 +87,7 @@ class Runs(BothLaunchers):
                     file = os.path.join(path, name)
                     tree[re.sub("/mine_[^/]*/", "/mine_X/", file.removeprefix(folder))] = read_text(file)
             trees.append(tree)
-        for name in ("events.jsonl", "launched", "report.html"):  # What torchrun has no file for.
+        for name in ("events.jsonl", "launched", "report.html"):  # Files that torchrun does not write.
             self.assertTrue(trees[1].pop("/logs/mine_X/" + name))
         self.assertEqual(trees[1], trees[0])
 

@@ -35,7 +35,7 @@ def ask_the_parser(line):
             torchrun.run(torchrun.parse_args(line["flags"] + line["program"]))
         except SystemExit as end:
             return end.code, None
-        except Exception:  # What torchrun's main would show as a traceback.
+        except Exception:  # The error that torchrun's main would show as a traceback.
             return 1, None
     return 0, found
 
@@ -45,7 +45,7 @@ class Table(TorchTest):
         super().setUp()
         logging.getLogger("torch").setLevel(logging.ERROR)
         shutil.copy(program("dump.py"), self.path("dump.py"))
-        os.mkdir(self.path("kept"))  # Where files go that nobody gave a place.
+        os.mkdir(self.path("kept"))  # The place of files for which none was given.
         self.environment["TMPDIR"] = self.path("kept")
         patched = mock.patch.dict(os.environ, {k: self.environment[k] for k in
                                                ("TMPDIR", "PYTHON_EXEC", "OMP_NUM_THREADS")})

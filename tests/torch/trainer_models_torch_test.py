@@ -131,7 +131,7 @@ class Torch(unittest.TestCase):
             return load_file(path + ".st"), json.load(file)["metrics"]
 
     def given(self, module, arguments, name):
-        """What the trainer makes of a state_dict that Python wrote, in one step that moves nothing."""
+        """The trainer's version of a state_dict that Python wrote, in one step that moves nothing."""
         generator = torch.Generator().manual_seed(7)
         for key, tensor in module.state_dict().items():
             if key.endswith("running_var"):
@@ -183,7 +183,7 @@ class Torch(unittest.TestCase):
         (log,) = os.listdir(os.path.join(self.directory, "vgg11.log"))
         with open(os.path.join(self.directory, "vgg11.log", log)) as file:
             (samples,) = [json.loads(line)["samples"] for line in file]
-        module.train()(mnist32_training(samples))  # What the one step did to the running statistics.
+        module.train()(mnist32_training(samples))  # The effect of the one step on the running statistics.
         for key, own in module.named_buffers():
             self.assertTrue(torch.allclose(state[key], own, rtol=1e-4, atol=1e-5), key)
         images, labels = mnist_test()

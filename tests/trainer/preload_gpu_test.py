@@ -23,7 +23,8 @@ class PreloadOfGpuTraining(unittest.TestCase):
         shutil.copy(FAKE_DEVICE, os.path.join(self.folder, "lib/ddprun/libddprun_cuda.so"))
 
     def outcome(self, *preload, program=None, **environment):
-        """Who loaded the plug-in, who asked it, and how the backward pass on the device went."""
+        """The process that loaded the plug-in, the one that asked it, and the result of the
+        backward pass on the device."""
         done = subprocess.run([DDPRUN, *preload, "--nproc-per-node=1", program or self.trainer, "--device=cuda"], cwd=self.folder,
                               env=os.environ | environment, text=True, capture_output=True, timeout=100, check=False)
         self.assertEqual(done.returncode, 2, done.stderr)

@@ -72,7 +72,7 @@ class Worker:
             os.nice(5)  # A test that acts at a step must not be outrun.
             for what, limit in (limits or {}).items():
                 resource.setrlimit(what, (limit, limit))
-        # Files, not pipes: a full pipe would stop a worker that nobody reads.
+        # Files, not pipes: a full pipe would stop a worker without a reader.
         self.files = {n: open(os.path.join(directory, name + "." + n), "w+") for n in ("out", "err")}
         self.process = subprocess.Popen(
             [TRAIN] + arguments, env=env, cwd=directory,

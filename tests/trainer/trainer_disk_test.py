@@ -1,4 +1,5 @@
-"""A disk that does not answer: no rank that waits for it counts as gone, people are told, and a stop ends it."""
+"""A disk that does not answer: no rank that waits for it counts as gone, people hear of it, and a stop ends
+it."""
 
 import contextlib
 import fcntl
@@ -35,7 +36,7 @@ class Disk(support.TrainerTest):
         return worker.text("err")
 
     def let_go(self):
-        # It stays open, so that nobody waits there any more.
+        # It stays open, so that no process waits there any more.
         self.addCleanup(os.close, os.open(self.fifo, os.O_RDWR))
 
     def assert_ended(self, workers, code):
@@ -169,7 +170,7 @@ class Disk(support.TrainerTest):
         self.run_world(SHORT, ranks=2, generation=2)
         self.assertTrue(self.is_finished())
 
-    # What they agreed on is saved; then rank 0 waits for no time-out.
+    # The step on which they agreed is saved; then rank 0 waits for no time-out.
     def test_a_peer_that_hangs_once_all_have_agreed_to_stop_costs_no_checkpoint(self):
         for rounds in (2, 4, 8, 16):
             workers = self.start_held("open:.tmp-step-00000000", "--epochs=100000", "--collective-timeout=600")

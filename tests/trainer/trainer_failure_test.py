@@ -1,4 +1,4 @@
-"""What goes wrong ends at once, with one line that says why and the exit code that fits."""
+"""A failure ends at once, with one line that says why and the exit code that fits."""
 
 import os
 import resource

@@ -40,9 +40,8 @@ class Kill(support.TrainerTest):
             self.assertLess(time.monotonic(), deadline, worker.text("err"))
 
     def killed_once(self, generation, instant):
-        """Where it went on, the newest step that it said was saved, and whether a save was cut.
-
-        instant: seconds after its start; None: during the first save that is seen."""
+        """Where it continued, the newest step that it said was saved, and whether a save was
+        cut. instant: seconds after its start; None: during the first save that is seen."""
         (worker,) = self.start(MODEL + ["--checkpoint-every=1", "--progress-every=0"],
                                generation=generation)
         running = worker.wait_for_text("global batch")

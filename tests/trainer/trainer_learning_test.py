@@ -1,4 +1,5 @@
-"""The flags about how a step is computed, and where data and results are; what five epochs of MNIST learn."""
+"""The flags about how a step is computed, and where data and results are; the result of five epochs of
+MNIST."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Every model of the table trains with a peer, and goes on to the same bits when stopped."""
+"""Every model of the table trains with a peer, and continues to the same bits when stopped."""
 
 import glob
 import json
@@ -50,7 +50,7 @@ class Models(support.TrainerTest):
             _, whole = self.trained(flags, f"whole{model}", ranks=2)
             _, parts = self.trained(flags + split, f"parts{model}", ranks=2)
             self.assert_same_bits(whole, parts, model)
-        # What was saved in one piece is gone on with in two.
+        # A training saved in one piece is continued in two.
         flags = TINY["toy"] + ["--checkpoint-every=3"]
         self.interrupt(flags + ["--epochs=2"], "mapped", ranks=2, step=8)
         self.run_world(flags + split + ["--epochs=2", "--resume=must", "--dump-parameters=mapped.st"],

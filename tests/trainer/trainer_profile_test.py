@@ -44,7 +44,8 @@ class ProfileTest(TrainerTest):
         return found
 
     def assert_events(self, events, rank):
-        """What the trace event format asks of complete events and of metadata, and no other kind."""
+        """The requirements of the trace event format on complete events and on metadata, and no
+        other kind."""
         rows, named = set(), set()
         for event in events:
             self.assertEqual((event["pid"], type(event["tid"])), (rank, int), event)
@@ -133,9 +134,9 @@ class ProfileTest(TrainerTest):
             hidden += sum(ends(t) < max(begins) for t in travels)
         return beside, hidden
 
-    # Buckets beyond what is reduced in the training thread (512 KiB): a thread of the backend takes
-    # them, and computing goes on. Where the machine is busy that thread may get its core too late in
-    # every step; one that is waited for never shows it.
+    # Buckets beyond the size that is reduced in the training thread (512 KiB): a thread of the
+    # backend takes them, and computing continues. Where the machine is busy that thread may get its
+    # core too late in every step; one that is waited for never shows it.
     def test_through_shared_memory_backward_computes_while_large_buckets_travel(self):
         for attempt in range(10):
             self.checkpoints = self.path(f"{attempt}.ckpt")

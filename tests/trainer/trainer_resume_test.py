@@ -1,4 +1,4 @@
-"""A training that was killed goes on as if it had not been."""
+"""A training that was killed continues as if it had not been."""
 
 import os
 import signal

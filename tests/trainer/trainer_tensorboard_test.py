@@ -1,6 +1,6 @@
 """--tensorboard and its disk: nothing that it does ends a training, but a directory that cannot be one.
 
-What TensorBoard makes of the files: tests/torch/tensorboard_test.py.
+TensorBoard's view of the files: tests/torch/tensorboard_test.py.
 """
 
 import os

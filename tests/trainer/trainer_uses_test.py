@@ -1,5 +1,5 @@
-"""What people do with checkpoints: the best one, stopping early, publishing, transfer, SageMaker,
-STOP and SAVE, what is told on the way."""
+"""Uses of checkpoints: the best one, stopping early, publishing, transfer, SageMaker, STOP and
+SAVE, the reports on the way."""
 
 import json
 import os

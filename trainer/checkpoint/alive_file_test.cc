@@ -108,7 +108,8 @@ TEST_F(AliveFileTest, AKilledProcessIsDeadAtOnce) {
   ::close(ready[1]);
 }
 
-// Someone cleaned up: the holder makes the file anew instead of moving a counter nobody sees.
+// Someone cleaned up: the holder makes the file anew instead of moving a counter that no reader
+// sees.
 TEST_F(AliveFileTest, ARemovedFileIsMadeAgain) {
   AliveFile holder = Make(true, "here", nullptr);
   holder.Hold(World("a", 1));

@@ -39,7 +39,7 @@ MemoryFileSystem DiskWithHistory(int before = 0) {
   return files;
 }
 
-// What a generation does; true if its save was acknowledged. `afresh`: it descends from nothing.
+// One generation's work; true if its save was acknowledged. `afresh`: it descends from nothing.
 bool RunGeneration(MemoryFileSystem& files, std::uint64_t generation, std::uint64_t step,
                    bool afresh = false) {
   CheckpointStore store(files, Config());
@@ -108,7 +108,7 @@ void KillEverywhere(PowerCut cut, unsigned seed, bool afresh = false, int before
       EXPECT_EQ(step, kNew) << "an acknowledged save is never lost";
     }
     (step == kOld ? found_old : found_new) += 1;
-    // And the next generation is not in anybody's way.
+    // And the next generation finds no obstacle.
     EXPECT_TRUE(RunGeneration(files, 4, 60));
     EXPECT_EQ(StepFound(files, 5), 60u);
     EXPECT_FALSE(HasLeftovers(files));

@@ -1,4 +1,4 @@
-// What somebody may have put into a checkpoint directory: refused or passed over, never waited for.
+// Foreign entries in a checkpoint directory: refused or passed over, never waited for.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

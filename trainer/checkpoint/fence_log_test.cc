@@ -325,7 +325,7 @@ TEST(FenceLogRace, ThreadsThatClaimAndCommitAtOnceKeepOneOrder) {
 
 // A network file system's listings and lookups may be old; but opening by name asks the server.
 struct OldViews final : MemoryFileSystem {
-  std::vector<std::string> names;  // What a listing shows from now on.
+  std::vector<std::string> names;  // The entries that a listing shows from now on.
   std::filesystem::path name;      // Found once, and not again.
   int found = 0;
   Result<std::vector<std::string>> List(const std::filesystem::path& directory) override {

@@ -98,7 +98,7 @@ TEST_F(FencedPublish, WhereverAnOldWorldStoodStillTheNewVersionStays) {
     ASSERT_TRUE(Publish(World(++generation), "after"));
     EXPECT_EQ(Final(), "after");
   }
-  EXPECT_LE(Versions().size(), 3u);  // What was refused left nothing for good.
+  EXPECT_LE(Versions().size(), 3u);  // The refused writer left nothing for good.
 }
 
 TEST_F(FencedPublish, RanksOfOneWorldMayPublishAtOnce) {
@@ -186,7 +186,7 @@ TEST_F(FencedPublish, NorIsWhatAnotherNameOrATrainingKeeps) {
         << source;
   }
   EXPECT_TRUE(fs::exists(directory_ / "other" / "deep"));
-  fs::create_directory(directory_ / "step-00000007-0000000000000abc");  // Nobody's: no fence.
+  fs::create_directory(directory_ / "step-00000007-0000000000000abc");  // No owner: no fence.
   EXPECT_TRUE(PublishFenced(
       RealFileSystem(),
       {directory_ / "step-00000007-0000000000000abc", directory_ / "model", World(1), {}}));

@@ -32,7 +32,7 @@ class MemoryFileSystem : public FileSystem {
   // Called before each operation; may use the file system itself.
   std::function<void(std::string_view operation, const std::filesystem::path&)> before;
 
-  // What a new process finds after this one was killed, and perhaps the power with it.
+  // The files that a new process finds after this one was killed, and perhaps the power with it.
   void Restart(PowerCut cut, unsigned seed) {
     kill_at = fail_at = operations = 0;
     std::mt19937 random(seed);

@@ -18,7 +18,7 @@ namespace {
 
 enum class LeftOut {
   kNothing,
-  kLastStep,  // Whatever its world has made counts.
+  kLastStep,  // Each snapshot that its world has made counts.
   kHead,      // Any head counts.
 };
 
@@ -92,7 +92,7 @@ class Model {
     return left_out_ == LeftOut::kHead || !WhyNotFromMemory(state, std::nullopt, writer, disk);
   }
 
-  // Whoever is still there on its node is ended; those elsewhere may continue.
+  // A process that is still there on its node is ended; those elsewhere may continue.
   void Begin() {
     ModelWorld world{.writer = World("run", ++generation_)};
     world.node = static_cast<int>(random_() % kNodes);

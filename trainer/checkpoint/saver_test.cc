@@ -136,7 +136,7 @@ TEST_F(SaverTest, AnIdleHolderKeepsMovingItsCounter) {
   EXPECT_TRUE(Eventually([&] { return RealFileSystem().Read(path, 4096).value() != first; }));
 }
 
-// One in flight, one queued, a third is told so at once.
+// One in flight, one queued, a third is refused at once.
 TEST(SaverQueue, RefusesAThirdWhileTheDiskIsSlow) {
   MemoryFileSystem files;
   CheckpointStore store(files, ConfigFor("/nowhere-ddprun/ckpt"));

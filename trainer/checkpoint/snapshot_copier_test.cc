@@ -64,7 +64,7 @@ TEST(SnapshotCopier, HoldsTheValuesOfItsStepThoughTheNextOneRuns) {
   }
 }
 
-// What the test above could not see otherwise: without Wait the late copy has later values.
+// The test above could not see this otherwise: without Wait the late copy has later values.
 TEST(SnapshotCopier, WhoeverDoesNotWaitSpoilsTheCopy) {
   Training training;
   std::binary_semaphore updated{0};

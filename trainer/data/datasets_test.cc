@@ -249,7 +249,7 @@ TEST_F(Datasets, Cifar10SaysWhatIsWrongWithWhichFile) {
   EXPECT_NE(message().find("not a regular file"), std::string::npos) << message();
 }
 
-// What torchvision would do to an image: cut at an offset out of a frame of zeros, then mirrored.
+// torchvision's steps on an image: cut at an offset out of a frame of zeros, then mirrored.
 TEST_F(Datasets, AugmentationIsACropAndAFlip) {
   const Result<Dataset> drawn = Load("synthetic", "train=40,test=1");
   ASSERT_TRUE(drawn) << drawn.error().message;
@@ -344,7 +344,7 @@ TEST_F(Datasets, APlainMnistFileIsMappedAndAPackedOneIsNot) {
   const std::string maps((std::istreambuf_iterator<char>(file)), {});
   EXPECT_NE(maps.find((root_ / "t10k-images-idx3-ubyte").string()), std::string::npos);
   EXPECT_EQ(maps.find((root_ / "train-images-idx3-ubyte.gz").string()), std::string::npos);
-  fs::remove(root_ / "t10k-images-idx3-ubyte");  // What is mapped stays.
+  fs::remove(root_ / "t10k-images-idx3-ubyte");  // A mapped file stays.
   EXPECT_EQ(Gather(mnist->task, mnist->test, {1}, std::nullopt).labels,
             (std::vector<std::int64_t>{9}));
 }

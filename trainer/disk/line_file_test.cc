@@ -62,8 +62,8 @@ TEST_F(LineFileTest, AWriteThatFailsIsSaidOnce) {
   }
 }
 
-// Whoever appends never waits, and what is kept for the disk has an end; once it answers, all that
-// was kept is written.
+// A writer that appends never waits, and the memory kept for the disk has an end; once it answers,
+// all that was kept is written.
 TEST_F(LineFileTest, WhatNobodyReadsWaitsUpToItsLimit) {
   const fs::path path = directory / "fifo";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);

@@ -71,7 +71,7 @@ TEST_F(Staging, ACopyThatLostItsBytesIsMadeAfresh) {
   EXPECT_EQ(Read(staged / "a"), "first");
 }
 
-// Whoever can write there chooses what is trained on.
+// A user who can write there chooses what is trained on.
 TEST_F(Staging, ADirectoryOfOthersIsRefused) {
   fs::create_directories(plan_.directory);
   fs::permissions(plan_.directory, fs::perms::all);

@@ -50,7 +50,7 @@ bool IsNan(Element element, const std::uint8_t* at) {
   return (bits & 0x7fffu) > infinity;
 }
 
-// Equal but for a NaN's payload, which nobody counts on.
+// Equal but for a NaN's payload, on which no caller counts.
 void ExpectSame(Element element, const std::vector<std::uint8_t>& plain,
                 const std::vector<std::uint8_t>& wide, const std::string& what) {
   const std::size_t size = SizeOf(element);

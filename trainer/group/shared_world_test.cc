@@ -47,8 +47,8 @@ float ValueOf(std::size_t rank, std::size_t i) {
   return 1.0F / static_cast<float>(rank * 7 + i % 1000 + 1);
 }
 
-// Small, odd, beyond what everybody reduces alone, beyond one slot: always as one process would
-// add up rank by rank, to the last bit.
+// Small, odd, beyond the size that every rank reduces alone, beyond one slot: always as one process
+// would add up rank by rank, to the last bit.
 TEST(SharedWorld, SumsInRankOrder) {
   for (const std::size_t size : {2, 3, 4}) {
     OnEveryRank(size, kLong, [&](SharedWorld& world) {
@@ -70,7 +70,8 @@ TEST(SharedWorld, SumsInRankOrder) {
   }
 }
 
-// Tensors of odd sizes, in one meeting and in two; what rank 0 adds for other nodes reaches all.
+// Tensors of odd sizes, in one meeting and in two; the sums that rank 0 adds for other nodes reach
+// all.
 TEST(SharedWorld, SumsSeveralTensorsAtOnce) {
   for (const std::size_t size : {1, 2, 3, 4}) {
     OnEveryRank(size, kLong, [&](SharedWorld& world) {
@@ -112,8 +113,8 @@ TEST(SharedWorld, SumsSeveralTensorsAtOnce) {
   }
 }
 
-// Rank 0 goes on as the backend's thread does, whose next work waits already. For rank 1 that must
-// not look like another collective in the place of the one that failed.
+// Rank 0 continues as the backend's thread does, whose next work waits already. For rank 1 that
+// must not look like another collective in the place of the one that failed.
 TEST(SharedWorld, WhatFailsAcrossNodesEndsTheWaitOfAll) {
   OnEveryRank(2, milliseconds(300), [](SharedWorld& world) {
     std::vector<float> numbers(10, 1);
@@ -150,7 +151,7 @@ TEST(SharedWorld, WhoWaitsForOtherNodesIsNotCalledSilent) {
   });
 }
 
-// Many in a row, without a pause: no slot is filled again while somebody still reads it.
+// Many in a row, without a pause: no slot is filled again while a rank still reads it.
 TEST(SharedWorld, FastRanksDoNotOvertakeSlowOnes) {
   OnEveryRank(3, kLong, [](SharedWorld& world) {
     for (int round = 0; round < 3000; ++round) {
@@ -215,8 +216,8 @@ TEST(SharedWorld, LeavingAfterTheLastOneHurtsNobody) {
   }
 }
 
-// Processes: rank 1 ends, by a signal nobody can catch, while the others wait for it; the timeout
-// is far beyond the limit of this test.
+// Processes: rank 1 ends, by a signal that cannot be caught, while the others wait for it; the
+// timeout is far beyond the limit of this test.
 TEST(SharedWorld, AKilledPeerEndsTheWaitOfAll) {
   MapBoard board;
   std::vector<SharedOutcome> joined(3);

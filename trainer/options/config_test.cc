@@ -244,7 +244,7 @@ TEST(Config, ReadsWhatIsDoneWithATraining) {
   EXPECT_EQ(std::get<TrainConfig>(ParseAll({"--checkpoint-dir=/c"})).metrics, "/c/metrics.jsonl");
 }
 
-// Who reads it has a terminal.
+// Its reader has a terminal.
 TEST(Config, WhatIsRefusedIsOneLineWhateverWasSaid) {
   const char* const said = "a\nb\x1b[31m";
   for (const char* const flag : {"--model", "--model-arg", "--dataset", "--data-arg", "--lr",

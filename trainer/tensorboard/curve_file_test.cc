@@ -84,7 +84,7 @@ TEST_F(CurveFileTest, ComesAfterAllThatAreThere) {
   EXPECT_TRUE(names[0].ends_with("." + std::to_string(getpid()) + ".0")) << names[0];
 }
 
-// Anybody's names: none makes ours longer, and what is no number counts for nothing.
+// Foreign names: none makes ours longer, and a name without a number counts for nothing.
 TEST_F(CurveFileTest, TakesNoNameForMoreThanItIs) {
   fs::create_directories(directory);
   for (const char* const name :

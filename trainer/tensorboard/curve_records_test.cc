@@ -60,8 +60,8 @@ TEST(Crc32c, IsMaskedByARotationAndASum) {
   EXPECT_EQ(MaskedCrc32c(""), 0xA282EAD8u);
 }
 
-// What torch.utils.tensorboard.SummaryWriter of torch 2.15 has written, but for the times of the
-// last two.
+// The records of torch.utils.tensorboard.SummaryWriter of torch 2.15, but for the times of the last
+// two.
 TEST(CurveRecords, AreTheBytesOfSummaryWriter) {
   const std::vector<Scalar> scalars = {{"train/loss", 0.5}};
   EXPECT_EQ(

@@ -1,4 +1,4 @@
-// Who serves: how it keeps its claim, doubts it, and lets it go.
+// The serving node: how it keeps its claim, doubts it, and lets it go.
 #include "rendezvous/core/failover/failover_testing.h"
 
 namespace ddprun::failover {
@@ -15,7 +15,7 @@ TEST(Failover, TheHolderMovesItsCounterEveryThirdOfALease) {
   EXPECT_EQ(NextWake(node.state, node.config), At(2s));
 }
 
-// An outcome is told once it is written: nobody waits for the next third of a lease.
+// An outcome is announced once it is written: no node waits for the next third of a lease.
 TEST(Failover, HowARunEndedIsWrittenAtOnceAndHandedOn) {
   Node node = Holder();
   const EndedRun first{"first", {7}, Finish{}};
@@ -66,7 +66,7 @@ TEST(Failover, AMoveThatTakesLongLengthensTheLease) {
   EXPECT_EQ(node.Get<MoveCounter>().claim.lease, 2'700ms);
 }
 
-// What was written began before it hung: only from then on is it known.
+// The write began before it hung: only from then on is it known.
 TEST(Failover, AWriteCountsFromItsBeginning) {
   Node node = Holder();
   node.Tick(At(1s));
@@ -112,7 +112,7 @@ TEST(Failover, AHolderWhoseNodesHaveHeardALaterServerStepsDown) {
   EXPECT_EQ(node.state.highest, Term{101});
 }
 
-// Nobody else wanted it meanwhile: it need not wait for itself.
+// No other node wanted it meanwhile: it need not wait for itself.
 TEST(Failover, WhoLetGoTakesItsOwnClaimAgainAtOnce) {
   Node node = Holder();
   node.Tick(At(4s));

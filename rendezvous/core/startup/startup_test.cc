@@ -11,7 +11,7 @@ namespace {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-// Two nodes, and how soon each says that it did what it was told.
+// Two nodes, and how soon each reports that it follows its directive.
 struct StartupOfTwo : PairOfNodes {
   std::string Newest(Duration when = 60s) {
     const RunStatus status = StatusOf(scenario.state, scenario.config, At(when));

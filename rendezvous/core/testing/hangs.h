@@ -47,7 +47,7 @@ struct Hangs : testing::Test {
     node.report.progress_groups = std::move(groups);
     node.Hears(now).Says(now);
   }
-  // As they have stood for 30 s by `now`, as far as anybody is ahead.
+  // As they have stood for 30 s by `now`, as far as the furthest of them.
   void StandInTime(Node& node, std::vector<ProgressGroup> groups, Time now) {
     for (ProgressGroup& group : groups) {
       group.late = 0;

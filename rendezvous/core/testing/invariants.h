@@ -1,4 +1,5 @@
-// What must hold of a coordinator's state after every Step. Pure; used by tests and simulations.
+// The conditions on a coordinator's state that hold after every Step. Pure; used by tests and
+// simulations.
 #pragma once
 
 #include <optional>

@@ -39,7 +39,7 @@ struct Scenario {
     config.base_lease = config.long_lease = Duration{3'000};
   }
   bool ended = false;            // By the last event.
-  std::vector<NodeId> evidence;  // Who was to keep it; of all.
+  std::vector<NodeId> evidence;  // The nodes that had to keep it; of all.
   // A server that has heard nothing yet takes the place of the first one.
   void Restart() {
     config.term = {2};
@@ -132,7 +132,7 @@ struct Node {
   }
 };
 
-// All report, and host the world that they are told to run.
+// All report, and host the world of their directive.
 template <class... Nodes>
 void FormWorld(Time now, Nodes&... nodes) {
   (nodes.Says(now), ...);

@@ -56,7 +56,7 @@ def main():
     start = load(*training)
     for step in range(start, STEPS):
         if first and step == BAD_STEP:
-            dist.barrier()  # Rank 0 has saved, and both have told.
+            dist.barrier()  # Rank 0 has saved, and both have reported.
             if rank == world - 1:
                 os.kill(os.getpid(), signal.SIGKILL)
         take(step, *training)

@@ -58,7 +58,7 @@ def own_stores():
 
     # The launcher's store, opened once more by hand, knows nothing of those keys.
     mixed = launchers_store().check(["from 0"])
-    dist.barrier()  # Everybody has read.
+    dist.barrier()  # All ranks have read.
     del store, own
     dist.barrier()  # No rank connects to that port before its store has gone.
     dist.destroy_process_group()

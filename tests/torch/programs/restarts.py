@@ -21,7 +21,7 @@ def main():
     total = torch.ones(1)
     dist.all_reduce(total)
     report(left=left, counted=counted, total=total.item())
-    dist.barrier()  # Both have told.
+    dist.barrier()  # Both have reported.
     if attempt == 0 and rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     dist.all_reduce(total)

@@ -1,4 +1,4 @@
-"""Shares tensors with a helper process by a sharing strategy, then ends as told for its attempt."""
+"""Shares tensors with a helper process by a sharing strategy, then ends as its attempt is to end."""
 
 import os
 import signal

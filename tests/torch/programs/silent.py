@@ -1,6 +1,6 @@
 """A DDP loop that prints nothing and knows nothing of ddprun. In each attempt rank 2 does another thing, most in its
-12th step: the words of the command line, one for each attempt; after the last one it trains to its end. What is slow
-but no hang ends no attempt, so one word may have several, with commas."""
+12th step: the words of the command line, one for each attempt; after the last one it trains to its end. A slow
+program without a hang ends no attempt, so one word may have several, with commas."""
 
 import atexit
 import os
@@ -12,7 +12,7 @@ import threading
 
 if os.environ["RANK"] == "1":
     if os.fork() == 0:
-        sys.exit()  # Through atexit: whoever watches the worker goes on.
+        sys.exit()  # Through atexit: the process that watches the worker continues.
     os.wait()
 if "ends slowly" in sys.argv[-1:]:  # After everything that the imports leave to the end.
     atexit.register(threading.Event().wait, 8)

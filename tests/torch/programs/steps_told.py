@@ -1,4 +1,5 @@
-"""What ddprun's callbacks tell of a training of Lightning, transformers and accelerate, one after the other."""
+"""The reports of ddprun's callbacks on a training of Lightning, transformers and accelerate, one after the
+other."""
 
 import os
 import socket
