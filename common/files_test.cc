@@ -102,7 +102,7 @@ TEST_F(Files, WholeOrNotAtAll) {
 }
 
 // The file of a process held in close(2), or a link that leads elsewhere.
-TEST_F(Files, WhatAnotherWriterLeftIsInNobodysWay) {
+TEST_F(Files, AFileThatAnotherWriterLeftIsNoObstacle) {
   std::ofstream(dir / "elsewhere") << "precious";
   std::filesystem::create_symlink(dir / "elsewhere", dir / "report.part");
   ASSERT_TRUE(WriteWhole(dir / "report", "x", 0644));
@@ -133,7 +133,7 @@ TEST(FormatDuration, IsForPeople) {
   EXPECT_EQ(FormatDuration(3700s), "1 h 01 min");
 }
 
-TEST(OwnDirectory, IsNobodyElsesToWriteTo) {
+TEST(OwnDirectory, IsWritableByItsUserAlone) {
   const ScratchDirectory scratch;
   const std::string made = scratch.path();
   EXPECT_TRUE(CheckOwnDirectory(made));

@@ -51,7 +51,7 @@ class LineWriterTest : public ::testing::Test {
   UniqueFd fd_;
 };
 
-TEST_F(LineWriterTest, NothingIsLostOfWhatSomebodyReads) {
+TEST_F(LineWriterTest, NothingIsLostWhileItIsRead) {
   LineWriter writer(fd_.get(), 1000);
   std::string all;
   for (int i = 0; i < 100; ++i) {
@@ -64,7 +64,7 @@ TEST_F(LineWriterTest, NothingIsLostOfWhatSomebodyReads) {
 }
 
 // The loop that writes these lines renews leases meanwhile.
-TEST_F(LineWriterTest, NobodyWaitsForAReaderThatStandsStill) {
+TEST_F(LineWriterTest, NoCallerWaitsForAReaderThatStandsStill) {
   constexpr std::size_t kRoom = 10'000;
   LineWriter writer(fd_.get(), kRoom);
   writer.SetWording([](const std::string& text) { return "me | " + text + "\n"; });
@@ -100,7 +100,7 @@ TEST_F(LineWriterTest, TheLiveLineStaysBelowTheOthers) {
   EXPECT_EQ(ReadAll(writer), "\r\x1b[K");
 }
 
-TEST_F(LineWriterTest, AReaderThatIsGoneEndsNobody) {
+TEST_F(LineWriterTest, AReaderThatIsGoneEndsNoProcess) {
   LineWriter writer(fd_.get(), 1000);
   reader_.Reset();
   writer.Put("into the void\n");

@@ -30,7 +30,7 @@ TEST(Loop, RunsPostedWorkInOrderOnOneThread) {
 }
 
 // Of a holder that wakes from the machine's sleep others think that its lease is over; so must it.
-TEST(Loop, TimeGoesOnWhileTheMachineSleeps) {
+TEST(Loop, TimePassesWhileTheMachineSleeps) {
   const auto boot = [] {
     timespec time{};
     EXPECT_EQ(::clock_gettime(CLOCK_BOOTTIME, &time), 0);
@@ -163,7 +163,7 @@ TEST(Loop, TheLastWorkOnADiskThatHangsIsWaitedForNoLongerThanAsked) {
 }
 
 // Neither the search for another server's name, nor the end.
-TEST(Loop, ADiskThatHangsHoldsUpNobody) {
+TEST(Loop, ADiskThatHangsHoldsUpNoOtherTask) {
   AsioLoop loop;
   loop.Post([&] {
     loop.RunOnDisk([] { std::promise<void>().get_future().wait(); },

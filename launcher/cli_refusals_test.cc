@@ -22,7 +22,7 @@ std::string SettingsFile(const std::string& text) {
   return path;
 }
 
-TEST(CommandLine, AProblemTellsWhoSetTheFlag) {
+TEST(CommandLine, AProblemNamesTheSourceOfTheFlag) {
   EXPECT_EQ(Refusal({"p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "-3"}}),
             "--shutdown-timeout must be a time such as 30, 500ms, 90s, 5m, 1h30m, 1d or 01:30:00: "
             "'-3' (--shutdown-timeout is from TORCH_ELASTIC_SHUTDOWN_TIMEOUT=-3)");
@@ -46,7 +46,7 @@ TEST(CommandLine, AProblemTellsTheLineOfAFile) {
   std::filesystem::remove(path);
 }
 
-TEST(CommandLine, WhatDoesNotCountIsSaid) {
+TEST(CommandLine, AnIgnoredFlagIsReported) {
   EXPECT_TRUE(Launch({"--master-addr=n0", "p"}).warnings.empty());
   EXPECT_TRUE(
       Launch({"--nnodes=2", "--rdzv-backend=c10d", "--master-addr=n0", "p"}).warnings.empty());
@@ -289,7 +289,7 @@ TEST(CommandLine, WhatAVerbRefusesIsOneLineToo) {
   EXPECT_LT(Refusal({"logs", "--rank=" + std::string(1'000'000, 'x')}).size(), 4'000u);
 }
 
-TEST(CommandLine, OfAMegabyteThatIsRefusedBothEndsAreTold) {
+TEST(CommandLine, OfAMegabyteThatIsRefusedBothEndsAreShown) {
   const std::string said = "begin" + std::string(1'000'000, 'x') + "end";
   for (const std::string flag :
        {"--on-hang", "--scale-up", "--rdzv-id", "--standalone", "--rdzv-conf"}) {
@@ -306,7 +306,7 @@ TEST(CommandLine, OfAMegabyteThatIsRefusedBothEndsAreTold) {
   std::filesystem::remove(path);
 }
 
-TEST(CommandLine, EveryProblemIsToldAtOnce) {
+TEST(CommandLine, EveryProblemIsReportedAtOnce) {
   const std::string message = Refusal({"--nnodes=0", "--nproc-per-node=0", "--max-restarts=x"});
   for (const char* part : {"--nnodes", "--nproc-per-node", "--max-restarts", "no program"}) {
     EXPECT_NE(message.find(part), std::string::npos) << part;

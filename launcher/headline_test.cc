@@ -132,7 +132,7 @@ TEST(Headline, NamesThoseThatWaitForTheFirstCollective) {
   EXPECT_FALSE(HeadlineOf(run).bad);
 }
 
-TEST(Headline, NamesNobodyWhereThereIsNoMany) {
+TEST(Headline, NamesNoRankWhereThereIsNoMany) {
   RunStatus run = StalledRun(32);
   for (NodeStatus& node : run.nodes) {
     node.rank_details.ranks[3].phase = 2;
@@ -201,7 +201,7 @@ TEST(Goodput, FallsWhileNothingMoves) {
 }
 
 // Another node's ranks, or its older word, do not hide that all stand still.
-TEST(Headline, StandsWhereNobodyMoves) {
+TEST(Headline, StandsWhereNoRankMoves) {
   RunStatus run = Running();
   run.nodes.push_back(run.nodes[0]);
   for (NodeStatus& node : run.nodes) {

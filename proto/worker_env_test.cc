@@ -25,7 +25,7 @@ TEST(WorkerEnv, WhatTheAgentWritesTheTrainerReads) {
 }
 
 // A worker without a socket has no page, and neither is passed on from an agent above.
-TEST(WorkerEnv, AStepPageIsSpokenOfWhereSomebodyListens) {
+TEST(WorkerEnv, AStepPageIsAnnouncedWhereAnAgentListens) {
   EXPECT_EQ(ToEnvironment({.notify_socket = "/tmp/x"}).at("DDPRUN_STEP_PAGE"), "1");
   EXPECT_EQ(ToEnvironment({}).at("DDPRUN_STEP_PAGE"), "");
 }

@@ -49,7 +49,7 @@ TEST_F(Ended, AStragglerHearsHowAndIsNotInTheWayOfTheNextRunOfThatName) {
   });
 }
 
-TEST_F(Ended, ItsEndIsToldToThoseWhoAskForIt) {
+TEST_F(Ended, ItsEndIsReportedToThoseThatAskForIt) {
   OnLoop([&] {
     const auto status = driver.StatusOfRuns("run");
     ASSERT_TRUE(status && status->size() == 1);
@@ -108,7 +108,7 @@ TEST_F(Ended, AStragglersWorkersAreWaitedFor) {
 }
 
 // Short runs that follow each other fast would else shut out the next ones for half a minute.
-TEST_F(Ended, RunsThatEverybodyHasLeftMakeRoom) {
+TEST_F(Ended, RunsThatAllNodesHaveLeftMakeRoom) {
   OnLoop([&] {
     std::vector<EndedRun> runs;
     for (std::size_t i = 0; i < CoordinatorDriver::kMaxRuns; ++i) {
@@ -149,7 +149,7 @@ TEST_F(Ended, AServerThatWaitedForStragglersInVainLeavesTheRunEnded) {
 
 // Unknown nodes that come and go would else hold all places for as long as a run waits for its
 // nodes.
-TEST_F(Ended, RunsThatNobodyHasBegunMakeRoomOnceNobodyIsThere) {
+TEST_F(Ended, RunsThatNeverBeganMakeRoomOnceNoNodeIsThere) {
   const auto name = [](std::size_t i) { return "run" + std::to_string(i); };
   const auto come = [&](const std::string& run) {
     NodeReport report = ReportOf("n1", {});

@@ -47,7 +47,7 @@ RunEvent Of(std::uint64_t term, std::uint64_t number) {
   return event;
 }
 
-TEST_F(DriverEvents, AreNumberedAndToldToTheNodesThatKeepThem) {
+TEST_F(DriverEvents, AreNumberedAndSentToTheNodesThatKeepThem) {
   OnLoop([&] {
     Server server(loop, 9);
     const SyncReply first = server.Tell();
@@ -102,7 +102,7 @@ TEST_F(DriverEvents, OneNodesMarkSilencesNoOther) {
 }
 
 // Else made-up memberships would leave a mark each, beside what a run may hold.
-TEST_F(DriverEvents, OfWhoIsNotKnownYetCountForNothingWhileItRecovers) {
+TEST_F(DriverEvents, OfUnknownNodesCountForNothingWhileItRecovers) {
   OnLoop([&] {
     Server server(loop, 9);
     server.driver.TakeOver({}, false);

@@ -42,7 +42,7 @@ TEST_F(PeerCallsTest, AConnectionThatClosesNamesTheNewestCallOfEachCaller) {
   EXPECT_EQ(peers.Closed("b:2"), (Calls{Call("n2", 9)}));
 }
 
-TEST_F(PeerCallsTest, ACallThatArrivesAfterTheEndOfItsConnectionIsToldAtOnce) {
+TEST_F(PeerCallsTest, ACallThatArrivesAfterTheEndOfItsConnectionIsReportedAtOnce) {
   peers.Opened("a:1", At(0s));
   EXPECT_TRUE(peers.Called("a:1", Call("n0", 1)));
   EXPECT_EQ(peers.Closed("a:1").size(), 1u);
@@ -61,7 +61,7 @@ TEST_F(PeerCallsTest, APortIsUsedAgain) {
   EXPECT_EQ(peers.Closed("a:1"), (Calls{Call("n0", 3)}));
 }
 
-TEST_F(PeerCallsTest, AConnectionNobodyOpenedIsNotFollowed) {
+TEST_F(PeerCallsTest, AnUnknownConnectionIsNotFollowed) {
   EXPECT_TRUE(peers.Called("a:1", Call("n0", 1)));
   EXPECT_TRUE(peers.Closed("a:1").empty());
 }

@@ -42,7 +42,7 @@ Stragglers SlowestOf(const std::vector<int>& works) {
   return table.Slowest();
 }
 
-TEST(Stragglers, NamesWhoNeedsHalfAsMuchAgainAsMost) {
+TEST(Stragglers, NamesTheRankThatNeedsHalfAsMuchAgainAsMost) {
   const Stragglers found = SlowestOf({40, 41, 39, 62, 40, 40, 38, 90});
   EXPECT_EQ(RanksOf(found), (std::vector<std::uint32_t>{7, 3}));
   EXPECT_EQ(found.count, 2u);
@@ -51,7 +51,7 @@ TEST(Stragglers, NamesWhoNeedsHalfAsMuchAgainAsMost) {
   EXPECT_EQ(found.most, milliseconds(90));
 }
 
-TEST(Stragglers, NamesNobodyBelowThat) {
+TEST(Stragglers, NamesNoRankBelowThat) {
   EXPECT_TRUE(SlowestOf({40, 40, 59, 41}).named.empty());
   EXPECT_TRUE(SlowestOf({40}).named.empty());
   EXPECT_TRUE(SlowestOf({}).named.empty());
@@ -62,7 +62,7 @@ TEST(Stragglers, OfTwoTheQuickerIsTheMeasure) {
 }
 
 // Ranks that have reported nothing are no measure, nor are those that have ended.
-TEST(Stragglers, CountsWhoHasToldAlone) {
+TEST(Stragglers, CountsReportingRanksAlone) {
   const NodeId node = "n1";
   RankDetails details = Node({40, 40, 0, 0, 0});
   details.ranks.push_back(Works(90));
@@ -74,7 +74,7 @@ TEST(Stragglers, CountsWhoHasToldAlone) {
 }
 
 // A rank that needs twice as long for a small part of the step keeps no other rank waiting.
-TEST(Stragglers, PassesOverWhatNobodyWaitsFor) {
+TEST(Stragglers, PassesOverWorkThatNoRankWaitsFor) {
   const NodeId node = "n0";
   StepWorks table;
   const RankDetails details{.ranks = {Works(1, 100), Works(1, 100), Works(3, 100)}};
@@ -105,7 +105,7 @@ TEST(Stragglers, OfARunAreThoseOfItsWorld) {
             "ranks 40 ms");
 }
 
-TEST(NewlySlow, IsToldOnceInAGeneration) {
+TEST(NewlySlow, IsReportedOnceInAGeneration) {
   WorldDetails details;
   const NodeKey one{"n0", {7}};
   const NodeKey two{"n1", {8}};
@@ -134,7 +134,7 @@ TEST(NewlySlow, IsLookedForOnceASecond) {
 }
 
 // A world that is as uneven as can be fills no history.
-TEST(NewlySlow, IsToldAFewTimesInAGeneration) {
+TEST(NewlySlow, IsReportedAFewTimesInAGeneration) {
   WorldDetails details;
   const NodeKey one{"n0", {7}};
   std::size_t told = 0;

@@ -38,7 +38,7 @@ TEST_F(WorldDetailsTest, ShowsNodesOfTheNewestWorldAlone) {
 }
 
 // A world that starts again has not reported it yet.
-TEST_F(WorldDetailsTest, KnowsHowManyStepsThereAreUntilItIsToldAnew) {
+TEST_F(WorldDetailsTest, KnowsHowManyStepsThereAreUntilANewReport) {
   const auto shown = [](const WorldDetails& details) {
     RunStatus status;
     details.AddTo(status);

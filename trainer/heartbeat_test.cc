@@ -37,7 +37,7 @@ struct Socket : testing::Test {
 };
 
 // Else ranks that stand at one step would look as if one lagged, or none.
-TEST_F(Socket, TheLastStepIsAlwaysToldHoweverFastItCame) {
+TEST_F(Socket, TheLastStepIsAlwaysReportedHoweverFastItCame) {
   const Notifier notifier(path);
   Heartbeat heartbeat(notifier);
   for (std::uint64_t step = 1; step <= 100'000; ++step) {
@@ -77,7 +77,7 @@ TEST_F(Socket, NothingIsSaidTwice) {
 }
 
 // Between two datagrams many steps may lie: the quickest of them is reported, and none twice.
-TEST_F(Socket, TheQuickestStepSinceTheLastIsTold) {
+TEST_F(Socket, TheQuickestStepSinceTheLastIsReported) {
   using std::chrono::microseconds;
   const Notifier notifier(path);
   Heartbeat heartbeat(notifier);
@@ -101,7 +101,7 @@ TEST_F(Socket, TheQuickestStepSinceTheLastIsTold) {
 }
 
 // A world that is killed before the thread's next iteration has still reported where it continued.
-TEST_F(Socket, WhereTrainingGoesOnIsToldAtOnceAndOnce) {
+TEST_F(Socket, WhereTrainingContinuesIsReportedAtOnceAndOnce) {
   const Notifier notifier(path);
   {
     Heartbeat heartbeat(notifier);

@@ -42,7 +42,7 @@ TEST(StartPlan, GarbageIsAnError) {
   }
 }
 
-TEST(ContinueFrom, SameWorldGoesOnWithoutAWord) {
+TEST(ContinueFrom, TheSameWorldContinuesWithoutAWord) {
   std::vector<std::string> notes;
   const Result<TrainState> state = ContinueFrom(Saved(), FreshState(Config(), 2, "fc[1]"), notes);
   ASSERT_TRUE(state);

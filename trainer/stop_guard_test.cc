@@ -64,7 +64,7 @@ TEST_F(OverdueStopTest, WhileOneSavesEachTurnBeginsItAnew) {
   EXPECT_TRUE(stop.Look(At(116 + 6), 1, kInRound, true, {29, seconds(0)}));
 }
 
-TEST_F(OverdueStopTest, WhoDoesNotSaveWaitsForLonger) {
+TEST_F(OverdueStopTest, ARankThatDoesNotSaveWaitsForLonger) {
   stop.Look(At(0), 1, kBusy, true);
   stop.Look(At(1), 1, kInRound, true, {1, seconds(20)});
   EXPECT_FALSE(stop.Look(At(1 + 5 + 20), 1, kInRound, true, {1, seconds(20)}));
@@ -72,7 +72,7 @@ TEST_F(OverdueStopTest, WhoDoesNotSaveWaitsForLonger) {
 }
 
 // It has saved for a minute, which is no measure for the round after that.
-TEST_F(OverdueStopTest, WhoSavesIsNotHurriedAndThenNotWaitedFor) {
+TEST_F(OverdueStopTest, ARankThatSavesIsNotHurriedAndThenNotWaitedFor) {
   stop.Look(At(0), 1, kBusy, true, {1, seconds(0)});
   EXPECT_FALSE(stop.Look(At(60), 1, kBusy, true, {1, seconds(0)}));
   EXPECT_FALSE(stop.Look(At(65), 1, kInRound, true, {1, seconds(0)}));
@@ -86,7 +86,7 @@ TEST_F(OverdueStopTest, TheFirstStepMayTakeLonger) {
   EXPECT_TRUE(stop.Look(At(5 + 2 * 10 + 1), 0, kStepping, true));
 }
 
-TEST_F(OverdueStopTest, WhoReadsItsSamplesGivesTheDiskItsTime) {
+TEST_F(OverdueStopTest, ARankThatReadsItsSamplesGivesTheDiskItsTime) {
   stop.Look(At(0), 1, kStepping, true);
   stop.Look(At(1), 1, kReading, true);
   EXPECT_FALSE(stop.Look(At(1 + 5 + 20), 1, kReading, true));
@@ -95,7 +95,7 @@ TEST_F(OverdueStopTest, WhoReadsItsSamplesGivesTheDiskItsTime) {
 }
 
 // They cannot say that they read.
-TEST_F(OverdueStopTest, PeersWhoReadTheirSamplesHaveTheirDisksTimeToo) {
+TEST_F(OverdueStopTest, PeersThatReadTheirSamplesHaveTheirDisksTimeToo) {
   OverdueStop patient(At(0), seconds(20));
   patient.Look(At(0), 1, kStepping, true);
   EXPECT_FALSE(patient.Look(At(5 + 20), 1, kStepping, true));

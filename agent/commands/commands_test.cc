@@ -129,7 +129,7 @@ TEST_F(CommandsTest, TriesAtOnceWhenThereIsAServerAgain) {
   EXPECT_TRUE(server.stream->open);
 }
 
-TEST_F(CommandsTest, TheEndWaitsForWhatIsNotToldYet) {
+TEST_F(CommandsTest, TheEndWaitsForUnsentResults) {
   Start();
   Asks(5);
   bool finished = false;

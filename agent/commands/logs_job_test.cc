@@ -80,7 +80,7 @@ TEST_F(LogsJob, ANodeThatPrintedNothingHasAnAnswer) {
   EXPECT_TRUE(records.empty());
 }
 
-TEST_F(LogsJob, WhoFollowsHearsWhatComes) {
+TEST_F(LogsJob, AFollowerHearsNewLines) {
   kept->Append(0, AnswerKind::kOut, "before ", 1);
   Take(
       {.follow = true}, [&] { return Texts() == "before after"; },
@@ -89,7 +89,7 @@ TEST_F(LogsJob, WhoFollowsHearsWhatComes) {
 }
 
 // Output that made room between two pieces is missed, and the gap is named where it is.
-TEST_F(LogsJob, WhoIsTooSlowHearsOfIt) {
+TEST_F(LogsJob, AReaderThatIsTooSlowHearsOfIt) {
   kept->Append(1, AnswerKind::kOut, "first\n", 1'000);
   const std::string much(KeptOutput::kMostOfRecord, 'x');
   Take(
@@ -160,7 +160,7 @@ TEST_F(GrowingFile, HidesNoOther) {
   EXPECT_FALSE(last);
 }
 
-TEST_F(GrowingFile, IsToldAsItWasWhenItWasLookedAt) {
+TEST_F(GrowingFile, IsReportedAsItWasWhenItWasLookedAt) {
   Take({}, [&] {
     Grow();
     return false;

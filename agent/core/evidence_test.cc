@@ -6,7 +6,7 @@ namespace ddprun {
 namespace {
 
 // It is a worker's word.
-TEST(Evidence, ATimeBeforeTheGenerationOrInTheFutureDoesNotCount) {
+TEST(Evidence, ATimeBeforeTheGenerationOrInTheFutureIsIgnored) {
   constexpr std::int64_t kNow = 1'795'263'336'400;
   const auto taken = [](std::int64_t said) {
     FailureDetails details{.unix_ms = said, .error_file = {}, .message = {}, .traceback = {}};

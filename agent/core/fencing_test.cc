@@ -14,7 +14,7 @@ struct Fenced : Agent {
   }
 };
 
-TEST_F(Fenced, WhoIsNotAnsweredKillsItsWorkers) {
+TEST_F(Fenced, ANodeWithoutAnAnswerKillsItsWorkers) {
   TellRun(1, 1s);  // The next report leaves now,
   TellRun(1, 2s);  // is answered a second later, and another one leaves.
   EXPECT_EQ(*NextWake(state, config), At(11s));  // From when the answered one was sent.

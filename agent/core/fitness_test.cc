@@ -38,7 +38,7 @@ TEST_F(Checked, OneWhoseGpuBreaksWhileItWaitsIsLookedAtAgain) {
   EXPECT_FALSE(Did<CheckNode>());
 }
 
-TEST_F(Checked, WhileWorkersRunNobodyIsJudgedByAFact) {
+TEST_F(Checked, WhileWorkersRunNoNodeIsJudgedByAFact) {
   Verdict("", 1s);
   TellRun(1, 2s);
   Feed(HostLooked{{}, "GPU 3"}, 3s);
@@ -129,7 +129,7 @@ TEST_F(Checked, AHangAndAFailedStartAreReasonsToo) {
   EXPECT_TRUE(Did<CheckNode>());
 }
 
-TEST_F(Checked, WhoLeavesIsNotLookedAt) {
+TEST_F(Checked, ALeavingNodeIsNotLookedAt) {
   Verdict("", 1s);
   TellRun(1, 2s);
   Ends(0, Exited{1}, 3s);
@@ -235,14 +235,14 @@ TEST_F(Lacking, OneThatCannotStartSaysSoAndStartsNothing) {
   EXPECT_TRUE(CannotStart(ReportOf(state, config)));
 }
 
-TEST_F(Lacking, OneThatCannotStartEndsAsItIsTold) {
+TEST_F(Lacking, OneThatCannotStartEndsAsDirected) {
   Told(Finish{Ending::kRefused, 2, "cannot start the workers: no train.py"}, 1s);
   Feed(Replied{state.sequence, {Wait{}, 5, 3s, 1s, {1}}, {99}}, 1s);
   EXPECT_EQ(Find<Exit>()->code, 2);
 }
 
 // A run of MIN:MAX nodes that waits for others may be long in coming.
-TEST_F(Lacking, OneThatCannotStartLeavesAfterItHasToldTheOthers) {
+TEST_F(Lacking, OneThatCannotStartLeavesAfterItHasInformedTheOthers) {
   for (int i = 1; i < 30; ++i) {
     Told(Wait{}, std::chrono::seconds(i));
   }

@@ -23,7 +23,7 @@ struct Health : Agent {
   std::optional<std::uint32_t> Late() { return ReportOf(state, config).hung_rank; }
 };
 
-TEST_F(Health, SilenceAfterAHelloIsLateAndTold) {
+TEST_F(Health, SilenceAfterAHelloIsLateAndReported) {
   Says(1, 7, 2s);
   EXPECT_EQ(NextWake(state, config), At(12s));
   Tick(12s);
@@ -34,7 +34,7 @@ TEST_F(Health, SilenceAfterAHelloIsLateAndTold) {
   EXPECT_EQ(state.phase, AgentPhase::kRunning);  // The coordinator decides.
 }
 
-TEST_F(Health, WhoNeverSaidHelloIsNeverLate) {
+TEST_F(Health, AWorkerThatNeverSaidHelloIsNeverLate) {
   Feed(WorkerSpoke{.local_rank = 0, .phase = "import"}, 2s);
   Tick(11s);
   Tick(60s);
@@ -50,7 +50,7 @@ std::size_t WarningsOf(const std::vector<AgentEffect>& effects) {
 }
 
 // A user who sets a time-out expects that a hang is found.
-TEST_F(Health, ATimeoutThatWatchesNobodyIsToldOnce) {
+TEST_F(Health, ATimeoutThatWatchesNoWorkerIsReportedOnce) {
   EXPECT_EQ(NextWake(state, config), At(11s));
   Tick(10s);
   EXPECT_EQ(WarningsOf(effects), 0u);
@@ -60,14 +60,14 @@ TEST_F(Health, ATimeoutThatWatchesNobodyIsToldOnce) {
   EXPECT_EQ(WarningsOf(effects), 0u);
 }
 
-TEST_F(Health, ATimeoutThatNobodyAskedForMayWatchNobody) {
+TEST_F(Health, AnUnrequestedTimeoutMayWatchNoWorker) {
   config.says_unwatched = false;
   EXPECT_EQ(UnwatchedAt(state, config), std::nullopt);
   Tick(60s);
   EXPECT_EQ(WarningsOf(effects), 0u);
 }
 
-TEST_F(Health, ATimeoutThatWatchesOneOfThemIsNotTold) {
+TEST_F(Health, ATimeoutThatWatchesOneOfThemIsNotReported) {
   Says(1, 1, 2s);
   Tick(11s);
   EXPECT_EQ(WarningsOf(effects), 0u);
@@ -102,7 +102,7 @@ TEST_F(Health, AnExtensionLastsUntilTheNextProgress) {
   EXPECT_EQ(NextLate(state, config), At(65s));
 }
 
-TEST_F(Health, ProgressOfALateWorkerIsToldAtOnce) {
+TEST_F(Health, ProgressOfALateWorkerIsReportedAtOnce) {
   Says(0, 7, 2s);
   Tick(12s);
   EXPECT_EQ(Late(), 4u);
@@ -112,7 +112,7 @@ TEST_F(Health, ProgressOfALateWorkerIsToldAtOnce) {
 }
 
 // Otherwise a paused agent would blame its workers for its own pause.
-TEST_F(Health, ALateTickJudgesNobody) {
+TEST_F(Health, ALateTickJudgesNoWorker) {
   Says(0, 7, 2s);
   Tick(11s);
   Tick(30s);
@@ -139,7 +139,7 @@ TEST_F(Health, ABusyMachinesLateTicksJudgeInTheEnd) {
   EXPECT_EQ(Late(), 4u);
 }
 
-TEST_F(Health, WhoHasEndedIsNotWatched) {
+TEST_F(Health, AWorkerThatHasEndedIsNotWatched) {
   Says(0, 7, 2s);
   Ends(0, Exited{0}, 3s);
   EXPECT_EQ(NextLate(state, config), std::nullopt);
@@ -147,7 +147,7 @@ TEST_F(Health, WhoHasEndedIsNotWatched) {
 }
 
 // The number travels with the next report; a change of it causes none.
-TEST_F(Health, HowManyHaveEndedWellIsTold) {
+TEST_F(Health, HowManyHaveEndedWellIsReported) {
   Says(1, 0, 2s);
   EXPECT_EQ(ReportOf(state, config).ended_well, 0u);
   const std::uint64_t sequence = state.sequence;
@@ -197,7 +197,7 @@ TEST_F(Health, StacksThatTakeTooLongAreNotWaitedFor) {
   EXPECT_TRUE(Did<KillWorkers>());
 }
 
-TEST_F(Health, StacksOfAnEarlierGenerationKillNobody) {
+TEST_F(Health, StacksOfAnEarlierGenerationKillNoWorker) {
   TellStop(1, StopCause::kHang, 20s);
   BothEnd(Killed{9}, Killed{9}, 20s);
   TellRun(2, 21s);
@@ -262,7 +262,7 @@ struct Start : Health {
   }
 };
 
-TEST_F(Start, WhoBeginsNothingInItsTimeIsLate) {
+TEST_F(Start, ARankThatBeginsNothingInItsTimeIsLate) {
   Moves(0, 5s);
   Moves(1, 30s);
   EXPECT_EQ(Late(), std::nullopt);
@@ -294,7 +294,7 @@ TEST_F(Start, WithoutATimeOfItsOwnAStartIsLateOnceItIsIdle) {
   EXPECT_EQ(Late(), std::nullopt);
 }
 
-TEST_F(Start, WhoWaitsForOthersToJoinIsNotToBlame) {
+TEST_F(Start, ARankThatWaitsForOthersToJoinIsNotToBlame) {
   for (const Duration when : {5s, 25s}) {
     Feed(WorkerSpoke{.collectives = 0, .in_collective = true, .still = 9s}, when);
     Moves(1, when);
@@ -307,7 +307,7 @@ TEST_F(Start, WhoWaitsForOthersToJoinIsNotToBlame) {
   EXPECT_EQ(groups[1].phase, kNotBegun);
 }
 
-TEST_F(Start, WhoHasBegunIsNotJudgedByIt) {
+TEST_F(Start, ARankThatHasBegunIsNotJudgedByIt) {
   Says(0, 0, 2s);
   Feed(WorkerSpoke{.local_rank = 1, .collectives = 3, .world_collectives = 3}, 25s);
   EXPECT_EQ(StartJudgedAt(state, config), std::nullopt);
@@ -316,7 +316,7 @@ TEST_F(Start, WhoHasBegunIsNotJudgedByIt) {
 }
 
 // Without --progress-from, silence proves nothing.
-TEST_F(Start, OfWhomNothingIsSeenIsLateOnlyWhereItsLinesAreRead) {
+TEST_F(Start, AnUnseenRankIsLateOnlyWhereItsLinesAreRead) {
   Tick(31s);
   EXPECT_EQ(Late(), std::nullopt);
   config.judges_unseen = true;
@@ -373,7 +373,7 @@ TEST_F(Health, OnlyAnAbsoluteStepCountsBeyondItsGeneration) {
   EXPECT_EQ(ReportOf(state, config).progress, 71u);
 }
 
-TEST_F(Health, WhoseCollectivesAreNoLongerCountedIsForgotten) {
+TEST_F(Health, AWorkerWhoseCollectivesAreNoLongerCountedIsForgotten) {
   Feed(WorkerSpoke{.collectives = 3}, 2s);
   Feed(WorkerSpoke{.collectives = 0}, 3s);
   EXPECT_EQ(NextLate(state, config), std::nullopt);

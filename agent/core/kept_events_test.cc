@@ -30,7 +30,7 @@ TEST_F(KeptEvents, AreShownAsSeenAndNotSentBack) {
   EXPECT_TRUE(report.events.empty());
 }
 
-TEST_F(KeptEvents, ANewServerIsToldWhatItLacksUntilItSaysThatItHasIt) {
+TEST_F(KeptEvents, ANewServerGetsTheEventsItLacksUntilItSaysThatItHasThem) {
   Hears(7, {Of(7, 1), Of(7, 2)}, {}, 1s);
   Hears(9, {Of(9, 1)}, {}, 2s);
   ASSERT_EQ(Find<SendReport>()->report.events.size(), 2u);

@@ -79,7 +79,7 @@ TEST_F(RunningAgent, AWorkerThatDiesInAStopIsStopped) {
   EXPECT_TRUE(Find<SendReport>()->report.failures.at(0).stopped_by_us);
 }
 
-TEST_F(Agent, ADeathOfAnotherGenerationOrOfOneThatHasEndedStopsNobody) {
+TEST_F(Agent, ADeathOfAnotherGenerationOrOfOneThatHasEndedStopsNoWorker) {
   TellRun(2, 1s);
   Feed(WorkerDying{{1}, 1}, 2s);
   EXPECT_TRUE(effects.empty());
@@ -184,7 +184,7 @@ TEST_F(RunningAgent, APlannedStopGivesTimeToSave) {
   EXPECT_EQ(*NextWake(state, config), At(8s));
 }
 
-TEST_F(RunningAgent, WhoOutlivesTheGraceIsKilledAndThenReported) {
+TEST_F(RunningAgent, AWorkerThatOutlivesTheGraceIsKilledAndThenReported) {
   TellStop(1, StopCause::kFailure, 2s);
   Feed(AgentTick{}, 6'999ms);
   EXPECT_FALSE(Did<KillWorkers>());
@@ -271,7 +271,7 @@ TEST_F(Agent, AServerOfAnEarlierTermIsNotObeyed) {
 }
 
 // torch's clients would try for half an hour.
-TEST_F(RunningAgent, WorkersThatTheStoreRefusesAreStoppedAndTheReasonIsTold) {
+TEST_F(RunningAgent, WorkersThatTheStoreRefusesAreStoppedAndTheReasonIsReported) {
   Feed(StoreRefuses{{7}, "of another generation"}, 2s);
   EXPECT_FALSE(Did<SignalWorkers>());
   Feed(StoreRefuses{{1}, "the store refuses"}, 2s);

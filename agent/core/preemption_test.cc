@@ -57,7 +57,7 @@ TEST_F(Preempted, WhenEveryWorkerHasSavedTheRunMayBeStartedAgain) {
   EXPECT_EQ(CodeAfter(stopped, 3s), 75);
 }
 
-TEST_F(Preempted, WhoHearsOfItFromAnotherNodeEndsAlike) {
+TEST_F(Preempted, ANodeThatHearsOfItFromAnotherEndsAlike) {
   TellStop(1, StopCause::kOperator, 2s);
   BothEndSaying(75, 0, 3s);
   EXPECT_EQ(CodeAfter(stopped, 3s), 75);
@@ -88,7 +88,7 @@ TEST_F(Preempted, AFailureBeforeIsStillAFailure) {
 }
 
 // No signal arrives: the agent itself knows when.
-TEST_F(Preempted, WhenTheJobEndsSoonTheWorkersAreToldInTime) {
+TEST_F(Preempted, WhenTheJobEndsSoonTheWorkersHearOfItInTime) {
   Feed(JobEndKnown{At(100s), 1'700'000'000, At(80s)}, 2s);
   EXPECT_EQ(ReportOf(state, config).job_ends_unix, 1'700'000'000);
   EXPECT_EQ(*NextWake(state, config), At(80s));
@@ -155,7 +155,7 @@ TEST_F(Evicted, WorkersThatSaidHelloMustSave) {
   EXPECT_EQ(CodeAfter(left, 4s), 143);
 }
 
-TEST_F(Evicted, WhomAnOperatorDrainsIsNotToBeStartedAgain) {
+TEST_F(Evicted, ADrainedNodeIsNotToBeStartedAgain) {
   TellStop(1, StopCause::kLeave, 2s);
   BothEndSaying(75, 75, 3s);
   EXPECT_EQ(CodeAfter(left, 4s), 143);

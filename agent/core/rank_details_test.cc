@@ -36,7 +36,7 @@ TEST_F(RunningAgentRankDetails, TellsEachRankAsOfTheNewestCall) {
 }
 
 // Which rank is in a collective is seen from outside. The phase that a worker reports says more.
-TEST_F(RunningAgentRankDetails, ShowsWhoIsInACollectiveOfThoseThatReportSteps) {
+TEST_F(RunningAgentRankDetails, ShowsTheRanksInACollectiveOfThoseThatReportSteps) {
   Speak(0, {.step = 7}, 2s);
   Speak(1, {.step = 7, .phase = "data"}, 2s);
   const auto phase = [this](std::uint32_t rank) { return Seen().ranks[rank].phase; };
@@ -82,7 +82,7 @@ TEST_F(RunningAgentRankDetails, TellsTheLeastOfTheLastTwentySteps) {
   EXPECT_EQ(Seen().ranks[0].work, 60ms);
 }
 
-TEST_F(RunningAgentRankDetails, CountsStepsThatAreToldTogether) {
+TEST_F(RunningAgentRankDetails, CountsStepsThatAreReportedTogether) {
   Speak(0, {.step = 100}, 2s);
   Speak(0, {.step = 115, .work = 3ms}, 3s);
   Speak(0, {.step = 119, .work = 9ms}, 4s);
@@ -94,13 +94,13 @@ TEST_F(RunningAgentRankDetails, CountsStepsThatAreToldTogether) {
 }
 
 // A program that says STEP alone: what its steps take.
-TEST_F(RunningAgentRankDetails, MeasuresStepsWhereNoWorkIsTold) {
+TEST_F(RunningAgentRankDetails, MeasuresStepsWhereNoWorkIsReported) {
   Speak(0, {.step = 100}, 2s);
   Speak(0, {.step = 120}, 4s);
   EXPECT_EQ(Seen().ranks[0].work, 100ms);
 }
 
-TEST_F(RunningAgentRankDetails, KeepsWhatTheRankThatKnowsHasToldLast) {
+TEST_F(RunningAgentRankDetails, KeepsTheLastReportOfTheRankThatKnows) {
   Speak(0, {.step = 5}, 2s);
   Speak(0, {.loss = 0.5, .samples_per_s = 100.0}, 2s);
   Speak(0, {.step = 6}, 3s);
@@ -125,7 +125,7 @@ TEST_F(RunningAgentRankDetails, TravelsWithTheNextReport) {
   EXPECT_EQ(Find<SendReport>()->report.rank_details, Seen());
 }
 
-TEST_F(RunningAgentRankDetails, SaysWhoHasEnded) {
+TEST_F(RunningAgentRankDetails, NamesTheRanksThatHaveEnded) {
   Speak(1, {.step = 7}, 2s);
   Ends(1, Exited{0}, 3s);
   EXPECT_EQ(Seen().ranks[1].state, RankState::kEnded);

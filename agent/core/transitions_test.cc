@@ -76,7 +76,7 @@ TEST_F(RunningAgent, OnlyAStopForLossTellsWorkersToEndAtOnce) {
   EXPECT_TRUE(Find<SignalWorkers>()->end_at_once);
 }
 
-TEST_F(RunningAgent, AFailedWorkersPeersAreToldToEndAtOnce) {
+TEST_F(RunningAgent, AFailedWorkersPeersHaveToEndAtOnce) {
   TellStop(1, StopCause::kFailure, 2s);
   EXPECT_TRUE(Find<SignalWorkers>()->end_at_once);
 }
@@ -206,7 +206,7 @@ TEST_F(Agent, BeforeTheFirstContactTheJoinTimeoutIsTheLimit) {
   EXPECT_EQ(Find<Exit>()->code, 69);
 }
 
-TEST_F(RunningAgent, WorkersGoOnWithoutAServer) {
+TEST_F(RunningAgent, WorkersContinueWithoutAServer) {
   Feed(CallFailed{state.sequence, "gone"}, 5s);
   Feed(AgentTick{}, 10'000s);
   EXPECT_FALSE(Did<Exit>() || Did<SignalWorkers>() || Did<KillWorkers>());
@@ -239,7 +239,7 @@ TEST_F(Agent, RetriesBackOffToAQuarterOfThePollPeriod) {
 }
 
 // Repeated lines would bury the first error line, which the user needs.
-TEST_F(Agent, AWaitIsToldOncePerReason) {
+TEST_F(Agent, AWaitIsReportedOncePerReason) {
   Told(Wait{{.what = WaitFor::kNodes, .have = 1, .need = 2, .remaining = 9s}}, 1s);
   EXPECT_TRUE(Did<Say>());
   Told(Wait{{.what = WaitFor::kNodes, .have = 1, .need = 2, .remaining = 8s}}, 2s);

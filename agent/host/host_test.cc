@@ -62,7 +62,7 @@ TEST(HostJudge, WhatRefusesAMachineIsWhatNoTrainingSurvives) {
               HasSubstr("no spare rows"));
 }
 
-TEST(HostJudge, WhatMayBeLivedWithIsOnlyTold) {
+TEST(HostJudge, ABearableFactIsOnlyReported) {
   const std::vector<GpuReading> told = {
       {.error = "Error"},
       {.uncorrected = 2},
@@ -90,7 +90,7 @@ TEST(HostJudge, AProgramsOwnFaultSaysNothingOfTheGpu) {
   EXPECT_EQ(SampleOf(view, "ddprun_node_xid_total", "45"), 7);
 }
 
-TEST(HostJudge, AnothersGpuRefusesNobody) {
+TEST(HostJudge, AnothersGpuRefusesNoNode) {
   const HostView view = Judge({.mine = false, .lost = true});
   EXPECT_EQ(view.refuses, "");
   EXPECT_EQ(FactOf(view, "gpus"), (HostFact{"gpus", "1 of 1 well", false}));
@@ -123,7 +123,7 @@ TEST(HostJudge, WordsOfADriverArePlain) {
   EXPECT_EQ(view.facts[0], (HostFact{"gpu1", "1: D??WN?", true}));
 }
 
-TEST(HostJudge, ADriverThatHangsIsSaidAndRefusesNobody) {
+TEST(HostJudge, ADriverThatHangsIsSaidAndRefusesNoNode) {
   HostReadings readings;
   readings.gpus = Gpus({{}});
   readings.gpus_silent = Duration{13'000};

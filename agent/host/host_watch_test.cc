@@ -75,7 +75,7 @@ TEST_F(Watched, WhatStillHangsIsNotAskedAgainAndIsSilentForAsLong) {
   EXPECT_EQ(Gpus(), "");
 }
 
-TEST_F(Watched, WhoHadNoThreadIsAskedAgain) {
+TEST_F(Watched, ASourceThatHadNoThreadIsAskedAgain) {
   ASSERT_EQ(loop.threads.size(), 1u);
   const auto done = loop.Oldest().done;  // Its work is dropped.
   done(false);

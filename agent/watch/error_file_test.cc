@@ -66,7 +66,7 @@ TEST(ErrorFile, TheParentsCopyHasTheExitCode) {
   EXPECT_FALSE(WithErrorCode("half a fi", 1));
 }
 
-TEST(ErrorFile, WhatAnotherNodeToldBecomesTheSameForm) {
+TEST(ErrorFile, AnotherNodesErrorBecomesTheSameForm) {
   const auto text =
       MakeErrorFile({1'795'263'336'999, "/n1/error.json", "ValueError: boom", "at x"}, -9);
   ASSERT_TRUE(text);

@@ -115,7 +115,7 @@ int Wake(std::uint32_t& word) {
   return static_cast<int>(::syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0));
 }
 
-TEST_F(LifeLocksTest, ADeathIsToldWhoeverDies) {
+TEST_F(LifeLocksTest, ADeathIsReportedOfAnyProcess) {
   Start();
   Start([] { ::_exit(7); });
   Start([] { ::raise(SIGTERM); });
@@ -142,7 +142,7 @@ TEST_F(LifeLocksTest, TheThreadsOfOneThatIsKilledDieWithIt) {
   EXPECT_TRUE(RunUntil([this] { return told_.contains(0); }));
 }
 
-TEST_F(LifeLocksTest, OneThatHasDiedBeforeItIsWatchedIsTold) {
+TEST_F(LifeLocksTest, OneThatHasDiedBeforeItIsWatchedIsReported) {
   Start();
   AwaitReady(1);
   Kill(0);

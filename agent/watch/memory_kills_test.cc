@@ -6,7 +6,7 @@
 namespace ddprun {
 namespace {
 
-TEST(MemoryKills, OnlyWhoWasKilledIsNamed) {
+TEST(MemoryKills, OnlyKilledWorkersAreNamed) {
   const std::uint64_t never = ~std::uint64_t{0};
   EXPECT_EQ(WithMemoryKill({}, Killed{SIGKILL}, never).message, "");
   EXPECT_EQ(WithMemoryKill({.message = "own"}, Killed{SIGKILL}, 0).message, "own");

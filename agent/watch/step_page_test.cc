@@ -214,7 +214,7 @@ TEST_F(StepPagesTest, EachWorkerHasItsOwn) {
 }
 
 // Its last step may be the last before a hang.
-TEST_F(StepPagesTest, WhatIsReplacedIsReadToItsEndAndToldSo) {
+TEST_F(StepPagesTest, AReplacedPageIsReadToItsEndAndReported) {
   const Worker first = Make();
   const Worker second = Make();
   ASSERT_TRUE(pages_.Take(0, first.file));

@@ -83,11 +83,11 @@ TEST_F(Answers, AnotherProcessesSocketIsNotAsked) {
   EXPECT_EQ(heard, "");
 }
 
-TEST_F(Answers, WhoDoesNotAnswerIsNotWaitedFor) {
+TEST_F(Answers, ASilentWorkerIsNotWaitedFor) {
   EXPECT_FALSE(Ask(::getpid(), 1 << 20, 20ms));
 }
 
-TEST_F(Answers, NobodyIsThere) {
+TEST_F(Answers, NoProcessIsThere) {
   ::unlink(path.c_str());
   EXPECT_FALSE(Ask(::getpid(), 1 << 20));
   path.assign(200, 'x');

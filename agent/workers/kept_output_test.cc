@@ -150,7 +150,7 @@ TEST(KeptOutput, WhatGoesPastTheAgentIsKnown) {
   EXPECT_TRUE(kept.PastOnes({}).empty());
 }
 
-TEST(KeptOutput, WhoListensHearsOfMore) {
+TEST(KeptOutput, AListenerHearsOfMore) {
   KeptOutput kept(1);
   int heard = 0;
   const std::uint64_t listener = kept.Listen([&] { ++heard; });

@@ -28,7 +28,7 @@ TEST_F(Merging, WhatAllSayIsSaidOnceAndAtOnce) {
   EXPECT_EQ(merger.due(), std::nullopt);
 }
 
-TEST_F(Merging, NobodyWaitsLongForARankThatSaysSomethingElse) {
+TEST_F(Merging, NoRankWaitsLongForOneThatSaysSomethingElse) {
   Say(0, "loading");
   Say(1, "loading", 10ms);
   Say(3, "loading", 20ms);

@@ -53,7 +53,7 @@ TEST_F(MemoryRoomTest, IsTheLeastThatAControlGroupOrOneAboveItLeaves) {
   EXPECT_EQ(MemoryRoom(Files(true)), 10 * kMiB);
 }
 
-TEST_F(MemoryRoomTest, CountsFilePagesThatNobodyReadLatelyAsFree) {
+TEST_F(MemoryRoomTest, CountsFilePagesThatWereNotReadLatelyAsFree) {
   Write(folder_ / "top/job/memory.limit_in_bytes", std::to_string(100 * kMiB));
   Write(folder_ / "top/job/memory.usage_in_bytes", std::to_string(100 * kMiB));
   Write(folder_ / "top/job/memory.stat",

@@ -45,7 +45,7 @@ TEST_F(ProgressLinesTest, ScaledNumbersCountByTheirPercentage) {
   EXPECT_EQ(read.count.counted(), 37u);
 }
 
-TEST_F(ProgressLinesTest, LightningsEpochsGoOnCounting) {
+TEST_F(ProgressLinesTest, LightningsEpochsContinueToCount) {
   read.Feed("\rEpoch 0:  50%|#####     | 5/10 [00:00<00:00, 68.3it/s, v_num=0]");
   read.Feed("\rEpoch 0: 100%|##########| 10/10 [00:00<00:00, 68.3it/s, v_num=0]");
   read.Feed("\rEpoch 1:  20%|##        | 2/10 [00:00<00:00, 68.3it/s, v_num=0]");
@@ -103,7 +103,7 @@ TEST_F(ProgressLinesTest, AStepThatFallsWasNotTheRuns) {
 }
 
 // Two hung bars that are drawn again and again do not move.
-TEST_F(ProgressLinesTest, BarsOfOneProgramAreToldApart) {
+TEST_F(ProgressLinesTest, BarsOfOneProgramAreDistinguished) {
   for (int i = 0; i < 100; ++i) {
     read.Feed("\router:  50%|##| 1/2 [00:00<00:00]\r\n\rinner:  50%|##| 5/10 [00:00<00:00]\x1b[A");
   }

@@ -24,7 +24,7 @@ TEST(CheckNode, ALinkIsMeasured) {
   EXPECT_EQ(link->error, "");
 }
 
-TEST(CheckNode, WhereNobodyListensIsAnError) {
+TEST(CheckNode, APortWithoutAListenerIsAnError) {
   const Result<CheckedLink> link = MeasureLink(1, {"127.0.0.1", 1});
   ASSERT_FALSE(link);
   EXPECT_EQ(link.error().message, "cannot reach 127.0.0.1:1: Connection refused");

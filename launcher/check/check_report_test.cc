@@ -132,7 +132,7 @@ TEST(CheckReport, ANodeThatIsBadIsSoWhateverItsSpeed) {
             "slow node: n2: 100.0 MB/s at its best; the median of all nodes: 1000.0 MB/s\n");
 }
 
-TEST(CheckReport, NodesOfOneHostAreToldApart) {
+TEST(CheckReport, NodesOfOneHostAreDistinguished) {
   std::vector<CheckedNode> nodes = Nodes(3, 1e9);
   nodes[2].host = "n0";
   const CheckReport report = Judge(nodes);

@@ -30,14 +30,14 @@ FailedWorker Stopped(std::uint32_t rank) {
   return {.rank = rank, .local_rank = rank, .pid = 100 + rank, .host = "n0", .status = Killed{15}};
 }
 
-TEST(FailureReport, WhomTheWatchdogKilledNobodyElseDid) {
+TEST(FailureReport, AWorkerThatTheWatchdogKilledWasKilledByNoOther) {
   FailureFacts facts = Facts(Killed{SIGKILL});
   facts.root.message = "watchdog timer 'step' expired; ddprun killed the worker";
   EXPECT_EQ(HintFor(facts), facts.root.message);
 }
 
 // The code would be that of ddprun's own signal.
-TEST(FailureReport, WhoLeftAnErrorAndWasStoppedHasNoExitCode) {
+TEST(FailureReport, AWorkerThatLeftAnErrorAndWasStoppedHasNoExitCode) {
   FailureFacts facts = Facts(Killed{15});
   facts.root.message = "ValueError: boom";
   facts.root.stopped = facts.stopped = true;
@@ -151,7 +151,7 @@ TEST(FailureReport, WhereTheEvidenceIs) {
   EXPECT_EQ(nlohmann::json::parse(FailureJson(facts))["evidence"], "logs/evidence-2");
 }
 
-TEST(FailureReport, AHangOfAllBlamesNobody) {
+TEST(FailureReport, AHangOfAllBlamesNoRank) {
   FailureFacts facts = Facts(Killed{SIGKILL});
   facts.hang = "no step for 30.0 s";
   facts.nobody_lags = true;

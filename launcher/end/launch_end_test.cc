@@ -52,7 +52,7 @@ TEST_F(LaunchEnds, OneStepAfterTheOther) {
   EXPECT_EQ(steps, (Names{"report", "serve", "over"}));
 }
 
-TEST_F(LaunchEnds, WhereNobodyNeedsAServerNothingIsServed) {
+TEST_F(LaunchEnds, WhereNoNodeNeedsAServerNothingIsServed) {
   serves = false;
   end.Begin(0, Duration{0});
   reported();

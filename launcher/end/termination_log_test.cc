@@ -68,7 +68,7 @@ TEST_F(TerminationLog, IsWrittenInAPodThatHasOneAlone) {
 }
 
 // It has no reader: an open for writing would wait for ever.
-TEST_F(TerminationLog, AFifoInItsPlaceHoldsNobody) {
+TEST_F(TerminationLog, AFifoInItsPlaceHoldsNoProcess) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   WriteTerminationLog("why\n", in_pod_, path_);
   EXPECT_TRUE(std::filesystem::is_fifo(path_));

@@ -267,7 +267,7 @@ TEST(Slurm, ContradictionsAreRefused) {
   }
 }
 
-TEST(CommandLineFirst, WhoSaysWhereIsNotAskedWhere) {
+TEST(CommandLineFirst, AGivenEndpointIsNotAskedFor) {
   for (const Setting& said :
        {Setting{"rdzv-endpoint", "n0:29400", "command line"},
         Setting{"master-addr", "n0", "PET_MASTER_ADDR"}, Setting{"node-rank", "0", "run.toml:1"},
@@ -289,7 +289,7 @@ TEST(CommandLineFirst, WhoSaysWhereIsNotAskedWhere) {
 }
 
 // Facts of a pod: TERM concerns it alone if the other pods can continue without it.
-TEST(CommandLineFirst, APodIsToldAloneWhereverTheNodesMeet) {
+TEST(CommandLineFirst, APodHearsOfItAloneWhereverTheNodesMeet) {
   const Setting endpoint{"rdzv-endpoint", "train-0.train:29400", "command line"};
   const LaunchContext elastic =
       Found({Captured("kubernetes"), {endpoint, {"nnodes", "2:4", "command line"}}});
@@ -372,7 +372,7 @@ TEST(OpenMpi, OneVariableIsNoLauncher) {
   EXPECT_EQ(Found({{{"OMPI_COMM_WORLD_RANK", "0"}}}).scheduler, Scheduler::kNone);
 }
 
-TEST(Pmi, WhoCannotTellItsPlaceIsRefused) {
+TEST(Pmi, AProcessThatCannotTellItsPlaceIsRefused) {
   Variables variables = Captured("mpich");
   variables.erase("MPI_LOCALNRANKS");
   EXPECT_TRUE(Contains(Refusal({variables}), "MPI_LOCALNRANKS"));

@@ -81,7 +81,7 @@ TEST_F(EventFileTest, IsALineOfJsonForEachEvent) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
 }
 
-TEST_F(EventFileTest, TheNextServerGoesOnAndWritesNothingTwice) {
+TEST_F(EventFileTest, TheNextServerContinuesAndWritesNothingTwice) {
   Serve({Event(1), Event(2)});
   Serve({Event(1), Event(2), Event(3)});
   EXPECT_EQ(Marks(), "7.1 7.2 7.3");

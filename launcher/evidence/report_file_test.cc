@@ -146,7 +146,7 @@ TEST_F(ReportFileTest, WhatALaterServerWroteStays) {
   EXPECT_EQ(State()["step"], 4);
 }
 
-TEST_F(ReportFileTest, AMadeUpTermKeepsNobodyFromWriting) {
+TEST_F(ReportFileTest, AMadeUpTermKeepsNoServerFromWriting) {
   for (const char* const run :
        {R"({"run_id":"demo","term":18446744073709551615})", R"({"run_id":"demo","term":"x"})",
         R"({"run_id":7,"term":[]})", R"({"term":9})", "7", "[[[["}) {

@@ -88,7 +88,7 @@ TEST(HostsCore, AFixedRunEndsWithTheFirstHostThatCannotBeReached) {
                                        "the run needs 3 of 3 hosts, but only 2 can be reached"));
 }
 
-TEST(HostsCore, AnElasticRunGoesOnAndTriesAgain) {
+TEST(HostsCore, AnElasticRunContinuesAndTriesAgain) {
   HostsScenario scenario(3, 2);
   EXPECT_THAT(scenario.Feed(HostGone{1, "down"}).dropped, IsEmpty());
   scenario.Feed(HostGreets{0});
@@ -131,7 +131,7 @@ TEST(HostsCore, AllLostIsTheEnd) {
 }
 
 // A home on a disk that hangs: the first host of all may be the one.
-TEST(HostsCore, WhoIsWaitedForIsSaidOnce) {
+TEST(HostsCore, TheHostThatIsWaitedForIsSaidOnce) {
   HostsScenario scenario(3, 2);
   scenario.Feed(HostGreets{1});
   EXPECT_EQ(NextWake(scenario.state), scenario.now + HostsConfig::kSlowGreeting);
@@ -182,7 +182,7 @@ TEST(HostsCore, ALostHostIsNotTriedAgainAfterASignal) {
 }
 
 // A node that came too late would look for a rendezvous that is gone.
-TEST(HostsCore, WhoDoesNotFollowTheFirstHostsEndIsStopped) {
+TEST(HostsCore, AHostThatDoesNotFollowTheFirstHostsEndIsStopped) {
   HostsScenario scenario(3, 1);
   scenario.AllGreet();
   scenario.Feed(HostGone{2, "x"});
@@ -272,7 +272,7 @@ TEST(HostsCore, WhereOthersMayServeTheLastOneEndsTheRun) {
 
 // It may have begun just then, and would look for the run in vain. A node that was drained says
 // nothing of the run.
-TEST(HostsCore, WhoMayLookForARunThatHasEndedIsStopped) {
+TEST(HostsCore, AHostThatMayLookForARunThatHasEndedIsStopped) {
   for (const int code : {0, 7}) {
     HostsScenario scenario(4, 1);
     scenario.config.first_ends_run = false;

@@ -121,7 +121,7 @@ class Answering : public StoreProbeTest {
 };
 
 // torch's clients would try for half an hour, and name no cause.
-TEST_F(Answering, AStoreThatRefusesTheWorkersTenTimesIsToldWithTheFlag) {
+TEST_F(Answering, AStoreThatRefusesTheWorkersTenTimesIsReportedWithTheFlag) {
   Serve({"ddprun refuses 10.0.0.9 0 its address belongs to no node of this world\n",
          "ddprun refuses 10.0.0.9 9 its address belongs to no node of this world\n",
          "ddprun refuses 10.0.0.9 10 its address belongs to no node of this world\n"});
@@ -137,7 +137,7 @@ TEST_F(Answering, AStoreThatRefusesTheWorkersTenTimesIsToldWithTheFlag) {
 }
 
 // Each of the run's restarts would else take as long as the first try.
-TEST_F(Answering, TheNextGenerationIsToldAtTheFirstTry) {
+TEST_F(Answering, TheNextGenerationIsReportedAtTheFirstTry) {
   Serve({"ddprun refuses any 10 it is user 7's\n", "ddprun refuses any 0 it is user 7's\n",
          "ddprun refuses any 1 it is user 7's\n"});
   for (int generation = 0; generation < 2; ++generation) {

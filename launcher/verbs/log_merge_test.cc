@@ -51,7 +51,7 @@ TEST(LogMerge, LinesOfSeveralNodesComeInOrderOfTime) {
 }
 
 // A node that prints nothing must not hold the others up for ever.
-TEST(LogMerge, WhoFollowsWaitsAMomentForOthers) {
+TEST(LogMerge, AFollowerWaitsAMomentForOthers) {
   LogMerge merge(true);
   merge.Expect("quiet");
   merge.Add("a", {Said(20, 0, "late\n")}, At(0ms));
@@ -100,7 +100,7 @@ TEST(LogMerge, AnEndlessLineIsCut) {
 }
 
 // Lines of one server that are not shown yet stay, and those of the next one follow them.
-TEST(LogMerge, AnotherServerGoesOn) {
+TEST(LogMerge, AnotherServerContinues) {
   LogMerge merge(true);
   merge.Expect("n0");
   merge.Add("n0", {{10, 0, 1, AnswerKind::kOut, "half "}}, At(0ms));

@@ -21,7 +21,7 @@ TEST_F(SeenRecordsTest, OfOneServerAllAreNew) {
 }
 
 // Three of one millisecond, of which the first server reported two.
-TEST_F(SeenRecordsTest, TheNextOneGoesOnWithinAMillisecond) {
+TEST_F(SeenRecordsTest, TheNextOneContinuesWithinAMillisecond) {
   for (const std::int64_t ms : {10, 11, 11}) {
     EXPECT_TRUE(records.IsNew("n0", At(ms)));
   }
@@ -34,7 +34,7 @@ TEST_F(SeenRecordsTest, TheNextOneGoesOnWithinAMillisecond) {
 }
 
 // The second server went before it reported all that the first one had.
-TEST_F(SeenRecordsTest, WhatWasToldStaysTold) {
+TEST_F(SeenRecordsTest, AReportedRecordStaysReported) {
   EXPECT_TRUE(records.IsNew("n0", At(20)));
   records.BeginAgain();
   EXPECT_FALSE(records.IsNew("n0", At(5)));
@@ -63,7 +63,7 @@ TEST_F(SeenRecordsTest, OfMoreStreamsThanThereCanBeAllIsNew) {
   EXPECT_TRUE(records.IsNew("n0", record));
 }
 
-TEST_F(SeenRecordsTest, AFileIsNotToldTwice) {
+TEST_F(SeenRecordsTest, ARecordIsNotReportedTwice) {
   EXPECT_TRUE(records.IsNew("n0", At(0)));
   EXPECT_TRUE(records.IsNew("n0", At(0)));
   records.BeginAgain();

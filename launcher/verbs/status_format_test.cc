@@ -124,7 +124,7 @@ TEST_F(Status, WhatIsLoadedAheadIsALineForEachThatDiffers) {
                                 "preload: has loaded torch (n0#0 and 1 more)\nlately:"));
 }
 
-TEST_F(Status, WhatWasLostIsToldAsGoodput) {
+TEST_F(Status, LostTimeIsReportedAsGoodput) {
   run.known = 120s;
   EXPECT_THAT(Text(), Not(HasSubstr("goodput")));
   run.totals = {{"worker", 1, 1s}};
@@ -199,13 +199,13 @@ TEST_F(Status, ALongReasonIsCut) {
   EXPECT_EQ(Json()["runs"][0]["nodes"][2]["reason"], reason);
 }
 
-TEST_F(Status, TheOutcomeIsTold) {
+TEST_F(Status, TheOutcomeIsReported) {
   run.outcome = "stopped on request";
   run.exit_code = 130;
   EXPECT_THAT(Text(), HasSubstr("\noutcome: stopped on request (exit code 130)\n"));
 }
 
-TEST_F(Status, WhatTheSchedulerDoesIsTold) {
+TEST_F(Status, TheSchedulersActionsAreReported) {
   run.requeues = 2;
   run.job_ends_unix = kNow + 4'000;
   EXPECT_THAT(Text(), HasSubstr("restarts 1 of 3, requeued 2 times, the job ends in 1 h 06 min\n"));

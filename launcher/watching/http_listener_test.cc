@@ -131,7 +131,7 @@ TEST_F(HttpListenerTest, WhatIsNoRequestIsClosed) {
 }
 
 // A probe gets through although unauthenticated clients hold every place.
-TEST_F(HttpListenerTest, WhoIsIdleForLongestMakesRoom) {
+TEST_F(HttpListenerTest, TheConnectionIdleForLongestMakesRoom) {
   OpenAnswering();
   std::vector<tcp::socket> held;
   for (std::size_t i = 0; i < 3 * HttpListener::kMostConnections; ++i) {
@@ -142,7 +142,7 @@ TEST_F(HttpListenerTest, WhoIsIdleForLongestMakesRoom) {
 }
 
 // Clients that send a request and stand still take the places of their own kind, not of a watcher.
-TEST_F(HttpListenerTest, WhoWatchesKeepsHisPlace) {
+TEST_F(HttpListenerTest, AReaderThatWatchesKeepsItsPlace) {
   act_ = [](const std::function<void(HttpAnswer)>&) {};  // Busy for as long as the test takes.
   OpenAnswering();
   tcp::socket watching = Begin("GET /stream HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -185,7 +185,7 @@ TEST_F(HttpListenerTest, TheLoopIsAskedOnceAtATime) {
   }
 }
 
-TEST_F(HttpListenerTest, ItsEndWaitsForNobody) {
+TEST_F(HttpListenerTest, ItsEndWaitsForNoReader) {
   std::function<void(HttpListener::Answer)> kept;
   std::atomic<bool> asked = false;
   Open([&](std::function<void(HttpListener::Answer)> done) {
@@ -212,7 +212,7 @@ TEST_F(HttpListenerTest, WhatCameElsewhereIsAnswered) {
   EXPECT_THAT(ReadAll(socket), EndsWith("this is /here"));
 }
 
-TEST_F(HttpListenerTest, AStreamGoesOnUntilItsReaderGoes) {
+TEST_F(HttpListenerTest, AStreamContinuesUntilItsReaderGoes) {
   OpenAnswering();
   tcp::socket socket = Begin("GET /stream HTTP/1.1\r\n\r\n");
   std::string all;

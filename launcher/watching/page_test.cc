@@ -76,7 +76,7 @@ struct PageTest : ::testing::Test {
   const PageKeys keys = PageKeysOf(kToken, "demo");
 };
 
-TEST_F(PageTest, NothingIsToldWithoutAKey) {
+TEST_F(PageTest, NothingIsShownWithoutAKey) {
   for (const char* const path : {"/api/state.json", "/api/events"}) {
     EXPECT_EQ(Ask({.path = path}).status, 401u) << path;
     EXPECT_EQ(Ask({.path = path, .cookie = "ddprun=x; ddprun-12345678=" + keys.look}).status, 401u);
@@ -106,13 +106,13 @@ TEST_F(PageTest, AHeadIsNoStream) {
   EXPECT_FALSE(Ask({.head = true, .path = "/api/events", .cookie = CookieFor(keys.look)}).stream);
 }
 
-TEST_F(PageTest, WhoHasAnotherRunsKeyHasNone) {
+TEST_F(PageTest, AHolderOfAnotherRunsKeyHasNone) {
   const PageKeys other = PageKeysOf(kToken, "other");
   EXPECT_EQ(CookieFor(other.look), "");
   EXPECT_EQ(CookieFor(PageKeysOf("another token, as long", "demo").operate), "");
 }
 
-TEST_F(PageTest, WithoutATokenEverybodyLooksAndNobodyOperates) {
+TEST_F(PageTest, WithoutATokenAllMayLookAndNoneOperate) {
   token = "";
   EXPECT_EQ(Ask({.path = "/api/state.json"}).status, 200u);
   EXPECT_EQ(Post("/api/stop", "").status, 403u);

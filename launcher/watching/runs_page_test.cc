@@ -117,7 +117,7 @@ TEST_F(RunsPageTest, TheServersKeyOpensAll) {
             403u);
 }
 
-TEST_F(RunsPageTest, OfOneRunNobodyChooses) {
+TEST_F(RunsPageTest, OfOneRunThereIsNoChoice) {
   runs.pop_back();
   const auto [cookie, run] = Show(one.operate);
   EXPECT_EQ(run, "one");  // Another may come.
@@ -131,7 +131,7 @@ TEST_F(RunsPageTest, OfOneRunNobodyChooses) {
   EXPECT_THAT(Ask({.path = "/metrics"}).body, Not(HasSubstr("ddprun_run_state")));
 }
 
-TEST_F(RunsPageTest, WithoutATokenEverybodyLooksAndNobodyOperates) {
+TEST_F(RunsPageTest, WithoutATokenAllMayLookAndNoneOperate) {
   RunsAnswers open({.runs = runs, .names = {"n0"}}, nullptr);
   EXPECT_EQ(open.Reply({.path = "/api/state.json", .run = "two", .host = "n0"}).status, 200u);
   EXPECT_EQ(

@@ -133,7 +133,7 @@ TEST_F(Failing, TheLimitCanBeSwitchedOff) {
 }
 
 // The worker's own code is the better news when the budget is spent as well.
-TEST_F(Failing, ASpentBudgetIsToldFirst) {
+TEST_F(Failing, ASpentBudgetIsReportedFirst) {
   spec.max_restarts = 2;
   Begin();
   Fail(7, 1s);
@@ -144,7 +144,7 @@ TEST_F(Failing, ASpentBudgetIsToldFirst) {
 
 // Began from a state that is no longer valid: no worker's fault. Else a worker that asks each time
 // would be started for ever.
-TEST_F(Failing, WhoAsksToBeStartedAgainIsExcusedOnce) {
+TEST_F(Failing, AWorkerThatAsksToBeStartedAgainIsExcusedOnce) {
   spec.max_restarts = 2;
   Begin();
   Fail(0, 1s);
@@ -209,7 +209,7 @@ TEST_F(Failing, RestartsWithoutProgressAreSpacedOut) {
   EXPECT_EQ(Spacing(17s), 17s);  // It has lived longer than that: no pause.
 }
 
-TEST_F(Failing, APauseIsToldToAll) {
+TEST_F(Failing, APauseIsReportedToAll) {
   spec.restart_backoff = 16s;
   Begin();
   Fail(0, 100ms);

@@ -78,7 +78,7 @@ TEST_F(LackingNodes, NodesThatNeverComeAreWaitedForNoLongerThanItStays) {
   ExpectEnd(b, At(30s));
 }
 
-TEST_F(LackingNodes, ARunThatHasEnoughOthersGoesOnWithoutIt) {
+TEST_F(LackingNodes, ARunThatHasEnoughOthersContinuesWithoutIt) {
   HaveShape(1, 2);
   a.Says(At(0s)).Hears(At(0s));
   Lacks(b, At(0s));

@@ -24,7 +24,7 @@ struct Control : testing::Test {
   }
 };
 
-TEST_F(Control, ADrainedNodeLeavesUnchargedAndTheOthersGoOn) {
+TEST_F(Control, ADrainedNodeUsesNoRestartAndTheOthersContinue) {
   Ask(ControlVerb::kDrain, "n1", At(1s));
   EXPECT_EQ(std::get<Stop>(a.Told(At(1s))).cause, StopCause::kLeave);
   a.Ends(Outcome::kStopped, {}, At(2s));
@@ -81,7 +81,7 @@ TEST(ControlOfHosts, ADrainTakesAHostsNameForItsOnlyNode) {
   EXPECT_EQ(std::get<Stop>(a.Told(At(1s))).cause, StopCause::kLeave);
 }
 
-TEST(ControlOfHosts, NobodyRestartsWhereTheOnlyNodeLeaves) {
+TEST(ControlOfHosts, NoNodeRestartsWhereTheOnlyNodeLeaves) {
   Scenario scenario;
   Node a(scenario, "n0#0", RunSpec{.min_nodes = 1, .max_nodes = 1});
   FormWorld(At(0s), a);

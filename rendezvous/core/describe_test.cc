@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono_literals::operator""s;
 
-TEST(Describe, AFailureNamesWhoAndHow) {
+TEST(Describe, AFailureNamesTheRankAndTheCause) {
   WorkerFailure failure{.rank = 5, .local_rank = 1, .pid = 77, .status = Killed{9}, .host = "h"};
   EXPECT_EQ(Describe(failure),
             "rank 5 (local rank 1, pid 77, host h) was killed by signal 9 (SIGKILL)");

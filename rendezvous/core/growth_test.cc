@@ -50,7 +50,7 @@ TEST_F(Arrivals, ThoseThatComeCloseTogetherMakeOneRestart) {
 }
 
 // The losing side of a split would stop its workers for a world that it must not form.
-TEST_F(Arrivals, NobodyIsStoppedWhileTheClaimIsInDoubt) {
+TEST_F(Arrivals, NoWorldIsStoppedWhileTheClaimIsInDoubt) {
   scenario.Feed(ClaimGood{At(500ms)}, At(0s));
   b.Says(At(1s));
   Refresh(a, At(2s));
@@ -62,7 +62,7 @@ TEST_F(Arrivals, NobodyIsStoppedWhileTheClaimIsInDoubt) {
 }
 
 // Regardless of the server's own start options, the nodes get so long to save.
-TEST_F(Arrivals, APlannedStopLastsAsLongAsTheRunsNodesWereTold) {
+TEST_F(Arrivals, APlannedStopLastsAsLongAsTheRunsNodesWerePromised) {
   RunSpec patient = kUpToFour;
   patient.shutdown_timeout = 60s;
   scenario.state.spec = a.report.spec = b.report.spec = patient;
@@ -97,7 +97,7 @@ TEST_F(Arrivals, TheFirstArrivalWaitsForASecondAtMost) {
   EXPECT_LE(came, 12);
 }
 
-TEST_F(Arrivals, AnArrivalThatIsLostAgainStopsNobody) {
+TEST_F(Arrivals, AnArrivalThatIsLostAgainStopsNoWorld) {
   b.Says(At(1s));
   b.Closes(At(1'010ms));
   scenario.config.settle = 500ms;

@@ -17,34 +17,34 @@ ProgressGroup Counted(std::uint32_t rank, std::uint64_t collectives, bool waits,
               count);
 }
 
-TEST_F(Hangs, WhoHasNotBegunTheCollectiveThatItsPeersWaitInIsToBlame) {
+TEST_F(Hangs, ARankOutsideTheCollectiveThatItsPeersWaitInIsToBlame) {
   Stand({Counted(0, 41, true, 2)}, {Counted(2, 40, false), Counted(3, 41, true)});
   EXPECT_EQ(Why(),
             "rank 2 (local rank 0, host n1) hung: no collective begun for 30.0 s (its peers are at "
             "collective 41, it is after collective 40; counts may be 1 s old)");
 }
 
-TEST_F(Hangs, OfThoseWhoAreCountedTheFewAreToBlameAheadToo) {
+TEST_F(Hangs, OfTheCountedRanksTheFewAreToBlameAheadToo) {
   Stand({Counted(0, 40, false, 2)}, {Counted(2, 40, false), Counted(3, 41, true)});
   EXPECT_EQ(Why(),
             "rank 3 (local rank 1, host n1) hung: no collective begun for 30.0 s (3 of its peers "
             "are after collective 40, it is in collective 41; counts may be 1 s old)");
 }
 
-TEST_F(Hangs, AtOneCollectiveWhoIsPastItIsToBlame) {
+TEST_F(Hangs, AtOneCollectiveTheRankThatIsPastItIsToBlame) {
   Stand({Counted(0, 41, true, 2)}, {Counted(2, 41, false), Counted(3, 41, true)});
   EXPECT_EQ(scenario.state.drain->hang->rank, 2u);
   EXPECT_NE(Why().find("3 of its peers wait in collective 41, it has left it"), std::string::npos)
       << Why();
 }
 
-TEST_F(Hangs, AllInOneCollectiveBlameNobody) {
+TEST_F(Hangs, AllInOneCollectiveBlameNoRank) {
   Stand({Counted(0, 41, true, 2)}, {Counted(2, 41, true, 2)});
   EXPECT_TRUE(scenario.state.drain->hang->nobody_lags);
 }
 
 // A first compile, an evaluation: no rank waits for another.
-TEST_F(Hangs, WhereNobodyWaitsInACollectiveNothingHangs) {
+TEST_F(Hangs, WhereNoRankWaitsInACollectiveNothingHangs) {
   Stand({Counted(0, 41, false, 2)}, {Counted(2, 40, false, 2)});
   EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
@@ -63,7 +63,7 @@ TEST_F(Hangs, TheOneThatPrintsIsNotToBlameForIt) {
             "ranks)");
 }
 
-TEST_F(Hangs, WhereAllPrintWhoIsBehindIsToBlame) {
+TEST_F(Hangs, WhereAllPrintTheRankBehindIsToBlame) {
   constexpr auto kPrinted = ProgressSource::kPrinted;
   Stand({Seen(0, 41, kPrinted, true, "", 2)}, {Seen(2, 40, kPrinted), Seen(3, 41, kPrinted)});
   EXPECT_EQ(Why(),
@@ -79,12 +79,12 @@ TEST_F(Hangs, CollectivesAreNotComparedWithPrintedSteps) {
 }
 
 // Rank 0 tells its steps, its peers' collectives are counted.
-TEST_F(Hangs, WhoIsFurthestBehindIsFreshAmongThoseThatAreCompared) {
+TEST_F(Hangs, TheRankFurthestBehindIsFreshAmongThoseThatAreCompared) {
   Stand({Late(0, 5), Counted(1, 9, true)}, {Counted(2, 9, true, 2)});
   EXPECT_NE(scenario.state.phase, Phase::kRunning);
 }
 
-TEST_F(Hangs, WhoNeverJoinsIsToBlame) {
+TEST_F(Hangs, ARankThatNeverJoinsIsToBlame) {
   const ProgressGroup absent = Seen(2, 0, ProgressSource::kCollectives, true, kBeforeJoining);
   Stand({Counted(0, 0, true, 2)}, {absent, Counted(3, 0, true)});
   EXPECT_EQ(Why(),
@@ -92,7 +92,7 @@ TEST_F(Hangs, WhoNeverJoinsIsToBlame) {
             "wait for it to join the process group)");
 }
 
-TEST_F(Hangs, WhoNeverJoinsIsToBlameWhereOthersWaitInTheFirstCollective) {
+TEST_F(Hangs, ARankThatNeverJoinsIsToBlameWhereOthersWaitInTheFirstCollective) {
   const ProgressGroup absent = Seen(2, 0, ProgressSource::kCollectives, true, kBeforeJoining);
   Stand({Counted(0, 1, true, 2)}, {absent, Counted(3, 1, true)});
   EXPECT_EQ(Why(),
@@ -100,7 +100,7 @@ TEST_F(Hangs, WhoNeverJoinsIsToBlameWhereOthersWaitInTheFirstCollective) {
             "collective 1, it is before the first collective, and idle; counts may be 1 s old)");
 }
 
-TEST_F(Hangs, WhoFallsSilentBeforeTheFirstCollectiveMayPrepareTheData) {
+TEST_F(Hangs, ARankThatFallsSilentBeforeTheFirstCollectiveMayPrepareTheData) {
   const ProgressGroup unheard = Seen(2, 0, ProgressSource::kCollectives, true, kUnheard);
   Stand({Counted(0, 1, true, 2)}, {unheard, Counted(3, 1, true)});
   EXPECT_EQ(scenario.state.phase, Phase::kRunning);
@@ -123,7 +123,7 @@ TEST_F(Hangs, AStartThatAllTakeTooLongForIsAHang) {
             "(--start-timeout; all 4 ranks alike)");
 }
 
-TEST_F(Hangs, WhoDoesNotBeginInItsTimeIsToBlameWhereOthersWaitForIt) {
+TEST_F(Hangs, ARankThatDoesNotBeginInItsTimeIsToBlameWhereOthersWaitForIt) {
   Stand({Counted(0, 0, true, 2)}, {NotBegun(2, 1), Counted(3, 0, true)});
   EXPECT_EQ(Why(),
             "rank 2 (local rank 0, host n1) hung: no step and no collective within 30.0 s of its "
@@ -136,26 +136,26 @@ TEST_F(Hangs, WhileOneBeginsInTimeTheStartIsNoHang) {
 }
 
 // All look for each other, or all prepare the data and rest.
-TEST_F(Hangs, WhereNobodyWaitsForOthersToJoinNothingHangs) {
+TEST_F(Hangs, WhereNoRankWaitsForOthersToJoinNothingHangs) {
   const ProgressGroup absent = Seen(0, 0, ProgressSource::kCollectives, true, kBeforeJoining, 2);
   Stand({absent}, {Seen(2, 0, ProgressSource::kCollectives, true, kBeforeJoining, 2)});
   EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 // It prepares the data; the others wait for it in the first one.
-TEST_F(Hangs, WhoHasBegunNoCollectiveMayStillPrepareIt) {
+TEST_F(Hangs, ARankThatHasBegunNoCollectiveMayStillPrepareIt) {
   Stand({Counted(1, 1, true)}, {Counted(2, 1, true, 2)});
   EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 // Rank 2 waits in a group of its own with rank 3.
-TEST_F(Hangs, OfThoseBehindWhoWaitsForNobodyIsToBlame) {
+TEST_F(Hangs, OfThoseBehindTheRankThatWaitsForNoOtherIsToBlame) {
   Stand({Counted(0, 11, true, 2)}, {Counted(2, 10, true), Counted(3, 10, false)});
   EXPECT_EQ(scenario.state.drain->hang->rank, 3u);
 }
 
 // It came to the barrier at last, and is gone: the others' words of it are on their way.
-TEST_F(Hangs, WhoWaitedForOneThatHasEndedHasItsTimeFromThenOn) {
+TEST_F(Hangs, ARankThatWaitedForOneThatHasEndedHasItsTimeFromThenOn) {
   a.report.ended_well = 1;
   Stand({Counted(1, 1, true)}, {Counted(2, 1, true, 2)});
   EXPECT_EQ(scenario.state.phase, Phase::kRunning);

@@ -23,7 +23,7 @@ TEST_F(Hangs, TheLocalRankIsTheMachinesNotTheAgents) {
 }
 
 // Rank 0 writes a checkpoint for as long as it may; the others wait for it and are late.
-TEST_F(Hangs, NobodyIsToBlameWhileTheOneBehindMayStillWork) {
+TEST_F(Hangs, NoRankIsToBlameWhileTheOneBehindMayStillWork) {
   Stand({InTime(0, 118, "checkpoint"), Late(1, 119)}, {Late(2, 119, "", 2)});
   EXPECT_EQ(scenario.state.phase, Phase::kRunning);
   Stand({Late(0, 118, "checkpoint"), Late(1, 119)}, {Late(2, 119, "", 2)}, At(32s));
@@ -58,7 +58,7 @@ TEST_F(Hangs, UnknownWhenMostAreBehindOneThatFinishedItsStepFirst) {
   EXPECT_NE(Why().find("3 of 4 ranks are at step 7"), std::string::npos) << Why();
 }
 
-TEST_F(Hangs, HalfOfAllBehindTogetherAreTold) {
+TEST_F(Hangs, HalfOfAllBehindTogetherAreReported) {
   Stand({Late(0, 9, "", 2)}, {Late(2, 7, "", 2)});
   EXPECT_NE(Why().find("it and 1 rank more are at step 7, the others at step 9"), std::string::npos)
       << Why();
@@ -79,7 +79,7 @@ TEST_F(Hangs, OldProgressGroupsAreNotJudged) {
 
 // All waited for one that had asked for more time, and are late through it. It has gone on, and so
 // do they: some tell their next step a moment later than others.
-TEST_F(Hangs, WhoWaitedForLongMayTellItsStepLaterThanItsPeers) {
+TEST_F(Hangs, ARankThatWaitedForLongMayReportItsStepLaterThanItsPeers) {
   Stand(b, {Late(2, 15, "", 2)}, At(31s));
   Stand(a, {InTime(0, 15), Late(1, 15)}, At(31s));
   Stand(a, {InTime(0, 16), InTime(1, 16)}, At(40s));
@@ -90,13 +90,13 @@ TEST_F(Hangs, WhoWaitedForLongMayTellItsStepLaterThanItsPeers) {
   EXPECT_EQ(Why().substr(0, 6), "rank 3") << Why();
 }
 
-TEST_F(Hangs, WhoSaysNothingOnTheSocketCountsNowhere) {
+TEST_F(Hangs, ARankThatSaysNothingOnTheSocketCountsNowhere) {
   Stand({Late(1, 5)}, {});
   EXPECT_EQ(Why(), "rank 1 (local rank 1, host n0) hung: no step for 30.0 s (it is at step 5)");
 }
 
 // Rank 3 still imports its libraries; its peers have said hello and wait for it to join.
-TEST_F(Hangs, ASlowStartOfOneWorkerIsNobodysHang) {
+TEST_F(Hangs, ASlowStartOfOneWorkerIsNoHang) {
   Stand({Late(0, 0, "join", 2)}, {Late(2, 0, "join")});
   EXPECT_EQ(scenario.state.phase, Phase::kRunning);
   Stand({Late(0, 0, "join", 2)}, {Late(2, 0, "join"), Late(3, 0, "join")}, At(60s));
@@ -104,7 +104,7 @@ TEST_F(Hangs, ASlowStartOfOneWorkerIsNobodysHang) {
 }
 
 // It ended well without a word, or after its hello: no rank waits for its start.
-TEST_F(Hangs, WhoHasEndedIsNotWaitedForAtTheStart) {
+TEST_F(Hangs, ARankThatHasEndedIsNotWaitedForAtTheStart) {
   b.report.ended_well = 1;
   Stand({Late(0, 0, "join", 2)}, {Late(3, 0, "join")});
   EXPECT_TRUE(scenario.state.drain->hang->nobody_lags);
@@ -132,7 +132,7 @@ TEST_F(Hangs, AFinishedNodeIsNotWaitedFor) {
 }
 
 // The killed worker's own end completes the report; it uses the last restart.
-TEST_F(Hangs, IsChargedAndEndsTheRunWith124WhenTheBudgetIsSpent) {
+TEST_F(Hangs, UsesARestartAndEndsTheRunWith124WhenTheBudgetIsSpent) {
   for (const std::uint64_t generation : {1u, 2u}) {
     ASSERT_EQ(scenario.state.world->generation, Generation{generation});
     const Time now = At(generation * 40s);
@@ -163,7 +163,7 @@ TEST_F(Hangs, IsChargedAndEndsTheRunWith124WhenTheBudgetIsSpent) {
 }
 
 // It may have hung because of the lost node.
-TEST_F(Hangs, IsNotChargedWhenANodeIsLostMeanwhile) {
+TEST_F(Hangs, UsesNoRestartWhenANodeIsLostMeanwhile) {
   Stand({Late(0, 118), Late(1, 120)}, {Late(2, 120, "", 2)});
   a.Ends(Outcome::kStopped, {}, At(32s));
   b.Closes(At(32s));
@@ -173,7 +173,7 @@ TEST_F(Hangs, IsNotChargedWhenANodeIsLostMeanwhile) {
 }
 
 // All wait in the first collective for who starts last; its step is heard of a moment earlier.
-TEST_F(Hangs, WhoHasMadeNoStepYetHasItsTimeSinceTheFirstOne) {
+TEST_F(Hangs, ARankThatHasMadeNoStepYetHasItsTimeSinceTheFirstOne) {
   const auto stand = [this](std::uint64_t steps, Time now) {
     Stand(a, {Late(0, 0), Late(1, 0)}, now);
     Stand(b, {InTime(2, steps), InTime(3, steps)}, now);
@@ -215,11 +215,11 @@ TEST_F(HangsFail, TheRunIsOverWhateverTheBudget) {
       << scenario.state.outcome->text;
 }
 
-struct HangsAreTold : Hangs {
-  HangsAreTold() { a.report.spec.on_hang = b.report.spec.on_hang = kHangIsReported; }
+struct HangsAreReported : Hangs {
+  HangsAreReported() { a.report.spec.on_hang = b.report.spec.on_hang = kHangIsReported; }
 };
 
-TEST_F(HangsAreTold, OnceForEachVerdictAndTheRunGoesOn) {
+TEST_F(HangsAreReported, OnceForEachVerdictAndTheRunContinues) {
   Stand({Late(0, 8, "", 2)}, {Late(2, 5), Late(3, 8)});
   Stand({Late(0, 8, "", 2)}, {Late(2, 5), Late(3, 8)}, At(40s));
   EXPECT_EQ(scenario.state.phase, Phase::kRunning);
@@ -233,7 +233,7 @@ TEST_F(HangsAreTold, OnceForEachVerdictAndTheRunGoesOn) {
   EXPECT_EQ(scenario.Events(kEventHung).size(), 2u);
 }
 
-TEST_F(HangsAreTold, EvidenceIsSentForOnceAMinute) {
+TEST_F(HangsAreReported, EvidenceIsSentForOnceAMinute) {
   Stand({Late(0, 8, "", 2)}, {Late(2, 5), Late(3, 8)});
   EXPECT_EQ(scenario.evidence.size(), 2u);  // Both nodes.
   Stand({Late(0, 9, "", 2)}, {Late(2, 6), Late(3, 9)}, At(60s));

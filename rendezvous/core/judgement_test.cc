@@ -59,7 +59,7 @@ TEST(Judgement, ASignalWithinASecondBeatsAnExitCode) {
 }
 
 // Its peers die of an exception while its own process still lives, and is then stopped.
-TEST(Judgement, WhoRecordedItsErrorFirstIsTheRootThoughStopped) {
+TEST(Judgement, TheWorkerThatRecordedItsErrorFirstIsTheRootThoughStopped) {
   const Evidence peer = From("n0", 0, Exited{1}, At(5s));
   const Evidence recorded = Recorded(Stopped(From("n0", 1, Killed{15}, At(3s))));
   EXPECT_EQ(RootCause({peer, recorded})->rank, 1u);
@@ -83,7 +83,7 @@ TEST(Judgement, AnAbortAfterARecordOfItsOwnNodeIsNot) {
 }
 
 // PyTorch's threads abort many a program whose interpreter ends with an exception.
-TEST(Judgement, WhoRecordedAnErrorAndThenAbortedFailedWhenItWasRecorded) {
+TEST(Judgement, AWorkerThatRecordedAnErrorAndThenAbortedFailedWhenItWasRecorded) {
   const Evidence record = Recorded(From("n0", 0, Exited{1}, At(2s)));
   const Evidence aborted = Recorded(Stopped(From("n0", 1, Killed{6}, At(2'050ms))));
   EXPECT_EQ(RootCause({record, aborted})->rank, 0u);
@@ -99,7 +99,7 @@ TEST(Judgement, ASilentExitAfterARecordIsNot) {
 }
 
 // Its connections are closed before its end can be noticed, and a busy machine lies between.
-TEST(Judgement, WhoRecordedThatAPeerWasLostIsNotTheRoot) {
+TEST(Judgement, AWorkerThatRecordedThatAPeerWasLostIsNotTheRoot) {
   Evidence lost = Recorded(From("n0", 0, Exited{1}, At(2s)));
   lost.failure.details.message = "RuntimeError: [pair.cc:547] Connection closed by peer [::1]:9";
   EXPECT_EQ(RootCause({lost, From("n0", 1, Exited{3}, At(2'030ms))})->rank, 1u);
@@ -132,7 +132,7 @@ TEST(Judgement, AWorkersRestartMeIsNotPassedOn) {
   EXPECT_EQ(judgement.outcome->exit_code, 1);
 }
 
-TEST(Judgement, ADeathBySignalIsToldAsAShellDoes) {
+TEST(Judgement, ADeathBySignalIsReportedAsAShellDoes) {
   EXPECT_EQ(Judge(Because({From("n0", 0, Killed{11}, At(0s))}), 0, 0).outcome->exit_code, 139);
 }
 
@@ -143,7 +143,7 @@ TEST(Judgement, DoNotRestartEndsTheRunWhateverTheBudget) {
   EXPECT_TRUE(Judge(Because({plain}), 0, 9).charged);
 }
 
-TEST(Judgement, WorkersThatCannotStartAreChargedAndTold) {
+TEST(Judgement, WorkersThatCannotStartUseARestartAndAreReported) {
   Drain drain;
   drain.spawn_failures = {"n0: cannot execute 'train': No such file or directory"};
   EXPECT_TRUE(Judge(drain, 0, 1).charged);
@@ -153,7 +153,7 @@ TEST(Judgement, WorkersThatCannotStartAreChargedAndTold) {
 }
 
 // The workers of the other nodes are stopped for it, and are not why.
-TEST(Judgement, WhoWasStoppedForWorkersThatCannotStartIsNotBlamed) {
+TEST(Judgement, ANodeStoppedForWorkersThatCannotStartIsNotBlamed) {
   Drain drain = Because({Stopped(From("n0", 0, Killed{15}, At(1s)))});
   drain.spawn_failures = {"n1: cannot execute 'train': No such file or directory"};
   const Judgement judgement = Judge(drain, 0, 0);
@@ -194,12 +194,12 @@ TEST(Judgement, AllAskForRestartWhereNothingElseHasFailed) {
 }
 
 // It stood still, so that its peers gave it up.
-TEST(Judgement, WhoHadToBeKilledMayBeWhyTheOthersAsk) {
+TEST(Judgement, AKilledWorkerMayBeWhyTheOthersAsk) {
   const Evidence asks = Hello(From("n0", 0, Exited{75}, At(0s)));
   EXPECT_FALSE(AllAskForRestart(Because({asks, Stopped(From("n1", 1, Killed{9}, At(5s)))})));
 }
 
-TEST(Judgement, NobodyToBlameIsNotCharged) {
+TEST(Judgement, WithoutAWorkerToBlameNoRestartIsUsed) {
   EXPECT_FALSE(Judge(Drain{}, 0, 0).charged);
   EXPECT_FALSE(Judge(Drain{}, 0, 0).outcome);
 }

@@ -25,7 +25,7 @@ TEST(Lateness, TheLongestOfTheLastMinutesCounts) {
   EXPECT_EQ(Value(longest), 0s);
 }
 
-TEST(Lateness, WhoIsNotProvenHasALongLeaseForAMinute) {
+TEST(Lateness, AnUnprovenNodeHasALongLeaseForAMinute) {
   WindowedMax longest = Unproven(3s, At(0s));
   Observe(longest, 0s, At(59s), kLatenessRemembered);
   EXPECT_EQ(Value(longest), 3s);
@@ -83,7 +83,7 @@ TEST_F(LatePair, NewsFromWhoseCallIsOpenIsNotLate) {
   EXPECT_EQ(Lease(), 1s);
 }
 
-TEST_F(LatePair, WhoWasLostForItsSilenceIsNotLostForItAgain) {
+TEST_F(LatePair, ANodeLostForItsSilenceIsNotLostForItAgain) {
   a.Closes(At(100ms), false);
   b.Hears(At(800ms)).Says(At(900ms));
   scenario.Tick(At(1'050ms));

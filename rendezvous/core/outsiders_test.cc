@@ -40,7 +40,7 @@ TEST_F(Outsiders, OnesInterruptDoesNotMakeADrainTheOperators) {
   EXPECT_EQ(scenario.state.drain->cause, StopCause::kFailure);
 }
 
-TEST_F(Outsiders, WhoDidNotWaitForTheFirstWorldDoesNotStopTheRun) {
+TEST_F(Outsiders, ANodeThatDidNotWaitForTheFirstWorldDoesNotStopTheRun) {
   a.Says(At(0s));
   outsider.report.leaving = Leaving::kStopRun;
   outsider.Says(At(1s));
@@ -49,7 +49,7 @@ TEST_F(Outsiders, WhoDidNotWaitForTheFirstWorldDoesNotStopTheRun) {
 }
 
 // A run that a person started is ended by that person.
-TEST_F(Outsiders, WhoWaitedForTheFirstWorldStopsTheRun) {
+TEST_F(Outsiders, ANodeThatWaitedForTheFirstWorldStopsTheRun) {
   a.Says(At(0s)).Hears(At(0s));
   a.report.leaving = Leaving::kStopRun;
   a.Says(At(1s));
@@ -71,7 +71,7 @@ TEST_F(Outsiders, BetweenTwoWorldsTheLastOnesNodesStopTheRun) {
 }
 
 // Its agent has joined anew after it was cut off.
-TEST_F(Outsiders, WhoTakesALostOnesPlaceStopsTheRun) {
+TEST_F(Outsiders, ANodeThatTakesALostOnesPlaceStopsTheRun) {
   Form();
   a.Hears(At(2s)).Says(At(2s));
   scenario.Pass(At(4s));

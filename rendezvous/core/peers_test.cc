@@ -36,7 +36,7 @@ TEST_F(Peers, TheFirstNodeHearsOfAll) {
 }
 
 // It would be locked out.
-TEST_F(Peers, NothingWhereOneNodeHasNotTold) {
+TEST_F(Peers, NothingWhereOneNodeHasNotReported) {
   Form("10.0.0.1", "", "10.0.0.2");
   EXPECT_EQ(For(first), "");
 }

@@ -48,7 +48,7 @@ TEST_F(Recovering, DoNotRestartIsNotTheRunsEndWhereItsWorldMayBeAnOldOne) {
 }
 
 // The old server may have known a loss that this one cannot: the budget is spared.
-TEST_F(Recovering, AFailureFoundIsNotCharged) {
+TEST_F(Recovering, AFailureFoundUsesNoRestart) {
   scenario.state.budget.used = 1;
   a.report.restarts_used = 1;
   Restart();
@@ -77,7 +77,7 @@ TEST_F(Recovering, ANewcomerTakesAMissingOnesPlace) {
   EXPECT_EQ(std::get<ddprun::Run>(b.Told(At(9s))).placement.group_rank, 1u);
 }
 
-TEST_F(Recovering, NobodyWithWorkersMeansGatheringAfterALease) {
+TEST_F(Recovering, NoNodeWithWorkersMeansGatheringAfterALease) {
   Scenario fresh;
   fresh.config.term = {2};
   Node c(fresh, "n0", kElastic);
@@ -91,7 +91,7 @@ TEST_F(Recovering, NobodyWithWorkersMeansGatheringAfterALease) {
 }
 
 // Such a node will exit whatever a new server says, so no world may be formed with it.
-TEST_F(Recovering, WhoKnowsAnEndTakesNoPart) {
+TEST_F(Recovering, ANodeThatKnowsAnEndTakesNoPart) {
   Scenario fresh;
   fresh.config.term = {2};
   Node c(fresh, "n0", kElastic);
@@ -106,7 +106,7 @@ TEST_F(Recovering, WhoKnowsAnEndTakesNoPart) {
 }
 
 // A floor is a promise to an earlier server of the run.
-TEST_F(Recovering, WhoHasAFloorIsOfARunThatGoesOn) {
+TEST_F(Recovering, ANodeWithAFloorIsOfARunThatContinues) {
   Scenario fresh;
   fresh.config.term = {2};
   Node c(fresh, "n0", kElastic);
@@ -167,7 +167,7 @@ TEST_F(Recovering, AnEndedWorldMayHaveBeenFollowedByANewerOne) {
 }
 
 // A planned stop that the old server began keeps its time to save.
-TEST_F(Recovering, TheCauseThatNodesWereToldStays) {
+TEST_F(Recovering, TheCauseThatNodesHeardStays) {
   a.report.hosting = b.report.hosting = Hosting::kStopping;
   a.report.echo = b.report.echo = Stop{{1}, scenario.state.world->id, StopCause::kScaleUp};
   Restart();
@@ -191,7 +191,7 @@ TEST_F(Recovering, ANodeThatKnewTheEndAndLeftStillCounts) {
 }
 
 // A rank that was late then may have continued, so all must report before one is blamed.
-TEST_F(Recovering, NobodyIsBlamedForWhatWasSaidBefore) {
+TEST_F(Recovering, NoNodeIsBlamedForEarlierWords) {
   Restart();
   a.report.progress_groups = b.report.progress_groups = {{5, "", 0, 1, 1, 7s}};
   a.report.hung_rank = 0;
@@ -215,7 +215,7 @@ TEST_F(Recovering, AWorkersLastWordCountsBeforeItsTextsHaveCome) {
   EXPECT_EQ(scenario.state.outcome->exit_code, 76);
 }
 
-TEST_F(Recovering, WhoClaimsEveryPlaceHasOne) {
+TEST_F(Recovering, ANodeThatClaimsEveryPlaceHasOne) {
   Restart();
   a.Says(At(5s));
   a.report.placement->group_rank = 1;
@@ -248,7 +248,7 @@ TEST_F(Recovering, AServerThatFollowsAnotherOneSaysWhatItLooksFor) {
   EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
-TEST_F(Recovering, AnOutcomeInTheClaimIsToldAlike) {
+TEST_F(Recovering, AnOutcomeInTheClaimIsReportedAlike) {
   scenario.config.claims = true;
   a.Ends(Outcome::kSucceeded, {}, At(4s));
   b.Ends(Outcome::kSucceeded, {}, At(4s));
@@ -301,7 +301,7 @@ struct AfterDeath : Recovering {
   NodeKey KeyOf(const Node& node) const { return {node.report.node, node.report.incarnation}; }
 };
 
-TEST_F(AfterDeath, WhoIsGoneIsNotWaitedFor) {
+TEST_F(AfterDeath, ANodeThatIsGoneIsNotWaitedFor) {
   Form(kElastic);
   Die(KeyOf(a), scenario.state.world->id, 0);
   b.Says(At(5s));
@@ -313,7 +313,7 @@ TEST_F(AfterDeath, WhoIsGoneIsNotWaitedFor) {
   EXPECT_EQ(scenario.state.budget.used, 0u);
 }
 
-TEST_F(AfterDeath, WhoIsGoneNeedsNoFence) {
+TEST_F(AfterDeath, ANodeThatIsGoneNeedsNoFence) {
   RunSpec fenced = kElastic;
   fenced.fence_after = 60s;
   Form(fenced);

@@ -94,7 +94,7 @@ TEST_F(Kept, MadeUpMembershipsStayWithinTheBudgetOfTheRun) {
   EXPECT_EQ(last.Waits(At(1s)).what, WaitFor::kRoom);
 }
 
-TEST_F(Kept, WhatWasLostIsForgottenForWhoComes) {
+TEST_F(Kept, ALostNodeIsForgottenForOneThatComes) {
   Form();
   scenario.config.run_bytes = 100'000;
   for (int i = 0; i < 1'000; ++i) {
@@ -193,7 +193,7 @@ TEST_F(Kept, PlacesInAWorldThatIsLookedForStayWithinTheBudget) {
   EXPECT_GT(scenario.state.recovery.places.size(), 10u);
 }
 
-TEST_F(Kept, WhoSaysSomethingElseEachTimeIsKeptOnce) {
+TEST_F(Kept, ANodeThatSaysSomethingElseEachTimeIsKeptOnce) {
   Form();
   a.Ends(Outcome::kSpawnFailed, {}, At(1s));
   for (int i = 0; i < 100; ++i) {

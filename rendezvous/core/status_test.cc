@@ -18,7 +18,7 @@ struct Status : testing::Test {
   RunStatus At_(Duration when) { return StatusOf(scenario.state, scenario.config, At(when)); }
 };
 
-TEST_F(Status, AGatheringRunSaysWhomItWaitsFor) {
+TEST_F(Status, AGatheringRunNamesTheNodesItWaitsFor) {
   EXPECT_EQ(At_(0s).waits_for, "waiting for a first node");
   a.Says(At(0s));
   const RunStatus status = At_(2s);
@@ -70,7 +70,7 @@ TEST_F(Status, AStartThatLastsIsNoRunningNode) {
   EXPECT_EQ(At_(3s).waits_for, "");
 }
 
-TEST_F(Status, ADrainingOneNamesTheCauseAndWhoIsLeft) {
+TEST_F(Status, ADrainingOneNamesTheCauseAndTheNodesThatAreLeft) {
   FormWorld(At(0s), a, b);
   a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
   EXPECT_EQ(At_(1s).waits_for, "stopping generation 1 (a worker failed): waiting for n1");

@@ -48,7 +48,7 @@ struct Unfit : testing::Test {
 };
 
 // The verdict may be a pass, and who trained before keeps its rank, its caches and its memory.
-TEST_F(Unfit, ASpareWaitsForTheVerdictOnWhoTrainedBefore) {
+TEST_F(Unfit, ASpareWaitsForTheVerdictOnTheNodesThatTrainedBefore) {
   FailOnFirst();
   EXPECT_EQ(scenario.state.phase, Phase::kGathering);
   EXPECT_EQ(b.Waits(At(10s)).what, WaitFor::kCheck);
@@ -60,7 +60,7 @@ TEST_F(Unfit, ASpareWaitsForTheVerdictOnWhoTrainedBefore) {
   EXPECT_TRUE(InWorld(b));
 }
 
-TEST_F(Unfit, WhoIsRefusedIsReplacedAtOnceAndSaidOnce) {
+TEST_F(Unfit, ARefusedNodeIsReplacedAtOnceAndSaidOnce) {
   FailOnFirst();
   Refuse(a, "GPU 3 is gone", At(11s));
   EXPECT_TRUE(scenario.Said("node n0 is refused by its node check: GPU 3 is gone"));
@@ -108,7 +108,7 @@ TEST_F(Unfit, OtherNodesHearTheBeginningOfALongReason) {
             std::vector<std::string>{"n0 (node check: " + std::string(97, 'x') + "...)"});
 }
 
-TEST_F(Unfit, ARunThatIsTooFewForItSaysWhoIsRefusedAndWhy) {
+TEST_F(Unfit, ARunThatIsTooFewForItNamesTheRefusedNodeAndTheReason) {
   const std::string kept_out = " of 2 are here; kept out: n0 (node check: no InfiniBand)";
   const auto waits_for = [&] {
     return StatusOf(scenario.state, scenario.config, At(0s)).waits_for;
@@ -120,7 +120,7 @@ TEST_F(Unfit, ARunThatIsTooFewForItSaysWhoIsRefusedAndWhy) {
   EXPECT_NE(Describe(b.Waits(At(0s))).find("1" + kept_out), std::string::npos);
 }
 
-TEST_F(Unfit, AnEndForWantOfNodesSaysWhoWasRefused) {
+TEST_F(Unfit, AnEndForWantOfNodesNamesTheRefusedOnes) {
   Refuse(a, "no InfiniBand", At(0s));
   b.Says(At(0s));
   scenario.state.spec->join_timeout = 1s;
@@ -149,7 +149,7 @@ TEST_F(Unfit, AWorldWithOneThatIsRefusedStopsAsForOneThatLeaves) {
 }
 
 // One that passes again is like one that comes: here the world is complete, so it is a spare.
-TEST_F(Unfit, WhoPassesAgainIsWelcomeAndTold) {
+TEST_F(Unfit, ANodeThatPassesAgainIsWelcomeAndReported) {
   FailOnFirst();
   Refuse(a, "bad", At(11s));
   Refuse(a, "", At(12s));
@@ -236,7 +236,7 @@ TEST_F(Unfit, ARunOfOneNodeEndsWithItThoughItHasHeardNothingYet) {
 }
 
 // Else one that is refused would make every node wait for a last call that it never answers.
-TEST_F(Unfit, WhoIsRefusedIsNotWaitedForWhereFewerAreEnough) {
+TEST_F(Unfit, ARefusedNodeIsNotWaitedForWhereFewerAreEnough) {
   RunSpec spec = kTwoOfThree;
   spec.min_nodes = 1;
   for (Node* const node : {&a, &b}) {

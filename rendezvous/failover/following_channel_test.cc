@@ -64,7 +64,7 @@ class Following : public testing::Test {
   std::vector<std::string> heard_;
 };
 
-TEST_F(Following, ACallThatFindsNobodyGoesToWhoeverComes) {
+TEST_F(Following, ACallWithoutAServerGoesToTheFirstThatComes) {
   Send(1, 10s);
   EXPECT_TRUE(heard_.empty());
   Go(first_);
@@ -73,7 +73,7 @@ TEST_F(Following, ACallThatFindsNobodyGoesToWhoeverComes) {
   EXPECT_EQ(heard_, std::vector<std::string>{"1 term 5"});
 }
 
-TEST_F(Following, ACallThatFindsNobodyInTimeFailsWithTheReason) {
+TEST_F(Following, ACallWithoutAServerInTimeFailsWithTheReason) {
   Send(1, 20ms);
   ASSERT_TRUE(PumpUntil(loop_, [&] { return !heard_.empty(); }));
   EXPECT_EQ(heard_.front(), "1 no node serves the rendezvous at the moment");
@@ -117,7 +117,7 @@ TEST_F(Following, TheServerMayChangeWhileAnAnswerIsDelivered) {
   EXPECT_TRUE(second_.sequences.empty());
 }
 
-TEST_F(Following, WhoWaitsToTryAgainIsToldOfAnotherServer) {
+TEST_F(Following, ACallThatWaitsToTryAgainHearsOfAnotherServer) {
   int told = 0;
   channel_.OnAnotherServer([&] { ++told; });
   Go(first_);

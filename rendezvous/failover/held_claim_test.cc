@@ -51,7 +51,7 @@ class DeadClaim : public testing::Test {
   std::optional<ClaimDirectory> claims_{path_};
 };
 
-TEST_F(DeadClaim, IsClosedAndSaysWhoDied) {
+TEST_F(DeadClaim, IsClosedAndNamesTheDeadNode) {
   Claim moved = ClaimOf(1);
   Make(moved);
   moved.counter = 7;

@@ -265,7 +265,7 @@ TEST(ListenOn, APortInUseIsRefusedAndItsOwnerNamed) {
   }
 }
 
-TEST(ListenOn, AHostThatIsNotThisMachineIsToldApart) {
+TEST(ListenOn, AHostThatIsNotThisMachineIsDistinguished) {
   for (const char* host : {"192.0.2.1", "no-such-host.invalid"}) {
     EXPECT_TRUE(Fails(ListenOn({host, 0}), ErrorKind::kNotFound, host));
   }
@@ -318,7 +318,7 @@ TEST(Hello, SaysWhatAnsweredInstead) {
   EXPECT_TRUE(hung.message.ends_with("did not answer within 200 ms")) << hung.message;
 }
 
-TEST(Hello, SaysWhenNobodyIsThere) {
+TEST(Hello, SaysWhenNoServerIsThere) {
   Endpoint endpoint;
   {
     const Result<ListenSocket> gone = ListenOn({"127.0.0.1", 0});

@@ -159,7 +159,7 @@ TEST_F(Watching, WhatIsThereBeforeItIsWatchedCounts) {
   ASSERT_TRUE(Until(1));
 }
 
-TEST_F(Watching, WhoIsLetInMaySendMore) {
+TEST_F(Watching, AnAdmittedConnectionMaySendMore) {
   Pair pair = Connect();
   ASSERT_EQ(watch_.Watch(pair.here.get()), pair.name);
   watch_.MarkAuthenticated(pair.name);
@@ -237,7 +237,7 @@ class FewDescriptors : public Watching {
 };
 
 // So that a server can have as many nodes as descriptors, not half as many.
-TEST_F(FewDescriptors, WhoIsLetInTakesOne) {
+TEST_F(FewDescriptors, AnAdmittedConnectionTakesOne) {
   watch_.MarkAuthenticated(pairs_[3].name);
   EXPECT_EQ(InUse(), in_use_ - 1);
   AllowAsBefore();
@@ -312,7 +312,7 @@ TEST_F(WireTest, AConnectionThatClosesBetweenTwoCallsIsACancelledCall) {
 }
 
 // It would occupy a descriptor for nothing: a gRPC client must also call, with its token.
-TEST_F(WireTest, AConnectionOnWhichNobodyCallsIsClosed) {
+TEST_F(WireTest, AConnectionWithoutCallsIsClosed) {
   AcceptorOptions options;
   options.call_patience = 2s;
   server_.emplace(loop_, Handlers(), options);

@@ -23,7 +23,7 @@ Sockets ListenersOf(const std::string& text, std::uint16_t port) {
   return ListenersIn(table, port);
 }
 
-TEST(ListenSocket, FindsWhoListens) {
+TEST(ListenSocket, FindsTheListener) {
   EXPECT_EQ(ListenersOf(kTable, 0xA345), Sockets{"socket:[1]"});
   EXPECT_EQ(ListenersOf(kTable, 0x0050), Sockets{"socket:[3]"});
   EXPECT_EQ(ListenersOf(kTable, 0x9F05), Sockets{}) << "a connection is no listener";

@@ -35,7 +35,7 @@ class TlsTest : public WireTest {
   const TestAuthority others_{"others"};
 };
 
-TEST_F(TlsTest, AServerWithoutAnAuthorityHearsWhoTrustsIt) {
+TEST_F(TlsTest, AServerWithoutAnAuthorityHearsCallersThatTrustIt) {
   Tls server = Node(ours_);
   server.authority.clear();
   Serve({"127.0.0.1", 0}, {"", server});
@@ -43,7 +43,7 @@ TEST_F(TlsTest, AServerWithoutAnAuthorityHearsWhoTrustsIt) {
   EXPECT_EQ(TryToJoin({"", Node(ours_)}), "");
 }
 
-TEST_F(TlsTest, WithAnAuthorityOnlyWhoItSignedIsHeard) {
+TEST_F(TlsTest, WithAnAuthorityOnlyCallersThatItSignedAreHeard) {
   Serve({"127.0.0.1", 0}, {"", Node(ours_)});
   EXPECT_EQ(TryToJoin({"", Node(ours_)}), "");
   EXPECT_NE(TryToJoin({"", CallerWithoutCertificate(ours_)}), "");
@@ -53,7 +53,7 @@ TEST_F(TlsTest, WithAnAuthorityOnlyWhoItSignedIsHeard) {
   EXPECT_EQ(reports_.size(), 1u);
 }
 
-TEST_F(TlsTest, WhereTheTwoEndsDoNotFitNothingIsReportedAndTheCallerIsToldWhy) {
+TEST_F(TlsTest, WhereTheTwoEndsDoNotFitNothingIsReportedAndTheCallerHearsWhy) {
   struct Case {
     const char* server;
     Access speaks;

@@ -69,28 +69,28 @@ class TokenTest : public WireTest {
   }
 };
 
-TEST_F(TokenTest, ASquatterInTheClearIsToldNothing) {
+TEST_F(TokenTest, ASquatterInTheClearHearsNothing) {
   ExpectNothingIsTold(std::nullopt, ErrorKind::kRefused, "is not a ddprun rendezvous with a token");
 }
 
-TEST_F(TokenTest, ASquatterWithACertificateOfHisOwnIsToldNothing) {
+TEST_F(TokenTest, ASquatterWithACertificateOfHisOwnHearsNothing) {
   ExpectNothingIsTold(TestAuthority("others").Issue("IP:127.0.0.1"), ErrorKind::kInvalid,
                       kUnproven);
 }
 
-TEST_F(TokenTest, ASquatterWithAnotherTokenIsToldNothing) {
+TEST_F(TokenTest, ASquatterWithAnotherTokenHearsNothing) {
   const Result<Tls> drawn = DrawCertificate(kOther);
   ExpectNothingIsTold(Pem{drawn->certificate, drawn->key}, ErrorKind::kInvalid, kUnproven);
 }
 
 // The very certificate of the real server, which any caller may ask for.
-TEST_F(TokenTest, WhoReplaysTheServersCertificateIsToldNothing) {
+TEST_F(TokenTest, AReplayOfTheServersCertificateHearsNothing) {
   ExpectNothingIsTold(Pem{DrawCertificate(kToken)->certificate, ""}, ErrorKind::kRefused,
                       "is not a ddprun rendezvous with a token");
 }
 
 // He ends TLS himself, with a key of his own, and under the name of the real server's certificate.
-TEST_F(TokenTest, ARelayIsToldNothing) {
+TEST_F(TokenTest, ARelayHearsNothing) {
   Serve({"127.0.0.1", 0}, {kToken, {}});
   const std::string name =
       *Beside<std::string>([&] { return Result<std::string>(AskOverTls(endpoint_).name); });
@@ -102,7 +102,7 @@ TEST_F(TokenTest, ARelayIsToldNothing) {
 
 // Answers that unauthenticated clients would get if they were believed: the tests above would see
 // them.
-TEST_F(TokenTest, WhoIsBelievedIsToldAll) {
+TEST_F(TokenTest, AServerThatIsBelievedHearsAll) {
   const TestAuthority authority("ours");
   ForeignServer believed(authority.Issue("IP:127.0.0.1"));
   const auto channel =
@@ -111,7 +111,7 @@ TEST_F(TokenTest, WhoIsBelievedIsToldAll) {
   EXPECT_TRUE(Until([&] { return believed.heard().find("PRI *") == 0; }));
 }
 
-TEST_F(TokenTest, WhoHasTheTokenIsHeard) {
+TEST_F(TokenTest, ACallerWithTheTokenIsHeard) {
   Serve({"127.0.0.1", 0}, {kToken, {}});
   const auto look = [&](const std::string& token) {
     return Beside<std::vector<RunStatus>>([&] {
@@ -181,7 +181,7 @@ TEST_F(TokenTest, TheNextServerHasAnotherKeyAndIsBelieved) {
   ASSERT_TRUE(UntilParked(2));
 }
 
-TEST_F(TokenTest, WithoutATokenAServerHearsNobodyWhoHasOne) {
+TEST_F(TokenTest, WithoutATokenAServerHearsNoCallerThatHasOne) {
   Serve({"127.0.0.1", 0});
   EXPECT_THAT(TryToJoin(endpoint_, {kToken, {}}), HasSubstr("It has no token (--insecure?)"));
   EXPECT_EQ(last_kind_, ErrorKind::kInvalid);
@@ -197,7 +197,7 @@ TEST_F(TokenTest, TheUsersCertificatesWin) {
   EXPECT_THAT(TryToJoin(endpoint_, {kToken, {}}), HasSubstr("(--tls-ca=FILE)"));
 }
 
-TEST(HttpReply, TellsNobodyTheRunOfAServerWithAToken) {
+TEST(HttpReply, TellsNoCallerTheRunOfAServerWithAToken) {
   const auto body = [](bool wants_token) {
     const std::string reply = *HttpReply("GET /healthz HTTP/1.0\r\n\r\n", {"the-run", wants_token});
     return reply.substr(reply.find("\r\n\r\n") + 4);

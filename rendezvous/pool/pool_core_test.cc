@@ -351,7 +351,7 @@ TEST_F(PoolCoreTest, ANewServerWhoseClockIsBehindGivesNoNumberTwice) {
   EXPECT_GT(core_.OrderFor("n1").part, part);
 }
 
-TEST_F(PoolCoreTest, ARunGoesOnWithoutADrainedDaemonAndGetsAnother) {
+TEST_F(PoolCoreTest, ARunContinuesWithoutADrainedDaemonAndGetsAnother) {
   Begin(2);
   Offer("n3");
   core_.Drain("n2");
@@ -363,7 +363,7 @@ TEST_F(PoolCoreTest, ARunGoesOnWithoutADrainedDaemonAndGetsAnother) {
   EXPECT_EQ(core_.ViewFor("a").exit_code, 0);
 }
 
-TEST_F(PoolCoreTest, ARunThatGoesOnWithoutAFailedPartSucceeds) {
+TEST_F(PoolCoreTest, ARunThatContinuesWithoutAFailedPartSucceeds) {
   Offer("n1");
   Offer("n2");
   Request("a", 1, 2);

@@ -93,7 +93,7 @@ TEST_F(Requests, ANodeThatIsCutOffOrComesAgainIsRefused) {
   EXPECT_TRUE(again->sent.empty());
 }
 
-TEST_F(Requests, WhoFollowsAllNodesFollowsThoseThatComeLater) {
+TEST_F(Requests, AFollowerOfAllNodesFollowsThoseThatComeLater) {
   const auto named = Asks({}, {.follow = true});
   const auto all = Asks({}, {.follow = true}, /*grows=*/true);
   const auto node = Opens("n1");

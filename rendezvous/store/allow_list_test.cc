@@ -13,7 +13,7 @@ bool Lets(const std::string& list, const std::string& peer, const std::string& o
   return parsed->Allows(boost::asio::ip::make_address(peer), boost::asio::ip::make_address(own));
 }
 
-TEST(AllowList, LetsInWhomItNames) {
+TEST(AllowList, AdmitsTheNetworksThatItNames) {
   EXPECT_TRUE(Lets("10.0.0.0/8", "10.255.0.1"));
   EXPECT_FALSE(Lets("10.0.0.0/8", "11.0.0.1"));
   EXPECT_FALSE(Lets("10.0.0.0/8", "fd00::1"));
@@ -102,7 +102,7 @@ TEST(AllowList, AnyIsAny) {
       list.WhyNot(ip::make_address("10.9.9.9"), ip::make_address("10.0.0.1"), RemotePeer{}, 0));
 }
 
-TEST(AllowList, ElsewhereAndWhereNobodyTellsItIsTheAddress) {
+TEST(AllowList, ElsewhereAndWhereTheKernelDoesNotTellItIsTheAddress) {
   const auto peer = ip::make_address("10.0.0.1");
   const auto own = ip::make_address("10.0.0.2");
   for (const SocketPeer& end : {SocketPeer(RemotePeer{}), SocketPeer(UnknownPeer{})}) {

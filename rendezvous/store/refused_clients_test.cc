@@ -47,7 +47,7 @@ class RefusedClientsTest : public testing::Test {
 };
 
 // The node that asks could not say what to set: it does not know how it is seen here.
-TEST_F(RefusedClientsTest, OneThatAsksIsToldWhatToAllowAndWhy) {
+TEST_F(RefusedClientsTest, OneThatAsksHearsWhatToAllowAndWhy) {
   const auto refusal = Asks();
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->allow, "10.0.0.9");

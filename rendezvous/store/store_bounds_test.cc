@@ -116,7 +116,7 @@ TEST(StoreServer, WhatAllConnectionsHoldIsBounded) {
 }
 
 // Answers of a byte, or eight: who does not read them is not read from.
-TEST(StoreServer, SmallAnswersThatNobodyTakesAreBounded) {
+TEST(StoreServer, SmallAnswersThatAreNotReadAreBounded) {
   Served served;
   Client good(served);
   Client still(served);

@@ -154,7 +154,7 @@ TEST_F(StoreTableTest, AWaitNeedsEachKeyOnce) {
   EXPECT_EQ(Set("b", ""), "2:0");
 }
 
-TEST_F(StoreTableTest, ACompareSetThatStoresNothingWakesNobody) {
+TEST_F(StoreTableTest, ACompareSetThatStoresNothingWakesNoClient) {
   EXPECT_EQ(Do(2, {StoreOp::kWait, {"k"}}), "");
   EXPECT_EQ(Do(1, {StoreOp::kCompareSet, {"k"}, {"x", "y"}}), "1:[x]");
   EXPECT_EQ(table_.waiters(), 1u);

@@ -40,7 +40,7 @@ class Recorded(DdprunTest):
         return self.start("--nnodes=2", f"--node-rank={rank}", f"--rdzv-endpoint={endpoint}", f"--rdzv-id={RUN}",
                           "--insecure", FAKE_WORKER, HELLO, *worker)
 
-    def test_agents_of_all_releases_are_served_or_told_why_not(self):
+    def test_agents_of_all_releases_are_served_or_hear_why_not(self):
         for (release, protocol), path in recordings().items():
             with self.subTest(release=release, protocol=protocol):
                 endpoint = self.free_endpoint()

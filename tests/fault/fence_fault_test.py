@@ -66,7 +66,7 @@ class Fences(DdprunTest):
             os.kill(pid, signal.SIGSTOP)
         return pids
 
-    def test_who_is_cut_off_kills_its_workers_before_others_take_their_place(self):
+    def test_a_node_that_is_cut_off_kills_its_workers_before_others_take_their_place(self):
         seconds = 2 * lease("kLongLease")
         fence = f"--fence-after={seconds}"
         first = self.start_node(self.endpoint, "--node-rank=0", fence, *self.worker())

@@ -62,7 +62,7 @@ class FewDescriptors(DdprunTest):
         looks = self.start("status", f"--endpoint={self.endpoint}", "--insecure")
         return looks.wait(), looks
 
-    def test_nobody_escapes_the_limits(self):
+    def test_no_client_escapes_the_limits(self):
         clients = [self.connect() for _ in range(CLIENTS)]
         served = [one for one in clients if self.is_served(one)]
         self.assertGreater(len(served), 20, self.server.err())
@@ -76,7 +76,7 @@ class FewDescriptors(DdprunTest):
 
 
     # They took all for half a minute, and no node came in.
-    def test_who_makes_no_call_makes_room_for_a_node(self):
+    def test_a_client_without_a_call_makes_room_for_a_node(self):
         clients = [self.connect() for _ in range(CLIENTS)]
         self.ask("--nnodes=1:2", f"--rdzv-endpoint={self.endpoint}", "--insecure",
                  "--rdzv-conf=join_timeout=60", FAKE_WORKER)

@@ -114,7 +114,7 @@ class LastSave(DdprunTest):
         self.assertLess(time.monotonic() - start, 30)
 
     # As an interpreter on its way out: its handlers are gone, and it waits for what never comes.
-    def test_who_no_longer_catches_it_gets_it_again(self):
+    def test_a_worker_that_no_longer_catches_it_gets_it_again(self):
         for name, wrapper in (("itself", ()), ("below a shell", SHELL)):
             with self.subTest(name):
                 run = self.start_beside(name, "signal.signal(signal.SIGTERM, signal.SIG_DFL); rest()", seconds=3600,

@@ -51,7 +51,7 @@ class Network(DdprunTest):
             self.assertIn(LATE, self.nodes[0].err(), "\n".join(n.all() for n in self.nodes))
         self.fail("its node was lost every time\n" + self.nodes[0].all())
 
-    def test_cut_connections_disturb_nobody(self):
+    def test_cut_connections_disturb_no_run(self):
         def disturb():
             for _ in range(3):
                 self.assertTrue(eventually(self.proxy.cut), "no connection to cut")

@@ -74,7 +74,7 @@ class Standstill(DdprunTest):
             return client.connect_ex((host, int(port))) == 0
 
     # Ctrl-S, a stopped pager, an ssh that hangs: of the server, and of a node.
-    def test_nobody_reads_what_server_and_node_say(self):
+    def test_the_output_of_server_and_node_is_not_read(self):
         pipes = [FullPipe(self), FullPipe(self)]
         server = self.start("rendezvous", f"--listen={self.endpoint}", "-v", err=pipes[0].writer)
         self.wait_for(self.is_bound, server, what="the endpoint")  # Else the node may be first.
@@ -94,7 +94,7 @@ class Standstill(DdprunTest):
         self.assertEqual([node.wait(), server.wait()], [143, 143])
 
     # A pager, or a pipe into a program that has other things to do: who reads late misses nothing.
-    def test_a_reader_who_is_slow_gets_everything(self):
+    def test_a_slow_reader_gets_everything(self):
         pipe = FullPipe(self)
         run = self.start("--nproc-per-node=2", FAKE_WORKER, "--lines=500", out=pipe.writer)
         self.wait_for_text(run, "waiting for the reader of standard output; press Ctrl-C")
@@ -105,14 +105,14 @@ class Standstill(DdprunTest):
         for rank in range(2):
             self.assertEqual(len(re.findall(f"^rank {rank} line .* END$", pipe.text, re.M)), 500)
 
-    def test_a_reader_who_goes_ends_the_wait(self):
+    def test_a_reader_that_goes_ends_the_wait(self):
         pipe = FullPipe(self)
         run = self.start("--nproc-per-node=2", FAKE_WORKER, "--lines=100", "--exit=7", out=pipe.writer)
         self.wait_for_text(run, "waiting for the reader of standard output")
         pipe.drop()
         self.assertEqual(run.wait(), 7)
 
-    def test_nobody_reads_why_the_run_failed(self):
+    def test_the_reason_of_a_failed_run_is_not_read(self):
         for ends in ("a signal", "somebody reads on"):
             with self.subTest(ends):
                 pipe = FullPipe(self)
@@ -129,7 +129,7 @@ class Standstill(DdprunTest):
         self.assertIn("Root Cause", pipe.text)
 
     # The guard's words come after its sweep, and need no reader.
-    def test_the_agent_is_killed_while_nobody_reads_or_can(self):
+    def test_the_agent_is_killed_while_its_output_cannot_be_read(self):
         for reader in ("stands still", "is gone"):
             with self.subTest(reader):
                 pipe = FullPipe(self)
@@ -169,7 +169,7 @@ class Standstill(DdprunTest):
         self.assertEqual([first.wait(), second.wait()], [130, 130])
 
     # Its claim cannot be read, nor say how the run ended.
-    def test_a_run_directory_that_hangs_keeps_nobody_from_ending(self):
+    def test_a_run_directory_that_hangs_keeps_no_process_from_ending(self):
         shared = self.path("shared")
         run = self.start("--nnodes=1:2", f"--run-dir={shared}", f"--rdzv-endpoint={self.endpoint}",
                          "--local-addr=127.0.0.1", "--rdzv-conf=last_call_timeout=0.1", FAKE_WORKER, HELLO,

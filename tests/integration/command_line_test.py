@@ -51,7 +51,7 @@ class DryRun(DdprunTest):
         self.assertIn("neither --redirects nor --tee", self.line(plan, "log files"))
         self.assertIn("because of --standalone", self.plan("--standalone", FAKE_WORKER))
 
-    def test_who_carries_the_server(self):
+    def test_the_host_of_the_server(self):
         # A taken port shows that none is opened.
         with socket.create_server(("127.0.0.1", 0)) as taken:
             endpoint = f"--rdzv-endpoint=127.0.0.1:{taken.getsockname()[1]}"

@@ -70,7 +70,7 @@ TEST_F(CrowdedMachine, AProcessThatCannotBeHadIsTriedAgain) {
   EXPECT_TRUE(RunUntilAllGone());
 }
 
-TEST_F(CrowdedMachine, PeopleAreToldWhatAStartWaitsForAndItCanBeGivenUp) {
+TEST_F(CrowdedMachine, PeopleHearWhatAStartWaitsForAndItCanBeGivenUp) {
   to_refuse = 1'000'000;
   BeginToSpawnTwo();
   const auto says = [this](const char* text) {

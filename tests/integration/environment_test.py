@@ -99,7 +99,7 @@ class WhichPython(DdprunTest):
         self.assertEqual(self.ran_by(system, "tool", venv), "venv")
         self.assertEqual(self.ran_by(system, "tool", "/nowhere"), "usr")  # Nothing else has it.
 
-    def test_a_variable_left_over_from_another_shell_does_not_count(self):
+    def test_a_variable_left_over_from_another_shell_is_ignored(self):
         system = self.installed("usr", "python3")
         self.folder("old", "python3")
         venv = self.folder("venv", "python3")

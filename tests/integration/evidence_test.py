@@ -102,7 +102,7 @@ class Packed(Evidence):
         self.assertNotEqual(os.stat(archive).st_ino, before)
         self.assertEqual(os.listdir(self.path("here")), [os.path.basename(archive)])
 
-    def test_of_the_run_that_goes_on_here(self):
+    def test_of_the_run_that_is_running_here(self):
         run = self.start("--nnodes=1:2", f"--rdzv-endpoint={self.free_endpoint()}", f"--rdzv-id={self.run_id}",
                          "--rdzv-conf=last_call_timeout=0", f"--log-dir={self.path('logs')}", "-r", "3",
                          FAKE_WORKER, HELLO, *STEPS, environment={"DDPRUN_TOKEN": SECRET})

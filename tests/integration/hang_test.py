@@ -146,7 +146,7 @@ class Hangs(DdprunTest):
         self.assertEqual(read_text(self.of_the_run("evidence-1", "rank_0")), "a pickle\n")
         self.assertEqual([left for left in os.listdir(self.of_the_run()) if "notify" in left], [])
 
-    def test_it_is_charged_and_the_workers_start_again(self):
+    def test_it_uses_a_restart_and_the_workers_start_again(self):
         run = self.run_ddprun("--nproc-per-node=2", "--hang-timeout=2s", "--max-restarts=1",
                               FAKE_WORKER, HELLO, "--on-restart=1", "--exit=0", "--always", *LAG,
                               limit=60)

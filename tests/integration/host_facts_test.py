@@ -40,7 +40,7 @@ class Nodes(Machines):
             self.gpus(i, WELL)
         return super().three()
 
-    def test_the_users_own_check_is_asked_where_the_facts_refuse_nobody(self):
+    def test_the_users_own_check_is_asked_where_the_facts_refuse_no_node(self):
         self.gpus(0, WELL)
         self.gpus(1, LOST)
         asked = self.path("asked")
@@ -53,7 +53,7 @@ class Nodes(Machines):
         self.assertEqual(set(read_text(asked).split()), {self.path("host/0/gpus")})
 
     # All that takes the pace of looks, in one test.
-    def test_what_turns_bad_while_all_run_is_told_and_what_is_well_again(self):
+    def test_a_fact_that_turns_bad_or_well_while_all_run_is_reported(self):
         first, second, spare = self.three()
         self.wait_for(lambda: all(node["facts"] for node in self.nodes()), first, second, spare)
         self.assertIn("clock", [f["name"] for n in self.nodes() for f in n["facts"]])
@@ -83,7 +83,7 @@ class OneNode(Machines):
     def alone(self, *flags, expect=0):
         return self.ask(*flags, FAKE_WORKER, HELLO, environment=self.around(0), expect=expect)
 
-    def test_observe_and_off_refuse_nobody(self):
+    def test_observe_and_off_refuse_no_node(self):
         self.gpus(0, LOST)
         self.assertEqual(len(self.alone("--host-check=observe").workers()), 1)
         self.assertEqual(len(self.alone("--host-check=off").workers()), 1)

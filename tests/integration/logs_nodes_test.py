@@ -54,7 +54,7 @@ class Nodes(Asks):
         self.assertRegex(asked.err(), "node .* (has not answered within 15|is cut off)")
 
     # One that another node has found again continues, without a line twice.
-    def test_who_follows_is_told_by_the_next_server_too(self):
+    def test_a_follower_hears_the_next_server_too(self):
         self.run_directory_stays = True
         shared = self.path("shared")
         os.mkdir(shared)

@@ -22,7 +22,7 @@ class OneNode(Asks):
         self.wait_for_workers(run, workers)
         return run
 
-    def test_what_was_printed_last_is_there_for_who_comes_late(self):
+    def test_the_last_lines_are_there_for_a_late_reader(self):
         self.start_one("--print=out of %r", "--print-err=err of %r", "--print=", "--hang")
         self.wait_for(lambda: len(self.texts()) == 8)
         lines = self.lines()
@@ -50,7 +50,7 @@ class OneNode(Asks):
         self.wait_for(lambda: follower.out().count("more") == 2, run, follower)
         self.assertNotIn("line 8", follower.out())
 
-    def test_who_follows_hears_the_last_words(self):
+    def test_a_follower_hears_the_last_words(self):
         """A failing run's traceback is what one follows for."""
         both = self.path("told")
         script = (f"echo begun; until [ -e {self.go} ]; do sleep 0.01; done; for i in $(seq 500); do echo line $i; done;"
@@ -68,7 +68,7 @@ class OneNode(Asks):
             self.assertEqual(follower.out().count("line "), 1000)
             self.assertEqual(follower.err(), "")
 
-    def test_who_follows_names_the_run_whose_server_went_without_a_word(self):
+    def test_a_follower_names_the_run_whose_server_went_without_a_word(self):
         run = self.start_one()
         follower = self.start("logs", "-f")
         self.wait_for(lambda: "worker 1" in follower.out(), follower)
@@ -78,7 +78,7 @@ class OneNode(Asks):
         self.assertIn(" is gone: the run has ended", follower.err())
         run.wait()
 
-    def test_who_follows_and_stands_still_holds_up_no_end(self):
+    def test_a_follower_that_stands_still_holds_up_no_end(self):
         run = self.start_one()
         follower = self.start("logs", "-f")
         self.wait_for(lambda: "worker 1" in follower.out(), follower)
@@ -140,7 +140,7 @@ class OneNode(Asks):
         self.assertEqual(shown.wait(), 0, shown.all())
         self.assertRegex(shown.out(), r"==> evidence-1/rank-\d\.lines\.txt\n(.*\n)*.*out \d\n")
 
-    def test_stacks_of_a_live_run_are_grouped_and_harm_nobody(self):
+    def test_stacks_of_a_live_run_are_grouped_and_harm_no_worker(self):
         run = self.start_one("--on-rank=1", "--stop-self", "--always", "--hang", workers=3)
         pids = list(run.workers().values())
         state = lambda pid: re.search(r"State:\s+(\S)", read_text(f"/proc/{pid}/status")).group(1)
@@ -164,7 +164,7 @@ class OneNode(Asks):
         self.assertIn("warning: only the kernel's view of rank 0 is known, because the tool that reads its frames took "
                       "too long", asked.err())
 
-    def test_who_asks_for_stacks_and_goes_leaves_no_worker_held(self):
+    def test_an_operator_that_asks_for_stacks_and_goes_leaves_no_worker_held(self):
         tools, took = self.path("tools"), self.path("took")
         self.write(os.path.join(tools, "gdb"), f"#!/bin/bash\nkill -STOP $5\necho $$ >> {took}\nsleep 600\n", 0o755)
         run = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", "--max-restarts=1", FAKE_WORKER, HELLO,
@@ -223,7 +223,7 @@ class Orders(Asks):
     def program(self):
         return self.write("saves.py", self.SAVES)
 
-    def test_who_has_said_nothing_is_not_signalled(self):
+    def test_a_silent_worker_is_not_signalled(self):
         run = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", self.program(), "1")
         self.wait_for_workers(run, 2)
         self.wait_for(lambda: "saved 0" in run.out() or not self.start("save").wait(), run)

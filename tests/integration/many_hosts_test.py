@@ -133,7 +133,7 @@ class ManyHosts(HostsTest):
         self.assertEqual(run.err().count("Connection refused"), 1)
         self.assert_gone(10)  # The other hosts see the end of their connections.
 
-    def test_an_elastic_run_goes_on_without_it_and_takes_it_later(self):
+    def test_an_elastic_run_continues_without_it_and_takes_it_later(self):
         names = self.names(3)
         down = {names[0]}  # Not even the first one is needed.
         self.hosts.behave = lambda host, command: REFUSED.format(host) if host in down else command
@@ -226,7 +226,7 @@ class ManyHosts(HostsTest):
         self.assertLess(len(run.err()), 16_000)
         self.assertEqual(run.out(), "")
 
-    def test_nobody_reads(self):
+    def test_without_a_reader(self):
         for again in (False, True):
             with self.subTest("two signals" if again else "one signal"):
                 reader, writer = os.pipe()

@@ -127,7 +127,7 @@ class OneNode(Asks):
         run.signal(signal.SIGKILL)
         self.assert_gone(10)
 
-    def test_a_check_that_lasts_is_told_and_nothing_is_started(self):
+    def test_a_check_that_lasts_is_reported_and_nothing_is_started(self):
         run = self.start("--node-check=while ! test -e pass; do sleep 0.01; done", FAKE_WORKER, HELLO)
         self.wait_for_text(run, "this node's check is still running")
         self.assertEqual(run.out(), "")

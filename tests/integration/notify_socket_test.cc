@@ -115,7 +115,7 @@ TEST_F(NotifySocketTest, AFloodLeavesTurnsForOthers) {
 }
 
 // It may have ended before the agent listened.
-TEST_F(NotifySocketTest, WhatAWorkerSaidIsHeardBeforeItsEndIsTold) {
+TEST_F(NotifySocketTest, AWorkersWordsAreHeardBeforeItsEndIsReported) {
   const NotifyFiles files = Open(scratch_.path() / "notify", 1);
   Notifier(files.paths()[0]).Send("READY=1\n");
   sockets_.ReceiveFrom(0);

@@ -167,7 +167,7 @@ class Output(DdprunTest):
         self.ask("-c", 'exec "$0" sh -c "readlink /proc/self/fd/0 >$1" <&-', DDPRUN, shown, executable="/bin/sh")
         self.assertEqual(read_text(shown), "/dev/null\n")
 
-    def test_a_full_disk_stops_nobody(self):
+    def test_a_full_disk_stops_no_worker(self):
         with open("/dev/full", "w") as full:
             process = subprocess.Popen(
                 [DDPRUN, TWO, FAKE_WORKER, "--spew=2", f"--touch={self.path('done.%r')}"],

@@ -425,7 +425,7 @@ class PoolTest(DdprunTest):
             self.assertTrue(hears("STOPPING=1"))
         self.terminate(server)
 
-    def test_only_who_has_the_token_may_come_in(self):
+    def test_only_holders_of_the_token_are_admitted(self):
         there = self.pool(None, "n1")
         wrong = {"DDPRUN_TOKEN": "another-token-than-theirs"}
         run = self.ask(FAKE_WORKER, expect=2, environment=wrong)

@@ -117,7 +117,7 @@ class PreloadAuto(DdprunTest):
         self.assertEqual(len(read_text(self.path("torch", "loads"))), 5, "twice by two workers, and once ahead to see that")
         self.assertNotIn("thread", run.err())
 
-    def test_why_a_restart_was_no_fork_is_told_in_the_status_alone(self):
+    def test_the_reason_why_a_restart_was_no_fork_is_in_the_status_alone(self):
         """A change before the import: the worker executes its program anew, and the preload process ends."""
         self.write("sets.py", "import os\nos.environ['OMP_NUM_THREADS'] = '7'\n")
         self.write("say.py", SAY.format(before="import sets").replace('== "0"', 'in "012"'))

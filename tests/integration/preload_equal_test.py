@@ -182,7 +182,7 @@ class PreloadEqual(EqualTest):
         run = self.assert_equal_programs(LEAVING, LEAVING_ANEW, "holds,sets,tries")
         self.assertEqual(run.out().count("freed"), 1)
 
-    def test_after_an_effect_a_worker_goes_on_and_says_how_it_differs(self):
+    def test_after_an_effect_a_worker_continues_and_says_how_it_differs(self):
         found, run = self.run_all({name: text + DIFFERS for name, text in EFFECTS.items()}, "tree,late")
         for name in EFFECTS:
             with self.subTest(name):

@@ -26,7 +26,7 @@ struct ProcessRunnerTest : testing::RunnerTest {
 };
 
 // The first to end is the likely root cause.
-TEST_F(ProcessRunnerTest, EndsAreToldInTheOrderTheyHappen) {
+TEST_F(ProcessRunnerTest, EndsAreReportedInTheOrderTheyHappen) {
   when_ended_ = [this](std::uint32_t rank) {
     std::ofstream(Scratch("after-" + std::to_string(rank))).close();
   };
@@ -126,7 +126,7 @@ TEST_F(ProcessRunnerTest, AHelperThatWasStartedMeanwhileIsLeftAlone) {
   EXPECT_EQ(::waitpid(pid, &status, 0), pid);
 }
 
-TEST_F(ProcessRunnerTest, AFullDiskStopsNobody) {
+TEST_F(ProcessRunnerTest, AFullDiskStopsNoWorker) {
   std::vector<WorkerSpec> specs = Specs(2, {"--lines=50000"});
   for (std::size_t i = 0; i < specs.size(); ++i) {
     specs[i].out = {.console = true, .file = Scratch(std::to_string(i))};

@@ -88,7 +88,7 @@ class Report(BrowserTest):
         (root,) = os.listdir(self.path("unpacked"))
         return self.path("unpacked", root, "report.html")
 
-    def test_of_a_run_that_goes_on(self):
+    def test_of_a_run_that_is_running(self):
         run = self.start(f"--log-dir={self.path('logs')}", FAKE_WORKER, HELLO, *STEPS, "--steps=100000")
         self.wait_for_workers(run, 1)
         self.wait_for(lambda: re.search(r"training: step \d", self.status()), run)

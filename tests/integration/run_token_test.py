@@ -83,7 +83,7 @@ class RunToken(DdprunTest):
         self.assertEqual(names, ["0", "1"])
         self.terminate(server)
 
-    def test_who_does_without_one_says_so_on_every_node(self):
+    def test_a_run_without_one_says_so_on_every_node(self):
         first = self.start_node(0, "--insecure")
         self.wait_for_text(first, "serving the rendezvous")
         careful = self.start_node(1)

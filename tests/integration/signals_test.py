@@ -108,7 +108,7 @@ class Signals(DdprunTest):
 
 
 class Timers(DdprunTest):
-    def test_one_that_runs_out_kills_its_worker_and_nobody_else(self):
+    def test_one_that_runs_out_kills_its_worker_and_no_other(self):
         path = self.write("timer.py", TIMER)
         # The other process that it tries to have killed is this test.
         run = self.run_ddprun("-v", path, str(os.getpid()), expect=137,

@@ -105,7 +105,7 @@ class GloosInterface(DdprunTest):
         self.assertEqual(self.on_two_nodes(places, network.endpoint(0), {"GLOO_SOCKET_IFNAME": "mine"}),
                          ["mine", "mine"])
 
-    def test_is_not_told_on_loopback_or_of_one_node(self):
+    def test_is_not_reported_on_loopback_or_of_one_node(self):
         places = [list, list]
         self.assertEqual(self.on_two_nodes(places, self.free_endpoint()), [None, None])
         path = self.path("one")

@@ -64,7 +64,7 @@ class Page(BrowserTest):
         self.nothing_foreign()
         self.terminate(run)
 
-    def test_who_may_stop_a_run_can(self):
+    def test_a_holder_of_the_stop_key_can_stop_a_run(self):
         run = self.open_alone(FAKE_WORKER, HELLO, *STEPS)
         stop = self.chrome.find_element(By.ID, "stop")
         self.wait_for(stop.is_displayed, run)
@@ -74,7 +74,7 @@ class Page(BrowserTest):
         self.assertNotEqual(run.wait(), 0, run.all())
         self.assertRegex(run.err(), "an operator")
 
-    def test_who_may_only_look_cannot(self):
+    def test_a_holder_of_the_view_key_cannot(self):
         run = self.open_alone(FAKE_WORKER, HELLO, *STEPS, link="look")
         self.shows("state", "RUNNING")
         self.assertFalse(self.chrome.find_element(By.ID, "stop").is_displayed())

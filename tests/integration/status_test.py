@@ -95,7 +95,7 @@ class OneNode(Asks):
         self.assertNotIn("server-1-gone", os.listdir(links))
 
     # A caller that says nothing, or nonsense, holds up no other.
-    def test_callers_who_say_nothing(self):
+    def test_silent_callers(self):
         logs = self.path("logs")
         run = self.start_one(flags=[f"--log-dir={logs}"])
         [name] = os.listdir(logs)
@@ -168,7 +168,7 @@ class Status(Operators):
         for node in nodes:
             node.wait()
 
-    def test_nobody_there_is_69(self):
+    def test_no_server_there_is_69(self):
         run = self.ask("status", f"--endpoint={self.endpoint}", expect=69)
         self.assertRegex(run.err(), rf"ddprun status: .*{self.endpoint}.*refused")
         run = self.ask("status", expect=69)
@@ -176,7 +176,7 @@ class Status(Operators):
 
 
 class Control(Operators):
-    def test_a_drained_node_leaves_and_the_other_goes_on(self):
+    def test_a_drained_node_leaves_and_the_other_continues(self):
         nodes, run = self.two_running()
         leaver = next(n["node"] for n in run["nodes"] if n["node"].endswith("#1"))
         said = self.ask("drain", leaver).out()
@@ -190,7 +190,7 @@ class Control(Operators):
         self.assertEqual(nodes[0].wait(), 130, nodes[0].all())
         self.assertIn("the run was stopped on request", nodes[0].err())
 
-    def test_with_a_token_given_nobody_else_even_looks(self):
+    def test_with_a_token_given_no_other_user_even_looks(self):
         node = self.start_node(nnodes="2", environment={"DDPRUN_TOKEN": TOKEN})
         self.looker = {"DDPRUN_TOKEN": TOKEN}
         self.in_state("ready", 1)

@@ -80,7 +80,7 @@ class Peers(DdprunTest):
         self.wait_for_text(nodes[0], started)
         return re.search(started, nodes[0].err())[1]
 
-    def test_the_worlds_nodes_and_nobody_else(self):
+    def test_the_worlds_nodes_and_no_others(self):
         nodes = [self.node(0), self.node(1)]
         store = self.store_of(nodes)
         self.assertEqual([self.ask(store, i) for i in range(3)], ["in", "in", "out"])
@@ -90,7 +90,7 @@ class Peers(DdprunTest):
         self.end(*nodes)
 
     # Each generation has its own store, and its own nodes.
-    def test_who_joins_later_is_let_in_then(self):
+    def test_a_node_that_joins_later_is_admitted_then(self):
         nodes = [self.node(0, nnodes="1:3", *["--rdzv-conf=last_call_timeout=0.2"])]
         store = self.store_of(nodes)
         self.assertEqual(self.ask(store, 1), "out")

@@ -119,7 +119,7 @@ class FixedRanks(DdprunTest):
         self.assertEqual(run.wait(), 2, run.all())
         self.assertNotIn("cannot start its workers", run.err())
 
-    def test_an_endpoint_with_port_0_is_told(self):
+    def test_an_endpoint_with_port_0_is_reported(self):
         self.endpoint = "127.0.0.1:0"
         first = self.start_node(0)
         self.endpoint = self.wait_for_text(first, r"serving the rendezvous at (\S+)")[1]

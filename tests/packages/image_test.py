@@ -136,7 +136,7 @@ class Container(PackageCase):
         self.assertIn("saved", said)
         self.assertEqual(run.wait(60), 128 + signal.SIGTERM, said)
 
-    def test_its_user_is_no_root_and_can_become_nobody_else(self):
+    def test_its_user_is_not_root_and_can_become_no_other(self):
         config = self.image.config["config"]
         self.assertEqual(config["User"], "1000:1000")
         self.assertEqual(config["Entrypoint"], ["/usr/bin/ddprun"])

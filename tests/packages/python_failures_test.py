@@ -66,7 +66,7 @@ class Failures(PackageTest):
         self.assertRegex(run.out(), r"^2 rank 1 has finished, but its result of \d+ bytes cannot be written to "
                                     r"'/.*/result\.\d+\.\d+\.1': OSError: \[Errno 27\] File too large\n$")
 
-    def test_an_exception_is_told_without_room_for_its_file(self):
+    def test_an_exception_is_reported_without_room_for_its_file(self):
         run = self.python("""
             import resource, ddprun
             def work():
@@ -102,7 +102,7 @@ class Failures(PackageTest):
                 self.assertEqual("one" in run.out(), how == "2>&-")
                 self.assertEqual("two" in run.err(), "2>&-" not in how)
 
-    def test_a_long_message_is_told_by_both_of_its_ends(self):
+    def test_of_a_long_message_both_ends_are_shown(self):
         run = self.python("""
             import ddprun
             def work(): raise ValueError("first" + "\\x01" * 5_000_000 + "last")
@@ -114,7 +114,7 @@ class Failures(PackageTest):
         self.assertRegex(run.out(), rf"^ddprun ended with exit code 1: {cut}\n\nTraceback .*\n(.*\n)+.* in work\n(.*\n)+"
                                     r"ValueError: first\x01+ .*\x01last\n")
 
-    def test_whatever_ends_a_function_is_told(self):
+    def test_any_end_of_a_function_is_reported(self):
         run = self.python("""
             import asyncio, sys, ddprun
             class Mine(BaseException): pass

@@ -65,7 +65,7 @@ class Heartbeats(unittest.TestCase):
             self.assertRaises(ValueError, call)
         self.assertRaises(TypeError, ddprun.step, 1.5)
 
-    def test_a_socket_that_is_full_or_gone_disturbs_nobody(self):
+    def test_a_socket_that_is_full_or_gone_disturbs_no_caller(self):
         self.listen()
         for number in range(10_000):
             ddprun.step(number)
@@ -183,7 +183,7 @@ class Run(PackageTest):
             """)
         self.assertIn("['1', '1']", run.out())
 
-    def test_who_ends_well_without_a_result_has_none_in_its_place(self):
+    def test_a_rank_that_ends_well_without_a_result_has_none_in_its_place(self):
         run = self.python("""
             import os, sys, ddprun
             def work(*without):
@@ -242,7 +242,7 @@ class Run(PackageTest):
             """)
         self.assertIn("[None] [False]", run.out())
 
-    def test_an_exception_is_told_whatever_its_words(self):
+    def test_an_exception_is_reported_whatever_its_words(self):
         run = self.python("""
             import ddprun
             class Mute(Exception):
@@ -314,7 +314,7 @@ class Run(PackageTest):
             """)
         self.assertIn("rank 1 has finished, but its result cannot be unpickled by the caller: FileNotFoundError: ", run.out())
 
-    def test_a_script_without_its_guard_is_told_so(self):
+    def test_a_script_without_its_guard_is_named(self):
         run = self.python("import ddprun\ndef work(): pass\nddprun.run(work, 1)\n", expect=1)
         self.assertIn('Put the call below  if __name__ == "__main__":', run.err())
 

@@ -89,7 +89,7 @@ class StepPage(unittest.TestCase):
         for number in range(1, 200):
             self.assertEqual(self.tell(number), [f"STEP={number}", f"STEP_PAGE={number}"])
 
-    def test_what_has_changed_is_told_once(self):
+    def test_a_change_is_reported_once(self):
         self.to_the_page()
         self.assertEqual(self.tell(11, "train", of=50), ["STEP=11", "STEPS=50", "PHASE=train", "STEP_PAGE=11"])
         self.assertIsNone(self.tell(12, "train", of=50))
@@ -102,7 +102,7 @@ class StepPage(unittest.TestCase):
         self.assertEqual(self.tell(17, within=1), ["STEP=17", "EXTEND_TIMEOUT_USEC=1000000", "STEP_PAGE=17"])
         self.assertEqual(self.words[1], 17)
 
-    def test_what_another_process_may_have_changed_is_told_again_after_a_second(self):
+    def test_a_possible_change_by_another_process_is_reported_again_after_a_second(self):
         self.to_the_page()
         self.assertEqual(self.tell(11, "train"), ["STEP=11", "PHASE=train", "STEP_PAGE=11"])
         _notify._told -= 2_000_000_000
@@ -166,7 +166,7 @@ class StepPage(unittest.TestCase):
             theirs.close()
             os.close(number)
 
-    def test_a_number_that_is_nobodys_is_not_used(self):
+    def test_a_closed_number_is_not_used(self):
         self.tell(1)
         os.close(_notify._socket.fileno())
         self.assertEqual(self.tell(2), ["STEP=2", "STEP_PAGE=2"])
@@ -195,7 +195,7 @@ class StepPage(unittest.TestCase):
             ddprun.step(number, work=0.1)
         self.assertEqual(asked, [])
 
-    def test_what_was_lost_is_told_again(self):
+    def test_a_lost_report_is_sent_again(self):
         self.to_the_page()
         while _notify.send("READY=1"):
             pass
@@ -237,7 +237,7 @@ class StepPage(unittest.TestCase):
         self.assertIsNone(self.tell(11))
         self.assertEqual(self.words[1], 11)
 
-    def test_a_child_of_who_has_none_makes_its_own(self):
+    def test_a_child_of_a_process_without_one_makes_its_own(self):
         child = os.fork()  # As a preload process's workers are made.
         if child == 0:
             ddprun.step(70)

@@ -79,7 +79,7 @@ class RunTests(unittest.TestCase):
         self.assertEqual(self.run_tests("-R", "another"), 2, self.output)
         self.assertEqual(self.run_tests("-R", "another", "--no-tests=error"), 8, self.output)
 
-    def test_what_skips_is_told_as_that(self):
+    def test_a_skipped_test_is_reported_as_skipped(self):
         self.add("skips", "exit 77", "SKIP_RETURN_CODE 77")
         self.add("fine", "true")
         self.assertEqual(self.run_tests(), 0, self.output)

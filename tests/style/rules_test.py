@@ -216,7 +216,7 @@ class Functions(unittest.TestCase):
                 "const int kTable[] = {1, 2};\nTEST(T, U) {\n}\n}  // namespace a\n")
         self.assertEqual(self.names(text), [("F", 1), ("G", 6), ("TEST", 2)])
 
-    def test_braces_in_literals_comments_and_macros_do_not_count(self):
+    def test_braces_in_literals_comments_and_macros_are_ignored(self):
         text = "#define M(x) { \\\n  x\nvoid F() {\n  g(\"}\", '}');  // }\n  R\"(})\";\n}\n"
         self.assertEqual(self.names(text), [("F", 4)])
 

@@ -37,7 +37,7 @@ class Lightning(TorchTest):
 
 
 class Callbacks(TorchTest):
-    def test_ddprun_is_told_the_steps_of_each(self):
+    def test_ddprun_hears_the_steps_of_each(self):
         self.run_program(1, "steps_told.py")
         (told,) = self.reports()
         steps = [f"STEP={number}" for number in (1, 2, 3)]

@@ -49,7 +49,7 @@ class Hangs(TorchTest):
                 return file.read()
         return told
 
-    def test_where_it_stands_is_told_by_itself_or_by_faulthandler(self):
+    def test_where_it_stands_is_shown_by_itself_or_by_faulthandler(self):
         logs = self.path("logs")
         run = self.run_program(3, "silent.py", "sleeps", "holds the GIL", "never joins",
                                flags=[*JUDGED, f"--log-dir={logs}"])

@@ -28,7 +28,7 @@ class Torchft(TorchTest):
         self.reports_folder = self.path(f"group{number}")
         return self.reports(attempt)
 
-    def test_a_group_goes_on_while_another_is_restarted(self):
+    def test_a_group_continues_while_another_is_restarted(self):
         endpoint = self.free_endpoint()
         # It forgets a lost group sooner than the group can be back.
         lighthouse = self.start(os.path.join(COMMANDS, "torchft_lighthouse"), "--min_replicas=1", f"--bind={endpoint}",

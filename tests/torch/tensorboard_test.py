@@ -81,7 +81,7 @@ class TensorBoard(DdprunTest):
 
     # Also where its writer was killed within a write: whole records count, and the next file
     # continues.
-    def test_a_training_that_goes_on_is_shown_once(self):
+    def test_a_continued_training_is_shown_once(self):
         resumed = self.killed_and_resumed("--checkpoint-every=100")
         self.assertGreaterEqual(resumed, 100)
         self.assert_shown_once(resumed)

@@ -26,7 +26,7 @@ class Use(support.TrainerTest):
     def test_parts_are_not_left_early(self):
         self.ends("leaves the parts", 2, "was left before its last part", "--micro-batch=5")
 
-    def test_what_is_thrown_is_told_of_any_type(self):
+    def test_an_exception_of_any_type_is_reported(self):
         self.ends("throws", 1, "the program failed: it threw an exception that is not a std::exception")
         self.ends("get throws", 1, "the data set failed at sample")
 
@@ -34,7 +34,7 @@ class Use(support.TrainerTest):
         (worker,) = self.run_world(["--taken"], expect=2)
         self.assertIn("the program's flag 'epochs' needs another name", worker.text("err"))
 
-    def test_a_trained_tensor_in_no_module_is_told_once(self):
+    def test_a_trained_tensor_in_no_module_is_named_once(self):
         lost = "no checkpoint holds these trained tensors (session.Keep): [1,2]"
         apart = ("the gradients of these are not averaged over the ranks, as no module for session.Replicate has them: "
                  "[1,2]")

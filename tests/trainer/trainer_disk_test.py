@@ -52,7 +52,7 @@ class Disk(support.TrainerTest):
         worker.process.wait()
 
     # To whoever else comes for this directory.
-    def test_who_reads_its_checkpoint_for_long_is_seen_to_live(self):
+    def test_a_rank_that_reads_its_checkpoint_for_long_is_seen_to_live(self):
         self.run_world(SHORT, ranks=2)
         workers = self.start_held("open:model.safetensors", "--epochs=2", generation=2,
                                   checkpoints=self.checkpoints)
@@ -113,7 +113,7 @@ class Disk(support.TrainerTest):
         workers[0].kill(signal.SIGTERM)
         self.assert_ended(workers, 75)
 
-    def test_nobody_has_to_read_what_a_rank_says(self):
+    def test_a_ranks_output_need_not_be_read(self):
         reader, writer = os.pipe()
         self.addCleanup(os.close, reader)
         room = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
@@ -195,7 +195,7 @@ class Disk(support.TrainerTest):
         self.assertIn(f"resumed at step {step},", again[0].text("err"))
 
     # Of a rank that has no other reason to look at a disk.
-    def test_files_of_each_rank_that_nobody_reads_hold_up_nobody(self):
+    def test_files_of_each_rank_without_a_reader_hold_up_no_rank(self):
         for directory, name in (("samples", "generation-1.rank-1.jsonl"), ("prof", "trace-generation-1-rank-1.json")):
             os.mkdir(self.path(directory))
             os.mkfifo(self.path(os.path.join(directory, name)))

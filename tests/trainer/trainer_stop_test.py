@@ -69,7 +69,7 @@ class Stop(support.TrainerTest):
             self.assertEqual(sorted(samples), list(range(SAMPLES)), f"epoch {epoch}")
         self.assertEqual(audit.generations, [1, 2, 3, 4, 5])
 
-    def test_alone_the_shells_codes_are_given_and_training_goes_on(self):
+    def test_alone_the_shells_codes_are_given_and_training_continues(self):
         for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
             worker = support.Worker(
                 SLOWED + ["--checkpoint-dir=" + self.checkpoints, "--progress-every=0.05"], {},
@@ -109,7 +109,7 @@ class Stop(support.TrainerTest):
         self.assertEqual(len(os.listdir(self.path("profile"))), 2)
 
     # A launcher has less patience than an evaluation may take.
-    def test_who_is_killed_in_the_evaluation_at_the_end_after_a_stop_was_asked_for_loses_no_step(self):
+    def test_a_rank_killed_in_the_last_evaluation_after_a_stop_was_asked_for_loses_no_step(self):
         evaluating = ["--model=mlp", "--model-arg=hidden=10000", "--dataset=circle", "--epochs=1", "--batch=32",
                       "--data-arg=train=1280,test=5000000", "--checkpoint-every=100000"]
         first, other = self.start(evaluating, ranks=2)
@@ -153,7 +153,7 @@ class Stop(support.TrainerTest):
         return worker.wait_until(lambda: (self.head() or "").startswith(f"step-{step:08}-"), f"checkpoint of step {step}")
 
     # A launcher that knows of a lost peer must not wait for a save that cannot come.
-    def test_told_to_end_at_once_it_does_not_save(self):
+    def test_where_it_has_to_end_at_once_it_does_not_save(self):
         workers = self.start(SLOWED, ranks=2)
         self.assertTrue(workers[1].wait_for_step(20))
         workers[0].kill(signal.SIGSTOP)  # No rank can finish a step any more.

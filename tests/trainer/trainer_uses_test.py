@@ -139,7 +139,7 @@ class UsesTest(TrainerTest):
         (worker,) = self.start(endless, generation=3)
         self.assertTrue(worker.wait_for_text("resumed at step"))
 
-    def test_a_save_file_saves_and_training_goes_on(self):
+    def test_a_save_file_saves_and_training_continues(self):
         (worker,) = self.start(["--epochs=100000", "--keep-last=32",
                                 "--checkpoint-every=1000000"])
         self.assertTrue(worker.wait_for_step(5))

@@ -62,7 +62,7 @@ TEST_F(AliveFileTest, GenerationsOfOneRunHoldItTogether) {
 }
 
 // Two newcomers must not both take a dead run's place for free: the second sees the first.
-TEST_F(AliveFileTest, WhoeverFoundItFreeKeepsTheLock) {
+TEST_F(AliveFileTest, TheProcessThatFoundItFreeKeepsTheLock) {
   AliveFile first = Make(true, "here", nullptr);
   EXPECT_FALSE(first.OthersLive().value());
   EXPECT_TRUE(Make(true, "here", nullptr).OthersLive().value());

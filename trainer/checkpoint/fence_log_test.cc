@@ -111,7 +111,7 @@ TEST_F(FenceLogTest, ACommitAfterTheCloseIsRefusedAndClosingTwiceIsFine) {
   EXPECT_EQ(Newest().number, 2u);
 }
 
-TEST_F(FenceLogTest, AnotherRunGoesOnFromTheHeadOfADeadOrClosedOne) {
+TEST_F(FenceLogTest, AnotherRunContinuesFromTheHeadOfADeadOrClosedOne) {
   ASSERT_TRUE(Claim(World("a", 5)));
   ASSERT_TRUE(fence_.Commit(World("a", 5), {kFirst}));
   other_lives_ = false;
@@ -137,7 +137,7 @@ TEST_F(FenceLogTest, ARunIsHeldToItsOwnLastRecordAcrossOtherRuns) {
   EXPECT_TRUE(Claim(World("a", 6)));
 }
 
-TEST_F(FenceLogTest, WorldsThatNobodyOrdersGoByWhoLives) {
+TEST_F(FenceLogTest, UnorderedWorldsGoByTheOneThatLives) {
   const Writer first = MakeWriter("none", Term{}, Generation{1}, WorldId{});
   const Writer second = MakeWriter("none", Term{}, Generation{1}, WorldId{});
   EXPECT_FALSE(first.ordered);
@@ -362,7 +362,7 @@ TEST_F(OldFenceLog, WhatWasReadOnceCountsThoughALaterLookupIsOlder) {
   EXPECT_EQ(claim->lineage, (std::vector{kSecond, kFirst}));
 }
 
-TEST(FenceRecord, ANameTellsWhoMadeIt) {
+TEST(FenceRecord, ANameTellsItsMaker) {
   const auto made = WhoMade("step-123456789012-00000000000000ff.17");
   ASSERT_TRUE(made);
   EXPECT_EQ(made->step, 123456789012U);

@@ -65,7 +65,7 @@ TEST(SnapshotCopier, HoldsTheValuesOfItsStepThoughTheNextOneRuns) {
 }
 
 // The test above could not see this otherwise: without Wait the late copy has later values.
-TEST(SnapshotCopier, WhoeverDoesNotWaitSpoilsTheCopy) {
+TEST(SnapshotCopier, ACallerThatDoesNotWaitSpoilsTheCopy) {
   Training training;
   std::binary_semaphore updated{0};
   std::vector<Snapshot> copies;

@@ -295,7 +295,7 @@ TEST_F(Datasets, AugmentationDependsOnSeedEpochAndSampleAlone) {
   EXPECT_NE(alone, gather({7}, {2, 3}));
 }
 
-TEST_F(Datasets, MadeUpSetsAreTheSameForEverybodyAndDifferBySeed) {
+TEST_F(Datasets, MadeUpSetsAreTheSameForAllRanksAndDifferBySeed) {
   for (const std::string name : {"synthetic", "toy", "seq2seq"}) {
     const std::string arguments = "train=9,test=5";
     const Result<Dataset> one = Load(name, arguments);

@@ -84,7 +84,7 @@ TEST(ChooseDevice, AGpuByNumberIsForOneRankOrForGloo) {
               HasSubstr("--device=cuda:1: 1 GPU can be seen here"));
 }
 
-TEST(ChooseDevice, AGpuThatCannotBeUsedIsToldOrRefused) {
+TEST(ChooseDevice, AGpuThatCannotBeUsedIsReportedOrRefused) {
   GpusHere here = Gpus(1);
   here.devices = {0, "CUDA driver version is insufficient"};
   here.visible = "";

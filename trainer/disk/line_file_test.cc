@@ -64,7 +64,7 @@ TEST_F(LineFileTest, AWriteThatFailsIsSaidOnce) {
 
 // A writer that appends never waits, and the memory kept for the disk has an end; once it answers,
 // all that was kept is written.
-TEST_F(LineFileTest, WhatNobodyReadsWaitsUpToItsLimit) {
+TEST_F(LineFileTest, LinesThatAreNotReadWaitUpToTheirLimit) {
   const fs::path path = directory / "fifo";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   Result<LineFile> file = LineFile::Open(path, options);

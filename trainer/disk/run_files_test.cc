@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-TEST(RunFiles, ASaveIsToldOnceAndAStopForAsLongAsItIsThere) {
+TEST(RunFiles, ASaveIsReportedOnceAndAStopForAsLongAsItIsThere) {
   const ScratchDirectory scratch;
   const std::filesystem::path directory = scratch.path();
   RunFiles files(directory);

@@ -83,7 +83,7 @@ TEST_F(Staging, ADirectoryOfOthersIsRefused) {
   }
 }
 
-TEST_F(Staging, ACopyOfOthersIsRefusedByWhoWaitsForIt) {
+TEST_F(Staging, ACopyOfOthersIsRefusedByARankThatWaitsForIt) {
   const Result<fs::path> copy = Copy();
   ASSERT_TRUE(copy);
   fs::permissions(*copy, fs::perms::all);

@@ -35,7 +35,7 @@ TEST(RankCores, RanksBoundToCoresOfTheirOwnHaveOneEach) {
   EXPECT_FALSE(Each({{2}, {2}}));
 }
 
-TEST(RankCores, WhoHasAChoiceMakesRoom) {
+TEST(RankCores, ARankWithAChoiceMakesRoom) {
   EXPECT_TRUE(Each({{0, 1}, {0}}));
   EXPECT_FALSE(Each({{0, 1}, {1, 2}, {0}, {1}, {2}}));
   EXPECT_TRUE(Each({{0, 1}, {1, 2}, {2, 3}, {0}}));

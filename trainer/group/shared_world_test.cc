@@ -131,7 +131,7 @@ TEST(SharedWorld, WhatFailsAcrossNodesEndsTheWaitOfAll) {
 }
 
 // Rank 0 waits for another node until rank 1 has given up.
-TEST(SharedWorld, WhoWaitsForOtherNodesIsNotCalledSilent) {
+TEST(SharedWorld, ARankThatWaitsForOtherNodesIsNotCalledSilent) {
   std::latch given_up(1);
   OnEveryRank(2, milliseconds(500), [&](SharedWorld& world) {
     std::vector<float> data(3, 1.0F);
@@ -164,7 +164,7 @@ TEST(SharedWorld, FastRanksDoNotOvertakeSlowOnes) {
   });
 }
 
-TEST(SharedWorld, RanksThatDoDifferentThingsAreTold) {
+TEST(SharedWorld, RanksThatDoDifferentThingsAreReported) {
   OnEveryRank(2, kLong, [](SharedWorld& world) {
     std::vector<float> data(world.rank() == 0 ? 4 : 8);
     EXPECT_TRUE(Fails(world.AllReduce(Element::kF32, BytesOf(data)), ErrorKind::kSystem,
@@ -206,7 +206,7 @@ TEST(SharedWorld, AbortEndsAWait) {
 }
 
 // A rank that finishes and leaves does not break the last collective for those still in it.
-TEST(SharedWorld, LeavingAfterTheLastOneHurtsNobody) {
+TEST(SharedWorld, LeavingAfterTheLastOneHurtsNoRank) {
   for (int round = 0; round < 50; ++round) {
     OnEveryRank(2, kLong, [](SharedWorld& world) {
       std::vector<float> data(1000, 1.0F);
@@ -252,7 +252,7 @@ TEST(SharedWorld, AKilledPeerEndsTheWaitOfAll) {
 }
 
 // As from another machine, where that process does not exist or has other descriptors.
-TEST(SharedJoin, WhoDoesNotSeeTheMemoryMakesAllOfThemDoWithout) {
+TEST(SharedJoin, ARankThatDoesNotSeeTheMemoryMakesAllOfThemDoWithout) {
   for (const bool exists : {true, false}) {
     MapBoard board;
     board.change_ = [exists](const std::string& key, const std::string& text) {

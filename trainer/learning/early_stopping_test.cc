@@ -47,7 +47,7 @@ TEST(EarlyStopping, InfiniteIsNeverTheBestAndSurpassedWhereItWas) {
   EXPECT_EQ(resumed[kBestStep], 2);
 }
 
-TEST(EarlyStopping, GoesOnFromWhatACheckpointHolds) {
+TEST(EarlyStopping, ContinuesFromTheStateOfACheckpoint) {
   Metrics metrics{{"test_loss", 1.0}};
   NoteValidation(metrics, 1, 0.5);
   NoteValidation(metrics, 2, 0.6);

@@ -39,7 +39,7 @@ TEST(Failover, HowARunEndedIsWrittenAtOnceAndHandedOn) {
 }
 
 // Beyond some 300 nodes a lease is longer than the least, and so are its thirds.
-TEST(Failover, WhoNeverHeardTheServerKnowsItsLeaseFromTheClaim) {
+TEST(Failover, ANodeThatNeverHeardTheServerKnowsItsLeaseFromTheClaim) {
   Node node = Holder();
   node.Feed(LeaseSet{30s}, At(500ms));
   node.Tick(At(1s));
@@ -113,7 +113,7 @@ TEST(Failover, AHolderWhoseNodesHaveHeardALaterServerStepsDown) {
 }
 
 // No other node wanted it meanwhile: it need not wait for itself.
-TEST(Failover, WhoLetGoTakesItsOwnClaimAgainAtOnce) {
+TEST(Failover, ANodeThatLetGoTakesItsOwnClaimAgainAtOnce) {
   Node node = Holder();
   node.Tick(At(4s));
   Claim closed = node.Get<StepDown>().claim;
@@ -163,7 +163,7 @@ TEST(Failover, AMoveThatHasJustSucceededIsGoodHoweverLongItTook) {
 }
 
 // A run's leases are long in its first minute: a server that dies later is not waited for by them.
-TEST(Failover, OnceAClaimHasToldShorterOnesForAWhileTheyCount) {
+TEST(Failover, OnceAClaimHasPublishedShorterOnesForAWhileTheyCount) {
   Node node(false);
   node.config.lease = 1s;
   Claim claim = ClaimOf(1, 5);

@@ -33,7 +33,7 @@ TEST(Failover, ALateNodeFollowsTheClaimNotTheEndpointGiven) {
   EXPECT_FALSE(node.Has<TakeClaim>());
 }
 
-TEST(Failover, WhoeverIsSecondFollowsWhoeverWasFirst) {
+TEST(Failover, TheSecondNodeFollowsTheFirst) {
   Node node(true);
   node.Read(std::nullopt, At(0s));
   node.Feed(NotClaimed{true, ""}, At(0s));
@@ -68,7 +68,7 @@ TEST(Failover, OfItsOwnNumberAnotherNodesClaimIsNotItsOwn) {
 }
 
 // The winner's claim is in the directory. One that shows it late must not be read without a pause.
-TEST(Failover, WhoWasSecondLooksAgainSoon) {
+TEST(Failover, ANodeThatWasSecondLooksAgainSoon) {
   Node node = Follower();
   ASSERT_TRUE(node.ReadUntil(At(7s), ClaimOf(1, 5)));
   node.Feed(NotClaimed{true, ""}, At(7s));
@@ -91,7 +91,7 @@ TEST(Failover, AFailedCallLooksOftenButProvesNothing) {
   EXPECT_GE(*NextWake(node.state, node.config), At(7s));
 }
 
-TEST(Failover, OfARunThatIsOverNobodyNeedsToKnowWhoDied) {
+TEST(Failover, OfARunThatIsOverNoNodeNeedsToKnowADeath) {
   Node node = Follower();
   Claim over = ClaimOf(1, 6);
   over.closed = over.over = true;
@@ -130,7 +130,7 @@ TEST(Failover, ANewServerHasALeaseToAnswerAndTwoToMove) {
   EXPECT_FALSE(node.ReadUntil(At(10900ms), ClaimOf(2, 0)));
 }
 
-TEST(Failover, AnAttemptThatIsRefusedAgainAndAgainIsToldOnce) {
+TEST(Failover, AnAttemptThatIsRefusedAgainAndAgainIsReportedOnce) {
   Node node = Follower();
   ASSERT_TRUE(node.ReadUntil(At(7s), ClaimOf(1, 5)));
   node.Feed(NotClaimed{false, "no room"}, At(7s));
@@ -168,7 +168,7 @@ TEST(Failover, ALargeWorldsLeaseIsWaitedFor) {
 }
 
 // An old listing shows the claim as it was before its server or nodes were late.
-TEST(Failover, TheLongestLeaseThatAClaimToldIsWaitedFor) {
+TEST(Failover, TheLongestLeaseInAClaimIsWaitedFor) {
   Node node(false);
   node.config.lease = 1s;
   Claim claim = ClaimOf(1, 5);
@@ -216,7 +216,7 @@ TEST(Failover, ANodeOfTheRunTakesAClaimThatIsOverAsItsSuccessor) {
 
 // Nodes that the last server never met may still come: they hear how the run ended, and do not
 // begin another one. (Seed 950782477031: a server without an agent never hears an answer.)
-TEST(Failover, WhoFollowedAClaimThatIsOverNowIsItsSuccessor) {
+TEST(Failover, ANodeThatFollowedAClaimThatIsOverNowIsItsSuccessor) {
   Node node(true);
   node.config.listens = false;
   node.Read(ClaimOf(1, 5), At(0s));
@@ -228,7 +228,7 @@ TEST(Failover, WhoFollowedAClaimThatIsOverNowIsItsSuccessor) {
 
 // The holder stepped down while the run continued: nodes of which this one has never heard may run
 // a world.
-TEST(Failover, WhoBeginsAfterAClaimThatWasLetGoIsASuccessor) {
+TEST(Failover, ANodeThatBeginsAfterAClaimThatWasLetGoIsASuccessor) {
   Claim closed = ClaimOf(4, 9);
   closed.closed = true;
   Node first(true);
@@ -237,7 +237,7 @@ TEST(Failover, WhoBeginsAfterAClaimThatWasLetGoIsASuccessor) {
   EXPECT_FALSE(first.Get<TakeClaim>().over);
 }
 
-TEST(Failover, AnOldRunsClosedClaimIsForWhoHoldsTheEndpoint) {
+TEST(Failover, AnOldRunsClosedClaimIsForTheHolderOfTheEndpoint) {
   Claim closed = ClaimOf(4, 9);
   closed.closed = closed.over = true;
   Node first(true);

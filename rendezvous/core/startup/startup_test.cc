@@ -134,7 +134,7 @@ TEST_F(StartupOfTwo, WithoutAWordOfItsStateTheFirstStepHasIt) {
   EXPECT_EQ(Newest(), "73 ms (detect 2, stop 10 (n1), form 0, start 20 (n0), first step 41 (n1))");
 }
 
-TEST_F(StartupOfTwo, AWorldThatEndsBeforeItsFirstStepIsToldWithWhatIsKnown) {
+TEST_F(StartupOfTwo, AWorldThatEndsBeforeItsFirstStepIsReportedWithTheKnownTimes) {
   Restart();
   Tell(a, {{}, 20ms, {}, {}}, 1s + 50ms);
   a.report.hosting = Hosting::kStopping;

@@ -71,7 +71,7 @@ def own_stores():
     return {"seen": seen, "mixed": mixed, "tcp": value.item()}
 
 
-def everybody_calls_everybody():
+def all_call_all():
     rpc.init_rpc(f"worker{RANK}", rank=RANK, world_size=WORLD)
     answers = [rpc.rpc_sync(f"worker{i}", torch.add, args=(torch.ones(2) * i, RANK)).tolist() for i in range(WORLD)]
     rpc.shutdown()
@@ -86,7 +86,7 @@ def main():
     if "stores" in sys.argv:
         found |= own_stores()
     dist.destroy_process_group()
-    report(**found, **everybody_calls_everybody())
+    report(**found, **all_call_all())
 
 
 if __name__ == "__main__":
