@@ -73,9 +73,10 @@ def seconds(ms):
 
 def bars(picture, rows, top, most):
     """A row for each, to a scale on which `most` ms are the whole width."""
-    left, width = 290, 550
+    left, width = 300, 540
     for row, what in enumerate(rows):
         y, x = top + 34 * row, left
+        assert len(what["name"]) * WIDE < left - 36, f"too long before its bar: {what['name']}"
         picture.text(left - 12, y + 17, what["name"], anchor="end")
         for part, took in enumerate(what["parts"].values()):
             picture.rect(x, y, width * took / most, 24, f"part{part}", 0)
