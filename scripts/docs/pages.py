@@ -81,12 +81,12 @@ def as_it_is_meant(text):
 
 
 def in_both_schemes(picture):
-    """A browser shows NAME-dark.png where it prefers dark; an SVG knows by itself."""
+    """The theme hides the one of the other scheme, which lazy loading leaves out; an SVG follows the scheme by itself."""
     alt, name = picture.groups()
     if not (ROOT / f"docs/{name}-dark.png").is_file():
         return picture[0]
-    return (f'<picture><source media="(prefers-color-scheme: dark)" srcset="{name}-dark.png">'
-            f'<img alt="{html.escape(alt)}" src="{name}.png"></picture>')
+    return "".join(f'<img alt="{html.escape(alt)}" loading="lazy" src="{name}{kind}.png#only-{scheme}">'
+                   for kind, scheme in (("", "light"), ("-dark", "dark")))
 
 
 def on_page_markdown(markdown, page, **_):

@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.join(ROOT, "scripts/docs"))
 
 import references  # noqa: E402
 from browser import DARK, browser  # noqa: E402
+from ddprun_runs import eventually  # noqa: E402
 
 PYTHON = os.environ.get("DDPRUN_DOCS_PYTHON", "")
 LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "form": "action"}
@@ -127,18 +128,29 @@ class Site(unittest.TestCase):
                     self.assertEqual([a for a in asked if not a.startswith(origin)], [])
                     self.assertTrue(asked)
                     self.assertEqual(chrome.get_log("browser"), [])
-                shown = "const image = document.querySelector('picture img'); return [image.currentSrc, image.naturalWidth > 0]"
-                for media, name in (({"features": []}, "page.png"), (DARK, "page-dark.png")):
-                    chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-                    chrome.get(f"{origin}/watching.html")
-                    self.assertEqual(chrome.execute_script(shown), [f"{origin}/pictures/{name}", True])
-                chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+                self.pictures_follow_the_scheme(chrome, origin)
                 chrome.get(f"{origin}/index.html")  # But for the words of all pages, of which the search reads afterwards.
                 loaded = chrome.execute_script("return performance.getEntries().map(e => [e.name, e.decodedBodySize || 0])")
                 self.assertLess(sum(size for name, size in loaded if "search_index" not in name), 500_000)
             finally:
                 chrome.quit()
                 server.shutdown()
+
+    def pictures_follow_the_scheme(self, chrome, origin):
+        """That of the system, until the reader chooses the other one."""
+        images = ("return [...document.querySelectorAll('article img')].filter(image => image.offsetWidth)"
+                  ".map(image => [image.src, getComputedStyle(image).colorScheme])")
+        shown = lambda: chrome.execute_script(images)
+        other = "[...document.querySelectorAll('[data-md-component=palette] label')].find(label => !label.hidden).click()"
+        light, dark = ["pictures/page.png#only-light", "light"], ["pictures/page-dark.png#only-dark", "dark"]
+        for media, before, after in (({"features": []}, light, dark), (DARK, dark, light)):
+            chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+            chrome.get(f"{origin}/watching.html")
+            self.assertEqual(eventually(shown), [[f"{origin}/{before[0]}", before[1]]])
+            chrome.execute_script(other)
+            self.assertEqual(eventually(shown), [[f"{origin}/{after[0]}", after[1]]])
+            chrome.execute_script("localStorage.clear()")
+        chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
     def test_a_link_that_leads_nowhere_fails_the_build(self):
         with open(os.path.join(ROOT, "scripts/docs/mkdocs.yml"), encoding="utf-8") as file:
