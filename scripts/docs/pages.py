@@ -15,6 +15,7 @@ from mkdocs.structure.files import File
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OTHER_PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md",
                "SECURITY.md": "vulnerabilities.md"}
+SEARCH = "search_when_used.js"
 LANGUAGES = {".cc": "cpp", ".h": "cpp", ".py": "python", ".sh": "bash"}
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 PHOTO = re.compile(r"!\[([^\]]+)\]\((pictures/[\w-]+)\.png\)")
@@ -56,7 +57,8 @@ def shown(path):
 
 
 def on_files(files, config):
-    files.append(File.generated(config, "site.css", content=(ROOT / "scripts/docs/site.css").read_text()))
+    for name in ("site.css", SEARCH):
+        files.append(File.generated(config, name, content=(ROOT / "scripts/docs" / name).read_text()))
     texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in OTHER_PAGES}
     for path, text in texts.items():
         files.append(File.generated(config, page_of(path), content=text))
@@ -103,3 +105,9 @@ def on_page_markdown(markdown, page, **_):
 
     return outside_of_code(lambda text: as_it_is_meant(LINK.sub(to_the_page, PHOTO.sub(in_both_schemes, text))),
                            references.filled(markdown))
+
+
+def on_post_page(output, page, **_):
+    """In the head, because it must be there before the theme's own script. What `extra_javascript` names comes after that."""
+    script = posixpath.relpath(SEARCH, posixpath.dirname(page.file.dest_uri) or ".")
+    return output.replace("</head>", f'<script src="{script}"></script></head>', 1)

@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(ROOT, "scripts/docs"))
 
 import references  # noqa: E402
 from browser import DARK, browser  # noqa: E402
-from ddprun_runs import eventually  # noqa: E402
+from ddprun_runs import LIMIT, eventually  # noqa: E402
 
 PYTHON = os.environ.get("DDPRUN_DOCS_PYTHON", "")
 LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "form": "action"}
@@ -129,9 +129,7 @@ class Site(unittest.TestCase):
                     self.assertTrue(asked)
                     self.assertEqual(chrome.get_log("browser"), [])
                 self.pictures_follow_the_scheme(chrome, origin)
-                chrome.get(f"{origin}/index.html")  # But for the words of all pages, of which the search reads afterwards.
-                loaded = chrome.execute_script("return performance.getEntries().map(e => [e.name, e.decodedBodySize || 0])")
-                self.assertLess(sum(size for name, size in loaded if "search_index" not in name), 500_000)
+                self.pages_are_found(chrome, origin)
             finally:
                 chrome.quit()
                 server.shutdown()
@@ -151,6 +149,20 @@ class Site(unittest.TestCase):
             self.assertEqual(eventually(shown), [[f"{origin}/{after[0]}", after[1]]])
             chrome.execute_script("localStorage.clear()")
         chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+    def pages_are_found(self, chrome, origin):
+        """The words of all pages are not loaded before the search is used."""
+        chrome.get(f"{origin}/index.html")
+        loaded = chrome.execute_script("return performance.getEntries().map(e => [e.name, e.decodedBodySize || 0])")
+        self.assertLess(sum(size for _, size in loaded), 500_000)
+        self.assertNotIn("search_index", str(loaded))
+        chrome.execute_script("document.querySelector('[data-md-component=search-query]').focus()")
+        chrome.switch_to.active_element.send_keys("fence-after")
+        found = "return [...document.querySelectorAll('.md-search-result__link')].map(link => link.href)"
+        link = eventually(lambda: next((link for link in chrome.execute_script(found) if "?h=fence" in link), None), LIMIT)
+        self.assertTrue(link)
+        chrome.get(link)  # There the word is marked.
+        self.assertTrue(eventually(lambda: chrome.execute_script("return document.querySelector('article mark')"), LIMIT))
 
     def test_a_link_that_leads_nowhere_fails_the_build(self):
         with open(os.path.join(ROOT, "scripts/docs/mkdocs.yml"), encoding="utf-8") as file:
