@@ -68,6 +68,18 @@ class Cited(unittest.TestCase):
         unknown = [f"{where}: {name}" for where, name in cited(re.compile(r"\bDDPRUN_[A-Z_]+[A-Z]\b")) if name not in known]
         self.assertEqual(unknown, [])
 
+    def test_the_life_of_a_world_is_that_of_its_transcript_and_its_functions_are_there(self):
+        life = re.search(r"^## The life of a world\n.*?^```\n(.*?)^```", references.read("rendezvous/README.md"), re.S | re.M)[1]
+        transcript = references.read("tests/golden/life_of_a_world.txt")
+        for time, node, way in re.findall(r"^ *(\d+\.\d{3}) (n\d|  ) ([<>]?)", life, re.M):
+            line = {"": node.strip() or "server", ">": f"{node} +send report", "<": f"server +tells {node}"}[way]
+            self.assertRegex(transcript, rf"(?m)^ *{time} +{line} ")
+        cores = "".join(file.text for file in source.tree(pathlib.Path(ROOT))
+                        if file.is_cpp and not file.is_test and file.folder in ("rendezvous/core", "agent/core"))
+        functions = re.findall(r"\b[A-Z]\w+(?=\(\))", life)
+        self.assertGreater(len(functions), 20)
+        self.assertEqual([name for name in functions if not re.search(rf"(?m)^\S.* \**{name}\(", cores)], [])
+
     def test_no_page_that_help_prints_has_markup_of_pictures_or_links(self):
         pages = os.path.join(ROOT, "launcher/command_line/message_pages.cmake")
         topics = re.search(r"embed_pages\(topic_pages (.*)\)", pathlib.Path(pages).read_text(encoding="utf-8"))[1].split()
