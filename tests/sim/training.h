@@ -24,8 +24,8 @@
 #include "tests/sim/process_files.h"
 #include "tests/sim/rules.h"
 #include "tests/sim/simulation.h"
-#include "trainer/checkpoint/checkpoint_fixtures.h"
 #include "trainer/checkpoint/checkpoint_store.h"
+#include "trainer/checkpoint/checkpoint_testing.h"
 
 namespace ddprun::sim {
 

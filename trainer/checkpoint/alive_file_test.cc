@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "tests/support/scratch_directory.h"
-#include "trainer/checkpoint/checkpoint_fixtures.h"
+#include "trainer/checkpoint/checkpoint_testing.h"
 
 namespace ddprun {
 namespace {

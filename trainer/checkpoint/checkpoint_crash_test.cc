@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trainer/checkpoint/checkpoint_fixtures.h"
 #include "trainer/checkpoint/checkpoint_store.h"
+#include "trainer/checkpoint/checkpoint_testing.h"
 #include "trainer/checkpoint/memory_file_system_testing.h"
 
 namespace ddprun {

@@ -7,7 +7,7 @@
 
 #include "common/result_testing.h"
 #include "tests/support/scratch_directory.h"
-#include "trainer/checkpoint/checkpoint_fixtures.h"
+#include "trainer/checkpoint/checkpoint_testing.h"
 #include "trainer/checkpoint/memory_file_system_testing.h"
 
 namespace ddprun {

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "trainer/checkpoint/checkpoint_fixtures.h"
+#include "trainer/checkpoint/checkpoint_testing.h"
 
 namespace ddprun {
 namespace {

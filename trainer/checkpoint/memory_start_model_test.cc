@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "trainer/checkpoint/checkpoint_fixtures.h"
+#include "trainer/checkpoint/checkpoint_testing.h"
 #include "trainer/checkpoint/memory_file_system_testing.h"
 #include "trainer/checkpoint/memory_start.h"
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "trainer/checkpoint/checkpoint_fixtures.h"
+#include "trainer/checkpoint/checkpoint_testing.h"
 
 namespace ddprun {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trainer/checkpoint/checkpoint_fixtures.h"
+#include "trainer/checkpoint/checkpoint_testing.h"
 #include "trainer/checkpoint/memory_file_system_testing.h"
 
 namespace ddprun {

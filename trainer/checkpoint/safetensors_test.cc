@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/result_testing.h"
-#include "trainer/checkpoint/checkpoint_fixtures.h"
+#include "trainer/checkpoint/checkpoint_testing.h"
 
 namespace ddprun {
 namespace {

@@ -8,7 +8,7 @@
 #include <semaphore>
 
 #include "tests/support/scratch_directory.h"
-#include "trainer/checkpoint/checkpoint_fixtures.h"
+#include "trainer/checkpoint/checkpoint_testing.h"
 #include "trainer/checkpoint/memory_file_system_testing.h"
 
 namespace ddprun {

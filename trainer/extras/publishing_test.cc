@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "trainer/checkpoint/checkpoint_fixtures.h"
+#include "trainer/checkpoint/checkpoint_testing.h"
 #include "trainer/checkpoint/digest.h"
 #include "trainer/checkpoint/memory_file_system_testing.h"
 
