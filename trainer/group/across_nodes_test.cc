@@ -9,7 +9,6 @@
 
 #include "trainer/group/ranks_testing.h"
 #include "trainer/group/shm_backend.h"
-#include "trainer/group/torch_group.h"
 
 namespace ddprun {
 namespace {
@@ -64,21 +63,17 @@ class Nodes {
 };
 
 // Nodes of one rank and of several, unequal ones, one node; more than two, and calls in a row.
-TEST(AverageSmall, EveryRankHasTheSameMean) {
+TEST(AcrossNodes, EveryRankHasTheSameMean) {
   for (const std::vector<std::size_t>& ranks :
        {std::vector<std::size_t>{3}, {1, 1}, {2, 2}, {1, 3}, {1, 2, 1}}) {
     Nodes nodes(ranks);
     std::vector<std::vector<float>> found(nodes.size());
     nodes.OnEveryRank([&](std::size_t rank, const auto& world, const auto& across) {
-      TorchGroup torch;
-      torch.group =
-          c10::make_intrusive<WatchedGroup>(static_cast<int>(rank), static_cast<int>(nodes.size()));
-      torch.shared = world;
-      torch.across = across;
+      const float factor = 1.0F / static_cast<float>(nodes.size());
       for (float call = 0; call < 20; ++call) {
         std::vector<float> large(9'001, 0.1F * static_cast<float>(rank) + call);
         std::vector<float> small(3, static_cast<float>(rank) * call);
-        torch.AverageSmall(std::vector<std::span<float>>{large, small});
+        ASSERT_TRUE(world->Sum(std::vector<std::span<float>>{large, small}, factor, across));
         found[rank].insert(found[rank].end(), {large.front(), large.back(), small.back()});
       }
     });

@@ -317,14 +317,6 @@ Error DescribeCurrentException() {
   }
 }
 
-void TorchGroup::AverageSmall(SharedWorld::Tensors tensors) {
-  group->Enter();
-  const auto factor = static_cast<float>(1.0 / group->getSize());
-  if (const Result<void> done = shared->Sum(tensors, factor, across); !done) {
-    std::rethrow_exception(ExceptionFor(done.error()));
-  }
-}
-
 std::exception_ptr ExceptionFor(const Error& error) {
   if (error.kind == ErrorKind::kUnavailable) {
     return std::make_exception_ptr(std::runtime_error(error.message));

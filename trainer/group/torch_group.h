@@ -42,12 +42,6 @@ struct TorchGroup {
   TorchGroup(const TorchGroup&) = delete;
   TorchGroup& operator=(const TorchGroup&) = delete;
 
-  // Each number becomes its mean over the ranks of all nodes, in the calling thread: of tensors
-  // that are small, for which c10d's buckets, dispatch and copies would take longer than the work.
-  // The ranks of a node add theirs up in shared memory, in their order. Throws what the transport
-  // throws. Only if `shared` is there.
-  void AverageSmall(SharedWorld::Tensors tensors);
-
   c10::intrusive_ptr<WatchedGroup> group;
   // This node's ranks. Null: not all nodes' ranks share memory, or it is not asked.
   std::shared_ptr<SharedWorld> shared;

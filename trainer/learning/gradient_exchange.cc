@@ -3,6 +3,8 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <exception>
+#include <span>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <utility>
 
@@ -136,7 +138,11 @@ void GradientExchange::AfterBackward() {
     gradient = gradient.defined() ? gradient.contiguous() : at::zeros_like(parameter);
     gradients.emplace_back(gradient.mutable_data_ptr<float>(), gradient.numel());
   }
-  group_.AverageSmall(gradients);
+  group_.group->Enter();
+  const auto factor = static_cast<float>(1.0 / group_.group->getSize());
+  if (const Result<void> done = group_.shared->Sum(gradients, factor, group_.across); !done) {
+    std::rethrow_exception(ExceptionFor(done.error()));
+  }
 }
 
 // Acts once, after the first step: buckets in the order in which gradients became ready, agreed

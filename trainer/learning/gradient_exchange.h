@@ -1,5 +1,7 @@
 // Averages gradients over the ranks: while backward still runs by c10d's Reducer and its buckets,
-// or after it, by TorchGroup::AverageSmall, where they are few and fit one bucket.
+// or after it, in the calling thread, where they are few and fit one bucket: c10d's buckets,
+// dispatch and copies would then take longer than the work. The ranks of a node add theirs up in
+// shared memory, in their order.
 //
 // The order in which gradients lie in buckets decides how sums are rounded with three ranks or
 // more, so it can be read and given back. Included only by files that see libtorch anyway; what
@@ -48,7 +50,7 @@ class GradientExchange {
   const std::vector<at::Tensor> parameters_;
   TorchGroup& group_;
   Buckets buckets_;
-  std::unique_ptr<c10d::Reducer> reducer_;  // None: AverageSmall.
+  std::unique_ptr<c10d::Reducer> reducer_;  // None: after backward.
 };
 
 }  // namespace ddprun
