@@ -1,8 +1,99 @@
 #include "trainer/session/checkpointed_state.h"
 
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
+
+#include <unordered_set>
 #include <utility>
 
 namespace ddprun {
+
+// Of one optimizer.
+struct CheckpointedState::StateMaker {
+  std::vector<NamedTensor>& tensors;
+  torch::optim::Optimizer& optimizer;
+  const std::string& name;  // Of the optimizer.
+  std::vector<Counter> counters;
+  const at::Tensor* parameter = nullptr;
+  std::string parameter_name;
+
+  template <class ParamState>
+  ParamState& StateOfParameter() {
+    std::unique_ptr<torch::optim::OptimizerParamState>& slot =
+        optimizer.state()[parameter->unsafeGetTensorImpl()];
+    if (!slot) {
+      slot = std::make_unique<ParamState>();
+    }
+    return static_cast<ParamState&>(*slot);
+  }
+
+  // A tensor like the parameter, which the optimizer finds in its state.
+  void Add(at::Tensor& tensor, const char* what) {
+    if (!tensor.defined()) {
+      tensor = at::zeros_like(*parameter);
+    }
+    tensors.push_back({name + "." + what + "." + parameter_name, tensor});
+  }
+
+  template <class ParamState>
+  void Count(ParamState& counted) {
+    counters.push_back({[&counted] { return counted.step(); },
+                        [&counted](std::int64_t step) { counted.step(step); }});
+  }
+
+  template <class ParamState>
+  void AddAdam(bool amsgrad) {
+    auto& adam = StateOfParameter<ParamState>();
+    Add(adam.exp_avg(), "exp_avg");
+    Add(adam.exp_avg_sq(), "exp_avg_sq");
+    if (amsgrad) {
+      Add(adam.max_exp_avg_sq(), "max_exp_avg_sq");
+    }
+    Count(adam);
+  }
+
+  Result<void> AddParameter(const torch::optim::OptimizerOptions& options) {
+    using namespace torch::optim;
+    if (const auto* const adam = dynamic_cast<const AdamOptions*>(&options)) {
+      AddAdam<AdamParamState>(adam->amsgrad());
+    } else if (const auto* const adamw = dynamic_cast<const AdamWOptions*>(&options)) {
+      AddAdam<AdamWParamState>(adamw->amsgrad());
+    } else if (const auto* const sgd = dynamic_cast<const SGDOptions*>(&options)) {
+      if (sgd->momentum() != 0 && sgd->dampening() != 0) {
+        return Error{ErrorKind::kInvalid,
+                     "optimizer '" + name +
+                         "': SGD with dampening treats its first step apart, which a resumed "
+                         "training could not repeat. Use momentum without dampening"};
+      }
+      if (sgd->momentum() != 0) {
+        Add(StateOfParameter<SGDParamState>().momentum_buffer(), "momentum_buffer");
+      }
+    } else if (const auto* const rms = dynamic_cast<const RMSpropOptions*>(&options)) {
+      auto& rms_state = StateOfParameter<RMSpropParamState>();
+      Add(rms_state.square_avg(), "square_avg");
+      if (rms->momentum() > 0) {
+        Add(rms_state.momentum_buffer(), "momentum_buffer");
+      }
+      if (rms->centered()) {
+        Add(rms_state.grad_avg(), "grad_avg");
+      }
+      Count(rms_state);
+    } else if (dynamic_cast<const AdagradOptions*>(&options) != nullptr) {
+      auto& adagrad = StateOfParameter<AdagradParamState>();  // Made by its constructor.
+      Add(adagrad.sum(), "sum");
+      Count(adagrad);
+    } else {
+      return Error{ErrorKind::kInvalid,
+                   "optimizer '" + name +
+                       "' cannot be kept: its state is unknown. Adam, AdamW, SGD, RMSprop and "
+                       "Adagrad can"};
+    }
+    return {};
+  }
+};
 
 Result<void> CheckpointedState::AddTensor(const std::string& name, const at::Tensor& tensor,
                                           bool changes_at_any_time) {
@@ -54,28 +145,54 @@ Result<void> CheckpointedState::Add(const std::string& name, const at::Tensor& t
 
 Result<void> CheckpointedState::Close() {
   for (std::size_t i = 0; i < optimizers_.size(); ++i) {
-    std::size_t unnamed = 0;
-    ASSIGN_OR_RETURN(
-        OptimizerState state,
-        OptimizerState::Of(optimizer_names_[i], *optimizers_[i], [&](const at::Tensor& parameter) {
-          const std::string name = NameOf(parameter);
-          return name.empty() ? std::to_string(unnamed++) : name;
-        }));
-    optimizer_.insert(optimizer_.end(), state.tensors().begin(), state.tensors().end());
-    states_.push_back(std::move(state));
+    RETURN_IF_ERROR(MakeState(optimizer_names_[i], *optimizers_[i]));
+  }
+  return {};
+}
+
+Result<void> CheckpointedState::MakeState(const std::string& name,
+                                          torch::optim::Optimizer& optimizer) {
+  StateMaker maker{.tensors = optimizer_, .optimizer = optimizer, .name = name, .counters = {}};
+  std::unordered_set<const c10::TensorImpl*> seen;
+  std::size_t unnamed = 0;
+  for (torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      maker.parameter = &parameter;
+      maker.parameter_name = NameOf(parameter);
+      if (maker.parameter_name.empty()) {
+        maker.parameter_name = std::to_string(unnamed++);
+      }
+      if (!seen.insert(parameter.unsafeGetTensorImpl()).second) {
+        return Error{ErrorKind::kInvalid,
+                     "optimizer '" + name + "' has the parameter '" + maker.parameter_name +
+                         "' twice, so that each step would change it twice. Give it each parameter "
+                         "once (a module with two names in its parent has its parameters twice)"};
+      }
+      RETURN_IF_ERROR(maker.AddParameter(group.options()));
+    }
+  }
+  if (!maker.counters.empty()) {
+    const auto count = static_cast<std::int64_t>(maker.counters.size());
+    counted_.push_back({std::move(maker.counters), at::zeros({count}, at::kLong)});
+    // TakeSteps changes it.
+    optimizer_.push_back({name + ".step", counted_.back().steps, /*changes_at_any_time=*/true});
   }
   return {};
 }
 
 void CheckpointedState::TakeSteps() const {
-  for (const OptimizerState& state : states_) {
-    state.TakeSteps();
+  for (const Counted& counted : counted_) {
+    for (std::size_t i = 0; i < counted.counters.size(); ++i) {
+      counted.steps.mutable_data_ptr<std::int64_t>()[i] = counted.counters[i].take();
+    }
   }
 }
 
 void CheckpointedState::GiveSteps() const {
-  for (const OptimizerState& state : states_) {
-    state.GiveSteps();
+  for (const Counted& counted : counted_) {
+    for (std::size_t i = 0; i < counted.counters.size(); ++i) {
+      counted.counters[i].give(counted.steps.const_data_ptr<std::int64_t>()[i]);
+    }
   }
 }
 

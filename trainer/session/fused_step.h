@@ -13,7 +13,7 @@ namespace ddprun {
 
 class FusedStep {
  public:
-  // Adam, AdamW and SGD whose state was made before (OptimizerState), on dense parameters of one
+  // Adam, AdamW and SGD whose state was made before (CheckpointedState), on dense parameters of one
   // type and device for each group; others take their own step(). The state is the same as
   // step()'s, and the two may alternate; numbers differ by rounding.
   void Take(torch::optim::Optimizer& optimizer);
