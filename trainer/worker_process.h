@@ -9,7 +9,6 @@
 #include <variant>
 
 #include "common/result.h"
-#include "trainer/loop/step_observer.h"
 #include "trainer/loop/steps.h"
 #include "trainer/loop/training.h"
 #include "trainer/options/config.h"

@@ -14,7 +14,7 @@
 #include "trainer/disk/line_file.h"
 #include "trainer/extras/publishing.h"
 #include "trainer/loop/blocking_tasks.h"
-#include "trainer/loop/step_observer.h"
+#include "trainer/loop/training.h"
 #include "trainer/profiler/memory.h"
 #include "trainer/profiler/profiler.h"
 

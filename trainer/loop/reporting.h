@@ -8,7 +8,6 @@
 #include <cstdint>
 
 #include "trainer/loop/saving.h"
-#include "trainer/loop/step_observer.h"
 #include "trainer/loop/training.h"
 
 namespace ddprun {

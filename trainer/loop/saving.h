@@ -14,7 +14,6 @@
 #include "trainer/checkpoint/checkpoint_store.h"
 #include "trainer/checkpoint/saver.h"
 #include "trainer/checkpoint/snapshot_copier.h"
-#include "trainer/loop/step_observer.h"
 #include "trainer/loop/training.h"
 #include "trainer/memory_snapshots.h"
 #include "trainer/start_plan.h"

@@ -21,7 +21,6 @@
 #include "trainer/data/batch_feed.h"
 #include "trainer/loop/reporting.h"
 #include "trainer/loop/saving.h"
-#include "trainer/loop/step_observer.h"
 #include "trainer/loop/stopping.h"
 #include "trainer/loop/training.h"
 #include "trainer/loop/validation.h"

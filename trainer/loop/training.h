@@ -1,9 +1,10 @@
 // Shared by the parts of one worker's training: its configuration, its peers, its model and
-// data, and how far it has come.
+// data, and how far it has come; and what each part is to the loop, an observer of its steps.
 //
 // Torch-free: tensors live in the learner, peers in the process group.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,13 +28,15 @@
 #include "trainer/group/process_group.h"
 #include "trainer/heartbeat.h"
 #include "trainer/learning/learner.h"
-#include "trainer/loop/step_observer.h"
 #include "trainer/options/config.h"
 #include "trainer/progress.h"
 #include "trainer/schedule.h"
 #include "trainer/stop_guard.h"
 
 namespace ddprun {
+
+class Saving;
+class StepObserver;
 
 struct Training {
   // All arguments must outlive it. `fail` ends the process; another thread calls it while the
@@ -88,6 +91,53 @@ struct Training {
   bool best = false;           // That validation is the best one so far.
   bool stopped_early = false;  // --early-stop has ended the training.
   bool stop = false;           // All ranks have agreed to stop.
+};
+
+enum class TrainingEnd {
+  kFinished,
+  kStopped,  // On request (StopRequest): saved, so that a later start can continue.
+};
+
+struct FinishedStep {
+  std::uint64_t epoch = 0;  // Of its samples, from 0.
+  bool epoch_ended = false;
+  std::span<const std::uint32_t> samples;         // Of this rank.
+  std::optional<std::chrono::microseconds> work;  // Before it waited for its peers; none: unknown.
+};
+
+// What else happens around the steps of a training: the loop calls all observers, in their order.
+//
+// Every rank has the same observers in the same order, so an observer may use collectives. An error
+// ends the training.
+class StepObserver {
+ public:
+  explicit StepObserver(Training& training) : training_(training) {}
+  StepObserver(const StepObserver&) = delete;
+  StepObserver& operator=(const StepObserver&) = delete;
+  virtual ~StepObserver() = default;
+
+  // Of rank 0, where there is no state to continue from: on a thread, reads another one; then gives
+  // it to the learner, with a note for the log.
+  virtual Result<void> ReadFreshState() { return {}; }
+  virtual Result<void> TakeFreshState(std::vector<std::string>& /*notes*/) { return {}; }
+  // The state to start from is in the learner.
+  virtual Result<void> BeforeFirstStep() { return {}; }
+  // Before the step's samples are taken.
+  virtual Result<void> BeforeStep() { return {}; }
+  // The parameters have been updated, and Training::state counts the step.
+  virtual Result<void> AfterStep(const FinishedStep& /*step*/) { return {}; }
+  // No step comes, and the final evaluations follow. Not after a stop.
+  virtual Result<void> AfterLastStep() { return {}; }
+  // Of rank 0. The last checkpoint is saved, by an earlier start perhaps, and is still ours.
+  virtual Result<void> AfterLastSave(Saving& /*saving*/,
+                                     const std::shared_ptr<const Snapshot>& /*last*/) {
+    return {};
+  }
+  // The training has ended, with an error perhaps. Everything that had to be saved is.
+  virtual Result<void> Close(const Result<TrainingEnd>& /*end*/) { return {}; }
+
+ protected:
+  Training& training_;
 };
 
 }  // namespace ddprun

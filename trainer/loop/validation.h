@@ -4,7 +4,6 @@
 #pragma once
 
 #include "trainer/loop/evaluation.h"
-#include "trainer/loop/step_observer.h"
 #include "trainer/loop/training.h"
 
 namespace ddprun {
