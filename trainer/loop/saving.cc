@@ -80,7 +80,7 @@ Result<void> Saving::AfterStep(const FinishedStep& step) {
   const bool best = training_.best && training_.config.run.keep_best;
   // A save that was asked for may be of any step, so it waits until the saver has room.
   const bool asked = save_asked_ && (best || HasRoom());
-  // The last step is saved with the training's result in it (finish.h).
+  // The last step is saved with the training's result in it (steps.cc).
   if (best || asked || (!training_.Done() && Due(step.epoch_ended))) {
     Save(best);
   }
