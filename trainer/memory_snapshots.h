@@ -22,7 +22,7 @@
 #include "common/files.h"
 #include "proto/notify.h"
 #include "proto/worker_env.h"
-#include "trainer/checkpoint/snapshot_copier.h"
+#include "trainer/checkpoint/saver.h"
 
 namespace ddprun {
 

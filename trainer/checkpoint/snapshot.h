@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <string>
@@ -74,6 +75,23 @@ struct Snapshot {
   std::vector<Tensor> model;
   std::vector<Tensor> optimizer;
   TrainState state;
+};
+
+// A tensor where it lives: host memory, contiguous.
+struct TensorView {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> shape;
+  std::string_view bytes;
+  bool forward_changes_it = false;  // Such as the statistics of a batch norm.
+};
+
+struct SnapshotView {
+  std::vector<TensorView> model;
+  std::vector<TensorView> optimizer;
+  // Called before the first byte is read, by the thread that reads; returns when all are there.
+  // Empty: they are.
+  std::function<void()> wait;
 };
 
 // Bytes of all tensors, as copied.

@@ -1,4 +1,4 @@
-#include "trainer/checkpoint/snapshot_copier.h"
+#include "trainer/checkpoint/saver.h"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "common/result.h"
-#include "trainer/checkpoint/snapshot_copier.h"
+#include "trainer/checkpoint/snapshot.h"
 #include "trainer/learning/score.h"
 
 namespace ddprun {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trainer/checkpoint/snapshot_copier.h"
+#include "trainer/checkpoint/saver.h"
 #include "trainer/learning/graph_testing.h"
 #include "trainer/learning/step_replay.h"
 #include "trainer/models/torch_model.h"

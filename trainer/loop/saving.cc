@@ -56,8 +56,6 @@ Result<ChosenStart> Saving::Choose(const TrainState& asked,
   handed_over_ = start.last_saved;
   begins_ = start.plan.kind == StartKind::kFresh;
   save_is_owed_ = start.plan.kind == StartKind::kFromMemory;
-  copier_ = std::make_unique<SnapshotCopier>(
-      [this](Snapshot&& snapshot) { CHECK(saver_->Save(std::move(snapshot))); });
   return start;
 }
 
@@ -79,7 +77,7 @@ Result<void> Saving::AfterStep(const FinishedStep& step) {
   RETURN_IF_ERROR(Poll());
   const bool best = training_.best && training_.config.run.keep_best;
   // A save that was asked for may be of any step, so it waits until the saver has room.
-  const bool asked = save_asked_ && (best || HasRoom());
+  const bool asked = save_asked_ && (best || saver_->HasRoom());
   // The last step is saved with the training's result in it (steps.cc).
   if (best || asked || (!training_.Done() && Due(step.epoch_ended))) {
     Save(best);
@@ -121,7 +119,7 @@ Result<void> Saving::SaveAndStop() {
         Log(LogLevel::kInfo,
             "stopping on request, saved at step " + step + ": the next start continues from there");
       }
-      EndThreads();
+      saver_.reset();  // Its threads may wait for the disk.
       return saved;
     };
   }
@@ -130,7 +128,7 @@ Result<void> Saving::SaveAndStop() {
 
 void Saving::SaveIfAskedToStop() {
   if (!training_.IsRankZero() || !StopRequest::Signal() || handed_over_ == training_.state.step ||
-      !HasRoom()) {
+      !saver_->HasRoom()) {
     return;
   }
   Save(/*best=*/false);
@@ -144,7 +142,6 @@ Snapshot Saving::MakeSnapshot() const {
 }
 
 Result<void> Saving::SaveNow(Snapshot&& snapshot) {
-  copier_->Wait();
   saver_->Drain();
   RETURN_IF_ERROR(Poll());
   const std::uint64_t step = snapshot.state.step;
@@ -164,7 +161,6 @@ Result<void> Saving::SaveNow(Snapshot&& snapshot) {
 }
 
 Result<std::optional<LoadedCheckpoint>> Saving::LoadBest() {
-  copier_->Wait();
   saver_->Drain();  // The store is ours while the saver has nothing to do.
   RETURN_IF_ERROR(Poll());
   return store_->LoadBest();
@@ -172,7 +168,7 @@ Result<std::optional<LoadedCheckpoint>> Saving::LoadBest() {
 
 Result<void> Saving::CloseDirectory() {
   Result<void> closed = saver_->Close();
-  EndThreads();
+  saver_.reset();
   return closed;
 }
 
@@ -193,24 +189,13 @@ void Saving::Save(bool best) {
   if (best) {
     best_unsaved_ = state.step;
   }
-  copier_->Wait();
-  std::optional<Snapshot> surpassed = best ? saver_->TakeQueued() : std::nullopt;
-  if (surpassed) {
-    copier_->Begin(std::move(view), std::move(state), std::move(surpassed));
-  } else if (saver_->HasRoom()) {
-    copier_->Begin(std::move(view), std::move(state), saver_->TakeSpent());
-  } else if (!skipped_) {
+  if (!saver_->Save(std::move(view), std::move(state), best) && !skipped_) {
     skipped_ = true;
     training_.Say(LogLevel::kWarning,
-                  "skipping the checkpoint of step " + std::to_string(state.step) +
+                  "skipping the checkpoint of step " + std::to_string(training_.state.step) +
                       ": the disk is too slow for --checkpoint-every (further skips are not "
                       "reported) [checkpoint-skipped]");
   }
-}
-
-bool Saving::HasRoom() {
-  copier_->Wait();
-  return saver_->HasRoom();
 }
 
 Result<void> Saving::Poll() {
@@ -235,17 +220,12 @@ Result<void> Saving::Poll() {
 }
 
 void Saving::WaitForCopies() const {
-  if (copier_) {
-    copier_->WaitForCopy();
+  if (saver_) {
+    saver_->WaitForCopy();
   }
   if (memory_) {
     memory_->WaitForCopy();
   }
-}
-
-void Saving::EndThreads() {
-  copier_.reset();
-  saver_.reset();
 }
 
 }  // namespace ddprun

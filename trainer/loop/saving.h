@@ -13,7 +13,6 @@
 #include "common/result.h"
 #include "trainer/checkpoint/checkpoint_store.h"
 #include "trainer/checkpoint/saver.h"
-#include "trainer/checkpoint/snapshot_copier.h"
 #include "trainer/loop/training.h"
 #include "trainer/memory_snapshots.h"
 #include "trainer/start_plan.h"
@@ -68,20 +67,15 @@ class Saving final : public StepObserver {
   // the disk. Skipped, like a bus that is full, while an earlier one still waits; the best one so
   // far takes that one's place instead.
   void Save(bool best);
-  // Whether it would not be skipped. Waits for the copy.
-  bool HasRoom();
   // Says what became of saves. The only error: another world has taken over (kRefused). A failed
   // save is said, and training continues with the older checkpoints.
   Result<void> Poll();
   void WaitForCopies() const;
-  // Ends the threads of the checkpoints, which may wait for the disk.
-  void EndThreads();
 
   std::unique_ptr<MemorySnapshots> memory_;
   bool save_asked_ = false;
-  std::optional<CheckpointStore> store_;    // Rank 0, and all below.
-  std::unique_ptr<Saver> saver_;            // From the claim on: this run is seen to live.
-  std::unique_ptr<SnapshotCopier> copier_;  // Once chosen; hands over to the saver.
+  std::optional<CheckpointStore> store_;  // Rank 0, and all below.
+  std::unique_ptr<Saver> saver_;          // From the claim on: this run is seen to live.
   std::chrono::steady_clock::time_point last_handed_over_;
   std::optional<std::uint64_t> last_saved_;
   std::optional<std::uint64_t> handed_over_;   // The step of the last one.

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "trainer/checkpoint/snapshot_copier.h"
+#include "trainer/checkpoint/snapshot.h"
 
 namespace ddprun {
 

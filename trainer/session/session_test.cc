@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "proto/worker_env.h"
+#include "trainer/checkpoint/saver.h"
 #include "trainer/group/process_group.h"
 #include "trainer/session/batch_loader.h"
 #include "trainer/session/checkpointed_state.h"
