@@ -23,7 +23,7 @@ MADE = {
 }
 FORMS = ((), ("--jobset",), ("--trainjob",))
 
-# Texts that YAML, kubelet, a shell or a template might take for something else.
+# Texts with a meaning of their own in YAML, in Kubernetes, in a shell or where names in braces are replaced.
 HOSTILE = [
     "", " ", "no", "null", "~", "1e3", "0x10", "2026-11-25", "a: b", "# no", "- x", "'", '"', '\\', "\\n", "a\nb",
     "\ttab", "a\r\nb", "\x01\x1b[0m\x7f", "\x85\u2028\u2029\ufeff", "\xa0", "%name%", "%", "%command%", "{{x}}", "{a}",
