@@ -46,7 +46,8 @@
 namespace ddprun {
 
 struct HostsConfig {
-  // The hosts in the user's order: the first that answers hosts the rendezvous.
+  // The hosts in the order in which they are tried: the first that can be reached hosts the
+  // rendezvous.
   std::vector<std::string> names;
   // The files of --copy, in messages; a number beyond it is ignored.
   std::vector<std::string> copies;
