@@ -1,6 +1,6 @@
 """Pages do what they say: each command of a page is run in a terminal of its own, in the page's order.
 
-A block of output must then be printed, line by line, by one of them; numbers of several digits and the machine's name
+A block of `output` must then be printed, line by line, by one of them; numbers of several digits and the machine's name
 may differ. The only thing replaced is pkill, which here sees the page's own processes alone.
 """
 
@@ -20,8 +20,6 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 DDPRUN = os.environ["DDPRUN"]
 HOST = socket.gethostname().split(".")[0]
 INSTALLED = "pip install ddprun-*.whl"  # As it is here.
-COMMANDS = "pip pkill rm mkdir ln sed cmake tail torchrun srun sbatch scancel kubectl torchft_lighthouse torchx"
-COMMAND = re.compile(rf"(?:[A-Z_]+=\S+ )?(?:ddprun (?!\d|.*\|)|ddprun example|(?:{COMMANDS.replace(' ', '|')}) )")
 LAUNCH = re.compile(r"ddprun -(?!-dry-run)")
 CONTINUES = re.compile(rf"{LAUNCH.pattern}|torchft_lighthouse |tail -F ")  # While the page continues.
 PKILL = f"""#!{sys.executable}
@@ -48,8 +46,8 @@ os.kill(max(found)[1], 9)
 def blocks(text):
     """[("file", "commands" or "output", lines)] of a page, in their order. A file's first line has its name."""
     found = re.findall(r"^```(\w*)\n(.*?)^```", text, re.S | re.M)
-    return [("file" if language else "commands" if COMMAND.match(text) else "output", text.splitlines())
-            for language, text in found if language in ("", "python")]
+    kinds = {"": "commands", "output": "output", "python": "file"}
+    return [(kinds[language], text.splitlines()) for language, text in found if language in kinds]
 
 
 def pattern(line):
