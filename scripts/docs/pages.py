@@ -19,6 +19,7 @@ SEARCH = "search_when_used.js"
 LANGUAGES = {".cc": "cpp", ".h": "cpp", ".py": "python", ".sh": "bash"}
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 PHOTO = re.compile(r"!\[([^\]]+)\]\((pictures/[\w-]+)\.png\)")
+NAMED_BY_FILE = re.compile(r"\[((?:docs/)?[a-z-]+\.md)\]\(([^)\s#]+)")
 CODE = re.compile(r"(^```.*?^```)", re.S | re.M)
 
 
@@ -91,10 +92,22 @@ def in_both_schemes(picture):
                    for kind, scheme in (("", "light"), ("-dark", "dark")))
 
 
-def on_page_markdown(markdown, page, **_):
+def titles(nav):
+    """{page: its title in the navigation}"""
+    pairs = [pair for tab in nav for pages in tab.values() for page in pages for pair in page.items()]
+    return {page: title for title, page in pairs}
+
+
+def on_page_markdown(markdown, page, config, **_):
     uri = page.file.src_uri
     if uri.startswith("source/"):
         return markdown
+    titled = titles(config.nav)
+
+    def by_title(match):
+        """A link that a code host shows as the name of a file."""
+        name, target = match.groups()
+        return f"[{titled.get(page_of(linked(path_of(uri), target)), name)}]({target}"
 
     def to_the_page(match):
         before, target, after = match.groups()
@@ -103,8 +116,15 @@ def on_page_markdown(markdown, page, **_):
         there = page_of(linked(path_of(uri), target))
         return before + posixpath.relpath(there, posixpath.dirname(uri) or ".") + after
 
-    return outside_of_code(lambda text: as_it_is_meant(LINK.sub(to_the_page, PHOTO.sub(in_both_schemes, text))),
-                           references.filled(markdown))
+    def changed(text):
+        return as_it_is_meant(LINK.sub(to_the_page, NAMED_BY_FILE.sub(by_title, PHOTO.sub(in_both_schemes, text))))
+
+    return outside_of_code(changed, references.filled(markdown))
+
+
+def on_page_content(content, **_):
+    """A flag or a file's name is not broken at its hyphens."""
+    return re.sub(r"<code>(?=[^<\s]{1,40}</code>)", '<code class="whole">', content)
 
 
 def on_post_page(output, page, **_):

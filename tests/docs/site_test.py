@@ -113,6 +113,7 @@ class Site(unittest.TestCase):
                 wrong = re.search(r".*(\n(- |\d+\. |\|)|\*\*|\]\().*", "".join(Page(text).words))
                 self.assertIsNone(wrong, name)
                 self.assertNotIn("\\|", re.sub(r"<pre>.*?</pre>", "", text, flags=re.S), name)
+                self.assertNotRegex(text, r">(docs/)?[a-z-]+\.md</a>", name)  # A page is called by its title.
 
     def test_a_browser_asks_only_the_site(self):
         handler = functools.partial(Quiet, directory=self.site)
