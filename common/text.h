@@ -1,4 +1,4 @@
-// Lists and numbers in text that people or other programs wrote.
+// Lists, numbers and times in text that people or other programs wrote.
 #pragma once
 
 #include <charconv>
@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 #include <vector>
+
+#include "common/time.h"
 
 namespace ddprun {
 
@@ -38,6 +40,11 @@ std::optional<T> MeaningOf(std::string_view text,
 // spelling. Nothing: it is another file.
 std::optional<std::uint64_t> NumberOfRecord(std::string_view name, std::string_view prefix,
                                             std::uint64_t most);
+
+inline constexpr const char* kTimeForms = "30, 500ms, 90s, 5m, 1h30m, 1d or 01:30:00";
+
+// A time in one of these forms; without a unit: seconds, fractions too. Nothing: it is none.
+std::optional<Duration> DurationOf(std::string_view text);
 
 // "0-2,5" of ascending numbers.
 template <class Numbers>

@@ -105,16 +105,16 @@ std::vector<Scalar> ScalarsOf(const ProgressPoint& point, Generation generation,
   return scalars;
 }
 
-ProgressPrinter::ProgressPrinter(std::optional<double> every)
+ProgressPrinter::ProgressPrinter(std::optional<Duration> every)
     : terminal_(isatty(STDERR_FILENO) == 1), every_(every) {}
 
 ProgressPrinter::~ProgressPrinter() {
   EndLine();
 }
 
-std::chrono::milliseconds ProgressPrinter::interval() const {
+Duration ProgressPrinter::interval() const {
   if (every_) {
-    return std::chrono::milliseconds(static_cast<std::int64_t>(*every_ * 1000));
+    return *every_;
   }
   return terminal_ ? 200ms : 1000ms;
 }

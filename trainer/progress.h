@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/ids.h"
+#include "common/time.h"
 #include "trainer/tensorboard/curve_records.h"
 
 namespace ddprun {
@@ -48,13 +49,13 @@ std::string MetricsLine(const ProgressPoint& point, Generation generation);
 
 class ProgressPrinter {
  public:
-  // Seconds between lines; none: 1, or 0.2 on a terminal.
-  explicit ProgressPrinter(std::optional<double> every);
+  // Time between lines; none: 1 s, or 0.2 s on a terminal.
+  explicit ProgressPrinter(std::optional<Duration> every);
   // Leaves the terminal's line complete.
   ~ProgressPrinter();
 
   // How often a new point is worth making.
-  std::chrono::milliseconds interval() const;
+  Duration interval() const;
 
   // Dropped when it comes too soon after the last one and is not `important`.
   void Print(const ProgressPoint& point, bool important);
@@ -63,7 +64,7 @@ class ProgressPrinter {
 
  private:
   bool terminal_;
-  std::optional<double> every_;
+  std::optional<Duration> every_;
   std::string open_line_;  // On the terminal; empty: none.
   std::optional<std::chrono::steady_clock::time_point> last_;
 };

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <set>
 
 #include "agent/workers/worker_spec.h"
@@ -118,63 +117,15 @@ Result<std::vector<std::string>> ParseFilters(const std::string& text) {
   return filters;
 }
 
-// A time too short for a millisecond is one, since 0 means "never" to many flags.
-Duration FromSeconds(double seconds) {
-  const auto rounded = static_cast<Duration::rep>(std::llround(seconds * 1000));
-  return Duration(seconds > 0 ? std::max<Duration::rep>(1, rounded) : 0);
-}
-
-// Seconds of "01:30:00".
-std::optional<double> OfClock(const std::string& text) {
-  const std::vector<std::string> parts = Split(text, ':');
-  if (parts.size() != 3) {
-    return std::nullopt;
-  }
-  const auto hours = ParseNumber<std::uint32_t>(parts[0]);
-  const auto minutes = ParseNumber<std::uint32_t>(parts[1]);
-  const auto seconds = ParseNumber<std::uint32_t>(parts[2]);
-  if (!hours || !minutes || !seconds || *minutes > 59 || *seconds > 59) {
-    return std::nullopt;
-  }
-  return *hours * 3600.0 + *minutes * 60.0 + *seconds;
-}
-
-// Seconds of "1h30m": numbers with units, each smaller than the one before.
-std::optional<double> OfUnits(std::string_view text) {
-  constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"d", 86400}, {"h", 3600}, {"min", 60}, {"m", 60}, {"s", 1}, {"ms", 0.001}};
-  double sum = 0;
-  double last = 86401;
-  while (!text.empty()) {
-    const std::size_t letters = std::min(text.find_first_not_of("0123456789."), text.size());
-    const std::size_t end = std::min(text.find_first_of("0123456789.", letters), text.size());
-    const auto number = ParseNumber<double>(text.substr(0, letters));
-    const auto unit = std::ranges::find(kUnits, text.substr(letters, end - letters),
-                                        &std::pair<std::string_view, double>::first);
-    if (!number || unit == std::end(kUnits) || unit->second >= last) {
-      return std::nullopt;
-    }
-    last = unit->second;
-    sum += *number * last;
-    text.remove_prefix(end);
-  }
-  return sum;
-}
-
 bool IsRunName(std::string_view text) {
   return !text.empty() && text.size() <= 128 &&
          std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~' && c != '/'; });
 }
 
 Result<Duration> ParseDuration(const std::string& flag, const std::string& text) {
-  auto seconds = ParseNumber<double>(text);
-  seconds = seconds ? seconds : OfClock(text);
-  seconds = seconds || text.empty() ? seconds : OfUnits(text);
-  if (!seconds || !(*seconds >= 0) || *seconds > 1e9) {
-    return Invalid(flag + " must be a time such as 30, 500ms, 90s, 5m, 1h30m, 1d or 01:30:00",
-                   text);
-  }
-  return FromSeconds(*seconds);
+  const std::optional<Duration> time = DurationOf(text);
+  return time ? *time
+              : Result<Duration>(Invalid(flag + " must be a time such as " + kTimeForms, text));
 }
 
 // A lease as rendezvous/core reckons it.

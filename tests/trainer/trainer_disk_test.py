@@ -117,7 +117,7 @@ class Disk(support.TrainerTest):
         reader, writer = os.pipe()
         self.addCleanup(os.close, reader)
         room = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
-        workers = self.start(SHORT + ["--epochs=4", "--progress-every=0.00001"], ranks=2,
+        workers = self.start(SHORT + ["--epochs=4", "--progress-every=0"], ranks=2,
                              stderr={0: writer})
         os.close(writer)
         self.assertEqual(workers[1].wait(), 0, workers[1].text("err"))

@@ -10,7 +10,7 @@ import unittest
 import support
 
 # A step is a report, so that each has its record.
-SHORT = ["--model=toy", "--epochs=1", "--tensorboard=curves", "--progress-every=0.00001"]
+SHORT = ["--model=toy", "--epochs=1", "--tensorboard=curves", "--progress-every=0"]
 
 
 class TensorBoard(support.TrainerTest):

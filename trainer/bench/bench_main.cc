@@ -40,8 +40,8 @@ struct BenchOptions {
   std::int64_t rounds = 30;
   // The file of the table; empty: none is written.
   std::filesystem::path csv;
-  // Seconds after which a silent peer counts as lost: too few end it at a slow message.
-  std::int64_t collective_timeout = 60;
+  // The time after which a silent peer counts as lost: too short ends it at a slow message.
+  std::string collective_timeout = "60";
   // Where tensors are: with a GPU for each rank NCCL is timed too.
   std::string device = "auto";
 };
@@ -60,10 +60,7 @@ std::vector<std::string> Problems(const BenchOptions& options) {
   if (!ParseDevice(options.device)) {
     problems.push_back("--device must be auto, cpu, cuda or cuda:N, not '" + options.device + "'");
   }
-  if (options.collective_timeout < 1 || options.collective_timeout > 86'400) {
-    problems.push_back("--collective-timeout must be 1 to 86400 seconds, not " +
-                       std::to_string(options.collective_timeout));
-  }
+  CheckCollectiveTimeout(problems, options.collective_timeout);
   return problems;
 }
 
@@ -86,8 +83,8 @@ std::variant<BenchOptions, EarlyExit> ParseBench(int argc, const char* const* ar
   app.add_option("--device", options.device,
                  "auto, cpu, cuda or cuda:N: on GPUs NCCL is measured and checked too")
       ->capture_default_str();
-  app.add_option("--collective-timeout", options.collective_timeout,
-                 "Seconds after which a silent peer counts as lost")
+  app.add_option("--collective-timeout", options.collective_timeout, kCollectiveTimeoutHelp)
+      ->type_name("DURATION")
       ->capture_default_str();
   app.set_version_flag(
       "--version", "ddprun-bench-comm " DDPRUN_VERSION " (libtorch " DDPRUN_LIBTORCH_VERSION ")");
@@ -273,7 +270,7 @@ int Main(int argc, char** argv) {
   }
   SetThreads(1);
   GroupOptions group_options;
-  group_options.timeout = std::chrono::seconds(options.collective_timeout);
+  group_options.timeout = *DurationOf(options.collective_timeout);
   group_options.interface = GetProcessEnv("GLOO_SOCKET_IFNAME").value_or("");
   Groups groups;
   for (const auto& [backend, group] : {std::pair(BackendChoice::kGloo, &groups.gloo),

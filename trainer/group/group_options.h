@@ -16,7 +16,7 @@ class Board;
 struct GroupOptions {
   // After it a silent peer counts as lost: too short ends ranks at a slow step, too long finds a
   // dead peer late.
-  std::chrono::seconds timeout{120};
+  std::chrono::milliseconds timeout{120'000};
   // Network interface for the ranks' connections (GLOO_SOCKET_IFNAME): one that this machine lacks
   // is an error; empty: the one that reaches the store.
   std::string interface;

@@ -35,8 +35,8 @@ Result<void> Wait(Training& training, BlockingTask&& task, bool together) {
   if (task.work) {
     work.emplace(std::move(task.work));
   }
-  const auto round = std::min<std::chrono::milliseconds>(
-      kDiskRound, std::chrono::seconds(training.config.collective_timeout) / 4);
+  const auto round =
+      std::min<std::chrono::milliseconds>(kDiskRound, training.config.peer_timeout / 4);
   Clock::time_point told = time.Look(Clock::now());
   std::optional<Result<void>> outcome;
   for (bool asked = false;;) {

@@ -180,7 +180,7 @@ Result<void> JoinWorld(Training& training) {
   const TrainConfig& config = training.config;
   const WorkerEnv& env = training.env;
   GroupOptions options;
-  options.timeout = std::chrono::seconds(config.collective_timeout);
+  options.timeout = config.peer_timeout;
   const std::string interfaces = GetProcessEnv("GLOO_SOCKET_IFNAME").value_or("");
   options.interface = interfaces.substr(0, interfaces.find(','));  // A list, for PyTorch.
   options.backend = config.backend_choice;
@@ -204,7 +204,7 @@ Result<void> CompareSamples(Training& training) {
 Result<Start> AgreeOnStart(Training& training, Saving& saving) {
   const auto choice = std::make_shared<Choice>();
   if (training.IsRankZero()) {
-    training.printer.emplace(training.config.progress_every);
+    training.printer.emplace(training.config.progress_interval);
     choice->asked =
         FreshState(training.config, training.env.world_size, training.learner->Describe());
     choice->asked.hyperparameters["backend"] = training.group->backend();

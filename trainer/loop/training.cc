@@ -12,7 +12,7 @@ namespace {
 // A little less than the time that peers wait in a collective, so that this rank reports first.
 std::optional<std::chrono::milliseconds> PatienceOfPeers(const TrainConfig& config,
                                                          const WorkerEnv& env) {
-  const std::chrono::milliseconds patience = std::chrono::seconds(config.collective_timeout);
+  const Duration patience = config.peer_timeout;
   return env.world_size > 1 ? std::optional(patience - patience / 8) : std::nullopt;
 }
 

@@ -5,6 +5,7 @@
 
 #include "common/exit_code.h"
 #include "common/log.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -32,6 +33,22 @@ void CheckWord(std::vector<std::string>& problems, bool known, const std::string
   if (!known) {
     problems.push_back(flag + " must be " + words + ", not '" + value + "'");
   }
+}
+
+void CheckTime(std::vector<std::string>& problems, const std::string& flag,
+               const std::string& value, Duration least, Duration most) {
+  const std::optional<Duration> time = DurationOf(value);
+  if (!time) {
+    CheckWord(problems, false, flag, "a time such as " + std::string(kTimeForms), value);
+  } else {
+    CheckWord(problems, *time >= least && *time <= most, flag,
+              FormatDuration(least) + " to " + FormatDuration(most), value);
+  }
+}
+
+void CheckCollectiveTimeout(std::vector<std::string>& problems, const std::string& value) {
+  CheckTime(problems, "--collective-timeout", value, std::chrono::seconds(1),
+            std::chrono::hours(24));
 }
 
 EarlyExit WrongCommandLine(const CLI::App& app, const std::vector<std::string>& problems) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "common/time.h"
+
 namespace CLI {
 class App;
 }
@@ -20,6 +22,15 @@ struct EarlyExit {
 // Adds a problem unless the value is known: `words` says what the flag takes.
 void CheckWord(std::vector<std::string>& problems, bool known, const std::string& flag,
                const std::string& words, const std::string& value);
+
+// Adds a problem unless the value is a time, with or without a unit, in this range.
+void CheckTime(std::vector<std::string>& problems, const std::string& flag,
+               const std::string& value, Duration least, Duration most);
+
+// The flag that ddprun-train and ddprun-bench-comm share.
+inline constexpr const char* kCollectiveTimeoutHelp =
+    "Time after which a silent peer counts as lost: 30, 90s, 5m";
+void CheckCollectiveTimeout(std::vector<std::string>& problems, const std::string& value);
 
 EarlyExit WrongCommandLine(const CLI::App& app, const std::vector<std::string>& problems);
 

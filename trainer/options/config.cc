@@ -54,7 +54,7 @@ void AddCheckpointOptions(CLI::App& app, TrainConfig& config) {
   app.add_option("--checkpoint-dir", config.checkpoint_dir,
                  "Where checkpoints are kept (default: checkpoints/<dataset>-<model>)");
   app.add_option("--checkpoint-every", config.checkpoint_every,
-                 "Steps between checkpoints, or seconds as 30s; also at each epoch's end")
+                 "Steps between checkpoints, or a time as 30s or 5m; also at each epoch's end")
       ->capture_default_str();
   app.add_option("--resume", config.resume,
                  "auto: from the newest valid checkpoint, else afresh; must: fail if there is "
@@ -80,9 +80,10 @@ void AddProcessOptions(CLI::App& app, TrainConfig& config) {
          "them. OMP_NUM_THREADS overrides it")
       ->capture_default_str();
   app.add_option("--progress-every", config.progress_every,
-                 "Seconds between progress lines (default: 1, or 0.2 on a terminal)");
-  app.add_option("--collective-timeout", config.collective_timeout,
-                 "Seconds after which a silent peer counts as lost")
+                 "Time between progress lines: 0.5, 10s, 1m (default: 1, or 0.2 on a terminal)")
+      ->type_name("DURATION");
+  app.add_option("--collective-timeout", config.collective_timeout, kCollectiveTimeoutHelp)
+      ->type_name("DURATION")
       ->capture_default_str();
   app.add_option("--backend", config.backend,
                  "auto: NCCL between GPUs, else shared memory where all ranks are on one node, "
@@ -139,6 +140,8 @@ void Resolve(TrainConfig& config) {
   config.device_spec = *ParseDevice(config.device);
   config.resume_mode = *ParseResumeMode(config.resume);
   config.checkpoint_interval = *ParseCheckpointInterval(config.checkpoint_every);
+  config.peer_timeout = *DurationOf(config.collective_timeout);
+  config.progress_interval = DurationOf(config.progress_every);
   if (config.micro_batch == 0) {
     config.micro_batch = config.batch;
   }

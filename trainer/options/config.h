@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/time.h"
 #include "trainer/arguments.h"
 #include "trainer/backend.h"
 #include "trainer/device/choose_device.h"
@@ -30,7 +31,7 @@ enum class ResumeMode {
 // Exactly one of the two is set; both empty: only at the ends of epochs.
 struct CheckpointInterval {
   std::optional<std::uint64_t> steps;
-  std::optional<std::chrono::seconds> time;
+  std::optional<Duration> time;
 };
 
 // A flag of a program with a model of its own.
@@ -96,9 +97,9 @@ struct TrainConfig {
   std::filesystem::path sample_log;
   // Threads of this rank: too many compete with the other ranks; 0: this rank's share of the cores.
   std::int64_t threads = 0;
-  // Seconds after which a silent peer counts as lost: too few end ranks at a slow step, too many
-  // find a dead peer late.
-  std::int64_t collective_timeout = 120;
+  // The time after which a silent peer counts as lost: too short ends ranks at a slow step, too long
+  // finds a dead peer late.
+  std::string collective_timeout = "120";
   // The size of a bucket of gradients: small ones cost a message each, large ones hide no time
   // behind the backward.
   double bucket_mib = 25;
@@ -108,8 +109,8 @@ struct TrainConfig {
   std::string device = "auto";
   // The flags about how a step is computed.
   LearningOptions learning;
-  // Seconds between progress lines: 0 prints every step; none: 1, or 0.2 on a terminal.
-  std::optional<double> progress_every;
+  // The time between progress lines: 0 prints every step; empty: 1 s, or 0.2 s on a terminal.
+  std::string progress_every;
 
   // The flags beside the training itself.
   RunOptions run;
@@ -126,6 +127,10 @@ struct TrainConfig {
   ResumeMode resume_mode = ResumeMode::kAuto;
   // The meaning of checkpoint_every.
   CheckpointInterval checkpoint_interval;
+  // The meaning of collective_timeout.
+  Duration peer_timeout{120'000};
+  // The meaning of progress_every.
+  std::optional<Duration> progress_interval;
   // The meaning of `backend`.
   BackendChoice backend_choice = BackendChoice::kAuto;
   // The meaning of `device`.
@@ -155,7 +160,7 @@ std::variant<TrainConfig, EarlyExit> ParseProgram(TrainConfig defaults,
 // Each wrong value in one sentence. Empty: none.
 std::vector<std::string> Problems(const TrainConfig& config);
 
-// "200" (steps) or "30s" (seconds).
+// "200" (steps), or a time with a unit: "30s", "5m".
 std::optional<CheckpointInterval> ParseCheckpointInterval(const std::string& text);
 std::optional<ResumeMode> ParseResumeMode(const std::string& text);
 

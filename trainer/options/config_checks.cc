@@ -170,13 +170,15 @@ void CheckCudaGraph(std::vector<std::string>& problems, const TrainConfig& confi
 }  // namespace
 
 std::optional<CheckpointInterval> ParseCheckpointInterval(const std::string& text) {
-  const bool seconds = text.ends_with('s');
-  const auto value = ParseNumber<std::uint64_t>(text.substr(0, text.size() - (seconds ? 1 : 0)));
-  if (!value || *value == 0 || *value > 1'000'000'000) {
-    return std::nullopt;
+  if (ParseNumber<double>(text)) {  // Without a unit it is no time.
+    const auto steps = ParseNumber<std::uint64_t>(text);
+    return steps && *steps > 0 && *steps <= 1'000'000'000
+               ? std::optional(CheckpointInterval{.steps = steps})
+               : std::nullopt;
   }
-  return seconds ? CheckpointInterval{.time = std::chrono::seconds(*value)}
-                 : CheckpointInterval{.steps = *value};
+  const std::optional<Duration> time = DurationOf(text);
+  return time && *time > Duration{0} ? std::optional(CheckpointInterval{.time = time})
+                                     : std::nullopt;
 }
 
 std::optional<ResumeMode> ParseResumeMode(const std::string& text) {
@@ -200,18 +202,20 @@ std::vector<std::string> Problems(const TrainConfig& config) {
   CheckRange(problems, "--seed", config.seed, 0, INT64_MAX);
   CheckRange(problems, "--keep-last", config.keep_last, 2, 32);
   CheckRange(problems, "--threads", config.threads, 0, 1024);
-  CheckRange(problems, "--collective-timeout", config.collective_timeout, 1, 86'400);
+  CheckCollectiveTimeout(problems, config.collective_timeout);
   if (config.limit_train) {
     CheckRange(problems, "--limit-train", *config.limit_train, 1, INT32_MAX);
   }
-  if (config.progress_every && !(*config.progress_every >= 0 && *config.progress_every <= 3'600)) {
-    problems.push_back("--progress-every must be a number of seconds from 0 to 3600");
+  if (!config.progress_every.empty()) {
+    CheckTime(problems, "--progress-every", config.progress_every, Duration{0},
+              std::chrono::hours(1));
   }
   if (!(config.bucket_mib >= 0.0001 && config.bucket_mib <= 4096)) {
     problems.push_back("--bucket-mib must be 0.0001 to 4096");
   }
   CheckWord(problems, ParseCheckpointInterval(config.checkpoint_every).has_value(),
-            "--checkpoint-every", "steps (200) or seconds (30s)", config.checkpoint_every);
+            "--checkpoint-every", "steps (200) or a time with a unit (30s, 5m)",
+            config.checkpoint_every);
   CheckWord(problems, ParseBackend(config.backend).has_value(), "--backend",
             "auto, gloo, shm or nccl", config.backend);
   CheckDevice(problems, config);

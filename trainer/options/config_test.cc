@@ -29,11 +29,12 @@ TEST(Config, DefaultsTrainTheBundledDataAndRecover) {
 }
 
 TEST(Config, ReadsEveryFlag) {
-  const auto config = std::get<TrainConfig>(ParseAll(
-      {"--model=mlp", "--dataset=mnist", "--data-root=/d", "--epochs=7", "--batch=32", "--lr=0.01",
-       "--seed=9", "--checkpoint-dir=/c", "--checkpoint-every=30s", "--resume=must",
-       "--backend=shm", "--keep-last=5", "--limit-train=1000", "--metrics=/m",
-       "--dump-parameters=/p", "--threads=2", "--collective-timeout=9", "--bucket-mib=0.5"}));
+  const auto config = std::get<TrainConfig>(
+      ParseAll({"--model=mlp", "--dataset=mnist", "--data-root=/d", "--epochs=7", "--batch=32",
+                "--lr=0.01", "--seed=9", "--checkpoint-dir=/c", "--checkpoint-every=30s",
+                "--resume=must", "--backend=shm", "--keep-last=5", "--limit-train=1000",
+                "--metrics=/m", "--dump-parameters=/p", "--threads=2", "--collective-timeout=9",
+                "--progress-every=0.5s", "--bucket-mib=0.5"}));
   EXPECT_EQ(config.data_root, "/d");
   EXPECT_EQ(config.epochs, 7);
   EXPECT_EQ(config.batch, 32);
@@ -49,7 +50,8 @@ TEST(Config, ReadsEveryFlag) {
   EXPECT_EQ(config.metrics, "/m");
   EXPECT_EQ(config.dump_parameters, "/p");
   EXPECT_EQ(config.threads, 2);
-  EXPECT_EQ(config.collective_timeout, 9);
+  EXPECT_EQ(config.peer_timeout, std::chrono::seconds(9));
+  EXPECT_EQ(config.progress_interval, std::chrono::milliseconds(500));
   EXPECT_DOUBLE_EQ(config.bucket_mib, 0.5);
 }
 
@@ -160,13 +162,16 @@ TEST(Config, APackageIsNotForAutocast) {
 TEST(Config, NamesEveryProblemAtOnce) {
   const EarlyExit exit =
       Refusal({"--model=vgg", "--dataset=cifar", "--epochs=0", "--batch=0", "--lr=-1", "--seed=-1",
-               "--checkpoint-every=2m", "--resume=maybe", "--backend=mpi", "--keep-last=1",
-               "--limit-train=0", "--threads=-1", "--collective-timeout=0", "--bucket-mib=0"});
+               "--checkpoint-every=2x", "--resume=maybe", "--backend=mpi", "--keep-last=1",
+               "--limit-train=0", "--threads=-1", "--collective-timeout=0.5s",
+               "--progress-every=2h", "--bucket-mib=0"});
   EXPECT_EQ(exit.code, 2);
-  for (const char* flag : {"--model: unknown model 'vgg'; known: mlp, linear, toy, cnn",
-                           "--dataset: unknown data set 'cifar'", "--epochs", "--batch", "--lr",
-                           "--seed", "--checkpoint-every", "--resume", "--backend", "--keep-last",
-                           "--limit-train", "--threads", "--collective-timeout", "--bucket-mib"}) {
+  for (const char* flag :
+       {"--model: unknown model 'vgg'; known: mlp, linear, toy, cnn",
+        "--dataset: unknown data set 'cifar'", "--epochs", "--batch", "--lr", "--seed",
+        "--checkpoint-every", "--resume", "--backend", "--keep-last", "--limit-train", "--threads",
+        "--collective-timeout must be 1.0 s to 24 h 00 min, not '0.5s'",
+        "--progress-every must be 0 ms to 1 h 00 min", "--bucket-mib"}) {
     EXPECT_NE(exit.text.find(flag), std::string::npos) << flag << " in\n" << exit.text;
   }
 }
@@ -215,9 +220,25 @@ TEST(Config, HelpAndVersionAreNotErrors) {
   EXPECT_NE(Refusal({"--version"}).text.find("libtorch"), std::string::npos);
 }
 
-TEST(Config, CheckpointIntervalIsStepsOrSeconds) {
+TEST(Config, ATimeoutIsATimeAsOfDdprunsFlags) {
+  for (const auto& [flag, seconds] : {std::pair("--collective-timeout=30", 30),
+                                      {"--collective-timeout=30s", 30},
+                                      {"--collective-timeout=5m", 300},
+                                      {"--collective-timeout=1h30m", 5400},
+                                      {"--collective-timeout=01:30:00", 5400}}) {
+    EXPECT_EQ(std::get<TrainConfig>(ParseAll({flag})).peer_timeout, std::chrono::seconds(seconds))
+        << flag;
+  }
+  EXPECT_EQ(std::get<TrainConfig>(ParseAll({})).peer_timeout, std::chrono::seconds(120));
+  EXPECT_NE(Refusal({"--collective-timeout=soon"})
+                .text.find("--collective-timeout must be a time such as 30, 500ms, 90s, 5m, "),
+            std::string::npos);
+}
+
+TEST(Config, CheckpointIntervalIsStepsOrATime) {
   EXPECT_EQ(ParseCheckpointInterval("200")->steps, 200u);
   EXPECT_EQ(ParseCheckpointInterval("5s")->time, std::chrono::seconds(5));
+  EXPECT_EQ(ParseCheckpointInterval("1m30s")->time, std::chrono::seconds(90));
   for (const char* text : {"", "0", "0s", "s", "5 s", "-5", "1.5", "5ss", "99999999999"}) {
     EXPECT_FALSE(ParseCheckpointInterval(text)) << text;
   }
