@@ -31,7 +31,8 @@ class BenchComm(unittest.TestCase):
             env = {"RANK": rank, "WORLD_SIZE": ranks,
                    "LOCAL_RANK": nodes[:rank].count(node), "LOCAL_WORLD_SIZE": nodes.count(node),
                    "GROUP_RANK": node, "GROUP_WORLD_SIZE": len(set(nodes)),
-                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": store.port}
+                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": store.port,
+                   "GLOO_SOCKET_IFNAME": "lo,other"}
             process = subprocess.Popen([BENCH, *arguments], stdout=subprocess.PIPE,
                                        stderr=subprocess.PIPE, text=True,
                                        env={**kept, **{k: str(v) for k, v in env.items()}})

@@ -271,7 +271,7 @@ int Main(int argc, char** argv) {
   SetThreads(1);
   GroupOptions group_options;
   group_options.timeout = *DurationOf(options.collective_timeout);
-  group_options.interface = GetProcessEnv("GLOO_SOCKET_IFNAME").value_or("");
+  group_options.interface = GlooInterface();
   Groups groups;
   for (const auto& [backend, group] : {std::pair(BackendChoice::kGloo, &groups.gloo),
                                        std::pair(BackendChoice::kAuto, &groups.shared)}) {

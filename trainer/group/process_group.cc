@@ -335,6 +335,11 @@ Error CollectiveError(std::uint32_t rank, const std::string& doing) {
   return error;
 }
 
+std::string GlooInterface() {
+  const std::string interfaces = GetProcessEnv("GLOO_SOCKET_IFNAME").value_or("");
+  return interfaces.substr(0, interfaces.find(','));
+}
+
 Result<std::unique_ptr<ProcessGroup>> ProcessGroup::Join(const WorkerEnv& env,
                                                          const GroupOptions& options) {
   std::unique_ptr<TorchGroup> torch;

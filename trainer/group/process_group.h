@@ -27,6 +27,10 @@ namespace ddprun {
 
 struct TorchGroup;
 
+// The first of the network interfaces that GLOO_SOCKET_IFNAME may list, as for PyTorch; empty: it
+// is not set.
+std::string GlooInterface();
+
 class ProcessGroup {
  public:
   static Result<std::unique_ptr<ProcessGroup>> Join(const WorkerEnv& env,

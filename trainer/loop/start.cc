@@ -181,8 +181,7 @@ Result<void> JoinWorld(Training& training) {
   const WorkerEnv& env = training.env;
   GroupOptions options;
   options.timeout = config.peer_timeout;
-  const std::string interfaces = GetProcessEnv("GLOO_SOCKET_IFNAME").value_or("");
-  options.interface = interfaces.substr(0, interfaces.find(','));  // A list, for PyTorch.
+  options.interface = GlooInterface();
   options.backend = config.backend_choice;
   options.device = training.device;
   options.settle = [&](Board& board) {
