@@ -85,6 +85,19 @@ void ResolveSize(const RawFlags& raw, LaunchConfig& config, Problems& problems) 
   }
 }
 
+// --log-dir alone keeps all output. A scheduler's default of it does not: its disk is shared, and
+// the batch system keeps the output already.
+void ResolveCopies(const RawFlags& raw, LaunchConfig& config) {
+  const auto given = std::ranges::find(config.settings, "log-dir", &Setting::name);
+  const bool by_user = IsSet(config, "log-dir") &&
+                       std::ranges::none_of(config.context.settings, [&](const Setting& setting) {
+                         return setting.name == "log-dir" && setting.origin == given->origin;
+                       });
+  config.output.copy = by_user && !config.log_dir.empty() && !config.DiscardsOutput() &&
+                       !IsSet(config, "redirects") && !IsSet(config, "tee") &&
+                       raw.attach_rank.empty();  // That worker's terminal cannot be read.
+}
+
 // After all else: what it excludes is known.
 void ResolveAttachedRank(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
   if (raw.attach_rank.empty()) {
@@ -152,6 +165,7 @@ void Resolve(RawFlags& raw, const std::vector<std::string>& rest, const std::str
   if (config.node_check_timeout == Duration{0}) {
     problems.Add("--node-check-timeout must be more than 0");
   }
+  ResolveCopies(raw, config);
   ResolveAttachedRank(raw, config, problems);
   if (rest.empty() || rest.front().empty()) {
     problems.Add("no program given. Usage: " + name + " [options] PROGRAM [arguments]");

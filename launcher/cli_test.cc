@@ -286,6 +286,28 @@ TEST(CommandLine, WithoutAHangTimeoutAHangOfTenMinutesIsOnlyReported) {
   }
 }
 
+TEST(CommandLine, ALogDirectoryAloneKeepsAllOutput) {
+  const auto copies = [](std::vector<std::string> flags) {
+    flags.emplace_back("p");
+    return Launch(flags).output.copy;
+  };
+  EXPECT_TRUE(copies({"--log-dir=d"}));
+  EXPECT_TRUE(Launch({"p"}, {{"PET_LOG_DIR", "d"}}).output.copy);
+  EXPECT_FALSE(copies({"--nnodes=1"}));
+  EXPECT_FALSE(copies({"--log-dir=/dev/null"}));
+  EXPECT_FALSE(copies({"--log-dir=d", "-r=1"}));
+  EXPECT_FALSE(copies({"--log-dir=d", "-t=0:1"}));
+  for (const char* const flag : {"-r=0", "-t=0", "--attach-rank=0"}) {
+    EXPECT_FALSE(Launch({"--log-dir=d", flag, "p"}).KeepsOutput()) << flag;
+  }
+  const LaunchConfig job = Launch({"p"}, {{"SLURM_JOB_ID", "5"},
+                                          {"SLURM_JOB_NUM_NODES", "1"},
+                                          {"SLURM_JOB_NODELIST", "n0"},
+                                          {"SLURMD_NODENAME", "n0"}});
+  EXPECT_EQ(job.log_dir, "ddprun_logs");
+  EXPECT_FALSE(job.KeepsOutput());  // The scheduler's files have the output.
+}
+
 TEST(CommandLine, TheHangTimeoutIsATime) {
   const std::map<std::string, int> milliseconds = {
       {"0.0001", 1},           {"0.57", 570},

@@ -210,13 +210,18 @@ std::string Output(const LaunchConfig& config) {
     logs = "none, because neither --redirects nor --tee is given";
   } else {
     logs += ", below it <run id>_<unique>/attempt_<n>/<local rank>";
+    logs +=
+        config.output.copy ? "; all output, because neither --redirects nor --tee is given" : "";
   }
-  const bool bare = config.workers == 1 && !config.KeepsOutput() && !config.output.prefix_all &&
-                    !config.merge_output;
+  const bool as_it_is = config.workers == 1 && (!config.KeepsOutput() || config.output.copy) &&
+                        !config.output.prefix_all && !config.merge_output;
   return "output\n" + Line("log files", logs) +
-         Line("console", bare ? "the worker has ddprun's own stdin, stdout and stderr"
-                              : "whole lines of all workers, in between each other" +
-                                    std::string(config.merge_output ? ", equal ones once" : ""));
+         Line("console", as_it_is
+                             ? config.output.copy
+                                   ? "the worker has ddprun's own stdin; its output as it is"
+                                   : "the worker has ddprun's own stdin, stdout and stderr"
+                             : "whole lines of all workers, in between each other" +
+                                   std::string(config.merge_output ? ", equal ones once" : ""));
 }
 
 std::string EndingLines(const LaunchConfig& config) {

@@ -157,7 +157,7 @@ class LogsJob final : public RequestJob {
     } else if (!kept_->ForgottenAfter(0, spec_).empty()) {
       Note(
           "older output is not kept: ddprun keeps the last 4 MiB of each worker, 64 MiB of a node. "
-          "To keep all of it set -t 3 --log-dir=DIR");
+          "To keep all of it set --log-dir=DIR");
     }
     if (terminal_) {
       Note("rank " + std::to_string(*terminal_) +

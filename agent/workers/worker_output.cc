@@ -137,9 +137,14 @@ bool PassesTheAgent(const StreamPlan& plan, bool is_error) {
   return plan.console || plan.read || !plan.filters.empty() || unshown_errors;
 }
 
-// Whether its worker gets a terminal: the stream is shown on a terminal and has no log file.
+// A log file that was asked for takes colours and bars from the console; a mere copy does not.
+bool ChangesTheConsole(const StreamPlan& plan) {
+  return !plan.file.empty() && !plan.copied;
+}
+
+// Whether its worker gets a terminal.
 bool IsForATerminal(int target, const StreamPlan& plan) {
-  return plan.console && plan.file.empty() && ::isatty(target) == 1;
+  return plan.console && !ChangesTheConsole(plan) && ::isatty(target) == 1;
 }
 
 // False: the system gives no terminal. A pipe does instead, without colours and bars.
@@ -182,8 +187,8 @@ Result<void> OpenStream(int target, const WorkerSpec& spec, bool inherit, Opened
   const bool is_error = target == STDERR_FILENO;
   const StreamPlan& plan = is_error ? spec.err : spec.out;
   const bool as_it_is =
-      inherit && plan.console && plan.file.empty() && plan.prefix.empty() && !plan.merge;
-  if (as_it_is && !plan.read) {
+      inherit && plan.console && !ChangesTheConsole(plan) && plan.prefix.empty() && !plan.merge;
+  if (as_it_is && !plan.read && plan.file.empty()) {
     opened.stdio[target] = target;
     return {};
   }

@@ -63,6 +63,7 @@ StreamPlan PlanStream(const OutputRequest& output, const WorkerEnv& env, std::ui
   const bool wanted =
       !shown || std::find(shown->begin(), shown->end(), env.local_rank) != shown->end();
   StreamPlan plan{.console = wanted && (tee || !redirect),
+                  .copied = output.copy && files && !discards,
                   .read = output.read || (output.read_errors && !is_out)};
   if (output.merge > 0 && plan.console) {
     const std::size_t shown_ranks = shown ? shown->size() : output.merge;
@@ -76,7 +77,7 @@ StreamPlan PlanStream(const OutputRequest& output, const WorkerEnv& env, std::ui
     plan.file = redirect && !tee ? output.directory : fs::path();
     return plan;
   }
-  if (tee || redirect) {
+  if (tee || redirect || plan.copied) {
     plan.file =
         output.directory / std::to_string(env.local_rank) / (is_out ? "stdout.log" : "stderr.log");
   }

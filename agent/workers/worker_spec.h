@@ -64,6 +64,7 @@ Result<Command> FindCommand(const ProgramRequest& request, const GetEnv& get_env
 struct StreamPlan {
   bool console = true;
   std::filesystem::path file;  // Empty: no file. Written by the worker itself unless it is a tee.
+  bool copied = false;         // The file changes nothing about the console; no tee's prefix.
   std::string prefix;          // Before every line on the console.
   // Equal lines of several ranks are said once there (line_merger); nullopt: each rank's.
   struct Merge {
@@ -116,6 +117,7 @@ struct OutputRequest {
   std::uint32_t tee = 0;
   std::map<std::uint32_t, std::uint32_t> redirects_of;  // Local rank -> bits.
   std::map<std::uint32_t, std::uint32_t> tee_of;
+  bool copy = false;  // Without tee and redirects: all streams to files, the console unchanged.
   std::optional<std::vector<std::uint32_t>> console_ranks;  // Others are not shown.
   // Before every teed console line; see ExpandTemplate. Knows role_name, local_rank, rank and
   // hostname.

@@ -85,6 +85,19 @@ TEST(MakeWorkerSpec, RedirectsAndTeesFollowTorchrun) {
   EXPECT_FALSE(second.err.console);  // Filtered, but its file is written.
 }
 
+TEST(MakeWorkerSpec, ACopyOfAllOutputLeavesTheConsoleAsItIs) {
+  OutputRequest request{.directory = "/logs", .copy = true};
+  const WorkerSpec copied = MakeWorkerSpec(kCommand, {.local_rank = 1}, {}, request);
+  EXPECT_EQ(copied.out.file, "/logs/1/stdout.log");
+  EXPECT_EQ(copied.err.file, "/logs/1/stderr.log");
+  for (const StreamPlan& plan : {copied.out, copied.err}) {
+    EXPECT_TRUE(plan.copied && plan.console);
+    EXPECT_EQ(plan.prefix, "");
+  }
+  request.directory = "/dev/null";
+  EXPECT_EQ(MakeWorkerSpec(kCommand, {}, {}, request).out.file, "");
+}
+
 TEST(MakeWorkerSpec, WithoutADirectoryThereAreNoFiles) {
   const WorkerSpec spec = MakeWorkerSpec(kCommand, {}, {}, {.redirects = 3, .tee = 3});
   EXPECT_TRUE(spec.out.console);

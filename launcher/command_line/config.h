@@ -182,7 +182,7 @@ struct LaunchConfig : AccessFlags, ProgramRequest {
   // Files are wanted for some stream of some worker.
   bool KeepsOutput() const {
     return output.redirects != 0 || output.tee != 0 || !output.redirects_of.empty() ||
-           !output.tee_of.empty();
+           !output.tee_of.empty() || output.copy;
   }
 
   // --log-dir=/dev/null: no file of a worker at all.

@@ -33,7 +33,7 @@ Options that most runs need (@ --help lists all):
   --max-restarts N                  restarts after failures, over all nodes         [0]
   --preload imports                 load all the script's imports ahead of a restart [auto]
   --run-dir DIR                     shared directory: the run also survives its first host
-  --log-dir DIR -t 3                keep the workers' output in files too
+  --log-dir DIR                     keep the workers' output in files too
   --dry-run                         print what would be done, and why; start nothing
 
 Examples:

@@ -383,9 +383,9 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
   FlagRows output(app, "Output");
   output.Value(
       "--log-dir", config.log_dir, "DIR",
-      "Keep events, reports and evidence in DIR/<run id>_<unique>, and what -r or -t send to "
-      "files below attempt_<n>/<local rank>. Without -r and -t output goes to no file. /dev/null: "
-      "write no file at all");
+      "Keep events, reports and evidence in DIR/<run id>_<unique>, and the workers' output below "
+      "attempt_<n>/<local rank>: what -r or -t send to files, else all of it, with the console "
+      "unchanged. /dev/null: write no file at all");
   output.Read("-r,--redirects", "0", "BITS",
               "Streams to files only: 1 stdout, 2 stderr, 3 both, or 0:3,1:0 by local rank",
               [&config](const std::string& text) {

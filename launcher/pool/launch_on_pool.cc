@@ -296,9 +296,8 @@ class PoolLaunch {
                      : "run " + request_.run_id + " waits in the pool: " + view.waits) +
             ". `ddprun logs -f " + request_.run_id + at + "` follows it, `ddprun stop " +
             request_.run_id + at + "` ends it" +
-            (keeps_output_
-                 ? ""
-                 : ". Once it has ended its output is gone: --log-dir=DIR -r 3 keeps it"));
+            (keeps_output_ ? ""
+                           : ". Once it has ended its output is gone: --log-dir=DIR keeps it"));
     End(kExitOk);
   }
 

@@ -133,8 +133,8 @@ class OneNode(Asks):
 
     def test_of_a_run_without_log_files_the_last_lines_of_its_evidence_are_shown(self):
         logs = self.path("logs")
-        failed = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", f"--log-dir={logs}", "bash", "-c",
-                            "echo out $RANK; exit 3")
+        failed = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", f"--log-dir={logs}", "-r", "0",
+                            "bash", "-c", "echo out $RANK; exit 3")
         self.assertEqual(failed.wait(), 3, failed.all())
         shown = self.start("logs", os.path.join(logs, *os.listdir(logs)))
         self.assertEqual(shown.wait(), 0, shown.all())

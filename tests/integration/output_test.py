@@ -31,6 +31,27 @@ class Output(DdprunTest):
             self.assertEqual(sorted(run.out().splitlines()), ["<r 0 0>x", "<r 1 1>x"])
             self.assertEqual(run.err(), "bare\nbare\n", "a stream that is not teed has no prefix")
 
+    def test_a_log_directory_alone_keeps_all_output_and_changes_none(self):
+        printing = [FAKE_WORKER, "--print=I am %r", "--print-err=to err"]
+        for i, (workers, flags) in enumerate(((1, []), (2, []), (2, ["--local-ranks-filter=1"]))):
+            with self.subTest(workers=workers, flags=flags):
+                flags = [f"--nproc-per-node={workers}", *flags]
+                bare = self.run_ddprun(*flags, *printing)
+                logs = self.path(f"logs{i}")
+                kept = self.run_ddprun(*flags, f"--log-dir={logs}", *printing)
+                for stream in ("out", "err"):
+                    lines = [sorted(getattr(run, stream)().splitlines()) for run in (bare, kept)]
+                    self.assertEqual(*lines)
+                (name,) = os.listdir(logs)
+                for rank in map(str, range(workers)):
+                    self.assertEqual(read_text(os.path.join(logs, name, "attempt_0", rank, "stdout.log")),
+                                     f"I am {rank}\n")
+                    self.assertEqual(read_text(os.path.join(logs, name, "attempt_0", rank, "stderr.log")), "to err\n")
+        for flag in ("-r", "-t"):
+            self.run_ddprun(f"--log-dir={self.path('logs')}", flag, "0", *printing)
+            self.assertFalse(os.path.exists(self.attempt("0", "stdout.log")))
+            shutil.rmtree(self.path("logs"))
+
     def test_local_ranks_filter(self):
         run = self.run_ddprun(TWO, f"--log-dir={self.path('logs')}", "-t", "3",
                               "--local-ranks-filter=1", FAKE_WORKER, "--print=I am %r", "--print-err=to err")

@@ -160,7 +160,8 @@ class WhatWorkersFind(OnTerminal):
         return sorted(line for line in self.finish() if line.startswith("rank "))
 
     def test_a_terminal_each(self):
-        for flags in ([], ["--preload=json"], ["--merge-output"], ["--prefix=rank"], ["--progress-from=auto"]):
+        for flags in ([], ["--preload=json"], ["--merge-output"], ["--prefix=rank"], ["--progress-from=auto"],
+                      [f"--log-dir={self.path('logs')}"]):
             with self.subTest(flags):
                 found = [re.sub(r"^\[.*?\]:? ?", "", line) for line in self.shown(*flags)]
                 self.assertEqual(sorted(found),
@@ -172,7 +173,7 @@ class WhatWorkersFind(OnTerminal):
         return [line for line in self.finish() if "rank " in line and "True" in line]
 
     def test_one_worker(self):
-        for flags in ([], ["--progress-from=auto"]):
+        for flags in ([], ["--progress-from=auto"], [f"--log-dir={self.path('logs')}"]):
             with self.subTest(flags):
                 self.assertEqual(self.about("--nproc-per-node=1", *flags),
                                  [f"rank 0 True True True {COLUMNS}x{ROWS} False []"])
