@@ -361,11 +361,12 @@ void AddHangs(CLI::App& app, RawFlags& raw) {
               "workers restarted. Progress is STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET, else, of "
               "Python programs, torch's collectives. 30, 90s, 5m; 0: never "
               "(ddprun help writing-a-worker). Unless the flag is set, a hang is only reported");
-  hangs.Value("--start-timeout", config.start_timeout, "DURATION",
-              "Workers that make no first progress within this time of their start hang too: a "
-              "stale lock, a download that stalls. A worker without --progress-from must be a "
-              "Python program that uses torch. Default: three times --hang-timeout, and only "
-              "workers that use no CPU time; 0: never");
+  hangs.Read("--start-timeout", config.start_timeout, "", "DURATION",
+             "Workers that make no first progress within this time of their start hang too: a "
+             "stale lock, a download that stalls. A worker without --progress-from must be a "
+             "Python program that uses torch. Default: three times --hang-timeout, and only "
+             "workers that use no CPU time; 0: never",
+             std::bind_front(ParseDuration, "--start-timeout"));
   hangs.Choice(
       "--on-hang", config.spec.on_hang, "restart|fail|observe",
       "The consequence of a hang: restart (uses one of --max-restarts); fail: the run ends "
