@@ -283,6 +283,10 @@ TEST(CommandLine, WithoutAHangTimeoutAHangOfTenMinutesIsOnlyReported) {
     EXPECT_EQ(config.hang_timeout, std::chrono::seconds(one.timeout_s)) << line[0];
     EXPECT_EQ(config.spec.on_hang, one.on_hang) << line[0];
     EXPECT_EQ(config.hang_by_default, one.by_default) << line[0];
+    // As --dry-run shows them.
+    const std::string on_hang = WordsOf("restart|fail|observe")[one.on_hang];
+    EXPECT_EQ(ValueOf(config.settings, "on-hang"), on_hang) << line[0];
+    EXPECT_EQ(ValueOf(config.settings, "hang-timeout"), std::to_string(one.timeout_s)) << line[0];
   }
 }
 
