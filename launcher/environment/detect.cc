@@ -1,5 +1,7 @@
 #include "launcher/environment/detect.h"
 
+#include <algorithm>
+
 #include "launcher/environment/launch_place.h"
 #include "launcher/environment/reading.h"
 
@@ -57,6 +59,18 @@ LaunchContext FactsOf(const LaunchContext& found) {
   return facts;
 }
 
+// How many nodes the scheduler started, of which the command line makes a run each, although it
+// says where they meet; 1: it does not.
+std::string NodesThatTrainAlone(const ContextQuery& query, const LaunchContext& found) {
+  const auto names = [&query](const char* flag) { return !Said(query, flag).value_or("").empty(); };
+  const bool meet = names("rdzv-endpoint") || names("master-addr") || names("node-rank");
+  const bool one_node = Said(query, "standalone") == "true" || names("hosts") || names("hostfile");
+  const auto count = std::ranges::find(found.settings, "nnodes", &Setting::name);
+  return meet && !one_node && !names("nnodes") && !found.task_slot && count != found.settings.end()
+             ? count->value
+             : "1";
+}
+
 }  // namespace
 
 bool IsInSlurmJob(const GetEnv& get_env) {
@@ -86,6 +100,11 @@ Result<LaunchContext> ReadContext(const ContextQuery& query) {
   const std::string nodes = Said(query, "nnodes").value_or("1");
   if (context.ends_nodes_alone && nodes != "1" && nodes.find(':') == std::string::npos) {
     context.tells_before_end = false;  // The others of a fixed number wait for its return.
+  }
+  const std::string count = found ? NodesThatTrainAlone(query, *found) : "1";
+  if (count != "1" && found->index == 0U) {  // One of them says so.
+    context.warnings.push_back("no --nnodes beside " + placed + ": each of the " + count +
+                               " nodes of " + found->name + " trains alone. Set --nnodes=" + count);
   }
   context.scheduler = Scheduler::kCommandLine;
   context.name = "the command line";

@@ -288,6 +288,22 @@ TEST(CommandLineFirst, AGivenEndpointIsNotAskedFor) {
   EXPECT_EQ(Found({first, {{"rdzv-endpoint", "n0:1", "command line"}}}).warnings.size(), 1u);
 }
 
+TEST(CommandLineFirst, NodesThatWouldTrainAloneSayWhatToSet) {
+  Variables variables = Captured("slurm_step");
+  const std::vector<Setting> endpoint = {{"rdzv-endpoint", "n0:1", "command line"}};
+  EXPECT_TRUE(Found({variables, endpoint}).warnings.empty());  // The first node says it for all.
+  variables["SLURM_NODEID"] = variables["SLURM_PROCID"] = "0";
+  EXPECT_EQ(Found({variables, endpoint}).warnings,
+            std::vector<std::string>{
+                "no --nnodes beside --rdzv-endpoint=n0:1 (command line): each of the 3 nodes of "
+                "Slurm step 1.0 trains alone. Set --nnodes=3"});
+  for (const Setting& more : {Setting{"nnodes", "1:3", ""}, Setting{"standalone", "true", ""},
+                              Setting{"hosts", "n0,n1", ""}}) {
+    EXPECT_TRUE(Found({variables, {endpoint.front(), more}}).warnings.empty()) << more.name;
+  }
+  EXPECT_TRUE(Found({variables, {}}).warnings.empty());
+}
+
 // Facts of a pod: TERM concerns it alone if the other pods can continue without it.
 TEST(CommandLineFirst, APodHearsOfItAloneWhereverTheNodesMeet) {
   const Setting endpoint{"rdzv-endpoint", "train-0.train:29400", "command line"};
