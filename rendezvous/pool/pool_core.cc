@@ -234,7 +234,7 @@ bool PoolCore::StopWaiting(const RunId& run_id) {
     return false;
   }
   found->second.over = true;
-  found->second.last_code = kExitTerminated;
+  found->second.last_code = kExitInterrupted;  // As of a run that is stopped once it trains.
   return true;
 }
 

@@ -448,6 +448,7 @@ TEST_F(PoolCoreTest, ARunThatHasLostAllItsMachinesWaitsAgain) {
   daemons_["n1"].unfit.clear();
   Say("n1");
   EXPECT_TRUE(core_.ViewFor("cannot start").over);
+  EXPECT_EQ(core_.ViewFor("cannot start").exit_code, 130);
   EXPECT_EQ(On("later"), "n1");
   Obey();
   core_.OnDaemonGone("n1", {1}, now_);
