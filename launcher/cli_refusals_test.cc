@@ -96,6 +96,7 @@ TEST(CommandLine, BadInputIsNamed) {
       {{"--rdzv-endpoint=::1:9", "--nnodes=2", "p"}, "brackets"},
       {{"--rdzv-backend=etcd", "p"}, "'etcd' is not supported"},
       {{"--rdzv-conf=x", "p"}, "key=value"},
+      {{"--fence-after=1", "p"}, " for 1 node, twice"},
       {{"--fence-after=5", "--nnodes=2", "p"},
        "--fence-after must be 0 or at least " + FormatDuration(2 * kLongLease)},
       {{"--fence-after=2m", "--nnodes=10000", "p"}, "--fence-after must be 0 or at least 3 min"},

@@ -135,8 +135,8 @@ Result<void> CheckFence(const RunSpec& spec, const std::string& text) {
       2 * std::max<Duration>(reckoned.long_lease, reckoned.lease_per_node * spec.max_nodes);
   if (spec.fence_after > Duration{0} && spec.fence_after < least) {
     return Invalid("--fence-after must be 0 or at least " + FormatDuration(least) + " for " +
-                       std::to_string(spec.max_nodes) +
-                       " nodes, twice the time after which a silent node is lost",
+                       std::to_string(spec.max_nodes) + (spec.max_nodes == 1 ? " node" : " nodes") +
+                       ", twice the time after which a silent node is lost",
                    text);
   }
   return {};

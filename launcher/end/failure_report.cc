@@ -147,7 +147,8 @@ int PythonCode(const ExitStatus& status) {
 
 std::string HintFor(const FailureFacts& facts) {
   if (!facts.hang.empty()) {
-    return std::string(facts.nobody_lags
+    return std::string(facts.alone ? "the stacks show where this rank stood"
+                       : facts.nobody_lags
                            ? "no rank is behind the others: look for the rank whose stack differs"
                            : "the stacks show where this rank stood while its peers "
                              "waited") +
@@ -197,7 +198,7 @@ std::string FormatFailureReport(const FailureFacts& facts) {
   out += Printable(facts.program) + " FAILED\n" + thin + "Failures:\n";
   PutOthers(out, facts.others);
   out += thin + (facts.hang.empty() ? "Root Cause (first observed failure):\n"
-                 : facts.nobody_lags
+                 : facts.nobody_lags && !facts.alone
                      ? "Root Cause: the workers hung; this is one of them, no rank lags:\n"
                      : "Root Cause: this worker hung:\n");
   PutWorker(out, 0, facts.root);

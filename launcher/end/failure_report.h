@@ -44,6 +44,7 @@ struct FailureFacts {
   std::uint32_t requeues = 0;   // How often the scheduler had started the job again.
   std::optional<Duration> ran;  // How long the root cause lived.
   std::string hang;          // Why the root cause, or all of them, count as hung; empty: no hang.
+  bool alone = false;        // The run has no other rank.
   bool nobody_lags = false;  // A hang of all: the root cause only stands for them.
   std::string evidence;      // Directory with what else is known of it; empty: none was kept.
   bool stopped = false;      // The root cause had failed, and was stopped before it had ended.

@@ -160,5 +160,16 @@ TEST(FailureReport, AHangOfAllBlamesNoRank) {
   EXPECT_EQ(nlohmann::json::parse(FailureJson(facts))["hang"]["rank"], nullptr);
 }
 
+TEST(FailureReport, TheHangOfTheOnlyRankNamesNoOthers) {
+  FailureFacts facts = Facts(Killed{SIGKILL});
+  facts.hang = "no step for 30.0 s";
+  facts.alone = true;
+  for (const bool nobody_lags : {false, true}) {
+    facts.nobody_lags = nobody_lags;
+    EXPECT_THAT(HintFor(facts), HasSubstr("the stacks show where this rank stood (--log-dir"));
+    EXPECT_THAT(FormatFailureReport(facts), HasSubstr("Root Cause: this worker hung:\n"));
+  }
+}
+
 }  // namespace
 }  // namespace ddprun

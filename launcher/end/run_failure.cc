@@ -89,6 +89,7 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
   facts.root = ToFailed(root.rank, root.local_rank, root.pid, root.host, root.status, root.details,
                         root.stopped_by_us);
   facts.hang = root.hang;
+  facts.alone = config.spec.max_nodes == 1 && config.workers == 1;
   facts.nobody_lags = root.nobody_lags;
   facts.stopped = root.stopped_by_us;
   facts.last_lines = Split(root.last_lines, '\n');

@@ -56,8 +56,8 @@ ControlAnswer AnswerTo(const CoordinatorState& state, const Controlled& controll
   }
   const auto others = StayingNodes(state) - (node->report.leaving == Leaving::kNo ? 1 : 0);
   const std::uint32_t least = state.spec->min_nodes;
-  const std::string left =
-      std::to_string(others) + " of at least " + std::to_string(least) + " nodes are left";
+  const std::string left = std::to_string(others) + " of at least " + std::to_string(least) +
+                           (others == 1 ? " nodes is left" : " nodes are left");
   // The only node mostly hosts the server too, which ends with it.
   const std::string then = others >= least ? "the others continue"
                            : others > 0    ? left + ": the run waits for more"

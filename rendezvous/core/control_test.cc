@@ -124,7 +124,7 @@ TEST_F(Control, AnswersSayWhatFollowsOrWhatIsWrong) {
             "the run 'run' stops; its workers have time to save (--shutdown-timeout)");
   scenario.state.spec->min_nodes = 2;
   EXPECT_EQ(answer(ControlVerb::kDrain, "n0").text,
-            "node n0 leaves the run 'run'; 1 of at least 2 nodes are left: the run waits for more");
+            "node n0 leaves the run 'run'; 1 of at least 2 nodes is left: the run waits for more");
   Ask(ControlVerb::kDrain, "n1", At(1s));
   EXPECT_EQ(answer(ControlVerb::kDrain, "n0").text,
             "node n0 leaves the run 'run'; the run ends unless its server is on another host: it "

@@ -87,7 +87,7 @@ class Resume(support.TrainerTest):
         parameters = self.bytes_of("p.st")
         os.unlink(self.path("p.st"))
         again = self.run_alone(arguments)
-        self.assertIn("finished already: 1 epochs, 100 steps", again.text("err"))
+        self.assertIn("finished already: 1 epoch, 100 steps", again.text("err"))
         self.assertIn("--resume=never", again.text("err"))
         self.assertEqual(first.text("out"), again.text("out"))
         self.assert_same_bits(parameters, self.bytes_of("p.st"))

@@ -119,8 +119,10 @@ Result<void> RepeatResult(Training& training, Saving& saving, const TrainState& 
   training.state = state;
   RETURN_IF_ERROR(WriteEverything(training, saving, /*save=*/false));
   Log(LogLevel::kInfo,
-      "this training is finished already: " + std::to_string(state.epoch) + " epochs, " +
-          std::to_string(state.step) + " steps, in " + training.config.checkpoint_dir.string() +
+      "this training is finished already: " + std::to_string(state.epoch) +
+          (state.epoch == 1 ? " epoch, " : " epochs, ") + std::to_string(state.step) +
+          (state.step == 1 ? " step, in " : " steps, in ") +
+          training.config.checkpoint_dir.string() +
           ". Train on with more --epochs; start afresh with --resume=never or another "
           "--checkpoint-dir. Its result was:");
   return PrintResult(training);
