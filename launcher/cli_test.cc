@@ -185,6 +185,23 @@ TEST(CommandLine, OneNodeOpensNoSocket) {
   EXPECT_EQ(Launch({"--nnodes=2", "p"}).endpoint, (Endpoint{"127.0.0.1", 29400}));
 }
 
+// A line of a paragraph ends because the next word has no room.
+void ExpectFullLines(const std::string& page) {
+  constexpr std::size_t kWidth = 100;
+  bool code = false;
+  std::string last;  // Of the same paragraph or item.
+  for (const std::string& line : Split(page, '\n')) {
+    const std::string_view text = Trimmed(line);
+    code = code != line.starts_with("```");
+    const bool other = code || text.empty() || line.find_first_of("|#`") == 0;
+    const bool item = text.starts_with("- ") || (text.find(". ") == 1 && text.front() <= '9');
+    if (!other && !item && !last.empty()) {
+      EXPECT_GT(last.size() + 1 + text.substr(0, text.find(' ')).size(), kWidth) << last;
+    }
+    last = other ? "" : line;
+  }
+}
+
 // A page that a flag or a message names must be there: packages have no docs/.
 TEST(CommandLine, HelpShowsTheTopicsThatItNames) {
   const std::string before = "ddprun help ";
@@ -208,6 +225,7 @@ TEST(CommandLine, HelpShowsTheTopicsThatItNames) {
     EXPECT_TRUE(page.starts_with("# ")) << page;
     EXPECT_EQ(page.find("]("), std::string::npos) << page;
     EXPECT_EQ(page.find("!["), std::string::npos) << page;
+    ExpectFullLines(page);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <regex>
+#include <sstream>
 
 #include "launcher/command_line/help.h"
 #include "launcher/command_line/message_pages.h"
@@ -48,6 +49,44 @@ std::string Plain(const std::string& markdown) {
   return std::regex_replace(std::regex_replace(text, kLink, "$1"), kBold, "$1");
 }
 
+// How many letters an item of a list begins with: "- " or "12. ". 0: the line begins no item.
+std::size_t MarkOfItem(const std::string& line) {
+  const std::size_t digits = std::min(line.find_first_not_of("0123456789"), line.size());
+  return line.starts_with("- ")                             ? 2
+         : digits > 0 && line.compare(digits, 2, ". ") == 0 ? digits + 2
+                                                            : 0;
+}
+
+// A page whose paragraphs and items of lists are wrapped anew: without its links they have lines of
+// any length. Blocks of code, tables and headings stay.
+std::string WrappedPage(const std::string& text) {
+  std::string page;
+  std::string open;  // Of a paragraph or an item that has not ended.
+  const auto close = [&page, &open] {
+    const std::size_t mark = MarkOfItem(open);
+    page += open.substr(0, mark) + Wrapped(open.substr(mark), mark, kWidth);
+    page += open.empty() ? "" : "\n";
+    open.clear();
+  };
+  bool code = false;
+  std::stringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const bool fence = line.starts_with("```");
+    const bool stays = code || fence || line.empty() || line.front() == '|' || line.front() == '#';
+    code = code != fence;
+    if (stays || MarkOfItem(line) > 0) {
+      close();
+    }
+    if (stays) {
+      page += line + "\n";
+    } else {
+      open += (open.empty() ? "" : " ") + line;
+    }
+  }
+  close();
+  return page;
+}
+
 }  // namespace
 
 std::vector<std::string> ExplainedSlugs() {
@@ -86,7 +125,7 @@ std::vector<std::string> Topics() {
 std::optional<std::string> TopicHelp(std::string_view topic) {
   const auto page = std::ranges::find(kTopicPages, topic, &Page::name);
   return page == std::end(kTopicPages) ? std::nullopt
-                                       : std::optional(Plain(std::string(page->text)));
+                                       : std::optional(WrappedPage(Plain(std::string(page->text))));
 }
 
 std::string MessagesHelp() {
