@@ -423,7 +423,7 @@ Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv
 
 Result<CommandLine> ParseCommandLine(const std::vector<std::string>& args, const GetEnv& get_env,
                                      const std::string& name) {
-  if (args.size() == 1 && args.front() == "--version") {
+  if (args.size() == 1 && (args.front() == "--version" || args.front() == "-V")) {
     return CommandLine(Print{VersionText()});
   }
   const std::string verb = name == "ddprun" && !args.empty() ? args.front() : "";

@@ -384,6 +384,7 @@ TEST(CommandLine, HelpAndVersionNeedNoProgramAndAreWordsToo) {
     EXPECT_NE(Printed({"help", "exit-codes"}).find(part), std::string::npos) << part;
   }
   EXPECT_EQ(Printed({"version"}), Printed({"--version"}));
+  EXPECT_EQ(Printed({"-V"}), Printed({"--version"}));
   EXPECT_TRUE(Printed({"--version"}).starts_with("ddprun " DDPRUN_VERSION));
   EXPECT_TRUE(
       std::holds_alternative<VerbRequest>(*ParseCommandLine({"help", "status"}, Environment({}))));
